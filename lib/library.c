@@ -55,6 +55,11 @@ void msimage_memory_limit(int64_t bytes)
     msi_memory_limit_set(bytes);
 }
 
+void msimage_threads_release(void)
+{
+    omp_pause_resource_all(omp_pause_soft);
+}
+
 /* ---- Memory of GPUs --------------------------------------------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA

@@ -134,6 +134,16 @@ def packed(array: Any) -> Any:
     return array
 
 
+def owned(given: Given) -> Given:
+    """An array that its giver may change, as a copy where it lies; arrays that never change, and those of unknown libraries, as they are."""
+    if given.device is None:
+        return Given(given.kept.copy())
+    array = given.kept[0]
+    if _library_of(array) in ("cupy", "torch"):
+        return Given(array.copy() if _library_of(array) == "cupy" else array.clone())
+    return given
+
+
 def empty(shape: tuple, dtype: Any, like: Any) -> Any:
     """An array for results, where `like` lies and of its kind; NumPy's where that kind's are never written to."""
     if is_on_gpu(like) and _library_of(like) == "torch":

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ._arrays import Given
-from ._gridder import BACKENDS, UINT8, array_argument, has, other_array, require, thread_count
-from ._library import CALLBACKS, Calls, ffi, lib
+from ._gridder import BACKENDS, UINT8, array_argument, has, other_array, require, thread_count, whole_argument
+from ._library import CALLBACKS, Calls, Held, ffi, lib, one_at_a_time
 
 _STOPS = ("threshold", "major", "iterations", "negative", "empty", "diverged", "stalled")
 
@@ -23,7 +23,7 @@ class CleanReport(NamedTuple):
     flux: float
 
 
-class Cleaner:
+class Cleaner(Held):
     """Find components in a residual image and moves them to a model.
 
     Parameters
@@ -38,11 +38,14 @@ class Cleaner:
 
     def __init__(self, psf: Any, *, method: str = "list", gain: float = 0.1, mask: Any = None,
                  scales: Optional[Sequence[float]] = None, beam: Optional[float] = None, backend: str = "auto", device: int = 0, nthreads: int = 0):
+        super().__init__()
         given = Given(array_argument(psf, "psf"))
         require(len(given.shape) == 2, f"psf: it has {len(given.shape)} dimensions, not 2")
         require(given.dtype in (np.dtype(np.float32), np.dtype(np.float64)), f"psf: its type is {given.dtype}")
         if backend not in BACKENDS:
             raise ValueError(f"backend {backend!r}: it is one of {', '.join(BACKENDS)}")
+        if not isinstance(method, str) or "\0" in method:
+            raise TypeError("method: a text is needed")
         self.shape, self.dtype = given.shape, given.dtype
         self._call = Calls()
         name = ffi.new("char[]", method.encode())
@@ -53,7 +56,8 @@ class Cleaner:
         spec = ffi.new("msimage_cleaner_spec *", {
             "struct_bytes": ffi.sizeof("msimage_cleaner_spec"), "nx": self.shape[1], "ny": self.shape[0],
             "precision": lib.MSIMAGE_FP32 if self.dtype == np.float32 else lib.MSIMAGE_FP64,
-            "backend": BACKENDS[backend], "device": device, "n_thread": thread_count(nthreads), "method": name, "gain": gain,
+            "backend": BACKENDS[backend], "device": whole_argument(device, "device"),
+            "n_thread": thread_count(whole_argument(nthreads, "nthreads")), "method": name, "gain": gain,
             "scale": widths, "n_scale": 0 if scales is None else len(scales),
             "beam_pixel": beam or 0})
         out = ffi.new("msimage_cleaner **")
@@ -75,6 +79,7 @@ class Cleaner:
             given.append(one)
         return given
 
+    @one_at_a_time
     def minor(self, residual: Any, model: Any, *, threshold: float = 0.0, mgain: float = 1.0,
               n_iteration: int = 1000) -> CleanReport:
         """Clean in place: residual [nx, ny], Jy/beam, becomes smaller, model, Jy/pixel, gets the components.
@@ -82,12 +87,15 @@ class Cleaner:
         It ends at the threshold in Jy/beam, where the peak is down to (1 - mgain) of the first, or after n_iteration.
         """
         a, b = self._images(residual, model)
+        if a.device is None and b.device is None and np.may_share_memory(a.kept, b.kept):
+            raise ValueError("residual, model: they share memory")
         limits = ffi.new("msimage_clean_limits *",
                          {"threshold": threshold, "mgain": 0 if mgain >= 1 else mgain, "n_iteration": n_iteration})
         r = ffi.new("msimage_clean_report *")
         self._call(lib.msimage_cleaner_minor, self._c, a.pointer(), b.pointer(), limits, r)
         return CleanReport(_STOPS[int(r.stop)], int(r.n_iteration), r.peak_before, r.peak_after, r.flux)
 
+    @one_at_a_time
     def noise(self, residual: Any) -> float:
         """The noise of a residual image, Jy/beam: 1.4826 times the median distance from the median."""
         sigma = ffi.new("double *")

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ._arrays import Given, packed, viewed
+from ._arrays import Given, owned, packed, viewed
 from ._library import CALLBACKS, Calls, ffi, lib
 
 FLOAT64, UINT8 = np.dtype(np.float64), np.dtype(np.uint8)
@@ -95,11 +95,16 @@ class Samples:
         if array.dtype != dtype or array.shape != self.shape:
             has(array, name, dtype, self.shape, f"{self.shape}: rows of uvw, channels of freq")
 
-    def given(self, vis: Optional[Given] = None, weighted: bool = True) -> Any:
+    def keep(self) -> None:
+        """Stand for the coordinates and the mask as they are now, whatever becomes of the caller's arrays; without the weights."""
+        self.uvw, self.freq, self.wgt = owned(self.uvw), owned(self.freq), None
+        self.mask = owned(self.mask) if self.mask else None
+
+    def given(self, vis: Optional[Given] = None) -> Any:
         """The samples for a call, with visibilities or without."""
         if vis is not None:
             self.has(vis, "vis", COMPLEXES[self.real])
-        weight = self.wgt.pointer() if self.wgt and weighted else ffi.NULL
+        weight = self.wgt.pointer() if self.wgt else ffi.NULL
         mask = self.mask.pointer("uint8_t[]") if self.mask else ffi.NULL
         # Members in their order: a list takes a third of what a dict does.
         return ffi.new("msimage_samples *", [*self.shape, self.uvw.pointer("double[]"), self.freq.pointer("double[]"),

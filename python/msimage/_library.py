@@ -2,10 +2,11 @@
 """The C library: where it is, what its headers declare, and how its failures become exceptions."""
 from __future__ import annotations
 
+import functools
 import os
 import re
 import threading
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TypeVar, cast
 
 import cffi
 
@@ -19,6 +20,9 @@ class Error(RuntimeError):
     def __init__(self, status: int, message: str):
         super().__init__(message)
         self.status = status
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.status, str(self))
 
 
 class DeviceMemoryError(Error, MemoryError):
@@ -54,6 +58,8 @@ def load(name: str) -> Any:
 
 
 lib = load("libmsimage.so.0")
+# A forked child has none of OpenMP's threads, and would wait for those of the last call.
+os.register_at_fork(before=lib.msimage_threads_release)
 
 
 def version() -> str:
@@ -141,3 +147,33 @@ class Calls:
             raise DeviceMemoryError(status, message)
         if status:
             raise Error(status, message)
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class Held:
+    """What holds an object of the library, which takes one call at a time."""
+
+    def __init__(self) -> None:
+        self._lock, self._is_at_work = threading.RLock(), False
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{type(self).__name__}: it cannot be pickled or copied, as it lies in this process's memory; make it anew")
+
+
+def one_at_a_time(method: _Method) -> _Method:
+    """A method of Held: calls of several threads wait for each other."""
+
+    @functools.wraps(method)
+    def alone(self: Held, *arguments: Any, **options: Any) -> Any:
+        with self._lock:
+            if self._is_at_work:
+                raise RuntimeError(f"{type(self).__name__}: a signal's handler calls what is at work in its own thread")
+            self._is_at_work = True
+            try:
+                return method(self, *arguments, **options)
+            finally:
+                self._is_at_work = False
+
+    return cast(_Method, alone)

@@ -9,7 +9,7 @@ from typing import Any, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._library import CALLBACKS, Calls, declarations, ffi, load
+from ._library import CALLBACKS, Calls, Held, declarations, ffi, load, one_at_a_time
 
 _POLS = ("I", "Q", "U", "V", "RR", "RL", "LR", "LL", "XX", "XY", "YX", "YY")  # CASA's numbers, from 1
 _EXPRESSIONS = ("select_field", "select_spw", "select_antenna", "select_uvrange", "select_time", "taql")
@@ -146,10 +146,11 @@ class _Text:
         return self.kept[-1]
 
 
-class _Blocks:
+class _Blocks(Held):
     """The blocks of an open reader, one after another."""
 
     def __init__(self, lib: Any, call: Calls, reader: Any, paths: list):
+        super().__init__()
         self._lib, self._call, self._paths = lib, call, paths
         self._reader = ffi.gc(reader, lib.msimage_read_free)
         self.n_row = int(lib.msimage_read_n_row(reader))  #: rows that are selected, in all sets
@@ -158,13 +159,14 @@ class _Blocks:
     def __iter__(self) -> Iterator[Block]:
         return self
 
+    @one_at_a_time
     def __next__(self) -> Block:
         if self._reader is None:
             raise StopIteration
         b = ffi.new("msimage_read_block *")
         self._call(self._lib.msimage_read_next, self._reader, b)
         if b.n_row == 0:
-            self.close()
+            self._close()
             raise StopIteration
         shape = (b.n_pol, b.n_row, b.n_chan)
         vis, wgt, flag = np.empty(shape, np.complex64), np.empty(shape, np.float32), np.empty(shape, np.bool_)
@@ -180,8 +182,12 @@ class _Blocks:
                      pol=tuple(_POLS[b.pol[p] - 1] for p in range(b.n_pol)), field=b.field, spw=b.spw,
                      phase_centre=(b.ra_rad, b.dec_rad), path=self._paths[b.set])
 
+    @one_at_a_time
     def close(self) -> None:
         """Close the sets; the iteration ends."""
+        self._close()
+
+    def _close(self) -> None:
         if self._reader is not None:
             ffi.release(self._reader)
             self._reader = None

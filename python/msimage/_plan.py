@@ -7,15 +7,16 @@ from typing import Any, Optional
 import numpy as np
 
 from ._arrays import Given, empty, finished
-from ._gridder import COMPLEXES, REALS, Gridder, Samples, array_argument, gridder, has, other_array, require
-from ._library import ffi, lib
+from ._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, flag_argument, gridder, has, other_array, require,
+                       whole_argument)
+from ._library import Held, ffi, lib, one_at_a_time
 
 
-class Plan:
+class Plan(Held):
     """Images, predictions and normal operators of one set of samples.
 
-    What is made of the samples by the first call, their order and coordinates, stays for the next ones, on the GPU where the
-    work is done there. Conventions are those of `msimage.wgridder`: images are [x][y], not divided by the weights.
+    Samples are taken as they are when the plan is made: their arrays may be changed afterwards. What is made of them by the first
+    call, their order and coordinates, stays for the next ones, on the GPU where the work is done there. Conventions are those of `msimage.wgridder`: images are [x][y], not divided by the weights.
 
     Parameters
     ----------
@@ -30,29 +31,34 @@ class Plan:
     nthreads : threads of the host; 0: all
     backend, device : "auto", "cpu" or "cuda", and the GPU's number
 
-    A plan is used by one thread at a time; several plans may be at work in several threads.
+    Several plans may be at work in several threads; calls of one plan wait for each other.
     """
 
     def __init__(self, uvw: Any, freq: Any, vis: Any = None, wgt: Any = None, mask: Any = None, *, npix_x: int,
                  npix_y: int, pixsize_x: float, pixsize_y: float, epsilon: float, do_wgridding: bool = True,
                  divide_by_n: bool = True, center_x: float = 0.0, center_y: float = 0.0, dtype: Any = np.float64,
                  nthreads: int = 0, backend: str = "auto", device: int = 0):
+        super().__init__()
         given = None if vis is None else Given(array_argument(vis, "vis"))
         if given is not None:
             require(given.dtype in REALS, f"vis: its type is {given.dtype}, neither complex64 nor complex128")
             dtype = REALS[given.dtype]
         self.dtype = np.dtype(dtype)
         require(self.dtype in COMPLEXES, f"dtype {self.dtype}: it is float32 or float64")
-        self.shape = (int(npix_x), int(npix_y))
+        self.shape = (whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y"))
         self._samples = Samples(uvw, freq, self.dtype, wgt, mask)
-        self._options = dict(nx=int(npix_x), ny=int(npix_y), cell_x_rad=float(pixsize_x), cell_y_rad=float(pixsize_y),
-                             center_x_rad=float(center_x), center_y_rad=float(center_y), epsilon=epsilon,
-                             ignores_w=not do_wgridding, divides_by_n=bool(divide_by_n), nthreads=int(nthreads),
-                             backend=backend, device=int(device))
+        self._options = dict(nx=self.shape[0], ny=self.shape[1], cell_x_rad=float(pixsize_x), cell_y_rad=float(pixsize_y),
+                             center_x_rad=float(center_x), center_y_rad=float(center_y), epsilon=float(epsilon),
+                             ignores_w=not flag_argument(do_wgridding, "do_wgridding"),
+                             divides_by_n=flag_argument(divide_by_n, "divide_by_n"),
+                             nthreads=whole_argument(nthreads, "nthreads"), backend=backend,
+                             device=whole_argument(device, "device"))
         self._gridder = gridder(lib.MSIMAGE_RESIDUAL, self.dtype, **self._options)
         self._predictor: Optional[Gridder] = None
         self._gridder.call(lib.msimage_gridder_add, self._gridder.c, self._samples.given(given))
+        self._samples.keep()
 
+    @one_at_a_time
     def _run(self, function: Any, model: Any, out: Any) -> Any:
         arguments = [self._gridder.c]
         if model is not None:
@@ -84,12 +90,13 @@ class Plan:
         """The normal operator: the image of a model's weighted visibilities. The plan's visibilities do not matter."""
         return self._run(lib.msimage_gridder_hessian, model, out)
 
+    @one_at_a_time
     def predict(self, model: Any, out: Any = None) -> Any:
         """The visibilities [row, channel] of a model, Jy, not weighted; 0 where the mask is."""
         model = array_argument(model, "model")
         given = Given(model)
         has(given, "model", self.dtype, self.shape)
-        samples = self._samples.given(weighted=False)
+        samples = self._samples.given()
         if self._predictor is None:
             self._predictor = gridder(lib.MSIMAGE_PREDICT, self.dtype, **self._options)
             self._predictor.call(lib.msimage_gridder_add, self._predictor.c, samples)
@@ -103,12 +110,14 @@ class Plan:
         g.call(lib.msimage_gridder_fetch, g.c, samples, into.pointer())
         return finished(out, model)
 
+    @one_at_a_time
     def sum_weight(self) -> float:
         """The sum of the weights of the samples that count: the peak of the point spread function."""
         total = ffi.new("double *")
         self._gridder.call(lib.msimage_gridder_sum_weight, self._gridder.c, total, ffi.NULL)
         return float(total[0])
 
+    @one_at_a_time
     def report(self) -> str:
         """One line on what was planned."""
         return self._gridder.report()

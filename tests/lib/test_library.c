@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "msimage/cleaner.h"
@@ -461,6 +463,30 @@ static void test_threads(void **state)
 }
 
 /* A single source is cleaned to its flux. */
+/* Fork after a call of several threads: parent and child make the image that was made before. */
+static void test_fork(void **state)
+{
+    (void)state;
+    if (backend == MSIMAGE_CUDA) skip();
+    static observation o;
+    static double image[N_PIXEL], again[N_PIXEL];
+    observe(&o, 1e-3, 0.9);
+    msimage_gridder_spec spec = spec_of(MSIMAGE_IMAGE, MSIMAGE_XY, 1e-3, 1e-6);
+    spec.n_thread = 3;
+    image_by(&spec, &o, image);
+    msimage_threads_release();
+    const pid_t child = fork();
+    /* A child that waits for threads that it has not is ended. */
+    if (!child) alarm(60);
+    image_by(&spec, &o, again);
+    const int is_same = distance(again, image, N_PIXEL) <= 1e-12;
+    if (!child) _exit(is_same ? 0 : 1);
+    int status = -1;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_int_equal(status, 0);
+    assert_true(is_same);
+}
+
 static void test_cleaner(void **state)
 {
     (void)state;
@@ -509,6 +535,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_fork),
         cmocka_unit_test(test_cleaner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

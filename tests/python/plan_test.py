@@ -321,6 +321,93 @@ def check_threads():
     assert not faults, faults
 
 
+def check_changed():
+    """A plan's samples are those that it was given, whatever becomes of the caller's arrays."""
+    case = next(cases())
+    truth = plan_of(case)
+    image, vis = truth.residual(case.model), truth.predict(case.model)
+    arrays = {name: getattr(case, name).copy() for name in ("uvw", "freq", "vis", "wgt", "mask")}
+    given = dict(case.arguments(epsilon=1e-11, npix_x=case.shape[0], npix_y=case.shape[1]), **arrays, **HOST)
+    plan = msimage.Plan(**given)
+    for array in arrays.values():
+        array[...] = 0
+    for _ in range(2):
+        assert distance(plan.residual(case.model), image) <= 1e-12 and distance(plan.predict(case.model), vis) <= 1e-12
+
+
+def check_options():
+    """Arguments of another type than they are to have are refused by name."""
+    case = next(cases())
+    psf = plan_of(case).psf()
+    for change in ({"nthreads": -1}, {"nthreads": 1.5}, {"device": "a"}, {"npix_x": 32.0}, {"npix_y": -2}, {"do_wgridding": "no"},
+                   {"divide_by_n": []}):
+        given = dict(case.arguments(epsilon=1e-4, npix_x=case.shape[0], npix_y=case.shape[1]), vis=case.vis, **HOST)
+        assert next(iter(change)) in str(must_raise(TypeError, lambda: msimage.Plan(**dict(given, **change))))
+    for change in ({"nthreads": -1}, {"nthreads": "2"}, {"method": None}, {"method": b"list"}, {"method": "list\0s"}, {"device": 0.5}):
+        assert next(iter(change)) in str(must_raise(TypeError, lambda: msimage.Cleaner(psf / psf.max(), **dict(HOST, **change))))
+    image = np.zeros((2,) + case.shape).reshape(-1)
+    overlapping = image[:psf.size].reshape(case.shape), image[8:8 + psf.size].reshape(case.shape)
+    assert "share" in str(must_raise(ValueError, lambda: msimage.Cleaner(psf / psf.max(), **HOST).minor(*overlapping)))
+
+
+def check_shared():
+    """Threads that share a plan or a cleaner wait for each other, and each gets its own result."""
+    import concurrent.futures
+
+    case = next(cases())
+    plan = plan_of(case, 1e-8)
+    norm = plan.sum_weight()
+    models = [case.model * k for k in (1, -2, 3)]
+    cleaner, peak = msimage.Cleaner(plan.psf() / norm, **HOST), plan.dirty() / norm
+    calls = [lambda m=m: plan.hessian(m) for m in models] + [lambda m=m: plan.predict(m) for m in models]
+    calls += [plan.dirty, plan.psf, lambda: plan.residual(models[0]), lambda: np.array(cleaner.noise(peak))]
+    truth = [call() for call in calls]
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        made = [pool.submit(call) for _ in range(12) for call in calls]
+        for i, one in enumerate(made):
+            assert distance(one.result(), truth[i % len(calls)]) <= 1e-12, i % len(calls)
+
+
+def check_handler():
+    """A signal's handler may call what is not at work; the plan that its own thread has at work is refused, and ends its call."""
+    case = next(cases())
+    library, heard = msimage._library, []
+
+    def ask(_of):
+        if not heard:
+            heard.append(distance(other.dirty(), truth))
+            plan.dirty()
+        return 0
+
+    asking = ffi.callback("int(void *)", ask, error=1, onerror=library._remember)
+    other = plan_of(case)
+    truth = other.dirty()
+    quiet, library.CALLBACKS.interrupt = library.CALLBACKS.interrupt, asking
+    try:
+        heard.append(0)
+        plan = plan_of(case)
+        heard.clear()
+        assert "at work" in str(must_raise(RuntimeError, plan.dirty))
+    finally:
+        library.CALLBACKS.interrupt = quiet
+    assert heard[0] <= 1e-13 and distance(plan.dirty(), truth) <= 1e-13
+
+
+def check_copies():
+    """Plans and cleaners are neither copied nor pickled, and say so."""
+    import copy
+    import pickle
+
+    plan = plan_of(next(cases()))
+    for held in (plan, msimage.Cleaner(plan.psf() / plan.sum_weight(), **HOST)):
+        for function in (copy.copy, copy.deepcopy, pickle.dumps):
+            assert type(held).__name__ in str(must_raise(TypeError, lambda: function(held)))
+    error = must_raise(msimage.Error, lambda: plan_of(next(cases()), epsilon=0))
+    for one in (error, msimage._library.DeviceMemoryError(-5, "out of memory")):
+        again = pickle.loads(pickle.dumps(one))
+        assert type(again) is type(one) and again.status == one.status and str(again) == str(one)
+
+
 def check_cores():
     """A call of all threads has as many as there are cores that the process may run on."""
     import subprocess
@@ -336,12 +423,20 @@ def check_cores():
 
 
 def check_fork():
-    """A process that is forked before its first call works, and so does the one that forked, at the same time."""
+    """A process that is forked works, and so does the one that forked, at the same time."""
     import subprocess
 
     code = ("import os, sys; sys.path[:0] = %r; import numpy as np, plan_test as p; case = next(p.cases()); child = os.fork();"
             "ok = np.isfinite(p.plan_of(case).dirty()).all(); child or os._exit(not ok);"
             "sys.exit(not ok or os.waitpid(child, 0)[1])")
+    subprocess.run([sys.executable, "-B", "-c", code % (sys.path,), sys.argv[1]], check=True)
+    if HOST["backend"] == "cuda":
+        return
+    # After a call of several threads too; a child that waits for threads that it has not is ended.
+    code = ("import os, signal, sys; sys.path[:0] = %r; import numpy as np, plan_test as p; p.msimage._gridder.thread_count = lambda n: 3;"
+            "case = next(p.cases()); truth = p.plan_of(case).dirty(); child = os.fork(); child or signal.alarm(100);"
+            "ok = p.distance(p.plan_of(case).dirty(), truth) <= 1e-13; child or os._exit(not ok);"
+            "sys.exit(not ok or os.waitpid(child, 0)[1] != 0)")
     subprocess.run([sys.executable, "-B", "-c", code % (sys.path,), sys.argv[1]], check=True)
 
 

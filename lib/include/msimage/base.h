@@ -14,7 +14,7 @@
  *
  * **Threads.** An object is used by one thread at a time; any number of objects may be at work in any number of threads.
  * The library works with OpenMP and leaves the caller's settings of it as they are. A process may be forked before
- * the first call, not between calls.
+ * the first call, and between calls after msimage_threads_release().
  *
  * **The surroundings.** Nothing is printed, no signal is caught, no variable of the environment is read.
  */
@@ -94,6 +94,12 @@ MSIMAGE_API int msimage_gpu_count(void);
  * @param bytes 0: that of the machine, or of its batch job or container
  */
 MSIMAGE_API void msimage_memory_limit(int64_t bytes);
+
+/**
+ * Ends the threads that OpenMP keeps for the calling thread's next call. After it the process may be forked while no call is
+ * under way, and both processes may call the library on the host; a child of a process that used a GPU may not use one.
+ */
+MSIMAGE_API void msimage_threads_release(void);
 
 /**
  * Sets how much memory of each GPU may stay with the library between calls, for the next one. Other users of the GPU, of this
