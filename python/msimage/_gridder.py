@@ -161,6 +161,6 @@ class Gridder:
 
 def gridder(task: int, real: np.dtype, epsilon: float, **members: Any) -> Gridder:
     """A gridder that reaches an accuracy: in single precision where that suffices."""
-    accuracy = min(max(float(epsilon), 1e-13), 0.1) if epsilon >= 1e-14 else float(epsilon)
+    accuracy = min(max(float(epsilon), 1e-13), 0.1) if epsilon >= 7e-15 else float(epsilon)
     in_double = members.pop("sums_in_double", False) or (real == np.float32 and accuracy < 2e-6)
     return Gridder(task, real, accuracy=accuracy, sums_in_double=in_double, **members)

@@ -312,7 +312,7 @@ def check_exceptions():
                 raise AssertionError(f"{change.keys()}: {error}") from error
     # Messages name the argument, and what it is to be.
     for change, words in (({"uvw": base["uvw"].T}, ("uvw", "[row, 3]")), ({"vis": base["vis"][:5]}, ("vis", "rows of uvw")),
-                          ({"epsilon": 1e-15}, ("epsilon", "1e-15", "1.0e-14")), ({"npix_x": 32.5}, ("npix_x", "whole number", "float")),
+                          ({"epsilon": 1e-15}, ("epsilon", "1e-15", "7.1e-15")), ({"npix_x": 32.5}, ("npix_x", "whole number", "float")),
                           ({"uvw": base["uvw"].tolist()}, ("uvw", "numpy.asarray")), ({"mask": base["vis"] != 0}, ("mask", "bool", "uint8"))):
         message = str(must_raise((RuntimeError, TypeError), lambda: wgridder.vis2dirty(**dict(base, **change))))
         assert all(word in message for word in words), message
@@ -332,6 +332,21 @@ def check_exceptions():
     # Here the peer ends the process.
     image = wgridder.vis2dirty(**dict(base, freq=base["freq"][:0], vis=base["vis"][:, :0]), **HOST)
     assert not image.any()
+
+
+def check_reach():
+    """What windows of ducc0 reach with a bound of the oversampling is taken, and what they do not reach by far is refused."""
+    base, _ = refused()
+    for sigma_max, flat, with_w in ((1.2, 1.5e-8, 7.4e-7), (1.35, 1.1e-10, 3.6e-9), (1.5, 4.1e-12, 7.7e-11), (1.65, 4.3e-13, 5.6e-12),
+                                    (1.8, 9.6e-14, 8.7e-13), (2.0, 2.6e-14, 1.5e-13), (2.3, 1.1e-14, 2.9e-14)):
+        for epsilon, wgridding in ((flat, False), (with_w, True)):
+            given = dict(base, sigma_max=sigma_max, epsilon=epsilon, do_wgridding=wgridding)
+            for module, host in ((wgridder, HOST),) + (((peer, {}),) if peer else ()):
+                assert np.isfinite(module.vis2dirty(**given, **host)).all(), (sigma_max, epsilon)
+                must_raise(RuntimeError, lambda: module.vis2dirty(**dict(given, epsilon=epsilon / 1.2 if epsilon > 2e-14 else 1e-15), **host))
+    for change in ({"epsilon": 4.5e-7, "vis": base["vis"].astype("c8")}, {"epsilon": 7.5e-15}, {"epsilon": 1.7e-14, "do_wgridding": True},
+                   {"epsilon": 8.2e-7, "vis": base["vis"].astype("c8"), "do_wgridding": True}):
+        assert wgridder.vis2dirty(**dict(base, **change), **HOST).any() and (not peer or peer.vis2dirty(**dict(base, **change)).any())
 
 
 def check_solver():

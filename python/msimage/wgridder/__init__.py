@@ -31,19 +31,24 @@ from .._library import lib
 
 __all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
 
-# The oversampling that the widest windows need for an accuracy, in two dimensions; with w it is three times as much.
-_REACH = ((1.2, 3e-8), (1.25, 3e-9), (1.3, 3e-10), (1.4, 3e-11), (1.5, 3e-12), (1.75, 3e-13), (2.0, 3e-14))
-
+# Bounds of the oversampling, and the least epsilon that ducc0 0.42 takes in double precision with such a sigma_max, without w and
+# with it: what its windows reach. It refuses a little more, what is to be in single precision.
+_REACH = ((1.2, 1.4e-8, 7.1e-7), (1.25, 1.9e-9, 9.8e-8), (1.3, 3.7e-10, 1.4e-8), (1.35, 9.9e-11, 3.4e-9),
+          (1.4, 2.6e-11, 8.0e-10), (1.45, 9.7e-12, 2.2e-10), (1.5, 3.9e-12, 7.4e-11), (1.55, 1.6e-12, 2.6e-11),
+          (1.6, 7.6e-13, 1.1e-11), (1.65, 4.1e-13, 5.4e-12), (1.7, 2.2e-13, 2.7e-12), (1.75, 1.3e-13, 1.4e-12),
+          (1.8, 9.1e-14, 8.4e-13), (1.85, 5.9e-14, 4.9e-13), (1.9, 4.3e-14, 3.1e-13), (1.95, 3.2e-14, 2.0e-13),
+          (2, 2.4e-14, 1.3e-13), (2.05, 2.0e-14, 9.8e-14), (2.1, 1.7e-14, 7.2e-14), (2.15, 1.5e-14, 5.4e-14),
+          (2.2, 1.3e-14, 4.2e-14), (2.25, 1.1e-14, 3.4e-14), (2.3, 9.9e-15, 2.7e-14))
 
 # The least epsilon by the precision, without w and with it.
-_LEAST = {np.dtype(np.float32): (4.5e-7, 8.55e-7), np.dtype(np.float64): (1e-14, 1.5e-14)}
+_LEAST = {np.dtype(np.float32): (4.4e-7, 8.0e-7), np.dtype(np.float64): (7.1e-15, 1.5e-14)}
 
 
 def _check_accuracy(epsilon: float, sigma_min: float, sigma_max: float, wgridding: bool, real: np.dtype) -> None:
     least = _LEAST[real][wgridding]
-    reach = [e * (3.5 if wgridding else 1) for s, e in _REACH if s <= sigma_max]
-    if not (epsilon >= least and sigma_max >= sigma_min and sigma_min <= 2.5 and reach
-            and epsilon >= (reach[-1] if sigma_max < 2.5 else least)):
+    if sigma_max < 2.5:
+        least = max(least, min((row[1 + wgridding] for row in _REACH if row[0] <= sigma_max), default=np.inf))
+    if not (epsilon >= least and sigma_max >= sigma_min and sigma_min <= 2.5):
         reached = ", ".join(f"{e[wgridding]:.1e} in {name}" for name, e in _LEAST.items())
         raise RuntimeError(f"epsilon: no window reaches {epsilon} with sigma_min {sigma_min} and sigma_max {sigma_max} in {real}; "
                            f"the least are {reached}, where sigma_max is 2.5 or more")
