@@ -477,7 +477,7 @@ static void test_fork(void **state)
     msimage_threads_release();
     const pid_t child = fork();
     /* A child that waits for threads that it has not is ended. */
-    if (!child) alarm(60);
+    if (!child) alarm(300);
     image_by(&spec, &o, again);
     const int is_same = distance(again, image, N_PIXEL) <= 1e-12;
     if (!child) _exit(is_same ? 0 : 1);

@@ -434,7 +434,7 @@ def check_fork():
         return
     # After a call of several threads too; a child that waits for threads that it has not is ended.
     code = ("import os, signal, sys; sys.path[:0] = %r; import numpy as np, plan_test as p; p.msimage._gridder.thread_count = lambda n: 3;"
-            "case = next(p.cases()); truth = p.plan_of(case).dirty(); child = os.fork(); child or signal.alarm(100);"
+            "case = next(p.cases()); truth = p.plan_of(case).dirty(); child = os.fork(); child or signal.alarm(300);"
             "ok = p.distance(p.plan_of(case).dirty(), truth) <= 1e-13; child or os._exit(not ok);"
             "sys.exit(not ok or os.waitpid(child, 0)[1] != 0)")
     subprocess.run([sys.executable, "-B", "-c", code % (sys.path,), sys.argv[1]], check=True)
