@@ -280,6 +280,16 @@ int msi_ms_reader_check_frames(const msi_ms_reader *r)
     return MSI_OK;
 }
 
+int msi_ms_reader_check_shift(const msi_ms_reader *r)
+{
+    const char *name;
+    int id;
+    if (msi_ms_reader_moving(r, &id, &name) != MSI_MS_FIXED)
+        return msi_error_set(MSI_EINPUT, "-shift: field '%s' (id %d) moves on the sky, and has its own centre only",
+                             name, id);
+    return msi_ms_reader_check_frames(r);
+}
+
 /* ---- Plan ---- */
 
 static msi_ms_group *find_group(msi_ms_reader *r, const msi_ms_run *run)

@@ -147,6 +147,13 @@ int msi_ms_reader_one_centre(const msi_ms_reader *r);
 int msi_ms_reader_check_frames(const msi_ms_reader *r);
 
 /*
+ * msi_ms_reader_check_shift - fail unless the selected fields can be turned to another centre: all in one frame, and none
+ * that moves on the sky.
+ * Returns: 0, MSI_EINPUT
+ */
+int msi_ms_reader_check_shift(const msi_ms_reader *r);
+
+/*
  * msi_ms_reader_next - read the next block; rows that are autocorrelations, row-flagged or have a UVW that is not
  * finite are left out and counted.
  * Returned: *block; block->n_row == 0 after the last one

@@ -28,7 +28,7 @@ typedef struct about_setup {
 
 typedef struct about_field {
     double ra_rad, dec_rad, rest_hz;
-    int64_t source_id;
+    int32_t source_id, motion; /* below 0 in files of a version that had 64 bits for the source */
     char frame[16], name[64];
 } about_field;
 
@@ -70,12 +70,18 @@ static int pass_setup(msi_ms_cursor *c, msi_ms_setup *s)
 
 static int pass_field(msi_ms_cursor *c, msi_ms_field *f, double *rest_hz)
 {
-    about_field a = {.ra_rad = f->ra_rad, .dec_rad = f->dec_rad, .rest_hz = *rest_hz, .source_id = f->source_id};
+    about_field a = {.ra_rad = f->ra_rad,
+                     .dec_rad = f->dec_rad,
+                     .rest_hz = *rest_hz,
+                     .source_id = f->source_id,
+                     .motion = (int32_t)f->motion};
     take_text(a.frame, sizeof a.frame, f->frame);
     take_text(a.name, sizeof a.name, f->name);
     if (!msi_ms_pass(c, &a, sizeof a)) return 0;
     if (!c->from) return 1;
-    *f = (msi_ms_field){.ra_rad = a.ra_rad, .dec_rad = a.dec_rad, .source_id = (int)a.source_id};
+    if (a.motion > MSI_MS_PLANET) return 0;
+    *f = (msi_ms_field){.ra_rad = a.ra_rad, .dec_rad = a.dec_rad, .source_id = a.source_id};
+    if (a.motion > 0) f->motion = (msi_ms_motion)a.motion;
     take_text(f->frame, sizeof f->frame, a.frame);
     take_text(f->name, sizeof f->name, a.name);
     *rest_hz = a.rest_hz;

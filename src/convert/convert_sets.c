@@ -270,6 +270,11 @@ static int open_reader(conversion *c)
     msi_ms_reader *r;
     MSI_TRY(msi_ms_reader_open(&r, c->job->paths, c->job->n_path, &c->selection));
     c->reader = r;
+    /* A FIELD table that is made of several has one frame. */
+    if (o->shared.shift_set)
+        MSI_TRY(msi_ms_reader_check_shift(r));
+    else if (r->n_set > 1)
+        MSI_TRY(msi_ms_reader_check_frames(r));
     for (int i = 0; i < r->n_set; i++) c->has_spectrum |= r->set[i].has_weight_spectrum;
     c->averages = o->average_time_s > 0 || o->smearing_loss > 0;
     MSI_TRY(plan_channels(c));

@@ -34,17 +34,11 @@ static int choose_centre(msi_imaging_run *r)
 {
     const msi_observation *obs = msi_ms_reader_observation(r->reader);
     const msi_options *o = r->options;
-    MSI_TRY(msi_ms_reader_check_frames(r->reader));
+    MSI_TRY(o->shift_set ? msi_ms_reader_check_shift(r->reader) : msi_ms_reader_check_frames(r->reader));
     if (!o->shift_set && !msi_ms_reader_one_centre(r->reader))
         return msi_error_set(MSI_EINPUT,
                              "the selected fields or sets have different phase centres; name one with -shift RA DEC, "
                              "or select one with -field");
-    const char *name;
-    int id;
-    if (o->shift_set && msi_ms_reader_moving(r->reader, &id, &name) != MSI_MS_FIXED)
-        return msi_error_set(MSI_EINPUT,
-                             "-shift: field '%s' (id %d) moves on the sky, and is imaged about its own centre only",
-                             name, id);
     r->ra_rad = o->shift_set ? o->shift_ra_rad : obs->ra_rad;
     r->dec_rad = o->shift_set ? o->shift_dec_rad : obs->dec_rad;
     return MSI_OK;

@@ -167,6 +167,27 @@ def check_join(s):
     s.must(all(np.array_equal(x.data[i], y.data[j]) for i, j in zip(*order)) and x.n == y.n, "rows of the parts")
 
 
+def check_frames(s):
+    """A FIELD table has one frame: sets of two are not joined. A field that moves is not turned to another centre."""
+    a = s.made("framed.ms", *VLA, "-duration", "4s")
+    b = fresh_copy(a, "b1950.ms")
+    with table(b + "/FIELD", readonly=False, ack=False) as t:
+        t.putcolkeyword("PHASE_DIR", "MEASINFO", {**t.getcolkeyword("PHASE_DIR", "MEASINFO"), "Ref": "B1950"})
+    for words in ([], ["-shift", "60.05deg", "44.02deg"]):
+        s.refused("J2000 and B1950", 3, "b1950.ms/FIELD: row 0: PHASE_DIR is in B1950", *words, a, b, "both.ms")
+    s.convert("-quiet", b, "alone.ms")
+    with table("alone.ms/FIELD", ack=False) as t:
+        s.must(t.getcolkeyword("PHASE_DIR", "MEASINFO")["Ref"] == "B1950", "a frame is kept")
+    moving = fresh_copy(a, "moving.ms")
+    with table(moving + "/FIELD", readonly=False, ack=False) as t:
+        t.putcell("PHASE_DIR", 0, np.concatenate([t.getcell("PHASE_DIR", 0), [[1e-7, 0]]]))
+    s.refused("a field that moves", 3, "-shift: field .* moves on the sky", "-shift", "60.05deg", "44.02deg", moving, "both.ms")
+    for copy in ("moved.ms", "moved.msv"):
+        s.convert("-quiet", moving, copy)
+        done = s.launch("-dry-run", "-size", 64, 64, "-scale", "15asec", copy)
+        s.must(done.returncode == 0 and "polynomial in time" in done.stderr, "%s moves: %s" % (copy, done.stderr))
+
+
 def check_multi_ms(s):
     """A multi-MS is read by its members; subtables that these share are there once, in the sets made of it too."""
     a = s.made("partition.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
