@@ -58,7 +58,8 @@ static const msi_option rows[] = {
      .arguments = "RA DEC",
      .fallback_words = "the phase centre of the field",
      .help = "Put the image's centre here, uvw and phases rotated to it: 08h24m07.0s -42d59m48.0s or 126.03deg "
-             "-42.9967deg. Needed where fields or sets with several phase centres are imaged together.",
+             "-42.9967deg, in the frame of the fields (J2000 ..). Needed where fields or sets with several phase "
+             "centres are imaged together.",
      .read = msi_read_shift},
 };
 

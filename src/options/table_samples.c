@@ -29,7 +29,9 @@ static const msi_option rows[] = {
     {.name = "channel-range",
      .arguments = "BEGIN END",
      .fallback_words = "all",
-     .help = "Channels BEGIN to END-1, counted from 0 through the selected spectral windows one after another.",
+     .help =
+         "Channels BEGIN to END-1, counted from 0 through the selected spectral windows one after another, in each by "
+         "ascending frequency.",
      .read = msi_read_range,
      AT(selection.channel_begin)},
     {.name = "interval",
