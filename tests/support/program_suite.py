@@ -20,6 +20,9 @@ VLA, MEERKAT, LOW = (60.0, 44.0), (60.0, -45.0), (0.05, -20.0)
 # A program that hangs is ended. It is no measurement: a busy machine takes long for whatever it does.
 GUARD_S = 120
 
+# casacore in a test itself asks for it, where some batch systems set none.
+os.environ.setdefault("HOME", tempfile.gettempdir())
+
 # Names of sets that a shell, printf or cfitsio might read otherwise.
 ODD_NAMES = ("with spaces.ms", "%s%n%d.ms", "[1:5].ms", "(x).ms", "!bang.ms", "'quotes\".ms", "a;b&c|d.ms", "ünïcödé.ms",
              "back\\slash.ms")
