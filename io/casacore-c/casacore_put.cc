@@ -2,7 +2,12 @@
 /* Cells are written straight from the caller's buffer. */
 #include "casacore_internal.hpp"
 
+#include <casacore/casa/OS/Conversion.h>
+#include <casacore/casa/OS/HostInfo.h>
+#include <casacore/tables/DataMan/SSMBase.h>
+#include <casacore/tables/DataMan/SSMColumn.h>
 #include <casacore/tables/Tables/ArrayColumn.h>
+#include <casacore/tables/Tables/PlainColumn.h>
 #include <casacore/tables/Tables/ScalarColumn.h>
 #include <casacore/tables/Tables/TableDesc.h>
 
@@ -10,11 +15,52 @@ using namespace ccc;
 
 namespace {
 
+/*
+ * A scalar column of a StandardStMan lies in buckets of many rows. casacore looks up the bucket of each row that it puts
+ * by itself, some 80 ns a value; here it is looked up once for all its rows.
+ */
+class BucketColumn : private cc::TableColumn {
+  public:
+    /* Find it; a column that is stored in another way, or in another order of bytes, has none. */
+    BucketColumn(const ccc_table *t, const char *name) : cc::TableColumn(t->table, name)
+    {
+        auto *plain = dynamic_cast<cc::PlainColumn *>(baseColPtr());
+        if (!plain || plain->dataManager()->asBigEndian() != cc::HostInfo::bigEndian()) return;
+        manager = dynamic_cast<cc::SSMBase *>(plain->dataManager());
+        column = manager ? dynamic_cast<cc::SSMColumn *>(plain->dataManagerColumn()) : nullptr;
+    }
+
+    /* Copy values to rows of a column of type T; return false, and do nothing, where there is none. */
+    template <class T> bool put(const Rows &rows, const T *in)
+    {
+        constexpr bool is_bit = std::is_same<T, cc::Bool>::value;
+        if (!column || rows.list || column->getExternalSizeBits() != (is_bit ? 1 : 8 * sizeof(T))) return false;
+        for (int64_t done = 0, n = 0; done < rows.n; done += n) {
+            const auto row = static_cast<cc::rownr_t>(rows.first + done);
+            cc::rownr_t begin, last;
+            char *bucket = manager->find(row, column->getColNr(), begin, last, columnDesc().name());
+            n = std::min(static_cast<int64_t>(last - row) + 1, rows.n - done);
+            if constexpr (is_bit)
+                cc::Conversion::boolToBit(bucket, in + done, row - begin, static_cast<size_t>(n));
+            else
+                std::memcpy(bucket + (row - begin) * sizeof(T), in + done, static_cast<size_t>(n) * sizeof(T));
+            manager->setBucketDirty();
+        }
+        baseColPtr()->columnCache().invalidate();
+        return true;
+    }
+
+  private:
+    cc::SSMBase *manager = nullptr;
+    cc::SSMColumn *column = nullptr;
+};
+
 template <class T>
 void write_native(ccc_table *t, const char *column, const Rows &rows, const cc::Slicer *slicer,
                   const cc::IPosition &shape, T *in)
 {
     if (t->table.tableDesc()[column].isScalar()) {
+        if (t->table.hasLock(cc::FileLocker::Write) && BucketColumn(t, column).put(rows, in)) return;
         cc::Vector<T> v(cc::IPosition(1, rows.n), in, cc::SHARE);
         cc::ScalarColumn<T> c(t->table, column);
         if (rows.list)

@@ -13,7 +13,9 @@
 enum {
     SPARSE = 8,           /* rows between those that are wanted are read with them up to so many times as many */
     HELD_BYTES = 4 << 20, /* of visibilities wait for others, as a call of casacore takes as long as hundreds of rows */
-    OFTEN = 8             /* one change of a value in fewer rows than this is one in each */
+    AHEAD_ROWS = 1 << 16, /* of what rows have beside samples so many are read at once, at most */
+    MOST_COLUMNS = 24,
+    OFTEN = 8 /* one change of a value in fewer rows than this is one in each */
 };
 
 /* Rows of one shape that are not written yet. */
@@ -26,6 +28,24 @@ typedef struct held_rows {
     uint8_t *flag;
 } held_rows;
 
+/* How much of a column is known of the rows read ahead. */
+typedef enum ahead_state {
+    UNREAD,
+    READ,
+    NOT_THERE,
+    BY_BLOCKS /* it cannot be read so, but perhaps in parts */
+} ahead_state;
+
+/* Columns of rows [first, first + n) of a set, which blocks to come will ask for too. */
+typedef struct rows_ahead {
+    int64_t first, n;
+    struct {
+        ahead_state state;
+        char *value;
+        int64_t n_allocated;
+    } column[MOST_COLUMNS];
+} rows_ahead;
+
 struct msi_set_output {
     ccc_table *table;
     msi_set_maps *maps;
@@ -35,6 +55,7 @@ struct msi_set_output {
     int64_t n_row;                /* written */
     msi_set_row last;             /* of them */
     held_rows held;
+    rows_ahead ahead;
     double *antenna_m; /* [n_antenna][3] */
     int64_t n_antenna;
     char *column, *between; /* room for a column of rows */
@@ -106,12 +127,14 @@ static size_t bytes_of(ccc_type type)
 static int make_table(msi_set_output *out, const char *path, const msi_ms_reader *reader,
                       const msi_set_output_spec *spec)
 {
-    const char *steady[N_COLUMN];
+    const char *steady[N_COLUMN], *scalar[N_COLUMN + 1] = {"FLAG_CATEGORY"}; /* which has no values */
     msi_set_table_spec table = {.n_corr = 1,
                                 .n_chan = 1,
                                 .is_one_shape = 1,
                                 .has_weight_spectrum = spec->has_weight_spectrum,
-                                .steady = steady};
+                                .steady = steady,
+                                .scalar = scalar,
+                                .n_scalar = 1};
     for (int i = 0; i < reader->n_spw; i++) {
         const int32_t n_chan = spec->groups[i].n_group, n_corr = reader->spw[i].n_corr;
         if (n_chan != spec->groups[0].n_group || n_corr != reader->spw[0].n_corr) table.is_one_shape = 0;
@@ -119,7 +142,10 @@ static int make_table(msi_set_output *out, const char *path, const msi_ms_reader
         if (n_corr > table.n_corr) table.n_corr = n_corr;
     }
     for (int i = 0; i < N_COLUMN; i++)
-        if (is_steady(out, column_of(i))) steady[table.n_steady++] = column_of(i)->name;
+        if (is_steady(out, column_of(i)))
+            steady[table.n_steady++] = column_of(i)->name;
+        else if (column_of(i)->n == 1)
+            scalar[table.n_scalar++] = column_of(i)->name;
     return msi_set_table_make(&out->table, path, &table);
 }
 
@@ -240,14 +266,56 @@ static void copy_column(char *to, size_t to_step, const char *from, size_t from_
     }
 }
 
-static int describe_column(msi_set_output *o, ccc_table *t, const row_column *c, const msi_ms_block *b,
-                           msi_set_row *row)
+/* Choose the rows that are read ahead: those of the block, and where blocks follow one another, more each time. */
+static void look_ahead(rows_ahead *a, const msi_ms_block *b, int64_t n_table)
 {
+    const int64_t first = b->ms_row[0], span = b->ms_row[b->n_row - 1] - first + 1;
+    if (first >= a->first && first + span <= a->first + a->n) return;
+    const int follows = a->n > 0 && first >= a->first && first <= a->first + a->n;
+    int64_t n = follows ? 2 * a->n : span;
+    if (n > AHEAD_ROWS) n = AHEAD_ROWS;
+    if (n < span) n = span;
+    if (n > n_table - first) n = n_table - first;
+    a->first = first;
+    a->n = n;
+    for (int i = 0; i < N_ROW_COLUMN; i++) a->column[i].state = UNREAD;
+}
+
+/* Read a column of the rows ahead. What fails there may be of rows that nobody asks for. */
+static int read_ahead(msi_set_output *o, ccc_table *t, int i, int64_t n_element)
+{
+    rows_ahead *a = &o->ahead;
+    const row_column *c = &row_columns[i];
+    if (a->column[i].state != UNREAD) return MSI_OK;
+    if (!c->is_needed && !ccc_table_has_column(t, c->name)) {
+        a->column[i].state = NOT_THERE;
+        return MSI_OK;
+    }
+    MSI_TRY(grow(&a->column[i].value, &a->column[i].n_allocated, a->n * n_element * (int64_t)bytes_of(c->type)));
+    const int status = ccc_get_range(t, c->name, a->first, a->n, NULL, c->type, a->column[i].value, a->n * n_element);
+    a->column[i].state = status == CCC_OK ? READ : BY_BLOCKS;
+    return MSI_OK;
+}
+
+static int describe_column(msi_set_output *o, ccc_table *t, int i, const msi_ms_block *b, msi_set_row *row)
+{
+    const row_column *c = &row_columns[i];
     const int64_t n_element = c->n ? c->n : b->n_corr;
     const size_t size = bytes_of(c->type) * (size_t)n_element;
-    if (!c->is_needed && !ccc_table_has_column(t, c->name)) return MSI_OK;
-    MSI_TRY(read_column(o, t, c, b, n_element));
-    copy_column((char *)row + c->offset, sizeof *row, o->column, size, b->n_row, size);
+    char *to = (char *)row + c->offset;
+    MSI_TRY(read_ahead(o, t, i, n_element));
+    const ahead_state state = o->ahead.column[i].state;
+    if (state == NOT_THERE) return MSI_OK;
+    if (state == BY_BLOCKS) {
+        MSI_TRY(read_column(o, t, c, b, n_element));
+        copy_column(to, sizeof *row, o->column, size, b->n_row, size);
+        return MSI_OK;
+    }
+    const char *ahead = o->ahead.column[i].value - o->ahead.first * (int64_t)size;
+    for (int64_t k = 0, n; k < b->n_row; k += n) {
+        for (n = 1; k + n < b->n_row && b->ms_row[k + n] == b->ms_row[k] + n;) n++;
+        copy_column(to + k * (int64_t)sizeof *row, sizeof *row, ahead + b->ms_row[k] * (int64_t)size, size, n, size);
+    }
     return MSI_OK;
 }
 
@@ -263,6 +331,7 @@ static int open_rows(msi_set_output *o, const msi_ms_reader *reader, int set)
         ccc_table_close(reader->set[o->described].table);
         reader->set[o->described].table = NULL;
     }
+    if (o->described != set) o->ahead.n = 0;
     o->described = set;
     return msi_ms_set_open(&reader->set[set]);
 }
@@ -274,7 +343,8 @@ int msi_set_output_describe(msi_set_output *o, const msi_ms_reader *reader, cons
     ccc_table *t = reader->set[b->set].table;
     memset(row, 0, (size_t)b->n_row * sizeof *row);
     for (int64_t i = 0; i < b->n_row; i++) row[i].centroid_s = b->time_s[i];
-    for (int c = 0; c < N_ROW_COLUMN; c++) MSI_TRY(describe_column(o, t, &row_columns[c], b, row));
+    look_ahead(&o->ahead, b, ccc_table_n_row(t));
+    for (int c = 0; c < N_ROW_COLUMN; c++) MSI_TRY(describe_column(o, t, c, b, row));
     for (int64_t i = 0; i < b->n_row; i++) {
         msi_set_row *r = &row[i];
         r->antenna1 = mapped(m->antenna, m->n_antenna, r->antenna1);
@@ -430,6 +500,7 @@ void msi_set_output_free(msi_set_output *o)
     msi_free(o->held.data);
     msi_free(o->held.weight);
     msi_free(o->held.flag);
+    for (int i = 0; i < N_ROW_COLUMN; i++) msi_free(o->ahead.column[i].value);
     msi_free(o->column);
     msi_free(o->between);
     msi_free(o);

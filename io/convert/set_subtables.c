@@ -157,6 +157,14 @@ static int renumber_column(ccc_table *t, const passage *p, const renumbering *r)
     return msi_set_written(ccc_put_range(t, r->column, p->first, p->n_row, 0, NULL, NULL, CCC_INT32, p->id));
 }
 
+/* Ask whether numbers stay what they are. */
+static int is_same(const renumbering *r)
+{
+    for (int32_t i = 0; r->map && i < r->n; i++)
+        if (r->map[i] != i) return 0;
+    return r->offset == 0;
+}
+
 static int renumber(ccc_table *to, const passage *p, const msi_set_map *map)
 {
     const renumbering all[] = {{"ANTENNA_ID", map->antenna, map->n_antenna, 0},
@@ -168,11 +176,14 @@ static int renumber(ccc_table *to, const passage *p, const msi_set_map *map)
                                {"DATA_DESC_ID", map->data_desc, map->n_data_desc, 0},
                                {"SOURCE_ID", NULL, 0, map->source_offset},
                                {"OBSERVATION_ID", NULL, 0, map->observation_offset}};
+    const size_t n_all = sizeof all / sizeof *all;
     ccc_table *t;
-    if (!p->n_row) return MSI_OK;
+    size_t n_same = 0;
+    for (size_t i = 0; i < n_all; i++) n_same += (size_t)is_same(&all[i]);
+    if (!p->n_row || n_same == n_all) return MSI_OK;
     MSI_TRY(msi_set_written(ccc_subtable_open(&t, to, p->name)));
     int status = MSI_OK;
-    for (size_t i = 0; !status && i < sizeof all / sizeof *all; i++) status = renumber_column(t, p, &all[i]);
+    for (size_t i = 0; !status && i < n_all; i++) status = renumber_column(t, p, &all[i]);
     const int closed = msi_set_written(ccc_table_close(t));
     return status ? status : closed;
 }

@@ -8,7 +8,12 @@
 #include "core/types.h"
 #include "io/convert/set_subtables.h"
 
-enum { TILE_BYTES = 1 << 20 /* of visibilities */, MOST_COLUMNS = 8 };
+enum {
+    TILE_BYTES = 1 << 20, /* of visibilities */
+    BUCKET_BYTES =
+        1 << 18, /* of thousands of rows: casacore keeps but two buckets, and each column visits all of them */
+    MOST_COLUMNS = 8
+};
 
 /* Columns of a shape, each with a tiled manager of its own, and the steady ones. */
 typedef struct table_plan {
@@ -54,5 +59,10 @@ int msi_set_table_make(ccc_table **table, const char *path, const msi_set_table_
     plan_tiled(&p, "UVW", 3, 0, TILE_BYTES / 8 / (8 * 3));
     p.storage[p.n_storage++] = (ccc_storage){
         .type = "IncrementalStMan", .name = "Steady", .n_column = spec->n_steady, .columns = spec->steady};
+    p.storage[p.n_storage++] = (ccc_storage){.type = "StandardStMan",
+                                             .name = "OfRows",
+                                             .n_column = spec->n_scalar,
+                                             .columns = spec->scalar,
+                                             .bucket_bytes = BUCKET_BYTES};
     return msi_set_written(ccc_ms_create(table, path, p.column, (int)p.n_column, p.storage, (int)p.n_storage));
 }

@@ -10,7 +10,8 @@ typedef struct msi_set_table_spec {
     int is_one_shape;       /* of every row */
     int has_weight_spectrum;
     const char *const *steady; /* [n_steady] columns whose values are put where they change */
-    int n_steady;
+    const char *const *scalar; /* [n_scalar] the others of numbers, each row's put */
+    int n_steady, n_scalar;
 } msi_set_table_spec;
 
 /*

@@ -42,7 +42,7 @@ struct msi_average {
     msi_average_time time;
     double origin_s, previous_s; /* where bins begin; the latest TIME since */
     int64_t n_back;              /* rows earlier than one of their baseline before */
-    int64_t n_interval, n_interval_allocated;
+    int64_t n_interval, n_interval_allocated, last_found;
     interval *interval;
     double *sum;      /* [n_interval_allocated][3][n_group][n_corr]: values, weights */
     bad_samples *bad; /* [n_interval_allocated][n_group][n_corr] */
@@ -149,14 +149,20 @@ static double longest_of(const msi_average *a, const msi_set_row *r)
     return isfinite(n) && n >= 1 ? n * r->interval_s : isfinite(longest_s) ? 0 : 3600;
 }
 
+/* Find the interval of a row's baseline. Baselines mostly come in one order, again and again. */
 static int find(msi_average *a, const msi_set_row *r, interval **out)
 {
+    a->last_found = a->last_found + 1 < a->n_interval ? a->last_found + 1 : 0;
+    *out = &a->interval[a->last_found];
+    if (a->n_interval && same_key(&(*out)->first, r)) return MSI_OK;
     for (uint64_t at = a->n_table ? hash(r) % (uint64_t)a->n_table : 0; a->n_table && a->table[at];
          at = (at + 1) % (uint64_t)a->n_table) {
-        *out = &a->interval[a->table[at] - 1];
+        a->last_found = a->table[at] - 1;
+        *out = &a->interval[a->last_found];
         if (same_key(&(*out)->first, r)) return MSI_OK;
     }
     if (a->n_interval == a->n_interval_allocated) MSI_TRY(grow_intervals(a));
+    a->last_found = a->n_interval;
     *out = &a->interval[a->n_interval];
     memset(*out, 0, sizeof **out);
     (*out)->first = *r;
@@ -215,11 +221,7 @@ static void finish_samples(msi_average *a, interval *v)
 {
     const int64_t n = n_cell(a), at = a->n_out * n;
     const sums sum = sums_of(a, v);
-    for (int64_t i = 0; i < n; i++) {
-        a->data[at + i] =
-            (msi_c32){(float)(sum.value[2 * i] / sum.weight[i]), (float)(sum.value[2 * i + 1] / sum.weight[i])};
-        a->weight[at + i] = (float)sum.weight[i];
-    }
+    msi_sum_means(n, sum.value, sum.weight, a->data + at, a->weight + at);
     memset(a->flag + at, 0, (size_t)n);
     for (int64_t i = 0; v->n_bad > 0; i++) {
         bad_samples *b = &sum.bad[i];

@@ -30,7 +30,8 @@ typedef struct msi_stage_spec {
  */
 int msi_stage_run(const msi_stage_spec *spec);
 
-/* The child calls these: a line of the log; how far the work is, which also looks whether the parent is still there. */
+/* The child calls these: a line of the log; how far the work is, which some times a second is told, and then also looks
+ * whether the parent is still there. */
 void msi_stage_log(msi_stage *stage, msi_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void msi_stage_warn(msi_stage *stage, const char *format, ...) __attribute__((format(printf, 2, 3)));

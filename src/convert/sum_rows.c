@@ -115,6 +115,14 @@ INLINE double add(const msi_sum_row *row, const msi_channel_groups *groups, doub
     }
 }
 
+INLINE void means(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
+{
+    for (int64_t i = 0; i < n; i++) {
+        data[i] = (msi_c32){(float)(value[2 * i] / sum[i]), (float)(value[2 * i + 1] / sum[i])};
+        weight[i] = (float)sum[i];
+    }
+}
+
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,fma")))
 
@@ -158,6 +166,20 @@ AVX2 static double add_avx2(const msi_sum_row *row, const msi_channel_groups *gr
     return row->n_corr == 4 ? add_four_avx2(row, groups, value, weights) : add(row, groups, value, weights);
 }
 
+AVX2 static void means_avx2(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
+{
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const __m256d s = _mm256_loadu_pd(sum + i);
+        const __m256d low = _mm256_div_pd(_mm256_loadu_pd(value + 2 * i), _mm256_permute4x64_pd(s, 0x50));
+        const __m256d high = _mm256_div_pd(_mm256_loadu_pd(value + 2 * i + 4), _mm256_permute4x64_pd(s, 0xfa));
+        _mm_storeu_ps((float *)(data + i), _mm256_cvtpd_ps(low));
+        _mm_storeu_ps((float *)(data + i + 2), _mm256_cvtpd_ps(high));
+        _mm_storeu_ps(weight + i, _mm256_cvtpd_ps(s));
+    }
+    means(n - i, value + 2 * i, sum + i, data + i, weight + i);
+}
+
 static int has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -166,6 +188,7 @@ static int has_avx2(void)
 #define all_good_avx2  all_good
 #define keep_good_avx2 keep_good
 #define add_avx2       add
+#define means_avx2     means
 
 static int has_avx2(void)
 {
@@ -189,4 +212,12 @@ void msi_sum_keep_good(const msi_sum_row *row, msi_c32 *data, float *weight)
 double msi_sum_add(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weight)
 {
     return has_avx2() ? add_avx2(row, groups, value, weight) : add(row, groups, value, weight);
+}
+
+void msi_sum_means(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
+{
+    if (has_avx2())
+        means_avx2(n, value, sum, data, weight);
+    else
+        means(n, value, sum, data, weight);
 }

@@ -306,6 +306,87 @@ static void test_tiled_ranges(void **state)
     OK(ccc_table_close(t));
 }
 
+/* Scalars of one StandardStMan, in whose buckets of 32 rows columns of several sizes lie one behind the other. */
+static const struct scalar_column {
+    const char *name;
+    ccc_type type;
+    size_t size;
+} scalar_columns[] = {{"FLAG", CCC_BOOL, 1},   {"SHORT", CCC_INT16, 2},   {"INT", CCC_INT32, 4},
+                      {"FLOAT", CCC_FLOAT, 4}, {"DOUBLE", CCC_DOUBLE, 8}, {"LONG", CCC_INT64, 8}};
+
+enum { N_SCALAR = sizeof scalar_columns / sizeof *scalar_columns };
+
+static void scalar_value(int column, int64_t row, int version, void *value)
+{
+    const int v = (int)((row * 7919 + version * 104729 + column * 31) % 30011);
+    switch (scalar_columns[column].type) {
+    case CCC_BOOL:
+        *(uint8_t *)value = (uint8_t)(v % 3 == 0);
+        break;
+    case CCC_INT16:
+        *(int16_t *)value = (int16_t)v;
+        break;
+    case CCC_INT32:
+        *(int32_t *)value = -v;
+        break;
+    case CCC_FLOAT:
+        *(float *)value = 0.5F + (float)v;
+        break;
+    case CCC_DOUBLE:
+        *(double *)value = -0.25 - v;
+        break;
+    default:
+        *(int64_t *)value = (int64_t)v << 33;
+        break;
+    }
+}
+
+/* What was put last is there, cell by cell, as casacore finds each row by itself, and in ranges. */
+static void check_scalars(ccc_table *t, const int version[N_ROW])
+{
+    for (int c = 0; c < N_SCALAR; c++) {
+        const size_t size = scalar_columns[c].size;
+        char all[N_ROW * 8], one[8], want[8];
+        OK(ccc_get_range(t, scalar_columns[c].name, 0, N_ROW, NULL, scalar_columns[c].type, all, N_ROW));
+        for (int64_t i = 0; i < N_ROW; i++) {
+            scalar_value(c, i, version[i], want);
+            OK(ccc_get_range(t, scalar_columns[c].name, i, 1, NULL, scalar_columns[c].type, one, 1));
+            assert_memory_equal(one, want, size);
+            assert_memory_equal(all + (size_t)i * size, want, size);
+        }
+    }
+}
+
+static void test_scalar_ranges(void **state)
+{
+    (void)state;
+    static const int64_t ranges[][2] = {{0, N_ROW}, {31, 2}, {3, 5}, {32, 32}, {N_ROW - 1, 1}, {1, 70}, {64, 0}};
+    ccc_column_spec columns[N_SCALAR];
+    int version[N_ROW] = {0};
+    char path[512];
+    ccc_table *t;
+    in_temp(path, sizeof path, "scalars");
+    for (int c = 0; c < N_SCALAR; c++)
+        columns[c] = (ccc_column_spec){.name = scalar_columns[c].name, .type = scalar_columns[c].type};
+    OK(ccc_table_create(&t, path, columns, N_SCALAR, NULL, 0));
+    OK(ccc_table_add_rows(t, N_ROW));
+    for (int k = 0; k < (int)(sizeof ranges / sizeof *ranges); k++) {
+        for (int64_t i = ranges[k][0]; i < ranges[k][0] + ranges[k][1]; i++) version[i] = k;
+        for (int c = 0; c < N_SCALAR; c++) {
+            char values[N_ROW * 8];
+            for (int64_t i = 0; i < ranges[k][1]; i++)
+                scalar_value(c, ranges[k][0] + i, k, values + (size_t)i * scalar_columns[c].size);
+            OK(ccc_put_range(t, scalar_columns[c].name, ranges[k][0], ranges[k][1], 0, NULL, NULL,
+                             scalar_columns[c].type, values));
+        }
+        check_scalars(t, version);
+    }
+    OK(ccc_table_close(t));
+    OK(ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE));
+    check_scalars(t, version);
+    OK(ccc_table_close(t));
+}
+
 static void test_slices_written(void **state)
 {
     (void)state;
@@ -748,6 +829,7 @@ int main(void)
         cmocka_unit_test(test_long_path),      cmocka_unit_test(test_lock),
         cmocka_unit_test(test_no_space),       cmocka_unit_test(test_select),
         cmocka_unit_test(test_directions),     cmocka_unit_test(test_tiled_ranges),
+        cmocka_unit_test(test_scalar_ranges),
     };
     return cmocka_run_group_tests(tests, make_temp, remove_temp);
 }
