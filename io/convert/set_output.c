@@ -13,7 +13,8 @@
 enum {
     SPARSE = 8,           /* rows between those that are wanted are read with them up to so many times as many */
     HELD_BYTES = 4 << 20, /* of visibilities wait for others, as a call of casacore takes as long as hundreds of rows */
-    AHEAD_ROWS = 1 << 16, /* of what rows have beside samples so many are read at once, at most */
+    AHEAD_ROWS = 1 << 14, /* of what rows have beside samples so many are read at once, at most */
+    FEW_ROWS = 128,       /* which stay in the processor while one column after another is copied to them */
     MOST_COLUMNS = 24,
     OFTEN = 8 /* one change of a value in fewer rows than this is one in each */
 };
@@ -297,25 +298,35 @@ static int read_ahead(msi_set_output *o, ccc_table *t, int i, int64_t n_element)
     return MSI_OK;
 }
 
-static int describe_column(msi_set_output *o, ccc_table *t, int i, const msi_ms_block *b, msi_set_row *row)
+/* Copy columns that were read ahead to rows of a block, [first, end). */
+static void copy_ahead(const rows_ahead *a, const msi_ms_block *b, msi_set_row *row, int64_t first, int64_t end)
 {
-    const row_column *c = &row_columns[i];
-    const int64_t n_element = c->n ? c->n : b->n_corr;
-    const size_t size = bytes_of(c->type) * (size_t)n_element;
-    char *to = (char *)row + c->offset;
-    MSI_TRY(read_ahead(o, t, i, n_element));
-    const ahead_state state = o->ahead.column[i].state;
-    if (state == NOT_THERE) return MSI_OK;
-    if (state == BY_BLOCKS) {
+    for (int64_t k = first, n; k < end; k += n) {
+        for (n = 1; k + n < end && b->ms_row[k + n] == b->ms_row[k] + n;) n++;
+        for (int i = 0; i < N_ROW_COLUMN; i++) {
+            const row_column *c = &row_columns[i];
+            const size_t size = bytes_of(c->type) * (size_t)(c->n ? c->n : b->n_corr);
+            if (a->column[i].state != READ) continue;
+            copy_column((char *)&row[k] + c->offset, sizeof *row,
+                        a->column[i].value + (b->ms_row[k] - a->first) * (int64_t)size, size, n, size);
+        }
+    }
+}
+
+static int read_columns(msi_set_output *o, ccc_table *t, const msi_ms_block *b, msi_set_row *row)
+{
+    look_ahead(&o->ahead, b, ccc_table_n_row(t));
+    for (int i = 0; i < N_ROW_COLUMN; i++) {
+        const row_column *c = &row_columns[i];
+        const int64_t n_element = c->n ? c->n : b->n_corr;
+        const size_t size = bytes_of(c->type) * (size_t)n_element;
+        MSI_TRY(read_ahead(o, t, i, n_element));
+        if (o->ahead.column[i].state != BY_BLOCKS) continue;
         MSI_TRY(read_column(o, t, c, b, n_element));
-        copy_column(to, sizeof *row, o->column, size, b->n_row, size);
-        return MSI_OK;
+        copy_column((char *)row + c->offset, sizeof *row, o->column, size, b->n_row, size);
     }
-    const char *ahead = o->ahead.column[i].value - o->ahead.first * (int64_t)size;
-    for (int64_t k = 0, n; k < b->n_row; k += n) {
-        for (n = 1; k + n < b->n_row && b->ms_row[k + n] == b->ms_row[k] + n;) n++;
-        copy_column(to + k * (int64_t)sizeof *row, sizeof *row, ahead + b->ms_row[k] * (int64_t)size, size, n, size);
-    }
+    for (int64_t i = 0; i < b->n_row; i += FEW_ROWS)
+        copy_ahead(&o->ahead, b, row, i, i + FEW_ROWS < b->n_row ? i + FEW_ROWS : b->n_row);
     return MSI_OK;
 }
 
@@ -343,8 +354,7 @@ int msi_set_output_describe(msi_set_output *o, const msi_ms_reader *reader, cons
     ccc_table *t = reader->set[b->set].table;
     memset(row, 0, (size_t)b->n_row * sizeof *row);
     for (int64_t i = 0; i < b->n_row; i++) row[i].centroid_s = b->time_s[i];
-    look_ahead(&o->ahead, b, ccc_table_n_row(t));
-    for (int c = 0; c < N_ROW_COLUMN; c++) MSI_TRY(describe_column(o, t, c, b, row));
+    MSI_TRY(read_columns(o, t, b, row));
     for (int64_t i = 0; i < b->n_row; i++) {
         msi_set_row *r = &row[i];
         r->antenna1 = mapped(m->antenna, m->n_antenna, r->antenna1);
