@@ -442,8 +442,8 @@ int ccc_subtable_names(ccc_table *t, char ***names, int64_t *n);
 
 /*
  * ccc_subtable_append - append rows of a table to subtable `name` of a Measurement Set. Where that has none, or one
- * without rows, it is made with the columns, keywords and storage of `from`; else the columns that both have are
- * copied.
+ * without rows, it is made with the columns, keywords and storage of `from`, but cells of any shape where only `from`
+ * says that all have one; else the columns that both have are copied.
  *
  * Given:   to_ms  open for update; rows [n_row]  of `from`, ascending; n_row may be 0
  * Returns: 0, CCC_EARGUMENT (no such row), CCC_EREADONLY, CCC_EFAILED

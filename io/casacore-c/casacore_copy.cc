@@ -2,6 +2,8 @@
 /* Rows of subtables, and keywords, are copied from one Measurement Set to another. */
 #include "casacore_internal.hpp"
 
+#include <casacore/tables/DataMan/StandardStMan.h>
+#include <casacore/tables/Tables/SetupNewTab.h>
 #include <casacore/tables/Tables/TableCopy.h>
 #include <casacore/tables/Tables/TableDesc.h>
 #include <casacore/tables/Tables/TableRecord.h>
@@ -25,6 +27,46 @@ bool open_filled(ccc_table *ms, const char *name, cc::Table &out)
     }
     keys.removeField(name);
     return false;
+}
+
+/*
+ * Lift fixed shapes, as some writers give to what has a value of each channel, that no other row could have then. Those
+ * that Measurement Sets prescribe stay. Return whether there were any.
+ */
+bool lift_shapes(cc::TableDesc &desc)
+{
+    static const char *const prescribed[] = {"POSITION", "OFFSET", "TIME_RANGE", "DIRECTION", "PROPER_MOTION"};
+    bool lifted = false;
+    for (cc::uInt i = 0; i < desc.ncolumn(); i++) {
+        cc::ColumnDesc &d = desc.rwColumnDesc(i);
+        if (d.isScalar() || !d.isFixedShape() ||
+            std::find(std::begin(prescribed), std::end(prescribed), d.name()) != std::end(prescribed))
+            continue;
+        const cc::Int ndim = d.ndim();
+        d.setOptions(0);
+        d.setNdim(0);
+        d.setNdim(ndim);
+        lifted = true;
+    }
+    return lifted;
+}
+
+/* Make a table without rows that is like another, but for fixed shapes. */
+void make_like(const cc::Table &from, const cc::String &path)
+{
+    cc::TableDesc desc(from.actualTableDesc());
+    if (!lift_shapes(desc)) {
+        from.deepCopy(path, cc::Table::New, true, cc::Table::AipsrcEndian, true);
+        return;
+    }
+    cc::SetupNewTable setup(path, desc, cc::Table::New);
+    setup.bindAll(cc::StandardStMan("SSM"));
+    cc::Table made(setup);
+    cc::TableCopy::copyInfo(made, from);
+    const cc::TableRecord &keys = from.keywordSet();
+    for (cc::uInt i = 0; i < keys.nfields(); i++)
+        if (keys.dataType(i) != cc::TpTable)
+            made.rwKeywordSet().mergeField(keys, i, cc::RecordInterface::OverwriteDuplicates);
 }
 
 } // namespace
@@ -55,7 +97,7 @@ int ccc_subtable_append(ccc_table *to_ms, const char *name, ccc_table *from, con
         const cc::String path = to_ms->real + "/" + name;
         cc::Table target;
         if (!open_filled(to_ms, name, target)) {
-            part.deepCopy(path, cc::Table::New, true, cc::Table::AipsrcEndian, true);
+            make_like(part, path);
             target = cc::Table(path, lock_option(CCC_UPDATE, CCC_LOCK_HOLD), cc::Table::Update);
             to_ms->table.rwKeywordSet().defineTable(name, target);
         }

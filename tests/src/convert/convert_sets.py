@@ -263,6 +263,35 @@ def check_numbers(s):
         s.must(fits.getheader("rest-dirty.fits").get("RESTFRQ") == rest_hz, name + ": RESTFRQ")
 
 
+def fix_shapes(path):
+    """Declare one shape for all cells that have a value of each channel, as cotter and LOFAR's writers do."""
+    window, fixed = path + "/SPECTRAL_WINDOW", path + "/FIXED"
+    with table(window, ack=False) as t:
+        desc = t.getdesc()
+        for name in ("CHAN_FREQ", "CHAN_WIDTH", "EFFECTIVE_BW", "RESOLUTION"):
+            desc[name].update(ndim=1, shape=t.getcell(name, 0).shape, option=5)
+        with table(fixed, desc, nrow=t.nrows(), ack=False) as to:
+            for name in t.colnames():
+                to.putcol(name, t.getcol(name))
+    shutil.rmtree(window)
+    os.rename(fixed, window)
+    return path
+
+
+def check_fixed_shapes(s):
+    """A window becomes one of fewer channels, and stands beside one of others, whatever shape its set declares."""
+    a = fix_shapes(s.made("fixed.ms", *VLA, "-duration", "20s", "-spw", "1.4GHz", "1MHz", 10))
+    b = fix_shapes(s.made("other.ms", *VLA, "-duration", "20s", "-spw", "1.6GHz", "2MHz", 6))
+    freq = Rows(a).freq[0]
+    s.convert("-quiet", "-average-channels", 2, a, "fixed-averaged.ms")
+    s.must(np.array_equal(Rows("fixed-averaged.ms").freq[0], freq.reshape(5, 2).mean(1)), "averaged, of a fixed shape")
+    s.convert("-quiet", "-channel-range", 2, 9, a, "fixed-selected.ms")
+    s.must(np.array_equal(Rows("fixed-selected.ms").freq[0], freq[2:9]), "selected, of a fixed shape")
+    s.convert("-quiet", a, b, "fixed-joined.ms")
+    joined = Rows("fixed-joined.ms").freq
+    s.must(np.array_equal(joined[0], freq) and np.array_equal(joined[-1], Rows(b).freq[0]), "joined, of two fixed shapes")
+
+
 def check_shift(s):
     """A set that was turned images as msimage -shift does, and FIELD tells the new centre."""
     a = s.made("shift.ms", *VLA, "-duration", "60s", "-spw", "1.4GHz", "1MHz", 4, "-source", "60.1deg", "44.05deg", "1Jy")
