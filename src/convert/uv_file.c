@@ -106,6 +106,12 @@ static int check_groups(msi_uv_file *h, const char *path)
     if (bytes <= 0 || u->n_group < 1 || u->n_parameter < 1 || u->n_parameter > MSI_UV_MAX_PARAMETERS)
         return msi_error_set(MSI_EINPUT, "%s: a header that cannot be: %lld groups with %lld parameters", path,
                              (long long)u->n_group, (long long)u->n_parameter);
+    for (int i = 0; i < u->n_axis && i < MSI_UV_MAX_AXES; i++)
+        if (strcmp(u->axis_type[i], "STOKES") == 0 && u->axis_value[i] > 0)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: holds Stokes parameters (CRVAL%d = %g), not correlations (-1 to -8) as a "
+                                 "Measurement Set is made of",
+                                 path, i + 1, u->axis_value[i]);
     if (bytes > h->file_bytes - h->data_begin)
         return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: %lld bytes of groups, but its header tells of %lld",
                              path, (long long)(h->file_bytes - h->data_begin), (long long)bytes);

@@ -73,6 +73,7 @@ static void take_card(msi_uv_hdu *u, const char *card)
     if (is_card(card, "RESTFREQ")) u->rest_freq_hz = number_value(card);
     if ((i = msi_uv_hdu_indexed(card, "NAXIS", MSI_UV_MAX_AXES))) u->axis[i - 1] = integer_value(card);
     if ((i = msi_uv_hdu_indexed(card, "CTYPE", MSI_UV_MAX_AXES))) text_value(card, u->axis_type[i - 1], 9);
+    if ((i = msi_uv_hdu_indexed(card, "CRVAL", MSI_UV_MAX_AXES))) u->axis_value[i - 1] = number_value(card);
     if ((i = msi_uv_hdu_indexed(card, "PTYPE", MSI_UV_MAX_PARAMETERS))) text_value(card, u->parameter[i - 1], 9);
     if ((i = msi_uv_hdu_indexed(card, "PSCAL", MSI_UV_MAX_PARAMETERS))) u->scale[i - 1] = number_value(card);
     if ((i = msi_uv_hdu_indexed(card, "PZERO", MSI_UV_MAX_PARAMETERS))) u->zero[i - 1] = number_value(card);

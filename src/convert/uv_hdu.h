@@ -26,7 +26,8 @@ typedef struct msi_uv_hdu {
     int bitpix, n_axis, is_groups;
     int64_t axis[MSI_UV_MAX_AXES];
     char axis_type[MSI_UV_MAX_AXES][9];
-    int64_t n_parameter, n_group; /* PCOUNT, GCOUNT */
+    double axis_value[MSI_UV_MAX_AXES]; /* CRVALn */
+    int64_t n_parameter, n_group;       /* PCOUNT, GCOUNT */
     char parameter[MSI_UV_MAX_PARAMETERS][9];
     double scale[MSI_UV_MAX_PARAMETERS], zero[MSI_UV_MAX_PARAMETERS];
     double rest_freq_hz; /* RESTFREQ; 0 where there is none */

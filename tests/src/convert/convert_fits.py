@@ -373,9 +373,12 @@ def check_hostile(s):
             ("more groups than there are", "truncated or corrupt", lambda b: re.sub(
                 rb"GCOUNT  = {15}....", b"GCOUNT  =           99999999", b)),
             ("an image", "neither UVFITS", lambda b: b.replace(b"NAXIS1  =                    0", b"NAXIS1  =                    1")),
+            ("Stokes parameters", r"holds Stokes parameters .CRVAL3 = 1.", card("CRVAL3", "1.0")),
             ("no BASELINE", "no parameter BASELINE", lambda b: b.replace(b"'BASELINE'", b"'BASELESS'")),
             ("antennas that are none", "no two antennas", lambda b: b[:data + 20] + b"\xc0\0\0\0" + b[data + 24:])):
         s.refused(title, 3, pattern, spoilt("spoilt.uvfits", change), "no.ms")
+    s.refused("Stokes parameters beforehand too", 3, "holds Stokes parameters", "-dry-run",
+              spoilt("spoilt.uvfits", card("CRVAL3", "1.0")), "no.ms")
     nowhere = np.frombuffer(whole, ">f4", offset=data).copy()
     n_value = Groups("whole.uvfits").header["PCOUNT"] + 3 * 4 * 8
     nowhere[:1404 * n_value].reshape(1404, n_value)[:, 0] = np.nan
