@@ -7,8 +7,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/support/cli_prologue.sh"
 mkdir -p tree/scripts bin
 cp "$1/scripts/build" tree/scripts
 # Stand-ins: what cmake is asked for goes to a file; there is a GPU of the capability that a file has.
-printf '#!/bin/sh\necho "$@" >>%s/asked\n' "$PWD" >bin/cmake
-printf '#!/bin/sh\n[ -s %s/capability ] && cat %s/capability\n' "$PWD" "$PWD" >bin/nvidia-smi
+printf '#!/bin/sh\necho "$@" >>"%s/asked"\n' "$PWD" >bin/cmake
+printf '#!/bin/sh\n[ -s "%s/capability" ] && cat "%s/capability"\n' "$PWD" "$PWD" >bin/nvidia-smi
 printf '#!/bin/sh\nprintf "compute_80\\ncompute_90\\n"\n' >bin/nvcc
 chmod +x bin/*
 
