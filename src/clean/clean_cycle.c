@@ -156,6 +156,7 @@ static int measure_all(const cycles *k)
 
 static int clean_group(const cycles *k, msi_clean_group *g)
 {
+    static const double ROUNDING = 1e-6; /* of thresholds, to single precision */
     msi_clean_limits limits = limits_of(k, g);
     if (g->sources) msi_clean_sources_limit(g->sources, &limits);
     MSI_TRY(msi_planes_copy(g->before, 0, g->model, 0, n_planes(g)));
@@ -163,6 +164,8 @@ static int clean_group(const cycles *k, msi_clean_group *g)
     g->noise_before = g->noise;
     g->flux_before = g->flux_jy;
     MSI_TRY(msi_cleaner_minor(g->cleaner, g->residual, g->model, &limits, &g->report));
+    const int went_down = g->report.stop == MSI_CLEAN_STOP_THRESHOLD || g->report.stop == MSI_CLEAN_STOP_MAJOR;
+    g->at_threshold = went_down && g->report.threshold <= limits.threshold * (1 + ROUNDING);
     g->n_minor += g->report.n_iteration;
     g->flux_jy += g->report.flux;
     g->n_major++;

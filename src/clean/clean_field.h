@@ -46,6 +46,7 @@ typedef struct msi_clean_group {
     double first_peak;                   /* where cleaning began */
     double dirty_peak, dirty_noise;      /* of the dirty image: by these a checkpoint knows its data */
     double best_peak;                    /* the least of this phase */
+    int at_threshold;                    /* the last cycle's minor iterations went down to it, not to -mgain's part */
     int n_back, n_idle;                  /* cycles in a row that were taken back, or brought nothing */
     int64_t n_minor;
     int n_major, n_told; /* cycles made, and told of in the log */

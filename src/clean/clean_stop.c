@@ -51,6 +51,20 @@ static int is_masked(const msi_clean_group *g, const msi_clean_options *o)
     return o->fits_mask || o->casa_mask || o->multithresh || o->border_percent > 0 || g->in_mask;
 }
 
+static void enter_mask(msi_clean_group *g)
+{
+    g->in_mask = 1;
+    g->best_peak = 0;
+    g->n_idle = 0;
+}
+
+/* Where few major cycles are allowed, those that would bring the exact residual down to -auto-mask, after minor iterations
+ * were there, are worth more within the mask. */
+static int is_short_of_cycles(const msi_clean_group *g, const msi_clean_options *o)
+{
+    return g->at_threshold && g->n_major < o->nmiter && 2 * g->n_major >= o->nmiter;
+}
+
 int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
 {
     if (is_worse(g, peak)) return go_back(g);
@@ -63,13 +77,15 @@ int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
         if (msi_clean_is_final(g, o))
             g->stop = "threshold";
         else
-            g->in_mask = 1, g->best_peak = 0, g->n_idle = 0;
+            enter_mask(g);
     } else if (g->n_minor >= o->niter) {
         g->stop = "iterations";
     } else if (o->nmiter && g->n_major >= o->nmiter) {
         g->stop = "major cycles";
     } else if (o->stop_negative && peak < 0) {
         g->stop = "negative peak";
+    } else if (!msi_clean_is_final(g, o) && is_short_of_cycles(g, o)) {
+        enter_mask(g);
     } else {
         judge_progress(g);
     }
