@@ -247,7 +247,6 @@ static void select_all(conversion *c)
     c->selection.keep_flagged_rows = 1;
     /* A member of a multi-MS may have none of what is selected of the whole. */
     c->selection.may_be_empty = o->shared.members != NULL;
-    c->selection.coordinates_only = !c->job->to;
 }
 
 static int n_reader(const msi_sets_job *job)

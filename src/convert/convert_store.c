@@ -70,7 +70,6 @@ static int open_reader(conversion *c)
     msi_set_state(c->path, &c->state);
     c->selection = c->job->options->shared.selection;
     c->selection.keep_flagged_rows = c->selection.describe_rows = 1;
-    c->selection.coordinates_only = !c->job->to;
     return msi_ms_reader_open(&c->reader, &c->path, 1, &c->selection);
 }
 

@@ -175,8 +175,8 @@ def check_frames(s):
         t.putcolkeyword("PHASE_DIR", "MEASINFO", {**t.getcolkeyword("PHASE_DIR", "MEASINFO"), "Ref": "B1950"})
     for words in ([], ["-shift", "60.05deg", "44.02deg"]):
         s.refused("J2000 and B1950", 3, "b1950.ms/FIELD: row 0: PHASE_DIR is in B1950", *words, a, b, "both.ms")
-    s.convert("-quiet", b, "alone.ms")
-    with table("alone.ms/FIELD", ack=False) as t:
+    s.convert("-quiet", b, "alone-b1950.ms")
+    with table("alone-b1950.ms/FIELD", ack=False) as t:
         s.must(t.getcolkeyword("PHASE_DIR", "MEASINFO")["Ref"] == "B1950", "a frame is kept")
     moving = fresh_copy(a, "moving.ms")
     with table(moving + "/FIELD", readonly=False, ack=False) as t:
@@ -290,6 +290,17 @@ def check_fixed_shapes(s):
     s.convert("-quiet", a, b, "fixed-joined.ms")
     joined = Rows("fixed-joined.ms").freq
     s.must(np.array_equal(joined[0], freq) and np.array_equal(joined[-1], Rows(b).freq[0]), "joined, of two fixed shapes")
+
+
+def check_dry_run(s):
+    """What a conversion refuses its dry run refuses too: columns that are missing."""
+    for column in ("DATA", "FLAG", "WEIGHT"):
+        a = fresh_copy(s.made("dry.ms", *VLA, "-duration", "4s", "-spw", "1.4GHz", "1MHz", 2), "without.ms")
+        with table(a, readonly=False, ack=False) as t:
+            t.removecols(column)
+        for out in ("no.ms", "no.uvfits", "no.msv"):
+            for words in ((), ("-dry-run",)):
+                s.refused("%s without %s %s" % (out, column, " ".join(words)), 3, "no column " + column, *words, a, out)
 
 
 def check_shift(s):
