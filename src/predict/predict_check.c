@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "core/pol.h"
 #include "core/status.h"
 #include "src/preprocess/correlations.h"
 
@@ -61,13 +62,56 @@ static int check_frequency(const msi_predict_run *r)
     return unlikely(r, text);
 }
 
-int msi_predict_check(const msi_predict_run *r)
+/* List the polarisations that are, or are not, reached. */
+static void list_pols(char text[64], const msi_pol *pol, int n, const int *is_reached)
 {
+    *text = 0;
+    for (int i = 0; i < n; i++) {
+        const size_t length = strlen(text);
+        if (!is_reached || !is_reached[i])
+            snprintf(text + length, 64 - length, "%s%s", length ? " " : "", msi_pol_name(pol[i]));
+    }
+}
+
+/* Warn of models that no correlation is made of, such as Q and U where a set has RR and LL alone. */
+static int check_correlations(const msi_predict_run *r)
+{
+    const msi_model_images *m = r->models;
+    const msi_ms_spw *empty = NULL;
+    int is_reached[MSI_MODEL_MAX_PLANES] = {0}, n_filled = 0, n_reached = 0;
+    char text[700], pols[64], corr[64];
     for (int i = 0; i < msi_ms_reader_n_spw(r->reader); i++) {
         const msi_ms_spw *spw = msi_ms_reader_spw(r->reader, i);
         msi_unmix unmix[MSI_MAX_CORR];
-        MSI_TRY(msi_unmix_make(unmix, r->models->pol, r->models->n_plane, spw->corr, spw->n_corr));
+        int n_term = 0;
+        MSI_TRY(msi_unmix_make(unmix, m->pol, m->n_plane, spw->corr, spw->n_corr));
+        for (int k = 0; k < spw->n_corr; k++) {
+            n_term += unmix[k].n;
+            for (int t = 0; t < unmix[k].n; t++) is_reached[unmix[k].plane[t]] = 1;
+        }
+        n_filled += n_term > 0;
+        if (n_term == 0) empty = spw;
     }
+    if (empty) {
+        list_pols(pols, m->pol, m->n_plane, NULL);
+        list_pols(corr, empty->corr, empty->n_corr, NULL);
+        snprintf(text, sizeof text,
+                 "%.200s: nothing of %s is in the correlations %s of spectral window %d of %.200s, where zeros would "
+                 "be predicted",
+                 m->names, pols, corr, empty->spw_id, r->options->ms_paths[empty->set]);
+        if (!n_filled) return unlikely(r, text);
+        msi_log_warning("%s", text);
+    }
+    for (int p = 0; p < m->n_plane; p++) n_reached += is_reached[p];
+    if (n_reached == m->n_plane) return MSI_OK;
+    list_pols(pols, m->pol, m->n_plane, is_reached);
+    msi_log_warning("%.200s: the set has no correlation of %s, which is not predicted", m->names, pols);
+    return MSI_OK;
+}
+
+int msi_predict_check(const msi_predict_run *r)
+{
+    MSI_TRY(check_correlations(r));
     MSI_TRY(check_centre(r));
     return check_frequency(r);
 }

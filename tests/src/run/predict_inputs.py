@@ -173,6 +173,18 @@ def check_models(s):
     for pol, pattern in (("XY", "complex"), ("RR", "hands that the set has not")):
         number = {"XY": -7, "RR": -1}[pol]
         s.refused("a model of " + pol, 3, pattern, path, *spoilt("bad", card(CRVAL4=number)))
+    # Stokes parameters that the set's correlations are not made of.
+    circular = s.fresh("-pol", "RR,LL")
+    s.refused("Q into RR, LL", 3, "bad-model.fits: nothing of Q is in the correlations RR LL of spectral window 0 of .*-force",
+              circular, *spoilt("bad", card(CRVAL4=2)))
+    done = s.launch(*spoilt("bad", card(CRVAL4=2)), "-force", circular)
+    s.must(done.returncode == 0 and done.stderr.count("msimage: warning: bad-model.fits: nothing of Q ") == 1,
+           "Q into RR, LL, by force: %s" % done.stderr)
+    s.must(not flat(Set(circular).column("MODEL_DATA")).any(), "Q into RR, LL, by force: not zeros")
+    for pol, number in (("I", 1), ("U", 3)):
+        spoilt("part-" + pol, card(CRVAL4=number))
+    log = s.predicted("I and U into RR, LL", circular, "-name", "part")
+    s.must(log.count("msimage: warning: part-") == 1 and "no correlation of U, which is not predicted" in log, "I and U: " + log)
     # The same by force.
     for cards in ({"CTYPE3": "FREQ", "CRVAL3": 5e9, "CDELT3": 1e9}, {"BUNIT": "Jy/beam"}, {"RADESYS": "FK4", "EQUINOX": 1950.0}):
         log = s.predicted("forced: %s" % cards, s.fresh(), *spoilt("forced", card(**cards)), "-force")
