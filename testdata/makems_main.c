@@ -79,6 +79,7 @@ static int run(int argc, char **argv, msi_makems_options *options)
     else if (options->version)
         puts("msimage-makems " MSIMAGE_VERSION);
     else {
+        msi_interrupt_install();
         describe(&options->spec);
         MSI_TRY(make(options));
         msi_log_info("%s: made in %.1f s", options->path, msi_wall_s());
@@ -91,7 +92,6 @@ static int run(int argc, char **argv, msi_makems_options *options)
 int main(int argc, char **argv)
 {
     msi_makems_options options = {0};
-    msi_interrupt_install();
     msi_wall_s();
     int status = run(argc, argv, &options);
     if (status != MSI_OK) fprintf(stderr, "msimage-makems: error: %s\n", msi_error_get());

@@ -40,6 +40,7 @@ typedef enum ahead_state {
 /* Columns of rows [first, first + n) of a set, which blocks to come will ask for too. */
 typedef struct rows_ahead {
     int64_t first, n;
+    int is_sparse; /* they are many, and too few are asked for to read all */
     struct {
         ahead_state state;
         char *value;
@@ -279,6 +280,7 @@ static void look_ahead(rows_ahead *a, const msi_ms_block *b, int64_t n_table)
     if (n > n_table - first) n = n_table - first;
     a->first = first;
     a->n = n;
+    a->is_sparse = span > AHEAD_ROWS && span > SPARSE * b->n_row;
     for (int i = 0; i < N_ROW_COLUMN; i++) a->column[i].state = UNREAD;
 }
 
@@ -290,6 +292,10 @@ static int read_ahead(msi_set_output *o, ccc_table *t, int i, int64_t n_element)
     if (a->column[i].state != UNREAD) return MSI_OK;
     if (!c->is_needed && !ccc_table_has_column(t, c->name)) {
         a->column[i].state = NOT_THERE;
+        return MSI_OK;
+    }
+    if (a->is_sparse) {
+        a->column[i].state = BY_BLOCKS;
         return MSI_OK;
     }
     MSI_TRY(grow(&a->column[i].value, &a->column[i].n_allocated, a->n * n_element * (int64_t)bytes_of(c->type)));

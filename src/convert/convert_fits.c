@@ -204,6 +204,18 @@ static void tell_progress(void *stage, int64_t done, int64_t total)
     msi_stage_at(stage, done, total);
 }
 
+/* Warn that the file, which has one position of each source, does not tell that a field moves. */
+static void warn_of_motion(msi_stage *stage, const msi_ms_reader *reader)
+{
+    const char *name;
+    int id;
+    if (msi_ms_reader_moving(reader, &id, &name) != MSI_MS_FIXED)
+        msi_stage_warn(stage,
+                       "field '%s' (id %d) moves on the sky; UVFITS has one position of a source: PHASE_DIR's first "
+                       "values are kept, its motion is not",
+                       name, id);
+}
+
 static void log_exported(msi_stage *stage, const msi_uvfits_report *r)
 {
     msi_stage_log(stage, MSI_LOG_NORMAL, "%lld row%s became %lld group%s of %d window%s", (long long)r->n_row,
@@ -245,6 +257,7 @@ int msi_export_fits(msi_stage *stage, const void *of)
     msi_uvfits_report report;
     msi_ms_reader *reader;
     MSI_TRY(msi_ms_reader_open(&reader, &job->set, 1, &all));
+    warn_of_motion(stage, reader);
     int status = msi_uvfits_write(reader, &spec, &report);
     msi_ms_reader_free(reader);
     if (!status) status = check_exported(job, &report);

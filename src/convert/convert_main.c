@@ -25,6 +25,7 @@ static int run(msi_convert_options *o)
     default:
         break;
     }
+    msi_interrupt_install();
     msi_log_setup(o->shared.log_level, o->shared.log_time);
     msi_memory_limit_set(o->shared.memory_limit_bytes);
     MSI_TRY(msi_options_expand(&o->shared));
@@ -34,7 +35,6 @@ static int run(msi_convert_options *o)
 int main(int argc, char **argv)
 {
     msi_convert_options options = {0};
-    msi_interrupt_install();
     msi_wall_s();
     int is_raised, rc = msi_process_limits_stack(&is_raised);
     if (!rc) rc = msi_process_limits_files();

@@ -184,15 +184,16 @@ static int run(int argc, char **argv)
         print_help();
     else if (o.version)
         puts("msimage-png " MSIMAGE_VERSION);
-    else
+    else {
+        msi_interrupt_install();
         return draw(&o);
+    }
     if (fflush(stdout) != 0 || ferror(stdout)) return msi_error_set(MSI_EOUTPUT, "stdout cannot be written");
     return MSI_OK;
 }
 
 int main(int argc, char **argv)
 {
-    msi_interrupt_install();
     msi_wall_s();
     const int rc = run(argc, argv);
     if (rc) fprintf(stderr, "msimage-png: error: %s\n", msi_error_get());

@@ -6,6 +6,8 @@ import os
 import re
 import resource
 import shutil
+import signal
+import subprocess
 
 import numpy as np
 from astropy.io import fits
@@ -150,6 +152,17 @@ def check_selection(s):
         s.must("-select-antenna '!0' -interval 2 25" in t.getcol("MESSAGE")[-1], "HISTORY tells the command")
 
 
+def check_sparse(s):
+    """Rows far apart, of which the set has many, keep all that they have beside samples."""
+    a = s.made("many.ms", *VLA, "-duration", "80s", "-integration", "1s", "-spw", "1GHz", "1MHz", 1, "-pol", "RR,LL")
+    s.convert("-quiet", "-taql", "ROWID() % 97 == 5", a, "few.ms")
+    with table(a, ack=False) as t, table("few.ms", ack=False) as few:
+        rows = np.arange(5, t.nrows(), 97)
+        s.must(t.nrows() > 20000 and few.nrows() == len(rows), "%d rows, and %d" % (t.nrows(), few.nrows()))
+        for name in (*SCALARS, "UVW", "WEIGHT", "SIGMA", "DATA"):
+            s.must(np.array_equal(few.getcol(name), t.getcol(name)[rows]), "%s of rows far apart" % name)
+
+
 def check_join(s):
     """Parts of a set, joined, are the set: antennas, fields and windows are one."""
     a = s.made("join.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
@@ -182,6 +195,8 @@ def check_frames(s):
     with table(moving + "/FIELD", readonly=False, ack=False) as t:
         t.putcell("PHASE_DIR", 0, np.concatenate([t.getcell("PHASE_DIR", 0), [[1e-7, 0]]]))
     s.refused("a field that moves", 3, "-shift: field .* moves on the sky", "-shift", "60.05deg", "44.02deg", moving, "both.ms")
+    done = run(s.convert_program, moving, "moved.uvfits")
+    s.must(b"moves on the sky; UVFITS has one position" in done.stderr, "to UVFITS: %s" % done.stderr)
     for copy in ("moved.ms", "moved.msv"):
         s.convert("-quiet", moving, copy)
         done = s.launch("-dry-run", "-size", 64, 64, "-scale", "15asec", copy)
@@ -440,10 +455,21 @@ def check_signals(s):
     s.disturb([a], "old2.ms", Rows(a).n, 12)
 
 
+def told_to_nobody(s, program):
+    """Whoever pipes -help into a program that reads its beginning alone is told of no error."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([program, "-help"], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    s.must(done.returncode == -signal.SIGPIPE and not done.stderr, "-help to nobody: %s" % done)
+
+
 def check_help(s):
     text = run(s.convert_program, "-help").stdout.decode()
     s.must("-average-baseline-dependent" in text and "-select-uvrange" in text, "-help")
     s.must(run(s.convert_program, "-version").stdout.startswith(b"msimage-convert "), "-version")
+    for program in (s.convert_program, s.makems, s.msimage):
+        told_to_nobody(s, program)
 
 
 if __name__ == "__main__":
