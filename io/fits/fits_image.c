@@ -129,6 +129,12 @@ static void put_axis(fitsfile *f, int number, const axis_cards *axis, int *statu
     msi_fits_put_string(f, key, axis->cunit, NULL, status);
 }
 
+/* Return the number of axes: an image of several polarisations together has none of them. */
+static int n_axis(const msi_fits_spec *spec)
+{
+    return spec->pol ? 4 : 3;
+}
+
 static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes *sky, int *status)
 {
     const msi_image_geometry *g = &spec->geometry;
@@ -144,7 +150,7 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
                          {"STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL, NULL}};
     for (int i = 0; i < 2 && is_on_sky(spec->kind); i++)
         axis[i] = (axis_cards){sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg", NULL};
-    for (int i = 0; i < 4; i++) put_axis(f, i + 1, &axis[i], status);
+    for (int i = 0; i < n_axis(spec); i++) put_axis(f, i + 1, &axis[i], status);
     if (is_on_sky(spec->kind)) {
         msi_fits_put_number(f, "PV2_1", 0, NULL, status);
         msi_fits_put_number(f, "PV2_2", 0, NULL, status);
@@ -261,7 +267,7 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     int status = 0;
     *header = NULL;
     if (fits_create_memfile(&f, &memory, &memory_size, BLOCK, realloc, &status)) return status;
-    fits_create_imgll(f, FLOAT_IMG, 4, axis, &status);
+    fits_create_imgll(f, FLOAT_IMG, n_axis(spec), axis, &status);
     put_quantity(f, spec, &status);
     put_axes(f, spec, sky, &status);
     put_observation(f, spec, &status);

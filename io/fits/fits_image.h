@@ -54,7 +54,7 @@ typedef struct msi_fits_spec {
     double ra_rad, dec_rad;             /* image centre; the observation's own centre is OBSRA, OBSDEC */
     double freq_hz, bandwidth_hz;       /* centre and total width */
     int64_t channel, n_channel; /* of so many images of a band this is one, counted from 0; below 0: that of all */
-    msi_pol pol;                /* required, also for a PSF */
+    msi_pol pol;                /* required, also for a PSF; 0: of several, and there is no STOKES axis */
     const char *unit;           /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
     msi_beam beam;              /* written for images in Jy/beam, the PSF and spectral indices */
     msi_fits_clean clean;

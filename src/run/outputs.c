@@ -248,7 +248,7 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
 {
     msi_fits_spec full = *spec;
     full.kind = id->kind;
-    full.pol = o->planes[id->plane].pol;
+    full.pol = id->kind == MSI_FITS_WEIGHTS && o->n_plane > 1 ? (msi_pol)0 : o->planes[id->plane].pol;
     int written = 0;
     for (int i = 0; i < o->n; i++) {
         const msi_output_id *e = &o->list[i].id;
