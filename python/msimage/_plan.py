@@ -98,8 +98,10 @@ class Plan(Held):
         has(given, "model", self.dtype, self.shape)
         samples = self._samples.given()
         if self._predictor is None:
-            self._predictor = gridder(lib.MSIMAGE_PREDICT, self.dtype, **self._options)
-            self._predictor.call(lib.msimage_gridder_add, self._predictor.c, samples)
+            # One whose samples an exception has cut short is not kept.
+            made = gridder(lib.MSIMAGE_PREDICT, self.dtype, **self._options)
+            made.call(lib.msimage_gridder_add, made.c, samples)
+            self._predictor = made
         g = self._predictor
         out = empty(self._samples.shape, COMPLEXES[self.dtype], model) if out is None else out
         into = Given(other_array(out, "out"))
