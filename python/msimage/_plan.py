@@ -16,7 +16,8 @@ class Plan(Held):
     """Images, predictions and normal operators of one set of samples.
 
     Samples are taken as they are when the plan is made: their arrays may be changed afterwards. What is made of them by the first
-    call, their order and coordinates, stays for the next ones, on the GPU where the work is done there. Conventions are those of `msimage.wgridder`: images are [x][y], not divided by the weights.
+    call, their order and coordinates, stays for the next ones, on the GPU where the work is done there. Conventions are those of
+    `msimage.wgridder`: images are [x][y], not divided by the weights.
 
     Parameters
     ----------

@@ -629,6 +629,32 @@ def check_interrupt():
     assert np.isfinite(plan.dirty(out)).all() and not (out == 7).any()
 
 
+def check_interrupted_predictor():
+    """Ctrl-C while the first prediction takes the samples leaves the next one right."""
+    case = next(cases())
+    plan, truth, make = plan_of(case), plan_of(case).predict(case.model), msimage._plan.gridder
+
+    def interrupted(*arguments, **options):
+        g = make(*arguments, **options)
+        call = g.call
+
+        def ends(*_):
+            g.call = call
+            raise KeyboardInterrupt
+        g.call = ends
+        return g
+
+    msimage._plan.gridder = interrupted
+    try:
+        plan.predict(case.model)
+        raise AssertionError("nothing was raised")
+    except KeyboardInterrupt:
+        pass
+    finally:
+        msimage._plan.gridder = make
+    assert (plan.predict(case.model) == truth).all()
+
+
 def check_interrupt_beside():
     """Ctrl-C ends the main thread's call; a call that another thread has under way meanwhile goes on to its result."""
     case = next(cases())
