@@ -248,7 +248,9 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
 {
     msi_fits_spec full = *spec;
     full.kind = id->kind;
-    full.pol = id->kind == MSI_FITS_WEIGHTS && o->n_plane > 1 ? (msi_pol)0 : o->planes[id->plane].pol;
+    /* The real and the imaginary plane of a cross hand are of one polarisation. */
+    const int has_several_pols = o->planes[o->n_plane - 1].pol != o->planes[0].pol;
+    full.pol = id->kind == MSI_FITS_WEIGHTS && has_several_pols ? (msi_pol)0 : o->planes[id->plane].pol;
     int written = 0;
     for (int i = 0; i < o->n; i++) {
         const msi_output_id *e = &o->list[i].id;

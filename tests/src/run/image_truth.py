@@ -443,9 +443,9 @@ def check_weights_file(s):
     weight = frame.weigh(samples, "briggs", 0)
     # Sums of float32 weights, in another order: the largest cell holds some hundreds of them.
     saved_weights(s, "saved weights", name, frame.plane(samples, weight), frame)
-    s.must(load(name + "-weights.fits")[1]["CRVAL4"] == 1, "weights of I")
-    several = s.image(["vla"], (64, 64), 5, "-pol", "Q,I", "-save-weights")
-    s.must("STOKES" not in load(several + "-weights.fits")[1].values(), "weights of Q and I are called Q's")
+    for pol, stokes in (("I", 1), ("XY", -7), ("Q,I", None)):
+        part = s.image(["vla"], (64, 64), 5, "-pol", pol, "-save-weights")
+        s.must(load(part + "-weights.fits")[1].get("CRVAL4") == stokes, "weights of %s are called %s" % (pol, stokes))
     dirty, _ = load(name + "-dirty.fits")
     plane = np.fft.fftshift(np.fft.ifft2(np.fft.ifftshift(dirty[:, ::-1]))) * dirty.size
     # Pixel x stands for l index nx/2 - x: mirrored, and one further.
