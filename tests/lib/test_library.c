@@ -31,22 +31,25 @@ typedef struct observation {
     msimage_samples samples;
 } observation;
 
+/* Each thread draws by itself, or two that observe at once would get other samples than one does. */
+static _Thread_local unsigned seed;
+
 static double draw(void)
 {
-    return 2.0 * rand() / RAND_MAX - 1;
+    return 2.0 * rand_r(&seed) / RAND_MAX - 1;
 }
 
 /* Fill an observation whose samples reach `reach` times the edge of the uv plane. */
 static void observe(observation *o, double cell_rad, double reach)
 {
-    srand(7);
+    seed = 7;
     for (int c = 0; c < N_CHAN; c++) o->freq_hz[c] = 1.4e9 - 1e8 * c;
     for (int row = 0; row < N_ROW; row++) {
         for (int i = 0; i < 3; i++) o->uvw_m[row][i] = draw() * reach * 0.5 / cell_rad * LIGHT_M_S / o->freq_hz[0];
         for (int c = 0; c < N_CHAN; c++) {
             o->vis[row][c] = draw() + I * draw();
             o->weight[row][c] = 0.5 + fabs(draw());
-            o->mask[row][c] = rand() % 5 != 0;
+            o->mask[row][c] = rand_r(&seed) % 5 != 0;
         }
     }
     o->vis[3][1] = NAN;
