@@ -22,6 +22,8 @@ typedef struct batch {
     msi_observation observation;
     char *data_column;
     atomic_int next; /* file that no thread has taken yet */
+    atomic_int has_failed;
+    msi_first_error failure[MSI_IMAGE_MAX_FILES]; /* of each file */
     int n_thread;
     pthread_t thread[MOST_THREADS];
 } batch;
@@ -31,7 +33,7 @@ struct msi_image_writer {
     int most_threads; /* of an image */
     int first, n;     /* images under way, from the one begun first on, in turn */
     batch batch[MSI_IMAGES_BESIDE];
-    msi_first_error failure;
+    msi_first_error failure; /* of the first file that has failed, in the order of images and files */
 };
 
 int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_thread)
@@ -47,12 +49,13 @@ static void *write_files(void *of)
 {
     batch *b = of;
     msi_image_writer *w = b->writer;
-    for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n_file && !msi_first_error_status(&w->failure);) {
+    for (int i; !atomic_load(&b->has_failed) && (i = atomic_fetch_add(&b->next, 1)) < b->n_file;) {
         const msi_image_file *f = &b->file[i];
         const void *pixel = msi_image_plane(&b->image, f->plane);
         int rc = msi_finite_check(&f->cause, f->id.kind, &f->spec, pixel, b->image.precision);
         if (!rc) rc = msi_outputs_write(w->outputs, &f->id, &f->spec, pixel, b->image.precision);
-        msi_first_error_keep(&w->failure, rc);
+        msi_first_error_keep(&b->failure[i], rc);
+        if (rc) atomic_store(&b->has_failed, 1);
     }
     return NULL;
 }
@@ -77,7 +80,8 @@ static void finish_first(msi_image_writer *w)
     }
     b->n_thread = 0;
     /* Files that no thread could be had for. */
-    write_files(b);
+    if (!w->failure.status) write_files(b);
+    for (int i = 0; i < b->n_file && !w->failure.status; i++) w->failure = b->failure[i];
     b->n_file = 0;
     msi_image_free(&b->image);
     msi_free(b->data_column);
@@ -105,13 +109,24 @@ static int copy_files(batch *b, int n_file, const msi_image_file *file)
         b->file[i].spec.observation = &b->observation;
     }
     b->n_file = n_file;
+    memset(b->failure, 0, sizeof b->failure);
+    atomic_store(&b->has_failed, 0);
     atomic_store(&b->next, 0);
     return MSI_OK;
 }
 
+/* Say whether an image that is under way has failed. Those begun before it are ended first: of several failures the run
+ * tells the first one in their order, however fast each is written. */
+static int has_failed(const msi_image_writer *w)
+{
+    for (int i = 0; i < w->n; i++)
+        if (atomic_load(&w->batch[(w->first + i) % MSI_IMAGES_BESIDE].has_failed)) return 1;
+    return 0;
+}
+
 int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_beside)
 {
-    while (w->n && w->n >= n_beside) finish_first(w);
+    while (w->n && (w->n >= n_beside || has_failed(w))) finish_first(w);
     batch *b = &w->batch[(w->first + w->n++) % MSI_IMAGES_BESIDE];
     b->writer = w;
     b->image = *image;
