@@ -23,7 +23,8 @@ typedef struct batch {
     char *data_column;
     atomic_int next; /* file that no thread has taken yet */
     atomic_int has_failed;
-    msi_first_error failure[MSI_IMAGE_MAX_FILES]; /* of each file */
+    int failed; /* file */
+    msi_first_error failure;
     int n_thread;
     pthread_t thread[MOST_THREADS];
 } batch;
@@ -44,6 +45,20 @@ int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_
     return MSI_OK;
 }
 
+/* Keep a file's failure, unless one before it has failed, too. */
+static void keep_failure(batch *b, int file, int status)
+{
+    static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&gate);
+    if (!b->failure.status || file < b->failed) {
+        b->failed = file;
+        b->failure.status = MSI_OK;
+        msi_first_error_keep(&b->failure, status);
+    }
+    pthread_mutex_unlock(&gate);
+    atomic_store(&b->has_failed, 1);
+}
+
 /* Write files until none is left, or one has failed. */
 static void *write_files(void *of)
 {
@@ -54,8 +69,7 @@ static void *write_files(void *of)
         const void *pixel = msi_image_plane(&b->image, f->plane);
         int rc = msi_finite_check(&f->cause, f->id.kind, &f->spec, pixel, b->image.precision);
         if (!rc) rc = msi_outputs_write(w->outputs, &f->id, &f->spec, pixel, b->image.precision);
-        msi_first_error_keep(&b->failure[i], rc);
-        if (rc) atomic_store(&b->has_failed, 1);
+        if (rc) keep_failure(b, i, rc);
     }
     return NULL;
 }
@@ -81,7 +95,7 @@ static void finish_first(msi_image_writer *w)
     b->n_thread = 0;
     /* Files that no thread could be had for. */
     if (!w->failure.status) write_files(b);
-    for (int i = 0; i < b->n_file && !w->failure.status; i++) w->failure = b->failure[i];
+    if (!w->failure.status && atomic_load(&b->has_failed)) w->failure = b->failure;
     b->n_file = 0;
     msi_image_free(&b->image);
     msi_free(b->data_column);
@@ -109,7 +123,7 @@ static int copy_files(batch *b, int n_file, const msi_image_file *file)
         b->file[i].spec.observation = &b->observation;
     }
     b->n_file = n_file;
-    memset(b->failure, 0, sizeof b->failure);
+    b->failure.status = MSI_OK;
     atomic_store(&b->has_failed, 0);
     atomic_store(&b->next, 0);
     return MSI_OK;
