@@ -159,10 +159,11 @@ int main(int argc, char **argv)
     }
     int is_raised, rc = msi_process_limits_stack(&is_raised);
     if (!rc) rc = msi_process_limits_files();
-    if (tell_others(&team, rc)) {
+    rc = tell_others(&team, rc);
+    if (rc) {
         msi_log_error(msi_error_get());
         msi_team_end(&team);
-        return msi_exit_code(MSI_ENOMEM);
+        return msi_exit_code(rc);
     }
     msi_options options;
     rc = tell_others(&team, msi_options_parse(&options, argc, (const char *const *)argv));

@@ -187,31 +187,42 @@ int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r)
     return n;
 }
 
+/* A field of a set, from the one before the first on: {0, -1}. */
+typedef struct field_place {
+    int set, id;
+} field_place;
+
+/* Give the next field that has selected rows, set by set; NULL after the last one. */
+static const msi_ms_field *next_field(const msi_ms_reader *r, field_place *at)
+{
+    for (; at->set < r->n_set; at->set++, at->id = -1)
+        while (++at->id < r->set[at->set].n_field) {
+            const msi_ms_field *f = &r->set[at->set].field[at->id];
+            if (f->n_row > 0) return f;
+        }
+    return NULL;
+}
+
 int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char **name)
 {
-    int64_t passed = 0;
-    for (int i = 0; i < r->n_set; passed += r->set[i++].n_field)
-        for (int k = 0; k < r->set[i].n_field; k++) {
-            if (passed + k < *at || r->set[i].field[k].n_row == 0) continue;
-            *at = passed + k + 1;
-            *id = k;
-            *name = r->set[i].field[k].name;
-            return 1;
-        }
-    return 0;
+    field_place place = {(int)(*at >> 32), (int)(*at & INT32_MAX) - 1};
+    const msi_ms_field *f = next_field(r, &place);
+    if (!f) return 0;
+    *at = (int64_t)place.set << 32 | (place.id + 1);
+    *id = place.id;
+    *name = f->name;
+    return 1;
 }
 
 msi_ms_motion msi_ms_reader_moving(const msi_ms_reader *r, int *id, const char **name)
 {
-    for (int i = 0; i < r->n_set; i++)
-        for (int k = 0; k < r->set[i].n_field; k++) {
-            const msi_ms_field *f = &r->set[i].field[k];
-            if (f->n_row == 0 || f->motion == MSI_MS_FIXED) continue;
-            *id = k;
-            *name = f->name;
-            return f->motion;
-        }
-    return MSI_MS_FIXED;
+    field_place place = {0, -1};
+    const msi_ms_field *f = next_field(r, &place);
+    while (f && f->motion == MSI_MS_FIXED) f = next_field(r, &place);
+    if (!f) return MSI_MS_FIXED;
+    *id = place.id;
+    *name = f->name;
+    return f->motion;
 }
 
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r)
@@ -246,15 +257,12 @@ int msi_ms_reader_n_process(const msi_ms_reader *r)
 
 int msi_ms_reader_one_centre(const msi_ms_reader *r)
 {
-    const msi_ms_field *first = NULL;
-    for (int i = 0; i < r->n_set; i++)
-        for (int k = 0; k < r->set[i].n_field; k++) {
-            const msi_ms_field *f = &r->set[i].field[k];
-            if (f->n_row == 0) continue;
-            if (!first) first = f;
-            const double across = remainder(f->ra_rad - first->ra_rad, 2 * MSI_PI) * cos(first->dec_rad);
-            if (strcmp(f->frame, first->frame) != 0 || hypot(across, f->dec_rad - first->dec_rad) > 1e-9) return 0;
-        }
+    field_place place = {0, -1};
+    const msi_ms_field *first = next_field(r, &place);
+    for (const msi_ms_field *f = first; f; f = next_field(r, &place)) {
+        const double across = remainder(f->ra_rad - first->ra_rad, 2 * MSI_PI) * cos(first->dec_rad);
+        if (strcmp(f->frame, first->frame) != 0 || hypot(across, f->dec_rad - first->dec_rad) > 1e-9) return 0;
+    }
     return 1;
 }
 
@@ -265,18 +273,14 @@ static const char *frame_or_near(const char *frame)
 
 int msi_ms_reader_check_frames(const msi_ms_reader *r)
 {
-    const msi_ms_field *first = NULL;
-    for (int i = 0; i < r->n_set; i++)
-        for (int k = 0; k < r->set[i].n_field; k++) {
-            const msi_ms_field *f = &r->set[i].field[k];
-            if (f->n_row == 0) continue;
-            if (!first) first = f;
-            if (strcasecmp(frame_or_near(f->frame), frame_or_near(first->frame)) != 0)
-                return msi_error_set(MSI_EINPUT,
-                                     "%s/FIELD: row %d: PHASE_DIR is in %s, that of field '%s' in %s: fields of "
-                                     "different frames are not joined; image those of each apart",
-                                     r->set[i].path, k, f->frame, first->name, first->frame);
-        }
+    field_place place = {0, -1};
+    const msi_ms_field *first = next_field(r, &place);
+    for (const msi_ms_field *f = first; f; f = next_field(r, &place))
+        if (strcasecmp(frame_or_near(f->frame), frame_or_near(first->frame)) != 0)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s/FIELD: row %d: PHASE_DIR is in %s, that of field '%s' in %s: fields of "
+                                 "different frames are not joined; image those of each apart",
+                                 r->set[place.set].path, place.id, f->frame, first->name, first->frame);
     return MSI_OK;
 }
 

@@ -22,9 +22,8 @@ typedef struct batch {
     msi_observation observation;
     char *data_column;
     atomic_int next; /* file that no thread has taken yet */
-    atomic_int has_failed;
-    int failed; /* file */
     msi_first_error failure;
+    int failed; /* file */
     int n_thread;
     pthread_t thread[MOST_THREADS];
 } batch;
@@ -52,11 +51,10 @@ static void keep_failure(batch *b, int file, int status)
     pthread_mutex_lock(&gate);
     if (!b->failure.status || file < b->failed) {
         b->failed = file;
-        b->failure.status = MSI_OK;
+        __atomic_store_n(&b->failure.status, MSI_OK, __ATOMIC_RELEASE);
         msi_first_error_keep(&b->failure, status);
     }
     pthread_mutex_unlock(&gate);
-    atomic_store(&b->has_failed, 1);
 }
 
 /* Write files until none is left, or one has failed. */
@@ -64,7 +62,7 @@ static void *write_files(void *of)
 {
     batch *b = of;
     msi_image_writer *w = b->writer;
-    for (int i; !atomic_load(&b->has_failed) && (i = atomic_fetch_add(&b->next, 1)) < b->n_file;) {
+    for (int i; !msi_first_error_status(&b->failure) && (i = atomic_fetch_add(&b->next, 1)) < b->n_file;) {
         const msi_image_file *f = &b->file[i];
         const void *pixel = msi_image_plane(&b->image, f->plane);
         int rc = msi_finite_check(&f->cause, f->id.kind, &f->spec, pixel, b->image.precision);
@@ -95,7 +93,7 @@ static void finish_first(msi_image_writer *w)
     b->n_thread = 0;
     /* Files that no thread could be had for. */
     if (!w->failure.status) write_files(b);
-    if (!w->failure.status && atomic_load(&b->has_failed)) w->failure = b->failure;
+    if (!w->failure.status) w->failure = b->failure;
     b->n_file = 0;
     msi_image_free(&b->image);
     msi_free(b->data_column);
@@ -124,7 +122,6 @@ static int copy_files(batch *b, int n_file, const msi_image_file *file)
     }
     b->n_file = n_file;
     b->failure.status = MSI_OK;
-    atomic_store(&b->has_failed, 0);
     atomic_store(&b->next, 0);
     return MSI_OK;
 }
@@ -134,7 +131,7 @@ static int copy_files(batch *b, int n_file, const msi_image_file *file)
 static int has_failed(const msi_image_writer *w)
 {
     for (int i = 0; i < w->n; i++)
-        if (atomic_load(&w->batch[(w->first + i) % MSI_IMAGES_BESIDE].has_failed)) return 1;
+        if (msi_first_error_status(&w->batch[(w->first + i) % MSI_IMAGES_BESIDE].failure)) return 1;
     return 0;
 }
 
