@@ -7,8 +7,8 @@
 
 /*
  * msi_hash - add n bytes to a hash, 0 at first; any change of up to eight neighbouring bytes changes it. Checksums of
- * files are made by it, so that it stays as it is. It depends on the machine's order of bytes, and is no defence against
- * who wants two of one hash.
+ * files are made by it, so that it stays as it is. It depends on the machine's order of bytes, and is no defence
+ * against someone who wants two inputs of one hash.
  */
 uint64_t msi_hash(uint64_t hash, const void *data, int64_t n);
 

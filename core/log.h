@@ -23,8 +23,8 @@ void msi_log_advice(const char *format, ...) __attribute__((format(printf, 1, 2)
 /*
  * msi_log_listen - let the calling thread's lines go to a function and not to stderr. For a library, which
  * prints nothing by itself.
- * Given: listener  level: MSI_LOG_NORMAL for information, MSI_LOG_VERBOSE for detail, MSI_LOG_QUIET for warnings, which are
- *              always told; line  without its end, borrowed for the call. NULL: to stderr again
+ * Given: listener  level: MSI_LOG_NORMAL for information, MSI_LOG_VERBOSE for detail, MSI_LOG_QUIET for warnings, which
+ *              are always told; line  without its end, borrowed for the call. NULL: to stderr again
  */
 typedef void msi_log_listener(void *of, msi_log_level level, const char *line);
 void msi_log_listen(msi_log_listener *listener, void *of);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The files of the gridder share this: gridder.c makes one and has its samples, weights and predictions; gridder_plan.c
- * chooses its plan, gridder_workers.c shares that out, gridder_image.c makes images and residuals by it, and gridder_gpu.c
- * takes samples that lie on its GPU. Who uses a gridder includes gridder.h.
+ * chooses its plan, gridder_workers.c shares that out, gridder_image.c makes images and residuals by it, and
+ * gridder_gpu.c takes samples that lie on its GPU. Who uses a gridder includes gridder.h.
  */
 #ifndef MSI_KERNELS_GRIDDER_STATE_H
 #define MSI_KERNELS_GRIDDER_STATE_H

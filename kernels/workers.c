@@ -235,7 +235,8 @@ static int add_residuals(const workers_job *j)
     return MSI_OK;
 }
 
-/* Add up a worker's slice of all images, each pixel in one order of workers, and take it to the host by its own link. */
+/* Add up a worker's slice of all images, each pixel in one order of workers, and take it to the host by its own
+ * link. */
 static int add_slice(void *of, int64_t number)
 {
     const workers_job *j = of;

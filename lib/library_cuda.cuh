@@ -44,8 +44,8 @@ struct msi_library_gpu {
         return false;
     }
 
-    /* reach - have an array of the caller's where kernels on the stream read it: there already, or a copy in room, which
-     * may be under way until the stream was waited for. NULL stays NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+    /* reach - have an array of the caller's where kernels on the stream read it: there already, or a copy in room,
+     * which may be under way until the stream was waited for. NULL stays NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM */
     template <typename T> int reach(const T *given, int64_t bytes, buffer &room, const T **at)
     {
         *at = given;

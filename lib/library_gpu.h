@@ -23,8 +23,8 @@ int msi_library_gpu_create(msi_library_gpu **out, int device);
 /* msi_library_gpu_free - NULL-safe. */
 void msi_library_gpu_free(msi_library_gpu *gpu);
 
-/* msi_library_gpu_enter - begin a call: what follows comes after what was put on a stream (cudaStream_t) before, and the
- * device is the calling thread's current one. Returns: 0, MSI_EGPU */
+/* msi_library_gpu_enter - begin a call: what follows comes after what was put on a stream (cudaStream_t) before, and
+ * the device is the calling thread's current one. Returns: 0, MSI_EGPU */
 int msi_library_gpu_enter(msi_library_gpu *gpu, void *stream);
 
 /* msi_library_gpu_device - return the calling thread's current device; -1: none. msi_library_gpu_device_set - make it

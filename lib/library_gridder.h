@@ -63,8 +63,8 @@ struct msimage_gridder {
 
 /*
  * msi_library_hessian_scale - find a model's factor, given the sum of its pixels' squares. The residual of a model
- * m is D - H m, H being the normal operator. A model is brought to a scale at which what it predicts is a thousand times
- * the data and more, so that nothing is lost in D - (D - s H m).
+ * m is D - H m, H being the normal operator. A model is brought to a scale at which what it predicts is a thousand
+ * times the data and more, so that nothing is lost in D - (D - s H m).
  */
 double msi_library_hessian_scale(const msimage_gridder *g, double squares);
 

@@ -304,8 +304,8 @@ const kept_factor *find_factor(const msi_library_gpu *gpu, const msimage_samples
     return k && k->weight == s->weight && k->mask == s->mask ? k : nullptr;
 }
 
-/* Have room for the factors of a block whose weights or mask have to come; without it they come again. Returned: *out NULL:
- * no room, or none needed */
+/* Have room for the factors of a block whose weights or mask have to come; without it they come again. Returned: *out
+ * NULL: no room, or none needed */
 template <typename R> void make_factor(msi_library_gpu *gpu, const msimage_samples *s, R **out)
 {
     *out = nullptr;

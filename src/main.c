@@ -104,8 +104,9 @@ static int prepare(msi_options *options)
     return msi_options_expand(options);
 }
 
-/* Tell the other ranks of a failure before any has joined them: one that simply left would have the launcher end the rank
- * that speaks, perhaps before it has spoken. All leave together, by the message of the lowest rank that has failed. */
+/* Tell the other ranks of a failure before any has joined them: one that simply left would have the launcher end the
+ * rank that speaks, perhaps before it has spoken. All leave together, by the message of the lowest rank that has
+ * failed. */
 static int tell_others(msi_team *team, int rc)
 {
     if (!rc || team->env_size == 1) return rc;

@@ -317,9 +317,9 @@ struct Rows {
 };
 
 /*
- * The hypercube of a tiled column that holds all rows in their order, and no other column. casacore looks up for each row
- * of a range where it lies, which takes longer than to copy a cell of few channels; of such a cube, rows are one section,
- * as a whole column is to casacore.
+ * The hypercube of a tiled column that holds all rows in their order, and no other column. casacore looks up for each
+ * row of a range where it lies, which takes longer than to copy a cell of few channels; of such a cube, rows are one
+ * section, as a whole column is to casacore.
  */
 class Cube : private cc::RODataManAccessor {
   public:

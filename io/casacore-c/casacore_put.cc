@@ -16,8 +16,8 @@ using namespace ccc;
 namespace {
 
 /*
- * A scalar column of a StandardStMan lies in buckets of many rows. casacore looks up the bucket of each row that it puts
- * by itself, some 80 ns a value; here it is looked up once for all its rows.
+ * A scalar column of a StandardStMan lies in buckets of many rows. casacore looks up the bucket of each row that it
+ * puts by itself, some 80 ns a value; here it is looked up once for all its rows.
  */
 class BucketColumn : private cc::TableColumn {
   public:

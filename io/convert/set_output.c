@@ -394,7 +394,8 @@ static inline int differ(const char *a, const char *b, size_t size)
     return size == 4 ? memcmp(a, b, 4) != 0 : memcmp(a, b, 8) != 0;
 }
 
-/* Find the next row, from i on, whose steady value is another than that of the row before; n_row where there is none. */
+/* Find the next row, from i on, whose steady value is another than that of the row before; n_row where there is
+ * none. */
 static int64_t next_change(const msi_set_output *o, const msi_set_rows *rows, const row_column *c, int64_t i)
 {
     const char *value = (const char *)rows->row + c->offset;

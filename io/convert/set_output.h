@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A Measurement Set is written of rows of others: its subtables are theirs, without what was not selected, numbered anew
- * and, of several sets, joined. casacore runs in this process: call it in a child.
+ * A Measurement Set is written of rows of others: its subtables are theirs, without what was not selected, numbered
+ * anew and, of several sets, joined. casacore runs in this process: call it in a child.
  */
 #ifndef MSI_IO_SET_OUTPUT_H
 #define MSI_IO_SET_OUTPUT_H
@@ -68,7 +68,8 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
 int msi_set_output_describe(msi_set_output *out, const msi_ms_reader *reader, const msi_ms_block *block,
                             msi_set_row *row);
 
-/* msi_set_output_put - append rows, which may wait for others until they are written. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM. */
+/* msi_set_output_put - append rows, which may wait for others until they are written. Returns: 0, MSI_EOUTPUT,
+ * MSI_ENOMEM. */
 int msi_set_output_put(msi_set_output *out, const msi_set_rows *rows);
 
 /* msi_set_output_n_row - count the rows that have been put. */

@@ -140,15 +140,15 @@ int msi_ms_reader_n_process(const msi_ms_reader *r);
 int msi_ms_reader_one_centre(const msi_ms_reader *r);
 
 /*
- * msi_ms_reader_check_frames - fail unless the selected fields of all sets have their phase centres in one frame, as those
- * that are turned to another direction must. J2000 and ICRS, 0.03 asec apart, pass for one.
+ * msi_ms_reader_check_frames - fail unless the selected fields of all sets have their phase centres in one frame, as
+ * those that are turned to another direction must. J2000 and ICRS, 0.03 asec apart, pass for one.
  * Returns: 0, MSI_EINPUT
  */
 int msi_ms_reader_check_frames(const msi_ms_reader *r);
 
 /*
- * msi_ms_reader_check_shift - fail unless the selected fields can be turned to another centre: all in one frame, and none
- * that moves on the sky.
+ * msi_ms_reader_check_shift - fail unless the selected fields can be turned to another centre: all in one frame, and
+ * none that moves on the sky.
  * Returns: 0, MSI_EINPUT
  */
 int msi_ms_reader_check_shift(const msi_ms_reader *r);

@@ -14,13 +14,13 @@
 #include "core/memory.h"
 #include "kernels/clean/clean_scales.h"
 
-/* Where points are cleaned from a wide source's middle, which wider scales were cleaned from before, a wide scale's peak
- * rises above the first one: it was not looked at meanwhile, and its bias lifts it. The next rounds lower it again, as they
- * do from 2.2 times the first peak on a real set. What diverges passes any factor soon. */
+/* Where points are cleaned from a wide source's middle, which wider scales were cleaned from before, a wide scale's
+ * peak rises above the first one: it was not looked at meanwhile, and its bias lifts it. The next rounds lower it
+ * again, as they do from 2.2 times the first peak on a real set. What diverges passes any factor soon. */
 static const double DIVERGED = 4;
 
-/* A round may raise the peak of its scale where the list's sidelobes meet, and the next round lowers it again. A scale whose
- * peak does not move in so many rounds in a row would be chosen for ever. */
+/* A round may raise the peak of its scale where the list's sidelobes meet, and the next round lowers it again. A scale
+ * whose peak does not move in so many rounds in a row would be chosen for ever. */
 enum { MOST_IDLE = 3 };
 static const double IDLE = 0.999;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Channels that are cleaned may be means of parts. A spectrum that went through a channel's middle would differ from its
- * mean over the channel by its curvature; here fits are to means, and what they find is evaluated in each part, whose
- * mean then is the channel's value.
+ * Channels that are cleaned may be means of parts. A spectrum that went through a channel's middle would differ from
+ * its mean over the channel by its curvature; here fits are to means, and what they find is evaluated in each part,
+ * whose mean then is the channel's value.
  */
 #include "kernels/clean/clean_parts.h"
 

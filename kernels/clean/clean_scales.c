@@ -14,8 +14,8 @@ static double shorter_edge(const msi_cleaner_spec *s)
     return (double)(s->nx < s->ny ? s->nx : s->ny);
 }
 
-/* Doubling may end far below half the image, and a source as wide as the image holds would find no scale of its own. One
- * more is as wide as leaves its components room, where that is not near the last one. */
+/* Doubling may end far below half the image, and a source as wide as the image holds would find no scale of its own.
+ * One more is as wide as leaves its components room, where that is not near the last one. */
 static const double WIDEST = 0.8, APART = 1.2;
 
 static void make_list(msi_cleaner *c)

@@ -45,7 +45,8 @@ typedef struct msi_cleaner_spec {
                               NULL: equal */
     const double *freq_hz; /* [n_channel], for fits */
     /* Channels may be means of parts, which are imaged and predicted each by itself: part i is of channel i n_channel /
-     * n_part. Then weight and freq_hz are NULL, and follow from the parts; fits are to spectra averaged over channels. */
+     * n_part. Then weight and freq_hz are NULL, and follow from the parts; fits are to spectra averaged over
+     * channels. */
     int n_part;                               /* 0: none; else n_channel or more, at most MSI_CLEAN_MAX_PART */
     const double *part_weight, *part_freq_hz; /* [n_part]; weights NULL: equal */
     msi_precision precision;

@@ -37,8 +37,8 @@ size_t msi_gpu_pool_idle(int device);
 void msi_gpu_pool_trim(void);
 
 /*
- * msi_gpu_pool_shrink - give back, of every device that has a pool, what nobody has beyond so many bytes. It is for those
- * whose process has other users of the devices. The calling thread's current device stays what it is.
+ * msi_gpu_pool_shrink - give back, of every device that has a pool, what nobody has beyond so many bytes. It is for
+ * those whose process has other users of the devices. The calling thread's current device stays what it is.
  */
 void msi_gpu_pool_shrink(size_t kept);
 

@@ -10,8 +10,8 @@
 
 namespace {
 
-/* A plan_stream wraps a stream, which until begin() is the default stream of device 0. Declare it before the buffers that
- * it works on, so that they are freed first. */
+/* A plan_stream wraps a stream, which until begin() is the default stream of device 0. Declare it before the buffers
+ * that it works on, so that they are freed first. */
 class plan_stream {
   public:
     plan_stream() = default;

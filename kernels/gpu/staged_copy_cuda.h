@@ -76,8 +76,8 @@ class staged_copy {
         return MSI_OK;
     }
 
-    /* push - send what is left: no copy reaches from it into what comes next, which may be another allocation that begins
-     * where this one ends. Ordinary memory may be changed then; other memory once the stream was waited for.
+    /* push - send what is left: no copy reaches from it into what comes next, which may be another allocation that
+     * begins where this one ends. Ordinary memory may be changed then; other memory once the stream was waited for.
      * Returns: 0, MSI_EGPU */
     int push()
     {

@@ -38,7 +38,8 @@ typedef struct msi_planes_shape {
 int msi_planes_create(msi_planes **out, const msi_planes_shape *shape);
 
 /*
- * msi_planes_view - name some planes of others as planes of their own: a polarisation of a channel, a channel of a band.
+ * msi_planes_view - name some planes of others as planes of their own: a polarisation of a channel, a channel of a
+ * band.
  * Given:    of  borrowed for the life of *out, whose pixels are its pixels
  * Returned: *out, owned by the caller, freed by msi_planes_free; NULL after a failure
  * Returns:  0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (planes that are not there)

@@ -63,12 +63,12 @@ int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
 const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);
 
 /*
- * msi_density_limit - limit the factors of cells, uniform's 1 / Wc and Briggs' 1 / (1 + Wc s^2), to rule->rank_level times
- * their mean around the cell; once all weights are added, and again after a change of the sums or of the rule.
+ * msi_density_limit - limit the factors of cells, uniform's 1 / Wc and Briggs' 1 / (1 + Wc s^2), to rule->rank_level
+ * times their mean around the cell; once all weights are added, and again after a change of the sums or of the rule.
  * Given:   rule  with the mode and robustness that msi_density_weight gets; nothing is done where rank_level is below 1
  * Returns: 0, MSI_ENOMEM
- * Notes:   the mean is over the factors that are not 0 (uniform's of empty cells are, Briggs' are 1) of columns x - h to
- *          x + h - 1 and rows y - h to y + h - 1 with h = rank_size / 2, cut at the edges of the kept half plane.
+ * Notes:   the mean is over the factors that are not 0 (uniform's of empty cells are, Briggs' are 1) of columns x - h
+ *          to x + h - 1 and rows y - h to y + h - 1 with h = rank_size / 2, cut at the edges of the kept half plane.
  *          Needs another grid of the sums' size.
  * Source:  WSClean's -weighting-rank-filter, whose level is 3 and size 16 unless given; its weights, written by
  *          -store-imaging-weights, are met to 1e-7.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Blocks enter the store. Threads look at rows of all blocks, one thread gives those that are kept their places, threads
- * copy them there: so threads wait for each other a few times for many blocks, and everything has its place and its sums
- * whatever their number.
+ * Blocks enter the store. Threads look at rows of all blocks, one thread gives those that are kept their places,
+ * threads copy them there: so threads wait for each other a few times for many blocks, and everything has its place and
+ * its sums whatever their number.
  */
 #include "kernels/store/vis_intake.h"
 

@@ -102,8 +102,8 @@ void msi_vis_store_free(msi_vis_store *s);
 int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_row);
 
 /*
- * msi_vis_store_weights - sum the weights and count the samples with one, as they stand: segment by segment, so that the
- * sums do not depend on the number of threads.
+ * msi_vis_store_weights - sum the weights and count the samples with one, as they stand: segment by segment, so that
+ * the sums do not depend on the number of threads.
  * Returned: sum, largest, count [n_plane]; 0 without a sample
  */
 void msi_vis_store_weights(const msi_vis_store *s, double *sum, double *largest, int64_t *count);

@@ -263,8 +263,8 @@ template <typename T> struct cut_rows {
 /* ---- Columns ---------------------------------------------------------------------------------------------------- */
 
 /*
- * A block has some neighbouring columns of a subgrid; a thread holds B of their pixels. Columns are so few that at least
- * two blocks share a multiprocessor and do not wait at once.
+ * A block has some neighbouring columns of a subgrid; a thread holds B of their pixels. Columns are so few that at
+ * least two blocks share a multiprocessor and do not wait at once.
  *
  * Screens are not read plane by plane: that from one plane to the next is the same for all, so a block keeps it in
  * shared memory and sums as one evaluates a polynomial. Only the last plane's own screen is read.

@@ -265,7 +265,8 @@ typedef struct core_costs {
     double *own_s;  /* [n_core] 0: holds nothing */
 } core_costs;
 
-/* Give each share but the last as many subgrids as take its device at most most_s. Returns what the last to end takes. */
+/* Give each share but the last as many subgrids as take its device at most most_s. Returns what the last to end
+ * takes. */
 static double cut_at(const core_costs *c, double most_s, const msi_share *to, int n_share, int64_t *cut)
 {
     double share_s = 0, last_s = 0;

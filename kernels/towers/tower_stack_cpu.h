@@ -60,8 +60,8 @@ typedef struct msi_tower_item {
 } msi_tower_item;
 
 /*
- * msi_tower_items - list what of a tower's share holds samples, most runs first. Subgrids with a large part of all samples are
- * cut along w, so that threads have alike to do; the samples alone say where.
+ * msi_tower_items - list what of a tower's share holds samples, most runs first. Subgrids with a large part of all
+ * samples are cut along w, so that threads have alike to do; the samples alone say where.
  * Returned: item [msi_tower_items_most]
  * Returns:  how many
  */

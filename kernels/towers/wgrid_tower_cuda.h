@@ -42,7 +42,7 @@ int msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan 
                                const msi_plan_request *request, int64_t n_small, int64_t *host, int64_t *device);
 
 /*
- * msi_wgrid_tower_cuda_image - grid, transform and correct, n_small small planes at a time; see msi_strategy.
+ * msi_wgrid_tower_cuda_image - grid, transform and correct, n_small small planes at a time; see msi_strategy_ops.
  * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
  * Notes:   summation order varies from run to run.
  */
@@ -56,8 +56,9 @@ void msi_wgrid_tower_cuda_forget_samples(void *kept);
 
 /*
  * msi_wgrid_tower_cuda_degrid - begin to degrid samples in order from small planes.
- * Given:   call  the planes' cells and the items of their subgrids; planes  small_planes of
- * wgrid_tower_cuda_kernels.cuh Returns: 0, MSI_EGPU
+ * Given:   call  the planes' cells and the items of their subgrids
+ *          planes  their small_planes, of wgrid_tower_cuda_kernels.cuh
+ * Returns: 0, MSI_EGPU
  */
 int msi_wgrid_tower_cuda_degrid(const msi_wgrid_degrid_call *call, const void *planes);
 

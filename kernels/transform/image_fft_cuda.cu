@@ -66,8 +66,8 @@ bool make_turns(turn_series *out, const screen_geometry &g)
 template <typename T, int N> struct column_lanes {
     using fft = small_fft::steps<T, N>;
     static constexpr int COLUMNS = 128 / sizeof(cplx<T>), THREADS = COLUMNS * fft::A;
-    /* Blocks of a multiprocessor, which memory needs to be busy: a thread has 64 to 128 registers then, and twice as many
-     * in double precision. */
+    /* Blocks of a multiprocessor, which memory needs to be busy: a thread has 64 to 128 registers then, and twice as
+     * many in double precision. */
     static constexpr int MOST_THREADS = (fft::B <= 8    ? 1024
                                          : fft::B <= 12 ? 768
                                                         : 512) /

@@ -15,7 +15,7 @@
 
 namespace {
 
-/* CUB counts samples in 32 bits. */
+/* Items and the sums of counters number the samples of a batch in 32 bits. */
 constexpr int64_t MOST_IN_BATCH = INT32_MAX;
 
 /* Whole planes in tiles, each of them a core. */
@@ -42,7 +42,8 @@ inline void lay_tiles(msi_wgrid_geometry *g)
     }
 }
 
-/* Runs of equal keys in a sorted batch, the last of them possibly UNUSED, and the numbers of each one's first items. */
+/* Runs of equal keys in a sorted batch, and the numbers of each one's first items. The last run is empty, its key
+ * UNUSED: it tells where items end. */
 struct sorted_runs {
     const uint32_t *key, *crowded_at, *sparse_at;
     int64_t n;

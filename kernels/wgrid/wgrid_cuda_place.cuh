@@ -62,7 +62,8 @@ struct all_samples {
 };
 
 /* Count samples by key, and make their ranks among those of a key, UNUSED of those that do not count. Of a run of equal
- * keys in a warp the first lane counts. Keys are not kept: they are soon made again, and memory is what is waited for. */
+ * keys in a warp the first lane counts. Keys are not kept: they are soon made again, and memory is what is waited
+ * for. */
 template <class COUNTED>
 __global__ void __launch_bounds__(256) k_count_samples(msi_wgrid_geometry g, sample_order order, COUNTED counted,
                                                        batch_rows b, uint32_t *count, uint32_t *rank)

@@ -21,8 +21,8 @@ template <typename T> constexpr uint32_t least_in_ring(int width)
 constexpr int MOST_IN_BLOCK = 1024, LEAST_IN_BLOCK = 128;
 constexpr int RING_BATCH = 32; /* a sample to a lane */
 
-/* A batch_places holds a batch's samples in shared memory. Items may have fewer than there is room for: a sample that is not
- * there has the place of its item's first one, and value 0. */
+/* A batch_places holds a batch's samples in shared memory. Items may have fewer than there is room for: a sample that
+ * is not there has the place of its item's first one, and value 0. */
 template <typename T> struct batch_places {
     alignas(16) unsigned char memory[RING_BATCH * sizeof(placed<T>)];
 

@@ -103,8 +103,8 @@ static int has_several_images(const msi_clean_history *h)
     return 0;
 }
 
-/* Collect what each image's cycles came to; its steps need not stand together. Scales of a cycle take turns, so that only
- * its last step is a point on the way. */
+/* Collect what each image's cycles came to; its steps need not stand together. Scales of a cycle take turns, so that
+ * only its last step is a point on the way. */
 static void collect(plot *q, const msi_clean_history *h, int by_cycle)
 {
     int64_t n = 0;

@@ -27,9 +27,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return text ? msi_hash(hash, text, (int64_t)strlen(text) + 1) : hash * 3 + 1;
 }
 
-/* Strings of the options are told by their words; what concerns speed, log and other files is left out. */
 /* A field's checkpoint has to be of the same run: of the options that its result depends on, and the weights of its
- * samples. */
+ * samples. What concerns speed, log and other files is left out. */
 static msi_checkpoint_run run_of(const msi_clean_field *f)
 {
     const msi_options *o = f->spec.options;

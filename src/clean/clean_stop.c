@@ -58,8 +58,8 @@ static void enter_mask(msi_clean_group *g)
     g->n_idle = 0;
 }
 
-/* Where few major cycles are allowed, those that would bring the exact residual down to -auto-mask, after minor iterations
- * were there, are worth more within the mask. */
+/* Where few major cycles are allowed, those that would bring the exact residual down to -auto-mask, after minor
+ * iterations were there, are worth more within the mask. */
 static int is_short_of_cycles(const msi_clean_group *g, const msi_clean_options *o)
 {
     return g->at_threshold && g->n_major < o->nmiter && 2 * g->n_major >= o->nmiter;

@@ -352,8 +352,8 @@ static int read_all(conversion *c, msi_ms_reader *from)
     return msi_error_set(MSI_EINPUT, "%s: no row is left: u, v, w of none are finite", c->job->name);
 }
 
-/* Say of files which way their baselines point. No sign is wrong by itself: it has to suit the visibilities' phases, which
- * an image tells, not the antennas. */
+/* Say of files which way their baselines point. No sign is wrong by itself: it has to suit the visibilities' phases,
+ * which an image tells, not the antennas. */
 static void log_uvw_sign(const conversion *c)
 {
     static const char flip[] = "-flip-uvw changes their sign, should the image be mirrored";

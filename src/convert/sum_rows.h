@@ -37,7 +37,8 @@ void msi_sum_keep_good(const msi_sum_row *row, msi_c32 *data, float *weight);
  */
 double msi_sum_add(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weight);
 
-/* msi_sum_means - divide n sums of values by those of their weights. Returned: data, weight  [n] means, sums of weights */
+/* msi_sum_means - divide n sums of values by those of their weights. Returned: data, weight  [n] means, sums of
+ * weights */
 void msi_sum_means(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight);
 
 #endif

@@ -7,8 +7,8 @@
 
 /*
  * msi_imaging_channels_at_once - choose how many channels to image together: on GPUs as many as the shares
- * of GPUs have lanes; on the CPU one by each thread, where there are channels enough for them and their grids take no more than a
- * quarter of the memory; else one, by all threads. A small image has little for many threads to share.
+ * of GPUs have lanes; on the CPU one by each thread, where there are channels enough for them and their grids take no
+ * more than a quarter of the memory; else one, by all threads. A small image has little for many threads to share.
  * Given: run  planned
  */
 int msi_imaging_channels_at_once(const msi_imaging_run *run);

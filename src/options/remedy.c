@@ -35,8 +35,8 @@ int msi_remedy_append(int status)
     return out_of_range ? MSI_EUSAGE : status;
 }
 
-/* Say whether another process holds casacore's lock for writing, which is on the first byte of a table's lock file. This
- * one has none that closing the file would end. */
+/* Say whether another process holds casacore's lock for writing, which is on the first byte of a table's lock file.
+ * This one has none that closing the file would end. */
 static int is_written(const char *path)
 {
     char name[4096];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A run shares its gridders' work out among the GPUs of its host (-gpus): output channels one each where there are
- * as many, or up to four each, so that a GPU transforms one while the host plans and copies the others; else the images or the
- * samples of each one. */
+ * as many, or up to four each, so that a GPU transforms one while the host plans and copies the others; else the images
+ * or the samples of each one. */
 #ifndef MSI_SRC_GPU_SHARE_H
 #define MSI_SRC_GPU_SHARE_H
 

@@ -558,8 +558,8 @@ static double distance_of_floats(const float *a, const float *truth, int64_t n)
     return sqrt(error / norm);
 }
 
-/* Arrays of the host that take several chunks and all of the copies' buffers give what arrays of the GPU give; some pixels lie
- * on the horizon. */
+/* Arrays of the host that take several chunks and all of the copies' buffers give what arrays of the GPU give; some
+ * pixels lie on the horizon. */
 static void test_large(void **state)
 {
     (void)state;

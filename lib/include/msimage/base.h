@@ -7,14 +7,14 @@
  * says why, of the calling thread.
  *
  * **Arrays** are in C order without gaps, in the host's memory or, where the library was built for GPUs, in a GPU's.
- * They are borrowed for the call. Complex numbers are pairs of real and imaginary part, as in C and C++. Where a GPU does
- * the work, arrays in its memory, and managed ones, are read and written as they lie; only frequencies, samples of several
- * image planes and samples whose density weights are asked for come to the host. Memory of the host that is registered
- * with CUDA is copied by the bus alone, other memory by threads beside it.
+ * They are borrowed for the call. Complex numbers are pairs of real and imaginary part, as in C and C++. Where a GPU
+ * does the work, arrays in its memory, and managed ones, are read and written as they lie; only frequencies, samples of
+ * several image planes and samples whose density weights are asked for come to the host. Memory of the host that is
+ * registered with CUDA is copied by the bus alone, other memory by threads beside it.
  *
- * **Threads.** An object is used by one thread at a time; any number of objects may be at work in any number of threads.
- * The library works with OpenMP and leaves the caller's settings of it as they are. A process may be forked before
- * the first call, and between calls after msimage_threads_release().
+ * **Threads.** An object is used by one thread at a time; any number of objects may be at work in any number of
+ * threads. The library works with OpenMP and leaves the caller's settings of it as they are. A process may be forked
+ * before the first call, and between calls after msimage_threads_release().
  *
  * **The surroundings.** Nothing is printed, no signal is caught, no variable of the environment is read.
  */
@@ -64,8 +64,8 @@ typedef enum msimage_backend {
 typedef enum msimage_log_level { MSIMAGE_LOG_WARNING, MSIMAGE_LOG_INFO, MSIMAGE_LOG_DETAIL } msimage_log_level;
 
 /**
- * Functions of the caller's, each of which may be NULL. They are called during calls of the library alone, by the thread
- * that made them, and may not call the library.
+ * Functions of the caller's, each of which may be NULL. They are called during calls of the library alone, by the
+ * thread that made them, and may not call the library.
  */
 typedef struct msimage_callbacks {
     /** A line without its end, borrowed; level is a #msimage_log_level. */
@@ -90,25 +90,27 @@ MSIMAGE_API const char *msimage_error(void);
 MSIMAGE_API int msimage_gpu_count(void);
 
 /**
- * Limits the host memory that all objects may have at once.
+ * Limit the host memory that all objects may have at once.
  * @param bytes 0: that of the machine, or of its batch job or container
  */
 MSIMAGE_API void msimage_memory_limit(int64_t bytes);
 
 /**
- * Ends the threads that OpenMP keeps for the calling thread's next call. After it the process may be forked while no call is
- * under way, and both processes may call the library on the host; a child of a process that used a GPU may not use one.
+ * End the threads that OpenMP keeps for the calling thread's next call. After it the process may be forked while no
+ * call is under way, and both processes may call the library on the host; a child of a process that used a GPU may not
+ * use one.
  */
 MSIMAGE_API void msimage_threads_release(void);
 
 /**
- * Sets how much memory of each GPU may stay with the library between calls, for the next one. Other users of the GPU, of this
- * process too, see it as taken. What is kept beyond that goes back to the GPU at once.
+ * Set how much memory of each GPU may stay with the library between calls, for the next one. Other users of the GPU,
+ * of this process too, see it as taken. What is kept beyond that goes back to the GPU at once.
  * @param bytes 0: nothing; negative: what it was at first, a sixteenth of the GPU's memory
  */
 MSIMAGE_API void msimage_gpu_memory_keep(int64_t bytes);
 
-/** Gives the GPUs all memory back that stays with the library and no object has. The next call may keep some again. */
+/** Give back all memory of the GPUs that stays with the library and that no object has. The next call may keep some
+ * again. */
 MSIMAGE_API void msimage_gpu_memory_release(void);
 
 #ifdef __cplusplus

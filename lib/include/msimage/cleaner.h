@@ -3,8 +3,8 @@
  * @file cleaner.h
  * @brief The minor cycles of deconvolution: finds components in residual images and moves them to model images.
  *
- * A set of planes is [n_channel][n_pol] images [ny][nx]. All of them are searched together: one polarisation by the mean
- * over channels, whose sign counts; several by the square root of the summed squares of the means. Images are of
+ * A set of planes is [n_channel][n_pol] images [ny][nx]. All of them are searched together: one polarisation by the
+ * mean over channels, whose sign counts; several by the square root of the summed squares of the means. Images are of
  * #MSIMAGE_SKY, or [nx][ny] with nx and ny exchanged in the specification.
  *
  * See base.h for errors, arrays and threads.
@@ -115,7 +115,7 @@ MSIMAGE_API int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *
                                       const msimage_clean_limits *limits, msimage_clean_report *report);
 
 /**
- * Measures the noise of the mean over channels: 1.4826 times the median distance from the median.
+ * Measure the noise of the mean over channels: 1.4826 times the median distance from the median.
  * @param c the cleaner
  * @param residual [n_channel][n_pol] images
  * @param[out] sigma Jy/beam

@@ -8,9 +8,9 @@
  * - residuals, of a deconvolution or a solver: the same, then any number of times residual, hessian, image, psf;
  * - predictions: create, add coordinates, then any number of times predict, and for each fetch block by block.
  *
- * The method is w-gridding (Arras et al. 2021; Ye et al. 2022) with prolate spheroidal windows, which are chosen with the
- * padding and the w-planes from the accuracy. The error that is promised is relative, in L2, over the image or over the
- * visibilities.
+ * The method is w-gridding (Arras et al. 2021; Ye et al. 2022) with prolate spheroidal windows, which are chosen with
+ * the padding and the w-planes from the accuracy. The error that is promised is relative, in L2, over the image or over
+ * the visibilities.
  *
  * See base.h for errors, arrays and threads.
  */
@@ -37,8 +37,8 @@ typedef enum msimage_task {
 typedef enum msimage_convention {
     /**
      * An image as FITS has it: [ny][nx], l = center_x + (nx/2 - i) cell_x grows to lower i, m = center_y + (j - ny/2)
-     * cell_y. Image: sum w V exp(-2 pi i f/c (u l + v m + w_m (n - 1))) / sum w. Samples beyond 1 / (2 cell) are dropped
-     * and counted. Pixels beyond the horizon are NaN.
+     * cell_y. Image: sum w V exp(-2 pi i f/c (u l + v m + w_m (n - 1))) / sum w. Samples beyond 1 / (2 cell) are
+     * dropped and counted. Pixels beyond the horizon are NaN.
      */
     MSIMAGE_SKY,
     /**
@@ -135,7 +135,8 @@ MSIMAGE_API void msimage_gridder_free(msimage_gridder *g);
  * Take samples in; any number of times.
  *
  * Weights of #MSIMAGE_SKY, and of #MSIMAGE_RESIDUAL, must not be negative and are kept in single precision. Those of
- * images of #MSIMAGE_XY may have either sign and count in full precision. Those of predictions multiply what is fetched.
+ * images of #MSIMAGE_XY may have either sign and count in full precision. Those of predictions multiply what is
+ * fetched.
  * @param g the gridder
  * @param samples copied
  * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EOUTPUT, #MSIMAGE_ERANGE (a frequency that is not positive, a negative weight),
@@ -147,7 +148,8 @@ MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *s
  * Multiply all weights by density weights and a taper: once, after the last sample. Densities are those of plane 0.
  * @param g the gridder
  * @param rule what to multiply by
- * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EARGUMENT (a second time, or an image of #MSIMAGE_XY, whose weights are not kept)
+ * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EARGUMENT (a second time, or an image of #MSIMAGE_XY, whose weights are not
+ *         kept)
  */
 MSIMAGE_API int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule);
 
@@ -199,8 +201,8 @@ MSIMAGE_API int msimage_gridder_hessian(msimage_gridder *g, const void *model, v
 
 /**
  * Predict a model at everything added, of #MSIMAGE_PREDICT: the transpose of the image of the same samples. Of
- * #MSIMAGE_SKY V = sum S exp(+2 pi i f/c (u l + v m + w_m (n - 1))), of #MSIMAGE_XY V = w sum S exp(-2 pi i f/c (u x + v y
- * - w_m (n - 1))).
+ * #MSIMAGE_SKY V = sum S exp(+2 pi i f/c (u l + v m + w_m (n - 1))), of #MSIMAGE_XY
+ * V = w sum S exp(-2 pi i f/c (u x + v y - w_m (n - 1))).
  * @param g the gridder
  * @param model [n_plane] images, Jy/pixel. A value that is not finite makes every visibility of its plane NaN
  * @return 0, #MSIMAGE_ERANGE, #MSIMAGE_ENOMEM, #MSIMAGE_EGPU, #MSIMAGE_EINTERRUPTED, #MSIMAGE_EARGUMENT
@@ -208,11 +210,11 @@ MSIMAGE_API int msimage_gridder_hessian(msimage_gridder *g, const void *model, v
 MSIMAGE_API int msimage_gridder_predict(msimage_gridder *g, const void *model);
 
 /**
- * Hands out predicted visibilities, block by block in the order in which samples were added.
+ * Hand out predicted visibilities, block by block in the order in which samples were added.
  * @param g the gridder
  * @param samples the block as it was added; vis is not read
- * @param[out] vis [n_plane][n_row][n_chan] complex, Jy: times the weight where there is one; 0 where the mask or the weight
- *             is 0 or the weight is NaN, NaN where coordinates are not finite
+ * @param[out] vis [n_plane][n_row][n_chan] complex, Jy: times the weight where there is one; 0 where the mask or the
+ *             weight is 0 or the weight is NaN, NaN where coordinates are not finite
  * @return 0, #MSIMAGE_EARGUMENT (before a prediction, or more than was added)
  */
 MSIMAGE_API int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis);

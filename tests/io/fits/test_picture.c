@@ -284,7 +284,8 @@ static void stretch_is_monotonic(void **state)
     }
 }
 
-/* Of a spectral index, equal steps are equal steps of colour, wherever most of it lies; a few values far off do not count. */
+/* Of a spectral index, equal steps are equal steps of colour, wherever most of it lies; a few values far off do not
+ * count. */
 static void an_index_is_even(void **state)
 {
     (void)state;

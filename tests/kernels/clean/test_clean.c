@@ -213,8 +213,8 @@ static void test_polarisations(void **state)
     clean_problem_free(&p);
 }
 
-/* Components are found in some of the polarisations, and subtracted from all of them: the first alone, whose sign counts;
- * the middle ones; the last, by squared channels. */
+/* Components are found in some of the polarisations, and subtracted from all of them: the first alone, whose sign
+ * counts; the middle ones; the last, by squared channels. */
 static void test_searched_polarisations(void **state)
 {
     (void)state;

@@ -296,8 +296,8 @@ static void test_divergence(void **state)
     clean_problem_free(&p);
 }
 
-/* A point stands on a wide source's negative, so that wide scales have no peak until the point is cleaned; then one has, of
- * 2.2 times the first peak. That is no divergence: its rounds find the negative. */
+/* A point stands on a wide source's negative, so that wide scales have no peak until the point is cleaned; then one
+ * has, of 2.2 times the first peak. That is no divergence: its rounds find the negative. */
 static void test_wide_after_points(void **state)
 {
     (void)state;
@@ -327,8 +327,8 @@ static void test_wide_after_points(void **state)
     clean_problem_free(&p);
 }
 
-/* A round may raise a scale's peak, where sidelobes of its list meet. The scale goes on all the same: where the report says that
- * the threshold is reached, no point is left above it. */
+/* A round may raise a scale's peak, where sidelobes of its list meet. The scale goes on all the same: where the report
+ * says that the threshold is reached, no point is left above it. */
 static void test_rounds_that_raise(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Staged copies to arrays of their own allocations that lie side by side: none reaches from one into the next, which the
- * driver refuses. */
+/* Staged copies to arrays of their own allocations that lie side by side: none reaches from one into the next, which
+ * the driver refuses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,8 +90,8 @@ bool upload(samples &s, const int *order)
     return follows(b.d_raw, b.d_uvw, (size_t)bytes[0]) || follows(b.d_weight, b.d_raw, (size_t)bytes[1]);
 }
 
-/* Arrays are filled one after the other: coordinates, visibilities, weights. Whichever way the pool hands out memory, an
- * order of allocations has one of them begin where the one before ends. */
+/* Arrays are filled one after the other: coordinates, visibilities, weights. Whichever way the pool hands out memory,
+ * an order of allocations has one of them begin where the one before ends. */
 void test_arrays_side_by_side(void **)
 {
     samples s;

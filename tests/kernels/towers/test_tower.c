@@ -384,9 +384,9 @@ static int64_t count_used(const int64_t *n, int64_t first, int64_t end)
     return count;
 }
 
-/* Where samples weigh nothing, two shares of subgrids of one cost have as many, but for those that are counted here on the
- * other side of a border: where all of their cost is their sort, which both make of all, and where doubles take longer in
- * planes alone. By samples they would have 109 and 159. */
+/* Where samples weigh nothing, two shares of subgrids of one cost have as many, but for those that are counted here on
+ * the other side of a border: where all of their cost is their sort, which both make of all, and where doubles take
+ * longer in planes alone. By samples they would have 109 and 159. */
 static void check_cut_without_samples(job *j, const int64_t *n, int64_t n_core)
 {
     static const msi_share halves[] = {{0, 1}, {1, 1}};
@@ -406,8 +406,8 @@ static void check_cut_without_samples(job *j, const int64_t *n, int64_t n_core)
     j->plan.precision = precision;
 }
 
-/* Shares are as large as devices are fast, but for a subgrid; where whole towers are what takes time, none is made by two
- * where it need not be. */
+/* Shares are as large as devices are fast, but for a subgrid; where whole towers are what takes time, none is made by
+ * two where it need not be. */
 static void test_shares(void **state)
 {
     (void)state;

@@ -98,8 +98,8 @@ static void curves_fall_and_rise(void **state)
     unlink(path);
 }
 
-/* Several scales take turns in a cycle, and a peak is known at its end: from there to the next one's goes one line. It is
- * level here, and so is the noise, a decade lower. */
+/* Several scales take turns in a cycle, and a peak is known at its end: from there to the next one's goes one line. It
+ * is level here, and so is the noise, a decade lower. */
 static void cycles_of_scales_are_joined(void **state)
 {
     (void)state;
