@@ -15,8 +15,11 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_paths.h"
+#include "io/ms/ms_writer.h"
 #include "src/model/model_names.h"
 #include "src/options/remedy.h"
+#include "src/options/selection_words.h"
 #include "src/run/open_sets.h"
 #include "src/predict/predict.h"
 
@@ -32,18 +35,49 @@ typedef struct answer {
     char message[MSI_MESSAGE_BYTES];
 } answer;
 
+static const char LEAVES_IT_OUT[] = "-no-update-model-required leaves MODEL_DATA out";
+
+/* Columns that an earlier run left incomplete are completed with its selection alone. */
+static int check_marks(const msi_ms_writer *writer, const msi_options *o, const char *selection)
+{
+    for (int i = 0; i < o->n_ms && !o->force; i++) {
+        const char *text, *earlier;
+        if (msi_ms_writer_marked(writer, i, &text, &earlier) && strcmp(earlier, selection) != 0)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: an earlier run was stopped while it wrote (%s): complete that first, with its "
+                                 "selection (%s)",
+                                 o->ms_paths[i], text, earlier);
+    }
+    return MSI_OK;
+}
+
+/* Ask a writer, before hours of cleaning, what it would refuse after them. One that meets another at work on a set does
+ * not tell: that may have ended by then. */
+static int check_columns(const msi_options *o)
+{
+    char selection[MSI_MS_MAX_SELECTION];
+    msi_ms_writer *writer;
+    msi_selection_words(&o->selection, selection, sizeof selection);
+    const msi_ms_write_spec spec = {"MODEL_DATA", MSI_MS_WRITE_REPLACE, NULL, "", selection, 0};
+    int rc = msi_ms_writer_start(&writer, o->ms_paths, o->n_ms, &spec);
+    /* Each interval is a selection of its own. */
+    if (!rc && o->intervals_out == 1) rc = check_marks(writer, o, selection);
+    msi_ms_writer_free(writer);
+    if (rc == MSI_EINPUT || rc == MSI_EOUTPUT) return msi_error_append(rc, "; %s", LEAVES_IT_OUT);
+    return rc == MSI_ELOCKED ? MSI_OK : rc;
+}
+
 static int check_writable(const msi_options *o)
 {
     MSI_TRY(
         msi_open_sets_have_columns(o, "it has no MODEL_DATA to be written; -no-update-model-required leaves that out"));
     /* A set that is not there is for those to tell of who open it. */
+    if (!msi_ms_paths_exist(o->ms_paths, o->n_ms)) return MSI_OK;
     for (int i = 0; i < o->n_ms; i++)
-        if (access(o->ms_paths[i], F_OK) == 0 && access(o->ms_paths[i], W_OK) != 0)
-            return msi_error_set(MSI_EOUTPUT,
-                                 "%s: MODEL_DATA cannot be written there: %s; -no-update-model-required "
-                                 "leaves it out",
-                                 o->ms_paths[i], strerror(errno));
-    return MSI_OK;
+        if (access(o->ms_paths[i], W_OK) != 0)
+            return msi_error_set(MSI_EOUTPUT, "%s: MODEL_DATA cannot be written there: %s; %s", o->ms_paths[i],
+                                 strerror(errno), LEAVES_IT_OUT);
+    return check_columns(o);
 }
 
 static int is_of_run(const msi_model_name *m, const msi_options *o, const msi_plane *planes, int n_plane)

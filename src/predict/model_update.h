@@ -22,8 +22,8 @@ typedef struct msi_model_interval {
  * Given:    options  of the run, borrowed
  *           forked   as msi_run_predict, called in the process
  * Returned: *out     freed by msi_model_update_free; NULL on failure
- * Returns:  0, MSI_EOUTPUT (a set cannot be written), MSI_EINPUT (models of another run would be taken for those of
- *           this one), MSI_ENOMEM
+ * Returns:  0, MSI_EOUTPUT (a set cannot be written), MSI_EINPUT (a set is not one to predict into, or models of another
+ *           run would be taken for those of this one), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_model_update_start(msi_model_update **out, const msi_options *options, void (*forked)(void));
 

@@ -12,7 +12,7 @@ import signal
 import numpy as np
 from astropy.io import fits
 from casacore import images
-from casacore.tables import table
+from casacore.tables import makearrcoldesc, maketabdesc, table
 
 from held_program import PUBLISHED, Held, in_lines
 from image_oracle import ASEC, Frame, load
@@ -747,11 +747,36 @@ def check_update(s):
         done = s.launch("-quiet", *words, *options, "-update-model-required", "-name", other, ms)
         s.told("%s of another run" % title, done, 3, os.path.basename(other) + name + "-model.fits")
         s.must(glob.glob(other + "*") == [other + name + "-model.fits"] and files(ms) == before, "nothing is made or changed")
+    check_not_to_be_updated(s, ms, words)
     os.chmod(ms, 0o555)
     if os.geteuid() != 0:
         done = s.launch("-quiet", *words, "-update-model-required", "-name", s.path("none"), ms)
         s.told("a set that cannot be written", done, 4, "MODEL_DATA")
     os.chmod(ms, 0o755)
+
+
+def check_not_to_be_updated(s, ms, words):
+    """What cannot be predicted into later is refused before anything is read; without the update it is imaged."""
+    rows, typed = s.path("update-rows.ms"), s.path("update-typed.ms")
+    with table(ms, ack=False) as t, t.query("ANTENNA1 < 20") as chosen:
+        chosen.copy(rows).close()
+    shutil.copytree(ms, typed)
+    with table(typed, readonly=False, ack=False) as t:
+        t.removecols("MODEL_DATA")
+        t.addcols(maketabdesc(makearrcoldesc("MODEL_DATA", 0.0, ndim=2, valuetype="float")))
+    marked = s.path("update-marked.ms")
+    shutil.copytree(ms, marked)
+    with table(marked, readonly=False, ack=False) as t:
+        t.putkeyword("MSIMAGE_PREDICT", {"MODEL_DATA": {"STATE": "incomplete", "SELECTION": "-field 7"}})
+    for title, path, pattern in (("rows of another set", rows, "refers to rows of another set"),
+                                 ("a column of another type", typed, "complex"),
+                                 ("a column left incomplete", marked, "-field 7")):
+        name = s.path("none%d" % next(s.number))
+        done = s.launch("-quiet", *words, "-mgain", 0.7, "-name", name, path)
+        s.told(title, done, 3, pattern)
+        s.must("-no-update-model-required" in done.stderr and not glob.glob(name + "*"), title + ": before anything is made")
+        done = s.launch("-quiet", *words, "-mgain", 0.7, "-no-update-model-required", "-name", name, path)
+        s.must(done.returncode == 0 and os.path.exists(name + "-image.fits"), title + ": imaged without the update")
 
 
 def check_update_intervals(s):
