@@ -197,6 +197,11 @@ int msi_child_wait(msi_child *c)
     return WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 }
 
+void msi_child_hang_up(const msi_child *c)
+{
+    shutdown(c->socket, SHUT_WR);
+}
+
 void msi_child_close(msi_child *c)
 {
     if (c->socket >= 0) close(c->socket);

@@ -78,6 +78,9 @@ void msi_child_status_text(int output_fd, int wait_status, const char *path, con
  * it, or 0. */
 int msi_child_wait(msi_child *child);
 
+/* msi_child_hang_up - send nothing more, which tells the child to stop; what it says is heard. */
+void msi_child_hang_up(const msi_child *child);
+
 /* msi_child_close - close the socket, which tells the child to stop, and the file. */
 void msi_child_close(msi_child *child);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -294,17 +295,26 @@ static int has_stopped(const msi_ms_writer *w)
     return 0;
 }
 
+/* The child's own child, which writes, is killed with it, but may end later: when nobody has the socket's other end. */
+static void kill_child(const msi_ms_writer *w)
+{
+    char message[sizeof(msi_writer_message)];
+    ssize_t n;
+    kill(w->child.pid, SIGKILL);
+    waitpid(w->child.pid, NULL, 0);
+    do n = recv(w->child.socket, message, sizeof message, 0);
+    while (n > 0 || (n < 0 && errno == EINTR));
+}
+
 static void stop_child(msi_ms_writer *w)
 {
-    msi_child_close(&w->child);
     if (w->child.pid > 0) {
-        if (!has_stopped(w)) {
-            kill(w->child.pid, SIGKILL);
-            waitpid(w->child.pid, NULL, 0);
-        }
+        msi_child_hang_up(&w->child);
+        if (!has_stopped(w)) kill_child(w);
         w->child.pid = 0;
         undo(w);
     }
+    msi_child_close(&w->child);
 }
 
 int msi_ms_writer_finish(msi_ms_writer *w)

@@ -151,7 +151,7 @@ static void start_writeback(const holder *h)
 /* Wait for the filler's end; it holds the other end of a pipe, and nobody writes there. */
 static int wait_filler(holder *h, int pipe_fd)
 {
-    struct pollfd fds[2] = {{.fd = pipe_fd}, {.fd = h->parent->socket}};
+    struct pollfd fds[2] = {{.fd = pipe_fd}, {.fd = h->parent->socket, .events = POLLRDHUP}};
     for (;;) {
         const int n = poll(fds, 2, WRITEBACK_MS);
         if (n < 0 && errno != EINTR) return msi_error_set(MSI_EINTERNAL, "poll: %s", strerror(errno));

@@ -5,8 +5,10 @@
 #include <grp.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -319,14 +321,80 @@ static void test_leaves_nothing(void **state)
     msi_ms_writer_free(NULL);
 }
 
+/* ---- A child that does not stop ---- */
+
+static int outlives_parents;
+
+int __real_prctl(int option, ...);
+int __wrap_prctl(int option, ...);
+
+/* Linux may end a process long after the parent that it is to end with, such as in the middle of a slow write. */
+int __wrap_prctl(int option, ...)
+{
+    va_list arguments;
+    va_start(arguments, option);
+    const unsigned long value = va_arg(arguments, unsigned long);
+    va_end(arguments);
+    return option == PR_SET_PDEATHSIG && outlives_parents ? 0 : __real_prctl(option, value);
+}
+
+/* Return the only child of a process. */
+static pid_t child_of(pid_t parent)
+{
+    char name[64];
+    int child = 0;
+    snprintf(name, sizeof name, "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    FILE *f = fopen(name, "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%d", &child), 1);
+    fclose(f);
+    return child;
+}
+
+static void test_child_that_hangs(void **state)
+{
+    (void)state;
+    enum { LATER_S = 2 }; /* than the child that is asked to stop is killed */
+    written_set m;
+    msi_ms_writer *w;
+    ws_make(&m, &ws_simple);
+    const char *const paths[] = {m.path};
+    assert_int_equal(__real_prctl(PR_SET_CHILD_SUBREAPER, 1UL), 0);
+    outlives_parents = 1;
+    OK(msi_ms_writer_start(&w, paths, 1, &ws_replace));
+    OK(msi_ms_writer_prepare(w));
+    outlives_parents = 0;
+    const pid_t holder = child_of(getpid()), filler = child_of(holder);
+    assert_int_equal(kill(holder, SIGSTOP), 0);
+    assert_int_equal(kill(filler, SIGSTOP), 0);
+    const pid_t killer = fork();
+    if (killer == 0) {
+        sleep(LATER_S);
+        kill(filler, SIGKILL);
+        _exit(0);
+    }
+    assert_true(killer > 0);
+    msi_ms_writer_free(w);
+    /* It is put back what was when nobody writes any more. */
+    assert_int_equal(waitpid(filler, NULL, WNOHANG), filler);
+    waitpid(killer, NULL, 0);
+    assert_int_equal(__real_prctl(PR_SET_CHILD_SUBREAPER, 0UL), 0);
+    assert_false(ws_has_column(m.path, "MODEL_DATA"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_several_sets, ws_forget),  cmocka_unit_test_setup(test_stopped, ws_forget),
-        cmocka_unit_test_setup(test_mark, ws_forget),          cmocka_unit_test_setup(test_locked, ws_forget),
-        cmocka_unit_test_setup(test_refused, ws_forget),       cmocka_unit_test_setup(test_read_only, ws_forget),
-        cmocka_unit_test_setup(test_no_space, ws_forget),      cmocka_unit_test_setup(test_interrupted, ws_forget),
-        cmocka_unit_test_setup(test_virtual_model, ws_forget), cmocka_unit_test_setup(test_leaves_nothing, ws_forget)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_several_sets, ws_forget),
+                                       cmocka_unit_test_setup(test_stopped, ws_forget),
+                                       cmocka_unit_test_setup(test_mark, ws_forget),
+                                       cmocka_unit_test_setup(test_locked, ws_forget),
+                                       cmocka_unit_test_setup(test_refused, ws_forget),
+                                       cmocka_unit_test_setup(test_read_only, ws_forget),
+                                       cmocka_unit_test_setup(test_no_space, ws_forget),
+                                       cmocka_unit_test_setup(test_interrupted, ws_forget),
+                                       cmocka_unit_test_setup(test_virtual_model, ws_forget),
+                                       cmocka_unit_test_setup(test_leaves_nothing, ws_forget),
+                                       cmocka_unit_test_setup(test_child_that_hangs, ws_forget)};
     msi_log_setup(MSI_LOG_QUIET, 0);
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }

@@ -18,8 +18,6 @@ from program_suite import MEERKAT, Suite, fresh_copy, main
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "80s", "-integration", "8s", "-spw",
        "882.75MHz", "53.5MHz", "16", "-weight-spectrum", "none", "-source", "60.1deg", "-45.1deg", "1Jy"]
-# A run that stops waits so long for its child, and kills it then; the child's own child ends by that, a moment later.
-CHILD_STOPS_S = 1.0
 # Sums of float32 in another order.
 ROUNDING = 1e-5
 
@@ -100,8 +98,7 @@ class Stops(Suite):
         process, code, what = self.disturb(state, number, moment, to_group)
         is_late = process.took_s >= WATCHDOG_S
         # Where the watchdog has ended the run, its child puts things in order.
-        may_follow = process.took_s >= CHILD_STOPS_S
-        good = process.stopped_well(code, number) and (await_none_of(process.pid) if may_follow else not group_of(process.pid))
+        good = process.stopped_well(code, number) and (await_none_of(process.pid) if is_late else not group_of(process.pid))
         what += ": exits %s, %.2f s later and %.2f s of processor" % (code, process.took_s, process.thread_s)
         if marked(self.ms) and not is_late:
             good &= len(process.errors()) == 1 and "incomplete" in process.errors()[0] and "again" in process.errors()[0]
