@@ -118,6 +118,17 @@ static int is_shared(const msi_ms_reader *r, int a, int b, const char *name)
     return info[0].st_dev == info[1].st_dev && info[0].st_ino == info[1].st_ino;
 }
 
+int msi_set_subtables_are_one(const msi_ms_reader *r, const char *name)
+{
+    int first = -1;
+    for (int k = 0; k < r->n_set; k++) {
+        if (!r->set[k].n_row) continue;
+        if (first >= 0 && !is_shared(r, first, k, name)) return 0;
+        if (first < 0) first = k;
+    }
+    return 1;
+}
+
 /* Find an earlier set with rows whose subtable this is too; -1 where there is none. */
 static int next_shared(const msi_subtables_source *s, const char *name, int from)
 {

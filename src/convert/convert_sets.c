@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/convert/set_output.h"
+#include "io/convert/set_subtables.h"
 #include "io/convert/uvfits_output.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_crew.h"
@@ -269,10 +270,10 @@ static int open_reader(conversion *c)
     msi_ms_reader *r;
     MSI_TRY(msi_ms_reader_open(&r, c->job->paths, c->job->n_path, &c->selection));
     c->reader = r;
-    /* A FIELD table that is made of several has one frame. */
+    /* A FIELD table that is made of several has one frame; that of a multi-MS is one already. */
     if (o->shared.shift_set)
         MSI_TRY(msi_ms_reader_check_shift(r));
-    else if (r->n_set > 1)
+    else if (!msi_set_subtables_are_one(r, "FIELD"))
         MSI_TRY(msi_ms_reader_check_frames(r));
     for (int i = 0; i < r->n_set; i++) c->has_spectrum |= r->set[i].has_weight_spectrum;
     c->averages = o->average_time_s > 0 || o->smearing_loss > 0;

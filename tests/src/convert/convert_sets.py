@@ -11,7 +11,7 @@ import subprocess
 
 import numpy as np
 from astropy.io import fits
-from casacore.tables import complete_ms_desc, default_ms_subtable, makearrcoldesc, maketabdesc, table
+from casacore.tables import complete_ms_desc, default_ms_subtable, makearrcoldesc, makescacoldesc, maketabdesc, table
 
 from convert_oracle import C, SCALARS, Convert, Rows, average
 from program_suite import files, fresh_copy, main, run, with_small_files
@@ -203,14 +203,12 @@ def check_frames(s):
         s.must(done.returncode == 0 and "polynomial in time" in done.stderr, "%s moves: %s" % (copy, done.stderr))
 
 
-def check_multi_ms(s):
-    """A multi-MS is read by its members; subtables that these share are there once, in the sets made of it too."""
-    a = s.made("partition.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
-    whole = s.path("multi.ms")
+def partition(a, whole, parts):
+    """Make a multi-MS of a set as CASA's partition does: a member for each part, its rows as TaQL selects them."""
     os.makedirs(whole + "/SUBMSS")
-    members = ["%s/SUBMSS/multi.ms.000%d.ms" % (whole, i) for i in range(3)]
-    for member, rows in zip(members, ("TIME < %f", "TIME >= %f and DATA_DESC_ID = 1", "TIME >= %f and DATA_DESC_ID = 0")):
-        with table(a, ack=False) as t, t.query(rows % np.median(t.getcol("TIME"))) as chosen:
+    members = ["%s/SUBMSS/multi.ms.000%d.ms" % (whole, i) for i in range(len(parts))]
+    for member, rows in zip(members, parts):
+        with table(a, ack=False) as t, t.query(rows) as chosen:
             chosen.copy(member, deep=True).close()
         # CASA's partition leaves subtables in the first member, and links to them in the others.
         for name in os.listdir(members[0]) if member != members[0] else ():
@@ -222,6 +220,16 @@ def check_multi_ms(s):
     both.close()
     for name in os.listdir(whole + ".table"):
         shutil.move(os.path.join(whole + ".table", name), whole)
+    return members
+
+
+def check_multi_ms(s):
+    """A multi-MS is read by its members; subtables that these share are there once, in the sets made of it too."""
+    a = s.made("partition.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
+    whole = s.path("multi.ms")
+    with table(a, ack=False) as t:
+        half = np.median(t.getcol("TIME"))
+    partition(a, whole, ["TIME < %f" % half, *("TIME >= %f and DATA_DESC_ID = %d" % (half, k) for k in (1, 0))])
     s.convert("-quiet", whole, "whole.ms")
     x, y = Rows(a), Rows("whole.ms")
     order = [sorted(range(r.n), key=lambda i, r=r: (r.TIME[i], r.freq[r.window[r.DATA_DESC_ID[i]]][0], r.FIELD_ID[i], r.ANTENNA1[i],
@@ -242,6 +250,25 @@ def check_multi_ms(s):
     s.refused("into itself", 4, "lies in it", whole, whole + "/new.ms")
     s.refused("times of a multi-MS", 2, "is a multi-MS", "-interval", 0, 1, whole, "no.ms")
     s.refused("a store of a multi-MS", 2, "of one Measurement Set", whole, "no.msv")
+
+
+def check_frames(s):
+    """Fields may have frames of their own: a multi-MS of such is converted as its plain set is; two tables of such are not joined."""
+    a, whole, frames = s.path("frames.ms"), s.path("frames-multi.ms"), [0, 3, 0]
+    fields = [w for ra in ("61deg", "62deg") for w in ("-field", ra, "44deg")]
+    shutil.copytree(s.made("frame.ms", *VLA, "-duration", "30s", "-spw", "1.4GHz", "1MHz", 4, *fields), a)
+    with table(a + "/FIELD", readonly=False, ack=False) as t:
+        t.addcols(makescacoldesc("PhaseDir_Ref", 0))
+        t.putcol("PhaseDir_Ref", np.array(frames, np.int32))
+        t.putcolkeyword("PHASE_DIR", "MEASINFO", {"type": "direction", "VarRefCol": "PhaseDir_Ref", "TabRefTypes": ["J2000", "B1950"],
+                                                  "TabRefCodes": np.array([0, 3], np.uint32)})
+    members = partition(a, whole, ["FIELD_ID = %d" % k for k in range(len(frames))])
+    for name, words, want in (("all", (a,), frames), ("parts", (whole,), frames), ("some", ("-field", "1,2", whole), frames[1:])):
+        s.convert("-quiet", *words, "frames-%s.ms" % name)
+        with table("frames-%s.ms/FIELD" % name, ack=False) as t:
+            s.must(list(t.getcol("PhaseDir_Ref")) == want, "frames of fields, %s" % name)
+    other = fresh_copy(members[0], "frame-other.ms")
+    s.refused("frames of two sets", 3, "fields of different frames are not joined", other, members[1], "no.ms")
 
 
 def check_numbers(s):
