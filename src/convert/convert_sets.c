@@ -12,6 +12,7 @@
 #include "io/convert/set_subtables.h"
 #include "io/convert/uvfits_output.h"
 #include "io/ms/ms_block.h"
+#include "io/ms/ms_child.h"
 #include "io/ms/ms_crew.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_paths.h"
@@ -344,6 +345,8 @@ static int read_all(conversion *c, msi_ms_reader *from)
     for (;;) {
         MSI_TRY(msi_ms_reader_next(from, &block));
         if (!block.n_row) break;
+        /* A reader says so of its own process. */
+        msi_child_progress(MSI_CHILD_STEP_S);
         MSI_TRY(take_block(c, &block));
         c->n_read += block.n_row;
         msi_stage_at(c->stage, c->n_read, msi_ms_reader_n_row(c->reader));

@@ -14,7 +14,7 @@ from astropy.io import fits
 from casacore.tables import complete_ms_desc, default_ms_subtable, makearrcoldesc, makescacoldesc, maketabdesc, table
 
 from convert_oracle import C, SCALARS, Convert, Rows, average
-from program_suite import files, fresh_copy, main, run, with_small_files
+from program_suite import files, fresh_copy, main, run, may_trace, with_small_files
 
 # Rows of data rounded to float32, of weights likewise: one half unit in the last place each, and what the sums of the oracle
 # round differently is far below.
@@ -480,6 +480,23 @@ def check_signals(s):
     a = s.made("signals.ms", *VLA, "-duration", "10min", "-spw", "1.4GHz", "1MHz", 16)
     fresh_copy(s.made("safe.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4), "old2.ms")
     s.disturb([a], "old2.ms", Rows(a).n, 12)
+
+
+def check_long(s):
+    """A conversion may take any time: all its processes that work say again and again that they do, lest they be ended."""
+    if not may_trace():
+        return
+    a = s.made("long.ms", *VLA, "-duration", "12min", "-spw", "1.4GHz", "1MHz", 16)
+    n_block = os.path.getsize(a + "/table.f3_TSM1") // (1 << 20)
+    for words in (["-readers", 1], ["-readers", 1, "-average-channels", 4]):
+        os.makedirs("steps")
+        run("strace", "-ff", "-o", "steps/of", "-e", "trace=setitimer", s.convert_program, "-quiet", *words, a, "long-out.ms")
+        calls = sorted(open("steps/" + name, encoding="ascii").read().count("setitimer") for name in os.listdir("steps"))
+        # The first process does not work itself, and the one that looks whether the set is a multi-MS is soon gone.
+        s.must(n_block > 50 and len(calls) == 4 and calls[2] > n_block,
+               "%s: %d blocks, processes say %s times that they work" % (words, n_block, calls))
+        shutil.rmtree("steps")
+        shutil.rmtree("long-out.ms")
 
 
 def told_to_nobody(s, program):
