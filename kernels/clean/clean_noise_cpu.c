@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Noise on the CPU: medians, and squares of windows. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -47,34 +46,125 @@ static double select_rank(double *v, int64_t n, int64_t k)
     return v[k];
 }
 
-/* Find the median; of an even number the mean of both in the middle. */
-static double median_of(double *v, int64_t n)
+/* Values are counted by their first 16 bits, which are sign, exponent and four binary digits; those that fall together
+ * with the median are put in order, some percent of an image of noise. */
+enum { N_COUNT = 1 << 16, COUNT_SHIFT = 48, LEAST_PART = 1 << 16 };
+
+/* What is ranked: the finite pixels of an image, or their distances from `middle`. */
+typedef struct ranked {
+    const msi_clean_engine *e;
+    const void *image;
+    int n_part; /* that threads take; no more than are worth an array of counts */
+    int distances;
+    double middle;
+} ranked;
+
+/* Tell whether pixel i is finite, and give its value. */
+static int ranked_value(const ranked *r, int64_t i, double *value)
 {
-    const double upper = select_rank(v, n, n / 2);
-    if (n % 2) return upper;
-    double lower = v[0];
-    for (int64_t i = 1; i < n / 2; i++)
-        if (v[i] > lower) lower = v[i];
-    return 0.5 * (lower + upper);
+    const double v = get(r->e, r->image, i);
+    *value = r->distances ? fabs(v - r->middle) : v;
+    return isfinite(v);
+}
+
+/* Return the first 16 bits of an integer that orders as its value does: all bits of negative ones are turned, the sign
+ * of others. */
+static int64_t count_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (int64_t)((bits >> 63 ? ~bits : bits | (uint64_t)1 << 63) >> COUNT_SHIFT);
+}
+
+/* Count the values of each part of the image by itself, in count [n_part][N_COUNT], and all in count [n_part]. */
+static int64_t count_values(const ranked *r, int64_t *count)
+{
+    const int n_part = r->n_part;
+    int64_t *sum = count + (int64_t)n_part * N_COUNT, all = 0;
+#pragma omp parallel for num_threads(n_part)
+    for (int t = 0; t < n_part; t++) {
+        int64_t *mine = count + (int64_t)t * N_COUNT;
+        memset(mine, 0, N_COUNT * sizeof *mine);
+        for (int64_t i = r->e->n_pixel * t / n_part; i < r->e->n_pixel * (t + 1) / n_part; i++) {
+            double v;
+            if (ranked_value(r, i, &v)) mine[count_of(v)]++;
+        }
+    }
+    memset(sum, 0, N_COUNT * sizeof *sum);
+    for (int t = 0; t < n_part; t++)
+        for (int b = 0; b < N_COUNT; b++) sum[b] += count[(int64_t)t * N_COUNT + b];
+    for (int b = 0; b < N_COUNT; b++) all += sum[b];
+    return all;
+}
+
+/* Collect the values whose counts are `first` and `last` in v; there are none between. */
+static void collect(const ranked *r, const int64_t *count, int64_t first, int64_t last, double *v)
+{
+    const int n_part = r->n_part;
+#pragma omp parallel for num_threads(n_part)
+    for (int t = 0; t < n_part; t++) {
+        int64_t to = 0;
+        for (int before = 0; before < t; before++) {
+            const int64_t *of = count + (int64_t)before * N_COUNT;
+            to += of[first] + (first < last ? of[last] : 0);
+        }
+        for (int64_t i = r->e->n_pixel * t / n_part; i < r->e->n_pixel * (t + 1) / n_part; i++) {
+            double value;
+            if (!ranked_value(r, i, &value)) continue;
+            const int64_t b = count_of(value);
+            if (b >= first && b <= last) v[to++] = value;
+        }
+    }
+}
+
+/* Find the value of rank k and, where `even`, the mean of it and the one before. */
+static int middle_value(const ranked *r, const int64_t *count, int64_t k, int even, double *value)
+{
+    const int64_t *sum = count + (int64_t)r->n_part * N_COUNT;
+    int64_t before = 0, last = 0;
+    double *v;
+    while (before + sum[last] <= k) before += sum[last++];
+    int64_t first = last, n = sum[last];
+    if (even && before == k) {
+        for (first--; !sum[first];) first--;
+        before -= sum[first];
+        n += sum[first];
+    }
+    MSI_TRY(msi_alloc(&v, n, sizeof *v, "the noise"));
+    collect(r, count, first, last, v);
+    k -= before;
+    *value = select_rank(v, n, k);
+    if (even) {
+        double lower = v[0];
+        for (int64_t i = 1; i < k; i++)
+            if (v[i] > lower) lower = v[i];
+        *value = 0.5 * (lower + *value);
+    }
+    msi_free(v);
+    return MSI_OK;
+}
+
+/* Find the median; of an even number the mean of both in the middle. */
+static int median_of(const ranked *r, int64_t *count, double *median, int64_t *n)
+{
+    *n = count_values(r, count);
+    return *n ? middle_value(r, count, *n / 2, *n % 2 == 0, median) : MSI_OK;
 }
 
 int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n)
 {
-    double *v;
+    const int64_t worth = e->n_pixel / LEAST_PART + 1;
+    ranked r = {.e = e, .image = image, .n_part = worth < e->n_thread ? (int)worth : e->n_thread};
+    int64_t *count;
     *n = 0;
     *median = *deviation = 0;
-    MSI_TRY(msi_alloc(&v, e->n_pixel, sizeof *v, "the noise"));
-    for (int64_t i = 0; i < e->n_pixel; i++) {
-        const double value = get(e, image, i);
-        if (isfinite(value)) v[(*n)++] = value;
-    }
-    if (*n) {
-        *median = median_of(v, *n);
-        for (int64_t i = 0; i < *n; i++) v[i] = fabs(v[i] - *median);
-        *deviation = median_of(v, *n);
-    }
-    msi_free(v);
-    return MSI_OK;
+    MSI_TRY(msi_alloc(&count, (r.n_part + 1) * (int64_t)N_COUNT, sizeof *count, "the noise"));
+    int rc = median_of(&r, count, median, n);
+    r.distances = 1;
+    r.middle = *median;
+    if (!rc && *n) rc = median_of(&r, count, deviation, n);
+    msi_free(count);
+    return rc;
 }
 
 int msi_clean_square_cpu(msi_clean_engine *e, const void *in, void *out, void *count)

@@ -69,6 +69,56 @@ static void test_noise(void **state)
     clean_problem_free(&p);
 }
 
+/* Fill an image in one of several ways: of few values, so that many tie; half of it on each side of nothing, so that both
+ * values in the middle are far apart; of one value; over 60 orders of magnitude; below zero alone. */
+static double value_of_kind(int kind, int64_t i, uint64_t *seed)
+{
+    const double random = clean_random(seed);
+    switch (kind) {
+    case 0:
+        return floor(8 * random);
+    case 1:
+        return i % 2 ? 1e-3 : -7;
+    case 2:
+        return 0.1;
+    case 3:
+        return (random < 0 ? -1 : 1) * pow(10, 60 * clean_random(seed));
+    default:
+        return random - 3;
+    }
+}
+
+/* The noise of images that several threads share is that of sorted values, whatever they are. */
+static void test_noise_of_many(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 10; kind++) {
+        clean_problem p = {.nx = 501, .ny = 400 + kind / 5, .n_channel = 1, .n_pol = 1};
+        const int64_t n = p.nx * p.ny;
+        const msi_precision precision = kind % 2 ? MSI_FP64 : MSI_FP32;
+        uint64_t seed = 77;
+        double *v = calloc((size_t)n, sizeof *v), sigma;
+        int64_t count = 0;
+        clean_run run;
+        clean_problem_make(&p, 10, 29);
+        for (int64_t i = 0; i < n; i++) {
+            const double value = i % 1000 / 2 == 8 ? INFINITY : value_of_kind(kind % 5, i, &seed);
+            p.residual[i] = precision == MSI_FP32 ? (double)(float)value : value;
+            if (isfinite(p.residual[i])) v[count++] = p.residual[i];
+        }
+        const double middle = median_of(v, count);
+        for (int64_t i = 0; i < count; i++) v[i] = fabs(v[i] - middle);
+        const double want = 1.48260221850560 * median_of(v, count);
+        const msi_cleaner_spec spec = clean_spec_of(&p, precision);
+        clean_run_make(&run, &p, &spec);
+        assert_int_equal(msi_cleaner_noise(run.c, run.residual, &sigma), 0);
+        assert_true(fabs(sigma - want) <= 1e-15 * want);
+        clean_run_free(&run);
+        free(v);
+        clean_problem_free(&p);
+    }
+}
+
 /* Polarisations that are not searched do not count in the noise, nor in that around a pixel. */
 static void test_noise_of_searched(void **state)
 {
@@ -204,9 +254,9 @@ static void test_gaussian_window(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_noise), cmocka_unit_test(test_noise_of_searched),
-                                       cmocka_unit_test(test_sigmas), cmocka_unit_test(test_local_rms),
-                                       cmocka_unit_test(test_gaussian_window)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_noise),  cmocka_unit_test(test_noise_of_many), cmocka_unit_test(test_noise_of_searched),
+        cmocka_unit_test(test_sigmas), cmocka_unit_test(test_local_rms),     cmocka_unit_test(test_gaussian_window)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
