@@ -24,7 +24,7 @@ static inline msi_clean_gaussian msi_clean_beam_gaussian(const msi_beam *b, doub
 static inline int64_t msi_clean_beam_padded(int64_t n, const msi_beam *b, double cell_rad)
 {
     const double reach = ceil(4 * fmax(b->major_rad, b->minor_rad) / cell_rad);
-    return msi_clean_fft_size(n + (reach < (double)n ? (int64_t)reach : n));
+    return msi_fft_size(n + (reach < (double)n ? (int64_t)reach : n));
 }
 
 /* msi_clean_beam_is - tell whether a beam and pixels are numbers to work with. */

@@ -11,16 +11,6 @@ double msi_clean_rounded(const msi_cleaner *c, double value)
     return c->spec.precision == MSI_FP32 ? (double)(float)value : value;
 }
 
-int64_t msi_clean_fft_size(int64_t n)
-{
-    for (n += n % 2;; n += 2) {
-        int64_t left = n;
-        for (int prime = 2; prime <= 7; prime++)
-            while (left % prime == 0) left /= prime;
-        if (left == 1) return n;
-    }
-}
-
 /* What one scale leaves is mended by the next ones: components lie where their own scale or a neighbour was found. */
 int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, const uint8_t **allow)
 {

@@ -7,10 +7,9 @@
  */
 #include "kernels/clean/clean_state.h"
 
-/* A component's PSF reaches half the image beyond the image, and must not come in again on the other side. */
 static int64_t padded(int64_t n)
 {
-    return msi_clean_fft_size(n + n / 2 + 1);
+    return msi_clean_padded(n, 0);
 }
 
 static int prepare(msi_cleaner *c)

@@ -60,12 +60,12 @@ static int64_t largest_half(const msi_cleaner *c)
 
 static int64_t wide_edge(const msi_cleaner *c, int64_t n)
 {
-    return msi_clean_fft_size(n + n / 2 + 1 + largest_half(c));
+    return msi_clean_padded(n, largest_half(c));
 }
 
 static int64_t narrow_edge(const msi_cleaner *c, int64_t n)
 {
-    return msi_clean_fft_size(n + largest_half(c));
+    return msi_fft_size(n + largest_half(c));
 }
 
 /* Quantities of means over channels are joined of means; only squared channels need every plane. */

@@ -8,6 +8,7 @@
 #include "core/status.h"
 #include "kernels/clean/clean_engine.h"
 #include "kernels/clean/cleaner_spec.h"
+#include "kernels/method/plan_choice.h"
 #include "kernels/method/planes.h"
 
 typedef struct msi_cleaner msi_cleaner;
@@ -107,8 +108,13 @@ static inline const void *msi_clean_factor_of(const msi_clean_call *call)
 /* msi_clean_rounded - return a threshold as the engine compares it. */
 double msi_clean_rounded(const msi_cleaner *c, double value);
 
-/* msi_clean_fft_size - return the least even number from n on that has no prime factor above 7. */
-int64_t msi_clean_fft_size(int64_t n);
+/* msi_clean_padded - return the edge of a transform in which n pixels are convolved with a PSF of as many: as far as a
+ * component's PSF reaches beyond the image, which is half of it, it must not come in again on the other side. more: by
+ * how much wider the PSF is. */
+static inline int64_t msi_clean_padded(int64_t n, int64_t more)
+{
+    return msi_fft_size(n + n / 2 + more);
+}
 
 /* msi_clean_fft_work - spectra that a transform takes to work in: cuFFT one for each of both directions, at most. */
 static inline int msi_clean_fft_work(const msi_cleaner *c)
