@@ -268,23 +268,39 @@ static double find_least_sigma(int width, double error)
     return high;
 }
 
-/* Plans of every strategy and of every channel ask for the same errors one after the other. */
+/* Plans of every strategy and of every channel ask for the same errors one after the other, each thread for its own
+ * channels: what one has found is there for all. */
+enum { N_ERROR = 4 };
+static struct {
+    pthread_mutex_t lock;
+    int oldest;
+    struct {
+        double error, sigma[MSI_PSWF_MAX_WIDTH + 1]; /* 0: not looked for */
+    } of[N_ERROR];
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Find the place of an error, the oldest one where it has none so far. Under the lock. */
+static int place_of(double error)
+{
+    for (int i = 0; i < N_ERROR; i++)
+        if (known.of[i].error == error) return i;
+    const int at = known.oldest;
+    known.oldest = (known.oldest + 1) % N_ERROR;
+    memset(&known.of[at], 0, sizeof known.of[at]);
+    known.of[at].error = error;
+    return at;
+}
+
 double msi_pswf_least_sigma(int width, double error)
 {
-    enum { N_ERROR = 4 };
-    static _Thread_local struct {
-        double error, sigma[MSI_PSWF_MAX_WIDTH + 1];
-    } known[N_ERROR];
-    static _Thread_local int oldest;
     if (width < MSI_PSWF_MIN_WIDTH || width > MSI_PSWF_MAX_WIDTH) return HUGE_VAL;
-    int at = 0;
-    while (at < N_ERROR && known[at].error != error) at++;
-    if (at == N_ERROR) {
-        at = oldest;
-        oldest = (oldest + 1) % N_ERROR;
-        memset(&known[at], 0, sizeof known[at]);
-        known[at].error = error;
-    }
-    if (known[at].sigma[width] == 0) known[at].sigma[width] = find_least_sigma(width, error);
-    return known[at].sigma[width];
+    pthread_mutex_lock(&known.lock);
+    double sigma = known.of[place_of(error)].sigma[width];
+    pthread_mutex_unlock(&known.lock);
+    if (sigma > 0) return sigma;
+    sigma = find_least_sigma(width, error);
+    pthread_mutex_lock(&known.lock);
+    known.of[place_of(error)].sigma[width] = sigma;
+    pthread_mutex_unlock(&known.lock);
+    return sigma;
 }
