@@ -165,7 +165,11 @@ int msi_source_list_load(msi_source_list *l, const void *from, int64_t bytes)
     if (head[1] != l->n_channel || head[0] < 0 || head[0] > bytes || bytes_of(head[0], l->n_channel) != bytes)
         return msi_error_set(MSI_EINPUT, "a list of sources has %lld bytes: none of %d channels", (long long)bytes,
                              l->n_channel);
-    MSI_TRY(make_room(&c, l->n_channel, head[0]));
+    const int rc = make_room(&c, l->n_channel, head[0]);
+    if (rc) {
+        free_components(&c);
+        return rc;
+    }
     c.n = head[0];
     if (c.n) {
         memcpy(c.p, at + sizeof head, (size_t)c.n * sizeof *c.p);

@@ -183,17 +183,15 @@ typedef struct rectangle {
 
 static void put_rectangle(const rectangle *r, msi_precision precision, void *vis, float *weight)
 {
-    msi_c64 *twice = (msi_c64 *)vis + r->to;
-    msi_c32 *single = (msi_c32 *)vis + r->to;
-    weight += r->to;
+    int64_t to = r->to;
     for (int64_t i = 0; i < r->n_row; i++)
-        for (int64_t c = 0; c < r->n_chan; c++) {
+        for (int64_t c = 0; c < r->n_chan; c++, to++) {
             const msi_c64 v = r->vis[i * r->stride + c];
-            *weight++ = r->weight[i * r->stride + c];
+            weight[to] = r->weight[i * r->stride + c];
             if (precision == MSI_FP64)
-                *twice++ = v;
+                ((msi_c64 *)vis)[to] = v;
             else
-                *single++ = (msi_c32){(float)v.re, (float)v.im};
+                ((msi_c32 *)vis)[to] = (msi_c32){(float)v.re, (float)v.im};
         }
 }
 
