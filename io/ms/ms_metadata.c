@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the subtables of a Measurement Set say is read and checked. */
-#include "io/ms/ms_set.h"
-
+/* What the subtables of a Measurement Set say is read and checked: windows, correlations, antennas; which columns
+ * serve. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +9,8 @@
 #include "core/status.h"
 #include "io/ms/ms_child.h"
 #include "io/ms/ms_limit.h"
-#include "io/ms/ms_paths.h"
 #include "io/ms/ms_store.h"
+#include "io/ms/ms_subtable.h"
 
 int msi_ms_failed(int ccc_status)
 {
@@ -51,81 +50,6 @@ int msi_ms_set_open(msi_ms_set *set)
     return check_parts(set);
 }
 
-/* Every row of these tables takes bytes of their files: a number of rows that cannot be would be read for hours. */
-static int check_rows(const ccc_table *t)
-{
-    const char *path = ccc_table_path(t);
-    const int64_t n = ccc_table_n_row(t), bytes = msi_ms_paths_bytes(&path, 1);
-    if (n <= bytes) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s/table.dat (%lld rows, but %lld bytes of files)", path,
-                         (long long)n, (long long)bytes);
-}
-
-static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
-{
-    const int status = ccc_subtable_open(out, set->table, name);
-    if (status == CCC_ENOTFOUND)
-        return msi_error_set(MSI_EINPUT, "%s: subtable %s is missing: not a complete Measurement Set", set->path, name);
-    if (status != CCC_OK) return msi_ms_failed(status);
-    const int checked = check_rows(*out);
-    if (checked != MSI_OK) {
-        ccc_table_close(*out);
-        *out = NULL;
-    }
-    return checked;
-}
-
-/* Read an array cell of numbers as doubles; *out is freed by msi_free. A cell without a value gives n = 0. */
-static int cell_doubles(ccc_table *t, const char *column, int64_t row, double **out, int64_t *n)
-{
-    int ndim;
-    int64_t shape[CCC_MAX_DIM];
-    *out = NULL;
-    *n = 0;
-    MSI_CCC(ccc_cell_shape(t, column, row, &ndim, shape));
-    if (ndim < 0) return MSI_OK;
-    int64_t count = 1;
-    for (int i = 0; i < ndim; i++)
-        if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count))
-            return msi_error_set(MSI_EINPUT,
-                                 "truncated or corrupt: %s: column %s, row %lld: a cell of that shape cannot be",
-                                 ccc_table_path(t), column, (long long)row);
-    MSI_TRY(msi_alloc(out, count > 0 ? count : 1, sizeof **out, "a metadata cell"));
-    const int status = count > 0 ? ccc_get_range(t, column, row, 1, NULL, CCC_DOUBLE, *out, count) : CCC_OK;
-    if (status != CCC_OK) {
-        msi_free(*out);
-        *out = NULL;
-        return msi_ms_failed(status);
-    }
-    *n = count;
-    return MSI_OK;
-}
-
-static void copy_text(char *to, size_t size, const char *from)
-{
-    snprintf(to, size, "%s", from);
-}
-
-/* A set may lack what is optional. Having no memory to look at it is a failure, or the default would pass for it. */
-static int optional(int ccc_status, int *is_there)
-{
-    *is_there = ccc_status == CCC_OK;
-    return ccc_status == CCC_ENOMEM ? msi_ms_failed(ccc_status) : MSI_OK;
-}
-
-/* Read a string cell, or "" where there is none. */
-static int text_cell(ccc_table *t, const char *column, int64_t row, char *to, size_t size)
-{
-    char *text = NULL;
-    int is_there;
-    to[0] = 0;
-    if (!ccc_table_has_column(t, column) || row >= ccc_table_n_row(t)) return MSI_OK;
-    MSI_TRY(optional(ccc_get_string(t, column, row, &text), &is_there));
-    if (is_there) copy_text(to, size, text);
-    ccc_free(text);
-    return MSI_OK;
-}
-
 /* Translate the MFrequency codes of casacore; a code that has no frame, 64 being that of an undefined one, gives "". */
 static const char *frequency_frame(int code)
 {
@@ -137,11 +61,11 @@ static int read_window(msi_ms_set *set, ccc_table *t, int id)
 {
     msi_ms_window *w = &set->window[id];
     int64_t n, n_width;
-    MSI_TRY(cell_doubles(t, "CHAN_FREQ", id, &w->freq_hz, &n));
+    MSI_TRY(msi_ms_cell_doubles(t, "CHAN_FREQ", id, &w->freq_hz, &n));
     if (n > INT32_MAX) return msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: row %d: too many channels", set->path, id);
     w->n_chan = (int32_t)n;
     if (ccc_table_has_column(t, "CHAN_WIDTH")) {
-        MSI_TRY(cell_doubles(t, "CHAN_WIDTH", id, &w->width_hz, &n_width));
+        MSI_TRY(msi_ms_cell_doubles(t, "CHAN_WIDTH", id, &w->width_hz, &n_width));
         if (n_width != n) {
             msi_free(w->width_hz);
             w->width_hz = NULL;
@@ -156,14 +80,14 @@ static int read_window(msi_ms_set *set, ccc_table *t, int id)
     int32_t code = 5;
     if (ccc_table_has_column(t, "MEAS_FREQ_REF"))
         MSI_CCC(ccc_get_range(t, "MEAS_FREQ_REF", id, 1, NULL, CCC_INT32, &code, 1));
-    copy_text(w->frame, sizeof w->frame, frequency_frame(code));
+    msi_ms_copy_text(w->frame, sizeof w->frame, frequency_frame(code));
     return MSI_OK;
 }
 
 static int read_windows(msi_ms_set *set)
 {
     ccc_table *t = NULL;
-    MSI_TRY(open_subtable(set, "SPECTRAL_WINDOW", &t));
+    MSI_TRY(msi_ms_subtable_open(set, "SPECTRAL_WINDOW", &t));
     int status = MSI_OK;
     const int64_t n = ccc_table_n_row(t);
     if (n < 1 || n > INT32_MAX) {
@@ -187,7 +111,7 @@ static int read_correlations(const msi_ms_set *set, ccc_table *t, int64_t row, m
 {
     double *codes;
     int64_t n;
-    MSI_TRY(cell_doubles(t, "CORR_TYPE", row, &codes, &n));
+    MSI_TRY(msi_ms_cell_doubles(t, "CORR_TYPE", row, &codes, &n));
     int status = MSI_OK;
     if (n < 1 || n > MSI_MAX_CORR)
         status =
@@ -210,8 +134,8 @@ static int read_setups(msi_ms_set *set)
 {
     ccc_table *t = NULL, *pol = NULL;
     int32_t *spw = NULL, *pol_id = NULL;
-    int status = open_subtable(set, "DATA_DESCRIPTION", &t);
-    if (status == MSI_OK) status = open_subtable(set, "POLARIZATION", &pol);
+    int status = msi_ms_subtable_open(set, "DATA_DESCRIPTION", &t);
+    if (status == MSI_OK) status = msi_ms_subtable_open(set, "POLARIZATION", &pol);
     if (status != MSI_OK) goto out;
     const int64_t n = ccc_table_n_row(t);
     if (n < 1 || n > INT32_MAX) {
@@ -250,106 +174,10 @@ out:
     return status;
 }
 
-/* Find the name that a column's keywords give to a code. */
-static int frame_of_code(ccc_table *t, const char *column, int code, char *frame, size_t size)
-{
-    char **names = NULL;
-    int64_t *codes = NULL, n_name = 0, n_code = 0;
-    int is_there;
-    int status = optional(ccc_keyword_get_strings(t, column, "MEASINFO.TabRefTypes", &names, &n_name), &is_there);
-    if (status == MSI_OK && is_there)
-        status = optional(ccc_keyword_get_ints(t, column, "MEASINFO.TabRefCodes", &codes, &n_code), &is_there);
-    for (int64_t i = 0; status == MSI_OK && i < n_name && i < n_code; i++)
-        if (codes[i] == code) copy_text(frame, size, names[i]);
-    ccc_free(names);
-    ccc_free(codes);
-    return status;
-}
-
-/* Read the frame of a direction column: one for all rows, or a code or a name in a column of its own. */
-static int direction_frame(ccc_table *t, const char *column, int64_t row, char *frame, size_t size)
-{
-    char *text = NULL;
-    int32_t code;
-    int is_there;
-    copy_text(frame, size, "J2000");
-    MSI_TRY(optional(ccc_keyword_get_string(t, column, "MEASINFO.VarRefCol", &text), &is_there));
-    int status;
-    if (is_there) {
-        status = optional(ccc_get_range(t, text, row, 1, NULL, CCC_INT32, &code, 1), &is_there);
-        if (status == MSI_OK)
-            status = is_there ? frame_of_code(t, column, code, frame, size) : text_cell(t, text, row, frame, size);
-    } else {
-        status = optional(ccc_keyword_get_string(t, column, "MEASINFO.Ref", &text), &is_there);
-        if (is_there) copy_text(frame, size, text);
-    }
-    ccc_free(text);
-    return status;
-}
-
-/* Find how a phase centre moves; its polynomial has the terms direction[n_value], two a power of time. */
-static int find_motion(ccc_table *t, int row, const double *direction, int64_t n_value, msi_ms_field *f)
-{
-    static const char bodies[] = " MERCURY VENUS MARS JUPITER SATURN URANUS NEPTUNE PLUTO SUN MOON COMET ";
-    int32_t ephemeris = -1;
-    int is_there = 0;
-    char between[sizeof f->frame + 2];
-    f->motion = MSI_MS_FIXED;
-    for (int64_t i = 2; i < n_value; i++)
-        if (direction[i] != 0) f->motion = MSI_MS_POLYNOMIAL;
-    snprintf(between, sizeof between, " %s ", f->frame);
-    if (strstr(bodies, between)) f->motion = MSI_MS_PLANET;
-    if (ccc_table_has_column(t, "EPHEMERIS_ID"))
-        MSI_TRY(optional(ccc_get_range(t, "EPHEMERIS_ID", row, 1, NULL, CCC_INT32, &ephemeris, 1), &is_there));
-    if (is_there && ephemeris >= 0) f->motion = MSI_MS_EPHEMERIS;
-    return MSI_OK;
-}
-
-static int read_field(ccc_table *t, int row, msi_ms_field *f)
-{
-    int32_t source = -1;
-    int is_there = 0;
-    double *direction;
-    int64_t n_value;
-    MSI_TRY(text_cell(t, "NAME", row, f->name, sizeof f->name));
-    MSI_TRY(direction_frame(t, "PHASE_DIR", row, f->frame, sizeof f->frame));
-    if (ccc_table_has_column(t, "SOURCE_ID"))
-        MSI_TRY(optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &source, 1), &is_there));
-    f->source_id = is_there ? source : -1;
-    MSI_TRY(cell_doubles(t, "PHASE_DIR", row, &direction, &n_value));
-    /* The first two numbers are the constant term of the polynomial in time. */
-    const int is_finite = n_value >= 2 && isfinite(direction[0]) && isfinite(direction[1]);
-    f->ra_rad = is_finite ? direction[0] : NAN;
-    f->dec_rad = is_finite ? direction[1] : NAN;
-    const int status = find_motion(t, row, direction, n_value, f);
-    msi_free(direction);
-    return status;
-}
-
-static int read_fields(msi_ms_set *set)
-{
-    ccc_table *t = NULL;
-    MSI_TRY(open_subtable(set, "FIELD", &t));
-    const int64_t n = ccc_table_n_row(t);
-    int status = MSI_OK;
-    if (n < 1 || n > INT32_MAX)
-        status =
-            msi_error_set(MSI_EINPUT, "%s/FIELD: has %lld rows: no phase centre is known", set->path, (long long)n);
-    else
-        status = msi_alloc(&set->field, n, sizeof *set->field, "fields");
-    if (status == MSI_OK) set->n_field = (int)n;
-    for (int i = 0; i < set->n_field && status == MSI_OK; i++) {
-        msi_child_progress(MSI_CHILD_STEP_S);
-        status = read_field(t, i, &set->field[i]);
-    }
-    ccc_table_close(t);
-    return status;
-}
-
 static int read_antennas(msi_ms_set *set)
 {
     ccc_table *t = NULL;
-    MSI_TRY(open_subtable(set, "ANTENNA", &t));
+    MSI_TRY(msi_ms_subtable_open(set, "ANTENNA", &t));
     const int64_t n = ccc_table_n_row(t);
     int status = MSI_OK;
     if (n < 1)
@@ -360,7 +188,8 @@ static int read_antennas(msi_ms_set *set)
     set->n_antenna = n;
     /* Positions serve headers only: a table without them is no reason to stop. */
     int is_there;
-    status = optional(ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n), &is_there);
+    status =
+        msi_ms_optional(ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n), &is_there);
     if (!is_there) memset(set->antenna_itrf_m, 0, (size_t)n * 3 * sizeof *set->antenna_itrf_m);
 out:
     ccc_table_close(t);
@@ -392,7 +221,7 @@ static int choose_column(msi_ms_set *set, const char *column, char name[64])
     ccc_column_info info;
     if (strlen(column) >= sizeof set->data_column)
         return msi_error_set(MSI_EINPUT, "%s: no column has a name as long as '%.80s..'", set->path, column);
-    copy_text(name, sizeof set->data_column, column);
+    msi_ms_copy_text(name, sizeof set->data_column, column);
     if (!*column) return MSI_OK;
     const int missing = ccc_column_describe(set->table, column, &info) != CCC_OK;
     if (!missing && !info.is_scalar &&
@@ -411,7 +240,7 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
         if (!ccc_table_has_column(set->table, required[i]))
             return msi_error_set(MSI_EINPUT, "%s: not a Measurement Set: the table has no column %s", set->path,
                                  required[i]);
-    if (stores_rows(set->table)) MSI_TRY(check_rows(set->table));
+    if (stores_rows(set->table)) MSI_TRY(msi_ms_subtable_check(set->table));
     set->n_table_row = ccc_table_n_row(set->table);
     set->has_flag_row = ccc_table_has_column(set->table, "FLAG_ROW");
     set->has_weight_spectrum = ccc_table_has_column(set->table, "WEIGHT_SPECTRUM");
@@ -435,100 +264,10 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
     MSI_TRY(choose_columns(set, selection));
     MSI_TRY(read_windows(set));
     MSI_TRY(read_setups(set));
-    MSI_TRY(read_fields(set));
+    MSI_TRY(msi_ms_fields_read(set));
     MSI_TRY(read_antennas(set));
     if (set->n_table_row < 1) return msi_error_set(MSI_EINPUT, "%s: has 0 rows: there is nothing to image", set->path);
     return MSI_OK;
-}
-
-/* SOURCE is an optional subtable. */
-int msi_ms_set_rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
-{
-    ccc_table *t = NULL;
-    int is_there, status = MSI_OK;
-    *rest_hz = 0;
-    MSI_TRY(optional(ccc_subtable_open(&t, set->table, "SOURCE"), &is_there));
-    if (is_there && check_rows(t) != MSI_OK) is_there = 0;
-    const int64_t n = is_there && ccc_table_has_column(t, "REST_FREQUENCY") ? ccc_table_n_row(t) : 0;
-    for (int64_t row = 0; row < n && *rest_hz == 0; row++) {
-        int32_t id = -1;
-        msi_child_progress(MSI_CHILD_STEP_S);
-        double *values = NULL;
-        int64_t n_value = 0;
-        status = optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &id, 1), &is_there);
-        if (status != MSI_OK) break;
-        if (!is_there || id != source_id) continue;
-        status = cell_doubles(t, "REST_FREQUENCY", row, &values, &n_value);
-        if (status != MSI_OK) break;
-        if (n_value > 0 && isfinite(values[0]) && values[0] > 0) *rest_hz = values[0];
-        msi_free(values);
-    }
-    ccc_table_close(t);
-    /* A cell that cannot be read counts as one that is not there. */
-    return status == MSI_ENOMEM ? status : MSI_OK;
-}
-
-/* Antennas that were never on the ground have the zero vector or none; and none is beyond the Moon. */
-static int is_somewhere(const double *itrf_m)
-{
-    const double r2 = itrf_m[0] * itrf_m[0] + itrf_m[1] * itrf_m[1] + itrf_m[2] * itrf_m[2];
-    return r2 > 0 && r2 < 1e9 * 1e9;
-}
-
-static void observe_antennas(const msi_ms_set *set, msi_observation *o)
-{
-    const double *p = set->antenna_itrf_m;
-    double sum[3] = {0}, longest2 = 0;
-    int64_t n = 0;
-    for (int64_t i = 0; i < set->n_antenna; i++) {
-        if (!is_somewhere(p + 3 * i)) continue;
-        for (int k = 0; k < 3; k++) sum[k] += p[3 * i + k];
-        n++;
-        for (int64_t j = 0; j < i; j++) {
-            if (!is_somewhere(p + 3 * j)) continue;
-            double d2 = 0;
-            for (int k = 0; k < 3; k++) d2 += (p[3 * i + k] - p[3 * j + k]) * (p[3 * i + k] - p[3 * j + k]);
-            if (d2 > longest2) longest2 = d2;
-        }
-    }
-    for (int k = 0; k < 3; k++) o->antenna_itrf_m[k] = n ? sum[k] / (double)n : 0;
-    o->longest_baseline_m = sqrt(longest2);
-}
-
-static int observe_tables(msi_ms_set *set, msi_observation *o)
-{
-    ccc_table *t = NULL;
-    char *text = NULL;
-    MSI_TRY(open_subtable(set, "OBSERVATION", &t));
-    int is_there, status = text_cell(t, "TELESCOPE_NAME", 0, o->telescope, sizeof o->telescope);
-    if (status == MSI_OK) status = text_cell(t, "OBSERVER", 0, o->observer, sizeof o->observer);
-    ccc_table_close(t);
-    MSI_TRY(status);
-    MSI_TRY(optional(ccc_keyword_get_string(set->table, "TIME", "MEASINFO.Ref", &text), &is_there));
-    copy_text(o->time_scale, sizeof o->time_scale, is_there ? text : "UTC");
-    ccc_free(text);
-    return MSI_OK;
-}
-
-int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
-{
-    memset(o, 0, sizeof *o);
-    if (set->store)
-        msi_ms_store_observe(set, set->n_run > 0 ? set->run[0].field_id : -1, o);
-    else
-        MSI_TRY(observe_tables(set, o));
-    o->start_mjd_s = set->start_mjd_s;
-    o->end_mjd_s = set->end_mjd_s;
-    observe_antennas(set, o);
-    if (set->n_run == 0) return MSI_OK;
-    const msi_ms_run *first = &set->run[0];
-    const msi_ms_field *field = &set->field[first->field_id];
-    copy_text(o->object, sizeof o->object, field->name);
-    copy_text(o->dir_frame, sizeof o->dir_frame, field->frame);
-    copy_text(o->spec_frame, sizeof o->spec_frame, set->window[set->setup[first->data_desc_id].spw_id].frame);
-    o->ra_rad = field->ra_rad;
-    o->dec_rad = field->dec_rad;
-    return set->store ? MSI_OK : msi_ms_set_rest_frequency(set, field->source_id, &o->rest_freq_hz);
 }
 
 void msi_ms_set_free(msi_ms_set *set)
