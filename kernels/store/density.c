@@ -243,47 +243,113 @@ static inline double cell_factor(const msi_weighting *rule, double briggs, doubl
     return sum > 0 ? 1 / sum : 0;
 }
 
-/* Limit the factors of a row of cells; total, count: [nu] scratch. */
-static void limit_row(msi_density *d, const msi_weighting *rule, double briggs, int64_t y, double *total, double *count)
+/* Factors that are added up, and how many of them are not 0. */
+typedef struct factor_sum {
+    double total, count;
+} factor_sum;
+
+/* Neighbouring rows, or columns, whose sums serve all wide squares that hold them: so many are added up once. */
+enum { LOT = 16, LEAST_WIDE = 4 * LOT };
+
+/* The sums of factors that squares about cells are made of. */
+typedef struct square_sums {
+    const msi_density *density;
+    const msi_weighting *rule;
+    double briggs;
+    factor_sum *lot; /* [half_nv / LOT][nu] of LOT rows each; NULL: squares are small */
+} square_sums;
+
+/* Add the factors of a row of cells, column by column, to sum [nu]. */
+static void add_row(const square_sums *s, int64_t row, factor_sum *sum)
 {
-    const int64_t nu = d->grid.nu, half_nv = d->grid.nv / 2, half = rule->rank_size / 2;
-    memset(total, 0, sizeof *total * (size_t)nu);
-    memset(count, 0, sizeof *count * (size_t)nu);
-    for (int64_t row = y > half ? y - half : 0; row < half_nv && row < y + half; row++)
-        for (int64_t x = 0; x < nu; x++) {
-            const double factor = cell_factor(rule, briggs, d->sum[row * nu + x]);
-            total[x] += factor;
-            count[x] += factor > 0;
-        }
+    const int64_t nu = s->density->grid.nu;
     for (int64_t x = 0; x < nu; x++) {
-        double factor = cell_factor(rule, briggs, d->sum[y * nu + x]), sum = 0, n = 0;
+        const double factor = cell_factor(s->rule, s->briggs, s->density->sum[row * nu + x]);
+        sum[x].total += factor;
+        sum[x].count += factor > 0;
+    }
+}
+
+/* Add up n elements' worth of sums. */
+static void add_sums(const factor_sum *from, int64_t n, factor_sum *sum)
+{
+    for (int64_t i = 0; i < n; i++) {
+        sum[i].total += from[i].total;
+        sum[i].count += from[i].count;
+    }
+}
+
+/* Add up the rows [first, end), column by column, in sum [nu]. */
+static void sum_rows(const square_sums *s, int64_t first, int64_t end, factor_sum *sum)
+{
+    const int64_t nu = s->density->grid.nu;
+    memset(sum, 0, sizeof *sum * (size_t)nu);
+    for (int64_t row = first; row < end;) {
+        const int by_lot = s->lot && row % LOT == 0 && row + LOT <= end;
+        if (by_lot)
+            add_sums(s->lot + row / LOT * nu, nu, sum);
+        else
+            add_row(s, row, sum);
+        row += by_lot ? LOT : 1;
+    }
+}
+
+/* Add up the columns [first, end) of a row's sums; lot: of LOT columns each, NULL where squares are small. */
+static factor_sum sum_columns(const factor_sum *sum, const factor_sum *lot, int64_t first, int64_t end)
+{
+    factor_sum all = {0, 0};
+    for (int64_t x = first; x < end;) {
+        const int by_lot = lot && x % LOT == 0 && x + LOT <= end;
+        add_sums(by_lot ? lot + x / LOT : sum + x, 1, &all);
+        x += by_lot ? LOT : 1;
+    }
+    return all;
+}
+
+/* Limit the factors of a row of cells; scratch: [2 nu]. */
+static void limit_row(msi_density *d, const square_sums *s, int64_t y, factor_sum *scratch)
+{
+    const int64_t nu = d->grid.nu, half_nv = d->grid.nv / 2, half = s->rule->rank_size / 2;
+    factor_sum *sum = scratch, *lot = s->lot ? scratch + nu : NULL;
+    sum_rows(s, y > half ? y - half : 0, y + half < half_nv ? y + half : half_nv, sum);
+    for (int64_t k = 0; lot && k < nu / LOT; k++) lot[k] = sum_columns(sum, NULL, k * LOT, (k + 1) * LOT);
+    for (int64_t x = 0; x < nu; x++) {
+        double factor = cell_factor(s->rule, s->briggs, d->sum[y * nu + x]);
         if (factor > 0) {
-            for (int64_t column = x > half ? x - half : 0; column < nu && column < x + half; column++) {
-                sum += total[column];
-                n += count[column];
-            }
-            factor = fmin(factor, rule->rank_level * sum / n);
+            const factor_sum all = sum_columns(sum, lot, x > half ? x - half : 0, x + half < nu ? x + half : nu);
+            factor = fmin(factor, s->rule->rank_level * all.total / all.count);
         }
         d->limited[y * nu + x] = factor;
     }
 }
 
+/* Make the sums of lots of rows. */
+static void make_lots(square_sums *s)
+{
+    const int64_t nu = s->density->grid.nu, n_lot = s->density->grid.nv / 2 / LOT;
+#pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k < n_lot; k++)
+        for (int64_t row = k * LOT; row < (k + 1) * LOT; row++) add_row(s, row, s->lot + k * nu);
+}
+
 int msi_density_limit(msi_density *d, const msi_weighting *rule)
 {
     if (rule->mode == MSI_WEIGHT_NATURAL || !(rule->rank_level >= 1)) return MSI_OK;
-    const double briggs = rule->mode == MSI_WEIGHT_BRIGGS ? briggs_scale(d, rule->robust) : 0;
-    const int64_t nu = d->grid.nu, n_row = d->grid.nv / 2;
+    const int64_t nu = d->grid.nu, n_row = d->grid.nv / 2, n_lot = rule->rank_size >= LEAST_WIDE ? n_row / LOT : 0;
     const int n_thread = omp_get_max_threads();
-    double *scratch;
-    if (!d->limited) MSI_TRY(msi_alloc(&d->limited, n_row * nu, sizeof *d->limited, "density weights"));
-    MSI_TRY(msi_alloc(&scratch, 2 * n_thread * nu, sizeof *scratch, "density weights"));
+    square_sums s = {d, rule, rule->mode == MSI_WEIGHT_BRIGGS ? briggs_scale(d, rule->robust) : 0, NULL};
+    factor_sum *scratch = NULL;
+    int rc = d->limited ? MSI_OK : msi_alloc(&d->limited, n_row * nu, sizeof *d->limited, "density weights");
+    if (!rc) rc = msi_alloc(&scratch, 2 * nu * n_thread, sizeof *scratch, "density weights");
+    if (!rc && n_lot) rc = msi_alloc(&s.lot, n_lot * nu, sizeof *s.lot, "density weights");
+    if (!rc) {
+        if (n_lot) make_lots(&s);
 #pragma omp parallel for schedule(static) num_threads(n_thread)
-    for (int64_t y = 0; y < n_row; y++) {
-        double *own = scratch + 2 * omp_get_thread_num() * nu;
-        limit_row(d, rule, briggs, y, own, own + nu);
+        for (int64_t y = 0; y < n_row; y++) limit_row(d, &s, y, scratch + 2 * nu * omp_get_thread_num());
     }
     msi_free(scratch);
-    return MSI_OK;
+    msi_free(s.lot);
+    return rc;
 }
 
 /*

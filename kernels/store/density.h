@@ -69,7 +69,7 @@ const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);
  * Returns: 0, MSI_ENOMEM
  * Notes:   the mean is over the factors that are not 0 (uniform's of empty cells are, Briggs' are 1) of columns x - h
  *          to x + h - 1 and rows y - h to y + h - 1 with h = rank_size / 2, cut at the edges of the kept half plane.
- *          Needs another grid of the sums' size.
+ *          Needs another grid of the sums' size and, of squares of 64 cells and more, an eighth of it besides.
  * Source:  WSClean's -weighting-rank-filter, whose level is 3 and size 16 unless given; its weights, written by
  *          -store-imaging-weights, are met to 1e-7.
  */

@@ -13,6 +13,8 @@
 
 #include "core/status.h"
 #include "kernels/gridder.h"
+#include "kernels/store/density.h"
+#include "kernels/store/vis_store.h"
 #include "tests/support/wgrid_cases.h"
 
 /* Cells of the uv plane's upper half, for images of NX x NY pixels. */
@@ -308,12 +310,100 @@ static void test_a_rule_needs_its_density(void **state)
     weighed_free(&s);
 }
 
+/* ---- Wide squares ---- */
+
+/* A plane of more cells than the narrowest squares whose rows and columns are added up by lots; a sample in half of
+ * the cells, in the middle of each. */
+enum { WIDE_X = 96, WIDE_Y = 160, N_WIDE = WIDE_X * WIDE_Y / 2 };
+
+typedef struct wide {
+    msi_image_geometry geometry;
+    int64_t n, cell[N_WIDE];
+    float weight[N_WIDE], density[N_WIDE]; /* [n]; of all cells, 0 without a sample */
+    double uvw_m[3 * N_WIDE];              /* the frequency is such that these are wavelengths */
+} wide;
+
+static void wide_make(wide *w)
+{
+    uint64_t random = 3;
+    memset(w, 0, sizeof *w);
+    w->geometry = (msi_image_geometry){.nx = WIDE_X, .ny = WIDE_Y, .cell_x_rad = 1e-4, .cell_y_rad = 2e-4};
+    for (int64_t i = 0; i < N_WIDE; i++) {
+        const float weight = (float)(0.1 + 1.9 * msi_random(&random));
+        if (msi_random(&random) < 0.5) continue;
+        w->uvw_m[3 * w->n] = ((double)(i % WIDE_X - WIDE_X / 2) + 0.5) / (WIDE_X * w->geometry.cell_x_rad);
+        w->uvw_m[3 * w->n + 1] = ((double)(i / WIDE_X) + 0.5) / (WIDE_Y * w->geometry.cell_y_rad);
+        w->cell[w->n] = i;
+        w->weight[w->n++] = w->density[i] = weight;
+    }
+}
+
+static double wide_factor(const wide *w, int64_t cell)
+{
+    return w->density[cell] > 0 ? 1 / (double)w->density[cell] : 0;
+}
+
+/* Compute a cell's factor by its definition. */
+static double wide_limited(const wide *w, const msi_weighting *rule, int64_t cell)
+{
+    const int64_t half = rule->rank_size / 2, x = cell % WIDE_X, y = cell / WIDE_X;
+    double sum = 0, n = 0;
+    for (int64_t row = y > half ? y - half : 0; row < WIDE_Y / 2 && row < y + half; row++)
+        for (int64_t column = x > half ? x - half : 0; column < WIDE_X && column < x + half; column++) {
+            const double one = wide_factor(w, row * WIDE_X + column);
+            sum += one;
+            n += one > 0;
+        }
+    return fmin(wide_factor(w, cell), rule->rank_level * sum / n);
+}
+
+static void test_wide_squares(void **state)
+{
+    (void)state;
+    static wide w;
+    const double freq_hz = MSI_SPEED_OF_LIGHT;
+    const msi_weighting rules[] = {{.mode = MSI_WEIGHT_UNIFORM, .rank_level = 1, .rank_size = 62},
+                                   {.mode = MSI_WEIGHT_UNIFORM, .rank_level = 1, .rank_size = 64},
+                                   {.mode = MSI_WEIGHT_UNIFORM, .rank_level = 1.2, .rank_size = 71},
+                                   {.mode = MSI_WEIGHT_UNIFORM, .rank_level = 1, .rank_size = 1000}};
+    wide_make(&w);
+    msi_c32 *vis = msi_test_alloc(w.n, sizeof *vis);
+    const msi_vis_block block = {.n_row = w.n,
+                                 .n_chan = 1,
+                                 .n_plane = 1,
+                                 .uvw_m = w.uvw_m,
+                                 .freq_hz = &freq_hz,
+                                 .vis_f32 = vis,
+                                 .weight = w.weight};
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        msi_vis_store store;
+        msi_density *d;
+        int64_t n_limited = 0;
+        msi_vis_store_init(&store, 1, MSI_FP32, HUGE_VAL, HUGE_VAL, 0, NULL);
+        assert_int_equal(msi_vis_store_add(&store, &block), 0);
+        assert_int_equal(msi_density_create(&d, &w.geometry, &rules[r]), 0);
+        assert_int_equal(msi_density_add_store(d, &store), 0);
+        assert_int_equal(msi_density_limit(d, &rules[r]), 0);
+        assert_int_equal(msi_density_weight(&store, d, &rules[r]), 0);
+        for (int64_t i = 0; i < w.n; i++) {
+            const msi_vis_segment *g = &store.segment[i / MSI_SEGMENT_ROWS];
+            const double expected = (double)w.weight[i] * wide_limited(&w, &rules[r], w.cell[i]);
+            n_limited += expected < 0.999 * (double)w.weight[i] * wide_factor(&w, w.cell[i]);
+            /* Weights are kept as float. */
+            assert_true(fabs((double)g->weight[i % MSI_SEGMENT_ROWS] / expected - 1) < 1e-6);
+        }
+        assert_in_range(n_limited, w.n / 10, w.n);
+        msi_density_free(d);
+        msi_vis_store_free(&store);
+    }
+    free(vis);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights_are_their_definitions),
-        cmocka_unit_test(test_no_magnitude_is_lost),
-        cmocka_unit_test(test_threads_do_not_count),
+        cmocka_unit_test(test_weights_are_their_definitions), cmocka_unit_test(test_wide_squares),
+        cmocka_unit_test(test_no_magnitude_is_lost),          cmocka_unit_test(test_threads_do_not_count),
         cmocka_unit_test(test_a_rule_needs_its_density),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
