@@ -248,7 +248,8 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
 {
     msi_fits_spec full = *spec;
     full.kind = id->kind;
-    /* The real and the imaginary plane of a cross hand are of one polarisation. */
+    /* The real and the imaginary plane of a cross hand are of one polarisation. A PSF is of the first one's weights, and
+     * has its plane; saved weights are of all. */
     const int has_several_pols = o->planes[o->n_plane - 1].pol != o->planes[0].pol;
     full.pol = id->kind == MSI_FITS_WEIGHTS && has_several_pols ? (msi_pol)0 : o->planes[id->plane].pol;
     int written = 0;
