@@ -135,25 +135,75 @@ static int add_fields(msi_set_maps *m, msi_set_map *map, const msi_ms_set *set, 
     return MSI_OK;
 }
 
-/* Numbers the window, the polarization and the data description of one selected setup. */
-static int add_setup(msi_set_maps *m, msi_set_map *map, const msi_ms_set *set, const msi_ms_spw *spw, int32_t n_group)
+/* What add_setups goes by: a setup's row of one of the subtables. */
+typedef enum row_of { WINDOW, POLARIZATION, DATA_DESC } row_of;
+
+static int32_t row_in(const msi_set_map *map, const msi_ms_spw *spw, row_of which)
 {
-    const int32_t w = spw->spw_id, d = spw->data_desc_id, p = map->polarization_of[d];
-    if (p < 0 || p >= map->n_polarization)
-        return msi_error_set(MSI_EINPUT, "%s/DATA_DESCRIPTION: column POLARIZATION_ID, row %d: is %d; there are %d",
-                             set->path, d, p, map->n_polarization);
-    if (map->window[w] < 0) {
-        entity e = {.set = spw->set, .spw = spw, .n_group = n_group};
-        memcpy(e.frame, set->window[w].frame, sizeof e.frame);
-        MSI_TRY(number(&m->window, &e, same_window, &map->window[w], &map->window_is_new[w]));
-    }
-    if (map->polarization[p] < 0) {
-        entity e = {.set = spw->set, .id = {spw->n_corr, 0}};
-        for (int c = 0; c < spw->n_corr; c++) e.id[1] = 32 * e.id[1] + (int32_t)spw->corr[c];
-        MSI_TRY(number(&m->polarization, &e, same_ids, &map->polarization[p], &map->polarization_is_new[p]));
-    }
-    const entity e = {.set = spw->set, .id = {map->window[w], map->polarization[p]}};
+    if (which == WINDOW) return spw->spw_id;
+    return which == POLARIZATION ? map->polarization_of[spw->data_desc_id] : spw->data_desc_id;
+}
+
+static int add_window(msi_set_maps *m, msi_set_map *map, const msi_ms_set *set, const msi_ms_spw *spw, int32_t n_group)
+{
+    const int32_t w = spw->spw_id;
+    entity e = {.set = spw->set, .spw = spw, .n_group = n_group};
+    memcpy(e.frame, set->window[w].frame, sizeof e.frame);
+    return number(&m->window, &e, same_window, &map->window[w], &map->window_is_new[w]);
+}
+
+static int add_polarization(msi_set_maps *m, msi_set_map *map, const msi_ms_spw *spw)
+{
+    const int32_t p = map->polarization_of[spw->data_desc_id];
+    entity e = {.set = spw->set, .id = {spw->n_corr, 0}};
+    for (int c = 0; c < spw->n_corr; c++) e.id[1] = 32 * e.id[1] + (int32_t)spw->corr[c];
+    return number(&m->polarization, &e, same_ids, &map->polarization[p], &map->polarization_is_new[p]);
+}
+
+static int add_data_desc(msi_set_maps *m, msi_set_map *map, const msi_ms_spw *spw)
+{
+    const int32_t d = spw->data_desc_id;
+    const entity e = {.set = spw->set, .id = {map->window[spw->spw_id], map->polarization[map->polarization_of[d]]}};
     return number(&m->data_desc, &e, same_ids, &map->data_desc[d], &map->data_desc_is_new[d]);
+}
+
+/* Find the first selected setup of a row; -1 where there is none. */
+static int setup_of_row(const msi_set_map *map, const msi_ms_reader *reader, int k, row_of which, int32_t row)
+{
+    for (int i = 0; i < reader->n_spw; i++)
+        if (reader->spw[i].set == k && reader->spw[i].n_row > 0 && row_in(map, &reader->spw[i], which) == row) return i;
+    return -1;
+}
+
+/* Number the windows, the polarizations and the data descriptions of selected setups, each in the order of their rows,
+ * in which subtables are carried over: data descriptions may name windows in any other order. */
+static int add_setups(msi_set_maps *m, msi_set_map *map, const msi_ms_reader *reader, int k,
+                      const msi_channel_groups *groups)
+{
+    const int32_t n[] = {map->n_window, map->n_polarization, map->n_data_desc};
+    for (int which = WINDOW; which <= DATA_DESC; which++)
+        for (int32_t row = 0; row < n[which]; row++) {
+            const int i = setup_of_row(map, reader, k, (row_of)which, row);
+            if (i < 0) continue;
+            const msi_ms_spw *spw = &reader->spw[i];
+            if (which == WINDOW) MSI_TRY(add_window(m, map, &reader->set[k], spw, groups[i].n_group));
+            if (which == POLARIZATION) MSI_TRY(add_polarization(m, map, spw));
+            if (which == DATA_DESC) MSI_TRY(add_data_desc(m, map, spw));
+        }
+    return MSI_OK;
+}
+
+static int check_polarizations(const msi_set_map *map, const msi_ms_reader *reader, int k)
+{
+    for (int i = 0; i < reader->n_spw; i++) {
+        const msi_ms_spw *spw = &reader->spw[i];
+        if (spw->set != k || !spw->n_row) continue;
+        const int32_t d = spw->data_desc_id, p = map->polarization_of[d];
+        if (p < 0 || p >= map->n_polarization)
+            return msi_error_set(MSI_EINPUT, "%s/DATA_DESCRIPTION: column POLARIZATION_ID, row %d: is %d; there are %d",
+                                 reader->set[k].path, d, p, map->n_polarization);
+    }
+    return MSI_OK;
 }
 
 static int allocate(msi_set_map *map, const msi_ms_set *set)
@@ -202,10 +252,8 @@ int msi_set_maps_add(msi_set_maps *maps, ccc_table *table, const msi_ms_reader *
     MSI_TRY(read_descriptions(map, table));
     MSI_TRY(add_antennas(maps, map, table, set, k));
     MSI_TRY(add_fields(maps, map, set, k));
-    for (int i = 0; i < reader->n_spw; i++)
-        if (reader->spw[i].set == k && reader->spw[i].n_row > 0)
-            MSI_TRY(add_setup(maps, map, set, &reader->spw[i], groups[i].n_group));
-    return MSI_OK;
+    MSI_TRY(check_polarizations(map, reader, k));
+    return add_setups(maps, map, reader, k, groups);
 }
 
 static void free_map(msi_set_map *map)

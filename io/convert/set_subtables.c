@@ -288,16 +288,19 @@ static int take_numbered(ccc_table *to, const msi_subtables_source *s, const cha
 
 /* ---- Windows, fields ---- */
 
-/* A window has this of each channel: the group's centre, or the sum over the group. */
+/* A window has this of each channel: the group's centre, or the sum over the group. The centre of channels whose widths
+ * are all 0, as some writers leave them, is the mean of theirs. */
 static void group_channels(const msi_channel_groups *g, const double *value, const double *width, double *out)
 {
     for (int32_t i = 0; i < g->n_group; i++) {
-        double sum = 0, weights = 0;
+        double sum = 0, moments = 0, widths = 0;
         for (int32_t c = g->first[i]; c < g->first[i + 1]; c++) {
-            sum += width ? value[c] * width[c] : value[c];
-            weights += width ? width[c] : 1;
+            sum += value[c];
+            moments += width ? value[c] * width[c] : 0;
+            widths += width ? width[c] : 0;
         }
-        out[i] = width ? sum / weights : sum;
+        const double mean = sum / (g->first[i + 1] - g->first[i]);
+        out[i] = !width ? sum : widths > 0 ? moments / widths : mean;
     }
 }
 
