@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ._arrays import Given
-from ._gridder import BACKENDS, UINT8, array_argument, has, other_array, require, thread_count, whole_argument
+from ._gridder import UINT8, array_argument, backend_argument, has, other_array, require, thread_count, whole_argument
 from ._library import CALLBACKS, Calls, Held, ffi, lib, one_at_a_time
 
 _STOPS = ("threshold", "major", "iterations", "negative", "empty", "diverged", "stalled")
@@ -42,11 +42,9 @@ class Cleaner(Held):
         given = Given(array_argument(psf, "psf"))
         require(len(given.shape) == 2, f"psf: it has {len(given.shape)} dimensions, not 2")
         require(given.dtype in (np.dtype(np.float32), np.dtype(np.float64)), f"psf: its type is {given.dtype}")
-        if backend not in BACKENDS:
-            raise ValueError(f"backend {backend!r}: it is one of {', '.join(BACKENDS)}")
         if not isinstance(method, str) or "\0" in method:
             raise TypeError("method: a text is needed")
-        self.shape, self.dtype = given.shape, given.dtype
+        self._shape, self._dtype = given.shape, given.dtype
         self._call = Calls()
         name = ffi.new("char[]", method.encode())
         if beam is None and method == "multiscale":
@@ -56,7 +54,7 @@ class Cleaner(Held):
         spec = ffi.new("msimage_cleaner_spec *", {
             "struct_bytes": ffi.sizeof("msimage_cleaner_spec"), "nx": self.shape[1], "ny": self.shape[0],
             "precision": lib.MSIMAGE_FP32 if self.dtype == np.float32 else lib.MSIMAGE_FP64,
-            "backend": BACKENDS[backend], "device": whole_argument(device, "device"),
+            "backend": backend_argument(backend), "device": whole_argument(device, "device"),
             "n_thread": thread_count(whole_argument(nthreads, "nthreads")), "method": name, "gain": gain,
             "scale": widths, "n_scale": 0 if scales is None else len(scales),
             "beam_pixel": beam or 0})
@@ -68,6 +66,16 @@ class Cleaner(Held):
             allowed = Given(array_argument(mask, "mask"))
             has(allowed, "mask", UINT8, self.shape)
             self._call(lib.msimage_cleaner_mask, self._c, allowed.pointer("uint8_t[]"))
+
+    @property
+    def shape(self) -> tuple:
+        """The shape of images."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of images."""
+        return self._dtype
 
     def _images(self, *images: Any) -> list:
         given = []

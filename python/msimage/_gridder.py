@@ -2,6 +2,7 @@
 """The C library's gridder, and what arrays must be."""
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 from typing import Any, Optional
@@ -13,6 +14,8 @@ from ._library import CALLBACKS, Calls, ffi, lib
 
 FLOAT64, UINT8 = np.dtype(np.float64), np.dtype(np.uint8)
 REALS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+# Types are looked up once: by their names cffi takes as long again.
+_SAMPLES, _SPEC, _OUT = (ffi.typeof(name) for name in ("msimage_samples *", "msimage_gridder_spec *", "msimage_gridder **"))
 COMPLEXES = {real: cplx for cplx, real in REALS.items()}
 BACKENDS = {"auto": lib.MSIMAGE_AUTO, "cpu": lib.MSIMAGE_CPU, "cuda": lib.MSIMAGE_CUDA}
 
@@ -44,14 +47,24 @@ def whole_argument(value: Any, name: str) -> int:
         raise TypeError(f"{name}: a whole number is needed, not {type(value).__name__}") from None
     if number < 0:
         raise TypeError(f"{name}: {number} is negative")
+    if number >= 2**64:
+        raise TypeError(f"{name}: {number} is more than 64 bits hold")
     return number
 
 
 def flag_argument(value: Any, name: str) -> bool:
     """An argument that must be true or false: whatever has a truth value of its own, None among it, as ducc0 takes it."""
     if hasattr(type(value), "__bool__"):
-        return bool(value)
+        with contextlib.suppress(ValueError):  # arrays of several elements
+            return bool(value)
     raise TypeError(f"{name}: true or false is needed, not {type(value).__name__}")
+
+
+def backend_argument(backend: Any) -> int:
+    """What the C library calls a backend."""
+    if not isinstance(backend, str) or backend not in BACKENDS:
+        raise ValueError(f"backend {backend!r}: it is one of {', '.join(BACKENDS)}")
+    return int(BACKENDS[backend])
 
 
 def require(holds: bool, message: str) -> None:
@@ -107,8 +120,8 @@ class Samples:
         weight = self.wgt.pointer() if self.wgt else ffi.NULL
         mask = self.mask.pointer("uint8_t[]") if self.mask else ffi.NULL
         # Members in their order: a list takes a third of what a dict does.
-        return ffi.new("msimage_samples *", [*self.shape, self.uvw.pointer("double[]"), self.freq.pointer("double[]"),
-                                             vis.pointer() if vis else ffi.NULL, weight, mask])
+        return ffi.new(_SAMPLES, [*self.shape, self.uvw.pointer("double[]"), self.freq.pointer("double[]"),
+                                   vis.pointer() if vis else ffi.NULL, weight, mask])
 
 
 def _like(values: list, array: Any) -> Any:
@@ -134,20 +147,23 @@ def thread_count(nthreads: int) -> int:
     return min(nthreads, most) if nthreads > 0 else most
 
 
+def specification(task: int, real: np.dtype, epsilon: float, n_thread: int, backend: str = "auto", **members: Any) -> Any:
+    """What the C library makes a gridder of that reaches an accuracy: in single precision where that suffices."""
+    accuracy = min(max(float(epsilon), 1e-13), 0.1) if epsilon >= 7e-15 else float(epsilon)
+    in_double = members.pop("sums_in_double", False) or (real == np.float32 and accuracy < 2e-6)
+    return ffi.new(_SPEC, {
+        "struct_bytes": ffi.sizeof("msimage_gridder_spec"), "task": task, "convention": lib.MSIMAGE_XY,
+        "precision": lib.MSIMAGE_FP32 if real == np.float32 else lib.MSIMAGE_FP64, "backend": backend_argument(backend),
+        "n_thread": n_thread, "accuracy": accuracy, "sums_in_double": in_double, "strategy": _STRATEGY, **members})
+
+
 class Gridder:
     """A gridder of the C library, freed with this object."""
 
-    def __init__(self, task: int, real: np.dtype, backend: str = "auto", nthreads: int = 1, **members: Any):
-        if backend not in BACKENDS:
-            raise ValueError(f"backend {backend!r}: it is one of {', '.join(BACKENDS)}")
-        self.call = Calls()
-        self.spec = ffi.new("msimage_gridder_spec *", {
-            "struct_bytes": ffi.sizeof("msimage_gridder_spec"), "task": task, "convention": lib.MSIMAGE_XY,
-            "precision": lib.MSIMAGE_FP32 if real == np.float32 else lib.MSIMAGE_FP64, "backend": BACKENDS[backend],
-            "n_thread": thread_count(nthreads), **members})
-        self.spec.strategy = _STRATEGY
-        out = ffi.new("msimage_gridder **")
-        self.call(lib.msimage_gridder_create, out, self.spec, CALLBACKS)
+    def __init__(self, spec: Any):
+        self.call, self.spec = Calls(), spec
+        out = ffi.new(_OUT)
+        self.call(lib.msimage_gridder_create, out, spec, CALLBACKS)
         self.c = ffi.gc(out[0], lib.msimage_gridder_free)
 
     def report(self) -> str:
@@ -159,8 +175,6 @@ class Gridder:
                 f"w-planes, error {r.error_estimate:.1e}")
 
 
-def gridder(task: int, real: np.dtype, epsilon: float, **members: Any) -> Gridder:
-    """A gridder that reaches an accuracy: in single precision where that suffices."""
-    accuracy = min(max(float(epsilon), 1e-13), 0.1) if epsilon >= 7e-15 else float(epsilon)
-    in_double = members.pop("sums_in_double", False) or (real == np.float32 and accuracy < 2e-6)
-    return Gridder(task, real, accuracy=accuracy, sums_in_double=in_double, **members)
+def gridder(task: int, real: np.dtype, epsilon: float, nthreads: int = 1, **members: Any) -> Gridder:
+    """A gridder that reaches an accuracy."""
+    return Gridder(specification(task, real, epsilon, thread_count(nthreads), **members))

@@ -44,9 +44,9 @@ class Plan(Held):
         if given is not None:
             require(given.dtype in REALS, f"vis: its type is {given.dtype}, neither complex64 nor complex128")
             dtype = REALS[given.dtype]
-        self.dtype = np.dtype(dtype)
+        self._dtype = np.dtype(dtype)
         require(self.dtype in COMPLEXES, f"dtype {self.dtype}: it is float32 or float64")
-        self.shape = (whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y"))
+        self._shape = (whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y"))
         self._samples = Samples(uvw, freq, self.dtype, wgt, mask)
         self._options = dict(nx=self.shape[0], ny=self.shape[1], cell_x_rad=float(pixsize_x), cell_y_rad=float(pixsize_y),
                              center_x_rad=float(center_x), center_y_rad=float(center_y), epsilon=float(epsilon),
@@ -59,10 +59,20 @@ class Plan(Held):
         self._gridder.call(lib.msimage_gridder_add, self._gridder.c, self._samples.given(given))
         self._samples.keep()
 
+    @property
+    def shape(self) -> tuple:
+        """The shape of images."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of images."""
+        return self._dtype
+
     @one_at_a_time
-    def _run(self, function: Any, model: Any, out: Any) -> Any:
-        arguments = [self._gridder.c]
-        if model is not None:
+    def _run(self, function: Any, out: Any, *models: Any) -> Any:
+        arguments, model = [self._gridder.c], None
+        for model in models:
             model = array_argument(model, "model")
             given = Given(model)
             has(given, "model", self.dtype, self.shape)
@@ -77,19 +87,19 @@ class Plan(Held):
 
     def dirty(self, out: Any = None) -> Any:
         """The image of the visibilities [npix_x, npix_y], Jy times weight."""
-        return self._run(lib.msimage_gridder_image, None, out)
+        return self._run(lib.msimage_gridder_image, out)
 
     def psf(self, out: Any = None) -> Any:
         """The image of visibilities 1: the point spread function [npix_x, npix_y], times the sum of weights."""
-        return self._run(lib.msimage_gridder_psf, None, out)
+        return self._run(lib.msimage_gridder_psf, out)
 
     def residual(self, model: Any, out: Any = None) -> Any:
         """The image of what a model [npix_x, npix_y], Jy/pixel, leaves of the visibilities."""
-        return self._run(lib.msimage_gridder_residual, model, out)
+        return self._run(lib.msimage_gridder_residual, out, model)
 
     def hessian(self, model: Any, out: Any = None) -> Any:
         """The normal operator: the image of a model's weighted visibilities. The plan's visibilities do not matter."""
-        return self._run(lib.msimage_gridder_hessian, model, out)
+        return self._run(lib.msimage_gridder_hessian, out, model)
 
     @one_at_a_time
     def predict(self, model: Any, out: Any = None) -> Any:

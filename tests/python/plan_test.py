@@ -101,11 +101,18 @@ def check_arguments():
     bad[1, 1] = np.inf
     assert must_raise(msimage.Error, lambda: plan.residual(bad)).status == -7
     must_raise(ValueError, lambda: plan_of(case, backend="tpu"))
+    must_raise(ValueError, lambda: plan_of(case, backend=["cpu"]))
+    for of_model in (plan.residual, plan.hessian, plan.predict):
+        assert "model" in str(must_raise(TypeError, lambda: of_model(None)))
     must_raise(msimage.Error, lambda: plan_of(case, epsilon=0))
     case.wgt[3] = -1
     assert "negative" in str(must_raise(msimage.Error, lambda: plan_of(case)))
     if not msimage.gpu_count():
         assert must_raise(msimage.Error, lambda: plan_of(next(cases()), backend="cuda")).status == -5
+    # What C writes is as large as it was told at first.
+    for name in ("shape", "dtype"):
+        must_raise(AttributeError, lambda: setattr(plan, name, getattr(plan, name)))
+        must_raise(AttributeError, lambda: setattr(msimage.Cleaner(plan.psf() / plan.sum_weight(), **HOST), name, None))
     assert np.isfinite(plan.dirty()).all()
 
 

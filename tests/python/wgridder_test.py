@@ -286,11 +286,12 @@ def refused():
             {"mask": np.ones((2, 2), np.uint8)}, {"dirty": np.zeros((32, 36), "f4")}, {"dirty": np.zeros((32, 38))},
             {"sigma_min": 1.0, "sigma_max": 1.05}, {"sigma_min": 2.0, "sigma_max": 1.5},
             {"sigma_min": 3.0, "sigma_max": 4.0}, {"sigma_max": 1.2, "epsilon": 1e-12},
+            {"dirty": np.lib.stride_tricks.as_strided(np.zeros(36), (32, 36), (0, 8))},
         ],
         TypeError: [
             {"vis": case.vis.tolist()}, {"uvw": case.uvw.tolist()}, {"freq": list(case.freq)}, {"nthreads": -1},
             {"verbosity": -3}, {"epsilon": "a"}, {"npix_x": 32.5}, {"npix_x": None}, {"npix_y": -2},
-            {"do_wgridding": "a"}, {"no_such": 1},
+            {"do_wgridding": "a"}, {"no_such": 1}, {"flip_u": np.array([True, False])}, {"nthreads": 2**64}, {"npix_x": 2**70},
         ],
         ValueError: [{"dirty": frozen}],
     }
@@ -329,6 +330,9 @@ def check_exceptions():
         if peer:
             theirs = peer.vis2dirty(**given)
             assert image.shape == theirs.shape and image.dtype == theirs.dtype, change.keys()
+    # The peer takes these, and writes some elements over others.
+    must_raise(RuntimeError, lambda: wgridder.vis2dirty(**dict(base, dirty=np.lib.stride_tricks.as_strided(np.zeros(2000), (32, 36), (8, 8)))))
+    must_raise(ValueError, lambda: wgridder.vis2dirty(**dict(base, backend=["cpu"])))
     # Here the peer ends the process.
     image = wgridder.vis2dirty(**dict(base, freq=base["freq"][:0], vis=base["vis"][:, :0]), **HOST)
     assert not image.any()

@@ -20,13 +20,14 @@ ducc0's arguments all functions take `backend`, "auto", "cpu" or "cuda", and `de
 """
 from __future__ import annotations
 
+import functools
 from typing import Any, Optional
 
 import numpy as np
 
-from .._arrays import Given, empty, finished
-from .._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, flag_argument, gridder, has, other_array,
-                       require, whole_argument)
+from .._arrays import Given, empty, finished, overlaps_itself
+from .._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, backend_argument, flag_argument, has, other_array,
+                        require, specification, thread_count, whole_argument)
 from .._library import lib
 
 __all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
@@ -54,27 +55,62 @@ def _check_accuracy(epsilon: float, sigma_min: float, sigma_max: float, wgriddin
                            f"the least are {reached}, where sigma_max is 2.5 or more")
 
 
+# The arguments that are no arrays, but for the image's shape.
+_FLAGS = ("do_wgridding", "flip_u", "flip_v", "flip_w", "divide_by_n", "allow_nshift", "double_precision_accumulation")
+_WHOLE = ("nthreads", "verbosity", "device")
+_REAL = ("pixsize_x", "pixsize_y", "epsilon", "sigma_min", "sigma_max", "center_x", "center_y")
+_NAMES = (*_FLAGS, *_WHOLE, *_REAL, "backend")
+# Types whose values are what they were, call after call.
+_PLAIN = {bool, int, float, str}
+
+
+@functools.lru_cache(maxsize=64, typed=True)
+def _checked(*values: Any) -> tuple:
+    """What the arguments of _NAMES are, of their types."""
+    o = dict(zip(_NAMES, values))
+    for name in _FLAGS:
+        o[name] = flag_argument(o[name], name)
+    for name in _WHOLE:
+        o[name] = whole_argument(o[name], name)
+    for name in _REAL:
+        if isinstance(o[name], (str, bytes)):
+            raise TypeError(f"{name}: a number is needed")
+        o[name] = float(o[name])
+    for name in ("pixsize_x", "pixsize_y"):
+        if not 0 < o[name] < np.inf:
+            raise RuntimeError(f"{name} must be positive and finite")
+    backend_argument(o["backend"])
+    return tuple(o.values())
+
+
+@functools.lru_cache(maxsize=64)
+def _specification(task: int, real: np.dtype, shape: tuple, n_thread: int, values: tuple) -> Any:
+    """What a gridder is made of, for arguments as _checked tells them. Nobody changes it, and calls share it."""
+    o = dict(zip(_NAMES, values))
+    _check_accuracy(o["epsilon"], o["sigma_min"], o["sigma_max"], o["do_wgridding"], real)
+    for name, n in zip(("npix_x", "npix_y"), shape):
+        if n <= 0 or n % 2:
+            raise RuntimeError(f"{name}: {n} pixels; it must be even, and not 0")
+    return specification(task, real, o["epsilon"], n_thread, backend=o["backend"], device=o["device"],
+                         nx=shape[0], ny=shape[1], cell_x_rad=o["pixsize_x"], cell_y_rad=o["pixsize_y"],
+                         center_x_rad=-o["center_x"] if o["flip_u"] else o["center_x"],
+                         center_y_rad=-o["center_y"] if o["flip_v"] else o["center_y"],
+                         ignores_w=not o["do_wgridding"], divides_by_n=o["divide_by_n"],
+                         sums_in_double=o["double_precision_accumulation"],
+                         least_padding=o["sigma_min"] if o["sigma_min"] > 1.1 else 0)
+
+
 class _Request:
     """The arguments that all functions share, checked."""
 
     def __init__(self, options: dict):
-        # Most arguments are of their type already, and a call may take only milliseconds.
-        for name in ("do_wgridding", "flip_u", "flip_v", "flip_w", "divide_by_n", "allow_nshift",
-                     "double_precision_accumulation"):
-            if type(options[name]) is not bool:
-                options[name] = flag_argument(options[name], name)
-        for name in ("nthreads", "verbosity", "device"):
-            options[name] = whole_argument(options[name], name)
-        for name in ("pixsize_x", "pixsize_y", "epsilon", "sigma_min", "sigma_max", "center_x", "center_y"):
-            if type(options[name]) is float:
-                continue
-            if isinstance(options[name], (str, bytes)):
-                raise TypeError(f"{name}: a number is needed")
-            options[name] = float(options[name])
+        values = tuple(map(options.__getitem__, _NAMES))
+        # A call may take only milliseconds, after which Python's own code is no longer in the processor's caches: what was found
+        # out of the same arguments before is kept.
+        check = _checked if _PLAIN.issuperset(map(type, values)) else _checked.__wrapped__
+        self.values = check(*values)
         self.o = options
-        for name in ("pixsize_x", "pixsize_y"):
-            if not 0 < options[name] < np.inf:
-                raise RuntimeError(f"{name} must be positive and finite")
+        options.update(zip(_NAMES, self.values))
 
     def samples(self, uvw: Any, freq: Any, real: np.dtype, wgt: Any, mask: Any) -> Samples:
         """A block of samples; ducc0 wants rising frequencies."""
@@ -102,18 +138,7 @@ class _Request:
 
     def gridder(self, task: int, real: np.dtype, shape: tuple) -> Gridder:
         """The gridder for an image's shape."""
-        o = self.o
-        _check_accuracy(o["epsilon"], o["sigma_min"], o["sigma_max"], o["do_wgridding"], real)
-        for name, n in zip(("npix_x", "npix_y"), shape):
-            if n <= 0 or n % 2:
-                raise RuntimeError(f"{name}: {n} pixels; it must be even, and not 0")
-        return gridder(task, real, o["epsilon"], nthreads=o["nthreads"], backend=o["backend"], device=o["device"],
-                       nx=shape[0], ny=shape[1], cell_x_rad=o["pixsize_x"], cell_y_rad=o["pixsize_y"],
-                       center_x_rad=-o["center_x"] if o["flip_u"] else o["center_x"],
-                       center_y_rad=-o["center_y"] if o["flip_v"] else o["center_y"],
-                       ignores_w=not o["do_wgridding"], divides_by_n=o["divide_by_n"],
-                       sums_in_double=o["double_precision_accumulation"],
-                       least_padding=o["sigma_min"] if o["sigma_min"] > 1.1 else 0)
+        return Gridder(_specification(task, real, shape, thread_count(self.o["nthreads"]), self.values))
 
     def done(self, g: Gridder) -> None:
         """What the user wants to read of it."""
@@ -135,6 +160,7 @@ def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
         return out, given, None
     if given.device is not None:
         raise ValueError(f"{name}: the array has gaps")
+    require(not overlaps_itself(there), f"{name}: elements of the array lie on each other")
     return out, Given(np.empty(shape, dtype)), there
 
 
