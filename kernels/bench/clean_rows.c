@@ -210,7 +210,7 @@ static double residual_at(const bench_state *s, int64_t x, int64_t y)
 {
     const int64_t n = s->d->n_pixel, half = s->d->patch / 2;
     double sum = 0;
-    for (int c = 0; c < s->d->n_channel; c++) sum += s->sky[(c * n + y) * n + x] / s->d->n_channel;
+    for (int c = 0; c < s->d->n_channel; c++) sum += s->sky[(c * n + y) * n + x] / (float)s->d->n_channel;
     for (int64_t i = 0; i < s->report.n_iteration; i++) {
         const int64_t dx = x - s->component[i].x, dy = y - s->component[i].y;
         if (s->d->patch && (dx < -half || dx >= half || dy < -half || dy >= half)) continue;
