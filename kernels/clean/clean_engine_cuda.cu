@@ -316,7 +316,8 @@ int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
     int rc = msi_gpu_stream_create(&e->on, setup->device);
     if (!rc && cudaDeviceGetAttribute(&e->n_multiprocessor, cudaDevAttrMultiProcessorCount, setup->device)) {
         cudaGetLastError();
-        rc = msi_error_set(MSI_EGPU, "GPU: device %d does not say what it is", setup->device);
+        rc = msi_error_set(MSI_EGPU, "%s: it does not say how many multiprocessors it has",
+                           msi_gpu_named(setup->device));
     }
     if (!rc) rc = make_tables(e);
     if (!rc) rc = make_room(e);

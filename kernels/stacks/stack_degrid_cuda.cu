@@ -267,7 +267,8 @@ static int measure_density(const msi_stack *s, const msi_stack_job *job, double 
     if (e == cudaSuccess) e = cudaStreamSynchronize(stream);
     cudaFree(d_row);
     if (e != cudaSuccess)
-        return msi_error_set(MSI_EGPU, "GPU: cells of a stack could not be counted: %s", cudaGetErrorString(e));
+        return msi_error_set(MSI_EGPU, "%s: cells of a stack could not be counted: %s", msi_gpu_here(),
+                             cudaGetErrorString(e));
     int64_t n_block = 0;
     for (uint32_t x : row) n_block += std::bitset<32>(x).count();
     *density = (double)s->n_vis / (double)n_block * BLOCK_ROWS * BLOCK_ROWS;

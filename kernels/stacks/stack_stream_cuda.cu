@@ -398,9 +398,9 @@ static int fill_stream(msi_stack_stream *s, const msi_stack_job *job)
     MSI_CUDA(cudaDeviceGetAttribute(&s->n_processor, cudaDevAttrMultiProcessorCount, s->gpu.device));
     if (!msi_stack_stream_serves())
         return msi_error_set(MSI_EGPU,
-                             "GPU: streaming needs compute capability 9.0, a program compiled for it and %zu bytes of "
+                             "%s: streaming needs compute capability 9.0, a program compiled for it and %zu bytes of "
                              "shared memory to a block",
-                             sizeof(ring<double>));
+                             msi_gpu_here(), sizeof(ring<double>));
     const std::vector<int32_t> order = order_subgrids(job);
     for (int32_t g : order) s->n_used += job->first_vis[g + 1] > job->first_vis[g];
     MSI_TRY(allocate(&s->order, job->n_subgrid, "subgrids"));
@@ -435,7 +435,8 @@ extern "C" int msi_stack_stream_create(msi_stack_stream **out, const msi_gpu_str
 template <typename T> static int describe_grid(CUtensorMap *map, const msi_stack_job *job)
 {
     PFN_cuTensorMapEncodeTiled_v12000 encode;
-    if (!find_encoder(&encode)) return msi_error_set(MSI_EGPU, "GPU: the driver has no cuTensorMapEncodeTiled");
+    if (!find_encoder(&encode))
+        return msi_error_set(MSI_EGPU, "%s: the driver has no cuTensorMapEncodeTiled", msi_gpu_here());
     const cuuint64_t size = (cuuint64_t)job->size, row_bytes = size * sizeof(cplx<T>);
     const cuuint64_t length[] = {2 * size, size, (cuuint64_t)job->n_subgrid * PLANES};
     const cuuint64_t stride[] = {row_bytes, size * row_bytes};
@@ -445,7 +446,7 @@ template <typename T> static int describe_grid(CUtensorMap *map, const msi_stack
     CUresult e = encode(map, type, 3, (void *)job->grid, length, stride, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
                         CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (e == CUDA_SUCCESS) return MSI_OK;
-    return msi_error_set(MSI_EGPU, "GPU: cuTensorMapEncodeTiled: error %d", (int)e);
+    return msi_error_set(MSI_EGPU, "%s: cuTensorMapEncodeTiled: error %d", msi_gpu_here(), (int)e);
 }
 
 template <typename T>
