@@ -6,7 +6,7 @@
  * A rank that fails goes up to the next msi_team_agree, whichever that is, and every other rank comes to one before
  * anything gets its name: there all take over the failure of the lowest rank that has one. So no rank may fail by
  * itself between an agreement and the exchanges behind it; those that need memory agree on having it. A signal is not
- * waited with: a rank that it reaches leaves at once, and the launcher ends the others.
+ * waited with: a rank that it reaches stops at once, and the launcher ends the others.
  */
 #ifndef MSI_SRC_TEAM_H
 #define MSI_SRC_TEAM_H

@@ -25,6 +25,10 @@ enum { ALARM = 1 }; /* the tag of its message */
 /* A wait sleeps after so many yields, longer and longer: messages move on in each test alone, by some 100 KB. */
 enum { MOST_YIELDS = 2000, SHORTEST_NAP_NS = 10000, LONGEST_NAP_NS = 1000000 };
 
+/* A rank that a signal has stopped leaves so much later: MPICH's launcher kills all ranks when the first one is gone, and
+ * others that got the same signal may still remove their temporaries, or say why. The watchdog ends all of them then. */
+enum { LINGER_NS = 400000000 };
+
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static int is_alarmed;
 
@@ -162,6 +166,13 @@ static void join(msi_team *t)
                  hosts == 1 ? "" : "s", n_here);
 }
 
+static void linger(void)
+{
+    struct timespec left = {0, LINGER_NS};
+    while (nanosleep(&left, &left)) {
+    }
+}
+
 static void end(msi_team *t)
 {
     int is_there;
@@ -169,6 +180,7 @@ static void end(msi_team *t)
     /* All is said. The end takes two: where another rank is ended now, this one waits for it until it is ended too. */
     msi_log_silence(1);
     /* A rank that has been cut off leaves the others to the launcher. */
+    if (is_there && t->is_cut_off && msi_interrupt_signal()) linger();
     if (!is_there || t->is_cut_off) return;
     MPI_Finalize();
 }

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from held_program import Held, await_none_of
 from program_suite import GUARD_S
@@ -51,8 +52,12 @@ def words(n, *command):
 
 
 def stopped_codes(number):
-    """The exit codes of a job that a signal to a rank, or to what has started the ranks, has ended: Open MPI's, MPICH's."""
-    return (128 + number, number) if number == signal.SIGKILL else (1, 128 + number, 0)
+    """The exit codes of a job that a signal to a rank, or to what has started the ranks, has ended. MPICH's mpiexec, when it is
+    told to stop, ends with 0, with what the first rank ended with, or with the signal by which it kills those that are left
+    then, whichever it sees first."""
+    if LAUNCH[0] != "mpiexec.hydra":
+        return (128 + number,) if number == signal.SIGKILL else (1, 128 + number)
+    return (number,) if number == signal.SIGKILL else (0, 128 + number, signal.SIGKILL)
 
 
 def environment(**more):
@@ -119,9 +124,24 @@ class Job(Held):
         if there:
             os.kill(self.pid if victim is None else self.rank(victim), number)
         code = self.process.wait(GUARD_S)
+        return self.has_ended_all() and there, code
+
+    def stop_after(self, beginning, number):
+        """Send a signal to mpirun after the line with this beginning, and let rank 0 go on: as end_at."""
+        self.hold_after_line(beginning)
+        there = self.says(beginning)
+        os.kill(self.pid, number)
+        until = time.monotonic() + GUARD_S
+        while self.process.poll() is None and time.monotonic() < until:
+            if self.is_written(0.02):
+                self.take()
+        return self.has_ended_all() and there, self.process.returncode
+
+    def has_ended_all(self):
+        """Take what is left in the pipe when the job has ended; whether no rank is left."""
         while self.is_written(0):
             self.take()
         os.close(self.end_of_pipe)
         ended = all(await_none_of(self.rank(k)) for k in range(self.n))  # mpirun gives each a group of its own
         shutil.rmtree(self.folder)
-        return there and ended, code
+        return ended

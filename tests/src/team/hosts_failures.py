@@ -10,6 +10,7 @@ from program_suite import Suite, main
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-integration", "8s", "-spw", "882.75MHz", "53.5MHz", "16",
        "-weight-spectrum", "none", "-duration"]
+STOPPED = "msimage: error: stopped by signal 15 (Terminated)"
 IMAGE = ["-quiet", "-j", 1, "-backend", "cpu", "-size", 128, 128, "-scale", "2.5asec", "-name", "image"]
 
 
@@ -77,6 +78,21 @@ def check_kills(s):
         for victim in (0, 2):
             killed(s, "rank %d killed, %s" % (victim, stage), line, victim, signal.SIGKILL)
     killed(s, "mpirun is told to stop", "memory:", None, signal.SIGTERM)
+
+
+def check_stopped(s):
+    """The ranks that wait could be gone first, and launchers then end the one that works: not before it has said why it stops
+    and has removed its temporaries, or has all its files: Open MPI passes the signal on after a second."""
+    for k in range(4):
+        job = mpi_job.Job(3, s.mp, "-verbose", *IMAGE[1:], "-size", 2048, 2048, "-make-psf", s.set)
+        there, code = job.stop_after("weights:", signal.SIGTERM)
+        left, errors = sorted(os.listdir(".")), job.errors()
+        stopped = code in mpi_job.stopped_codes(signal.SIGTERM) and not left and errors == [STOPPED]
+        complete = left == ["image-dirty.fits", "image-psf.fits"] and not errors
+        s.must(there and (stopped or complete),
+               "mpirun is told to stop while rank 0 grids, %d: exit %s, %s, left %s" % (k, code, errors, left))
+        for f in left:
+            os.remove(f)
 
 
 if __name__ == "__main__":
