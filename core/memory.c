@@ -13,9 +13,9 @@
 /* Every block has its size in front of it, so that freeing can uncount it; the header keeps the block's alignment. */
 enum { HEADER = 64 };
 
-/* Blocks of this size and more are mapped: zero pages come when first touched, by the thread that touches them, and
- * huge. */
-static const int64_t MAPPED_FROM = 4 << 20;
+/* Blocks of this size and more are mapped: zero pages come when first touched, by the thread that touches them. They
+ * come huge where a mapping holds them whole, so that it begins with one. */
+enum { HUGE_PAGE = 2 << 20, MAPPED_FROM = HUGE_PAGE };
 
 static _Atomic int64_t in_use, limit;
 
@@ -42,6 +42,20 @@ int64_t msi_memory_in_use(void)
     return in_use;
 }
 
+/* Map so many bytes from the beginning of a huge page on. Returns NULL where there is no room. */
+static void *map(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), huge = (size_t)HUGE_PAGE;
+    const size_t needed = (bytes + page - 1) / page * page;
+    char *p = mmap(NULL, needed + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    const size_t before = (huge - (uintptr_t)p % huge) % huge;
+    if (before) munmap(p, before);
+    munmap(p + before + needed, huge - before);
+    madvise(p + before, needed, MADV_HUGEPAGE);
+    return p + before;
+}
+
 int msi_alloc(void *out, int64_t n, size_t size, const char *what)
 {
     void **p = out;
@@ -58,11 +72,7 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what)
             block = aligned_alloc(HEADER, (size_t)bytes);
             if (block) memset(block, 0, (size_t)bytes);
         } else {
-            block = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (block == MAP_FAILED)
-                block = NULL;
-            else
-                madvise(block, (size_t)bytes, MADV_HUGEPAGE);
+            block = map((size_t)bytes);
         }
     }
     if (!block) {

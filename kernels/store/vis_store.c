@@ -17,8 +17,10 @@
 #include "kernels/store/gpu_samples.h"
 #endif
 
-/* Arenas double from the first size to the second: a small store stays small. */
+/* Arenas double from the first size to the second: a small store stays small. From HUGE_PAGE on they fill huge pages,
+ * with what msi_alloc puts in front. */
 static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 20;
+enum { HUGE_PAGE = 2 << 20, IN_FRONT = 64 };
 
 /* Segments of many channels have fewer rows, to be about this long. */
 static const int64_t SEGMENT_BYTES = 2 << 20;
@@ -97,16 +99,23 @@ static struct msi_vis_arena *reuse(msi_vis_store *s, int64_t bytes)
     return NULL;
 }
 
+/* Choose the size of the arena that follows one, or none, and is to hold so many bytes. */
+static int64_t next_size(const struct msi_vis_arena *before, int64_t bytes)
+{
+    int64_t size = before ? 2 * before->size : FIRST_ARENA_BYTES;
+    if (size > LARGEST_ARENA_BYTES) size = LARGEST_ARENA_BYTES;
+    if (size < bytes) size = bytes;
+    if (size < HUGE_PAGE - IN_FRONT) return size;
+    return (size + IN_FRONT + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE - IN_FRONT;
+}
+
 static int carve(msi_vis_store *s, int64_t bytes, void *out)
 {
     bytes = (bytes + 63) & ~(int64_t)63;
     struct msi_vis_arena *a = s->arena;
     if (!a || a->used + bytes > a->size) a = reuse(s, bytes);
     if (!a) {
-        a = s->arena;
-        int64_t size = a ? 2 * a->size : FIRST_ARENA_BYTES;
-        if (size > LARGEST_ARENA_BYTES) size = LARGEST_ARENA_BYTES;
-        if (size < bytes) size = bytes;
+        const int64_t size = next_size(s->arena, bytes);
         MSI_TRY(msi_alloc(&a, 1, sizeof *a, "visibility store"));
         a->size = size;
         a->mapped = s->memory_budget && s->bytes_memory + size > s->memory_budget;

@@ -34,6 +34,20 @@ static void test_blocks_are_zero_aligned_and_counted(void **state)
     msi_free(NULL);
 }
 
+/* Large blocks begin with a huge page, which holds what counts them too. */
+static void test_large_blocks_begin_with_a_huge_page(void **state)
+{
+    (void)state;
+    enum { N = 8, HUGE_PAGE = 2 << 20, IN_FRONT = 64 };
+    char *p[N];
+    for (int64_t k = 0; k < N; k++) {
+        assert_int_equal(msi_alloc(&p[k], HUGE_PAGE - IN_FRONT + 1000 * k, 1, "large"), MSI_OK);
+        assert_int_equal((uintptr_t)p[k] % HUGE_PAGE, IN_FRONT);
+        memset(p[k], 1, (size_t)(HUGE_PAGE - IN_FRONT + 1000 * k));
+    }
+    for (int k = 0; k < N; k++) msi_free(p[k]);
+}
+
 /* What there was stays in front, the rest is zero; where there is no memory all stays as it was. */
 static void test_grow(void **state)
 {
@@ -94,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_are_zero_aligned_and_counted),
+        cmocka_unit_test(test_large_blocks_begin_with_a_huge_page),
         cmocka_unit_test(test_grow),
         cmocka_unit_test(test_sizes_that_overflow_are_refused),
         cmocka_unit_test(test_limit_holds),
