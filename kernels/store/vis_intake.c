@@ -22,10 +22,11 @@ typedef struct tally {
     double longest2; /* square of the longest baseline, in wavelengths */
 } tally;
 
-/* A range with its least and highest frequency. */
+/* A range with its least and highest frequency, and coordinates at which a row lies in the uv plane at any of them. */
 typedef struct span {
     msi_vis_range in;
     double least_hz, most_hz;
+    double safe_u_m, safe_v_m;
 } span;
 
 /* Rows [row, row + n_row) of a range, of which n_kept are kept. */
@@ -95,6 +96,13 @@ static double limit_hz(const msi_vis_store *s, const double *uvw_m)
     return fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
 }
 
+/* Say whether a row lies in the uv plane with all channels. Divisions are for rows at its edge. */
+static inline int lies_inside(const msi_vis_store *s, const span *range, const double *uvw_m)
+{
+    if (fabs(uvw_m[0]) <= range->safe_u_m && fabs(uvw_m[1]) <= range->safe_v_m) return 1;
+    return range->most_hz <= limit_hz(s, uvw_m);
+}
+
 /* Return the square of a row's baseline at a frequency, in wavelengths. */
 static inline double baseline2(const double *uvw_m, double freq_hz)
 {
@@ -150,7 +158,7 @@ static int is_whole(const msi_vis_store *s, const span *range, int64_t row)
     const float *weight = in->block->weight + row * in->block->n_chan + in->first;
     int32_t n_used = 0;
     for (int32_t c = 0; c < in->n_chan; c++) n_used += weight[c] > 0;
-    return n_used == in->n_chan && range->most_hz <= limit_hz(s, in->block->uvw_m + 3 * row);
+    return n_used == in->n_chan && lies_inside(s, range, in->block->uvw_m + 3 * row);
 }
 
 static void select_rows(const msi_vis_store *s, share *h)
@@ -173,13 +181,17 @@ static void select_rows(const msi_vis_store *s, share *h)
     }
 }
 
-static span span_of(const msi_vis_block *block, int32_t first, int32_t n_chan)
+static span span_of(const msi_vis_store *s, const msi_vis_block *block, int32_t first, int32_t n_chan)
 {
-    span r = {{block, first, n_chan}, HUGE_VAL, 0};
+    /* What limit_hz rounds, 1.5e-15 of it, is far below this. */
+    const double safe = (1 - 1e-12) * MSI_SPEED_OF_LIGHT;
+    span r = {.in = {block, first, n_chan}, .least_hz = HUGE_VAL};
     for (int32_t c = first; c < first + n_chan; c++) {
         r.least_hz = smaller(r.least_hz, block->freq_hz[c]);
         r.most_hz = larger(r.most_hz, block->freq_hz[c]);
     }
+    r.safe_u_m = safe * s->u_limit_lambda / r.most_hz;
+    r.safe_v_m = safe * s->v_limit_lambda / r.most_hz;
     return r;
 }
 
@@ -210,7 +222,7 @@ static int list_shares(msi_vis_store *s, const msi_vis_block *block, int n_block
                 t->share[t->n_share++] = (share){.range = t->n_range, .row = row, .n_row = n, .kept = t->row + at};
                 at += n;
             }
-            t->range[t->n_range++] = span_of(&block[i], first, n_chan);
+            t->range[t->n_range++] = span_of(s, &block[i], first, n_chan);
         }
     return MSI_OK;
 }
@@ -324,7 +336,7 @@ static void copy_stretch(const msi_vis_store *s, const span *range, int64_t row,
             copy_samples(s, b, from, g, msi_segment_index(g, p, at + i, 0), together * g->n_chan);
         }
     for (int64_t i = 0; i < n; i++)
-        if (range->most_hz > limit_hz(s, b->uvw_m + 3 * (row + i))) drop_beyond(s, g, at + i);
+        if (!lies_inside(s, range, b->uvw_m + 3 * (row + i))) drop_beyond(s, g, at + i);
 }
 
 /* Rows have these largest values: of a weight, a part of a visibility, and a product of both. */
@@ -383,16 +395,25 @@ static void copy_rows(const msi_vis_store *s, const copy *y, extent *e)
     if (!s->coordinates) extend(s, g, p->at + y->first, y->n_row, e);
 }
 
+/* Add up n weights of each of n_plane planes, whose sums do not wait for each other. */
+static inline void sum_planes(const float *weight, int64_t of_plane, int n_plane, int64_t n, double *sum)
+{
+    for (int p = 0; p < n_plane; p++) sum[p] = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int p = 0; p < n_plane; p++) sum[p] += (double)weight[p * of_plane + i];
+}
+
 /* Add up the weights of the rows of a piece that are there now. */
 static void sum_weights(const msi_vis_store *s, piece *p)
 {
+    enum { TOGETHER = 4 };
     const msi_vis_segment *g = &s->segment[p->segment];
-    for (int plane = 0; plane < s->n_plane; plane++) {
-        const float *weight = g->weight + msi_segment_index(g, plane, p->at, 0);
-        double sum = 0;
-        for (int64_t i = 0; i < p->n_row * g->n_chan; i++) sum += (double)weight[i];
-        p->sum_weight[plane] = sum;
-    }
+    const int64_t n = p->n_row * g->n_chan, of_plane = msi_segment_index(g, 1, 0, 0);
+    int plane = 0;
+    for (; plane + TOGETHER <= s->n_plane; plane += TOGETHER)
+        sum_planes(g->weight + msi_segment_index(g, plane, p->at, 0), of_plane, TOGETHER, n, p->sum_weight + plane);
+    for (; plane < s->n_plane; plane++)
+        sum_planes(g->weight + msi_segment_index(g, plane, p->at, 0), of_plane, 1, n, p->sum_weight + plane);
 }
 
 static void copy_all(msi_vis_store *s)

@@ -102,10 +102,11 @@ static int load_blocks(load *l, msi_sample_tally *tally)
 int msi_imaging_load(msi_ms_crew *crew, msi_ms_reader *reader, const msi_forming_spec *spec,
                      msi_gridder *const *gridder, msi_sample_tally *tally)
 {
-    /* Cores are left to the readers. */
+    /* Cores are left to the readers; but they wait for who takes blocks over as soon as those are few. */
     const int n_thread = omp_get_max_threads(), n_reader = msi_ms_crew_size(crew);
     load l = {.crew = crew, .reader = reader, .gridder = gridder};
-    omp_set_num_threads(n_thread > n_reader ? n_thread - n_reader : 1);
+    const int left = n_thread - n_reader, half = n_thread / 2, most = left > half ? left : half;
+    omp_set_num_threads(most > 1 ? most : 1);
     int rc = begin_load(&l, spec);
     if (!rc) rc = load_blocks(&l, tally);
     omp_set_num_threads(n_thread);

@@ -14,7 +14,7 @@
  *           gridder       [spec->channels->n] of spec->n_plane planes each
  * Returned: *tally  counted on
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the store's file), MSI_EINTERRUPTED
- * Notes:    while it reads, OpenMP has as many threads less as there are readers.
+ * Notes:    while it reads, OpenMP has as many threads less as there are readers, but half of them at least.
  */
 int msi_imaging_load(msi_ms_crew *crew, msi_ms_reader *reader, const msi_forming_spec *spec,
                      msi_gridder *const *gridder, msi_sample_tally *tally);
