@@ -124,3 +124,14 @@ int msi_clean_list(msi_clean_call *call, const msi_clean_search *search, const m
     if (n > call->report->list_largest) call->report->list_largest = n;
     return c->ops->load(c->e, planes->pixel, planes->stride, msi_clean_factor_of(call));
 }
+
+int msi_clean_subtract_list(msi_clean_call *call, int plane)
+{
+    msi_cleaner *c = call->c;
+    void *image = msi_clean_plane(c, &call->residual, plane);
+    const void *psf = c->psf_hat[plane / c->spec.n_pol];
+    if (c->ops->subtract_list) return c->ops->subtract_list(c->e, c->wide, plane, psf, c->work, image);
+    MSI_TRY(c->ops->forward(c->e, c->wide, NULL, plane, MSI_CLEAN_CORNER, c->work));
+    MSI_TRY(c->ops->spread(c->e, c->wide, c->work, NULL, psf, NULL));
+    return c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT, image);
+}

@@ -215,6 +215,10 @@ struct msi_clean_engine_ops {
     int (*unite)(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
     int (*intersect)(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
     int (*mask_to_image)(msi_clean_engine *e, const uint8_t *mask, void *image);
+
+    /* subtract_list: image -= the list's components of a plane, convolved with the PSF whose spectrum this is, in one
+     * pass; work is overwritten. NULL: by forward, spread and inverse, which come to the same. */
+    int (*subtract_list)(msi_clean_engine *e, msi_clean_fft *f, int plane, const void *psf, void *work, void *image);
 };
 typedef struct msi_clean_engine_ops msi_clean_engine_ops;
 

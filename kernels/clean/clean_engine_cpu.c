@@ -239,4 +239,5 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .unite = msi_clean_unite_cpu,
     .intersect = msi_clean_intersect_cpu,
     .mask_to_image = msi_clean_mask_to_image_cpu,
+    .subtract_list = msi_clean_subtract_list_cpu,
 };

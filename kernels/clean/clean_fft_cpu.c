@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Transforms of real images on the CPU: threads share rows, then blocks of columns. */
+/* Transforms of real images on the CPU: threads share rows, then blocks of columns. Rows of zeros are not transformed,
+ * nor rows of a result that are no part of the image; columns take no part of them either. */
 #include <fftw3.h>
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/clean/clean_engine_cpu.h"
-#include "kernels/transform/fft_cpu.h"
+#include "kernels/transform/column_fft.h"
 
 enum { COLUMNS = 8 };
 
@@ -16,7 +18,10 @@ struct msi_clean_fft {
     int64_t nx, ny, pitch;
     fftwf_plan forward32, backward32;
     fftw_plan forward64, backward64;
-    msi_fft1d *down, *up; /* COLUMNS columns */
+    msi_column_fft *column;
+    int n_worker;
+    void *work;              /* [n_worker], of column transforms */
+    uint8_t *given, *wanted; /* [ny] rows before and after a transform along columns */
 };
 
 static int plan_rows(msi_clean_fft *f, msi_precision precision)
@@ -37,6 +42,23 @@ static int plan_rows(msi_clean_fft *f, msi_precision precision)
     return msi_error_set(MSI_ENOMEM, "FFTW made no plan for %d real points", n);
 }
 
+static int64_t blocks_of(const msi_clean_engine *e, const msi_clean_fft *f)
+{
+    const int lanes = msi_column_fft_lanes(e->s.precision);
+    return (f->nx / 2 + lanes) / lanes;
+}
+
+static int prepare(msi_clean_engine *e, msi_clean_fft *f)
+{
+    const int64_t n_block = blocks_of(e, f);
+    f->n_worker = n_block < e->n_thread ? (int)n_block : e->n_thread;
+    MSI_TRY(plan_rows(f, e->s.precision));
+    MSI_TRY(msi_column_fft_create(&f->column, f->ny, e->s.precision));
+    MSI_TRY(msi_alloc(&f->work, f->n_worker, (size_t)msi_column_fft_bytes(f->ny), "a transform"));
+    MSI_TRY(msi_alloc(&f->given, f->ny, 1, "a transform"));
+    return msi_alloc(&f->wanted, f->ny, 1, "a transform");
+}
+
 int msi_clean_fft_create_cpu(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex)
 {
     msi_clean_fft *f;
@@ -45,9 +67,7 @@ int msi_clean_fft_create_cpu(msi_clean_engine *e, int64_t nx, int64_t ny, msi_cl
     f->nx = nx;
     f->ny = ny;
     f->pitch = (nx / 2 + 1 + COLUMNS - 1) / COLUMNS * COLUMNS;
-    int rc = plan_rows(f, e->s.precision);
-    if (!rc) rc = msi_fft1d_create_batch(&f->down, ny, COLUMNS, f->pitch, 1, 0, e->s.precision);
-    if (!rc) rc = msi_fft1d_create_batch(&f->up, ny, COLUMNS, f->pitch, 1, 1, e->s.precision);
+    const int rc = prepare(e, f);
     if (rc) {
         msi_clean_fft_free_cpu(e, f);
         return rc;
@@ -68,8 +88,10 @@ void msi_clean_fft_free_cpu(msi_clean_engine *e, msi_clean_fft *f)
         if (f->forward64) fftw_destroy_plan(f->forward64);
         if (f->backward64) fftw_destroy_plan(f->backward64);
     }
-    msi_fft1d_free(f->down);
-    msi_fft1d_free(f->up);
+    msi_column_fft_free(f->column);
+    msi_free(f->work);
+    msi_free(f->given);
+    msi_free(f->wanted);
     msi_free(f);
 }
 
@@ -80,91 +102,123 @@ static int64_t laid(int64_t i, int64_t n, int64_t padded, msi_clean_origin origi
     return i >= n / 2 ? i - n / 2 : i - n / 2 + padded;
 }
 
+static void *row_of(const msi_clean_engine *e, const msi_clean_fft *f, void *spectrum, int64_t y)
+{
+    return (char *)spectrum + y * f->pitch * msi_complex_bytes(e->s.precision);
+}
+
+/* Mark the rows of the transform that an image's rows fall on. */
+static void mark_image(const msi_clean_engine *e, const msi_clean_fft *f, msi_clean_origin origin, uint8_t *mark)
+{
+    memset(mark, 0, (size_t)f->ny);
+    for (int64_t y = 0; y < e->s.ny; y++) mark[laid(y, e->s.ny, f->ny, origin)] = 1;
+}
+
+static void clear_row(const msi_clean_engine *e, const msi_clean_fft *f, void *row)
+{
+    memset(row, 0, (size_t)(f->pitch * msi_complex_bytes(e->s.precision)));
+}
+
+static void run_row(const msi_clean_engine *e, const msi_clean_fft *f, int backward, void *row)
+{
+    if (e->s.precision == MSI_FP32) {
+        if (backward)
+            fftwf_execute_dft_c2r(f->backward32, row, row);
+        else
+            fftwf_execute_dft_r2c(f->forward32, row, row);
+    } else if (backward) {
+        fftw_execute_dft_c2r(f->backward64, row, row);
+    } else {
+        fftw_execute_dft_r2c(f->forward64, row, row);
+    }
+}
+
 static void lay_image(const msi_clean_engine *e, const msi_clean_fft *f, const void *image, msi_clean_origin origin,
                       void *spectrum)
 {
     const int64_t nx = e->s.nx, ny = e->s.ny;
+    mark_image(e, f, origin, f->given);
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t y = 0; y < ny; y++) {
-        const int64_t row = laid(y, ny, f->ny, origin) * f->pitch * 2;
+        void *row = row_of(e, f, spectrum, laid(y, ny, f->ny, origin));
+        clear_row(e, f, row);
         for (int64_t x = 0; x < nx; x++) {
-            const int64_t to = row + laid(x, nx, f->nx, origin);
+            const int64_t to = laid(x, nx, f->nx, origin);
             if (e->s.precision == MSI_FP32) {
                 const float v = ((const float *)image)[y * nx + x];
-                ((float *)spectrum)[to] = isfinite(v) ? v : 0;
+                ((float *)row)[to] = isfinite(v) ? v : 0;
             } else {
                 const double v = ((const double *)image)[y * nx + x];
-                ((double *)spectrum)[to] = isfinite(v) ? v : 0;
+                ((double *)row)[to] = isfinite(v) ? v : 0;
             }
         }
+        run_row(e, f, 0, row);
     }
 }
 
 static void lay_list(const msi_clean_engine *e, const msi_clean_fft *f, int plane, void *spectrum)
 {
+    memset(f->given, 0, (size_t)f->ny);
     for (int64_t i = 0; i < e->n_list; i++) {
-        const int64_t to = msi_clean_y(e->list[i]) * f->pitch * 2 + msi_clean_x(e->list[i]);
-        const int64_t from = plane * e->s.list_limit + i;
+        const int64_t y = msi_clean_y(e->list[i]), x = msi_clean_x(e->list[i]), from = plane * e->s.list_limit + i;
+        void *row = row_of(e, f, spectrum, y);
+        if (!f->given[y]) clear_row(e, f, row);
+        f->given[y] = 1;
         if (e->s.precision == MSI_FP32)
-            ((float *)spectrum)[to] = ((const float *)e->component)[from];
+            ((float *)row)[x] = ((const float *)e->component)[from];
         else
-            ((double *)spectrum)[to] = ((const double *)e->component)[from];
+            ((double *)row)[x] = ((const double *)e->component)[from];
     }
+#pragma omp parallel for num_threads(e->n_thread) schedule(dynamic, 16)
+    for (int64_t y = 0; y < f->ny; y++)
+        if (f->given[y]) run_row(e, f, 0, row_of(e, f, spectrum, y));
 }
 
-static void run_columns(const msi_clean_engine *e, const msi_clean_fft *f, const msi_fft1d *plan, void *spectrum)
+/* Transform all columns; given, wanted, factor: as in msi_column_rows. */
+static void run_columns(const msi_clean_engine *e, const msi_clean_fft *f, msi_column_way way, const uint8_t *given,
+                        const uint8_t *wanted, const void *factor, void *spectrum)
 {
-    const int64_t bytes = msi_complex_bytes(e->s.precision);
-#pragma omp parallel for num_threads(e->n_thread) schedule(dynamic)
-    for (int64_t u = 0; u < f->pitch; u += COLUMNS) msi_fft1d_run(plan, (char *)spectrum + u * bytes);
-}
-
-static void run_rows(const msi_clean_engine *e, const msi_clean_fft *f, int backward, void *spectrum)
-{
-    const int64_t row = f->pitch * msi_complex_bytes(e->s.precision);
-#pragma omp parallel for num_threads(e->n_thread) schedule(static)
-    for (int64_t y = 0; y < f->ny; y++) {
-        void *at = (char *)spectrum + y * row;
-        if (e->s.precision == MSI_FP32) {
-            if (backward)
-                fftwf_execute_dft_c2r(f->backward32, at, at);
-            else
-                fftwf_execute_dft_r2c(f->forward32, at, at);
-        } else if (backward) {
-            fftw_execute_dft_c2r(f->backward64, at, at);
-        } else {
-            fftw_execute_dft_r2c(f->forward64, at, at);
-        }
+    const int64_t bytes = msi_complex_bytes(e->s.precision), n_block = blocks_of(e, f);
+    const int lanes = msi_column_fft_lanes(e->s.precision);
+#pragma omp parallel for num_threads(f->n_worker) schedule(dynamic)
+    for (int64_t b = 0; b < n_block; b++) {
+        const int64_t u = b * lanes, left = f->nx / 2 + 1 - u;
+        const msi_column_rows rows = {.data = (char *)spectrum + u * bytes,
+                                      .pitch = f->pitch,
+                                      .n_column = left < lanes ? (int)left : lanes,
+                                      .given = given,
+                                      .wanted = wanted,
+                                      .factor = factor ? (const char *)factor + u * bytes : NULL};
+        msi_column_fft_run(f->column, way, &rows, (char *)f->work + omp_get_thread_num() * msi_column_fft_bytes(f->ny));
     }
 }
 
 int msi_clean_forward_cpu(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,
                           void *spectrum)
 {
-    memset(spectrum, 0, (size_t)(f->ny * f->pitch * msi_complex_bytes(e->s.precision)));
     if (image)
         lay_image(e, f, image, origin, spectrum);
     else
         lay_list(e, f, plane, spectrum);
-    run_rows(e, f, 0, spectrum);
-    run_columns(e, f, f->down, spectrum);
+    run_columns(e, f, MSI_COLUMN_FORWARD, f->given, NULL, NULL, spectrum);
     return MSI_OK;
 }
 
 int msi_clean_gaussian_cpu(msi_clean_engine *e, msi_clean_fft *f, const msi_clean_gaussian *g, void *spectrum)
 {
 #pragma omp parallel for num_threads(e->n_thread)
-    for (int64_t v = 0; v < f->ny; v++)
+    for (int64_t v = 0; v < f->ny; v++) {
+        void *row = row_of(e, f, spectrum, v);
         for (int64_t u = 0; u < f->nx; u++) {
             const double value = msi_clean_gaussian_at(g, u, v, f->nx, f->ny);
-            const int64_t to = v * f->pitch * 2 + u;
             if (e->s.precision == MSI_FP32)
-                ((float *)spectrum)[to] = (float)value;
+                ((float *)row)[u] = (float)value;
             else
-                ((double *)spectrum)[to] = value;
+                ((double *)row)[u] = value;
         }
-    run_rows(e, f, 0, spectrum);
-    run_columns(e, f, f->down, spectrum);
+        run_row(e, f, 0, row);
+    }
+    run_columns(e, f, MSI_COLUMN_FORWARD, NULL, NULL, NULL, spectrum);
     return MSI_OK;
 }
 
@@ -216,32 +270,52 @@ int msi_clean_spread_cpu(msi_clean_engine *e, msi_clean_fft *f, void *components
     return MSI_OK;
 }
 
-static void put(const msi_clean_engine *e, void *image, int64_t to, const void *spectrum, int64_t from, double factor,
-                msi_clean_put mode)
+/* Add `factor` times a row of real numbers to a row of the image, or set that to it. */
+static void put_row(const msi_clean_engine *e, const msi_clean_fft *f, const void *row, msi_clean_origin origin,
+                    double factor, msi_clean_put mode, void *image, int64_t y)
 {
-    if (e->s.precision == MSI_FP32) {
-        float *out = (float *)image + to;
-        const float v = ((const float *)spectrum)[from];
-        *out = fmaf(mode == MSI_CLEAN_SUBTRACT ? -(float)factor : (float)factor, v, mode == MSI_CLEAN_SET ? 0 : *out);
-    } else {
-        double *out = (double *)image + to;
-        const double v = ((const double *)spectrum)[from];
-        *out = fma(mode == MSI_CLEAN_SUBTRACT ? -factor : factor, v, mode == MSI_CLEAN_SET ? 0 : *out);
+    const int64_t nx = e->s.nx;
+    for (int64_t x = 0; x < nx; x++) {
+        const int64_t from = laid(x, nx, f->nx, origin);
+        if (e->s.precision == MSI_FP32) {
+            float *to = (float *)image + y * nx + x;
+            *to = fmaf((float)factor, ((const float *)row)[from], mode == MSI_CLEAN_SET ? 0 : *to);
+        } else {
+            double *to = (double *)image + y * nx + x;
+            *to = fma(factor, ((const double *)row)[from], mode == MSI_CLEAN_SET ? 0 : *to);
+        }
+    }
+}
+
+/* Transform the image's rows back, and put them into it. */
+static void put_rows(const msi_clean_engine *e, const msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
+                     double factor, msi_clean_put mode, void *image)
+{
+    const int64_t ny = e->s.ny;
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t y = 0; y < ny; y++) {
+        void *row = row_of(e, f, spectrum, laid(y, ny, f->ny, origin));
+        run_row(e, f, 1, row);
+        put_row(e, f, row, origin, mode == MSI_CLEAN_SUBTRACT ? -factor : factor, mode, image, y);
     }
 }
 
 int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
                           msi_clean_put mode, void *image)
 {
-    const int64_t nx = e->s.nx, ny = e->s.ny;
-    const double factor = 1 / ((double)f->nx * (double)f->ny);
-    run_columns(e, f, f->up, spectrum);
-    run_rows(e, f, 1, spectrum);
-#pragma omp parallel for num_threads(e->n_thread)
-    for (int64_t y = 0; y < ny; y++) {
-        const int64_t row = laid(y, ny, f->ny, origin) * f->pitch * 2;
-        for (int64_t x = 0; x < nx; x++)
-            put(e, image, y * nx + x, spectrum, row + laid(x, nx, f->nx, origin), factor, mode);
-    }
+    mark_image(e, f, origin, f->wanted);
+    run_columns(e, f, MSI_COLUMN_BACKWARD, NULL, f->wanted, NULL, spectrum);
+    put_rows(e, f, spectrum, origin, 1 / ((double)f->nx * (double)f->ny), mode, image);
+    return MSI_OK;
+}
+
+/* Columns come to their spectrum, are multiplied and go back while they are in the cache: spectra are not written. */
+int msi_clean_subtract_list_cpu(msi_clean_engine *e, msi_clean_fft *f, int plane, const void *psf, void *work,
+                                void *image)
+{
+    lay_list(e, f, plane, work);
+    mark_image(e, f, MSI_CLEAN_CORNER, f->wanted);
+    run_columns(e, f, MSI_COLUMN_CONVOLVE, f->given, f->wanted, psf, work);
+    put_rows(e, f, work, MSI_CLEAN_CORNER, 1 / (double)f->nx, MSI_CLEAN_SUBTRACT, image);
     return MSI_OK;
 }

@@ -63,10 +63,7 @@ static int apply_list(msi_clean_call *call)
     msi_cleaner *c = call->c;
     for (int k = 0; k < c->n_plane; k++) {
         if (!msi_clean_plane_has_weight(c, k)) continue;
-        MSI_TRY(c->ops->forward(c->e, c->wide, NULL, k, MSI_CLEAN_CORNER, c->work));
-        MSI_TRY(c->ops->spread(c->e, c->wide, c->work, NULL, c->psf_hat[k / c->spec.n_pol], NULL));
-        MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT,
-                                msi_clean_plane(c, &call->residual, k)));
+        MSI_TRY(msi_clean_subtract_list(call, k));
         MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
     }
     return c->ops->mark(c->e, c->found, 0);

@@ -342,12 +342,16 @@ static int apply_list(msi_clean_call *call, int scale)
     msi_clean_multiscale *m = c->multiscale;
     for (int k = 0; k < c->n_plane; k++) {
         if (!msi_clean_plane_has_weight(c, k)) continue;
+        if (!scale) {
+            MSI_TRY(msi_clean_subtract_list(call, k));
+            MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
+            continue;
+        }
         MSI_TRY(c->ops->forward(c->e, c->wide, NULL, k, MSI_CLEAN_CORNER, c->work));
-        MSI_TRY(c->ops->spread(c->e, c->wide, c->work, m->kernel_wide[scale], c->psf_hat[k / c->spec.n_pol],
-                               scale ? m->model[k] : NULL));
+        MSI_TRY(
+            c->ops->spread(c->e, c->wide, c->work, m->kernel_wide[scale], c->psf_hat[k / c->spec.n_pol], m->model[k]));
         MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT,
                                 msi_clean_plane(c, &call->residual, k)));
-        if (!scale) MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
     }
     m->has_model |= scale > 0;
     return c->ops->mark(c->e, c->found, scale);

@@ -152,6 +152,9 @@ void msi_clean_finish(msi_clean_call *call, msi_clean_end end, const msi_clean_p
 int msi_clean_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
                    msi_clean_range range, double *cut);
 
+/* msi_clean_subtract_list - subtract the list's components of a plane, convolved with its PSF, from the residual. */
+int msi_clean_subtract_list(msi_clean_call *call, int plane);
+
 /* These do as msi_cleaner_mean, msi_cleaner_expand, msi_cleaner_terms, on the engine's planes; n_pol of them follow
  * each other in a channel or part. */
 int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean_planes *channel, int n_pol);
