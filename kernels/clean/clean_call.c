@@ -19,7 +19,9 @@ int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, c
     const int64_t border_y = (int64_t)floor(c->spec.border * (double)c->spec.ny);
     const msi_clean_allow from = {.border_x = border_x > half_width ? border_x : half_width,
                                   .border_y = border_y > half_width ? border_y : half_width,
-                                  .mask = c->has_mask ? c->mask : NULL,
+                                  .mask = !c->has_mask                ? NULL
+                                          : scale && call->scale_mask ? call->scale_mask[scale]
+                                                                      : c->mask,
                                   .found = call->limits->only_found ? c->found : NULL,
                                   .bits = (uint16_t)(7U << scale >> 1)};
     *allow = from.border_x || from.border_y || from.mask || from.found ? c->allow : NULL;

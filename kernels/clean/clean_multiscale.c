@@ -7,7 +7,14 @@
  * Convolutions with kernels alone are done in a transform that is little larger than the image (narrow), those with
  * PSFs in one of half as much again (wide), so that nothing comes in again on the other side. The models of scales
  * above 0 are summed as spectra over a call, and transformed once at its end.
+ *
+ * By the rule MSI_CLEAN_BY_POWER scales are compared, and components made, as T. J. Cornwell, IEEE J. Sel. Top. Signal
+ * Process. 2, 793 (2008) has it and CASA's tclean does: the scale and pixel whose component takes most out of the
+ * squares of the residual. tclean chooses anew for every component; so is it here with a scale_gain so small that a
+ * list holds one pixel. A peak's key times its scale's bias is then (R * K) / sqrt(P * K * K), at scale 0 the residual. Cleaning
+ * ends when the component of the chosen scale is at or below the threshold, in Jy.
  */
+#include <limits.h>
 #include <math.h>
 
 #include "core/interrupt.h"
@@ -28,14 +35,16 @@ struct msi_clean_multiscale {
     msi_clean_fft *narrow;
     int64_t n_narrow;
     double bias[MSI_CLEAN_MAX_SCALE], gain[MSI_CLEAN_MAX_SCALE];
+    double power[MSI_CLEAN_MAX_SCALE];                                           /* (P * K * K)(0); 1 at scale 0 */
     int64_t half[MSI_CLEAN_MAX_SCALE];                                           /* of kernels */
     void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
     void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];
     void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of what is searched */
     void *narrow_work;
-    void *planes, *mean; /* [n_plane], [n_pol] images */
-    void *best;          /* the joined image of the best scale so far */
+    void *planes, *mean;                /* [n_plane], [n_pol] images */
+    void *best;                         /* the joined image of the best scale so far */
+    uint8_t *mask[MSI_CLEAN_MAX_SCALE]; /* by power: where scales above 0 may be found */
     void *model[MSI_CLEAN_MAX_PLANE];
     int has_model;
 };
@@ -66,6 +75,11 @@ static int64_t wide_edge(const msi_cleaner *c, int64_t n)
 static int64_t narrow_edge(const msi_cleaner *c, int64_t n)
 {
     return msi_fft_size(n + largest_half(c));
+}
+
+static int by_power(const msi_cleaner *c)
+{
+    return c->spec.scale_rule == MSI_CLEAN_BY_POWER;
 }
 
 /* Quantities of means over channels are joined of means; only squared channels need every plane. */
@@ -104,7 +118,6 @@ static int make_kernels(msi_cleaner *c)
 {
     msi_clean_multiscale *m = c->multiscale;
     for (int s = 0; s < c->spec.n_scale; s++) {
-        m->bias[s] = msi_clean_scale_bias(&c->spec, s);
         m->half[s] = s ? msi_clean_kernel_half(&c->spec, s) : 0;
         if (!s) continue;
         MSI_TRY(c->ops->alloc(c->e, &m->kernel_wide[s], c->n_wide * c->complex_bytes, "a scale's kernel"));
@@ -127,6 +140,8 @@ static int make_room(msi_cleaner *c)
     for (int i = 0; i < c->n_plane; i++) MSI_TRY(o->alloc(c->e, &m->model[i], wide, "the model's transform"));
     MSI_TRY(o->alloc(c->e, &m->planes, image * c->n_plane, "convolved residuals"));
     MSI_TRY(o->alloc(c->e, &m->mean, image * c->spec.n_pol, "the joined image"));
+    for (int s = 1; s < c->spec.n_scale && by_power(c); s++)
+        MSI_TRY(o->alloc(c->e, (void **)&m->mask[s], c->n_pixel, "a scale's mask"));
     return o->alloc(c->e, &m->best, image, "the joined image");
 }
 
@@ -153,6 +168,7 @@ static void release(msi_cleaner *c)
         o->release(c->e, m->kernel_wide[i]);
         o->release(c->e, m->kernel_narrow[i]);
         o->release(c->e, m->psf[i]);
+        o->release(c->e, m->mask[i]);
     }
     for (int i = 0; i < MSI_CLEAN_MAX_PLANE; i++) {
         o->release(c->e, m->searched[i]);
@@ -172,7 +188,7 @@ static int64_t bytes(const msi_cleaner *c)
     const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * c->spec.n_channel;
     return c->complex_bytes * (wide * (n_scale + msi_clean_fft_work(c) + c->spec.n_channel + c->n_plane) +
                                narrow * (n_scale + msi_clean_fft_work(c) + n_joined(c))) +
-           images * c->n_pixel * c->real_bytes;
+           images * c->n_pixel * c->real_bytes + (by_power(c) ? (n_scale - 1) * c->n_pixel : 0);
 }
 
 /* (P * K)(0) of one channel's PSF on the host, in double: the sum over the kernel's pixels. */
@@ -187,6 +203,13 @@ static double central_value(const msi_cleaner *c, const void *psf, const double 
             sum += p * kernel[y * n + x];
         }
     return sum;
+}
+
+static int no_peak(const msi_cleaner *c, int scale, double peak)
+{
+    return msi_error_about(msi_error_set(MSI_EINPUT, "the PSF convolved to the scale of %g pixels has no peak: %g",
+                                         c->spec.scale[scale], peak),
+                           "scale");
 }
 
 /* A scale's gain is that of points over the peak of the joined PSF convolved with its kernel. */
@@ -210,23 +233,10 @@ static int make_gains(msi_cleaner *c)
     msi_free(kernel);
     MSI_TRY(rc);
     for (int s = 0; s < c->spec.n_scale; s++) {
-        if (!(peak[s] > 0))
-            return msi_error_about(msi_error_set(MSI_EINPUT,
-                                                 "the PSF convolved to the scale of %g pixels has no peak: %g",
-                                                 c->spec.scale[s], peak[s]),
-                                   "scale");
+        if (!(peak[s] > 0)) return no_peak(c, s, peak[s]);
         m->gain[s] = s ? c->spec.gain / peak[s] : c->spec.gain;
     }
     return MSI_OK;
-}
-
-static int set_psf(msi_cleaner *c)
-{
-    const msi_clean_planes psf = {c->psf, c->n_pixel};
-    for (int s = 0; s < c->spec.n_scale; s++) c->multiscale->has_psf[s] = 0;
-    for (int i = 0; i < c->spec.n_channel; i++)
-        MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
-    return make_gains(c);
 }
 
 /* Make the PSFs of a scale's list when it is first chosen. */
@@ -242,6 +252,62 @@ static int make_scale_psf(msi_cleaner *c, int scale)
                                 (char *)m->psf[scale] + i * image));
     }
     m->has_psf[scale] = 1;
+    return MSI_OK;
+}
+
+/* Find the powers of the joined PSF, which make gains and biases. */
+static int make_powers(msi_cleaner *c)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    const int64_t middle = c->spec.ny / 2 * c->spec.nx + c->spec.nx / 2;
+    m->power[0] = 1;
+    for (int s = 1; s < c->spec.n_scale && by_power(c); s++) {
+        MSI_TRY(make_scale_psf(c, s));
+        m->power[s] = 0;
+        for (int i = 0; i < c->spec.n_channel; i++) {
+            union {
+                float single;
+                double wide;
+            } p;
+            if (c->setup.share[i] == 0) continue;
+            const int64_t at = (i * c->n_pixel + middle) * c->real_bytes;
+            MSI_TRY(c->ops->download(c->e, &p, (char *)m->psf[s] + at, c->real_bytes));
+            m->power[s] += c->setup.share[i] * (c->spec.precision == MSI_FP32 ? (double)p.single : p.wide);
+        }
+        if (!(m->power[s] > 0)) return no_peak(c, s, m->power[s]);
+        m->gain[s] = c->spec.gain / m->power[s];
+    }
+    return MSI_OK;
+}
+
+static int set_psf(msi_cleaner *c)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    const msi_clean_planes psf = {c->psf, c->n_pixel};
+    for (int s = 0; s < c->spec.n_scale; s++) m->has_psf[s] = 0;
+    for (int i = 0; i < c->spec.n_channel; i++)
+        MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
+    MSI_TRY(make_gains(c));
+    MSI_TRY(make_powers(c));
+    for (int s = 0; s < c->spec.n_scale; s++) m->bias[s] = msi_clean_scale_bias(&c->spec, s, m->power[s]);
+    return MSI_OK;
+}
+
+/* Make the masks of scales above 0: where nearly all of a component lies within the mask. */
+static int make_masks(msi_clean_call *call)
+{
+    static const double WITHIN = 0.9; /* tclean's */
+    msi_cleaner *c = call->c;
+    msi_clean_multiscale *m = c->multiscale;
+    if (!by_power(c) || !c->has_mask || c->spec.n_scale < 2) return MSI_OK;
+    MSI_TRY(c->ops->mask_to_image(c->e, c->mask, c->quantity));
+    MSI_TRY(c->ops->forward(c->e, m->narrow, c->quantity, 0, MSI_CLEAN_CORNER, m->searched[0]));
+    for (int s = 1; s < c->spec.n_scale; s++) {
+        MSI_TRY(c->ops->product(c->e, m->narrow, m->searched[0], m->kernel_narrow[s], 0, m->narrow_work));
+        MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET, c->quantity));
+        MSI_TRY(c->ops->threshold(c->e, c->quantity, WITHIN, 0, m->mask[s]));
+    }
+    call->scale_mask = m->mask;
     return MSI_OK;
 }
 
@@ -383,9 +449,15 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     return apply_list(call, scale);
 }
 
+/* By power a round may be a single component, after which a peak as high may stand elsewhere. */
+static int most_idle(const rounds *r)
+{
+    return by_power(r->call->c) ? 100 : MOST_IDLE;
+}
+
 static int is_stuck(const rounds *r, int scale)
 {
-    return r->scale[scale].n_idle >= MOST_IDLE;
+    return r->scale[scale].n_idle >= most_idle(r);
 }
 
 /* Let those scales take part in the next round whose peaks, as they were found last, are near the one that was chosen
@@ -394,7 +466,7 @@ static void activate(const msi_cleaner *c, rounds *r, int chosen)
 {
     const double near = biased(c, r, chosen) * (1 - c->spec.gain);
     for (int s = 0; s < c->spec.n_scale; s++)
-        r->scale[s].active = !is_stuck(r, s) && (s == chosen || biased(c, r, s) > near);
+        r->scale[s].active = !is_stuck(r, s) && (s == chosen || biased(c, r, s) > near || by_power(c));
 }
 
 /* Choose among all scales that are not stuck. */
@@ -404,15 +476,31 @@ static int choose_of_all(rounds *r, int *best)
     return choose_scale(r, best);
 }
 
-/* Return the peak of a scale as the report has it. */
-static msi_clean_peak reported(const msi_cleaner *c, const rounds *r, int scale)
+/* Return the peak of the best scale as the report has it; by power that of scale 0, which thresholds are of. */
+static msi_clean_peak reported(const msi_cleaner *c, const rounds *r, int best)
 {
+    const int scale = by_power(c) ? 0 : best;
     msi_clean_peak peak = {0, 0, 0, 0};
-    if (scale < 0) return peak;
+    if (best < 0) return peak;
     peak = r->scale[scale].peak;
     peak.key *= c->multiscale->bias[scale];
     peak.value *= c->multiscale->bias[scale];
     return peak;
+}
+
+/* Tell the biased peak at which a scale's component is at the threshold. */
+static double least_of(const rounds *r, int scale)
+{
+    const msi_clean_multiscale *m = r->call->c->multiscale;
+    const double threshold = r->call->report->threshold;
+    return by_power(r->call->c) ? threshold * m->power[scale] * m->bias[scale] : threshold;
+}
+
+/* Tell how far a round goes at most: by power, first of all scales to the threshold of points. */
+static double floor_of(const rounds *r, int scale)
+{
+    const double threshold = r->call->report->threshold;
+    return biased(r->call->c, r, scale) > threshold ? threshold : least_of(r, scale);
 }
 
 /* Run rounds until the biased peak is at the threshold; the last ones, which go down to it, are limited, since each
@@ -421,9 +509,9 @@ static int run_rounds(rounds *r, int *best, msi_clean_end *end)
 {
     msi_clean_call *call = r->call;
     msi_cleaner *c = call->c;
-    const double least = call->report->threshold;
-    const int most = (int)fmax(8, ceil(1.5 * c->spec.n_scale));
-    while (*end == MSI_CLEAN_END_BELOW && *best >= 0 && biased(c, r, *best) > least && r->n_last < most) {
+    const int most = by_power(c) ? INT_MAX : (int)fmax(8, ceil(1.5 * c->spec.n_scale));
+    while (*end == MSI_CLEAN_END_BELOW && *best >= 0 && biased(c, r, *best) > least_of(r, *best) && r->n_last < most) {
+        const double least = floor_of(r, *best);
         const double part = biased(c, r, *best) * (1 - c->spec.scale_gain), before = biased(c, r, *best);
         const int chosen = *best;
         int64_t n;
@@ -432,7 +520,7 @@ static int run_rounds(rounds *r, int *best, msi_clean_end *end)
         activate(c, r, chosen);
         MSI_TRY(choose_scale(r, best));
         int *idle = &r->scale[chosen].n_idle;
-        *idle = !n ? MOST_IDLE : biased(c, r, chosen) > before * IDLE ? *idle + 1 : 0;
+        *idle = !n ? most_idle(r) : biased(c, r, chosen) > before * IDLE ? *idle + 1 : 0;
         if (is_stuck(r, chosen)) MSI_TRY(choose_of_all(r, best));
         if (*end == MSI_CLEAN_END_BELOW && *best >= 0 && biased(c, r, *best) > DIVERGED * call->peak_first)
             *end = MSI_CLEAN_END_DIVERGED;
@@ -462,9 +550,11 @@ static int minor(msi_clean_call *call)
     for (int k = 0; k < c->n_plane; k++)
         MSI_TRY(c->ops->clear(c->e, c->multiscale->model[k], c->n_wide * c->complex_bytes));
     c->multiscale->has_model = 0;
+    MSI_TRY(make_masks(call));
     MSI_TRY(choose_of_all(&r, &best));
     msi_clean_peak peak = reported(c, &r, best);
     if (msi_clean_start(call, &peak)) return MSI_OK;
+    call->peak_first = biased(c, &r, best);
     MSI_TRY(run_rounds(&r, &best, &end));
     MSI_TRY(apply_model(call));
     peak = reported(c, &r, best);

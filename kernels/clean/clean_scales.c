@@ -54,9 +54,12 @@ int msi_clean_scales_set(msi_cleaner *c)
     return MSI_OK;
 }
 
-double msi_clean_scale_bias(const msi_cleaner_spec *s, int i)
+double msi_clean_scale_bias(const msi_cleaner_spec *s, int i, double power)
 {
-    return i ? pow(s->scale_bias, -log2(s->scale[i] / (2 * s->beam_pixel))) : 1;
+    if (!i) return 1;
+    if (s->scale_rule == MSI_CLEAN_BY_POWER)
+        return sqrt((1 - s->small_scale_bias * s->scale[i] / s->scale[s->n_scale - 1]) / power);
+    return pow(s->scale_bias, -log2(s->scale[i] / (2 * s->beam_pixel)));
 }
 
 int64_t msi_clean_kernel_half(const msi_cleaner_spec *s, int i)
@@ -73,6 +76,26 @@ static double tapered_quadratic(double r, double s, double n)
     return 0.5 * (1 + cos(2 * MSI_PI * r / (n + 1))) * (1 - r / s * (r / s));
 }
 
+/* F. R. Schwab's rational approximation of the zero-order spheroidal wave function for m = 6, alpha = 1, in Indirect
+ * Imaging, ed. J. A. Roberts (1984), 333. */
+static double spheroidal(double v)
+{
+    static const double P[2][5] = {{8.203343e-2, -3.644705e-1, 6.278660e-1, -5.335581e-1, 2.312756e-1},
+                                   {4.028559e-3, -3.697768e-2, 1.021332e-1, -1.201436e-1, 6.412774e-2}};
+    static const double Q[2][3] = {{1, 8.212018e-1, 2.078043e-1}, {1, 9.599102e-1, 2.918724e-1}};
+    const int part = v >= 0.75;
+    const double end = part ? 1 : 0.75, d = v * v - end * end;
+    double p = 0, q = 0;
+    for (int k = 4; k >= 0; k--) p = p * d + P[part][k];
+    for (int k = 2; k >= 0; k--) q = q * d + Q[part][k];
+    return p / q;
+}
+
+static double tapered_spheroidal(double v)
+{
+    return v < 1 ? (1 - v * v) * spheroidal(v) : 0;
+}
+
 void msi_clean_kernel(const msi_cleaner_spec *s, int i, double *kernel)
 {
     const int64_t half = msi_clean_kernel_half(s, i), n = 2 * half + 1;
@@ -86,6 +109,8 @@ void msi_clean_kernel(const msi_cleaner_spec *s, int i, double *kernel)
                 *k = r2 == 0;
             else if (s->shape == MSI_CLEAN_GAUSSIAN)
                 *k = exp(-0.5 * r2 / (sigma * sigma));
+            else if (s->shape == MSI_CLEAN_SPHEROIDAL)
+                *k = tapered_spheroidal(2 * sqrt(r2) / width);
             else
                 *k = tapered_quadratic(sqrt(r2), width, (double)n);
             sum += *k;

@@ -9,8 +9,9 @@
 /* msi_clean_scales_set - complete and check spec.scale. Returns: 0, MSI_EARGUMENT */
 int msi_clean_scales_set(msi_cleaner *c);
 
-/* msi_clean_scale_bias - tell what a peak at scale i counts: bias^-log2(s / (2 beam)), 1 at scale 0. */
-double msi_clean_scale_bias(const msi_cleaner_spec *s, int i);
+/* msi_clean_scale_bias - tell what a peak of R * K counts at scale i, 1 at scale 0: bias^-log2(s / (2 beam)), or by
+ * power. Given: power  (P * K * K)(0) at that scale */
+double msi_clean_scale_bias(const msi_cleaner_spec *s, int i, double power);
 
 /* msi_clean_kernel_half - count pixels that scale i's kernel reaches from its middle. */
 int64_t msi_clean_kernel_half(const msi_cleaner_spec *s, int i);

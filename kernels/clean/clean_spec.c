@@ -41,6 +41,7 @@ static int check_values(const msi_cleaner_spec *s)
     if (s->list_limit < 1 || s->list_limit > (int64_t)1 << 30)
         return wrong("list_limit", "1 to 2^30 pixels", (double)s->list_limit);
     if (!(s->scale_bias > 0 && s->scale_bias <= 1)) return wrong("scale_bias", "above 0, at most 1", s->scale_bias);
+    if (!(fabs(s->small_scale_bias) <= 1)) return wrong("small_scale_bias", "-1 to 1", s->small_scale_bias);
     if (!(s->scale_gain > 0 && s->scale_gain < 1)) return wrong("scale_gain", "above 0 and below 1", s->scale_gain);
     if (s->fit < MSI_CLEAN_FIT_NONE || s->fit > MSI_CLEAN_FIT_FORCED) return wrong("fit", "one of the list", s->fit);
     if ((s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG) &&
@@ -57,7 +58,7 @@ static void complete(msi_cleaner *c)
     if (!s->method) s->method = "list";
     s->gain = or_default(s->gain, 0.1);
     s->scale_bias = or_default(s->scale_bias, 0.6);
-    s->scale_gain = or_default(s->scale_gain, 0.2);
+    s->scale_gain = or_default(s->scale_gain, s->scale_rule == MSI_CLEAN_BY_POWER ? 0.05 : 0.2);
     if (s->list_limit) return;
     const int64_t share = 131072 / ((int64_t)s->n_channel * s->n_pol);
     s->list_limit = share > 4096 ? share : 4096;

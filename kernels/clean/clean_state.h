@@ -28,7 +28,8 @@ typedef struct msi_clean_call {
     msi_clean_report *report;
     double peak_first; /* key */
     int scale;
-    int64_t n_component; /* recorded */
+    uint8_t *const *scale_mask; /* [n_scale], scale 0's is the mask itself; NULL: so is every scale's */
+    int64_t n_component;        /* recorded */
 } msi_clean_call;
 
 /* The functions of a method. All return 0 or a code of core/status.h. */

@@ -31,8 +31,18 @@ typedef enum msi_clean_fit {
 /* A scale's shape. s is its full width in pixels. */
 typedef enum msi_clean_shape {
     MSI_CLEAN_TAPERED_QUADRATIC, /* (1 - (r/s)^2) times a Hann window of width s */
-    MSI_CLEAN_GAUSSIAN           /* sigma = 3 s / 16 */
+    MSI_CLEAN_GAUSSIAN,          /* sigma = 3 s / 16 */
+    MSI_CLEAN_SPHEROIDAL         /* (1 - v^2) times Schwab's spheroidal function of v, v = 2 r / s < 1: tclean's */
 } msi_clean_shape;
+
+/* Tells how scales are compared, and what a component is. R is the residual, P the joined PSF, K a scale's kernel. */
+typedef enum msi_clean_scale_rule {
+    MSI_CLEAN_BY_BEAM, /* (R * K) times a bias that goes by the beam's width; (R * K) / (P * K)(0): WSClean's */
+    MSI_CLEAN_BY_POWER /* (R * K)^2 / (P * K * K)(0) times 1 - small_scale_bias s / s_max, which takes most out of the
+                          squares of the residual; (R * K) / (P * K * K)(0): tclean's. Thresholds, mgain and the report's
+                          peaks are then of scale 0, and a wide scale may be found where the mask convolved with its
+                          kernel is above 0.9 */
+} msi_clean_scale_rule;
 
 /* The specification says what a cleaner is to do. Members that are zero take the default; msi_cleaner_create copies all
  * of it, lists too. */
@@ -69,8 +79,11 @@ typedef struct msi_cleaner_spec {
     int n_scale;            /* 0: as many as there are; at most MSI_CLEAN_MAX_SCALE */
     double beam_pixel;      /* multiscale: width of the beam */
     double scale_bias;      /* 0: 0.6; a scale's peak counts scale_bias^-log2(s / (2 beam_pixel)) times */
-    double scale_gain;      /* 0: 0.2; the part of a scale's peak that is cleaned before another is looked for */
+    double
+        scale_gain; /* 0: 0.2, by power 0.05; the part of a scale's peak that is cleaned before another is looked for */
     msi_clean_shape shape;
+    msi_clean_scale_rule scale_rule;
+    double small_scale_bias; /* of MSI_CLEAN_BY_POWER; -1 to 1 */
 } msi_cleaner_spec;
 
 /* A row of the table of methods. */

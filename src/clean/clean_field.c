@@ -141,7 +141,9 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .beam_pixel = beam_pixel,
                               .scale_bias = c->scale_bias,
                               .scale_gain = c->scale_gain,
-                              .shape = c->shape};
+                              .shape = c->shape,
+                              .scale_rule = c->scale_rule,
+                              .small_scale_bias = c->small_scale_bias};
 }
 
 /* Find in a group's components the polarisation that lists of sources are of; -1: it is not there. */

@@ -33,6 +33,8 @@ typedef struct msi_clean_options {
     int64_t max_scales;                /* of those chosen; 0: no limit */
     double scale_bias, scale_gain;
     msi_clean_shape shape;
+    msi_clean_scale_rule scale_rule;
+    double small_scale_bias; /* of tclean's rule */
 
     int join_channels, join_pols, squared_join;
     unsigned link_pols;               /* bit p: of joined polarisations the msi_pol p is searched; 0: all are */

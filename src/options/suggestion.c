@@ -24,7 +24,6 @@ static const struct tclean_name {
     {"robust", "weight"},
     {"savemodel", "update-model-required"},
     {"scales", "multiscale-scales"},
-    {"smallscalebias", "multiscale-scale-bias"},
     {"stokes", "pol"},
     {"timerange", "select-time"},
     {"uvrange", "select-uvrange"},

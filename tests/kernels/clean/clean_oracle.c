@@ -341,6 +341,78 @@ static int64_t clean_scale(clean_problem *p, const oracle_rules *r, int i, const
     return n;
 }
 
+/* Tell by power what a scale may find: nothing where less than 0.9 of its kernel is within the mask. */
+static void allow_within(const clean_problem *p, const scale *s, uint8_t *allow)
+{
+    const response kernel = {s->kernel, 2 * s->half + 1, 2 * s->half + 1, s->half, s->half};
+    allow_scale(p, s->border, allow);
+    for (int64_t i = 0; i < pixels(p) && p->mask && s->half; i++) {
+        double within = 0;
+        for (int64_t k = 0; k < kernel.nx * kernel.ny; k++) {
+            const int64_t x = i % p->nx + k % kernel.nx - s->half, y = i / p->nx + k / kernel.nx - s->half;
+            if (x >= 0 && x < p->nx && y >= 0 && y < p->ny && p->mask[y * p->nx + x]) within += s->kernel[k];
+        }
+        const int64_t x = i % p->nx, y = i / p->nx;
+        allow[i] = within > 0.9 && x >= s->border && x < p->nx - s->border && y >= s->border && y < p->ny - s->border;
+    }
+}
+
+/* (P * K * K)(0) of the joined PSF. */
+static double power_of(const clean_problem *p, const scale *s)
+{
+    double all = 0, power = 0;
+    for (int c = 0; c < p->n_channel; c++) all += p->weight[c];
+    for (int c = 0; c < p->n_channel; c++)
+        power += p->weight[c] / all * s->twice[c].value[s->twice[c].my * s->twice[c].nx + s->twice[c].mx];
+    return power;
+}
+
+/* Take a component from the residual, and add it to the model. */
+static void take(clean_problem *p, const scale *s, const oracle_component *at)
+{
+    const response blob = {s->kernel, 2 * s->half + 1, 2 * s->half + 1, s->half, s->half};
+    subtract_all(p, p->residual, s->once, at, 0);
+    for (int plane = 0; plane < p->n_channel * p->n_pol; plane++)
+        subtract(p, p->model + plane * pixels(p), &blob, at, -at->value[plane], 0);
+}
+
+int64_t oracle_cornwell(clean_problem *p, const oracle_rules *r, oracle_component *out)
+{
+    scale s[ORACLE_SCALES];
+    const size_t bytes = (size_t)(pixels(p) * p->n_channel * p->n_pol) * sizeof(double);
+    double *work = malloc(bytes), threshold = -1, power[ORACLE_SCALES], key;
+    uint8_t *allow[ORACLE_SCALES];
+    int64_t n = 0;
+    for (int i = 0; i < r->n_scale; i++) {
+        make_scale(p, r, i, &s[i]);
+        allow_within(p, &s[i], allow[i] = malloc((size_t)pixels(p)));
+        power[i] = power_of(p, &s[i]);
+    }
+    for (; n < r->n_iteration; n++) {
+        double best = 0, strength = 0;
+        for (int i = 0; i < r->n_scale; i++) {
+            convolve_planes(p, &s[i], work);
+            const int64_t at = peak_of(p, r, work, allow[i], &key);
+            const double squares =
+                key * key / power[i] * (1 - r->small_scale_bias * r->scale[i] / r->scale[r->n_scale - 1]);
+            if (threshold < 0) threshold = threshold_of(r, key);
+            if (at < 0 || squares <= best) continue;
+            best = squares;
+            strength = key / power[i];
+            out[n].scale = i;
+            component_at(p, r, work, r->gain / power[i], at, &out[n]);
+        }
+        if (strength <= threshold) break;
+        take(p, &s[out[n].scale], &out[n]);
+    }
+    for (int i = 0; i < r->n_scale; i++) {
+        free_scale(p, &s[i]);
+        free(allow[i]);
+    }
+    free(work);
+    return n;
+}
+
 /* Choose the scale of the largest biased peak. */
 static int choose(const clean_problem *p, const oracle_rules *r, scale *s, double *work, uint8_t *allow)
 {

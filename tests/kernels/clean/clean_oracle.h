@@ -30,6 +30,7 @@ typedef struct oracle_rules {
     int n_scale;
     double scale[ORACLE_SCALES], beam, bias, scale_gain;
     int gaussian;
+    double small_scale_bias; /* oracle_cornwell */
 } oracle_rules;
 
 typedef struct oracle_component {
@@ -45,6 +46,10 @@ double oracle_quantity(const clean_problem *p, int squared, const double *planes
 int64_t oracle_hogbom(clean_problem *p, const oracle_rules *rules, oracle_component *out);
 int64_t oracle_list(clean_problem *p, const oracle_rules *rules, oracle_component *out);
 int64_t oracle_multiscale(clean_problem *p, const oracle_rules *rules, oracle_component *out);
+
+/* oracle_cornwell - the same, after T. J. Cornwell, IEEE J. Sel. Top. Signal Process. 2, 793 (2008), as tclean does it:
+ * every component is the one that takes most out of the squares of the joined residual, times what its scale counts. */
+int64_t oracle_cornwell(clean_problem *p, const oracle_rules *rules, oracle_component *out);
 
 /* oracle_convolve - form out = in (*) psf of one plane, the PSF's middle at (nx/2, ny/2), zero beyond both images. */
 void oracle_convolve(const clean_problem *p, const double *in, const double *psf, double *out);

@@ -312,13 +312,56 @@ static void test_multiscale(void **state)
     check_scales(0, 2, 2, 1, 1);
 }
 
+/* tclean's rule, of lists so short that they hold one pixel: its components one by one, with the masks of its scales,
+ * down to the threshold where the limit of iterations leaves it that. */
+static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain)
+{
+    clean_problem p = {.nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}};
+    const clean_source blob = {.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}};
+    clean_problem_make(&p, 300, 12);
+    clean_problem_add(&p, &blob);
+    clean_problem_points(&p, 5, 13);
+    uint8_t *mask = clean_inner_mask(&p, 0.25, 1);
+    for (int64_t x = 25; x < 32; x++) mask[45 * p.nx + x] = 0;
+    if (is_masked) p.mask = mask;
+    const oracle_rules r = {.gain = 0.1,
+                            .n_iteration = 300,
+                            .mgain = mgain,
+                            .n_scale = 3,
+                            .scale = {0, 8, 16},
+                            .beam = 2,
+                            .bias = 0.6,
+                            .small_scale_bias = small_scale_bias};
+    msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    spec.method = "multiscale";
+    spec.scale = r.scale;
+    spec.n_scale = r.n_scale;
+    spec.beam_pixel = r.beam;
+    spec.scale_rule = MSI_CLEAN_BY_POWER;
+    spec.small_scale_bias = small_scale_bias;
+    spec.scale_gain = 1e-9;
+    check_sequence(&p, spec, &r, oracle_cornwell);
+    free(mask);
+    clean_problem_free(&p);
+}
+
+static void test_power(void **state)
+{
+    (void)state;
+    check_power(1, 1, 0, 0, 0.9);
+    check_power(1, 1, 1, 0, 0.99);
+    check_power(1, 1, 1, 0.6, 0.9);
+    check_power(1, 1, 0, -0.5, 0.9);
+    check_power(2, 2, 1, 0, 0.9);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_plane),     cmocka_unit_test(test_corners),
         cmocka_unit_test(test_mask),          cmocka_unit_test(test_joined),
         cmocka_unit_test(test_polarisations), cmocka_unit_test(test_searched_polarisations),
-        cmocka_unit_test(test_multiscale)};
+        cmocka_unit_test(test_multiscale),    cmocka_unit_test(test_power)};
     if (!clean_begin(argc, argv)) return 77;
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -509,7 +509,6 @@ static void test_suggestions(void **state)
                                           {"robust", "-weight"},
                                           {"savemodel", "-update-model-required"},
                                           {"scales", "-multiscale-scales"},
-                                          {"smallscalebias", "-multiscale-scale-bias"},
                                           {"stokes", "-pol"},
                                           {"timerange", "-select-time"},
                                           {"uvrange", "-select-uvrange"},

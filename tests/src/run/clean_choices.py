@@ -60,10 +60,24 @@ def check_beams(s):
            "-beam-fitting-size 1: %.4g x %.4g arcsec" % tuple(boxed[:2]))
 
 
+def spheroidal(v):
+    """The zero-order spheroidal wave function for m = 6 and alpha = 1 at v, of [0, 1]: what stays itself, times a constant, when
+    (1 - t^2) times it is transformed over [-1, 1], by powers of that."""
+    node, weight = np.polynomial.legendre.leggauss(96)
+    grid, psi = np.pi * 3, np.exp(-4 * node**2)
+    for _ in range(60):
+        psi = np.cos(grid * np.outer(node, node)) @ (weight * (1 - node**2) * psi)
+        psi /= np.abs(psi).max()
+    return (np.cos(grid * np.multiply.outer(v, node)) @ (weight * (1 - node**2) * psi)).reshape(np.shape(v))
+
+
 def shape_of(kind, width, r):
     """A scale's kernel over its peak, as the manual has it: (1 - (r/s)^2) under a Hann window, or a gaussian of 3s/16."""
     if kind == "gaussian":
         return np.exp(-0.5 * (r / (3 * width / 16))**2)
+    if kind == "spheroidal":
+        v = np.minimum(2 * r / width, 1)
+        return (1 - v**2) * spheroidal(v) / spheroidal(np.zeros(1))
     n = 2 * np.ceil(width / 2) + 1
     inside = (2 * r <= n + 1) & (r < width)
     return np.where(inside, 0.5 * (1 + np.cos(2 * np.pi * r / (n + 1))) * (1 - (r / width)**2), 0)
@@ -79,7 +93,7 @@ def check_scales(s):
     scale as often as their gain says."""
     width, words = 24, ["-multiscale", "-threshold", 0.01]
     y, x = np.mgrid[:SIZE, :SIZE]
-    for kind in ("tapered-quadratic", "gaussian"):
+    for kind in ("tapered-quadratic", "gaussian", "spheroidal"):
         # Such a bias favours the wide scale whatever the sky is.
         model = load(s.clean(*words, "-multiscale-scales", "0,%d" % width, "-multiscale-scale-bias", 0.05, "-multiscale-shape", kind,
                              "-niter", 1) + "-model.fits")[0]
@@ -93,6 +107,29 @@ def check_scales(s):
     once, often = (scales_of(s.clean(*words, "-multiscale-scales", "0,%d" % width, "-multiscale-scale-bias", 0.3, "-mgain", 1,
                                      "-niter", 60, "-multiscale-gain", g)) for g in (0.99, 0.1))
     s.must(len(once) == 1 and len(often) == 2, "-multiscale-gain 0.99: %d scale, 0.1: %d" % (len(once), len(often)))
+
+
+def check_rule(s):
+    """By tclean's rule the first component is where (R * K)^2 / (P * K * K)(0) times what -smallscalebias makes of the scale is
+    largest, and it is the gain times (R * K) / (P * K * K)(0)."""
+    width = 8
+    y, x = np.mgrid[:SIZE, :SIZE] - SIZE // 2
+    kernel = shape_of("spheroidal", width, np.hypot(x, y))
+    kernel_hat = np.fft.rfft2(np.fft.ifftshift(kernel / kernel.sum()))
+    found = set()
+    for bias in (0, -1):
+        name = s.clean("-multiscale", "-multiscale-rule", "tclean", "-multiscale-scales", "0,%d" % width, "-multiscale-shape",
+                       "spheroidal", "-smallscalebias", bias, "-make-psf", "-threshold", 0.01, "-niter", 1)
+        psf, dirty, model = (load("%s-%s.fits" % (name, kind))[0] for kind in ("psf", "dirty", "model"))
+        psf_hat, dirty_hat = np.fft.rfft2(np.fft.ifftshift(psf)), np.fft.rfft2(dirty)
+        power = np.fft.irfft2(psf_hat * kernel_hat**2)[0, 0]
+        peak = [np.abs(dirty).max(), np.abs(np.fft.irfft2(dirty_hat * kernel_hat)).max()]
+        is_wide = peak[1]**2 / power * (1 - bias) > peak[0]**2
+        flux = 0.1 * (peak[1] / power if is_wide else peak[0])
+        found.add(is_wide)
+        s.must((np.count_nonzero(model) > 1) == is_wide and abs(model.sum() / flux - 1) < 1e-4,
+               "-smallscalebias %g: a component of %s, %.6g Jy, not %.6g" % (bias, width if is_wide else 0, model.sum(), flux))
+    s.must(len(found) == 2, "the bias decides")
 
 
 def check_squared(s):
