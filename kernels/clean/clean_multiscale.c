@@ -11,8 +11,8 @@
  * By the rule MSI_CLEAN_BY_POWER scales are compared, and components made, as T. J. Cornwell, IEEE J. Sel. Top. Signal
  * Process. 2, 793 (2008) has it and CASA's tclean does: the scale and pixel whose component takes most out of the
  * squares of the residual. tclean chooses anew for every component; so is it here with a scale_gain so small that a
- * list holds one pixel. A peak's key times its scale's bias is then (R * K) / sqrt(P * K * K), at scale 0 the residual. Cleaning
- * ends when the component of the chosen scale is at or below the threshold, in Jy.
+ * list holds one pixel. A peak's key times its scale's bias is then (R * K) / sqrt(P * K * K), at scale 0 the
+ * residual. Cleaning ends when the component of the chosen scale is at or below the threshold, in Jy.
  */
 #include <limits.h>
 #include <math.h>

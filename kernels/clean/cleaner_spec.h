@@ -38,10 +38,10 @@ typedef enum msi_clean_shape {
 /* Tells how scales are compared, and what a component is. R is the residual, P the joined PSF, K a scale's kernel. */
 typedef enum msi_clean_scale_rule {
     MSI_CLEAN_BY_BEAM, /* (R * K) times a bias that goes by the beam's width; (R * K) / (P * K)(0): WSClean's */
-    MSI_CLEAN_BY_POWER /* (R * K)^2 / (P * K * K)(0) times 1 - small_scale_bias s / s_max, which takes most out of the
-                          squares of the residual; (R * K) / (P * K * K)(0): tclean's. Thresholds, mgain and the report's
-                          peaks are then of scale 0, and a wide scale may be found where the mask convolved with its
-                          kernel is above 0.9 */
+    MSI_CLEAN_BY_POWER /* (R * K)^2 / (P * K * K)(0) times 1 - small_scale_bias s / s_max, which takes most out of
+                          the squares of the residual; (R * K) / (P * K * K)(0): tclean's. Thresholds, mgain and the
+                          report's peaks are then of scale 0, and a wide scale may be found where the mask convolved
+                          with its kernel is above 0.9 */
 } msi_clean_scale_rule;
 
 /* The specification says what a cleaner is to do. Members that are zero take the default; msi_cleaner_create copies all
