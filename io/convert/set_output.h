@@ -6,6 +6,8 @@
 #ifndef MSI_IO_SET_OUTPUT_H
 #define MSI_IO_SET_OUTPUT_H
 
+#include <sys/types.h>
+
 #include "io/ms/ms_reader.h"
 
 /* A row has these beside its samples. Numbers of antennas, fields and so on are the output's. */
@@ -44,6 +46,10 @@ typedef struct msi_set_output_spec {
     /* It is told of a set's subtable whose files are missing, and which is left out; NULL: nobody. */
     void (*gone)(void *of, const char *path, const char *subtable);
     void *of; /* handed to it */
+    /* A process of its own writes, while this one goes on with other rows. */
+    int beside;
+    const char *name; /* of the set, for messages about that process; borrowed as long as it lives */
+    int kept_fd;      /* it keeps this open: who listens at a socket's other end knows when nobody writes any more */
 } msi_set_output_spec;
 
 typedef struct msi_set_output msi_set_output;
@@ -77,6 +83,10 @@ int64_t msi_set_output_n_row(const msi_set_output *out);
 
 /* msi_set_output_antenna_m - geocentric positions [..][3] by the output's numbers of antennas; borrowed. */
 const double *msi_set_output_antenna_m(const msi_set_output *out);
+
+/* msi_set_output_process - return the process that writes beside this one, to be ended before the set is removed; 0
+ * where there is none. */
+pid_t msi_set_output_process(const msi_set_output *out);
 
 /* msi_set_output_finish - write what is unwritten and close the set. Returns: 0, MSI_EOUTPUT. */
 int msi_set_output_finish(msi_set_output *out);

@@ -21,8 +21,8 @@ typedef struct msi_subtables_source {
  */
 int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *source, msi_set_maps *maps);
 
-/* msi_set_subtables_are_one - tell whether all sets with rows have the same subtable, such as members of a multi-MS, whose
- * links lead to that of one of them. */
+/* msi_set_subtables_are_one - tell whether all sets with rows have the same subtable, such as members of a multi-MS,
+ * whose links lead to that of one of them. */
 int msi_set_subtables_are_one(const msi_ms_reader *reader, const char *name);
 
 /* msi_set_subtables_history - append to HISTORY what was done. Returns: 0, MSI_EOUTPUT. */

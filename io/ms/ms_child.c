@@ -24,7 +24,7 @@ enum { LOOK_MS = 200 }; /* between looks at the signal flag while waiting */
 /* ---- The child's start ---- */
 
 /* Only the parent decides when to stop; what libraries print goes to a file; nothing of the parent's stays open. */
-static void set_up_child(const msi_child *c)
+static void set_up_child(const msi_child *c, int kept_fd)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXFSZ};
     static const int by_default[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF, SIGXCPU, SIGCHLD};
@@ -49,13 +49,18 @@ static void set_up_child(const msi_child *c)
     if (!d) return;
     for (const struct dirent *e; (e = readdir(d));) {
         const int fd = atoi(e->d_name);
-        const int is_kept = fd == c->socket || fd == c->output_fd || fd == dirfd(d);
+        const int is_kept = fd == c->socket || fd == c->output_fd || fd == kept_fd || fd == dirfd(d);
         if (fd > STDERR_FILENO && !is_kept) close(fd);
     }
     closedir(d);
 }
 
 int msi_child_fork(msi_child *c, const char *what, int *is_child)
+{
+    return msi_child_fork_keeping(c, what, -1, is_child);
+}
+
+int msi_child_fork_keeping(msi_child *c, const char *what, int kept_fd, int *is_child)
 {
     int ends[2];
     *c = MSI_CHILD_NONE;
@@ -70,7 +75,7 @@ int msi_child_fork(msi_child *c, const char *what, int *is_child)
     if (pid < 0) return msi_error_set(MSI_ENOMEM, "no process %s can be started: %s", what, strerror(errno));
     c->pid = pid;
     *is_child = pid == 0;
-    if (*is_child) set_up_child(c);
+    if (*is_child) set_up_child(c, kept_fd);
     return MSI_OK;
 }
 
@@ -195,6 +200,14 @@ int msi_child_wait(msi_child *c)
     waitpid(c->pid, &wait_status, 0);
     c->pid = 0;
     return WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+}
+
+void msi_child_await_end(const msi_child *c)
+{
+    char message[1];
+    ssize_t n;
+    do n = recv(c->socket, message, sizeof message, 0);
+    while (n > 0 || (n < 0 && errno == EINTR));
 }
 
 void msi_child_hang_up(const msi_child *c)

@@ -26,6 +26,9 @@ typedef struct msi_child {
  */
 int msi_child_fork(msi_child *child, const char *what, int *is_child);
 
+/* msi_child_fork_keeping - likewise, but the child keeps one more of the parent's descriptors open; -1: none. */
+int msi_child_fork_keeping(msi_child *child, const char *what, int kept_fd, int *is_child);
+
 /* msi_child_limit_memory - allow the child so much address space beyond what it has. An allocation beyond it fails.
  * Returns: 1, or 0 where a lower limit holds already or none can be set. */
 int msi_child_limit_memory(int64_t bytes);
@@ -77,6 +80,10 @@ void msi_child_status_text(int output_fd, int wait_status, const char *path, con
 /* msi_child_wait - wait for the end of a child that sends nothing more. Returns: the number of the signal that ended
  * it, or 0. */
 int msi_child_wait(msi_child *child);
+
+/* msi_child_await_end - wait until nobody has the socket's other end any more: neither the child, nor one of its own
+ * that ends with it, but a moment later. */
+void msi_child_await_end(const msi_child *child);
 
 /* msi_child_hang_up - send nothing more, which tells the child to stop; what it says is heard. */
 void msi_child_hang_up(const msi_child *child);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -295,15 +294,12 @@ static int has_stopped(const msi_ms_writer *w)
     return 0;
 }
 
-/* The child's own child, which writes, is killed with it, but may end later: when nobody has the socket's other end. */
+/* The child's own child, which writes, ends with it, but perhaps later. */
 static void kill_child(const msi_ms_writer *w)
 {
-    char message[sizeof(msi_writer_message)];
-    ssize_t n;
     kill(w->child.pid, SIGKILL);
     waitpid(w->child.pid, NULL, 0);
-    do n = recv(w->child.socket, message, sizeof message, 0);
-    while (n > 0 || (n < 0 && errno == EINTR));
+    msi_child_await_end(&w->child);
 }
 
 static void stop_child(msi_ms_writer *w)

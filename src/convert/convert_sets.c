@@ -334,8 +334,13 @@ static int make_output(conversion *c)
                                       .application = "msimage-convert " MSIMAGE_VERSION,
                                       .command = o->command_line,
                                       .gone = warn_of_gone,
-                                      .of = c->stage};
-    return msi_set_output_make(&c->out, c->job->to, c->reader, &spec);
+                                      .of = c->stage,
+                                      .beside = c->crew && c->averages,
+                                      .name = c->job->options->out,
+                                      .kept_fd = msi_stage_socket(c->stage)};
+    MSI_TRY(msi_set_output_make(&c->out, c->job->to, c->reader, &spec));
+    msi_stage_beside(c->stage, msi_set_output_process(c->out));
+    return MSI_OK;
 }
 
 static int read_all(conversion *c, msi_ms_reader *from)
@@ -403,6 +408,7 @@ static void free_conversion(conversion *c)
     msi_free(c->row);
     msi_free(c->turned);
     msi_set_output_free(c->out);
+    msi_stage_beside(c->stage, 0);
     msi_ms_crew_free(c->crew);
     msi_ms_reader_free(c->beside);
     msi_ms_reader_free(c->reader);
@@ -422,6 +428,7 @@ static int convert(conversion *c)
     MSI_TRY(make_output(c));
     MSI_TRY(read_all(c, from));
     MSI_TRY(msi_set_output_finish(c->out));
+    msi_stage_beside(c->stage, 0);
     log_result(c);
     return MSI_OK;
 }

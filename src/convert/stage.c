@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/interrupt.h"
@@ -31,6 +32,7 @@ struct msi_stage {
     const msi_child *parent;
     const char *folder;
     double told_s; /* when the parent heard last how far the work is */
+    pid_t beside;  /* a process that writes for this one; 0: none */
 };
 
 /* Progress is not shown more often; a message costs both processes some 40 us. */
@@ -41,6 +43,10 @@ static const double TELL_S = 0.05;
 static void send_message(msi_stage *s, const message *m)
 {
     if (msi_child_send(s->parent, m, sizeof *m) == 0) return;
+    if (s->beside > 0) {
+        kill(s->beside, SIGKILL);
+        waitpid(s->beside, NULL, 0);
+    }
     if (s->folder) msi_workspace_remove(s->folder);
     _exit(1);
 }
@@ -75,6 +81,16 @@ void msi_stage_at(msi_stage *s, int64_t done, int64_t total)
     if (now_s - s->told_s < TELL_S) return;
     s->told_s = now_s;
     send_message(s, &m);
+}
+
+int msi_stage_socket(const msi_stage *s)
+{
+    return s->parent->socket;
+}
+
+void msi_stage_beside(msi_stage *s, pid_t process)
+{
+    s->beside = process;
 }
 
 static _Noreturn void run_child(const msi_child *parent, const msi_stage_spec *spec)
@@ -188,6 +204,8 @@ int msi_stage_run(const msi_stage_spec *spec)
     if (child.pid && !is_gone) {
         if (status) kill(child.pid, SIGKILL);
         msi_child_wait(&child);
+        /* What it wrote by a process of its own nobody writes any more. */
+        msi_child_await_end(&child);
     }
     msi_child_close(&child);
     return status;

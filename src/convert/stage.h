@@ -4,6 +4,7 @@
 #define MSI_SRC_STAGE_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/log.h"
 
@@ -36,5 +37,10 @@ void msi_stage_log(msi_stage *stage, msi_log_level level, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 void msi_stage_warn(msi_stage *stage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void msi_stage_at(msi_stage *stage, int64_t done, int64_t total);
+
+/* msi_stage_socket - return the child's descriptor at whose other end the parent waits for the end of all that have it;
+ * msi_stage_beside - name a process that writes for the child, to be ended before the workspace is removed; 0: none. */
+int msi_stage_socket(const msi_stage *stage);
+void msi_stage_beside(msi_stage *stage, pid_t process);
 
 #endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Rows go into slots of memory that both processes share; messages say which are full and which are free. What fails in
+ * the process is left in that memory, and the socket's end says that there is something.
+ */
+#include "io/convert/set_beside.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "io/convert/set_writer.h"
+#include "io/ms/ms_child.h"
+
+enum {
+    SLOTS = 3,
+    SLOT_BYTES = 24 << 20, /* of address space, of which only what rows touch becomes memory */
+    MOST_ROWS = 1 << 15,
+    LARGEST_ROW = 4 << 20,
+    OFFSETS = 4 /* of a set's numbers in the output */
+};
+
+#define WHAT "the process that writes"
+
+typedef enum message_kind { MADE, FILL, FREED, FINISH, FINISHED } message_kind;
+
+typedef struct message {
+    message_kind kind;
+    int slot;
+} message;
+
+/* The shared memory begins so. */
+typedef struct shared {
+    int status; /* of what failed */
+    char message[MSI_MESSAGE_BYTES];
+    int64_t slots_at;
+    int32_t offset[][OFFSETS]; /* [n_set] */
+} shared;
+
+/* A slot begins so; samples follow. */
+typedef struct slot_head {
+    int64_t n_row, n_room;
+    int32_t n_chan, n_corr;
+} slot_head;
+
+/* Where the parts of a slot are. */
+typedef struct slot_parts {
+    slot_head *head;
+    msi_set_row *row;
+    msi_c32 *data;
+    float *weight;
+    uint8_t *flag;
+} slot_parts;
+
+struct msi_set_beside {
+    msi_child child;
+    shared *shared;
+    int64_t n_shared;
+    const char *path, *name;
+    int is_busy[SLOTS];
+    int filling; /* the slot that rows go into; -1: none */
+};
+
+/* ---- Both ---- */
+
+static int64_t row_bytes(int32_t n_chan, int32_t n_corr)
+{
+    const int64_t sample = sizeof(msi_c32) + sizeof(float) + 1;
+    return (int64_t)sizeof(msi_set_row) + sample * n_chan * n_corr;
+}
+
+static slot_parts lay_out(const shared *s, int k)
+{
+    slot_head *head = (slot_head *)(void *)((char *)s + s->slots_at + (int64_t)k * SLOT_BYTES);
+    const int64_t n_sample = head->n_room * head->n_chan * head->n_corr;
+    msi_set_row *row = (msi_set_row *)(void *)(head + 1);
+    msi_c32 *data = (msi_c32 *)(void *)(row + head->n_room);
+    float *weight = (float *)(void *)(data + n_sample);
+    return (slot_parts){head, row, data, weight, (uint8_t *)(void *)(weight + n_sample)};
+}
+
+static void pass_offsets(msi_set_maps *maps, shared *s, int n_set, int is_taken)
+{
+    for (int i = 0; i < n_set; i++) {
+        msi_set_map *m = msi_set_maps_of(maps, i);
+        int32_t *const all[OFFSETS] = {&m->observation_offset, &m->processor_offset, &m->state_offset,
+                                       &m->source_offset};
+        for (int k = 0; k < OFFSETS; k++)
+            if (is_taken)
+                *all[k] = s->offset[i][k];
+            else
+                s->offset[i][k] = *all[k];
+    }
+}
+
+static int send_message(const msi_child *other, message_kind kind, int slot)
+{
+    const message m = {kind, slot};
+    return msi_child_send(other, &m, sizeof m);
+}
+
+/* ---- The process ---- */
+
+/* A process whose parent is gone has nothing left to do. */
+static void tell(const msi_child *parent, message_kind kind, int slot)
+{
+    if (send_message(parent, kind, slot) != 0) _exit(1);
+}
+
+static int write_all(msi_set_writer *w, const shared *s, const msi_child *parent)
+{
+    for (;;) {
+        message m;
+        if (msi_child_receive(parent, &m, sizeof m) != 0) _exit(1);
+        if (m.kind == FINISH) return msi_set_writer_finish(w);
+        const slot_parts from = lay_out(s, m.slot);
+        const slot_head *h = from.head;
+        const msi_set_rows rows = {h->n_row, h->n_chan, h->n_corr, from.row, from.data, from.weight, from.flag};
+        msi_child_progress(MSI_CHILD_STEP_S);
+        MSI_TRY(msi_set_writer_put(w, &rows));
+        tell(parent, FREED, m.slot);
+    }
+}
+
+static _Noreturn void run(const msi_set_beside *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
+                          msi_set_maps *maps)
+{
+    msi_set_writer *w = NULL;
+    msi_child_progress(MSI_CHILD_STEP_S);
+    int status = msi_set_writer_make(&w, b->path, reader, spec, maps);
+    if (!status) {
+        pass_offsets(maps, b->shared, reader->n_set, 0);
+        tell(&b->child, MADE, 0);
+        status = write_all(w, b->shared, &b->child);
+    }
+    if (status) {
+        snprintf(b->shared->message, sizeof b->shared->message, "%s", msi_error_get());
+        b->shared->status = status;
+        /* A failed table is not closed: that could fail again, and say less. */
+        _exit(1);
+    }
+    tell(&b->child, FINISHED, 0);
+    _exit(0);
+}
+
+/* ---- Its parent ---- */
+
+int msi_set_beside_fits(const msi_ms_reader *reader, const msi_channel_groups *groups)
+{
+    for (int i = 0; i < reader->n_spw; i++)
+        if (row_bytes(groups[i].n_group, reader->spw[i].n_corr) > LARGEST_ROW) return 0;
+    return 1;
+}
+
+static int take_failure(msi_set_beside *b)
+{
+    char text[1024];
+    const int by_signal = msi_child_end_text(&b->child, b->name, WHAT, text, sizeof text);
+    if (b->shared->status) return msi_error_set(b->shared->status, "%s", b->shared->message);
+    /* It is the kernel that kills so, where memory runs out. */
+    return msi_error_set(by_signal == SIGKILL ? MSI_ENOMEM : MSI_EOUTPUT, "%s", text);
+}
+
+/* Wait for the next message, which may free a slot. */
+static int receive(msi_set_beside *b, int wait, message *m, int *got)
+{
+    MSI_TRY(msi_child_await(&b->child, wait, m, sizeof *m, got));
+    if (*got < 0) return take_failure(b);
+    if (*got && m->kind == FREED) b->is_busy[m->slot] = 0;
+    return MSI_OK;
+}
+
+static int await_kind(msi_set_beside *b, message_kind kind)
+{
+    message m;
+    int got;
+    do MSI_TRY(receive(b, 1, &m, &got));
+    while (m.kind != kind);
+    return MSI_OK;
+}
+
+/* Send a request. Where nobody reads it, the process's end says why. */
+static int request(msi_set_beside *b, message_kind kind, int slot)
+{
+    if (send_message(&b->child, kind, slot) == 0) return MSI_OK;
+    for (;;) MSI_TRY(await_kind(b, FINISHED));
+}
+
+static int map_shared(msi_set_beside *b, int n_set)
+{
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    const int64_t head = (int64_t)sizeof *b->shared + n_set * (int64_t)sizeof b->shared->offset[0];
+    const int64_t slots_at = (head + page - 1) / page * page;
+    b->n_shared = slots_at + (int64_t)SLOTS * SLOT_BYTES;
+    void *p =
+        mmap(NULL, (size_t)b->n_shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "memory to share with %s: %s", WHAT, strerror(errno));
+    b->shared = p;
+    b->shared->slots_at = slots_at;
+    return MSI_OK;
+}
+
+/* Close tables: files that both processes had open would have one place to read at. */
+static void close_tables(const msi_ms_reader *reader)
+{
+    for (int i = 0; i < reader->n_set; i++) {
+        ccc_table_close(reader->set[i].table);
+        reader->set[i].table = NULL;
+    }
+}
+
+static int fork_child(msi_set_beside *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
+                      msi_set_maps *maps)
+{
+    int is_child;
+    const pid_t self = getpid();
+    close_tables(reader);
+    MSI_TRY(msi_child_fork_keeping(&b->child, "to write with", spec->kept_fd, &is_child));
+    if (!is_child) return MSI_OK;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != self) _exit(1);
+    run(b, reader, spec, maps);
+}
+
+int msi_set_beside_start(msi_set_beside **out, const char *path, const msi_ms_reader *reader,
+                         const msi_set_output_spec *spec, msi_set_maps *maps)
+{
+    msi_set_beside *b;
+    *out = NULL;
+    MSI_TRY(msi_alloc(&b, 1, sizeof *b, "the process that writes"));
+    b->child = MSI_CHILD_NONE;
+    b->path = path;
+    b->name = spec->name;
+    b->filling = -1;
+    int status = map_shared(b, reader->n_set);
+    if (!status) status = fork_child(b, reader, spec, maps);
+    /* The first set's numbers have no offsets. */
+    if (!status && reader->n_set > 1) {
+        status = await_kind(b, MADE);
+        if (!status) pass_offsets(maps, b->shared, reader->n_set, 1);
+    }
+    if (status) {
+        msi_set_beside_free(b);
+        return status;
+    }
+    *out = b;
+    return MSI_OK;
+}
+
+static int submit(msi_set_beside *b)
+{
+    const int k = b->filling;
+    if (k < 0) return MSI_OK;
+    b->filling = -1;
+    b->is_busy[k] = 1;
+    return request(b, FILL, k);
+}
+
+static int free_slot(const msi_set_beside *b)
+{
+    for (int k = 0; k < SLOTS; k++)
+        if (!b->is_busy[k]) return k;
+    return -1;
+}
+
+/* Begin a slot for rows of a shape. */
+static int begin_slot(msi_set_beside *b, const msi_set_rows *rows)
+{
+    message m;
+    int got = 1;
+    while (got) MSI_TRY(receive(b, 0, &m, &got));
+    while (free_slot(b) < 0) MSI_TRY(receive(b, 1, &m, &got));
+    b->filling = free_slot(b);
+    slot_head *h = lay_out(b->shared, b->filling).head;
+    const int64_t room = (SLOT_BYTES - (int64_t)sizeof *h) / row_bytes(rows->n_chan, rows->n_corr);
+    *h = (slot_head){0, room < MOST_ROWS ? room : MOST_ROWS, rows->n_chan, rows->n_corr};
+    return MSI_OK;
+}
+
+/* Copy rows [first, first + n) behind those that are in the slot. */
+static void fill_slot(const slot_parts *to, const msi_set_rows *rows, int64_t first, int64_t n)
+{
+    const int64_t n_sample = (int64_t)rows->n_chan * rows->n_corr, at = to->head->n_row;
+    memcpy(to->row + at, rows->row + first, (size_t)n * sizeof *rows->row);
+    memcpy(to->data + at * n_sample, rows->data + first * n_sample, (size_t)(n * n_sample) * sizeof *rows->data);
+    memcpy(to->weight + at * n_sample, rows->weight + first * n_sample, (size_t)(n * n_sample) * sizeof *rows->weight);
+    memcpy(to->flag + at * n_sample, rows->flag + first * n_sample, (size_t)(n * n_sample));
+    to->head->n_row += n;
+}
+
+int msi_set_beside_put(msi_set_beside *b, const msi_set_rows *rows)
+{
+    const int64_t data_bytes = (int64_t)rows->n_chan * rows->n_corr * (int64_t)sizeof *rows->data;
+    for (int64_t i = 0, n; i < rows->n_row; i += n) {
+        const slot_head *h = b->filling < 0 ? NULL : lay_out(b->shared, b->filling).head;
+        if (h && (h->n_chan != rows->n_chan || h->n_corr != rows->n_corr)) MSI_TRY(submit(b));
+        if (b->filling < 0) MSI_TRY(begin_slot(b, rows));
+        const slot_parts to = lay_out(b->shared, b->filling);
+        n = rows->n_row - i;
+        if (n > to.head->n_room - to.head->n_row) n = to.head->n_room - to.head->n_row;
+        fill_slot(&to, rows, i, n);
+        const int is_full = to.head->n_row == to.head->n_room || to.head->n_row * data_bytes >= MSI_SET_HELD_BYTES;
+        if (is_full) MSI_TRY(submit(b));
+    }
+    return MSI_OK;
+}
+
+int msi_set_beside_finish(msi_set_beside *b)
+{
+    MSI_TRY(submit(b));
+    MSI_TRY(request(b, FINISH, 0));
+    MSI_TRY(await_kind(b, FINISHED));
+    msi_child_wait(&b->child);
+    return MSI_OK;
+}
+
+pid_t msi_set_beside_process(const msi_set_beside *b)
+{
+    return b->child.pid;
+}
+
+void msi_set_beside_free(msi_set_beside *b)
+{
+    if (!b) return;
+    if (b->child.pid > 0) {
+        kill(b->child.pid, SIGKILL);
+        msi_child_wait(&b->child);
+    }
+    msi_child_close(&b->child);
+    if (b->shared) munmap(b->shared, (size_t)b->n_shared);
+    msi_free(b);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/convert/set_writer.h"
+
+#include "core/memory.h"
+#include "io/convert/set_columns.h"
+#include "io/convert/set_subtables.h"
+#include "io/convert/set_table.h"
+
+enum { OFTEN = 8 /* one change of a value in fewer rows than this is one in each */ };
+
+struct msi_set_writer {
+    ccc_table *table;
+    int has_weight_spectrum, has_keywords;
+    int are_times_own, are_means; /* so that they are stored row by row */
+    int64_t n_row;                /* written */
+    msi_set_row last;             /* of them */
+    char *column;                 /* room for a column of rows */
+    int64_t n_column_allocated;
+};
+
+static int is_steady(const msi_set_writer *w, const msi_set_column *c)
+{
+    return c->kind == MSI_SET_STEADY || (c->kind == MSI_SET_OF_TIME && !w->are_times_own) ||
+           (c->kind == MSI_SET_OF_MEAN && !w->are_means);
+}
+
+/* ---- Make ---- */
+
+static int make_table(msi_set_writer *w, const char *path, const msi_ms_reader *reader, const msi_set_output_spec *spec)
+{
+    const char *steady[MSI_SET_N_COLUMN], *scalar[MSI_SET_N_COLUMN + 1] = {"FLAG_CATEGORY"}; /* which has no values */
+    msi_set_table_spec table = {.n_corr = 1,
+                                .n_chan = 1,
+                                .is_one_shape = 1,
+                                .has_weight_spectrum = spec->has_weight_spectrum,
+                                .steady = steady,
+                                .scalar = scalar,
+                                .n_scalar = 1};
+    for (int i = 0; i < reader->n_spw; i++) {
+        const int32_t n_chan = spec->groups[i].n_group, n_corr = reader->spw[i].n_corr;
+        if (n_chan != spec->groups[0].n_group || n_corr != reader->spw[0].n_corr) table.is_one_shape = 0;
+        if (n_chan > table.n_chan) table.n_chan = n_chan;
+        if (n_corr > table.n_corr) table.n_corr = n_corr;
+    }
+    for (int i = 0; i < MSI_SET_N_COLUMN; i++)
+        if (is_steady(w, &msi_set_columns[i]))
+            steady[table.n_steady++] = msi_set_columns[i].name;
+        else if (msi_set_columns[i].n == 1)
+            scalar[table.n_scalar++] = msi_set_columns[i].name;
+    return msi_set_table_make(&w->table, path, &table);
+}
+
+/* Frames and units of the columns are those of the first set that has rows. */
+static int take_keywords(msi_set_writer *w, ccc_table *from, const char *data_column)
+{
+    static const char *const columns[] = {"TIME", "TIME_CENTROID", "INTERVAL", "EXPOSURE", "UVW"};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (ccc_table_has_column(from, columns[i]))
+            MSI_TRY(msi_set_written(ccc_column_take_keywords(w->table, from, columns[i], columns[i])));
+    w->has_keywords = 1;
+    return msi_set_written(ccc_column_take_keywords(w->table, from, "DATA", data_column));
+}
+
+static int take_set(msi_set_writer *w, const msi_ms_reader *reader, int set, const msi_set_output_spec *spec,
+                    msi_set_maps *maps)
+{
+    ccc_table *table;
+    if (!reader->set[set].n_row) return MSI_OK;
+    MSI_TRY(msi_set_read(ccc_table_open(&table, reader->set[set].path, CCC_READ, CCC_LOCK_NONE)));
+    const msi_subtables_source source = {table, reader, set, spec};
+    int status = w->has_keywords ? MSI_OK : take_keywords(w, table, reader->set[set].data_column);
+    if (!status) status = msi_set_subtables_take(w->table, &source, maps);
+    ccc_table_close(table);
+    return status;
+}
+
+int msi_set_writer_make(msi_set_writer **out, const char *path, const msi_ms_reader *reader,
+                        const msi_set_output_spec *spec, msi_set_maps *maps)
+{
+    msi_set_writer *w;
+    *out = NULL;
+    MSI_TRY(msi_alloc(&w, 1, sizeof *w, "the new set"));
+    w->has_weight_spectrum = spec->has_weight_spectrum;
+    w->are_times_own = spec->are_times_own;
+    w->are_means = spec->are_means;
+    int status = make_table(w, path, reader, spec);
+    for (int i = 0; !status && i < reader->n_set; i++) status = take_set(w, reader, i, spec, maps);
+    if (!status) status = msi_set_subtables_history(w->table, spec);
+    if (status) {
+        msi_set_writer_free(w);
+        return status;
+    }
+    *out = w;
+    return MSI_OK;
+}
+
+/* ---- Put ---- */
+
+static int put_rows(msi_set_writer *w, const msi_set_rows *rows, const msi_set_column *c, int64_t first, int64_t n)
+{
+    const int64_t n_element = c->n ? c->n : rows->n_corr;
+    const size_t size = msi_set_bytes_of(c->type) * (size_t)n_element;
+    const int ndim = c->n != 1;
+    MSI_TRY(msi_set_grow(&w->column, &w->n_column_allocated, n * (int64_t)size));
+    msi_set_copy_column(w->column, size, (const char *)&rows->row[first] + c->offset, sizeof *rows->row, n, size);
+    return msi_set_written(ccc_put_range(w->table, c->name, w->n_row + first, n, ndim, ndim ? &n_element : NULL, NULL,
+                                         c->type, w->column));
+}
+
+static inline int differ(const char *a, const char *b, size_t size)
+{
+    return size == 4 ? memcmp(a, b, 4) != 0 : memcmp(a, b, 8) != 0;
+}
+
+/* Find the next row, from i on, whose steady value is another than that of the row before; n_row where there is none.
+ */
+static int64_t next_change(const msi_set_writer *w, const msi_set_rows *rows, const msi_set_column *c, int64_t i)
+{
+    const char *value = (const char *)rows->row + c->offset;
+    const size_t size = msi_set_bytes_of(c->type), step = sizeof *rows->row;
+    if (i == 0 && (w->n_row == 0 || differ((const char *)&w->last + c->offset, value, size))) return 0;
+    for (i += i == 0; i < rows->n_row; i++)
+        if (differ(value + (size_t)(i - 1) * step, value + (size_t)i * step, size)) break;
+    return i < rows->n_row ? i : rows->n_row;
+}
+
+static int put_changes(msi_set_writer *w, const msi_set_rows *rows, const msi_set_column *c)
+{
+    int64_t n = 0;
+    for (int64_t i = next_change(w, rows, c, 0); i < rows->n_row; i = next_change(w, rows, c, i + 1)) n++;
+    if (n * OFTEN > rows->n_row) return put_rows(w, rows, c, 0, rows->n_row);
+    for (int64_t i = 0; n > 0; n--, i++) {
+        i = next_change(w, rows, c, i);
+        MSI_TRY(put_rows(w, rows, c, i, 1));
+    }
+    return MSI_OK;
+}
+
+int msi_set_writer_put(msi_set_writer *w, const msi_set_rows *rows)
+{
+    const int64_t shape[] = {rows->n_corr, rows->n_chan}, at = w->n_row, n = rows->n_row;
+    if (n == 0) return MSI_OK;
+    MSI_TRY(msi_set_written(ccc_table_add_rows(w->table, n)));
+    for (int i = 0; i < MSI_SET_N_COLUMN; i++) {
+        const msi_set_column *c = &msi_set_columns[i];
+        MSI_TRY(is_steady(w, c) ? put_changes(w, rows, c) : put_rows(w, rows, c, 0, n));
+    }
+    MSI_TRY(msi_set_written(ccc_put_range(w->table, "DATA", at, n, 2, shape, NULL, CCC_COMPLEX, rows->data)));
+    MSI_TRY(msi_set_written(ccc_put_range(w->table, "FLAG", at, n, 2, shape, NULL, CCC_BOOL, rows->flag)));
+    if (w->has_weight_spectrum)
+        MSI_TRY(msi_set_written(
+            ccc_put_range(w->table, "WEIGHT_SPECTRUM", at, n, 2, shape, NULL, CCC_FLOAT, rows->weight)));
+    w->last = rows->row[n - 1];
+    w->n_row += n;
+    return MSI_OK;
+}
+
+/* ---- End ---- */
+
+int msi_set_writer_finish(msi_set_writer *w)
+{
+    ccc_table *t = w->table;
+    w->table = NULL;
+    return msi_set_written(ccc_table_close(t));
+}
+
+void msi_set_writer_free(msi_set_writer *w)
+{
+    if (!w) return;
+    ccc_table_close(w->table);
+    msi_free(w->column);
+    msi_free(w);
+}
