@@ -288,8 +288,9 @@ static int take_numbered(ccc_table *to, const msi_subtables_source *s, const cha
 
 /* ---- Windows, fields ---- */
 
-/* A window has this of each channel: the group's centre, or the sum over the group. The centre of channels whose widths
- * are all 0, as some writers leave them, is the mean of theirs. */
+/* A window has this of each channel: the group's centre, or the sum over the group. The centre of one channel is its own
+ * to the bit, so that a frequency of several windows stays one; that of channels whose widths are all 0, as some writers
+ * leave them, is the mean of theirs. */
 static void group_channels(const msi_channel_groups *g, const double *value, const double *width, double *out)
 {
     for (int32_t i = 0; i < g->n_group; i++) {
@@ -299,8 +300,8 @@ static void group_channels(const msi_channel_groups *g, const double *value, con
             moments += width ? value[c] * width[c] : 0;
             widths += width ? width[c] : 0;
         }
-        const double mean = sum / (g->first[i + 1] - g->first[i]);
-        out[i] = !width ? sum : widths > 0 ? moments / widths : mean;
+        const int32_t n = g->first[i + 1] - g->first[i];
+        out[i] = !width || n == 1 ? sum : widths > 0 ? moments / widths : sum / n;
     }
 }
 

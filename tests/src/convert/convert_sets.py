@@ -337,16 +337,20 @@ def check_order_of_descriptions(s):
     s.must(rows[0] == rows[1], "each row has the frequencies that it had")
 
 
-def check_zero_widths(s):
-    """Channels without a width keep their frequencies where they are turned round or chosen."""
-    a = s.made("widths.ms", *VLA, "-duration", "20s", "-spw", "1.5GHz", "-2MHz", 8)
-    with table(a + "/SPECTRAL_WINDOW", readonly=False, ack=False) as t:
+def check_frequencies(s):
+    """Channels keep their frequencies to the bit where they are turned round or chosen, and without a width too."""
+    a = s.made("widths.ms", *VLA, "-duration", "20s", *[w for k in range(6) for w in ("-spw", "%gGHz" % (1 + 0.1 * k),
+                                                                                     "%.9gHz" % (-5056654.428 - 1e3 * k), 8)])
+    b = fresh_copy(a, "zero-widths.ms")
+    with table(b + "/SPECTRAL_WINDOW", readonly=False, ack=False) as t:
         for name in ("CHAN_WIDTH", "EFFECTIVE_BW", "RESOLUTION"):
             t.putcol(name, 0 * t.getcol(name))
-    for words in ([], ["-channel-range", 2, 6]):
-        s.convert("-quiet", "-overwrite", *words, a, "zero-widths.ms")
-        freq = np.sort(Rows(a).freq[0])[2:6] if words else Rows(a).freq[0]
-        s.must(np.array_equal(np.sort(Rows("zero-widths.ms").freq[0]), np.sort(freq)), "frequencies of channels without a width")
+    for path in (a, b):
+        want = np.sort(np.concatenate(Rows(path).freq))
+        for words, part in (([], slice(None)), (["-channel-range", 2, 43], slice(2, 43))):
+            s.convert("-quiet", "-overwrite", *words, path, "frequencies.ms")
+            got = np.sort(np.concatenate(Rows("frequencies.ms").freq))
+            s.must(np.array_equal(got, want[part]), "frequencies of %s, %s" % (path, " ".join(map(str, words)) or "all"))
 
 
 def fix_shapes(path):
