@@ -63,6 +63,8 @@ static int assign_sets(msi_predict_run *r)
     int *rank = NULL, a, b;
     r->own = *all;
     r->options = &r->own;
+    /* What is replaced is not read: some sets may have CORRECTED_DATA, and others not. */
+    if (all->predict_op == MSI_MS_WRITE_REPLACE && !all->selection.data_column) r->own.selection.data_column = "DATA";
     if (r->team->env_size == 1) return MSI_OK;
     if (msi_ms_paths_same(all->ms_paths, all->n_ms, &a, &b))
         return msi_error_set(MSI_EARGUMENT, "%s and %s are the same Measurement Set", all->ms_paths[a],

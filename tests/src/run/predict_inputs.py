@@ -98,6 +98,18 @@ def check_sets(s):
         shutil.rmtree(title)
 
 
+def check_columns_of_sets(s):
+    """What is replaced is not read: a set with CORRECTED_DATA and one without are predicted into together, and only what
+    is added to or subtracted from needs a name."""
+    both = fresh_copy(s.make("source-both.ms", "-data-column", "both"), "both.ms")
+    s.predicted("sets of other columns", both, *good(s), s.fresh())
+    l2, _ = errors(Set("copy.ms").column("MODEL_DATA"), Set("copy.ms").predict(s.model))
+    if not l2 <= 1e-4 + COLUMN_FLOOR:
+        s.complain("the set without CORRECTED_DATA: error %.1e" % l2)
+    s.refused("added to columns of two names", 3, "name the data column", s.fresh(), *good(s), "-predict-op", "add",
+              "-output-column", "SUM_DATA", both)
+
+
 def check_samples(s):
     """Flags and weights do not matter; a row without a finite UVW stays as it is."""
     for defect in ("all-flagged", "zero-weights", "nan-vis", "nan-weight"):
