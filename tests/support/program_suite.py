@@ -55,6 +55,16 @@ def skip_without_modules(*names):
             sys.exit(77)
 
 
+def python_with(module):
+    """The Python that can import a module, or None."""
+    for python in (sys.executable, *filter(None, os.environ.get("MSIMAGE_PEER_PYTHON", "").split(":"))):
+        if subprocess.run([python, "-c", "import " + module], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0:
+            return python
+    print("%s: no Python has it, not compared" % module)
+    return None
+
+
 def sanitized(program):
     """Is it built with AddressSanitizer? Its shadow memory is not the program's, and its leak checker is a process more."""
     return b"libasan" in subprocess.run(["ldd", program], stdout=subprocess.PIPE, check=True).stdout

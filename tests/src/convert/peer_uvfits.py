@@ -5,7 +5,6 @@ becomes a set: visibilities, weights, flags, u, v, w, frequencies and times are 
 
 Each is looked for among the modules of this Python and of those that MSIMAGE_PEER_PYTHON names, separated by colons, as both
 mostly live in environments of their own. A check without its peer says so; without any the test is skipped."""
-import os
 import subprocess
 import sys
 
@@ -13,7 +12,7 @@ import numpy as np
 from casacore.tables import table
 
 from convert_oracle import Convert, Rows, peak
-from program_suite import GUARD_S, fresh_copy, main
+from program_suite import GUARD_S, fresh_copy, main, python_with
 from uv_compare import FLOAT, compare, sorted_rows
 from uv_files import Parts
 
@@ -46,16 +45,6 @@ from casatasks import exportuvfits
 exportuvfits(vis=sys.argv[1], fitsfile=sys.argv[2], datacolumn="data", multisource=sys.argv[3] == "several", combinespw=True,
              padwithflags=True)
 """
-
-
-def python_with(module):
-    """The Python that can import a module, or None."""
-    for python in (sys.executable, *filter(None, os.environ.get("MSIMAGE_PEER_PYTHON", "").split(":"))):
-        if subprocess.run([python, "-c", "import " + module], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          check=False).returncode == 0:
-            return python
-    print("%s: no Python has it, not compared" % module)
-    return None
 
 
 def run_peer(python, text, *words):

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""peer_clean.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: the same set cleaned by WSClean, with the same mask, gain and threshold:
-what is left, the dynamic range and the model's flux; and files that each reads of the other."""
+"""peer_clean.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: the same set cleaned by WSClean, and by tclean where there is a CASA
+($MSIMAGE_PEER_PYTHON), with the same mask, gain and threshold: what is left, the dynamic range and the model's flux; and
+files that WSClean and this program read of each other."""
 import os
+import subprocess
 import tarfile
 
 import numpy as np
 from astropy.io import fits
 
 from image_oracle import ASEC, Frame, load
-from program_suite import MEERKAT, Suite, fresh_copy, main, run, skip_without
+from program_suite import MEERKAT, Suite, fresh_copy, main, python_with, run, skip_without
 
 skip_without("wsclean")
 
@@ -63,8 +65,8 @@ class Peer(Suite):
         return self.path(name)
 
 
-def judge(s, title, ours, theirs, mfs="", truth_jy=None):
-    """Ours is as good as WSClean's: the residual's rms, the image's dynamic range, the model's flux, which is the same or,
+def judge(s, title, ours, theirs, mfs="", truth_jy=None, peer="WSClean"):
+    """Ours is as good as the peer's: the residual's rms, the image's dynamic range, the model's flux, which is the same or,
     where ours goes deeper, as near the truth. The restored peak goes by the beam, for which WSClean's fit may be a few
     per cent wider: its own is used here."""
     residual = [load(name + mfs + "-residual.fits")[0] for name in (ours, theirs)]
@@ -74,7 +76,12 @@ def judge(s, title, ours, theirs, mfs="", truth_jy=None):
     dynamic_range = image[0].max() / image[1].max() / rms
     off = [abs(flux - (truth_jy or model[1])) for flux in model]
     s.must(rms < 1.01 and dynamic_range > 0.99 and off[0] < off[1] + 0.01 * (truth_jy or model[1]),
-           "%s: rms %.4f of WSClean's, dynamic range %.4f, model %.4g and %.4g Jy" % (title, rms, dynamic_range, *model))
+           "%s: rms %.4f of %s's, dynamic range %.4f, model %.4g and %.4g Jy" % (title, rms, peer, dynamic_range, *model))
+
+
+def must_agree_in_flux(s, ours, theirs, peer="WSClean"):
+    flux = [load(name + "-model.fits")[0].sum() for name in (ours, theirs)]
+    s.must(abs(flux[0] / flux[1] - 1) < 0.01, "the model's flux, too high or too low: %.4f of %s's" % (flux[0] / flux[1], peer))
 
 
 def beam_words(name, mfs=""):
@@ -129,6 +136,22 @@ def real_set(s, name):
     return s.path(name + ".ms")
 
 
+def real_words(size, cell, threshold):
+    return ["-j", 2, "-no-update-model-required", "-size", size, size, "-scale", "%gasec" % cell, "-weight", "briggs", 0,
+            "-niter", 100000, "-gain", 0.1, "-mgain", 0.8, "-threshold", threshold]
+
+
+def real_mask(s, ms, *words):
+    """A mask of four pixels around what is found by points."""
+    points, mask = s.path("real-points"), s.path("real-mask.fits")
+    run(s.msimage, "-quiet", "-overwrite", *words, "-name", points, ms)
+    with fits.open(points + "-model.fits") as f:
+        found = f[0].data[0, 0] != 0
+        f[0].data[0, 0] = sum(np.roll(found, (y, x), (0, 1)) for y in range(-4, 5) for x in range(-4, 5)) > 3
+        f.writeto(mask, overwrite=True)
+    return mask
+
+
 def check_real(s):
     """Observations: the same in a mask, with one threshold and one beam, by points and by scales. Dirty images agree to the
     accuracy, and so do components."""
@@ -136,22 +159,49 @@ def check_real(s):
         ms = real_set(s, name)
         if not ms:
             continue
-        words = ["-j", 2, "-no-update-model-required", "-size", size, size, "-scale", "%gasec" % cell, "-weight", "briggs", 0,
-                 "-niter", 100000, "-gain", 0.1, "-mgain", 0.8, "-threshold", threshold]
-        ours, theirs, mask = s.path("real"), s.path("real-w"), s.path("real-mask.fits")
-        run(s.msimage, "-quiet", "-overwrite", *words, "-name", ours, ms)
-        with fits.open(ours + "-model.fits") as f:
-            found = f[0].data[0, 0] != 0
-            f[0].data[0, 0] = sum(np.roll(found, (y, x), (0, 1)) for y in range(-4, 5) for x in range(-4, 5)) > 3
-            f.writeto(mask, overwrite=True)
+        ours, theirs = s.path("real"), s.path("real-w")
+        words = real_words(size, cell, threshold)
+        mask = real_mask(s, ms, *words)
         for method in ([], ["-multiscale"]):
             run("wsclean", *WSCLEAN, *words, "-fits-mask", mask, *method,
                 *(["-multiscale-convolution-padding", 2] if method else []), "-name", theirs, ms, cwd=s.folder)
             run(s.msimage, "-quiet", "-overwrite", "-weight-padding", 1.2, *words, "-fits-mask", mask, *method,
                 *beam_words(theirs), "-name", ours, ms)
             judge(s, "%s %s" % (name, " ".join(method)), ours, theirs)
-            flux = [load(n + "-model.fits")[0].sum() for n in (ours, theirs)]
-            s.must(abs(flux[0] / flux[1] - 1) < 0.01, "the model's flux, too high or too low: %.4f of WSClean's" % (flux[0] / flux[1]))
+            must_agree_in_flux(s, ours, theirs)
+
+
+TCLEAN = """
+import sys
+from casatasks import exportfits, importfits, tclean
+vis, name, size, cell, threshold, mask = sys.argv[1:]
+importfits(fitsimage=mask, imagename=name + '-mask.image')
+tclean(vis=vis, imagename=name, imsize=int(size), cell=cell + 'arcsec', weighting='briggs', robust=0, niter=100000, gain=0.1,
+       threshold=threshold + 'Jy', deconvolver='multiscale', scales=[0, 10, 20], usemask='user', mask=name + '-mask.image',
+       pblimit=-1)
+for kind in ('image', 'residual', 'model'):
+    exportfits(imagename=name + '.' + kind, fitsimage=name + '-' + kind + '.fits')
+"""
+
+
+def check_tclean(s):
+    """Observations cleaned by CASA's tclean and by its rule, with the same mask, threshold, scales and beam."""
+    python = python_with("casatasks")
+    for name, size, cell, threshold in REAL if python else ():
+        ms = real_set(s, name)
+        if not ms:
+            continue
+        ours, theirs = s.path("real-c"), s.path("tclean-" + name)
+        words = [*real_words(size, cell, threshold), "-stokes-weight", "mean"]
+        mask = real_mask(s, ms, *words)
+        # Threads of the peer that wait for each other take many times as long beside other work.
+        subprocess.run([python, "-c", TCLEAN, ms, theirs, str(size), "%g" % cell, "%g" % threshold, mask], cwd=s.folder,
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env={**os.environ, "OMP_NUM_THREADS": "1"})
+        run(s.msimage, "-quiet", "-overwrite", *words, "-fits-mask", mask, "-multiscale", "-multiscale-rule", "tclean",
+            "-multiscale-scales", "0,20,40", "-multiscale-shape", "spheroidal", *beam_words(theirs), "-name", ours, ms)
+        judge(s, "%s by tclean's rule" % name, ours, theirs, peer="tclean")
+        must_agree_in_flux(s, ours, theirs, "tclean")
 
 
 def check_files(s):
