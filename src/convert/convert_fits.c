@@ -160,17 +160,41 @@ static int enter(const msi_import_job *job, char fits[PATH_MAX], char set[PATH_M
     return MSI_OK;
 }
 
-/* Copy a file that msfits does not read as it is into the working folder: one of codes that it takes for other
- * antennas, or with filling behind its tables, in which it looks for more of them without an end. Given and returned:
- * *fits  the one to be read. */
+static int is_ascii(const char *name)
+{
+    for (; *name; name++)
+        if (*name < ' ' || *name > '~') return 0;
+    return 1;
+}
+
+/* Have a file that msfits does not read as it is in the working folder. Copied is one of codes that it takes for other
+ * antennas, or with filling behind its tables, in which it looks for more of them without an end. Of FITS-IDI it opens
+ * no file whose name has letters that are not ASCII: that gets another name. Given and returned: *fits  the one to be
+ * read. */
 static int make_readable(const msi_uv_file *h, const char **fits)
 {
     static const char copy[] = "readable.fits";
-    const int is_filled = h->file_bytes >= h->end + MSI_UV_BLOCK;
-    if (!h->has_wide_codes && !is_filled) return MSI_OK;
+    const int is_filled = h->file_bytes >= h->end + MSI_UV_BLOCK, is_copied = h->has_wide_codes || is_filled;
+    if (!is_copied && (h->kind == MSI_UV_FITS || is_ascii(*fits))) return MSI_OK;
+    if (!is_copied) {
+        /* A file system without links leaves the name as it is. */
+        if (symlink(*fits, copy) == 0) *fits = copy;
+        return MSI_OK;
+    }
     MSI_TRY(h->has_wide_codes ? msi_uv_baselines_split(h, *fits, copy) : msi_uv_baselines_keep(h, *fits, copy));
     *fits = copy;
     return MSI_OK;
+}
+
+/* A message names the file as the user does. */
+static int name_file(int status, const char *read, const char *given)
+{
+    char text[MSI_MESSAGE_BYTES];
+    snprintf(text, sizeof text, "%s", msi_error_get());
+    char *at = strstr(text, read);
+    if (!status || !at) return status;
+    *at = 0;
+    return msi_error_set(status, "%s%s%s", text, given, at + strlen(read));
 }
 
 int msi_import_fits(msi_stage *stage, const void *of)
@@ -193,7 +217,7 @@ int msi_import_fits(msi_stage *stage, const void *of)
                              "truncated or corrupt: %s: reading it asks for more memory than a file of its "
                              "size can need",
                              job.fits);
-    MSI_TRY(msi_set_read(status));
+    if (status) return fits == path ? msi_set_read(status) : name_file(msi_set_read(status), fits, job.fits);
     return check_imported(stage, &job, path);
 }
 

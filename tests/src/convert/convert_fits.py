@@ -315,6 +315,14 @@ def check_idi(s):
     s.convert("-quiet", "idi.fits", "idi.uvfits")
     g = Groups("idi.uvfits")
     s.must(g.vis.shape[1:] == (2, 4, 4) and list(g.tables["AIPS SU"][0]["RESTFREQ"][:, 0]) == lines, "and UVFITS, with them")
+    # casacore opens no FITS-IDI file of such a name.
+    os.makedirs("Bänder")
+    shutil.copy("idi.fits", "Bänder/größer.idi")
+    s.convert("-quiet", "Bänder/größer.idi", "Bänder/idi.ms")
+    s.must(np.array_equal(np.array(Rows("Bänder/idi.ms").data), np.array(Rows("idi-back.ms").data)), "names that are not ASCII")
+    with open("Bänder/größer.idi", "r+b") as f:
+        f.truncate(os.path.getsize("idi.fits") - 2000)
+    s.refused("what is cut off is named", 3, "größer.idi: ", "Bänder/größer.idi", "none.ms")
     told = say(s, "-dry-run", "idi.fits", "none.ms")
     s.must("FITS-IDI" in told and not os.path.exists("none.ms"), "-dry-run")
 
