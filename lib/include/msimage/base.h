@@ -4,7 +4,8 @@
  * @brief What gridders and cleaners share: status codes, messages, callbacks, precisions and backends.
  *
  * **Errors.** A function that can fail returns 0 or a code of #msimage_status; msimage_error() then has one line that
- * says why, of the calling thread.
+ * says why, of the calling thread. What a call that failed was to write is undefined. Its object may be used again,
+ * but for a gridder whose samples were cut short, as some of them may be in it; it is to be freed in any case.
  *
  * **Arrays** are in C order without gaps, in the host's memory or, where the library was built for GPUs, in a GPU's.
  * They are borrowed for the call. Complex numbers are pairs of real and imaginary part, as in C and C++. Where a GPU
@@ -65,7 +66,7 @@ typedef enum msimage_log_level { MSIMAGE_LOG_WARNING, MSIMAGE_LOG_INFO, MSIMAGE_
 
 /**
  * Functions of the caller's, each of which may be NULL. They are called during calls of the library alone, by the
- * thread that made them, and may not call the library.
+ * thread that made them, and may not call the library. They return: no exception of C++ and no longjmp may leave one.
  */
 typedef struct msimage_callbacks {
     /** A line without its end, borrowed; level is a #msimage_log_level. */

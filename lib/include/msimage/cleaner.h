@@ -38,8 +38,8 @@ typedef struct msimage_cleaner_spec {
     double border;               /**< fraction of the width and height, on each side, where no component lies */
     const double *scale; /**< multiscale: [n_scale] full widths in pixels, the first 0, rising; NULL: of beam_pixel */
     int n_scale;         /**< of the list, at most 16; 0: as many as fit */
-    double beam_pixel;   /**< multiscale: width of the beam */
-    double scale_bias;   /**< multiscale: 0: 0.6 */
+    double beam_pixel; /**< multiscale: full width of the beam at half maximum; needed, whether scale is given or not */
+    double scale_bias; /**< multiscale: 0: 0.6 */
 } msimage_cleaner_spec;
 
 /** How far msimage_cleaner_minor() goes. */
@@ -106,7 +106,7 @@ MSIMAGE_API int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask);
  * Run minor iterations until one of the limits.
  * @param c the cleaner
  * @param[in,out] residual [n_channel][n_pol] images, Jy/beam; undefined after a failure
- * @param[in,out] model as many, Jy/pixel: components are added
+ * @param[in,out] model as many, Jy/pixel, elsewhere in memory: components are added
  * @param limits how far to go
  * @param[out] report what was done; NULL: not wanted
  * @return 0, #MSIMAGE_EARGUMENT (no PSF was set), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM, #MSIMAGE_EINTERRUPTED

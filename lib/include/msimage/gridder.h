@@ -49,16 +49,19 @@ typedef enum msimage_convention {
     MSIMAGE_XY
 } msimage_convention;
 
-/** The specification of a gridder. What is 0 takes its default; all of it is copied. */
+/**
+ * The specification of a gridder, to be filled with zeros first. struct_bytes, nx, ny, both sizes of a pixel and
+ * the accuracy are to be given; of the others 0 is the default. All of it is copied, texts too.
+ */
 typedef struct msimage_gridder_spec {
     size_t struct_bytes;           /**< sizeof(msimage_gridder_spec): later versions add members at the end */
     msimage_task task;             /**< what it is for */
     msimage_convention convention; /**< signs, axes, norms */
     msimage_precision precision;   /**< of images, models, visibilities and weights, in every array */
-    int64_t nx;                    /**< pixels; even, at least 2 */
-    int64_t ny;                    /**< pixels; even, at least 2 */
-    double cell_x_rad;             /**< size of a pixel */
-    double cell_y_rad;             /**< size of a pixel */
+    int64_t nx;                    /**< pixels along x, or l; even, at least 2 */
+    int64_t ny;                    /**< pixels along y, or m; even, at least 2 */
+    double cell_x_rad;             /**< size of a pixel, positive, in direction cosines */
+    double cell_y_rad;             /**< size of a pixel, positive, in direction cosines */
     double center_x_rad;           /**< direction cosines of pixel (nx/2, ny/2) */
     double center_y_rad;           /**< direction cosines of pixel (nx/2, ny/2) */
     double accuracy;               /**< relative error: 0.1 .. 1e-13, or with #MSIMAGE_FP32 to about 1e-6 */
@@ -98,7 +101,7 @@ typedef enum msimage_weighting_mode { MSIMAGE_NATURAL, MSIMAGE_UNIFORM, MSIMAGE_
 typedef struct msimage_weighting {
     msimage_weighting_mode mode; /**< natural, uniform or robust */
     double robust;               /**< Briggs' R, -2 .. 2 */
-    double taper_fwhm_rad;       /**< Gaussian uv taper whose image is a Gaussian of this width; 0: none */
+    double taper_fwhm_rad;       /**< Gaussian uv taper: full width at half maximum of its image; 0: none */
     double super_weight;         /**< cells of the density's grid this many times as large; 0: 1 */
 } msimage_weighting;
 
@@ -107,8 +110,8 @@ typedef struct msimage_gridder_report {
     const char *strategy;    /**< static */
     msimage_backend backend; /**< where the work is done */
     int width;               /**< taps of the window along u and v; 0 before the first image or prediction */
-    int64_t nu;              /**< padded grid, v along the image's rows */
-    int64_t nv;              /**< padded grid, v along the image's rows */
+    int64_t nu;              /**< cells of the padded grid along the axis of the image that is contiguous in memory */
+    int64_t nv;              /**< cells along the other one */
     int64_t n_w;             /**< w-planes */
     double error_estimate;   /**< relative L2 */
     int64_t n_sample;        /**< that count in some plane */
@@ -123,7 +126,7 @@ typedef struct msimage_gridder msimage_gridder; /**< A gridder; see msimage_grid
  * @param[out] out owned by the caller, freed by msimage_gridder_free(); NULL after a failure
  * @param spec copied
  * @param callbacks copied; NULL: none
- * @return 0, #MSIMAGE_EARGUMENT, #MSIMAGE_ERANGE, #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
+ * @return 0, #MSIMAGE_EARGUMENT, #MSIMAGE_ERANGE, #MSIMAGE_EGPU, #MSIMAGE_ENOMEM, #MSIMAGE_EINTERRUPTED
  */
 MSIMAGE_API int msimage_gridder_create(msimage_gridder **out, const msimage_gridder_spec *spec,
                                        const msimage_callbacks *callbacks);
@@ -140,7 +143,7 @@ MSIMAGE_API void msimage_gridder_free(msimage_gridder *g);
  * @param g the gridder
  * @param samples copied
  * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EOUTPUT, #MSIMAGE_ERANGE (a frequency that is not positive, a negative weight),
- *         #MSIMAGE_EARGUMENT, #MSIMAGE_EINTERRUPTED
+ *         #MSIMAGE_EARGUMENT, #MSIMAGE_EGPU, #MSIMAGE_EINTERRUPTED
  */
 MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples);
 
@@ -148,8 +151,8 @@ MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *s
  * Multiply all weights by density weights and a taper: once, after the last sample. Densities are those of plane 0.
  * @param g the gridder
  * @param rule what to multiply by
- * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EARGUMENT (a second time, or an image of #MSIMAGE_XY, whose weights are not
- *         kept)
+ * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EARGUMENT (a second time, or an image of #MSIMAGE_XY or a prediction, whose
+ *         weights are not kept), #MSIMAGE_EINTERRUPTED
  */
 MSIMAGE_API int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule);
 
@@ -185,7 +188,7 @@ MSIMAGE_API int msimage_gridder_psf(msimage_gridder *g, void *psf);
  * @param g the gridder
  * @param model [n_plane] images, Jy/pixel, finite (beyond the horizon they are not looked at); NULL: nothing
  * @param[out] residual [n_plane] images; may be model
- * @return as msimage_gridder_image()
+ * @return as msimage_gridder_image(); #MSIMAGE_ERANGE where the model is not finite
  */
 MSIMAGE_API int msimage_gridder_residual(msimage_gridder *g, const void *model, void *residual);
 
@@ -195,7 +198,7 @@ MSIMAGE_API int msimage_gridder_residual(msimage_gridder *g, const void *model, 
  * @param g the gridder
  * @param model [n_plane] images, Jy/pixel
  * @param[out] product [n_plane] images; may be model
- * @return as msimage_gridder_image()
+ * @return as msimage_gridder_residual()
  */
 MSIMAGE_API int msimage_gridder_hessian(msimage_gridder *g, const void *model, void *product);
 
@@ -215,7 +218,8 @@ MSIMAGE_API int msimage_gridder_predict(msimage_gridder *g, const void *model);
  * @param samples the block as it was added; vis is not read
  * @param[out] vis [n_plane][n_row][n_chan] complex, Jy: times the weight where there is one; 0 where the mask or the
  *             weight is 0 or the weight is NaN, NaN where coordinates are not finite
- * @return 0, #MSIMAGE_EARGUMENT (before a prediction, or more than was added)
+ * @return 0, #MSIMAGE_EARGUMENT (before a prediction, or more than was added), #MSIMAGE_ENOMEM, #MSIMAGE_EGPU,
+ *         #MSIMAGE_EINTERRUPTED
  */
 MSIMAGE_API int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis);
 
