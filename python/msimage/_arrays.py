@@ -60,13 +60,8 @@ def _tensor_of(capsule: Any) -> tuple:
     return versioned.dl_tensor, bool(versioned.flags & _READ_ONLY)
 
 
-@functools.lru_cache(maxsize=64)
-def _library_of_type(kind: type) -> str:
-    return kind.__module__.split(".")[0]
-
-
 def _library_of(array: Any) -> str:
-    return _library_of_type(type(array))
+    return type(array).__module__.split(".")[0]
 
 
 @functools.lru_cache(maxsize=1)
@@ -76,24 +71,31 @@ def _cupy() -> Any:
     return cupy
 
 
-def _is_plain_cupy(array: Any) -> bool:
-    """Whether an array is CuPy's and its members tell what DLPack would, in a tenth of the time.
+# Types of CuPy's arrays, and others, each as it was met.
+_is_cupys: dict[type, bool] = {}
 
-    They do where nothing on a stream of the caller's own is to be waited for: what is on CUDA's default stream always is.
-    """
-    return (_library_of(array) == "cupy" and isinstance(array, _cupy().ndarray)
-            and _cupy().cuda.get_current_stream().ptr in _DEFAULT_STREAMS)
+
+def is_cupy(array: Any) -> bool:
+    """Whether an array is CuPy's own: its members tell what DLPack would, in a tenth of the time."""
+    found = _is_cupys.get(type(array))
+    if found is None:
+        found = _library_of(array) == "cupy" and isinstance(array, _cupy().ndarray)
+        if len(_is_cupys) < 64:
+            _is_cupys[type(array)] = found
+    return found
 
 
 def is_on_gpu(array: Any) -> bool:
     """Whether an array lies in the memory of an NVIDIA GPU."""
+    if isinstance(array, np.ndarray):
+        return False
     device = getattr(array, "__dlpack_device__", None)
-    return not isinstance(array, np.ndarray) and device is not None and int(device()[0]) == _CUDA
+    return device is not None and int(device()[0]) == _CUDA
 
 
 def viewed(array: Any) -> Any:
     """An array that lies in the host's memory as NumPy's, without a copy; one of a GPU as it is."""
-    if isinstance(array, np.ndarray) or _library_of(array) == "cupy" or int(array.__dlpack_device__()[0]) not in _HOST:
+    if isinstance(array, np.ndarray) or int(array.__dlpack_device__()[0]) not in _HOST:
         return array
     if _library_of(array) == "torch":
         return array.detach().resolve_conj().resolve_neg().numpy()
@@ -131,7 +133,8 @@ class Given:
         if isinstance(array, np.ndarray):
             self.dtype, self.shape = array.dtype, array.shape
             return
-        if _is_plain_cupy(array):
+        # What is to be done on CUDA's default stream is waited for; DLPack tells other streams to be.
+        if is_cupy(array) and _cupy().cuda.get_current_stream().ptr in _DEFAULT_STREAMS:
             self.dtype, self.shape = array.dtype, array.shape
             self.address, self.device = array.data.ptr, array.data.device_id
             self._is_contiguous, self._is_writeable = array.flags.c_contiguous, True
@@ -166,10 +169,10 @@ def packed(array: Any) -> Any:
     """The array in C order without gaps: itself, or a copy where it lies."""
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
+    if is_cupy(array):
+        return array if array.flags.c_contiguous else _cupy().ascontiguousarray(array)
     if _library_of(array) == "torch":
         return array.detach().resolve_conj().resolve_neg().contiguous()
-    if _library_of(array) == "cupy":
-        return array if array.flags.c_contiguous else _cupy().ascontiguousarray(array)
     return array
 
 
@@ -178,8 +181,8 @@ def owned(given: Given) -> Given:
     if given.device is None:
         return Given(given.kept.copy())
     array = given.kept[0] if isinstance(given.kept, tuple) else given.kept
-    if _library_of(array) in ("cupy", "torch"):
-        return Given(array.copy() if _library_of(array) == "cupy" else array.clone())
+    if is_cupy(array) or _library_of(array) == "torch":
+        return Given(array.copy() if is_cupy(array) else array.clone())
     return given
 
 
@@ -189,7 +192,7 @@ def empty(shape: tuple, dtype: Any, like: Any) -> Any:
         import torch
 
         return torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), device=like.device)
-    if is_on_gpu(like) and _library_of(like) == "cupy":
+    if is_cupy(like):
         with like.device:
             return _cupy().empty(shape, dtype)
     return np.empty(shape, dtype)
@@ -197,7 +200,7 @@ def empty(shape: tuple, dtype: Any, like: Any) -> Any:
 
 def finished(result: Any, like: Any) -> Any:
     """A result made by empty(), as an array of the kind of `like`."""
-    if is_on_gpu(like) and isinstance(result, np.ndarray) and _library_of(like) in ("jax", "jaxlib"):
+    if isinstance(result, np.ndarray) and is_on_gpu(like) and _library_of(like) in ("jax", "jaxlib"):
         import jax
 
         return jax.device_put(result, next(iter(like.devices())))

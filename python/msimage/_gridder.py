@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ._arrays import Given, owned, packed, viewed
+from ._arrays import Given, is_cupy, owned, packed, viewed
 from ._library import CALLBACKS, Calls, ffi, lib
 
 FLOAT64, UINT8 = np.dtype(np.float64), np.dtype(np.uint8)
@@ -25,14 +25,16 @@ _STRATEGY = ffi.new("char[]", b"planes")
 
 def array_argument(array: Any, name: str) -> Any:
     """An argument that must be an array."""
-    if isinstance(array, np.ndarray):
+    if isinstance(array, np.ndarray) or is_cupy(array):
         return packed(array)
     return packed(other_array(array, name))
 
 
 def other_array(array: Any, name: str) -> Any:
     """An argument that must be an array, as it lies: NumPy's where that is the host's memory."""
-    if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack_device__"):
+    if isinstance(array, np.ndarray) or is_cupy(array):
+        return array
+    if not hasattr(array, "__dlpack_device__"):
         raise TypeError(f"{name}: an array is needed, not {type(array).__name__}; numpy.asarray makes one")
     return viewed(array)
 
@@ -140,6 +142,8 @@ def _namespace(array: Any) -> Any:
 
 def thread_count(nthreads: int) -> int:
     """Threads of the host for a call: no more than the process may run on, which 0 asks for."""
+    if nthreads == 1:
+        return 1
     try:
         most = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):

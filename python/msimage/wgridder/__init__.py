@@ -21,6 +21,7 @@ ducc0's arguments all functions take `backend`, "auto", "cpu" or "cuda", and `de
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any, Optional
 
 import numpy as np
@@ -60,62 +61,63 @@ _FLAGS = ("do_wgridding", "flip_u", "flip_v", "flip_w", "divide_by_n", "allow_ns
 _WHOLE = ("nthreads", "verbosity", "device")
 _REAL = ("pixsize_x", "pixsize_y", "epsilon", "sigma_min", "sigma_max", "center_x", "center_y")
 _NAMES = (*_FLAGS, *_WHOLE, *_REAL, "backend")
+_values = operator.itemgetter(*_NAMES)
 # Types whose values are what they were, call after call.
 _PLAIN = {bool, int, float, str}
 
 
-@functools.lru_cache(maxsize=64, typed=True)
-def _checked(*values: Any) -> tuple:
-    """What the arguments of _NAMES are, of their types."""
-    o = dict(zip(_NAMES, values))
-    for name in _FLAGS:
-        o[name] = flag_argument(o[name], name)
-    for name in _WHOLE:
-        o[name] = whole_argument(o[name], name)
-    for name in _REAL:
-        if isinstance(o[name], (str, bytes)):
-            raise TypeError(f"{name}: a number is needed")
-        o[name] = float(o[name])
-    for name in ("pixsize_x", "pixsize_y"):
-        if not 0 < o[name] < np.inf:
-            raise RuntimeError(f"{name} must be positive and finite")
-    backend_argument(o["backend"])
-    return tuple(o.values())
+class _How:
+    """The arguments of _NAMES, checked and of their types. Nobody changes one, as calls share it."""
+
+    def __init__(self, *values: Any):
+        self.o = o = dict(zip(_NAMES, values))
+        for name in _FLAGS:
+            o[name] = flag_argument(o[name], name)
+        for name in _WHOLE:
+            o[name] = whole_argument(o[name], name)
+        for name in _REAL:
+            if isinstance(o[name], (str, bytes)):
+                raise TypeError(f"{name}: a number is needed")
+            o[name] = float(o[name])
+        for name in ("pixsize_x", "pixsize_y"):
+            if not 0 < o[name] < np.inf:
+                raise RuntimeError(f"{name} must be positive and finite")
+        backend_argument(o["backend"])
+        self.flips = (o["flip_u"], o["flip_v"], o["flip_w"])
+
+    def specification(self, task: int, real: np.dtype, shape: tuple, n_thread: int) -> Any:
+        """What the C library makes a gridder of, for an image's shape."""
+        o = self.o
+        _check_accuracy(o["epsilon"], o["sigma_min"], o["sigma_max"], o["do_wgridding"], real)
+        for name, n in zip(("npix_x", "npix_y"), shape):
+            if n <= 0 or n % 2:
+                raise RuntimeError(f"{name}: {n} pixels; it must be even, and not 0")
+        return specification(task, real, o["epsilon"], n_thread, backend=o["backend"], device=o["device"],
+                             nx=shape[0], ny=shape[1], cell_x_rad=o["pixsize_x"], cell_y_rad=o["pixsize_y"],
+                             center_x_rad=-o["center_x"] if o["flip_u"] else o["center_x"],
+                             center_y_rad=-o["center_y"] if o["flip_v"] else o["center_y"],
+                             ignores_w=not o["do_wgridding"], divides_by_n=o["divide_by_n"],
+                             sums_in_double=o["double_precision_accumulation"],
+                             least_padding=o["sigma_min"] if o["sigma_min"] > 1.1 else 0)
 
 
-@functools.lru_cache(maxsize=64)
-def _specification(task: int, real: np.dtype, shape: tuple, n_thread: int, values: tuple) -> Any:
-    """What a gridder is made of, for arguments as _checked tells them. Nobody changes it, and calls share it."""
-    o = dict(zip(_NAMES, values))
-    _check_accuracy(o["epsilon"], o["sigma_min"], o["sigma_max"], o["do_wgridding"], real)
-    for name, n in zip(("npix_x", "npix_y"), shape):
-        if n <= 0 or n % 2:
-            raise RuntimeError(f"{name}: {n} pixels; it must be even, and not 0")
-    return specification(task, real, o["epsilon"], n_thread, backend=o["backend"], device=o["device"],
-                         nx=shape[0], ny=shape[1], cell_x_rad=o["pixsize_x"], cell_y_rad=o["pixsize_y"],
-                         center_x_rad=-o["center_x"] if o["flip_u"] else o["center_x"],
-                         center_y_rad=-o["center_y"] if o["flip_v"] else o["center_y"],
-                         ignores_w=not o["do_wgridding"], divides_by_n=o["divide_by_n"],
-                         sums_in_double=o["double_precision_accumulation"],
-                         least_padding=o["sigma_min"] if o["sigma_min"] > 1.1 else 0)
+# A call may take only milliseconds, after which Python's own code is no longer in the processor's caches: what was found
+# out of the same arguments before is kept.
+_how_before = functools.lru_cache(maxsize=64, typed=True)(_How)
+_specification_before = functools.lru_cache(maxsize=64)(_How.specification)
 
 
 class _Request:
     """The arguments that all functions share, checked."""
 
     def __init__(self, options: dict):
-        values = tuple(map(options.__getitem__, _NAMES))
-        # A call may take only milliseconds, after which Python's own code is no longer in the processor's caches: what was found
-        # out of the same arguments before is kept.
-        check = _checked if _PLAIN.issuperset(map(type, values)) else _checked.__wrapped__
-        self.values = check(*values)
+        values = _values(options)
         self.o = options
-        options.update(zip(_NAMES, self.values))
+        self.how = (_how_before if _PLAIN.issuperset(map(type, values)) else _How)(*values)
 
     def samples(self, uvw: Any, freq: Any, real: np.dtype, wgt: Any, mask: Any) -> Samples:
         """A block of samples; ducc0 wants rising frequencies."""
-        o = self.o
-        s = Samples(uvw, freq, real, wgt, mask, (o["flip_u"], o["flip_v"], o["flip_w"]))
+        s = Samples(uvw, freq, real, wgt, mask, self.how.flips)
         hz = s.freq.kept.tolist() if s.freq.device is None else []
         if hz:
             # Of lists this takes a fifth of what it takes of arrays; a NaN in the middle is refused by the library.
@@ -138,11 +140,11 @@ class _Request:
 
     def gridder(self, task: int, real: np.dtype, shape: tuple) -> Gridder:
         """The gridder for an image's shape."""
-        return Gridder(_specification(task, real, shape, thread_count(self.o["nthreads"]), self.values))
+        return Gridder(_specification_before(self.how, task, real, shape, thread_count(self.how.o["nthreads"])))
 
     def done(self, g: Gridder) -> None:
         """What the user wants to read of it."""
-        if self.o["verbosity"]:
+        if self.how.o["verbosity"]:
             print(g.report())
 
 
@@ -244,7 +246,7 @@ def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Option
     -------
     real [npix_x, npix_y], Jy times weight
     """
-    return _image(vis, npix_x, npix_y, dirty, _Request(dict(locals())))
+    return _image(vis, npix_x, npix_y, dirty, _Request(locals()))
 
 
 def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional[np.ndarray] = None,

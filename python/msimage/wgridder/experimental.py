@@ -96,7 +96,7 @@ def vis2dirty_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: 
     -------
     real [npix_x, npix_y], Jy times weight
     """
-    return _image(vis, npix_x, npix_y, dirty, _ListRequest(dict(locals())))
+    return _image(vis, npix_x, npix_y, dirty, _ListRequest(locals()))
 
 
 def dirty2vis_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: np.ndarray, freqlist_freqs: np.ndarray,
