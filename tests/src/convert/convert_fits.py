@@ -323,6 +323,13 @@ def check_idi(s):
     with open("Bänder/größer.idi", "r+b") as f:
         f.truncate(os.path.getsize("idi.fits") - 2000)
     s.refused("what is cut off is named", 3, "größer.idi: ", "Bänder/größer.idi", "none.ms")
+    with open("idi.fits", "rb") as f:
+        cards = f.read()
+    begin = cards.index(b"CTYPE2  = 'STOKES")
+    at = cards.index(b"CRVAL2  =", begin)
+    with open("stokes.fits", "wb") as f:
+        f.write(cards[:at + 10] + b"1.0".rjust(20) + cards[at + 30:])
+    s.refused("Stokes parameters in FITS-IDI", 3, "holds Stokes parameters", "stokes.fits", "none.ms")
     told = say(s, "-dry-run", "idi.fits", "none.ms")
     s.must("FITS-IDI" in told and not os.path.exists("none.ms"), "-dry-run")
 
