@@ -15,7 +15,8 @@ static int make_room(msi_cleaner *c)
     MSI_TRY(o->alloc(c->e, &c->psf, c->n_pixel * c->spec.n_channel * c->real_bytes, "the PSF"));
     MSI_TRY(o->alloc(c->e, (void **)&c->mask, c->n_pixel, "the mask"));
     MSI_TRY(o->alloc(c->e, (void **)&c->allow, c->n_pixel, "the mask"));
-    MSI_TRY(o->alloc(c->e, (void **)&c->found, c->n_pixel * (int64_t)sizeof *c->found, "the mask"));
+    /* A GPU sets a pixel's bits by its word, which the last one of an odd number has no second pixel for. */
+    MSI_TRY(o->alloc(c->e, (void **)&c->found, (c->n_pixel + c->n_pixel % 2) * (int64_t)sizeof *c->found, "the mask"));
     MSI_TRY(o->alloc(c->e, &c->quantity, c->n_pixel * c->real_bytes, "the joined image"));
     return c->method->prepare ? c->method->prepare(c) : MSI_OK;
 }

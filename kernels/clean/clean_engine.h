@@ -91,7 +91,7 @@ typedef struct msi_clean_loop {
     int64_t residual_stride, model_stride;
     const uint8_t *allow;
     const void *factor; /* [ny][nx] of local noise, NULL without */
-    uint16_t *found;    /* bit 0 is set where components are found; NULL: not */
+    uint16_t *found;    /* bit 0 is set where components are found; whole words of two pixels; NULL: not */
 } msi_clean_loop;
 
 /* A loop gives back this. */
