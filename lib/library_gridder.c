@@ -223,6 +223,19 @@ int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples)
     return msi_library_end(&begun, rc);
 }
 
+static int check_rule(const msimage_weighting *rule)
+{
+    if ((int)rule->mode < MSIMAGE_NATURAL || (int)rule->mode > MSIMAGE_BRIGGS)
+        return msi_error_set(MSI_EARGUMENT, "rule: mode %d is none of its kind", (int)rule->mode);
+    if (rule->mode == MSIMAGE_BRIGGS && !(rule->robust >= -2 && rule->robust <= 2))
+        return msi_error_set(MSI_ERANGE, "robust: %g: it is -2 to 2", rule->robust);
+    if (!(rule->taper_fwhm_rad >= 0 && isfinite(rule->taper_fwhm_rad)))
+        return msi_error_set(MSI_ERANGE, "taper_fwhm_rad: %g: a width, or 0", rule->taper_fwhm_rad);
+    if (!(rule->super_weight >= 0 && isfinite(rule->super_weight)))
+        return msi_error_set(MSI_ERANGE, "super_weight: %g: a factor, or 0", rule->super_weight);
+    return MSI_OK;
+}
+
 static int weight(msimage_gridder *g, const msimage_weighting *rule)
 {
     const msi_weighting inner = {.mode = rule->mode == MSIMAGE_UNIFORM  ? MSI_WEIGHT_UNIFORM
@@ -247,6 +260,7 @@ int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule)
     if (g->folds || g->spec.task == MSIMAGE_PREDICT || g->is_weighted)
         return msi_error_set(MSI_EARGUMENT, g->is_weighted ? "weight: the weights carry density weights already"
                                                            : "weight: this gridder keeps no weights");
+    MSI_TRY(check_rule(rule));
     msi_library_call begun = call_of(g, "weights");
     int rc = msi_library_begin(&begun);
     msi_library_forget_dirty(g);

@@ -423,6 +423,15 @@ static void test_weights(void **state)
     for (int row = 0; row < N_ROW; row++)
         for (int c = 0; c < N_CHAN; c++) expected += counts(&o, row, c);
     assert_int_equal(n, expected);
+    /* What is refused leaves the weights as they were. */
+    const msimage_weighting wrong[] = {{.mode = (msimage_weighting_mode)3},
+                                       {.mode = MSIMAGE_BRIGGS, .robust = NAN},
+                                       {.mode = MSIMAGE_BRIGGS, .robust = 2.5},
+                                       {.taper_fwhm_rad = -1},
+                                       {.taper_fwhm_rad = NAN},
+                                       {.mode = MSIMAGE_UNIFORM, .super_weight = INFINITY}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(msimage_gridder_weight(g, &wrong[i]), i ? MSIMAGE_ERANGE : MSIMAGE_EARGUMENT);
     assert_int_equal(msimage_gridder_weight(g, &uniform), 0);
     assert_int_equal(msimage_gridder_weight(g, &uniform), MSIMAGE_EARGUMENT);
     assert_int_equal(msimage_gridder_sum_weight(g, &sum[1], &n), 0);

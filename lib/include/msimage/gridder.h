@@ -152,7 +152,7 @@ MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *s
  * @param g the gridder
  * @param rule what to multiply by
  * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EARGUMENT (a second time, or an image of #MSIMAGE_XY or a prediction, whose
- *         weights are not kept), #MSIMAGE_EINTERRUPTED
+ *         weights are not kept), #MSIMAGE_ERANGE (a value of the rule), #MSIMAGE_EINTERRUPTED
  */
 MSIMAGE_API int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule);
 
