@@ -102,11 +102,11 @@ static int load_blocks(load *l, msi_sample_tally *tally)
 int msi_imaging_load(msi_ms_crew *crew, msi_ms_reader *reader, const msi_forming_spec *spec,
                      msi_gridder *const *gridder, msi_sample_tally *tally)
 {
-    /* Cores are left to the readers; but they wait for who takes blocks over as soon as those are few. */
+    /* Cores are left to the readers; but these wait for who takes blocks over where planes are several, threads few. */
     const int n_thread = omp_get_max_threads(), n_reader = msi_ms_crew_size(crew);
     load l = {.crew = crew, .reader = reader, .gridder = gridder};
-    const int left = n_thread - n_reader, half = n_thread / 2, most = left > half ? left : half;
-    omp_set_num_threads(most > 1 ? most : 1);
+    const int left = n_thread - n_reader, half = spec->n_plane > 1 ? n_thread / 2 : 1;
+    omp_set_num_threads(left > half ? left : half);
     int rc = begin_load(&l, spec);
     if (!rc) rc = load_blocks(&l, tally);
     omp_set_num_threads(n_thread);
