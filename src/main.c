@@ -175,6 +175,7 @@ int main(int argc, char **argv)
     if (rc) msi_log_error(msi_error_get());
     msi_options_free(&options);
     const int code = msi_exit_code(rc);
+    if (team.is_cut_off) msi_watchdog_stop();
     msi_team_end(&team);
     return code;
 }

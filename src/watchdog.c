@@ -2,6 +2,7 @@
 #include "src/watchdog.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 
 static const long LOOK_NS = 100000000;
 static long grace_ns = 1500000000;
+static atomic_int is_stopped;
 
 static void pause_ns(long ns)
 {
@@ -27,6 +29,7 @@ static void *watch(void *unused)
     (void)unused;
     while (!msi_interrupt_signal()) pause_ns(LOOK_NS);
     pause_ns(grace_ns);
+    if (is_stopped) return NULL;
     msi_publish_emergency();
     /* The line bypasses the log, in the middle of which another thread may be. */
     char line[128];
@@ -40,6 +43,11 @@ static void *watch(void *unused)
 void msi_watchdog_grace(double grace_s)
 {
     grace_ns = (long)(1e9 * grace_s);
+}
+
+void msi_watchdog_stop(void)
+{
+    is_stopped = 1;
 }
 
 void msi_watchdog_start(void)

@@ -14,6 +14,12 @@
  */
 void msi_watchdog_start(void);
 
+/*
+ * msi_watchdog_stop - let a run go that has stopped by itself: it says why, and leaves when it likes.
+ * Notes: nothing is left to remove then. Without a watchdog it does nothing.
+ */
+void msi_watchdog_stop(void);
+
 /* msi_watchdog_grace - give an interrupted run another time than 1.5 s. Before msi_watchdog_start. */
 void msi_watchdog_grace(double grace_s);
 

@@ -25,9 +25,10 @@ enum { ALARM = 1 }; /* the tag of its message */
 /* A wait sleeps after so many yields, longer and longer: messages move on in each test alone, by some 100 KB. */
 enum { MOST_YIELDS = 2000, SHORTEST_NAP_NS = 10000, LONGEST_NAP_NS = 1000000 };
 
-/* A rank that a signal has stopped leaves so much later: MPICH's launcher kills all ranks when the first one is gone, and
- * others that got the same signal may still remove their temporaries, or say why. The watchdog ends all of them then. */
-enum { LINGER_NS = 400000000 };
+/* A rank that a signal has stopped leaves so much later: launchers kill all ranks when the first one is gone, and
+ * others that got the same signal may still remove their temporaries, or say why. One that is busy in a long call is
+ * ended by its watchdog 0.6 s after the signal; a launcher waits for a second. */
+enum { LINGER_NS = 800000000 };
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static int is_alarmed;
