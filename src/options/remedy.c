@@ -23,9 +23,20 @@ const msi_remedy_row msi_remedy_table[] = {
 };
 const int msi_remedy_count = sizeof msi_remedy_table / sizeof *msi_remedy_table;
 
+static const char GPU_MEMORY[] = "; nvidia-smi shows who has the GPU's memory: -gpus takes others, -backend cpu none";
+
+/* CUDA says so of an allocation; cuFFT, by its numbers 2 and 5, of plans whose tables it has no room for. */
+static int is_gpu_memory(const char *line)
+{
+    if (strstr(line, GPU_MEMORY)) return 0;
+    return strstr(line, "out of memory") || strstr(line, "cuFFT error 2") || strstr(line, "cuFFT error 5");
+}
+
 int msi_remedy_append(int status)
 {
     const int out_of_range = status == MSI_ERANGE;
+    if (status == MSI_EGPU && !*msi_error_about_get() && is_gpu_memory(msi_error_get()))
+        return msi_error_append(status, "%s", GPU_MEMORY);
     for (int i = 0; status && i < msi_remedy_count; i++) {
         const msi_remedy_row *row = &msi_remedy_table[i];
         if (strcmp(msi_error_about_get(), row->about) != 0) continue;

@@ -692,6 +692,15 @@ static void test_remedies(void **state)
         assert_int_equal(msi_remedy_append(MSI_EINPUT), MSI_EINPUT);
         assert_string_equal(msi_error_get() + 11, row->words);
     }
+    static const char *const full[] = {"GPU 1: cudaMallocAsync: out of memory", "GPU: cufftPlan2d: cuFFT error 5"};
+    for (int i = 0; i < 2; i++) {
+        (void)msi_error_set(MSI_EGPU, "%s", full[i]);
+        assert_int_equal(msi_remedy_append(msi_remedy_append(MSI_EGPU)), MSI_EGPU);
+        assert_int_equal(strncmp(msi_error_get(), full[i], strlen(full[i])), 0);
+        const char *words = msi_error_get() + strlen(full[i]);
+        assert_true(strstr(words, "-gpus") && strstr(words, "-backend"));
+        assert_false(strstr(strstr(words, "nvidia-smi") + 1, "nvidia-smi"));
+    }
     (void)msi_error_set(MSI_EINPUT, "it failed");
     assert_int_equal(msi_remedy_append(MSI_EINPUT), MSI_EINPUT);
     assert_string_equal(msi_error_get(), "it failed");
