@@ -11,7 +11,8 @@ double msi_clean_rounded(const msi_cleaner *c, double value)
     return c->spec.precision == MSI_FP32 ? (double)(float)value : value;
 }
 
-/* What one scale leaves is mended by the next ones: components lie where their own scale or a neighbour was found. */
+/* What one scale leaves is mended by the next ones: components lie where their own scale or a neighbour was found; by
+ * power, where any was, since thresholds are then of points, which may have been found nowhere. */
 int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, const uint8_t **allow)
 {
     msi_cleaner *c = call->c;
@@ -23,7 +24,8 @@ int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, c
                                           : scale && call->scale_mask ? call->scale_mask[scale]
                                                                       : c->mask,
                                   .found = call->limits->only_found ? c->found : NULL,
-                                  .bits = (uint16_t)(7U << scale >> 1)};
+                                  .bits = c->spec.scale_rule == MSI_CLEAN_BY_POWER ? UINT16_MAX
+                                                                                   : (uint16_t)(7U << scale >> 1)};
     *allow = from.border_x || from.border_y || from.mask || from.found ? c->allow : NULL;
     return *allow ? c->ops->allow(c->e, &from, c->allow) : MSI_OK;
 }

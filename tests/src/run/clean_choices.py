@@ -132,6 +132,26 @@ def check_rule(s):
     s.must(len(found) == 2, "the bias decides")
 
 
+def check_rule_in_a_mask(s):
+    """By tclean's rule all scales go on where one was found, down to the threshold, though points were found nowhere."""
+    words = []
+    for y in range(-18, 19, 3):
+        for x in range(-18, 19, 3):
+            ra, dec = np.degrees(FRAME.sky(128 + x, 128 + y))
+            words += ["-source", "%.15gdeg" % ra, "%.15gdeg" % dec, "%.6gJy" % (0.1 * np.exp(-(x * x + y * y) / 128))]
+    ms = s.made_at("wide.ms", VLA, ["-telescope", "vla", "-duration", "10min", "-integration", "1min", "-spw", "1.38GHz", "10MHz", "8",
+                                    "-noise", "0.1Jy", *words])
+    name = s.clean("-multiscale", "-multiscale-rule", "tclean", "-multiscale-scales", "0,16,32", "-mgain", 0.8,
+                   "-auto-mask", 10, "-auto-threshold", 4, ms=ms)
+    with open(name + "-clean.csv", encoding="utf-8") as f:
+        rows = list(csv.DictReader(f))
+    last = rows[-1]
+    s.must("0" not in {row["scale"] for row in rows if row["major"] == "1"} and last["stop"] == "threshold" and
+           2 < abs(float(last["peak"])) / float(last["noise"]) < 5,
+           "cleaned by %s in %s cycles of scales %s, to %.3g times the noise" %
+           (last["stop"], last["major"], sorted(scales_of(name)), float(last["peak"]) / float(last["noise"])))
+
+
 def check_squared(s):
     """A source that is positive in one channel and negative in the other is found by squares alone."""
     ms = fresh_copy(s.ms(), s.path("signs.ms"))
