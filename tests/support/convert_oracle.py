@@ -3,6 +3,7 @@
 import collections
 import os
 import resource
+import shutil
 import signal
 import subprocess
 
@@ -126,6 +127,7 @@ class Convert(Suite):
         """Convert over a set that is there, and send SIGTERM and SIGKILL in turn at so many moments: the old set stands or the
         new one, of n_new rows, whole, and nothing hidden is left."""
         began, old = processor_of_children(), Rows(out).n
+        shutil.rmtree("undisturbed.ms", ignore_errors=True)
         self.convert(*inputs, "undisturbed.ms")
         all_s, kept, done_all = processor_of_children() - began, 0, 0
         def hidden():

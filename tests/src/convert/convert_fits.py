@@ -353,7 +353,6 @@ def check_signals(s):
     s.convert("-quiet", a, "signals.uvfits")
     write_idi(Rows(a), a, "signals.idi")
     for name in ("signals.uvfits", "signals.idi"):
-        shutil.rmtree("undisturbed.ms", ignore_errors=True)
         fresh_copy(s.made("join.ms", *VLA, "-spw", "1.4GHz", "1MHz", 8), "old.ms")
         s.disturb([name], "old.ms", Rows(a).n, 5)
 

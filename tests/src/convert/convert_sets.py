@@ -537,11 +537,11 @@ def check_beside(s):
     b = s.made("beside2.ms", *VLA, "-duration", "20s", "-field", "61deg", "44deg", *sizes)
     for name, inputs in (("one", [a]), ("two", [a, b])):
         words = ["-quiet", "-average-time", "6s", "-average-channels", 4]
-        s.convert(*words, *inputs, "alone.ms")
+        s.convert(*words, *inputs, "one-process.ms")
         s.convert(*words, "-readers", 1, *inputs, "beside-out.ms")
-        different = [what for what in differences("alone.ms", "beside-out.ms") if not what.startswith("HISTORY ")]
+        different = [what for what in differences("one-process.ms", "beside-out.ms") if not what.startswith("HISTORY ")]
         s.must(not different, "%s: a process beside writes the same set %s" % (name, different))
-        shutil.rmtree("alone.ms")
+        shutil.rmtree("one-process.ms")
         shutil.rmtree("beside-out.ms")
     words = ["-readers", "1", "-average-channels", "2"]
     fresh_copy(b, "old3.ms")
