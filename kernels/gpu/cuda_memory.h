@@ -4,6 +4,7 @@
 #define MSI_KERNELS_CUDA_MEMORY_H
 
 #include <algorithm>
+#include <mutex>
 
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_pool.h"
@@ -112,6 +113,23 @@ inline int block_shared_bytes(size_t *bytes)
     MSI_CUDA(cudaGetDevice(&device));
     MSI_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
     *bytes = (size_t)most;
+    return MSI_OK;
+}
+
+/*
+ * allow_shared - let blocks of a kernel have so many bytes of dynamic shared memory, and more, on the device in use.
+ * Returns: 0, MSI_EGPU
+ * Notes:   the limit is the kernel's, whoever launches it: it only rises, since another plan or another thread's image
+ *          may be about to launch the kernel with more.
+ */
+template <typename K> int allow_shared(K *kernel, size_t bytes)
+{
+    static std::mutex lock;
+    const std::lock_guard<std::mutex> guard(lock);
+    cudaFuncAttributes now;
+    MSI_CUDA(cudaFuncGetAttributes(&now, kernel));
+    if ((size_t)now.maxDynamicSharedSizeBytes >= bytes) return MSI_OK;
+    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     return MSI_OK;
 }
 

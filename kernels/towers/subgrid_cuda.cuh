@@ -8,7 +8,7 @@
 #ifndef MSI_KERNELS_SUBGRID_CUDA_CUH
 #define MSI_KERNELS_SUBGRID_CUDA_CUH
 
-#include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/vector_add_cuda.cuh"
 #include "kernels/method/geometry.h"
 #include "kernels/towers/subgrid_cuda.h"
@@ -563,7 +563,7 @@ template <typename T, int N> int launch_columns(void (*kernel)(stacks<T>), const
 {
     using block = column_block<T, N>;
     const size_t bytes = block::BYTES + sizeof(uint16_t) * (size_t)job.shape.n_plane;
-    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    MSI_TRY(allow_shared(kernel, bytes));
     kernel<<<(unsigned)(job.n_stack * block::GROUPS), block::THREADS, bytes, stream>>>(job);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;

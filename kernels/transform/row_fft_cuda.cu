@@ -328,10 +328,9 @@ template <typename T> static int make_roots(msi_row_fft *f)
     MSI_CUDA(cudaGetLastError());
     k_make_roots<T><<<(unsigned)((middle + 255) / 256), 256, 0, f->stream>>>(s.middle, LAST, root + s.n);
     MSI_CUDA(cudaGetLastError());
-    MSI_CUDA(cudaFuncSetAttribute(k_rows<T, true>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)f->bytes));
-    MSI_CUDA(cudaFuncSetAttribute(k_rows<T, false>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)f->bytes));
-    MSI_CUDA(cudaFuncSetAttribute(k_rows_of_squares<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)f->bytes));
-    return MSI_OK;
+    MSI_TRY(allow_shared(k_rows<T, true>, f->bytes));
+    MSI_TRY(allow_shared(k_rows<T, false>, f->bytes));
+    return allow_shared(k_rows_of_squares<T>, f->bytes);
 }
 
 int msi_row_fft_serves(int64_t n)

@@ -205,14 +205,18 @@ static msi_c64 rounded(msi_c64 x, msi_precision precision)
     return precision == MSI_FP32 ? (msi_c64){(float)x.re, (float)x.im} : x;
 }
 
+enum { LEAST_LENGTH = 4096 };
+
 static void check_rows(int64_t n, int64_t kept, int forward, msi_precision precision)
 {
     uint64_t seed = (uint64_t)n;
-    msi_row_fft *fft;
+    msi_row_fft *fft, *shorter;
     msi_c64 *rows = random_numbers(&seed, N_ROW * n);
     static const uint8_t used[N_ROW] = {1, 0, 1};
     void *d_rows = numbers_to_device(rows, N_ROW * n, precision), *d_used = to_device(used, sizeof used);
     assert_int_equal(msi_row_fft_create(&fft, n, precision, NULL), 0);
+    /* One that needs less shared memory does not take it from the other. */
+    assert_int_equal(msi_row_fft_create(&shorter, LEAST_LENGTH, precision, NULL), 0);
     if (!fft) printf("  rows of %lld, fp%d: no room\n", (long long)n, precision == MSI_FP32 ? 32 : 64);
     if (fft) {
         const int rc = forward ? msi_row_fft_forward(fft, d_rows, N_ROW, d_used, kept)
@@ -239,6 +243,7 @@ static void check_rows(int64_t n, int64_t kept, int forward, msi_precision preci
         free(result);
     }
     msi_row_fft_free(fft);
+    msi_row_fft_free(shorter);
     cudaFree(d_rows);
     cudaFree(d_used);
     free(rows);
@@ -249,7 +254,7 @@ static void test_rows(void **state)
 {
     (void)state;
     int n_length = 0;
-    for (int64_t n = 4096; n <= 32768; n += 32) {
+    for (int64_t n = LEAST_LENGTH; n <= 32768; n += 32) {
         if (!msi_row_fft_serves(n)) continue;
         n_length++;
         for (int both = 0; both < 4; both++) check_rows(n, n / 2 + 3, both % 2, both / 2 ? MSI_FP64 : MSI_FP32);
