@@ -2,6 +2,7 @@
 /* Tests how runs of the writer end: complete, stopped, refused, without space, locked out; and what they leave. */
 #include "tests/io/ms/ms_write_fixture.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <math.h>
 #include <signal.h>
@@ -338,6 +339,18 @@ int __wrap_prctl(int option, ...)
     return option == PR_SET_PDEATHSIG && outlives_parents ? 0 : __real_prctl(option, value);
 }
 
+/* Once `holder` is gone kill `filler`, and say so before: who has not waited for that has time to be found out. */
+static pid_t kill_later(pid_t holder, pid_t filler, int told)
+{
+    const pid_t killer = fork();
+    if (killer != 0) return killer;
+    while (kill(holder, 0) == 0) usleep(1000);
+    sleep(1);
+    const int is_told = write(told, "", 1) == 1;
+    kill(filler, SIGKILL);
+    _exit(!is_told);
+}
+
 /* Return the only child of a process. */
 static pid_t child_of(pid_t parent)
 {
@@ -354,7 +367,8 @@ static pid_t child_of(pid_t parent)
 static void test_child_that_hangs(void **state)
 {
     (void)state;
-    enum { LATER_S = 2 }; /* than the child that is asked to stop is killed */
+    int told[2];
+    char byte;
     written_set m;
     msi_ms_writer *w;
     ws_make(&m, &ws_simple);
@@ -367,17 +381,16 @@ static void test_child_that_hangs(void **state)
     const pid_t holder = child_of(getpid()), filler = child_of(holder);
     assert_int_equal(kill(holder, SIGSTOP), 0);
     assert_int_equal(kill(filler, SIGSTOP), 0);
-    const pid_t killer = fork();
-    if (killer == 0) {
-        sleep(LATER_S);
-        kill(filler, SIGKILL);
-        _exit(0);
-    }
+    assert_int_equal(pipe2(told, O_CLOEXEC | O_NONBLOCK), 0);
+    const pid_t killer = kill_later(holder, filler, told[1]);
     assert_true(killer > 0);
     msi_ms_writer_free(w);
     /* It is put back what was when nobody writes any more. */
-    assert_int_equal(waitpid(filler, NULL, WNOHANG), filler);
-    waitpid(killer, NULL, 0);
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    assert_int_equal(waitpid(filler, NULL, 0), filler);
+    assert_int_equal(waitpid(killer, NULL, 0), killer);
+    close(told[0]);
+    close(told[1]);
     assert_int_equal(__real_prctl(PR_SET_CHILD_SUBREAPER, 0UL), 0);
     assert_false(ws_has_column(m.path, "MODEL_DATA"));
 }
