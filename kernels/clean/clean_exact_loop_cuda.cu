@@ -454,7 +454,7 @@ template <typename T, bool ONE> int run(msi_clean_engine *e, const msi_clean_loo
     job.mail = e->mail;
     job.generation = e->generation + 1;
     e->generation += (uint32_t)loop->n_iteration + 2;
-    MSI_CUDA(cudaFuncSetAttribute(k_exact_loop<T, ONE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    MSI_TRY((allow_shared(k_exact_loop<T, ONE>, bytes)));
     void *arguments[] = {&job};
     MSI_CUDA(cudaLaunchCooperativeKernel(k_exact_loop<T, ONE>, dim3((unsigned)n_block), dim3(THREADS), arguments, bytes,
                                          clean_stream(e)));

@@ -378,7 +378,7 @@ template <typename T, class K> list_shape shape_of(const msi_clean_engine *e, K 
 
 template <class K> int prepare(K *kernel, size_t bytes, bool clusters)
 {
-    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    MSI_TRY(allow_shared(kernel, bytes));
     if (clusters) MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
     return MSI_OK;
 }

@@ -19,7 +19,7 @@
 
 #include "kernels/gpu/box_copy_cuda.cuh"
 #include "kernels/wproj/points/points_device.cuh"
-#include "kernels/gpu/cuda_check.h"
+#include "kernels/gpu/cuda_memory.h"
 
 namespace points {
 
@@ -461,7 +461,7 @@ int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, til
     cudaFuncAttributes compiled;
     MSI_CUDA(cudaFuncGetAttributes(&compiled, kernel));
     if (compiled.ptxVersion < hopper::ARCHITECTURE) boxes->given = 0;
-    MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    MSI_TRY(allow_shared(kernel, bytes));
     MSI_CUDA(cudaMemsetAsync(args.next_item, 0, sizeof *args.next_item, stream));
     kernel<<<n_block, TILE_THREADS<T>, bytes, stream>>>(args, shared, *boxes);
     MSI_CUDA(cudaGetLastError());

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Transforms of subgrids on the GPU, of every size, against the same sums by FFTW in double precision. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,6 +308,36 @@ static void test_every_size(void **state)
         }
 }
 
+/* Add stacks again and again, as long as that goes well; sums are never brought to the host. */
+static void *add_often(void *given)
+{
+    const numbers *n = given;
+    intptr_t code = 0;
+    for (int i = 0; i < 1000 && !code; i++) code = msi_subgrid_add(&n->job, NULL);
+    return (void *)code;
+}
+
+/* Towers of two plans, of fewer and of more planes, that two threads compute beside each other: kernels with different
+ * amounts of shared memory are launched between each other. */
+static void test_threads_of_different_towers(void **state)
+{
+    enum { SIZE = 512, FEWER = N_PLANE - 4 };
+    numbers n[2];
+    pthread_t thread[2];
+    (void)state;
+    if (most_size < SIZE) skip();
+    for (int i = 0; i < 2; i++) make(&n[i], SIZE, SIZE / 2, MSI_FP32);
+    n[1].job.shape.n_plane = FEWER; /* slots and screens of more planes serve fewer */
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, add_often, &n[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        void *code;
+        assert_int_equal(pthread_join(thread[i], &code), 0);
+        assert_null(code);
+    }
+    assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
+    for (int i = 0; i < 2; i++) free_numbers(&n[i]);
+}
+
 static void test_other_sizes_are_refused(void **state)
 {
     (void)state;
@@ -321,6 +353,7 @@ int main(int argc, char **argv)
     if (argc > 1) most_size = (int32_t)strtol(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_threads_of_different_towers),
         cmocka_unit_test(test_other_sizes_are_refused),
     };
     if (!msi_gpu_available()) {
