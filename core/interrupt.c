@@ -25,7 +25,11 @@ void msi_interrupt_install(void)
     action.sa_handler = on_signal;
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART;
-    for (int i = 0; i < (int)(sizeof stopping / sizeof *stopping); i++) sigaction(stopping[i], &action, NULL);
+    for (int i = 0; i < (int)(sizeof stopping / sizeof *stopping); i++) {
+        struct sigaction before;
+        const int is_ignored = sigaction(stopping[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (!is_ignored) sigaction(stopping[i], &action, NULL);
+    }
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
     sigaction(SIGXFSZ, &action, NULL);

@@ -18,6 +18,7 @@ static void test_signals_set_the_flag(void **state)
 {
     (void)state;
     const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
+    for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++) signal(stopping[i], SIG_DFL);
     msi_interrupt_install();
     assert_int_equal(msi_interrupt_check(), MSI_OK);
     for (size_t i = 0; i < sizeof stopping / sizeof *stopping; i++) {
@@ -30,6 +31,24 @@ static void test_signals_set_the_flag(void **state)
     }
     msi_interrupt_raise(0);
     assert_int_equal(msi_interrupt_check(), MSI_OK);
+}
+
+/* nohup ignores SIGHUP, and so has a run outlive the terminal. */
+static void test_what_is_ignored_stays_so(void **state)
+{
+    (void)state;
+    signal(SIGHUP, SIG_IGN);
+    msi_interrupt_install();
+    assert_int_equal(raise(SIGHUP), 0);
+    assert_int_equal(msi_interrupt_signal(), 0);
+    assert_int_equal(raise(SIGTERM), 0);
+    assert_int_equal(msi_interrupt_signal(), SIGTERM);
+    msi_interrupt_raise(0);
+    signal(SIGHUP, SIG_DFL);
+    msi_interrupt_install();
+    assert_int_equal(raise(SIGHUP), 0);
+    assert_int_equal(msi_interrupt_signal(), SIGHUP);
+    msi_interrupt_raise(0);
 }
 
 static void test_a_closed_pipe_is_an_error_of_the_write(void **state)
@@ -67,6 +86,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signals_set_the_flag),
+        cmocka_unit_test(test_what_is_ignored_stays_so),
         cmocka_unit_test(test_a_closed_pipe_is_an_error_of_the_write),
         cmocka_unit_test(test_raising_is_as_the_signal),
         cmocka_unit_test(test_exit_codes),

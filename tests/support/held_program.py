@@ -56,6 +56,13 @@ def await_none_of(leader):
     return True
 
 
+def hear_all():
+    """For preexec_fn: no signal is ignored, as some are where the tests themselves run under nohup or beside a script."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with contextlib.suppress(OSError):
+            signal.signal(number, signal.SIG_DFL)
+
+
 class Held:
     """A program in a session of its own, whose progress the test commands.
 
@@ -66,7 +73,7 @@ class Held:
         self.end_of_pipe, written = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
         fcntl.fcntl(written, fcntl.F_SETPIPE_SZ, 1)  # one page, and each write has pages of its own
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=written,
-                                        start_new_session=True, **options)
+                                        start_new_session=True, preexec_fn=hear_all, **options)
         os.close(written)
         self.pid, self.text, self.held_line = self.process.pid, b"", None
         self.sent, self.watched, self.times_before = time.monotonic(), [], {}

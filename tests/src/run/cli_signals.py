@@ -169,6 +169,20 @@ def check_calls(s):
                     work.clear()
 
 
+def check_nohup(s):
+    """Under nohup a run outlives its terminal; it still stops by what nohup leaves."""
+    work = Run(s, ["-size", 256, 256, "-scale", "8asec", "-backend", "cpu", "-readers", 2])
+    process, images = undisturbed(work)
+    for number, code in ((signal.SIGHUP, 0), (signal.SIGTERM, 128 + signal.SIGTERM)):
+        held = work.start("nohup")
+        held.hold_at_line(len(process.lines()) // 2)
+        held.send(number, to_group=number == signal.SIGHUP)
+        exits = held.end()
+        good = exits == code and work.left() == (sorted(images) if code == 0 else []) and not work.partial(images)
+        s.must(good, "%s under nohup: exits %s, %s" % (number.name, exits, " ".join(work.left()) or "no file"))
+        work.clear()
+
+
 def check_closed_files(s):
     """Started without standard files: what is printed goes nowhere, and into no file or socket that has their number."""
     words = ["-size", 128, 128, "-scale", "4asec", "-backend", "cpu", "-readers"]
