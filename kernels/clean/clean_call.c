@@ -13,13 +13,13 @@ double msi_clean_rounded(const msi_cleaner *c, double value)
 
 /* What one scale leaves is mended by the next ones: components lie where their own scale or a neighbour was found; by
  * power, where any was, since thresholds are then of points, which may have been found nowhere. */
-int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, const uint8_t **allow)
+int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t border, const uint8_t **allow)
 {
     msi_cleaner *c = call->c;
     const int64_t border_x = (int64_t)floor(c->spec.border * (double)c->spec.nx);
     const int64_t border_y = (int64_t)floor(c->spec.border * (double)c->spec.ny);
-    const msi_clean_allow from = {.border_x = border_x > half_width ? border_x : half_width,
-                                  .border_y = border_y > half_width ? border_y : half_width,
+    const msi_clean_allow from = {.border_x = border_x > border ? border_x : border,
+                                  .border_y = border_y > border ? border_y : border,
                                   .mask = !c->has_mask                ? NULL
                                           : scale && call->scale_mask ? call->scale_mask[scale]
                                                                       : c->mask,

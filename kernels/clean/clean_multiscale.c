@@ -324,6 +324,14 @@ static int convolve_searched(msi_cleaner *c, int scale)
     return MSI_OK;
 }
 
+/* Tell how many pixels at each edge a scale stays away from: half its width; by tclean's rule, as was found of tclean,
+ * half as much again and one more, so that a point is not found at the very edge. */
+static int64_t border_of(const msi_cleaner *c, int scale)
+{
+    const double half_width = c->spec.scale[scale] / 2;
+    return (int64_t)(by_power(c) ? floor(1.5 * half_width) + 1 : ceil(half_width));
+}
+
 /* Make the joined image of a scale in c->quantity, and find its peak. */
 static int search_scale(msi_clean_call *call, int scale, msi_clean_peak *peak)
 {
@@ -338,7 +346,7 @@ static int search_scale(msi_clean_call *call, int scale, msi_clean_peak *peak)
         planes = m->planes;
         stride = c->n_pixel;
     }
-    MSI_TRY(msi_clean_allow_scale(call, scale, (int64_t)ceil(c->spec.scale[scale] / 2), &search.allow));
+    MSI_TRY(msi_clean_allow_scale(call, scale, border_of(c, scale), &search.allow));
     MSI_TRY(c->ops->join(c->e, planes, stride, averaged, msi_clean_factor_of(call), c->quantity));
     return c->ops->peak(c->e, &search, peak);
 }
@@ -440,7 +448,7 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
                            .stop_negative = c->spec.stop_negative,
                            .diverged = DIVERGED * call->peak_first / m->bias[scale]};
     call->scale = scale;
-    MSI_TRY(msi_clean_allow_scale(call, scale, (int64_t)ceil(c->spec.scale[scale] / 2), &search.allow));
+    MSI_TRY(msi_clean_allow_scale(call, scale, border_of(c, scale), &search.allow));
     MSI_TRY(convolve_residuals(call, scale, &planes));
     MSI_TRY(msi_clean_list(call, &search, &planes, range, &loop.threshold));
     MSI_TRY(msi_clean_run(call, &loop, c->ops->list_loop, &done, n));

@@ -123,9 +123,10 @@ static inline int msi_clean_fft_work(const msi_cleaner *c)
     return c->spec.backend == MSI_BACKEND_CUDA ? 2 : 1;
 }
 
-/* msi_clean_allow_scale - make what a scale may find: border, mask, and what was found if the limits say so. Returned:
- * *allow, c->allow, or NULL where all is allowed */
-int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t half_width, const uint8_t **allow);
+/* msi_clean_allow_scale - make what a scale may find: nothing within so many pixels of an edge, or in the
+ * specification's border, the mask, and what was found if the limits say so. Returned: *allow, c->allow, or NULL where
+ * all is allowed */
+int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t border, const uint8_t **allow);
 
 /* msi_clean_start - take the first peak: report it, and set the report's threshold. Returns: 1 where there is nothing
  * to do, and report.stop says why. */

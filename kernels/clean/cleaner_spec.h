@@ -40,8 +40,9 @@ typedef enum msi_clean_scale_rule {
     MSI_CLEAN_BY_BEAM, /* (R * K) times a bias that goes by the beam's width; (R * K) / (P * K)(0): WSClean's */
     MSI_CLEAN_BY_POWER /* (R * K)^2 / (P * K * K)(0) times 1 - small_scale_bias s / s_max, which takes most out of
                           the squares of the residual; (R * K) / (P * K * K)(0): tclean's. Thresholds, mgain and the
-                          report's peaks are then of scale 0, and a wide scale may be found where the mask convolved
-                          with its kernel is above 0.9 */
+                          report's peaks are then of scale 0; a wide scale may be found where the mask convolved with
+                          its kernel is above 0.9, and no scale within three quarters of its width of an edge, nor at
+                          the edge itself */
 } msi_clean_scale_rule;
 
 /* The specification says what a cleaner is to do. Members that are zero take the default; msi_cleaner_create copies all

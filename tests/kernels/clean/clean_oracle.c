@@ -385,6 +385,7 @@ int64_t oracle_cornwell(clean_problem *p, const oracle_rules *r, oracle_componen
     int64_t n = 0;
     for (int i = 0; i < r->n_scale; i++) {
         make_scale(p, r, i, &s[i]);
+        s[i].border = (int64_t)(0.75 * r->scale[i]) + 1; /* tclean's: 1.5 times its scale, a radius, and one more */
         allow_within(p, &s[i], allow[i] = malloc((size_t)pixels(p)));
         power[i] = power_of(p, &s[i]);
     }

@@ -313,13 +313,16 @@ static void test_multiscale(void **state)
 }
 
 /* tclean's rule, of lists so short that they hold one pixel: its components one by one, with the masks of its scales,
- * down to the threshold where the limit of iterations leaves it that. */
+ * down to the threshold where the limit of iterations leaves it that. Beside a wide source and points there are one of
+ * each where only a narrower scale, and no point at all, may be found. */
 static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain)
 {
     clean_problem p = {.nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}};
-    const clean_source blob = {.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}};
+    static const clean_source source[] = {{.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}},
+                                          {.x = 10, .y = 56, .sigma = 4, .flux = {25, 12, 9, 8}},
+                                          {.x = 60, .y = 0, .sigma = 0, .flux = {1, 1, 1, 1}}};
     clean_problem_make(&p, 300, 12);
-    clean_problem_add(&p, &blob);
+    for (int i = 0; i < 3; i++) clean_problem_add(&p, &source[i]);
     clean_problem_points(&p, 5, 13);
     uint8_t *mask = clean_inner_mask(&p, 0.25, 1);
     for (int64_t x = 25; x < 32; x++) mask[45 * p.nx + x] = 0;
