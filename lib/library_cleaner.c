@@ -17,6 +17,13 @@ _Static_assert((int)MSIMAGE_STOP_THRESHOLD == (int)MSI_CLEAN_STOP_THRESHOLD &&
                    (int)MSIMAGE_STOP_STALLED == (int)MSI_CLEAN_STOP_STALLED,
                "reasons are the kernels' own");
 
+_Static_assert((int)MSIMAGE_SCALE_BY_BEAM == (int)MSI_CLEAN_BY_BEAM &&
+                   (int)MSIMAGE_SCALE_BY_POWER == (int)MSI_CLEAN_BY_POWER &&
+                   (int)MSIMAGE_SCALE_TAPERED_QUADRATIC == (int)MSI_CLEAN_TAPERED_QUADRATIC &&
+                   (int)MSIMAGE_SCALE_GAUSSIAN == (int)MSI_CLEAN_GAUSSIAN &&
+                   (int)MSIMAGE_SCALE_SPHEROIDAL == (int)MSI_CLEAN_SPHEROIDAL,
+               "rules and shapes of scales are the kernels' own");
+
 struct msimage_cleaner {
     msimage_callbacks callbacks;
     msi_cleaner *inner;
@@ -47,7 +54,11 @@ static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s)
                               .scale = s->scale,
                               .n_scale = s->n_scale,
                               .beam_pixel = s->beam_pixel,
-                              .scale_bias = s->scale_bias};
+                              .scale_bias = s->scale_bias,
+                              .scale_rule = (msi_clean_scale_rule)s->scale_rule,
+                              .shape = (msi_clean_shape)s->scale_shape,
+                              .small_scale_bias = s->small_scale_bias,
+                              .scale_gain = s->scale_gain};
 }
 
 /* Find out where the work is done. */

@@ -43,6 +43,10 @@ static int check_values(const msi_cleaner_spec *s)
     if (!(s->scale_bias > 0 && s->scale_bias <= 1)) return wrong("scale_bias", "above 0, at most 1", s->scale_bias);
     if (!(fabs(s->small_scale_bias) <= 1)) return wrong("small_scale_bias", "-1 to 1", s->small_scale_bias);
     if (!(s->scale_gain > 0 && s->scale_gain < 1)) return wrong("scale_gain", "above 0 and below 1", s->scale_gain);
+    if (s->shape < MSI_CLEAN_TAPERED_QUADRATIC || s->shape > MSI_CLEAN_SPHEROIDAL)
+        return wrong("scale_shape", "one of the list", s->shape);
+    if (s->scale_rule < MSI_CLEAN_BY_BEAM || s->scale_rule > MSI_CLEAN_BY_POWER)
+        return wrong("scale_rule", "one of the list", s->scale_rule);
     if (s->fit < MSI_CLEAN_FIT_NONE || s->fit > MSI_CLEAN_FIT_FORCED) return wrong("fit", "one of the list", s->fit);
     if ((s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG) &&
         (s->n_term < 1 || s->n_term > MSI_CLEAN_MAX_TERM))

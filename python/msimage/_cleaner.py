@@ -11,6 +11,16 @@ from ._gridder import UINT8, array_argument, backend_argument, has, other_array,
 from ._library import CALLBACKS, Calls, Held, ffi, lib, one_at_a_time
 
 _STOPS = ("threshold", "major", "iterations", "negative", "empty", "diverged", "stalled")
+_RULES = {"wsclean": lib.MSIMAGE_SCALE_BY_BEAM, "tclean": lib.MSIMAGE_SCALE_BY_POWER}
+_SHAPES = {"tapered-quadratic": lib.MSIMAGE_SCALE_TAPERED_QUADRATIC, "gaussian": lib.MSIMAGE_SCALE_GAUSSIAN,
+           "spheroidal": lib.MSIMAGE_SCALE_SPHEROIDAL}
+
+
+def chosen(word: Any, name: str, choices: dict) -> int:
+    """Return what a word stands for."""
+    if not isinstance(word, str) or word not in choices:
+        raise ValueError(f"{name} {word!r}: it is one of {', '.join(choices)}")
+    return int(choices[word])
 
 
 class CleanReport(NamedTuple):
@@ -34,10 +44,19 @@ class Cleaner(Held):
     mask : uint8 [nx, ny], not 0 where components may lie
     scales : of multiscale: widths in pixels, the first 0, rising; None: several of the beam's
     beam : of multiscale: width of the beam in pixels; None: that of the pixels above half the peak of the psf
+    scale_rule : "wsclean", by the peak of the residual convolved with a scale times a bias; or "tclean", by what a
+        component takes out of the residual's squares, with tclean's masks, and thresholds that are of points
+    scale_shape : "tapered-quadratic", "gaussian" or "spheroidal", tclean's, whose numbers are half the width
+    scale_bias : of the rule wsclean: the peak of a scale s counts scale_bias**-log2(s / (2 beam)) times; 0: 0.6
+    smallscalebias : of the rule tclean: the part by which the widest scale's squares count less, -1 to 1
+    scale_gain : part of a scale's peak that is cleaned before a scale is chosen again: 1e-6 for a component, as tclean;
+        0: 0.2, by the rule tclean 0.05
     """
 
     def __init__(self, psf: Any, *, method: str = "list", gain: float = 0.1, mask: Any = None,
-                 scales: Optional[Sequence[float]] = None, beam: Optional[float] = None, backend: str = "auto", device: int = 0, nthreads: int = 0):
+                 scales: Optional[Sequence[float]] = None, beam: Optional[float] = None, scale_rule: str = "wsclean",
+                 scale_shape: str = "tapered-quadratic", scale_bias: float = 0.0, smallscalebias: float = 0.0,
+                 scale_gain: float = 0.0, backend: str = "auto", device: int = 0, nthreads: int = 0):
         super().__init__()
         given = Given(array_argument(psf, "psf"))
         require(len(given.shape) == 2, f"psf: it has {len(given.shape)} dimensions, not 2")
@@ -57,7 +76,9 @@ class Cleaner(Held):
             "backend": backend_argument(backend), "device": whole_argument(device, "device"),
             "n_thread": thread_count(whole_argument(nthreads, "nthreads")), "method": name, "gain": gain,
             "scale": widths, "n_scale": 0 if scales is None else len(scales),
-            "beam_pixel": beam or 0})
+            "beam_pixel": beam or 0, "scale_bias": scale_bias, "small_scale_bias": smallscalebias,
+            "scale_gain": scale_gain, "scale_rule": chosen(scale_rule, "scale_rule", _RULES),
+            "scale_shape": chosen(scale_shape, "scale_shape", _SHAPES)})
         out = ffi.new("msimage_cleaner **")
         self._call(lib.msimage_cleaner_create, out, spec, CALLBACKS)
         self._c = ffi.gc(out[0], lib.msimage_cleaner_free)

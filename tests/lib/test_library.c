@@ -530,6 +530,67 @@ static void test_cleaner(void **state)
     assert_null(c);
 }
 
+/* Clean a wide source near an edge in one iteration, and tell where the model's middle is: 0 where a specification is
+ * refused. */
+static double wide_source_at(msimage_cleaner_spec spec)
+{
+    enum { N = 64, X = 8 };
+    static double psf[N][N], residual[N][N], model[N][N];
+    const msimage_clean_limits limits = {.threshold = 1e-3, .n_iteration = 1};
+    memset(model, 0, sizeof model);
+    memset(psf, 0, sizeof psf);
+    psf[N / 2][N / 2] = 1;
+    for (int y = 0; y < N; y++)
+        for (int x = 0; x < N; x++) residual[y][x] = exp(-0.05 * ((y - N / 2) * (y - N / 2) + (x - X) * (x - X)));
+    msimage_cleaner *c;
+    double sum = 0, moment = 0;
+    if (msimage_cleaner_create(&c, &spec, NULL)) return 0;
+    assert_int_equal(msimage_cleaner_psf(c, psf), 0);
+    assert_int_equal(msimage_cleaner_minor(c, residual, model, &limits, NULL), 0);
+    msimage_cleaner_free(c);
+    for (int i = 0; i < N * N; i++) {
+        sum += model[i / N][i % N];
+        moment += (i % N) * model[i / N][i % N];
+    }
+    return moment / sum;
+}
+
+/* By power a scale stays three quarters of its width and a pixel away from an edge, by the beam's width half of it. */
+static void test_cleaner_scales(void **state)
+{
+    (void)state;
+    static const double scale[] = {0, 12};
+    msimage_cleaner_spec spec = {.struct_bytes = sizeof spec,
+                                 .nx = 64,
+                                 .ny = 64,
+                                 .precision = MSIMAGE_FP64,
+                                 .backend = backend,
+                                 .method = "multiscale",
+                                 .scale = scale,
+                                 .n_scale = 2,
+                                 .beam_pixel = 1};
+    const double by_beam = wide_source_at(spec);
+    spec.scale_bias = 0.3; /* wide scales */
+    assert_true(fabs(by_beam - 8) < 1e-6 && fabs(wide_source_at(spec) - 8) < 1e-6);
+    spec.scale_rule = MSIMAGE_SCALE_BY_POWER;
+    spec.scale_shape = MSIMAGE_SCALE_SPHEROIDAL;
+    spec.scale_gain = 1e-6;
+    assert_true(fabs(wide_source_at(spec) - 10) < 1e-6);
+    spec.small_scale_bias = 1; /* the widest scale counts for nothing */
+    assert_true(fabs(wide_source_at(spec) - 8) < 1e-6);
+    spec.small_scale_bias = 1.5;
+    assert_true(wide_source_at(spec) == 0);
+    spec.small_scale_bias = 0;
+    spec.scale_shape = (msimage_scale_shape)3;
+    assert_true(wide_source_at(spec) == 0);
+    spec.scale_shape = MSIMAGE_SCALE_GAUSSIAN;
+    spec.scale_rule = (msimage_scale_rule)2;
+    assert_true(wide_source_at(spec) == 0);
+    /* An older program's specification ends before the rule, whatever its memory holds there. */
+    spec.struct_bytes = offsetof(msimage_cleaner_spec, scale_rule);
+    assert_true(fabs(wide_source_at(spec) - 8) < 1e-6);
+}
+
 int main(int argc, char **argv)
 {
     backend = argc > 1 && strcmp(argv[1], "cuda") == 0 ? MSIMAGE_CUDA : MSIMAGE_CPU;
@@ -549,6 +610,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_cleaner),
+        cmocka_unit_test(test_cleaner_scales),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -777,6 +777,31 @@ def check_cleaner():
     must_raise(RuntimeError, lambda: cleaner.minor(model, model.astype("f4")))
 
 
+def check_scales():
+    """By tclean's rule a scale stays three quarters of its width and a pixel from an edge, by WSClean's half its width; and
+    components are those of its definition: the scale and pixel of the largest square over the power of its response."""
+    psf, blob = np.zeros((64, 64)), np.hypot(*np.mgrid[-8:56, -32:32])
+    psf[32, 32] = 1
+    for rule, shape, at in (("wsclean", "tapered-quadratic", 8), ("tclean", "spheroidal", 10), ("tclean", "tapered-quadratic", 10)):
+        cleaner = msimage.Cleaner(psf, method="multiscale", scales=[0, 12], beam=1, scale_rule=rule, scale_shape=shape,
+                                  scale_gain=1e-6, scale_bias=0.3 if rule == "wsclean" else 0, gain=0.5, **HOST)
+        residual, model = np.exp(-0.05 * blob**2), np.zeros((64, 64))
+        assert cleaner.minor(residual, model, n_iteration=1).n_iteration == 1
+        assert abs((model.sum(1) * np.arange(64)).sum() / model.sum() - at) < 1e-6, (rule, shape)
+        if rule == "tclean":
+            kernel = model / model.sum()  # a PSF of one pixel: R * K and P * K * K are sums over pixels
+            wanted = 0.5 * (np.exp(-0.05 * blob**2) * kernel).sum() / (kernel**2).sum()
+            assert abs(model.sum() / wanted - 1) < 1e-6, (shape, model.sum(), wanted)
+    least = msimage.Cleaner(psf, method="multiscale", scales=[0, 12], beam=1, scale_rule="tclean", smallscalebias=1, **HOST)
+    model = np.zeros((64, 64))
+    least.minor(np.exp(-0.05 * blob**2), model, n_iteration=1)
+    assert (abs(model) > 1e-12).sum() == 1 and abs(model[8, 32] - 0.1) < 1e-9
+    for change in ({"scale_rule": "casa"}, {"scale_rule": 1}, {"scale_shape": "box"}, {"scale_shape": None}):
+        assert next(iter(change)) in str(must_raise(ValueError, lambda: msimage.Cleaner(psf, **dict(HOST, **change))))
+    for change in ({"smallscalebias": 2.0}, {"scale_gain": -1.0}, {"scale_bias": 2.0}):
+        must_raise(msimage.Error, lambda: msimage.Cleaner(psf, method="multiscale", scales=[0, 12], beam=1, **dict(HOST, **change)))
+
+
 def check_quiet():
     """Nothing is printed unasked."""
     import subprocess

@@ -18,6 +18,23 @@
 extern "C" {
 #endif
 
+/** How the method multiscale chooses a scale. R is the residual, P the PSF, K a scale's kernel. */
+typedef enum msimage_scale_rule {
+    MSIMAGE_SCALE_BY_BEAM, /**< by the peak of R * K times a bias that goes by the beam's width, as WSClean does */
+    MSIMAGE_SCALE_BY_POWER /**< by what a component takes out of the residual's squares, (R * K)^2 / (P * K * K)(0), as
+                                CASA's tclean does: thresholds, mgain and the report's peaks are then of points; a wide
+                                scale lies where nine tenths of it are within the mask, and none within three quarters
+                                of its width of an edge, nor at the edge itself */
+} msimage_scale_rule;
+
+/** The shape of a scale: r is the distance from its middle, s its full width. */
+typedef enum msimage_scale_shape {
+    MSIMAGE_SCALE_TAPERED_QUADRATIC, /**< 1 - (r / s)^2 under a Hann window of width s */
+    MSIMAGE_SCALE_GAUSSIAN,          /**< of sigma 3 s / 16 */
+    MSIMAGE_SCALE_SPHEROIDAL         /**< 1 - v^2 times the spheroidal function of v = 2 r / s: tclean's, whose scales
+                                          are s / 2 */
+} msimage_scale_shape;
+
 /** The specification of a cleaner. What is 0 takes its default; all of it is copied, lists too. */
 typedef struct msimage_cleaner_spec {
     size_t struct_bytes;         /**< sizeof(msimage_cleaner_spec): later versions add members at the end */
@@ -39,7 +56,12 @@ typedef struct msimage_cleaner_spec {
     const double *scale; /**< multiscale: [n_scale] full widths in pixels, the first 0, rising; NULL: of beam_pixel */
     int n_scale;         /**< of the list, at most 16; 0: as many as fit */
     double beam_pixel; /**< multiscale: full width of the beam at half maximum; needed, whether scale is given or not */
-    double scale_bias; /**< multiscale: 0: 0.6 */
+    double scale_bias; /**< multiscale by the beam's width: above 0, at most 1; 0: 0.6 */
+    msimage_scale_rule scale_rule;   /**< multiscale: how a scale is chosen */
+    msimage_scale_shape scale_shape; /**< multiscale: what scales look like */
+    double small_scale_bias;         /**< multiscale by power: squares count 1 - b s / s_max; -1 to 1 */
+    double scale_gain; /**< multiscale: part of a scale's peak that is cleaned before a scale is chosen again; 1e-6: a
+                            component; 0: 0.2, by power 0.05 */
 } msimage_cleaner_spec;
 
 /** How far msimage_cleaner_minor() goes. */
