@@ -79,7 +79,7 @@ static int look(inputs *in)
         if (is_folder(path)) continue;
         MSI_TRY(msi_uv_file_read(&in->header[i], path));
         if (in->header[i].kind == MSI_UV_FITS)
-            MSI_TRY(msi_uv_baselines_check(&in->header[i], path, &in->header[i].has_wide_codes));
+            MSI_TRY(msi_uv_baselines_check(&in->header[i], path));
         in->n_made++;
     }
     if (in->n_made && in->n_made < n)

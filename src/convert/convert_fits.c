@@ -167,21 +167,40 @@ static int is_ascii(const char *name)
     return 1;
 }
 
+/* Copy a file into the working folder, with what msfits takes for something else mended. */
+static int copy_readable(const msi_uv_file *h, const char *fits, const char *copy, const msi_uvfits_mending *mending,
+                         const msi_uvfits_use *use)
+{
+    MSI_TRY(h->has_wide_codes ? msi_uv_baselines_split(h, fits, copy) : msi_uv_baselines_keep(h, fits, copy));
+    return msi_uvfits_mending_is_needed(mending) ? msi_uvfits_mend(mending, copy, use) : MSI_OK;
+}
+
 /* Have a file that msfits does not read as it is in the working folder. Copied is one of codes that it takes for other
- * antennas, or with filling behind its tables, in which it looks for more of them without an end. Of FITS-IDI it opens
- * no file whose name has letters that are not ASCII: that gets another name. Given and returned: *fits  the one to be
- * read. */
-static int make_readable(const msi_uv_file *h, const char **fits)
+ * antennas, with tables that it takes for others, or with filling behind its tables, in which it looks for more of them
+ * without an end. Of FITS-IDI it opens no file whose name has letters that are not ASCII: that gets another name. Given
+ * and returned: *fits  the one to be read. */
+static int make_readable(msi_stage *stage, const msi_import_job *job, const char **fits)
 {
     static const char copy[] = "readable.fits";
-    const int is_filled = h->file_bytes >= h->end + MSI_UV_BLOCK, is_copied = h->has_wide_codes || is_filled;
+    const msi_uv_file *h = job->header;
+    const msi_uvfits_use use = {job->fits, h->n_if, &h->freqsel, &h->source};
+    msi_uvfits_mending mending = {0};
+    if (h->kind == MSI_UV_FITS) MSI_TRY(msi_uvfits_mending_find(&mending, *fits, &use));
+    if (mending.has_motion)
+        msi_stage_warn(stage, "%s: source '%s' moves on the sky: its position (RAEPO, DECEPO) is kept, its motion not",
+                       job->fits, mending.moving);
+    if (mending.has_line)
+        msi_stage_warn(stage,
+                       "%s: frequencies are those of the header and AIPS FQ; the line's velocity (ALTRVAL) is "
+                       "one for several windows, and is left out",
+                       job->fits);
+    const int is_filled = h->file_bytes >= h->end + MSI_UV_BLOCK;
+    const int is_copied = h->has_wide_codes || is_filled || msi_uvfits_mending_is_needed(&mending);
     if (!is_copied && (h->kind == MSI_UV_FITS || is_ascii(*fits))) return MSI_OK;
-    if (!is_copied) {
-        /* A file system without links leaves the name as it is. */
-        if (symlink(*fits, copy) == 0) *fits = copy;
-        return MSI_OK;
-    }
-    MSI_TRY(h->has_wide_codes ? msi_uv_baselines_split(h, *fits, copy) : msi_uv_baselines_keep(h, *fits, copy));
+    if (is_copied)
+        MSI_TRY(copy_readable(h, *fits, copy, &mending, &use));
+    else if (symlink(*fits, copy) != 0)
+        return MSI_OK; /* A file system without links leaves the name as it is. */
     *fits = copy;
     return MSI_OK;
 }
@@ -206,7 +225,7 @@ int msi_import_fits(msi_stage *stage, const void *of)
     int64_t n;
     limit(job.header->file_bytes, job.memory_bytes);
     MSI_TRY(enter(given, path, set));
-    MSI_TRY(make_readable(job.header, &fits));
+    MSI_TRY(make_readable(stage, &job, &fits));
     job.set = set;
     const int status = job.header->kind == MSI_UV_FITS ? ccc_uvfits_import(fits, set, &warnings, &n)
                                                        : ccc_fitsidi_import(fits, set, &warnings, &n);
@@ -265,9 +284,8 @@ static void log_exported(msi_stage *stage, const msi_uvfits_report *r)
 static int check_exported(const msi_export_job *job, const msi_uvfits_report *r)
 {
     msi_uv_file h;
-    int are_wide;
     MSI_TRY(msi_uv_file_read(&h, job->fits));
-    MSI_TRY(msi_uv_baselines_check(&h, job->fits, &are_wide));
+    MSI_TRY(msi_uv_baselines_check(&h, job->fits));
     if (h.kind == MSI_UV_FITS && h.primary.n_group == r->n_group && h.n_if == r->n_window) return MSI_OK;
     return msi_error_set(MSI_EINTERNAL, "%s: %lld groups of %lld IFs were written for %lld of %d", job->name,
                          (long long)h.primary.n_group, (long long)h.n_if, (long long)r->n_group, r->n_window);

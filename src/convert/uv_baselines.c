@@ -55,18 +55,16 @@ static int decode(double baseline, antennas *a)
     return a->first > 0 && a->second > 0;
 }
 
-static int find_baseline(const msi_uv_file *h)
-{
-    int i = 0;
-    while (i < h->primary.n_parameter && strcmp(h->primary.parameter[i], "BASELINE") != 0) i++;
-    return i < h->primary.n_parameter ? i : -1;
-}
-
-static int has_parameter(const msi_uv_file *h, const char *name)
+static int find_parameter(const msi_uv_file *h, const char *name)
 {
     for (int i = 0; i < h->primary.n_parameter; i++)
-        if (strcmp(h->primary.parameter[i], name) == 0) return 1;
-    return 0;
+        if (strcmp(h->primary.parameter[i], name) == 0) return i;
+    return -1;
+}
+
+static int find_baseline(const msi_uv_file *h)
+{
+    return find_parameter(h, "BASELINE");
 }
 
 static int no_antennas(const char *path, int64_t group, double baseline)
@@ -82,7 +80,36 @@ static int read_failed(const char *path, int64_t group)
 
 /* ---- Check ---- */
 
-static int check_all(const msi_uv_file *h, FILE *f, const char *path, int *are_wide)
+/* Add the number that a group names, if it has that parameter; 0 is no number, but some write it where there is one
+ * source alone. */
+static int add_id(const msi_uv_file *h, const char *name, int64_t least, const unsigned char *group, msi_uv_ids *ids)
+{
+    const int at = find_parameter(h, name);
+    if (at < 0) return MSI_OK;
+    const double value = parameter_value(h, at, group);
+    if (!(value >= (double)least && value < MSI_UV_MOST_IDS)) return MSI_EINPUT;
+    msi_uv_ids_add(ids, (int64_t)value);
+    return MSI_OK;
+}
+
+static int check_group(msi_uv_file *h, const char *path, int64_t i, int at, const unsigned char *group)
+{
+    antennas a;
+    if (at >= 0) {
+        const double baseline = parameter_value(h, at, group);
+        if (!decode(baseline, &a)) return no_antennas(path, i, baseline);
+        h->has_wide_codes |= baseline >= BY_2048;
+    }
+    if (add_id(h, "FREQSEL", 1, group, &h->freqsel))
+        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: FREQSEL is no row of a table", path,
+                             (long long)i);
+    if (add_id(h, "SOURCE", 0, group, &h->source))
+        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: SOURCE is no row of a table", path,
+                             (long long)i);
+    return MSI_OK;
+}
+
+static int check_all(msi_uv_file *h, FILE *f, const char *path)
 {
     const int at = find_baseline(h);
     const int64_t head = h->primary.n_parameter * element_bytes(h);
@@ -90,7 +117,6 @@ static int check_all(const msi_uv_file *h, FILE *f, const char *path, int *are_w
     int status = MSI_OK;
     MSI_TRY(msi_alloc(&group, head, 1, "parameters of a group"));
     for (int64_t i = 0; !status && i < h->primary.n_group; i++) {
-        antennas a;
         if (i % LOOK_EACH == 0) {
             if ((status = msi_interrupt_check())) break;
             msi_child_progress(MSI_CHILD_STEP_S);
@@ -99,25 +125,23 @@ static int check_all(const msi_uv_file *h, FILE *f, const char *path, int *are_w
             status = read_failed(path, i);
             break;
         }
-        const double baseline = parameter_value(h, at, group);
-        if (!decode(baseline, &a)) status = no_antennas(path, i, baseline);
-        *are_wide |= baseline >= BY_2048;
+        status = check_group(h, path, i, at, group);
     }
     msi_free(group);
     return status;
 }
 
-int msi_uv_baselines_check(const msi_uv_file *h, const char *path, int *are_wide)
+int msi_uv_baselines_check(msi_uv_file *h, const char *path)
 {
-    *are_wide = 0;
-    if (find_baseline(h) < 0) {
-        if (has_parameter(h, "ANTENNA1") && has_parameter(h, "ANTENNA2") && has_parameter(h, "SUBARRAY")) return MSI_OK;
+    const int has_antennas =
+        find_parameter(h, "ANTENNA1") >= 0 && find_parameter(h, "ANTENNA2") >= 0 && find_parameter(h, "SUBARRAY") >= 0;
+    h->has_wide_codes = 0;
+    if (find_baseline(h) < 0 && !has_antennas)
         return msi_error_set(MSI_EINPUT, "%s: its groups have no parameter BASELINE, nor SUBARRAY, ANTENNA1, ANTENNA2",
                              path);
-    }
     FILE *f = fopen(path, "rbe");
     if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
-    const int status = check_all(h, f, path, are_wide);
+    const int status = check_all(h, f, path);
     fclose(f);
     return status;
 }

@@ -11,12 +11,12 @@
 #include "src/convert/uv_file.h"
 
 /*
- * msi_uv_baselines_check - look at every group's BASELINE.
- * Returned: *are_wide  1 where one is a code by 2048, else 0
- * Returns:  0, MSI_EINPUT (there is none, nor the antennas by themselves; one is no code of two antennas), MSI_ENOMEM,
- *           MSI_EINTERRUPTED
+ * msi_uv_baselines_check - look at the antennas of every group, and collect what else the groups name.
+ * Given and returned: h  has_wide_codes, freqsel and source are set
+ * Returns: 0, MSI_EINPUT (there is no BASELINE, nor the antennas by themselves; one is no code of two antennas; FREQSEL
+ *          or SOURCE is no number of a row of a table), MSI_ENOMEM, MSI_EINTERRUPTED
  */
-int msi_uv_baselines_check(const msi_uv_file *h, const char *path, int *are_wide);
+int msi_uv_baselines_check(msi_uv_file *h, const char *path);
 
 /*
  * msi_uv_baselines_split - copy a file with SUBARRAY, ANTENNA1 and ANTENNA2 in the place of BASELINE, without the

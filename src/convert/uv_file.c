@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/status.h"
+#include "src/convert/uv_axes.h"
 
 enum { MOST_HDUS = 1024 };
 
@@ -28,22 +29,10 @@ static int is_idi(FILE *f, int64_t at)
     return 0;
 }
 
-static int check_stokes(const msi_uv_hdu *u, const char *path)
-{
-    for (int i = 0; i < MSI_UV_MAX_AXES; i++)
-        if (strcmp(u->axis_type[i], "STOKES") == 0 && u->axis_value[i] > 0)
-            return msi_error_set(MSI_EINPUT,
-                                 "%s: holds Stokes parameters (CRVAL%d = %g), not correlations (-1 to -8) as a "
-                                 "Measurement Set is made of",
-                                 path, i + 1, u->axis_value[i]);
-    return MSI_OK;
-}
-
 /* casacore reads a table by its columns without an end, should they not be what a row is long. */
 static int check_table(const msi_uv_hdu *u, const char *path)
 {
-    /* casacore would call a FITS-IDI file's Stokes I XX. */
-    if (strcmp(u->name, "UV_DATA") == 0) MSI_TRY(check_stokes(u, path));
+    if (strcmp(u->name, "UV_DATA") == 0) MSI_TRY(msi_uv_axes_check_cells(u, path));
     int64_t row_bytes = 0;
     if (strcmp(u->extension, "BINTABLE") != 0 && strcmp(u->extension, "A3DTABLE") != 0) return MSI_OK;
     if (u->bitpix != 8 || u->n_axis != 2 || u->n_group != 1 || u->n_field < 0 || u->n_field > MSI_UV_MAX_FIELDS)
@@ -119,7 +108,7 @@ static int check_groups(msi_uv_file *h, const char *path)
     if (bytes <= 0 || u->n_group < 1 || u->n_parameter < 1 || u->n_parameter > MSI_UV_MAX_PARAMETERS)
         return msi_error_set(MSI_EINPUT, "%s: a header that cannot be: %lld groups with %lld parameters", path,
                              (long long)u->n_group, (long long)u->n_parameter);
-    MSI_TRY(check_stokes(u, path));
+    MSI_TRY(msi_uv_axes_check(u, path));
     if (bytes > h->file_bytes - h->data_begin)
         return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: %lld bytes of groups, but its header tells of %lld",
                              path, (long long)(h->file_bytes - h->data_begin), (long long)bytes);

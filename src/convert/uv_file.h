@@ -3,6 +3,7 @@
 #ifndef MSI_SRC_UV_FILE_H
 #define MSI_SRC_UV_FILE_H
 
+#include "io/convert/uvfits_mend.h"
 #include "src/convert/uv_hdu.h"
 
 typedef enum msi_uv_kind { MSI_UV_NONE, MSI_UV_FITS, MSI_UV_IDI } msi_uv_kind;
@@ -10,11 +11,12 @@ typedef enum msi_uv_kind { MSI_UV_NONE, MSI_UV_FITS, MSI_UV_IDI } msi_uv_kind;
 typedef struct msi_uv_file {
     msi_uv_kind kind;
     msi_uv_hdu primary;
-    int has_wide_codes;  /* of BASELINE by 2048: msi_uv_baselines_check */
-    int64_t n_if;        /* length of the axis IF; 1 where there is none */
-    int64_t data_begin;  /* of the primary array, in bytes */
-    int64_t group_bytes; /* of one group */
-    int64_t end;         /* of the last extension: what follows is filling */
+    int has_wide_codes;         /* of BASELINE by 2048: msi_uv_baselines_check */
+    msi_uv_ids freqsel, source; /* that groups name: likewise */
+    int64_t n_if;               /* length of the axis IF; 1 where there is none */
+    int64_t data_begin;         /* of the primary array, in bytes */
+    int64_t group_bytes;        /* of one group */
+    int64_t end;                /* of the last extension: what follows is filling */
     int64_t file_bytes;
 } msi_uv_file;
 

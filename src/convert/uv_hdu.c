@@ -70,10 +70,15 @@ static void take_card(msi_uv_hdu *u, const char *card)
     if (is_card(card, "PCOUNT  ")) u->n_parameter = integer_value(card);
     if (is_card(card, "GCOUNT  ")) u->n_group = integer_value(card);
     if (is_card(card, "TFIELDS ")) u->n_field = integer_value(card);
+    if (is_card(card, "MAXIS   ")) u->n_cell_axis = (int)integer_value(card);
+    if (is_card(card, "STK_1   ")) u->first_stokes = number_value(card);
     if (is_card(card, "RESTFREQ")) u->rest_freq_hz = number_value(card);
     if ((i = msi_uv_hdu_indexed(card, "NAXIS", MSI_UV_MAX_AXES))) u->axis[i - 1] = integer_value(card);
     if ((i = msi_uv_hdu_indexed(card, "CTYPE", MSI_UV_MAX_AXES))) text_value(card, u->axis_type[i - 1], 9);
     if ((i = msi_uv_hdu_indexed(card, "CRVAL", MSI_UV_MAX_AXES))) u->axis_value[i - 1] = number_value(card);
+    if ((i = msi_uv_hdu_indexed(card, "CDELT", MSI_UV_MAX_AXES))) u->axis_step[i - 1] = number_value(card);
+    if ((i = msi_uv_hdu_indexed(card, "CRPIX", MSI_UV_MAX_AXES))) u->axis_pixel[i - 1] = number_value(card);
+    if ((i = msi_uv_hdu_indexed(card, "MAXIS", MSI_UV_MAX_AXES))) u->cell_axis[i - 1] = integer_value(card);
     if ((i = msi_uv_hdu_indexed(card, "PTYPE", MSI_UV_MAX_PARAMETERS))) text_value(card, u->parameter[i - 1], 9);
     if ((i = msi_uv_hdu_indexed(card, "PSCAL", MSI_UV_MAX_PARAMETERS))) u->scale[i - 1] = number_value(card);
     if ((i = msi_uv_hdu_indexed(card, "PZERO", MSI_UV_MAX_PARAMETERS))) u->zero[i - 1] = number_value(card);
@@ -89,6 +94,7 @@ int msi_uv_hdu_read(FILE *f, msi_uv_hdu *u, int64_t *at)
     u->n_group = 1;
     for (int i = 0; i < MSI_UV_MAX_PARAMETERS; i++) u->scale[i] = 1;
     for (int i = 0; i < MSI_UV_MAX_FIELDS; i++) u->field_bytes[i] = -1;
+    for (int i = 0; i < MSI_UV_MAX_AXES; i++) u->axis_step[i] = u->axis_pixel[i] = 1;
     for (int b = 0; b < MOST_BLOCKS; b++) {
         if (fseeko(f, *at, SEEK_SET) != 0 || fread(block, 1, MSI_UV_BLOCK, f) != MSI_UV_BLOCK) return b ? -1 : 0;
         *at += MSI_UV_BLOCK;

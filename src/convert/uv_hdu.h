@@ -26,12 +26,16 @@ typedef struct msi_uv_hdu {
     int bitpix, n_axis, is_groups;
     int64_t axis[MSI_UV_MAX_AXES];
     char axis_type[MSI_UV_MAX_AXES][9];
-    double axis_value[MSI_UV_MAX_AXES]; /* CRVALn */
+    /* CRVALn, CDELTn, CRPIXn; 0, 1 and 1 where they are not there. */
+    double axis_value[MSI_UV_MAX_AXES], axis_step[MSI_UV_MAX_AXES], axis_pixel[MSI_UV_MAX_AXES];
+    int64_t cell_axis[MSI_UV_MAX_AXES]; /* MAXISn, of the array in each row of a table of visibilities */
+    double first_stokes;                /* STK_1; 0 where it is not there */
     int64_t n_parameter, n_group;       /* PCOUNT, GCOUNT */
     char parameter[MSI_UV_MAX_PARAMETERS][9];
     double scale[MSI_UV_MAX_PARAMETERS], zero[MSI_UV_MAX_PARAMETERS];
     double rest_freq_hz; /* RESTFREQ; 0 where there is none */
     int64_t n_field;     /* TFIELDS */
+    int n_cell_axis;     /* MAXIS */
     int64_t
         field_bytes[MSI_UV_MAX_FIELDS]; /* of a row, by TFORM; -1 where there is none, or none that means something */
 } msi_uv_hdu;

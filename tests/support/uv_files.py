@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write FITS-IDI files of Measurement Sets, and read and change UVFITS files, with astropy, apart from the program."""
+import io
 import warnings
 
 import numpy as np
@@ -47,6 +48,53 @@ class Groups:
 
     def parameter(self, name):
         return self.raw[self.names.index(name)]
+
+
+class Raw:
+    """A UVFITS file in pieces that can be changed: header, parameters [group][parameter] and samples [group][.. axes, the
+    fastest last] of float32, and tables."""
+
+    def __init__(self, path):
+        with fits.open(path) as f:
+            self.header, at = f[0].header.copy(), f[0].fileinfo()["datLoc"]
+            self.tables = [fits.BinTableHDU(t.data.copy(), t.header.copy()) for t in f[1:]]
+        h = self.header
+        shape = [h["NAXIS%d" % i] for i in range(h["NAXIS"], 1, -1)]
+        with open(path, "rb") as f:
+            f.seek(at)
+            values = np.frombuffer(f.read(4 * h["GCOUNT"] * (h["PCOUNT"] + int(np.prod(shape)))), ">f4").reshape(h["GCOUNT"], -1)
+        self.parameters, self.samples = values[:, :h["PCOUNT"]].copy(), values[:, h["PCOUNT"]:].reshape(-1, *shape).copy()
+
+    def add(self, name, values):
+        """A parameter behind the others."""
+        h = self.header
+        h["PCOUNT"] += 1
+        n = h["PCOUNT"]
+        h["PTYPE%d" % n], h["PSCAL%d" % n], h["PZERO%d" % n] = name, 1.0, 0.0
+        self.parameters = np.column_stack([self.parameters, values])
+
+    def order(self, names):
+        """Axes in another order, the fastest first."""
+        h, old = self.header, [self.header["CTYPE%d" % i] for i in range(2, self.header["NAXIS"] + 1)]
+        cards = {n: [h[k % (i + 2)] for k in ("NAXIS%d", "CTYPE%d", "CRVAL%d", "CDELT%d", "CRPIX%d")] for i, n in enumerate(old)}
+        self.samples = self.samples.transpose([0, *(1 + old[::-1].index(n) for n in names[::-1])])
+        for i, n in enumerate(names, 2):
+            for k, value in zip(("NAXIS%d", "CTYPE%d", "CRVAL%d", "CDELT%d", "CRPIX%d"), cards[n]):
+                h[k % i] = value
+
+    def write(self, path):
+        h = self.header
+        h["GCOUNT"] = len(self.parameters)
+        for i, n in enumerate(self.samples.shape[:0:-1], 2):
+            h["NAXIS%d" % i] = n
+        groups = np.column_stack([self.parameters, self.samples.reshape(len(self.samples), -1)]).astype(">f4").tobytes()
+        with open(path, "wb") as f:
+            f.write(h.tostring(padding=True).encode() + groups + bytes(-len(groups) % 2880))
+            for t in self.tables:
+                tables = io.BytesIO()
+                fits.HDUList([fits.PrimaryHDU(), t]).writeto(tables)
+                f.write(tables.getvalue()[2880:])
+        return path
 
 
 def idi_header(p, n_band, n_chan, first_hz, day):

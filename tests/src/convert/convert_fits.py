@@ -14,7 +14,7 @@ from casacore.tables import makearrcoldesc, makescacoldesc, maketabdesc, table
 from convert_oracle import C, Convert, Rows, peak
 from program_suite import files, fresh_copy, main, with_small_files
 from uv_compare import DATE_S, FLOAT, ascending, compare, sorted_rows
-from uv_files import Groups, Parts, write_idi
+from uv_files import Groups, Parts, Raw, write_idi
 
 VLA = ["-telescope", "vla", "-config", "D", "-ra", "60deg", "-dec", "44deg", "-integration", "10s", "-duration", "40s"]
 RICH = [*VLA, "-spw", "1.4GHz", "1MHz", 6, "-spw", "1.5GHz", "-1MHz", 6, "-flags", 0.2, "-flag-rows", 0.1, "-autocorrelations",
@@ -230,6 +230,104 @@ def check_antennas(s):
     s.must(list(Parts(a).antenna) == list(Parts("coded-back.ms").antenna), "their names")
     recode("many.uvfits", "coded.uvfits", lambda first, second: np.where(first == 7, 65536 + second, by_2048(first, second)))
     s.refused("a code by 2048 of no antenna", 3, "no two antennas", "coded.uvfits", "no.ms")
+
+
+def check_axes(s):
+    """Axes in an order that casacore reads as another are refused, as are STOKES that are no correlations; names of positions
+    may have a projection."""
+    a = s.made("round.ms", *RICH)
+    s.convert("-quiet", "-overwrite", a, "round.uvfits")
+    for title, names in (("FREQ before STOKES", ("COMPLEX", "FREQ", "STOKES", "IF", "RA", "DEC")),
+                         ("IF behind DEC", ("COMPLEX", "STOKES", "FREQ", "RA", "DEC", "IF"))):
+        raw = Raw("round.uvfits")
+        raw.order(names)
+        s.convert("-quiet", "-overwrite", raw.write("axes.uvfits"), "axes.ms")
+        compare(s, title, Rows(a), Rows("axes.ms"))
+    for title, names in (("IF before FREQ", ("COMPLEX", "STOKES", "IF", "FREQ", "RA", "DEC")),
+                         ("COMPLEX behind all", ("STOKES", "FREQ", "IF", "RA", "DEC", "COMPLEX"))):
+        raw = Raw("round.uvfits")
+        raw.order(names)
+        s.refused(title, 3, "lies behind others than casacore reads it", raw.write("axes.uvfits"), "no.ms")
+    raw = Raw("round.uvfits")
+    raw.samples = raw.samples[..., :2]
+    s.refused("no weights", 3, "axis COMPLEX has 2 elements", raw.write("axes.uvfits"), "no.ms")
+    for title, pattern, first, step in (("the same correlation again and again", "STOKES is -1 once more", -1, 0),
+                                        ("correlations that go on", "element 4 of its axis STOKES is -9", -6, -1),
+                                        ("correlations and Stokes parameters", "element 2 of its axis STOKES is 0", -1, 1)):
+        raw = Raw("round.uvfits")
+        raw.header["CRVAL3"], raw.header["CDELT3"] = float(first), float(step)
+        s.refused(title, 3, pattern, raw.write("axes.uvfits"), "no.ms")
+    for title, pattern, name, other in (("no DATE", "0 parameters DATE", "DATE", "TIME"), ("no w", "no parameter WW", "WW", "W")):
+        raw = Raw("round.uvfits")
+        for key in [k for k in raw.header["PTYPE*"] if raw.header[k].startswith(name)]:
+            raw.header[key] = other
+        s.refused(title, 3, pattern, raw.write("axes.uvfits"), "no.ms")
+    raw = Raw("round.uvfits")
+    raw.header["CTYPE6"], raw.header["CTYPE7"] = "RA---SIN", "DEC--SIN"
+    s.convert("-quiet", raw.write("axes.uvfits"), "projected.ms")
+    s.must(np.allclose(Parts(a).centre, Parts("projected.ms").centre, rtol=0, atol=1e-12), "RA---SIN is a right ascension")
+
+
+def by_freqsel(path, numbers):
+    """A file of two windows that are numbered, in a row of AIPS FQ each, in place of IFs."""
+    raw = Raw(path)
+    names = [t.header["EXTNAME"] for t in raw.tables]
+    fq = raw.tables[names.index("AIPS FQ")]
+    n, rows = len(raw.parameters), fq.data
+    raw.samples = np.concatenate([raw.samples[:, :, :, :1], raw.samples[:, :, :, 1:]])
+    raw.parameters = np.concatenate([raw.parameters, raw.parameters])
+    at = [raw.header["PTYPE%d" % (i + 1)] for i in range(raw.header["PCOUNT"])]
+    chosen = np.repeat(sorted(numbers), n)
+    if "FREQSEL" in at:
+        raw.parameters[:, at.index("FREQSEL")] = chosen
+    else:
+        raw.add("FREQSEL", chosen)
+    def column(name, form):
+        return fits.Column(name, form, array=np.ravel(rows[name])[np.argsort(numbers)])
+    new = fits.BinTableHDU.from_columns([fits.Column("FRQSEL", "1J", array=np.array(numbers)), column("IF FREQ", "1D"),
+                                         column("CH WIDTH", "1E"), column("TOTAL BANDWIDTH", "1E"), column("SIDEBAND", "1J")],
+                                        name="AIPS FQ")
+    new.header["NO_IF"] = 1
+    raw.tables[names.index("AIPS FQ")] = new
+    return raw
+
+
+def check_frequencies(s):
+    """Windows that groups name by FREQSEL have the frequencies of that number's row, wherever it stands; a number without a
+    row is refused, and a line's velocity is no frequency of several windows."""
+    a = s.made("round.ms", *RICH)
+    s.convert("-quiet", "-overwrite", a, "round.uvfits")
+    for title, numbers in (("in order", (1, 2)), ("rows the other way round", (2, 1)), ("numbers with a gap", (1, 3)),
+                           ("numbers from 4 on", (4, 5))):
+        s.convert("-quiet", "-overwrite", by_freqsel("round.uvfits", numbers).write("selected.uvfits"), "selected.ms")
+        compare(s, "FREQSEL, " + title, Rows(a), Rows("selected.ms"))
+    raw = by_freqsel("round.uvfits", (1, 2))
+    raw.tables[-1].data["FRQSEL"][:] = (1, 5)
+    s.refused("a number without a row", 3, "FREQSEL = 2, which its table AIPS FQ does not have", raw.write("selected.uvfits"), "no.ms")
+    raw.tables = [t for t in raw.tables if t.header["EXTNAME"] != "AIPS FQ"]
+    s.refused("no table of frequencies", 3, "has no table AIPS FQ", raw.write("selected.uvfits"), "no.ms")
+    raw = Raw("round.uvfits")
+    raw.header.update({"ALTRVAL": 1e5, "ALTRPIX": 1.0, "RESTFREQ": 1.42040575e9, "VELREF": 257})
+    told = say(s, raw.write("line.uvfits"), "line.ms")
+    s.must("ALTRVAL" in told, "a line's velocity is told")
+    compare(s, "a line's velocity", Rows(a), Rows("line.ms"))
+
+
+def check_source_table(s):
+    """A source's number has a row; one that moves stays where it is listed, and is told."""
+    a = s.made("sources.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-field", "61deg", "44deg", "-field", "60deg", "45deg",
+               "-source", "60.1deg", "44.05deg", "1Jy", "-source", "61deg", "44deg", "2Jy")
+    s.convert("-quiet", "-overwrite", a, "listed.uvfits")
+    raw = Raw("listed.uvfits")
+    su = [t for t in raw.tables if t.header["EXTNAME"] == "AIPS SU"][0]
+    su.data["PMRA"][1] = 1e-3
+    told = say(s, raw.write("moving.uvfits"), "moving.ms")
+    s.must("source '%s' moves on the sky" % Parts(a).field[1] in told, "a source that moves is told")
+    s.must(np.allclose(Parts(a).centre, Parts("moving.ms").centre, rtol=0, atol=1e-9), "it stays where it is listed")
+    su.data["ID. NO."][1] = 9
+    s.refused("a source without a row", 3, "SOURCE = 2, which its table AIPS SU does not have", raw.write("moving.uvfits"), "no.ms")
+    raw.tables = [t for t in raw.tables if t is not su]
+    s.refused("sources without a table", 3, "no table AIPS SU", raw.write("moving.uvfits"), "no.ms")
 
 
 def check_telescopes(s):
