@@ -30,6 +30,8 @@ void msi_interrupt_install(void)
         const int is_ignored = sigaction(stopping[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
         if (!is_ignored) sigaction(stopping[i], &action, NULL);
     }
+    action.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &action, NULL);
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
     sigaction(SIGXFSZ, &action, NULL);

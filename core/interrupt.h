@@ -11,7 +11,7 @@ extern "C" {
 /* msi_interrupt_install - let SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM set the flag
  * alone; SIGPIPE and SIGXFSZ are ignored, so that a closed pipe and a file-size limit arrive as errors of the write.
  * Notes: a signal that the process was started to ignore stays ignored: nohup's SIGHUP, the SIGINT of a script's job in
- * the background.
+ * the background. But SIGCHLD is not, with which no end of a child can be waited for.
  */
 void msi_interrupt_install(void);
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -51,6 +52,19 @@ static void test_what_is_ignored_stays_so(void **state)
     msi_interrupt_raise(0);
 }
 
+/* A parent that ignores SIGCHLD has its children do so, and then waitpid knows nothing of theirs. */
+static void test_ends_of_children_are_heard_of(void **state)
+{
+    (void)state;
+    int how = 0;
+    signal(SIGCHLD, SIG_IGN);
+    msi_interrupt_install();
+    const pid_t child = fork();
+    if (child == 0) _exit(7);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(WEXITSTATUS(how), 7);
+}
+
 static void test_a_closed_pipe_is_an_error_of_the_write(void **state)
 {
     (void)state;
@@ -87,6 +101,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signals_set_the_flag),
         cmocka_unit_test(test_what_is_ignored_stays_so),
+        cmocka_unit_test(test_ends_of_children_are_heard_of),
         cmocka_unit_test(test_a_closed_pipe_is_an_error_of_the_write),
         cmocka_unit_test(test_raising_is_as_the_signal),
         cmocka_unit_test(test_exit_codes),
