@@ -209,11 +209,7 @@ static int check_section(const msi_checkpoint *c, const section *s, char *data)
 static int keep_section(msi_checkpoint *c, const section *s)
 {
     if (c->n_section == c->n_room) {
-        section *more;
-        MSI_TRY(msi_alloc(&more, 2 * c->n_room + 16, sizeof *more, "a checkpoint"));
-        if (c->n_section) memcpy(more, c->s, (size_t)c->n_section * sizeof *more);
-        msi_free(c->s);
-        c->s = more;
+        MSI_TRY(msi_grow(&c->s, c->n_section, 2 * c->n_room + 16, sizeof *c->s, "a checkpoint"));
         c->n_room = 2 * c->n_room + 16;
     }
     c->s[c->n_section++] = *s;

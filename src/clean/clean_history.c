@@ -12,11 +12,7 @@
 int msi_clean_history_add(msi_clean_history *h, const msi_clean_step *step)
 {
     if (h->n == h->room) {
-        msi_clean_step *more;
-        MSI_TRY(msi_alloc(&more, 2 * h->room + 64, sizeof *more, "the record of cleaning"));
-        if (h->n) memcpy(more, h->step, (size_t)h->n * sizeof *more);
-        msi_free(h->step);
-        h->step = more;
+        MSI_TRY(msi_grow(&h->step, h->n, 2 * h->room + 64, sizeof *h->step, "the record of cleaning"));
         h->room = 2 * h->room + 64;
     }
     h->step[h->n++] = *step;
@@ -111,6 +107,7 @@ static void collect(plot *q, const msi_clean_history *h, int by_cycle)
     for (int64_t i = 0; i < h->n; i++) {
         int64_t earlier = 0, major = -1;
         const int64_t first = n;
+        if (i && strcmp(h->step[i - 1].image, h->step[i].image) == 0) continue;
         while (earlier < i && strcmp(h->step[earlier].image, h->step[i].image) != 0) earlier++;
         if (earlier < i) continue;
         for (int64_t k = i; k < h->n; k++) {
