@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/memory_group.h"
+#include "core/control_group.h"
 #include "core/status.h"
 
 /* Every block has its size in front of it, so that freeing can uncount it; the header keeps the block's alignment. */
@@ -22,7 +22,7 @@ static _Atomic int64_t in_use, limit;
 int64_t msi_memory_physical(void)
 {
     int64_t bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
-    const int64_t of_group = msi_memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+    const int64_t of_group = msi_control_group_memory("/proc/self/cgroup", "/sys/fs/cgroup");
     return of_group < bytes ? of_group : bytes;
 }
 

@@ -3,9 +3,10 @@
 
 #include <limits.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdint.h>
 #include <unistd.h>
+
+#include "core/control_group.h"
 
 static int affinity_count(void)
 {
@@ -22,44 +23,10 @@ static int affinity_count(void)
     return n > 0 ? n : 1;
 }
 
-/* Read the quota in one cgroup's folder, in processors rounded up; INT_MAX where there is none. */
-static int quota_in(const char *folder)
+static int quota_count(void)
 {
-    char path[PATH_MAX];
-    long long quota = -1, period = 0;
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
-    FILE *f = fopen(path, "r");
-    if (!f) return INT_MAX;
-    if (fscanf(f, "%lld %lld", &quota, &period) != 2) quota = -1;
-    fclose(f);
-    if (quota <= 0 || period <= 0) return INT_MAX;
-    long long n = (quota + period - 1) / period;
+    const int64_t n = msi_control_group_cpus("/proc/self/cgroup", "/sys/fs/cgroup");
     return n < INT_MAX ? (int)n : INT_MAX;
-}
-
-static int cgroup_count(void)
-{
-    static const char root[] = "/sys/fs/cgroup";
-    char line[PATH_MAX], folder[PATH_MAX + sizeof root];
-    int n = INT_MAX;
-    FILE *f = fopen("/proc/self/cgroup", "r");
-    if (!f) return quota_in(root);
-    while (fgets(line, sizeof line, f)) {
-        if (strncmp(line, "0::", 3) != 0) continue;
-        line[strcspn(line, "\n")] = 0;
-        snprintf(folder, sizeof folder, "%s%s", root, line + 3);
-        /* A limit of any group above holds too. */
-        for (;;) {
-            int here = quota_in(folder);
-            if (here < n) n = here;
-            char *slash = strrchr(folder, '/');
-            if (strlen(folder) <= sizeof root || !slash) break;
-            *slash = 0;
-        }
-    }
-    fclose(f);
-    int top = quota_in(root);
-    return top < n ? top : n;
 }
 
 static int n_sharing = 1;
@@ -76,7 +43,7 @@ int msi_cpu_share(void)
 
 int msi_cpu_count(void)
 {
-    const int allowed = affinity_count(), quota = cgroup_count(), all = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    const int allowed = affinity_count(), quota = quota_count(), all = (int)sysconf(_SC_NPROCESSORS_ONLN);
     /* A quota is shared whatever the masks are. */
     const int of_quota = quota < INT_MAX ? quota / n_sharing : quota,
               of_mask = allowed < all ? allowed : allowed / n_sharing;

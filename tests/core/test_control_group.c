@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "core/memory_group.h"
+#include "core/control_group.h"
 #include "tests/support/temp_folder.h"
 
 static void write_file(const char *path, const char *text)
@@ -29,7 +29,7 @@ static void write_file(const char *path, const char *text)
 static int64_t limit_of(const char *membership)
 {
     write_file("membership", membership);
-    return msi_memory_group_limit("membership", "groups");
+    return msi_control_group_memory("membership", "groups");
 }
 
 /* A batch system limits the job; the process is in a step of it, and the machine's own group has no limit. */
@@ -68,7 +68,7 @@ static void the_first_version_has_a_tree_for_memory(void **state)
 static void what_cannot_be_read_limits_nothing(void **state)
 {
     (void)state;
-    assert_int_equal(msi_memory_group_limit("missing", "groups"), INT64_MAX);
+    assert_int_equal(msi_control_group_memory("missing", "groups"), INT64_MAX);
     assert_int_equal(limit_of(""), INT64_MAX);
     assert_int_equal(limit_of("no colons\n1:memory\n:\n"), INT64_MAX);
     write_file("groups/odd/memory.max", "-1\n");
@@ -77,12 +77,51 @@ static void what_cannot_be_read_limits_nothing(void **state)
     assert_int_equal(limit_of("0::/odd\n"), INT64_MAX);
 }
 
+static int64_t cpus_of(const char *membership)
+{
+    write_file("membership", membership);
+    return msi_control_group_cpus("membership", "groups");
+}
+
+static void quotas_are_processors_rounded_up(void **state)
+{
+    (void)state;
+    write_file("groups/pod/cpu.max", "250000 100000\n");
+    write_file("groups/pod/inner/cpu.max", "max 100000\n");
+    assert_int_equal(cpus_of("0::/pod/inner\n"), 3);
+    write_file("groups/pod/inner/cpu.max", "50000 100000\n");
+    assert_int_equal(cpus_of("0::/pod/inner\n"), 1);
+    assert_int_equal(cpus_of("0::/pod\n"), 3);
+    assert_int_equal(cpus_of("0::/elsewhere\n"), INT64_MAX);
+    write_file("groups/pod/cpu.max", "200000\n");
+    assert_int_equal(cpus_of("0::/pod\n"), INT64_MAX);
+}
+
+/* A container of the first version is told the group's path outside, and finds its own at the mount. */
+static void the_first_version_has_quota_and_period(void **state)
+{
+    (void)state;
+    write_file("groups/cpu/job/cpu.cfs_quota_us", "-1\n");
+    write_file("groups/cpu/job/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(cpus_of("4:cpu,cpuacct:/job\n0::/\n"), INT64_MAX);
+    write_file("groups/cpu/job/cpu.cfs_quota_us", "400000\n");
+    assert_int_equal(cpus_of("4:cpu,cpuacct:/job/step\n0::/\n"), 4);
+    assert_int_equal(cpus_of("4:cpuset:/job\n3:cpuacct:/job\n"), INT64_MAX);
+    write_file("groups/cpu/cpu.cfs_quota_us", "800000\n");
+    write_file("groups/cpu/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(cpus_of("11:cpuacct,cpu:/docker/0123456789abcdef\n"), 8);
+    write_file("groups/cpu/cpu.cfs_period_us", "0\n");
+    assert_int_equal(cpus_of("11:cpuacct,cpu:/docker/0123456789abcdef\n"), INT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_above_the_step_limits),
         cmocka_unit_test(a_containers_mount_limits),
         cmocka_unit_test(the_first_version_has_a_tree_for_memory),
+        cmocka_unit_test(quotas_are_processors_rounded_up),
+        cmocka_unit_test(the_first_version_has_quota_and_period),
         cmocka_unit_test(what_cannot_be_read_limits_nothing),
     };
     return cmocka_run_group_tests(tests, temp_folder_enter, temp_folder_leave);
