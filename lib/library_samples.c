@@ -122,7 +122,7 @@ static int take(const chunk *c, int64_t from, double complex turned, msi_sample_
     double complex v = vis_of(c, from);
     const int counts = weighs(weight) && isfinite(weight) && isfinite(creal(v)) && isfinite(cimag(v));
     v = counts ? v * turned * (g->folds ? weight : 1) : 0;
-    if (counts && weight < 0 && !g->folds) *is_bad = 1;
+    if (counts && !g->folds && (weight < 0 || !isfinite((float)weight))) *is_bad = 1;
     room->vis[to] = (msi_c64){creal(v), cimag(v)};
     room->weight[to] = counts ? (g->folds ? 1 : (float)weight) : 0;
     t->largest_jy = fmax(t->largest_jy, fmax(fabs(creal(v)), fabs(cimag(v))));
@@ -226,8 +226,9 @@ static int add_images(msimage_gridder *g, const chunk *c)
         jy = t.largest_jy;
     }
     if (is_bad)
-        return msi_error_set(
-            MSI_ERANGE, "weight: a weight is negative; only images of convention XY (Python: vis2dirty) may have such");
+        return msi_error_set(MSI_ERANGE,
+                             "weight: a weight is negative or more than single precision holds; only images "
+                             "of convention XY (Python: vis2dirty) may have such");
     g->samples.n += n;
     g->samples.n_left_out += n_left_out;
     g->samples.largest_jy = jy;

@@ -165,7 +165,7 @@ __device__ void take_value(const sample_rule &rule, const caller_rows<R> &from, 
     float kept = counts ? (rule.folds ? 1.0f : (float)weight) : 0;
     t->n += counts;
     t->n_left_out += !counts;
-    t->n_bad += counts && weight < 0 && !rule.folds;
+    t->n_bad += counts && !rule.folds && (weight < 0 || !isfinite((float)weight));
     t->largest_jy = fmax(t->largest_jy, fmax(fabs((double)v[0]), fabs((double)v[1])));
     t->n_beyond += counts && rule.is_xy && rule.is_beyond(at.uvw, at.freq_hz);
     if (!(kept > 0 && kept <= 3.402823466e38f)) kept = 0;

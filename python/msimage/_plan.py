@@ -24,7 +24,7 @@ class Plan(Held):
     uvw : float64 [row, 3], metres
     freq : float64 [channel], Hz
     vis : complex64 or complex128 [row, channel], Jy; None: zeros, for solvers that need the normal operator alone
-    wgt : real of the same precision [row, channel], not negative; kept in single precision
+    wgt : real of the same precision [row, channel], not negative; kept in single precision, to 3.4e38; less than 1e-45 is 0
     mask : uint8 [row, channel]; 0 leaves a sample out
     npix_x, npix_y, pixsize_x, pixsize_y, center_x, center_y, epsilon, divide_by_n : as for wgridder.vis2dirty
     do_wgridding : whether w counts

@@ -194,6 +194,26 @@ static void test_signed_weights(void **state)
     msimage_gridder_free(g);
 }
 
+/* Weights beyond single precision count where they are not kept, and are refused where they are: not taken for 0. */
+static void test_large_weights(void **state)
+{
+    (void)state;
+    static observation o;
+    static double image[N_PIXEL], truth[N_PIXEL];
+    const double cell_rad = 1e-3;
+    observe(&o, cell_rad, 0.9);
+    for (int row = 0; row < N_ROW; row++) o.weight[row][0] *= 1e39;
+    msimage_gridder_spec spec = spec_of(MSIMAGE_IMAGE, MSIMAGE_XY, cell_rad, 1e-12);
+    direct_image(&spec, &o, truth);
+    image_by(&spec, &o, image);
+    assert_true(distance(image, truth, N_PIXEL) <= 1e-12);
+    spec.task = MSIMAGE_RESIDUAL;
+    msimage_gridder *g = gridder(&spec, NULL);
+    assert_int_equal(msimage_gridder_add(g, &o.samples), MSIMAGE_ERANGE);
+    assert_non_null(strstr(msimage_error(), "more than single precision holds"));
+    msimage_gridder_free(g);
+}
+
 /* <A x, y> = <x, A* y> to rounding, whatever the accuracy: images and predictions have one plan. */
 static void test_adjoint(void **state)
 {
@@ -600,7 +620,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_images),
-        cmocka_unit_test(test_signed_weights),
+        cmocka_unit_test(test_signed_weights), cmocka_unit_test(test_large_weights),
         cmocka_unit_test(test_adjoint),
         cmocka_unit_test(test_residual_and_hessian),
         cmocka_unit_test(test_predictions_again),

@@ -105,8 +105,9 @@ def check_arguments():
     for of_model in (plan.residual, plan.hessian, plan.predict):
         assert "model" in str(must_raise(TypeError, lambda: of_model(None)))
     must_raise(msimage.Error, lambda: plan_of(case, epsilon=0))
-    case.wgt[3] = -1
-    assert "negative" in str(must_raise(msimage.Error, lambda: plan_of(case)))
+    for wrong, words in ((-1, "negative"), (1e39, "more than single precision holds")):
+        case.wgt[3] = wrong
+        assert words in str(must_raise(msimage.Error, lambda: plan_of(case)))
     if not msimage.gpu_count():
         assert must_raise(msimage.Error, lambda: plan_of(next(cases()), backend="cuda")).status == -5
     # What C writes is as large as it was told at first.

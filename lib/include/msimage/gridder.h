@@ -137,12 +137,12 @@ MSIMAGE_API void msimage_gridder_free(msimage_gridder *g);
 /**
  * Take samples in; any number of times.
  *
- * Weights of #MSIMAGE_SKY, and of #MSIMAGE_RESIDUAL, must not be negative and are kept in single precision. Those of
- * images of #MSIMAGE_XY may have either sign and count in full precision. Those of predictions multiply what is
- * fetched.
+ * Weights of #MSIMAGE_SKY, and of #MSIMAGE_RESIDUAL, must not be negative and are kept in single precision: more than
+ * 3.4e38 is refused, less than 1e-45 counts as 0. Those of images of #MSIMAGE_XY may have either sign and count in full
+ * precision. Those of predictions multiply what is fetched.
  * @param g the gridder
  * @param samples copied
- * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EOUTPUT, #MSIMAGE_ERANGE (a frequency that is not positive, a negative weight),
+ * @return 0, #MSIMAGE_ENOMEM, #MSIMAGE_EOUTPUT, #MSIMAGE_ERANGE (a frequency that is not positive, such a weight),
  *         #MSIMAGE_EARGUMENT, #MSIMAGE_EGPU, #MSIMAGE_EINTERRUPTED
  */
 MSIMAGE_API int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples);
