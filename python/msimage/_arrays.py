@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any
+import operator
+from typing import Any, Optional
 
 import cffi
 import numpy as np
@@ -20,7 +21,7 @@ typedef struct { uint32_t major, minor; void *manager_ctx, *deleter; uint64_t fl
 """)
 _TENSOR, _VERSIONED = _dlpack.typeof("DLTensor *"), _dlpack.typeof("DLManagedTensorVersioned *")
 _READ_ONLY = 1
-_VOID = ffi.typeof("void *")
+_VOID, _ADDRESS = ffi.typeof("void *"), ffi.typeof("uintptr_t")
 # NumPy's types by DLPack's codes and bits.
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _DTYPES = {(_CODES[name[0]], 8 * int(name[1:])): np.dtype(name)
@@ -71,17 +72,21 @@ def _cupy() -> Any:
     return cupy
 
 
-# Types of CuPy's arrays, and others, each as it was met.
-_is_cupys: dict[type, bool] = {}
+# Types of CuPy's arrays, and of others, as they were met.
+_cupys: set[type] = set()
+_others: set[type] = set()
 
 
 def is_cupy(array: Any) -> bool:
     """Whether an array is CuPy's own: its members tell what DLPack would, in a tenth of the time."""
-    found = _is_cupys.get(type(array))
-    if found is None:
-        found = _library_of(array) == "cupy" and isinstance(array, _cupy().ndarray)
-        if len(_is_cupys) < 64:
-            _is_cupys[type(array)] = found
+    kind = type(array)
+    if kind in _cupys:
+        return True
+    if kind in _others:
+        return False
+    found = _library_of(array) == "cupy" and isinstance(array, _cupy().ndarray)
+    if found or len(_others) < 64:
+        (_cupys if found else _others).add(kind)
     return found
 
 
@@ -165,6 +170,45 @@ class Given:
         return ffi.from_buffer(kind, self.kept) if self.device is None else ffi.cast(_VOID, self.address)
 
 
+def place(array: Any) -> int:
+    """Where an array of NumPy's or CuPy's without gaps lies."""
+    return int(array.data.ptr if type(array) in _cupys else ffi.cast(_ADDRESS, ffi.from_buffer(array)))
+
+
+# What distinguishes an array, but for its elements and its place.
+_kind = operator.attrgetter("dtype", "shape", "strides")
+
+
+def plain(arrays: tuple) -> Optional[tuple[tuple, list, bool]]:
+    """What arrays are, where they lie, and whether one is on a GPU, of NumPy's and CuPy's own; None where others are among them.
+
+    Arrays that are the same by this differ in their elements alone. One may be None. Of CuPy's the first goes to is_cupy() before.
+    NumPy's have no gaps.
+    """
+    kinds: list = []
+    places = []
+    is_on_gpu = False
+    for array in arrays:
+        kind = type(array)
+        if array is None:
+            kinds.append(None)
+            places.append(0)
+        elif kind in _cupys:
+            kinds.append(_kind(array))
+            places.append(array.data.ptr)
+            is_on_gpu = True
+        elif kind is np.ndarray:
+            if not array.flags.c_contiguous:
+                return None
+            kinds.append((*_kind(array), array.flags.writeable))
+            places.append(place(array))
+        else:
+            return None
+    if is_on_gpu and _cupy().cuda.get_current_stream().ptr not in _DEFAULT_STREAMS:
+        return None
+    return tuple(kinds), places, is_on_gpu
+
+
 def packed(array: Any) -> Any:
     """The array in C order without gaps: itself, or a copy where it lies."""
     if isinstance(array, np.ndarray):
@@ -188,13 +232,17 @@ def owned(given: Given) -> Given:
 
 def empty(shape: tuple, dtype: Any, like: Any) -> Any:
     """An array for results, where `like` lies and of its kind; NumPy's where that kind's are never written to."""
+    if is_cupy(like):
+        cupy = _cupy()
+        # To change the device and to change it back takes as long as all else here.
+        if cupy.cuda.runtime.getDevice() == like.data.device_id:
+            return cupy.ndarray(shape, dtype)
+        with like.device:
+            return cupy.ndarray(shape, dtype)
     if is_on_gpu(like) and _library_of(like) == "torch":
         import torch
 
         return torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), device=like.device)
-    if is_cupy(like):
-        with like.device:
-            return _cupy().empty(shape, dtype)
     return np.empty(shape, dtype)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
-from typing import Any, Optional
+import struct
+from typing import Any, Callable, Optional
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from ._library import CALLBACKS, Calls, ffi, lib
 
 FLOAT64, UINT8 = np.dtype(np.float64), np.dtype(np.uint8)
 REALS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+# The members of msimage_samples, pointers as whole numbers: this takes a third of what cffi takes.
+_pack_samples = struct.Struct("qiPPPPP").pack
 # Types are looked up once: by their names cffi takes as long again.
 _SAMPLES, _SPEC, _OUT = (ffi.typeof(name) for name in ("msimage_samples *", "msimage_gridder_spec *", "msimage_gridder **"))
 COMPLEXES = {real: cplx for cplx, real in REALS.items()}
@@ -172,11 +175,39 @@ class Gridder:
 
     def report(self) -> str:
         """One line on what was planned."""
-        r = ffi.new("msimage_gridder_report *")
-        lib.msimage_gridder_report_get(self.c, r)
-        where = "GPU" if r.backend == lib.MSIMAGE_CUDA else "CPU"
-        return (f"msimage {where}: {r.n_sample} samples, window of {r.width} cells, grid of {r.nu} x {r.nv}, {r.n_w} "
-                f"w-planes, error {r.error_estimate:.1e}")
+        return report_of(self.c)
+
+
+def report_of(c: Any) -> str:
+    """One line on what was planned for the C library's gridder."""
+    r = ffi.new("msimage_gridder_report *")
+    lib.msimage_gridder_report_get(c, r)
+    where = "GPU" if r.backend == lib.MSIMAGE_CUDA else "CPU"
+    return (f"msimage {where}: {r.n_sample} samples, window of {r.width} cells, grid of {r.nu} x {r.nv}, {r.n_w} "
+            f"w-planes, error {r.error_estimate:.1e}")
+
+
+def samples_at(n_row: int, n_chan: int, *places: int) -> Any:
+    """The C library's samples, of addresses in the order of its members."""
+    return ffi.from_buffer(_SAMPLES, _pack_samples(n_row, n_chan, *places))
+
+
+def work_once(spec: Any, blocks: list, rest: Callable[[Any], int], is_told: Any = False) -> None:
+    """Make a gridder of the C library, add samples, do the rest, which gets the gridder and returns a status, and free it."""
+    out = ffi.new(_OUT)
+
+    def work() -> int:
+        status = lib.msimage_gridder_create(out, spec, CALLBACKS)
+        for samples in blocks:
+            status = status or lib.msimage_gridder_add(out[0], samples)
+        return status or rest(out[0])
+
+    try:
+        Calls()(work)
+        if is_told:
+            print(report_of(out[0]))
+    finally:
+        lib.msimage_gridder_free(out[0])
 
 
 def gridder(task: int, real: np.dtype, epsilon: float, nthreads: int = 1, **members: Any) -> Gridder:

@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import threading
+from threading import get_ident
 from typing import Any, Callable, Optional, TypeVar, cast
 
 import cffi
@@ -99,7 +100,7 @@ def keep_memory(nbytes: int) -> None:
 
 def _remember(exception: type, value: BaseException, _trace: Any) -> int:
     """A signal's handler has raised an exception while C called back, in the thread whose call that ends."""
-    _under_way[threading.get_ident()].raised = value
+    _under_way[get_ident()].raised = value
     return 1
 
 
@@ -120,13 +121,15 @@ CALLBACKS = ffi.new("msimage_callbacks *", {"interrupt": _interrupt})
 class Calls:
     """Call the library; what a signal's handler raises meanwhile, KeyboardInterrupt first of all, is raised."""
 
-    def __init__(self, message: Optional[Callable[[], Any]] = None) -> None:
-        self._message = message or lib.msimage_error
-        self.raised: Optional[BaseException] = None
+    raised: Optional[BaseException] = None
+
+    def __init__(self, message: Callable[[], Any] = lib.msimage_error) -> None:
+        self._message = message
 
     def __call__(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Call a function of the library, or one that calls several of them and returns the status of the last."""
         self.raised = None
-        thread = threading.get_ident()
+        thread = get_ident()
         # A signal's handler may call the library while a call asks for signals.
         outer = _under_way.get(thread)
         _under_way[thread] = self
@@ -138,6 +141,10 @@ class Calls:
                 del _under_way[thread]
             else:
                 _under_way[thread] = outer
+        if status or self.raised is not None:
+            self._complain(status, message)
+
+    def _complain(self, status: int, message: str) -> None:
         if self.raised is not None:
             raised, self.raised = self.raised, None
             raise raised
@@ -145,8 +152,7 @@ class Calls:
             raise MemoryError(message)
         if status == lib.MSIMAGE_EGPU and re.search("out of memory|cuFFT error 2\\b", message):  # CUDA's words
             raise DeviceMemoryError(status, message)
-        if status:
-            raise Error(status, message)
+        raise Error(status, message)
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])

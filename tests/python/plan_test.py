@@ -533,6 +533,17 @@ def check_libraries():
             if there.empty is None:
                 must_raise(ValueError, lambda: wgridder.vis2dirty(vis=vis, dirty=there.put(np.zeros(case.shape)), **far))
                 continue
+            # Calls that repeat an earlier one read what is in their arrays now, also beside arrays of the host.
+            for factor in (1, -2, 3):
+                again, weight = there.put(factor * case.vis), there.put(factor * case.wgt)
+                for changes in ({}, {"freq": case.freq}):
+                    result = wgridder.vis2dirty(vis=again, **size, **dict(far, **changes))
+                    assert distance(there.get(result), factor * truth["vis2dirty"]) <= 2e-11, (name, factor)
+                result = wgridder.dirty2vis(dirty=model, **dict(far, wgt=weight))
+                assert distance(there.get(result), factor * truth["dirty2vis"]) <= 2e-11, (name, factor)
+                with there.stream:
+                    result = wgridder.vis2dirty(vis=there.put(case.vis) * factor, **size, **far)
+                assert distance(there.get(result), factor * truth["vis2dirty"]) <= 2e-11, (name, factor)
             out, wide = there.empty(case.shape, "f8"), there.empty(case.shape[::-1], "f8")
             assert wgridder.vis2dirty(vis=vis, dirty=out, **far) is out and distance(there.get(out), truth["dirty"]) <= 2e-11
             assert plan.hessian(model, out) is out and distance(there.get(out), truth["hessian"]) <= 2e-11

@@ -338,6 +338,54 @@ def check_exceptions():
     assert not image.any()
 
 
+def check_repeated():
+    """Calls that repeat earlier ones give what these would, for the elements that arrays have now; what is wrong of them is refused."""
+    base, wrong = refused()
+    base = dict(base, wgt=np.ones(base["vis"].shape), **HOST)
+    truth = wgridder.vis2dirty(**base)
+    for known in range(2):
+        n = len(wgridder._known)
+        for factor in (1, -2):
+            assert distance(wgridder.vis2dirty(**dict(base, vis=factor * base["vis"])), factor * truth) <= 1e-13
+            out = np.full(truth.shape, 7.0)
+            assert wgridder.vis2dirty(**dict(base, wgt=factor * base["wgt"], dirty=out)) is out
+            assert distance(out, factor * truth) <= 1e-13
+        assert not known or len(wgridder._known) == n, "nothing new is to be found out of these"
+    more = {TypeError: [{"nthreads": 1.0}, {"npix_x": 32.0}, {"epsilon": 1e-6 + 0j}, {"device": 0.0}, {"do_wgridding": []}],
+            ValueError: [{"backend": []}, {"backend": "gpu"}], RuntimeError: []}
+    for kind, changes in wrong.items():
+        for change in changes + more[kind]:
+            wgridder.vis2dirty(**base)
+            for _ in range(2):
+                must_raise(kind, lambda: wgridder.vis2dirty(**dict(base, **change)))
+    # The same arrays, and other elements.
+    freq = base["freq"].copy()
+    assert distance(wgridder.vis2dirty(**dict(base, freq=freq)), truth) <= 1e-13
+    freq[:] = freq[::-1].copy()
+    assert "ascending" in str(must_raise(RuntimeError, lambda: wgridder.vis2dirty(**dict(base, freq=freq))))
+    # A number that may be another the next time.
+    class Pixels:
+        n = 32
+
+        def __index__(self):
+            return self.n
+    pixels = Pixels()
+    for pixels.n in (32, 34, 32):
+        assert wgridder.vis2dirty(**dict(base, npix_x=pixels)).shape == (pixels.n, 36)
+    model = np.random.default_rng(2).standard_normal((32, 36))
+    given = {name: base[name] for name in ("uvw", "freq", "wgt", "pixsize_x", "pixsize_y", "epsilon", "backend")}
+    vis, out = wgridder.dirty2vis(dirty=model, **given), np.zeros_like(base["vis"])
+    for factor in (1, 3, -1):
+        assert distance(wgridder.dirty2vis(dirty=factor * model, **given), factor * vis) <= 1e-13
+        assert wgridder.dirty2vis(dirty=factor * model, vis=out, **given) is out and distance(out, factor * vis) <= 1e-13
+    out.setflags(write=False)
+    must_raise(ValueError, lambda: wgridder.dirty2vis(dirty=model, vis=out, **given))
+    # What is known of calls has a bound.
+    for n in range(wgridder._MOST_KNOWN + 5):
+        wgridder.dirty2vis(dirty=model, **dict(given, uvw=given["uvw"][:n % 3], wgt=None, pixsize_x=1e-3 + 1e-6 * n))
+    assert 0 < len(wgridder._known) <= wgridder._MOST_KNOWN
+
+
 def check_reach():
     """What windows of ducc0 reach with a bound of the oversampling is taken, and what they do not reach by far is refused."""
     base, _ = refused()

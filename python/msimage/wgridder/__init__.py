@@ -21,15 +21,14 @@ ducc0's arguments all functions take `backend`, "auto", "cpu" or "cuda", and `de
 from __future__ import annotations
 
 import functools
-import operator
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from .._arrays import Given, empty, finished, overlaps_itself
-from .._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, backend_argument, flag_argument, has, other_array,
-                        require, specification, thread_count, whole_argument)
-from .._library import lib
+from .._arrays import Given, empty, finished, overlaps_itself, place, plain
+from .._gridder import (COMPLEXES, REALS, Samples, array_argument, backend_argument, flag_argument, has, other_array, require,
+                        samples_at, specification, thread_count, whole_argument, work_once)
+from .._library import ffi, lib
 
 __all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
 
@@ -56,14 +55,15 @@ def _check_accuracy(epsilon: float, sigma_min: float, sigma_max: float, wgriddin
                            f"the least are {reached}, where sigma_max is 2.5 or more")
 
 
-# The arguments that are no arrays, but for the image's shape.
+_VOID = ffi.typeof("void *")
+
+# The arguments that are no arrays, but for the image's shape, in the order of the tuples that functions make of them.
 _FLAGS = ("do_wgridding", "flip_u", "flip_v", "flip_w", "divide_by_n", "allow_nshift", "double_precision_accumulation")
 _WHOLE = ("nthreads", "verbosity", "device")
 _REAL = ("pixsize_x", "pixsize_y", "epsilon", "sigma_min", "sigma_max", "center_x", "center_y")
 _NAMES = (*_FLAGS, *_WHOLE, *_REAL, "backend")
-_values = operator.itemgetter(*_NAMES)
 # Types whose values are what they were, call after call.
-_PLAIN = {bool, int, float, str}
+_PLAIN = {bool, int, float, str, np.bool_, np.float32, np.float64, np.int32, np.int64}
 
 
 class _How:
@@ -101,8 +101,7 @@ class _How:
                              least_padding=o["sigma_min"] if o["sigma_min"] > 1.1 else 0)
 
 
-# A call may take only milliseconds, after which Python's own code is no longer in the processor's caches: what was found
-# out of the same arguments before is kept.
+# What was found out of the same arguments before is kept, for arrays too of which nothing is known before they are asked.
 _how_before = functools.lru_cache(maxsize=64, typed=True)(_How)
 _specification_before = functools.lru_cache(maxsize=64)(_How.specification)
 
@@ -110,42 +109,80 @@ _specification_before = functools.lru_cache(maxsize=64)(_How.specification)
 class _Request:
     """The arguments that all functions share, checked."""
 
-    def __init__(self, options: dict):
-        values = _values(options)
-        self.o = options
+    def __init__(self, values: tuple, uvw: Any, freq: Any, wgt: Any, mask: Any):
         self.how = (_how_before if _PLAIN.issuperset(map(type, values)) else _How)(*values)
+        self.arrays = (uvw, freq, wgt, mask)
 
     def samples(self, uvw: Any, freq: Any, real: np.dtype, wgt: Any, mask: Any) -> Samples:
         """A block of samples; ducc0 wants rising frequencies."""
         s = Samples(uvw, freq, real, wgt, mask, self.how.flips)
-        hz = s.freq.kept.tolist() if s.freq.device is None else []
-        if hz:
-            # Of lists this takes a fifth of what it takes of arrays; a NaN in the middle is refused by the library.
-            require(hz[0] > 0, "freq: channels must have positive frequencies")
-            require(hz == sorted(hz), "freq: channels must be in ascending order")
+        if s.freq.device is None:
+            _check_frequencies(s.freq.kept)
         return s
 
     def blocks(self, real: np.dtype, vis: Optional[Given] = None) -> list[tuple[Samples, Optional[Given]]]:
         """The samples as the C library takes them: blocks of rows and channels, each with its visibilities."""
-        o = self.o
-        s = self.samples(o["uvw"], o["freq"], real, o["wgt"], o["mask"])
+        uvw, freq, wgt, mask = self.arrays
+        s = self.samples(uvw, freq, real, wgt, mask)
         if vis is not None:
             s.has(vis, "vis", vis.dtype)
         self.shape: tuple[int, ...] = s.shape
         return [(s, vis)]
 
-    def fetch(self, g: Gridder, c_samples: list, into: Given) -> None:
-        """What was predicted for the blocks, to an array of the shape of the visibilities."""
-        g.call(lib.msimage_gridder_fetch, g.c, c_samples[0], into.pointer())
+    def fetch(self, g: Any, blocks: list, into: Given) -> int:
+        """What was predicted for the blocks, to an array of the shape of the visibilities; a status."""
+        return int(lib.msimage_gridder_fetch(g, blocks[0], into.pointer()))
 
-    def gridder(self, task: int, real: np.dtype, shape: tuple) -> Gridder:
-        """The gridder for an image's shape."""
-        return Gridder(_specification_before(self.how, task, real, shape, thread_count(self.how.o["nthreads"])))
+    def specification(self, task: int, real: np.dtype, shape: tuple) -> Any:
+        """What the C library makes a gridder of, for an image's shape."""
+        return _specification_before(self.how, task, real, shape, thread_count(self.how.o["nthreads"]))
 
-    def done(self, g: Gridder) -> None:
-        """What the user wants to read of it."""
-        if self.how.o["verbosity"]:
-            print(g.report())
+
+def _check_frequencies(freq: np.ndarray) -> None:
+    hz = freq.tolist()
+    if hz:
+        # Of lists this takes a fifth of what it takes of arrays; a NaN in the middle is refused by the library.
+        require(hz[0] > 0, "freq: channels must have positive frequencies")
+        require(hz == sorted(hz), "freq: channels must be in ascending order")
+
+
+class _Known(NamedTuple):
+    """What a call's arguments came to, and holds for every call whose arguments are the same but for the arrays' elements."""
+
+    spec: Any
+    nthreads: int
+    n_thread: int
+    n_row: int
+    n_chan: int
+    shape: tuple
+    dtype: np.dtype
+
+
+# A call may take only milliseconds, after which Python's own code is no longer in the processor's caches, and the GPU waits while
+# arguments are checked. What the same arguments came to before is therefore kept, by what plain() says of arrays, the other
+# arguments, of which an image's are two more, and their types.
+_known: dict[tuple, _Known] = {}
+_MOST_KNOWN = 256
+
+
+def _holds(known: _Known, freq: Any, is_on_gpu: bool) -> bool:
+    """Whether a call is still what it came to before: but for the GPU alone the host's threads count."""
+    if type(freq) is np.ndarray:
+        _check_frequencies(freq)
+    return is_on_gpu or known.n_thread == 1 or thread_count(known.nthreads) == known.n_thread
+
+
+def _remember(key: Optional[tuple], request: _Request, arrays: tuple, spec: Any, shape: tuple, dtype: np.dtype) -> None:
+    """Keep what a call came to, where that is all that there is to do for the same arguments."""
+    o = request.how.o
+    if not key or not _PLAIN.issuperset(key[2:]) or o["verbosity"] or True in request.how.flips:
+        return
+    if not all(array is None or array.flags.c_contiguous for array in arrays):
+        return
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    n_row, n_chan = request.shape
+    _known[key] = _Known(spec, o["nthreads"], spec.n_thread, n_row, n_chan, shape, dtype)
 
 
 def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
@@ -174,8 +211,9 @@ def _finish(out: Any, given: Given, there: Any, like: Any) -> Any:
     return out
 
 
-def _image(vis: Any, npix_x: int, npix_y: int, dirty: Any, request: _Request) -> Any:
-    npix_x, npix_y = whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y")
+def _new_image(vis: Any, dirty: Any, npix: tuple, request: _Request, key: Optional[tuple] = None) -> Any:
+    """An image by arguments that are all to be checked."""
+    npix_x, npix_y = whole_argument(npix[0], "npix_x"), whole_argument(npix[1], "npix_y")
     vis = array_argument(vis, "vis")
     given = Given(vis)
     if given.dtype not in REALS:
@@ -186,31 +224,72 @@ def _image(vis: Any, npix_x: int, npix_y: int, dirty: Any, request: _Request) ->
     if dirty is not None and len(getattr(dirty, "shape", ())) == 2:
         shape = (npix_x or dirty.shape[0], npix_y or dirty.shape[1])
     out, into, there = _result(dirty, "dirty", shape, real, vis)
-    g = request.gridder(lib.MSIMAGE_IMAGE, real, shape)
-    for samples, values in blocks:
-        g.call(lib.msimage_gridder_add, g.c, samples.given(values))
-    g.call(lib.msimage_gridder_image, g.c, into.pointer())
-    request.done(g)
+    spec = request.specification(lib.MSIMAGE_IMAGE, real, shape)
+    _remember(key, request, (*request.arrays, vis, dirty), spec, shape, real)
+    work_once(spec, [samples.given(values) for samples, values in blocks],
+              lambda g: lib.msimage_gridder_image(g, into.pointer()), request.how.o["verbosity"])
     return _finish(out, into, there, vis)
 
 
-def _visibilities(dirty: Any, vis: Any, request: _Request) -> Any:
+def _image(values: tuple, uvw: Any, freq: Any, vis: Any, wgt: Any, mask: Any, dirty: Any) -> Any:
+    """An image by values of _NAMES and, at their end, both of npix."""
+    met, key, known = plain((uvw, freq, vis, wgt, mask, dirty)), None, None
+    if met:
+        kinds, places, is_on_gpu = met
+        key = (kinds, values, *map(type, values))
+        try:
+            known = _known.get(key)
+        except TypeError:
+            pass  # an argument that cannot be a key is no number: what is to be said of it is said below
+    if known is None or not _holds(known, freq, is_on_gpu):
+        return _new_image(vis, dirty, values[-2:], _Request(values[:-2], uvw, freq, wgt, mask), key)
+    *samples_places, image_place = places
+    if dirty is None:
+        dirty = empty(known.shape, known.dtype, vis)
+        image_place = place(dirty)
+    image, samples = ffi.cast(_VOID, image_place), samples_at(known.n_row, known.n_chan, *samples_places)
+    work_once(known.spec, (samples,), lambda g: lib.msimage_gridder_image(g, image))
+    return dirty
+
+
+def _new_visibilities(dirty: Any, vis: Any, request: _Request, key: Optional[tuple] = None) -> Any:
+    """Visibilities by arguments that are all to be checked."""
     dirty = array_argument(dirty, "dirty")
     given = Given(dirty)
     if given.dtype not in COMPLEXES:
         raise RuntimeError(f"dirty: its type is {given.dtype}, neither float32 nor float64")
     require(len(given.shape) == 2, "dirty: it has not 2 dimensions")
     blocks = request.blocks(given.dtype)
-    out, into, there = _result(vis, "vis", request.shape, COMPLEXES[given.dtype], dirty)
-    g = request.gridder(lib.MSIMAGE_PREDICT, given.dtype, given.shape)
-    # These point to what the blocks own.
-    c_samples = [samples.given() for samples, _ in blocks]
-    for samples in c_samples:
-        g.call(lib.msimage_gridder_add, g.c, samples)
-    g.call(lib.msimage_gridder_predict, g.c, given.pointer())
-    request.fetch(g, c_samples, into)
-    request.done(g)
+    dtype = COMPLEXES[given.dtype]
+    out, into, there = _result(vis, "vis", request.shape, dtype, dirty)
+    spec = request.specification(lib.MSIMAGE_PREDICT, given.dtype, given.shape)
+    _remember(key, request, (*request.arrays, dirty, vis), spec, request.shape, dtype)
+    c_blocks = [samples.given() for samples, _ in blocks]
+    work_once(spec, c_blocks, lambda g: lib.msimage_gridder_predict(g, given.pointer()) or request.fetch(g, c_blocks, into),
+              request.how.o["verbosity"])
     return _finish(out, into, there, dirty)
+
+
+def _visibilities(values: tuple, uvw: Any, freq: Any, dirty: Any, wgt: Any, mask: Any, vis: Any) -> Any:
+    """Visibilities by values of _NAMES."""
+    met, key, known = plain((uvw, freq, wgt, mask, dirty, vis)), None, None
+    if met:
+        kinds, places, is_on_gpu = met
+        key = (kinds, values, *map(type, values))
+        try:
+            known = _known.get(key)
+        except TypeError:
+            pass  # an argument that cannot be a key is no number: what is to be said of it is said below
+    if known is None or not _holds(known, freq, is_on_gpu):
+        return _new_visibilities(dirty, vis, _Request(values, uvw, freq, wgt, mask), key)
+    uvw_place, freq_place, *weight_places, model_place, vis_place = places
+    if vis is None:
+        vis = empty(known.shape, known.dtype, dirty)
+        vis_place = place(vis)
+    model, into = ffi.cast(_VOID, model_place), ffi.cast(_VOID, vis_place)
+    samples = samples_at(known.n_row, known.n_chan, uvw_place, freq_place, 0, *weight_places)
+    work_once(known.spec, (samples,), lambda g: lib.msimage_gridder_predict(g, model) or lib.msimage_gridder_fetch(g, samples, into))
+    return vis
 
 
 def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Optional[np.ndarray] = None, npix_x: int = 0,
@@ -246,7 +325,9 @@ def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Option
     -------
     real [npix_x, npix_y], Jy times weight
     """
-    return _image(vis, npix_x, npix_y, dirty, _Request(locals()))
+    values = (do_wgridding, flip_u, flip_v, flip_w, divide_by_n, allow_nshift, double_precision_accumulation, nthreads, verbosity,
+              device, pixsize_x, pixsize_y, epsilon, sigma_min, sigma_max, center_x, center_y, backend, npix_x, npix_y)
+    return _image(values, uvw, freq, vis, wgt, mask, dirty)
 
 
 def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional[np.ndarray] = None,
@@ -272,7 +353,9 @@ def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Opti
     -------
     complex [row, channel], Jy
     """
-    return _visibilities(dirty, vis, _Request(dict(locals(), double_precision_accumulation=False)))
+    values = (do_wgridding, flip_u, flip_v, flip_w, divide_by_n, allow_nshift, False, nthreads, verbosity, device,
+              pixsize_x, pixsize_y, epsilon, sigma_min, sigma_max, center_x, center_y, backend)
+    return _visibilities(values, uvw, freq, dirty, wgt, mask, vis)
 
 
 class _Needed:
@@ -280,15 +363,12 @@ class _Needed:
 
 
 _NEEDED: Any = _Needed()
-_NO_OPTIONS = {"flip_u": False, "flip_v": False, "flip_w": False, "divide_by_n": True, "sigma_min": 1.1,
-               "sigma_max": 2.6, "center_x": 0.0, "center_y": 0.0, "allow_nshift": True}
 
 
-def _need(options: dict) -> dict:
+def _need(**options: Any) -> None:
     for name, value in options.items():
         if value is _NEEDED:
             raise TypeError(f"missing argument {name}")
-    return dict(options, **_NO_OPTIONS, do_wgridding=options["do_wstacking"])
 
 
 def ms2dirty(uvw: np.ndarray, freq: np.ndarray, ms: np.ndarray, wgt: Optional[np.ndarray] = None, npix_x: int = _NEEDED,
@@ -300,7 +380,10 @@ def ms2dirty(uvw: np.ndarray, freq: np.ndarray, ms: np.ndarray, wgt: Optional[np
 
     `nu` and `nv` are not looked at. Where w counts, the image is divided by n.
     """
-    return _image(ms, npix_x, npix_y, None, _Request(_need(dict(locals()))))
+    _need(npix_x=npix_x, npix_y=npix_y, pixsize_x=pixsize_x, pixsize_y=pixsize_y, epsilon=epsilon)
+    values = (do_wstacking, False, False, False, True, True, double_precision_accumulation, nthreads, verbosity,
+              device, pixsize_x, pixsize_y, epsilon, 1.1, 2.6, 0.0, 0.0, backend, npix_x, npix_y)
+    return _image(values, uvw, freq, ms, wgt, mask, None)
 
 
 def dirty2ms(uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional[np.ndarray] = None,
@@ -308,4 +391,7 @@ def dirty2ms(uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional
              epsilon: float = _NEEDED, do_wstacking: bool = False, nthreads: int = 1, verbosity: int = 0,
              mask: Optional[np.ndarray] = None, backend: str = "auto", device: int = 0) -> np.ndarray:
     """An image to visibilities, as dirty2vis: `do_wstacking` is its do_wgridding. `nu` and `nv` are not looked at."""
-    return _visibilities(dirty, None, _Request(dict(_need(dict(locals())), double_precision_accumulation=False)))
+    _need(pixsize_x=pixsize_x, pixsize_y=pixsize_y, epsilon=epsilon)
+    values = (do_wstacking, False, False, False, True, True, False, nthreads, verbosity, device,
+              pixsize_x, pixsize_y, epsilon, 1.1, 2.6, 0.0, 0.0, backend)
+    return _visibilities(values, uvw, freq, dirty, wgt, mask, None)

@@ -11,9 +11,9 @@ from typing import Any, Optional
 import numpy as np
 
 from .._arrays import Given
-from .._gridder import FLOAT64, Gridder, Samples, has, other_array, require
+from .._gridder import FLOAT64, Samples, has, other_array, require
 from .._library import lib
-from . import _image, _Request, _visibilities, dirty2vis, vis2dirty
+from . import _new_image, _new_visibilities, _Request, dirty2vis, vis2dirty
 
 __all__ = ["vis2dirty", "dirty2vis", "vis2dirty_bda", "dirty2vis_bda"]
 
@@ -30,9 +30,13 @@ def _host_array(array: Any, name: str) -> np.ndarray:
 class _ListRequest(_Request):
     """Samples of one dimension, which come in a block for each list of frequencies."""
 
+    def __init__(self, values: tuple, lists: tuple, uvw: Any, wgt: Any, mask: Any):
+        super().__init__(values, uvw, None, wgt, mask)
+        self.lists = lists
+
     def _blocks_of_lists(self, n_row: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Rows [n], frequencies [channel] and places of the samples [n, channel], of each list that has rows."""
-        id_, n_freq, freq = (_host_array(self.o[name], name) for name in ("freqlist_id", "freqlist_nfreqs", "freqlist_freqs"))
+        id_, n_freq, freq = (_host_array(array, name) for array, name in zip(self.lists, ("freqlist_id", "freqlist_nfreqs", "freqlist_freqs")))
         has(Given(id_), "freqlist_id", _UINT64, (n_row,), "[row], a list for each of uvw")
         has(Given(n_freq), "freqlist_nfreqs", _UINT64, n_freq.shape[:1], "[list]")
         has(Given(freq), "freqlist_freqs", FLOAT64, freq.shape[:1], "one dimension")
@@ -50,10 +54,11 @@ class _ListRequest(_Request):
 
     def blocks(self, real: np.dtype, vis: Optional[Given] = None) -> list[tuple[Samples, Optional[Given]]]:
         """The samples, a block for each list."""
-        uvw = _host_array(self.o["uvw"], "uvw")
+        uvw, _, wgt, mask = self.arrays
+        uvw = _host_array(uvw, "uvw")
         has(Given(uvw), "uvw", FLOAT64, (*uvw.shape[:1], 3), "[row, 3]")
         lists = self._blocks_of_lists(len(uvw))
-        values = {name: None if self.o[name] is None else _host_array(self.o[name], name) for name in ("wgt", "mask")}
+        values = {name: None if array is None else _host_array(array, name) for name, array in (("wgt", wgt), ("mask", mask))}
         if vis is not None:
             values["vis"] = _host_array(vis.kept, "vis")
         for name, array in values.items():
@@ -67,12 +72,15 @@ class _ListRequest(_Request):
                          Given(part["vis"]) if vis is not None else None))
         return made
 
-    def fetch(self, g: Gridder, c_samples: list, into: Given) -> None:
-        """What was predicted for the blocks, each to its places."""
-        for samples, places in zip(c_samples, self._places):
+    def fetch(self, g: Any, blocks: list, into: Given) -> int:
+        """What was predicted for the blocks, each to its places; a status."""
+        for samples, places in zip(blocks, self._places):
             part = Given(np.empty(places.shape, into.dtype))
-            g.call(lib.msimage_gridder_fetch, g.c, samples, part.pointer())
+            status = int(lib.msimage_gridder_fetch(g, samples, part.pointer()))
+            if status:
+                return status
             into.kept[places] = part.kept
+        return 0
 
 
 def vis2dirty_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: np.ndarray, freqlist_freqs: np.ndarray,
@@ -96,7 +104,10 @@ def vis2dirty_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: 
     -------
     real [npix_x, npix_y], Jy times weight
     """
-    return _image(vis, npix_x, npix_y, dirty, _ListRequest(locals()))
+    values = (do_wgridding, flip_u, flip_v, flip_w, divide_by_n, allow_nshift, double_precision_accumulation, nthreads, verbosity,
+              device, pixsize_x, pixsize_y, epsilon, sigma_min, sigma_max, center_x, center_y, backend)
+    request = _ListRequest(values, (freqlist_id, freqlist_nfreqs, freqlist_freqs), uvw, wgt, mask)
+    return _new_image(vis, dirty, (npix_x, npix_y), request)
 
 
 def dirty2vis_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: np.ndarray, freqlist_freqs: np.ndarray,
@@ -112,4 +123,7 @@ def dirty2vis_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: 
     -------
     complex [sample], Jy
     """
-    return _visibilities(dirty, vis, _ListRequest(dict(locals(), double_precision_accumulation=False)))
+    values = (do_wgridding, flip_u, flip_v, flip_w, divide_by_n, allow_nshift, False, nthreads, verbosity, device,
+              pixsize_x, pixsize_y, epsilon, sigma_min, sigma_max, center_x, center_y, backend)
+    request = _ListRequest(values, (freqlist_id, freqlist_nfreqs, freqlist_freqs), uvw, wgt, mask)
+    return _new_visibilities(dirty, vis, request)
