@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ._arrays import Given
-from ._gridder import UINT8, array_argument, backend_argument, has, other_array, require, thread_count, whole_argument
-from ._library import CALLBACKS, Calls, Held, ffi, lib, one_at_a_time
+from ._gridder import (UINT8, ImagesHeld, array_argument, backend_argument, has, other_array, require, thread_count,
+                       whole_argument)
+from ._library import CALLBACKS, Calls, ffi, lib, one_at_a_time
 
 _STOPS = ("threshold", "major", "iterations", "negative", "empty", "diverged", "stalled")
 _RULES = {"wsclean": lib.MSIMAGE_SCALE_BY_BEAM, "tclean": lib.MSIMAGE_SCALE_BY_POWER}
@@ -33,7 +34,7 @@ class CleanReport(NamedTuple):
     flux: float
 
 
-class Cleaner(Held):
+class Cleaner(ImagesHeld):
     """Find components in a residual image and moves them to a model.
 
     Parameters
@@ -57,13 +58,12 @@ class Cleaner(Held):
                  scales: Optional[Sequence[float]] = None, beam: Optional[float] = None, scale_rule: str = "wsclean",
                  scale_shape: str = "tapered-quadratic", scale_bias: float = 0.0, smallscalebias: float = 0.0,
                  scale_gain: float = 0.0, backend: str = "auto", device: int = 0, nthreads: int = 0):
-        super().__init__()
         given = Given(array_argument(psf, "psf"))
         require(len(given.shape) == 2, f"psf: it has {len(given.shape)} dimensions, not 2")
         require(given.dtype in (np.dtype(np.float32), np.dtype(np.float64)), f"psf: its type is {given.dtype}")
         if not isinstance(method, str) or "\0" in method:
             raise TypeError("method: a text is needed")
-        self._shape, self._dtype = given.shape, given.dtype
+        super().__init__(given.shape, given.dtype)
         self._call = Calls()
         name = ffi.new("char[]", method.encode())
         if beam is None and method == "multiscale":
@@ -87,16 +87,6 @@ class Cleaner(Held):
             allowed = Given(array_argument(mask, "mask"))
             has(allowed, "mask", UINT8, self.shape)
             self._call(lib.msimage_cleaner_mask, self._c, allowed.pointer("uint8_t[]"))
-
-    @property
-    def shape(self) -> tuple:
-        """The shape of images."""
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The type of images."""
-        return self._dtype
 
     def _images(self, *images: Any) -> list:
         given = []

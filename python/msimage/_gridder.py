@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ._arrays import Given, is_cupy, owned, packed, viewed
-from ._library import CALLBACKS, Calls, ffi, lib
+from ._library import CALLBACKS, Calls, Held, ffi, lib
 
 FLOAT64, UINT8 = np.dtype(np.float64), np.dtype(np.uint8)
 REALS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
@@ -85,6 +85,24 @@ def has(array: Given, name: str, dtype: np.dtype, shape: tuple, axes: str = "") 
         raise RuntimeError(f"{name}: its type is {array.dtype}, not {dtype}")
     if array.shape != shape:
         raise RuntimeError(f"{name}: its shape is {array.shape}, not {axes or shape}")
+
+
+class ImagesHeld(Held):
+    """What holds an object of the library for images of one shape and type. What C writes is as large as it was told at first."""
+
+    def __init__(self, shape: tuple, dtype: np.dtype) -> None:
+        super().__init__()
+        self._shape, self._dtype = shape, dtype
+
+    @property
+    def shape(self) -> tuple:
+        """The shape of images."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of images."""
+        return self._dtype
 
 
 class Samples:

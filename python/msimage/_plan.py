@@ -7,12 +7,12 @@ from typing import Any, Optional
 import numpy as np
 
 from ._arrays import Given, empty, finished
-from ._gridder import (COMPLEXES, REALS, Gridder, Samples, array_argument, flag_argument, gridder, has, other_array, require,
-                       whole_argument)
-from ._library import Held, ffi, lib, one_at_a_time
+from ._gridder import (COMPLEXES, REALS, Gridder, ImagesHeld, Samples, array_argument, flag_argument, gridder, has, other_array,
+                       require, whole_argument)
+from ._library import ffi, lib, one_at_a_time
 
 
-class Plan(Held):
+class Plan(ImagesHeld):
     """Images, predictions and normal operators of one set of samples.
 
     Samples are taken as they are when the plan is made: their arrays may be changed afterwards. What is made of them by the first
@@ -39,14 +39,12 @@ class Plan(Held):
                  npix_y: int, pixsize_x: float, pixsize_y: float, epsilon: float, do_wgridding: bool = True,
                  divide_by_n: bool = True, center_x: float = 0.0, center_y: float = 0.0, dtype: Any = np.float64,
                  nthreads: int = 0, backend: str = "auto", device: int = 0):
-        super().__init__()
         given = None if vis is None else Given(array_argument(vis, "vis"))
         if given is not None:
             require(given.dtype in REALS, f"vis: its type is {given.dtype}, neither complex64 nor complex128")
             dtype = REALS[given.dtype]
-        self._dtype = np.dtype(dtype)
-        require(self.dtype in COMPLEXES, f"dtype {self.dtype}: it is float32 or float64")
-        self._shape = (whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y"))
+        require(np.dtype(dtype) in COMPLEXES, f"dtype {np.dtype(dtype)}: it is float32 or float64")
+        super().__init__((whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y")), np.dtype(dtype))
         self._samples = Samples(uvw, freq, self.dtype, wgt, mask)
         self._options = dict(nx=self.shape[0], ny=self.shape[1], cell_x_rad=float(pixsize_x), cell_y_rad=float(pixsize_y),
                              center_x_rad=float(center_x), center_y_rad=float(center_y), epsilon=float(epsilon),
@@ -58,16 +56,6 @@ class Plan(Held):
         self._predictor: Optional[Gridder] = None
         self._gridder.call(lib.msimage_gridder_add, self._gridder.c, self._samples.given(given))
         self._samples.keep()
-
-    @property
-    def shape(self) -> tuple:
-        """The shape of images."""
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The type of images."""
-        return self._dtype
 
     @one_at_a_time
     def _run(self, function: Any, out: Any, *models: Any) -> Any:
