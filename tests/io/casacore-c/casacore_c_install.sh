@@ -18,7 +18,7 @@ others=$(grep -n '#include "' "$source"/*.h "$source"/*.hpp "$source"/*.cc | gre
 for part in libcasacore-c libcasacore-c-dev; do
     cmake --install "$build" --component $part --prefix "$work/prefix" >install.log || fail "$(cat install.log)"
 done
-[[ $(find prefix -type f | wc -l) == 6 ]] || fail "installed: $(find prefix -type f)"
+[[ $(find prefix -type f | wc -l) == 7 ]] || fail "installed: $(find prefix -type f)"
 library=$(find "$work/prefix" -name 'libcasacore-c.so.0')
 grep -o '\bccc_[a-z0-9_]*(' "$source/casacore_c.h" | tr -d '(' | sort -u >declared
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >exported
@@ -36,7 +36,7 @@ read -ra flags <<<"$(pkg-config --cflags --libs --static casacore-c | sed 's/-lc
 ! objdump -p uvw_static | grep 'NEEDED.*casacore-c' || fail "the static program needs the shared library"
 LD_LIBRARY_PATH=$(dirname "$library")
 export LD_LIBRARY_PATH
-printf 'cmake_minimum_required(VERSION 3.16)\nproject(uvw C)\nfind_package(casacore-c REQUIRED)\nadd_executable(uvw uvw.c)\n%s\n' \
+printf 'cmake_minimum_required(VERSION 3.16)\nproject(uvw C)\nfind_package(casacore-c 0.2 REQUIRED)\nadd_executable(uvw uvw.c)\n%s\n' \
     'target_link_libraries(uvw casacore-c::casacore-c)' >CMakeLists.txt
 cmake -S . -B cmake -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_COMPILER="$cc" >cmake.log && cmake --build cmake >>cmake.log ||
     fail "find_package: $(tail -3 cmake.log)"
