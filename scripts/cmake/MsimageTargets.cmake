@@ -13,10 +13,11 @@ if(MSIMAGE_WERROR)
 endif()
 
 # The oldest processor that the binary runs on; hot loops are compiled again for newer ones and chosen at run time.
-set(MSIMAGE_BASE_ARCH "")
+set(_base_arch "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set(MSIMAGE_BASE_ARCH -march=x86-64-v2)
+  set(_base_arch -march=x86-64-v2)
 endif()
+set(MSIMAGE_BASE_ARCH ${_base_arch} CACHE STRING "Compiler option that names the oldest processor; empty: the compiler's own")
 
 # msimage_target(NAME): include path at the source root, warnings, base architecture, sanitizers.
 function(msimage_target name)
