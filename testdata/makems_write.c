@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "core/interrupt.h"
@@ -368,6 +369,33 @@ static int check_place(const char *path, int overwrite)
     return MSI_OK;
 }
 
+/*
+ * Check that the file system has room for the set: casacore ends the process where it has not, when it is to write what
+ * it kept back.
+ */
+static int check_space(const char *path, const msi_makems_spec *spec)
+{
+    static const double SUBTABLE_BYTES = 1e6, ROW_BYTES = 100;
+    double bytes = SUBTABLE_BYTES;
+    for (int w = 0; w < spec->n_spw; w++) {
+        const double n_sample = (double)spec->spw[w].n_chan * spec->spw[w].n_corr;
+        const int n_column = spec->columns == MSI_MAKEMS_BOTH ? 2 : 1;
+        const int has_weights = spec->weight_spectrum != MSI_MAKEMS_SPECTRUM_NONE;
+        const double per_sample = 8 * n_column + 4 * has_weights + 1.0 / 8;
+        bytes += (double)(spec->n_time * msi_makems_n_baseline(spec)) * (n_sample * per_sample + ROW_BYTES);
+    }
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    if (!folder) return msi_error_set(MSI_ENOMEM, "a path's copy");
+    struct statvfs disk;
+    const int known = statvfs(folder, &disk) == 0;
+    free(folder);
+    const double left = known ? (double)disk.f_bavail * (double)disk.f_frsize : INFINITY;
+    if (bytes <= left) return MSI_OK;
+    return msi_error_set(MSI_EOUTPUT, "%s: the set needs %.1f MB, the file system has %.1f MB left", path, 1e-6 * bytes,
+                         1e-6 * left);
+}
+
 int msi_makems_write(const char *path, const msi_makems_spec *spec)
 {
     msi_makems_spec s = *spec;
@@ -382,6 +410,7 @@ int msi_makems_write(const char *path, const msi_makems_spec *spec)
     if (!name) return msi_error_set(MSI_ENOMEM, "a path's copy");
     for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--) name[n - 1] = 0;
     if ((status = check_place(name, s.overwrite))) goto out;
+    if ((status = check_space(name, &s))) goto out;
     if (asprintf(&making, "%s.making-%ld", name, (long)getpid()) < 0) {
         making = NULL;
         status = msi_error_set(MSI_ENOMEM, "a path's copy");

@@ -177,11 +177,31 @@ void msi_convert_options_help(void)
          "  msimage-convert -average-channels 8 target.ms target.uvfits");
 }
 
+/* Words of CASA's mstransform and split, and what they are here. */
+static int unknown_option(const char *word)
+{
+    static const char *const words[][2] = {
+        {"antenna", "-select-antenna"},   {"chanaverage", "-average-channels"},
+        {"chanbin", "-average-channels"}, {"datacolumn", "-data-column"},
+        {"phasecenter", "-shift"},        {"scan", "-taql 'SCAN_NUMBER == 3'"},
+        {"spw", "-select-spw"},           {"timeaverage", "-average-time"},
+        {"timebin", "-average-time"},     {"timerange", "-select-time"},
+        {"uvrange", "-select-uvrange"},   {"width", "-average-channels"},
+    };
+    const char *name = word + strspn(word, "-");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(name, words[i][0]) == 0)
+            return msi_error_set(MSI_EUSAGE, "%s: there is no such option; did you mean %s?", word, words[i][1]);
+    if (strcmp(name, "vis") == 0 || strcmp(name, "outputvis") == 0)
+        return msi_error_set(MSI_EUSAGE, "%s: there is no such option; the sets are the last words, the new one last",
+                             word);
+    return msi_error_set(MSI_EUSAGE, "%s: there is no such option; msimage-convert -help lists them", word);
+}
+
 static int read_option(msi_convert_options *o, int argc, const char *const *argv, int *used)
 {
     const msi_option *option = find(argv[0]);
-    if (!option)
-        return msi_error_set(MSI_EUSAGE, "%s: there is no such option; msimage-convert -help lists them", argv[0]);
+    if (!option) return unknown_option(argv[0]);
     const char *const *argument = argv + 1;
     const int n = *option->arguments ? msi_option_arity(option, argc > 1 ? argument[0] : NULL) : 0;
     if (n >= argc)

@@ -429,8 +429,9 @@ static int read_ids(const int **list, int *n_list, const msi_option *option, con
         }
         if (id < 0) {
             msi_free(ids);
-            return msi_error_set(MSI_EUSAGE, "-%s %s: give numbers from 0, separated by commas, such as 0,2%s",
-                                 option->name, text, strcmp(option->name, "field") == 0 ? ", or all" : "");
+            return msi_error_set(
+                MSI_EUSAGE, "-%s %s: give numbers from 0, separated by commas, such as 0,2%s", option->name, text,
+                strcmp(option->name, "field") == 0 ? ", or all" : "; CASA's expressions are -select-spw's");
         }
         int seen = 0;
         for (int i = 0; i < n; i++) seen |= ids[i] == id;

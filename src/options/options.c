@@ -30,6 +30,8 @@ static int is_option(const char *word)
 static int unknown_option(const char *word)
 {
     char names[MSI_SUGGESTION_SIZE];
+    const char *instead = msi_suggestion_instead(name_of(word));
+    if (instead) return msi_error_set(MSI_EUSAGE, "%s: there is no such option; %s", word, instead);
     if (msi_suggestion(names, name_of(word)))
         return msi_error_set(MSI_EUSAGE, "%s: there is no such option; did you mean %s? (msimage -help lists them)",
                              word, names);
@@ -82,6 +84,14 @@ static int read_own(msi_options *options, const msi_option *o, int n, const char
     return o->read(options, o, n, argument);
 }
 
+/* Keep in mind, once, that the log is to tell what becomes of an option of WSClean's. */
+static void note(msi_options *options, const msi_wsclean_option *w)
+{
+    int noted = 0;
+    for (int k = 0; k < options->n_note; k++) noted |= options->note[k] == w;
+    if (!noted && options->n_note < MSI_MAX_NOTE) options->note[options->n_note++] = w;
+}
+
 /* Read an option that only WSClean has: refused, given to the one that it means, or nothing but noted. */
 static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int argc, const char *const *argv, int *i)
 {
@@ -91,9 +101,7 @@ static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int a
     if (w->is != MSI_WSCLEAN_REFUSED) MSI_TRY(check_arguments(w->name, argc, argv, *i, n, arguments[n]));
     MSI_TRY(msi_wsclean_check(w, n > 0 ? argument[0] : NULL));
     *i += n;
-    int noted = 0;
-    for (int k = 0; k < options->n_note; k++) noted |= options->note[k] == w;
-    if (!noted && options->n_note < MSI_MAX_NOTE) options->note[options->n_note++] = w;
+    note(options, w);
     return w->is == MSI_WSCLEAN_MAPPED ? read_own(options, msi_option_find(w->own), n, argument) : MSI_OK;
 }
 
@@ -109,7 +117,12 @@ static int read_option(msi_options *options, int argc, const char *const *argv, 
     int n = msi_option_arity(o, *i + 1 < argc ? argument[0] : NULL);
     MSI_TRY(check_arguments(o->name, argc, argv, *i, n, o->arguments));
     *i += n;
-    return read_own(options, o, n, argument);
+    const msi_wsclean_option *gridder = strcmp(o->name, "gridder") == 0 ? msi_wsclean_gridder(argument[0]) : NULL;
+    if (!gridder) return read_own(options, o, n, argument);
+    if (gridder->is == MSI_WSCLEAN_REFUSED)
+        return msi_error_set(MSI_EUSAGE, "-gridder %s: %s", argument[0], gridder->why);
+    note(options, gridder);
+    return read_own(options, o, n, &o->fallback);
 }
 
 static int is_plain(const char *word)

@@ -7,28 +7,51 @@
 #include "src/options/option_table.h"
 #include "src/options/wsclean_options.h"
 
-/* Parameters of CASA's tclean whose meaning an option of another name has; NULL where none has, however near it is. */
-static const struct tclean_name {
-    const char *parameter, *option;
-} tclean_names[] = {
-    {"antenna", "select-antenna"},
-    {"cell", "scale"},
-    {"imagename", "name"},
-    {"imsize", "size"},
-    {"mask", "casa-mask"},
-    {"nchan", "channels-out"},
-    {"nsigma", "auto-threshold"},
-    {"phasecenter", "shift"},
-    {"restfreq", NULL},
-    {"restoringbeam", "beam-shape"},
-    {"robust", "weight"},
-    {"savemodel", "update-model-required"},
-    {"scales", "multiscale-scales"},
-    {"stokes", "pol"},
-    {"timerange", "select-time"},
-    {"uvrange", "select-uvrange"},
-    {"uvtaper", "taper-gaussian"},
-    {"weighting", "weight"},
+/* Parameters of CASA's tclean and mstransform: an option of another name that has the meaning, or what to do instead of
+ * one; no option, however near its name is. */
+static const struct casa_name {
+    const char *parameter, *option, *instead;
+} casa_names[] = {
+    {"antenna", "select-antenna", NULL},
+    {"cell", "scale", NULL},
+    {"chanbin", NULL, "msimage-convert -average-channels averages a set"},
+    {"cyclefactor", NULL, "-mgain says how far a major cycle goes, -nmiter how many there are"},
+    {"cycleniter", NULL, "-mgain says how far a major cycle goes, -nmiter how many there are"},
+    {"deconvolver", NULL, "-niter cleans; -multiscale suits extended sources, -fit-spectral-log-pol spectra"},
+    {"facets", NULL, "the whole image is exact in w without facets"},
+    {"imagename", "name", NULL},
+    {"imsize", "size", NULL},
+    {"interactive", NULL, "a mask is given by -fits-mask or -casa-mask, or made by -auto-mask or -auto-multithresh"},
+    {"mask", "casa-mask", NULL},
+    {"nchan", "channels-out", NULL},
+    {"nsigma", "auto-threshold", NULL},
+    {"nterms", NULL, "-channels-out with -join-channels and -fit-spectral-log-pol fits spectra"},
+    {"outframe", NULL, "channels stay in the set's frame; mstransform or cvel2 turn a set before"},
+    {"outputvis", NULL, "msimage-convert makes sets of sets"},
+    {"pbcor", NULL, "primary beams are not known yet; correct the finished image for the beam"},
+    {"pblimit", NULL, "primary beams are not known yet; every pixel within the horizon is imaged"},
+    {"perchanweightdensity", "no-mf-weighting", NULL},
+    {"phasecenter", "shift", NULL},
+    {"restfreq", NULL, "the rest frequency in the header is the set's"},
+    {"restoringbeam", "beam-shape", NULL},
+    {"robust", "weight", NULL},
+    {"savemodel", "update-model-required", NULL},
+    {"scales", "multiscale-scales", NULL},
+    {"scan", NULL, "scans are selected by -taql 'SCAN_NUMBER == 3'"},
+    {"specmode", NULL, "all channels make one image; -channels-out makes several"},
+    {"spw", "select-spw", NULL},
+    {"start", NULL, "-select-spw or -channel-range choose channels"},
+    {"startmodel", "continue", NULL},
+    {"stokes", "pol", NULL},
+    {"timebin", NULL, "msimage-convert -average-time averages a set"},
+    {"timerange", "select-time", NULL},
+    {"usemask", NULL, "a mask is given by -fits-mask or -casa-mask, or made by -auto-mask or -auto-multithresh"},
+    {"uvrange", "select-uvrange", NULL},
+    {"uvtaper", "taper-gaussian", NULL},
+    {"vis", NULL, "Measurement Sets are the last words, with none before them"},
+    {"weighting", "weight", NULL},
+    {"width", NULL, "-select-spw or -channel-range choose channels, -channels-out cuts them into images"},
+    {"wprojplanes", NULL, "the number of w-planes follows from -accuracy"},
 };
 
 enum { LONGEST = 31, FAR = 99, MAX_NAMED = 3, LEAST_PREFIX = 3 };
@@ -102,17 +125,30 @@ static const char *name_at(int i)
     return i < msi_wsclean_count ? msi_wsclean_table[i].name : NULL;
 }
 
+static const struct casa_name *find_casa(const char *name)
+{
+    for (size_t i = 0; i < sizeof casa_names / sizeof *casa_names; i++)
+        if (strcmp(name, casa_names[i].parameter) == 0) return &casa_names[i];
+    return NULL;
+}
+
+const char *msi_suggestion_instead(const char *name)
+{
+    const struct casa_name *casa = find_casa(name);
+    return casa ? casa->instead : NULL;
+}
+
 int msi_suggestion(char *out, const char *name)
 {
     const char *near[MAX_NAMED], *other;
     int least = FAR, n_near = 0, used = 0;
     out[0] = 0;
     if (!*name || strlen(name) > LONGEST) return 0;
-    for (size_t i = 0; i < sizeof tclean_names / sizeof *tclean_names; i++)
-        if (strcmp(name, tclean_names[i].parameter) == 0) {
-            if (tclean_names[i].option) snprintf(out, MSI_SUGGESTION_SIZE, "-%s", tclean_names[i].option);
-            return tclean_names[i].option != NULL;
-        }
+    const struct casa_name *casa = find_casa(name);
+    if (casa) {
+        if (casa->option) snprintf(out, MSI_SUGGESTION_SIZE, "-%s", casa->option);
+        return casa->option != NULL;
+    }
     for (int i = 0; (other = name_at(i)); i++) {
         const int is_again = i >= msi_option_count() && msi_option_find(other);
         const int distance = is_again ? FAR : name_distance(name, other);

@@ -9,12 +9,20 @@ enum { MSI_SUGGESTION_SIZE = 128 };
  * msi_suggestion - list the options, WSClean's among them, whose names a misspelt one resembles: letter by letter in
  * each of the words between dashes, whose first letters must agree. Of several equally near ones up to three are named,
  * because options that look alike may mean different things.
- * A parameter of CASA's tclean gets the option of its meaning.
+ * A parameter of CASA's tclean or mstransform gets the option of its meaning.
  *
  * Given:    name, without its dashes
  * Returned: out [MSI_SUGGESTION_SIZE], such as "-size" or "-interval or -intervals-out"
  * Returns:  how many are named; 0: none is near, out is ""
  */
 int msi_suggestion(char *out, const char *name);
+
+/*
+ * msi_suggestion_instead - say what to do in place of a parameter of CASA's that no option stands for.
+ *
+ * Given:    name, without its dashes
+ * Returns:  a sentence without its full stop; NULL: an option stands for it, or it is none of CASA's
+ */
+const char *msi_suggestion_instead(const char *name);
 
 #endif

@@ -221,6 +221,31 @@ const msi_wsclean_option *msi_wsclean_find(const char *name)
     return NULL;
 }
 
+#define GRIDDER(word, reason)                                                                                          \
+    {                                                                                                                  \
+        .name = "gridder", .is = MSI_WSCLEAN_ACCEPTED, .n_argument = 1, .why = (reason), .value = (word)               \
+    }
+
+const msi_wsclean_option *msi_wsclean_gridder(const char *word)
+{
+    static const msi_wsclean_option rows[] = {
+        GRIDDER("wgridder", "the default gridder is one of this kind"),
+        GRIDDER("tuned-wgridder", "the default gridder is one of this kind, and chooses its parameters"),
+        GRIDDER("wstacking", "the default gridder has as many w-planes as -accuracy takes"),
+        GRIDDER("wtowers", "the default gridder takes w-towers where they are sooner done; -strategy subgrid insists"),
+        GRIDDER("idg", "the default gridder keeps -accuracy without it"),
+        GRIDDER("facet-idg", "the default gridder keeps -accuracy without it"),
+        {.name = "gridder",
+         .is = MSI_WSCLEAN_REFUSED,
+         .n_argument = 1,
+         .why = "there is no direct sum; -accuracy 1e-12 is as near to it as double precision comes",
+         .value = "direct-ft"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(word, rows[i].value) == 0) return &rows[i];
+    return NULL;
+}
+
 void msi_wsclean_describe(char *out, size_t size, const msi_wsclean_option *option)
 {
     if (option->is == MSI_WSCLEAN_MAPPED)

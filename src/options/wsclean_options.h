@@ -31,6 +31,12 @@ extern const int msi_wsclean_count;
 const msi_wsclean_option *msi_wsclean_find(const char *name);
 
 /*
+ * msi_wsclean_gridder - find what becomes of an argument of -gridder that later versions of WSClean have: accepted, for
+ * the default gridder, or refused; NULL if it is none of WSClean's.
+ */
+const msi_wsclean_option *msi_wsclean_gridder(const char *word);
+
+/*
  * msi_wsclean_describe - write one line about an option that is not the same here: accepted and why, taken as which, or
  * refused and why.
  * Returned: out, cut to size

@@ -52,6 +52,9 @@ refused 2 'defect broken: there are none nan-vis' -defect broken x.ms
 refused 2 'one shape' -spw 1GHz 1MHz 4 -spw 2GHz 1MHz 8 -storage tiledcolumn x.ms
 refused 3 'No such file' -layout-file absent.txt x.ms
 refused 4 'absent' "${short[@]}" absent/x.ms
+# 1e14 bytes and more: a disk that holds them is not looked for.
+refused 4 'the set needs .* MB, the file system has .* MB left' -quiet -duration 30000h -integration 1s \
+    -spw 1GHz 1MHz 64 x.ms
 
 # Variable arity: the set's name follows a source of one, two, four and five numbers. -x and --x are alike.
 "$makems" "${short[@]}" --list-sources -source 60deg 44d05m 1Jy -source 60.1deg 44deg 2Jy -0.7 \

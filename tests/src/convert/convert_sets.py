@@ -506,6 +506,9 @@ def check_safety(s):
     s.refused("no output", 2, "OUT is missing", a)
     s.refused("a field that is not there", 3, "has no field 7", "-field", 7, a, "out.ms")
     s.refused("no such option", 2, "there is no such option", "-size", 5, a, "out.ms")
+    for word, meant in (("-spw", "-select-spw"), ("-timebin", "-average-time"), ("-chanbin", "-average-channels"),
+                        ("-datacolumn", "-data-column"), ("-outputvis", "last words")):
+        s.refused("mstransform's %s" % word, 2, meant, word, 5, a, "out.ms")
     s.refused("an option behind the paths", 2, "options go before IN", a, "old.ms", "-overwrite")
     s.refused("a misspelt one", 2, "options go before IN", a, "-overwrit")
     s.refused("a time without unit", 2, "with its unit", "-average-time", 8, a, "out.ms")

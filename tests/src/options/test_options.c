@@ -462,6 +462,13 @@ static void test_wsclean_lines(void **state)
     assert_int_equal(o.n_note, 0);
     msi_options_free(&o);
 
+    o = parsed("-gridder wgridder -gridder tuned-wgridder -gridder wtowers");
+    assert_string_equal(o.gridder, "wgrid");
+    assert_int_equal(o.n_note, 3);
+    assert_string_equal(o.note[1]->value, "tuned-wgridder");
+    msi_options_free(&o);
+    refused_value("-gridder direct-ft", "-gridder direct-ft:", "-accuracy 1e-12");
+
     refused_value("-iuwt", "-iuwt:", "CLEAN alone");
     refused_value("-grid-mode nn", "-grid-mode nn:", "-accuracy");
     refused_value("-wgridder-accuracy 1", "-accuracy 1:", "1e-12 to 0.01");
@@ -498,6 +505,9 @@ static void test_suggestions(void **state)
                                           {"fit-spectral-pols", "-fit-spectral-pol"},
                                           /* tclean's names. */
                                           {"antenna", "-select-antenna"},
+                                          {"spw", "-select-spw"},
+                                          {"perchanweightdensity", "-no-mf-weighting"},
+                                          {"startmodel", "-continue"},
                                           {"cell", "-scale"},
                                           {"imagename", "-name"},
                                           {"imsize", "-size"},
@@ -520,6 +530,15 @@ static void test_suggestions(void **state)
     /* Each was near enough to some option in letters alone: -force, -scale, -mem, -png, -size, -field .. */
     static const char *const far[] = {"restfreq", "cores", "scans", "mode", "yield", "threads", "x", "", "-"};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
+    /* CASA's parameters that no option stands for: what to do instead. */
+    refused_value("-scan 3", "-scan: there is no such option;", "-taql 'SCAN_NUMBER == 3'");
+    refused_value("-usemask user", "-usemask:", "-auto-multithresh");
+    refused_value("-specmode cube", "-specmode:", "-channels-out");
+    refused_value("-pbcor", "-pbcor:", "primary beams");
+    refused_value("-vis a.ms", "-vis:", "last words");
+    refused_value("-spws 0:3~10", "-spws 0:3~10:", "-select-spw");
+    assert_null(msi_suggestion_instead("spw"));
+    assert_null(msi_suggestion_instead("nonsense"));
 }
 
 static msi_options parsed_predict(const char *line)
