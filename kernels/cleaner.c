@@ -89,12 +89,14 @@ int msi_cleaner_foresee(const msi_cleaner_spec *spec, int64_t *host, int64_t *de
     MSI_TRY(msi_alloc(&c, 1, sizeof *c, "the cleaner"));
     int rc = msi_clean_spec_set(c, spec);
     if (!rc) {
-        /* PSFs, the joined image and local noise; mask, allowed and found pixels; lists and records. */
-        const int64_t images = c->n_pixel * (c->real_bytes * (c->spec.n_channel + 2) + 4);
+        /* PSFs and the joined image; mask, allowed and found pixels; lists and records. */
+        const int64_t images = c->n_pixel * (c->real_bytes * (c->spec.n_channel + 1) + 4);
         const int64_t lists = c->setup.list_limit * (4 + c->real_bytes * (2 * c->n_plane + 1));
         const int64_t records = MSI_CLEAN_CHUNK * (4 + c->real_bytes * c->n_plane);
         const int64_t all = images + lists + records + c->method->bytes(c);
-        *host = c->spec.backend == MSI_BACKEND_CPU ? all + c->n_pixel * 8 : records;
+        const int64_t noise = c->ops->noise_bytes(&c->setup);
+        const int64_t psf = c->method->while_bytes ? c->method->while_bytes(c) : 0, most = noise > psf ? noise : psf;
+        *host = c->spec.backend == MSI_BACKEND_CPU ? all + most : records + most;
         *device = c->spec.backend == MSI_BACKEND_CPU ? 0 : all;
     }
     msi_clean_spec_release(c);

@@ -76,15 +76,39 @@ static int make_smoother(msi_auto_mask *m)
     return m->ops->gaussian(m->e, m->fft, &g, m->beam);
 }
 
+static msi_clean_setup setup_of(const msi_planes_shape *shape, int n_thread)
+{
+    return (msi_clean_setup){.nx = shape->nx,
+                             .ny = shape->ny,
+                             .precision = shape->precision,
+                             .join = {.n_channel = 1, .n_pol = 1},
+                             .share = {1},
+                             .device = shape->device,
+                             .n_thread = n_thread};
+}
+
+void msi_auto_mask_foresee(const msi_planes_shape *shape, const msi_auto_mask_spec *s, int64_t *host, int64_t *device)
+{
+    const int64_t n_pixel = shape->nx * shape->ny, real = shape->precision == MSI_FP32 ? 4 : 8;
+    const msi_clean_setup setup = setup_of(shape, s->n_thread);
+    const msi_clean_method *row = msi_clean_method_find("list", shape->backend);
+    const int on_gpu = shape->backend == MSI_BACKEND_CUDA;
+    /* Four masks, the peaks of rows' pieces and records of components; regions are of two numbers a pixel on a GPU. */
+    int64_t all = 4 * n_pixel + n_pixel / 4 + MSI_CLEAN_CHUNK * (4 + real), noise = 0;
+    if (row && s->smooth_factor > 0) {
+        const msi_beam wide = {s->beam.major_rad * s->smooth_factor, s->beam.minor_rad * s->smooth_factor, 0};
+        const int64_t nx = msi_clean_beam_padded(shape->nx, &wide, s->cell_x_rad);
+        const int64_t ny = msi_clean_beam_padded(shape->ny, &wide, s->cell_y_rad);
+        all += 2 * (nx / 2 + 8) * ny * 2 * real + n_pixel * real + row->engine->fft_bytes(&setup, nx, ny);
+    }
+    if (row) noise = row->engine->noise_bytes(&setup);
+    *device = on_gpu ? all + 8 * n_pixel : 0;
+    *host = n_pixel + (on_gpu ? noise : all + (noise > 4 * n_pixel ? noise : 4 * n_pixel));
+}
+
 static int make_room(msi_auto_mask *m)
 {
-    const msi_clean_setup setup = {.nx = m->shape.nx,
-                                   .ny = m->shape.ny,
-                                   .precision = m->shape.precision,
-                                   .join = {.n_channel = 1, .n_pol = 1},
-                                   .share = {1},
-                                   .device = m->shape.device,
-                                   .n_thread = m->spec.n_thread};
+    const msi_clean_setup setup = setup_of(&m->shape, m->spec.n_thread);
     const msi_clean_method *row = msi_clean_method_find("list", m->shape.backend);
     if (!row) return msi_error_set(MSI_EINTERNAL, "no cleaner for backend %d", (int)m->shape.backend);
     m->ops = row->engine;

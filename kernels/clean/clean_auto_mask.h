@@ -58,6 +58,10 @@ typedef struct msi_auto_mask msi_auto_mask;
  */
 int msi_auto_mask_create(msi_auto_mask **out, const msi_planes_shape *shape, const msi_auto_mask_spec *spec);
 
+/* msi_auto_mask_foresee - count bytes that a mask takes, and its updates for a while, on the host and on the GPU. */
+void msi_auto_mask_foresee(const msi_planes_shape *shape, const msi_auto_mask_spec *spec, int64_t *host,
+                           int64_t *device);
+
 /* msi_auto_mask_free - NULL is fine. */
 void msi_auto_mask_free(msi_auto_mask *m);
 

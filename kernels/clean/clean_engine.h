@@ -178,6 +178,9 @@ struct msi_clean_engine_ops {
     /* Transforms of at least nx x ny; *n_complex numbers in a spectrum. */
     int (*fft_create)(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
     void (*fft_free)(msi_clean_engine *e, msi_clean_fft *f); /* NULL-safe */
+    /* fft_bytes: what such transforms work in, beside spectra; noise_bytes: what deviation does, of the host, at most. */
+    int64_t (*fft_bytes)(const msi_clean_setup *s, int64_t nx, int64_t ny);
+    int64_t (*noise_bytes)(const msi_clean_setup *s);
     /* forward: what is not finite counts as zero. image NULL: the list's components of a plane. */
     int (*forward)(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,
                    void *spectrum);

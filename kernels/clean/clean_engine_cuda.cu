@@ -329,6 +329,11 @@ int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
     return MSI_OK;
 }
 
+int64_t engine_noise_bytes(const msi_clean_setup *)
+{
+    return 0;
+}
+
 } // namespace
 
 int msi_clean_fetch_loop_cuda(msi_clean_engine *e, msi_clean_looped *done)
@@ -370,6 +375,8 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {engine_create,
                                                            msi_clean_exact_loop_cuda,
                                                            msi_clean_fft_create_cuda,
                                                            msi_clean_fft_free_cuda,
+                                                           msi_clean_fft_bytes_cuda,
+                                                           engine_noise_bytes,
                                                            msi_clean_forward_cuda,
                                                            msi_clean_gaussian_cuda,
                                                            msi_clean_product_cuda,

@@ -57,6 +57,7 @@ int msi_clean_exact_loop_cuda(msi_clean_engine *e, const msi_clean_loop *loop, m
 int msi_clean_map_cuda(msi_clean_engine *e, const msi_clean_map *m);
 int msi_clean_fft_create_cuda(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
 void msi_clean_fft_free_cuda(msi_clean_engine *e, msi_clean_fft *f);
+int64_t msi_clean_fft_bytes_cuda(const msi_clean_setup *s, int64_t nx, int64_t ny);
 int msi_clean_forward_cuda(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,
                            void *spectrum);
 int msi_clean_gaussian_cuda(msi_clean_engine *e, msi_clean_fft *f, const msi_clean_gaussian *g, void *spectrum);

@@ -42,16 +42,30 @@ static int plan_rows(msi_clean_fft *f, msi_precision precision)
     return msi_error_set(MSI_ENOMEM, "FFTW made no plan for %d real points", n);
 }
 
-static int64_t blocks_of(const msi_clean_engine *e, const msi_clean_fft *f)
+static int64_t blocks_of(msi_precision precision, int64_t nx)
 {
-    const int lanes = msi_column_fft_lanes(e->s.precision);
-    return (f->nx / 2 + lanes) / lanes;
+    const int lanes = msi_column_fft_lanes(precision);
+    return (nx / 2 + lanes) / lanes;
+}
+
+/* Count the threads that transform columns: there is work for no more than there are blocks of them. */
+static int workers_of(msi_precision precision, int64_t nx, int n_thread)
+{
+    const int64_t n_block = blocks_of(precision, nx);
+    return n_block < n_thread ? (int)n_block : n_thread;
+}
+
+int64_t msi_clean_fft_bytes_cpu(const msi_clean_setup *s, int64_t nx, int64_t ny)
+{
+    const int n_thread = s->n_thread > 0 ? s->n_thread : omp_get_max_threads();
+    /* Beside what threads work in: marks of rows, and tables of turns, fewer than two for each of a column's points. */
+    return workers_of(s->precision, nx, n_thread) * msi_column_fft_bytes(ny) +
+           2 * ny * (1 + msi_complex_bytes(s->precision));
 }
 
 static int prepare(msi_clean_engine *e, msi_clean_fft *f)
 {
-    const int64_t n_block = blocks_of(e, f);
-    f->n_worker = n_block < e->n_thread ? (int)n_block : e->n_thread;
+    f->n_worker = workers_of(e->s.precision, f->nx, e->n_thread);
     MSI_TRY(plan_rows(f, e->s.precision));
     MSI_TRY(msi_column_fft_create(&f->column, f->ny, e->s.precision));
     MSI_TRY(msi_alloc(&f->work, f->n_worker, (size_t)msi_column_fft_bytes(f->ny), "a transform"));
@@ -178,7 +192,7 @@ static void lay_list(const msi_clean_engine *e, const msi_clean_fft *f, int plan
 static void run_columns(const msi_clean_engine *e, const msi_clean_fft *f, msi_column_way way, const uint8_t *given,
                         const uint8_t *wanted, const void *factor, void *spectrum)
 {
-    const int64_t bytes = msi_complex_bytes(e->s.precision), n_block = blocks_of(e, f);
+    const int64_t bytes = msi_complex_bytes(e->s.precision), n_block = blocks_of(e->s.precision, f->nx);
     const int lanes = msi_column_fft_lanes(e->s.precision);
 #pragma omp parallel for num_threads(f->n_worker) schedule(dynamic)
     for (int64_t b = 0; b < n_block; b++) {

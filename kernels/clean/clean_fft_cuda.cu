@@ -162,6 +162,12 @@ void msi_clean_fft_free_cuda(msi_clean_engine *e, msi_clean_fft *f)
     msi_free(f);
 }
 
+/* cuFFT works in a spectrum for each direction, at most. */
+int64_t msi_clean_fft_bytes_cuda(const msi_clean_setup *s, int64_t nx, int64_t ny)
+{
+    return 2 * (nx / 2 + 1) * ny * msi_complex_bytes(s->precision);
+}
+
 int msi_clean_forward_cuda(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,
                            void *spectrum)
 {

@@ -40,7 +40,8 @@ static int set_psf(msi_cleaner *c)
 static int64_t bytes(const msi_cleaner *c)
 {
     const int64_t cells = (padded(c->spec.nx) / 2 + 8) * padded(c->spec.ny);
-    return cells * c->complex_bytes * (c->spec.n_channel + 1 + msi_clean_fft_work(c));
+    return cells * c->complex_bytes * (c->spec.n_channel + 1) +
+           c->ops->fft_bytes(&c->setup, padded(c->spec.nx), padded(c->spec.ny));
 }
 
 /* Find the peak of the residual's quantity, which is the residual itself where there is one plane and no factor. */

@@ -186,9 +186,17 @@ static int64_t bytes(const msi_cleaner *c)
     const int64_t narrow = (narrow_edge(c, c->spec.nx) / 2 + 8) * narrow_edge(c, c->spec.ny);
     const int64_t n_scale = c->spec.n_scale;
     const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * c->spec.n_channel;
-    return c->complex_bytes * (wide * (n_scale + msi_clean_fft_work(c) + c->spec.n_channel + c->n_plane) +
-                               narrow * (n_scale + msi_clean_fft_work(c) + n_joined(c))) +
+    return c->complex_bytes * (wide * (n_scale + c->spec.n_channel + c->n_plane) + narrow * (n_scale + n_joined(c))) +
+           c->ops->fft_bytes(&c->setup, wide_edge(c, c->spec.nx), wide_edge(c, c->spec.ny)) +
+           c->ops->fft_bytes(&c->setup, narrow_edge(c, c->spec.nx), narrow_edge(c, c->spec.ny)) +
            images * c->n_pixel * c->real_bytes + (by_power(c) ? (n_scale - 1) * c->n_pixel : 0);
+}
+
+/* A kernel, and the image that it or a PSF is in. */
+static int64_t while_bytes(const msi_cleaner *c)
+{
+    const int64_t n = 2 * largest_half(c) + 1;
+    return n * n * (int64_t)sizeof(double) + c->n_pixel * c->real_bytes;
 }
 
 /* (P * K)(0) of one channel's PSF on the host, in double: the sum over the kernel's pixels. */
@@ -571,5 +579,10 @@ static int minor(msi_clean_call *call)
     return MSI_OK;
 }
 
-const msi_clean_method_ops msi_clean_multiscale_ops = {
-    .prepare = prepare, .release = release, .psf = set_psf, .minor = minor, .bytes = bytes, .uses_lists = 1};
+const msi_clean_method_ops msi_clean_multiscale_ops = {.prepare = prepare,
+                                                       .release = release,
+                                                       .psf = set_psf,
+                                                       .minor = minor,
+                                                       .bytes = bytes,
+                                                       .while_bytes = while_bytes,
+                                                       .uses_lists = 1};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Noise on the CPU: medians, and squares of windows. */
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -151,10 +152,24 @@ static int median_of(const ranked *r, int64_t *count, double *median, int64_t *n
     return *n ? middle_value(r, count, *n / 2, *n % 2 == 0, median) : MSI_OK;
 }
 
+/* Count the parts of an image that are counted side by side. */
+static int parts_of(int64_t n_pixel, int n_thread)
+{
+    const int64_t worth = n_pixel / LEAST_PART + 1;
+    return worth < n_thread ? (int)worth : n_thread;
+}
+
+/* All pixels may have nearly one value. */
+int64_t msi_clean_noise_bytes_cpu(const msi_clean_setup *s)
+{
+    const int n_thread = s->n_thread > 0 ? s->n_thread : omp_get_max_threads();
+    const int64_t n_pixel = s->nx * s->ny;
+    return ((parts_of(n_pixel, n_thread) + 1) * (int64_t)N_COUNT + n_pixel) * 8;
+}
+
 int msi_clean_deviation_cpu(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n)
 {
-    const int64_t worth = e->n_pixel / LEAST_PART + 1;
-    ranked r = {.e = e, .image = image, .n_part = worth < e->n_thread ? (int)worth : e->n_thread};
+    ranked r = {.e = e, .image = image, .n_part = parts_of(e->n_pixel, e->n_thread)};
     int64_t *count;
     *n = 0;
     *median = *deviation = 0;

@@ -39,6 +39,7 @@ struct msi_clean_method_ops {
     int (*psf)(msi_cleaner *c);      /* c->psf is new; NULL: nothing to do */
     int (*minor)(msi_clean_call *call);
     int64_t (*bytes)(const msi_cleaner *c); /* of engine's memory beside what every cleaner has */
+    int64_t (*while_bytes)(const msi_cleaner *c); /* of the host, while a PSF is set; NULL: none */
     int uses_lists;
 };
 typedef struct msi_clean_method_ops msi_clean_method_ops;
@@ -115,12 +116,6 @@ double msi_clean_rounded(const msi_cleaner *c, double value);
 static inline int64_t msi_clean_padded(int64_t n, int64_t more)
 {
     return msi_fft_size(n + n / 2 + more);
-}
-
-/* msi_clean_fft_work - spectra that a transform takes to work in: cuFFT one for each of both directions, at most. */
-static inline int msi_clean_fft_work(const msi_cleaner *c)
-{
-    return c->spec.backend == MSI_BACKEND_CUDA ? 2 : 1;
 }
 
 /* msi_clean_allow_scale - make what a scale may find: nothing within so many pixels of an edge, or in the

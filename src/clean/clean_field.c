@@ -247,6 +247,25 @@ int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *room, ui
  * which there are scales, one of the least that pixels are. */
 static const double USUAL_BEAM_PIXEL = 4, LEAST_BEAM_PIXEL = 2;
 
+/* Count what goes with a cleaner: the mask that follows its residual, and noise around each pixel, whose images are
+ * the noise itself and at most four for a while. */
+static void foresee_beside(const msi_clean_field_spec *spec, const msi_planes_shape *shape, int64_t *host,
+                           int64_t *device)
+{
+    const msi_options *o = spec->options;
+    const msi_planes_shape images = {.nx = shape->nx, .ny = shape->ny, .n = 5, .precision = shape->precision};
+    *host = *device = 0;
+    if (o->clean.multithresh) {
+        msi_auto_mask_spec mask = o->clean.mask;
+        mask.cell_x_rad = o->geometry.cell_x_rad;
+        mask.cell_y_rad = o->geometry.cell_y_rad;
+        mask.beam = (msi_beam){USUAL_BEAM_PIXEL * mask.cell_x_rad, USUAL_BEAM_PIXEL * mask.cell_x_rad, 0};
+        mask.n_thread = o->n_threads;
+        msi_auto_mask_foresee(shape, &mask, host, device);
+    }
+    if (o->clean.local_rms) *(shape->backend == MSI_BACKEND_CUDA ? device : host) += msi_planes_bytes(&images);
+}
+
 int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
                             msi_clean_field_bytes *bytes)
 {
@@ -265,19 +284,22 @@ int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_
         .beam = {USUAL_BEAM_PIXEL * geometry->cell_x_rad, USUAL_BEAM_PIXEL * geometry->cell_x_rad, 0},
         .cell_x_rad = geometry->cell_x_rad,
         .cell_y_rad = geometry->cell_y_rad,
-        .n = n_pol};
+        .n = n_pol,
+        .n_thread = spec->options->n_threads};
     msi_cleaner_spec cleaner = cleaner_spec(spec, NULL, LEAST_BEAM_PIXEL);
-    int64_t host, device, restore_host, restore_device;
+    int64_t host, device, restore_host, restore_device, beside_host, beside_device;
     cleaner.precision = shape.precision;
     cleaner.backend = shape.backend;
     MSI_TRY(msi_cleaner_foresee(&cleaner, &host, &device));
+    foresee_beside(spec, &shape, &beside_host, &beside_device);
     shape.n = n;
     msi_restore_foresee(&shape, &restored, &restore_host, &restore_device);
     const int n_cleaner = joined ? 1 : n_pol, on_gpu = shape.backend == MSI_BACKEND_CUDA;
     const int64_t sources = spec->options->clean.save_sources ? msi_clean_sources_bytes() : 0;
     const int64_t first = spec->options->clean.save_first_residual ? msi_planes_bytes(&shape) : 0;
-    *bytes = (msi_clean_field_bytes){n_cleaner * host + restore_host + sources + first + (on_gpu ? 0 : planes),
-                                     n_cleaner * device + restore_device + (on_gpu ? planes : 0)};
+    *bytes = (msi_clean_field_bytes){n_cleaner * (host + beside_host) + restore_host + sources + first +
+                                         (on_gpu ? 0 : planes),
+                                     n_cleaner * (device + beside_device) + restore_device + (on_gpu ? planes : 0)};
     return MSI_OK;
 }
 

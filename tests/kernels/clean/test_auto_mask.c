@@ -382,10 +382,48 @@ static void test_refused(void **state)
     free(r);
 }
 
+/* What is foreseen suffices for a mask and its updates on the CPU, also where all of the residual has one value, which
+ * noise takes most for; and no more than 1.3 times of it is foreseen. */
+static void test_foreseen(void **state)
+{
+    (void)state;
+    enum { NX = 300, NY = 280 };
+    if (clean_backend != MSI_BACKEND_CPU) return;
+    double *r = make_residual(NX, NY, 1, 5), *flat = make_residual(NX, NY, 1, 5);
+    for (int i = 0; i < NX * NY * 3 / 4; i++) flat[i] = 0.1;
+    msi_planes *p = planes_of(NX, NY, r, MSI_FP32), *q = planes_of(NX, NY, flat, MSI_FP32);
+    const msi_planes_shape shape = {NX, NY, 0, MSI_FP32, MSI_BACKEND_CPU, 0};
+    for (int n_thread = 1; n_thread <= 4; n_thread += 3) {
+        msi_auto_mask_spec spec = spec_of();
+        msi_auto_mask_report report;
+        msi_auto_mask *m;
+        int64_t host, device;
+        spec.n_thread = n_thread;
+        spec.min_beam_frac = 3;
+        msi_auto_mask_foresee(&shape, &spec, &host, &device);
+        const int64_t in_use = msi_memory_in_use();
+        msi_memory_limit_set(in_use + host + 4096);
+        assert_int_equal(msi_auto_mask_create(&m, &shape, &spec), 0);
+        assert_int_equal(msi_auto_mask_update(m, q, 0, &report), 0);
+        assert_int_equal(msi_auto_mask_update(m, p, 0, &report), 0);
+        msi_memory_limit_set(in_use + (int64_t)((double)host / 1.3));
+        const int rc = msi_auto_mask_update(m, q, 0, &report);
+        msi_memory_limit_set(0);
+        msi_auto_mask_free(m);
+        assert_int_equal(rc, MSI_ENOMEM);
+        assert_int_equal(device, 0);
+    }
+    msi_planes_free(p);
+    msi_planes_free(q);
+    free(r);
+    free(flat);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_definition), cmocka_unit_test(test_regions),
-                                       cmocka_unit_test(test_kept_and_set), cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_kept_and_set), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_foreseen)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

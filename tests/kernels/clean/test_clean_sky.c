@@ -459,6 +459,67 @@ static void test_memory(void **state)
     clean_problem_free(&p);
 }
 
+/* Clean within a limit of the host's memory beyond what is in use. Returns: what failed first, or 0 */
+static int clean_within(const msi_cleaner_spec *spec, const msi_planes *psf, msi_planes *residual, msi_planes *model,
+                        int64_t room)
+{
+    const int64_t in_use = msi_memory_in_use();
+    const msi_clean_limits limits = {.n_iteration = 200, .mgain = 0.9};
+    msi_clean_report report;
+    msi_cleaner *c;
+    double sigma;
+    msi_memory_limit_set(in_use + room);
+    int rc = msi_cleaner_create(&c, spec);
+    if (!rc) rc = msi_cleaner_psf(c, psf);
+    if (!rc) rc = msi_cleaner_noise(c, residual, &sigma);
+    if (!rc) rc = msi_cleaner_minor(c, residual, model, &limits, &report);
+    msi_cleaner_free(c);
+    msi_memory_limit_set(0);
+    assert_int_equal(msi_memory_in_use(), in_use);
+    return rc;
+}
+
+/* What is foreseen suffices, with 64 KB for tables; and at most 1.3 times of it is foreseen: the noise, whose
+ * pixels might all have nearly one value, and of several scales the PSFs of those that may not be chosen. */
+static void test_foreseen(void **state)
+{
+    (void)state;
+    enum { N = 512 };
+    const msi_planes_shape shape = {N, N, 1, MSI_FP32, MSI_BACKEND_CPU, 0};
+    msi_planes *psf, *residual, *model;
+    float *image = calloc((size_t)N * N, sizeof *image);
+    if (clean_backend == MSI_BACKEND_CPU) {
+        assert_int_equal(msi_planes_create(&psf, &shape) || msi_planes_create(&residual, &shape) ||
+                             msi_planes_create(&model, &shape),
+                         0);
+        for (int i = 0; i < N * N; i++)
+            image[i] = expf(-0.02F * (float)(pow(i % N - N / 2, 2) + pow(i / N - N / 2, 2)));
+        assert_int_equal(msi_planes_upload(psf, 0, 1, image), 0);
+        for (int n_thread = 1; n_thread <= 4; n_thread += 3)
+            for (int m = 0; m < 2; m++) {
+                const msi_cleaner_spec spec = {.nx = N,
+                                               .ny = N,
+                                               .precision = MSI_FP32,
+                                               .backend = MSI_BACKEND_CPU,
+                                               .method = m ? "multiscale" : "list",
+                                               .beam_pixel = 12,
+                                               .n_thread = n_thread};
+                int64_t host, device;
+                assert_int_equal(msi_cleaner_foresee(&spec, &host, &device), 0);
+                assert_int_equal(msi_planes_upload(residual, 0, 1, image), 0);
+                assert_int_equal(clean_within(&spec, psf, residual, model, host + 65536), 0);
+                assert_int_equal(msi_planes_upload(residual, 0, 1, image), 0);
+                const int rc = clean_within(&spec, psf, residual, model, (int64_t)((double)host / 1.3));
+                if (rc != MSI_ENOMEM)
+                    fail_msg("%s, %d threads: %lld bytes are too many", spec.method, n_thread, (long long)host);
+            }
+        msi_planes_free(psf);
+        msi_planes_free(residual);
+        msi_planes_free(model);
+    }
+    free(image);
+}
+
 /* Wherever the host's memory ends, a cleaner is not made, nothing is kept, and the next one is. */
 static void test_no_memory(void **state)
 {
@@ -537,6 +598,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_short_lists),
                                        cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_foreseen),
                                        cmocka_unit_test(test_no_memory),
                                        cmocka_unit_test(test_other_planes)};
     if (!clean_begin(argc, argv)) return 77;

@@ -177,6 +177,16 @@ static void test_memory(void **state)
     assert_true(clean_backend == MSI_BACKEND_CPU ? device == 0 : device > 200 * 150 * 8);
     msi_memory_limit_set(in_use + host + (1 << 16)); /* tables of a few kilobytes beside images */
     assert_int_equal(msi_restore(model, model, model, &beams[0]), 0);
+    /* On the CPU by one thread or by three, who work in a column each, no more than 1.3 times of it is foreseen. */
+    for (int n_thread = 1; n_thread <= 3 && clean_backend == MSI_BACKEND_CPU; n_thread += 2) {
+        msi_restore_spec spec = beams[0];
+        spec.n_thread = n_thread;
+        msi_restore_foresee(msi_planes_shape_of(model), &spec, &host, &device);
+        msi_memory_limit_set(in_use + host + (1 << 16));
+        assert_int_equal(msi_restore(model, model, model, &spec), 0);
+        msi_memory_limit_set(in_use + (int64_t)((double)host / 1.3));
+        assert_int_equal(msi_restore(model, model, model, &spec), MSI_ENOMEM);
+    }
     msi_memory_limit_set(0);
     assert_int_equal(msi_memory_in_use(), in_use);
     msi_planes_free(model);
