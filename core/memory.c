@@ -56,6 +56,17 @@ static void *map(size_t bytes)
     return p + before;
 }
 
+/* Count so many bytes more, where the limit has room for them. What is refused is never counted: it could refuse another
+ * thread's bytes, for which there is room. Returned: *before  what is in use without them. Returns: whether they are. */
+static int reserve(int64_t bytes, int64_t *before)
+{
+    const int64_t most = msi_memory_limit();
+    int64_t now = in_use;
+    while (now <= most - bytes && !atomic_compare_exchange_weak(&in_use, &now, now + bytes)) continue;
+    *before = now;
+    return now <= most - bytes;
+}
+
 int msi_alloc(void *out, int64_t n, size_t size, const char *what)
 {
     void **p = out;
@@ -65,9 +76,10 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what)
         return msi_error_set(MSI_ENOMEM, "%s: %lld elements of %zu bytes are more than this machine can address", what,
                              (long long)n, size);
     bytes = (bytes + HEADER + HEADER - 1) / HEADER * HEADER;
-    int64_t now = atomic_fetch_add(&in_use, bytes) + bytes;
     void *block = NULL;
-    if (now <= msi_memory_limit()) {
+    int64_t before;
+    const int is_allowed = reserve(bytes, &before);
+    if (is_allowed) {
         if (bytes < MAPPED_FROM) {
             block = aligned_alloc(HEADER, (size_t)bytes);
             if (block) memset(block, 0, (size_t)bytes);
@@ -76,9 +88,9 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what)
         }
     }
     if (!block) {
-        atomic_fetch_sub(&in_use, bytes);
+        if (is_allowed) atomic_fetch_sub(&in_use, bytes);
         return msi_error_set(MSI_ENOMEM, "%s needs %.3f GB; %.3f GB are in use and the limit is %.3f GB", what,
-                             1e-9 * (double)bytes, 1e-9 * (double)(now - bytes), 1e-9 * (double)msi_memory_limit());
+                             1e-9 * (double)bytes, 1e-9 * (double)before, 1e-9 * (double)msi_memory_limit());
     }
     memcpy(block, &bytes, sizeof bytes);
     *p = (char *)block + HEADER;

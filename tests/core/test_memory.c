@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Allocation: what is given is zero and aligned, what is out is counted, and more than there may be is refused. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -104,6 +106,41 @@ static void test_limit_holds(void **state)
     assert_true(msi_memory_limit() == msi_memory_physical() && msi_memory_physical() > 0);
 }
 
+/* Ask again and again for more than there ever is. */
+enum { N_REQUEST = 800000 };
+
+static void *ask_too_much(void *of)
+{
+    atomic_int *n_answer = of;
+    void *p = NULL;
+    while (!p && *n_answer < N_REQUEST) {
+        (void)msi_alloc(&p, 4000, 1, "too much");
+        ++*n_answer;
+    }
+    return p;
+}
+
+/* What is refused to one thread refuses nothing to another. */
+static void test_refusals_refuse_nobody_else(void **state)
+{
+    (void)state;
+    atomic_int n_answer = 0;
+    int n_refused = 0;
+    pthread_t other;
+    void *given;
+    msi_memory_limit_set(msi_memory_in_use() + 3000);
+    assert_int_equal(pthread_create(&other, NULL, ask_too_much, &n_answer), 0);
+    while (n_answer < N_REQUEST) {
+        char *p;
+        n_refused += msi_alloc(&p, 2000, 1, "a plane") != MSI_OK;
+        msi_free(p);
+    }
+    assert_int_equal(pthread_join(other, &given), 0);
+    msi_memory_limit_set(0);
+    assert_null(given);
+    assert_int_equal(n_refused, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +149,7 @@ int main(void)
         cmocka_unit_test(test_grow),
         cmocka_unit_test(test_sizes_that_overflow_are_refused),
         cmocka_unit_test(test_limit_holds),
+        cmocka_unit_test(test_refusals_refuse_nobody_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
