@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "kernels/backend.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 #include <fftw3.h>
@@ -74,13 +75,20 @@ void msi_backend_settle(void)
 #endif
 }
 
+static char versions[256];
+
+static void write_versions(void)
+{
+#ifdef MSI_HAVE_CUDA
+    snprintf(versions, sizeof versions, "%s, %s, SIMD %s", fftw_version, msi_gpu_versions(), msi_simd_name());
+#else
+    snprintf(versions, sizeof versions, "%s, SIMD %s", fftw_version, msi_simd_name());
+#endif
+}
+
 const char *msi_backend_versions(void)
 {
-    static char text[256];
-#ifdef MSI_HAVE_CUDA
-    snprintf(text, sizeof text, "%s, %s, SIMD %s", fftw_version, msi_gpu_versions(), msi_simd_name());
-#else
-    snprintf(text, sizeof text, "%s, SIMD %s", fftw_version, msi_simd_name());
-#endif
-    return text;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, write_versions);
+    return versions;
 }

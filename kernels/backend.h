@@ -9,10 +9,12 @@
 extern "C" {
 #endif
 
-/* msi_backend_describe - give one line: the GPU that AUTO would take, or why there is none. Borrowed, static. */
+/* msi_backend_describe - give one line: the GPU that AUTO would take, or why there is none. Borrowed, of the thread,
+ * until its next call. */
 const char *msi_backend_describe(void);
 
-/* msi_backend_describe_device - give one line: a GPU, or why it is not there. Borrowed, static. */
+/* msi_backend_describe_device - give one line: a GPU, or why it is not there. Borrowed, of the thread, until its
+ * next call. */
 const char *msi_backend_describe_device(int device);
 
 /* msi_backend_n_device - count the GPUs that answer; 0 in a build without. Waits for their driver. */

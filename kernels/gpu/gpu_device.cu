@@ -18,7 +18,7 @@
 
 namespace {
 
-/* The start of one device. */
+/* The start of one device; the lock guards all else. */
 struct device_start {
     std::thread thread;
     std::mutex lock;
@@ -97,8 +97,10 @@ bool is_ordinal(int device)
 
 void msi_gpu_warm_up(int device)
 {
-    if (!is_ordinal(device) || starts[device].thread.joinable()) return;
+    if (!is_ordinal(device)) return;
     device_start &s = starts[device];
+    const std::lock_guard<std::mutex> guard(s.lock);
+    if (s.thread.joinable()) return;
     s.has_driver = s.has_context = false;
     try {
         s.thread = std::thread([&s, device] { s.run(device); });
@@ -114,8 +116,16 @@ void msi_gpu_await(int device)
 
 void msi_gpu_settle(void)
 {
-    for (device_start &s : starts)
-        if (s.thread.joinable()) s.thread.join();
+    static std::mutex one_waits; /* the others wait for it */
+    const std::lock_guard<std::mutex> alone(one_waits);
+    for (device_start &s : starts) {
+        std::thread started;
+        {
+            const std::lock_guard<std::mutex> guard(s.lock);
+            started.swap(s.thread);
+        }
+        if (started.joinable()) started.join();
+    }
 }
 
 int msi_gpu_count(void)
@@ -157,7 +167,7 @@ int msi_gpu_memory(int device, size_t *free_bytes, size_t *total_bytes)
 
 const char *msi_gpu_describe(int device)
 {
-    static char text[640];
+    static thread_local char text[640];
     int n = 0;
     cudaDeviceProp properties;
     cudaError_t e = cudaGetDeviceCount(&n);
@@ -205,10 +215,16 @@ int msi_gpu_speed(int device, double *speed)
 
 const char *msi_gpu_versions(void)
 {
-    static char text[96];
-    int fft = 0;
-    cufftGetVersion(&fft);
-    snprintf(text, sizeof text, "CUDA %d.%d, cuFFT %d.%d.%d", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10,
-             fft / 1000, fft % 1000 / 100, fft % 100);
-    return text;
+    struct line {
+        char text[96];
+        line()
+        {
+            int fft = 0;
+            cufftGetVersion(&fft);
+            snprintf(text, sizeof text, "CUDA %d.%d, cuFFT %d.%d.%d", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10,
+                     fft / 1000, fft % 1000 / 100, fft % 100);
+        }
+    };
+    static const line made; /* by the first thread that comes */
+    return made.text;
 }

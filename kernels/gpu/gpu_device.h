@@ -38,7 +38,7 @@ void msi_gpu_settle(void);
  */
 int msi_gpu_memory(int device, size_t *free_bytes, size_t *total_bytes);
 
-/* msi_gpu_describe - one line on a device, or on why there is none. Borrowed, static, until the next call. */
+/* msi_gpu_describe - one line on a device, or on why there is none. Borrowed, of the thread, until its next call. */
 const char *msi_gpu_describe(int device);
 
 /* msi_gpu_named - name a device, as an error line begins: "GPU", or "GPU 1" where several answer. Borrowed, of the
