@@ -66,20 +66,16 @@ void msimage_threads_release(void)
 /* What may stay with the library between calls, in bytes of each device; negative: what stays at first. */
 static atomic_int_least64_t most_kept = -1;
 
-/* Tell what stays at first: as much as calls of middling size come back for, and little beside the device's. */
-static int64_t little_of(int device)
-{
-    static atomic_int_least64_t known = -1;
-    size_t free_bytes, total_bytes;
-    if (known < 0 && (device < 0 || msi_gpu_memory(device, &free_bytes, &total_bytes))) return 0;
-    if (known < 0) known = (int64_t)(total_bytes / 16);
-    return known;
-}
+/* At first so much of each device's memory stays: what calls of middling size come back for, and little beside it. */
+enum { FIRST_PART = 16 };
 
 void msi_library_gpu_settle(void)
 {
     const int64_t kept = most_kept;
-    msi_gpu_pool_shrink((size_t)(kept < 0 ? little_of(msi_library_gpu_device()) : kept));
+    if (kept < 0)
+        msi_gpu_pool_shrink_to_part(FIRST_PART);
+    else
+        msi_gpu_pool_shrink((size_t)kept);
 }
 #endif
 

@@ -13,6 +13,7 @@ namespace {
 struct device_pool {
     std::mutex lock;
     cudaMemPool_t pool = nullptr;
+    size_t total_bytes = 0; /* of the device */
     bool is_known = false;
     bool is_open_to[MSI_GPU_MAX_DEVICES] = {};
 };
@@ -26,21 +27,21 @@ cudaError_t told(cudaError_t e)
     return e;
 }
 
-cudaError_t make_pool(cudaMemPool_t *out, int device)
+cudaError_t make_pool(cudaMemPool_t *out, size_t *total_bytes, int device)
 {
     int has_pools = 0;
-    size_t free_bytes, total_bytes;
+    size_t free_bytes;
     cudaMemPoolProps props = {};
     *out = nullptr;
     cudaError_t e = cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device);
     if (e != cudaSuccess || !has_pools) return e;
-    e = cudaMemGetInfo(&free_bytes, &total_bytes);
+    e = cudaMemGetInfo(&free_bytes, total_bytes);
     if (e != cudaSuccess) return e;
     props.allocType = cudaMemAllocationTypePinned;
     props.location = {cudaMemLocationTypeDevice, device};
     e = cudaMemPoolCreate(out, &props);
     if (e != cudaSuccess) return e;
-    uint64_t kept = total_bytes / 2;
+    uint64_t kept = *total_bytes / 2;
     e = cudaMemPoolSetAttribute(*out, cudaMemPoolAttrReleaseThreshold, &kept);
     if (e == cudaSuccess) return e;
     cudaMemPoolDestroy(*out);
@@ -58,7 +59,7 @@ cudaError_t find_pool(cudaMemPool_t *out)
     device_pool &p = pools[device];
     const std::lock_guard<std::mutex> guard(p.lock);
     if (!p.is_known) {
-        const cudaError_t made = make_pool(&p.pool, device);
+        const cudaError_t made = make_pool(&p.pool, &p.total_bytes, device);
         if (made != cudaSuccess) return made;
     }
     p.is_known = true;
@@ -86,12 +87,14 @@ uint64_t idle_of(cudaMemPool_t pool, uint64_t *used)
     return kept > *used ? kept - *used : 0;
 }
 
-/* Give back what a pool keeps beyond so many bytes. */
-void shrink(device_pool &p, int device, size_t kept)
+/* Give back what a device's pool keeps beyond the bytes that kept_of tells of all the device has. */
+template <typename F> void shrink(int device, F kept_of)
 {
     int before;
     uint64_t used;
+    device_pool &p = pools[device];
     const std::lock_guard<std::mutex> guard(p.lock);
+    const size_t kept = kept_of(p.total_bytes);
     if (!p.pool || idle_of(p.pool, &used) <= kept) return;
     if (told(cudaGetDevice(&before)) != cudaSuccess || told(cudaSetDevice(device)) != cudaSuccess) return;
     /* What has been given back is nobody's once its stream has been waited for. */
@@ -175,5 +178,11 @@ void msi_gpu_pool_trim(void)
 
 void msi_gpu_pool_shrink(size_t kept)
 {
-    for (int device = 0; device < MSI_GPU_MAX_DEVICES; device++) shrink(pools[device], device, kept);
+    for (int device = 0; device < MSI_GPU_MAX_DEVICES; device++) shrink(device, [=](size_t) { return kept; });
+}
+
+void msi_gpu_pool_shrink_to_part(int divisor)
+{
+    for (int device = 0; device < MSI_GPU_MAX_DEVICES; device++)
+        shrink(device, [=](size_t total_bytes) { return total_bytes / (size_t)divisor; });
 }

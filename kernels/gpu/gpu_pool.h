@@ -42,6 +42,9 @@ void msi_gpu_pool_trim(void);
  */
 void msi_gpu_pool_shrink(size_t kept);
 
+/* msi_gpu_pool_shrink_to_part - do so beyond that part of each device's own memory: total / divisor. */
+void msi_gpu_pool_shrink_to_part(int divisor);
+
 #ifdef __cplusplus
 }
 #endif
