@@ -5,6 +5,7 @@
  */
 #include "core/memory.h"
 #include "kernels/clean/clean_engine_cuda.h"
+#include "kernels/transform/fft_plan_cuda.cuh"
 
 struct msi_clean_fft {
     int64_t nx, ny, pitch; /* pitch: complex numbers of a row */
@@ -122,10 +123,11 @@ int transform(msi_clean_engine *e, msi_clean_fft *f, void *spectrum)
 
 int make_plans(msi_clean_engine *e, msi_clean_fft *f)
 {
-    MSI_CUFFT(cufftPlan2d(&f->forward, (int)f->ny, (int)f->nx, is_single(e) ? CUFFT_R2C : CUFFT_D2Z));
+    const int nx = (int)f->nx, ny = (int)f->ny;
+    MSI_TRY(plan_fft([&] { return cufftPlan2d(&f->forward, ny, nx, is_single(e) ? CUFFT_R2C : CUFFT_D2Z); }));
     f->has_forward = true;
     MSI_CUFFT(cufftSetStream(f->forward, clean_stream(e)));
-    MSI_CUFFT(cufftPlan2d(&f->backward, (int)f->ny, (int)f->nx, is_single(e) ? CUFFT_C2R : CUFFT_Z2D));
+    MSI_TRY(plan_fft([&] { return cufftPlan2d(&f->backward, ny, nx, is_single(e) ? CUFFT_C2R : CUFFT_Z2D); }));
     f->has_backward = true;
     MSI_CUFFT(cufftSetStream(f->backward, clean_stream(e)));
     return MSI_OK;

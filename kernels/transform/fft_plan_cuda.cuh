@@ -10,6 +10,21 @@
 
 namespace {
 
+/* plan_fft - make a plan of cuFFT, a second time where it fails: what cuFFT works in does not come from the pool, which
+ * then gives back to the device what nobody has. Returns: 0, MSI_EGPU */
+template <typename F> int plan_fft(F make)
+{
+    if (make() == CUFFT_SUCCESS) return MSI_OK;
+    cudaGetLastError();
+    msi_gpu_pool_trim();
+    const cufftResult e = make();
+    if (e == CUFFT_SUCCESS) return MSI_OK;
+    cudaGetLastError();
+    const int rc = msi_error_set(MSI_EGPU, "%s: a transform cannot be planned%s: cuFFT error %d", msi_gpu_here(),
+                                 e == CUFFT_ALLOC_FAILED ? ", for lack of device memory" : "", (int)e);
+    return e == CUFFT_ALLOC_FAILED ? msi_error_about(rc, "backend") : rc;
+}
+
 /* An fft_plan transforms in place, and frees itself. */
 class fft_plan {
   public:
@@ -24,12 +39,7 @@ class fft_plan {
     int make(int64_t nv, int64_t nu, cufftType type_, cudaStream_t stream)
     {
         forget();
-        const cufftResult e = cufftPlan2d(&plan, (int)nv, (int)nu, type_);
-        if (e != CUFFT_SUCCESS) {
-            /* What cuFFT works in does not come from the pool. */
-            msi_gpu_pool_trim();
-            MSI_CUFFT(cufftPlan2d(&plan, (int)nv, (int)nu, type_));
-        }
+        MSI_TRY(plan_fft([&] { return cufftPlan2d(&plan, (int)nv, (int)nu, type_); }));
         type = type_;
         made = true;
         MSI_CUFFT(cufftSetStream(plan, stream));

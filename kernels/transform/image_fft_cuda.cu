@@ -11,6 +11,7 @@
 #include "core/status.h"
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/method/plan_choice.h"
+#include "kernels/transform/fft_plan_cuda.cuh"
 #include "kernels/transform/screen_cuda.cuh"
 #include "kernels/transform/small_fft_cuda.cuh"
 
@@ -346,9 +347,9 @@ static int make_plan(msi_image_fft *f)
     if (has_columns) MSI_TRY(msi_row_fft_create(&f->rows, nu, f->precision, f->stream));
     if (f->rows) return MSI_OK;
     if (has_columns)
-        MSI_CUFFT(cufftPlanMany(&f->plan, 1, &nu, &nu, 1, nu, &nu, 1, nu, type, nv));
+        MSI_TRY(plan_fft([&] { return cufftPlanMany(&f->plan, 1, &nu, &nu, 1, nu, &nu, 1, nu, type, nv); }));
     else
-        MSI_CUFFT(cufftPlan2d(&f->plan, nv, nu, type));
+        MSI_TRY(plan_fft([&] { return cufftPlan2d(&f->plan, nv, nu, type); }));
     f->has_plan = true;
     MSI_CUFFT(cufftSetStream(f->plan, f->stream));
     return MSI_OK;

@@ -204,6 +204,8 @@ static void check_all(scenario *s)
             /* What a device has is guessed nowhere. */
             if (!rc && failure_first() && strcmp(failure_first(), "cudaDeviceGetAttribute") == 0)
                 fail_msg("%s: a failure of %s was told nobody", s->name, failure_first());
+            if (rc && mode == FAILURE_ONCE && strncmp(failure_first(), "cufftPlan", 9) == 0)
+                fail_msg("%s: %s is not tried again: %s", s->name, failure_first(), msi_error_get());
             /* The image is right if there is one, be it of the second attempt. */
             if (image.pixel) check_image(s, &image, &truth);
             msi_image_free(&image);
