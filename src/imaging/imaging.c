@@ -115,13 +115,11 @@ static void share_gpus(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     msi_imaging_plan *p = &r->plan;
-    const int is_gpu = p->gridder.backend == MSI_BACKEND_CUDA;
     const int64_t planned = p->store_bytes + p->grid_bytes + p->image_bytes + MSI_UNPLANNED_BYTES;
     const msi_gpu_work work = {.gridder = &p->gridder,
                                .n_channel = o->channels_out,
                                .n_image = r->n_plane + (o->make_psf && !o->clean.niter),
                                .one_gpu_s = p->image_s,
-                               .gpu_bytes = is_gpu ? msi_backend_device_bytes(r->gpus.device[0]) : 0,
                                .lane_bytes = o->clean.niter ? 0 : p->one_image_bytes,
                                .room_bytes = msi_memory_limit() - planned};
     msi_gpu_share_plan(&r->gpus, o, &work);
@@ -326,6 +324,7 @@ static int image_interval(msi_imaging_run *r)
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh(r));
     t.weighed_s = msi_wall_s();
+    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) msi_gpu_share_settle(&r->gpus, &r->plan.gridder);
     MSI_TRY(r->options->clean.niter ? msi_imaging_clean_ranks(r) : msi_imaging_channels_run(r));
     t.imaged_s = msi_wall_s();
     msi_imaging_report_times(&t);

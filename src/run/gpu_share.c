@@ -58,6 +58,31 @@ int msi_gpu_share_check(msi_gpu_share *share, const msi_options *o)
 /* So many channels at most are made side by side on a GPU; of more than two, each has so many threads. */
 enum { MOST_LANES = 4, LANE_THREADS = 4 };
 
+/* Tell the free memory of a GPU of the list, for each place that it has there. */
+static int64_t bytes_of(const msi_gpu_share *share, int i)
+{
+    int n_place = 0;
+    for (int k = 0; k < share->n; k++) n_place += share->device[k] == share->device[i];
+    return msi_backend_device_bytes(share->device[i]) / n_place;
+}
+
+/* Tell that of the GPU which has least. */
+static int64_t least_bytes(const msi_gpu_share *share)
+{
+    int64_t least = bytes_of(share, 0);
+    for (int i = 1; i < share->n; i++) {
+        const int64_t bytes = bytes_of(share, i);
+        if (bytes < least) least = bytes;
+    }
+    return least;
+}
+
+/* Tell whether a GPU of so many free bytes has room to spare beside gridders side by side. */
+static int has_room(int each, int64_t gridder_bytes, int64_t bytes)
+{
+    return each * gridder_bytes <= bytes / 2;
+}
+
 static int lanes_fit(int n_lane, const msi_gpu_work *w)
 {
     return w->n_channel >= n_lane && (n_lane - 1) * w->lane_bytes <= w->room_bytes;
@@ -65,12 +90,14 @@ static int lanes_fit(int n_lane, const msi_gpu_work *w)
 
 /* Choose how many channels are made side by side: several on each GPU where both have room to spare. Gridders of
  * residuals keep their plans and samples on a GPU, and wait for nothing but it. */
-static int lanes(int n_gpu, const msi_options *o, const msi_gpu_work *w)
+static int lanes(const msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
-    const int most = o->clean.niter ? 1 : MOST_LANES;
+    const int most = o->clean.niter || w->n_channel == 1 ? 1 : MOST_LANES, n_gpu = share->n;
+    /* Of others than the first one the plan asks nothing: they need not have been started. */
+    const int64_t bytes = most > 1 ? bytes_of(share, 0) : 0;
     for (int each = most; each > 1; each--) {
         const int has_threads = each == 2 || o->n_threads >= LANE_THREADS * each * n_gpu;
-        if (has_threads && each * w->gridder->device_bytes <= w->gpu_bytes / 2 && lanes_fit(each * n_gpu, w))
+        if (has_threads && has_room(each, w->gridder->device_bytes, bytes) && lanes_fit(each * n_gpu, w))
             return each * n_gpu;
     }
     return n_gpu > 1 && lanes_fit(n_gpu, w) ? n_gpu : 1;
@@ -86,14 +113,14 @@ double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *w)
 void msi_gpu_share_plan(msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
     if (w->gridder->backend != MSI_BACKEND_CUDA) return;
-    share->n_lane = lanes(share->n, o, w);
+    share->n_lane = lanes(share, o, w);
     if (o->gpus.kind != MSI_GPUS_AUTO || w->one_gpu_s <= START_S) return;
     msi_gpu_share best = *share, own = *share;
     take_first(&own, msi_backend_n_device());
     for (int n = 2; n <= own.n; n++) {
         msi_gpu_share more = own;
         more.n = n;
-        more.n_lane = lanes(n, o, w);
+        more.n_lane = lanes(&more, o, w);
         if (msi_gpu_share_s(&more, w) + START_S * (n - best.n) < msi_gpu_share_s(&best, w)) best = more;
     }
     *share = best;
@@ -118,6 +145,20 @@ void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *w)
     else
         msi_log_info("GPUs %s: they share the %s%s", list, msi_gridder_shared(w->gridder, w->n_image, share->n).what,
                      w->n_channel > 1 ? " of one output channel after the other" : "");
+}
+
+void msi_gpu_share_settle(msi_gpu_share *share, const msi_gridder_report *gridder)
+{
+    const int planned = share->n_lane / share->n;
+    if (planned < 2) return;
+    msi_backend_await(share->device, share->n);
+    const int64_t bytes = least_bytes(share);
+    int each = planned;
+    while (each > 1 && !has_room(each, gridder->device_bytes, bytes)) each--;
+    share->n_lane = each * share->n;
+    if (each < planned)
+        msi_log_detail("%d output channels at a time on a GPU instead of %d: %.3f GB of its memory are free", each,
+                       planned, 1e-9 * (double)bytes);
 }
 
 void msi_gpu_share_gridder(const msi_gpu_share *share, int64_t channel, msi_gridder_spec *spec)

@@ -23,7 +23,6 @@ typedef struct msi_gpu_work {
     int64_t n_channel;
     int n_image;        /* of an output channel, the PSF counted */
     double one_gpu_s;   /* time of all channels by one GPU */
-    int64_t gpu_bytes;  /* memory of a GPU */
     int64_t lane_bytes; /* host memory that a lane more takes, */
     int64_t room_bytes; /* of what is left */
 } msi_gpu_work;
@@ -46,6 +45,13 @@ double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *work);
 
 /* msi_gpu_share_report - log which GPUs work at what, where there are several. */
 void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *work);
+
+/*
+ * msi_gpu_share_settle - wait for the GPUs, and make fewer channels side by side where others use memory that the plan,
+ * which does not wait, took to be free. Gridders keep the GPUs that they were given.
+ * Given: gridder  as planned for one GPU
+ */
+void msi_gpu_share_settle(msi_gpu_share *share, const msi_gridder_report *gridder);
 
 /*
  * msi_gpu_share_gridder - name the GPUs of an output channel's gridder. Planes of gridders that are cleaned lie on the

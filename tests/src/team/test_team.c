@@ -317,50 +317,6 @@ static void test_gpus(void **state)
     assert_true(share.n == 1 && share.device[0] == 0);
 }
 
-/* Run channels side by side: up to four on a GPU, with four threads each, where memory of the GPU and of the host has
- * room for them, and channels are as many; two with fewer threads too; of gridders that are cleaned, one. */
-static void test_lanes(void **state)
-{
-    (void)state;
-    const msi_team alone = MSI_TEAM_ALONE;
-    const msi_gridder_report report = {.backend = MSI_BACKEND_CUDA, .device_bytes = 10};
-    const msi_gpu_work enough = {.gridder = &report,
-                                 .n_channel = 16,
-                                 .n_image = 1,
-                                 .one_gpu_s = 1,
-                                 .gpu_bytes = 40,
-                                 .lane_bytes = 5,
-                                 .room_bytes = 15};
-    const struct {
-        int n_gpu, n_channel, niter;
-        int64_t gpu_bytes, room_bytes;
-        int n_lane, n_thread;
-    } cases[] = {
-        {1, 16, 0, 40, 15, 2, 8},  {1, 2, 0, 40, 5, 2, 8},    {1, 1, 0, 40, 15, 1, 8},   {1, 16, 0, 39, 15, 1, 8},
-        {1, 16, 0, 40, 4, 1, 8},   {1, 16, 9, 40, 15, 1, 8},  {2, 16, 0, 40, 15, 4, 8},  {2, 3, 0, 40, 15, 2, 8},
-        {2, 16, 0, 40, 14, 2, 8},  {2, 16, 0, 39, 15, 2, 8},  {2, 16, 9, 40, 15, 2, 8},  {2, 1, 0, 40, 15, 1, 8},
-        {1, 16, 0, 80, 15, 4, 16}, {1, 3, 0, 80, 15, 3, 16},  {1, 16, 0, 79, 15, 3, 16}, {1, 16, 0, 80, 14, 3, 16},
-        {1, 16, 0, 80, 15, 3, 15}, {2, 16, 0, 80, 35, 8, 32}, {2, 16, 0, 80, 35, 6, 31}, {1, 16, 0, 80, 15, 2, 1}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        msi_gpu_share share = {.team = &alone, .n = cases[i].n_gpu, .device = {3, 5}};
-        msi_options o = {.gpus = {.kind = MSI_GPUS_COUNT, .n = cases[i].n_gpu}};
-        msi_gpu_work work = enough;
-        o.clean.niter = cases[i].niter;
-        o.n_threads = cases[i].n_thread;
-        work.n_channel = cases[i].n_channel;
-        work.gpu_bytes = cases[i].gpu_bytes;
-        work.room_bytes = cases[i].room_bytes;
-        msi_gpu_share_plan(&share, &o, &work);
-        assert_int_equal(share.n_lane, cases[i].n_lane);
-        for (int64_t c = 0; c < cases[i].n_channel && share.n_lane > 1; c++) {
-            msi_gridder_spec spec = {.residual = cases[i].niter > 0, .n_thread = cases[i].n_thread};
-            msi_gpu_share_gridder(&share, c, &spec);
-            assert_int_equal(spec.residual ? spec.worker[0] : spec.device, c % cases[i].n_gpu ? 5 : 3);
-            assert_int_equal(spec.n_thread, cases[i].n_thread > share.n_lane ? cases[i].n_thread / share.n_lane : 1);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,7 +328,6 @@ int main(void)
         cmocka_unit_test(test_assign_sets),
         cmocka_unit_test(test_assign_devices),
         cmocka_unit_test(test_gpus),
-        cmocka_unit_test(test_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
