@@ -270,7 +270,7 @@ static int free_slot(const msi_set_beside *b)
 }
 
 /* Begin a slot for rows of a shape. */
-static int begin_slot(msi_set_beside *b, const msi_set_rows *rows)
+static int begin_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr)
 {
     message m;
     int got = 1;
@@ -278,36 +278,33 @@ static int begin_slot(msi_set_beside *b, const msi_set_rows *rows)
     while (free_slot(b) < 0) MSI_TRY(receive(b, 1, &m, &got));
     b->filling = free_slot(b);
     slot_head *h = lay_out(b->shared, b->filling).head;
-    const int64_t room = (SLOT_BYTES - (int64_t)sizeof *h) / row_bytes(rows->n_chan, rows->n_corr);
-    *h = (slot_head){0, room < MOST_ROWS ? room : MOST_ROWS, rows->n_chan, rows->n_corr};
+    const int64_t room = (SLOT_BYTES - (int64_t)sizeof *h) / row_bytes(n_chan, n_corr);
+    *h = (slot_head){0, room < MOST_ROWS ? room : MOST_ROWS, n_chan, n_corr};
     return MSI_OK;
 }
 
-/* Copy rows [first, first + n) behind those that are in the slot. */
-static void fill_slot(const slot_parts *to, const msi_set_rows *rows, int64_t first, int64_t n)
+/* Find the slot in which rows of a shape have room. */
+static int find_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr, slot_parts *to)
 {
-    const int64_t n_sample = (int64_t)rows->n_chan * rows->n_corr, at = to->head->n_row;
-    memcpy(to->row + at, rows->row + first, (size_t)n * sizeof *rows->row);
-    memcpy(to->data + at * n_sample, rows->data + first * n_sample, (size_t)(n * n_sample) * sizeof *rows->data);
-    memcpy(to->weight + at * n_sample, rows->weight + first * n_sample, (size_t)(n * n_sample) * sizeof *rows->weight);
-    memcpy(to->flag + at * n_sample, rows->flag + first * n_sample, (size_t)(n * n_sample));
-    to->head->n_row += n;
+    if (b->filling >= 0) {
+        *to = lay_out(b->shared, b->filling);
+        const slot_head *h = to->head;
+        const int64_t held_bytes = h->n_row * h->n_chan * h->n_corr * (int64_t)sizeof *to->data;
+        if (h->n_chan == n_chan && h->n_corr == n_corr && h->n_row < h->n_room && held_bytes < MSI_SET_HELD_BYTES)
+            return MSI_OK;
+        MSI_TRY(submit(b));
+    }
+    MSI_TRY(begin_slot(b, n_chan, n_corr));
+    *to = lay_out(b->shared, b->filling);
+    return MSI_OK;
 }
 
-int msi_set_beside_put(msi_set_beside *b, const msi_set_rows *rows)
+int msi_set_beside_next(msi_set_beside *b, int32_t n_chan, int32_t n_corr, msi_set_room *room)
 {
-    const int64_t data_bytes = (int64_t)rows->n_chan * rows->n_corr * (int64_t)sizeof *rows->data;
-    for (int64_t i = 0, n; i < rows->n_row; i += n) {
-        const slot_head *h = b->filling < 0 ? NULL : lay_out(b->shared, b->filling).head;
-        if (h && (h->n_chan != rows->n_chan || h->n_corr != rows->n_corr)) MSI_TRY(submit(b));
-        if (b->filling < 0) MSI_TRY(begin_slot(b, rows));
-        const slot_parts to = lay_out(b->shared, b->filling);
-        n = rows->n_row - i;
-        if (n > to.head->n_room - to.head->n_row) n = to.head->n_room - to.head->n_row;
-        fill_slot(&to, rows, i, n);
-        const int is_full = to.head->n_row == to.head->n_room || to.head->n_row * data_bytes >= MSI_SET_HELD_BYTES;
-        if (is_full) MSI_TRY(submit(b));
-    }
+    slot_parts to;
+    MSI_TRY(find_slot(b, n_chan, n_corr, &to));
+    const int64_t at = to.head->n_row++, n_sample = (int64_t)n_chan * n_corr;
+    *room = (msi_set_room){to.row + at, to.data + at * n_sample, to.weight + at * n_sample, to.flag + at * n_sample};
     return MSI_OK;
 }
 

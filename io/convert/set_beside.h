@@ -23,8 +23,9 @@ int msi_set_beside_fits(const msi_ms_reader *reader, const msi_channel_groups *g
 int msi_set_beside_start(msi_set_beside **out, const char *path, const msi_ms_reader *reader,
                          const msi_set_output_spec *spec, msi_set_maps *maps);
 
-/* msi_set_beside_put - hand rows over. Returns: 0, or what failed in the process so far. */
-int msi_set_beside_put(msi_set_beside *b, const msi_set_rows *rows);
+/* msi_set_beside_next - as msi_set_output_next; rows are handed over when they are many. Returns: 0, or what failed in
+ * the process so far. */
+int msi_set_beside_next(msi_set_beside *beside, int32_t n_chan, int32_t n_corr, msi_set_room *room);
 
 /* msi_set_beside_finish - wait until all is written and the set closed. Returns: 0, or what failed. */
 int msi_set_beside_finish(msi_set_beside *b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/convert/set_output.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -30,7 +31,9 @@ typedef struct held_rows {
 typedef enum ahead_state {
     UNREAD,
     READ,
+    STEADY, /* all rows have one value, which is in rows_ahead.common */
     NOT_THERE,
+    NOT_WANTED,
     BY_BLOCKS /* it cannot be read so, but perhaps in parts */
 } ahead_state;
 
@@ -38,6 +41,7 @@ typedef enum ahead_state {
 typedef struct rows_ahead {
     int64_t first, n;
     int is_sparse; /* they are many, and too few are asked for to read all */
+    msi_set_row common;
     struct {
         ahead_state state;
         char *value;
@@ -53,6 +57,7 @@ struct msi_set_output {
     int64_t n_row; /* put */
     held_rows held;
     rows_ahead ahead;
+    int weights_are_made;
     double *antenna_m; /* [n_antenna][3] */
     int64_t n_antenna;
     char *column, *between; /* room for a column of rows */
@@ -102,6 +107,7 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
     *out = NULL;
     MSI_TRY(msi_alloc(&o, 1, sizeof *o, "the new set"));
     o->described = -1;
+    o->weights_are_made = spec->weights_are_made;
     int status = msi_set_maps_make(&o->maps, reader->n_set);
     for (int i = 0; !status && i < reader->n_set; i++) status = number_set(o, reader, i, spec->groups);
     if (!status) status = make_writer(o, path, reader, spec);
@@ -148,6 +154,13 @@ static void look_ahead(rows_ahead *a, const msi_ms_block *b, int64_t n_table)
     a->n = n;
     a->is_sparse = span > AHEAD_ROWS && span > SPARSE * b->n_row;
     for (int i = 0; i < MSI_SET_N_ROW_COLUMN; i++) a->column[i].state = UNREAD;
+    memset(&a->common, 0, sizeof a->common);
+}
+
+/* Ask whether n values are all the same: whether each is the one before it. */
+static int are_same(const char *value, int64_t n, size_t size)
+{
+    return memcmp(value, value + size, (size_t)(n - 1) * size) == 0;
 }
 
 /* Read a column of the rows ahead. What fails there may be of rows that nobody asks for. */
@@ -168,6 +181,9 @@ static int read_ahead(msi_set_output *o, ccc_table *t, int i, int64_t n_element)
                          a->n * n_element * (int64_t)msi_set_bytes_of(c->type)));
     const int status = ccc_get_range(t, c->name, a->first, a->n, NULL, c->type, a->column[i].value, a->n * n_element);
     a->column[i].state = status == CCC_OK ? READ : BY_BLOCKS;
+    if (status != CCC_OK || c->n != 1 || !are_same(a->column[i].value, a->n, msi_set_bytes_of(c->type))) return MSI_OK;
+    memcpy((char *)&a->common + c->offset, a->column[i].value, msi_set_bytes_of(c->type));
+    a->column[i].state = STEADY;
     return MSI_OK;
 }
 
@@ -186,20 +202,47 @@ static void copy_ahead(const rows_ahead *a, const msi_ms_block *b, msi_set_row *
     }
 }
 
-static int read_columns(msi_set_output *o, ccc_table *t, const msi_ms_block *b, msi_set_row *row)
+/* Ask whether a column need not be read: WEIGHT where all channels of the samples have it. */
+static int is_known(const msi_set_output *o, const msi_ms_set *set, const msi_ms_block *b, const msi_set_column *c)
 {
-    look_ahead(&o->ahead, b, ccc_table_n_row(t));
+    const int is_weight = c->offset == offsetof(msi_set_row, weight);
+    if (!is_weight && c->offset != offsetof(msi_set_row, sigma)) return 0;
+    return o->weights_are_made || (is_weight && !set->has_weight_spectrum && b->weight);
+}
+
+/* Begin rows with what all of them have. */
+static void begin_rows(const msi_set_output *o, const msi_ms_set *set, const msi_ms_block *b, msi_set_row *row)
+{
+    const int has_weight = !o->weights_are_made && !set->has_weight_spectrum && b->weight;
+    const int64_t n_sample = (int64_t)b->n_chan * b->n_corr;
+    for (int64_t i = 0; i < b->n_row; i++) {
+        row[i] = o->ahead.common;
+        if (has_weight) memcpy(row[i].weight, b->weight + i * n_sample, (size_t)b->n_corr * sizeof *b->weight);
+    }
+}
+
+static int read_columns(msi_set_output *o, const msi_ms_set *set, const msi_ms_block *b, msi_set_row *row)
+{
+    rows_ahead *a = &o->ahead;
+    look_ahead(a, b, ccc_table_n_row(set->table));
+    for (int i = 0; i < MSI_SET_N_ROW_COLUMN; i++) {
+        const msi_set_column *c = &msi_set_columns[i];
+        if (is_known(o, set, b, c)) a->column[i].state = NOT_WANTED;
+        MSI_TRY(read_ahead(o, set->table, i, c->n ? c->n : b->n_corr));
+    }
+    begin_rows(o, set, b, row);
     for (int i = 0; i < MSI_SET_N_ROW_COLUMN; i++) {
         const msi_set_column *c = &msi_set_columns[i];
         const int64_t n_element = c->n ? c->n : b->n_corr;
         const size_t size = msi_set_bytes_of(c->type) * (size_t)n_element;
-        MSI_TRY(read_ahead(o, t, i, n_element));
-        if (o->ahead.column[i].state != BY_BLOCKS) continue;
-        MSI_TRY(read_column(o, t, c, b, n_element));
+        if (a->column[i].state == NOT_THERE && c->offset == offsetof(msi_set_row, centroid_s))
+            for (int64_t k = 0; k < b->n_row; k++) row[k].centroid_s = b->time_s[k];
+        if (a->column[i].state != BY_BLOCKS) continue;
+        MSI_TRY(read_column(o, set->table, c, b, n_element));
         msi_set_copy_column((char *)row + c->offset, sizeof *row, o->column, size, b->n_row, size);
     }
     for (int64_t i = 0; i < b->n_row; i += FEW_ROWS)
-        copy_ahead(&o->ahead, b, row, i, i + FEW_ROWS < b->n_row ? i + FEW_ROWS : b->n_row);
+        copy_ahead(a, b, row, i, i + FEW_ROWS < b->n_row ? i + FEW_ROWS : b->n_row);
     return MSI_OK;
 }
 
@@ -224,10 +267,7 @@ int msi_set_output_describe(msi_set_output *o, const msi_ms_reader *reader, cons
 {
     const msi_set_map *m = msi_set_maps_of(o->maps, b->set);
     MSI_TRY(open_rows(o, reader, b->set));
-    ccc_table *t = reader->set[b->set].table;
-    memset(row, 0, (size_t)b->n_row * sizeof *row);
-    for (int64_t i = 0; i < b->n_row; i++) row[i].centroid_s = b->time_s[i];
-    MSI_TRY(read_columns(o, t, b, row));
+    MSI_TRY(read_columns(o, &reader->set[b->set], b, row));
     for (int64_t i = 0; i < b->n_row; i++) {
         msi_set_row *r = &row[i];
         r->antenna1 = mapped(m->antenna, m->n_antenna, r->antenna1);
@@ -253,48 +293,71 @@ static int write_held(msi_set_output *o)
     return msi_set_writer_put(o->writer, &rows);
 }
 
+/* Ask whether samples make a call of casacore worth its time. */
+static int are_many(int64_t n_sample)
+{
+    return n_sample * (int64_t)sizeof(msi_c32) >= MSI_SET_HELD_BYTES;
+}
+
+/* Make room for n more rows of a shape, behind those that wait. */
+static int grow_held(msi_set_output *o, int32_t n_chan, int32_t n_corr, int64_t n_more)
+{
+    held_rows *h = &o->held;
+    const int64_t n_sample = (int64_t)n_chan * n_corr, n = h->n + n_more;
+    if (h->n_allocated >= n && h->n_chan == n_chan && h->n_corr == n_corr) return MSI_OK;
+    const int64_t enough = n + MSI_SET_HELD_BYTES / (n_sample * (int64_t)sizeof(msi_c32));
+    const int64_t more = enough > 2 * n ? enough : 2 * n;
+    h->n_allocated = 0;
+    MSI_TRY(msi_grow(&h->row, h->n, more, sizeof *h->row, "rows"));
+    MSI_TRY(msi_grow(&h->data, h->n * n_sample, more * n_sample, sizeof *h->data, "rows"));
+    MSI_TRY(msi_grow(&h->weight, h->n * n_sample, more * n_sample, sizeof *h->weight, "rows"));
+    MSI_TRY(msi_grow(&h->flag, h->n * n_sample, more * n_sample, sizeof *h->flag, "rows"));
+    h->n_allocated = more;
+    h->n_chan = n_chan;
+    h->n_corr = n_corr;
+    return MSI_OK;
+}
+
 static int hold(msi_set_output *o, const msi_set_rows *rows)
 {
     held_rows *h = &o->held;
-    const int64_t n_sample = (int64_t)rows->n_chan * rows->n_corr, n = h->n + rows->n_row;
-    if (h->n_allocated < n || h->n_chan != rows->n_chan || h->n_corr != rows->n_corr) {
-        const int64_t enough = n + MSI_SET_HELD_BYTES / (n_sample * (int64_t)sizeof(msi_c32));
-        const int64_t more = enough > 2 * n ? enough : 2 * n;
-        h->n_allocated = 0;
-        MSI_TRY(msi_grow(&h->row, h->n, more, sizeof *h->row, "rows"));
-        MSI_TRY(msi_grow(&h->data, h->n * n_sample, more * n_sample, sizeof *h->data, "rows"));
-        MSI_TRY(msi_grow(&h->weight, h->n * n_sample, more * n_sample, sizeof *h->weight, "rows"));
-        MSI_TRY(msi_grow(&h->flag, h->n * n_sample, more * n_sample, sizeof *h->flag, "rows"));
-        h->n_allocated = more;
-        h->n_chan = rows->n_chan;
-        h->n_corr = rows->n_corr;
-    }
+    const int64_t n_sample = (int64_t)rows->n_chan * rows->n_corr;
+    MSI_TRY(grow_held(o, rows->n_chan, rows->n_corr, rows->n_row));
     memcpy(h->row + h->n, rows->row, (size_t)rows->n_row * sizeof *h->row);
     memcpy(h->data + h->n * n_sample, rows->data, (size_t)(rows->n_row * n_sample) * sizeof *h->data);
     memcpy(h->weight + h->n * n_sample, rows->weight, (size_t)(rows->n_row * n_sample) * sizeof *h->weight);
     memcpy(h->flag + h->n * n_sample, rows->flag, (size_t)(rows->n_row * n_sample));
-    h->n = n;
+    h->n += rows->n_row;
     return MSI_OK;
 }
 
-/* Ask whether rows make a call of casacore worth its time. */
-static int are_many(const msi_set_rows *rows, int64_t n)
+int msi_set_output_next(msi_set_output *o, int32_t n_chan, int32_t n_corr, msi_set_room *room)
 {
-    return n * rows->n_chan * rows->n_corr * (int64_t)sizeof(msi_c32) >= MSI_SET_HELD_BYTES;
+    held_rows *h = &o->held;
+    const int64_t n_sample = (int64_t)n_chan * n_corr;
+    o->n_row++;
+    if (o->beside) return msi_set_beside_next(o->beside, n_chan, n_corr, room);
+    const int is_alike = h->n_chan == n_chan && h->n_corr == n_corr;
+    if (h->n && (!is_alike || are_many(h->n * n_sample))) MSI_TRY(write_held(o));
+    MSI_TRY(grow_held(o, n_chan, n_corr, 1));
+    const int64_t at = h->n++;
+    *room = (msi_set_room){h->row + at, h->data + at * n_sample, h->weight + at * n_sample, h->flag + at * n_sample};
+    return MSI_OK;
 }
 
 int msi_set_output_put(msi_set_output *o, const msi_set_rows *rows)
 {
     const held_rows *h = &o->held;
+    const int64_t n_sample = (int64_t)rows->n_chan * rows->n_corr;
     if (rows->n_row == 0) return MSI_OK;
     o->n_row += rows->n_row;
-    if (o->beside) return msi_set_beside_put(o->beside, rows);
+    if (o->beside) return msi_error_set(MSI_EINTERNAL, "rows are put that another process writes");
     const int is_alike = h->n_chan == rows->n_chan && h->n_corr == rows->n_corr;
-    const int goes_alone = are_many(rows, rows->n_row);
+    const int goes_alone = are_many(rows->n_row * n_sample);
     if (h->n && (goes_alone || !is_alike)) MSI_TRY(write_held(o));
     if (goes_alone) return msi_set_writer_put(o->writer, rows);
     MSI_TRY(hold(o, rows));
-    return are_many(rows, h->n) ? write_held(o) : MSI_OK;
+    return are_many(h->n * n_sample) ? write_held(o) : MSI_OK;
 }
 
 int64_t msi_set_output_n_row(const msi_set_output *o)

@@ -38,9 +38,10 @@ typedef struct msi_channel_groups {
 typedef struct msi_set_output_spec {
     const msi_channel_groups *groups; /* [msi_ms_reader_n_spw] */
     int has_weight_spectrum;
-    int are_times_own; /* TIME and INTERVAL may differ in rows of one moment */
-    int are_means;     /* TIME_CENTROID and EXPOSURE likewise, as of averages */
-    int is_shifted;    /* every field gets this phase centre, in its own frame */
+    int are_times_own;    /* TIME and INTERVAL may differ in rows of one moment */
+    int are_means;        /* TIME_CENTROID and EXPOSURE likewise, as of averages */
+    int weights_are_made; /* WEIGHT and SIGMA of the sets are not read: whoever puts rows fills those of all of them */
+    int is_shifted;       /* every field gets this phase centre, in its own frame */
     double ra_rad, dec_rad;
     const char *application, *command; /* for HISTORY */
     /* It is told of a set's subtable whose files are missing, and which is left out; NULL: nobody. */
@@ -74,8 +75,23 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
 int msi_set_output_describe(msi_set_output *out, const msi_ms_reader *reader, const msi_ms_block *block,
                             msi_set_row *row);
 
-/* msi_set_output_put - append rows, which may wait for others until they are written. Returns: 0, MSI_EOUTPUT,
- * MSI_ENOMEM. */
+/* Room for a row, whose samples are [n_chan][n_corr]. */
+typedef struct msi_set_room {
+    msi_set_row *row;
+    msi_c32 *data;
+    float *weight;
+    uint8_t *flag;
+} msi_set_room;
+
+/*
+ * msi_set_output_next - append a row, which the caller fills before it calls this, or any of the following, again.
+ * Returned: *room  borrowed
+ * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
+ */
+int msi_set_output_next(msi_set_output *out, int32_t n_chan, int32_t n_corr, msi_set_room *room);
+
+/* msi_set_output_put - append rows where this process writes; they may wait for others until they are written. Returns:
+ * 0, MSI_EOUTPUT, MSI_ENOMEM. */
 int msi_set_output_put(msi_set_output *out, const msi_set_rows *rows);
 
 /* msi_set_output_n_row - count the rows that have been put. */

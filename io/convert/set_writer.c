@@ -6,7 +6,10 @@
 #include "io/convert/set_subtables.h"
 #include "io/convert/set_table.h"
 
-enum { OFTEN = 8 /* one change of a value in fewer rows than this is one in each */ };
+enum {
+    OFTEN = 8,     /* one change of a value in fewer rows than this is one in each */
+    FEW_ROWS = 128 /* which stay in the processor while one column after another is copied from them */
+};
 
 struct msi_set_writer {
     ccc_table *table;
@@ -14,8 +17,10 @@ struct msi_set_writer {
     int are_times_own, are_means; /* so that they are stored row by row */
     int64_t n_row;                /* written */
     msi_set_row last;             /* of them */
-    char *column;                 /* room for a column of rows */
-    int64_t n_column_allocated;
+    struct {
+        char *value;
+        int64_t n_allocated;
+    } column[MSI_SET_N_COLUMN]; /* of the rows that are put */
 };
 
 static int is_steady(const msi_set_writer *w, const msi_set_column *c)
@@ -96,15 +101,42 @@ int msi_set_writer_make(msi_set_writer **out, const char *path, const msi_ms_rea
 
 /* ---- Put ---- */
 
-static int put_rows(msi_set_writer *w, const msi_set_rows *rows, const msi_set_column *c, int64_t first, int64_t n)
+static int64_t n_element(const msi_set_rows *rows, const msi_set_column *c)
 {
-    const int64_t n_element = c->n ? c->n : rows->n_corr;
-    const size_t size = msi_set_bytes_of(c->type) * (size_t)n_element;
+    return c->n ? c->n : rows->n_corr;
+}
+
+static size_t size_of(const msi_set_rows *rows, const msi_set_column *c)
+{
+    return msi_set_bytes_of(c->type) * (size_t)n_element(rows, c);
+}
+
+/* Take rows apart into columns. */
+static int take_apart(msi_set_writer *w, const msi_set_rows *rows)
+{
+    for (int k = 0; k < MSI_SET_N_COLUMN; k++)
+        MSI_TRY(msi_set_grow(&w->column[k].value, &w->column[k].n_allocated,
+                             rows->n_row * (int64_t)size_of(rows, &msi_set_columns[k])));
+    for (int64_t i = 0; i < rows->n_row; i += FEW_ROWS) {
+        const int64_t n = rows->n_row - i < FEW_ROWS ? rows->n_row - i : FEW_ROWS;
+        for (int k = 0; k < MSI_SET_N_COLUMN; k++) {
+            const msi_set_column *c = &msi_set_columns[k];
+            const size_t size = size_of(rows, c);
+            msi_set_copy_column(w->column[k].value + (size_t)i * size, size, (const char *)&rows->row[i] + c->offset,
+                                sizeof *rows->row, n, size);
+        }
+    }
+    return MSI_OK;
+}
+
+/* Put column k of rows [first, first + n). */
+static int put_rows(msi_set_writer *w, const msi_set_rows *rows, int k, int64_t first, int64_t n)
+{
+    const msi_set_column *c = &msi_set_columns[k];
+    const int64_t n_value = n_element(rows, c);
     const int ndim = c->n != 1;
-    MSI_TRY(msi_set_grow(&w->column, &w->n_column_allocated, n * (int64_t)size));
-    msi_set_copy_column(w->column, size, (const char *)&rows->row[first] + c->offset, sizeof *rows->row, n, size);
-    return msi_set_written(ccc_put_range(w->table, c->name, w->n_row + first, n, ndim, ndim ? &n_element : NULL, NULL,
-                                         c->type, w->column));
+    return msi_set_written(ccc_put_range(w->table, c->name, w->n_row + first, n, ndim, ndim ? &n_value : NULL, NULL,
+                                         c->type, w->column[k].value + (size_t)first * size_of(rows, c)));
 }
 
 static inline int differ(const char *a, const char *b, size_t size)
@@ -112,26 +144,27 @@ static inline int differ(const char *a, const char *b, size_t size)
     return size == 4 ? memcmp(a, b, 4) != 0 : memcmp(a, b, 8) != 0;
 }
 
-/* Find the next row, from i on, whose steady value is another than that of the row before; n_row where there is none.
- */
-static int64_t next_change(const msi_set_writer *w, const msi_set_rows *rows, const msi_set_column *c, int64_t i)
+/* Find the next row, from i on, whose value in steady column k is another than that of the row before; n_row where
+ * there is none. */
+static int64_t next_change(const msi_set_writer *w, const msi_set_rows *rows, int k, int64_t i)
 {
-    const char *value = (const char *)rows->row + c->offset;
-    const size_t size = msi_set_bytes_of(c->type), step = sizeof *rows->row;
+    const msi_set_column *c = &msi_set_columns[k];
+    const char *value = w->column[k].value;
+    const size_t size = msi_set_bytes_of(c->type);
     if (i == 0 && (w->n_row == 0 || differ((const char *)&w->last + c->offset, value, size))) return 0;
     for (i += i == 0; i < rows->n_row; i++)
-        if (differ(value + (size_t)(i - 1) * step, value + (size_t)i * step, size)) break;
+        if (differ(value + (size_t)(i - 1) * size, value + (size_t)i * size, size)) break;
     return i < rows->n_row ? i : rows->n_row;
 }
 
-static int put_changes(msi_set_writer *w, const msi_set_rows *rows, const msi_set_column *c)
+static int put_changes(msi_set_writer *w, const msi_set_rows *rows, int k)
 {
     int64_t n = 0;
-    for (int64_t i = next_change(w, rows, c, 0); i < rows->n_row; i = next_change(w, rows, c, i + 1)) n++;
-    if (n * OFTEN > rows->n_row) return put_rows(w, rows, c, 0, rows->n_row);
+    for (int64_t i = next_change(w, rows, k, 0); i < rows->n_row; i = next_change(w, rows, k, i + 1)) n++;
+    if (n * OFTEN > rows->n_row) return put_rows(w, rows, k, 0, rows->n_row);
     for (int64_t i = 0; n > 0; n--, i++) {
-        i = next_change(w, rows, c, i);
-        MSI_TRY(put_rows(w, rows, c, i, 1));
+        i = next_change(w, rows, k, i);
+        MSI_TRY(put_rows(w, rows, k, i, 1));
     }
     return MSI_OK;
 }
@@ -141,10 +174,9 @@ int msi_set_writer_put(msi_set_writer *w, const msi_set_rows *rows)
     const int64_t shape[] = {rows->n_corr, rows->n_chan}, at = w->n_row, n = rows->n_row;
     if (n == 0) return MSI_OK;
     MSI_TRY(msi_set_written(ccc_table_add_rows(w->table, n)));
-    for (int i = 0; i < MSI_SET_N_COLUMN; i++) {
-        const msi_set_column *c = &msi_set_columns[i];
-        MSI_TRY(is_steady(w, c) ? put_changes(w, rows, c) : put_rows(w, rows, c, 0, n));
-    }
+    MSI_TRY(take_apart(w, rows));
+    for (int k = 0; k < MSI_SET_N_COLUMN; k++)
+        MSI_TRY(is_steady(w, &msi_set_columns[k]) ? put_changes(w, rows, k) : put_rows(w, rows, k, 0, n));
     MSI_TRY(msi_set_written(ccc_put_range(w->table, "DATA", at, n, 2, shape, NULL, CCC_COMPLEX, rows->data)));
     MSI_TRY(msi_set_written(ccc_put_range(w->table, "FLAG", at, n, 2, shape, NULL, CCC_BOOL, rows->flag)));
     if (w->has_weight_spectrum)
@@ -168,6 +200,6 @@ void msi_set_writer_free(msi_set_writer *w)
 {
     if (!w) return;
     ccc_table_close(w->table);
-    msi_free(w->column);
+    for (int k = 0; k < MSI_SET_N_COLUMN; k++) msi_free(w->column[k].value);
     msi_free(w);
 }

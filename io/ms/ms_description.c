@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The bytes are a head, and for each set a head, its fields, and its setups with the channels of each, all in multiples
- * of 8 bytes. One function goes over them in both directions, so that both agree on the order.
+ * The bytes are a head, and for each set a head, its fields, its setups with the channels of each, the frames of its
+ * windows and the positions of its antennas, all in multiples of 8 bytes. One function goes over them in both
+ * directions, so that both agree on the order.
  */
 #include "io/ms/ms_description.h"
 
@@ -19,7 +20,7 @@ typedef struct head {
 } head;
 
 typedef struct set_head {
-    int64_t n_setup, n_field, n_table_row, n_selected_time;
+    int64_t n_setup, n_field, n_table_row, n_selected_time, n_window, n_antenna, has_weight_spectrum;
     char data_column[64];
 } set_head;
 
@@ -43,12 +44,39 @@ static int pass_setup(msi_ms_cursor *c, msi_ms_setup *s, int *is_whole)
     return MSI_OK;
 }
 
+/* The channels of windows stay behind: those of setups are theirs. */
+static int pass_windows(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
+{
+    if (c->from) {
+        *is_whole = n >= 0 && n <= (c->n - c->at) / (int64_t)sizeof set->window->frame;
+        if (!*is_whole) return MSI_OK;
+        MSI_TRY(msi_alloc(&set->window, n > 0 ? n : 1, sizeof *set->window, "spectral windows"));
+        set->n_window = (int)n;
+    }
+    for (int i = 0; i < set->n_window && *is_whole; i++) {
+        *is_whole = msi_ms_pass(c, set->window[i].frame, sizeof set->window[i].frame);
+        if (c->from) set->window[i].frame[sizeof set->window[i].frame - 1] = 0;
+    }
+    return MSI_OK;
+}
+
+static int pass_antennas(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
+{
+    *is_whole = n >= 0 && n <= INT32_MAX;
+    if (*is_whole) MSI_TRY(msi_ms_pass_array(c, &set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, is_whole));
+    if (*is_whole) set->n_antenna = n;
+    return MSI_OK;
+}
+
 static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
 {
     set_head h = {.n_setup = set->n_setup,
                   .n_field = set->n_field,
                   .n_table_row = set->n_table_row,
-                  .n_selected_time = set->n_selected_time};
+                  .n_selected_time = set->n_selected_time,
+                  .n_window = set->n_window,
+                  .n_antenna = set->n_antenna,
+                  .has_weight_spectrum = set->has_weight_spectrum};
     memcpy(h.data_column, set->data_column, sizeof h.data_column);
     *is_whole = msi_ms_pass(c, &h, sizeof h);
     if (c->from) {
@@ -59,6 +87,7 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
         }
         set->n_table_row = h.n_table_row;
         set->n_selected_time = h.n_selected_time;
+        set->has_weight_spectrum = h.has_weight_spectrum != 0;
         memcpy(set->data_column, h.data_column, sizeof h.data_column);
         set->data_column[sizeof set->data_column - 1] = 0;
         MSI_TRY(msi_alloc(&set->setup, h.n_setup > 0 ? h.n_setup : 1, sizeof *set->setup, "data descriptions"));
@@ -67,6 +96,8 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
     MSI_TRY(msi_ms_pass_array(c, &set->field, h.n_field, sizeof *set->field, is_whole));
     if (*is_whole) set->n_field = (int)h.n_field;
     for (int i = 0; i < set->n_setup && *is_whole; i++) MSI_TRY(pass_setup(c, &set->setup[i], is_whole));
+    if (*is_whole) MSI_TRY(pass_windows(c, set, h.n_window, is_whole));
+    if (*is_whole) MSI_TRY(pass_antennas(c, set, h.n_antenna, is_whole));
     return MSI_OK;
 }
 
@@ -145,7 +176,8 @@ static int take_set(msi_ms_reader *r, msi_ms_set *set)
     for (int i = 0; i < set->n_setup; i++) {
         const msi_ms_setup *s = &set->setup[i];
         int64_t n_sample;
-        if (!setup_is_sound(s, set->n_table_row) || __builtin_mul_overflow(s->n_row, (int64_t)s->n_chan, &n_sample) ||
+        if (!setup_is_sound(s, set->n_table_row) || (s->n_chan > 0 && s->spw_id >= set->n_window) ||
+            __builtin_mul_overflow(s->n_row, (int64_t)s->n_chan, &n_sample) ||
             __builtin_add_overflow(r->n_sample, n_sample, &r->n_sample))
             return 0;
         n_row += s->n_row;

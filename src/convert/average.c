@@ -15,7 +15,8 @@ typedef struct bad_samples {
     uint8_t flag;
 } bad_samples;
 
-/* Sums of averaged samples: of the good ones by weight or, where there is none, of the others as they are. */
+/* Sums of averaged samples: of the good ones by weight or, where there is none, of the others as they are. An interval
+ * without a row has none yet: what is there is of the one before. */
 typedef struct sums {
     double *value;    /* [n_group][n_corr][2] real and imaginary part */
     double *weight;   /* [n_group][n_corr] */
@@ -40,7 +41,9 @@ struct msi_average {
     int32_t n_chan, n_corr, n_group;
     const msi_channel_groups *groups;
     msi_average_time time;
+    double most_turns;           /* that time.loss allows */
     double origin_s, previous_s; /* where bins begin; the latest TIME since */
+    double next_end_s;           /* no interval under way ends before */
     int64_t n_back;              /* rows earlier than one of their baseline before */
     int64_t n_interval, n_interval_allocated, last_found;
     interval *interval;
@@ -51,16 +54,11 @@ struct msi_average {
     float *good_weight;
     int64_t *table; /* [n_table] a hash table of interval numbers + 1; 0: empty */
     int64_t n_table;
-    int64_t n_out, n_out_allocated;
-    msi_set_row *row;
-    msi_c32 *data;
-    float *weight;
-    uint8_t *flag;
-    int is_taken;
+    msi_set_output *to;
 };
 
-int msi_average_make(msi_average **out, int32_t n_chan, int32_t n_corr, const msi_channel_groups *groups,
-                     const msi_average_time *time)
+int msi_average_make(msi_average **out, msi_set_output *to, int32_t n_chan, int32_t n_corr,
+                     const msi_channel_groups *groups, const msi_average_time *time)
 {
     const int64_t n_sample = (int64_t)n_chan * n_corr;
     msi_average *a;
@@ -71,8 +69,11 @@ int msi_average_make(msi_average **out, int32_t n_chan, int32_t n_corr, const ms
                        .n_group = groups->n_group,
                        .groups = groups,
                        .time = *time,
+                       .most_turns = time->loss > 0 ? msi_smearing_turns(time->loss) : 0,
+                       .to = to,
                        .origin_s = NAN,
-                       .previous_s = NAN};
+                       .previous_s = NAN,
+                       .next_end_s = INFINITY};
     int status = msi_alloc(&a->row_sum, 3 * (int64_t)a->n_group * n_corr, sizeof *a->row_sum, "sums of a row");
     if (!status) status = msi_alloc(&a->good, n_sample, sizeof *a->good, "samples of a row");
     if (!status) status = msi_alloc(&a->good_weight, n_sample, sizeof *a->good_weight, "samples of a row");
@@ -142,7 +143,7 @@ static double longest_of(const msi_average *a, const msi_set_row *r)
     if (!(t->loss > 0)) return t->longest_s;
     const double baseline_m = sqrt(r->uvw_m[0] * r->uvw_m[0] + r->uvw_m[1] * r->uvw_m[1] + r->uvw_m[2] * r->uvw_m[2]);
     const double turns_1s = msi_smearing_time_turns(baseline_m, t->radius_rad, 1, t->highest_hz);
-    double longest_s = turns_1s > 0 ? msi_smearing_turns(t->loss) / turns_1s : INFINITY;
+    double longest_s = turns_1s > 0 ? a->most_turns / turns_1s : INFINITY;
     if (t->longest_s > 0 && longest_s > t->longest_s) longest_s = t->longest_s;
     /* Lengths of one baseline differ from row to row by what the set rounds. */
     const double n = floor(longest_s / r->interval_s * (1 + 1e-9) + 1e-6);
@@ -174,18 +175,6 @@ static int find(msi_average *a, const msi_set_row *r, interval **out)
 
 /* ---- Finished rows ---- */
 
-static int grow_out(msi_average *a)
-{
-    const int64_t more = a->n_out_allocated ? 2 * a->n_out_allocated : 256, n = a->n_out;
-    const int64_t n_sample = n_cell(a);
-    MSI_TRY(msi_grow(&a->row, n, more, sizeof *a->row, "averaged rows"));
-    MSI_TRY(msi_grow(&a->data, n * n_sample, more * n_sample, sizeof *a->data, "averaged visibilities"));
-    MSI_TRY(msi_grow(&a->weight, n * n_sample, more * n_sample, sizeof *a->weight, "averaged weights"));
-    MSI_TRY(msi_grow(&a->flag, n * n_sample, more * n_sample, sizeof *a->flag, "averaged flags"));
-    a->n_out_allocated = more;
-    return MSI_OK;
-}
-
 static void finish_row(const interval *v, msi_set_row *r)
 {
     *r = v->first;
@@ -200,11 +189,15 @@ static void finish_row(const interval *v, msi_set_row *r)
 }
 
 /* Averaged rows have the mean weight of their good channels. */
-static void finish_weights(const msi_average *a, const sums *sum, msi_set_row *r)
+static void finish_weights(const msi_average *a, const sums *sum, int64_t n_bad, msi_set_row *r)
 {
     double total[MSI_MAX_CORR] = {0};
     int32_t n[MSI_MAX_CORR] = {0};
-    for (int64_t g = 0; g < a->n_group; g++)
+    if (!n_bad) {
+        msi_sum_total(a->n_group, a->n_corr, sum->weight, total);
+        for (int32_t p = 0; p < a->n_corr; p++) n[p] = a->n_group;
+    }
+    for (int64_t g = 0; n_bad && g < a->n_group; g++)
         for (int32_t p = 0; p < a->n_corr; p++) {
             const int is_good = !sum->bad[g * a->n_corr + p].n;
             total[p] += is_good ? sum->weight[g * a->n_corr + p] : 0;
@@ -216,39 +209,48 @@ static void finish_weights(const msi_average *a, const sums *sum, msi_set_row *r
     }
 }
 
-/* Write the averages of an interval as the next row, and begin its sums anew. */
-static void finish_samples(msi_average *a, interval *v)
+/* Write the averages of an interval. */
+static void finish_samples(const msi_average *a, interval *v, const msi_set_room *room)
 {
-    const int64_t n = n_cell(a), at = a->n_out * n;
+    const int64_t n = n_cell(a);
     const sums sum = sums_of(a, v);
-    msi_sum_means(n, sum.value, sum.weight, a->data + at, a->weight + at);
-    memset(a->flag + at, 0, (size_t)n);
+    msi_sum_means(n, sum.value, sum.weight, room->data, room->weight);
+    memset(room->flag, 0, (size_t)n);
     for (int64_t i = 0; v->n_bad > 0; i++) {
         bad_samples *b = &sum.bad[i];
         if (!b->n) continue;
-        a->data[at + i] = (msi_c32){(float)(sum.value[2 * i] / b->n), (float)(sum.value[2 * i + 1] / b->n)};
-        a->flag[at + i] = b->flag;
+        room->data[i] = (msi_c32){(float)(sum.value[2 * i] / b->n), (float)(sum.value[2 * i + 1] / b->n)};
+        room->flag[i] = b->flag;
         *b = (bad_samples){0};
         v->n_bad--;
     }
-    memset(sum.value, 0, 3 * (size_t)n * sizeof *sum.value);
 }
 
 static int finish(msi_average *a, interval *v)
 {
     const sums sum = sums_of(a, v);
     if (!v->n_row) return MSI_OK;
-    if (a->n_out == a->n_out_allocated) MSI_TRY(grow_out(a));
-    msi_set_row *r = &a->row[a->n_out];
-    finish_row(v, r);
-    if (v->n_row > 1 || a->n_group < a->n_chan) finish_weights(a, &sum, r);
-    finish_samples(a, v);
+    msi_set_room room;
+    MSI_TRY(msi_set_output_next(a->to, a->n_group, a->n_corr, &room));
+    finish_row(v, room.row);
+    if (v->n_row > 1 || a->n_group < a->n_chan) finish_weights(a, &sum, v->n_bad, room.row);
+    finish_samples(a, v, &room);
     v->n_row = 0;
-    a->n_out++;
     return MSI_OK;
 }
 
 /* ---- Add ---- */
+
+/* Take the smaller, the larger number, or that which is one, as fmin and fmax do, which are calls. */
+static inline double smaller_of(double a, double b)
+{
+    return b < a || isnan(a) ? b : a;
+}
+
+static inline double larger_of(double a, double b)
+{
+    return b > a || isnan(a) ? b : a;
+}
 
 /* Add samples that are not good to a sum without a good one: correlation p of a group of channels. */
 static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const msi_sum_row *row)
@@ -298,12 +300,14 @@ static double add_samples(const msi_average *a, interval *v, const msi_set_rows 
     double total = 0;
     if (!rows->row[i].flag_row && !v->n_bad && msi_sum_all_good(&row)) {
         const sums sum = sums_of(a, v);
-        return msi_sum_add(&row, a->groups, sum.value, sum.weight);
+        return msi_sum_add(&row, a->groups, v->n_row == 0, sum.value, sum.weight);
     }
-    memset(a->row_sum, 0, 3 * (size_t)n * sizeof *a->row_sum);
-    if (!rows->row[i].flag_row) {
+    if (v->n_row == 0) memset(sums_of(a, v).value, 0, 3 * (size_t)n * sizeof *a->sum);
+    if (rows->row[i].flag_row) {
+        memset(a->row_sum, 0, 3 * (size_t)n * sizeof *a->row_sum);
+    } else {
         msi_sum_keep_good(&row, a->good, a->good_weight);
-        total = msi_sum_add(&good, a->groups, a->row_sum, a->row_sum + 2 * n);
+        total = msi_sum_add(&good, a->groups, 1, a->row_sum, a->row_sum + 2 * n);
     }
     add_cells(a, v, &row);
     return total;
@@ -314,8 +318,8 @@ static void add_to_interval(interval *v, const msi_set_row *r, double weight)
     const double begin_s = r->time_s - 0.5 * r->interval_s, end_s = r->time_s + 0.5 * r->interval_s;
     /* The sum of differences keeps the digits that a sum of times would lose. */
     const double centroid_s = r->centroid_s - v->first.time_s;
-    v->begin_s = v->n_row ? fmin(v->begin_s, begin_s) : begin_s;
-    v->end_s = v->n_row ? fmax(v->end_s, end_s) : end_s;
+    v->begin_s = v->n_row ? smaller_of(v->begin_s, begin_s) : begin_s;
+    v->end_s = v->n_row ? larger_of(v->end_s, end_s) : end_s;
     v->all_flag_row = (v->n_row == 0 || v->all_flag_row) && r->flag_row;
     v->weight += weight;
     v->exposure_s += r->exposure_s;
@@ -338,15 +342,14 @@ static void begin_interval(interval *v, const msi_set_row *r)
 /* Bins are counted from the first row, and anew from a gap or a step back in time. */
 static void keep_origin(msi_average *a, const msi_set_row *r)
 {
-    const double gap_s = fmax(a->time.longest_s, 4 * r->interval_s);
+    const double gap_s = larger_of(a->time.longest_s, 4 * r->interval_s);
     const int goes_on = r->time_s >= a->previous_s - 0.5 * r->interval_s && r->time_s - a->previous_s <= gap_s;
     if (!goes_on) a->origin_s = r->time_s - 0.5 * r->interval_s;
-    a->previous_s = goes_on ? fmax(a->previous_s, r->time_s) : r->time_s;
+    a->previous_s = goes_on ? larger_of(a->previous_s, r->time_s) : r->time_s;
 }
 
 int msi_average_add(msi_average *a, const msi_set_rows *rows)
 {
-    if (a->is_taken) a->n_out = a->is_taken = 0;
     for (int64_t i = 0; i < rows->n_row; i++) {
         const msi_set_row *r = &rows->row[i];
         interval *v;
@@ -359,8 +362,9 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
         if (v->n_row && (!(v->longest_s > 0) || v->latest_s != bin_end_s)) MSI_TRY(finish(a, v));
         if (!v->n_row) begin_interval(v, r);
         v->latest_s = bin_end_s;
+        if (!(bin_end_s >= a->next_end_s)) a->next_end_s = isnan(bin_end_s) ? -INFINITY : bin_end_s;
         a->n_back += r->time_s < v->newest_s;
-        v->newest_s = fmax(v->newest_s, r->time_s);
+        v->newest_s = larger_of(v->newest_s, r->time_s);
         add_to_interval(v, r, add_samples(a, v, rows, i));
     }
     return MSI_OK;
@@ -379,7 +383,6 @@ static void compact(msi_average *a)
         if (kept < i) {
             a->interval[kept] = a->interval[i];
             memcpy(a->sum + 3 * kept * n_sum, a->sum + 3 * i * n_sum, 3 * (size_t)n_sum * sizeof *a->sum);
-            memset(a->sum + 3 * i * n_sum, 0, 3 * (size_t)n_sum * sizeof *a->sum);
             memcpy(a->bad + kept * n_sum, a->bad + i * n_sum, (size_t)n_sum * sizeof *a->bad);
             memset(a->bad + i * n_sum, 0, (size_t)n_sum * sizeof *a->bad);
         }
@@ -390,22 +393,21 @@ static void compact(msi_average *a)
 
 int msi_average_flush(msi_average *a, int all)
 {
-    if (a->is_taken) a->n_out = a->is_taken = 0;
+    if (!all && a->next_end_s > a->previous_s) return MSI_OK;
+    a->next_end_s = INFINITY;
     for (int64_t i = 0; i < a->n_interval; i++) {
-        const int is_over = !(a->interval[i].latest_s > a->previous_s);
-        if (all || is_over) MSI_TRY(finish(a, &a->interval[i]));
+        const interval *v = &a->interval[i];
+        const int is_over = !(v->latest_s > a->previous_s);
+        if (all || is_over)
+            MSI_TRY(finish(a, &a->interval[i]));
+        else if (v->n_row && v->latest_s < a->next_end_s)
+            a->next_end_s = v->latest_s;
     }
     compact(a);
     return MSI_OK;
 }
 
-/* ---- Take ---- */
-
-void msi_average_take(msi_average *a, msi_set_rows *rows)
-{
-    *rows = (msi_set_rows){a->n_out, a->n_group, a->n_corr, a->row, a->data, a->weight, a->flag};
-    a->is_taken = 1;
-}
+/* ---- What it holds ---- */
 
 int64_t msi_average_n_back(const msi_average *a)
 {
@@ -416,8 +418,7 @@ int64_t msi_average_bytes(const msi_average *a)
 {
     const int64_t n_sample = n_cell(a);
     return a->n_interval_allocated *
-               (int64_t)(sizeof *a->interval + (size_t)n_sample * (3 * sizeof *a->sum + sizeof *a->bad)) +
-           a->n_out_allocated * (int64_t)(sizeof *a->row + (size_t)n_sample * (sizeof(msi_c32) + sizeof(float) + 1));
+           (int64_t)(sizeof *a->interval + (size_t)n_sample * (3 * sizeof *a->sum + sizeof *a->bad));
 }
 
 void msi_average_free(msi_average *a)
@@ -430,9 +431,5 @@ void msi_average_free(msi_average *a)
     msi_free(a->good);
     msi_free(a->good_weight);
     msi_free(a->table);
-    msi_free(a->row);
-    msi_free(a->data);
-    msi_free(a->weight);
-    msi_free(a->flag);
     msi_free(a);
 }

@@ -27,27 +27,23 @@ typedef struct msi_average_time {
 
 /*
  * msi_average_make - make an average of one spectral setup and field.
- * Given:    n_chan, n_corr  of the rows; groups  of channels, borrowed
+ * Given:    to  the set that finished rows are appended to; n_chan, n_corr  of the rows; groups  of channels; borrowed
  * Returned: *out  owned, msi_average_free
  * Returns:  0, MSI_ENOMEM
  */
-int msi_average_make(msi_average **out, int32_t n_chan, int32_t n_corr, const msi_channel_groups *groups,
-                     const msi_average_time *time);
+int msi_average_make(msi_average **out, msi_set_output *to, int32_t n_chan, int32_t n_corr,
+                     const msi_channel_groups *groups, const msi_average_time *time);
 
 /*
  * msi_average_add - add rows, in the order of the set.
  * Given:   rows  with n_chan and n_corr as made
- * Returns: 0, MSI_ENOMEM
- * Notes:   what is finished by them waits for msi_average_take.
+ * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT
  */
 int msi_average_add(msi_average *a, const msi_set_rows *rows);
 
 /* msi_average_flush - finish intervals whose end no row will reach that is later than the last added; all: every one.
- * Returns: 0, MSI_ENOMEM. */
+ * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT. */
 int msi_average_flush(msi_average *a, int all);
-
-/* msi_average_take - take the finished rows; borrowed until more are added or finished. */
-void msi_average_take(msi_average *a, msi_set_rows *rows);
 
 /* msi_average_n_back - count rows that were added after later ones of their baseline: they are averaged only with those
  * that follow them. Of a baseline that has not been averaged for long it is not known. */

@@ -40,8 +40,8 @@ typedef struct conversion {
     msi_stage *stage;
     const msi_sets_job *job;
     msi_ms_reader *reader;
-    msi_ms_crew *crew;     /* processes that read blocks beside what this one does with them; NULL: none */
-    msi_ms_reader *beside; /* whose blocks they are */
+    msi_ms_crew *crew;   /* processes that read blocks beside what this one does with them; NULL: none */
+    msi_ms_reader *from; /* whose blocks they are; the reader itself, where what they have found is enough */
     msi_ms_selection selection;
     msi_channel_groups *groups; /* [n_spw] */
     int averages, has_spectrum;
@@ -185,16 +185,9 @@ static int find_stream(conversion *c, const msi_ms_block *b, msi_average **out)
         MSI_TRY(msi_grow(&c->stream, c->n_stream, more, sizeof *c->stream, "averages"));
         c->n_stream_allocated = more;
     }
-    MSI_TRY(msi_average_make(out, b->n_chan, b->n_corr, groups_of(c, b), &c->time));
+    MSI_TRY(msi_average_make(out, c->out, b->n_chan, b->n_corr, groups_of(c, b), &c->time));
     c->stream[c->n_stream++] = (stream){data_desc, field, *out};
     return MSI_OK;
-}
-
-static int put_average(conversion *c, msi_average *a)
-{
-    msi_set_rows rows;
-    msi_average_take(a, &rows);
-    return msi_set_output_put(c->out, &rows);
 }
 
 /* End all averages but one, and forget them. */
@@ -207,9 +200,7 @@ static int end_others(conversion *c, const msi_average *but)
             c->stream[kept++] = c->stream[i];
             continue;
         }
-        int status = msi_average_flush(a, 1);
-        if (!status) status = put_average(c, a);
-        if (status) return status;
+        MSI_TRY(msi_average_flush(a, 1));
         c->n_back += msi_average_n_back(a);
         c->stream[i].average = NULL;
         msi_average_free(a);
@@ -236,7 +227,6 @@ static int take_block(conversion *c, msi_ms_block *b)
     MSI_TRY(find_stream(c, b, &a));
     MSI_TRY(msi_average_add(a, &rows));
     MSI_TRY(msi_average_flush(a, 0));
-    MSI_TRY(put_average(c, a));
     return bound_memory(c, a);
 }
 
@@ -265,12 +255,34 @@ static int start_readers(conversion *c)
     return n ? msi_ms_crew_start(&c->crew, job->paths, job->n_path, &c->selection, n, NULL) : MSI_OK;
 }
 
+/* Have the processes open the sets. */
+static int open_beside(conversion *c)
+{
+    const msi_ms_opening opening = {.interval_begin = c->selection.interval_begin,
+                                    .interval_end = c->selection.interval_end,
+                                    .may_be_empty = c->selection.may_be_empty,
+                                    .keep_flagged_rows = 1};
+    return msi_ms_crew_open(c->crew, &opening, &c->from);
+}
+
+/* Open the sets here only where others do not, or where UVFITS is to be checked, for which the tables are read. */
+static int open_sets(conversion *c)
+{
+    if (c->crew && !c->job->is_exported) {
+        MSI_TRY(open_beside(c));
+        c->reader = c->from;
+        return MSI_OK;
+    }
+    MSI_TRY(msi_ms_reader_open(&c->reader, c->job->paths, c->job->n_path, &c->selection));
+    c->from = c->reader;
+    return MSI_OK;
+}
+
 static int open_reader(conversion *c)
 {
     const msi_convert_options *o = c->job->options;
-    msi_ms_reader *r;
-    MSI_TRY(msi_ms_reader_open(&r, c->job->paths, c->job->n_path, &c->selection));
-    c->reader = r;
+    MSI_TRY(open_sets(c));
+    const msi_ms_reader *r = c->reader;
     /* A FIELD table that is made of several has one frame; that of a multi-MS is one already. */
     if (o->shared.shift_set)
         MSI_TRY(msi_ms_reader_check_shift(r));
@@ -280,20 +292,6 @@ static int open_reader(conversion *c)
     c->averages = o->average_time_s > 0 || o->smearing_loss > 0;
     MSI_TRY(plan_channels(c));
     c->has_spectrum |= c->averages;
-    return MSI_OK;
-}
-
-/* Find whose blocks are taken. */
-static int open_blocks(conversion *c, msi_ms_reader **from)
-{
-    const msi_ms_opening opening = {.interval_begin = c->selection.interval_begin,
-                                    .interval_end = c->selection.interval_end,
-                                    .may_be_empty = c->selection.may_be_empty,
-                                    .keep_flagged_rows = 1};
-    *from = c->reader;
-    if (!c->crew) return MSI_OK;
-    MSI_TRY(msi_ms_crew_open(c->crew, &opening, &c->beside));
-    *from = c->beside;
     return MSI_OK;
 }
 
@@ -321,6 +319,14 @@ static void warn_of_gone(void *of, const char *path, const char *subtable)
     msi_stage_warn(of, "%s: subtable %s is missing; none of its rows is carried over", path, subtable);
 }
 
+/* Averages over channels have weights of their own in every row. */
+static int weights_are_made(const conversion *c)
+{
+    for (int i = 0; i < msi_ms_reader_n_spw(c->reader); i++)
+        if (c->groups[i].n_group == msi_ms_reader_spw(c->reader, i)->n_chan) return 0;
+    return 1;
+}
+
 static int make_output(conversion *c)
 {
     const msi_options *o = &c->job->options->shared;
@@ -328,6 +334,7 @@ static int make_output(conversion *c)
                                       .has_weight_spectrum = c->has_spectrum,
                                       .are_times_own = c->time.loss > 0,
                                       .are_means = c->time.loss > 0 || c->time.longest_s > 0,
+                                      .weights_are_made = weights_are_made(c),
                                       .is_shifted = o->shift_set,
                                       .ra_rad = o->shift_ra_rad,
                                       .dec_rad = o->shift_dec_rad,
@@ -343,12 +350,12 @@ static int make_output(conversion *c)
     return MSI_OK;
 }
 
-static int read_all(conversion *c, msi_ms_reader *from)
+static int read_all(conversion *c)
 {
     msi_ms_block block = {0};
     c->last_set = -1;
     for (;;) {
-        MSI_TRY(msi_ms_reader_next(from, &block));
+        MSI_TRY(msi_ms_reader_next(c->from, &block));
         if (!block.n_row) break;
         /* A reader says so of its own process. */
         msi_child_progress(MSI_CHILD_STEP_S);
@@ -384,7 +391,7 @@ static void log_uvw_sign(const conversion *c)
 
 static void log_result(const conversion *c)
 {
-    const int64_t lost = msi_ms_reader_dropped(c->beside ? c->beside : c->reader)->uvw_not_finite;
+    const int64_t lost = msi_ms_reader_dropped(c->from)->uvw_not_finite;
     log_uvw_sign(c);
     if (c->n_back && (c->time.longest_s > 0 || c->time.loss > 0))
         msi_stage_warn(
@@ -410,23 +417,22 @@ static void free_conversion(conversion *c)
     msi_set_output_free(c->out);
     msi_stage_beside(c->stage, 0);
     msi_ms_crew_free(c->crew);
-    msi_ms_reader_free(c->beside);
+    if (c->from != c->reader) msi_ms_reader_free(c->from);
     msi_ms_reader_free(c->reader);
 }
 
 static int convert(conversion *c)
 {
     const msi_sets_job *job = c->job;
-    msi_ms_reader *from;
     if (job->is_exported && job->options->average_channels <= 1 && c->reader->n_set == 1)
         MSI_TRY(msi_uvfits_check(c->reader, job->name));
     log_input(c);
     MSI_TRY(msi_smearing_report(c->stage, c->reader, c->groups, c->job->options, &c->time));
     if (!c->job->to) return MSI_OK;
     /* Others read while the subtables are written. */
-    MSI_TRY(open_blocks(c, &from));
+    if (c->crew && job->is_exported) MSI_TRY(open_beside(c));
     MSI_TRY(make_output(c));
-    MSI_TRY(read_all(c, from));
+    MSI_TRY(read_all(c));
     MSI_TRY(msi_set_output_finish(c->out));
     msi_stage_beside(c->stage, 0);
     log_result(c);

@@ -71,8 +71,8 @@ INLINE void keep_good(const msi_sum_row *row, msi_c32 *restrict data, float *res
 /* ---- Sums ---- */
 
 /* Add n channels; their weights also to all [n_corr]. */
-INLINE void add_channels(const msi_c32 *data, const float *weight, int32_t n, const int32_t n_corr, double *value,
-                         double *weights, double *all)
+INLINE void add_channels(const msi_c32 *data, const float *weight, int32_t n, const int32_t n_corr, const int begins,
+                         double *value, double *weights, double *all)
 {
     double sum[2 * MSI_MAX_CORR] = {0}, total[MSI_MAX_CORR] = {0};
     for (int32_t c = 0; c < n; c++, data += n_corr, weight += n_corr)
@@ -82,37 +82,73 @@ INLINE void add_channels(const msi_c32 *data, const float *weight, int32_t n, co
             total[p] += weight[p];
         }
     for (int32_t p = 0; p < n_corr; p++) {
-        value[2 * p] += sum[2 * p];
-        value[2 * p + 1] += sum[2 * p + 1];
-        weights[p] += total[p];
+        value[2 * p] = (begins ? 0 : value[2 * p]) + sum[2 * p];
+        value[2 * p + 1] = (begins ? 0 : value[2 * p + 1]) + sum[2 * p + 1];
+        weights[p] = (begins ? 0 : weights[p]) + total[p];
         all[p] += total[p];
     }
 }
 
-INLINE double add_groups(const msi_sum_row *row, const msi_channel_groups *groups, const int32_t n_corr, double *value,
-                         double *weights)
+INLINE double add_groups(const msi_sum_row *row, const msi_channel_groups *groups, const int32_t n_corr,
+                         const int begins, double *value, double *weights)
 {
     double all[MSI_MAX_CORR] = {0};
     for (int32_t g = 0; g < groups->n_group; g++, value += 2 * (int64_t)n_corr, weights += n_corr) {
         const int64_t at = (int64_t)groups->first[g] * n_corr;
-        add_channels(row->data + at, row->weight + at, groups->first[g + 1] - groups->first[g], n_corr, value, weights,
-                     all);
+        add_channels(row->data + at, row->weight + at, groups->first[g + 1] - groups->first[g], n_corr, begins, value,
+                     weights, all);
     }
     return all[0] + all[1] + all[2] + all[3];
 }
 
-INLINE double add(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weights)
+/* Add a row whose channels are not averaged: each is a group. Weights of a correlation add up in the order of channels.
+ */
+INLINE double add_alone(const msi_sum_row *row, const int32_t n_corr, const int begins, double *restrict value,
+                        double *restrict weights)
+{
+    const int64_t n = (int64_t)row->n_chan * n_corr;
+    const float *restrict weight = row->weight;
+    double all[MSI_MAX_CORR] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        const double w = weight[i];
+        value[2 * i] = (begins ? 0 : value[2 * i]) + w * row->data[i].re;
+        value[2 * i + 1] = (begins ? 0 : value[2 * i + 1]) + w * row->data[i].im;
+        weights[i] = (begins ? 0 : weights[i]) + w;
+    }
+    for (int64_t i = 0; i < n; i += n_corr)
+        for (int32_t p = 0; p < n_corr; p++) all[p] += weight[i + p];
+    return all[0] + all[1] + all[2] + all[3];
+}
+
+INLINE double add_some(const msi_sum_row *row, const msi_channel_groups *groups, const int32_t n_corr, int begins,
+                       double *value, double *weights)
+{
+    if (groups->n_group == row->n_chan)
+        return begins ? add_alone(row, n_corr, 1, value, weights) : add_alone(row, n_corr, 0, value, weights);
+    return begins ? add_groups(row, groups, n_corr, 1, value, weights)
+                  : add_groups(row, groups, n_corr, 0, value, weights);
+}
+
+INLINE double add(const msi_sum_row *row, const msi_channel_groups *groups, int begins, double *value, double *weights)
 {
     switch (row->n_corr) {
     case 1:
-        return add_groups(row, groups, 1, value, weights);
+        return add_some(row, groups, 1, begins, value, weights);
     case 2:
-        return add_groups(row, groups, 2, value, weights);
+        return add_some(row, groups, 2, begins, value, weights);
     case 4:
-        return add_groups(row, groups, 4, value, weights);
+        return add_some(row, groups, 4, begins, value, weights);
     default:
-        return add_groups(row, groups, row->n_corr, value, weights);
+        return add_some(row, groups, row->n_corr, begins, value, weights);
     }
+}
+
+INLINE void add_totals(int32_t n_group, const int32_t n_corr, const double *weight, double *total)
+{
+    double sum[MSI_MAX_CORR] = {0};
+    for (int32_t g = 0; g < n_group; g++, weight += n_corr)
+        for (int32_t p = 0; p < n_corr; p++) sum[p] += weight[p];
+    for (int32_t p = 0; p < n_corr; p++) total[p] = sum[p];
 }
 
 INLINE void means(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
@@ -137,8 +173,8 @@ AVX2 static void keep_good_avx2(const msi_sum_row *row, msi_c32 *data, float *we
 }
 
 /* Add groups of four correlations. */
-AVX2 static double add_four_avx2(const msi_sum_row *row, const msi_channel_groups *groups, double *value,
-                                 double *weights)
+AVX2 INLINE double add_four(const msi_sum_row *row, const msi_channel_groups *groups, const int begins, double *value,
+                            double *weights)
 {
     __m256d total = _mm256_setzero_pd();
     for (int32_t g = 0; g < groups->n_group; g++, value += 8, weights += 4) {
@@ -153,17 +189,70 @@ AVX2 static double add_four_avx2(const msi_sum_row *row, const msi_channel_group
             high = _mm256_fmadd_pd(_mm256_permute4x64_pd(w, 0xfa), b, high);
             sum = _mm256_add_pd(sum, w);
         }
-        _mm256_storeu_pd(value, _mm256_add_pd(_mm256_loadu_pd(value), low));
-        _mm256_storeu_pd(value + 4, _mm256_add_pd(_mm256_loadu_pd(value + 4), high));
-        _mm256_storeu_pd(weights, _mm256_add_pd(_mm256_loadu_pd(weights), sum));
+        _mm256_storeu_pd(value, begins ? low : _mm256_add_pd(_mm256_loadu_pd(value), low));
+        _mm256_storeu_pd(value + 4, begins ? high : _mm256_add_pd(_mm256_loadu_pd(value + 4), high));
+        _mm256_storeu_pd(weights, begins ? sum : _mm256_add_pd(_mm256_loadu_pd(weights), sum));
         total = _mm256_add_pd(total, sum);
     }
     return total[0] + total[1] + total[2] + total[3];
 }
 
-AVX2 static double add_avx2(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weights)
+/* Add a row whose channels are not averaged, four samples at a time: n_corr is 1, 2 or 4. */
+AVX2 INLINE double add_alone_four(const msi_sum_row *row, const int32_t n_corr, const int begins, double *value,
+                                  double *weights)
 {
-    return row->n_corr == 4 ? add_four_avx2(row, groups, value, weights) : add(row, groups, value, weights);
+    const int64_t n = (int64_t)row->n_chan * n_corr;
+    const float *weight = row->weight, *data = (const float *)row->data;
+    const __m256d zero = _mm256_setzero_pd();
+    __m256d total = zero;
+    double all[MSI_MAX_CORR] = {0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        double *v = value + 2 * i, *s = weights + i;
+        const __m256d w = _mm256_cvtps_pd(_mm_loadu_ps(weight + i));
+        const __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(data + 2 * i)),
+                      b = _mm256_cvtps_pd(_mm_loadu_ps(data + 2 * i + 4));
+        _mm256_storeu_pd(v, _mm256_fmadd_pd(_mm256_permute4x64_pd(w, 0x50), a, begins ? zero : _mm256_loadu_pd(v)));
+        _mm256_storeu_pd(v + 4,
+                         _mm256_fmadd_pd(_mm256_permute4x64_pd(w, 0xfa), b, begins ? zero : _mm256_loadu_pd(v + 4)));
+        _mm256_storeu_pd(s, begins ? w : _mm256_add_pd(_mm256_loadu_pd(s), w));
+        if (n_corr == 4)
+            total = _mm256_add_pd(total, w);
+        else
+            for (int k = 0; k < 4; k++) all[k % n_corr] += w[k];
+    }
+    for (; i < n; i++) {
+        const double w = weight[i];
+        value[2 * i] = (begins ? 0 : value[2 * i]) + w * data[2 * i];
+        value[2 * i + 1] = (begins ? 0 : value[2 * i + 1]) + w * data[2 * i + 1];
+        weights[i] = (begins ? 0 : weights[i]) + w;
+        all[i % n_corr] += w;
+    }
+    return n_corr == 4 ? total[0] + total[1] + total[2] + total[3] : all[0] + all[1] + all[2] + all[3];
+}
+
+AVX2 INLINE double add_alone_avx2(const msi_sum_row *row, const int begins, double *value, double *weights)
+{
+    switch (row->n_corr) {
+    case 1:
+        return add_alone_four(row, 1, begins, value, weights);
+    case 2:
+        return add_alone_four(row, 2, begins, value, weights);
+    case 4:
+        return add_alone_four(row, 4, begins, value, weights);
+    default:
+        return add_alone(row, row->n_corr, begins, value, weights);
+    }
+}
+
+AVX2 static double add_avx2(const msi_sum_row *row, const msi_channel_groups *groups, int begins, double *value,
+                            double *weights)
+{
+    if (groups->n_group == row->n_chan)
+        return begins ? add_alone_avx2(row, 1, value, weights) : add_alone_avx2(row, 0, value, weights);
+    if (row->n_corr == 4)
+        return begins ? add_four(row, groups, 1, value, weights) : add_four(row, groups, 0, value, weights);
+    return add(row, groups, begins, value, weights);
 }
 
 AVX2 static void means_avx2(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
@@ -209,9 +298,27 @@ void msi_sum_keep_good(const msi_sum_row *row, msi_c32 *data, float *weight)
         keep_good(row, data, weight);
 }
 
-double msi_sum_add(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weight)
+double msi_sum_add(const msi_sum_row *row, const msi_channel_groups *groups, int begins, double *value, double *weight)
 {
-    return has_avx2() ? add_avx2(row, groups, value, weight) : add(row, groups, value, weight);
+    return has_avx2() ? add_avx2(row, groups, begins, value, weight) : add(row, groups, begins, value, weight);
+}
+
+void msi_sum_total(int32_t n_group, int32_t n_corr, const double *weight, double *total)
+{
+    switch (n_corr) {
+    case 1:
+        add_totals(n_group, 1, weight, total);
+        break;
+    case 2:
+        add_totals(n_group, 2, weight, total);
+        break;
+    case 4:
+        add_totals(n_group, 4, weight, total);
+        break;
+    default:
+        add_totals(n_group, n_corr, weight, total);
+        break;
+    }
 }
 
 void msi_sum_means(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)

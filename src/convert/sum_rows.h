@@ -30,12 +30,16 @@ void msi_sum_keep_good(const msi_sum_row *row, msi_c32 *data, float *weight);
 /*
  * msi_sum_add - add a row to sums over groups of channels, in double precision, in the order of channels.
  * Given:              row  whose samples are good, or 0; its flags are not read
+ *                     begins  it is the first one: what is in the sums does not count
  * Given and returned: value   [n_group][n_corr][2]  sums of weight x value, real and imaginary part by turns
  *                     weight  [n_group][n_corr]     sums of weights
  * Returns: the sum of all weights of the row
  * Notes:   the product of two floats is exact in double precision: a single sample comes out as it went in.
  */
-double msi_sum_add(const msi_sum_row *row, const msi_channel_groups *groups, double *value, double *weight);
+double msi_sum_add(const msi_sum_row *row, const msi_channel_groups *groups, int begins, double *value, double *weight);
+
+/* msi_sum_total - add up weights [n_group][n_corr], in the order of groups. Returned: total  [n_corr] */
+void msi_sum_total(int32_t n_group, int32_t n_corr, const double *weight, double *total);
 
 /* msi_sum_means - divide n sums of values by those of their weights. Returned: data, weight  [n] means, sums of
  * weights */
