@@ -30,6 +30,7 @@
 #define OTHER_METHOD "components are found by CLEAN alone; -multiscale suits extended sources"
 #define PRIMARY_BEAM "primary beams are not known yet; correct the finished image for the beam"
 #define ATERMS       "a-terms are not known yet; what is the same for all directions can be applied to the data before"
+#define DRAWN        "models are not drawn; -restore-list draws a list of sources onto a residual"
 #define FACETS       "there are no facets, the whole image is exact in w; apply solutions to the data before"
 
 /* The rows are ordered by what they are about. */
@@ -210,6 +211,20 @@ const msi_wsclean_option msi_wsclean_table[] = {
     REFUSED("apply-facet-beam", 0, FACETS),
     REFUSED("facet-beam-update", 1, FACETS),
     REFUSED("facet-regions", 1, FACETS),
+    /* Those of later versions. */
+    REFUSED("no-solution-directions-check", 0, FACETS),
+    ACCEPTED("shared-facet-reads", 0, "samples are read once, and there are no facets"),
+    ACCEPTED("shared-facet-writes", 0, "samples are written once, and there are no facets"),
+    ACCEPTED("scalar-visibilities", 0, "-pol says which correlations are read"),
+    ACCEPTED("diagonal-visibilities", 0, "-pol says which correlations are read"),
+    ACCEPTED("compound-tasks", 0, "the gridder uses all threads (-j) by itself"),
+    ACCEPTED("model-storage-manager", 1, "a new MODEL_DATA has DATA's shape of tiles"),
+    REFUSED("apply-time-frequency-smearing", 0, "smearing is not modelled; average the set less"),
+    REFUSED("asp", 0, OTHER_METHOD),
+    REFUSED("draw-model", 1, DRAWN),
+    REFUSED("draw-frequencies", 2, DRAWN),
+    REFUSED("draw-spectral-terms", 1, DRAWN),
+    REFUSED("draw-centre", 2, DRAWN),
 };
 
 const int msi_wsclean_count = sizeof msi_wsclean_table / sizeof *msi_wsclean_table;

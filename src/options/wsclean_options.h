@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The options of WSClean 3.1, and what becomes of each here, so that its command lines run or are told why not. */
+/* The options of WSClean 3.1, some of later versions, and what becomes of each here, so that its command lines run or
+ * are told why not. */
 #ifndef MSI_SRC_WSCLEAN_OPTIONS_H
 #define MSI_SRC_WSCLEAN_OPTIONS_H
 

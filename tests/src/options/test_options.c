@@ -467,6 +467,11 @@ static void test_wsclean_lines(void **state)
     assert_int_equal(o.n_note, 3);
     assert_string_equal(o.note[1]->value, "tuned-wgridder");
     msi_options_free(&o);
+    o = parsed("-scalar-visibilities -model-storage-manager stokes_i -shared-facet-reads");
+    assert_int_equal(o.n_note, 3);
+    msi_options_free(&o);
+    refused_value("-draw-model list.txt", "-draw-model:", "-restore-list");
+    refused_value("-asp", "-asp:", "-multiscale");
     refused_value("-gridder direct-ft", "-gridder direct-ft:", "-accuracy 1e-12");
 
     refused_value("-iuwt", "-iuwt:", "CLEAN alone");
