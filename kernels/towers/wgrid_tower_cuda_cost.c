@@ -8,12 +8,14 @@ static const int32_t sizes[] = {64, 96, 128, 160, 192, 256, 384, 512};
 
 /*
  * Rates of one H200, rounded: least squares of what msimage-bench measures for the plans of rows plan/. Small planes
- * take time as their filled rows do, transforms and all. A tower's whole plane goes through transforms of the project's
- * own, which take half of what cuFFT and a screen take for a w-plane. Of a sample's 90 ps 60 are its sort; in double
- * precision planes and towers take 2.4 times as long, and samples 1.65 times (a subgrid's gridding is a part of both).
+ * take time as their filled rows do, transforms and all. A tower's whole plane goes through transforms of the
+ * project's own, which take half of what cuFFT and a screen take for a w-plane. A cell of small planes beyond a
+ * megabyte takes 1 to 7 ps more than one of those of 256, doubles most: fewer columns are on their way at once. Of a
+ * sample's 90 ps 60 are its sort; in double precision planes and towers take 2.4 times as long, and samples 1.65 times
+ * (a subgrid's gridding is a part of both).
  */
 const msi_tower_cost msi_wgrid_tower_cuda_cost = {.fft_flop_s = HUGE_VAL,
-                                                  .far_cell_s = 1e-12,
+                                                  .far_cell_s = 3e-12,
                                                   .near_bytes = 1 << 20,
                                                   .size = sizes,
                                                   .n_size = sizeof sizes / sizeof *sizes,
