@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/convert/convert.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -78,8 +80,7 @@ static int look(inputs *in)
         const char *path = in->path[i] = in->o->shared.ms_paths[i];
         if (is_folder(path)) continue;
         MSI_TRY(msi_uv_file_read(&in->header[i], path));
-        if (in->header[i].kind == MSI_UV_FITS)
-            MSI_TRY(msi_uv_baselines_check(&in->header[i], path));
+        if (in->header[i].kind == MSI_UV_FITS) MSI_TRY(msi_uv_baselines_check(&in->header[i], path));
         in->n_made++;
     }
     if (in->n_made && in->n_made < n)
@@ -108,10 +109,13 @@ static int name_files(const inputs *in, int status)
 
 static int import(inputs *in, int i, const msi_workspace *w)
 {
-    char name[32];
+    char name[32], real_path[PATH_MAX];
+    /* /dev/stdin is another file in the process that reads it. */
+    if (!realpath(in->path[i], real_path)) return msi_error_set(MSI_EINPUT, "%s: %s", in->path[i], strerror(errno));
     snprintf(name, sizeof name, "import%d.ms", i);
     MSI_TRY(msi_workspace_path(w, name, in->made[i], sizeof in->made[i]));
-    const msi_import_job job = {in->path[i], in->made[i], msi_workspace_folder(w), &in->header[i], msi_memory_limit()};
+    const msi_import_job job = {in->path[i],    real_path,         in->made[i], msi_workspace_folder(w),
+                                &in->header[i], msi_memory_limit()};
     const msi_stage_spec stage = {.work = msi_import_fits,
                                   .job = &job,
                                   .name = "reading",

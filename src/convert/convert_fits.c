@@ -57,14 +57,17 @@ static void log_warnings(msi_stage *stage, const char *path, char **warnings, in
 
 /* ---- A file becomes a set ---- */
 
-/* What a column of names has twice, or not at all, names nothing. */
+static int is_empty(const char *name)
+{
+    return !name || !*name;
+}
+
+/* What a column of names has twice names nothing. Without a name are the numbers between those of antennas. */
 static int are_names(char *const *name, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
-        if (!name[i] || !*name[i]) return 0;
+    for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < i; k++)
-            if (strcmp(name[i], name[k]) == 0) return 0;
-    }
+            if (!is_empty(name[i]) && !is_empty(name[k]) && strcmp(name[i], name[k]) == 0) return 0;
     return 1;
 }
 
@@ -78,7 +81,8 @@ static int mend_names(ccc_table *set)
     int status = msi_alloc(&name, n + 1, sizeof *name, "names of antennas");
     for (int64_t i = 0; !status && i < n; i++) status = msi_set_read(ccc_get_string(t, "STATION", i, &name[i]));
     if (!status && are_names(name, n))
-        for (int64_t i = 0; !status && i < n; i++) status = msi_set_written(ccc_put_string(t, "NAME", i, name[i]));
+        for (int64_t i = 0; !status && i < n; i++)
+            if (!is_empty(name[i])) status = msi_set_written(ccc_put_string(t, "NAME", i, name[i]));
     for (int64_t i = 0; name && i < n; i++) ccc_free(name[i]);
     msi_free(name);
     const int closed = msi_set_written(ccc_table_close(t));
@@ -125,6 +129,33 @@ static int mend_line(ccc_table *set, double line_hz)
     return status ? status : closed;
 }
 
+/* msfits takes TIME of FITS-IDI for the middle of an integration, and for TIME_CENTROID adds another half. */
+static int mend_centroids(ccc_table *set)
+{
+    const int64_t n = ccc_table_n_row(set);
+    double *time_s;
+    MSI_TRY(msi_alloc(&time_s, n, sizeof *time_s, "times"));
+    int status = msi_set_read(ccc_get_range(set, "TIME", 0, n, NULL, CCC_DOUBLE, time_s, n));
+    if (!status) status = msi_set_written(ccc_put_range(set, "TIME_CENTROID", 0, n, 0, NULL, NULL, CCC_DOUBLE, time_s));
+    msi_free(time_s);
+    return status;
+}
+
+/* u, v and w of two parameters each, which are to be added, are in double precision; msfits takes the first. */
+static int mend_coordinates(ccc_table *set, const msi_uv_file *h, const char *real_path)
+{
+    enum { COORDINATES = 3 };
+    const int64_t n_group = h->primary.n_group, shape = COORDINATES;
+    double *uvw_m;
+    if (h->kind != MSI_UV_FITS || !msi_uv_baselines_has_sums(h)) return MSI_OK;
+    MSI_TRY(msi_alloc(&uvw_m, n_group * h->n_if * COORDINATES, sizeof *uvw_m, "coordinates"));
+    int status = msi_uv_baselines_coordinates(h, real_path, uvw_m);
+    if (!status)
+        status = msi_set_written(ccc_put_range(set, "UVW", 0, n_group * h->n_if, 1, &shape, NULL, CCC_DOUBLE, uvw_m));
+    msi_free(uvw_m);
+    return status;
+}
+
 /* Every group has a row for each IF. */
 static int check_imported(msi_stage *stage, const msi_import_job *job, const char *real_path)
 {
@@ -141,6 +172,8 @@ static int check_imported(msi_stage *stage, const msi_import_job *job, const cha
     if (!status) status = mend_names(t);
     if (!status) status = mend_intervals(stage, t, job->fits);
     if (!status) status = mend_line(t, h->primary.rest_freq_hz);
+    if (!status) status = mend_coordinates(t, h, real_path);
+    if (!status && h->kind == MSI_UV_IDI) status = mend_centroids(t);
     if (!status && h->kind == MSI_UV_IDI) status = msi_idi_sources_take(t, real_path);
     const int closed = msi_set_written(ccc_table_close(t));
     return status ? status : closed;
@@ -148,11 +181,10 @@ static int check_imported(msi_stage *stage, const msi_import_job *job, const cha
 
 /* msfits leaves tables of its own in the working folder where it is ended: that is the one that is removed
  * afterwards. */
-static int enter(const msi_import_job *job, char fits[PATH_MAX], char set[PATH_MAX])
+static int enter(const msi_import_job *job, char set[PATH_MAX])
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(job->set, '/'), *name = slash ? slash + 1 : job->set;
-    if (!realpath(job->fits, fits)) return msi_error_set(MSI_EINPUT, "%s: %s", job->fits, strerror(errno));
     if (!realpath(job->folder, folder) || chdir(folder) != 0)
         return msi_error_set(MSI_EOUTPUT, "%s: %s", job->folder, strerror(errno));
     if (snprintf(set, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
@@ -167,12 +199,38 @@ static int is_ascii(const char *name)
     return 1;
 }
 
-/* Copy a file into the working folder, with what msfits takes for something else mended. */
-static int copy_readable(const msi_uv_file *h, const char *fits, const char *copy, const msi_uvfits_mending *mending,
-                         const msi_uvfits_use *use)
+/* What of a file msfits takes for something else. */
+typedef struct readable {
+    msi_uvfits_use use;
+    msi_uvfits_mending mending;
+    msi_uv_stations *stations; /* NULL: those of the first table */
+} readable;
+
+/* Copy a file into the working folder, with that mended. */
+static int copy_readable(const msi_uv_file *h, const char *fits, const char *copy, const readable *r)
 {
-    MSI_TRY(h->has_wide_codes ? msi_uv_baselines_split(h, fits, copy) : msi_uv_baselines_keep(h, fits, copy));
-    return msi_uvfits_mending_is_needed(mending) ? msi_uvfits_mend(mending, copy, use) : MSI_OK;
+    MSI_TRY(h->has_wide_codes || r->stations ? msi_uv_baselines_split(h, fits, copy, r->stations)
+                                             : msi_uv_baselines_keep(h, fits, copy));
+    if (r->stations) MSI_TRY(msi_uv_stations_put(r->stations, copy, r->use.name));
+    return msi_uvfits_mending_is_needed(&r->mending) ? msi_uvfits_mend(&r->mending, copy, &r->use) : MSI_OK;
+}
+
+static int find_unreadable(msi_stage *stage, const msi_import_job *job, readable *r)
+{
+    const msi_uv_file *h = job->header;
+    *r = (readable){.use = {job->fits, h->n_if, &h->freqsel, &h->source}};
+    if (h->kind != MSI_UV_FITS) return MSI_OK;
+    MSI_TRY(msi_uvfits_mending_find(&r->mending, job->real_path, &r->use));
+    MSI_TRY(msi_uv_stations_find(&r->stations, job->real_path, job->fits, &h->subarray, h->has_zero));
+    if (r->mending.has_motion)
+        msi_stage_warn(stage, "%s: source '%s' moves on the sky: its position (RAEPO, DECEPO) is kept, its motion not",
+                       job->fits, r->mending.moving);
+    if (r->mending.has_line)
+        msi_stage_warn(stage,
+                       "%s: frequencies are those of the header and AIPS FQ; the line's velocity (ALTRVAL) is "
+                       "one for several windows, and is left out",
+                       job->fits);
+    return MSI_OK;
 }
 
 /* Have a file that msfits does not read as it is in the working folder. Copied is one of codes that it takes for other
@@ -183,26 +241,16 @@ static int make_readable(msi_stage *stage, const msi_import_job *job, const char
 {
     static const char copy[] = "readable.fits";
     const msi_uv_file *h = job->header;
-    const msi_uvfits_use use = {job->fits, h->n_if, &h->freqsel, &h->source};
-    msi_uvfits_mending mending = {0};
-    if (h->kind == MSI_UV_FITS) MSI_TRY(msi_uvfits_mending_find(&mending, *fits, &use));
-    if (mending.has_motion)
-        msi_stage_warn(stage, "%s: source '%s' moves on the sky: its position (RAEPO, DECEPO) is kept, its motion not",
-                       job->fits, mending.moving);
-    if (mending.has_line)
-        msi_stage_warn(stage,
-                       "%s: frequencies are those of the header and AIPS FQ; the line's velocity (ALTRVAL) is "
-                       "one for several windows, and is left out",
-                       job->fits);
+    readable r;
+    MSI_TRY(find_unreadable(stage, job, &r));
     const int is_filled = h->file_bytes >= h->end + MSI_UV_BLOCK;
-    const int is_copied = h->has_wide_codes || is_filled || msi_uvfits_mending_is_needed(&mending);
+    const int is_copied = h->has_wide_codes || is_filled || r.stations || msi_uvfits_mending_is_needed(&r.mending);
     if (!is_copied && (h->kind == MSI_UV_FITS || is_ascii(*fits))) return MSI_OK;
-    if (is_copied)
-        MSI_TRY(copy_readable(h, *fits, copy, &mending, &use));
-    else if (symlink(*fits, copy) != 0)
-        return MSI_OK; /* A file system without links leaves the name as it is. */
-    *fits = copy;
-    return MSI_OK;
+    const int status = is_copied ? copy_readable(h, *fits, copy, &r) : MSI_OK;
+    msi_uv_stations_free(r.stations);
+    /* A file system without links leaves the name as it is. */
+    if (!status && (is_copied || symlink(*fits, copy) == 0)) *fits = copy;
+    return status;
 }
 
 /* A message names the file as the user does. */
@@ -216,15 +264,25 @@ static int name_file(int status, const char *read, const char *given)
     return msi_error_set(status, "%s%s%s", text, given, at + strlen(read));
 }
 
+/* Warn of a file that contradicts itself: the axis lies with the visibilities, and is what others read. */
+static void warn_of_stokes(msi_stage *stage, const msi_import_job *job)
+{
+    const msi_uv_idi *idi = &job->header->idi;
+    if (job->header->kind == MSI_UV_IDI && idi->first_stokes < 0 && idi->first_stokes != idi->first_of_axis)
+        msi_stage_warn(stage, "%s: STK_1 = %g, but the axis STOKES of its visibilities begins with %g, which is taken",
+                       job->fits, idi->first_stokes, idi->first_of_axis);
+}
+
 int msi_import_fits(msi_stage *stage, const void *of)
 {
     const msi_import_job *given = of;
     msi_import_job job = *given;
-    char **warnings, path[PATH_MAX], set[PATH_MAX];
-    const char *fits = path;
+    char **warnings, set[PATH_MAX];
+    const char *path = given->real_path, *fits = path;
     int64_t n;
     limit(job.header->file_bytes, job.memory_bytes);
-    MSI_TRY(enter(given, path, set));
+    MSI_TRY(enter(given, set));
+    warn_of_stokes(stage, &job);
     MSI_TRY(make_readable(stage, &job, &fits));
     job.set = set;
     const int status = job.header->kind == MSI_UV_FITS ? ccc_uvfits_import(fits, set, &warnings, &n)
@@ -236,7 +294,7 @@ int msi_import_fits(msi_stage *stage, const void *of)
                              "truncated or corrupt: %s: reading it asks for more memory than a file of its "
                              "size can need",
                              job.fits);
-    if (status) return fits == path ? msi_set_read(status) : name_file(msi_set_read(status), fits, job.fits);
+    if (status) return name_file(msi_set_read(status), fits, job.fits);
     return check_imported(stage, &job, path);
 }
 

@@ -8,7 +8,8 @@
 #include "src/convert/stage.h"
 
 typedef struct msi_import_job {
-    const char *fits, *set;
+    const char *fits, *real_path; /* the file as the user names it, and where it is */
+    const char *set;
     const char *folder; /* where the set comes to lie; casacore puts tables of its own there */
     const msi_uv_file *header;
     int64_t memory_bytes; /* that the process may take at most */

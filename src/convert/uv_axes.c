@@ -148,10 +148,62 @@ int msi_uv_axes_check(const msi_uv_hdu *u, const char *path)
     return check_parameters(u, path);
 }
 
+/* A column that casacore reads as numbers of one kind, whatever the table says. */
+typedef struct wanted_column {
+    const char *name, *kinds;
+    int is_needed, is_plain; /* plain: casacore does not scale it */
+} wanted_column;
+
+static const wanted_column of_visibilities[] = {
+    {"UU", "ED", 1, 0},    {"VV", "ED", 1, 0},      {"WW", "ED", 1, 0},    {"DATE", "D", 1, 0},
+    {"TIME", "D", 0, 0},   {"BASELINE", "J", 1, 0}, {"FLUX", "E", 1, 1},   {"WEIGHT", "E", 0, 1},
+    {"SOURCE", "J", 0, 0}, {"SOURCE_I", "J", 0, 0}, {"FREQID", "J", 0, 0}, {"INTTIM", "E", 0, 0},
+};
+
+static int check_column(const msi_uv_hdu *u, const char *path, const wanted_column *w)
+{
+    /* UU may have a projection in its name, as UU---SIN. */
+    const size_t n = strlen(w->name) == 2 ? 2 : sizeof u->field_name[0];
+    int64_t i = 0;
+    while (i < u->n_field && i < MSI_UV_MAX_FIELDS && strncmp(u->field_name[i], w->name, n) != 0) i++;
+    if (i >= u->n_field || i >= MSI_UV_MAX_FIELDS) {
+        if (!w->is_needed) return MSI_OK;
+        return msi_error_set(MSI_EINPUT, "%s: its table UV_DATA has no column %s", path, w->name);
+    }
+    if (!u->field_kind[i] || !strchr(w->kinds, u->field_kind[i]))
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: column %s of its table UV_DATA has numbers of the form '%c', which casacore takes for "
+            "'%c'",
+            path, u->field_name[i], u->field_kind[i] ? u->field_kind[i] : ' ', w->kinds[0]);
+    if (w->is_plain && u->is_scaled[i])
+        return msi_error_set(MSI_EINPUT,
+                             "%s: column %s of its table UV_DATA is scaled (TSCAL%lld, TZERO%lld), which "
+                             "casacore does not do",
+                             path, u->field_name[i], (long long)i + 1, (long long)i + 1);
+    return MSI_OK;
+}
+
+/* STK_1 repeats in every table what the axis of the visibilities begins with. One of Stokes parameters beside
+ * correlations leaves open which of both they are. */
+static int check_first_stokes(const msi_uv_hdu *u, const char *path, double first)
+{
+    if (!(u->first_stokes > 0) || first > 0) return MSI_OK;
+    return msi_error_set(
+        MSI_EINPUT,
+        "%s: its table UV_DATA holds Stokes parameters by STK_1 = %g, correlations by its axis STOKES, "
+        "which begins with %g",
+        path, u->first_stokes, first);
+}
+
 int msi_uv_axes_check_cells(const msi_uv_hdu *u, const char *path)
 {
     const axes a = {u, u->cell_axis, u->n_cell_axis < MSI_UV_MAX_AXES ? u->n_cell_axis : MSI_UV_MAX_AXES, path};
     MSI_TRY(check_order(&a, of_cells));
     MSI_TRY(check_complex(&a, 2));
-    return check_stokes(&a);
+    MSI_TRY(check_stokes(&a));
+    MSI_TRY(check_first_stokes(u, path, u->axis_value[find_axis(&a, &of_cells[1])]));
+    for (size_t i = 0; i < sizeof of_visibilities / sizeof *of_visibilities; i++)
+        MSI_TRY(check_column(u, path, &of_visibilities[i]));
+    return MSI_OK;
 }

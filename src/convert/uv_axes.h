@@ -13,7 +13,11 @@
  */
 int msi_uv_axes_check(const msi_uv_hdu *u, const char *path);
 
-/* msi_uv_axes_check_cells - check the axes of a table UV_DATA of FITS-IDI. Returns: as msi_uv_axes_check. */
+/*
+ * msi_uv_axes_check_cells - check the axes of a table UV_DATA of FITS-IDI, and its columns.
+ * Returns: 0, MSI_EINPUT (as msi_uv_axes_check; a column is missing, or of other numbers than casacore takes it for; the
+ *          header says Stokes parameters where the axis says correlations)
+ */
 int msi_uv_axes_check_cells(const msi_uv_hdu *u, const char *path);
 
 #endif

@@ -9,10 +9,10 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/types.h"
 #include "io/ms/ms_child.h"
 
 enum {
-    BY_256 = 257,     /* the least code of two antennas */
     BY_2048 = 65536,  /* codes by 2048 begin above it */
     N_SPLIT = 3,      /* parameters in the place of BASELINE */
     LOOK_EACH = 65536 /* groups between looks at the signal flag, and steps of the process's CPU time */
@@ -47,12 +47,12 @@ static double parameter_value(const msi_uv_file *h, int i, const unsigned char *
 /* Take a code apart; 1 where it is one, else 0. */
 static int decode(double baseline, antennas *a)
 {
-    if (!(baseline >= BY_256 && baseline < INT32_MAX)) return 0;
+    if (!(baseline >= 0 && baseline < INT32_MAX)) return 0;
     const int64_t code = (int64_t)baseline;
     a->subarray = 1 + llrint(100 * (baseline - (double)code));
     a->first = code < BY_2048 ? code / 256 : (code - BY_2048) / 2048;
     a->second = code < BY_2048 ? code % 256 : (code - BY_2048) % 2048;
-    return a->first > 0 && a->second > 0;
+    return 1;
 }
 
 static int find_parameter(const msi_uv_file *h, const char *name)
@@ -78,6 +78,28 @@ static int read_failed(const char *path, int64_t group)
     return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld cannot be read", path, (long long)group);
 }
 
+/* Tell a group's antennas, by their code or by parameters of their own. */
+static int antennas_of(const msi_uv_file *h, const char *path, int64_t i, const unsigned char *group, antennas *a)
+{
+    const int at = find_baseline(h);
+    if (at >= 0) {
+        const double baseline = parameter_value(h, at, group);
+        return decode(baseline, a) && a->subarray < MSI_UV_MOST_IDS ? MSI_OK : no_antennas(path, i, baseline);
+    }
+    const double value[] = {parameter_value(h, find_parameter(h, "SUBARRAY"), group),
+                            parameter_value(h, find_parameter(h, "ANTENNA1"), group),
+                            parameter_value(h, find_parameter(h, "ANTENNA2"), group)};
+    for (int k = 0; k < N_SPLIT; k++)
+        if (!(value[k] >= 0 && value[k] < MSI_UV_MOST_IDS))
+            return msi_error_set(
+                MSI_EINPUT,
+                "truncated or corrupt: %s: group %lld: SUBARRAY, ANTENNA1, ANTENNA2 are %g, %g, %g, no "
+                "two antennas",
+                path, (long long)i, value[0], value[1], value[2]);
+    *a = (antennas){(int64_t)value[0], (int64_t)value[1], (int64_t)value[2]};
+    return MSI_OK;
+}
+
 /* ---- Check ---- */
 
 /* Add the number that a group names, if it has that parameter; 0 is no number, but some write it where there is one
@@ -92,43 +114,54 @@ static int add_id(const msi_uv_file *h, const char *name, int64_t least, const u
     return MSI_OK;
 }
 
-static int check_group(msi_uv_file *h, const char *path, int64_t i, int at, const unsigned char *group)
-{
-    antennas a;
-    if (at >= 0) {
-        const double baseline = parameter_value(h, at, group);
-        if (!decode(baseline, &a)) return no_antennas(path, i, baseline);
-        h->has_wide_codes |= baseline >= BY_2048;
-    }
-    if (add_id(h, "FREQSEL", 1, group, &h->freqsel))
-        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: FREQSEL is no row of a table", path,
-                             (long long)i);
-    if (add_id(h, "SOURCE", 0, group, &h->source))
-        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: SOURCE is no row of a table", path,
-                             (long long)i);
-    return MSI_OK;
-}
+/* Look at the parameters of one group. Given: of  what look() was given */
+typedef int look_at_group(void *of, int64_t i, const unsigned char *group);
 
-static int check_all(msi_uv_file *h, FILE *f, const char *path)
+/* Look at all groups in turn. */
+static int look(const msi_uv_file *h, const char *path, look_at_group *at_group, void *of)
 {
-    const int at = find_baseline(h);
     const int64_t head = h->primary.n_parameter * element_bytes(h);
     unsigned char *group;
-    int status = MSI_OK;
-    MSI_TRY(msi_alloc(&group, head, 1, "parameters of a group"));
+    FILE *f = fopen(path, "rbe");
+    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    int status = msi_alloc(&group, head, 1, "parameters of a group");
     for (int64_t i = 0; !status && i < h->primary.n_group; i++) {
         if (i % LOOK_EACH == 0) {
             if ((status = msi_interrupt_check())) break;
             msi_child_progress(MSI_CHILD_STEP_S);
         }
-        if (fseeko(f, h->data_begin + i * h->group_bytes, SEEK_SET) != 0 || fread(group, (size_t)head, 1, f) != 1) {
+        if (fseeko(f, h->data_begin + i * h->group_bytes, SEEK_SET) != 0 || fread(group, (size_t)head, 1, f) != 1)
             status = read_failed(path, i);
-            break;
-        }
-        status = check_group(h, path, i, at, group);
+        else
+            status = at_group(of, i, group);
     }
     msi_free(group);
+    fclose(f);
     return status;
+}
+
+typedef struct group_check {
+    msi_uv_file *h;
+    const char *path;
+    int baseline; /* which parameter; -1: none */
+} group_check;
+
+static int check_group(void *of, int64_t i, const unsigned char *group)
+{
+    const group_check *c = of;
+    msi_uv_file *h = c->h;
+    antennas a;
+    MSI_TRY(antennas_of(h, c->path, i, group, &a));
+    h->has_wide_codes |= c->baseline >= 0 && parameter_value(h, c->baseline, group) >= BY_2048;
+    h->has_zero |= a.first == 0 || a.second == 0;
+    msi_uv_ids_add(&h->subarray, a.subarray);
+    if (add_id(h, "FREQSEL", 1, group, &h->freqsel))
+        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: FREQSEL is no row of a table", c->path,
+                             (long long)i);
+    if (add_id(h, "SOURCE", 0, group, &h->source))
+        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: SOURCE is no row of a table", c->path,
+                             (long long)i);
+    return MSI_OK;
 }
 
 int msi_uv_baselines_check(msi_uv_file *h, const char *path)
@@ -139,11 +172,46 @@ int msi_uv_baselines_check(msi_uv_file *h, const char *path)
     if (find_baseline(h) < 0 && !has_antennas)
         return msi_error_set(MSI_EINPUT, "%s: its groups have no parameter BASELINE, nor SUBARRAY, ANTENNA1, ANTENNA2",
                              path);
-    FILE *f = fopen(path, "rbe");
-    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
-    const int status = check_all(h, f, path);
-    fclose(f);
-    return status;
+    group_check c = {h, path, find_baseline(h)};
+    return look(h, path, check_group, &c);
+}
+
+/* ---- Coordinates ---- */
+
+enum { COORDINATES = 3 };
+static const char *const coordinate[COORDINATES] = {"UU", "VV", "WW"};
+
+int msi_uv_baselines_has_sums(const msi_uv_file *h)
+{
+    int n = 0;
+    for (int k = 0; k < COORDINATES; k++)
+        for (int i = 0; i < h->primary.n_parameter; i++) n += strncmp(h->primary.parameter[i], coordinate[k], 2) == 0;
+    return n > COORDINATES;
+}
+
+typedef struct coordinates {
+    const msi_uv_file *h;
+    double *uvw_m; /* [n_group][n_if][3] */
+} coordinates;
+
+static int sum_coordinates(void *of, int64_t i, const unsigned char *group)
+{
+    const coordinates *c = of;
+    double *first = c->uvw_m + i * c->h->n_if * COORDINATES;
+    for (int k = 0; k < COORDINATES; k++) {
+        first[k] = 0;
+        for (int p = 0; p < c->h->primary.n_parameter; p++)
+            if (strncmp(c->h->primary.parameter[p], coordinate[k], 2) == 0)
+                first[k] += MSI_SPEED_OF_LIGHT * parameter_value(c->h, p, group);
+    }
+    for (int64_t n = 1; n < c->h->n_if; n++) memcpy(first + n * COORDINATES, first, COORDINATES * sizeof *first);
+    return MSI_OK;
+}
+
+int msi_uv_baselines_coordinates(const msi_uv_file *h, const char *path, double *uvw_m)
+{
+    coordinates c = {h, uvw_m};
+    return look(h, path, sum_coordinates, &c);
 }
 
 /* ---- Copy ---- */
@@ -152,6 +220,7 @@ int msi_uv_baselines_check(msi_uv_file *h, const char *path)
 typedef struct copy {
     const msi_uv_file *h;
     const char *path;
+    const msi_uv_stations *stations; /* NULL: numbers stay */
     FILE *from, *to;
     int64_t n_put; /* bytes */
 } copy;
@@ -234,6 +303,21 @@ static void put_number(const msi_uv_file *h, int64_t value, unsigned char *to)
     for (int k = 0; k < size; k++) to[k] = (unsigned char)(bits >> 8 * (size - 1 - k));
 }
 
+/* Give a group's antennas their numbers in the one table. */
+static int number_anew(const copy *c, int64_t i, antennas *a)
+{
+    if (!c->stations) return a->first && a->second ? MSI_OK : no_antennas(c->path, i, (double)a->second);
+    const int64_t first = msi_uv_stations_number(c->stations, a->subarray, a->first),
+                  second = msi_uv_stations_number(c->stations, a->subarray, a->second);
+    if (!first || !second)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: group %lld: antenna %lld of subarray %lld is not in the file's tables AIPS AN",
+                             c->path, (long long)i, (long long)(first ? a->second : a->first), (long long)a->subarray);
+    a->first = first;
+    a->second = second;
+    return MSI_OK;
+}
+
 static int put_split_group(copy *c, int at, int64_t i, unsigned char *group)
 {
     const msi_uv_file *h = c->h;
@@ -242,9 +326,15 @@ static int put_split_group(copy *c, int at, int64_t i, unsigned char *group)
     unsigned char more[2 * sizeof(uint32_t)];
     antennas a;
     if (fread(group, (size_t)h->group_bytes, 1, c->from) != 1) return read_failed(c->path, i);
-    const double baseline = parameter_value(h, at, group);
-    if (!decode(baseline, &a)) return no_antennas(c->path, i, baseline);
-    put_number(h, a.subarray, group + at * size);
+    MSI_TRY(antennas_of(h, c->path, i, group, &a));
+    MSI_TRY(number_anew(c, i, &a));
+    if (at < 0) {
+        put_number(h, a.first, group + find_parameter(h, "ANTENNA1") * size);
+        put_number(h, a.second, group + find_parameter(h, "ANTENNA2") * size);
+        return put(c, group, (size_t)h->group_bytes);
+    }
+    /* casacore makes ARRAY_ID of it, which is counted from 0. */
+    put_number(h, a.subarray - 1, group + at * size);
     put_number(h, a.first, more);
     put_number(h, a.second, more + size);
     MSI_TRY(put(c, group, head));
@@ -259,7 +349,7 @@ static int put_split(copy *c)
     const int64_t groups_end = h->data_begin + h->group_bytes * h->primary.n_group;
     unsigned char *group;
     int status = MSI_OK;
-    MSI_TRY(put_split_header(c, at));
+    MSI_TRY(at < 0 ? put_stretch(c, 0, h->data_begin) : put_split_header(c, at));
     if (fseeko(c->from, h->data_begin, SEEK_SET) != 0) return read_failed(c->path, 0);
     MSI_TRY(msi_alloc(&group, h->group_bytes, 1, "a group"));
     for (int64_t i = 0; !status && i < h->primary.n_group; i++) status = put_split_group(c, at, i, group);
@@ -273,9 +363,10 @@ static int put_all(copy *c)
     return put_stretch(c, 0, c->h->end);
 }
 
-static int make_copy(const msi_uv_file *h, const char *path, const char *to, int (*work)(copy *))
+static int make_copy(const msi_uv_file *h, const char *path, const char *to, const msi_uv_stations *stations,
+                     int (*work)(copy *))
 {
-    copy c = {.h = h, .path = path, .from = fopen(path, "rbe")};
+    copy c = {.h = h, .path = path, .stations = stations, .from = fopen(path, "rbe")};
     if (!c.from) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
     c.to = fopen(to, "wbxe");
     int status = c.to ? work(&c) : msi_error_set(MSI_EOUTPUT, "%s: %s", to, strerror(errno));
@@ -285,12 +376,12 @@ static int make_copy(const msi_uv_file *h, const char *path, const char *to, int
     return status;
 }
 
-int msi_uv_baselines_split(const msi_uv_file *h, const char *path, const char *to)
+int msi_uv_baselines_split(const msi_uv_file *h, const char *path, const char *to, const msi_uv_stations *stations)
 {
-    return make_copy(h, path, to, put_split);
+    return make_copy(h, path, to, stations, put_split);
 }
 
 int msi_uv_baselines_keep(const msi_uv_file *h, const char *path, const char *to)
 {
-    return make_copy(h, path, to, put_all);
+    return make_copy(h, path, to, NULL, put_all);
 }

@@ -60,6 +60,33 @@ static int check_antennas(const msi_uv_file *h, const msi_uv_hdu *u, const char 
                          (long long)u->axis[1], MOST_BY_256);
 }
 
+/* casacore would call times of another scale UTC. */
+static int check_times(const msi_uv_hdu *u, const char *path)
+{
+    static const char *const known[] = {"", "UTC", "UT", "IAT", "TAI"};
+    if (strcmp(u->name, "AIPS AN") != 0 && strcmp(u->name, "ARRAY_GEOMETRY") != 0) return MSI_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(u->time_system, known[i]) == 0) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: its times are in %s (TIMSYS of table %s), not UTC or IAT", path,
+                         u->time_system, u->name);
+}
+
+/* casacore reads a FITS-IDI file's tables as they come, and visibilities by what these have told. */
+static const char *const idi_tables[] = {"ARRAY_GEOMETRY", "SOURCE", "FREQUENCY", "ANTENNA"};
+enum { N_IDI_TABLE = sizeof idi_tables / sizeof *idi_tables };
+
+static int check_sequence(const msi_uv_file *h, const msi_uv_hdu *u, unsigned *seen, const char *path)
+{
+    if (h->kind != MSI_UV_IDI) return MSI_OK;
+    for (int i = 0; i < N_IDI_TABLE; i++) {
+        if (strcmp(u->name, idi_tables[i]) == 0) *seen |= 1u << i;
+        if (strcmp(u->name, "UV_DATA") == 0 && !(*seen & 1u << i))
+            return msi_error_set(MSI_EINPUT, "%s: FITS-IDI without a table %s before its visibilities", path,
+                                 idi_tables[i]);
+    }
+    return MSI_OK;
+}
+
 /* Tell whether nothing but zeros or blanks, as tapes were filled with, stands from here to the end. */
 static int is_filling(FILE *f, int64_t at)
 {
@@ -72,9 +99,17 @@ static int is_filling(FILE *f, int64_t at)
     return 1;
 }
 
+static double first_of_axis(const msi_uv_hdu *u)
+{
+    for (int i = 0; i < MSI_UV_MAX_AXES; i++)
+        if (strcmp(u->axis_type[i], "STOKES") == 0) return u->axis_value[i];
+    return 0;
+}
+
 /* Go through the extensions from the end of the primary data on, and set the end of the last one. */
 static int check_extensions(msi_uv_file *h, FILE *f, int64_t at, const char *path)
 {
+    unsigned seen = 0;
     for (int i = 0; i < MOST_HDUS; i++) {
         msi_uv_hdu u;
         int64_t one, begin = at;
@@ -84,8 +119,14 @@ static int check_extensions(msi_uv_file *h, FILE *f, int64_t at, const char *pat
         if (got < 0)
             return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: no whole header of an extension at byte %lld",
                                  path, (long long)begin);
+        if (!*u.extension)
+            return msi_error_set(MSI_EINPUT, "%s: another FITS file begins at byte %lld; convert each by itself", path,
+                                 (long long)begin);
         MSI_TRY(check_table(&u, path));
         MSI_TRY(check_antennas(h, &u, path));
+        MSI_TRY(check_times(&u, path));
+        MSI_TRY(check_sequence(h, &u, &seen, path));
+        if (strcmp(u.name, "UV_DATA") == 0) h->idi = (msi_uv_idi){u.first_stokes, first_of_axis(&u)};
         const int64_t bytes = msi_uv_hdu_bytes(&u, &one);
         if (bytes < 0 || bytes > h->file_bytes - at)
             return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: table %s is longer than the file", path,

@@ -8,15 +8,22 @@
 
 typedef enum msi_uv_kind { MSI_UV_NONE, MSI_UV_FITS, MSI_UV_IDI } msi_uv_kind;
 
+/* What visibilities of FITS-IDI are, by the card STK_1 (0: there is none) and by their axis. */
+typedef struct msi_uv_idi {
+    double first_stokes, first_of_axis;
+} msi_uv_idi;
+
 typedef struct msi_uv_file {
     msi_uv_kind kind;
     msi_uv_hdu primary;
-    int has_wide_codes;         /* of BASELINE by 2048: msi_uv_baselines_check */
-    msi_uv_ids freqsel, source; /* that groups name: likewise */
-    int64_t n_if;               /* length of the axis IF; 1 where there is none */
-    int64_t data_begin;         /* of the primary array, in bytes */
-    int64_t group_bytes;        /* of one group */
-    int64_t end;                /* of the last extension: what follows is filling */
+    int has_wide_codes;                   /* of BASELINE by 2048: msi_uv_baselines_check */
+    int has_zero;                         /* some group names antenna 0: likewise */
+    msi_uv_ids freqsel, source, subarray; /* that groups name: likewise */
+    int64_t n_if;                         /* length of the axis IF; 1 where there is none */
+    int64_t data_begin;                   /* of the primary array, in bytes */
+    int64_t group_bytes;                  /* of one group */
+    msi_uv_idi idi;                       /* of the last table UV_DATA */
+    int64_t end;                          /* of the last extension: what follows is filling */
     int64_t file_bytes;
 } msi_uv_file;
 

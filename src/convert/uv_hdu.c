@@ -44,6 +44,14 @@ static int64_t form_bytes(const char *card)
     return *kind == 'X' ? (n + 7) / 8 : n * bytes[kind - kinds];
 }
 
+static char form_kind(const char *card)
+{
+    char text[72], *end;
+    text_value(card, text, sizeof text);
+    strtoll(text, &end, 10);
+    return *end;
+}
+
 /* ---- Cards ---- */
 
 int msi_uv_hdu_indexed(const char *card, const char *stem, int most)
@@ -64,6 +72,7 @@ static void take_card(msi_uv_hdu *u, const char *card)
     int i;
     if (is_card(card, "XTENSION")) text_value(card, u->extension, sizeof u->extension);
     if (is_card(card, "EXTNAME ")) text_value(card, u->name, sizeof u->name);
+    if (is_card(card, "TIMSYS  ")) text_value(card, u->time_system, sizeof u->time_system);
     if (is_card(card, "BITPIX  ")) u->bitpix = (int)integer_value(card);
     if (is_card(card, "NAXIS   ")) u->n_axis = (int)integer_value(card);
     if (is_card(card, "GROUPS  ")) u->is_groups = strchr(card + 10, 'T') && strchr(card + 10, 'T') < card + 30;
@@ -83,6 +92,10 @@ static void take_card(msi_uv_hdu *u, const char *card)
     if ((i = msi_uv_hdu_indexed(card, "PSCAL", MSI_UV_MAX_PARAMETERS))) u->scale[i - 1] = number_value(card);
     if ((i = msi_uv_hdu_indexed(card, "PZERO", MSI_UV_MAX_PARAMETERS))) u->zero[i - 1] = number_value(card);
     if ((i = msi_uv_hdu_indexed(card, "TFORM", MSI_UV_MAX_FIELDS))) u->field_bytes[i - 1] = form_bytes(card);
+    if (i) u->field_kind[i - 1] = form_kind(card);
+    if ((i = msi_uv_hdu_indexed(card, "TTYPE", MSI_UV_MAX_FIELDS))) text_value(card, u->field_name[i - 1], 9);
+    if ((i = msi_uv_hdu_indexed(card, "TSCAL", MSI_UV_MAX_FIELDS))) u->is_scaled[i - 1] |= number_value(card) != 1;
+    if ((i = msi_uv_hdu_indexed(card, "TZERO", MSI_UV_MAX_FIELDS))) u->is_scaled[i - 1] |= number_value(card) != 0;
 }
 
 /* ---- A header ---- */

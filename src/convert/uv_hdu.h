@@ -33,9 +33,13 @@ typedef struct msi_uv_hdu {
     int64_t n_parameter, n_group;       /* PCOUNT, GCOUNT */
     char parameter[MSI_UV_MAX_PARAMETERS][9];
     double scale[MSI_UV_MAX_PARAMETERS], zero[MSI_UV_MAX_PARAMETERS];
-    double rest_freq_hz; /* RESTFREQ; 0 where there is none */
-    int64_t n_field;     /* TFIELDS */
-    int n_cell_axis;     /* MAXIS */
+    char time_system[9];                   /* TIMSYS */
+    double rest_freq_hz;                   /* RESTFREQ; 0 where there is none */
+    int64_t n_field;                       /* TFIELDS */
+    int n_cell_axis;                       /* MAXIS */
+    char field_name[MSI_UV_MAX_FIELDS][9]; /* TTYPE */
+    char field_kind[MSI_UV_MAX_FIELDS];    /* the letter of TFORM; 0 where there is none */
+    char is_scaled[MSI_UV_MAX_FIELDS];     /* TSCAL is not 1, or TZERO not 0 */
     int64_t
         field_bytes[MSI_UV_MAX_FIELDS]; /* of a row, by TFORM; -1 where there is none, or none that means something */
 } msi_uv_hdu;

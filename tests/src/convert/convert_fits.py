@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import warnings
 
 import numpy as np
 from astropy.io import fits
@@ -432,6 +433,115 @@ def check_idi(s):
     s.must("FITS-IDI" in told and not os.path.exists("none.ms"), "-dry-run")
 
 
+def changed(name, out, change):
+    """A FITS-IDI file whose tables change() has changed, by their names."""
+    with fits.open(name) as f:
+        tables = {t.name: fits.BinTableHDU(t.data.copy(), t.header.copy(), name=t.name) for t in f[1:]}
+        tables = change(tables) or tables
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of columns of no values, which the format demands
+            fits.HDUList([fits.PrimaryHDU(header=f[0].header), *tables.values()]).writeto(out, overwrite=True)
+    return out
+
+
+def recolumned(t, name, form):
+    """A table one of whose columns has another form."""
+    new = fits.BinTableHDU.from_columns([fits.Column(c.name, form if c.name == name else c.format, unit=c.unit,
+                                                     array=t.data[c.name].copy()) for c in t.columns], name=t.name)
+    new.header.extend([c for c in t.header.cards if c.keyword not in new.header and c.keyword[:5] not in ("TTYPE", "TFORM", "TUNIT", "TDIM")])
+    return new
+
+
+def check_idi_damage(s):
+    """What casacore takes for something else in FITS-IDI is refused: columns of other numbers, axes in another order, a header that
+    says Stokes parameters beside correlations, times of another scale, tables that come late. TIME_CENTROID is TIME."""
+    a = s.made("idi2.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4, "-pol", "RR,RL,LR,LL")
+    write_idi(Rows(a), a, "good.fits")
+    s.convert("-quiet", "good.fits", "good.ms")
+    y = Rows("good.ms")
+    s.must(np.array_equal(y.TIME, y.TIME_CENTROID), "TIME_CENTROID is TIME")
+    for column, form in (("TIME", "1E"), ("DATE", "1E"), ("INTTIM", "1D"), ("BASELINE", "1I"), ("SOURCE", "1I"), ("FREQID", "1I"),
+                         ("FLUX", "64D"), ("WEIGHT", "8D")):
+        def other(tables, column=column, form=form):
+            tables["UV_DATA"] = recolumned(tables["UV_DATA"], column, form)
+        s.refused("%s of the form %s" % (column, form), 3, "column %s of its table UV_DATA has numbers of the form" % column,
+                  changed("good.fits", "bad.fits", other), "no.ms")
+    def header(table, **cards):
+        return lambda tables: tables[table].header.update(cards)
+    s.refused("FREQ behind BAND", 3, "lies behind others than casacore reads it", changed("good.fits", "bad.fits", header(
+        "UV_DATA", CTYPE3="BAND", MAXIS3=2, CTYPE4="FREQ", MAXIS4=4)), "no.ms")
+    s.refused("Stokes parameters by a card, correlations by the axis", 3, "Stokes parameters by STK_1 = 1, correlations by its axis",
+              changed("good.fits", "bad.fits", header("UV_DATA", STK_1=1)), "no.ms")
+    told = say(s, changed("good.fits", "bad.fits", header("UV_DATA", STK_1=-5)), "stokes.ms")
+    s.must("STK_1 = -5, but the axis STOKES of its visibilities begins with -1, which is taken" in told, "another correlation is told")
+    s.refused("scaled visibilities", 3, "column FLUX of its table UV_DATA is scaled", changed("good.fits", "bad.fits", header(
+        "UV_DATA", TSCAL11=2.0)), "no.ms")
+    s.refused("times of TT", 3, "its times are in TT", changed("good.fits", "bad.fits", header("ARRAY_GEOMETRY", TIMSYS="TT")), "no.ms")
+    for name in ("ARRAY_GEOMETRY", "SOURCE", "FREQUENCY", "ANTENNA"):
+        s.refused("no " + name, 3, "without a table %s before its visibilities" % name, changed(
+            "good.fits", "bad.fits", lambda tables, name=name: {k: t for k, t in tables.items() if k != name}), "no.ms")
+
+
+def check_parts(s):
+    """u, v, w of two parameters each are their sum, in double precision, as pyuvdata writes them; antennas whose numbers have gaps
+    keep their names; times of no scale that a set has are refused."""
+    a = s.made("round.ms", *RICH)
+    s.convert("-quiet", "-overwrite", a, "round.uvfits")
+    raw, x = Raw("round.uvfits"), Rows(a)
+    names = [raw.header["PTYPE%d" % (i + 1)] for i in range(raw.header["PCOUNT"])]
+    for k, name in enumerate(("UU", "VV", "WW")):
+        whole = raw.parameters[:, names.index(name)].astype(np.float64)
+        raw.parameters[:, names.index(name)] = 0.5 * whole
+        raw.add(name, whole - raw.parameters[:, names.index(name)])
+    an = raw.tables[[t.header["EXTNAME"] for t in raw.tables].index("AIPS AN")]
+    s.convert("-quiet", raw.write("parts.uvfits"), "parts.ms")
+    compare(s, "u, v, w of two parts", x, Rows("parts.ms"))
+    raw = Raw("round.uvfits")
+    at = names.index("BASELINE")
+    first, second = raw.parameters[:, at].astype(int) // 256, raw.parameters[:, at].astype(int) % 256
+    raw.parameters[:, at] = 256 * (2 * first) + 2 * second
+    an = raw.tables[[t.header["EXTNAME"] for t in raw.tables].index("AIPS AN")]
+    an.data["NOSTA"][:] *= 2
+    s.convert("-quiet", raw.write("gaps.uvfits"), "gaps.ms")
+    s.must(list(Parts("gaps.ms").antenna[1::2]) == list(Parts(a).antenna), "names of numbers with gaps")
+    an.header["TIMSYS"] = "GPS"
+    s.refused("times of GPS", 3, "its times are in GPS", raw.write("gaps.uvfits"), "no.ms")
+
+
+def check_subarrays(s):
+    """Each subarray's antennas are those of its own table, which become one: the same antenna is one, whatever its number, and
+    another is added. Antennas may be counted from 0; one without a row is refused."""
+    a = s.made("round.ms", *RICH)
+    s.convert("-quiet", "-overwrite", a, "round.uvfits")
+    raw, x, names = Raw("round.uvfits"), Rows(a), list(Parts(a).antenna)
+    at = [raw.header["PTYPE%d" % (i + 1)] for i in range(raw.header["PCOUNT"])].index("BASELINE")
+    an = raw.tables[[t.header["EXTNAME"] for t in raw.tables].index("AIPS AN")]
+    n, code = len(an.data), raw.parameters[:, at].astype(int)
+    is_second = np.arange(len(code)) >= len(code) // 2
+    second = fits.BinTableHDU(an.data[::-1].copy(), an.header.copy())
+    second.data["NOSTA"], second.header["EXTVER"] = np.arange(1, n + 1), 2
+    raw.tables.append(second)
+    raw.parameters[:, at] = np.where(is_second, 256 * (n + 1 - code // 256) + n + 1 - code % 256 + 0.01, code)
+    s.convert("-quiet", "-overwrite", raw.write("subarrays.uvfits"), "subarrays.ms")
+    y = Rows("subarrays.ms")
+    compare(s, "the same antennas by other numbers", x, y)
+    s.must(list(Parts("subarrays.ms").antenna) == names and set(y.ARRAY_ID) == {0, 1}, "antennas are there once")
+    second.data["ANNAME"] = ["other%d" % i for i in range(n)]
+    s.convert("-quiet", "-overwrite", raw.write("subarrays.uvfits"), "subarrays.ms")
+    y, found = Rows("subarrays.ms"), Parts("subarrays.ms").antenna
+    s.must(list(found) == [*names, *("other%d" % i for i in range(n))], "antennas of another name are others")
+    s.must(all((y.ARRAY_ID == 1) == (y.ANTENNA1 >= n)) and all((y.ARRAY_ID == 1) == (y.ANTENNA2 >= n)), "each row has its subarray's")
+    with table("subarrays.ms/FEED", ack=False) as t:
+        s.must(set(t.getcol("ANTENNA_ID")) == set(range(2 * n)), "which have feeds")
+    raw.tables.pop()
+    raw.parameters[:, at] = code - 257
+    s.refused("antenna 0 without a row", 3, "names? antenna 0, which no table AIPS AN has", raw.write("zero.uvfits"), "no.ms")
+    an.data["NOSTA"] -= 1
+    s.convert("-quiet", raw.write("zero.uvfits"), "zero.ms")
+    compare(s, "antennas from 0 on", x, Rows("zero.ms"))
+    s.must(list(Parts("zero.ms").antenna) == names, "their names")
+
+
 def check_several(s):
     """Files are joined, selected and averaged as sets are."""
     a = s.made("join.ms", *VLA, "-spw", "1.4GHz", "1MHz", 8)
@@ -471,12 +581,16 @@ def check_hostile(s):
     for filling in (b"\0", b" "):
         s.convert("-quiet", "-overwrite", spoilt("filled.uvfits", lambda b, f=filling: b + f * 4 * 2880), "filled.ms")
         compare(s, "blocks of %r behind the tables" % filling, Rows(a), Rows("filled.ms"))
+    with open("whole.uvfits", "rb") as f:
+        s.convert("-quiet", "/dev/stdin", "input.ms", stdin=f)
+    compare(s, "/dev/stdin that is a file", Rows(a), Rows("input.ms"))
     for title, pattern, change in (
             ("a table's column without a format", "TFORM2 is missing", card("TFORM2", "")),
             ("a column of no format", "TFORM4 is missing, or no format", card("TFORM4", "'7Z'")),
             ("columns that a row has no place for", "its rows have ", card("TFORM4", "'9J'")),
             ("a table longer than the file", "longer than the file", lambda b: b[:data] + card("NAXIS2", "99999999")(b[data:])),
             ("something behind the tables", "no whole header of an extension", lambda b: b + b"?" * 2880),
+            ("another file behind it", "another FITS file begins at byte", lambda b: b + b),
             ("text", "neither a Measurement Set nor a FITS file", lambda b: b"visibilities\n" * 1000),
             ("nothing", "neither a Measurement Set nor a FITS file", lambda b: b""),
             ("groups cut short", "truncated or corrupt", lambda b: b[:data + 40000]),
