@@ -138,6 +138,12 @@ static int is_own_limit(const msi_stage_spec *spec, const char *text)
            limit.rlim_cur == RLIM_INFINITY;
 }
 
+/* casacore's own writes of what locks a table fail without the reason. */
+static int says_unwritten(const char *text)
+{
+    return strstr(text, "tracePWRITE") || strstr(text, "traceWRITE");
+}
+
 /* Record a failure by what the child said. Where it names the workspace, and something keeps that from being written,
  * the output is what failed; an imported set lies there, too, and may be damaged. */
 static int fail(const msi_stage_spec *spec, int status, const char *text)
@@ -150,6 +156,9 @@ static int fail(const msi_stage_spec *spec, int status, const char *text)
     const int is_output = status == MSI_EOUTPUT || (slash && strstr(text, slash + 1));
     const int reason = spec->folder && is_output ? reason_of(text, spec->folder) : 0;
     if (reason) return msi_error_set(MSI_EOUTPUT, "%s: %s", spec->out, strerror(reason));
+    if (spec->folder && says_unwritten(text))
+        return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: a write failed in casacore, for want of space?",
+                             spec->out);
     return msi_error_set(status, "%s", text);
 }
 
@@ -160,7 +169,8 @@ static int take_end(msi_child *child, const msi_stage_spec *spec)
     kill(child->pid, SIGKILL);
     const int by = msi_child_end_text(child, spec->path, "the process that converts", text, sizeof text);
     if (by == SIGKILL) return msi_error_set(MSI_ENOMEM, "%s", text);
-    const int writes = spec->folder && (strstr(text, "write") || strstr(text, "Write") || is_full(spec->folder));
+    const int writes = spec->folder && (strstr(text, "write") || strstr(text, "Write") || says_unwritten(text) ||
+                                        is_full(spec->folder));
     if (writes) return fail(spec, MSI_EOUTPUT, text);
     char input[sizeof text + 32];
     snprintf(input, sizeof input, "truncated or corrupt: %s", text);

@@ -13,7 +13,7 @@ from astropy.io import fits
 from casacore.tables import makearrcoldesc, makescacoldesc, maketabdesc, table
 
 from convert_oracle import C, Convert, Rows, peak
-from program_suite import files, fresh_copy, main, with_small_files
+from program_suite import files, fresh_copy, main, may_trace, with_small_files
 from uv_compare import DATE_S, FLOAT, ascending, compare, sorted_rows
 from uv_files import Groups, Parts, Raw, write_idi
 
@@ -621,6 +621,19 @@ def check_hostile(s):
     os.mkfifo("fifo.uvfits")
     s.refused("a FIFO", 3, "neither a Measurement Set nor a file", "fifo.uvfits", "no.ms")
     s.must(not [f for f in os.listdir(".") if f.startswith(".")], "nothing hidden is left")
+
+
+def check_unwritten(s):
+    """What casacore cannot write for itself, beside a table's data, is the output's failure, not a damaged input's."""
+    if not may_trace():
+        return
+    a = s.made("join.ms", *VLA, "-spw", "1.4GHz", "1MHz", 8)
+    s.convert("-quiet", "-overwrite", a, "whole.uvfits")
+    for name in (a, "whole.uvfits"):
+        done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=pwrite64", "-e", "inject=pwrite64:error=ENOSPC:when=5+",
+                               s.convert_program, "-quiet", name, "no.ms"], stderr=subprocess.PIPE, encoding="utf-8", check=False)
+        s.must(done.returncode == 4 and "no.ms: cannot be written" in done.stderr and not os.path.exists("no.ms"),
+               "%s: exits %d: %s" % (name, done.returncode, done.stderr.strip()))
 
 
 if __name__ == "__main__":
