@@ -197,7 +197,9 @@ static int end_others(conversion *c, const msi_average *but)
     for (int64_t i = 0; i < c->n_stream; i++) {
         msi_average *a = c->stream[i].average;
         if (a == but) {
-            c->stream[kept++] = c->stream[i];
+            const stream present = c->stream[i];
+            c->stream[i].average = NULL; /* its place is another: should one behind it fail, it is freed once */
+            c->stream[kept++] = present;
             continue;
         }
         MSI_TRY(msi_average_flush(a, 1));

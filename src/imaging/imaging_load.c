@@ -105,7 +105,7 @@ int msi_imaging_load(msi_ms_crew *crew, msi_ms_reader *reader, const msi_forming
     /* Cores are left to the readers; but these wait for who takes blocks over where planes are several, threads few. */
     const int n_thread = omp_get_max_threads(), n_reader = msi_ms_crew_size(crew);
     load l = {.crew = crew, .reader = reader, .gridder = gridder};
-    const int left = n_thread - n_reader, half = spec->n_plane > 1 ? n_thread / 2 : 1;
+    const int left = n_thread - n_reader, half = spec->n_plane > 1 && n_thread > 1 ? n_thread / 2 : 1;
     omp_set_num_threads(left > half ? left : half);
     int rc = begin_load(&l, spec);
     if (!rc) rc = load_blocks(&l, tally);
