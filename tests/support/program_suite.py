@@ -234,10 +234,20 @@ class ImagingSuite(Suite):
             self.complain("%s: leaves %s" % (title, left))
 
 
+def check_names(wanted):
+    """End the test where it would not run what it should: a check whose name another one takes over, or that is not there."""
+    with open(sys.argv[0], encoding="utf-8") as f:
+        defined = re.findall(r"^def check_(\w+)", f.read(), re.MULTILINE)
+    lost = sorted({name for name in defined if defined.count(name) > 1} | set(wanted) - set(defined))
+    if lost:
+        sys.exit("not one check of this name: " + " ".join(lost))
+
+
 def main(suite, names, if_named=()):
     """Run the functions check_X(suite) of a test, given its globals(): TEST MSIMAGE MSIMAGE_MAKEMS [X..]; without X all,
     but for those that run only if they are named."""
     programs, wanted = [os.path.abspath(p) for p in sys.argv[1:3]], sys.argv[3:]
+    check_names(wanted)
     with tempfile.TemporaryDirectory() as folder:
         s = suite(*programs, folder)
         for name, check in list(names.items()):

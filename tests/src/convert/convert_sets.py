@@ -252,7 +252,7 @@ def check_multi_ms(s):
     s.refused("a store of a multi-MS", 2, "of one Measurement Set", whole, "no.msv")
 
 
-def check_frames(s):
+def check_frames_of_fields(s):
     """Fields may have frames of their own: a multi-MS of such is converted as its plain set is; two tables of such are not joined."""
     a, whole, frames = s.path("frames.ms"), s.path("frames-multi.ms"), [0, 3, 0]
     fields = [w for ra in ("61deg", "62deg") for w in ("-field", ra, "44deg")]
