@@ -55,7 +55,11 @@ def load(name: str) -> Any:
     try:
         return ffi.dlopen(name)
     except OSError as error:
-        raise ImportError(f"msimage: the library {name} cannot be loaded: {error}") from error
+        # The name of CUDA's runtime ends in its version; that of cuFFT is one less.
+        missing = re.search(r"lib(cudart|cufft)\.so\.(\d+)", str(error))
+        cuda = int(missing[2]) + (missing[1] == "cufft") if missing else 0
+        remedy = f"; pip install 'msimage[cuda{cuda}]' brings NVIDIA's libraries" if missing else ""
+        raise ImportError(f"msimage: the library {name} cannot be loaded: {error}{remedy}") from error
 
 
 lib = load("libmsimage.so.0")

@@ -20,5 +20,12 @@ done
 folder=$(dirname "$(find "$PWD/installed" -name 'libmsimage.so.0')")
 LD_LIBRARY_PATH=$folder PYTHONPATH=$PWD/installed/lib/python3/dist-packages "$python" -B -c "$image" >/dev/null ||
     complain "Debian's package"
+# A wheel for GPUs says what it lacks where CUDA's libraries are missing.
+for missing in libcudart.so.13 libcufft.so.12; do
+    cc -shared -x c /dev/null -Wl,-soname,$missing.none -o none.so
+    cc -shared -x c /dev/null -x none -Wl,--no-as-needed none.so -o wheel/msimage/libmsimage.so.0
+    (cd wheel && "$python" -B -c 'import msimage') 2>&1 | grep -q "ImportError.*$missing.*pip install 'msimage\[cuda13\]'" ||
+        complain "nothing is said of $missing"
+done
 ! find installed wheel -name '__pycache__' | grep . || complain "compiled files are installed"
 exit "$failed"
