@@ -281,7 +281,8 @@ static double flux_at(const msi_sky_source *s, double freq_hz)
     return s->is_logarithmic ? s->flux_jy * pow(10, sum) : s->flux_jy + sum;
 }
 
-double msi_sky_source_flux(const msi_sky_source *s, double freq_hz, double bandwidth_hz)
+/* Return the mean over a band, in Jy; freq_hz 0: at the source's own reference. */
+static double mean_flux(const msi_sky_source *s, double freq_hz, double bandwidth_hz)
 {
     /* Gauss's rule of three nodes: means of polynomials up to the fifth power are exact. */
     const double off = 0.5 * bandwidth_hz * sqrt(0.6);
@@ -345,7 +346,7 @@ static int draw_all(const msi_sky_list *list, const msi_beam *beam, const msi_sk
             continue;
         }
         *n_outside += at[0] < -0.5 || at[1] < -0.5 || at[0] > (double)g->nx - 0.5 || at[1] > (double)g->ny - 0.5;
-        const double flux = msi_sky_source_flux(s, canvas->freq_hz, canvas->bandwidth_hz);
+        const double flux = mean_flux(s, canvas->freq_hz, canvas->bandwidth_hz);
         if (!(fabs(flux) <= MOST_JY))
             return msi_error_set(MSI_EINPUT, "source %lld of the list: its flux at %.6g MHz is %g Jy", (long long)i + 1,
                                  1e-6 * canvas->freq_hz, flux);

@@ -38,9 +38,6 @@ int msi_sky_list_read(msi_sky_list *list, const char *path);
 /* msi_sky_list_free - leave it empty. */
 void msi_sky_list_free(msi_sky_list *list);
 
-/* msi_sky_source_flux - return the mean over a band; freq_hz 0: at the source's own reference. Jy */
-double msi_sky_source_flux(const msi_sky_source *source, double freq_hz, double bandwidth_hz);
-
 /* The image that sources are drawn on. */
 typedef struct msi_sky_canvas {
     msi_image_geometry geometry; /* columns run to the west, rows to the north */
