@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""gpu_shares.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: several GPUs make of a set what one makes, whatever they share: images,
-cubes, cleaned images, predictions. One GPU named several times has the parts of several; where there are several, they
-have them, too. It needs numpy alone, so that it runs where nothing but a GPU is."""
+"""gpu_shares.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: several GPUs make of a set what one makes, whatever they share:
+images, cleaned images, predictions. One GPU named several times has the parts of several; where there are several,
+they have them, too. It needs numpy alone, so that it runs where nothing but a GPU is."""
 import os
 import re
 import sys
