@@ -244,6 +244,20 @@ static int check_paths(int n, const char *const *paths, int may_begin_so)
     return MSI_OK;
 }
 
+/* A name that promises a compressed file would become a folder's, a Measurement Set's. */
+static int check_output(const char *out)
+{
+    static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst", ".fz", ".Z", ".zip", ".tar"};
+    const size_t length = strlen(out);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t n = strlen(endings[i]);
+        if (length > n && strcmp(out + length - n, endings[i]) == 0)
+            return msi_error_set(MSI_EUSAGE, "%s: nothing is written as %s; name it %.*s, and pack it then", out,
+                                 endings[i], (int)(length - n), out);
+    }
+    return MSI_OK;
+}
+
 int msi_convert_options_parse(msi_convert_options *o, int argc, const char *const *argv)
 {
     MSI_TRY(read_defaults(o));
@@ -262,6 +276,7 @@ int msi_convert_options_parse(msi_convert_options *o, int argc, const char *cons
     o->shared.ms_paths = o->shared.given_paths = argv + i;
     o->shared.n_ms = o->shared.n_given = argc - i - 1;
     o->out = argv[argc - 1];
+    MSI_TRY(check_output(o->out));
     msi_options_limit_memory(&o->shared);
     return check(o);
 }

@@ -156,6 +156,13 @@ static int check_groups(msi_uv_file *h, const char *path)
     return MSI_OK;
 }
 
+/* Archives hand out files that gzip has packed; the reader of headers does not unpack them. */
+static int is_packed(FILE *f)
+{
+    rewind(f);
+    return fgetc(f) == 0x1f && fgetc(f) == 0x8b;
+}
+
 static int read_open(msi_uv_file *h, FILE *f, const char *path)
 {
     msi_uv_hdu *u = &h->primary;
@@ -164,7 +171,9 @@ static int read_open(msi_uv_file *h, FILE *f, const char *path)
     if (fstat(fileno(f), &info) != 0 || !S_ISREG(info.st_mode))
         return msi_error_set(MSI_EINPUT, "%s: neither a Measurement Set nor a file", path);
     if (msi_uv_hdu_read(f, u, &at) <= 0)
-        return msi_error_set(MSI_EINPUT, "%s: neither a Measurement Set nor a FITS file with a whole header", path);
+        return is_packed(f) ? msi_error_set(MSI_EINPUT, "%s: is packed by gzip; unpack it before, by gunzip", path)
+                            : msi_error_set(MSI_EINPUT,
+                                            "%s: neither a Measurement Set nor a FITS file with a whole header", path);
     h->data_begin = at;
     h->file_bytes = info.st_size;
     h->n_if = 1;

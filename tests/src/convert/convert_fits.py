@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """convert_fits.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: sets become UVFITS that astropy reads as what they are, UVFITS and FITS-IDI
 files become sets of what astropy put into them, and what neither can hold is refused or told."""
+import gzip
 import os
 import re
 import shutil
@@ -593,6 +594,7 @@ def check_hostile(s):
             ("another file behind it", "another FITS file begins at byte", lambda b: b + b),
             ("text", "neither a Measurement Set nor a FITS file", lambda b: b"visibilities\n" * 1000),
             ("nothing", "neither a Measurement Set nor a FITS file", lambda b: b""),
+            ("what gzip has packed", "packed by gzip", gzip.compress),
             ("groups cut short", "truncated or corrupt", lambda b: b[:data + 40000]),
             ("no tables", "truncated or corrupt|antenna", lambda b: b[:data + 2880 * ((len(b) - data) // 2880 - 10)]),
             ("doubles", "BITPIX = -64", lambda b: b.replace(b"BITPIX  =                  -32", b"BITPIX  =                  -64")),

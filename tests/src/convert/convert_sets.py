@@ -509,6 +509,7 @@ def check_safety(s):
     for word, meant in (("-spw", "-select-spw"), ("-timebin", "-average-time"), ("-chanbin", "-average-channels"),
                         ("-datacolumn", "-data-column"), ("-outputvis", "last words")):
         s.refused("mstransform's %s" % word, 2, meant, word, 5, a, "out.ms")
+    s.refused("a name that promises a compressed file", 2, "name it out.uvfits", a, "out.uvfits.gz")
     s.refused("an option behind the paths", 2, "options go before IN", a, "old.ms", "-overwrite")
     s.refused("a misspelt one", 2, "options go before IN", a, "-overwrit")
     s.refused("a time without unit", 2, "with its unit", "-average-time", 8, a, "out.ms")
