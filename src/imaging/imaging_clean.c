@@ -72,6 +72,13 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
     return MSI_OK;
 }
 
+/* Round a positive number down to one digit. */
+static double one_digit(double value)
+{
+    const double unit = pow(10, floor(log10(value)));
+    return floor(value / unit) * unit;
+}
+
 /* An image has errors of the accuracy everywhere, which a deep residual shows. */
 static void warn_of_accuracy(const msi_cleaning *k)
 {
@@ -80,9 +87,9 @@ static void warn_of_accuracy(const msi_cleaning *k)
         const double first = k->dirty_peak_jy > 0 ? k->dirty_peak_jy : g->first_peak;
         const double reached = first > 0 ? fmax(g->threshold, fabs(g->peak)) / first : 1;
         if (!g->cleaner || 0.1 * reached >= k->field.accuracy) continue;
-        msi_log_warning(
-            "the residual is down to %.1e of the first peak, where -accuracy %g may show; -accuracy %.0e suits it",
-            reached, k->field.accuracy, fmax(1e-12, 0.1 * reached));
+        msi_log_warning("the residual is down to %.1e of the first peak, and its errors are up to %.1e of it, more than a "
+                        "tenth of the residual; -accuracy %.0e keeps them below that",
+                        reached, k->field.accuracy, fmax(1e-12, one_digit(0.1 * reached)));
         return;
     }
 }

@@ -5,6 +5,7 @@ that were put into them, against what predicting and imaging say, and against th
 import csv
 import glob
 import os
+import re
 import shutil
 
 import numpy as np
@@ -183,6 +184,12 @@ def check_stops(s):
     name, log = s.clean(ms, "-niter", 100)
     s.must("no threshold is given" in log and "-accuracy" not in log,
            "a warning where nothing but -niter ends cleaning, and none of the accuracy, which does not show")
+    options = ["-niter", 100, "-auto-threshold", 3, "-accuracy"]
+    _, log = s.clean(ms, *options, "1e-2")
+    said = re.search(r"down to (\S+) of the first peak, and its errors are up to 1.0e-02 of it, more than a tenth of the "
+                     r"residual; -accuracy (\S+) keeps", log)
+    s.must(said and 0.05 <= float(said[2]) / float(said[1]) <= 0.101, "a coarse accuracy is told of, and a finer one named")
+    s.must("keeps them below" not in s.clean(ms, *options, said[2])[1], "the accuracy that it names suffices")
     name, log = s.clean(ms, "-mgain", 0.5)
     s.must("nothing is cleaned without -niter" in log and glob.glob(name + "*") == [name + "-dirty.fits"], "no -niter")
 
