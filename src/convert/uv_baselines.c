@@ -78,6 +78,12 @@ static int read_failed(const char *path, int64_t group)
     return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld cannot be read", path, (long long)group);
 }
 
+static int has_antennas(const msi_uv_file *h)
+{
+    return find_parameter(h, "ANTENNA1") >= 0 && find_parameter(h, "ANTENNA2") >= 0 &&
+           find_parameter(h, "SUBARRAY") >= 0;
+}
+
 /* Tell a group's antennas, by their code or by parameters of their own. */
 static int antennas_of(const msi_uv_file *h, const char *path, int64_t i, const unsigned char *group, antennas *a)
 {
@@ -166,10 +172,8 @@ static int check_group(void *of, int64_t i, const unsigned char *group)
 
 int msi_uv_baselines_check(msi_uv_file *h, const char *path)
 {
-    const int has_antennas =
-        find_parameter(h, "ANTENNA1") >= 0 && find_parameter(h, "ANTENNA2") >= 0 && find_parameter(h, "SUBARRAY") >= 0;
     h->has_wide_codes = 0;
-    if (find_baseline(h) < 0 && !has_antennas)
+    if (find_baseline(h) < 0 && !has_antennas(h))
         return msi_error_set(MSI_EINPUT, "%s: its groups have no parameter BASELINE, nor SUBARRAY, ANTENNA1, ANTENNA2",
                              path);
     group_check c = {h, path, find_baseline(h)};
@@ -293,6 +297,21 @@ static int put_split_header(copy *c, int at)
     return fill(c, ' ');
 }
 
+/* A file that has both its antennas and their code keeps them: casacore, which would read the code, finds none. */
+static int put_uncoded_header(copy *c, int at)
+{
+    char card[MSI_UV_CARD + 1] = {0};
+    rewind(c->from);
+    while (fread(card, MSI_UV_CARD, 1, c->from) == 1 && strncmp(card, "END     ", 8) != 0) {
+        if (msi_uv_hdu_indexed(card, "PTYPE", MSI_UV_MAX_PARAMETERS) == at + 1)
+            MSI_TRY(put_card(c, "PTYPE", at + 1, "'CODE    '"));
+        else
+            MSI_TRY(put(c, card, MSI_UV_CARD));
+    }
+    MSI_TRY(put(c, "END     ", 8));
+    return fill(c, ' ');
+}
+
 /* Put a number in the file's form. */
 static void put_number(const msi_uv_file *h, int64_t value, unsigned char *to)
 {
@@ -301,6 +320,11 @@ static void put_number(const msi_uv_file *h, int64_t value, unsigned char *to)
     uint32_t bits = (uint32_t)value;
     if (h->primary.bitpix == -32) memcpy(&bits, &as_float, sizeof bits);
     for (int k = 0; k < size; k++) to[k] = (unsigned char)(bits >> 8 * (size - 1 - k));
+}
+
+static void put_parameter(const msi_uv_file *h, int64_t value, int i, unsigned char *group)
+{
+    put_number(h, llrint(((double)value - h->primary.zero[i]) / h->primary.scale[i]), group + i * element_bytes(h));
 }
 
 /* Give a group's antennas their numbers in the one table. */
@@ -328,9 +352,9 @@ static int put_split_group(copy *c, int at, int64_t i, unsigned char *group)
     if (fread(group, (size_t)h->group_bytes, 1, c->from) != 1) return read_failed(c->path, i);
     MSI_TRY(antennas_of(h, c->path, i, group, &a));
     MSI_TRY(number_anew(c, i, &a));
-    if (at < 0) {
-        put_number(h, a.first, group + find_parameter(h, "ANTENNA1") * size);
-        put_number(h, a.second, group + find_parameter(h, "ANTENNA2") * size);
+    if (has_antennas(h)) {
+        put_parameter(h, a.first, find_parameter(h, "ANTENNA1"), group);
+        put_parameter(h, a.second, find_parameter(h, "ANTENNA2"), group);
         return put(c, group, (size_t)h->group_bytes);
     }
     /* casacore makes ARRAY_ID of it, which is counted from 0. */
@@ -349,7 +373,7 @@ static int put_split(copy *c)
     const int64_t groups_end = h->data_begin + h->group_bytes * h->primary.n_group;
     unsigned char *group;
     int status = MSI_OK;
-    MSI_TRY(at < 0 ? put_stretch(c, 0, h->data_begin) : put_split_header(c, at));
+    MSI_TRY(has_antennas(h) ? put_uncoded_header(c, at) : put_split_header(c, at));
     if (fseeko(c->from, h->data_begin, SEEK_SET) != 0) return read_failed(c->path, 0);
     MSI_TRY(msi_alloc(&group, h->group_bytes, 1, "a group"));
     for (int64_t i = 0; !status && i < h->primary.n_group; i++) status = put_split_group(c, at, i, group);

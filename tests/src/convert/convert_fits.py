@@ -541,6 +541,11 @@ def check_subarrays(s):
     s.convert("-quiet", raw.write("zero.uvfits"), "zero.ms")
     compare(s, "antennas from 0 on", x, Rows("zero.ms"))
     s.must(list(Parts("zero.ms").antenna) == names, "their names")
+    # pyuvdata writes the antennas beside their code.
+    for name, values in (("ANTENNA1", code // 256 - 1), ("ANTENNA2", code % 256 - 1), ("SUBARRAY", 1)):
+        raw.add(name, np.broadcast_to(values, len(code)))
+    s.convert("-quiet", "-overwrite", raw.write("zero.uvfits"), "zero.ms")
+    compare(s, "antennas from 0 on beside their code", x, Rows("zero.ms"))
 
 
 def check_several(s):
