@@ -16,7 +16,6 @@ extern "C" {
 typedef struct msi_cost_model {
     double fft_flop_s; /* of whole 2D transforms */
     double pixel_s;    /* seconds a pixel and plane of the w-screen */
-    double plane_s;    /* seconds a w-plane takes whatever its size */
     double sample_s;   /* seconds a sample */
     double tap_s;      /* seconds a cell that a sample touches */
     int lanes;         /* complex cells that a row of taps is rounded up to */
