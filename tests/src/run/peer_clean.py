@@ -176,16 +176,23 @@ import sys
 from casatasks import exportfits, importfits, tclean
 vis, name, size, cell, threshold, mask = sys.argv[1:]
 importfits(fitsimage=mask, imagename=name + '-mask.image')
-tclean(vis=vis, imagename=name, imsize=int(size), cell=cell + 'arcsec', weighting='briggs', robust=0, niter=100000, gain=0.1,
-       threshold=threshold + 'Jy', deconvolver='multiscale', scales=[0, 10, 20], usemask='user', mask=name + '-mask.image',
-       pblimit=-1)
-for kind in ('image', 'residual', 'model'):
-    exportfits(imagename=name + '.' + kind, fitsimage=name + '-' + kind + '.fits')
+for deconvolver in ('hogbom', 'multiscale'):
+    made = name + '-' + deconvolver
+    tclean(vis=vis, imagename=made, imsize=int(size), cell=cell + 'arcsec', weighting='briggs', robust=0, niter=100000,
+           gain=0.1, threshold=threshold + 'Jy', deconvolver=deconvolver, scales=[0, 10, 20], usemask='user',
+           mask=name + '-mask.image', pblimit=-1)
+    for kind in ('image', 'residual', 'model'):
+        exportfits(imagename=made + '.' + kind, fitsimage=made + '-' + kind + '.fits')
 """
+
+# What tclean is asked for, and what is here. In the mask of SS 433 no wide scale fits, so that both are of points there.
+BY_TCLEAN = (("hogbom", []),
+             ("multiscale", ["-multiscale", "-multiscale-rule", "tclean", "-multiscale-scales", "0,20,40",
+                             "-multiscale-shape", "spheroidal"]))
 
 
 def check_tclean(s):
-    """Observations cleaned by CASA's tclean and by its rule, with the same mask, threshold, scales and beam."""
+    """Observations cleaned by CASA's tclean, by points and by its rule, with the same mask, threshold, scales and beam."""
     python = python_with("casatasks")
     for name, size, cell, threshold in REAL if python else ():
         ms = real_set(s, name)
@@ -198,10 +205,11 @@ def check_tclean(s):
         subprocess.run([python, "-c", TCLEAN, ms, theirs, str(size), "%g" % cell, "%g" % threshold, mask], cwd=s.folder,
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                        env={**os.environ, "OMP_NUM_THREADS": "1"})
-        run(s.msimage, "-quiet", "-overwrite", *words, "-fits-mask", mask, "-multiscale", "-multiscale-rule", "tclean",
-            "-multiscale-scales", "0,20,40", "-multiscale-shape", "spheroidal", *beam_words(theirs), "-name", ours, ms)
-        judge(s, "%s by tclean's rule" % name, ours, theirs, peer="tclean")
-        must_agree_in_flux(s, ours, theirs, "tclean")
+        for deconvolver, options in BY_TCLEAN:
+            made = "%s-%s" % (theirs, deconvolver)
+            run(s.msimage, "-quiet", "-overwrite", *words, "-fits-mask", mask, *options, *beam_words(made), "-name", ours, ms)
+            judge(s, "%s beside tclean's %s" % (name, deconvolver), ours, made, peer="tclean")
+            must_agree_in_flux(s, ours, made, "tclean")
 
 
 def check_files(s):
