@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/convert/uvfits_mend.h"
 
-#include <fitsio.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,12 +33,20 @@ static int go_to(fitsfile *f, const char *letters)
     return 0;
 }
 
-static int find_column(fitsfile *f, const char *name)
+int msi_uvfits_column(fitsfile *f, const char *name, int *status)
 {
     char pattern[FLEN_VALUE];
-    int column = 0, status = 0;
+    int column = 0;
     snprintf(pattern, sizeof pattern, "%s", name);
-    fits_get_colnum(f, CASEINSEN, pattern, &column, &status);
+    fits_get_colnum(f, CASEINSEN, pattern, &column, status);
+    return column;
+}
+
+/* Find a column that need not be there; 0 where it is not. */
+static int find_column(fitsfile *f, const char *name)
+{
+    int status = 0;
+    const int column = msi_uvfits_column(f, name, &status);
     return status ? 0 : column;
 }
 

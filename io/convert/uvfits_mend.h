@@ -8,6 +8,7 @@
 #ifndef MSI_IO_UVFITS_MEND_H
 #define MSI_IO_UVFITS_MEND_H
 
+#include <fitsio.h>
 #include <stdint.h>
 
 enum { MSI_UV_MOST_IDS = 32768 };
@@ -28,6 +29,10 @@ static inline int msi_uv_ids_has(const msi_uv_ids *ids, int64_t id)
 {
     return ids->bits[id / 64] >> id % 64 & 1;
 }
+
+/* msi_uvfits_column - return the number of a column of the table that is open; 0, and cfitsio's status, where there is
+ * none. */
+int msi_uvfits_column(fitsfile *f, const char *name, int *status);
 
 /* What the groups of a file name. */
 typedef struct msi_uvfits_use {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/convert/uvfits_stations.h"
 
-#include <fitsio.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,16 +30,6 @@ struct msi_uv_stations {
 
 /* ---- Read ---- */
 
-static int column_of(fitsfile *f, const char *name, int *status)
-{
-    char pattern[FLEN_VALUE];
-    int column = 0;
-    strncpy(pattern, name, sizeof pattern - 1);
-    pattern[sizeof pattern - 1] = 0;
-    fits_get_colnum(f, CASEINSEN, pattern, &column, status);
-    return column;
-}
-
 static void read_centre(fitsfile *f, double centre_m[XYZ])
 {
     static const char *const names[XYZ] = {"ARRAYX", "ARRAYY", "ARRAYZ"};
@@ -57,8 +46,8 @@ static int add_table(msi_uv_stations *s, fitsfile *f, int64_t subarray, long tab
     long n = 0, name_width = 0, repeat = 0;
     int status = 0, kind = 0, position_kind = 0;
     double centre_m[XYZ];
-    const int number = column_of(f, "NOSTA", &status), name = column_of(f, "ANNAME", &status),
-              position = column_of(f, "STABXYZ", &status);
+    const int number = msi_uvfits_column(f, "NOSTA", &status), name = msi_uvfits_column(f, "ANNAME", &status),
+              position = msi_uvfits_column(f, "STABXYZ", &status);
     fits_get_num_rows(f, &n, &status);
     fits_get_coltype(f, name, &kind, &name_width, &repeat, &status);
     fits_get_coltype(f, position, &position_kind, &repeat, NULL, &status);
@@ -240,8 +229,8 @@ static void append(const msi_uv_stations *s, fitsfile *f, const station *from, l
     fits_read_tblbytes(f, from->row, 1, n_byte, bytes, status);
     fits_movabs_hdu(f, (int)s->first_table, &kind, status);
     fits_write_tblbytes(f, row, 1, n_byte, bytes, status);
-    fits_write_col(f, TLONGLONG, column_of(f, "NOSTA", status), row, 1, 1, &number, status);
-    fits_write_col(f, TDOUBLE, column_of(f, "STABXYZ", status), row, 1, XYZ, position_m, status);
+    fits_write_col(f, TLONGLONG, msi_uvfits_column(f, "NOSTA", status), row, 1, 1, &number, status);
+    fits_write_col(f, TDOUBLE, msi_uvfits_column(f, "STABXYZ", status), row, 1, XYZ, position_m, status);
 }
 
 static int put_in(const msi_uv_stations *s, fitsfile *f, int *failed)
@@ -256,7 +245,7 @@ static int put_in(const msi_uv_stations *s, fitsfile *f, int *failed)
     for (int64_t i = 0; i < s->n_first; i++) {
         LONGLONG number = s->station[i].new_number;
         if (number > last) last = number;
-        fits_write_col(f, TLONGLONG, column_of(f, "NOSTA", failed), i + 1, 1, 1, &number, failed);
+        fits_write_col(f, TLONGLONG, msi_uvfits_column(f, "NOSTA", failed), i + 1, 1, 1, &number, failed);
     }
     if (s->n_appended) fits_insert_rows(f, s->n_first, s->n_appended, failed);
     for (int64_t i = s->n_first; i < s->n; i++)

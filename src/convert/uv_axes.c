@@ -139,9 +139,9 @@ static int check_parameters(const msi_uv_hdu *u, const char *path)
 int msi_uv_axes_check(const msi_uv_hdu *u, const char *path)
 {
     /* NAXIS1 is 0, and no axis. */
-    msi_uv_hdu without_stub = *u;
-    without_stub.axis_type[0][0] = 0;
-    const axes a = {&without_stub, u->axis, u->n_axis < MSI_UV_MAX_AXES ? u->n_axis : MSI_UV_MAX_AXES, path};
+    msi_uv_hdu without_first = *u;
+    without_first.axis_type[0][0] = 0;
+    const axes a = {&without_first, u->axis, u->n_axis < MSI_UV_MAX_AXES ? u->n_axis : MSI_UV_MAX_AXES, path};
     MSI_TRY(check_order(&a, of_groups));
     MSI_TRY(check_complex(&a, 3));
     MSI_TRY(check_stokes(&a));
