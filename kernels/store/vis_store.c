@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/store/vis_intake.h"
@@ -47,6 +48,16 @@ void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, 
     s->weight_scale = 1;
 }
 
+/* Reserve a file's blocks. A signal ends a call that has begun; the program's own stop the run, a caller's timer does
+ * not. */
+static int reserve(int fd, int64_t size)
+{
+    int error;
+    do error = posix_fallocate(fd, 0, size);
+    while (error == EINTR && !msi_interrupt_signal());
+    return error;
+}
+
 /* The file is unlinked at once: whatever ends the process, nothing is left. Its blocks are reserved before they are
  * mapped, since a full disk met by a store to the mapping would be a SIGBUS. */
 static int map_file(const msi_vis_store *s, int64_t size, char **base)
@@ -57,7 +68,7 @@ static int map_file(const msi_vis_store *s, int64_t size, char **base)
     char *name = malloc(length);
     if (!name) return msi_error_set(MSI_ENOMEM, "no memory for a file name");
     snprintf(name, length, "%s/msimage-store-XXXXXX", dir);
-    int fd = mkstemp(name);
+    int fd = mkostemp(name, O_CLOEXEC);
     if (fd < 0) {
         int rc = msi_error_about(
             msi_error_set(MSI_EOUTPUT, "temp_dir %s: cannot make a temporary file: %s", dir, strerror(errno)),
@@ -67,13 +78,14 @@ static int map_file(const msi_vis_store *s, int64_t size, char **base)
     }
     unlink(name);
     free(name);
-    int error = posix_fallocate(fd, 0, size);
+    int error = reserve(fd, size);
     void *p = MAP_FAILED;
     if (!error) {
         p = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (p == MAP_FAILED) error = errno;
     }
     close(fd);
+    if (error == EINTR) return msi_interrupt_check();
     if (error)
         return msi_error_about(
             msi_error_set(MSI_EOUTPUT,

@@ -160,7 +160,7 @@ static void check_image(const scenario *s, const msi_image *image, const msi_ima
 static int status_due(const char *function)
 {
     if (strncmp(function, "cu", 2) == 0) return MSI_EGPU;
-    return strcmp(function, "mkstemp64") == 0 || strcmp(function, "posix_fallocate64") == 0 ? MSI_EOUTPUT : MSI_ENOMEM;
+    return strcmp(function, "mkostemp64") == 0 || strcmp(function, "posix_fallocate64") == 0 ? MSI_EOUTPUT : MSI_ENOMEM;
 }
 
 static void check_failure(const scenario *s, int rc, stage at, int is_only)
@@ -282,7 +282,7 @@ static void test_what_was_called(void **state)
 {
     (void)state;
     static const char *const host[] = {
-        "aligned_alloc",     "malloc", "mmap64", "mkstemp64", "posix_fallocate64", "fftwf_plan_many_dft",
+        "aligned_alloc",     "malloc", "mmap64", "mkostemp64", "posix_fallocate64", "fftwf_plan_many_dft",
         "fftw_plan_many_dft"};
     static const char *const device[] = {"aligned_alloc",
                                          "cudaMalloc",

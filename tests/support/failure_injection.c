@@ -150,7 +150,7 @@ WRAP(char *, strdup, (const char *text), (text), ENOMEM, NULL)
 WRAP(char *, strndup, (const char *text, size_t n), (text, n), ENOMEM, NULL)
 WRAP(void *, mmap64, (void *p, size_t n, int protection, int flags, int fd, off_t offset),
      (p, n, protection, flags, fd, offset), ENOMEM, MAP_FAILED)
-WRAP(int, mkstemp64, (char *name), (name), EMFILE, -1)
+WRAP(int, mkostemp64, (char *name, int flags), (name, flags), EMFILE, -1)
 WRAP(int, posix_fallocate64, (int fd, off_t offset, off_t n), (fd, offset, n), ENOSPC, ENOSPC)
 WRAP(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*start)(void *), void *context),
      (t, a, start, context), EAGAIN, EAGAIN)

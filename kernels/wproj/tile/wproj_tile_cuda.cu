@@ -323,11 +323,6 @@ extern "C" msi_wproj_tile_form msi_wproj_tile_form_of(const msi_wproj_tile *t)
     return t->form;
 }
 
-extern "C" int64_t msi_wproj_tile_table_bytes(const msi_wproj_tile_spec *s)
-{
-    return table_elements(s, choose(s)) * msi_complex_bytes(s->kernels->precision);
-}
-
 /* Make room for n lists; it grows when bins have more classes, or tiles more samples, than before. */
 static int fit_counts(msi_wproj_tile *t, int64_t n)
 {

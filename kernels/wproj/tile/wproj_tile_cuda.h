@@ -43,9 +43,6 @@ void msi_wproj_tile_free(msi_wproj_tile *t);
 /* msi_wproj_tile_form_of - the form in use: what MSI_WPROJ_TILE_AUTO chose. */
 msi_wproj_tile_form msi_wproj_tile_form_of(const msi_wproj_tile *t);
 
-/* msi_wproj_tile_table_bytes - count the device memory that the kernels take. */
-int64_t msi_wproj_tile_table_bytes(const msi_wproj_tile_spec *spec);
-
 /*
  * msi_wproj_tile_grid - add sorted samples to grids.
  *

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Tests what the store keeps of blocks: the same whether they come one by one or together, by any number of threads. */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,6 +13,7 @@
 
 #include <omp.h>
 
+#include "core/interrupt.h"
 #include "core/status.h"
 #include "kernels/store/vis_store.h"
 
@@ -225,12 +229,50 @@ static void test_no_room(void **state)
     for (int k = 0; k < N_BLOCK; k++) block_free(&b[k]);
 }
 
+/* Calls that reserve a file's blocks and are to be ended by a signal, and those that were made. */
+static int n_to_end, n_reserved;
+
+int __real_posix_fallocate64(int fd, off_t offset, off_t n);
+int __wrap_posix_fallocate64(int fd, off_t offset, off_t n);
+int __wrap_posix_fallocate64(int fd, off_t offset, off_t n)
+{
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    n_reserved++;
+    return n_to_end-- > 0 ? EINTR : __real_posix_fallocate64(fd, offset, n);
+}
+
+/* A signal that stops nothing, such as a profiler's timer, costs a call more; one that stops the run is no full disk. */
+static void test_signals_while_reserving(void **state)
+{
+    (void)state;
+    static own_block b[N_BLOCK];
+    static msi_vis_block block[N_BLOCK];
+    make_blocks(b, block);
+    msi_vis_store s;
+    msi_vis_store_init(&s, N_PLANE, MSI_FP32, LIMIT_LAMBDA, LIMIT_LAMBDA, 1, NULL);
+    n_reserved = 0;
+    n_to_end = 3;
+    assert_int_equal(msi_vis_store_add(&s, block), MSI_OK);
+    assert_int_equal(n_reserved, 4);
+    assert_true(s.bytes_file > 0);
+    msi_vis_store_free(&s);
+
+    msi_vis_store_init(&s, N_PLANE, MSI_FP32, LIMIT_LAMBDA, LIMIT_LAMBDA, 1, NULL);
+    n_to_end = 1;
+    msi_interrupt_raise(SIGINT);
+    assert_int_equal(msi_vis_store_add(&s, block), MSI_EINTERRUPTED);
+    msi_interrupt_raise(0);
+    msi_vis_store_free(&s);
+    for (int k = 0; k < N_BLOCK; k++) block_free(&b[k]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_together_and_one_by_one),
         cmocka_unit_test(test_no_weights),
         cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_signals_while_reserving),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

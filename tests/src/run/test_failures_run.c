@@ -124,7 +124,7 @@ static const char *culprit(void)
 static void check_failure(int rc, int64_t n)
 {
     const char *function = culprit();
-    int file = strcmp(function, "mkstemp64") == 0 || strcmp(function, "posix_fallocate64") == 0;
+    int file = strcmp(function, "mkostemp64") == 0 || strcmp(function, "posix_fallocate64") == 0;
     /* A mapping is either memory or the file of the store. */
     int either = strcmp(function, "mmap64") == 0;
     /* A process that reads, and is refused memory which is there, takes that for the request of a damaged set. */
@@ -260,7 +260,7 @@ static void test_what_was_called(void **state)
                                             "aligned_alloc",
                                             "strdup",
                                             "strndup",
-                                            "mkstemp64",
+                                            "mkostemp64",
                                             "posix_fallocate64",
                                             "mmap64",
                                             "pthread_create",
