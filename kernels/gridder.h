@@ -235,8 +235,8 @@ msi_gridder_sharing msi_gridder_shared(const msi_gridder_report *report, int n_i
 /* ---- Density weights ------------------------------------------------------------------------------------------- */
 
 /*
- * msi_density_add - add the weights of a gridder's plane 0, as they stand; several gridders (channels of an MFS image)
- * add up.
+ * msi_density_add - add the weights of a gridder's plane 0, and apart those of samples that it lacks, as they stand;
+ * several gridders (channels of an MFS image) add up.
  * Returns: 0, MSI_ENOMEM
  */
 int msi_density_add(msi_density *d, const msi_gridder *g);

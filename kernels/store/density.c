@@ -17,6 +17,8 @@ struct msi_density {
     double cells_per_lambda_u, cells_per_lambda_v;
     double *sum; /* [nv / 2][nu]; row 0 is 0 <= v < 1 cell, column nu / 2 is 0 <= u < 1 cell */
     double sum_weight;
+    double *rest; /* as sum, of samples that plane 0 lacks, with the first weight they have; NULL: there is one plane */
+    double rest_weight;
     double *limited; /* [nv / 2][nu] factors of cells after msi_density_limit; NULL: none has a limit */
 };
 
@@ -89,12 +91,12 @@ enum { PARCEL_SAMPLES = 4096, LEAST_PARCEL = 16, N_PARCEL = 256, N_STRIPE = 64 }
 
 typedef struct cell_weight {
     uint32_t row, column;
-    float weight;
+    float weight; /* negative: of the rest, which plane 0 lacks */
 } cell_weight;
 
 typedef struct parcel {
     int64_t segment, row, n_row;
-    double sum_weight;
+    double sum_weight, rest_weight;
     int64_t end[N_STRIPE + 1];   /* samples of stripe k: from end[k] to end[k + 1] */
     cell_weight *found, *sorted; /* [most_samples] in the store's order; by stripes */
 } parcel;
@@ -137,21 +139,34 @@ static int make_batch(batch *b, cell_weight **memory, msi_density *d, const msi_
     return MSI_OK;
 }
 
+/* Return the weight of a sample that plane 0 lacks in the first plane that has it, 0 where none has. */
+static float rest_weight(const msi_vis_segment *s, int n_plane, int64_t row, int32_t channel)
+{
+    for (int p = 1; p < n_plane; p++) {
+        const float weight = s->weight[msi_segment_index(s, p, row, channel)];
+        if (weight > 0) return weight;
+    }
+    return 0;
+}
+
 static void find_cells(const batch *b, parcel *p)
 {
     const msi_density *d = b->density;
     const msi_vis_segment *s = &b->store->segment[p->segment];
     int64_t n = 0;
     memset(p->end, 0, sizeof p->end);
-    p->sum_weight = 0;
+    p->sum_weight = p->rest_weight = 0;
     for (int64_t row = p->row; row < p->row + p->n_row; row++) {
         const double u = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
         const float *weight = s->weight + msi_segment_index(s, 0, row, 0);
         for (int32_t c = 0; c < s->n_chan; c++) {
             uv_cell cell;
-            if (!(weight[c] > 0) || !find_cell(d, u * s->freq_hz[c], v * s->freq_hz[c], &cell)) continue;
-            p->found[n++] = (cell_weight){(uint32_t)cell.row, (uint32_t)cell.column, weight[c]};
-            p->sum_weight += (double)weight[c] * b->unscale;
+            const float rest = weight[c] > 0 ? 0 : rest_weight(s, b->store->n_plane, row, c);
+            if (!(weight[c] > 0 || rest > 0)) continue;
+            if (!find_cell(d, u * s->freq_hz[c], v * s->freq_hz[c], &cell)) continue;
+            p->found[n++] = (cell_weight){(uint32_t)cell.row, (uint32_t)cell.column, rest > 0 ? -rest : weight[c]};
+            p->sum_weight += rest > 0 ? 0 : (double)weight[c] * b->unscale;
+            p->rest_weight += (double)rest * b->unscale;
             p->end[cell.row % N_STRIPE + 1]++;
         }
     }
@@ -169,7 +184,11 @@ static void add_stripe(const batch *b, const parcel *p, int stripe)
     const msi_density *d = b->density;
     for (int64_t j = p->end[stripe]; j < p->end[stripe + 1]; j++) {
         const cell_weight *w = &p->sorted[j];
-        d->sum[(int64_t)w->row * d->grid.nu + w->column] += (double)w->weight * b->unscale;
+        const int64_t i = (int64_t)w->row * d->grid.nu + w->column;
+        if (w->weight > 0)
+            d->sum[i] += (double)w->weight * b->unscale;
+        else
+            d->rest[i] -= (double)w->weight * b->unscale;
     }
 }
 
@@ -184,7 +203,10 @@ static void add_batch(batch *b)
         for (int k = 0; k < N_STRIPE; k++)
             for (int i = 0; i < b->n; i++) add_stripe(b, &b->parcel[i], k);
     }
-    for (int i = 0; i < b->n; i++) d->sum_weight += b->parcel[i].sum_weight;
+    for (int i = 0; i < b->n; i++) {
+        d->sum_weight += b->parcel[i].sum_weight;
+        d->rest_weight += b->parcel[i].rest_weight;
+    }
     b->n = 0;
 }
 
@@ -192,6 +214,8 @@ int msi_density_add_store(msi_density *d, const msi_vis_store *store)
 {
     batch *b;
     cell_weight *memory = NULL;
+    if (store->n_plane > 1 && !d->rest)
+        MSI_TRY(msi_alloc(&d->rest, d->grid.nv / 2 * d->grid.nu, sizeof *d->rest, "density weights"));
     MSI_TRY(msi_alloc(&b, 1, sizeof *b, "density weights"));
     const int rc = make_batch(b, &memory, d, store);
     for (int64_t i = 0; i < store->n_segment && !rc; i++) {
@@ -218,22 +242,42 @@ const double *msi_density_sums(const msi_density *d, msi_density_grid *grid)
     return d->sum;
 }
 
+msi_density_parts msi_density_parts_of(msi_density *d)
+{
+    return (msi_density_parts){d->grid.nv / 2 * d->grid.nu, {d->sum, d->rest}, {&d->sum_weight, &d->rest_weight}};
+}
+
 void msi_density_free(msi_density *d)
 {
     if (!d) return;
     msi_free(d->sum);
+    msi_free(d->rest);
     msi_free(d->limited);
     msi_free(d);
+}
+
+/* Tell whether plane 0 has samples: means over all cells are its own, so that other planes do not change its weights,
+ * and those of the rest where it has none at all. */
+static inline int has_first(const msi_density *d)
+{
+    return !d->rest || d->sum_weight > 0;
+}
+
+/* Return the sum of weights that a cell's samples share: plane 0's, or the rest's where it has none. */
+static inline double cell_sum(const msi_density *d, int64_t i)
+{
+    return d->sum[i] > 0 || !d->rest ? d->sum[i] : d->rest[i];
 }
 
 /* Compute Briggs' s^2; the robustness is relative to the mean density seen by the weights. */
 static double briggs_scale(const msi_density *d, double robust)
 {
+    const double *sum = has_first(d) ? d->sum : d->rest, total = has_first(d) ? d->sum_weight : d->rest_weight;
     double squares = 0;
 #pragma omp parallel for reduction(+ : squares)
-    for (int64_t i = 0; i < d->grid.nv / 2 * d->grid.nu; i++) squares += d->sum[i] * d->sum[i];
+    for (int64_t i = 0; i < d->grid.nv / 2 * d->grid.nu; i++) squares += sum[i] * sum[i];
     double s = 5 * pow(10, -robust);
-    return squares > 0 ? s * s * d->sum_weight / squares : 0;
+    return squares > 0 ? s * s * total / squares : 0;
 }
 
 /* Compute a cell's factor of the rule, uniform or Briggs, from its sum of weights. */
@@ -262,9 +306,10 @@ typedef struct square_sums {
 /* Add the factors of a row of cells, column by column, to sum [nu]. */
 static void add_row(const square_sums *s, int64_t row, factor_sum *sum)
 {
-    const int64_t nu = s->density->grid.nu;
-    for (int64_t x = 0; x < nu; x++) {
-        const double factor = cell_factor(s->rule, s->briggs, s->density->sum[row * nu + x]);
+    const msi_density *d = s->density;
+    const double *of_row = (has_first(d) ? d->sum : d->rest) + row * d->grid.nu;
+    for (int64_t x = 0; x < d->grid.nu; x++) {
+        const double factor = cell_factor(s->rule, s->briggs, of_row[x]);
         sum[x].total += factor;
         sum[x].count += factor > 0;
     }
@@ -314,10 +359,10 @@ static void limit_row(msi_density *d, const square_sums *s, int64_t y, factor_su
     sum_rows(s, y > half ? y - half : 0, y + half < half_nv ? y + half : half_nv, sum);
     for (int64_t k = 0; lot && k < nu / LOT; k++) lot[k] = sum_columns(sum, NULL, k * LOT, (k + 1) * LOT);
     for (int64_t x = 0; x < nu; x++) {
-        double factor = cell_factor(s->rule, s->briggs, d->sum[y * nu + x]);
+        double factor = cell_factor(s->rule, s->briggs, cell_sum(d, y * nu + x));
         if (factor > 0) {
             const factor_sum all = sum_columns(sum, lot, x > half ? x - half : 0, x + half < nu ? x + half : nu);
-            factor = fmin(factor, s->rule->rank_level * all.total / all.count);
+            if (all.count > 0) factor = fmin(factor, s->rule->rank_level * all.total / all.count);
         }
         d->limited[y * nu + x] = factor;
     }
@@ -389,7 +434,7 @@ static inline double factor_of(const factors *f, double u, double v)
         if (is_inside && d->limited)
             factor *= d->limited[i];
         else
-            factor *= cell_factor(f->rule, f->briggs, is_inside ? d->sum[i] : 0);
+            factor *= cell_factor(f->rule, f->briggs, is_inside ? cell_sum(d, i) : 0);
     }
     return f->taper > 0 ? factor * exp(-f->taper * (u * u + v * v)) : factor;
 }

@@ -51,8 +51,10 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
 /*
  * msi_density_add_store - add the weights of a store's plane 0 to the sums; several stores add up.
  * Given:   store  with weights; a scale of theirs is taken out again
+ * Notes:   samples of other planes that plane 0 lacks are summed apart, by the first plane that has them: they make the
+ *          density of cells where plane 0 has no sample at all, and count nowhere else. All threads work; sums are
+ *          the same with any number of them.
  * Returns: 0, MSI_ENOMEM
- * Notes:   by all threads; sums are the same with any number of them.
  */
 int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
 
@@ -61,6 +63,16 @@ int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
  * Returned: *grid; [nv / 2][nu] float64 sums, cell 0 of v first, cell 0 of u in column nu / 2
  */
 const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);
+
+/* What a density is made of, lent to be changed in its place: sums of plane 0 and, NULL where there is one plane, of
+ * what it lacks, each [n_cell]; and the totals of either. */
+typedef struct msi_density_parts {
+    int64_t n_cell;
+    double *sum[2], *total[2];
+} msi_density_parts;
+
+/* msi_density_parts_of - return the parts, which several hosts add up before anything is weighed. */
+msi_density_parts msi_density_parts_of(msi_density *d);
 
 /*
  * msi_density_limit - limit the factors of cells, uniform's 1 / Wc and Briggs' 1 / (1 + Wc s^2), to rule->rank_level
@@ -82,9 +94,10 @@ void msi_density_free(msi_density *d);
  * msi_density_weight - multiply every weight of a store, in all planes, by density weighting and taper.
  * Given:   density  may be NULL for natural weighting; after msi_density_limit where the rule has a rank_level
  * Returns: 0, MSI_EINTERNAL (a rule that needs a density, or its limits, without one)
- * Notes:   uniform w / Wc; Briggs w / (1 + Wc s^2), s^2 = (5 10^-R)^2 / (sum Wc^2 / sum w). Where sums of weighted
- *          visibilities would leave the range of single precision, all weights are multiplied by one power of two too
- *          (msi_vis_store.weight_scale).
+ * Notes:   uniform w / Wc; Briggs w / (1 + Wc s^2), s^2 = (5 10^-R)^2 / (sum Wc^2 / sum w). Sums are of plane 0; a cell
+ *          where it has no sample has the sum of those of other planes, and where it has none in any cell, so has s^2.
+ *          Where sums of weighted visibilities would leave the range of single precision, all weights are multiplied
+ *          by one power of two too (msi_vis_store.weight_scale).
  */
 int msi_density_weight(struct msi_vis_store *store, const msi_density *density, const msi_weighting *rule);
 

@@ -282,7 +282,6 @@ static int weigh(msi_imaging_run *r)
             MSI_TRY(msi_density_add(*d, r->gridder[c]));
             msi_progress_leave(all);
         }
-    msi_weighting rule = o->weighting;
     for (int64_t c = 0; c < n; c++) {
         const msi_progress_share all = msi_progress_enter(n + c, n + c + 1, 2 * n);
         msi_gridder_report report;
@@ -291,10 +290,10 @@ static int weigh(msi_imaging_run *r)
         /* The first use of a density is where those of all ranks become one. */
         msi_density *d = r->density[o->mf_weighting ? 0 : c];
         if (d && (c == 0 || !o->mf_weighting)) {
-            MSI_TRY(msi_shared_density(r->team, d, &o->weighting, &rule));
-            MSI_TRY(msi_density_limit(d, &rule));
+            MSI_TRY(msi_shared_density(r->team, d));
+            MSI_TRY(msi_density_limit(d, &o->weighting));
         }
-        MSI_TRY(msi_gridder_weight(r->gridder[c], d, &rule));
+        MSI_TRY(msi_gridder_weight(r->gridder[c], d, &o->weighting));
         msi_progress_leave(all);
     }
     msi_progress_end();

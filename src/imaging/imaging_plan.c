@@ -100,7 +100,8 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     const int64_t n_pixel = msi_image_n_pixel(&o->geometry);
     const msi_density_grid density = msi_density_grid_of(&o->geometry, &o->weighting);
     const int64_t density_bytes = density.nu * (density.nv / 2) * 8;
-    const int n_grid = o->weighting.rank_level >= 1 ? 2 : 1; /* sums, and factors with their limits */
+    const int n_sum = need->n_plane > 1 ? 2 : 1;               /* of the first plane, and of what it lacks */
+    const int n_grid = n_sum + (o->weighting.rank_level >= 1); /* and factors with their limits */
     /* Of several channels there are the images of all; of cleaned ones, each kind of them. */
     const int n_kind = o->channels_out < 2 ? 1 : o->clean.niter ? 4 : 2;
     int64_t bytes = one_image_bytes(need, precision) * n_kind;
@@ -111,7 +112,7 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     if (o->save_uv)
         bytes += n_pixel * 32;
     else if (o->save_weights)
-        bytes += 3 * density_bytes;
+        bytes += (2 + n_sum) * density_bytes;
     return bytes;
 }
 

@@ -20,7 +20,7 @@ static const msi_option rows[] = {
      .fallback = "I",
      .help = "Stokes parameters or correlations to image: any of I Q U V, XX XY YX YY, RR RL LR LL, with or without "
              "commas, such as IQUV or XX,YY. The PSF, and the density of uniform and briggs weights, are those of the "
-             "first.",
+             "first; in cells where it has no sample the others make the density.",
      .read = msi_read_pol},
     {.name = "make-psf",
      .use = MSI_USE_IMAGING,

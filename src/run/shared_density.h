@@ -8,11 +8,9 @@
 
 /*
  * msi_shared_density - make of this rank's sums of weights those of all ranks, in rank order.
- * Given:              rule  that all ranks weigh by
- * Given and returned: d     of this rank's samples; of all, and no more to be added to
- * Returned:           *own  the rule by which this rank's samples get the weights that `rule` gives them among all
+ * Given and returned: d  of this rank's samples; of all, and no more to be added to
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
-int msi_shared_density(msi_team *team, msi_density *d, const msi_weighting *rule, msi_weighting *own);
+int msi_shared_density(msi_team *team, msi_density *d);
 
 #endif

@@ -117,6 +117,16 @@ def read(paths, pol="I", column=None, fields=(0,), spws=None, channels=None, int
     return out
 
 
+def lacked(planes):
+    """The samples that the first of several image planes lacks, as the first plane has them that has them at all."""
+    seen, parts = {b.tobytes() for b in planes[0].baseline}, Samples()
+    for plane in planes[1:]:
+        part = plane.take(np.array([b.tobytes() not in seen for b in plane.baseline], bool))
+        seen |= {b.tobytes() for b in part.baseline}
+        parts.append(**vars(part))
+    return parts
+
+
 def _row_mask(rows, fields, times, interval):
     keep = np.ones(rows.nrows(), bool)
     if fields is not None:
@@ -221,23 +231,29 @@ class Frame:
         np.add.at(grid, (nv - 1 - row, nu - 1 - column), weight)
         return grid
 
-    def weigh(self, samples, mode, robust=0.0, taper=0.0, padding=1.0, super_weight=1.0, density_of=None, rank=None):
+    def weigh(self, samples, mode, robust=0.0, taper=0.0, padding=1.0, super_weight=1.0, density_of=None, rank=None,
+              rest=None):
         """Weights after density weighting and taper; densities of other samples where density_of gives them.
+
+        rest: samples that make the densities of cells where there is none of those.
 
         rank (level, size): a cell's factor is at most level times the mean of the factors that are not 0 around it.
 
-        Where those have nothing in a sample's cell, Briggs leaves its weight as it is, and uniform leaves it out.
+        Where nothing is in a sample's cell, Briggs leaves its weight as it is, and uniform leaves it out.
         """
         weight = samples.weight.copy()
         if mode != "natural":
             source = samples if density_of is None else density_of
             grid = self.plane(source, source.weight, padding, super_weight)
             column, row, _ = self.cells(samples, padding, super_weight)
+            # One half of the plane counts: each of the two holds all that there is.
+            mean = 0 if mode == "uniform" else (grid**2).sum() / 2 / source.weight.sum()
+            if rest is not None:
+                grid = np.where(grid > 0, grid, self.plane(rest, rest.weight, padding, super_weight))
             if mode == "uniform":
                 factor = np.divide(1, grid, out=np.zeros_like(grid), where=grid > 0)
             else:
-                # One half of the plane counts: each of the two holds all that there is.
-                s2 = (5 * 10**-robust)**2 / ((grid**2).sum() / 2 / source.weight.sum())
+                s2 = (5 * 10**-robust)**2 / mean
                 factor = 1 / (1 + grid * s2)
             if rank:
                 half = len(grid) // 2  # cells of samples lie in the half of v >= 0

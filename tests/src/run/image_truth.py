@@ -11,7 +11,7 @@ import numpy as np
 from astropy.wcs import WCS
 from casacore.tables import table
 
-from image_oracle import ASEC, FITS_FLOOR, Frame, axes, load, peak_error, pixels, read, relative_error, sky
+from image_oracle import ASEC, FITS_FLOOR, Frame, axes, lacked, load, peak_error, pixels, read, relative_error, sky
 from program_suite import LOW, MEERKAT, VLA, Suite, fresh_copy, main, run
 
 # Density weights and tapered weights are kept as float32: each off by 2^-24 at most.
@@ -84,12 +84,12 @@ class Truth(Suite):
             given += ["-taper-gaussian", "%.15grad" % weighting["taper"]]
         name = self.image(sets, size, cell_asec, "-accuracy", accuracy, "-make-psf", *given, *options)
         frame = Frame(*size, cell_asec * ASEC, *np.radians(centre or SETS[sets[0]][0]))
-        for i, pol in enumerate(pols):
-            samples = frame.inside(read([self.ms(s) for s in sets], pol, **selection))
-            if i == 0:
-                density_of = samples
+        planes = [frame.inside(read([self.ms(s) for s in sets], pol, **selection)) for pol in pols]
+        # In cells where the first has no sample, those of the others make the density.
+        rest = lacked(planes)
+        for i, (pol, samples) in enumerate(zip(pols, planes)):
             natural = weighting == {"mode": "natural"}
-            weight = None if natural else frame.weigh(samples, density_of=density_of, **weighting)
+            weight = None if natural else frame.weigh(samples, density_of=planes[0], rest=rest, **weighting)
             file = "%s-%sdirty.fits" % (name, pol + "-" if len(pols) > 1 else "")
             self.held("%s %s" % (title, pol), file, frame, samples, accuracy, weight)
             if i == 0:
@@ -132,8 +132,24 @@ def check_weights(s):
     s.check("uniform, meerkat", ["meerkat"], (512, 256), 2, 1e-5, weighting={"mode": "uniform"})
     # Pixels too coarse for the longest baselines: those are left out, of the densities too.
     s.check("briggs, outside the grid", ["vla"], (128, 128), 12, 1e-5, weighting={"mode": "briggs", "robust": 0})
-    s.check("briggs, IQUV", ["vla"], (256, 256), 5, 1e-5, pols=("I", "Q", "U", "V"),
-            weighting={"mode": "briggs", "robust": 0.5})
+    for mode in ({"mode": "briggs", "robust": 0.5}, {"mode": "uniform"}):
+        s.check("%s, IQUV" % mode["mode"], ["vla"], (256, 256), 5, 1e-5, pols=("I", "Q", "U", "V"), weighting=mode)
+
+
+def check_dead_hand(s):
+    """A hand that is flagged as a whole takes no sample of the other's image with it."""
+    path, frame = fresh_copy(s.ms("vla-xxyy"), s.path("dead.ms")), Frame(256, 256, 5 * ASEC, *np.radians(VLA))
+    with table(path, readonly=False, ack=False) as rows:
+        flag = rows.getcol("FLAG")
+        flag[..., 0] = True
+        rows.putcol("FLAG", flag)
+    samples = frame.inside(read(path, "YY"))
+    for mode in ({"mode": "uniform"}, {"mode": "briggs", "robust": 0}):
+        name = s.path("image%d" % next(s.number))
+        run(s.msimage, "-quiet", "-j", 2, "-size", 256, 256, "-scale", "5asec", "-name", name, "-accuracy", 1e-5,
+            "-pol", "XX,YY", "-weight", *mode.values(), path)
+        s.held("%s, XX is dead" % mode["mode"], name + "-YY-dirty.fits", frame, samples, 1e-5,
+               frame.weigh(samples, **mode))
 
 
 def check_selections(s):
