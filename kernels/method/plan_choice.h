@@ -19,6 +19,7 @@ typedef struct msi_cost_model {
     double sample_s;   /* seconds a sample */
     double tap_s;      /* seconds a cell that a sample touches */
     int lanes;         /* complex cells that a row of taps is rounded up to */
+    double plane_s;    /* seconds that a w-plane takes whatever its size */
 } msi_cost_model;
 
 /*

@@ -61,6 +61,7 @@ typedef struct msi_tower_cost {
     /* Of a GPU; 0: none. Seconds a cell of a small plane's filled rows, a subgrid, a tower; and the rate of whole
      * transforms with their screens, where towers have other ones than w-planes. */
     double filled_s, subgrid_s, tower_s, whole_flop_s;
+    double call_s; /* seconds that a call takes more by towers than by w-planes, however small; 0: none */
     /* Of shares. Seconds of a sample's cost that putting it in order takes, which every share does with all samples;
      * and how much longer doubles take than floats in planes, subgrids and towers, beside how much longer in samples;
      * 0: as much. */

@@ -198,6 +198,7 @@ static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_re
         if (!rc) rc = msi_tower_load_make(&load, &plan, request->store, request->n_sample);
         if (!rc) rc = msi_tower_plan_make(&towers, &plan, TOWERS_PART * s->accuracy, &load, whole, &small);
         if (rc && rc != MSI_ERANGE) return rc;
+        if (!rc) towers.cost_s += small.call_s / request->n_image;
         if (rc || (p->towers.size && towers.cost_s >= p->towers.cost_s)) continue;
         p->common.wgrid = plan;
         p->towers = towers;

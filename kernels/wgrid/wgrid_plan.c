@@ -35,7 +35,7 @@ static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *
     double cells = (double)g->nu * (double)g->nv;
     double kept = 0.5 * (1 + (double)image->nx / (double)g->nu);
     double plane = cells * 5 * log2(cells) * kept / c->fft_flop_s + (double)msi_image_n_pixel(image) * c->pixel_s;
-    return g->n_w * plane;
+    return g->n_w * (plane + c->plane_s);
 }
 
 /* Estimate rounding, amplified by what is divided out: of the whole image, or twice a corner pixel's where that is
