@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-enum { MAX_PLANS = 128, WIDTHS_BELOW = 3, WIDTHS_ABOVE = 1, LEAST_RUNS = 2, MOST_RUNS = 12 };
+enum { MAX_PLANS = 128, WIDTHS_BELOW = 3, WIDTHS_ABOVE = 1, LEAST_RUNS = 2, MOST_RUNS = 200 };
 
 /* Plans that the model takes for so many times the chosen one's are not run: it is off by two at most. */
 static const double NOT_RUN_FROM = 4;
@@ -22,6 +22,8 @@ static const int subgrids[] = {32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512
 typedef struct candidate {
     const msi_strategy *strategy;
     msi_plan_pins pins; /* 0: w-planes have no subgrids */
+    int64_t nu, nv; /* cells of its grid */
+    int32_t n_w;    /* planes of it */
     double model_ms, ms;
 } candidate;
 
@@ -47,6 +49,9 @@ static int plan_one(const msi_plan_regret *r, candidate *c, msi_field_strategy *
     MSI_TRY(msi_field_strategy_begin(s, r->field, &wanted));
     c->pins.width = s->report.width;
     c->pins.subgrid = s->report.subgrid;
+    c->nu = s->report.nu;
+    c->nv = s->report.nv;
+    c->n_w = s->report.n_w;
     c->model_ms = 1e3 * s->report.estimate_s;
     return MSI_OK;
 }
@@ -131,8 +136,9 @@ static int is_run(const msi_plan_regret *r, const candidate *c)
 
 static void print_plan(const candidate *c, int is_chosen)
 {
-    printf("  %-8s %2d taps, subgrids of %3d: model %9.2f ms, measured %9.2f ms%s\n", c->strategy->name, c->pins.width,
-           c->pins.subgrid, c->model_ms, c->ms, is_chosen ? "  chosen" : "");
+    printf("  %-8s %2d taps, %5lld x %5lld x %4d cells, subgrids of %3d: model %9.3f ms, measured %9.3f ms%s\n",
+           c->strategy->name, c->pins.width, (long long)c->nu, (long long)c->nv, (int)c->n_w, c->pins.subgrid,
+           c->model_ms, c->ms, is_chosen ? "  chosen" : "");
 }
 
 int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time)
