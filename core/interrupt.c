@@ -42,6 +42,7 @@ static _Thread_local struct {
     int (*ask)(void *of);
     void *of;
     int stop;
+    int is_paced;
     double asked_s;
 } caller;
 
@@ -63,7 +64,15 @@ void msi_interrupt_ask(int (*ask)(void *of), void *of)
     caller.ask = ask;
     caller.of = of;
     caller.stop = 0;
-    caller.asked_s = 0;
+    if (!caller.is_paced) caller.asked_s = 0;
+}
+
+int msi_interrupt_pace(int is_one)
+{
+    const int before = caller.is_paced;
+    caller.is_paced = is_one;
+    if (!before) caller.asked_s = 0;
+    return before;
 }
 
 int msi_interrupt_signal(void)

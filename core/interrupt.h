@@ -28,6 +28,13 @@ int msi_interrupt_check(void);
  */
 void msi_interrupt_ask(int (*ask)(void *of), void *of);
 
+/* msi_interrupt_pace - take the calling thread's next calls of msi_interrupt_ask for one, so that a function that has been
+ * asked is not asked at once again.
+ * Given: is_one  from here on; 0: each asks by itself, as at first
+ * Returns: what it was
+ */
+int msi_interrupt_pace(int is_one);
+
 /* msi_interrupt_raise - behave as if the signal had arrived (for tests). */
 void msi_interrupt_raise(int signal_number);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -366,6 +367,64 @@ static void test_callbacks(void **state)
     msimage_gridder_free(g);
 }
 
+/* How many questions a caller may hear in a call that began then. */
+static int most_questions(const struct timespec *begin)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1 + (int)(50 * ((double)(now.tv_sec - begin->tv_sec) + 1e-9 * (double)(now.tv_nsec - begin->tv_nsec)));
+}
+
+/* Calls that do all at once make what the steps make, whatever the specification says of the task, and ask once. */
+static void test_once(void **state)
+{
+    (void)state;
+    static observation o;
+    static double image[N_PIXEL], at_once[N_PIXEL], model[N_PIXEL];
+    static double complex vis[2][N_ROW * N_CHAN], vis_at_once[2][N_ROW * N_CHAN];
+    observe(&o, 1e-3, 0.9);
+    for (int i = 0; i < N_PIXEL; i++) model[i] = cos(i);
+    const msimage_samples blocks[2] = {o.samples, o.samples};
+    void *const to[2] = {vis_at_once[0], vis_at_once[1]};
+    msimage_gridder_spec spec = spec_of(MSIMAGE_IMAGE, MSIMAGE_XY, 1e-3, 1e-5);
+    msimage_gridder *g = gridder(&spec, &o);
+    assert_int_equal(msimage_gridder_add(g, &o.samples), 0);
+    assert_int_equal(msimage_gridder_image(g, image), 0);
+    msimage_gridder_free(g);
+    spec.task = MSIMAGE_PREDICT;
+    g = gridder(&spec, &o);
+    assert_int_equal(msimage_gridder_add(g, &o.samples), 0);
+    assert_int_equal(msimage_gridder_predict(g, model), 0);
+    for (int k = 0; k < 2; k++) assert_int_equal(msimage_gridder_fetch(g, &o.samples, vis[k]), 0);
+    msimage_gridder_free(g);
+
+    ear e = {0};
+    struct timespec begin;
+    const msimage_callbacks callbacks = {.interrupt = ask, .of = &e};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    assert_int_equal(msimage_gridder_image_once(&spec, &callbacks, blocks, 2, at_once), 0);
+    assert_true(e.n_question >= 1 && e.n_question <= most_questions(&begin));
+    for (int i = 0; i < N_PIXEL; i++) assert_true(fabs(image[i] - at_once[i]) <= 1e-12 * (fabs(image[i]) + 1));
+    e.n_question = 0;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    spec.task = MSIMAGE_RESIDUAL;
+    assert_int_equal(msimage_gridder_predict_once(&spec, &callbacks, blocks, 2, model, to), 0);
+    assert_true(e.n_question >= 1 && e.n_question <= most_questions(&begin));
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < N_ROW * N_CHAN; i++)
+            assert_true(cabs(vis[k][i] - vis_at_once[k][i]) <= 1e-12 * (cabs(vis[k][i]) + 1));
+
+    e.stop = 1;
+    assert_int_equal(msimage_gridder_image_once(&spec, &callbacks, blocks, 2, at_once), MSIMAGE_EINTERRUPTED);
+    assert_int_equal(msimage_gridder_predict_once(&spec, &callbacks, blocks, 2, model, to), MSIMAGE_EINTERRUPTED);
+    /* What is asked afterwards is asked at once, as before. */
+    assert_int_equal(msimage_gridder_create(&g, &spec, &callbacks), MSIMAGE_EINTERRUPTED);
+    spec.cell_x_rad = -1;
+    assert_int_equal(msimage_gridder_image_once(&spec, NULL, blocks, 2, at_once), MSIMAGE_ERANGE);
+    spec.struct_bytes = 1 << 20;
+    assert_int_equal(msimage_gridder_predict_once(&spec, NULL, blocks, 2, model, to), MSIMAGE_EARGUMENT);
+}
+
 /* Try specifications and calls that cannot be. */
 static void test_refusals(void **state)
 {
@@ -613,11 +672,13 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_images),
-        cmocka_unit_test(test_signed_weights), cmocka_unit_test(test_large_weights),
+        cmocka_unit_test(test_signed_weights),
+        cmocka_unit_test(test_large_weights),
         cmocka_unit_test(test_adjoint),
         cmocka_unit_test(test_residual_and_hessian),
         cmocka_unit_test(test_predictions_again),
         cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_once),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_threads),

@@ -224,6 +224,33 @@ MSIMAGE_API int msimage_gridder_predict(msimage_gridder *g, const void *model);
  */
 MSIMAGE_API int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis);
 
+/**
+ * Image samples once: what creating a gridder for #MSIMAGE_IMAGE, adding blocks, imaging and freeing it do, as one call.
+ * @param spec of which task is not looked at
+ * @param callbacks NULL: none
+ * @param samples [n_block]
+ * @param n_block blocks of samples
+ * @param[out] image [n_plane] images, as msimage_gridder_image() makes them
+ * @return as msimage_gridder_create(), msimage_gridder_add() and msimage_gridder_image()
+ */
+MSIMAGE_API int msimage_gridder_image_once(const msimage_gridder_spec *spec, const msimage_callbacks *callbacks,
+                                           const msimage_samples *samples, int64_t n_block, void *image);
+
+/**
+ * Predict a model once: what creating a gridder for #MSIMAGE_PREDICT, adding blocks, predicting, fetching and freeing it
+ * do, as one call.
+ * @param spec of which task is not looked at
+ * @param callbacks NULL: none
+ * @param samples [n_block], whose vis is not read
+ * @param n_block blocks of samples
+ * @param model [n_plane] images, as msimage_gridder_predict() takes them
+ * @param[out] vis [n_block] arrays, as msimage_gridder_fetch() fills them
+ * @return as msimage_gridder_create(), msimage_gridder_add(), msimage_gridder_predict() and msimage_gridder_fetch()
+ */
+MSIMAGE_API int msimage_gridder_predict_once(const msimage_gridder_spec *spec, const msimage_callbacks *callbacks,
+                                             const msimage_samples *samples, int64_t n_block, const void *model,
+                                             void *const *vis);
+
 /** Say what was planned, and what samples there are. */
 MSIMAGE_API void msimage_gridder_report_get(const msimage_gridder *g, msimage_gridder_report *report);
 
