@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "kernels/clean/clean_beam.h"
 #include "kernels/clean/clean_methods.h"
+#include "kernels/clean/clean_spec.h"
 
 struct msi_auto_mask {
     msi_auto_mask_spec spec;
@@ -76,21 +77,10 @@ static int make_smoother(msi_auto_mask *m)
     return m->ops->gaussian(m->e, m->fft, &g, m->beam);
 }
 
-static msi_clean_setup setup_of(const msi_planes_shape *shape, int n_thread)
-{
-    return (msi_clean_setup){.nx = shape->nx,
-                             .ny = shape->ny,
-                             .precision = shape->precision,
-                             .join = {.n_channel = 1, .n_pol = 1},
-                             .share = {1},
-                             .device = shape->device,
-                             .n_thread = n_thread};
-}
-
 void msi_auto_mask_foresee(const msi_planes_shape *shape, const msi_auto_mask_spec *s, int64_t *host, int64_t *device)
 {
     const int64_t n_pixel = shape->nx * shape->ny, real = shape->precision == MSI_FP32 ? 4 : 8;
-    const msi_clean_setup setup = setup_of(shape, s->n_thread);
+    const msi_clean_setup setup = msi_clean_setup_of_plane(shape, s->n_thread);
     const msi_clean_method *row = msi_clean_method_find("list", shape->backend);
     const int on_gpu = shape->backend == MSI_BACKEND_CUDA;
     /* Four masks, the peaks of rows' pieces and records of components; regions are of two numbers a pixel on a GPU. */
@@ -108,7 +98,7 @@ void msi_auto_mask_foresee(const msi_planes_shape *shape, const msi_auto_mask_sp
 
 static int make_room(msi_auto_mask *m)
 {
-    const msi_clean_setup setup = setup_of(&m->shape, m->spec.n_thread);
+    const msi_clean_setup setup = msi_clean_setup_of_plane(&m->shape, m->spec.n_thread);
     const msi_clean_method *row = msi_clean_method_find("list", m->shape.backend);
     if (!row) return msi_error_set(MSI_EINTERNAL, "no cleaner for backend %d", (int)m->shape.backend);
     m->ops = row->engine;

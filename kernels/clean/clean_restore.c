@@ -8,6 +8,7 @@
 #include "core/interrupt.h"
 #include "kernels/clean/clean_beam.h"
 #include "kernels/clean/clean_methods.h"
+#include "kernels/clean/clean_spec.h"
 #include "kernels/clean/clean_state.h"
 
 /* An engine without cleaner, and the spectra it works on. */
@@ -56,20 +57,9 @@ static void release(restorer *r)
     r->ops->free(r->e);
 }
 
-static msi_clean_setup setup_of(const msi_planes_shape *shape, int n_thread)
-{
-    return (msi_clean_setup){.nx = shape->nx,
-                             .ny = shape->ny,
-                             .precision = shape->precision,
-                             .join = {1, 1, 0, 0, 0},
-                             .share = {1},
-                             .device = shape->device,
-                             .n_thread = n_thread};
-}
-
 static int prepare(restorer *r, const msi_planes_shape *shape, const msi_restore_spec *s)
 {
-    const msi_clean_setup setup = setup_of(shape, s->n_thread);
+    const msi_clean_setup setup = msi_clean_setup_of_plane(shape, s->n_thread);
     const msi_clean_gaussian g = msi_clean_beam_gaussian(&s->beam, s->cell_x_rad, s->cell_y_rad);
     const int64_t complex_bytes = shape->precision == MSI_FP32 ? 8 : 16;
     const msi_clean_method *row = msi_clean_method_find("list", shape->backend);
@@ -114,7 +104,7 @@ void msi_restore_foresee(const msi_planes_shape *shape, const msi_restore_spec *
     const int64_t nx = msi_clean_beam_padded(shape->nx, &spec->beam, spec->cell_x_rad);
     const int64_t ny = msi_clean_beam_padded(shape->ny, &spec->beam, spec->cell_y_rad);
     const int64_t spectra = 2 * (nx / 2 + 8) * ny * (shape->precision == MSI_FP32 ? 8 : 16);
-    const msi_clean_setup setup = setup_of(shape, spec->n_thread);
+    const msi_clean_setup setup = msi_clean_setup_of_plane(shape, spec->n_thread);
     const msi_clean_method *row = msi_clean_method_find("list", shape->backend);
     const int64_t work = row ? row->engine->fft_bytes(&setup, nx, ny) : 0;
     const int64_t records = MSI_CLEAN_CHUNK * (4 + (shape->precision == MSI_FP32 ? 4 : 8));

@@ -151,3 +151,14 @@ int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
     c->setup.n_thread = s->n_thread;
     return msi_clean_scales_set(c);
 }
+
+msi_clean_setup msi_clean_setup_of_plane(const msi_planes_shape *shape, int n_thread)
+{
+    return (msi_clean_setup){.nx = shape->nx,
+                             .ny = shape->ny,
+                             .precision = shape->precision,
+                             .join = {.n_channel = 1, .n_pol = 1},
+                             .share = {1},
+                             .device = shape->device,
+                             .n_thread = n_thread};
+}

@@ -12,4 +12,7 @@
 int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec);
 void msi_clean_spec_release(msi_cleaner *c);
 
+/* msi_clean_setup_of_plane - set up an engine that works on one plane of a shape, without lists. */
+msi_clean_setup msi_clean_setup_of_plane(const msi_planes_shape *shape, int n_thread);
+
 #endif
