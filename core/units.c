@@ -31,15 +31,43 @@ static const struct {
     {"radians", 1},
 };
 
+/* Multiply by ten and add a digit of the same sign. Returns 0 where that is beyond 64 bits. */
+static int append_digit(int64_t *value, int digit)
+{
+    return !__builtin_mul_overflow(*value, 10, value) && !__builtin_add_overflow(*value, digit, value);
+}
+
+/* Go on after whole digits with what stands behind them in 1e5 or 2.5e6, if that makes a whole number; *end is moved
+ * behind it, or is left as it was. Returns 0 where the number is beyond 64 bits. */
+static int read_exponent(int64_t *value, int sign, char **end)
+{
+    char *p = *end;
+    int64_t scaled = *value;
+    long power = 0;
+    if (*p == '.' && isdigit((unsigned char)p[1]))
+        for (p++; isdigit((unsigned char)*p); p++, power--)
+            if (!append_digit(&scaled, sign * (*p - '0'))) return 0;
+    if ((*p != 'e' && *p != 'E') || !isdigit((unsigned char)p[1 + (p[1] == '+')])) return 1;
+    const long exponent = strtol(p + 1, &p, 10);
+    for (power += exponent < 1000 ? exponent : 1000; power > 0 && scaled; power--)
+        if (!append_digit(&scaled, 0)) return 0;
+    for (; power < 0 && scaled % 10 == 0 && scaled; power++) scaled /= 10;
+    if (power < 0 && scaled) return 1;
+    *value = scaled;
+    *end = p;
+    return 1;
+}
+
 int msi_parse_integer(int64_t *out, const char *what, const char *text)
 {
     const char *digits = text + (*text == '-' || *text == '+');
     char *end;
     errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (!isdigit((unsigned char)*digits) || *end)
+    int64_t value = strtoll(text, &end, 10);
+    const int fits = errno != ERANGE && read_exponent(&value, *text == '-' ? -1 : 1, &end);
+    if (!isdigit((unsigned char)*digits) || (*end && fits))
         return msi_error_set(MSI_EUSAGE, "%s %s: give a whole number", what, text);
-    if (errno == ERANGE) return msi_error_set(MSI_EUSAGE, "%s %s: the number is too large", what, text);
+    if (!fits) return msi_error_set(MSI_EUSAGE, "%s %s: the number is too large", what, text);
     *out = value;
     return MSI_OK;
 }

@@ -10,7 +10,8 @@
  * option's spelling, and ends with the remedy.
  */
 
-/* msi_parse_integer - read a decimal number, signed. Returns 0 or MSI_EUSAGE. */
+/* msi_parse_integer - read a whole decimal number, signed, as digits or with an exponent, 100000 or 1e5. Returns 0 or
+ * MSI_EUSAGE. */
 int msi_parse_integer(int64_t *out, const char *what, const char *text);
 
 /* msi_parse_real - read a decimal number, with or without exponent; finite. Returns 0 or MSI_EUSAGE. */

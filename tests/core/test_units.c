@@ -42,8 +42,48 @@ static void test_integer(void **state)
     assert_true(value == INT64_MAX);
     assert_int_equal(msi_parse_integer(&value, "-x", "-7"), MSI_OK);
     assert_true(value == -7);
-    static const char *const bad[] = {"",   "-", "abc", "1x", " 1", "1 ", "1.5", "1e3", "0x10", "9223372036854775808",
-                                      "--1"};
+    static const struct {
+        const char *text;
+        int64_t value;
+    } exact[] = {{"1e5", 100000},
+                 {"1E+6", 1000000},
+                 {"-2.5e3", -2500},
+                 {"-0.5e1", -5},
+                 {"1.50e1", 15},
+                 {"0e99999999999", 0},
+                 {"9.223372036854775807e18", INT64_MAX},
+                 {"0.0e0", 0},
+                 {"-9223372036854775808e0", INT64_MIN}};
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+        assert_int_equal(msi_parse_integer(&value, "-x", exact[i].text), MSI_OK);
+        assert_true(value == exact[i].value);
+    }
+    static const char *const bad[] = {"",
+                                      "-",
+                                      "abc",
+                                      "1x",
+                                      " 1",
+                                      "1 ",
+                                      "1.5",
+                                      "0x10",
+                                      "9223372036854775808",
+                                      "--1",
+                                      "1e",
+                                      "1e+",
+                                      "1e-1",
+                                      "1000e-3",
+                                      "1.55e1",
+                                      "e5",
+                                      ".5e1",
+                                      "1.e3",
+                                      "1.0",
+                                      "1e19",
+                                      "1e400",
+                                      "1e3.0",
+                                      "1e 3",
+                                      "1e--3",
+                                      "1e3x",
+                                      "2.5e99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(msi_parse_integer(&value, "-x", bad[i]), MSI_EUSAGE);
 }
