@@ -30,7 +30,7 @@ _DTYPES = {(_CODES[name[0]], 8 * int(name[1:])): np.dtype(name)
 _HOST = (1, 3)
 _CUDA = 2
 # CUDA's default stream, as CuPy and as CUDA itself call it.
-_DEFAULT_STREAMS = (0, 1)
+DEFAULT_STREAMS = (0, 1)
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -66,7 +66,8 @@ def _library_of(array: Any) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _cupy() -> Any:
+def cupy_module() -> Any:
+    """CuPy, of whose arrays one has been met."""
     import cupy
 
     return cupy
@@ -84,7 +85,7 @@ def is_cupy(array: Any) -> bool:
         return True
     if kind in _others:
         return False
-    found = _library_of(array) == "cupy" and isinstance(array, _cupy().ndarray)
+    found = _library_of(array) == "cupy" and isinstance(array, cupy_module().ndarray)
     if found or len(_others) < 64:
         (_cupys if found else _others).add(kind)
     return found
@@ -139,7 +140,7 @@ class Given:
             self.dtype, self.shape = array.dtype, array.shape
             return
         # What is to be done on CUDA's default stream is waited for; DLPack tells other streams to be.
-        if is_cupy(array) and _cupy().cuda.get_current_stream().ptr in _DEFAULT_STREAMS:
+        if is_cupy(array) and cupy_module().cuda.get_current_stream().ptr in DEFAULT_STREAMS:
             self.dtype, self.shape = array.dtype, array.shape
             self.address, self.device = array.data.ptr, array.data.device_id
             self._is_contiguous, self._is_writeable = array.flags.c_contiguous, True
@@ -182,7 +183,7 @@ _kind = operator.attrgetter("dtype", "shape", "strides")
 def plain(arrays: tuple) -> Optional[tuple[tuple, list, bool]]:
     """What arrays are, where they lie, and whether one is on a GPU, of NumPy's and CuPy's own; None where others are among them.
 
-    Arrays that are the same by this differ in their elements alone. One may be None. Of CuPy's the first goes to is_cupy() before.
+    Arrays that are the same by this differ in their elements alone. One may be None. Of CuPy's the first goes to iscupy_module() before.
     NumPy's have no gaps.
     """
     kinds: list = []
@@ -204,7 +205,7 @@ def plain(arrays: tuple) -> Optional[tuple[tuple, list, bool]]:
             places.append(place(array))
         else:
             return None
-    if is_on_gpu and _cupy().cuda.get_current_stream().ptr not in _DEFAULT_STREAMS:
+    if is_on_gpu and cupy_module().cuda.get_current_stream().ptr not in DEFAULT_STREAMS:
         return None
     return tuple(kinds), places, is_on_gpu
 
@@ -214,7 +215,7 @@ def packed(array: Any) -> Any:
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
     if is_cupy(array):
-        return array if array.flags.c_contiguous else _cupy().ascontiguousarray(array)
+        return array if array.flags.c_contiguous else cupy_module().ascontiguousarray(array)
     if _library_of(array) == "torch":
         return array.detach().resolve_conj().resolve_neg().contiguous()
     return array
@@ -233,7 +234,7 @@ def owned(given: Given) -> Given:
 def empty(shape: tuple, dtype: Any, like: Any) -> Any:
     """An array for results, where `like` lies and of its kind; NumPy's where that kind's are never written to."""
     if is_cupy(like):
-        cupy = _cupy()
+        cupy = cupy_module()
         # To change the device and to change it back takes as long as all else here.
         if cupy.cuda.runtime.getDevice() == like.data.device_id:
             return cupy.ndarray(shape, dtype)

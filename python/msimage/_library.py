@@ -102,14 +102,13 @@ def keep_memory(nbytes: int) -> None:
     lib.msimage_gpu_memory_keep(int(nbytes))
 
 
+# What a signal's handler has raised, KeyboardInterrupt first of all, while C called back, by the thread whose call that ends.
+raised: dict[int, BaseException] = {}
+
+
 def _remember(exception: type, value: BaseException, _trace: Any) -> int:
-    """A signal's handler has raised an exception while C called back, in the thread whose call that ends."""
-    _under_way[get_ident()].raised = value
+    raised[get_ident()] = value
     return 1
-
-
-# The call that each thread has under way.
-_under_way: dict[int, "Calls"] = {}
 
 
 @ffi.callback("int(void *)", error=1, onerror=_remember)
@@ -122,41 +121,38 @@ def _interrupt(_of: Any) -> int:
 CALLBACKS = ffi.new("msimage_callbacks *", {"interrupt": _interrupt})
 
 
-class Calls:
-    """Call the library; what a signal's handler raises meanwhile, KeyboardInterrupt first of all, is raised."""
+def forget_raised() -> None:
+    """Begin a call: what an earlier one of the thread left, which a second signal ended before it was looked at, is no more."""
+    raised.pop(get_ident(), None)
 
-    raised: Optional[BaseException] = None
+
+def complain(status: int, said: Callable[[], Any] = lib.msimage_error) -> None:
+    """End a call that returned a status: raise what it failed with, or what a signal's handler raised meanwhile."""
+    message = ffi.string(said()).decode(errors="replace") if status else ""
+    by_handler = raised.pop(get_ident(), None)
+    if by_handler is not None:
+        raise by_handler
+    if status == lib.MSIMAGE_ENOMEM:
+        raise MemoryError(message)
+    if status == lib.MSIMAGE_EGPU and re.search("out of memory|cuFFT error 2\\b", message):  # CUDA's words
+        raise DeviceMemoryError(status, message)
+    if status:
+        raise Error(status, message)
+
+
+class Calls:
+    """Call the library; what a signal's handler raises meanwhile is raised."""
 
     def __init__(self, message: Callable[[], Any] = lib.msimage_error) -> None:
         self._message = message
 
     def __call__(self, function: Callable[..., int], *arguments: Any) -> None:
         """Call a function of the library, or one that calls several of them and returns the status of the last."""
-        self.raised = None
-        thread = get_ident()
-        # A signal's handler may call the library while a call asks for signals.
-        outer = _under_way.get(thread)
-        _under_way[thread] = self
-        try:
-            status = function(*arguments)
-            message = ffi.string(self._message()).decode(errors="replace") if status else ""
-        finally:
-            if outer is None:
-                del _under_way[thread]
-            else:
-                _under_way[thread] = outer
-        if status or self.raised is not None:
-            self._complain(status, message)
-
-    def _complain(self, status: int, message: str) -> None:
-        if self.raised is not None:
-            raised, self.raised = self.raised, None
-            raise raised
-        if status == lib.MSIMAGE_ENOMEM:
-            raise MemoryError(message)
-        if status == lib.MSIMAGE_EGPU and re.search("out of memory|cuFFT error 2\\b", message):  # CUDA's words
-            raise DeviceMemoryError(status, message)
-        raise Error(status, message)
+        if raised:
+            forget_raised()
+        status = function(*arguments)
+        if status or raised:
+            complain(status, self._message)
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])

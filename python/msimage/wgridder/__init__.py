@@ -28,7 +28,8 @@ import numpy as np
 from .._arrays import Given, empty, finished, overlaps_itself, place, plain
 from .._gridder import (COMPLEXES, REALS, Samples, array_argument, backend_argument, flag_argument, has, other_array, require,
                         samples_at, specification, thread_count, whole_argument, work_once)
-from .._library import ffi, lib
+from .._library import CALLBACKS, complain, ffi, forget_raised, lib, raised
+from .._same import SameCalls
 
 __all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
 
@@ -185,6 +186,25 @@ def _remember(key: Optional[tuple], request: _Request, arrays: tuple, spec: Any,
     _known[key] = _Known(spec, o["nthreads"], spec.n_thread, n_row, n_chan, shape, dtype)
 
 
+def _recall(values: tuple, arrays: tuple) -> tuple[Optional[_Known], list, Optional[tuple]]:
+    """What is known of a call, where its arrays lie, and by which key it is known, or may be kept."""
+    met = plain(arrays)
+    if not met:
+        return None, [], None
+    kinds, places, is_on_gpu = met
+    key = (kinds, values, *map(type, values))
+    try:
+        known = _known.get(key)
+    except TypeError:
+        return None, places, None  # an argument that cannot be a key is no number; what is to be said of it is said by others
+    return known if known is not None and _holds(known, arrays[1], is_on_gpu) else None, places, key
+
+
+# Calls with the very arrays of earlier ones.
+_same_images, _same_predictions = SameCalls(), SameCalls()
+_c_image_once, _c_predict_once, _cast = lib.msimage_gridder_image_once, lib.msimage_gridder_predict_once, ffi.cast
+
+
 def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
     """The caller's array, or a new one; what is written to; and where that goes afterwards, if anywhere."""
     if out is None:
@@ -233,22 +253,30 @@ def _new_image(vis: Any, dirty: Any, npix: tuple, request: _Request, key: Option
 
 def _image(values: tuple, uvw: Any, freq: Any, vis: Any, wgt: Any, mask: Any, dirty: Any) -> Any:
     """An image by values of _NAMES and, at their end, both of npix."""
-    met, key, known = plain((uvw, freq, vis, wgt, mask, dirty)), None, None
-    if met:
-        kinds, places, is_on_gpu = met
-        key = (kinds, values, *map(type, values))
-        try:
-            known = _known.get(key)
-        except TypeError:
-            pass  # an argument that cannot be a key is no number: what is to be said of it is said below
-    if known is None or not _holds(known, freq, is_on_gpu):
-        return _new_image(vis, dirty, values[-2:], _Request(values[:-2], uvw, freq, wgt, mask), key)
-    *samples_places, image_place = places
-    if dirty is None:
-        dirty = empty(known.shape, known.dtype, vis)
-        image_place = place(dirty)
-    image, samples = ffi.cast(_VOID, image_place), samples_at(known.n_row, known.n_chan, *samples_places)
-    work_once(known.spec, (samples,), lambda g: lib.msimage_gridder_image(g, image))
+    arrays = (uvw, freq, vis, wgt, mask, dirty)
+    same = _same_images.of.get((id(uvw), id(freq)))
+    met = same and same.places_of(values, arrays)
+    if same and met:
+        vis_place, image_place = met
+        known, samples = same.known, same.samples_with(vis_place)
+        if dirty is None:
+            dirty = same.room()
+            image_place = dirty.data.ptr
+    else:
+        known, places, key = _recall(values, arrays)
+        if known is None:
+            return _new_image(vis, dirty, values[-2:], _Request(values[:-2], uvw, freq, wgt, mask), key)
+        _same_images.keep(known, values, arrays, places)
+        *samples_places, image_place = places
+        if dirty is None:
+            dirty = empty(known.shape, known.dtype, vis)
+            image_place = place(dirty)
+        samples = samples_at(known.n_row, known.n_chan, *samples_places)
+    if raised:
+        forget_raised()
+    status = _c_image_once(known.spec, CALLBACKS, samples, 1, _cast(_VOID, image_place))
+    if status or raised:
+        complain(status)
     return dirty
 
 
@@ -272,23 +300,31 @@ def _new_visibilities(dirty: Any, vis: Any, request: _Request, key: Optional[tup
 
 def _visibilities(values: tuple, uvw: Any, freq: Any, dirty: Any, wgt: Any, mask: Any, vis: Any) -> Any:
     """Visibilities by values of _NAMES."""
-    met, key, known = plain((uvw, freq, wgt, mask, dirty, vis)), None, None
-    if met:
-        kinds, places, is_on_gpu = met
-        key = (kinds, values, *map(type, values))
-        try:
-            known = _known.get(key)
-        except TypeError:
-            pass  # an argument that cannot be a key is no number: what is to be said of it is said below
-    if known is None or not _holds(known, freq, is_on_gpu):
-        return _new_visibilities(dirty, vis, _Request(values, uvw, freq, wgt, mask), key)
-    uvw_place, freq_place, *weight_places, model_place, vis_place = places
-    if vis is None:
-        vis = empty(known.shape, known.dtype, dirty)
-        vis_place = place(vis)
-    model, into = ffi.cast(_VOID, model_place), ffi.cast(_VOID, vis_place)
-    samples = samples_at(known.n_row, known.n_chan, uvw_place, freq_place, 0, *weight_places)
-    work_once(known.spec, (samples,), lambda g: lib.msimage_gridder_predict(g, model) or lib.msimage_gridder_fetch(g, samples, into))
+    arrays = (uvw, freq, vis, wgt, mask, dirty)
+    same = _same_predictions.of.get((id(uvw), id(freq)))
+    met = same and same.places_of(values, arrays)
+    if same and met:
+        vis_place, model_place = met
+        known, samples = same.known, same.samples
+        if vis is None:
+            vis = same.room()
+            vis_place = vis.data.ptr
+    else:
+        known, places, key = _recall(values, arrays)
+        if known is None:
+            return _new_visibilities(dirty, vis, _Request(values, uvw, freq, wgt, mask), key)
+        _same_predictions.keep(known, values, arrays, places)
+        *samples_places, model_place = places
+        vis_place = places[2]
+        if vis is None:
+            vis = empty(known.shape, known.dtype, dirty)
+            vis_place = place(vis)
+        samples = samples_at(known.n_row, known.n_chan, *samples_places)
+    if raised:
+        forget_raised()
+    status = _c_predict_once(known.spec, CALLBACKS, samples, 1, _cast(_VOID, model_place), (_cast(_VOID, vis_place),))
+    if status or raised:
+        complain(status)
     return vis
 
 
