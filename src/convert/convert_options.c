@@ -10,6 +10,7 @@
 #include "core/status.h"
 #include "src/options/option_readers.h"
 #include "src/options/option_table.h"
+#include "src/options/suggestion.h"
 
 #define AT(member) .offset = offsetof(msi_convert_options, member)
 
@@ -177,24 +178,20 @@ void msi_convert_options_help(void)
          "  msimage-convert -average-channels 8 target.ms target.uvfits");
 }
 
-/* Words of CASA's mstransform and split, and what they are here. */
+static const char *name_at(int i)
+{
+    return i < N_ROW ? rows[i].name : NULL;
+}
+
 static int unknown_option(const char *word)
 {
-    static const char *const words[][2] = {
-        {"antenna", "-select-antenna"},   {"chanaverage", "-average-channels"},
-        {"chanbin", "-average-channels"}, {"datacolumn", "-data-column"},
-        {"phasecenter", "-shift"},        {"scan", "-taql 'SCAN_NUMBER == 3'"},
-        {"spw", "-select-spw"},           {"timeaverage", "-average-time"},
-        {"timebin", "-average-time"},     {"timerange", "-select-time"},
-        {"uvrange", "-select-uvrange"},   {"width", "-average-channels"},
-    };
-    const char *name = word + strspn(word, "-");
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(name, words[i][0]) == 0)
-            return msi_error_set(MSI_EUSAGE, "%s: there is no such option; did you mean %s?", word, words[i][1]);
-    if (strcmp(name, "vis") == 0 || strcmp(name, "outputvis") == 0)
-        return msi_error_set(MSI_EUSAGE, "%s: there is no such option; the sets are the last words, the new one last",
-                             word);
+    char names[MSI_SUGGESTION_SIZE];
+    const char *name = word + strspn(word, "-"), *instead = msi_suggestion_instead(MSI_CASA_MSTRANSFORM, name);
+    if (instead) return msi_error_set(MSI_EUSAGE, "%s: there is no such option; %s", word, instead);
+    if (msi_suggestion_among(names, name, MSI_CASA_MSTRANSFORM, name_at))
+        return msi_error_set(MSI_EUSAGE,
+                             "%s: there is no such option; did you mean %s? (msimage-convert -help lists them)", word,
+                             names);
     return msi_error_set(MSI_EUSAGE, "%s: there is no such option; msimage-convert -help lists them", word);
 }
 

@@ -30,7 +30,7 @@ static int is_option(const char *word)
 static int unknown_option(const char *word)
 {
     char names[MSI_SUGGESTION_SIZE];
-    const char *instead = msi_suggestion_instead(name_of(word));
+    const char *instead = msi_suggestion_instead(MSI_CASA_TCLEAN, name_of(word));
     if (instead) return msi_error_set(MSI_EUSAGE, "%s: there is no such option; %s", word, instead);
     if (msi_suggestion(names, name_of(word)))
         return msi_error_set(MSI_EUSAGE, "%s: there is no such option; did you mean %s? (msimage -help lists them)",

@@ -7,11 +7,14 @@
 #include "src/options/option_table.h"
 #include "src/options/wsclean_options.h"
 
-/* Parameters of CASA's tclean and mstransform: an option of another name that has the meaning, or what to do instead of
- * one; no option, however near its name is. */
-static const struct casa_name {
+/* A parameter of CASA's: an option of another name that has the meaning, or what to do instead of one; no option,
+ * however near its name is. */
+typedef struct casa_name {
     const char *parameter, *option, *instead;
-} casa_names[] = {
+} casa_name;
+
+/* Of tclean, and of mstransform as far as users look for it in msimage. */
+static const casa_name tclean_names[] = {
     {"antenna", "select-antenna", NULL},
     {"cell", "scale", NULL},
     {"chanbin", NULL, "msimage-convert -average-channels averages a set"},
@@ -52,6 +55,32 @@ static const struct casa_name {
     {"weighting", "weight", NULL},
     {"width", NULL, "-select-spw or -channel-range choose channels, -channels-out cuts them into images"},
     {"wprojplanes", NULL, "the number of w-planes follows from -accuracy"},
+};
+
+/* Of mstransform and split, as msimage-convert has it. */
+static const casa_name mstransform_names[] = {
+    {"antenna", "select-antenna", NULL},
+    {"chanaverage", "average-channels", NULL},
+    {"chanbin", "average-channels", NULL},
+    {"datacolumn", "data-column", NULL},
+    {"outputvis", NULL, "the sets are the last words, the new one last"},
+    {"phasecenter", "shift", NULL},
+    {"scan", NULL, "scans are selected by -taql 'SCAN_NUMBER == 3'"},
+    {"spw", "select-spw", NULL},
+    {"timeaverage", "average-time", NULL},
+    {"timebin", "average-time", NULL},
+    {"timerange", "select-time", NULL},
+    {"uvrange", "select-uvrange", NULL},
+    {"vis", NULL, "the sets are the last words, the new one last"},
+    {"width", "average-channels", NULL},
+};
+
+static const struct {
+    const casa_name *name;
+    size_t n;
+} tasks[] = {
+    [MSI_CASA_TCLEAN] = {tclean_names, sizeof tclean_names / sizeof *tclean_names},
+    [MSI_CASA_MSTRANSFORM] = {mstransform_names, sizeof mstransform_names / sizeof *mstransform_names},
 };
 
 enum { LONGEST = 31, FAR = 99, MAX_NAMED = 3, LEAST_PREFIX = 3 };
@@ -115,43 +144,49 @@ static int name_distance(const char *name, const char *other)
     }
 }
 
-/* Return the i-th name that there is: the option table's first, then those that WSClean alone has; NULL past the
- * last. */
+/* Return the i-th name that there is: the option table's first, then those that WSClean alone has, "" where both have
+ * it; NULL past the last. */
 static const char *name_at(int i)
 {
     const msi_option *o = msi_option_at(i);
     if (o) return o->name;
     i -= msi_option_count();
-    return i < msi_wsclean_count ? msi_wsclean_table[i].name : NULL;
+    if (i >= msi_wsclean_count) return NULL;
+    const char *name = msi_wsclean_table[i].name;
+    return msi_option_find(name) ? "" : name;
 }
 
-static const struct casa_name *find_casa(const char *name)
+static const casa_name *find_casa(msi_casa_task task, const char *name)
 {
-    for (size_t i = 0; i < sizeof casa_names / sizeof *casa_names; i++)
-        if (strcmp(name, casa_names[i].parameter) == 0) return &casa_names[i];
+    for (size_t i = 0; i < tasks[task].n; i++)
+        if (strcmp(name, tasks[task].name[i].parameter) == 0) return &tasks[task].name[i];
     return NULL;
 }
 
-const char *msi_suggestion_instead(const char *name)
+const char *msi_suggestion_instead(msi_casa_task task, const char *name)
 {
-    const struct casa_name *casa = find_casa(name);
+    const casa_name *casa = find_casa(task, name);
     return casa ? casa->instead : NULL;
 }
 
 int msi_suggestion(char *out, const char *name)
 {
+    return msi_suggestion_among(out, name, MSI_CASA_TCLEAN, name_at);
+}
+
+int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const char *(*option_at)(int i))
+{
     const char *near[MAX_NAMED], *other;
     int least = FAR, n_near = 0, used = 0;
     out[0] = 0;
     if (!*name || strlen(name) > LONGEST) return 0;
-    const struct casa_name *casa = find_casa(name);
+    const casa_name *casa = find_casa(task, name);
     if (casa) {
         if (casa->option) snprintf(out, MSI_SUGGESTION_SIZE, "-%s", casa->option);
         return casa->option != NULL;
     }
-    for (int i = 0; (other = name_at(i)); i++) {
-        const int is_again = i >= msi_option_count() && msi_option_find(other);
-        const int distance = is_again ? FAR : name_distance(name, other);
+    for (int i = 0; (other = option_at(i)); i++) {
+        const int distance = *other ? name_distance(name, other) : FAR;
         if (distance >= FAR || distance > least) continue;
         if (distance < least) n_near = 0;
         least = distance;

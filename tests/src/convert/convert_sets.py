@@ -507,8 +507,11 @@ def check_safety(s):
     s.refused("a field that is not there", 3, "has no field 7", "-field", 7, a, "out.ms")
     s.refused("no such option", 2, "there is no such option", "-size", 5, a, "out.ms")
     for word, meant in (("-spw", "-select-spw"), ("-timebin", "-average-time"), ("-chanbin", "-average-channels"),
-                        ("-datacolumn", "-data-column"), ("-outputvis", "last words")):
+                        ("-datacolumn", "-data-column"), ("-outputvis", "last words"), ("-scan", "SCAN_NUMBER")):
         s.refused("mstransform's %s" % word, 2, meant, word, 5, a, "out.ms")
+    for word, meant in (("-avarage-time", "did you mean -average-time?"), ("-average_channels", "-average-channels?"),
+                        ("-mgian", "-help lists them")):
+        s.refused("misspelt: %s" % word, 2, meant, word, 5, a, "out.ms")
     s.refused("a name that promises a compressed file", 2, "name it out.uvfits", a, "out.uvfits.gz")
     s.refused("an option behind the paths", 2, "options go before IN", a, "old.ms", "-overwrite")
     s.refused("a misspelt one", 2, "options go before IN", a, "-overwrit")

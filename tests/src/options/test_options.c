@@ -542,8 +542,8 @@ static void test_suggestions(void **state)
     refused_value("-pbcor", "-pbcor:", "primary beams");
     refused_value("-vis a.ms", "-vis:", "last words");
     refused_value("-spws 0:3~10", "-spws 0:3~10:", "-select-spw");
-    assert_null(msi_suggestion_instead("spw"));
-    assert_null(msi_suggestion_instead("nonsense"));
+    assert_null(msi_suggestion_instead(MSI_CASA_TCLEAN, "spw"));
+    assert_null(msi_suggestion_instead(MSI_CASA_TCLEAN, "nonsense"));
 }
 
 static msi_options parsed_predict(const char *line)
