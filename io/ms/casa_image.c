@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/memory.h"
@@ -168,7 +167,7 @@ int msi_casa_image_read(msi_casa_image *image, const char *path)
     msi_child_close(&child);
     if (child.pid > 0) {
         kill(child.pid, SIGKILL);
-        waitpid(child.pid, NULL, 0);
+        msi_child_wait(&child);
     }
     if (rc) msi_casa_image_free(image);
     return rc;

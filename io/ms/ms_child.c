@@ -185,20 +185,25 @@ void msi_child_status_text(int output_fd, int wait_status, const char *path, con
         snprintf(text, size, "%.300s: %s has ended%s%s", path, what, *words ? ": " : "", words);
 }
 
-int msi_child_end_text(msi_child *c, const char *path, const char *what, char *text, size_t size)
+/* Wait for a child's end; handlers of another program's signals, such as Python's, end a call of the system's early. */
+static int reap(msi_child *c)
 {
     int wait_status = 0;
-    waitpid(c->pid, &wait_status, 0);
+    while (waitpid(c->pid, &wait_status, 0) < 0 && errno == EINTR) continue;
     c->pid = 0;
+    return wait_status;
+}
+
+int msi_child_end_text(msi_child *c, const char *path, const char *what, char *text, size_t size)
+{
+    const int wait_status = reap(c);
     msi_child_status_text(c->output_fd, wait_status, path, what, text, size);
     return WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 }
 
 int msi_child_wait(msi_child *c)
 {
-    int wait_status = 0;
-    waitpid(c->pid, &wait_status, 0);
-    c->pid = 0;
+    const int wait_status = reap(c);
     return WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 }
 

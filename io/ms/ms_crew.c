@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/interrupt.h"
@@ -447,7 +446,7 @@ void msi_ms_crew_free(msi_ms_crew *crew)
         if (c->pid > 0) kill(c->pid, SIGKILL);
     }
     for (int k = 0; k < crew->n_worker; k++)
-        if (crew->worker[k].child.pid > 0) waitpid(crew->worker[k].child.pid, NULL, 0);
+        if (crew->worker[k].child.pid > 0) msi_child_wait(&crew->worker[k].child);
     if (crew->shared) munmap(crew->shared, (size_t)crew->n_mapped);
     forget_order(crew);
     msi_free(crew->worker);

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/memory.h"
@@ -140,7 +139,7 @@ int msi_ms_members(char ***out, int *n_out, int *which, const char *const *paths
     msi_child_close(&child);
     if (child.pid > 0) {
         kill(child.pid, SIGKILL);
-        waitpid(child.pid, NULL, 0);
+        msi_child_wait(&child);
     }
     munmap(names, (size_t)ROOM);
     return rc;

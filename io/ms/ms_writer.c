@@ -295,10 +295,10 @@ static int has_stopped(const msi_ms_writer *w)
 }
 
 /* The child's own child, which writes, ends with it, but perhaps later. */
-static void kill_child(const msi_ms_writer *w)
+static void kill_child(msi_ms_writer *w)
 {
     kill(w->child.pid, SIGKILL);
-    waitpid(w->child.pid, NULL, 0);
+    msi_child_wait(&w->child);
     msi_child_await_end(&w->child);
 }
 
@@ -315,7 +315,6 @@ static void stop_child(msi_ms_writer *w)
 
 int msi_ms_writer_finish(msi_ms_writer *w)
 {
-    int how;
     MSI_TRY(check_state(w, w->is_prepared && w->slot < 0));
     MSI_TRY(msi_interrupt_check());
     MSI_TRY(send_request(w, MSI_WRITER_FINISH, 0));
@@ -330,8 +329,7 @@ int msi_ms_writer_finish(msi_ms_writer *w)
         return MSI_OK;
     }
     MSI_TRY(status);
-    waitpid(w->child.pid, &how, 0);
-    w->child.pid = 0;
+    msi_child_wait(&w->child);
     for (int i = 0; i < w->n_set; i++)
         for (int k = 0; k < w->shared->column[i].n_old; k++)
             msi_log_info("%s: column %s is removed", w->paths[i], w->shared->column[i].old_columns[k]);

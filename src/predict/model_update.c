@@ -176,6 +176,8 @@ static int await_answer(int from, int caller, pid_t process, answer *a)
         const int n = poll(look, caller < 0 ? 1 : 2, LOOK_MS);
         const int stop = look[1].revents & (POLLHUP | POLLERR) ? SIGTERM : msi_interrupt_signal();
         if (stop && !is_sent) is_sent = kill(process, stop) == 0;
+        /* A caller that is gone would end every wait at once. */
+        if (is_sent) look[1].fd = -1;
         if (n > 0 && look[0].revents) return read_all(from, a, sizeof *a);
     }
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -412,6 +413,37 @@ static int end_of(void (*limit)(void), void (*work)(void))
     return signal_number;
 }
 
+static void rest(void)
+{
+    usleep(200000);
+}
+
+static void nothing(void) {}
+
+static int n_alarm;
+
+static void hear_alarm(int signal_number)
+{
+    (void)signal_number;
+    n_alarm++;
+}
+
+/* A program's handler that ends calls of the system, as Python's do, leaves no child that nobody waits for. */
+static void test_wait_through_signals(void **state)
+{
+    (void)state;
+    const struct sigaction ending = {.sa_handler = hear_alarm};
+    struct sigaction before;
+    const struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
+    sigaction(SIGALRM, &ending, &before);
+    setitimer(ITIMER_REAL, &often, NULL);
+    assert_int_equal(end_of(nothing, rest), 0);
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    assert_true(n_alarm > 0);
+    nobody_is_left();
+}
+
 static void watch(void)
 {
     msi_child_watch();
@@ -612,7 +644,7 @@ int main(void)
         cmocka_unit_test(test_same),    cmocka_unit_test(test_damaged),    cmocka_unit_test(test_again),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_index),      cmocka_unit_test(test_empty),
         cmocka_unit_test(test_ends),    cmocka_unit_test(test_wide),       cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_formed),  cmocka_unit_test(test_not_formed),
+        cmocka_unit_test(test_formed),  cmocka_unit_test(test_not_formed), cmocka_unit_test(test_wait_through_signals),
     };
     return cmocka_run_group_tests(tests, make_set, temp_folder_teardown);
 }
