@@ -27,5 +27,9 @@ for missing in libcudart.so.13 libcufft.so.12; do
     (cd wheel && "$python" -B -c 'import msimage') 2>&1 | grep -q "ImportError.*$missing.*pip install 'msimage\[cuda13\]'" ||
         complain "nothing is said of $missing"
 done
+# The package's version, which pip reads from pyproject.toml, is the library's, and its notices go with it.
+root=$(dirname "${BASH_SOURCE[0]}")/../..
+"$root/packaging/version" >version || complain "versions differ"
+grep -q -x 'wheel.license-files = .*"packaging/wheel-notices.txt".*' "$root/pyproject.toml" || complain "wheels have no notices"
 ! find installed wheel -name '__pycache__' | grep . || complain "compiled files are installed"
 exit "$failed"
