@@ -399,12 +399,70 @@ static void test_wide_squares(void **state)
     free(vis);
 }
 
+/* ---- Cells ---- */
+
+/* Cells along an axis are the image's pixels times the padding, a multiple of 4 then, over -super-weight's factor to
+ * the nearest, and even. 616 of 512 are WSClean's. */
+static void test_cells_along_an_axis(void **state)
+{
+    (void)state;
+    static const struct {
+        double padding, super_weight;
+        int64_t n, cells;
+    } axes[] = {{0, 0, 512, 512},  {1, 0, 514, 514},  {1.2, 0, 512, 616}, {1.2, 2, 512, 308}, {0, 1.5, 100, 68},
+                {0, 1.6, 100, 62}, {0, 3, 1000, 334}, {0, 1000, 1000, 2}, {0, 0.5, 100, 200}};
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+        const msi_image_geometry geometry = {axes[i].n, 100, 1e-4, 1e-4};
+        const msi_weighting rule = {
+            .mode = MSI_WEIGHT_UNIFORM, .grid_padding = axes[i].padding, .super_weight = axes[i].super_weight};
+        assert_int_equal(msi_density_grid_of(&geometry, &rule).nu, axes[i].cells);
+    }
+}
+
+/* Samples on the lines between cells: on v = 0 one and its mirror are one, at u >= 0; the uv plane's edge is the last
+ * cell's. */
+static void test_lines_between_cells(void **state)
+{
+    (void)state;
+    enum { SIDE = 8 };
+    /* A cell is 64 wavelengths wide. */
+    static const struct {
+        double u, v; /* in cells */
+        int64_t column, row;
+    } samples[] = {{0, 0, 4, 0},   {1.5, 0, 5, 0},  {-1.5, 0, 5, 0}, {-1.5, 0.5, 2, 0}, {1.5, -0.5, 2, 0},
+                   {4, 0.5, 7, 0}, {-4, 0.5, 0, 0}, {0.5, 4, 4, 3},  {0.5, -4, 3, 3},   {-2, 1, 2, 1}};
+    const msi_image_geometry geometry = {SIDE, SIDE, 1.0 / (64 * SIDE), 1.0 / (64 * SIDE)};
+    const msi_gridder_spec spec = {.geometry = geometry, .n_plane = 1, .accuracy = 1e-4, .backend = MSI_BACKEND_CPU};
+    const msi_weighting uniform = {.mode = MSI_WEIGHT_UNIFORM};
+    const double freq_hz = MSI_SPEED_OF_LIGHT; /* metres are wavelengths */
+    const float weight = 1;
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        const double uvw_m[3] = {64 * samples[i].u, 64 * samples[i].v, 0};
+        const msi_c64 vis = {1, 0};
+        const msi_vis_block block = {
+            .n_row = 1, .n_chan = 1, .n_plane = 1, .uvw_m = uvw_m, .freq_hz = &freq_hz, .vis = &vis, .weight = &weight};
+        msi_gridder *g;
+        msi_density *d;
+        msi_density_grid grid;
+        assert_int_equal(msi_gridder_create(&g, &spec), 0);
+        assert_int_equal(msi_gridder_add(g, &block), 0);
+        assert_int_equal(msi_density_create(&d, &geometry, &uniform), 0);
+        assert_int_equal(msi_density_add(d, g), 0);
+        const double *sum = msi_density_sums(d, &grid);
+        for (int64_t k = 0; k < SIDE * SIDE / 2; k++)
+            assert_true(sum[k] == (k == samples[i].row * SIDE + samples[i].column));
+        msi_density_free(d);
+        msi_gridder_free(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_are_their_definitions), cmocka_unit_test(test_wide_squares),
         cmocka_unit_test(test_no_magnitude_is_lost),          cmocka_unit_test(test_threads_do_not_count),
-        cmocka_unit_test(test_a_rule_needs_its_density),
+        cmocka_unit_test(test_a_rule_needs_its_density),      cmocka_unit_test(test_cells_along_an_axis),
+        cmocka_unit_test(test_lines_between_cells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,9 +59,78 @@ static void a_threshold_is_the_end(void **state)
     assert_int_equal(g.in_mask, 0);
 }
 
+/* Before any cycle minor iterations may come down to the threshold itself; after one a little above it is there. */
+static void the_dirty_image_is_held_to_the_threshold_itself(void **state)
+{
+    (void)state;
+    static const double peaks[] = {1, -1, 1.05}; /* in thresholds */
+    const msi_clean_options o = {.niter = 1000};
+    for (int i = 0; i < 3; i++) {
+        msi_clean_group g = {.mgain = 0.8, .threshold = 1, .noise = 0.3};
+        assert_int_equal(msi_clean_judge(&g, &o, peaks[i]), 0);
+        if (i < 2)
+            assert_string_equal(g.stop, "threshold");
+        else
+            assert_null(g.stop);
+    }
+}
+
+static void iterations_are_counted(void **state)
+{
+    (void)state;
+    const msi_clean_options o = {.niter = 1000};
+    msi_clean_group g = {.peak = 20, .mgain = 0.8, .threshold = 1, .noise = 0.3, .n_minor = 999};
+    make_cycle(&g, &o, 0, 10);
+    assert_null(g.stop);
+    g.n_minor = 1000;
+    make_cycle(&g, &o, 0, 5);
+    assert_string_equal(g.stop, "iterations");
+}
+
+/* A cycle is taken back where the peak is twice as high, or a tenth with a higher noise, and the next goes half as far;
+ * the fourth such in a row is the end. */
+static void worse_cycles_are_taken_back(void **state)
+{
+    (void)state;
+    const msi_clean_options o = {.niter = 1000};
+    msi_clean_group g = {
+        .peak_before = 20, .mgain = 0.8, .threshold = 1, .noise = 0.3, .noise_before = 0.3, .n_major = 1};
+    assert_int_equal(msi_clean_judge(&g, &o, 39), 0);
+    assert_int_equal(msi_clean_judge(&g, &o, -41), 1);
+    assert_true(g.mgain == 0.4 && !g.stop);
+    g.noise = 0.31;
+    assert_int_equal(msi_clean_judge(&g, &o, 21), 0);
+    assert_true(g.mgain == 0.4);
+    for (int i = 0; i < 4; i++) {
+        assert_null(g.stop);
+        assert_int_equal(msi_clean_judge(&g, &o, 23), 1);
+    }
+    assert_true(g.mgain == 0.025);
+    assert_string_equal(g.stop, "diverged");
+}
+
+/* Three cycles in a row that lower the peak by less than a hundredth are the end; one that lowers it by more is none of
+ * them. */
+static void idle_cycles_are_the_end(void **state)
+{
+    (void)state;
+    static const double peaks[] = {10, 9.95, 9.91, 9, 8.95, 8.94, 8.93};
+    const msi_clean_options o = {.niter = 1000};
+    msi_clean_group g = {.peak = 20, .mgain = 0.8, .threshold = 1, .noise = 0.3};
+    for (int i = 0; i < 7; i++) {
+        assert_null(g.stop);
+        make_cycle(&g, &o, 0, peaks[i]);
+    }
+    assert_string_equal(g.stop, "stalled");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few_cycles_are_kept_for_the_mask),
-                                       cmocka_unit_test(a_threshold_is_the_end)};
+                                       cmocka_unit_test(a_threshold_is_the_end),
+                                       cmocka_unit_test(the_dirty_image_is_held_to_the_threshold_itself),
+                                       cmocka_unit_test(iterations_are_counted),
+                                       cmocka_unit_test(worse_cycles_are_taken_back),
+                                       cmocka_unit_test(idle_cycles_are_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
