@@ -29,7 +29,7 @@ class ndarray:
 
     @shape.setter
     def shape(self, shape):
-        self.values.shape = shape
+        self.values = self.values.reshape(shape)  # which lies where it lay
 
     @property
     def device(self):
