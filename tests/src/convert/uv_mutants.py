@@ -4,7 +4,8 @@
 ones. Each is converted into a Measurement Set, or planned: the program ends with a documented code and at most one line of
 error, not by a signal; soon, by its CPU time; in bounded memory; the set is there and whole, or there is none; and nothing else
 is left. The last line counts too how often the process that runs casacore was ended, which is how damage may show there.
-Without SEED one is drawn, and printed: mutant N of a seed is always the same. MUTANTS_FOLDER names where files go."""
+Without SEED one is drawn, and printed: mutant N of a seed is always the same. MUTANTS_FOLDER names where files go;
+MUTANTS_KEEP a folder in which a failing mutant is kept, with what it left."""
 import collections
 import concurrent.futures
 import os
@@ -152,6 +153,8 @@ class Worker:
             wrong = wrong or "exits %d, and the set is %sthere" % (code, "" if os.path.exists(out) else "not ")
         elif os.path.exists(out) and not self.whole(out):
             wrong = wrong or "the set is not whole"
+        if wrong and "MUTANTS_KEEP" in os.environ:
+            shutil.copytree(self.folder, os.path.join(os.environ["MUTANTS_KEEP"], "%d-%d" % (seed, number)), symlinks=True)
         for left in (*left, "out.ms"):
             shutil.rmtree(os.path.join(self.folder, left), ignore_errors=True)
         return code, wrong, text
