@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/convert/uvfits_mend.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,6 +104,28 @@ static int look_at_frequencies(msi_uvfits_mending *m, fitsfile *f, const msi_uvf
     return status;
 }
 
+/* casacore takes a source's position for that of 2000 where its year is neither 1950 nor 0; -1 stands for a body of the
+ * solar system, which has none. */
+static int check_equinox(fitsfile *f, const msi_uvfits_use *use, const numbers *known)
+{
+    static const double years[] = {-1, 1950, 2000};
+    const int column = find_column(f, "EPOCH");
+    for (long i = 0; column && i < known->n; i++) {
+        double year = 2000;
+        int failed = 0, n_near = 0;
+        const int64_t id = known->value[i];
+        if (id < 1 || id > use->source->last || !msi_uv_ids_has(use->source, id)) continue;
+        fits_read_col(f, TDOUBLE, column, i + 1, 1, 1, NULL, &year, NULL, &failed);
+        for (size_t k = 0; k < sizeof years / sizeof *years; k++) n_near += fabs(year - years[k]) < 0.01;
+        if (!failed && n_near == 0)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: the position of its source %lld is of the equinox %g (EPOCH of table AIPS SU), "
+                                 "and a set's is B1950 or J2000",
+                                 use->name, (long long)id, year);
+    }
+    return MSI_OK;
+}
+
 static int is_moving(fitsfile *f, long row)
 {
     static const char *const names[] = {"PMRA", "PMDEC"};
@@ -132,6 +155,7 @@ static int look_at_sources(msi_uvfits_mending *m, fitsfile *f, const msi_uvfits_
     if (!status && known.n > 1 && msi_uv_ids_has(use->source, 0))
         status = msi_error_set(MSI_EINPUT, "%s: has groups of source 0, which is none of the %ld of its table AIPS SU",
                                use->name, known.n);
+    if (!status) status = check_equinox(f, use, &known);
     for (long i = 0; !status && i < known.n && !m->has_motion; i++) {
         char *name = m->moving, none[] = "";
         int failed = 0;

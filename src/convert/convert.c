@@ -107,11 +107,17 @@ static int name_files(const inputs *in, int status)
     return status;
 }
 
+static int find_file(const inputs *in, int i, char real_path[PATH_MAX])
+{
+    /* /dev/stdin is another file in the process that reads it. */
+    if (!realpath(in->path[i], real_path)) return msi_error_set(MSI_EINPUT, "%s: %s", in->path[i], strerror(errno));
+    return MSI_OK;
+}
+
 static int import(inputs *in, int i, const msi_workspace *w)
 {
     char name[32], real_path[PATH_MAX];
-    /* /dev/stdin is another file in the process that reads it. */
-    if (!realpath(in->path[i], real_path)) return msi_error_set(MSI_EINPUT, "%s: %s", in->path[i], strerror(errno));
+    MSI_TRY(find_file(in, i, real_path));
     snprintf(name, sizeof name, "import%d.ms", i);
     MSI_TRY(msi_workspace_path(w, name, in->made[i], sizeof in->made[i]));
     const msi_import_job job = {in->path[i],    real_path,         in->made[i], msi_workspace_folder(w),
@@ -186,11 +192,24 @@ static int make_all(inputs *in, msi_workspace *w)
     return msi_workspace_publish(w, "out.uvfits");
 }
 
-static int log_files(const inputs *in)
+static int plan_import(const inputs *in, int i)
 {
-    for (int i = 0; i < in->o->shared.n_ms; i++)
+    char real_path[PATH_MAX];
+    MSI_TRY(find_file(in, i, real_path));
+    const msi_import_job job = {
+        .fits = in->path[i], .real_path = real_path, .header = &in->header[i], .memory_bytes = msi_memory_limit()};
+    const msi_stage_spec stage = {
+        .work = msi_import_plan, .job = &job, .name = "reading", .path = in->path[i], .out = in->o->out};
+    return msi_stage_run(&stage);
+}
+
+static int plan_files(const inputs *in)
+{
+    for (int i = 0; i < in->o->shared.n_ms; i++) {
+        MSI_TRY(plan_import(in, i));
         msi_log_info("%s: %s, %lld bytes", in->path[i], in->header[i].kind == MSI_UV_FITS ? "UVFITS" : "FITS-IDI",
                      (long long)in->header[i].file_bytes);
+    }
     return MSI_OK;
 }
 
@@ -200,7 +219,7 @@ static int convert(inputs *in)
     msi_workspace *w;
     MSI_TRY(look(in));
     if (o->shared.dry_run)
-        return in->n_made                     ? log_files(in)
+        return in->n_made                     ? plan_files(in)
                : msi_convert_is_store(o->out) ? make_store(o, NULL, NULL)
                                               : make_set(in, NULL, NULL);
     MSI_TRY(msi_workspace_make(&w, o->out, o->shared.overwrite));

@@ -220,6 +220,11 @@ static int find_unreadable(msi_stage *stage, const msi_import_job *job, readable
     const msi_uv_file *h = job->header;
     *r = (readable){.use = {job->fits, h->n_if, &h->freqsel, &h->source}};
     if (h->kind != MSI_UV_FITS) return MSI_OK;
+    if (h->has_no_time_system)
+        msi_stage_warn(stage, "%s: does not tell the scale of its times (TIMSYS of table AIPS AN): IAT (TAI) is taken",
+                       job->fits);
+    if (!h->has_sources && h->primary.has_epoch && h->primary.epoch == 0)
+        msi_stage_warn(stage, "%s: does not tell the equinox of its position (EPOCH = 0): J2000 is taken", job->fits);
     MSI_TRY(msi_uvfits_mending_find(&r->mending, job->real_path, &r->use));
     MSI_TRY(msi_uv_stations_find(&r->stations, job->real_path, job->fits, &h->subarray, h->has_zero));
     if (r->mending.has_motion)
@@ -271,6 +276,17 @@ static void warn_of_stokes(msi_stage *stage, const msi_import_job *job)
     if (job->header->kind == MSI_UV_IDI && idi->first_stokes < 0 && idi->first_stokes != idi->first_of_axis)
         msi_stage_warn(stage, "%s: STK_1 = %g, but the axis STOKES of its visibilities begins with %g, which is taken",
                        job->fits, idi->first_stokes, idi->first_of_axis);
+}
+
+int msi_import_plan(msi_stage *stage, const void *of)
+{
+    const msi_import_job *job = of;
+    readable r;
+    limit(job->header->file_bytes, job->memory_bytes);
+    warn_of_stokes(stage, job);
+    const int status = find_unreadable(stage, job, &r);
+    msi_uv_stations_free(r.stations);
+    return status;
 }
 
 int msi_import_fits(msi_stage *stage, const void *of)

@@ -21,7 +21,8 @@ typedef struct msi_export_job {
     const char *command;    /* for HISTORY */
 } msi_export_job;
 
-/* msi_import_fits, msi_export_fits - works of stages; job is a msi_import_job, a msi_export_job. */
-msi_stage_work msi_import_fits, msi_export_fits;
+/* msi_import_fits, msi_import_plan, msi_export_fits - works of stages; job is a msi_import_job, a msi_import_job without
+ * set and folder, a msi_export_job. The plan looks for what an import would refuse in the file, and warns as it does. */
+msi_stage_work msi_import_fits, msi_import_plan, msi_export_fits;
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,6 +72,27 @@ static int check_times(const msi_uv_hdu *u, const char *path)
                          u->time_system, u->name);
 }
 
+static int is_near(double a, double b)
+{
+    return fabs(a - b) < 0.01;
+}
+
+/* casacore takes EPOCH before EQUINOX, and what is not 1950 for 2000. Without a year, or with 0, it is 2000 as well. */
+static int check_equinox(const msi_uv_file *h, const char *path)
+{
+    const msi_uv_hdu *u = &h->primary;
+    const double year = u->has_epoch ? u->epoch : u->equinox;
+    if (h->kind != MSI_UV_FITS || h->has_sources) return MSI_OK;
+    if (u->has_epoch && u->has_equinox && !is_near(u->epoch, u->equinox))
+        return msi_error_set(MSI_EINPUT, "%s: its position is of the year %g by EPOCH, of %g by EQUINOX", path,
+                             u->epoch, u->equinox);
+    if (year == 0 || is_near(year, 1950) || is_near(year, 2000)) return MSI_OK;
+    return msi_error_set(MSI_EINPUT,
+                         "%s: its position is of the equinox %g (%s), and a set's is B1950 or J2000; precess RA and "
+                         "DEC to one of them before",
+                         path, year, u->has_epoch ? "EPOCH" : "EQUINOX");
+}
+
 /* casacore reads a FITS-IDI file's tables as they come, and visibilities by what these have told. */
 static const char *const idi_tables[] = {"ARRAY_GEOMETRY", "SOURCE", "FREQUENCY", "ANTENNA"};
 enum { N_IDI_TABLE = sizeof idi_tables / sizeof *idi_tables };
@@ -126,6 +148,8 @@ static int check_extensions(msi_uv_file *h, FILE *f, int64_t at, const char *pat
         MSI_TRY(check_antennas(h, &u, path));
         MSI_TRY(check_times(&u, path));
         MSI_TRY(check_sequence(h, &u, &seen, path));
+        if (strcmp(u.name, "AIPS SU") == 0) h->has_sources = 1;
+        if (strcmp(u.name, "AIPS AN") == 0 && !u.has_time_system) h->has_no_time_system = 1;
         if (strcmp(u.name, "UV_DATA") == 0) h->idi = (msi_uv_idi){u.first_stokes, first_of_axis(&u)};
         const int64_t bytes = msi_uv_hdu_bytes(&u, &one);
         if (bytes < 0 || bytes > h->file_bytes - at)
@@ -182,7 +206,8 @@ static int read_open(msi_uv_file *h, FILE *f, const char *path)
     if (u->is_groups && u->n_axis > 1 && u->axis[0] == 0) {
         MSI_TRY(check_groups(h, path));
         h->kind = MSI_UV_FITS;
-        return check_extensions(h, f, msi_uv_in_blocks(at + h->group_bytes * u->n_group), path);
+        MSI_TRY(check_extensions(h, f, msi_uv_in_blocks(at + h->group_bytes * u->n_group), path));
+        return check_equinox(h, path);
     }
     if (u->n_axis == 0 && is_idi(f, at)) {
         h->kind = MSI_UV_IDI;

@@ -19,6 +19,8 @@ typedef struct msi_uv_file {
     int has_wide_codes;                   /* of BASELINE by 2048: msi_uv_baselines_check */
     int has_zero;                         /* some group names antenna 0: likewise */
     msi_uv_ids freqsel, source, subarray; /* that groups name: likewise */
+    int has_sources;                      /* a table AIPS SU, whose positions count, not that of the header */
+    int has_no_time_system;               /* a table of antennas without TIMSYS */
     int64_t n_if;                         /* length of the axis IF; 1 where there is none */
     int64_t data_begin;                   /* of the primary array, in bytes */
     int64_t group_bytes;                  /* of one group */

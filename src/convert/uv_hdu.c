@@ -73,6 +73,9 @@ static void take_card(msi_uv_hdu *u, const char *card)
     if (is_card(card, "XTENSION")) text_value(card, u->extension, sizeof u->extension);
     if (is_card(card, "EXTNAME ")) text_value(card, u->name, sizeof u->name);
     if (is_card(card, "TIMSYS  ")) text_value(card, u->time_system, sizeof u->time_system);
+    if (is_card(card, "TIMSYS  ")) u->has_time_system = 1;
+    if (is_card(card, "EPOCH   ")) u->has_epoch = 1, u->epoch = number_value(card);
+    if (is_card(card, "EQUINOX ")) u->has_equinox = 1, u->equinox = number_value(card);
     if (is_card(card, "BITPIX  ")) u->bitpix = (int)integer_value(card);
     if (is_card(card, "NAXIS   ")) u->n_axis = (int)integer_value(card);
     if (is_card(card, "GROUPS  ")) u->is_groups = strchr(card + 10, 'T') && strchr(card + 10, 'T') < card + 30;

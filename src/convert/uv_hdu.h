@@ -34,6 +34,9 @@ typedef struct msi_uv_hdu {
     char parameter[MSI_UV_MAX_PARAMETERS][9];
     double scale[MSI_UV_MAX_PARAMETERS], zero[MSI_UV_MAX_PARAMETERS];
     char time_system[9];                   /* TIMSYS */
+    int has_time_system;                   /* such a card is there, be it blank */
+    int has_epoch, has_equinox;            /* such cards are there */
+    double epoch, equinox;                 /* EPOCH, EQUINOX: years, of the position in the header */
     double rest_freq_hz;                   /* RESTFREQ; 0 where there is none */
     int64_t n_field;                       /* TFIELDS */
     int n_cell_axis;                       /* MAXIS */

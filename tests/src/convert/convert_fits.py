@@ -306,6 +306,7 @@ def check_frequencies(s):
     raw = by_freqsel("round.uvfits", (1, 2))
     raw.tables[-1].data["FRQSEL"][:] = (1, 5)
     s.refused("a number without a row", 3, "FREQSEL = 2, which its table AIPS FQ does not have", raw.write("selected.uvfits"), "no.ms")
+    s.refused("the same by -dry-run", 3, "FREQSEL = 2, which its table AIPS FQ does not have", "-dry-run", "selected.uvfits", "no.ms")
     raw.tables = [t for t in raw.tables if t.header["EXTNAME"] != "AIPS FQ"]
     s.refused("no table of frequencies", 3, "has no table AIPS FQ", raw.write("selected.uvfits"), "no.ms")
     raw = Raw("round.uvfits")
@@ -330,6 +331,55 @@ def check_source_table(s):
     s.refused("a source without a row", 3, "SOURCE = 2, which its table AIPS SU does not have", raw.write("moving.uvfits"), "no.ms")
     raw.tables = [t for t in raw.tables if t is not su]
     s.refused("sources without a table", 3, "no table AIPS SU", raw.write("moving.uvfits"), "no.ms")
+
+
+def check_equinoxes(s):
+    """A position is of 1950 or 2000: of another year, or of two, it is refused, also by -dry-run; what is not told is taken, and
+    said. So is a scale of times."""
+    a = s.made("once.ms", *VLA[:-2], "-duration", "10s", "-spw", "1GHz", "1MHz", 4)
+    s.convert("-quiet", "-overwrite", a, "dated.uvfits")
+    def of(**cards):
+        raw = Raw("dated.uvfits")
+        for key in ("EPOCH", "EQUINOX"):
+            raw.header.remove(key)
+        raw.header.update(cards)
+        return raw.write("year.uvfits")
+    def frame(path):
+        with table(path + "/FIELD", ack=False) as t:
+            return t.getcolkeyword("PHASE_DIR", "MEASINFO")["Ref"]
+    for cards in ({"EPOCH": 2015.0}, {"EPOCH": 1982.5, "EQUINOX": 1982.5}, {"EQUINOX": 2015.0}):
+        s.refused("%s" % cards, 3, "its position is of the equinox", of(**cards), "no.ms")
+    s.refused("-dry-run", 3, r"its position is of the equinox 2015 \(EQUINOX\)", "-dry-run", of(EQUINOX=2015.0), "no.ms")
+    for epoch in (1950.0, 0.0):
+        s.refused("two years", 3, "by EPOCH, of 2000 by EQUINOX", of(EPOCH=epoch, EQUINOX=2000.0), "no.ms")
+    for year, name in ((1950.0, "B1950"), (2000.0, "J2000")):
+        for key in ("EPOCH", "EQUINOX"):
+            s.convert("-quiet", "-overwrite", of(**{key: year}), "year.ms")
+            s.must(frame("year.ms").startswith(name), "%s by %s" % (name, key))  # casacore has a B1950_VLA
+    told = say(s, "-overwrite", of(EPOCH=0.0), "year.ms")
+    s.must("(EPOCH = 0): J2000 is taken" in told and frame("year.ms") == "J2000", "EPOCH = 0 is told")
+    raw = Raw("dated.uvfits")
+    raw.tables[[t.header["EXTNAME"] for t in raw.tables].index("AIPS AN")].header.remove("TIMSYS")
+    told = say(s, "-overwrite", raw.write("year.uvfits"), "year.ms")
+    with table("year.ms", ack=False) as t:
+        s.must("IAT (TAI) is taken" in told and t.getcolkeyword("TIME", "MEASINFO")["Ref"] in ("TAI", "IAT"), "no TIMSYS is told")
+
+
+def check_source_equinoxes(s):
+    """The year of every source that the groups name is one of a set's; that of the header then means nothing."""
+    a = s.made("sources.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-field", "61deg", "44deg", "-field", "60deg", "45deg",
+               "-source", "60.1deg", "44.05deg", "1Jy", "-source", "61deg", "44deg", "2Jy")
+    s.convert("-quiet", "-overwrite", a, "listed.uvfits")
+    raw = Raw("listed.uvfits")
+    su = [t for t in raw.tables if t.header["EXTNAME"] == "AIPS SU"][0]
+    for year in (2015.0, 0.0, 1875.0):
+        su.data["EPOCH"][1] = year
+        s.refused("of %g" % year, 3, "source 2 is of the equinox %g" % year, raw.write("year.uvfits"), "no.ms")
+    s.refused("by -dry-run", 3, "source 2 is of the equinox 1875", "-dry-run", "year.uvfits", "no.ms")
+    su.data["EPOCH"][1] = 2000.0
+    raw.header["EPOCH"] = 2015.0
+    s.convert("-quiet", "-overwrite", raw.write("year.uvfits"), "year.ms")
+    s.must(np.allclose(Parts(a).centre, Parts("year.ms").centre, rtol=0, atol=1e-9), "positions")
 
 
 def check_telescopes(s):
