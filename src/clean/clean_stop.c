@@ -8,8 +8,8 @@
 static const double MUCH_WORSE = 2, WORSE = 1.1, NOISIER = 1.02;
 
 /* An exact residual may be a little above the threshold that minor iterations went down to; another cycle brings less
- * than the noise moves. */
-static const double NEAR = 1.1;
+ * than the noise moves. A peak differs from the threshold by rounding to single precision. */
+static const double NEAR = 1.1, ROUNDING = 1 + 1e-6;
 
 /* Cycles in a row that lower the peak by less than this are idle; so many end cleaning. */
 static const double IDLE = 0.99;
@@ -65,15 +65,21 @@ static int is_short_of_cycles(const msi_clean_group *g, const msi_clean_options 
     return g->at_threshold && g->n_major < o->nmiter && 2 * g->n_major >= o->nmiter;
 }
 
+/* Tell how far above its threshold a group's peak may be at the end. Where iterations ran out, they are the reason. */
+static double nearness(const msi_clean_group *g, const msi_clean_options *o)
+{
+    if (!g->n_major) return 1;
+    return g->n_minor >= o->niter ? ROUNDING : NEAR;
+}
+
 int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
 {
     if (is_worse(g, peak)) return go_back(g);
     g->n_back = 0;
     g->peak = peak;
-    const double allowed = g->threshold * (g->n_major ? NEAR : 1);
     if (!(fabs(peak) > 0)) {
         g->stop = is_masked(g, o) ? "mask empty" : "nothing left";
-    } else if (fabs(peak) <= allowed) {
+    } else if (fabs(peak) <= g->threshold * nearness(g, o)) {
         if (msi_clean_is_final(g, o))
             g->stop = "threshold";
         else

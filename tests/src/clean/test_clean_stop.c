@@ -124,6 +124,19 @@ static void idle_cycles_are_the_end(void **state)
     assert_string_equal(g.stop, "stalled");
 }
 
+/* Where iterations run out a little above the threshold, they are the reason; at the threshold it is that. */
+static void iterations_that_run_out_are_told(void **state)
+{
+    (void)state;
+    const msi_clean_options o = {.niter = 100, .auto_threshold = 3, .nmiter = 50};
+    msi_clean_group g = {.peak = 20, .mgain = 0.8, .threshold = 1, .noise = 0.3, .n_minor = 100};
+    msi_clean_group at_end = g;
+    make_cycle(&g, &o, 0, 1.05);
+    assert_string_equal(g.stop, "iterations");
+    make_cycle(&at_end, &o, 1, 0.99);
+    assert_string_equal(at_end.stop, "threshold");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few_cycles_are_kept_for_the_mask),
@@ -131,6 +144,7 @@ int main(void)
                                        cmocka_unit_test(the_dirty_image_is_held_to_the_threshold_itself),
                                        cmocka_unit_test(iterations_are_counted),
                                        cmocka_unit_test(worse_cycles_are_taken_back),
-                                       cmocka_unit_test(idle_cycles_are_the_end)};
+                                       cmocka_unit_test(idle_cycles_are_the_end),
+                                       cmocka_unit_test(iterations_that_run_out_are_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
