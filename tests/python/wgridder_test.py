@@ -4,9 +4,16 @@
 Tolerances: epsilon for the direct sum, 2 epsilon for ducc0, which may be off by epsilon itself. Single precision has its
 rounding besides: a few thousand sums of floats, 1e-6.
 """
+import concurrent.futures
+import decimal
+import fractions
+import functools
 import itertools
+import multiprocessing
 import os
+import pickle
 import sys
+import tempfile
 
 from program_suite import skip_without_modules
 
@@ -206,6 +213,37 @@ def check_arrays():
     vis = np.full(case.vis.shape[::-1], 7j).T
     assert wgridder.dirty2vis(dirty=case.model, vis=vis, **given) is vis
     assert same(vis, wgridder.dirty2vis(dirty=case.model, **given))
+
+
+def check_programs():
+    """What programs hand over besides: files as arrays, arrays of classes of their own, numbers of other kinds, pools of workers."""
+    case = Case(np.random.default_rng(13), (32, 46), (0.01, 0.008), weighted=True)
+    given = case.arguments(epsilon=1e-6, npix_x=32, npix_y=46, do_wgridding=True, **HOST)
+    truth = wgridder.vis2dirty(vis=case.vis, **given)
+
+    class Tagged(np.ndarray):
+        pass
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, array in (("vis", case.vis), ("uvw", case.uvw), ("wgt", case.wgt)):
+            np.save(f"{folder}/{name}.npy", array)
+        files = {name: np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in ("vis", "uvw", "wgt")}
+        assert distance(wgridder.vis2dirty(**dict(given, **files)), truth) <= 1e-13
+        del files
+    for vis in (case.vis.view(Tagged), np.ma.array(case.vis), np.matrix(case.vis)):
+        made = wgridder.vis2dirty(vis=vis, **given)
+        assert type(made) is np.ndarray and distance(made, truth) <= 1e-13
+    for epsilon in (fractions.Fraction(1, 10**6), decimal.Decimal("1e-6"), np.float64(1e-6), np.array(1e-6)):
+        assert distance(wgridder.vis2dirty(vis=case.vis, **dict(given, epsilon=epsilon)), truth) <= 1e-13
+    image = pickle.loads(pickle.dumps(functools.partial(wgridder.vis2dirty, **given)))
+    pools = [concurrent.futures.ThreadPoolExecutor(4)]
+    if HOST["backend"] == "cpu":
+        pools += [concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context(how)) for how in ("fork", "spawn")]
+    for pool in pools:
+        with pool:
+            waited = [pool.submit(image, vis=k * case.vis) for k in range(1, 7)]
+            for k, one in enumerate(waited, 1):
+                assert distance(one.result(), k * truth) <= 1e-13
 
 
 def check_lists():
