@@ -201,7 +201,7 @@ static int read_open(msi_uv_file *h, FILE *f, const char *path)
     h->data_begin = at;
     h->file_bytes = info.st_size;
     h->n_if = 1;
-    for (int i = 0; i < MSI_UV_MAX_AXES; i++)
+    for (int i = 0; i < u->n_axis && i < MSI_UV_MAX_AXES; i++)
         if (strcmp(u->axis_type[i], "IF") == 0 && u->axis[i] > 0) h->n_if = u->axis[i];
     if (u->is_groups && u->n_axis > 1 && u->axis[0] == 0) {
         MSI_TRY(check_groups(h, path));

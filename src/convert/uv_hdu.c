@@ -131,7 +131,7 @@ int64_t msi_uv_hdu_bytes(const msi_uv_hdu *u, int64_t *one_group)
     for (int i = u->is_groups ? 1 : 0; i < u->n_axis; i++)
         if (u->axis[i] < 0 || __builtin_mul_overflow(n, u->axis[i], &n)) return -1;
     if (u->n_parameter < 0 || u->n_group < 0 || __builtin_add_overflow(n, u->n_parameter, &n) ||
-        __builtin_mul_overflow(n, (int64_t)abs(u->bitpix) / 8, one_group) ||
+        __builtin_mul_overflow(n, llabs((long long)u->bitpix) / 8, one_group) ||
         __builtin_mul_overflow(*one_group, u->n_group, &bytes))
         return -1;
     return bytes;

@@ -640,6 +640,10 @@ def check_hostile(s):
     with open("whole.uvfits", "rb") as f:
         s.convert("-quiet", "/dev/stdin", "input.ms", stdin=f)
     compare(s, "/dev/stdin that is a file", Rows(a), Rows("input.ms"))
+    end = whole.index(b"END" + 77 * b" ")
+    beyond = b"".join(c.ljust(80) for c in (b"NAXIS8  =                    5", b"CTYPE8  = 'IF      '", b"END"))
+    s.convert("-quiet", "-overwrite", spoilt("beyond.uvfits", lambda b: (b[:end] + beyond).ljust(data) + b[data:]), "beyond.ms")
+    compare(s, "cards of an axis IF beyond NAXIS", Rows(a), Rows("beyond.ms"))
     for title, pattern, change in (
             ("a table's column without a format", "TFORM2 is missing", card("TFORM2", "")),
             ("a column of no format", "TFORM4 is missing, or no format", card("TFORM4", "'7Z'")),
