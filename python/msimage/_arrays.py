@@ -183,7 +183,7 @@ _kind = operator.attrgetter("dtype", "shape", "strides")
 def plain(arrays: tuple) -> Optional[tuple[tuple, list, bool]]:
     """What arrays are, where they lie, and whether one is on a GPU, of NumPy's and CuPy's own; None where others are among them.
 
-    Arrays that are the same by this differ in their elements alone. One may be None. Of CuPy's the first goes to iscupy_module() before.
+    Arrays that are the same by this differ in their elements alone. One may be None. Of CuPy's the first goes to is_cupy() before.
     NumPy's have no gaps.
     """
     kinds: list = []
