@@ -20,10 +20,11 @@
 
 enum {
     SLOTS = 3,
-    SLOT_BYTES = 24 << 20, /* of address space, of which only what rows touch becomes memory */
-    MOST_ROWS = 1 << 15,
     LARGEST_ROW = 4 << 20,
-    OFFSETS = 4 /* of a set's numbers in the output */
+    FILLED_BYTES = 3 << 19, /* rows fill so much of a slot: each page of it is a fault in both processes, and what was
+                             * written of more has left the second cache before it is read */
+    SLOT_BYTES = 2 * LARGEST_ROW, /* of address space, of which only what rows touch becomes memory */
+    OFFSETS = 4                   /* of a set's numbers in the output */
 };
 
 #define WHAT "the process that writes"
@@ -278,8 +279,8 @@ static int begin_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr)
     while (free_slot(b) < 0) MSI_TRY(receive(b, 1, &m, &got));
     b->filling = free_slot(b);
     slot_head *h = lay_out(b->shared, b->filling).head;
-    const int64_t room = (SLOT_BYTES - (int64_t)sizeof *h) / row_bytes(n_chan, n_corr);
-    *h = (slot_head){0, room < MOST_ROWS ? room : MOST_ROWS, n_chan, n_corr};
+    const int64_t room = (FILLED_BYTES - (int64_t)sizeof *h) / row_bytes(n_chan, n_corr);
+    *h = (slot_head){0, room > 1 ? room : 1, n_chan, n_corr};
     return MSI_OK;
 }
 
@@ -289,9 +290,7 @@ static int find_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr, slot_par
     if (b->filling >= 0) {
         *to = lay_out(b->shared, b->filling);
         const slot_head *h = to->head;
-        const int64_t held_bytes = h->n_row * h->n_chan * h->n_corr * (int64_t)sizeof *to->data;
-        if (h->n_chan == n_chan && h->n_corr == n_corr && h->n_row < h->n_room && held_bytes < MSI_SET_HELD_BYTES)
-            return MSI_OK;
+        if (h->n_chan == n_chan && h->n_corr == n_corr && h->n_row < h->n_room) return MSI_OK;
         MSI_TRY(submit(b));
     }
     MSI_TRY(begin_slot(b, n_chan, n_corr));

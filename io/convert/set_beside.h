@@ -5,9 +5,6 @@
 
 #include "io/convert/set_maps.h"
 
-/* Rows wait until a call of casacore, which takes as long as hundreds of rows, has so much of visibilities. */
-enum { MSI_SET_HELD_BYTES = 4 << 20 };
-
 typedef struct msi_set_beside msi_set_beside;
 
 /* msi_set_beside_fits - tell whether every row can be handed over. */

@@ -15,6 +15,8 @@ enum {
     SPARSE = 8,           /* rows between those that are wanted are read with them up to so many times as many */
     AHEAD_ROWS = 1 << 14, /* of what rows have beside samples so many are read at once, at most */
     FEW_ROWS = 128,       /* which stay in the processor while one column after another is copied to them */
+    HELD_BYTES = 4 << 20  /* rows wait until a call of casacore, which takes as long as hundreds of them, has so much of
+                           * visibilities */
 };
 
 /* Rows of one shape that are not written yet. */
@@ -296,7 +298,7 @@ static int write_held(msi_set_output *o)
 /* Ask whether samples make a call of casacore worth its time. */
 static int are_many(int64_t n_sample)
 {
-    return n_sample * (int64_t)sizeof(msi_c32) >= MSI_SET_HELD_BYTES;
+    return n_sample * (int64_t)sizeof(msi_c32) >= HELD_BYTES;
 }
 
 /* Make room for n more rows of a shape, behind those that wait. */
@@ -305,7 +307,7 @@ static int grow_held(msi_set_output *o, int32_t n_chan, int32_t n_corr, int64_t 
     held_rows *h = &o->held;
     const int64_t n_sample = (int64_t)n_chan * n_corr, n = h->n + n_more;
     if (h->n_allocated >= n && h->n_chan == n_chan && h->n_corr == n_corr) return MSI_OK;
-    const int64_t enough = n + MSI_SET_HELD_BYTES / (n_sample * (int64_t)sizeof(msi_c32));
+    const int64_t enough = n + HELD_BYTES / (n_sample * (int64_t)sizeof(msi_c32));
     const int64_t more = enough > 2 * n ? enough : 2 * n;
     h->n_allocated = 0;
     MSI_TRY(msi_grow(&h->row, h->n, more, sizeof *h->row, "rows"));
