@@ -74,8 +74,7 @@ static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made,
         weight[p] = (msi_imaging_weight){.largest = made->largest_weight[p], .vis_sum = report->sum_vis_weight[p]};
     for (int p = 0; p < image->n_plane; p++) most = image->n_vis[p] > most ? image->n_vis[p] : most;
     r->n_gridded += most;
-    if (r->options->channels_out > 1 && !most)
-        msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)channel);
+    msi_imaging_report_empty(r, channel, image->n_plane, image->n_vis);
     msi_imaging_report_channel(channel, most, report);
     if (r->options->channels_out > 1) MSI_TRY(mfs_add(mfs, image, weight));
     return msi_imaging_files_write(r, channel, image, weight);

@@ -8,6 +8,7 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/pol.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/clean/clean_cycle.h"
@@ -24,13 +25,7 @@ static void begin_channel(msi_cleaning *k, int channel)
 {
     const msi_clean_field *f = &k->field;
     const int64_t first = (k->first + channel) * f->spec.n_pol;
-    int64_t most = 0;
-    for (int p = 0; p < f->spec.n_pol; p++) {
-        const int64_t n = f->n_vis[channel * f->spec.n_pol + p];
-        most = n > most ? n : most;
-    }
-    if (msi_cleaning_has_mfs(k) && !most)
-        msi_log_warning("output channel %lld has no samples; its images are NaN", (long long)k->first + channel);
+    msi_imaging_report_empty(k->run, k->first + channel, f->spec.n_pol, f->n_vis + channel * f->spec.n_pol);
     for (int p = 0; p < f->spec.n_pol; p++) {
         k->weight[channel][p] = (msi_imaging_weight){.largest = k->samples->largest_weight[first + p],
                                                      .vis_sum = k->samples->sum_vis_weight[first + p]};
@@ -216,12 +211,39 @@ static void free_cleaning(msi_cleaning *k)
     msi_free(k);
 }
 
+/*
+ * Refuse channels that lack a polarisation which cleaning cannot do without: the first one, whose weights make the PSF,
+ * and all that are searched together. One that is cleaned by itself has images without a value.
+ */
+static int check_polarisations(const msi_imaging_run *r, const msi_clean_samples *samples)
+{
+    const msi_options *o = r->options;
+    const int n = r->n_plane, n_needed = o->clean.join_pols ? n : 1;
+    char channel[48] = "";
+    for (int64_t c = 0; c < o->channels_out; c++) {
+        const int64_t *n_vis = samples->n_vis + c * n;
+        int64_t sum = 0;
+        for (int p = 0; p < n; p++) sum += n_vis[p];
+        if (o->channels_out > 1) snprintf(channel, sizeof channel, "output channel %lld: ", (long long)c);
+        for (int p = 0; sum && p < n_needed; p++)
+            if (!n_vis[p])
+                return msi_error_set(MSI_EINPUT,
+                                     "%spolarisation %s has no samples, and the others have: %s; clean without it, by "
+                                     "-pol of the others",
+                                     channel, msi_pol_name(r->planes[p].pol),
+                                     o->clean.join_pols ? "all are searched together"
+                                                        : "the PSF is of the first that -pol names");
+    }
+    return MSI_OK;
+}
+
 int msi_imaging_clean_run(msi_imaging_run *r, msi_clean_samples *samples)
 {
     const int64_t n = r->options->channels_out;
     const int each = r->options->clean.join_channels ? (int)n : 1;
     msi_cleaning *k = NULL;
-    int rc = make_cleaning(&k, r, each);
+    int rc = check_polarisations(r, samples);
+    if (!rc) rc = make_cleaning(&k, r, each);
     if (!rc) k->samples = samples;
     for (int64_t first = 0; !rc && first < n; first += each) {
         rc = make_field(k, first, each);

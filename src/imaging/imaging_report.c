@@ -226,6 +226,22 @@ void msi_imaging_report_weights(const msi_imaging_run *run)
                      (long long)o->weighting.rank_size, (long long)o->weighting.rank_size);
 }
 
+void msi_imaging_report_empty(const msi_imaging_run *r, int64_t channel, int n, const int64_t *n_vis)
+{
+    char subject[48] = "";
+    int n_empty = 0;
+    for (int p = 0; p < n; p++) n_empty += !n_vis[p];
+    if (r->options->channels_out > 1) snprintf(subject, sizeof subject, "output channel %lld", (long long)channel);
+    if (n_empty == n) {
+        if (*subject) msi_log_warning("%s has no samples; its images are NaN", subject);
+        return;
+    }
+    for (int p = 0; p < n; p++)
+        if (!n_vis[p])
+            msi_log_warning("%s%spolarisation %s has no samples; its images are NaN", subject, *subject ? ": " : "",
+                            msi_pol_name(r->planes[p].pol));
+}
+
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *r)
 {
     msi_log_detail("channel %lld: %lld sample%s, %s %s, width %d, grid %lld x %lld, %lld transforms or planes %.4g "

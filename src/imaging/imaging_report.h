@@ -31,6 +31,13 @@ int msi_imaging_report_nothing(const msi_imaging_run *run);
 /* Report the rule by which samples were weighted. */
 void msi_imaging_report_weights(const msi_imaging_run *run);
 
+/*
+ * msi_imaging_report_empty - warn of an output channel without a sample, and of a polarisation that has none where
+ * others have: the images are NaN.
+ * Given:   n_vis  [n] samples of the channel in each polarisation
+ */
+void msi_imaging_report_empty(const msi_imaging_run *r, int64_t channel, int n, const int64_t *n_vis);
+
 /* Report the image of an output channel: n_sample of the plane that has most, the plan, and the time each step took. */
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *report);
 

@@ -22,6 +22,8 @@ static const double MOST_FLUX_JY = 1e30;
 /* Images have at most this many pixels along an axis. */
 static const int64_t LARGEST_SIZE = (int64_t)1 << 26;
 
+enum { WITHOUT_SAMPLE = 1, LEFT_OUT };
+
 /* A model plane is one plane of a file. The list of them is in the order of channels and then polarisations. */
 typedef struct model_plane {
     int64_t number; /* of the channel image, or of the plane along FREQ */
@@ -30,6 +32,8 @@ typedef struct model_plane {
     const char *path;
     int64_t freq_index;
     int pol_index;
+    int is_numbered; /* its file is a channel image */
+    int is_empty; /* WITHOUT_SAMPLE: its pixels are no model; LEFT_OUT: so are those of its whole channel */
 } model_plane;
 
 struct msi_model_files {
@@ -128,26 +132,56 @@ static int add_planes(struct msi_model_files *f, const msi_model_name *n, const 
                                .channel = {freq, freq - half, freq + half},
                                .path = n->path,
                                .freq_index = k,
-                               .pol_index = i};
+                               .pol_index = i,
+                               .is_numbered = n->number >= 0,
+                               .is_empty = h->is_empty ? WITHOUT_SAMPLE : 0};
             MSI_TRY(find_pol(n, h, i, &p->pol));
         }
     return MSI_OK;
 }
 
-/* Read the header of a file into the list of planes, and check that it agrees with the first one's. A channel without a
- * sample has no model, and is left out: its neighbours' models serve. */
+/* Read the header of a file into the list of planes, and check that it agrees with the first one's. */
 static int read_header(struct msi_model_files *f, const msi_model_name *n, const msi_fits_header *h, int force)
 {
-    if (n->number >= 0 && h->is_empty) {
-        msi_log_info("%s: no sample was imaged; the nearest channel's model serves", n->path);
-        return MSI_OK;
-    }
     if (f->n_plane == 0) f->header = *h;
     MSI_TRY(check_agreement(n->path, h, f->n_plane ? f->plane[0].path : n->path, &f->header));
     MSI_TRY(check_unit(n->path, h->unit, force));
     MSI_TRY(add_planes(f, n, h));
     if (h->precision == MSI_FP64) f->header.precision = MSI_FP64;
     return MSI_OK;
+}
+
+/* Tell whether no polarisation of a channel has a sample. */
+static int is_empty_channel(const struct msi_model_files *f, int64_t number)
+{
+    for (int64_t i = 0; i < f->n_plane; i++)
+        if (f->plane[i].number == number && !f->plane[i].is_empty) return 0;
+    return 1;
+}
+
+/*
+ * A channel image without a sample has no model, and is left out: its neighbours' models serve. A polarisation without
+ * one, beside others of its channel, counts as zero where its pixels have no value, as one does that is missing. A model
+ * that was made of no samples says in its header, too, that it is empty; its pixels have values, which count.
+ */
+static int leave_out_empty(struct msi_model_files *f)
+{
+    int64_t n = 0;
+    /* Marks are set before planes move, so that each is judged by the whole list. */
+    for (int64_t i = 0; i < f->n_plane; i++)
+        if (f->plane[i].is_empty && is_empty_channel(f, f->plane[i].number))
+            f->plane[i].is_empty = f->plane[i].is_numbered ? LEFT_OUT : 0;
+    for (int64_t i = 0; i < f->n_plane; i++) {
+        const model_plane p = f->plane[i];
+        if (p.is_empty == LEFT_OUT)
+            msi_log_info("%s: no sample was imaged; the nearest channel's model serves", p.path);
+        else
+            f->plane[n++] = p;
+    }
+    f->n_plane = n;
+    if (n) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s and the other channel images: no sample was imaged in any channel",
+                         f->names.list[0].path);
 }
 
 static int read_headers(struct msi_model_files *f, int force)
@@ -160,9 +194,7 @@ static int read_headers(struct msi_model_files *f, int force)
         msi_fits_close(file);
         MSI_TRY(rc);
     }
-    if (f->n_plane) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s and the other channel images: no sample was imaged in any channel",
-                         f->names.list[0].path);
+    return leave_out_empty(f);
 }
 
 /* ---- Channels and polarisations ---- */
@@ -286,6 +318,13 @@ static int find_geometry(msi_model_images *m)
 
 /* ---- Pixels ---- */
 
+/* Make an image zero that has no value in its middle. */
+static void clear_void(const msi_image_geometry *g, msi_precision precision, void *pixel)
+{
+    if (isnan(msi_image_value(pixel, precision, g->ny / 2 * g->nx + g->nx / 2)))
+        memset(pixel, 0, (size_t)(msi_image_n_pixel(g) * msi_image_pixel_bytes(precision)));
+}
+
 /* Read a plane of a file into its place in pixel [ny][nx], an image of zeros. */
 static int read_plane(const struct msi_model_files *f, const model_plane *p, const msi_image_geometry *g,
                       msi_precision precision, void *pixel)
@@ -298,6 +337,7 @@ static int read_plane(const struct msi_model_files *f, const model_plane *p, con
         rc = msi_error_set(MSI_EINPUT, "%s: has changed during the run", p->path);
     void *corner = (char *)pixel + (f->corner_y * g->nx + f->corner_x) * msi_image_pixel_bytes(precision);
     if (!rc) rc = msi_fits_read_plane(file, p->freq_index, p->pol_index, precision, corner, g->nx);
+    if (!rc && p->is_empty) clear_void(g, precision, pixel);
     msi_fits_close(file);
     return rc;
 }
@@ -364,6 +404,7 @@ static int check_plane(msi_model_images *m, const model_plane *p, msi_precision 
     if (!(s.absolute_jy <= MOST_FLUX_JY))
         return msi_error_set(MSI_EINPUT, "%s: its pixels sum up to %.3g Jy; more than %.0e Jy is no model", p->path,
                              s.absolute_jy, MOST_FLUX_JY);
+    if (p->is_empty && !s.n_not_zero) msi_log_info("%s: no sample was imaged; it counts as zero", p->path);
     const double peak_jy = fabs(s.peak_jy);
     if (peak_jy > 0 && !(m->least_peak_jy > 0 && m->least_peak_jy < peak_jy)) m->least_peak_jy = peak_jy;
     if (s.n_beyond)

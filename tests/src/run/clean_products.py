@@ -357,8 +357,13 @@ def check_restore(s):
     same = [c for c in cards if c not in ("HISTORY", "COMMENT", "DATE", "BSCALE", "BZERO", "BMAJ", "BMIN", "BPA") and cards[c] != header.get(c)]
     s.must(not same and np.allclose([header[c] for c in ("BMAJ", "BMIN", "BPA")], [cards[c] for c in ("BMAJ", "BMIN", "BPA")]) and
            "-restore" in "".join(header["HISTORY"]), "cards are those of the residual: %s" % same)
-    run(s.msimage, "-quiet", "-overwrite", "-beam-shape", 30, 20, 40, "-restore", residual, model, out)
-    again, header = load(out)
+    s.must("position angle %.1f deg, of the" % cards["BPA"] in log, "the log tells the angle as BPA has it: %s" % log)
+    for angle in (-40, 40):
+        log = run(s.msimage, "-overwrite", "-beam-shape", 30, 20, angle, "-restore", residual, model, out).stderr.decode()
+        again, header = load(out)
+        told = float(re.search("position angle (\\S+) deg, as given", log)[1])
+        s.must(abs((told - angle + 90) % 180 - 90) < 1e-6 and abs((header["BPA"] - angle + 90) % 180 - 90) < 1e-6,
+               "an angle of %g deg: told as %g, written as %g" % (angle, told, header["BPA"]))
     s.must(np.allclose([header["BMAJ"] * 3600, header["BMIN"] * 3600, header["BPA"]], [30, 20, 40]), "a beam that is given")
     want = load(residual)[0] + restored(load(model)[0], header)
     s.must(np.abs(again - want).max() < 2e-6 * np.abs(want).max(), "and the image with it")

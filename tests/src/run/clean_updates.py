@@ -146,4 +146,32 @@ def check_update_channels(s):
     s.must(error < 2e-5 * np.abs(want).max() and np.abs(want).max() > 1, "MODEL_DATA there: off by %.2g" % error)
 
 
+def check_update_polarisations(s):
+    """A hand whose samples are flagged has images without a value, and a model that counts as zero; where the PSF is of its
+    weights, or where it is searched with the other, cleaning is refused in clear words."""
+    for title, channels, dead in (("one image", 1, slice(None)), ("a channel of two", 2, slice(0, 8))):
+        ms, name = s.path("hand%d.ms" % channels), s.path("hand%d" % channels)
+        shutil.copytree(s.ms("steep"), ms)
+        with table(ms, readonly=False, ack=False) as t:
+            flag = t.getcol("FLAG")
+            s.must(flag.shape[1:] == (16, 4), "16 channels of RR, RL, LR, LL")
+            flag[:, dead, 0] = True
+            t.putcol("FLAG", flag)
+        words = ["-size", 128, 128, "-scale", "%gasec" % CELL, "-niter", 300, "-auto-threshold", 5, "-mgain", 0.7,
+                 "-channels-out", channels]
+        log = run(s.msimage, *words, "-pol", "LL,RR", "-name", name, ms).stderr.decode()
+        number = "" if channels == 1 else "-0000"
+        s.must("polarisation RR has no samples; its images are NaN" in log and "RR-model.fits: no sample was imaged; it counts as "
+               "zero" in log, title + ": the log tells")
+        s.must(np.isnan(load(name + number + "-RR-model.fits")[0]).all(), title + ": RR is NaN")
+        with table(ms, ack=False) as t:
+            got = t.getcol("MODEL_DATA")
+        s.must(not got[:, dead, 0].any() and np.abs(got[:, dead, 3]).mean() > 0.5, title + ": MODEL_DATA is zero in RR, not in LL")
+        s.must(channels == 1 or np.abs(got[:, 8:, 0]).mean() > 0.5, title + ": MODEL_DATA of the other channel")
+        for pols in (["RR,LL"], ["LL,RR", "-join-polarizations"], ["RR,LL", "-link-polarizations", "LL"]):
+            done = s.launch("-quiet", *words, "-name", s.path("refused"), "-pol", *pols, ms)
+            s.told(title + ", " + " ".join(pols), done, 3, "polarisation RR has no samples, and the others have")
+        s.must(not glob.glob(s.path("refused*")), title + ": nothing is left of what is refused")
+
+
 main(CleanSuite, globals())
