@@ -43,8 +43,7 @@ int msi_uvfits_column(fitsfile *f, const char *name, int *status)
     return column;
 }
 
-/* Find a column that need not be there; 0 where it is not. */
-static int find_column(fitsfile *f, const char *name)
+int msi_uvfits_find_column(fitsfile *f, const char *name)
 {
     int status = 0;
     const int column = msi_uvfits_column(f, name, &status);
@@ -55,7 +54,7 @@ static int find_column(fitsfile *f, const char *name)
 static int read_numbers(fitsfile *f, const char *name, numbers *to)
 {
     int status = 0;
-    const int column = find_column(f, name);
+    const int column = msi_uvfits_find_column(f, name);
     LONGLONG *value;
     to->n = 0;
     fits_get_num_rows(f, &to->n, &status);
@@ -69,11 +68,33 @@ static int read_numbers(fitsfile *f, const char *name, numbers *to)
     return MSI_OK;
 }
 
-static long find_number(const numbers *in, int64_t wanted)
+/* Find the first row of each number from 1 to n: -1 where there is none. */
+static int index_numbers(const numbers *in, int64_t n, int64_t **row)
 {
-    long i = 0;
-    while (i < in->n && in->value[i] != wanted) i++;
-    return i < in->n ? i : -1;
+    MSI_TRY(msi_alloc(row, n + 1, sizeof **row, "rows of a table"));
+    for (int64_t id = 0; id <= n; id++) (*row)[id] = -1;
+    for (long i = in->n - 1; i >= 0; i--)
+        if (in->value[i] >= 1 && in->value[i] <= n) (*row)[in->value[i]] = i;
+    return MSI_OK;
+}
+
+int msi_uvfits_sideband_is_contrary(fitsfile *f, const char *width_name)
+{
+    enum { LOOKED_AT = 4096 };
+    double width_hz[LOOKED_AT] = {0}, sideband[LOOKED_AT] = {0};
+    long n_row = 0, n_width = 0, n_sideband = 0;
+    int kind, status = 0, n = 0;
+    const int width_column = msi_uvfits_find_column(f, width_name), column = msi_uvfits_find_column(f, "SIDEBAND");
+    if (!width_column || !column) return 0;
+    fits_get_num_rows(f, &n_row, &status);
+    fits_get_coltype(f, width_column, &kind, &n_width, NULL, &status);
+    fits_get_coltype(f, column, &kind, &n_sideband, NULL, &status);
+    if (status || n_row < 1 || n_width < 1 || n_width != n_sideband) return 0;
+    const long wanted = n_width > LOOKED_AT / n_row ? LOOKED_AT : n_row * n_width;
+    fits_read_col(f, TDOUBLE, width_column, 1, 1, wanted, NULL, width_hz, NULL, &status);
+    fits_read_col(f, TDOUBLE, column, 1, 1, wanted, NULL, sideband, NULL, &status);
+    for (long i = 0; !status && i < wanted; i++) n += width_hz[i] * sideband[i] < 0;
+    return n > 0;
 }
 
 /* ---- Look ---- */
@@ -81,11 +102,15 @@ static long find_number(const numbers *in, int64_t wanted)
 static int check_ids(const msi_uv_ids *ids, const numbers *known, const char *table, const char *parameter,
                      const char *name)
 {
-    for (int64_t id = 1; id <= ids->last; id++)
-        if (msi_uv_ids_has(ids, id) && find_number(known, id) < 0)
-            return msi_error_set(MSI_EINPUT, "%s: its groups have %s = %lld, which its table AIPS %s does not have",
-                                 name, parameter, (long long)id, table);
-    return MSI_OK;
+    int64_t *row;
+    int status = MSI_OK;
+    MSI_TRY(index_numbers(known, ids->last, &row));
+    for (int64_t id = 1; !status && id <= ids->last; id++)
+        if (msi_uv_ids_has(ids, id) && row[id] < 0)
+            status = msi_error_set(MSI_EINPUT, "%s: its groups have %s = %lld, which its table AIPS %s does not have",
+                                   name, parameter, (long long)id, table);
+    msi_free(row);
+    return status;
 }
 
 static int look_at_frequencies(msi_uvfits_mending *m, fitsfile *f, const msi_uvfits_use *use)
@@ -96,6 +121,7 @@ static int look_at_frequencies(msi_uvfits_mending *m, fitsfile *f, const msi_uvf
         return msi_error_set(MSI_EINPUT, "%s: has no table AIPS FQ, which tells the frequencies of several windows",
                              use->name);
     }
+    m->has_sideband = msi_uvfits_sideband_is_contrary(f, "CH WIDTH");
     int status = read_numbers(f, "FRQSEL", &known);
     if (!status && known.n) status = check_ids(use->freqsel, &known, "FQ", "FREQSEL", use->name);
     for (int64_t id = 1; !status && known.n && id <= use->freqsel->last; id++)
@@ -109,7 +135,7 @@ static int look_at_frequencies(msi_uvfits_mending *m, fitsfile *f, const msi_uvf
 static int check_equinox(fitsfile *f, const msi_uvfits_use *use, const numbers *known)
 {
     static const double years[] = {-1, 1950, 2000};
-    const int column = find_column(f, "EPOCH");
+    const int column = msi_uvfits_find_column(f, "EPOCH");
     for (long i = 0; column && i < known->n; i++) {
         double year = 2000;
         int failed = 0, n_near = 0;
@@ -126,14 +152,15 @@ static int check_equinox(fitsfile *f, const msi_uvfits_use *use, const numbers *
     return MSI_OK;
 }
 
-static int is_moving(fitsfile *f, long row)
+static const char *const motions[] = {"PMRA", "PMDEC"};
+
+int msi_uvfits_source_moves(fitsfile *f, long row)
 {
-    static const char *const names[] = {"PMRA", "PMDEC"};
     int n = 0;
     for (int i = 0; i < 2; i++) {
         double motion = 0;
         int status = 0;
-        const int column = find_column(f, names[i]);
+        const int column = msi_uvfits_find_column(f, motions[i]);
         if (column) fits_read_col(f, TDOUBLE, column, row, 1, 1, NULL, &motion, NULL, &status);
         n += column && !status && motion != 0;
     }
@@ -159,8 +186,8 @@ static int look_at_sources(msi_uvfits_mending *m, fitsfile *f, const msi_uvfits_
     for (long i = 0; !status && i < known.n && !m->has_motion; i++) {
         char *name = m->moving, none[] = "";
         int failed = 0;
-        const int column = find_column(f, "SOURCE");
-        m->has_motion = is_moving(f, i + 1);
+        const int column = msi_uvfits_find_column(f, "SOURCE");
+        m->has_motion = msi_uvfits_source_moves(f, i + 1);
         if (m->has_motion && column) fits_read_col(f, TSTRING, column, i + 1, 1, 1, none, &name, NULL, &failed);
     }
     msi_free(known.value);
@@ -229,24 +256,25 @@ static void mend_header(const msi_uvfits_mending *m, fitsfile *f, int *status)
 /* Put the row of each FRQSEL in its place; one that no group names is a row like the first. */
 static int place_rows(fitsfile *f, const numbers *known, int64_t last, int *failed)
 {
-    unsigned char *rows, *placed;
+    unsigned char *rows, *placed = NULL;
+    int64_t *row = NULL;
     long n_byte = 0;
     fits_read_key(f, TLONG, "NAXIS1", &n_byte, NULL, failed);
     if (*failed || n_byte < 1) return MSI_OK;
     const int64_t n_row = last > known->n ? last : known->n;
     MSI_TRY(msi_alloc(&rows, known->n * n_byte, 1, "rows of a table"));
     int status = msi_alloc(&placed, n_row * n_byte, 1, "rows of a table");
+    if (!status) status = index_numbers(known, n_row, &row);
     if (!status) {
         fits_read_tblbytes(f, 1, 1, known->n * n_byte, rows, failed);
-        for (int64_t i = 0; i < n_row; i++) {
-            const long at = find_number(known, i + 1);
-            memcpy(placed + i * n_byte, rows + (at < 0 ? 0 : at) * n_byte, (size_t)n_byte);
-        }
+        for (int64_t i = 0; i < n_row; i++)
+            memcpy(placed + i * n_byte, rows + (row[i + 1] < 0 ? 0 : row[i + 1]) * n_byte, (size_t)n_byte);
         if (n_row > known->n) fits_insert_rows(f, known->n, n_row - known->n, failed);
         fits_write_tblbytes(f, 1, 1, n_row * n_byte, placed, failed);
-        const int column = find_column(f, "FRQSEL");
+        const int column = msi_uvfits_find_column(f, "FRQSEL");
         for (LONGLONG id = 1; id <= n_row; id++) fits_write_col(f, TLONGLONG, column, id, 1, 1, &id, failed);
     }
+    msi_free(row);
     msi_free(placed);
     msi_free(rows);
     return status;
@@ -262,15 +290,13 @@ static int mend_frequencies(fitsfile *f, const msi_uvfits_use *use, int *failed)
     return status;
 }
 
-static void mend_motion(fitsfile *f, int *failed)
+void msi_uvfits_stop_sources(fitsfile *f, int *failed)
 {
-    static const char *const names[] = {"PMRA", "PMDEC"};
     long n = 0;
     double none = 0;
-    if (!go_to(f, "SU")) return;
     fits_get_num_rows(f, &n, failed);
     for (int i = 0; i < 2; i++) {
-        const int column = find_column(f, names[i]);
+        const int column = msi_uvfits_find_column(f, motions[i]);
         for (long row = 1; column && row <= n; row++) fits_write_col(f, TDOUBLE, column, row, 1, 1, &none, failed);
     }
 }
@@ -283,7 +309,7 @@ int msi_uvfits_mend(const msi_uvfits_mending *m, const char *copy, const msi_uvf
     if (f) {
         mend_header(m, f, &failed);
         if (m->has_frequencies) status = mend_frequencies(f, use, &failed);
-        if (m->has_motion) mend_motion(f, &failed);
+        if (m->has_motion && go_to(f, "SU")) msi_uvfits_stop_sources(f, &failed);
         fits_close_file(f, &failed);
     }
     if (!status && failed)

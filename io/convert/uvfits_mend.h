@@ -34,6 +34,19 @@ static inline int msi_uv_ids_has(const msi_uv_ids *ids, int64_t id)
  * none. */
 int msi_uvfits_column(fitsfile *f, const char *name, int *status);
 
+/* msi_uvfits_find_column - find a column that need not be there; 0 where it is not. */
+int msi_uvfits_find_column(fitsfile *f, const char *name);
+
+/* msi_uvfits_source_moves - tell whether a row of the table of sources that is open has a proper motion. */
+int msi_uvfits_source_moves(fitsfile *f, long row);
+
+/* msi_uvfits_stop_sources - write proper motions of 0 into the table of sources that is open. */
+void msi_uvfits_stop_sources(fitsfile *f, int *status);
+
+/* msi_uvfits_sideband_is_contrary - tell whether SIDEBAND of the table of frequencies that is open says that frequencies
+ * run the other way than the sign of the channels' width does. Given: width_name  that column */
+int msi_uvfits_sideband_is_contrary(fitsfile *f, const char *width_name);
+
 /* What the groups of a file name. */
 typedef struct msi_uvfits_use {
     const char *name; /* the file's, for messages */
@@ -47,6 +60,7 @@ typedef struct msi_uvfits_mending {
     int has_line;        /* ALTRVAL, of several windows */
     int has_frequencies; /* rows of AIPS FQ that are not where casacore looks for them */
     int has_motion;      /* a proper motion in AIPS SU */
+    int has_sideband;    /* SIDEBAND in AIPS FQ contradicts the sign of CH WIDTH: to be told */
     char moving[72];     /* the first such source */
 } msi_uvfits_mending;
 

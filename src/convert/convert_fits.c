@@ -14,6 +14,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"
+#include "io/convert/idi_mend.h"
 #include "io/convert/idi_sources.h"
 #include "io/convert/set_maps.h"
 #include "io/convert/uvfits_output.h"
@@ -203,6 +204,7 @@ static int is_ascii(const char *name)
 typedef struct readable {
     msi_uvfits_use use;
     msi_uvfits_mending mending;
+    msi_idi_mending idi;
     msi_uv_stations *stations; /* NULL: those of the first table */
 } readable;
 
@@ -212,14 +214,37 @@ static int copy_readable(const msi_uv_file *h, const char *fits, const char *cop
     MSI_TRY(h->has_wide_codes || r->stations ? msi_uv_baselines_split(h, fits, copy, r->stations)
                                              : msi_uv_baselines_keep(h, fits, copy));
     if (r->stations) MSI_TRY(msi_uv_stations_put(r->stations, copy, r->use.name));
+    if (msi_idi_mending_is_needed(&r->idi)) return msi_idi_mend(&r->idi, copy, r->use.name);
     return msi_uvfits_mending_is_needed(&r->mending) ? msi_uvfits_mend(&r->mending, copy, &r->use) : MSI_OK;
+}
+
+static void warn_of_motion_of(msi_stage *stage, const char *path, const char *source)
+{
+    msi_stage_warn(stage, "%s: source '%s' moves on the sky: its position (RAEPO, DECEPO) is kept, its motion not",
+                   path, source);
+}
+
+static void warn_of_sideband(msi_stage *stage, const char *path, const char *width)
+{
+    msi_stage_warn(stage,
+                   "%s: SIDEBAND and the sign of %s contradict each other: frequencies run as the sign says, as "
+                   "casacore and pyuvdata take them",
+                   path, width);
+}
+
+static int find_unreadable_idi(msi_stage *stage, const msi_import_job *job, readable *r)
+{
+    MSI_TRY(msi_idi_mending_find(&r->idi, job->real_path, job->fits));
+    if (r->idi.has_motion) warn_of_motion_of(stage, job->fits, r->idi.moving);
+    if (r->idi.has_sideband) warn_of_sideband(stage, job->fits, "CH_WIDTH");
+    return MSI_OK;
 }
 
 static int find_unreadable(msi_stage *stage, const msi_import_job *job, readable *r)
 {
     const msi_uv_file *h = job->header;
     *r = (readable){.use = {job->fits, h->n_if, &h->freqsel, &h->source}};
-    if (h->kind != MSI_UV_FITS) return MSI_OK;
+    if (h->kind != MSI_UV_FITS) return find_unreadable_idi(stage, job, r);
     if (h->has_no_time_system)
         msi_stage_warn(stage, "%s: does not tell the scale of its times (TIMSYS of table AIPS AN): IAT (TAI) is taken",
                        job->fits);
@@ -227,9 +252,8 @@ static int find_unreadable(msi_stage *stage, const msi_import_job *job, readable
         msi_stage_warn(stage, "%s: does not tell the equinox of its position (EPOCH = 0): J2000 is taken", job->fits);
     MSI_TRY(msi_uvfits_mending_find(&r->mending, job->real_path, &r->use));
     MSI_TRY(msi_uv_stations_find(&r->stations, job->real_path, job->fits, &h->subarray, h->has_zero));
-    if (r->mending.has_motion)
-        msi_stage_warn(stage, "%s: source '%s' moves on the sky: its position (RAEPO, DECEPO) is kept, its motion not",
-                       job->fits, r->mending.moving);
+    if (r->mending.has_motion) warn_of_motion_of(stage, job->fits, r->mending.moving);
+    if (r->mending.has_sideband) warn_of_sideband(stage, job->fits, "CH WIDTH");
     if (r->mending.has_line)
         msi_stage_warn(stage,
                        "%s: frequencies are those of the header and AIPS FQ; the line's velocity (ALTRVAL) is "
@@ -249,7 +273,8 @@ static int make_readable(msi_stage *stage, const msi_import_job *job, const char
     readable r;
     MSI_TRY(find_unreadable(stage, job, &r));
     const int is_filled = h->file_bytes >= h->end + MSI_UV_BLOCK;
-    const int is_copied = h->has_wide_codes || is_filled || r.stations || msi_uvfits_mending_is_needed(&r.mending);
+    const int is_copied = h->has_wide_codes || is_filled || r.stations || msi_uvfits_mending_is_needed(&r.mending) ||
+                          msi_idi_mending_is_needed(&r.idi);
     if (!is_copied && (h->kind == MSI_UV_FITS || is_ascii(*fits))) return MSI_OK;
     const int status = is_copied ? copy_readable(h, *fits, copy, &r) : MSI_OK;
     msi_uv_stations_free(r.stations);
