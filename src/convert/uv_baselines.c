@@ -279,6 +279,13 @@ static int put_split_cards(copy *c, int at)
     return MSI_OK;
 }
 
+/* Tell whether a card scales a parameter. */
+static int is_scaling(const char *card, int parameter)
+{
+    return msi_uv_hdu_indexed(card, "PSCAL", MSI_UV_MAX_PARAMETERS) == parameter ||
+           msi_uv_hdu_indexed(card, "PZERO", MSI_UV_MAX_PARAMETERS) == parameter;
+}
+
 static int put_split_header(copy *c, int at)
 {
     static const char *const of_parameter[] = {"PTYPE", "PSCAL", "PZERO"};
@@ -297,15 +304,17 @@ static int put_split_header(copy *c, int at)
     return fill(c, ' ');
 }
 
-/* A file that has both its antennas and their code keeps them: casacore, which would read the code, finds none. */
+/* A file that has both its antennas and their code keeps them, unscaled: casacore, which would read the code, finds
+ * none. */
 static int put_uncoded_header(copy *c, int at)
 {
     char card[MSI_UV_CARD + 1] = {0};
+    const int first = find_parameter(c->h, "ANTENNA1") + 1, second = find_parameter(c->h, "ANTENNA2") + 1;
     rewind(c->from);
     while (fread(card, MSI_UV_CARD, 1, c->from) == 1 && strncmp(card, "END     ", 8) != 0) {
-        if (msi_uv_hdu_indexed(card, "PTYPE", MSI_UV_MAX_PARAMETERS) == at + 1)
+        if (at >= 0 && msi_uv_hdu_indexed(card, "PTYPE", MSI_UV_MAX_PARAMETERS) == at + 1)
             MSI_TRY(put_card(c, "PTYPE", at + 1, "'CODE    '"));
-        else
+        else if (!is_scaling(card, first) && !is_scaling(card, second))
             MSI_TRY(put(c, card, MSI_UV_CARD));
     }
     MSI_TRY(put(c, "END     ", 8));
@@ -320,11 +329,6 @@ static void put_number(const msi_uv_file *h, int64_t value, unsigned char *to)
     uint32_t bits = (uint32_t)value;
     if (h->primary.bitpix == -32) memcpy(&bits, &as_float, sizeof bits);
     for (int k = 0; k < size; k++) to[k] = (unsigned char)(bits >> 8 * (size - 1 - k));
-}
-
-static void put_parameter(const msi_uv_file *h, int64_t value, int i, unsigned char *group)
-{
-    put_number(h, llrint(((double)value - h->primary.zero[i]) / h->primary.scale[i]), group + i * element_bytes(h));
 }
 
 /* Give a group's antennas their numbers in the one table. */
@@ -353,8 +357,8 @@ static int put_split_group(copy *c, int at, int64_t i, unsigned char *group)
     MSI_TRY(antennas_of(h, c->path, i, group, &a));
     MSI_TRY(number_anew(c, i, &a));
     if (has_antennas(h)) {
-        put_parameter(h, a.first, find_parameter(h, "ANTENNA1"), group);
-        put_parameter(h, a.second, find_parameter(h, "ANTENNA2"), group);
+        put_number(h, a.first, group + find_parameter(h, "ANTENNA1") * size);
+        put_number(h, a.second, group + find_parameter(h, "ANTENNA2") * size);
         return put(c, group, (size_t)h->group_bytes);
     }
     /* casacore makes ARRAY_ID of it, which is counted from 0. */
