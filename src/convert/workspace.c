@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/interrupt.h"
+#include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_child.h"
@@ -240,6 +241,7 @@ void msi_workspace_free(msi_workspace *w)
     if (!w) return;
     const char done = 1;
     msi_workspace_remove(w->folder);
+    if (access(w->folder, F_OK) == 0) msi_log_warning("%s: cannot be removed; remove it", w->folder);
     msi_child_send(&w->keeper, &done, sizeof done);
     dismiss(&w->keeper);
     msi_free(w);
