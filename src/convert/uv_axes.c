@@ -79,10 +79,23 @@ static int check_order(const axes *a, const wanted_axis *wanted)
     return MSI_OK;
 }
 
+static int count_parameter(const msi_uv_hdu *u, const char *beginning, size_t n)
+{
+    int count = 0;
+    for (int i = 0; i < u->n_parameter; i++) count += strncmp(u->parameter[i], beginning, n) == 0;
+    return count;
+}
+
 static int check_complex(const axes *a, int least)
 {
     const int64_t n = a->length[find_axis(a, &of_groups[0])];
     if (n >= least && n <= 3) return MSI_OK;
+    if (least == 3 && count_parameter(a->u, "WEIGHT", sizeof "WEIGHT") &&
+        count_parameter(a->u, "SCALE", sizeof "SCALE"))
+        return msi_error_set(MSI_EINPUT,
+                             "%s: its visibilities are compressed (groups with parameters WEIGHT and SCALE), which "
+                             "casacore does not read; AIPS's UVCMP uncompresses them",
+                             a->path);
     return msi_error_set(MSI_EINPUT, "%s: its axis COMPLEX has %lld elements, not %s", a->path, (long long)n,
                          least == 3 ? "3: real part, imaginary part, weight" : "2 or 3");
 }
@@ -109,13 +122,6 @@ static int check_stokes(const axes *a)
         seen |= bit;
     }
     return MSI_OK;
-}
-
-static int count_parameter(const msi_uv_hdu *u, const char *beginning, size_t n)
-{
-    int count = 0;
-    for (int i = 0; i < u->n_parameter; i++) count += strncmp(u->parameter[i], beginning, n) == 0;
-    return count;
 }
 
 /* The value of parameters of one name is their sum: of dates casacore adds two, of u, v and w the second is no more than

@@ -187,6 +187,13 @@ static int is_packed(FILE *f)
     return fgetc(f) == 0x1f && fgetc(f) == 0x8b;
 }
 
+/* AIPS marks files whose visibilities are in a table by a length that none has. */
+static int is_aips_table(const msi_uv_hdu *u)
+{
+    enum { SIGNATURE = 777777701 };
+    return u->n_axis == 2 && u->axis[0] == SIGNATURE && u->axis[1] == 0;
+}
+
 static int read_open(msi_uv_file *h, FILE *f, const char *path)
 {
     msi_uv_hdu *u = &h->primary;
@@ -213,6 +220,11 @@ static int read_open(msi_uv_file *h, FILE *f, const char *path)
         h->kind = MSI_UV_IDI;
         return check_extensions(h, f, at, path);
     }
+    if (is_aips_table(u))
+        return msi_error_set(MSI_EINPUT,
+                             "%s: holds visibilities in a table 'AIPS UV', as AIPS's FITAB and the VLA's archive write "
+                             "them; FITLD reads it, and FITTP writes UVFITS of it",
+                             path);
     return msi_error_set(MSI_EINPUT, "%s: a FITS file, but neither UVFITS (random groups) nor FITS-IDI", path);
 }
 

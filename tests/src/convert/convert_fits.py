@@ -382,6 +382,137 @@ def check_source_equinoxes(s):
     s.must(np.allclose(Parts(a).centre, Parts("year.ms").centre, rtol=0, atol=1e-9), "positions")
 
 
+def check_idi_settings(s):
+    """Frequencies of FITS-IDI are those of FREQID 1, in the first row: others are refused. An equinox may be written in several
+    ways, one that a set does not have is refused; a source that moves stays where it is listed; sidebands that contradict the
+    channels' width are told."""
+    a = s.made("idi2.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4, "-pol", "RR,RL,LR,LL")
+    write_idi(Rows(a), a, "plain.fits")
+    def two_rows(tables, numbers):
+        f = tables["FREQUENCY"]
+        both = fits.BinTableHDU(np.concatenate([f.data, f.data]), f.header.copy(), name="FREQUENCY")
+        both.data["BANDFREQ"][1] += 5e8
+        both.data["FREQID"][:] = numbers
+        tables["FREQUENCY"] = both
+    def second(tables):
+        two_rows(tables, (1, 2))
+        tables["UV_DATA"].data["FREQID"][-1] = 2
+    s.refused("two settings", 3, "its table UV_DATA has FREQID = 2, and of FITS-IDI casacore reads FREQID = 1 alone",
+              changed("plain.fits", "bad.fits", second), "no.ms")
+    s.refused("rows the other way round", 3, "its table FREQUENCY, in its first row, has FREQID = 2",
+              changed("plain.fits", "bad.fits", lambda tables: two_rows(tables, (2, 1))), "no.ms")
+    s.refused("by -dry-run too", 3, "in its first row, has FREQID = 2", "-dry-run", "bad.fits", "no.ms")
+    s.convert("-quiet", "-overwrite", changed("plain.fits", "bad.fits", lambda tables: two_rows(tables, (1, 2))), "setting.ms")
+    s.must(np.array_equal(Parts(a).freq, Parts("setting.ms").freq), "a setting without visibilities")
+    def put(table, **columns):
+        def change(tables):
+            for name, value in columns.items():
+                tables[table].data[name][:] = value
+        return change
+    for text, frame in (("J2000", "J2000"), ("2000.0", "J2000"), ("J2000.0", "J2000"), ("1950.0B", "B1950"), ("B1950", "B1950")):
+        s.convert("-quiet", "-overwrite", changed("plain.fits", "equinox.fits", put("SOURCE", EQUINOX=text)), "equinox.ms")
+        with table("equinox.ms/FIELD", ack=False) as t:
+            s.must(t.getcolkeyword("PHASE_DIR", "MEASINFO")["Ref"] == frame, "the equinox %s" % text)
+    for text in ("J2015.5", ""):
+        s.refused("the equinox '%s'" % text, 3, "is of the EQUINOX '%s', and a set's is J2000 or B1950" % text,
+                  changed("plain.fits", "bad.fits", put("SOURCE", EQUINOX=text)), "no.ms")
+    told = say(s, "-overwrite", changed("plain.fits", "moving.fits", put("SOURCE", PMRA=1e-3, RAAPP=11.0)), "moving.ms")
+    s.must("source '%s' moves on the sky" % Parts(a).field[0] in told, "a source that moves is told")
+    s.must(np.allclose(Parts(a).centre, Parts("moving.ms").centre, rtol=0, atol=1e-9), "it stays where it is listed")
+    told = say(s, "-overwrite", changed("plain.fits", "side.fits", put("FREQUENCY", SIDEBAND=-1)), "side.ms")
+    s.must("SIDEBAND and the sign of CH_WIDTH contradict each other" in told, "a sideband that contradicts the width is told")
+    s.must(np.array_equal(Parts(a).freq, Parts("side.ms").freq), "frequencies run as the width says")
+    s.convert("-quiet", "-overwrite", changed("plain.fits", "side.fits", put("FREQUENCY", SIDEBAND=-1, CH_WIDTH=-1e6)), "side.ms")
+    s.must(np.array_equal(Parts(a).freq - 3e6, Parts("side.ms").freq), "frequencies that run downwards, in a set upwards")
+
+
+def check_downwards(s):
+    """Channels of UVFITS run as the sign of their width says; a sideband that contradicts it is told."""
+    a = s.made("round.ms", *RICH)
+    s.convert("-quiet", "-overwrite", a, "round.uvfits")
+    raw = Raw("round.uvfits")
+    fq = raw.tables[[t.header["EXTNAME"] for t in raw.tables].index("AIPS FQ")]
+    s.convert("-quiet", "-overwrite", "round.uvfits", "up.ms")
+    x, freq = Rows("up.ms"), Parts("up.ms").freq - 5e6
+    for sideband, is_told in ((-1, False), (1, True)):
+        fq.data["CH WIDTH"][:], fq.data["SIDEBAND"][:] = -1e6, sideband
+        told = say(s, "-overwrite", raw.write("down.uvfits"), "down.ms")
+        s.must(("SIDEBAND and the sign of CH WIDTH" in told) == is_told, "sideband %d is %s" % (sideband, "told" if is_told else "right"))
+        y = Rows("down.ms")
+        s.must(np.allclose(Parts("down.ms").freq, freq, rtol=0, atol=1e-3) and
+               all(np.array_equal(x.data[i], y.data[i][::-1]) for i in range(x.n)), "channels run downwards, in a set upwards")
+
+
+def check_many_settings(s):
+    """A table of 400,000 settings of frequencies that stand the other way round is put in order at once."""
+    a = s.made("round.ms", *RICH)
+    s.convert("-quiet", "-overwrite", a, "round.uvfits")
+    raw, n = by_freqsel("round.uvfits", (1, 2)), 400000
+    names = [t.header["EXTNAME"] for t in raw.tables]
+    fq = raw.tables[names.index("AIPS FQ")]
+    rows = np.repeat(fq.data[:1], n)
+    rows["FRQSEL"], rows[-2] = np.arange(n, 0, -1), fq.data[1]
+    rows["FRQSEL"][-2] = 2
+    raw.tables[names.index("AIPS FQ")] = fits.BinTableHDU(rows, fq.header.copy(), name="AIPS FQ")
+    before = os.times()
+    s.convert("-quiet", "-overwrite", raw.write("many-settings.uvfits"), "many-settings.ms")
+    after = os.times()
+    compare(s, "two of %d settings, in %.1f s" % (n, after.children_user - before.children_user), Rows(a), Rows("many-settings.ms"))
+
+
+def check_scaled_antennas(s):
+    """Antennas with a scale and a zero, beside their code or without one, that get other numbers."""
+    a = s.made("round.ms", *RICH)
+    s.convert("-quiet", "-overwrite", a, "round.uvfits")
+    raw = Raw("round.uvfits")
+    at = [raw.header["PTYPE%d" % (i + 1)] for i in range(raw.header["PCOUNT"])].index("BASELINE")
+    code = raw.parameters[:, at].astype(int)
+    raw.parameters[:, at] = code - 257
+    raw.tables[[t.header["EXTNAME"] for t in raw.tables].index("AIPS AN")].data["NOSTA"] -= 1
+    for name, values, scale, zero in (("ANTENNA1", code // 256 - 1, 2.0, 0.0), ("ANTENNA2", code % 256 - 1, 0.5, 3.0), ("SUBARRAY", 1, 1.0, 0.0)):
+        raw.add(name, np.broadcast_to((values - zero) / scale, len(code)))
+        n = raw.header["PCOUNT"]
+        raw.header["PSCAL%d" % n], raw.header["PZERO%d" % n] = scale, zero
+    s.convert("-quiet", "-overwrite", raw.write("scaled.uvfits"), "scaled.ms")
+    compare(s, "beside their code", Rows(a), Rows("scaled.ms"))
+    raw.header["PTYPE%d" % (at + 1)] = "NOTHING"
+    s.convert("-quiet", "-overwrite", raw.write("scaled.uvfits"), "scaled.ms")
+    compare(s, "without a code", Rows(a), Rows("scaled.ms"))
+
+
+def check_aips(s):
+    """What AIPS writes otherwise is refused, with the way out: compressed groups, and visibilities in a table."""
+    a = s.made("once.ms", *VLA[:-2], "-duration", "10s", "-spw", "1GHz", "1MHz", 4)
+    s.convert("-quiet", "-overwrite", a, "whole.uvfits")
+    raw = Raw("whole.uvfits")
+    for name in ("WEIGHT", "SCALE"):
+        raw.add(name, np.ones(len(raw.parameters)))
+    raw.samples = raw.samples[..., :1]
+    s.refused("compressed groups", 3, "its visibilities are compressed .* AIPS's UVCMP uncompresses them", raw.write("packed.uvfits"), "no.ms")
+    header = fits.PrimaryHDU().header
+    header.update({"BITPIX": 8, "NAXIS": 2})
+    header.insert("NAXIS", ("NAXIS1", 777777701), after=True)
+    header.insert("NAXIS1", ("NAXIS2", 0), after=True)
+    with open("table.uvfits", "wb") as f:
+        f.write(header.tostring(padding=True).encode())
+    s.refused("visibilities in a table", 3, "holds visibilities in a table 'AIPS UV'", "table.uvfits", "no.ms")
+
+
+def check_left(s):
+    """A hidden folder that cannot be removed is named."""
+    if not may_trace():
+        return
+    a = s.made("once.ms", *VLA[:-2], "-duration", "10s", "-spw", "1GHz", "1MHz", 4)
+    s.convert("-quiet", "-overwrite", a, "whole.uvfits")
+    done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rmdir,unlinkat", "-e", "inject=rmdir,unlinkat:error=EPERM",
+                           s.convert_program, "-quiet", "whole.uvfits", "left.ms"], stderr=subprocess.PIPE, encoding="utf-8", check=False)
+    left = [f for f in os.listdir(".") if f.startswith(".msimage-convert-")]
+    s.must(len(left) == 1 and "%s: cannot be removed; remove it" % left[0] in done.stderr and done.returncode == 0,
+           "exits %d, leaves %s: %s" % (done.returncode, left, done.stderr.strip()))
+    for name in left:
+        shutil.rmtree(name)
+
+
 def check_telescopes(s):
     """A telescope is a name: WSRT, VLA and ATCA come back as what they were."""
     for name in ("WSRT", "EVLA", "ATCA"):
