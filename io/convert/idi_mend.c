@@ -7,7 +7,6 @@
 
 #include "core/status.h"
 #include "io/convert/uvfits_mend.h"
-#include "io/ms/ms_child.h"
 
 enum { TEXT_BYTES = 72, AT_ONCE = 4096 };
 
@@ -63,7 +62,6 @@ static int check_rows(fitsfile *f, const char *name, const char *table, long n)
         const long part = n - row + 1 < AT_ONCE ? n - row + 1 : AT_ONCE;
         int status = 0;
         if (fits_read_col(f, TLONGLONG, column, row, 1, part, NULL, id, NULL, &status)) return MSI_OK;
-        msi_child_progress(MSI_CHILD_STEP_S);
         for (long i = 0; i < part; i++)
             if (id[i] != 1) return other_freqid(name, id[i], table);
     }
@@ -110,7 +108,6 @@ static int check_sources(msi_idi_mending *m, fitsfile *f, const char *name)
     if (!go_to(f, "SOURCE")) return MSI_OK;
     const long n = count_rows(f);
     for (long row = 1; row <= n; row++) {
-        if (row % AT_ONCE == 0) msi_child_progress(MSI_CHILD_STEP_S);
         if (read_text(f, "EQUINOX", row, text)) {
             const char *known = known_equinox(text);
             if (!known)
