@@ -20,6 +20,7 @@ struct msi_set_writer {
     struct {
         char *value;
         int64_t n_allocated;
+        int is_alike;           /* all rows have the first one's value, which alone is there */
     } column[MSI_SET_N_COLUMN]; /* of the rows that are put */
 };
 
@@ -111,19 +112,54 @@ static size_t size_of(const msi_set_rows *rows, const msi_set_column *c)
     return msi_set_bytes_of(c->type) * (size_t)n_element(rows, c);
 }
 
-/* Take rows apart into columns. */
+/* Ask whether rows [first, end) have the value of row 0 in a column of numbers of 4 or 8 bytes. */
+static int have_first_value(const msi_set_rows *rows, const msi_set_column *c, int64_t first, int64_t end)
+{
+    const char *at = (const char *)rows->row + c->offset;
+    const size_t step = sizeof *rows->row;
+    uint64_t first8, value8, differing = 0;
+    uint32_t first4, value4;
+    if (msi_set_bytes_of(c->type) == sizeof first4) {
+        memcpy(&first4, at, sizeof first4);
+        for (int64_t i = first; i < end; i++) {
+            memcpy(&value4, at + (size_t)i * step, sizeof value4);
+            differing |= value4 ^ first4;
+        }
+    } else {
+        memcpy(&first8, at, sizeof first8);
+        for (int64_t i = first; i < end; i++) {
+            memcpy(&value8, at + (size_t)i * step, sizeof value8);
+            differing |= value8 ^ first8;
+        }
+    }
+    return differing == 0;
+}
+
+/* Copy column k of rows [first, end). */
+static void copy_rows(msi_set_writer *w, const msi_set_rows *rows, int k, int64_t first, int64_t end)
+{
+    const msi_set_column *c = &msi_set_columns[k];
+    const size_t size = size_of(rows, c);
+    msi_set_copy_column(w->column[k].value + (size_t)first * size, size, (const char *)&rows->row[first] + c->offset,
+                        sizeof *rows->row, end - first, size);
+}
+
+/* Take rows apart into columns; of steady ones, only those whose value changes. */
 static int take_apart(msi_set_writer *w, const msi_set_rows *rows)
 {
-    for (int k = 0; k < MSI_SET_N_COLUMN; k++)
+    for (int k = 0; k < MSI_SET_N_COLUMN; k++) {
         MSI_TRY(msi_set_grow(&w->column[k].value, &w->column[k].n_allocated,
                              rows->n_row * (int64_t)size_of(rows, &msi_set_columns[k])));
+        w->column[k].is_alike = is_steady(w, &msi_set_columns[k]);
+        if (w->column[k].is_alike) copy_rows(w, rows, k, 0, 1);
+    }
     for (int64_t i = 0; i < rows->n_row; i += FEW_ROWS) {
-        const int64_t n = rows->n_row - i < FEW_ROWS ? rows->n_row - i : FEW_ROWS;
+        const int64_t end = rows->n_row - i < FEW_ROWS ? rows->n_row : i + FEW_ROWS;
         for (int k = 0; k < MSI_SET_N_COLUMN; k++) {
-            const msi_set_column *c = &msi_set_columns[k];
-            const size_t size = size_of(rows, c);
-            msi_set_copy_column(w->column[k].value + (size_t)i * size, size, (const char *)&rows->row[i] + c->offset,
-                                sizeof *rows->row, n, size);
+            const int was_alike = w->column[k].is_alike;
+            if (was_alike && have_first_value(rows, &msi_set_columns[k], i, end)) continue;
+            w->column[k].is_alike = 0;
+            copy_rows(w, rows, k, was_alike ? 0 : i, end);
         }
     }
     return MSI_OK;
@@ -144,6 +180,13 @@ static inline int differ(const char *a, const char *b, size_t size)
     return size == 4 ? memcmp(a, b, 4) != 0 : memcmp(a, b, 8) != 0;
 }
 
+/* Ask whether the first value of steady column k is another than that of the last row that was put. */
+static int differs_from_last(const msi_set_writer *w, int k)
+{
+    const msi_set_column *c = &msi_set_columns[k];
+    return w->n_row == 0 || differ((const char *)&w->last + c->offset, w->column[k].value, msi_set_bytes_of(c->type));
+}
+
 /* Find the next row, from i on, whose value in steady column k is another than that of the row before; n_row where
  * there is none. */
 static int64_t next_change(const msi_set_writer *w, const msi_set_rows *rows, int k, int64_t i)
@@ -151,7 +194,7 @@ static int64_t next_change(const msi_set_writer *w, const msi_set_rows *rows, in
     const msi_set_column *c = &msi_set_columns[k];
     const char *value = w->column[k].value;
     const size_t size = msi_set_bytes_of(c->type);
-    if (i == 0 && (w->n_row == 0 || differ((const char *)&w->last + c->offset, value, size))) return 0;
+    if (i == 0 && differs_from_last(w, k)) return 0;
     for (i += i == 0; i < rows->n_row; i++)
         if (differ(value + (size_t)(i - 1) * size, value + (size_t)i * size, size)) break;
     return i < rows->n_row ? i : rows->n_row;
@@ -160,6 +203,7 @@ static int64_t next_change(const msi_set_writer *w, const msi_set_rows *rows, in
 static int put_changes(msi_set_writer *w, const msi_set_rows *rows, int k)
 {
     int64_t n = 0;
+    if (w->column[k].is_alike) return differs_from_last(w, k) ? put_rows(w, rows, k, 0, 1) : MSI_OK;
     for (int64_t i = next_change(w, rows, k, 0); i < rows->n_row; i = next_change(w, rows, k, i + 1)) n++;
     if (n * OFTEN > rows->n_row) return put_rows(w, rows, k, 0, rows->n_row);
     for (int64_t i = 0; n > 0; n--, i++) {

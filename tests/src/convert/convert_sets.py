@@ -163,6 +163,21 @@ def check_sparse(s):
             s.must(np.array_equal(few.getcol(name), t.getcol(name)[rows]), "%s of rows far apart" % name)
 
 
+def check_few_rows(s):
+    """A set of fewer rows than columns have keeps in each row what all of them share, by windows and by scans."""
+    a = s.made("six-of.ms", *VLA, "-duration", "8s", "-spw", "1GHz", "1MHz", 2, "-spw", "1.5GHz", "1MHz", 2, "-scan-length", 2)
+    words = ["-quiet", "-select-antenna", "3~5&"]
+    s.convert(*words, "-interval", 0, 1, a, "six.ms")
+    s.convert(*words, "-average-time", "4s", "-interval", 0, 2, a, "six-of-means.ms")
+    s.convert(*words, "-average-time", "4s", "-interval", 0, 4, a, "twelve-of-means.ms")
+    for name, windows, scans, interval_s in (("six.ms", [0] * 3 + [1] * 3, [1] * 6, 2), ("six-of-means.ms", [0] * 3 + [1] * 3, [1] * 6, 4),
+                                             ("twelve-of-means.ms", None, [1] * 6 + [2] * 6, 4)):
+        with table(name, ack=False) as t:
+            got = {c: t.getcol(c).tolist() for c in ("DATA_DESC_ID", "SCAN_NUMBER", "INTERVAL", "FEED1", "STATE_ID")}
+            s.must(windows in (None, got["DATA_DESC_ID"]) and got["SCAN_NUMBER"] == scans and np.allclose(got["INTERVAL"], interval_s)
+                   and len(set(got["FEED1"])) == len(set(got["STATE_ID"])) == 1, "%s: %s" % (name, got))
+
+
 def check_join(s):
     """Parts of a set, joined, are the set: antennas, fields and windows are one."""
     a = s.made("join.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
