@@ -150,6 +150,8 @@ static int flush_stdout(void)
 int main(int argc, char **argv)
 {
     hold_standard_files();
+    struct timespec began;
+    timespec_get(&began, TIME_UTC);
     msi_team team;
     msi_team_begin(&team);
     if (argc < 2) {
@@ -171,7 +173,8 @@ int main(int argc, char **argv)
     if (!rc && options.action == MSI_ACTION_RUN) restart(argv, is_raised);
     if (!rc) rc = run(&options, &team);
     if (!rc) rc = flush_stdout();
-    rc = msi_remedy_writer(msi_remedy_append(rc), options.given_paths, options.n_given);
+    rc =
+        msi_remedy_writer(msi_remedy_append(rc), options.given_paths, options.n_given, options.predict ? NULL : &began);
     if (rc) msi_log_error(msi_error_get());
     msi_options_free(&options);
     const int code = msi_exit_code(rc);

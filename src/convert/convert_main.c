@@ -11,6 +11,7 @@
 #include "core/status.h"
 #include "src/convert/convert.h"
 #include "src/convert/convert_options.h"
+#include "src/options/remedy.h"
 #include "core/process_limits.h"
 
 static int run(msi_convert_options *o)
@@ -35,6 +36,8 @@ static int run(msi_convert_options *o)
 int main(int argc, char **argv)
 {
     msi_convert_options options = {0};
+    struct timespec began;
+    timespec_get(&began, TIME_UTC);
     msi_wall_s();
     int is_raised, rc = msi_process_limits_stack(&is_raised);
     if (!rc) rc = msi_process_limits_files();
@@ -42,6 +45,7 @@ int main(int argc, char **argv)
     if (!rc) rc = run(&options);
     if (!rc && (ferror(stdout) | fflush(stdout)))
         rc = msi_error_set(MSI_EOUTPUT, "standard output: %s", strerror(errno ? errno : EIO));
+    rc = msi_remedy_writer(rc, options.shared.given_paths, options.shared.n_given, &began);
     if (rc) fprintf(stderr, "msimage-convert: error: %s\n", msi_error_get());
     msi_convert_options_free(&options);
     return msi_exit_code(rc);

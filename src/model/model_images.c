@@ -33,7 +33,7 @@ typedef struct model_plane {
     int64_t freq_index;
     int pol_index;
     int is_numbered; /* its file is a channel image */
-    int is_empty; /* WITHOUT_SAMPLE: its pixels are no model; LEFT_OUT: so are those of its whole channel */
+    int is_empty;    /* WITHOUT_SAMPLE: its pixels are no model; LEFT_OUT: so are those of its whole channel */
 } model_plane;
 
 struct msi_model_files {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/options/remedy.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/status.h"
@@ -60,11 +62,36 @@ static int is_written(const char *path)
     return is_held;
 }
 
-int msi_remedy_writer(int status, const char *const *paths, int n)
+/* Say whether a file of a table was changed after a moment. */
+static int is_changed(const char *path, const struct timespec *since)
 {
+    char name[4096];
+    int changed = 0;
+    DIR *folder = opendir(path);
+    for (const struct dirent *e = NULL; folder && !changed && (e = readdir(folder));) {
+        struct stat s;
+        if (strncmp(e->d_name, "table.", 6) != 0) continue;
+        if (snprintf(name, sizeof name, "%s/%s", path, e->d_name) >= (int)sizeof name || stat(name, &s) != 0) continue;
+        changed = s.st_mtim.tv_sec > since->tv_sec ||
+                  (s.st_mtim.tv_sec == since->tv_sec && s.st_mtim.tv_nsec > since->tv_nsec);
+    }
+    if (folder) closedir(folder);
+    return changed;
+}
+
+int msi_remedy_writer(int status, const char *const *paths, int n, const struct timespec *began)
+{
+    const int is_damage = status == MSI_EINPUT && strstr(msi_error_get(), "truncated or corrupt");
     /* The files of a table that is being written do not agree with one another. */
     for (int i = 0; i < n && status == MSI_EINPUT; i++)
-        if (is_written(paths[i]))
+        if ((is_damage || strstr(msi_error_get(), paths[i])) && is_written(paths[i]))
             return msi_error_append(status, "; another process writes into %s: try again when it has ended", paths[i]);
+    /* Between two of its writes a process holds no lock. */
+    for (int i = 0; i < n && is_damage && began; i++)
+        if (is_changed(paths[i], began))
+            return msi_error_append(status,
+                                    "; files of %s have changed since this run began: if another process writes "
+                                    "into it, try again when it has ended",
+                                    paths[i]);
     return status;
 }

@@ -3,6 +3,8 @@
 #ifndef MSI_SRC_REMEDY_H
 #define MSI_SRC_REMEDY_H
 
+#include <time.h>
+
 typedef struct msi_remedy_row {
     const char *about; /* as msi_error_about has it */
     const char *words; /* what to do, in words of the command line */
@@ -20,10 +22,12 @@ extern const int msi_remedy_count;
 int msi_remedy_append(int status);
 
 /*
- * msi_remedy_writer - add to the line of a failure of input that another process writes into a set, where one does.
- * Given:   status  what failed returned; paths [n] of the run's sets
+ * msi_remedy_writer - add to the line of a failure of input that another process writes into a set, where one does or
+ * seems to have done.
+ * Given:   status  what failed returned; paths [n] of the run's sets; began  when the run did, NULL where it writes into
+ *          the sets itself
  * Returns: status
  */
-int msi_remedy_writer(int status, const char *const *paths, int n);
+int msi_remedy_writer(int status, const char *const *paths, int n, const struct timespec *began);
 
 #endif

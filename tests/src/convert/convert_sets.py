@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import time
 
 import numpy as np
 from astropy.io import fits
@@ -539,7 +540,11 @@ def check_safety(s):
     s.refused("a set given twice", 2, "its rows would be there twice", a, os.path.dirname(a) + "/./safe.ms", "out.ms")
     cut = fresh_copy(a, "cut.ms")
     os.truncate(cut + "/table.f0", 100)
-    s.refused("a set cut short", 3, "truncated or corrupt", cut, "out.ms")
+    s.refused("a set cut short", 3, "truncated or corrupt: [^;]*$", cut, "out.ms")
+    later = time.time() + 3600
+    os.utime(cut + "/table.f1", (later, later))
+    s.refused("a set that has changed meanwhile", 3, "truncated or corrupt: .*; files of .*cut.ms have changed since this run "
+              "began", cut, "out.ms")
     s.must(files("old.ms") == before, "what was there is as it was")
     s.convert("-quiet", "-overwrite", a, "old.ms")
     s.must(Rows("old.ms").n == Rows(a).n and not [f for f in os.listdir(".") if f.startswith(".")], "-overwrite replaces it")

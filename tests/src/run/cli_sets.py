@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import shutil
+import time
 
 from casacore.tables import makescacoldesc, maketabdesc, msconcat, table
 
@@ -230,6 +231,11 @@ def check_written(s):
         shutil.copy(path + "/table.f0", whole + "/table.f0")
         s.told("a set that is being written", s.launch(*words[:-1], whole), 3,
                "truncated or corrupt: .*; another process writes into .*whole.ms: try again when it has ended")
+    # Between two of its writes a process holds no lock: what it has changed is newer than the run.
+    later = time.time() + 3600
+    os.utime(path + "/table.f1", (later, later))
+    s.told("a set that has changed meanwhile", s.launch(*words), 3, "truncated or corrupt: .*; files of .*written.ms have "
+           "changed since this run began: if another process writes into it, try again")
 
 
 def check_limits(s):
