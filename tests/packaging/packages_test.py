@@ -153,6 +153,7 @@ def main():
         print("skipped: this is not Debian")
         sys.exit(77)
     version = output(SOURCE + "/packaging/version").strip()
+    os.umask(0o022)  # as scripts/release has it: packages' folders are for all
     with tempfile.TemporaryDirectory() as folder:
         made = make(folder)
         assert sorted(made) == sorted(PACKAGES), made
