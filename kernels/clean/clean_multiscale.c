@@ -16,8 +16,11 @@
  */
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "core/interrupt.h"
+#include "core/log.h"
 #include "core/memory.h"
 #include "kernels/clean/clean_scales.h"
 
@@ -40,6 +43,7 @@ struct msi_clean_multiscale {
     void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
     void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];
+    int used[MSI_CLEAN_MAX_SCALE]; /* 0: left out, since the PSF has no response to it; gain and bias are not set */
     void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of what is searched */
     void *narrow_work;
     void *planes, *mean;                /* [n_plane], [n_pol] images */
@@ -213,20 +217,13 @@ static double central_value(const msi_cleaner *c, const void *psf, const double 
     return sum;
 }
 
-static int no_peak(const msi_cleaner *c, int scale, double peak)
+/* Find (P * K)(0) of the joined PSF at each scale. */
+static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
 {
-    return msi_error_about(msi_error_set(MSI_EINPUT, "the PSF convolved to the scale of %g pixels has no peak: %g",
-                                         c->spec.scale[scale], peak),
-                           "scale");
-}
-
-/* A scale's gain is that of points over the peak of the joined PSF convolved with its kernel. */
-static int make_gains(msi_cleaner *c)
-{
-    msi_clean_multiscale *m = c->multiscale;
     const int64_t half = largest_half(c), n = 2 * half + 1, bytes_of = c->n_pixel * c->real_bytes;
-    double *kernel, peak[MSI_CLEAN_MAX_SCALE] = {0};
+    double *kernel;
     char *psf;
+    memset(peak, 0, MSI_CLEAN_MAX_SCALE * sizeof *peak);
     MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
     int rc = msi_alloc(&psf, bytes_of, 1, "the PSF");
     for (int i = 0; i < c->spec.n_channel && !rc; i++) {
@@ -239,12 +236,7 @@ static int make_gains(msi_cleaner *c)
     }
     msi_free(psf);
     msi_free(kernel);
-    MSI_TRY(rc);
-    for (int s = 0; s < c->spec.n_scale; s++) {
-        if (!(peak[s] > 0)) return no_peak(c, s, peak[s]);
-        m->gain[s] = s ? c->spec.gain / peak[s] : c->spec.gain;
-    }
-    return MSI_OK;
+    return rc;
 }
 
 /* Make the PSFs of a scale's list when it is first chosen. */
@@ -263,41 +255,77 @@ static int make_scale_psf(msi_cleaner *c, int scale)
     return MSI_OK;
 }
 
-/* Find the powers of the joined PSF, which make gains and biases. */
-static int make_powers(msi_cleaner *c)
+/* Find (P * K * K)(0) of the joined PSF at a scale above 0. */
+static int find_power(msi_cleaner *c, int scale, double *power)
 {
-    msi_clean_multiscale *m = c->multiscale;
+    const msi_clean_multiscale *m = c->multiscale;
     const int64_t middle = c->spec.ny / 2 * c->spec.nx + c->spec.nx / 2;
-    m->power[0] = 1;
-    for (int s = 1; s < c->spec.n_scale && by_power(c); s++) {
-        MSI_TRY(make_scale_psf(c, s));
-        m->power[s] = 0;
-        for (int i = 0; i < c->spec.n_channel; i++) {
-            union {
-                float single;
-                double wide;
-            } p;
-            if (c->setup.share[i] == 0) continue;
-            const int64_t at = (i * c->n_pixel + middle) * c->real_bytes;
-            MSI_TRY(c->ops->download(c->e, &p, (char *)m->psf[s] + at, c->real_bytes));
-            m->power[s] += c->setup.share[i] * (c->spec.precision == MSI_FP32 ? (double)p.single : p.wide);
-        }
-        if (!(m->power[s] > 0)) return no_peak(c, s, m->power[s]);
-        m->gain[s] = c->spec.gain / m->power[s];
+    MSI_TRY(make_scale_psf(c, scale));
+    *power = 0;
+    for (int i = 0; i < c->spec.n_channel; i++) {
+        union {
+            float single;
+            double wide;
+        } p;
+        if (c->setup.share[i] == 0) continue;
+        const int64_t at = (i * c->n_pixel + middle) * c->real_bytes;
+        MSI_TRY(c->ops->download(c->e, &p, (char *)m->psf[scale] + at, c->real_bytes));
+        *power += c->setup.share[i] * (c->spec.precision == MSI_FP32 ? (double)p.single : p.wide);
     }
     return MSI_OK;
+}
+
+/*
+ * Choose the gain and the bias of a scale, or leave the scale out. Without short baselines the PSF has hardly any
+ * response to a wide kernel: (P * K)(0) may be negative, or so small that a component, whose flux is the gain times the
+ * peak over (P * K)(0), takes more out of the residual than is there: gain (P * K * K)(0) > (P * K)(0).
+ */
+static int choose_gain(msi_cleaner *c, int scale, double peak)
+{
+    /* Components below this response are made of rounding errors of the PSF. */
+    static const double LEAST_RESPONSE = 1e-6;
+    /* At (P * K)(0) above this the condition on the gain holds: (P * K * K)(0) is at most some 1e-3 where (P * K)(0)
+     * passes through zero. */
+    static const double SMALL = 1e-3;
+    msi_clean_multiscale *m = c->multiscale;
+    m->power[scale] = 1;
+    m->used[scale] = peak > (scale ? LEAST_RESPONSE : 0);
+    if (!scale && !m->used[0]) return msi_error_set(MSI_EINPUT, "the joined PSF has no peak in the middle: %g", peak);
+    if (m->used[scale] && scale && (by_power(c) || peak < SMALL)) {
+        MSI_TRY(find_power(c, scale, &m->power[scale]));
+        m->used[scale] = by_power(c) ? m->power[scale] > LEAST_RESPONSE : c->spec.gain * m->power[scale] < peak;
+    }
+    if (!m->used[scale]) return MSI_OK;
+    m->gain[scale] = c->spec.gain / (!scale ? 1 : by_power(c) ? m->power[scale] : peak);
+    m->bias[scale] = msi_clean_scale_bias(&c->spec, scale, m->power[scale]);
+    return MSI_OK;
+}
+
+/* Log which scales are left out. */
+static void report_unused(const msi_cleaner *c)
+{
+    char text[MSI_CLEAN_MAX_SCALE * 16] = "";
+    for (int s = 1; s < c->spec.n_scale; s++) {
+        const size_t n = strlen(text);
+        if (!c->multiscale->used[s]) snprintf(text + n, sizeof text - n, "%s%.4g", n ? ", " : "", c->spec.scale[s]);
+    }
+    if (*text)
+        msi_log_info("scales left out, to which the point spread function has no response (too few short baselines): "
+                     "%s pixels",
+                     text);
 }
 
 static int set_psf(msi_cleaner *c)
 {
     msi_clean_multiscale *m = c->multiscale;
     const msi_clean_planes psf = {c->psf, c->n_pixel};
+    double peak[MSI_CLEAN_MAX_SCALE];
     for (int s = 0; s < c->spec.n_scale; s++) m->has_psf[s] = 0;
     for (int i = 0; i < c->spec.n_channel; i++)
         MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
-    MSI_TRY(make_gains(c));
-    MSI_TRY(make_powers(c));
-    for (int s = 0; s < c->spec.n_scale; s++) m->bias[s] = msi_clean_scale_bias(&c->spec, s, m->power[s]);
+    MSI_TRY(find_peaks(c, peak));
+    for (int s = 0; s < c->spec.n_scale; s++) MSI_TRY(choose_gain(c, s, peak[s]));
+    report_unused(c);
     return MSI_OK;
 }
 
@@ -476,19 +504,24 @@ static int is_stuck(const rounds *r, int scale)
     return r->scale[scale].n_idle >= most_idle(r);
 }
 
+static int can_take_part(const rounds *r, int scale)
+{
+    return r->call->c->multiscale->used[scale] && !is_stuck(r, scale);
+}
+
 /* Let those scales take part in the next round whose peaks, as they were found last, are near the one that was chosen
  * for this round. Others come in again as soon as that has fallen to theirs. */
 static void activate(const msi_cleaner *c, rounds *r, int chosen)
 {
     const double near = biased(c, r, chosen) * (1 - c->spec.gain);
     for (int s = 0; s < c->spec.n_scale; s++)
-        r->scale[s].active = !is_stuck(r, s) && (s == chosen || biased(c, r, s) > near || by_power(c));
+        r->scale[s].active = can_take_part(r, s) && (s == chosen || biased(c, r, s) > near || by_power(c));
 }
 
 /* Choose among all scales that are not stuck. */
 static int choose_of_all(rounds *r, int *best)
 {
-    for (int s = 0; s < r->call->c->spec.n_scale; s++) r->scale[s].active = !is_stuck(r, s);
+    for (int s = 0; s < r->call->c->spec.n_scale; s++) r->scale[s].active = can_take_part(r, s);
     return choose_scale(r, best);
 }
 

@@ -388,6 +388,73 @@ static void test_short_lists(void **state)
     clean_problem_free(&p);
 }
 
+/* Set all PSFs to that of a ring of samples from `inner` to 0.4 cycles a pixel, without shorter baselines. */
+static void set_ring_psf(clean_problem *p, double inner)
+{
+    enum { RADII = 8, ANGLES = 64 };
+    const int64_t n = p->nx * p->ny;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = (double)(i % p->nx - p->nx / 2), y = (double)(i / p->nx - p->ny / 2);
+        double sum = 0;
+        for (int k = 0; k < RADII * ANGLES; k++) {
+            const double r = inner + (0.4 - inner) * (k / ANGLES) / (RADII - 1), angle = MSI_PI * (k % ANGLES) / ANGLES;
+            sum += cos(2 * MSI_PI * r * (x * cos(angle) + y * sin(angle)));
+        }
+        for (int c = 0; c < p->n_channel; c++) p->psf[c * n + i] = sum / (RADII * ANGLES);
+    }
+}
+
+/* Return the sum over P x K at a tapered quadratic kernel of this full width: the cleaner's definition, written out. */
+static double response(const clean_problem *p, double width)
+{
+    const int64_t half = (int64_t)ceil(width / 2);
+    double sum = 0, norm = 0;
+    for (int64_t y = -half; y <= half; y++)
+        for (int64_t x = -half; x <= half; x++) {
+            const double r = sqrt((double)(x * x + y * y));
+            if (r >= width || r > half + 1) continue;
+            const double k = 0.5 * (1 + cos(MSI_PI * r / (half + 1))) * (1 - r * r / (width * width));
+            norm += k;
+            sum += k * p->psf[(p->ny / 2 + y) * p->nx + p->nx / 2 + x];
+        }
+    return sum / norm;
+}
+
+/* Where the PSF has no positive response to a wide scale, that scale is left out, and points are found all the same. */
+static void test_scales_without_response(void **state)
+{
+    (void)state;
+    static const double inner[] = {0.08, 0.11, 0.14, 0.18};
+    int n_negative = 0;
+    for (int i = 0; i < 16; i++) {
+        clean_problem p = {.nx = 96, .ny = 96, .n_channel = 2, .n_pol = 1, .weight = {1, 1}};
+        clean_problem_make(&p, 1, 61);
+        set_ring_psf(&p, inner[i / 4]);
+        clean_problem_add(&p, &(clean_source){.x = 40, .y = 52, .flux = {1, 1}});
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
+        spec.method = "multiscale";
+        spec.beam_pixel = 1.5;
+        spec.scale_rule = i & 1 ? MSI_CLEAN_BY_POWER : MSI_CLEAN_BY_BEAM;
+        spec.squared_join = i >> 1 & 1;
+        clean_run run;
+        clean_run_make(&run, &p, &spec);
+        int n;
+        const double *scale = msi_cleaner_scales(run.c, &n);
+        for (int s = 1; s < n; s++) n_negative += response(&p, scale[s]) < 0;
+        const msi_clean_report r = clean_down(&run, 0.01);
+        double *model = clean_run_fetch(&run, run.model);
+        assert_int_equal(r.stop, MSI_CLEAN_STOP_THRESHOLD);
+        assert_true(fabs(r.peak_after) <= 0.01);
+        /* What remains is at most the threshold at the point and its sidelobes. */
+        for (int c = 0; c < 2; c++) assert_true(fabs(model[c * 96 * 96 + 52 * 96 + 40] - 1) < 0.03);
+        free(model);
+        clean_run_free(&run);
+        clean_problem_free(&p);
+    }
+    printf("  %d negative responses\n", n_negative);
+    assert_true(n_negative > 0);
+}
+
 static void refused(msi_cleaner_spec spec, const char *member)
 {
     msi_cleaner *c;
@@ -595,6 +662,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_divergence),
                                        cmocka_unit_test(test_wide_after_points),
                                        cmocka_unit_test(test_rounds_that_raise),
+                                       cmocka_unit_test(test_scales_without_response),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_short_lists),
                                        cmocka_unit_test(test_memory),

@@ -109,6 +109,20 @@ def check_scales(s):
     s.must(len(once) == 1 and len(often) == 2, "-multiscale-gain 0.99: %d scale, 0.1: %d" % (len(once), len(often)))
 
 
+def check_scales_without_response(s):
+    """A scale to which few short baselines leave no response is left out, with a line in the log, by every rule."""
+    ms = s.made_at("snapshot.ms", VLA, ["-telescope", "vla", "-config", "C", "-duration", "2min", "-integration", "20s",
+                                        "-spw", "1.4GHz", "20MHz", "4", "-noise", "0.1Jy", "-source", "%gdeg" % VLA[0], "%gdeg" % VLA[1], "1Jy"])
+    for words in ([], ["-multiscale-rule", "tclean"]):
+        name = s.path("few%d" % next(s.number))
+        log = run(s.msimage, "-j", 2, "-backend", "cpu", "-size", 512, 512, "-scale", "3asec", "-minuv-l", 1000, "-niter", 2000,
+                  "-no-update-model-required", "-auto-threshold", 3, "-multiscale", *words, "-name", name, ms).stderr.decode()
+        lines = [line for line in log.splitlines() if line.startswith("scales left out")]
+        flux = load(name + "-model.fits")[0].sum()
+        s.must(len(lines) == 1 and "cleaned: threshold" in log and abs(flux - 1) < 0.05,
+               "few short baselines%s: %s, flux %.3f" % ("".join(" " + w for w in words), lines, flux))
+
+
 def check_rule(s):
     """By tclean's rule the first component is where (R * K)^2 / (P * K * K)(0) times what -smallscalebias makes of the scale is
     largest, and it is the gain times (R * K) / (P * K * K)(0)."""
