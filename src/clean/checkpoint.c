@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,7 +36,7 @@ typedef struct section_head {
     uint64_t checksum; /* of the head up to here and the data, after the one before */
 } section_head;
 
-/* ---- Writing ---- */
+/* ---- The file: writing ---- */
 
 struct msi_checkpoint_writer {
     msi_publish *publish;
@@ -89,7 +91,7 @@ static uint64_t section_checksum(uint64_t before, const section_head *head, cons
     return sum;
 }
 
-static int put(msi_checkpoint_writer *w, int64_t kind, int64_t index, const void *data, int64_t bytes)
+static int put_section(msi_checkpoint_writer *w, int64_t kind, int64_t index, const void *data, int64_t bytes)
 {
     section_head head = {.kind = kind, .index = index, .bytes = bytes};
     w->checksum = head.checksum = section_checksum(w->checksum, &head, data);
@@ -101,12 +103,12 @@ int msi_checkpoint_put(msi_checkpoint_writer *w, msi_checkpoint_kind kind, int64
                        int64_t bytes)
 {
     w->n_section++;
-    return put(w, kind, index, data, bytes);
+    return put_section(w, kind, index, data, bytes);
 }
 
 int msi_checkpoint_commit(msi_checkpoint_writer *w)
 {
-    int rc = put(w, END, w->n_section, "", 0);
+    int rc = put_section(w, END, w->n_section, "", 0);
     if (!rc) rc = msi_publish_seal(w->publish, 0);
     if (!rc) rc = msi_publish_commit(w->publish);
     msi_checkpoint_discard(w);
@@ -133,7 +135,7 @@ int msi_checkpoint_remove(const char *path)
     return msi_error_set(MSI_EOUTPUT, "%s: cannot be removed: %s", path, strerror(errno));
 }
 
-/* ---- Reading ---- */
+/* ---- The file: reading ---- */
 
 typedef struct section {
     section_head head;
@@ -270,7 +272,7 @@ int msi_checkpoint_open(msi_checkpoint **out, const char *path, const msi_checkp
     return rc;
 }
 
-static const section *find(const msi_checkpoint *c, msi_checkpoint_kind kind, int64_t index)
+static const section *find_section(const msi_checkpoint *c, msi_checkpoint_kind kind, int64_t index)
 {
     for (int64_t i = 0; i < c->n_section; i++)
         if (c->s[i].head.kind == (int64_t)kind && c->s[i].head.index == index) return &c->s[i];
@@ -279,13 +281,13 @@ static const section *find(const msi_checkpoint *c, msi_checkpoint_kind kind, in
 
 int64_t msi_checkpoint_size(const msi_checkpoint *c, msi_checkpoint_kind kind, int64_t index)
 {
-    const section *s = find(c, kind, index);
+    const section *s = find_section(c, kind, index);
     return s ? s->head.bytes : -1;
 }
 
 int msi_checkpoint_get(const msi_checkpoint *c, msi_checkpoint_kind kind, int64_t index, void *data, int64_t bytes)
 {
-    const section *s = find(c, kind, index);
+    const section *s = find_section(c, kind, index);
     if (!s) return damaged(c, "a part is missing");
     if (s->head.bytes != bytes) return damaged(c, "a part has another size");
     return check_section(c, s, data);
@@ -299,4 +301,287 @@ void msi_checkpoint_close(msi_checkpoint *c)
     msi_free(c->path);
     msi_free(c->chunk);
     msi_free(c);
+}
+
+/* ---- The checkpoint of a field ---- */
+
+/* A group's counters as a checkpoint has them. */
+typedef struct counters {
+    char stop[MSI_CLEAN_STOP_TEXT]; /* "": it goes on */
+    int32_t in_mask, n_back, n_idle, n_major;
+    double dirty_peak, dirty_noise, first_peak, mgain, noise, threshold, peak, peak_before, noise_before, best_peak,
+        flux_jy, flux_before, accuracy; /* the last of the field */
+    int64_t n_minor;
+} counters;
+
+/* A text's end counts, so that one that is not given differs from any. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    return text ? msi_hash(hash, text, (int64_t)strlen(text) + 1) : hash * 3 + 1;
+}
+
+/* A field's checkpoint has to be of the same run: of the options that its result depends on, and the weights of its
+ * samples. What concerns speed, log and other files is left out. */
+static msi_checkpoint_run run_of(const msi_clean_field *f)
+{
+    const msi_options *o = f->spec.options;
+    const msi_clean_options *c = &o->clean;
+    const int n = f->spec.n_channel * f->spec.n_pol;
+    char text[1024];
+    snprintf(
+        text, sizeof text,
+        "%lld %lld %.17g %.17g | %d %.17g %.17g %.17g %d | %lld %lld %d | %.17g %.17g | %lld %lld %.17g %.17g %.17g "
+        "%.17g %.17g %d %d %.17g | %d %.17g %d | %d %d %d %lld %.17g %.17g %d | %d %d %d %lld %lld | %d",
+        (long long)o->geometry.nx, (long long)o->geometry.ny, o->geometry.cell_x_rad, o->geometry.cell_y_rad,
+        (int)o->weighting.mode, o->weighting.robust, o->weighting.taper_fwhm_rad, o->weighting.grid_padding, o->n_pol,
+        (long long)o->channels_out, (long long)o->intervals_out, (int)o->stokes_weight, o->accuracy, o->padding,
+        (long long)c->niter, (long long)c->nmiter, c->gain, c->mgain, c->threshold_jy, c->auto_threshold, c->auto_mask,
+        c->no_negative, c->stop_negative, c->border_percent, c->local_rms, c->local_rms_window,
+        (int)c->local_rms_method, c->is_exact, c->multiscale, c->n_scale, (long long)c->max_scales, c->scale_bias,
+        c->scale_gain, (int)c->shape, c->join_channels, c->join_pols, c->squared_join, (long long)c->fit_terms,
+        (long long)c->log_fit_terms, c->continues);
+    uint64_t options = msi_hash(0, text, (int64_t)strlen(text)), sets = 0;
+    snprintf(text, sizeof text, "%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %d %d %.17g", c->multithresh,
+             c->mask.sidelobe_threshold, c->mask.noise_threshold, c->mask.low_noise_threshold,
+             c->mask.negative_threshold, c->mask.smooth_factor, c->mask.min_beam_frac, c->mask.cut_threshold,
+             c->mask.grow_iterations, c->mask.do_grow_prune, c->mask.min_percent_change);
+    options = msi_hash(options, text, (int64_t)strlen(text));
+    const int64_t more[] = {
+        c->save_sources, f->n_cleaned, c->save_first_residual, o->subtract_model, msi_clean_options_searched(o),
+        c->scale_rule};
+    options = msi_hash(options, more, (int64_t)sizeof more);
+    const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
+    options = msi_hash(options, centre, (int64_t)sizeof centre);
+    options = msi_hash(options, &c->small_scale_bias, (int64_t)sizeof c->small_scale_bias);
+    options = msi_hash(options, &f->spec.mask_hash, (int64_t)sizeof f->spec.mask_hash);
+    options = hash_text(options, c->reuse_psf);
+    options = hash_text(options, c->reuse_dirty);
+    options = hash_text(options, c->local_rms_image);
+    options = msi_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
+    options = msi_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
+    options = msi_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
+    for (int i = 0; i < n; i++) {
+        /* Another number of ranks adds up weights in another order. */
+        snprintf(text, sizeof text, "%.5e %lld", f->sum_weight[i], (long long)f->n_vis[i]);
+        sets = msi_hash(sets, text, (int64_t)strlen(text));
+    }
+    return (msi_checkpoint_run){options, sets};
+}
+
+static int n_residual(const msi_clean_field *f)
+{
+    return msi_planes_shape_of(f->residual)->n;
+}
+
+/* ---- Saving a field ---- */
+
+static int64_t plane_bytes(const msi_clean_field *f)
+{
+    return msi_planes_bytes(msi_planes_shape_of(f->model)) / msi_planes_shape_of(f->model)->n;
+}
+
+static int64_t found_bytes(const msi_clean_field *f)
+{
+    return msi_image_n_pixel(&f->spec.options->geometry) * (int64_t)sizeof(uint16_t);
+}
+
+int64_t msi_clean_checkpoint_bytes(const msi_image_geometry *g, int n_plane, int n_group, msi_precision precision)
+{
+    const int64_t n_pixel = msi_image_n_pixel(g);
+    return msi_checkpoint_bytes(n_plane + 2 * n_group + 1, n_plane * n_pixel * msi_image_pixel_bytes(precision) +
+                                                               n_group * (n_pixel * 2 + (int64_t)sizeof(counters)));
+}
+
+static int save_sources(msi_checkpoint_writer *w, const msi_source_list *list, int index)
+{
+    const int64_t bytes = msi_source_list_bytes(list);
+    void *data;
+    MSI_TRY(msi_alloc(&data, bytes, 1, "a list of sources"));
+    msi_source_list_save(list, data);
+    const int rc = msi_checkpoint_put(w, MSI_CHECKPOINT_SOURCES, index, data, bytes);
+    msi_free(data);
+    return rc;
+}
+
+static int save_group(msi_checkpoint_writer *w, const msi_clean_field *f, int index, void *room)
+{
+    const msi_clean_group *g = &f->group[index];
+    const int64_t bytes = found_bytes(f);
+    counters c = {.in_mask = g->in_mask,
+                  .n_back = g->n_back,
+                  .n_idle = g->n_idle,
+                  .n_major = g->n_major,
+                  .dirty_peak = g->dirty_peak,
+                  .dirty_noise = g->dirty_noise,
+                  .first_peak = g->first_peak,
+                  .mgain = g->mgain,
+                  .noise = g->noise,
+                  .threshold = g->threshold,
+                  .peak = g->peak,
+                  .peak_before = g->peak_before,
+                  .noise_before = g->noise_before,
+                  .best_peak = g->best_peak,
+                  .flux_jy = g->flux_jy,
+                  .flux_before = g->flux_before,
+                  .accuracy = f->accuracy,
+                  .n_minor = g->n_minor};
+    if (g->stop) snprintf(c.stop, sizeof c.stop, "%s", g->stop);
+    MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_COUNTERS, index, &c, sizeof c));
+    if (!g->cleaner) return MSI_OK;
+    if (g->sources) MSI_TRY(save_sources(w, g->sources->list, index));
+    if (g->auto_mask) {
+        MSI_TRY(msi_auto_mask_fetch(g->auto_mask, room));
+        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MASK, index, room, bytes / 2));
+    }
+    MSI_TRY(msi_cleaner_found(g->cleaner, room));
+    return msi_checkpoint_put(w, MSI_CHECKPOINT_FOUND, index, room, bytes);
+}
+
+static int save_sections(msi_checkpoint_writer *w, const msi_clean_field *f, const msi_clean_history *history,
+                         void *room)
+{
+    for (int p = 0; p < f->n_cleaned * f->spec.n_pol; p++) {
+        MSI_TRY(msi_planes_fetch(msi_clean_field_model(f), p, 1, room));
+        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
+    }
+    for (int i = 0; i < f->n_group; i++) MSI_TRY(save_group(w, f, i, room));
+    for (int p = 0; f->first_residual && p < n_residual(f); p++)
+        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_FIRST, p, (char *)f->first_residual + p * plane_bytes(f),
+                                   plane_bytes(f)));
+    return msi_checkpoint_put(w, MSI_CHECKPOINT_HISTORY, 0, history->step, history->n * (int64_t)sizeof *history->step);
+}
+
+int msi_clean_save(msi_clean_field *f, const msi_clean_history *history, const char *path)
+{
+    const msi_checkpoint_run run = run_of(f);
+    msi_checkpoint_writer *w;
+    void *room;
+    MSI_TRY(msi_alloc(&room, plane_bytes(f), 1, "checkpoint"));
+    int rc = msi_checkpoint_begin(&w, path, &run);
+    if (!rc) rc = save_sections(w, f, history, room);
+    if (!rc)
+        rc = msi_checkpoint_commit(w);
+    else
+        msi_checkpoint_discard(w);
+    msi_free(room);
+    return rc;
+}
+
+/* ---- Loading a field ---- */
+
+/* Images of the same data differ by their accuracy at most, and by rounding: times 30, for the noise may be far below
+ * the rms that the accuracy counts by. */
+static int same_dirty(double a, double b, double accuracy)
+{
+    return fabs(a - b) <= fmin(0.1, 30 * accuracy) * fmax(fabs(a), fabs(b));
+}
+
+/* Sums of weights are the same for many sets, such as other nights or columns; their images are not. */
+static int check_data(const msi_checkpoint *from, const msi_clean_field *f, const char *path)
+{
+    const double accuracy = f->spec.options->accuracy;
+    for (int i = 0; i < f->n_group; i++) {
+        const msi_clean_group *g = &f->group[i];
+        counters c;
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_COUNTERS, i, &c, sizeof c));
+        if (!same_dirty(g->dirty_peak, c.dirty_peak, accuracy) || !same_dirty(g->dirty_noise, c.dirty_noise, accuracy))
+            return msi_error_set(MSI_EINPUT, "%s: the checkpoint is of other Measurement Sets, or they have changed",
+                                 path);
+    }
+    return MSI_OK;
+}
+
+static int load_sources(const msi_checkpoint *from, msi_source_list *list, int index)
+{
+    const int64_t bytes = msi_checkpoint_size(from, MSI_CHECKPOINT_SOURCES, index);
+    void *data;
+    MSI_TRY(msi_alloc(&data, bytes > 0 ? bytes : 1, 1, "a list of sources"));
+    int rc = msi_checkpoint_get(from, MSI_CHECKPOINT_SOURCES, index, data, bytes);
+    if (!rc) rc = msi_source_list_load(list, data, bytes);
+    msi_free(data);
+    return rc;
+}
+
+static int load_group(const msi_checkpoint *from, msi_clean_field *f, int index, void *room)
+{
+    msi_clean_group *g = &f->group[index];
+    const int64_t bytes = found_bytes(f);
+    counters c;
+    MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_COUNTERS, index, &c, sizeof c));
+    g->in_mask = c.in_mask;
+    g->n_back = c.n_back;
+    g->n_idle = c.n_idle;
+    g->n_major = g->n_told = c.n_major;
+    g->n_recorded = g->n_major + 1;
+    g->first_peak = c.first_peak;
+    g->mgain = c.mgain;
+    g->noise = c.noise;
+    g->threshold = c.threshold;
+    g->peak = c.peak;
+    g->peak_before = c.peak_before;
+    g->noise_before = c.noise_before;
+    g->best_peak = c.best_peak;
+    g->flux_jy = c.flux_jy;
+    g->flux_before = c.flux_before;
+    if (c.accuracy < f->accuracy) MSI_TRY(msi_clean_field_refine(f, c.accuracy));
+    g->n_minor = c.n_minor;
+    memcpy(g->stop_text, c.stop, sizeof g->stop_text);
+    g->stop_text[sizeof g->stop_text - 1] = 0;
+    g->stop = g->stop_text[0] ? g->stop_text : NULL;
+    if (!g->cleaner) return MSI_OK;
+    if (g->sources) MSI_TRY(load_sources(from, g->sources->list, index));
+    if (g->auto_mask) {
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MASK, index, room, bytes / 2));
+        MSI_TRY(msi_auto_mask_set(g->auto_mask, room, g->n_major + 1));
+        MSI_TRY(msi_cleaner_mask(g->cleaner, room));
+    }
+    MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FOUND, index, room, bytes));
+    return msi_cleaner_found_set(g->cleaner, room);
+}
+
+static int load_history(const msi_checkpoint *from, msi_clean_history *history)
+{
+    const int64_t bytes = msi_checkpoint_size(from, MSI_CHECKPOINT_HISTORY, 0);
+    const int64_t n = bytes / (int64_t)sizeof *history->step;
+    msi_clean_step *step;
+    if (n < 1) return MSI_OK;
+    MSI_TRY(msi_alloc(&step, n, sizeof *step, "steps of cleaning"));
+    int rc = msi_checkpoint_get(from, MSI_CHECKPOINT_HISTORY, 0, step, n * (int64_t)sizeof *step);
+    msi_clean_history_free(history);
+    for (int64_t i = 0; !rc && i < n; i++) rc = msi_clean_history_add(history, &step[i]);
+    msi_free(step);
+    return rc;
+}
+
+static int load_sections(const msi_checkpoint *from, msi_clean_field *f, msi_clean_history *history, void *room)
+{
+    for (int p = 0; p < f->n_cleaned * f->spec.n_pol; p++) {
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
+        MSI_TRY(msi_planes_upload(msi_clean_field_model(f), p, 1, room));
+    }
+    for (int i = 0; i < f->n_group; i++) MSI_TRY(load_group(from, f, i, room));
+    /* The residual is made anew afterwards: until then it is the first one. */
+    for (int p = 0; f->spec.options->clean.save_first_residual && p < n_residual(f); p++) {
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FIRST, p, room, plane_bytes(f)));
+        MSI_TRY(msi_planes_upload(f->residual, p, 1, room));
+    }
+    return load_history(from, history);
+}
+
+int msi_clean_load(msi_clean_field *f, msi_clean_history *history, const char *path, int *found)
+{
+    const msi_checkpoint_run run = run_of(f);
+    msi_checkpoint *from;
+    void *room;
+    *found = access(path, F_OK) == 0;
+    if (!*found) return MSI_OK;
+    MSI_TRY(msi_checkpoint_open(&from, path, &run));
+    int rc = check_data(from, f, path);
+    if (!rc) rc = msi_alloc(&room, plane_bytes(f), 1, "checkpoint");
+    if (!rc) {
+        rc = load_sections(from, f, history, room);
+        msi_free(room);
+    }
+    msi_checkpoint_close(from);
+    return rc;
 }

@@ -4,10 +4,13 @@
  * there. It is one file of sections; every byte is under a checksum, and it has its name only when it is complete: at
  * any moment the name is free, or a whole checkpoint's.
  */
-#ifndef MSI_SRC_CHECKPOINT_H
-#define MSI_SRC_CHECKPOINT_H
+#ifndef MSI_CHECKPOINT_H
+#define MSI_CHECKPOINT_H
 
 #include <stdint.h>
+
+#include "src/clean/clean_field.h"
+#include "src/clean/clean_history.h"
 
 /* A section holds one of these; which plane, group or interval is its index. */
 typedef enum msi_checkpoint_kind {
@@ -84,5 +87,25 @@ void msi_checkpoint_close(msi_checkpoint *c);
 /* msi_checkpoint_remove - remove a checkpoint; a file that is none stays, and where there is none that is fine.
  * Returns: 0, MSI_EOUTPUT */
 int msi_checkpoint_remove(const char *path);
+
+/* A field's cleaning in a checkpoint, and out of it again: models, where components are, counters. */
+
+/*
+ * msi_clean_save - write a checkpoint of a field whose residuals are those of its models.
+ * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
+ */
+int msi_clean_save(msi_clean_field *field, const msi_clean_history *history, const char *path);
+
+/*
+ * msi_clean_load - read it back into a field with its cleaners. Residuals are to be made anew; where the first one is
+ * asked for, they are that one.
+ * Returned: *found  0: there is no checkpoint, and nothing has changed
+ * Returns:  0, MSI_EINPUT (of another run, or damaged), MSI_ENOMEM, MSI_EGPU
+ */
+int msi_clean_load(msi_clean_field *field, msi_clean_history *history, const char *path, int *found);
+
+/* msi_clean_checkpoint_bytes - count the bytes of the file. */
+int64_t msi_clean_checkpoint_bytes(const msi_image_geometry *geometry, int n_plane, int n_group,
+                                   msi_precision precision);
 
 #endif

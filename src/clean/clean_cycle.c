@@ -10,9 +10,236 @@
 #include "core/pol.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "src/clean/clean_foresight.h"
-#include "src/clean/clean_report.h"
-#include "src/clean/clean_stop.h"
+#include "src/preprocess/stokes.h"
+
+/* ---- Judge a group: it goes on, goes back, or ends ---- */
+
+/* A peak twice as high after a cycle as before it shows that its components were wrong; so does one that is a little
+ * higher where the noise is too. Of several scales, the peak of another one may be a little higher any time. */
+static const double MUCH_WORSE = 2, WORSE = 1.1, NOISIER = 1.02;
+
+/* An exact residual may be a little above the threshold that minor iterations went down to; another cycle brings less
+ * than the noise moves. A peak differs from the threshold by rounding to single precision. */
+static const double NEAR = 1.1, ROUNDING = 1 + 1e-6;
+
+/* Cycles in a row that lower the peak by less than this are idle; so many end cleaning. */
+static const double IDLE = 0.99;
+enum { MOST_IDLE = 3, MOST_BACK = 4 };
+
+int msi_clean_is_final(const msi_clean_group *g, const msi_clean_options *o)
+{
+    return g->in_mask || !(o->auto_mask > 0);
+}
+
+static int go_back(msi_clean_group *g)
+{
+    g->mgain *= 0.5;
+    if (++g->n_back == MOST_BACK) g->stop = "diverged";
+    return 1;
+}
+
+/* Judge the last cycle's outcome, where there was one. */
+static int is_worse(const msi_clean_group *g, double peak)
+{
+    if (!(g->peak_before > 0)) return 0;
+    if (!isfinite(peak)) return 1;
+    if (fabs(peak) <= NEAR * WORSE * g->threshold) return 0;
+    return fabs(peak) > MUCH_WORSE * g->peak_before ||
+           (fabs(peak) > WORSE * g->peak_before && g->noise > NOISIER * g->noise_before);
+}
+
+static void judge_progress(msi_clean_group *g)
+{
+    const double peak = fabs(g->peak);
+    g->n_idle = g->best_peak > 0 && peak > IDLE * g->best_peak ? g->n_idle + 1 : 0;
+    if (!(g->best_peak > 0) || peak < g->best_peak) g->best_peak = peak;
+    if (g->n_idle == MOST_IDLE) g->stop = "stalled";
+}
+
+/* Tell whether there are pixels that may not be cleaned; without them only a residual that is zero has no peak. */
+static int is_masked(const msi_clean_group *g, const msi_clean_options *o)
+{
+    return o->fits_mask || o->casa_mask || o->multithresh || o->border_percent > 0 || g->in_mask;
+}
+
+static void enter_mask(msi_clean_group *g)
+{
+    g->in_mask = 1;
+    g->best_peak = 0;
+    g->n_idle = 0;
+}
+
+/* Where few major cycles are allowed, those that would bring the exact residual down to -auto-mask, after minor
+ * iterations were there, are worth more within the mask. */
+static int is_short_of_cycles(const msi_clean_group *g, const msi_clean_options *o)
+{
+    return g->at_threshold && g->n_major < o->nmiter && 2 * g->n_major >= o->nmiter;
+}
+
+/* Tell how far above its threshold a group's peak may be at the end. Where iterations ran out, they are the reason. */
+static double nearness(const msi_clean_group *g, const msi_clean_options *o)
+{
+    if (!g->n_major) return 1;
+    return g->n_minor >= o->niter ? ROUNDING : NEAR;
+}
+
+int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
+{
+    if (is_worse(g, peak)) return go_back(g);
+    g->n_back = 0;
+    g->peak = peak;
+    if (!(fabs(peak) > 0)) {
+        g->stop = is_masked(g, o) ? "mask empty" : "nothing left";
+    } else if (fabs(peak) <= g->threshold * nearness(g, o)) {
+        if (msi_clean_is_final(g, o))
+            g->stop = "threshold";
+        else
+            enter_mask(g);
+    } else if (g->n_minor >= o->niter) {
+        g->stop = "iterations";
+    } else if (o->nmiter && g->n_major >= o->nmiter) {
+        g->stop = "major cycles";
+    } else if (o->stop_negative && peak < 0) {
+        g->stop = "negative peak";
+    } else if (!msi_clean_is_final(g, o) && is_short_of_cycles(g, o)) {
+        enter_mask(g);
+    } else {
+        judge_progress(g);
+    }
+    return 0;
+}
+
+int msi_clean_judge_minor(msi_clean_group *g)
+{
+    const msi_clean_report *r = &g->report;
+    if (r->stop == MSI_CLEAN_STOP_DIVERGED) return go_back(g);
+    if (r->stop == MSI_CLEAN_STOP_NEGATIVE || (!r->n_iteration && r->stop != MSI_CLEAN_STOP_THRESHOLD))
+        g->stop = msi_clean_stop_word(r->stop);
+    return 0;
+}
+
+/* ---- Cycles yet to come ---- */
+
+/* Measure how far the peak falls in a cycle, in logarithms; 0 where it does not. */
+static double decay_of(const msi_clean_group *g)
+{
+    const double peak = fabs(g->peak);
+    if (!(g->peak_before > 0)) return -log1p(-fmin(g->mgain, 0.999));
+    return peak < g->peak_before ? log(g->peak_before / peak) : 0;
+}
+
+double msi_clean_cycles_left(const msi_clean_group *g, const msi_clean_options *o, double threshold)
+{
+    const double peak = fabs(g->peak), decay = decay_of(g);
+    double left = INFINITY;
+    if (g->stop || !(peak > 0)) return 0;
+    if (threshold > 0 && decay > 0) left = log(peak / threshold) / decay;
+    if (g->n_major && g->report.n_iteration > 0)
+        left = fmin(left, (double)(o->niter - g->n_minor) / (double)g->report.n_iteration);
+    if (o->nmiter) left = fmin(left, (double)(o->nmiter - g->n_major));
+    /* A peak that comes to the threshold but for rounding takes no cycle more. */
+    return fmax(1, ceil(left - 1e-6));
+}
+
+/* ---- The log ---- */
+
+enum { TEXT = 64 };
+
+/* Choose the unit that suits a brightness or a flux. */
+static msi_unit jy_unit(double jy)
+{
+    static const msi_unit unit[] = {{"Jy", 1}, {"mJy", 1e-3}, {"uJy", 1e-6}, {"nJy", 1e-9}};
+    int i = 0;
+    /* A value that four digits round up to the unit is told in it: 1 Jy, not 1000 mJy. */
+    while (i < 3 && fabs(jy) < 0.99995 * unit[i].size) i++;
+    return unit[i];
+}
+
+static const char *format_jy(char text[TEXT], double jy)
+{
+    const msi_unit unit = jy_unit(jy);
+    snprintf(text, TEXT, "%.4g %s", jy / unit.size, jy == 0 ? "Jy" : unit.name);
+    return text;
+}
+
+/* pol_name - name a group of one polarisation: "Q", or "XYi" for the imaginary part of a cross-hand. */
+static const char *pol_name(const msi_clean_field *f, const msi_clean_group *g)
+{
+    static const char *const imaginary[] = {
+        [MSI_POL_RL] = "RLi", [MSI_POL_LR] = "LRi", [MSI_POL_XY] = "XYi", [MSI_POL_YX] = "YXi"};
+    msi_plane planes[MSI_MAX_PLANES];
+    const msi_options *o = f->spec.options;
+    msi_planes_of(o->pol, o->n_pol, planes);
+    return planes[g->pol].imaginary ? imaginary[planes[g->pol].pol] : msi_pol_name(planes[g->pol].pol);
+}
+
+/* Write "channel 3 Q: ", as far as there are several. */
+static const char *name_group(char text[TEXT], const char *label, const msi_clean_field *f, const msi_clean_group *g)
+{
+    const char *pol = f->n_group > 1 ? pol_name(f, g) : "";
+    snprintf(text, TEXT, "%s%s%s%s", label, *label && *pol ? " " : "", pol, *label || *pol ? ": " : "");
+    return text;
+}
+
+/* Peaks of several scales are compared, and reported, with their bias. */
+static const char *peak_word(const msi_clean_group *g)
+{
+    int n_scale;
+    msi_cleaner_scales(g->cleaner, &n_scale);
+    return n_scale > 1 ? "biased peak" : "peak";
+}
+
+/* report_cycle - log a line for each group that made a cycle. Given: label  begins it, such as "channel 3" */
+static void report_cycle(const char *label, msi_clean_field *f, double minor_s, double major_s)
+{
+    char name[TEXT], peak[TEXT], least[TEXT], noise[TEXT], flux[TEXT];
+    for (int i = 0; i < f->n_group; i++) {
+        msi_clean_group *g = &f->group[i];
+        if (g->n_told == g->n_major) continue;
+        g->n_told = g->n_major;
+        msi_log_info("%scycle %d%s: %s %s/beam down to %s/beam, %lld component%s, model %s; noise %s/beam; "
+                     "%.2f s + %.2f s",
+                     name_group(name, label, f, g), g->n_major, g->in_mask ? " in the mask" : "", peak_word(g),
+                     format_jy(peak, g->report.peak_before),
+                     format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold),
+                     (long long)g->report.n_iteration, msi_plural(g->report.n_iteration), format_jy(flux, g->flux_jy),
+                     format_jy(noise, g->noise), minor_s, major_s);
+    }
+}
+
+/* report_back - log a warning: the group's cycle is taken back. */
+static void report_back(const char *label, const msi_clean_field *f, const msi_clean_group *g)
+{
+    char name[TEXT], before[TEXT];
+    msi_log_warning("%scycle %d made the residual worse than its peak of %s/beam before, and is taken back; the next "
+                    "one cleans %.2g of the peak",
+                    name_group(name, label, f, g), g->n_major, format_jy(before, g->peak_before), g->mgain);
+}
+
+/* report_left - tell what cycles are foreseen, and how long; nothing where that is one or not known. */
+static void report_left(const char *label, double n_cycle, double cycle_s)
+{
+    char time[MSI_FORMAT_SIZE];
+    if (!(n_cycle > 1) || isinf(n_cycle)) return;
+    msi_log_info("%s%sabout %.0f more cycles by the decay of the peak, %s", label, *label ? ": " : "", n_cycle,
+                 msi_format_duration(time, n_cycle * cycle_s));
+}
+
+void msi_clean_report_end(const char *label, const msi_clean_field *f)
+{
+    char name[TEXT], peak[TEXT], noise[TEXT], flux[TEXT], threshold[TEXT];
+    for (int i = 0; i < f->n_group; i++) {
+        const msi_clean_group *g = &f->group[i];
+        if (!g->cleaner) continue;
+        msi_log_info("%scleaned: %s after %d cycle%s and %lld component%s; model %s, residual's %s %s/beam, threshold "
+                     "%s/beam, noise %s/beam",
+                     name_group(name, label, f, g), g->stop, g->n_major, msi_plural(g->n_major), (long long)g->n_minor,
+                     msi_plural(g->n_minor), format_jy(flux, g->flux_jy), peak_word(g), format_jy(peak, g->peak),
+                     format_jy(threshold, g->threshold), format_jy(noise, g->noise));
+    }
+}
+
+/* ---- The cycles ---- */
 
 /* A run of cycles. */
 typedef struct cycles {
@@ -156,7 +383,6 @@ static int measure_all(const cycles *k)
 
 static int clean_group(const cycles *k, msi_clean_group *g)
 {
-    static const double ROUNDING = 1e-6; /* of thresholds, to single precision */
     msi_clean_limits limits = limits_of(k, g);
     if (g->sources) msi_clean_sources_limit(g->sources, &limits);
     MSI_TRY(msi_planes_copy(g->before, 0, g->model, 0, n_planes(g)));
@@ -165,7 +391,7 @@ static int clean_group(const cycles *k, msi_clean_group *g)
     g->flux_before = g->flux_jy;
     MSI_TRY(msi_cleaner_minor(g->cleaner, g->residual, g->model, &limits, &g->report));
     const int went_down = g->report.stop == MSI_CLEAN_STOP_THRESHOLD || g->report.stop == MSI_CLEAN_STOP_MAJOR;
-    g->at_threshold = went_down && g->report.threshold <= limits.threshold * (1 + ROUNDING);
+    g->at_threshold = went_down && g->report.threshold <= limits.threshold * ROUNDING;
     g->n_minor += g->report.n_iteration;
     g->flux_jy += g->report.flux;
     g->n_major++;
@@ -174,7 +400,7 @@ static int clean_group(const cycles *k, msi_clean_group *g)
 
 static int take_back(const cycles *k, msi_clean_group *g)
 {
-    msi_clean_report_back(k->spec->label, k->field, g);
+    report_back(k->spec->label, k->field, g);
     g->flux_jy = g->flux_before;
     g->peak_before = 0;
     if (g->sources) msi_source_list_drop(g->sources->list);
@@ -225,7 +451,7 @@ static int record_scales(const cycles *k, const msi_clean_group *g, msi_clean_st
 static int record(const cycles *k, msi_clean_group *g, double peak)
 {
     if (!k->spec->history || !g->cleaner || g->n_recorded > g->n_major) return MSI_OK;
-    const char *pol = k->field->n_group > 1 ? msi_clean_pol_name(k->field, g) : "";
+    const char *pol = k->field->n_group > 1 ? pol_name(k->field, g) : "";
     msi_clean_step step = {.major = g->n_major, .noise_jy = g->noise, .peak_jy = peak, .seconds = msi_wall_s()};
     snprintf(step.image, sizeof step.image, "%s%s%s", k->spec->image, *k->spec->image && *pol ? "-" : "", pol);
     g->n_recorded = g->n_major + 1;
@@ -328,10 +554,10 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
         msi_progress_leave(all);
         MSI_TRY(rc);
         k.major_s = msi_wall_s() - start_s - k.minor_s;
-        msi_clean_report_cycle(spec->label, f, k.minor_s, k.major_s);
+        report_cycle(spec->label, f, k.minor_s, k.major_s);
         if (n_cycle == 0 && spec->first) MSI_TRY(spec->first(spec->of));
         MSI_TRY(judge_all(&k));
-        msi_clean_report_left(spec->label, cycles_left(&k), k.minor_s + k.major_s);
+        report_left(spec->label, cycles_left(&k), k.minor_s + k.major_s);
         if (spec->cycle) MSI_TRY(spec->cycle(spec->of));
     }
 }

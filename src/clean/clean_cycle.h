@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Major cycles: components are found in the residuals, models subtracted from the visibilities, what is left imaged. */
-#ifndef MSI_SRC_CLEAN_CYCLE_H
-#define MSI_SRC_CLEAN_CYCLE_H
+#ifndef MSI_CLEAN_CYCLE_H
+#define MSI_CLEAN_CYCLE_H
 
 #include "src/clean/clean_field.h"
 #include "src/clean/clean_history.h"
@@ -28,5 +28,38 @@ typedef struct msi_clean_cycle_spec {
  *           is higher than before is taken back, and the next one goes half as far.
  */
 int msi_clean_cycles_run(msi_clean_field *field, const msi_clean_cycle_spec *spec);
+
+/* Decide when a group's cleaning goes on, goes back, or ends. */
+
+/*
+ * msi_clean_judge - decide about a group whose residual is exact.
+ * Given:    peak  of the residual, Jy/beam, with its sign; NaN where there is none
+ * Given and returned: group  its noise and thresholds are those of this residual; stop is set where it ends
+ * Returns:  1 where the last cycle made things worse and is to be taken back
+ */
+int msi_clean_judge(msi_clean_group *group, const msi_clean_options *options, double peak);
+
+/* msi_clean_judge_minor - the same right after minor iterations, before a residual is made. Returns: as above */
+int msi_clean_judge_minor(msi_clean_group *group);
+
+/* msi_clean_final - tell whether the group's threshold is the one at which it ends, or -auto-mask's. */
+int msi_clean_is_final(const msi_clean_group *group, const msi_clean_options *options);
+
+/* Foresee how much of cleaning is left, by the decay of the residual's peak. */
+
+/*
+ * msi_clean_cycles_left - foresee a group's major cycles yet to come, if its peak falls in each as in the last one;
+ * before the first one, or after one that was taken back, as -mgain asks for.
+ * Given:   group      judged by its exact residual
+ *          threshold  Jy/beam at which it ends, -auto-mask reached or not; 0: none
+ * Returns: 0 where it has stopped, else at least 1, and no more than -nmiter and -niter leave; INFINITY where nothing
+ *          limits them
+ */
+double msi_clean_cycles_left(const msi_clean_group *group, const msi_clean_options *options, double threshold);
+
+/* Write what deconvolution says in the log. */
+
+/* msi_clean_report_end - log a line for each group: why it ended, and what it came to. */
+void msi_clean_report_end(const char *label, const msi_clean_field *field);
 
 #endif

@@ -11,7 +11,7 @@
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
 #include "src/clean/clean_samples.h"
-#include "src/clean/clean_sources.h"
+#include "src/clean/source_list.h"
 #include "src/options/options.h"
 
 /* A field is made of the samples of its channels. Everything is borrowed. */

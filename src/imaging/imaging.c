@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/imaging/imaging.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/first_error.h"
+#include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "core/turns.h"
+#include "io/ms/ms_crew.h"
 #include "io/ms/ms_paths.h"
+#include "kernels/gridder.h"
+#include "src/imaging/imaging_clean.h"
+#include "src/imaging/imaging_run.h"
 #include "src/options/gridder_choice.h"
 #include "src/preprocess/phase_shift.h"
 #include "src/preprocess/stokes.h"
-#include "src/imaging/imaging_channels.h"
-#include "src/imaging/imaging_checkpoint.h"
-#include "src/imaging/imaging_clean.h"
-#include "src/imaging/imaging_clean_ranks.h"
-#include "src/imaging/imaging_load.h"
-#include "src/imaging/imaging_report.h"
-#include "src/imaging/imaging_reuse.h"
-#include "src/imaging/imaging_run.h"
+#include "src/run/block_forming.h"
 #include "src/run/open_sets.h"
 #include "src/run/run_costs.h"
 #include "src/run/set_report.h"
 #include "src/run/shared_density.h"
+
+static_assert((int)MSI_MAX_PLANES < (int)MSI_GRIDDER_MAX_PLANES, "a gridder takes every plane, and the PSF");
 
 /* ---- Open ---- */
 
@@ -205,20 +208,146 @@ static int open_gridders(msi_imaging_run *r)
     return MSI_OK;
 }
 
+/*
+ * channels_at_once - choose how many channels to image together: on GPUs as many as the shares
+ * of GPUs have lanes; on the CPU one by each thread, where there are channels enough for them and their grids take no
+ * more than a quarter of the memory; else one, by all threads. A small image has little for many threads to share.
+ * Given: run  planned
+ */
+static int channels_at_once(const msi_imaging_run *r)
+{
+    const int n_thread = omp_get_max_threads();
+    const int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
+    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) return r->gpus.n_lane;
+    if (r->options->channels_out < 2 * n_thread) return 1;
+    return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
+}
+
 static int settle_gridders(msi_imaging_run *r)
 {
     for (int64_t c = 0; c < r->options->channels_out; c++) {
         msi_gridder_spec spec = gridder_spec(r);
         if (r->plan.gridder.backend == MSI_BACKEND_CUDA)
             msi_gpu_share_gridder(&r->gpus, c, &spec);
-        else if (!spec.residual && msi_imaging_channels_at_once(r) > 1)
+        else if (!spec.residual && channels_at_once(r) > 1)
             spec.n_thread = 1;
         MSI_TRY(msi_gridder_settle(r->gridder[c], &spec));
     }
     return MSI_OK;
 }
 
-/* ---- Load and weigh ---- */
+/* ---- Load: the selected visibilities are read once, formed by those who read, and handed to the gridders ---- */
+
+enum { MOST_BLOCKS = 32 }; /* taken at once: the more, the seldomer threads wait for each other */
+
+/* A load brings samples into gridders, several blocks at a time. */
+typedef struct load {
+    msi_ms_crew *crew;
+    msi_ms_reader *reader;
+    msi_forming_order *order;
+    msi_gridder *const *gridder;
+    int n_block;
+    msi_ms_block block[MOST_BLOCKS];
+    int64_t *n_part;     /* [n_channel] of the blocks at hand */
+    msi_vis_block *part; /* [n_channel][MOST_BLOCKS] samples of an output channel, in the order of blocks */
+} load;
+
+static int begin_load(load *l, const msi_forming_spec *spec)
+{
+    int64_t n_byte;
+    MSI_TRY(msi_forming_order_make(&l->order, &n_byte, spec));
+    MSI_TRY(msi_alloc(&l->n_part, l->order->n_channel, sizeof *l->n_part, "blocks of visibilities"));
+    MSI_TRY(msi_alloc(&l->part, l->order->n_channel * MOST_BLOCKS, sizeof *l->part, "blocks of visibilities"));
+    return msi_ms_crew_order(l->crew, l->order, n_byte);
+}
+
+/* Find what the blocks at hand have for each output channel. */
+static int list_parts(load *l, msi_sample_tally *tally)
+{
+    memset(l->n_part, 0, sizeof *l->n_part * (size_t)l->order->n_channel);
+    for (int i = 0; i < l->n_block; i++) {
+        msi_sample_tally of_block;
+        msi_formed_walk walk;
+        msi_formed_part p;
+        MSI_TRY(msi_formed_tally(&l->block[i], &of_block));
+        msi_sample_tally_add(tally, &of_block);
+        msi_formed_first(&walk, l->order, &l->block[i]);
+        while (msi_formed_next(&walk, &p)) l->part[p.channel * MOST_BLOCKS + l->n_part[p.channel]++] = p.samples;
+    }
+    return MSI_OK;
+}
+
+static int add_channel(const load *l, int64_t c)
+{
+    return l->n_part[c] ? msi_gridder_add_all(l->gridder[c], l->part + c * MOST_BLOCKS, (int)l->n_part[c]) : MSI_OK;
+}
+
+/* Load many output channels at a time, by a thread each: what blocks have for one is little for many threads. */
+static int add_at_once(const load *l)
+{
+    msi_first_error failure = {0};
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t c = 0; c < l->order->n_channel; c++)
+        if (!msi_first_error_status(&failure)) msi_first_error_keep(&failure, add_channel(l, c));
+    return msi_first_error_raise(&failure);
+}
+
+static int add_parts(const load *l)
+{
+    if (l->order->n_channel > 1 && 2 * l->order->n_channel >= omp_get_max_threads()) return add_at_once(l);
+    for (int64_t c = 0; c < l->order->n_channel; c++) MSI_TRY(add_channel(l, c));
+    return MSI_OK;
+}
+
+static int load_blocks(load *l, msi_sample_tally *tally)
+{
+    const int64_t n_row = msi_ms_reader_n_share_row(l->reader);
+    int64_t done = 0;
+    double waited_s = 0, added_s = 0;
+    msi_progress_begin("reading");
+    for (;;) {
+        const double start = msi_wall_s();
+        MSI_TRY(msi_ms_crew_take(l->crew, l->reader, MOST_BLOCKS, l->block, &l->n_block));
+        const double there = msi_wall_s();
+        waited_s += there - start;
+        if (!l->n_block) break;
+        MSI_TRY(list_parts(l, tally));
+        MSI_TRY(add_parts(l));
+        added_s += msi_wall_s() - there;
+        MSI_TRY(msi_interrupt_check());
+        for (int i = 0; i < l->n_block; i++) done += l->block[i].n_row;
+        msi_progress_at(done, n_row);
+    }
+    msi_progress_end();
+    msi_log_detail("reading: %.2f s waiting for blocks, %.2f s taking them over", waited_s, added_s);
+    return MSI_OK;
+}
+
+/*
+ * read_samples - read all that the reader has into the gridders.
+ *
+ * Given:    crew, reader  the crew forms by an msi_block_former, and the reader is that which it opened last
+ *           gridder       [spec->channels->n] of spec->n_plane planes each
+ * Returned: *tally  counted on
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the store's file), MSI_EINTERRUPTED
+ * Notes:    while it reads, OpenMP has as many threads less as there are readers, but half of them at least.
+ */
+static int read_samples(msi_ms_crew *crew, msi_ms_reader *reader, const msi_forming_spec *spec,
+                        msi_gridder *const *gridder, msi_sample_tally *tally)
+{
+    /* Cores are left to the readers; but these wait for who takes blocks over where planes are several, threads few. */
+    const int n_thread = omp_get_max_threads(), n_reader = msi_ms_crew_size(crew);
+    load l = {.crew = crew, .reader = reader, .gridder = gridder};
+    const int left = n_thread - n_reader, half = spec->n_plane > 1 && n_thread > 1 ? n_thread / 2 : 1;
+    omp_set_num_threads(left > half ? left : half);
+    int rc = begin_load(&l, spec);
+    if (!rc) rc = load_blocks(&l, tally);
+    omp_set_num_threads(n_thread);
+    msi_free(l.order);
+    msi_free(l.n_part);
+    msi_free(l.part);
+    return rc;
+}
 
 static void dismiss_crew(msi_imaging_run *r)
 {
@@ -251,7 +380,7 @@ static int count_loaded(msi_imaging_run *r)
     return MSI_OK;
 }
 
-static int load(msi_imaging_run *r)
+static int load_samples(msi_imaging_run *r)
 {
     const msi_forming_spec spec = {.planes = r->planes,
                                    .weight = r->options->stokes_weight,
@@ -262,14 +391,16 @@ static int load(msi_imaging_run *r)
                                    .dec_rad = r->dec_rad,
                                    .least_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy};
     memset(&r->tally, 0, sizeof r->tally);
-    MSI_TRY(msi_imaging_load(r->crew, r->reader, &spec, r->gridder, &r->tally));
+    MSI_TRY(read_samples(r->crew, r->reader, &spec, r->gridder, &r->tally));
     if (r->interval + 1 == r->options->intervals_out) dismiss_crew(r);
     MSI_TRY(count_loaded(r));
     msi_imaging_report_loaded(r);
     return MSI_OK;
 }
 
-static int weigh(msi_imaging_run *r)
+/* ---- Weigh ---- */
+
+static int weigh_samples(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     const int64_t n = o->channels_out;
@@ -301,6 +432,168 @@ static int weigh(msi_imaging_run *r)
     return MSI_OK;
 }
 
+/* ---- Image the output channels, one after the other or several at a time, and their sum ---- */
+
+/* The multi-frequency image: images are means, so it is that of the channels, each with its weight. */
+typedef struct mfs_image {
+    msi_image image; /* empty until the first channel comes */
+    msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES];
+} mfs_image;
+
+static int mfs_add(mfs_image *mfs, const msi_image *image, const msi_imaging_weight *weight)
+{
+    if (!mfs->image.pixel) MSI_TRY(msi_image_alloc(&mfs->image, &image->geometry, image->n_plane, image->precision));
+    msi_image_add(&mfs->image, image);
+    for (int p = 0; p < image->n_plane; p++) msi_imaging_weight_add(&mfs->weight[p], &weight[p]);
+    return MSI_OK;
+}
+
+static int mfs_write(mfs_image *mfs, msi_imaging_run *r)
+{
+    /* A plane without a sample in any channel is unknown, not zero. */
+    for (int p = 0; p < mfs->image.n_plane; p++)
+        if (!mfs->image.n_vis[p]) msi_image_fill_nan(&mfs->image, p);
+    return msi_imaging_files_write(r, MSI_OUTPUT_MFS, &mfs->image, mfs->weight);
+}
+
+/* A channel's image from its gridder to its turn. */
+typedef struct made_image {
+    msi_image image;
+    msi_gridder_report report;
+    double largest_weight[MSI_GRIDDER_MAX_PLANES];
+    int rc; /* of its making */
+} made_image;
+
+/* Make the image of a channel, and look at what its gridder knows. */
+static void make_image(msi_gridder *g, made_image *m)
+{
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
+    m->rc = msi_gridder_image(g, &m->image);
+    msi_gridder_report_get(g, &m->report);
+    if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
+}
+
+/* The image of a channel goes onto the log, into the sum and onto the disk. */
+static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made, mfs_image *mfs)
+{
+    msi_image *image = &made->image;
+    msi_gridder_report *report = &made->report;
+    msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES] = {{0}};
+    int64_t most = 0;
+    MSI_TRY(msi_team_image(r->team, image));
+    MSI_TRY(msi_team_sum(r->team, report->sum_vis_weight, r->n_plane, MSI_FP64));
+    MSI_TRY(msi_team_largest(r->team, made->largest_weight, r->n_plane));
+    for (int p = 0; p < r->n_plane; p++)
+        weight[p] = (msi_imaging_weight){.largest = made->largest_weight[p], .vis_sum = report->sum_vis_weight[p]};
+    for (int p = 0; p < image->n_plane; p++) most = image->n_vis[p] > most ? image->n_vis[p] : most;
+    r->n_gridded += most;
+    msi_imaging_report_empty(r, channel, image->n_plane, image->n_vis);
+    msi_imaging_report_channel(channel, most, report);
+    if (r->options->channels_out > 1) MSI_TRY(mfs_add(mfs, image, weight));
+    return msi_imaging_files_write(r, channel, image, weight);
+}
+
+/* The weights of all channels together are read off the gridders at the end. */
+static void forget_gridder(msi_imaging_run *r, int64_t c)
+{
+    if (r->options->save_weights) return;
+    msi_gridder_free(r->gridder[c]);
+    r->gridder[c] = NULL;
+}
+
+/* In the progress of a channel, its files are one part of these. */
+enum { WRITE_PARTS = 10 };
+
+/* Count the parts of all channels and of the files of the image of all of them. */
+static int64_t n_part(const msi_imaging_run *r)
+{
+    return WRITE_PARTS * r->options->channels_out + (r->options->channels_out > 1);
+}
+
+/* Image each channel by all threads. No parallel region may stand around this, not even one of a single thread: those
+ * inside it would start their threads anew every time. */
+static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
+{
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        made_image made = {0};
+        const msi_progress_share all = msi_progress_enter(WRITE_PARTS * c, WRITE_PARTS * (c + 1), n_part(r));
+        msi_progress_share gridding = msi_progress_enter(0, WRITE_PARTS - 1, WRITE_PARTS);
+        make_image(r->gridder[c], &made);
+        msi_progress_leave(gridding);
+        gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
+        int rc = msi_team_agree(r->team, made.rc);
+        if (!rc) rc = finish_channel(r, c, &made, mfs);
+        msi_progress_leave(gridding);
+        msi_progress_leave(all);
+        msi_image_free(&made.image);
+        forget_gridder(r, c);
+        if (rc) return rc;
+    }
+    return MSI_OK;
+}
+
+/* Channels that are imaged side by side. */
+typedef struct channel_lanes {
+    msi_imaging_run *run;
+    mfs_image *mfs;
+    int n;
+    made_image *made; /* [n] */
+} channel_lanes;
+
+static int image_channel(void *of, int64_t c)
+{
+    channel_lanes *l = of;
+    made_image *m = &l->made[c % l->n];
+    make_image(l->run->gridder[c], m);
+    forget_gridder(l->run, c);
+    return MSI_OK;
+}
+
+/* Files and sums come in the order of channels, whatever the number of lanes; ranks agree on each. */
+static int hand_over(void *of, int64_t c)
+{
+    channel_lanes *l = of;
+    made_image *m = &l->made[c % l->n];
+    int rc = msi_team_agree(l->run->team, m->rc);
+    if (!rc) rc = finish_channel(l->run, c, m, l->mfs);
+    msi_image_free(&m->image);
+    return rc;
+}
+
+/* Image channels side by side, by a thread each, or by GPUs. */
+static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
+{
+    channel_lanes l = {.run = r, .mfs = mfs, .n = at_once};
+    const msi_turns turns = {
+        .n_item = r->options->channels_out, .n_thread = at_once, .work = image_channel, .finish = hand_over, .of = &l};
+    MSI_TRY(msi_alloc(&l.made, at_once, sizeof *l.made, "images"));
+    const msi_progress_share all = msi_progress_enter(0, WRITE_PARTS * turns.n_item, n_part(r));
+    const int rc = msi_turns_run(&turns);
+    if (!rc) msi_progress_leave(all);
+    for (int i = 0; i < at_once; i++) msi_image_free(&l.made[i].image);
+    msi_free(l.made);
+    return rc;
+}
+
+/*
+ * image_channels - image every output channel and write it; then the multi-frequency image of all of them.
+ * Given:   run  loaded and weighed; run->n_gridded counted on, gridders that are not needed any more are freed
+ * Returns: 0, or any code of msi_gridder_image and msi_imaging_files_write
+ */
+static int image_channels(msi_imaging_run *r)
+{
+    const int at_once = channels_at_once(r);
+    mfs_image mfs = {0};
+    msi_progress_begin("imaging");
+    int rc = at_once > 1 ? image_at_once(r, &mfs, at_once) : image_in_turn(r, &mfs);
+    msi_progress_enter(n_part(r) - 1, n_part(r), n_part(r));
+    if (!rc && r->options->channels_out > 1) rc = mfs_write(&mfs, r);
+    if (!rc) msi_progress_end();
+    msi_image_free(&mfs.image);
+    return rc;
+}
+
 /* ---- Run ---- */
 
 static int image_interval(msi_imaging_run *r)
@@ -315,16 +608,16 @@ static int image_interval(msi_imaging_run *r)
     r->plan = (msi_imaging_plan){0};
     MSI_TRY(open_gridders(r));
     const int is_early = reads_first(r, r->gridder[0]);
-    if (is_early) MSI_TRY(load(r));
+    if (is_early) MSI_TRY(load_samples(r));
     MSI_TRY(make_plan(r));
     if (r->options->dry_run) return MSI_OK;
     MSI_TRY(settle_gridders(r));
-    if (!is_early && !r->is_empty) MSI_TRY(load(r));
+    if (!is_early && !r->is_empty) MSI_TRY(load_samples(r));
     t.loaded_s = msi_wall_s();
-    MSI_TRY(weigh(r));
+    MSI_TRY(weigh_samples(r));
     t.weighed_s = msi_wall_s();
     if (r->plan.gridder.backend == MSI_BACKEND_CUDA) msi_gpu_share_settle(&r->gpus, &r->plan.gridder);
-    MSI_TRY(r->options->clean.niter ? msi_imaging_clean_ranks(r) : msi_imaging_channels_run(r));
+    MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : image_channels(r));
     t.imaged_s = msi_wall_s();
     msi_imaging_report_times(&t);
     return MSI_OK;

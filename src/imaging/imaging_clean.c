@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Make what the cycles of a field begin with: PSFs and beams, dirty images, and the models that are there already. */
 #include "src/imaging/imaging_clean.h"
 
 #include <math.h>
@@ -12,11 +13,185 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/clean/clean_cycle.h"
-#include "src/clean/clean_report.h"
-#include "src/imaging/imaging_checkpoint.h"
-#include "src/imaging/imaging_cleaning.h"
-#include "src/imaging/imaging_report.h"
-#include "src/imaging/imaging_reuse.h"
+#include "src/clean/clean_samples.h"
+#include "src/imaging/imaging_run.h"
+
+/* ---- What the cycles of a field begin with ---- */
+
+/* Planes of a field that are those of an earlier run. */
+typedef struct reused_planes {
+    const char *prefix;
+    msi_fits_kind kind;
+    msi_planes *planes;
+} reused_planes;
+
+/* Take planes of a kind from the images of an earlier run. Where there is no sample there is no image, and NaN. */
+static int read_plane(msi_cleaning *k, const reused_planes *from, int channel, int pol)
+{
+    msi_imaging_run *r = k->run;
+    const msi_output_id id = {r->interval, k->first + channel, pol, from->kind};
+    msi_image image;
+    MSI_TRY(msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision));
+    int rc = MSI_OK;
+    if (from->kind == MSI_FITS_MODEL || k->field.n_vis[channel * k->field.spec.n_pol + pol])
+        rc = msi_imaging_reuse_read(r, from->prefix, &id, image.precision, image.pixel);
+    else
+        msi_image_fill_nan(&image, 0);
+    if (!rc) rc = msi_planes_upload(from->planes, msi_clean_field_plane(&k->field, channel, pol), 1, image.pixel);
+    msi_image_free(&image);
+    return rc;
+}
+
+static int read_planes(msi_cleaning *k, const reused_planes *from)
+{
+    for (int c = 0; c < k->field.spec.n_channel; c++)
+        for (int p = 0; p < k->field.spec.n_pol; p++) MSI_TRY(read_plane(k, from, c, p));
+    return MSI_OK;
+}
+
+/* Find the largest value of a PSF beside its main lobe: the depth of its lowest pixel, or what exceeds the beam. */
+static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
+{
+    const msi_image_geometry *g = &psf->geometry;
+    const double s = sin(beam->pa_rad), c = cos(beam->pa_rad);
+    double level = 0;
+    if (!msi_beam_known(beam)) return 0;
+#pragma omp parallel for schedule(static) reduction(max : level)
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const double value = msi_image_value(psf->pixel, psf->precision, y * g->nx + x);
+            const double east = (double)(g->nx / 2 - x) * g->cell_x_rad,
+                         north = (double)(y - g->ny / 2) * g->cell_y_rad;
+            const double along = (north * c + east * s) / beam->major_rad,
+                         across = (east * c - north * s) / beam->minor_rad;
+            const double above = value - exp(-4 * log(2) * (along * along + across * across));
+            level = fmax(level, fmax(above, -value));
+        }
+    return level;
+}
+
+/* Find the largest modulus of a PSF near its edges. */
+static double edge_level(const msi_image *psf)
+{
+    static const double MIDDLE = 0.45; /* of the width, on either side */
+    const msi_image_geometry *g = &psf->geometry;
+    double level = 0;
+#pragma omp parallel for schedule(static) reduction(max : level)
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const double u = fabs((double)(x - g->nx / 2)) / (double)g->nx,
+                         v = fabs((double)(y - g->ny / 2)) / (double)g->ny;
+            if (u > MIDDLE || v > MIDDLE)
+                level = fmax(level, fabs(msi_image_value(psf->pixel, psf->precision, y * g->nx + x)));
+        }
+    return level;
+}
+
+/* Make the PSF of a channel, or take an earlier run's, find its beam, and write it. */
+static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
+{
+    msi_imaging_run *r = k->run;
+    const char *reused = k->field.n_vis[channel * k->field.spec.n_pol] ? r->options->clean.reuse_psf : NULL;
+    msi_image image = {0};
+    msi_planes *psf;
+    MSI_TRY(msi_planes_view(&psf, all, channel, 1));
+    int rc = msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision);
+    const msi_output_id id = {r->interval, k->first + channel, 0, MSI_FITS_PSF};
+    if (!rc && reused) rc = msi_imaging_reuse_read(r, reused, &id, image.precision, image.pixel);
+    if (!rc)
+        rc = reused ? msi_planes_upload(psf, 0, 1, image.pixel)
+                    : msi_clean_samples_psf(k->samples, k->first + channel, psf);
+    if (!rc && !reused) rc = msi_planes_fetch(psf, 0, 1, image.pixel);
+    msi_planes_free(psf);
+    if (!rc) {
+        image.sum_weight[0] = k->field.sum_weight[channel * k->field.spec.n_pol];
+        image.n_vis[0] = k->field.n_vis[channel * k->field.spec.n_pol];
+        rc = msi_imaging_files_beam(r, &k->beam[channel], &image);
+        if (channel == 0) k->sidelobe = sidelobe_level(&image, &k->beam[0]);
+        k->field.edge_level = fmax(k->field.edge_level, edge_level(&image));
+    }
+    if (!rc) rc = msi_cleaning_add_to_sum(k, MSI_FITS_PSF, &image);
+    const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel], k->weight[channel], NULL};
+    if (!rc) rc = msi_imaging_files_put(r, &product, &image);
+    msi_image_free(&image);
+    return rc;
+}
+
+/* beam_pixel_of - give a beam in pixels for scales and windows: the wavelength over the longest baseline of
+ * the samples, or a taper's where that is larger; where it is unknown, the beam's of the first channel that has one. */
+static double beam_pixel_of(const msi_cleaning *k)
+{
+    const msi_options *o = k->run->options;
+    const msi_image_geometry *g = &o->geometry;
+    const double cell_rad = sqrt(g->cell_x_rad * g->cell_y_rad), longest = k->samples->longest_lambda;
+    if (longest > 1) return fmax(1, fmax(1 / longest, o->weighting.taper_fwhm_rad) / cell_rad);
+    for (int c = 0; c < k->field.spec.n_channel; c++)
+        if (msi_beam_known(&k->beam[c])) return sqrt(k->beam[c].major_rad * k->beam[c].minor_rad) / cell_rad;
+    return 3;
+}
+
+/*
+ * make_psfs - make the PSF of each channel, or take an earlier run's; find the beams, write the PSFs, make
+ * the field's cleaners of them and give them their masks.
+ * Returns: 0, or any code of gridder, cleaner and writer
+ */
+static int make_psfs(msi_cleaning *k)
+{
+    const int n = k->field.spec.n_channel;
+    msi_planes *psf;
+    k->field.edge_level = 0;
+    MSI_TRY(msi_gridder_planes(k->samples->gridder[k->first], n, &psf));
+    int rc = MSI_OK;
+    for (int c = 0; !rc && c < n; c++) {
+        const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
+        rc = make_psf(k, c, psf);
+        msi_progress_leave(all);
+    }
+    if (!rc) rc = msi_clean_field_cleaners(&k->field, psf, beam_pixel_of(k));
+    msi_planes_free(psf);
+    const uint8_t *mask = msi_clean_mask_of(&k->run->mask, k->run->mask.n_plane > 1 ? k->first : 0);
+    for (int i = 0; !rc && mask && i < k->field.n_group; i++)
+        if (k->field.group[i].cleaner) rc = msi_cleaner_mask(k->field.group[i].cleaner, mask);
+    if (!rc && k->run->options->clean.multithresh && msi_beam_known(&k->beam[0]))
+        rc = msi_clean_field_masks(&k->field, &k->beam[0], k->sidelobe);
+    return rc;
+}
+
+/* make_dirty - make the dirty images, or take an earlier run's, and write them. Returns: as above */
+static int make_dirty(msi_cleaning *k)
+{
+    const reused_planes reused = {k->run->options->clean.reuse_dirty, MSI_FITS_DIRTY, k->field.residual};
+    const msi_progress_share all = msi_progress_enter(1, 2, 2);
+    MSI_TRY(reused.prefix ? read_planes(k, &reused) : msi_clean_field_subtract(&k->field, 0));
+    if (reused.prefix) MSI_TRY(msi_clean_field_take(&k->field, 0));
+    msi_progress_leave(all);
+    if (!k->run->options->clean.no_dirty) MSI_TRY(msi_cleaning_put(k, MSI_FITS_DIRTY, k->field.residual));
+    for (int i = 0; i < k->field.n_group; i++) {
+        msi_clean_group *g = &k->field.group[i];
+        g->dirty_peak = k->dirty_peak_jy;
+        if (g->cleaner) MSI_TRY(msi_cleaner_noise(g->cleaner, g->residual, &g->dirty_noise));
+    }
+    return MSI_OK;
+}
+
+/*
+ * begin_models - make residuals of the models that cleaning begins with, if there are any.
+ * Returned: *resumed  they are a checkpoint's
+ * Returns:  0, or any code of gridder, cleaner and writer; MSI_EINPUT (files of an earlier run)
+ */
+static int begin_models(msi_cleaning *k, int *resumed)
+{
+    MSI_TRY(msi_imaging_checkpoint_load(k->run, &k->field, k->first, resumed));
+    if (*resumed) MSI_TRY(msi_cleaning_put_first_residual(k));
+    if (!*resumed && !k->run->options->clean.continues) return MSI_OK;
+    const reused_planes models = {k->run->options->name, MSI_FITS_MODEL, k->field.model};
+    if (!*resumed) MSI_TRY(read_planes(k, &models));
+    if (!*resumed) MSI_TRY(msi_clean_field_take(&k->field, 1));
+    for (int i = 0; !*resumed && i < k->field.n_group; i++)
+        if (k->field.group[i].sources)
+            MSI_TRY(msi_clean_sources_model(k->field.group[i].sources, k->field.group[i].model));
+    return msi_clean_field_subtract(&k->field, 1);
+}
 
 /* ---- A field ---- */
 
@@ -82,9 +257,10 @@ static void warn_of_accuracy(const msi_cleaning *k)
         const double first = k->dirty_peak_jy > 0 ? k->dirty_peak_jy : g->first_peak;
         const double reached = first > 0 ? fmax(g->threshold, fabs(g->peak)) / first : 1;
         if (!g->cleaner || 0.1 * reached >= k->field.accuracy) continue;
-        msi_log_warning("the residual is down to %.1e of the first peak, and its errors are up to %.1e of it, more than a "
-                        "tenth of the residual; -accuracy %.0e keeps them below that",
-                        reached, k->field.accuracy, fmax(1e-12, one_digit(0.1 * reached)));
+        msi_log_warning(
+            "the residual is down to %.1e of the first peak, and its errors are up to %.1e of it, more than a "
+            "tenth of the residual; -accuracy %.0e keeps them below that",
+            reached, k->field.accuracy, fmax(1e-12, one_digit(0.1 * reached)));
         return;
     }
 }
@@ -135,7 +311,7 @@ static int run_cycles(msi_cleaning *k, const char *label, int resumed)
     if (r->options->clean.local_rms_image) MSI_TRY(read_rms(k, &rms));
     const msi_clean_cycle_spec cycle = {.label = label,
                                         .image = image,
-                                        .beam_pixel = msi_cleaning_beam_pixel(k),
+                                        .beam_pixel = beam_pixel_of(k),
                                         .rms = rms.pixel,
                                         .history = &k->run->history,
                                         .resumed = resumed,
@@ -156,9 +332,9 @@ static int clean_field(msi_cleaning *k)
     if (msi_cleaning_has_mfs(k) && k->field.spec.n_channel == 1)
         snprintf(label, sizeof label, "channel %d", (int)k->first);
     msi_progress_begin("imaging");
-    MSI_TRY(msi_cleaning_make_psfs(k));
-    MSI_TRY(msi_cleaning_make_dirty(k));
-    MSI_TRY(msi_cleaning_begin_models(k, &resumed));
+    MSI_TRY(make_psfs(k));
+    MSI_TRY(make_dirty(k));
+    MSI_TRY(begin_models(k, &resumed));
     msi_progress_end();
     MSI_TRY(run_cycles(k, label, resumed));
     msi_clean_report_end(label, &k->field);
@@ -237,7 +413,13 @@ static int check_polarisations(const msi_imaging_run *r, const msi_clean_samples
     return MSI_OK;
 }
 
-int msi_imaging_clean_run(msi_imaging_run *r, msi_clean_samples *samples)
+/*
+ * clean_fields - clean the images of the interval, and write all that belongs to them but -save-weights; on
+ * the first rank.
+ * Given:   samples  counted; freed as their channels are done
+ * Returns: 0, or any code of gridder, cleaner and writer
+ */
+static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples)
 {
     const int64_t n = r->options->channels_out;
     const int each = r->options->clean.join_channels ? (int)n : 1;
@@ -252,6 +434,60 @@ int msi_imaging_clean_run(msi_imaging_run *r, msi_clean_samples *samples)
     }
     if (!rc && msi_cleaning_has_mfs(k)) rc = msi_cleaning_put_sums(k);
     free_cleaning(k);
+    return rc;
+}
+
+/* ---- The ranks: the first one cleans, of the samples that all have ---- */
+
+/* Count a channel by the plane that has most samples. */
+static void count_gridded(msi_imaging_run *r, const msi_clean_samples *s)
+{
+    for (int64_t c = 0; c < s->n_channel; c++) {
+        int64_t most = 0;
+        for (int p = 0; p < s->n_plane; p++) {
+            const int64_t n = s->n_vis[c * s->n_plane + p];
+            most = n > most ? n : most;
+        }
+        r->n_gridded += most;
+    }
+}
+
+/* Weights are written before the first gridder is freed. */
+static int put_weights(msi_imaging_run *r, const msi_clean_samples *s)
+{
+    msi_imaging_sums all = {0};
+    if (!r->options->save_weights) return MSI_OK;
+    for (int64_t c = 0; c < s->n_channel; c++) {
+        const int64_t i = c * s->n_plane;
+        const msi_imaging_sums of_channel = {
+            s->sum_weight[i], {.largest = s->largest_weight[i], .vis_sum = s->sum_vis_weight[i]}, s->n_vis[i]};
+        MSI_TRY(msi_imaging_files_weights(r, c, &of_channel));
+        all.sum_weight += of_channel.sum_weight;
+        msi_imaging_weight_add(&all.weight, &of_channel.weight);
+        all.n_vis += of_channel.n_vis;
+    }
+    return s->n_channel > 1 ? msi_imaging_files_weights(r, MSI_OUTPUT_MFS, &all) : MSI_OK;
+}
+
+static int clean(msi_imaging_run *r, msi_clean_samples *s)
+{
+    MSI_TRY(put_weights(r, s));
+    if (r->team->rank) return msi_clean_samples_serve(s);
+    MSI_TRY(clean_fields(r, s));
+    return msi_clean_samples_done(s);
+}
+
+int msi_imaging_clean_run(msi_imaging_run *r)
+{
+    msi_clean_samples samples = {.team = r->team,
+                                 .gridder = r->gridder,
+                                 .n_channel = r->options->channels_out,
+                                 .n_plane = r->n_plane,
+                                 .geometry = r->options->geometry};
+    int rc = msi_clean_samples_count(&samples);
+    if (!rc) count_gridded(r, &samples);
+    if (!rc) rc = clean(r, &samples);
+    msi_clean_samples_free(&samples);
     return rc;
 }
 

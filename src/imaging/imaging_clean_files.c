@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Files of a field that is cleaned: each kind of image for each of its channels. */
-#include "src/imaging/imaging_cleaning.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/format.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/imaging/imaging_files.h"
-#include "src/imaging/imaging_index.h"
-#include "src/imaging/imaging_sources.h"
+#include "src/clean/clean_field.h"
+#include "src/imaging/imaging_clean.h"
+#include "src/imaging/imaging_run.h"
 
 msi_fits_clean msi_cleaning_cards(const msi_cleaning *k, const msi_clean_group *g)
 {
@@ -31,7 +30,8 @@ msi_fits_clean msi_cleaning_cards(const msi_cleaning *k, const msi_clean_group *
     return c;
 }
 
-void msi_cleaning_measure_plane(const msi_image *image, int plane, double *peak, double *sum)
+/* measure_plane - find the pixel farthest from zero, with its sign, and the sum of all finite ones. */
+static void measure_plane(const msi_image *image, int plane, double *peak, double *sum)
 {
     const void *pixel = msi_image_plane(image, plane);
     const int64_t n = msi_image_n_pixel(&image->geometry);
@@ -45,7 +45,7 @@ void msi_cleaning_measure_plane(const msi_image *image, int plane, double *peak,
 }
 
 /* Fetch the images of a channel of the field, with their sums of weights. */
-static int fetch(const msi_cleaning *k, int channel, const msi_planes *planes, msi_image *image)
+static int fetch_channel(const msi_cleaning *k, int channel, const msi_planes *planes, msi_image *image)
 {
     const msi_clean_field *f = &k->field;
     const int n = f->spec.n_pol;
@@ -69,7 +69,7 @@ static void look_at_image(msi_cleaning *k, int channel, msi_fits_kind kind, cons
     for (int p = 0; p < image->n_plane; p++) {
         double peak, sum;
         if (kind != MSI_FITS_DIRTY && kind != MSI_FITS_RESIDUAL && kind != MSI_FITS_MODEL) return;
-        msi_cleaning_measure_plane(image, p, &peak, &sum);
+        measure_plane(image, p, &peak, &sum);
         if (kind == MSI_FITS_DIRTY) k->dirty_peak_jy = fmax(k->dirty_peak_jy, fabs(peak));
         if (kind == MSI_FITS_RESIDUAL) k->peak_jy[channel][p] = peak;
         if (kind == MSI_FITS_MODEL) k->flux_jy[channel][p] = sum;
@@ -81,10 +81,19 @@ static int look_at_models(msi_cleaning *k)
 {
     for (int c = 0; c < k->field.spec.n_channel; c++) {
         msi_image image = {0};
-        MSI_TRY(fetch(k, c, k->field.model, &image));
+        MSI_TRY(fetch_channel(k, c, k->field.model, &image));
         look_at_image(k, c, MSI_FITS_MODEL, &image);
         msi_image_free(&image);
     }
+    return MSI_OK;
+}
+
+int msi_cleaning_add_to_sum(msi_cleaning *k, msi_fits_kind kind, const msi_image *image)
+{
+    msi_image *sum = &k->sum[kind];
+    if (!msi_cleaning_has_mfs(k)) return MSI_OK;
+    if (!sum->pixel) MSI_TRY(msi_image_alloc(sum, &image->geometry, image->n_plane, image->precision));
+    msi_image_add(sum, image);
     return MSI_OK;
 }
 
@@ -99,7 +108,7 @@ int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *plan
         msi_image image = {0};
         const msi_imaging_product product = {k->first + c, kind, k->beam[c], k->weight[c],
                                              is_dirty || kind == MSI_FITS_FIRST_RESIDUAL ? NULL : clean};
-        MSI_TRY(fetch(k, c, planes, &image));
+        MSI_TRY(fetch_channel(k, c, planes, &image));
         if (kind != MSI_FITS_MODEL) look_at_image(k, c, kind, &image);
         for (int p = 0; p < f->spec.n_pol; p++) {
             clean[p].peak_jy = k->peak_jy[c][p];
@@ -157,7 +166,13 @@ static int put_all_masks(msi_cleaning *k)
     return rc;
 }
 
-int msi_cleaning_restore(const msi_cleaning *k, const msi_beam *beam, int first, msi_planes *residual,
+/*
+ * restore_plane - restore an image with a beam; without one it is unknown, NaN.
+ * Given:              first     the image's number in both planes
+ * Given and returned: residual  becomes the image
+ * Returns:            0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
+ */
+static int restore_plane(const msi_cleaning *k, const msi_beam *beam, int first, msi_planes *residual,
                          const msi_planes *model)
 {
     const msi_image_geometry *g = &k->run->options->geometry;
@@ -176,13 +191,255 @@ int msi_cleaning_restore(const msi_cleaning *k, const msi_beam *beam, int first,
     return rc;
 }
 
+/* ---- The list of the sources that cleaning found ---- */
+
+static int find_terms(const void *cleaner, const double *value, double *term)
+{
+    msi_cleaner_terms(cleaner, value, term);
+    return MSI_OK;
+}
+
+/* Readers take positions as J2000, whose axes those of ICRS are to 0.02 arcsec. */
+static void warn_of_frame(const char *frame)
+{
+    if (strcmp(frame, "J2000") != 0 && strcmp(frame, "ICRS") != 0)
+        msi_log_warning("positions of the list of sources are in the frame %s; its readers take them as J2000", frame);
+}
+
+static int write_list(const msi_imaging_run *r, int64_t first, const msi_clean_group *g)
+{
+    msi_source_sky sky = {.geometry = &r->options->geometry,
+                          .ra_rad = r->ra_rad,
+                          .dec_rad = r->dec_rad,
+                          .frame = r->observation.dir_frame,
+                          .terms = find_terms,
+                          .fit = g->cleaner};
+    msi_publish *publish;
+    const int i = msi_outputs_sources(r->outputs, r->interval, first, &publish);
+    if (i < 0) return MSI_OK;
+    sky.scale = msi_cleaner_scales(g->cleaner, &sky.n_scale);
+    sky.n_term = msi_cleaner_n_term(g->cleaner, &sky.reference_hz, &sky.is_logarithmic);
+    MSI_TRY(msi_source_list_write(publish, i, g->sources->list, &sky));
+    const int64_t n = msi_source_list_n(g->sources->list);
+    msi_log_info("%lld source%s in %s", (long long)n, msi_plural(n), msi_publish_name(publish, i));
+    warn_of_frame(sky.frame);
+    return MSI_OK;
+}
+
+/* Without a sample there is a list of nothing. */
+static int write_nothing(const msi_imaging_run *r, int64_t first, double freq_hz)
+{
+    const msi_source_sky sky = {.geometry = &r->options->geometry,
+                                .ra_rad = r->ra_rad,
+                                .dec_rad = r->dec_rad,
+                                .frame = r->observation.dir_frame,
+                                .n_term = 1,
+                                .reference_hz = freq_hz};
+    msi_publish *publish;
+    msi_source_list *none;
+    const int i = msi_outputs_sources(r->outputs, r->interval, first, &publish);
+    if (i < 0) return MSI_OK;
+    MSI_TRY(msi_source_list_create(&none, 1));
+    const int rc = msi_source_list_write(publish, i, none, &sky);
+    msi_source_list_free(none);
+    return rc;
+}
+
+/*
+ * put_sources - write the sources of a field's Stokes I, where a list of them was planned.
+ * Given:   first  the field's first output channel
+ * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_ERANGE
+ */
+static int put_sources(const msi_imaging_run *r, const msi_clean_field *f, int64_t first)
+{
+    for (int i = 0; i < f->n_group; i++)
+        if (f->group[i].sources) return write_list(r, first, &f->group[i]);
+    return write_nothing(r, first, f->spec.freq_hz[0]);
+}
+
+/* ---- The map of the spectral index that was fitted while channels were cleaned together ---- */
+
+/* An index is told where the model is so many times brighter than the noise. */
+static const double LEAST_SIGMA = 5;
+
+/* The map of Stokes I. */
+typedef struct index_map {
+    const msi_clean_group *group;
+    int n_channel, n_pol, pol; /* of the group's planes, and which of them */
+    double weight[MSI_CLEAN_MAX_PLANE];
+    int64_t n_pixel, n; /* pixels in all, and those that have an index */
+    void *plane;        /* [n_pixel] of a channel */
+    double *mean;       /* [n_pixel] over channels, Jy/beam */
+    double *value;      /* [n][n_channel] */
+    float *pixel;       /* [n_pixel] NaN at first */
+} index_map;
+
+/* Restore the models of a group with one beam, into the planes that a cycle would go back to. */
+static int restore_models(const msi_imaging_run *r, const msi_clean_group *g, const msi_beam *beam)
+{
+    const msi_image_geometry *geometry = &r->options->geometry;
+    msi_planes_shape one = *msi_planes_shape_of(g->before);
+    const msi_restore_spec spec = {.beam = *beam,
+                                   .cell_x_rad = geometry->cell_x_rad,
+                                   .cell_y_rad = geometry->cell_y_rad,
+                                   .n = one.n,
+                                   .n_thread = r->options->n_threads};
+    void *zero;
+    one.n = 1;
+    MSI_TRY(msi_alloc(&zero, msi_planes_bytes(&one), 1, "an image of nothing"));
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < spec.n; i++) rc = msi_planes_upload(g->before, i, 1, zero);
+    msi_free(zero);
+    return rc ? rc : msi_restore(g->before, g->before, g->model, &spec);
+}
+
+static int fetch_index_plane(const index_map *m, int channel)
+{
+    return msi_planes_fetch(m->group->before, channel * m->n_pol + m->pol, 1, m->plane);
+}
+
+static double pixel_of(const index_map *m, int64_t i)
+{
+    return msi_image_value(m->plane, msi_planes_shape_of(m->group->before)->precision, i);
+}
+
+static int has_index(const index_map *m, int64_t i)
+{
+    return m->mean[i] >= LEAST_SIGMA * m->group->noise && m->mean[i] > 0;
+}
+
+static int find_mean(index_map *m)
+{
+    double all = 0;
+    for (int c = 0; c < m->n_channel; c++) all += m->weight[c];
+    for (int c = 0; c < m->n_channel; c++) {
+        if (!(m->weight[c] > 0)) continue;
+        MSI_TRY(fetch_index_plane(m, c));
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < m->n_pixel; i++) m->mean[i] += m->weight[c] / all * pixel_of(m, i);
+    }
+    for (int64_t i = 0; i < m->n_pixel; i++) m->n += has_index(m, i);
+    return MSI_OK;
+}
+
+/* Gather what the channels have where there is an index. */
+static int gather(index_map *m)
+{
+    MSI_TRY(msi_alloc(&m->value, m->n * m->n_channel, sizeof *m->value, "spectra"));
+    for (int c = 0; c < m->n_channel; c++) {
+        int64_t at = 0;
+        MSI_TRY(fetch_index_plane(m, c));
+        for (int64_t i = 0; i < m->n_pixel; i++)
+            if (has_index(m, i)) m->value[at++ * m->n_channel + c] = pixel_of(m, i);
+    }
+    return MSI_OK;
+}
+
+/* Compute the logarithmic slope of a spectrum at its reference frequency; NaN where it has none of one sign. */
+static double index_of(const index_map *m, const double *value, int is_logarithmic)
+{
+    double term[MSI_CLEAN_MAX_TERM];
+    msi_cleaner_terms(m->group->cleaner, value, term);
+    if (!is_logarithmic) return term[0] > 0 ? term[1] / term[0] : NAN;
+    for (int c = 0; c < m->n_channel; c++)
+        if (m->weight[c] > 0 && !(value[c] > 0)) return NAN;
+    return term[1];
+}
+
+static void fit_all(index_map *m)
+{
+    double reference_hz;
+    int is_logarithmic;
+    (void)msi_cleaner_n_term(m->group->cleaner, &reference_hz, &is_logarithmic);
+#pragma omp parallel for schedule(dynamic, 256)
+    for (int64_t at = 0; at < m->n; at++)
+        m->value[at * m->n_channel] = index_of(m, m->value + at * m->n_channel, is_logarithmic);
+    for (int64_t i = 0, at = 0; i < m->n_pixel; i++)
+        if (has_index(m, i)) m->pixel[i] = (float)m->value[at++ * m->n_channel];
+}
+
+static int make_map(index_map *m)
+{
+    const msi_planes_shape *shape = msi_planes_shape_of(m->group->before);
+    const int64_t bytes = msi_planes_bytes(shape) / shape->n;
+    int rc = msi_alloc(&m->plane, bytes, 1, "a spectral index");
+    if (!rc) rc = msi_alloc(&m->mean, m->n_pixel, sizeof *m->mean, "a spectral index");
+    if (!rc) rc = find_mean(m);
+    if (!rc) rc = gather(m);
+    if (!rc) fit_all(m);
+    msi_free(m->plane);
+    msi_free(m->mean);
+    msi_free(m->value);
+    return rc;
+}
+
+/* Channels that are cleaned may be several of those that are imaged. */
+static void sum_weights(index_map *m, const msi_clean_field *f, int plane)
+{
+    for (int c = 0; c < f->spec.n_channel; c++)
+        m->weight[(int64_t)c * m->n_channel / f->spec.n_channel] += f->sum_weight[c * f->spec.n_pol + plane];
+}
+
+static int find_index(msi_imaging_run *r, const msi_clean_field *f, int plane, const msi_beam *beam, msi_image *image)
+{
+    index_map m = {.group = msi_clean_field_group(f, plane), .n_pixel = msi_image_n_pixel(&image->geometry)};
+    const int joined = m.group->pol < 0;
+    if (!m.group->cleaner || !msi_beam_known(beam)) return MSI_OK;
+    m.pixel = image->pixel;
+    m.n_pol = joined ? f->spec.n_pol : 1;
+    m.pol = joined ? plane : 0;
+    m.n_channel = msi_planes_shape_of(m.group->model)->n / m.n_pol;
+    sum_weights(&m, f, plane);
+    MSI_TRY(restore_models(r, m.group, beam));
+    MSI_TRY(make_map(&m));
+    msi_log_info("spectral index of %lld pixels, where the model is %g times the noise or brighter", (long long)m.n,
+                 LEAST_SIGMA);
+    return MSI_OK;
+}
+
+/*
+ * put_index_map - write a map of d ln I / d ln frequency at the mean frequency, where one was planned: that of
+ * the fit to the models of all channels as the beam sees them, without their residuals. Pixels are NaN where that
+ * model's mean is less than five times the noise, or has no spectrum of one sign; all of them without a beam.
+ * Given:   field    cleaned, of all channels; what a cycle would go back to is lost
+ *          product  of the whole band: its channel, kind, beam, weights and cards
+ * Returns: as msi_imaging_files_put, MSI_EGPU
+ */
+static int put_index_map(msi_imaging_run *r, const msi_clean_field *f, const msi_imaging_product *product)
+{
+    const int plane = msi_outputs_index_plane(r->options);
+    msi_image image;
+    if (plane < 0) return MSI_OK;
+    MSI_TRY(msi_image_alloc(&image, &r->options->geometry, 1, MSI_FP32));
+    msi_image_fill_nan(&image, 0);
+    for (int c = 0; c < f->spec.n_channel; c++) {
+        image.sum_weight[0] += f->sum_weight[c * f->spec.n_pol + plane];
+        image.n_vis[0] += f->n_vis[c * f->spec.n_pol + plane];
+    }
+    int rc = find_index(r, f, plane, &product->beam, &image);
+    if (!rc) rc = msi_imaging_files_put_plane(r, product, plane, &image);
+    msi_image_free(&image);
+    return rc;
+}
+
+/* find_band_beam - find the beam of the mean PSF, once all of them have been added. Returns: 0,
+ * MSI_ENOMEM */
+static int find_band_beam(msi_cleaning *k)
+{
+    if (k->has_band_beam) return MSI_OK;
+    k->has_band_beam = 1;
+    return msi_imaging_files_beam(k->run, &k->band_beam, &k->sum[MSI_FITS_PSF]);
+}
+
 static int put_index(msi_cleaning *k)
 {
     if (msi_outputs_index_plane(k->run->options) < 0) return MSI_OK;
-    MSI_TRY(msi_cleaning_find_band_beam(k));
+    MSI_TRY(find_band_beam(k));
     const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band_beam, k->band_weight, k->clean};
-    return msi_imaging_index_put(k->run, &k->field, &product);
+    return put_index_map(k->run, &k->field, &product);
 }
+
+/* ---- All files of a field ---- */
 
 /* The image takes the place of the residual in memory, and so is the last one. */
 int msi_cleaning_put_cleaned(msi_cleaning *k)
@@ -193,13 +450,70 @@ int msi_cleaning_put_cleaned(msi_cleaning *k)
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_RESIDUAL, f->residual));
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_MODEL, f->model));
     MSI_TRY(put_all_masks(k));
-    MSI_TRY(msi_imaging_sources_put(k->run, f, k->first));
+    MSI_TRY(put_sources(k->run, f, k->first));
     for (int c = 0; c < f->spec.n_channel; c++) {
         if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol])
             msi_log_warning("there is no beam, so that no image is restored: its pixels are NaN; -beam-size gives one");
         for (int p = 0; p < f->spec.n_pol; p++)
-            MSI_TRY(msi_cleaning_restore(k, &k->beam[c], msi_clean_field_plane(f, c, p), f->residual, f->model));
+            MSI_TRY(restore_plane(k, &k->beam[c], msi_clean_field_plane(f, c, p), f->residual, f->model));
     }
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_IMAGE, f->residual));
     return put_index(k);
+}
+
+/* ---- Images of all channels together: means of what is written of each, restored with the beam of the mean PSF ---- */
+
+static int put_sum(msi_cleaning *k, msi_fits_kind kind, const msi_beam *beam)
+{
+    msi_image *sum = &k->sum[kind];
+    const int has_cards = kind == MSI_FITS_RESIDUAL || kind == MSI_FITS_MODEL || kind == MSI_FITS_IMAGE;
+    const msi_imaging_product product = {MSI_OUTPUT_MFS, kind, *beam, k->band_weight, has_cards ? k->clean : NULL};
+    for (int p = 0; p < sum->n_plane; p++)
+        if (!sum->n_vis[p]) msi_image_fill_nan(sum, p);
+    return msi_imaging_files_put(k->run, &product, sum);
+}
+
+/* The image of all channels is their residual and their model with the beam of their PSF. */
+static int restore_sum(msi_cleaning *k, const msi_beam *beam)
+{
+    const msi_image *residual = &k->sum[MSI_FITS_RESIDUAL], *model = &k->sum[MSI_FITS_MODEL];
+    msi_image *image = &k->sum[MSI_FITS_IMAGE];
+    msi_planes_shape shape = k->shape;
+    msi_planes *of_residual = NULL, *of_model = NULL;
+    const int n = shape.n = residual->n_plane;
+    const size_t of_planes = (size_t)n;
+    int rc = msi_planes_create(&of_residual, &shape);
+    if (!rc) rc = msi_planes_create(&of_model, &shape);
+    if (!rc) rc = msi_planes_upload(of_residual, 0, n, residual->pixel);
+    if (!rc) rc = msi_planes_upload(of_model, 0, n, model->pixel);
+    for (int p = 0; !rc && p < n; p++) rc = restore_plane(k, beam, p, of_residual, of_model);
+    msi_image_free(image);
+    if (!rc) rc = msi_image_alloc(image, &residual->geometry, n, residual->precision);
+    if (!rc) {
+        memcpy(image->sum_weight, residual->sum_weight, of_planes * sizeof *image->sum_weight);
+        memcpy(image->n_vis, residual->n_vis, of_planes * sizeof *image->n_vis);
+        rc = msi_planes_fetch(of_residual, 0, n, image->pixel);
+    }
+    msi_planes_free(of_residual);
+    msi_planes_free(of_model);
+    return rc;
+}
+
+int msi_cleaning_put_sums(msi_cleaning *k)
+{
+    const msi_clean_options *o = &k->run->options->clean;
+    const msi_beam *beam = &k->band_beam;
+    MSI_TRY(find_band_beam(k));
+    MSI_TRY(put_sum(k, MSI_FITS_PSF, beam));
+    if (!o->no_dirty) MSI_TRY(put_sum(k, MSI_FITS_DIRTY, beam));
+    if (o->save_first_residual) MSI_TRY(put_sum(k, MSI_FITS_FIRST_RESIDUAL, beam));
+    for (int p = 0; p < k->sum[MSI_FITS_MODEL].n_plane; p++) {
+        double unused;
+        measure_plane(&k->sum[MSI_FITS_RESIDUAL], p, &k->clean[p].peak_jy, &unused);
+        measure_plane(&k->sum[MSI_FITS_MODEL], p, &unused, &k->clean[p].flux_jy);
+    }
+    MSI_TRY(restore_sum(k, beam));
+    MSI_TRY(put_sum(k, MSI_FITS_RESIDUAL, beam));
+    MSI_TRY(put_sum(k, MSI_FITS_MODEL, beam));
+    return put_sum(k, MSI_FITS_IMAGE, beam);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/imaging/imaging_files.h"
+#include "src/imaging/imaging_run.h"
 
 #include <math.h>
 
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/imaging/imaging_report.h"
 #include "src/run/uv_plane.h"
 #include "src/sky/restoring_beam.h"
 

@@ -11,7 +11,7 @@
 #include "core/status.h"
 #include "src/preprocess/phase_shift.h"
 #include "src/clean/clean_field.h"
-#include "src/clean/clean_resume.h"
+#include "src/clean/checkpoint.h"
 #include "src/run/image_writer.h"
 #include "src/run/run_costs.h"
 #include "src/run/set_report.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/imaging/imaging_report.h"
+#include "src/imaging/imaging_run.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,19 +6,238 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/format.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/pol.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "io/ms/ms_crew.h"
 #include "io/ms/ms_paths.h"
+#include "io/ms/ms_reader.h"
+#include "io/ms/ms_writer.h"
+#include "kernels/gridder.h"
+#include "src/model/model_bands.h"
+#include "src/model/model_images.h"
+#include "src/options/gridder_choice.h"
+#include "src/options/options.h"
 #include "src/options/selection_words.h"
-#include "src/preprocess/phase_shift.h"
-#include "src/run/open_sets.h"
-#include "src/predict/predict_check.h"
 #include "src/predict/predict_loop.h"
-#include "src/predict/predict_report.h"
-#include "src/predict/predict_run.h"
+#include "src/predict/predict_plan.h"
+#include "src/preprocess/correlations.h"
+#include "src/preprocess/phase_shift.h"
+#include "src/run/gpu_share.h"
+#include "src/run/open_sets.h"
+#include "src/run/set_report.h"
 #include "src/team/assignment.h"
+#include "src/team/team.h"
+
+/* A run that predicts, as its stages see it. */
+typedef struct msi_predict_run {
+    const msi_options *options; /* of this rank: own */
+    msi_team *team;             /* its ranks write whole sets each */
+    const msi_options *all;     /* of the run */
+    msi_options own;            /* options, with the sets that this rank writes: perhaps none */
+    const char **paths;         /* [own.n_ms] owned */
+    const char *column;         /* that is written */
+    char input[64];             /* that is read to add to or to subtract from; "" where none is */
+    msi_model_images *models;
+    double start_s, models_s; /* when it began; when the models were found */
+    msi_gpu_share gpus;
+    msi_ms_crew *crew;     /* opens and reads the sets */
+    msi_ms_writer *writer; /* NULL: this rank has no set */
+    int is_stopped;        /* the writer has been, after a failure */
+    msi_ms_reader *reader;
+    msi_predict_scan scan;
+    msi_model_bands bands;
+    msi_predict_plan plan;
+    msi_gridder **gridder; /* [bands.channels.n] NULL where the band is not used */
+    msi_image model;       /* of the only band; empty where there are several */
+} msi_predict_run;
+
+/* ---- Does the model belong to the sets? ---- */
+
+/* A model whose centre is as far from the phase centre, but for rounding, was hardly made from this set. */
+static const double TOO_FAR_RAD = 30 * MSI_PI / 180 - 1e-6;
+
+static int unlikely(const msi_predict_run *r, const char *what)
+{
+    if (!r->options->force) return msi_error_set(MSI_EINPUT, "%s; -force predicts all the same", what);
+    msi_log_warning("%s", what);
+    return MSI_OK;
+}
+
+static int check_centre(const msi_predict_run *r)
+{
+    const msi_model_images *m = r->models;
+    const char *frame = msi_ms_reader_observation(r->reader)->dir_frame;
+    char text[512];
+    MSI_TRY(msi_ms_reader_check_frames(r->reader));
+    if (r->scan.farthest_rad > TOO_FAR_RAD) {
+        snprintf(text, sizeof text, "%.200s: its centre is %.1f degrees from the phase centre of %.200s", m->names,
+                 r->scan.farthest_rad * 180 / MSI_PI, r->options->ms_paths[0]);
+        MSI_TRY(unlikely(r, text));
+    }
+    if (strcmp(frame, m->dir_frame) == 0) return MSI_OK;
+    snprintf(text, sizeof text, "%.200s: its coordinates are %s, those of %.200s are %s", m->names, m->dir_frame,
+             r->options->ms_paths[0], frame);
+    /* These two are within 0.03 asec of each other, and programs write the one for the other. */
+    const char *alike[] = {"J2000", "ICRS"};
+    int n_alike = 0;
+    for (int i = 0; i < 2; i++) n_alike += strcmp(frame, alike[i]) == 0 || strcmp(m->dir_frame, alike[i]) == 0;
+    if (n_alike < 2) return unlikely(r, text);
+    msi_log_warning("%s; taken for the same", text);
+    return MSI_OK;
+}
+
+static int check_frequency(const msi_predict_run *r)
+{
+    const msi_model_images *m = r->models;
+    double low = HUGE_VAL, high = 0;
+    for (int i = 0; i < msi_ms_reader_n_spw(r->reader); i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(r->reader, i);
+        const int32_t last = spw->n_chan - 1;
+        low = fmin(low, spw->freq_hz[0] - 0.5 * spw->width_hz[0]);
+        high = fmax(high, spw->freq_hz[last] + 0.5 * spw->width_hz[last]);
+    }
+    const msi_model_channel *first = &m->channel[0], *last = &m->channel[m->n_channel - 1];
+    if (!(first->freq_hz > 0) || (first->low_hz <= high && last->high_hz >= low)) return MSI_OK;
+    char text[512];
+    snprintf(text, sizeof text,
+             "%.200s: at %.6g to %.6g MHz, but the selected channels of %.200s are at %.6g to %.6g MHz", m->names,
+             1e-6 * first->low_hz, 1e-6 * last->high_hz, r->options->ms_paths[0], 1e-6 * low, 1e-6 * high);
+    return unlikely(r, text);
+}
+
+/* List the polarisations that are, or are not, reached. */
+static void list_pols(char text[64], const msi_pol *pol, int n, const int *is_reached)
+{
+    *text = 0;
+    for (int i = 0; i < n; i++) {
+        const size_t length = strlen(text);
+        if (!is_reached || !is_reached[i])
+            snprintf(text + length, 64 - length, "%s%s", length ? " " : "", msi_pol_name(pol[i]));
+    }
+}
+
+/* Warn of models that no correlation is made of, such as Q and U where a set has RR and LL alone. */
+static int check_correlations(const msi_predict_run *r)
+{
+    const msi_model_images *m = r->models;
+    const msi_ms_spw *empty = NULL;
+    int is_reached[MSI_MODEL_MAX_PLANES] = {0}, n_filled = 0, n_reached = 0;
+    char text[700], pols[64], corr[64];
+    for (int i = 0; i < msi_ms_reader_n_spw(r->reader); i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(r->reader, i);
+        msi_unmix unmix[MSI_MAX_CORR];
+        int n_term = 0;
+        MSI_TRY(msi_unmix_make(unmix, m->pol, m->n_plane, spw->corr, spw->n_corr));
+        for (int k = 0; k < spw->n_corr; k++) {
+            n_term += unmix[k].n;
+            for (int t = 0; t < unmix[k].n; t++) is_reached[unmix[k].plane[t]] = 1;
+        }
+        n_filled += n_term > 0;
+        if (n_term == 0) empty = spw;
+    }
+    if (empty) {
+        list_pols(pols, m->pol, m->n_plane, NULL);
+        list_pols(corr, empty->corr, empty->n_corr, NULL);
+        snprintf(text, sizeof text,
+                 "%.200s: nothing of %s is in the correlations %s of spectral window %d of %.200s, where zeros would "
+                 "be predicted",
+                 m->names, pols, corr, empty->spw_id, r->options->ms_paths[empty->set]);
+        if (!n_filled) return unlikely(r, text);
+        msi_log_warning("%s", text);
+    }
+    for (int p = 0; p < m->n_plane; p++) n_reached += is_reached[p];
+    if (n_reached == m->n_plane) return MSI_OK;
+    list_pols(pols, m->pol, m->n_plane, is_reached);
+    msi_log_warning("%.200s: the set has no correlation of %s, which is not predicted", m->names, pols);
+    return MSI_OK;
+}
+
+/*
+ * check_model - refuse a model of which the sets' correlations cannot be formed, and one that hardly is one of
+ * the sets: by its centre, frame or frequencies. With -force the latter are warnings.
+ * Given:   run  reader opened and scanned
+ * Returns: 0, MSI_EINPUT
+ */
+static int check_model(const msi_predict_run *r)
+{
+    MSI_TRY(check_correlations(r));
+    MSI_TRY(check_centre(r));
+    return check_frequency(r);
+}
+
+/* ---- The log: its lines of many figures ---- */
+
+/* The stages of a prediction ended at these times, by msi_wall_s. */
+typedef struct msi_predict_times {
+    double start_s, models_s, planned_s, prepared_s, looped_s, finished_s;
+} msi_predict_times;
+
+/* Report what is predicted: sets, fields, columns, band, times. */
+static void report_subject(const msi_predict_run *r)
+{
+    static const char *const ops[] = {[MSI_MS_WRITE_REPLACE] = "predicted into",
+                                      [MSI_MS_WRITE_ADD] = "plus the model into",
+                                      [MSI_MS_WRITE_SUBTRACT] = "minus the model into"};
+    const msi_options *o = r->options;
+    char data[256];
+    if (o->predict_op == MSI_MS_WRITE_REPLACE)
+        snprintf(data, sizeof data, "%s %.64s", ops[o->predict_op], r->column);
+    else
+        snprintf(data, sizeof data, "%.64s %s %.64s", msi_ms_reader_data_column(r->reader), ops[o->predict_op],
+                 r->column);
+    msi_set_report(r->reader, o, data);
+}
+
+static void report_memory(const msi_options *o, const msi_predict_plan *p)
+{
+    const msi_gridder_report *r = &p->gridder;
+    msi_gridder_choice_print(o, r);
+    msi_log_info("memory: visibilities %.3f GB at a time, grids %.3f GB, models %.3f GB, limit %.3f GB; %lld pass%s",
+                 1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
+                 1e-9 * (double)msi_memory_limit(), (long long)p->n_filling, p->n_filling == 1 ? "" : "es");
+    if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: %.3f GB", 1e-9 * (double)p->device_bytes);
+}
+
+/* Report memory, disk, the gridder, as planned; what there is to predict; and for a dry run how long it would take. */
+static void report_plan(const msi_predict_run *r)
+{
+    const msi_options *o = r->options;
+    report_memory(o, &r->plan);
+    for (int i = 0; i < o->n_ms; i++) {
+        const int64_t bytes = msi_ms_writer_disk_bytes(r->writer, i);
+        if (bytes)
+            msi_log_info("disk: %.3f GB for column %s of %s", 1e-9 * (double)bytes, r->column, o->ms_paths[i]);
+        else
+            msi_log_info("disk: column %s of %s is written in place", r->column, o->ms_paths[i]);
+    }
+    msi_log_info("to predict: %lld row%s, %lld sample%s, |w| %.1f to %.1f wavelengths%s", (long long)r->scan.n_row,
+                 msi_plural(r->scan.n_row), (long long)r->scan.n_sample, msi_plural(r->scan.n_sample),
+                 r->scan.w_min_lambda, r->scan.w_max_lambda,
+                 r->scan.n_dropped ? "; rows without a finite UVW stay as they are" : "");
+    if (o->dry_run)
+        msi_log_info("time: about %.0f s to read, %.0f s to degrid, %.0f s to write", ceil(r->plan.read_s),
+                     ceil(r->plan.degrid_s), ceil(r->plan.write_s));
+}
+
+/* Report what was written, and the time each stage took. */
+static void report_done(const msi_predict_run *r, const msi_predict_loop *loop, const msi_predict_times *t)
+{
+    const double all_s = t->finished_s - t->start_s;
+    msi_log_info("predicted %lld row%s, %lld sample%s in %.2f s, %.2f million a second", (long long)loop->done.n_row,
+                 msi_plural(loop->done.n_row), (long long)loop->done.n_sample, msi_plural(loop->done.n_sample), all_s,
+                 1e-6 * (double)loop->done.n_sample / all_s);
+    msi_log_info("time: models %.2f s, open and scan %.2f s, prepare %.2f s; read %.2f s, degrid %.2f s, correlations "
+                 "and waiting for the disk %.2f s; finish %.2f s",
+                 t->models_s - t->start_s, t->planned_s - t->models_s, t->prepared_s - t->planned_s, loop->done.read_s,
+                 loop->done.degrid_s, loop->done.write_s, t->finished_s - t->looped_s);
+    char sets[4200];
+    msi_set_report_names(sets, sizeof sets, r->all->ms_paths, r->all->n_ms);
+    msi_log_info("wrote %s of %s in %.2f s", r->column, sets, msi_wall_s());
+}
 
 /* ---- Open ---- */
 
@@ -159,7 +378,7 @@ static int share_gpus(msi_predict_run *r)
     const msi_gpu_work work = {.gridder = &r->plan.gridder, .n_channel = 1, .one_gpu_s = r->plan.degrid_s};
     msi_gpu_share_plan(&r->gpus, r->options, &work);
     r->plan.degrid_s = msi_gpu_share_s(&r->gpus, &work);
-    msi_predict_report_plan(r);
+    report_plan(r);
     msi_gpu_share_report(&r->gpus, &work);
     for (int64_t i = 0; r->gpus.n > 1 && i < r->bands.channels.n; i++)
         if (r->gridder[i]) MSI_TRY(msi_gridder_set_workers(r->gridder[i], r->gpus.device, r->gpus.n));
@@ -212,8 +431,8 @@ static int plan_sets(msi_predict_run *r)
     /* Not before the fork: a GPU's context does not survive one. */
     msi_gpu_share_start(&r->gpus, r->options, r->team);
     MSI_TRY(open_reader(r));
-    msi_predict_report_subject(r);
-    MSI_TRY(msi_predict_check(r));
+    report_subject(r);
+    MSI_TRY(check_model(r));
     MSI_TRY(msi_gpu_share_check(&r->gpus, r->options));
     MSI_TRY(make_gridders(r));
     msi_backend_await(r->gpus.device, r->gpus.n);
@@ -288,7 +507,7 @@ static int run_stages(msi_predict_run *r)
     t.looped_s = msi_wall_s();
     MSI_TRY(finish(r, &loop));
     t.finished_s = msi_wall_s();
-    msi_predict_report_done(r, &loop, &t);
+    report_done(r, &loop, &t);
     return MSI_OK;
 }
 
