@@ -7,7 +7,6 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/convert/set_beside.h"
-#include "io/convert/set_columns.h"
 #include "io/convert/set_maps.h"
 #include "io/convert/set_writer.h"
 

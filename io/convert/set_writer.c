@@ -2,9 +2,152 @@
 #include "io/convert/set_writer.h"
 
 #include "core/memory.h"
-#include "io/convert/set_columns.h"
+#include "core/status.h"
+#include "core/types.h"
+#include "io/casacore-c/casacore_c.h"
 #include "io/convert/set_subtables.h"
-#include "io/convert/set_table.h"
+
+#define AT(member) offsetof(msi_set_row, member)
+
+const msi_set_column msi_set_columns[MSI_SET_N_COLUMN] = {
+    {"ANTENNA1", CCC_INT32, AT(antenna1), 1, 1, MSI_SET_OF_ROW},
+    {"ANTENNA2", CCC_INT32, AT(antenna2), 1, 1, MSI_SET_OF_ROW},
+    {"FEED1", CCC_INT32, AT(feed1), 1, 0, MSI_SET_STEADY},
+    {"FEED2", CCC_INT32, AT(feed2), 1, 0, MSI_SET_STEADY},
+    {"ARRAY_ID", CCC_INT32, AT(array), 1, 0, MSI_SET_STEADY},
+    {"OBSERVATION_ID", CCC_INT32, AT(observation), 1, 0, MSI_SET_STEADY},
+    {"PROCESSOR_ID", CCC_INT32, AT(processor), 1, 0, MSI_SET_STEADY},
+    {"SCAN_NUMBER", CCC_INT32, AT(scan), 1, 0, MSI_SET_STEADY},
+    {"STATE_ID", CCC_INT32, AT(state), 1, 0, MSI_SET_STEADY},
+    {"FLAG_ROW", CCC_BOOL, AT(flag_row), 1, 0, MSI_SET_OF_ROW},
+    {"TIME_CENTROID", CCC_DOUBLE, AT(centroid_s), 1, 0, MSI_SET_OF_MEAN},
+    {"INTERVAL", CCC_DOUBLE, AT(interval_s), 1, 1, MSI_SET_OF_TIME},
+    {"EXPOSURE", CCC_DOUBLE, AT(exposure_s), 1, 0, MSI_SET_OF_MEAN},
+    {"WEIGHT", CCC_FLOAT, AT(weight), 0, 1, MSI_SET_OF_ROW},
+    {"SIGMA", CCC_FLOAT, AT(sigma), 0, 0, MSI_SET_OF_ROW},
+    {"TIME", CCC_DOUBLE, AT(time_s), 1, 1, MSI_SET_OF_TIME},
+    {"FIELD_ID", CCC_INT32, AT(field), 1, 1, MSI_SET_STEADY},
+    {"DATA_DESC_ID", CCC_INT32, AT(data_desc), 1, 1, MSI_SET_STEADY},
+    {"UVW", CCC_DOUBLE, AT(uvw_m), 3, 1, MSI_SET_OF_ROW},
+};
+
+/* Copy n values from one place in every so many bytes to another. Sizes that the compiler knows are no calls. */
+static inline void copy_values(char *to, size_t to_step, const char *from, size_t from_step, int64_t n, size_t size)
+{
+    for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * to_step, from + (size_t)i * from_step, size);
+}
+
+void msi_set_copy_column(char *to, size_t to_step, const char *from, size_t from_step, int64_t n, size_t size)
+{
+    switch (size) {
+    case 1:
+        copy_values(to, to_step, from, from_step, n, 1);
+        break;
+    case 4:
+        copy_values(to, to_step, from, from_step, n, 4);
+        break;
+    case 8:
+        copy_values(to, to_step, from, from_step, n, 8);
+        break;
+    case 16:
+        copy_values(to, to_step, from, from_step, n, 16);
+        break;
+    default:
+        copy_values(to, to_step, from, from_step, n, size);
+        break;
+    }
+}
+
+int msi_set_grow(char **room, int64_t *n_allocated, int64_t bytes)
+{
+    if (*n_allocated >= bytes) return MSI_OK;
+    *n_allocated = 0;
+    MSI_TRY(msi_grow(room, 0, bytes, 1, "rows"));
+    *n_allocated = bytes;
+    return MSI_OK;
+}
+
+/*
+ * Rows of one shape are declared so, which spares casacore a shape for each row. Values that many rows share are
+ * IncrementalStMan's, which stores changes; the others of a row StandardStMan's, which takes each by itself.
+ */
+
+/* The main table of a set that is made: which storage manager has which column. */
+
+typedef struct table_spec {
+    int64_t n_corr, n_chan; /* of every row, or of the largest */
+    int is_one_shape;       /* of every row */
+    int has_weight_spectrum;
+    const char *const *steady; /* [n_steady] columns whose values are put where they change */
+    const char *const *scalar; /* [n_scalar] the others of numbers, each row's put */
+    int n_steady, n_scalar;
+} table_spec;
+
+enum {
+    TILE_BYTES = 1 << 20, /* of visibilities */
+    BUCKET_BYTES =
+        1 << 18, /* of thousands of rows: casacore keeps but two buckets, and each column visits all of them */
+    MOST_COLUMNS = 8
+};
+
+/* Columns of a shape, each with a tiled manager of its own, and the steady ones. */
+typedef struct table_plan {
+    int is_fixed;
+    int64_t n_column, n_storage;
+    ccc_column_spec column[MOST_COLUMNS];
+    ccc_storage storage[MOST_COLUMNS];
+    const char *name[MOST_COLUMNS];
+} table_plan;
+
+static int64_t at_least_one(int64_t n)
+{
+    return n > 1 ? n : 1;
+}
+
+/* Plan a column of cells [n1][n0], or [n0] where n1 is 0, in tiles of some rows. */
+static void plan_tiled(table_plan *p, const char *name, int64_t n0, int64_t n1, int64_t tile_rows)
+{
+    const int ndim = n1 > 0 ? 2 : 1;
+    ccc_storage *s = &p->storage[p->n_storage];
+    p->column[p->n_column++] =
+        (ccc_column_spec){.name = name, .ndim = ndim, .is_fixed_shape = p->is_fixed, .shape = {n0, n1}};
+    p->name[p->n_storage] = name;
+    *s = (ccc_storage){.type = p->is_fixed ? "TiledColumnStMan" : "TiledShapeStMan",
+                       .n_column = 1,
+                       .columns = &p->name[p->n_storage],
+                       .tile_ndim = ndim + 1,
+                       .tile_shape = {n0, n1 > 0 ? n1 : tile_rows, tile_rows}};
+    p->n_storage++;
+}
+
+/*
+ * make_set_table - make an empty set with its standard subtables.
+ * Given:    path    where nothing stands
+ * Returned: *table  opened for update
+ * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
+ * Notes:    a steady column keeps its value from the row on that it was put for, as long as rows are put in order.
+ */
+static int make_set_table(ccc_table **table, const char *path, const table_spec *spec)
+{
+    table_plan p = {.is_fixed = spec->is_one_shape};
+    const int64_t n_corr = spec->n_corr, n_chan = spec->n_chan;
+    const int64_t cell_rows = at_least_one(TILE_BYTES / (n_corr * n_chan * (int64_t)sizeof(msi_c32)));
+    plan_tiled(&p, "DATA", n_corr, n_chan, cell_rows);
+    plan_tiled(&p, "FLAG", n_corr, n_chan, cell_rows);
+    if (spec->has_weight_spectrum) plan_tiled(&p, "WEIGHT_SPECTRUM", n_corr, n_chan, cell_rows);
+    plan_tiled(&p, "WEIGHT", n_corr, 0, TILE_BYTES / 8 / (8 * n_corr));
+    plan_tiled(&p, "SIGMA", n_corr, 0, TILE_BYTES / 8 / (8 * n_corr));
+    p.is_fixed = 1;
+    plan_tiled(&p, "UVW", 3, 0, TILE_BYTES / 8 / (8 * 3));
+    p.storage[p.n_storage++] = (ccc_storage){
+        .type = "IncrementalStMan", .name = "Steady", .n_column = spec->n_steady, .columns = spec->steady};
+    p.storage[p.n_storage++] = (ccc_storage){.type = "StandardStMan",
+                                             .name = "OfRows",
+                                             .n_column = spec->n_scalar,
+                                             .columns = spec->scalar,
+                                             .bucket_bytes = BUCKET_BYTES};
+    return msi_set_written(ccc_ms_create(table, path, p.column, (int)p.n_column, p.storage, (int)p.n_storage));
+}
 
 enum {
     OFTEN = 8,     /* one change of a value in fewer rows than this is one in each */
@@ -35,13 +178,13 @@ static int is_steady(const msi_set_writer *w, const msi_set_column *c)
 static int make_table(msi_set_writer *w, const char *path, const msi_ms_reader *reader, const msi_set_output_spec *spec)
 {
     const char *steady[MSI_SET_N_COLUMN], *scalar[MSI_SET_N_COLUMN + 1] = {"FLAG_CATEGORY"}; /* which has no values */
-    msi_set_table_spec table = {.n_corr = 1,
-                                .n_chan = 1,
-                                .is_one_shape = 1,
-                                .has_weight_spectrum = spec->has_weight_spectrum,
-                                .steady = steady,
-                                .scalar = scalar,
-                                .n_scalar = 1};
+    table_spec table = {.n_corr = 1,
+                        .n_chan = 1,
+                        .is_one_shape = 1,
+                        .has_weight_spectrum = spec->has_weight_spectrum,
+                        .steady = steady,
+                        .scalar = scalar,
+                        .n_scalar = 1};
     for (int i = 0; i < reader->n_spw; i++) {
         const int32_t n_chan = spec->groups[i].n_group, n_corr = reader->spw[i].n_corr;
         if (n_chan != spec->groups[0].n_group || n_corr != reader->spw[0].n_corr) table.is_one_shape = 0;
@@ -53,7 +196,7 @@ static int make_table(msi_set_writer *w, const char *path, const msi_ms_reader *
             steady[table.n_steady++] = msi_set_columns[i].name;
         else if (msi_set_columns[i].n == 1)
             scalar[table.n_scalar++] = msi_set_columns[i].name;
-    return msi_set_table_make(&w->table, path, &table);
+    return make_set_table(&w->table, path, &table);
 }
 
 /* Frames and units of the columns are those of the first set that has rows. */

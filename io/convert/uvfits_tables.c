@@ -10,7 +10,7 @@
 #include "core/sidereal.h"
 #include "core/status.h"
 #include "io/convert/set_maps.h"
-#include "io/convert/uvfits_header.h"
+#include "io/convert/uvfits_layout.h"
 #include "io/ms/ms_block.h"
 
 /* A table under way. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* FITS files are read card by card, every number in doubt, for fits_read.c and fits_view.c alone. */
+/* FITS files are read card by card, every number in doubt, for fits_read.c and fits_read.c alone. */
 #ifndef MSI_IO_FITS_CARDS_H
 #define MSI_IO_FITS_CARDS_H
 

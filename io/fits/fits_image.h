@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Images are written as FITS files with everything that a header should say, and read back. */
-#ifndef MSI_IO_FITS_IMAGE_H
-#define MSI_IO_FITS_IMAGE_H
+#ifndef MSI_FITS_IMAGE_H
+#define MSI_FITS_IMAGE_H
 
 #include "core/beam.h"
 #include "core/image.h"
 #include "core/observation.h"
 #include "io/fits/publish.h"
+#include "io/fits/sky_wcs.h"
 
 /* Those from MSI_FITS_WEIGHTS on lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x and v with y, and
  * a pixel is 1 / (n * cell) wavelengths. */
@@ -155,5 +156,55 @@ void msi_fits_close(msi_fits_file *file);
 
 /* msi_fits_stokes - number on a FITS STOKES axis: I Q U V 1..4, RR LL RL LR -1..-4, XX YY XY YX -5..-8. */
 int msi_fits_stokes(msi_pol pol);
+
+/* A plane of any FITS image is read to be looked at, whatever its pixels, projection and axes are. */
+
+typedef struct msi_fits_view {
+    int64_t nx, ny;
+    int64_t plane, n_plane; /* which of how many, in the order of the file */
+    float *pixel;           /* [ny][nx]; NaN where the file has no value */
+    msi_sky_wcs *wcs;       /* NULL where the first two axes are none on the sky */
+    char ctype[2][72], cunit[2][72];
+    double crpix[2], crval[2], cdelt[2]; /* cdelt is not 0 */
+    double cell_rad;                     /* of a pixel in y; 0 without a wcs */
+    char object[72], telescope[72], type[72], unit[72];
+    double freq_hz, bandwidth_hz; /* of the plane; 0 where unknown */
+    int has_pol;
+    msi_pol pol; /* where has_pol */
+    msi_beam beam;
+} msi_fits_view;
+
+/*
+ * msi_fits_view_read - read one plane of the first image in a file.
+ *
+ * Given:    path   taken literally
+ *           plane  counted from 0 through all axes beyond the first two
+ * Returned: *view  freed by msi_fits_view_free; empty on failure
+ * Returns:  0, MSI_EINPUT (no FITS image, a compressed or truncated one), MSI_EARGUMENT (no such plane), MSI_ENOMEM,
+ *           MSI_EINTERRUPTED
+ */
+int msi_fits_view_read(msi_fits_view *view, const char *path, int64_t plane);
+
+/* msi_fits_view_free - leave the struct empty. */
+void msi_fits_view_free(msi_fits_view *view);
+
+/* An image is written with the header of another one: what is made of a file that somebody else wrote. */
+
+/* Names what differs from the other image's header. */
+typedef struct msi_fits_change {
+    const char *unit; /* BUNIT */
+    msi_beam beam;    /* known */
+    const char *command_line;
+} msi_fits_change;
+
+/*
+ * msi_fits_write_like - write output i of a plan as a float32 primary image with the axes and cards of the first image
+ * in a file, up to and including msi_publish_seal. Cards of the pixels' coding are left out, those of the beam
+ * replaced.
+ * Given:   path   taken literally
+ *          pixel  of all planes, as many as that image has
+ * Returns: 0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_fits_write_like(msi_publish *p, int i, const char *path, const msi_fits_change *change, const float *pixel);
 
 #endif

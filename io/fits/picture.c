@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Choose what a picture shows: the part of the image, the kind of its values, axes, title and caption. picture_draw.c
+ * draws it.
+ */
 #include "io/fits/picture.h"
 
 #include <math.h>
@@ -6,10 +10,111 @@
 #include <string.h>
 
 #include "core/format.h"
+#include "core/pol.h"
 #include "core/status.h"
 #include "io/fits/picture_axes.h"
 #include "io/fits/picture_draw.h"
-#include "io/fits/picture_words.h"
+
+/* ---- Captions: parts joined by ", ". A part that is unknown is left out. ---- */
+
+static void add_part(char line[MSI_PICTURE_WORDS], const char *part)
+{
+    const size_t n = strlen(line);
+    if (part[0]) snprintf(line + n, MSI_PICTURE_WORDS - n, "%s%s", n ? ", " : "", part);
+}
+
+static void add_hz(char line[MSI_PICTURE_WORDS], const char *what, int n_digit, double hz)
+{
+    char part[48];
+    const msi_unit unit = msi_freq_unit(hz);
+    if (!(hz > 0)) return;
+    snprintf(part, sizeof part, "%s%.*g %s", what, n_digit, hz / unit.size, unit.name);
+    add_part(line, part);
+}
+
+static void add_freq(char line[MSI_PICTURE_WORDS], double freq_hz)
+{
+    add_hz(line, "", 6, freq_hz);
+}
+
+void msi_words_add_band(char line[MSI_PICTURE_WORDS], double bandwidth_hz)
+{
+    add_hz(line, "band ", 4, bandwidth_hz);
+}
+
+static void add_pol(char line[MSI_PICTURE_WORDS], msi_pol pol)
+{
+    char part[32];
+    snprintf(part, sizeof part, pol <= MSI_POL_V ? "Stokes %s" : "%s", msi_pol_name(pol));
+    add_part(line, part);
+}
+
+void msi_words_add_peak(char line[MSI_PICTURE_WORDS], double peak, const char *unit)
+{
+    char value[96], part[112];
+    if (!isfinite(peak)) return;
+    msi_picture_value(peak, unit, value, sizeof value);
+    snprintf(part, sizeof part, "peak %s", value);
+    add_part(line, part);
+}
+
+/* Write an angle such as 2.15″, in °, ′, ″, mas or µas. */
+static void format_angle(double rad, char *text, size_t size)
+{
+    static const struct {
+        const char *name, *sign;
+    } signs[] = {{"uas", " µas"}, {"mas", " mas"}, {"arcsec", "″"}, {"arcmin", "′"}, {"deg", "°"}};
+    const msi_unit unit = msi_angle_unit(rad);
+    const double v = rad / unit.size;
+    const char *sign = unit.name;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (strcmp(unit.name, signs[i].name) == 0) sign = signs[i].sign;
+    snprintf(text, size, "%.*f%s", v >= 100 ? 0 : v >= 10 ? 1 : 2, v, sign);
+}
+
+void msi_words_add_beam(char line[MSI_PICTURE_WORDS], const msi_beam *beam)
+{
+    char part[128], major[32], minor[32];
+    if (!msi_beam_known(beam)) return;
+    format_angle(beam->major_rad, major, sizeof major);
+    format_angle(beam->minor_rad, minor, sizeof minor);
+    snprintf(part, sizeof part, "beam %s × %s at %.0f°", major, minor, beam->pa_rad * 180 / MSI_PI);
+    add_part(line, part);
+}
+
+/* Find the value of the largest size among the pixels; NaN if no pixel is finite. */
+static double find_peak(int64_t n_pixel, const void *pixel, msi_precision precision)
+{
+    double peak = NAN;
+    for (int64_t i = 0; i < n_pixel; i++) {
+        const double v = msi_image_value(pixel, precision, i);
+        if (isfinite(v) && !(fabs(v) <= fabs(peak))) peak = v;
+    }
+    return peak;
+}
+
+static void add_channel(char line[MSI_PICTURE_WORDS], const msi_fits_spec *spec)
+{
+    char part[64];
+    if (spec->n_channel < 2) return;
+    if (spec->channel < 0)
+        snprintf(part, sizeof part, "all %lld channels", (long long)spec->n_channel);
+    else
+        snprintf(part, sizeof part, "channel %lld of %lld", (long long)spec->channel + 1, (long long)spec->n_channel);
+    add_part(line, part);
+}
+
+void msi_words_title(char line[MSI_PICTURE_WORDS], const msi_fits_spec *spec)
+{
+    line[0] = 0;
+    add_part(line, spec->observation->object);
+    add_part(line, spec->observation->telescope);
+    add_freq(line, spec->freq_hz);
+    add_channel(line, spec);
+    if (msi_fits_is_brightness(spec->kind)) add_pol(line, spec->pol);
+}
+
+/* ---- Pictures of images that a run writes ---- */
 
 /* Fields narrower than this have offsets as axes: labels of right ascension would be longer than their distance. */
 static const double TINY_FIELD_RAD = 2 * MSI_PI / 648000;
@@ -126,20 +231,20 @@ static void write_detail(composed *c, const msi_fits_spec *spec)
                                        [MSI_FITS_WEIGHTS] = "weights in the uv plane"};
     const msi_picture *p = &c->picture;
     char part[96], width[32], whole[32];
-    msi_words_add(c->detail, kind[spec->kind]);
+    add_part(c->detail, kind[spec->kind]);
     if (spec->kind == MSI_FITS_PSF && p->window.nx < p->nx) {
-        msi_words_angle((double)p->window.nx * spec->geometry.cell_x_rad, width, sizeof width);
-        msi_words_angle((double)p->nx * spec->geometry.cell_x_rad, whole, sizeof whole);
+        format_angle((double)p->window.nx * spec->geometry.cell_x_rad, width, sizeof width);
+        format_angle((double)p->nx * spec->geometry.cell_x_rad, whole, sizeof whole);
         snprintf(part, sizeof part, "the inner %s of %s", width, whole);
-        msi_words_add(c->detail, part);
+        add_part(c->detail, part);
     }
     msi_words_add_band(c->detail, spec->bandwidth_hz);
     if (spec->weighting && spec->weighting[0] && spec->kind != MSI_FITS_MODEL) {
         snprintf(part, sizeof part, "%.60s weighting", spec->weighting);
-        msi_words_add(c->detail, part);
+        add_part(c->detail, part);
     }
     if (msi_fits_is_brightness(spec->kind))
-        msi_words_add_peak(c->detail, msi_words_peak(p->nx * p->ny, p->pixel, p->precision), p->unit);
+        msi_words_add_peak(c->detail, find_peak(p->nx * p->ny, p->pixel, p->precision), p->unit);
     msi_words_add_beam(c->detail, &p->beam);
 }
 
@@ -179,4 +284,80 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
     const int rc = msi_picture_draw(p, i, &c.picture);
     msi_sky_wcs_free(c.wcs);
     return rc;
+}
+
+/* ---- Pictures of any FITS image ---- */
+
+/* Weights of the uv plane go over decades; Stokes Q, U and V, and the uv plane's values, lie about zero. */
+static msi_picture_values view_values(const msi_fits_view *v)
+{
+    if (strcmp(v->type, "Weight") == 0) return MSI_VALUES_WEIGHTS;
+    if (strcmp(v->type, "Spectral Index") == 0) return MSI_VALUES_INDEX;
+    if (strcmp(v->type, "Visibility") == 0) return MSI_VALUES_SIGNED;
+    if (strcmp(v->type, "Beam") == 0 || !v->has_pol) return MSI_VALUES_BRIGHTNESS;
+    const int is_signed = v->pol == MSI_POL_Q || v->pol == MSI_POL_U || v->pol == MSI_POL_V;
+    return is_signed ? MSI_VALUES_SIGNED : MSI_VALUES_BRIGHTNESS;
+}
+
+/* An axis without a name counts pixels; of others the title is the name and the unit, with u and v in wavelengths. */
+static void set_view_axis(const msi_fits_view *v, int k, msi_linear_axis *axis, char title[160])
+{
+    const char *ctype = v->ctype[k];
+    axis->title = title;
+    if (!ctype[0]) {
+        *axis = (msi_linear_axis){-1, 1, title};
+        snprintf(title, 160, "%s (pixel)", k ? "y" : "x");
+        return;
+    }
+    const int is_uv = strcmp(ctype, "U---WAV") == 0 || strcmp(ctype, "V---WAV") == 0;
+    const double reach = fabs(v->cdelt[k]) * (double)(k ? v->ny : v->nx) / 2;
+    const double unit = !is_uv ? 1 : reach >= 1e6 ? 1e6 : reach >= 1e3 ? 1e3 : 1;
+    axis->per_pixel = v->cdelt[k] / unit;
+    axis->zero_pixel = v->crpix[k] - 1 - v->crval[k] / v->cdelt[k];
+    if (is_uv)
+        snprintf(title, 160, "%c (%sλ)", k ? 'v' : 'u', unit == 1e6 ? "M" : unit == 1e3 ? "k" : "");
+    else
+        snprintf(title, 160, v->cunit[k][0] ? "%s (%s)" : "%s", ctype, v->cunit[k]);
+}
+
+static void write_view_words(const msi_fits_view *v, const char *name, char title[MSI_PICTURE_WORDS],
+                             char detail[MSI_PICTURE_WORDS])
+{
+    char part[64];
+    add_part(title, v->object);
+    add_part(title, v->telescope);
+    add_freq(title, v->freq_hz);
+    if (v->has_pol) add_pol(title, v->pol);
+    add_part(title[0] ? detail : title, name);
+    if (v->n_plane > 1) {
+        snprintf(part, sizeof part, "plane %lld of %lld", (long long)v->plane, (long long)v->n_plane);
+        add_part(detail, part);
+    }
+    msi_words_add_band(detail, v->bandwidth_hz);
+    msi_words_add_peak(detail, find_peak(v->nx * v->ny, v->pixel, MSI_FP32), v->unit);
+    msi_words_add_beam(detail, &v->beam);
+}
+
+int msi_picture_write_view(msi_publish *p, int i, const msi_fits_view *view, const char *name,
+                           const msi_picture_style *style)
+{
+    msi_linear_axis axis[2];
+    char title[MSI_PICTURE_WORDS] = "", detail[MSI_PICTURE_WORDS] = "", axis_title[2][160];
+    for (int k = 0; k < 2; k++) set_view_axis(view, k, &axis[k], axis_title[k]);
+    write_view_words(view, name, title, detail);
+    const msi_picture picture = {.title = title,
+                                 .detail = detail,
+                                 .nx = view->nx,
+                                 .ny = view->ny,
+                                 .precision = MSI_FP32,
+                                 .pixel = view->pixel,
+                                 .window = {0, 0, view->nx, view->ny},
+                                 .values = view_values(view),
+                                 .unit = view->unit,
+                                 .wcs = view->wcs,
+                                 .axis = axis,
+                                 .beam = view->beam,
+                                 .cell_rad = view->cell_rad,
+                                 .style = style};
+    return msi_picture_draw(p, i, &picture);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Sky coordinates are drawn around and over a picture. */
-#ifndef MSI_IO_PICTURE_AXES_H
-#define MSI_IO_PICTURE_AXES_H
+#ifndef MSI_PICTURE_AXES_H
+#define MSI_PICTURE_AXES_H
 
 #include <cairo.h>
 
@@ -35,5 +35,16 @@ void msi_picture_text(cairo_t *cr, double x, double y, double align, const char 
 
 /* msi_picture_text_width - measure the same text. */
 double msi_picture_text_width(cairo_t *cr, const char *text);
+
+/* Straight axes are drawn around a picture: offsets on the sky, the uv plane, pixels. */
+
+/* The value at the centre of 0-based pixel i is (i - zero_pixel) * per_pixel. */
+typedef struct msi_linear_axis {
+    double zero_pixel, per_pixel; /* may be negative, not 0 */
+    const char *title;            /* with the unit */
+} msi_linear_axis;
+
+/* msi_picture_draw_linear - draw border, grid lines at round values, their labels, titles, of axes x and y. */
+void msi_picture_draw_linear(cairo_t *cr, const msi_picture_frame *f, const msi_linear_axis axis[2]);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "core/status.h"
-#include "io/fits/picture_linear.h"
-#include "io/fits/picture_save.h"
+#include "io/fits/picture_axes.h"
+#include "io/fits/picture_draw.h"
 
 /* Lengths are in canvas pixels. */
 enum {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A picture is put together of image, axes, colour bar, beam and title. What it says is its callers' to decide. */
-#ifndef MSI_IO_PICTURE_DRAW_H
-#define MSI_IO_PICTURE_DRAW_H
+#ifndef MSI_PICTURE_DRAW_H
+#define MSI_PICTURE_DRAW_H
+
+#include <cairo.h>
+#include <stddef.h>
 
 #include "core/beam.h"
 #include "core/image.h"
 #include "io/fits/picture.h"
+#include "io/fits/picture_axes.h"
 #include "io/fits/picture_colour.h"
-#include "io/fits/picture_linear.h"
 #include "io/fits/publish.h"
 #include "io/fits/sky_wcs.h"
 
@@ -39,5 +42,15 @@ typedef struct msi_picture {
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
  */
 int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture);
+
+/* msi_picture_value - "-1.234 mJy/beam": four digits and the unit, with the prefix that suits the value. */
+void msi_picture_value(double value, const char *unit, char *text, size_t size);
+
+/*
+ * msi_picture_save - write a canvas as output i of a plan, up to and including msi_publish_seal.
+ * Given:   cr  drawn with; its failure is the call's
+ * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
+ */
+int msi_picture_save(msi_publish *p, int i, cairo_t *cr, cairo_surface_t *canvas);
 
 #endif

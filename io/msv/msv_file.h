@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A visibility store is opened and mapped: its bytes are checked before they are believed. */
-#ifndef MSI_IO_MSV_FILE_H
-#define MSI_IO_MSV_FILE_H
+#ifndef MSI_MSV_FILE_H
+#define MSI_MSV_FILE_H
+
+#include <stdint.h>
 
 #include "io/msv/msv_format.h"
 
@@ -63,5 +65,15 @@ int msi_msv_file_damaged(const char *path, const char *what, int64_t at, int64_t
 
 /* msi_msv_file_close - NULL is fine. */
 void msi_msv_file_close(msi_msv_file *f);
+
+/* The file system tells whether a Measurement Set has changed, by what it says of its files. */
+
+/*
+ * msi_set_state - return a number made of names, sizes and times of change of the files of a set and its subtables;
+ * locks and HISTORY are left out.
+ * Returned: *state
+ * Returns:  1; 0 where there is no folder of that name that can be read
+ */
+int msi_set_state(const char *path, uint64_t *state);
 
 #endif

@@ -10,7 +10,7 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/fits/fits_view.h"
+#include "io/fits/fits_image.h"
 #include "io/fits/sky_wcs.h"
 #include "io/ms/casa_image.h"
 

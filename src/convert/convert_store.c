@@ -15,7 +15,7 @@
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_store.h"
 #include "io/msv/msv_output.h"
-#include "io/msv/set_state.h"
+#include "io/msv/msv_file.h"
 
 int msi_convert_is_store(const char *out)
 {

@@ -14,7 +14,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/units.h"
-#include "io/fits/picture_view.h"
+#include "io/fits/picture.h"
 #include "io/fits/publish.h"
 #include "core/process_limits.h"
 

@@ -23,7 +23,6 @@
 #include "core/pol.h"
 #include "core/status.h"
 #include "io/fits/fits_image.h"
-#include "io/fits/fits_view.h"
 #include "io/fits/sky_wcs.h"
 #include "tests/support/temp_folder.h"
 

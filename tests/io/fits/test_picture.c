@@ -16,7 +16,6 @@
 #include "core/status.h"
 #include "io/fits/picture.h"
 #include "io/fits/picture_colour.h"
-#include "io/fits/picture_words.h"
 #include "tests/support/temp_folder.h"
 
 static const char path[] = "picture.png";

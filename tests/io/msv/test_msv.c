@@ -14,7 +14,6 @@
 #include "core/status.h"
 #include "io/msv/msv_file.h"
 #include "io/msv/msv_output.h"
-#include "io/msv/set_state.h"
 #include "tests/support/temp_folder.h"
 
 enum { N_CHAN = 5, N_CORR = 2, N_SAMPLE = N_CHAN * N_CORR, N_ROW = 7 };

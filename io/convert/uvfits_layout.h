@@ -3,8 +3,8 @@
  * Lay a UVFITS file out, and make its header and tables. Source: E. W. Greisen, "AIPS FITS File Format", AIPS Memo 117,
  * NRAO 2009 and later: random groups (section 3.1), tables AN, FQ and SU (sections 4.1, 4.4, 4.7).
  */
-#ifndef MSI_IO_UVFITS_HEADER_H
-#define MSI_IO_UVFITS_HEADER_H
+#ifndef MSI_UVFITS_LAYOUT_H
+#define MSI_UVFITS_LAYOUT_H
 
 #include <stdio.h>
 

@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Write FITS images. A file is written in three steps:
+ *   1. cfitsio makes the header in memory, as a file that never exists on disk.
+ *   2. The header is written, padded with blanks to whole blocks.
+ *   3. The pixels are written after it, by several threads if there are many, and padded with zeros.
+ * msi_fits_write makes the header from a msi_fits_spec, msi_fits_write_like copies that of another image.
+ */
+#include "io/fits/fits_image.h"
+
+#include <endian.h>
+#include <fitsio.h>
+#include <math.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "core/first_error.h"
+#include "core/interrupt.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/types.h"
+#include "io/fits/fits_cards.h"
+
+static const double DEG_PER_RAD = 180 / MSI_PI;
+
+enum {
+    CARD = 80,
+    BLOCK = 2880,
+    HISTORY_TEXT = 72,      /* what a HISTORY card holds */
+    CHUNK_PIXELS = 16384,   /* written between two looks at the interrupt flag */
+    TURN_CHUNKS = 32,       /* a thread writes so many that follow each other: 2 MB */
+    WORTH_THREADS = 8 << 20 /* pixels; of fewer, threads take longer to start than to write */
+};
+
+/* ---- Cards: appended to a header that cfitsio makes in memory. *status is cfitsio's. After a failure they write nothing. ---- */
+
+/* A card's value or text may hold printing ASCII only; anything else becomes \xNN. Caller frees; NULL without memory.
+ */
+static char *printable(const char *text)
+{
+    char *out = calloc(4 * strlen(text) + 1, 1), *o = out;
+    if (!out) return NULL;
+    for (const unsigned char *t = (const unsigned char *)text; *t; t++) {
+        if (*t >= ' ' && *t <= '~')
+            *o++ = (char)*t;
+        else
+            o += sprintf(o, "\\x%02X", *t);
+    }
+    return out;
+}
+
+/* Put a card, nothing for an empty text, or NULL. */
+static void put_string(fitsfile *f, const char *key, const char *value, const char *comment, int *status)
+{
+    if (!value || !value[0] || *status) return;
+    char *text = printable(value);
+    if (!text) {
+        *status = MEMORY_ALLOCATION;
+        return;
+    }
+    fits_write_key_str(f, key, text, comment, status);
+    free(text);
+}
+
+/* Write as many of 15 digits as fit the 20 columns of FITS's fixed format, which casacore insists on. FITS has no
+ * number that is not finite: no card then. */
+static void put_number(fitsfile *f, const char *key, double value, const char *comment, int *status)
+{
+    if (!isfinite(value)) return;
+    char text[40];
+    int digits = 15;
+    while (snprintf(text, sizeof text, "%.*G", digits, value) > 20) digits--;
+    if (!strpbrk(text, ".E")) strcat(text, ".0");
+    char card[256];
+    snprintf(card, sizeof card, "%-8s= %20s%s%s", key, text, comment ? " / " : "", comment ? comment : "");
+    card[CARD] = 0;
+    fits_write_record(f, card, status);
+}
+
+/*
+ * Put HISTORY cards of `text`. A card's trailing blanks are not significant, so none is broken after a blank: the cards
+ * joined together are the text again.
+ */
+static void put_history(fitsfile *f, const char *text, int *status)
+{
+    if (!text || *status) return;
+    char *all = printable(text);
+    if (!all) {
+        *status = MEMORY_ALLOCATION;
+        return;
+    }
+    size_t left = strlen(all);
+    for (const char *at = all; left && !*status;) {
+        size_t take = left < HISTORY_TEXT ? left : HISTORY_TEXT;
+        while (take > 1 && take < left && at[take - 1] == ' ') take--;
+        char card[HISTORY_TEXT + 1];
+        memcpy(card, at, take);
+        card[take] = 0;
+        fits_write_history(f, card, status);
+        at += take;
+        left -= take;
+    }
+    free(all);
+}
+
+/*
+ * give the header as it stands in a file, padded to whole blocks.
+ * Given:    status  of cfitsio; nothing is done after a failure
+ * Returned: *header  freed by free; *size in bytes
+ * Returns:  a status of cfitsio
+ */
+static int header_text(fitsfile *f, char **header, size_t *size, int status)
+{
+    int n_card = 0;
+    fits_hdr2str(f, 0, NULL, 0, header, &n_card, &status);
+    if (!status) {
+        size_t used = (size_t)n_card * CARD;
+        *size = (used + BLOCK - 1) / BLOCK * BLOCK;
+        char *padded = realloc(*header, *size);
+        if (padded) {
+            memset(padded + used, ' ', *size - used);
+            *header = padded;
+        } else {
+            status = MEMORY_ALLOCATION;
+        }
+    }
+    return status;
+}
+
+/* Closed as it is, or asked for its size, the file would be filled up with zeros, all pixels of them in memory; so it
+ * becomes one of a pixel, by its cards alone. */
+static void close_header(fitsfile *f, void **memory)
+{
+    LONGLONG n_axis = 0;
+    int ignored = 0;
+    char key[FLEN_KEYWORD];
+    fits_read_key_lnglng(f, "NAXIS", &n_axis, NULL, &ignored);
+    for (int i = 1; i <= n_axis; i++) {
+        fits_make_keyn("NAXIS", i, key, &ignored);
+        fits_modify_key_lng(f, key, 1, "&", &ignored);
+    }
+    ignored = 0;
+    fits_close_file(f, &ignored);
+    free(*memory);
+}
+
+/* ---- Pixels ---- */
+
+/* Write pixels [first, first + n) of a file whose pixels begin at byte `at`. */
+static int write_chunk(const msi_publish *p, int i, int64_t at, int64_t first, int64_t n, const void *pixel,
+                       msi_precision precision)
+{
+    uint32_t chunk[CHUNK_PIXELS];
+    for (int64_t k = 0; k < n; k++) {
+        float value =
+            precision == MSI_FP32 ? ((const float *)pixel)[first + k] : (float)((const double *)pixel)[first + k];
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        chunk[k] = htobe32(bits);
+    }
+    return msi_publish_write_at(p, i, at + first * (int64_t)sizeof *chunk, chunk, (size_t)n * sizeof *chunk);
+}
+
+/* A file that grows is filled by one thread as fast as by many on most disks, and in memory by many. */
+static int write_pixels(const msi_publish *p, int i, int64_t at, int64_t n_pixel, const void *pixel,
+                        msi_precision precision)
+{
+    static const char zeros[BLOCK];
+    const int64_t bytes = n_pixel * (int64_t)sizeof(float);
+    msi_first_error failure = {0};
+#pragma omp parallel for schedule(dynamic, TURN_CHUNKS) if (n_pixel > WORTH_THREADS)
+    for (int64_t first = 0; first < n_pixel; first += CHUNK_PIXELS) {
+        const int64_t n = n_pixel - first < CHUNK_PIXELS ? n_pixel - first : CHUNK_PIXELS;
+        if (msi_first_error_status(&failure)) continue;
+        msi_first_error_keep(&failure, msi_interrupt_check());
+        if (omp_get_thread_num() == 0) msi_progress_at(first, n_pixel);
+        msi_first_error_keep(&failure, write_chunk(p, i, at, first, n, pixel, precision));
+    }
+    MSI_TRY(msi_first_error_raise(&failure));
+    return msi_publish_write_at(p, i, at + bytes, zeros, (size_t)(BLOCK - bytes % BLOCK) % BLOCK);
+}
+
+/* ---- The header of an image of this program ---- */
+
+int msi_fits_stokes(msi_pol pol)
+{
+    static const int number[] = {[MSI_POL_I] = 1,   [MSI_POL_Q] = 2,   [MSI_POL_U] = 3,   [MSI_POL_V] = 4,
+                                 [MSI_POL_RR] = -1, [MSI_POL_LL] = -2, [MSI_POL_RL] = -3, [MSI_POL_LR] = -4,
+                                 [MSI_POL_XX] = -5, [MSI_POL_YY] = -6, [MSI_POL_XY] = -7, [MSI_POL_YX] = -8};
+    return (int)pol >= MSI_POL_I && pol <= MSI_POL_YY ? number[pol] : 0;
+}
+
+/* A spectral frame has FITS's word for it, and casacore's number for VELREF (AIPS defines 1 to 3; 0: it has none). */
+static const struct {
+    const char *frame, *specsys;
+    int velref;
+} SPECTRAL_FRAMES[] = {
+    {"LSRK", "LSRK", 1},        {"BARY", "BARYCENT", 2},   {"TOPO", "TOPOCENT", 3},
+    {"LSRD", "LSRD", 4},        {"GEO", "GEOCENTR", 5},    {"REST", "SOURCE", 6},
+    {"GALACTO", "GALACTOC", 7}, {"LGROUP", "LOCALGRP", 0}, {"CMB", "CMBDIPOL", 0},
+};
+enum {
+    N_SPECTRAL_FRAME = sizeof SPECTRAL_FRAMES / sizeof SPECTRAL_FRAMES[0],
+    VELREF_RADIO = 256 /* added to VELREF where velocities are of the radio definition, as CASA's are */
+};
+
+/* Return an angle as a longitude: in degrees, 0 <= it < 360. */
+static double longitude_deg(double rad)
+{
+    const double deg = fmod(rad * DEG_PER_RAD, 360), turned = deg < 0 ? deg + 360 : deg;
+    return turned < 360 ? turned : 0;
+}
+
+static const double YEAR_10000_MJD_S = 2973484 * 86400.0;
+
+/* Write MJD seconds as a FITS date, rounded to 0.1 ms: a double holds no more than a microsecond at this distance. */
+static void format_date(double mjd_s, char text[32])
+{
+    int64_t ticks = llround((mjd_s - 40587 * 86400.0) * 1e4);
+    int64_t second = ticks >= 0 ? ticks / 10000 : -((-ticks + 9999) / 10000);
+    time_t t = (time_t)second;
+    struct tm utc;
+    gmtime_r(&t, &utc);
+    size_t n = strftime(text, 24, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(text + n, 32 - n, ".%04d", (int)(ticks - second * 10000));
+}
+
+static int is_on_sky(msi_fits_kind kind)
+{
+    return kind < MSI_FITS_WEIGHTS;
+}
+
+static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
+{
+    static const char *const unit[] = {[MSI_FITS_DIRTY] = "Jy/beam",
+                                       [MSI_FITS_PSF] = "Jy/beam",
+                                       [MSI_FITS_MODEL] = "Jy/pixel",
+                                       [MSI_FITS_RESIDUAL] = "Jy/beam",
+                                       [MSI_FITS_IMAGE] = "Jy/beam",
+                                       [MSI_FITS_WEIGHTS] = NULL,
+                                       [MSI_FITS_FIRST_RESIDUAL] = "Jy/beam",
+                                       [MSI_FITS_UV_REAL] = "Jy",
+                                       [MSI_FITS_UV_IMAG] = "Jy",
+                                       [MSI_FITS_MASK] = NULL,
+                                       [MSI_FITS_INDEX] = NULL};
+    static const char *const type[] = {[MSI_FITS_DIRTY] = "Intensity",          [MSI_FITS_PSF] = "Beam",
+                                       [MSI_FITS_MODEL] = "Intensity",          [MSI_FITS_RESIDUAL] = "Intensity",
+                                       [MSI_FITS_IMAGE] = "Intensity",          [MSI_FITS_WEIGHTS] = "Weight",
+                                       [MSI_FITS_FIRST_RESIDUAL] = "Intensity", [MSI_FITS_UV_REAL] = "Visibility",
+                                       [MSI_FITS_UV_IMAG] = "Visibility",       [MSI_FITS_MASK] = "Mask",
+                                       [MSI_FITS_INDEX] = "Spectral Index"};
+    const msi_observation *o = spec->observation;
+    put_number(f, "BSCALE", 1, NULL, status);
+    put_number(f, "BZERO", 0, NULL, status);
+    put_string(f, "BUNIT", spec->unit ? spec->unit : unit[spec->kind], "Unit of the pixels", status);
+    put_string(f, "BTYPE", type[spec->kind], NULL, status);
+    put_string(f, "OBJECT", o->object, NULL, status);
+    put_string(f, "TELESCOP", o->telescope, NULL, status);
+    put_string(f, "OBSERVER", o->observer, NULL, status);
+    put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
+    const int is_of_beam =
+        spec->kind == MSI_FITS_PSF || spec->kind == MSI_FITS_INDEX || msi_fits_is_brightness(spec->kind);
+    if (is_of_beam && spec->kind != MSI_FITS_MODEL && msi_beam_known(&spec->beam)) {
+        put_number(f, "BMAJ", spec->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
+        put_number(f, "BMIN", spec->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
+        put_number(f, "BPA", spec->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east", status);
+    }
+}
+
+/* An axis is what the cards of its number say; cunit is NULL where it has no unit, and so may be the comment. */
+typedef struct axis_cards {
+    const char *ctype;
+    double crpix, crval, cdelt;
+    const char *cunit, *comment;
+} axis_cards;
+
+static void put_axis(fitsfile *f, int number, const axis_cards *axis, int *status)
+{
+    char key[FLEN_KEYWORD];
+    snprintf(key, sizeof key, "CTYPE%d", number);
+    put_string(f, key, axis->ctype, axis->comment, status);
+    snprintf(key, sizeof key, "CRPIX%d", number);
+    put_number(f, key, axis->crpix, NULL, status);
+    snprintf(key, sizeof key, "CRVAL%d", number);
+    put_number(f, key, axis->crval, NULL, status);
+    snprintf(key, sizeof key, "CDELT%d", number);
+    put_number(f, key, axis->cdelt, NULL, status);
+    snprintf(key, sizeof key, "CUNIT%d", number);
+    put_string(f, key, axis->cunit, NULL, status);
+}
+
+/* Return the number of axes: an image of several polarisations together has none of them. */
+static int n_axis(const msi_fits_spec *spec)
+{
+    return spec->pol ? 4 : 3;
+}
+
+static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes *sky, int *status)
+{
+    const msi_image_geometry *g = &spec->geometry;
+    const double du = 1 / ((double)g->nx * g->cell_x_rad), dv = 1 / ((double)g->ny * g->cell_y_rad);
+    /* Weights are sums over cells that begin at u = v = 0; a transform has its values there. */
+    const int is_cells = spec->kind == MSI_FITS_WEIGHTS;
+    const double u_crpix = is_cells ? 0.5 * (double)g->nx + 0.5 : sky->crpix[0],
+                 v_crpix = is_cells ? 0.5 * (double)g->ny + 0.5 : sky->crpix[1];
+    /* A number of wavelengths has no unit; FITS knows none of that name, and readers complain of one. */
+    axis_cards axis[] = {{"U---WAV", u_crpix, 0, du, NULL, "In wavelengths"},
+                         {"V---WAV", v_crpix, 0, dv, NULL, "In wavelengths"},
+                         {"FREQ", 1, spec->freq_hz, spec->bandwidth_hz, "Hz", NULL},
+                         {"STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL, NULL}};
+    for (int i = 0; i < 2 && is_on_sky(spec->kind); i++)
+        axis[i] = (axis_cards){sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg", NULL};
+    for (int i = 0; i < n_axis(spec); i++) put_axis(f, i + 1, &axis[i], status);
+    if (is_on_sky(spec->kind)) {
+        put_number(f, "PV2_1", 0, NULL, status);
+        put_number(f, "PV2_2", 0, NULL, status);
+        put_number(f, "LONPOLE", sky->lonpole_deg, NULL, status);
+        put_number(f, "LATPOLE", sky->latpole_deg, NULL, status);
+    }
+    put_string(f, "RADESYS", sky->radesys, NULL, status);
+    if (sky->equinox > 0) put_number(f, "EQUINOX", sky->equinox, NULL, status);
+    if (!sky->frame_is_standard && !*status) {
+        char text[FLEN_CARD];
+        snprintf(text, sizeof text, "Directions are in frame '%s', which FITS has no name for.", sky->frame);
+        fits_write_comment(f, text, status);
+    }
+}
+
+static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
+{
+    const msi_observation *o = spec->observation;
+    int velref = 0;
+    for (int i = 0; i < N_SPECTRAL_FRAME; i++) {
+        if (strcasecmp(o->spec_frame, SPECTRAL_FRAMES[i].frame) != 0) continue;
+        put_string(f, "SPECSYS", SPECTRAL_FRAMES[i].specsys, "Frame of the frequencies", status);
+        velref = SPECTRAL_FRAMES[i].velref;
+    }
+    if (o->rest_freq_hz > 0)
+        put_number(f, "RESTFRQ", o->rest_freq_hz, "[Hz] Rest frequency of the source", status);
+    else if (spec->freq_hz > 0)
+        put_number(f, "RESTFRQ", spec->freq_hz, "[Hz] The image's, for want of the source's", status);
+    if (velref && !*status)
+        fits_write_key_lng(f, "VELREF", VELREF_RADIO + velref, "1 LSR 2 HEL 3 OBS 4 LSRD 5 GEO 6 SOU 7 GAL +256 radio",
+                           status);
+    /* A FITS date has a year of four digits. */
+    if (o->start_mjd_s > 0 && o->start_mjd_s < YEAR_10000_MJD_S) {
+        char date[32], scale[16] = "UTC";
+        format_date(o->start_mjd_s, date);
+        if (o->time_scale[0]) snprintf(scale, sizeof scale, "%s", o->time_scale);
+        put_string(f, "TIMESYS", scale, NULL, status);
+        put_string(f, "DATE-OBS", date, "First integration's centre", status);
+        put_number(f, "MJD-OBS", o->start_mjd_s / 86400, "[d] The same", status);
+    }
+    put_number(f, "OBSRA", longitude_deg(o->ra_rad), "[deg] Phase centre of the field", status);
+    put_number(f, "OBSDEC", o->dec_rad * DEG_PER_RAD, "[deg] The same", status);
+    const double *x = o->antenna_itrf_m;
+    if (x[0] != 0 || x[1] != 0 || x[2] != 0) {
+        put_number(f, "OBSGEO-X", x[0], "[m] Mean position of the antennas, ITRF", status);
+        put_number(f, "OBSGEO-Y", x[1], NULL, status);
+        put_number(f, "OBSGEO-Z", x[2], NULL, status);
+    }
+}
+
+/* The names that WSClean gave are kept; what it has no card for begins with MSI. */
+static void put_clean(fitsfile *f, const msi_fits_clean *c, int *status)
+{
+    if (!c->is_known) return;
+    put_number(f, "WSCNITER", (double)c->most_iterations, "Minor iterations allowed", status);
+    put_number(f, "WSCTHRES", c->threshold_jy, "[Jy/beam] Threshold asked for", status);
+    put_number(f, "WSCGAIN", c->gain, "Gain of minor iterations", status);
+    put_number(f, "WSCMGAIN", c->mgain, "Gain of major cycles", status);
+    put_number(f, "WSCNEGCM", c->allow_negative, "Negative components are allowed", status);
+    put_number(f, "WSCNEGST", c->stop_negative, "The first negative peak ends cleaning", status);
+    put_number(f, "WSCMINOR", (double)c->n_minor, "Minor iterations made", status);
+    put_number(f, "WSCMAJOR", (double)c->n_major, "Major cycles made", status);
+    put_string(f, "MSISTOP", c->stop, "Why cleaning ended", status);
+    put_number(f, "MSITHRES", c->final_threshold_jy, "[Jy/beam] Threshold that was gone down to", status);
+    put_number(f, "MSIRMS", c->noise_jy, "[Jy/beam] Noise of the residual, by its median", status);
+    put_number(f, "MSIPEAK", c->peak_jy, "[Jy/beam] Peak of this image's residual", status);
+    put_number(f, "MSIFLUX", c->flux_jy, "[Jy] Flux of this image's model", status);
+}
+
+/* Say which channels or times were asked for, where not all were. */
+static void put_range(fitsfile *f, const char *first_key, const char *end_key, int64_t begin, int64_t end, int *status)
+{
+    if (end <= begin) return;
+    put_number(f, first_key, (double)begin, "First selected, counted from 0", status);
+    put_number(f, end_key, (double)end, "End of the selection, exclusive", status);
+}
+
+static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
+{
+    char date[32];
+    time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
+    put_string(f, "DATE", date, "This file was written (UTC)", status);
+    put_string(f, "WSCDATAC", spec->data_column, "Data column", status);
+    put_string(f, "WSCWEIGH", spec->weighting, "Weighting", status);
+    if (spec->has_field) put_number(f, "WSCFIELD", spec->field_id, "First field imaged, by its row in FIELD", status);
+    put_range(f, "WSCCHANS", "WSCCHANE", spec->channel_begin, spec->channel_end, status);
+    put_range(f, "WSCTIMES", "WSCTIMEE", spec->interval_begin, spec->interval_end, status);
+    put_number(f, "WSCNVIS", (double)spec->n_vis, "Samples gridded", status);
+    if (spec->largest_weight > 0)
+        put_number(f, "WSCENVIS", spec->sum_weight / spec->largest_weight, "Sum of the weights over the largest",
+                   status);
+    put_number(f, "WSCIMGWG", spec->sum_weight, "Sum of the weights gridded", status);
+    put_number(f, "WSCNORMF", spec->sum_weight, "What the image was divided by", status);
+    put_number(f, "WSCVWSUM", spec->sum_vis_weight, "Sum of the weights as stored", status);
+    put_clean(f, &spec->clean, status);
+    put_history(f, spec->command_line, status);
+}
+
+/*
+ * Make the header, padded with blanks to whole blocks. cfitsio makes it in memory, of a file that never exists: when it
+ * writes files itself, the error of the last flush is lost, and with it the end of a file on a full disk.
+ * Returned: *header  to be freed; *size in bytes. Returns a status of cfitsio.
+ */
+static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char **header, size_t *size)
+{
+    LONGLONG axis[4] = {spec->geometry.nx, spec->geometry.ny, 1, 1};
+    fitsfile *f = NULL;
+    void *memory = NULL;
+    size_t memory_size = 0;
+    int status = 0;
+    *header = NULL;
+    if (fits_create_memfile(&f, &memory, &memory_size, BLOCK, realloc, &status)) return status;
+    fits_create_imgll(f, FLOAT_IMG, n_axis(spec), axis, &status);
+    put_quantity(f, spec, &status);
+    put_axes(f, spec, sky, &status);
+    put_observation(f, spec, &status);
+    put_making(f, spec, &status);
+    status = header_text(f, header, size, status);
+    close_header(f, &memory);
+    return status;
+}
+
+/* Make the header of output i. Not every build of cfitsio may be used by several threads at once: one at a time. */
+static int make_header_alone(const msi_publish *p, int i, const msi_fits_spec *spec, char **header, size_t *size)
+{
+    static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+    msi_sky_wcs *wcs = NULL;
+    *header = NULL;
+    pthread_mutex_lock(&alone);
+    int rc = msi_sky_wcs_create(&wcs, &spec->geometry, spec->ra_rad, spec->dec_rad, spec->observation->dir_frame,
+                                spec->observation->start_mjd_s / 86400);
+    int status = rc ? 0 : make_header(spec, msi_sky_wcs_axes(wcs), header, size);
+    if (status == MEMORY_ALLOCATION) {
+        rc = msi_error_set(MSI_ENOMEM, "%s: no memory for its header", msi_publish_name(p, i));
+    } else if (status) {
+        char text[FLEN_STATUS];
+        fits_get_errstatus(status, text);
+        rc = msi_error_set(MSI_EINTERNAL, "%s: its header cannot be made: %s", msi_publish_name(p, i), text);
+    }
+    if (status) fits_clear_errmsg();
+    msi_sky_wcs_free(wcs);
+    pthread_mutex_unlock(&alone);
+    return rc;
+}
+
+int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void *pixel, msi_precision precision)
+{
+    char *header;
+    size_t header_size = 0;
+    int fd, rc;
+    if ((rc = make_header_alone(p, i, spec, &header, &header_size))) goto out;
+    if ((rc = msi_publish_begin(p, i, &fd))) goto out;
+    if ((rc = msi_publish_write(p, i, header, header_size))) goto out;
+    if ((rc = write_pixels(p, i, (int64_t)header_size, msi_image_n_pixel(&spec->geometry), pixel, precision))) goto out;
+    rc = msi_publish_seal(p, i);
+out:
+    free(header);
+    return rc;
+}
+
+/* ---- The header of another image ---- */
+
+/* Cards that say how pixels are stored, what they are checked by, and what is said anew. */
+static int is_left_out(const char *card)
+{
+    static const char *const own[] = {"BMAJ    ", "BMIN    ", "BPA     ", "ORIGIN  ",
+                                      "DATE    ", "BTYPE   ", "CASAMBM "};
+    const int class = fits_get_keyclass((char *)card);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strncmp(card, own[i], 8) == 0) return 1;
+    return class == TYP_STRUC_KEY || class == TYP_CMPRS_KEY || class == TYP_SCAL_KEY || class == TYP_NULL_KEY ||
+           class == TYP_RANG_KEY || class == TYP_UNIT_KEY || class == TYP_CKSUM_KEY || class == TYP_DIM_KEY ||
+           strncmp(card, "BUNIT   ", 8) == 0 || strncmp(card, "END     ", 8) == 0;
+}
+
+static void copy_cards(fitsfile *to, fitsfile *from, int *status)
+{
+    int n = 0;
+    fits_get_hdrspace(from, &n, NULL, status);
+    for (int i = 1; i <= n && !*status; i++) {
+        char card[FLEN_CARD];
+        fits_read_record(from, i, card, status);
+        if (!*status && !is_left_out(card)) fits_write_record(to, card, status);
+    }
+}
+
+static void put_changed_cards(fitsfile *f, const msi_fits_change *change, int *status)
+{
+    put_string(f, "BUNIT", change->unit, "Unit of the pixels", status);
+    put_string(f, "BTYPE", "Intensity", NULL, status);
+    put_number(f, "BMAJ", change->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
+    put_number(f, "BMIN", change->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
+    put_number(f, "BPA", change->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east", status);
+    put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
+    if (!*status) fits_write_date(f, status);
+    put_history(f, change->command_line, status);
+}
+
+/* Make the header in memory, of a file that never exists. Returns a status of cfitsio. */
+static int make_header_like(const msi_fits_handle *from, int n_axis, LONGLONG *axis, const msi_fits_change *change,
+                            char **header, size_t *size)
+{
+    fitsfile *f = NULL;
+    void *memory = NULL;
+    size_t memory_size = 0;
+    int status = 0;
+    if (fits_create_memfile(&f, &memory, &memory_size, BLOCK, realloc, &status)) return status;
+    fits_create_imgll(f, FLOAT_IMG, n_axis, axis, &status);
+    copy_cards(f, from->f, &status);
+    put_changed_cards(f, change, &status);
+    status = header_text(f, header, size, status);
+    close_header(f, &memory);
+    return status;
+}
+
+static int write_like(msi_publish *p, int i, const char *header, size_t size, int64_t n_pixel, const float *pixel)
+{
+    int fd;
+    MSI_TRY(msi_publish_begin(p, i, &fd));
+    MSI_TRY(msi_publish_write(p, i, header, size));
+    MSI_TRY(write_pixels(p, i, (int64_t)size, n_pixel, pixel, MSI_FP32));
+    return msi_publish_seal(p, i);
+}
+
+int msi_fits_write_like(msi_publish *p, int i, const char *path, const msi_fits_change *change, const float *pixel)
+{
+    msi_fits_handle h;
+    LONGLONG axis[MSI_FITS_MAX_AXES];
+    char *header = NULL;
+    size_t size = 0;
+    int n_axis = 0, bitpix;
+    int64_t n_pixel = 1;
+    MSI_TRY(msi_fits_handle_open(&h, path));
+    int rc = msi_fits_find_image(&h, path, &n_axis, axis, &bitpix);
+    const int status = rc ? 0 : make_header_like(&h, n_axis, axis, change, &header, &size);
+    if (status) rc = msi_fits_failed(path, status, "while its header is copied");
+    msi_fits_handle_close(&h);
+    for (int k = 0; k < n_axis; k++) n_pixel *= axis[k];
+    if (!rc) rc = write_like(p, i, header, size, n_pixel, pixel);
+    free(header);
+    return rc;
+}
