@@ -14,7 +14,7 @@
 #include "core/status.h"
 #include "src/options/help.h"
 #include "src/options/options.h"
-#include "src/options/remedy.h"
+#include "src/options/hints.h"
 #include "core/process_limits.h"
 #include "src/imaging/imaging.h"
 #include "src/predict/predict.h"

@@ -1,13 +1,376 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Rows are averaged in these steps:
+ *   1. the interval of a row's baseline is found; if the row's bin in time is a later one, the interval is finished;
+ *   2. the row's samples are added to the interval's sums over groups of channels;
+ *   3. a finished interval becomes a row of the output: means by weight, and the plain mean where no sample is good.
+ */
 #include "src/convert/average.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/types.h"
+#include "io/convert/set_output.h"
 #include "src/convert/smearing.h"
-#include "src/convert/sum_rows.h"
+
+/* ---- Sums over the groups of channels of a row ---- */
+
+/*
+ * Loops are without conditions, and the number of correlations a constant in each, so that the processor takes several
+ * values at a time; more of them where it has AVX2. The sums do not depend on it: each has its own order, and products
+ * are exact.
+ */
+
+/* Beyond this a visibility is none, as in imaging. */
+#define MOST_JY 1e30F
+
+/* The samples of a row, [n_chan][n_corr] each. A sample is good where it is not flagged, its weight is positive and
+ * finite and its value finite. */
+typedef struct sum_row {
+    int32_t n_chan, n_corr;
+    const msi_c32 *data;
+    const float *weight;
+    const uint8_t *flag;
+} sum_row;
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Ask whether any of n bytes is not 0. */
+INLINE int has_flag(const uint8_t *flag, int64_t n)
+{
+    uint64_t any = 0, eight;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        memcpy(&eight, flag + i, sizeof eight);
+        any |= eight;
+    }
+    for (; i < n; i++) any |= flag[i];
+    return any != 0;
+}
+
+INLINE uint32_t bits_of(const float *value)
+{
+    uint32_t bits;
+    memcpy(&bits, value, sizeof bits);
+    return bits;
+}
+
+INLINE uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Bits of positive floats are in the order of their values, below those of infinity, of what is not a number, and of
+ * all negative floats; 0 less 1 is the largest number. */
+INLINE int all_good(const sum_row *row)
+{
+    static const float most = MOST_JY, infinite = INFINITY;
+    const int64_t n = (int64_t)row->n_chan * row->n_corr;
+    const float *value = (const float *)row->data;
+    uint32_t weight = 0, magnitude = 0;
+    for (int64_t i = 0; i < n; i++) weight = larger(weight, bits_of(row->weight + i) - 1);
+    for (int64_t i = 0; i < 2 * n; i++) magnitude = larger(magnitude, bits_of(value + i) & INT32_MAX);
+    return !has_flag(row->flag, n) && weight < bits_of(&infinite) - 1 && magnitude < bits_of(&most);
+}
+
+/* Comparisons with what is not a number are false. */
+INLINE void keep_good(const sum_row *row, msi_c32 *restrict data, float *restrict weight)
+{
+    const int64_t n = (int64_t)row->n_chan * row->n_corr;
+    for (int64_t i = 0; i < n; i++) {
+        const msi_c32 v = row->data[i];
+        const float w = row->weight[i];
+        const int is_good =
+            (row->flag[i] == 0) & (w > 0) & (w < INFINITY) & (fabsf(v.re) < MOST_JY) & (fabsf(v.im) < MOST_JY);
+        data[i].re = is_good ? v.re : 0;
+        data[i].im = is_good ? v.im : 0;
+        weight[i] = is_good ? w : 0;
+    }
+}
+
+/* Add n channels; their weights also to all [n_corr]. */
+INLINE void add_channels(const msi_c32 *data, const float *weight, int32_t n, const int32_t n_corr, const int begins,
+                         double *value, double *weights, double *all)
+{
+    double sum[2 * MSI_MAX_CORR] = {0}, total[MSI_MAX_CORR] = {0};
+    for (int32_t c = 0; c < n; c++, data += n_corr, weight += n_corr)
+        for (int32_t p = 0; p < n_corr; p++) {
+            sum[2 * p] += (double)weight[p] * data[p].re;
+            sum[2 * p + 1] += (double)weight[p] * data[p].im;
+            total[p] += weight[p];
+        }
+    for (int32_t p = 0; p < n_corr; p++) {
+        value[2 * p] = (begins ? 0 : value[2 * p]) + sum[2 * p];
+        value[2 * p + 1] = (begins ? 0 : value[2 * p + 1]) + sum[2 * p + 1];
+        weights[p] = (begins ? 0 : weights[p]) + total[p];
+        all[p] += total[p];
+    }
+}
+
+INLINE double add_groups(const sum_row *row, const msi_channel_groups *groups, const int32_t n_corr, const int begins,
+                         double *value, double *weights)
+{
+    double all[MSI_MAX_CORR] = {0};
+    for (int32_t g = 0; g < groups->n_group; g++, value += 2 * (int64_t)n_corr, weights += n_corr) {
+        const int64_t at = (int64_t)groups->first[g] * n_corr;
+        add_channels(row->data + at, row->weight + at, groups->first[g + 1] - groups->first[g], n_corr, begins, value,
+                     weights, all);
+    }
+    return all[0] + all[1] + all[2] + all[3];
+}
+
+/* Add a row whose channels are not averaged: each is a group. Weights of a correlation add up in the order of channels.
+ */
+INLINE double add_alone(const sum_row *row, const int32_t n_corr, const int begins, double *restrict value,
+                        double *restrict weights)
+{
+    const int64_t n = (int64_t)row->n_chan * n_corr;
+    const float *restrict weight = row->weight;
+    double all[MSI_MAX_CORR] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        const double w = weight[i];
+        value[2 * i] = (begins ? 0 : value[2 * i]) + w * row->data[i].re;
+        value[2 * i + 1] = (begins ? 0 : value[2 * i + 1]) + w * row->data[i].im;
+        weights[i] = (begins ? 0 : weights[i]) + w;
+    }
+    for (int64_t i = 0; i < n; i += n_corr)
+        for (int32_t p = 0; p < n_corr; p++) all[p] += weight[i + p];
+    return all[0] + all[1] + all[2] + all[3];
+}
+
+INLINE double add_some(const sum_row *row, const msi_channel_groups *groups, const int32_t n_corr, int begins,
+                       double *value, double *weights)
+{
+    if (groups->n_group == row->n_chan)
+        return begins ? add_alone(row, n_corr, 1, value, weights) : add_alone(row, n_corr, 0, value, weights);
+    return begins ? add_groups(row, groups, n_corr, 1, value, weights)
+                  : add_groups(row, groups, n_corr, 0, value, weights);
+}
+
+INLINE double add_row(const sum_row *row, const msi_channel_groups *groups, int begins, double *value, double *weights)
+{
+    switch (row->n_corr) {
+    case 1:
+        return add_some(row, groups, 1, begins, value, weights);
+    case 2:
+        return add_some(row, groups, 2, begins, value, weights);
+    case 4:
+        return add_some(row, groups, 4, begins, value, weights);
+    default:
+        return add_some(row, groups, row->n_corr, begins, value, weights);
+    }
+}
+
+INLINE void add_totals(int32_t n_group, const int32_t n_corr, const double *weight, double *total)
+{
+    double sum[MSI_MAX_CORR] = {0};
+    for (int32_t g = 0; g < n_group; g++, weight += n_corr)
+        for (int32_t p = 0; p < n_corr; p++) sum[p] += weight[p];
+    for (int32_t p = 0; p < n_corr; p++) total[p] = sum[p];
+}
+
+INLINE void means(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
+{
+    for (int64_t i = 0; i < n; i++) {
+        data[i] = (msi_c32){(float)(value[2 * i] / sum[i]), (float)(value[2 * i + 1] / sum[i])};
+        weight[i] = (float)sum[i];
+    }
+}
+
+#if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2,fma")))
+
+AVX2 static int all_good_avx2(const sum_row *row)
+{
+    return all_good(row);
+}
+
+AVX2 static void keep_good_avx2(const sum_row *row, msi_c32 *data, float *weight)
+{
+    keep_good(row, data, weight);
+}
+
+/* Add groups of four correlations. */
+AVX2 INLINE double add_four(const sum_row *row, const msi_channel_groups *groups, const int begins, double *value,
+                            double *weights)
+{
+    __m256d total = _mm256_setzero_pd();
+    for (int32_t g = 0; g < groups->n_group; g++, value += 8, weights += 4) {
+        const float *weight = row->weight + 4 * (int64_t)groups->first[g];
+        const float *end = row->weight + 4 * (int64_t)groups->first[g + 1];
+        const float *data = (const float *)(row->data + 4 * (int64_t)groups->first[g]);
+        __m256d low = _mm256_setzero_pd(), high = low, sum = low;
+        for (; weight < end; weight += 4, data += 8) {
+            const __m256d w = _mm256_cvtps_pd(_mm_loadu_ps(weight));
+            const __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(data)), b = _mm256_cvtps_pd(_mm_loadu_ps(data + 4));
+            low = _mm256_fmadd_pd(_mm256_permute4x64_pd(w, 0x50), a, low);
+            high = _mm256_fmadd_pd(_mm256_permute4x64_pd(w, 0xfa), b, high);
+            sum = _mm256_add_pd(sum, w);
+        }
+        _mm256_storeu_pd(value, begins ? low : _mm256_add_pd(_mm256_loadu_pd(value), low));
+        _mm256_storeu_pd(value + 4, begins ? high : _mm256_add_pd(_mm256_loadu_pd(value + 4), high));
+        _mm256_storeu_pd(weights, begins ? sum : _mm256_add_pd(_mm256_loadu_pd(weights), sum));
+        total = _mm256_add_pd(total, sum);
+    }
+    return total[0] + total[1] + total[2] + total[3];
+}
+
+/* Add a row whose channels are not averaged, four samples at a time: n_corr is 1, 2 or 4. */
+AVX2 INLINE double add_alone_four(const sum_row *row, const int32_t n_corr, const int begins, double *value,
+                                  double *weights)
+{
+    const int64_t n = (int64_t)row->n_chan * n_corr;
+    const float *weight = row->weight, *data = (const float *)row->data;
+    const __m256d zero = _mm256_setzero_pd();
+    __m256d total = zero;
+    double all[MSI_MAX_CORR] = {0};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        double *v = value + 2 * i, *s = weights + i;
+        const __m256d w = _mm256_cvtps_pd(_mm_loadu_ps(weight + i));
+        const __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(data + 2 * i)),
+                      b = _mm256_cvtps_pd(_mm_loadu_ps(data + 2 * i + 4));
+        _mm256_storeu_pd(v, _mm256_fmadd_pd(_mm256_permute4x64_pd(w, 0x50), a, begins ? zero : _mm256_loadu_pd(v)));
+        _mm256_storeu_pd(v + 4,
+                         _mm256_fmadd_pd(_mm256_permute4x64_pd(w, 0xfa), b, begins ? zero : _mm256_loadu_pd(v + 4)));
+        _mm256_storeu_pd(s, begins ? w : _mm256_add_pd(_mm256_loadu_pd(s), w));
+        if (n_corr == 4)
+            total = _mm256_add_pd(total, w);
+        else
+            for (int k = 0; k < 4; k++) all[k % n_corr] += w[k];
+    }
+    for (; i < n; i++) {
+        const double w = weight[i];
+        value[2 * i] = (begins ? 0 : value[2 * i]) + w * data[2 * i];
+        value[2 * i + 1] = (begins ? 0 : value[2 * i + 1]) + w * data[2 * i + 1];
+        weights[i] = (begins ? 0 : weights[i]) + w;
+        all[i % n_corr] += w;
+    }
+    return n_corr == 4 ? total[0] + total[1] + total[2] + total[3] : all[0] + all[1] + all[2] + all[3];
+}
+
+AVX2 INLINE double add_alone_avx2(const sum_row *row, const int begins, double *value, double *weights)
+{
+    switch (row->n_corr) {
+    case 1:
+        return add_alone_four(row, 1, begins, value, weights);
+    case 2:
+        return add_alone_four(row, 2, begins, value, weights);
+    case 4:
+        return add_alone_four(row, 4, begins, value, weights);
+    default:
+        return add_alone(row, row->n_corr, begins, value, weights);
+    }
+}
+
+AVX2 static double add_row_avx2(const sum_row *row, const msi_channel_groups *groups, int begins, double *value,
+                                double *weights)
+{
+    if (groups->n_group == row->n_chan)
+        return begins ? add_alone_avx2(row, 1, value, weights) : add_alone_avx2(row, 0, value, weights);
+    if (row->n_corr == 4)
+        return begins ? add_four(row, groups, 1, value, weights) : add_four(row, groups, 0, value, weights);
+    return add_row(row, groups, begins, value, weights);
+}
+
+AVX2 static void means_avx2(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
+{
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const __m256d s = _mm256_loadu_pd(sum + i);
+        const __m256d low = _mm256_div_pd(_mm256_loadu_pd(value + 2 * i), _mm256_permute4x64_pd(s, 0x50));
+        const __m256d high = _mm256_div_pd(_mm256_loadu_pd(value + 2 * i + 4), _mm256_permute4x64_pd(s, 0xfa));
+        _mm_storeu_ps((float *)(data + i), _mm256_cvtpd_ps(low));
+        _mm_storeu_ps((float *)(data + i + 2), _mm256_cvtpd_ps(high));
+        _mm_storeu_ps(weight + i, _mm256_cvtpd_ps(s));
+    }
+    means(n - i, value + 2 * i, sum + i, data + i, weight + i);
+}
+
+static int has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+#else
+#define all_good_avx2  all_good
+#define keep_good_avx2 keep_good
+#define add_row_avx2   add_row
+#define means_avx2     means
+
+static int has_avx2(void)
+{
+    return 0;
+}
+#endif
+
+/* sum_all_good - return 1 where every sample is good, else 0. */
+static int sum_all_good(const sum_row *row)
+{
+    return has_avx2() ? all_good_avx2(row) : all_good(row);
+}
+
+/* sum_keep_good - copy values and weights, and put 0 for those of samples that are not good.
+ * Returned: data, weight  [n_chan][n_corr] */
+static void sum_keep_good(const sum_row *row, msi_c32 *data, float *weight)
+{
+    if (has_avx2())
+        keep_good_avx2(row, data, weight);
+    else
+        keep_good(row, data, weight);
+}
+
+/*
+ * sum_add - add a row to sums over groups of channels, in double precision, in the order of channels.
+ * Given:              row  whose samples are good, or 0; its flags are not read
+ *                     begins  it is the first one: what is in the sums does not count
+ * Given and returned: value   [n_group][n_corr][2]  sums of weight x value, real and imaginary part by turns
+ *                     weight  [n_group][n_corr]     sums of weights
+ * Returns: the sum of all weights of the row
+ * Notes:   the product of two floats is exact in double precision: a single sample comes out as it went in.
+ */
+static double sum_add(const sum_row *row, const msi_channel_groups *groups, int begins, double *value, double *weight)
+{
+    return has_avx2() ? add_row_avx2(row, groups, begins, value, weight) : add_row(row, groups, begins, value, weight);
+}
+
+/* sum_total - add up weights [n_group][n_corr], in the order of groups. Returned: total  [n_corr] */
+static void sum_total(int32_t n_group, int32_t n_corr, const double *weight, double *total)
+{
+    switch (n_corr) {
+    case 1:
+        add_totals(n_group, 1, weight, total);
+        break;
+    case 2:
+        add_totals(n_group, 2, weight, total);
+        break;
+    case 4:
+        add_totals(n_group, 4, weight, total);
+        break;
+    default:
+        add_totals(n_group, n_corr, weight, total);
+        break;
+    }
+}
+
+/* sum_means - divide n sums of values by those of their weights. Returned: data, weight  [n] means, sums of
+ * weights */
+static void sum_means(int64_t n, const double *value, const double *sum, msi_c32 *data, float *weight)
+{
+    if (has_avx2())
+        means_avx2(n, value, sum, data, weight);
+    else
+        means(n, value, sum, data, weight);
+}
+
+/* ---- The average ---- */
 
 /* What an averaged sample knows of those that are not good while there is no other. */
 typedef struct bad_samples {
@@ -104,7 +467,7 @@ static int same_key(const msi_set_row *a, const msi_set_row *b)
            a->scan == b->scan && a->state == b->state;
 }
 
-static uint64_t hash(const msi_set_row *r)
+static uint64_t hash_key(const msi_set_row *r)
 {
     const int32_t key[] = {r->antenna1, r->antenna2, r->feed1,     r->feed2,      r->array,
                            r->scan,     r->state,    r->processor, r->observation};
@@ -113,9 +476,9 @@ static uint64_t hash(const msi_set_row *r)
     return h ^ h >> 29;
 }
 
-static void enter(msi_average *a, int64_t i)
+static void enter_interval(msi_average *a, int64_t i)
 {
-    uint64_t at = hash(&a->interval[i].first) % (uint64_t)a->n_table;
+    uint64_t at = hash_key(&a->interval[i].first) % (uint64_t)a->n_table;
     while (a->table[at]) at = (at + 1) % (uint64_t)a->n_table;
     a->table[at] = i + 1;
 }
@@ -132,12 +495,12 @@ static int grow_intervals(msi_average *a)
     a->table = NULL;
     a->n_table = 4 * more;
     MSI_TRY(msi_alloc(&a->table, a->n_table, sizeof *a->table, "intervals under way"));
-    for (int64_t i = 0; i < a->n_interval; i++) enter(a, i);
+    for (int64_t i = 0; i < a->n_interval; i++) enter_interval(a, i);
     return MSI_OK;
 }
 
 /* So long a baseline may be averaged: whole integrations, and one at least. */
-static double longest_of(const msi_average *a, const msi_set_row *r)
+static double longest_interval_s(const msi_average *a, const msi_set_row *r)
 {
     const msi_average_time *t = &a->time;
     if (!(t->loss > 0)) return t->longest_s;
@@ -151,12 +514,12 @@ static double longest_of(const msi_average *a, const msi_set_row *r)
 }
 
 /* Find the interval of a row's baseline. Baselines mostly come in one order, again and again. */
-static int find(msi_average *a, const msi_set_row *r, interval **out)
+static int find_interval(msi_average *a, const msi_set_row *r, interval **out)
 {
     a->last_found = a->last_found + 1 < a->n_interval ? a->last_found + 1 : 0;
     *out = &a->interval[a->last_found];
     if (a->n_interval && same_key(&(*out)->first, r)) return MSI_OK;
-    for (uint64_t at = a->n_table ? hash(r) % (uint64_t)a->n_table : 0; a->n_table && a->table[at];
+    for (uint64_t at = a->n_table ? hash_key(r) % (uint64_t)a->n_table : 0; a->n_table && a->table[at];
          at = (at + 1) % (uint64_t)a->n_table) {
         a->last_found = a->table[at] - 1;
         *out = &a->interval[a->last_found];
@@ -167,9 +530,9 @@ static int find(msi_average *a, const msi_set_row *r, interval **out)
     *out = &a->interval[a->n_interval];
     memset(*out, 0, sizeof **out);
     (*out)->first = *r;
-    (*out)->longest_s = longest_of(a, r);
+    (*out)->longest_s = longest_interval_s(a, r);
     (*out)->newest_s = -INFINITY;
-    enter(a, a->n_interval++);
+    enter_interval(a, a->n_interval++);
     return MSI_OK;
 }
 
@@ -194,7 +557,7 @@ static void finish_weights(const msi_average *a, const sums *sum, int64_t n_bad,
     double total[MSI_MAX_CORR] = {0};
     int32_t n[MSI_MAX_CORR] = {0};
     if (!n_bad) {
-        msi_sum_total(a->n_group, a->n_corr, sum->weight, total);
+        sum_total(a->n_group, a->n_corr, sum->weight, total);
         for (int32_t p = 0; p < a->n_corr; p++) n[p] = a->n_group;
     }
     for (int64_t g = 0; n_bad && g < a->n_group; g++)
@@ -214,7 +577,7 @@ static void finish_samples(const msi_average *a, interval *v, const msi_set_room
 {
     const int64_t n = n_cell(a);
     const sums sum = sums_of(a, v);
-    msi_sum_means(n, sum.value, sum.weight, room->data, room->weight);
+    sum_means(n, sum.value, sum.weight, room->data, room->weight);
     memset(room->flag, 0, (size_t)n);
     for (int64_t i = 0; v->n_bad > 0; i++) {
         bad_samples *b = &sum.bad[i];
@@ -226,7 +589,7 @@ static void finish_samples(const msi_average *a, interval *v, const msi_set_room
     }
 }
 
-static int finish(msi_average *a, interval *v)
+static int finish_interval(msi_average *a, interval *v)
 {
     const sums sum = sums_of(a, v);
     if (!v->n_row) return MSI_OK;
@@ -253,7 +616,7 @@ static inline double larger_of(double a, double b)
 }
 
 /* Add samples that are not good to a sum without a good one: correlation p of a group of channels. */
-static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const msi_sum_row *row)
+static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const sum_row *row)
 {
     const int32_t g = (int32_t)(cell / a->n_corr);
     const int64_t p = cell % a->n_corr;
@@ -268,7 +631,7 @@ static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const m
 }
 
 /* Add the sums of a row's good samples, and where it has none, the others. */
-static void add_cells(const msi_average *a, interval *v, const msi_sum_row *row)
+static void add_cells(const msi_average *a, interval *v, const sum_row *row)
 {
     const sums sum = sums_of(a, v);
     const double *value = a->row_sum, *weight = a->row_sum + 2 * n_cell(a);
@@ -294,20 +657,20 @@ static void add_cells(const msi_average *a, interval *v, const msi_sum_row *row)
 static double add_samples(const msi_average *a, interval *v, const msi_set_rows *rows, int64_t i)
 {
     const int64_t n_sample = (int64_t)a->n_chan * a->n_corr, n = n_cell(a);
-    const msi_sum_row row = {a->n_chan, a->n_corr, rows->data + i * n_sample, rows->weight + i * n_sample,
-                             rows->flag + i * n_sample};
-    const msi_sum_row good = {a->n_chan, a->n_corr, a->good, a->good_weight, NULL};
+    const sum_row row = {a->n_chan, a->n_corr, rows->data + i * n_sample, rows->weight + i * n_sample,
+                         rows->flag + i * n_sample};
+    const sum_row good = {a->n_chan, a->n_corr, a->good, a->good_weight, NULL};
     double total = 0;
-    if (!rows->row[i].flag_row && !v->n_bad && msi_sum_all_good(&row)) {
+    if (!rows->row[i].flag_row && !v->n_bad && sum_all_good(&row)) {
         const sums sum = sums_of(a, v);
-        return msi_sum_add(&row, a->groups, v->n_row == 0, sum.value, sum.weight);
+        return sum_add(&row, a->groups, v->n_row == 0, sum.value, sum.weight);
     }
     if (v->n_row == 0) memset(sums_of(a, v).value, 0, 3 * (size_t)n * sizeof *a->sum);
     if (rows->row[i].flag_row) {
         memset(a->row_sum, 0, 3 * (size_t)n * sizeof *a->row_sum);
     } else {
-        msi_sum_keep_good(&row, a->good, a->good_weight);
-        total = msi_sum_add(&good, a->groups, 1, a->row_sum, a->row_sum + 2 * n);
+        sum_keep_good(&row, a->good, a->good_weight);
+        total = sum_add(&good, a->groups, 1, a->row_sum, a->row_sum + 2 * n);
     }
     add_cells(a, v, &row);
     return total;
@@ -354,12 +717,12 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
         const msi_set_row *r = &rows->row[i];
         interval *v;
         keep_origin(a, r);
-        MSI_TRY(find(a, r, &v));
+        MSI_TRY(find_interval(a, r, &v));
         /* A thousandth of an integration allows for times that are rounded. */
         const double since_s = r->time_s - a->origin_s + 1e-3 * r->interval_s;
         const double bin = v->longest_s > 0 ? floor(since_s / v->longest_s) : 0;
         const double bin_end_s = a->origin_s + (bin + 1) * v->longest_s;
-        if (v->n_row && (!(v->longest_s > 0) || v->latest_s != bin_end_s)) MSI_TRY(finish(a, v));
+        if (v->n_row && (!(v->longest_s > 0) || v->latest_s != bin_end_s)) MSI_TRY(finish_interval(a, v));
         if (!v->n_row) begin_interval(v, r);
         v->latest_s = bin_end_s;
         if (!(bin_end_s >= a->next_end_s)) a->next_end_s = isnan(bin_end_s) ? -INFINITY : bin_end_s;
@@ -371,7 +734,7 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
 }
 
 /* Forget the baselines that are not under way: scans come and go. */
-static void compact(msi_average *a)
+static void drop_finished(msi_average *a)
 {
     const int64_t n_sum = n_cell(a);
     int64_t kept = 0, n_live = 0;
@@ -386,7 +749,7 @@ static void compact(msi_average *a)
             memcpy(a->bad + kept * n_sum, a->bad + i * n_sum, (size_t)n_sum * sizeof *a->bad);
             memset(a->bad + i * n_sum, 0, (size_t)n_sum * sizeof *a->bad);
         }
-        enter(a, kept++);
+        enter_interval(a, kept++);
     }
     a->n_interval = kept;
 }
@@ -399,11 +762,11 @@ int msi_average_flush(msi_average *a, int all)
         const interval *v = &a->interval[i];
         const int is_over = !(v->latest_s > a->previous_s);
         if (all || is_over)
-            MSI_TRY(finish(a, &a->interval[i]));
+            MSI_TRY(finish_interval(a, &a->interval[i]));
         else if (v->n_row && v->latest_s < a->next_end_s)
             a->next_end_s = v->latest_s;
     }
-    compact(a);
+    drop_finished(a);
     return MSI_OK;
 }
 

@@ -1,20 +1,260 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* msimage-convert: Measurement Sets from and to what others hold, selected and averaged on the way. */
+/*
+ * msimage-convert: Measurement Sets from and to what others hold, selected and averaged on the way.
+ *
+ * A conversion takes these stages, each in a process of its own (stage.c):
+ *   1. every input that is a UVFITS or FITS-IDI file becomes a set in the workspace (convert_fits.c);
+ *   2. the sets become one (convert_sets.c), or a visibility store (convert_store.c);
+ *   3. that one becomes a UVFITS file, if the output is one (convert_fits.c).
+ * The result gets the name of the output at the end (workspace.c).
+ */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "core/exit_code.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/status.h"
-#include "src/convert/convert.h"
-#include "src/convert/convert_options.h"
-#include "src/options/remedy.h"
 #include "core/process_limits.h"
+#include "core/status.h"
+#include "io/ms/ms_paths.h"
+#include "io/msv/msv_file.h"
+#include "src/convert/convert_options.h"
+#include "src/convert/convert_stages.h"
+#include "src/convert/uv_baselines.h"
+#include "src/convert/workspace.h"
+#include "src/options/hints.h"
 
-static int run(msi_convert_options *o)
+/* A conversion's inputs, of which files have become sets in the workspace. */
+typedef struct inputs {
+    const msi_convert_options *o;
+    const char **path;      /* [o->shared.n_ms] of sets */
+    char (*made)[PATH_MAX]; /* likewise */
+    msi_uv_file *header;    /* likewise; kind MSI_UV_NONE: a set from the beginning */
+    int n_made;
+} inputs;
+
+static int is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) != 0 || S_ISDIR(info.st_mode);
+}
+
+/* Know UVFITS by its name. */
+static int becomes_fits(const char *out)
+{
+    static const char *const endings[] = {".uvfits", ".uvf", ".fits"};
+    const size_t length = strlen(out);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t n = strlen(endings[i]);
+        if (length > n && strcasecmp(out + length - n, endings[i]) == 0) return 1;
+    }
+    return 0;
+}
+
+static void free_inputs(inputs *in)
+{
+    msi_free(in->path);
+    msi_free(in->made);
+    msi_free(in->header);
+}
+
+static int check_inputs(const msi_convert_options *o)
+{
+    int a, b;
+    for (int i = 0; i < o->shared.n_ms; i++)
+        if (msi_msv_is_store(o->shared.ms_paths[i]))
+            return msi_error_set(MSI_EUSAGE,
+                                 "%s: is a visibility store, which has not all that a Measurement Set is made of: "
+                                 "convert its set",
+                                 o->shared.ms_paths[i]);
+    if (msi_ms_paths_same(o->shared.ms_paths, o->shared.n_ms, &a, &b))
+        return msi_error_set(MSI_EUSAGE, "%s and %s are the same: its rows would be there twice", o->shared.ms_paths[a],
+                             o->shared.ms_paths[b]);
+    return msi_convert_is_store(o->out) ? msi_convert_store_check(o) : MSI_OK;
+}
+
+/* Look at every input that is a file before anything is made. */
+static int read_headers(inputs *in)
+{
+    const int n = in->o->shared.n_ms;
+    MSI_TRY(msi_alloc(&in->path, n, sizeof *in->path, "names of files"));
+    MSI_TRY(msi_alloc(&in->made, n, sizeof *in->made, "names of files"));
+    MSI_TRY(msi_alloc(&in->header, n, sizeof *in->header, "headers"));
+    for (int i = 0; i < n; i++) {
+        const char *path = in->path[i] = in->o->shared.ms_paths[i];
+        if (is_folder(path)) continue;
+        MSI_TRY(msi_uv_file_read(&in->header[i], path));
+        if (in->header[i].kind == MSI_UV_FITS) MSI_TRY(msi_uv_baselines_check(&in->header[i], path));
+        in->n_made++;
+    }
+    if (in->n_made && in->n_made < n)
+        return msi_error_set(MSI_EUSAGE,
+                             "%s: files and Measurement Sets are not joined in one run; convert the files first",
+                             in->o->out);
+    if (in->n_made && msi_convert_is_store(in->o->out))
+        return msi_error_set(MSI_EUSAGE, "%s: a store is made of a Measurement Set; convert the file into one first",
+                             in->o->out);
+    return MSI_OK;
+}
+
+/* Put the name of a file where the message has that of the set that was made of it. */
+static int name_files(const inputs *in, int status)
+{
+    char text[MSI_MESSAGE_BYTES];
+    for (int i = 0; status && i < in->o->shared.n_ms; i++) {
+        snprintf(text, sizeof text, "%s", msi_error_get());
+        char *at = *in->made[i] ? strstr(text, in->made[i]) : NULL;
+        if (!at) continue;
+        *at = 0;
+        msi_error_set(status, "%s%s%s", text, in->o->shared.ms_paths[i], at + strlen(in->made[i]));
+    }
+    return status;
+}
+
+static int find_file(const inputs *in, int i, char real_path[PATH_MAX])
+{
+    /* /dev/stdin is another file in the process that reads it. */
+    if (!realpath(in->path[i], real_path)) return msi_error_set(MSI_EINPUT, "%s: %s", in->path[i], strerror(errno));
+    return MSI_OK;
+}
+
+static int import_file(inputs *in, int i, const msi_workspace *w)
+{
+    char name[32], real_path[PATH_MAX];
+    MSI_TRY(find_file(in, i, real_path));
+    snprintf(name, sizeof name, "import%d.ms", i);
+    MSI_TRY(msi_workspace_path(w, name, in->made[i], sizeof in->made[i]));
+    const msi_import_job job = {in->path[i],    real_path,         in->made[i], msi_workspace_folder(w),
+                                &in->header[i], msi_memory_limit()};
+    const msi_stage_spec stage = {.work = msi_import_fits,
+                                  .job = &job,
+                                  .name = "reading",
+                                  .path = in->path[i],
+                                  .folder = msi_workspace_folder(w),
+                                  .out = in->o->out,
+                                  .limits_files = 1};
+    MSI_TRY(name_files(in, msi_stage_run(&stage)));
+    in->path[i] = in->made[i];
+    return MSI_OK;
+}
+
+static int make_set(const inputs *in, const msi_workspace *w, const char *to)
+{
+    const msi_convert_options *o = in->o;
+    const char *name = o->shared.ms_paths[0];
+    const msi_sets_job job = {o, in->path, o->shared.n_ms, name, in->n_made > 0, becomes_fits(o->out), to};
+    const msi_stage_spec stage = {.work = msi_convert_sets,
+                                  .job = &job,
+                                  .name = "converting",
+                                  .path = name,
+                                  .folder = w ? msi_workspace_folder(w) : NULL,
+                                  .out = o->out};
+    return name_files(in, msi_stage_run(&stage));
+}
+
+static int make_store(const msi_convert_options *o, const msi_workspace *w, const char *to)
+{
+    const msi_store_job job = {o, to};
+    const msi_stage_spec stage = {.work = msi_convert_store,
+                                  .job = &job,
+                                  .name = "converting",
+                                  .path = o->shared.ms_paths[0],
+                                  .folder = w ? msi_workspace_folder(w) : NULL,
+                                  .out = o->out};
+    return msi_stage_run(&stage);
+}
+
+static int export_file(const inputs *in, const msi_workspace *w, const char *set)
+{
+    char fits[PATH_MAX];
+    MSI_TRY(msi_workspace_path(w, "out.uvfits", fits, sizeof fits));
+    const msi_export_job job = {set, fits, in->o->out, in->o->shared.command_line};
+    const msi_stage_spec stage = {.work = msi_export_fits,
+                                  .job = &job,
+                                  .name = "writing",
+                                  .path = in->o->out,
+                                  .folder = msi_workspace_folder(w),
+                                  .out = in->o->out};
+    return name_files(in, msi_stage_run(&stage));
+}
+
+static int make_all(inputs *in, msi_workspace *w)
+{
+    char set[PATH_MAX];
+    for (int i = 0; i < in->o->shared.n_ms; i++)
+        if (in->header[i].kind != MSI_UV_NONE) MSI_TRY(import_file(in, i, w));
+    MSI_TRY(msi_workspace_path(w, "set.ms", set, sizeof set));
+    if (msi_convert_is_store(in->o->out)) {
+        MSI_TRY(make_store(in->o, w, set));
+        return msi_workspace_publish(w, "set.ms");
+    }
+    MSI_TRY(make_set(in, w, set));
+    for (int i = 0; i < in->o->shared.n_ms; i++)
+        if (in->header[i].kind != MSI_UV_NONE) msi_workspace_remove(in->made[i]);
+    if (!becomes_fits(in->o->out)) return msi_workspace_publish(w, "set.ms");
+    MSI_TRY(export_file(in, w, set));
+    return msi_workspace_publish(w, "out.uvfits");
+}
+
+static int plan_import(const inputs *in, int i)
+{
+    char real_path[PATH_MAX];
+    MSI_TRY(find_file(in, i, real_path));
+    const msi_import_job job = {
+        .fits = in->path[i], .real_path = real_path, .header = &in->header[i], .memory_bytes = msi_memory_limit()};
+    const msi_stage_spec stage = {
+        .work = msi_import_plan, .job = &job, .name = "reading", .path = in->path[i], .out = in->o->out};
+    return msi_stage_run(&stage);
+}
+
+static int plan_files(const inputs *in)
+{
+    for (int i = 0; i < in->o->shared.n_ms; i++) {
+        MSI_TRY(plan_import(in, i));
+        msi_log_info("%s: %s, %lld bytes", in->path[i], in->header[i].kind == MSI_UV_FITS ? "UVFITS" : "FITS-IDI",
+                     (long long)in->header[i].file_bytes);
+    }
+    return MSI_OK;
+}
+
+static int convert_inputs(inputs *in)
+{
+    const msi_convert_options *o = in->o;
+    msi_workspace *w;
+    MSI_TRY(read_headers(in));
+    if (o->shared.dry_run)
+        return in->n_made                     ? plan_files(in)
+               : msi_convert_is_store(o->out) ? make_store(o, NULL, NULL)
+                                              : make_set(in, NULL, NULL);
+    MSI_TRY(msi_workspace_make(&w, o->out, o->shared.overwrite));
+    const int status = make_all(in, w);
+    msi_workspace_free(w);
+    if (!status) msi_log_info("wrote %s", o->out);
+    return status;
+}
+
+/*
+ * msi_convert - convert the inputs into the output.
+ * Returns: 0, MSI_EUSAGE, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM, MSI_ELOCKED, MSI_EINTERRUPTED
+ * Notes:   call it from a process of one thread. Until the result is whole, nothing stands or changes at its name.
+ */
+static int msi_convert(const msi_convert_options *o)
+{
+    inputs in = {.o = o};
+    MSI_TRY(check_inputs(o));
+    MSI_TRY(msi_workspace_check(o->out, o->shared.given_paths, o->shared.n_given, o->shared.overwrite));
+    const int status = convert_inputs(&in);
+    free_inputs(&in);
+    return status;
+}
+
+static int run_action(msi_convert_options *o)
 {
     switch (o->shared.action) {
     case MSI_ACTION_HELP:
@@ -42,7 +282,7 @@ int main(int argc, char **argv)
     int is_raised, rc = msi_process_limits_stack(&is_raised);
     if (!rc) rc = msi_process_limits_files();
     if (!rc) rc = msi_convert_options_parse(&options, argc, (const char *const *)argv);
-    if (!rc) rc = run(&options);
+    if (!rc) rc = run_action(&options);
     if (!rc && (ferror(stdout) | fflush(stdout)))
         rc = msi_error_set(MSI_EOUTPUT, "standard output: %s", strerror(errno ? errno : EIO));
     rc = msi_remedy_writer(rc, options.shared.given_paths, options.shared.n_given, &began);

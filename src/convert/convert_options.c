@@ -8,11 +8,10 @@
 #include <strings.h>
 
 #include "core/status.h"
-#include "src/options/option_readers.h"
 #include "src/options/option_table.h"
 #include "src/options/suggestion.h"
 
-#define AT(member) .offset = offsetof(msi_convert_options, member)
+#define CONVERT_AT(member) .offset = offsetof(msi_convert_options, member)
 
 static int read_seconds(double *out, const char *option, const char *text)
 {
@@ -46,13 +45,13 @@ static const msi_option rows[] = {
      .fallback_words = "no averaging",
      .help = "Average each baseline over so long, such as 8s.",
      .read = read_time,
-     AT(average_time_s)},
+     CONVERT_AT(average_time_s)},
     {.name = "average-channels",
      .arguments = "COUNT",
      .fallback = "1",
      .help = "Average so many neighbouring channels into one; never over a gap in frequency.",
      .read = msi_read_count,
-     AT(average_channels),
+     CONVERT_AT(average_channels),
      .low = 1,
      .high = 1e9},
     {.name = "average-baseline-dependent",
@@ -61,7 +60,7 @@ static const msi_option rows[] = {
          "Average each baseline in time for as long as a source at -smearing-radius loses no more than this part of "
          "its amplitude, such as 0.01; -average-time limits it. Rows then last differently long.",
      .read = msi_read_real,
-     AT(smearing_loss),
+     CONVERT_AT(smearing_loss),
      .low = 1e-9,
      .high = 0.5},
     {.name = "smearing-radius",
@@ -69,7 +68,7 @@ static const msi_option rows[] = {
      .fallback_words = "half the width of the primary beam, lambda / D at the lowest frequency",
      .help = "Tell the loss by averaging for a source so far from the phase centre.",
      .read = msi_read_angle,
-     AT(smearing_radius_rad)},
+     CONVERT_AT(smearing_radius_rad)},
     {.name = "shift",
      .arguments = "RA DEC",
      .fallback_words = "the phase centres as they are",
@@ -82,14 +81,14 @@ static const msi_option rows[] = {
          "Change the sign of u, v and w: for files whose baselines point the other way, which is told when they are "
          "read.",
      .read = msi_read_flag,
-     AT(flip_uvw),
+     CONVERT_AT(flip_uvw),
      .high = 1},
     {.name = "data-column",
      .arguments = "NAME",
      .fallback_words = "CORRECTED_DATA where it exists, else DATA",
      .help = "Column whose visibilities become DATA.",
      .read = msi_read_text,
-     AT(shared.selection.data_column)},
+     CONVERT_AT(shared.selection.data_column)},
     {.name = "field",
      .arguments = "LIST",
      .fallback = "all",
@@ -112,13 +111,13 @@ static const msi_option rows[] = {
      .arguments = "",
      .help = "Replace OUT where it exists. Until the new one is whole the old one stays.",
      .read = msi_read_flag,
-     AT(shared.overwrite),
+     CONVERT_AT(shared.overwrite),
      .high = 1},
     {.name = "dry-run",
      .arguments = "",
      .help = "Tell what would be done and stop. Writes nothing.",
      .read = msi_read_flag,
-     AT(shared.dry_run),
+     CONVERT_AT(shared.dry_run),
      .high = 1},
     {.name = "readers",
      .arguments = "N",
@@ -126,7 +125,7 @@ static const msi_option rows[] = {
      .help = "Processes that read sets while this one averages and writes. auto takes one where there are two "
              "processors and sets of 50 MB, else none. A visibility store is made by one process.",
      .read = msi_read_auto,
-     AT(shared.n_reader),
+     CONVERT_AT(shared.n_reader),
      .low = 1,
      .high = 64},
     {.name = "mem"},

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/convert/convert_sets.h"
-
+/*
+ * Sets become one set in these steps:
+ *   1. processes that read are forked, and the sets opened;
+ *   2. neighbouring channels are put into groups that are averaged;
+ *   3. the output is made, with its subtables;
+ *   4. blocks are read; their rows get the output's numbers, turn to another centre, and are averaged;
+ *   5. the output is finished, and the log says what became of the rows.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/format.h"
 #include "core/memory.h"
+#include "core/sidereal.h"
 #include "core/status.h"
 #include "io/convert/set_output.h"
 #include "io/convert/set_subtables.h"
@@ -17,11 +24,62 @@
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_paths.h"
 #include "src/convert/average.h"
+#include "src/convert/convert_stages.h"
 #include "src/convert/smearing.h"
-#include "src/convert/smearing_report.h"
-#include "src/convert/uvw_sign.h"
 #include "src/options/cpu_count.h"
 #include "src/preprocess/phase_shift.h"
+
+/* ---- The sign of uvw ---- */
+
+/* Programs differ in which antenna a baseline points from: uvw are compared with the antennas' positions. */
+
+/* Holds what is known so far. Zero-initialised at first. */
+typedef struct uvw_sign {
+    double product, stored, computed; /* sums over rows of u u' + v v' + w w', of stored and computed coordinates */
+    int64_t n_along, n_against;       /* rows whose vectors lie within 26 degrees of each other, or of the opposite */
+} uvw_sign;
+
+/* The cosine of the angle within which vectors are taken for the same. */
+static const double NEAR = 0.9;
+
+/*
+ * uvw_sign_add - compare rows.
+ * Given: antenna_m [..][3]  geocentric positions by the rows' numbers; ra_rad, dec_rad  the phase centre; n_row
+ */
+static void uvw_sign_add(uvw_sign *s, const double *antenna_m, double ra_rad, double dec_rad, const msi_set_row *row,
+                         int64_t n_row)
+{
+    for (int64_t i = 0; i < n_row; i++) {
+        const msi_set_row *r = &row[i];
+        const double *p = antenna_m + 3 * (int64_t)r->antenna1, *q = antenna_m + 3 * (int64_t)r->antenna2;
+        const double x = q[0] - p[0], y = q[1] - p[1], z = q[2] - p[2];
+        /* No sign hangs on the second between UTC and UT1, nor on precession and nutation. */
+        const double hour_rad = 2 * MSI_PI * msi_sidereal_turns(r->time_s / 86400) - ra_rad, sh = sin(hour_rad),
+                     ch = cos(hour_rad);
+        const double u = sh * x + ch * y, toward = ch * x - sh * y;
+        const double v = cos(dec_rad) * z - sin(dec_rad) * toward, w = sin(dec_rad) * z + cos(dec_rad) * toward;
+        const double product = u * r->uvw_m[0] + v * r->uvw_m[1] + w * r->uvw_m[2];
+        const double computed = u * u + v * v + w * w;
+        double stored = 0;
+        for (int k = 0; k < 3; k++) stored += r->uvw_m[k] * r->uvw_m[k];
+        const double alike = NEAR * sqrt(stored) * sqrt(computed);
+        s->n_along += product > alike;
+        s->n_against += product < -alike;
+        s->product += product;
+        s->computed += computed;
+        s->stored += stored;
+    }
+}
+
+/* uvw_sign_cosine - return 1 where uvw are those of the positions, ANTENNA2 less ANTENNA1; -1 where they are the
+ * opposite; between them where they are neither, and 0 where nothing could be compared. */
+static double uvw_sign_cosine(const uvw_sign *s)
+{
+    const double length = sqrt(s->stored) * sqrt(s->computed);
+    return length > 0 && isfinite(length) ? s->product / length : 0;
+}
+
+/* ---- A conversion ---- */
 
 /* Averages under way take this part of the memory allowed; then all but the present one end early. */
 static const int64_t AVERAGES_SHARE = 4;
@@ -55,7 +113,7 @@ typedef struct conversion {
     msi_c32 *turned; /* [n_turned] the block's visibilities, phases turned */
     int64_t n_turned;
     int last_set;
-    msi_uvw_sign sign;
+    uvw_sign sign;
 } conversion;
 
 /* ---- What becomes of channels ---- */
@@ -149,13 +207,13 @@ static void mend_weights(conversion *c, const msi_ms_block *b)
         }
 }
 
-static void flip(conversion *c, const msi_ms_block *b)
+static void flip_uvw(conversion *c, const msi_ms_block *b)
 {
     for (int64_t i = 0; c->job->options->flip_uvw && i < b->n_row; i++)
         for (int k = 0; k < 3; k++) c->row[i].uvw_m[k] = -c->row[i].uvw_m[k];
 }
 
-static int describe(conversion *c, msi_ms_block *b)
+static int describe_rows(conversion *c, msi_ms_block *b)
 {
     if (c->n_row_allocated < b->n_row) {
         c->n_row_allocated = 0;
@@ -164,9 +222,9 @@ static int describe(conversion *c, msi_ms_block *b)
     }
     MSI_TRY(msi_set_output_describe(c->out, c->reader, b, c->row));
     mend_weights(c, b);
-    flip(c, b);
+    flip_uvw(c, b);
     if (c->job->is_imported)
-        msi_uvw_sign_add(&c->sign, msi_set_output_antenna_m(c->out), b->ra_rad, b->dec_rad, c->row, b->n_row);
+        uvw_sign_add(&c->sign, msi_set_output_antenna_m(c->out), b->ra_rad, b->dec_rad, c->row, b->n_row);
     return turn_rows(c, b);
 }
 
@@ -223,7 +281,7 @@ static int take_block(conversion *c, msi_ms_block *b)
     msi_average *a;
     if (b->set != c->last_set) MSI_TRY(end_others(c, NULL));
     c->last_set = b->set;
-    MSI_TRY(describe(c, b));
+    MSI_TRY(describe_rows(c, b));
     const msi_set_rows rows = {b->n_row, b->n_chan, b->n_corr, c->row, b->data, b->weight, b->flag};
     if (!c->averages) return msi_set_output_put(c->out, &rows);
     MSI_TRY(find_stream(c, b, &a));
@@ -375,8 +433,8 @@ static int read_all(conversion *c)
 static void log_uvw_sign(const conversion *c)
 {
     static const char flip[] = "-flip-uvw changes their sign, should the image be mirrored";
-    const msi_uvw_sign *s = &c->sign;
-    const double cosine = msi_uvw_sign_cosine(s);
+    const uvw_sign *s = &c->sign;
+    const double cosine = uvw_sign_cosine(s);
     if (!c->job->is_imported) return;
     if (s->n_along && s->n_against)
         msi_stage_warn(
@@ -423,7 +481,7 @@ static void free_conversion(conversion *c)
     msi_ms_reader_free(c->reader);
 }
 
-static int convert(conversion *c)
+static int convert_blocks(conversion *c)
 {
     const msi_sets_job *job = c->job;
     if (job->is_exported && job->options->average_channels <= 1 && c->reader->n_set == 1)
@@ -448,7 +506,7 @@ int msi_convert_sets(msi_stage *stage, const void *of)
     int status = start_readers(&c);
     msi_ms_limit_memory(c.job->paths, c.job->n_path);
     if (!status) status = open_reader(&c);
-    status = status ? msi_ms_limit_explain(status, c.job->name) : convert(&c);
+    status = status ? msi_ms_limit_explain(status, c.job->name) : convert_blocks(&c);
     free_conversion(&c);
     return status;
 }

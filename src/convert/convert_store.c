@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/convert/convert_store.h"
+#include "src/convert/convert_stages.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -130,7 +130,7 @@ static int put_blocks(conversion *c)
     }
 }
 
-static int finish(conversion *c)
+static int finish_store(conversion *c)
 {
     msi_msv_origin origin = {.set_path = c->real_path, .set_state = c->state};
     char *about;
@@ -167,7 +167,7 @@ int msi_convert_store(msi_stage *stage, const void *of)
     if (!status && job->to) {
         status = msi_msv_output_make(&c.out, job->to, job->options->out);
         if (!status) status = put_blocks(&c);
-        if (!status) status = finish(&c);
+        if (!status) status = finish_store(&c);
         if (!status) log_result(&c);
     }
     msi_msv_output_free(c.out);

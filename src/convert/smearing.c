@@ -2,8 +2,13 @@
 #include "src/convert/smearing.h"
 
 #include <math.h>
+#include <stdio.h>
 
+#include "core/format.h"
+#include "core/memory.h"
+#include "core/status.h"
 #include "core/types.h"
+#include "io/casacore-c/casacore_c.h"
 
 /* The Earth turns by so much in a second: 2 pi in a sidereal day. */
 static const double EARTH_RAD_S = 7.292115e-5;
@@ -35,4 +40,90 @@ double msi_smearing_time_turns(double baseline_m, double radius_rad, double time
 double msi_smearing_band_turns(double baseline_m, double radius_rad, double width_hz)
 {
     return baseline_m * width_hz / MSI_SPEED_OF_LIGHT * sin(radius_rad);
+}
+
+enum { N_LENGTH = 4 }; /* the longest baseline, half of it, .. */
+
+/* The smallest dish has the widest beam; 0 where no diameter is known. */
+static double smallest_dish_m(const char *path)
+{
+    ccc_table *ms, *t;
+    double least_m = 0, diameter_m;
+    if (ccc_table_open(&ms, path, CCC_READ, CCC_LOCK_NONE) != CCC_OK) return 0;
+    if (ccc_subtable_open(&t, ms, "ANTENNA") == CCC_OK) {
+        for (int64_t i = 0; i < ccc_table_n_row(t); i++)
+            if (ccc_get_range(t, "DISH_DIAMETER", i, 1, NULL, CCC_DOUBLE, &diameter_m, 1) == CCC_OK && diameter_m > 0 &&
+                isfinite(diameter_m) && (least_m == 0 || diameter_m < least_m))
+                least_m = diameter_m;
+        ccc_table_close(t);
+    }
+    ccc_table_close(ms);
+    return least_m;
+}
+
+/* Losses depend on the channels by the ends of the band and the widest averaged channel. */
+typedef struct band {
+    double lowest_hz, highest_hz, widest_hz;
+    int is_averaged;
+} band;
+
+static band band_of(const msi_ms_reader *r, const msi_channel_groups *groups)
+{
+    band b = {.lowest_hz = INFINITY};
+    for (int i = 0; i < msi_ms_reader_n_spw(r); i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(r, i);
+        b.lowest_hz = fmin(b.lowest_hz, spw->freq_hz[0]);
+        b.highest_hz = fmax(b.highest_hz, spw->freq_hz[spw->n_chan - 1]);
+        b.is_averaged |= groups[i].n_group < spw->n_chan;
+        for (int32_t g = 0; g < groups[i].n_group; g++) {
+            double width_hz = 0;
+            for (int32_t c = groups[i].first[g]; c < groups[i].first[g + 1]; c++) width_hz += spw->width_hz[c];
+            b.widest_hz = fmax(b.widest_hz, width_hz);
+        }
+    }
+    return b;
+}
+
+static double time_on(const msi_average_time *t, double baseline_m)
+{
+    if (!(t->loss > 0)) return t->longest_s;
+    const double turns_1s = msi_smearing_time_turns(baseline_m, t->radius_rad, 1, t->highest_hz);
+    const double s = turns_1s > 0 ? msi_smearing_turns(t->loss) / turns_1s : INFINITY;
+    return t->longest_s > 0 ? fmin(s, t->longest_s) : s;
+}
+
+int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_channel_groups *groups,
+                        const msi_convert_options *o, msi_average_time *time)
+{
+    const band b = band_of(r, groups);
+    const double longest_m = msi_ms_reader_observation(r)->longest_baseline_m;
+    char angle[MSI_FORMAT_SIZE], duration[MSI_FORMAT_SIZE];
+    double radius_rad = o->smearing_radius_rad;
+    *time = (msi_average_time){.longest_s = o->average_time_s, .loss = o->smearing_loss, .highest_hz = b.highest_hz};
+    if (!b.is_averaged && !(o->average_time_s > 0) && !(o->smearing_loss > 0)) return MSI_OK;
+    if (!(radius_rad > 0)) {
+        const double dish_m = smallest_dish_m(o->shared.ms_paths[0]);
+        if (dish_m > 0) radius_rad = fmin(0.5 * MSI_SPEED_OF_LIGHT / b.lowest_hz / dish_m, 0.5 * MSI_PI);
+    }
+    if (!(radius_rad > 0) && o->smearing_loss > 0)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: no antenna's diameter is known: -smearing-radius says how far from the phase "
+                             "centre the loss is to hold",
+                             o->shared.ms_paths[0]);
+    time->radius_rad = radius_rad;
+    if (!(radius_rad > 0) || !(longest_m > 0)) return MSI_OK;
+    msi_stage_log(stage, MSI_LOG_NORMAL, "amplitude lost by averaging, %s from the phase centre, at most:",
+                  msi_format_angle(angle, radius_rad));
+    double baseline_m = longest_m;
+    for (int i = 0; i < N_LENGTH; i++, baseline_m /= 2) {
+        const double s = time_on(time, baseline_m);
+        const double by_time = msi_smearing_loss(msi_smearing_time_turns(baseline_m, radius_rad, s, b.highest_hz));
+        const double by_band = msi_smearing_loss(msi_smearing_band_turns(baseline_m, radius_rad, b.widest_hz));
+        char in_time[MSI_FORMAT_SIZE + 32] = "";
+        if (s > 0)
+            snprintf(in_time, sizeof in_time, "%6.3g %% by %s, ", 100 * by_time, msi_format_duration(duration, s));
+        msi_stage_log(stage, MSI_LOG_NORMAL, "  baselines of %8.6g m: %s%6.3g %% by channels of %.6g kHz", baseline_m,
+                      in_time, 100 * by_band, 1e-3 * b.widest_hz);
+    }
+    return MSI_OK;
 }

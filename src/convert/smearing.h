@@ -7,6 +7,10 @@
 #ifndef MSI_SRC_SMEARING_H
 #define MSI_SRC_SMEARING_H
 
+#include "src/convert/average.h"
+#include "src/convert/convert_options.h"
+#include "src/convert/convert_stages.h"
+
 /* msi_smearing_loss - return the most of a source's amplitude that is lost by up to so many turns, 0 .. 1: 1 - sin(pi
  * x) / (pi x) up to one turn, where nothing is left; of more, a remainder of either sign may be, and all is lost on the
  * way. */
@@ -23,5 +27,14 @@ double msi_smearing_time_turns(double baseline_m, double radius_rad, double time
 
 /* msi_smearing_band_turns - likewise over a channel's width, where the baseline points along the source. */
 double msi_smearing_band_turns(double baseline_m, double radius_rad, double width_hz);
+
+/*
+ * msi_smearing_report - decide how long baselines are averaged, and tell the loss.
+ * Given:    groups [msi_ms_reader_n_spw]
+ * Returned: *time
+ * Returns:  0, MSI_EINPUT (baseline-dependent averaging, and no radius is given nor known)
+ */
+int msi_smearing_report(msi_stage *stage, const msi_ms_reader *reader, const msi_channel_groups *groups,
+                        const msi_convert_options *options, msi_average_time *time);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/convert/stage.h"
+#include "src/convert/convert_stages.h"
 
 #include <errno.h>
 #include <limits.h>

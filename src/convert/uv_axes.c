@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/convert/uv_axes.h"
+#include "src/convert/uv_file.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "core/status.h"
-#include "src/convert/uv_axes.h"
 
 enum { MOST_HDUS = 1024 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/options/option_readers.h"
+#include "src/options/option_table.h"
 
 #include <ctype.h>
 #include <limits.h>

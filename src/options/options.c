@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The command line of msimage is parsed in these steps:
+ *   1. every option gets its default;
+ *   2. options are read one by one, by the readers that the option table names; options of WSClean are mapped, accepted or
+ *      refused;
+ *   3. what follows the options are paths of Measurement Sets;
+ *   4. options are checked against each other: of deconvolution, then of imaging, predicting and restoring;
+ *   5. values that follow from others are filled in.
+ */
 #include "src/options/options.h"
 
 #include <math.h>
@@ -9,11 +18,15 @@
 #include "core/format.h"
 #include "core/hash.h"
 #include "core/memory.h"
+#include "core/pol.h"
 #include "core/status.h"
+#include "io/ms/ms_members.h"
 #include "src/options/cpu_count.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/option_table.h"
 #include "src/options/suggestion.h"
+
+/* ---- The options, one by one ---- */
 
 /* Find the name in a word of the command line, behind its one dash or two; "" where there is no dash. */
 static const char *name_of(const char *word)
@@ -125,44 +138,219 @@ static int read_option(msi_options *options, int argc, const char *const *argv, 
     return read_own(options, o, n, &o->fallback);
 }
 
-static int is_plain(const char *word)
+/* ---- Checks of deconvolution ---- */
+
+/* Count the channels that are cleaned together. */
+static int64_t n_cleaned(const msi_options *o)
 {
-    return *word && word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%")] == 0;
+    const int64_t n = o->clean.deconvolution_channels;
+    return n ? n : o->channels_out;
 }
 
-int msi_options_keep_words(msi_options *options, int argc, const char *const *argv)
+unsigned msi_clean_options_searched(const msi_options *o)
 {
-    int64_t size = 1;
-    for (int i = 0; i < argc; i++) {
-        size += 3;
-        for (const char *p = argv[i]; *p; p++) size += *p == '\'' ? 4 : 1;
-    }
-    MSI_TRY(msi_alloc(&options->command_line, size, 1, "command line"));
-    char *q = options->command_line;
-    for (int i = 0; i < argc; i++) {
-        const char *quote = is_plain(argv[i]) ? "" : "'";
-        if (i) *q++ = ' ';
-        q = stpcpy(q, quote);
-        for (const char *p = argv[i]; *p; p++) {
-            if (*p == '\'')
-                q = stpcpy(q, "'\\''");
-            else
-                *q++ = *p;
-        }
-        q = stpcpy(q, quote);
-    }
-    *q = 0;
+    const msi_clean_options *c = &o->clean;
+    msi_plane planes[MSI_MAX_PLANES];
+    const int n = msi_planes_of(o->pol, o->n_pol, planes);
+    unsigned bits = 0;
+    for (int p = 0; p < n; p++) bits |= (c->link_pols >> planes[p].pol & 1) << p;
+    return bits;
+}
+
+int msi_clean_options_updates(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    if (!c->niter || c->keep_model || o->subtract_model) return 0;
+    return c->update_model || (c->mgain_given && c->mgain < 1);
+}
+
+/* Name the option by which polarisations are joined. */
+static const char *pol_joiner(const msi_clean_options *c)
+{
+    return c->link_pols ? "link-polarizations" : "join-polarizations";
+}
+
+static int check_linked(const msi_options *o)
+{
+    unsigned missing = o->clean.link_pols;
+    int pol = 0;
+    for (int p = 0; p < o->n_pol; p++) missing &= ~(1U << o->pol[p]);
+    if (!missing) return MSI_OK;
+    while (!(missing >> pol & 1)) pol++;
+    return msi_error_set(MSI_EUSAGE, "-link-polarizations: %s is not imaged; add it to -pol, or leave it out",
+                         msi_pol_name((msi_pol)pol));
+}
+
+/* Tell whether what is searched has a sign: one polarisation. */
+static int has_sign(const msi_options *o)
+{
+    const unsigned searched = msi_clean_options_searched(o);
+    return !o->clean.join_pols || (searched && !(searched & (searched - 1)));
+}
+
+/* Joined images must be several, and no more than a cleaner takes. */
+static int check_joined(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    msi_plane planes[MSI_MAX_PLANES];
+    const int n_plane = msi_planes_of(o->pol, o->n_pol, planes);
+    const int64_t n_joined = (c->join_channels ? n_cleaned(o) : 1) * (c->join_pols ? n_plane : 1);
+    if (c->join_channels && o->channels_out < 2)
+        return msi_error_set(MSI_EUSAGE, "-join-channels: there is one channel; give -channels-out, or leave it out");
+    if (c->join_pols && n_plane < 2)
+        return msi_error_set(MSI_EUSAGE, "-%s: there is one polarisation; give several by -pol, or leave it out",
+                             pol_joiner(c));
+    if (c->join_pols && n_plane > MSI_MAX_CORR)
+        return msi_error_set(MSI_EUSAGE, "-%s: %d images are more than the 4 that can be joined; give -pol IQUV",
+                             pol_joiner(c), n_plane);
+    if (n_joined > MSI_CLEAN_MAX_PLANE)
+        return msi_error_set(MSI_EUSAGE, "-%s %lld: %lld images are more than the %d that can be joined%s",
+                             c->deconvolution_channels ? "deconvolution-channels" : "channels-out",
+                             (long long)n_cleaned(o), (long long)n_joined, MSI_CLEAN_MAX_PLANE,
+                             c->deconvolution_channels || !c->join_channels ? "" : "; give -deconvolution-channels");
+    if (c->squared_join && !c->join_channels)
+        return msi_error_set(MSI_EUSAGE, "-squared-channel-joining: it goes with -join-channels");
+    if ((c->no_negative || c->stop_negative) && !has_sign(o))
+        return msi_error_set(MSI_EUSAGE, "-%s: joined polarisations are of either sign; leave it out",
+                             c->no_negative ? "no-negative" : "stop-negative");
     return MSI_OK;
 }
 
-void msi_options_limit_memory(msi_options *options)
+static int check_parts(const msi_options *o)
 {
-    const double percent = options->memory_percent;
-    const double share = (double)msi_memory_physical() / msi_cpu_share();
-    double bytes = share * (percent > 0 ? percent / 100 : 1);
-    if (options->memory_gb > 0) bytes = fmin(bytes, 1e9 * options->memory_gb);
-    options->memory_limit_bytes = (int64_t)bytes;
+    const msi_clean_options *c = &o->clean;
+    const int64_t n = c->deconvolution_channels;
+    if (!n) return MSI_OK;
+    if (!c->join_channels) return msi_error_set(MSI_EUSAGE, "-deconvolution-channels: it goes with -join-channels");
+    if (n > o->channels_out)
+        return msi_error_set(MSI_EUSAGE, "-deconvolution-channels %lld: -channels-out %lld are fewer; ask for no more",
+                             (long long)n, (long long)o->channels_out);
+    if (o->channels_out > MSI_CLEAN_MAX_PART)
+        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: at most %d can be cleaned together",
+                             (long long)o->channels_out, MSI_CLEAN_MAX_PART);
+    if (n < o->channels_out && !c->fit_terms && !c->log_fit_terms)
+        return msi_error_set(MSI_EUSAGE, "-deconvolution-channels: a fitted spectrum tells the values of all channels; "
+                                         "give -fit-spectral-pol or -fit-spectral-log-pol");
+    return MSI_OK;
 }
+
+static int check_fit(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    const int64_t n_term = c->fit_terms ? c->fit_terms : c->log_fit_terms;
+    const char *name = c->fit_terms ? "fit-spectral-pol" : "fit-spectral-log-pol";
+    if (!n_term) return MSI_OK;
+    if (c->fit_terms && c->log_fit_terms)
+        return msi_error_set(MSI_EUSAGE, "-fit-spectral-pol and -fit-spectral-log-pol: give one of them");
+    if (!c->join_channels)
+        return msi_error_set(MSI_EUSAGE, "-%s: a spectrum is fitted to joined channels; give -join-channels", name);
+    if (n_term > n_cleaned(o))
+        return msi_error_set(MSI_EUSAGE, "-%s %lld: -%s %lld has fewer values to fit; ask for no more terms", name,
+                             (long long)n_term, c->deconvolution_channels ? "deconvolution-channels" : "channels-out",
+                             (long long)n_cleaned(o));
+    return MSI_OK;
+}
+
+/* A beam as wide as the image leaves nothing to see. */
+static int check_beam(const msi_options *o)
+{
+    const msi_beam *b = &o->clean.beam.given;
+    const double deg = 180 / MSI_PI, width = (double)o->geometry.nx * o->geometry.cell_x_rad,
+                 height = (double)o->geometry.ny * o->geometry.cell_y_rad;
+    if (b->major_rad <= fmin(width, height)) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "-beam-%s: a beam of %.4g degrees is wider than the image of %.4g x %.4g degrees",
+                         b->major_rad > b->minor_rad ? "shape" : "size", b->major_rad * deg, width * deg, height * deg);
+}
+
+static int check_scales(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    const int64_t edge = o->geometry.nx < o->geometry.ny ? o->geometry.nx : o->geometry.ny;
+    if (!c->multiscale || !c->n_scale || c->scale[c->n_scale - 1] < 0.5 * (double)edge) return MSI_OK;
+    return msi_error_set(
+        MSI_EUSAGE, "-multiscale-scales: a scale of %g pixels must be below half of the image's %lld; leave it out",
+        c->scale[c->n_scale - 1], (long long)edge);
+}
+
+/* Only what -predict can read is predicted: models of Stokes parameters and of parallel hands. */
+static int check_update(const msi_options *o)
+{
+    if (!msi_clean_options_updates(o)) return MSI_OK;
+    for (int i = 0; i < o->n_pol; i++)
+        if (o->pol[i] == MSI_POL_XY || o->pol[i] == MSI_POL_YX || o->pol[i] == MSI_POL_RL || o->pol[i] == MSI_POL_LR)
+            return msi_error_set(MSI_EUSAGE,
+                                 "-pol %s: MODEL_DATA is made of Stokes parameters or parallel hands; give "
+                                 "-no-update-model-required",
+                                 msi_pol_name(o->pol[i]));
+    return MSI_OK;
+}
+
+/* The format has other Stokes parameters beside I, but no list without it. */
+static int check_sources(const msi_options *o)
+{
+    int has_i = 0;
+    for (int i = 0; i < o->n_pol; i++) has_i |= o->pol[i] == MSI_POL_I;
+    if (!o->clean.save_sources || has_i) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "-save-source-list: sources are listed by Stokes I, which is not imaged; add I to "
+                                     "-pol, or leave it out");
+}
+
+/* MODEL_DATA is subtracted once, and stands afterwards. */
+static int check_subtracted(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    if (!o->subtract_model) return MSI_OK;
+    if (o->selection.data_column && strcmp(o->selection.data_column, "MODEL_DATA") == 0)
+        return msi_error_set(MSI_EUSAGE,
+                             "-subtract-model: -data-column %s less itself is nothing; leave one of them out",
+                             o->selection.data_column);
+    if (c->continues)
+        return msi_error_set(MSI_EUSAGE, "-subtract-model: -continue subtracts the models that it reads; leave one of "
+                                         "them out");
+    if (c->niter && c->update_model && !c->keep_model)
+        return msi_error_set(MSI_EUSAGE, "-update-model-required: it would replace the MODEL_DATA that -subtract-model "
+                                         "subtracts; leave one of them out");
+    return MSI_OK;
+}
+
+int msi_clean_options_check(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    MSI_TRY(check_beam(o));
+    MSI_TRY(check_subtracted(o));
+    if (!c->niter) return MSI_OK;
+    if (o->make_psf_only)
+        return msi_error_set(MSI_EUSAGE, "-make-psf-only: nothing is cleaned then; leave it or -niter out");
+    if (strcmp(o->gridder, "wgrid") != 0)
+        return msi_error_set(MSI_EUSAGE, "-gridder %s: it makes no residuals, which -niter needs; give wgrid",
+                             o->gridder);
+    if (c->auto_mask > 0 && c->auto_threshold > c->auto_mask)
+        return msi_error_set(MSI_EUSAGE,
+                             "-auto-mask %g: it must be larger than -auto-threshold %g, down to which is "
+                             "cleaned within the mask",
+                             c->auto_mask, c->auto_threshold);
+    if (c->multithresh && (c->join_channels || c->join_pols))
+        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: its masks follow one image each; leave it or -%s out",
+                             c->join_channels ? "join-channels" : pol_joiner(c));
+    if (c->multithresh && (c->auto_mask > 0 || c->fits_mask || c->casa_mask))
+        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
+                             c->fits_mask   ? "fits-mask"
+                             : c->casa_mask ? "casa-mask"
+                                            : "auto-mask");
+    if (c->fits_mask && c->casa_mask)
+        return msi_error_set(MSI_EUSAGE, "-casa-mask: there is one mask; leave it or -fits-mask out");
+    if (c->multiscale && c->is_exact)
+        return msi_error_set(MSI_EUSAGE, "-no-fast-subminor: it is for one scale; leave it or -multiscale out");
+    MSI_TRY(check_scales(o));
+    MSI_TRY(check_update(o));
+    MSI_TRY(check_sources(o));
+    MSI_TRY(check_parts(o));
+    MSI_TRY(check_linked(o));
+    MSI_TRY(check_joined(o));
+    return check_fit(o);
+}
+
+/* ---- Checks of the whole command line ---- */
 
 int msi_options_check_selection(const msi_ms_selection *s)
 {
@@ -267,6 +455,15 @@ static int check_together(const msi_options *o)
     return MSI_OK;
 }
 
+void msi_options_limit_memory(msi_options *options)
+{
+    const double percent = options->memory_percent;
+    const double share = (double)msi_memory_physical() / msi_cpu_share();
+    double bytes = share * (percent > 0 ? percent / 100 : 1);
+    if (options->memory_gb > 0) bytes = fmin(bytes, 1e9 * options->memory_gb);
+    options->memory_limit_bytes = (int64_t)bytes;
+}
+
 static void fill_in(msi_options *o)
 {
     if (o->make_psf_only || o->clean.niter) o->make_psf = 1;
@@ -281,6 +478,38 @@ static void fill_in(msi_options *o)
     o->clean.mask.grow_iterations = (int)o->clean.grow_iterations;
     if (o->clean.save_sources) o->clean.shape = MSI_CLEAN_GAUSSIAN;
     if (o->predict_op == MSI_MS_WRITE_REPLACE && !o->model_column) o->model_column = "MODEL_DATA";
+}
+
+/* ---- The command line ---- */
+
+static int is_plain(const char *word)
+{
+    return *word && word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%")] == 0;
+}
+
+int msi_options_keep_words(msi_options *options, int argc, const char *const *argv)
+{
+    int64_t size = 1;
+    for (int i = 0; i < argc; i++) {
+        size += 3;
+        for (const char *p = argv[i]; *p; p++) size += *p == '\'' ? 4 : 1;
+    }
+    MSI_TRY(msi_alloc(&options->command_line, size, 1, "command line"));
+    char *q = options->command_line;
+    for (int i = 0; i < argc; i++) {
+        const char *quote = is_plain(argv[i]) ? "" : "'";
+        if (i) *q++ = ' ';
+        q = stpcpy(q, quote);
+        for (const char *p = argv[i]; *p; p++) {
+            if (*p == '\'')
+                q = stpcpy(q, "'\\''");
+            else
+                *q++ = *p;
+        }
+        q = stpcpy(q, quote);
+    }
+    *q = 0;
+    return MSI_OK;
 }
 
 int msi_options_parse(msi_options *options, int argc, const char *const *argv)
@@ -320,6 +549,38 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
     return MSI_OK;
 }
 
+int msi_options_expand(msi_options *o)
+{
+    int which, n;
+    MSI_TRY(msi_ms_members(&o->members, &n, &which, o->given_paths, o->n_given));
+    if (!o->members) return MSI_OK;
+    o->ms_paths = (const char *const *)o->members;
+    o->n_ms = n;
+    if (o->intervals_out > 1 || o->selection.interval_begin || o->selection.interval_end)
+        return msi_error_set(MSI_EUSAGE,
+                             "-%s: counts the time steps of each set, and %s is a multi-MS, of %d sets in all; select "
+                             "times by -select-time or -taql",
+                             o->intervals_out > 1 ? "intervals-out" : "interval", o->given_paths[which], n);
+    return MSI_OK;
+}
+
+void msi_options_free(msi_options *options)
+{
+    if (!options) return;
+    msi_free((void *)options->selection.fields);
+    msi_free((void *)options->selection.spws);
+    msi_free(options->members);
+    msi_free(options->command_line);
+    memset(options, 0, sizeof *options);
+}
+
+/* ---- Options in words ---- */
+
+uint64_t msi_options_hash(const msi_options *o)
+{
+    return msi_hash(0, o->command_line, (int64_t)strlen(o->command_line));
+}
+
 /* Say whether a TaQL condition has an index 0, such as UVW[0]: there is none, but casacore takes it all the same. A
  * bracket that stands at a name holds indices, any other one the members of a set. */
 static int has_index_0(const char *taql)
@@ -346,11 +607,6 @@ static int has_index_0(const char *taql)
     return 0;
 }
 
-uint64_t msi_options_hash(const msi_options *o)
-{
-    return msi_hash(0, o->command_line, (int64_t)strlen(o->command_line));
-}
-
 void msi_options_log(const msi_options *options)
 {
     if (options->selection.taql && has_index_0(options->selection.taql))
@@ -371,12 +627,40 @@ void msi_options_log(const msi_options *options)
     }
 }
 
-void msi_options_free(msi_options *options)
+static void add_numbers(char *text, size_t size, const char *option, const int *number, int n)
 {
-    if (!options) return;
-    msi_free((void *)options->selection.fields);
-    msi_free((void *)options->selection.spws);
-    msi_free(options->members);
-    msi_free(options->command_line);
-    memset(options, 0, sizeof *options);
+    size_t at = strlen(text);
+    for (int i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(text + at, size - at, "%s%d", i ? "," : option, number[i]);
+}
+
+static void add_range(char *text, size_t size, const char *option, int64_t begin, int64_t end)
+{
+    const size_t at = strlen(text);
+    if (end) snprintf(text + at, size - at, " %s %lld %lld", option, (long long)begin, (long long)end);
+}
+
+static void add_quoted(char *text, size_t size, const char *option, const char *words)
+{
+    const size_t at = strlen(text);
+    if (words) snprintf(text + at, size - at, " %s '%s'", option, words);
+}
+
+void msi_selection_words(const msi_ms_selection *s, char *text, size_t size)
+{
+    text[0] = 0;
+    if (s->all_fields) add_quoted(text, size, "-field", "all");
+    add_numbers(text, size, " -field ", s->fields, s->n_field);
+    add_quoted(text, size, "-select-field", s->mssel_field);
+    if (!*text) add_quoted(text, size, "-field", "0");
+    add_numbers(text, size, " -spws ", s->spws, s->n_spw);
+    add_range(text, size, "-channel-range", s->channel_begin, s->channel_end);
+    add_range(text, size, "-interval", s->interval_begin, s->interval_end);
+    add_quoted(text, size, "-select-spw", s->mssel_spw);
+    add_quoted(text, size, "-select-antenna", s->mssel_antenna);
+    add_quoted(text, size, "-select-uvrange", s->mssel_uvrange);
+    add_quoted(text, size, "-select-time", s->mssel_time);
+    add_quoted(text, size, "-taql", s->taql);
+    /* Every option begins with a blank, the first one too. */
+    memmove(text, text + 1, strlen(text));
 }

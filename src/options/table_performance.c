@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Accuracy and method of gridding, threads, memory and disk are a run's to choose. */
+/* Options of any run: accuracy, method, threads, memory and disk; log and help. */
 #include "src/options/gridder_choice.h"
-#include "src/options/table_rows.h"
+#include "src/options/option_table.h"
 
-static const msi_option rows[] = {
+static const msi_option performance_rows[] = {
     {.name = "accuracy",
      .arguments = "EPSILON",
      .fallback_words = "1e-4; 1e-2 with -gridder wproj",
@@ -120,4 +120,41 @@ static const msi_option rows[] = {
      AT(temp_dir)},
 };
 
-const msi_option_table msi_table_performance = {MSI_GROUP_PERFORMANCE, rows, sizeof rows / sizeof *rows};
+const msi_option_table msi_table_performance = {MSI_GROUP_PERFORMANCE, performance_rows,
+                                                sizeof performance_rows / sizeof *performance_rows};
+
+/* Log, help and version are asked for by these. */
+static const msi_option log_rows[] = {
+    {.name = "quiet",
+     .arguments = "",
+     .help = "Print warnings and errors only.",
+     .read = msi_read_flag,
+     AT(log_level),
+     .high = MSI_LOG_QUIET},
+    {.name = "verbose",
+     .alias = "v",
+     .arguments = "",
+     .help = "Print more.",
+     .read = msi_read_flag,
+     AT(log_level),
+     .high = MSI_LOG_VERBOSE},
+    {.name = "log-time",
+     .arguments = "",
+     .help = "Begin each line of the log with the time; progress in plain lines.",
+     .read = msi_read_flag,
+     AT(log_time),
+     .high = 1},
+    {.name = "help",
+     .alias = "h",
+     .arguments = "[TOPIC]",
+     .choices = "image|samples|weighting|cleaning|output|predict|performance|other",
+     .help = "Print this help and stop. With a topic only that of one option, or of one section: image, samples, "
+             "weighting, cleaning, output, predict, performance or other.",
+     .read = msi_read_help},
+    {.name = "version",
+     .arguments = "",
+     .help = "Print the version, the build, its libraries and the GPU found, and stop.",
+     .read = msi_read_version},
+};
+
+const msi_option_table msi_table_other = {MSI_GROUP_OTHER, log_rows, sizeof log_rows / sizeof *log_rows};

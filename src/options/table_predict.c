@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Visibilities are predicted from models. */
-#include "src/options/table_rows.h"
+#include "src/options/option_table.h"
 
 static const msi_option rows[] = {
     {.name = "predict",

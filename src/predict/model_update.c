@@ -18,8 +18,8 @@
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_writer.h"
 #include "src/model/model_names.h"
-#include "src/options/remedy.h"
-#include "src/options/selection_words.h"
+#include "src/options/hints.h"
+#include "src/options/options.h"
 #include "src/run/open_sets.h"
 #include "src/predict/predict.h"
 

@@ -21,7 +21,6 @@
 #include "src/model/model_images.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/options.h"
-#include "src/options/selection_words.h"
 #include "src/predict/predict_loop.h"
 #include "src/predict/predict_plan.h"
 #include "src/preprocess/correlations.h"

@@ -8,7 +8,7 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/options/remedy.h"
+#include "src/options/hints.h"
 
 /* A slice is what a rank adds up at a time: of all ranks so many values. */
 enum { SLICE = 1 << 20 };

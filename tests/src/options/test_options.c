@@ -15,7 +15,7 @@
 #include "core/status.h"
 #include "src/options/option_table.h"
 #include "src/options/options.h"
-#include "src/options/remedy.h"
+#include "src/options/hints.h"
 #include "src/options/suggestion.h"
 #include "src/options/wsclean_options.h"
 
@@ -272,7 +272,7 @@ static void test_refused_sizes_and_scales(void **state)
 {
     (void)state;
     static const char *const sizes[] = {
-        "0 0",   "-5 -5",  "1 1",     "255 256", "256 255",        "8 256",
+        "0 0",   "-5 -5",  "1 1",     "255 256",  "256 255",        "8 256",
         "256 0", "256 -2", "1.5 256", "1e-3 1e3", "2147483648 256", "99999999999999999999 256"};
     char line[256];
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

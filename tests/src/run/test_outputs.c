@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/status.h"
-#include "src/options/remedy.h"
+#include "src/options/hints.h"
 #include "src/run/outputs.h"
 #include "tests/support/temp_folder.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/options/remedy.h"
+#include "src/options/hints.h"
 
 #include <dirent.h>
 #include <fcntl.h>

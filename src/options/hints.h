@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Tell what a user can do about a failure: io and kernels name the cause, and options answer it. */
-#ifndef MSI_SRC_REMEDY_H
-#define MSI_SRC_REMEDY_H
+#ifndef MSI_SRC_HINTS_H
+#define MSI_SRC_HINTS_H
 
 #include <time.h>
 
