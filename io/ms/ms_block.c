@@ -399,7 +399,7 @@ void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, in
                             .buffer = b};
 }
 
-int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block)
+static int read_block(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block)
 {
     msi_ms_set *set = &r->set[r->set_index];
     const msi_ms_setup *s = &set->setup[g->data_desc_id];
@@ -422,6 +422,15 @@ int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
     msi_ms_block_describe(r, r->set_index, g->data_desc_id, g->field_id, b, n_kept, block);
     if (block->data) block->data = data;
     return MSI_OK;
+}
+
+int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block)
+{
+    const int status = read_block(r, g, block);
+    if (status != MSI_OK && status != MSI_EINPUT) return status;
+    /* What another process wrote meanwhile may be why it failed. */
+    MSI_TRY(msi_ms_set_recheck(&r->set[r->set_index]));
+    return status;
 }
 
 void msi_ms_raw_free(msi_ms_raw *w)

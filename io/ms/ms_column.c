@@ -15,6 +15,7 @@
 #include "io/ms/ms_column_drop.h"
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_set.h"
+#include "io/ms/ms_watch.h"
 
 /* ---- Names ---- */
 
@@ -24,6 +25,13 @@ static const char PROTECTED[] =
     "FIELD_ID FLAG FLAG_CATEGORY FLAG_ROW FLOAT_DATA IMAGING_WEIGHT INTERVAL LAG_DATA OBSERVATION_ID "
     "PHASE_ID PROCESSOR_ID PULSAR_BIN PULSAR_GATE_ID SCAN_NUMBER SIGMA SIGMA_SPECTRUM STATE_ID TIME "
     "TIME_CENTROID TIME_EXTRA_PREC UVW UVW2 VIDEO_POINT WEIGHT WEIGHT_SPECTRUM CORRECTED_WEIGHT_SPECTRUM ";
+
+int msi_ms_column_is_protected(const char *name)
+{
+    char between[MSI_COLUMN_NAME + 2];
+    snprintf(between, sizeof between, " %s ", name);
+    return strstr(PROTECTED, between) != NULL;
+}
 
 static int is_plain_name(const char *name)
 {
@@ -38,9 +46,7 @@ int msi_ms_column_check(const msi_ms_write_spec *spec)
         return msi_error_set(MSI_EARGUMENT,
                              "'%s' cannot be a column's name: a letter, then up to 54 letters, digits, _",
                              spec->column ? spec->column : "");
-    char between[MSI_COLUMN_NAME + 2];
-    snprintf(between, sizeof between, " %s ", spec->column);
-    if (strstr(PROTECTED, between))
+    if (msi_ms_column_is_protected(spec->column))
         return msi_error_set(
             MSI_EARGUMENT, "visibilities are not written into column %s: take MODEL_DATA or a new name", spec->column);
     if (spec->op == MSI_MS_WRITE_REPLACE) return MSI_OK;
@@ -365,6 +371,14 @@ static int look_at_header(msi_ms_column *c, const char *path)
     return MSI_OK;
 }
 
+/* What an earlier run has left half written is nothing to add to or to subtract from. */
+static int check_input(ccc_table *t, const char *column)
+{
+    char mark[512], selection[MSI_MS_MAX_SELECTION];
+    if (!msi_ms_mark_read(t, column, mark, sizeof mark, selection, sizeof selection)) return MSI_OK;
+    return msi_ms_watch_refuse(ccc_table_path(t), mark, selection);
+}
+
 int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {
     ccc_column_info info = {0}, like, input;
@@ -386,6 +400,7 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     if (spec->op != MSI_MS_WRITE_REPLACE) {
         if (!ccc_table_has_column(t, spec->input_column)) return no_column(t, spec->input_column);
         MSI_TRY(describe(t, spec->input_column, 1, &input));
+        MSI_TRY(check_input(t, spec->input_column));
     }
     int status = compare_rows(c, t, spec, is_there, &s, &n_undefined);
     /* Rows may have no place in its hypercubes, and then not even a shape to ask for. */

@@ -53,6 +53,9 @@ typedef struct msi_ms_column {
 /* msi_ms_column_check - refuse what is wrong with a specification whatever the set. Returns: 0, MSI_EARGUMENT. */
 int msi_ms_column_check(const msi_ms_write_spec *spec);
 
+/* msi_ms_column_is_protected - return 1 for a standard column that is not for models, and never written. */
+int msi_ms_column_is_protected(const char *name);
+
 /*
  * msi_ms_column_check_links - fail where a file that casacore replaces or rewrites is a link: it would follow it to
  * whatever lies there. Before a set is opened to be written.

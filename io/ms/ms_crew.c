@@ -54,6 +54,8 @@ struct msi_ms_crew {
     msi_crew_order order;
     int is_reading, is_at_end;
     int64_t n_block; /* taken so far */
+    int has_read;    /* columns were opened to be read */
+    uint64_t written;
 };
 
 /* ---- Start ---- */
@@ -241,9 +243,22 @@ static int recv_alike(msi_ms_crew *crew, msi_crew_reply *first)
         return claim(crew, "answers what it was not asked");
     for (int k = 1; k < crew->n_worker; k++) {
         MSI_TRY(recv_reply(crew, &crew->worker[k], &answer));
-        if (answer.kind != first->kind || answer.n_byte != first->n_byte || answer.hash != first->hash)
+        if (answer.kind != first->kind || answer.n_byte != first->n_byte || answer.hash != first->hash ||
+            answer.written != first->written)
             return msi_error_set(MSI_EINPUT, "%s: changes while it is read", crew->paths[0]);
     }
+    return MSI_OK;
+}
+
+/* What is opened again, for another interval or another field, must be of the same writing of the columns as before. */
+static int check_writing(msi_ms_crew *crew, const msi_ms_opening *opening, const msi_crew_reply *first)
+{
+    if (opening->coordinates_only) return MSI_OK;
+    if (crew->has_read && first->written != crew->written)
+        return msi_error_set(MSI_EINPUT, "%s: a column was written anew while it was read: read it again",
+                             crew->paths[0]);
+    crew->has_read = 1;
+    crew->written = first->written;
     return MSI_OK;
 }
 
@@ -263,6 +278,7 @@ int msi_ms_crew_open(msi_ms_crew *crew, const msi_ms_opening *opening, msi_ms_re
         const msi_crew_request shared = {.kind = MSI_CREW_SHARED, .number = crew->number};
         for (int k = 0; k < crew->n_worker; k++) msi_child_send(&crew->worker[k].child, &shared, sizeof shared);
     }
+    MSI_TRY(check_writing(crew, opening, &first));
     MSI_TRY(take_description(crew, &first, reader));
     (*reader)->selection.coordinates_only = opening->coordinates_only;
     (*reader)->selection.keep_flagged_rows = opening->keep_flagged_rows;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/hash.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "io/ms/ms_description.h"
@@ -162,6 +163,8 @@ static int open_sets(const msi_crew_process *p, msi_crew_request *q, msi_ms_read
     msi_crew_reply answer = {.kind = MSI_CREW_OPENED, .number = open.number};
     MSI_TRY(msi_ms_description_pack(*r, &bytes, &answer.n_byte));
     answer.hash = msi_crew_hash(bytes, answer.n_byte);
+    for (int i = 0; i < (*r)->n_set && !selection.coordinates_only; i++)
+        answer.written = msi_hash(answer.written, &(*r)->set[i].watch.written, sizeof answer.written);
     const int fits = answer.n_byte <= msi_crew_description_bytes(p->slot_bytes);
     if (fits && p->is_first) memcpy(p->slots, bytes, (size_t)answer.n_byte);
     msi_free(bytes);

@@ -40,6 +40,7 @@ typedef struct msi_crew_reply {
     int64_t number;                  /* of the request that it answers */
     int64_t n_byte;                  /* OPENED: of the description, which the first process leaves in the shared file */
     uint64_t hash;                   /* OPENED: of the description */
+    uint64_t written;                /* OPENED: tells one writing of the columns from another */
     int64_t n_row;                   /* BLOCK */
     int set, data_desc_id, field_id; /* BLOCK */
     msi_ms_dropped dropped;          /* on the way to this block */

@@ -83,6 +83,15 @@ int msi_ms_mark_origin(ccc_table *t, const char *column, const char *model)
     return ccc_keyword_put_string(t, column, ORIGIN, text);
 }
 
+void msi_ms_mark_origin_read(ccc_table *t, const char *column, char *text, size_t size)
+{
+    char *value;
+    text[0] = 0;
+    if (ccc_keyword_get_string(t, column, ORIGIN, &value) != CCC_OK) return;
+    snprintf(text, size, "%s", value);
+    ccc_free(value);
+}
+
 int msi_ms_mark_has_origin(ccc_table *t, const char *column)
 {
     ccc_type type;

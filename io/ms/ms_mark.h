@@ -25,6 +25,9 @@ int msi_ms_mark_remove(ccc_table *t, const char *column);
 /* msi_ms_mark_origin - say in the column's keyword MSIMAGE_MODEL what was written into it, and when. */
 int msi_ms_mark_origin(ccc_table *t, const char *column, const char *model);
 
+/* msi_ms_mark_origin_read - copy what that keyword says; "" where it is not there. */
+void msi_ms_mark_origin_read(ccc_table *t, const char *column, char *text, size_t size);
+
 /* msi_ms_mark_has_origin - return 1 where the column was written by this program. */
 int msi_ms_mark_has_origin(ccc_table *t, const char *column);
 

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_child.h"
+#include "io/ms/ms_column.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_store.h"
 #include "io/ms/ms_subtable.h"
@@ -41,13 +42,33 @@ static int stores_rows(ccc_table *t)
     return ccc_column_describe(t, "UVW", &info) != CCC_OK || strstr(info.manager_type, "StMan");
 }
 
+/* Check that the columns that are read are of the writing that they were of when they were chosen. */
+static int check_writing(const msi_ms_set *set)
+{
+    uint64_t written;
+    const char *const columns[] = {set->data_column, set->model_column};
+    MSI_TRY(msi_ms_watch_check(&set->watch, set->path, set->table, columns, &written));
+    if (written == set->watch.written) return MSI_OK;
+    return msi_ms_watch_rewritten(set->path, *set->model_column ? set->model_column : set->data_column);
+}
+
 int msi_ms_set_open(msi_ms_set *set)
 {
     if (set->table || set->store) return MSI_OK;
     if (msi_msv_is_file(set->path)) return msi_ms_store_open(set);
-    MSI_CCC(ccc_table_open(&set->table, set->path, CCC_READ, CCC_LOCK_NONE));
+    MSI_TRY(msi_ms_watch_open(&set->watch, set->path, &set->table));
     if (!stores_rows(set->table)) msi_ms_limit_lift();
-    return check_parts(set);
+    MSI_TRY(check_parts(set));
+    return set->watch.is_on ? check_writing(set) : MSI_OK;
+}
+
+int msi_ms_set_recheck(msi_ms_set *set)
+{
+    if (!set->watch.is_on || msi_ms_watch_is_same(&set->watch, set->path)) return MSI_OK;
+    /* casacore has what it knows of a table from when it was opened. */
+    ccc_table_close(set->table);
+    set->table = NULL;
+    return msi_ms_set_open(set);
 }
 
 /* Translate the MFrequency codes of casacore; a code that has no frame, 64 being that of an undefined one, gives "". */
@@ -258,10 +279,22 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
+/* Refuse columns that a prediction has left half written, or is writing; see to it that none begins while they are
+ * read. Those that none can write need not be looked at again. */
+static int watch_columns(msi_ms_set *set, const msi_ms_selection *selection)
+{
+    const char *const columns[] = {set->data_column, set->model_column};
+    MSI_TRY(msi_ms_watch_check(&set->watch, set->path, set->table, columns, &set->watch.written));
+    for (int i = 0; i < 2 && !selection->coordinates_only; i++)
+        if (*columns[i] && !msi_ms_column_is_protected(columns[i])) set->watch.is_on = 1;
+    return MSI_OK;
+}
+
 int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
 {
     if (set->store) return msi_ms_store_describe(set, selection);
     MSI_TRY(choose_columns(set, selection));
+    MSI_TRY(watch_columns(set, selection));
     MSI_TRY(read_windows(set));
     MSI_TRY(read_setups(set));
     MSI_TRY(msi_ms_fields_read(set));
@@ -273,6 +306,7 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
 void msi_ms_set_free(msi_ms_set *set)
 {
     ccc_table_close(set->table);
+    msi_ms_watch_free(&set->watch);
     msi_ms_store_free(set->store);
     for (int i = 0; i < set->n_window; i++) {
         msi_free(set->window[i].freq_hz);

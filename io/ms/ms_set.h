@@ -7,6 +7,7 @@
 
 #include "io/casacore-c/casacore_c.h"
 #include "io/ms/ms_reader.h"
+#include "io/ms/ms_watch.h"
 
 struct msi_ms_partners;
 
@@ -56,6 +57,7 @@ typedef struct msi_ms_set {
     ccc_table *table;                       /* NULL while closed */
     struct msi_ms_store *store;             /* what is read in the tables' stead; NULL: the tables are */
     char data_column[64], model_column[64]; /* "" where there is none to read */
+    msi_ms_watch watch;                     /* of those columns, where they are a table's */
     int has_weight_spectrum, has_flag_row;
     int64_t n_table_row;
     int n_window;
@@ -83,13 +85,23 @@ int msi_ms_failed(int ccc_status);
         if (msi_ccc_status_ != CCC_OK) return msi_ms_failed(msi_ccc_status_);                                          \
     } while (0)
 
-/* msi_ms_set_open - open the main table for reading, without a lock, or the visibility store; nothing where it is open.
- * Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
+/*
+ * msi_ms_set_open - open the main table for reading, without a lock, or the visibility store; nothing where it is open.
+ * Returns: 0, MSI_EINPUT (also where a column that is read was written since it was open before), MSI_ELOCKED (it is
+ *          being written), MSI_ENOMEM
+ */
 int msi_ms_set_open(msi_ms_set *set);
 
 /*
+ * msi_ms_set_recheck - fail unless all that has been read of the columns is of one writing, and whole: after reading,
+ * before it is used.
+ * Returns: 0, MSI_EINPUT, MSI_ELOCKED, MSI_ENOMEM
+ */
+int msi_ms_set_recheck(msi_ms_set *set);
+
+/*
  * msi_ms_set_describe - read the subtables and choose the columns, with the checks that need no row.
- * Returns: 0, MSI_EINPUT, MSI_ENOMEM
+ * Returns: 0, MSI_EINPUT (also where a column is half written), MSI_ELOCKED (it is being written), MSI_ENOMEM
  */
 int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection);
 

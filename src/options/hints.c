@@ -2,13 +2,12 @@
 #include "src/options/hints.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/status.h"
+#include "io/ms/ms_watch.h"
 
 const msi_remedy_row msi_remedy_table[] = {
     {"accuracy", "a larger -accuracy asks for less", 0},
@@ -48,20 +47,6 @@ int msi_remedy_append(int status)
     return out_of_range ? MSI_EUSAGE : status;
 }
 
-/* Say whether another process holds casacore's lock for writing, which is on the first byte of a table's lock file.
- * This one has none that closing the file would end. */
-static int is_written(const char *path)
-{
-    char name[4096];
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-    if (snprintf(name, sizeof name, "%s/table.lock", path) >= (int)sizeof name) return 0;
-    const int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) return 0;
-    const int is_held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
-    close(fd);
-    return is_held;
-}
-
 /* Say whether a file of a table was changed after a moment. */
 static int is_changed(const char *path, const struct timespec *since)
 {
@@ -84,7 +69,7 @@ int msi_remedy_writer(int status, const char *const *paths, int n, const struct 
     const int is_damage = status == MSI_EINPUT && strstr(msi_error_get(), "truncated or corrupt");
     /* The files of a table that is being written do not agree with one another. */
     for (int i = 0; i < n && status == MSI_EINPUT; i++)
-        if ((is_damage || strstr(msi_error_get(), paths[i])) && is_written(paths[i]))
+        if ((is_damage || strstr(msi_error_get(), paths[i])) && msi_ms_watch_is_locked(paths[i]))
             return msi_error_append(status, "; another process writes into %s: try again when it has ended", paths[i]);
     /* Between two of its writes a process holds no lock. */
     for (int i = 0; i < n && is_damage && began; i++)

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/ms/ms_watch.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "core/status.h"
+#include "io/ms/ms_mark.h"
+#include "io/ms/ms_set.h"
+
+static const char *root_of(const msi_ms_watch *w, const char *path)
+{
+    return w->root ? w->root : path;
+}
+
+/* ---- table.dat ---- */
+
+/* Remember a table.dat; one that cannot be looked at is like no other. */
+static void look(msi_ms_watch *w, const char *path)
+{
+    char file[4200];
+    struct stat info = {0};
+    snprintf(file, sizeof file, "%s/table.dat", root_of(w, path));
+    if (stat(file, &info) != 0) info.st_ino = 0;
+    w->device = info.st_dev;
+    w->inode = info.st_ino;
+    w->changed_ns = (int64_t)info.st_ctim.tv_sec * 1000000000 + info.st_ctim.tv_nsec;
+}
+
+int msi_ms_watch_is_same(const msi_ms_watch *w, const char *path)
+{
+    msi_ms_watch now = {.root = w->root};
+    look(&now, path);
+    return now.inode && now.inode == w->inode && now.device == w->device && now.changed_ns == w->changed_ns;
+}
+
+/* Name the table that another refers to, whose table.dat counts; *root is NULL where that is itself. */
+static int find_root(ccc_table *t, char **root)
+{
+    char **parts;
+    int64_t n;
+    *root = NULL;
+    if (ccc_table_is_root(t)) return MSI_OK;
+    MSI_CCC(ccc_table_parts(t, &parts, &n));
+    if (n == 1 && strcmp(parts[0], ccc_table_path(t)) != 0) *root = strdup(parts[0]);
+    ccc_free(parts);
+    return MSI_OK;
+}
+
+int msi_ms_watch_open(msi_ms_watch *w, const char *path, ccc_table **out)
+{
+    look(w, path);
+    MSI_CCC(ccc_table_open(out, path, CCC_READ, CCC_LOCK_NONE));
+    if (w->root) return MSI_OK;
+    MSI_TRY(find_root(*out, &w->root));
+    if (!w->root) return MSI_OK;
+    /* Only now is it known which table.dat to remember before it is read. */
+    ccc_table_close(*out);
+    *out = NULL;
+    look(w, path);
+    MSI_CCC(ccc_table_open(out, path, CCC_READ, CCC_LOCK_NONE));
+    return MSI_OK;
+}
+
+/* ---- Marks ---- */
+
+/* casacore's lock is on the first byte of the file. */
+int msi_ms_watch_is_locked(const char *table)
+{
+    char file[4200];
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    if (snprintf(file, sizeof file, "%s/table.lock", table) >= (int)sizeof file) return 0;
+    const int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return 0;
+    const int is_held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
+    close(fd);
+    return is_held;
+}
+
+int msi_ms_watch_refuse(const char *set, const char *mark, const char *selection)
+{
+    return msi_error_set(
+        MSI_EINPUT,
+        "%s: a prediction was stopped while it wrote (%s), and the column is half new: repeat it, with "
+        "its selection (%s), before the column is read",
+        set, mark, selection);
+}
+
+int msi_ms_watch_rewritten(const char *set, const char *column)
+{
+    return msi_error_set(MSI_EINPUT, "%s: column %s was written anew while it was read: read it again", set, column);
+}
+
+/* One writing of a column has the time and the model in its keyword, or a storage manager of its own. */
+static uint64_t hash_writing(ccc_table *t, const char *column, uint64_t hash)
+{
+    char origin[1024];
+    ccc_column_info info = {0};
+    msi_ms_mark_origin_read(t, column, origin, sizeof origin);
+    hash = msi_hash(hash, origin, (int64_t)strlen(origin));
+    if (ccc_column_describe(t, column, &info) != CCC_OK) info.manager_file = -1;
+    return msi_hash(hash, &info.manager_file, sizeof info.manager_file);
+}
+
+static int check_columns(const msi_ms_watch *w, const char *path, ccc_table *t, const char *const *columns,
+                         uint64_t *written)
+{
+    char mark[512], selection[512];
+    *written = 0;
+    for (int i = 0; i < 2; i++) {
+        if (!*columns[i]) continue;
+        *written = hash_writing(t, columns[i], *written);
+        if (!msi_ms_mark_read(t, columns[i], mark, sizeof mark, selection, sizeof selection)) continue;
+        /* One that has ended since the table was opened may have completed it: its lock alone would not tell. */
+        if (msi_ms_watch_is_locked(root_of(w, path)) || !msi_ms_watch_is_same(w, path))
+            return msi_error_set(MSI_ELOCKED, "%s: a prediction is writing (%s): the column can be read after its end",
+                                 path, mark);
+        return msi_ms_watch_refuse(path, mark, selection);
+    }
+    return MSI_OK;
+}
+
+int msi_ms_watch_check(const msi_ms_watch *w, const char *path, ccc_table *t, const char *const *columns,
+                       uint64_t *written)
+{
+    ccc_table *root;
+    if (!w->root) return check_columns(w, path, t, columns, written);
+    /* Marks are in the table that has the columns. It is open with the other. */
+    MSI_CCC(ccc_table_open(&root, w->root, CCC_READ, CCC_LOCK_NONE));
+    const int status = check_columns(w, path, root, columns, written);
+    ccc_table_close(root);
+    return status;
+}
+
+void msi_ms_watch_free(msi_ms_watch *w)
+{
+    free(w->root);
+    memset(w, 0, sizeof *w);
+}
