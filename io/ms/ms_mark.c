@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MARK   "MSIMAGE_PREDICT"
+#define MARK   MSI_MS_MARK
 #define ORIGIN "MSIMAGE_MODEL"
 
 static void field_name(char *name, size_t size, const char *column, const char *field)

@@ -7,6 +7,8 @@
 
 #include "io/casacore-c/casacore_c.h"
 
+#define MSI_MS_MARK "MSIMAGE_PREDICT"
+
 /*
  * The mark is a record, main-table keyword MSIMAGE_PREDICT, with a record for each column that is incomplete:
  * STATE ("incomplete"), STARTED (UTC), PROGRAM, MODEL, SELECTION. All functions change the open table alone: the caller

@@ -68,7 +68,12 @@ int msi_ms_set_recheck(msi_ms_set *set)
     /* casacore has what it knows of a table from when it was opened. */
     ccc_table_close(set->table);
     set->table = NULL;
-    return msi_ms_set_open(set);
+    const int status = msi_ms_set_open(set);
+    if (status == MSI_OK) return MSI_OK;
+    /* A process that goes on, such as Python, would get what casacore knows of this one at the next opening. */
+    ccc_table_close(set->table);
+    set->table = NULL;
+    return status;
 }
 
 /* Translate the MFrequency codes of casacore; a code that has no frame, 64 being that of an undefined one, gives "". */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/hash.h"
+#include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_set.h"
@@ -107,11 +108,41 @@ static uint64_t hash_writing(ccc_table *t, const char *column, uint64_t hash)
     return msi_hash(hash, &info.manager_file, sizeof info.manager_file);
 }
 
+/* Ask whether table.dat has the keyword of marks. */
+static int has_marks(const char *table)
+{
+    char file[4200], *bytes = NULL;
+    struct stat info;
+    int has = 0;
+    snprintf(file, sizeof file, "%s/table.dat", table);
+    const int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return 0;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 && info.st_size < (64 << 20) &&
+        msi_alloc(&bytes, info.st_size, 1, "table.dat") == MSI_OK) {
+        const ssize_t n = pread(fd, bytes, (size_t)info.st_size, 0);
+        has = n > 0 && memmem(bytes, (size_t)n, MSI_MS_MARK, sizeof MSI_MS_MARK - 1) != NULL;
+    }
+    msi_free(bytes);
+    close(fd);
+    return has;
+}
+
+/* A table that this process has open already, as Python's may, is given by casacore as it was then: have it read again
+ * where its file says otherwise. */
+static int refresh(const char *table, ccc_table *t)
+{
+    ccc_type type;
+    const int is_known = ccc_keyword_type(t, NULL, MSI_MS_MARK, &type, NULL) == CCC_OK;
+    if (has_marks(table) != is_known) MSI_CCC(ccc_table_resync(t));
+    return MSI_OK;
+}
+
 static int check_columns(const msi_ms_watch *w, const char *path, ccc_table *t, const char *const *columns,
                          uint64_t *written)
 {
     char mark[512], selection[512];
     *written = 0;
+    MSI_TRY(refresh(root_of(w, path), t));
     for (int i = 0; i < 2; i++) {
         if (!*columns[i]) continue;
         *written = hash_writing(t, columns[i], *written);

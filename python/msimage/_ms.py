@@ -240,7 +240,8 @@ def read_ms(paths: Union[str, os.PathLike, Sequence], *, data_column: Optional[s
     Raises
     ------
     TypeError, ValueError : arguments that cannot be
-    msimage.Error : no such set, a damaged one, or nothing selected; the message names set, column and row
+    msimage.Error : no such set, a damaged one, or nothing selected; a column that a
+        prediction left half written, is writing, or has written since the set was opened; the message names set, column and row
     MemoryError : of the host's memory
     ImportError : this msimage was built without casacore
 

@@ -228,6 +228,48 @@ def check_refusals():
     must_raise(msimage.Error, lambda: list(read(cut)), "cut.ms")
 
 
+def predicted(name):
+    """A set with a MODEL_DATA, and what a prediction puts into its keywords."""
+    make(name, "-pol", "XX,YY", "-ra", "60deg", "-dec", "44deg", "-spw", "1GHz", "1MHz", "64", "-telescope", "meerkat")
+    with table(name, readonly=False, ack=False) as t:
+        if "MODEL_DATA" not in t.colnames():
+            t.addcols(dict(MODEL_DATA=t.getcoldesc("DATA")), dict(TYPE="TiledShapeStMan", NAME="Model", DEFAULTTILESHAPE=[2, 64, 100]))
+            t.putcol("MODEL_DATA", t.getcol("DATA"))
+    fields = {"STATE": "incomplete", "STARTED": "2001-02-03T04:05:06Z", "PROGRAM": "a test", "MODEL": "some", "SELECTION": "-field '0'"}
+    return name, {"MODEL_DATA": fields}
+
+
+def elsewhere(code, *words, **options):
+    """Another process with python-casacore, which has its own view of the set."""
+    return subprocess.Popen([sys.executable, "-c", "import sys\nfrom casacore.tables import table\n" + code, *words], **options)
+
+
+def check_half_written():
+    """A column that a prediction left half written, is writing, or begins to write, is not read; another one is."""
+    path, mark = predicted("marked.ms")
+    put = "t = table(sys.argv[1], readonly=False, ack=False); t.putkeyword('MSIMAGE_PREDICT', %r); t.flush()" % mark
+    n_all = sum(len(b.row) for b in msimage.read_ms(path, data_column="MODEL_DATA"))
+    blocks = msimage.read_ms(path, data_column="MODEL_DATA")
+    assert len(next(iter(blocks)).row) < n_all
+    assert elsewhere(put, path).wait() == 0
+    must_raise(msimage.Error, lambda: list(blocks), "marked.ms", "MODEL_DATA", "was stopped while it wrote", "-field '0'")
+    must_raise(msimage.Error, lambda: msimage.read_ms(path, data_column="MODEL_DATA"), "marked.ms", "MODEL_DATA", "was stopped while it wrote")
+    assert sum(len(b.row) for b in msimage.read_ms(path, data_column="DATA")) == n_all
+    with elsewhere(put + "; t.lock(); print('locked', flush=True); sys.stdin.read()", path, stdin=subprocess.PIPE,
+                   stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"locked\n"
+        must_raise(msimage.Error, lambda: msimage.read_ms(path, data_column="MODEL_DATA"), "marked.ms", "MODEL_DATA", "is writing")
+        assert sum(len(b.row) for b in msimage.read_ms(path, data_column="DATA")) == n_all
+        writer.stdin.close()
+    assert elsewhere("t = table(sys.argv[1], readonly=False, ack=False); t.removekeyword('MSIMAGE_PREDICT')", path).wait() == 0
+    blocks = msimage.read_ms(path, data_column="MODEL_DATA")
+    assert len(next(iter(blocks)).row) < n_all
+    assert elsewhere(put, path).wait() == 0
+    # The table is open already, as it was before.
+    must_raise(msimage.Error, lambda: msimage.read_ms(path, data_column="MODEL_DATA"), "marked.ms", "was stopped while it wrote")
+    blocks.close()
+
+
 def check_interrupt():
     """Ctrl-C while a set is opened or read is KeyboardInterrupt; afterwards it can be read."""
     path = make("plain.ms")
