@@ -4,7 +4,7 @@
 #define MSI_LIB_LIBRARY_CUDA_CUH
 
 #include "kernels/gpu/cuda_memory.h"
-#include "kernels/gpu/staged_copy_cuda.h"
+#include "kernels/gpu/plan_stream_cuda.h"
 #include "lib/library_gpu.h"
 #include "lib/library_gridder.h"
 

@@ -13,7 +13,7 @@
 #define MSI_BENCH_EL56_TABLE_FORMS_CUH
 
 #include "kernels/bench/el56_buckets_cuda.h"
-#include "kernels/gpu/vector_add_cuda.cuh"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/wproj/job/wproj_locate.cuh"
 
 namespace el56_forms {

@@ -16,7 +16,7 @@
 #include "core/log.h"
 #include "core/turns.h"
 #include "kernels/gpu/cuda_check.h"
-#include "kernels/gpu/gpu_peer.h"
+#include "kernels/gpu/gpu_memory.h"
 #include "kernels/wproj/window/window_operands_cuda.h"
 #include "kernels/wproj/window/window_tuning.h"
 

@@ -5,7 +5,7 @@
 
 #include "kernels/clean/clean_engine.h"
 #include "kernels/gpu/cuda_memory.h"
-#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/gpu_device.h"
 
 struct msi_clean_engine {
     msi_clean_setup s;

@@ -9,7 +9,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/clean/clean_engine_cpu.h"
-#include "kernels/transform/column_fft.h"
+#include "kernels/transform/fft_cpu.h"
 
 enum { COLUMNS = 8 };
 

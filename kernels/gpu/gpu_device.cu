@@ -228,3 +228,86 @@ const char *msi_gpu_versions(void)
     static const line made; /* by the first thread that comes */
     return made.text;
 }
+
+/* ---- Streams ---------------------------------------------------------------------------------------------------- */
+
+int msi_gpu_stream_create(msi_gpu_stream *s, int device)
+{
+    cudaStream_t stream;
+    *s = {device, nullptr};
+    MSI_TRY(msi_gpu_stream_enter(s));
+    MSI_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    s->stream = stream;
+    return MSI_OK;
+}
+
+void msi_gpu_stream_free(msi_gpu_stream *s)
+{
+    if (!s->stream) return;
+    const cudaStream_t stream = static_cast<cudaStream_t>(s->stream);
+    if (cudaStreamSynchronize(stream) != cudaSuccess) cudaGetLastError();
+    if (cudaStreamDestroy(stream) != cudaSuccess) cudaGetLastError();
+    s->stream = nullptr;
+}
+
+int msi_gpu_stream_enter(const msi_gpu_stream *s)
+{
+    MSI_CUDA_OF(s->device, cudaSetDevice(s->device));
+    return MSI_OK;
+}
+
+int msi_gpu_stream_wait(const msi_gpu_stream *s)
+{
+    MSI_CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(s->stream)));
+    return MSI_OK;
+}
+
+/* ---- Bytes that the L2 cache fetches ---------------------------------------------------------------------------- */
+
+namespace {
+
+struct fetch_limit {
+    int n_holder = 0;
+    size_t bytes_before = 0;
+};
+
+std::mutex fetch_lock;
+fetch_limit fetch_limits[MSI_GPU_MAX_DEVICES];
+
+/* Run change() with the device current. Returns: whether every call succeeded */
+template <typename CHANGE> bool on_device(int device, CHANGE change)
+{
+    int before;
+    bool done = cudaGetDevice(&before) == cudaSuccess;
+    if (done) {
+        done = cudaSetDevice(device) == cudaSuccess && change();
+        done = cudaSetDevice(before) == cudaSuccess && done;
+    }
+    if (!done) cudaGetLastError();
+    return done;
+}
+
+} // namespace
+
+int msi_gpu_fetch_acquire(int device, size_t bytes)
+{
+    const std::lock_guard<std::mutex> guard(fetch_lock);
+    if (device < 0 || device >= MSI_GPU_MAX_DEVICES) return 0;
+    fetch_limit &limit = fetch_limits[device];
+    const auto lower = [&] {
+        return cudaDeviceGetLimit(&limit.bytes_before, cudaLimitMaxL2FetchGranularity) == cudaSuccess &&
+               cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, bytes) == cudaSuccess;
+    };
+    if (limit.n_holder == 0 && !on_device(device, lower)) return 0;
+    limit.n_holder++;
+    return 1;
+}
+
+void msi_gpu_fetch_release(int device)
+{
+    const std::lock_guard<std::mutex> guard(fetch_lock);
+    fetch_limit &limit = fetch_limits[device];
+    if (--limit.n_holder > 0) return;
+    on_device(device,
+              [&] { return cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, limit.bytes_before) == cudaSuccess; });
+}

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A plan's stream in C++: it frees itself, and what a plan copies and clears goes through it. */
-#ifndef MSI_KERNELS_PLAN_STREAM_CUDA_H
-#define MSI_KERNELS_PLAN_STREAM_CUDA_H
+#ifndef MSI_PLAN_STREAM_CUDA_H
+#define MSI_PLAN_STREAM_CUDA_H
 
+#include <algorithm>
 #include <stdint.h>
 
+#include "core/memory.h"
 #include "kernels/gpu/cuda_check.h"
-#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/gpu_device.h"
+#include "kernels/gpu/host_copy.h"
 
 namespace {
 
@@ -73,6 +76,241 @@ class plan_stream {
   private:
     msi_gpu_stream on = {0, nullptr};
     bool is_own = false;
+};
+
+/*
+ * Copy between a device and memory wherever it lies. Large ones from and to ordinary host memory the driver stages
+ * through pages of its own with one thread, at a fifth of what the bus can do; here all threads copy to or from one of
+ * some registered buffers while the bus is at work on the others. Others go as they are.
+ *
+ * The bus writes at half its pace to lines that the cores' caches hold. Copies back are therefore small parts that go
+ * round all of the buffers: where these are more than the caches, a part has left them when its turn comes again.
+ */
+
+/* A staged_copy copies on a stream, and frees itself. What was added goes out with the last flush. */
+class staged_copy {
+  public:
+    /* Given: n_buffer  2 .. MOST_SLOTS: more are quicker, and take longer to be registered when a process first does */
+    explicit staged_copy(const plan_stream &on_, int n_buffer = 2) : on(on_), n_slot(n_buffer) {}
+    staged_copy(const staged_copy &) = delete;
+    staged_copy &operator=(const staged_copy &) = delete;
+    ~staged_copy()
+    {
+        for (slot &s : slots) {
+            if (s.done && cudaEventSynchronize(s.done) != cudaSuccess) cudaGetLastError();
+            if (s.done && cudaEventDestroy(s.done) != cudaSuccess) cudaGetLastError();
+            msi_host_slot_give(&s.room);
+        }
+    }
+
+    /* begin - before uploads of so many bytes in all, which lie where `from` does: few go out at once, and need no
+     * buffers; neither do those from a GPU's memory or from registered memory. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    int begin(int64_t bytes, const void *from)
+    {
+        /* What a failure left is not sent. */
+        n_piece = 0;
+        filled = 0;
+        joined = {};
+        is_staged = bytes >= LEAST_STAGED && is_pageable(from);
+        return is_staged ? make(slots[at]) : MSI_OK;
+    }
+
+    /* is_pageable - tell whether memory is the host's, and not registered. */
+    static bool is_pageable(const void *at)
+    {
+        cudaPointerAttributes a;
+        if (cudaPointerGetAttributes(&a, at) == cudaSuccess) return a.type == cudaMemoryTypeUnregistered;
+        cudaGetLastError();
+        return true;
+    }
+
+    /* upload - begin to copy n elements, which stay as they are until flush(); what follows where the last ones ended
+     * goes with them. Returns: 0, MSI_EGPU */
+    template <typename T> int upload(T *to, const T *from, int64_t n)
+    {
+        const char *next = reinterpret_cast<const char *>(from);
+        char *target = reinterpret_cast<char *>(to);
+        int64_t left = n * (int64_t)sizeof(T);
+        if (!is_staged) return join(target, next, left);
+        while (left > 0) {
+            if (target != first_target + filled || filled == SLOT_BYTES || n_piece == MOST_PIECES)
+                MSI_TRY(start_slot(target));
+            const int64_t bytes = std::min({left, SLOT_BYTES - filled, PIECE_BYTES});
+            piece[n_piece++] = {slots[at].room.memory + filled, next, bytes};
+            filled += bytes;
+            next += bytes;
+            target += bytes;
+            left -= bytes;
+        }
+        return MSI_OK;
+    }
+
+    /* push - send what is left: no copy reaches from it into what comes next, which may be another allocation that
+     * begins where this one ends. Ordinary memory may be changed then; other memory once the stream was waited for.
+     * Returns: 0, MSI_EGPU */
+    int push()
+    {
+        MSI_TRY(send());
+        return send_joined();
+    }
+
+    /* flush - send what is left, and wait until all has arrived. Returns: 0, MSI_EGPU */
+    int flush()
+    {
+        MSI_TRY(push());
+        return on.wait();
+    }
+
+    /* download - copy bytes to the host, after all that was begun before. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    int download(void *to, const void *from, int64_t bytes)
+    {
+        const auto place = [=](int64_t at) { return host_room{static_cast<char *>(to) + at, bytes - at}; };
+        return download_to(place, from, bytes);
+    }
+
+    /* Memory for what comes next: so many bytes of it lie together. */
+    struct host_room {
+        char *at;
+        int64_t bytes;
+    };
+
+    /* download_to - do the same to memory in pieces, all of one kind. Given: place(at), the host_room of byte `at` and
+     * those behind it; `at` rises from call to call. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    template <typename PLACE> int download_to(PLACE place, const void *from, int64_t bytes)
+    {
+        if (bytes < LEAST_STAGED || !is_pageable(place(0).at))
+            return download_pieces(place, static_cast<const char *>(from), bytes);
+        const int64_t each = SLOT_BYTES / (n_slot / 2), n_part = (bytes + each - 1) / each, first = n_fetched;
+        const int ahead = n_slot - 1;
+        n_fetched += n_part;
+        for (int64_t i = 0; i < n_part + ahead; i++) {
+            if (i < n_part) MSI_TRY(fetch(part_of(first + i, i * each, each, bytes), from));
+            if (i >= ahead) MSI_TRY(unpack(part_of(first + i - ahead, (i - ahead) * each, each, bytes), place));
+        }
+        return MSI_OK;
+    }
+
+    static constexpr int MOST_SLOTS = 8;
+
+  private:
+    static constexpr int64_t SLOT_BYTES = MSI_HOST_SLOT_BYTES, PIECE_BYTES = 64 << 10, LEAST_STAGED = 1 << 20;
+    static constexpr int MOST_PIECES = 512;
+    struct slot {
+        msi_host_slot room = {};
+        cudaEvent_t done = nullptr; /* what was begun with the memory */
+    };
+    /* Some bytes on their way to the host, and where they stop over. */
+    struct part {
+        slot *by;
+        int64_t room_at, first, bytes;
+    };
+    const plan_stream &on;
+    const int n_slot;
+    slot slots[MOST_SLOTS];
+    int64_t n_fetched = 0; /* parts */
+    msi_host_piece piece[MOST_PIECES];
+    int n_piece = 0, at = 0; /* pieces for slot `at`, */
+    int64_t filled = 0;      /* so many bytes in all, */
+    char *first_target = nullptr;
+    bool is_staged = false;
+    struct {
+        char *to;
+        const char *from;
+        int64_t bytes;
+    } joined = {}; /* what is copied as it lies */
+
+    int send_joined()
+    {
+        const auto now = joined;
+        joined = {};
+        if (now.bytes) MSI_CUDA(cudaMemcpyAsync(now.to, now.from, (size_t)now.bytes, cudaMemcpyDefault, on.get()));
+        return MSI_OK;
+    }
+
+    /* What follows on both sides is copied together. */
+    int join(char *to, const char *from, int64_t bytes)
+    {
+        if (to != joined.to + joined.bytes || from != joined.from + joined.bytes) {
+            MSI_TRY(send_joined());
+            joined = {to, from, 0};
+        }
+        joined.bytes += bytes;
+        return MSI_OK;
+    }
+
+    static int make(slot &s)
+    {
+        if (!s.room.memory) MSI_TRY(msi_host_slot_take(&s.room));
+        if (!s.done) MSI_CUDA(cudaEventCreateWithFlags(&s.done, cudaEventDisableTiming));
+        return MSI_OK;
+    }
+
+    int send()
+    {
+        if (!n_piece) return MSI_OK;
+        slot &s = slots[at];
+        MSI_CUDA(cudaEventSynchronize(s.done));
+        msi_host_copy(piece, n_piece, 1);
+        n_piece = 0;
+        at = (at + 1) % n_slot;
+        MSI_TRY(on.upload(first_target, static_cast<const char *>(s.room.memory), filled));
+        first_target = nullptr;
+        filled = 0;
+        MSI_CUDA(cudaEventRecord(s.done, on.get()));
+        return MSI_OK;
+    }
+
+    int start_slot(char *target)
+    {
+        MSI_TRY(send());
+        MSI_TRY(make(slots[at]));
+        first_target = target;
+        filled = 0;
+        return MSI_OK;
+    }
+
+    template <typename PLACE> int download_pieces(PLACE &place, const char *from, int64_t bytes)
+    {
+        for (int64_t i = 0; i < bytes;) {
+            const host_room room = place(i);
+            const int64_t n = std::min(bytes - i, room.bytes);
+            MSI_TRY(join(room.at, from + i, n));
+            i += n;
+        }
+        MSI_TRY(send_joined());
+        return on.wait();
+    }
+
+    /* Part number i: it begins with byte `first` of all, and is `each` bytes unless the end comes sooner. */
+    part part_of(int64_t i, int64_t first, int64_t each, int64_t bytes)
+    {
+        return {&slots[i % n_slot], i / n_slot % (SLOT_BYTES / each) * each, first, std::min(each, bytes - first)};
+    }
+
+    int fetch(const part &p, const void *from)
+    {
+        MSI_TRY(make(*p.by));
+        MSI_CUDA(cudaMemcpyAsync(p.by->room.memory + p.room_at, static_cast<const char *>(from) + p.first,
+                                 (size_t)p.bytes, cudaMemcpyDeviceToHost, on.get()));
+        MSI_CUDA(cudaEventRecord(p.by->done, on.get()));
+        return MSI_OK;
+    }
+
+    template <typename PLACE> int unpack(const part &p, PLACE &place)
+    {
+        int n_out = 0;
+        MSI_CUDA(cudaEventSynchronize(p.by->done));
+        for (int64_t i = 0; i < p.bytes;) {
+            const host_room room = place(p.first + i);
+            const int64_t some = std::min({p.bytes - i, room.bytes, PIECE_BYTES});
+            piece[n_out++] = {room.at, p.by->room.memory + p.room_at + i, some};
+            i += some;
+            if (n_out < MOST_PIECES && i < p.bytes) continue;
+            msi_host_copy(piece, n_out, 0);
+            n_out = 0;
+        }
+        return MSI_OK;
+    }
 };
 
 } // namespace

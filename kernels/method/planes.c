@@ -9,7 +9,6 @@
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/gpu/gpu_memory.h"
-#include "kernels/gpu/gpu_peer.h"
 #endif
 
 struct msi_planes {

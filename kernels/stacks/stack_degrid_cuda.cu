@@ -18,7 +18,7 @@
 
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_range.h"
-#include "kernels/gpu/warp_sum_cuda.cuh"
+#include "kernels/gpu/complex_cuda.cuh"
 #include "kernels/stacks/stack_degrid_cpu.h"
 #include "kernels/stacks/stack_stream_cuda.h"
 #include "kernels/stacks/stack_tile_cuda.h"

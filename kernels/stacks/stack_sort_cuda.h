@@ -8,7 +8,7 @@
 #ifndef MSI_KERNELS_STACK_SORT_CUDA_H
 #define MSI_KERNELS_STACK_SORT_CUDA_H
 
-#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/stacks/stack_job.h"
 
 #ifdef __cplusplus

@@ -29,7 +29,7 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/gpu/cache_policy_cuda.cuh"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/gpu/complex_cuda.cuh"
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_range.h"

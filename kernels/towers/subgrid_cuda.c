@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "kernels/towers/subgrid_cuda.h"
 
-#include "kernels/towers/subgrid_fp_cuda.h"
-
 const int32_t msi_subgrid_size[MSI_SUBGRID_N_SIZE] = {32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512};
 
 int msi_subgrid_roots(const msi_subgrid_shape *shape, void *roots, int64_t *n)

@@ -9,7 +9,7 @@
 #define MSI_KERNELS_SUBGRID_CUDA_CUH
 
 #include "kernels/gpu/cuda_memory.h"
-#include "kernels/gpu/vector_add_cuda.cuh"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/method/geometry.h"
 #include "kernels/towers/subgrid_cuda.h"
 #include "kernels/transform/small_fft_cuda.cuh"

@@ -6,15 +6,15 @@
  * A small plane holds the cells that samples reach; the margin about them is zeros that nobody stores or reads. Its
  * rows are transformed to the subgrid's size, then one kernel transforms columns of all planes of a subgrid, one after
  * the other, screens them and adds them up in registers, and transforms the sum's columns back; the sum's rows follow,
- * and go straight to the whole plane, or stay for whoever makes its rows of them (transform/row_fft_cuda.h). A small
+ * and go straight to the whole plane, or stay for whoever makes its rows of them (image_fft_cuda.h). A small
  * plane's row transforms are written and read once, its transform never leaves a multiprocessor. The way back takes the
  * same steps backwards.
  *
  * A subgrid's cell j lies j cells beyond its core's first tap, modulo the size: the margin before the core is its last
  * cells.
  */
-#ifndef MSI_KERNELS_SUBGRID_CUDA_H
-#define MSI_KERNELS_SUBGRID_CUDA_H
+#ifndef MSI_SUBGRID_CUDA_H
+#define MSI_SUBGRID_CUDA_H
 
 #include "core/types.h"
 
@@ -103,6 +103,17 @@ int msi_subgrid_add(const msi_subgrid_job *job, void *stream);
  * Returns: as msi_subgrid_add
  */
 int msi_subgrid_cut(const msi_subgrid_job *job, void *stream);
+
+/* The functions of subgrid_cuda.h, a file a precision. */
+
+int msi_subgrid_roots_fp32(const msi_subgrid_shape *shape, void *roots, int64_t *n);
+int msi_subgrid_roots_fp64(const msi_subgrid_shape *shape, void *roots, int64_t *n);
+int msi_subgrid_screens_fp32(const msi_subgrid_shape *shape, const double *nu, void *screens, void *stream);
+int msi_subgrid_screens_fp64(const msi_subgrid_shape *shape, const double *nu, void *screens, void *stream);
+int msi_subgrid_add_fp32(const msi_subgrid_job *job, void *stream);
+int msi_subgrid_add_fp64(const msi_subgrid_job *job, void *stream);
+int msi_subgrid_cut_fp32(const msi_subgrid_job *job, void *stream);
+int msi_subgrid_cut_fp64(const msi_subgrid_job *job, void *stream);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The kernels of subgrids in single precision; each precision is compiled by itself, since that takes minutes. */
-#include "kernels/towers/subgrid_fp_cuda.h"
+#include "kernels/towers/subgrid_cuda.h"
 
 #include "kernels/towers/subgrid_cuda.cuh"
 

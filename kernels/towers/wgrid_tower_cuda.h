@@ -5,7 +5,7 @@
 
 #include "kernels/towers/tower_plan.h"
 #include "kernels/method/method.h"
-#include "kernels/wgrid/wgrid_degrid_call.h"
+#include "kernels/wgrid/wgrid_cuda.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,7 +57,7 @@ void msi_wgrid_tower_cuda_forget_samples(void *kept);
 /*
  * msi_wgrid_tower_cuda_degrid - begin to degrid samples in order from small planes.
  * Given:   call  the planes' cells and the items of their subgrids
- *          planes  their small_planes, of wgrid_tower_cuda_kernels.cuh
+ *          planes  their small_planes, of wgrid_tower_cuda_stacks.cuh
  * Returns: 0, MSI_EGPU
  */
 int msi_wgrid_tower_cuda_degrid(const msi_wgrid_degrid_call *call, const void *planes);

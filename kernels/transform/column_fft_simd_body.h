@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of column transforms; included by column_fft_simd.c with REAL, CPLX and SUFFIX set. */
+/* One precision of column transforms; included by column_simd.c with REAL, CPLX and SUFFIX set. */
 
 #define VEC     NAME(column_vector)
 #define ELEMENT NAME(column_element)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Compiled once for each instruction set, with MSI_ISA its name and MSI_VECTOR_BYTES its vector's length. */
-#include "kernels/transform/column_simd.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "kernels/method/simd_compile.h"
+#include "kernels/transform/fft_cpu.h"
+#include "kernels/transform/screen_taper.h"
+
+/* Vectors that hold the real parts of an element's columns. */
+enum { PER_LINE = MSI_COLUMN_LINE / MSI_VECTOR_BYTES };
 
 enum { SCREEN_STRIP = 256 };
 
@@ -13,7 +16,8 @@ enum { SCREEN_STRIP = 256 };
 #define CPLX   msi_c32
 #define SUFFIX f32
 #include "kernels/transform/turns_simd_body.h"
-#include "kernels/transform/column_simd_body.h"
+#include "kernels/transform/column_screen_simd_body.h"
+#include "kernels/transform/column_fft_simd_body.h"
 #undef REAL
 #undef CPLX
 #undef SUFFIX
@@ -22,7 +26,8 @@ enum { SCREEN_STRIP = 256 };
 #define CPLX   msi_c64
 #define SUFFIX f64
 #include "kernels/transform/turns_simd_body.h"
-#include "kernels/transform/column_simd_body.h"
+#include "kernels/transform/column_screen_simd_body.h"
+#include "kernels/transform/column_fft_simd_body.h"
 
 /* Compute msi_taper_w of many pixels: Clenshaw's recurrence with pixels in the inner loop, which vectorises. */
 static void taper_column(const msi_taper_column *c)
@@ -58,3 +63,6 @@ const msi_column_simd_table MSI_CAT(msi_column_simd, _table, MSI_ISA) = {
     .spread_f64 = spread_column_f64,
     .taper = taper_column,
 };
+
+extern const msi_column_fft_table MSI_CAT(msi_column_fft, _table, MSI_ISA);
+const msi_column_fft_table MSI_CAT(msi_column_fft, _table, MSI_ISA) = {.run_f32 = run_f32, .run_f64 = run_f64};

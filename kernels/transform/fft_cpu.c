@@ -2,9 +2,11 @@
 #include "kernels/transform/fft_cpu.h"
 
 #include <fftw3.h>
+#include <math.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/method/simd_choice.h"
 
 struct msi_fft1d {
     msi_precision precision;
@@ -66,5 +68,104 @@ void msi_fft1d_free(msi_fft1d *f)
         if (f->plan32) fftwf_destroy_plan(f->plan32);
         if (f->plan64) fftw_destroy_plan(f->plan64);
     }
+    msi_free(f);
+}
+
+extern const msi_column_fft_table msi_column_fft_table_base, msi_column_fft_table_avx2, msi_column_fft_table_avx512;
+
+/* Divide n into stages; returns 0 where another prime is left. */
+static int make_stages(msi_column_part *part, int64_t n)
+{
+    static const int radix[] = {4, 2, 3, 5, 7};
+    part->n = (int)n;
+    part->n_stage = 0;
+    for (int i = 0; i < 5; i++)
+        for (; n % radix[i] == 0; n /= radix[i]) part->radix[part->n_stage++] = radix[i];
+    return n == 1;
+}
+
+/* Return the divisor of n that is nearest below its root. */
+static int64_t near_root(int64_t n)
+{
+    int64_t divisor = 1;
+    for (int64_t d = 1; d * d <= n; d++)
+        if (n % d == 0) divisor = d;
+    return divisor;
+}
+
+/* Set element i of a table to exp(-2 pi i step / n). */
+static void set_turn(const msi_column_fft *f, int64_t i, int64_t step, int64_t n)
+{
+    const double phase = -2 * MSI_PI * (double)(step % n) / (double)n;
+    if (f->precision == MSI_FP32)
+        ((msi_c32 *)f->tables)[i] = (msi_c32){(float)cos(phase), (float)sin(phase)};
+    else
+        ((msi_c64 *)f->tables)[i] = (msi_c64){cos(phase), sin(phase)};
+}
+
+static const void *table_at(const msi_column_fft *f, int64_t i)
+{
+    return (const char *)f->tables + i * msi_complex_bytes(f->precision);
+}
+
+static void fill_tables(msi_column_fft *f)
+{
+    const int n1 = f->part[0].n, n2 = f->part[1].n;
+    int64_t to = f->n;
+    f->turn = f->tables;
+    for (int k1 = 0; k1 < n1; k1++)
+        for (int i = 0; i < n2; i++) set_turn(f, (int64_t)k1 * n2 + i, (int64_t)k1 * i, f->n);
+    for (int half = 0; half < 2; half++) {
+        msi_column_part *part = &f->part[half];
+        int left = part->n;
+        for (int s = 0; s < part->n_stage; left /= part->radix[s++]) {
+            part->turn[s] = table_at(f, to);
+            for (int j = 0; j < left / part->radix[s]; j++)
+                for (int t = 1; t < part->radix[s]; t++) set_turn(f, to++, (int64_t)j * t, left);
+        }
+    }
+}
+
+int msi_column_fft_create(msi_column_fft **out, int64_t n, msi_precision precision)
+{
+    msi_column_fft *f;
+    *out = NULL;
+    MSI_TRY(msi_alloc(&f, 1, sizeof *f, "FFT plan"));
+    f->n = n;
+    f->precision = precision;
+    const int64_t n1 = near_root(n);
+    if (!make_stages(&f->part[0], n1) || !make_stages(&f->part[1], n / n1)) {
+        msi_free(f);
+        return msi_error_set(MSI_EARGUMENT, "no transform of %lld points: a prime factor above 7", (long long)n);
+    }
+    /* Stages of a transform have fewer turns together than twice its length. */
+    int rc =
+        msi_alloc(&f->tables, n + 2 * (f->part[0].n + f->part[1].n), (size_t)msi_complex_bytes(precision), "FFT plan");
+    if (rc) {
+        msi_free(f);
+        return rc;
+    }
+    fill_tables(f);
+    *out = f;
+    return MSI_OK;
+}
+
+/* Both steps' transforms are at most n long, and have room of twice that. */
+int64_t msi_column_fft_bytes(int64_t n)
+{
+    return (n + 2 * (n / near_root(n))) * 2 * MSI_COLUMN_LINE;
+}
+
+void msi_column_fft_run(const msi_column_fft *f, msi_column_way way, const msi_column_rows *rows, void *work)
+{
+    static const msi_column_fft_table *const table[MSI_N_SIMD] = MSI_SIMD_TABLES(msi_column_fft_table);
+    const msi_column_fft_table *simd = table[msi_simd_best()];
+    (f->precision == MSI_FP32 ? simd->run_f32 : simd->run_f64)(f, way, rows, work);
+}
+
+void msi_column_fft_free(msi_column_fft *f)
+{
+    if (!f) return;
+    msi_free(f->tables);
     msi_free(f);
 }

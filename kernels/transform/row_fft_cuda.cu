@@ -8,7 +8,7 @@
  *
  * Source: Cooley & Tukey 1965.
  */
-#include "kernels/transform/row_fft_cuda.h"
+#include "kernels/transform/image_fft_cuda.h"
 
 #include "core/memory.h"
 #include "core/status.h"

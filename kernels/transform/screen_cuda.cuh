@@ -6,7 +6,7 @@
 
 #include "kernels/method/geometry.h"
 #include "kernels/gpu/complex_cuda.cuh"
-#include "kernels/transform/taper_correction.h"
+#include "kernels/transform/screen_taper.h"
 
 namespace {
 

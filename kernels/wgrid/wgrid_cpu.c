@@ -7,10 +7,18 @@
  *
  * Threads take tiles. Tiles of one colour (2 x 2) lie a tile apart, which no footprint spans, so no two threads ever
  * write a cell together and a sum's order does not depend on how many there are.
+ *
+ * Gridding backwards. A ring of w-planes moves up through w: each is made of the model when the ring comes to it, and
+ * samples whose footprints begin on the ring's lowest planes are degridded, each of them once. Where memory holds fewer
+ * planes than a footprint has, the ring moves by its whole length and a sample's visibility grows with every position
+ * that its footprint meets. Where it holds every plane of every image, they stay from call to call.
+ *
+ * A sample's sum depends on nothing but the planes, so threads take runs of samples as they come.
  */
 #include "kernels/wgrid/wgrid_cpu.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "core/interrupt.h"
@@ -19,14 +27,165 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "kernels/wgrid/wgrid_planes_cpu.h"
-#include "kernels/wgrid/wgrid_tile_cpu.h"
-#include "kernels/wgrid/image_sum_cpu.h"
 
 /* Measured on one core of a Zen 5 server with AVX-512; other machines keep the ratios well enough to choose by. */
 const msi_cost_model msi_wgrid_cpu_cost = {
     .fft_flop_s = 1.2e10, .pixel_s = 1.5e-9, .sample_s = 3e-8, .tap_s = 5e-11, .lanes = 8};
 
 enum { G = MSI_GRID_GUARD, PLANES_BEYOND_WIDTH = 3 };
+
+/* ---- Tiles ------------------------------------------------------------------------------------------------------ */
+
+/* A tile gets its own buffer from one sample for this many of its cells on: adding the buffer to the planes costs about
+ * as much as gridding so many (measured, widths 5 to 8). */
+enum { CELLS_FOR_SAMPLE = 16 };
+
+/* Samples that a float buffer takes before it is emptied into the double one. */
+enum { SAMPLES_IN_FLOAT = 512 };
+
+int msi_tile_gridder_create(msi_tile_gridder *t, const msi_wgrid_plan *plan, const void *taps,
+                            const msi_vis_store *store, const msi_buckets *buckets, int64_t n_w_plane)
+{
+    const msi_wgrid_geometry *g = &plan->grid;
+    *t = (msi_tile_gridder){.g = g,
+                            .simd = msi_wgrid_simd(),
+                            .bucket_simd = msi_bucket_simd(),
+                            .store = store,
+                            .buckets = buckets,
+                            .taps = taps,
+                            .fp32 = plan->precision == MSI_FP32,
+                            .n_thread = omp_get_max_threads(),
+                            .cell_bytes = msi_complex_bytes(plan->precision),
+                            .buffer_rows = g->tile + g->width,
+                            .buffer_pitch = (g->tile + g->width + 7) / 8 * 8 + 8};
+    int64_t cells = n_w_plane * t->buffer_rows * t->buffer_pitch;
+    MSI_TRY(msi_alloc(&t->buffer, t->n_thread, sizeof *t->buffer, "tile buffers"));
+    MSI_TRY(msi_alloc(&t->wide, t->n_thread, sizeof *t->wide, "tile buffers"));
+    for (int i = 0; i < t->n_thread; i++) {
+        MSI_TRY(msi_alloc(&t->buffer[i], cells, (size_t)t->cell_bytes, "tile buffer"));
+        if (t->fp32) MSI_TRY(msi_alloc(&t->wide[i], cells, sizeof **t->wide, "tile buffer"));
+    }
+    return MSI_OK;
+}
+
+void msi_tile_gridder_free(msi_tile_gridder *t)
+{
+    for (int i = 0; i < t->n_thread; i++) {
+        if (t->buffer) msi_free(t->buffer[i]);
+        if (t->wide) msi_free(t->wide[i]);
+    }
+    msi_free(t->buffer);
+    msi_free(t->wide);
+    memset(t, 0, sizeof *t);
+}
+
+/* A thread's buffer for the tile that it grids. */
+typedef struct tile_buffer {
+    char *cell;               /* NULL: the tile's samples go to the planes at once */
+    msi_c64 *wide;            /* in double; NULL in fp64 */
+    int widened;              /* wide holds something */
+    int64_t u_first, v_first; /* coordinates of the first cell */
+} tile_buffer;
+
+/* Add a tile's buffer, or its double, to the planes of a step. */
+static void flush_tile(const msi_tile_gridder *t, const msi_tile_planes *planes, const tile_buffer *b,
+                       const msi_ring_step *step)
+{
+    int64_t row = b->v_first - planes->v_origin, column = b->u_first - planes->u_origin,
+            plane_cells = t->buffer_rows * t->buffer_pitch;
+    /* No further than a footprint reaches: the cells beyond may be another thread's. */
+    int64_t n_row = t->buffer_rows < planes->n_row - row ? t->buffer_rows : planes->n_row - row;
+    int64_t n_cell = t->g->tile + t->g->width - 1;
+    if (n_cell > planes->stride - column) n_cell = planes->stride - column;
+    for (int64_t p = step->low; p < step->high; p++) {
+        int64_t at = (p - step->low) * plane_cells;
+        void *from = b->cell + at * t->cell_bytes,
+             *to = planes->plane[p % planes->n_ring] + (row * planes->stride + column) * t->cell_bytes;
+        if (b->widened)
+            t->bucket_simd->flush_wide(b->wide + at, n_row, n_cell, t->buffer_pitch, to, planes->stride);
+        else if (t->fp32)
+            t->bucket_simd->flush_f32(from, n_row, n_cell, t->buffer_pitch, to, planes->stride);
+        else
+            t->bucket_simd->flush_f64(from, n_row, n_cell, t->buffer_pitch, to, planes->stride);
+    }
+}
+
+/* Count the next runs, at least one, that hold no more than `most` samples together; *n_sample is what they hold. */
+static int64_t runs_within(const msi_run *run, int64_t n_run, int64_t most, int64_t *n_sample)
+{
+    int64_t n = 0;
+    *n_sample = 0;
+    while (n < n_run && (!n || *n_sample + run[n].n_chan <= most)) *n_sample += run[n++].n_chan;
+    return n;
+}
+
+/* Tell whether a tile's samples of a step are worth a buffer. */
+static int is_crowded(const msi_tile_gridder *t, const msi_tile_work *work, const msi_ring_step *step)
+{
+    int64_t enough = t->buffer_rows * t->buffer_pitch / CELLS_FOR_SAMPLE, n_sample = 0;
+    if (work->n_run >= enough) return 1;
+    if (work->n_run * MSI_RUN_MAX_CHAN < enough) return 0;
+    for (int64_t w0 = step->w0_begin; w0 < step->w0_end; w0++) {
+        const int64_t *start = t->buckets->start + msi_bucket_of(t->g, w0, work->tile);
+        for (int64_t i = start[0]; i < start[1]; i++) n_sample += t->buckets->run[i].n_chan;
+    }
+    return n_sample >= enough;
+}
+
+/* Point the w taps of samples of first plane w0 at the buffer's planes, or at those of the step. */
+static msi_grid_target target_of(const msi_tile_gridder *t, const msi_tile_planes *planes, const tile_buffer *b,
+                                 const msi_ring_step *step, int64_t w0)
+{
+    const int w_width = t->g->w_width;
+    msi_grid_target target = {.first_tap = w0 < step->low ? (int)(step->low - w0) : 0,
+                              .end_tap = w0 + w_width > step->high ? (int)(step->high - w0) : w_width,
+                              .stride = b->cell ? t->buffer_pitch : planes->stride,
+                              .u_origin = b->cell ? b->u_first : planes->u_origin,
+                              .v_origin = b->cell ? b->v_first : planes->v_origin};
+    for (int k = target.first_tap; k < target.end_tap; k++)
+        target.plane[k] = b->cell ? b->cell + (w0 + k - step->low) * t->buffer_rows * t->buffer_pitch * t->cell_bytes
+                                  : planes->plane[(w0 + k) % planes->n_ring];
+    return target;
+}
+
+static void widen_tile(const msi_tile_gridder *t, tile_buffer *b, const msi_ring_step *step)
+{
+    t->bucket_simd->widen((msi_c32 *)(void *)b->cell, b->wide,
+                          (step->high - step->low) * t->buffer_rows * t->buffer_pitch);
+    b->widened = 1;
+}
+
+void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int image_plane, const msi_tile_work *work,
+                   const msi_ring_step *step)
+{
+    const msi_wgrid_geometry *g = t->g;
+    const int thread = omp_get_thread_num(), crowded = is_crowded(t, work, step);
+    tile_buffer b = {.cell = crowded ? t->buffer[thread] : NULL,
+                     .wide = crowded && t->fp32 ? t->wide[thread] : NULL,
+                     .u_first = work->tile % g->n_tile_u * g->tile - g->nu / 2 - g->width,
+                     .v_first = work->tile / g->n_tile_u * g->tile - g->nv / 2 - g->width};
+    int64_t in_float = 0; /* samples in the buffer that its double has not */
+    for (int64_t w0 = step->w0_begin; w0 < step->w0_end; w0++) {
+        const int64_t *start = t->buckets->start + msi_bucket_of(g, w0, work->tile);
+        if (start[0] == start[1]) continue;
+        const msi_grid_target target = target_of(t, planes, &b, step, w0);
+        for (int64_t i = start[0], n, n_sample = 0; i < start[1]; i += n) {
+            n = start[1] - i;
+            if (b.wide) n = runs_within(t->buckets->run + i, n, SAMPLES_IN_FLOAT - in_float, &n_sample);
+            msi_span span = {g, t->store, t->taps, t->buckets->run + i, n, image_plane};
+            (t->fp32 ? t->simd->grid_f32 : t->simd->grid_f64)(&span, &target);
+            in_float += n_sample;
+            if (in_float < SAMPLES_IN_FLOAT) continue;
+            widen_tile(t, &b, step);
+            in_float = 0;
+        }
+    }
+    if (!b.cell) return;
+    if (b.widened) widen_tile(t, &b, step);
+    flush_tile(t, planes, &b, step);
+}
+
+/* ---- Gridding --------------------------------------------------------------------------------------------------- */
 
 typedef struct wgrid_cpu {
     msi_wgrid_planes planes; /* row_used: rows that hold something */
@@ -69,7 +228,7 @@ int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int
     return best;
 }
 
-static int create(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store *store, int64_t n_resident)
+static int create_gridder(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store *store, int64_t n_resident)
 {
     memset(c, 0, sizeof *c);
     const msi_wgrid_geometry *g = &plan->grid;
@@ -87,7 +246,7 @@ static int create(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vis_store 
     return msi_tile_gridder_create(&c->tiles, plan, c->planes.taps, store, &c->buckets, n_resident);
 }
 
-static void destroy(wgrid_cpu *c)
+static void free_gridder(wgrid_cpu *c)
 {
     msi_free(c->sum);
     msi_free(c->work);
@@ -132,7 +291,7 @@ static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
 }
 
 /* Make one image plane, before correction: the ring moves up through all w-planes. */
-static int image_one(void *of, int image_plane, msi_stage_times *times)
+static int grid_image_plane(void *of, int image_plane, msi_stage_times *times)
 {
     wgrid_cpu *c = of;
     const msi_wgrid_geometry *g = c->g;
@@ -169,9 +328,224 @@ int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, 
                         int64_t n_resident, msi_image *image, msi_stage_times *times)
 {
     wgrid_cpu c;
-    int rc = create(&c, plan, store, n_resident);
-    const msi_plane_imager imager = {&c.planes, &c.buckets, c.sum, image_one, &c};
+    int rc = create_gridder(&c, plan, store, n_resident);
+    const msi_plane_imager imager = {&c.planes, &c.buckets, c.sum, grid_image_plane, &c};
     if (!rc) rc = msi_image_sum_make(&imager, store, store_plane, image, times);
-    destroy(&c);
+    free_gridder(&c);
+    return rc;
+}
+
+/* ---- Degridding ------------------------------------------------------------------------------------------------- */
+
+/* One thread takes so many runs of a tile at a time. */
+enum { RUNS_AT_ONCE = 4096 };
+
+/* A part of a tile's samples, which one thread takes. */
+typedef struct run_work {
+    int64_t tile, first, end; /* of the tile's runs in this step, counted over its buckets */
+} run_work;
+
+typedef struct degridder {
+    msi_model_planes model;
+    const msi_wgrid_geometry *g;
+
+    /* These belong to one call. */
+    msi_vis_store *store;
+    msi_buckets buckets;
+    run_work *work;
+} degridder;
+
+static int create_degridder(degridder **out, const msi_wgrid_plan *plan, int n_image, int64_t n_resident, int keeps)
+{
+    degridder *d;
+    MSI_TRY(msi_alloc(&d, 1, sizeof *d, "degridder"));
+    *out = d;
+    d->g = &plan->grid;
+    return msi_model_planes_create(&d->model, plan, n_image, plan->grid.n_w, n_resident, keeps);
+}
+
+void msi_wgrid_cpu_forget(void *model_cache)
+{
+    degridder *d = model_cache;
+    if (!d) return;
+    msi_model_planes_free(&d->model);
+    msi_free(d);
+}
+
+/* Mark the model's wanted rows of a w-plane. Returns 1 where there is any, else 0. */
+static int want_rows(degridder *d, int64_t w_plane)
+{
+    const msi_wgrid_geometry *g = d->g;
+    int64_t n_w0 = g->n_w - g->w_width + 1, n_row = d->model.planes.n_row;
+    int any = 0;
+    memset(d->model.wanted, 0, (size_t)n_row);
+    for (int64_t w0 = w_plane - g->w_width + 1; w0 <= w_plane; w0++)
+        for (int64_t tv = 0; w0 >= 0 && w0 < n_w0 && tv < g->n_tile_v; tv++) {
+            const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, tv * g->n_tile_u);
+            if (start[0] == start[g->n_tile_u]) continue;
+            /* Samples may reach a row further on either side: see msi_grid_source. */
+            int64_t row = tv * g->tile - g->width + G - 1, end = row + g->tile + g->width + 1;
+            if (row < 0) row = 0;
+            if (end > n_row) end = n_row;
+            memset(d->model.wanted + row, 1, (size_t)(end - row));
+            any = 1;
+        }
+    msi_model_planes_request_guards(&d->model);
+    return any;
+}
+
+/* Make sure of the rows of planes [low, high) that samples touch. */
+static void make_planes(degridder *d, int image, int64_t low, int64_t high)
+{
+    for (int64_t w_plane = low; w_plane < high; w_plane++) {
+        if (msi_interrupt_signal() || !want_rows(d, w_plane)) continue;
+        const int64_t part = 2 * (w_plane - low), n_part = 2 * (high - low);
+        msi_progress_share all = msi_progress_enter(part, part + 1, n_part);
+        if (!d->model.keeps) msi_model_planes_fill(&d->model, image, w_plane, msi_wgrid_plane_w(d->g, w_plane), 1);
+        msi_progress_leave(all);
+        all = msi_progress_enter(part + 1, part + 2, n_part);
+        msi_model_planes_finish(&d->model, image, w_plane);
+        msi_progress_leave(all);
+    }
+}
+
+/* Degrid some of a tile's runs of a step. */
+static void degrid_runs(const degridder *d, int image, const run_work *work, const msi_ring_step *step)
+{
+    const msi_wgrid_geometry *g = d->g;
+    const msi_wgrid_planes *p = &d->model.planes;
+    int64_t tu = work->tile % g->n_tile_u, tv = work->tile / g->n_tile_u, before = 0;
+    /* The middle of the samples whose first taps lie in the tile, a whole number. */
+    int64_t u_middle = tu * g->tile - g->nu / 2 - g->width + g->tile / 2 + g->width / 2;
+    int64_t v_middle = tv * g->tile - g->nv / 2 - g->width + g->tile / 2 + g->width / 2;
+    for (int64_t w0 = step->w0_begin; w0 < step->w0_end && before < work->end; w0++) {
+        const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, work->tile);
+        int64_t n = start[1] - start[0], from = work->first - before, to = work->end - before;
+        before += n;
+        if (from < 0) from = 0;
+        if (to > n) to = n;
+        if (from >= to) continue;
+        msi_grid_source source = {.first_tap = w0 < step->low ? (int)(step->low - w0) : 0,
+                                  .end_tap = w0 + g->w_width > step->high ? (int)(step->high - w0) : g->w_width,
+                                  .adds = p->n_resident < g->w_width,
+                                  .w0 = (int32_t)w0,
+                                  .stride = p->stride,
+                                  .u_offset = u_middle + g->nu / 2 + G,
+                                  .v_offset = v_middle + g->nv / 2 + G,
+                                  .u_middle = (double)u_middle,
+                                  .v_middle = (double)v_middle,
+                                  .reach = 0.5 * g->tile + 1};
+        for (int k = source.first_tap; k < source.end_tap; k++)
+            source.plane[k] = p->plane[msi_model_plane_number(&d->model, image, w0 + k)];
+        msi_span span = {g, d->store, p->taps, d->buckets.run + start[0] + from, to - from, image};
+        (p->fp32 ? p->simd->degrid_f32 : p->simd->degrid_f64)(&span, &source);
+    }
+}
+
+/* Degrid the samples of a step, cut into pieces for the threads. */
+static void degrid_step(const degridder *d, int image, const msi_ring_step *step)
+{
+    const msi_wgrid_geometry *g = d->g;
+    int64_t n_work = 0;
+    for (int64_t tile = 0; tile < g->n_tile_u * g->n_tile_v; tile++) {
+        int64_t n_run = 0;
+        for (int64_t w0 = step->w0_begin; w0 < step->w0_end; w0++) {
+            const int64_t *start = d->buckets.start + msi_bucket_of(g, w0, tile);
+            n_run += start[1] - start[0];
+        }
+        for (int64_t first = 0; first < n_run; first += RUNS_AT_ONCE)
+            d->work[n_work++] = (run_work){tile, first, first + RUNS_AT_ONCE < n_run ? first + RUNS_AT_ONCE : n_run};
+    }
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < n_work; i++) {
+        if (msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(i, n_work);
+        degrid_runs(d, image, &d->work[i], step);
+    }
+}
+
+static int degrid_image(degridder *d, int image, msi_stage_times *times)
+{
+    const msi_wgrid_geometry *g = d->g;
+    int64_t n_w0 = g->n_w - g->w_width + 1, b = d->model.keeps ? g->n_w : d->model.planes.n_resident, made = 0;
+    int once = b >= g->w_width;
+    int64_t advance = once ? b - g->w_width + 1 : b, end = once ? n_w0 : g->n_w;
+    if (!once || !d->model.image_used[image]) msi_vis_store_zero(d->store, image);
+    for (int64_t low = 0; d->model.image_used[image] && low < end; low += advance) {
+        msi_ring_step step = {.low = low, .high = low + b < g->n_w ? low + b : g->n_w};
+        step.w0_begin = once || low < g->w_width ? (once ? low : 0) : low - g->w_width + 1;
+        step.w0_end = once ? low + advance : step.high;
+        if (step.w0_end > n_w0) step.w0_end = n_w0;
+        double t0 = msi_wall_s();
+        /* Making planes counts like degridding from them. */
+        const int64_t to = low + advance < end ? low + advance : end;
+        msi_progress_share all = msi_progress_enter(2 * low, low + to, 2 * end);
+        make_planes(d, image, made, step.high);
+        msi_progress_leave(all);
+        made = step.high;
+        double t1 = msi_wall_s();
+        all = msi_progress_enter(low + to, 2 * to, 2 * end);
+        degrid_step(d, image, &step);
+        msi_progress_leave(all);
+        times->transform_s += t1 - t0;
+        times->grid_s += msi_wall_s() - t1;
+        MSI_TRY(msi_interrupt_check());
+    }
+    return MSI_OK;
+}
+
+/* Sort the samples, then do everything for one image after the other. */
+static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *model, int is_new, msi_stage_times *times)
+{
+    const msi_wgrid_geometry *g = d->g;
+    double t0 = msi_wall_s();
+    d->store = store;
+    const int n_part = 1 + MSI_PLANE_PARTS * d->model.n_image;
+    msi_progress_share all = msi_progress_enter(0, 1, n_part);
+    int rc = msi_bucket_sort(&d->buckets, store, g);
+    msi_progress_leave(all);
+    times->sort_s += msi_wall_s() - t0;
+    if (!rc)
+        rc = msi_alloc(&d->work, g->n_tile_u * g->n_tile_v + d->buckets.n_run / RUNS_AT_ONCE, sizeof *d->work,
+                       "list of tiles");
+    for (int image = 0; !rc && image < d->model.n_image; image++) {
+        t0 = msi_wall_s();
+        if (is_new) msi_model_planes_take(&d->model, model, image);
+        double t1 = msi_wall_s();
+        const int part = 1 + MSI_PLANE_PARTS * image;
+        all = msi_progress_enter(part, part + 2, n_part);
+        for (int64_t p = 0; is_new && d->model.keeps && d->model.image_used[image] && p < g->n_w; p++) {
+            const msi_progress_share planes = msi_progress_enter(p, p + 1, g->n_w);
+            msi_model_planes_fill(&d->model, image, p, msi_wgrid_plane_w(g, p), 0);
+            msi_progress_leave(planes);
+        }
+        msi_progress_leave(all);
+        times->correct_s += t1 - t0;
+        times->transform_s += msi_wall_s() - t1;
+        all = msi_progress_enter(part + 2, part + MSI_PLANE_PARTS, n_part);
+        rc = degrid_image(d, image, times);
+        msi_progress_leave(all);
+    }
+    msi_free(d->work);
+    msi_buckets_free(&d->buckets);
+    if (d->model.keeps) msi_model_planes_forget_model(&d->model);
+    return rc;
+}
+
+int msi_wgrid_cpu_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
+                          void **model_cache, msi_stage_times *times)
+{
+    degridder *d = model_cache ? *model_cache : NULL;
+    int rc = MSI_OK, is_new = !d;
+    if (is_new) {
+        int64_t all_bytes = model->n_plane * plan->grid.n_w * msi_wgrid_plane_bytes(plan);
+        int keeps = model_cache && n_resident >= plan->grid.n_w &&
+                    (model->n_plane == 1 || all_bytes < msi_memory_limit() - msi_memory_in_use());
+        rc = create_degridder(&d, plan, model->n_plane, n_resident, keeps);
+    }
+    if (!rc) rc = degrid_store(d, store, model, is_new, times);
+    int stays = !rc && d->model.keeps;
+    if (model_cache) *model_cache = stays ? d : NULL;
+    if (!stays) msi_wgrid_cpu_forget(d);
     return rc;
 }

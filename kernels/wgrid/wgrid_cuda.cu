@@ -4,13 +4,13 @@
  *
  * Visibilities travel in batches of whole segments. Samples of a batch are counted by uv tile and first w-plane, their
  * coordinates all in double, and go each to its place in that order with its fractions of cells and its value, weighted
- * and turned by the field's mean n - 1 (wgrid_cuda_place.cuh), so that what runs together writes cells that lie
+ * and turned by the field's mean n - 1 (wgrid_batches_cuda.cuh), so that what runs together writes cells that lie
  * together and stay in L2.
  *
  * Gridding: samples of one tile and first w-plane are an item. Items that have company in
  * their tile, within half a window of w, are crowded: a block has the tile's cells in registers, its w-planes in a
- * ring, and writes a cell once for all of them, whose sums are matrix products (wgrid_ring_tensor_cuda.cuh of halves,
- * wgrid_ring_cuda.cuh of doubles). That is fast, and in fp32 it is needed: an array's core puts 1e5 samples and more on
+ * ring, and writes a cell once for all of them, whose sums are matrix products (wgrid_grid_cuda.cuh of halves,
+ * wgrid_grid_cuda.cuh of doubles). That is fast, and in fp32 it is needed: an array's core puts 1e5 samples and more on
  * a cell, and a float sum of so many is off by 1e-5, while here no block's sum has more than a thousand terms. A sparse
  * item goes to the planes by one warp: its lanes evaluate the taps of all samples into shared memory, then each lane
  * adds one cell of a row of taps, several rows at a time, with vector reductions in L2. Footprints wrap around the
@@ -26,7 +26,7 @@
 
 #include "core/progress.h"
 #include "kernels/gpu/gpu_device.h"
-#include "kernels/wgrid/wgrid_add_cuda.cuh"
+#include "kernels/wgrid/wgrid_grid_cuda.cuh"
 #include "kernels/wgrid/wgrid_imager_cuda.cuh"
 
 namespace {

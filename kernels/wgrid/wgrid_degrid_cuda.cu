@@ -6,7 +6,7 @@
  * makes cells of it. Samples come in batches of whole segments, and go to their places in the order of gridding, with
  * where their visibilities belong. A warp degrids a sparse item from the planes in L2. Crowded items are degridded by
  * blocks that hold a tile's cells of W w-planes in registers and load a plane when the first plane moves up; sums over
- * cells are matrix products (wgrid_degrid_halves_cuda.cuh, wgrid_degrid_doubles_cuda.cuh). A sample's sum depends on
+ * cells are matrix products (wgrid_degrid_cuda.cuh, wgrid_degrid_cuda.cuh). A sample's sum depends on
  * nothing but the planes, and nothing is atomic: the result is the same every time.
  *
  * As many w-planes of all images as fit are held; where all do, they are made once for all fillings of the store, else
@@ -14,7 +14,6 @@
  */
 #include "kernels/wgrid/wgrid_predictor_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda.h"
-#include "kernels/wgrid/wgrid_degrid_call.h"
 
 namespace {
 

@@ -21,8 +21,8 @@
 #include <new>
 
 #include "core/progress.h"
-#include "kernels/wgrid/wgrid_cuda_place_batch.cuh"
-#include "kernels/wgrid/wgrid_degrid_call.h"
+#include "kernels/wgrid/wgrid_batches_cuda.cuh"
+#include "kernels/wgrid/wgrid_cuda.h"
 
 namespace {
 

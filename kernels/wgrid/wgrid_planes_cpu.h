@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A ring of w-planes in host memory, with what gridding into it and degridding from it both need. */
-#ifndef MSI_KERNELS_WGRID_PLANES_CPU_H
-#define MSI_KERNELS_WGRID_PLANES_CPU_H
+#ifndef MSI_WGRID_PLANES_CPU_H
+#define MSI_WGRID_PLANES_CPU_H
 
 #include <stddef.h>
 
-#include "kernels/wgrid/wgrid_simd.h"
-#include "kernels/wgrid/wgrid_plan.h"
-#include "kernels/transform/column_simd.h"
+#include "core/image.h"
+#include "kernels/method/method.h"
+#include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/transform/fft_cpu.h"
+#include "kernels/transform/screen_taper.h"
+#include "kernels/wgrid/wgrid_plan.h"
+#include "kernels/wgrid/wgrid_simd.h"
 
 /* Columns that are transformed together, so that rows of the planes are read and written in whole cache lines. */
 enum { MSI_PLANE_COLUMNS = 16 };
@@ -80,6 +83,100 @@ static inline double msi_wgrid_plane_w(const msi_wgrid_geometry *g, int64_t w_pl
 static inline int64_t msi_bucket_of(const msi_wgrid_geometry *g, int64_t w0, int64_t tile)
 {
     return w0 * g->n_tile_u * g->n_tile_v + tile;
+}
+
+/*
+ * Gridded planes to an image on the CPU. A plane's transform is two passes of one-dimensional ones: rows that hold
+ * something, then only columns that the image keeps, each screened and added to the image while it is in cache.
+ */
+
+/*
+ * msi_image_sum_add - fold a plane's guards, transform and screen it, add it to an image, and leave it zero.
+ *
+ * Given:              p  whose geometry, transforms and column buffers are used; w_lambda of the plane
+ * Given and returned: plane, row_used [n_row]  rows that hold something: both zero afterwards
+ *                     sum [nx][ny]  the image before correction, transposed; in double, as thousands of planes add up
+ */
+void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used, double w_lambda, double *sum);
+
+/*
+ * msi_image_sum_correct - divide the windows out, normalise weights, blank pixels beyond the horizon, and put rows and
+ * columns in FITS order.
+ * Given:    sum [nx][ny] of msi_image_sum_add, taper
+ * Returned: a plane of image, whose sum_weight is set (0: NaN)
+ */
+void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const msi_taper *taper, msi_image *image,
+                           int plane);
+
+/* A strategy grids all w-planes of an image plane and adds them to the sum. */
+typedef struct msi_plane_imager {
+    const msi_wgrid_planes *planes;
+    msi_buckets *buckets; /* filled by msi_image_sum_make */
+    double *sum;          /* [nx][ny] see msi_image_sum_add */
+    /* Returns 0, MSI_EINTERRUPTED. Given: store_plane  of the visibilities, -1: the PSF */
+    int (*add_plane)(void *of, int store_plane, msi_stage_times *times);
+    void *of;
+} msi_plane_imager;
+
+/*
+ * msi_image_sum_make - sort a store's samples and make all planes of an image, one after the other.
+ * Given:              store_plane [image->n_plane]
+ * Given and returned: image  whose sum_weight is set; times
+ * Returns:            0, MSI_ENOMEM, what add_plane returns
+ */
+int msi_image_sum_make(const msi_plane_imager *imager, const msi_vis_store *store, const int *store_plane,
+                       msi_image *image, msi_stage_times *times);
+
+/*
+ * Model images to planes of the uv grid on the CPU: the transpose of wgrid_planes_cpu.h. A plane's transform is two passes
+ * of one-dimensional ones: columns of the model that hold something, then only rows that are wanted. Where every plane
+ * of every image stays, each has all its columns from the start, and a row is transformed when it is first wanted.
+ */
+
+/* A ring of planes that are made of a model, or all of them, with the image that they are made of. */
+typedef struct msi_model_planes {
+    msi_wgrid_planes planes; /* row_used: rows that are transformed */
+    int keeps;               /* all planes of all images: that of image i and plane p is number i n_w_plane + p */
+    int n_image;
+    int64_t n_w_plane;
+    uint8_t *column_used; /* [n_image][nx] the model's column holds something */
+    uint8_t *image_used;  /* [n_image] */
+    void *value;          /* [nx][ny] float or double: an image over the windows' transforms, transposed */
+    uint8_t *wanted;      /* [n_row] rows of the plane at hand that are to be transformed, set by the user */
+    msi_taper taper;
+} msi_model_planes;
+
+/*
+ * msi_model_planes_create - allocate for n_w_plane w-planes of each image, of which n_resident are in memory at once.
+ * Given:   plan   borrowed; keeps  all planes of all images are in memory, whatever n_resident
+ * Returns: 0, MSI_ENOMEM; freed by msi_model_planes_free either way
+ */
+int msi_model_planes_create(msi_model_planes *m, const msi_wgrid_plan *plan, int n_image, int64_t n_w_plane,
+                            int64_t n_resident, int keeps);
+void msi_model_planes_free(msi_model_planes *m);
+
+/* msi_model_planes_take - take an image of the model to make planes of: windows divided out, 0 beyond the horizon. */
+void msi_model_planes_take(msi_model_planes *m, const msi_image *model, int image);
+
+/* msi_model_planes_forget_model - free what planes are filled from, once all of them are. */
+void msi_model_planes_forget_model(msi_model_planes *m);
+
+/*
+ * msi_model_planes_fill - screen the columns of the image taken last for a plane's w, and transform them.
+ * Given: wanted  write into the rows of m->wanted alone, else into all
+ */
+void msi_model_planes_fill(msi_model_planes *m, int image, int64_t plane, double w_lambda, int wanted);
+
+/* msi_model_planes_finish - transform the rows of m->wanted that are not yet; guards are copies of the other end. */
+void msi_model_planes_finish(msi_model_planes *m, int image, int64_t plane);
+
+/* msi_model_planes_request_guards - add to m->wanted, for guard rows there, the rows that they are copies of. */
+void msi_model_planes_request_guards(msi_model_planes *m);
+
+/* msi_model_plane_number - return the number of an image's w-plane in m->planes.plane. */
+static inline int64_t msi_model_plane_number(const msi_model_planes *m, int image, int64_t plane)
+{
+    return m->keeps ? image * m->n_w_plane + plane : plane % m->planes.n_resident;
 }
 
 #endif

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "kernels/store/store_predictor_cuda.cuh"
-#include "kernels/wgrid/wgrid_cuda_place_batch.cuh"
-#include "kernels/wgrid/wgrid_sum_cuda.cuh"
+#include "kernels/wgrid/wgrid_batches_cuda.cuh"
+#include "kernels/wgrid/wgrid_degrid_cuda.cuh"
 
 namespace {
 

@@ -21,8 +21,6 @@
 #define SUFFIX f32
 #include "kernels/transform/turns_simd_body.h"
 #include "kernels/wgrid/wgrid_simd_body.h"
-#include "kernels/wgrid/wgrid_degrid_simd_body.h"
-#include "kernels/wgrid/wgrid_tower_simd_body.h"
 #undef REAL
 #undef CPLX
 #undef TAPS
@@ -34,8 +32,6 @@
 #define SUFFIX f64
 #include "kernels/transform/turns_simd_body.h"
 #include "kernels/wgrid/wgrid_simd_body.h"
-#include "kernels/wgrid/wgrid_degrid_simd_body.h"
-#include "kernels/wgrid/wgrid_tower_simd_body.h"
 
 extern const msi_wgrid_simd_table MSI_CAT(msi_wgrid_simd, _table, MSI_ISA);
 const msi_wgrid_simd_table MSI_CAT(msi_wgrid_simd, _table, MSI_ISA) = {

@@ -109,3 +109,222 @@ static void NAME(grid_span)(const msi_span *s, const msi_grid_target *t)
 #undef WIDTH
     }
 }
+
+/*
+ * One precision of the CPU's degridding loops; included by wgrid_simd.c after wgrid_simd_body.h, which defines what is
+ * used here.
+ *
+ * Samples are taken in batches. Their places, phases and v and w taps are computed with one sample a lane, then each is
+ * summed up: rows of cells times v taps, planes of those times w taps, and the sum's cells times u taps. Multiplying
+ * with u taps last leaves a load and a multiply-add for a row of a footprint.
+ */
+
+enum { NAME(BATCH) = 16 };
+#define BATCH NAME(BATCH)
+
+typedef struct NAME(batch) {
+    int n;
+    double u[BATCH], v[BATCH], w[BATCH]; /* cells, cells, wavelengths; of the half-space w >= 0 */
+    CPLX *out[BATCH];
+    REAL sign[BATCH]; /* -1: the visibility is to be conjugated */
+
+    int64_t origin[BATCH]; /* of the footprint, in cells of a plane */
+    REAL zu[BATCH];
+    REAL v_tap[MSI_TAP_PAD][BATCH], w_tap[MSI_TAP_PAD][BATCH];
+    REAL sine[BATCH], cosine[BATCH]; /* of 2 pi w n_mid */
+    REAL sum[BATCH][VL];             /* over rows and planes; columns are left to be added */
+} NAME(batch);
+
+/* Find the first tap relative to a tile's middle, and z of msi_first_tap; limited to the tile and a cell about it,
+ * where only rounding, or coordinates beyond 2^53 periods, would lead out. */
+ALWAYS_INLINE void NAME(place)(const double *x, double middle, double period, double reach, double half_width,
+                               double *first_tap, REAL *z)
+{
+    double inverse = 1 / period;
+    for (int i = 0; i < BATCH; i++) {
+        double r = x[i] - middle;
+        r -= period * rint(r * inverse);
+        r = r > -reach ? r : -reach;
+        r = r < reach - 1 ? r : reach - 1;
+        double edge = r - half_width, first = ceil(edge);
+        first_tap[i] = first;
+        z[i] = (REAL)(2 * (first - edge) - 1);
+    }
+}
+
+/* Evaluate [width][BATCH] values of taps whose coefficients are [n_coef][MSI_TAP_PAD]. Some taps run side by side, so
+ * that one does not wait for the other; those beyond width are computed with them and are 0. */
+ALWAYS_INLINE void NAME(batch_taps)(int width, int n_coef, const REAL *coef, const REAL *z, REAL (*out)[BATCH])
+{
+    enum { N = BATCH / VL, SIDE_BY_SIDE = N < 4 ? 4 : 1 };
+    VEC at[N];
+    for (int i = 0; i < N; i++) at[i] = *(const VEC_U *)(z + i * VL);
+    for (int j = 0; j < width; j += SIDE_BY_SIDE) {
+        VEC p[SIDE_BY_SIDE][N];
+        for (int side = 0; side < SIDE_BY_SIDE; side++)
+            for (int i = 0; i < N; i++) p[side][i] = (VEC){0} + coef[j + side];
+        for (int k = 1; k < n_coef; k++)
+            for (int side = 0; side < SIDE_BY_SIDE; side++)
+                for (int i = 0; i < N; i++) p[side][i] = p[side][i] * at[i] + coef[k * MSI_TAP_PAD + j + side];
+        for (int side = 0; side < SIDE_BY_SIDE; side++)
+            for (int i = 0; i < N; i++) *(VEC_U *)&out[j + side][i * VL] = p[side][i];
+    }
+}
+
+/* Prepare a batch: everything but the sums over cells. */
+static void NAME(prepare_batch)(const msi_span *s, const msi_grid_source *d, NAME(batch) * b)
+{
+    const TAPS *taps = s->taps;
+    const msi_wgrid_geometry *g = s->geometry;
+    int n_coef = msi_pswf_n_coef(g->width);
+    double u0[BATCH], v0[BATCH];
+    REAL zv[BATCH], zw[BATCH], turns[BATCH];
+    for (int i = b->n; i < BATCH; i++) {
+        b->u[i] = b->u[0];
+        b->v[i] = b->v[0];
+        b->w[i] = b->w[0];
+    }
+    NAME(place)(b->u, d->u_middle, (double)g->nu, d->reach, 0.5 * g->width, u0, b->zu);
+    NAME(place)(b->v, d->v_middle, (double)g->nv, d->reach, 0.5 * g->width, v0, zv);
+    for (int i = 0; i < BATCH; i++)
+        b->origin[i] = ((int64_t)v0[i] + d->v_offset) * d->stride + ((int64_t)u0[i] + d->u_offset);
+    NAME(batch_taps)(g->width, n_coef, taps->v[0], zv, b->v_tap);
+    if (g->w_width > 1) {
+        /* The bucket says on which plane the first tap lies. */
+        double per_step = 1 / g->w_step, first = d->w0 + 0.5 * g->width;
+        for (int i = 0; i < BATCH; i++) zw[i] = (REAL)(2 * (first - (b->w[i] - g->w_first) * per_step) - 1);
+        NAME(batch_taps)(g->width, n_coef, taps->w[0], zw, b->w_tap);
+    } else {
+        for (int i = 0; i < BATCH; i++) b->w_tap[0][i] = 1;
+    }
+    for (int i = 0; i < BATCH; i++) {
+        double t = b->w[i] * g->n_mid;
+        turns[i] = (REAL)(t - rint(t));
+    }
+    for (int i = 0; i < BATCH; i++) NAME(sincos_turns)(turns[i], &b->sine[i], &b->cosine[i]);
+}
+
+static void NAME(store_batch)(const msi_grid_source *d, NAME(batch) * b)
+{
+    for (int half = VL / 2; half >= 2; half /= 2)
+        for (int i = 0; i < BATCH; i++)
+            for (int k = 0; k < half; k++) b->sum[i][k] += b->sum[i][k + half];
+    for (int i = 0; i < b->n; i++) {
+        REAL re = b->sum[i][0], im = b->sum[i][1];
+        CPLX value = {re * b->cosine[i] - im * b->sine[i], b->sign[i] * (re * b->sine[i] + im * b->cosine[i])};
+        if (d->adds) {
+            value.re += b->out[i]->re;
+            value.im += b->out[i]->im;
+        }
+        *b->out[i] = value;
+    }
+    b->n = 0;
+}
+
+/* width is a compile-time constant at every call, so that the tap loops unroll. */
+ALWAYS_INLINE void NAME(sum_batch)(const int width, const TAPS *taps, const msi_grid_source *d, NAME(batch) * b)
+{
+    enum { MAX_VEC = 2 * MSI_TAP_PAD / VL };
+    const int n_coef = msi_pswf_n_coef(width), n_u = (2 * width + VL - 1) / VL;
+    for (int i = 0; i < b->n; i++) {
+        VEC sum[MAX_VEC], u[MAX_VEC];
+        for (int k = 0; k < n_u; k++) sum[k] = (VEC){0};
+        for (int p = d->first_tap; p < d->end_tap; p++) {
+            const REAL *cell = (const REAL *)((const CPLX *)d->plane[p] + b->origin[i]);
+            if (n_u > 4) { /* a sum of its own for each plane would not fit in registers */
+                for (int j = 0; j < width; j++, cell += 2 * d->stride) {
+                    REAL weight = b->v_tap[j][i] * b->w_tap[p][i];
+                    for (int k = 0; k < n_u; k++) sum[k] += *(const VEC_U *)(cell + k * VL) * weight;
+                }
+                continue;
+            }
+            VEC part[MAX_VEC];
+            for (int k = 0; k < n_u; k++) part[k] = *(const VEC_U *)(cell + k * VL) * b->v_tap[0][i];
+            for (int j = 1; j < width; j++) {
+                cell += 2 * d->stride;
+                for (int k = 0; k < n_u; k++) part[k] += *(const VEC_U *)(cell + k * VL) * b->v_tap[j][i];
+            }
+            for (int k = 0; k < n_u; k++) sum[k] += part[k] * b->w_tap[p][i];
+        }
+        NAME(tap_values)(n_u, n_coef, taps->u[0], 2 * MSI_TAP_PAD, b->zu[i], u);
+        sum[0] *= u[0];
+        for (int k = 1; k < n_u; k++) sum[0] += sum[k] * u[k];
+        *(VEC_U *)b->sum[i] = sum[0];
+    }
+}
+
+static void NAME(degrid_batch)(const msi_span *s, const msi_grid_source *d, NAME(batch) * b)
+{
+    NAME(prepare_batch)(s, d, b);
+    switch (s->geometry->width) {
+#define WIDTH(n)                                                                                                       \
+    case n:                                                                                                            \
+        NAME(sum_batch)(n, s->taps, d, b);                                                                             \
+        break;
+        MSI_WIDTHS(WIDTH)
+#undef WIDTH
+    }
+    NAME(store_batch)(d, b);
+}
+
+ALWAYS_INLINE void NAME(prefetch_out)(const msi_span *s, const msi_run *run)
+{
+    const msi_vis_segment *segment = &s->store->segment[run->row >> MSI_SEGMENT_SHIFT];
+    int64_t row = run->row & (MSI_SEGMENT_ROWS - 1);
+    __builtin_prefetch(segment->uvw_m + 3 * row);
+    __builtin_prefetch((CPLX *)segment->vis + msi_segment_index(segment, s->image_plane, row, run->chan), 1);
+}
+
+static void NAME(degrid_span)(const msi_span *s, const msi_grid_source *d)
+{
+    const msi_wgrid_geometry *g = s->geometry;
+    NAME(batch) b;
+    b.n = 0;
+    for (int64_t i = 0; i < s->n_run; i++) {
+        if (i + 6 < s->n_run) NAME(prefetch_out)(s, &s->run[i + 6]);
+        const msi_run *run = &s->run[i];
+        const msi_vis_segment *segment = &s->store->segment[run->row >> MSI_SEGMENT_SHIFT];
+        int64_t row = run->row & (MSI_SEGMENT_ROWS - 1);
+        const double *uvw = segment->uvw_m + 3 * row;
+        double sign = uvw[2] < 0 ? -1 : 1;
+        double u = sign * uvw[0] * g->u_cells_per_m_hz, v = sign * uvw[1] * g->v_cells_per_m_hz,
+               w = sign * uvw[2] * g->w_lambda_per_m_hz;
+        CPLX *out = (CPLX *)segment->vis + msi_segment_index(segment, s->image_plane, row, run->chan);
+        for (int32_t c = 0; c < run->n_chan; c++) {
+            double freq_hz = segment->freq_hz[run->chan + c];
+            b.u[b.n] = u * freq_hz;
+            b.v[b.n] = v * freq_hz;
+            b.w[b.n] = w * freq_hz;
+            b.sign[b.n] = (REAL)sign;
+            b.out[b.n] = out + c;
+            if (++b.n == BATCH) NAME(degrid_batch)(s, d, &b);
+        }
+    }
+    if (b.n) NAME(degrid_batch)(s, d, &b);
+}
+
+#undef BATCH
+
+/* This has one precision of what w-towers do with cells of their subgrids; it is included by wgrid_simd.c after
+ * wgrid_simd_body.h. */
+
+static void NAME(gather_cells)(CPLX *restrict cell, const CPLX *restrict screen, REAL sign, int64_t n,
+                               CPLX *restrict sum)
+{
+    for (int64_t i = 0; i < n; i++) {
+        REAL re = screen[i].re, im = sign * screen[i].im;
+        sum[i].re += cell[i].re * re - cell[i].im * im;
+        sum[i].im += cell[i].re * im + cell[i].im * re;
+        cell[i] = (CPLX){0, 0};
+    }
+}
+
+static void NAME(turn_cells)(const CPLX *restrict cell, const CPLX *restrict screen, REAL sign, int64_t n,
+                             CPLX *restrict out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        REAL re = screen[i].re, im = sign * screen[i].im;
+        out[i].re = cell[i].re * re - cell[i].im * im;
+        out[i].im = cell[i].re * im + cell[i].im * re;
+    }
+}

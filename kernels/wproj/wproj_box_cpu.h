@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "kernels/store/bucket_simd.h"
-#include "kernels/transform/column_simd.h"
+#include "kernels/transform/screen_taper.h"
 #include "kernels/wproj/job/wproj_simd.h"
 #include "kernels/wproj/wproj_plan.h"
 #include "kernels/transform/fft_cpu.h"

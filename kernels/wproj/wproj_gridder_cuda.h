@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_WPROJ_GRIDDER_CUDA_H
 #define MSI_KERNELS_WPROJ_GRIDDER_CUDA_H
 
-#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/wproj/wproj_plan.h"
 #include "kernels/method/method.h"

@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/progress.h"
 #include "kernels/gpu/gpu_range.h"
-#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/store/store_batches_cuda.cuh"
 #include "kernels/transform/fft_plan_cuda.cuh"
 #include "kernels/transform/screen_cuda.cuh"

@@ -18,7 +18,7 @@
 #include "tests/support/wgrid_cases.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
-#include "kernels/gpu/gpu_peer.h"
+#include "kernels/gpu/gpu_memory.h"
 #endif
 
 static msi_case_choice chosen;

@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_WKERNEL_CUDA_H
 #define MSI_KERNELS_WKERNEL_CUDA_H
 
-#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/wproj/job/wkernel.h"
 #include "kernels/wproj/job/wproj_job.h"
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "core/types.h"
-#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/store/store_rows.h"
 #include "kernels/wproj/job/wproj_geometry.h"
 

@@ -3,7 +3,7 @@
 #ifndef MSI_KERNELS_WPROJ_SORT_KERNELS_CUH
 #define MSI_KERNELS_WPROJ_SORT_KERNELS_CUH
 
-#include "kernels/gpu/claim_cuda.cuh"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/wproj/job/wproj_locate.cuh"
 
 namespace wproj_sort {

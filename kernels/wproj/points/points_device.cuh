@@ -4,7 +4,6 @@
 #define MSI_KERNELS_POINTS_DEVICE_CUH
 
 #include "kernels/gpu/complex_cuda.cuh"
-#include "kernels/gpu/warp_sum_cuda.cuh"
 #include "kernels/wproj/points/points_sort_cuda.h"
 
 namespace points {

@@ -18,8 +18,8 @@
 
 #include <algorithm>
 
-#include "kernels/gpu/cache_policy_cuda.cuh"
-#include "kernels/gpu/gpu_fetch.h"
+#include "kernels/gpu/global_memory_cuda.cuh"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/gpu/hopper_cuda.cuh"
 
 namespace {

@@ -17,7 +17,7 @@
 
 #include <cuda_pipeline_primitives.h>
 
-#include "kernels/gpu/box_copy_cuda.cuh"
+#include "kernels/gpu/hopper_cuda.cuh"
 #include "kernels/wproj/points/points_device.cuh"
 #include "kernels/gpu/cuda_memory.h"
 

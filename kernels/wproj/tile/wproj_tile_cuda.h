@@ -4,7 +4,7 @@
 #ifndef MSI_KERNELS_WPROJ_TILE_CUDA_H
 #define MSI_KERNELS_WPROJ_TILE_CUDA_H
 
-#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/wproj/job/wkernel.h"
 #include "kernels/wproj/job/wproj_job.h"
 #include "kernels/wproj/job/wproj_sort_cuda.h"

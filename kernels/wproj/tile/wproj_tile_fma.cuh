@@ -12,7 +12,7 @@
 #ifndef MSI_KERNELS_WPROJ_TILE_FMA_CUH
 #define MSI_KERNELS_WPROJ_TILE_FMA_CUH
 
-#include "kernels/gpu/vector_add_cuda.cuh"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/wproj/tile/wproj_tile_items.cuh"
 #include "kernels/wproj/job/wproj_locate.cuh"
 

@@ -18,7 +18,7 @@
 #define MSI_KERNELS_WPROJ_TILE_TENSOR_CUH
 
 #include "kernels/gpu/mma_cuda.cuh"
-#include "kernels/gpu/vector_add_cuda.cuh"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/wproj/tile/wproj_tile_items.cuh"
 
 namespace wproj_tile {

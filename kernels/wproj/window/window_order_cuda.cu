@@ -11,7 +11,7 @@
 
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/gpu/claim_cuda.cuh"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_range.h"
 

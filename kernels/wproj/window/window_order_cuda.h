@@ -11,7 +11,7 @@
 #ifndef MSI_KERNELS_WINDOW_ORDER_CUDA_H
 #define MSI_KERNELS_WINDOW_ORDER_CUDA_H
 
-#include "kernels/gpu/gpu_stream.h"
+#include "kernels/gpu/gpu_device.h"
 #include "kernels/method/gridder_spec.h"
 #include "kernels/store/store_rows.h"
 #include "kernels/wproj/job/wproj_job.h"

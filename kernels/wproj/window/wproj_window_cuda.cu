@@ -11,7 +11,7 @@
  * Full tables (Romein's form): a thread owns CV cells of a column, reads each weight once for all polarisations, and
  * keeps it while consecutive visibilities share it. A window is as large as the footprint there, no cell is padding.
  */
-#include "kernels/gpu/vector_add_cuda.cuh"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/wproj/window/wproj_window_forms.cuh"
 
 namespace {

@@ -15,7 +15,6 @@
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/gpu/gpu_memory.h"
 #include "kernels/gpu/gpu_pool.h"
-#include "kernels/gpu/gpu_stream.h"
 #include "kernels/gpu/host_copy.h"
 #include "kernels/gridder.h"
 #include "tests/support/wgrid_cases.h"

@@ -10,9 +10,8 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/towers/wgrid_tower_degrid_cpu.h"
-#include "kernels/wgrid/wgrid_cpu.h"
 #include "kernels/towers/wgrid_tower_cpu.h"
+#include "kernels/wgrid/wgrid_cpu.h"
 #include "kernels/towers/tower_plan.h"
 #include "tests/support/direct_sum.h"
 #include "tests/support/wgrid_cases.h"

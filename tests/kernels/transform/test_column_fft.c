@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/method/simd_choice.h"
-#include "kernels/transform/column_fft.h"
+#include "kernels/transform/fft_cpu.h"
 
 enum { PITCH = 21, FIRST = 3 };
 

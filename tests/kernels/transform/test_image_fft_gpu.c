@@ -16,7 +16,6 @@
 #include "kernels/method/geometry.h"
 #include "kernels/method/plan_choice.h"
 #include "kernels/transform/image_fft_cuda.h"
-#include "kernels/transform/row_fft_cuda.h"
 #include "tests/kernels/wproj/device_numbers.h"
 #include "tests/support/wgrid_cases.h"
 

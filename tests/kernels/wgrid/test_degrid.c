@@ -16,7 +16,6 @@
 #include "core/interrupt.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/wgrid/wgrid_degrid_cpu.h"
 #include "kernels/wgrid/wgrid_cpu.h"
 #include "kernels/method/simd_choice.h"
 #include "kernels/strategy.h"

@@ -1,18 +1,165 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
+ * Batches of stored samples on the device, as gridding and degridding both see them: a plan's geometry and taps, the
+ * order of samples by uv tile and w, and the items of one tile and first w-plane that a sorted batch is cut into.
+ * wgrid_batches_cuda.cuh puts samples in that order.
+ */
+#ifndef MSI_WGRID_BATCHES_CUDA_CUH
+#define MSI_WGRID_BATCHES_CUDA_CUH
+
+#include <algorithm>
+#include <cub/block/block_scan.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include "core/interrupt.h"
+#include "kernels/gpu/gpu_device.h"
+#include "kernels/store/store_batches_cuda.cuh"
+#include "kernels/transform/fft_plan_cuda.cuh"
+#include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/wgrid/wgrid_cuda_kernels.cuh"
+#include "kernels/wgrid/wgrid_plan.h"
+
+namespace {
+
+/* Items and the sums of counters number the samples of a batch in 32 bits. */
+constexpr int64_t MOST_IN_BATCH = INT32_MAX;
+
+/* Whole planes in tiles, each of them a core. */
+inline sample_order order_by_tile(const msi_wgrid_geometry &g, tile_shape tile)
+{
+    sample_order o = {};
+    o.height = g.n_w - g.w_width + 1;
+    o.first_tower = 0;
+    o.end_tower = 1;
+    o.core = o.tile = tile;
+    o.n_core_u = (int32_t)((g.nu + 2 * g.width) / tile.u) + 1;
+    o.n_core_v = (int32_t)((g.nv + 2 * g.width) / tile.v) + 1;
+    o.end_core = o.n_core();
+    return o;
+}
+
+/* Lay tiles of the size that degridding's crowded items take, unless there are more than keys can number. */
+inline void lay_tiles(msi_wgrid_geometry *g)
+{
+    for (g->tile = TILE;; g->tile *= 2) {
+        g->n_tile_u = (g->nu + 2 * g->width + g->tile) / g->tile;
+        g->n_tile_v = (g->nv + 2 * g->width + g->tile) / g->tile;
+        if (g->n_tile_u * g->n_tile_v * (g->n_w - g->w_width + 1) < (int64_t)UNUSED) return;
+    }
+}
+
+/* Runs of equal keys in a sorted batch, and the numbers of each one's first items. The last run is empty, its key
+ * UNUSED: it tells where items end. */
+struct sorted_runs {
+    const uint32_t *key, *crowded_at, *sparse_at;
+    int64_t n;
+};
+
+template <typename T> class sample_batches : public store_batches<T> {
+  public:
+    using base = store_batches<T>;
+    using base::now;
+    using base::on;
+    using base::store;
+    using base::times;
+    const msi_wgrid_plan *plan;
+    msi_wgrid_geometry g;
+    sample_order order;
+    uint32_t least_crowded = UNUSED;     /* samples that make an item crowded, so that a block takes it; UNUSED: none */
+    int64_t n_crowded = 0, n_sparse = 0; /* items of the batch at hand */
+    sorted_runs runs = {};
+    buffer d_taps, d_value, d_records, d_rank, d_work, d_runs, d_items;
+    tap_table<T> taps = {}; /* and d_taps */
+
+    /* Order by tiles of whole planes. */
+    explicit sample_batches(const msi_wgrid_plan *plan_) : plan(plan_), g(plan_->grid)
+    {
+        lay_tiles(&g);
+        order = order_by_tile(g, {g.tile, g.tile});
+    }
+    /* Order by towers of w-planes; order_ has no more keys than can be numbered. */
+    sample_batches(const msi_wgrid_plan *plan_, const sample_order &order_) : plan(plan_), g(plan_->grid), order(order_)
+    {
+        g.tile = order.tile.u;
+    }
+
+    /* enter - make the plan's device the current one, and its stream at first. Returns: 0, MSI_EGPU */
+    int enter()
+    {
+        return on.begin(plan->device);
+    }
+
+    int upload_taps()
+    {
+        for (int k = 0; k < plan->window.n_coef; k++)
+            for (int i = 0; i < g.width; i++) {
+                taps.uv[k][i] = (T)plan->window.coef[k][i];
+                taps.w[k][i] = (T)plan->w_window.coef[k][i];
+            }
+        MSI_TRY(d_taps.fit(sizeof taps, "the window"));
+        return on.upload(as<tap_table<T>>(d_taps), &taps, 1);
+    }
+
+    /* upload_taper - upload factors of correction. Returned: *device, whose arrays are on the device and owned here. */
+    int upload_taper(msi_taper *device)
+    {
+        msi_taper host;
+        MSI_TRY(msi_taper_make(&host, &plan->image, &plan->grid, &plan->window, &plan->w_window));
+        *device = host;
+        const int rc = copy_taper(device, host);
+        msi_taper_free(&host);
+        return rc;
+    }
+
+    item_range crowded() const
+    {
+        return {as<item>(d_items), n_crowded};
+    }
+    item_range sparse() const
+    {
+        return {as<item>(d_items) + n_crowded, n_sparse};
+    }
+
+    screen_geometry screen() const
+    {
+        const msi_image_geometry &i = plan->image;
+        return {i.nx,      i.ny,     g.nu,    g.nv,          i.cell_x_rad,   i.cell_y_rad,
+                g.w_first, g.w_step, g.n_mid, g.w_width > 1, g.l_center_rad, g.m_center_rad};
+    }
+
+    /* Count the blocks of 32 x 8 threads that cover the image. */
+    dim3 pixel_blocks() const
+    {
+        return dim3((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
+    }
+
+    /* Count the blocks that share out the batch's segments. */
+    dim3 segment_blocks() const
+    {
+        return dim3((unsigned)(now.end - now.first), 8);
+    }
+
+  private:
+    buffer d_along;
+
+    int copy_taper(msi_taper *device, const msi_taper &host)
+    {
+        const int64_t nx = plan->image.nx, ny = plan->image.ny;
+        MSI_TRY(d_along.fit((nx + ny) * (int64_t)sizeof(double), "taper correction"));
+        device->along_x = as<double>(d_along);
+        device->along_y = as<double>(d_along) + nx;
+        MSI_TRY(on.upload(device->along_x, host.along_x, nx));
+        MSI_TRY(on.upload(device->along_y, host.along_y, ny));
+        return on.wait();
+    }
+};
+
+/*
  * Samples of a batch put in order for gridding. They are counted by key, one counter to every key that there may be;
  * what a counter held when a sample was counted is the sample's rank among those of its key. Sums over the counters of
  * the keys before are where a key's samples begin, and then every sample goes to its place in one step, with its
  * coordinates and value, so that gridding reads them one after the other. Samples of one key come in any order.
  */
-#ifndef MSI_KERNELS_WGRID_CUDA_PLACE_CUH
-#define MSI_KERNELS_WGRID_CUDA_PLACE_CUH
-
-#include <cub/block/block_scan.cuh>
-
-#include "kernels/wgrid/wgrid_cuda_kernels.cuh"
-
-namespace {
 
 constexpr int COUNT_BLOCK = 256, KEYS_EACH = 16; /* keys of a thread where counters are summed */
 constexpr int COUNT_CHUNK = COUNT_BLOCK * KEYS_EACH;
@@ -430,6 +577,254 @@ __global__ void __launch_bounds__(256) k_place_wanted(msi_wgrid_geometry g, samp
         put(out, has, has ? begin[keys.key(f)] + own : 0, wanted<T>(f, to));
     });
 }
+
+/* Batches for either direction: samples are counted by tile and first w-plane and go to their places
+ * (wgrid_batches_cuda.cuh). */
+
+inline int64_t counter_bytes(const sample_order &o)
+{
+    return (o.n_key() + COUNT_CHUNK) * (int64_t)sizeof(uint32_t);
+}
+
+/* most_counted - limit the bytes of a device's counters: an eighth of its memory, and half of what is free.
+ * Returns: 0, MSI_EGPU */
+inline int most_counted(int device, int64_t *bytes)
+{
+    size_t free_bytes, total_bytes;
+    MSI_TRY(msi_gpu_memory(device, &free_bytes, &total_bytes));
+    *bytes = std::max<int64_t>((int64_t)std::min(total_bytes / 8, free_bytes / 2), 1 << 24);
+    return MSI_OK;
+}
+
+/* can_count - tell whether an order can be counted in. Counters are summed by chunks, which must end before keys do. */
+inline bool can_count(const sample_order &o, int64_t most_bytes)
+{
+    return o.n_key() < (int64_t)UNUSED - COUNT_CHUNK && counter_bytes(o) <= most_bytes;
+}
+
+/* order_for_rings - set the order for whole planes: in small tiles, unless there are too many to be counted.
+ * Returns: 0, MSI_EGPU */
+template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_plan &plan)
+{
+    const tile_shape tile = ring_tile<T>(plan.grid.width);
+    int64_t most;
+    MSI_TRY(most_counted(plan.device, &most));
+    sample_order o = order_by_tile(plan.grid, tile);
+    for (int edge = TILE; !can_count(o, most); edge *= 2) o = order_by_tile(plan.grid, {edge, edge});
+    *out = o;
+    return MSI_OK;
+}
+
+/* order_for_rings - set the order for towers, whose cores have tiles of the plan's size in `large`: the same cores, and
+ * as many towers at once as can be counted. Returns: 0, MSI_EGPU */
+template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_plan &plan, const sample_order &large)
+{
+    const tile_shape tile = ring_tile<T>(plan.grid.width);
+    const int32_t n_tower = large.end_tower;
+    int64_t most;
+    MSI_TRY(most_counted(plan.device, &most));
+    sample_order o = large;
+    o.tile = tile;
+    o.end_tower = 1;
+    if (!can_count(o, most)) o = large;
+    for (o.end_tower = n_tower; o.end_tower > 1 && !can_count(o, most);) o.end_tower--;
+    *out = o;
+    return MSI_OK;
+}
+
+/* What of several images lies beside samples in order: the values that are gridded, PSF's excepted, which go with the
+ * samples; or visibilities and weights, of which make_values makes an image's. */
+enum class parts { NONE, VALUES, VISIBILITIES };
+
+template <typename T> class placed_batches : public sample_batches<T> {
+  public:
+    using base = sample_batches<T>;
+    using base::d_items;
+    using base::d_rank;
+    using base::d_records;
+    using base::d_runs;
+    using base::d_value;
+    using base::d_work;
+    using base::g;
+    using base::n_crowded;
+    using base::n_sparse;
+    using base::now;
+    using base::on;
+    using base::order;
+    using base::times;
+
+    explicit placed_batches(const msi_wgrid_plan *plan) : base(plan) {}
+    placed_batches(const msi_wgrid_plan *plan, const sample_order &o) : base(plan, o) {}
+
+    int64_t n_placed = 0; /* samples that have a place */
+
+    /* Count a sample's bytes in a batch of n_plane planes, whose parts are kept in order; counters come on top. */
+    static int64_t sample_bytes(int n_plane, parts kept)
+    {
+        const size_t beside = kept == parts::NONE ? 0 : (size_t)data_pitch<T>(n_plane), n = (size_t)n_plane;
+        return (int64_t)((n + (kept == parts::VISIBILITIES ? beside : 0)) * sizeof(float) +
+                         (n + beside) * sizeof(cplx<T>) + sizeof(placed<T>) + 6 * sizeof(uint32_t) + sizeof(item) +
+                         3 * sizeof(double));
+    }
+
+    /* job - name what a gridding kernel reads of the batch, and the grid that it adds to. */
+    grid_job<T> job(cplx<T> *grid) const
+    {
+        grid_job<T> j = {};
+        j.taps = as<tap_table<T>>(base::d_taps);
+        j.host_taps = &this->taps;
+        j.samples = as<placed<T>>(d_records);
+        j.value = gridded < 0 ? reinterpret_cast<const cplx<T> *>(j.samples) + OWN_PITCH<T> - 1
+                              : as<cplx<T>>(d_value) + gridded;
+        j.value_pitch = gridded < 0 ? OWN_PITCH<T> : pitch;
+        j.grid = grid;
+        j.is_coarse = base::plan->error_estimate >= COARSE_ERROR;
+        return j;
+    }
+
+    /* grid_values - have the next jobs grid the values beside the samples of a plane; -1: those with the samples. */
+    void grid_values(int plane)
+    {
+        gridded = plane;
+    }
+
+    /* degrid_call - do so for degridding into value [n_placed], in order, from the planes of an image of a model. */
+    msi_wgrid_degrid_call degrid_call(const cplx<T> *cells, cplx<T> *value, bool adds) const
+    {
+        const item_range crowded = base::crowded(), sparse = base::sparse();
+        return {base::plan, base::d_taps.get(), &this->taps, d_records.get(), crowded.first, sparse.first,
+                crowded.n,  sparse.n,           cells,       value,           adds,          on.get()};
+    }
+
+    /*
+     * place_batch - put the batch's samples that map's images have in their places, and list their items.
+     * Given: kept  of all images beside them; NONE: there is one image, whose values go with the samples
+     */
+    int place_batch(const plane_map &map, parts kept)
+    {
+        const bool has_data = kept != parts::NONE, has_weights = kept == parts::VISIBILITIES;
+        const stage_timer stage("sort", &times->sort_s);
+        const int64_t count = now.n_sample;
+        pitch = data_pitch<T>(map.n_image);
+        if (has_data) MSI_TRY(d_value.fit(pitch * count * (int64_t)sizeof(cplx<T>), "visibilities"));
+        if (has_weights) MSI_TRY(d_kept_weight.fit(pitch * count * (int64_t)sizeof(float), "weights"));
+        MSI_TRY(count_batch(weighted_samples{map}));
+        const sample_places<T> to = {as<placed<T>>(d_records), has_data ? as<cplx<T>>(d_value) : nullptr,
+                                     has_weights ? as<float>(d_kept_weight) : nullptr, pitch};
+        const raw_samples<T> raw = {map, as<cplx<T>>(base::d_raw), as<float>(base::d_weight), count};
+        k_place_samples<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, raw, rows(), as<uint32_t>(d_count),
+                                                                         as<uint32_t>(d_rank), to);
+        MSI_CUDA(cudaGetLastError());
+        return on.wait();
+    }
+
+    /* make_values - make the values that are gridded, with the samples, of a plane whose visibilities are kept, less
+     * model [n_placed] where there is one; -1: of the PSF of plane 0. */
+    int make_values(int plane, const cplx<T> *model)
+    {
+        const int of = std::max(plane, 0);
+        const plane_data<T> from = {as<cplx<T>>(d_value) + of, as<float>(d_kept_weight) + of, pitch, model, plane < 0};
+        k_make_values<T>
+            <<<(unsigned)((n_placed + 255) / 256), 256, 0, on.get()>>>(g, n_placed, from, as<placed<T>>(d_records));
+        MSI_CUDA(cudaGetLastError());
+        return MSI_OK;
+    }
+
+    /* forget_upload - give back what the samples in place were made of; no other batch may follow, nor another order.
+     */
+    void forget_upload()
+    {
+        buffer *const all[] = {&this->d_segments, &this->d_freq, &this->d_uvw, &this->d_weight,
+                               &this->d_raw,      &d_rank,       &d_count,     &d_sums};
+        for (buffer *b : all) b->release();
+    }
+
+    /* place_wanted - put all samples of the batch in their places as degridding reads them, and list their items. */
+    int place_wanted()
+    {
+        const stage_timer stage("sort", &times->sort_s);
+        MSI_TRY(count_batch(all_samples{}));
+        k_place_wanted<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, rows(), as<uint32_t>(d_count),
+                                                                        as<uint32_t>(d_rank), as<wanted<T>>(d_records));
+        MSI_CUDA(cudaGetLastError());
+        return on.wait();
+    }
+
+  private:
+    buffer d_count, d_sums, d_kept_weight;
+    int pitch = 1;    /* of the data that are kept */
+    int gridded = -1; /* plane of grid_values */
+
+    item_rule rule() const
+    {
+        const tile_shape tile = ring_tile<T>(g.width);
+        const bool rings = order.tile.u == tile.u && order.tile.v == tile.v;
+        item_rule r = {};
+        r.height = (uint32_t)order.height;
+        r.reach = (uint32_t)(g.w_width + 1) / 2;
+        r.crowded_from = rings ? base::least_crowded : UNUSED;
+        r.most_crowded = rings ? (uint32_t)ring_group<T>(g.width) : 1;
+        r.most_sparse = rings ? MOST_SPARSE : 32;
+        return r;
+    }
+
+    batch_rows rows() const
+    {
+        return {as<segment_view>(base::d_segments), as<double>(base::d_freq), as<double>(base::d_uvw),
+                as<float>(base::d_weight), now.n_sample};
+    }
+
+    /* Find ranks of the batch's samples, where keys begin, items; room for the samples themselves. */
+    template <class COUNTED> int count_batch(const COUNTED &counted)
+    {
+        const int64_t count = now.n_sample, chunks = (order.n_key() + COUNT_CHUNK - 1) / COUNT_CHUNK;
+        MSI_TRY(d_records.fit(count * (int64_t)sizeof(placed<T>), "samples"));
+        MSI_TRY(d_rank.fit(count * (int64_t)sizeof(uint32_t), "ranks"));
+        MSI_TRY(d_count.fit(chunks * COUNT_CHUNK * (int64_t)sizeof(uint32_t), "counts by tile and w"));
+        uint32_t *counts = as<uint32_t>(d_count);
+        MSI_TRY(on.clear(counts, chunks * COUNT_CHUNK));
+        k_count_samples<<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, counted, rows(), counts,
+                                                                      as<uint32_t>(d_rank));
+        MSI_CUDA(cudaGetLastError());
+        return list_counted((unsigned)chunks);
+    }
+
+    /* Runs and items of what was counted; counts become where keys begin. */
+    int list_counted(unsigned chunks)
+    {
+        const item_rule cut = rule();
+        uint32_t *count = as<uint32_t>(d_count);
+        size_t bytes = 0;
+        MSI_TRY(d_sums.fit((chunks + 1) * (int64_t)sizeof(key_sums), "sums of counts"));
+        key_sums *sums = as<key_sums>(d_sums), all;
+        k_sum_counts<<<chunks, COUNT_BLOCK, 0, on.get()>>>(count, cut, sums);
+        MSI_CUDA(cudaGetLastError());
+        const auto scan = [&](void *work) {
+            return cub::DeviceScan::ExclusiveScan(work, bytes, sums, sums, key_adder(), key_sums{}, chunks + 1,
+                                                  on.get());
+        };
+        MSI_CUDA(scan(nullptr));
+        MSI_TRY(d_work.fit((int64_t)bytes + 8, "sorting"));
+        MSI_CUDA(scan(as<void>(d_work)));
+        MSI_TRY(on.download(&all, sums + chunks, 1));
+        const int64_t n_run = (int64_t)all.n_run + 1;
+        MSI_TRY(d_runs.fit(5 * n_run * (int64_t)sizeof(uint32_t), "sorted runs"));
+        n_placed = all.n_sample;
+        n_crowded = all.n_crowded;
+        n_sparse = all.n_sparse;
+        MSI_TRY(d_items.fit((n_crowded + n_sparse) * (int64_t)sizeof(item), "items"));
+        uint32_t *at = as<uint32_t>(d_runs);
+        const run_lists lists = {at, at + n_run, at + 2 * n_run, at + 3 * n_run, at + 4 * n_run};
+        k_list_runs<<<chunks, COUNT_BLOCK, 0, on.get()>>>(count, cut, sums, lists);
+        MSI_CUDA(cudaGetLastError());
+        if (all.n_run)
+            k_list_run_items<<<(unsigned)(((int64_t)all.n_run * LANES_A_RUN + 255) / 256), 256, 0, on.get()>>>(
+                lists, all.n_run, cut, as<item>(d_items), as<item>(d_items) + n_crowded, count);
+        MSI_CUDA(cudaGetLastError());
+        base::runs = {lists.key, lists.crowded_at, lists.sparse_at, n_run};
+        return MSI_OK;
+    }
+};
 
 } // namespace
 

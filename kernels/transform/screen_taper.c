@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/transform/taper_correction.h"
+#include "kernels/transform/screen_taper.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/method/simd_choice.h"
 
 /* Tabulate the factors along one axis. */
 static int along(double **out, int64_t n, int64_t n_grid, const msi_pswf *window)
@@ -50,4 +51,12 @@ void msi_taper_free(msi_taper *taper)
     msi_free(taper->along_x);
     msi_free(taper->along_y);
     memset(taper, 0, sizeof *taper);
+}
+
+extern const msi_column_simd_table msi_column_simd_table_base, msi_column_simd_table_avx2, msi_column_simd_table_avx512;
+
+const msi_column_simd_table *msi_column_simd(void)
+{
+    static const msi_column_simd_table *const table[MSI_N_SIMD] = MSI_SIMD_TABLES(msi_column_simd_table);
+    return table[msi_simd_best()];
 }

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Add to complex cells in global memory atomically, with one transaction a cell or pair where the device has vector
+ * reductions (compute capability 9). C is any type of two numbers, real part first. */
+#ifndef MSI_GLOBAL_MEMORY_CUDA_CUH
+#define MSI_GLOBAL_MEMORY_CUDA_CUH
+
+#include <stdint.h>
+
+namespace vector_add {
+
+/* Add to a cell, whose address is a multiple of its size. */
+template <typename C> __device__ __forceinline__ void add_one(C *cell, float re, float im)
+{
+    static_assert(sizeof(C) == 2 * sizeof re);
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(cell), "f"(re), "f"(im) : "memory");
+#else
+    auto &[x, y] = *cell;
+    atomicAdd(&x, re);
+    atomicAdd(&y, im);
+#endif
+}
+
+template <typename C> __device__ __forceinline__ void add_one(C *cell, double re, double im)
+{
+    auto &[x, y] = *cell;
+    atomicAdd(&x, re);
+    atomicAdd(&y, im);
+}
+
+/* Add to two neighbours, the first at a multiple of the size of both. */
+template <typename C> __device__ __forceinline__ void add_two(C *cell, float re0, float im0, float re1, float im1)
+{
+    static_assert(sizeof(C) == 2 * sizeof re0);
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(cell), "f"(re0), "f"(im0), "f"(re1), "f"(im1)
+                 : "memory");
+#else
+    add_one(cell, re0, im0);
+    add_one(cell + 1, re1, im1);
+#endif
+}
+
+template <typename C> __device__ __forceinline__ void add_two(C *cell, double re0, double im0, double re1, double im1)
+{
+    add_one(cell, re0, im0);
+    add_one(cell + 1, re1, im1);
+}
+
+} // namespace vector_add
+
+/*
+ * Hints tell the L2 cache which lines to drop first and which to keep. An image that streams through the cache drives
+ * out what is written in the order of visibilities given, a few bytes here and there, before its sectors are whole;
+ * memory then has to be read and written for each part of a sector. So what streams goes first, and results stay.
+ */
+
+namespace cache_policy {
+
+/* Make a policy for lines that are driven out before all others; evict_last for those driven out after all others. */
+__device__ __forceinline__ uint64_t evict_first()
+{
+    uint64_t policy = 0;
+#if __CUDA_ARCH__ >= 800
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+#endif
+    return policy;
+}
+
+__device__ __forceinline__ uint64_t evict_last()
+{
+    uint64_t policy = 0;
+#if __CUDA_ARCH__ >= 800
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+#endif
+    return policy;
+}
+
+__device__ __forceinline__ void store(float *to, float x, uint64_t policy)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(to), "f"(x), "l"(policy) : "memory");
+#else
+    *to = x;
+#endif
+}
+
+__device__ __forceinline__ void store(double *to, double x, uint64_t policy)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(to), "d"(x), "l"(policy) : "memory");
+#else
+    *to = x;
+#endif
+}
+
+} // namespace cache_policy
+
+/* Many blocks fill one list at once: each thread claims its place in it. */
+
+/* Claim places in a list for the threads that have something for it, neighbours in order. All of a block of BLOCK
+ * threads call. Returned: the calling thread's place. */
+template <int BLOCK> __device__ inline uint32_t claim(bool has, uint32_t *counter)
+{
+    __shared__ uint32_t before[BLOCK / 32], base;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const unsigned votes = __ballot_sync(~0u, has);
+    if (lane == 0) before[warp] = (uint32_t)__popc(votes);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t sum = 0;
+        for (int k = 0; k < BLOCK / 32; k++) {
+            uint32_t n = before[k];
+            before[k] = sum;
+            sum += n;
+        }
+        base = sum ? atomicAdd(counter, sum) : 0;
+    }
+    __syncthreads();
+    const uint32_t at = base + before[warp] + (uint32_t)__popc(votes & ((1u << lane) - 1));
+    __syncthreads();
+    return at;
+}
+
+#endif
