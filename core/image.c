@@ -68,3 +68,9 @@ void msi_image_add(msi_image *sum, const msi_image *image)
         add_plane(sum, image, p);
     }
 }
+
+const char *msi_pol_name(msi_pol pol)
+{
+    static const char *const names[] = {"?", "I", "Q", "U", "V", "RR", "RL", "LR", "LL", "XX", "XY", "YX", "YY"};
+    return names[(int)pol >= MSI_POL_I && pol <= MSI_POL_YY ? pol : 0];
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Images on the sky: what a gridder makes and predicts from. */
-#ifndef MSI_CORE_IMAGE_H
-#define MSI_CORE_IMAGE_H
+#ifndef MSI_IMAGE_H
+#define MSI_IMAGE_H
 
 #include "core/types.h"
 
@@ -66,6 +66,24 @@ static inline int64_t msi_image_n_pixel(const msi_image_geometry *g)
 static inline void *msi_image_plane(const msi_image *image, int plane)
 {
     return (char *)image->pixel + plane * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
+}
+
+/* Names Stokes parameters and correlations. */
+
+/* msi_pol_name - "I", "XX" ..; "?" for what is none. */
+const char *msi_pol_name(msi_pol pol);
+
+/* A beam is the elliptical gaussian that stands for a PSF's main lobe. */
+
+/* Full widths at half maximum; the position angle of the major axis grows from north through east, in [0, pi).
+ * Unknown where major_rad is not positive: a zero-initialised beam, or the NaNs of a fit that failed. */
+typedef struct msi_beam {
+    double major_rad, minor_rad, pa_rad;
+} msi_beam;
+
+static inline int msi_beam_known(const msi_beam *b)
+{
+    return b->major_rad > 0 && b->minor_rad > 0;
 }
 
 #endif

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/control_group.h"
+#include "core/process.h"
 #include "core/status.h"
 
 /* Every block has its size in front of it, so that freeing can uncount it; the header keeps the block's alignment. */
@@ -119,4 +119,20 @@ void msi_free(void *p)
         free(block);
     else
         munmap(block, (size_t)bytes);
+}
+
+uint64_t msi_hash(uint64_t hash, const void *data, int64_t n)
+{
+    const unsigned char *at = data;
+    hash ^= (uint64_t)n;
+    while (n > 0) {
+        /* Each step is one to one in the hash and in the word: a change of one word is never lost. */
+        uint64_t word = 0;
+        memcpy(&word, at, (size_t)(n < 8 ? n : 8));
+        hash ^= word;
+        hash = (hash << 27 | hash >> 37) * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
+        at += 8;
+        n -= 8;
+    }
+    return hash ^ hash >> 29;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Host memory is allocated here: checked, aligned, counted against what the user allows. */
-#ifndef MSI_CORE_MEMORY_H
-#define MSI_CORE_MEMORY_H
+#ifndef MSI_MEMORY_H
+#define MSI_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,6 +39,15 @@ int64_t msi_memory_physical(void);
 
 /* msi_memory_in_use - return the bytes that msi_alloc has out now. */
 int64_t msi_memory_in_use(void);
+
+/* One hash of bytes, for checksums of files and for telling whether two processes see the same. */
+
+/*
+ * msi_hash - add n bytes to a hash, 0 at first; any change of up to eight neighbouring bytes changes it. Checksums of
+ * files are made by it, so that it stays as it is. It depends on the machine's order of bytes, and is no defence
+ * against someone who wants two inputs of one hash.
+ */
+uint64_t msi_hash(uint64_t hash, const void *data, int64_t n);
 
 #ifdef __cplusplus
 }

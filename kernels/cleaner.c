@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/memory.h"
 #include "kernels/clean/clean_parts.h"
 #include "kernels/clean/clean_spec.h"

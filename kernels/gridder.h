@@ -13,7 +13,6 @@
 
 #include "core/image.h"
 #include "core/types.h"
-#include "core/vis_block.h"
 #include "kernels/backend.h"
 #include "kernels/method/gridder_spec.h"
 #include "kernels/method/planes.h"

@@ -3,7 +3,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "core/turns.h"
+#include "core/ordered_parallel.h"
 #include "kernels/gridder.h"
 #include "kernels/store/vis_store.h"
 #ifdef MSI_HAVE_CUDA

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/progress.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Calls that make a gridder, use it once and free it, for callers to whom each call costs: they are asked to stop once,
  * and have nothing to free when they are. */
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "lib/library_gridder.h"
 

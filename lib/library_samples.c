@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "lib/library_gridder.h"

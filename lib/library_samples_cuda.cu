@@ -8,7 +8,7 @@
 #include <cmath>
 #include <new>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "lib/library_cuda.cuh"
 
 namespace {

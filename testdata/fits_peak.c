@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/exit_code.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "core/units.h"
 #include "io/fits/fits_image.h"

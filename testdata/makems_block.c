@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "testdata/counter_random.h"
-#include "testdata/sky_geometry.h"
+#include "testdata/point_model.h"
 
 /* Streams of random numbers, one for each use; those of spws follow one another. */
 enum {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"

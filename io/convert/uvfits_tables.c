@@ -5,9 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/memory.h"
-#include "core/sidereal.h"
+#include "core/types.h"
 #include "core/status.h"
 #include "io/convert/set_maps.h"
 #include "io/convert/uvfits_layout.h"

@@ -3,9 +3,8 @@
 #ifndef MSI_FITS_IMAGE_H
 #define MSI_FITS_IMAGE_H
 
-#include "core/beam.h"
 #include "core/image.h"
-#include "core/observation.h"
+#include "core/types.h"
 #include "io/fits/publish.h"
 #include "io/fits/sky_wcs.h"
 

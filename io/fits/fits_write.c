@@ -19,10 +19,9 @@
 #include <strings.h>
 #include <time.h>
 
-#include "core/first_error.h"
-#include "core/interrupt.h"
-#include "core/progress.h"
 #include "core/status.h"
+#include "core/process.h"
+#include "core/progress.h"
 #include "core/types.h"
 #include "io/fits/fits_cards.h"
 

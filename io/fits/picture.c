@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
-#include "core/pol.h"
+#include "core/units.h"
+#include "core/image.h"
 #include "core/status.h"
 #include "io/fits/picture_axes.h"
 #include "io/fits/picture_draw.h"

@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 
-#include "core/beam.h"
 #include "core/image.h"
 #include "io/fits/fits_image.h"
 

@@ -6,7 +6,6 @@
 #include <cairo.h>
 #include <stddef.h>
 
-#include "core/beam.h"
 #include "core/image.h"
 #include "io/fits/picture.h"
 #include "io/fits/picture_axes.h"

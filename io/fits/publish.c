@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 
 /*

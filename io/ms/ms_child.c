@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 
 enum { LOOK_MS = 200 }; /* between looks at the signal flag while waiting */

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/hash.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "io/ms/ms_description.h"

@@ -6,9 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/hash.h"
-#include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"

@@ -4,7 +4,6 @@
 #ifndef MSI_IO_MS_READER_H
 #define MSI_IO_MS_READER_H
 
-#include "core/observation.h"
 #include "core/types.h"
 
 /* A block holds no more visibilities (of one correlation each) and no more rows, unless it is of one row. */

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/hash.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_mark.h"

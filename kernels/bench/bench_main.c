@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/exit_code.h"
+#include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"

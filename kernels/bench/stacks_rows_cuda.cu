@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/log.h"
-#include "core/turns.h"
+#include "core/ordered_parallel.h"
 #include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/workload_stacks.h"
 #include "kernels/stacks/stack_degrid_cuda.h"

@@ -12,7 +12,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "core/turns.h"
+#include "core/ordered_parallel.h"
 #include "kernels/bench/field_el56.h"
 #include "kernels/bench/field_rows.h"
 #include "kernels/bench/field_strategy.h"

@@ -14,7 +14,7 @@
 #include "kernels/bench/workload_tracks.h"
 #include "kernels/wproj/window/wproj_window_degrid_cuda.h"
 #include "core/log.h"
-#include "core/turns.h"
+#include "core/ordered_parallel.h"
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_memory.h"
 #include "kernels/wproj/window/window_operands_cuda.h"

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "core/beam.h"
+#include "core/image.h"
 #include "kernels/method/planes.h"
 
 #ifdef __cplusplus

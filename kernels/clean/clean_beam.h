@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "core/beam.h"
+#include "core/image.h"
 #include "kernels/clean/clean_state.h"
 
 /* msi_clean_beam_gaussian - east grows to lower x; the position angle from north, which is up, through east. */

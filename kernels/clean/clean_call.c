@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "kernels/clean/clean_state.h"
 
 double msi_clean_rounded(const msi_cleaner *c, double value)

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "kernels/clean/clean_beam.h"
 #include "kernels/clean/clean_methods.h"
 #include "kernels/clean/clean_spec.h"

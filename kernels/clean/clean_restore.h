@@ -3,7 +3,7 @@
 #ifndef MSI_CLEAN_RESTORE_H
 #define MSI_CLEAN_RESTORE_H
 
-#include "core/beam.h"
+#include "core/image.h"
 #include "kernels/method/planes.h"
 
 #ifdef __cplusplus

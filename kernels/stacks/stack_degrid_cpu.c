@@ -2,7 +2,7 @@
 /* Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/. */
 #include "kernels/stacks/stack_degrid_cpu.h"
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 
 enum { AT_ONCE = 4096 };

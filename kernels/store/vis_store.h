@@ -5,7 +5,6 @@
 #define MSI_KERNELS_VIS_STORE_H
 
 #include "core/types.h"
-#include "core/vis_block.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,7 +11,7 @@
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_scan.cuh>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/store/store_batches_cuda.cuh"
 #include "kernels/transform/fft_plan_cuda.cuh"

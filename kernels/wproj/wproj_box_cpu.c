@@ -10,7 +10,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"

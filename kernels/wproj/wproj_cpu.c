@@ -11,7 +11,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/progress.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/log.h"
 #include "core/progress.h"
 #include "kernels/gpu/gpu_range.h"

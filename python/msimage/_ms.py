@@ -61,7 +61,7 @@ def _reader() -> Any:
     if _lib is None:
         try:
             lib = load("msimage-read.so")
-            ffi.cdef(declarations(("read_set.h",), "src", "read"))
+            ffi.cdef(declarations(("read_set.h",), "src"))
             _lib = lib
         except ImportError as error:
             raise ImportError("msimage.read_ms: this msimage was built without casacore; Debian's python3-msimage has it, and so has what "

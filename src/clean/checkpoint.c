@@ -15,9 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/hash.h"
-#include "core/interrupt.h"
 #include "core/memory.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "io/fits/publish.h"
 

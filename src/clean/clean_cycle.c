@@ -4,13 +4,13 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/pol.h"
+#include "core/image.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "src/preprocess/stokes.h"
+#include "src/sky/stokes.h"
 
 /* ---- Judge a group: it goes on, goes back, or ends ---- */
 

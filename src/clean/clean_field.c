@@ -6,7 +6,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "core/turns.h"
+#include "core/ordered_parallel.h"
 
 static const msi_clean_options *asked(const msi_clean_field *f)
 {

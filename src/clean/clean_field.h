@@ -7,7 +7,7 @@
 #ifndef MSI_SRC_CLEAN_FIELD_H
 #define MSI_SRC_CLEAN_FIELD_H
 
-#include "core/beam.h"
+#include "core/image.h"
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
 #include "src/clean/clean_samples.h"

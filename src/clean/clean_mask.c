@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/fits/fits_image.h"

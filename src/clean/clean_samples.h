@@ -11,7 +11,7 @@
 
 #include "core/image.h"
 #include "kernels/gridder.h"
-#include "src/team/team.h"
+#include "src/run/ranks.h"
 
 typedef struct msi_clean_samples {
     msi_team *team;

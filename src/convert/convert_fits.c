@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <sys/resource.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"

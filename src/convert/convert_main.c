@@ -16,11 +16,9 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "core/exit_code.h"
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/process_limits.h"
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/memory.h"
-#include "core/sidereal.h"
+#include "core/types.h"
 #include "core/status.h"
 #include "io/convert/set_output.h"
 #include "io/convert/set_subtables.h"
@@ -27,7 +27,7 @@
 #include "src/convert/convert_stages.h"
 #include "src/convert/smearing.h"
 #include "src/options/cpu_count.h"
-#include "src/preprocess/phase_shift.h"
+#include "src/sky/phase_shift.h"
 
 /* ---- The sign of uvw ---- */
 

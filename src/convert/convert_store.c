@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_limit.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/types.h"

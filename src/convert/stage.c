@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_child.h"

@@ -7,26 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/first_error.h"
-#include "core/interrupt.h"
+#include "core/status.h"
+#include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/progress.h"
-#include "core/status.h"
-#include "core/turns.h"
+#include "core/ordered_parallel.h"
 #include "io/ms/ms_crew.h"
 #include "io/ms/ms_paths.h"
 #include "kernels/gridder.h"
 #include "src/imaging/imaging_clean.h"
 #include "src/imaging/imaging_run.h"
 #include "src/options/gridder_choice.h"
-#include "src/preprocess/phase_shift.h"
-#include "src/preprocess/stokes.h"
-#include "src/run/block_forming.h"
+#include "src/sky/phase_shift.h"
+#include "src/sky/stokes.h"
+#include "src/run/block_conversion.h"
 #include "src/run/open_sets.h"
-#include "src/run/run_costs.h"
-#include "src/run/set_report.h"
-#include "src/run/shared_density.h"
+#include "src/run/ranks.h"
 
 static_assert((int)MSI_MAX_PLANES < (int)MSI_GRIDDER_MAX_PLANES, "a gridder takes every plane, and the PSF");
 

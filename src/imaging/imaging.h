@@ -4,7 +4,7 @@
 #define MSI_SRC_IMAGING_H
 
 #include "src/options/options.h"
-#include "src/team/team.h"
+#include "src/run/ranks.h"
 
 /*
  * msi_run_image - make every image the options ask for, or none.

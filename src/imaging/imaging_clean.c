@@ -6,10 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/hash.h"
-#include "core/log.h"
 #include "core/memory.h"
-#include "core/pol.h"
+#include "core/log.h"
+#include "core/image.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/clean/clean_cycle.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"

@@ -5,16 +5,15 @@
 #include <omp.h>
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "src/preprocess/phase_shift.h"
+#include "src/sky/phase_shift.h"
 #include "src/clean/clean_field.h"
 #include "src/clean/checkpoint.h"
 #include "src/run/image_writer.h"
-#include "src/run/run_costs.h"
-#include "src/run/set_report.h"
+#include "src/run/open_sets.h"
 
 /* ---- The samples ---- */
 

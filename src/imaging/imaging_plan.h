@@ -6,7 +6,7 @@
 #include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
 #include "src/options/options.h"
-#include "src/preprocess/output_channels.h"
+#include "src/sky/output_channels.h"
 
 /* The samples of a run: as a scan of the coordinates finds them, or as many and as far as they can be at most. */
 typedef struct msi_imaging_scan {

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/pol.h"
+#include "core/image.h"
 #include "core/status.h"
 #include "src/options/gridder_choice.h"
-#include "src/run/set_report.h"
+#include "src/run/open_sets.h"
 
 /* A beam of more pixels shows no more than one of fewer. */
 static const double MOST_PIXELS = 20;

@@ -9,7 +9,7 @@
 
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/pol.h"
+#include "core/image.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/clean/checkpoint.h"

@@ -3,7 +3,7 @@
 #ifndef MSI_IMAGING_RUN_H
 #define MSI_IMAGING_RUN_H
 
-#include "core/beam.h"
+#include "core/image.h"
 #include "io/ms/ms_crew.h"
 #include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
@@ -13,13 +13,13 @@
 #include "src/imaging/imaging_plan.h"
 #include "src/options/options.h"
 #include "src/predict/model_update.h"
-#include "src/preprocess/output_channels.h"
-#include "src/preprocess/stokes.h"
-#include "src/run/block_forming.h"
+#include "src/sky/output_channels.h"
+#include "src/sky/stokes.h"
+#include "src/run/block_conversion.h"
 #include "src/run/gpu_share.h"
 #include "src/run/image_writer.h"
 #include "src/run/outputs.h"
-#include "src/team/team.h"
+#include "src/run/ranks.h"
 
 typedef struct msi_imaging_run {
     const msi_options *options;

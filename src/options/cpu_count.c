@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include "core/control_group.h"
+#include "core/process.h"
 
 static int affinity_count(void)
 {

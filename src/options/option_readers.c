@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "core/memory.h"
-#include "core/pol.h"
+#include "core/image.h"
 #include "core/status.h"
 #include "core/units.h"
 

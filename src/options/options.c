@@ -15,10 +15,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/format.h"
-#include "core/hash.h"
+#include "core/units.h"
 #include "core/memory.h"
-#include "core/pol.h"
+#include "core/image.h"
 #include "core/status.h"
 #include "io/ms/ms_members.h"
 #include "src/options/cpu_count.h"

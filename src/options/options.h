@@ -14,7 +14,7 @@
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
 #include "src/options/wsclean_options.h"
-#include "src/preprocess/stokes.h"
+#include "src/sky/stokes.h"
 #include "src/sky/restoring_beam.h"
 
 /* Local noise is measured by a window around each pixel, or also from its most negative residual. */

@@ -12,12 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_writer.h"
-#include "src/model/model_names.h"
+#include "src/sky/model_images.h"
 #include "src/options/hints.h"
 #include "src/options/options.h"
 #include "src/run/open_sets.h"

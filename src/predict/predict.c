@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/pol.h"
+#include "core/image.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_crew.h"
@@ -17,19 +17,17 @@
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
-#include "src/model/model_bands.h"
-#include "src/model/model_images.h"
+#include "src/predict/model_bands.h"
+#include "src/sky/model_images.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/options.h"
 #include "src/predict/predict_loop.h"
 #include "src/predict/predict_plan.h"
-#include "src/preprocess/correlations.h"
-#include "src/preprocess/phase_shift.h"
+#include "src/sky/correlations.h"
+#include "src/sky/phase_shift.h"
 #include "src/run/gpu_share.h"
 #include "src/run/open_sets.h"
-#include "src/run/set_report.h"
-#include "src/team/assignment.h"
-#include "src/team/team.h"
+#include "src/run/ranks.h"
 
 /* A run that predicts, as its stages see it. */
 typedef struct msi_predict_run {

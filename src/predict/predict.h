@@ -4,7 +4,7 @@
 #define MSI_SRC_PREDICT_H
 
 #include "src/options/options.h"
-#include "src/team/team.h"
+#include "src/run/ranks.h"
 
 /*
  * msi_run_predict - write the visibilities of the models into every set.

@@ -5,14 +5,14 @@
 #include <omp.h>
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "src/preprocess/correlations.h"
-#include "src/preprocess/phase_shift.h"
-#include "src/run/block_workspace.h"
+#include "src/sky/correlations.h"
+#include "src/sky/phase_shift.h"
+#include "src/run/block_conversion.h"
 
 /* The gridders hold these blocks, added in this order. */
 typedef struct filled_blocks {

@@ -7,8 +7,8 @@
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
-#include "src/model/model_bands.h"
-#include "src/model/model_images.h"
+#include "src/predict/model_bands.h"
+#include "src/sky/model_images.h"
 #include "src/predict/predict_plan.h"
 
 typedef struct msi_predict_loop {

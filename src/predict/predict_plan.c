@@ -4,14 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_writer.h"
 #include "src/options/gridder_choice.h"
-#include "src/preprocess/phase_shift.h"
-#include "src/run/run_costs.h"
+#include "src/sky/phase_shift.h"
+#include "src/run/open_sets.h"
 
 /* Bytes of values handed to the writer at a time. */
 enum { LARGEST_SLOT = 32 << 20, SMALLEST_SLOT = 1 << 20 };

@@ -5,8 +5,8 @@
 
 #include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
-#include "src/model/model_bands.h"
-#include "src/model/model_images.h"
+#include "src/predict/model_bands.h"
+#include "src/sky/model_images.h"
 #include "src/options/options.h"
 
 /* The coordinates selected, seen from the models' centre. */

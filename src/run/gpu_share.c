@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/log.h"
 #include "core/status.h"
-#include "src/team/assignment.h"
+#include "src/run/ranks.h"
 
 /* A further GPU is taken where it saves more than this: so much longer, measured, is a command of a second by two that
  * has nothing to share. A tenth of it is the second context's end, the rest its start, which delays the first one's. */

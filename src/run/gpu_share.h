@@ -7,7 +7,7 @@
 
 #include "kernels/gridder.h"
 #include "src/options/options.h"
-#include "src/team/team.h"
+#include "src/run/ranks.h"
 
 typedef struct msi_gpu_share {
     const msi_team *team; /* of whose ranks those on one host have some of its GPUs each */

@@ -1,11 +1,29 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Finished images go into their files beside the computing of the next ones: the planes of each, by a thread each. */
-#ifndef MSI_SRC_IMAGE_WRITER_H
-#define MSI_SRC_IMAGE_WRITER_H
+/* Images and grids that overflowed are not written. */
+#ifndef MSI_IMAGE_WRITER_H
+#define MSI_IMAGE_WRITER_H
 
+#include "io/fits/fits_image.h"
 #include "kernels/gridder.h"
-#include "src/run/finite_check.h"
 #include "src/run/outputs.h"
+
+/* Such values most likely come from one sample: the one with the largest product of weight and visibility. */
+typedef struct msi_finite_cause {
+    const char *ms_path; /* borrowed */
+    int64_t row;
+    double product;
+} msi_finite_cause;
+
+/*
+ * msi_finite_check - refuse an image, or a grid of the uv plane, with values that a file of floats does not hold. NaN
+ * belongs beyond the horizon, and everywhere into an image without a sample; a grid has none.
+ * Given:   spec  of the file; pixel [ny][nx]
+ * Returns: 0, MSI_EINPUT
+ */
+int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const msi_fits_spec *spec, const void *pixel,
+                     msi_precision precision);
+
+/* Finished images go into their files beside the computing of the next ones: the planes of each, by a thread each. */
 
 /* One file that a plane of an image becomes. */
 typedef struct msi_image_file {

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/open_sets.h"
 
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "core/format.h"
+#include "core/image.h"
+#include "core/log.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
 #include "src/options/cpu_count.h"
@@ -110,4 +115,194 @@ int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options
     MSI_TRY(msi_ms_crew_open(crew, &opening, &t->reader));
     t->observation = *msi_ms_reader_observation(t->reader);
     return MSI_OK;
+}
+
+/* A line has 100 columns, of which the label takes 12. */
+enum { LABEL = 12, WIDTH = 100 - LABEL };
+
+void msi_set_report_line(const char *label, const char *format, ...)
+{
+    char text[4400];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    char with_colon[LABEL + 1];
+    snprintf(with_colon, sizeof with_colon, "%s:", label);
+    msi_log_info("%-*s%s", LABEL, with_colon, text);
+}
+
+void msi_set_report_names(char *text, size_t size, const char *const *names, int64_t n)
+{
+    size_t length = 0;
+    for (int64_t i = 0; i < n && length <= WIDTH; i++) length += strlen(names[i]) + 2;
+    if (n > 1 && (length > WIDTH || length >= size)) {
+        snprintf(text, size, "%s and %lld more", names[0], (long long)(n - 1));
+        return;
+    }
+    for (int64_t i = 0, at = 0; i < n && at < (int64_t)size; i++)
+        at += snprintf(text + at, size - (size_t)at, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", names[i]);
+}
+
+static void text_add(char *text, size_t size, const char *separator, const char *word)
+{
+    const size_t length = strlen(text);
+    const int n = snprintf(text + length, size - length, "%s%s", separator, word);
+    if (n < 0) text[length] = 0;
+}
+
+int64_t msi_set_report_fields(char *text, size_t size, const msi_ms_reader *reader, int with_ids)
+{
+    enum { MOST = 64 };
+    const char *shown_name[MOST], *name;
+    int64_t at = 0, n_more = 0;
+    int shown_id[MOST], n_shown = 0, id;
+    *text = 0;
+    while (msi_ms_reader_field(reader, &at, &id, &name)) {
+        if (!*name && !with_ids) continue;
+        /* Sets of one observation name the same field again, and pointings may share a name. */
+        int k = 0;
+        while (k < n_shown && (strcmp(shown_name[k], name) != 0 || (with_ids && shown_id[k] != id))) k++;
+        if (k < n_shown) continue;
+        char one[128];
+        if (!with_ids)
+            snprintf(one, sizeof one, "%.40s", name);
+        else if (*name)
+            snprintf(one, sizeof one, "%.64s (id %d)", name, id);
+        else
+            snprintf(one, sizeof one, "(id %d)", id);
+        const size_t length = strlen(text);
+        if (n_shown == MOST || (length && (n_more || length + strlen(one) + sizeof ", and 99999 more" > size))) {
+            n_more++;
+            continue;
+        }
+        text_add(text, size, length ? ", " : "", one);
+        shown_name[n_shown] = name;
+        shown_id[n_shown++] = id;
+    }
+    char more[40] = "";
+    if (n_more) snprintf(more, sizeof more, " and %lld more", (long long)n_more);
+    text_add(text, size, more, "");
+    return n_shown + n_more;
+}
+
+static void report_fields(const msi_ms_reader *reader)
+{
+    char text[WIDTH + 1];
+    const int64_t n = msi_set_report_fields(text, sizeof text, reader, 1);
+    msi_set_report_line(n == 1 ? "field" : "fields", "%s", text);
+}
+
+/* Say that coordinates do not hold for a field that moves: it is imaged where it was tracked. */
+static void warn_of_motion(const msi_ms_reader *reader)
+{
+    static const char *const how[] = {[MSI_MS_POLYNOMIAL] = "PHASE_DIR is a polynomial in time",
+                                      [MSI_MS_EPHEMERIS] = "it has an EPHEMERIS_ID",
+                                      [MSI_MS_PLANET] = "PHASE_DIR's frame is a body of the solar system"};
+    const char *name = "";
+    int id = 0;
+    const msi_ms_motion motion = msi_ms_reader_moving(reader, &id, &name);
+    if (motion == MSI_MS_FIXED) return;
+    msi_log_warning(
+        "field '%s' (id %d) moves on the sky (FIELD: %s): its phases are taken as tracked, and coordinates are "
+        "those of PHASE_DIR's first values, not its place at any time",
+        name, id, how[motion]);
+}
+
+/* Name the correlations of all setups, those of equal setups once. */
+static void name_correlations(char *text, size_t size, const msi_ms_reader *reader)
+{
+    *text = 0;
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *a = msi_ms_reader_spw(reader, i);
+        int is_again = 0;
+        for (int k = 0; k < i && !is_again; k++) {
+            const msi_ms_spw *b = msi_ms_reader_spw(reader, k);
+            is_again = a->n_corr == b->n_corr && memcmp(a->corr, b->corr, (size_t)a->n_corr * sizeof *a->corr) == 0;
+        }
+        for (int c = 0; c < a->n_corr && !is_again; c++)
+            text_add(text, size, c > 0 ? " " : i > 0 ? ", " : "", msi_pol_name(a->corr[c]));
+    }
+}
+
+/* Count channels of distinct spectral windows: those of several sets, or of one window in several polarisation setups,
+ * count once. */
+static int64_t count_channels(const msi_ms_reader *reader, int64_t *n_window)
+{
+    int64_t n = 0;
+    *n_window = 0;
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *a = msi_ms_reader_spw(reader, i);
+        int is_again = 0;
+        for (int k = 0; k < i && !is_again; k++) {
+            const msi_ms_spw *b = msi_ms_reader_spw(reader, k);
+            is_again = a->n_chan == b->n_chan && a->freq_hz[0] == b->freq_hz[0] &&
+                       a->freq_hz[a->n_chan - 1] == b->freq_hz[b->n_chan - 1];
+        }
+        if (is_again) continue;
+        n += a->n_chan;
+        ++*n_window;
+    }
+    return n;
+}
+
+static void report_band(const msi_ms_reader *reader)
+{
+    double low = HUGE_VAL, high = 0, narrowest = HUGE_VAL, widest = 0;
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(reader, i);
+        for (int32_t c = 0; c < spw->n_chan; c++) {
+            low = fmin(low, spw->freq_hz[c] - 0.5 * spw->width_hz[c]);
+            high = fmax(high, spw->freq_hz[c] + 0.5 * spw->width_hz[c]);
+            narrowest = fmin(narrowest, spw->width_hz[c]);
+            widest = fmax(widest, spw->width_hz[c]);
+        }
+    }
+    int64_t n_window;
+    const int64_t n = count_channels(reader, &n_window);
+    const msi_unit unit = msi_freq_unit(high), fine = msi_freq_unit(widest);
+    char width[64], windows[64] = "";
+    if (widest > narrowest * (1 + 1e-6))
+        snprintf(width, sizeof width, "%.5g to %.5g", narrowest / fine.size, widest / fine.size);
+    else
+        snprintf(width, sizeof width, "%.5g", widest / fine.size);
+    if (n_window > 1) snprintf(windows, sizeof windows, " in %lld spectral windows", (long long)n_window);
+    msi_set_report_line("band", "%.7g to %.7g %s; %lld channel%s of %s %s%s", low / unit.size, high / unit.size,
+                        unit.name, (long long)n, msi_plural(n), width, fine.name, windows);
+}
+
+void msi_set_report_times(const msi_ms_reader *reader)
+{
+    const msi_observation *o = msi_ms_reader_observation(reader);
+    const int64_t n = msi_ms_reader_n_selected_time(reader);
+    char start[MSI_FORMAT_SIZE], span[MSI_FORMAT_SIZE], over[MSI_FORMAT_SIZE + 8] = "";
+    if (o->end_mjd_s > o->start_mjd_s)
+        snprintf(over, sizeof over, ", over %s", msi_format_duration(span, o->end_mjd_s - o->start_mjd_s));
+    msi_set_report_line("times", "%lld time%s from %s %s%s", (long long)n, msi_plural(n),
+                        msi_format_date(start, o->start_mjd_s), o->time_scale, over);
+}
+
+double msi_set_report_highest_hz(const msi_ms_reader *reader)
+{
+    double highest = 0;
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(reader, i);
+        highest = fmax(highest, spw->freq_hz[spw->n_chan - 1]);
+    }
+    return highest;
+}
+
+void msi_set_report(const msi_ms_reader *reader, const msi_options *options, const char *data)
+{
+    char text[4200], corr[160];
+    name_correlations(corr, sizeof corr, reader);
+    msi_set_report_names(text, sizeof text, options->ms_paths, options->n_ms);
+    msi_set_report_line(options->n_ms == 1 ? "set" : "sets", "%s", text);
+    const char *telescope = msi_ms_reader_observation(reader)->telescope;
+    msi_set_report_line("telescope", "%s", *telescope ? telescope : "?");
+    report_fields(reader);
+    msi_set_report_line("data", "%s; correlations %s", data, corr);
+    report_band(reader);
+    msi_set_report_times(reader);
+    warn_of_motion(reader);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The sets of an imaging run: how many processes read them, and the times of one of several intervals. */
-#ifndef MSI_SRC_OPEN_SETS_H
-#define MSI_SRC_OPEN_SETS_H
+#ifndef MSI_OPEN_SETS_H
+#define MSI_OPEN_SETS_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 #include "io/ms/ms_crew.h"
 #include "io/ms/ms_reader.h"
@@ -47,5 +50,52 @@ typedef struct msi_open_request {
  */
 int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *options,
                            const msi_open_request *request);
+
+/* The lines that a log begins with: which sets, fields, channels and times a run is about. */
+
+/* msi_set_report_line - give a line of the block: a label, such as "band", and what stands in the column beside it. */
+void msi_set_report_line(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * msi_set_report - report sets, telescope, fields, data, band, times.
+ * Given: data  what is done with the data: the column and the images' polarisations
+ */
+void msi_set_report(const msi_ms_reader *reader, const msi_options *options, const char *data);
+
+/* msi_set_report_times - give the line of the times alone, as each interval has its own. */
+void msi_set_report_times(const msi_ms_reader *reader);
+
+/* msi_set_report_highest_hz - return the highest of the selected frequencies. */
+double msi_set_report_highest_hz(const msi_ms_reader *reader);
+
+/*
+ * msi_set_report_fields - list the fields with selected rows, each once, as far as there is room: "a, b and 2 more".
+ * Given:    with_ids  1: as "a (id 0)", fields of one name and different ids apart; 0: names alone, none for a field
+ *           without one
+ * Returned: text
+ * Returns:  how many there are, of which each that finds no room counts
+ */
+int64_t msi_set_report_fields(char *text, size_t size, const msi_ms_reader *reader, int with_ids);
+
+/*
+ * msi_set_report_names - return "a, b and c" where that fits on a line, else "a and 2 more".
+ * Given:    names [n], n >= 1
+ * Returned: text
+ */
+void msi_set_report_names(char *text, size_t size, const char *const *names, int64_t n);
+
+/* Reading and writing cost this, as measured; and this memory no plan counts. */
+
+/* Samples a second that casacore delivers from tiled storage in bulk, four correlations each. */
+#define MSI_READ_SAMPLES_PER_S 5e7
+
+/* Rows of coordinates, without data, that casacore delivers a second. */
+#define MSI_READ_ROWS_PER_S 4e6
+
+/* Bytes of visibilities that casacore writes a second. */
+#define MSI_WRITE_BYTES_PER_S 7e8
+
+/* Bytes of libraries and of buffers of blocks and threads: not worth counting one by one. */
+#define MSI_UNPLANNED_BYTES ((int64_t)96 << 20)
 
 #endif

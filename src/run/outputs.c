@@ -10,7 +10,7 @@
 
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/pol.h"
+#include "core/image.h"
 #include "core/status.h"
 #include "io/fits/picture.h"
 

@@ -3,11 +3,11 @@
 #ifndef MSI_SRC_OUTPUTS_H
 #define MSI_SRC_OUTPUTS_H
 
-#include "core/beam.h"
+#include "core/image.h"
 #include "io/fits/fits_image.h"
 #include "io/fits/publish.h"
 #include "src/options/options.h"
-#include "src/preprocess/stokes.h"
+#include "src/sky/stokes.h"
 
 enum { MSI_OUTPUT_MFS = -1 }; /* as a channel: all channels together */
 

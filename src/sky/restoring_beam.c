@@ -2,9 +2,237 @@
 #include "src/sky/restoring_beam.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "core/memory.h"
 #include "core/status.h"
-#include "src/sky/psf_fit.h"
+
+/* Pixels of the lobe are at least this part of the peak. */
+static const double THRESHOLD = 0.35;
+
+/* The logarithm falls at least this much from the centre to the outermost pixel; less is rounding of the image and no
+ * width. */
+static const double LEAST_FALL = 1e-3;
+
+enum {
+    MAX_SAMPLES = 1 << 20, /* a lobe of more pixels than this is known well enough from its inner part */
+    MAX_ITERATIONS = 100
+};
+
+/* A sample is one of the pixels fitted: its offset from the centre in cells of the y axis, and its value relative to
+ * the peak. */
+typedef struct sample {
+    double east, north, value;
+} sample;
+
+/* The lobe holds the samples that are fitted. */
+typedef struct lobe {
+    int64_t n;
+    sample *s;     /* [n] owned */
+    double radius; /* of the outermost sample, cells */
+} lobe;
+
+/* The queue holds pixels of the lobe whose neighbours have not been looked at. */
+typedef struct pixel_queue {
+    int64_t head, tail;
+    int32_t (*at)[2]; /* [tail] offsets from the centre in pixels, x and y; owned */
+} pixel_queue;
+
+/* Return the value of a pixel by its offset from the centre; NaN outside the image. */
+static double value_at(const msi_image_geometry *g, const void *psf, msi_precision precision, int64_t dx, int64_t dy)
+{
+    int64_t x = g->nx / 2 + dx, y = g->ny / 2 + dy;
+    if (x < 0 || y < 0 || x >= g->nx || y >= g->ny) return NAN;
+    return msi_image_value(psf, precision, y * g->nx + x);
+}
+
+/*
+ * Collect the lobe by flood fill, breadth first, so that a lobe cut off at MAX_SAMPLES is cut off round. PSFs are
+ * point symmetric: half the plane would do, but both cost little and a NaN on one side is then no loss.
+ */
+static int collect(lobe *l, const msi_image_geometry *g, const void *psf, msi_precision precision, double box_rad)
+{
+    int rc = MSI_OK;
+    double centre = value_at(g, psf, precision, 0, 0);
+    int64_t n_pixel = msi_image_n_pixel(g);
+    int64_t room = n_pixel < MAX_SAMPLES ? n_pixel : MAX_SAMPLES;
+    uint8_t *seen = NULL;
+    pixel_queue q = {0, 0, NULL};
+    if ((rc = msi_alloc(&seen, n_pixel, 1, "beam fit"))) goto out;
+    if ((rc = msi_alloc(&q.at, room, sizeof *q.at, "beam fit"))) goto out;
+    if ((rc = msi_alloc(&l->s, room, sizeof *l->s, "beam fit"))) goto out;
+    double aspect = g->cell_x_rad / g->cell_y_rad, half = box_rad > 0 ? 0.5 * box_rad / g->cell_y_rad : INFINITY;
+    q.tail = 1;
+    seen[(g->ny / 2) * g->nx + g->nx / 2] = 1;
+    while (q.head < q.tail) {
+        int32_t dx = q.at[q.head][0], dy = q.at[q.head][1];
+        q.head++;
+        double value = value_at(g, psf, precision, dx, dy) / centre;
+        l->s[l->n++] = (sample){-dx * aspect, dy, value};
+        l->radius = fmax(l->radius, hypot(dx * aspect, dy));
+        if (value < THRESHOLD) continue;
+        for (int k = 0; k < 9; k++) {
+            int32_t x = dx + k % 3 - 1, y = dy + k / 3 - 1;
+            double next = value_at(g, psf, precision, x, y) / centre;
+            int near_centre = x >= -1 && x <= 1 && y >= -1 && y <= 1;
+            int wanted = near_centre || (next >= THRESHOLD && fabs(x * aspect) <= half && fabs((double)y) <= half);
+            if (!isfinite(next) || !wanted || q.tail == room) continue;
+            uint8_t *mark = &seen[(g->ny / 2 + y) * g->nx + g->nx / 2 + x];
+            if (*mark) continue;
+            *mark = 1;
+            q.at[q.tail][0] = x;
+            q.at[q.tail][1] = y;
+            q.tail++;
+        }
+    }
+out:
+    msi_free(q.at);
+    msi_free(seen);
+    return rc;
+}
+
+/* A solver finds the x of m x = r. Returns 0 where there is none. */
+typedef int solver(const double m[3][3], const double r[3], double x[3]);
+
+/* Solve the symmetric 3 x 3 system m x = r by elimination with pivoting. Return 0 where it is singular. */
+static int solve_ellipse(const double m[3][3], const double r[3], double x[3])
+{
+    double a[3][4];
+    for (int i = 0; i < 3; i++) {
+        memcpy(a[i], m[i], 3 * sizeof(double));
+        a[i][3] = r[i];
+    }
+    for (int i = 0; i < 3; i++) {
+        int p = i;
+        for (int k = i + 1; k < 3; k++)
+            if (fabs(a[k][i]) > fabs(a[p][i])) p = k;
+        if (!(fabs(a[p][i]) > 0)) return 0;
+        for (int j = 0; j < 4; j++) {
+            double t = a[i][j];
+            a[i][j] = a[p][j];
+            a[p][j] = t;
+        }
+        for (int k = 0; k < 3; k++) {
+            if (k == i) continue;
+            double f = a[k][i] / a[i][i];
+            for (int j = i; j < 4; j++) a[k][j] -= f * a[i][j];
+        }
+    }
+    for (int i = 0; i < 3; i++) x[i] = a[i][3] / a[i][i];
+    return isfinite(x[0] + x[1] + x[2]);
+}
+
+/* Solve for a circle: a = c, b = 0. */
+static int solve_circle(const double m[3][3], const double r[3], double x[3])
+{
+    const double sum = m[0][0] + m[2][2] + m[0][2] + m[2][0];
+    x[0] = x[2] = (r[0] + r[2]) / sum;
+    x[1] = 0;
+    return sum > 0 && isfinite(x[0]);
+}
+
+/* Compute the derivatives of the quadratic to a, b and c at a sample. */
+static void basis(const sample *s, double d[3])
+{
+    d[0] = s->east * s->east;
+    d[1] = 2 * s->east * s->north;
+    d[2] = s->north * s->north;
+}
+
+/* Sum the squares of the residuals of the gaussian q = (a, b, c). */
+static double chi_squared(const lobe *l, const double q[3])
+{
+    double sum = 0, d[3];
+    for (int64_t i = 0; i < l->n; i++) {
+        basis(&l->s[i], d);
+        double residual = l->s[i].value - exp(-(q[0] * d[0] + q[1] * d[1] + q[2] * d[2]));
+        sum += residual * residual;
+    }
+    return sum;
+}
+
+/* Fit the logarithms, -ln(value) being linear in the parameters; weights value^2 undo what the logarithm does to the
+ * errors. Return 0 where they determine no gaussian. */
+static int start_values(const lobe *l, solver *solve, double q[3])
+{
+    double m[3][3] = {{0}}, r[3] = {0}, d[3];
+    for (int64_t i = 0; i < l->n; i++) {
+        double v = l->s[i].value;
+        if (!(v > 0.05)) v = 0.05; /* such a neighbour of the centre lies in the first null: steep, but finite */
+        basis(&l->s[i], d);
+        for (int j = 0; j < 3; j++) {
+            for (int k = 0; k < 3; k++) m[j][k] += v * v * d[j] * d[k];
+            r[j] += v * v * d[j] * -log(v);
+        }
+    }
+    return solve(m, r, q);
+}
+
+/* Improve q by Levenberg-Marquardt steps until they no longer change it. */
+static void refine(const lobe *l, solver *solve, double q[3])
+{
+    double lambda = 1e-3, chi2 = chi_squared(l, q);
+    for (int iteration = 0; iteration < MAX_ITERATIONS; iteration++) {
+        double m[3][3] = {{0}}, r[3] = {0}, d[3], step[3], trial[3];
+        for (int64_t i = 0; i < l->n; i++) {
+            basis(&l->s[i], d);
+            double model = exp(-(q[0] * d[0] + q[1] * d[1] + q[2] * d[2]));
+            double residual = l->s[i].value - model;
+            for (int j = 0; j < 3; j++) {
+                for (int k = 0; k < 3; k++) m[j][k] += model * model * d[j] * d[k];
+                r[j] -= model * d[j] * residual;
+            }
+        }
+        for (int j = 0; j < 3; j++) m[j][j] *= 1 + lambda;
+        if (!solve(m, r, step)) return;
+        for (int j = 0; j < 3; j++) trial[j] = q[j] + step[j];
+        double trial_chi2 = chi_squared(l, trial);
+        if (!(trial_chi2 <= chi2)) {
+            lambda *= 10;
+            if (lambda > 1e12) return;
+            continue;
+        }
+        memcpy(q, trial, sizeof trial);
+        double size = fabs(q[0]) + fabs(q[1]) + fabs(q[2]);
+        if (fabs(step[0]) + fabs(step[1]) + fabs(step[2]) < 1e-12 * size) return;
+        chi2 = trial_chi2;
+        lambda *= 0.1;
+    }
+}
+
+int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
+                const msi_psf_fit_constraints *constraints)
+{
+    solver *const solve = constraints->circular ? solve_circle : solve_ellipse;
+    *beam = (msi_beam){NAN, NAN, NAN};
+    double centre = value_at(geometry, psf, precision, 0, 0);
+    if (!(centre > 0) || !isfinite(centre))
+        return msi_error_set(MSI_ERANGE, "no beam: the PSF is %g at its centre", centre);
+    lobe l = {0, NULL, 0};
+    double q[3] = {0};
+    int rc = collect(&l, geometry, psf, precision, constraints->box_rad);
+    if (rc) goto out;
+    int solvable = start_values(&l, solve, q);
+    if (solvable) refine(&l, solve, q);
+    /* Widths follow from the eigenvalues of ((a, b), (b, c)), the larger width from the smaller eigenvalue. */
+    double mean = 0.5 * (q[0] + q[2]), spread = hypot(0.5 * (q[0] - q[2]), q[1]);
+    double steep = mean + spread, flat = mean - spread;
+    if (!solvable || !(flat * l.radius * l.radius > LEAST_FALL) || !isfinite(steep)) {
+        rc = msi_error_set(MSI_ERANGE,
+                           "no beam: the PSF's main lobe, of %lld pixels, does not fall off in every direction",
+                           (long long)l.n);
+        goto out;
+    }
+    beam->major_rad = sqrt(4 * log(2) / flat) * geometry->cell_y_rad;
+    beam->minor_rad = sqrt(4 * log(2) / steep) * geometry->cell_y_rad;
+    /* Along the major axis (sin pa, cos pa) in (east, north) the quadratic is smallest. */
+    double pa = spread > 1e-12 * mean ? 0.5 * atan2(-2 * q[1], q[0] - q[2]) : 0;
+    if (pa < 0) pa += MSI_PI;
+    beam->pa_rad = pa < MSI_PI ? pa : 0;
+out:
+    msi_free(l.s);
+    return rc;
+}
 
 int msi_restoring_beam(msi_beam *beam, msi_beam_origin *origin, const msi_beam_choice *choice, const msi_beam_psf *psf)
 {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "core/control_group.h"
+#include "core/process.h"
 #include "tests/support/temp_folder.h"
 
 static void write_file(const char *path, const char *text)

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/first_error.h"
 #include "core/status.h"
 
 static void test_no_failure(void **state)

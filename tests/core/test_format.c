@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/format.h"
+#include "core/units.h"
 #include "core/types.h"
 
 static const double ARCSEC = MSI_PI / 648000;

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "core/hash.h"
+#include "core/memory.h"
 
 /* A hash tells apart what differs in a bit, in length, or in order. */
 static void hashes_differ(void **state)

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/beam.h"
 #include "core/image.h"
 #include "core/memory.h"
 #include "core/status.h"

@@ -11,8 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "core/exit_code.h"
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 
 static void test_signals_set_the_flag(void **state)

@@ -8,9 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "core/first_error.h"
-#include "core/pol.h"
 #include "core/status.h"
+#include "core/image.h"
 
 static void test_message_has_its_values(void **state)
 {

@@ -4,7 +4,7 @@
 #define MSI_TESTS_DIRECT_SUM_H
 
 #include "core/image.h"
-#include "core/vis_block.h"
+#include "core/types.h"
 
 /* Some pixels of an image. */
 typedef struct msi_pixels {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "core/image.h"
-#include "core/vis_block.h"
+#include "core/types.h"
 #include "kernels/gridder.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/wgrid/wgrid_plan.h"

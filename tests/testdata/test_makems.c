@@ -12,12 +12,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"
 #include "testdata/makems.h"
 #include "testdata/point_model.h"
-#include "testdata/sky_geometry.h"
 #include "tests/support/temp_folder.h"
 
 enum { N_STATION = 6, N_TIME = 4, MAX_SAMPLE = 64 };

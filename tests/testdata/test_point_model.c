@@ -15,7 +15,6 @@
 #include "testdata/array_layout.h"
 #include "testdata/counter_random.h"
 #include "testdata/point_model.h"
-#include "testdata/sky_geometry.h"
 
 #define DEG (MSI_PI / 180)
 

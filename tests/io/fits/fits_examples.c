@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/exit_code.h"
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "io/fits/picture.h"
 #include "io/fits/sky_wcs.h"

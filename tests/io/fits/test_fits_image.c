@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "core/pol.h"
+#include "core/image.h"
 #include "core/status.h"
 #include "io/fits/fits_image.h"
 #include "io/fits/sky_wcs.h"

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "io/fits/publish.h"
 #include "tests/support/temp_folder.h"

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/exit_code.h"
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/log.h"
 #include "core/status.h"
 #include "io/ms/ms_writer.h"

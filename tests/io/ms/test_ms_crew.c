@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_child.h"

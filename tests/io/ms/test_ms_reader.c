@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "io/ms/ms_reader.h"
 #include "tests/support/ms_fixture.h"

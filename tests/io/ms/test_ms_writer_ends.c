@@ -15,8 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/exit_code.h"
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/log.h"
 #include "io/ms/ms_writer_shared.h"
 

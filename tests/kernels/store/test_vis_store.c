@@ -13,7 +13,7 @@
 
 #include <omp.h>
 
-#include "core/interrupt.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "kernels/store/vis_store.h"
 

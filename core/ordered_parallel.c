@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/ordered_parallel.h"
+
+#include <omp.h>
+#include <pthread.h>
+
+#include "core/memory.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+/* The threads of a run share this. */
+typedef struct run {
+    const msi_turns *turns;
+    int n_omp; /* threads of OpenMP's for each */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t next; /* item to be finished */
+    msi_first_error failure;
+} run;
+
+typedef struct helper {
+    pthread_t thread;
+    run *of;
+    int number;
+} helper;
+
+/* Let an item be finished when it is its turn. */
+static void take_turn(run *r, int64_t item, int rc)
+{
+    pthread_mutex_lock(&r->lock);
+    while (r->next != item && !msi_first_error_status(&r->failure)) pthread_cond_wait(&r->changed, &r->lock);
+    const int goes_on = !rc && !msi_first_error_status(&r->failure);
+    pthread_mutex_unlock(&r->lock);
+    if (goes_on && r->turns->finish) {
+        rc = r->turns->finish(r->turns->of, item);
+        msi_progress_mute(0);
+        msi_progress_at(item + 1, r->turns->n_item);
+        msi_progress_mute(1);
+    }
+    pthread_mutex_lock(&r->lock);
+    msi_first_error_keep(&r->failure, rc);
+    r->next = item + 1;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void work_in_turn(run *r, int number)
+{
+    const msi_turns *t = r->turns;
+    const int omp_before = omp_get_max_threads();
+    omp_set_num_threads(r->n_omp);
+    msi_progress_mute(number || t->finish);
+    for (int64_t i = number; i < t->n_item && !msi_first_error_status(&r->failure); i += t->n_thread)
+        take_turn(r, i, t->work(t->of, i));
+    msi_progress_mute(0);
+    omp_set_num_threads(omp_before);
+}
+
+static void *help(void *of)
+{
+    const helper *h = of;
+    work_in_turn(h->of, h->number);
+    return NULL;
+}
+
+/* Make a failure known to those who wait. */
+static void fail(run *r, int rc)
+{
+    pthread_mutex_lock(&r->lock);
+    msi_first_error_keep(&r->failure, rc);
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+int msi_turns_run(const msi_turns *t)
+{
+    const int n_omp = omp_get_max_threads() / t->n_thread;
+    run r = {.turns = t,
+             .n_omp = n_omp > 1 ? n_omp : 1,
+             .lock = PTHREAD_MUTEX_INITIALIZER,
+             .changed = PTHREAD_COND_INITIALIZER};
+    helper *helpers;
+    int n = 1;
+    MSI_TRY(msi_alloc(&helpers, t->n_thread, sizeof *helpers, "threads"));
+    for (; n < t->n_thread; n++) {
+        helpers[n].of = &r;
+        helpers[n].number = n;
+        if (pthread_create(&helpers[n].thread, NULL, help, &helpers[n])) break;
+    }
+    if (n < t->n_thread)
+        fail(&r, msi_error_set(MSI_ENOMEM, "no thread for part %d of %d of the work", n + 1, t->n_thread));
+    else
+        work_in_turn(&r, 0);
+    for (int i = 1; i < n; i++) pthread_join(helpers[i].thread, NULL);
+    msi_free(helpers);
+    return msi_first_error_raise(&r.failure);
+}

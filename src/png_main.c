@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* msimage-png: draws pictures of FITS images. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/process.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/units.h"
+#include "io/fits/picture.h"
+#include "io/fits/publish.h"
+
+typedef struct options {
+    const char *const *file; /* [n_file] borrowed from argv */
+    int n_file;
+    const char *name;
+    int64_t plane;
+    msi_picture_style style;
+    int overwrite, quiet, version, help;
+} options;
+
+typedef struct option {
+    const char *name;
+    int arity;
+    const char *values, *help;
+    int (*read)(options *o, const char *const *argument);
+    size_t flag; /* without read: the int that it sets */
+} option;
+
+static int read_name(options *o, const char *const *argument)
+{
+    o->name = argument[0];
+    return *o->name ? MSI_OK : msi_error_set(MSI_EUSAGE, "-name: its argument is empty");
+}
+
+static int read_plane(options *o, const char *const *argument)
+{
+    MSI_TRY(msi_parse_integer(&o->plane, "-plane", argument[0]));
+    return o->plane >= 0 ? MSI_OK : msi_error_set(MSI_EUSAGE, "-plane %s: planes count from 0", argument[0]);
+}
+
+static int read_range(options *o, const char *const *argument)
+{
+    msi_picture_style *s = &o->style;
+    MSI_TRY(msi_parse_real(&s->low, "-range", argument[0]));
+    MSI_TRY(msi_parse_real(&s->high, "-range", argument[1]));
+    s->has_range = 1;
+    if (s->low < s->high) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "-range %s %s: give a lower value and a higher one", argument[0], argument[1]);
+}
+
+static const option option_table[] = {
+    {"name", 1, "FILE.png", "the picture's name, of one image (that of the image, with .png)", read_name, 0},
+    {"plane", 1, "N", "plane of an image of several, counted from 0 (0)", read_plane, 0},
+    {"range", 2, "LOW HIGH",
+     "let the colours run evenly from LOW to HIGH, in the unit of the pixels (chosen from the image)", read_range, 0},
+    {"overwrite", 0, "", "replace pictures that exist", NULL, offsetof(options, overwrite)},
+    {"quiet", 0, "", "no log but errors", NULL, offsetof(options, quiet)},
+    {"version", 0, "", "print the version", NULL, offsetof(options, version)},
+    {"help", 0, "", "print this", NULL, offsetof(options, help)},
+};
+enum { N_OPTION = sizeof option_table / sizeof *option_table };
+
+static void print_help(void)
+{
+    puts("usage: msimage-png [options] FILE.fits [FILE.fits ..]\n"
+         "Draws a picture of each FITS image: FILE.png, with axes, colour bar and beam.\n");
+    for (int i = 0; i < N_OPTION; i++)
+        printf("  -%s %s\n        %s\n", option_table[i].name, option_table[i].values, option_table[i].help);
+    puts("\nStokes Q, U and V are blue and red about a white zero, weights of the uv plane go over decades, and other "
+         "images\n"
+         "through asinh, linear within a few times the noise. Pixels without a value are grey. Any pixels and any\n"
+         "projection will do; axes that are none on the sky are straight.\n"
+         "\nExamples:\n"
+         "  msimage-png -overwrite puppis-dirty.fits puppis-psf.fits\n"
+         "  msimage-png -plane 2 -range -0.001 0.01 -name stokes-u.png cube.fits");
+}
+
+static int read_option(options *o, int argc, const char *const *argv, int *used)
+{
+    const char *name = argv[0] + 1 + (argv[0][1] == '-');
+    for (int i = 0; i < N_OPTION; i++) {
+        const option *p = &option_table[i];
+        if (strcmp(name, p->name) != 0) continue;
+        if (p->arity >= argc) return msi_error_set(MSI_EUSAGE, "-%s takes %s", p->name, p->values);
+        *used = 1 + p->arity;
+        if (p->read) return p->read(o, argv + 1);
+        const int on = 1;
+        memcpy((char *)o + p->flag, &on, sizeof on);
+        return MSI_OK;
+    }
+    return msi_error_set(MSI_EUSAGE, "%s: no such option; -help lists them", argv[0]);
+}
+
+static int read_options(options *o, int argc, const char *const *argv)
+{
+    int i = 1;
+    for (int used = 1; i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "--") != 0; i += used)
+        MSI_TRY(read_option(o, argc - i, argv + i, &used));
+    if (i < argc && strcmp(argv[i], "--") == 0) i++;
+    o->file = argv + i;
+    o->n_file = argc - i;
+    if (o->help || o->version) return MSI_OK;
+    if (!o->n_file)
+        return msi_error_set(MSI_EUSAGE, "which image is to be drawn? usage: msimage-png [options] FILE.fits ..");
+    if (o->name && o->n_file > 1)
+        return msi_error_set(MSI_EUSAGE, "-name %s: it names one picture, of one image", o->name);
+    return MSI_OK;
+}
+
+/* FILE.png, in place of .fits, .fit or .fts. Returned: owned. */
+static char *picture_name(const char *file)
+{
+    static const char *const endings[] = {".fits", ".fit", ".fts"};
+    const size_t length = strlen(file);
+    size_t keep = length;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t n = strlen(endings[i]);
+        if (length > n && strcasecmp(file + length - n, endings[i]) == 0) keep = length - n;
+    }
+    char *name = malloc(keep + sizeof ".png");
+    if (name) sprintf(name, "%.*s.png", (int)keep, file);
+    return name;
+}
+
+static int draw_one(msi_publish *p, int i, const options *o)
+{
+    const char *file = o->file[i], *slash = strrchr(file, '/');
+    msi_fits_view view;
+    const msi_progress_share all = msi_progress_enter(i, i + 1, o->n_file);
+    MSI_TRY(msi_fits_view_read(&view, file, o->plane));
+    const int rc = msi_picture_write_view(p, i, &view, slash ? slash + 1 : file, &o->style);
+    msi_fits_view_free(&view);
+    msi_progress_leave(all);
+    return rc;
+}
+
+/* Draw all pictures or none. */
+static int draw_all(const options *o, const char *const *name)
+{
+    msi_publish *p;
+    int rc = msi_publish_plan(&p, name, o->n_file, o->overwrite);
+    if (rc && strcmp(msi_error_about_get(), "overwrite") == 0) return msi_error_append(rc, "; -overwrite replaces it");
+    MSI_TRY(rc);
+    msi_progress_begin("drawing");
+    for (int i = 0; !rc && i < o->n_file; i++) rc = draw_one(p, i, o);
+    if (!rc) msi_progress_end();
+    if (!rc) rc = msi_publish_commit(p);
+    msi_publish_free(p);
+    for (int i = 0; !rc && i < o->n_file; i++) msi_log_info("wrote %s", name[i]);
+    return rc;
+}
+
+static int draw(const options *o)
+{
+    char **name;
+    MSI_TRY(msi_alloc(&name, o->n_file, sizeof *name, "file names"));
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < o->n_file; i++)
+        if (!(name[i] = o->name ? strdup(o->name) : picture_name(o->file[i])))
+            rc = msi_error_set(MSI_ENOMEM, "no memory for file names");
+    if (!rc) rc = draw_all(o, (const char *const *)name);
+    for (int i = 0; i < o->n_file; i++) free(name[i]);
+    msi_free(name);
+    return rc;
+}
+
+static int run(int argc, char **argv)
+{
+    options o = {0};
+    int is_raised;
+    MSI_TRY(msi_process_limits_stack(&is_raised));
+    MSI_TRY(read_options(&o, argc, (const char *const *)argv));
+    msi_log_setup(o.quiet ? MSI_LOG_QUIET : MSI_LOG_NORMAL, 0);
+    if (o.help)
+        print_help();
+    else if (o.version)
+        puts("msimage-png " MSIMAGE_VERSION);
+    else {
+        msi_interrupt_install();
+        return draw(&o);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) return msi_error_set(MSI_EOUTPUT, "stdout cannot be written");
+    return MSI_OK;
+}
+
+int main(int argc, char **argv)
+{
+    msi_wall_s();
+    const int rc = run(argc, argv);
+    if (rc) fprintf(stderr, "msimage-png: error: %s\n", msi_error_get());
+    return msi_exit_code(rc);
+}

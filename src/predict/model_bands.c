@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/predict/model_bands.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+
+/* Return the frequency midway between two neighbours' facing edges; where their bands overlap or hold each other, it is
+ * kept between their centres. */
+static double boundary(const msi_model_channel *a, const msi_model_channel *b)
+{
+    return fmin(fmax(0.5 * (a->high_hz + b->low_hz), a->freq_hz), b->freq_hz);
+}
+
+/* Lay the bands' edges and their first images. */
+static void divide(msi_model_bands *b, const msi_model_images *m, msi_model_interpolation interpolation)
+{
+    const int64_t n = b->channels.n;
+    double *edge = b->channels.edge_hz;
+    edge[0] = -HUGE_VAL;
+    edge[n] = HUGE_VAL;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t image = interpolation == MSI_MODEL_LINEAR && i > 0 ? i - 1 : i;
+        const int is_between = interpolation == MSI_MODEL_LINEAR && i > 0 && i < n - 1;
+        const msi_model_channel *at = &m->channel[image];
+        b->band[i] = (msi_model_band){.first = image, .low_hz = at->freq_hz};
+        if (is_between) b->band[i].high_hz = at[1].freq_hz;
+        if (i > 0) edge[i] = interpolation == MSI_MODEL_LINEAR ? at->freq_hz : boundary(at - 1, at);
+    }
+}
+
+/* Count the samples of each band. A band between two images takes the second only where one of its frequencies lies
+ * above the first image's. */
+static void count(msi_model_bands *b, const msi_ms_reader *reader)
+{
+    for (int64_t i = 0; i < b->channels.n; i++) b->band[i].n_image = 1;
+    for (int s = 0; s < msi_ms_reader_n_spw(reader); s++) {
+        const msi_ms_spw *spw = msi_ms_reader_spw(reader, s);
+        int64_t begin, stop;
+        msi_output_channels_met(&b->channels, spw->freq_hz, spw->n_chan, &begin, &stop);
+        for (int64_t i = begin; i < stop; i++) {
+            msi_model_band *band = &b->band[i];
+            int32_t first, end;
+            msi_output_channels_range(&b->channels, i, spw->freq_hz, spw->n_chan, &first, &end);
+            band->n_sample += spw->n_row * (end - first);
+            if (end > first && band->high_hz > 0 && spw->freq_hz[end - 1] > band->low_hz) band->n_image = 2;
+        }
+    }
+}
+
+int msi_model_bands_make(msi_model_bands *out, const msi_model_images *models, const msi_ms_reader *reader,
+                         msi_model_interpolation interpolation)
+{
+    memset(out, 0, sizeof *out);
+    if (models->n_channel == 1) interpolation = MSI_MODEL_NEAREST;
+    out->channels.n = models->n_channel + (interpolation == MSI_MODEL_LINEAR);
+    int rc = msi_alloc(&out->channels.edge_hz, out->channels.n + 1, sizeof(double), "bands of models");
+    if (!rc) rc = msi_alloc(&out->band, out->channels.n, sizeof *out->band, "bands of models");
+    if (rc) {
+        msi_model_bands_free(out);
+        return rc;
+    }
+    divide(out, models, interpolation);
+    count(out, reader);
+    return MSI_OK;
+}
+
+void msi_model_bands_free(msi_model_bands *b)
+{
+    msi_output_channels_free(&b->channels);
+    msi_free(b->band);
+    b->band = NULL;
+}
+
+void msi_model_band_blend(const msi_model_band *band, int n_plane, int64_t n_row, int32_t n_chan, const double *freq_hz,
+                          msi_c64 *vis)
+{
+    if (band->n_image == 1) return;
+    const int64_t n_line = n_plane * n_row;
+    const double span_hz = band->high_hz - band->low_hz;
+#pragma omp parallel for schedule(static)
+    for (int64_t line = 0; line < n_line; line++)
+        for (int32_t c = 0; c < n_chan; c++) {
+            msi_c64 *lower = vis + line * n_chan + c;
+            const msi_c64 *upper = lower + n_line * n_chan;
+            const double t = (freq_hz[c] - band->low_hz) / span_hz;
+            *lower = (msi_c64){(1 - t) * lower->re + t * upper->re, (1 - t) * lower->im + t * upper->im};
+        }
+}

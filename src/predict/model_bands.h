@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Bands tell which channel images the channels of the sets are predicted from. */
+#ifndef MSI_MODEL_BANDS_H
+#define MSI_MODEL_BANDS_H
+
+#include "io/ms/ms_reader.h"
+#include "src/options/options.h"
+#include "src/sky/model_images.h"
+#include "src/sky/output_channels.h"
+
+/* A band holds frequencies predicted from one channel image, or from two between which they are interpolated. */
+typedef struct msi_model_band {
+    int64_t first;          /* channel image */
+    int n_image;            /* 1, or 2: first and first + 1 */
+    double low_hz, high_hz; /* of the two images; high_hz is 0 where there is no second one */
+    int64_t n_sample;       /* selected rows times channels; 0: the band is not used */
+} msi_model_band;
+
+typedef struct msi_model_bands {
+    msi_output_channels channels; /* n and edge_hz: band i holds the frequencies in [edge_hz[i], edge_hz[i + 1]) */
+    msi_model_band *band;         /* [channels.n] owned */
+} msi_model_bands;
+
+/*
+ * msi_model_bands_make - divide all frequencies among the channel images.
+ *
+ * Nearest: the boundary between two neighbours lies midway between the upper edge of the one and the lower edge of the
+ * other, so that a frequency in the band of an image is that image's. Linear: between two neighbours both count, below
+ * the first and above the last that one alone.
+ * Returned: *out  freed by msi_model_bands_free; empty on failure
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_model_bands_make(msi_model_bands *out, const msi_model_images *models, const msi_ms_reader *reader,
+                         msi_model_interpolation interpolation);
+void msi_model_bands_free(msi_model_bands *b);
+
+/*
+ * msi_model_band_blend - interpolate visibilities between two images: (1 - t) of the lower and t of the upper, t linear
+ * in frequency. A band of one image is left as it is.
+ * Given:              freq_hz [n_chan]
+ * Given and returned: vis [2][n_plane][n_row][n_chan]  Jy, of the lower and the upper image; the first half holds the
+ *                     result
+ */
+void msi_model_band_blend(const msi_model_band *band, int n_plane, int64_t n_row, int32_t n_chan, const double *freq_hz,
+                          msi_c64 *vis);
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/run/block_conversion.h"
+
+#include <omp.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/sky/phase_shift.h"
+
+/* So many samples of all planes are formed at a time, of whole rows: they stay in the second cache, and of each channel
+ * enough rows follow each other for a stream of memory. */
+enum { PIECE_SAMPLES = 16384 };
+
+/* An output channel's samples stand together behind those of the channel before. */
+typedef struct place {
+    int64_t channel;
+    int32_t first, n_chan;
+    int64_t n_value; /* of all planes */
+    int64_t vis_at, weight_at;
+} place;
+
+struct msi_block_former {
+    msi_ms_forming forming;
+    msi_block_workspace workspace; /* for a piece */
+    int64_t n_place_allocated;
+    place *place; /* of the block at hand */
+};
+
+/* ---- The order ---- */
+
+int msi_forming_order_make(msi_forming_order **out, int64_t *n_byte, const msi_forming_spec *spec)
+{
+    const size_t edges = sizeof(double) * (size_t)(spec->channels->n + 1);
+    *n_byte = (int64_t)(sizeof **out + edges);
+    MSI_TRY(msi_alloc(out, *n_byte, 1, "output channels"));
+    msi_forming_order *o = *out;
+    memcpy(o->planes, spec->planes, sizeof *o->planes * (size_t)spec->n_plane);
+    o->n_plane = spec->n_plane;
+    o->weight = spec->weight;
+    o->precision = spec->precision;
+    o->ra_rad = spec->ra_rad;
+    o->dec_rad = spec->dec_rad;
+    o->least_turn_rad = spec->least_turn_rad;
+    o->n_channel = spec->channels->n;
+    memcpy(o->edge_hz, spec->channels->edge_hz, edges);
+    return MSI_OK;
+}
+
+/* ---- Where things lie in the room: the tally, then the parts, of each its visibilities and its weights ---- */
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static int64_t tally_bytes(void)
+{
+    return aligned((int64_t)sizeof(msi_sample_tally));
+}
+
+/* Find the channels that a list of frequencies reaches into. */
+static msi_output_channels channels_met(const msi_forming_order *o, int32_t n_chan, const double *freq_hz,
+                                        int64_t *first, int64_t *end)
+{
+    /* Nothing is changed through this view. */
+    const msi_output_channels c = {.n = o->n_channel, .edge_hz = (double *)o->edge_hz};
+    msi_output_channels_met(&c, freq_hz, n_chan, first, end);
+    return c;
+}
+
+static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz)
+{
+    const msi_forming_order *o = order;
+    int64_t first, end;
+    channels_met(o, n_chan, freq_hz, &first, &end);
+    const int64_t value = msi_complex_bytes(o->precision) + (int64_t)sizeof(float);
+    return tally_bytes() + n_row * n_chan * o->n_plane * value + 2 * 64 * (end - first);
+}
+
+static int next_place(msi_formed_walk *walk, place *p)
+{
+    const msi_ms_block *b = walk->block;
+    const msi_forming_order *o = walk->order;
+    int64_t none;
+    const msi_output_channels c = channels_met(o, b->n_chan, b->freq_hz, &none, &none);
+    for (; walk->channel < walk->end_channel; walk->channel++) {
+        int32_t end;
+        msi_output_channels_range(&c, walk->channel, b->freq_hz, b->n_chan, &p->first, &end);
+        if (p->first == end) continue;
+        p->channel = walk->channel++;
+        p->n_chan = end - p->first;
+        p->n_value = o->n_plane * b->n_row * p->n_chan;
+        p->vis_at = walk->at;
+        p->weight_at = p->vis_at + aligned(p->n_value * msi_complex_bytes(o->precision));
+        walk->at = p->weight_at + aligned(p->n_value * (int64_t)sizeof(float));
+        return 1;
+    }
+    return 0;
+}
+
+void msi_formed_first(msi_formed_walk *walk, const msi_forming_order *order, const msi_ms_block *block)
+{
+    *walk = (msi_formed_walk){.order = order, .block = block, .at = tally_bytes()};
+    channels_met(order, block->n_chan, block->freq_hz, &walk->channel, &walk->end_channel);
+}
+
+int msi_formed_next(msi_formed_walk *walk, msi_formed_part *part)
+{
+    const msi_ms_block *b = walk->block;
+    place p;
+    if (!next_place(walk, &p)) return 0;
+    const void *vis = (const char *)b->formed + p.vis_at, *weight = (const char *)b->formed + p.weight_at;
+    const int is_fp64 = walk->order->precision == MSI_FP64;
+    part->channel = p.channel;
+    part->samples = (msi_vis_block){.n_row = b->n_row,
+                                    .n_chan = p.n_chan,
+                                    .n_plane = walk->order->n_plane,
+                                    .uvw_m = b->uvw_m,
+                                    .freq_hz = b->freq_hz + p.first,
+                                    .vis = is_fp64 ? vis : NULL,
+                                    .vis_f32 = is_fp64 ? NULL : vis,
+                                    .weight = weight};
+    return 1;
+}
+
+int msi_formed_tally(const msi_ms_block *b, msi_sample_tally *tally)
+{
+    memcpy(tally, b->formed, sizeof *tally);
+    const int64_t most = b->n_row * b->n_chan;
+    const int64_t count[] = {tally->flagged, tally->weight, tally->data_not_finite, tally->data_too_large};
+    int64_t rest = most;
+    for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
+        if (count[i] < 0 || count[i] > rest)
+            return msi_error_set(MSI_EINPUT, "truncated or corrupt: a process that reads has counted what cannot be");
+        rest -= count[i];
+    }
+    tally->largest_set = b->set;
+    return MSI_OK;
+}
+
+/* ---- Forming ---- */
+
+/* Say whether a block must be turned to the images' centre: equal centres may differ by rounding. */
+static int is_turned(const msi_forming_order *o, const msi_ms_block *b, msi_phase_shift *shift)
+{
+    if (b->ra_rad == o->ra_rad && b->dec_rad == o->dec_rad) return 0;
+    msi_phase_shift_make(shift, b->ra_rad, b->dec_rad, o->ra_rad, o->dec_rad);
+    const double turns = msi_phase_shift_turns(shift, b->n_row, b->freq_hz[b->n_chan - 1], b->uvw_m);
+    return 2 * MSI_PI * turns > o->least_turn_rad;
+}
+
+/* List where the output channels of a block go. */
+static int list_places(msi_block_former *former, const msi_forming_order *o, const msi_ms_block *block, int64_t *n)
+{
+    msi_formed_walk walk;
+    msi_formed_first(&walk, o, block);
+    const int64_t most = walk.end_channel - walk.channel;
+    if (most > former->n_place_allocated) {
+        former->n_place_allocated = 0;
+        MSI_TRY(msi_grow(&former->place, 0, most, sizeof *former->place, "output channels"));
+        former->n_place_allocated = most;
+    }
+    for (*n = 0; next_place(&walk, &former->place[*n]);) ++*n;
+    return MSI_OK;
+}
+
+/* Rows [row, row + n_row) of a block, with all channels that go anywhere. */
+typedef struct piece {
+    int64_t row, n_row;
+    int32_t first, n_chan;
+} piece;
+
+/* A rectangle of a plane: where it lies in the piece, and where it goes. */
+typedef struct rectangle {
+    const msi_c64 *vis; /* [n_row][stride] */
+    const float *weight;
+    int64_t stride;
+    int64_t n_row, n_chan;
+    int64_t to;
+} rectangle;
+
+static void put_rectangle(const rectangle *r, msi_precision precision, void *vis, float *weight)
+{
+    int64_t to = r->to;
+    for (int64_t i = 0; i < r->n_row; i++)
+        for (int64_t c = 0; c < r->n_chan; c++, to++) {
+            const msi_c64 v = r->vis[i * r->stride + c];
+            weight[to] = r->weight[i * r->stride + c];
+            if (precision == MSI_FP64)
+                ((msi_c64 *)vis)[to] = v;
+            else
+                ((msi_c32 *)vis)[to] = (msi_c32){(float)v.re, (float)v.im};
+        }
+}
+
+/* Put a piece where it is to be, in the order's precision. */
+static void put_piece(const msi_block_former *former, const msi_forming_order *o, int64_t n_place, const piece *t,
+                      int64_t n_block_row, char *formed)
+{
+    const msi_block_workspace *w = &former->workspace;
+    for (int64_t i = 0; i < n_place; i++) {
+        const place *p = &former->place[i];
+        for (int plane = 0; plane < o->n_plane; plane++) {
+            const int64_t from = plane * t->n_row * t->n_chan + p->first - t->first;
+            const rectangle r = {w->vis + from, w->weight + from, t->n_chan,
+                                 t->n_row,      p->n_chan,        (plane * n_block_row + t->row) * p->n_chan};
+            put_rectangle(&r, o->precision, formed + p->vis_at, (float *)(void *)(formed + p->weight_at));
+        }
+    }
+}
+
+/* Return a block's rows from t->row on, as a block. */
+static msi_ms_block rows_of(const msi_ms_block *b, const piece *t)
+{
+    const int64_t at = t->row * b->n_chan * b->n_corr;
+    msi_ms_block part = *b;
+    part.n_row = t->n_row;
+    part.ms_row += t->row;
+    part.data += at;
+    part.weight += at;
+    part.flag += at;
+    return part;
+}
+
+static int form(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *formed)
+{
+    const msi_forming_order *o = order;
+    msi_block_former *former = of;
+    msi_block_workspace *w = &former->workspace;
+    msi_mix mix[MSI_MAX_PLANES];
+    msi_sample_tally tally = {0};
+    msi_phase_shift shift;
+    int64_t n_place;
+    omp_set_num_threads(1); /* the other cores are for the other processes */
+    MSI_TRY(msi_mix_make(mix, o->planes, o->n_plane, o->weight, block->corr, block->n_corr));
+    MSI_TRY(list_places(former, o, block, &n_place));
+    memcpy(formed, &tally, sizeof tally);
+    if (!n_place) return MSI_OK;
+    const int turns = is_turned(o, block, &shift);
+    const place *last = &former->place[n_place - 1];
+    piece t = {.first = former->place[0].first, .n_chan = last->first + last->n_chan - former->place[0].first};
+    const int64_t suits = PIECE_SAMPLES / ((int64_t)t.n_chan * o->n_plane), step = suits < 1 ? 1 : suits;
+    MSI_TRY(msi_block_workspace_fit(w, 0, step * t.n_chan * o->n_plane, step * t.n_chan * o->n_plane));
+    for (; t.row < block->n_row; t.row += t.n_row) {
+        t.n_row = block->n_row - t.row < step ? block->n_row - t.row : step;
+        const msi_ms_block part = rows_of(block, &t);
+        msi_stokes_form(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, w->vis, w->weight, &tally);
+        if (turns)
+            msi_phase_shift_apply(&shift, t.n_row, t.n_chan, o->n_plane, block->freq_hz + t.first, uvw_m + 3 * t.row,
+                                  w->vis);
+        put_piece(former, o, n_place, &t, block->n_row, formed);
+    }
+    memcpy(formed, &tally, sizeof tally);
+    return MSI_OK;
+}
+
+/* ---- The former ---- */
+
+int msi_block_former_create(msi_block_former **out)
+{
+    MSI_TRY(msi_alloc(out, 1, sizeof **out, "block of visibilities"));
+    (*out)->forming = (msi_ms_forming){.of = *out, .bytes = bytes_needed, .form = form};
+    return MSI_OK;
+}
+
+const msi_ms_forming *msi_block_former_forming(msi_block_former *former)
+{
+    return &former->forming;
+}
+
+void msi_block_former_free(msi_block_former *former)
+{
+    if (!former) return;
+    msi_block_workspace_free(&former->workspace);
+    msi_free(former->place);
+    msi_free(former);
+}
+
+/* Fit an array of size-byte elements, array being the address of the pointer to it. */
+static int fit(void *array, int64_t *n_held, int64_t n, size_t size)
+{
+    void *old;
+    if (n <= *n_held) return MSI_OK;
+    memcpy(&old, array, sizeof old);
+    msi_free(old);
+    *n_held = 0;
+    MSI_TRY(msi_alloc(array, n, size, "block of visibilities"));
+    *n_held = n;
+    return MSI_OK;
+}
+
+int msi_block_workspace_fit(msi_block_workspace *w, int64_t n_row, int64_t n_vis, int64_t n_weight)
+{
+    MSI_TRY(fit(&w->uvw_m, &w->n_row, n_row, 3 * sizeof *w->uvw_m));
+    MSI_TRY(fit(&w->vis, &w->n_vis, n_vis, sizeof *w->vis));
+    return fit(&w->weight, &w->n_weight, n_weight, sizeof *w->weight);
+}
+
+void msi_block_workspace_free(msi_block_workspace *w)
+{
+    msi_free(w->uvw_m);
+    msi_free(w->vis);
+    msi_free(w->weight);
+    memset(w, 0, sizeof *w);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/sky/correlations.h"
+
+#include <stddef.h>
+
+#include "core/status.h"
+
+/* A recipe gives a correlation's two Stokes parameters with their factors. */
+static const struct recipe {
+    msi_pol corr, pol[2];
+    msi_c64 factor[2];
+} recipes[] = {
+    {MSI_POL_XX, {MSI_POL_I, MSI_POL_Q}, {{1, 0}, {1, 0}}}, {MSI_POL_YY, {MSI_POL_I, MSI_POL_Q}, {{1, 0}, {-1, 0}}},
+    {MSI_POL_XY, {MSI_POL_U, MSI_POL_V}, {{1, 0}, {0, 1}}}, {MSI_POL_YX, {MSI_POL_U, MSI_POL_V}, {{1, 0}, {0, -1}}},
+    {MSI_POL_RR, {MSI_POL_I, MSI_POL_V}, {{1, 0}, {1, 0}}}, {MSI_POL_LL, {MSI_POL_I, MSI_POL_V}, {{1, 0}, {-1, 0}}},
+    {MSI_POL_RL, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, 1}}}, {MSI_POL_LR, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, -1}}},
+};
+
+/* Return the index of a plane, -1 where there is none. */
+static int find(msi_pol wanted, const msi_pol *planes, int n_plane)
+{
+    for (int i = 0; i < n_plane; i++)
+        if (planes[i] == wanted) return i;
+    return -1;
+}
+
+/* Add a plane to the sum; one that is missing, -1, is zero. */
+static void add_term(msi_unmix *u, int plane, msi_c64 factor)
+{
+    if (plane < 0) return;
+    u->plane[u->n] = plane;
+    u->factor[u->n++] = factor;
+}
+
+int msi_unmix_make(msi_unmix *unmix, const msi_pol *planes, int n_plane, const msi_pol *corr, int n_corr)
+{
+    int n_hand = 0, is_stokes = planes[0] <= MSI_POL_V;
+    for (int k = 0; k < n_corr; k++) {
+        msi_unmix *u = &unmix[k];
+        *u = (msi_unmix){0};
+        int hand = find(corr[k], planes, n_plane);
+        n_hand += hand >= 0;
+        add_term(u, hand, (msi_c64){1, 0});
+        for (size_t r = 0; r < sizeof recipes / sizeof *recipes && is_stokes; r++)
+            for (int i = 0; i < 2 && recipes[r].corr == corr[k]; i++)
+                add_term(u, find(recipes[r].pol[i], planes, n_plane), recipes[r].factor[i]);
+    }
+    if (is_stokes || n_hand) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "the models are of hands that the set has not; give models of Stokes parameters");
+}
+
+void msi_correlations_form(const msi_unmix *unmix, int n_corr, int64_t n_row, msi_channel_range channels,
+                           const msi_c64 *vis, int32_t n_chan_out, msi_c32 *out)
+{
+    const int32_t n_chan = channels.n;
+    const int64_t n_sample = n_row * n_chan;
+#pragma omp parallel for schedule(static)
+    for (int64_t row = 0; row < n_row; row++)
+        for (int32_t c = 0; c < n_chan; c++) {
+            msi_c32 *to = out + (row * n_chan_out + channels.first + c) * n_corr;
+            const msi_c64 *from = vis + row * n_chan + c;
+            for (int k = 0; k < n_corr; k++) {
+                const msi_unmix *u = &unmix[k];
+                msi_c64 sum = {0, 0};
+                for (int i = 0; i < u->n; i++) {
+                    msi_c64 v = from[u->plane[i] * n_sample], f = u->factor[i];
+                    sum.re += f.re * v.re - f.im * v.im;
+                    sum.im += f.re * v.im + f.im * v.re;
+                }
+                to[k] = (msi_c32){(float)sum.re, (float)sum.im};
+            }
+        }
+}

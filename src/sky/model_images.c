@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/sky/model_images.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/image.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/process.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/units.h"
+#include "io/fits/fits_image.h"
+
+static const char ENDING[] = "-model.fits";
+
+enum { NO_CHANNEL = MSI_MODEL_NO_CHANNEL, MFS = MSI_MODEL_MFS };
+
+/* Read "-NNNN", "-MFS" or nothing, then "-POL" or nothing. Return 1 where that is the whole text. */
+static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
+{
+    *number = NO_CHANNEL;
+    *pol = 0;
+    if (strncmp(text, "-MFS", 4) == 0) {
+        *number = MFS;
+        text += 4;
+    } else if (text[0] == '-' && isdigit((unsigned char)text[1])) {
+        char *end, again[32];
+        errno = 0;
+        *number = strtoll(text + 1, &end, 10);
+        /* Numbers count only as they are written: four digits, more where the number has more. */
+        snprintf(again, sizeof again, "-%04lld", (long long)*number);
+        size_t length = (size_t)(end - text);
+        if (errno || strlen(again) != length || strncmp(text, again, length) != 0) return 0;
+        text = end;
+    }
+    if (!*text) return 1;
+    for (int p = MSI_POL_I; p <= MSI_POL_YY; p++)
+        if (text[0] == '-' && strcmp(text + 1, msi_pol_name((msi_pol)p)) == 0) *pol = (msi_pol)p;
+    return *pol != 0;
+}
+
+/* Append a file to the list. */
+static int add(msi_model_names *names, const char *name, const char *middle, int64_t number, msi_pol pol)
+{
+    /* The list is doubled at every power of two. */
+    if ((names->n & (names->n - 1)) == 0)
+        MSI_TRY(msi_grow(&names->list, names->n, names->n ? 2 * names->n : 1, sizeof *names->list, "list of models"));
+    msi_model_name *m = &names->list[names->n];
+    const size_t size = strlen(name) + strlen(middle) + sizeof ENDING;
+    MSI_TRY(msi_alloc(&m->path, (int64_t)size, 1, "file name"));
+    snprintf(m->path, size, "%s%s%s", name, middle, ENDING);
+    m->number = number;
+    m->pol = pol;
+    names->n++;
+    return MSI_OK;
+}
+
+/* List every file of the directory whose name has the form. */
+static int list_files(msi_model_names *names, const char *name)
+{
+    const char *slash = strrchr(name, '/'), *prefix = slash ? slash + 1 : name;
+    const size_t prefix_length = strlen(prefix), ending_length = sizeof ENDING - 1;
+    char *folder = slash ? strndup(name, slash == name ? 1 : (size_t)(slash - name)) : strdup(".");
+    if (!folder) return msi_error_set(MSI_ENOMEM, "no memory for a file name");
+    DIR *dir = opendir(folder);
+    int rc = dir ? MSI_OK : msi_error_set(MSI_EINPUT, "%s: %s", folder, strerror(errno));
+    free(folder);
+    for (struct dirent *e; !rc && (e = readdir(dir));) {
+        const size_t length = strlen(e->d_name);
+        char middle[32];
+        int64_t number;
+        msi_pol pol;
+        if (length < prefix_length + ending_length || strncmp(e->d_name, prefix, prefix_length) != 0 ||
+            strcmp(e->d_name + length - ending_length, ENDING) != 0)
+            continue;
+        const size_t n = length - prefix_length - ending_length;
+        if (n >= sizeof middle) continue;
+        memcpy(middle, e->d_name + prefix_length, n);
+        middle[n] = 0;
+        if (parse_middle(middle, &number, &pol)) rc = add(names, name, middle, number, pol);
+    }
+    if (dir) closedir(dir);
+    return rc;
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const msi_model_name *x = a, *y = b;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return ((int)x->pol > (int)y->pol) - ((int)x->pol < (int)y->pol);
+}
+
+/* Remove all files but those of one kind: numbers from least to most. */
+static void keep(msi_model_names *names, int64_t least, int64_t most)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < names->n; i++) {
+        if (names->list[i].number >= least && names->list[i].number <= most)
+            names->list[n++] = names->list[i];
+        else
+            msi_free(names->list[i].path);
+    }
+    names->n = n;
+}
+
+/* Keep the files of one kind, in order: those without a number or channel images, else MFS images. Files of both of the
+ * first two kinds are refused, and a channel image that is missing. */
+static int choose(msi_model_names *names, const char *name)
+{
+    const msi_model_name *plain = NULL, *channel = NULL;
+    if (names->n) qsort(names->list, (size_t)names->n, sizeof *names->list, in_order);
+    for (int64_t i = 0; i < names->n; i++) {
+        if (names->list[i].number == NO_CHANNEL && !plain) plain = &names->list[i];
+        if (names->list[i].number >= 0 && !channel) channel = &names->list[i];
+    }
+    if (!names->n)
+        return msi_error_set(MSI_EINPUT,
+                             "no model: there is no %s%s, %s-I%s or %s-0000%s; -name tells what their names begin with",
+                             name, ENDING, name, ENDING, name, ENDING);
+    if (plain && channel)
+        return msi_error_set(MSI_EINPUT, "%s and %s: which is the model? move one away, with those that belong to it",
+                             plain->path, channel->path);
+    if (plain)
+        keep(names, NO_CHANNEL, NO_CHANNEL);
+    else if (channel)
+        keep(names, 0, INT64_MAX);
+    int64_t expected = 0;
+    for (int64_t i = 0; channel && i < names->n; i++) {
+        if (names->list[i].number > expected)
+            return msi_error_set(MSI_EINPUT, "%s is there, but no channel image %04lld; all from 0000 on are needed",
+                                 names->list[i].path, (long long)expected);
+        expected = names->list[i].number + 1;
+    }
+    for (int64_t i = 0; i < names->n; i++)
+        if (names->list[i].number == MFS) names->list[i].number = NO_CHANNEL;
+    return MSI_OK;
+}
+
+int msi_model_names_list(msi_model_names *out, const char *name)
+{
+    memset(out, 0, sizeof *out);
+    const int rc = list_files(out, name);
+    if (rc) msi_model_names_free(out);
+    return rc;
+}
+
+int msi_model_names_find(msi_model_names *out, const char *name)
+{
+    MSI_TRY(msi_model_names_list(out, name));
+    const int rc = choose(out, name);
+    if (rc) msi_model_names_free(out);
+    return rc;
+}
+
+void msi_model_names_free(msi_model_names *names)
+{
+    for (int64_t i = 0; i < names->n; i++) msi_free(names->list[i].path);
+    msi_free(names->list);
+    memset(names, 0, sizeof *names);
+}
+
+/* No sky is brighter than this limit; single precision could not hold the sums of more. */
+static const double MOST_FLUX_JY = 1e30;
+/* Images have at most this many pixels along an axis. */
+static const int64_t LARGEST_SIZE = (int64_t)1 << 26;
+
+enum { WITHOUT_SAMPLE = 1, LEFT_OUT };
+
+/* A model plane is one plane of a file. The list of them is in the order of channels and then polarisations. */
+typedef struct model_plane {
+    int64_t number; /* of the channel image, or of the plane along FREQ */
+    msi_model_channel channel;
+    msi_pol pol;
+    const char *path;
+    int64_t freq_index;
+    int pol_index;
+    int is_numbered; /* its file is a channel image */
+    int is_empty;    /* WITHOUT_SAMPLE: its pixels are no model; LEFT_OUT: so are those of its whole channel */
+} model_plane;
+
+struct msi_model_files {
+    msi_model_names names;
+    int64_t n_plane;
+    model_plane *plane;         /* [n_channel][n_plane] once all are known */
+    msi_fits_header header;     /* of the first file */
+    int64_t corner_x, corner_y; /* where pixel (0, 0) of a file lies in the model's geometry */
+    msi_image kept;             /* of a model of one channel, until it is taken */
+};
+
+/* ---- Headers ---- */
+
+/* Refuse a unit that is not Jy/pixel, or warn of it where force is set. */
+static int check_unit(const char *path, const char *unit, int force)
+{
+    static const char *const known[] = {"Jy/pixel", "Jy/pix", "Jy pixel-1", "Jy pixel^-1", "Jy"};
+    if (!unit[0]) {
+        msi_log_warning("%s: has no BUNIT; taken for Jy/pixel", path);
+        return MSI_OK;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcasecmp(unit, known[i]) == 0) return MSI_OK;
+    if (!force)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: its unit is '%s', not Jy/pixel: it is no model; deconvolve, or convert it (-force "
+                             "takes it for Jy/pixel)",
+                             path, unit);
+    msi_log_warning("%s: its unit is '%s'; taken for Jy/pixel", path, unit);
+    return MSI_OK;
+}
+
+/* Compare numbers of two headers. One program writes all headers of a run, so that they agree to the last digit or so.
+ */
+static int same(double a, double b, double tolerance)
+{
+    return fabs(a - b) <= tolerance;
+}
+
+/* Refuse a file whose geometry, centre or frame is not the first one's. */
+static int check_agreement(const char *path, const msi_fits_header *h, const char *first_path,
+                           const msi_fits_header *first)
+{
+    const msi_image_geometry *a = &h->geometry, *b = &first->geometry;
+    const char *what = NULL;
+    if (a->nx != b->nx || a->ny != b->ny)
+        what = "size";
+    else if (!same(a->cell_x_rad, b->cell_x_rad, 1e-9 * b->cell_x_rad) ||
+             !same(a->cell_y_rad, b->cell_y_rad, 1e-9 * b->cell_y_rad))
+        what = "pixel size";
+    else if (!same(h->reference[0], first->reference[0], 1e-6) || !same(h->reference[1], first->reference[1], 1e-6))
+        what = "reference pixel";
+    else if (!same(remainder(h->ra_rad - first->ra_rad, 2 * MSI_PI), 0, 1e-11) ||
+             !same(h->dec_rad, first->dec_rad, 1e-11))
+        what = "centre";
+    else if (strcmp(h->dir_frame, first->dir_frame) != 0)
+        what = "coordinate frame";
+    if (!what) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: another %s than %s; the models of a run must agree", path, what, first_path);
+}
+
+static int is_hand(msi_pol pol)
+{
+    return pol == MSI_POL_XX || pol == MSI_POL_YY || pol == MSI_POL_RR || pol == MSI_POL_LL;
+}
+
+/* Find the polarisation of plane i of a file by its header, else by its name. */
+static int find_pol(const msi_model_name *n, const msi_fits_header *h, int i, msi_pol *pol)
+{
+    *pol = h->has_pol || !n->pol ? h->pol[i] : n->pol;
+    if (n->pol && (*pol != n->pol || h->n_pol > 1))
+        return msi_error_set(MSI_EINPUT, "%s: called %s, but its Stokes axis says %s%s", n->path, msi_pol_name(n->pol),
+                             msi_pol_name(*pol), h->n_pol > 1 ? " and others" : "");
+    if (*pol > MSI_POL_V && !is_hand(*pol))
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: the image of the cross-hand %s is complex, and this half of it alone does not tell the "
+            "visibilities; give models of Stokes parameters",
+            n->path, msi_pol_name(*pol));
+    return MSI_OK;
+}
+
+/* Append all planes of a file to the list. */
+static int add_planes(struct msi_model_files *f, const msi_model_name *n, const msi_fits_header *h)
+{
+    const int64_t n_new = f->n_plane + h->n_freq * h->n_pol;
+    if (n->number >= 0 && h->n_freq > 1)
+        return msi_error_set(MSI_EINPUT, "%s: has %lld planes along FREQ; a channel image has one", n->path,
+                             (long long)h->n_freq);
+    MSI_TRY(msi_grow(&f->plane, f->n_plane, n_new, sizeof *f->plane, "list of models"));
+    for (int64_t k = 0; k < h->n_freq; k++)
+        for (int i = 0; i < h->n_pol; i++) {
+            model_plane *p = &f->plane[f->n_plane++];
+            double freq = h->freq_hz + (double)k * h->freq_step_hz, half = 0.5 * fabs(h->freq_step_hz);
+            *p = (model_plane){.number = n->number >= 0 ? n->number : k,
+                               .channel = {freq, freq - half, freq + half},
+                               .path = n->path,
+                               .freq_index = k,
+                               .pol_index = i,
+                               .is_numbered = n->number >= 0,
+                               .is_empty = h->is_empty ? WITHOUT_SAMPLE : 0};
+            MSI_TRY(find_pol(n, h, i, &p->pol));
+        }
+    return MSI_OK;
+}
+
+/* Read the header of a file into the list of planes, and check that it agrees with the first one's. */
+static int read_header(struct msi_model_files *f, const msi_model_name *n, const msi_fits_header *h, int force)
+{
+    if (f->n_plane == 0) f->header = *h;
+    MSI_TRY(check_agreement(n->path, h, f->n_plane ? f->plane[0].path : n->path, &f->header));
+    MSI_TRY(check_unit(n->path, h->unit, force));
+    MSI_TRY(add_planes(f, n, h));
+    if (h->precision == MSI_FP64) f->header.precision = MSI_FP64;
+    return MSI_OK;
+}
+
+/* Tell whether no polarisation of a channel has a sample. */
+static int is_empty_channel(const struct msi_model_files *f, int64_t number)
+{
+    for (int64_t i = 0; i < f->n_plane; i++)
+        if (f->plane[i].number == number && !f->plane[i].is_empty) return 0;
+    return 1;
+}
+
+/*
+ * A channel image without a sample has no model, and is left out: its neighbours' models serve. A polarisation without
+ * one, beside others of its channel, counts as zero where its pixels have no value, as one does that is missing. A model
+ * that was made of no samples says in its header, too, that it is empty; its pixels have values, which count.
+ */
+static int leave_out_empty(struct msi_model_files *f)
+{
+    int64_t n = 0;
+    /* Marks are set before planes move, so that each is judged by the whole list. */
+    for (int64_t i = 0; i < f->n_plane; i++)
+        if (f->plane[i].is_empty && is_empty_channel(f, f->plane[i].number))
+            f->plane[i].is_empty = f->plane[i].is_numbered ? LEFT_OUT : 0;
+    for (int64_t i = 0; i < f->n_plane; i++) {
+        const model_plane p = f->plane[i];
+        if (p.is_empty == LEFT_OUT)
+            msi_log_info("%s: no sample was imaged; the nearest channel's model serves", p.path);
+        else
+            f->plane[n++] = p;
+    }
+    f->n_plane = n;
+    if (n) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s and the other channel images: no sample was imaged in any channel",
+                         f->names.list[0].path);
+}
+
+static int read_headers(struct msi_model_files *f, int force)
+{
+    for (int64_t i = 0; i < f->names.n; i++) {
+        msi_fits_file *file;
+        MSI_TRY(msi_interrupt_check());
+        MSI_TRY(msi_fits_open(&file, f->names.list[i].path));
+        const int rc = read_header(f, &f->names.list[i], msi_fits_header_get(file), force);
+        msi_fits_close(file);
+        MSI_TRY(rc);
+    }
+    return leave_out_empty(f);
+}
+
+/* ---- Channels and polarisations ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    const model_plane *x = a, *y = b;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return ((int)x->pol > (int)y->pol) - ((int)x->pol < (int)y->pol);
+}
+
+static int by_frequency(const void *a, const void *b)
+{
+    const double x = ((const model_plane *)a)->channel.freq_hz, y = ((const model_plane *)b)->channel.freq_hz;
+    return x != y ? (x < y ? -1 : 1) : by_number(a, b);
+}
+
+/* Give all planes of a channel number the first one's frequency, and refuse one that has another. */
+static int unite_frequencies(struct msi_model_files *f)
+{
+    for (int64_t i = 1; i < f->n_plane; i++) {
+        const model_plane *a = &f->plane[i - 1];
+        model_plane *b = &f->plane[i];
+        if (a->number != b->number) continue;
+        if (!same(a->channel.freq_hz, b->channel.freq_hz, 1e-9 * a->channel.freq_hz))
+            return msi_error_set(MSI_EINPUT, "%s: at %.9g Hz, but %s at %.9g Hz; the models of a channel must agree",
+                                 b->path, b->channel.freq_hz, a->path, a->channel.freq_hz);
+        b->channel = a->channel;
+    }
+    return MSI_OK;
+}
+
+/* Check that every channel has every polarisation once. */
+static int check_complete(const msi_model_images *m)
+{
+    const struct msi_model_files *f = m->files;
+    for (int64_t i = 0; i < f->n_plane; i++) {
+        const model_plane *p = &f->plane[i], *next = i + 1 < f->n_plane ? p + 1 : NULL;
+        if (next && next->number == p->number && next->pol == p->pol)
+            return msi_error_set(MSI_EINPUT, "%s and %s: both hold %s of the same channel; move one of them away",
+                                 p->path, next->path, msi_pol_name(p->pol));
+        if (next && next->number != p->number && next->channel.freq_hz == p->channel.freq_hz)
+            return msi_error_set(MSI_EINPUT, "%s and %s: %s", p->path, next->path,
+                                 p->channel.freq_hz > 0 ? "two channel images of the same frequency"
+                                                        : "channel images without a frequency in their headers");
+    }
+    for (int64_t i = 0; i < f->n_plane; i++) {
+        const model_plane *p = &f->plane[i], *at = &f->plane[i / m->n_plane * m->n_plane];
+        if (f->n_plane % m->n_plane || p->pol != m->pol[i % m->n_plane] || p->number != at->number)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: the channel images have not all the same polarisations; is one of them missing?",
+                                 p->path);
+    }
+    return MSI_OK;
+}
+
+/* Sort the planes, and list the channels and polarisations that they make up. */
+static int list_channels(msi_model_images *m)
+{
+    struct msi_model_files *f = m->files;
+    qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, by_number);
+    MSI_TRY(unite_frequencies(f));
+    qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, by_frequency);
+    while (m->n_plane < f->n_plane && f->plane[m->n_plane].number == f->plane[0].number) {
+        msi_pol pol = f->plane[m->n_plane].pol;
+        for (int i = 0; i < m->n_plane; i++)
+            if (m->pol[i] == pol) return check_complete(m);
+        if (is_hand(pol) != is_hand(f->plane[0].pol) || m->n_plane == MSI_MODEL_MAX_PLANES)
+            return msi_error_set(
+                MSI_EINPUT, "%s and %s: models of %s and of %s; give either Stokes parameters or hands",
+                f->plane[0].path, f->plane[m->n_plane].path, msi_pol_name(f->plane[0].pol), msi_pol_name(pol));
+        m->pol[m->n_plane++] = pol;
+    }
+    MSI_TRY(check_complete(m));
+    m->n_channel = f->n_plane / m->n_plane;
+    MSI_TRY(msi_alloc(&m->channel, m->n_channel, sizeof *m->channel, "list of models"));
+    for (int64_t c = 0; c < m->n_channel; c++) m->channel[c] = f->plane[c * m->n_plane].channel;
+    return MSI_OK;
+}
+
+/* ---- Geometry ---- */
+
+/*
+ * Find the size of the image along an axis, and where the files' first pixel lies in it. The gridder takes even sizes
+ * with the projection's centre in pixel (nx/2, ny/2); files that have it elsewhere, by a whole number of pixels, become
+ * part of a larger image about it.
+ */
+static int place(const struct msi_model_files *f, int axis, int64_t *size, int64_t *corner)
+{
+    const msi_fits_header *h = &f->header;
+    const int64_t n = axis ? h->geometry.ny : h->geometry.nx;
+    const double reference = h->reference[axis], whole = rint(reference);
+    if (fabs(reference - whole) > 1e-6)
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: CRPIX%d is %.9g; the centre of the projection must be that of a pixel: shift the model "
+            "by the fraction",
+            f->names.list[0].path, axis + 1, reference + 1);
+    if (fabs(whole) > (double)LARGEST_SIZE || n > LARGEST_SIZE)
+        return msi_error_set(MSI_EINPUT, "%s: CRPIX%d is %.9g, too far from its pixels", f->names.list[0].path,
+                             axis + 1, reference + 1);
+    int64_t at = (int64_t)whole, half = at > n - at ? at : n - at;
+    /* No plan is made for fewer than 16 pixels. */
+    if (half < 8) half = 8;
+    *size = 2 * half;
+    *corner = half - at;
+    return MSI_OK;
+}
+
+static int find_geometry(msi_model_images *m)
+{
+    struct msi_model_files *f = m->files;
+    m->geometry = f->header.geometry;
+    MSI_TRY(place(f, 0, &m->geometry.nx, &f->corner_x));
+    MSI_TRY(place(f, 1, &m->geometry.ny, &f->corner_y));
+    m->ra_rad = f->header.ra_rad;
+    m->dec_rad = f->header.dec_rad;
+    memcpy(m->dir_frame, f->header.dir_frame, sizeof m->dir_frame);
+    return MSI_OK;
+}
+
+/* ---- Pixels ---- */
+
+/* Make an image zero that has no value in its middle. */
+static void clear_void(const msi_image_geometry *g, msi_precision precision, void *pixel)
+{
+    if (isnan(msi_image_value(pixel, precision, g->ny / 2 * g->nx + g->nx / 2)))
+        memset(pixel, 0, (size_t)(msi_image_n_pixel(g) * msi_image_pixel_bytes(precision)));
+}
+
+/* Read a plane of a file into its place in pixel [ny][nx], an image of zeros. */
+static int read_plane(const struct msi_model_files *f, const model_plane *p, const msi_image_geometry *g,
+                      msi_precision precision, void *pixel)
+{
+    msi_fits_file *file;
+    MSI_TRY(msi_fits_open(&file, p->path));
+    const msi_fits_header *h = msi_fits_header_get(file);
+    int rc = check_agreement(p->path, h, f->names.list[0].path, &f->header);
+    if (!rc && (p->freq_index >= h->n_freq || p->pol_index >= h->n_pol))
+        rc = msi_error_set(MSI_EINPUT, "%s: has changed during the run", p->path);
+    void *corner = (char *)pixel + (f->corner_y * g->nx + f->corner_x) * msi_image_pixel_bytes(precision);
+    if (!rc) rc = msi_fits_read_plane(file, p->freq_index, p->pol_index, precision, corner, g->nx);
+    if (!rc && p->is_empty) clear_void(g, precision, pixel);
+    msi_fits_close(file);
+    return rc;
+}
+
+/* Sums over the pixels of a plane tell whether it is a model. */
+typedef struct plane_sums {
+    double flux_jy, absolute_jy, peak_jy;
+    int64_t n_not_zero, n_beyond; /* pixels that are not zero, within the horizon and beyond it */
+} plane_sums;
+
+/* Add row y of a plane to its sums, and refuse a pixel within the horizon that is not finite. */
+static int check_row(const model_plane *p, const msi_model_images *m, msi_precision precision, const void *row,
+                     int64_t y, plane_sums *s)
+{
+    const msi_image_geometry *g = &m->geometry;
+    double m_dir = (double)(y - g->ny / 2) * g->cell_y_rad;
+    for (int64_t x = 0; x < g->nx; x++) {
+        double v = msi_image_value(row, precision, x);
+        if (v == 0) continue;
+        double l_dir = (double)(g->nx / 2 - x) * g->cell_x_rad;
+        if (l_dir * l_dir + m_dir * m_dir >= 1) {
+            s->n_beyond += isfinite(v) != 0;
+            continue;
+        }
+        if (!isfinite(v))
+            return msi_error_set(MSI_EINPUT, "%s: pixel (%lld, %lld) is %s; a model is a number everywhere: repair it",
+                                 p->path, (long long)(x - m->files->corner_x + 1),
+                                 (long long)(y - m->files->corner_y + 1), isnan(v) ? "NaN" : "infinite");
+        s->n_not_zero++;
+        s->flux_jy += v;
+        s->absolute_jy += fabs(v);
+        if (fabs(v) > fabs(s->peak_jy)) s->peak_jy = v;
+    }
+    return MSI_OK;
+}
+
+/* Add 32-bit words to a hash that depends on every word and on their order. */
+static uint64_t hash_words(uint64_t hash, const void *data, size_t bytes)
+{
+    for (size_t at = 0; at + 4 <= bytes; at += 4) {
+        uint32_t word;
+        memcpy(&word, (const char *)data + at, 4);
+        hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+/* Check all pixels of a plane, add them to the hash, and log what the plane holds. */
+static int check_plane(msi_model_images *m, const model_plane *p, msi_precision precision, const void *pixel)
+{
+    const msi_image_geometry *g = &m->geometry;
+    const size_t row_bytes = (size_t)(g->nx * msi_image_pixel_bytes(precision));
+    plane_sums s = {0};
+    for (int64_t y = 0; y < g->ny; y++) {
+        const void *row = (const char *)pixel + (size_t)y * row_bytes;
+        MSI_TRY(check_row(p, m, precision, row, y, &s));
+        m->hash = hash_words(m->hash, row, row_bytes);
+        if (y % 256 == 0) MSI_TRY(msi_interrupt_check());
+        msi_progress_at(g->ny + y, 2 * g->ny);
+    }
+    m->hash = hash_words(m->hash, &p->channel, sizeof p->channel);
+    m->hash = hash_words(m->hash, &p->pol, sizeof p->pol);
+    if (!(s.absolute_jy <= MOST_FLUX_JY))
+        return msi_error_set(MSI_EINPUT, "%s: its pixels sum up to %.3g Jy; more than %.0e Jy is no model", p->path,
+                             s.absolute_jy, MOST_FLUX_JY);
+    if (p->is_empty && !s.n_not_zero) msi_log_info("%s: no sample was imaged; it counts as zero", p->path);
+    const double peak_jy = fabs(s.peak_jy);
+    if (peak_jy > 0 && !(m->least_peak_jy > 0 && m->least_peak_jy < peak_jy)) m->least_peak_jy = peak_jy;
+    if (s.n_beyond)
+        msi_log_warning("%s: %lld pixels beyond the horizon are not zero; they are left out", p->path,
+                        (long long)s.n_beyond);
+    (m->n_channel > 4 ? msi_log_detail
+                      : msi_log_info)("model %s, Stokes %s: flux %.6g Jy, peak %.6g Jy/pixel, %lld pixels not zero",
+                                      p->path, msi_pol_name(p->pol), s.flux_jy, s.peak_jy, (long long)s.n_not_zero);
+    return MSI_OK;
+}
+
+/* Read and check every plane. */
+static int check_pixels(msi_model_images *m)
+{
+    struct msi_model_files *f = m->files;
+    const int64_t n_pixel = msi_image_n_pixel(&m->geometry);
+    const msi_precision precision = f->header.precision;
+    /* A lone channel is kept, since it is taken next; of several no more than one plane is in memory. */
+    int keep = m->n_channel == 1;
+    MSI_TRY(msi_image_alloc(&f->kept, &m->geometry, keep ? m->n_plane : 1, precision));
+    int rc = MSI_OK;
+    msi_progress_begin("models");
+    for (int64_t i = 0; !rc && i < f->n_plane; i++) {
+        const msi_progress_share all = msi_progress_enter(i, i + 1, f->n_plane);
+        char *pixel = (char *)f->kept.pixel + (keep ? i * n_pixel : 0) * msi_image_pixel_bytes(precision);
+        const msi_progress_share reading = msi_progress_enter(0, 1, 2);
+        rc = read_plane(f, &f->plane[i], &m->geometry, precision, pixel);
+        msi_progress_leave(reading);
+        if (!rc) rc = check_plane(m, &f->plane[i], precision, pixel);
+        msi_progress_leave(all);
+    }
+    if (!rc) msi_progress_end();
+    if (!keep) msi_image_free(&f->kept);
+    return rc;
+}
+
+int msi_model_images_take(msi_model_images *m, int64_t first, int64_t n, msi_precision precision, msi_image *image)
+{
+    struct msi_model_files *f = m->files;
+    if (f->kept.pixel && f->kept.precision == precision && n == 1) {
+        *image = f->kept;
+        memset(&f->kept, 0, sizeof f->kept);
+        return MSI_OK;
+    }
+    msi_image_free(&f->kept);
+    MSI_TRY(msi_image_alloc(image, &m->geometry, (int)n * m->n_plane, precision));
+    const int64_t n_pixel = msi_image_n_pixel(&m->geometry);
+    int rc = MSI_OK;
+    for (int64_t i = 0; !rc && i < n * m->n_plane; i++)
+        rc = read_plane(f, &f->plane[first * m->n_plane + i], &m->geometry, precision,
+                        (char *)image->pixel + i * n_pixel * msi_image_pixel_bytes(precision));
+    if (rc) msi_image_free(image);
+    return rc;
+}
+
+/* ---- All together ---- */
+
+/* Write how messages name the models: the first file, and how many others there are. */
+static int name_models(msi_model_images *m)
+{
+    const struct msi_model_files *f = m->files;
+    const size_t size = strlen(f->names.list[0].path) + sizeof " and 9223372036854775807 more";
+    MSI_TRY(msi_alloc(&m->names, (int64_t)size, 1, "file name"));
+    if (f->names.n > 1)
+        snprintf(m->names, size, "%s and %lld more", f->names.list[0].path, (long long)(f->names.n - 1));
+    else
+        snprintf(m->names, size, "%s", f->names.list[0].path);
+    return MSI_OK;
+}
+
+static void log_models(const msi_model_images *m)
+{
+    char pols[16] = "", freq[80] = "no frequency, taken at all of them";
+    for (int i = 0; i < m->n_plane; i++) strcat(pols, msi_pol_name(m->pol[i]));
+    const double low = m->channel[0].freq_hz, high = m->channel[m->n_channel - 1].freq_hz;
+    if (m->n_channel > 1)
+        snprintf(freq, sizeof freq, "%lld channels of %.6g to %.6g MHz", (long long)m->n_channel, 1e-6 * low,
+                 1e-6 * high);
+    else if (low > 0)
+        snprintf(freq, sizeof freq, "%.6g MHz", 1e-6 * low);
+    char cell_x[MSI_FORMAT_SIZE], cell_y[MSI_FORMAT_SIZE], centre[MSI_FORMAT_SIZE];
+    msi_log_info("models: %s; %lld x %lld pixels of %s x %s about %s (%s), Stokes %s, %s", m->names,
+                 (long long)m->geometry.nx, (long long)m->geometry.ny, msi_format_angle(cell_x, m->geometry.cell_x_rad),
+                 msi_format_angle(cell_y, m->geometry.cell_y_rad), msi_format_direction(centre, m->ra_rad, m->dec_rad),
+                 m->dir_frame, pols, freq);
+}
+
+int msi_model_images_find(msi_model_images **out, const char *name, int force)
+{
+    *out = NULL;
+    msi_model_images *m;
+    MSI_TRY(msi_alloc(&m, 1, sizeof *m, "list of models"));
+    int rc = msi_alloc(&m->files, 1, sizeof *m->files, "list of models");
+    if (!rc) rc = msi_model_names_find(&m->files->names, name);
+    if (!rc) rc = read_headers(m->files, force);
+    if (!rc) rc = list_channels(m);
+    if (!rc) rc = find_geometry(m);
+    if (!rc) rc = name_models(m);
+    if (!rc) rc = check_pixels(m);
+    if (rc) {
+        msi_model_images_free(m);
+        return rc;
+    }
+    log_models(m);
+    *out = m;
+    return MSI_OK;
+}
+
+void msi_model_images_free(msi_model_images *m)
+{
+    if (!m) return;
+    if (m->files) {
+        msi_model_names_free(&m->files->names);
+        msi_image_free(&m->files->kept);
+        msi_free(m->files->plane);
+    }
+    msi_free(m->files);
+    msi_free(m->channel);
+    msi_free(m->names);
+    msi_free(m);
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/sky/stokes.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/image.h"
+#include "core/status.h"
+
+/* A recipe gives a Stokes parameter's two correlations with their factors; linear feeds come first, then circular. */
+static const struct recipe {
+    msi_pol pol, corr[2];
+    msi_c64 factor[2];
+} recipes[] = {
+    {MSI_POL_I, {MSI_POL_XX, MSI_POL_YY}, {{0.5, 0}, {0.5, 0}}},
+    {MSI_POL_Q, {MSI_POL_XX, MSI_POL_YY}, {{0.5, 0}, {-0.5, 0}}},
+    {MSI_POL_U, {MSI_POL_XY, MSI_POL_YX}, {{0.5, 0}, {0.5, 0}}},
+    {MSI_POL_V, {MSI_POL_XY, MSI_POL_YX}, {{0, -0.5}, {0, 0.5}}},
+    {MSI_POL_I, {MSI_POL_RR, MSI_POL_LL}, {{0.5, 0}, {0.5, 0}}},
+    {MSI_POL_Q, {MSI_POL_RL, MSI_POL_LR}, {{0.5, 0}, {0.5, 0}}},
+    {MSI_POL_U, {MSI_POL_RL, MSI_POL_LR}, {{0, -0.5}, {0, 0.5}}},
+    {MSI_POL_V, {MSI_POL_RR, MSI_POL_LL}, {{0.5, 0}, {-0.5, 0}}},
+};
+
+static int is_cross_hand(msi_pol pol)
+{
+    return pol == MSI_POL_XY || pol == MSI_POL_YX || pol == MSI_POL_RL || pol == MSI_POL_LR;
+}
+
+int msi_planes_of(const msi_pol *pol, int n_pol, msi_plane planes[MSI_MAX_PLANES])
+{
+    int n = 0;
+    for (int i = 0; i < n_pol; i++)
+        for (int part = 0; part < (is_cross_hand(pol[i]) ? 2 : 1); part++)
+            if (n < MSI_MAX_PLANES) planes[n++] = (msi_plane){pol[i], part};
+    return n;
+}
+
+/* Return the index of a correlation, -1 where there is none. */
+static int find(msi_pol wanted, const msi_pol *corr, int n_corr)
+{
+    for (int i = 0; i < n_corr; i++)
+        if (corr[i] == wanted) return i;
+    return -1;
+}
+
+/* Find the mix of one plane. Return 0 where the correlations do not give it. */
+static int mix_one(msi_mix *mix, const msi_plane *plane, const msi_pol *corr, int n_corr)
+{
+    int at = find(plane->pol, corr, n_corr);
+    if (at >= 0) {
+        /* The imaginary part of an image is the real part of the image of -i V. */
+        *mix = (msi_mix){.n = 1, .corr = {at}, .factor = {{plane->imaginary ? 0 : 1, plane->imaginary ? -1 : 0}}};
+        return 1;
+    }
+    for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++) {
+        if (recipes[r].pol != plane->pol) continue;
+        int a = find(recipes[r].corr[0], corr, n_corr), b = find(recipes[r].corr[1], corr, n_corr);
+        if (a >= 0 && b >= 0) {
+            *mix = (msi_mix){.n = 2, .corr = {a, b}, .factor = {recipes[r].factor[0], recipes[r].factor[1]}};
+            return 1;
+        }
+        if (plane->pol == MSI_POL_I && (a >= 0 || b >= 0)) {
+            *mix = (msi_mix){.n = 1, .corr = {a >= 0 ? a : b}, .factor = {{1, 0}}};
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_weight weight, const msi_pol *corr,
+                 int n_corr)
+{
+    for (int p = 0; p < n_plane; p++) {
+        if (mix_one(&mix[p], &planes[p], corr, n_corr)) {
+            mix[p].weight = weight;
+            continue;
+        }
+        char has[64] = "";
+        for (int i = 0; i < n_corr; i++) {
+            size_t length = strlen(has);
+            snprintf(has + length, sizeof has - length, "%s%s", i ? " " : "", msi_pol_name(corr[i]));
+        }
+        return msi_error_set(MSI_EINPUT, "-pol %s cannot be formed from the set's correlations (%s)",
+                             msi_pol_name(planes[p].pol), has);
+    }
+    return MSI_OK;
+}
+
+/* Return the larger of two numbers: an instruction, where fmax is a call because of NaN. */
+static inline double larger(double a, double b)
+{
+    return b > a ? b : a;
+}
+
+/* Return the larger part of a value times its weight. */
+static inline double product(msi_c64 value, float weight)
+{
+    return larger((double)weight * fabs(value.re), (double)weight * fabs(value.im));
+}
+
+/* Remember the row of a block that has the largest product of its planes [n_plane][n_row][n_chan]. */
+static void remember_largest(msi_sample_tally *tally, double largest, const msi_ms_block *b, int64_t n_value,
+                             int32_t n_chan, const msi_c64 *vis, const float *weight)
+{
+    if (!(largest > tally->largest_product)) return;
+    int64_t i = 0;
+    while (i < n_value - 1 && product(vis[i], weight[i]) < largest) i++;
+    tally->largest_product = largest;
+    tally->largest_set = b->set;
+    tally->largest_row = b->ms_row[i / n_chan % b->n_row];
+}
+
+/* ---- Forming ---- */
+
+/* So many channels at a time: what is found of them on the way stays in the first cache. */
+enum { STRETCH = 128 };
+
+static const float LARGEST = 1e30f;
+
+/* One correlation's samples of some channels, apart from the other correlations. */
+typedef struct one_corr {
+    float re[STRETCH], im[STRETCH], weight[STRETCH];
+    int32_t is_good[STRETCH]; /* all bits where nothing is wrong with it, else none */
+} one_corr;
+
+/* What is formed, and where it goes. */
+typedef struct forming {
+    const msi_ms_block *block;
+    const msi_mix *mix; /* [n_plane] */
+    int n_plane;
+    msi_channel_range channels;
+    msi_c64 *vis; /* [n_plane][n_row][channels.n] */
+    float *weight;
+} forming;
+
+/* Samples of the first plane that are left out, by the first reason that holds. */
+typedef struct counts {
+    int64_t flagged, weight, not_finite, too_large;
+    double largest; /* product of a visibility and its weight */
+} counts;
+
+/* Loops of one body are compiled for two instruction sets, neither of which fuses a product and a sum: so both come to
+ * the same bits. */
+#define IN_BOTH static inline __attribute__((always_inline))
+
+/* Take the correlations [n][n_corr] apart. */
+IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag, int n_corr, int32_t n, one_corr *to)
+{
+    for (int32_t c = 0; c < n; c++)
+        for (int k = 0; k < n_corr; k++) {
+            to[k].re[c] = data[c * n_corr + k].re;
+            to[k].im[c] = data[c * n_corr + k].im;
+        }
+    for (int32_t c = 0; c < n; c++)
+        for (int k = 0; k < n_corr; k++) to[k].weight[c] = weight[c * n_corr + k];
+    for (int k = 0; k < n_corr; k++)
+        for (int32_t c = 0; c < n; c++)
+            to[k].is_good[c] = -((to[k].weight[c] > 0) & (to[k].weight[c] <= FLT_MAX) &
+                                 (fabsf(to[k].re[c]) <= LARGEST) & (fabsf(to[k].im[c]) <= LARGEST));
+    for (int32_t c = 0; c < n; c++)
+        for (int k = 0; k < n_corr; k++) to[k].is_good[c] &= -(flag[c * n_corr + k] == 0);
+}
+
+/* Form a plane's samples; those that are left out become 0. One correlation counts as itself and nothing of itself.
+ * Returns how many are left out. */
+IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, msi_c64 *vis, float *weight,
+                         double *largest)
+{
+    const one_corr *a = &corr[mix->corr[0]], *b = &corr[mix->corr[mix->n - 1]];
+    const msi_c64 f = mix->factor[0], g = mix->n > 1 ? mix->factor[1] : (msi_c64){0, 0};
+    const int is_mean = mix->weight == MSI_STOKES_WEIGHT_MEAN;
+    double most = 0;
+    int32_t n_out = 0;
+#pragma omp simd reduction(max : most) reduction(+ : n_out)
+    for (int32_t c = 0; c < n; c++) {
+        const int is_good = a->is_good[c] & b->is_good[c];
+        const double ra = (double)a->re[c], ia = (double)a->im[c], rb = (double)b->re[c], ib = (double)b->im[c];
+        const float wa = a->weight[c], wb = b->weight[c];
+        const float mean = (float)(((double)wa + (double)wb) / 2), least = wb < wa ? wb : wa;
+        const float either = is_mean ? mean : least, w = is_good ? either : 0;
+        const double re = 0.0 + (f.re * ra - f.im * ia) + (g.re * rb - g.im * ib);
+        const double im = 0.0 + (f.re * ia + f.im * ra) + (g.re * ib + g.im * rb);
+        const msi_c64 v = {is_good ? re : 0, is_good ? im : 0};
+        const double part = larger((double)w * fabs(v.re), (double)w * fabs(v.im));
+        vis[c] = v;
+        weight[c] = w;
+        n_out += !is_good;
+        most = part > most ? part : most;
+    }
+    *largest = larger(*largest, most);
+    return n_out;
+}
+
+/* Count a sample that is left out. */
+static void count_reason(const msi_mix *mix, const msi_c32 *data, const float *weight, const uint8_t *flag, counts *to)
+{
+    int flagged = 0, bad_weight = 0, bad_data = 0, large = 0;
+    for (int k = 0; k < mix->n; k++) {
+        const int c = mix->corr[k];
+        const float re = data[c].re, im = data[c].im;
+        flagged |= flag[c] != 0;
+        bad_weight |= !(weight[c] > 0) || isinf(weight[c]);
+        bad_data |= !isfinite(re) || !isfinite(im);
+        large |= fabsf(re) > LARGEST || fabsf(im) > LARGEST;
+    }
+    int64_t *const reason = flagged ? &to->flagged : bad_weight ? &to->weight : bad_data ? &to->not_finite : NULL;
+    if (reason)
+        ++*reason;
+    else
+        to->too_large += large;
+}
+
+IN_BOTH void form_row_of(const forming *f, int64_t row, int n_corr, counts *count)
+{
+    one_corr corr[MSI_MAX_CORR];
+    const msi_ms_block *b = f->block;
+    for (int32_t first = 0; first < f->channels.n; first += STRETCH) {
+        const int32_t left = f->channels.n - first, n = left < STRETCH ? left : STRETCH;
+        const int64_t from = (row * b->n_chan + f->channels.first + first) * n_corr;
+        split(b->data + from, b->weight + from, b->flag + from, n_corr, n, corr);
+        for (int p = 0; p < f->n_plane; p++) {
+            const int64_t to = (p * b->n_row + row) * f->channels.n + first;
+            const int32_t n_out = mix_corr(&f->mix[p], corr, n, f->vis + to, f->weight + to, &count->largest);
+            if (!n_out || p > 0) continue;
+            for (int64_t at = from; at < from + n * n_corr; at += n_corr)
+                count_reason(f->mix, b->data + at, b->weight + at, b->flag + at, count);
+        }
+    }
+}
+
+/* The usual numbers of correlations are known where the loops are compiled. */
+IN_BOTH void form_row_any(const forming *f, int64_t row, counts *count)
+{
+    const int n_corr = f->block->n_corr;
+    if (n_corr == 4)
+        form_row_of(f, row, 4, count);
+    else if (n_corr == 2)
+        form_row_of(f, row, 2, count);
+    else
+        form_row_of(f, row, n_corr, count);
+}
+
+typedef void row_former(const forming *f, int64_t row, counts *count);
+
+static void form_row(const forming *f, int64_t row, counts *count)
+{
+    form_row_any(f, row, count);
+}
+
+#if defined(__x86_64__) && !defined(MSI_STOKES_BASE)
+__attribute__((target("avx2"))) static void form_row_avx2(const forming *f, int64_t row, counts *count)
+{
+    form_row_any(f, row, count);
+}
+
+static row_former *best_former(void)
+{
+    return __builtin_cpu_supports("avx2") ? form_row_avx2 : form_row;
+}
+#else
+static row_former *best_former(void)
+{
+    return form_row;
+}
+#endif
+
+void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels, msi_c64 *vis,
+                     float *weight, msi_sample_tally *tally)
+{
+    const forming f = {b, mix, n_plane, channels, vis, weight};
+    row_former *const former = best_former();
+    int64_t flagged = 0, bad_weight = 0, not_finite = 0, too_large = 0;
+    double largest = 0;
+#pragma omp parallel for schedule(static) reduction(+ : flagged, bad_weight, not_finite, too_large) \
+    reduction(max : largest)
+    for (int64_t row = 0; row < b->n_row; row++) {
+        counts c = {0};
+        former(&f, row, &c);
+        flagged += c.flagged;
+        bad_weight += c.weight;
+        not_finite += c.not_finite;
+        too_large += c.too_large;
+        largest = larger(largest, c.largest);
+    }
+    tally->flagged += flagged;
+    tally->weight += bad_weight;
+    tally->data_not_finite += not_finite;
+    tally->data_too_large += too_large;
+    remember_largest(tally, largest, b, n_plane * b->n_row * channels.n, channels.n, vis, weight);
+}
+
+void msi_sample_tally_add(msi_sample_tally *to, const msi_sample_tally *from)
+{
+    to->flagged += from->flagged;
+    to->weight += from->weight;
+    to->data_not_finite += from->data_not_finite;
+    to->data_too_large += from->data_too_large;
+    if (!(from->largest_product > to->largest_product)) return;
+    to->largest_product = from->largest_product;
+    to->largest_set = from->largest_set;
+    to->largest_row = from->largest_row;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/status.h"
+#include "core/ordered_parallel.h"
+
+enum { N = 200 };
+
+typedef struct record {
+    int n_thread;
+    pthread_t by[N]; /* the thread that worked at an item */
+    atomic_int worked[N], n_finished;
+    int64_t order[N], fail_work, fail_finish; /* items; -1: none */
+} record;
+
+static int work(void *of, int64_t i)
+{
+    record *r = of;
+    r->by[i] = pthread_self();
+    r->worked[i]++;
+    return i == r->fail_work ? msi_error_set(MSI_EINPUT, "work %d", (int)i) : MSI_OK;
+}
+
+static int finish(void *of, int64_t i)
+{
+    record *r = of;
+    r->order[r->n_finished++] = i;
+    return i == r->fail_finish ? msi_error_set(MSI_EOUTPUT, "finish %d", (int)i) : MSI_OK;
+}
+
+static int run(record *r, int n_thread, int64_t fail_work, int64_t fail_finish)
+{
+    memset(r, 0, sizeof *r);
+    r->n_thread = n_thread;
+    r->fail_work = fail_work;
+    r->fail_finish = fail_finish;
+    const msi_turns turns = {.n_item = N, .n_thread = n_thread, .work = work, .finish = finish, .of = r};
+    return msi_turns_run(&turns);
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    record r;
+    for (int n_thread = 1; n_thread <= 7; n_thread += 3) {
+        assert_int_equal(run(&r, n_thread, -1, -1), MSI_OK);
+        assert_int_equal(r.n_finished, N);
+        for (int64_t i = 0; i < N; i++) {
+            assert_int_equal(r.order[i], i);
+            assert_int_equal(r.worked[i], 1);
+            assert_true(pthread_equal(r.by[i], r.by[i % n_thread]));
+            if (i < n_thread) assert_int_equal(pthread_equal(r.by[i], pthread_self()) != 0, i == 0);
+        }
+    }
+}
+
+/* What comes before the failure in order may be finished, nothing after it. */
+static void test_failures(void **state)
+{
+    (void)state;
+    record r;
+    for (int n_thread = 1; n_thread <= 7; n_thread += 3)
+        for (int64_t at = 0; at < N; at += 33) {
+            assert_int_equal(run(&r, n_thread, at, -1), MSI_EINPUT);
+            assert_true(r.n_finished <= at);
+            assert_true(strncmp(msi_error_get(), "work", 4) == 0);
+            assert_int_equal(run(&r, n_thread, -1, at), MSI_EOUTPUT);
+            assert_int_equal(r.n_finished, at + 1);
+            for (int64_t i = 0; i <= at; i++) assert_int_equal(r.order[i], i);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_failures)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
