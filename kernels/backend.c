@@ -7,7 +7,7 @@
 #include <fftw3.h>
 
 #include "core/status.h"
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
 #endif

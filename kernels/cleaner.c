@@ -5,8 +5,7 @@
 
 #include "core/process.h"
 #include "core/memory.h"
-#include "kernels/clean/clean_parts.h"
-#include "kernels/clean/clean_spec.h"
+#include "kernels/clean/clean_state.h"
 
 static int make_room(msi_cleaner *c)
 {

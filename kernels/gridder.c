@@ -1,15 +1,295 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/gridder_state.h"
+/*
+ * The gridder: its samples, weights, plan, images, residuals and predictions.
+ *
+ * 1. msi_gridder_create checks a specification and finds the first row of the table of strategies that serves it.
+ * 2. msi_gridder_add puts samples into the store (kernels/store), msi_gridder_weight multiplies density weights in.
+ * 3. The first image, residual or prediction chooses a plan: every strategy that serves the specification on the
+ *    gridder's backend makes one (find_fastest_plan), and the one with the lowest estimated time is used.
+ * 4. Workers, if there are any, share the plan (kernels/workers.h).
+ * 5. The strategy's functions (msi_strategy_ops) do the work. Gridders that predict or make residuals keep the plan and
+ *    what it made of the samples or the model; images without residuals have a plan for one call.
+ */
+#include "kernels/gridder.h"
 
 #include <assert.h>
 #include <omp.h>
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
-#include "kernels/method/plan_choice.h"
+#include "kernels/method/method.h"
+#include "kernels/store/vis_store.h"
+#include "kernels/strategy.h"
+#include "kernels/workers.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/gpu/gpu_device.h"
+#endif
+
+struct msi_gridder {
+    msi_gridder_spec spec; /* its strings are static, or owned as below */
+    char *temp_dir;
+    int *worker; /* [spec.n_worker] */
+    const msi_strategy *strategy;
+    msi_precision precision;
+    msi_vis_store store;
+    int is_weighted; /* the store's weights have been multiplied by density weights */
+    msi_gridder_report report;
+    msi_plan *plan;       /* of a gridder that predicts or makes residuals; NULL: not made yet */
+    msi_workers *workers; /* that the plan is shared out to; NULL: nobody */
+
+    /* These serve residuals. */
+    struct {
+        int is_known;
+        double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES]; /* of weights, as they stand */
+        int64_t count[MSI_GRIDDER_MAX_PLANES];
+    } weights;
+
+    /* These serve msi_gridder_predict. */
+    const msi_image *model;
+    struct {
+        int64_t n_sample, n_row; /* 0: what the store holds decides */
+        double w_min_lambda, w_max_lambda;
+    } expected;
+};
 
 static_assert((int)MSI_STORE_MAX_PLANES >= (int)MSI_GRIDDER_MAX_PLANES - 1, "a store holds a gridder's planes");
+
+/* Count the images that a gridder makes, its PSF included; for predictions, its models. */
+static int count_images(const msi_gridder_spec *s)
+{
+    return s->predict ? s->n_plane : (s->psf_only ? 0 : s->n_plane) + (s->psf || s->psf_only);
+}
+
+/* Set OpenMP's number of threads, which plans and strategies use, to the gridder's. Returns: the caller's number, for
+ * end_threads */
+static int begin_threads(const msi_gridder *g)
+{
+    const int before = omp_get_max_threads();
+    if (g->spec.n_thread) omp_set_num_threads(g->spec.n_thread);
+    return before;
+}
+
+static void end_threads(int before)
+{
+    omp_set_num_threads(before);
+}
+
+static void add_stage_times(msi_gridder_report *r, const msi_stage_times *t)
+{
+    r->sort_s += t->sort_s;
+    r->grid_s += t->grid_s;
+    r->transform_s += t->transform_s;
+    r->correct_s += t->correct_s;
+    r->transfer_s += t->transfer_s;
+}
+
+/* ---- Devices and workers ---------------------------------------------------------------------------------------- */
+
+/* Check that all GPUs of a gridder are in this machine. Returns: 0, MSI_EGPU */
+static int check_devices(const msi_strategy *strategy, const msi_gridder_spec *spec)
+{
+#ifdef MSI_HAVE_CUDA
+    for (int i = -1; strategy->backend == MSI_BACKEND_CUDA && i < spec->n_worker; i++) {
+        const int device = i < 0 ? spec->device : spec->worker[i];
+        if (device < 0 || device >= msi_gpu_count())
+            return msi_error_about(msi_error_set(MSI_EGPU, "device %d: %s", device, msi_gpu_describe(device)),
+                                   "backend");
+    }
+#else
+    (void)strategy;
+    (void)spec;
+#endif
+    return MSI_OK;
+}
+
+/* Wait until the gridder's GPU, if it uses one, has started. */
+static void await_device(const msi_strategy *strategy, int device)
+{
+#ifdef MSI_HAVE_CUDA
+    if (strategy->backend == MSI_BACKEND_CUDA) msi_gpu_await(device);
+#else
+    (void)strategy;
+    (void)device;
+#endif
+}
+
+/* Copy a list worker [n] into the gridder. */
+static int copy_workers(msi_gridder *g, const int *worker, int n)
+{
+    int *own;
+    MSI_TRY(msi_alloc(&own, n, sizeof *own, "gridder"));
+    if (n) memcpy(own, worker, (size_t)n * sizeof *own);
+    msi_free(g->worker);
+    g->spec.worker = g->worker = own;
+    g->spec.n_worker = n;
+    return MSI_OK;
+}
+
+/* Return 1 if devices other than the gridder's own share the work. Strategies without residuals have no workers for
+ * images. */
+static int has_workers(const msi_gridder *g)
+{
+    const msi_gridder_spec *s = &g->spec;
+    if (s->n_worker == 0 || (s->n_worker == 1 && s->worker[0] == s->device)) return 0;
+    return s->predict || g->strategy->ops->residual != NULL;
+}
+
+/*
+ * Share a plan out to the gridder's workers, and lower the estimated time accordingly.
+ * Returned: *out, owned by the caller, freed by msi_workers_free; NULL without workers, and after a failure
+ */
+static int create_workers(msi_gridder *g, const msi_plan_request *request, const msi_plan *plan, msi_workers **out)
+{
+    *out = NULL;
+    if (!has_workers(g)) return MSI_OK;
+    MSI_TRY(msi_workers_create(out, g->strategy, plan, request));
+    g->report.estimate_s *=
+        msi_gridder_shared(&g->report, g->spec.predict ? 0 : count_images(&g->spec), g->spec.n_worker).time;
+    return MSI_OK;
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------ */
+
+static int64_t free_host_bytes(const msi_gridder *g)
+{
+    int64_t limit = g->spec.memory_bytes ? g->spec.memory_bytes : msi_memory_limit();
+    return limit - msi_memory_in_use();
+}
+
+/* Prefers a plan that fits the room to one that does not, then the sooner or the smaller. Returns 1 where it is a. */
+static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report *b, int64_t room_bytes)
+{
+    int a_fits = a->least_grid_bytes <= room_bytes, b_fits = b->least_grid_bytes <= room_bytes;
+    if (a_fits != b_fits) return a_fits;
+    return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
+}
+
+/* A plan that a strategy offers. */
+typedef struct candidate {
+    const msi_strategy *strategy;
+    msi_plan *plan;
+    msi_gridder_report report;
+} candidate;
+
+static void free_candidate(candidate *c)
+{
+    if (c->plan) c->strategy->ops->free(c->plan);
+    c->plan = NULL;
+}
+
+/*
+ * Find the plan foreseen to be soonest, of all strategies of a name (NULL: any) on the gridder's backend that fit the
+ * room. Where one cannot serve (MSI_ERANGE), another may; where none can, the last one's reason stands.
+ * Returned: *best  its report is g's with the plan's figures; its plan NULL after a failure
+ */
+static int find_fastest_plan(const msi_gridder *g, const msi_plan_request *request, const char *name,
+                             int64_t room_bytes, candidate *best)
+{
+    const msi_gridder_spec *spec = &g->spec;
+    int reason = MSI_OK;
+    *best = (candidate){.report = g->report};
+    for (const msi_strategy *s = NULL; (s = msi_strategy_next_for(s, spec, name));) {
+        if (s->backend != g->strategy->backend) continue;
+        candidate c = {.strategy = s, .report = g->report};
+        c.report.strategy = s->name;
+        int rc = s->ops->plan(&c.plan, s, request, &c.report);
+        if (rc && rc != MSI_ERANGE) {
+            free_candidate(best);
+            return rc;
+        }
+        if (rc) {
+            reason = rc;
+        } else if (best->plan && !is_better_plan(&c.report, &best->report, room_bytes)) {
+            free_candidate(&c);
+        } else {
+            free_candidate(best);
+            *best = c;
+        }
+    }
+    if (best->plan) return MSI_OK;
+    return reason ? reason : msi_error_set(MSI_EINTERNAL, "no strategy serves the gridder's backend");
+}
+
+/* Do so by the strategy asked for; but one that only w gives work to leaves it to the others where w matters
+ * nowhere. */
+static int find_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes, candidate *best)
+{
+    const int rc = find_fastest_plan(g, request, g->spec.strategy, room_bytes, best);
+    if (rc != MSI_ERANGE || strcmp(msi_error_about_get(), "w_width") != 0) return rc;
+    return find_fastest_plan(g, request, NULL, room_bytes, best);
+}
+
+/* Make a request for a plan of the gridder's images; its samples are to be filled in. */
+static msi_plan_request make_request(const msi_gridder *g)
+{
+    return (msi_plan_request){.spec = &g->spec,
+                              .precision = g->precision,
+                              .n_image = count_images(&g->spec),
+                              .host_bytes = free_host_bytes(g),
+                              .keeps_model = g->expected.n_sample > 0};
+}
+
+static void request_expected_samples(msi_plan_request *r, int64_t n_sample, int64_t n_row, double w_min_lambda,
+                                     double w_max_lambda)
+{
+    r->n_sample = n_sample;
+    r->n_row = n_row;
+    r->w_min_lambda = w_min_lambda;
+    r->w_max_lambda = w_max_lambda;
+}
+
+/* Fill a request with a store's samples. */
+static void request_stored_samples(msi_plan_request *r, const msi_vis_store *s)
+{
+    int64_t n_row = 0;
+    for (int64_t i = 0; i < s->n_segment; i++) n_row += s->segment[i].n_row;
+    request_expected_samples(r, s->n_sample, n_row, s->w_min_lambda, s->w_max_lambda);
+    r->store = s->gpu ? NULL : s;
+}
+
+/*
+ * Make the plan with the lowest estimated time; the gridder's strategy and report become that plan's.
+ * Returned: *plan, owned by the caller, freed by the strategy
+ */
+static int choose_plan(msi_gridder *g, const msi_plan_request *request, msi_plan **plan)
+{
+    candidate best;
+    MSI_TRY(find_plan(g, request, request->host_bytes, &best));
+    *plan = best.plan;
+    g->strategy = best.strategy;
+    g->report = best.report;
+    return MSI_OK;
+}
+
+static void free_plan(msi_gridder *g)
+{
+    msi_workers_free(g->workers);
+    g->workers = NULL;
+    if (g->plan) g->strategy->ops->free(g->plan);
+    g->plan = NULL;
+}
+
+/* Make g->plan and its workers unless they exist: for the samples in the store, or for those announced by
+ * msi_gridder_expect. */
+static int ensure_plan(msi_gridder *g)
+{
+    if (g->plan) return MSI_OK;
+    await_device(g->strategy, g->spec.device);
+    msi_plan_request request = make_request(g);
+    if (g->expected.n_sample)
+        request_expected_samples(&request, g->expected.n_sample, g->expected.n_row, g->expected.w_min_lambda,
+                                 g->expected.w_max_lambda);
+    else
+        request_stored_samples(&request, &g->store);
+    MSI_TRY(choose_plan(g, &request, &g->plan));
+    const int rc = create_workers(g, &request, g->plan, &g->workers);
+    if (rc) free_plan(g);
+    return rc;
+}
+
+/* ---- Creation --------------------------------------------------------------------------------------------------- */
 
 static int check_spec(const msi_gridder_spec *s)
 {
@@ -30,12 +310,12 @@ static int check_spec(const msi_gridder_spec *s)
 }
 
 /* Make the lists and strings of a specification the gridder's own. */
-static int keep_spec(msi_gridder *g, const msi_gridder_spec *spec)
+static int copy_spec(msi_gridder *g, const msi_gridder_spec *spec)
 {
     const size_t name_bytes = spec->temp_dir ? strlen(spec->temp_dir) + 1 : 0;
     g->spec = *spec;
     g->spec.n_worker = 0;
-    MSI_TRY(msi_gridder_keep_workers(g, spec->worker, spec->n_worker));
+    MSI_TRY(copy_workers(g, spec->worker, spec->n_worker));
     if (!spec->temp_dir) return MSI_OK;
     MSI_TRY(msi_alloc(&g->temp_dir, (int64_t)name_bytes, 1, "gridder"));
     memcpy(g->temp_dir, spec->temp_dir, name_bytes);
@@ -49,7 +329,7 @@ int msi_gridder_create_early(msi_gridder **out, const msi_gridder_spec *spec)
     MSI_TRY(check_spec(spec));
     msi_gridder *g;
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "gridder"));
-    int rc = keep_spec(g, spec);
+    int rc = copy_spec(g, spec);
     if (rc) {
         msi_gridder_free(g);
         return rc;
@@ -69,9 +349,9 @@ int msi_gridder_settle(msi_gridder *g, const msi_gridder_spec *spec)
 {
     const msi_strategy *strategy = NULL;
     MSI_TRY(msi_strategy_first_for(&strategy, spec));
-    MSI_TRY(msi_gridder_check_devices(strategy, spec));
+    MSI_TRY(check_devices(strategy, spec));
     MSI_TRY(msi_strategy_check_center(spec, strategy));
-    MSI_TRY(msi_gridder_keep_workers(g, spec->worker, spec->n_worker));
+    MSI_TRY(copy_workers(g, spec->worker, spec->n_worker));
     g->spec.device = spec->device;
     g->spec.n_thread = spec->n_thread;
     g->spec.store_bytes = g->store.memory_budget = spec->store_bytes;
@@ -95,133 +375,43 @@ int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
     return rc;
 }
 
-void msi_gridder_forget_samples(msi_gridder *g)
+void msi_gridder_free(msi_gridder *g)
 {
-    g->weights.is_known = 0;
-    if (g->spec.residual) msi_gridder_forget_plan(g);
+    if (!g) return;
+    free_plan(g);
+    msi_vis_store_free(&g->store);
+    msi_free(g->temp_dir);
+    msi_free(g->worker);
+    msi_free(g);
 }
 
-int msi_gridder_add(msi_gridder *g, const msi_vis_block *block)
+int msi_gridder_set_workers(msi_gridder *g, const int *worker, int n_worker)
 {
-    return msi_gridder_add_all(g, block, 1);
+    msi_gridder_spec spec = g->spec;
+    spec.worker = worker;
+    spec.n_worker = n_worker;
+    MSI_TRY(check_devices(g->strategy, &spec));
+    free_plan(g);
+    return copy_workers(g, worker, n_worker);
 }
 
-int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
+int msi_gridder_refine(msi_gridder *g, double accuracy)
 {
-    if (g->is_weighted)
-        return msi_error_set(MSI_EINTERNAL, "samples added to a gridder whose weights carry density weights already");
-    MSI_TRY(msi_gridder_move_to_host(g));
-    msi_gridder_forget_samples(g);
-    return msi_vis_store_add_all(&g->store, block, n_block);
+    const double before = g->spec.accuracy;
+    if (accuracy >= before) return MSI_OK;
+    free_plan(g);
+    g->spec.accuracy = accuracy;
+    const int threads_before = begin_threads(g), rc = ensure_plan(g);
+    end_threads(threads_before);
+    if (rc) g->spec.accuracy = before;
+    return rc;
 }
 
-int msi_gridder_begin_threads(const msi_gridder *g)
-{
-    const int before = omp_get_max_threads();
-    if (g->spec.n_thread) omp_set_num_threads(g->spec.n_thread);
-    return before;
-}
-
-void msi_gridder_end_threads(int before)
-{
-    omp_set_num_threads(before);
-}
-
-void msi_gridder_add_times(msi_gridder_report *r, const msi_stage_times *t)
-{
-    r->sort_s += t->sort_s;
-    r->grid_s += t->grid_s;
-    r->transform_s += t->transform_s;
-    r->correct_s += t->correct_s;
-    r->transfer_s += t->transfer_s;
-}
-
-int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row)
-{
-    return msi_vis_store_bytes(&g->store, n_sample, n_row);
-}
-
-void msi_gridder_sum_weights(msi_gridder *g)
-{
-    if (g->weights.is_known) return;
-    msi_vis_store_weights(&g->store, g->weights.sum, g->weights.largest, g->weights.count);
-    g->weights.is_known = 1;
-}
-
-void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_weight, int64_t *n_vis)
-{
-    msi_gridder_sum_weights(g);
-    for (int p = 0; p < g->spec.n_plane; p++) {
-        sum_weight[p] = g->weights.sum[p] / g->store.weight_scale;
-        if (largest_weight) largest_weight[p] = g->weights.largest[p] / g->store.weight_scale;
-        n_vis[p] = g->weights.count[p];
-    }
-}
-
-/* ---- Predictions ------------------------------------------------------------------------------------------------ */
-
-void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda)
-{
-    g->expected.n_sample = n_sample;
-    g->expected.n_row = n_row;
-    g->expected.w_min_lambda = w_min_lambda;
-    g->expected.w_max_lambda = w_max_lambda;
-    msi_gridder_forget_plan(g);
-}
-
-void msi_gridder_forget(msi_gridder *g)
-{
-    memset(&g->expected, 0, sizeof g->expected);
-    msi_gridder_forget_plan(g);
-    g->model = NULL;
-}
+/* ---- Reports ---------------------------------------------------------------------------------------------------- */
 
 msi_precision msi_gridder_precision(const msi_gridder *g)
 {
     return g->precision;
-}
-
-int msi_gridder_model(msi_gridder *g, const msi_image *model)
-{
-    const msi_image_geometry *a = &g->spec.geometry, *b = &model->geometry;
-    if (!g->spec.predict || model->n_plane != g->spec.n_plane || model->precision != g->precision || a->nx != b->nx ||
-        a->ny != b->ny)
-        return msi_error_set(
-            MSI_EINTERNAL, "model of %d planes of %lld x %lld pixels for a gridder of %d of %lld x %lld",
-            model->n_plane, (long long)b->nx, (long long)b->ny, g->spec.n_plane, (long long)a->nx, (long long)a->ny);
-    msi_gridder_forget_plan(g);
-    g->model = model;
-    return MSI_OK;
-}
-
-int msi_gridder_predict(msi_gridder *g)
-{
-    const msi_vis_store *s = &g->store;
-    if (!g->model) return msi_error_set(MSI_EINTERNAL, "a prediction without a model");
-    if (!s->n_sample) return MSI_OK;
-    const int threads_before = msi_gridder_begin_threads(g), keeps_model = g->expected.n_sample > 0;
-    if (!keeps_model) msi_gridder_forget_plan(g);
-    int rc = msi_gridder_ready_plan(g);
-    msi_stage_times times = {0};
-    if (!rc)
-        rc = g->workers ? msi_workers_predict(g->workers, &g->store, g->model, &times)
-                        : g->strategy->ops->predict(g->plan, &g->store, g->model, &times);
-    msi_vis_store_rewind(&g->store);
-    msi_gridder_add_times(&g->report, &times);
-    msi_gridder_end_threads(threads_before);
-    return rc;
-}
-
-int msi_gridder_fetch(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis)
-{
-    return msi_vis_store_fetch(&g->store, n_row, n_chan, freq_hz, vis);
-}
-
-void msi_gridder_clear(msi_gridder *g)
-{
-    msi_gridder_forget_samples(g);
-    msi_vis_store_clear(&g->store);
-    g->is_weighted = 0;
 }
 
 void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
@@ -236,14 +426,124 @@ void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
     report->weight_scale = g->store.weight_scale;
 }
 
-void msi_gridder_free(msi_gridder *g)
+int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row)
 {
-    if (!g) return;
-    msi_gridder_forget_plan(g);
-    msi_vis_store_free(&g->store);
-    msi_free(g->temp_dir);
-    msi_free(g->worker);
-    msi_free(g);
+    return msi_vis_store_bytes(&g->store, n_sample, n_row);
+}
+
+/* Counts the images in host memory: where cycles are run on the CPU, a model, residuals and the PSF. */
+static int64_t count_host_images(const msi_gridder *g)
+{
+    if (g->spec.predict) return 0;
+    if (!g->spec.residual) return count_images(&g->spec);
+    return g->strategy->backend == MSI_BACKEND_CPU ? 2 * g->spec.n_plane + 1 : 0;
+}
+
+int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
+                        msi_gridder_report *report)
+{
+    const msi_gridder_spec *s = &g->spec;
+    const int64_t all = msi_gridder_store_bytes(g, n_sample, n_row);
+    const int64_t in_memory = s->store_bytes && all > s->store_bytes ? s->store_bytes : all;
+    const int64_t image_bytes =
+        count_host_images(g) * msi_image_n_pixel(&s->geometry) * msi_image_pixel_bytes(g->precision);
+    msi_plan_request request = make_request(g);
+    request.host_bytes -= in_memory;
+    request_expected_samples(&request, n_sample, n_row, w_min_lambda, w_max_lambda);
+    candidate best;
+    int rc = find_plan(g, &request, free_host_bytes(g) - image_bytes, &best);
+    *report = best.report;
+    report->store_bytes = in_memory;
+    report->spilled_bytes = all - in_memory;
+    free_candidate(&best);
+    return rc;
+}
+
+/* ---- Samples ---------------------------------------------------------------------------------------------------- */
+
+/* Free everything that was made of the samples, which are about to change. */
+static void drop_sample_products(msi_gridder *g)
+{
+    g->weights.is_known = 0;
+    if (g->spec.residual) free_plan(g);
+}
+
+int msi_gridder_move_to_host(msi_gridder *g)
+{
+#ifdef MSI_HAVE_CUDA
+    if (!g->store.gpu) return MSI_OK;
+    drop_sample_products(g);
+    return msi_gpu_samples_move_to_host(&g->store);
+#else
+    (void)g;
+    return MSI_OK;
+#endif
+}
+
+#ifdef MSI_HAVE_CUDA
+int msi_gridder_gpu_room(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_gpu_samples *room)
+{
+    const msi_vis_store *s = &g->store;
+    if (g->strategy->backend != MSI_BACKEND_CUDA || g->spec.n_plane != 1 || n_chan > MSI_STORE_MAX_CHAN ||
+        g->is_weighted || g->spec.store_bytes || g->spec.n_worker || (s->n_segment && !s->gpu))
+        return msi_error_set(MSI_EINTERNAL, "samples on the GPU for a gridder that cannot have them there");
+    drop_sample_products(g);
+    return msi_gpu_samples_room(&g->store, g->spec.device, n_row, n_chan, freq_hz, room);
+}
+
+int msi_gridder_gpu_keep(msi_gridder *g, const msi_gpu_figures *figures)
+{
+    return msi_gpu_samples_keep(&g->store, figures);
+}
+
+void msi_gridder_gpu_drop(msi_gridder *g)
+{
+    msi_gpu_samples_drop(&g->store);
+}
+
+int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *out)
+{
+    return msi_gpu_samples_get(&g->store, i, out);
+}
+#endif
+
+int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
+{
+    if (g->is_weighted)
+        return msi_error_set(MSI_EINTERNAL, "samples added to a gridder whose weights carry density weights already");
+    MSI_TRY(msi_gridder_move_to_host(g));
+    drop_sample_products(g);
+    return msi_vis_store_add_all(&g->store, block, n_block);
+}
+
+int msi_gridder_add(msi_gridder *g, const msi_vis_block *block)
+{
+    return msi_gridder_add_all(g, block, 1);
+}
+
+void msi_gridder_clear(msi_gridder *g)
+{
+    drop_sample_products(g);
+    msi_vis_store_clear(&g->store);
+    g->is_weighted = 0;
+}
+
+/* Fill g->weights from the samples as they stand. */
+static void sum_stored_weights(msi_gridder *g)
+{
+    if (g->weights.is_known) return;
+    msi_vis_store_weights(&g->store, g->weights.sum, g->weights.largest, g->weights.count);
+    g->weights.is_known = 1;
+}
+
+void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_weight, int64_t *n_vis)
+{
+    sum_stored_weights(g);
+    for (int p = 0; p < g->spec.n_plane; p++) {
+        sum_weight[p] = g->weights.sum[p] / g->store.weight_scale;
+        if (largest_weight) largest_weight[p] = g->weights.largest[p] / g->store.weight_scale;
+        n_vis[p] = g->weights.count[p];
+    }
 }
 
 int msi_density_add(msi_density *d, const msi_gridder *g)
@@ -256,8 +556,224 @@ int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_wei
     if (g->is_weighted)
         return msi_error_set(MSI_EINTERNAL, "density weighting asked of a gridder whose weights carry it already");
     MSI_TRY(msi_gridder_move_to_host(g));
-    msi_gridder_forget_samples(g);
+    drop_sample_products(g);
     MSI_TRY(msi_density_weight(&g->store, density, rule));
     g->is_weighted = 1;
     return MSI_OK;
+}
+
+/* ---- Images ----------------------------------------------------------------------------------------------------- */
+
+/* In the progress of an image, summing weights is one part of these. */
+enum { SUM_PARTS = 20 };
+
+int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out)
+{
+    const int on_gpu = g->strategy->backend == MSI_BACKEND_CUDA;
+    const msi_planes_shape shape = {.nx = g->spec.geometry.nx,
+                                    .ny = g->spec.geometry.ny,
+                                    .n = n,
+                                    .precision = g->precision,
+                                    .backend = g->strategy->backend,
+                                    .device = on_gpu ? g->spec.device : 0};
+    await_device(g->strategy, g->spec.device);
+    return msi_planes_create(out, &shape);
+}
+
+/* Do a job by the plan that is kept: model (NULL: none) and residual are the planes of its pixels; residual NULL:
+ * images go to job->pixel in host memory, of a plan of the CPU or of workers. */
+static int run_residual_job(msi_gridder *g, msi_residual_job *job, const msi_planes *model, msi_planes *residual)
+{
+    msi_stage_times times = {0};
+    const int threads_before = begin_threads(g);
+    int rc = ensure_plan(g);
+    if (!rc && g->workers) {
+        rc = residual ? msi_workers_residual(g->workers, job, model, residual, &times)
+                      : msi_workers_image(g->workers, job, job->pixel, &times);
+    } else if (!rc) {
+        if (model) job->model = msi_planes_pixel(model, 0);
+        if (residual) job->pixel = msi_planes_pixel(residual, 0);
+        rc = g->strategy->ops->residual(g->plan, job, &times);
+    }
+    add_stage_times(&g->report, &times);
+    end_threads(threads_before);
+    return rc;
+}
+
+/* Make images on the host by the plan that is kept. */
+static int image_by_kept_plan(msi_gridder *g, const int *store_plane, msi_image *out)
+{
+    msi_residual_job job = {
+        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
+    if (g->strategy->backend == MSI_BACKEND_CPU || has_workers(g)) {
+        job.pixel = out->pixel;
+        return run_residual_job(g, &job, NULL, NULL);
+    }
+    msi_planes *planes;
+    MSI_TRY(msi_gridder_planes(g, out->n_plane, &planes));
+    int rc = run_residual_job(g, &job, NULL, planes);
+    if (!rc) rc = msi_planes_fetch(planes, 0, out->n_plane, out->pixel);
+    msi_planes_free(planes);
+    return rc;
+}
+
+/* Make images on the host by a plan for them alone. */
+static int image_by_new_plan(msi_gridder *g, const int *store_plane, msi_image *out)
+{
+    msi_plan *plan = NULL;
+    msi_workers *workers = NULL;
+    msi_stage_times times = {0};
+    const int threads_before = begin_threads(g);
+    await_device(g->strategy, g->spec.device);
+    msi_plan_request request = make_request(g);
+    request_stored_samples(&request, &g->store);
+    int rc = choose_plan(g, &request, &plan);
+    if (!rc) rc = create_workers(g, &request, plan, &workers);
+    const msi_residual_job job = {
+        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
+    if (!rc)
+        rc = workers ? msi_workers_image(workers, &job, out->pixel, &times)
+                     : g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
+    add_stage_times(&g->report, &times);
+    msi_workers_free(workers);
+    g->strategy->ops->free(plan);
+    end_threads(threads_before);
+    return rc;
+}
+
+int msi_gridder_image(msi_gridder *g, msi_image *out)
+{
+    memset(out, 0, sizeof *out);
+    const msi_gridder_spec *s = &g->spec;
+    if (s->predict) return msi_error_set(MSI_EINTERNAL, "an image asked of a gridder that predicts");
+    int store_plane[MSI_GRIDDER_MAX_PLANES];
+    msi_progress_share all = msi_progress_enter(0, 1, SUM_PARTS);
+    sum_stored_weights(g);
+    msi_progress_leave(all);
+    MSI_TRY(msi_image_alloc(out, &s->geometry, count_images(s), g->precision));
+    for (int i = 0; i < out->n_plane; i++) {
+        int is_psf = s->psf_only || i == s->n_plane;
+        store_plane[i] = is_psf ? -1 : i;
+        out->sum_weight[i] = g->weights.sum[is_psf ? 0 : i];
+        out->n_vis[i] = g->weights.count[is_psf ? 0 : i];
+    }
+    if (!g->store.n_sample) {
+        for (int i = 0; i < out->n_plane; i++) msi_image_fill_nan(out, i);
+        return MSI_OK;
+    }
+    all = msi_progress_enter(1, SUM_PARTS, SUM_PARTS);
+    const int rc = (s->residual ? image_by_kept_plan : image_by_new_plan)(g, store_plane, out);
+    msi_progress_leave(all);
+    for (int i = 0; i < out->n_plane; i++) out->sum_weight[i] /= g->store.weight_scale;
+    if (rc) msi_image_free(out);
+    return rc;
+}
+
+/* ---- Residuals -------------------------------------------------------------------------------------------------- */
+
+/* Fails where planes are not those that a gridder makes, or not so many. */
+static int check_planes(const msi_gridder *g, const msi_planes *planes, int n, const char *what)
+{
+    const msi_planes_shape *s = msi_planes_shape_of(planes);
+    const int same_place =
+        s->backend == g->strategy->backend && (s->backend == MSI_BACKEND_CPU || s->device == g->spec.device);
+    if (same_place && s->n == n && s->nx == g->spec.geometry.nx && s->ny == g->spec.geometry.ny &&
+        s->precision == g->precision)
+        return MSI_OK;
+    return msi_error_set(MSI_EINTERNAL, "%s: %d planes of %lld x %lld pixels are not of the gridder's kind or not %d",
+                         what, s->n, (long long)s->nx, (long long)s->ny, n);
+}
+
+/* Nothing is known of an image without a sample. */
+static int fill_planes_with_nan(const msi_gridder *g, msi_planes *planes, int n)
+{
+    msi_image none;
+    MSI_TRY(msi_image_alloc(&none, &g->spec.geometry, 1, g->precision));
+    msi_image_fill_nan(&none, 0);
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < n; i++) rc = msi_planes_upload(planes, i, 1, none.pixel);
+    msi_image_free(&none);
+    return rc;
+}
+
+/* Images planes of the store, or the PSF of the first one, less a model. */
+static int make_residual(msi_gridder *g, const int *store_plane, int n, const msi_planes *model, msi_planes *out)
+{
+    double sum[MSI_GRIDDER_MAX_PLANES];
+    if (!g->spec.residual)
+        return msi_error_set(MSI_EINTERNAL, "a residual asked of a gridder that was not made for it");
+    MSI_TRY(check_planes(g, out, n, "residual"));
+    if (model) MSI_TRY(check_planes(g, model, g->spec.n_plane, "model"));
+    if (!g->store.n_sample) return fill_planes_with_nan(g, out, n);
+    sum_stored_weights(g);
+    for (int i = 0; i < n; i++) sum[i] = g->weights.sum[store_plane[i] < 0 ? 0 : store_plane[i]];
+    msi_residual_job job = {.store = &g->store, .n_image = n, .store_plane = store_plane, .sum_weight = sum};
+    return run_residual_job(g, &job, model, out);
+}
+
+int msi_gridder_residual(msi_gridder *g, const msi_planes *model, msi_planes *residual)
+{
+    int store_plane[MSI_GRIDDER_MAX_PLANES];
+    for (int i = 0; i < g->spec.n_plane; i++) store_plane[i] = i;
+    return make_residual(g, store_plane, g->spec.n_plane, model, residual);
+}
+
+int msi_gridder_psf(msi_gridder *g, msi_planes *psf)
+{
+    const int of_first_plane = -1;
+    return make_residual(g, &of_first_plane, 1, NULL, psf);
+}
+
+/* ---- Predictions ------------------------------------------------------------------------------------------------ */
+
+void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda)
+{
+    g->expected.n_sample = n_sample;
+    g->expected.n_row = n_row;
+    g->expected.w_min_lambda = w_min_lambda;
+    g->expected.w_max_lambda = w_max_lambda;
+    free_plan(g);
+}
+
+void msi_gridder_forget(msi_gridder *g)
+{
+    memset(&g->expected, 0, sizeof g->expected);
+    free_plan(g);
+    g->model = NULL;
+}
+
+int msi_gridder_model(msi_gridder *g, const msi_image *model)
+{
+    const msi_image_geometry *a = &g->spec.geometry, *b = &model->geometry;
+    if (!g->spec.predict || model->n_plane != g->spec.n_plane || model->precision != g->precision || a->nx != b->nx ||
+        a->ny != b->ny)
+        return msi_error_set(
+            MSI_EINTERNAL, "model of %d planes of %lld x %lld pixels for a gridder of %d of %lld x %lld",
+            model->n_plane, (long long)b->nx, (long long)b->ny, g->spec.n_plane, (long long)a->nx, (long long)a->ny);
+    free_plan(g);
+    g->model = model;
+    return MSI_OK;
+}
+
+int msi_gridder_predict(msi_gridder *g)
+{
+    const msi_vis_store *s = &g->store;
+    if (!g->model) return msi_error_set(MSI_EINTERNAL, "a prediction without a model");
+    if (!s->n_sample) return MSI_OK;
+    const int threads_before = begin_threads(g), keeps_model = g->expected.n_sample > 0;
+    if (!keeps_model) free_plan(g);
+    int rc = ensure_plan(g);
+    msi_stage_times times = {0};
+    if (!rc)
+        rc = g->workers ? msi_workers_predict(g->workers, &g->store, g->model, &times)
+                        : g->strategy->ops->predict(g->plan, &g->store, g->model, &times);
+    msi_vis_store_rewind(&g->store);
+    add_stage_times(&g->report, &times);
+    end_threads(threads_before);
+    return rc;
+}
+
+int msi_gridder_fetch(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_c64 *vis)
+{
+    return msi_vis_store_fetch(&g->store, n_row, n_chan, freq_hz, vis);
 }

@@ -231,7 +231,7 @@ typedef struct msi_gridder_sharing {
 } msi_gridder_sharing;
 msi_gridder_sharing msi_gridder_shared(const msi_gridder_report *report, int n_image, int n_worker);
 
-/* ---- Density weights ------------------------------------------------------------------------------------------- */
+/* ---- Density weights -------------------------------------------------------------------------------------------- */
 
 /*
  * msi_density_add - add the weights of a gridder's plane 0, and apart those of samples that it lacks, as they stand;

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The one file that knows which gridders were compiled in. */
+/* The table of gridders, and the rows that serve a specification. This is the only file that knows which gridders were
+ * compiled in. */
 #include "kernels/strategy.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "core/status.h"
+#include "kernels/backend.h"
 #include "kernels/towers/wgrid_tower_method.h"
 #include "kernels/wgrid/wgrid_method.h"
 #include "kernels/wproj/wproj_method.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
+#endif
+
+#ifdef MSI_HAVE_CUDA
+enum { HAS_CUDA = 1 };
+#else
+enum { HAS_CUDA = 0 };
 #endif
 
 /* AUTO prefers them in this order. */
@@ -63,4 +73,55 @@ int msi_strategy_available(const msi_strategy *strategy)
     if (strategy->backend == MSI_BACKEND_CUDA) return msi_gpu_available();
 #endif
     return strategy->backend == MSI_BACKEND_CPU;
+}
+
+const msi_strategy *msi_strategy_next_for(const msi_strategy *last, const msi_gridder_spec *spec, const char *name)
+{
+    const msi_strategy *s = last;
+    do {
+        s = msi_strategy_next(s, spec->method, name, spec->predict);
+    } while (s && spec->residual && !s->ops->residual);
+    return s;
+}
+
+int msi_strategy_first_for(const msi_strategy **out, const msi_gridder_spec *spec)
+{
+    const char *method = spec->method ? spec->method : MSI_METHOD_DEFAULT;
+    int known = 0, known_here = 0;
+    for (const msi_strategy *s = NULL; (s = msi_strategy_next_for(s, spec, spec->strategy));) {
+        known = 1;
+        if (spec->backend != MSI_BACKEND_AUTO && spec->backend != s->backend) continue;
+        known_here = 1;
+        if (!msi_strategy_available(s)) continue;
+        *out = s;
+        return MSI_OK;
+    }
+    const int wants_gpu = spec->backend == MSI_BACKEND_CUDA;
+    const char *strategy = spec->strategy ? spec->strategy : MSI_STRATEGY_OPEN;
+    const char *what = spec->predict ? "predictions" : spec->residual ? "residuals" : "images";
+    if (wants_gpu && known && (known_here || !HAS_CUDA))
+        return msi_error_about(msi_error_set(MSI_EGPU, "backend cuda: %s", msi_backend_describe_device(spec->device)),
+                               "backend");
+    if (known)
+        return msi_error_about(msi_error_set(MSI_ERANGE, "backend %s: it has no strategy %s of method %s for %s",
+                                             wants_gpu ? "cuda" : "cpu", strategy, method, what),
+                               "backend");
+    if (spec->residual && msi_strategy_next(NULL, method, spec->strategy, 0))
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "method %s: it makes images and predictions, but no residuals", method),
+            "method");
+    return msi_error_about(
+        msi_error_set(MSI_ERANGE, "strategy %s: method %s has none of this name for %s", strategy, method, what),
+        "strategy");
+}
+
+int msi_strategy_check_center(const msi_gridder_spec *s, const msi_strategy *strategy)
+{
+    const int is_shifted = s->l_center_rad != 0 || s->m_center_rad != 0;
+    if (!isfinite(s->l_center_rad) || !isfinite(s->m_center_rad))
+        return msi_error_set(MSI_ERANGE, "l_center_rad, m_center_rad: %g, %g", s->l_center_rad, s->m_center_rad);
+    if (is_shifted && strcmp(strategy->method, MSI_METHOD_DEFAULT) != 0)
+        return msi_error_set(MSI_ERANGE, "l_center_rad, m_center_rad: method %s images around the phase centre alone",
+                             strategy->method);
+    return MSI_OK;
 }

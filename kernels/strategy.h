@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The table of gridders: method x strategy x backend. strategy.c owns it; strategy_choice.c, gridder_plan.c and the
- * tests walk it. */
+/* The table of gridders: method x strategy x backend (strategy.c). gridder.c and the tests walk it. */
 #ifndef MSI_KERNELS_STRATEGY_H
 #define MSI_KERNELS_STRATEGY_H
 

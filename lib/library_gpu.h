@@ -37,7 +37,7 @@ void msi_library_gpu_device_set(int device);
 int msi_library_gpu_in(msi_library_gpu *gpu, void *to, const void *from, int64_t bytes);
 int msi_library_gpu_out(msi_library_gpu *gpu, void *to, const void *from, int64_t bytes);
 
-/* ---- Pixels (library_pixels_cuda.cu) ---------------------------------------------------------------------------- */
+/* ---- Pixels ----------------------------------------------------------------------------------------------------- */
 
 /* msi_library_gpu_reach - have [n_plane] images of the caller's where kernels read them, for what is called next.
  * Returned: *at  in device memory. Returns: 0, MSI_EGPU, MSI_ENOMEM */
@@ -60,19 +60,7 @@ typedef struct msi_work_images {
 /* msi_library_gpu_pixels - do as msi_library_pixels. Returned: to  [n_plane] images of the caller's */
 int msi_library_gpu_pixels(msimage_gridder *g, const msi_work_images *images, void *to);
 
-/* ---- Images (library_images_gpu.c) ------------------------------------------------------------------------------- */
-
-/*
- * msi_library_gpu_residual, msi_library_gpu_psf, msi_library_gpu_hessian, msi_library_gpu_predict - as the functions of
- * the library of these names, after msi_library_gpu_enter.
- * Given: model  the caller's; residual NULL: none; psf: not looked at. Returned: image  the caller's
- */
-int msi_library_gpu_residual(msimage_gridder *g, const void *model, void *image);
-int msi_library_gpu_psf(msimage_gridder *g, const void *model, void *image);
-int msi_library_gpu_hessian(msimage_gridder *g, const void *model, void *image);
-int msi_library_gpu_predict(msimage_gridder *g, const void *model);
-
-/* ---- Samples (library_samples_cuda.cu) -------------------------------------------------------------------------- */
+/* ---- Samples ---------------------------------------------------------------------------------------------------- */
 
 /*
  * msi_library_gpu_add - hand samples to the kernels' gridder in the device's memory.

@@ -1,11 +1,111 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The library's gridder: checks and translates a specification, passes samples, images and predictions between the
+ * caller's convention and that of the kernels' gridder (library_gridder.h), in host memory or on the GPU. Samples are
+ * converted in library_samples.c and library_gpu.cu.
+ */
 #include "lib/library_gridder.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "core/process.h"
 #include "core/memory.h"
 #include "core/status.h"
+
+/* ---- Pixels ----------------------------------------------------------------------------------------------------- */
+
+/* Count the pixels of a plane. */
+static int64_t count_pixels(const msimage_gridder *g)
+{
+    return g->geometry.nx * g->geometry.ny;
+}
+
+/* Count the bytes of images in the caller's precision. */
+static int64_t image_bytes(const msimage_gridder *g, int n_plane)
+{
+    return n_plane * count_pixels(g) * (g->spec.precision == MSIMAGE_FP32 ? 4 : 8);
+}
+
+/* Count the bytes of images in the work's precision. */
+static int64_t work_bytes(const msimage_gridder *g, int n_plane)
+{
+    return n_plane * count_pixels(g) * msi_image_pixel_bytes(g->precision);
+}
+
+/* Return 1 - l^2 - m^2 at pixel x of row y, as the kernels count them; 1 where there is no horizon. */
+static double one_minus_r2(const msimage_gridder *g, int64_t x, int64_t y)
+{
+    const msi_image_geometry *i = &g->geometry;
+    if (g->spec.ignores_w) return 1;
+    const double l = g->l_rad + (double)(i->nx / 2 - x) * i->cell_x_rad,
+                 m = g->m_rad + (double)(y - i->ny / 2) * i->cell_y_rad;
+    return 1 - l * l - m * m;
+}
+
+static double get_pixel(const void *pixel, int is_fp32, int64_t i)
+{
+    return is_fp32 ? (double)((const float *)pixel)[i] : ((const double *)pixel)[i];
+}
+
+static void put_pixel(void *pixel, int is_fp32, int64_t i, double value)
+{
+    if (is_fp32)
+        ((float *)pixel)[i] = (float)value;
+    else
+        ((double *)pixel)[i] = value;
+}
+
+/*
+ * Make a model the kernels' way: in the work's precision, divided by n where that is asked for.
+ * Given:    scale  that it is multiplied by
+ * Returned: model  [n_plane] images; is_nan [n_plane] whether one has a value that is not finite, which is then 0
+ */
+static void convert_model(const msimage_gridder *g, const void *from, double scale, void *model, int *is_nan)
+{
+    const int64_t nx = g->geometry.nx, ny = g->geometry.ny;
+    const int from_fp32 = g->spec.precision == MSIMAGE_FP32, to_fp32 = g->precision == MSI_FP32;
+    for (int p = 0; p < g->n_plane; p++) {
+        int bad = 0;
+#pragma omp parallel for schedule(static) reduction(| : bad) num_threads(g->n_thread)
+        for (int64_t y = 0; y < ny; y++)
+            for (int64_t x = 0; x < nx; x++) {
+                const int64_t i = (p * ny + y) * nx + x;
+                const double n2 = one_minus_r2(g, x, y);
+                double value = n2 > 0 ? get_pixel(from, from_fp32, i) * scale : 0;
+                if (!isfinite(value)) {
+                    bad = 1;
+                    value = 0;
+                }
+                put_pixel(model, to_fp32, i, g->spec.divides_by_n && n2 > 0 ? value / sqrt(n2) : value);
+            }
+        is_nan[p] = bad;
+    }
+}
+
+/*
+ * Convert images to the caller's convention.
+ * Given: from  [n_plane] images in the work's precision, divided by the sums of weights; sum_weight [n_plane]
+ */
+static void convert_pixels(const msimage_gridder *g, const void *from, const double *sum_weight, int n_plane, void *to)
+{
+    const int64_t nx = g->geometry.nx, ny = g->geometry.ny;
+    const int from_fp32 = g->precision == MSI_FP32, to_fp32 = g->spec.precision == MSIMAGE_FP32;
+    for (int p = 0; p < n_plane; p++) {
+        const double factor = g->is_xy ? sum_weight[p] : 1;
+#pragma omp parallel for schedule(static) num_threads(g->n_thread)
+        for (int64_t y = 0; y < ny; y++)
+            for (int64_t x = 0; x < nx; x++) {
+                const int64_t i = (p * ny + y) * nx + x;
+                const double n2 = one_minus_r2(g, x, y), value = get_pixel(from, from_fp32, i) * factor;
+                /* The kernels' own look at the horizon may round otherwise: what they left out is NaN. */
+                const int is_void = g->is_xy && (!(n2 > 0) || isnan(value) || factor == 0);
+                put_pixel(to, to_fp32, i, is_void ? 0 : g->spec.divides_by_n && n2 > 0 ? value / sqrt(n2) : value);
+            }
+    }
+}
+
+/* ---- Creation --------------------------------------------------------------------------------------------------- */
 
 /* Half the diagonal of a field in which n is 1 to the last bit, in radians. */
 static const double FLAT_RAD = 1e-9;
@@ -32,7 +132,7 @@ static int check_spec(const msimage_gridder_spec *s)
 }
 
 /* Translate the geometry to the kernels' axes, which library_gridder.h tells. */
-static void lay_out(msimage_gridder *g)
+static void translate_geometry(msimage_gridder *g)
 {
     const msimage_gridder_spec *s = &g->spec;
     g->geometry = g->is_xy ? (msi_image_geometry){s->ny, s->nx, s->cell_y_rad, s->cell_x_rad}
@@ -106,7 +206,7 @@ int msimage_gridder_create(msimage_gridder **out, const msimage_gridder_spec *sp
     g->folds = g->is_xy && s.task == MSIMAGE_IMAGE;
     g->spec.divides_by_n = s.divides_by_n && !s.ignores_w;
     g->samples.w_min_lambda = HUGE_VAL;
-    lay_out(g);
+    translate_geometry(g);
     const msi_gridder_spec inner = inner_spec(g);
     msi_library_call begun = call_of(g, NULL);
     begun.uses_gpu = msi_library_may_use_gpu(s.backend);
@@ -148,13 +248,14 @@ void msimage_gridder_free(msimage_gridder *g)
 
 enum { N_SAMPLE_ARRAY = 5 };
 
-static void samples_end(msi_host_array *a)
+static void free_sample_arrays(msi_host_array *a)
 {
     for (int i = 0; i < N_SAMPLE_ARRAY; i++) msi_host_array_end(&a[i]);
 }
 
 /* Has samples in host memory. Returned: *to, whose arrays are those of a [N_SAMPLE_ARRAY], freed by samples_end. */
-static int samples_read(const msimage_gridder *g, const msimage_samples *s, msi_host_array *a, msimage_samples *to)
+static int read_sample_arrays(const msimage_gridder *g, const msimage_samples *s, msi_host_array *a,
+                              msimage_samples *to)
 {
     const int64_t n = s->n_row * s->n_chan, real = g->spec.precision == MSIMAGE_FP32 ? 4 : 8;
     const int is_read = g->spec.task != MSIMAGE_PREDICT;
@@ -168,7 +269,8 @@ static int samples_read(const msimage_gridder *g, const msimage_samples *s, msi_
     return MSI_OK;
 }
 
-void msi_library_forget_dirty(msimage_gridder *g)
+/* Free the image of the visibilities, which hessian keeps. */
+static void free_dirty(msimage_gridder *g)
 {
     msi_free(g->dirty);
     msi_planes_free(g->gpu_dirty);
@@ -196,7 +298,7 @@ static int add_on_gpu(msimage_gridder *g, const msimage_samples *samples, const 
 #endif
 }
 
-static int add(msimage_gridder *g, const msimage_samples *samples, const double *freq_hz)
+static int add_samples(msimage_gridder *g, const msimage_samples *samples, const double *freq_hz)
 {
     msi_host_array a[N_SAMPLE_ARRAY] = {{0}};
     msimage_samples s;
@@ -205,9 +307,9 @@ static int add(msimage_gridder *g, const msimage_samples *samples, const double 
     MSI_TRY(add_on_gpu(g, samples, freq_hz, &is_taken));
     if (is_taken) return MSI_OK;
     g->is_on_host |= samples->n_row && samples->n_chan;
-    int rc = samples_read(g, samples, a, &s);
+    int rc = read_sample_arrays(g, samples, a, &s);
     if (!rc) rc = msi_library_add(g, &s);
-    samples_end(a);
+    free_sample_arrays(a);
     return rc;
 }
 
@@ -216,9 +318,9 @@ int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples)
     msi_host_array freq = {0};
     msi_library_call begun = call_of(g, "samples");
     int rc = msi_library_begin(&begun);
-    msi_library_forget_dirty(g);
+    free_dirty(g);
     if (!rc) rc = msi_host_array_read(&freq, &g->place, samples->freq_hz, samples->n_chan * (int64_t)sizeof(double));
-    if (!rc) rc = add(g, samples, freq.at);
+    if (!rc) rc = add_samples(g, samples, freq.at);
     msi_host_array_end(&freq);
     return msi_library_end(&begun, rc);
 }
@@ -236,7 +338,7 @@ static int check_rule(const msimage_weighting *rule)
     return MSI_OK;
 }
 
-static int weight(msimage_gridder *g, const msimage_weighting *rule)
+static int apply_weights(msimage_gridder *g, const msimage_weighting *rule)
 {
     const msi_weighting inner = {.mode = rule->mode == MSIMAGE_UNIFORM  ? MSI_WEIGHT_UNIFORM
                                          : rule->mode == MSIMAGE_BRIGGS ? MSI_WEIGHT_BRIGGS
@@ -263,10 +365,10 @@ int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule)
     MSI_TRY(check_rule(rule));
     msi_library_call begun = call_of(g, "weights");
     int rc = msi_library_begin(&begun);
-    msi_library_forget_dirty(g);
+    free_dirty(g);
     g->is_on_host = 1;
     if (!rc) rc = msi_gridder_move_to_host(g->inner);
-    if (!rc) rc = weight(g, rule);
+    if (!rc) rc = apply_weights(g, rule);
     g->is_weighted = !rc;
     return msi_library_end(&begun, rc);
 }
@@ -281,6 +383,208 @@ int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weight, int64_t *
     if (!rc) msi_gridder_weights(g->inner, sum_weight, NULL, n_vis ? n_vis : n);
     return msi_library_end(&begun, rc);
 }
+
+/* ---- Images in host memory -------------------------------------------------------------------------------------- */
+
+static int ensure_planes(msimage_gridder *g, int n, msi_planes **out)
+{
+    return *out ? MSI_OK : msi_gridder_planes(g->inner, n, out);
+}
+
+static void get_weight_sums(msimage_gridder *g, double *sum_weight)
+{
+    int64_t n[MSI_GRIDDER_MAX_PLANES];
+    msi_gridder_weights(g->inner, sum_weight, NULL, n);
+}
+
+static int image_once(msimage_gridder *g, const void *model, void *image)
+{
+    (void)model;
+    msi_image made;
+    MSI_TRY(msi_gridder_image(g->inner, &made));
+    convert_pixels(g, made.pixel, made.sum_weight, g->n_plane, image);
+    msi_image_free(&made);
+    return MSI_OK;
+}
+
+/* Make residuals of a model, times a scale, in the work's precision. NULL: of none. */
+static int host_residual(msimage_gridder *g, const void *model, double scale, void *work)
+{
+    int is_nan[MSI_GRIDDER_MAX_PLANES];
+    MSI_TRY(ensure_planes(g, g->n_plane, &g->residual));
+    if (model) {
+        MSI_TRY(ensure_planes(g, g->n_plane, &g->model));
+        convert_model(g, model, scale, work, is_nan);
+        for (int p = 0; p < g->n_plane; p++)
+            if (is_nan[p]) return msi_error_set(MSI_ERANGE, "model: image %d has a value that is not finite", p);
+        MSI_TRY(msi_planes_upload(g->model, 0, g->n_plane, work));
+    }
+    MSI_TRY(msi_gridder_residual(g->inner, model ? g->model : NULL, g->residual));
+    return msi_planes_fetch(g->residual, 0, g->n_plane, work);
+}
+
+static int image_residual(msimage_gridder *g, const void *model, void *image)
+{
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    void *work;
+    MSI_TRY(msi_alloc(&work, work_bytes(g, g->n_plane), 1, "images"));
+    const int rc = host_residual(g, model, 1, work);
+    get_weight_sums(g, sum_weight);
+    if (!rc) convert_pixels(g, work, sum_weight, g->n_plane, image);
+    msi_free(work);
+    return rc;
+}
+
+static int image_psf(msimage_gridder *g, const void *model, void *image)
+{
+    (void)model;
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    void *work;
+    MSI_TRY(ensure_planes(g, 1, &g->psf));
+    MSI_TRY(msi_gridder_psf(g->inner, g->psf));
+    MSI_TRY(msi_alloc(&work, work_bytes(g, 1), 1, "images"));
+    const int rc = msi_planes_fetch(g->psf, 0, 1, work);
+    get_weight_sums(g, sum_weight);
+    if (!rc) convert_pixels(g, work, sum_weight, 1, image);
+    msi_free(work);
+    return rc;
+}
+
+/*
+ * Find a model's factor, given the sum of its pixels' squares. The residual of a model m is D - H m, H being the normal
+ * operator. A model is scaled so that its visibilities are at least a thousand times the data, so that no precision is
+ * lost in D - (D - s H m).
+ */
+static double hessian_scale(const msimage_gridder *g, double squares)
+{
+    int exponent;
+    if (g->samples.largest_jy == 0 || squares == 0) return 1;
+    frexp(4096 * g->samples.largest_jy / sqrt(squares), &exponent);
+    return ldexp(1, exponent);
+}
+
+static double host_hessian_scale(const msimage_gridder *g, const void *model)
+{
+    const int64_t n = g->n_plane * count_pixels(g);
+    const int is_fp32 = g->spec.precision == MSIMAGE_FP32;
+    double squares = 0;
+#pragma omp parallel for schedule(static) reduction(+ : squares) num_threads(g->n_thread)
+    for (int64_t i = 0; i < n; i++) {
+        const double value = is_fp32 ? (double)((const float *)model)[i] : ((const double *)model)[i];
+        squares += isfinite(value) ? value * value : 0;
+    }
+    return hessian_scale(g, squares);
+}
+
+static int host_hessian(msimage_gridder *g, const void *model, void *work)
+{
+    const int64_t n = g->n_plane * count_pixels(g);
+    const double scale = host_hessian_scale(g, model);
+    if (!g->dirty) {
+        MSI_TRY(msi_alloc(&g->dirty, work_bytes(g, g->n_plane), 1, "images"));
+        const int rc = g->samples.largest_jy > 0 ? host_residual(g, NULL, 1, g->dirty) : MSI_OK;
+        if (rc) {
+            msi_free(g->dirty);
+            g->dirty = NULL;
+            return rc;
+        }
+    }
+    MSI_TRY(host_residual(g, model, scale, work));
+    if (g->precision == MSI_FP32) {
+        float *to = work;
+        for (int64_t i = 0; i < n; i++) to[i] = (((const float *)g->dirty)[i] - to[i]) / (float)scale;
+    } else {
+        double *to = work;
+        for (int64_t i = 0; i < n; i++) to[i] = (((const double *)g->dirty)[i] - to[i]) / scale;
+    }
+    return MSI_OK;
+}
+
+static int image_hessian(msimage_gridder *g, const void *model, void *image)
+{
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    void *work;
+    MSI_TRY(msi_alloc(&work, work_bytes(g, g->n_plane), 1, "images"));
+    const int rc = host_hessian(g, model, work);
+    get_weight_sums(g, sum_weight);
+    if (!rc) convert_pixels(g, work, sum_weight, g->n_plane, image);
+    msi_free(work);
+    return rc;
+}
+
+/* ---- Images on the GPU, from the caller's array to the caller's ------------------------------------------------- */
+
+#ifdef MSI_HAVE_CUDA
+
+/* Give planes to the caller, less others (NULL: none), over a scale. */
+static int give_planes(msimage_gridder *g, const msi_planes *from, const msi_planes *less, double scale, void *image)
+{
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
+    int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
+    msi_gridder_weights(g->inner, sum_weight, NULL, n_vis);
+    const msi_work_images images = {.from = msi_planes_pixel(from, 0),
+                                    .less = less ? msi_planes_pixel(less, 0) : NULL,
+                                    .scale = scale,
+                                    .sum_weight = sum_weight,
+                                    .n_plane = msi_planes_shape_of(from)->n};
+    return msi_library_gpu_pixels(g, &images, image);
+}
+
+/* Make residuals of a model where kernels read it, times a scale. NULL: of none. */
+static int gpu_residual_of_model(msimage_gridder *g, const void *model, double scale, msi_planes *residual)
+{
+    int is_nan[MSI_GRIDDER_MAX_PLANES];
+    if (!model) return msi_gridder_residual(g->inner, NULL, residual);
+    MSI_TRY(ensure_planes(g, g->n_plane, &g->model));
+    MSI_TRY(msi_library_gpu_model(g, model, scale, msi_planes_pixel(g->model, 0), is_nan));
+    for (int p = 0; p < g->n_plane; p++)
+        if (is_nan[p]) return msi_error_set(MSI_ERANGE, "model: image %d has a value that is not finite", p);
+    return msi_gridder_residual(g->inner, g->model, residual);
+}
+
+static int gpu_residual(msimage_gridder *g, const void *model, void *image)
+{
+    const void *at;
+    MSI_TRY(ensure_planes(g, g->n_plane, &g->residual));
+    MSI_TRY(msi_library_gpu_reach(g, model, &at));
+    MSI_TRY(gpu_residual_of_model(g, at, 1, g->residual));
+    return give_planes(g, g->residual, NULL, 1, image);
+}
+
+static int gpu_psf(msimage_gridder *g, const void *model, void *image)
+{
+    (void)model;
+    MSI_TRY(ensure_planes(g, 1, &g->psf));
+    MSI_TRY(msi_gridder_psf(g->inner, g->psf));
+    return give_planes(g, g->psf, NULL, 1, image);
+}
+
+/* Make the image of the visibilities unless it is there. */
+static int make_dirty(msimage_gridder *g)
+{
+    if (g->gpu_dirty) return MSI_OK;
+    MSI_TRY(ensure_planes(g, g->n_plane, &g->gpu_dirty));
+    const int rc = gpu_residual_of_model(g, NULL, 1, g->gpu_dirty);
+    if (rc) free_dirty(g);
+    return rc;
+}
+
+static int gpu_hessian(msimage_gridder *g, const void *model, void *image)
+{
+    const void *at;
+    double squares = 0;
+    const int has_data = g->samples.largest_jy > 0;
+    MSI_TRY(ensure_planes(g, g->n_plane, &g->residual));
+    MSI_TRY(msi_library_gpu_reach(g, model, &at));
+    if (has_data) MSI_TRY(msi_library_gpu_squares(g, at, &squares));
+    const double scale = hessian_scale(g, squares);
+    MSI_TRY(gpu_residual_of_model(g, at, scale, g->residual));
+    if (!has_data) return give_planes(g, g->residual, NULL, -scale, image);
+    MSI_TRY(make_dirty(g));
+    return give_planes(g, g->gpu_dirty, g->residual, scale, image);
+}
+
+#endif
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
@@ -297,7 +601,7 @@ typedef struct image_call {
 static int make_on_host(msimage_gridder *g, const image_call *call, const void *model, void *image)
 {
     msi_host_array in = {0}, out = {0};
-    const int64_t bytes = msi_library_image_bytes(g, call->n_plane);
+    const int64_t bytes = image_bytes(g, call->n_plane);
     int rc = msi_host_array_read(&in, &g->place, model, bytes);
     if (!rc) rc = msi_host_array_room(&out, &g->place, image, bytes);
     if (!rc) rc = call->on_host(g, in.at, out.at);
@@ -307,7 +611,7 @@ static int make_on_host(msimage_gridder *g, const image_call *call, const void *
     return rc;
 }
 
-static int make(msimage_gridder *g, const image_call *call, const void *model, void *image)
+static int make_image(msimage_gridder *g, const image_call *call, const void *model, void *image)
 {
     msi_library_call begun = call_of(g, call->stage);
     int rc = msi_library_begin(&begun);
@@ -322,127 +626,6 @@ static int make(msimage_gridder *g, const image_call *call, const void *model, v
     return msi_library_end(&begun, rc);
 }
 
-static int image_once(msimage_gridder *g, const void *model, void *image)
-{
-    (void)model;
-    msi_image made;
-    MSI_TRY(msi_gridder_image(g->inner, &made));
-    msi_library_pixels(g, made.pixel, made.sum_weight, g->n_plane, image);
-    msi_image_free(&made);
-    return MSI_OK;
-}
-
-static int planes(msimage_gridder *g, int n, msi_planes **out)
-{
-    return *out ? MSI_OK : msi_gridder_planes(g->inner, n, out);
-}
-
-/* Make residuals of a model, times a scale, in the work's precision. NULL: of none. */
-static int residual_of(msimage_gridder *g, const void *model, double scale, void *work)
-{
-    int is_nan[MSI_GRIDDER_MAX_PLANES];
-    MSI_TRY(planes(g, g->n_plane, &g->residual));
-    if (model) {
-        MSI_TRY(planes(g, g->n_plane, &g->model));
-        msi_library_model(g, model, scale, work, is_nan);
-        for (int p = 0; p < g->n_plane; p++)
-            if (is_nan[p]) return msi_error_set(MSI_ERANGE, "model: image %d has a value that is not finite", p);
-        MSI_TRY(msi_planes_upload(g->model, 0, g->n_plane, work));
-    }
-    MSI_TRY(msi_gridder_residual(g->inner, model ? g->model : NULL, g->residual));
-    return msi_planes_fetch(g->residual, 0, g->n_plane, work);
-}
-
-static void sums(msimage_gridder *g, double *sum_weight)
-{
-    int64_t n[MSI_GRIDDER_MAX_PLANES];
-    msi_gridder_weights(g->inner, sum_weight, NULL, n);
-}
-
-static int image_residual(msimage_gridder *g, const void *model, void *image)
-{
-    double sum_weight[MSI_GRIDDER_MAX_PLANES];
-    void *work;
-    MSI_TRY(msi_alloc(&work, msi_library_work_bytes(g, g->n_plane), 1, "images"));
-    const int rc = residual_of(g, model, 1, work);
-    sums(g, sum_weight);
-    if (!rc) msi_library_pixels(g, work, sum_weight, g->n_plane, image);
-    msi_free(work);
-    return rc;
-}
-
-static int image_psf(msimage_gridder *g, const void *model, void *image)
-{
-    (void)model;
-    double sum_weight[MSI_GRIDDER_MAX_PLANES];
-    void *work;
-    MSI_TRY(planes(g, 1, &g->psf));
-    MSI_TRY(msi_gridder_psf(g->inner, g->psf));
-    MSI_TRY(msi_alloc(&work, msi_library_work_bytes(g, 1), 1, "images"));
-    const int rc = msi_planes_fetch(g->psf, 0, 1, work);
-    sums(g, sum_weight);
-    if (!rc) msi_library_pixels(g, work, sum_weight, 1, image);
-    msi_free(work);
-    return rc;
-}
-
-double msi_library_hessian_scale(const msimage_gridder *g, double squares)
-{
-    int exponent;
-    if (g->samples.largest_jy == 0 || squares == 0) return 1;
-    frexp(4096 * g->samples.largest_jy / sqrt(squares), &exponent);
-    return ldexp(1, exponent);
-}
-
-static double scale_of(const msimage_gridder *g, const void *model)
-{
-    const int64_t n = g->n_plane * msi_library_n_pixel(g);
-    const int is_fp32 = g->spec.precision == MSIMAGE_FP32;
-    double squares = 0;
-#pragma omp parallel for schedule(static) reduction(+ : squares) num_threads(g->n_thread)
-    for (int64_t i = 0; i < n; i++) {
-        const double value = is_fp32 ? (double)((const float *)model)[i] : ((const double *)model)[i];
-        squares += isfinite(value) ? value * value : 0;
-    }
-    return msi_library_hessian_scale(g, squares);
-}
-
-static int hessian(msimage_gridder *g, const void *model, void *work)
-{
-    const int64_t n = g->n_plane * msi_library_n_pixel(g);
-    const double scale = scale_of(g, model);
-    if (!g->dirty) {
-        MSI_TRY(msi_alloc(&g->dirty, msi_library_work_bytes(g, g->n_plane), 1, "images"));
-        const int rc = g->samples.largest_jy > 0 ? residual_of(g, NULL, 1, g->dirty) : MSI_OK;
-        if (rc) {
-            msi_free(g->dirty);
-            g->dirty = NULL;
-            return rc;
-        }
-    }
-    MSI_TRY(residual_of(g, model, scale, work));
-    if (g->precision == MSI_FP32) {
-        float *to = work;
-        for (int64_t i = 0; i < n; i++) to[i] = (((const float *)g->dirty)[i] - to[i]) / (float)scale;
-    } else {
-        double *to = work;
-        for (int64_t i = 0; i < n; i++) to[i] = (((const double *)g->dirty)[i] - to[i]) / scale;
-    }
-    return MSI_OK;
-}
-
-static int image_hessian(msimage_gridder *g, const void *model, void *image)
-{
-    double sum_weight[MSI_GRIDDER_MAX_PLANES];
-    void *work;
-    MSI_TRY(msi_alloc(&work, msi_library_work_bytes(g, g->n_plane), 1, "images"));
-    const int rc = hessian(g, model, work);
-    sums(g, sum_weight);
-    if (!rc) msi_library_pixels(g, work, sum_weight, g->n_plane, image);
-    msi_free(work);
-    return rc;
-}
-
 static int check_task(const msimage_gridder *g, msimage_task task, const char *what)
 {
     static const char *const name[] = {"images", "residuals", "predictions"};
@@ -451,7 +634,7 @@ static int check_task(const msimage_gridder *g, msimage_task task, const char *w
 }
 
 #ifdef MSI_HAVE_CUDA
-#define ON_GPU(name) msi_library_gpu_##name
+#define ON_GPU(name) gpu_##name
 #else
 #define ON_GPU(name) NULL
 #endif
@@ -461,21 +644,21 @@ int msimage_gridder_image(msimage_gridder *g, void *image)
     const int is_once = g->spec.task == MSIMAGE_IMAGE;
     const image_call call = {"image", is_once ? image_once : image_residual, ON_GPU(residual), g->n_plane};
     if (g->spec.task != MSIMAGE_RESIDUAL) MSI_TRY(check_task(g, MSIMAGE_IMAGE, "image"));
-    return make(g, &call, NULL, image);
+    return make_image(g, &call, NULL, image);
 }
 
 int msimage_gridder_psf(msimage_gridder *g, void *psf)
 {
     MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "psf"));
     const image_call call = {"psf", image_psf, ON_GPU(psf), 1};
-    return make(g, &call, NULL, psf);
+    return make_image(g, &call, NULL, psf);
 }
 
 int msimage_gridder_residual(msimage_gridder *g, const void *model, void *residual)
 {
     MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "residual"));
     const image_call call = {"residual", image_residual, ON_GPU(residual), g->n_plane};
-    return make(g, &call, model, residual);
+    return make_image(g, &call, model, residual);
 }
 
 int msimage_gridder_hessian(msimage_gridder *g, const void *model, void *product)
@@ -483,12 +666,13 @@ int msimage_gridder_hessian(msimage_gridder *g, const void *model, void *product
     MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "hessian"));
     if (!model) return msi_error_set(MSI_EARGUMENT, "hessian: no model");
     const image_call call = {"hessian", image_hessian, ON_GPU(hessian), g->n_plane};
-    return make(g, &call, model, product);
+    return make_image(g, &call, model, product);
 }
 
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
-int msi_library_predict(msimage_gridder *g, const msi_image *model)
+/* Predict by the kernels' gridder, which borrows the model meanwhile. */
+static int predict_from_image(msimage_gridder *g, const msi_image *model)
 {
     /* Where samples are left out, the plan is that of the others, as an image's would be. */
     if (g->samples.n && g->samples.n_left_out)
@@ -503,23 +687,40 @@ static int predict_on_host(msimage_gridder *g, const void *model)
 {
     msi_host_array in = {0};
     msi_image image = {0};
-    int rc = msi_host_array_read(&in, &g->place, model, msi_library_image_bytes(g, g->n_plane));
+    int rc = msi_host_array_read(&in, &g->place, model, image_bytes(g, g->n_plane));
     if (!rc) rc = msi_image_alloc(&image, &g->geometry, g->n_plane, g->precision);
     if (!rc) {
-        msi_library_model(g, in.at, 1, image.pixel, g->is_nan);
-        rc = msi_library_predict(g, &image);
+        convert_model(g, in.at, 1, image.pixel, g->is_nan);
+        rc = predict_from_image(g, &image);
     }
     msi_image_free(&image);
     msi_host_array_end(&in);
     return rc;
 }
 
-static int predict(msimage_gridder *g, const void *model)
+#ifdef MSI_HAVE_CUDA
+
+static int gpu_predict(msimage_gridder *g, const void *model)
+{
+    const void *at;
+    MSI_TRY(ensure_planes(g, g->n_plane, &g->model));
+    MSI_TRY(msi_library_gpu_reach(g, model, &at));
+    MSI_TRY(msi_library_gpu_model(g, at, 1, msi_planes_pixel(g->model, 0), g->is_nan));
+    const msi_image image = {.geometry = g->geometry,
+                             .n_plane = g->n_plane,
+                             .precision = g->precision,
+                             .pixel = msi_planes_pixel(g->model, 0)};
+    return predict_from_image(g, &image);
+}
+
+#endif
+
+static int run_prediction(msimage_gridder *g, const void *model)
 {
 #ifdef MSI_HAVE_CUDA
     if (g->gpu) {
         MSI_TRY(msi_library_gpu_enter(g->gpu, g->spec.stream));
-        return msi_library_gpu_predict(g, model);
+        return gpu_predict(g, model);
     }
 #endif
     return predict_on_host(g, model);
@@ -531,7 +732,7 @@ int msimage_gridder_predict(msimage_gridder *g, const void *model)
     if (!model) return msi_error_set(MSI_EARGUMENT, "predict: no model");
     msi_library_call begun = call_of(g, "prediction");
     int rc = msi_library_begin(&begun);
-    if (!rc) rc = predict(g, model);
+    if (!rc) rc = run_prediction(g, model);
     g->is_predicted = !rc;
     g->n_fetched = 0;
     return msi_library_end(&begun, rc);
@@ -542,16 +743,16 @@ static int fetch_on_host(msimage_gridder *g, const msimage_samples *samples, voi
     msi_host_array a[N_SAMPLE_ARRAY] = {{0}}, out = {0};
     msimage_samples s;
     const int64_t bytes = g->n_plane * samples->n_row * samples->n_chan * (g->spec.precision == MSIMAGE_FP32 ? 8 : 16);
-    int rc = samples_read(g, samples, a, &s);
+    int rc = read_sample_arrays(g, samples, a, &s);
     if (!rc) rc = msi_host_array_room(&out, &g->place, vis, bytes);
     if (!rc) rc = msi_library_fetch(g, &s, out.at);
     if (!rc) rc = msi_host_array_write(&out);
-    samples_end(a);
+    free_sample_arrays(a);
     msi_host_array_end(&out);
     return rc;
 }
 
-static int fetch(msimage_gridder *g, const msimage_samples *samples, void *vis)
+static int fetch_samples(msimage_gridder *g, const msimage_samples *samples, void *vis)
 {
 #ifdef MSI_HAVE_CUDA
     if (g->gpu && !g->is_on_host) {
@@ -571,7 +772,7 @@ int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, vo
     if (!g->is_predicted) return msi_error_set(MSI_EARGUMENT, "fetch: nothing has been predicted");
     msi_library_call begun = call_of(g, "visibilities");
     int rc = msi_library_begin(&begun);
-    if (!rc) rc = fetch(g, samples, vis);
+    if (!rc) rc = fetch_samples(g, samples, vis);
     return msi_library_end(&begun, rc);
 }
 
@@ -589,4 +790,47 @@ void msimage_gridder_report_get(const msimage_gridder *g, msimage_gridder_report
                                        .n_sample = r.n_sample,
                                        .n_outside = r.n_outside,
                                        .store_bytes = r.store_bytes};
+}
+
+/* ---- Calls that make a gridder, use it once and free it --------------------------------------------------------- */
+
+/* They serve callers to whom each call is expensive: one call is enough, and nothing is left to free. */
+
+/* Make a gridder for a task and take samples in. Returned: *out, to be freed whatever the status is. */
+static int create_and_add(msimage_gridder **out, msimage_task task, const msimage_gridder_spec *spec,
+                          const msimage_callbacks *callbacks, const msimage_samples *samples, int64_t n_block)
+{
+    msimage_gridder_spec s;
+    *out = NULL;
+    MSI_TRY(msi_library_spec(&s, spec, spec->struct_bytes, sizeof s));
+    s.struct_bytes = sizeof s;
+    s.task = task;
+    MSI_TRY(msimage_gridder_create(out, &s, callbacks));
+    for (int64_t i = 0; i < n_block; i++) MSI_TRY(msimage_gridder_add(*out, &samples[i]));
+    return MSI_OK;
+}
+
+int msimage_gridder_image_once(const msimage_gridder_spec *spec, const msimage_callbacks *callbacks,
+                               const msimage_samples *samples, int64_t n_block, void *image)
+{
+    msimage_gridder *g;
+    const int paced = msi_interrupt_pace(1);
+    int rc = create_and_add(&g, MSIMAGE_IMAGE, spec, callbacks, samples, n_block);
+    if (!rc) rc = msimage_gridder_image(g, image);
+    msimage_gridder_free(g);
+    msi_interrupt_pace(paced);
+    return rc;
+}
+
+int msimage_gridder_predict_once(const msimage_gridder_spec *spec, const msimage_callbacks *callbacks,
+                                 const msimage_samples *samples, int64_t n_block, const void *model, void *const *vis)
+{
+    msimage_gridder *g;
+    const int paced = msi_interrupt_pace(1);
+    int rc = create_and_add(&g, MSIMAGE_PREDICT, spec, callbacks, samples, n_block);
+    if (!rc) rc = msimage_gridder_predict(g, model);
+    for (int64_t i = 0; i < n_block && !rc; i++) rc = msimage_gridder_fetch(g, &samples[i], vis[i]);
+    msimage_gridder_free(g);
+    msi_interrupt_pace(paced);
+    return rc;
 }

@@ -61,41 +61,6 @@ struct msimage_gridder {
     int64_t n_fetched; /* blocks on the GPU, since the prediction */
 };
 
-/*
- * msi_library_hessian_scale - find a model's factor, given the sum of its pixels' squares. The residual of a model
- * m is D - H m, H being the normal operator. A model is brought to a scale at which what it predicts is a thousand
- * times the data and more, so that nothing is lost in D - (D - s H m).
- */
-double msi_library_hessian_scale(const msimage_gridder *g, double squares);
-
-/* msi_library_forget_dirty - free the image of the visibilities, which hessian keeps. */
-void msi_library_forget_dirty(msimage_gridder *g);
-
-/* msi_library_predict - predict by the kernels' gridder, which borrows the model meanwhile. */
-int msi_library_predict(msimage_gridder *g, const msi_image *model);
-
-/* ---- Pixels (library_pixels.c) ---------------------------------------------------------------------------------- */
-
-/* msi_library_n_pixel - count the pixels of all planes. */
-int64_t msi_library_n_pixel(const msimage_gridder *g);
-
-/* msi_library_image_bytes - count those of the caller's images; msi_library_work_bytes - in the work's precision. */
-int64_t msi_library_image_bytes(const msimage_gridder *g, int n_plane);
-int64_t msi_library_work_bytes(const msimage_gridder *g, int n_plane);
-
-/*
- * msi_library_model - make a model the kernels' way: in the work's precision, divided by n where that is asked for.
- * Given:    scale  that it is multiplied by
- * Returned: model  [n_plane] images; is_nan [n_plane] whether one has a value that is not finite, which is then 0
- */
-void msi_library_model(const msimage_gridder *g, const void *from, double scale, void *model, int *is_nan);
-
-/*
- * msi_library_pixels - describe images as the caller takes them.
- * Given: from  [n_plane] images in the work's precision, divided by the sums of weights; sum_weight [n_plane]
- */
-void msi_library_pixels(const msimage_gridder *g, const void *from, const double *sum_weight, int n_plane, void *to);
-
 /* ---- Samples (library_samples.c) -------------------------------------------------------------------------------- */
 
 /* msi_library_check - check samples. Given: freq_hz  theirs, in host memory. Returns: 0, MSI_EARGUMENT, MSI_ERANGE */

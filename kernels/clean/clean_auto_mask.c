@@ -4,9 +4,7 @@
 #include <math.h>
 
 #include "core/memory.h"
-#include "kernels/clean/clean_beam.h"
-#include "kernels/clean/clean_methods.h"
-#include "kernels/clean/clean_spec.h"
+#include "kernels/clean/clean_state.h"
 
 struct msi_auto_mask {
     msi_auto_mask_spec spec;

@@ -1,26 +1,49 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The CPU's engine: its memory, passes over images, and the list. */
+/*
+ * The engine of cleaning on the CPU (clean_engine.h): its memory, passes over images, the list of bright pixels, minor
+ * iterations on the list or on the image, and masks. Transforms are in clean_fft_cpu.c, noise in clean_noise_cpu.c. The
+ * loops over pixels of minor iterations are in clean_simd.c, once for each instruction set.
+ */
 #include "kernels/clean/clean_engine_cpu.h"
 
+#include <math.h>
 #include <omp.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/clean/clean_log_fit.h"
+#include "kernels/clean/clean_simd.h"
+#include "kernels/method/simd.h"
+
+extern const msi_clean_simd_table msi_clean_simd_table_base, msi_clean_simd_table_avx2, msi_clean_simd_table_avx512;
+
+/* Return the table of the instruction set that msi_simd_best names. */
+static const msi_clean_simd_table *simd_table(void)
+{
+    static const msi_clean_simd_table *const table[MSI_N_SIMD] = MSI_SIMD_TABLES(msi_clean_simd_table);
+    return table[msi_simd_best()];
+}
 
 #define REAL  float
+#define FMA   fmaf
 #define IN(x) x##_f32
 #include "kernels/clean/clean_image_cpu_body.h"
 #undef REAL
+#undef FMA
 #undef IN
 
 #define REAL  double
+#define FMA   fma
 #define IN(x) x##_f64
 #include "kernels/clean/clean_image_cpu_body.h"
 
 /* Call the function of the engine's precision. */
 #define CALL(function, ...)                                                                                            \
     (e->s.precision == MSI_FP32 ? function##_f32(e, __VA_ARGS__) : function##_f64(e, __VA_ARGS__))
+
+/* ---- Memory ----------------------------------------------------------------------------------------------------- */
 
 static int engine_alloc(msi_clean_engine *e, void **out, int64_t bytes, const char *what)
 {
@@ -100,7 +123,7 @@ static int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
     e->n_plane = setup->join.n_channel * setup->join.n_pol;
     e->n_pixel = setup->nx * setup->ny;
     e->n_thread = setup->n_thread > 0 ? setup->n_thread : omp_get_max_threads();
-    e->simd = msi_clean_simd();
+    e->simd = simd_table();
     int rc = make_tables(e);
     if (!rc) rc = make_room(e);
     if (rc) {
@@ -110,6 +133,8 @@ static int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
     *out = e;
     return MSI_OK;
 }
+
+/* ---- Images ----------------------------------------------------------------------------------------------------- */
 
 static int engine_allow(msi_clean_engine *e, const msi_clean_allow *from, uint8_t *allow)
 {
@@ -144,6 +169,19 @@ static int engine_mean(msi_clean_engine *e, const void *planes, int64_t stride, 
     return MSI_OK;
 }
 
+/* Compute the map of every pixel; threads share the pixels. */
+static int engine_map(msi_clean_engine *e, const msi_clean_map *m)
+{
+#pragma omp parallel for num_threads(e->n_thread) schedule(dynamic, 4096)
+    for (int64_t i = 0; i < e->n_pixel; i++) {
+        if (e->s.precision == MSI_FP32)
+            map_f32(e, m, i);
+        else
+            map_f64(e, m, i);
+    }
+    return MSI_OK;
+}
+
 static int engine_peak(msi_clean_engine *e, const msi_clean_search *s, msi_clean_peak *peak)
 {
     msi_clean_best best = {0, 0, 0};
@@ -157,6 +195,8 @@ static int engine_peak(msi_clean_engine *e, const msi_clean_search *s, msi_clean
     *peak = (msi_clean_peak){best.key, best.value, best.at % e->s.nx, best.at / e->s.nx};
     return MSI_OK;
 }
+
+/* ---- The list --------------------------------------------------------------------------------------------------- */
 
 static int engine_bins(msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range,
                        int64_t bins[MSI_CLEAN_BINS])
@@ -199,6 +239,341 @@ static int engine_mark(msi_clean_engine *e, uint16_t *found, int bit)
     return MSI_OK;
 }
 
+/* ---- Minor iterations: threads share the pixels, and meet once an iteration ------------------------------------- */
+
+/* Pixels of the image, and of a list, that are worth a thread: a list is met twice an iteration. */
+enum { LEAST_SHARE = 4096, LEAST_LIST_SHARE = 16384 };
+
+static double element_value(const msi_clean_engine *e, const void *array, int64_t i)
+{
+    return e->s.precision == MSI_FP32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
+}
+
+static const void *element(const msi_clean_engine *e, const void *array, int64_t i)
+{
+    return (const char *)array + i * msi_clean_real_bytes(e);
+}
+
+/* Write the log-polynomial component of polarisation p into value [n_plane]. Returns 0 where there is none. */
+static int make_log_component(const msi_clean_engine *e, double gain, const void *r, int64_t stride, int p, void *value)
+{
+    const msi_clean_join *j = &e->s.join;
+    double y[MSI_CLEAN_CHANNELS];
+    for (int c = 0; c < j->n_channel; c++) y[c] = element_value(e, r, (c * j->n_pol + p) * stride);
+    if (!msi_clean_log_fit(&e->s.log, y)) return 0;
+    for (int c = 0; c < j->n_channel; c++)
+        if (e->s.precision == MSI_FP32)
+            ((float *)value)[c * j->n_pol + p] = (float)(gain * y[c]);
+        else
+            ((double *)value)[c * j->n_pol + p] = gain * y[c];
+    return 1;
+}
+
+/* Write the component of a pixel into value [n_plane]. */
+static void make_component(const msi_clean_engine *e, double gain, const void *r, int64_t stride, void *value)
+{
+    const msi_clean_join *j = &e->s.join;
+    for (int p = 0; p < j->n_pol; p++) {
+        if (e->s.log.n_term && make_log_component(e, gain, r, stride, p, value)) continue;
+        for (int c = 0; c < j->n_channel; c++)
+            if (e->s.precision == MSI_FP32)
+                ((float *)value)[c * j->n_pol + p] =
+                    msi_clean_value_f32(j, e->share, e->fit, (float)gain, r, stride, c, p);
+            else
+                ((double *)value)[c * j->n_pol + p] = msi_clean_value_f64(j, e->share, e->fit, gain, r, stride, c, p);
+    }
+}
+
+/* Tell whether a loop loop_ends at this peak; thresholds are compared in the planes' precision. */
+static int loop_ends(const msi_clean_engine *e, const msi_clean_loop *loop, const msi_clean_best *best,
+                     msi_clean_end *end)
+{
+    const int single = e->s.precision == MSI_FP32;
+    const double threshold = single ? (float)loop->threshold : loop->threshold;
+    const double diverged = single ? (float)loop->diverged : loop->diverged;
+    if (best->key <= threshold)
+        *end = MSI_CLEAN_END_BELOW;
+    else if (best->key > diverged)
+        *end = MSI_CLEAN_END_DIVERGED;
+    else if (loop->stop_negative && best->value < 0)
+        *end = MSI_CLEAN_END_NEGATIVE;
+    else
+        return 0;
+    return 1;
+}
+
+static void add_to(const msi_clean_engine *e, void *sum, int64_t i, const void *value, int k)
+{
+    if (e->s.precision == MSI_FP32)
+        ((float *)sum)[i] += ((const float *)value)[k];
+    else
+        ((double *)sum)[i] += ((const double *)value)[k];
+}
+
+/* Find the first of the best of all threads. */
+static msi_clean_best best_of_threads(const msi_clean_best *of, int n)
+{
+    msi_clean_best best = of[0];
+    for (int t = 1; t < n; t++)
+        if (of[t].key > best.key) best = of[t];
+    return best;
+}
+
+static void set_peak(msi_clean_looped *done, const msi_clean_best *best, uint32_t place)
+{
+    done->peak = (msi_clean_peak){best->key, best->value, msi_clean_x(place), msi_clean_y(place)};
+}
+
+/* Record a component of the list, and add it to what the list has found. */
+static const void *add_list_component(msi_clean_engine *e, const msi_clean_loop *loop, int64_t at, int64_t iteration)
+{
+    void *value = (char *)e->value + iteration * e->n_plane * msi_clean_real_bytes(e);
+    e->place[iteration] = e->list[at];
+    make_component(e, loop->gain, element(e, e->residual, at), e->s.list_limit, value);
+    for (int k = 0; k < e->n_plane; k++) add_to(e, e->component, k * e->s.list_limit + at, value, k);
+    return value;
+}
+
+static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
+{
+    msi_clean_list_step step = {
+        &e->s.join, e->share, e->list, e->residual, e->s.list_limit, e->has_factor ? e->factor : NULL, loop->psf,
+        e->s.nx,    e->s.ny,  0,       NULL};
+    const int64_t worth = e->n_list * e->n_plane / LEAST_LIST_SHARE + 1;
+    int n_thread = worth < e->n_thread ? (int)worth : e->n_thread, over = 0;
+    void (*run)(const msi_clean_list_step *, int64_t, int64_t, msi_clean_best *) =
+        e->s.precision == MSI_FP32 ? e->simd->list_f32 : e->simd->list_f64;
+    *done = (msi_clean_looped){.end = MSI_CLEAN_END_MORE, .place = e->place, .value = e->value};
+#pragma omp parallel num_threads(n_thread)
+    {
+        const int64_t t = omp_get_thread_num(), n = omp_get_num_threads();
+        const int64_t first = e->n_list * t / n, end = e->n_list * (t + 1) / n;
+        while (!over) {
+            run(&step, first, end, &e->of_thread[t]);
+#pragma omp barrier
+#pragma omp single
+            {
+                const msi_clean_best best = best_of_threads(e->of_thread, (int)n);
+                over = loop_ends(e, loop, &best, &done->end) || done->n_iteration == loop->n_iteration;
+                set_peak(done, &best, e->n_list ? e->list[best.at] : 0);
+                if (!over) {
+                    step.component = add_list_component(e, loop, best.at, done->n_iteration++);
+                    step.place = e->list[best.at];
+                }
+            }
+        }
+    }
+    return MSI_OK;
+}
+
+/* An exact_loop loop's images, and the square that the last component reaches. */
+typedef struct exact_loop {
+    msi_clean_engine *e;
+    const msi_clean_loop *loop;
+    const void *component; /* NULL: nothing is subtracted yet */
+    int64_t psf_x, psf_y;  /* the PSF's pixel that falls on (0, 0) */
+    int64_t x0, x1, y0, y1;
+} exact_loop;
+
+/* Subtract from a row, and find the best of its pieces anew where it was touched. */
+static void update_row(const exact_loop *x, int64_t y)
+{
+    msi_clean_engine *e = x->e;
+    const int64_t bytes = msi_clean_real_bytes(e), row = y * e->s.nx;
+    const int single = e->s.precision == MSI_FP32;
+    msi_clean_row_step step = {.join = &e->s.join,
+                               .share = e->share,
+                               .stride = x->loop->residual_stride,
+                               .psf_stride = e->n_pixel,
+                               .component = x->component};
+    if (x->component) {
+        step.residual = (char *)x->loop->residual + (row + x->x0) * bytes;
+        step.psf = (const char *)x->loop->psf + ((y + x->psf_y) * e->s.nx + x->x0 + x->psf_x) * bytes;
+        (single ? e->simd->subtract_f32 : e->simd->subtract_f64)(&step, x->x1 - x->x0);
+    }
+    for (int64_t k = x->x0 / MSI_CLEAN_TILE; k * MSI_CLEAN_TILE < x->x1; k++) {
+        const int64_t from = row + k * MSI_CLEAN_TILE, left = e->s.nx - k * MSI_CLEAN_TILE;
+        msi_clean_best *best = &e->piece[y * e->n_piece + k];
+        step.residual = (char *)x->loop->residual + from * bytes;
+        step.allow = x->loop->allow ? x->loop->allow + from : NULL;
+        step.factor = x->loop->factor ? element(e, x->loop->factor, from) : NULL;
+        (single ? e->simd->search_f32 : e->simd->search_f64)(&step, left < MSI_CLEAN_TILE ? left : MSI_CLEAN_TILE,
+                                                             best);
+        best->at += k * MSI_CLEAN_TILE;
+    }
+    e->row[y] = best_of_threads(e->piece + y * e->n_piece, (int)e->n_piece);
+}
+
+static int64_t most_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t least_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Record a component at pixel (px, py), add it to the model, and say what it reaches. */
+static void add_exact_component(exact_loop *x, int64_t px, int64_t py, int64_t iteration)
+{
+    msi_clean_engine *e = x->e;
+    const msi_clean_loop *loop = x->loop;
+    const int64_t at = py * e->s.nx + px, nx = e->s.nx, ny = e->s.ny;
+    const int64_t wide = e->s.patch ? least_of(e->s.patch, nx) : nx, high = e->s.patch ? least_of(e->s.patch, ny) : ny;
+    void *value = (char *)e->value + iteration * e->n_plane * msi_clean_real_bytes(e);
+    e->place[iteration] = msi_clean_place((uint32_t)px, (uint32_t)py);
+    make_component(e, loop->gain, element(e, loop->residual, at), loop->residual_stride, value);
+    for (int k = 0; k < e->n_plane; k++) add_to(e, loop->model, k * loop->model_stride + at, value, k);
+    if (loop->found) loop->found[at] |= 1;
+    x->component = value;
+    x->psf_x = nx / 2 - px;
+    x->psf_y = ny / 2 - py;
+    x->x0 = most_of(px - wide / 2, 0);
+    x->x1 = least_of(px - wide / 2 + wide, nx);
+    x->y0 = most_of(py - high / 2, 0);
+    x->y1 = least_of(py - high / 2 + high, ny);
+    /* Of an odd number of pixels the PSF has one less on one side. */
+    x->x0 = most_of(x->x0, -x->psf_x);
+    x->x1 = least_of(x->x1, nx - x->psf_x);
+    x->y0 = most_of(x->y0, -x->psf_y);
+    x->y1 = least_of(x->y1, ny - x->psf_y);
+}
+
+static int engine_exact_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
+{
+    exact_loop x = {e, loop, NULL, 0, 0, 0, e->s.nx, 0, e->s.ny};
+    *done = (msi_clean_looped){.end = MSI_CLEAN_END_MORE, .place = e->place, .value = e->value};
+    for (;;) {
+        const int64_t worth = (x.x1 - x.x0) * (x.y1 - x.y0) * e->n_plane / LEAST_SHARE + 1;
+#pragma omp parallel for num_threads(worth < e->n_thread ? (int)worth : e->n_thread)
+        for (int64_t y = x.y0; y < x.y1; y++) update_row(&x, y);
+        int64_t y = 0;
+        for (int64_t i = 1; i < e->s.ny; i++)
+            if (e->row[i].key > e->row[y].key) y = i;
+        const msi_clean_best *best = &e->row[y];
+        set_peak(done, best, msi_clean_place((uint32_t)best->at, (uint32_t)y));
+        if (loop_ends(e, loop, best, &done->end) || done->n_iteration == loop->n_iteration) return MSI_OK;
+        add_exact_component(&x, best->at, y, done->n_iteration++);
+    }
+}
+
+/* ---- Masks: thresholds, regions, growth ------------------------------------------------------------------------- */
+
+static double value_of_pixel(const msi_clean_engine *e, const void *image, int64_t i)
+{
+    return e->s.precision == MSI_FP32 ? (double)((const float *)image)[i] : ((const double *)image)[i];
+}
+
+static int engine_threshold(msi_clean_engine *e, const void *image, double value, int below, uint8_t *mask)
+{
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t i = 0; i < e->n_pixel; i++) {
+        const double v = value_of_pixel(e, image, i);
+        mask[i] = isfinite(v) && (below ? v < value : v > value);
+    }
+    return MSI_OK;
+}
+
+/* Find the neighbours of pixel i along edges, *n of them. */
+static int find_neighbours(const msi_clean_engine *e, int64_t i, int64_t at[4])
+{
+    const int64_t nx = e->s.nx, x = i % nx;
+    int n = 0;
+    if (x > 0) at[n++] = i - 1;
+    if (x + 1 < nx) at[n++] = i + 1;
+    if (i >= nx) at[n++] = i - nx;
+    if (i + nx < e->n_pixel) at[n++] = i + nx;
+    return n;
+}
+
+/* A region is collected in `queue`, pixel by pixel; those seen are 2 until it is known whether they stay. */
+static int64_t collect_region(const msi_clean_engine *e, int64_t first, uint8_t *mask, uint32_t *queue)
+{
+    int64_t head = 0, tail = 0, near[4];
+    queue[tail++] = (uint32_t)first;
+    mask[first] = 2;
+    while (head < tail) {
+        const int n = find_neighbours(e, queue[head++], near);
+        for (int k = 0; k < n; k++) {
+            if (mask[near[k]] != 1) continue;
+            mask[near[k]] = 2;
+            queue[tail++] = (uint32_t)near[k];
+        }
+    }
+    return tail;
+}
+
+static int engine_prune(msi_clean_engine *e, int64_t least, uint8_t *mask)
+{
+    uint32_t *queue;
+    if (least <= 1) return MSI_OK;
+    MSI_TRY(msi_alloc(&queue, e->n_pixel, sizeof *queue, "regions of a mask"));
+    for (int64_t i = 0; i < e->n_pixel; i++) {
+        if (mask[i] != 1) continue;
+        const int64_t n = collect_region(e, i, mask, queue);
+        for (int64_t k = 0; k < n && n < least; k++) mask[queue[k]] = 0;
+    }
+    msi_free(queue);
+    for (int64_t i = 0; i < e->n_pixel; i++) mask[i] = mask[i] != 0;
+    return MSI_OK;
+}
+
+/* Grow once from one mask to another. Returns: whether a pixel was added. */
+static int grow_once(const msi_clean_engine *e, const uint8_t *within, const uint8_t *from, uint8_t *to)
+{
+    int grew = 0;
+#pragma omp parallel for num_threads(e->n_thread) reduction(| : grew)
+    for (int64_t i = 0; i < e->n_pixel; i++) {
+        to[i] = from[i];
+        if (from[i] || !within[i]) continue;
+        int64_t near[4];
+        const int n = find_neighbours(e, i, near);
+        for (int k = 0; k < n; k++) to[i] = to[i] || from[near[k]];
+        grew |= to[i];
+    }
+    return grew;
+}
+
+static int engine_grow(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask)
+{
+    uint8_t *work;
+    MSI_TRY(msi_alloc(&work, e->n_pixel, 1, "regions of a mask"));
+    for (int64_t k = 0; k < n; k++) {
+        const int grew = grow_once(e, within, mask, work);
+        memcpy(mask, work, (size_t)e->n_pixel);
+        if (!grew) break;
+    }
+    msi_free(work);
+    return MSI_OK;
+}
+
+static int engine_unite(msi_clean_engine *e, const uint8_t *other, uint8_t *mask)
+{
+    for (int64_t i = 0; i < e->n_pixel; i++) mask[i] = mask[i] || other[i];
+    return MSI_OK;
+}
+
+static int engine_intersect(msi_clean_engine *e, const uint8_t *other, uint8_t *mask)
+{
+    for (int64_t i = 0; i < e->n_pixel; i++) mask[i] = mask[i] && other[i];
+    return MSI_OK;
+}
+
+static int engine_mask_to_image(msi_clean_engine *e, const uint8_t *mask, void *image)
+{
+#pragma omp parallel for num_threads(e->n_thread)
+    for (int64_t i = 0; i < e->n_pixel; i++) {
+        if (e->s.precision == MSI_FP32)
+            ((float *)image)[i] = mask[i];
+        else
+            ((double *)image)[i] = mask[i];
+    }
+    return MSI_OK;
+}
+
+/* ---- The table -------------------------------------------------------------------------------------------------- */
+
 const msi_clean_engine_ops msi_clean_engine_cpu = {
     .create = engine_create,
     .free = engine_free,
@@ -213,15 +588,15 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .finite = engine_finite,
     .join = engine_join,
     .mean = engine_mean,
-    .map = msi_clean_map_cpu,
+    .map = engine_map,
     .peak = engine_peak,
     .bins = engine_bins,
     .select = engine_select,
     .load = engine_load,
-    .list_loop = msi_clean_list_loop_cpu,
+    .list_loop = engine_list_loop,
     .deposit = engine_deposit,
     .mark = engine_mark,
-    .exact_loop = msi_clean_exact_loop_cpu,
+    .exact_loop = engine_exact_loop,
     .fft_create = msi_clean_fft_create_cpu,
     .fft_free = msi_clean_fft_free_cpu,
     .fft_bytes = msi_clean_fft_bytes_cpu,
@@ -235,11 +610,11 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .square = msi_clean_square_cpu,
     .box = msi_clean_box_cpu,
     .factor = msi_clean_factor_cpu,
-    .threshold = msi_clean_threshold_cpu,
-    .prune = msi_clean_prune_cpu,
-    .grow = msi_clean_grow_cpu,
-    .unite = msi_clean_unite_cpu,
-    .intersect = msi_clean_intersect_cpu,
-    .mask_to_image = msi_clean_mask_to_image_cpu,
+    .threshold = engine_threshold,
+    .prune = engine_prune,
+    .grow = engine_grow,
+    .unite = engine_unite,
+    .intersect = engine_intersect,
+    .mask_to_image = engine_mask_to_image,
     .subtract_list = msi_clean_subtract_list_cpu,
 };

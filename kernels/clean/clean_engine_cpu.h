@@ -34,10 +34,7 @@ static inline int64_t msi_clean_real_bytes(const msi_clean_engine *e)
     return e->s.precision == MSI_FP32 ? 4 : 8;
 }
 
-/* The loops and transforms of msi_clean_engine_ops. */
-int msi_clean_list_loop_cpu(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
-int msi_clean_exact_loop_cpu(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
-int msi_clean_map_cpu(msi_clean_engine *e, const msi_clean_map *m);
+/* Transforms (clean_fft_cpu.c) and noise (clean_noise_cpu.c) of msi_clean_engine_ops. */
 int msi_clean_fft_create_cpu(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
 void msi_clean_fft_free_cpu(msi_clean_engine *e, msi_clean_fft *f);
 int64_t msi_clean_fft_bytes_cpu(const msi_clean_setup *s, int64_t nx, int64_t ny);
@@ -57,11 +54,5 @@ int msi_clean_square_cpu(msi_clean_engine *e, const void *in, void *out, void *c
 int msi_clean_box_cpu(msi_clean_engine *e, int64_t width, int least, void *image, void *work);
 int msi_clean_factor_cpu(msi_clean_engine *e, const void *residual, const void *count, const void *least_value,
                          void *square, double *least);
-int msi_clean_threshold_cpu(msi_clean_engine *e, const void *image, double value, int below, uint8_t *mask);
-int msi_clean_prune_cpu(msi_clean_engine *e, int64_t least, uint8_t *mask);
-int msi_clean_grow_cpu(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask);
-int msi_clean_unite_cpu(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
-int msi_clean_intersect_cpu(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
-int msi_clean_mask_to_image_cpu(msi_clean_engine *e, const uint8_t *mask, void *image);
 
 #endif

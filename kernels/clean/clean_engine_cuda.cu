@@ -1,14 +1,483 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The GPU's engine: its memory, and what it launches over images and lists. */
+/*
+ * The engine of cleaning on the GPU (clean_engine.h): its memory, passes over images and lists, maps of planes, and
+ * masks. Minor iterations are in clean_list_loop_cuda.cu and clean_exact_loop_cuda.cu, transforms in clean_fft_cuda.cu,
+ * noise in clean_noise_cuda.cu.
+ */
 #include "kernels/clean/clean_engine_cuda.h"
 
+#include <cub/block/block_scan.cuh>
 #include <string.h>
 
 #include "core/memory.h"
-#include "kernels/clean/clean_passes_cuda.cuh"
+#include "kernels/clean/clean_log_fit.h"
 #include "kernels/gpu/gpu_memory.h"
 
 namespace {
+
+/* ---- Passes ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * Passes over images on the GPU, and over lists of their pixels. A pass has a thread for each pixel, or blocks of BLOCK
+ * threads that take PER pixels each in the order of the image, so that lists come out in that order.
+ */
+
+constexpr int BLOCK = 256, PER = 16, PART = BLOCK * PER;
+
+template <typename T> struct best_pixel {
+    T key, value;
+    uint32_t place;
+};
+
+/* Return the better of two, by key and then by place. */
+template <typename T> __device__ __forceinline__ bool better(const best_pixel<T> &a, const best_pixel<T> &b)
+{
+    return a.key > b.key || (a.key == b.key && a.place < b.place);
+}
+
+/* Leave the best of a block in *out. */
+template <typename T> __device__ void reduce_block(const best_pixel<T> &thread_best, best_pixel<T> *out)
+{
+    __shared__ best_pixel<T> of_warp[32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (is_best_of_warp(thread_best.key, thread_best.place)) of_warp[warp] = thread_best;
+    __syncthreads();
+    if (warp) return;
+    best_pixel<T> other = {0, 0, MSI_CLEAN_NOWHERE};
+    if (lane < (int)blockDim.x / 32) other = of_warp[lane];
+    if (is_best_of_warp(other.key, other.place)) *out = other;
+}
+
+template <typename T> struct searched {
+    const T *quantity;
+    const uint8_t *allow;
+    int64_t n;
+    int nx, no_negative;
+};
+
+template <typename T> __device__ __forceinline__ T key_at(const searched<T> &s, int64_t i)
+{
+    return s.allow && !s.allow[i] ? T(0) : key_of(s.quantity[i], s.no_negative);
+}
+
+__device__ __forceinline__ uint32_t place_at(int64_t i, int nx)
+{
+    return msi_clean_place((uint32_t)(i % nx), (uint32_t)(i / nx));
+}
+
+template <typename T> __global__ void k_peak(searched<T> s, best_pixel<T> *out)
+{
+    best_pixel<T> best = {0, 0, MSI_CLEAN_NOWHERE};
+    int64_t at = -1;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < s.n; i += (int64_t)gridDim.x * blockDim.x) {
+        const T key = key_at(s, i);
+        if (key > best.key) {
+            best.key = key;
+            at = i;
+        }
+    }
+    if (at >= 0) best = {best.key, s.quantity[at], place_at(at, s.nx)};
+    reduce_block(best, &out[blockIdx.x]);
+}
+
+template <typename T> __global__ void k_best(const best_pixel<T> *in, int n, best_pixel<T> *out)
+{
+    best_pixel<T> best = {0, 0, MSI_CLEAN_NOWHERE};
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        if (better(in[i], best)) best = in[i];
+    reduce_block(best, out);
+}
+
+template <typename T> struct selection {
+    searched<T> s;
+    T threshold, per;
+    int first_bin;
+};
+
+/* Return the bin of pixel i, -1 where it is not for the list. */
+template <typename T> __device__ __forceinline__ int bin_at(const selection<T> &c, int64_t i)
+{
+    const T key = key_at(c.s, i);
+    return key > 0 && key >= c.threshold ? bin_of(key, c.threshold, c.per) : -1;
+}
+
+template <typename T> __global__ void k_bins(selection<T> c, unsigned long long *bins)
+{
+    __shared__ unsigned block_bins[MSI_CLEAN_BINS];
+    for (int b = threadIdx.x; b < MSI_CLEAN_BINS; b += blockDim.x) block_bins[b] = 0;
+    __syncthreads();
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < c.s.n; i += (int64_t)gridDim.x * blockDim.x) {
+        const int bin = bin_at(c, i);
+        if (bin >= 0) atomicAdd(&block_bins[bin], 1u);
+    }
+    __syncthreads();
+    for (int b = threadIdx.x; b < MSI_CLEAN_BINS; b += blockDim.x)
+        if (block_bins[b]) atomicAdd(&bins[b], (unsigned long long)block_bins[b]);
+}
+
+template <typename T> __global__ void k_count(selection<T> c, int64_t *count)
+{
+    int n = 0;
+    for (int k = 0; k < PER; k++) {
+        const int64_t i = (int64_t)blockIdx.x * PART + k * BLOCK + threadIdx.x;
+        n += __syncthreads_count(i < c.s.n && bin_at(c, i) >= c.first_bin);
+    }
+    if (threadIdx.x == 0) count[blockIdx.x] = n;
+}
+
+/* Replace counts by where each block's pixels begin; count[n] is how many there are. One block. */
+__global__ void __launch_bounds__(1024) k_begin(int64_t *count, int64_t n)
+{
+    typedef cub::BlockScan<int64_t, 1024> scan;
+    __shared__ typename scan::TempStorage room;
+    int64_t before = 0;
+    for (int64_t first = 0; first < n; first += blockDim.x) {
+        const int64_t i = first + threadIdx.x;
+        int64_t value = i < n ? count[i] : 0, sum;
+        scan(room).ExclusiveSum(value, value, sum);
+        if (i < n) count[i] = before + value;
+        before += sum;
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) count[n] = before;
+}
+
+template <typename T> __global__ void k_select(selection<T> c, const int64_t *begin, int64_t most, uint32_t *list)
+{
+    typedef cub::BlockScan<int, BLOCK> scan;
+    __shared__ typename scan::TempStorage room;
+    int64_t to = begin[blockIdx.x];
+    if (begin[blockIdx.x + 1] == to) return;
+    for (int k = 0; k < PER; k++) {
+        const int64_t i = (int64_t)blockIdx.x * PART + k * BLOCK + threadIdx.x;
+        const int taken = i < c.s.n && bin_at(c, i) >= c.first_bin;
+        int before, sum;
+        scan(room).ExclusiveSum(taken, before, sum);
+        if (taken && to + before < most) list[to + before] = place_at(i, c.s.nx);
+        to += sum;
+        __syncthreads();
+    }
+}
+
+/* A list and the image that its pixels lie in. */
+struct listed {
+    const uint32_t *list;
+    int64_t n, stride;
+    int nx;
+};
+
+__device__ __forceinline__ int64_t pixel_of(const listed &l, int64_t i)
+{
+    return (int64_t)msi_clean_y(l.list[i]) * l.nx + msi_clean_x(l.list[i]);
+}
+
+/* Images that a list is loaded from: planes `stride` pixels apart, and a factor of local noise, or NULL. */
+template <typename T> struct list_source {
+    int n_plane;
+    const T *planes;
+    int64_t stride;
+    const T *factor;
+};
+
+/* Fill the list's residuals and factors, and its components with zeros. */
+template <typename T> __global__ void k_load(listed l, list_source<T> from, T *residual, T *component, T *factor)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= l.n) return;
+    const int64_t at = pixel_of(l, i);
+    for (int k = 0; k < from.n_plane; k++) {
+        residual[k * l.stride + i] = from.planes[k * from.stride + at];
+        component[k * l.stride + i] = 0;
+    }
+    if (from.factor) factor[i] = from.factor[at];
+}
+
+template <typename T> __global__ void k_deposit(listed l, const T *component, T *image)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < l.n) image[pixel_of(l, i)] += component[i];
+}
+
+template <typename T> __global__ void k_mark(listed l, int n_plane, const T *component, uint16_t *found, int bit)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    bool any = false;
+    if (i >= l.n) return;
+    for (int k = 0; k < n_plane; k++) any |= component[k * l.stride + i] != 0;
+    if (any) found[pixel_of(l, i)] |= (uint16_t)(1 << bit);
+}
+
+__global__ void k_allow(msi_clean_allow from, int64_t nx, int64_t ny, uint8_t *allow)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, x = i % nx, y = i / nx;
+    if (i >= nx * ny) return;
+    const bool inside = x >= from.border_x && x < nx - from.border_x && y >= from.border_y && y < ny - from.border_y;
+    allow[i] = inside && (!from.mask || from.mask[i]) && (!from.found || (from.found[i] & from.bits) != 0);
+}
+
+template <typename T> __global__ void k_finite(T *image, int64_t n)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && !isfinite(image[i])) image[i] = 0;
+}
+
+template <typename T> struct joined {
+    msi_clean_join j;
+    const T *share, *planes;
+    int64_t stride, n;
+};
+
+template <typename T> __global__ void k_join(joined<T> in, const T *factor, T *out)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const T one = 1;
+    if (i >= in.n) return;
+    T q = quantity_of(&in.j, in.share ? in.share : &one, in.planes + i, in.stride);
+    if (factor) q *= factor[i];
+    out[i] = q;
+}
+
+/* ---- Maps: planes from other planes; a thread takes a pixel ----------------------------------------------------- */
+
+constexpr int MAP_BLOCK = 128;
+
+__device__ __forceinline__ float fused(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+__device__ __forceinline__ double fused(double a, double b, double c)
+{
+    return fma(a, b, c);
+}
+
+/* Compute the map of a pixel, whose values begin at `in` and `out`. */
+template <typename T>
+__device__ __noinline__ bool log_map(const msi_clean_map &m, const msi_clean_log_table *table, const T *in, T *out)
+{
+    double y[MSI_CLEAN_CHANNELS];
+    msi_clean_log_state fit;
+    for (int k = 0; k < m.n_in; k++) y[k] = (double)in[k * m.in_stride];
+    const int sign = msi_clean_log_find(table, y, &fit);
+    if (!sign) return false;
+    for (int k = 0; k < m.n_out; k++)
+        out[k * m.out_stride] = (T)(sign * msi_clean_log_at(fit.b, table->n_term, m.log_x[k]));
+    return true;
+}
+
+template <typename T> __global__ void k_map(msi_clean_map m, const msi_clean_log_table *table, int64_t n_pixel)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n_pixel) return;
+    const T *in = (const T *)m.in + i, *matrix = (const T *)m.matrix;
+    T *out = (T *)m.out + i;
+    if (m.log_x && log_map(m, table, in, out)) return;
+    for (int o = 0; o < m.n_out; o++) {
+        T sum = 0;
+        for (int k = 0; k < m.n_in; k++) {
+            const T factor = matrix[o * m.n_in + k];
+            if (factor != 0) sum = fused(factor, in[k * m.in_stride], sum);
+        }
+        out[o * m.out_stride] = sum;
+    }
+}
+
+int engine_map(msi_clean_engine *e, const msi_clean_map *m)
+{
+    const unsigned n_block = clean_blocks(e->n_pixel, MAP_BLOCK);
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    if (e->s.precision == MSI_FP32)
+        k_map<float><<<n_block, MAP_BLOCK, 0, clean_stream(e)>>>(*m, e->log, e->n_pixel);
+    else
+        k_map<double><<<n_block, MAP_BLOCK, 0, clean_stream(e)>>>(*m, e->log, e->n_pixel);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+/* ---- Masks ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * Masks on the GPU, a thread a pixel. Regions are trees: every pixel's label is a pixel before it in its region, or
+ * itself at the root. Neighbours join their trees by hanging the later root under the earlier one, atomically; whoever
+ * finds that root taken goes on from where it hangs now. After that labels are made roots, and roots count pixels.
+ */
+
+constexpr int REGION_BLOCK = 256;
+
+template <typename T> __global__ void k_threshold(const T *image, int64_t n, double value, int below, uint8_t *mask)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const double v = (double)image[i];
+    mask[i] = isfinite(v) && (below ? v < value : v > value);
+}
+
+template <typename T> __global__ void k_mask_to_image(const uint8_t *mask, int64_t n, T *image)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) image[i] = mask[i] ? T(1) : T(0);
+}
+
+__global__ void k_unite(const uint8_t *other, int64_t n, uint8_t *mask)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && other[i]) mask[i] = 1;
+}
+
+__global__ void k_intersect(const uint8_t *other, int64_t n, uint8_t *mask)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && !other[i]) mask[i] = 0;
+}
+
+__global__ void k_grow(const uint8_t *from, const uint8_t *within, int64_t nx, int64_t n, uint8_t *to)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, x = i % nx;
+    if (i >= n) return;
+    bool in = from[i];
+    if (!in && within[i])
+        in = (x > 0 && from[i - 1]) || (x + 1 < nx && from[i + 1]) || (i >= nx && from[i - nx]) ||
+             (i + nx < n && from[i + nx]);
+    to[i] = in;
+}
+
+__device__ __forceinline__ uint32_t find_root(const uint32_t *label, uint32_t i)
+{
+    for (uint32_t up; (up = *(const volatile uint32_t *)&label[i]) != i;) i = up;
+    return i;
+}
+
+__device__ void join(uint32_t *label, uint32_t a, uint32_t b)
+{
+    while (true) {
+        a = find_root(label, a);
+        b = find_root(label, b);
+        if (a == b) return;
+        const uint32_t late = max(a, b), early = min(a, b), was = atomicMin(&label[late], early);
+        if (was == late) return;
+        a = was;
+        b = early;
+    }
+}
+
+__global__ void k_label(int64_t n, uint32_t *label, uint32_t *count)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    label[i] = (uint32_t)i;
+    count[i] = 0;
+}
+
+__global__ void k_join_labels(const uint8_t *mask, int64_t nx, int64_t n, uint32_t *label)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n || !mask[i]) return;
+    if (i % nx > 0 && mask[i - 1]) join(label, (uint32_t)i, (uint32_t)(i - 1));
+    if (i >= nx && mask[i - nx]) join(label, (uint32_t)i, (uint32_t)(i - nx));
+}
+
+__global__ void k_count_labels(const uint8_t *mask, int64_t n, const uint32_t *label, uint32_t *count)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && mask[i]) atomicAdd(&count[find_root(label, (uint32_t)i)], 1u);
+}
+
+__global__ void k_prune(uint8_t *mask, int64_t n, const uint32_t *label, const uint32_t *count, int64_t least)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && mask[i] && count[find_root(label, (uint32_t)i)] < least) mask[i] = 0;
+}
+
+int prune(msi_clean_engine *e, int64_t least, uint32_t *label, uint32_t *count, uint8_t *mask)
+{
+    const int64_t n = e->n_pixel;
+    const unsigned n_block = clean_blocks(n, REGION_BLOCK);
+    k_label<<<n_block, REGION_BLOCK, 0, clean_stream(e)>>>(n, label, count);
+    MSI_CUDA(cudaGetLastError());
+    k_join_labels<<<n_block, REGION_BLOCK, 0, clean_stream(e)>>>(mask, e->s.nx, n, label);
+    MSI_CUDA(cudaGetLastError());
+    k_count_labels<<<n_block, REGION_BLOCK, 0, clean_stream(e)>>>(mask, n, label, count);
+    MSI_CUDA(cudaGetLastError());
+    k_prune<<<n_block, REGION_BLOCK, 0, clean_stream(e)>>>(mask, n, label, count, least);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+int grow(msi_clean_engine *e, const uint8_t *within, int64_t times, uint8_t *mask, uint8_t *work)
+{
+    const int64_t n = e->n_pixel;
+    for (int64_t k = 0; k < times; k++) {
+        k_grow<<<clean_blocks(n, REGION_BLOCK), REGION_BLOCK, 0, clean_stream(e)>>>(k % 2 ? work : mask, within,
+                                                                                    e->s.nx, n, k % 2 ? mask : work);
+        MSI_CUDA(cudaGetLastError());
+    }
+    if (times % 2) MSI_CUDA(cudaMemcpyAsync(mask, work, (size_t)n, cudaMemcpyDeviceToDevice, clean_stream(e)));
+    return MSI_OK;
+}
+
+int engine_threshold(msi_clean_engine *e, const void *image, double value, int below, uint8_t *mask)
+{
+    const unsigned n_block = clean_blocks(e->n_pixel, REGION_BLOCK);
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    if (e->s.precision == MSI_FP32)
+        k_threshold<<<n_block, REGION_BLOCK, 0, clean_stream(e)>>>((const float *)image, e->n_pixel, value, below,
+                                                                   mask);
+    else
+        k_threshold<<<n_block, REGION_BLOCK, 0, clean_stream(e)>>>((const double *)image, e->n_pixel, value, below,
+                                                                   mask);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+int engine_prune(msi_clean_engine *e, int64_t least, uint8_t *mask)
+{
+    void *label = nullptr, *count = nullptr;
+    if (least <= 1) return MSI_OK;
+    int rc = msi_clean_engine_cuda.alloc(e, &label, e->n_pixel * 4, "regions of a mask");
+    if (!rc) rc = msi_clean_engine_cuda.alloc(e, &count, e->n_pixel * 4, "regions of a mask");
+    if (!rc) rc = prune(e, least, (uint32_t *)label, (uint32_t *)count, mask);
+    msi_clean_engine_cuda.release(e, label);
+    msi_clean_engine_cuda.release(e, count);
+    return rc;
+}
+
+int engine_grow(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask)
+{
+    void *work = nullptr;
+    int rc = msi_clean_engine_cuda.alloc(e, &work, e->n_pixel, "regions of a mask");
+    if (!rc) rc = grow(e, within, n, mask, (uint8_t *)work);
+    msi_clean_engine_cuda.release(e, work);
+    return rc;
+}
+
+int engine_unite(msi_clean_engine *e, const uint8_t *other, uint8_t *mask)
+{
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    k_unite<<<clean_blocks(e->n_pixel, REGION_BLOCK), REGION_BLOCK, 0, clean_stream(e)>>>(other, e->n_pixel, mask);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+int engine_intersect(msi_clean_engine *e, const uint8_t *other, uint8_t *mask)
+{
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    k_intersect<<<clean_blocks(e->n_pixel, REGION_BLOCK), REGION_BLOCK, 0, clean_stream(e)>>>(other, e->n_pixel, mask);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+int engine_mask_to_image(msi_clean_engine *e, const uint8_t *mask, void *image)
+{
+    const unsigned n_block = clean_blocks(e->n_pixel, REGION_BLOCK);
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    if (e->s.precision == MSI_FP32)
+        k_mask_to_image<<<n_block, REGION_BLOCK, 0, clean_stream(e)>>>(mask, e->n_pixel, (float *)image);
+    else
+        k_mask_to_image<<<n_block, REGION_BLOCK, 0, clean_stream(e)>>>(mask, e->n_pixel, (double *)image);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
+/* ---- The engine ------------------------------------------------------------------------------------------------- */
 
 template <typename T> int find_peak(msi_clean_engine *e, const msi_clean_search *s, msi_clean_peak *peak)
 {
@@ -364,7 +833,7 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {engine_create,
                                                            engine_finite,
                                                            engine_join,
                                                            engine_mean,
-                                                           msi_clean_map_cuda,
+                                                           engine_map,
                                                            engine_peak,
                                                            engine_bins,
                                                            engine_select,
@@ -386,9 +855,9 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {engine_create,
                                                            msi_clean_square_cuda,
                                                            msi_clean_box_cuda,
                                                            msi_clean_factor_cuda,
-                                                           msi_clean_threshold_cuda,
-                                                           msi_clean_prune_cuda,
-                                                           msi_clean_grow_cuda,
-                                                           msi_clean_unite_cuda,
-                                                           msi_clean_intersect_cuda,
-                                                           msi_clean_mask_to_image_cuda};
+                                                           engine_threshold,
+                                                           engine_prune,
+                                                           engine_grow,
+                                                           engine_unite,
+                                                           engine_intersect,
+                                                           engine_mask_to_image};

@@ -54,7 +54,6 @@ int msi_clean_fetch_loop_cuda(msi_clean_engine *e, msi_clean_looped *done);
 
 int msi_clean_list_loop_cuda(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
 int msi_clean_exact_loop_cuda(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
-int msi_clean_map_cuda(msi_clean_engine *e, const msi_clean_map *m);
 int msi_clean_fft_create_cuda(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
 void msi_clean_fft_free_cuda(msi_clean_engine *e, msi_clean_fft *f);
 int64_t msi_clean_fft_bytes_cuda(const msi_clean_setup *s, int64_t nx, int64_t ny);
@@ -71,12 +70,6 @@ int msi_clean_square_cuda(msi_clean_engine *e, const void *in, void *out, void *
 int msi_clean_box_cuda(msi_clean_engine *e, int64_t width, int least, void *image, void *work);
 int msi_clean_factor_cuda(msi_clean_engine *e, const void *residual, const void *count, const void *least_value,
                           void *square, double *least);
-int msi_clean_threshold_cuda(msi_clean_engine *e, const void *image, double value, int below, uint8_t *mask);
-int msi_clean_prune_cuda(msi_clean_engine *e, int64_t least, uint8_t *mask);
-int msi_clean_grow_cuda(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask);
-int msi_clean_unite_cuda(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
-int msi_clean_intersect_cuda(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
-int msi_clean_mask_to_image_cuda(msi_clean_engine *e, const uint8_t *mask, void *image);
 
 namespace {
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of the passes of clean_engine_cpu.c, which includes it with REAL and IN set. */
+/* One precision of the passes of clean_engine_cpu.c, which includes it with REAL, FMA and IN set. */
 
 static void IN(set_real)(const msi_clean_engine *e, void *array, int64_t i, double value)
 {
@@ -121,5 +121,34 @@ static void IN(mark)(msi_clean_engine *e, uint16_t *found, int bit)
         int any = 0;
         for (int k = 0; k < e->n_plane; k++) any |= ((const REAL *)e->component)[k * e->s.list_limit + i] != 0;
         if (any) found[IN(pixel_of)(e, i)] |= (uint16_t)(1 << bit);
+    }
+}
+
+static int IN(log_map)(const msi_clean_engine *e, const msi_clean_map *m, int64_t i)
+{
+    const REAL *in = (const REAL *)m->in + i;
+    REAL *out = (REAL *)m->out + i;
+    double y[MSI_CLEAN_CHANNELS];
+    msi_clean_log_state fit;
+    for (int k = 0; k < m->n_in; k++) y[k] = (double)in[k * m->in_stride];
+    const int sign = msi_clean_log_find(&e->s.log, y, &fit);
+    if (!sign) return 0;
+    for (int k = 0; k < m->n_out; k++)
+        out[k * m->out_stride] = (REAL)(sign * msi_clean_log_at(fit.b, e->s.log.n_term, m->log_x[k]));
+    return 1;
+}
+
+static void IN(map)(const msi_clean_engine *e, const msi_clean_map *m, int64_t i)
+{
+    const REAL *in = (const REAL *)m->in + i, *matrix = m->matrix;
+    REAL *out = (REAL *)m->out + i;
+    if (m->log_x && IN(log_map)(e, m, i)) return;
+    for (int o = 0; o < m->n_out; o++) {
+        REAL sum = 0;
+        for (int k = 0; k < m->n_in; k++) {
+            const REAL factor = matrix[o * m->n_in + k];
+            if (factor != 0) sum = FMA(factor, in[k * m->in_stride], sum);
+        }
+        out[o * m->out_stride] = sum;
     }
 }

@@ -22,7 +22,7 @@
 #include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "kernels/clean/clean_scales.h"
+#include "kernels/clean/clean_state.h"
 
 /* Where points are cleaned from a wide source's middle, which wider scales were cleaned from before, a wide scale's
  * peak rises above the first one: it was not looked at meanwhile, and its bias lifts it. The next rounds lower it
@@ -60,6 +60,78 @@ typedef struct scale_state {
     msi_clean_peak peak;
 } scale_state;
 
+/* ---- Biases and kernels of scales (A. R. Offringa and O. Smirnov, MNRAS 471, 301 (2017), section 3) ------------- */
+
+/* Return the factor that a peak of R * K counts with at scale i, 1 at scale 0: bias^-log2(s / (2 beam)), or by power.
+ * Given: power  (P * K * K)(0) at that scale */
+static double scale_bias_of(const msi_cleaner_spec *s, int i, double power)
+{
+    if (!i) return 1;
+    if (s->scale_rule == MSI_CLEAN_BY_POWER)
+        return sqrt((1 - s->small_scale_bias * s->scale[i] / s->scale[s->n_scale - 1]) / power);
+    return pow(s->scale_bias, -log2(s->scale[i] / (2 * s->beam_pixel)));
+}
+
+/* Count the pixels that scale i's kernel reaches from its middle. */
+static int64_t kernel_half(const msi_cleaner_spec *s, int i)
+{
+    const int64_t most = ((s->nx < s->ny ? s->nx : s->ny) - 1) / 2;
+    const double reach = s->shape == MSI_CLEAN_GAUSSIAN ? 6 * 3 * s->scale[i] / 16 : s->scale[i] / 2;
+    const int64_t half = (int64_t)ceil(reach);
+    return half < most ? half : most;
+}
+
+static double tapered_quadratic(double r, double s, double n)
+{
+    if (2 * r > n + 1 || r >= s) return 0;
+    return 0.5 * (1 + cos(2 * MSI_PI * r / (n + 1))) * (1 - r / s * (r / s));
+}
+
+/* F. R. Schwab's rational approximation of the zero-order spheroidal wave function for m = 6, alpha = 1, in Indirect
+ * Imaging, ed. J. A. Roberts (1984), 333. */
+static double spheroidal(double v)
+{
+    static const double P[2][5] = {{8.203343e-2, -3.644705e-1, 6.278660e-1, -5.335581e-1, 2.312756e-1},
+                                   {4.028559e-3, -3.697768e-2, 1.021332e-1, -1.201436e-1, 6.412774e-2}};
+    static const double Q[2][3] = {{1, 8.212018e-1, 2.078043e-1}, {1, 9.599102e-1, 2.918724e-1}};
+    const int part = v >= 0.75;
+    const double end = part ? 1 : 0.75, d = v * v - end * end;
+    double p = 0, q = 0;
+    for (int k = 4; k >= 0; k--) p = p * d + P[part][k];
+    for (int k = 2; k >= 0; k--) q = q * d + Q[part][k];
+    return p / q;
+}
+
+static double tapered_spheroidal(double v)
+{
+    return v < 1 ? (1 - v * v) * spheroidal(v) : 0;
+}
+
+/* Make the kernel of scale i. Returned: kernel [2 half + 1][2 half + 1], of sum 1 */
+static void sample_kernel(const msi_cleaner_spec *s, int i, double *kernel)
+{
+    const int64_t half = kernel_half(s, i), n = 2 * half + 1;
+    const double width = s->scale[i], sigma = 3 * width / 16;
+    double sum = 0;
+    for (int64_t y = 0; y < n; y++)
+        for (int64_t x = 0; x < n; x++) {
+            const double dx = (double)(x - half), dy = (double)(y - half), r2 = dx * dx + dy * dy;
+            double *k = &kernel[y * n + x];
+            if (width == 0)
+                *k = r2 == 0;
+            else if (s->shape == MSI_CLEAN_GAUSSIAN)
+                *k = exp(-0.5 * r2 / (sigma * sigma));
+            else if (s->shape == MSI_CLEAN_SPHEROIDAL)
+                *k = tapered_spheroidal(2 * sqrt(r2) / width);
+            else
+                *k = tapered_quadratic(sqrt(r2), width, (double)n);
+            sum += *k;
+        }
+    for (int64_t k = 0; k < n * n; k++) kernel[k] /= sum;
+}
+
+/* ---- PSFs and images of scales ---------------------------------------------------------------------------------- */
+
 typedef struct rounds {
     msi_clean_call *call;
     scale_state scale[MSI_CLEAN_MAX_SCALE];
@@ -68,7 +140,7 @@ typedef struct rounds {
 
 static int64_t largest_half(const msi_cleaner *c)
 {
-    return msi_clean_kernel_half(&c->spec, c->spec.n_scale - 1);
+    return kernel_half(&c->spec, c->spec.n_scale - 1);
 }
 
 static int64_t wide_edge(const msi_cleaner *c, int64_t n)
@@ -101,7 +173,7 @@ static int make_kernel(msi_cleaner *c, int scale)
     MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
     int rc = msi_alloc(&image, c->n_pixel, (size_t)c->real_bytes, "a scale's kernel");
     if (!rc) {
-        msi_clean_kernel(&c->spec, scale, kernel);
+        sample_kernel(&c->spec, scale, kernel);
         for (int64_t k = 0; k < n * n; k++) {
             const int64_t to = (c->spec.ny / 2 - half + k / n) * nx + nx / 2 - half + k % n;
             if (c->spec.precision == MSI_FP32)
@@ -122,7 +194,7 @@ static int make_kernels(msi_cleaner *c)
 {
     msi_clean_multiscale *m = c->multiscale;
     for (int s = 0; s < c->spec.n_scale; s++) {
-        m->half[s] = s ? msi_clean_kernel_half(&c->spec, s) : 0;
+        m->half[s] = s ? kernel_half(&c->spec, s) : 0;
         if (!s) continue;
         MSI_TRY(c->ops->alloc(c->e, &m->kernel_wide[s], c->n_wide * c->complex_bytes, "a scale's kernel"));
         MSI_TRY(c->ops->alloc(c->e, &m->kernel_narrow[s], m->n_narrow * c->complex_bytes, "a scale's kernel"));
@@ -230,8 +302,8 @@ static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
         if (c->setup.share[i] == 0) continue;
         rc = c->ops->download(c->e, psf, (char *)c->psf + i * bytes_of, bytes_of);
         for (int s = 0; s < c->spec.n_scale && !rc; s++) {
-            msi_clean_kernel(&c->spec, s, kernel);
-            peak[s] += c->setup.share[i] * central_value(c, psf, kernel, msi_clean_kernel_half(&c->spec, s));
+            sample_kernel(&c->spec, s, kernel);
+            peak[s] += c->setup.share[i] * central_value(c, psf, kernel, kernel_half(&c->spec, s));
         }
     }
     msi_free(psf);
@@ -297,7 +369,7 @@ static int choose_gain(msi_cleaner *c, int scale, double peak)
     }
     if (!m->used[scale]) return MSI_OK;
     m->gain[scale] = c->spec.gain / (!scale ? 1 : by_power(c) ? m->power[scale] : peak);
-    m->bias[scale] = msi_clean_scale_bias(&c->spec, scale, m->power[scale]);
+    m->bias[scale] = scale_bias_of(&c->spec, scale, m->power[scale]);
     return MSI_OK;
 }
 

@@ -6,9 +6,6 @@
 #include <math.h>
 
 #include "core/process.h"
-#include "kernels/clean/clean_beam.h"
-#include "kernels/clean/clean_methods.h"
-#include "kernels/clean/clean_spec.h"
 #include "kernels/clean/clean_state.h"
 
 /* An engine without cleaner, and the spectra it works on. */

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "kernels/method/simd_compile.h"
+#include "kernels/method/simd.h"
 
 /* Pixels are taken in pieces that stay in the first cache; a piece is a whole number of the longest vectors. */
 enum { MSI_CLEAN_PIECE = 128, MSI_CLEAN_LANES = 16 };

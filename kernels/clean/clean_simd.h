@@ -49,7 +49,4 @@ typedef struct msi_clean_simd_table {
     void (*search_f64)(const msi_clean_row_step *step, int64_t n, msi_clean_best *best);
 } msi_clean_simd_table;
 
-/* msi_clean_simd - return the table of the instruction set that msi_simd_best names. */
-const msi_clean_simd_table *msi_clean_simd(void);
-
 #endif

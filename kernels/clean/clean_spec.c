@@ -1,15 +1,123 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A specification is checked and completed here, and becomes an engine's setup. */
+/*
+ * The specification of a cleaner: which methods and engines were compiled in, which values its members may have, their
+ * defaults, its scales, and the engine's setup that follows from it.
+ */
 #include <math.h>
 #include <string.h>
 
-#include "kernels/clean/clean_methods.h"
-#include "kernels/clean/clean_parts.h"
-#include "kernels/clean/clean_scales.h"
-#include "kernels/clean/clean_spec.h"
-#include "kernels/clean/clean_spectrum.h"
+#include "kernels/clean/clean_state.h"
 
-static int wrong(const char *member, const char *why, double value)
+#ifdef MSI_HAVE_CUDA
+#include "kernels/gpu/gpu_device.h"
+#endif
+
+static const char HOGBOM[] = "exact: each component is subtracted from the image before the next is found";
+static const char LIST[] = "the brightest pixels are cleaned by themselves, then subtracted by one convolution";
+static const char MULTISCALE[] = "components of several widths, each found on residuals convolved to it";
+
+/* AUTO prefers them in this order. */
+static const msi_clean_method methods[] = {
+#ifdef MSI_HAVE_CUDA
+    {"list", LIST, MSI_BACKEND_CUDA, &msi_clean_list_ops, &msi_clean_engine_cuda},
+#endif
+    {"list", LIST, MSI_BACKEND_CPU, &msi_clean_list_ops, &msi_clean_engine_cpu},
+#ifdef MSI_HAVE_CUDA
+    {"multiscale", MULTISCALE, MSI_BACKEND_CUDA, &msi_clean_multiscale_ops, &msi_clean_engine_cuda},
+#endif
+    {"multiscale", MULTISCALE, MSI_BACKEND_CPU, &msi_clean_multiscale_ops, &msi_clean_engine_cpu},
+#ifdef MSI_HAVE_CUDA
+    {"hogbom", HOGBOM, MSI_BACKEND_CUDA, &msi_clean_hogbom_ops, &msi_clean_engine_cuda},
+#endif
+    {"hogbom", HOGBOM, MSI_BACKEND_CPU, &msi_clean_hogbom_ops, &msi_clean_engine_cpu},
+};
+
+enum { N_METHOD = sizeof methods / sizeof *methods };
+
+const msi_clean_method *msi_clean_methods(int *n)
+{
+    *n = N_METHOD;
+    return methods;
+}
+
+static int is_available(const msi_clean_method *m)
+{
+#ifdef MSI_HAVE_CUDA
+    if (m->backend == MSI_BACKEND_CUDA) return msi_gpu_available();
+#endif
+    return m->backend == MSI_BACKEND_CPU;
+}
+
+const msi_clean_method *msi_clean_method_find(const char *name, msi_backend backend)
+{
+    for (const msi_clean_method *m = methods; m < methods + N_METHOD; m++)
+        if (strcmp(m->name, name) == 0 && (backend == MSI_BACKEND_AUTO ? is_available(m) : m->backend == backend))
+            return m;
+    return NULL;
+}
+
+const char *msi_clean_stop_word(msi_clean_stop stop)
+{
+    static const char *const word[MSI_CLEAN_N_STOP] = {
+        [MSI_CLEAN_STOP_THRESHOLD] = "threshold",   [MSI_CLEAN_STOP_MAJOR] = "major cycle",
+        [MSI_CLEAN_STOP_ITERATIONS] = "iterations", [MSI_CLEAN_STOP_NEGATIVE] = "negative peak",
+        [MSI_CLEAN_STOP_EMPTY] = "mask empty",      [MSI_CLEAN_STOP_DIVERGED] = "diverged",
+        [MSI_CLEAN_STOP_STALLED] = "stalled"};
+    return stop >= 0 && stop < MSI_CLEAN_N_STOP ? word[stop] : "unknown";
+}
+
+static int wrong_scale(const char *why, double value)
+{
+    return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's scales: %s: %g pixels", why, value), "scale");
+}
+
+static double shorter_edge(const msi_cleaner_spec *s)
+{
+    return (double)(s->nx < s->ny ? s->nx : s->ny);
+}
+
+/* Doubling may end far below half the image, and a source as wide as the image holds would find no scale of its own.
+ * One more is as wide as leaves its components room, where that is not near the last one. */
+static const double WIDEST = 0.8, APART = 1.2;
+
+static void choose_scales(msi_cleaner *c)
+{
+    msi_cleaner_spec *s = &c->spec;
+    const int most = s->n_scale ? s->n_scale : MSI_CLEAN_MAX_SCALE;
+    s->n_scale = 0;
+    c->scale[s->n_scale++] = 0;
+    for (double width = 4 * s->beam_pixel; width < shorter_edge(s) / 2 && s->n_scale < most; width *= 2)
+        c->scale[s->n_scale++] = width;
+    const double last = WIDEST * shorter_edge(s) / 2;
+    if (s->n_scale < most && last > APART * c->scale[s->n_scale - 1]) c->scale[s->n_scale++] = last;
+}
+
+/* Complete and check spec.scale. Returns: 0, MSI_EARGUMENT */
+static int set_scales(msi_cleaner *c)
+{
+    msi_cleaner_spec *s = &c->spec;
+    if (strcmp(s->method, "multiscale") != 0) {
+        s->n_scale = 1;
+        s->scale = c->scale;
+        return MSI_OK;
+    }
+    if (!(s->beam_pixel > 0) || !isfinite(s->beam_pixel)) return wrong_scale("the beam has a width", s->beam_pixel);
+    if (s->n_scale < 0 || s->n_scale > MSI_CLEAN_MAX_SCALE) return wrong_scale("at most 16 of them", s->n_scale);
+    if (s->scale && !s->n_scale) return wrong_scale("a list has members", 0);
+    if (s->scale)
+        memcpy(c->scale, s->scale, (size_t)s->n_scale * sizeof *c->scale);
+    else
+        choose_scales(c);
+    s->scale = c->scale;
+    if (c->scale[0] != 0) return wrong_scale("the first is 0", c->scale[0]);
+    for (int i = 1; i < s->n_scale; i++) {
+        if (!(c->scale[i] > c->scale[i - 1])) return wrong_scale("they rise", c->scale[i]);
+        if (!(c->scale[i] < shorter_edge(s) / 2)) return wrong_scale("below half the image", c->scale[i]);
+    }
+    return MSI_OK;
+}
+
+static int wrong_member(const char *member, const char *why, double value)
 {
     return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's %s: %s, not %g", member, why, value), member);
 }
@@ -21,40 +129,44 @@ static double or_default(double value, double otherwise)
 
 static int check_shape(const msi_cleaner_spec *s)
 {
-    if (s->nx < 1 || s->nx > MSI_CLEAN_MAX_SIZE) return wrong("nx", "1 to 65535 pixels", (double)s->nx);
-    if (s->ny < 1 || s->ny > MSI_CLEAN_MAX_SIZE) return wrong("ny", "1 to 65535 pixels", (double)s->ny);
+    if (s->nx < 1 || s->nx > MSI_CLEAN_MAX_SIZE) return wrong_member("nx", "1 to 65535 pixels", (double)s->nx);
+    if (s->ny < 1 || s->ny > MSI_CLEAN_MAX_SIZE) return wrong_member("ny", "1 to 65535 pixels", (double)s->ny);
     if (s->n_channel < 1 || s->n_channel > MSI_CLEAN_CHANNELS)
-        return wrong("n_channel", "1 to 64 channels are joined", s->n_channel);
-    if (s->n_pol < 1 || s->n_pol > MSI_MAX_CORR) return wrong("n_pol", "1 to 4 polarisations are joined", s->n_pol);
+        return wrong_member("n_channel", "1 to 64 channels are joined", s->n_channel);
+    if (s->n_pol < 1 || s->n_pol > MSI_MAX_CORR)
+        return wrong_member("n_pol", "1 to 4 polarisations are joined", s->n_pol);
     if (s->n_channel * s->n_pol > MSI_CLEAN_MAX_PLANE)
-        return wrong("n_channel", "at most 64 planes are joined", s->n_channel * s->n_pol);
+        return wrong_member("n_channel", "at most 64 planes are joined", s->n_channel * s->n_pol);
     if (s->search_pol >> s->n_pol)
-        return wrong("search_pol", "bits of the polarisations that there are", s->search_pol);
+        return wrong_member("search_pol", "bits of the polarisations that there are", s->search_pol);
     return MSI_OK;
 }
 
 static int check_values(const msi_cleaner_spec *s)
 {
-    if (!(s->gain > 0 && s->gain < 2)) return wrong("gain", "above 0 and below 2", s->gain);
-    if (!(s->border >= 0 && s->border < 0.5)) return wrong("border", "a fraction below 0.5", s->border);
-    if (s->psf_patch < 0) return wrong("psf_patch", "a number of pixels", (double)s->psf_patch);
+    if (!(s->gain > 0 && s->gain < 2)) return wrong_member("gain", "above 0 and below 2", s->gain);
+    if (!(s->border >= 0 && s->border < 0.5)) return wrong_member("border", "a fraction below 0.5", s->border);
+    if (s->psf_patch < 0) return wrong_member("psf_patch", "a number of pixels", (double)s->psf_patch);
     if (s->list_limit < 1 || s->list_limit > (int64_t)1 << 30)
-        return wrong("list_limit", "1 to 2^30 pixels", (double)s->list_limit);
-    if (!(s->scale_bias > 0 && s->scale_bias <= 1)) return wrong("scale_bias", "above 0, at most 1", s->scale_bias);
-    if (!(fabs(s->small_scale_bias) <= 1)) return wrong("small_scale_bias", "-1 to 1", s->small_scale_bias);
-    if (!(s->scale_gain > 0 && s->scale_gain < 1)) return wrong("scale_gain", "above 0 and below 1", s->scale_gain);
+        return wrong_member("list_limit", "1 to 2^30 pixels", (double)s->list_limit);
+    if (!(s->scale_bias > 0 && s->scale_bias <= 1))
+        return wrong_member("scale_bias", "above 0, at most 1", s->scale_bias);
+    if (!(fabs(s->small_scale_bias) <= 1)) return wrong_member("small_scale_bias", "-1 to 1", s->small_scale_bias);
+    if (!(s->scale_gain > 0 && s->scale_gain < 1))
+        return wrong_member("scale_gain", "above 0 and below 1", s->scale_gain);
     if (s->shape < MSI_CLEAN_TAPERED_QUADRATIC || s->shape > MSI_CLEAN_SPHEROIDAL)
-        return wrong("scale_shape", "one of the list", s->shape);
+        return wrong_member("scale_shape", "one of the list", s->shape);
     if (s->scale_rule < MSI_CLEAN_BY_BEAM || s->scale_rule > MSI_CLEAN_BY_POWER)
-        return wrong("scale_rule", "one of the list", s->scale_rule);
-    if (s->fit < MSI_CLEAN_FIT_NONE || s->fit > MSI_CLEAN_FIT_FORCED) return wrong("fit", "one of the list", s->fit);
+        return wrong_member("scale_rule", "one of the list", s->scale_rule);
+    if (s->fit < MSI_CLEAN_FIT_NONE || s->fit > MSI_CLEAN_FIT_FORCED)
+        return wrong_member("fit", "one of the list", s->fit);
     if ((s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG) &&
         (s->n_term < 1 || s->n_term > MSI_CLEAN_MAX_TERM))
-        return wrong("n_term", "1 to 8 coefficients", s->n_term);
+        return wrong_member("n_term", "1 to 8 coefficients", s->n_term);
     return MSI_OK;
 }
 
-static void complete(msi_cleaner *c)
+static void set_defaults(msi_cleaner *c)
 {
     msi_cleaner_spec *s = &c->spec;
     if (!s->n_channel) s->n_channel = 1;
@@ -74,17 +186,18 @@ static int copy_lists(msi_cleaner *c)
     msi_cleaner_spec *s = &c->spec;
     const msi_clean_parts *p = &c->parts;
     double all = 0;
-    if (s->fit == MSI_CLEAN_FIT_FORCED && !s->spectrum) return wrong("spectrum", "a forced spectrum is needed", 0);
+    if (s->fit == MSI_CLEAN_FIT_FORCED && !s->spectrum)
+        return wrong_member("spectrum", "a forced spectrum is needed", 0);
     for (int i = 0; i < s->n_channel; i++) {
         c->spectrum[i] = s->spectrum ? s->spectrum[i] : 1;
-        if (!isfinite(c->spectrum[i])) return wrong("spectrum", "finite", c->spectrum[i]);
+        if (!isfinite(c->spectrum[i])) return wrong_member("spectrum", "finite", c->spectrum[i]);
     }
     for (int i = 0; i < p->n; i++) {
         c->weight[p->channel[i]] += p->weight[i];
         c->freq_hz[p->channel[i]] += p->share[i] * p->freq_hz[i];
         all += p->weight[i];
     }
-    if (!(all > 0) || !isfinite(all)) return wrong("weight", "the sum is above 0 and finite", all);
+    if (!(all > 0) || !isfinite(all)) return wrong_member("weight", "the sum is above 0 and finite", all);
     for (int i = 0; i < s->n_channel; i++) c->setup.share[i] = c->weight[i] / all;
     s->weight = c->weight;
     s->freq_hz = c->freq_hz;
@@ -127,7 +240,7 @@ void msi_clean_spec_release(msi_cleaner *c)
 int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
 {
     c->spec = *spec;
-    complete(c);
+    set_defaults(c);
     MSI_TRY(check_shape(&c->spec));
     MSI_TRY(check_values(&c->spec));
     MSI_TRY(choose_method(c));
@@ -149,7 +262,7 @@ int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
     c->setup.patch = s->psf_patch;
     c->setup.device = s->device;
     c->setup.n_thread = s->n_thread;
-    return msi_clean_scales_set(c);
+    return set_scales(c);
 }
 
 msi_clean_setup msi_clean_setup_of_plane(const msi_planes_shape *shape, int n_thread)

@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/clean/clean_spectrum.h"
-
+/*
+ * Channels that are cleaned may be means of parts. A spectrum that went through a channel's middle would differ from
+ * its mean over the channel by its curvature; here fits are to means, and what they find is evaluated in each part,
+ * whose mean then is the channel's value.
+ */
 #include <math.h>
+#include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/clean/clean_log_fit.h"
+#include "kernels/clean/clean_state.h"
 #include "kernels/clean/cleaner_spec.h"
+
+/* Channels whose values are means of a spectrum over parts of them. */
+typedef struct bands {
+    int n_channel, n_part;
+    const double *weight;  /* [n_channel] */
+    const int *channel;    /* [n_part] */
+    const double *share;   /* [n_part]; they sum to 1 in each channel */
+    const double *freq_hz; /* [n_part] */
+    double mean_hz;
+} bands;
 
 enum { N = MSI_CLEAN_MAX_PLANE, K = MSI_CLEAN_MAX_TERM };
 
@@ -17,7 +33,7 @@ static int too_few(int n_term)
 }
 
 /* Find the largest |x| of parts whose channel has weight: powers of x / widest are of one size. */
-static double find_widest(const msi_clean_bands *b)
+static double find_widest(const bands *b)
 {
     double widest = 0;
     for (int i = 0; i < b->n_part; i++)
@@ -26,7 +42,7 @@ static double find_widest(const msi_clean_bands *b)
 }
 
 /* Make x^k, x in units of the widest, and its means over channels. */
-static void make_powers(const msi_clean_bands *b, double widest, int k, double *part, double channel[N])
+static void make_powers(const bands *b, double widest, int k, double *part, double channel[N])
 {
     for (int c = 0; c < b->n_channel; c++) channel[c] = 0;
     for (int i = 0; i < b->n_part; i++) {
@@ -37,7 +53,7 @@ static void make_powers(const msi_clean_bands *b, double widest, int k, double *
 
 /* Compute the inverse of X (weighted least squares) through X = Q R, Q orthonormal under the weights, by Gram and
  * Schmidt twice, which keeps what powers would lose to rounding: term = R^-1 Q^T W. */
-static int invert(const msi_clean_bands *b, int n_term, double x[K][N], double *term)
+static int invert_least_squares(const bands *b, int n_term, double x[K][N], double *term)
 {
     double q[K][N], r[K][K] = {{0}}, all = 0;
     const int n = b->n_channel;
@@ -69,14 +85,23 @@ static int invert(const msi_clean_bands *b, int n_term, double x[K][N], double *
     return MSI_OK;
 }
 
-int msi_clean_polynomial(const msi_clean_bands *b, int n_term, double *term, double *fit, double *expand)
+/*
+ * Make the matrices of the least-squares polynomial of n_term coefficients in x = freq / mean -
+ * 1, whose means over channels fit values y with the channels' weights.
+ * Given:    b  channels of weight 0 are evaluated, not fitted
+ * Returned: term   [n_term][n_channel]     term y are its coefficients
+ *           fit    [n_channel][n_channel]  fit y are its means over channels; F = X (X^T W X)^-1 X^T W
+ *           expand [n_part][n_channel]     expand y are its values in the parts
+ * Returns:  0, MSI_EARGUMENT (fewer different frequencies with weight than coefficients), MSI_ENOMEM
+ */
+static int make_polynomial(const bands *b, int n_term, double *term, double *fit, double *expand)
 {
     double x[K][N], *part;
     const int n = b->n_channel;
     const double widest = find_widest(b);
     MSI_TRY(msi_alloc(&part, (int64_t)n_term * b->n_part, sizeof *part, "a spectral fit"));
     for (int k = 0; k < n_term; k++) make_powers(b, widest, k, part + k * b->n_part, x[k]);
-    const int rc = invert(b, n_term, x, term);
+    const int rc = invert_least_squares(b, n_term, x, term);
     for (int i = 0; i < n && !rc; i++) {
         for (int c = 0; c < n; c++) {
             fit[c * n + i] = 0;
@@ -102,4 +127,281 @@ int msi_clean_forced(int n, const double *weight, const double *spectrum, double
     for (int c = 0; c < n; c++)
         for (int i = 0; i < n; i++) fit[c * n + i] = spectrum[c] * weight[i] / mean;
     return MSI_OK;
+}
+
+/* ---- Parts of channels ------------------------------------------------------------------------------------------ */
+
+static int wrong_member(const char *member, const char *why, double value)
+{
+    return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's %s: %s, not %g", member, why, value), member);
+}
+
+static int alloc_parts(msi_clean_parts *p, int n_channel)
+{
+    const int64_t most = p->n > n_channel ? p->n : n_channel;
+    MSI_TRY(msi_alloc(&p->channel, p->n, sizeof *p->channel, "channels"));
+    MSI_TRY(msi_alloc(&p->weight, p->n, sizeof(double), "channels"));
+    MSI_TRY(msi_alloc(&p->freq_hz, p->n, sizeof(double), "channels"));
+    MSI_TRY(msi_alloc(&p->share, p->n, sizeof(double), "channels"));
+    MSI_TRY(msi_alloc(&p->term, (int64_t)MSI_CLEAN_MAX_TERM * n_channel, sizeof(double), "channels"));
+    return msi_alloc(&p->expand, most * n_channel, sizeof(double), "channels");
+}
+
+static int check_parts(const msi_cleaner_spec *s)
+{
+    if (!s->n_part) return MSI_OK;
+    if (s->n_part < s->n_channel || s->n_part > MSI_CLEAN_MAX_PART)
+        return wrong_member("n_part", "as many as channels or more, at most 4096", s->n_part);
+    if (s->weight) return wrong_member("weight", "parts have weights, and no channel", s->weight[0]);
+    return s->freq_hz ? wrong_member("freq_hz", "parts have frequencies, and no channel", s->freq_hz[0]) : MSI_OK;
+}
+
+int msi_clean_parts_make(msi_cleaner *c)
+{
+    const msi_cleaner_spec *s = &c->spec;
+    msi_clean_parts *p = &c->parts;
+    const int fitted = s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG;
+    const double *weight = s->n_part ? s->part_weight : s->weight, *freq = s->n_part ? s->part_freq_hz : s->freq_hz;
+    double sum[MSI_CLEAN_CHANNELS] = {0}, count[MSI_CLEAN_CHANNELS] = {0}, all = 0;
+    MSI_TRY(check_parts(s));
+    if (fitted && !freq) return wrong_member("freq_hz", "a fit needs frequencies", 0);
+    p->n = s->n_part ? s->n_part : s->n_channel;
+    p->n_term = fitted ? s->n_term : 1;
+    MSI_TRY(alloc_parts(p, s->n_channel));
+    for (int i = 0; i < p->n; i++) {
+        p->channel[i] = (int)((int64_t)i * s->n_channel / p->n);
+        p->weight[i] = weight ? weight[i] : 1;
+        p->freq_hz[i] = freq ? freq[i] : 0;
+        if (!(p->weight[i] >= 0) || !isfinite(p->weight[i])) return wrong_member("weight", "0 or more", p->weight[i]);
+        if (fitted && !(p->freq_hz[i] > 0 && isfinite(p->freq_hz[i])))
+            return wrong_member("freq_hz", "above 0", p->freq_hz[i]);
+        sum[p->channel[i]] += p->weight[i];
+        count[p->channel[i]]++;
+        p->mean_hz += p->weight[i] * p->freq_hz[i];
+        all += p->weight[i];
+    }
+    if (all > 0) p->mean_hz /= all;
+    for (int i = 0; i < p->n; i++) {
+        const int k = p->channel[i];
+        p->share[i] = sum[k] > 0 ? p->weight[i] / sum[k] : 1 / count[k];
+        /* Without a fit a part is what its channel is. */
+        p->expand[i * s->n_channel + k] = 1;
+    }
+    return MSI_OK;
+}
+
+void msi_clean_parts_free(msi_clean_parts *p)
+{
+    msi_free(p->channel);
+    msi_free(p->weight);
+    msi_free(p->freq_hz);
+    msi_free(p->share);
+    msi_free(p->term);
+    msi_free(p->expand);
+    *p = (msi_clean_parts){0};
+}
+
+int msi_clean_parts_fit(msi_cleaner *c)
+{
+    const msi_clean_parts *p = &c->parts;
+    const bands b = {.n_channel = c->spec.n_channel,
+                     .n_part = p->n,
+                     .weight = c->setup.share,
+                     .channel = p->channel,
+                     .share = p->share,
+                     .freq_hz = p->freq_hz,
+                     .mean_hz = p->mean_hz};
+    return make_polynomial(&b, c->spec.n_term, p->term, c->fit, p->expand);
+}
+
+/* ---- Nodes of log-polynomials ----------------------------------------------------------------------------------- */
+
+/* A channel's parts of weight: their x, and their shares. */
+typedef struct measure {
+    const msi_clean_parts *p;
+    int first, end;
+} measure;
+
+static double x_of(const msi_clean_parts *p, int i)
+{
+    return log10(p->freq_hz[i] / p->mean_hz);
+}
+
+/* Compute the mean over a channel of the product of polynomials x - a and ((x - a) (x - b) - c), as often as these
+ * say. */
+static double moment(const measure *m, const double a[2], double c, const int times[3])
+{
+    double sum = 0;
+    for (int i = m->first; i < m->end; i++) {
+        const double x = x_of(m->p, i), first = x - a[0], second = first * (x - a[1]) - c;
+        sum += m->p->share[i] * pow(x, times[0]) * pow(first, times[1]) * pow(second, times[2]);
+    }
+    return sum;
+}
+
+/* Diagonalise a symmetric 3 x 3 matrix by Jacobi's rotations: v holds eigenvectors in its columns. */
+static void diagonalise(double m[3][3], double v[3][3])
+{
+    for (int i = 0; i < 9; i++) v[i / 3][i % 3] = i % 4 == 0;
+    for (int sweep = 0; sweep < 30; sweep++)
+        for (int k = 0; k < 3; k++) {
+            const int i = k == 2, j = k ? 2 : 1;
+            if (m[i][j] == 0) continue;
+            const double angle = 0.5 * atan2(2 * m[i][j], m[j][j] - m[i][i]), c = cos(angle), s = sin(angle);
+            for (int l = 0; l < 3; l++) {
+                const double a = m[l][i], b = m[l][j], p = v[l][i], q = v[l][j];
+                m[l][i] = c * a - s * b;
+                m[l][j] = s * a + c * b;
+                v[l][i] = c * p - s * q;
+                v[l][j] = s * p + c * q;
+            }
+            for (int l = 0; l < 3; l++) {
+                const double a = m[i][l], b = m[j][l];
+                m[i][l] = c * a - s * b;
+                m[j][l] = s * a + c * b;
+            }
+        }
+}
+
+/* Compute the three nodes of Gauss's quadrature for a channel of many parts: means of polynomials up to x^5 are exact.
+ * From the recurrence of its orthogonal polynomials, after G. H. Golub and J. H. Welsch, Math. Comp. 23, 221 (1969). */
+static void gauss_nodes(const measure *m, double node[3], double part[3])
+{
+    double a[3] = {0}, b[2], v[3][3];
+    a[0] = moment(m, a, 0, (const int[]){1, 0, 0});
+    b[0] = moment(m, a, 0, (const int[]){0, 2, 0});
+    a[1] = moment(m, a, 0, (const int[]){1, 2, 0}) / b[0];
+    const double square = moment(m, a, b[0], (const int[]){0, 0, 2});
+    b[1] = square / b[0];
+    a[2] = moment(m, a, b[0], (const int[]){1, 0, 2}) / square;
+    double j[3][3] = {{a[0], sqrt(b[0]), 0}, {sqrt(b[0]), a[1], sqrt(b[1])}, {0, sqrt(b[1]), a[2]}};
+    diagonalise(j, v);
+    for (int i = 0; i < 3; i++) {
+        node[i] = j[i][i];
+        part[i] = v[0][i] * v[0][i];
+    }
+}
+
+void msi_clean_log_nodes(msi_cleaner *c)
+{
+    msi_clean_log_table *t = &c->setup.log;
+    const msi_clean_parts *p = &c->parts;
+    *t = (msi_clean_log_table){.n_channel = c->spec.n_channel, .n_term = c->spec.n_term, .n_node = 1};
+    for (int k = 0, first = 0; k < t->n_channel; k++) {
+        int end = first, n = 0;
+        while (end < p->n && p->channel[end] == k) end++;
+        t->weight[k] = c->setup.share[k];
+        for (int i = first; i < end; i++) {
+            if (!(p->share[i] > 0)) continue;
+            if (n < MSI_CLEAN_NODES) {
+                t->x[k][n] = x_of(p, i);
+                t->part[k][n] = p->share[i];
+            }
+            n++;
+        }
+        if (n > MSI_CLEAN_NODES) gauss_nodes(&(measure){p, first, end}, t->x[k], t->part[k]);
+        if (n > 1) t->n_node = MSI_CLEAN_NODES;
+        first = end;
+    }
+}
+
+/* ---- Planes ----------------------------------------------------------------------------------------------------- */
+
+static int upload_matrix(msi_cleaner *c, void **to, const double *from, int64_t n)
+{
+    if (*to) return MSI_OK;
+    float *single = NULL;
+    int rc = c->ops->alloc(c->e, to, n * c->real_bytes, "spectra of channels");
+    if (!rc && c->spec.precision == MSI_FP32) rc = msi_alloc(&single, n, sizeof *single, "spectra of channels");
+    for (int64_t i = 0; single && i < n; i++) single[i] = (float)from[i];
+    if (!rc) rc = c->ops->upload(c->e, *to, single ? (const void *)single : from, n * c->real_bytes);
+    msi_free(single);
+    if (!rc) return MSI_OK;
+    c->ops->release(c->e, *to);
+    *to = NULL;
+    return rc;
+}
+
+static int make_mean_matrix(msi_cleaner *c)
+{
+    const msi_clean_parts *p = &c->parts;
+    double *matrix;
+    MSI_TRY(msi_alloc(&matrix, (int64_t)c->spec.n_channel * p->n, sizeof *matrix, "spectra of channels"));
+    for (int i = 0; i < p->n; i++)
+        if (c->weight[p->channel[i]] > 0) matrix[p->channel[i] * p->n + i] = p->share[i];
+    const int rc = upload_matrix(c, &c->parts.mean_matrix, matrix, (int64_t)c->spec.n_channel * p->n);
+    msi_free(matrix);
+    return rc;
+}
+
+static int make_log_x(msi_cleaner *c)
+{
+    const msi_clean_parts *p = &c->parts;
+    double *x;
+    if (p->log_x || c->spec.fit != MSI_CLEAN_FIT_LOG) return MSI_OK;
+    MSI_TRY(msi_alloc(&x, p->n, sizeof *x, "spectra of channels"));
+    for (int i = 0; i < p->n; i++) x[i] = x_of(p, i);
+    int rc = c->ops->alloc(c->e, &c->parts.log_x, p->n * (int64_t)sizeof *x, "spectra of channels");
+    if (!rc) rc = c->ops->upload(c->e, c->parts.log_x, x, p->n * (int64_t)sizeof *x);
+    msi_free(x);
+    if (!rc) return MSI_OK;
+    c->ops->release(c->e, c->parts.log_x);
+    c->parts.log_x = NULL;
+    return rc;
+}
+
+void msi_clean_parts_release(msi_cleaner *c)
+{
+    c->ops->release(c->e, c->parts.mean_matrix);
+    c->ops->release(c->e, c->parts.expand_matrix);
+    c->ops->release(c->e, c->parts.log_x);
+}
+
+/* Map the planes of each polarisation. */
+static int map_all(msi_cleaner *c, msi_clean_map m, const msi_clean_planes *in, const msi_clean_planes *out, int n_pol)
+{
+    m.in_stride = in->stride * n_pol;
+    m.out_stride = out->stride * n_pol;
+    for (int p = 0; p < n_pol; p++) {
+        m.in = msi_clean_plane(c, in, p);
+        m.out = msi_clean_plane(c, out, p);
+        MSI_TRY(c->ops->map(c->e, &m));
+    }
+    return c->ops->wait(c->e);
+}
+
+int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean_planes *channel, int n_pol)
+{
+    MSI_TRY(make_mean_matrix(c));
+    const msi_clean_map m = {
+        .n_in = c->parts.n, .n_out = c->spec.n_channel, .matrix = c->parts.mean_matrix, .log_x = NULL};
+    return map_all(c, m, part, channel, n_pol);
+}
+
+int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part)
+{
+    MSI_TRY(upload_matrix(c, &c->parts.expand_matrix, c->parts.expand, (int64_t)c->parts.n * c->spec.n_channel));
+    MSI_TRY(make_log_x(c));
+    const msi_clean_map m = {
+        .n_in = c->spec.n_channel, .n_out = c->parts.n, .matrix = c->parts.expand_matrix, .log_x = c->parts.log_x};
+    return map_all(c, m, channel, part, c->spec.n_pol);
+}
+
+void msi_clean_terms(const msi_cleaner *c, const double *value, double *term)
+{
+    const msi_clean_parts *p = &c->parts;
+    const int n = c->spec.n_channel, is_log = c->spec.fit == MSI_CLEAN_FIT_LOG;
+    const int fitted = is_log || c->spec.fit == MSI_CLEAN_FIT_POLYNOMIAL;
+    msi_clean_log_state log_fit;
+    const int sign = is_log ? msi_clean_log_find(&c->setup.log, value, &log_fit) : 0;
+    for (int k = 0; k < p->n_term; k++) {
+        term[k] = 0;
+        if (sign) {
+            /* e^(b x) is 10^(b x / ln 10). */
+            term[k] = k ? log_fit.b[k] / log(10) : sign * exp(log_fit.b[0]);
+            continue;
+        }
+        for (int i = 0; i < n && (!is_log || !k); i++)
+            if (c->setup.share[i] > 0) term[k] += (fitted ? p->term[k * n + i] : c->setup.share[i]) * value[i];
+    }
 }

@@ -3,12 +3,14 @@
 #ifndef MSI_CLEAN_STATE_H
 #define MSI_CLEAN_STATE_H
 
+#include <math.h>
 #include <stddef.h>
 
+#include "core/image.h"
 #include "core/status.h"
 #include "kernels/clean/clean_engine.h"
 #include "kernels/clean/cleaner_spec.h"
-#include "kernels/method/plan_choice.h"
+#include "kernels/method/method.h"
 #include "kernels/method/planes.h"
 
 typedef struct msi_cleaner msi_cleaner;
@@ -38,7 +40,7 @@ struct msi_clean_method_ops {
     void (*release)(msi_cleaner *c); /* of prepare, also after it failed; NULL: nothing */
     int (*psf)(msi_cleaner *c);      /* c->psf is new; NULL: nothing to do */
     int (*minor)(msi_clean_call *call);
-    int64_t (*bytes)(const msi_cleaner *c); /* of engine's memory beside what every cleaner has */
+    int64_t (*bytes)(const msi_cleaner *c);       /* of engine's memory beside what every cleaner has */
     int64_t (*while_bytes)(const msi_cleaner *c); /* of the host, while a PSF is set; NULL: none */
     int uses_lists;
 };
@@ -107,6 +109,8 @@ static inline const void *msi_clean_factor_of(const msi_clean_call *call)
     return call->limits->local_rms ? call->c->factor : NULL;
 }
 
+/* ---- Minor iterations (clean_minor.c) --------------------------------------------------------------------------- */
+
 /* msi_clean_rounded - return a threshold as the engine compares it. */
 double msi_clean_rounded(const msi_cleaner *c, double value);
 
@@ -158,10 +162,86 @@ int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean
 int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part);
 void msi_clean_terms(const msi_cleaner *c, const double *value, double *term);
 
+/* ---- Noise (clean_noise.c) -------------------------------------------------------------------------------------- */
+
 /* These do what msi_cleaner_noise, msi_cleaner_sigmas and msi_cleaner_local_rms promise. */
 int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *sigma);
 double msi_clean_sigmas(const msi_cleaner *c, double n_sigma);
 int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *options,
                           double *least);
+
+/* ---- Specification (clean_spec.c) ------------------------------------------------------------------------------- */
+
+/*
+ * msi_clean_spec_set - check a specification and fill all of a cleaner that follows from it alone.
+ * Given:    c  zero; what is taken is given back by msi_clean_spec_release, whatever this returns
+ * Returns:  0, MSI_EARGUMENT, MSI_ENOMEM
+ */
+int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec);
+void msi_clean_spec_release(msi_cleaner *c);
+
+/* msi_clean_setup_of_plane - set up an engine that works on one plane of a shape, without lists. */
+msi_clean_setup msi_clean_setup_of_plane(const msi_planes_shape *shape, int n_thread);
+
+/* msi_clean_method_find - find the row of the table of methods for a method and a backend, AUTO: the first that this process can use; NULL where
+ * there is none. */
+const msi_clean_method *msi_clean_method_find(const char *name, msi_backend backend);
+
+/* msi_clean_kernel - make the kernel of scale i. Returned: kernel [2 half + 1][2 half + 1], of sum 1 */
+void msi_clean_kernel(const msi_cleaner_spec *s, int i, double *kernel);
+
+/* ---- Spectra and channels' parts (clean_spectrum.c) ------------------------------------------------------------- */
+
+/*
+ * msi_clean_forced - make the matrix of a forced spectrum: a = sum w y / sum w f, values a f. It is not the
+ * least-squares fit, which would leave a peak in the weighted mean where it is found again.
+ * Returns:  0, MSI_EARGUMENT (the weighted mean of the spectrum is 0)
+ */
+int msi_clean_forced(int n, const double *weight, const double *spectrum, double *fit);
+
+/*
+ * msi_clean_parts_make - check c->spec's parts, or its channels where it has none, and copy them to c->parts.
+ * Returns: 0, MSI_EARGUMENT, MSI_ENOMEM; what was made is freed by msi_clean_parts_free
+ */
+int msi_clean_parts_make(msi_cleaner *c);
+void msi_clean_parts_free(msi_clean_parts *p);
+
+/* msi_clean_parts_fit - make the matrices of spec's polynomial, once shares are known. Returns: 0, MSI_EARGUMENT,
+ * MSI_ENOMEM */
+int msi_clean_parts_fit(msi_cleaner *c);
+
+/* msi_clean_log_nodes - fill setup.log: where, within channels, spectra are evaluated. */
+void msi_clean_log_nodes(msi_cleaner *c);
+
+/* msi_clean_parts_release - give the engine's memory back. */
+void msi_clean_parts_release(msi_cleaner *c);
+
+/* ---- Beams, in pixels ------------------------------------------------------------------------------------------- */
+
+/* msi_clean_beam_gaussian - east grows to lower x; the position angle from north, which is up, through east. */
+static inline msi_clean_gaussian msi_clean_beam_gaussian(const msi_beam *b, double cell_x_rad, double cell_y_rad)
+{
+    const double sin_pa = sin(b->pa_rad), cos_pa = cos(b->pa_rad);
+    const double along = 4 * log(2) / (b->major_rad * b->major_rad);
+    const double across = 4 * log(2) / (b->minor_rad * b->minor_rad);
+    return (msi_clean_gaussian){.xx = cell_x_rad * cell_x_rad * (along * sin_pa * sin_pa + across * cos_pa * cos_pa),
+                                .xy = -cell_x_rad * cell_y_rad * sin_pa * cos_pa * (along - across),
+                                .yy = cell_y_rad * cell_y_rad * (along * cos_pa * cos_pa + across * sin_pa * sin_pa)};
+}
+
+/* msi_clean_beam_padded - return the edge of a transform in which an image of n pixels is convolved with a beam. Along
+ * an axis it has fallen to e-44, less than rounding of doubles, at four widths. */
+static inline int64_t msi_clean_beam_padded(int64_t n, const msi_beam *b, double cell_rad)
+{
+    const double reach = ceil(4 * fmax(b->major_rad, b->minor_rad) / cell_rad);
+    return msi_fft_size(n + (reach < (double)n ? (int64_t)reach : n));
+}
+
+/* msi_clean_beam_is - tell whether a beam and pixels are numbers to work with. */
+static inline int msi_clean_beam_is(const msi_beam *b, double cell_x_rad, double cell_y_rad)
+{
+    return msi_beam_known(b) && isfinite(b->major_rad + b->minor_rad + b->pa_rad) && cell_x_rad > 0 && cell_y_rad > 0 &&
+           isfinite(cell_x_rad + cell_y_rad);
+}
 
 #endif

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Compiled once for each instruction set, with MSI_ISA its name. */
-#include "kernels/store/bucket_simd.h"
+/* Adds a bucket's buffer of cells to the grid. Compiled once for each instruction set, with MSI_ISA its name. */
+#include "kernels/store/bucket_sort_cpu.h"
 
-#include "kernels/method/simd_compile.h"
+#include "kernels/method/simd.h"
 
-#define REAL   float
-#define CPLX   msi_c32
-#define SUFFIX f32
-#include "kernels/store/bucket_simd_body.h"
-#undef REAL
-#undef CPLX
-#undef SUFFIX
-
-#define REAL   double
-#define CPLX   msi_c64
-#define SUFFIX f64
-#include "kernels/store/bucket_simd_body.h"
+/* Add n_row rows of n_cell cells of a buffer to a plane of the grid, and zero them. */
+#define FLUSH_BUFFER(name, cplx, real)                                                                                 \
+    static void name(cplx *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, cplx *grid, int64_t stride)           \
+    {                                                                                                                  \
+        for (int64_t row = 0; row < n_row; row++) {                                                                    \
+            real *from = (real *)(buffer + row * pitch), *to = (real *)(grid + row * stride);                          \
+            for (int64_t i = 0; i < 2 * n_cell; i++) {                                                                 \
+                to[i] += from[i];                                                                                      \
+                from[i] = 0;                                                                                           \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+FLUSH_BUFFER(flush_buffer_f32, msi_c32, float)
+FLUSH_BUFFER(flush_buffer_f64, msi_c64, double)
+#undef FLUSH_BUFFER
 
 /* Add n cells of a buffer to one in double, and zero them. */
 static void widen(msi_c32 *from, msi_c64 *to, int64_t n)

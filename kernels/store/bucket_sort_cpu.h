@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The sort puts stored samples into buckets of one first w-plane and one uv tile each, so that a bucket's cells stay
- * cached. */
-#ifndef MSI_KERNELS_BUCKET_SORT_CPU_H
-#define MSI_KERNELS_BUCKET_SORT_CPU_H
+/* Stored samples on the CPU: sorted into buckets of one first w-plane and one uv tile each, so that a bucket's cells stay
+ * cached; added to the grid bucket by bucket; and kept in that order between residuals. */
+#ifndef MSI_BUCKET_SORT_CPU_H
+#define MSI_BUCKET_SORT_CPU_H
 
 #include <stdint.h>
 
+#include "core/types.h"
 #include "kernels/method/geometry.h"
 #include "kernels/store/vis_store.h"
 
@@ -57,5 +58,47 @@ void msi_tile_work_seen(msi_tile_progress *p, int64_t i);
 
 /* What sorting counts in the progress of an image or a prediction is the part of one in these of an image plane. */
 enum { MSI_PLANE_PARTS = 8 };
+
+/* ---- Adding buffers to the grid --------------------------------------------------------------------------------- */
+
+/* A bucket's samples are gridded into a buffer of cells, which these functions add to the grid. They are compiled once
+ * for each instruction set (bucket_simd.c). */
+typedef struct msi_bucket_simd_table {
+    /* Add n_row rows of n_cell cells of a buffer to a plane of the grid, and zero them. */
+    void (*flush_f32)(msi_c32 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
+    void (*flush_f64)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c64 *grid, int64_t stride);
+    /* Add n cells of a buffer to one in double, and zero them; and from there to the grid, as flush_f32. */
+    void (*widen)(msi_c32 *from, msi_c64 *to, int64_t n);
+    void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
+} msi_bucket_simd_table;
+
+/* msi_bucket_simd - return the table of the instruction set that msi_simd_best names. */
+const msi_bucket_simd_table *msi_bucket_simd(void);
+
+/* ---- Residuals -------------------------------------------------------------------------------------------------- */
+
+/* A store's samples between residuals on the CPU: sorted once, with a second array for the visibilities less a model.
+ * Both stores share the segments of the one they were made of, but for the second one's visibilities. */
+typedef struct msi_residual_store {
+    msi_vis_store data; /* visibilities as they are */
+    msi_vis_store left; /* visibilities of its own: predicted, then what is left of the data */
+    msi_buckets order;
+    void *vis;
+} msi_residual_store;
+
+/*
+ * msi_residual_store_make - put a store's samples in order.
+ * Given:    store  borrowed; it stays as it is while *out is used
+ * Returned: *out, freed by msi_residual_store_free; NULL after a failure
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_residual_store_make(msi_residual_store **out, const msi_vis_store *store, const msi_wgrid_geometry *geometry);
+void msi_residual_store_free(msi_residual_store *s);
+
+/* msi_residual_store_bytes - count the host bytes of n_sample samples of n_plane planes, beside their order. */
+int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision precision);
+
+/* msi_residual_store_subtract - make what is left, the data less them, of predicted visibilities. */
+void msi_residual_store_subtract(msi_residual_store *s);
 
 #endif

@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/gpu/gpu_memory.h"
-#include "kernels/store/vis_intake.h"
+#include "kernels/store/vis_store.h"
 
 /* Rows that go home at a time have about so many samples. */
 enum { HOME_SAMPLES = 1 << 20 };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The visibility store holds samples between the Measurement Set and the grid: they are read once and serve weights,
  * every image and every w. */
-#ifndef MSI_KERNELS_VIS_STORE_H
-#define MSI_KERNELS_VIS_STORE_H
+#ifndef MSI_VIS_STORE_H
+#define MSI_VIS_STORE_H
+
+#include <stdint.h>
 
 #include "core/types.h"
 
@@ -112,6 +114,33 @@ static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plan
 {
     return (plane * segment->n_row_max + row) * segment->n_chan + chan;
 }
+
+/* Rows of one spectral setup in a batch of segments, as the device sees them: their samples are [n_row][n_chan]. */
+typedef struct msi_store_rows {
+    int64_t first_sample, first_row; /* in the batch's arrays */
+    int32_t n_row, n_chan, first_freq;
+} msi_store_rows;
+
+/* ---- For gpu_samples.c ------------------------------------------------------------------------------------------ */
+
+/* A setup is a list of channels that segments share, with the segment that is being filled. */
+struct msi_vis_setup {
+    struct msi_vis_setup *next;
+    int32_t n_chan;
+    int64_t open_segment;             /* -1: none */
+    int64_t fetch_segment, fetch_row; /* the next row to fetch */
+    double freq_hz[];
+};
+
+/* msi_vis_store_setup - find or make the setup of a list of channels. Returns: 0, MSI_ENOMEM. */
+int msi_vis_store_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz, struct msi_vis_setup **out);
+
+/* msi_vis_store_rows_of_segment - return the capacity of a segment of n_chan channels, in rows. */
+int64_t msi_vis_store_rows_of_segment(const msi_vis_store *s, int32_t n_chan);
+
+/* msi_vis_store_next_segment - return the segment that becomes part of the store when n_segment grows. Returns: 0,
+ * MSI_ENOMEM, MSI_ERANGE (more than the store numbers) */
+int msi_vis_store_next_segment(msi_vis_store *s, msi_vis_segment **out);
 
 #ifdef __cplusplus
 }

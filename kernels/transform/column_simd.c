@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/method/simd_compile.h"
+#include "kernels/method/simd.h"
 #include "kernels/transform/fft_cpu.h"
 #include "kernels/transform/screen_taper.h"
 

@@ -6,7 +6,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 
 struct msi_fft1d {
     msi_precision precision;

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/gpu/cuda_check.h"
-#include "kernels/method/plan_choice.h"
+#include "kernels/method/method.h"
 #include "kernels/transform/fft_plan_cuda.cuh"
 #include "kernels/transform/screen_cuda.cuh"
 #include "kernels/transform/small_fft_cuda.cuh"

@@ -6,7 +6,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 
 /* Tabulate the factors along one axis. */
 static int along(double **out, int64_t n, int64_t n_grid, const msi_pswf *window)

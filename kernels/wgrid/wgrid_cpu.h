@@ -4,7 +4,7 @@
 #define MSI_WGRID_CPU_H
 
 #include "kernels/method/method.h"
-#include "kernels/store/bucket_simd.h"
+#include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/store/vis_store.h"
 #include "kernels/wgrid/wgrid_plan.h"
 #include "kernels/wgrid/wgrid_planes_cpu.h"

@@ -9,7 +9,7 @@
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/method/geometry.h"
 #include "kernels/method/gridder_spec.h"
-#include "kernels/store/store_rows.h"
+#include "kernels/store/vis_store.h"
 #include "kernels/transform/pswf.h"
 #include "kernels/transform/screen_cuda.cuh"
 

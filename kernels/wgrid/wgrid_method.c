@@ -4,7 +4,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/store/residual_store.h"
+#include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/wgrid/wgrid_cpu.h"
 #include "kernels/wgrid/wgrid_cuda.h"
 

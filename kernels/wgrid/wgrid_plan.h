@@ -8,7 +8,6 @@
 #include "kernels/transform/pswf.h"
 #include "kernels/method/geometry.h"
 #include "kernels/method/method.h"
-#include "kernels/method/plan_choice.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 #include "kernels/wgrid/wgrid_simd.h"
 
 enum { G = MSI_GRID_GUARD, COLUMNS = MSI_PLANE_COLUMNS };

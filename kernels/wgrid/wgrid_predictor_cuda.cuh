@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "kernels/store/store_predictor_cuda.cuh"
+#include "kernels/store/store_batches_cuda.cuh"
 #include "kernels/wgrid/wgrid_batches_cuda.cuh"
 #include "kernels/wgrid/wgrid_degrid_cuda.cuh"
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/method/simd_compile.h"
+#include "kernels/method/simd.h"
 
 /* A switch over the widths has a case for each, so that the compiler knows it there. */
 #define MSI_WIDTHS(X) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "kernels/store/bucket_simd.h"
+#include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/transform/screen_taper.h"
 #include "kernels/wproj/job/wproj_simd.h"
 #include "kernels/wproj/wproj_plan.h"

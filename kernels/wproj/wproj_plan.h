@@ -7,7 +7,7 @@
 #include "core/image.h"
 #include "kernels/method/gridder_spec.h"
 #include "kernels/wproj/job/wkernel.h"
-#include "kernels/method/plan_choice.h"
+#include "kernels/method/method.h"
 #include "kernels/wproj/job/wproj_geometry.h"
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 #include <new>
 
 #include "kernels/wproj/job/wkernel_cuda.h"
-#include "kernels/store/store_predictor_cuda.cuh"
+#include "kernels/store/store_batches_cuda.cuh"
 #include "kernels/wproj/points/wproj_gather_cuda.h"
 #include "kernels/wproj/points/wproj_scatter_cuda.h"
 #include "kernels/wproj/wproj_slices_cuda.cuh"

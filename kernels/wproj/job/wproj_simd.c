@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/method/simd_compile.h"
+#include "kernels/method/simd.h"
 
 #define VEC   NAME(vec)
 #define VEC_U NAME(vec_unaligned)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "kernels/wproj/job/wproj_simd.h"
 
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 
 extern const msi_wproj_simd_table msi_wproj_simd_table_base, msi_wproj_simd_table_avx2, msi_wproj_simd_table_avx512;
 

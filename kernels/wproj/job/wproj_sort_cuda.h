@@ -12,7 +12,7 @@
 
 #include "core/types.h"
 #include "kernels/gpu/gpu_device.h"
-#include "kernels/store/store_rows.h"
+#include "kernels/store/vis_store.h"
 #include "kernels/wproj/job/wproj_geometry.h"
 
 #ifdef __cplusplus

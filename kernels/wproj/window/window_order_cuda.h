@@ -13,7 +13,7 @@
 
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/method/gridder_spec.h"
-#include "kernels/store/store_rows.h"
+#include "kernels/store/vis_store.h"
 #include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 #include "kernels/transform/fft_cpu.h"
 
 enum { PITCH = 21, FIRST = 3 };

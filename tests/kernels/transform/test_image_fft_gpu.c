@@ -14,7 +14,7 @@
 #include "core/status.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/method/geometry.h"
-#include "kernels/method/plan_choice.h"
+#include "kernels/method/method.h"
 #include "kernels/transform/image_fft_cuda.h"
 #include "tests/kernels/wproj/device_numbers.h"
 #include "tests/support/wgrid_cases.h"

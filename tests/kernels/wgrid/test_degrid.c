@@ -17,7 +17,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/wgrid/wgrid_cpu.h"
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 #include "kernels/strategy.h"
 #include "tests/support/direct_sum.h"
 #include "tests/support/wgrid_cases.h"

@@ -13,7 +13,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/wgrid/wgrid_cpu.h"
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 #include "kernels/strategy.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/wgrid/wgrid_cuda.h"

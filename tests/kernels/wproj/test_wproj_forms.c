@@ -11,7 +11,7 @@
 
 #include "core/status.h"
 #include "kernels/wproj/wproj_degrid_cpu.h"
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 #include "tests/support/direct_sum.h"
 #include "tests/kernels/wproj/wproj_cases.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The processor's instruction set, for which inner loops were compiled several times, is chosen here at run time. */
-#ifndef MSI_KERNELS_SIMD_CHOICE_H
-#define MSI_KERNELS_SIMD_CHOICE_H
+/* Inner loops are compiled once for each instruction set; the one that fits the processor is chosen at run time. */
+#ifndef MSI_SIMD_H
+#define MSI_SIMD_H
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,4 +37,17 @@ void msi_simd_use(msi_simd simd);
 #ifdef __cplusplus
 }
 #endif
+
+/*
+ * Names and attributes for files that are compiled once for each instruction set: MSI_ISA is its name, MSI_VECTOR_BYTES
+ * its vector length. Such a file includes its body once for each precision, with SUFFIX f32 or f64.
+ */
+#ifdef MSI_ISA
+#define MSI_CAT_(a, b, c) a##b##_##c
+#define MSI_CAT(a, b, c)  MSI_CAT_(a, b, c)
+#define NAME(x)           MSI_CAT(x, , SUFFIX)
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#endif
+
 #endif

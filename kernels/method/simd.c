@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/method/simd_choice.h"
+#include "kernels/method/simd.h"
 
 int msi_simd_all(msi_simd out[MSI_N_SIMD])
 {

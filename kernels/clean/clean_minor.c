@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A call of msi_cleaner_minor: steps that all methods share (the first peak, chunks of iterations, records, the reason
+ * to stop, lists), and the methods `hogbom` and `list`. The method `multiscale` is in clean_multiscale.c.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/process.h"
+#include "kernels/clean/clean_state.h"
+
+double msi_clean_rounded(const msi_cleaner *c, double value)
+{
+    return c->spec.precision == MSI_FP32 ? (double)(float)value : value;
+}
+
+/* What one scale leaves is mended by the next ones: components lie where their own scale or a neighbour was found; by
+ * power, where any was, since thresholds are then of points, which may have been found nowhere. */
+int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t border, const uint8_t **allow)
+{
+    msi_cleaner *c = call->c;
+    const int64_t border_x = (int64_t)floor(c->spec.border * (double)c->spec.nx);
+    const int64_t border_y = (int64_t)floor(c->spec.border * (double)c->spec.ny);
+    const msi_clean_allow from = {.border_x = border_x > border ? border_x : border,
+                                  .border_y = border_y > border ? border_y : border,
+                                  .mask = !c->has_mask                ? NULL
+                                          : scale && call->scale_mask ? call->scale_mask[scale]
+                                                                      : c->mask,
+                                  .found = call->limits->only_found ? c->found : NULL,
+                                  .bits = c->spec.scale_rule == MSI_CLEAN_BY_POWER ? UINT16_MAX
+                                                                                   : (uint16_t)(7U << scale >> 1)};
+    *allow = from.border_x || from.border_y || from.mask || from.found ? c->allow : NULL;
+    return *allow ? c->ops->allow(c->e, &from, c->allow) : MSI_OK;
+}
+
+int msi_clean_start(msi_clean_call *call, const msi_clean_peak *peak)
+{
+    const msi_clean_limits *limits = call->limits;
+    const double mgain = limits->mgain > 0 ? limits->mgain : 1, major = peak->key * (1 - mgain);
+    msi_clean_report *r = call->report;
+    r->peak_before = r->peak_after = peak->value;
+    r->peak_x = peak->x;
+    r->peak_y = peak->y;
+    r->threshold = msi_clean_rounded(call->c, major > limits->threshold ? major : limits->threshold);
+    call->peak_first = peak->key;
+    if (peak->key > r->threshold && limits->n_iteration > 0) return 0;
+    if (!(peak->key > 0))
+        r->stop = MSI_CLEAN_STOP_EMPTY;
+    else if (peak->key > r->threshold)
+        r->stop = MSI_CLEAN_STOP_ITERATIONS;
+    else
+        r->stop = MSI_CLEAN_STOP_THRESHOLD;
+    return 1;
+}
+
+static double value_at(const msi_cleaner *c, const void *value, int64_t i)
+{
+    return c->spec.precision == MSI_FP32 ? (double)((const float *)value)[i] : ((const double *)value)[i];
+}
+
+/* Record iterations: their flux, and the components themselves as long as the caller has room. */
+static void record(msi_clean_call *call, const msi_clean_looped *done)
+{
+    msi_cleaner *c = call->c;
+    msi_clean_report *r = call->report;
+    const msi_clean_limits *limits = call->limits;
+    for (int64_t i = 0; i < done->n_iteration; i++) {
+        double flux = 0;
+        for (int k = 0; k < c->n_plane; k++)
+            flux += c->setup.share[k / c->spec.n_pol] * value_at(c, done->value, i * c->n_plane + k);
+        r->flux += flux;
+        r->scale_flux[call->scale] += flux;
+        if (call->n_component == limits->component_room) continue;
+        if (limits->component)
+            limits->component[call->n_component] = (msi_clean_component){
+                (int32_t)msi_clean_x(done->place[i]), (int32_t)msi_clean_y(done->place[i]), call->scale};
+        const size_t bytes = (size_t)(c->n_plane * c->real_bytes);
+        if (limits->value)
+            memcpy((char *)limits->value + (size_t)call->n_component * bytes, (const char *)done->value + i * bytes,
+                   bytes);
+        call->n_component++;
+    }
+    r->scale_count[call->scale] += done->n_iteration;
+    r->n_iteration += done->n_iteration;
+}
+
+int msi_clean_run(msi_clean_call *call, msi_clean_loop *loop,
+                  int (*step)(msi_clean_engine *, const msi_clean_loop *, msi_clean_looped *), msi_clean_looped *done,
+                  int64_t *n)
+{
+    *n = 0;
+    do {
+        const int64_t left = call->limits->n_iteration - call->report->n_iteration;
+        MSI_TRY(msi_interrupt_check());
+        loop->n_iteration = left < MSI_CLEAN_CHUNK ? left : MSI_CLEAN_CHUNK;
+        MSI_TRY(step(call->c->e, loop, done));
+        *n += done->n_iteration;
+        record(call, done);
+    } while (done->end == MSI_CLEAN_END_MORE && call->report->n_iteration < call->limits->n_iteration);
+    return MSI_OK;
+}
+
+void msi_clean_finish(msi_clean_call *call, msi_clean_end end, const msi_clean_peak *peak)
+{
+    msi_clean_report *r = call->report;
+    r->peak_after = peak->value;
+    r->peak_x = peak->x;
+    r->peak_y = peak->y;
+    if (end == MSI_CLEAN_END_NEGATIVE)
+        r->stop = MSI_CLEAN_STOP_NEGATIVE;
+    else if (end == MSI_CLEAN_END_DIVERGED)
+        r->stop = MSI_CLEAN_STOP_DIVERGED;
+    else if (end == MSI_CLEAN_END_MORE)
+        r->stop = MSI_CLEAN_STOP_ITERATIONS;
+    else if (peak->key <= msi_clean_rounded(call->c, call->limits->threshold))
+        r->stop = MSI_CLEAN_STOP_THRESHOLD;
+    else
+        r->stop = MSI_CLEAN_STOP_MAJOR;
+}
+
+int msi_clean_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
+                   msi_clean_range range, double *cut)
+{
+    msi_cleaner *c = call->c;
+    int64_t bins[MSI_CLEAN_BINS], n = 0;
+    int first = MSI_CLEAN_BINS - 1;
+    MSI_TRY(c->ops->bins(c->e, search, &range, bins));
+    for (n = bins[first]; first > 0 && n + bins[first - 1] <= c->spec.list_limit; first--) n += bins[first - 1];
+    *cut = first ? range.threshold + (range.peak - range.threshold) * first / MSI_CLEAN_BINS : range.threshold;
+    MSI_TRY(c->ops->select(c->e, search, &range, first, &n));
+    if (n > call->report->list_largest) call->report->list_largest = n;
+    return c->ops->load(c->e, planes->pixel, planes->stride, msi_clean_factor_of(call));
+}
+
+int msi_clean_subtract_list(msi_clean_call *call, int plane)
+{
+    msi_cleaner *c = call->c;
+    void *image = msi_clean_plane(c, &call->residual, plane);
+    const void *psf = c->psf_hat[plane / c->spec.n_pol];
+    if (c->ops->subtract_list) return c->ops->subtract_list(c->e, c->wide, plane, psf, c->work, image);
+    MSI_TRY(c->ops->forward(c->e, c->wide, NULL, plane, MSI_CLEAN_CORNER, c->work));
+    MSI_TRY(c->ops->spread(c->e, c->wide, c->work, NULL, psf, NULL));
+    return c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT, image);
+}
+
+/* ---- The method `hogbom` ---------------------------------------------------------------------------------------- */
+
+/*
+ * Every component is subtracted from the whole image, or from the part of it that a patch of the
+ * PSF reaches, before the next is looked for. J. A. Hogbom, A&AS 15, 417 (1974).
+ */
+static int run_hogbom(msi_clean_call *call)
+{
+    msi_cleaner *c = call->c;
+    const msi_clean_report *r = call->report;
+    msi_clean_looped done;
+    int64_t n;
+    const uint8_t *allow;
+    MSI_TRY(msi_clean_allow_scale(call, 0, 0, &allow));
+    msi_clean_loop loop = {.psf = c->psf,
+                           .gain = c->spec.gain,
+                           .stop_negative = c->spec.stop_negative,
+                           .residual = call->residual.pixel,
+                           .residual_stride = call->residual.stride,
+                           .model = call->model.pixel,
+                           .model_stride = call->model.stride,
+                           .allow = allow,
+                           .factor = msi_clean_factor_of(call),
+                           .found = c->found};
+    MSI_TRY(c->ops->exact_loop(c->e, &loop, &done)); /* of no iterations: the peak */
+    if (msi_clean_start(call, &done.peak)) return MSI_OK;
+    loop.threshold = r->threshold;
+    loop.diverged = 2 * call->peak_first;
+    call->report->n_round = 1;
+    MSI_TRY(msi_clean_run(call, &loop, c->ops->exact_loop, &done, &n));
+    msi_clean_finish(call, done.end, &done.peak);
+    return MSI_OK;
+}
+
+static int64_t hogbom_bytes(const msi_cleaner *c)
+{
+    (void)c;
+    return 0;
+}
+
+const msi_clean_method_ops msi_clean_hogbom_ops = {.minor = run_hogbom, .bytes = hogbom_bytes};
+
+/* ---- The method `list` ------------------------------------------------------------------------------------------ */
+
+/*
+ * Pixels above the threshold are cleaned by themselves, with the whole PSF between any two of them;
+ * then one convolution subtracts what was found from the image, and pixels that have risen above the threshold make
+ * another list. Where more pixels are above it than a list holds, the brightest come first. After A. R. Offringa and O.
+ * Smirnov, MNRAS 471, 301 (2017), section 2; B. G. Clark, A&A 89, 377 (1980).
+ */
+static int64_t list_padded(int64_t n)
+{
+    return msi_clean_padded(n, 0);
+}
+
+static int prepare_list(msi_cleaner *c)
+{
+    const msi_clean_engine_ops *o = c->ops;
+    MSI_TRY(o->fft_create(c->e, list_padded(c->spec.nx), list_padded(c->spec.ny), &c->wide, &c->n_wide));
+    MSI_TRY(o->alloc(c->e, &c->work, c->n_wide * c->complex_bytes, "a transform"));
+    for (int i = 0; i < c->spec.n_channel; i++)
+        MSI_TRY(o->alloc(c->e, &c->psf_hat[i], c->n_wide * c->complex_bytes, "the PSF's transform"));
+    return MSI_OK;
+}
+
+static void release_list(msi_cleaner *c)
+{
+    for (int i = 0; i < c->spec.n_channel; i++) c->ops->release(c->e, c->psf_hat[i]);
+    c->ops->release(c->e, c->work);
+    c->ops->fft_free(c->e, c->wide);
+}
+
+static int transform_psf(msi_cleaner *c)
+{
+    const msi_clean_planes psf = {c->psf, c->n_pixel};
+    for (int i = 0; i < c->spec.n_channel; i++)
+        MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
+    return MSI_OK;
+}
+
+static int64_t list_bytes(const msi_cleaner *c)
+{
+    const int64_t cells = (list_padded(c->spec.nx) / 2 + 8) * list_padded(c->spec.ny);
+    return cells * c->complex_bytes * (c->spec.n_channel + 1) +
+           c->ops->fft_bytes(&c->setup, list_padded(c->spec.nx), list_padded(c->spec.ny));
+}
+
+/* Find the peak of the residual's quantity, which is the residual itself where there is one plane and no factor. */
+static int find_peak(msi_clean_call *call, msi_clean_search *search, msi_clean_peak *peak)
+{
+    msi_cleaner *c = call->c;
+    const void *factor = msi_clean_factor_of(call);
+    if (c->n_plane == 1 && !factor && !c->spec.squared_join) {
+        search->quantity = call->residual.pixel;
+    } else {
+        MSI_TRY(c->ops->join(c->e, call->residual.pixel, call->residual.stride, 0, factor, c->quantity));
+        search->quantity = c->quantity;
+    }
+    return c->ops->peak(c->e, search, peak);
+}
+
+/* Subtract the list's components from the whole residual, and add them to the model. */
+static int apply_list(msi_clean_call *call)
+{
+    msi_cleaner *c = call->c;
+    for (int k = 0; k < c->n_plane; k++) {
+        if (!msi_clean_plane_has_weight(c, k)) continue;
+        MSI_TRY(msi_clean_subtract_list(call, k));
+        MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
+    }
+    return c->ops->mark(c->e, c->found, 0);
+}
+
+/* Run one list: select, clean, apply. *n iterations were made. */
+static int run_round(msi_clean_call *call, const msi_clean_search *search, const msi_clean_peak *peak,
+                     msi_clean_end *end, int64_t *n)
+{
+    msi_cleaner *c = call->c;
+    msi_clean_looped done;
+    msi_clean_loop loop = {
+        .psf = c->psf, .gain = c->spec.gain, .stop_negative = c->spec.stop_negative, .diverged = 2 * call->peak_first};
+    const msi_clean_range range = {call->report->threshold, peak->key};
+    MSI_TRY(msi_clean_list(call, search, &call->residual, range, &loop.threshold));
+    MSI_TRY(msi_clean_run(call, &loop, c->ops->list_loop, &done, n));
+    *end = done.end;
+    call->report->n_round++;
+    return apply_list(call);
+}
+
+static int run_list(msi_clean_call *call)
+{
+    msi_clean_search search = {NULL, NULL};
+    msi_clean_end end = MSI_CLEAN_END_BELOW;
+    msi_clean_peak peak;
+    int64_t n = 1;
+    MSI_TRY(msi_clean_allow_scale(call, 0, 0, &search.allow));
+    MSI_TRY(find_peak(call, &search, &peak));
+    if (msi_clean_start(call, &peak)) return MSI_OK;
+    while (end == MSI_CLEAN_END_BELOW && n > 0 && peak.key > call->report->threshold) {
+        MSI_TRY(run_round(call, &search, &peak, &end, &n));
+        MSI_TRY(find_peak(call, &search, &peak));
+        if (end == MSI_CLEAN_END_BELOW && peak.key > 2 * call->peak_first) end = MSI_CLEAN_END_DIVERGED;
+    }
+    msi_clean_finish(call, end, &peak);
+    if (end == MSI_CLEAN_END_BELOW && peak.key > call->report->threshold) call->report->stop = MSI_CLEAN_STOP_STALLED;
+    return MSI_OK;
+}
+
+const msi_clean_method_ops msi_clean_list_ops = {.prepare = prepare_list,
+                                                 .release = release_list,
+                                                 .psf = transform_psf,
+                                                 .minor = run_list,
+                                                 .bytes = list_bytes,
+                                                 .uses_lists = 1};
