@@ -97,6 +97,7 @@ int ccc_subtable_append(ccc_table *to_ms, const char *name, ccc_table *from, con
         const cc::String path = to_ms->real + "/" + name;
         cc::Table target;
         if (!open_filled(to_ms, name, target)) {
+            check_managers_of_all(from->table, from->real, from->path);
             make_like(part, path);
             target = cc::Table(path, lock_option(CCC_UPDATE, CCC_LOCK_HOLD), cc::Table::Update);
             to_ms->table.rwKeywordSet().defineTable(name, target);

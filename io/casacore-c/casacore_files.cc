@@ -157,6 +157,18 @@ int64_t size_by_dysco_header(const std::string &path, const std::string &shown, 
     return end;
 }
 
+/* Ask whether a link leads to a file that a table may have, in the folder of one. */
+bool leads_to_a_table(const std::string &link)
+{
+    std::unique_ptr<char, decltype(&std::free)> target(::realpath(link.c_str(), nullptr), std::free);
+    if (!target) return false;
+    const std::string path = target.get();
+    const size_t slash = path.rfind('/');
+    struct stat info;
+    return path.compare(slash + 1, 6, "table.") == 0 &&
+           ::stat((path.substr(0, slash) + "/table.dat").c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
 } // namespace
 
 int64_t ccc::file_size(const std::string &path)
@@ -174,6 +186,10 @@ void ccc::check_kinds(const std::string &real, const std::string &shown)
         if (std::strncmp(e->d_name, "table.", 6) != 0) continue;
         if (::fstatat(::dirfd(dir.get()), e->d_name, &info, 0) == 0 && !S_ISREG(info.st_mode))
             throw Failure(CCC_EFAILED, "truncated or corrupt: " + shown + "/" + e->d_name + " (not a plain file)");
+        if (::fstatat(::dirfd(dir.get()), e->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode) &&
+            !leads_to_a_table(real + "/" + e->d_name))
+            throw Failure(CCC_EFAILED, shown + "/" + e->d_name +
+                                           ": is a link that leads to no file of a table; put a copy in its place");
     }
 }
 

@@ -2,6 +2,7 @@
 /* CASA's expressions and TaQL conditions are made rows and channels. */
 #include "casacore_internal.hpp"
 
+#include <cctype>
 #include <numeric>
 #include <set>
 
@@ -59,6 +60,7 @@ class NeededSubtables {
                     continue;
                 }
                 check_files(name, name);
+                check_managers(name, name);
                 open.push_back(cc::Table(name, lock_option(ms->mode, ms->lock), cc::Table::Old, tile_option(ms->mode)));
             }
         } catch (...) {
@@ -102,6 +104,20 @@ void add_expression(const cc::MeasurementSet &set, const Expression &expression,
     if (!expression.is_spw()) return;
     const cc::Matrix<cc::Int> list = selection.getChanList(&set, 1, true);
     for (size_t i = 0; i < list.nrow(); i++) ranges.push_back({list(i, 0), list(i, 1), list(i, 2), list(i, 3)});
+}
+
+/* Ask whether a TaQL condition may have casacore open tables that keywords name: `::NAME`, subqueries, mscal.ha(). */
+bool may_open_tables(const std::string &condition)
+{
+    std::string c;
+    for (const char x : condition) c += static_cast<char>(std::tolower(static_cast<unsigned char>(x)));
+    for (const char *word : {"::", "select", "from"})
+        if (c.find(word) != std::string::npos) return true;
+    for (size_t dot = c.find('.'); dot != std::string::npos; dot = c.find('.', dot + 1))
+        if (dot + 1 < c.size() && (std::isalpha(static_cast<unsigned char>(c[dot + 1])) || c[dot + 1] == '_') &&
+            (dot == 0 || !std::isdigit(static_cast<unsigned char>(c[dot - 1]))))
+            return true;
+    return false;
 }
 
 std::vector<int64_t> all_rows(const cc::Table &table)
@@ -149,6 +165,7 @@ int ccc_table_query(ccc_table *t, const char *condition, int64_t **rows, int64_t
 {
     *rows = nullptr;
     return guarded(t, nullptr, [&] {
+        if (may_open_tables(condition)) check_managers_of_all(t->table, t->real, t->path);
         try {
             const cc::TableExprNode node = cc::RecordGram::parse(t->table, condition);
             if (node.dataType() != cc::TpBool || !node.isScalar())

@@ -142,6 +142,7 @@ void ccc::open_table(ccc_table **out, const std::string &path, const std::string
 {
     require_table(real);
     check_files(real, path);
+    check_managers(real, path);
     /* To casacore a table whose header it cannot read is not writable either: of that, opening it says more. */
     if (mode == CCC_UPDATE && !cc::Table::isWritable(real) && ::access((real + "/table.dat").c_str(), W_OK) != 0)
         throw Failure(CCC_EREADONLY, path + ": cannot be written");
@@ -226,6 +227,7 @@ int ccc_table_flush(ccc_table *t)
 int ccc_table_resync(ccc_table *t)
 {
     return guarded(t, nullptr, [&] {
+        check_managers(t->real, t->path);
         t->table.resync();
         t->forget_shapes();
     });

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What a table's header has casacore load and run is looked at before the table is opened.
+ *
+ * casacore loads a storage manager or engine that it does not know from the shared library of that name, and a name with
+ * a slash is a path: a table can bring its own. VirtualTaQLColumn evaluates an expression that the table brings, and TaQL
+ * makes and removes tables. So headers are read here, by casacore's own reader and in the order in which casacore goes on
+ * with them, up to the names; and tables that casacore opens with a table are looked at as it is.
+ */
+#include "casacore_internal.hpp"
+
+#include <set>
+#include <utility>
+
+#include <sys/stat.h>
+
+#include <casacore/casa/Containers/BlockIO.h>
+#include <casacore/casa/IO/AipsIO.h>
+#include <casacore/casa/OS/Path.h>
+#include <casacore/tables/DataMan/DataManager.h>
+#include <casacore/tables/Tables/TableAttr.h>
+#include <casacore/tables/Tables/TableDesc.h>
+#include <casacore/tables/Tables/TableRecord.h>
+
+using namespace ccc;
+
+namespace {
+
+/* A chain of tables that refer to the next is no longer than this: casacore itself makes chains of two or three. */
+constexpr size_t MOST_DEEP = 32;
+constexpr size_t SHOWN_TYPE = 80;
+
+/* The beginnings of an engine's name, and of the keyword of its columns that names the table where they lie. */
+const char FORWARDING[] = "ForwardColumn", FORWARDS_TO[] = "_ForwardColumn_TableName";
+
+/* A table as its header describes it. */
+struct Header {
+    bool is_plain = false;           /* has columns of its own */
+    std::vector<std::string> opened; /* tables that casacore opens with it: parent, members, where columns lie */
+    std::vector<std::string> joined; /* keywords of a concatenation's members whose tables it opens too */
+    std::map<std::string, std::string> subtables; /* by keyword, of the table or a column (then the name is longer) */
+};
+
+/*
+ * Ask whether a manager may be used: casacore's own, as far as they do nothing but store and compute, and those of
+ * observatories, which casacore loads from where libraries of the system are.
+ */
+bool is_known(const std::string &type)
+{
+    static const std::set<std::string> plug_ins{"DyscoStMan",       "LofarStMan",   "SiscoStMan", "Adios2StMan",
+                                                "AntennaPairStMan", "StokesIStMan", "UvwStMan"};
+    if (type == "VirtualTaQLColumn") return false;
+    return plug_ins.count(type) > 0 || cc::DataManager::isRegistered(type);
+}
+
+void require_known(const std::string &type, const std::string &shown)
+{
+    if (is_known(type)) return;
+    if (type == "VirtualTaQLColumn")
+        throw Failure(CCC_EFAILED, shown + ": a column of VirtualTaQLColumn, which would evaluate any TaQL expression "
+                                           "that the table brings, and is not opened");
+    throw Failure(CCC_EFAILED, shown + ": the storage manager or engine '" + type.substr(0, SHOWN_TYPE) +
+                                   (type.size() > SHOWN_TYPE ? ".." : "") +
+                                   "' is none of those that are known, and is not loaded");
+}
+
+bool begins(const std::string &name, const char *with)
+{
+    return std::strncmp(name.c_str(), with, std::strlen(with)) == 0;
+}
+
+std::string table_name(const std::string &name, const std::string &parent)
+{
+    return cc::Path(cc::Path::addDirectory(name, parent)).absoluteName();
+}
+
+void add_subtables(Header &header, const cc::TableRecord &keys, const std::string &prefix)
+{
+    for (cc::uInt i = 0; i < keys.nfields(); i++) {
+        std::string name = prefix;
+        name += keys.name(i);
+        if (keys.dataType(i) == cc::TpRecord) add_subtables(header, keys.subRecord(i), name + '.');
+        if (keys.dataType(i) == cc::TpTable)
+            header.subtables[name] = cc::Path(keys.tableAttributes(keys.name(i)).name()).absoluteName();
+    }
+}
+
+/*
+ * The names of managers follow the description of columns; casacore constructs each as soon as it has read its name.
+ * Return whether one of them has its columns in another table.
+ */
+bool read_managers(cc::AipsIO &ios, const std::string &shown)
+{
+    bool forwards = false;
+    cc::Int version, option, size;
+    cc::uInt n_row, next, n, number;
+    cc::uInt64 n_row_64;
+    cc::String type;
+    ios >> version;
+    if (version < -2)
+        ios >> n_row_64 >> option >> size;
+    else if (version < 0)
+        ios >> n_row;
+    ios >> next >> n;
+    for (cc::uInt i = 0; i < n; i++) {
+        ios >> type >> number;
+        require_known(type, shown);
+        forwards = forwards || begins(type, FORWARDING);
+    }
+    return forwards;
+}
+
+void read_plain(cc::AipsIO &ios, cc::uInt version, const std::string &real, const std::string &shown, Header &header)
+{
+    const cc::TableAttr attributes(real, false, cc::TableLock(cc::TableLock::NoLocking));
+    cc::TableDesc desc("", cc::TableDesc::Scratch);
+    desc.getFile(ios, attributes);
+    cc::TableRecord old_keys;
+    if (version == 1) old_keys.getRecord(ios, attributes);
+    const bool forwards = read_managers(ios, shown);
+    header.is_plain = true;
+    add_subtables(header, desc.keywordSet(), "");
+    add_subtables(header, old_keys, "");
+    for (cc::uInt i = 0; i < desc.ncolumn(); i++) {
+        const cc::ColumnDesc &column = desc.columnDesc(i);
+        const cc::TableRecord &keys = column.keywordSet();
+        /* This one is constructed where a copy of the table is made. */
+        if (!column.dataManagerType().empty()) require_known(column.dataManagerType(), shown);
+        add_subtables(header, keys, column.name() + '/');
+        for (cc::uInt k = 0; k < keys.nfields(); k++)
+            if (forwards && keys.dataType(k) == cc::TpString && begins(keys.name(k), FORWARDS_TO))
+                header.opened.push_back(table_name(keys.asString(k), real));
+    }
+}
+
+void read_concatenation(cc::AipsIO &ios, const std::string &real, Header &header)
+{
+    cc::uInt n;
+    cc::String name;
+    cc::Block<cc::String> joined;
+    ios.getstart("ConcatTable");
+    ios >> n;
+    for (cc::uInt i = 0; i < n; i++) {
+        ios >> name;
+        header.opened.push_back(table_name(name, real));
+    }
+    ios >> joined;
+    header.joined.assign(joined.begin(), joined.end());
+}
+
+/* Read a header; fail at the first manager that is not known. */
+Header read_header(const std::string &real, const std::string &shown)
+{
+    Header header;
+    cc::AipsIO ios(real + "/table.dat");
+    cc::uInt n_row, format;
+    cc::uInt64 n_row_64;
+    cc::String kind, name;
+    const cc::uInt version = ios.getstart("Table");
+    if (version > 2)
+        ios >> n_row_64;
+    else
+        ios >> n_row;
+    ios >> format >> kind;
+    if (version <= 3 && kind == "PlainTable") {
+        read_plain(ios, version, real, shown, header);
+    } else if (version <= 3 && kind == "RefTable") {
+        ios.getstart("RefTable");
+        ios >> name;
+        header.opened.push_back(table_name(name, real));
+    } else if (version <= 3 && kind == "ConcatTable") {
+        read_concatenation(ios, real, header);
+    } else {
+        throw Failure(CCC_EFAILED, "truncated or corrupt: " + shown + " (a table of an unknown kind)");
+    }
+    ios.close();
+    return header;
+}
+
+/* A walk over the tables that are opened with one, each of which is read once. */
+class Walk {
+  public:
+    /* Messages show `shown` in place of `real`, with which names of tables below it begin. */
+    Walk(std::string real, std::string shown) : real_(std::move(real)), shown_(std::move(shown)) {}
+
+    /* Look at a table and those that casacore opens with it; one that is not there is left to casacore. */
+    const Header *visit(const std::string &name)
+    {
+        struct stat info;
+        if (::stat((name + "/table.dat").c_str(), &info) != 0 || ::stat(name.c_str(), &info) != 0) return nullptr;
+        const Place place{info.st_dev, info.st_ino};
+        if (above_.count(place))
+            throw Failure(CCC_EFAILED, "truncated or corrupt: " + shown(name) + " (refers to itself)");
+        const auto seen = headers_.find(place);
+        if (seen != headers_.end()) return &seen->second;
+        if (above_.size() >= MOST_DEEP)
+            throw Failure(CCC_EFAILED, "truncated or corrupt: " + shown(name) + " (too many tables refer to the next)");
+        check_kinds(name, shown(name));
+        Header &header = headers_[place] = read_header(name, shown(name));
+        above_.insert(place);
+        for (const auto &next : header.opened) {
+            const Header *member = visit(next);
+            if (!member) continue;
+            for (const auto &keyword : header.joined)
+                if (member->subtables.count(keyword)) visit(member->subtables.at(keyword));
+            /* A table without columns of its own has the keywords of the first that it refers to. */
+            if (!header.is_plain && &next == &header.opened[0]) header.subtables = member->subtables;
+        }
+        above_.erase(place);
+        return &header;
+    }
+
+    /*
+     * As visit does, and at all tables that keywords of these tables name, and so on. One whose header cannot be read is
+     * left to casacore, which opens only some of them, and cannot read it either.
+     */
+    void visit_all(const std::string &name)
+    {
+        std::vector<std::string> next{name};
+        std::set<Place> done;
+        while (!next.empty()) {
+            for (const auto &table : next) {
+                try {
+                    above_.clear();
+                    visit(table);
+                } catch (const Failure &) {
+                    throw;
+                } catch (const std::exception &) {
+                }
+            }
+            next.clear();
+            for (const auto &[place, header] : headers_)
+                if (done.insert(place).second)
+                    for (const auto &[keyword, subtable] : header.subtables) next.push_back(subtable);
+        }
+    }
+
+  private:
+    using Place = std::pair<dev_t, ino_t>;
+
+    std::string shown(const std::string &name) const
+    {
+        return name.compare(0, real_.size(), real_) == 0 ? shown_ + name.substr(real_.size()) : name;
+    }
+
+    const std::string real_, shown_;
+    std::map<Place, Header> headers_;
+    std::set<Place> above_;
+};
+
+} // namespace
+
+void ccc::check_managers(const std::string &real, const std::string &shown)
+{
+    Walk(real, shown).visit(cc::Path(real).absoluteName());
+}
+
+void ccc::check_managers_of_all(const cc::Table &table, const std::string &real, const std::string &shown)
+{
+    Walk walk(real, shown);
+    for (const cc::String &name : table.getPartNames(true)) walk.visit_all(cc::Path(name).absoluteName());
+}
