@@ -42,7 +42,8 @@ enum ccc_status {
     CCC_ELOCKED = -5,   /* another process holds the table */
     CCC_ENOMEM = -6,    /* no memory for what was asked */
     CCC_EFAILED = -7,   /* casacore could not: damaged files, a failed read or write, an expression it cannot parse */
-    CCC_EREADONLY = -8  /* the table, its files or its directory cannot be written */
+    CCC_EREADONLY = -8, /* the table, its files or its directory cannot be written */
+    CCC_EREFUSED = -9   /* the table would have casacore load a library that it names, or run what it brings */
 };
 
 /* ccc_error - return the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */
@@ -96,9 +97,16 @@ int ccc_table_exists(const char *path);
  * ccc_table_open - open a table.
  *
  * Returned: *out  closed by ccc_table_close; NULL on failure
- * Returns:  0, CCC_ENOTFOUND, CCC_ELOCKED, CCC_EREADONLY, CCC_EFAILED (also "truncated or corrupt: FILE ..")
- * Notes:    the sizes of the table's files are compared with what their headers say before casacore reads them, which
+ * Returns:  0, CCC_ENOTFOUND, CCC_ELOCKED, CCC_EREADONLY, CCC_EREFUSED, CCC_EFAILED (also
+ *           "truncated or corrupt: FILE ..")
+ * Notes:    casacore loads a storage manager or engine that it does not know from a library of that name, which may be
+ *           a path. So the headers of the table, and of those that are opened with it (what it is a selection or a
+ *           concatenation of, and where its columns lie), are read first: all managers must be casacore's own but
+ *           VirtualTaQLColumn, which evaluates what the table brings; registered by the program; or DyscoStMan,
+ *           LofarStMan, SiscoStMan, Adios2StMan, AntennaPairStMan, StokesIStMan, UvwStMan.
+ *           The sizes of the table's files are compared with what their headers say before casacore reads them, which
  *           can crash in short files. Of managers that are not casacore's own, DyscoStMan's files alone are looked at.
+ *           Files of a table that are FIFOs, devices, or links to what is no file of a table, are CCC_EFAILED.
  */
 int ccc_table_open(ccc_table **out, const char *path, ccc_mode mode, ccc_lock lock);
 
@@ -446,7 +454,8 @@ int ccc_subtable_names(ccc_table *t, char ***names, int64_t *n);
  * says that all have one; else the columns that both have are copied.
  *
  * Given:   to_ms  open for update; rows [n_row]  of `from`, ascending; n_row may be 0
- * Returns: 0, CCC_EARGUMENT (no such row), CCC_EREADONLY, CCC_EFAILED
+ * Returns: 0, CCC_EARGUMENT (no such row), CCC_EREADONLY, CCC_EREFUSED (of `from` or a table that its keywords name),
+ *          CCC_EFAILED
  * Notes:   handles of the subtable that were opened before are closed first by the caller.
  */
 int ccc_subtable_append(ccc_table *to_ms, const char *name, ccc_table *from, const int64_t *rows, int64_t n_row);
@@ -498,8 +507,8 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
 /*
  * ccc_table_query - find the rows for which a TaQL condition, such as "ANTENNA1 != ANTENNA2 and UVW[3] > 0", is true.
  * Returned: *rows  [*n_row] ascending, freed by ccc_free
- * Returns:  0, CCC_EFAILED (it cannot be parsed)
- * Notes:    indices count from 1, so that UVW[3] is w.
+ * Returns:  0, CCC_EREFUSED (as ccc_table_open, of a table that keywords name), CCC_EFAILED (it cannot be parsed)
+ * Notes:    indices count from 1, so that UVW[3] is w. A condition can call functions of libraries by their names.
  */
 int ccc_table_query(ccc_table *t, const char *condition, int64_t **rows, int64_t *n_row);
 

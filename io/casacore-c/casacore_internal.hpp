@@ -239,8 +239,8 @@ template <class To, class From> To converted(From v)
 int64_t file_size(const std::string &path);
 
 /*
- * Fail where one of the table's files is none, but a FIFO or a device: opening it would wait for ever; or a link to what
- * is no table's file, which would be read as data and written to.
+ * Fail where one of the table's files is none, but a FIFO or a device: opening it would wait for ever; or a link to
+ * what is no table's file, which would be read as data and written to.
  */
 void check_kinds(const std::string &real, const std::string &shown);
 
@@ -257,13 +257,15 @@ int64_t rows_in_header(const std::string &real);
 /* ---- casacore_managers.cc: what opening a table loads and runs ---- */
 
 /*
- * Fail where a storage manager or engine of the table is not known, or would evaluate expressions; or where a table that
- * casacore opens with it has one: what it is a selection or a concatenation of, and where its columns lie. Every table is
- * looked at before casacore opens it, since casacore loads what it does not know from a library that the table names.
+ * Fail where a storage manager or engine of the table is not known, or would evaluate expressions; or where a table
+ * that casacore opens with it has one: what it is a selection or a concatenation of, and where its columns lie. Every
+ * table is looked at before casacore opens it, since casacore loads what it does not know from a library that the table
+ * names.
  */
 void check_managers(const std::string &real, const std::string &shown);
 
-/* Check as check_managers does an open table and all that its keywords name, and theirs: what casacore opens to copy it. */
+/* Check as check_managers does an open table and all that its keywords name, and theirs: what casacore opens to copy
+ * it. */
 void check_managers_of_all(const cc::Table &table, const std::string &real, const std::string &shown);
 
 /* ---- casacore_table.cc: names, and how tables are opened ---- */

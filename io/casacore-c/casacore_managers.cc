@@ -2,10 +2,10 @@
 /*
  * What a table's header has casacore load and run is looked at before the table is opened.
  *
- * casacore loads a storage manager or engine that it does not know from the shared library of that name, and a name with
- * a slash is a path: a table can bring its own. VirtualTaQLColumn evaluates an expression that the table brings, and TaQL
- * makes and removes tables. So headers are read here, by casacore's own reader and in the order in which casacore goes on
- * with them, up to the names; and tables that casacore opens with a table are looked at as it is.
+ * casacore loads a storage manager or engine that it does not know from the shared library of that name, and a name
+ * with a slash is a path: a table can bring its own. VirtualTaQLColumn evaluates an expression that the table brings,
+ * and TaQL makes and removes tables. So headers are read here, by casacore's own reader and in the order in which
+ * casacore goes on with them, up to the names; and tables that casacore opens with a table are looked at as it is.
  */
 #include "casacore_internal.hpp"
 
@@ -57,11 +57,11 @@ void require_known(const std::string &type, const std::string &shown)
 {
     if (is_known(type)) return;
     if (type == "VirtualTaQLColumn")
-        throw Failure(CCC_EFAILED, shown + ": a column of VirtualTaQLColumn, which would evaluate any TaQL expression "
-                                           "that the table brings, and is not opened");
-    throw Failure(CCC_EFAILED, shown + ": the storage manager or engine '" + type.substr(0, SHOWN_TYPE) +
-                                   (type.size() > SHOWN_TYPE ? ".." : "") +
-                                   "' is none of those that are known, and is not loaded");
+        throw Failure(CCC_EREFUSED, shown + ": a column of VirtualTaQLColumn, which would evaluate any TaQL expression "
+                                            "that the table brings, and is not opened");
+    throw Failure(CCC_EREFUSED, shown + ": the storage manager or engine '" + type.substr(0, SHOWN_TYPE) +
+                                    (type.size() > SHOWN_TYPE ? ".." : "") +
+                                    "' is none of those that are known, and is not loaded");
 }
 
 bool begins(const std::string &name, const char *with)
@@ -211,8 +211,8 @@ class Walk {
     }
 
     /*
-     * As visit does, and at all tables that keywords of these tables name, and so on. One whose header cannot be read is
-     * left to casacore, which opens only some of them, and cannot read it either.
+     * As visit does, and at all tables that keywords of these tables name, and so on. One whose header cannot be read
+     * is left to casacore, which opens only some of them, and cannot read it either.
      */
     void visit_all(const std::string &name)
     {

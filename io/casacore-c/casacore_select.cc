@@ -106,17 +106,13 @@ void add_expression(const cc::MeasurementSet &set, const Expression &expression,
     for (size_t i = 0; i < list.nrow(); i++) ranges.push_back({list(i, 0), list(i, 1), list(i, 2), list(i, 3)});
 }
 
-/* Ask whether a TaQL condition may have casacore open tables that keywords name: `::NAME`, subqueries, mscal.ha(). */
+/* Ask whether a TaQL condition may call functions of a library, as mscal.statecol(), which open tables that keywords
+ * name. */
 bool may_open_tables(const std::string &condition)
 {
-    std::string c;
-    for (const char x : condition) c += static_cast<char>(std::tolower(static_cast<unsigned char>(x)));
-    for (const char *word : {"::", "select", "from"})
-        if (c.find(word) != std::string::npos) return true;
-    for (size_t dot = c.find('.'); dot != std::string::npos; dot = c.find('.', dot + 1))
-        if (dot + 1 < c.size() && (std::isalpha(static_cast<unsigned char>(c[dot + 1])) || c[dot + 1] == '_') &&
-            (dot == 0 || !std::isdigit(static_cast<unsigned char>(c[dot - 1]))))
-            return true;
+    const auto at = [&](size_t i) { return i < condition.size() ? static_cast<unsigned char>(condition[i]) : 0; };
+    for (size_t dot = condition.find('.'); dot != std::string::npos; dot = condition.find('.', dot + 1))
+        if ((std::isalpha(at(dot + 1)) || at(dot + 1) == '_') && (dot == 0 || !std::isdigit(at(dot - 1)))) return true;
     return false;
 }
 

@@ -19,7 +19,8 @@ typedef struct msi_set_map {
 
 typedef struct msi_set_maps msi_set_maps;
 
-/* msi_set_read, msi_set_written - give the status for what a ccc function returned that reads, or writes, a set. */
+/* msi_set_read, msi_set_written - give the status for what a ccc function returned that reads, or writes, a set. What is
+ * refused is a table that is copied. */
 static inline int msi_set_read(int ccc_status)
 {
     return ccc_status == CCC_OK ? MSI_OK : msi_ms_failed(ccc_status);
@@ -28,7 +29,10 @@ static inline int msi_set_read(int ccc_status)
 static inline int msi_set_written(int ccc_status)
 {
     if (ccc_status == CCC_OK) return MSI_OK;
-    return msi_error_set(ccc_status == CCC_ENOMEM ? MSI_ENOMEM : MSI_EOUTPUT, "%s", ccc_error());
+    return msi_error_set(ccc_status == CCC_ENOMEM     ? MSI_ENOMEM
+                         : ccc_status == CCC_EREFUSED ? MSI_EINPUT
+                                                      : MSI_EOUTPUT,
+                         "%s", ccc_error());
 }
 
 /* msi_set_maps_make - make an empty list of what the output has. Returned: *out  owned, msi_set_maps_free. Returns: 0,

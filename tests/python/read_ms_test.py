@@ -316,6 +316,22 @@ def check_ends():
     assert len(sums) == 2 and sums[0] == sums[1] != 0
 
 
+def check_hostile():
+    """A set that would have casacore run a library of its own is refused, and nothing is run."""
+    path = make("hostile.ms")
+    mark = os.path.abspath("mark")
+    os.mkdir("libra")
+    source = '#include <stdio.h>\n__attribute__((constructor)) static void leave_a_mark(void) { fopen("%s", "w"); }\n' % mark
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-x", "c", "-o", "libra/abcdefghij.so", "-"], check=True,
+                   input=source.encode())
+    with open(path + "/table.dat", "r+b") as f:
+        head = f.read().replace(b"StandardStMan", b"ra/abcdefghij")
+        f.seek(0)
+        f.write(head)
+    must_raise(msimage.Error, lambda: list(msimage.read_ms(path)), "hostile.ms: ", "'ra/abcdefghij'")
+    assert not os.path.exists(mark)
+
+
 def check_without():
     """Where the reader is not built in, read_ms says so and the rest of the package works."""
     kept, load = _ms._lib, _ms.load

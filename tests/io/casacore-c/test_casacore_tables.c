@@ -277,12 +277,47 @@ static void test_no_space(void **state)
     OK(ccc_table_close(t));
 }
 
+/* Write a manager's name over that of the table in its header; both have as many letters. */
+static void rename_managers(const char *path, const char *old, const char *name)
+{
+    char file[600], head[1 << 16];
+    snprintf(file, sizeof file, "%s/table.dat", path);
+    FILE *f = fopen(file, "r+b");
+    assert_non_null(f);
+    const size_t n = fread(head, 1, sizeof head, f), length = strlen(old);
+    int n_found = 0;
+    for (char *at = head; (at = memmem(at, n - (size_t)(at - head), old, length)); n_found++) memcpy(at, name, length);
+    assert_true(n_found > 0 && n < sizeof head);
+    rewind(f);
+    assert_int_equal(fwrite(head, 1, n, f), n);
+    fclose(f);
+}
+
+/* Managers that are not known are not looked for; those of the system, which is to say when it has them, are. */
+static void test_managers(void **state)
+{
+    (void)state;
+    char path[512];
+    ccc_table *t = filled_table(path, sizeof path, "managers");
+    const char *names[] = {"some/where/mn", "StandardStMaN", "standard.stmn", "VirtualTaQLCo"};
+    const char *before = "StandardStMan";
+    OK(ccc_table_close(t));
+    for (size_t i = 0; i < sizeof names / sizeof *names; before = names[i++]) {
+        rename_managers(path, before, names[i]);
+        FAILS(CCC_EREFUSED, names[i], ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE));
+        FAILS(CCC_EREFUSED, names[i], ccc_table_open(&t, path, CCC_UPDATE, CCC_LOCK_HOLD));
+    }
+    rename_managers(path, before, "StandardStMan");
+    OK(ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE));
+    OK(ccc_table_close(t));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_added_column), cmocka_unit_test(test_removed_column),   cmocka_unit_test(test_open_fails),
         cmocka_unit_test(test_names),        cmocka_unit_test(test_variable_in_name), cmocka_unit_test(test_long_path),
-        cmocka_unit_test(test_lock),         cmocka_unit_test(test_no_space),
+        cmocka_unit_test(test_lock),         cmocka_unit_test(test_no_space),         cmocka_unit_test(test_managers),
     };
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_leave);
 }
