@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Images on the sky: what a gridder makes and predicts from. */
+/* Images on the sky, which gridders make and predict from; names of polarisations; beams. */
 #ifndef MSI_IMAGE_H
 #define MSI_IMAGE_H
 
@@ -26,7 +26,7 @@ typedef struct msi_image {
 
 /*
  * msi_image_alloc - make an image of n_plane planes, all zero.
- * Returned: *image  whatever it held before; its arrays are freed by msi_image_free, and none is left on failure
+ * Returned: *image  overwritten; msi_image_free frees its arrays; empty on failure
  * Returns:  0, MSI_ENOMEM
  */
 int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision);
@@ -34,11 +34,11 @@ int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_
 /* msi_image_free - free the arrays and leave the struct empty; NULL and an empty struct are fine. */
 void msi_image_free(msi_image *image);
 
-/* msi_image_fill_nan - make every pixel of a plane NaN: an image of nothing is unknown, not zero. */
+/* msi_image_fill_nan - set every pixel of a plane to NaN: an image without samples is unknown, not zero. */
 void msi_image_fill_nan(msi_image *image, int plane);
 
 /*
- * msi_image_add - add the samples of one image to another: pixels are means over samples, each with its weight.
+ * msi_image_add - combine the samples of two images. Pixels are weighted means over samples.
  * Given:              image  of sum's geometry, planes and precision; planes without weight add nothing
  * Given and returned: sum    pixel, sum_weight and n_vis; zero at first
  */
@@ -68,19 +68,17 @@ static inline void *msi_image_plane(const msi_image *image, int plane)
     return (char *)image->pixel + plane * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
 }
 
-/* Names Stokes parameters and correlations. */
-
-/* msi_pol_name - "I", "XX" ..; "?" for what is none. */
+/* msi_pol_name - return the name of a Stokes parameter or correlation, "I", "XX" ..; "?" for another number. */
 const char *msi_pol_name(msi_pol pol);
 
-/* A beam is the elliptical gaussian that stands for a PSF's main lobe. */
-
-/* Full widths at half maximum; the position angle of the major axis grows from north through east, in [0, pi).
- * Unknown where major_rad is not positive: a zero-initialised beam, or the NaNs of a fit that failed. */
+/* A beam: the elliptical gaussian that approximates the main lobe of a PSF. Full widths at half maximum; the position
+ * angle of the major axis, from north through east, in [0, pi). A beam whose widths are not positive is unknown: it is
+ * zero-initialised, or NaN after a fit that failed. */
 typedef struct msi_beam {
     double major_rad, minor_rad, pa_rad;
 } msi_beam;
 
+/* msi_beam_known - return whether both widths are positive. */
 static inline int msi_beam_known(const msi_beam *b)
 {
     return b->major_rad > 0 && b->minor_rad > 0;

@@ -11,20 +11,20 @@
 static struct {
     msi_log_level level;
     int with_time;
-    int bar_shown; /* a progress bar stands on the current terminal line */
+    int bar_shown; /* the current line of the terminal holds a progress bar */
     int is_silent;
 } state = {MSI_LOG_NORMAL, 0, 0, 0};
 
-/* A listener hears the calling thread's lines; NULL: stderr does. */
+/* The calling thread's listener; NULL: lines go to stderr. */
 static _Thread_local struct {
     msi_log_listener *call;
-    void *of;
+    void *user;
 } listening;
 
-void msi_log_listen(msi_log_listener *listener, void *of)
+void msi_log_listen(msi_log_listener *listener, void *user)
 {
     listening.call = listener;
-    listening.of = of;
+    listening.user = user;
 }
 
 static double monotonic_s(void)
@@ -54,9 +54,9 @@ static void clear_bar(void)
     state.bar_shown = 0;
 }
 
-/* Give the length of the UTF-8 character at the start of s if it may stand on a terminal; 0 for a control character
- * (of C0 or C1) and for a byte that is no UTF-8. Overlong forms are none. */
-static int plain_length(const unsigned char *s)
+/* Return the bytes of the UTF-8 character at the start of s if it can be printed; 0 for a control character (of C0 or
+ * C1), for an overlong form and for a byte that is not UTF-8. */
+static int printable_length(const unsigned char *s)
 {
     if (s[0] < 0x80) return s[0] >= 0x20 && s[0] != 0x7f;
     const int n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
@@ -67,13 +67,13 @@ static int plain_length(const unsigned char *s)
     return n;
 }
 
-/* Names come from sets, files and the command line. Whatever of them could steer a terminal is written as \xNN. */
+/* Write text to stderr, with every byte that a terminal could interpret as \xNN. */
 static void put_escaped(const char *text)
 {
     char out[1024];
     size_t n = 0;
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        const int length = plain_length(s);
+        const int length = printable_length(s);
         if (n + 8 > sizeof out) {
             fwrite(out, 1, n, stderr);
             n = 0;
@@ -88,7 +88,7 @@ static void put_escaped(const char *text)
     fwrite(out, 1, n, stderr);
 }
 
-/* Write a line of any length; where no memory is left, as much of it as a buffer of the stack holds. */
+/* Write a line of any length. If memory is exhausted, write as much of it as a buffer on the stack holds. */
 static void put_formatted(const char *format, va_list ap) __attribute__((format(printf, 1, 0)));
 
 static void put_formatted(const char *format, va_list ap)
@@ -104,15 +104,15 @@ static void put_formatted(const char *format, va_list ap)
     free(many);
 }
 
-static void line(msi_log_level level, const char *prefix, const char *format, va_list ap)
+static void write_line(msi_log_level level, const char *prefix, const char *format, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
-static void line(msi_log_level level, const char *prefix, const char *format, va_list ap)
+static void write_line(msi_log_level level, const char *prefix, const char *format, va_list ap)
 {
     if (listening.call) {
         char text[1024];
         vsnprintf(text, sizeof text, format, ap);
-        listening.call(listening.of, level, text);
+        listening.call(listening.user, level, text);
         return;
     }
     if (state.is_silent) return;
@@ -136,7 +136,7 @@ static void line(msi_log_level level, const char *prefix, const char *format, va
     do {                                                                                                               \
         va_list ap;                                                                                                    \
         va_start(ap, format);                                                                                          \
-        line(level, prefix, format, ap);                                                                               \
+        write_line(level, prefix, format, ap);                                                                         \
         va_end(ap);                                                                                                    \
     } while (0)
 

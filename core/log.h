@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Log lines go to stderr: stdout carries data only. Control characters, and bytes that are no UTF-8, are written as
- * \xNN: names from sets, files and the command line cannot steer a terminal. */
+/* Log lines, written to stderr; stdout carries data only. Control characters and bytes that are not UTF-8 are written
+ * as \xNN, so that names from sets, files and the command line cannot send control sequences to a terminal. */
 #ifndef MSI_CORE_LOG_H
 #define MSI_CORE_LOG_H
 
@@ -10,42 +10,52 @@ extern "C" {
 
 typedef enum msi_log_level { MSI_LOG_QUIET, MSI_LOG_NORMAL, MSI_LOG_VERBOSE } msi_log_level;
 
-/* msi_log_setup - set which lines are shown, and whether each starts with the UTC time and the seconds since then. */
+/* msi_log_setup - set which lines are shown, and whether each begins with the UTC time and the seconds of
+ * msi_wall_s. */
 void msi_log_setup(msi_log_level level, int with_time);
 
-/* msi_log_info - print a line of the ordinary log; msi_log_detail - shown with -verbose; msi_log_warning - always
- * shown; msi_log_advice - a warning that -quiet leaves out: the result is right, but perhaps not what was meant. */
+/*
+ * msi_log_info - print a line of the normal log.
+ * msi_log_detail - print a line that is shown with -verbose only.
+ * msi_log_warning - print a warning, which is always shown.
+ * msi_log_advice - print a warning that -quiet hides: the result is correct, but perhaps not intended.
+ */
 void msi_log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void msi_log_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void msi_log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void msi_log_advice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * msi_log_listen - let the calling thread's lines go to a function and not to stderr. For a library, which
- * prints nothing by itself.
- * Given: listener  level: MSI_LOG_NORMAL for information, MSI_LOG_VERBOSE for detail, MSI_LOG_QUIET for warnings, which
- *              are always told; line  without its end, borrowed for the call. NULL: to stderr again
+ * msi_log_listen - pass the calling thread's lines to a function instead of stderr. It serves libraries, which do not
+ * print.
+ * Given: listener  gets every line, also those that msi_log_setup hides. level: MSI_LOG_NORMAL for information,
+ *                  MSI_LOG_VERBOSE for detail, MSI_LOG_QUIET for warnings; line: without its end, borrowed for the
+ *                  call. NULL: lines go to stderr again
+ *        user      first argument of the listener
  */
-typedef void msi_log_listener(void *of, msi_log_level level, const char *line);
-void msi_log_listen(msi_log_listener *listener, void *of);
+typedef void msi_log_listener(void *user, msi_log_level level, const char *line);
+void msi_log_listen(msi_log_listener *listener, void *user);
 
-/* msi_log_error - "msimage: error: ..." as the last line of a failed run. */
+/* msi_log_error - print "msimage: error: " and the message, as the last line of a failed run. */
 void msi_log_error(const char *message);
 
-/* msi_log_bar - draw a stage's bar in place of the one before; left_s below 0: unknown. msi_log_bar_end - clear it. Any
- * line of the log clears it too. Nothing is drawn with -quiet. */
+/*
+ * msi_log_bar - draw the progress bar of a stage over the previous one. Given: left_s  time left; below 0: unknown
+ * msi_log_bar_end - clear the bar. A line of the log clears it too.
+ * Notes: with -quiet there is no bar.
+ */
 void msi_log_bar(const char *stage, double fraction, double left_s);
 void msi_log_bar_end(void);
 
-/* msi_log_silence - non-zero: from now on nothing is written to stderr, neither warnings nor errors: of several
- * processes of one run, one speaks. msi_log_is_silent - whether that is so. */
+/* msi_log_silence - 1: write nothing to stderr from now on, neither warnings nor errors. Only one of several processes
+ * of a run prints. msi_log_is_silent - return whether the log is silent. */
 void msi_log_silence(int is_silent);
 int msi_log_is_silent(void);
 
-/* msi_log_is_timed - tell whether lines begin with the time. */
+/* msi_log_is_timed - return whether lines begin with the time. */
 int msi_log_is_timed(void);
 
-/* msi_wall_s - return the seconds since the process's first call; monotonic. */
+/* msi_wall_s - return the seconds since the first call in this process, by a monotonic clock. */
 double msi_wall_s(void);
 
 #ifdef __cplusplus

@@ -10,11 +10,11 @@
 #include "core/process.h"
 #include "core/status.h"
 
-/* Every block has its size in front of it, so that freeing can uncount it; the header keeps the block's alignment. */
+/* Each block has a header with its size, which msi_free subtracts from the count. The header keeps the alignment. */
 enum { HEADER = 64 };
 
-/* Blocks of this size and more are mapped: zero pages come when first touched, by the thread that touches them. They
- * come huge where a mapping holds them whole, so that it begins with one. */
+/* Blocks of at least this size are mapped: the kernel provides zero pages when a thread first touches them. A mapping
+ * begins at a huge page, so that the kernel can use huge pages. */
 enum { HUGE_PAGE = 2 << 20, MAPPED_FROM = HUGE_PAGE };
 
 static _Atomic int64_t in_use, limit;
@@ -42,8 +42,8 @@ int64_t msi_memory_in_use(void)
     return in_use;
 }
 
-/* Map so many bytes from the beginning of a huge page on. Returns NULL where there is no room. */
-static void *map(size_t bytes)
+/* Map memory that begins at a huge page. Return NULL on failure. */
+static void *map_huge_pages(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), huge = (size_t)HUGE_PAGE;
     const size_t needed = (bytes + page - 1) / page * page;
@@ -56,8 +56,9 @@ static void *map(size_t bytes)
     return p + before;
 }
 
-/* Count so many bytes more, where the limit has room for them. What is refused is never counted: it could refuse another
- * thread's bytes, for which there is room. Returned: *before  what is in use without them. Returns: whether they are. */
+/* Count bytes as used, unless that exceeds the limit. A refused request is never counted, not even for a moment,
+ * because it could refuse a smaller request of another thread. Returned: *before  bytes in use without these. Returns:
+ * 1 if they are counted, else 0. */
 static int reserve(int64_t bytes, int64_t *before)
 {
     const int64_t most = msi_memory_limit();
@@ -73,8 +74,8 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what)
     *p = NULL;
     int64_t bytes;
     if (n < 0 || __builtin_mul_overflow(n, (int64_t)size, &bytes) || bytes > INT64_MAX - 4 * HEADER)
-        return msi_error_set(MSI_ENOMEM, "%s: %lld elements of %zu bytes are more than this machine can address", what,
-                             (long long)n, size);
+        return msi_error_set(MSI_ENOMEM, "%s: %lld elements of %zu bytes exceed the address space", what, (long long)n,
+                             size);
     bytes = (bytes + HEADER + HEADER - 1) / HEADER * HEADER;
     void *block = NULL;
     int64_t before;
@@ -84,7 +85,7 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what)
             block = aligned_alloc(HEADER, (size_t)bytes);
             if (block) memset(block, 0, (size_t)bytes);
         } else {
-            block = map((size_t)bytes);
+            block = map_huge_pages((size_t)bytes);
         }
     }
     if (!block) {
@@ -126,7 +127,7 @@ uint64_t msi_hash(uint64_t hash, const void *data, int64_t n)
     const unsigned char *at = data;
     hash ^= (uint64_t)n;
     while (n > 0) {
-        /* Each step is one to one in the hash and in the word: a change of one word is never lost. */
+        /* Each step is a bijection of the hash and of the word: a change of one word is never lost. */
         uint64_t word = 0;
         memcpy(&word, at, (size_t)(n < 8 ? n : 8));
         hash ^= word;

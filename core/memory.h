@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Host memory is allocated here: checked, aligned, counted against what the user allows. */
+/* Host memory: checked, aligned allocation that counts against the user's limit; and a hash of bytes. */
 #ifndef MSI_MEMORY_H
 #define MSI_MEMORY_H
 
@@ -11,41 +11,42 @@ extern "C" {
 #endif
 
 /*
- * msi_alloc - allocate n * size zero-initialised bytes, aligned to 64, counted under `what`.
- * Given:    what  names the use in the message when it fails
+ * msi_alloc - allocate n * size zero-initialised bytes, aligned to 64, and count them.
+ * Given:    what  name of the memory in an error message
  * Returned: *out  owned by the caller, freed by msi_free; NULL on failure
- * Returns:  0, MSI_ENOMEM (also where n * size overflows or the limit of msi_memory_limit_set would be passed)
+ * Returns:  0, MSI_ENOMEM (also if n * size overflows, or the limit of msi_memory_limit_set would be exceeded)
  */
 int msi_alloc(void *out, int64_t n, size_t size, const char *what);
 
 /*
- * msi_grow - allocate room for n_new elements of `size` bytes anew, with the n that *array has; the others are zero.
- * Given and returned: *array  NULL or from msi_alloc; as it was on failure
+ * msi_grow - enlarge an array from n to n_new elements of `size` bytes. The new elements are zero.
+ * Given and returned: *array  NULL or from msi_alloc; unchanged on failure
  * Returns: 0, MSI_ENOMEM
  */
 int msi_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what);
 
-/* msi_free - free what msi_alloc gave; NULL is fine. */
+/* msi_free - free memory of msi_alloc; NULL is fine. */
 void msi_free(void *p);
 
-/* msi_memory_limit_set - set what msi_alloc may have out at once, bytes; 0, as at first, means msi_memory_physical. */
+/* msi_memory_limit_set - limit the bytes that msi_alloc has allocated at a time; 0, the default:
+ * msi_memory_physical. */
 void msi_memory_limit_set(int64_t bytes);
 
-/* msi_memory_limit - return the limit that holds, in bytes; never 0. */
+/* msi_memory_limit - return the limit in bytes; never 0. */
 int64_t msi_memory_limit(void);
 
-/* msi_memory_physical - count this machine's RAM in bytes, or this batch job's or container's where that is less. */
+/* msi_memory_physical - return the bytes of this machine's RAM, or of this batch job's or container's if that is
+ * less. */
 int64_t msi_memory_physical(void);
 
-/* msi_memory_in_use - return the bytes that msi_alloc has out now. */
+/* msi_memory_in_use - return the bytes that are allocated now. */
 int64_t msi_memory_in_use(void);
 
-/* One hash of bytes, for checksums of files and for telling whether two processes see the same. */
-
 /*
- * msi_hash - add n bytes to a hash, 0 at first; any change of up to eight neighbouring bytes changes it. Checksums of
- * files are made by it, so that it stays as it is. It depends on the machine's order of bytes, and is no defence
- * against someone who wants two inputs of one hash.
+ * msi_hash - add n bytes to a hash, for checksums of files and for comparing data of two processes.
+ * Given:   hash  0 at first
+ * Notes:   any change of up to eight neighbouring bytes changes the hash. Files hold such checksums, so the function
+ *          must not change. The hash depends on the machine's byte order. It is not cryptographic.
  */
 uint64_t msi_hash(uint64_t hash, const void *data, int64_t n);
 

@@ -8,24 +8,24 @@
 #include "core/progress.h"
 #include "core/status.h"
 
-/* The threads of a run share this. */
-typedef struct run {
-    const msi_turns *turns;
-    int n_omp; /* threads of OpenMP's for each */
+/* State that the threads of a run share. */
+typedef struct ordered_run {
+    const msi_ordered_parallel *turns;
+    int n_omp; /* OpenMP threads for each */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t next; /* item to be finished */
+    int64_t next; /* item to finish next */
     msi_first_error failure;
-} run;
+} ordered_run;
 
 typedef struct helper {
     pthread_t thread;
-    run *of;
+    ordered_run *of;
     int number;
 } helper;
 
-/* Let an item be finished when it is its turn. */
-static void take_turn(run *r, int64_t item, int rc)
+/* Wait until all earlier items are finished, then finish this one. */
+static void finish_in_order(ordered_run *r, int64_t item, int rc)
 {
     pthread_mutex_lock(&r->lock);
     while (r->next != item && !msi_first_error_status(&r->failure)) pthread_cond_wait(&r->changed, &r->lock);
@@ -44,27 +44,27 @@ static void take_turn(run *r, int64_t item, int rc)
     pthread_mutex_unlock(&r->lock);
 }
 
-static void work_in_turn(run *r, int number)
+static void work_on_items(ordered_run *r, int number)
 {
-    const msi_turns *t = r->turns;
+    const msi_ordered_parallel *t = r->turns;
     const int omp_before = omp_get_max_threads();
     omp_set_num_threads(r->n_omp);
     msi_progress_mute(number || t->finish);
     for (int64_t i = number; i < t->n_item && !msi_first_error_status(&r->failure); i += t->n_thread)
-        take_turn(r, i, t->work(t->of, i));
+        finish_in_order(r, i, t->work(t->of, i));
     msi_progress_mute(0);
     omp_set_num_threads(omp_before);
 }
 
-static void *help(void *of)
+static void *run_helper(void *of)
 {
     const helper *h = of;
-    work_in_turn(h->of, h->number);
+    work_on_items(h->of, h->number);
     return NULL;
 }
 
-/* Make a failure known to those who wait. */
-static void fail(run *r, int rc)
+/* Record a failure and wake the threads that wait. */
+static void record_failure(ordered_run *r, int rc)
 {
     pthread_mutex_lock(&r->lock);
     msi_first_error_keep(&r->failure, rc);
@@ -72,25 +72,25 @@ static void fail(run *r, int rc)
     pthread_mutex_unlock(&r->lock);
 }
 
-int msi_turns_run(const msi_turns *t)
+int msi_ordered_parallel_run(const msi_ordered_parallel *t)
 {
     const int n_omp = omp_get_max_threads() / t->n_thread;
-    run r = {.turns = t,
-             .n_omp = n_omp > 1 ? n_omp : 1,
-             .lock = PTHREAD_MUTEX_INITIALIZER,
-             .changed = PTHREAD_COND_INITIALIZER};
+    ordered_run r = {.turns = t,
+                     .n_omp = n_omp > 1 ? n_omp : 1,
+                     .lock = PTHREAD_MUTEX_INITIALIZER,
+                     .changed = PTHREAD_COND_INITIALIZER};
     helper *helpers;
     int n = 1;
     MSI_TRY(msi_alloc(&helpers, t->n_thread, sizeof *helpers, "threads"));
     for (; n < t->n_thread; n++) {
         helpers[n].of = &r;
         helpers[n].number = n;
-        if (pthread_create(&helpers[n].thread, NULL, help, &helpers[n])) break;
+        if (pthread_create(&helpers[n].thread, NULL, run_helper, &helpers[n])) break;
     }
     if (n < t->n_thread)
-        fail(&r, msi_error_set(MSI_ENOMEM, "no thread for part %d of %d of the work", n + 1, t->n_thread));
+        record_failure(&r, msi_error_set(MSI_ENOMEM, "thread %d of %d cannot be started", n + 1, t->n_thread));
     else
-        work_in_turn(&r, 0);
+        work_on_items(&r, 0);
     for (int i = 1; i < n; i++) pthread_join(helpers[i].thread, NULL);
     msi_free(helpers);
     return msi_first_error_raise(&r.failure);

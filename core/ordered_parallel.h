@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Work in turns: threads work at items side by side, and what they made is taken over in the order of items. */
+/* Ordered parallel loop: threads work on items concurrently, and results are finished in the order of items. */
 #ifndef MSI_ORDERED_PARALLEL_H
 #define MSI_ORDERED_PARALLEL_H
 
@@ -9,20 +9,20 @@
 extern "C" {
 #endif
 
-typedef struct msi_turns {
+typedef struct msi_ordered_parallel {
     int64_t n_item;
-    int n_thread;                          /* at least 1; each gets its part of OpenMP's threads */
+    int n_thread;                          /* at least 1; each gets its share of OpenMP's threads */
     int (*work)(void *of, int64_t item);   /* in thread item % n_thread, the calling one being 0 */
-    int (*finish)(void *of, int64_t item); /* in the same thread, after those of all items before; NULL: nothing */
+    int (*finish)(void *of, int64_t item); /* in the same thread, after those of all earlier items; NULL: none */
     void *of;
-} msi_turns;
+} msi_ordered_parallel;
 
 /*
- * msi_turns_run - work at all items; after a failure no work and no finish is begun. Items finished are the progress of
- * the whole; where nothing is to be finished, it is that of the calling thread's work.
- * Returns: 0, what work or finish returned, with its line; MSI_ENOMEM (no thread)
+ * msi_ordered_parallel_run - process all items. After a failure neither work nor finish is called again. Progress is
+ * the number of finished items; without finish, it is the progress of the calling thread's work.
+ * Returns: 0; the status of work or finish that failed first, with its message; MSI_ENOMEM (a thread cannot be started)
  */
-int msi_turns_run(const msi_turns *t);
+int msi_ordered_parallel_run(const msi_ordered_parallel *t);
 
 #ifdef __cplusplus
 }

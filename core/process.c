@@ -15,16 +15,18 @@
 
 #include "core/status.h"
 
-static volatile sig_atomic_t arrived;
+/* ---- Signals ---- */
+
+static volatile sig_atomic_t arrived_signal;
 
 static void on_signal(int signal_number)
 {
-    arrived = signal_number;
+    arrived_signal = signal_number;
 }
 
-/* Users, batch systems and limits of CPU time send these to end a run; left alone they would leave temporaries behind.
- */
-static const int stopping[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
+/* Users, batch systems and CPU time limits end a run by these signals. Their default action would leave temporary files
+ * behind. */
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 
 void msi_interrupt_install(void)
 {
@@ -33,10 +35,10 @@ void msi_interrupt_install(void)
     action.sa_handler = on_signal;
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART;
-    for (int i = 0; i < (int)(sizeof stopping / sizeof *stopping); i++) {
+    for (int i = 0; i < (int)(sizeof stop_signals / sizeof *stop_signals); i++) {
         struct sigaction before;
-        const int is_ignored = sigaction(stopping[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
-        if (!is_ignored) sigaction(stopping[i], &action, NULL);
+        const int is_ignored = sigaction(stop_signals[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (!is_ignored) sigaction(stop_signals[i], &action, NULL);
     }
     action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, NULL);
@@ -45,60 +47,63 @@ void msi_interrupt_install(void)
     sigaction(SIGXFSZ, &action, NULL);
 }
 
-/* The calling thread's caller, and what it said. */
+/* The calling thread's callback, and its last answer. */
 static _Thread_local struct {
-    int (*ask)(void *of);
-    void *of;
+    int (*callback)(void *user);
+    void *user;
     int stop;
     int is_paced;
-    double asked_s;
+    double called_s;
 } caller;
 
-enum { ASK_EACH_MS = 20 };
+enum { CALLBACK_EACH_MS = 20 };
 
 static int caller_stops(void)
 {
-    if (!caller.ask || caller.stop) return caller.stop;
+    if (!caller.callback || caller.stop) return caller.stop;
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     const double now_s = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-    if (now_s - caller.asked_s < 1e-3 * ASK_EACH_MS) return 0;
-    caller.asked_s = now_s;
-    return caller.stop = caller.ask(caller.of) != 0;
+    if (now_s - caller.called_s < 1e-3 * CALLBACK_EACH_MS) return 0;
+    caller.called_s = now_s;
+    return caller.stop = caller.callback(caller.user) != 0;
 }
 
-void msi_interrupt_ask(int (*ask)(void *of), void *of)
+void msi_interrupt_callback(int (*callback)(void *user), void *user)
 {
-    caller.ask = ask;
-    caller.of = of;
+    caller.callback = callback;
+    caller.user = user;
     caller.stop = 0;
-    if (!caller.is_paced) caller.asked_s = 0;
+    if (!caller.is_paced) caller.called_s = 0;
 }
 
-int msi_interrupt_pace(int is_one)
+int msi_interrupt_pace(int keeps)
 {
     const int before = caller.is_paced;
-    caller.is_paced = is_one;
-    if (!before) caller.asked_s = 0;
+    caller.is_paced = keeps;
+    if (!before) caller.called_s = 0;
     return before;
 }
 
 int msi_interrupt_signal(void)
 {
-    return caller_stops() ? SIGINT : (int)arrived;
+    return caller_stops() ? SIGINT : (int)arrived_signal;
 }
 
 int msi_interrupt_check(void)
 {
     if (caller_stops()) return msi_error_set(MSI_EINTERRUPTED, "stopped by the caller");
-    if (!arrived) return MSI_OK;
-    return msi_error_set(MSI_EINTERRUPTED, "stopped by signal %d (%s)", (int)arrived, strsignal((int)arrived));
+    if (!arrived_signal) return MSI_OK;
+    return msi_error_set(MSI_EINTERRUPTED, "stopped by signal %d (%s)", (int)arrived_signal,
+                         strsignal((int)arrived_signal));
 }
 
 void msi_interrupt_raise(int signal_number)
 {
-    arrived = signal_number;
+    arrived_signal = signal_number;
 }
+
+/* ---- Exit codes ---- */
 
 int msi_exit_code(int status)
 {
@@ -124,15 +129,18 @@ int msi_exit_code(int status)
     }
 }
 
-/* A run takes less than 128 kB; libraries and threads of the GPU's driver are given what is usual. */
+/* ---- Resource limits ---- */
+
+/* A run needs less than 128 kB of stack. Libraries and threads of the GPU driver get the usual size. */
 static const rlim_t NEEDED_STACK = 512 << 10, USUAL_STACK = 8 << 20;
 
-/* casacore opens all files of a set, a conversion those of two; and one more for each column with a storage manager of
- * its own. */
+/* casacore opens all files of a set, a conversion those of two sets. Each column with a storage manager of its own is
+ * one more file. */
 static const rlim_t NEEDED_FILES = 128, USUAL_FILES = 1024;
 
-/* Beside -j: readers, the writer's two processes, the watchdog, a writer of images, the GPU's start. */
-enum { BESIDE = 9, MOST = 4096 };
+/* Threads and processes in addition to those of -j: readers, the writer's two processes, the watchdog, the image
+ * writer, the GPU's start. */
+enum { EXTRA_THREADS = 9, MOST_THREADS = 4096 };
 
 int msi_process_limits_stack(int *raised)
 {
@@ -140,7 +148,8 @@ int msi_process_limits_stack(int *raised)
     *raised = 0;
     if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= NEEDED_STACK) return MSI_OK;
     if (limit.rlim_max < NEEDED_STACK)
-        return msi_error_set(MSI_ENOMEM, "the stack is limited to %llu kB; %llu kB are needed (ulimit -s)",
+        return msi_error_set(MSI_ENOMEM,
+                             "the stack is limited to %llu kB, but %llu kB are needed; raise the limit (ulimit -s)",
                              (unsigned long long)limit.rlim_max >> 10, (unsigned long long)NEEDED_STACK >> 10);
     limit.rlim_cur = limit.rlim_max < USUAL_STACK ? limit.rlim_max : USUAL_STACK;
     *raised = setrlimit(RLIMIT_STACK, &limit) == 0;
@@ -152,27 +161,28 @@ int msi_process_limits_files(void)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= NEEDED_FILES) return MSI_OK;
     if (limit.rlim_max < NEEDED_FILES)
-        return msi_error_set(MSI_ENOMEM, "%llu files may be open at a time; %llu are needed (ulimit -n)",
+        return msi_error_set(MSI_ENOMEM,
+                             "only %llu files can be open at once, but %llu are needed; raise the limit (ulimit -n)",
                              (unsigned long long)limit.rlim_max, (unsigned long long)NEEDED_FILES);
     limit.rlim_cur = limit.rlim_max < USUAL_FILES ? limit.rlim_max : USUAL_FILES;
     setrlimit(RLIMIT_NOFILE, &limit);
     return MSI_OK;
 }
 
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t start_gate = PTHREAD_MUTEX_INITIALIZER;
 
-/* Wait until all threads have been started. */
+/* A thread that waits until all others have been started. */
 static void *wait_at_gate(void *unused)
 {
     (void)unused;
-    pthread_mutex_lock(&gate);
-    pthread_mutex_unlock(&gate);
+    pthread_mutex_lock(&start_gate);
+    pthread_mutex_unlock(&start_gate);
     return NULL;
 }
 
-/* Give threads the stack that OMP_STACKSIZE asks for, as OpenMP's have it: a number, and B, K (which none means), M or
- * G. Return the name of the variable that did; NULL where none did. */
-static const char *set_stack(pthread_attr_t *attributes)
+/* Set the stack size of threads as OpenMP does, from OMP_STACKSIZE: a number and B, K, M or G; K is the default. Return
+ * the name of the variable that was used; NULL if there is none. */
+static const char *set_thread_stack(pthread_attr_t *attributes)
 {
     static const char *const names[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE"};
     for (int i = 0; i < 2; i++) {
@@ -191,42 +201,43 @@ static const char *set_stack(pthread_attr_t *attributes)
 
 int msi_process_limits_threads(int n_thread)
 {
-    pthread_t thread[MOST + BESIDE];
+    pthread_t thread[MOST_THREADS + EXTRA_THREADS];
     pthread_attr_t attributes;
-    const int wanted = (n_thread < MOST ? n_thread : MOST) + BESIDE;
+    const int wanted = (n_thread < MOST_THREADS ? n_thread : MOST_THREADS) + EXTRA_THREADS;
     int n = 0;
     pthread_attr_init(&attributes);
-    const char *stack = set_stack(&attributes);
-    pthread_mutex_lock(&gate);
+    const char *stack = set_thread_stack(&attributes);
+    pthread_mutex_lock(&start_gate);
     while (n < wanted && pthread_create(&thread[n], &attributes, wait_at_gate, NULL) == 0) n++;
-    pthread_mutex_unlock(&gate);
+    pthread_mutex_unlock(&start_gate);
     pthread_attr_destroy(&attributes);
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
     if (n == wanted) return MSI_OK;
     struct rlimit space;
     const int has_space = getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY;
-    return msi_error_set(
-        MSI_ENOMEM,
-        "%d threads and processes can be started; -j %d takes up to %d, and a smaller -j fewer (ulimit "
-        "-u%s%s%s)",
-        n, n_thread, wanted, has_space ? "" : ", or -v, of which their stacks are a part", stack ? "; " : "",
-        stack ? stack : "");
+    return msi_error_set(MSI_ENOMEM,
+                         "only %d threads and processes can be started, but -j %d needs up to %d; use a smaller -j, or "
+                         "raise the limit (ulimit -u%s%s%s)",
+                         n, n_thread, wanted, has_space ? "" : ", or -v, which includes their stacks",
+                         stack ? "; " : "", stack ? stack : "");
 }
 
 /*
- * A group's limit binds all groups below it, and a job often runs in a step of the group that has the limit: so every
- * folder up to the mount's own is asked. In a container the mount may be the container's group, which the list of
- * groups names by a path that is not there; what is left of it at last is the mount.
+ * ---- Control groups ----
+ *
+ * A group's limit holds for all groups below it, and a job often runs in a child of the group that has the limit.
+ * Therefore every directory from the group up to the mount is read. In a container the mount may be the container's own
+ * group, and the path in the list of groups does not exist there. Its parents end at the mount, which has the limit.
  */
 
-/* What is limited: the controller that does so, and how its limit is read from the files of a group's folder, which are
- * others in version 1. */
+/* A limited resource: its controller, and how its limit is read from the files of a group's directory, which differ in
+ * version 1. */
 typedef struct resource {
     const char *controller;
     int64_t (*read)(const char *folder, int is_version_1);
 } resource;
 
-/* Read the first numbers of a file; returns how many there are. "max" is none. */
+/* Read the first two numbers of a file. Return how many there are; the word "max" is not a number. */
 static int read_numbers(const char *folder, const char *name, long long number[2])
 {
     char path[PATH_MAX];
@@ -245,7 +256,7 @@ static int64_t read_memory(const char *folder, int is_version_1)
     return read_numbers(folder, name, bytes) > 0 && bytes[0] > 0 ? bytes[0] : INT64_MAX;
 }
 
-/* A group has so much processor time in each period. */
+/* The quota is a time per period. */
 static int64_t read_cpus(const char *folder, int is_version_1)
 {
     long long quota[2], period[2];
@@ -260,8 +271,8 @@ static int64_t read_cpus(const char *folder, int is_version_1)
     return is_there && quota[0] > 0 && period[0] > 0 ? quota[0] / period[0] + (quota[0] % period[0] > 0) : INT64_MAX;
 }
 
-/* Find the least limit from a group upwards; the group's path is cut short. */
-static int64_t least_upwards(const resource *r, const char *mount, int is_version_1, char *group)
+/* Find the smallest limit of a group and its parents. The group's path is shortened. */
+static int64_t least_limit_upwards(const resource *r, const char *mount, int is_version_1, char *group)
 {
     int64_t least = INT64_MAX;
     for (;;) {
@@ -277,7 +288,7 @@ static int64_t least_upwards(const resource *r, const char *mount, int is_versio
     }
 }
 
-/* Tell whether a list of words between commas has one. */
+/* Return whether a comma-separated list contains a word. */
 static int has_word(const char *list, const char *word)
 {
     const size_t length = strlen(word);
@@ -288,13 +299,14 @@ static int has_word(const char *list, const char *word)
     return 0;
 }
 
-static int64_t least_of(const resource *r, const char *membership, const char *mount)
+/* Find the smallest limit of all groups of a process. */
+static int64_t least_limit(const resource *r, const char *membership, const char *mount)
 {
     int64_t least = INT64_MAX;
     char line[PATH_MAX + 256];
     FILE *f = fopen(membership, "re");
     if (!f) return least;
-    /* A line is number:controllers:path; version 2 has no controllers there. */
+    /* A line is number:controllers:path. The controllers of version 2 are empty. */
     while (fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = '\0';
         char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -303,7 +315,7 @@ static int64_t least_of(const resource *r, const char *membership, const char *m
         controllers++;
         const int is_version_1 = *controllers != '\0';
         if (is_version_1 && !has_word(controllers, r->controller)) continue;
-        const int64_t limit = least_upwards(r, mount, is_version_1, group);
+        const int64_t limit = least_limit_upwards(r, mount, is_version_1, group);
         if (limit < least) least = limit;
     }
     fclose(f);
@@ -313,11 +325,11 @@ static int64_t least_of(const resource *r, const char *membership, const char *m
 int64_t msi_control_group_memory(const char *membership, const char *mount)
 {
     const resource memory = {"memory", read_memory};
-    return least_of(&memory, membership, mount);
+    return least_limit(&memory, membership, mount);
 }
 
 int64_t msi_control_group_cpus(const char *membership, const char *mount)
 {
     const resource cpu = {"cpu", read_cpus};
-    return least_of(&cpu, membership, mount);
+    return least_limit(&cpu, membership, mount);
 }

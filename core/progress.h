@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The progress of a run is shown in stages. Who knows a stage's name begins and ends it (src, msimage-makems);
- * whatever works below says how far its share of the stage is, and need not know of which. Without a stage all calls
- * do nothing.
+ * Progress of a run, shown in stages. The program begins and ends a stage (src, msimage-makems). The functions that it
+ * calls report the progress of their share of the stage, whose name they need not know. Without a stage all calls do
+ * nothing.
  *
- * On a terminal a stage is a bar with the time left, drawn anew at most ten times a second; with -log-time, or where
- * stderr is no terminal, plain lines at every 10 % of stages longer than 5 s. Call from one thread at a time: a
- * parallel loop speaks by its first thread.
+ * On a terminal a stage is a bar with the time left, redrawn at most ten times a second. With -log-time, or if stderr
+ * is not a terminal, a stage that takes longer than 5 s is a line for every 10 %. Only one thread may call at a time:
+ * of a parallel loop the first one.
  */
 #ifndef MSI_CORE_PROGRESS_H
 #define MSI_CORE_PROGRESS_H
@@ -17,47 +17,49 @@
 extern "C" {
 #endif
 
-/* A part of the present stage, in fractions of it. */
+/* A share of the current stage, in fractions of it. */
 typedef struct msi_progress_share {
     double begin, end;
 } msi_progress_share;
 
 /*
- * msi_progress_begin - begin a stage, which shows 0 % at once; msi_progress_end - end it at 100 %.
+ * msi_progress_begin - begin a stage, and show 0 %. msi_progress_end - end it at 100 %.
  * Given: stage  its name; static
- * Notes: a stage that an error left open ends where the next one begins.
+ * Notes: a stage that an error left open ends when the next one begins.
  */
 void msi_progress_begin(const char *stage);
 void msi_progress_end(void);
 
-/* msi_progress_at - tell how far the present share is: done of total, in any unit. A step back shows nothing. */
+/* msi_progress_at - report the progress of the current share: done of total, in any unit. Steps back are ignored. */
 void msi_progress_at(int64_t done, int64_t total);
 
 /*
- * msi_progress_enter - let what follows be parts [first, end) of a total that make up the present share.
- * Returns: the present share, for msi_progress_leave, which shows that what was entered is over and goes back to it
+ * msi_progress_enter - divide the current share into `total` parts, and make parts [first, end) the current share.
+ * Returns: the previous share, for msi_progress_leave
+ * msi_progress_leave - show that the current share is complete, and return to the previous one.
  */
 msi_progress_share msi_progress_enter(int64_t first, int64_t end, int64_t total);
 void msi_progress_leave(msi_progress_share before);
 
-/* msi_progress_mute - say whether a thread's work is none of the stage's progress: the caller works beside others. */
+/* msi_progress_mute - 1: ignore what the calling thread reports, because it works in parallel to the stage. */
 void msi_progress_mute(int muted);
 
 /*
- * msi_progress_listen - hand every step to a function as well, for programs that show progress by themselves.
- * Given: listener  NULL: nobody; fraction  0 at a stage's beginning, never less than before, 1 at its end
+ * msi_progress_listen - pass every step to a function too, for programs that display progress themselves.
+ * Given: listener  NULL: none; fraction: 0 at a stage's beginning, never decreasing, 1 at its end
+ *        user      first argument of the listener
  */
-void msi_progress_listen(void (*listener)(void *of, const char *stage, double fraction), void *of);
+void msi_progress_listen(void (*listener)(void *user, const char *stage, double fraction), void *user);
 
 /*
- * msi_progress_own - give what the calling thread does stages of its own: nothing of them is shown, and only
- * the listener is told. For a library, whose callers work in several threads.
- * Given: listener  as above; NULL: nobody hears of the thread's stages
+ * msi_progress_thread_begin - give the calling thread stages of its own. They are not shown; only the listener gets
+ * them. It serves libraries, whose callers use several threads.
+ * Given: listener  as above
  */
-void msi_progress_own(void (*listener)(void *of, const char *stage, double fraction), void *of);
+void msi_progress_thread_begin(void (*listener)(void *user, const char *stage, double fraction), void *user);
 
-/* msi_progress_disown - the calling thread's stages are the program's again. */
-void msi_progress_disown(void);
+/* msi_progress_thread_end - let the calling thread's stages be the program's again. */
+void msi_progress_thread_end(void);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* C, C++ and CUDA read these small types alike. */
+/* Small types and constants, shared by C, C++ and CUDA. */
 #ifndef MSI_TYPES_H
 #define MSI_TYPES_H
 
@@ -43,11 +43,10 @@ typedef enum msi_pol {
 
 enum { MSI_MAX_CORR = 4 };
 
-/* Preprocessing hands visibilities to a gridder in these blocks. */
-
 /*
- * Some rows of one spectral setup, as real image planes see them (Stokes already formed, phases already shifted).
- * Arrays are borrowed for the call. vis and weight may be NULL where only coordinates matter (predict).
+ * A block of visibilities as gridders take it: rows of one spectral setup, converted to real image planes (Stokes
+ * parameters), with phases shifted to the image's centre. Arrays are borrowed for the call. vis and weight may be NULL
+ * if only coordinates matter (predict).
  */
 typedef struct msi_vis_block {
     int64_t n_row;
@@ -57,32 +56,29 @@ typedef struct msi_vis_block {
     const double *freq_hz;  /* [n_chan] */
     const msi_c64 *vis;     /* [n_plane][n_row][n_chan]  Jy, unweighted */
     const float *weight;    /* [n_plane][n_row][n_chan]  >= 0; 0 leaves the sample out of that plane */
-    const msi_c32 *vis_f32; /* taken where vis is NULL */
+    const msi_c32 *vis_f32; /* used if vis is NULL */
 } msi_vis_block;
 
-/* An observation is what a Measurement Set says about itself, as FITS headers and logs need it. */
-
+/* Metadata of a Measurement Set, for FITS headers and logs. */
 typedef struct msi_observation {
     char telescope[64]; /* OBSERVATION::TELESCOPE_NAME */
     char observer[64];
     char object[64];        /* FIELD::NAME of the field imaged */
     char dir_frame[16];     /* J2000, ICRS, B1950, APP ..: MEASINFO of FIELD::PHASE_DIR */
     char time_scale[16];    /* UTC ..: MEASINFO of TIME */
-    char spec_frame[16];    /* TOPO, LSRK, BARY ..: of SPECTRAL_WINDOW::MEAS_FREQ_REF; "" where undefined */
+    char spec_frame[16];    /* TOPO, LSRK, BARY ..: of SPECTRAL_WINDOW::MEAS_FREQ_REF; "" if undefined */
     double ra_rad, dec_rad; /* phase centre of the field */
     double start_mjd_s;     /* first and last selected TIME, MJD seconds */
     double end_mjd_s;
-    double rest_freq_hz;       /* SOURCE::REST_FREQUENCY, 0 where unknown */
-    double antenna_itrf_m[3];  /* mean antenna position, for OBSGEO-X/Y/Z; all 0 where unknown */
+    double rest_freq_hz;       /* SOURCE::REST_FREQUENCY, 0 if unknown */
+    double antenna_itrf_m[3];  /* mean antenna position, for OBSGEO-X/Y/Z; all 0 if unknown */
     double longest_baseline_m; /* largest distance between two antennas in ANTENNA */
 } msi_observation;
 
-/* Greenwich mean sidereal time, by the linear terms of Aoki et al. 1982, A&A 105, 359. */
-
-/* So many turns the Earth makes in a day of UT1. */
+/* Rotations of the Earth in a day of UT1. Source: the linear terms of Aoki et al. 1982, A&A 105, 359. */
 #define MSI_TURNS_PER_DAY 1.00273781191135448
 
-/* msi_sidereal_turns - return sidereal time at Greenwich in turns, 0 .. 1. Given: mjd  of UT1. */
+/* msi_sidereal_turns - return Greenwich mean sidereal time in turns, 0 .. 1. Given: mjd  of UT1. Source: as above. */
 static inline double msi_sidereal_turns(double mjd)
 {
     const double turns = 0.7790572732640 + MSI_TURNS_PER_DAY * (mjd - 51544.5);

@@ -15,6 +15,8 @@
 
 #define DEG_RAD (MSI_PI / 180)
 
+/* ---- Parsing ---- */
+
 static const struct {
     const char *name;
     double rad;
@@ -33,14 +35,14 @@ static const struct {
     {"radians", 1},
 };
 
-/* Multiply by ten and add a digit of the same sign. Returns 0 where that is beyond 64 bits. */
+/* Multiply by ten and add a digit of the same sign. Return 0 if the result overflows 64 bits. */
 static int append_digit(int64_t *value, int digit)
 {
     return !__builtin_mul_overflow(*value, 10, value) && !__builtin_add_overflow(*value, digit, value);
 }
 
-/* Go on after whole digits with what stands behind them in 1e5 or 2.5e6, if that makes a whole number; *end is moved
- * behind it, or is left as it was. Returns 0 where the number is beyond 64 bits. */
+/* Read the fraction and the exponent that follow whole digits, as in 1e5 or 2.5e6. If the number is whole, store it and
+ * move *end behind it; else change nothing. Return 0 if the number overflows 64 bits. */
 static int read_exponent(int64_t *value, int sign, char **end)
 {
     char *p = *end;
@@ -74,9 +76,8 @@ int msi_parse_integer(int64_t *out, const char *what, const char *text)
     return MSI_OK;
 }
 
-/* Return the number that text begins with; NULL where it begins with none. Keeps strtod from taking inf, nan, 0x and
- * blanks.
- */
+/* Read the number at the start of text, and return its end; NULL if there is no number. Unlike strtod this refuses inf,
+ * nan, 0x and leading blanks. */
 static const char *leading_real(double *out, const char *text)
 {
     const char *p = text + (*text == '-' || *text == '+');
@@ -103,13 +104,14 @@ int msi_parse_flux(double *out_jy, const char *what, const char *text)
     double number;
     const char *unit = leading_real(&number, text);
     if (!unit)
-        return msi_error_set(MSI_EUSAGE, "%s %s: give a number of Jy, or with its unit, such as 2mJy", what, text);
+        return msi_error_set(MSI_EUSAGE, "%s %s: give a number in Jy, or a number with its unit, such as 2mJy", what,
+                             text);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcmp(unit, units[i].name) == 0) {
             *out_jy = number * units[i].jy;
             return MSI_OK;
         }
-    return msi_error_set(MSI_EUSAGE, "%s %s: %s is no unit; use Jy, mJy, uJy or nJy", what, text, unit);
+    return msi_error_set(MSI_EUSAGE, "%s %s: unknown unit '%s'; use Jy, mJy, uJy or nJy", what, text, unit);
 }
 
 int msi_parse_angle(double *out_rad, const char *what, const char *text)
@@ -125,15 +127,15 @@ int msi_parse_angle(double *out_rad, const char *what, const char *text)
             *out_rad = number * angle_units[i].rad;
             return MSI_OK;
         }
-    return msi_error_set(MSI_EUSAGE, "%s %s: %s is no unit; use masec, asec, amin, deg or rad", what, text, unit);
+    return msi_error_set(MSI_EUSAGE, "%s %s: unknown unit '%s'; use masec, asec, amin, deg or rad", what, text, unit);
 }
 
 /*
- * [sign] A mark B mark C [mark]: up to three numbers, the later ones in [0, 60), the last one given may have a
- * fraction. Each mark closes its number ("hms", "dms") or stands between two (":::", "..."). Returns 1 and the value in
- * units of the first number, or 0.
+ * Parse [sign] A mark B mark C [mark]: up to three numbers. B and C are in [0, 60); the last number may have a
+ * fraction. Marks follow each number ("hms", "dms"; closes is 1) or separate two (":::", "..."). Return 1 and the value
+ * in units of A, or 0.
  */
-static int sexagesimal(double *out, const char *text, const char *marks, int closes)
+static int parse_sexagesimal(double *out, const char *text, const char *marks, int closes)
 {
     int negative = *text == '-';
     const char *p = text + (*text == '-' || *text == '+');
@@ -172,8 +174,8 @@ static int sexagesimal(double *out, const char *text, const char *marks, int clo
 int msi_parse_ra(double *out_rad, const char *what, const char *text)
 {
     double hours, rad = 0;
-    if (sexagesimal(&hours, text, "hms", 1) || sexagesimal(&hours, text, ":::", 0)) {
-        if (fabs(hours) > 24) return msi_error_set(MSI_EUSAGE, "%s %s: hours of RA go from 0 to 24", what, text);
+    if (parse_sexagesimal(&hours, text, "hms", 1) || parse_sexagesimal(&hours, text, ":::", 0)) {
+        if (fabs(hours) > 24) return msi_error_set(MSI_EUSAGE, "%s %s: an RA has 0 to 24 hours", what, text);
         rad = hours * 15 * DEG_RAD;
     } else {
         double number;
@@ -185,7 +187,7 @@ int msi_parse_ra(double *out_rad, const char *what, const char *text)
                                  text);
         MSI_TRY(msi_parse_angle(&rad, what, text));
         if (fabs(rad) > 2 * MSI_PI * (1 + 1e-15))
-            return msi_error_set(MSI_EUSAGE, "%s %s: the RA is beyond a full turn (360deg)", what, text);
+            return msi_error_set(MSI_EUSAGE, "%s %s: the RA exceeds 360deg", what, text);
     }
     rad = fmod(rad, 2 * MSI_PI);
     if (rad < 0) rad += 2 * MSI_PI;
@@ -196,8 +198,8 @@ int msi_parse_ra(double *out_rad, const char *what, const char *text)
 int msi_parse_dec(double *out_rad, const char *what, const char *text)
 {
     double deg, rad = 0;
-    if (sexagesimal(&deg, text, "dms", 1) || sexagesimal(&deg, text, ":::", 0) ||
-        (strchr(text, '.') != strrchr(text, '.') && sexagesimal(&deg, text, "...", 0))) {
+    if (parse_sexagesimal(&deg, text, "dms", 1) || parse_sexagesimal(&deg, text, ":::", 0) ||
+        (strchr(text, '.') != strrchr(text, '.') && parse_sexagesimal(&deg, text, "...", 0))) {
         rad = deg * DEG_RAD;
     } else {
         double number;
@@ -211,15 +213,17 @@ int msi_parse_dec(double *out_rad, const char *what, const char *text)
         MSI_TRY(msi_parse_angle(&rad, what, text));
     }
     if (fabs(rad) > MSI_PI / 2 * (1 + 1e-15))
-        return msi_error_set(MSI_EUSAGE, "%s %s: the Dec is beyond a pole (-90deg to 90deg)", what, text);
+        return msi_error_set(MSI_EUSAGE, "%s %s: the Dec must be -90deg to 90deg", what, text);
     *out_rad = fmin(fmax(rad, -MSI_PI / 2), MSI_PI / 2);
     return MSI_OK;
 }
 
+/* ---- Formatting ---- */
+
 static const double ARCSEC = MSI_PI / 648000;
 
-/* Take the largest unit of an ascending table that the value reaches; rounded up it may be a trifle below. */
-static msi_unit suiting(const msi_unit *unit, int n, double value)
+/* Return the largest unit of an ascending table that is not larger than the value, within rounding. */
+static msi_unit largest_unit(const msi_unit *unit, int n, double value)
 {
     int i = 0;
     while (i + 1 < n && fabs(value) * (1 + 1e-9) >= unit[i + 1].size) i++;
@@ -233,22 +237,22 @@ msi_unit msi_angle_unit(double rad)
                               {"arcsec", ARCSEC},
                               {"arcmin", 60 * ARCSEC},
                               {"deg", 3600 * ARCSEC}};
-    return suiting(units, 5, rad);
+    return largest_unit(units, 5, rad);
 }
 
 msi_unit msi_freq_unit(double hz)
 {
     static const msi_unit units[] = {{"Hz", 1}, {"kHz", 1e3}, {"MHz", 1e6}, {"GHz", 1e9}};
-    return suiting(units, 4, hz);
+    return largest_unit(units, 4, hz);
 }
 
 static msi_unit duration_unit(double s)
 {
     static const msi_unit units[] = {{"s", 1}, {"min", 60}, {"h", 3600}, {"days", 86400}};
-    return suiting(units, 4, s);
+    return largest_unit(units, 4, s);
 }
 
-static const char *format(char text[MSI_FORMAT_SIZE], double value, msi_unit unit)
+static const char *format_value(char text[MSI_FORMAT_SIZE], double value, msi_unit unit)
 {
     snprintf(text, MSI_FORMAT_SIZE, "%.4g %s", value / unit.size, unit.name);
     return text;
@@ -256,12 +260,12 @@ static const char *format(char text[MSI_FORMAT_SIZE], double value, msi_unit uni
 
 const char *msi_format_angle(char text[MSI_FORMAT_SIZE], double rad)
 {
-    return format(text, rad, msi_angle_unit(rad));
+    return format_value(text, rad, msi_angle_unit(rad));
 }
 
 const char *msi_format_duration(char text[MSI_FORMAT_SIZE], double s)
 {
-    return format(text, s, duration_unit(s));
+    return format_value(text, s, duration_unit(s));
 }
 
 const char *msi_format_direction(char text[MSI_FORMAT_SIZE], double ra_rad, double dec_rad)

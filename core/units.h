@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Numbers with and without units, as people write them on a command line. */
+/* Numbers with and without units: parsing for command lines, formatting for logs. */
 #ifndef MSI_UNITS_H
 #define MSI_UNITS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * All of these read the whole text: trailing characters are an error. The message of an error begins with `what`, the
- * option's spelling, and ends with the remedy.
- */
+/* ---- Parsing ----
+ *
+ * These functions read the whole text: trailing characters are an error. An error message begins with `what`, the
+ * option's spelling, and ends with a hint. */
 
 /* msi_parse_integer - read a whole decimal number, signed, as digits or with an exponent, 100000 or 1e5. Returns 0 or
  * MSI_EUSAGE. */
@@ -40,39 +40,40 @@ int msi_parse_angle(double *out_rad, const char *what, const char *text);
 int msi_parse_ra(double *out_rad, const char *what, const char *text);
 int msi_parse_dec(double *out_rad, const char *what, const char *text);
 
-/* Quantities are written for people: with the unit that suits their size, words that agree with their number. */
+/* ---- Formatting: a value with a unit that suits its size ---- */
 
-/* msi_plural - return the "s" of a word that is counted: "" for 1. */
+/* msi_plural - return the "s" of a plural; "" for 1. */
 static inline const char *msi_plural(int64_t n)
 {
     return n == 1 ? "" : "s";
 }
 
-/* A unit of a table: so many of the basic unit. */
+/* A unit and its size in the basic unit. */
 typedef struct msi_unit {
     const char *name;
     double size;
 } msi_unit;
 
 /*
- * msi_angle_unit - uas, mas, arcsec, arcmin or deg: the largest of which the angle has at least one.
- * msi_freq_unit - Hz, kHz, MHz or GHz; likewise.
- * Given: rad, hz  of any sign; what is not finite has the smallest unit
+ * msi_angle_unit - return the largest unit of uas, mas, arcsec, arcmin and deg that is not larger than the angle.
+ * msi_freq_unit - return such a unit of Hz, kHz, MHz and GHz.
+ * Given: rad, hz  of any sign; a value that is not finite gets the smallest unit
  */
 msi_unit msi_angle_unit(double rad);
 msi_unit msi_freq_unit(double hz);
 
-enum { MSI_FORMAT_SIZE = 48 }; /* bytes that a text below needs at most, its end included */
+enum { MSI_FORMAT_SIZE = 48 }; /* bytes of a text below, with its terminating zero */
 
-/* msi_format_angle and the following - a number of four digits with the unit that suits it, such as "75 arcsec".
- * Returned: text, which is what they return too. */
+/* msi_format_angle, msi_format_duration - write a number of four digits with a suitable unit, such as "75 arcsec".
+ * Returned: text, which is also the return value */
 const char *msi_format_angle(char text[MSI_FORMAT_SIZE], double rad);
 const char *msi_format_duration(char text[MSI_FORMAT_SIZE], double s);
 
-/* msi_format_direction - return "08h24m07.00s -42d59m48.0s"; seconds are rounded as a whole, so that none reads 60. */
+/* msi_format_direction - return "08h24m07.00s -42d59m48.0s"; it is rounded in seconds before it is split, so that 60
+ * seconds never appear. */
 const char *msi_format_direction(char text[MSI_FORMAT_SIZE], double ra_rad, double dec_rad);
 
-/* msi_format_date - return "2013-02-27 14:03:12" of MJD seconds; "?" where that is no date of the years 1 to 9999. */
+/* msi_format_date - return "2013-02-27 14:03:12" of MJD seconds; "?" outside the years 1 to 9999. */
 const char *msi_format_date(char text[MSI_FORMAT_SIZE], double mjd_s);
 
 #endif

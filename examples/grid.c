@@ -2,10 +2,10 @@
 /*
  * Visibilities to an image and back, with the gridder that msimage uses.
  *
- * The program observes three point sources with a small array, images the visibilities block by block, holds some
- * pixels against the direct Fourier sum, and then predicts the visibilities of an image of the sources and holds those
- * against the formula. It needs no Measurement Set. `grid cpu` and `grid cuda` choose the backend; by default a GPU is
- * used where there is one.
+ * The program observes three point sources with a small array, images the visibilities block by block, and compares
+ * some pixels with the direct Fourier sum. Then it predicts the visibilities of an image of the sources, and compares
+ * those with the formula. It needs no Measurement Set. `grid cpu` and `grid cuda` choose the backend; by default a GPU
+ * is used if there is one.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const struct {
     double flux_jy;
 } source[N_SOURCE] = {{256, 256, 1}, {40, 470, 0.5}, {301, 199, 2}};
 
-/* All visibilities, block by block, as the gridder takes them: one image plane, Stokes I. */
+/* All visibilities, block by block, in the gridder's format: one image plane, Stokes I. */
 typedef struct observation {
     double freq_hz[N_CHAN];
     double uvw_m[N_TIME][N_ROW][3];
@@ -57,8 +57,8 @@ static msi_c64 visibility(const double *uvw_m, double freq_hz)
     return sum;
 }
 
-/* Stations on a spiral, 1.5 km wide, at latitude 40 degrees, follow the sources at declination 55 degrees for 5 hours.
- */
+/* Compute coordinates: stations on a spiral, 1.5 km wide, at latitude 40 degrees, track the sources at declination 55
+ * degrees for 5 hours. */
 static void observe(observation *o)
 {
     const double latitude = 40 * MSI_PI / 180, declination = 55 * MSI_PI / 180;
@@ -92,9 +92,7 @@ static void observe(observation *o)
     }
 }
 
-/* Describe the block of one time. The gridder copies what it needs, so that a real program can use one buffer again and
- * again.
- */
+/* Fill in the block of one time. The gridder copies the data, so a real program can reuse one buffer. */
 static msi_vis_block block_of(const observation *o, int t)
 {
     return (msi_vis_block){.n_row = N_ROW,
@@ -139,15 +137,16 @@ static int compare_pixels(const observation *o, const msi_image *image)
         square += exact * exact;
     }
     const double error = sqrt(error_square / square);
-    printf("relative L2 error of these pixels: %.1e; asked for: %.0e\n", error, ACCURACY);
-    if (!(error <= ACCURACY)) return msi_error_set(MSI_EINTERNAL, "the image's relative error is %g", error);
+    printf("relative L2 error of these pixels: %.1e; requested: %.0e\n", error, ACCURACY);
+    if (!(error <= ACCURACY)) return msi_error_set(MSI_EINTERNAL, "the image's relative error is too large: %g", error);
     return MSI_OK;
 }
 
-/* Turn visibilities to an image. */
+/* Make an image of the visibilities. */
 static int make_image(const observation *o, msi_backend backend, msi_image *image)
 {
-    /* What is not set takes its default; the method is the w-gridder, its strategy and precision are chosen. */
+    /* Members that are not set take their defaults; the method is the w-gridder, its strategy and precision are
+     * automatic. */
     const msi_gridder_spec spec = {.geometry = {N_PIXEL, N_PIXEL, CELL_RAD, CELL_RAD},
                                    .n_plane = 1,
                                    .psf = 1, /* one more plane, the last: the point spread function */
@@ -188,17 +187,18 @@ static int compare_visibilities(msi_gridder *gridder, const observation *o)
             }
     }
     const double error = sqrt(error_square / square);
-    printf("relative L2 error of the predicted visibilities: %.1e; asked for: %.0e\n", error, ACCURACY);
-    if (!(error <= ACCURACY)) return msi_error_set(MSI_EINTERNAL, "the visibilities' relative error is %g", error);
+    printf("relative L2 error of the predicted visibilities: %.1e; requested: %.0e\n", error, ACCURACY);
+    if (!(error <= ACCURACY))
+        return msi_error_set(MSI_EINTERNAL, "the visibilities' relative error is too large: %g", error);
     return MSI_OK;
 }
 
-/* Turn an image to visibilities. */
+/* Predict the visibilities of an image. */
 static int predict(const observation *o, msi_backend backend)
 {
     const msi_gridder_spec spec = {.geometry = {N_PIXEL, N_PIXEL, CELL_RAD, CELL_RAD},
                                    .n_plane = 1,
-                                   .predict = 1, /* blocks bring coordinates; visibilities come out */
+                                   .predict = 1, /* blocks contain coordinates; visibilities are fetched */
                                    .accuracy = ACCURACY,
                                    .backend = backend};
     msi_image model = {0}; /* Jy/pixel; the gridder borrows it */
@@ -215,7 +215,7 @@ static int predict(const observation *o, msi_backend backend)
     if (!rc) rc = msi_gridder_model(gridder, &model);
     for (int t = 0; !rc && t < N_TIME; t++) {
         msi_vis_block block = block_of(o, t);
-        block.vis = NULL; /* not looked at */
+        block.vis = NULL; /* ignored */
         block.weight = NULL;
         rc = msi_gridder_add(gridder, &block);
     }
@@ -242,8 +242,8 @@ int main(int argc, char **argv)
         msi_image_free(&image);
         msi_free(o);
     }
-    /* Whoever detected a failure has said what it was. */
+    /* The function that failed has set the error line. */
     if (rc) fprintf(stderr, "grid: %s\n", msi_error_get());
-    msi_backend_settle();
+    msi_backend_await_all();
     return rc ? EXIT_FAILURE : EXIT_SUCCESS;
 }

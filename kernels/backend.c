@@ -68,10 +68,10 @@ void msi_backend_await(const int *device, int n)
 #endif
 }
 
-void msi_backend_settle(void)
+void msi_backend_await_all(void)
 {
 #ifdef MSI_HAVE_CUDA
-    msi_gpu_settle();
+    msi_gpu_await_all();
 #endif
 }
 

@@ -7,14 +7,14 @@
 #include "core/memory.h"
 #include "kernels/clean/clean_state.h"
 
-static int make_room(msi_cleaner *c)
+static int alloc_cleaner(msi_cleaner *c)
 {
     const msi_clean_engine_ops *o = c->ops;
     MSI_TRY(o->create(&c->e, &c->setup));
     MSI_TRY(o->alloc(c->e, &c->psf, c->n_pixel * c->spec.n_channel * c->real_bytes, "the PSF"));
     MSI_TRY(o->alloc(c->e, (void **)&c->mask, c->n_pixel, "the mask"));
     MSI_TRY(o->alloc(c->e, (void **)&c->allow, c->n_pixel, "the mask"));
-    /* A GPU sets a pixel's bits by its word, which the last one of an odd number has no second pixel for. */
+    /* A GPU sets a pixel's bits in a word of two pixels, so the array needs an even number of them. */
     MSI_TRY(o->alloc(c->e, (void **)&c->found, (c->n_pixel + c->n_pixel % 2) * (int64_t)sizeof *c->found, "the mask"));
     MSI_TRY(o->alloc(c->e, &c->quantity, c->n_pixel * c->real_bytes, "the joined image"));
     return c->method->prepare ? c->method->prepare(c) : MSI_OK;
@@ -26,7 +26,7 @@ int msi_cleaner_create(msi_cleaner **out, const msi_cleaner_spec *spec)
     *out = NULL;
     MSI_TRY(msi_alloc(&c, 1, sizeof *c, "the cleaner"));
     int rc = msi_clean_spec_set(c, spec);
-    if (!rc) rc = make_room(c);
+    if (!rc) rc = alloc_cleaner(c);
     if (rc) {
         msi_cleaner_free(c);
         return rc;
@@ -59,18 +59,18 @@ msi_planes_shape msi_cleaner_shape(const msi_cleaner *c)
                               .device = c->spec.backend == MSI_BACKEND_CUDA ? c->spec.device : 0};
 }
 
-/* Take n planes of the cleaner's shape as its engine works on them. */
-static int take_planes(const msi_cleaner *c, const char *what, const msi_planes *planes, int n, msi_clean_planes *out)
+/* Check n planes for the cleaner's shape, and get them in the engine's form. */
+static int check_planes(const msi_cleaner *c, const char *what, const msi_planes *planes, int n, msi_clean_planes *out)
 {
     const msi_planes_shape want = msi_cleaner_shape(c), *is = msi_planes_shape_of(planes);
     if (is->nx != want.nx || is->ny != want.ny || is->n != n)
         return msi_error_about(
-            msi_error_set(MSI_EARGUMENT, "the cleaner's %s: %d planes of %lld x %lld, not %d of %lld x %lld", what, n,
-                          (long long)want.nx, (long long)want.ny, is->n, (long long)is->nx, (long long)is->ny),
+            msi_error_set(MSI_EARGUMENT, "the cleaner's %s must be %d planes of %lld x %lld, got %d of %lld x %lld",
+                          what, n, (long long)want.nx, (long long)want.ny, is->n, (long long)is->nx, (long long)is->ny),
             what);
     if (is->precision != want.precision || is->backend != want.backend || is->device != want.device)
         return msi_error_about(
-            msi_error_set(MSI_EARGUMENT, "the cleaner's %s is of another precision, backend or device", what), what);
+            msi_error_set(MSI_EARGUMENT, "the cleaner's %s has another precision, backend or device", what), what);
     *out = (msi_clean_planes){msi_planes_pixel(planes, 0), c->n_pixel};
     return MSI_OK;
 }
@@ -81,7 +81,7 @@ const double *msi_cleaner_scales(const msi_cleaner *c, int *n)
     return c->spec.scale;
 }
 
-int msi_cleaner_foresee(const msi_cleaner_spec *spec, int64_t *host, int64_t *device)
+int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *device)
 {
     msi_cleaner *c;
     *host = *device = 0;
@@ -103,14 +103,14 @@ int msi_cleaner_foresee(const msi_cleaner_spec *spec, int64_t *host, int64_t *de
     return rc;
 }
 
-/* What a failed call has begun on a GPU still runs there: it is waited for, so that the caller's planes are its own. */
-static int settle(const msi_cleaner *c, int rc)
+/* After a failure, wait for work on the GPU, so that the caller may use its planes again. Returns: rc */
+static int wait_on_failure(const msi_cleaner *c, int rc)
 {
     if (rc) (void)c->ops->wait(c->e);
     return rc;
 }
 
-/* Check that the channels which take part have a peak in the middle of their PSF. */
+/* Check that the channels with weight have a peak in the middle of their PSF. */
 static int check_psf(msi_cleaner *c)
 {
     for (int i = 0; i < c->spec.n_channel; i++) {
@@ -122,7 +122,8 @@ static int check_psf(msi_cleaner *c)
         if (c->spec.precision == MSI_FP32) value = value32;
         if (c->setup.share[i] != 0 && !(value > 0))
             return msi_error_about(
-                msi_error_set(MSI_EINPUT, "the PSF of channel %d has no peak in its middle: %g", i, value), "psf");
+                msi_error_set(MSI_EINPUT, "the PSF of channel %d has no positive peak in its middle: %g", i, value),
+                "psf");
     }
     return MSI_OK;
 }
@@ -140,8 +141,8 @@ int msi_cleaner_psf(msi_cleaner *c, const msi_planes *psf)
 {
     msi_clean_planes from;
     c->has_psf = 0;
-    MSI_TRY(take_planes(c, "psf", psf, c->spec.n_channel, &from));
-    MSI_TRY(settle(c, set_psf(c, &from)));
+    MSI_TRY(check_planes(c, "psf", psf, c->spec.n_channel, &from));
+    MSI_TRY(wait_on_failure(c, set_psf(c, &from)));
     c->has_psf = 1;
     return MSI_OK;
 }
@@ -165,13 +166,16 @@ int msi_cleaner_found_set(msi_cleaner *c, const uint16_t *found)
 
 static int check_limits(const msi_cleaner *c, const msi_clean_limits *limits)
 {
-    if (!c->has_psf) return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner has no PSF"), "psf");
+    if (!c->has_psf) return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner needs a PSF first"), "psf");
     if (limits->local_rms && !c->has_factor)
-        return msi_error_about(msi_error_set(MSI_EARGUMENT, "no local noise was measured"), "local_rms");
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "local_rms needs msi_cleaner_local_rms first"),
+                               "local_rms");
     if (limits->threshold >= 0 && limits->mgain >= 0 && limits->mgain <= 1 && limits->n_iteration >= 0) return MSI_OK;
-    return msi_error_about(msi_error_set(MSI_EARGUMENT, "limits of cleaning: threshold %g, mgain %g, iterations %lld",
-                                         limits->threshold, limits->mgain, (long long)limits->n_iteration),
-                           "limits");
+    return msi_error_about(
+        msi_error_set(MSI_EARGUMENT,
+                      "limits: threshold %g must be 0 or more, mgain %g 0 to 1, iterations %lld 0 or more",
+                      limits->threshold, limits->mgain, (long long)limits->n_iteration),
+        "limits");
 }
 
 int msi_cleaner_minor(msi_cleaner *c, msi_planes *residual, msi_planes *model, const msi_clean_limits *limits,
@@ -180,28 +184,28 @@ int msi_cleaner_minor(msi_cleaner *c, msi_planes *residual, msi_planes *model, c
     msi_clean_call call = {.c = c, .limits = limits, .report = report};
     memset(report, 0, sizeof *report);
     MSI_TRY(check_limits(c, limits));
-    MSI_TRY(take_planes(c, "residual", residual, c->n_plane, &call.residual));
-    MSI_TRY(take_planes(c, "model", model, c->n_plane, &call.model));
+    MSI_TRY(check_planes(c, "residual", residual, c->n_plane, &call.residual));
+    MSI_TRY(check_planes(c, "model", model, c->n_plane, &call.model));
     MSI_TRY(msi_interrupt_check());
-    MSI_TRY(settle(c, c->method->minor(&call)));
-    return settle(c, c->ops->wait(c->e));
+    MSI_TRY(wait_on_failure(c, c->method->minor(&call)));
+    return wait_on_failure(c, c->ops->wait(c->e));
 }
 
 int msi_cleaner_mean(msi_cleaner *c, const msi_planes *part, msi_planes *channel)
 {
     const int n_pol = msi_planes_shape_of(channel)->n == c->spec.n_channel ? 1 : c->spec.n_pol;
     msi_clean_planes from, to;
-    MSI_TRY(take_planes(c, "part", part, c->parts.n * n_pol, &from));
-    MSI_TRY(take_planes(c, "channel", channel, c->spec.n_channel * n_pol, &to));
-    return settle(c, msi_clean_mean(c, &from, &to, n_pol));
+    MSI_TRY(check_planes(c, "part", part, c->parts.n * n_pol, &from));
+    MSI_TRY(check_planes(c, "channel", channel, c->spec.n_channel * n_pol, &to));
+    return wait_on_failure(c, msi_clean_mean(c, &from, &to, n_pol));
 }
 
 int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *part)
 {
     msi_clean_planes from, to;
-    MSI_TRY(take_planes(c, "channel", channel, c->n_plane, &from));
-    MSI_TRY(take_planes(c, "part", part, c->parts.n * c->spec.n_pol, &to));
-    return settle(c, msi_clean_expand(c, &from, &to));
+    MSI_TRY(check_planes(c, "channel", channel, c->n_plane, &from));
+    MSI_TRY(check_planes(c, "part", part, c->parts.n * c->spec.n_pol, &to));
+    return wait_on_failure(c, msi_clean_expand(c, &from, &to));
 }
 
 int msi_cleaner_n_term(const msi_cleaner *c, double *reference_hz, int *is_logarithmic)
@@ -220,8 +224,8 @@ int msi_cleaner_noise(msi_cleaner *c, const msi_planes *residual, double *sigma)
 {
     msi_clean_planes from;
     *sigma = 0;
-    MSI_TRY(take_planes(c, "residual", residual, c->n_plane, &from));
-    return settle(c, msi_clean_noise(c, &from, sigma));
+    MSI_TRY(check_planes(c, "residual", residual, c->n_plane, &from));
+    return wait_on_failure(c, msi_clean_noise(c, &from, sigma));
 }
 
 double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma)
@@ -233,6 +237,6 @@ int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_cl
 {
     msi_clean_planes residual;
     *least = 0;
-    MSI_TRY(take_planes(c, "residual", planes, c->n_plane, &residual));
-    return settle(c, msi_clean_local_noise(c, &residual, options, least));
+    MSI_TRY(check_planes(c, "residual", planes, c->n_plane, &residual));
+    return wait_on_failure(c, msi_clean_local_noise(c, &residual, options, least));
 }

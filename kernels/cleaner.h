@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The cleaner runs the minor cycles of deconvolution: it finds components in residual images, adds them to model images
- * and subtracts the point spread function. It knows no visibilities; whoever runs the major cycles makes new residuals.
+ * and subtracts the point spread function. It does not use visibilities; its caller runs the major cycles, which make
+ * new residuals.
  *
  * A set of planes is [n_channel][n_pol] images [ny][nx]. All of them are searched together, as one joined group:
+ *
  *   one polarisation           I = sum_c w_c R_c / sum_c w_c, whose sign counts
  *   several polarisations      P = sqrt(sum_p (sum_c w_c R_cp / sum_c w_c)^2)
  *   squared channels           P = sqrt(sum_c w_c sum_p R_cp^2 / sum_c w_c)
- * Of the polarisations only those that spec.search_pol names count in these; where it names one, the first line holds.
- * Pixels that are not finite are never found. Of equal pixels the one of lowest index counts.
+ *
+ * Only polarisations in spec.search_pol are searched; if it names one, the first line holds. Pixels that are not finite
+ * are never found. Of equal pixels the one of lowest index is found.
  */
 #ifndef MSI_CLEANER_H
 #define MSI_CLEANER_H
@@ -29,51 +32,51 @@ typedef struct msi_cleaner msi_cleaner;
 /*
  * msi_cleaner_create - make a cleaner.
  * Returned: *out, owned by the caller, freed by msi_cleaner_free; NULL after a failure
- * Returns:  0, MSI_EARGUMENT (what the specification says cannot be; msi_error_about names the member), MSI_ENOMEM,
- *           MSI_EGPU
+ * Returns:  0, MSI_EARGUMENT (invalid specification; msi_error_about names the member), MSI_ENOMEM, MSI_EGPU
  */
 int msi_cleaner_create(msi_cleaner **out, const msi_cleaner_spec *spec);
 
 /* msi_cleaner_free - NULL-safe. */
 void msi_cleaner_free(msi_cleaner *c);
 
-/* msi_cleaner_shape - the shape of the residual and of the model, and the backend chosen; PSFs have n_channel planes.
- */
+/* msi_cleaner_shape - return the shape of the residual and of the model, and the backend chosen; PSFs have n_channel
+ * planes. */
 msi_planes_shape msi_cleaner_shape(const msi_cleaner *c);
 
 /* msi_cleaner_scales - return the full widths in pixels of the cleaner's scales, [*n]. Borrowed. */
 const double *msi_cleaner_scales(const msi_cleaner *c, int *n);
 
 /*
- * msi_cleaner_foresee - count bytes that a cleaner takes beside the planes it is given, on the host and on the GPU.
+ * msi_cleaner_estimate - count the bytes that a cleaner needs on the host and on the GPU, not counting its caller's
+ * planes.
  * Returns: 0, MSI_EARGUMENT as msi_cleaner_create
  */
-int msi_cleaner_foresee(const msi_cleaner_spec *spec, int64_t *host, int64_t *device);
+int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *device);
 
 /*
  * msi_cleaner_psf - set the point spread functions.
- * Given:   psf  [n_channel] planes, 1 at (nx/2, ny/2); copied; beyond the image they are zero, and so are pixels that
- *               are not finite
+ * Given:   psf  [n_channel] planes, 1 at (nx/2, ny/2); copied; zero beyond the image; pixels that are not finite count
+ *               as zero
  * Returns: 0, MSI_EARGUMENT (planes of another shape, precision or backend), MSI_EINPUT (no positive peak in the middle
- *          of a channel that takes part), MSI_EGPU, MSI_ENOMEM
+ *          of a channel with weight), MSI_EGPU, MSI_ENOMEM
  */
 int msi_cleaner_psf(msi_cleaner *c, const msi_planes *psf);
 
 /*
  * msi_cleaner_mask - set the mask.
- * Given:   mask  [ny][nx] bytes on the host, not 0 where components may lie; copied; NULL: everywhere
+ * Given:   mask  [ny][nx] bytes on the host, not 0 where components are allowed; copied; NULL: everywhere
  * Returns: 0, MSI_EGPU, MSI_ENOMEM
  */
 int msi_cleaner_mask(msi_cleaner *c, const uint8_t *mask);
 
 /*
- * msi_cleaner_found - copy where components were found: bit s of a pixel stands for scale s.
+ * msi_cleaner_found - copy the mask of found components: bit s of a pixel stands for scale s.
  * Returned: found [ny][nx], on the host
  * Returns:  0, MSI_EGPU
  */
 int msi_cleaner_found(msi_cleaner *c, uint16_t *found);
 
-/* msi_cleaner_found_set - set the same, as from an earlier run; NULL: nowhere. Returns: 0, MSI_EGPU */
+/* msi_cleaner_found_set - set that mask, as from an earlier run; NULL: nowhere. Returns: 0, MSI_EGPU */
 int msi_cleaner_found_set(msi_cleaner *c, const uint16_t *found);
 
 /*
@@ -81,16 +84,16 @@ int msi_cleaner_found_set(msi_cleaner *c, const uint16_t *found);
  * Given and returned: residual, model  [n_channel][n_pol] planes, Jy/beam and Jy/pixel; components are added to the
  *                     model
  * Returned: *report
- * Returns:  0 (also where nothing was to be done), MSI_EARGUMENT (no PSF, or no local noise, was set; other
- *           planes than the cleaner's), MSI_EGPU, MSI_ENOMEM, MSI_EINTERRUPTED
+ * Returns:  0 (also if there was nothing to do), MSI_EARGUMENT (no PSF or no local noise was set; other planes than the
+ *           cleaner's), MSI_EGPU, MSI_ENOMEM, MSI_EINTERRUPTED
  * Notes:    after a failure residual and model are undefined, and the cleaner may be used again. The order of all sums
- *           is fixed: fp64 gives the same components on every backend and number of threads.
+ *           is fixed: fp64 gives the same components on every backend and with any number of threads.
  */
 int msi_cleaner_minor(msi_cleaner *c, msi_planes *residual, msi_planes *model, const msi_clean_limits *limits,
                       msi_clean_report *report);
 
 /*
- * msi_cleaner_mean - make channels of their parts: the mean by weight, zero where no part has weight.
+ * msi_cleaner_mean - compute channels as weighted means of their parts; zero if no part has weight.
  * Given:    part     [n_part][n_pol] planes, or [n_part] of PSFs; without parts, those of channels
  * Returned: channel  [n_channel][n_pol] planes, or [n_channel]
  * Returns:  0, MSI_EARGUMENT (other planes than these), MSI_EGPU, MSI_ENOMEM
@@ -98,10 +101,10 @@ int msi_cleaner_minor(msi_cleaner *c, msi_planes *residual, msi_planes *model, c
 int msi_cleaner_mean(msi_cleaner *c, const msi_planes *part, msi_planes *channel);
 
 /*
- * msi_cleaner_expand - evaluate the spectrum of each pixel in the parts: that of the fit, whose means over channels are
- * the channels' values; without one, or with a forced one, parts are what their channel is. Where a log-polynomial has
- * no values of one sign, it is a polynomial.
- * Given:    channel  [n_channel][n_pol] planes, such as models; of channels without weight nothing counts
+ * msi_cleaner_expand - evaluate the spectrum of each pixel in the parts: the fitted spectrum whose means over channels
+ * are the channels' values. Without a fit, or with a forced one, parts are equal to their channel. If the values for a
+ * log-polynomial have different signs, a polynomial is used.
+ * Given:    channel  [n_channel][n_pol] planes, such as models; channels without weight are ignored
  * Returned: part     [n_part][n_pol] planes
  * Returns:  as msi_cleaner_mean
  */
@@ -109,40 +112,40 @@ int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *pa
 
 /*
  * msi_cleaner_n_term - count the terms of a spectrum: 1 without a fit, or with a forced one.
- * Returned: *reference_hz    at which the first term is the value: the mean of frequencies by weight; 0: not known
- *           *is_logarithmic  terms are a_k of a_0 10^(a_1 x + a_2 x^2 ..), x = log10(frequency / reference); else of
- *                            a_0 + a_1 x + a_2 x^2 .., x = frequency / reference - 1
+ * Returned: *reference_hz    at which the first term is the value: the weighted mean of frequencies; 0: not known
+ *           *is_logarithmic  1: terms are the a_k of a_0 10^(a_1 x + a_2 x^2 ..), x = log10(frequency / reference)
+ *                            0: terms are the a_k of a_0 + a_1 x + a_2 x^2 .., x = frequency / reference - 1
  */
 int msi_cleaner_n_term(const msi_cleaner *c, double *reference_hz, int *is_logarithmic);
 
 /*
  * msi_cleaner_terms - find the terms of a spectrum.
  * Given:    value [n_channel]
- * Returned: term  [msi_cleaner_n_term]; of a log-polynomial without values of one sign, those of a polynomial's value
- *                 alone: a_0, and 0
+ * Returned: term  [msi_cleaner_n_term]; if the values for a log-polynomial have different signs, a_0 of a polynomial,
+ *                 and 0 for the others
  */
 void msi_cleaner_terms(const msi_cleaner *c, const double *value, double *term);
 
 /*
  * msi_cleaner_noise - measure the noise of the mean over channels: 1.48260221850560 times the median distance from the
- * median, over finite pixels; of several searched polarisations their quadratic mean.
+ * median, over finite pixels; for several searched polarisations, the quadratic mean of theirs.
  * Returned: *sigma, Jy/beam
  * Returns:  0, MSI_EINPUT (no finite pixel), MSI_EGPU, MSI_ENOMEM
  */
 int msi_cleaner_noise(msi_cleaner *c, const msi_planes *residual, double *sigma);
 
 /*
- * msi_cleaner_sigmas - compute the threshold for which pure noise of msi_cleaner_noise = 1 exceeds the joined quantity
- * as seldom as a normal variable exceeds n_sigma on either side. n_sigma itself for one searched polarisation.
+ * msi_cleaner_sigmas - compute the threshold that the joined quantity of pure noise, of msi_cleaner_noise = 1, exceeds
+ * as rarely as a normal variable exceeds n_sigma on either side. It is n_sigma itself for one searched polarisation.
  */
 double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma);
 
 /*
- * msi_cleaner_local_rms - measure the noise around each pixel of the mean over channels, of the first searched
+ * msi_cleaner_local_rms - measure the noise around each pixel of the mean over channels, for the first searched
  * polarisation.
  * Given:    planes  the residual
- * Returned: *least, of the pixels, Jy/beam
- * Returns:  0, MSI_EARGUMENT (window), MSI_EINPUT (no finite pixel, or noise that is zero), MSI_EGPU, MSI_ENOMEM
+ * Returned: *least  of all pixels, Jy/beam
+ * Returns:  0, MSI_EARGUMENT (window), MSI_EINPUT (no finite pixel, or zero noise), MSI_EGPU, MSI_ENOMEM
  */
 int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_clean_local_rms *options, double *least);
 

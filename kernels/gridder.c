@@ -3,12 +3,13 @@
  * The gridder: its samples, weights, plan, images, residuals and predictions.
  *
  * 1. msi_gridder_create checks a specification and finds the first row of the table of strategies that serves it.
- * 2. msi_gridder_add puts samples into the store (kernels/store), msi_gridder_weight multiplies density weights in.
+ * 2. msi_gridder_add puts samples into the store (kernels/store), msi_gridder_weight multiplies them by density
+ *    weights.
  * 3. The first image, residual or prediction chooses a plan: every strategy that serves the specification on the
  *    gridder's backend makes one (find_fastest_plan), and the one with the lowest estimated time is used.
  * 4. Workers, if there are any, share the plan (kernels/workers.h).
  * 5. The strategy's functions (msi_strategy_ops) do the work. Gridders that predict or make residuals keep the plan and
- *    what it made of the samples or the model; images without residuals have a plan for one call.
+ *    everything it derived from the samples or the model; images without residuals have a plan for one call.
  */
 #include "kernels/gridder.h"
 
@@ -37,26 +38,26 @@ struct msi_gridder {
     int is_weighted; /* the store's weights have been multiplied by density weights */
     msi_gridder_report report;
     msi_plan *plan;       /* of a gridder that predicts or makes residuals; NULL: not made yet */
-    msi_workers *workers; /* that the plan is shared out to; NULL: nobody */
+    msi_workers *workers; /* that share the plan; NULL: none */
 
-    /* These serve residuals. */
+    /* For residuals: */
     struct {
         int is_known;
-        double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES]; /* of weights, as they stand */
+        double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES]; /* of the current weights */
         int64_t count[MSI_GRIDDER_MAX_PLANES];
     } weights;
 
-    /* These serve msi_gridder_predict. */
+    /* For msi_gridder_predict: */
     const msi_image *model;
     struct {
-        int64_t n_sample, n_row; /* 0: what the store holds decides */
+        int64_t n_sample, n_row; /* 0: the samples in the store */
         double w_min_lambda, w_max_lambda;
     } expected;
 };
 
 static_assert((int)MSI_STORE_MAX_PLANES >= (int)MSI_GRIDDER_MAX_PLANES - 1, "a store holds a gridder's planes");
 
-/* Count the images that a gridder makes, its PSF included; for predictions, its models. */
+/* Count the images that a gridder makes, including its PSF, or the models that it predicts from. */
 static int count_images(const msi_gridder_spec *s)
 {
     return s->predict ? s->n_plane : (s->psf_only ? 0 : s->n_plane) + (s->psf || s->psf_only);
@@ -146,7 +147,7 @@ static int create_workers(msi_gridder *g, const msi_plan_request *request, const
     if (!has_workers(g)) return MSI_OK;
     MSI_TRY(msi_workers_create(out, g->strategy, plan, request));
     g->report.estimate_s *=
-        msi_gridder_shared(&g->report, g->spec.predict ? 0 : count_images(&g->spec), g->spec.n_worker).time;
+        msi_gridder_estimate_sharing(&g->report, g->spec.predict ? 0 : count_images(&g->spec), g->spec.n_worker).time;
     return MSI_OK;
 }
 
@@ -158,7 +159,8 @@ static int64_t free_host_bytes(const msi_gridder *g)
     return limit - msi_memory_in_use();
 }
 
-/* Prefers a plan that fits the room to one that does not, then the sooner or the smaller. Returns 1 where it is a. */
+/* Return 1 if plan a is better: one that fits into room_bytes before one that does not, then the faster or smaller
+ * one. */
 static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report *b, int64_t room_bytes)
 {
     int a_fits = a->least_grid_bytes <= room_bytes, b_fits = b->least_grid_bytes <= room_bytes;
@@ -166,7 +168,7 @@ static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report 
     return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
 }
 
-/* A plan that a strategy offers. */
+/* A plan of one strategy. */
 typedef struct candidate {
     const msi_strategy *strategy;
     msi_plan *plan;
@@ -180,9 +182,9 @@ static void free_candidate(candidate *c)
 }
 
 /*
- * Find the plan foreseen to be soonest, of all strategies of a name (NULL: any) on the gridder's backend that fit the
- * room. Where one cannot serve (MSI_ERANGE), another may; where none can, the last one's reason stands.
- * Returned: *best  its report is g's with the plan's figures; its plan NULL after a failure
+ * Find the plan with the lowest estimated time, of all strategies of a name (NULL: any) on the gridder's backend whose
+ * grids fit into room_bytes. A strategy that cannot serve (MSI_ERANGE) is skipped; if all are, the last error stands.
+ * Returned: *best  its report is g's with the plan's figures; its plan is NULL after a failure
  */
 static int find_fastest_plan(const msi_gridder *g, const msi_plan_request *request, const char *name,
                              int64_t room_bytes, candidate *best)
@@ -212,8 +214,7 @@ static int find_fastest_plan(const msi_gridder *g, const msi_plan_request *reque
     return reason ? reason : msi_error_set(MSI_EINTERNAL, "no strategy serves the gridder's backend");
 }
 
-/* Do so by the strategy asked for; but one that only w gives work to leaves it to the others where w matters
- * nowhere. */
+/* Use the requested strategy. If it needs a range of w and the field has none, try the others. */
 static int find_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes, candidate *best)
 {
     const int rc = find_fastest_plan(g, request, g->spec.strategy, room_bytes, best);
@@ -221,7 +222,7 @@ static int find_plan(const msi_gridder *g, const msi_plan_request *request, int6
     return find_fastest_plan(g, request, NULL, room_bytes, best);
 }
 
-/* Make a request for a plan of the gridder's images; its samples are to be filled in. */
+/* Make a request for a plan of the gridder's images; the caller fills in the samples. */
 static msi_plan_request make_request(const msi_gridder *g)
 {
     return (msi_plan_request){.spec = &g->spec,
@@ -240,7 +241,7 @@ static void request_expected_samples(msi_plan_request *r, int64_t n_sample, int6
     r->w_max_lambda = w_max_lambda;
 }
 
-/* Fill a request with a store's samples. */
+/* Fill in the samples of a store. */
 static void request_stored_samples(msi_plan_request *r, const msi_vis_store *s)
 {
     int64_t n_row = 0;
@@ -271,7 +272,7 @@ static void free_plan(msi_gridder *g)
     g->plan = NULL;
 }
 
-/* Make g->plan and its workers unless they exist: for the samples in the store, or for those announced by
+/* Make g->plan and its workers unless they exist, for the samples in the store or for those announced by
  * msi_gridder_expect. */
 static int ensure_plan(msi_gridder *g)
 {
@@ -295,21 +296,22 @@ static int check_spec(const msi_gridder_spec *s)
 {
     const msi_image_geometry *g = &s->geometry;
     if (s->n_plane < 1 || s->n_plane >= MSI_GRIDDER_MAX_PLANES)
-        return msi_error_set(MSI_ERANGE, "n_plane %d: a gridder takes 1 to %d", s->n_plane, MSI_GRIDDER_MAX_PLANES - 1);
+        return msi_error_set(MSI_ERANGE, "n_plane must be 1 to %d, got %d", MSI_GRIDDER_MAX_PLANES - 1, s->n_plane);
     if (s->predict && s->residual)
-        return msi_error_set(MSI_ERANGE, "residual: a gridder that predicts has no data to subtract from");
+        return msi_error_set(MSI_ERANGE, "residual: a gridder that predicts has no data to subtract a model from");
     if (!(s->accuracy >= 1e-13 && s->accuracy <= 0.1))
-        return msi_error_about(msi_error_set(MSI_ERANGE, "accuracy %g is outside 1e-13 .. 0.1", s->accuracy),
+        return msi_error_about(msi_error_set(MSI_ERANGE, "accuracy must be 1e-13 to 0.1, got %g", s->accuracy),
                                "accuracy");
     if (s->n_worker < 0 || (s->n_worker && !s->worker))
-        return msi_error_set(MSI_ERANGE, "n_worker %d: a list of devices, or 0", s->n_worker);
+        return msi_error_set(MSI_ERANGE, "n_worker must be 0, or positive with a list of devices, got %d", s->n_worker);
     if (g->nx < 2 || g->ny < 2 || g->nx % 2 || g->ny % 2 || !(g->cell_x_rad > 0) || !(g->cell_y_rad > 0))
-        return msi_error_set(MSI_ERANGE, "geometry: %lld x %lld pixels of %g x %g rad: sizes must be even and positive",
-                             (long long)g->nx, (long long)g->ny, g->cell_x_rad, g->cell_y_rad);
+        return msi_error_set(
+            MSI_ERANGE, "geometry: %lld x %lld pixels of %g x %g rad: numbers of pixels must be even, sizes positive",
+            (long long)g->nx, (long long)g->ny, g->cell_x_rad, g->cell_y_rad);
     return MSI_OK;
 }
 
-/* Make the lists and strings of a specification the gridder's own. */
+/* Copy a specification with its list and its string. */
 static int copy_spec(msi_gridder *g, const msi_gridder_spec *spec)
 {
     const size_t name_bytes = spec->temp_dir ? strlen(spec->temp_dir) + 1 : 0;
@@ -345,7 +347,7 @@ int msi_gridder_create_early(msi_gridder **out, const msi_gridder_spec *spec)
     return MSI_OK;
 }
 
-int msi_gridder_settle(msi_gridder *g, const msi_gridder_spec *spec)
+int msi_gridder_bind(msi_gridder *g, const msi_gridder_spec *spec)
 {
     const msi_strategy *strategy = NULL;
     MSI_TRY(msi_strategy_first_for(&strategy, spec));
@@ -367,7 +369,7 @@ int msi_gridder_settle(msi_gridder *g, const msi_gridder_spec *spec)
 int msi_gridder_create(msi_gridder **out, const msi_gridder_spec *spec)
 {
     MSI_TRY(msi_gridder_create_early(out, spec));
-    const int rc = msi_gridder_settle(*out, spec);
+    const int rc = msi_gridder_bind(*out, spec);
     if (rc) {
         msi_gridder_free(*out);
         *out = NULL;
@@ -431,7 +433,7 @@ int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t 
     return msi_vis_store_bytes(&g->store, n_sample, n_row);
 }
 
-/* Counts the images in host memory: where cycles are run on the CPU, a model, residuals and the PSF. */
+/* Count the images in host memory: for residuals on the CPU, a model, the residuals and the PSF. */
 static int64_t count_host_images(const msi_gridder *g)
 {
     if (g->spec.predict) return 0;
@@ -439,8 +441,8 @@ static int64_t count_host_images(const msi_gridder *g)
     return g->strategy->backend == MSI_BACKEND_CPU ? 2 * g->spec.n_plane + 1 : 0;
 }
 
-int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda, double w_max_lambda,
-                        msi_gridder_report *report)
+int msi_gridder_estimate(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda,
+                         double w_max_lambda, msi_gridder_report *report)
 {
     const msi_gridder_spec *s = &g->spec;
     const int64_t all = msi_gridder_store_bytes(g, n_sample, n_row);
@@ -461,7 +463,7 @@ int msi_gridder_foresee(const msi_gridder *g, int64_t n_sample, int64_t n_row, d
 
 /* ---- Samples ---------------------------------------------------------------------------------------------------- */
 
-/* Free everything that was made of the samples, which are about to change. */
+/* Free everything derived from the samples, which are about to change. */
 static void drop_sample_products(msi_gridder *g)
 {
     g->weights.is_known = 0;
@@ -481,24 +483,24 @@ int msi_gridder_move_to_host(msi_gridder *g)
 }
 
 #ifdef MSI_HAVE_CUDA
-int msi_gridder_gpu_room(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_gpu_samples *room)
+int msi_gridder_gpu_reserve(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_gpu_samples *room)
 {
     const msi_vis_store *s = &g->store;
     if (g->strategy->backend != MSI_BACKEND_CUDA || g->spec.n_plane != 1 || n_chan > MSI_STORE_MAX_CHAN ||
         g->is_weighted || g->spec.store_bytes || g->spec.n_worker || (s->n_segment && !s->gpu))
-        return msi_error_set(MSI_EINTERNAL, "samples on the GPU for a gridder that cannot have them there");
+        return msi_error_set(MSI_EINTERNAL, "this gridder cannot hold samples on the GPU");
     drop_sample_products(g);
-    return msi_gpu_samples_room(&g->store, g->spec.device, n_row, n_chan, freq_hz, room);
+    return msi_gpu_samples_reserve(&g->store, g->spec.device, n_row, n_chan, freq_hz, room);
 }
 
-int msi_gridder_gpu_keep(msi_gridder *g, const msi_gpu_figures *figures)
+int msi_gridder_gpu_commit(msi_gridder *g, const msi_gpu_totals *figures)
 {
-    return msi_gpu_samples_keep(&g->store, figures);
+    return msi_gpu_samples_commit(&g->store, figures);
 }
 
-void msi_gridder_gpu_drop(msi_gridder *g)
+void msi_gridder_gpu_discard(msi_gridder *g)
 {
-    msi_gpu_samples_drop(&g->store);
+    msi_gpu_samples_discard(&g->store);
 }
 
 int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *out)
@@ -509,8 +511,7 @@ int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *ou
 
 int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
 {
-    if (g->is_weighted)
-        return msi_error_set(MSI_EINTERNAL, "samples added to a gridder whose weights carry density weights already");
+    if (g->is_weighted) return msi_error_set(MSI_EINTERNAL, "samples were added after density weighting");
     MSI_TRY(msi_gridder_move_to_host(g));
     drop_sample_products(g);
     return msi_vis_store_add_all(&g->store, block, n_block);
@@ -528,7 +529,7 @@ void msi_gridder_clear(msi_gridder *g)
     g->is_weighted = 0;
 }
 
-/* Fill g->weights from the samples as they stand. */
+/* Compute g->weights from the samples, unless it is up to date. */
 static void sum_stored_weights(msi_gridder *g)
 {
     if (g->weights.is_known) return;
@@ -553,8 +554,7 @@ int msi_density_add(msi_density *d, const msi_gridder *g)
 
 int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_weighting *rule)
 {
-    if (g->is_weighted)
-        return msi_error_set(MSI_EINTERNAL, "density weighting asked of a gridder whose weights carry it already");
+    if (g->is_weighted) return msi_error_set(MSI_EINTERNAL, "density weighting was requested twice");
     MSI_TRY(msi_gridder_move_to_host(g));
     drop_sample_products(g);
     MSI_TRY(msi_density_weight(&g->store, density, rule));
@@ -564,7 +564,7 @@ int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_wei
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
-/* In the progress of an image, summing weights is one part of these. */
+/* In the progress of an image, summing weights is one of this many parts. */
 enum { SUM_PARTS = 20 };
 
 int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out)
@@ -580,8 +580,11 @@ int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out)
     return msi_planes_create(out, &shape);
 }
 
-/* Do a job by the plan that is kept: model (NULL: none) and residual are the planes of its pixels; residual NULL:
- * images go to job->pixel in host memory, of a plan of the CPU or of workers. */
+/*
+ * Run a job by the gridder's plan.
+ * Given: model, residual  planes of the job's pixels; model NULL: none; residual NULL: images go to job->pixel in host
+ *                         memory, which plans of the CPU and of workers can do
+ */
 static int run_residual_job(msi_gridder *g, msi_residual_job *job, const msi_planes *model, msi_planes *residual)
 {
     msi_stage_times times = {0};
@@ -600,7 +603,7 @@ static int run_residual_job(msi_gridder *g, msi_residual_job *job, const msi_pla
     return rc;
 }
 
-/* Make images on the host by the plan that is kept. */
+/* Make images in host memory by the gridder's plan. */
 static int image_by_kept_plan(msi_gridder *g, const int *store_plane, msi_image *out)
 {
     msi_residual_job job = {
@@ -617,7 +620,7 @@ static int image_by_kept_plan(msi_gridder *g, const int *store_plane, msi_image 
     return rc;
 }
 
-/* Make images on the host by a plan for them alone. */
+/* Make images in host memory by a plan that is freed afterwards. */
 static int image_by_new_plan(msi_gridder *g, const int *store_plane, msi_image *out)
 {
     msi_plan *plan = NULL;
@@ -645,7 +648,7 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
 {
     memset(out, 0, sizeof *out);
     const msi_gridder_spec *s = &g->spec;
-    if (s->predict) return msi_error_set(MSI_EINTERNAL, "an image asked of a gridder that predicts");
+    if (s->predict) return msi_error_set(MSI_EINTERNAL, "an image was requested from a gridder that predicts");
     int store_plane[MSI_GRIDDER_MAX_PLANES];
     msi_progress_share all = msi_progress_enter(0, 1, SUM_PARTS);
     sum_stored_weights(g);
@@ -671,7 +674,7 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
 
 /* ---- Residuals -------------------------------------------------------------------------------------------------- */
 
-/* Fails where planes are not those that a gridder makes, or not so many. */
+/* Check that planes are n planes of the gridder's shape, precision and device. */
 static int check_planes(const msi_gridder *g, const msi_planes *planes, int n, const char *what)
 {
     const msi_planes_shape *s = msi_planes_shape_of(planes);
@@ -680,11 +683,13 @@ static int check_planes(const msi_gridder *g, const msi_planes *planes, int n, c
     if (same_place && s->n == n && s->nx == g->spec.geometry.nx && s->ny == g->spec.geometry.ny &&
         s->precision == g->precision)
         return MSI_OK;
-    return msi_error_set(MSI_EINTERNAL, "%s: %d planes of %lld x %lld pixels are not of the gridder's kind or not %d",
-                         what, s->n, (long long)s->nx, (long long)s->ny, n);
+    return msi_error_set(
+        MSI_EINTERNAL,
+        "%s: got %d planes of %lld x %lld pixels; the gridder needs %d planes of its own size, precision and device",
+        what, s->n, (long long)s->nx, (long long)s->ny, n);
 }
 
-/* Nothing is known of an image without a sample. */
+/* Fill planes without a sample with NaN. */
 static int fill_planes_with_nan(const msi_gridder *g, msi_planes *planes, int n)
 {
     msi_image none;
@@ -696,12 +701,12 @@ static int fill_planes_with_nan(const msi_gridder *g, msi_planes *planes, int n)
     return rc;
 }
 
-/* Images planes of the store, or the PSF of the first one, less a model. */
+/* Image planes of the store, or the PSF of plane 0, less a model. */
 static int make_residual(msi_gridder *g, const int *store_plane, int n, const msi_planes *model, msi_planes *out)
 {
     double sum[MSI_GRIDDER_MAX_PLANES];
     if (!g->spec.residual)
-        return msi_error_set(MSI_EINTERNAL, "a residual asked of a gridder that was not made for it");
+        return msi_error_set(MSI_EINTERNAL, "a residual was requested from a gridder made without spec.residual");
     MSI_TRY(check_planes(g, out, n, "residual"));
     if (model) MSI_TRY(check_planes(g, model, g->spec.n_plane, "model"));
     if (!g->store.n_sample) return fill_planes_with_nan(g, out, n);
@@ -735,7 +740,7 @@ void msi_gridder_expect(msi_gridder *g, int64_t n_sample, int64_t n_row, double 
     free_plan(g);
 }
 
-void msi_gridder_forget(msi_gridder *g)
+void msi_gridder_reset(msi_gridder *g)
 {
     memset(&g->expected, 0, sizeof g->expected);
     free_plan(g);
@@ -748,7 +753,7 @@ int msi_gridder_model(msi_gridder *g, const msi_image *model)
     if (!g->spec.predict || model->n_plane != g->spec.n_plane || model->precision != g->precision || a->nx != b->nx ||
         a->ny != b->ny)
         return msi_error_set(
-            MSI_EINTERNAL, "model of %d planes of %lld x %lld pixels for a gridder of %d of %lld x %lld",
+            MSI_EINTERNAL, "the model has %d planes of %lld x %lld pixels, the gridder has %d of %lld x %lld",
             model->n_plane, (long long)b->nx, (long long)b->ny, g->spec.n_plane, (long long)a->nx, (long long)a->ny);
     free_plan(g);
     g->model = model;
@@ -758,7 +763,7 @@ int msi_gridder_model(msi_gridder *g, const msi_image *model)
 int msi_gridder_predict(msi_gridder *g)
 {
     const msi_vis_store *s = &g->store;
-    if (!g->model) return msi_error_set(MSI_EINTERNAL, "a prediction without a model");
+    if (!g->model) return msi_error_set(MSI_EINTERNAL, "a prediction was requested without a model");
     if (!s->n_sample) return MSI_OK;
     const int threads_before = begin_threads(g), keeps_model = g->expected.n_sample > 0;
     if (!keeps_model) free_plan(g);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The table of gridders, and the rows that serve a specification. This is the only file that knows which gridders were
- * compiled in. */
+/* The table of gridders, and the rows that serve a specification. Only this file knows which gridders were compiled
+ * in. */
 #include "kernels/strategy.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "kernels/backend.h"
 #include "kernels/towers/wgrid_tower_method.h"
 #include "kernels/wgrid/wgrid_method.h"
-#include "kernels/wproj/wproj_method.h"
+#include "kernels/wproj/wproj_plan.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
 #endif
@@ -21,7 +21,7 @@ enum { HAS_CUDA = 1 };
 enum { HAS_CUDA = 0 };
 #endif
 
-/* AUTO prefers them in this order. */
+/* In the order in which AUTO prefers them. */
 static const msi_strategy strategies[] = {
 #ifdef MSI_HAVE_CUDA
     {.method = "wgrid", .name = "planes", .backend = MSI_BACKEND_CUDA, .ops = &msi_wgrid_cuda_ops},
@@ -103,25 +103,25 @@ int msi_strategy_first_for(const msi_strategy **out, const msi_gridder_spec *spe
         return msi_error_about(msi_error_set(MSI_EGPU, "backend cuda: %s", msi_backend_describe_device(spec->device)),
                                "backend");
     if (known)
-        return msi_error_about(msi_error_set(MSI_ERANGE, "backend %s: it has no strategy %s of method %s for %s",
+        return msi_error_about(msi_error_set(MSI_ERANGE, "backend %s has no strategy '%s' of gridder '%s' for %s",
                                              wants_gpu ? "cuda" : "cpu", strategy, method, what),
                                "backend");
     if (spec->residual && msi_strategy_next(NULL, method, spec->strategy, 0))
         return msi_error_about(
-            msi_error_set(MSI_ERANGE, "method %s: it makes images and predictions, but no residuals", method),
-            "method");
+            msi_error_set(MSI_ERANGE, "gridder '%s' makes images and predictions, but no residuals", method), "method");
     return msi_error_about(
-        msi_error_set(MSI_ERANGE, "strategy %s: method %s has none of this name for %s", strategy, method, what),
-        "strategy");
+        msi_error_set(MSI_ERANGE, "unknown strategy '%s' of gridder '%s' for %s", strategy, method, what), "strategy");
 }
 
 int msi_strategy_check_center(const msi_gridder_spec *s, const msi_strategy *strategy)
 {
     const int is_shifted = s->l_center_rad != 0 || s->m_center_rad != 0;
     if (!isfinite(s->l_center_rad) || !isfinite(s->m_center_rad))
-        return msi_error_set(MSI_ERANGE, "l_center_rad, m_center_rad: %g, %g", s->l_center_rad, s->m_center_rad);
+        return msi_error_set(MSI_ERANGE, "l_center_rad, m_center_rad must be finite, got %g, %g", s->l_center_rad,
+                             s->m_center_rad);
     if (is_shifted && strcmp(strategy->method, MSI_METHOD_DEFAULT) != 0)
-        return msi_error_set(MSI_ERANGE, "l_center_rad, m_center_rad: method %s images around the phase centre alone",
+        return msi_error_set(MSI_ERANGE,
+                             "l_center_rad, m_center_rad: gridder '%s' only makes images centred on the phase centre",
                              strategy->method);
     return MSI_OK;
 }

@@ -12,41 +12,41 @@
 
 /* A worker has its own device, plan and planes. */
 typedef struct worker {
-    msi_gridder_spec spec; /* the gridder's, with the worker's device, and no workers of its own */
-    double speed;          /* of its device beside the others' */
-    double first;          /* of all work, the part before its own */
+    msi_gridder_spec spec; /* the gridder's, with the worker's device and without workers */
+    double speed;          /* of its device, relative to the others */
+    double first;          /* fraction of all work that comes before its own */
     msi_plan *plan;
     msi_planes *model, *part; /* NULL until a job needs them */
 } worker;
 
 struct msi_workers {
     const msi_strategy *strategy;
-    int shares_samples; /* every worker has a part of the samples of each image, not some of the images */
+    int shares_samples; /* every worker has a part of the samples of each image, rather than some of the images */
     msi_planes_shape shape;
     int n;
     worker w[];
 };
 
-/* One job, as the workers' threads see it. */
+/* One job, as seen by the workers' threads. */
 typedef struct workers_job {
     msi_workers *workers;
     const msi_residual_job *job;
     const msi_planes *model; /* or NULL */
-    msi_planes *residual;    /* NULL: images go to the host */
+    msi_planes *residual;    /* NULL: images go to host memory */
     char *pixel;
-    msi_vis_store *store; /* of a prediction */
+    msi_vis_store *store; /* for a prediction */
     const msi_image *predicted_from;
     msi_stage_times *times; /* of the first worker */
 } workers_job;
 
-/* Let all workers work. */
+/* Run a function in one thread for each worker. */
 static int work_all(workers_job *j, int (*work)(void *job, int64_t worker))
 {
-    const msi_turns turns = {.n_item = j->workers->n, .n_thread = j->workers->n, .work = work, .of = j};
-    return msi_turns_run(&turns);
+    const msi_ordered_parallel turns = {.n_item = j->workers->n, .n_thread = j->workers->n, .work = work, .of = j};
+    return msi_ordered_parallel_run(&turns);
 }
 
-/* Find where a worker's times go: the first one's are those of the job. */
+/* Return the struct for a worker's times: those of the first worker are the job's. */
 static msi_stage_times *times_of(const workers_job *j, int64_t i, msi_stage_times *own)
 {
     return i ? own : j->times;
@@ -54,19 +54,19 @@ static msi_stage_times *times_of(const workers_job *j, int64_t i, msi_stage_time
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
-/* Images go to workers as they are where all get as many, or there are plenty. */
+/* Share out whole images if all workers get as many, or there are many images. */
 static int has_images_enough(int n_image, int n_worker)
 {
     return n_image % n_worker == 0 || n_image >= 4 * n_worker;
 }
 
-/* Every worker does this part of the work for some samples itself: transforms of planes that several touch. */
+/* Fraction of the work on some samples that every worker repeats: transforms of planes that several workers touch. */
 static const double OWN_PART = 0.1;
 
-/* Every worker does this part of a prediction itself: it makes all planes of the model. */
+/* Fraction of a prediction that every worker repeats: making all planes of the model. */
 static const double MODEL_PART = 0.6;
 
-msi_gridder_sharing msi_gridder_shared(const msi_gridder_report *report, int n_image, int n_worker)
+msi_gridder_sharing msi_gridder_estimate_sharing(const msi_gridder_report *report, int n_image, int n_worker)
 {
     const int most_images = (n_image + n_worker - 1) / n_worker;
     if (!n_image || (report->n_tower && !has_images_enough(n_image, n_worker))) {
@@ -76,13 +76,13 @@ msi_gridder_sharing msi_gridder_shared(const msi_gridder_report *report, int n_i
     return (msi_gridder_sharing){"images", (double)most_images / n_image};
 }
 
-/* Find where a worker's part of n things begins; that of worker t->n is where they end. */
+/* Return the first of a worker's share of n items; for worker t->n, the end. */
 static int64_t first_of(const msi_workers *t, int64_t n, int i)
 {
     return i < t->n ? (int64_t)((double)n * t->w[i].first + 0.5) : n;
 }
 
-/* Measure the parts of all work: as large as devices are fast. */
+/* Compute the shares of the work, proportional to the speed of devices. */
 static int find_parts(msi_workers *t)
 {
     double all = 0;
@@ -98,7 +98,7 @@ static int find_parts(msi_workers *t)
     return MSI_OK;
 }
 
-/* Share the samples out. */
+/* Make the workers' plans so that they share the samples. */
 static int share_samples(msi_workers *t, const msi_plan *whole, const msi_plan_request *request)
 {
     msi_share *share;
@@ -172,7 +172,7 @@ void msi_workers_free(msi_workers *t)
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
-/* See that a worker has n planes on its own device. */
+/* Make n planes on a worker's own device unless they exist. */
 static int ready_planes(const msi_workers *t, int i, int n, msi_planes **planes)
 {
     if (*planes && msi_planes_shape_of(*planes)->n >= n) return MSI_OK;
@@ -184,7 +184,7 @@ static int ready_planes(const msi_workers *t, int i, int n, msi_planes **planes)
     return msi_planes_create(planes, &shape);
 }
 
-/* Find a model's pixels on a worker's device, where they are copied to from another. */
+/* Get a model's pixels on a worker's device, copying them from another device if needed. */
 static int ready_model(const workers_job *j, int i, const void **pixel)
 {
     worker *w = &j->workers->w[i];
@@ -201,7 +201,7 @@ static int ready_model(const workers_job *j, int i, const void **pixel)
     return MSI_OK;
 }
 
-/* Make a worker's images, or its part of all, on its device. */
+/* Make a worker's images, or its part of all images, on its device. */
 static int work_at_images(void *of, int64_t number)
 {
     const workers_job *j = of;
@@ -225,7 +225,7 @@ static int work_at_images(void *of, int64_t number)
     return msi_planes_fetch(w->part, 0, own.n_image, j->pixel + first * image_bytes);
 }
 
-/* Add up what workers have made of their samples, in their order, where residuals lie. */
+/* Add up the workers' images into the residual planes, in the order of workers. */
 static int add_residuals(const workers_job *j)
 {
     const msi_workers *t = j->workers;
@@ -235,7 +235,7 @@ static int add_residuals(const workers_job *j)
     return MSI_OK;
 }
 
-/* Add up a worker's slice of all images, each pixel in one order of workers, and take it to the host by its own
+/* Add up a worker's slice of all images, each pixel in the order of workers, and copy it to the host by its own
  * link. */
 static int add_slice(void *of, int64_t number)
 {
@@ -271,7 +271,7 @@ int msi_workers_image(msi_workers *t, const msi_residual_job *job, void *pixel, 
 
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
-/* Find the first segment of a worker: the one that begins nearest to its part of all samples. */
+/* Find the first segment of a worker: the one that begins nearest to its share of all samples. */
 static int64_t first_segment(const msi_workers *t, const msi_vis_store *s, int i)
 {
     int64_t all = 0, before = 0;

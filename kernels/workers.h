@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workers do the jobs of one gridder, each by a plan of its own on a device of its own, in a thread of its
- * own. What is shared out depends on what there is enough of: images, where each worker makes some of them; else the
- * samples of every image, cut so that a worker transforms what its own samples touch (msi_strategy_ops.share), and
- * whose images are added up, every pixel in one order of workers; for predictions samples, in the order in which they
- * are stored. Parts are as large as devices are fast. Several workers may have one device. On the CPU devices are a
- * matter of counting.
+ * Workers run the jobs of one gridder, each by a plan of its own, on a device of its own, in a thread of its own. They
+ * share either of these:
+ * - images, if there are enough: each worker makes some of them;
+ * - samples of every image, cut so that a worker transforms only the planes that its own samples touch
+ *   (msi_strategy_ops.share); the images are added up, each pixel in the order of workers;
+ * - samples of predictions, in the order in which they are stored.
+ * Shares are proportional to the speed of devices. Several workers may have the same device. On the CPU, devices are
+ * only numbers.
  */
 #ifndef MSI_KERNELS_WORKERS_H
 #define MSI_KERNELS_WORKERS_H
@@ -17,8 +19,8 @@ typedef struct msi_workers msi_workers;
 
 /*
  * msi_workers_create - make the workers' plans.
- * Given:    strategy, whole  a plan of it, for request, which may be freed afterwards
- *           request  whose spec, with spec->n_worker >= 1 workers, is copied
+ * Given:    strategy; whole  a plan of it for the request, which may be freed afterwards
+ *           request  its spec, with spec->n_worker >= 1 workers, is copied
  * Returned: *out, owned by the caller, freed by msi_workers_free; NULL after a failure
  * Returns:  0, MSI_ERANGE, MSI_ENOMEM, MSI_EGPU
  */
@@ -29,18 +31,18 @@ int msi_workers_create(msi_workers **out, const msi_strategy *strategy, const ms
 void msi_workers_free(msi_workers *t);
 
 /*
- * msi_workers_residual - do a job whose pixels are planes; by the lead's times.
- * Given:    job  whose model and pixel are not looked at; model  NULL: nothing is subtracted
+ * msi_workers_residual - run a job whose pixels are planes; the times are those of the first worker.
+ * Given:    job  its model and pixel are ignored; model  NULL: nothing is subtracted
  * Returned: residual  the job's images
  * Returns:  as msi_strategy_ops.residual
  */
 int msi_workers_residual(msi_workers *t, const msi_residual_job *job, const msi_planes *model, msi_planes *residual,
                          msi_stage_times *times);
 
-/* msi_workers_image - do a job without a model into host memory: pixel [job->n_image][ny][nx]. */
+/* msi_workers_image - run a job without a model into host memory: pixel [job->n_image][ny][nx]. */
 int msi_workers_image(msi_workers *t, const msi_residual_job *job, void *pixel, msi_stage_times *times);
 
-/* msi_workers_predict - predict as msi_strategy_ops.predict does. */
+/* msi_workers_predict - predict as msi_strategy_ops.predict. */
 int msi_workers_predict(msi_workers *t, struct msi_vis_store *store, const msi_image *model, msi_stage_times *times);
 
 #endif

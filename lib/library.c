@@ -24,7 +24,7 @@ _Static_assert((int)MSIMAGE_EINPUT == (int)MSI_EINPUT && (int)MSIMAGE_EOUTPUT ==
                    (int)MSIMAGE_ENOMEM == (int)MSI_ENOMEM && (int)MSIMAGE_EGPU == (int)MSI_EGPU &&
                    (int)MSIMAGE_ERANGE == (int)MSI_ERANGE && (int)MSIMAGE_EINTERRUPTED == (int)MSI_EINTERRUPTED &&
                    (int)MSIMAGE_EINTERNAL == (int)MSI_EINTERNAL && (int)MSIMAGE_EARGUMENT == (int)MSI_EARGUMENT,
-               "codes are the kernels' own");
+               "codes are those of the kernels");
 
 const char *msimage_version(void)
 {
@@ -63,13 +63,14 @@ void msimage_threads_release(void)
 /* ---- Memory of GPUs --------------------------------------------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA
-/* What may stay with the library between calls, in bytes of each device; negative: what stays at first. */
+/* Bytes of each device's memory that the library may keep between calls; negative: the initial amount. */
 static atomic_int_least64_t most_kept = -1;
 
-/* At first so much of each device's memory stays: what calls of middling size come back for, and little beside it. */
+/* Initially this much of each device's memory is kept: enough for calls of medium size, and small compared with the
+ * rest. */
 enum { FIRST_PART = 16 };
 
-void msi_library_gpu_settle(void)
+void msi_library_gpu_trim(void)
 {
     const int64_t kept = most_kept;
     if (kept < 0)
@@ -98,8 +99,8 @@ void msimage_gpu_memory_release(void)
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------ */
 
-/* Pass a line on, its level as the caller knows it. */
-static void hear_line(void *of, msi_log_level level, const char *line)
+/* Pass a line on with the caller's code for its level. */
+static void log_line(void *of, msi_log_level level, const char *line)
 {
     const msimage_callbacks *c = of;
     if (!c->log) return;
@@ -118,22 +119,22 @@ int msi_library_begin(msi_library_call *call)
 #ifdef MSI_HAVE_CUDA
     if (call->uses_gpu) call->device_before = msi_library_gpu_device();
 #endif
-    msi_log_listen(hear_line, (void *)c);
-    msi_progress_own(c->progress, c->of);
+    msi_log_listen(log_line, (void *)c);
+    msi_progress_thread_begin(c->progress, c->of);
     if (c->progress && call->stage) msi_progress_begin(call->stage);
-    msi_interrupt_ask(c->interrupt, c->of);
+    msi_interrupt_callback(c->interrupt, c->of);
     return msi_interrupt_check();
 }
 
 int msi_library_end(const msi_library_call *call, int rc)
 {
     if (!rc) msi_progress_end();
-    msi_progress_disown();
+    msi_progress_thread_end();
     msi_log_listen(NULL, NULL);
-    msi_interrupt_ask(NULL, NULL);
+    msi_interrupt_callback(NULL, NULL);
 #ifdef MSI_HAVE_CUDA
     if (call->uses_gpu) {
-        msi_library_gpu_settle();
+        msi_library_gpu_trim();
         msi_library_gpu_device_set(call->device_before);
     }
 #endif
@@ -154,9 +155,10 @@ int msi_library_may_use_gpu(msimage_backend backend)
 int msi_library_spec(void *to, const void *from, size_t from_bytes, size_t bytes)
 {
     if (from_bytes < sizeof(size_t) || from_bytes > bytes)
-        return msi_error_set(MSI_EARGUMENT,
-                             "struct_bytes %zu: this library's specification has %zu, and older ones fewer", from_bytes,
-                             bytes);
+        return msi_error_set(
+            MSI_EARGUMENT,
+            "struct_bytes %zu: this library's specification has %zu bytes; larger ones are those of newer headers",
+            from_bytes, bytes);
     memset(to, 0, bytes);
     memcpy(to, from, from_bytes);
     return MSI_OK;
@@ -172,13 +174,13 @@ msi_precision msi_library_precision(msimage_precision precision)
     return precision == MSIMAGE_FP32 ? MSI_FP32 : MSI_FP64;
 }
 
-/* OpenMP ends the process where it gets no thread. */
+/* OpenMP ends the process if it cannot create a thread. */
 enum { MOST_THREADS = 4096 };
 
 int msi_library_check_threads(int n_thread)
 {
     if (n_thread >= 0 && n_thread <= MOST_THREADS) return MSI_OK;
-    return msi_error_set(MSI_ERANGE, "n_thread: %d: it is 0 to %d", n_thread, MOST_THREADS);
+    return msi_error_set(MSI_ERANGE, "n_thread must be 0 to %d, got %d", MOST_THREADS, n_thread);
 }
 
 int msi_library_threads(int n_thread)
@@ -189,7 +191,7 @@ int msi_library_threads(int n_thread)
 /* ---- Arrays ----------------------------------------------------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA
-/* Copy between the caller's array and the host's, after what was put on the stream that wrote it. */
+/* Copy between the caller's array and the host's, after all work on the stream that wrote it. */
 static int copy_array(const msi_array_place *place, void *to, const void *from, int64_t bytes)
 {
     MSI_CUDA(cudaStreamSynchronize((cudaStream_t)place->stream));
@@ -201,12 +203,12 @@ static int is_on_device(const void *array)
 {
     struct cudaPointerAttributes a;
     if (cudaPointerGetAttributes(&a, array) == cudaSuccess) return a.type == cudaMemoryTypeDevice;
-    cudaGetLastError(); /* forgets the failure */
+    cudaGetLastError(); /* clears the error */
     return 0;
 }
 #endif
 
-int msi_host_array_room(msi_host_array *a, const msi_array_place *place, void *array, int64_t bytes)
+int msi_host_array_reserve(msi_host_array *a, const msi_array_place *place, void *array, int64_t bytes)
 {
     *a = (msi_host_array){.at = array, .bytes = bytes};
 #ifdef MSI_HAVE_CUDA
@@ -222,7 +224,7 @@ int msi_host_array_room(msi_host_array *a, const msi_array_place *place, void *a
 
 int msi_host_array_read(msi_host_array *a, const msi_array_place *place, const void *array, int64_t bytes)
 {
-    MSI_TRY(msi_host_array_room(a, place, (void *)array, bytes));
+    MSI_TRY(msi_host_array_reserve(a, place, (void *)array, bytes));
 #ifdef MSI_HAVE_CUDA
     if (a->copy) return copy_array(place, a->copy, array, bytes);
 #endif

@@ -15,19 +15,19 @@ _Static_assert((int)MSIMAGE_STOP_THRESHOLD == (int)MSI_CLEAN_STOP_THRESHOLD &&
                    (int)MSIMAGE_STOP_EMPTY == (int)MSI_CLEAN_STOP_EMPTY &&
                    (int)MSIMAGE_STOP_DIVERGED == (int)MSI_CLEAN_STOP_DIVERGED &&
                    (int)MSIMAGE_STOP_STALLED == (int)MSI_CLEAN_STOP_STALLED,
-               "reasons are the kernels' own");
+               "reasons are those of the kernels");
 
 _Static_assert((int)MSIMAGE_SCALE_BY_BEAM == (int)MSI_CLEAN_BY_BEAM &&
                    (int)MSIMAGE_SCALE_BY_POWER == (int)MSI_CLEAN_BY_POWER &&
                    (int)MSIMAGE_SCALE_TAPERED_QUADRATIC == (int)MSI_CLEAN_TAPERED_QUADRATIC &&
                    (int)MSIMAGE_SCALE_GAUSSIAN == (int)MSI_CLEAN_GAUSSIAN &&
                    (int)MSIMAGE_SCALE_SPHEROIDAL == (int)MSI_CLEAN_SPHEROIDAL,
-               "rules and shapes of scales are the kernels' own");
+               "rules and shapes of scales are those of the kernels");
 
 struct msimage_cleaner {
     msimage_callbacks callbacks;
     msi_cleaner *inner;
-    msi_library_gpu *gpu;   /* NULL where the host does the work */
+    msi_library_gpu *gpu;   /* NULL if the host does the work */
     msi_planes_shape shape; /* of residual and model */
     int n_psf, n_thread;
     msi_array_place place;
@@ -61,7 +61,7 @@ static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s)
                               .scale_gain = s->scale_gain};
 }
 
-/* Find out where the work is done. */
+/* Set the backend and the stream of the work. */
 static int find_place(msimage_cleaner *c)
 {
     c->shape = msi_cleaner_shape(c->inner);
@@ -115,13 +115,13 @@ void msimage_cleaner_free(msimage_cleaner *c)
     msi_planes_free(c->model);
     msi_free(c);
 #ifdef MSI_HAVE_CUDA
-    if (device_before >= 0) msi_library_gpu_settle();
+    if (device_before >= 0) msi_library_gpu_trim();
     msi_library_gpu_device_set(device_before);
 #endif
 }
 
-/* Have the caller's images in planes of the cleaner, which are made where there are none. */
-static int put(const msimage_cleaner *c, msi_planes **planes, int n, const void *image)
+/* Copy the caller's images to planes of the cleaner, which are made at first use. */
+static int upload_images(const msimage_cleaner *c, msi_planes **planes, int n, const void *image)
 {
     msi_planes_shape shape = c->shape;
     shape.n = n;
@@ -135,7 +135,7 @@ static int put(const msimage_cleaner *c, msi_planes **planes, int n, const void 
     return msi_planes_upload(*planes, 0, n, image);
 }
 
-static int get(const msimage_cleaner *c, const msi_planes *planes, void *image)
+static int download_images(const msimage_cleaner *c, const msi_planes *planes, void *image)
 {
 #ifdef MSI_HAVE_CUDA
     if (c->gpu) return msi_library_gpu_out(c->gpu, image, msi_planes_pixel(planes, 0), msi_planes_bytes(&c->shape));
@@ -148,7 +148,7 @@ int msimage_cleaner_psf(msimage_cleaner *c, const void *psf)
     msi_planes *planes = NULL;
     msi_library_call begun = call_of(c, NULL);
     int rc = msi_library_begin(&begun);
-    if (!rc) rc = put(c, &planes, c->n_psf, psf);
+    if (!rc) rc = upload_images(c, &planes, c->n_psf, psf);
     if (!rc) rc = msi_cleaner_psf(c->inner, planes);
     msi_planes_free(planes);
     return msi_library_end(&begun, rc);
@@ -170,11 +170,11 @@ static int minor(msimage_cleaner *c, void *residual, void *model, const msimage_
 {
     const msi_clean_limits inner = {
         .threshold = limits->threshold, .mgain = limits->mgain, .n_iteration = limits->n_iteration};
-    MSI_TRY(put(c, &c->residual, c->shape.n, residual));
-    MSI_TRY(put(c, &c->model, c->shape.n, model));
+    MSI_TRY(upload_images(c, &c->residual, c->shape.n, residual));
+    MSI_TRY(upload_images(c, &c->model, c->shape.n, model));
     MSI_TRY(msi_cleaner_minor(c->inner, c->residual, c->model, &inner, report));
-    MSI_TRY(get(c, c->residual, residual));
-    return get(c, c->model, model);
+    MSI_TRY(download_images(c, c->residual, residual));
+    return download_images(c, c->model, model);
 }
 
 int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model, const msimage_clean_limits *limits,
@@ -199,7 +199,7 @@ int msimage_cleaner_noise(msimage_cleaner *c, const void *residual, double *sigm
 {
     msi_library_call begun = call_of(c, NULL);
     int rc = msi_library_begin(&begun);
-    if (!rc) rc = put(c, &c->residual, c->shape.n, residual);
+    if (!rc) rc = upload_images(c, &c->residual, c->shape.n, residual);
     if (!rc) rc = msi_cleaner_noise(c->inner, c->residual, sigma);
     return msi_library_end(&begun, rc);
 }

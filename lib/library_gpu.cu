@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The library's work on a GPU: the stream of an object and its copies, then pixels, then samples. Each thread of a
- * kernel takes pixels or samples from the caller's arrays. Arrays in host memory are copied through staging buffers,
+ * kernel processes pixels or samples of the caller's arrays. Arrays in host memory are copied through staging buffers,
  * samples in chunks of rows.
  */
 #include "lib/library_gpu.h"
@@ -15,11 +15,10 @@
 #include "kernels/gpu/plan_stream_cuda.h"
 #include "lib/library_gridder.h"
 
-/* Factors of the visibilities that are predicted for a block, kept so that its weights and mask come once. */
+/* Factors of a block's predicted visibilities, kept so that its weights and mask are copied only once. */
 struct kept_factor {
-    buffer
-        room; /* [n_row][n_chan] of the caller's precision: the weight; 0 where that or the mask leaves a sample out */
-    const void *weight = nullptr, *mask = nullptr; /* the caller's arrays that it was made of */
+    buffer room; /* [n_row][n_chan] of the caller's precision: the weight; 0 if weight or mask exclude a sample */
+    const void *weight = nullptr, *mask = nullptr; /* the caller's arrays that it was made from */
     int64_t block = 0;
     kept_factor *next = nullptr;
 };
@@ -28,20 +27,20 @@ struct msi_library_gpu {
     enum { UVW, FREQ, VIS, WEIGHT, MASK, N_ARRAY };
     plan_stream on;
     int device = 0;
-    cudaEvent_t before = nullptr; /* what the caller's stream has begun */
+    cudaEvent_t before = nullptr; /* recorded on the caller's stream */
     staged_copy staging{on, staged_copy::MOST_SLOTS};
     buffer array[N_ARRAY], image, tally;
-    int64_t n_block = 0;           /* that were added */
-    kept_factor *factor = nullptr; /* the latest block's first */
+    int64_t n_block = 0;           /* number of blocks added */
+    kept_factor *factor = nullptr; /* the latest block's comes first */
 
     ~msi_library_gpu()
     {
         on.leave();
-        while (factor) forget_factor(factor->block);
+        while (factor) free_factor(factor->block);
         if (before && cudaEventDestroy(before) != cudaSuccess) cudaGetLastError();
     }
 
-    /* is_here - tell whether kernels read and write memory as it lies. */
+    /* is_here - return whether kernels can access memory in place. */
     bool is_here(const void *at) const
     {
         cudaPointerAttributes a;
@@ -51,8 +50,11 @@ struct msi_library_gpu {
         return false;
     }
 
-    /* reach - have an array of the caller's where kernels on the stream read it: there already, or a copy in room,
-     * which may be under way until the stream was waited for. NULL stays NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+    /*
+     * reach - get an array of the caller in device memory, for kernels on the stream: the array itself, or a copy in
+     * room, which may be incomplete until the stream has been waited for. NULL stays NULL. Returns: 0, MSI_EGPU,
+     * MSI_ENOMEM
+     */
     template <typename T> int reach(const T *given, int64_t bytes, buffer &room, const T **at)
     {
         *at = given;
@@ -64,8 +66,8 @@ struct msi_library_gpu {
         return staging.push();
     }
 
-    /* forget_factor - forget the latest, if it is a block's. */
-    void forget_factor(int64_t block)
+    /* free_factor - free the latest factors, if they are those of a block. */
+    void free_factor(int64_t block)
     {
         kept_factor *last = factor;
         if (!last || last->block != block) return;
@@ -73,8 +75,8 @@ struct msi_library_gpu {
         delete last;
     }
 
-    /* settle - wait for what was begun with the caller's arrays, where a failure ends a call. Returns: rc */
-    int settle(int rc) const
+    /* wait_on_failure - after a failure, wait for queued work on the caller's arrays. Returns: rc */
+    int wait_on_failure(int rc) const
     {
         if (rc && cudaStreamSynchronize(on.get()) != cudaSuccess) cudaGetLastError();
         return rc;
@@ -90,7 +92,7 @@ int msi_library_gpu_create(msi_library_gpu **out, int device)
     int rc = gpu->on.begin(device);
     if (!rc && cudaEventCreateWithFlags(&gpu->before, cudaEventDisableTiming) != cudaSuccess) {
         cudaGetLastError();
-        rc = msi_error_set(MSI_EGPU, "GPU: no event can be made");
+        rc = msi_error_set(MSI_EGPU, "GPU: cannot create an event");
     }
     if (rc)
         delete gpu;
@@ -111,7 +113,7 @@ int msi_library_gpu_enter(msi_library_gpu *gpu, void *stream)
         MSI_CUDA(cudaStreamWaitEvent(gpu->on.get(), gpu->before, 0));
         return MSI_OK;
     }
-    /* The stream is another device's. */
+    /* The stream belongs to another device. */
     cudaGetLastError();
     MSI_CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
     return MSI_OK;
@@ -148,13 +150,13 @@ namespace {
 
 constexpr int PIXEL_THREADS = 256;
 
-/* Describes a gridder's pixels. */
+/* The geometry of a gridder's pixels. */
 struct pixel_rule {
     int64_t nx, ny;
     double cell_x_rad, cell_y_rad, l_rad, m_rad;
     bool is_flat, divides, is_xy;
 
-    /* 1 - l^2 - m^2 at pixel i of a plane; 1 where there is no horizon. */
+    /* Return 1 - l^2 - m^2 at pixel i of a plane; 1 if there is no horizon. */
     __device__ double inside(int64_t i) const
     {
         if (is_flat) return 1;
@@ -164,7 +166,7 @@ struct pixel_rule {
     }
 };
 
-/* Gathers what is seen of a model on its way. */
+/* Sums over a model, collected while it is converted. */
 struct model_tally {
     double squares;
     uint32_t is_nan[MSI_GRIDDER_MAX_PLANES];
@@ -225,7 +227,7 @@ __global__ void __launch_bounds__(PIXEL_THREADS)
     const double factor = rule.is_xy ? sums.of[blockIdx.y] : 1, n2 = rule.inside(i);
     const T made = less ? from[at] - less[at] : from[at];
     const double value = (double)made / scale * factor;
-    /* The kernels' own look at the horizon rounds otherwise: what they left out is NaN. */
+    /* The kernels round differently at the horizon; pixels that they leave out are NaN. */
     const bool is_void = rule.is_xy && (!(n2 > 0) || isnan(made) || factor == 0);
     to[at] = (R)(is_void ? 0 : rule.divides && n2 > 0 ? value / sqrt(n2) : value);
 }
@@ -325,15 +327,15 @@ int msi_library_gpu_pixels(msimage_gridder *g, const msi_work_images *images, vo
 
 /* ---- Samples: as in library_samples.c, on the GPU --------------------------------------------------------------- */
 
-/* Blocks with samples beyond the uv plane of an image of MSIMAGE_XY are left to the host, which brings them back. */
+/* Blocks with samples beyond the uv plane of an image of MSIMAGE_XY are left to the host, which moves these samples. */
 
 namespace {
 
 constexpr int THREADS = 256, BLOCKS = 264;
-/* Rows that come at a time have about so many bytes. */
+/* Approximate bytes of the rows of a chunk. */
 constexpr int64_t CHUNK_BYTES = 128 << 20;
 
-/* Tells what the convention makes of samples. */
+/* The conversion of samples by the convention. */
 struct sample_rule {
     double scale, l_rad, m_rad, cell_x_rad, cell_y_rad;
     bool is_xy, ignores_w, folds, predicts;
@@ -349,7 +351,7 @@ struct sample_rule {
         return is_known;
     }
 
-    /* Compute the factor that turns a visibility to the image's centre: cosine and sine. */
+    /* Compute the factor that shifts a visibility's phase to the image's centre: cosine and sine. */
     __device__ double2 turn(const double *uvw, double freq_hz) const
     {
         if (l_rad == 0 && m_rad == 0) return {1, 0};
@@ -359,7 +361,7 @@ struct sample_rule {
         return factor;
     }
 
-    /* Is a sample beyond the uv plane? A little before its edge it is. */
+    /* Return whether a sample is beyond the uv plane, or slightly inside its edge. */
     __device__ bool is_beyond(const double *uvw, double freq_hz) const
     {
         const double edge = 0.5 * (1 - 1e-12);
@@ -367,7 +369,7 @@ struct sample_rule {
                fabs(uvw[1] * freq_hz / MSI_SPEED_OF_LIGHT * cell_y_rad) > edge;
     }
 
-    /* Find the highest frequency at which the kernels' store has a row's samples. */
+    /* Find the highest frequency at which the kernels' store keeps a row's samples. */
     __device__ double limit_hz(const double *uvw) const
     {
         const double u = fabs(uvw[0]) / MSI_SPEED_OF_LIGHT, v = fabs(uvw[1]) / MSI_SPEED_OF_LIGHT;
@@ -380,7 +382,7 @@ __device__ bool weighs(double weight)
     return weight < 0 || weight > 0;
 }
 
-/* The caller's arrays where kernels read them, of rows of a chunk. */
+/* The arrays of a chunk of rows, in device memory. */
 template <typename R> struct caller_rows {
     int64_t n_row;
     int32_t n_chan;
@@ -396,7 +398,7 @@ template <typename R> struct caller_rows {
     {
         return mask && !mask[i];
     }
-    /* Return what a sample's prediction is multiplied by; 0: it does not count. */
+    /* Return the factor of a sample's prediction; 0: the sample does not count. */
     __device__ double factor_of(int64_t i) const
     {
         const double w = weight_of(i);
@@ -404,7 +406,7 @@ template <typename R> struct caller_rows {
     }
 };
 
-/* Sums up samples. */
+/* Totals of samples. */
 struct sample_tally {
     int64_t n, n_left_out, n_beyond, n_unknown, n_bad;
     int64_t n_sample, n_outside;
@@ -438,7 +440,7 @@ struct sample_tally {
     }
 };
 
-/* Add up a block's tallies, and those of chunks before. Returned: out [blocks] */
+/* Add up a block's totals, and those of earlier chunks. Returned: out [blocks] */
 __device__ void give_tally(sample_tally own, bool is_first, sample_tally *out)
 {
     __shared__ sample_tally of_warp[THREADS / 32];
@@ -457,14 +459,14 @@ __device__ void give_tally(sample_tally own, bool is_first, sample_tally *out)
     out[blockIdx.x] = own;
 }
 
-/* A sample's number, and where it lies by the kernels' coordinates. */
+/* A sample's index, and its row's coordinates in the kernels' convention. */
 struct located {
     int64_t i;
     double uvw[3], freq_hz;
     bool is_known;
 };
 
-/* Take a sample of an image: its weight and visibility as the store has them. */
+/* Convert a sample of an image: its weight and visibility for the store. */
 template <typename R, typename T>
 __device__ void take_value(const sample_rule &rule, const caller_rows<R> &from, const msi_gpu_samples &to,
                            const located &at, sample_tally *t)
@@ -504,7 +506,7 @@ __device__ void take_value(const sample_rule &rule, const caller_rows<R> &from, 
     t->largest_product = fmax(t->largest_product, (double)kept * jy);
 }
 
-/* Take samples in. Returned: factor [n_row][n_chan] of predictions; NULL: none */
+/* Convert samples for the store. Returned: factor [n_row][n_chan] of predictions; NULL: none */
 template <typename R, typename T>
 __global__ void __launch_bounds__(THREADS)
     k_take(sample_rule rule, caller_rows<R> from, msi_gpu_samples to, R *factor, bool is_first, sample_tally *tally)
@@ -539,7 +541,8 @@ __global__ void __launch_bounds__(THREADS)
     give_tally(t, is_first, tally);
 }
 
-/* Give predicted visibilities to the caller turned back, weighted and masked. Given: from.uvw_m  NULL: all are known */
+/* Write predicted visibilities to the caller's array: phases shifted back, weighted and masked. Given: from.uvw_m
+ * NULL: all are finite */
 template <typename R, typename T>
 __global__ void __launch_bounds__(THREADS)
     k_give(sample_rule rule, caller_rows<R> from, msi_gpu_samples predicted, bool is_nan, R *out)
@@ -569,7 +572,7 @@ sample_rule sample_rule_of(const msimage_gridder *g)
             (bool)g->is_xy, (bool)s->ignores_w, (bool)g->folds, s->task == MSIMAGE_PREDICT};
 }
 
-/* Has rows [first, first + n_row) of the caller's samples where kernels read them. */
+/* Get rows [first, first + n_row) of the caller's samples in device memory. */
 template <typename R>
 int reach_rows(msi_library_gpu *gpu, const msimage_samples *s, int64_t first, int64_t n_row, caller_rows<R> *at)
 {
@@ -587,7 +590,7 @@ int reach_rows(msi_library_gpu *gpu, const msimage_samples *s, int64_t first, in
     return gpu->reach(s->mask ? s->mask + i : nullptr, n, room[msi_library_gpu::MASK], &at->mask);
 }
 
-/* Count the rows of a chunk: all where none has to come or go. */
+/* Count the rows of a chunk: all rows if no array has to be copied. */
 template <typename R> int64_t rows_at_once(const msi_library_gpu *gpu, const msimage_samples *s, const void *out)
 {
     const int64_t n_chan = s->n_chan, real = sizeof(R);
@@ -604,7 +607,7 @@ template <typename R> int64_t rows_at_once(const msi_library_gpu *gpu, const msi
     return row_bytes ? std::min(s->n_row, CHUNK_BYTES / row_bytes + 1) : s->n_row;
 }
 
-/* Return the rows of a room, from `first` on. */
+/* Return the rows of reserved samples, from `first` on. */
 msi_gpu_samples rows_of(const msi_gpu_samples &all, int64_t first, int64_t n_row, int64_t complex_bytes)
 {
     const int64_t i = first * all.n_chan;
@@ -612,7 +615,7 @@ msi_gpu_samples rows_of(const msi_gpu_samples &all, int64_t first, int64_t n_row
             static_cast<char *>(all.vis) + i * complex_bytes};
 }
 
-/* Return what a block's predictions are multiplied by; NULL: nobody has kept that. */
+/* Return the factors of a block's predictions; NULL: they were not kept. */
 const kept_factor *find_factor(const msi_library_gpu *gpu, const msimage_samples *s, int64_t block)
 {
     const kept_factor *k = gpu->factor;
@@ -620,8 +623,8 @@ const kept_factor *find_factor(const msi_library_gpu *gpu, const msimage_samples
     return k && k->weight == s->weight && k->mask == s->mask ? k : nullptr;
 }
 
-/* Have room for the factors of a block whose weights or mask have to come; without it they come again. Returned: *out
- * NULL: no room, or none needed */
+/* Allocate the factors of a block whose weights or mask have to be copied; without them they are copied again.
+ * Returned: *out NULL: not enough memory, or not needed */
 template <typename R> void make_factor(msi_library_gpu *gpu, const msimage_samples *s, R **out)
 {
     *out = nullptr;
@@ -640,7 +643,7 @@ template <typename R> void make_factor(msi_library_gpu *gpu, const msimage_sampl
 }
 
 template <typename R, typename T>
-int take(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &room, sample_tally *all)
+int add_chunks(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &room, sample_tally *all)
 {
     msi_library_gpu *gpu = g->gpu;
     const sample_rule rule = sample_rule_of(g);
@@ -664,15 +667,15 @@ int take(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &ro
     return MSI_OK;
 }
 
-int take_any(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &room, sample_tally *all)
+int add_any(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &room, sample_tally *all)
 {
     const bool to_fp32 = g->precision == MSI_FP32;
     if (g->spec.precision == MSIMAGE_FP32)
-        return to_fp32 ? take<float, float>(g, s, room, all) : take<float, double>(g, s, room, all);
-    return to_fp32 ? take<double, float>(g, s, room, all) : take<double, double>(g, s, room, all);
+        return to_fp32 ? add_chunks<float, float>(g, s, room, all) : add_chunks<float, double>(g, s, room, all);
+    return to_fp32 ? add_chunks<double, float>(g, s, room, all) : add_chunks<double, double>(g, s, room, all);
 }
 
-/* Samples may take a quarter of what is free; sorting them takes more. */
+/* Samples may use a quarter of the free memory; sorting them uses more. */
 bool has_room(const msimage_gridder *g, const msimage_samples *s)
 {
     size_t free_bytes, total_bytes;
@@ -684,17 +687,17 @@ bool has_room(const msimage_gridder *g, const msimage_samples *s)
     return s->n_row * (24 + s->n_chan * each) <= (int64_t)(free_bytes / 4);
 }
 
-/* Take samples in, or leave them to the host. */
-int keep(msimage_gridder *g, const sample_tally &t, int *is_taken)
+/* Add samples on the GPU, or leave them to the host. */
+int commit_samples(msimage_gridder *g, const sample_tally &t, int *is_taken)
 {
-    const msi_gpu_figures figures = {t.n_sample,       t.n_outside,         t.w_min,          t.w_max, t.sum_weight,
-                                     t.largest_weight, t.largest_stored_jy, t.largest_product};
+    const msi_gpu_totals figures = {t.n_sample,       t.n_outside,         t.w_min,          t.w_max, t.sum_weight,
+                                    t.largest_weight, t.largest_stored_jy, t.largest_product};
     if (t.n_beyond || t.n_bad) {
-        msi_gridder_gpu_drop(g->inner);
+        msi_gridder_gpu_discard(g->inner);
         *is_taken = 0;
         return MSI_OK;
     }
-    MSI_TRY(msi_gridder_gpu_keep(g->inner, &figures));
+    MSI_TRY(msi_gridder_gpu_commit(g->inner, &figures));
     g->samples.n += t.n;
     g->samples.n_left_out += t.n_left_out;
     g->samples.n_unknown += t.n_unknown;
@@ -705,7 +708,8 @@ int keep(msimage_gridder *g, const sample_tally &t, int *is_taken)
 }
 
 template <typename R, typename T>
-int give(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &all, const kept_factor *kept, void *vis)
+int write_predictions(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &all, const kept_factor *kept,
+                      void *vis)
 {
     msi_library_gpu *gpu = g->gpu;
     const int64_t most = rows_at_once<R>(gpu, s, vis);
@@ -736,16 +740,16 @@ int msi_library_gpu_add(msimage_gridder *g, const msimage_samples *samples, int 
     if (g->spec.task == MSIMAGE_PREDICT) s.vis = nullptr;
     *is_taken = 0;
     if (!has_room(g, &s)) return MSI_OK;
-    int rc = msi_gridder_gpu_room(g->inner, s.n_row, s.n_chan, s.freq_hz, &room);
+    int rc = msi_gridder_gpu_reserve(g->inner, s.n_row, s.n_chan, s.freq_hz, &room);
     if (rc) return rc == MSI_EGPU ? MSI_OK : rc;
     *is_taken = 1;
     sample_tally all = sample_tally::none();
-    rc = g->gpu->settle(take_any(g, &s, room, &all));
+    rc = g->gpu->wait_on_failure(add_any(g, &s, room, &all));
     if (rc)
-        msi_gridder_gpu_drop(g->inner);
+        msi_gridder_gpu_discard(g->inner);
     else
-        rc = keep(g, all, is_taken);
-    if (rc || !*is_taken) g->gpu->forget_factor(g->gpu->n_block);
+        rc = commit_samples(g, all, is_taken);
+    if (rc || !*is_taken) g->gpu->free_factor(g->gpu->n_block);
     g->gpu->n_block += !rc && *is_taken;
     return rc;
 }
@@ -756,7 +760,7 @@ int msi_library_gpu_fetch(msimage_gridder *g, const msimage_samples *samples, in
     msimage_samples s = *samples;
     const bool to_fp32 = g->precision == MSI_FP32;
     if (!msi_gridder_gpu_samples(g->inner, i, &all) || all.n_row != s.n_row || all.n_chan != s.n_chan)
-        return msi_error_set(MSI_EARGUMENT, "fetch: a block of %lld rows of %d channels is not what was added next",
+        return msi_error_set(MSI_EARGUMENT, "fetch: the next block added does not have %lld rows of %d channels",
                              (long long)s.n_row, s.n_chan);
     const kept_factor *kept = find_factor(g->gpu, &s, i);
     s.vis = nullptr;
@@ -765,7 +769,8 @@ int msi_library_gpu_fetch(msimage_gridder *g, const msimage_samples *samples, in
         s.weight = nullptr;
         s.mask = nullptr;
     }
-    const auto give_any = g->spec.precision == MSIMAGE_FP32 ? (to_fp32 ? give<float, float> : give<float, double>)
-                                                            : (to_fp32 ? give<double, float> : give<double, double>);
-    return g->gpu->settle(give_any(g, &s, all, kept, vis));
+    const auto give_any = g->spec.precision == MSIMAGE_FP32
+                              ? (to_fp32 ? write_predictions<float, float> : write_predictions<float, double>)
+                              : (to_fp32 ? write_predictions<double, float> : write_predictions<double, double>);
+    return g->gpu->wait_on_failure(give_any(g, &s, all, kept, vis));
 }

@@ -33,7 +33,7 @@ static int64_t work_bytes(const msimage_gridder *g, int n_plane)
     return n_plane * count_pixels(g) * msi_image_pixel_bytes(g->precision);
 }
 
-/* Return 1 - l^2 - m^2 at pixel x of row y, as the kernels count them; 1 where there is no horizon. */
+/* Return 1 - l^2 - m^2 at pixel x of row y, as the kernels compute it; 1 if there is no horizon. */
 static double one_minus_r2(const msimage_gridder *g, int64_t x, int64_t y)
 {
     const msi_image_geometry *i = &g->geometry;
@@ -57,9 +57,9 @@ static void put_pixel(void *pixel, int is_fp32, int64_t i, double value)
 }
 
 /*
- * Make a model the kernels' way: in the work's precision, divided by n where that is asked for.
+ * Convert a model for the kernels: to the work's precision, divided by n if requested.
  * Given:    scale  that it is multiplied by
- * Returned: model  [n_plane] images; is_nan [n_plane] whether one has a value that is not finite, which is then 0
+ * Returned: model  [n_plane] images; is_nan [n_plane] 1 if an image had values that are not finite, which are set to 0
  */
 static void convert_model(const msimage_gridder *g, const void *from, double scale, void *model, int *is_nan)
 {
@@ -98,7 +98,7 @@ static void convert_pixels(const msimage_gridder *g, const void *from, const dou
             for (int64_t x = 0; x < nx; x++) {
                 const int64_t i = (p * ny + y) * nx + x;
                 const double n2 = one_minus_r2(g, x, y), value = get_pixel(from, from_fp32, i) * factor;
-                /* The kernels' own look at the horizon may round otherwise: what they left out is NaN. */
+                /* The kernels may round differently at the horizon; pixels that they leave out are NaN. */
                 const int is_void = g->is_xy && (!(n2 > 0) || isnan(value) || factor == 0);
                 put_pixel(to, to_fp32, i, is_void ? 0 : g->spec.divides_by_n && n2 > 0 ? value / sqrt(n2) : value);
             }
@@ -115,23 +115,24 @@ static int check_spec(const msimage_gridder_spec *s)
     if (s->task < MSIMAGE_IMAGE || s->task > MSIMAGE_PREDICT || s->convention < MSIMAGE_SKY ||
         s->convention > MSIMAGE_XY || s->precision < MSIMAGE_FP32 || s->precision > MSIMAGE_FP64 ||
         s->backend < MSIMAGE_AUTO || s->backend > MSIMAGE_CUDA)
-        return msi_error_set(MSI_EARGUMENT,
-                             "spec: task %d, convention %d, precision %d or backend %d is none of its kind",
+        return msi_error_set(MSI_EARGUMENT, "spec: invalid task %d, convention %d, precision %d or backend %d",
                              (int)s->task, (int)s->convention, (int)s->precision, (int)s->backend);
     if (!(s->cell_x_rad > 0 && isfinite(s->cell_x_rad) && s->cell_y_rad > 0 && isfinite(s->cell_y_rad)))
-        return msi_error_set(MSI_ERANGE, "cell_x_rad, cell_y_rad: %g, %g: pixels have a size", s->cell_x_rad,
+        return msi_error_set(MSI_ERANGE, "cell_x_rad and cell_y_rad must be positive, got %g, %g", s->cell_x_rad,
                              s->cell_y_rad);
     if (!isfinite(s->center_x_rad) || !isfinite(s->center_y_rad))
-        return msi_error_set(MSI_ERANGE, "center_x_rad, center_y_rad: %g, %g", s->center_x_rad, s->center_y_rad);
+        return msi_error_set(MSI_ERANGE, "center_x_rad and center_y_rad must be finite, got %g, %g", s->center_x_rad,
+                             s->center_y_rad);
     if (s->nx < 2 || s->ny < 2 || s->nx % 2 || s->ny % 2)
-        return msi_error_set(MSI_ERANGE, "nx, ny: %lld, %lld: both are even and at least 2", (long long)s->nx,
+        return msi_error_set(MSI_ERANGE, "nx and ny must be even and at least 2, got %lld, %lld", (long long)s->nx,
                              (long long)s->ny);
     if (s->store_bytes && !s->temp_dir)
-        return msi_error_set(MSI_EARGUMENT, "temp_dir: samples beyond store_bytes go there, and it has no name");
+        return msi_error_set(MSI_EARGUMENT,
+                             "temp_dir must be given with store_bytes: samples beyond it are stored there");
     return msi_library_check_threads(s->n_thread);
 }
 
-/* Translate the geometry to the kernels' axes, which library_gridder.h tells. */
+/* Translate the geometry to the kernels' axes, as in library_gridder.h. */
 static void translate_geometry(msimage_gridder *g)
 {
     const msimage_gridder_spec *s = &g->spec;
@@ -157,7 +158,7 @@ static msi_gridder_spec inner_spec(const msimage_gridder *g)
                               .m_center_rad = s->ignores_w ? 0 : g->m_rad,
                               .n_plane = g->n_plane,
                               .predict = s->task == MSIMAGE_PREDICT,
-                              /* What is made by planes stays on the GPU for whoever has it there. */
+                              /* Images made through planes stay on the GPU for callers whose arrays are there. */
                               .residual = s->task == MSIMAGE_RESIDUAL ||
                                           (s->task == MSIMAGE_IMAGE && msi_library_may_use_gpu(s->backend)),
                               .strategy = s->strategy,
@@ -178,7 +179,7 @@ static msi_library_call call_of(const msimage_gridder *g, const char *stage)
         .callbacks = &g->callbacks, .n_thread = g->n_thread, .uses_gpu = g->gpu != NULL, .stage = stage};
 }
 
-/* Find out where the work is done. */
+/* Set the backend and the stream of the work. */
 static int find_place(msimage_gridder *g)
 {
     msi_gridder_report r;
@@ -236,10 +237,10 @@ void msimage_gridder_free(msimage_gridder *g)
     msi_planes_free(g->psf);
     msi_planes_free(g->gpu_dirty);
     msi_free(g->dirty);
-    msi_library_room_free(&g->room);
+    msi_library_buffers_free(&g->room);
     msi_free(g);
 #ifdef MSI_HAVE_CUDA
-    if (device_before >= 0) msi_library_gpu_settle();
+    if (device_before >= 0) msi_library_gpu_trim();
     msi_library_gpu_device_set(device_before);
 #endif
 }
@@ -253,7 +254,8 @@ static void free_sample_arrays(msi_host_array *a)
     for (int i = 0; i < N_SAMPLE_ARRAY; i++) msi_host_array_end(&a[i]);
 }
 
-/* Has samples in host memory. Returned: *to, whose arrays are those of a [N_SAMPLE_ARRAY], freed by samples_end. */
+/* Get samples in host memory. Returned: *to, whose arrays are those of a [N_SAMPLE_ARRAY], freed by
+ * free_sample_arrays. */
 static int read_sample_arrays(const msimage_gridder *g, const msimage_samples *s, msi_host_array *a,
                               msimage_samples *to)
 {
@@ -278,7 +280,7 @@ static void free_dirty(msimage_gridder *g)
     g->gpu_dirty = NULL;
 }
 
-/* Take samples in on the GPU, where that can have them. Given: freq_hz  in host memory. Returned: *is_taken */
+/* Add samples on the GPU, if they fit there. Given: freq_hz  in host memory. Returned: *is_taken */
 static int add_on_gpu(msimage_gridder *g, const msimage_samples *samples, const double *freq_hz, int *is_taken)
 {
     *is_taken = 0;
@@ -328,13 +330,15 @@ int msimage_gridder_add(msimage_gridder *g, const msimage_samples *samples)
 static int check_rule(const msimage_weighting *rule)
 {
     if ((int)rule->mode < MSIMAGE_NATURAL || (int)rule->mode > MSIMAGE_BRIGGS)
-        return msi_error_set(MSI_EARGUMENT, "rule: mode %d is none of its kind", (int)rule->mode);
+        return msi_error_set(MSI_EARGUMENT, "rule: invalid mode %d", (int)rule->mode);
     if (rule->mode == MSIMAGE_BRIGGS && !(rule->robust >= -2 && rule->robust <= 2))
-        return msi_error_set(MSI_ERANGE, "robust: %g: it is -2 to 2", rule->robust);
+        return msi_error_set(MSI_ERANGE, "robust must be -2 to 2, got %g", rule->robust);
     if (!(rule->taper_fwhm_rad >= 0 && isfinite(rule->taper_fwhm_rad)))
-        return msi_error_set(MSI_ERANGE, "taper_fwhm_rad: %g: a width, or 0", rule->taper_fwhm_rad);
+        return msi_error_set(MSI_ERANGE, "taper_fwhm_rad must be positive, or 0 for no taper, got %g",
+                             rule->taper_fwhm_rad);
     if (!(rule->super_weight >= 0 && isfinite(rule->super_weight)))
-        return msi_error_set(MSI_ERANGE, "super_weight: %g: a factor, or 0", rule->super_weight);
+        return msi_error_set(MSI_ERANGE, "super_weight must be positive, or 0 for the default, got %g",
+                             rule->super_weight);
     return MSI_OK;
 }
 
@@ -360,8 +364,9 @@ static int apply_weights(msimage_gridder *g, const msimage_weighting *rule)
 int msimage_gridder_weight(msimage_gridder *g, const msimage_weighting *rule)
 {
     if (g->folds || g->spec.task == MSIMAGE_PREDICT || g->is_weighted)
-        return msi_error_set(MSI_EARGUMENT, g->is_weighted ? "weight: the weights carry density weights already"
-                                                           : "weight: this gridder keeps no weights");
+        return msi_error_set(MSI_EARGUMENT, g->is_weighted
+                                                ? "weight: the weights have been multiplied by density weights already"
+                                                : "weight: this gridder does not keep weights");
     MSI_TRY(check_rule(rule));
     msi_library_call begun = call_of(g, "weights");
     int rc = msi_library_begin(&begun);
@@ -377,7 +382,7 @@ int msimage_gridder_sum_weight(msimage_gridder *g, double *sum_weight, int64_t *
 {
     int64_t n[MSI_GRIDDER_MAX_PLANES];
     if (g->folds || g->spec.task == MSIMAGE_PREDICT)
-        return msi_error_set(MSI_EARGUMENT, "sum_weight: this gridder keeps no weights");
+        return msi_error_set(MSI_EARGUMENT, "sum_weight: this gridder does not keep weights");
     msi_library_call begun = call_of(g, NULL);
     int rc = msi_library_begin(&begun);
     if (!rc) msi_gridder_weights(g->inner, sum_weight, NULL, n_vis ? n_vis : n);
@@ -407,7 +412,7 @@ static int image_once(msimage_gridder *g, const void *model, void *image)
     return MSI_OK;
 }
 
-/* Make residuals of a model, times a scale, in the work's precision. NULL: of none. */
+/* Make residuals of a model, times a scale, in the work's precision. NULL: no model. */
 static int host_residual(msimage_gridder *g, const void *model, double scale, void *work)
 {
     int is_nan[MSI_GRIDDER_MAX_PLANES];
@@ -416,7 +421,7 @@ static int host_residual(msimage_gridder *g, const void *model, double scale, vo
         MSI_TRY(ensure_planes(g, g->n_plane, &g->model));
         convert_model(g, model, scale, work, is_nan);
         for (int p = 0; p < g->n_plane; p++)
-            if (is_nan[p]) return msi_error_set(MSI_ERANGE, "model: image %d has a value that is not finite", p);
+            if (is_nan[p]) return msi_error_set(MSI_ERANGE, "model: image %d has values that are not finite", p);
         MSI_TRY(msi_planes_upload(g->model, 0, g->n_plane, work));
     }
     MSI_TRY(msi_gridder_residual(g->inner, model ? g->model : NULL, g->residual));
@@ -451,9 +456,9 @@ static int image_psf(msimage_gridder *g, const void *model, void *image)
 }
 
 /*
- * Find a model's factor, given the sum of its pixels' squares. The residual of a model m is D - H m, H being the normal
- * operator. A model is scaled so that its visibilities are at least a thousand times the data, so that no precision is
- * lost in D - (D - s H m).
+ * Return a model's factor, given the sum of its pixels' squares. The residual of a model m is D - H m, H being the
+ * normal operator. The factor makes the model's visibilities at least a thousand times the data, so that D - (D - s H
+ * m) does not lose precision.
  */
 static double hessian_scale(const msimage_gridder *g, double squares)
 {
@@ -516,7 +521,7 @@ static int image_hessian(msimage_gridder *g, const void *model, void *image)
 
 #ifdef MSI_HAVE_CUDA
 
-/* Give planes to the caller, less others (NULL: none), over a scale. */
+/* Write planes, less others (NULL: none), divided by a scale, to the caller's array. */
 static int give_planes(msimage_gridder *g, const msi_planes *from, const msi_planes *less, double scale, void *image)
 {
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
@@ -530,7 +535,7 @@ static int give_planes(msimage_gridder *g, const msi_planes *from, const msi_pla
     return msi_library_gpu_pixels(g, &images, image);
 }
 
-/* Make residuals of a model where kernels read it, times a scale. NULL: of none. */
+/* Make residuals of a model in device memory, times a scale. NULL: no model. */
 static int gpu_residual_of_model(msimage_gridder *g, const void *model, double scale, msi_planes *residual)
 {
     int is_nan[MSI_GRIDDER_MAX_PLANES];
@@ -538,7 +543,7 @@ static int gpu_residual_of_model(msimage_gridder *g, const void *model, double s
     MSI_TRY(ensure_planes(g, g->n_plane, &g->model));
     MSI_TRY(msi_library_gpu_model(g, model, scale, msi_planes_pixel(g->model, 0), is_nan));
     for (int p = 0; p < g->n_plane; p++)
-        if (is_nan[p]) return msi_error_set(MSI_ERANGE, "model: image %d has a value that is not finite", p);
+        if (is_nan[p]) return msi_error_set(MSI_ERANGE, "model: image %d has values that are not finite", p);
     return msi_gridder_residual(g->inner, g->model, residual);
 }
 
@@ -559,7 +564,7 @@ static int gpu_psf(msimage_gridder *g, const void *model, void *image)
     return give_planes(g, g->psf, NULL, 1, image);
 }
 
-/* Make the image of the visibilities unless it is there. */
+/* Make the image of the visibilities at first use. */
 static int make_dirty(msimage_gridder *g)
 {
     if (g->gpu_dirty) return MSI_OK;
@@ -588,10 +593,10 @@ static int gpu_hessian(msimage_gridder *g, const void *model, void *image)
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
-/* A way to make images: of a model (NULL: none), into the caller's array. */
+/* A function that makes images: from a model (NULL: none), into the caller's array. */
 typedef int make_images(msimage_gridder *g, const void *model, void *image);
 
-/* What is asked for: in host memory, and the same wherever arrays lie where the work is done on a GPU. */
+/* A kind of images: functions that make them in host memory and, for arrays anywhere, on a GPU. */
 typedef struct image_call {
     const char *stage;
     make_images *on_host, *on_gpu;
@@ -603,7 +608,7 @@ static int make_on_host(msimage_gridder *g, const image_call *call, const void *
     msi_host_array in = {0}, out = {0};
     const int64_t bytes = image_bytes(g, call->n_plane);
     int rc = msi_host_array_read(&in, &g->place, model, bytes);
-    if (!rc) rc = msi_host_array_room(&out, &g->place, image, bytes);
+    if (!rc) rc = msi_host_array_reserve(&out, &g->place, image, bytes);
     if (!rc) rc = call->on_host(g, in.at, out.at);
     if (!rc) rc = msi_host_array_write(&out);
     msi_host_array_end(&in);
@@ -664,22 +669,22 @@ int msimage_gridder_residual(msimage_gridder *g, const void *model, void *residu
 int msimage_gridder_hessian(msimage_gridder *g, const void *model, void *product)
 {
     MSI_TRY(check_task(g, MSIMAGE_RESIDUAL, "hessian"));
-    if (!model) return msi_error_set(MSI_EARGUMENT, "hessian: no model");
+    if (!model) return msi_error_set(MSI_EARGUMENT, "hessian needs a model");
     const image_call call = {"hessian", image_hessian, ON_GPU(hessian), g->n_plane};
     return make_image(g, &call, model, product);
 }
 
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
-/* Predict by the kernels' gridder, which borrows the model meanwhile. */
+/* Predict by the kernels' gridder, which borrows the model during the call. */
 static int predict_from_image(msimage_gridder *g, const msi_image *model)
 {
-    /* Where samples are left out, the plan is that of the others, as an image's would be. */
+    /* If samples are left out, plan for the remaining ones, as for an image of them. */
     if (g->samples.n && g->samples.n_left_out)
         msi_gridder_expect(g->inner, g->samples.n, 0, g->samples.w_min_lambda, g->samples.w_max_lambda);
     int rc = msi_gridder_model(g->inner, model);
     if (!rc && g->samples.n) rc = msi_gridder_predict(g->inner);
-    msi_gridder_forget(g->inner);
+    msi_gridder_reset(g->inner);
     return rc;
 }
 
@@ -729,7 +734,7 @@ static int run_prediction(msimage_gridder *g, const void *model)
 int msimage_gridder_predict(msimage_gridder *g, const void *model)
 {
     MSI_TRY(check_task(g, MSIMAGE_PREDICT, "predict"));
-    if (!model) return msi_error_set(MSI_EARGUMENT, "predict: no model");
+    if (!model) return msi_error_set(MSI_EARGUMENT, "predict needs a model");
     msi_library_call begun = call_of(g, "prediction");
     int rc = msi_library_begin(&begun);
     if (!rc) rc = run_prediction(g, model);
@@ -744,7 +749,7 @@ static int fetch_on_host(msimage_gridder *g, const msimage_samples *samples, voi
     msimage_samples s;
     const int64_t bytes = g->n_plane * samples->n_row * samples->n_chan * (g->spec.precision == MSIMAGE_FP32 ? 8 : 16);
     int rc = read_sample_arrays(g, samples, a, &s);
-    if (!rc) rc = msi_host_array_room(&out, &g->place, vis, bytes);
+    if (!rc) rc = msi_host_array_reserve(&out, &g->place, vis, bytes);
     if (!rc) rc = msi_library_fetch(g, &s, out.at);
     if (!rc) rc = msi_host_array_write(&out);
     free_sample_arrays(a);
@@ -769,7 +774,7 @@ static int fetch_samples(msimage_gridder *g, const msimage_samples *samples, voi
 int msimage_gridder_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis)
 {
     MSI_TRY(check_task(g, MSIMAGE_PREDICT, "fetch"));
-    if (!g->is_predicted) return msi_error_set(MSI_EARGUMENT, "fetch: nothing has been predicted");
+    if (!g->is_predicted) return msi_error_set(MSI_EARGUMENT, "fetch: msimage_gridder_predict must be called first");
     msi_library_call begun = call_of(g, "visibilities");
     int rc = msi_library_begin(&begun);
     if (!rc) rc = fetch_samples(g, samples, vis);
@@ -794,9 +799,10 @@ void msimage_gridder_report_get(const msimage_gridder *g, msimage_gridder_report
 
 /* ---- Calls that make a gridder, use it once and free it --------------------------------------------------------- */
 
-/* They serve callers to whom each call is expensive: one call is enough, and nothing is left to free. */
+/* For callers to whom each call is expensive: callbacks are asked only once whether to stop, and there is nothing to
+ * free after an interrupt. */
 
-/* Make a gridder for a task and take samples in. Returned: *out, to be freed whatever the status is. */
+/* Make a gridder for a task and add samples. Returned: *out, to be freed in any case. */
 static int create_and_add(msimage_gridder **out, msimage_task task, const msimage_gridder_spec *spec,
                           const msimage_callbacks *callbacks, const msimage_samples *samples, int64_t n_block)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The caller's samples and the kernels' blocks: coordinates of the convention, weights, masks, a turn to the image's
- * centre. Samples of an image that are beyond the uv plane go a whole number of periods back, each with its channel
- * as a row of its own, since by how far is a matter of the frequency.
+ * Conversion between the caller's samples and the kernels' blocks: coordinates of the convention, weights, masks, and a
+ * phase shift to the image's centre. Samples of an image that are beyond the uv plane are moved by whole periods; each
+ * is added with its channel as a row of its own, since the shift depends on the frequency.
  */
 #include <complex.h>
 #include <math.h>
@@ -15,18 +15,18 @@
 
 enum { CHUNK_SAMPLES = 1 << 18 };
 
-/* A sample this near to the edge of the uv plane, or beyond, is brought back into it; in periods. */
+/* Distance from the centre, in periods, from which on a sample is moved into the uv plane: slightly inside its edge. */
 static const double EDGE = 0.5 * (1 - 1e-12);
 
 /* A chunk is some rows of the caller's samples. */
 typedef struct chunk {
     const msimage_gridder *g;
     const msimage_samples *s;
-    void *fetched; /* the caller's, of all rows, where visibilities are predicted */
+    void *fetched; /* the caller's array for all rows, if visibilities are predicted */
     int64_t first, n_row;
 } chunk;
 
-void msi_library_room_free(msi_sample_room *room)
+void msi_library_buffers_free(msi_sample_buffers *room)
 {
     msi_free(room->uvw_m);
     msi_free(room->vis);
@@ -35,10 +35,10 @@ void msi_library_room_free(msi_sample_room *room)
     memset(room, 0, sizeof *room);
 }
 
-static int make_room(msi_sample_room *room, int64_t n_row, int64_t n_sample, int n_plane)
+static int make_room(msi_sample_buffers *room, int64_t n_row, int64_t n_sample, int n_plane)
 {
     if (n_row <= room->n_row && n_sample <= room->n_sample) return MSI_OK;
-    msi_library_room_free(room);
+    msi_library_buffers_free(room);
     MSI_TRY(msi_alloc(&room->uvw_m, 3 * n_row, sizeof(double), "samples"));
     MSI_TRY(msi_alloc(&room->vis, n_plane * n_sample, sizeof(msi_c64), "samples"));
     MSI_TRY(msi_alloc(&room->weight, n_plane * n_sample, sizeof(float), "samples"));
@@ -48,7 +48,7 @@ static int make_room(msi_sample_room *room, int64_t n_row, int64_t n_sample, int
     return MSI_OK;
 }
 
-/* Compute the kernels' coordinates of a row, in metres. Returns 0 where one is not finite; they are then 0. */
+/* Compute the kernels' coordinates of a row, in metres. Returns 0 if one is not finite; they are then 0. */
 static int coordinates(const msimage_gridder *g, const double *uvw, double *to)
 {
     const double u = uvw[0] / g->scale, v = uvw[1] / g->scale, w = g->spec.ignores_w ? 0 : uvw[2];
@@ -59,7 +59,7 @@ static int coordinates(const msimage_gridder *g, const double *uvw, double *to)
     return is_known;
 }
 
-/* Return the factor that turns a visibility to the image's centre. */
+/* Return the factor that shifts a visibility's phase to the image's centre. */
 static double complex turn(const msimage_gridder *g, const double *uvw, double freq_hz)
 {
     if (g->l_rad == 0 && g->m_rad == 0) return 1;
@@ -86,13 +86,13 @@ static double complex vis_of(const chunk *c, int64_t i)
     return v[0] + I * v[1];
 }
 
-/* Does a weight let its sample count? It does unless it is 0 or NaN. */
+/* Return 1 if a sample with this weight counts: the weight is neither 0 nor NaN. */
 static int weighs(double weight)
 {
     return weight < 0 || weight > 0;
 }
 
-/* Count the periods of the uv plane at which a sample lies along an axis. */
+/* Return the number of periods by which a sample lies outside the uv plane along an axis. */
 static double periods(double coordinate_m, double freq_hz, double cell_rad)
 {
     return coordinate_m * freq_hz / MSI_SPEED_OF_LIGHT * cell_rad;
@@ -104,7 +104,7 @@ static int is_beyond(const msimage_gridder *g, const double *uvw, double freq_hz
            fabs(periods(uvw[1], freq_hz, g->geometry.cell_y_rad)) > EDGE;
 }
 
-/* Return the coordinate whole periods away that lies in the uv plane, as the store tells. */
+/* Return the coordinate in the uv plane that is whole periods away, with the store's rounding. */
 static double brought_back(double coordinate_m, double freq_hz, double cell_rad)
 {
     const double at = periods(coordinate_m, freq_hz, cell_rad);
@@ -113,9 +113,10 @@ static double brought_back(double coordinate_m, double freq_hz, double cell_rad)
     return back;
 }
 
-/* Take a sample of a plane into the room at `to`. Returns whether it counts; *is_bad: a weight that cannot be. */
-static int take(const chunk *c, int64_t from, double complex turned, msi_sample_room *room, int64_t to,
-                msi_sample_tally *t, int *is_bad)
+/* Convert a sample of a plane into the buffers at `to`. Returns 1 if it counts; *is_bad is set for an invalid
+ * weight. */
+static int convert_sample(const chunk *c, int64_t from, double complex turned, msi_sample_buffers *room, int64_t to,
+                          msi_sample_tally *t, int *is_bad)
 {
     const msimage_gridder *g = c->g;
     const double weight = weight_of(c, from);
@@ -129,8 +130,8 @@ static int take(const chunk *c, int64_t from, double complex turned, msi_sample_
     return counts;
 }
 
-/* Take a row of an image. Returns how many of its samples are beyond the uv plane. */
-static int64_t take_row(const chunk *c, int64_t row, msi_sample_room *room, msi_sample_tally *t, int *is_bad)
+/* Convert a row of an image. Returns the number of its samples beyond the uv plane. */
+static int64_t convert_row(const chunk *c, int64_t row, msi_sample_buffers *room, msi_sample_tally *t, int *is_bad)
 {
     const msimage_gridder *g = c->g;
     const int64_t n_chan = c->s->n_chan, from = (c->first + row) * n_chan, n = c->n_row * n_chan;
@@ -145,7 +146,7 @@ static int64_t take_row(const chunk *c, int64_t row, msi_sample_room *room, msi_
         int counts = 0;
         for (int p = 0; p < g->n_plane; p++) {
             if (is_wanted)
-                counts |= take(c, p * c->s->n_row * n_chan + from + k, turned, room, p * n + to, t, is_bad);
+                counts |= convert_sample(c, p * c->s->n_row * n_chan + from + k, turned, room, p * n + to, t, is_bad);
             else
                 room->weight[p * n + to] = 0, room->vis[p * n + to] = (msi_c64){0, 0};
         }
@@ -160,7 +161,7 @@ static int64_t take_row(const chunk *c, int64_t row, msi_sample_room *room, msi_
 /* Add the samples of a channel that are beyond the uv plane. */
 static int add_beyond(msimage_gridder *g, const chunk *c, int64_t chan)
 {
-    const msi_sample_room *room = &g->room;
+    const msi_sample_buffers *room = &g->room;
     const int64_t n_chan = c->s->n_chan;
     const double freq_hz = c->s->freq_hz[chan];
     int64_t n = 0, at = 0;
@@ -215,24 +216,23 @@ static int add_images(msimage_gridder *g, const chunk *c)
     int64_t n_beyond = 0, n = 0, n_left_out = 0;
     double jy = g->samples.largest_jy;
     int is_bad = 0;
-    msi_sample_room *room = &g->room;
+    msi_sample_buffers *room = &g->room;
 #pragma omp parallel for schedule(static) num_threads(g->n_thread) reduction(+ : n_beyond, n, n_left_out)              \
     reduction(max : jy) reduction(| : is_bad)
     for (int64_t row = 0; row < c->n_row; row++) {
         msi_sample_tally t = {.largest_jy = jy};
-        n_beyond += take_row(c, row, room, &t, &is_bad);
+        n_beyond += convert_row(c, row, room, &t, &is_bad);
         n += t.n;
         n_left_out += t.n_left_out;
         jy = t.largest_jy;
     }
     if (is_bad)
-        return msi_error_set(MSI_ERANGE,
-                             "weight: a weight is negative or more than single precision holds; only images "
-                             "of convention XY (Python: vis2dirty) may have such");
+        return msi_error_set(MSI_ERANGE, "weight: negative weights and weights beyond single precision are only valid "
+                                         "for images of convention XY (Python: vis2dirty)");
     g->samples.n += n;
     g->samples.n_left_out += n_left_out;
     g->samples.largest_jy = jy;
-    /* The main block leaves out what follows by itself. */
+    /* The main block leaves out samples that are added separately. */
     if (n_beyond) {
         for (int64_t k = 0; k < n_chan; k++) MSI_TRY(add_beyond(g, c, k));
         for (int64_t i = 0; i < c->n_row * n_chan; i++)
@@ -242,7 +242,7 @@ static int add_images(msimage_gridder *g, const chunk *c)
     return msi_gridder_add(g->inner, &block);
 }
 
-/* Does a sample that is predicted count? It does unless it is masked or has no weight in any plane. */
+/* Return 1 if a sample to be predicted counts: it is not masked and has a weight in some plane. */
 static int is_wanted(const chunk *c, int64_t row, int64_t chan)
 {
     const int64_t i = row * c->s->n_chan + chan;
@@ -252,10 +252,8 @@ static int is_wanted(const chunk *c, int64_t row, int64_t chan)
     return 0;
 }
 
-/*
- * Predictions keep every row. What they are planned for are the samples that count, as in an image of them, so that the
- * two are each other's transpose to rounding; |w| is computed as the store does.
- */
+/* Predictions keep every row. They are planned for the samples that count, as an image of them would be, so that both
+ * are each other's transpose to rounding; |w| is computed as in the store. */
 static int add_coordinates(msimage_gridder *g, const chunk *c)
 {
     double w_min = g->samples.w_min_lambda, w_max = g->samples.w_max_lambda;
@@ -287,15 +285,16 @@ static int add_coordinates(msimage_gridder *g, const chunk *c)
 int msi_library_check(const msimage_samples *s, const double *freq_hz)
 {
     if (s->n_row < 0 || s->n_chan < 0 || (s->n_row > 0 && s->n_chan > 0 && (!s->uvw_m || !freq_hz)))
-        return msi_error_set(MSI_EARGUMENT, "samples: %lld rows of %d channels, or no coordinates", (long long)s->n_row,
-                             s->n_chan);
+        return msi_error_set(MSI_EARGUMENT, "samples: got %lld rows of %d channels, or no coordinates",
+                             (long long)s->n_row, s->n_chan);
     for (int32_t k = 0; k < s->n_chan && freq_hz; k++)
         if (!(freq_hz[k] > 0 && isfinite(freq_hz[k])))
-            return msi_error_set(MSI_ERANGE, "freq_hz: channel %d is at %g Hz", k, freq_hz[k]);
+            return msi_error_set(MSI_ERANGE, "freq_hz must be positive and finite, channel %d has %g Hz", k,
+                                 freq_hz[k]);
     return MSI_OK;
 }
 
-/* The samples are checked, and visited chunk by chunk with the room that one needs. */
+/* Check the samples, and process them in chunks with buffers for one. */
 static int for_each_chunk(msimage_gridder *g, const msimage_samples *s, void *fetched,
                           int (*visit)(msimage_gridder *g, const chunk *c))
 {
@@ -319,7 +318,7 @@ int msi_library_add(msimage_gridder *g, const msimage_samples *s)
 
 /* ---- Predicted visibilities ------------------------------------------------------------------------------------- */
 
-/* A row of a chunk is given to the caller turned back, weighted and masked. */
+/* Write a row of a chunk to the caller's array: phases shifted back, weighted and masked. */
 static void give_row(const chunk *c, int64_t row)
 {
     const msimage_gridder *g = c->g;

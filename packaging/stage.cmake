@@ -1,13 +1,13 @@
-# cpack runs this where the files of each package stand, before it packs them: what Debian's policy wants besides is added.
-# Times are SOURCE_DATE_EPOCH's where that is set, so that a release can be made again.
+# cpack runs this in the staging directory before it packs: it adds the files that Debian's policy requires. Times are
+# SOURCE_DATE_EPOCH if it is set, so that a release is reproducible.
 find_program(GZIP gzip REQUIRED)
 
-# The packages' changelog: what changed stands in the project's own.
+# The changelog of the packages refers to that of the project.
 string(TIMESTAMP _date "%a, %d %b %Y %H:%M:%S +0000" UTC)
-set(_changelog "msimage (${MSIMAGE_REVISION}) unstable; urgency=medium\n\n  * Release; changelog.gz tells what is new.\n\n -- \
+set(_changelog "msimage (${MSIMAGE_REVISION}) unstable; urgency=medium\n\n  * Release; see changelog.gz for the changes.\n\n -- \
 ${MSIMAGE_MAINTAINER}  ${_date}\n")
 
-# compress(FILE): FILE.gz in its place, the same whenever it is made.
+# compress(FILE): replace FILE by a reproducible FILE.gz.
 function(compress file)
   execute_process(COMMAND ${GZIP} -9 -n -f ${file} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
@@ -26,7 +26,7 @@ foreach(_component ${CPACK_COMPONENTS_ALL})
   foreach(_page ${_pages})
     compress(${_page})
   endforeach()
-  # Where zsh looks in Debian.
+  # Debian's zsh reads completions of packages from vendor-completions.
   if(EXISTS ${_root}/usr/share/zsh/site-functions)
     file(RENAME ${_root}/usr/share/zsh/site-functions ${_root}/usr/share/zsh/vendor-completions)
   endif()
@@ -49,14 +49,14 @@ foreach(_component ${CPACK_COMPONENTS_ALL})
       file(RENAME ${_doc}/${_examples} ${_doc}/examples)
     endif()
   endforeach()
-  # Why each of lintian's complaints that is left stands.
-  set(_lines "# These packages are the project's own: no bug of Debian's asked for them.\ninitial-upload-closes-no-bugs\n")
+  # Overrides of lintian, each with its reason.
+  set(_lines "# These packages are made by the project, without a Debian bug.\ninitial-upload-closes-no-bugs\n")
   if(MSIMAGE_MAINTAINER MATCHES "@localhost>")
-    string(APPEND _lines "# Who hands packages to others names themselves (DEBFULLNAME, DEBEMAIL); these are for this machine.\n"
+    string(APPEND _lines "# Packages for this machine have no maintainer; set DEBFULLNAME and DEBEMAIL to distribute packages.\n"
            "bogus-mail-host\nbogus-mail-host-in-debian-changelog\n")
   endif()
   if(_component MATCHES "^lib" AND NOT _component MATCHES "-dev$")
-    string(APPEND _lines "# cpack writes scripts that call ldconfig beside the trigger; twice is harmless.\nmaintscript-calls-ldconfig\n")
+    string(APPEND _lines "# cpack also writes scripts that call ldconfig; running it twice is harmless.\nmaintscript-calls-ldconfig\n")
   endif()
   set(_overrides ${_root}/usr/share/lintian/overrides)
   file(MAKE_DIRECTORY ${_overrides})

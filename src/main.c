@@ -30,8 +30,8 @@
 
 /* ---- Before anything else ---- */
 
-/* Occupy the numbers of standard files that the program was started without, or a file opened later would get one and
- * what is printed with it. /dev/null is opened for reading alone, so that printing still fails. */
+/* Occupy the standard descriptors that are closed when the program starts. Otherwise a file opened later would get such
+ * a number, and printed text would go into it. /dev/null is opened read-only, so that printing still fails. */
 static void hold_standard_files(void)
 {
     int fd;
@@ -40,10 +40,10 @@ static void hold_standard_files(void)
     if (fd >= 0) close(fd);
 }
 
-/* Nothing that a sanitizer checks works before libraries have been started. */
+/* These functions run before libc is initialised, so AddressSanitizer must not instrument them. */
 #define BEFORE_LIBRARIES __attribute__((no_sanitize_address))
 
-/* Say whether a line of the environment is of a variable. */
+/* Return whether a line of the environment sets a variable. */
 BEFORE_LIBRARIES static int is_variable(const char *line, const char *name)
 {
     while (*name && *line == *name) {
@@ -54,10 +54,10 @@ BEFORE_LIBRARIES static int is_variable(const char *line, const char *name)
 }
 
 /*
- * Have libgomp read OMP_WAIT_POLICY=passive when it starts, which is before main: by default it lets threads spin at a
- * barrier for milliseconds, and on a machine with other work they take the cores from the threads that they wait for,
- * so that a run takes twice the time and more. Its place is that of `_`, which a shell puts there and nobody reads
- * here: there is no room for a variable more.
+ * Set OMP_WAIT_POLICY=passive before libgomp reads it, which is before main. By default threads spin at a barrier for
+ * milliseconds. On a busy machine they take cores from the threads that they wait for, and a run takes more than twice
+ * the time. The variable replaces `_`, which shells set and this program does not use, because the environment has no
+ * spare slot.
  */
 BEFORE_LIBRARIES static void prefer_passive(int argc, char **argv, char **environment)
 {
@@ -76,14 +76,14 @@ BEFORE_LIBRARIES static void prefer_passive(int argc, char **argv, char **enviro
 __attribute__((section(".preinit_array"), used)) static void (*const before_libraries)(int, char **,
                                                                                        char **) = prefer_passive;
 
-/* Start the program again, once, with OMP_WAIT_POLICY=passive where there was no place for it, which takes 0.03 s.
- * Likewise where a larger stack is allowed now (always). */
+/* Restart the program once, with OMP_WAIT_POLICY=passive, if the environment had no `_` to replace; this takes 0.03 s.
+ * Given: always  1: restart in any case, because the stack limit was raised */
 static void restart(char **argv, int always)
 {
     static const char policy[] = "OMP_WAIT_POLICY";
     if (!always && (getenv(policy) || getenv("GOMP_SPINCOUNT"))) return;
     char *self = realpath("/proc/self/exe", NULL);
-    /* A program that was started through a dynamic loader finds the loader here. */
+    /* If a dynamic loader was called with the program's name, this is the loader. */
     int is_loader = self && strncmp(strrchr(self, '/') + 1, "ld-", 3) == 0;
     if (self && !is_loader && setenv(policy, "passive", 0) == 0) execv(self, argv);
     free(self);
@@ -100,9 +100,9 @@ static void restart(char **argv, int always)
 enum { MAX_ID_TEXT = 41 };
 
 /*
- * Write the build id of the program, the linker's hash of what it linked, in hexadecimal to text [MAX_ID_TEXT].
- * dl_iterate_phdr visits the program first; the result 1 keeps it from going on to the libraries. Without a build id
- * text stays as it is.
+ * Write the program's build id, the linker's hash of its contents, to text [MAX_ID_TEXT] in hexadecimal.
+ * dl_iterate_phdr visits the program first. The return value 1 stops it before the libraries. Without a build id text
+ * does not change.
  */
 static int find_build_id(struct dl_phdr_info *info, size_t size, void *text)
 {
@@ -127,11 +127,7 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *text)
     return 1;
 }
 
-/*
- * print_version - print version, build, libraries and GPU, a line each.
- * Given: out  open for writing, the caller's; failures to write are left to its ferror
- * Notes: looks for a GPU, which can take a second.
- */
+/* Print version, build, libraries and GPU, a line each. This looks for a GPU, which can take a second. */
 static void print_version(FILE *out)
 {
     char build_id[MAX_ID_TEXT] = "unknown";
@@ -142,9 +138,10 @@ static void print_version(FILE *out)
     fprintf(out, "GPU: %s\n", msi_backend_describe());
 }
 
-/* ---- Watchdog: ends an interrupted run that is busy in a long call of a library, such as the FFT of a huge image ---- */
+/* ---- Watchdog: ends an interrupted run that is busy in a long call of a library, such as the FFT of a huge image
+ * ---- */
 
-static const long LOOK_NS = 100000000;
+static const long POLL_NS = 100000000;
 static long grace_ns = 1500000000;
 static atomic_int is_stopped;
 
@@ -155,15 +152,15 @@ static void pause_ns(long ns)
     }
 }
 
-/* Wait for a signal, give the run its grace, then end the process from this thread. */
-static void *watch(void *unused)
+/* Wait for a signal, give the run time to stop, then end the process from this thread. */
+static void *watch_signals(void *unused)
 {
     (void)unused;
-    while (!msi_interrupt_signal()) pause_ns(LOOK_NS);
+    while (!msi_interrupt_signal()) pause_ns(POLL_NS);
     pause_ns(grace_ns);
     if (is_stopped) return NULL;
     msi_publish_emergency();
-    /* The line bypasses the log, in the middle of which another thread may be. */
+    /* The line bypasses the log, because another thread may hold the log's lock. */
     char line[128];
     int signal_number = msi_interrupt_signal();
     int n = snprintf(line, sizeof line, "msimage: error: stopped by signal %d (%s)\n", signal_number,
@@ -172,71 +169,64 @@ static void *watch(void *unused)
     _exit(128 + signal_number);
 }
 
-/* watchdog_grace - give an interrupted run another time than 1.5 s. Before watchdog_start. */
+/* Set the time that an interrupted run has to stop, instead of 1.5 s. Call it before watchdog_start. */
 static void watchdog_grace(double grace_s)
 {
     grace_ns = (long)(1e9 * grace_s);
 }
 
-/*
- * watchdog_stop - let a run go that has stopped by itself: it says why, and leaves when it likes.
- * Notes: nothing is left to remove then. Without a watchdog it does nothing.
- */
+/* Stop the watchdog after a run has stopped by itself and removed its temporary files. */
 static void watchdog_stop(void)
 {
     is_stopped = 1;
 }
 
 /*
- * watchdog_start - start a thread that ends a run which does not stop by itself.
- *
- * A run that still lasts 1.5 s after SIGINT, SIGTERM or SIGHUP is ended: its temporary files are removed, the error
- * line is printed, the process exits with 128 + the signal's number.
- * Notes: call it once, after msi_interrupt_install and after the last fork. Where no thread can be had, runs only stop
- *        by themselves, and nothing is reported. The thread lives as long as the process.
+ * Start the watchdog thread. If a run continues for 1.5 s after a signal, the watchdog removes its temporary files,
+ * prints the error line, and exits with 128 + the signal's number. Call it once, after msi_interrupt_install and the
+ * last fork. If the thread cannot be started, runs can only stop by themselves.
  */
 static void watchdog_start(void)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, watch, NULL) == 0) pthread_detach(thread);
+    if (pthread_create(&thread, NULL, watch_signals, NULL) == 0) pthread_detach(thread);
 }
 
 /* ---- The run ---- */
 
-/* A launcher that ends a job lets each process live for a second after SIGTERM; the temporaries go before. */
-static const double TEAM_GRACE_S = 0.5;
+/* A launcher kills the processes of a job one second after SIGTERM; temporary files must be removed before. */
+static const double RANKS_GRACE_S = 0.5;
 
-/* Files alone are read and written: there is nothing to share. */
-static int restore(const msi_options *options, const msi_team *team)
+/* Run -restore. It reads and writes files only, so ranks have no work to share. */
+static int run_restore(const msi_options *options, const msi_ranks *ranks)
 {
-    if (team->link)
-        return msi_error_set(MSI_EUSAGE, "-restore%s: it is done by one process; start msimage, not msimage-mp",
+    if (ranks->link)
+        return msi_error_set(MSI_EUSAGE, "-restore%s: it uses one process; start msimage instead of msimage-mp",
                              options->restore.is_list ? "-list" : "");
     msi_interrupt_install();
     MSI_TRY(msi_process_limits_threads(options->n_threads));
     return msi_run_restore(options);
 }
 
-/* Signals, threads and paths must be settled before a run forks and joins others. */
-static int prepare(msi_options *options)
+/* Prepare signals, threads and paths before the run forks and joins other ranks. */
+static int prepare_run(msi_options *options)
 {
     msi_interrupt_install();
     MSI_TRY(msi_process_limits_threads(options->n_threads));
-    return msi_options_expand(options);
+    return msi_options_expand_multi_ms(options);
 }
 
-/* Tell the other ranks of a failure before any has joined them: one that simply left would have the launcher end the
- * rank that speaks, perhaps before it has spoken. All leave together, by the message of the lowest rank that has
- * failed. */
-static int tell_others(msi_team *team, int rc)
+/* Agree on a failure with the other ranks before they join. If a rank exited at once, the launcher could kill the
+ * others before the error is printed. All ranks exit together, with the message of the lowest rank that failed. */
+static int agree_before_join(msi_ranks *ranks, int rc)
 {
-    if (!rc || team->env_size == 1) return rc;
+    if (!rc || ranks->env_size == 1) return rc;
     msi_log_setup(MSI_LOG_QUIET, msi_log_is_timed());
-    msi_team_join(team);
-    return msi_team_agree(team, rc);
+    msi_ranks_join(ranks);
+    return msi_ranks_agree(ranks, rc);
 }
 
-static int run(msi_options *options, msi_team *team)
+static int run_action(msi_options *options, msi_ranks *ranks)
 {
     if (options->action != MSI_ACTION_RUN && msi_log_is_silent()) return MSI_OK;
     switch (options->action) {
@@ -252,15 +242,15 @@ static int run(msi_options *options, msi_team *team)
     msi_options_log(options);
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
-    if (options->restore.residual) return tell_others(team, restore(options, team));
-    if (team->link) watchdog_grace(TEAM_GRACE_S);
-    const int rc = prepare(options);
-    if (rc) return tell_others(team, rc);
-    return options->predict ? msi_run_predict(options, team, watchdog_start)
-                            : msi_run_image(options, team, watchdog_start);
+    if (options->restore.residual) return agree_before_join(ranks, run_restore(options, ranks));
+    if (ranks->link) watchdog_grace(RANKS_GRACE_S);
+    const int rc = prepare_run(options);
+    if (rc) return agree_before_join(ranks, rc);
+    return options->predict ? msi_run_predict(options, ranks, watchdog_start)
+                            : msi_run_image(options, ranks, watchdog_start);
 }
 
-/* Flush standard output and report a failure: a full disk or a closed pipe may show no earlier than here. */
+/* Flush standard output. A full disk or a closed pipe may not be noticed before. */
 static int flush_stdout(void)
 {
     if (ferror(stdout) | fflush(stdout))
@@ -270,9 +260,9 @@ static int flush_stdout(void)
 
 /* msimage has one rank. msimage-mp takes its ranks from ranks_mpi.c. */
 #ifndef MSIMAGE_MPI
-void msi_team_begin(msi_team *team)
+void msi_ranks_begin(msi_ranks *ranks)
 {
-    *team = MSI_TEAM_ALONE;
+    *ranks = MSI_RANKS_ALONE;
 }
 #endif
 
@@ -281,33 +271,33 @@ int main(int argc, char **argv)
     hold_standard_files();
     struct timespec began;
     timespec_get(&began, TIME_UTC);
-    msi_team team;
-    msi_team_begin(&team);
+    msi_ranks ranks;
+    msi_ranks_begin(&ranks);
     if (argc < 2) {
         if (!msi_log_is_silent()) msi_help_usage(stderr);
-        tell_others(&team, msi_error_set(MSI_EUSAGE, "a rank was given no command line"));
-        msi_team_end(&team);
+        agree_before_join(&ranks, msi_error_set(MSI_EUSAGE, "a rank has no command line"));
+        msi_ranks_end(&ranks);
         return msi_exit_code(MSI_EUSAGE);
     }
     int is_raised, rc = msi_process_limits_stack(&is_raised);
     if (!rc) rc = msi_process_limits_files();
-    rc = tell_others(&team, rc);
+    rc = agree_before_join(&ranks, rc);
     if (rc) {
         msi_log_error(msi_error_get());
-        msi_team_end(&team);
+        msi_ranks_end(&ranks);
         return msi_exit_code(rc);
     }
     msi_options options;
-    rc = tell_others(&team, msi_options_parse(&options, argc, (const char *const *)argv));
+    rc = agree_before_join(&ranks, msi_options_parse(&options, argc, (const char *const *)argv));
     if (!rc && options.action == MSI_ACTION_RUN) restart(argv, is_raised);
-    if (!rc) rc = run(&options, &team);
+    if (!rc) rc = run_action(&options, &ranks);
     if (!rc) rc = flush_stdout();
-    rc =
-        msi_remedy_writer(msi_remedy_append(rc), options.given_paths, options.n_given, options.predict ? NULL : &began);
+    rc = msi_hint_append_writer(msi_hint_append(rc), options.given_paths, options.n_given,
+                                options.predict ? NULL : &began);
     if (rc) msi_log_error(msi_error_get());
     msi_options_free(&options);
     const int code = msi_exit_code(rc);
-    if (team.is_cut_off) watchdog_stop();
-    msi_team_end(&team);
+    if (ranks.is_cut_off) watchdog_stop();
+    msi_ranks_end(&ranks);
     return code;
 }

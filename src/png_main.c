@@ -36,7 +36,7 @@ typedef struct option {
 static int read_name(options *o, const char *const *argument)
 {
     o->name = argument[0];
-    return *o->name ? MSI_OK : msi_error_set(MSI_EUSAGE, "-name: its argument is empty");
+    return *o->name ? MSI_OK : msi_error_set(MSI_EUSAGE, "-name: the argument is empty");
 }
 
 static int read_plane(options *o, const char *const *argument)
@@ -52,16 +52,17 @@ static int read_range(options *o, const char *const *argument)
     MSI_TRY(msi_parse_real(&s->high, "-range", argument[1]));
     s->has_range = 1;
     if (s->low < s->high) return MSI_OK;
-    return msi_error_set(MSI_EUSAGE, "-range %s %s: give a lower value and a higher one", argument[0], argument[1]);
+    return msi_error_set(MSI_EUSAGE, "-range %s %s: the first value must be less than the second", argument[0],
+                         argument[1]);
 }
 
 static const option option_table[] = {
-    {"name", 1, "FILE.png", "the picture's name, of one image (that of the image, with .png)", read_name, 0},
-    {"plane", 1, "N", "plane of an image of several, counted from 0 (0)", read_plane, 0},
-    {"range", 2, "LOW HIGH",
-     "let the colours run evenly from LOW to HIGH, in the unit of the pixels (chosen from the image)", read_range, 0},
+    {"name", 1, "FILE.png", "name of the picture, if there is one image (name of the image, with .png)", read_name, 0},
+    {"plane", 1, "N", "plane of an image with several planes, counted from 0 (0)", read_plane, 0},
+    {"range", 2, "LOW HIGH", "linear colours from LOW to HIGH, in the unit of the pixels (chosen from the image)",
+     read_range, 0},
     {"overwrite", 0, "", "replace pictures that exist", NULL, offsetof(options, overwrite)},
-    {"quiet", 0, "", "no log but errors", NULL, offsetof(options, quiet)},
+    {"quiet", 0, "", "print errors only", NULL, offsetof(options, quiet)},
     {"version", 0, "", "print the version", NULL, offsetof(options, version)},
     {"help", 0, "", "print this", NULL, offsetof(options, help)},
 };
@@ -73,10 +74,10 @@ static void print_help(void)
          "Draws a picture of each FITS image: FILE.png, with axes, colour bar and beam.\n");
     for (int i = 0; i < N_OPTION; i++)
         printf("  -%s %s\n        %s\n", option_table[i].name, option_table[i].values, option_table[i].help);
-    puts("\nStokes Q, U and V are blue and red about a white zero, weights of the uv plane go over decades, and other "
-         "images\n"
-         "through asinh, linear within a few times the noise. Pixels without a value are grey. Any pixels and any\n"
-         "projection will do; axes that are none on the sky are straight.\n"
+    puts("\nStokes Q, U and V are blue and red around a white zero. Weights of the uv plane have a logarithmic scale. "
+         "Other\n"
+         "images have an asinh scale, which is linear within a few times the noise. NaN are grey. Any pixels and any\n"
+         "projection are accepted; axes that are not sky coordinates are linear.\n"
          "\nExamples:\n"
          "  msimage-png -overwrite puppis-dirty.fits puppis-psf.fits\n"
          "  msimage-png -plane 2 -range -0.001 0.01 -name stokes-u.png cube.fits");
@@ -107,14 +108,12 @@ static int read_options(options *o, int argc, const char *const *argv)
     o->file = argv + i;
     o->n_file = argc - i;
     if (o->help || o->version) return MSI_OK;
-    if (!o->n_file)
-        return msi_error_set(MSI_EUSAGE, "which image is to be drawn? usage: msimage-png [options] FILE.fits ..");
-    if (o->name && o->n_file > 1)
-        return msi_error_set(MSI_EUSAGE, "-name %s: it names one picture, of one image", o->name);
+    if (!o->n_file) return msi_error_set(MSI_EUSAGE, "no image given; usage: msimage-png [options] FILE.fits ..");
+    if (o->name && o->n_file > 1) return msi_error_set(MSI_EUSAGE, "-name %s: it needs exactly one image", o->name);
     return MSI_OK;
 }
 
-/* FILE.png, in place of .fits, .fit or .fts. Returned: owned. */
+/* Return the name of the picture: FILE.png instead of FILE.fits, FILE.fit or FILE.fts; owned by the caller. */
 static char *picture_name(const char *file)
 {
     static const char *const endings[] = {".fits", ".fit", ".fts"};
@@ -171,7 +170,7 @@ static int draw(const options *o)
     return rc;
 }
 
-static int run(int argc, char **argv)
+static int run_program(int argc, char **argv)
 {
     options o = {0};
     int is_raised;
@@ -186,14 +185,14 @@ static int run(int argc, char **argv)
         msi_interrupt_install();
         return draw(&o);
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) return msi_error_set(MSI_EOUTPUT, "stdout cannot be written");
+    if (fflush(stdout) != 0 || ferror(stdout)) return msi_error_set(MSI_EOUTPUT, "stdout: write error");
     return MSI_OK;
 }
 
 int main(int argc, char **argv)
 {
     msi_wall_s();
-    const int rc = run(argc, argv);
+    const int rc = run_program(argc, argv);
     if (rc) fprintf(stderr, "msimage-png: error: %s\n", msi_error_get());
     return msi_exit_code(rc);
 }

@@ -12,34 +12,34 @@
 struct msimage_read {
     msi_ms_reader *reader;
     msi_ms_block block;
-    msi_plane plane[MSI_MAX_PLANES]; /* [n_plane] none: correlations as stored */
-    int n_plane;
+    msi_plane plane[MSI_MAX_PLANES]; /* [n_plane] */
+    int n_plane;                     /* 0: correlations as stored */
     msi_stokes_weight weight;
-    msi_c64 *formed; /* [n_plane][n_row][n_chan] of the largest block so far */
-    int64_t n_formed;
-    int (*interrupt)(void *of);
+    msi_c64 *converted; /* [n_plane][n_row][n_chan] of the largest block so far */
+    int64_t n_converted;
+    int (*interrupt)(void *user);
 };
 
-/* A library prints nothing: what the reader logs is not told. */
-static void hear_nothing(void *of, msi_log_level level, const char *line)
+/* Discard log lines, because a library does not print. */
+static void discard_line(void *user, msi_log_level level, const char *line)
 {
-    (void)of;
+    (void)user;
     (void)level;
     (void)line;
 }
 
-/* Log lines, progress and interrupts of the calling thread are the caller's until end(). */
-static void begin(const msimage_read *r)
+/* Redirect log lines, progress and interrupts of the calling thread until end_call(). */
+static void begin_call(const msimage_read *r)
 {
-    msi_log_listen(hear_nothing, NULL);
-    msi_progress_own(NULL, NULL);
-    msi_interrupt_ask(r->interrupt, NULL);
+    msi_log_listen(discard_line, NULL);
+    msi_progress_thread_begin(NULL, NULL);
+    msi_interrupt_callback(r->interrupt, NULL);
 }
 
-static int end(int status)
+static int end_call(int status)
 {
-    msi_interrupt_ask(NULL, NULL);
-    msi_progress_disown();
+    msi_interrupt_callback(NULL, NULL);
+    msi_progress_thread_end();
     msi_log_listen(NULL, NULL);
     return status;
 }
@@ -68,11 +68,11 @@ static msi_ms_selection selection_of(const msimage_read_spec *s)
                               .taql = s->taql};
 }
 
-/* Keep what is wanted of each sample. A correlation's visibility is one complex number, not two images' parts. */
-static int take_pol(msimage_read *r, const msimage_read_spec *spec)
+/* Copy the polarisations. A cross-hand is one plane here: its visibilities are read as complex numbers. */
+static int set_pol(msimage_read *r, const msimage_read_spec *spec)
 {
     if (spec->n_pol < 0 || spec->n_pol > MSI_MAX_PLANES)
-        return msi_error_set(MSI_EARGUMENT, "%d polarisations: there are at most %d", spec->n_pol, MSI_MAX_PLANES);
+        return msi_error_set(MSI_EARGUMENT, "%d polarisations; there can be at most %d", spec->n_pol, MSI_MAX_PLANES);
     for (int i = 0; i < spec->n_pol; i++) r->plane[i] = (msi_plane){.pol = (msi_pol)spec->pol[i]};
     r->n_plane = spec->n_pol;
     r->weight = spec->weight_is_mean ? MSI_STOKES_WEIGHT_MEAN : MSI_STOKES_WEIGHT_SMALLER;
@@ -80,7 +80,7 @@ static int take_pol(msimage_read *r, const msimage_read_spec *spec)
     return MSI_OK;
 }
 
-/* Fail unless every set has the correlations that are asked for, before anything is read. */
+/* Fail if a set lacks the requested correlations, before anything is read. */
 static int check_pol(const msimage_read *r)
 {
     msi_mix mix[MSI_MAX_PLANES];
@@ -96,11 +96,11 @@ int msimage_read_open(msimage_read **out, const char *const *paths, int n_path, 
     msimage_read *r = NULL;
     *out = NULL;
     MSI_TRY(msi_alloc(&r, 1, sizeof *r, "the reader"));
-    int status = take_pol(r, spec);
+    int status = set_pol(r, spec);
     if (status == MSI_OK) {
         const msi_ms_selection selection = selection_of(spec);
-        begin(r);
-        status = end(msi_ms_reader_open(&r->reader, paths, n_path, &selection));
+        begin_call(r);
+        status = end_call(msi_ms_reader_open(&r->reader, paths, n_path, &selection));
     }
     if (status == MSI_OK) status = check_pol(r);
     if (status != MSI_OK) {
@@ -113,8 +113,8 @@ int msimage_read_open(msimage_read **out, const char *const *paths, int n_path, 
 
 int msimage_read_next(msimage_read *r, msimage_read_block *block)
 {
-    begin(r);
-    MSI_TRY(end(msi_ms_reader_next(r->reader, &r->block)));
+    begin_call(r);
+    MSI_TRY(end_call(msi_ms_reader_next(r->reader, &r->block)));
     const msi_ms_block *b = &r->block;
     *block = (msimage_read_block){.set = b->set,
                                   .field = b->field_id,
@@ -154,19 +154,19 @@ int msimage_read_values(msimage_read *r, float *vis, float *weight, uint8_t *fla
         copy_stored(b, to, weight, flag);
         return MSI_OK;
     }
-    if (n > r->n_formed) {
-        msi_free(r->formed);
-        r->formed = NULL;
-        r->n_formed = 0;
-        MSI_TRY(msi_alloc(&r->formed, n, sizeof *r->formed, "a block of visibilities"));
-        r->n_formed = n;
+    if (n > r->n_converted) {
+        msi_free(r->converted);
+        r->converted = NULL;
+        r->n_converted = 0;
+        MSI_TRY(msi_alloc(&r->converted, n, sizeof *r->converted, "a block of visibilities"));
+        r->n_converted = n;
     }
     msi_mix mix[MSI_MAX_PLANES];
     msi_sample_tally tally = {0};
     MSI_TRY(msi_mix_make(mix, r->plane, r->n_plane, r->weight, b->corr, b->n_corr));
-    msi_stokes_form(b, mix, r->n_plane, (msi_channel_range){.n = b->n_chan}, r->formed, weight, &tally);
+    msi_stokes_convert(b, mix, r->n_plane, (msi_channel_range){.n = b->n_chan}, r->converted, weight, &tally);
     for (int64_t i = 0; i < n; i++) {
-        to[i] = (msi_c32){(float)r->formed[i].re, (float)r->formed[i].im};
+        to[i] = (msi_c32){(float)r->converted[i].re, (float)r->converted[i].im};
         flag[i] = !(weight[i] > 0);
     }
     return MSI_OK;
@@ -191,6 +191,6 @@ void msimage_read_free(msimage_read *r)
 {
     if (!r) return;
     msi_ms_reader_free(r->reader);
-    msi_free(r->formed);
+    msi_free(r->converted);
     msi_free(r);
 }

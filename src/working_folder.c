@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A program that casacore is linked to cannot start everywhere: as its libraries are loaded they ask for the working
- * folder, in 1024 bytes, and where there is none, or a longer name, an exception that nobody can catch ends the
- * process. Functions of .preinit_array run before those of any library, so that this can be said first.
+ * Checks the working directory before casacore does. When casacore's libraries are loaded, they read its name into 1024
+ * bytes. If the directory does not exist or its name is longer, they throw an exception, which cannot be caught and
+ * ends the process. Functions of .preinit_array run before those of any library, so this one can print an error line.
  */
 #include <string.h>
 #include <unistd.h>
 
 enum { CASACORE_PATH = 1024, EXIT_INPUT = 3 };
 
-static void print(const char *text)
+static void print_error(const char *text)
 {
-    /* Where standard error is gone, too, the exit status tells. */
+    /* If standard error is closed too, only the exit status remains. */
     if (write(STDERR_FILENO, text, strlen(text)) < 0) return;
 }
 
@@ -21,9 +21,10 @@ static void check_working_folder(int n_argument, char **argument, char **environ
     (void)environment;
     if (getcwd(path, sizeof path)) return;
     const char *name = n_argument > 0 ? argument[0] : "msimage", *slash = strrchr(name, '/');
-    print(slash ? slash + 1 : name);
-    print(": error: the working folder is gone, or cannot be reached, or its name has more than 1023 bytes; begin in "
-          "another\n");
+    print_error(slash ? slash + 1 : name);
+    print_error(
+        ": error: the working directory was removed, cannot be accessed, or has a name of more than 1023 bytes; "
+        "start in another directory\n");
     _exit(EXIT_INPUT);
 }
 

@@ -18,7 +18,7 @@
 static const double EARTH_RADIUS_M = 6378137.0;
 static const double EARTH_FLATTENING = 1 / 298.257223563;
 
-/* The origin of local east, north, up coordinates, for turning them into geocentric ones. */
+/* The origin of local east, north, up coordinates, to convert them to geocentric ones. */
 typedef struct site {
     double longitude_rad, latitude_rad, height_m;
 } site;
@@ -70,7 +70,7 @@ int msi_layout_vla(msi_layout *out, char config)
     out->circular_feeds = 1;
     out->first_freq_hz = 1.4e9;
     out->band_hz = 64e6;
-    const double clear_m = 15; /* the innermost antennas stand this far from the middle, clear of each other */
+    const double clear_m = 15; /* distance of the innermost antennas from the middle, so that they do not touch */
     double arm_m = 21000 / pow(3.285, config - 'A') - clear_m;
     for (int i = 0; i < 27; i++) {
         int arm = i % 3;
@@ -86,7 +86,7 @@ int msi_layout_vla(msi_layout *out, char config)
 /* Streams of random numbers, one for each use. */
 enum { STREAM_CORE = 1, STREAM_OUTER, STREAM_HEIGHT };
 
-/* Tell whether (east, north) keeps its distance from the first n points. */
+/* Return whether (east, north) is far enough from the first n points. */
 static int clear_of(const double (*enu_m)[2], int n, double east_m, double north_m, double distance_m)
 {
     for (int i = 0; i < n; i++)
@@ -142,7 +142,7 @@ int msi_layout_skalow(msi_layout *out, int n_station, uint64_t seed)
     double(*enu_m)[2];
     MSI_TRY(msi_alloc(&enu_m, n_station, sizeof *enu_m, "station positions"));
     int n_core = n_station / 2;
-    /* 256 stations of 36 m spacing in a disc of 500 m cover a third of it, which random placing still finds room for.
+    /* 256 stations of 36 m spacing in a disc of 500 m cover a third of it, where random placing still succeeds.
      */
     double core_m = n_core > 256 ? 500 * sqrt(n_core / 256.0) : 500;
     uint64_t draw = 0;
@@ -158,7 +158,7 @@ int msi_layout_skalow(msi_layout *out, int n_station, uint64_t seed)
     int n_on_arm = (n_station - n_core + 2) / 3;
     for (int i = n_core; i < n_station; i++) {
         int arm = (i - n_core) % 3, step = (i - n_core) / 3;
-        /* The station scatters about the arm, more widely with every try that finds the place taken. */
+        /* The station scatters about the arm, more widely after each try that hits an occupied place. */
         double scatter_rad = 0.15;
         do {
             double along = (step + 0.5 + 0.6 * (msi_random_uniform(seed, STREAM_OUTER, draw) - 0.5)) / n_on_arm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Stations of an array: procedural layouts in the manner of three telescopes, or a table of positions. */
+/* Stations of an array: computed layouts that resemble three telescopes, or a table of positions. */
 #ifndef MSI_TESTDATA_ARRAY_LAYOUT_H
 #define MSI_TESTDATA_ARRAY_LAYOUT_H
 
@@ -40,8 +40,8 @@ int msi_layout_vla(msi_layout *out, char config);
 int msi_layout_meerkat(msi_layout *out, uint64_t seed);
 
 /*
- * msi_layout_skalow - make stations of 38 m: half of them in a dense disc of 500 m radius (wider where more than 512
- * have to fit), the others on three logarithmic spiral arms out to 37 km.
+ * msi_layout_skalow - make stations of 38 m: half of them in a dense disc of 500 m radius (wider for more than 512
+ * stations), the others on three logarithmic spiral arms out to 37 km.
  *
  * Given:    n_station  2 to 10000; seed  of the positions
  * Returns:  0, MSI_EUSAGE, MSI_ENOMEM
@@ -49,10 +49,10 @@ int msi_layout_meerkat(msi_layout *out, uint64_t seed);
 int msi_layout_skalow(msi_layout *out, int n_station, uint64_t seed);
 
 /*
- * msi_layout_read - read stations from a text file: lines `X Y Z diameter name`, geocentric metres; empty lines and
- * lines that begin with # are passed over. The telescope is called by the file's name without folder and extension.
+ * msi_layout_read - read stations from a text file: lines `X Y Z diameter name`, geocentric metres. Empty lines
+ * and lines that begin with # are ignored. The telescope's name is the file's name without directory and extension.
  *
- * Returns:  0, MSI_EINPUT (not readable, a line that is not such, fewer than 2 stations), MSI_ENOMEM
+ * Returns:  0, MSI_EINPUT (not readable, an invalid line, fewer than 2 stations), MSI_ENOMEM
  */
 int msi_layout_read(msi_layout *out, const char *path);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Random numbers by counter: the value depends on (seed, stream, index) alone, never on the order of evaluation. */
+/* Counter-based random numbers: the value depends on (seed, stream, index) only, not on the order of evaluation. */
 #ifndef MSI_TESTDATA_COUNTER_RANDOM_H
 #define MSI_TESTDATA_COUNTER_RANDOM_H
 

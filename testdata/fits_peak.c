@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* msimage-peak IMAGE.fits RA DEC JY: how far the brightest point of an image lies from a source of known place and
- * flux. */
+/* msimage-peak IMAGE.fits RA DEC JY: prints the distance of the brightest point of an image from a source of known
+ * position and flux. */
 #include <math.h>
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 #include "io/fits/fits_image.h"
 #include "io/fits/sky_wcs.h"
 
-/* Sidelobes of other sources move a dirty image's peak a little; more than this is a fault. */
+/* Sidelobes of other sources shift the peak of a dirty image a little. A larger distance is an error. */
 static const double LARGEST_FLUX_ERROR = 0.1, LARGEST_OFFSET_PIXELS = 1;
 
 #define DEG (MSI_PI / 180)
@@ -24,7 +24,8 @@ static int64_t brightest(const msi_fits_image *image)
     return best;
 }
 
-/* Find the top of a parabola through three neighbours, in pixels from the middle one; *rise is its height over it. */
+/* Find the maximum of a parabola through three adjacent values, in pixels from the middle one; *rise is its height
+ * above the middle value. */
 static double top(double left, double middle, double right, double *rise)
 {
     double slope = (right - left) / 2, curvature = left - 2 * middle + right;
@@ -43,7 +44,7 @@ static int compare(const msi_fits_image *image, const double truth_rad[2], doubl
     const msi_image_geometry *g = &image->geometry;
     int64_t i = brightest(image), x = i % g->nx, y = i / g->nx;
     if (i < 0 || x < 1 || y < 1 || x > g->nx - 2 || y > g->ny - 2)
-        return msi_error_set(MSI_EINPUT, "the image has no peak inside its edge");
+        return msi_error_set(MSI_EINPUT, "the peak of the image is on its edge");
     const double *p = (const double *)image->pixel + i;
     double rise_x, rise_y, sky[2];
     double at[2] = {(double)x + top(p[-1], p[0], p[1], &rise_x), (double)y + top(p[-g->nx], p[0], p[g->nx], &rise_y)};
@@ -53,7 +54,7 @@ static int compare(const msi_fits_image *image, const double truth_rad[2], doubl
     MSI_TRY(msi_sky_wcs_create(&wcs, g, image->ra_rad, image->dec_rad, image->dir_frame, 0));
     int visible = msi_sky_wcs_pixel_to_sky(wcs, at, sky);
     msi_sky_wcs_free(wcs);
-    if (!visible) return msi_error_set(MSI_EINPUT, "the peak lies beyond the horizon");
+    if (!visible) return msi_error_set(MSI_EINPUT, "the peak is beyond the horizon");
 
     double flux_error = peak_jy / truth_jy - 1, offset_rad = separation(sky, truth_rad);
     double offset_pixels = offset_rad / g->cell_x_rad;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Measurement Sets are written whose visibilities are exactly those of given point sources. */
+/* Writes Measurement Sets with the exact visibilities of given point sources. */
 #ifndef MSI_TESTDATA_MAKEMS_H
 #define MSI_TESTDATA_MAKEMS_H
 
@@ -9,7 +9,7 @@
 #include "testdata/array_layout.h"
 #include "testdata/ms_defects.h"
 
-/* Observations whose date is not given start within a sidereal day after this: 2023-02-25, MJD 60000, in seconds. */
+/* Observations without a given date start within a sidereal day after this: 2023-02-25, MJD 60000, in seconds. */
 #define MSI_MAKEMS_EPOCH_MJD_S (60000.0 * 86400.0)
 
 typedef struct msi_makems_field {
@@ -31,8 +31,7 @@ typedef struct msi_makems_source {
     double spectral_index;
 } msi_makems_source;
 
-/* Says where DATA, CORRECTED_DATA, FLAG, WEIGHT_SPECTRUM are stored; UVW, WEIGHT, SIGMA are tiled unless STANDARD.
- */
+/* Storage manager of DATA, CORRECTED_DATA, FLAG, WEIGHT_SPECTRUM. UVW, WEIGHT, SIGMA are tiled unless STANDARD. */
 typedef enum msi_makems_storage {
     MSI_MAKEMS_TILED_SHAPE,
     MSI_MAKEMS_TILED_COLUMN, /* all spws must have one shape */
@@ -47,7 +46,7 @@ typedef enum msi_makems_spw_order {
 
 typedef enum msi_makems_weights {
     MSI_MAKEMS_WEIGHTS_NATURAL,   /* 1 */
-    MSI_MAKEMS_WEIGHTS_RADIOMETER /* 1 / (T_i T_j) of feeds of different temperatures, times a bandpass where there is a
+    MSI_MAKEMS_WEIGHTS_RADIOMETER /* 1 / (T_i T_j) of feeds of different temperatures, times a bandpass if there is a
                                      WEIGHT_SPECTRUM; about 1 on average */
 } msi_makems_weights;
 
@@ -64,12 +63,10 @@ typedef enum msi_makems_columns {
 } msi_makems_columns;
 
 /*
- * The set to write. Everything is borrowed for the call. Zero-initialised members are sensible where nothing else is
- * said.
+ * The set to write. Everything is borrowed for the call. Zero is a valid default of members that are not required.
  *
- * Flagged samples and rows hold 1000 times the flux of all sources, so that an imager that heeds no flags shows it.
- * Noise, flags and weights follow from seed and from the sample's place (timestep, baseline, spw, channel, correlation)
- * alone.
+ * Flagged samples and rows have 1000 times the flux of all sources, so that ignored flags are noticed. Noise, flags and
+ * weights depend only on seed and on the sample's place (timestep, baseline, spw, channel, correlation).
  */
 typedef struct msi_makems_spec {
     const msi_layout *layout;      /* required */
@@ -78,7 +75,7 @@ typedef struct msi_makems_spec {
     int n_spw;                     /* required */
     const msi_makems_spw *spw;     /* [n_spw] */
     int n_source;
-    const msi_makems_source *source; /* [n_source] those more than 90 degrees from a field are not in it */
+    const msi_makems_source *source; /* [n_source] a field ignores those that are more than 90 degrees away */
     double reference_freq_hz;        /* of fluxes; 0: midway between the lowest and the highest channel */
     double start_mjd_s;              /* of the first integration; 0: the first field is half-way at its transit */
     double integration_s;            /* required */
@@ -88,7 +85,7 @@ typedef struct msi_makems_spec {
     uint64_t seed;
     double noise_jy;          /* of real and imaginary part each, at weight 1; goes as 1 / sqrt(weight) */
     double flag_fraction;     /* of row x channel: flagged, one time in four in one correlation only */
-    double flag_row_fraction; /* of rows: FLAG_ROW is set, FLAG is not (WSClean heeds FLAG alone) */
+    double flag_row_fraction; /* of rows: FLAG_ROW is set, FLAG is not (WSClean reads FLAG only) */
     msi_makems_weights weights;
     msi_makems_weight_spectrum weight_spectrum;
     msi_makems_columns columns;
@@ -96,33 +93,31 @@ typedef struct msi_makems_spec {
     msi_makems_spw_order spw_order;
     msi_ms_defect defect;
     const char *command; /* for HISTORY; NULL: none */
-    int overwrite;       /* a Measurement Set at the path is replaced; anything else never */
+    int overwrite;       /* replace a Measurement Set at the path, but no other file */
     int show_progress;
 } msi_makems_spec;
 
 /*
  * msi_makems_write - write a Measurement Set.
  *
- * The set is made under a temporary name beside `path` and renamed when it is complete; after a failure nothing is
- * left.
- * Returns: 0, MSI_EUSAGE (the description contradicts itself, or something is at `path`), MSI_EOUTPUT, MSI_ENOMEM,
+ * The set gets a temporary name next to `path`, and is renamed when it is complete. After a failure it is removed.
+ * Returns: 0, MSI_EUSAGE (the specification is invalid, or `path` exists), MSI_EOUTPUT, MSI_ENOMEM,
  *          MSI_EINTERRUPTED
  */
 int msi_makems_write(const char *path, const msi_makems_spec *spec);
 
-/* msi_makems_start - return the start time that a zero start_mjd_s stands for: the first field's hour angle is
- * hour_angle_rad then. */
+/* msi_makems_start - return the default start time: the first one at which the first field has this hour angle. */
 double msi_makems_start(const msi_makems_spec *spec, double hour_angle_rad);
 
-/* msi_makems_n_baseline - return the rows of one timestep and spw. msi_makems_n_row - rows of the set. */
+/* msi_makems_n_baseline - return the rows of one timestep and spw. msi_makems_n_row - return the rows of the set. */
 int64_t msi_makems_n_baseline(const msi_makems_spec *spec);
 int64_t msi_makems_n_row(const msi_makems_spec *spec);
 
-/* msi_makems_reference_freq - return reference_freq_hz, or what 0 stands for. */
+/* msi_makems_reference_freq - return reference_freq_hz, or its default if it is 0. */
 double msi_makems_reference_freq(const msi_makems_spec *spec);
 
 /*
- * msi_makems_random_sources - scatter n sources over a square field: fluxes of 0.1 to 1 Jy with N(>S) going as 1/S,
+ * msi_makems_random_sources - draw n random sources in a square field: fluxes of 0.1 to 1 Jy with N(>S) going as 1/S,
  * some polarised, spectral indices about -0.7.
  *
  * Given:    n, seed; ra_rad, dec_rad, width_rad  centre and side of the field

@@ -9,7 +9,7 @@
 #include "testdata/counter_random.h"
 #include "testdata/point_model.h"
 
-/* Streams of random numbers, one for each use; those of spws follow one another. */
+/* Streams of random numbers, one for each use; each spw has streams of its own. */
 enum {
     STREAM_TEMPERATURE = 1,
     STREAM_FLAG_ROW = 1000,
@@ -25,7 +25,7 @@ struct msi_makems_sampler {
     double *temperature;          /* [n_station][2 feeds], 1 in the middle */
     double **bandpass;            /* [n_spw] -> [n_chan], 1 on average */
     msi_point_model **model;      /* [n_field][n_spw] */
-    double garbage_jy;            /* what flagged samples hold */
+    double garbage_jy;            /* value of flagged samples */
     double *station_uvw_m;        /* [n_station][3] at station_time */
     int64_t station_time;
 };
@@ -83,7 +83,7 @@ static int make_models(msi_makems_sampler *p)
     return status;
 }
 
-/* The bandpass falls by half towards the band's edges. */
+/* The bandpass decreases to half at the band's edges. */
 static void make_bandpass(double *bandpass, int n_chan)
 {
     double sum = 0;
@@ -263,7 +263,7 @@ static void feeds_of(msi_pol corr, int feed[2])
     feed[1] = pair & 1;
 }
 
-/* Fill in everything of row i but coordinates and exact visibilities. */
+/* Fill row i, except its coordinates and exact visibilities. */
 static void fill_row(const msi_makems_sampler *p, msi_makems_block *b, int64_t i)
 {
     const msi_makems_spec *spec = p->spec;
@@ -292,10 +292,9 @@ static void fill_row(const msi_makems_sampler *p, msi_makems_block *b, int64_t i
         const uint64_t sample = row * (uint64_t)n_chan + (uint64_t)k;
         double draw = spec->flag_fraction > 0 ? msi_random_uniform(seed, STREAM_FLAG + of_spw, sample) : 1;
         int flagged = draw < spec->flag_fraction;
-        /* The number that flags a sample also says, within its range, whether one correlation alone is flagged, and
-         * which. */
-        int alone = flagged && draw < spec->flag_fraction / 4;
-        int which = alone ? (int)(draw / (spec->flag_fraction / 4) * n_corr) : 0;
+        /* The random number that flags a sample also chooses whether only one correlation is flagged, and which one. */
+        int only_one = flagged && draw < spec->flag_fraction / 4;
+        int which = only_one ? (int)(draw / (spec->flag_fraction / 4) * n_corr) : 0;
         for (int c = 0; c < n_corr; c++) {
             const int64_t at = first + (int64_t)k * n_corr + c;
             double weight = b->weight[i * n_corr + c];
@@ -310,7 +309,7 @@ static void fill_row(const msi_makems_sampler *p, msi_makems_block *b, int64_t i
                 v.re += sigma_jy * r.re;
                 v.im += sigma_jy * r.im;
             }
-            b->flag[at] = flagged && (!alone || c == which);
+            b->flag[at] = flagged && (!only_one || c == which);
             if (b->flag[at] || b->flag_row[i]) v = (msi_c64){p->garbage_jy, -p->garbage_jy};
             b->data[at] = (msi_c32){(float)v.re, (float)v.im};
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The rows of a set that is being made, computed a block at a time. */
+/* Computes the rows of a new set, a block at a time. */
 #ifndef MSI_TESTDATA_MAKEMS_BLOCK_H
 #define MSI_TESTDATA_MAKEMS_BLOCK_H
 
@@ -7,8 +7,8 @@
 #include "testdata/point_model.h"
 
 /*
- * Rows of one spw. Rows are counted apart for every spw, baselines fastest: row = timestep * n_baseline + baseline.
- * Arrays have room for the largest block of any spw and are filled for n_row rows.
+ * Rows of one spw. Each spw has its own row numbers, with baselines fastest: row = timestep * n_baseline + baseline.
+ * Arrays are large enough for a block of any spw, and hold n_row rows.
  */
 typedef struct msi_makems_block {
     int spw;
@@ -36,8 +36,8 @@ typedef struct msi_makems_sampler msi_makems_sampler;
 int msi_makems_sampler_create(msi_makems_sampler **out, const msi_makems_spec *spec);
 void msi_makems_sampler_free(msi_makems_sampler *sampler);
 
-/* msi_makems_block_alloc - room for max_row rows of any spw. Returns 0 or MSI_ENOMEM; freed by msi_makems_block_free.
- */
+/* msi_makems_block_alloc - allocate max_row rows of any spw. Returns 0 or MSI_ENOMEM; freed by
+ * msi_makems_block_free. */
 int msi_makems_block_alloc(msi_makems_block *block, const msi_makems_spec *spec, int64_t max_row);
 void msi_makems_block_free(msi_makems_block *block);
 

@@ -14,7 +14,7 @@
 #include "testdata/makems_options.h"
 #include "testdata/point_model.h"
 
-/* ---- -model-image: the sources of the set as a model image, such as predictions are made of ---- */
+/* ---- -model-image: writes the sources of the set as a model image, for predictions ---- */
 
 /* Add the sources to an image of zeros. Right ascension grows to the left. */
 static int put_sources(float *pixel, const msi_makems_spec *spec, const msi_image_geometry *g)
@@ -27,7 +27,7 @@ static int put_sources(float *pixel, const msi_makems_spec *spec, const msi_imag
         const double x = (double)(g->nx / 2) - rint(l / g->cell_x_rad);
         const double y = (double)(g->ny / 2) + rint(m / g->cell_y_rad);
         if (!(x >= 0 && x < (double)g->nx && y >= 0 && y < (double)g->ny))
-            return msi_error_set(MSI_EUSAGE, "-model-image: the source at RA %.6f Dec %.6f deg lies outside it",
+            return msi_error_set(MSI_EUSAGE, "-model-image: the source at RA %.6f Dec %.6f deg is outside the image",
                                  s->ra_rad * 180 / MSI_PI, s->dec_rad * 180 / MSI_PI);
         pixel[(int64_t)y * g->nx + (int64_t)x] += (float)s->stokes_jy[0];
     }
@@ -67,17 +67,16 @@ static int write_file(msi_publish **out, const char *path, const msi_makems_spec
 }
 
 /*
- * msi_model_image_write - write Stokes I of the sources in Jy/pixel, each on the pixel next to it, about the first
- * field's phase centre: a FITS image at the reference frequency.
+ * Write a model image about the first field's phase centre at the reference frequency: Stokes I in Jy/pixel, each
+ * source on the nearest pixel.
  *
- * Given:    path; spec  of the set; overwrite is heeded for this file too
- *           size        pixels along each side, even; cell_rad  of a pixel
- * Returned: *out  the file under its temporary name, for msi_publish_commit and msi_publish_free; NULL after a failure
- * Returns:  0, MSI_EUSAGE (a source lies outside the image, or a file of that name is there), MSI_EOUTPUT, MSI_ENOMEM,
+ * Given:    size  pixels along each side, even; cell_rad  of a pixel; spec  with overwrite for this file too
+ * Returned: *out  the file under its temporary name, for msi_publish_commit and msi_publish_free; NULL on failure
+ * Returns:  0, MSI_EUSAGE (a source is outside the image, or the file exists), MSI_EOUTPUT, MSI_ENOMEM,
  *           MSI_EINTERRUPTED
  */
-static int msi_model_image_write(msi_publish **out, const char *path, const msi_makems_spec *spec, int64_t size,
-                                 double cell_rad)
+static int write_model_image(msi_publish **out, const char *path, const msi_makems_spec *spec, int64_t size,
+                             double cell_rad)
 {
     *out = NULL;
     const msi_image_geometry g = {.nx = size, .ny = size, .cell_x_rad = cell_rad, .cell_y_rad = cell_rad};
@@ -93,7 +92,7 @@ static int msi_model_image_write(msi_publish **out, const char *path, const msi_
 
 static const double DEG_PER_RAD = 180 / MSI_PI;
 
-/* Turn an angle into hours between -12 and 12. */
+/* Convert an angle to hours between -12 and 12. */
 static double hours(double angle_rad)
 {
     return remainder(angle_rad, 2 * MSI_PI) * DEG_PER_RAD / 15;
@@ -134,14 +133,14 @@ static void list_sources(const msi_makems_spec *spec)
     }
 }
 
-/* Make the set and, where it is wanted, the model image: both or neither. */
+/* Write the set and, if requested, the model image: both or neither. */
 static int make(const msi_makems_options *options)
 {
     msi_publish *model = NULL;
     int rc = MSI_OK;
     if (options->model.path)
-        rc = msi_model_image_write(&model, options->model.path, &options->spec, options->model.size,
-                                   options->model.cell_rad);
+        rc = write_model_image(&model, options->model.path, &options->spec, options->model.size,
+                               options->model.cell_rad);
     if (!rc) rc = msi_makems_write(options->path, &options->spec);
     if (!rc && model) rc = msi_publish_commit(model);
     msi_publish_free(model);

@@ -19,13 +19,13 @@ typedef struct unit {
     double factor;
 } unit;
 
-/* The first two units of a list are the ones proposed for a bare number. */
+/* The first two units of a list are suggested if a number has no unit. */
 static const unit hour_units[] = {{"h", MSI_PI / 12}, {"deg", MSI_PI / 180}, {"rad", 1}, {NULL, 0}};
 static const unit freq_units[] = {{"MHz", 1e6}, {"GHz", 1e9}, {"kHz", 1e3}, {"Hz", 1}, {NULL, 0}};
 static const unit time_units[] = {{"s", 1}, {"h", 3600}, {"min", 60}, {"ms", 1e-3}, {"d", 86400}, {NULL, 0}};
 static const unit flux_units[] = {{"Jy", 1}, {"mJy", 1e-3}, {"uJy", 1e-6}, {NULL, 0}};
 
-/* Find the end of the number that text begins with; text itself where it begins with none. */
+/* Read the number at the start of text and return its end; text itself if there is no number. */
 static const char *end_of_number(double *out, const char *text)
 {
     const char *digits = text + (*text == '-' || *text == '+');
@@ -55,7 +55,7 @@ static int with_unit(double *out, const char *what, const char *text, const unit
     if (!u) {
         char names[64] = "";
         for (u = units; u->name; u++) snprintf(names + strlen(names), sizeof names - strlen(names), " %s", u->name);
-        return msi_error_set(MSI_EUSAGE, "%s %s: %s is no unit; use one of%s", what, text, end, names);
+        return msi_error_set(MSI_EUSAGE, "%s %s: unknown unit '%s'; use one of%s", what, text, end, names);
     }
     *out = value * u->factor;
     return MSI_OK;
@@ -113,7 +113,7 @@ int msi_quantity_date(double *mjd_s, const char *what, const char *text)
     return MSI_OK;
 }
 
-/* The options as given, from which all else follows once the command line has been read. */
+/* The options as given. All other values are computed after the command line has been read. */
 typedef struct given {
     msi_makems_options out;
     char what[48]; /* the spelling of the option that is being read */
@@ -141,7 +141,7 @@ typedef int (*quantity)(double *out, const char *what, const char *text);
 
 enum { VARIABLE = -1 };
 
-/* A row is an option. The last members serve the readers that several rows share. */
+/* An option. The last members are parameters of readers that several options share. */
 struct option {
     const char *name;
     int arity; /* or VARIABLE */
@@ -153,7 +153,7 @@ struct option {
     int64_t low, high;        /* read_count */
 };
 
-/* Make room for one more element of an array that grows by doubling. */
+/* Enlarge an array for one more element; its capacity doubles. */
 static int grow(void *array, int n, size_t size)
 {
     void **p = array, *wider;
@@ -243,7 +243,7 @@ READER(read_duration)
 {
     UNUSED_ARGS;
     MSI_TRY(msi_quantity_time(&g->duration_s, g->what, arg[0]));
-    if (!(g->duration_s > 0)) return msi_error_set(MSI_EUSAGE, "%s %s: a duration is positive", g->what, arg[0]);
+    if (!(g->duration_s > 0)) return msi_error_set(MSI_EUSAGE, "%s %s: a duration must be positive", g->what, arg[0]);
     return MSI_OK;
 }
 
@@ -252,7 +252,8 @@ READER(read_integration)
     UNUSED_ARGS;
     double *integration_s = &g->out.spec.integration_s;
     MSI_TRY(msi_quantity_time(integration_s, g->what, arg[0]));
-    if (!(*integration_s > 0)) return msi_error_set(MSI_EUSAGE, "%s %s: an integration is positive", g->what, arg[0]);
+    if (!(*integration_s > 0))
+        return msi_error_set(MSI_EUSAGE, "%s %s: an integration must be positive", g->what, arg[0]);
     return MSI_OK;
 }
 
@@ -314,8 +315,8 @@ READER(read_random_sources)
     MSI_TRY(msi_quantity_count(&seed, g->what, arg[1], 0, INT64_MAX));
     MSI_TRY(msi_parse_angle(&g->random_width_rad, g->what, arg[2]));
     if (!(g->random_width_rad > 0 && g->random_width_rad < sqrt(2)))
-        return msi_error_set(MSI_EUSAGE, "%s %s: the field's side is more than 0 and less than 81 degrees", g->what,
-                             arg[2]);
+        return msi_error_set(MSI_EUSAGE, "%s %s: the side of the field must be more than 0 and less than 81 degrees",
+                             g->what, arg[2]);
     g->n_random = (int)count;
     g->random_seed = (uint64_t)seed;
     return MSI_OK;
@@ -326,10 +327,10 @@ READER(read_model_image)
     UNUSED_ARGS;
     g->out.model.path = arg[0];
     MSI_TRY(msi_quantity_count(&g->out.model.size, g->what, arg[1], 16, 65536));
-    if (g->out.model.size % 2) return msi_error_set(MSI_EUSAGE, "%s: its size %s is not even", g->what, arg[1]);
+    if (g->out.model.size % 2) return msi_error_set(MSI_EUSAGE, "%s: the size %s is not even", g->what, arg[1]);
     MSI_TRY(msi_parse_angle(&g->out.model.cell_rad, g->what, arg[2]));
     if (!(g->out.model.cell_rad > 0))
-        return msi_error_set(MSI_EUSAGE, "%s %s: a pixel's size is positive", g->what, arg[2]);
+        return msi_error_set(MSI_EUSAGE, "%s %s: the size of a pixel must be positive", g->what, arg[2]);
     return MSI_OK;
 }
 
@@ -362,7 +363,7 @@ static_assert(sizeof(msi_makems_spw_order) == sizeof(int) && sizeof(msi_makems_w
 #define SWITCH(name)        read_switch, AT(name)
 
 static const option option_table[] = {
-    {"telescope", 1, "vla|meerkat|skalow", "array to lay out (vla); with -layout-file, what it is called",
+    {"telescope", 1, "vla|meerkat|skalow", "layout of the array (vla); with -layout-file, its name",
      WORD(telescope, telescopes)},
     {"config", 1, "A|B|C|D", "size of the VLA-like array (C)", OWN(read_config)},
     {"stations", 1, "N", "stations of the SKA-Low-like array (512)", COUNT(n_station, 2, 10000)},
@@ -383,7 +384,7 @@ static const option option_table[] = {
     {"spw", 3, "FIRST STEP N",
      "a spectral window: first channel's centre, channel width (negative: descending), channels; may be repeated",
      OWN(read_spw)},
-    {"spw-order", 1, "time|row|separate", "how rows of several spws follow one another (time)",
+    {"spw-order", 1, "time|row|separate", "order of the rows of several spws (time)",
      WORD(out.spec.spw_order, spw_orders)},
     {"pol", 1, "LIST", "XX,XY,YX,YY or XX,YY or XX or YY, or RR,RL,LR,LL or RR,LL or RR or LL (all four)",
      OWN(read_pol)},
@@ -392,33 +393,33 @@ static const option option_table[] = {
     {"random-sources", 3, "N SEED WIDTH", "more sources of 0.1 to 1 Jy in a square field about the centre",
      OWN(read_random_sources)},
     {"model-image", 3, "FILE SIZE ANGLE",
-     "write Stokes I of the sources too, each on the pixel next to it: SIZE x SIZE pixels of ANGLE, in Jy/pixel",
+     "write an image of the sources too: Stokes I in Jy/pixel, SIZE x SIZE pixels of ANGLE, each source on the nearest "
+     "pixel",
      OWN(read_model_image)},
-    {"reference-frequency", 1, "FREQ", "where the sources have their fluxes (middle of the band)",
+    {"reference-frequency", 1, "FREQ", "frequency of the sources' fluxes (middle of the band)",
      QUANTITY(out.spec.reference_freq_hz, msi_quantity_freq)},
     {"noise", 1, "FLUX", "standard deviation of real and imaginary part at weight 1 (0Jy)",
      QUANTITY(out.spec.noise_jy, msi_quantity_flux)},
     {"seed", 1, "N", "seed of noise, flags and weights (1)", COUNT(out.spec.seed, 0, INT64_MAX)},
-    {"flags", 1, "FRACTION", "fraction of samples flagged; they hold rubbish (0)",
+    {"flags", 1, "FRACTION", "fraction of flagged samples, whose values are wrong (0)",
      QUANTITY(out.spec.flag_fraction, msi_parse_real)},
-    {"flag-rows", 1, "FRACTION", "fraction of rows flagged in FLAG_ROW alone (0)",
+    {"flag-rows", 1, "FRACTION", "fraction of rows that are flagged in FLAG_ROW only (0)",
      QUANTITY(out.spec.flag_row_fraction, msi_parse_real)},
     {"weights", 1, "natural|radiometer", "all 1, or by the feeds' temperatures and a bandpass (natural)",
      WORD(out.spec.weights, weights)},
-    {"weight-spectrum", 1, "none|full|partly",
-     "column WEIGHT_SPECTRUM; partly leaves one cell of three without a value (full)",
+    {"weight-spectrum", 1, "none|full|partly", "column WEIGHT_SPECTRUM; partly: one cell of three has no value (full)",
      WORD(out.spec.weight_spectrum, spectra)},
     {"data-column", 1, "DATA|CORRECTED_DATA|both",
-     "where the visibilities go; with both, DATA holds half of them (DATA)", WORD(out.spec.columns, columns)},
+     "column of the visibilities; both: DATA has half of each value (DATA)", WORD(out.spec.columns, columns)},
     {"storage", 1, "tiledshape|tiledcolumn|standard", "storage manager of the large columns (tiledshape)",
      WORD(out.spec.storage, storages)},
-    {"autocorrelations", 0, "", "rows of antennas with themselves too", SWITCH(out.spec.autocorrelations)},
-    {"defect", 1, "NAME", "spoil the set; a wrong name lists them all (none)", OWN(read_defect)},
-    {"overwrite", 0, "", "replace a Measurement Set of that name", SWITCH(out.spec.overwrite)},
+    {"autocorrelations", 0, "", "write autocorrelations too", SWITCH(out.spec.autocorrelations)},
+    {"defect", 1, "NAME", "put a defect into the set; an unknown name lists all defects (none)", OWN(read_defect)},
+    {"overwrite", 0, "", "replace an existing Measurement Set", SWITCH(out.spec.overwrite)},
     {"list-sources", 0, "", "print the sources on stdout: RA and DEC in degrees, I Q U V in Jy, spectral index",
      SWITCH(out.list_sources)},
     {"j", 1, "N", "threads (all cores)", COUNT(out.n_thread, 1, 4096)},
-    {"quiet", 0, "", "no log but errors", SWITCH(out.quiet)},
+    {"quiet", 0, "", "print errors only", SWITCH(out.quiet)},
     {"version", 0, "", "print the version", SWITCH(out.version)},
     {"help", 0, "", "print this", SWITCH(out.help)},
 };
@@ -426,7 +427,7 @@ static const option option_table[] = {
 void msi_makems_options_help(FILE *f)
 {
     fputs("usage: msimage-makems [options] OUT.ms\n"
-          "Makes a Measurement Set whose visibilities are exactly those of given point sources.\n\n",
+          "Writes a Measurement Set with the exact visibilities of given point sources.\n\n",
           f);
     for (size_t i = 0; i < sizeof option_table / sizeof *option_table; i++)
         fprintf(f, "  -%s %s\n        %s\n", option_table[i].name, option_table[i].values, option_table[i].help);
@@ -438,7 +439,7 @@ void msi_makems_options_help(FILE *f)
           "    -spw 882.75MHz 53.5MHz 16 -weight-spectrum none -storage tiledcolumn meerkat-2h.ms\n"
           "  msimage-makems -telescope skalow -ra 60deg -dec -10deg -start-ha -4h -duration 480s -integration 60s \\\n"
           "    -spw 101.25MHz 2.5MHz 16 -weight-spectrum none -storage tiledcolumn skalow-480s.ms\n"
-          "With -duration 720s the first one has 2.9 million. -layout-file takes a real array's stations.\n",
+          "With -duration 720s the first one has 2.9 million. -layout-file reads the stations of a real array.\n",
           f);
 }
 
@@ -455,7 +456,8 @@ static int read_arguments(given *g, int argc, char **argv)
     for (int i = 1; i < argc;) {
         if (argv[i][0] != '-' || !argv[i][1]) {
             if (g->out.path)
-                return msi_error_set(MSI_EUSAGE, "%s and %s: one Measurement Set is made", g->out.path, argv[i]);
+                return msi_error_set(MSI_EUSAGE, "%s and %s: only one Measurement Set can be written", g->out.path,
+                                     argv[i]);
             g->out.path = argv[i++];
             continue;
         }
@@ -468,11 +470,11 @@ static int read_arguments(given *g, int argc, char **argv)
         i += 1 + used;
     }
     if (!g->out.path && !g->out.help && !g->out.version)
-        return msi_error_set(MSI_EUSAGE, "which Measurement Set is to be made? usage: msimage-makems [options] OUT.ms");
+        return msi_error_set(MSI_EUSAGE, "no Measurement Set given; usage: msimage-makems [options] OUT.ms");
     return MSI_OK;
 }
 
-/* Make the array. */
+/* Create the array. */
 static int lay_out(given *g)
 {
     msi_layout *layout = &g->out.layout;
@@ -489,7 +491,7 @@ static int lay_out(given *g)
     return msi_layout_vla(layout, g->config);
 }
 
-/* Set where the fields are, how long each is seen, and when. */
+/* Set the positions of the fields, the scans and the times. */
 static void set_fields(given *g)
 {
     msi_makems_spec *spec = &g->out.spec;
@@ -508,7 +510,7 @@ static void set_fields(given *g)
         spec->start_mjd_s = msi_makems_start(spec, 0) - (double)spec->n_time * spec->integration_s / 2;
 }
 
-/* Set the channels and correlations: those given, else those of the telescope. */
+/* Set the channels and correlations: the given ones, else those of the telescope. */
 static int set_spws(given *g)
 {
     static const msi_pol all[2][MSI_MAX_CORR] = {{MSI_POL_XX, MSI_POL_XY, MSI_POL_YX, MSI_POL_YY},
@@ -534,7 +536,7 @@ static int set_spws(given *g)
     return MSI_OK;
 }
 
-/* Set the sources: those given and those drawn, else one of 1 Jy at the centre. */
+/* Set the sources: the given and the random ones, else one of 1 Jy at the centre. */
 static int set_sources(given *g)
 {
     msi_makems_spec *spec = &g->out.spec;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Numbers with units that only msimage-makems takes. A bare number is refused, with the likely spellings. */
+/* The command line of msimage-makems, and the numbers with units that only it accepts. */
 #ifndef MSI_MAKEMS_OPTIONS_H
 #define MSI_MAKEMS_OPTIONS_H
 
@@ -9,7 +9,9 @@
 #include "testdata/makems.h"
 
 /*
- * Given:    what  the option's spelling, with which messages begin; text  all of which is read
+ * msi_quantity_hour and the following - parse a number with a unit. A number without a unit is refused, with a
+ * suggestion.
+ * Given:    what  the option's spelling, for messages; text  the whole argument
  * Returned: *out  radians, hertz, seconds or jansky
  * Returns:  0, MSI_EUSAGE
  *
@@ -23,7 +25,7 @@ int msi_quantity_freq(double *out, const char *what, const char *text);
 int msi_quantity_time(double *out, const char *what, const char *text);
 int msi_quantity_flux(double *out, const char *what, const char *text);
 
-/* msi_quantity_is_flux - tell whether text is a number with a unit of flux. */
+/* msi_quantity_is_flux - return whether text is a number with a unit of flux. */
 int msi_quantity_is_flux(const char *text);
 
 /* msi_quantity_count - read an integer from min to max. */
@@ -32,15 +34,13 @@ int msi_quantity_count(int64_t *out, const char *what, const char *text, int64_t
 /* msi_quantity_date - read 2024-01-31T12:34:56 or 2024-01-31, UTC, as MJD seconds. */
 int msi_quantity_date(double *mjd_s, const char *what, const char *text);
 
-/* The command line of msimage-makems. */
-
 typedef struct msi_makems_options {
     msi_makems_spec spec; /* complete; points into the members below */
     const char *path;     /* borrowed from argv */
     int help, version, quiet, list_sources;
     int64_t n_thread; /* 0: all cores */
     struct {
-        const char *path; /* borrowed from argv; NULL: none is written */
+        const char *path; /* borrowed from argv; NULL: do not write one */
         int64_t size;
         double cell_rad;
     } model;
@@ -53,9 +53,10 @@ typedef struct msi_makems_options {
 } msi_makems_options;
 
 /*
- * msi_makems_options_parse - read the command line and work out what it leaves open.
+ * msi_makems_options_parse - parse the command line, and set defaults.
  *
- * Returned: *options  freed by msi_makems_options_free, after a failure too. With help or version set nothing else is.
+ * Returned: *options  freed by msi_makems_options_free, after a failure too. If help or version is set, no other member
+ *           is.
  * Returns:  0, MSI_EUSAGE, MSI_EINPUT (the layout file), MSI_ENOMEM
  */
 int msi_makems_options_parse(msi_makems_options *options, int argc, char **argv);

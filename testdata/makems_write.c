@@ -21,7 +21,7 @@
 #include "testdata/makems_block.h"
 #include "testdata/point_model.h"
 
-/* Go on only if a step of writing succeeds. */
+/* Return if a call of casacore fails while the set is written. */
 #define CCC_TRY(expr) MSI_CASACORE_TRY(MSI_EOUTPUT, expr)
 
 /* ---- Subtables ---- */
@@ -96,7 +96,7 @@ static int fill_field(ccc_table *t, const msi_makems_spec *spec)
     return MSI_OK;
 }
 
-/* scratch [2][n_chan] */
+/* Fill a row of SPECTRAL_WINDOW. Given: scratch [2][n_chan] */
 static int fill_one_spw(ccc_table *t, int i, const msi_makems_spw *spw, double *scratch)
 {
     const int64_t shape[1] = {spw->n_chan};
@@ -223,14 +223,9 @@ static int fill_history(ccc_table *t, const msi_makems_spec *spec)
     return MSI_OK;
 }
 
-/*
- * msi_makems_subtables - fill ANTENNA, FEED, FIELD, SPECTRAL_WINDOW, POLARIZATION, DATA_DESCRIPTION, OBSERVATION,
- * HISTORY.
- *
- * Given:    spec  start_mjd_s must be set
- * Returns:  0, MSI_EOUTPUT
- */
-static int msi_makems_subtables(ccc_table *ms, const msi_makems_spec *spec)
+/* Fill ANTENNA, FEED, FIELD, SPECTRAL_WINDOW, POLARIZATION, DATA_DESCRIPTION, OBSERVATION, HISTORY. start_mjd_s must be
+ * set. */
+static int fill_subtables(ccc_table *ms, const msi_makems_spec *spec)
 {
     static const struct {
         const char *name;
@@ -256,7 +251,9 @@ static int msi_makems_subtables(ccc_table *ms, const msi_makems_spec *spec)
     return MSI_OK;
 }
 
-/* Bytes of one column computed and written together: enough for all cores, little enough for any machine. */
+/* ---- The main table ---- */
+
+/* Bytes of one column that are computed and written at a time. */
 static const int64_t BLOCK_BYTES = 8 << 20;
 /* Bytes of a tile. */
 static const int64_t TILE_BYTES = 512 << 10;
@@ -331,7 +328,7 @@ static int check(const msi_makems_spec *spec)
 {
     if (!spec->layout || spec->layout->n_station < 2 || spec->n_field < 1 || spec->n_spw < 1 || spec->n_time < 0 ||
         spec->n_source < 0)
-        return msi_error_set(MSI_EUSAGE, "a set has two stations, a field and a spectral window at least");
+        return msi_error_set(MSI_EUSAGE, "a set needs at least two stations, a field and a spectral window");
     if (!(spec->integration_s > 0)) return msi_error_set(MSI_EUSAGE, "an integration of %g s", spec->integration_s);
     for (int w = 0; w < spec->n_spw; w++) {
         const msi_makems_spw *spw = &spec->spw[w];
@@ -344,21 +341,21 @@ static int check(const msi_makems_spec *spec)
     }
     if (!(spec->noise_jy >= 0) || !(spec->flag_fraction >= 0 && spec->flag_fraction <= 1) ||
         !(spec->flag_row_fraction >= 0 && spec->flag_row_fraction <= 1))
-        return msi_error_set(MSI_EUSAGE,
-                             "noise %g Jy, flags %g, flagged rows %g: noise is not negative, fractions are 0 to 1",
-                             spec->noise_jy, spec->flag_fraction, spec->flag_row_fraction);
+        return msi_error_set(
+            MSI_EUSAGE, "noise %g Jy, flags %g, flagged rows %g: noise must not be negative, fractions must be 0 to 1",
+            spec->noise_jy, spec->flag_fraction, spec->flag_row_fraction);
     if (spec->storage == MSI_MAKEMS_TILED_COLUMN && !same_shape(spec))
         return msi_error_set(MSI_EUSAGE, "tiledcolumn storage needs spectral windows of one shape; use tiledshape");
     return MSI_OK;
 }
 
-/* The columns of the main table, and where they go. */
+/* The columns of the main table, and their storage managers. */
 typedef struct plan {
     ccc_column_spec column[8];
     int n_column;
     ccc_storage storage[MAX_STORAGE];
     int n_storage;
-    const char *name[MAX_STORAGE]; /* of the column in storage[i], while that has a single one */
+    const char *name[MAX_STORAGE]; /* of the column in storage[i], if it has one column */
 } plan;
 
 static void plan_column(plan *p, const char *name, int is_fixed, int ndim, int64_t n0, int64_t n1)
@@ -367,7 +364,7 @@ static void plan_column(plan *p, const char *name, int is_fixed, int ndim, int64
         .name = name, .ndim = ndim, .is_fixed_shape = is_fixed, .shape = {is_fixed ? n0 : 0, is_fixed ? n1 : 0}};
 }
 
-/* Bind one column to a tiled manager of its own; bytes is the size of an element of the widest column of that shape. */
+/* Give a column a tiled storage manager. Given: bytes  size of an element of the widest column of that shape */
 static void plan_tiled(plan *p, const char *name, const char *type, int ndim, int64_t n0, int64_t n1, int64_t bytes)
 {
     int64_t rows = TILE_BYTES / (n0 * n1 * bytes);
@@ -438,7 +435,7 @@ typedef struct column_values {
     const void *in;
 } column_values;
 
-/* Write one column of a block to its rows, which follow one another or are apart. */
+/* Write a column of a block to its rows, which need not be adjacent. */
 static int put(ccc_table *ms, const msi_makems_block *b, const column_values *c)
 {
     const int64_t *shape = c->ndim ? c->shape : NULL;
@@ -449,7 +446,7 @@ static int put(ccc_table *ms, const msi_makems_block *b, const column_values *c)
     return MSI_OK;
 }
 
-/* Write the weight spectra of a block's rows that have one, in runs of neighbouring rows. */
+/* Write the weight spectra of a block's rows that have one, in ranges of adjacent rows. */
 static int put_spectrum_partly(ccc_table *ms, const msi_makems_block *b, int64_t n_corr, int64_t n_chan)
 {
     const int64_t shape[2] = {n_corr, n_chan};
@@ -497,7 +494,8 @@ static int put_block(ccc_table *ms, const msi_makems_spec *spec, msi_makems_bloc
     return MSI_OK;
 }
 
-/* In an incremental storage manager a value holds until the next one; these never change. */
+/* Write the columns whose value never changes. In an incremental storage manager a value is valid until the next
+ * one. */
 static int put_constants(ccc_table *ms, const msi_makems_spec *spec)
 {
     if (ccc_table_n_row(ms) == 0) return MSI_OK;
@@ -556,7 +554,7 @@ static int make(const char *path, const msi_makems_spec *spec)
     ccc_table *ms;
     make_plan(&p, spec);
     CCC_TRY(ccc_ms_create(&ms, path, p.column, p.n_column, p.storage, p.n_storage));
-    int status = msi_makems_subtables(ms, spec);
+    int status = fill_subtables(ms, spec);
     if (status == MSI_OK && msi_makems_n_row(spec) > 0) {
         if (ccc_table_add_rows(ms, msi_makems_n_row(spec)) != CCC_OK)
             status = msi_casacore_failed(CCC_EFAILED, MSI_EOUTPUT);
@@ -581,7 +579,7 @@ static int remove_tree(const char *path)
     return nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Check that whatever is at `path` may be replaced. */
+/* Check that a file at `path` may be replaced. */
 static int check_place(const char *path, int overwrite)
 {
     struct stat st;
@@ -589,20 +587,19 @@ static int check_place(const char *path, int overwrite)
         if (errno == ENOENT) return MSI_OK;
         return msi_error_set(MSI_EOUTPUT, "%s: %s", path, strerror(errno));
     }
-    if (!overwrite)
-        return msi_error_set(MSI_EUSAGE, "%s is there already; -overwrite replaces a Measurement Set", path);
+    if (!overwrite) return msi_error_set(MSI_EUSAGE, "%s exists; replace a Measurement Set by -overwrite", path);
     double version;
     ccc_table *t = NULL;
     int is_ms = S_ISDIR(st.st_mode) && ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE) == CCC_OK &&
                 ccc_keyword_get_double(t, NULL, "MS_VERSION", &version) == CCC_OK;
     ccc_table_close(t);
-    if (!is_ms) return msi_error_set(MSI_EUSAGE, "%s is not a Measurement Set: it is not overwritten", path);
+    if (!is_ms) return msi_error_set(MSI_EUSAGE, "%s is not a Measurement Set, and is not overwritten", path);
     return MSI_OK;
 }
 
 /*
- * Check that the file system has room for the set: casacore ends the process where it has not, when it is to write what
- * it kept back.
+ * Check that the file system has space for the set. Without this check casacore ends the process when it writes its
+ * buffers to a full disk.
  */
 static int check_space(const char *path, const msi_makems_spec *spec)
 {
@@ -617,14 +614,14 @@ static int check_space(const char *path, const msi_makems_spec *spec)
     }
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    if (!folder) return msi_error_set(MSI_ENOMEM, "a path's copy");
+    if (!folder) return msi_error_set(MSI_ENOMEM, "no memory for a path");
     struct statvfs disk;
     const int known = statvfs(folder, &disk) == 0;
     free(folder);
     const double left = known ? (double)disk.f_bavail * (double)disk.f_frsize : INFINITY;
     if (bytes <= left) return MSI_OK;
-    return msi_error_set(MSI_EOUTPUT, "%s: the set needs %.1f MB, the file system has %.1f MB left", path, 1e-6 * bytes,
-                         1e-6 * left);
+    return msi_error_set(MSI_EOUTPUT, "%s: the set needs %.1f MB, but the file system has only %.1f MB left", path,
+                         1e-6 * bytes, 1e-6 * left);
 }
 
 int msi_makems_write(const char *path, const msi_makems_spec *spec)
@@ -638,13 +635,13 @@ int msi_makems_write(const char *path, const msi_makems_spec *spec)
     }
     char *name = strdup(path), *making = NULL;
     int status = MSI_OK;
-    if (!name) return msi_error_set(MSI_ENOMEM, "a path's copy");
+    if (!name) return msi_error_set(MSI_ENOMEM, "no memory for a path");
     for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--) name[n - 1] = 0;
     if ((status = check_place(name, s.overwrite))) goto out;
     if ((status = check_space(name, &s))) goto out;
     if (asprintf(&making, "%s.making-%ld", name, (long)getpid()) < 0) {
         making = NULL;
-        status = msi_error_set(MSI_ENOMEM, "a path's copy");
+        status = msi_error_set(MSI_ENOMEM, "no memory for a path");
         goto out;
     }
     if ((status = check_place(making, 0))) goto out;

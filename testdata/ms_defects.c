@@ -11,12 +11,12 @@
 #include "io/casacore-c/casacore_c.h"
 #include "testdata/casacore_try.h"
 
-/* The sample that a defect of one sample spoils, and the shape of its cell. */
+/* The sample that gets a defect, and the shape of its cell. */
 typedef struct place {
     int64_t row, n_corr, n_chan, mid_chan;
 } place;
 
-/* A defect spoils a column with a value. */
+/* A column and the value that a defect writes. */
 typedef struct defect_entry {
     const char *name;
     int (*apply)(ccc_table *ms, double value);
@@ -29,7 +29,7 @@ static int cell_alloc(void *out, int64_t n, size_t size)
     return msi_alloc(out, n, size, "a table cell");
 }
 
-/* Tell whether a row is a cross-correlation without flags in its middle channel. */
+/* Return whether a row is a cross-correlation without flags in its middle channel. */
 static int row_is_sound(ccc_table *ms, int64_t row, int *sound, place *at)
 {
     int32_t antenna1, antenna2;
@@ -83,7 +83,7 @@ static int spoil_vis(ccc_table *ms, double value)
     return MSI_OK;
 }
 
-/* Spoil a weight. The value 0 stands for the weight itself with its sign changed. */
+/* Change a weight. The value 0 means the weight with the opposite sign. */
 static int spoil_weight(ccc_table *ms, double value)
 {
     place at;
@@ -137,7 +137,7 @@ static int spoil_antenna1(ccc_table *ms, double value)
     return MSI_OK;
 }
 
-/* Set every element of a column that has a value; `size` bytes make one, as `one` shows. */
+/* Set every element of a column that has a value to `one`, of `size` bytes. */
 static int fill_column(ccc_table *ms, const char *column, ccc_type type, const void *one, size_t size)
 {
     const int64_t n_row = ccc_table_n_row(ms), n_at_once = 1024;
@@ -195,7 +195,7 @@ static int put_other_corr_type(ccc_table *polarization)
     int64_t shape[CCC_MAX_DIM];
     MSI_CASACORE_TRY(MSI_EINPUT, ccc_cell_shape(polarization, "CORR_TYPE", 0, &ndim, shape));
     if (ndim != 1 || shape[0] < 1 || shape[0] > MSI_MAX_CORR)
-        return msi_error_set(MSI_EINPUT, "%s: row 0 has no sound CORR_TYPE", ccc_table_path(polarization));
+        return msi_error_set(MSI_EINPUT, "%s: row 0 has no valid CORR_TYPE", ccc_table_path(polarization));
     int32_t type[MSI_MAX_CORR + 1];
     MSI_CASACORE_TRY(MSI_EINPUT, ccc_get_range(polarization, "CORR_TYPE", 0, 1, NULL, CCC_INT32, type, shape[0]));
     if (shape[0] > 1) {
@@ -268,7 +268,7 @@ int msi_ms_defect_find(msi_ms_defect *out, const char *name)
         size_t n = strlen(names);
         snprintf(names + n, sizeof names - n, " %s", defects[i].name);
     }
-    return msi_error_set(MSI_EUSAGE, "defect %s: there are%s", name, names);
+    return msi_error_set(MSI_EUSAGE, "defect %s: give one of%s", name, names);
 }
 
 int msi_ms_defect_apply(const char *path, msi_ms_defect defect)

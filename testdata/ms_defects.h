@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Defects are put into a sound Measurement Set, for tests of readers. */
+/* Puts defects into a valid Measurement Set, for tests of readers. */
 #ifndef MSI_TESTDATA_MS_DEFECTS_H
 #define MSI_TESTDATA_MS_DEFECTS_H
 
@@ -14,7 +14,7 @@ typedef enum msi_ms_defect {
     MSI_DEFECT_INF_WEIGHT,
     MSI_DEFECT_NEGATIVE_WEIGHT, /* the sample's own weight with the sign changed */
     /* That whole row. */
-    MSI_DEFECT_NAN_UVW, /* u alone */
+    MSI_DEFECT_NAN_UVW, /* u only */
     MSI_DEFECT_INF_UVW,
     MSI_DEFECT_HUGE_UVW,         /* 1e300 m */
     MSI_DEFECT_BAD_DATA_DESC_ID, /* 1000 */
@@ -37,9 +37,9 @@ const char *msi_ms_defect_name(msi_ms_defect defect);
 int msi_ms_defect_find(msi_ms_defect *out, const char *name);
 
 /*
- * msi_ms_defect_apply - spoil a Measurement Set.
+ * msi_ms_defect_apply - put a defect into a Measurement Set.
  *
- * Returns:  0, MSI_EUSAGE (the two that need a new set), MSI_EINPUT (not a Measurement Set, no row fit for it),
+ * Returns:  0, MSI_EUSAGE (one of the two that need a new set), MSI_EINPUT (not a Measurement Set, no suitable row),
  *           MSI_EOUTPUT
  */
 int msi_ms_defect_apply(const char *path, msi_ms_defect defect);

@@ -19,7 +19,7 @@ static double into_turn(double angle_rad)
 
 double msi_sky_gmst(double mjd_s)
 {
-    /* The whole turns of whole days are left out, so that no digits are lost. */
+    /* Whole turns of whole days are omitted, so that no digits are lost. */
     double day = mjd_s / DAY_S - J2000_MJD_DAY;
     double deg = GMST_AT_J2000_DEG + 360 * (day - floor(day)) + (GMST_PER_DAY_DEG - 360) * day;
     return into_turn(deg * (MSI_PI / 180));
@@ -137,7 +137,7 @@ static int coherency_of(const double stokes_jy[4], msi_pol corr, msi_c64 *out)
         *out = (msi_c64){i - v, 0};
         return MSI_OK;
     }
-    return msi_error_set(MSI_EUSAGE, "correlation %d is none that a point source has", (int)corr);
+    return msi_error_set(MSI_EUSAGE, "correlation %d: a point source does not have it", (int)corr);
 }
 
 static int prepare(msi_point_model *p, const msi_point_spec *spec)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * This header turns the sky over an array: sidereal time, baselines as the source sees them, the tangent plane.
+ * Geometry of a simulated sky, and exact visibilities of point sources.
  *
- * The model is a sphere that turns: right ascension and declination are of the equator of date and are written as
- * J2000. There is no precession, nutation, aberration or polar motion, and UT1 is UTC. Imaging needs uvw, phases and
- * phase centre only to agree with each other, which they do exactly.
+ * The sky is a rotating sphere: right ascension and declination are of the equator of date, and are written as J2000.
+ * There is no precession, nutation, aberration or polar motion, and UT1 is UTC. Imaging needs only that uvw, phases and
+ * phase centre agree, and they agree exactly.
  */
 #ifndef MSI_POINT_MODEL_H
 #define MSI_POINT_MODEL_H
@@ -14,8 +14,8 @@
 #include "core/types.h"
 
 /*
- * msi_sky_gmst - Greenwich mean sidereal time, 280.46061837 deg + 360.98564736629 deg a day since J2000.0 (the leading
- * terms of the IAU 1982 expression).
+ * msi_sky_gmst - return Greenwich mean sidereal time, 280.46061837 deg + 360.98564736629 deg a day since J2000.0 (the
+ * leading terms of the IAU 1982 expression).
  *
  * Given:    mjd_s  MJD seconds, UT
  * Returns:  radians, 0 to 2 pi
@@ -25,20 +25,19 @@ double msi_sky_gmst(double mjd_s);
 /*
  * msi_sky_time_of - find the first time, at or after a given one, at which a right ascension has an hour angle.
  *
- * Given:    ra_rad, hour_angle_rad; longitude_rad  east, at which the hour angle is meant
+ * Given:    ra_rad, hour_angle_rad; longitude_rad  east, of the hour angle
  *           after_mjd_s  MJD seconds
  * Returns:  MJD seconds, less than a sidereal day after after_mjd_s
  */
 double msi_sky_time_of(double ra_rad, double hour_angle_rad, double longitude_rad, double after_mjd_s);
 
-/* msi_sky_elevation - compute the radians above the horizon of hour angle and declination at a latitude. */
+/* msi_sky_elevation - return the elevation in radians of an hour angle and declination at a latitude. */
 double msi_sky_elevation(double hour_angle_rad, double dec_rad, double latitude_rad);
 
 /*
  * msi_sky_uvw - express a geocentric vector in the frame of a direction: u east, v north, w towards it.
  *
- * Given:    itrf_m [3]  a station, or a baseline antenna 2 - antenna 1 (then uvw is what UVW of a Measurement Set
- *                       holds)
+ * Given:    itrf_m [3]  a station, or a baseline antenna 2 - antenna 1 (then uvw is UVW of a Measurement Set)
  *           greenwich_hour_angle_rad, dec_rad  of the direction
  * Returned: uvw_m [3]
  * Source:   Thompson, Moran & Swenson, Interferometry and Synthesis in Radio Astronomy, eq. 4.1, with x to the
@@ -54,7 +53,7 @@ void msi_sky_uvw(const double itrf_m[3], double greenwich_hour_angle_rad, double
  */
 int msi_sky_to_lm(double ra_rad, double dec_rad, double ra0_rad, double dec0_rad, double *l, double *m);
 
-/* msi_sky_from_lm - do the inverse; l^2 + m^2 < 1. Returned: *ra_rad 0 to 2 pi, *dec_rad. */
+/* msi_sky_from_lm - invert msi_sky_to_lm; l^2 + m^2 < 1. Returned: *ra_rad 0 to 2 pi, *dec_rad. */
 void msi_sky_from_lm(double l, double m, double ra0_rad, double dec0_rad, double *ra_rad, double *dec_rad);
 
 /*
@@ -69,7 +68,7 @@ typedef struct msi_point_source {
     double spectral_index; /* all four go as (freq / reference)^index */
 } msi_point_source;
 
-/* Holds what a model is made of. */
+/* Sources, frequencies and correlations of a model. */
 typedef struct msi_point_spec {
     const msi_point_source *source; /* [n_source] */
     int n_source;

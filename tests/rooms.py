@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""rooms.py ROOMS [TREE]: the tree keeps the rules of its rooms, and scripts/rooms finds what breaks each of them."""
+"""rooms.py ROOMS [TREE]: checks that the tree keeps the rules of its rooms, and that scripts/rooms finds each violation."""
 import os
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import tempfile
 
 ROOMS = sys.argv[1]
 
-# Files of small trees with what they include, and what must be said of them: nothing, or one line with these words.
+# Files of small trees with their includes, and the expected output: nothing, or one line with these words.
 TREES = [
     ({"core/a.h": [], "kernels/gpu/b.cuh": ["core/a.h"], "kernels/wgrid/c.cu": ["kernels/gpu/b.cuh", "core/a.h"],
       "kernels/wgrid/d.h": [], "kernels/towers/e.c": ["kernels/wgrid/d.h"], "io/ms/f.h": [],
@@ -27,7 +27,7 @@ TREES = [
      "src/model/b.h:1: src/model and src/run include each other"),
     ({"src/a/a.h": ["src/b/b.h"], "src/b/b.h": ["src/c/c.h"], "src/c/c.h": ["src/a/a.h"]},
      "a circle of rooms: src/a src/b src/c"),
-    ({"core/a.h": [], "tests/core/a.h": []}, "core/a.h: also a file of that name: tests/core/a.h"),
+    ({"core/a.h": [], "tests/core/a.h": []}, "core/a.h: other files have the same name: tests/core/a.h"),
 ]
 
 

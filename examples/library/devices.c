@@ -3,7 +3,7 @@
  * Images on several GPUs at once with the installed library: a gridder for each, in a thread of its own.
  *
  * An image of MSIMAGE_XY is a sum over samples, so each device takes a share of the rows and the images are added. The
- * sum is held against the image that one gridder makes of all rows. Without two GPUs two gridders share what there is.
+ * sum is compared with the image that one gridder makes of all rows. Without two GPUs two gridders share one device.
  */
 #include <math.h>
 #include <pthread.h>
@@ -19,15 +19,15 @@ static const double ACCURACY = 1e-6;
 
 static double uvw_m[N_ROW][3], freq_hz[N_CHAN] = {1e9, 1.01e9}, vis[N_ROW][N_CHAN][2];
 
-/* A share of the rows, its device, and what comes of it: a thread's own. */
+/* A share of the rows, its device, and its results, for one thread. */
 typedef struct share {
     msimage_backend backend;
     int device;
-    int n_thread; /* of the host */
+    int n_thread; /* host threads */
     int64_t first_row, n_row;
     double image[N_PIXEL][N_PIXEL];
     int status;
-    char message[200]; /* msimage_error() is each thread's own, so it is copied where it is known */
+    char message[200]; /* copied in the thread, since msimage_error() belongs to it */
 } share;
 
 static void observe(void)
@@ -75,14 +75,14 @@ static void *work(void *of)
     return NULL;
 }
 
-/* Run the shares at once, and add their images up. */
+/* Run the shares in parallel, and add up their images. */
 static int run(share *part, int n, double sum[N_PIXEL][N_PIXEL])
 {
     pthread_t thread[MOST_DEVICES];
     int n_started = 0, status = EXIT_SUCCESS;
     while (n_started < n && !pthread_create(&thread[n_started], NULL, work, &part[n_started])) n_started++;
     for (int i = 0; i < n_started; i++) pthread_join(thread[i], NULL);
-    if (n_started < n) return fprintf(stderr, "devices: a thread cannot be started\n"), EXIT_FAILURE;
+    if (n_started < n) return fprintf(stderr, "devices: cannot start a thread\n"), EXIT_FAILURE;
     for (int i = 0; i < n; i++) {
         if (part[i].status) {
             fprintf(stderr, "devices: device %d: %s\n", part[i].device, part[i].message);
@@ -102,8 +102,8 @@ static int compare(double image[N_PIXEL][N_PIXEL], double sum[N_PIXEL][N_PIXEL])
             error += pow(sum[y][x] - image[y][x], 2);
             norm += pow(image[y][x], 2);
         }
-    /* Either may be off by the accuracy. */
-    printf("the sum differs from one image by %.1e of %.0e\n", sqrt(error / norm), 2 * ACCURACY);
+    /* Either may differ from the truth by the accuracy. */
+    printf("the sum differs from one image by %.1e, allowed %.0e\n", sqrt(error / norm), 2 * ACCURACY);
     return sqrt(error / norm) <= 2 * ACCURACY ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -118,7 +118,7 @@ int main(void)
     if (n_gpu > 1)
         printf("%d GPUs, a gridder on each\n", n);
     else
-        printf("only one device, %s: two gridders share it\n", n_gpu ? "a GPU" : "the processor");
+        printf("only one device, %s: two gridders share it\n", n_gpu ? "a GPU" : "the CPU");
     for (int i = 0; i < n; i++) {
         part[i] = (share){.backend = n_gpu ? MSIMAGE_CUDA : MSIMAGE_CPU, .device = n_gpu > 1 ? i : 0, .n_thread = 1};
         part[i].first_row = (int64_t)N_ROW * i / n;

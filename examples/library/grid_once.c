@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Visibilities are gridded once, and predicted again, with the installed library.
+ * Visibilities are gridded once, and predicted, with the installed library.
  *
- * Two sources are seen by baselines drawn at random. The image is held against the sum that defines it at a few pixels,
- * the prediction against the formula; both must be right to the accuracy that was asked for.
+ * Two sources are observed with random baselines. The image is compared with its definition at a few pixels, the
+ * prediction with the formula; both must agree to the requested accuracy.
  */
 #include <math.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ static int compare_image(void)
         error += pow(image[at[i][1]][at[i][0]] - exact, 2);
         norm += exact * exact;
     }
-    printf("image: relative error %.1e of %.0e\n", sqrt(error / norm), ACCURACY);
+    printf("image: relative error %.1e, requested %.0e\n", sqrt(error / norm), ACCURACY);
     return sqrt(error / norm) <= ACCURACY ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -86,7 +86,7 @@ static int compare_predictions(void)
                 error += pow(predicted[row][chan][i] - vis[row][chan][i], 2);
                 norm += vis[row][chan][i] * vis[row][chan][i];
             }
-    printf("visibilities: relative error %.1e of %.0e\n", sqrt(error / norm), ACCURACY);
+    printf("visibilities: relative error %.1e, requested %.0e\n", sqrt(error / norm), ACCURACY);
     return sqrt(error / norm) <= ACCURACY ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -2,8 +2,8 @@
 /*
  * A deconvolution with the installed library: major cycles of a gridder, minor cycles of a cleaner.
  *
- * Three sources are seen by baselines drawn at random; uniform weights. After some cycles the model holds their fluxes,
- * and what is left is small.
+ * Three sources are observed with random baselines, and imaged with uniform weights. After some cycles the model has
+ * their fluxes, and the residual is small.
  */
 #include <math.h>
 #include <stdio.h>
@@ -44,8 +44,8 @@ static void observe(void)
     }
 }
 
-/* A long call says how it goes, and may be stopped. */
-static void hear(void *of, const char *stage, double fraction)
+/* A long call reports its progress, and may be stopped. */
+static void count_progress(void *of, const char *stage, double fraction)
 {
     if (fraction == 1) ++*(int *)of;
     (void)stage;
@@ -88,7 +88,7 @@ static int compare(void)
 
 int main(void)
 {
-    int n_heard = 0;
+    int n_progress = 0;
     const msimage_gridder_spec spec = {.struct_bytes = sizeof spec,
                                        .task = MSIMAGE_RESIDUAL,
                                        .precision = MSIMAGE_FP32,
@@ -101,7 +101,7 @@ int main(void)
         .struct_bytes = sizeof cleaning, .nx = N_PIXEL, .ny = N_PIXEL, .precision = MSIMAGE_FP32};
     const msimage_samples samples = {.n_row = N_ROW, .n_chan = 1, .uvw_m = uvw_m[0], .freq_hz = &FREQ_HZ, .vis = vis};
     const msimage_weighting uniform = {.mode = MSIMAGE_UNIFORM};
-    const msimage_callbacks callbacks = {.progress = hear, .of = &n_heard};
+    const msimage_callbacks callbacks = {.progress = count_progress, .of = &n_progress};
     msimage_gridder *g;
     msimage_cleaner *c;
     observe();
@@ -112,6 +112,6 @@ int main(void)
     msimage_cleaner_free(c);
     msimage_gridder_free(g);
     if (rc) return rc;
-    if (!n_heard) return fail("no call told that it had ended");
+    if (!n_progress) return fail("no call reported its end");
     return compare();
 }

@@ -38,7 +38,7 @@ enum ccc_status {
     CCC_EARGUMENT = -1, /* a row, shape or buffer length that cannot be */
     CCC_ENOTFOUND = -2, /* no such table, column or keyword */
     CCC_ETYPE = -3,     /* the column or keyword holds another type, and there is no conversion */
-    CCC_ESHAPE = -4,    /* a cell has no value, or not the shape asked for */
+    CCC_ESHAPE = -4,    /* a cell has no value, or not the requested shape */
     CCC_ELOCKED = -5,   /* another process holds the table */
     CCC_ENOMEM = -6,    /* no memory for what was asked */
     CCC_EFAILED = -7,   /* casacore could not: damaged files, a failed read or write, an expression it cannot parse */
@@ -106,7 +106,8 @@ int ccc_table_exists(const char *path);
  *           LofarStMan, SiscoStMan, Adios2StMan, AntennaPairStMan, StokesIStMan, UvwStMan.
  *           The sizes of the table's files are compared with what their headers say before casacore reads them, which
  *           can crash in short files. Of managers that are not casacore's own, DyscoStMan's files alone are looked at.
- *           Files of a table that are FIFOs, devices, or links to what is no file of a table, are CCC_EFAILED.
+ *           A file of the table that is a FIFO, a device, or a link that does not lead to a file of a table, is
+ *           CCC_EFAILED.
  */
 int ccc_table_open(ccc_table **out, const char *path, ccc_mode mode, ccc_lock lock);
 
@@ -129,7 +130,7 @@ int ccc_subtable_open(ccc_table **out, ccc_table *parent, const char *name);
 /*
  * ccc_table_close - write what is unwritten and close. NULL is fine. The handle is gone even where this fails.
  * Returns: 0, CCC_EFAILED (data could not be written; what is on disk is incomplete)
- * Notes:   space for 1 MB of headers is asked for first, because casacore 3.5 ends the process where its headers cannot
+ * Notes:   space for 1 MB of headers is requested first, because casacore 3.5 ends the process where its headers cannot
  *          be written. A caller that must outlive every failing disk writes in a child process.
  */
 int ccc_table_close(ccc_table *t);
@@ -143,10 +144,9 @@ int ccc_table_close(ccc_table *t);
 int ccc_table_flush(ccc_table *t);
 
 /*
- * ccc_table_forget_changes - take from table.lock what tells other processes of changes, until the next flush that
+ * ccc_table_forget_changes - remove from table.lock what tells other processes about changes, until the next flush that
  * writes something. Without this, a process that is killed in a flush after it has replaced table.dat leaves a
- * table.lock that tells of another number of columns, and nobody can lock the table any more. Call it before adding a
- * column.
+ * table.lock with another number of columns. No process can lock the table then. Call it before adding a column.
  * Returns: 0, CCC_EREADONLY, CCC_EFAILED
  */
 int ccc_table_forget_changes(ccc_table *t);
@@ -212,8 +212,8 @@ int ccc_column_describe(ccc_table *t, const char *column, ccc_column_info *info)
  */
 int ccc_table_managers(ccc_table *t, int32_t **numbers, int64_t *n);
 
-/* ccc_column_comment - copy what a column's description says of it. Returned: *out, freed by ccc_free; "" where it says
- * nothing. Returns: 0, CCC_ENOTFOUND. */
+/* ccc_column_comment - copy the comment in a column's description. Returned: *out, freed by ccc_free; "" where there is
+ * none. Returns: 0, CCC_ENOTFOUND. */
 int ccc_column_comment(ccc_table *t, const char *column, char **out);
 
 /*

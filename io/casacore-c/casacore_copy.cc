@@ -51,7 +51,7 @@ bool lift_shapes(cc::TableDesc &desc)
     return lifted;
 }
 
-/* Make a table without rows that is like another, but for fixed shapes. */
+/* Make a table without rows that is like another, except for fixed shapes. */
 void make_like(const cc::Table &from, const cc::String &path)
 {
     cc::TableDesc desc(from.actualTableDesc());

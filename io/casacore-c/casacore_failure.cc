@@ -28,7 +28,7 @@ int ccc::fail(int code, const char *text) noexcept
     return code;
 }
 
-bool ccc::tells_of_damage(const char *what) noexcept
+bool ccc::indicates_damage(const char *what) noexcept
 {
     static const char *const signs[] = {
         "AipsIO",         "FilebufIO::read",      "MemoryIO::read", "No such file or directory",

@@ -99,8 +99,8 @@ struct Failure : std::runtime_error {
 /* Keep the message for ccc_error, on one line; return the code. */
 int fail(int code, const char *text) noexcept;
 
-/* Ask whether what casacore threw is about contents of files that cannot be. */
-bool tells_of_damage(const char *what) noexcept;
+/* Ask whether the text of casacore's exception is about invalid contents of files. */
+bool indicates_damage(const char *what) noexcept;
 
 /* Every call holds this, because casacore's table cache is one for the process. */
 std::recursive_mutex &process_lock();
@@ -123,7 +123,7 @@ template <class F> int guarded(const std::string &context, F &&f) noexcept
         return fail(CCC_ENOMEM, "out of memory");
     } catch (const std::exception &e) {
         try {
-            return fail(CCC_EFAILED, tells_of_damage(e.what())
+            return fail(CCC_EFAILED, indicates_damage(e.what())
                                          ? ("truncated or corrupt: " + context + " (" + e.what() + ")").c_str()
                                          : (context + ": " + e.what()).c_str());
         } catch (...) {
@@ -146,7 +146,7 @@ template <class F> int guarded(const ccc_table *t, const char *column, F &&f) no
 
 /* ---- casacore_types.cc: types and shapes, and strings for C ---- */
 
-/* Convert a type, CCC_OTHER for what is not accessible. The type of an array is that of its elements. */
+/* Convert a type, CCC_OTHER for a type that is not accessible. The type of an array is that of its elements. */
 ccc_type type_of(cc::DataType type);
 const char *name_of(ccc_type type);
 
@@ -239,8 +239,8 @@ template <class To, class From> To converted(From v)
 int64_t file_size(const std::string &path);
 
 /*
- * Fail where one of the table's files is none, but a FIFO or a device: opening it would wait for ever; or a link to
- * what is no table's file, which would be read as data and written to.
+ * Fail where one of the table's files is not a plain file: opening a FIFO or a device would wait for ever. Fail also
+ * where one is a link that does not lead to a table's file: the target would be read as data and written to.
  */
 void check_kinds(const std::string &real, const std::string &shown);
 
@@ -298,12 +298,12 @@ bool is_fixed(const cc::ColumnDesc &d);
 /* Find the shape of one cell; false where it has no value. */
 bool cell_shape(const cc::TableColumn &c, int64_t row, cc::IPosition &shape);
 
-/* Find what casacore says of the manager that stores a column (TYPE, NAME, COLUMNS, SPEC); no fields if it has none.
+/* Get casacore's description of the manager that stores a column (TYPE, NAME, COLUMNS, SPEC); no fields if it has none.
  */
 cc::Record manager_of(const cc::Table &table, const char *column);
 
-/* Find the hypercubes in what casacore says of a manager; nullptr where it is not tiled. Lives as long as `manager`.
- */
+/* Find the hypercubes in casacore's description of a manager; nullptr where it is not tiled. Lives as long as
+ * `manager`. */
 const cc::Record *cubes_of(const cc::Record &manager);
 
 /* Ask whether one hypercube of a tiled column holds every row, so that all its cells have one shape. */

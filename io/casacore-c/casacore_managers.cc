@@ -61,7 +61,7 @@ void require_known(const std::string &type, const std::string &shown)
                                             "that the table brings, and is not opened");
     throw Failure(CCC_EREFUSED, shown + ": the storage manager or engine '" + type.substr(0, SHOWN_TYPE) +
                                     (type.size() > SHOWN_TYPE ? ".." : "") +
-                                    "' is none of those that are known, and is not loaded");
+                                    "' is not known, so it is not loaded");
 }
 
 bool begins(const std::string &name, const char *with)

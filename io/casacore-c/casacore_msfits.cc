@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t MOST_LINES = 64;
 
-/* Keep the lines that are warnings or worse, each once: msfits tells of trouble there alone. */
+/* Keep the lines that are warnings or worse, each once: msfits reports problems only there. */
 class KeptLog : public cc::LogSinkInterface {
   public:
     explicit KeptLog(std::vector<std::string> *lines)

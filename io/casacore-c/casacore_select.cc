@@ -37,9 +37,9 @@ void give_rows(const std::vector<int64_t> &values, int64_t **rows, int64_t *n_ro
 }
 
 /*
- * Names to casacore, while it lives, the subtables that expressions are about, and no others: a MeasurementSet opens
- * all that its keywords name, and fails where one is gone or damaged that nobody asks about. The keywords are those of
- * the open table in memory, which has no cause to write them meanwhile.
+ * Names to casacore, while it lives, the subtables that expressions are about, and no others. A MeasurementSet opens
+ * all subtables that its keywords name. It fails where one is missing or damaged, even if no expression is about it.
+ * The keywords are those of the open table in memory, which has no cause to write them meanwhile.
  *
  * The subtables are opened as the set is: a MeasurementSet would lock those that it opens itself, and finds these in
  * casacore's cache as long as the handles live.

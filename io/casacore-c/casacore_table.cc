@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tables are opened, flushed and closed; what is in them is told. */
+/* Tables are opened, flushed and closed; their contents are reported. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>
@@ -64,7 +64,7 @@ void take_lock(ccc_table *t)
 
 /*
  * casacore throws from destructors when a file of headers cannot be written, which ends the process. So the space for
- * them is asked for first, where a failure can be told.
+ * the headers is requested first, where a failure can be reported.
  */
 void require_space(const ccc_table *t)
 {

@@ -47,10 +47,11 @@ static int read_text(fitsfile *f, const char *name, long row, char text[TEXT_BYT
 
 static int other_freqid(const char *name, long long id, const char *table)
 {
-    return msi_error_set(MSI_EINPUT,
-                         "%s: its table %s has FREQID = %lld, and of FITS-IDI casacore reads FREQID = 1 alone, which "
-                         "the first row of FREQUENCY is to describe; write each FREQID into a file of its own before",
-                         name, table, id);
+    return msi_error_set(
+        MSI_EINPUT,
+        "%s: table %s has FREQID = %lld; casacore reads only FREQID = 1 from FITS-IDI, which the first row of "
+        "FREQUENCY must describe; write each FREQID into its own file first",
+        name, table, id);
 }
 
 /* All rows of the table that is open are of FREQID 1, or have none. */
@@ -73,7 +74,7 @@ static int check_frequencies(msi_idi_mending *m, fitsfile *f, const char *name)
     int n_hdu = 0, status = 0;
     if (!go_to(f, "FREQUENCY")) return MSI_OK;
     m->has_sideband = msi_uvfits_sideband_is_contrary(f, "CH_WIDTH");
-    MSI_TRY(check_rows(f, name, "FREQUENCY, in its first row,", count_rows(f) > 0));
+    MSI_TRY(check_rows(f, name, "FREQUENCY, row 1,", count_rows(f) > 0));
     fits_get_num_hdus(f, &n_hdu, &status);
     for (int i = 2; !status && i <= n_hdu; i++) {
         char table[FLEN_VALUE] = "";
@@ -111,10 +112,11 @@ static int check_sources(msi_idi_mending *m, fitsfile *f, const char *name)
         if (read_text(f, "EQUINOX", row, text)) {
             const char *known = known_equinox(text);
             if (!known)
-                return msi_error_set(MSI_EINPUT,
-                                     "%s: the position in row %ld of its table SOURCE is of the EQUINOX '%s', and a "
-                                     "set's is J2000 or B1950",
-                                     name, row, text);
+                return msi_error_set(
+                    MSI_EINPUT,
+                    "%s: the position in row %ld of table SOURCE has EQUINOX '%s'; a Measurement Set needs J2000 or "
+                    "B1950",
+                    name, row, text);
             m->has_equinox |= !strstr(text, known);
         }
         if (!m->has_motion && msi_uvfits_source_moves(f, row)) {
@@ -168,5 +170,5 @@ int msi_idi_mend(const msi_idi_mending *m, const char *copy, const char *name)
     }
     if (f) fits_close_file(f, &failed);
     if (!failed) return MSI_OK;
-    return msi_error_set(MSI_EOUTPUT, "a copy of %s cannot be mended: cfitsio's status is %d", name, failed);
+    return msi_error_set(MSI_EOUTPUT, "cannot correct a copy of %s: cfitsio status %d", name, failed);
 }

@@ -11,7 +11,7 @@
 typedef struct msi_idi_mending {
     int has_equinox;  /* an EQUINOX that casacore does not read */
     int has_motion;   /* a proper motion */
-    int has_sideband; /* a band's SIDEBAND contradicts the sign of its CH_WIDTH: to be told */
+    int has_sideband; /* a band's SIDEBAND contradicts the sign of its CH_WIDTH: a warning is logged */
     char moving[72];  /* the first source that moves */
 } msi_idi_mending;
 

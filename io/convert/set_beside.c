@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Rows go into slots of memory that both processes share; messages say which are full and which are free. What fails in
- * the process is left in that memory, and the socket's end says that there is something.
+ * Rows are passed in slots of shared memory. Messages report full and free slots. If the writer process fails, it
+ * stores the error in the shared memory and ends, which closes the socket.
  */
 #include "io/convert/set_beside.h"
 
@@ -21,13 +21,13 @@
 enum {
     SLOTS = 3,
     LARGEST_ROW = 4 << 20,
-    FILLED_BYTES = 3 << 19, /* rows fill so much of a slot: each page of it is a fault in both processes, and what was
-                             * written of more has left the second cache before it is read */
-    SLOT_BYTES = 2 * LARGEST_ROW, /* of address space, of which only what rows touch becomes memory */
-    OFFSETS = 4                   /* of a set's numbers in the output */
+    FILLED_BYTES = 3 << 19, /* rows fill this much of a slot: each page costs a fault in both processes, and more would
+                             * leave the second-level cache before it is read */
+    SLOT_BYTES = 2 * LARGEST_ROW, /* address space; only pages that rows touch become memory */
+    OFFSETS = 4                   /* offsets of the numbers of a set in the output */
 };
 
-#define WHAT "the process that writes"
+#define WHAT "the writer process"
 
 typedef enum message_kind { MADE, FILL, FREED, FINISH, FINISHED } message_kind;
 
@@ -36,21 +36,21 @@ typedef struct message {
     int slot;
 } message;
 
-/* The shared memory begins so. */
+/* Beginning of the shared memory. */
 typedef struct shared {
-    int status; /* of what failed */
+    int status; /* error of the writer process */
     char message[MSI_MESSAGE_BYTES];
     int64_t slots_at;
     int32_t offset[][OFFSETS]; /* [n_set] */
 } shared;
 
-/* A slot begins so; samples follow. */
+/* Beginning of a slot. Rows and samples follow. */
 typedef struct slot_head {
-    int64_t n_row, n_room;
+    int64_t n_row, capacity;
     int32_t n_chan, n_corr;
 } slot_head;
 
-/* Where the parts of a slot are. */
+/* The parts of a slot. */
 typedef struct slot_parts {
     slot_head *head;
     msi_set_row *row;
@@ -65,10 +65,10 @@ struct msi_set_beside {
     int64_t n_shared;
     const char *path, *name;
     int is_busy[SLOTS];
-    int filling; /* the slot that rows go into; -1: none */
+    int filling; /* the slot that is being filled; -1: none */
 };
 
-/* ---- Both ---- */
+/* ---- Both processes ---- */
 
 static int64_t row_bytes(int32_t n_chan, int32_t n_corr)
 {
@@ -79,9 +79,9 @@ static int64_t row_bytes(int32_t n_chan, int32_t n_corr)
 static slot_parts lay_out(const shared *s, int k)
 {
     slot_head *head = (slot_head *)(void *)((char *)s + s->slots_at + (int64_t)k * SLOT_BYTES);
-    const int64_t n_sample = head->n_room * head->n_chan * head->n_corr;
+    const int64_t n_sample = head->capacity * head->n_chan * head->n_corr;
     msi_set_row *row = (msi_set_row *)(void *)(head + 1);
-    msi_c32 *data = (msi_c32 *)(void *)(row + head->n_room);
+    msi_c32 *data = (msi_c32 *)(void *)(row + head->capacity);
     float *weight = (float *)(void *)(data + n_sample);
     return (slot_parts){head, row, data, weight, (uint8_t *)(void *)(weight + n_sample)};
 }
@@ -106,10 +106,10 @@ static int send_message(const msi_child *other, message_kind kind, int slot)
     return msi_child_send(other, &m, sizeof m);
 }
 
-/* ---- The process ---- */
+/* ---- The writer process ---- */
 
-/* A process whose parent is gone has nothing left to do. */
-static void tell(const msi_child *parent, message_kind kind, int slot)
+/* Send a message to the parent. If the parent has ended, end too. */
+static void send_or_exit(const msi_child *parent, message_kind kind, int slot)
 {
     if (send_message(parent, kind, slot) != 0) _exit(1);
 }
@@ -125,32 +125,32 @@ static int write_all(msi_set_writer *w, const shared *s, const msi_child *parent
         const msi_set_rows rows = {h->n_row, h->n_chan, h->n_corr, from.row, from.data, from.weight, from.flag};
         msi_child_progress(MSI_CHILD_STEP_S);
         MSI_TRY(msi_set_writer_put(w, &rows));
-        tell(parent, FREED, m.slot);
+        send_or_exit(parent, FREED, m.slot);
     }
 }
 
-static _Noreturn void run(const msi_set_beside *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
-                          msi_set_maps *maps)
+static _Noreturn void run_writer(const msi_set_beside *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
+                                 msi_set_maps *maps)
 {
     msi_set_writer *w = NULL;
     msi_child_progress(MSI_CHILD_STEP_S);
     int status = msi_set_writer_make(&w, b->path, reader, spec, maps);
     if (!status) {
         pass_offsets(maps, b->shared, reader->n_set, 0);
-        tell(&b->child, MADE, 0);
+        send_or_exit(&b->child, MADE, 0);
         status = write_all(w, b->shared, &b->child);
     }
     if (status) {
         snprintf(b->shared->message, sizeof b->shared->message, "%s", msi_error_get());
         b->shared->status = status;
-        /* A failed table is not closed: that could fail again, and say less. */
+        /* Do not close the table: this could fail again and hide the first error. */
         _exit(1);
     }
-    tell(&b->child, FINISHED, 0);
+    send_or_exit(&b->child, FINISHED, 0);
     _exit(0);
 }
 
-/* ---- Its parent ---- */
+/* ---- The parent process ---- */
 
 int msi_set_beside_fits(const msi_ms_reader *reader, const msi_channel_groups *groups)
 {
@@ -159,12 +159,12 @@ int msi_set_beside_fits(const msi_ms_reader *reader, const msi_channel_groups *g
     return 1;
 }
 
-static int take_failure(msi_set_beside *b)
+static int get_failure(msi_set_beside *b)
 {
     char text[1024];
     const int by_signal = msi_child_end_text(&b->child, b->name, WHAT, text, sizeof text);
     if (b->shared->status) return msi_error_set(b->shared->status, "%s", b->shared->message);
-    /* It is the kernel that kills so, where memory runs out. */
+    /* The kernel sends SIGKILL if memory runs out. */
     return msi_error_set(by_signal == SIGKILL ? MSI_ENOMEM : MSI_EOUTPUT, "%s", text);
 }
 
@@ -172,7 +172,7 @@ static int take_failure(msi_set_beside *b)
 static int receive(msi_set_beside *b, int wait, message *m, int *got)
 {
     MSI_TRY(msi_child_await(&b->child, wait, m, sizeof *m, got));
-    if (*got < 0) return take_failure(b);
+    if (*got < 0) return get_failure(b);
     if (*got && m->kind == FREED) b->is_busy[m->slot] = 0;
     return MSI_OK;
 }
@@ -186,7 +186,7 @@ static int await_kind(msi_set_beside *b, message_kind kind)
     return MSI_OK;
 }
 
-/* Send a request. Where nobody reads it, the process's end says why. */
+/* Send a request. If it cannot be sent, return the error of the ended process. */
 static int request(msi_set_beside *b, message_kind kind, int slot)
 {
     if (send_message(&b->child, kind, slot) == 0) return MSI_OK;
@@ -201,13 +201,14 @@ static int map_shared(msi_set_beside *b, int n_set)
     b->n_shared = slots_at + (int64_t)SLOTS * SLOT_BYTES;
     void *p =
         mmap(NULL, (size_t)b->n_shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "memory to share with %s: %s", WHAT, strerror(errno));
+    if (p == MAP_FAILED)
+        return msi_error_set(MSI_ENOMEM, "cannot map memory shared with %s: %s", WHAT, strerror(errno));
     b->shared = p;
     b->shared->slots_at = slots_at;
     return MSI_OK;
 }
 
-/* Close tables: files that both processes had open would have one place to read at. */
+/* Close tables: files that are open across a fork share one file offset. */
 static void close_tables(const msi_ms_reader *reader)
 {
     for (int i = 0; i < reader->n_set; i++) {
@@ -226,7 +227,7 @@ static int fork_child(msi_set_beside *b, const msi_ms_reader *reader, const msi_
     if (!is_child) return MSI_OK;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != self) _exit(1);
-    run(b, reader, spec, maps);
+    run_writer(b, reader, spec, maps);
 }
 
 int msi_set_beside_start(msi_set_beside **out, const char *path, const msi_ms_reader *reader,
@@ -234,14 +235,14 @@ int msi_set_beside_start(msi_set_beside **out, const char *path, const msi_ms_re
 {
     msi_set_beside *b;
     *out = NULL;
-    MSI_TRY(msi_alloc(&b, 1, sizeof *b, "the process that writes"));
+    MSI_TRY(msi_alloc(&b, 1, sizeof *b, WHAT));
     b->child = MSI_CHILD_NONE;
     b->path = path;
     b->name = spec->name;
     b->filling = -1;
     int status = map_shared(b, reader->n_set);
     if (!status) status = fork_child(b, reader, spec, maps);
-    /* The first set's numbers have no offsets. */
+    /* The numbers of the first set have no offsets. */
     if (!status && reader->n_set > 1) {
         status = await_kind(b, MADE);
         if (!status) pass_offsets(maps, b->shared, reader->n_set, 1);
@@ -270,7 +271,7 @@ static int free_slot(const msi_set_beside *b)
     return -1;
 }
 
-/* Begin a slot for rows of a shape. */
+/* Wait for a free slot and begin it for rows of a shape. */
 static int begin_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr)
 {
     message m;
@@ -279,18 +280,18 @@ static int begin_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr)
     while (free_slot(b) < 0) MSI_TRY(receive(b, 1, &m, &got));
     b->filling = free_slot(b);
     slot_head *h = lay_out(b->shared, b->filling).head;
-    const int64_t room = (FILLED_BYTES - (int64_t)sizeof *h) / row_bytes(n_chan, n_corr);
-    *h = (slot_head){0, room > 1 ? room : 1, n_chan, n_corr};
+    const int64_t capacity = (FILLED_BYTES - (int64_t)sizeof *h) / row_bytes(n_chan, n_corr);
+    *h = (slot_head){0, capacity > 1 ? capacity : 1, n_chan, n_corr};
     return MSI_OK;
 }
 
-/* Find the slot in which rows of a shape have room. */
+/* Find a slot with space for a row of a shape. */
 static int find_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr, slot_parts *to)
 {
     if (b->filling >= 0) {
         *to = lay_out(b->shared, b->filling);
         const slot_head *h = to->head;
-        if (h->n_chan == n_chan && h->n_corr == n_corr && h->n_row < h->n_room) return MSI_OK;
+        if (h->n_chan == n_chan && h->n_corr == n_corr && h->n_row < h->capacity) return MSI_OK;
         MSI_TRY(submit(b));
     }
     MSI_TRY(begin_slot(b, n_chan, n_corr));
@@ -298,12 +299,12 @@ static int find_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr, slot_par
     return MSI_OK;
 }
 
-int msi_set_beside_next(msi_set_beside *b, int32_t n_chan, int32_t n_corr, msi_set_room *room)
+int msi_set_beside_next(msi_set_beside *b, int32_t n_chan, int32_t n_corr, msi_set_space *space)
 {
     slot_parts to;
     MSI_TRY(find_slot(b, n_chan, n_corr, &to));
     const int64_t at = to.head->n_row++, n_sample = (int64_t)n_chan * n_corr;
-    *room = (msi_set_room){to.row + at, to.data + at * n_sample, to.weight + at * n_sample, to.flag + at * n_sample};
+    *space = (msi_set_space){to.row + at, to.data + at * n_sample, to.weight + at * n_sample, to.flag + at * n_sample};
     return MSI_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* An antenna, a field, a window .. of the output is known by this, enough to know it again in another set. */
+/* The properties of an antenna, field, window .. of the output by which it is recognised in another set. */
 typedef struct entity {
     char name[64], frame[16];
     double place[3];       /* an antenna's position, a field's centre */
@@ -15,7 +15,7 @@ typedef struct entity {
     int32_t n_group;
     int32_t id
         [2]; /* a polarization's correlations: their number and a code; a data description's window and polarization */
-    int set; /* that brought it */
+    int set; /* the first set that has it */
 } entity;
 
 typedef struct entities {
@@ -30,7 +30,7 @@ struct msi_set_maps {
     entities antenna, field, window, polarization, data_desc;
 };
 
-/* Positions that differ by less are of the same antenna, directions of the same field. */
+/* Largest differences within one antenna, one field, and one channel (as a fraction of its width). */
 static const double SAME_PLACE_M = 1e-2, SAME_PLACE_RAD = 1e-9, SAME_CHANNEL = 1e-3;
 
 int msi_set_maps_make(msi_set_maps **out, int n_set)
@@ -48,7 +48,7 @@ msi_set_map *msi_set_maps_of(msi_set_maps *maps, int set)
     return &maps->map[set];
 }
 
-/* ---- Is it the same? ---- */
+/* ---- Comparison ---- */
 
 static int same_antenna(const entity *a, const entity *b)
 {
@@ -80,9 +80,9 @@ static int same_ids(const entity *a, const entity *b)
     return a->id[0] == b->id[0] && a->id[1] == b->id[1];
 }
 
-/* Find the number of an entity that an earlier set brought, or gives it the next one. */
-static int number(entities *list, const entity *e, int (*same)(const entity *, const entity *), int32_t *id,
-                  uint8_t *is_new)
+/* Find the number of an entity of an earlier set, or give it the next number. */
+static int number_entity(entities *list, const entity *e, int (*same)(const entity *, const entity *), int32_t *id,
+                         uint8_t *is_new)
 {
     for (int32_t i = 0; i < list->n; i++)
         if (list->of[i].set != e->set && same(&list->of[i], e)) {
@@ -101,7 +101,7 @@ static int number(entities *list, const entity *e, int (*same)(const entity *, c
     return MSI_OK;
 }
 
-/* ---- What a set brings ---- */
+/* ---- Numbering the entities of a set ---- */
 
 static int add_antennas(msi_set_maps *m, msi_set_map *map, ccc_table *table, const msi_ms_set *set, int k)
 {
@@ -115,7 +115,7 @@ static int add_antennas(msi_set_maps *m, msi_set_map *map, ccc_table *table, con
         if (name) strncpy(e.name, name, sizeof e.name - 1);
         ccc_free(name);
         memcpy(e.place, set->antenna_itrf_m + 3 * i, sizeof e.place);
-        if (!status) status = number(&m->antenna, &e, same_antenna, &map->antenna[i], &map->antenna_is_new[i]);
+        if (!status) status = number_entity(&m->antenna, &e, same_antenna, &map->antenna[i], &map->antenna_is_new[i]);
     }
     ccc_table_close(t);
     return status;
@@ -130,12 +130,12 @@ static int add_fields(msi_set_maps *m, msi_set_map *map, const msi_ms_set *set, 
         entity e = {.set = k, .place = {f->ra_rad, f->dec_rad}};
         memcpy(e.name, f->name, sizeof e.name);
         memcpy(e.frame, f->frame, sizeof e.frame);
-        MSI_TRY(number(&m->field, &e, same_field, &map->field[i], &map->field_is_new[i]));
+        MSI_TRY(number_entity(&m->field, &e, same_field, &map->field[i], &map->field_is_new[i]));
     }
     return MSI_OK;
 }
 
-/* What add_setups goes by: a setup's row of one of the subtables. */
+/* The subtables of a setup. */
 typedef enum row_of { WINDOW, POLARIZATION, DATA_DESC } row_of;
 
 static int32_t row_in(const msi_set_map *map, const msi_ms_spw *spw, row_of which)
@@ -149,7 +149,7 @@ static int add_window(msi_set_maps *m, msi_set_map *map, const msi_ms_set *set, 
     const int32_t w = spw->spw_id;
     entity e = {.set = spw->set, .spw = spw, .n_group = n_group};
     memcpy(e.frame, set->window[w].frame, sizeof e.frame);
-    return number(&m->window, &e, same_window, &map->window[w], &map->window_is_new[w]);
+    return number_entity(&m->window, &e, same_window, &map->window[w], &map->window_is_new[w]);
 }
 
 static int add_polarization(msi_set_maps *m, msi_set_map *map, const msi_ms_spw *spw)
@@ -157,17 +157,17 @@ static int add_polarization(msi_set_maps *m, msi_set_map *map, const msi_ms_spw 
     const int32_t p = map->polarization_of[spw->data_desc_id];
     entity e = {.set = spw->set, .id = {spw->n_corr, 0}};
     for (int c = 0; c < spw->n_corr; c++) e.id[1] = 32 * e.id[1] + (int32_t)spw->corr[c];
-    return number(&m->polarization, &e, same_ids, &map->polarization[p], &map->polarization_is_new[p]);
+    return number_entity(&m->polarization, &e, same_ids, &map->polarization[p], &map->polarization_is_new[p]);
 }
 
 static int add_data_desc(msi_set_maps *m, msi_set_map *map, const msi_ms_spw *spw)
 {
     const int32_t d = spw->data_desc_id;
     const entity e = {.set = spw->set, .id = {map->window[spw->spw_id], map->polarization[map->polarization_of[d]]}};
-    return number(&m->data_desc, &e, same_ids, &map->data_desc[d], &map->data_desc_is_new[d]);
+    return number_entity(&m->data_desc, &e, same_ids, &map->data_desc[d], &map->data_desc_is_new[d]);
 }
 
-/* Find the first selected setup of a row; -1 where there is none. */
+/* Find the first selected setup of a row. Returns -1 if there is none. */
 static int setup_of_row(const msi_set_map *map, const msi_ms_reader *reader, int k, row_of which, int32_t row)
 {
     for (int i = 0; i < reader->n_spw; i++)
@@ -175,8 +175,8 @@ static int setup_of_row(const msi_set_map *map, const msi_ms_reader *reader, int
     return -1;
 }
 
-/* Number the windows, the polarizations and the data descriptions of selected setups, each in the order of their rows,
- * in which subtables are carried over: data descriptions may name windows in any other order. */
+/* Number windows, polarizations and data descriptions of selected setups. Each is numbered in the order of its rows, as
+ * subtables are copied in this order. Data descriptions may refer to windows in any order. */
 static int add_setups(msi_set_maps *m, msi_set_map *map, const msi_ms_reader *reader, int k,
                       const msi_channel_groups *groups)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Numbers of antennas, fields, windows .. of several sets in the one that is made of them. */
+/* Numbers of antennas, fields, windows .. of several sets in the output set. */
 #ifndef MSI_IO_SET_MAPS_H
 #define MSI_IO_SET_MAPS_H
 
@@ -8,9 +8,9 @@
 #include "io/convert/set_output.h"
 #include "io/ms/ms_block.h"
 
-/* One set's numbers in the output: -1 where it is left out. Arrays are owned. */
+/* The numbers of one set in the output; -1 if left out. Arrays are owned. */
 typedef struct msi_set_map {
-    int32_t *antenna, *field, *window, *polarization, *data_desc; /* by the set's own number */
+    int32_t *antenna, *field, *window, *polarization, *data_desc; /* by the number in the set */
     int32_t n_antenna, n_field, n_window, n_polarization, n_data_desc;
     int32_t *polarization_of; /* [n_data_desc] POLARIZATION_ID */
     uint8_t *antenna_is_new, *window_is_new, *field_is_new, *polarization_is_new, *data_desc_is_new;
@@ -19,8 +19,8 @@ typedef struct msi_set_map {
 
 typedef struct msi_set_maps msi_set_maps;
 
-/* msi_set_read, msi_set_written - give the status for what a ccc function returned that reads, or writes, a set. What is
- * refused is a table that is copied. */
+/* msi_set_read, msi_set_written - convert the status of a ccc function that reads, or writes, a set. CCC_EREFUSED while
+ * writing comes from a table that is copied. */
 static inline int msi_set_read(int ccc_status)
 {
     return ccc_status == CCC_OK ? MSI_OK : msi_ms_failed(ccc_status);
@@ -35,20 +35,20 @@ static inline int msi_set_written(int ccc_status)
                          "%s", ccc_error());
 }
 
-/* msi_set_maps_make - make an empty list of what the output has. Returned: *out  owned, msi_set_maps_free. Returns: 0,
- * MSI_ENOMEM. */
+/* msi_set_maps_make - make empty maps. Returned: *out  owned, msi_set_maps_free. Returns: 0, MSI_ENOMEM. */
 int msi_set_maps_make(msi_set_maps **out, int n_set);
 
 /*
- * msi_set_maps_add - number what one set brings: antennas of the same name and place, fields of the same name and phase
- * centre, windows of the same channels are those of the sets before.
+ * msi_set_maps_add - number the antennas, fields, windows .. of one set. Antennas of the same name and position, fields
+ * of the same name and phase centre, and windows of the same channels get the number that they have from an earlier
+ * set.
  * Given:    table   the set, open; reader, k  its index in it; groups [msi_ms_reader_n_spw]
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */
 int msi_set_maps_add(msi_set_maps *maps, ccc_table *table, const msi_ms_reader *reader, int k,
                      const msi_channel_groups *groups);
 
-/* msi_set_maps_of - the numbers of one set, borrowed. */
+/* msi_set_maps_of - return the map of one set, borrowed. */
 msi_set_map *msi_set_maps_of(msi_set_maps *maps, int set);
 
 /* msi_set_maps_free - NULL is fine. */

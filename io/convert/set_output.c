@@ -11,11 +11,11 @@
 #include "io/convert/set_writer.h"
 
 enum {
-    SPARSE = 8,           /* rows between those that are wanted are read with them up to so many times as many */
-    AHEAD_ROWS = 1 << 14, /* of what rows have beside samples so many are read at once, at most */
-    FEW_ROWS = 128,       /* which stay in the processor while one column after another is copied to them */
-    HELD_BYTES = 4 << 20  /* rows wait until a call of casacore, which takes as long as hundreds of them, has so much of
-                           * visibilities */
+    SPARSE = 8,           /* a range is read as a whole if it has at most this many times the needed rows */
+    AHEAD_ROWS = 1 << 14, /* most rows that are read ahead, without samples */
+    FEW_ROWS = 128,       /* they stay in the cache while one column after another is copied to them */
+    HELD_BYTES = 4 << 20  /* rows are held until their visibilities have this size: a call of casacore takes as long as
+                           * hundreds of rows */
 };
 
 /* Rows of one shape that are not written yet. */
@@ -28,20 +28,20 @@ typedef struct held_rows {
     uint8_t *flag;
 } held_rows;
 
-/* How much of a column is known of the rows read ahead. */
+/* State of a column of the rows read ahead. */
 typedef enum ahead_state {
     UNREAD,
     READ,
     STEADY, /* all rows have one value, which is in rows_ahead.common */
     NOT_THERE,
     NOT_WANTED,
-    BY_BLOCKS /* it cannot be read so, but perhaps in parts */
+    BY_BLOCKS /* reading ahead failed; it is read block by block */
 } ahead_state;
 
-/* Columns of rows [first, first + n) of a set, which blocks to come will ask for too. */
+/* Columns of rows [first, first + n) of a set, for this block and later ones. */
 typedef struct rows_ahead {
     int64_t first, n;
-    int is_sparse; /* they are many, and too few are asked for to read all */
+    int is_sparse; /* too few of many rows are needed to read all */
     msi_set_row common;
     struct {
         ahead_state state;
@@ -52,16 +52,16 @@ typedef struct rows_ahead {
 
 struct msi_set_output {
     msi_set_maps *maps;
-    msi_set_writer *writer; /* NULL: a process beside writes */
+    msi_set_writer *writer; /* NULL: another process writes */
     msi_set_beside *beside;
-    int described; /* the set whose rows were described last; -1: none */
-    int64_t n_row; /* put */
+    int described; /* the set of the last msi_set_output_describe; -1: none */
+    int64_t n_row; /* appended */
     held_rows held;
     rows_ahead ahead;
     int weights_are_made;
     double *antenna_m; /* [n_antenna][3] */
     int64_t n_antenna;
-    char *column, *between; /* room for a column of rows */
+    char *column, *between; /* buffers for a column of rows */
     int64_t n_column_allocated, n_between_allocated;
 };
 
@@ -92,7 +92,7 @@ static int number_set(msi_set_output *out, const msi_ms_reader *reader, int set,
     return status;
 }
 
-/* Have the set made by another process, or by this one. */
+/* Make the set in another process or in this one. */
 static int make_writer(msi_set_output *o, const char *path, const msi_ms_reader *reader,
                        const msi_set_output_spec *spec)
 {
@@ -120,9 +120,9 @@ int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_rea
     return MSI_OK;
 }
 
-/* ---- What rows have beside their samples ---- */
+/* ---- Values of rows except samples ---- */
 
-/* Read a column of rows that ascend. Rows close together are read at once, with those between them. */
+/* Read a column for ascending rows. Rows close together are read as one range. */
 static int read_column(msi_set_output *o, ccc_table *t, const msi_set_column *c, const msi_ms_block *b,
                        int64_t n_element)
 {
@@ -141,8 +141,8 @@ static int read_column(msi_set_output *o, ccc_table *t, const msi_set_column *c,
     return msi_set_read(status);
 }
 
-/* Choose the rows that are read ahead: those of the block, and where blocks follow one another, more each time. */
-static void look_ahead(rows_ahead *a, const msi_ms_block *b, int64_t n_table)
+/* Choose the rows to read ahead: those of the block, and twice as many each time if blocks are consecutive. */
+static void choose_ahead(rows_ahead *a, const msi_ms_block *b, int64_t n_table)
 {
     const int64_t first = b->ms_row[0], span = b->ms_row[b->n_row - 1] - first + 1;
     if (first >= a->first && first + span <= a->first + a->n) return;
@@ -158,13 +158,13 @@ static void look_ahead(rows_ahead *a, const msi_ms_block *b, int64_t n_table)
     memset(&a->common, 0, sizeof a->common);
 }
 
-/* Ask whether n values are all the same: whether each is the one before it. */
+/* Return whether n values are equal: each equals the one before. */
 static int are_same(const char *value, int64_t n, size_t size)
 {
     return memcmp(value, value + size, (size_t)(n - 1) * size) == 0;
 }
 
-/* Read a column of the rows ahead. What fails there may be of rows that nobody asks for. */
+/* Read a column of the rows ahead. An error is ignored, as it may be of a row that is not needed. */
 static int read_ahead(msi_set_output *o, ccc_table *t, int i, int64_t n_element)
 {
     rows_ahead *a = &o->ahead;
@@ -203,7 +203,7 @@ static void copy_ahead(const rows_ahead *a, const msi_ms_block *b, msi_set_row *
     }
 }
 
-/* Ask whether a column need not be read: WEIGHT where all channels of the samples have it. */
+/* Return whether a column need not be read: WEIGHT is known if all channels of a row have this weight. */
 static int is_known(const msi_set_output *o, const msi_ms_set *set, const msi_ms_block *b, const msi_set_column *c)
 {
     const int is_weight = c->offset == offsetof(msi_set_row, weight);
@@ -211,7 +211,7 @@ static int is_known(const msi_set_output *o, const msi_ms_set *set, const msi_ms
     return o->weights_are_made || (is_weight && !set->has_weight_spectrum && b->weight);
 }
 
-/* Begin rows with what all of them have. */
+/* Begin rows with the common values. */
 static void begin_rows(const msi_set_output *o, const msi_ms_set *set, const msi_ms_block *b, msi_set_row *row)
 {
     const int has_weight = !o->weights_are_made && !set->has_weight_spectrum && b->weight;
@@ -225,7 +225,7 @@ static void begin_rows(const msi_set_output *o, const msi_ms_set *set, const msi
 static int read_columns(msi_set_output *o, const msi_ms_set *set, const msi_ms_block *b, msi_set_row *row)
 {
     rows_ahead *a = &o->ahead;
-    look_ahead(a, b, ccc_table_n_row(set->table));
+    choose_ahead(a, b, ccc_table_n_row(set->table));
     for (int i = 0; i < MSI_SET_N_ROW_COLUMN; i++) {
         const msi_set_column *c = &msi_set_columns[i];
         if (is_known(o, set, b, c)) a->column[i].state = NOT_WANTED;
@@ -252,7 +252,7 @@ static int32_t mapped(const int32_t *map, int32_t n, int32_t id)
     return id >= 0 && id < n ? map[id] : id;
 }
 
-/* Open the table of a set whose blocks another process reads; of several sets, one at a time. */
+/* Open the table of a set whose blocks another process reads. Only one set is open at a time. */
 static int open_rows(msi_set_output *o, const msi_ms_reader *reader, int set)
 {
     if (o->described >= 0 && o->described != set) {
@@ -284,7 +284,7 @@ int msi_set_output_describe(msi_set_output *o, const msi_ms_reader *reader, cons
     return MSI_OK;
 }
 
-/* ---- Rows that wait ---- */
+/* ---- Rows held in memory ---- */
 
 static int write_held(msi_set_output *o)
 {
@@ -294,13 +294,13 @@ static int write_held(msi_set_output *o)
     return msi_set_writer_put(o->writer, &rows);
 }
 
-/* Ask whether samples make a call of casacore worth its time. */
+/* Return whether there are enough samples for a call of casacore. */
 static int are_many(int64_t n_sample)
 {
     return n_sample * (int64_t)sizeof(msi_c32) >= HELD_BYTES;
 }
 
-/* Make room for n more rows of a shape, behind those that wait. */
+/* Grow the held rows for n more rows of a shape. */
 static int grow_held(msi_set_output *o, int32_t n_chan, int32_t n_corr, int64_t n_more)
 {
     held_rows *h = &o->held;
@@ -332,17 +332,17 @@ static int hold(msi_set_output *o, const msi_set_rows *rows)
     return MSI_OK;
 }
 
-int msi_set_output_next(msi_set_output *o, int32_t n_chan, int32_t n_corr, msi_set_room *room)
+int msi_set_output_next(msi_set_output *o, int32_t n_chan, int32_t n_corr, msi_set_space *space)
 {
     held_rows *h = &o->held;
     const int64_t n_sample = (int64_t)n_chan * n_corr;
     o->n_row++;
-    if (o->beside) return msi_set_beside_next(o->beside, n_chan, n_corr, room);
+    if (o->beside) return msi_set_beside_next(o->beside, n_chan, n_corr, space);
     const int is_alike = h->n_chan == n_chan && h->n_corr == n_corr;
     if (h->n && (!is_alike || are_many(h->n * n_sample))) MSI_TRY(write_held(o));
     MSI_TRY(grow_held(o, n_chan, n_corr, 1));
     const int64_t at = h->n++;
-    *room = (msi_set_room){h->row + at, h->data + at * n_sample, h->weight + at * n_sample, h->flag + at * n_sample};
+    *space = (msi_set_space){h->row + at, h->data + at * n_sample, h->weight + at * n_sample, h->flag + at * n_sample};
     return MSI_OK;
 }
 
@@ -352,7 +352,7 @@ int msi_set_output_put(msi_set_output *o, const msi_set_rows *rows)
     const int64_t n_sample = (int64_t)rows->n_chan * rows->n_corr;
     if (rows->n_row == 0) return MSI_OK;
     o->n_row += rows->n_row;
-    if (o->beside) return msi_error_set(MSI_EINTERNAL, "rows are put that another process writes");
+    if (o->beside) return msi_error_set(MSI_EINTERNAL, "rows put into an output that another process writes");
     const int is_alike = h->n_chan == rows->n_chan && h->n_corr == rows->n_corr;
     const int goes_alone = are_many(rows->n_row * n_sample);
     if (h->n && (goes_alone || !is_alike)) MSI_TRY(write_held(o));

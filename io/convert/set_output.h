@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A Measurement Set is written of rows of others: its subtables are theirs, without what was not selected, numbered
- * anew and, of several sets, joined. casacore runs in this process: call it in a child.
+ * Write a Measurement Set from the rows of others. Its subtables are theirs without the rows that are not selected,
+ * renumbered, and joined if there are several sets. casacore runs in this process: call it in a child.
  */
 #ifndef MSI_IO_SET_OUTPUT_H
 #define MSI_IO_SET_OUTPUT_H
@@ -10,7 +10,7 @@
 
 #include "io/ms/ms_reader.h"
 
-/* A row has these beside its samples. Numbers of antennas, fields and so on are the output's. */
+/* The values of a row except its samples. Numbers of antennas, fields .. are those of the output. */
 typedef struct msi_set_row {
     int32_t antenna1, antenna2, feed1, feed2, field, data_desc, array, observation, processor, scan, state;
     uint8_t flag_row;
@@ -25,11 +25,12 @@ typedef struct msi_set_rows {
     int32_t n_chan, n_corr;
     const msi_set_row *row; /* [n_row] */
     const msi_c32 *data;    /* [n_row][n_chan][n_corr] */
-    const float *weight;    /* likewise; not written where the output has no WEIGHT_SPECTRUM */
-    const uint8_t *flag;    /* likewise, 0 or 1 */
+    const float *weight;    /* [n_row][n_chan][n_corr]; not written if the output has no WEIGHT_SPECTRUM */
+    const uint8_t *flag;    /* [n_row][n_chan][n_corr], 0 or 1 */
 } msi_set_rows;
 
-/* The selected channels of a setup become the output's in groups: group g averages first[g] .. first[g + 1] - 1. */
+/* Groups of the selected channels of a setup. Channel g of the output averages channels first[g] to first[g + 1] -
+ * 1. */
 typedef struct msi_channel_groups {
     int32_t n_group;
     const int32_t *first; /* [n_group + 1] */
@@ -38,76 +39,77 @@ typedef struct msi_channel_groups {
 typedef struct msi_set_output_spec {
     const msi_channel_groups *groups; /* [msi_ms_reader_n_spw] */
     int has_weight_spectrum;
-    int are_times_own;    /* TIME and INTERVAL may differ in rows of one moment */
-    int are_means;        /* TIME_CENTROID and EXPOSURE likewise, as of averages */
-    int weights_are_made; /* WEIGHT and SIGMA of the sets are not read: whoever puts rows fills those of all of them */
-    int is_shifted;       /* every field gets this phase centre, in its own frame */
+    int are_times_own;    /* TIME and INTERVAL may differ between rows of one time */
+    int are_means;        /* the same for TIME_CENTROID and EXPOSURE, as of averages */
+    int weights_are_made; /* WEIGHT and SIGMA of the sets are not read; the caller fills those of all its rows */
+    int is_shifted;       /* every field gets the phase centre below, in its own frame */
     double ra_rad, dec_rad;
     const char *application, *command; /* for HISTORY */
-    /* It is told of a set's subtable whose files are missing, and which is left out; NULL: nobody. */
+    /* Called for a subtable of a set whose files are missing, which is left out. May be NULL. */
     void (*gone)(void *of, const char *path, const char *subtable);
     void *of; /* handed to it */
-    /* A process of its own writes, while this one goes on with other rows. */
+    /* Write in another process while this one makes more rows. */
     int beside;
-    const char *name; /* of the set, for messages about that process; borrowed as long as it lives */
-    int kept_fd;      /* it keeps this open: who listens at a socket's other end knows when nobody writes any more */
+    const char *name; /* of the set, for messages about that process; borrowed until it ends */
+    int kept_fd;      /* a descriptor that it keeps open, so that the other end of a socket sees when it ends */
 } msi_set_output_spec;
 
 typedef struct msi_set_output msi_set_output;
 
 /*
  * msi_set_output_make - make the set with its subtables, without rows.
- * Given:    path      where nothing stands; spec  borrowed until this returns
- *           reader    of the sets whose rows are to come, opened in this process
- * Returned: *out      owned, freed by msi_set_output_free; what is on disk then is the caller's to keep or remove
+ * Given:    path      must not exist
+ *           spec      borrowed for the call
+ *           reader    of the sets that give the rows, opened in this process
+ * Returned: *out      owned, freed by msi_set_output_free; the caller keeps or removes the files
  * Returns:  0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
  */
 int msi_set_output_make(msi_set_output **out, const char *path, const msi_ms_reader *reader,
                         const msi_set_output_spec *spec);
 
 /*
- * msi_set_output_describe - read what the rows of a block have beside their samples.
- * Given:    reader  the output's, whose tables are opened as they are needed
- *           block   the reader's last, or that of another reader of the same sets and selection
+ * msi_set_output_describe - read the values of the rows of a block except their samples.
+ * Given:    reader  that of msi_set_output_make; its tables are opened when needed
+ *           block   the last of that reader, or of another reader of the same sets and selection
  * Returned: row [block->n_row]
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM
  */
 int msi_set_output_describe(msi_set_output *out, const msi_ms_reader *reader, const msi_ms_block *block,
                             msi_set_row *row);
 
-/* Room for a row, whose samples are [n_chan][n_corr]. */
-typedef struct msi_set_room {
+/* Space for a row. Its samples are [n_chan][n_corr]. */
+typedef struct msi_set_space {
     msi_set_row *row;
     msi_c32 *data;
     float *weight;
     uint8_t *flag;
-} msi_set_room;
+} msi_set_space;
 
 /*
- * msi_set_output_next - append a row, which the caller fills before it calls this, or any of the following, again.
- * Returned: *room  borrowed
+ * msi_set_output_next - append a row. The caller fills it before the next call of a function below or of this one.
+ * Returned: *space  borrowed
  * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
  */
-int msi_set_output_next(msi_set_output *out, int32_t n_chan, int32_t n_corr, msi_set_room *room);
+int msi_set_output_next(msi_set_output *out, int32_t n_chan, int32_t n_corr, msi_set_space *space);
 
-/* msi_set_output_put - append rows where this process writes; they may wait for others until they are written. Returns:
+/* msi_set_output_put - append rows, if this process writes. They may be held in memory until more rows come. Returns:
  * 0, MSI_EOUTPUT, MSI_ENOMEM. */
 int msi_set_output_put(msi_set_output *out, const msi_set_rows *rows);
 
-/* msi_set_output_n_row - count the rows that have been put. */
+/* msi_set_output_n_row - return the number of rows appended. */
 int64_t msi_set_output_n_row(const msi_set_output *out);
 
-/* msi_set_output_antenna_m - geocentric positions [..][3] by the output's numbers of antennas; borrowed. */
+/* msi_set_output_antenna_m - return geocentric positions [..][3] by the antenna numbers of the output; borrowed. */
 const double *msi_set_output_antenna_m(const msi_set_output *out);
 
-/* msi_set_output_process - return the process that writes beside this one, to be ended before the set is removed; 0
- * where there is none. */
+/* msi_set_output_process - return the id of the writer process, which must end before the set is removed; 0 if there is
+ * none. */
 pid_t msi_set_output_process(const msi_set_output *out);
 
-/* msi_set_output_finish - write what is unwritten and close the set. Returns: 0, MSI_EOUTPUT. */
+/* msi_set_output_finish - write the remaining rows and close the set. Returns: 0, MSI_EOUTPUT. */
 int msi_set_output_finish(msi_set_output *out);
 
-/* msi_set_output_free - close what is open; NULL is fine. */
+/* msi_set_output_free - close everything; NULL is fine. */
 void msi_set_output_free(msi_set_output *out);
 
 #endif

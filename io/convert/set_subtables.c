@@ -13,9 +13,9 @@
 #include "core/status.h"
 #include "io/ms/ms_child.h"
 
-/* ---- Which rows ---- */
+/* ---- Choice of rows ---- */
 
-/* The tables that a Measurement Set of version 2 may have, beside those whose rows are numbered one by one. */
+/* The tables of a Measurement Set of version 2, except those whose rows are numbered one by one. */
 static const char *const standard[] = {"DOPPLER",  "FEED",      "FLAG_CMD", "FREQ_OFFSET", "HISTORY", "OBSERVATION",
                                        "POINTING", "PROCESSOR", "SOURCE",   "STATE",       "SYSCAL",  "WEATHER"};
 
@@ -26,27 +26,27 @@ static int is_standard(const char *name)
     return 0;
 }
 
-/* Rows of one subtable on their way, and its columns of numbers while they are looked at. */
-typedef struct passage {
+/* The copying of one subtable, and a buffer for its columns of numbers. */
+typedef struct table_copy {
     ccc_table *from;
     const char *name;
     int64_t n_from;       /* rows of `from` */
-    int64_t *row;         /* [n_row] that are taken, ascending */
-    int64_t n_row, first; /* where they begin in the output */
-    int32_t *id;          /* [n_from] room for a column */
+    int64_t *row;         /* [n_row] the rows that are copied, ascending */
+    int64_t n_row, first; /* first: their first row in the output */
+    int32_t *id;          /* [n_from] buffer for a column */
     int is_gone;          /* its files are missing */
-} passage;
+} table_copy;
 
-/* Read a column of numbers; 0 where there is none. */
-static int read_ids(const passage *p, const char *column, int *is_there)
+/* Read a column of numbers. *is_there is 0 if there is no such column or row. */
+static int read_ids(const table_copy *p, const char *column, int *is_there)
 {
     *is_there = p->n_from > 0 && ccc_table_has_column(p->from, column);
     if (!*is_there) return MSI_OK;
     return msi_set_read(ccc_get_range(p->from, column, 0, p->n_from, NULL, CCC_INT32, p->id, p->n_from));
 }
 
-/* Keep the rows whose numbers in a column are not left out; numbers below 0 mean all. */
-static int keep_mapped(passage *p, const char *column, const int32_t *map, int32_t n)
+/* Keep the rows whose number in a column is in the map. Numbers below 0 mean all. */
+static int keep_mapped(table_copy *p, const char *column, const int32_t *map, int32_t n)
 {
     int is_there;
     int64_t kept = 0;
@@ -60,8 +60,8 @@ static int keep_mapped(passage *p, const char *column, const int32_t *map, int32
     return MSI_OK;
 }
 
-/* Drop feeds whose antenna and window an earlier set has: the output has their rows already. */
-static int drop_known_feeds(passage *p, const msi_set_map *map)
+/* Drop feeds whose antenna and window are those of an earlier set, as the output has their rows. */
+static int drop_known_feeds(table_copy *p, const msi_set_map *map)
 {
     int is_there = 0, has_window = 0;
     int64_t kept = 0;
@@ -80,17 +80,17 @@ static int drop_known_feeds(passage *p, const msi_set_map *map)
     return status;
 }
 
-static int keep_selected(passage *p, const msi_set_map *map)
+static int keep_selected(table_copy *p, const msi_set_map *map)
 {
     MSI_TRY(keep_mapped(p, "SPECTRAL_WINDOW_ID", map->window, map->n_window));
     MSI_TRY(keep_mapped(p, "FIELD_ID", map->field, map->n_field));
     return keep_mapped(p, "DATA_DESC_ID", map->data_desc, map->n_data_desc);
 }
 
-/* Drop the rows that an earlier set, whose subtable this is too, has brought. */
-static int drop_selected(passage *p, const msi_set_map *earlier)
+/* Drop the rows that were copied for an earlier set with the same subtable. */
+static int drop_selected(table_copy *p, const msi_set_map *earlier)
 {
-    passage taken = *p;
+    table_copy taken = *p;
     int64_t kept = 0, k = 0;
     MSI_TRY(msi_alloc(&taken.row, p->n_from + 1, sizeof *taken.row, "rows of a subtable"));
     taken.n_row = p->n_from;
@@ -105,7 +105,7 @@ static int drop_selected(passage *p, const msi_set_map *earlier)
     return status;
 }
 
-/* Tell whether two sets have one subtable: members of a multi-MS have links to that of one of them. */
+/* Return whether two sets share one subtable: members of a multi-MS have links to that of one of them. */
 static int is_shared(const msi_ms_reader *r, int a, int b, const char *name)
 {
     char path[2][PATH_MAX];
@@ -129,7 +129,7 @@ int msi_set_subtables_are_one(const msi_ms_reader *r, const char *name)
     return 1;
 }
 
-/* Find an earlier set with rows whose subtable this is too; -1 where there is none. */
+/* Find an earlier set with rows that has the same subtable. Returns -1 if there is none. */
 static int next_shared(const msi_subtables_source *s, const char *name, int from)
 {
     for (int k = from; k < s->set; k++)
@@ -137,7 +137,7 @@ static int next_shared(const msi_subtables_source *s, const char *name, int from
     return -1;
 }
 
-static int choose_rows(passage *p, const msi_subtables_source *s, msi_set_maps *maps)
+static int choose_rows(table_copy *p, const msi_subtables_source *s, msi_set_maps *maps)
 {
     const msi_set_map *map = msi_set_maps_of(maps, s->set);
     MSI_TRY(keep_selected(p, map));
@@ -145,7 +145,7 @@ static int choose_rows(passage *p, const msi_subtables_source *s, msi_set_maps *
     return s->set > 0 && strcmp(p->name, "FEED") == 0 ? drop_known_feeds(p, map) : MSI_OK;
 }
 
-/* ---- Numbers anew ---- */
+/* ---- Renumbering ---- */
 
 typedef struct renumbering {
     const char *column;
@@ -153,7 +153,7 @@ typedef struct renumbering {
     int32_t n, offset;
 } renumbering;
 
-static int renumber_column(ccc_table *t, const passage *p, const renumbering *r)
+static int renumber_column(ccc_table *t, const table_copy *p, const renumbering *r)
 {
     if (!p->n_row || !ccc_table_has_column(t, r->column) || (!r->map && !r->offset)) return MSI_OK;
     int ndim;
@@ -169,7 +169,7 @@ static int renumber_column(ccc_table *t, const passage *p, const renumbering *r)
     return msi_set_written(ccc_put_range(t, r->column, p->first, p->n_row, 0, NULL, NULL, CCC_INT32, p->id));
 }
 
-/* Ask whether numbers stay what they are. */
+/* Return whether numbers do not change. */
 static int is_same(const renumbering *r)
 {
     for (int32_t i = 0; r->map && i < r->n; i++)
@@ -177,7 +177,7 @@ static int is_same(const renumbering *r)
     return r->offset == 0;
 }
 
-static int renumber(ccc_table *to, const passage *p, const msi_set_map *map)
+static int renumber(ccc_table *to, const table_copy *p, const msi_set_map *map)
 {
     const renumbering all[] = {{"ANTENNA_ID", map->antenna, map->n_antenna, 0},
                                {"ANTENNA1", map->antenna, map->n_antenna, 0},
@@ -211,7 +211,7 @@ static int64_t rows_there(ccc_table *to, const char *name)
     return n;
 }
 
-/* Ask whether no set has brought rows to the output yet: to open a subtable takes some 0.3 ms. */
+/* Return whether this is the first set with rows. This saves opening a subtable, which takes some 0.3 ms. */
 static int is_first(const msi_subtables_source *s)
 {
     for (int i = 0; i < s->set; i++)
@@ -219,7 +219,7 @@ static int is_first(const msi_subtables_source *s)
     return 1;
 }
 
-static int begin(passage *p, ccc_table *to, const msi_subtables_source *s, const char *name)
+static int begin(table_copy *p, ccc_table *to, const msi_subtables_source *s, const char *name)
 {
     memset(p, 0, sizeof *p);
     p->name = name;
@@ -234,26 +234,26 @@ static int begin(passage *p, ccc_table *to, const msi_subtables_source *s, const
     return MSI_OK;
 }
 
-static void end(passage *p)
+static void end(table_copy *p)
 {
     ccc_table_close(p->from);
     msi_free(p->row);
     msi_free(p->id);
 }
 
-/* casacore copies cell by cell, some 20 us a row; POINTING may have millions. */
-static int append(ccc_table *to, const passage *p)
+/* casacore copies cell by cell, in some 20 us per row. POINTING may have millions of rows. */
+static int append(ccc_table *to, const table_copy *p)
 {
     static const double ROW_S = 1e-3;
     msi_child_progress(MSI_CHILD_STEP_S + ROW_S * (double)p->n_row);
     return msi_set_written(ccc_subtable_append(to, p->name, p->from, p->row, p->n_row));
 }
 
-/* Carry a subtable over whose rows no main row counts, but for those offsets that the main rows then take. One that the
- * set's keywords name may be gone, as users remove large ones that they do not need. */
-static int take_other(ccc_table *to, const msi_subtables_source *s, const char *name, msi_set_maps *maps)
+/* Copy a subtable whose rows are not numbered one by one. Its files may be missing, as users remove large subtables
+ * that they do not need. */
+static int copy_other(ccc_table *to, const msi_subtables_source *s, const char *name, msi_set_maps *maps)
 {
-    passage p;
+    table_copy p;
     int status = begin(&p, to, s, name);
     if (p.is_gone) {
         if (s->spec->gone) s->spec->gone(s->spec->of, s->reader->set[s->set].path, name);
@@ -268,11 +268,11 @@ out:
     return status;
 }
 
-/* Carry over a subtable whose rows are numbered: the rows that are new, in the order of their numbers. */
-static int take_numbered(ccc_table *to, const msi_subtables_source *s, const char *name, const uint8_t *is_new,
+/* Copy a subtable whose rows are numbered: the new rows in the order of their numbers. */
+static int copy_numbered(ccc_table *to, const msi_subtables_source *s, const char *name, const uint8_t *is_new,
                          const msi_set_map *map)
 {
-    passage p;
+    table_copy p;
     int64_t kept = 0;
     int status = begin(&p, to, s, name);
     if (!status) {
@@ -288,9 +288,9 @@ static int take_numbered(ccc_table *to, const msi_subtables_source *s, const cha
 
 /* ---- Windows, fields ---- */
 
-/* A window has this of each channel: the group's centre, or the sum over the group. The centre of one channel is its own
- * to the bit, so that a frequency of several windows stays one; that of channels whose widths are all 0, as some writers
- * leave them, is the mean of theirs. */
+/* Compute a value of each output channel: the centre of its group (width given), or the sum over its group. The centre
+ * of one channel is its own frequency bit for bit, so that equal frequencies of several windows stay equal. If all
+ * widths are 0, as some writers leave them, it is the mean. */
 static void group_channels(const msi_channel_groups *g, const double *value, const double *width, double *out)
 {
     for (int32_t i = 0; i < g->n_group; i++) {
@@ -310,7 +310,7 @@ static int put_channels(ccc_table *t, const char *column, int64_t row, int64_t n
     return msi_set_written(ccc_put_array(t, column, row, 1, &n, CCC_DOUBLE, value));
 }
 
-/* Write EFFECTIVE_BW or RESOLUTION of the selected channels, summed; where the set has none, their widths. */
+/* Write EFFECTIVE_BW or RESOLUTION, summed over each group. If the set has none, use the channel widths. */
 static int put_sums(ccc_table *t, const char *column, int64_t row, const msi_ms_setup *setup,
                     const msi_channel_groups *g, double *room)
 {
@@ -339,7 +339,7 @@ static int put_window(ccc_table *t, int64_t row, const msi_ms_setup *setup, cons
     return status;
 }
 
-/* Number the windows anew that a window is associated with; those that were not selected become -1. */
+/* Renumber the windows associated with a window. Windows that are not selected become -1. */
 static int renumber_associated(ccc_table *t, int64_t row, const msi_set_map *map)
 {
     static const char *const column = "ASSOC_SPW_ID";
@@ -355,7 +355,7 @@ static int renumber_associated(ccc_table *t, int64_t row, const msi_set_map *map
     return msi_set_written(ccc_put_array(t, column, row, 1, shape, CCC_INT32, id));
 }
 
-/* A window whose channels all stay as they are keeps its numbers of them. */
+/* Correct the copied windows. A window whose channels do not change keeps its values. */
 static int fix_windows(ccc_table *to, const msi_subtables_source *s, const msi_set_map *map)
 {
     const msi_ms_reader *r = s->reader;
@@ -376,7 +376,8 @@ static int fix_windows(ccc_table *to, const msi_subtables_source *s, const msi_s
     return status ? status : closed;
 }
 
-/* A phase centre may move along a polynomial, whose first term is the direction: the new one stands still. */
+/* Set the new phase centre. It may be a polynomial in time whose first term is the direction: all other terms become
+ * 0. */
 static int fix_fields(ccc_table *to, const msi_subtables_source *s, const msi_set_map *map)
 {
     enum { MOST = 64 };
@@ -402,7 +403,7 @@ static int fix_fields(ccc_table *to, const msi_subtables_source *s, const msi_se
 
 /* ---- All ---- */
 
-/* Sources are known by a number of their own, not by their row. */
+/* Find the next SOURCE_ID. It is not the row number. */
 static int32_t next_source(ccc_table *to)
 {
     ccc_table *t;
@@ -416,7 +417,7 @@ static int32_t next_source(ccc_table *to)
     return next;
 }
 
-static int take_others(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
+static int copy_others(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
 {
     static const char *const apart[] = {"ANTENNA",      "FIELD", "SPECTRAL_WINDOW", "POLARIZATION", "DATA_DESCRIPTION",
                                         "SORTED_TABLE", NULL};
@@ -425,15 +426,16 @@ static int take_others(ccc_table *to, const msi_subtables_source *s, msi_set_map
     MSI_TRY(msi_set_read(ccc_subtable_names(s->table, &names, &n)));
     int status = MSI_OK;
     for (int64_t i = 0; !status && i < n; i++) {
-        int is_apart = s->set > 0 && !is_standard(names[i]); /* whatever it is, the first set's says it */
+        int is_apart = s->set > 0 && !is_standard(names[i]); /* only that of the first set is copied */
         for (int k = 0; apart[k]; k++) is_apart |= strcmp(apart[k], names[i]) == 0;
-        if (!is_apart) status = take_other(to, s, names[i], maps);
+        if (!is_apart) status = copy_other(to, s, names[i], maps);
     }
     ccc_free(names);
     return status;
 }
 
-/* Numbers of these begin behind those of the sets before; of a shared subtable they are what they were. */
+/* Set the offsets of the numbers in these subtables: they continue those of earlier sets. In a shared subtable the
+ * numbers are those of the earlier set. */
 static void set_offsets(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
 {
     static const struct {
@@ -452,18 +454,18 @@ static void set_offsets(ccc_table *to, const msi_subtables_source *s, msi_set_ma
     }
 }
 
-int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
+int msi_set_subtables_copy(ccc_table *to, const msi_subtables_source *s, msi_set_maps *maps)
 {
     const msi_set_map *map = msi_set_maps_of(maps, s->set);
     set_offsets(to, s, maps);
-    MSI_TRY(take_numbered(to, s, "ANTENNA", map->antenna_is_new, map));
-    MSI_TRY(take_numbered(to, s, "FIELD", map->field_is_new, map));
-    MSI_TRY(take_numbered(to, s, "SPECTRAL_WINDOW", map->window_is_new, map));
-    MSI_TRY(take_numbered(to, s, "POLARIZATION", map->polarization_is_new, map));
-    MSI_TRY(take_numbered(to, s, "DATA_DESCRIPTION", map->data_desc_is_new, map));
+    MSI_TRY(copy_numbered(to, s, "ANTENNA", map->antenna_is_new, map));
+    MSI_TRY(copy_numbered(to, s, "FIELD", map->field_is_new, map));
+    MSI_TRY(copy_numbered(to, s, "SPECTRAL_WINDOW", map->window_is_new, map));
+    MSI_TRY(copy_numbered(to, s, "POLARIZATION", map->polarization_is_new, map));
+    MSI_TRY(copy_numbered(to, s, "DATA_DESCRIPTION", map->data_desc_is_new, map));
     MSI_TRY(fix_windows(to, s, map));
     MSI_TRY(fix_fields(to, s, map));
-    return take_others(to, s, maps);
+    return copy_others(to, s, maps);
 }
 
 int msi_set_subtables_history(ccc_table *to, const msi_set_output_spec *spec)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The subtables of sets are carried over to the one that is made of them. */
+/* Copy the subtables of sets to the output set. */
 #ifndef MSI_IO_SET_SUBTABLES_H
 #define MSI_IO_SET_SUBTABLES_H
 
 #include "io/convert/set_maps.h"
 
-/* Each set that goes into the output is a source of subtables. */
+/* A set whose subtables are copied. */
 typedef struct msi_subtables_source {
     ccc_table *table; /* the set, open */
     const msi_ms_reader *reader;
@@ -14,18 +14,19 @@ typedef struct msi_subtables_source {
 } msi_subtables_source;
 
 /*
- * msi_set_subtables_take - append the subtables of one set to those of the output: rows of what was selected and is not
- * there yet, numbers by the set's map, whose offsets are set here; windows with the output's channels.
- * Given:   to  the output's main table; maps  of this set and those before, filled by msi_set_maps_add
+ * msi_set_subtables_copy - append the subtables of one set to those of the output: rows that are selected and new, with
+ * the numbers of the map of the set, whose offsets are set here. Windows get the channels of the output.
+ * Given:   to    main table of the output
+ *          maps  of this set and the sets before, filled by msi_set_maps_add
  * Returns: 0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
  */
-int msi_set_subtables_take(ccc_table *to, const msi_subtables_source *source, msi_set_maps *maps);
+int msi_set_subtables_copy(ccc_table *to, const msi_subtables_source *source, msi_set_maps *maps);
 
-/* msi_set_subtables_are_one - tell whether all sets with rows have the same subtable, such as members of a multi-MS,
- * whose links lead to that of one of them. */
+/* msi_set_subtables_are_one - return whether all sets with rows share one subtable, such as members of a multi-MS with
+ * links to the subtable of one of them. */
 int msi_set_subtables_are_one(const msi_ms_reader *reader, const char *name);
 
-/* msi_set_subtables_history - append to HISTORY what was done. Returns: 0, MSI_EOUTPUT. */
+/* msi_set_subtables_history - append a row with the command to HISTORY. Returns: 0, MSI_EOUTPUT. */
 int msi_set_subtables_history(ccc_table *to, const msi_set_output_spec *spec);
 
 #endif

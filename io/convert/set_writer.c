@@ -31,7 +31,7 @@ const msi_set_column msi_set_columns[MSI_SET_N_COLUMN] = {
     {"UVW", CCC_DOUBLE, AT(uvw_m), 3, 1, MSI_SET_OF_ROW},
 };
 
-/* Copy n values from one place in every so many bytes to another. Sizes that the compiler knows are no calls. */
+/* Copy n values with strides. If the compiler knows the size, memcpy is not a call. */
 static inline void copy_values(char *to, size_t to_step, const char *from, size_t from_step, int64_t n, size_t size)
 {
     for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * to_step, from + (size_t)i * from_step, size);
@@ -58,39 +58,38 @@ void msi_set_copy_column(char *to, size_t to_step, const char *from, size_t from
     }
 }
 
-int msi_set_grow(char **room, int64_t *n_allocated, int64_t bytes)
+int msi_set_grow(char **buffer, int64_t *n_allocated, int64_t bytes)
 {
     if (*n_allocated >= bytes) return MSI_OK;
     *n_allocated = 0;
-    MSI_TRY(msi_grow(room, 0, bytes, 1, "rows"));
+    MSI_TRY(msi_grow(buffer, 0, bytes, 1, "rows"));
     *n_allocated = bytes;
     return MSI_OK;
 }
 
 /*
- * Rows of one shape are declared so, which spares casacore a shape for each row. Values that many rows share are
- * IncrementalStMan's, which stores changes; the others of a row StandardStMan's, which takes each by itself.
+ * Storage managers of the main table. If all rows have one shape, columns have a fixed shape, which saves casacore a
+ * shape for each row. Columns with rare changes are in IncrementalStMan, which stores changes. The other columns of
+ * numbers are in StandardStMan.
  */
 
-/* The main table of a set that is made: which storage manager has which column. */
-
 typedef struct table_spec {
-    int64_t n_corr, n_chan; /* of every row, or of the largest */
-    int is_one_shape;       /* of every row */
+    int64_t n_corr, n_chan; /* of every row, or the largest */
+    int is_one_shape;       /* all rows have this shape */
     int has_weight_spectrum;
-    const char *const *steady; /* [n_steady] columns whose values are put where they change */
-    const char *const *scalar; /* [n_scalar] the others of numbers, each row's put */
+    const char *const *steady; /* [n_steady] columns whose changes are written */
+    const char *const *scalar; /* [n_scalar] the other columns of numbers, written for each row */
     int n_steady, n_scalar;
 } table_spec;
 
 enum {
-    TILE_BYTES = 1 << 20, /* of visibilities */
+    TILE_BYTES = 1 << 20, /* of a tile of visibilities */
     BUCKET_BYTES =
-        1 << 18, /* of thousands of rows: casacore keeps but two buckets, and each column visits all of them */
+        1 << 18, /* of thousands of rows: casacore caches only two buckets, and each column visits all buckets */
     MOST_COLUMNS = 8
 };
 
-/* Columns of a shape, each with a tiled manager of its own, and the steady ones. */
+/* Array columns, each with a tiled storage manager, and the other storage managers. */
 typedef struct table_plan {
     int is_fixed;
     int64_t n_column, n_storage;
@@ -104,7 +103,7 @@ static int64_t at_least_one(int64_t n)
     return n > 1 ? n : 1;
 }
 
-/* Plan a column of cells [n1][n0], or [n0] where n1 is 0, in tiles of some rows. */
+/* Plan a column with cells [n1][n0], or [n0] if n1 is 0, in tiles of tile_rows rows. */
 static void plan_tiled(table_plan *p, const char *name, int64_t n0, int64_t n1, int64_t tile_rows)
 {
     const int ndim = n1 > 0 ? 2 : 1;
@@ -122,10 +121,10 @@ static void plan_tiled(table_plan *p, const char *name, int64_t n0, int64_t n1, 
 
 /*
  * make_set_table - make an empty set with its standard subtables.
- * Given:    path    where nothing stands
+ * Given:    path    must not exist
  * Returned: *table  opened for update
  * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
- * Notes:    a steady column keeps its value from the row on that it was put for, as long as rows are put in order.
+ * Notes:    a value of a steady column applies from its row on, as long as rows are written in order.
  */
 static int make_set_table(ccc_table **table, const char *path, const table_spec *spec)
 {
@@ -150,21 +149,21 @@ static int make_set_table(ccc_table **table, const char *path, const table_spec 
 }
 
 enum {
-    OFTEN = 8,     /* one change of a value in fewer rows than this is one in each */
-    FEW_ROWS = 128 /* which stay in the processor while one column after another is copied from them */
+    OFTEN = 8,     /* with more than one change in this many rows, all rows are written */
+    FEW_ROWS = 128 /* they stay in the cache while one column after another is copied from them */
 };
 
 struct msi_set_writer {
     ccc_table *table;
     int has_weight_spectrum, has_keywords;
-    int are_times_own, are_means; /* so that they are stored row by row */
+    int are_times_own, are_means; /* stored row by row */
     int64_t n_row;                /* written */
-    msi_set_row last;             /* of them */
+    msi_set_row last;             /* the last row written */
     struct {
         char *value;
         int64_t n_allocated;
-        int is_alike;           /* all rows have the first one's value, which alone is there */
-    } column[MSI_SET_N_COLUMN]; /* of the rows that are put */
+        int is_alike;           /* all rows have one value, which is stored once */
+    } column[MSI_SET_N_COLUMN]; /* of the rows being written */
 };
 
 static int is_steady(const msi_set_writer *w, const msi_set_column *c)
@@ -177,7 +176,7 @@ static int is_steady(const msi_set_writer *w, const msi_set_column *c)
 
 static int make_table(msi_set_writer *w, const char *path, const msi_ms_reader *reader, const msi_set_output_spec *spec)
 {
-    const char *steady[MSI_SET_N_COLUMN], *scalar[MSI_SET_N_COLUMN + 1] = {"FLAG_CATEGORY"}; /* which has no values */
+    const char *steady[MSI_SET_N_COLUMN], *scalar[MSI_SET_N_COLUMN + 1] = {"FLAG_CATEGORY"}; /* has no values */
     table_spec table = {.n_corr = 1,
                         .n_chan = 1,
                         .is_one_shape = 1,
@@ -199,8 +198,8 @@ static int make_table(msi_set_writer *w, const char *path, const msi_ms_reader *
     return make_set_table(&w->table, path, &table);
 }
 
-/* Frames and units of the columns are those of the first set that has rows. */
-static int take_keywords(msi_set_writer *w, ccc_table *from, const char *data_column)
+/* Copy frames and units of columns from the first set that has rows. */
+static int copy_keywords(msi_set_writer *w, ccc_table *from, const char *data_column)
 {
     static const char *const columns[] = {"TIME", "TIME_CENTROID", "INTERVAL", "EXPOSURE", "UVW"};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
@@ -210,15 +209,15 @@ static int take_keywords(msi_set_writer *w, ccc_table *from, const char *data_co
     return msi_set_written(ccc_column_take_keywords(w->table, from, "DATA", data_column));
 }
 
-static int take_set(msi_set_writer *w, const msi_ms_reader *reader, int set, const msi_set_output_spec *spec,
-                    msi_set_maps *maps)
+static int copy_subtables(msi_set_writer *w, const msi_ms_reader *reader, int set, const msi_set_output_spec *spec,
+                          msi_set_maps *maps)
 {
     ccc_table *table;
     if (!reader->set[set].n_row) return MSI_OK;
     MSI_TRY(msi_set_read(ccc_table_open(&table, reader->set[set].path, CCC_READ, CCC_LOCK_NONE)));
     const msi_subtables_source source = {table, reader, set, spec};
-    int status = w->has_keywords ? MSI_OK : take_keywords(w, table, reader->set[set].data_column);
-    if (!status) status = msi_set_subtables_take(w->table, &source, maps);
+    int status = w->has_keywords ? MSI_OK : copy_keywords(w, table, reader->set[set].data_column);
+    if (!status) status = msi_set_subtables_copy(w->table, &source, maps);
     ccc_table_close(table);
     return status;
 }
@@ -233,7 +232,7 @@ int msi_set_writer_make(msi_set_writer **out, const char *path, const msi_ms_rea
     w->are_times_own = spec->are_times_own;
     w->are_means = spec->are_means;
     int status = make_table(w, path, reader, spec);
-    for (int i = 0; !status && i < reader->n_set; i++) status = take_set(w, reader, i, spec, maps);
+    for (int i = 0; !status && i < reader->n_set; i++) status = copy_subtables(w, reader, i, spec, maps);
     if (!status) status = msi_set_subtables_history(w->table, spec);
     if (status) {
         msi_set_writer_free(w);
@@ -255,7 +254,7 @@ static size_t size_of(const msi_set_rows *rows, const msi_set_column *c)
     return msi_set_bytes_of(c->type) * (size_t)n_element(rows, c);
 }
 
-/* Ask whether rows [first, end) have the value of row 0 in a column of numbers of 4 or 8 bytes. */
+/* Return whether rows [first, end) have the value of row 0 in a column of numbers of 4 or 8 bytes. */
 static int have_first_value(const msi_set_rows *rows, const msi_set_column *c, int64_t first, int64_t end)
 {
     const char *at = (const char *)rows->row + c->offset;
@@ -287,8 +286,8 @@ static void copy_rows(msi_set_writer *w, const msi_set_rows *rows, int k, int64_
                         sizeof *rows->row, end - first, size);
 }
 
-/* Take rows apart into columns; of steady ones, only those whose value changes. */
-static int take_apart(msi_set_writer *w, const msi_set_rows *rows)
+/* Split rows into columns. Of a steady column without a change only the first value is copied. */
+static int split_columns(msi_set_writer *w, const msi_set_rows *rows)
 {
     for (int k = 0; k < MSI_SET_N_COLUMN; k++) {
         MSI_TRY(msi_set_grow(&w->column[k].value, &w->column[k].n_allocated,
@@ -308,7 +307,7 @@ static int take_apart(msi_set_writer *w, const msi_set_rows *rows)
     return MSI_OK;
 }
 
-/* Put column k of rows [first, first + n). */
+/* Write column k of rows [first, first + n). */
 static int put_rows(msi_set_writer *w, const msi_set_rows *rows, int k, int64_t first, int64_t n)
 {
     const msi_set_column *c = &msi_set_columns[k];
@@ -323,15 +322,15 @@ static inline int differ(const char *a, const char *b, size_t size)
     return size == 4 ? memcmp(a, b, 4) != 0 : memcmp(a, b, 8) != 0;
 }
 
-/* Ask whether the first value of steady column k is another than that of the last row that was put. */
+/* Return whether the first value of steady column k differs from that of the last row written. */
 static int differs_from_last(const msi_set_writer *w, int k)
 {
     const msi_set_column *c = &msi_set_columns[k];
     return w->n_row == 0 || differ((const char *)&w->last + c->offset, w->column[k].value, msi_set_bytes_of(c->type));
 }
 
-/* Find the next row, from i on, whose value in steady column k is another than that of the row before; n_row where
- * there is none. */
+/* Find the next row from i on whose value in steady column k differs from the row before. Returns n_row if there is
+ * none. */
 static int64_t next_change(const msi_set_writer *w, const msi_set_rows *rows, int k, int64_t i)
 {
     const msi_set_column *c = &msi_set_columns[k];
@@ -361,7 +360,7 @@ int msi_set_writer_put(msi_set_writer *w, const msi_set_rows *rows)
     const int64_t shape[] = {rows->n_corr, rows->n_chan}, at = w->n_row, n = rows->n_row;
     if (n == 0) return MSI_OK;
     MSI_TRY(msi_set_written(ccc_table_add_rows(w->table, n)));
-    MSI_TRY(take_apart(w, rows));
+    MSI_TRY(split_columns(w, rows));
     for (int k = 0; k < MSI_SET_N_COLUMN; k++)
         MSI_TRY(is_steady(w, &msi_set_columns[k]) ? put_changes(w, rows, k) : put_rows(w, rows, k, 0, n));
     MSI_TRY(msi_set_written(ccc_put_range(w->table, "DATA", at, n, 2, shape, NULL, CCC_COMPLEX, rows->data)));

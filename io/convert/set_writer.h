@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Columns of the main table of a set that is made, and where their values are in msi_set_row. */
+/* Write the tables of a set: subtables copied from other sets, and rows. casacore runs in this process. */
 #ifndef MSI_SET_WRITER_H
 #define MSI_SET_WRITER_H
 
@@ -10,6 +10,8 @@
 #include "io/convert/set_maps.h"
 #include "io/convert/set_output.h"
 
+/* Columns of the main table, and their values in msi_set_row. Kinds: a value per row, per mean, per time, and values
+ * that change rarely. */
 typedef enum msi_set_column_kind {
     MSI_SET_OF_ROW,
     MSI_SET_OF_MEAN,
@@ -20,13 +22,13 @@ typedef enum msi_set_column_kind {
 typedef struct msi_set_column {
     const char *name;
     ccc_type type;
-    size_t offset; /* of the value in msi_set_row */
-    int n;         /* elements; 0: of a correlation each */
-    int is_needed; /* of a set that is read */
+    size_t offset; /* offset of the value in msi_set_row */
+    int n;         /* number of elements; 0: one per correlation */
+    int is_needed; /* the sets that are read must have it */
     msi_set_column_kind kind;
 } msi_set_column;
 
-/* Columns whose values a block has not come first. */
+/* Columns whose values are not in a block come first. */
 enum { MSI_SET_N_ROW_COLUMN = 15, MSI_SET_N_COLUMN = 19 };
 
 extern const msi_set_column msi_set_columns[MSI_SET_N_COLUMN];
@@ -36,20 +38,17 @@ static inline size_t msi_set_bytes_of(ccc_type type)
     return type == CCC_BOOL ? 1 : type == CCC_DOUBLE ? sizeof(double) : sizeof(int32_t);
 }
 
-/* msi_set_copy_column - copy n values of so many bytes, each so many bytes behind the one before. */
+/* msi_set_copy_column - copy n values of `size` bytes with a stride of `to_step` and `from_step` bytes. */
 void msi_set_copy_column(char *to, size_t to_step, const char *from, size_t from_step, int64_t n, size_t size);
 
-/* msi_set_grow - have room for so many bytes, which need not keep what is in it. Returns: 0, MSI_ENOMEM. */
-int msi_set_grow(char **room, int64_t *n_allocated, int64_t bytes);
-
-/* The tables of a set that is made: its subtables are those of others, its rows are put. casacore runs in this process.
- */
+/* msi_set_grow - grow a buffer. Its contents are lost. Returns: 0, MSI_ENOMEM. */
+int msi_set_grow(char **buffer, int64_t *n_allocated, int64_t bytes);
 
 typedef struct msi_set_writer msi_set_writer;
 
 /*
  * msi_set_writer_make - make the set with its subtables, without rows.
- * Given:              path, reader, spec  as msi_set_output_make's
+ * Given:              path, reader, spec  as in msi_set_output_make
  * Given and returned: maps   of all sets with rows, by msi_set_maps_add; their offsets are set
  * Returned:           *out   owned, freed by msi_set_writer_free
  * Returns:            0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM
@@ -63,7 +62,7 @@ int msi_set_writer_put(msi_set_writer *w, const msi_set_rows *rows);
 /* msi_set_writer_finish - close the set. Returns: 0, MSI_EOUTPUT. */
 int msi_set_writer_finish(msi_set_writer *w);
 
-/* msi_set_writer_free - close what is open; NULL is fine. */
+/* msi_set_writer_free - close everything; NULL is fine. */
 void msi_set_writer_free(msi_set_writer *w);
 
 #endif

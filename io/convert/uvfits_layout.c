@@ -29,8 +29,8 @@ static int check_spacing(const msi_ms_spw *w, const char *name)
         if (!(fabs(w->freq_hz[0] + c * step_hz - w->freq_hz[c]) <= SAME_CHANNEL * step_hz))
             return msi_error_set(
                 MSI_EINPUT,
-                "%s: the channels of window %d are not evenly spaced, and UVFITS has one step for all; "
-                "-channel-range chooses some that are, and -average-channels should divide them",
+                "%s: the channels of window %d are not evenly spaced, as UVFITS requires; select channels with "
+                "-channel-range, and let -average-channels divide their number",
                 name, w->spw_id);
     return MSI_OK;
 }
@@ -42,18 +42,20 @@ static int check_shape(const msi_uvfits_layout *l, const msi_ms_spw *w, const ch
     if (w->n_chan != first->n_chan || !(fabs(step_of(w) - l->step_hz) * w->n_chan <= SAME_CHANNEL * l->step_hz))
         return msi_error_set(
             MSI_EINPUT,
-            "%s: UVFITS holds windows of one shape: window %d has %d channels %.9g Hz apart, window %d "
-            "%d of %.9g Hz; -spws chooses",
+            "%s: UVFITS needs windows of one shape, but window %d has %d channels %.9g Hz apart and window %d has %d "
+            "channels %.9g Hz apart; select windows with -spws",
             name, first->spw_id, first->n_chan, l->step_hz, w->spw_id, w->n_chan, step_of(w));
     if (strcmp(frame, l->reader->set[0].window[first->spw_id].frame) != 0)
-        return msi_error_set(MSI_EINPUT,
-                             "%s: UVFITS holds frequencies of one frame: window %d is in another; -spws chooses", name,
-                             w->spw_id);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: UVFITS needs frequencies in one frame, but window %d is in another; select windows with -spws", name,
+            w->spw_id);
     if (w->n_corr != first->n_corr || memcmp(w->corr, first->corr, (size_t)w->n_corr * sizeof *w->corr) != 0)
-        return msi_error_set(MSI_EINPUT,
-                             "%s: UVFITS holds windows of the same correlations: window %d has others than window %d; "
-                             "-spws chooses",
-                             name, w->spw_id, first->spw_id);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: UVFITS needs the same correlations in all windows, but those of window %d and window %d differ; "
+            "select windows with -spws",
+            name, w->spw_id, first->spw_id);
     return MSI_OK;
 }
 
@@ -101,8 +103,8 @@ static int lay_correlations(msi_uvfits_layout *l, const char *name)
         if (l->stokes_step == 0 || code_of(corr[l->order[i]]) != l->stokes_first + i * l->stokes_step)
             return msi_error_set(
                 MSI_EINPUT,
-                "%s: UVFITS numbers correlations in even steps (RR LL RL LR, XX YY XY YX, I Q U V), and "
-                "these have none",
+                "%s: UVFITS numbers correlations in even steps (RR LL RL LR, XX YY XY YX, I Q U V), which these are "
+                "not",
                 name);
     return MSI_OK;
 }
@@ -118,12 +120,12 @@ static int check_frames(const msi_uvfits_layout *l, const char *name)
         size_t k = 0;
         while (k < sizeof frames / sizeof *frames && strcmp(set->field[i].frame, frames[k]) != 0) k++;
         if (k == sizeof frames / sizeof *frames || strcmp(set->field[i].frame, set->field[0].frame) != 0)
-            return msi_error_set(
-                MSI_EINPUT, "%s: UVFITS holds phase centres of J2000 or B1950, all of one: that of field %d is in %s",
-                name, i, set->field[i].frame);
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: UVFITS needs phase centres in one frame, J2000 or B1950, but field %d is in %s",
+                                 name, i, set->field[i].frame);
     }
     if (strcmp(scale, "UTC") != 0 && strcmp(scale, "TAI") != 0 && strcmp(scale, "IAT") != 0)
-        return msi_error_set(MSI_EINPUT, "%s: UVFITS holds times of UTC or TAI; these are %s", name, scale);
+        return msi_error_set(MSI_EINPUT, "%s: UVFITS needs times in UTC or TAI, but these are in %s", name, scale);
     return MSI_OK;
 }
 

@@ -26,7 +26,7 @@ typedef struct msi_uvfits_layout {
 } msi_uvfits_layout;
 
 /*
- * msi_uvfits_layout_make - lay the file out but for its groups.
+ * msi_uvfits_layout_make - lay the file out, except its groups.
  * Given:    reader  of one set; name  the output's, for messages
  * Returned: *l      freed by msi_uvfits_layout_free whatever this returns
  * Returns:  0, MSI_ENOMEM, MSI_EINPUT (what the format cannot hold: windows of different shape, channels that are not

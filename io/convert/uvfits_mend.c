@@ -107,8 +107,8 @@ static int check_ids(const msi_uv_ids *ids, const numbers *known, const char *ta
     MSI_TRY(index_numbers(known, ids->last, &row));
     for (int64_t id = 1; !status && id <= ids->last; id++)
         if (msi_uv_ids_has(ids, id) && row[id] < 0)
-            status = msi_error_set(MSI_EINPUT, "%s: its groups have %s = %lld, which its table AIPS %s does not have",
-                                   name, parameter, (long long)id, table);
+            status = msi_error_set(MSI_EINPUT, "%s: groups have %s = %lld, which is not in table AIPS %s", name,
+                                   parameter, (long long)id, table);
     msi_free(row);
     return status;
 }
@@ -118,7 +118,7 @@ static int look_at_frequencies(msi_uvfits_mending *m, fitsfile *f, const msi_uvf
     numbers known = {0};
     if (!go_to(f, "FQ")) {
         if (use->freqsel->last <= 1 && use->n_if <= 1) return MSI_OK;
-        return msi_error_set(MSI_EINPUT, "%s: has no table AIPS FQ, which tells the frequencies of several windows",
+        return msi_error_set(MSI_EINPUT, "%s: has several windows, but no table AIPS FQ with their frequencies",
                              use->name);
     }
     m->has_sideband = msi_uvfits_sideband_is_contrary(f, "CH WIDTH");
@@ -144,10 +144,11 @@ static int check_equinox(fitsfile *f, const msi_uvfits_use *use, const numbers *
         fits_read_col(f, TDOUBLE, column, i + 1, 1, 1, NULL, &year, NULL, &failed);
         for (size_t k = 0; k < sizeof years / sizeof *years; k++) n_near += fabs(year - years[k]) < 0.01;
         if (!failed && n_near == 0)
-            return msi_error_set(MSI_EINPUT,
-                                 "%s: the position of its source %lld is of the equinox %g (EPOCH of table AIPS SU), "
-                                 "and a set's is B1950 or J2000",
-                                 use->name, (long long)id, year);
+            return msi_error_set(
+                MSI_EINPUT,
+                "%s: the position of source %lld has equinox %g (EPOCH in table AIPS SU); a Measurement Set needs "
+                "B1950 or J2000",
+                use->name, (long long)id, year);
     }
     return MSI_OK;
 }
@@ -174,13 +175,13 @@ static int look_at_sources(msi_uvfits_mending *m, fitsfile *f, const msi_uvfits_
         int64_t first = 1;
         while (first < use->source->last && !msi_uv_ids_has(use->source, first)) first++;
         if (first >= use->source->last) return MSI_OK;
-        return msi_error_set(MSI_EINPUT, "%s: has groups of sources %lld to %lld, but no table AIPS SU that tells them",
+        return msi_error_set(MSI_EINPUT, "%s: groups have sources %lld to %lld, but the file has no table AIPS SU",
                              use->name, (long long)first, (long long)use->source->last);
     }
     int status = read_numbers(f, "ID. NO.", &known);
     if (!status && known.n) status = check_ids(use->source, &known, "SU", "SOURCE", use->name);
     if (!status && known.n > 1 && msi_uv_ids_has(use->source, 0))
-        status = msi_error_set(MSI_EINPUT, "%s: has groups of source 0, which is none of the %ld of its table AIPS SU",
+        status = msi_error_set(MSI_EINPUT, "%s: groups have source 0, which is not in table AIPS SU (%ld sources)",
                                use->name, known.n);
     if (!status) status = check_equinox(f, use, &known);
     for (long i = 0; !status && i < known.n && !m->has_motion; i++) {
@@ -313,6 +314,6 @@ int msi_uvfits_mend(const msi_uvfits_mending *m, const char *copy, const msi_uvf
         fits_close_file(f, &failed);
     }
     if (!status && failed)
-        status = msi_error_set(MSI_EOUTPUT, "a copy of %s cannot be mended: cfitsio's status is %d", use->name, failed);
+        status = msi_error_set(MSI_EOUTPUT, "cannot correct a copy of %s: cfitsio status %d", use->name, failed);
     return status;
 }

@@ -60,7 +60,7 @@ typedef struct msi_uvfits_mending {
     int has_line;        /* ALTRVAL, of several windows */
     int has_frequencies; /* rows of AIPS FQ that are not where casacore looks for them */
     int has_motion;      /* a proper motion in AIPS SU */
-    int has_sideband;    /* SIDEBAND in AIPS FQ contradicts the sign of CH WIDTH: to be told */
+    int has_sideband;    /* SIDEBAND in AIPS FQ contradicts the sign of CH WIDTH: a warning is logged */
     char moving[72];     /* the first such source */
 } msi_uvfits_mending;
 

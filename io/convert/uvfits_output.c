@@ -29,7 +29,7 @@ typedef struct uvfits_rows {
     uint8_t *flag_row;
 } uvfits_rows;
 
-/* Tells which group a row goes to. Arrays are owned. */
+/* The group of each row. Arrays are owned. */
 typedef struct uvfits_groups {
     int64_t n_group;
     int64_t *group; /* [n_row] ascending in time, antennas, field */
@@ -94,7 +94,7 @@ static int compare_numbers(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* Order rows by time, antennas and field, but for those in the order of the set. */
+/* Compare rows by time, antennas and field. The result for equal rows is 0; compare_rows keeps the order of the set. */
 static int compare_keys(const uvfits_rows *r, int64_t i, int64_t k)
 {
     int by = compare_numbers(r->time_s[i], r->time_s[k]);
@@ -292,7 +292,7 @@ static int put_rows(output *o)
         o->spec->progress(o->spec->arg, n_done, o->rows.n_row);
     }
     if (n_done != o->rows.n_row)
-        return msi_error_set(MSI_EINTERNAL, "%s: %lld of %lld rows were read", o->spec->name, (long long)n_done,
+        return msi_error_set(MSI_EINTERNAL, "%s: read only %lld of %lld rows", o->spec->name, (long long)n_done,
                              (long long)o->rows.n_row);
     return MSI_OK;
 }
@@ -305,7 +305,8 @@ static int plan(output *o)
     MSI_TRY(make_groups(&o->groups, &o->rows, o->layout.place, o->layout.n_window));
     o->layout.n_group = o->groups.n_group;
     if (o->groups.n_group > MOST_GROUPS)
-        return msi_error_set(MSI_EINPUT, "%s: %lld groups: readers of UVFITS count %lld at most; -interval chooses",
+        return msi_error_set(MSI_EINPUT,
+                             "%s: %lld groups, but readers of UVFITS support at most %lld; select fewer with -interval",
                              o->spec->name, (long long)o->groups.n_group, (long long)MOST_GROUPS);
     report->n_row = o->rows.n_row;
     report->n_group = o->groups.n_group;

@@ -5,7 +5,7 @@
 
 #include "io/ms/ms_reader.h"
 
-/* Is told how many rows are written; `arg` is the caller's. */
+/* Called with the number of rows written. `arg` is the caller's. */
 typedef void msi_uvfits_progress(void *arg, int64_t done, int64_t total);
 
 typedef struct msi_uvfits_output_spec {

@@ -40,7 +40,7 @@ static void read_centre(fitsfile *f, double centre_m[XYZ])
     }
 }
 
-/* Add the rows of the table that is open. What cannot be read casacore tells. */
+/* Add the rows of the table that is open. casacore reports a table that cannot be read. */
 static int add_table(msi_uv_stations *s, fitsfile *f, int64_t subarray, long table)
 {
     long n = 0, name_width = 0, repeat = 0;
@@ -120,7 +120,7 @@ static const station *find_same(const msi_uv_stations *s, int64_t i)
 }
 
 /* Number all antennas in one table. Returns: whether any number is another. */
-static int number_anew(msi_uv_stations *s)
+static int renumber_antennas(msi_uv_stations *s)
 {
     int64_t from = 1, last = 0;
     int is_changed;
@@ -167,19 +167,19 @@ static int find_in(msi_uv_stations *s, fitsfile *f, const char *name, const msi_
     MSI_TRY(read_tables(s, f, subarray));
     for (int64_t i = 0; i < s->n; i++) is_zero_known |= s->station[i].number == 0;
     if (has_zero && !is_zero_known)
-        return msi_error_set(MSI_EINPUT,
-                             "truncated or corrupt: %s: its groups name antenna 0, which no table AIPS AN has: "
-                             "BASELINE is no two antennas",
-                             name);
-    if (s->n_first < 1 || !number_anew(s)) {
+        return msi_error_set(
+            MSI_EINPUT,
+            "truncated or corrupt: %s: groups have antenna 0, which is not in a table AIPS AN: invalid BASELINE", name);
+    if (s->n_first < 1 || !renumber_antennas(s)) {
         s->n = 0;
         return MSI_OK;
     }
     if (same_rows(s, f)) return MSI_OK;
-    return msi_error_set(MSI_EINPUT,
-                         "%s: its subarrays have different antennas in tables AIPS AN of different columns, which are "
-                         "not joined",
-                         name);
+    return msi_error_set(
+        MSI_EINPUT,
+        "%s: subarrays have different antennas in tables AIPS AN with different columns; joining such tables is "
+        "not supported",
+        name);
 }
 
 int msi_uv_stations_find(msi_uv_stations **out, const char *fits, const char *name, const msi_uv_ids *subarray,
@@ -267,6 +267,6 @@ int msi_uv_stations_put(const msi_uv_stations *s, const char *copy, const char *
         fits_close_file(f, &failed);
     }
     if (!status && failed)
-        status = msi_error_set(MSI_EOUTPUT, "a copy of %s cannot be written: cfitsio's status is %d", name, failed);
+        status = msi_error_set(MSI_EOUTPUT, "cannot write a copy of %s: cfitsio status %d", name, failed);
     return status;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The antennas of several subarrays of a UVFITS file, each with a table AIPS AN of its own, of which casacore reads the
- * first and takes every subarray's numbers for that one's. They become one table in a copy of the file, numbered anew
- * where they are others; so do antennas that are counted from 0, which casacore does not count.
+ * first and takes every subarray's numbers for that one's. They become one table in a copy of the file, renumbered
+ * where they differ; so do antennas that are counted from 0, which casacore does not count.
  */
 #ifndef MSI_IO_UVFITS_STATIONS_H
 #define MSI_IO_UVFITS_STATIONS_H

@@ -303,7 +303,7 @@ int msi_uvfits_tables_make(const msi_uvfits_layout *l, const char *name, void **
     *bytes = NULL;
     *n = 0;
     if (fits_create_memfile(&t.f, bytes, &size, BLOCK, realloc, &t.status))
-        return msi_error_set(MSI_ENOMEM, "%s: no memory for its tables", name);
+        return msi_error_set(MSI_ENOMEM, "%s: out of memory for its tables", name);
     fits_create_img(t.f, BYTE_IMG, 0, NULL, &t.status);
     int status = write_antennas(&t);
     if (!status) write_windows(&t);
@@ -314,7 +314,7 @@ int msi_uvfits_tables_make(const msi_uvfits_layout *l, const char *name, void **
     fits_close_file(t.f, &closing);
     if (!status && t.status) {
         fits_get_errstatus(t.status, text);
-        status = msi_error_set(MSI_EINTERNAL, "%s: its tables cannot be made: %s", name, text);
+        status = msi_error_set(MSI_EINTERNAL, "%s: cannot make its tables: %s", name, text);
     }
     if (status) return status;
     *n = end - BLOCK;

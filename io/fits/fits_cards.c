@@ -17,8 +17,8 @@ int msi_fits_failed(const char *path, int status, const char *doing)
 {
     char text[FLEN_STATUS];
     fits_get_errstatus(status, text);
-    if (status == MEMORY_ALLOCATION) return msi_error_set(MSI_ENOMEM, "%s: no memory %s", path, doing);
-    return msi_error_set(MSI_EINPUT, "%s: fails %s: %s", path, doing, text);
+    if (status == MEMORY_ALLOCATION) return msi_error_set(MSI_ENOMEM, "%s: out of memory %s", path, doing);
+    return msi_error_set(MSI_EINPUT, "%s: error %s: %s", path, doing, text);
 }
 
 int msi_fits_handle_open(msi_fits_handle *h, const char *path)
@@ -29,17 +29,20 @@ int msi_fits_handle_open(msi_fits_handle *h, const char *path)
     if (h->fd < 0) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
     int rc = MSI_OK;
     unsigned char magic[2] = {0, 0};
-    if (fstat(h->fd, &st) != 0 || !S_ISREG(st.st_mode)) rc = msi_error_set(MSI_EINPUT, "%s: not a plain file", path);
+    if (fstat(h->fd, &st) != 0 || !S_ISREG(st.st_mode)) rc = msi_error_set(MSI_EINPUT, "%s: not a regular file", path);
     if (!rc && pread(h->fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b)
-        rc = msi_error_set(MSI_EINPUT, "%s: a compressed file; unpack it first (gunzip)", path);
-    /* cfitsio gets a descriptor: no character of the name can mean anything to it, nor can it be too long for it. */
+        rc = msi_error_set(MSI_EINPUT, "%s: compressed file; unpack it first (gunzip)", path);
+    /* cfitsio opens the file through its descriptor. So no character of the name has a meaning to it, and no name is
+     * too long for it. */
     char by_descriptor[64];
     snprintf(by_descriptor, sizeof by_descriptor, "/proc/self/fd/%d", h->fd);
     if (!rc && fits_open_diskfile(&h->f, by_descriptor, READONLY, &status)) {
         h->f = NULL;
         rc = access(by_descriptor, F_OK) == 0
                  ? msi_error_set(MSI_EINPUT, "%s: not a FITS file", path)
-                 : msi_error_set(MSI_EINPUT, "%s: FITS files are opened by way of /proc, which is not mounted", path);
+                 : msi_error_set(MSI_EINPUT,
+                                 "%s: cannot be opened: FITS files are opened through /proc, which is not mounted",
+                                 path);
     }
     if (rc)
         msi_fits_handle_close(h);
@@ -67,22 +70,21 @@ int msi_fits_find_image(const msi_fits_handle *h, const char *path, int *n_axis,
     if (!status && *n_axis == 0) {
         fits_movabs_hdu(f, 2, &type, &status);
         if (status == END_OF_FILE || (!status && type == BINARY_TBL && !fits_is_compressed_image(f, &status)))
-            return msi_error_set(MSI_EINPUT, "%s: holds no image", path);
+            return msi_error_set(MSI_EINPUT, "%s: contains no image", path);
         if (!status) fits_get_img_dim(f, n_axis, &status);
     }
-    if (status) return msi_fits_failed(path, status, "while its image is looked for");
+    if (status) return msi_fits_failed(path, status, "finding the image");
     if (fits_is_compressed_image(f, &status))
-        return msi_error_set(MSI_EINPUT, "%s: a compressed image; unpack it first (funpack)", path);
-    if (type != IMAGE_HDU) return msi_error_set(MSI_EINPUT, "%s: holds no image", path);
+        return msi_error_set(MSI_EINPUT, "%s: compressed image; unpack it first (funpack)", path);
+    if (type != IMAGE_HDU) return msi_error_set(MSI_EINPUT, "%s: contains no image", path);
     if (*n_axis < 2 || *n_axis > MSI_FITS_MAX_AXES)
-        return msi_error_set(MSI_EINPUT, "%s: NAXIS is %d; an image has 2 to %d axes", path, *n_axis,
-                             MSI_FITS_MAX_AXES);
+        return msi_error_set(MSI_EINPUT, "%s: NAXIS is %d; it must be 2 to %d", path, *n_axis, MSI_FITS_MAX_AXES);
     fits_get_img_type(f, bitpix, &status);
     fits_get_img_sizell(f, MSI_FITS_MAX_AXES, axis, &status);
-    if (status) return msi_fits_failed(path, status, "while its image's size is read");
+    if (status) return msi_fits_failed(path, status, "reading the size of the image");
     for (int k = 0; k < *n_axis; k++)
         if (axis[k] < 1)
-            return msi_error_set(MSI_EINPUT, "%s: NAXIS%d is %lld; a positive number expected", path, k + 1,
+            return msi_error_set(MSI_EINPUT, "%s: NAXIS%d is %lld; it must be positive", path, k + 1,
                                  (long long)axis[k]);
     return MSI_OK;
 }
@@ -92,18 +94,18 @@ int msi_fits_check_size(const msi_fits_handle *h, const char *path, int n_axis, 
     LONGLONG header_start = 0, data_start = 0, data_end = 0;
     int status = 0;
     fits_get_hduaddrll(h->f, &header_start, &data_start, &data_end, &status);
-    if (status) return msi_fits_failed(path, status, "while its image's size is read");
+    if (status) return msi_fits_failed(path, status, "reading the size of the image");
     int64_t bytes = abs(bitpix) / 8;
     for (int k = 0; k < n_axis; k++)
         if (__builtin_mul_overflow(bytes, (int64_t)axis[k], &bytes)) bytes = INT64_MAX;
     if (data_start < 0 || data_start > h->bytes || bytes > h->bytes - data_start)
-        return msi_error_set(MSI_EINPUT,
-                             "%s: truncated or corrupt: an image of %lld x %lld pixels, but %lld bytes in all", path,
-                             (long long)axis[0], (long long)axis[1], (long long)h->bytes);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: truncated or corrupt: the header describes %lld x %lld pixels, but the file has %lld bytes", path,
+            (long long)axis[0], (long long)axis[1], (long long)h->bytes);
     return MSI_OK;
 }
 
-/* Read a card's number: `absent` without the card, MSI_EINPUT where it is none. */
 int msi_fits_get_number(fitsfile *f, const char *path, const char *key, double absent, double *value)
 {
     int status = 0;
@@ -117,7 +119,6 @@ int msi_fits_get_number(fitsfile *f, const char *path, const char *key, double a
     return msi_error_set(MSI_EINPUT, "%s: %s is not a number", path, key);
 }
 
-/* Read a card's text without trailing blanks, "" where there is none. */
 void msi_fits_get_text(fitsfile *f, const char *key, char text[FLEN_VALUE])
 {
     int status = 0;
@@ -142,8 +143,6 @@ int msi_fits_get_axis(fitsfile *f, const char *path, int n, msi_axis_cards *a)
     return msi_fits_get_number(f, path, key, a->cdelt, &a->cdelt);
 }
 
-/* Convert a unit of angle to degrees, or one of frequency to hertz; 0 for one not known. No unit is the standard one.
- */
 double msi_fits_unit_factor(const char *unit, int is_angle)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* FITS files are read card by card, every number in doubt, for fits_read.c and fits_read.c alone. */
+/* Opening FITS files and reading single cards. Every value is checked. Used only inside io/fits. */
 #ifndef MSI_IO_FITS_CARDS_H
 #define MSI_IO_FITS_CARDS_H
 
@@ -9,51 +9,55 @@
 
 enum { MSI_FITS_MAX_AXES = 16 };
 
-/* An open file; zero: none. */
+/* An open file. */
 typedef struct msi_fits_handle {
     fitsfile *f;
     int fd;
-    int64_t bytes; /* of the file */
+    int64_t bytes; /* size of the file */
 } msi_fits_handle;
 
-/* The cards of one axis say this. */
+/* The cards of one axis. */
 typedef struct msi_axis_cards {
     char ctype[FLEN_VALUE], cunit[FLEN_VALUE];
     double crval, cdelt, crpix;
 } msi_axis_cards;
 
 /*
- * msi_fits_handle_open - open a plain file, whose name is taken literally.
- * Returned: *h  closed by msi_fits_handle_close; nothing is open after a failure
+ * msi_fits_handle_open - open a regular file. No character of its name has a special meaning.
+ * Returned: *h  closed by msi_fits_handle_close; after a failure it needs no closing
  * Returns:  0, MSI_EINPUT
  */
 int msi_fits_handle_open(msi_fits_handle *h, const char *path);
 void msi_fits_handle_close(msi_fits_handle *h);
 
 /*
- * msi_fits_find_image - go to the first image of a file: the primary HDU, or the first extension where that is empty.
+ * msi_fits_find_image - go to the first image of a file: the primary HDU, or the first extension if that is empty.
  * Returned: *n_axis 2 to MSI_FITS_MAX_AXES, axis [n_axis] positive, *bitpix
  * Returns:  0, MSI_EINPUT (no image, or a compressed one), MSI_ENOMEM
  */
 int msi_fits_find_image(const msi_fits_handle *h, const char *path, int *n_axis, LONGLONG axis[MSI_FITS_MAX_AXES],
                         int *bitpix);
 
-/* msi_fits_check_size - check that every pixel of what msi_fits_find_image found is there. Returns 0, MSI_EINPUT. */
+/* msi_fits_check_size - check that the file holds all pixels of the image that msi_fits_find_image found. Returns 0,
+ * MSI_EINPUT. */
 int msi_fits_check_size(const msi_fits_handle *h, const char *path, int n_axis, const LONGLONG *axis, int bitpix);
 
-/* msi_fits_get_number - read a card's number: `absent` without it. Returns 0, MSI_EINPUT (none, or not finite). */
+/* msi_fits_get_number - read the number of a card; without the card it is `absent`. Returns 0, MSI_EINPUT (not a
+ * number, or not finite). */
 int msi_fits_get_number(fitsfile *f, const char *path, const char *key, double absent, double *value);
 
-/* msi_fits_get_text - read a card's text without trailing blanks, "" where there is none. */
+/* msi_fits_get_text - read the text of a card without trailing blanks; "" without the card. */
 void msi_fits_get_text(fitsfile *f, const char *key, char text[FLEN_VALUE]);
 
 /* msi_fits_get_axis - read the cards of axis n, counted from 1. Returns 0, MSI_EINPUT. */
 int msi_fits_get_axis(fitsfile *f, const char *path, int n, msi_axis_cards *a);
 
-/* msi_fits_unit_factor - degrees (is_angle) or hertz in a unit; 0 for one not known. No unit is the standard's own. */
+/* msi_fits_unit_factor - return the number of degrees (is_angle) or hertz in a unit; 0 if it is unknown. "" means
+ * degrees or hertz, as in the FITS standard. */
 double msi_fits_unit_factor(const char *unit, int is_angle);
 
-/* msi_fits_failed - return the status for one of cfitsio, with a message: "PATH: fails DOING: .." */
+/* msi_fits_failed - convert a status of cfitsio and set a message: "PATH: error DOING: ..", where `doing` is such as
+ * "reading pixels". Returns MSI_EINPUT, MSI_ENOMEM. */
 int msi_fits_failed(const char *path, int status, const char *doing);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Images are written as FITS files with everything that a header should say, and read back. */
+/* FITS images: writing them with full headers, and reading them. */
 #ifndef MSI_FITS_IMAGE_H
 #define MSI_FITS_IMAGE_H
 
@@ -8,8 +8,8 @@
 #include "io/fits/publish.h"
 #include "io/fits/sky_wcs.h"
 
-/* Those from MSI_FITS_WEIGHTS on lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x and v with y, and
- * a pixel is 1 / (n * cell) wavelengths. */
+/* Kinds of images. Kinds from MSI_FITS_WEIGHTS on lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x
+ * and v with y, and a pixel is 1 / (n * cell) wavelengths. */
 typedef enum msi_fits_kind {
     MSI_FITS_DIRTY,
     MSI_FITS_PSF,
@@ -17,14 +17,14 @@ typedef enum msi_fits_kind {
     MSI_FITS_RESIDUAL,
     MSI_FITS_FIRST_RESIDUAL, /* after the first major cycle */
     MSI_FITS_IMAGE,          /* restored */
-    MSI_FITS_MASK,           /* 1 where components may lie, or lie */
+    MSI_FITS_MASK,           /* 1 where components may lie, or do lie */
     MSI_FITS_INDEX,          /* spectral index */
     MSI_FITS_WEIGHTS,
     MSI_FITS_UV_REAL,
     MSI_FITS_UV_IMAG
 } msi_fits_kind;
 
-/* msi_fits_is_brightness - tell whether pixels of a kind are in Jy, per beam or per pixel. */
+/* msi_fits_is_brightness - return whether pixels of a kind are in Jy, per beam or per pixel. */
 static inline int msi_fits_is_brightness(msi_fits_kind kind)
 {
     return kind == MSI_FITS_DIRTY || (kind >= MSI_FITS_MODEL && kind <= MSI_FITS_IMAGE);
@@ -32,41 +32,41 @@ static inline int msi_fits_is_brightness(msi_fits_kind kind)
 
 enum { MSI_FITS_STOP = 32 };
 
-/* Cards of a cleaned image tell what deconvolution was asked for and what it came to. */
+/* Settings and results of the deconvolution, for the cards of a cleaned image. */
 typedef struct msi_fits_clean {
     int is_known; /* 0: no card is written */
     int64_t most_iterations;
     double threshold_jy, gain, mgain; /* as given */
     int allow_negative, stop_negative;
-    int64_t n_minor, n_major;  /* made: iterations, cycles */
-    char stop[MSI_FITS_STOP];  /* why it ended */
-    double final_threshold_jy; /* that it went down to, Jy/beam */
-    double noise_jy, peak_jy;  /* of the residual, Jy/beam; noise NaN: not known */
+    int64_t n_minor, n_major;  /* iterations and major cycles that were made */
+    char stop[MSI_FITS_STOP];  /* reason for the end */
+    double final_threshold_jy; /* threshold of the last cycle, Jy/beam */
+    double noise_jy, peak_jy;  /* of the residual, Jy/beam; noise NaN: unknown */
     double flux_jy;            /* of this image's model */
 } msi_fits_clean;
 
-/* A specification says what a file holds. Zero-initialised members are unknown unless said otherwise; strings are
- * borrowed for the call. */
+/* The contents of a file. A zero member is unknown unless its comment says otherwise. Strings are borrowed for the
+ * call. */
 typedef struct msi_fits_spec {
     msi_fits_kind kind;
     msi_image_geometry geometry;        /* of the image on the sky, also for kinds in the uv plane; required */
-    const msi_observation *observation; /* required; its empty and zero members leave out their cards */
-    double ra_rad, dec_rad;             /* image centre; the observation's own centre is OBSRA, OBSDEC */
+    const msi_observation *observation; /* required; its empty and zero members give no cards */
+    double ra_rad, dec_rad;             /* image centre; the centre of the observation is OBSRA, OBSDEC */
     double freq_hz, bandwidth_hz;       /* centre and total width */
-    int64_t channel, n_channel; /* of so many images of a band this is one, counted from 0; below 0: that of all */
-    msi_pol pol;                /* required, also for a PSF; 0: of several, and there is no STOKES axis */
-    const char *unit;           /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
-    msi_beam beam;              /* written for images in Jy/beam, the PSF and spectral indices */
+    int64_t channel, n_channel;         /* index and number of the output channels; channel below 0: all together */
+    msi_pol pol;      /* required, also for a PSF; 0: several together, and the file has no STOKES axis */
+    const char *unit; /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
+    msi_beam beam;    /* written for images in Jy/beam, the PSF and spectral indices */
     msi_fits_clean clean;
     int64_t n_vis;           /* samples gridded (WSCNVIS) */
     double sum_weight;       /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
-    double largest_weight;   /* largest of these weights (WSCENVIS is their sum in units of it); 0: unknown */
-    double sum_vis_weight;   /* sum of the same samples' weights before density weighting (WSCVWSUM) */
+    double largest_weight;   /* largest of these weights (WSCENVIS is sum_weight / largest_weight); 0: unknown */
+    double sum_vis_weight;   /* sum of the weights of the same samples before density weighting (WSCVWSUM) */
     const char *weighting;   /* natural, uniform, briggs 0 .. (WSCWEIGH) */
     const char *data_column; /* (WSCDATAC) */
-    int has_field, field_id; /* the first field imaged, where it is known by number (WSCFIELD) */
+    int has_field, field_id; /* the first field imaged, if its number is known (WSCFIELD) */
     int64_t channel_begin, channel_end;   /* selected, end exclusive (WSCCHANS, WSCCHANE); 0, 0: all */
-    int64_t interval_begin, interval_end; /* likewise of times (WSCTIMES, WSCTIMEE) */
+    int64_t interval_begin, interval_end; /* the same for times (WSCTIMES, WSCTIMEE) */
     const char *command_line;             /* of any length (HISTORY) */
 } msi_fits_spec;
 
@@ -75,35 +75,35 @@ typedef struct msi_fits_spec {
  *
  * Given:    spec
  *           pixel [ny][nx] of the given precision; NaN is kept
- * Returns:  0, MSI_EOUTPUT (with final name and the system's reason), MSI_EINTERRUPTED, MSI_ERANGE (impossible
+ * Returns:  0, MSI_EOUTPUT (with the final name and the reason of the system), MSI_EINTERRUPTED, MSI_ERANGE (impossible
  *           coordinates), MSI_ENOMEM
  * Notes:    characters that FITS headers cannot hold are written as \xNN.
  */
 int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void *pixel, msi_precision precision);
 
-/* A sky image as read. */
+/* A sky image that was read. */
 typedef struct msi_fits_image {
     msi_image_geometry geometry;
     double ra_rad, dec_rad;       /* image centre */
     char dir_frame[16];           /* J2000, ICRS, B1950 ..; UNKNOWN */
-    double freq_hz, bandwidth_hz; /* 0 where the header has no frequency */
-    msi_pol pol;                  /* I where the header has no Stokes axis */
-    char unit[72];                /* BUNIT, "" where absent */
+    double freq_hz, bandwidth_hz; /* 0 if the header has no frequency */
+    msi_pol pol;                  /* I if the header has no Stokes axis */
+    char unit[72];                /* BUNIT, "" if absent */
     msi_beam beam;
-    int64_t n_nan, n_inf; /* pixels that are NaN, infinite */
+    int64_t n_nan, n_inf; /* number of NaN and of infinite pixels */
     msi_precision precision;
     void *pixel; /* [ny][nx], owned by the struct */
 } msi_fits_image;
 
 /*
- * msi_fits_read - read the first image of a FITS file: the primary HDU, or the first extension where that is empty.
+ * msi_fits_read - read the first image of a FITS file: the primary HDU, or the first extension if that is empty.
  *
- * Given:    path       taken literally; a regular file
- *           precision  of the pixels wanted
- * Returned: *image     to be emptied by msi_fits_image_free; empty on failure
- * Returns:  0, MSI_EINPUT (not a FITS image; compressed; not floating point; several planes; larger than the file;
+ * Given:    path       a regular file; no character has a special meaning
+ *           precision  of the pixels in memory
+ * Returned: *image     emptied by msi_fits_image_free; empty on failure
+ * Returns:  0, MSI_EINPUT (not a FITS image; compressed; not floating point; several planes; too short for its pixels;
  *           coordinates other than a plain SIN projection about the centre), MSI_ENOMEM, MSI_EINTERRUPTED
- * Notes:    BSCALE and BZERO are applied. Nothing is allocated before the file is known to be long enough.
+ * Notes:    BSCALE and BZERO are applied. The length of the file is checked before memory for the pixels is allocated.
  */
 int msi_fits_read(msi_fits_image *image, const char *path, msi_precision precision);
 
@@ -112,34 +112,34 @@ void msi_fits_image_free(msi_fits_image *image);
 
 enum { MSI_FITS_MAX_POL = 12 };
 
-/* A header is what a file of one or several planes says of itself. */
+/* The header of a file of one or several planes. */
 typedef struct msi_fits_header {
     msi_image_geometry geometry;  /* of a plane */
-    double reference[2];          /* 0-based pixel at which the position below lies; it may be outside the image */
-    double ra_rad, dec_rad;       /* of it: the centre of the SIN projection */
+    double reference[2];          /* 0-based pixel of the position below; may be outside the image */
+    double ra_rad, dec_rad;       /* its position: the centre of the SIN projection */
     char dir_frame[16];           /* J2000, ICRS, B1950 ..; UNKNOWN */
     int64_t n_freq;               /* planes along FREQ; 1 without that axis */
-    double freq_hz, freq_step_hz; /* of the first; the step is the width of a lone one. 0 without that axis */
-    int n_pol, has_pol;           /* planes along STOKES; without that axis has_pol is 0, and pol[0] is I */
+    double freq_hz, freq_step_hz; /* of the first; with one plane the step is its width. 0 without that axis */
+    int n_pol, has_pol;           /* planes along STOKES; without that axis has_pol is 0 and pol[0] is I */
     msi_pol pol[MSI_FITS_MAX_POL];
     msi_precision precision; /* of the pixels as stored */
-    char unit[72];           /* BUNIT, "" where absent */
+    char unit[72];           /* BUNIT, "" if absent */
     msi_beam beam;
-    int is_empty; /* WSCNVIS says that no sample was imaged */
+    int is_empty; /* WSCNVIS is 0: no sample was imaged */
 } msi_fits_header;
 
 typedef struct msi_fits_file msi_fits_file;
 
 /*
- * msi_fits_open - open a FITS file and read the header of its first image, as msi_fits_read does, but for several
- * planes along FREQ and STOKES, in any order, and for a reference pixel anywhere.
+ * msi_fits_open - open a FITS file and read the header of its first image. Unlike msi_fits_read this accepts several
+ * planes along FREQ and STOKES, in any order, and any reference pixel.
  *
  * Returned: *out  closed by msi_fits_close; NULL on failure
  * Returns:  as msi_fits_read
  */
 int msi_fits_open(msi_fits_file **out, const char *path);
 
-/* msi_fits_header_get - get the header of an open file; borrowed until msi_fits_close. */
+/* msi_fits_header_get - return the header of an open file, borrowed until msi_fits_close. */
 const msi_fits_header *msi_fits_header_get(const msi_fits_file *file);
 
 /*
@@ -153,33 +153,32 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
 /* msi_fits_close - close a file and free its handle; NULL is fine. */
 void msi_fits_close(msi_fits_file *file);
 
-/* msi_fits_stokes - number on a FITS STOKES axis: I Q U V 1..4, RR LL RL LR -1..-4, XX YY XY YX -5..-8. */
+/* msi_fits_stokes - return the number on a FITS STOKES axis: I Q U V 1..4, RR LL RL LR -1..-4, XX YY XY YX -5..-8. */
 int msi_fits_stokes(msi_pol pol);
 
-/* A plane of any FITS image is read to be looked at, whatever its pixels, projection and axes are. */
-
+/* One plane of any FITS image, for pictures and masks. Its pixels, projection and axes may be of any kind. */
 typedef struct msi_fits_view {
     int64_t nx, ny;
-    int64_t plane, n_plane; /* which of how many, in the order of the file */
-    float *pixel;           /* [ny][nx]; NaN where the file has no value */
-    msi_sky_wcs *wcs;       /* NULL where the first two axes are none on the sky */
+    int64_t plane, n_plane; /* index and number of planes, in the order of the file */
+    float *pixel;           /* [ny][nx]; NaN for blank pixels */
+    msi_sky_wcs *wcs;       /* NULL if the first two axes are not sky coordinates */
     char ctype[2][72], cunit[2][72];
     double crpix[2], crval[2], cdelt[2]; /* cdelt is not 0 */
-    double cell_rad;                     /* of a pixel in y; 0 without a wcs */
+    double cell_rad;                     /* size of a pixel in y; 0 without a wcs */
     char object[72], telescope[72], type[72], unit[72];
-    double freq_hz, bandwidth_hz; /* of the plane; 0 where unknown */
+    double freq_hz, bandwidth_hz; /* of the plane; 0 if unknown */
     int has_pol;
-    msi_pol pol; /* where has_pol */
+    msi_pol pol; /* valid if has_pol */
     msi_beam beam;
 } msi_fits_view;
 
 /*
  * msi_fits_view_read - read one plane of the first image in a file.
  *
- * Given:    path   taken literally
+ * Given:    path   a regular file; no character has a special meaning
  *           plane  counted from 0 through all axes beyond the first two
  * Returned: *view  freed by msi_fits_view_free; empty on failure
- * Returns:  0, MSI_EINPUT (no FITS image, a compressed or truncated one), MSI_EARGUMENT (no such plane), MSI_ENOMEM,
+ * Returns:  0, MSI_EINPUT (not a FITS image, compressed, truncated), MSI_EARGUMENT (no such plane), MSI_ENOMEM,
  *           MSI_EINTERRUPTED
  */
 int msi_fits_view_read(msi_fits_view *view, const char *path, int64_t plane);
@@ -187,20 +186,18 @@ int msi_fits_view_read(msi_fits_view *view, const char *path, int64_t plane);
 /* msi_fits_view_free - leave the struct empty. */
 void msi_fits_view_free(msi_fits_view *view);
 
-/* An image is written with the header of another one: what is made of a file that somebody else wrote. */
-
-/* Names what differs from the other image's header. */
+/* Differences of an image from the one whose header it gets. */
 typedef struct msi_fits_change {
     const char *unit; /* BUNIT */
-    msi_beam beam;    /* known */
+    msi_beam beam;    /* required */
     const char *command_line;
 } msi_fits_change;
 
 /*
  * msi_fits_write_like - write output i of a plan as a float32 primary image with the axes and cards of the first image
- * in a file, up to and including msi_publish_seal. Cards of the pixels' coding are left out, those of the beam
- * replaced.
- * Given:   path   taken literally
+ * in a file, up to and including msi_publish_seal. Cards about the encoding of the pixels are left out. Cards of the
+ * beam are replaced.
+ * Given:   path   a regular file; no character has a special meaning
  *          pixel  of all planes, as many as that image has
  * Returns: 0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Read FITS images, in two ways:
- *   msi_fits_open, msi_fits_read  images of this program's kind: a plain SIN projection, floating point. Every other file
- *                                 is refused.
- *   msi_fits_view_read            one plane of any image: a card that cannot be used counts as absent.
- * Every number of a header is checked before it is used: models come from programs of all kinds.
+ *   msi_fits_open, msi_fits_read  images as this program writes them: a plain SIN projection, floating-point pixels.
+ *                                 Other files are refused.
+ *   msi_fits_view_read            one plane of any image. A card with an invalid value counts as absent.
+ * Every number of a header is checked before it is used, as models come from programs of all kinds.
  */
 #include "io/fits/fits_image.h"
 
@@ -27,15 +27,15 @@ struct msi_fits_file {
     msi_fits_handle handle;
     int n_axis;
     LONGLONG axis[MSI_FITS_MAX_AXES];
-    int freq_axis, pol_axis; /* counted from 0; -1: there is none */
+    int freq_axis, pol_axis; /* counted from 0; -1: no such axis */
     msi_fits_header header;
     char path[];
 };
 
-/* Terms that would rotate or bend the plain projection must not be there. */
+/* Check that no card rotates or distorts the projection. */
 static int check_plain(fitsfile *f, const char *path, double dec_deg)
 {
-    /* Without LONPOLE the standard means 180 degrees, but 0 about the pole. */
+    /* The default of LONPOLE is 180 degrees, but 0 at the pole. */
     const struct {
         const char *key;
         double absent, wanted;
@@ -54,7 +54,8 @@ static int check_plain(fitsfile *f, const char *path, double dec_deg)
         double value;
         MSI_TRY(msi_fits_get_number(f, path, cards[i].key, cards[i].absent, &value));
         if (fabs(value - cards[i].wanted) > 1e-9)
-            return msi_error_set(MSI_EINPUT, "%s: a rotated or slanted projection: %s is %g, not %g", path,
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: rotated or skewed projections are not supported: %s is %g, it must be %g", path,
                                  cards[i].key, value, cards[i].wanted);
     }
     return MSI_OK;
@@ -76,12 +77,12 @@ static int read_sky_axes(fitsfile *f, msi_fits_header *h, const char *path, cons
     for (int k = 0; k < 2; k++) {
         scale[k] = msi_fits_unit_factor(a[k].cunit, 1);
         if (scale[k] == 0)
-            return msi_error_set(MSI_EINPUT, "%s: CUNIT%d '%s' is no unit known here", path, k + 1, a[k].cunit);
+            return msi_error_set(MSI_EINPUT, "%s: CUNIT%d is '%s', an unknown unit", path, k + 1, a[k].cunit);
         h->reference[k] = a[k].crpix - 1;
     }
     if (!(a[0].cdelt < 0) || !(a[1].cdelt > 0))
-        return msi_error_set(MSI_EINPUT, "%s: CDELT1 %g must be negative and CDELT2 %g positive", path, a[0].cdelt,
-                             a[1].cdelt);
+        return msi_error_set(MSI_EINPUT, "%s: CDELT1 must be negative and CDELT2 positive, but they are %g and %g",
+                             path, a[0].cdelt, a[1].cdelt);
     double dec_deg = a[1].crval * scale[1];
     if (fabs(dec_deg) > 90) return msi_error_set(MSI_EINPUT, "%s: CRVAL2 is %g, beyond the pole", path, a[1].crval);
     MSI_TRY(check_plain(f, path, dec_deg));
@@ -100,8 +101,8 @@ static int read_freq_axis(msi_fits_file *file, const msi_axis_cards *a)
     h->freq_hz = first * scale;
     h->freq_step_hz = a->cdelt * scale;
     if (!(first * scale > 0) || !(last * scale > 0) || !isfinite((first + last) * scale + h->freq_step_hz))
-        return msi_error_set(MSI_EINPUT, "%s: the frequency is %g %s", file->path, first * scale > 0 ? last : first,
-                             a->cunit);
+        return msi_error_set(MSI_EINPUT, "%s: the frequency must be positive, but is %g %s", file->path,
+                             first * scale > 0 ? last : first, a->cunit);
     return MSI_OK;
 }
 
@@ -109,7 +110,8 @@ static int read_pol_axis(msi_fits_file *file, const msi_axis_cards *a, LONGLONG 
 {
     msi_fits_header *h = &file->header;
     if (n > MSI_FITS_MAX_POL)
-        return msi_error_set(MSI_EINPUT, "%s: %lld planes on the Stokes axis", file->path, (long long)n);
+        return msi_error_set(MSI_EINPUT, "%s: the STOKES axis has %lld planes, at most %d are supported", file->path,
+                             (long long)n, MSI_FITS_MAX_POL);
     h->n_pol = (int)n;
     h->has_pol = 1;
     for (int i = 0; i < h->n_pol; i++) {
@@ -118,13 +120,13 @@ static int read_pol_axis(msi_fits_file *file, const msi_axis_cards *a, LONGLONG 
         for (int pol = MSI_POL_I; pol <= MSI_POL_YY; pol++)
             if (fabs(msi_fits_stokes((msi_pol)pol) - value) < 1e-6) h->pol[i] = (msi_pol)pol;
         if (!h->pol[i])
-            return msi_error_set(MSI_EINPUT, "%s: the Stokes axis is at %g, which is no polarisation", file->path,
+            return msi_error_set(MSI_EINPUT, "%s: value %g on the STOKES axis is not a polarisation", file->path,
                                  value);
     }
     return MSI_OK;
 }
 
-/* Read the axes of frequency and polarisation, in any order; other axes must be of one pixel. */
+/* Read the axes of frequency and polarisation, in any order. Other axes must have one pixel. */
 static int read_other_axes(msi_fits_file *file)
 {
     msi_fits_header *h = &file->header;
@@ -143,7 +145,7 @@ static int read_other_axes(msi_fits_file *file)
             MSI_TRY(read_pol_axis(file, &a, file->axis[k]));
         } else if (file->axis[k] != 1) {
             return msi_error_set(MSI_EINPUT,
-                                 "%s: axis %d, '%s', has %lld planes; FREQ and STOKES alone may have several",
+                                 "%s: axis %d ('%s') has %lld planes; only FREQ and STOKES may have more than one",
                                  file->path, k + 1, a.ctype, (long long)file->axis[k]);
         }
     }
@@ -151,8 +153,8 @@ static int read_other_axes(msi_fits_file *file)
 }
 
 /*
- * Read the header, card by card: wcslib's parser of whole headers writes beyond its buffers on some broken ones (7.12).
- * The plain projections accepted here are few enough to be recognised without it.
+ * Read the header card by card. The parser for whole headers in wcslib (7.12) writes beyond its buffers for some broken
+ * headers, and the projections that are accepted here are simple enough without it.
  */
 static int read_header(msi_fits_file *file)
 {
@@ -183,7 +185,7 @@ static int read_image(msi_fits_file *file, int single_plane)
                              bitpix);
     for (int k = 2; k < file->n_axis && single_plane; k++)
         if (file->axis[k] != 1)
-            return msi_error_set(MSI_EINPUT, "%s: NAXIS%d is %lld; a single plane, 1, expected", file->path, k + 1,
+            return msi_error_set(MSI_EINPUT, "%s: NAXIS%d is %lld; it must be 1 (a single plane)", file->path, k + 1,
                                  (long long)file->axis[k]);
     MSI_TRY(msi_fits_check_size(&file->handle, file->path, file->n_axis, file->axis, bitpix));
     return read_header(file);
@@ -238,7 +240,7 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
 {
     const int64_t nx = file->axis[0], ny = file->axis[1], at = plane_offset(file, freq, pol);
     const size_t size = (size_t)msi_image_pixel_bytes(precision);
-    /* Rows that follow each other in memory are read many at a time. */
+    /* Rows that are contiguous in memory are read together. */
     const int64_t length = row_pixels == nx ? nx * ny : nx, chunk = length < CHUNK_PIXELS ? length : CHUNK_PIXELS;
     for (int64_t row = 0; row * length < nx * ny; row++)
         for (int64_t first = 0; first < length; first += chunk) {
@@ -249,17 +251,17 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
             int status = 0;
             fits_read_img(file->handle.f, precision == MSI_FP32 ? TFLOAT : TDOUBLE, at + row * length + first + 1, n,
                           NULL, to, NULL, &status);
-            if (status) return msi_fits_failed(file->path, status, "while its pixels are read");
+            if (status) return msi_fits_failed(file->path, status, "reading pixels");
         }
     return MSI_OK;
 }
 
-/* Fail unless the reference is the centre, where images of this program have it. */
+/* Fail unless the reference pixel is the centre, as in images of this program. */
 static int check_centred(const msi_fits_file *file)
 {
     for (int k = 0; k < 2; k++)
         if (fabs(file->header.reference[k] - (double)(file->axis[k] / 2)) > 1e-6)
-            return msi_error_set(MSI_EINPUT, "%s: CRPIX%d is %.9g; the reference must be the centre, %lld", file->path,
+            return msi_error_set(MSI_EINPUT, "%s: CRPIX%d is %.9g; it must be the image centre, %lld", file->path,
                                  k + 1, file->header.reference[k] + 1, (long long)(file->axis[k] / 2 + 1));
     return MSI_OK;
 }
@@ -302,7 +304,7 @@ void msi_fits_image_free(msi_fits_image *image)
 
 /* ---- A plane of any image ---- */
 
-/* Read a number for a picture: a card that is none counts as absent. */
+/* Read a number. A card with an invalid value counts as absent. */
 static double number_or(fitsfile *f, const char *path, const char *key, double absent)
 {
     double value;
@@ -329,7 +331,8 @@ static void read_view_axes(msi_fits_view *v, fitsfile *f, const char *path)
     }
 }
 
-/* The matrix is that of the cards PC, or of CD, whose steps it then holds; or the angle of CROTA2. */
+/* Read the matrix: from the cards CD, which include the pixel size, or from the cards PC, or from the angle of
+ * CROTA2. */
 static void read_view_matrix(msi_sky_cards *c, fitsfile *f, const char *path)
 {
     const double none = -1e300;
@@ -368,7 +371,7 @@ static int read_view_sky(msi_fits_view *v, fitsfile *f, const char *path)
         c.crpix[k] = v->crpix[k];
     }
     read_view_matrix(&c, f, path);
-    /* Pixels without a size lie nowhere. */
+    /* Pixels of size 0 have no sky coordinates. */
     if (c.cdelt_deg[0] == 0 || c.cdelt_deg[1] == 0) return MSI_OK;
     c.lonpole_deg = number_or(f, path, "LONPOLE", NAN);
     c.latpole_deg = number_or(f, path, "LATPOLE", NAN);
@@ -384,12 +387,12 @@ static int read_view_sky(msi_fits_view *v, fitsfile *f, const char *path)
     copy_text(f, "RADESYS", text);
     snprintf(c.radesys, sizeof c.radesys, "%.15s", text);
     c.equinox = number_or(f, path, "EQUINOX", number_or(f, path, "EPOCH", 0));
-    MSI_TRY(msi_sky_wcs_of_cards(&v->wcs, &c));
+    MSI_TRY(msi_sky_wcs_from_cards(&v->wcs, &c));
     if (v->wcs) v->cell_rad = hypot(c.cdelt_deg[0] * c.pc[0][1], c.cdelt_deg[1] * c.pc[1][1]) * MSI_PI / 180;
     return MSI_OK;
 }
 
-/* A plane's number tells its place on the axes of frequency and polarisation. */
+/* Compute frequency and polarisation of the plane from its index. */
 static void read_view_plane_axes(msi_fits_view *v, fitsfile *f, const char *path, int n_axis, const LONGLONG *axis)
 {
     int64_t rest = v->plane;
@@ -422,7 +425,7 @@ static int read_view_pixels(msi_fits_view *v, fitsfile *f, const char *path)
         MSI_TRY(msi_interrupt_check());
         msi_progress_at(first, n);
         fits_read_img(f, TFLOAT, v->plane * n + first + 1, length, &nothing, v->pixel + first, &any, &status);
-        if (status) return msi_fits_failed(path, status, "while its pixels are read");
+        if (status) return msi_fits_failed(path, status, "reading pixels");
     }
     return MSI_OK;
 }
@@ -436,7 +439,7 @@ static int read_view_plane(msi_fits_view *v, const msi_fits_handle *h, const cha
     v->nx = axis[0];
     v->ny = axis[1];
     v->n_plane = 1;
-    for (int k = 2; k < n_axis; k++) v->n_plane *= axis[k]; /* no more than the file's bytes */
+    for (int k = 2; k < n_axis; k++) v->n_plane *= axis[k]; /* does not overflow: at most the bytes of the file */
     if (v->plane >= v->n_plane)
         return msi_error_set(MSI_EARGUMENT, "%s: has no plane %lld; it has %lld, counted from 0", path,
                              (long long)v->plane, (long long)v->n_plane);

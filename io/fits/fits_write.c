@@ -4,7 +4,7 @@
  *   1. cfitsio makes the header in memory, as a file that never exists on disk.
  *   2. The header is written, padded with blanks to whole blocks.
  *   3. The pixels are written after it, by several threads if there are many, and padded with zeros.
- * msi_fits_write makes the header from a msi_fits_spec, msi_fits_write_like copies that of another image.
+ * msi_fits_write makes the header from a msi_fits_spec. msi_fits_write_like copies the header of another image.
  */
 #include "io/fits/fits_image.h"
 
@@ -30,16 +30,18 @@ static const double DEG_PER_RAD = 180 / MSI_PI;
 enum {
     CARD = 80,
     BLOCK = 2880,
-    HISTORY_TEXT = 72,      /* what a HISTORY card holds */
-    CHUNK_PIXELS = 16384,   /* written between two looks at the interrupt flag */
-    TURN_CHUNKS = 32,       /* a thread writes so many that follow each other: 2 MB */
-    WORTH_THREADS = 8 << 20 /* pixels; of fewer, threads take longer to start than to write */
+    HISTORY_TEXT = 72,      /* characters of text in a HISTORY card */
+    CHUNK_PIXELS = 16384,   /* pixels written between two checks of the interrupt flag */
+    TURN_CHUNKS = 32,       /* consecutive chunks that a thread writes in a turn: 2 MB */
+    WORTH_THREADS = 8 << 20 /* pixels; below this, starting threads takes longer than writing */
 };
 
-/* ---- Cards: appended to a header that cfitsio makes in memory. *status is cfitsio's. After a failure they write nothing. ---- */
+/* ---- Cards ---- */
 
-/* A card's value or text may hold printing ASCII only; anything else becomes \xNN. Caller frees; NULL without memory.
- */
+/* These functions append cards to a header. *status is a status of cfitsio. After a failure they do nothing. */
+
+/* Copy a text for a card. A card may hold only printing ASCII, so other characters become \xNN. The caller frees the
+ * copy. Returns NULL if out of memory. */
 static char *printable(const char *text)
 {
     char *out = calloc(4 * strlen(text) + 1, 1), *o = out;
@@ -53,7 +55,7 @@ static char *printable(const char *text)
     return out;
 }
 
-/* Put a card, nothing for an empty text, or NULL. */
+/* Put a text card. An empty text or NULL gives no card. */
 static void put_string(fitsfile *f, const char *key, const char *value, const char *comment, int *status)
 {
     if (!value || !value[0] || *status) return;
@@ -66,8 +68,8 @@ static void put_string(fitsfile *f, const char *key, const char *value, const ch
     free(text);
 }
 
-/* Write as many of 15 digits as fit the 20 columns of FITS's fixed format, which casacore insists on. FITS has no
- * number that is not finite: no card then. */
+/* Put a number card. Write as many of 15 digits as fit the 20 columns of the fixed format of FITS, which casacore
+ * requires. FITS has no NaN or Inf: these give no card. */
 static void put_number(fitsfile *f, const char *key, double value, const char *comment, int *status)
 {
     if (!isfinite(value)) return;
@@ -82,8 +84,8 @@ static void put_number(fitsfile *f, const char *key, double value, const char *c
 }
 
 /*
- * Put HISTORY cards of `text`. A card's trailing blanks are not significant, so none is broken after a blank: the cards
- * joined together are the text again.
+ * Put HISTORY cards of `text`. The cards joined together are the text. Trailing blanks of a card are not significant,
+ * so the text is never broken after a blank.
  */
 static void put_history(fitsfile *f, const char *text, int *status)
 {
@@ -108,7 +110,7 @@ static void put_history(fitsfile *f, const char *text, int *status)
 }
 
 /*
- * give the header as it stands in a file, padded to whole blocks.
+ * Return the header as the bytes of a file, padded with blanks to whole blocks.
  * Given:    status  of cfitsio; nothing is done after a failure
  * Returned: *header  freed by free; *size in bytes
  * Returns:  a status of cfitsio
@@ -131,8 +133,8 @@ static int header_text(fitsfile *f, char **header, size_t *size, int status)
     return status;
 }
 
-/* Closed as it is, or asked for its size, the file would be filled up with zeros, all pixels of them in memory; so it
- * becomes one of a pixel, by its cards alone. */
+/* Close a file of fits_create_memfile of which only the header was needed, and free its memory. cfitsio fills the file
+ * with zeros for all pixels when it is closed or its size is queried. So its axes are first set to one pixel. */
 static void close_header(fitsfile *f, void **memory)
 {
     LONGLONG n_axis = 0;
@@ -165,7 +167,9 @@ static int write_chunk(const msi_publish *p, int i, int64_t at, int64_t first, i
     return msi_publish_write_at(p, i, at + first * (int64_t)sizeof *chunk, chunk, (size_t)n * sizeof *chunk);
 }
 
-/* A file that grows is filled by one thread as fast as by many on most disks, and in memory by many. */
+/* Write all pixels of output i from byte `at` on, as big-endian float32, padded with zeros to whole blocks. Several
+ * threads are faster than one if the file is in memory, and as fast on most disks. Returns: 0, MSI_EOUTPUT,
+ * MSI_EINTERRUPTED. */
 static int write_pixels(const msi_publish *p, int i, int64_t at, int64_t n_pixel, const void *pixel,
                         msi_precision precision)
 {
@@ -194,7 +198,8 @@ int msi_fits_stokes(msi_pol pol)
     return (int)pol >= MSI_POL_I && pol <= MSI_POL_YY ? number[pol] : 0;
 }
 
-/* A spectral frame has FITS's word for it, and casacore's number for VELREF (AIPS defines 1 to 3; 0: it has none). */
+/* Spectral frames: the name of casacore, the name of FITS, and casacore's number for VELREF (AIPS defines 1 to 3; 0:
+ * the frame has no number). */
 static const struct {
     const char *frame, *specsys;
     int velref;
@@ -205,10 +210,10 @@ static const struct {
 };
 enum {
     N_SPECTRAL_FRAME = sizeof SPECTRAL_FRAMES / sizeof SPECTRAL_FRAMES[0],
-    VELREF_RADIO = 256 /* added to VELREF where velocities are of the radio definition, as CASA's are */
+    VELREF_RADIO = 256 /* added to VELREF for velocities of the radio definition, as CASA uses */
 };
 
-/* Return an angle as a longitude: in degrees, 0 <= it < 360. */
+/* Convert an angle to a longitude in degrees, at least 0 and below 360. */
 static double longitude_deg(double rad)
 {
     const double deg = fmod(rad * DEG_PER_RAD, 360), turned = deg < 0 ? deg + 360 : deg;
@@ -217,7 +222,7 @@ static double longitude_deg(double rad)
 
 static const double YEAR_10000_MJD_S = 2973484 * 86400.0;
 
-/* Write MJD seconds as a FITS date, rounded to 0.1 ms: a double holds no more than a microsecond at this distance. */
+/* Format MJD seconds as a FITS date, rounded to 0.1 ms. The precision of a double is about a microsecond here. */
 static void format_date(double mjd_s, char text[32])
 {
     int64_t ticks = llround((mjd_s - 40587 * 86400.0) * 1e4);
@@ -271,7 +276,7 @@ static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
     }
 }
 
-/* An axis is what the cards of its number say; cunit is NULL where it has no unit, and so may be the comment. */
+/* The cards of an axis. cunit is NULL if it has no unit. comment may be NULL. */
 typedef struct axis_cards {
     const char *ctype;
     double crpix, crval, cdelt;
@@ -293,7 +298,7 @@ static void put_axis(fitsfile *f, int number, const axis_cards *axis, int *statu
     put_string(f, key, axis->cunit, NULL, status);
 }
 
-/* Return the number of axes: an image of several polarisations together has none of them. */
+/* Return the number of axes. An image of several polarisations together has no STOKES axis. */
 static int n_axis(const msi_fits_spec *spec)
 {
     return spec->pol ? 4 : 3;
@@ -303,11 +308,11 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
 {
     const msi_image_geometry *g = &spec->geometry;
     const double du = 1 / ((double)g->nx * g->cell_x_rad), dv = 1 / ((double)g->ny * g->cell_y_rad);
-    /* Weights are sums over cells that begin at u = v = 0; a transform has its values there. */
+    /* Weights are sums over cells, and a cell begins at u = v = 0. A transform has a value at u = v = 0. */
     const int is_cells = spec->kind == MSI_FITS_WEIGHTS;
     const double u_crpix = is_cells ? 0.5 * (double)g->nx + 0.5 : sky->crpix[0],
                  v_crpix = is_cells ? 0.5 * (double)g->ny + 0.5 : sky->crpix[1];
-    /* A number of wavelengths has no unit; FITS knows none of that name, and readers complain of one. */
+    /* FITS has no unit for wavelengths, and readers warn of an unknown unit. So these axes have no unit. */
     axis_cards axis[] = {{"U---WAV", u_crpix, 0, du, NULL, "In wavelengths"},
                          {"V---WAV", v_crpix, 0, dv, NULL, "In wavelengths"},
                          {"FREQ", 1, spec->freq_hz, spec->bandwidth_hz, "Hz", NULL},
@@ -365,12 +370,12 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
     }
 }
 
-/* The names that WSClean gave are kept; what it has no card for begins with MSI. */
+/* Keywords are those of WSClean. Values for which WSClean has no keyword get one that begins with MSI. */
 static void put_clean(fitsfile *f, const msi_fits_clean *c, int *status)
 {
     if (!c->is_known) return;
     put_number(f, "WSCNITER", (double)c->most_iterations, "Minor iterations allowed", status);
-    put_number(f, "WSCTHRES", c->threshold_jy, "[Jy/beam] Threshold asked for", status);
+    put_number(f, "WSCTHRES", c->threshold_jy, "[Jy/beam] Threshold requested", status);
     put_number(f, "WSCGAIN", c->gain, "Gain of minor iterations", status);
     put_number(f, "WSCMGAIN", c->mgain, "Gain of major cycles", status);
     put_number(f, "WSCNEGCM", c->allow_negative, "Negative components are allowed", status);
@@ -384,7 +389,7 @@ static void put_clean(fitsfile *f, const msi_fits_clean *c, int *status)
     put_number(f, "MSIFLUX", c->flux_jy, "[Jy] Flux of this image's model", status);
 }
 
-/* Say which channels or times were asked for, where not all were. */
+/* Put the selected channels or times, if not all are selected. */
 static void put_range(fitsfile *f, const char *first_key, const char *end_key, int64_t begin, int64_t end, int *status)
 {
     if (end <= begin) return;
@@ -417,9 +422,9 @@ static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
 }
 
 /*
- * Make the header, padded with blanks to whole blocks. cfitsio makes it in memory, of a file that never exists: when it
- * writes files itself, the error of the last flush is lost, and with it the end of a file on a full disk.
- * Returned: *header  to be freed; *size in bytes. Returns a status of cfitsio.
+ * Make the header, padded with blanks to whole blocks. cfitsio makes it in memory, for a file that never exists. If
+ * cfitsio wrote the file itself, the error of its last flush would be lost, and a full disk would truncate the file.
+ * Returned: *header  freed by free; *size in bytes. Returns a status of cfitsio.
  */
 static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char **header, size_t *size)
 {
@@ -440,26 +445,26 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     return status;
 }
 
-/* Make the header of output i. Not every build of cfitsio may be used by several threads at once: one at a time. */
-static int make_header_alone(const msi_publish *p, int i, const msi_fits_spec *spec, char **header, size_t *size)
+/* Make the header of output i, one thread at a time. Not every build of cfitsio is thread-safe. */
+static int make_header_locked(const msi_publish *p, int i, const msi_fits_spec *spec, char **header, size_t *size)
 {
-    static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     msi_sky_wcs *wcs = NULL;
     *header = NULL;
-    pthread_mutex_lock(&alone);
+    pthread_mutex_lock(&lock);
     int rc = msi_sky_wcs_create(&wcs, &spec->geometry, spec->ra_rad, spec->dec_rad, spec->observation->dir_frame,
                                 spec->observation->start_mjd_s / 86400);
     int status = rc ? 0 : make_header(spec, msi_sky_wcs_axes(wcs), header, size);
     if (status == MEMORY_ALLOCATION) {
-        rc = msi_error_set(MSI_ENOMEM, "%s: no memory for its header", msi_publish_name(p, i));
+        rc = msi_error_set(MSI_ENOMEM, "%s: out of memory for the FITS header", msi_publish_name(p, i));
     } else if (status) {
         char text[FLEN_STATUS];
         fits_get_errstatus(status, text);
-        rc = msi_error_set(MSI_EINTERNAL, "%s: its header cannot be made: %s", msi_publish_name(p, i), text);
+        rc = msi_error_set(MSI_EINTERNAL, "%s: cannot make the FITS header: %s", msi_publish_name(p, i), text);
     }
     if (status) fits_clear_errmsg();
     msi_sky_wcs_free(wcs);
-    pthread_mutex_unlock(&alone);
+    pthread_mutex_unlock(&lock);
     return rc;
 }
 
@@ -468,7 +473,7 @@ int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void 
     char *header;
     size_t header_size = 0;
     int fd, rc;
-    if ((rc = make_header_alone(p, i, spec, &header, &header_size))) goto out;
+    if ((rc = make_header_locked(p, i, spec, &header, &header_size))) goto out;
     if ((rc = msi_publish_begin(p, i, &fd))) goto out;
     if ((rc = msi_publish_write(p, i, header, header_size))) goto out;
     if ((rc = write_pixels(p, i, (int64_t)header_size, msi_image_n_pixel(&spec->geometry), pixel, precision))) goto out;
@@ -480,8 +485,9 @@ out:
 
 /* ---- The header of another image ---- */
 
-/* Cards that say how pixels are stored, what they are checked by, and what is said anew. */
-static int is_left_out(const char *card)
+/* Return whether a card is not copied: cards about the storage of pixels, checksums, and cards that are written
+ * again. */
+static int is_not_copied(const char *card)
 {
     static const char *const own[] = {"BMAJ    ", "BMIN    ", "BPA     ", "ORIGIN  ",
                                       "DATE    ", "BTYPE   ", "CASAMBM "};
@@ -500,7 +506,7 @@ static void copy_cards(fitsfile *to, fitsfile *from, int *status)
     for (int i = 1; i <= n && !*status; i++) {
         char card[FLEN_CARD];
         fits_read_record(from, i, card, status);
-        if (!*status && !is_left_out(card)) fits_write_record(to, card, status);
+        if (!*status && !is_not_copied(card)) fits_write_record(to, card, status);
     }
 }
 
@@ -516,7 +522,7 @@ static void put_changed_cards(fitsfile *f, const msi_fits_change *change, int *s
     put_history(f, change->command_line, status);
 }
 
-/* Make the header in memory, of a file that never exists. Returns a status of cfitsio. */
+/* Make the header in memory, for a file that never exists. Returns a status of cfitsio. */
 static int make_header_like(const msi_fits_handle *from, int n_axis, LONGLONG *axis, const msi_fits_change *change,
                             char **header, size_t *size)
 {
@@ -553,7 +559,7 @@ int msi_fits_write_like(msi_publish *p, int i, const char *path, const msi_fits_
     MSI_TRY(msi_fits_handle_open(&h, path));
     int rc = msi_fits_find_image(&h, path, &n_axis, axis, &bitpix);
     const int status = rc ? 0 : make_header_like(&h, n_axis, axis, change, &header, &size);
-    if (status) rc = msi_fits_failed(path, status, "while its header is copied");
+    if (status) rc = msi_fits_failed(path, status, "copying its header");
     msi_fits_handle_close(&h);
     for (int k = 0; k < n_axis; k++) n_pixel *= axis[k];
     if (!rc) rc = write_like(p, i, header, size, n_pixel, pixel);

@@ -17,43 +17,43 @@
 
 /* ---- Captions: parts joined by ", ". A part that is unknown is left out. ---- */
 
-static void add_part(char line[MSI_PICTURE_WORDS], const char *part)
+static void add_part(char line[MSI_CAPTION_BYTES], const char *part)
 {
     const size_t n = strlen(line);
-    if (part[0]) snprintf(line + n, MSI_PICTURE_WORDS - n, "%s%s", n ? ", " : "", part);
+    if (part[0]) snprintf(line + n, MSI_CAPTION_BYTES - n, "%s%s", n ? ", " : "", part);
 }
 
-static void add_hz(char line[MSI_PICTURE_WORDS], const char *what, int n_digit, double hz)
+static void add_hz(char line[MSI_CAPTION_BYTES], const char *label, int n_digit, double hz)
 {
     char part[48];
     const msi_unit unit = msi_freq_unit(hz);
     if (!(hz > 0)) return;
-    snprintf(part, sizeof part, "%s%.*g %s", what, n_digit, hz / unit.size, unit.name);
+    snprintf(part, sizeof part, "%s%.*g %s", label, n_digit, hz / unit.size, unit.name);
     add_part(line, part);
 }
 
-static void add_freq(char line[MSI_PICTURE_WORDS], double freq_hz)
+static void add_freq(char line[MSI_CAPTION_BYTES], double freq_hz)
 {
     add_hz(line, "", 6, freq_hz);
 }
 
-void msi_words_add_band(char line[MSI_PICTURE_WORDS], double bandwidth_hz)
+void msi_caption_add_band(char line[MSI_CAPTION_BYTES], double bandwidth_hz)
 {
     add_hz(line, "band ", 4, bandwidth_hz);
 }
 
-static void add_pol(char line[MSI_PICTURE_WORDS], msi_pol pol)
+static void add_pol(char line[MSI_CAPTION_BYTES], msi_pol pol)
 {
     char part[32];
     snprintf(part, sizeof part, pol <= MSI_POL_V ? "Stokes %s" : "%s", msi_pol_name(pol));
     add_part(line, part);
 }
 
-void msi_words_add_peak(char line[MSI_PICTURE_WORDS], double peak, const char *unit)
+void msi_caption_add_peak(char line[MSI_CAPTION_BYTES], double peak, const char *unit)
 {
     char value[96], part[112];
     if (!isfinite(peak)) return;
-    msi_picture_value(peak, unit, value, sizeof value);
+    msi_picture_format_value(peak, unit, value, sizeof value);
     snprintf(part, sizeof part, "peak %s", value);
     add_part(line, part);
 }
@@ -72,7 +72,7 @@ static void format_angle(double rad, char *text, size_t size)
     snprintf(text, size, "%.*f%s", v >= 100 ? 0 : v >= 10 ? 1 : 2, v, sign);
 }
 
-void msi_words_add_beam(char line[MSI_PICTURE_WORDS], const msi_beam *beam)
+void msi_caption_add_beam(char line[MSI_CAPTION_BYTES], const msi_beam *beam)
 {
     char part[128], major[32], minor[32];
     if (!msi_beam_known(beam)) return;
@@ -93,7 +93,7 @@ static double find_peak(int64_t n_pixel, const void *pixel, msi_precision precis
     return peak;
 }
 
-static void add_channel(char line[MSI_PICTURE_WORDS], const msi_fits_spec *spec)
+static void add_channel(char line[MSI_CAPTION_BYTES], const msi_fits_spec *spec)
 {
     char part[64];
     if (spec->n_channel < 2) return;
@@ -104,7 +104,7 @@ static void add_channel(char line[MSI_PICTURE_WORDS], const msi_fits_spec *spec)
     add_part(line, part);
 }
 
-void msi_words_title(char line[MSI_PICTURE_WORDS], const msi_fits_spec *spec)
+void msi_caption_title(char line[MSI_CAPTION_BYTES], const msi_fits_spec *spec)
 {
     line[0] = 0;
     add_part(line, spec->observation->object);
@@ -116,32 +116,32 @@ void msi_words_title(char line[MSI_PICTURE_WORDS], const msi_fits_spec *spec)
 
 /* ---- Pictures of images that a run writes ---- */
 
-/* Fields narrower than this have offsets as axes: labels of right ascension would be longer than their distance. */
+/* Narrower fields have offsets as axes, as labels of right ascension would be longer than the distance between them. */
 static const double TINY_FIELD_RAD = 2 * MSI_PI / 648000;
 
-enum { PSF_BEAMS = 8, LEAST_PSF_PIXELS = 16 }; /* of a PSF about its middle, to either side */
+enum { PSF_BEAMS = 8, LEAST_PSF_PIXELS = 16 }; /* shown of a PSF, to either side of its middle */
 
-/* The texts and axes of a picture, which its msi_picture points to. */
-typedef struct composed {
+/* A picture with the texts and axes that it points to. */
+typedef struct composition {
     msi_picture picture;
     msi_sky_wcs *wcs;
     msi_linear_axis axis[2];
-    char title[MSI_PICTURE_WORDS], detail[MSI_PICTURE_WORDS], axis_title[2][160];
-} composed;
+    char title[MSI_CAPTION_BYTES], detail[MSI_CAPTION_BYTES], axis_title[2][160];
+} composition;
 
 static int is_signed(msi_pol pol)
 {
     return pol == MSI_POL_Q || pol == MSI_POL_U || pol == MSI_POL_V;
 }
 
-/* Cut a range of 2 x half pixels about the middle one of n, or take all. */
+/* Cut a range of 2 x half pixels about the middle of n pixels, or use all n. */
 static void cut_about_middle(int64_t n, int64_t half, int64_t *first, int64_t *length)
 {
     *length = 2 * half < n ? 2 * half : n;
     *first = n / 2 - *length / 2;
 }
 
-/* The telling part of a PSF lies within some beams of its middle. */
+/* Cut a PSF to some beams about its middle. */
 static void cut_psf(msi_picture_window *w, const msi_fits_spec *spec)
 {
     const msi_image_geometry *g = &spec->geometry;
@@ -153,7 +153,8 @@ static void cut_psf(msi_picture_window *w, const msi_fits_spec *spec)
     cut_about_middle(g->ny, (int64_t)fmax(half_y, LEAST_PSF_PIXELS), &w->y, &w->ny);
 }
 
-/* The cells that hold weights, and a few about them. Both halves of the plane are there, so the middle stays one. */
+/* Cut weights to the cells that are not empty, and a few more. Both halves of the uv plane are stored, so the middle
+ * stays the middle. */
 static void cut_weights(msi_picture_window *w, const msi_image_geometry *g, const void *pixel, msi_precision precision)
 {
     int64_t half_x = 0, half_y = 0;
@@ -169,8 +170,8 @@ static void cut_weights(msi_picture_window *w, const msi_image_geometry *g, cons
     cut_about_middle(g->ny, half_y + half_y / 20 + 4, &w->y, &w->ny);
 }
 
-/* u grows with x, v with y; a cell begins at u = v = 0. */
-static void set_uv_axes(composed *c, const msi_image_geometry *g)
+/* Set axes in u and v. u grows with x and v with y. A cell begins at u = v = 0. */
+static void set_uv_axes(composition *c, const msi_image_geometry *g)
 {
     const msi_picture_window *w = &c->picture.window;
     const double du = 1 / ((double)g->nx * g->cell_x_rad), dv = 1 / ((double)g->ny * g->cell_y_rad);
@@ -183,8 +184,8 @@ static void set_uv_axes(composed *c, const msi_image_geometry *g)
     snprintf(c->axis_title[1], sizeof c->axis_title[1], "v (%s)", name);
 }
 
-/* Offsets l to the left and m upwards are straight in the SIN projection. */
-static void set_offset_axes(composed *c, const msi_image_geometry *shown)
+/* Set axes of offsets: l grows to the left and m upwards. Both are linear in the SIN projection. */
+static void set_offset_axes(composition *c, const msi_image_geometry *shown)
 {
     const msi_sky_axes *a = msi_sky_wcs_axes(c->wcs);
     const double half_rad = 0.5 * fmax((double)shown->nx * shown->cell_x_rad, (double)shown->ny * shown->cell_y_rad);
@@ -200,7 +201,7 @@ static void set_offset_axes(composed *c, const msi_image_geometry *shown)
     c->axis[1] = (msi_linear_axis){(double)(shown->ny / 2), shown->cell_y_rad / unit.size, c->axis_title[1]};
 }
 
-static int set_axes(composed *c, const msi_fits_spec *spec)
+static int set_axes(composition *c, const msi_fits_spec *spec)
 {
     const msi_picture_window *w = &c->picture.window;
     const msi_image_geometry *g = &spec->geometry, shown = {w->nx, w->ny, g->cell_x_rad, g->cell_y_rad};
@@ -218,7 +219,7 @@ static int set_axes(composed *c, const msi_fits_spec *spec)
     return MSI_OK;
 }
 
-static void write_detail(composed *c, const msi_fits_spec *spec)
+static void write_detail(composition *c, const msi_fits_spec *spec)
 {
     static const char *const kind[] = {[MSI_FITS_DIRTY] = "dirty image",
                                        [MSI_FITS_PSF] = "point spread function",
@@ -238,14 +239,14 @@ static void write_detail(composed *c, const msi_fits_spec *spec)
         snprintf(part, sizeof part, "the inner %s of %s", width, whole);
         add_part(c->detail, part);
     }
-    msi_words_add_band(c->detail, spec->bandwidth_hz);
+    msi_caption_add_band(c->detail, spec->bandwidth_hz);
     if (spec->weighting && spec->weighting[0] && spec->kind != MSI_FITS_MODEL) {
         snprintf(part, sizeof part, "%.60s weighting", spec->weighting);
         add_part(c->detail, part);
     }
     if (msi_fits_is_brightness(spec->kind))
-        msi_words_add_peak(c->detail, find_peak(p->nx * p->ny, p->pixel, p->precision), p->unit);
-    msi_words_add_beam(c->detail, &p->beam);
+        msi_caption_add_peak(c->detail, find_peak(p->nx * p->ny, p->pixel, p->precision), p->unit);
+    msi_caption_add_beam(c->detail, &p->beam);
 }
 
 int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const msi_picture_style *style,
@@ -256,30 +257,31 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
         [MSI_FITS_RESIDUAL] = "Jy/beam",       [MSI_FITS_IMAGE] = "Jy/beam", [MSI_FITS_WEIGHTS] = "weight",
         [MSI_FITS_FIRST_RESIDUAL] = "Jy/beam", [MSI_FITS_MASK] = "mask",     [MSI_FITS_INDEX] = "index"};
     const msi_image_geometry *g = &spec->geometry;
-    if (spec->kind > MSI_FITS_WEIGHTS) return msi_error_set(MSI_ERANGE, "no picture shows a transform to the uv plane");
+    if (spec->kind > MSI_FITS_WEIGHTS)
+        return msi_error_set(MSI_ERANGE, "pictures of transforms to the uv plane are not supported");
     const int is_weights = spec->kind == MSI_FITS_WEIGHTS, is_model = spec->kind == MSI_FITS_MODEL;
     const int is_image = !is_model && msi_fits_is_brightness(spec->kind);
-    composed c = {.picture = {.nx = g->nx,
-                              .ny = g->ny,
-                              .precision = precision,
-                              .pixel = pixel,
-                              .window = {0, 0, g->nx, g->ny},
-                              .values = is_weights                                       ? MSI_VALUES_WEIGHTS
-                                        : spec->kind == MSI_FITS_INDEX                   ? MSI_VALUES_INDEX
-                                        : (is_image || is_model) && is_signed(spec->pol) ? MSI_VALUES_SIGNED
-                                                                                         : MSI_VALUES_BRIGHTNESS,
-                              .unit = spec->unit ? spec->unit : unit[spec->kind],
-                              .cell_rad = g->cell_y_rad,
-                              .is_psf = spec->kind == MSI_FITS_PSF,
-                              /* A range of brightness is none of a PSF's, or of weights. */
-                              .style = is_image || is_model ? style : NULL}};
+    composition c = {.picture = {.nx = g->nx,
+                                 .ny = g->ny,
+                                 .precision = precision,
+                                 .pixel = pixel,
+                                 .window = {0, 0, g->nx, g->ny},
+                                 .values = is_weights                                       ? MSI_VALUES_WEIGHTS
+                                           : spec->kind == MSI_FITS_INDEX                   ? MSI_VALUES_INDEX
+                                           : (is_image || is_model) && is_signed(spec->pol) ? MSI_VALUES_SIGNED
+                                                                                            : MSI_VALUES_BRIGHTNESS,
+                                 .unit = spec->unit ? spec->unit : unit[spec->kind],
+                                 .cell_rad = g->cell_y_rad,
+                                 .is_psf = spec->kind == MSI_FITS_PSF,
+                                 /* A range of brightness does not apply to a PSF or weights. */
+                                 .style = is_image || is_model ? style : NULL}};
     if (is_image || c.picture.is_psf) c.picture.beam = spec->beam;
     c.picture.title = c.title;
     c.picture.detail = c.detail;
     if (is_weights) cut_weights(&c.picture.window, g, pixel, precision);
     if (c.picture.is_psf) cut_psf(&c.picture.window, spec);
     MSI_TRY(set_axes(&c, spec));
-    msi_words_title(c.title, spec);
+    msi_caption_title(c.title, spec);
     write_detail(&c, spec);
     const int rc = msi_picture_draw(p, i, &c.picture);
     msi_sky_wcs_free(c.wcs);
@@ -288,7 +290,7 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
 
 /* ---- Pictures of any FITS image ---- */
 
-/* Weights of the uv plane go over decades; Stokes Q, U and V, and the uv plane's values, lie about zero. */
+/* Choose the kind of values. Weights span decades. Stokes Q, U and V and visibilities have either sign. */
 static msi_picture_values view_values(const msi_fits_view *v)
 {
     if (strcmp(v->type, "Weight") == 0) return MSI_VALUES_WEIGHTS;
@@ -299,7 +301,7 @@ static msi_picture_values view_values(const msi_fits_view *v)
     return is_signed ? MSI_VALUES_SIGNED : MSI_VALUES_BRIGHTNESS;
 }
 
-/* An axis without a name counts pixels; of others the title is the name and the unit, with u and v in wavelengths. */
+/* Set axis k. Without a name it counts pixels. Otherwise its title is name and unit, with u and v in wavelengths. */
 static void set_view_axis(const msi_fits_view *v, int k, msi_linear_axis *axis, char title[160])
 {
     const char *ctype = v->ctype[k];
@@ -320,8 +322,8 @@ static void set_view_axis(const msi_fits_view *v, int k, msi_linear_axis *axis, 
         snprintf(title, 160, v->cunit[k][0] ? "%s (%s)" : "%s", ctype, v->cunit[k]);
 }
 
-static void write_view_words(const msi_fits_view *v, const char *name, char title[MSI_PICTURE_WORDS],
-                             char detail[MSI_PICTURE_WORDS])
+static void write_view_captions(const msi_fits_view *v, const char *name, char title[MSI_CAPTION_BYTES],
+                                char detail[MSI_CAPTION_BYTES])
 {
     char part[64];
     add_part(title, v->object);
@@ -333,18 +335,18 @@ static void write_view_words(const msi_fits_view *v, const char *name, char titl
         snprintf(part, sizeof part, "plane %lld of %lld", (long long)v->plane, (long long)v->n_plane);
         add_part(detail, part);
     }
-    msi_words_add_band(detail, v->bandwidth_hz);
-    msi_words_add_peak(detail, find_peak(v->nx * v->ny, v->pixel, MSI_FP32), v->unit);
-    msi_words_add_beam(detail, &v->beam);
+    msi_caption_add_band(detail, v->bandwidth_hz);
+    msi_caption_add_peak(detail, find_peak(v->nx * v->ny, v->pixel, MSI_FP32), v->unit);
+    msi_caption_add_beam(detail, &v->beam);
 }
 
 int msi_picture_write_view(msi_publish *p, int i, const msi_fits_view *view, const char *name,
                            const msi_picture_style *style)
 {
     msi_linear_axis axis[2];
-    char title[MSI_PICTURE_WORDS] = "", detail[MSI_PICTURE_WORDS] = "", axis_title[2][160];
+    char title[MSI_CAPTION_BYTES] = "", detail[MSI_CAPTION_BYTES] = "", axis_title[2][160];
     for (int k = 0; k < 2; k++) set_view_axis(view, k, &axis[k], axis_title[k]);
-    write_view_words(view, name, title, detail);
+    write_view_captions(view, name, title, detail);
     const msi_picture picture = {.title = title,
                                  .detail = detail,
                                  .nx = view->nx,

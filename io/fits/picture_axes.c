@@ -8,20 +8,19 @@
 #include "core/types.h"
 
 enum {
-    LATTICE = 48,      /* points a side at which the field's extent is looked up */
-    LINE_POINTS = 720, /* a grid line is drawn through */
+    LATTICE = 48,      /* points per side at which the extent of the field is computed */
+    LINE_POINTS = 720, /* points of a grid line */
     MAX_LABELS = 64,
     MAX_LINES = 8
 };
 
-/* A coordinate is divided so along one side of the picture. Values are in seconds of time (right ascension) or of arc.
- */
+/* Division of a coordinate along one side of the picture. Values are in seconds of time (right ascension) or of arc. */
 typedef struct coordinate {
     int is_time;
     double unit_per_deg;
-    double low, high; /* of the field, low < high; longitude relative to nothing: may pass 360 degrees or 0 */
+    double low, high; /* of the field, low < high; a longitude may be below 0 or above 360 degrees */
     double step;
-    int decimals; /* of a second, that the step needs */
+    int decimals; /* decimals of a second that the step needs */
 } coordinate;
 
 typedef struct placed_labels {
@@ -29,6 +28,7 @@ typedef struct placed_labels {
     double from[MAX_LABELS], to[MAX_LABELS];
 } placed_labels;
 
+/* Draw a text, or only measure it. Returns its width. */
 static double draw_or_measure(cairo_t *cr, double x, double y, const char *text, int draw)
 {
     double width = 0;
@@ -60,18 +60,18 @@ static double draw_or_measure(cairo_t *cr, double x, double y, const char *text,
     return width;
 }
 
-double msi_picture_text_width(cairo_t *cr, const char *text)
+double msi_picture_measure_text(cairo_t *cr, const char *text)
 {
     return draw_or_measure(cr, 0, 0, text, 0);
 }
 
-void msi_picture_text(cairo_t *cr, double x, double y, double align, const char *text)
+void msi_picture_draw_text(cairo_t *cr, double x, double y, double align, const char *text)
 {
-    if (align > 0) x -= align * msi_picture_text_width(cr, text);
+    if (align > 0) x -= align * msi_picture_measure_text(cr, text);
     draw_or_measure(cr, x, y, text, 1);
 }
 
-/* Find the canvas position of a sky position; 0 where it has none. */
+/* Find the canvas position of a sky position. Returns 0 if it has none. */
 static int to_canvas(const msi_picture_frame *f, double lng_deg, double lat_deg, double at[2])
 {
     double pixel[2];
@@ -81,14 +81,14 @@ static int to_canvas(const msi_picture_frame *f, double lng_deg, double lat_deg,
     return 1;
 }
 
-static int inside(const msi_picture_frame *f, const double at[2])
+static int is_inside(const msi_picture_frame *f, const double at[2])
 {
     return at[0] >= f->left && at[0] <= f->left + f->width && at[1] >= f->top && at[1] <= f->top + f->height;
 }
 
-/* Find the longitudes and latitudes, degrees, that the field covers. Longitudes are continuous about the centre's.
- * *along_bottom is the range of longitudes that the labelled edge shows; that of the field where the horizon or a pole
- * is in it. */
+/* Find the longitudes and latitudes that the field covers, in degrees. Longitudes are continuous about the centre.
+ * *along_bottom is the range of longitudes at the labelled edge, or that of the field if it contains the horizon or a
+ * pole. */
 static void find_extent(const msi_picture_frame *f, double lng[2], double lat[2], double *along_bottom)
 {
     double bottom[2] = {INFINITY, -INFINITY};
@@ -117,7 +117,7 @@ static void find_extent(const msi_picture_frame *f, double lng[2], double lat[2]
     }
     for (int pole = -1; pole <= 1; pole += 2) {
         double at[2];
-        if (!to_canvas(f, 0, 90 * pole, at) || !inside(f, at)) continue;
+        if (!to_canvas(f, 0, 90 * pole, at) || !is_inside(f, at)) continue;
         lng[0] = a->crval_deg[0] - 180;
         lng[1] = a->crval_deg[0] + 180;
         lat[(pole + 1) / 2] = 90 * pole;
@@ -126,7 +126,7 @@ static void find_extent(const msi_picture_frame *f, double lng[2], double lat[2]
     *along_bottom = whole ? bottom[1] - bottom[0] : lng[1] - lng[0];
 }
 
-/* Return the smallest round step that gives no more than MAX_LINES. */
+/* Choose the smallest round step that gives at most MAX_LINES lines. */
 static void choose_step(coordinate *c, double range)
 {
     static const double time_steps[] = {1,   2,   5,    10,   15,   30,    60,    120,  300,
@@ -149,7 +149,7 @@ static void choose_step(coordinate *c, double range)
     for (int i = n - 1; i >= 0 && steps[i] >= least; i--) c->step = steps[i];
 }
 
-/* Write 05^h30^m or -42°45′, to the digits that the step needs. */
+/* Format a label such as 05^h30^m or -42°45′, with the digits that the step needs. */
 static void format_label(const coordinate *c, double value, char *text, size_t size)
 {
     double scale = pow(10, c->decimals);
@@ -172,8 +172,8 @@ static void format_label(const coordinate *c, double value, char *text, size_t s
     }
 }
 
-/* Take [from, to] for a label; return 0 where another is in the way. */
-static int place(placed_labels *p, double from, double to)
+/* Reserve [from, to] for a label. Returns 0 if it overlaps another label. */
+static int reserve_label(placed_labels *p, double from, double to)
 {
     for (int i = 0; i < p->n; i++)
         if (from < p->to[i] && to > p->from[i]) return 0;
@@ -183,7 +183,7 @@ static int place(placed_labels *p, double from, double to)
     return 1;
 }
 
-static void tick(cairo_t *cr, double x, double y, double dx, double dy)
+static void draw_tick(cairo_t *cr, double x, double y, double dx, double dy)
 {
     cairo_set_source_rgb(cr, 0.1, 0.1, 0.1);
     cairo_set_line_width(cr, 1.2);
@@ -192,10 +192,10 @@ static void tick(cairo_t *cr, double x, double y, double dx, double dy)
     cairo_stroke(cr);
 }
 
-/* Draw a label on a line that reaches no labelled edge: light, within the image. */
+/* Draw the label of a line that reaches no labelled edge: white, inside the image. */
 static void label_inside(cairo_t *cr, const msi_picture_frame *f, const double at[2], const char *text)
 {
-    double width = msi_picture_text_width(cr, text), margin = 6;
+    double width = msi_picture_measure_text(cr, text), margin = 6;
     if (at[0] < f->left + width / 2 + margin || at[0] > f->left + f->width - width / 2 - margin ||
         at[1] < f->top + 24 || at[1] > f->top + f->height - 24)
         return;
@@ -203,12 +203,11 @@ static void label_inside(cairo_t *cr, const msi_picture_frame *f, const double a
     cairo_rectangle(cr, at[0] - width / 2 - 4, at[1] - 12, width + 8, 19);
     cairo_fill(cr);
     cairo_set_source_rgb(cr, 1, 1, 1);
-    msi_picture_text(cr, at[0], at[1] + 3, 0.5, text);
+    msi_picture_draw_text(cr, at[0], at[1] + 3, 0.5, text);
 }
 
-/* Find where the part p-q of a line leaves through the edge at `level` of coordinate k (0 x, 1 y): the other
- * coordinate.
- */
+/* Find where segment p-q crosses the edge of the image at coordinate k = level (0 x, 1 y). *other is the other
+ * coordinate. Returns 0 if it does not. */
 static int crossing(const msi_picture_frame *f, const double p[2], const double q[2], int k, double level,
                     double *other)
 {
@@ -224,7 +223,7 @@ typedef struct label_state {
     double widest_left;
 } label_state;
 
-/* A line of constant longitude or latitude is followed along the other coordinate, and has a label. */
+/* A line of constant longitude or latitude, from one value of the other coordinate to another, and its label. */
 typedef struct grid_line {
     int is_lng;
     double fixed_deg, from_deg, to_deg;
@@ -243,18 +242,18 @@ static grid_line make_line(cairo_t *cr, const coordinate c[2], int is_lng, doubl
         l.to_deg = fmin(l.to_deg, 90);
     }
     format_label(fixed, value, l.text, sizeof l.text);
-    l.text_width = msi_picture_text_width(cr, l.text);
+    l.text_width = msi_picture_measure_text(cr, l.text);
     return l;
 }
 
-/* Find the canvas position of one of the points 0 to LINE_POINTS of a line; 0 where it has none. */
+/* Find the canvas position of point i of a line, 0 to LINE_POINTS. Returns 0 if it has none. */
 static int line_point(const msi_picture_frame *f, const grid_line *l, int i, double at[2])
 {
     const double along_deg = l->from_deg + (l->to_deg - l->from_deg) * i / LINE_POINTS;
     return to_canvas(f, l->is_lng ? l->fixed_deg : along_deg, l->is_lng ? along_deg : l->fixed_deg, at);
 }
 
-/* Return whether any of the line is in the image. */
+/* Draw a line. Returns whether a part of it is in the image. */
 static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line *l)
 {
     int shown = 0, previous_valid = 0;
@@ -266,13 +265,14 @@ static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line 
     for (int i = 0; i <= LINE_POINTS; i++) {
         double at[2] = {0, 0};
         const int valid = line_point(f, l, i, at);
-        /* A step across much of the picture leads round the sky, from one end of the projection to the other. */
+        /* A step across much of the picture goes round the sky, from one end of the projection to the other. Skip
+         * it. */
         const int is_near = fabs(at[0] - last[0]) < 0.3 * f->width && fabs(at[1] - last[1]) < 0.3 * f->height;
         if (valid && previous_valid && is_near)
             cairo_line_to(cr, at[0], at[1]);
         else if (valid)
             cairo_move_to(cr, at[0], at[1]);
-        shown |= valid && inside(f, at);
+        shown |= valid && is_inside(f, at);
         previous_valid = valid;
         memcpy(last, at, sizeof last);
     }
@@ -286,20 +286,21 @@ static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line 
 static void label_bottom(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, double x, label_state *labels)
 {
     const double bottom = f->top + f->height;
-    tick(cr, x, bottom, 0, 6);
-    if (place(&labels->bottom, x - l->text_width / 2 - 8, x + l->text_width / 2 + 8))
-        msi_picture_text(cr, x, bottom + 23, 0.5, l->text);
+    draw_tick(cr, x, bottom, 0, 6);
+    if (reserve_label(&labels->bottom, x - l->text_width / 2 - 8, x + l->text_width / 2 + 8))
+        msi_picture_draw_text(cr, x, bottom + 23, 0.5, l->text);
 }
 
 static void label_left(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, double y, label_state *labels)
 {
-    tick(cr, f->left, y, -6, 0);
-    if (!place(&labels->left, y - 10, y + 10)) return;
-    msi_picture_text(cr, f->left - 10, y + 5, 1, l->text);
+    draw_tick(cr, f->left, y, -6, 0);
+    if (!reserve_label(&labels->left, y - 10, y + 10)) return;
+    msi_picture_draw_text(cr, f->left - 10, y + 5, 1, l->text);
     labels->widest_left = fmax(labels->widest_left, l->text_width);
 }
 
-/* Label a line wherever it leaves through its labelled edge. Returns whether it does; *top_x: where at the top. */
+/* Label a line where it crosses its labelled edge. Returns whether it does. *top_x is its crossing of the top edge, or
+ * NaN. */
 static int label_edges(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, label_state *labels, double *top_x)
 {
     int labelled = 0, previous_valid = 0;
@@ -331,13 +332,14 @@ static void draw_line(cairo_t *cr, const msi_picture_frame *f, const coordinate 
     double top_x, middle[2];
     if (!stroke_line(cr, f, &l) || label_edges(cr, f, &l, labels, &top_x)) return;
     if (isfinite(top_x)) {
-        tick(cr, top_x, f->top, 0, -6);
-        if (place(&labels->top, top_x - l.text_width / 2 - 8, top_x + l.text_width / 2 + 8))
-            msi_picture_text(cr, top_x, f->top - 11, 0.5, l.text);
+        draw_tick(cr, top_x, f->top, 0, -6);
+        if (reserve_label(&labels->top, top_x - l.text_width / 2 - 8, top_x + l.text_width / 2 + 8))
+            msi_picture_draw_text(cr, top_x, f->top - 11, 0.5, l.text);
         return;
     }
     const double *centre = msi_sky_wcs_axes(f->wcs)->crval_deg;
-    if (to_canvas(f, is_lng ? l.fixed_deg : centre[0], is_lng ? centre[1] : l.fixed_deg, middle) && inside(f, middle))
+    if (to_canvas(f, is_lng ? l.fixed_deg : centre[0], is_lng ? centre[1] : l.fixed_deg, middle) &&
+        is_inside(f, middle))
         label_inside(cr, f, middle, l.text);
 }
 
@@ -348,11 +350,11 @@ void msi_picture_draw_border(cairo_t *cr, const msi_picture_frame *f, const char
     cairo_set_line_width(cr, 1.2);
     cairo_rectangle(cr, f->left, f->top, f->width, f->height);
     cairo_stroke(cr);
-    msi_picture_text(cr, f->left + f->width / 2, f->top + f->height + 48, 0.5, title_x);
+    msi_picture_draw_text(cr, f->left + f->width / 2, f->top + f->height + 48, 0.5, title_x);
     cairo_save(cr);
     cairo_translate(cr, f->left - 10 - widest_left - 14, f->top + f->height / 2);
     cairo_rotate(cr, -MSI_PI / 2);
-    msi_picture_text(cr, 0, 0, 0.5, title_y);
+    msi_picture_draw_text(cr, 0, 0, 0.5, title_y);
     cairo_restore(cr);
 }
 
@@ -386,12 +388,13 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
     memset(&labels, 0, sizeof labels);
     for (int k = 0; k < 2; k++) {
         const double range = k == 0 ? along_bottom * c[0].unit_per_deg : c[1].high - c[1].low;
-        if (!(range > 0) || !isfinite(c[k].low + c[k].high)) continue; /* no pixel of it is on the sky */
+        if (!(range > 0) || !isfinite(c[k].low + c[k].high)) continue; /* all pixels are beyond the horizon */
         choose_step(&c[k], range);
         int64_t last = (int64_t)floor(c[k].high / c[k].step);
         for (int64_t n = (int64_t)ceil(c[k].low / c[k].step); n <= last; n++) {
             double value = (double)n * c[k].step;
-            /* The meridian half a turn away, met from both sides, is one line; a parallel at a pole is a point. */
+            /* The meridian 180 degrees away is reached from both sides: draw it once. A parallel at a pole is a
+             * point. */
             if (k == 0 && value - c[0].low >= 360 * c[0].unit_per_deg * (1 - 1e-12)) continue;
             if (k == 1 && fabs(value) >= 90 * c[1].unit_per_deg) continue;
             draw_line(cr, f, c, k == 0, value, &labels);
@@ -406,12 +409,12 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
     msi_picture_draw_border(cr, f, title[0], title[1], labels.widest_left);
 }
 
-/* ---- Straight axes ---- */
+/* ---- Linear axes ---- */
 
 enum { MOST_LINEAR_LINES = 8, TICK = 6 };
 
-/* Choose the smallest of 1, 2 and 5 times a power of ten that gives no more than MOST_LINEAR_LINES; *decimals are what it
- * needs. */
+/* Choose the smallest of 1, 2 and 5 times a power of ten that gives at most MOST_LINEAR_LINES lines. *decimals is the
+ * number of decimals of its labels. */
 static double choose_linear_step(double range, int *decimals)
 {
     const double least = range / MOST_LINEAR_LINES, power = pow(10, floor(log10(least))), m = least / power;
@@ -436,7 +439,7 @@ static void draw_linear_tick(cairo_t *cr, const msi_picture_frame *f, int k, dou
     cairo_stroke(cr);
 }
 
-/* Draw the lines of axis k (0 x, 1 y). Returns the width of the widest label. */
+/* Draw the grid lines and labels of axis k (0 x, 1 y). Returns the width of the widest label. */
 static double draw_linear_axis(cairo_t *cr, const msi_picture_frame *f, const msi_linear_axis *axis, int k)
 {
     const double n = (double)(k ? f->geometry.ny : f->geometry.nx), length = k ? f->height : f->width;
@@ -447,7 +450,7 @@ static double draw_linear_axis(cairo_t *cr, const msi_picture_frame *f, const ms
     if (!(high > low) || !isfinite(low + high)) return 0;
     const double step = choose_linear_step(high - low, &decimals);
     double widest = 0;
-    if (!(fmax(-low, high) / step < 1e15)) return 0; /* a header's numbers, in which the image is lost */
+    if (!(fmax(-low, high) / step < 1e15)) return 0; /* the header gives an axis far too large to be labelled */
     const int64_t end = (int64_t)floor(high / step + 1e-9);
     for (int64_t i = (int64_t)ceil(low / step - 1e-9); i <= end; i++) {
         const double fraction = ((double)i * step - first) / (last - first);
@@ -455,11 +458,11 @@ static double draw_linear_axis(cairo_t *cr, const msi_picture_frame *f, const ms
         char text[48];
         snprintf(text, sizeof text, "%s%.*f", i < 0 ? "−" : "", decimals, fabs((double)i * step));
         draw_linear_tick(cr, f, k, at);
-        widest = fmax(widest, msi_picture_text_width(cr, text));
+        widest = fmax(widest, msi_picture_measure_text(cr, text));
         if (k == 0)
-            msi_picture_text(cr, at, f->top + f->height + 23, 0.5, text);
+            msi_picture_draw_text(cr, at, f->top + f->height + 23, 0.5, text);
         else
-            msi_picture_text(cr, f->left - 10, at + 5, 1, text);
+            msi_picture_draw_text(cr, f->left - 10, at + 5, 1, text);
     }
     return widest;
 }

@@ -8,20 +8,20 @@
 #include "core/status.h"
 #include "core/types.h"
 
-static int compare(const void *a, const void *b)
+static int compare_floats(const void *a, const void *b)
 {
     float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
 }
 
-/* Values [m] ascend, m > 0. */
+/* Fit the stretch to values [m] in ascending order, m > 0. */
 static void fit_brightness(msi_stretch *s, const float *sorted, int64_t m, double sigma)
 {
     double median = sorted[m / 2];
     s->low = sorted[(int64_t)(0.0005 * (double)m)];
     s->high = sorted[m - 1];
     s->centre = median;
-    /* Sources far above the noise would leave it black; it keeps at least the range below the knee. */
+    /* With sources far above the noise, the noise would be black. Keep a minimum for the linear range. */
     s->softening = fmax(4 * sigma, 1e-3 * (s->high - s->low));
     s->low = fmax(s->low, median - 4 * sigma);
     if (!(s->high > s->low)) {
@@ -50,7 +50,7 @@ static void fit_weights(msi_stretch *s, const float *sorted, int64_t m)
     s->softening = sorted[first] > 0 ? fmax(sorted[first], 1e-9 * s->high) : s->high;
 }
 
-/* Few faint pixels have indices far off all others. */
+/* Ignore the tails: a few faint pixels have indices far from all others. */
 static void fit_index(msi_stretch *s, const float *sorted, int64_t m)
 {
     static const double TAIL = 0.01;
@@ -70,8 +70,8 @@ int msi_stretch_fit(msi_stretch *s, msi_picture_values kind, const float *value,
         if (isfinite(value[i])) sorted[m++] = value[i];
     *s = (msi_stretch){kind == MSI_VALUES_SIGNED ? -1 : 0, 1, 0, 1};
     if (m > 0) {
-        qsort(sorted, (size_t)m, sizeof *sorted, compare);
-        /* Half the width of the middle 68 %: the noise, where sources are few. */
+        qsort(sorted, (size_t)m, sizeof *sorted, compare_floats);
+        /* Half the width of the middle 68 %. It is the noise if sources are few. */
         const double sigma = 0.5 * (sorted[(int64_t)(0.84 * (double)m)] - sorted[(int64_t)(0.16 * (double)m)]);
         if (kind == MSI_VALUES_SIGNED)
             fit_signed(s, sorted, m, sigma);
@@ -92,16 +92,16 @@ msi_stretch msi_stretch_range(msi_picture_values kind, double low, double high)
     return kind == MSI_VALUES_SIGNED ? (msi_stretch){-largest, largest, 0, 0} : (msi_stretch){low, high, 0, 0};
 }
 
-/* Map brightness to the scale on which the colours are even. */
-static double bent(const msi_stretch *s, double v)
+/* Map a value to the scale on which colours are even. */
+static double scale_value(const msi_stretch *s, double v)
 {
     return s->softening > 0 ? asinh((v - s->centre) / s->softening) : v;
 }
 
 double msi_stretch_apply(const msi_stretch *s, double v)
 {
-    double a = bent(s, s->low), b = bent(s, s->high);
-    double t = (bent(s, v) - a) / (b - a);
+    double a = scale_value(s, s->low), b = scale_value(s, s->high);
+    double t = (scale_value(s, v) - a) / (b - a);
     return t < 0 ? 0 : t > 1 ? 1 : t;
 }
 
@@ -129,7 +129,7 @@ static uint32_t srgb_byte(double linear)
     return (uint32_t)lround(255 * (v < 0 ? 0 : v > 1 ? 1 : v));
 }
 
-/* Compute the colour of a lightness, hue and chroma; where the display has no such colour, the nearest paler one. */
+/* Compute the colour of a lightness, chroma and hue. Reduce the chroma until sRGB has the colour. */
 static uint32_t colour_of(double lightness, double chroma, double hue_deg)
 {
     const double hue = hue_deg * MSI_PI / 180;
@@ -141,14 +141,14 @@ static uint32_t colour_of(double lightness, double chroma, double hue_deg)
     return srgb_byte(linear[0]) << 16 | srgb_byte(linear[1]) << 8 | srgb_byte(linear[2]);
 }
 
-static uint32_t sequential(double t)
+static uint32_t sequential_colour(double t)
 {
     return colour_of(0.13 + 0.85 * t, 0.045 + 0.19 * sin(MSI_PI * pow(t, 0.8)) * (1 - 0.35 * t),
                      285 + 180 * t * (0.72 + 0.28 * t));
 }
 
-/* Half a step on either side of the middle is white: no colour stands for zero itself. */
-static uint32_t diverging(double t)
+/* Half a step on either side of the middle is white, as no entry of the map is exactly zero. */
+static uint32_t diverging_colour(double t)
 {
     const double half_step = 0.5 / (MSI_N_COLOUR - 1),
                  away = 2 * fmax(0, fabs(t - 0.5) - half_step) / (1 - 2 * half_step);
@@ -159,6 +159,6 @@ void msi_colour_map(uint32_t rgb[MSI_N_COLOUR], msi_picture_values kind)
 {
     for (int i = 0; i < MSI_N_COLOUR; i++) {
         const double t = i / (double)(MSI_N_COLOUR - 1);
-        rgb[i] = kind == MSI_VALUES_SIGNED ? diverging(t) : sequential(t);
+        rgb[i] = kind == MSI_VALUES_SIGNED ? diverging_colour(t) : sequential_colour(t);
     }
 }

@@ -30,7 +30,7 @@ typedef struct range {
     double low, high;
 } range;
 
-/* The ranges of a panel, y as the axis has it. */
+/* The ranges of a panel. On a logarithmic axis y is log10. */
 typedef struct axes {
     range x, y;
     int logarithmic;
@@ -42,28 +42,28 @@ static void set_colour(cairo_t *cr, int colour)
     cairo_set_source_rgb(cr, (c >> 16 & 255) / 255.0, (c >> 8 & 255) / 255.0, (c & 255) / 255.0);
 }
 
-/* Return a value as the axis has it; NaN where it has none. */
-static double on_axis(double v, int logarithmic)
+/* Convert a value to the scale of the axis. Returns NaN if it has no place there. */
+static double axis_value(double v, int logarithmic)
 {
     if (!logarithmic) return isfinite(v) ? v : NAN;
     return v > 0 && isfinite(v) ? log10(v) : NAN;
 }
 
-/* Find the range of a panel's values, or of x where panel is -1, with a little room. */
+/* Find the range of the values of a panel, with a margin, or of x if panel is -1. */
 static range find_range(const msi_picture_curves *c, int panel)
 {
     range r = {INFINITY, -INFINITY};
     for (int64_t k = 0; k < c->n_curve; k++)
         for (int64_t i = 0; i < c->curve[k].n; i++) {
             if (panel >= 0 && c->curve[k].panel != panel) continue;
-            const double v = panel < 0 ? c->curve[k].x[i] : on_axis(c->curve[k].y[i], c->panel[panel].logarithmic);
+            const double v = panel < 0 ? c->curve[k].x[i] : axis_value(c->curve[k].y[i], c->panel[panel].logarithmic);
             r.low = fmin(r.low, v);
             r.high = fmax(r.high, v);
         }
     if (!isfinite(r.low + r.high)) r = (range){0, 1};
-    double room = 0.04 * (r.high - r.low);
-    if (!(room > 0)) room = r.low != 0 ? 0.1 * fabs(r.low) : 0.5;
-    return (range){panel < 0 ? r.low : r.low - room, panel < 0 && r.high > r.low ? r.high : r.high + room};
+    double margin = 0.04 * (r.high - r.low);
+    if (!(margin > 0)) margin = r.low != 0 ? 0.1 * fabs(r.low) : 0.5;
+    return (range){panel < 0 ? r.low : r.low - margin, panel < 0 && r.high > r.low ? r.high : r.high + margin};
 }
 
 static void to_canvas(const msi_picture_frame *f, range x, range y, const double v[2], double at[2])
@@ -72,16 +72,16 @@ static void to_canvas(const msi_picture_frame *f, range x, range y, const double
     at[1] = f->top + f->height - (v[1] - y.low) / (y.high - y.low) * f->height;
 }
 
-/* Find where a point of a curve lies. Returns 0 where it has no place. */
-static int place(const msi_picture_frame *f, const msi_picture_curve *c, const axes *a, int64_t i, double at[2])
+/* Find the canvas position of a point of a curve. Returns 0 if it has none. */
+static int place_point(const msi_picture_frame *f, const msi_picture_curve *c, const axes *a, int64_t i, double at[2])
 {
-    const double v[2] = {c->x[i], on_axis(c->y[i], a->logarithmic)};
+    const double v[2] = {c->x[i], axis_value(c->y[i], a->logarithmic)};
     if (!isfinite(v[0] + v[1])) return 0;
     to_canvas(f, a->x, a->y, v, at);
     return 1;
 }
 
-/* Draw a line through the points of a curve, and a dot on each: a lone one has no line. */
+/* Draw a line through the points of a curve and a dot on each, as a single point has no line. */
 static void draw_curve(cairo_t *cr, const msi_picture_frame *f, const msi_picture_curve *c, const axes *a)
 {
     int drawing = 0;
@@ -91,7 +91,7 @@ static void draw_curve(cairo_t *cr, const msi_picture_frame *f, const msi_pictur
     cairo_set_line_width(cr, 2);
     cairo_set_dash(cr, dash, c->dashed ? 2 : 0, 0);
     for (int64_t i = 0; i < c->n; i++) {
-        const int has_place = place(f, c, a, i, at);
+        const int has_place = place_point(f, c, a, i, at);
         if (has_place && drawing)
             cairo_line_to(cr, at[0], at[1]);
         else if (has_place)
@@ -101,13 +101,13 @@ static void draw_curve(cairo_t *cr, const msi_picture_frame *f, const msi_pictur
     cairo_stroke(cr);
     cairo_set_dash(cr, dash, 0, 0);
     for (int64_t i = 0; i < c->n; i++) {
-        if (!place(f, c, a, i, at)) continue;
+        if (!place_point(f, c, a, i, at)) continue;
         cairo_arc(cr, at[0], at[1], DOT, 0, 2 * MSI_PI);
         cairo_fill(cr);
     }
 }
 
-/* Draw lines and labels at powers of ten; of the narrow range between two, at 2 and 5 times them, too. */
+/* Draw lines and labels at powers of ten. In a narrow range draw them also at 2 and 5 times these. */
 static double draw_decades(cairo_t *cr, const msi_picture_frame *f, range y)
 {
     static const int times[] = {1, 2, 5};
@@ -126,13 +126,13 @@ static double draw_decades(cairo_t *cr, const msi_picture_frame *f, range y)
             cairo_stroke(cr);
             snprintf(text, sizeof text, "%g", times[t] * pow(10, k));
             cairo_set_source_rgb(cr, 0.1, 0.1, 0.1);
-            msi_picture_text(cr, f->left - 10, at + 5, 1, text);
-            widest = fmax(widest, msi_picture_text_width(cr, text));
+            msi_picture_draw_text(cr, f->left - 10, at + 5, 1, text);
+            widest = fmax(widest, msi_picture_measure_text(cr, text));
         }
     return widest;
 }
 
-/* Draw the axes of a frame: nx x ny canvas pixels, whose first centre lies half a pixel within. */
+/* Draw the axes of a frame of nx x ny canvas pixels. The centre of the first pixel lies half a pixel inside. */
 static void draw_axes(cairo_t *cr, const msi_picture_curves *c, int panel, const msi_picture_frame *f, range x, range y)
 {
     msi_linear_axis axis[2];
@@ -158,7 +158,7 @@ static void draw_legend(cairo_t *cr, const msi_picture_curves *c, int panel, con
         const msi_picture_curve *curve = &c->curve[k];
         if (curve->panel != panel || !curve->name[0]) continue;
         set_colour(cr, curve->colour);
-        msi_picture_text(cr, f->left + f->width - 12, y, 1, curve->name);
+        msi_picture_draw_text(cr, f->left + f->width - 12, y, 1, curve->name);
         y += 20;
         n++;
     }
@@ -197,7 +197,7 @@ int msi_picture_curves_draw(msi_publish *p, int i, const msi_picture_curves *c)
     cairo_set_source_rgb(cr, 0.1, 0.1, 0.1);
     cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_BOLD);
     cairo_set_font_size(cr, 22);
-    msi_picture_text(cr, LEFT, TOP - 35, 0, c->title);
+    msi_picture_draw_text(cr, LEFT, TOP - 35, 0, c->title);
     for (int panel = 0; panel < MSI_CURVE_PANELS; panel++) draw_panel(cr, c, panel);
     const int rc = msi_picture_save(p, i, cr, canvas);
     cairo_destroy(cr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Curves are drawn over a common axis, in panels below each other. */
+/* Pictures of curves over a common axis, in panels below each other. */
 #ifndef MSI_IO_PICTURE_CURVES_H
 #define MSI_IO_PICTURE_CURVES_H
 
@@ -7,11 +7,11 @@
 
 #include "io/fits/publish.h"
 
-/* One curve; colours repeat after a few of them. */
+/* One curve. Colours repeat after six. */
 typedef struct msi_picture_curve {
-    const char *name; /* in the legend; "": not there */
+    const char *name; /* in the legend; "": not listed */
     int panel, colour, dashed;
-    const double *x, *y; /* [n]; where y is not finite, or not positive on a logarithmic axis, the curve is broken */
+    const double *x, *y; /* [n]; the curve has a gap if y is not finite, or not positive on a logarithmic axis */
     int64_t n;
 } msi_picture_curve;
 

@@ -29,14 +29,14 @@ int msi_picture_save(msi_publish *p, int i, cairo_t *cr, cairo_surface_t *canvas
 {
     int fd;
     if (cairo_status(cr))
-        return msi_error_set(MSI_ENOMEM, "%s: cannot be drawn: %s", msi_publish_name(p, i),
+        return msi_error_set(MSI_ENOMEM, "%s: cannot draw the picture: %s", msi_publish_name(p, i),
                              cairo_status_to_string(cairo_status(cr)));
     cairo_surface_flush(canvas);
     MSI_TRY(msi_publish_begin(p, i, &fd));
     png_sink sink = {p, i, MSI_OK};
     cairo_status_t status = cairo_surface_write_to_png_stream(canvas, write_png, &sink);
     if (sink.rc) return sink.rc;
-    if (status == CAIRO_STATUS_NO_MEMORY) return msi_error_set(MSI_ENOMEM, "%s: no memory", msi_publish_name(p, i));
+    if (status == CAIRO_STATUS_NO_MEMORY) return msi_error_set(MSI_ENOMEM, "%s: out of memory", msi_publish_name(p, i));
     if (status) return msi_publish_fail(p, i, 0, cairo_status_to_string(status));
     return msi_publish_seal(p, i);
 }
@@ -45,7 +45,7 @@ int msi_picture_save(msi_publish *p, int i, cairo_t *cr, cairo_surface_t *canvas
 
 enum { BAR_GAP = 16, BAR_WIDTH = 20, BAR_TICK_APART = 34 };
 
-/* A unit and its factor are chosen so that the brightest value reads as 1 to 999. */
+/* Choose the prefix of a unit so that the largest value is 1 to 999. Returns the factor for values. */
 static double choose_unit(const char *unit, double largest, char *text, size_t size)
 {
     static const struct {
@@ -67,9 +67,8 @@ static void format_number(double v, char *text, size_t size)
     snprintf(text, size, "%s%.6g", v < 0 ? "−" : "", fabs(v));
 }
 
-/* Draw ticks of the colour bar: the roundest numbers first, each where there is still room. Returns the widest's
- * width.
- */
+/* Draw the ticks of the colour bar. The roundest numbers come first, and each is drawn if it is far enough from the
+ * others. Returns the width of the widest label. */
 static double draw_bar_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch, double factor)
 {
     static const double multiple[] = {1, 5, 2, 3, 4, 7, 1.5};
@@ -94,8 +93,8 @@ static double draw_bar_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_
         cairo_move_to(cr, x, y);
         cairo_line_to(cr, x + 5, y);
         cairo_stroke(cr);
-        msi_picture_text(cr, x + 9, y + 5, 0, text);
-        widest = fmax(widest, msi_picture_text_width(cr, text));
+        msi_picture_draw_text(cr, x + 9, y + 5, 0, text);
+        widest = fmax(widest, msi_picture_measure_text(cr, text));
     }
     return widest;
 }
@@ -124,11 +123,11 @@ static void draw_bar(cairo_t *cr, const msi_picture_frame *f, const msi_stretch 
     cairo_save(cr);
     cairo_translate(cr, x + BAR_WIDTH + 9 + widest + 24, f->top + f->height / 2);
     cairo_rotate(cr, -MSI_PI / 2);
-    msi_picture_text(cr, 0, 0, 0.5, scaled);
+    msi_picture_draw_text(cr, 0, 0, 0.5, scaled);
     cairo_restore(cr);
 }
 
-void msi_picture_value(double value, const char *unit, char *text, size_t size)
+void msi_picture_format_value(double value, const char *unit, char *text, size_t size)
 {
     char scaled[48];
     const double factor = choose_unit(unit, fabs(value), scaled, sizeof scaled);
@@ -138,8 +137,8 @@ void msi_picture_value(double value, const char *unit, char *text, size_t size)
 /* ---- The image. Lengths are in canvas pixels. ---- */
 
 enum {
-    LARGEST_SIDE = 1200, /* of the image as drawn, and what it is averaged down to */
-    SMALLEST_SIDE = 800, /* below this, pixels are drawn as squares */
+    LARGEST_SIDE = 1200, /* larger images are averaged down to this */
+    SMALLEST_SIDE = 800, /* smaller images are magnified: pixels are drawn as squares */
     MARGIN_LEFT = 150,
     MARGIN_RIGHT = 138,
     MARGIN_TOP = 100,
@@ -148,15 +147,15 @@ enum {
 
 static const uint32_t NO_VALUE = 0xd8d8d8;
 
-/* Average the image over blocks. */
+/* The image averaged over blocks. */
 typedef struct small_image {
     int64_t block;
     int nx, ny;
-    float *value; /* [ny][nx], row 0 at the bottom; NaN where no pixel of the block has a value */
+    float *value; /* [ny][nx], row 0 at the bottom; NaN if no pixel of the block has a value */
 } small_image;
 
-/* Average one block; NaN where it has no value. */
-static float mean_of(const msi_picture *p, int64_t block, int64_t bx, int64_t by)
+/* Average one block. Returns NaN if it has no value. */
+static float average_block(const msi_picture *p, int64_t block, int64_t bx, int64_t by)
 {
     const msi_picture_window *w = &p->window;
     double sum = 0;
@@ -171,7 +170,7 @@ static float mean_of(const msi_picture *p, int64_t block, int64_t bx, int64_t by
     return n ? (float)(sum / (double)n) : NAN;
 }
 
-static int shrink(small_image *s, const msi_picture *p)
+static int average_blocks(small_image *s, const msi_picture *p)
 {
     const int64_t nx = p->window.nx, ny = p->window.ny, side = nx > ny ? nx : ny;
     s->block = (side + LARGEST_SIDE - 1) / LARGEST_SIDE;
@@ -180,7 +179,7 @@ static int shrink(small_image *s, const msi_picture *p)
     MSI_TRY(msi_alloc(&s->value, (int64_t)s->nx * s->ny, sizeof *s->value, "picture"));
     for (int64_t by = 0; by < s->ny; by++) {
         msi_progress_at(by, s->ny);
-        for (int64_t bx = 0; bx < s->nx; bx++) s->value[by * s->nx + bx] = mean_of(p, s->block, bx, by);
+        for (int64_t bx = 0; bx < s->nx; bx++) s->value[by * s->nx + bx] = average_block(p, s->block, bx, by);
     }
     return MSI_OK;
 }
@@ -215,12 +214,12 @@ static void draw_image(cairo_t *cr, const msi_picture_frame *f, const small_imag
     cairo_surface_destroy(surface);
 }
 
-/* Append an ellipse of the beam's half height to the path. */
+/* Append the ellipse of the beam at half height to the path. */
 static void trace_beam(cairo_t *cr, double x, double y, double major, double minor, double pa_rad)
 {
     cairo_save(cr);
     cairo_translate(cr, x, y);
-    /* East is left: from north through east turns against the clock. */
+    /* East is left, so north through east is counter-clockwise. */
     cairo_rotate(cr, -pa_rad);
     cairo_scale(cr, fmax(minor, 0.8), fmax(major, 0.8));
     cairo_new_sub_path(cr);
@@ -228,7 +227,7 @@ static void trace_beam(cairo_t *cr, double x, double y, double major, double min
     cairo_restore(cr);
 }
 
-/* Draw the ellipse where a PSF should fall to a half, dark on light, so that it is seen on any colour. */
+/* Draw the ellipse at which a PSF should fall to a half: dark on light, so that it is visible on any colour. */
 static void outline_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p, double major, double minor)
 {
     const double x = f->left + ((double)(p->window.nx / 2) + 0.5) * f->scale;
@@ -264,24 +263,24 @@ static void draw_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture
     cairo_fill(cr);
 }
 
-/* Draw a line from the frame's left on; a long one is set smaller. */
-static void draw_words(cairo_t *cr, const msi_picture_frame *f, double y, double size, const char *text)
+/* Draw a line of text from the left of the frame. A long line gets smaller letters. */
+static void draw_caption(cairo_t *cr, const msi_picture_frame *f, double y, double size, const char *text)
 {
-    const double room = f->width + MARGIN_RIGHT - 16;
+    const double space = f->width + MARGIN_RIGHT - 16;
     cairo_set_font_size(cr, size);
-    const double width = msi_picture_text_width(cr, text);
-    if (width > room) cairo_set_font_size(cr, size * room / width);
-    msi_picture_text(cr, f->left, y, 0, text);
+    const double width = msi_picture_measure_text(cr, text);
+    if (width > space) cairo_set_font_size(cr, size * space / width);
+    msi_picture_draw_text(cr, f->left, y, 0, text);
 }
 
 static void draw_title(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p)
 {
     cairo_set_source_rgb(cr, 0.1, 0.1, 0.1);
     cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_BOLD);
-    draw_words(cr, f, f->top - 60, 22, p->title);
+    draw_caption(cr, f, f->top - 60, 22, p->title);
     cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
     cairo_set_source_rgb(cr, 0.3, 0.3, 0.3);
-    draw_words(cr, f, f->top - 35, MSI_PICTURE_LABEL_SIZE, p->detail);
+    draw_caption(cr, f, f->top - 35, MSI_PICTURE_LABEL_SIZE, p->detail);
 }
 
 static msi_picture_frame lay_frame(const msi_picture *p, const small_image *s, int *magnify)
@@ -299,8 +298,8 @@ static msi_picture_frame lay_frame(const msi_picture *p, const small_image *s, i
     return f;
 }
 
-static void compose(cairo_t *cr, const msi_picture *p, const small_image *s, const msi_stretch *stretch,
-                    const msi_picture_frame *f, int magnify)
+static void draw_all(cairo_t *cr, const msi_picture *p, const small_image *s, const msi_stretch *stretch,
+                     const msi_picture_frame *f, int magnify)
 {
     uint32_t colour[MSI_N_COLOUR];
     msi_colour_map(colour, p->values);
@@ -322,7 +321,7 @@ int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture)
     msi_stretch stretch;
     cairo_surface_t *canvas = NULL;
     cairo_t *cr = NULL;
-    int magnify, rc = shrink(&s, picture);
+    int magnify, rc = average_blocks(&s, picture);
     if (rc) goto out;
     const msi_picture_style *style = picture->style;
     if (style && style->has_range)
@@ -333,7 +332,7 @@ int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture)
     canvas = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(f.width) + MARGIN_LEFT + MARGIN_RIGHT,
                                         (int)ceil(f.height) + MARGIN_TOP + MARGIN_BOTTOM);
     cr = cairo_create(canvas);
-    compose(cr, picture, &s, &stretch, &f, magnify);
+    draw_all(cr, picture, &s, &stretch, &f, magnify);
     rc = msi_picture_save(p, i, cr, canvas);
 out:
     if (cr) cairo_destroy(cr);

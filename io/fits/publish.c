@@ -18,8 +18,8 @@
 #include "core/status.h"
 
 /*
- * A temporary's path, where a signal handler finds it. Nodes are only ever added, and stay: the handler may walk the
- * list at any moment, so no node may be freed or reused.
+ * The list of temporary files, for the signal handler. The handler may walk the list at any moment, so nodes are only
+ * added, never freed or reused.
  */
 typedef struct temporary {
     struct temporary *next;
@@ -44,7 +44,7 @@ struct msi_publish {
     output *o; /* [n] */
 };
 
-/* Return the length of the directory part of a name, its last slash included; 0 where the name has none. */
+/* Return the length of the directory part of a name with its last slash; 0 without a slash. */
 static size_t directory_length(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -58,14 +58,14 @@ static void unlink_temporary(temporary *t)
     atomic_store(&t->live, 0);
 }
 
-/* Make an empty file in the directory of `name` that did not exist before. Its own name is short whatever the final
- * one is, as that may have all of NAME_MAX. */
+/* Create a new, empty file in the directory of `name`. Its own name is short, as the final name may have NAME_MAX
+ * characters. */
 static int create_temporary(temporary **out, int *fd, const char *name)
 {
     size_t dir_length = directory_length(name);
     size_t size = dir_length + sizeof ".msimage-0123456789abcdef.tmp";
     temporary *t = malloc(sizeof *t + size);
-    if (!t) return msi_error_set(MSI_ENOMEM, "%s: no memory for the name of its temporary file", name);
+    if (!t) return msi_error_set(MSI_ENOMEM, "%s: out of memory for the name of its temporary file", name);
     memset(t, 0, sizeof *t);
     *fd = -1;
     for (int attempt = 0; attempt < 100 && *fd < 0; attempt++) {
@@ -94,17 +94,17 @@ static int create_temporary(temporary **out, int *fd, const char *name)
 static int check_name(const char *name, int overwrite)
 {
     if (!name[0] || name[strlen(name) - 1] == '/')
-        return msi_error_set(MSI_EARGUMENT, "'%s' is not a name for an output file", name);
+        return msi_error_set(MSI_EARGUMENT, "'%s' is not a valid name for an output file", name);
     struct stat st;
     if (lstat(name, &st) == 0) {
-        if (S_ISLNK(st.st_mode) && stat(name, &st) != 0) st.st_mode = S_IFREG; /* dangling: only the link is replaced */
+        if (S_ISLNK(st.st_mode) && stat(name, &st) != 0) st.st_mode = S_IFREG; /* dangling: the link is replaced */
         if (!S_ISREG(st.st_mode))
-            return msi_error_set(MSI_EOUTPUT, "%s: there is a %s of that name", name,
+            return msi_error_set(MSI_EOUTPUT, "%s: a %s of this name exists", name,
                                  S_ISDIR(st.st_mode) ? "directory" : "special file");
-        if (!overwrite) return msi_error_about(msi_error_set(MSI_EARGUMENT, "%s: exists already", name), "overwrite");
+        if (!overwrite) return msi_error_about(msi_error_set(MSI_EARGUMENT, "%s: already exists", name), "overwrite");
         return MSI_OK;
     }
-    if (errno == ENOENT) return MSI_OK; /* a missing directory is found by the trial file */
+    if (errno == ENOENT) return MSI_OK; /* create_temporary finds a missing directory */
     return msi_error_set(MSI_EOUTPUT, "%s: %s", name, strerror(errno));
 }
 
@@ -119,11 +119,11 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*(const output *const *)a)->name, (*(const output *const *)b)->name);
 }
 
-/* Twice the same name would let one output replace another. */
+/* Fail if two outputs have the same name: one would replace the other. */
 static int check_distinct(const msi_publish *p)
 {
     const output **sorted = malloc((size_t)p->n * sizeof *sorted);
-    if (!sorted) return msi_error_set(MSI_ENOMEM, "no memory for the list of %d outputs", p->n);
+    if (!sorted) return msi_error_set(MSI_ENOMEM, "out of memory for the list of %d outputs", p->n);
     for (int i = 0; i < p->n; i++) sorted[i] = &p->o[i];
     qsort(sorted, (size_t)p->n, sizeof *sorted, compare_names);
     int rc = MSI_OK;
@@ -141,7 +141,7 @@ int msi_publish_plan(msi_publish **out, const char *const *name, int n_name, int
     msi_publish *p = calloc(1, sizeof *p);
     if (p) p->o = calloc((size_t)n_name + 1, sizeof *p->o);
     if (!p || !p->o) {
-        rc = msi_error_set(MSI_ENOMEM, "no memory for the list of %d outputs", n_name);
+        rc = msi_error_set(MSI_ENOMEM, "out of memory for the list of %d outputs", n_name);
         goto out;
     }
     p->overwrite = overwrite;
@@ -149,7 +149,7 @@ int msi_publish_plan(msi_publish **out, const char *const *name, int n_name, int
         p->o[i].fd = -1;
         p->o[i].name = strdup(name[i]);
         if (!p->o[i].name) {
-            rc = msi_error_set(MSI_ENOMEM, "no memory for the list of %d outputs", n_name);
+            rc = msi_error_set(MSI_ENOMEM, "out of memory for the list of %d outputs", n_name);
             goto out;
         }
         p->n = i + 1;
@@ -184,7 +184,7 @@ const char *msi_publish_name(const msi_publish *p, int i)
 int msi_publish_begin(msi_publish *p, int i, int *fd)
 {
     output *o = &p->o[i];
-    if (o->state != PLANNED) return msi_error_set(MSI_EINTERNAL, "%s: begun twice", o->name);
+    if (o->state != PLANNED) return msi_error_set(MSI_EINTERNAL, "%s: output begun twice", o->name);
     MSI_TRY(create_temporary(&o->temp, &o->fd, o->name));
     o->state = BEGUN;
     *fd = o->fd;
@@ -232,9 +232,9 @@ int msi_publish_write_at(const msi_publish *p, int i, int64_t at, const void *da
 int msi_publish_seal(msi_publish *p, int i)
 {
     output *o = &p->o[i];
-    if (o->state != BEGUN) return msi_error_set(MSI_EINTERNAL, "%s: sealed before it was begun", o->name);
+    if (o->state != BEGUN) return msi_error_set(MSI_EINTERNAL, "%s: output sealed before it was begun", o->name);
     int why = 0;
-    /* EINVAL: the file system has nothing to sync. */
+    /* EINVAL: the file system does not support fsync. */
     if (fsync(o->fd) != 0 && errno != EINVAL) why = errno;
     if (close(o->fd) != 0 && errno != EINTR && !why) why = errno;
     o->fd = -1;
@@ -243,8 +243,8 @@ int msi_publish_seal(msi_publish *p, int i)
     return MSI_OK;
 }
 
-/* Rename without ever replacing a file. Where the file system cannot do that in one step, a link does the same; where
- * it has no links either, looking first is all that is left. Returns 0 or an errno value. */
+/* Rename without replacing a file. If the file system has no such rename, a hard link does the same. If it has no hard
+ * links either, check first that no file of that name exists. Returns 0 or an errno value. */
 static int rename_without_replacing(const char *from, const char *to)
 {
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
@@ -259,7 +259,7 @@ static int rename_without_replacing(const char *from, const char *to)
     return rename(from, to) == 0 ? 0 : errno;
 }
 
-/* This takes no memory: the files are in place by now, and nothing but the disk may say otherwise. */
+/* Sync the directory of an output. It allocates no memory: the files have their names, so only the disk may fail. */
 static int sync_directory(output *o)
 {
     size_t length = directory_length(o->name);
@@ -268,9 +268,9 @@ static int sync_directory(output *o)
     int rc = MSI_OK;
     int fd = open(length ? name : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     name[length] = first;
-    /* A directory that may be written but not read cannot be synced, nor can one on a file system without that. */
+    /* A directory without read permission cannot be synced. Some file systems do not support it. */
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
-        rc = msi_error_set(MSI_EOUTPUT, "%s: the directory's entry cannot be made durable: %s", name, strerror(errno));
+        rc = msi_error_set(MSI_EOUTPUT, "%s: cannot sync its directory: %s", name, strerror(errno));
     if (fd >= 0) close(fd);
     return rc;
 }
@@ -279,11 +279,11 @@ int msi_publish_commit(msi_publish *p)
 {
     for (int i = 0; i < p->n; i++)
         if (p->o[i].state != SEALED)
-            return msi_error_set(MSI_EINTERNAL, "%s: to be published, but never completed", p->o[i].name);
+            return msi_error_set(MSI_EINTERNAL, "%s: output published before it was sealed", p->o[i].name);
     for (int i = 0; i < p->n && !p->overwrite; i++) {
         struct stat st;
         if (lstat(p->o[i].name, &st) == 0)
-            return msi_error_set(MSI_EOUTPUT, "%s: has appeared while the images were made; left as it is",
+            return msi_error_set(MSI_EOUTPUT, "%s: another program created this file during the run; it is kept",
                                  p->o[i].name);
     }
     MSI_TRY(msi_interrupt_check());
@@ -295,10 +295,12 @@ int msi_publish_commit(msi_publish *p)
         else if (rename(o->temp->path, o->name) != 0)
             why = errno;
         if (why == EEXIST && !p->overwrite)
-            return msi_error_set(MSI_EOUTPUT, "%s: has appeared while the images were made; left as it is", o->name);
+            return msi_error_set(MSI_EOUTPUT, "%s: another program created this file during the run; it is kept",
+                                 o->name);
         if (why)
-            return msi_error_set(MSI_EOUTPUT, "%s: cannot be put in place (%d of %d outputs are): %s", o->name, i, p->n,
-                                 strerror(why));
+            return msi_error_set(MSI_EOUTPUT,
+                                 "%s: cannot be renamed from its temporary name (%d of %d outputs are published): %s",
+                                 o->name, i, p->n, strerror(why));
         atomic_store(&o->temp->live, 0);
         o->state = PUBLISHED;
     }

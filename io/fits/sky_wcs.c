@@ -14,12 +14,13 @@
 static const double DEG_PER_RAD = 180 / MSI_PI;
 
 struct msi_sky_wcs {
-    /* wcslib wants it writable even to read; nothing here changes after wcsset. */
+    /* wcslib takes a non-const pointer even for reading. It is not changed after wcsset. */
     struct wcsprm *prm;
     msi_sky_axes axes;
 };
 
-/* FITS has its own names for a Measurement Set's frames. equinox -1: the Julian year of the observation. */
+/* Frames: name in Measurement Sets, and CTYPE, RADESYS, EQUINOX in FITS. equinox -1: the Julian year of the
+ * observation. */
 typedef struct frame_entry {
     const char *name, *lng, *lat, *radesys;
     double equinox;
@@ -47,8 +48,7 @@ static void name_frame(msi_sky_axes *a, const char *frame, double mjd)
         break;
     }
     if (!a->frame_is_standard) {
-        /* The axes are of the standard's free kind, xyLN and xyLT: as RA and DEC every reader would take them for ICRS.
-         */
+        /* Use the generic names of the FITS standard, xyLN and xyLT. Readers would take RA and DEC for ICRS. */
         const char *name = frame[0] && frame[1] ? frame : "UNKNOWN";
         strcpy(a->ctype[0], "xxLN-SIN");
         strcpy(a->ctype[1], "xxLT-SIN");
@@ -84,7 +84,7 @@ static int allocate(msi_sky_wcs **out)
     if (w) w->prm = calloc(1, sizeof *w->prm);
     if (!w || !w->prm) {
         free(w);
-        return msi_error_set(MSI_ENOMEM, "no memory for the sky coordinates of an image");
+        return msi_error_set(MSI_ENOMEM, "out of memory for the sky coordinates of an image");
     }
     w->prm->flag = -1;
     *out = w;
@@ -96,10 +96,10 @@ int msi_sky_wcs_create(msi_sky_wcs **out, const msi_image_geometry *geometry, do
 {
     *out = NULL;
     msi_sky_wcs *w = NULL;
-    /* wcslib takes NaN for a number. */
+    /* wcslib does not check for NaN. */
     if (!isfinite(ra_rad + dec_rad) || !(geometry->cell_x_rad > 0) || !(geometry->cell_y_rad > 0) ||
         !isfinite(geometry->cell_x_rad + geometry->cell_y_rad))
-        return msi_error_set(MSI_ERANGE, "image centre %g, %g rad, pixel %g x %g rad: no position on the sky", ra_rad,
+        return msi_error_set(MSI_ERANGE, "image centre %g, %g rad, pixel %g x %g rad: invalid sky coordinates", ra_rad,
                              dec_rad, geometry->cell_x_rad, geometry->cell_y_rad);
     MSI_TRY(allocate(&w));
     msi_sky_axes *a = &w->axes;
@@ -122,8 +122,7 @@ int msi_sky_wcs_create(msi_sky_wcs **out, const msi_image_geometry *geometry, do
             prm->cdelt[i] = a->cdelt_deg[i];
             prm->crpix[i] = a->crpix[i];
         }
-        /* LONPOLE is said outright, as the default differs at the pole itself, where m still points along RA0 + 180
-         * degrees. */
+        /* Set LONPOLE, as its default differs at the pole. There m still points along RA0 + 180 degrees. */
         prm->lonpole = 180;
         status = wcsset(prm);
     }
@@ -157,7 +156,7 @@ static int fill_from_cards(struct wcsprm *prm, const msi_sky_cards *c)
     return wcsset(prm) == 0 && prm->lng == 0 && prm->lat == 1;
 }
 
-int msi_sky_wcs_of_cards(msi_sky_wcs **out, const msi_sky_cards *cards)
+int msi_sky_wcs_from_cards(msi_sky_wcs **out, const msi_sky_cards *cards)
 {
     *out = NULL;
     msi_sky_wcs *w = NULL;

@@ -10,8 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_child.h"
-#include "io/ms/ms_limit.h"
-#include "io/ms/ms_set.h"
+#include "io/ms/ms_metadata.h"
 
 /* The process says this first; pixels follow in pieces. */
 typedef struct reply {
@@ -38,7 +37,8 @@ static int describe(ccc_table *t, const char *path, msi_casa_image *image)
     int ndim;
     MSI_CCC(ccc_image_direction(t, &a));
     if (!ccc_table_has_column(t, "map") || ccc_table_n_row(t) != 1)
-        return msi_error_set(MSI_EINPUT, "%s: no CASA image: the table has no pixels, a column map of one row", path);
+        return msi_error_set(MSI_EINPUT, "%s: no CASA image: the table has no column map of one row with the pixels",
+                             path);
     MSI_CCC(ccc_cell_shape(t, "map", 0, &ndim, shape));
     *image = (msi_casa_image){.lonpole_deg = a.lonpole_deg, .latpole_deg = a.latpole_deg, .n_parameter = a.n_parameter};
     memcpy(image->system, a.system, sizeof image->system);
@@ -97,7 +97,7 @@ static _Noreturn void read_image(const msi_child *parent, const char *path)
     if (!r.status) r.status = describe(t, path, &r.image);
     if (r.status) snprintf(r.message, sizeof r.message, "%s", msi_error_get());
     msi_child_send(parent, &r, sizeof r);
-    /* A failure to read pixels is told by the end of them. */
+    /* The end of the pixels reports a failure to read them. */
     for (int64_t i = 0; !r.status && i < r.image.n_plane; i++) r.status = send_plane(t, parent, &r.image, i);
     _exit(0);
 }
@@ -106,7 +106,8 @@ static _Noreturn void read_image(const msi_child *parent, const char *path)
 
 static int corrupt(const char *path)
 {
-    return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the process that reads the image has ended", path);
+    return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the reader process ended while it read the image",
+                         path);
 }
 
 /* Nothing that a damaged image makes the process say is taken without a look. */
@@ -119,7 +120,7 @@ static int check_reply(reply *r, const char *path)
     i->pixel = NULL;
     if (i->nx < 1 || i->ny < 1 || i->n_plane < 1 || i->n_parameter < 0 || i->n_parameter > MSI_CASA_PARAMETERS ||
         i->nx > MOST_PIXEL / i->ny || i->nx * i->ny > MOST_PIXEL / i->n_plane)
-        return msi_error_set(MSI_EINPUT, "%s: no image: it has %lld x %lld pixels in %lld planes", path,
+        return msi_error_set(MSI_EINPUT, "%s: invalid image size: %lld x %lld pixels in %lld planes", path,
                              (long long)i->nx, (long long)i->ny, (long long)i->n_plane);
     return MSI_OK;
 }

@@ -7,16 +7,18 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_store.h"
+#include "io/ms/ms_metadata.h"
 
 enum {
     RANGE_ROWS = 16, /* stretches of fewer rows than this on average are read together */
     MAX_SPARSE = 8   /* .. with all rows between them, where those are up to this many times as many */
 };
 
-/* ---- Read ---- */
+/* ---- Reading columns of a table ---- */
 
-const msi_ms_run *msi_ms_block_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i)
+/* Give the next planned stretch of a group's rows, NULL behind the last; *i, 0 at first, counts.
+ */
+static const msi_ms_run *next_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i)
 {
     while (*i < r->n_piece) {
         const msi_ms_run *p = &r->piece[(*i)++];
@@ -73,7 +75,7 @@ static int read_column(msi_ms_reader *r, const msi_ms_group *g, const column_par
         return MSI_OK;
     }
     const msi_ms_run *p;
-    for (int i = 0; (p = msi_ms_block_piece(r, g, &i));) {
+    for (int i = 0; (p = next_piece(r, g, &i));) {
         MSI_CCC(ccc_get_range(t, c->name, p->row, p->n_row, c->slice, c->type, at, p->n_row * c->n_element));
         at += (size_t)(p->n_row * c->n_element) * c->size;
     }
@@ -109,15 +111,15 @@ static int check_cells(msi_ms_reader *r, const msi_ms_group *g, const char *colu
     int all;
     MSI_TRY(all_fit(r, g, column, &all));
     if (all) return MSI_OK;
-    for (int i = 0; (p = msi_ms_block_piece(r, g, &i));) {
+    for (int i = 0; (p = next_piece(r, g, &i));) {
         int64_t n, shape[CCC_MAX_DIM];
         int ndim;
         MSI_CCC(ccc_rows_alike(set->table, column, p->row, p->n_row, &n, &ndim, shape));
         const int64_t row = fits(s, ndim, shape) ? p->row + n : p->row;
         if (row < p->row + p->n_row)
             return msi_error_set(MSI_EINPUT,
-                                 "%s: column %s, row %lld: the cell has not the %d correlations x %d channels of "
-                                 "DATA_DESC_ID %d; leave the row out or repair it",
+                                 "%s: column %s, row %lld: the shape of the cell is not the %d correlations x %d "
+                                 "channels of DATA_DESC_ID %d; exclude or repair the row",
                                  set->path, column, (long long)row, s->n_corr, s->n_stored, g->data_desc_id);
     }
     return MSI_OK;
@@ -133,7 +135,7 @@ static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
     if (!set->has_weight_spectrum) return MSI_OK;
     MSI_TRY(all_fit(r, g, "WEIGHT_SPECTRUM", state));
     if (*state == 1) return MSI_OK;
-    for (int i = 0; (p = msi_ms_block_piece(r, g, &i));)
+    for (int i = 0; (p = next_piece(r, g, &i));)
         for (int64_t done = 0, n; done < p->n_row; done += n) {
             int64_t shape[CCC_MAX_DIM];
             int ndim;
@@ -168,7 +170,7 @@ static int read_weight(msi_ms_reader *r, const msi_ms_group *g, const ccc_slice 
     spread_weight(s, r->raw.row_weight, g->n_row, out);
     if (state == 0) return MSI_OK;
     const msi_ms_run *p;
-    for (int i = 0; (p = msi_ms_block_piece(r, g, &i)); out += p->n_row * n_row_sample)
+    for (int i = 0; (p = next_piece(r, g, &i)); out += p->n_row * n_row_sample)
         for (int64_t done = 0, n; done < p->n_row; done += n) {
             int64_t shape[CCC_MAX_DIM];
             int ndim;
@@ -218,7 +220,7 @@ static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t 
     return MSI_OK;
 }
 
-/* ---- One block ---- */
+/* ---- Choosing rows ---- */
 
 /* Ask whether a row's baseline has one of the lengths that are selected. */
 static int length_selected(const msi_ms_selection *s, const double *uvw_m)
@@ -228,7 +230,8 @@ static int length_selected(const msi_ms_selection *s, const double *uvw_m)
     return length2 >= s->min_uvw_m * s->min_uvw_m && (!(s->max_uvw_m > 0) || length2 <= s->max_uvw_m * s->max_uvw_m);
 }
 
-int msi_ms_block_keeps(msi_ms_reader *r, const msi_ms_group *g, const msi_ms_row_kind *row)
+/* Return 1 where a row of a group is to be read; 0 where it is not, and counted as left out. */
+static int keep_row(msi_ms_reader *r, const msi_ms_group *g, const msi_ms_row_kind *row)
 {
     const int64_t n_chan = r->set[r->set_index].setup[g->data_desc_id].n_chan;
     const int keep_flagged = r->selection.keep_flagged_rows;
@@ -253,7 +256,7 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
     msi_ms_raw *w = &r->raw;
     const msi_ms_run *p;
     int64_t n = 0;
-    for (int i = 0; (p = msi_ms_block_piece(r, g, &i));)
+    for (int i = 0; (p = next_piece(r, g, &i));)
         for (int64_t k = 0; k < p->n_row; k++) w->row[n++] = p->row + k;
     MSI_TRY(read_column(r, g, &(column_part){"UVW", NULL, CCC_DOUBLE, 3, sizeof *b->uvw_m}, b->uvw_m));
     MSI_TRY(read_column(r, g, &(column_part){"TIME", NULL, CCC_DOUBLE, 1, sizeof *b->time_s}, b->time_s));
@@ -270,7 +273,7 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
         const double *uvw = b->uvw_m + 3 * i;
         const int is_auto = reads_kinds && w->antenna1[i] == w->antenna2[i];
         const msi_ms_row_kind row = {is_auto, w->flag_row[i], {uvw[0], uvw[1], uvw[2]}};
-        if (!msi_ms_block_keeps(r, g, &row)) continue;
+        if (!keep_row(r, g, &row)) continue;
         b->ms_row[kept] = w->row[i];
         b->time_s[kept] = b->time_s[i];
         memmove(b->uvw_m + 3 * kept, uvw, 3 * sizeof *uvw);
@@ -279,6 +282,8 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
     *n_kept = kept;
     return MSI_OK;
 }
+
+/* ---- Samples of a table ---- */
 
 /* Copy the kept rows of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in order. */
 static void arrange(const msi_ms_setup *s, const int32_t *kept, int64_t n_kept, const void *in, void *out, size_t size)
@@ -350,6 +355,220 @@ static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_b
     return MSI_OK;
 }
 
+/* ---- Rows and samples of a visibility store ---- */
+
+/* A planned stretch of rows, as far as it lies in one run and one chunk. */
+typedef struct stretch {
+    const msi_msv_run *run;
+    const msi_msv_chunk *chunk;
+    int64_t row;      /* of the set */
+    int64_t in_chunk; /* of the chunk */
+    int64_t n_row;
+} stretch;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Find the stretch that begins with a row, of n at most. */
+static int find_stretch(const msi_ms_set *set, const msi_ms_group *g, int64_t row, int64_t n, stretch *s)
+{
+    const msi_msv_file *f = set->store->file;
+    *s = (stretch){.row = row};
+    s->run = msi_msv_file_run(f, row);
+    const int is_there = s->run && s->run->data_desc_id == g->data_desc_id && s->run->field_id == g->field_id;
+    const int64_t ordinal = is_there ? s->run->ordinal + (row - s->run->row) : 0;
+    if (is_there) s->chunk = msi_msv_file_chunk(f, g->data_desc_id, g->field_id, ordinal);
+    if (!s->chunk) {
+        msi_msv_file_damaged(set->path, "its index", f->header->index_at, f->header->index_bytes);
+        return MSI_EINPUT;
+    }
+    s->in_chunk = ordinal - s->chunk->ordinal;
+    s->n_row = least(least(n, s->run->row + s->run->n_row - row), s->chunk->n_row - s->in_chunk);
+    return MSI_OK;
+}
+
+/* The chunk whose rows are being read. */
+typedef struct opened_chunk {
+    const msi_msv_chunk *chunk;
+    msi_msv_layout layout;
+    int64_t row, data_row; /* rows passed, and of those the ones with samples */
+} opened_chunk;
+
+static int has_stored_data(const char *base, const msi_msv_layout *l, int64_t i)
+{
+    int32_t a, b;
+    memcpy(&a, base + l->antenna1 + 4 * i, sizeof a);
+    memcpy(&b, base + l->antenna2 + 4 * i, sizeof b);
+    return a != b && base[l->state + i] == MSI_MSV_ROW_DATA;
+}
+
+/* Check a chunk's rows, and that it stores the samples of as many as it says. */
+static int open_chunk(const msi_ms_set *set, const msi_msv_chunk *chunk, opened_chunk *at)
+{
+    const msi_ms_setup *s = &set->setup[chunk->data_desc_id];
+    const msi_msv_file *f = set->store->file;
+    int64_t n = 0;
+    *at = (opened_chunk){.chunk = chunk};
+    MSI_TRY(msi_msv_file_rows(f, chunk, s->n_stored, s->n_corr, &at->layout));
+    for (int64_t i = 0; i < chunk->n_row; i++) n += has_stored_data(f->map + chunk->at, &at->layout, i);
+    if (n != chunk->n_data_row)
+        return msi_msv_file_damaged(set->path, "a stretch of rows", chunk->at, at->layout.rows_bytes);
+    return MSI_OK;
+}
+
+/* Take the rows of a stretch that are kept. */
+static void read_stretch(msi_ms_reader *r, const msi_ms_group *g, const stretch *s, opened_chunk *at,
+                         struct msi_ms_buffer *b, int64_t *n_kept)
+{
+    const msi_msv_file *f = r->set[r->set_index].store->file;
+    const char *base = f->map + s->chunk->at;
+    for (; at->row < s->in_chunk; at->row++) at->data_row += has_stored_data(base, &at->layout, at->row);
+    for (int64_t i = 0; i < s->n_row; i++, at->row++) {
+        msi_ms_row_kind row = {.is_flagged = base[at->layout.state + at->row] == MSI_MSV_ROW_FLAGGED};
+        int32_t a1, a2;
+        memcpy(&a1, base + at->layout.antenna1 + 4 * at->row, sizeof a1);
+        memcpy(&a2, base + at->layout.antenna2 + 4 * at->row, sizeof a2);
+        memcpy(row.uvw_m, base + at->layout.uvw_m + 24 * at->row, sizeof row.uvw_m);
+        row.is_autocorrelation = a1 == a2;
+        const int with_data = has_stored_data(base, &at->layout, at->row);
+        if (keep_row(r, g, &row)) {
+            b->ms_row[*n_kept] = s->row + i;
+            b->time_s[*n_kept] = f->time_s[s->run->time];
+            memcpy(b->uvw_m + 3 * *n_kept, row.uvw_m, sizeof row.uvw_m);
+            r->raw.source[(*n_kept)++] = (msi_ms_source){s->chunk, with_data ? at->data_row : -1};
+        }
+        at->data_row += with_data;
+    }
+}
+
+/*
+ * Read the coordinates of the planned rows of a group into the buffer, except those to be left
+ * out; raw.source tells where the samples are. read_store_samples - read those.
+ * Given:    g       planned rows; n_kept  of read_store_rows
+ * Returned: *data   the visibilities: the buffer's, or the store's own where the reader lends them
+ * Returns:  0, MSI_EINPUT (what is read is damaged), MSI_ENOMEM
+ */
+static int read_store_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t *n_kept)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    opened_chunk at = {0};
+    const msi_ms_run *p;
+    *n_kept = 0;
+    for (int i = 0; (p = next_piece(r, g, &i));)
+        for (int64_t done = 0; done < p->n_row;) {
+            stretch s;
+            MSI_TRY(find_stretch(set, g, p->row + done, p->n_row - done, &s));
+            if (s.chunk != at.chunk) MSI_TRY(open_chunk(set, s.chunk, &at));
+            read_stretch(r, g, &s, &at, b, n_kept);
+            done += s.n_row;
+        }
+    return MSI_OK;
+}
+
+/* Spread the bits of n flags to a byte each, from `first` on. */
+static void spread_flags(const char *bits, int64_t first, int64_t n, uint8_t *out)
+{
+    int64_t i = 0;
+    for (; first % 8 == 0 && i + 8 <= n; i += 8) {
+        /* Each byte keeps its own bit of the eight; adding 127 carries any bit into the highest one. */
+        const uint64_t eight = (uint64_t)(uint8_t)bits[(first + i) / 8] * 0x0101010101010101U & 0x8040201008040201U;
+        const uint64_t ones = (eight + 0x7f7f7f7f7f7f7f7fU) >> 7 & 0x0101010101010101U;
+        memcpy(out + i, &ones, sizeof ones);
+    }
+    for (; i < n; i++) out[i] = (uint8_t)bits[(first + i) / 8] >> (first + i) % 8 & 1;
+}
+
+/* Copy values of a row's channels, [channel][n_corr], from stored order to that of the block. */
+static void arrange_stored_row(const msi_ms_setup *s, const char *row, char *to, size_t size)
+{
+    const size_t group = (size_t)s->n_corr * size;
+    if (s->is_identity) {
+        memcpy(to, row + (size_t)s->span_first * group, (size_t)s->n_chan * group);
+        return;
+    }
+    for (int32_t c = 0; c < s->n_chan; c++)
+        memcpy(to + (size_t)c * group, row + (size_t)s->chan_index[c] * group, group);
+}
+
+static void copy_stored_weights(const msi_ms_setup *s, const msi_msv_chunk *c, const char *weights, int64_t row,
+                                float *out)
+{
+    const size_t group = (size_t)s->n_corr * sizeof *out;
+    if (c->weights == MSI_MSV_WEIGHTS) {
+        arrange_stored_row(s, weights + (size_t)(row * s->n_stored) * group, (char *)out, sizeof *out);
+        return;
+    }
+    for (int32_t k = 0; k < s->n_chan; k++) memcpy(out + (int64_t)k * s->n_corr, weights + (size_t)row * group, group);
+}
+
+static void copy_stored_flags(const msi_ms_setup *s, const char *bits, uint8_t *out)
+{
+    if (s->is_identity) {
+        spread_flags(bits, (int64_t)s->span_first * s->n_corr, (int64_t)s->n_chan * s->n_corr, out);
+        return;
+    }
+    for (int32_t k = 0; k < s->n_chan; k++)
+        spread_flags(bits, (int64_t)s->chan_index[k] * s->n_corr, s->n_corr, out + (int64_t)k * s->n_corr);
+}
+
+/* Rows without stored samples are zeros that are flagged. */
+static void clear_row(int64_t n, msi_c32 *data, float *weight, uint8_t *flag)
+{
+    memset(data, 0, (size_t)n * sizeof *data);
+    memset(weight, 0, (size_t)n * sizeof *weight);
+    memset(flag, 1, (size_t)n);
+}
+
+/* Ask whether the data of a block lie in the store as the block is to have them. */
+static int can_lend_data(const msi_ms_reader *r, const msi_ms_setup *s, int64_t n_kept)
+{
+    const msi_ms_source *source = r->raw.source;
+    if (!r->lends || !s->is_identity || s->n_chan != s->n_stored || source[0].row < 0) return 0;
+    for (int64_t i = 1; i < n_kept; i++)
+        if (source[i].chunk != source[0].chunk || source[i].row != source[0].row + i) return 0;
+    return 1;
+}
+
+static int read_store_samples(const msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t n_kept,
+                              const msi_c32 **data)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    const msi_ms_setup *s = &set->setup[g->data_desc_id];
+    const msi_msv_file *f = set->store->file;
+    const int64_t n = (int64_t)s->n_chan * s->n_corr, n_stored = (int64_t)s->n_stored * s->n_corr;
+    const int is_lent = can_lend_data(r, s, n_kept);
+    const msi_msv_chunk *checked = NULL;
+    msi_msv_layout l = {0};
+    *data = b->data;
+    for (int64_t i = 0; i < n_kept; i++) {
+        const msi_msv_chunk *c = r->raw.source[i].chunk;
+        const int64_t row = r->raw.source[i].row;
+        if (row < 0) {
+            clear_row(n, b->data + i * n, b->weight + i * n, b->flag + i * n);
+            continue;
+        }
+        const char *base = f->map + c->at;
+        if (c != checked) {
+            l = msi_msv_lay_out(c, s->n_stored, s->n_corr);
+            MSI_TRY(msi_msv_file_samples(f, c, &l));
+            checked = c;
+            if (is_lent) *data = (const msi_c32 *)(const void *)(base + l.data) + row * n_stored;
+        }
+        if (!is_lent)
+            arrange_stored_row(s, base + l.data + row * n_stored * 8, (char *)(b->data + i * n), sizeof *b->data);
+        copy_stored_weights(s, c, base + l.weight, row, b->weight + i * n);
+        if (c->flags == MSI_MSV_FLAG_BITS)
+            copy_stored_flags(s, base + l.flag + row * l.flag_row_bytes, b->flag + i * n);
+        else
+            memset(b->flag + i * n, 0, (size_t)n);
+    }
+    return MSI_OK;
+}
+
+/* ---- One block ---- */
+
 /* Flag the samples outside the uv limits. */
 static void limit_uv(msi_ms_reader *r, const msi_ms_setup *s, struct msi_ms_buffer *b, int64_t n_row)
 {
@@ -408,7 +627,7 @@ static int read_block(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
     int64_t n_kept;
     MSI_TRY(msi_ms_set_open(set));
     MSI_TRY(grow_rows(r, b, g->n_row));
-    MSI_TRY(set->store ? msi_ms_store_rows(r, g, b, &n_kept) : read_rows(r, g, b, &n_kept));
+    MSI_TRY(set->store ? read_store_rows(r, g, b, &n_kept) : read_rows(r, g, b, &n_kept));
     block->n_row = n_kept;
     if (n_kept == 0) return MSI_OK;
     MSI_TRY(grow_samples(&b->data, &b->weight, &b->flag, &b->n_sample_allocated, g->n_row * s->n_span * s->n_corr,
@@ -417,7 +636,7 @@ static int read_block(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
     if (only_coordinates)
         memset(b->flag, 0, (size_t)(n_kept * s->n_chan * s->n_corr));
     else
-        MSI_TRY(set->store ? msi_ms_store_samples(r, g, b, n_kept, &data) : read_samples(r, g, b, n_kept));
+        MSI_TRY(set->store ? read_store_samples(r, g, b, n_kept, &data) : read_samples(r, g, b, n_kept));
     limit_uv(r, s, b, n_kept);
     msi_ms_block_describe(r, r->set_index, g->data_desc_id, g->field_id, b, n_kept, block);
     if (block->data) block->data = data;

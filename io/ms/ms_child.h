@@ -1,94 +1,108 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Processes beside this one use casacore, which threads cannot share, and whose end must not be this one's.
- */
-#ifndef MSI_IO_MS_CHILD_H
-#define MSI_IO_MS_CHILD_H
+/* Child processes that use casacore: threads cannot share it, and a crash of casacore must not end this process. Their
+ * memory is limited, as casacore may request any amount of memory for damaged files. */
+#ifndef MSI_MS_CHILD_H
+#define MSI_MS_CHILD_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* One side's view of the other; MSI_CHILD_NONE where there is none. */
+/* The other process, as seen by either side; MSI_CHILD_NONE: none. */
 typedef struct msi_child {
-    pid_t pid;     /* 0 where there is none, and in the child */
-    int socket;    /* to the other side: whole messages; its end is the end of the other side */
-    int output_fd; /* a file in memory that takes what the child's libraries print */
+    pid_t pid;     /* 0 in the child, and without a child */
+    int socket;    /* to the other side, for whole messages; it ends when the other side ends */
+    int output_fd; /* a file in memory for the output of the child's libraries */
 } msi_child;
 
 #define MSI_CHILD_NONE ((msi_child){0, -1, -1})
 
 /*
- * msi_child_fork - fork one more process. Before any thread is started. Signals to stop are the parent's alone to
- * follow; nothing of the parent's stays open in the child but what is mapped.
+ * msi_child_fork - fork a child process. Call it before any thread starts. The child ignores signals to stop, so the
+ * parent decides. All descriptors of the parent are closed in the child. Mapped memory stays.
  * Given:    what  "to write with", for messages
  * Returned: *child  of the side that returns; *is_child
- * Returns:  0, MSI_ENOMEM (no process, or no file in memory, to be had)
+ * Returns:  0, MSI_ENOMEM (a process or a file in memory cannot be created)
  */
 int msi_child_fork(msi_child *child, const char *what, int *is_child);
 
-/* msi_child_fork_keeping - likewise, but the child keeps one more of the parent's descriptors open; -1: none. */
+/* msi_child_fork_keeping - like msi_child_fork, but the child keeps one more descriptor open; -1: none. */
 int msi_child_fork_keeping(msi_child *child, const char *what, int kept_fd, int *is_child);
 
-/* msi_child_limit_memory - allow the child so much address space beyond what it has. An allocation beyond it fails.
- * Returns: 1, or 0 where a lower limit holds already or none can be set. */
+/* msi_child_limit_memory - limit the address space of the child to what it has and `bytes` more. Allocations beyond it
+ * fail.
+ * Returns: 1; 0 if a lower limit exists or the limit cannot be set. */
 int msi_child_limit_memory(int64_t bytes);
 
 /*
- * msi_child_watch - let the child that calls end by SIGPROF where msi_child_progress is not called in time. CPU
- * time is what counts, not the clock: a machine with other work, or a slow disk, is no lack of progress.
+ * msi_child_watch - end the calling child by SIGPROF if msi_child_progress is not called in time. CPU time counts, not
+ * the clock, so a busy machine or a slow disk does not matter.
  */
 void msi_child_watch(void);
 
-/* A step of reading, such as a block or a row of a subtable, takes milliseconds; this many seconds it never takes. */
+/* Limit for a step of reading, such as a block or a row of a subtable, which takes milliseconds. */
 #define MSI_CHILD_STEP_S 20.0
 
-/* msi_child_progress - this process works; it may take so many seconds of CPU time until the next call. Nothing in a
- * process that is not watched. */
+/* msi_child_progress - report progress: the next call must come within cpu_s seconds of CPU time. Does nothing without
+ * msi_child_watch. */
 void msi_child_progress(double cpu_s);
 
-/* msi_child_send - send one message; 0, or -1 where nobody is there to read it. */
+/* msi_child_send - send one message. Returns 0; -1 if the other side has ended. */
 int msi_child_send(const msi_child *child, const void *message, size_t size);
 
-/* msi_child_receive - wait for a message of this size; 0, or -1 where the other side is gone. */
+/* msi_child_receive - wait for a message of this size. Returns 0; -1 if the other side has ended. */
 int msi_child_receive(const msi_child *child, void *message, size_t size);
 
-/* msi_child_wait_briefly - wait for a message or the other side's end, but no longer than a fifth of a second. */
+/* msi_child_wait_briefly - wait for a message or the end of the other side, at most a fifth of a second. */
 void msi_child_wait_briefly(const msi_child *child);
 
 /*
- * msi_child_await - wait for the next message of this size, looking at the signal flag meanwhile.
- * Given:    wait  0: only what is there already
- * Returned: *got  1 a message, 0 none is there yet, -1 the other side is gone
+ * msi_child_await - receive the next message of this size, and check the signal flag while waiting.
+ * Given:    wait  0: do not wait
+ * Returned: *got  1: a message; 0: no message yet; -1: the other side has ended
  * Returns:  0, MSI_EINTERRUPTED
  */
 int msi_child_await(const msi_child *child, int wait, void *message, size_t size, int *got);
 
 /*
- * msi_child_end_text - wait for the end of a child that sends nothing more, and describe it.
- * Given:    path, what  "the process that writes", for the message
- * Returned: text  one line, with the last of what its libraries printed
+ * msi_child_end_text - wait for the end of a child that sends no more messages, and describe it.
+ * Given:    path, what  for the message; what is such as "the writer process"
+ * Returned: text  one line, with the last line that its libraries printed
  * Returns:  the number of the signal that ended it, or 0
  */
 int msi_child_end_text(msi_child *child, const char *path, const char *what, char *text, size_t size);
 
 /*
- * msi_child_status_text - return the line of msi_child_end_text for a process that has been waited for.
- * Given: output_fd  as in msi_child; wait_status  waitpid's
+ * msi_child_status_text - make the line of msi_child_end_text for a process that has ended.
+ * Given: output_fd  as in msi_child; wait_status  of waitpid
  */
 void msi_child_status_text(int output_fd, int wait_status, const char *path, const char *what, char *text, size_t size);
 
-/* msi_child_wait - wait for the end of a child that sends nothing more. Returns: the number of the signal that ended
- * it, or 0. */
+/* msi_child_wait - wait for the end of a child that sends no more messages. Returns: the signal that ended it, or 0. */
 int msi_child_wait(msi_child *child);
 
-/* msi_child_await_end - wait until nobody has the socket's other end any more: neither the child, nor one of its own
- * that ends with it, but a moment later. */
+/* msi_child_await_end - wait until the other end of the socket is closed by the child and by its own child, which may
+ * end a moment later. */
 void msi_child_await_end(const msi_child *child);
 
-/* msi_child_hang_up - send nothing more, which tells the child to stop; what it says is heard. */
+/* msi_child_hang_up - close the sending direction, which makes the child stop. Its messages can still be received. */
 void msi_child_hang_up(const msi_child *child);
 
-/* msi_child_close - close the socket, which tells the child to stop, and the file. */
+/* msi_child_close - close the socket, which makes the child stop, and the output file. */
 void msi_child_close(msi_child *child);
+
+/* msi_ms_limit_memory - limit the memory of the calling child to msi_memory_limit, or to what files of the size of
+ * these sets can need if that is less. */
+void msi_ms_limit_memory(const char *const *paths, int n_path);
+
+/* msi_ms_limit_lift - ignore the size of the sets, as their rows lie in files of other sets. Only msi_memory_limit
+ * applies then. Does nothing without msi_ms_limit_memory. */
+void msi_ms_limit_lift(void);
+
+/*
+ * msi_ms_limit_explain - turn MSI_ENOMEM into MSI_EINPUT with another message, if the limit by size caused it.
+ * Returns: status, or MSI_EINPUT
+ */
+int msi_ms_limit_explain(int status, const char *path);
 
 #endif

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A column that is to be written is checked against its set, and the way of writing it is chosen. */
+/*
+ * A column that is written: checks of the set and choice of the method (plan), making its files or setting the mark
+ * (prepare), adding it to the table (complete) or undoing the changes (abandon), and removing old columns (drop).
+ * ms_writer.h describes the methods.
+ */
+#include "io/ms/ms_column.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -8,18 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_column_drop.h"
 #include "io/ms/ms_mark.h"
-#include "io/ms/ms_set.h"
-#include "io/ms/ms_watch.h"
+#include "io/ms/ms_metadata.h"
 
 /* ---- Names ---- */
 
-/* Standard columns of the main table, which are not for models. */
+/* Standard columns of the main table. They are not for models. */
 static const char PROTECTED[] =
     " ANTENNA1 ANTENNA2 ANTENNA3 ARRAY_ID BASELINE_REF DATA DATA_DESC_ID EXPOSURE FEED1 FEED2 FEED3 "
     "FIELD_ID FLAG FLAG_CATEGORY FLAG_ROW FLOAT_DATA IMAGING_WEIGHT INTERVAL LAG_DATA OBSERVATION_ID "
@@ -44,23 +48,271 @@ int msi_ms_column_check(const msi_ms_write_spec *spec)
 {
     if (!spec->column || !is_plain_name(spec->column))
         return msi_error_set(MSI_EARGUMENT,
-                             "'%s' cannot be a column's name: a letter, then up to 54 letters, digits, _",
+                             "'%s' is not a valid column name: it must be a letter, then up to 54 letters, digits, _",
                              spec->column ? spec->column : "");
     if (msi_ms_column_is_protected(spec->column))
-        return msi_error_set(
-            MSI_EARGUMENT, "visibilities are not written into column %s: take MODEL_DATA or a new name", spec->column);
+        return msi_error_set(MSI_EARGUMENT, "column %s is not for visibilities; choose MODEL_DATA or a new name",
+                             spec->column);
     if (spec->op == MSI_MS_WRITE_REPLACE) return MSI_OK;
     if (!spec->input_column || !*spec->input_column)
-        return msi_error_set(MSI_EARGUMENT, "there is no column to add to or to subtract from");
+        return msi_error_set(MSI_EARGUMENT, "no column is given to add to or to subtract from");
     if (!strcmp(spec->column, spec->input_column))
-        return msi_error_set(MSI_EARGUMENT,
-                             "%s cannot be both read and written, or a run that was stopped could not be redone: name "
-                             "another output column",
-                             spec->column);
+        return msi_error_set(
+            MSI_EARGUMENT,
+            "%s cannot be both input and output, as a stopped run could not be repeated; choose another output column",
+            spec->column);
     return MSI_OK;
 }
 
-/* ---- What is there ---- */
+/* ---- Files ---- */
+
+int msi_ms_write_failed(int ccc_status)
+{
+    const int status = ccc_status == CCC_ENOMEM ? MSI_ENOMEM : ccc_status == CCC_ELOCKED ? MSI_ELOCKED : MSI_EOUTPUT;
+    return msi_error_set(status, "%s", ccc_error());
+}
+
+/* Return whether a name is that of a data file (table.fN_TSMk) or, with_header, of any file of storage manager N. */
+static int is_file_of(const char *name, int manager, int with_header)
+{
+    char head[32];
+    const size_t n = (size_t)snprintf(head, sizeof head, "table.f%d", manager);
+    if (strncmp(name, head, n) != 0) return 0;
+    if (!name[n]) return with_header;
+    if (strncmp(name + n, "_TSM", 4) != 0 || !name[n + 4]) return 0;
+    return name[n + 4 + strspn(name + n + 4, "0123456789")] == 0;
+}
+
+int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int *n)
+{
+    int status = MSI_OK, n_allocated = 0;
+    *fd = NULL;
+    *n = 0;
+    DIR *d = opendir(path);
+    if (!d) return msi_error_set(MSI_EOUTPUT, "%s: %s", path, strerror(errno));
+    for (const struct dirent *e; status == MSI_OK && (e = readdir(d));) {
+        if (!is_file_of(e->d_name, c->manager_file, 0)) continue;
+        if (*n == n_allocated) {
+            n_allocated = *n ? 2 * *n : 4;
+            status = msi_grow(fd, *n, n_allocated, sizeof **fd, "open files");
+            if (status != MSI_OK) break;
+        }
+        (*fd)[*n] = openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC);
+        if ((*fd)[*n] < 0)
+            status = msi_error_set(MSI_EOUTPUT, "%s/%s: %s", path, e->d_name, strerror(errno));
+        else
+            ++*n;
+    }
+    closedir(d);
+    if (status == MSI_OK) return MSI_OK;
+    while (*n > 0) close((*fd)[--*n]);
+    msi_free(*fd);
+    *fd = NULL;
+    return status;
+}
+
+/* Give an open file the owner and mode of table.dat, if the system allows it. */
+static void copy_mode(const msi_ms_column *c, int fd)
+{
+    if (fchown(fd, c->owner, c->group) != 0 && fchown(fd, (uid_t)-1, c->group) != 0) errno = 0;
+    fchmod(fd, c->mode);
+}
+
+/* Sync a file of the set, or its directory if name is NULL. */
+static int sync_file(const char *path, const char *name)
+{
+    char file[4200];
+    snprintf(file, sizeof file, "%s%s%s", path, name ? "/" : "", name ? name : "");
+    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return msi_error_set(MSI_EOUTPUT, "%s: %s", file, strerror(errno));
+    const int failed = fsync(fd) != 0 ? errno : 0;
+    close(fd);
+    if (failed) return msi_error_set(MSI_EOUTPUT, "%s: cannot be synced: %s", file, strerror(failed));
+    return MSI_OK;
+}
+
+/* Keep the permissions of the set: give the new table.dat and the new files the owner and mode of the old table.dat. */
+static void keep_mode(const msi_ms_column *c, const char *path)
+{
+    DIR *d = opendir(path);
+    if (!d) return;
+    for (const struct dirent *e; (e = readdir(d));) {
+        const int is_made = c->method != MSI_COLUMN_IN_PLACE && is_file_of(e->d_name, c->manager_file, 1);
+        if (!is_made && strcmp(e->d_name, "table.dat") != 0) continue;
+        const int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0) continue;
+        copy_mode(c, fd);
+        close(fd);
+    }
+    closedir(d);
+}
+
+/* Replace table.dat by the state in memory of casacore, and sync it. */
+static int replace_header(const msi_ms_column *c, ccc_table *t)
+{
+    const char *path = ccc_table_path(t);
+    MSI_CCC_WRITE(ccc_table_flush(t));
+    keep_mode(c, path);
+    MSI_TRY(sync_file(path, "table.dat"));
+    return sync_file(path, NULL);
+}
+
+/* ---- The directory for removing old columns ---- */
+
+static const char FOLDER[] = "msimage-drop-old";
+
+/* Return the N of a file table.fN.. of a storage manager; -1 for other names. */
+static int manager_of_file(const char *name)
+{
+    if (strncmp(name, "table.f", 7) != 0 || strspn(name + 7, "0123456789") == 0) return -1;
+    const long n = strtol(name + 7, NULL, 10);
+    return n < 1 << 20 ? (int)n : -1;
+}
+
+static int is_listed(const int32_t *numbers, int64_t n, int number)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (numbers[i] == number) return 1;
+    return 0;
+}
+
+static int failed(const char *path, const char *name)
+{
+    return msi_error_set(MSI_EOUTPUT, "%s/%s: %s", path, name, strerror(errno));
+}
+
+/* Remove the directory with its contents, if it exists. */
+static void remove_folder(int set_fd)
+{
+    const int fd = openat(set_fd, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d) return;
+    for (const struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.' || strlen(e->d_name) > 2) unlinkat(fd, e->d_name, 0);
+    closedir(d);
+    unlinkat(set_fd, FOLDER, AT_REMOVEDIR);
+}
+
+/* Remove the files of storage managers that are not listed, then the directory. It exists as long as such files do. */
+static void remove_rest(int set_fd, const int32_t *numbers, int64_t n)
+{
+    struct stat info;
+    int is_left = 0;
+    const int fd = openat(set_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d) return;
+    for (const struct dirent *e; (e = readdir(d));) {
+        const int number = manager_of_file(e->d_name);
+        if (number < 0 || is_listed(numbers, n, number)) continue;
+        if (fstatat(fd, e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
+        is_left |= unlinkat(fd, e->d_name, 0) != 0;
+    }
+    closedir(d);
+    if (!is_left) remove_folder(set_fd);
+}
+
+static int open_folder(const char *path, const char *name, int *fd)
+{
+    char folder[4300];
+    snprintf(folder, sizeof folder, "%s/%s", path, name);
+    *fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd < 0 ? failed(path, name) : MSI_OK;
+}
+
+/* Return the number of links of a file of the set in the directory: 0 or 1. */
+static int count_drop_links(int set_fd, const char *name)
+{
+    struct stat here, there;
+    char linked[300];
+    snprintf(linked, sizeof linked, "%s/%.255s", FOLDER, name);
+    return fstatat(set_fd, name, &here, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstatat(set_fd, linked, &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino;
+}
+
+/* Return 1 if a data file of the column is a symbolic link or has another hard link. */
+static int has_shared_files(const msi_ms_column *c, const char *path)
+{
+    int is_shared = 0;
+    DIR *d = opendir(path);
+    if (!d) return 0;
+    for (const struct dirent *e; (e = readdir(d));) {
+        struct stat info;
+        if (!is_file_of(e->d_name, c->manager_file, 0) || fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        is_shared |= S_ISLNK(info.st_mode) || (int)info.st_nlink > 1 + count_drop_links(dirfd(d), e->d_name);
+    }
+    closedir(d);
+    return is_shared;
+}
+
+/* ---- Which old columns are removed ---- */
+
+/* Fail if a file of the set is a link, as removing it would delete only the link. */
+static int check_no_link(const char *path)
+{
+    struct stat info;
+    int status = MSI_OK;
+    DIR *d = opendir(path);
+    if (!d) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    for (const struct dirent *e; status == MSI_OK && (e = readdir(d));)
+        if (manager_of_file(e->d_name) >= 0 && fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+            !S_ISREG(info.st_mode))
+            status = msi_error_set(MSI_EINPUT, "%s/%s: is a link, so the old column cannot be removed safely", path,
+                                   e->d_name);
+    closedir(d);
+    return status;
+}
+
+/* Fail if the columns that share a storage manager with this one cannot be moved out of it. */
+static int check_removable(ccc_table *t, const char *column)
+{
+    ccc_column_info info;
+    MSI_CCC(ccc_column_describe(t, column, &info));
+    if (info.manager_n_column <= 1 || !strcmp(info.manager_type, "StandardStMan") ||
+        !strcmp(info.manager_type, "IncrementalStMan"))
+        return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: column %s could not be removed later: its %s also stores other columns",
+                         ccc_table_path(t), column, info.manager_type);
+}
+
+static int is_aside(ccc_table *t, const char *name)
+{
+    ccc_type type;
+    return ccc_keyword_type(t, name, MSI_COLUMN_ASIDE, &type, NULL) == CCC_OK;
+}
+
+static int take(msi_ms_column *c, ccc_table *t, const char *name)
+{
+    if (c->n_old == MSI_COLUMN_MOST_OLD || strlen(name) >= MSI_COLUMN_NAME) return MSI_OK; /* the next run's */
+    MSI_TRY(check_removable(t, name));
+    snprintf(c->old_columns[c->n_old++], MSI_COLUMN_NAME, "%s", name);
+    return MSI_OK;
+}
+
+/*
+ * Find the columns to remove: old columns of earlier predictions, and the one that this run replaces. Changes nothing.
+ * Given and returned: c  n_old, old_columns
+ * Returns: 0; MSI_EINPUT (one cannot be removed), MSI_ENOMEM
+ */
+static int plan_drop(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
+{
+    char **names, head[MSI_COLUMN_NAME + 8];
+    int64_t n;
+    const int length = snprintf(head, sizeof head, "%s_OLD_", spec->column);
+    MSI_CCC(ccc_table_columns(t, &names, &n));
+    int status = MSI_OK;
+    for (int64_t i = 0; i < n && status == MSI_OK; i++)
+        if (!strncmp(names[i], head, (size_t)length) && is_aside(t, names[i])) status = take(c, t, names[i]);
+    ccc_free(names);
+    MSI_TRY(status);
+    if (c->method == MSI_COLUMN_SWAPPED) {
+        MSI_TRY(take(c, t, spec->column));
+        snprintf(c->old_columns[c->n_old - 1], MSI_COLUMN_NAME, "%s", c->old_name);
+    }
+    return c->n_old ? check_no_link(ccc_table_path(t)) : MSI_OK;
+}
+
+/* ---- Checks of the set ---- */
 
 static int no_column(ccc_table *t, const char *column)
 {
@@ -73,7 +325,7 @@ static int no_column(ccc_table *t, const char *column)
         if (strstr(names[i], "DATA") && strcmp(names[i], "DATA_DESC_ID") != 0)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", names[i]);
     ccc_free(names);
-    return msi_error_set(MSI_EINPUT, "%s: has no column %s; there are %s", ccc_table_path(t), column, list);
+    return msi_error_set(MSI_EINPUT, "%s: has no column %s; its data columns are %s", ccc_table_path(t), column, list);
 }
 
 static int check_set(ccc_table *t)
@@ -84,7 +336,7 @@ static int check_set(ccc_table *t)
     if (!ccc_table_has_column(t, "DATA_DESC_ID") || !ccc_table_has_column(t, "UVW"))
         return msi_error_set(MSI_EINPUT, "%s: not a Measurement Set", path);
     if (!ccc_table_is_root(t))
-        return msi_error_set(MSI_EINPUT, "%s: refers to rows of another set: predict into that one", path);
+        return msi_error_set(MSI_EINPUT, "%s: refers to rows of another set; predict into that set", path);
     if (ccc_table_n_row(t) == 0) return msi_error_set(MSI_EINPUT, "%s: has no rows", path);
     static const char *const multi[] = {"table.mf", "table.mfh5"};
     for (int i = 0; i < 2; i++) {
@@ -98,7 +350,8 @@ static int check_set(ccc_table *t)
     return MSI_OK;
 }
 
-/* Describe a column, and fail unless it holds arrays of complex numbers or, of an input, what can stand for them. */
+/* Describe a column, and fail unless it holds arrays of complex numbers; an input may also hold double or real
+ * numbers. */
 static int describe(ccc_table *t, const char *column, int is_input, ccc_column_info *info)
 {
     MSI_CCC(ccc_column_describe(t, column, info));
@@ -122,7 +375,7 @@ static int choose_shape_column(msi_ms_column *c, ccc_table *t, const char *colum
 
 /* ---- Shapes ---- */
 
-/* Rows with cells of one shape are one hypercube of the new column. */
+/* Numbers of rows by shape of cells. Each shape is a hypercube of the new column. */
 typedef struct shapes {
     int64_t (*cell)[2], *n_row;
     int n, n_allocated;
@@ -147,7 +400,7 @@ static int count_shape(shapes *s, const int64_t *cell, int64_t n_row)
     return MSI_OK;
 }
 
-/* Fail unless the cells of `column` have the given shape in some rows; *n_undefined counts those without a value. */
+/* Fail unless the cells of `column` have the given shape in some rows. *n_undefined counts those without a value. */
 static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row, const int64_t *cell, const char *like,
                    int64_t *n_undefined)
 {
@@ -166,7 +419,7 @@ static int compare(ccc_table *t, const char *column, int64_t row, int64_t n_row,
     return MSI_OK;
 }
 
-/* Count the shapes of the set, and the cells of the column that is there that have no value where DATA's have one. */
+/* Count the shapes of the set, and the cells of an existing column that have no value although DATA has one. */
 static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec, int is_there, shapes *s,
                         int64_t *n_undefined)
 {
@@ -187,7 +440,7 @@ static int compare_rows(const msi_ms_column *c, ccc_table *t, const msi_ms_write
     return MSI_OK;
 }
 
-/* Take DATA's tiles, unless they are absurdly small or large; else tiles of about 512 kB of whole cells. */
+/* Use the tiles of DATA, unless they are far too small or large; else tiles of about 512 kB of whole cells. */
 static void choose_tile(msi_ms_column *c, const ccc_column_info *like, const shapes *s)
 {
     const int64_t small = 512, large = 2 << 20, wanted = 64 << 10; /* numbers of 8 bytes */
@@ -217,7 +470,7 @@ static int64_t bytes_of(const msi_ms_column *c, const shapes *s)
         const int64_t cube[3] = {s->cell[i][0], s->cell[i][1], s->n_row[i]};
         int64_t n = 8;
         for (int k = 0; k < 3; k++) {
-            /* casacore makes a tile no wider than its cube, but for the axis of the rows. */
+            /* casacore makes a tile no wider than its cube, except along the rows. */
             const int64_t tile = k < 2 && c->tile_shape[k] > cube[k] ? cube[k] : c->tile_shape[k];
             n *= (cube[k] + tile - 1) / tile * tile;
         }
@@ -226,13 +479,13 @@ static int64_t bytes_of(const msi_ms_column *c, const shapes *s)
     return bytes;
 }
 
-/* ---- The way ---- */
+/* ---- Method ---- */
 
 /*
- * Tell whether a column's values can be overwritten where they are, without a change of its manager's header. Columns
- * of a TiledDataStMan share their tiles with others, whose bytes are written back as they were read: a tile that is
- * half written, by a process that is killed, has the others' whole all the same. (Nor could such a column be given
- * another name: casacore takes it for the hypercube's id then.)
+ * Return whether the values of a column can be overwritten in place without a change of the header of its storage
+ * manager. Columns of a TiledDataStMan share tiles with other columns, whose bytes are written back as they were read.
+ * So a tile that a killed process has half written still has the other columns intact. (Such a column cannot be
+ * renamed: casacore would take it for the hypercube's id.)
  */
 static int can_be_overwritten(const ccc_column_info *info)
 {
@@ -243,14 +496,14 @@ static int can_be_overwritten(const ccc_column_info *info)
             !strcmp(info->manager_type, "TiledCellStMan"));
 }
 
-/* DyscoStMan compresses what it stores. */
+/* DyscoStMan compresses with loss. */
 static int is_lossy(const ccc_column_info *info)
 {
     return !strcmp(info->manager_type, "DyscoStMan");
 }
 
-/* Managers are asked for a column by its new name when the table is opened again: of those that are not known, nobody
- * can say what they make of it. */
+/* When the table is opened again, a storage manager gets the new name of the column. For unknown managers the effect is
+ * unknown, so fail. */
 static int check_rename(ccc_table *t, const char *column, const ccc_column_info *info)
 {
     static const char *const known[] = {"StandardStMan",  "IncrementalStMan", "TiledShapeStMan", "TiledColumnStMan",
@@ -259,10 +512,10 @@ static int check_rename(ccc_table *t, const char *column, const ccc_column_info 
     if (length < 5 || strcmp(info->manager_type + length - 5, "StMan") != 0) return MSI_OK; /* values made of others */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(info->manager_type, known[i])) return MSI_OK;
-    return msi_error_set(MSI_EINPUT,
-                         "%s: column %s is stored by %s: it can neither be overwritten nor be given another name "
-                         "safely; name another output column",
-                         ccc_table_path(t), column, info->manager_type);
+    return msi_error_set(
+        MSI_EINPUT,
+        "%s: column %s is stored by %s and can neither be overwritten nor renamed safely; choose another output column",
+        ccc_table_path(t), column, info->manager_type);
 }
 
 static void choose_old_name(msi_ms_column *c, ccc_table *t, const char *column)
@@ -289,7 +542,7 @@ static int check_files(const msi_ms_column *c, const char *path)
     return status;
 }
 
-/* CASA prefers a model that is stored as components or images to MODEL_DATA. */
+/* Return whether the set has a model as components or images, which CASA uses instead of MODEL_DATA. */
 static int has_virtual_model(ccc_table *t)
 {
     static const char *const subtables[] = {NULL, "SOURCE", "FIELD"};
@@ -315,13 +568,13 @@ static int has_virtual_model(ccc_table *t)
 
 static int refuse_link(const char *path, const char *name)
 {
-    return msi_error_set(MSI_EINPUT, "%s/%s: is a link, and what it leads to would be written; put a copy in its place",
+    return msi_error_set(MSI_EINPUT, "%s/%s: is a link, and its target would be written; replace the link by a copy",
                          path, name);
 }
 
 int msi_ms_column_check_links(const char *path)
 {
-    /* table.dat is replaced by table.dat_tmp, which is left where a program was killed, and then written again. */
+    /* table.dat is replaced by table.dat_tmp. A killed program may have left that file, which is then written again. */
     static const char *const names[] = {"table.dat", "table.lock", "table.dat_tmp"};
     for (int i = 0; i < 3; i++) {
         struct stat info;
@@ -333,8 +586,8 @@ int msi_ms_column_check_links(const char *path)
     return MSI_OK;
 }
 
-/* Fail where a name that a new column's files may get is a link: casacore writes into files that are there already, as
- * a run that was killed leaves them. */
+/* Fail if a file that a new column may use is a link: casacore writes into existing files, which a killed run may have
+ * left. */
 static int check_strays(ccc_table *t)
 {
     const char *path = ccc_table_path(t);
@@ -357,7 +610,7 @@ static int check_strays(ccc_table *t)
     return status;
 }
 
-/* Remember what table.dat is. */
+/* Record inode, mode and owner of table.dat. */
 static int look_at_header(msi_ms_column *c, const char *path)
 {
     struct stat dat;
@@ -371,7 +624,7 @@ static int look_at_header(msi_ms_column *c, const char *path)
     return MSI_OK;
 }
 
-/* What an earlier run has left half written is nothing to add to or to subtract from. */
+/* Fail if the input column is incomplete. */
 static int check_input(ccc_table *t, const char *column)
 {
     char mark[512], selection[MSI_MS_MAX_SELECTION];
@@ -393,17 +646,17 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     const int is_there = ccc_table_has_column(t, spec->column);
     if (is_there) MSI_TRY(describe(t, spec->column, 0, &info));
     if (is_there && !strcmp(spec->column, "CORRECTED_DATA") && !msi_ms_mark_has_origin(t, spec->column))
-        return msi_error_set(MSI_EARGUMENT,
-                             "%s: has a CORRECTED_DATA that msimage did not write: it will not be overwritten; name "
-                             "another output column",
-                             ccc_table_path(t));
+        return msi_error_set(
+            MSI_EARGUMENT,
+            "%s: CORRECTED_DATA was not written by msimage and is not overwritten; choose another output column",
+            ccc_table_path(t));
     if (spec->op != MSI_MS_WRITE_REPLACE) {
         if (!ccc_table_has_column(t, spec->input_column)) return no_column(t, spec->input_column);
         MSI_TRY(describe(t, spec->input_column, 1, &input));
         MSI_TRY(check_input(t, spec->input_column));
     }
     int status = compare_rows(c, t, spec, is_there, &s, &n_undefined);
-    /* Rows may have no place in its hypercubes, and then not even a shape to ask for. */
+    /* Some rows may not be in a hypercube of the column, and then have no shape. */
     if (status == MSI_EINPUT && strcmp(info.manager_type, "TiledDataStMan") == 0)
         status = msi_error_append(status, "; name another output column");
     if (status == MSI_OK) {
@@ -427,11 +680,306 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
     if (c->method == MSI_COLUMN_IN_PLACE) {
         c->manager_file = info.manager_file;
         MSI_TRY(check_files(c, ccc_table_path(t)));
-        c->is_shared = msi_ms_column_is_shared(c, ccc_table_path(t));
+        c->is_shared = has_shared_files(c, ccc_table_path(t));
     }
-    if (spec->drop_old) MSI_TRY(msi_ms_column_drop_plan(c, t, spec));
+    if (spec->drop_old) MSI_TRY(plan_drop(c, t, spec));
     c->was_marked =
         msi_ms_mark_read(t, spec->column, c->mark, sizeof c->mark, c->marked_selection, sizeof c->marked_selection);
     c->has_virtual_model = !strcmp(spec->column, "MODEL_DATA") && has_virtual_model(t);
     return look_at_header(c, ccc_table_path(t));
+}
+
+/* ---- Prepare ---- */
+
+/* Remove the directory and files of a killed run from a set that is open and locked. Returns: 0, MSI_EOUTPUT,
+ * MSI_ENOMEM */
+static int remove_drop_leftovers(ccc_table *t)
+{
+    struct stat info;
+    int fd, is_there;
+    int32_t *numbers;
+    int64_t n;
+    MSI_TRY(open_folder(ccc_table_path(t), ".", &fd));
+    is_there = fstatat(fd, FOLDER, &info, AT_SYMLINK_NOFOLLOW) == 0;
+    int status = is_there ? ccc_table_managers(t, &numbers, &n) : CCC_OK;
+    if (is_there && status == CCC_OK) {
+        remove_rest(fd, numbers, n);
+        ccc_free(numbers);
+    }
+    close(fd);
+    return status == CCC_OK ? MSI_OK : msi_ms_failed(status);
+}
+
+/* Set the shapes of the cells in the order of the rows. They are zeros, and holes in the file. */
+static int make_cells(const msi_ms_column *c, ccc_table *t, const char *column)
+{
+    int64_t n_alike, cell[CCC_MAX_DIM];
+    int ndim;
+    for (int64_t row = 0; row < c->n_row; row += n_alike) {
+        MSI_CCC_WRITE(ccc_rows_alike(t, c->like, row, c->n_row - row, &n_alike, &ndim, cell));
+        if (ndim == 2) MSI_CCC_WRITE(ccc_put_shapes(t, column, row, n_alike, ndim, cell));
+    }
+    return MSI_OK;
+}
+
+static int check_space(const msi_ms_column *c, const char *path)
+{
+    const int64_t headers = 2 << 20;
+    struct statvfs fs;
+    if (statvfs(path, &fs) != 0) return MSI_OK; /* the reservation will tell */
+    const int64_t bytes = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
+    if (bytes >= c->disk_bytes + headers) return MSI_OK;
+    return msi_error_set(MSI_EOUTPUT, "%s: the column needs %.1f MB, but the file system has %.1f MB left", path,
+                         1e-6 * (double)(c->disk_bytes + headers), 1e-6 * (double)bytes);
+}
+
+/* Allocate the holes on disk, so that no write can fail for lack of space. */
+static int reserve(const msi_ms_column *c, const char *path)
+{
+    int *fd, n, status = MSI_OK;
+    MSI_TRY(msi_ms_column_files(c, path, &fd, &n));
+    for (int i = 0; i < n; i++) {
+        struct stat info;
+        char link[64];
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd[i]);
+        const int writable = open(link, O_WRONLY | O_CLOEXEC);
+        if (writable >= 0 && fstat(writable, &info) == 0 && info.st_size > 0 && status == MSI_OK &&
+            fallocate(writable, 0, 0, info.st_size) != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
+            status = msi_error_set(MSI_EOUTPUT, "%s: cannot reserve %.1f MB for the column: %s", path,
+                                   1e-6 * (double)c->disk_bytes, strerror(errno));
+        if (writable >= 0) close(writable);
+        close(fd[i]);
+    }
+    msi_free(fd);
+    return status;
+}
+
+/* Add the column. If it replaces another, copy its comment and keywords: programs look there for their own keywords,
+ * such as CASA for CHANNEL_SELECTION. */
+static int add_column(const msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
+{
+    const int is_swapped = c->method == MSI_COLUMN_SWAPPED;
+    char *old_comment = NULL;
+    ccc_column_spec column = {.name = spec->column,
+                              .type = CCC_COMPLEX,
+                              .ndim = 2,
+                              .is_fixed_shape = c->is_fixed_shape,
+                              .comment = strcmp(spec->column, "MODEL_DATA") ? "Visibilities by msimage"
+                                                                            : "The model data column"};
+    memcpy(column.shape, c->cell_shape, sizeof c->cell_shape);
+    ccc_storage storage = {.type = "TiledShapeStMan", .tile_ndim = 3};
+    memcpy(storage.tile_shape, c->tile_shape, sizeof c->tile_shape);
+    if (is_swapped) {
+        MSI_CCC_WRITE(ccc_column_rename(t, spec->column, c->old_name));
+        MSI_CCC_WRITE(ccc_column_comment(t, c->old_name, &old_comment));
+        column.comment = old_comment;
+    }
+    const int failed = ccc_column_add(t, &column, &storage);
+    ccc_free(old_comment);
+    MSI_CCC_WRITE(failed);
+    if (is_swapped) {
+        MSI_CCC_WRITE(ccc_keyword_copy(t, c->old_name, spec->column));
+        MSI_CCC_WRITE(ccc_keyword_put_string(t, c->old_name, MSI_COLUMN_ASIDE, spec->column));
+    }
+    MSI_CCC_WRITE(ccc_keyword_put_string(t, spec->column, "UNIT", "Jy"));
+    return MSI_OK;
+}
+
+static int make_column(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
+{
+    const char *path = ccc_table_path(t);
+    ccc_column_info info;
+    MSI_TRY(check_space(c, path));
+    c->stage = MSI_COLUMN_FILLING;
+    MSI_CCC_WRITE(ccc_table_forget_changes(t));
+    MSI_TRY(add_column(c, t, spec));
+    MSI_CCC_WRITE(ccc_column_describe(t, spec->column, &info));
+    c->manager_file = info.manager_file;
+    if (!c->is_fixed_shape) MSI_TRY(make_cells(c, t, spec->column));
+    return reserve(c, path);
+}
+
+int msi_ms_column_prepare(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
+{
+    MSI_TRY(remove_drop_leftovers(t));
+    if (c->method != MSI_COLUMN_IN_PLACE) return make_column(c, t, spec);
+    c->stage = MSI_COLUMN_MARKED;
+    MSI_CCC_WRITE(msi_ms_mark_put(t, spec->column, spec->description ? spec->description : "",
+                                  spec->selection ? spec->selection : ""));
+    return replace_header(c, t);
+}
+
+/* ---- Complete, abandon ---- */
+
+int msi_ms_column_complete(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
+{
+    char header[32];
+    MSI_CCC_WRITE(msi_ms_mark_origin(t, spec->column, spec->description ? spec->description : ""));
+    MSI_CCC_WRITE(msi_ms_mark_remove(t, spec->column));
+    if (c->method == MSI_COLUMN_IN_PLACE) {
+        MSI_TRY(replace_header(c, t));
+    } else {
+        c->stage = MSI_COLUMN_JOINING;
+        MSI_CCC_WRITE(ccc_table_flush(t));
+        keep_mode(c, ccc_table_path(t));
+        snprintf(header, sizeof header, "table.f%d", c->manager_file);
+        MSI_TRY(sync_file(ccc_table_path(t), header));
+        MSI_TRY(sync_file(ccc_table_path(t), "table.dat"));
+        MSI_TRY(sync_file(ccc_table_path(t), NULL));
+    }
+    c->stage = MSI_COLUMN_COMPLETE;
+    return MSI_OK;
+}
+
+void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, const msi_ms_write_spec *spec)
+{
+    struct stat info;
+    DIR *d = c->stage == MSI_COLUMN_PLANNED || c->stage == MSI_COLUMN_COMPLETE ? NULL : opendir(path);
+    if (!d) return;
+    const int is_replaced = fstatat(dirfd(d), "table.dat", &info, 0) == 0 && (uint64_t)info.st_ino != c->table_dat;
+    if (c->stage == MSI_COLUMN_JOINING && is_replaced) c->stage = MSI_COLUMN_COMPLETE;
+    if (c->stage == MSI_COLUMN_MARKED && !is_replaced) c->stage = MSI_COLUMN_PLANNED; /* the mark never got there */
+    unlinkat(dirfd(d), "table.dat_tmp", 0);
+    if ((c->stage == MSI_COLUMN_FILLING || c->stage == MSI_COLUMN_JOINING) && c->manager_file >= 0) {
+        for (const struct dirent *e; (e = readdir(d));)
+            if (is_file_of(e->d_name, c->manager_file, 1)) unlinkat(dirfd(d), e->d_name, 0);
+        c->stage = MSI_COLUMN_PLANNED;
+    }
+    closedir(d);
+    if (c->stage == MSI_COLUMN_MARKED && t && !c->touched && !c->was_marked &&
+        msi_ms_mark_remove(t, spec->column) == CCC_OK && replace_header(c, t) == MSI_OK)
+        c->stage = MSI_COLUMN_PLANNED;
+}
+
+/* ---- Removing old columns ---- */
+
+/* Old columns are removed in a directory of its own, where casacore may fail without harm to the set. */
+typedef struct drop {
+    int set_fd, folder_fd;
+    int32_t *before, *after; /* numbers of the managers of the set, and of those left */
+    int64_t n_before, n_after;
+    int is_committed;
+} drop;
+
+static int link_files(const drop *p, const char *path)
+{
+    int status = MSI_OK;
+    const int fd = openat(p->set_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d) return failed(path, ".");
+    for (const struct dirent *e; status == MSI_OK && (e = readdir(d));) {
+        const int number = manager_of_file(e->d_name);
+        const int is_table = !strcmp(e->d_name, "table.dat");
+        if (!is_table && (number < 0 || !is_listed(p->before, p->n_before, number))) continue;
+        if (linkat(fd, e->d_name, p->folder_fd, e->d_name, 0) != 0) status = failed(path, e->d_name);
+    }
+    closedir(d);
+    return status;
+}
+
+/* Let casacore remove the columns in the directory. */
+static int remove_there(drop *p, const msi_ms_column *c, const char *path)
+{
+    char folder[4300];
+    ccc_table *t;
+    snprintf(folder, sizeof folder, "%s/%s", path, FOLDER);
+    MSI_CCC_WRITE(ccc_table_open(&t, folder, CCC_UPDATE, CCC_LOCK_HOLD));
+    int status = CCC_OK;
+    for (int i = 0; i < c->n_old && status == CCC_OK; i++) status = ccc_column_remove(t, c->old_columns[i]);
+    if (status == CCC_OK) status = ccc_table_flush(t);
+    if (status == CCC_OK) status = ccc_table_managers(t, &p->after, &p->n_after);
+    /* Do not close a table that could not be written: this would end the process. */
+    if (status == CCC_OK) status = ccc_table_close(t);
+    return status == CCC_OK ? MSI_OK : msi_ms_write_failed(status);
+}
+
+/* Set owner and mode of new files and table.dat, sync them, and move the new files into the set. */
+static int move_new(const drop *p, const msi_ms_column *c, const char *path)
+{
+    int status = MSI_OK;
+    const int folder = openat(p->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = folder >= 0 ? fdopendir(folder) : NULL;
+    if (!d) return failed(path, FOLDER);
+    for (const struct dirent *e; status == MSI_OK && (e = readdir(d));) {
+        const int number = manager_of_file(e->d_name);
+        const int is_new = number >= 0 && !is_listed(p->before, p->n_before, number);
+        if (!is_new && strcmp(e->d_name, "table.dat") != 0) continue;
+        const int fd = openat(folder, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0) {
+            status = failed(path, e->d_name);
+            break;
+        }
+        copy_mode(c, fd);
+        if (fsync(fd) != 0) status = failed(path, e->d_name);
+        close(fd);
+        if (status == MSI_OK && is_new && renameat(folder, e->d_name, p->set_fd, e->d_name) != 0)
+            status = failed(path, e->d_name);
+    }
+    closedir(d);
+    return status;
+}
+
+static int commit(drop *p, ccc_table *t)
+{
+    MSI_CCC_WRITE(ccc_table_forget_changes(t));
+    p->is_committed = renameat(p->folder_fd, "table.dat", p->set_fd, "table.dat") == 0;
+    return p->is_committed && fsync(p->set_fd) == 0 ? MSI_OK : failed(ccc_table_path(t), "table.dat");
+}
+
+static int work(drop *p, msi_ms_column *c, ccc_table *t)
+{
+    struct stat info;
+    const char *path = ccc_table_path(t);
+    MSI_TRY(open_folder(path, ".", &p->set_fd));
+    if (fstatat(p->set_fd, "table.dat", &info, 0) != 0) return failed(path, "table.dat");
+    c->table_dat = (uint64_t)info.st_ino;
+    MSI_CCC(ccc_table_managers(t, &p->before, &p->n_before));
+    c->last_manager = p->n_before ? p->before[p->n_before - 1] : -1;
+    c->is_dropping = 1;
+    if (mkdirat(p->set_fd, FOLDER, 0700) != 0) return failed(path, FOLDER);
+    MSI_TRY(open_folder(path, FOLDER, &p->folder_fd));
+    MSI_TRY(link_files(p, path));
+    MSI_TRY(remove_there(p, c, path));
+    MSI_TRY(move_new(p, c, path));
+    MSI_TRY(commit(p, t));
+    remove_rest(p->set_fd, p->after, p->n_after);
+    c->is_dropping = 0;
+    c->is_dropped = 1;
+    return MSI_OK;
+}
+
+int msi_ms_column_drop(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
+{
+    drop p = {.set_fd = -1, .folder_fd = -1};
+    if (!c->n_old) {
+        c->is_dropped = 1;
+        return MSI_OK;
+    }
+    const int status = work(&p, c, t);
+    if (p.folder_fd >= 0) close(p.folder_fd);
+    if (p.set_fd >= 0) close(p.set_fd);
+    ccc_free(p.before);
+    ccc_free(p.after);
+    if (status == MSI_OK) return MSI_OK;
+    return msi_error_append(status,
+                            p.is_committed ? "; %s is complete, %s gone, and its files go with the next run"
+                                           : "; %s is complete, but %s stays",
+                            spec->column, c->old_columns[0]);
+}
+
+void msi_ms_column_drop_abandon(msi_ms_column *c, const char *path)
+{
+    struct stat info;
+    int fd;
+    if (!c->is_dropping || open_folder(path, ".", &fd) != MSI_OK) return;
+    c->is_dropping = 0;
+    /* The new table.dat refers to the new files. The next run removes the old ones. */
+    if (fstatat(fd, "table.dat", &info, 0) == 0 && (uint64_t)info.st_ino == c->table_dat) {
+        DIR *d = fdopendir(dup(fd));
+        for (const struct dirent *e; d && (e = readdir(d));)
+            if (manager_of_file(e->d_name) > c->last_manager) unlinkat(fd, e->d_name, 0);
+        if (d) closedir(d);
+        remove_folder(fd);
+    }
+    close(fd);
 }

@@ -16,9 +16,8 @@
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"
 #include "io/ms/ms_child.h"
-#include "io/ms/ms_limit.h"
 #include "io/ms/ms_paths.h"
-#include "io/ms/ms_set.h"
+#include "io/ms/ms_metadata.h"
 
 /* The names of all members have so much address space, of which they take what they are long. */
 static const int64_t ROOM = (int64_t)64 << 20;
@@ -95,7 +94,7 @@ static int take_names(char ***out, int *n_out, const char *names, const reply *r
     int64_t n = 0;
     for (int64_t i = 0; i < r->n_byte; i++) n += names[i] == 0;
     if (r->n < 1 || r->n > INT32_MAX || n != r->n || names[r->n_byte - 1])
-        return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: its members have no names", path);
+        return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the names of its members are missing", path);
     const char **list;
     MSI_TRY(msi_alloc(&list, n, sizeof *list, "members"));
     for (int64_t i = 0; i < n; i++, name += strlen(name) + 1) list[i] = name;
@@ -110,8 +109,7 @@ static int take_reply(char ***out, int *n_out, msi_child *child, const char *nam
     static reply r;
     int got;
     MSI_TRY(msi_child_await(child, 1, &r, sizeof r, &got));
-    if (got < 0)
-        return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the process that reads it has ended", path);
+    if (got < 0) return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the reader process ended", path);
     r.message[sizeof r.message - 1] = 0;
     if (r.status) return msi_error_set(r.status < 0 ? r.status : MSI_EINPUT, "%s", r.message);
     if (r.n_byte < 1 || r.n_byte > ROOM) return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt", path);
@@ -127,7 +125,8 @@ int msi_ms_members(char ***out, int *n_out, int *which, const char *const *paths
     for (*which = 0; *which < n_path && !is_concatenation(paths[*which]);) ++*which;
     if (*which == n_path) return MSI_OK;
     char *names = mmap(NULL, (size_t)ROOM, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (names == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "memory for names of members: %s", strerror(errno));
+    if (names == MAP_FAILED)
+        return msi_error_set(MSI_ENOMEM, "cannot map memory for the names of members: %s", strerror(errno));
     const pid_t self = getpid();
     int rc = msi_child_fork(&child, "to read with", &is_child);
     if (!rc && is_child) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the subtables of a Measurement Set say is read and checked: windows, correlations, antennas; which columns
- * serve. */
+#include "io/ms/ms_metadata.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_block.h"
 #include "io/ms/ms_child.h"
 #include "io/ms/ms_column.h"
-#include "io/ms/ms_limit.h"
-#include "io/ms/ms_store.h"
-#include "io/ms/ms_subtable.h"
+#include "io/ms/ms_pack.h"
+#include "io/ms/ms_paths.h"
 
 int msi_ms_failed(int ccc_status)
 {
@@ -19,62 +19,94 @@ int msi_ms_failed(int ccc_status)
     return msi_error_set(status, "%s", ccc_error());
 }
 
-/* Refuse a multi-MS, whose rows lie in other sets, by their names. */
-static int check_parts(const msi_ms_set *set)
+/* ---- Tables and cells ---- */
+
+/*
+ * Refuse a table that says it has more rows than bytes. Every row of these tables takes bytes
+ * of their files: a number of rows that cannot be would be read for hours.
+ * Returns: 0, MSI_EINPUT
+ */
+static int check_table_size(const ccc_table *t)
 {
-    char **names, text[2048] = "";
-    int64_t n;
-    size_t used = 0;
-    MSI_CCC(ccc_table_parts(set->table, &names, &n));
-    for (int64_t i = 0; i < n && n > 1 && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? " " : "", names[i]);
-    ccc_free(names);
-    if (n <= 1) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: a multi-MS, which is not read as one; give its %lld members instead: %s%s",
-                         set->path, (long long)n, text, used < sizeof text ? "" : "..");
+    const char *path = ccc_table_path(t);
+    const int64_t n = ccc_table_n_row(t), bytes = msi_ms_paths_bytes(&path, 1);
+    if (n <= bytes) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s/table.dat (%lld rows, but %lld bytes of files)", path,
+                         (long long)n, (long long)bytes);
 }
 
-/* Ask whether a table has its rows in its own files: not one that refers to others, or whose columns do. */
-static int stores_rows(ccc_table *t)
+/* Open a subtable that every set has, and check it. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
+static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
 {
-    ccc_column_info info;
-    if (!ccc_table_is_root(t)) return 0;
-    return ccc_column_describe(t, "UVW", &info) != CCC_OK || strstr(info.manager_type, "StMan");
+    const int status = ccc_subtable_open(out, set->table, name);
+    if (status == CCC_ENOTFOUND)
+        return msi_error_set(MSI_EINPUT, "%s: subtable %s is missing: not a complete Measurement Set", set->path, name);
+    if (status != CCC_OK) return msi_ms_failed(status);
+    const int checked = check_table_size(*out);
+    if (checked != MSI_OK) {
+        ccc_table_close(*out);
+        *out = NULL;
+    }
+    return checked;
 }
 
-/* Check that the columns that are read are of the writing that they were of when they were chosen. */
-static int check_writing(const msi_ms_set *set)
+/*
+ * Read an array cell of numbers as doubles. A cell without a value gives n = 0.
+ * Returned: *out  freed by msi_free
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+static int read_doubles(ccc_table *t, const char *column, int64_t row, double **out, int64_t *n)
 {
-    uint64_t written;
-    const char *const columns[] = {set->data_column, set->model_column};
-    MSI_TRY(msi_ms_watch_check(&set->watch, set->path, set->table, columns, &written));
-    if (written == set->watch.written) return MSI_OK;
-    return msi_ms_watch_rewritten(set->path, *set->model_column ? set->model_column : set->data_column);
+    int ndim;
+    int64_t shape[CCC_MAX_DIM];
+    *out = NULL;
+    *n = 0;
+    MSI_CCC(ccc_cell_shape(t, column, row, &ndim, shape));
+    if (ndim < 0) return MSI_OK;
+    int64_t count = 1;
+    for (int i = 0; i < ndim; i++)
+        if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count))
+            return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: column %s, row %lld: invalid cell shape",
+                                 ccc_table_path(t), column, (long long)row);
+    MSI_TRY(msi_alloc(out, count > 0 ? count : 1, sizeof **out, "a metadata cell"));
+    const int status = count > 0 ? ccc_get_range(t, column, row, 1, NULL, CCC_DOUBLE, *out, count) : CCC_OK;
+    if (status != CCC_OK) {
+        msi_free(*out);
+        *out = NULL;
+        return msi_ms_failed(status);
+    }
+    *n = count;
+    return MSI_OK;
 }
 
-int msi_ms_set_open(msi_ms_set *set)
+/* Copy a text, cut to the room there is. */
+static void copy_text(char *to, size_t size, const char *from)
 {
-    if (set->table || set->store) return MSI_OK;
-    if (msi_msv_is_file(set->path)) return msi_ms_store_open(set);
-    MSI_TRY(msi_ms_watch_open(&set->watch, set->path, &set->table));
-    if (!stores_rows(set->table)) msi_ms_limit_lift();
-    MSI_TRY(check_parts(set));
-    return set->watch.is_on ? check_writing(set) : MSI_OK;
+    snprintf(to, size, "%s", from);
 }
 
-int msi_ms_set_recheck(msi_ms_set *set)
+/* Ask whether what is optional was there, by what a ccc function returned. Having no memory to look
+ * at it is a failure, or the default would pass for it. Returns: 0, MSI_ENOMEM. */
+static int check_optional(int ccc_status, int *is_there)
 {
-    if (!set->watch.is_on || msi_ms_watch_is_same(&set->watch, set->path)) return MSI_OK;
-    /* casacore has what it knows of a table from when it was opened. */
-    ccc_table_close(set->table);
-    set->table = NULL;
-    const int status = msi_ms_set_open(set);
-    if (status == MSI_OK) return MSI_OK;
-    /* A process that goes on, such as Python, would get what casacore knows of this one at the next opening. */
-    ccc_table_close(set->table);
-    set->table = NULL;
-    return status;
+    *is_there = ccc_status == CCC_OK;
+    return ccc_status == CCC_ENOMEM ? msi_ms_failed(ccc_status) : MSI_OK;
 }
+
+/* Read a string cell, or "" where there is none. Returns: 0, MSI_ENOMEM. */
+static int read_text(ccc_table *t, const char *column, int64_t row, char *to, size_t size)
+{
+    char *text = NULL;
+    int is_there;
+    to[0] = 0;
+    if (!ccc_table_has_column(t, column) || row >= ccc_table_n_row(t)) return MSI_OK;
+    MSI_TRY(check_optional(ccc_get_string(t, column, row, &text), &is_there));
+    if (is_there) copy_text(to, size, text);
+    ccc_free(text);
+    return MSI_OK;
+}
+
+/* ---- Spectral windows, correlations, antennas ---- */
 
 /* Translate the MFrequency codes of casacore; a code that has no frame, 64 being that of an undefined one, gives "". */
 static const char *frequency_frame(int code)
@@ -87,11 +119,11 @@ static int read_window(msi_ms_set *set, ccc_table *t, int id)
 {
     msi_ms_window *w = &set->window[id];
     int64_t n, n_width;
-    MSI_TRY(msi_ms_cell_doubles(t, "CHAN_FREQ", id, &w->freq_hz, &n));
+    MSI_TRY(read_doubles(t, "CHAN_FREQ", id, &w->freq_hz, &n));
     if (n > INT32_MAX) return msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: row %d: too many channels", set->path, id);
     w->n_chan = (int32_t)n;
     if (ccc_table_has_column(t, "CHAN_WIDTH")) {
-        MSI_TRY(msi_ms_cell_doubles(t, "CHAN_WIDTH", id, &w->width_hz, &n_width));
+        MSI_TRY(read_doubles(t, "CHAN_WIDTH", id, &w->width_hz, &n_width));
         if (n_width != n) {
             msi_free(w->width_hz);
             w->width_hz = NULL;
@@ -106,19 +138,19 @@ static int read_window(msi_ms_set *set, ccc_table *t, int id)
     int32_t code = 5;
     if (ccc_table_has_column(t, "MEAS_FREQ_REF"))
         MSI_CCC(ccc_get_range(t, "MEAS_FREQ_REF", id, 1, NULL, CCC_INT32, &code, 1));
-    msi_ms_copy_text(w->frame, sizeof w->frame, frequency_frame(code));
+    copy_text(w->frame, sizeof w->frame, frequency_frame(code));
     return MSI_OK;
 }
 
 static int read_windows(msi_ms_set *set)
 {
     ccc_table *t = NULL;
-    MSI_TRY(msi_ms_subtable_open(set, "SPECTRAL_WINDOW", &t));
+    MSI_TRY(open_subtable(set, "SPECTRAL_WINDOW", &t));
     int status = MSI_OK;
     const int64_t n = ccc_table_n_row(t);
     if (n < 1 || n > INT32_MAX) {
-        status = msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: has %lld rows: no channel has a frequency", set->path,
-                               (long long)n);
+        status = msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: has %lld rows, so channels have no frequencies",
+                               set->path, (long long)n);
         goto out;
     }
     if ((status = msi_alloc(&set->window, n, sizeof *set->window, "spectral windows")) != MSI_OK) goto out;
@@ -137,12 +169,12 @@ static int read_correlations(const msi_ms_set *set, ccc_table *t, int64_t row, m
 {
     double *codes;
     int64_t n;
-    MSI_TRY(msi_ms_cell_doubles(t, "CORR_TYPE", row, &codes, &n));
+    MSI_TRY(read_doubles(t, "CORR_TYPE", row, &codes, &n));
     int status = MSI_OK;
     if (n < 1 || n > MSI_MAX_CORR)
-        status =
-            msi_error_set(MSI_EINPUT, "%s/POLARIZATION: row %lld: CORR_TYPE has %lld correlations; 1 to %d can be read",
-                          set->path, (long long)row, (long long)n, MSI_MAX_CORR);
+        status = msi_error_set(MSI_EINPUT,
+                               "%s/POLARIZATION: row %lld: CORR_TYPE has %lld correlations; 1 to %d are supported",
+                               set->path, (long long)row, (long long)n, MSI_MAX_CORR);
     for (int64_t i = 0; i < n && status == MSI_OK; i++) {
         if (codes[i] < MSI_POL_I || codes[i] > MSI_POL_YY)
             status = msi_error_set(MSI_EINPUT,
@@ -160,8 +192,8 @@ static int read_setups(msi_ms_set *set)
 {
     ccc_table *t = NULL, *pol = NULL;
     int32_t *spw = NULL, *pol_id = NULL;
-    int status = msi_ms_subtable_open(set, "DATA_DESCRIPTION", &t);
-    if (status == MSI_OK) status = msi_ms_subtable_open(set, "POLARIZATION", &pol);
+    int status = open_subtable(set, "DATA_DESCRIPTION", &t);
+    if (status == MSI_OK) status = open_subtable(set, "POLARIZATION", &pol);
     if (status != MSI_OK) goto out;
     const int64_t n = ccc_table_n_row(t);
     if (n < 1 || n > INT32_MAX) {
@@ -203,7 +235,7 @@ out:
 static int read_antennas(msi_ms_set *set)
 {
     ccc_table *t = NULL;
-    MSI_TRY(msi_ms_subtable_open(set, "ANTENNA", &t));
+    MSI_TRY(open_subtable(set, "ANTENNA", &t));
     const int64_t n = ccc_table_n_row(t);
     int status = MSI_OK;
     if (n < 1)
@@ -215,12 +247,438 @@ static int read_antennas(msi_ms_set *set)
     /* Positions serve headers only: a table without them is no reason to stop. */
     int is_there;
     status =
-        msi_ms_optional(ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n), &is_there);
+        check_optional(ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n), &is_there);
     if (!is_there) memset(set->antenna_itrf_m, 0, (size_t)n * 3 * sizeof *set->antenna_itrf_m);
 out:
     ccc_table_close(t);
     return status;
 }
+
+/* ---- Fields ---- */
+
+/* Find the name that a column's keywords give to a code. */
+static int frame_of_code(ccc_table *t, const char *column, int code, char *frame, size_t size)
+{
+    char **names = NULL;
+    int64_t *codes = NULL, n_name = 0, n_code = 0;
+    int is_there;
+    int status = check_optional(ccc_keyword_get_strings(t, column, "MEASINFO.TabRefTypes", &names, &n_name), &is_there);
+    if (status == MSI_OK && is_there)
+        status = check_optional(ccc_keyword_get_ints(t, column, "MEASINFO.TabRefCodes", &codes, &n_code), &is_there);
+    for (int64_t i = 0; status == MSI_OK && i < n_name && i < n_code; i++)
+        if (codes[i] == code) copy_text(frame, size, names[i]);
+    ccc_free(names);
+    ccc_free(codes);
+    return status;
+}
+
+/* Read the frame of a direction column: one for all rows, or a code or a name in a column of its own. */
+static int direction_frame(ccc_table *t, const char *column, int64_t row, char *frame, size_t size)
+{
+    char *text = NULL;
+    int32_t code;
+    int is_there;
+    copy_text(frame, size, "J2000");
+    MSI_TRY(check_optional(ccc_keyword_get_string(t, column, "MEASINFO.VarRefCol", &text), &is_there));
+    int status;
+    if (is_there) {
+        status = check_optional(ccc_get_range(t, text, row, 1, NULL, CCC_INT32, &code, 1), &is_there);
+        if (status == MSI_OK)
+            status = is_there ? frame_of_code(t, column, code, frame, size) : read_text(t, text, row, frame, size);
+    } else {
+        status = check_optional(ccc_keyword_get_string(t, column, "MEASINFO.Ref", &text), &is_there);
+        if (is_there) copy_text(frame, size, text);
+    }
+    ccc_free(text);
+    return status;
+}
+
+/* Find how a phase centre moves; its polynomial has the terms direction[n_value], two a power of time. */
+static int find_motion(ccc_table *t, int row, const double *direction, int64_t n_value, msi_ms_field *f)
+{
+    static const char bodies[] = " MERCURY VENUS MARS JUPITER SATURN URANUS NEPTUNE PLUTO SUN MOON COMET ";
+    int32_t ephemeris = -1;
+    int is_there = 0;
+    char between[sizeof f->frame + 2];
+    f->motion = MSI_MS_FIXED;
+    for (int64_t i = 2; i < n_value; i++)
+        if (direction[i] != 0) f->motion = MSI_MS_POLYNOMIAL;
+    snprintf(between, sizeof between, " %s ", f->frame);
+    if (strstr(bodies, between)) f->motion = MSI_MS_PLANET;
+    if (ccc_table_has_column(t, "EPHEMERIS_ID"))
+        MSI_TRY(check_optional(ccc_get_range(t, "EPHEMERIS_ID", row, 1, NULL, CCC_INT32, &ephemeris, 1), &is_there));
+    if (is_there && ephemeris >= 0) f->motion = MSI_MS_EPHEMERIS;
+    return MSI_OK;
+}
+
+static int read_field(ccc_table *t, int row, msi_ms_field *f)
+{
+    int32_t source = -1;
+    int is_there = 0;
+    double *direction;
+    int64_t n_value;
+    MSI_TRY(read_text(t, "NAME", row, f->name, sizeof f->name));
+    MSI_TRY(direction_frame(t, "PHASE_DIR", row, f->frame, sizeof f->frame));
+    if (ccc_table_has_column(t, "SOURCE_ID"))
+        MSI_TRY(check_optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &source, 1), &is_there));
+    f->source_id = is_there ? source : -1;
+    MSI_TRY(read_doubles(t, "PHASE_DIR", row, &direction, &n_value));
+    /* The first two numbers are the constant term of the polynomial in time. */
+    const int is_finite = n_value >= 2 && isfinite(direction[0]) && isfinite(direction[1]);
+    f->ra_rad = is_finite ? direction[0] : NAN;
+    f->dec_rad = is_finite ? direction[1] : NAN;
+    const int status = find_motion(t, row, direction, n_value, f);
+    msi_free(direction);
+    return status;
+}
+
+/* Read FIELD into a set: names, phase centres and their frames, and how they move.
+ * Returns: 0, MSI_EINPUT, MSI_ENOMEM */
+static int read_fields(msi_ms_set *set)
+{
+    ccc_table *t = NULL;
+    MSI_TRY(open_subtable(set, "FIELD", &t));
+    const int64_t n = ccc_table_n_row(t);
+    int status = MSI_OK;
+    if (n < 1 || n > INT32_MAX)
+        status =
+            msi_error_set(MSI_EINPUT, "%s/FIELD: has %lld rows, so phase centres are unknown", set->path, (long long)n);
+    else
+        status = msi_alloc(&set->field, n, sizeof *set->field, "fields");
+    if (status == MSI_OK) set->n_field = (int)n;
+    for (int i = 0; i < set->n_field && status == MSI_OK; i++) {
+        msi_child_progress(MSI_CHILD_STEP_S);
+        status = read_field(t, i, &set->field[i]);
+    }
+    ccc_table_close(t);
+    return status;
+}
+
+/* SOURCE is an optional subtable. */
+static int read_rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
+{
+    ccc_table *t = NULL;
+    int is_there, status = MSI_OK;
+    *rest_hz = 0;
+    MSI_TRY(check_optional(ccc_subtable_open(&t, set->table, "SOURCE"), &is_there));
+    if (is_there && check_table_size(t) != MSI_OK) is_there = 0;
+    const int64_t n = is_there && ccc_table_has_column(t, "REST_FREQUENCY") ? ccc_table_n_row(t) : 0;
+    for (int64_t row = 0; row < n && *rest_hz == 0; row++) {
+        int32_t id = -1;
+        msi_child_progress(MSI_CHILD_STEP_S);
+        double *values = NULL;
+        int64_t n_value = 0;
+        status = check_optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &id, 1), &is_there);
+        if (status != MSI_OK) break;
+        if (!is_there || id != source_id) continue;
+        status = read_doubles(t, "REST_FREQUENCY", row, &values, &n_value);
+        if (status != MSI_OK) break;
+        if (n_value > 0 && isfinite(values[0]) && values[0] > 0) *rest_hz = values[0];
+        msi_free(values);
+    }
+    ccc_table_close(t);
+    /* A cell that cannot be read counts as one that is not there. */
+    return status == MSI_ENOMEM ? status : MSI_OK;
+}
+
+/* ---- Visibility stores ---- */
+
+typedef struct about_head {
+    int64_t n_window, n_setup, n_field, n_antenna, n_table_row;
+    char data_column[64], telescope[64], observer[64], time_scale[16];
+} about_head;
+
+typedef struct about_window {
+    int64_t n_chan;
+    char frame[16];
+} about_window;
+
+typedef struct about_setup {
+    int32_t spw_id, n_corr;
+    int32_t corr[MSI_MAX_CORR];
+} about_setup;
+
+typedef struct about_field {
+    double ra_rad, dec_rad, rest_hz;
+    int32_t source_id, motion; /* below 0 in files of a version that had 64 bits for the source */
+    char frame[16], name[64];
+} about_field;
+
+/* NULL is fine. */
+static void free_store(struct msi_ms_store *store)
+{
+    if (!store) return;
+    msi_msv_file_close(store->file);
+    msi_free(store->rest_hz);
+    msi_free(store);
+}
+
+static void copy_store_text(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%.*s", (int)size - 1, from);
+}
+
+static int pass_store_window(msi_ms_cursor *c, msi_ms_window *w, int *is_whole)
+{
+    about_window a = {.n_chan = w->n_chan};
+    copy_store_text(a.frame, sizeof a.frame, w->frame);
+    *is_whole = msi_ms_transfer(c, &a, sizeof a);
+    if (c->from) {
+        *is_whole = *is_whole && a.n_chan >= 0 && a.n_chan <= INT32_MAX;
+        copy_store_text(w->frame, sizeof w->frame, a.frame);
+    }
+    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &w->freq_hz, a.n_chan, sizeof *w->freq_hz, is_whole));
+    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &w->width_hz, a.n_chan, sizeof *w->width_hz, is_whole));
+    if (*is_whole) w->n_chan = (int32_t)a.n_chan;
+    return MSI_OK;
+}
+
+static int pass_store_setup(msi_ms_cursor *c, msi_ms_setup *s)
+{
+    about_setup a = {.spw_id = s->spw_id, .n_corr = s->n_corr};
+    for (int i = 0; i < s->n_corr; i++) a.corr[i] = (int32_t)s->corr[i];
+    if (!msi_ms_transfer(c, &a, sizeof a)) return 0;
+    if (!c->from) return 1;
+    if (a.n_corr < 1 || a.n_corr > MSI_MAX_CORR) return 0;
+    s->spw_id = a.spw_id;
+    s->n_corr = a.n_corr;
+    for (int i = 0; i < a.n_corr; i++) {
+        if (a.corr[i] < MSI_POL_I || a.corr[i] > MSI_POL_YY) return 0;
+        s->corr[i] = (msi_pol)a.corr[i];
+    }
+    return 1;
+}
+
+static int pass_store_field(msi_ms_cursor *c, msi_ms_field *f, double *rest_hz)
+{
+    about_field a = {.ra_rad = f->ra_rad,
+                     .dec_rad = f->dec_rad,
+                     .rest_hz = *rest_hz,
+                     .source_id = f->source_id,
+                     .motion = (int32_t)f->motion};
+    copy_store_text(a.frame, sizeof a.frame, f->frame);
+    copy_store_text(a.name, sizeof a.name, f->name);
+    if (!msi_ms_transfer(c, &a, sizeof a)) return 0;
+    if (!c->from) return 1;
+    if (a.motion > MSI_MS_PLANET) return 0;
+    *f = (msi_ms_field){.ra_rad = a.ra_rad, .dec_rad = a.dec_rad, .source_id = a.source_id};
+    if (a.motion > 0) f->motion = (msi_ms_motion)a.motion;
+    copy_store_text(f->frame, sizeof f->frame, a.frame);
+    copy_store_text(f->name, sizeof f->name, a.name);
+    *rest_hz = a.rest_hz;
+    return 1;
+}
+
+/* Take the head over, and make room for what it counts: each takes some bytes. */
+static int unpack_store_head(const msi_ms_cursor *c, const about_head *h, msi_ms_set *set, int *is_whole)
+{
+    const int64_t counts[] = {h->n_window, h->n_setup, h->n_field, h->n_antenna};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i] < 1 || counts[i] > (c->n - c->at) / 16) *is_whole = 0;
+    if (!*is_whole || h->n_table_row < 1) return MSI_OK;
+    MSI_TRY(msi_alloc(&set->window, h->n_window, sizeof *set->window, "spectral windows"));
+    set->n_window = (int)h->n_window;
+    MSI_TRY(msi_alloc(&set->setup, h->n_setup, sizeof *set->setup, "data descriptions"));
+    set->n_setup = (int)h->n_setup;
+    MSI_TRY(msi_alloc(&set->field, h->n_field, sizeof *set->field, "fields"));
+    MSI_TRY(msi_alloc(&set->store->rest_hz, h->n_field, sizeof(double), "fields"));
+    set->n_field = (int)h->n_field;
+    set->n_antenna = h->n_antenna;
+    set->n_table_row = h->n_table_row;
+    copy_store_text(set->data_column, sizeof set->data_column, h->data_column);
+    copy_store_text(set->store->telescope, sizeof h->telescope, h->telescope);
+    copy_store_text(set->store->observer, sizeof h->observer, h->observer);
+    copy_store_text(set->store->time_scale, sizeof h->time_scale, h->time_scale);
+    return MSI_OK;
+}
+
+static int pass_store_metadata(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
+{
+    about_head h = {set->n_window, set->n_setup, set->n_field, set->n_antenna, set->n_table_row, "", "", "", ""};
+    copy_store_text(h.data_column, sizeof h.data_column, set->data_column);
+    copy_store_text(h.telescope, sizeof h.telescope, set->store->telescope);
+    copy_store_text(h.observer, sizeof h.observer, set->store->observer);
+    copy_store_text(h.time_scale, sizeof h.time_scale, set->store->time_scale);
+    *is_whole = msi_ms_transfer(c, &h, sizeof h);
+    if (c->from) MSI_TRY(unpack_store_head(c, &h, set, is_whole));
+    for (int i = 0; i < set->n_window && *is_whole; i++) MSI_TRY(pass_store_window(c, &set->window[i], is_whole));
+    for (int i = 0; i < set->n_setup && *is_whole; i++) *is_whole = pass_store_setup(c, &set->setup[i]);
+    for (int i = 0; i < set->n_field && *is_whole; i++)
+        *is_whole = pass_store_field(c, &set->field[i], &set->store->rest_hz[i]);
+    if (*is_whole)
+        MSI_TRY(msi_ms_transfer_array(c, &set->antenna_itrf_m, 3 * set->n_antenna, sizeof(double), is_whole));
+    return MSI_OK;
+}
+
+/* Fill a set with what a store keeps of another: windows have the selected channels alone. */
+static int select_store_windows(const msi_ms_set *from, msi_ms_set *to)
+{
+    MSI_TRY(msi_alloc(&to->window, from->n_window, sizeof *to->window, "spectral windows"));
+    to->n_window = from->n_window;
+    for (int i = 0; i < from->n_window; i++)
+        copy_store_text(to->window[i].frame, sizeof to->window->frame, from->window[i].frame);
+    for (int i = 0; i < from->n_setup; i++) {
+        const msi_ms_setup *s = &from->setup[i];
+        msi_ms_window *w = &to->window[s->spw_id];
+        if (s->n_chan == 0) continue;
+        w->n_chan = s->n_chan;
+        w->freq_hz = s->freq_hz;
+        w->width_hz = s->width_hz;
+    }
+    return MSI_OK;
+}
+
+int msi_ms_store_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
+{
+    msi_ms_set *set = &r->set[0], chosen = *set;
+    struct msi_ms_store store = {0};
+    msi_ms_cursor c = {0};
+    int is_whole = 1, status;
+    *out = NULL;
+    chosen.window = NULL;
+    chosen.store = &store;
+    copy_store_text(store.telescope, sizeof store.telescope, r->observation.telescope);
+    copy_store_text(store.observer, sizeof store.observer, r->observation.observer);
+    copy_store_text(store.time_scale, sizeof store.time_scale, r->observation.time_scale);
+    if ((status = select_store_windows(set, &chosen)) != MSI_OK) goto out;
+    if ((status = msi_alloc(&store.rest_hz, set->n_field, sizeof *store.rest_hz, "fields")) != MSI_OK) goto out;
+    for (int i = 0; i < set->n_field && !status; i++)
+        status = read_rest_frequency(set, set->field[i].source_id, &store.rest_hz[i]);
+    if (!status) status = pass_store_metadata(&c, &chosen, &is_whole);
+    if (!status) status = msi_alloc(out, c.at, 1, "what a store keeps of its set");
+    if (status) goto out;
+    *n = c.at;
+    c = (msi_ms_cursor){.to = *out};
+    status = pass_store_metadata(&c, &chosen, &is_whole);
+out:
+    msi_free(store.rest_hz);
+    msi_free(chosen.window);
+    return status;
+}
+
+/* Open the store that a set's path leads to. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
+static int open_store(msi_ms_set *set)
+{
+    MSI_TRY(msi_alloc(&set->store, 1, sizeof *set->store, "a visibility store"));
+    return msi_msv_file_open(&set->store->file, set->path);
+}
+
+/* Ask whether there are the setups and fields that runs and chunks name. */
+static int store_ids_are_valid(const msi_ms_set *set)
+{
+    const msi_msv_file *f = set->store->file;
+    for (int i = 0; i < set->n_setup; i++)
+        if (set->setup[i].spw_id < 0 || set->setup[i].spw_id >= set->n_window) return 0;
+    for (int64_t i = 0; i < f->header->n_run; i++)
+        if (f->run[i].data_desc_id >= set->n_setup || f->run[i].field_id >= set->n_field) return 0;
+    for (int64_t i = 0; i < f->header->n_chunk; i++) {
+        const msi_msv_chunk *c = &f->chunk[i];
+        if (c->data_desc_id < 0 || c->data_desc_id >= set->n_setup || c->field_id < 0 || c->field_id >= set->n_field)
+            return 0;
+    }
+    const msi_msv_run *last = &f->run[f->header->n_run - 1];
+    return last->row + last->n_row <= set->n_table_row;
+}
+
+static int check_store_selection(const msi_ms_set *set, const msi_ms_selection *s)
+{
+    if (s->mssel_field || s->mssel_spw || s->mssel_antenna || s->mssel_uvrange || s->mssel_time || s->taql)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: MSSelection and TaQL need the tables of a Measurement Set, which a visibility store "
+                             "does not have; use them when the store is made",
+                             set->path);
+    const char *other = s->model_column;
+    if (s->data_column && strcmp(s->data_column, set->data_column) != 0) other = s->data_column;
+    if (other)
+        return msi_error_set(MSI_EINPUT, "%s: a visibility store of %s, without column %s", set->path, set->data_column,
+                             other);
+    return MSI_OK;
+}
+
+/* Do as msi_ms_set_describe. MSI_EINPUT also where the selection needs a set's tables. */
+static int describe_store(msi_ms_set *set, const msi_ms_selection *selection)
+{
+    const msi_msv_header *h = set->store->file->header;
+    msi_ms_cursor c = {.from = set->store->file->about, .n = h->about_bytes};
+    int is_whole = 0;
+    MSI_TRY(pass_store_metadata(&c, set, &is_whole));
+    if (!is_whole || !store_ids_are_valid(set))
+        return msi_msv_file_damaged(set->path, "its index", h->index_at, h->index_bytes);
+    for (int i = 0; i < set->n_setup; i++) set->setup[i].n_stored = set->window[set->setup[i].spw_id].n_chan;
+    set->has_weight_spectrum = set->has_flag_row = 1;
+    return check_store_selection(set, selection);
+}
+
+/* Read the part of msi_ms_set_observe that subtables tell; field_id: of the first row, or -1. */
+static void observe_store(const msi_ms_set *set, int field_id, msi_observation *o)
+{
+    copy_store_text(o->telescope, sizeof o->telescope, set->store->telescope);
+    copy_store_text(o->observer, sizeof o->observer, set->store->observer);
+    copy_store_text(o->time_scale, sizeof o->time_scale, set->store->time_scale);
+    const double rest_hz = field_id >= 0 ? set->store->rest_hz[field_id] : 0;
+    o->rest_freq_hz = isfinite(rest_hz) && rest_hz > 0 ? rest_hz : 0;
+}
+
+/* ---- Opening ---- */
+
+/* Refuse a multi-MS, whose rows lie in other sets, by their names. */
+static int check_parts(const msi_ms_set *set)
+{
+    char **names, text[2048] = "";
+    int64_t n;
+    size_t used = 0;
+    MSI_CCC(ccc_table_parts(set->table, &names, &n));
+    for (int64_t i = 0; i < n && n > 1 && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? " " : "", names[i]);
+    ccc_free(names);
+    if (n <= 1) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: a multi-MS cannot be read as one set; give its %lld members instead: %s%s",
+                         set->path, (long long)n, text, used < sizeof text ? "" : "..");
+}
+
+/* Ask whether a table has its rows in its own files: not one that refers to others, or whose columns do. */
+static int stores_rows(ccc_table *t)
+{
+    ccc_column_info info;
+    if (!ccc_table_is_root(t)) return 0;
+    return ccc_column_describe(t, "UVW", &info) != CCC_OK || strstr(info.manager_type, "StMan");
+}
+
+/* Check that the columns that are read are of the writing that they were of when they were chosen. */
+static int check_writing(const msi_ms_set *set)
+{
+    uint64_t written;
+    const char *const columns[] = {set->data_column, set->model_column};
+    MSI_TRY(msi_ms_watch_check(&set->watch, set->path, set->table, columns, &written));
+    if (written == set->watch.written) return MSI_OK;
+    return msi_ms_watch_rewritten(set->path, *set->model_column ? set->model_column : set->data_column);
+}
+
+int msi_ms_set_open(msi_ms_set *set)
+{
+    if (set->table || set->store) return MSI_OK;
+    if (msi_msv_is_file(set->path)) return open_store(set);
+    MSI_TRY(msi_ms_watch_open(&set->watch, set->path, &set->table));
+    if (!stores_rows(set->table)) msi_ms_limit_lift();
+    MSI_TRY(check_parts(set));
+    return set->watch.is_on ? check_writing(set) : MSI_OK;
+}
+
+int msi_ms_set_recheck(msi_ms_set *set)
+{
+    if (!set->watch.is_on || msi_ms_watch_is_same(&set->watch, set->path)) return MSI_OK;
+    /* casacore has what it knows of a table from when it was opened. */
+    ccc_table_close(set->table);
+    set->table = NULL;
+    const int status = msi_ms_set_open(set);
+    if (status == MSI_OK) return MSI_OK;
+    /* A process that goes on, such as Python, would get what casacore knows of this one at the next opening. */
+    ccc_table_close(set->table);
+    set->table = NULL;
+    return status;
+}
+
+/* ---- Columns ---- */
 
 /* Append the names of the columns that hold visibilities. */
 static void list_data_columns(ccc_table *t, char *text, size_t size)
@@ -246,15 +704,15 @@ static int choose_column(msi_ms_set *set, const char *column, char name[64])
     char there[256];
     ccc_column_info info;
     if (strlen(column) >= sizeof set->data_column)
-        return msi_error_set(MSI_EINPUT, "%s: no column has a name as long as '%.80s..'", set->path, column);
-    msi_ms_copy_text(name, sizeof set->data_column, column);
+        return msi_error_set(MSI_EINPUT, "%s: column name '%.80s..' is too long", set->path, column);
+    copy_text(name, sizeof set->data_column, column);
     if (!*column) return MSI_OK;
     const int missing = ccc_column_describe(set->table, column, &info) != CCC_OK;
     if (!missing && !info.is_scalar &&
         (info.type == CCC_COMPLEX || info.type == CCC_DCOMPLEX || info.type == CCC_FLOAT))
         return MSI_OK;
     list_data_columns(set->table, there, sizeof there);
-    return msi_error_set(MSI_EINPUT, "%s: %s%s%s; data columns there are: %s", set->path,
+    return msi_error_set(MSI_EINPUT, "%s: %s%s%s; its data columns are: %s", set->path,
                          missing ? "has no column " : "column ", column, missing ? "" : " holds no visibilities",
                          *there ? there : "none");
 }
@@ -266,7 +724,7 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
         if (!ccc_table_has_column(set->table, required[i]))
             return msi_error_set(MSI_EINPUT, "%s: not a Measurement Set: the table has no column %s", set->path,
                                  required[i]);
-    if (stores_rows(set->table)) MSI_TRY(msi_ms_subtable_check(set->table));
+    if (stores_rows(set->table)) MSI_TRY(check_table_size(set->table));
     set->n_table_row = ccc_table_n_row(set->table);
     set->has_flag_row = ccc_table_has_column(set->table, "FLAG_ROW");
     set->has_weight_spectrum = ccc_table_has_column(set->table, "WEIGHT_SPECTRUM");
@@ -295,16 +753,18 @@ static int watch_columns(msi_ms_set *set, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
+/* ---- The whole set ---- */
+
 int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
 {
-    if (set->store) return msi_ms_store_describe(set, selection);
+    if (set->store) return describe_store(set, selection);
     MSI_TRY(choose_columns(set, selection));
     MSI_TRY(watch_columns(set, selection));
     MSI_TRY(read_windows(set));
     MSI_TRY(read_setups(set));
-    MSI_TRY(msi_ms_fields_read(set));
+    MSI_TRY(read_fields(set));
     MSI_TRY(read_antennas(set));
-    if (set->n_table_row < 1) return msi_error_set(MSI_EINPUT, "%s: has 0 rows: there is nothing to image", set->path);
+    if (set->n_table_row < 1) return msi_error_set(MSI_EINPUT, "%s: has 0 rows", set->path);
     return MSI_OK;
 }
 
@@ -312,7 +772,7 @@ void msi_ms_set_free(msi_ms_set *set)
 {
     ccc_table_close(set->table);
     msi_ms_watch_free(&set->watch);
-    msi_ms_store_free(set->store);
+    free_store(set->store);
     for (int i = 0; i < set->n_window; i++) {
         msi_free(set->window[i].freq_hz);
         msi_free(set->window[i].width_hz);
@@ -329,4 +789,69 @@ void msi_ms_set_free(msi_ms_set *set)
     msi_free(set->antenna_itrf_m);
     msi_free(set->run);
     memset(set, 0, sizeof *set);
+}
+
+/* ---- The observation ---- */
+
+/* Antennas that were never on the ground have the zero vector or none; and none is beyond the Moon. */
+static int is_somewhere(const double *itrf_m)
+{
+    const double r2 = itrf_m[0] * itrf_m[0] + itrf_m[1] * itrf_m[1] + itrf_m[2] * itrf_m[2];
+    return r2 > 0 && r2 < 1e9 * 1e9;
+}
+
+static void observe_antennas(const msi_ms_set *set, msi_observation *o)
+{
+    const double *p = set->antenna_itrf_m;
+    double sum[3] = {0}, longest2 = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < set->n_antenna; i++) {
+        if (!is_somewhere(p + 3 * i)) continue;
+        for (int k = 0; k < 3; k++) sum[k] += p[3 * i + k];
+        n++;
+        for (int64_t j = 0; j < i; j++) {
+            if (!is_somewhere(p + 3 * j)) continue;
+            double d2 = 0;
+            for (int k = 0; k < 3; k++) d2 += (p[3 * i + k] - p[3 * j + k]) * (p[3 * i + k] - p[3 * j + k]);
+            if (d2 > longest2) longest2 = d2;
+        }
+    }
+    for (int k = 0; k < 3; k++) o->antenna_itrf_m[k] = n ? sum[k] / (double)n : 0;
+    o->longest_baseline_m = sqrt(longest2);
+}
+
+static int observe_tables(msi_ms_set *set, msi_observation *o)
+{
+    ccc_table *t = NULL;
+    char *text = NULL;
+    MSI_TRY(open_subtable(set, "OBSERVATION", &t));
+    int is_there, status = read_text(t, "TELESCOPE_NAME", 0, o->telescope, sizeof o->telescope);
+    if (status == MSI_OK) status = read_text(t, "OBSERVER", 0, o->observer, sizeof o->observer);
+    ccc_table_close(t);
+    MSI_TRY(status);
+    MSI_TRY(check_optional(ccc_keyword_get_string(set->table, "TIME", "MEASINFO.Ref", &text), &is_there));
+    copy_text(o->time_scale, sizeof o->time_scale, is_there ? text : "UTC");
+    ccc_free(text);
+    return MSI_OK;
+}
+
+int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
+{
+    memset(o, 0, sizeof *o);
+    if (set->store)
+        observe_store(set, set->n_run > 0 ? set->run[0].field_id : -1, o);
+    else
+        MSI_TRY(observe_tables(set, o));
+    o->start_mjd_s = set->start_mjd_s;
+    o->end_mjd_s = set->end_mjd_s;
+    observe_antennas(set, o);
+    if (set->n_run == 0) return MSI_OK;
+    const msi_ms_run *first = &set->run[0];
+    const msi_ms_field *field = &set->field[first->field_id];
+    copy_text(o->object, sizeof o->object, field->name);
+    copy_text(o->dir_frame, sizeof o->dir_frame, field->frame);
+    copy_text(o->spec_frame, sizeof o->spec_frame, set->window[set->setup[first->data_desc_id].spw_id].frame);
+    o->ra_rad = field->ra_rad;
+    o->dec_rad = field->dec_rad;
+    return set->store ? MSI_OK : read_rest_frequency(set, field->source_id, &o->rest_freq_hz);
 }

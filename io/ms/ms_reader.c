@@ -12,8 +12,7 @@
 #include "core/status.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_child.h"
-#include "io/ms/ms_crew.h"
-#include "io/ms/ms_found.h"
+#include "io/ms/ms_select.h"
 #include "io/ms/ms_paths.h"
 
 /* ---- Open ---- */
@@ -61,13 +60,13 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
     MSI_TRY(msi_ms_set_open(set));
     MSI_TRY(msi_ms_set_describe(set, selection));
     if (!selection->data_column && strcmp(set->data_column, r->set[0].data_column) != 0)
-        return msi_error_set(MSI_EINPUT, "%s would be read from %s, %s from %s: name the data column", r->set[0].path,
+        return msi_error_set(MSI_EINPUT, "%s would be read from %s, %s from %s; choose the data column", r->set[0].path,
                              r->set[0].data_column, set->path, set->data_column);
     MSI_TRY(msi_ms_set_select(set, selection, partners));
     msi_observation o;
     MSI_TRY(msi_ms_set_observe(set, &o));
     if (i > 0 && !is_one_scale(r->observation.time_scale, o.time_scale))
-        return msi_error_set(MSI_EINPUT, "times of %s are %s, of %s %s: sets of different time scales are not joined",
+        return msi_error_set(MSI_EINPUT, "times of %s are %s, of %s %s; sets of different time scales cannot be joined",
                              r->set[0].path, r->observation.time_scale, set->path, o.time_scale);
     join_observation(r, i, &o);
     r->n_row += set->n_row;
@@ -251,7 +250,7 @@ uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r)
 
 int msi_ms_reader_n_process(const msi_ms_reader *r)
 {
-    return msi_ms_crew_size(r->crew);
+    return r->pool ? r->pool_ops->n_process(r->pool) : 0;
 }
 
 int msi_ms_reader_one_centre(const msi_ms_reader *r)
@@ -277,8 +276,8 @@ int msi_ms_reader_check_frames(const msi_ms_reader *r)
     for (const msi_ms_field *f = first; f; f = next_field(r, &place))
         if (strcasecmp(frame_or_near(f->frame), frame_or_near(first->frame)) != 0)
             return msi_error_set(MSI_EINPUT,
-                                 "%s/FIELD: row %d: PHASE_DIR is in %s, that of field '%s' in %s: fields of "
-                                 "different frames are not joined; image those of each apart",
+                                 "%s/FIELD: row %d: PHASE_DIR is in %s, that of field '%s' in %s: fields of different "
+                                 "frames are not joined; image each frame separately",
                                  r->set[place.set].path, place.id, f->frame, first->name, first->frame);
     return MSI_OK;
 }
@@ -288,8 +287,7 @@ int msi_ms_reader_check_shift(const msi_ms_reader *r)
     const char *name;
     int id;
     if (msi_ms_reader_moving(r, &id, &name) != MSI_MS_FIXED)
-        return msi_error_set(MSI_EINPUT, "-shift: field '%s' (id %d) moves on the sky, and has its own centre only",
-                             name, id);
+        return msi_error_set(MSI_EINPUT, "-shift: field '%s' (id %d) moves on the sky and cannot be shifted", name, id);
     return msi_ms_reader_check_frames(r);
 }
 
@@ -389,7 +387,7 @@ int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *
 int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block)
 {
     int is_end;
-    if (r->crew) return msi_ms_crew_next(r->crew, r, block);
+    if (r->pool) return r->pool_ops->next(r->pool, r, block);
     do MSI_TRY(msi_ms_reader_next_of(r, 0, 1, block, &is_end));
     while (block->n_row == 0 && !is_end);
     return MSI_OK;
@@ -397,7 +395,7 @@ int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block)
 
 void msi_ms_reader_rewind(msi_ms_reader *r)
 {
-    if (r->crew) msi_ms_crew_rewind(r->crew);
+    if (r->pool) r->pool_ops->rewind(r->pool);
     if (r->n_set > 1 && r->set_index < r->n_set) {
         ccc_table_close(r->set[r->set_index].table);
         r->set[r->set_index].table = NULL;

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Selected rows of one or several Measurement Sets, or of visibility stores made of them, are read in blocks of one
- * spectral setup each. */
+/* Read the selected rows of one or several Measurement Sets, or of visibility stores, in blocks of one spectral
+ * setup. */
 #ifndef MSI_IO_MS_READER_H
 #define MSI_IO_MS_READER_H
 
 #include "core/types.h"
 
-/* A block holds no more visibilities (of one correlation each) and no more rows, unless it is of one row. */
+/* Limits of a block, in visibilities of one correlation and in rows. A block of one row may be larger. */
 enum { MSI_MS_BLOCK_SAMPLES = 1 << 17, MSI_MS_BLOCK_ROWS = 1 << 14 };
 
-/* A selection says what of the sets is wanted. Zero-initialised: field 0, every spw, every channel, the default column.
- */
+/* A selection of rows, channels and columns. Zero-initialised: field 0, all spws, all channels, the default column. */
 typedef struct msi_ms_selection {
-    const char *data_column;  /* NULL: CORRECTED_DATA where it exists, else DATA */
-    const char *model_column; /* whose visibilities are subtracted from the data as they are read; NULL: none */
+    const char *data_column;  /* NULL: CORRECTED_DATA if it exists, else DATA */
+    const char *model_column; /* subtracted from the data when reading; NULL: none */
     int all_fields;           /* fields[] is ignored */
     int n_field;              /* 0: field 0 */
     const int *fields;
@@ -26,17 +25,17 @@ typedef struct msi_ms_selection {
     double min_uvw_m, max_uvw_m;          /* of the length of (u, v, w); 0: no limit; applied a row at a time */
     const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
     const char *taql;                                                                 /* a TaQL condition on rows */
-    int may_be_empty;      /* a set without a selected row is no failure; nor all of them, where there is an interval */
+    int may_be_empty;      /* a set may have no selected rows; all sets may, if there is an interval */
     int coordinates_only;  /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
                               predict */
-    int keep_flagged_rows; /* autocorrelations and rows with FLAG_ROW are not left out: predict */
-    int describe_rows;     /* antennas and FLAG_ROW are read of rows that are not left out for them, too */
+    int keep_flagged_rows; /* autocorrelations and rows with FLAG_ROW are kept: predict */
+    int describe_rows;     /* antennas and FLAG_ROW are read also if such rows are kept */
 } msi_ms_selection;
 
 /*
  * Rows of one Measurement Set, one field and one DATA_DESC_ID; channels ascend in frequency. Zero-initialised before
  * its first use. Arrays are owned by the reader and valid until the next call of msi_ms_reader_next with the same
- * block, so that several blocks can be under way at once.
+ * block, so several blocks can be in use at once.
  */
 typedef struct msi_ms_block {
     int set; /* index into the paths given to open */
@@ -53,17 +52,17 @@ typedef struct msi_ms_block {
     const msi_c32 *data;          /* [n_row][n_chan][n_corr] Jy */
     const float *weight;          /* [n_row][n_chan][n_corr] as stored: WEIGHT_SPECTRUM, else WEIGHT */
     const uint8_t *flag;          /* [n_row][n_chan][n_corr] non-zero: FLAG, or outside the uv limits */
-    const void *formed;           /* what a crew's processes have made of data, weight and flag, which are NULL then */
+    const void *formed;           /* the block as converted by a pool; data, weight and flag are NULL then */
     struct msi_ms_buffer *buffer; /* the reader's; NULL at first */
 } msi_ms_block;
 
-/* Samples (row x channel) that were left out with all their correlations, by reason. */
+/* Numbers of samples (row x channel) dropped with all their correlations, by reason. */
 typedef struct msi_ms_dropped {
     int64_t autocorrelation;
     int64_t flag_row;
     int64_t uvw_not_finite; /* or beyond 1e12 m */
     int64_t uv_limits;      /* by min_uv_lambda, max_uv_lambda, min_uvw_m, max_uvw_m */
-    int64_t uv_flagged;     /* of uv_limits, those that a block holds all the same, flagged */
+    int64_t uv_flagged;     /* those of uv_limits that are in a block, flagged */
 } msi_ms_dropped;
 
 /* One spectral setup of one set after selection. */
@@ -82,31 +81,31 @@ typedef struct msi_ms_reader msi_ms_reader;
  * msi_ms_reader_open - open the sets in this process, check them, resolve the selection. Reads metadata and index
  * columns only.
  *
- * Given:    paths [n_path], selection  not needed any more after this
+ * Given:    paths [n_path], selection  needed only for the call
  * Returned: *out, owned, freed by msi_ms_reader_free
- * Returns:  0, MSI_EINPUT (what the metadata and the index columns show to be damaged, missing or not selected),
+ * Returns:  0, MSI_EINPUT (metadata or index columns are damaged, missing or not selected),
  *           MSI_EARGUMENT, MSI_ENOMEM, MSI_EINTERRUPTED
- * Notes:    casacore, which reads, can end the process at a damaged set, or take any time or memory. Where that must
- * not be, a crew opens the sets: msi_ms_crew_open (ms_crew.h).
+ * Notes:    for a damaged set casacore may end the process or take any time or memory. To avoid this, let a pool open
+ *           the sets: msi_reader_pool_open (reader_pool.h).
  */
 int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path, const msi_ms_selection *selection);
 
 /*
- * msi_ms_reader_observation and the following - what was found, borrowed as long as the reader lives. The observation
- * is that of the first set with selected rows, its times those of all.
+ * msi_ms_reader_observation and the following functions - return the metadata, borrowed until the reader is freed. The
+ * observation is that of the first set with selected rows. Its times cover all sets.
  */
 const msi_observation *msi_ms_reader_observation(const msi_ms_reader *r);
 int msi_ms_reader_n_spw(const msi_ms_reader *r);
 const msi_ms_spw *msi_ms_reader_spw(const msi_ms_reader *r, int i);
 const char *msi_ms_reader_data_column(const msi_ms_reader *r);
 int64_t msi_ms_reader_n_row(const msi_ms_reader *r);       /* selected rows, all sets */
-int64_t msi_ms_reader_n_share_row(const msi_ms_reader *r); /* of its share (msi_ms_opening), about */
+int64_t msi_ms_reader_n_share_row(const msi_ms_reader *r); /* about those of its share (msi_ms_opening) */
 int64_t msi_ms_reader_n_sample(const msi_ms_reader *r);    /* rows x channels, all sets */
 int64_t msi_ms_reader_n_time(const msi_ms_reader *r); /* distinct TIMEs of all rows of a set, largest over the sets */
-int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r);       /* likewise, of the selected rows */
+int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r);       /* the same for selected rows */
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r); /* so far */
 
-/* How a field's phase centre is given where it moves on the sky. */
+/* Kinds of phase centres, most of which move on the sky. */
 typedef enum msi_ms_motion {
     MSI_MS_FIXED,
     MSI_MS_POLYNOMIAL, /* PHASE_DIR has terms in time */
@@ -115,48 +114,48 @@ typedef enum msi_ms_motion {
 } msi_ms_motion;
 
 /*
- * msi_ms_reader_field - give the fields that have selected rows, one by one, set by set.
- * Given and returned: *at  0 at first; what the next call goes on from
+ * msi_ms_reader_field - list the fields with selected rows, one per call, set by set.
+ * Given and returned: *at  0 at first; position for the next call
  * Returned: *id, *name  of the next field; name is borrowed from the reader
- * Returns:  1, or 0 where there is none left
+ * Returns:  1; 0 after the last one
  */
 int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char **name);
 
 /*
  * msi_ms_reader_moving - find the first field with selected rows whose phase centre moves on the sky.
- * Returned: *id, *name  of it; name is borrowed from the reader. Both are left as they are where none moves
- * Returns:  how it moves; MSI_MS_FIXED where none does
+ * Returned: *id, *name  of it; name is borrowed from the reader. Both are unchanged if no field moves
+ * Returns:  kind of its phase centre; MSI_MS_FIXED if no field moves
  */
 msi_ms_motion msi_ms_reader_moving(const msi_ms_reader *r, int *id, const char **name);
 
-/* msi_ms_reader_fingerprint - a number that another selection of rows and channels, or other sets, hardly have. */
+/* msi_ms_reader_fingerprint - return a hash of the selected rows and channels. */
 uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r);
 
-/* msi_ms_reader_n_process - return the processes that read for it; 0 where the caller's does. */
+/* msi_ms_reader_n_process - return the number of reader processes; 0 if this process reads. */
 int msi_ms_reader_n_process(const msi_ms_reader *r);
 
 /* msi_ms_reader_one_centre - return 1 if all selected fields and sets share a phase centre (to 1e-9 rad), else 0. */
 int msi_ms_reader_one_centre(const msi_ms_reader *r);
 
 /*
- * msi_ms_reader_check_frames - fail unless the selected fields of all sets have their phase centres in one frame, as
- * those that are turned to another direction must. J2000 and ICRS, 0.03 asec apart, pass for one.
+ * msi_ms_reader_check_frames - fail unless the phase centres of the selected fields of all sets are in one frame, as
+ * needed for a shift to another direction. J2000 and ICRS differ by 0.03 asec and count as one.
  * Returns: 0, MSI_EINPUT
  */
 int msi_ms_reader_check_frames(const msi_ms_reader *r);
 
 /*
- * msi_ms_reader_check_shift - fail unless the selected fields can be turned to another centre: all in one frame, and
- * none that moves on the sky.
+ * msi_ms_reader_check_shift - fail unless the selected fields can be shifted to another centre: all are in one frame,
+ * and no field moves on the sky.
  * Returns: 0, MSI_EINPUT
  */
 int msi_ms_reader_check_shift(const msi_ms_reader *r);
 
 /*
- * msi_ms_reader_next - read the next block; rows that are autocorrelations, row-flagged or have a UVW that is not
- * finite are left out and counted.
+ * msi_ms_reader_next - read the next block. Autocorrelations, rows with FLAG_ROW and rows with a UVW that is not finite
+ * are dropped and counted.
  * Returned: *block; block->n_row == 0 after the last one
- * Returns:  0, MSI_EINPUT (also where a row's cells have not the shape of its spectral setup), MSI_ENOMEM,
+ * Returns:  0, MSI_EINPUT (also if the cells of a row do not have the shape of its spectral setup), MSI_ENOMEM,
  *           MSI_EINTERRUPTED
  * Notes:    blocks hold about 1 MB of data. Within a set, rows of the same field and DATA_DESC_ID come in the order of
  *           the set; blocks of different ones follow each other as the rows lie in the set.

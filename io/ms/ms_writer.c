@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The parent starts the child, hands it blocks, and turns whatever happens to it into a status and a line. */
 #include "io/ms/ms_writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,9 +17,461 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_column_drop.h"
+#include "core/types.h"
+#include "io/ms/ms_child.h"
+#include "io/ms/ms_column.h"
+#include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_writer_shared.h"
+
+/* Values are put into the cells of a column that is written. */
+
+/* One set while it is being filled; zero-initialised. Its memory goes with the process. */
+typedef struct msi_ms_fill {
+    ccc_table *table; /* borrowed, prepared */
+    msi_ms_column *column;
+    const msi_ms_write_spec *spec;
+    uint8_t *is_written; /* bit r: row r of a column that is new or swapped; NULL at first */
+    int64_t n_allocated;
+    msi_c32 *cells, *input; /* [n_allocated] whole cells of some rows */
+} msi_ms_fill;
+
+/* Values for some channels of some rows, as a block has them. */
+typedef struct msi_ms_values {
+    int64_t n_row;
+    int32_t n_chan, n_corr;
+    const int64_t *row;        /* [n_row] ascending */
+    const int32_t *chan_index; /* [n_chan] in the stored cell */
+    const msi_c32 *value;      /* [n_row][n_chan][n_corr] */
+} msi_ms_values;
+
+enum { NUMBERS_AT_ONCE = 512 << 10 }; /* in whole cells; 4 MB */
+
+/* Some rows with cells of one shape. */
+typedef struct rows {
+    const int64_t *row;
+    int64_t n;
+    const int64_t *cell; /* n_corr, n_chan */
+} rows;
+
+/* Return how many cells of this shape are read or written at once. */
+static int64_t cells_at_once(const int64_t *cell)
+{
+    const int64_t n = cell[0] * cell[1];
+    return n > 0 && n < NUMBERS_AT_ONCE ? NUMBERS_AT_ONCE / n : 1;
+}
+
+static int64_t size_of(const rows *r)
+{
+    return r->n * r->cell[0] * r->cell[1];
+}
+
+static int is_contiguous(const rows *r)
+{
+    return r->row[r->n - 1] - r->row[0] == r->n - 1;
+}
+
+/* ---- Which rows are written ---- */
+
+static int is_written(const msi_ms_fill *f, int64_t row)
+{
+    return f->is_written ? f->is_written[row >> 3] >> (row & 7) & 1 : 0;
+}
+
+static int mark_written(msi_ms_fill *f, const rows *r)
+{
+    if (f->column->method == MSI_COLUMN_IN_PLACE) return MSI_OK;
+    if (!f->is_written) MSI_TRY(msi_alloc(&f->is_written, f->column->n_row / 8 + 1, 1, "a bit for each row"));
+    for (int64_t i = 0; i < r->n; i++) f->is_written[r->row[i] >> 3] |= (uint8_t)(1u << (r->row[i] & 7));
+    return MSI_OK;
+}
+
+/* ---- Cells ---- */
+
+static int put(msi_ms_fill *f, const rows *r, const msi_c32 *cells)
+{
+    f->column->touched = 1;
+    MSI_TRY(mark_written(f, r));
+    if (is_contiguous(r))
+        MSI_CCC_WRITE(ccc_put_range(f->table, f->spec->column, r->row[0], r->n, 2, r->cell, NULL, CCC_COMPLEX, cells));
+    else
+        MSI_CCC_WRITE(ccc_put_rows(f->table, f->spec->column, r->row, r->n, 2, r->cell, NULL, CCC_COMPLEX, cells));
+    return MSI_OK;
+}
+
+/* Read cells of a column; with `undefined_is_zero`, cells without a value are zeros, else they are a failure. */
+static int get(msi_ms_fill *f, const char *column, const rows *r, int undefined_is_zero, msi_c32 *cells)
+{
+    const int64_t n = size_of(r);
+    const int failed = is_contiguous(r) ? ccc_get_range(f->table, column, r->row[0], r->n, NULL, CCC_COMPLEX, cells, n)
+                                        : ccc_get_rows(f->table, column, r->row, r->n, NULL, CCC_COMPLEX, cells, n);
+    if (failed != CCC_ESHAPE || !undefined_is_zero) return failed ? msi_ms_failed(failed) : MSI_OK;
+    const int64_t per_row = r->cell[0] * r->cell[1];
+    for (int64_t i = 0; i < r->n; i++) {
+        int64_t shape[CCC_MAX_DIM];
+        int ndim;
+        msi_c32 *cell = cells + i * per_row;
+        MSI_CCC(ccc_cell_shape(f->table, column, r->row[i], &ndim, shape));
+        if (ndim < 0)
+            memset(cell, 0, (size_t)per_row * sizeof *cell);
+        else
+            MSI_CCC(ccc_get_range(f->table, column, r->row[i], 1, NULL, CCC_COMPLEX, cell, per_row));
+    }
+    return MSI_OK;
+}
+
+/* Read what cells hold before values are put into some of their channels. The rows are all written already, or none
+ * is.
+ */
+static int get_base(msi_ms_fill *f, const rows *r, msi_c32 *cells)
+{
+    if (f->column->method == MSI_COLUMN_IN_PLACE || is_written(f, r->row[0]))
+        return get(f, f->spec->column, r, 0, cells);
+    if (f->column->method == MSI_COLUMN_SWAPPED) return get(f, f->column->old_name, r, 1, cells);
+    if (f->spec->op != MSI_MS_WRITE_REPLACE) return get(f, f->spec->input_column, r, 1, cells);
+    memset(cells, 0, (size_t)size_of(r) * sizeof *cells);
+    return MSI_OK;
+}
+
+static int make_room(msi_ms_fill *f, int64_t n)
+{
+    if (n <= f->n_allocated) return MSI_OK;
+    msi_free(f->cells);
+    msi_free(f->input);
+    f->cells = f->input = NULL;
+    f->n_allocated = 0;
+    MSI_TRY(msi_alloc(&f->cells, n, sizeof *f->cells, "cells"));
+    MSI_TRY(msi_alloc(&f->input, n, sizeof *f->input, "cells of the input column"));
+    f->n_allocated = n;
+    return MSI_OK;
+}
+
+/* ---- Values ---- */
+
+static int is_whole(const msi_ms_values *v, const int64_t *cell)
+{
+    if (v->n_chan != cell[1]) return 0;
+    for (int32_t i = 0; i < v->n_chan; i++)
+        if (v->chan_index[i] != i) return 0;
+    return 1;
+}
+
+/* All rows must have cells that hold the values: a put would give them another shape. */
+static int check_cells(msi_ms_fill *f, const msi_ms_values *v, int64_t cell[CCC_MAX_DIM])
+{
+    int64_t shape[CCC_MAX_DIM] = {0}, n, n_alike;
+    int ndim;
+    for (int64_t i = 0; i < v->n_row; i += n) {
+        for (n = 1; i + n < v->n_row && v->row[i + n] == v->row[i] + n;) n++;
+        MSI_CCC(ccc_rows_alike(f->table, f->column->like, v->row[i], n, &n_alike, &ndim, shape));
+        if (i == 0) memcpy(cell, shape, sizeof shape);
+        if (ndim != 2 || n_alike < n || shape[0] != v->n_corr || shape[0] != cell[0] || shape[1] != cell[1])
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: row %lld or one of the %lld rows after it: the cell of %s has no value, or its "
+                                 "shape is not that of its spectral setup",
+                                 ccc_table_path(f->table), (long long)v->row[i], (long long)(n - 1), f->column->like);
+    }
+    for (int32_t i = 0; i < v->n_chan; i++)
+        if (v->chan_index[i] < 0 || v->chan_index[i] >= cell[1])
+            return msi_error_set(MSI_EINTERNAL, "%s: channel %d of a cell of %lld", ccc_table_path(f->table),
+                                 v->chan_index[i], (long long)cell[1]);
+    return MSI_OK;
+}
+
+static void combine(const msi_ms_fill *f, const msi_ms_values *v, const rows *r, const msi_c32 *value)
+{
+    const int n_corr = v->n_corr;
+    const float sign = f->spec->op == MSI_MS_WRITE_SUBTRACT ? -1.0f : 1.0f;
+    for (int64_t i = 0; i < r->n; i++)
+        for (int32_t k = 0; k < v->n_chan; k++, value += n_corr) {
+            const int64_t at = (i * r->cell[1] + v->chan_index[k]) * n_corr;
+            msi_c32 *out = f->cells + at;
+            const msi_c32 *in = f->input + at;
+            if (f->spec->op == MSI_MS_WRITE_REPLACE)
+                memcpy(out, value, (size_t)n_corr * sizeof *out);
+            else
+                for (int p = 0; p < n_corr; p++)
+                    out[p] = (msi_c32){in[p].re + sign * value[p].re, in[p].im + sign * value[p].im};
+        }
+}
+
+/*
+ * msi_ms_fill_put - write values; other channels of a row that is written for the first time get what ms_writer.h says.
+ * Returns: 0, MSI_EINPUT (a cell has not the shape of the values; the input cannot be read), MSI_EOUTPUT, MSI_ENOMEM
+ */
+static int msi_ms_fill_put(msi_ms_fill *f, const msi_ms_values *v)
+{
+    int64_t cell[CCC_MAX_DIM] = {0};
+    if (v->n_row == 0 || v->n_chan == 0) return MSI_OK;
+    MSI_TRY(check_cells(f, v, cell));
+    if (f->spec->op == MSI_MS_WRITE_REPLACE && is_whole(v, cell)) {
+        const rows all = {v->row, v->n_row, cell};
+        return put(f, &all, v->value);
+    }
+    const int64_t most = cells_at_once(cell);
+    rows r = {v->row, 0, cell};
+    for (int64_t done = 0; done < v->n_row; done += r.n) {
+        r.row = v->row + done;
+        const int again = is_written(f, r.row[0]);
+        for (r.n = 1; r.n < most && done + r.n < v->n_row && is_written(f, r.row[r.n]) == again;) r.n++;
+        MSI_TRY(make_room(f, size_of(&r)));
+        if (f->spec->op != MSI_MS_WRITE_REPLACE) MSI_TRY(get(f, f->spec->input_column, &r, 0, f->input));
+        if (v->n_chan < cell[1]) MSI_TRY(get_base(f, &r, f->cells));
+        combine(f, v, &r, v->value + done * v->n_chan * v->n_corr);
+        MSI_TRY(put(f, &r, f->cells));
+    }
+    return MSI_OK;
+}
+
+/* msi_ms_fill_rest - give the rows that were not written what ms_writer.h says. Returns: as msi_ms_fill_put. */
+static int msi_ms_fill_rest(msi_ms_fill *f)
+{
+    const msi_ms_column *c = f->column;
+    if (c->method == MSI_COLUMN_IN_PLACE || (c->method == MSI_COLUMN_NEW && f->spec->op == MSI_MS_WRITE_REPLACE))
+        return MSI_OK; /* it is there already, or zeros since the column was made */
+    int64_t *list = NULL, n_alike, cell[CCC_MAX_DIM];
+    int ndim, status = msi_alloc(&list, NUMBERS_AT_ONCE, sizeof *list, "row numbers");
+    for (int64_t row = 0; row < c->n_row && status == MSI_OK; row += n_alike) {
+        const int failed = ccc_rows_alike(f->table, c->like, row, c->n_row - row, &n_alike, &ndim, cell);
+        if (failed) {
+            status = msi_ms_failed(failed);
+            break;
+        }
+        if (ndim != 2 || cell[0] < 1 || cell[1] < 1) continue;
+        const int64_t most = cells_at_once(cell);
+        for (int64_t i = row; i < row + n_alike && status == MSI_OK;) {
+            rows r = {list, 0, cell};
+            for (; i < row + n_alike && r.n < most; i++)
+                if (!is_written(f, i)) list[r.n++] = i;
+            if (r.n == 0) break;
+            status = make_room(f, size_of(&r));
+            if (status == MSI_OK) status = get_base(f, &r, f->cells);
+            if (status == MSI_OK) status = put(f, &r, f->cells);
+        }
+    }
+    msi_free(list);
+    return status;
+}
+
+/* The writer's child processes: the holder, which has the locks and changes headers, and the filler, its child. */
+
+enum { WRITEBACK_MS = 250 };
+
+typedef struct holder {
+    msi_writer_shared *shared;
+    const msi_child *parent;
+    const char *const *paths;
+    const msi_ms_write_spec *spec;
+    ccc_table **table; /* [n_set] */
+    int **fd, *n_fd;   /* [n_set] data files of the columns */
+    pid_t filler;      /* 0 while there is none */
+} holder;
+
+/* ---- Both ---- */
+
+/* Send one message; 0, or -1 where there is no process to read it. */
+static int send_message(const msi_child *other, msi_writer_kind kind, int slot)
+{
+    const msi_writer_message m = {kind, slot};
+    return msi_child_send(other, &m, sizeof m);
+}
+
+/* Leave a failure where the parent finds it, unless an earlier one is there. */
+static void keep_failure(msi_writer_shared *shared, int status)
+{
+    if (shared->status != MSI_OK) return;
+    snprintf(shared->message, sizeof shared->message, "%s", msi_error_get());
+    shared->status = status;
+}
+
+/* ---- The filler ---- */
+
+static int fill_slot(msi_ms_fill *fills, msi_writer_shared *shared, int slot)
+{
+    const char *at = (const char *)shared + shared->slots_at + slot * MSI_WRITER_SLOT_BYTES;
+    const msi_writer_slot_head *head = (const msi_writer_slot_head *)(const void *)at;
+    const msi_ms_values values = {.n_row = head->n_row,
+                                  .n_chan = head->n_chan,
+                                  .n_corr = head->n_corr,
+                                  .row = (const int64_t *)(const void *)(at + sizeof *head),
+                                  .chan_index = (const int32_t *)(const void *)(at + head->chan_at),
+                                  .value = (const msi_c32 *)(const void *)(at + head->value_at)};
+    return msi_ms_fill_put(&fills[head->set], &values);
+}
+
+static int fill_all(holder *h)
+{
+    msi_writer_shared *shared = h->shared;
+    msi_writer_message m;
+    msi_ms_fill *fills;
+    MSI_TRY(msi_alloc(&fills, shared->n_set, sizeof *fills, "sets"));
+    for (int i = 0; i < shared->n_set; i++)
+        fills[i] = (msi_ms_fill){.table = h->table[i], .column = &shared->column[i], .spec = h->spec};
+    for (;;) {
+        if (msi_child_receive(h->parent, &m, sizeof m) != 0) _exit(1);
+        if (m.kind == MSI_WRITER_FINISH) break;
+        MSI_TRY(fill_slot(fills, shared, m.slot));
+        if (send_message(h->parent, MSI_WRITER_FREED, m.slot) != 0) _exit(1);
+    }
+    for (int i = 0; i < shared->n_set; i++) MSI_TRY(msi_ms_fill_rest(&fills[i]));
+    shared->is_filled = 1;
+    return MSI_OK;
+}
+
+/* End without a flush or a destructor: what was put is in the kernel, and no header may be written. */
+static _Noreturn void run_filler(holder *h, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    const int status = fill_all(h);
+    if (status != MSI_OK) keep_failure(h->shared, status);
+    _exit(status != MSI_OK);
+}
+
+/* ---- The holder ---- */
+
+/* Restore what was, or leave what is marked, and end the process. */
+static _Noreturn void stop(holder *h, int status)
+{
+    if (h->filler) {
+        kill(h->filler, SIGKILL);
+        waitpid(h->filler, NULL, 0);
+    }
+    if (status != MSI_OK) keep_failure(h->shared, status);
+    for (int i = 0; i < h->shared->n_set; i++) msi_ms_column_drop_abandon(&h->shared->column[i], h->paths[i]);
+    for (int i = 0; i < h->shared->n_set; i++)
+        if (h->shared->column[i].stage != MSI_COLUMN_MARKED)
+            msi_ms_column_abandon(&h->shared->column[i], h->paths[i], NULL, h->spec);
+    for (int i = 0; i < h->shared->n_set; i++)
+        if (h->shared->column[i].stage == MSI_COLUMN_MARKED)
+            msi_ms_column_abandon(&h->shared->column[i], h->paths[i], h->table[i], h->spec);
+    if (status != MSI_OK) send_message(h->parent, MSI_WRITER_FAILED, 0);
+    _exit(status != MSI_OK);
+}
+
+static int open_all(holder *h)
+{
+    const int n_set = h->shared->n_set;
+    MSI_TRY(msi_alloc(&h->table, n_set, sizeof *h->table, "tables"));
+    MSI_TRY(msi_alloc(&h->fd, n_set, sizeof *h->fd, "open files"));
+    MSI_TRY(msi_alloc(&h->n_fd, n_set, sizeof *h->n_fd, "open files"));
+    for (int i = 0; i < n_set; i++) {
+        MSI_TRY(msi_ms_column_check_links(h->paths[i]));
+        const int failed = ccc_table_open(&h->table[i], h->paths[i], CCC_UPDATE, CCC_LOCK_HOLD);
+        if (failed == CCC_EREADONLY) return msi_ms_write_failed(failed);
+        if (failed) return msi_ms_failed(failed);
+        MSI_TRY(msi_ms_column_plan(&h->shared->column[i], h->table[i], h->spec));
+    }
+    return MSI_OK;
+}
+
+/* Columns that need disk space come first: where it is missing, no set has been marked. */
+static int prepare_all(holder *h)
+{
+    for (int in_place = 0; in_place < 2; in_place++)
+        for (int i = 0; i < h->shared->n_set; i++) {
+            msi_ms_column *c = &h->shared->column[i];
+            if ((c->method == MSI_COLUMN_IN_PLACE) != in_place) continue;
+            MSI_TRY(msi_ms_column_prepare(c, h->table[i], h->spec));
+            MSI_TRY(msi_ms_column_files(c, h->paths[i], &h->fd[i], &h->n_fd[i]));
+        }
+    return MSI_OK;
+}
+
+/* Let the disk begin, so that the sync at the end is short. */
+static void start_writeback(const holder *h)
+{
+    for (int i = 0; i < h->shared->n_set; i++)
+        for (int k = 0; h->shared->column[i].touched && k < h->n_fd[i]; k++)
+            sync_file_range(h->fd[i][k], 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
+/* Wait for the filler's end. The filler holds the other end of a pipe, to which no process writes. */
+static int wait_filler(holder *h, int pipe_fd)
+{
+    struct pollfd fds[2] = {{.fd = pipe_fd}, {.fd = h->parent->socket, .events = POLLRDHUP}};
+    for (;;) {
+        const int n = poll(fds, 2, WRITEBACK_MS);
+        if (n < 0 && errno != EINTR) return msi_error_set(MSI_EINTERNAL, "poll: %s", strerror(errno));
+        if (n <= 0) {
+            start_writeback(h);
+            continue;
+        }
+        if (fds[1].revents && !fds[0].revents) stop(h, MSI_OK); /* the parent is gone, or gave up */
+        if (fds[0].revents) break;
+    }
+    int how = 0;
+    waitpid(h->filler, &how, 0);
+    h->filler = 0;
+    if (h->shared->is_filled) return MSI_OK;
+    if (h->shared->status != MSI_OK) return h->shared->status;
+    char text[1024];
+    msi_child_status_text(h->parent->output_fd, how, h->paths[0], MSI_WRITER_WHAT, text, sizeof text);
+    return msi_error_set(MSI_EOUTPUT, "%s", text);
+}
+
+static int fill(holder *h)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return msi_error_set(MSI_EOUTPUT, "cannot create a pipe: %s", strerror(errno));
+    const pid_t self = getpid();
+    h->filler = fork();
+    if (h->filler < 0) {
+        h->filler = 0;
+        return msi_error_set(MSI_EOUTPUT, "cannot start a process to write with: %s", strerror(errno));
+    }
+    if (h->filler == 0) {
+        close(ends[0]);
+        run_filler(h, self);
+    }
+    close(ends[1]);
+    if (send_message(h->parent, MSI_WRITER_PREPARED, 0) != 0) stop(h, MSI_OK);
+    return wait_filler(h, ends[0]);
+}
+
+static int sync_all(const holder *h)
+{
+    for (int i = 0; i < h->shared->n_set; i++)
+        for (int k = 0; k < h->n_fd[i]; k++)
+            if (fdatasync(h->fd[i][k]) != 0)
+                return msi_error_set(MSI_EOUTPUT, "%s: cannot sync column %s: %s", h->paths[i], h->spec->column,
+                                     strerror(errno));
+    return MSI_OK;
+}
+
+/* Serve the parent from its request to prepare to the end. */
+static int serve(holder *h)
+{
+    msi_writer_message m;
+    if (send_message(h->parent, MSI_WRITER_READY, 0) != 0 || msi_child_receive(h->parent, &m, sizeof m) != 0)
+        stop(h, MSI_OK);
+    MSI_TRY(prepare_all(h));
+    MSI_TRY(fill(h));
+    MSI_TRY(sync_all(h));
+    for (int i = 0; i < h->shared->n_set; i++)
+        MSI_TRY(msi_ms_column_complete(&h->shared->column[i], h->table[i], h->spec));
+    for (int i = 0; h->spec->drop_old && i < h->shared->n_set; i++)
+        MSI_TRY(msi_ms_column_drop(&h->shared->column[i], h->table[i], h->spec));
+    return MSI_OK;
+}
+
+/*
+ * Do the child's work, from the fork to its end; it never returns.
+ * Given: paths [shared->n_set]
+ */
+static _Noreturn void run_child(msi_writer_shared *shared, const msi_child *parent, const char *const *paths,
+                                const msi_ms_write_spec *spec)
+{
+    holder h = {.shared = shared, .parent = parent, .paths = paths, .spec = spec};
+    msi_ms_limit_memory(paths, shared->n_set);
+    int status = msi_ms_limit_explain(open_all(&h), paths[0]);
+    if (status == MSI_OK) status = serve(&h);
+    if (status != MSI_OK) stop(&h, status);
+    send_message(h.parent, MSI_WRITER_FINISHED, 0);
+    _exit(0);
+}
+
+/* The parent starts the child, hands it blocks, and turns whatever happens to it into a status and a line. */
 
 enum {
     STOP_MS = 1000, /* that the child may take to stop by itself */
@@ -97,11 +551,11 @@ static int recv_reply(msi_ms_writer *w, msi_writer_kind kind)
     return MSI_OK;
 }
 
-/* Send a request. Where nobody reads it, the child's last message or its end says why. */
+/* Send a request. Where it is not read, the child's last message or its end says why. */
 static int send_request(msi_ms_writer *w, msi_writer_kind kind, int slot)
 {
     msi_writer_message m;
-    if (msi_writer_send(&w->child, kind, slot) == 0) return MSI_OK;
+    if (send_message(&w->child, kind, slot) == 0) return MSI_OK;
     for (;;) MSI_TRY(recv_message(w, 1, &m));
 }
 
@@ -144,7 +598,8 @@ static int map_shared(msi_ms_writer *w)
     w->n_shared = slots_at + MSI_MS_WRITER_SLOTS * MSI_WRITER_SLOT_BYTES;
     void *p =
         mmap(NULL, (size_t)w->n_shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "memory to share with the writer: %s", strerror(errno));
+    if (p == MAP_FAILED)
+        return msi_error_set(MSI_ENOMEM, "cannot map memory shared with the writer: %s", strerror(errno));
     w->shared = p;
     w->shared->slots_at = slots_at;
     w->shared->n_set = w->n_set;
@@ -155,7 +610,7 @@ static int fork_child(msi_ms_writer *w)
 {
     int is_child;
     MSI_TRY(msi_child_fork(&w->child, "to write with", &is_child));
-    if (is_child) msi_writer_child_run(w->shared, &w->child, (const char *const *)w->paths, &w->spec);
+    if (is_child) run_child(w->shared, &w->child, (const char *const *)w->paths, &w->spec);
     MSI_TRY(recv_reply(w, MSI_WRITER_READY));
     w->is_ready = 1;
     return MSI_OK;
@@ -166,24 +621,21 @@ static void log_methods(const msi_ms_writer *w)
     for (int i = 0; i < w->n_set; i++) {
         const msi_ms_column *c = &w->shared->column[i];
         if (c->has_virtual_model)
-            msi_log_warning(
-                "%s: has a virtual model, which CASA would use instead of MODEL_DATA (CASA's delmod removes "
-                "it)",
-                w->paths[i]);
+            msi_log_warning("%s: has a virtual model, which CASA uses instead of MODEL_DATA (CASA's delmod removes it)",
+                            w->paths[i]);
         if (c->is_shared)
-            msi_log_warning(
-                "%s: files of %s are linked: what is written there changes every copy of the set that has them",
-                w->paths[i], w->spec.column);
+            msi_log_warning("%s: files of %s are linked: writing changes every copy of the set that has these files",
+                            w->paths[i], w->spec.column);
         if (c->method == MSI_COLUMN_SWAPPED)
-            msi_log_info("%s: %s %s: a new column takes its place, the old one stays as %s; %.1f MB more on disk",
-                         w->paths[i], w->spec.column,
-                         c->is_lossy ? "is stored with loss (DyscoStMan), which a model would not survive exactly"
-                                     : "cannot be overwritten safely where it is stored",
-                         c->old_name, 1e-6 * (double)c->disk_bytes);
-        if (w->spec.drop_old && !c->n_old)
-            msi_log_info("%s: no column was put aside by a prediction: there is none to remove", w->paths[i]);
+            msi_log_info(
+                "%s: %s %s; a new column replaces it, and the old one is kept as %s; this takes %.1f MB more on disk",
+                w->paths[i], w->spec.column,
+                c->is_lossy ? "is stored with loss (DyscoStMan), so a model would not be exact"
+                            : "cannot be overwritten safely in place",
+                c->old_name, 1e-6 * (double)c->disk_bytes);
+        if (w->spec.drop_old && !c->n_old) msi_log_info("%s: no old column of a prediction to remove", w->paths[i]);
         for (int k = 0; k < c->n_old; k++)
-            msi_log_info("%s: when %s is complete, column %s is removed", w->paths[i], w->spec.column,
+            msi_log_info("%s: when %s is complete, column %s will be removed", w->paths[i], w->spec.column,
                          c->old_columns[k]);
     }
 }
@@ -230,7 +682,7 @@ int64_t msi_ms_writer_disk_bytes(const msi_ms_writer *w, int set)
 static int check_state(const msi_ms_writer *w, int is_right)
 {
     if (w->failed) return msi_error_set(w->failed, "%s", w->message);
-    return is_right ? MSI_OK : msi_error_set(MSI_EINTERNAL, "the writer's functions are called out of order");
+    return is_right ? MSI_OK : msi_error_set(MSI_EINTERNAL, "the functions of the writer were called out of order");
 }
 
 int msi_ms_writer_prepare(msi_ms_writer *w)

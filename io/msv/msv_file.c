@@ -78,7 +78,7 @@ msi_crc4 msi_crc4_of(const void *bytes, int64_t n)
     const int64_t quarter = n / 4;
     const char *p0 = bytes, *p1 = p0 + quarter, *p2 = p1 + quarter, *p3 = p2 + quarter;
     uint32_t a = 0xffffffffU, b = a, c = a, d = a;
-    /* The instruction takes three cycles and another can begin in each: four chains keep it busy. */
+    /* The instruction has a latency of three cycles and a throughput of one per cycle, so four chains keep it busy. */
     for (int64_t i = 0; i < quarter; i += 8) {
         a = add_word(a, word_at(p0 + i));
         b = add_word(b, word_at(p1 + i));
@@ -88,7 +88,7 @@ msi_crc4 msi_crc4_of(const void *bytes, int64_t n)
     return (msi_crc4){{~a, ~b, ~c, ~d}};
 }
 
-int msi_crc4_same(const msi_crc4 *a, const msi_crc4 *b)
+int msi_crc4_equal(const msi_crc4 *a, const msi_crc4 *b)
 {
     return memcmp(a->quarter, b->quarter, sizeof a->quarter) == 0;
 }
@@ -108,7 +108,7 @@ static uint64_t hash_name(const char *name)
     return h;
 }
 
-/* Add the files of a folder, and of those in it. A sum does not depend on the order in which they are listed. */
+/* Add the hashes of the files in a directory and in its subdirectories. A sum does not depend on their order. */
 static int add_directory(int parent, const char *path, uint64_t name, int depth, uint64_t *sum)
 {
     const int fd = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -157,8 +157,7 @@ int msi_msv_is_store(const char *path)
 
 int msi_msv_file_damaged(const char *path, const char *what, int64_t at, int64_t bytes)
 {
-    return msi_error_set(MSI_EINPUT,
-                         "%s: damaged: %s (bytes %lld to %lld) is not what was written; make the store anew", path,
+    return msi_error_set(MSI_EINPUT, "%s: damaged: invalid data in %s (bytes %lld to %lld); make the store again", path,
                          what, (long long)at, (long long)(at + bytes - 1));
 }
 
@@ -168,26 +167,27 @@ static int check_header(const char *path, const msi_msv_header *h, int64_t n_rea
 {
     if (n_read < (int64_t)sizeof h->magic || memcmp(h->magic, MSI_MSV_MAGIC, sizeof h->magic) != 0)
         return msi_error_set(MSI_EINPUT,
-                             "%s: is a file: not a table, as a Measurement Set is, nor a visibility store, unless its "
-                             "first bytes are damaged",
+                             "%s: is a file, but not a visibility store, or its first bytes are damaged; a Measurement "
+                             "Set is a directory",
                              path);
     if (n_read < MSI_MSV_HEADER_BYTES)
-        return msi_error_set(MSI_EINPUT, "%s: truncated: %lld bytes are less than a header", path, (long long)n_read);
+        return msi_error_set(MSI_EINPUT, "%s: truncated: %lld bytes are shorter than a header", path,
+                             (long long)n_read);
     if (h->crc != msi_crc32c(h, offsetof(msi_msv_header, crc)))
         return msi_msv_file_damaged(path, "its header", 0, MSI_MSV_HEADER_BYTES);
     if (h->version != MSI_MSV_VERSION)
         return msi_error_set(MSI_EINPUT,
-                             "%s: a visibility store of version %u; this program reads version %d: make it anew", path,
-                             h->version, MSI_MSV_VERSION);
+                             "%s: visibility store of version %u; this program reads version %d; make the store again",
+                             path, h->version, MSI_MSV_VERSION);
     if (file_bytes != h->file_bytes)
-        return msi_error_set(MSI_EINPUT, "%s: truncated or grown: %lld bytes, of %lld that were written", path,
+        return msi_error_set(MSI_EINPUT, "%s: truncated or extended: %lld bytes instead of %lld", path,
                              (long long)file_bytes, (long long)h->file_bytes);
     if (h->header_bytes != MSI_MSV_HEADER_BYTES || memchr(h->set_path, 0, sizeof h->set_path) == NULL)
         return msi_msv_file_damaged(path, "its header", 0, MSI_MSV_HEADER_BYTES);
     return MSI_OK;
 }
 
-static int open_file(const char *path, msi_msv_header *h, int *fd)
+static int open_and_check(const char *path, msi_msv_header *h, int *fd)
 {
     struct stat s;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -201,7 +201,7 @@ static int open_file(const char *path, msi_msv_header *h, int *fd)
 int msi_msv_header_read(const char *path, msi_msv_header *h)
 {
     int fd;
-    MSI_TRY(open_file(path, h, &fd));
+    MSI_TRY(open_and_check(path, h, &fd));
     close(fd);
     return MSI_OK;
 }
@@ -214,7 +214,7 @@ int msi_msv_set_changed(const msi_msv_header *h)
 
 /* ---- Index ---- */
 
-/* Find where the parts of the index lie; 0 where they do not fill it. */
+/* Find the parts of the index. Returns 0 if they do not fill it. */
 static int lay_out_index(msi_msv_file *f)
 {
     const msi_msv_header *h = f->header;
@@ -239,14 +239,14 @@ static int lay_out_index(msi_msv_file *f)
     return rest == 0;
 }
 
-static int times_are_sound(const msi_msv_file *f)
+static int times_are_valid(const msi_msv_file *f)
 {
     for (int64_t i = 0; i < f->header->n_time; i++)
         if (!isfinite(f->time_s[i]) || (i > 0 && !(f->time_s[i] > f->time_s[i - 1]))) return 0;
     return 1;
 }
 
-static int runs_are_sound(const msi_msv_file *f)
+static int runs_are_valid(const msi_msv_file *f)
 {
     int64_t end = 0;
     for (int64_t i = 0; i < f->header->n_run; i++) {
@@ -259,15 +259,15 @@ static int runs_are_sound(const msi_msv_file *f)
     return 1;
 }
 
-/* Order chunks, and a row that is looked for, by setup, field and ordinal. */
-static int compare(const msi_msv_chunk *c, int32_t data_desc_id, int32_t field_id, int64_t ordinal)
+/* Compare a chunk with a row by setup, field and ordinal. */
+static int compare_to_row(const msi_msv_chunk *c, int32_t data_desc_id, int32_t field_id, int64_t ordinal)
 {
     if (c->data_desc_id != data_desc_id) return c->data_desc_id < data_desc_id ? -1 : 1;
     if (c->field_id != field_id) return c->field_id < field_id ? -1 : 1;
     return (c->ordinal > ordinal) - (c->ordinal < ordinal);
 }
 
-static int chunks_are_sound(const msi_msv_file *f)
+static int chunks_are_valid(const msi_msv_file *f)
 {
     for (int64_t i = 0; i < f->header->n_chunk; i++) {
         const msi_msv_chunk *c = &f->chunk[i], *before = i > 0 ? c - 1 : NULL;
@@ -276,7 +276,7 @@ static int chunks_are_sound(const msi_msv_file *f)
             c->n_data_row > c->n_row || (c->weights != MSI_MSV_ROW_WEIGHTS && c->weights != MSI_MSV_WEIGHTS) ||
             (c->flags != MSI_MSV_NO_FLAG && c->flags != MSI_MSV_FLAG_BITS))
             return 0;
-        if (before && compare(before, c->data_desc_id, c->field_id, c->ordinal - before->n_row) > 0) return 0;
+        if (before && compare_to_row(before, c->data_desc_id, c->field_id, c->ordinal - before->n_row) > 0) return 0;
     }
     return 1;
 }
@@ -284,10 +284,10 @@ static int chunks_are_sound(const msi_msv_file *f)
 static int check_index(msi_msv_file *f)
 {
     const msi_msv_header *h = f->header;
-    /* A header whose CRC is right may still be of no store; where it says that the index is cannot be told then. */
+    /* The CRC of the header is right, but its offsets are not: the header is invalid. */
     if (!lay_out_index(f)) return msi_msv_file_damaged(f->path, "its header", 0, MSI_MSV_HEADER_BYTES);
     const msi_crc4 found = msi_crc4_of(f->map + h->index_at, h->index_bytes);
-    if (msi_crc4_same(&found, &h->index_crc) && times_are_sound(f) && runs_are_sound(f) && chunks_are_sound(f))
+    if (msi_crc4_equal(&found, &h->index_crc) && times_are_valid(f) && runs_are_valid(f) && chunks_are_valid(f))
         return MSI_OK;
     return msi_msv_file_damaged(f->path, "its index", h->index_at, h->index_bytes);
 }
@@ -300,18 +300,19 @@ int msi_msv_file_open(msi_msv_file **out, const char *path)
     msi_msv_file *f;
     int fd;
     *out = NULL;
-    MSI_TRY(open_file(path, &h, &fd));
+    MSI_TRY(open_and_check(path, &h, &fd));
     void *map = mmap(NULL, (size_t)h.file_bytes, PROT_READ, MAP_SHARED, fd, 0);
     const int why = errno;
     close(fd);
-    if (map == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "%s: cannot be mapped: %s", path, strerror(why));
+    if (map == MAP_FAILED)
+        return msi_error_set(MSI_ENOMEM, "%s: cannot be mapped into memory: %s", path, strerror(why));
     int status = msi_alloc(&f, 1, sizeof *f, "a visibility store");
     if (status) {
         munmap(map, (size_t)h.file_bytes);
         return status;
     }
     *f = (msi_msv_file){.path = path, .map = map, .header = map};
-    /* What is mapped may have become another file's since the header was read: the size that it was mapped by holds. */
+    /* Another program may have replaced the file since the header was read. Check that the map has the same header. */
     status = f->header->crc == h.crc && f->header->file_bytes == h.file_bytes
                  ? check_index(f)
                  : msi_msv_file_damaged(path, "its header", 0, MSI_MSV_HEADER_BYTES);
@@ -337,15 +338,15 @@ int msi_msv_file_rows(const msi_msv_file *f, const msi_msv_chunk *c, int32_t n_c
     if (l->bytes < l->rows_bytes || l->bytes > f->header->index_at - c->at)
         return msi_msv_file_damaged(f->path, "its index", f->header->index_at, f->header->index_bytes);
     const msi_crc4 found = msi_crc4_of(f->map + c->at, l->rows_bytes);
-    if (msi_crc4_same(&found, &c->rows_crc)) return MSI_OK;
-    return msi_msv_file_damaged(f->path, "a stretch of rows", c->at, l->rows_bytes);
+    if (msi_crc4_equal(&found, &c->rows_crc)) return MSI_OK;
+    return msi_msv_file_damaged(f->path, "the rows of a chunk", c->at, l->rows_bytes);
 }
 
 int msi_msv_file_samples(const msi_msv_file *f, const msi_msv_chunk *c, const msi_msv_layout *l)
 {
     const msi_crc4 found = msi_crc4_of(f->map + c->at + l->rows_bytes, l->bytes - l->rows_bytes);
-    if (msi_crc4_same(&found, &c->samples_crc)) return MSI_OK;
-    return msi_msv_file_damaged(f->path, "a stretch of samples", c->at + l->rows_bytes, l->bytes - l->rows_bytes);
+    if (msi_crc4_equal(&found, &c->samples_crc)) return MSI_OK;
+    return msi_msv_file_damaged(f->path, "the samples of a chunk", c->at + l->rows_bytes, l->bytes - l->rows_bytes);
 }
 
 const msi_msv_run *msi_msv_file_run(const msi_msv_file *f, int64_t row)
@@ -367,7 +368,7 @@ const msi_msv_chunk *msi_msv_file_chunk(const msi_msv_file *f, int32_t data_desc
     int64_t low = 0, high = f->header->n_chunk;
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
-        if (compare(&f->chunk[middle], data_desc_id, field_id, ordinal) <= 0)
+        if (compare_to_row(&f->chunk[middle], data_desc_id, field_id, ordinal) <= 0)
             low = middle;
         else
             high = middle;

@@ -4,10 +4,10 @@
  *
  *   header  4096 bytes; the first 16 and the last 4 mean the same in every version
  *   chunks  each 64-byte aligned: a part of rows, then a part of samples
- *   index   what the rows have in common, times, runs, chunks
+ *   index   metadata, times, runs, chunks
  *
- * Every byte lies in a part that has a CRC: the header's in itself, the index's in the header, those of a chunk's parts
- * in the index. Parts end with zeros up to a multiple of 64 bytes.
+ * Every byte lies in a part that has a CRC. The CRC of the header is in the header, that of the index is in the header,
+ * and those of the parts of a chunk are in the index. Parts are padded with zeros to a multiple of 64 bytes.
  */
 #ifndef MSI_MSV_FORMAT_H
 #define MSI_MSV_FORMAT_H
@@ -16,25 +16,26 @@
 
 #include "core/types.h"
 
-/* Bytes are checked by CRC-32C (Castagnoli's, RFC 3720 appendix B.4), which finds any change within 32 bits. */
+/* Checksums are CRC-32C (Castagnoli, RFC 3720 appendix B.4), which detects any change within 32 bits. */
 
-/* msi_crc32c - the CRC-32C of n bytes. */
+/* msi_crc32c - return the CRC-32C of n bytes. */
 uint32_t msi_crc32c(const void *bytes, int64_t n);
 
-/* A processor computes four at once as fast as one: of the quarters of a stretch of bytes. */
+/* CRC-32C of the four quarters of a range of bytes. A processor computes four at once as fast as one. */
 typedef struct msi_crc4 {
     uint32_t quarter[4];
 } msi_crc4;
 
 enum { MSI_CRC4_UNIT = 32 };
 
-/* msi_crc4_of - the CRC-32C of each quarter of n bytes. Given: n  a multiple of MSI_CRC4_UNIT; bytes  aligned to 8. */
+/* msi_crc4_of - return the CRC-32C of each quarter of n bytes. n is a multiple of MSI_CRC4_UNIT. bytes is aligned to
+ * 8. */
 msi_crc4 msi_crc4_of(const void *bytes, int64_t n);
 
-/* msi_crc4_same - return 1 where all four are equal, else 0. */
-int msi_crc4_same(const msi_crc4 *a, const msi_crc4 *b);
+/* msi_crc4_equal - return 1 if all four are equal, else 0. */
+int msi_crc4_equal(const msi_crc4 *a, const msi_crc4 *b);
 
-#define MSI_MSV_MAGIC "msi-vis\n" /* without its end of string */
+#define MSI_MSV_MAGIC "msi-vis\n" /* stored without its terminating zero */
 
 enum { MSI_MSV_VERSION = 1, MSI_MSV_HEADER_BYTES = 4096, MSI_MSV_ALIGNMENT = 64 };
 
@@ -43,35 +44,36 @@ typedef struct msi_msv_header {
     uint32_t version, header_bytes;
     int64_t file_bytes;
     int64_t index_at, index_bytes;
-    int64_t about_bytes, n_time, n_run, n_chunk; /* the index: of these, in this order, each 64-byte aligned */
+    int64_t about_bytes, n_time, n_run,
+        n_chunk; /* sizes of the parts of the index, in this order, each 64-byte aligned */
     msi_crc4 index_crc;
-    uint64_t set_state; /* msi_set_state of the set when it was read */
+    uint64_t set_state; /* msi_set_state of the set before it was read */
     char set_path[MSI_MSV_HEADER_BYTES - 100];
-    uint32_t crc; /* of all before it */
+    uint32_t crc; /* of all bytes before it */
 } msi_msv_header;
 _Static_assert(sizeof(msi_msv_header) == MSI_MSV_HEADER_BYTES, "the header is one page");
 
-/* Rows of the set that follow each other, of one setup, field and time. Runs ascend in row. */
+/* A run: consecutive rows of the set with one setup, field and time. Runs are in ascending order of rows. */
 typedef struct msi_msv_run {
-    int64_t row;     /* of the set, the first */
-    int64_t ordinal; /* of that row among the rows of its setup and field */
+    int64_t row;     /* its first row of the set */
+    int64_t ordinal; /* index of that row among the rows of its setup and field */
     int32_t n_row;
     int32_t data_desc_id, field_id;
-    int32_t time; /* number of its time */
+    int32_t time; /* index of its time */
 } msi_msv_run;
 
-/* Tells how the samples' flags and weights are stored. */
+/* Storage of flags and weights of samples. */
 enum {
-    MSI_MSV_NO_FLAG = 0,     /* none is set */
-    MSI_MSV_FLAG_BITS = 1,   /* a bit each, each row from a byte on, the lowest bit first */
+    MSI_MSV_NO_FLAG = 0,     /* all are 0 */
+    MSI_MSV_FLAG_BITS = 1,   /* one bit each, lowest bit first; each row begins a new byte */
     MSI_MSV_ROW_WEIGHTS = 0, /* [n_data_row][n_corr]: the same for all channels */
     MSI_MSV_WEIGHTS = 1      /* [n_data_row][n_chan][n_corr] */
 };
 
-/* Rows of a setup and field. Chunks ascend by setup, field and first row. */
+/* A chunk: rows of one setup and field. Chunks are in ascending order of setup, field and first row. */
 typedef struct msi_msv_chunk {
-    int64_t at;      /* byte of the file */
-    int64_t ordinal; /* of its first row among those of its setup and field */
+    int64_t at;      /* offset in the file */
+    int64_t ordinal; /* index of its first row among the rows of its setup and field */
     int32_t data_desc_id, field_id;
     int32_t n_row;
     int32_t n_data_row; /* rows whose samples are stored */
@@ -79,14 +81,14 @@ typedef struct msi_msv_chunk {
     msi_crc4 rows_crc, samples_crc;
 } msi_msv_chunk;
 
-/* Describes what a row is to the samples. Those of rows that no image takes are not stored. */
+/* State of a row. The samples of rows that are in no image are not stored. */
 enum {
     MSI_MSV_ROW_DATA = 0,    /* its samples are stored */
     MSI_MSV_ROW_FLAGGED = 1, /* FLAG_ROW */
-    MSI_MSV_ROW_EMPTY = 2    /* each sample is flagged */
+    MSI_MSV_ROW_EMPTY = 2    /* all its samples are flagged */
 };
 
-/* Bytes of a chunk's arrays from its beginning; those of the samples behind `rows_bytes`. */
+/* Offsets of the arrays of a chunk from its beginning. Those of samples come after rows_bytes. */
 typedef struct msi_msv_layout {
     int64_t uvw_m;    /* [n_row][3] float64 */
     int64_t antenna1; /* [n_row] int32 */
@@ -96,17 +98,17 @@ typedef struct msi_msv_layout {
     int64_t data;   /* [n_data_row][n_chan][n_corr] complex64 */
     int64_t weight; /* float32 */
     int64_t flag;
-    int64_t flag_row_bytes; /* of the bits of a row */
+    int64_t flag_row_bytes; /* bytes of the flags of a row */
     int64_t bytes;
 } msi_msv_layout;
 
-/* msi_msv_aligned - so many bytes with the zeros at their end. */
+/* msi_msv_aligned - round up to a multiple of the alignment. */
 static inline int64_t msi_msv_aligned(int64_t bytes)
 {
     return (bytes + MSI_MSV_ALIGNMENT - 1) / MSI_MSV_ALIGNMENT * MSI_MSV_ALIGNMENT;
 }
 
-/* msi_msv_lay_out - find where the arrays of a chunk lie. */
+/* msi_msv_lay_out - compute the offsets of the arrays of a chunk. */
 static inline msi_msv_layout msi_msv_lay_out(const msi_msv_chunk *c, int32_t n_chan, int32_t n_corr)
 {
     const int64_t n_row = c->n_row, n_data = c->n_data_row, n = (int64_t)n_chan * n_corr;

@@ -11,13 +11,13 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Rows are numbered within their setup and field, so each pair has its count. */
+/* Rows are numbered within a pair of setup and field. */
 typedef struct pair {
     int32_t data_desc_id, field_id;
     int64_t n_row;
 } pair;
 
-/* A run whose time is not numbered yet. */
+/* A run whose time has no index yet. */
 typedef struct timed_run {
     msi_msv_run run;
     double time_s;
@@ -27,9 +27,9 @@ struct msi_msv_output {
     const char *name;
     int fd;
     int64_t at;
-    msi_msv_tally tally;
-    char *room; /* a chunk, or the index */
-    int64_t n_room;
+    msi_msv_counts tally;
+    char *buffer; /* a chunk, or the index */
+    int64_t n_buffer;
     int64_t n_pair, n_pair_allocated, n_run, n_run_allocated, n_chunk, n_chunk_allocated;
     pair *pair;
     timed_run *run;
@@ -68,8 +68,8 @@ static int write_at(msi_msv_output *o, const void *bytes, int64_t n, int64_t at)
     return MSI_OK;
 }
 
-/* Make room for n elements and one more. */
-static int make_room(void *array, int64_t *n_allocated, int64_t n, size_t size)
+/* Grow an array of n elements so that one more fits. */
+static int grow_array(void *array, int64_t *n_allocated, int64_t n, size_t size)
 {
     if (n < *n_allocated) return MSI_OK;
     const int64_t more = *n_allocated ? 2 * *n_allocated : 256;
@@ -78,15 +78,15 @@ static int make_room(void *array, int64_t *n_allocated, int64_t n, size_t size)
     return MSI_OK;
 }
 
-/* Make zeroed room for a chunk or the index. */
-static int clear_room(msi_msv_output *o, int64_t bytes)
+/* Clear a buffer for a chunk or the index. */
+static int clear_buffer(msi_msv_output *o, int64_t bytes)
 {
-    if (o->n_room < bytes) {
-        o->n_room = 0;
-        MSI_TRY(msi_grow(&o->room, 0, bytes, 1, "a part of a visibility store"));
-        o->n_room = bytes;
+    if (o->n_buffer < bytes) {
+        o->n_buffer = 0;
+        MSI_TRY(msi_grow(&o->buffer, 0, bytes, 1, "a part of a visibility store"));
+        o->n_buffer = bytes;
     }
-    memset(o->room, 0, (size_t)bytes);
+    memset(o->buffer, 0, (size_t)bytes);
     return MSI_OK;
 }
 
@@ -98,7 +98,7 @@ static int find_pair(msi_msv_output *o, const msi_msv_rows *r, pair **out)
         *out = &o->pair[i - 1];
         if ((*out)->data_desc_id == r->data_desc_id && (*out)->field_id == r->field_id) return MSI_OK;
     }
-    MSI_TRY(make_room(&o->pair, &o->n_pair_allocated, o->n_pair, sizeof *o->pair));
+    MSI_TRY(grow_array(&o->pair, &o->n_pair_allocated, o->n_pair, sizeof *o->pair));
     *out = &o->pair[o->n_pair++];
     **out = (pair){r->data_desc_id, r->field_id, 0};
     return MSI_OK;
@@ -108,7 +108,7 @@ static int add_runs(msi_msv_output *o, const msi_msv_rows *r, int64_t ordinal)
 {
     for (int64_t i = 0, n; i < r->n_row; i += n) {
         for (n = 1; i + n < r->n_row && r->row[i + n] == r->row[i] + n && r->time_s[i + n] == r->time_s[i];) n++;
-        MSI_TRY(make_room(&o->run, &o->n_run_allocated, o->n_run, sizeof *o->run));
+        MSI_TRY(grow_array(&o->run, &o->n_run_allocated, o->n_run, sizeof *o->run));
         o->run[o->n_run++] = (timed_run){.run = {.row = r->row[i],
                                                  .ordinal = ordinal + i,
                                                  .n_row = (int32_t)n,
@@ -121,7 +121,7 @@ static int add_runs(msi_msv_output *o, const msi_msv_rows *r, int64_t ordinal)
 
 /* ---- A chunk ---- */
 
-/* Is each sample of a row flagged? */
+/* Return whether all samples of a row are flagged. */
 static int is_empty(const uint8_t *flag, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -129,27 +129,27 @@ static int is_empty(const uint8_t *flag, int64_t n)
     return 1;
 }
 
-/* Have all channels of a row its first one's weights, to the bit? */
-static int is_flat(const float *weight, int32_t n_chan, int32_t n_corr)
+/* Return whether all channels of a row have the same weights, bit for bit. */
+static int has_equal_weights(const float *weight, int32_t n_chan, int32_t n_corr)
 {
     for (int32_t c = 1; c < n_chan; c++)
         if (memcmp(weight + (int64_t)c * n_corr, weight, (size_t)n_corr * sizeof *weight) != 0) return 0;
     return 1;
 }
 
-static uint8_t state_of(const msi_msv_rows *r, int64_t i, int64_t n)
+static uint8_t row_state(const msi_msv_rows *r, int64_t i, int64_t n)
 {
     if (r->flag_row[i]) return MSI_MSV_ROW_FLAGGED;
     return is_empty(r->flag + i * n, n) ? MSI_MSV_ROW_EMPTY : MSI_MSV_ROW_DATA;
 }
 
-/* Autocorrelations are in no image. */
+/* Return whether the samples of a row are stored. Autocorrelations are in no image. */
 static int has_data(const msi_msv_rows *r, int64_t i, int64_t n)
 {
-    return r->antenna1[i] != r->antenna2[i] && state_of(r, i, n) == MSI_MSV_ROW_DATA;
+    return r->antenna1[i] != r->antenna2[i] && row_state(r, i, n) == MSI_MSV_ROW_DATA;
 }
 
-static void look_at_samples(const msi_msv_rows *r, msi_msv_chunk *c)
+static void choose_storage(const msi_msv_rows *r, msi_msv_chunk *c)
 {
     const int64_t n = (int64_t)r->n_chan * r->n_corr;
     c->weights = MSI_MSV_ROW_WEIGHTS;
@@ -157,7 +157,7 @@ static void look_at_samples(const msi_msv_rows *r, msi_msv_chunk *c)
     for (int64_t i = 0; i < r->n_row; i++) {
         if (!has_data(r, i, n)) continue;
         c->n_data_row++;
-        if (!is_flat(r->weight + i * n, r->n_chan, r->n_corr)) c->weights = MSI_MSV_WEIGHTS;
+        if (!has_equal_weights(r->weight + i * n, r->n_chan, r->n_corr)) c->weights = MSI_MSV_WEIGHTS;
         for (int64_t k = 0; k < n; k++)
             if (r->flag[i * n + k]) c->flags = MSI_MSV_FLAG_BITS;
     }
@@ -169,7 +169,7 @@ static void fill_rows(const msi_msv_rows *r, const msi_msv_layout *l, char *chun
     memcpy(chunk + l->uvw_m, r->uvw_m, n * 3 * sizeof *r->uvw_m);
     memcpy(chunk + l->antenna1, r->antenna1, n * sizeof *r->antenna1);
     memcpy(chunk + l->antenna2, r->antenna2, n * sizeof *r->antenna2);
-    for (int64_t i = 0; i < r->n_row; i++) chunk[l->state + i] = (char)state_of(r, i, (int64_t)r->n_chan * r->n_corr);
+    for (int64_t i = 0; i < r->n_row; i++) chunk[l->state + i] = (char)row_state(r, i, (int64_t)r->n_chan * r->n_corr);
 }
 
 static void fill_samples(const msi_msv_rows *r, const msi_msv_chunk *c, const msi_msv_layout *l, char *chunk)
@@ -201,16 +201,16 @@ int msi_msv_output_put(msi_msv_output *o, const msi_msv_rows *r)
                        .data_desc_id = r->data_desc_id,
                        .field_id = r->field_id,
                        .n_row = (int32_t)r->n_row};
-    look_at_samples(r, &c);
+    choose_storage(r, &c);
     const msi_msv_layout l = msi_msv_lay_out(&c, r->n_chan, r->n_corr);
-    MSI_TRY(clear_room(o, l.bytes));
-    fill_rows(r, &l, o->room);
-    fill_samples(r, &c, &l, o->room);
-    c.rows_crc = msi_crc4_of(o->room, l.rows_bytes);
-    c.samples_crc = msi_crc4_of(o->room + l.rows_bytes, l.bytes - l.rows_bytes);
+    MSI_TRY(clear_buffer(o, l.bytes));
+    fill_rows(r, &l, o->buffer);
+    fill_samples(r, &c, &l, o->buffer);
+    c.rows_crc = msi_crc4_of(o->buffer, l.rows_bytes);
+    c.samples_crc = msi_crc4_of(o->buffer + l.rows_bytes, l.bytes - l.rows_bytes);
     MSI_TRY(add_runs(o, r, p->n_row));
-    MSI_TRY(make_room(&o->chunk, &o->n_chunk_allocated, o->n_chunk, sizeof *o->chunk));
-    MSI_TRY(write_at(o, o->room, l.bytes, o->at));
+    MSI_TRY(grow_array(&o->chunk, &o->n_chunk_allocated, o->n_chunk, sizeof *o->chunk));
+    MSI_TRY(write_at(o, o->buffer, l.bytes, o->at));
     o->chunk[o->n_chunk++] = c;
     o->at += l.bytes;
     p->n_row += r->n_row;
@@ -242,7 +242,7 @@ static int compare_chunks(const void *a, const void *b)
     return (x->ordinal > y->ordinal) - (x->ordinal < y->ordinal);
 }
 
-/* Lists the distinct times, ascending. */
+/* List the distinct times in ascending order. */
 static int list_times(msi_msv_output *o)
 {
     int64_t n = 0;
@@ -255,7 +255,7 @@ static int list_times(msi_msv_output *o)
     return MSI_OK;
 }
 
-/* Put runs in order of rows, number their times, and join those that blocks have cut. */
+/* Sort runs by row, set the indices of their times, and join runs that were split between blocks. */
 static void order_runs(msi_msv_output *o)
 {
     int64_t n = 0;
@@ -282,14 +282,14 @@ static int write_index(msi_msv_output *o, const msi_msv_origin *origin, msi_msv_
     const int64_t chunks = msi_msv_aligned(o->n_chunk * (int64_t)sizeof *o->chunk);
     h->index_at = o->at;
     h->index_bytes = about + times + runs + chunks;
-    MSI_TRY(clear_room(o, h->index_bytes));
-    memcpy(o->room, origin->about, (size_t)origin->about_bytes);
-    memcpy(o->room + about, o->time_s, (size_t)o->n_time * sizeof *o->time_s);
+    MSI_TRY(clear_buffer(o, h->index_bytes));
+    memcpy(o->buffer, origin->about, (size_t)origin->about_bytes);
+    memcpy(o->buffer + about, o->time_s, (size_t)o->n_time * sizeof *o->time_s);
     for (int64_t i = 0; i < o->n_run; i++)
-        memcpy(o->room + about + times + i * (int64_t)sizeof(msi_msv_run), &o->run[i].run, sizeof(msi_msv_run));
-    memcpy(o->room + about + times + runs, o->chunk, (size_t)o->n_chunk * sizeof *o->chunk);
-    h->index_crc = msi_crc4_of(o->room, h->index_bytes);
-    return write_at(o, o->room, h->index_bytes, o->at);
+        memcpy(o->buffer + about + times + i * (int64_t)sizeof(msi_msv_run), &o->run[i].run, sizeof(msi_msv_run));
+    memcpy(o->buffer + about + times + runs, o->chunk, (size_t)o->n_chunk * sizeof *o->chunk);
+    h->index_crc = msi_crc4_of(o->buffer, h->index_bytes);
+    return write_at(o, o->buffer, h->index_bytes, o->at);
 }
 
 int msi_msv_output_finish(msi_msv_output *o, const msi_msv_origin *origin)
@@ -307,7 +307,7 @@ int msi_msv_output_finish(msi_msv_output *o, const msi_msv_origin *origin)
                         .set_state = origin->set_state};
     memcpy(h.magic, MSI_MSV_MAGIC, sizeof h.magic);
     if (strlen(origin->set_path) >= sizeof h.set_path)
-        return msi_error_set(MSI_EOUTPUT, "%s: the path of its set is too long", o->name);
+        return msi_error_set(MSI_EOUTPUT, "%s: the path of its Measurement Set is too long", o->name);
     strcpy(h.set_path, origin->set_path);
     MSI_TRY(write_index(o, origin, &h));
     h.file_bytes = h.index_at + h.index_bytes;
@@ -319,7 +319,7 @@ int msi_msv_output_finish(msi_msv_output *o, const msi_msv_origin *origin)
     return failed ? msi_error_set(MSI_EOUTPUT, "%s: %s", o->name, strerror(errno)) : MSI_OK;
 }
 
-msi_msv_tally msi_msv_output_tally(const msi_msv_output *o)
+msi_msv_counts msi_msv_output_counts(const msi_msv_output *o)
 {
     return o->tally;
 }
@@ -328,7 +328,7 @@ void msi_msv_output_free(msi_msv_output *o)
 {
     if (!o) return;
     if (o->fd >= 0) close(o->fd);
-    msi_free(o->room);
+    msi_free(o->buffer);
     msi_free(o->pair);
     msi_free(o->run);
     msi_free(o->chunk);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The benchmark program's rows. A workload's file defines its rows, each naming the functions that set it up, run it
- * once, hold its result against a double-precision reference and free it; bench_rows.c lists the files' tables.
+ * once, hold its result against a double-precision reference and free it; bench_main.c lists the files' tables.
  */
 #ifndef MSI_BENCH_H
 #define MSI_BENCH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -123,6 +124,49 @@ int msi_bench_read(const char *path, char **text);
  */
 void msi_bench_compare(const char *text, const msi_bench_host *host, const msi_bench_result *result, int n,
                        double factor, int *n_common, int *n_slower);
+
+/* The GPU under the benchmark: what it is, its fp32 peak, its energy. Without CUDA there is none. */
+
+/* msi_bench_device_name - return 1 and the name of device 0, or 0 where no GPU can be used. */
+int msi_bench_device_name(char *name, size_t size);
+
+/* msi_bench_device_count - count the GPUs. */
+int msi_bench_device_count(void);
+
+/* msi_bench_device_fp32_peak - operations a second of a kernel of nothing but independent fp32 multiply-adds, each
+ * counted as two. Returns: 0, MSI_EGPU. */
+int msi_bench_device_fp32_peak(double *flops);
+
+/* msi_bench_device_wait - wait until the device has done everything given to it. */
+void msi_bench_device_wait(void);
+
+/* msi_bench_device_pci_bus - return "0000:c1:00.0" of a device, or "". */
+void msi_bench_device_pci_bus(int device, char *bus, int size);
+
+/* msi_bench_energy_of - count the energy of the first n_device GPUs; until then, of one. */
+void msi_bench_energy_of(int n_device);
+
+/* msi_bench_energy_joule - read the devices' total-energy counters by NVML, loaded at run time; NaN without any. */
+double msi_bench_energy_joule(void);
+
+/* Numbers of workloads that are the same everywhere, whatever the order in which threads ask for them. */
+
+/* msi_bench_uniform - return a counter hashed (SplitMix64, a bijection), in [0, 1). */
+static inline double msi_bench_uniform(uint64_t counter)
+{
+    uint64_t z = (counter + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+/* Rows clean/ time the minor cycles of deconvolution. */
+
+msi_bench_table msi_clean_rows(void);
+
+/* Rows lookup/ show the time and the error of kernels looked up at the nearest sub-offset, linearly, or by textures. */
+
+msi_bench_table msi_lookup_rows_cuda(void);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/bench/bench_device.h"
+#include "kernels/bench/bench.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A build without CUDA has no GPU to ask: every function of bench_device.h says so. */
-#include "kernels/bench/bench_device.h"
+/* A build without CUDA has no GPU to ask: every function of bench.h says so. */
+#include "kernels/bench/bench.h"
 
 #include "core/status.h"
 

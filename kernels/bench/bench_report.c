@@ -122,7 +122,7 @@ int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi
     return MSI_OK;
 }
 
-/* Find what follows a key and its colon, or NULL. The files are this program's own, perhaps laid out anew. */
+/* Find what follows a key and its colon, or NULL. The files are this program's own, perhaps reformatted. */
 static const char *value_of(const char *text, const char *key)
 {
     char quoted[64];
@@ -184,8 +184,8 @@ static int is_known(const char *value)
     return 0;
 }
 
-/* Print the name of a row that this program lacks. The file may be another's: what is no name of a row is not printed.
- */
+/* Print the name of a row that this program lacks. The file may not be this program's own: text that cannot be
+ * the name of a row is not printed. */
 static void print_unknown(const char *value)
 {
     const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.+";

@@ -5,7 +5,7 @@
  * iterations, or rounds, a second. The sky is islands of pixels over the image; the point spread function is positive
  * definite, a core with two waves. Components found are held against the residual left, in double, at some pixels.
  */
-#include "kernels/bench/clean_rows.h"
+#include "kernels/bench/bench.h"
 
 #include <math.h>
 #include <omp.h>
@@ -14,7 +14,6 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/bench/bench_random.h"
 #include "kernels/clean/clean_engine.h"
 #include "kernels/cleaner.h"
 
@@ -172,8 +171,10 @@ static int run_list(bench_state *s, double *seconds)
 
 static int run_cleaner(bench_state *s, double *seconds)
 {
-    const msi_clean_limits limits = {
-        .n_iteration = s->d->n_iteration, .component = s->component, .value = s->value, .component_room = ITERATIONS};
+    const msi_clean_limits limits = {.n_iteration = s->d->n_iteration,
+                                     .component = s->component,
+                                     .value = s->value,
+                                     .component_capacity = ITERATIONS};
     const double from = omp_get_wtime();
     MSI_TRY(msi_cleaner_minor(s->cleaner, s->residual, s->model, &limits, &s->report));
     *seconds = omp_get_wtime() - from;

@@ -121,7 +121,7 @@ int distance(const void *value, int64_t n, msi_precision precision, int64_t n_ch
     return MSI_OK;
 }
 
-/* Rows whose names and details are made of lists when the table is asked for first. */
+/* Rows whose names and details are made of lists when the table is first requested. */
 template <typename DETAIL> struct row_list {
     static constexpr int MOST = 256, NAME = 64;
     msi_bench_row row[MOST];
@@ -129,7 +129,7 @@ template <typename DETAIL> struct row_list {
     char name[MOST][NAME];
     int n;
 
-    /* Add a row like another but for its name, a format, and its detail. It is dropped where there is no room. */
+    /* Add a row like another except for its name, a format, and its detail. It is dropped where there is no room. */
     void add(const msi_bench_row &like, const DETAIL &d, const char *format, ...)
     {
         va_list values;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/bench/el56_buckets_cuda.h"
+#include "kernels/bench/el56_forms_cuda.h"
 
 #include <algorithm>
 

@@ -89,7 +89,7 @@ int64_t shuffled(int64_t i, int64_t n)
     return (int64_t)x;
 }
 
-/* Copy the workload's arrays to the device in an order. They are kept until another workload or order is asked for. */
+/* Copy the workload's arrays to the device in an order. They are kept until another workload or order is requested. */
 int device_samples(msi_wproj_samples_f32 *out, const msi_el56 *e, order given)
 {
     static msi_wproj_samples_f32 s;

@@ -12,7 +12,7 @@
 #ifndef MSI_BENCH_EL56_TABLE_FORMS_CUH
 #define MSI_BENCH_EL56_TABLE_FORMS_CUH
 
-#include "kernels/bench/el56_buckets_cuda.h"
+#include "kernels/bench/el56_forms_cuda.h"
 #include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/wproj/job/wproj_locate.cuh"
 

@@ -11,7 +11,6 @@
 #include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/workload_el56.h"
 #include "kernels/wproj/window/wproj_window_cuda.h"
-#include "kernels/wproj/window/window_tuning.h"
 
 namespace {
 

@@ -1,9 +1,197 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows of whole strategies, by the plan API: a field of SKA-Low, and random inputs. */
-#ifndef MSI_BENCH_FIELD_ROWS_H
-#define MSI_BENCH_FIELD_ROWS_H
+/*
+ * A field has visibilities in the store that strategies of the plan API take, and the results that are right: direct
+ * Fourier sums, in double with phases in long double, at some pixels of an image and some visibilities of a model.
+ * Values are functions of their index and the seed, so that those that a prediction has overwritten can be drawn again.
+ */
+#ifndef MSI_FIELD_ROWS_H
+#define MSI_FIELD_ROWS_H
 
+#include "core/image.h"
 #include "kernels/bench/bench.h"
+#include "kernels/store/vis_store.h"
+#include "kernels/strategy.h"
+
+enum {
+    MSI_BENCH_FIELD_PLANES = 4,
+    MSI_BENCH_FIELD_MAX_CHAN = 16,
+    MSI_BENCH_FIELD_MAX_PIXEL = 200,
+    MSI_BENCH_FIELD_SOURCES = 64
+};
+
+/* Pixels whose values are known: some corners, middles of edges and the centre first, the others drawn. */
+typedef struct msi_bench_field_pixels {
+    int n;
+    int64_t x[MSI_BENCH_FIELD_MAX_PIXEL], y[MSI_BENCH_FIELD_MAX_PIXEL];
+} msi_bench_field_pixels;
+
+typedef struct msi_bench_field {
+    /* The caller sets these before msi_bench_field_fill; uvw_m passes to the field, msi_bench_field_free frees it */
+    msi_image_geometry geometry;
+    int64_t n_row;
+    int32_t n_chan;
+    int n_plane;
+    msi_precision precision;
+    double freq_hz[MSI_BENCH_FIELD_MAX_CHAN]; /* evenly spaced */
+    double *uvw_m;                            /* [n_row][3] */
+    double w_min_lambda, w_max_lambda;        /* of |w| over rows and channels */
+    double flagged;                           /* fraction of samples of weight 0 */
+    int n_pixel;                              /* at which images are checked, up to MSI_BENCH_FIELD_MAX_PIXEL */
+    uint64_t seed;
+    int procedural; /* no station table was given */
+    /* Made by msi_bench_field_fill */
+    float *weight; /* of the store */
+    void *vis;
+    int overwritten; /* vis holds a prediction, not the values drawn */
+    msi_vis_store store;
+    double sum_weight[MSI_BENCH_FIELD_PLANES];
+    double rms[MSI_BENCH_FIELD_PLANES + 1]; /* of images where no two samples interfere, the PSF last */
+    int64_t n_vis[MSI_BENCH_FIELD_PLANES];
+    msi_bench_field_pixels checked;
+    double *truth; /* [n_plane + 1][checked.n], the PSF last; NULL until an image was held against it */
+} msi_bench_field;
+
+/* msi_bench_field_fill - make the store, weights and visibilities of a field whose first members are set. Returns: 0,
+ * MSI_ENOMEM
+ */
+int msi_bench_field_fill(msi_bench_field *f);
+void msi_bench_field_free(msi_bench_field *f);
+
+/* msi_bench_field_use - make the store one to image (visibilities as they were drawn) or one to predict into. */
+void msi_bench_field_use(msi_bench_field *f, int to_predict);
+
+/*
+ * msi_bench_field_image_error - compare (relative L2) an image's worst plane with direct sums at the checked pixels:
+ * relative to their rms, or to that of the image if samples did not interfere, where a few happen to cancel.
+ * Given:   image  of the field's geometry; store_plane [image->n_plane], -1: the PSF of plane 0
+ * Returns: 0, MSI_ENOMEM
+ */
+int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double *error);
+
+/* msi_bench_field_residual_error - return the same of images from which a source of centre_jy was subtracted: one at
+ * the centre pixel of plane 0, which leaves that much less of the PSF. */
+int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double centre_jy,
+                                   double *error);
+
+/* msi_bench_field_model - make n_plane images of MSI_BENCH_FIELD_SOURCES pixels, the rest 0. Returned: *model, freed by
+ * msi_image_free
+ */
+int msi_bench_field_model(const msi_bench_field *f, msi_image *model);
+
+/* msi_bench_field_vis_error - compare (relative L2) what was predicted with that model, at visibilities all over the
+ * store.
+ */
+void msi_bench_field_vis_error(const msi_bench_field *f, const msi_image *model, double *error);
+
+/* Fields in the geometry of EL56-82, whose uv plane the longest baseline just fits unless a pixel's size is given. */
+
+/* Tells how much of the observation is gridded, at what pixels: of several channels the first is at 100 MHz, the last
+ * at 130. */
+typedef struct msi_field_el56 {
+    int64_t n_time, n_pixel; /* pixels a side */
+    int32_t n_chan;
+    int n_plane;
+    msi_precision precision;
+    double cell_asec; /* 0: as the longest baseline asks for */
+} msi_field_el56;
+
+/*
+ * msi_field_el56_get - return the field that was got last, or a new one where that is another.
+ * Returned: *out, borrowed, until the next call
+ * Returns:  0, MSI_EINPUT (layouts), MSI_ENOMEM
+ */
+int msi_field_el56_get(msi_bench_field **out, const msi_field_el56 *wanted, const msi_bench_options *options);
+
+/* A strategy of the plan API at work on a field. */
+
+typedef struct msi_field_strategy {
+    msi_bench_field *field;
+    const msi_strategy *strategy;
+    msi_gridder_spec spec;
+    msi_plan *plan;
+    msi_gridder_report report;
+    msi_image image; /* result, or model */
+    int store_plane[MSI_BENCH_FIELD_PLANES + 1];
+    msi_stage_times times; /* of the last run */
+    double wall_s;
+} msi_field_strategy;
+
+/* Tells what a strategy is to do with a field, whose precision it takes. */
+typedef struct msi_field_request {
+    const msi_strategy *strategy;
+    int predict, psf; /* psf: one more image */
+    double accuracy;
+    msi_plan_pins pins; /* of its plan */
+} msi_field_request;
+
+/*
+ * msi_field_strategy_begin - make a plan, and room for what is made.
+ * Given:    field  borrowed
+ * Returned: *s, freed by msi_field_strategy_end, also after a failure
+ * Returns:  0, MSI_ERANGE (no plan), MSI_ENOMEM, MSI_EGPU
+ */
+int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *field, const msi_field_request *request);
+
+/*
+ * msi_field_strategy_run - image or predict once.
+ * Returned: *time  of the stages; members that no stage fills stay as they are
+ * Returns:  0 or what the strategy returns
+ */
+int msi_field_strategy_run(msi_field_strategy *s, msi_bench_time *time);
+
+/* msi_field_strategy_error - hold the last run against direct sums; relative, of the worst image. Returns: 0,
+ * MSI_ENOMEM */
+int msi_field_strategy_error(msi_field_strategy *s, double *error);
+
+/* msi_field_strategy_end - free the members; NULL-safe. */
+void msi_field_strategy_end(msi_field_strategy *s);
+
+/* msi_field_strategy_row - begin a row of a table: what names its strategy, and no function. */
+msi_bench_row msi_field_strategy_row(const msi_strategy *strategy, msi_precision precision, int predict);
+
+/* msi_field_strategy_serves - tell whether a strategy images, or predicts. */
+int msi_field_strategy_serves(const msi_strategy *strategy, int predict);
+
+/* msi_field_strategy_additions - count cells that the samples of all images touch, by the widest kernel. */
+double msi_field_strategy_additions(const msi_field_strategy *s);
+
+/*
+ * The regret of a plan: how much longer the one that the cost model chooses takes than the best of all that reach the
+ * accuracy. Plans of the default gridder differ by strategy, window and subgrids; each is run, and its time stands
+ * beside the model's.
+ */
+
+typedef struct msi_plan_regret msi_plan_regret;
+
+/*
+ * msi_plan_regret_begin - list the plans for a field.
+ * Given:    field  borrowed; backend, predict, psf, accuracy as msi_field_strategy_begin has them
+ * Returned: *out, freed by msi_plan_regret_end, also after a failure
+ * Returns:  0, MSI_ERANGE (no plan), MSI_ENOMEM, MSI_EGPU
+ */
+int msi_plan_regret_begin(msi_plan_regret **out, msi_bench_field *field, const msi_field_request *wanted);
+
+/*
+ * msi_plan_regret_run - run every plan that the model does not take for far worse than the chosen one, a few times, and
+ * print its least time; later calls run the chosen one alone.
+ * Returned: *time  of the chosen plan; work->note: the regret
+ * Returns:  0, what the strategies return
+ */
+int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time);
+
+/*
+ * msi_plan_regret_row - make a row one that runs all plans: of its functions those behind set_up, which leaves an
+ * msi_plan_regret as the state. It verifies nothing: rows of one strategy hold results against direct sums.
+ */
+void msi_plan_regret_row(msi_bench_row *row);
+
+/* msi_plan_regret_measured - tell by what part the chosen plan took longer than the best one. */
+double msi_plan_regret_measured(const msi_plan_regret *r);
+
+/* msi_plan_regret_end - NULL-safe. */
+void msi_plan_regret_end(msi_plan_regret *r);
+
+/* Rows of whole strategies, by the plan API: a field of SKA-Low, and random inputs. */
 
 /* Rows field/, field-small/ and field-8chan/: the default gridder's strategies on the coordinates of rows el56/. */
 msi_bench_table msi_default_rows(void);

@@ -12,7 +12,7 @@
 
 #include "core/memory.h"
 #include "kernels/bench/device_rows.cuh"
-#include "kernels/bench/lookup_rows.h"
+#include "kernels/bench/bench.h"
 #include "kernels/wproj/window/wproj_window_gridder_cuda.h"
 #include "kernels/wproj/wproj_plan.h"
 

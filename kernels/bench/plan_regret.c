@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/bench/plan_regret.h"
+#include "kernels/bench/field_rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,10 +10,11 @@
 
 enum { MAX_PLANS = 128, WIDTHS_BELOW = 3, WIDTHS_ABOVE = 1, LEAST_RUNS = 2, MOST_RUNS = 100, MOST_ROUNDS = 4 };
 
-/* Plans that the model takes for so many times the chosen one's are not run: it is off by two at most. */
+/* A plan is not run if its time by the model is at least this many times the chosen plan's. The model is off by two at
+ * most. */
 static const double NOT_RUN_FROM = 4;
 
-/* A plan is run again until its runs have taken so many milliseconds: times of small fields scatter. */
+/* A plan is run again until its runs have taken this many milliseconds: times of small fields scatter. */
 static const double LONG_ENOUGH_MS = 30;
 
 /* Plans that take fewer milliseconds are timed in several rounds: a host's drift from one to the next is as large as
@@ -26,8 +27,8 @@ static const int subgrids[] = {32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512
 typedef struct candidate {
     const msi_strategy *strategy;
     msi_plan_pins pins; /* 0: w-planes have no subgrids */
-    int64_t nu, nv; /* cells of its grid */
-    int32_t n_w;    /* planes of it */
+    int64_t nu, nv;     /* cells of its grid */
+    int32_t n_w;        /* planes of it */
     double model_ms, ms;
 } candidate;
 
@@ -162,7 +163,7 @@ static void print_plan(const candidate *c, int is_chosen)
 int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time)
 {
     int best = r->chosen, n_run = 0;
-    if (r->has_others) { /* only its own time is asked for again: what it is compared by was measured side by side */
+    if (r->has_others) { /* only its own time is measured again: what it is compared by was measured side by side */
         candidate again = r->plan[r->chosen];
         again.ms = HUGE_VAL;
         MSI_TRY(time_plan(r, &again, time));

@@ -5,10 +5,8 @@
 #include <algorithm>
 
 #include "kernels/bench/device_rows.cuh"
-#include "kernels/bench/workload_points.h"
-#include "kernels/wproj/points/wproj_gather_cuda.h"
-#include "kernels/wproj/points/wproj_scatter_cuda.h"
-#include "kernels/wproj/points/wproj_window_table_cuda.h"
+#include "kernels/bench/workload_tracks.h"
+#include "kernels/wproj/points/wproj_points_cuda.h"
 
 namespace {
 
@@ -188,8 +186,8 @@ void add_row(point_rows *l, const char *what, const char *after, const detail &d
 {
     static const char *const strategy_name[] = {"gather", "scatter", "window"};
     const char *precision = d.precision == MSI_FP32 ? "fp32" : "fp64";
-    /* Rounding of a sum of so many random terms is far below 1e-6; evaluated phases of some turns lose another digit.
-     */
+    /* Rounding of a sum of this many random terms is far below 1e-6. Evaluated phases of some turns lose another
+     * digit. */
     const bool coarse = d.precision == MSI_FP32 || (d.evaluated && d.phase.precision == MSI_FP32);
     msi_bench_row row = {};
     row.workload = "points: degridding random points, 8192^2 cells, tabulated kernels of 8x8 sub-positions";

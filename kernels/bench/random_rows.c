@@ -11,10 +11,8 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/bench/bench_random.h"
+#include "kernels/bench/bench.h"
 #include "kernels/bench/field_rows.h"
-#include "kernels/bench/field_strategy.h"
-#include "kernels/bench/plan_regret.h"
 #include "kernels/method/geometry.h"
 
 enum { MAX_ROWS = 64, NAME_BYTES = 48, N_CHECKED = 120 };

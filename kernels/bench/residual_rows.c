@@ -17,10 +17,8 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "kernels/bench/bench_random.h"
+#include "kernels/bench/bench.h"
 #include "kernels/bench/field_rows.h"
-#include "kernels/bench/plan_regret.h"
-#include "kernels/bench/workload_field.h"
 #include "kernels/method/planes.h"
 #include "kernels/strategy.h"
 

@@ -10,7 +10,6 @@
 #include "kernels/bench/device_rows.cuh"
 #include "kernels/bench/workload_stacks.h"
 #include "kernels/stacks/stack_degrid_cuda.h"
-#include "kernels/stacks/stack_stream_cuda.h"
 
 namespace {
 
@@ -155,12 +154,12 @@ int do_rounds(void *of, int64_t k)
 
 int run_team(state *s, msi_bench_time *time)
 {
-    msi_turns all = {};
+    msi_ordered_parallel all = {};
     all.n_item = all.n_thread = s->n_part;
     all.work = do_rounds;
     all.of = s;
     const double start = msi_wall_s();
-    MSI_TRY(msi_turns_run(&all));
+    MSI_TRY(msi_ordered_parallel_run(&all));
     time->kernel_ms = 1e3 * (msi_wall_s() - start) / ROUNDS;
     return MSI_OK;
 }

@@ -13,9 +13,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/ordered_parallel.h"
-#include "kernels/bench/field_el56.h"
 #include "kernels/bench/field_rows.h"
-#include "kernels/bench/field_strategy.h"
 #include "kernels/workers.h"
 
 enum { MAX_PARTS = 16, MAX_ROWS = 16, NAME_BYTES = 48 };
@@ -174,9 +172,9 @@ static int set_up(void **out, const msi_bench_row *row, const msi_bench_options 
 static int run(void *of, msi_bench_work *work, msi_bench_time *time)
 {
     state *s = of;
-    const msi_turns lanes = {.n_item = s->n_part, .n_thread = s->n_gpu, .work = image_part, .of = s};
+    const msi_ordered_parallel lanes = {.n_item = s->n_part, .n_thread = s->n_gpu, .work = image_part, .of = s};
     const double start = msi_wall_s();
-    MSI_TRY(s->n_part > 1 ? msi_turns_run(&lanes) : image_part(s, 0));
+    MSI_TRY(s->n_part > 1 ? msi_ordered_parallel_run(&lanes) : image_part(s, 0));
     time->kernel_ms = 1e3 * (msi_wall_s() - start);
     const msi_stage_times *t = &s->part[0].times;
     snprintf(work->note, sizeof work->note, "%d %s; first one: grid %.1f ms, FFT %.1f, correct %.1f, copies %.1f",

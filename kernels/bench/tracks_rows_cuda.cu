@@ -12,13 +12,11 @@
 #include <vector>
 
 #include "kernels/bench/workload_tracks.h"
-#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
 #include "core/log.h"
 #include "core/ordered_parallel.h"
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_memory.h"
-#include "kernels/wproj/window/window_operands_cuda.h"
-#include "kernels/wproj/window/window_tuning.h"
 
 namespace {
 
@@ -276,7 +274,7 @@ int choose_shape(state *s)
         s->shape = msi_window_tuning_estimate(&problem, shape, n);
         return MSI_OK;
     }
-    /* Every run of the program measures anew, since a path that cannot be written keeps nothing. */
+    /* Every run of the program measures again, since a path that cannot be written keeps nothing. */
     msi_window_shape best;
     int64_t all = s->job.n_vis;
     s->job.n_vis = s->n = std::min(all, MOST_MEASURED);
@@ -375,13 +373,13 @@ int add_slice(void *of, int64_t k)
 
 int run_team(state *s, double *ms)
 {
-    msi_turns sum = {};
+    msi_ordered_parallel sum = {};
     sum.n_item = sum.n_thread = s->n_part;
     sum.work = add_slice;
     sum.of = s;
     const double start = msi_wall_s();
     MSI_TRY(grid_parts(s));
-    if (s->n_part > 1) MSI_TRY(msi_turns_run(&sum));
+    if (s->n_part > 1) MSI_TRY(msi_ordered_parallel_run(&sum));
     *ms = 1e3 * (msi_wall_s() - start);
     return MSI_OK;
 }

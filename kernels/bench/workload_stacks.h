@@ -8,8 +8,8 @@
 #ifndef MSI_BENCH_WORKLOAD_STACKS_H
 #define MSI_BENCH_WORKLOAD_STACKS_H
 
-#include "kernels/bench/workload_points.h"
-#include "kernels/stacks/stack_job.h"
+#include "kernels/bench/workload_tracks.h"
+#include "kernels/stacks/stack_degrid_cpu.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,15 +1,73 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows tracks/ and merged/: baselines of a synthesis array as tracks over the grid, in the order in which a moving
- * window wants them. */
-#ifndef MSI_KERNELS_BENCH_WORKLOAD_TRACKS_H
-#define MSI_KERNELS_BENCH_WORKLOAD_TRACKS_H
+/*
+ * Rows points/: degridding random points with a tabulated, non-separable convolution function of 8 x 8 sub-positions
+ * from an 8192^2 complex image, as NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") measured it. Image,
+ * table and points are pure functions of their indices, so that the device makes them where they are needed and the
+ * reference makes again what it looks at.
+ */
+#ifndef MSI_WORKLOAD_TRACKS_H
+#define MSI_WORKLOAD_TRACKS_H
 
+#include "core/types.h"
 #include "kernels/bench/bench.h"
 #include "kernels/wproj/job/wproj_job.h"
+#include "kernels/wproj/points/wproj_points_cuda.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+enum { MSI_POINTS_CELLS = 8192, MSI_POINTS_OVERSAMPLE = 8 };
+
+enum { MSI_POINTS_IMAGE = 1, MSI_POINTS_TABLE = 2, MSI_POINTS_PLACE = 3 }; /* streams of random numbers */
+
+/* msi_points_bits - return 64 random bits: number i of a stream (SplitMix64's finaliser). */
+MSI_HD uint64_t msi_points_bits(uint64_t stream, uint64_t i)
+{
+    uint64_t x = (stream << 56) + (i + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* msi_points_value - return a complex number of the square [-1, 1) x [-1, 1), exact in float32. */
+MSI_HD msi_c32 msi_points_value(uint64_t stream, uint64_t i)
+{
+    uint64_t bits = msi_points_bits(stream, i);
+    return (msi_c32){(float)(int32_t)(bits >> 40) * 0x1p-23f - 1, (float)(int32_t)(bits & 0xffffff) * 0x1p-23f - 1};
+}
+
+/* msi_points_sample - point i: any cell, any of the sub-positions -4 .. 3. */
+MSI_HD msi_wproj_sample msi_points_sample(uint64_t i)
+{
+    uint64_t bits = msi_points_bits(MSI_POINTS_PLACE, i);
+    msi_wproj_sample s;
+    s.u = (int32_t)(bits % MSI_POINTS_CELLS) - MSI_POINTS_CELLS / 2;
+    s.v = (int32_t)((bits >> 16) % MSI_POINTS_CELLS) - MSI_POINTS_CELLS / 2;
+    s.sub_u = (int16_t)((int)((bits >> 32) % MSI_POINTS_OVERSAMPLE) - MSI_POINTS_OVERSAMPLE / 2);
+    s.sub_v = (int16_t)((int)((bits >> 40) % MSI_POINTS_OVERSAMPLE) - MSI_POINTS_OVERSAMPLE / 2);
+    s.plane = 0;
+    s.conjugate = 0;
+    s.frac_u = s.frac_v = 0;
+    return s;
+}
+
+/*
+ * msi_points_reference - point i's visibility, summed in double.
+ * Given: phase: the function to evaluate, or NULL for the table
+ */
+msi_c64 msi_points_reference(int32_t taps, uint64_t i, const msi_gather_phase *phase);
+
+/*
+ * msi_points_bound_ms - return the least time in which n points can be read: those 32-byte sectors of the image that
+ * any footprint touches, once, with samples and values, at the bandwidth of the memory.
+ */
+double msi_points_bound_ms(int32_t taps, int64_t n, msi_precision precision, double bytes_per_s);
+
+msi_bench_table msi_points_rows_cuda(void);
+
+/* Rows tracks/ and merged/: baselines of a synthesis array as tracks over the grid, in the order in which a moving
+ * window wants them. */
 
 /* Samples [n] baseline by baseline. */
 typedef struct msi_tracks {

@@ -13,10 +13,10 @@ struct msi_auto_mask {
     int64_t least; /* pixels of a region */
     const msi_clean_engine_ops *ops;
     msi_clean_engine *e;
-    msi_clean_fft *fft;         /* NULL where nothing is smoothed */
+    msi_clean_fft *fft;         /* NULL if nothing is smoothed */
     void *beam, *work, *smooth; /* spectra, and an image */
     uint8_t *mask, *part, *within, *next;
-    uint8_t *host; /* [ny][nx], to count with */
+    uint8_t *host; /* [ny][nx], to count pixels */
     int n_update, is_kept;
     int64_t n_set;
 };
@@ -51,12 +51,14 @@ static int check_spec(const msi_auto_mask_spec *s)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!(all[i].value >= 0) || !isfinite(all[i].value))
             return msi_error_about(
-                msi_error_set(MSI_EARGUMENT, "a mask's %s is 0 or more, not %g", all[i].name, all[i].value),
+                msi_error_set(MSI_EARGUMENT, "a mask's %s must be 0 or more, got %g", all[i].name, all[i].value),
                 all[i].name);
-    if (msi_clean_beam_is(&s->beam, s->cell_x_rad, s->cell_y_rad)) return MSI_OK;
-    return msi_error_about(msi_error_set(MSI_EARGUMENT, "a mask needs a beam: %g by %g rad, pixels of %g by %g rad",
-                                         s->beam.major_rad, s->beam.minor_rad, s->cell_x_rad, s->cell_y_rad),
-                           "beam");
+    if (msi_clean_beam_is_valid(&s->beam, s->cell_x_rad, s->cell_y_rad)) return MSI_OK;
+    return msi_error_about(
+        msi_error_set(MSI_EARGUMENT,
+                      "a mask needs a beam and a pixel size, got a beam of %g by %g rad, pixels of %g by %g rad",
+                      s->beam.major_rad, s->beam.minor_rad, s->cell_x_rad, s->cell_y_rad),
+        "beam");
 }
 
 static int make_smoother(msi_auto_mask *m)
@@ -75,13 +77,13 @@ static int make_smoother(msi_auto_mask *m)
     return m->ops->gaussian(m->e, m->fft, &g, m->beam);
 }
 
-void msi_auto_mask_foresee(const msi_planes_shape *shape, const msi_auto_mask_spec *s, int64_t *host, int64_t *device)
+void msi_auto_mask_estimate(const msi_planes_shape *shape, const msi_auto_mask_spec *s, int64_t *host, int64_t *device)
 {
     const int64_t n_pixel = shape->nx * shape->ny, real = shape->precision == MSI_FP32 ? 4 : 8;
     const msi_clean_setup setup = msi_clean_setup_of_plane(shape, s->n_thread);
     const msi_clean_method *row = msi_clean_method_find("list", shape->backend);
     const int on_gpu = shape->backend == MSI_BACKEND_CUDA;
-    /* Four masks, the peaks of rows' pieces and records of components; regions are of two numbers a pixel on a GPU. */
+    /* Four masks, the peaks of pieces of rows, and records of components; for regions, two numbers a pixel on a GPU. */
     int64_t all = 4 * n_pixel + n_pixel / 4 + MSI_CLEAN_CHUNK * (4 + real), noise = 0;
     if (row && s->smooth_factor > 0) {
         const msi_beam wide = {s->beam.major_rad * s->smooth_factor, s->beam.minor_rad * s->smooth_factor, 0};
@@ -114,9 +116,9 @@ int msi_auto_mask_create(msi_auto_mask **out, const msi_planes_shape *shape, con
     *out = NULL;
     MSI_TRY(check_spec(spec));
     if (shape->nx < 1 || shape->ny < 1 || shape->nx > MSI_CLEAN_MAX_SIZE || shape->ny > MSI_CLEAN_MAX_SIZE)
-        return msi_error_about(
-            msi_error_set(MSI_EARGUMENT, "a mask of %lld x %lld pixels", (long long)shape->nx, (long long)shape->ny),
-            "nx");
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "a mask cannot have %lld x %lld pixels",
+                                             (long long)shape->nx, (long long)shape->ny),
+                               "nx");
     MSI_TRY(msi_alloc(&m, 1, sizeof *m, "a mask"));
     m->spec = *spec;
     m->shape = *shape;
@@ -146,7 +148,7 @@ void msi_auto_mask_free(msi_auto_mask *m)
     msi_free(m);
 }
 
-/* Find the thresholds of a residual. */
+/* Compute the thresholds of a residual. */
 static int find_thresholds(const msi_auto_mask *m, const void *residual, msi_auto_mask_report *r)
 {
     const msi_auto_mask_spec *s = &m->spec;
@@ -166,7 +168,7 @@ static int find_thresholds(const msi_auto_mask *m, const void *residual, msi_aut
     return MSI_OK;
 }
 
-/* Smooth a mask with the beam, and keep what is above a part of the largest value. */
+/* Smooth a mask with the beam, and keep pixels above a fraction of its largest value. */
 static int smooth_and_cut(msi_auto_mask *m, uint8_t *mask)
 {
     const msi_clean_search search = {m->smooth, NULL};
@@ -177,7 +179,7 @@ static int smooth_and_cut(msi_auto_mask *m, uint8_t *mask)
     MSI_TRY(m->ops->product(m->e, m->fft, m->work, m->beam, 0, m->work));
     MSI_TRY(m->ops->inverse(m->e, m->fft, m->work, MSI_CLEAN_CORNER, MSI_CLEAN_SET, m->smooth));
     MSI_TRY(m->ops->peak(m->e, &search, &peak));
-    /* A mask without a pixel is zero all over. */
+    /* An empty mask is zero everywhere. */
     return m->ops->threshold(m->e, m->smooth, m->spec.cut_threshold * peak.key, 0, mask);
 }
 
@@ -190,8 +192,8 @@ static int add_regions(msi_auto_mask *m, const void *residual, double threshold,
     return m->ops->unite(m->e, m->part, m->next);
 }
 
-/* What the mask has become by growing counts where it is above the lower threshold: smoothed once more as a whole, it
- * would become wider with every update. */
+/* Of the grown mask only pixels above the lower threshold are smoothed: smoothing all of it would widen it with every
+ * update. */
 static int add_growth(msi_auto_mask *m, const void *residual, double low_threshold)
 {
     MSI_TRY(m->ops->threshold(m->e, residual, low_threshold, 0, m->within));
@@ -222,9 +224,10 @@ static int check_planes(const msi_auto_mask *m, const msi_planes *residual, int 
     if (a->nx == b->nx && a->ny == b->ny && a->precision == b->precision && a->backend == b->backend &&
         a->device == b->device && plane >= 0 && plane < b->n)
         return MSI_OK;
-    return msi_error_about(
-        msi_error_set(MSI_EARGUMENT, "a mask's residual: plane %d of %d, or of another shape", plane, b->n),
-        "residual");
+    return msi_error_about(msi_error_set(MSI_EARGUMENT,
+                                         "a mask's residual: plane %d of %d was requested, or the shape differs", plane,
+                                         b->n),
+                           "residual");
 }
 
 int msi_auto_mask_update(msi_auto_mask *m, const msi_planes *residual, int plane, msi_auto_mask_report *report)
@@ -243,7 +246,7 @@ int msi_auto_mask_update(msi_auto_mask *m, const msi_planes *residual, int plane
     m->next = last;
     report->n_added = n_set - m->n_set;
     report->n_pixel = n_set;
-    /* A mask that had no pixel has changed by more than any part. */
+    /* A mask that was empty has changed by more than any fraction. */
     if (m->n_update > 0 && m->n_set > 0 && m->spec.min_percent_change >= 0)
         m->is_kept = 100 * (double)report->n_added / (double)m->n_set < m->spec.min_percent_change;
     report->is_kept = m->is_kept;

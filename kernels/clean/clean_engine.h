@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * An engine does on one backend what methods of cleaning are made of: passes over images, lists of pixels, loops,
- * transforms. Methods are written once, on the host, for every engine.
+ * An engine implements on one backend the operations that methods of cleaning are made of: passes over images, lists of
+ * pixels, loops, transforms. Methods are written once, on the host, for all engines.
  *
- * Images and spectra are in the engine's memory and of its precision. Functions that can fail return 0 or a code of
- * core/status.h and set its line; GPU engines begin work in order on one stream, and wait where a result comes back.
+ * Images and spectra are in the engine's memory and precision. Functions that can fail return 0 or a code of
+ * core/status.h and set the error line. GPU engines queue work in order on one stream, and wait if a function returns a
+ * result.
  */
 #ifndef MSI_CLEAN_ENGINE_H
 #define MSI_CLEAN_ENGINE_H
@@ -22,29 +23,29 @@ enum { MSI_CLEAN_CHANNELS = 64, MSI_CLEAN_CHUNK = 16384 };
 
 enum { MSI_CLEAN_NODES = 3 };
 
-/* A log-polynomial fit, as msi_clean_log_fit takes it. A channel's value is the mean of its spectrum over the channel:
- * over nodes x, of these parts, whose sum is 1. */
+/* The table of a log-polynomial fit, for msi_clean_log_fit. A channel's value is the mean of its spectrum over the
+ * channel: over nodes x with weights `part`, whose sum is 1. */
 typedef struct msi_clean_log_table {
     int n_channel, n_term; /* n_term 0: no such fit */
-    int n_node;            /* 1, or MSI_CLEAN_NODES where channels are wide */
+    int n_node;            /* 1, or MSI_CLEAN_NODES for wide channels */
     double x[MSI_CLEAN_CHANNELS][MSI_CLEAN_NODES], part[MSI_CLEAN_CHANNELS][MSI_CLEAN_NODES];
     double weight[MSI_CLEAN_CHANNELS];
 } msi_clean_log_table;
 
-/* Planes become others, pixel by pixel: out_o = sum_i matrix[o][i] in_i; or out_o is the log-polynomial of the values
- * in_i, by the setup's table, at x = log_x[o], where there is one. */
+/* A map of planes, pixel by pixel: out_o = sum_i matrix[o][i] in_i; or, if there is one, the log-polynomial of the
+ * values in_i, by the setup's table, at x = log_x[o]. */
 typedef struct msi_clean_map {
-    const void *in; /* planes, n_in of them stand in_stride pixels apart; at most MSI_CLEAN_CHANNELS with log_x */
+    const void *in; /* n_in planes, in_stride pixels apart; at most MSI_CLEAN_CHANNELS with log_x */
     int64_t in_stride;
     int n_in;
-    void *out; /* likewise */
+    void *out; /* n_out planes, out_stride pixels apart */
     int64_t out_stride;
     int n_out;
-    const void *matrix;  /* [n_out][n_in], engine's memory and precision; where it is 0, in is not looked at */
-    const double *log_x; /* [n_out], engine's memory; NULL: no log-polynomials */
+    const void *matrix;  /* [n_out][n_in], in the engine's memory and precision; where it is 0, in is not read */
+    const double *log_x; /* [n_out], in the engine's memory; NULL: no log-polynomials */
 } msi_clean_map;
 
-/* An engine is made for images of one shape, joined in one way. */
+/* The setup of an engine: images of one shape, joined in one way. */
 typedef struct msi_clean_setup {
     int64_t nx, ny;
     msi_precision precision;
@@ -52,7 +53,7 @@ typedef struct msi_clean_setup {
     double share[MSI_CLEAN_CHANNELS]; /* w_c / sum w */
     const double *fit;                /* [n_channel][n_channel] of a linear fit, NULL without */
     msi_clean_log_table log;
-    int64_t list_limit; /* pixels; 0: no lists are made */
+    int64_t list_limit; /* most pixels of a list; 0: no lists are made */
     int64_t patch;      /* edge of the PSF that exact loops subtract; 0: all */
     int device, n_thread;
 } msi_clean_setup;
@@ -80,43 +81,44 @@ typedef enum msi_clean_end {
     MSI_CLEAN_END_DIVERGED /* key > diverged */
 } msi_clean_end;
 
-/* A loop is given this. */
+/* The arguments of a loop. */
 typedef struct msi_clean_loop {
     const void *psf; /* [n_channel][ny][nx] */
     double gain, threshold, diverged;
     int stop_negative;
     int64_t n_iteration; /* at most MSI_CLEAN_CHUNK */
-    /* Exact loops work on images; lists were loaded before. */
+    /* For exact loops, which work on images; for list loops the list has been loaded. */
     void *residual, *model; /* planes */
     int64_t residual_stride, model_stride;
     const uint8_t *allow;
     const void *factor; /* [ny][nx] of local noise, NULL without */
-    uint16_t *found;    /* bit 0 is set where components are found; whole words of two pixels; NULL: not */
+    uint16_t *found;    /* bit 0 is set where components are found; whole words of two pixels; NULL: not recorded */
 } msi_clean_loop;
 
-/* A loop gives back this. */
+/* The result of a loop. */
 typedef struct msi_clean_looped {
     msi_clean_end end;
     int64_t n_iteration;
     msi_clean_peak peak;   /* after it */
     const uint32_t *place; /* [n_iteration], on the host, until the next call */
-    const void *value;     /* [n_iteration][n_plane], components, likewise */
+    const void *value;     /* [n_iteration][n_plane], components, on the host, until the next call */
 } msi_clean_looped;
 
-/* Masks allow this to be searched. */
+/* The pixels that may be searched. */
 typedef struct msi_clean_allow {
-    int64_t border_x, border_y; /* pixels where nothing is */
+    int64_t border_x, border_y; /* width of the borders in which nothing is searched */
     const uint8_t *mask;        /* NULL: everywhere */
-    const uint16_t *found;      /* NULL: everywhere; else where one of these bits is set */
+    const uint16_t *found;      /* NULL: everywhere; else only where one of the bits is set */
     uint16_t bits;
 } msi_clean_allow;
 
 typedef struct msi_clean_fft msi_clean_fft; /* a transform of images padded with zeros */
 
-/* Tells how an image is laid into a transform, or taken out. */
+/* How an image is placed in a transform, or taken out. */
 typedef enum msi_clean_origin {
     MSI_CLEAN_CORNER, /* pixel (0, 0) at the transform's origin: residuals, models */
-    MSI_CLEAN_MIDDLE  /* pixel (nx/2, ny/2) there, the rest around it cyclically: point spread functions, kernels */
+    MSI_CLEAN_MIDDLE  /* pixel (nx/2, ny/2) at the transform's origin, the rest around it cyclically: point spread
+                        functions, kernels */
 } msi_clean_origin;
 
 typedef enum msi_clean_put { MSI_CLEAN_SET, MSI_CLEAN_ADD, MSI_CLEAN_SUBTRACT } msi_clean_put;
@@ -126,7 +128,7 @@ typedef struct msi_clean_gaussian {
     double xx, xy, yy;
 } msi_clean_gaussian;
 
-/* msi_clean_gaussian_at - return its gaussian at element (u, v) of a transform of nx x ny. */
+/* msi_clean_gaussian_at - return the transform of that gaussian at element (u, v) of a transform of nx x ny. */
 MSI_CLEAN_FN double msi_clean_gaussian_at(const msi_clean_gaussian *g, int64_t u, int64_t v, int64_t nx, int64_t ny)
 {
     const double x = (double)(2 * u > nx ? u - nx : u), y = (double)(2 * v > ny ? v - ny : v);
@@ -138,36 +140,36 @@ typedef struct msi_clean_engine msi_clean_engine;
 struct msi_clean_engine_ops {
     int (*create)(msi_clean_engine **out, const msi_clean_setup *setup);
     void (*free)(msi_clean_engine *e); /* NULL-safe */
-    /* Memory, zero at first. */
+    /* alloc: memory, initially zero. */
     int (*alloc)(msi_clean_engine *e, void **out, int64_t bytes, const char *what);
     void (*release)(msi_clean_engine *e, void *p); /* NULL-safe */
     int (*upload)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*download)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*copy)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*clear)(msi_clean_engine *e, void *p, int64_t bytes);
-    int (*wait)(msi_clean_engine *e); /* until all that was begun is done */
+    int (*wait)(msi_clean_engine *e); /* wait until all queued work is done */
 
     int (*allow)(msi_clean_engine *e, const msi_clean_allow *from, uint8_t *allow);
-    /* finite: image with zeros in place of what is not finite. */
+    /* finite: replace values that are not finite by zero. */
     int (*finite)(msi_clean_engine *e, void *image, int64_t n);
-    /* join: the quantity of planes, times the factor unless that is NULL; averaged: there is one plane for each
+    /* join: compute the quantity of planes, times the factor unless that is NULL; averaged: there is one plane for each
      * polarisation, the mean over channels. */
     int (*join)(msi_clean_engine *e, const void *planes, int64_t stride, int averaged, const void *factor,
                 void *quantity);
-    /* mean: sum_c share_c of planes of one polarisation; not finite where any is not. */
+    /* mean: sum_c share_c of planes of one polarisation; not finite where a plane is not finite. */
     int (*mean)(msi_clean_engine *e, const void *planes, int64_t stride, int pol, void *out);
     int (*map)(msi_clean_engine *e, const msi_clean_map *m);
     int (*peak)(msi_clean_engine *e, const msi_clean_search *s, msi_clean_peak *peak);
 
-    /* bins: how many keys from range.threshold on are in each bin. */
+    /* bins: count the keys from range.threshold on in each bin. */
     int (*bins)(msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range,
                 int64_t bins[MSI_CLEAN_BINS]);
-    /* select: make the list of the pixels in first_bin and above, in the order of pixels, at most the list's limit. */
+    /* select: list the pixels of first_bin and above, in the order of pixels, at most the list's limit. */
     int (*select)(msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range, int first_bin,
                   int64_t *n);
-    /* load: take the list's values out of planes, its components zero. */
+    /* load: load the list's values from planes, and zero its components. */
     int (*load)(msi_clean_engine *e, const void *planes, int64_t stride, const void *factor);
-    /* list_loop: go on with the list. */
+    /* list_loop: run iterations on the list. */
     int (*list_loop)(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
     /* deposit: add the list's components of a plane to an image. */
     int (*deposit)(msi_clean_engine *e, int plane, void *image);
@@ -178,25 +180,26 @@ struct msi_clean_engine_ops {
     /* Transforms of at least nx x ny; *n_complex numbers in a spectrum. */
     int (*fft_create)(msi_clean_engine *e, int64_t nx, int64_t ny, msi_clean_fft **out, int64_t *n_complex);
     void (*fft_free)(msi_clean_engine *e, msi_clean_fft *f); /* NULL-safe */
-    /* fft_bytes: what such transforms work in, beside spectra; noise_bytes: what deviation does, of the host, at most. */
+    /* fft_bytes: the work memory of such transforms, without spectra; noise_bytes: the host memory of deviation, at
+     * most. */
     int64_t (*fft_bytes)(const msi_clean_setup *s, int64_t nx, int64_t ny);
     int64_t (*noise_bytes)(const msi_clean_setup *s);
-    /* forward: what is not finite counts as zero. image NULL: the list's components of a plane. */
+    /* forward: values that are not finite count as zero. image NULL: transform the list's components of a plane. */
     int (*forward)(msi_clean_engine *e, msi_clean_fft *f, const void *image, int plane, msi_clean_origin origin,
                    void *spectrum);
-    /* gaussian: the spectrum of exp(-(xx x^2 + 2 xy x y + yy y^2)), pixel (0, 0) at the transform's origin. */
+    /* gaussian: compute the spectrum of exp(-(xx x^2 + 2 xy x y + yy y^2)), pixel (0, 0) at the transform's origin. */
     int (*gaussian)(msi_clean_engine *e, msi_clean_fft *f, const msi_clean_gaussian *g, void *spectrum);
     /* product: out = a b, or a b^2 where `twice`; spectra of one transform. out may be a. */
     int (*product)(msi_clean_engine *e, msi_clean_fft *f, const void *a, const void *b, int twice, void *out);
-    /* spread: components become what they look like: model += components kernel, components *= kernel psf. kernel
-     * NULL: 1; model NULL: not added to. */
+    /* spread: convolve components: model += components kernel, components *= kernel psf. kernel NULL: 1; model NULL:
+     * not added to. */
     int (*spread)(msi_clean_engine *e, msi_clean_fft *f, void *components, const void *kernel, const void *psf,
                   void *model);
-    /* inverse: image = or += or -= the inverse of the spectrum, which is lost. */
+    /* inverse: image = or += or -= the inverse of the spectrum, which is overwritten. */
     int (*inverse)(msi_clean_engine *e, msi_clean_fft *f, void *spectrum, msi_clean_origin origin, msi_clean_put put,
                    void *image);
 
-    /* deviation: the median of an image's finite pixels, and the median distance from it; *n of them. */
+    /* deviation: the median of an image's *n finite pixels, and the median distance from it. */
     int (*deviation)(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n);
     /* square: out = in^2 where that is finite, else 0; count = 1 there, else 0. */
     int (*square)(msi_clean_engine *e, const void *in, void *out, void *count);
@@ -207,20 +210,22 @@ struct msi_clean_engine_ops {
     int (*factor)(msi_clean_engine *e, const void *residual, const void *count, const void *least_value, void *square,
                   double *least);
 
-    /* Masks are [ny][nx] bytes, 0 or 1; pixels hang together along edges, not corners.
-     * threshold: where image > value, or image < value where `below`; nowhere where it is not finite. */
+    /*
+     * Masks are [ny][nx] bytes, 0 or 1; the pixels of a region are connected along edges, not corners.
+     * threshold: set where image > value, or image < value if `below`; not set where it is not finite.
+     */
     int (*threshold)(msi_clean_engine *e, const void *image, double value, int below, uint8_t *mask);
-    /* prune: without regions of fewer pixels than this. */
+    /* prune: remove regions of fewer than `least` pixels. */
     int (*prune)(msi_clean_engine *e, int64_t least, uint8_t *mask);
-    /* grow: n times by the neighbours that are in `within`. */
+    /* grow: add neighbours that are in `within`, n times. */
     int (*grow)(msi_clean_engine *e, const uint8_t *within, int64_t n, uint8_t *mask);
     /* unite: mask or other. intersect: mask and other. mask_to_image: image = the mask as numbers. */
     int (*unite)(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
     int (*intersect)(msi_clean_engine *e, const uint8_t *other, uint8_t *mask);
     int (*mask_to_image)(msi_clean_engine *e, const uint8_t *mask, void *image);
 
-    /* subtract_list: image -= the list's components of a plane, convolved with the PSF whose spectrum this is, in one
-     * pass; work is overwritten. NULL: by forward, spread and inverse, which come to the same. */
+    /* subtract_list: image -= the list's components of a plane, convolved with the PSF of this spectrum, in one pass;
+     * work is overwritten. NULL: forward, spread and inverse are used, with the same result. */
     int (*subtract_list)(msi_clean_engine *e, msi_clean_fft *f, int plane, const void *psf, void *work, void *image);
 };
 typedef struct msi_clean_engine_ops msi_clean_engine_ops;

@@ -239,9 +239,9 @@ static int engine_mark(msi_clean_engine *e, uint16_t *found, int bit)
     return MSI_OK;
 }
 
-/* ---- Minor iterations: threads share the pixels, and meet once an iteration ------------------------------------- */
+/* ---- Minor iterations: threads share the pixels, and synchronise once an iteration ------------------------------- */
 
-/* Pixels of the image, and of a list, that are worth a thread: a list is met twice an iteration. */
+/* Pixels of the image, and of a list, that are worth a thread; on a list threads synchronise twice an iteration. */
 enum { LEAST_SHARE = 4096, LEAST_LIST_SHARE = 16384 };
 
 static double element_value(const msi_clean_engine *e, const void *array, int64_t i)
@@ -254,7 +254,7 @@ static const void *element(const msi_clean_engine *e, const void *array, int64_t
     return (const char *)array + i * msi_clean_real_bytes(e);
 }
 
-/* Write the log-polynomial component of polarisation p into value [n_plane]. Returns 0 where there is none. */
+/* Compute the log-polynomial component of polarisation p into value [n_plane]. Returns 0 if there is none. */
 static int make_log_component(const msi_clean_engine *e, double gain, const void *r, int64_t stride, int p, void *value)
 {
     const msi_clean_join *j = &e->s.join;
@@ -269,7 +269,7 @@ static int make_log_component(const msi_clean_engine *e, double gain, const void
     return 1;
 }
 
-/* Write the component of a pixel into value [n_plane]. */
+/* Compute the component of a pixel into value [n_plane]. */
 static void make_component(const msi_clean_engine *e, double gain, const void *r, int64_t stride, void *value)
 {
     const msi_clean_join *j = &e->s.join;
@@ -284,7 +284,7 @@ static void make_component(const msi_clean_engine *e, double gain, const void *r
     }
 }
 
-/* Tell whether a loop loop_ends at this peak; thresholds are compared in the planes' precision. */
+/* Return 1 if a loop ends at this peak; thresholds are compared in the planes' precision. */
 static int loop_ends(const msi_clean_engine *e, const msi_clean_loop *loop, const msi_clean_best *best,
                      msi_clean_end *end)
 {
@@ -310,7 +310,7 @@ static void add_to(const msi_clean_engine *e, void *sum, int64_t i, const void *
         ((double *)sum)[i] += ((const double *)value)[k];
 }
 
-/* Find the first of the best of all threads. */
+/* Return the best pixel of all threads; of equal ones, that of the first thread. */
 static msi_clean_best best_of_threads(const msi_clean_best *of, int n)
 {
     msi_clean_best best = of[0];
@@ -324,7 +324,7 @@ static void set_peak(msi_clean_looped *done, const msi_clean_best *best, uint32_
     done->peak = (msi_clean_peak){best->key, best->value, msi_clean_x(place), msi_clean_y(place)};
 }
 
-/* Record a component of the list, and add it to what the list has found. */
+/* Record a component of the list, and add it to the list's components. */
 static const void *add_list_component(msi_clean_engine *e, const msi_clean_loop *loop, int64_t at, int64_t iteration)
 {
     void *value = (char *)e->value + iteration * e->n_plane * msi_clean_real_bytes(e);
@@ -366,7 +366,7 @@ static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi
     return MSI_OK;
 }
 
-/* An exact_loop loop's images, and the square that the last component reaches. */
+/* An exact loop's images, and the square that the last component affects. */
 typedef struct exact_loop {
     msi_clean_engine *e;
     const msi_clean_loop *loop;
@@ -375,7 +375,7 @@ typedef struct exact_loop {
     int64_t x0, x1, y0, y1;
 } exact_loop;
 
-/* Subtract from a row, and find the best of its pieces anew where it was touched. */
+/* Subtract from a row, and find the best of the affected pieces again. */
 static void update_row(const exact_loop *x, int64_t y)
 {
     msi_clean_engine *e = x->e;
@@ -414,7 +414,7 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Record a component at pixel (px, py), add it to the model, and say what it reaches. */
+/* Record a component at pixel (px, py), add it to the model, and compute the square that it affects. */
 static void add_exact_component(exact_loop *x, int64_t px, int64_t py, int64_t iteration)
 {
     msi_clean_engine *e = x->e;
@@ -433,7 +433,7 @@ static void add_exact_component(exact_loop *x, int64_t px, int64_t py, int64_t i
     x->x1 = least_of(px - wide / 2 + wide, nx);
     x->y0 = most_of(py - high / 2, 0);
     x->y1 = least_of(py - high / 2 + high, ny);
-    /* Of an odd number of pixels the PSF has one less on one side. */
+    /* With an odd number of pixels the PSF is one pixel shorter on one side. */
     x->x0 = most_of(x->x0, -x->psf_x);
     x->x1 = least_of(x->x1, nx - x->psf_x);
     x->y0 = most_of(x->y0, -x->psf_y);
@@ -475,7 +475,7 @@ static int engine_threshold(msi_clean_engine *e, const void *image, double value
     return MSI_OK;
 }
 
-/* Find the neighbours of pixel i along edges, *n of them. */
+/* Find the *n neighbours of pixel i along edges. */
 static int find_neighbours(const msi_clean_engine *e, int64_t i, int64_t at[4])
 {
     const int64_t nx = e->s.nx, x = i % nx;
@@ -487,7 +487,7 @@ static int find_neighbours(const msi_clean_engine *e, int64_t i, int64_t at[4])
     return n;
 }
 
-/* A region is collected in `queue`, pixel by pixel; those seen are 2 until it is known whether they stay. */
+/* Collect a region in `queue`, pixel by pixel; its pixels are set to 2 until it is known whether they stay. */
 static int64_t collect_region(const msi_clean_engine *e, int64_t first, uint8_t *mask, uint32_t *queue)
 {
     int64_t head = 0, tail = 0, near[4];
@@ -519,7 +519,7 @@ static int engine_prune(msi_clean_engine *e, int64_t least, uint8_t *mask)
     return MSI_OK;
 }
 
-/* Grow once from one mask to another. Returns: whether a pixel was added. */
+/* Grow from one mask to another by one pixel. Returns: 1 if a pixel was added. */
 static int grow_once(const msi_clean_engine *e, const uint8_t *within, const uint8_t *from, uint8_t *to)
 {
     int grew = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The files of the CPU's engine share this. */
+/* Declarations shared by the files of the CPU's engine. */
 #ifndef MSI_CLEAN_ENGINE_CPU_H
 #define MSI_CLEAN_ENGINE_CPU_H
 
 #include "kernels/clean/clean_engine.h"
 #include "kernels/clean/clean_simd.h"
 
-enum { MSI_CLEAN_TILE = 256 }; /* pixels of a row whose best is kept */
+enum { MSI_CLEAN_TILE = 256 }; /* pixels of a piece of a row, whose best pixel is kept */
 
 struct msi_clean_engine {
     msi_clean_setup s;
@@ -19,10 +19,10 @@ struct msi_clean_engine {
     int64_t n_list;
     void *residual, *component, *factor; /* [n_plane][list_limit], and [list_limit] */
     int has_factor;
-    /* Counts what a loop has done. */
+    /* Components recorded by a loop. */
     uint32_t *place; /* [MSI_CLEAN_CHUNK] */
     void *value;     /* [MSI_CLEAN_CHUNK][n_plane] */
-    /* Exact loops keep the best pixel of pieces of rows, and of rows: */
+    /* For exact loops, the best pixels of pieces of rows, and of rows: */
     msi_clean_best *piece, *row;
     int64_t n_piece; /* of a row */
     msi_clean_best *of_thread;

@@ -18,8 +18,8 @@ namespace {
 /* ---- Passes ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Passes over images on the GPU, and over lists of their pixels. A pass has a thread for each pixel, or blocks of BLOCK
- * threads that take PER pixels each in the order of the image, so that lists come out in that order.
+ * A pass over an image or a list has a thread for each pixel, or blocks of BLOCK threads that process PER pixels each
+ * in the order of the image, so that lists are in that order.
  */
 
 constexpr int BLOCK = 256, PER = 16, PART = BLOCK * PER;
@@ -35,7 +35,7 @@ template <typename T> __device__ __forceinline__ bool better(const best_pixel<T>
     return a.key > b.key || (a.key == b.key && a.place < b.place);
 }
 
-/* Leave the best of a block in *out. */
+/* Write the best of a block to *out. */
 template <typename T> __device__ void reduce_block(const best_pixel<T> &thread_best, best_pixel<T> *out)
 {
     __shared__ best_pixel<T> of_warp[32];
@@ -94,7 +94,7 @@ template <typename T> struct selection {
     int first_bin;
 };
 
-/* Return the bin of pixel i, -1 where it is not for the list. */
+/* Return the bin of pixel i, -1 if it is not for the list. */
 template <typename T> __device__ __forceinline__ int bin_at(const selection<T> &c, int64_t i)
 {
     const T key = key_at(c.s, i);
@@ -125,7 +125,7 @@ template <typename T> __global__ void k_count(selection<T> c, int64_t *count)
     if (threadIdx.x == 0) count[blockIdx.x] = n;
 }
 
-/* Replace counts by where each block's pixels begin; count[n] is how many there are. One block. */
+/* Replace the counts of blocks by the positions at which their pixels begin; count[n] becomes the total. One block. */
 __global__ void __launch_bounds__(1024) k_begin(int64_t *count, int64_t n)
 {
     typedef cub::BlockScan<int64_t, 1024> scan;
@@ -179,7 +179,7 @@ template <typename T> struct list_source {
     const T *factor;
 };
 
-/* Fill the list's residuals and factors, and its components with zeros. */
+/* Load the list's residuals and factors, and zero its components. */
 template <typename T> __global__ void k_load(listed l, list_source<T> from, T *residual, T *component, T *factor)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -237,7 +237,8 @@ template <typename T> __global__ void k_join(joined<T> in, const T *factor, T *o
     out[i] = q;
 }
 
-/* ---- Maps: planes from other planes; a thread takes a pixel ----------------------------------------------------- */
+/* ---- Maps of planes: a thread for each pixel
+ * ---------------------------------------------------------------------- */
 
 constexpr int MAP_BLOCK = 128;
 
@@ -296,9 +297,10 @@ int engine_map(msi_clean_engine *e, const msi_clean_map *m)
 /* ---- Masks ------------------------------------------------------------------------------------------------------ */
 
 /*
- * Masks on the GPU, a thread a pixel. Regions are trees: every pixel's label is a pixel before it in its region, or
- * itself at the root. Neighbours join their trees by hanging the later root under the earlier one, atomically; whoever
- * finds that root taken goes on from where it hangs now. After that labels are made roots, and roots count pixels.
+ * Masks have a thread for each pixel. Regions are trees: the label of a pixel is an earlier pixel of its region, or the
+ * pixel itself at the root. Neighbours join their trees by linking the later root to the earlier one, atomically; a
+ * thread that finds that root already linked continues from its new parent. Afterwards labels are replaced by roots,
+ * and roots count pixels.
  */
 
 constexpr int REGION_BLOCK = 256;
@@ -785,8 +787,7 @@ int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
     int rc = msi_gpu_stream_create(&e->on, setup->device);
     if (!rc && cudaDeviceGetAttribute(&e->n_multiprocessor, cudaDevAttrMultiProcessorCount, setup->device)) {
         cudaGetLastError();
-        rc = msi_error_set(MSI_EGPU, "%s: it does not say how many multiprocessors it has",
-                           msi_gpu_named(setup->device));
+        rc = msi_error_set(MSI_EGPU, "%s: cannot get its number of multiprocessors", msi_gpu_name(setup->device));
     }
     if (!rc) rc = make_tables(e);
     if (!rc) rc = make_room(e);

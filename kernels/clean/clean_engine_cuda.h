@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The files of the GPU's engine share this. */
+/* Declarations shared by the files of the GPU's engine. */
 #ifndef MSI_CLEAN_ENGINE_CUDA_H
 #define MSI_CLEAN_ENGINE_CUDA_H
 
@@ -19,14 +19,14 @@ struct msi_clean_engine {
     int64_t n_list;
     void *residual, *component, *factor; /* [n_plane][list_limit], and [list_limit] */
     bool has_factor;
-    /* Counts what a loop has done, there and on the host. */
+    /* Components recorded by a loop, on the device and on the host. */
     uint32_t *place, *place_host;
     void *value, *value_host;
     void *state; /* a loop's end, and partial results of passes */
-    /* Exact loops' messages, and how often they were sent. */
+    /* Exact loops' messages, and the number of loops that sent some. */
     uint64_t *mail;
     uint32_t generation;
-    int64_t *count; /* pixels that blocks of a pass select, and where theirs begin */
+    int64_t *count; /* numbers of pixels selected by the blocks of a pass, then the positions at which they begin */
 };
 
 constexpr int64_t CLEAN_STATE_BYTES = 1 << 20;
@@ -41,7 +41,7 @@ static inline int64_t clean_real_bytes(const msi_clean_engine *e)
     return e->s.precision == MSI_FP32 ? 4 : 8;
 }
 
-/* Loops write this at their end. */
+/* The result of a loop. */
 struct clean_loop_end {
     int64_t n_iteration;
     double key, value;
@@ -49,7 +49,7 @@ struct clean_loop_end {
     int end;
 };
 
-/* Copy what a loop has done to the host. Returns: 0, MSI_EGPU */
+/* Copy the results of a loop to the host. Returns: 0, MSI_EGPU */
 int msi_clean_fetch_loop_cuda(msi_clean_engine *e, msi_clean_looped *done);
 
 int msi_clean_list_loop_cuda(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
@@ -103,8 +103,8 @@ __device__ __forceinline__ int bin_of(double key, double threshold, double per)
 
 constexpr unsigned ALL = 0xffffffffu;
 
-/* Tell whether this lane has the largest key of its warp, at the least place where several have: one lane does. Keys
- * are >= 0, whose bits are in their order. */
+/* Return whether this lane has the largest key of its warp; of equal keys, the one at the least place. Keys are >= 0,
+ * so that their bits sort as the keys do. */
 __device__ __forceinline__ bool is_best_of_warp(float key, uint32_t place)
 {
     const unsigned bits = __float_as_uint(key), most = __reduce_max_sync(ALL, bits);
@@ -124,7 +124,7 @@ __device__ __forceinline__ bool is_best_of_warp(double key, uint32_t place)
     return __ffs(best) - 1 == (int)(threadIdx.x & 31);
 }
 
-/* Why a loop ends at a peak: -1 where it goes on. */
+/* Return why a loop ends at a peak, -1 if it goes on. */
 template <typename T> __device__ __forceinline__ int end_at(T key, T value, T threshold, T diverged, int stop_negative)
 {
     if (key <= threshold) return MSI_CLEAN_END_BELOW;
@@ -132,7 +132,7 @@ template <typename T> __device__ __forceinline__ int end_at(T key, T value, T th
     return stop_negative && value < 0 ? MSI_CLEAN_END_NEGATIVE : -1;
 }
 
-/* Add or look at numbers a grid at a time. */
+/* Return the number of blocks for n elements. */
 inline unsigned clean_blocks(int64_t n, int block)
 {
     return (unsigned)((n + block - 1) / block);

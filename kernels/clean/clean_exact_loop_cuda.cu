@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Exact minor iterations on whole images: a grid of as many blocks as there are multiprocessors, which lasts for
- * thousands of them.
+ * Exact minor iterations on whole images, in a grid of as many blocks as there are multiprocessors. One launch runs
+ * thousands of iterations.
  *
  * The image is cut into tiles 32 pixels wide, each owned by one block; neighbouring tiles belong to different blocks,
  * so that a patch of the PSF keeps all of them busy. A block keeps the best pixel of each of its tiles in shared
- * memory. An iteration: blocks post their best in global memory, every block reads all of them and knows the winner;
- * each subtracts the component from its tiles under the PSF, a warp a tile, and finds their best anew. Pixels are read
- * and written by their owner alone, so posts are all that blocks wait for; a post's words carry the number of the
- * iteration, so that whoever sees it has it, in whatever order words arrive. Several copies of posts share the readers.
+ * memory. An iteration:
+ * 1. Blocks post their best pixel in global memory.
+ * 2. Every block reads all posts and finds the winner.
+ * 3. Each block subtracts the component from its tiles under the PSF, a warp for each tile, and finds their best again.
+ *
+ * Pixels are read and written only by their owner, so blocks wait only for posts. A post's words contain the number of
+ * the iteration, so that a reader knows each word is valid, in whatever order words arrive. Several copies of posts
+ * share the readers.
  */
 #include "kernels/clean/clean_loop_cuda.cuh"
 
@@ -34,7 +38,7 @@ template <typename T> struct best_pixel {
     uint32_t place;
 };
 
-/* A lane's best so far, and its key. */
+/* The best pixel of a lane so far, and its key. */
 template <typename T> struct lane_best {
     best_pixel<T> pixel = {0, MSI_CLEAN_NOWHERE};
     T key = 0;
@@ -48,14 +52,14 @@ template <typename T> struct lane_best {
     }
 };
 
-/* A post's words: value, of a double two, and place, in pairs that are read at once; then the residuals of all planes
+/* A post's words: value (two for a double) and place, in pairs that are read together; then the residuals of all planes
  * at the pixel. */
 template <typename T> constexpr int WORDS = sizeof(T) / 4;
 template <typename T> constexpr int PAIRS = (WORDS<T> + 2) / 2;
 
 template <typename T> __host__ __device__ int words_of(int n_plane)
 {
-    /* An even number, so that pairs are aligned whatever the number of blocks. */
+    /* An even number, so that pairs are aligned for any number of blocks. */
     return 2 * PAIRS<T> + (WORDS<T> * n_plane + 1) / 2 * 2;
 }
 
@@ -76,7 +80,7 @@ __device__ __forceinline__ double number_of(uint32_t low, uint32_t high, double)
     return __longlong_as_double((long long)((uint64_t)high << 32 | low));
 }
 
-/* Words of one block's pair stand side by side, pairs and other words of all blocks one after the other. */
+/* The two words of a block's pair are adjacent; pairs, and other words, of all blocks follow each other. */
 template <typename T>
 __device__ __forceinline__ uint64_t *post_at(const exact_job<T> &job, uint32_t generation, int copy, int word,
                                              int block)
@@ -94,7 +98,7 @@ __device__ __forceinline__ void post(const exact_job<T> &job, uint32_t generatio
            (unsigned long long)v << 32 | generation);
 }
 
-/* Read a word as soon as it is there. */
+/* Wait for a word, and read it. */
 template <typename T>
 __device__ __forceinline__ uint32_t read_post(const exact_job<T> &job, uint32_t generation, int word, int block)
 {
@@ -105,7 +109,7 @@ __device__ __forceinline__ uint32_t read_post(const exact_job<T> &job, uint32_t 
     return (uint32_t)(v >> 32);
 }
 
-/* Read a pair as soon as both words are there. */
+/* Wait for both words of a pair, and read them. */
 template <typename T>
 __device__ __forceinline__ uint2 read_pair(const exact_job<T> &job, uint32_t generation, int pair, int block)
 {
@@ -132,7 +136,7 @@ __device__ __forceinline__ T read_number(const exact_job<T> &job, uint32_t gener
     return number_of(low, WORDS<T> == 2 ? read_post(job, generation, word + 1, block) : 0, T(0));
 }
 
-/* A block shares this. tile_value and tile_place [n_slot] follow it, then component [n_plane]. */
+/* The beginning of a block's shared memory. tile_value and tile_place [n_slot] follow it, then component [n_plane]. */
 template <typename T> struct block_room {
     best_pixel<T> of_warp[WARPS];
     int of_block[WARPS];
@@ -154,7 +158,7 @@ template <typename T> __device__ __forceinline__ block_view<T> lay_out(const exa
     return v;
 }
 
-/* A component to subtract, and the pixels that it reaches. */
+/* A component to subtract, and the pixels that it affects. */
 struct reach {
     int to_x, to_y; /* the PSF's pixel that falls on (0, 0) */
     int x0, x1, y0, y1;
@@ -173,8 +177,8 @@ template <typename T> __device__ __forceinline__ reach reach_of(const exact_job<
     return r;
 }
 
-/* Subtract a component from the pixels that it reaches in a column of ROWS rows, a lane's, and find its best: of one
- * plane. */
+/* Subtract a component from the affected pixels in a column of ROWS rows, one column for each lane, and find its best:
+ * for one plane. */
 template <typename T>
 __device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach &r, bool subtract, T component, int x,
                                             int y0, lane_best<T> *best)
@@ -202,7 +206,7 @@ __device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach
     }
 }
 
-/* Do the same of several planes, or with a factor of local noise. */
+/* Do the same for several planes, or with a factor of local noise. */
 template <typename T>
 __device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const reach &r, bool subtract,
                                                const T *component, int x, int y0, lane_best<T> *best)
@@ -224,7 +228,7 @@ __device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const re
     }
 }
 
-/* A warp takes a tile. */
+/* Process a tile, by a warp. */
 template <typename T, bool ONE>
 __device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_view<T> &v, const reach &r,
                                           bool subtract, int tx, int ty)
@@ -241,8 +245,8 @@ __device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_v
     v.tile_place[slot] = best.pixel.place;
 }
 
-/* Take the block's tiles under a rectangle of pixels: tile (tx, ty) belongs to block (tx + SKEW ty) modulo their
- * number. Every warp counts them alike and takes its share. */
+/* Process the block's tiles under a rectangle of pixels: tile (tx, ty) belongs to block (tx + SKEW ty) modulo the
+ * number of blocks. Every warp counts the tiles in the same way and processes its share. */
 template <typename T, bool ONE>
 __device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, const reach &r, bool subtract)
 {
@@ -292,7 +296,7 @@ template <typename T> __device__ __forceinline__ int64_t pixel_at(const exact_jo
     return (int64_t)msi_clean_y(place) * job.nx + msi_clean_x(place);
 }
 
-/* Warp 0 posts the block's best: place, value, and of several planes the residuals there. */
+/* Post the block's best, by warp 0: place, value, and for several planes the residuals there. */
 template <typename T, bool ONE>
 __device__ __forceinline__ void post_best(const exact_job<T> &job, uint32_t generation, const best_pixel<T> &best)
 {
@@ -309,7 +313,7 @@ __device__ __forceinline__ void post_best(const exact_job<T> &job, uint32_t gene
     }
 }
 
-/* Read the best of all blocks, in all threads; *block is whose. */
+/* Read the best of all blocks, in all threads; *block is the winner. */
 template <typename T>
 __device__ __forceinline__ best_pixel<T> read_best(const exact_job<T> &job, const block_view<T> &v, uint32_t generation,
                                                    int *block)
@@ -333,7 +337,7 @@ __device__ __forceinline__ best_pixel<T> read_best(const exact_job<T> &job, cons
     return best;
 }
 
-/* Make the winner's component from the residuals that its block posted: warp 0. */
+/* Compute the winner's component from the residuals that its block posted, by warp 0. */
 template <typename T>
 __device__ __forceinline__ void read_component(const exact_job<T> &job, const block_view<T> &v, uint32_t generation,
                                                int block)
@@ -345,14 +349,15 @@ __device__ __forceinline__ void read_component(const exact_job<T> &job, const bl
     make_component<T>(job, job.share, {r, 1}, v.component);
 }
 
-/* Set bit 0 of a number, by an addition-like access to its word that nobody waits for. */
+/* Set bit 0 of a number, by an atomic operation on its word whose result is not used, so that the thread need not
+ * wait. */
 __device__ __forceinline__ void set_found(uint16_t *found)
 {
     const uintptr_t at = reinterpret_cast<uintptr_t>(found);
     atomicOr(reinterpret_cast<unsigned *>(at & ~(uintptr_t)3), at & 2 ? 0x10000u : 1u);
 }
 
-/* The winner's block records its component and adds it to the model. */
+/* Record the winner's component and add it to the model, by its block. */
 template <typename T>
 __device__ __forceinline__ void record(const exact_job<T> &job, const block_view<T> &v, uint32_t place, int iteration)
 {
@@ -404,7 +409,7 @@ template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_
                 end < 0 ? MSI_CLEAN_END_MORE : end};
 }
 
-/* Cut the image into tiles whose best fit a block's shared memory. */
+/* Cut the image into tiles whose best pixels fit in a block's shared memory. */
 template <typename T> int lay_tiles(const msi_clean_engine *e, exact_job<T> *job, int n_block, size_t *bytes)
 {
     size_t most;
@@ -439,7 +444,7 @@ template <typename T> exact_job<T> job_of(msi_clean_engine *e, const msi_clean_l
     return job;
 }
 
-/* Posts get room when the first loop runs, of no generation yet; blocks of a loop must all run at once. */
+/* Memory for posts is allocated when the first loop runs, with generation 0; all blocks of a loop must run at once. */
 template <typename T, bool ONE> int run(msi_clean_engine *e, const msi_clean_loop *loop)
 {
     exact_job<T> job = job_of<T>(e, loop);

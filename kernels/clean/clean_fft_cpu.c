@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Transforms of real images on the CPU: threads share rows, then blocks of columns. Rows of zeros are not transformed,
- * nor rows of a result that are no part of the image; columns take no part of them either. */
+/*
+ * Transforms of real images on the CPU: threads share rows, then blocks of columns. Rows of zeros, and rows of a result
+ * outside the image, are not transformed; transforms of columns skip them too.
+ */
 #include <fftw3.h>
 #include <math.h>
 #include <omp.h>
@@ -13,15 +15,15 @@
 
 enum { COLUMNS = 8 };
 
-/* A spectrum is [ny][pitch] complex numbers, of which nx / 2 + 1 count; in place, a row is that of nx real ones. */
+/* A spectrum is [ny][pitch] complex numbers, nx / 2 + 1 of them used; in place, a row holds nx real numbers. */
 struct msi_clean_fft {
     int64_t nx, ny, pitch;
     fftwf_plan forward32, backward32;
     fftw_plan forward64, backward64;
     msi_column_fft *column;
     int n_worker;
-    void *work;              /* [n_worker], of column transforms */
-    uint8_t *given, *wanted; /* [ny] rows before and after a transform along columns */
+    void *work;              /* [n_worker], for column transforms */
+    uint8_t *given, *wanted; /* [ny] rows needed before and after a transform along columns */
 };
 
 static int plan_rows(msi_clean_fft *f, msi_precision precision)
@@ -39,7 +41,7 @@ static int plan_rows(msi_clean_fft *f, msi_precision precision)
     }
     msi_free(row);
     if (precision == MSI_FP32 ? f->forward32 && f->backward32 : f->forward64 && f->backward64) return MSI_OK;
-    return msi_error_set(MSI_ENOMEM, "FFTW made no plan for %d real points", n);
+    return msi_error_set(MSI_ENOMEM, "FFTW cannot plan a transform of %d real points", n);
 }
 
 static int64_t blocks_of(msi_precision precision, int64_t nx)
@@ -48,7 +50,7 @@ static int64_t blocks_of(msi_precision precision, int64_t nx)
     return (nx / 2 + lanes) / lanes;
 }
 
-/* Count the threads that transform columns: there is work for no more than there are blocks of them. */
+/* Count the threads that transform columns: at most the number of blocks. */
 static int workers_of(msi_precision precision, int64_t nx, int n_thread)
 {
     const int64_t n_block = blocks_of(precision, nx);
@@ -58,12 +60,13 @@ static int workers_of(msi_precision precision, int64_t nx, int n_thread)
 int64_t msi_clean_fft_bytes_cpu(const msi_clean_setup *s, int64_t nx, int64_t ny)
 {
     const int n_thread = s->n_thread > 0 ? s->n_thread : omp_get_max_threads();
-    /* Beside what threads work in: marks of rows, and tables of turns, fewer than two for each of a column's points. */
+    /* Memory in addition to the threads' work arrays: marks of rows, and twiddle tables, fewer than two for each point of a
+     * column. */
     return workers_of(s->precision, nx, n_thread) * msi_column_fft_bytes(ny) +
            2 * ny * (1 + msi_complex_bytes(s->precision));
 }
 
-static int prepare(msi_clean_engine *e, msi_clean_fft *f)
+static int prepare_transform(msi_clean_engine *e, msi_clean_fft *f)
 {
     f->n_worker = workers_of(e->s.precision, f->nx, e->n_thread);
     MSI_TRY(plan_rows(f, e->s.precision));
@@ -81,7 +84,7 @@ int msi_clean_fft_create_cpu(msi_clean_engine *e, int64_t nx, int64_t ny, msi_cl
     f->nx = nx;
     f->ny = ny;
     f->pitch = (nx / 2 + 1 + COLUMNS - 1) / COLUMNS * COLUMNS;
-    const int rc = prepare(e, f);
+    const int rc = prepare_transform(e, f);
     if (rc) {
         msi_clean_fft_free_cpu(e, f);
         return rc;
@@ -109,7 +112,7 @@ void msi_clean_fft_free_cpu(msi_clean_engine *e, msi_clean_fft *f)
     msi_free(f);
 }
 
-/* Return the transform's element that pixel i of n falls on. */
+/* Return the transform's element that corresponds to pixel i of n. */
 static int64_t laid(int64_t i, int64_t n, int64_t padded, msi_clean_origin origin)
 {
     if (origin == MSI_CLEAN_CORNER) return i;
@@ -121,7 +124,7 @@ static void *row_of(const msi_clean_engine *e, const msi_clean_fft *f, void *spe
     return (char *)spectrum + y * f->pitch * msi_complex_bytes(e->s.precision);
 }
 
-/* Mark the rows of the transform that an image's rows fall on. */
+/* Mark the rows of the transform that correspond to an image's rows. */
 static void mark_image(const msi_clean_engine *e, const msi_clean_fft *f, msi_clean_origin origin, uint8_t *mark)
 {
     memset(mark, 0, (size_t)f->ny);
@@ -241,7 +244,7 @@ static msi_c64 times(msi_c64 a, msi_c64 b)
     return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-static msi_c64 get(const msi_clean_engine *e, const void *spectrum, int64_t i)
+static msi_c64 spectrum_at(const msi_clean_engine *e, const void *spectrum, int64_t i)
 {
     if (e->s.precision == MSI_FP64) return ((const msi_c64 *)spectrum)[i];
     const msi_c32 z = ((const msi_c32 *)spectrum)[i];
@@ -261,7 +264,7 @@ int msi_clean_product_cpu(msi_clean_engine *e, msi_clean_fft *f, const void *a, 
     const int64_t n = f->ny * f->pitch;
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < n; i++) {
-        const msi_c64 q = get(e, b, i), z = times(get(e, a, i), q);
+        const msi_c64 q = spectrum_at(e, b, i), z = times(spectrum_at(e, a, i), q);
         set(e, out, i, twice ? times(z, q) : z);
     }
     return MSI_OK;
@@ -273,18 +276,18 @@ int msi_clean_spread_cpu(msi_clean_engine *e, msi_clean_fft *f, void *components
     const int64_t n = f->ny * f->pitch;
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < n; i++) {
-        msi_c64 z = get(e, components, i);
-        if (kernel) z = times(z, get(e, kernel, i));
+        msi_c64 z = spectrum_at(e, components, i);
+        if (kernel) z = times(z, spectrum_at(e, kernel, i));
         if (model) {
-            const msi_c64 sum = get(e, model, i);
+            const msi_c64 sum = spectrum_at(e, model, i);
             set(e, model, i, (msi_c64){sum.re + z.re, sum.im + z.im});
         }
-        set(e, components, i, times(z, get(e, psf, i)));
+        set(e, components, i, times(z, spectrum_at(e, psf, i)));
     }
     return MSI_OK;
 }
 
-/* Add `factor` times a row of real numbers to a row of the image, or set that to it. */
+/* Add `factor` times a row of real numbers to a row of the image, or assign it. */
 static void put_row(const msi_clean_engine *e, const msi_clean_fft *f, const void *row, msi_clean_origin origin,
                     double factor, msi_clean_put mode, void *image, int64_t y)
 {
@@ -301,7 +304,7 @@ static void put_row(const msi_clean_engine *e, const msi_clean_fft *f, const voi
     }
 }
 
-/* Transform the image's rows back, and put them into it. */
+/* Transform the image's rows back, and write them to it. */
 static void put_rows(const msi_clean_engine *e, const msi_clean_fft *f, void *spectrum, msi_clean_origin origin,
                      double factor, msi_clean_put mode, void *image)
 {
@@ -323,7 +326,8 @@ int msi_clean_inverse_cpu(msi_clean_engine *e, msi_clean_fft *f, void *spectrum,
     return MSI_OK;
 }
 
-/* Columns come to their spectrum, are multiplied and go back while they are in the cache: spectra are not written. */
+/* Columns are transformed, multiplied and transformed back while they are in cache: spectra are not written to
+ * memory. */
 int msi_clean_subtract_list_cpu(msi_clean_engine *e, msi_clean_fft *f, int plane, const void *psf, void *work,
                                 void *image)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * Padded transforms of real images on the GPU, in place: a spectrum is [ny][nx / 2 + 1] complex numbers, and a row of
- * it that of 2 (nx / 2 + 1) real ones. What is read and written around the transforms is coalesced, a thread a pixel.
- */
+/* Padded transforms of real images on the GPU, in place: a spectrum is [ny][nx / 2 + 1] complex numbers, and a row
+ * holds 2 (nx / 2 + 1) real numbers. Kernels before and after the transforms have a thread for each pixel; their
+ * accesses are coalesced. */
 #include "core/memory.h"
 #include "kernels/clean/clean_engine_cuda.h"
 #include "kernels/transform/fft_plan_cuda.cuh"
@@ -17,7 +16,7 @@ namespace {
 
 constexpr int BLOCK = 256;
 
-/* An image of nx x ny in a transform of rows of `pitch` real numbers; pixel (dx, dy) stands at its origin. */
+/* An image of nx x ny in a transform whose rows have `pitch` real numbers; pixel (dx, dy) is at its origin. */
 struct layout {
     int64_t nx, ny, padded_x, padded_y, pitch, dx, dy;
 };
@@ -157,14 +156,14 @@ int msi_clean_fft_create_cuda(msi_clean_engine *e, int64_t nx, int64_t ny, msi_c
 void msi_clean_fft_free_cuda(msi_clean_engine *e, msi_clean_fft *f)
 {
     if (!f) return;
-    /* A device that cannot be made the current one is no reason to keep its memory. */
+    /* Free the memory even if the device cannot be made current. */
     (void)msi_gpu_stream_enter(&e->on);
     if (f->has_forward) cufftDestroy(f->forward);
     if (f->has_backward) cufftDestroy(f->backward);
     msi_free(f);
 }
 
-/* cuFFT works in a spectrum for each direction, at most. */
+/* cuFFT needs work memory of at most a spectrum for each direction. */
 int64_t msi_clean_fft_bytes_cuda(const msi_clean_setup *s, int64_t nx, int64_t ny)
 {
     return 2 * (nx / 2 + 1) * ny * msi_complex_bytes(s->precision);

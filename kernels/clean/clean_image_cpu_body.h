@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of the passes of clean_engine_cpu.c, which includes it with REAL, FMA and IN set. */
+/* The passes of clean_engine_cpu.c for one precision. That file includes this one with REAL, FMA and IN defined. */
 
 static void IN(set_real)(const msi_clean_engine *e, void *array, int64_t i, double value)
 {
@@ -60,7 +60,7 @@ static REAL IN(bins_per)(const msi_clean_range *range)
     return wide > 0 ? MSI_CLEAN_BINS / wide : 0;
 }
 
-/* Return the bin of pixel i, -1 where it is not for the list. */
+/* Return the bin of pixel i, -1 if it is not for the list. */
 static inline int IN(bin_of)(const msi_clean_engine *e, const msi_clean_search *s, const msi_clean_range *range,
                              REAL per, int64_t i)
 {

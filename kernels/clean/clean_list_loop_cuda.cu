@@ -1,19 +1,32 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Blocks of a cluster send each other words through distributed shared memory: a store that counts its bytes at a
- * barrier of the receiver's, so that whoever waits there has the words, and nobody waits for anybody else. Compute
- * capability 9.0; empty before.
+ * Minor iterations on a list of pixels, in one cluster of thread blocks. One launch runs thousands of iterations.
+ *
+ * Each block keeps its part of the list, places and residuals, in shared memory. An iteration:
+ * 1. Threads subtract the last component from their pixels, gathering the PSF, and remember their best.
+ * 2. Warps find their best by integer reductions.
+ * 3. Warp 0 finds the block's best, makes a component of it as if it were the winner, and sends it to every block.
+ * 4. All blocks wait for one message from each block, and find the winner.
+ *
+ * An iteration takes one synchronisation of a block's threads, one message latency between blocks, and one access to
+ * the L2 cache. No reply is needed: only its own block writes a pixel and its components.
+ *
+ * Without clusters (before compute capability 9.0) one block runs everything, with residuals in global memory if they
+ * do not fit in shared memory.
  */
 #include <stdint.h>
 
 #include "kernels/clean/clean_loop_cuda.cuh"
 #include "kernels/gpu/hopper_cuda.cuh"
 
+/*
+ * Blocks of a cluster send each other words through distributed shared memory: a store that counts its bytes at a
+ * barrier of the receiver. A block that waits at its barrier has received the words, and waits for nothing else.
+ * Compute capability 9.0; empty functions before.
+ */
 namespace clean_cluster {
 
-#ifdef __CUDACC__
-
-/* Return the address of the same place in another block's shared memory. */
+/* Return the address of the same location in another block's shared memory. */
 __device__ __forceinline__ uint32_t address_in(const void *p, uint32_t block)
 {
     uint32_t there = 0;
@@ -23,7 +36,7 @@ __device__ __forceinline__ uint32_t address_in(const void *p, uint32_t block)
     return there;
 }
 
-/* Send four words, or one number, to an address in another block, and tell the barrier there. */
+/* Send four words, or one number, to an address in another block, and count its bytes at the barrier there. */
 __device__ __forceinline__ void send(uint32_t to, uint4 v, uint32_t barrier)
 {
 #if __CUDA_ARCH__ >= 900
@@ -50,7 +63,7 @@ __device__ __forceinline__ void send(uint32_t to, double v, uint32_t barrier)
 #endif
 }
 
-/* Wait until a phase of a barrier is over, and see what other blocks sent in it. */
+/* Wait until a phase of a barrier is over; the data that other blocks sent in it are then visible. */
 __device__ __forceinline__ void wait(uint64_t *barrier, uint32_t parity)
 {
 #if __CUDA_ARCH__ >= 900
@@ -65,7 +78,7 @@ __device__ __forceinline__ void wait(uint64_t *barrier, uint32_t parity)
 #endif
 }
 
-/* Meet all threads of the cluster. */
+/* Synchronise all threads of the cluster. */
 __device__ __forceinline__ void meet()
 {
 #if __CUDA_ARCH__ >= 900
@@ -75,23 +88,7 @@ __device__ __forceinline__ void meet()
 #endif
 }
 
-#endif
-
 } // namespace clean_cluster
-
-/*
- * Minor iterations on a list of pixels, in one cluster of thread blocks that lasts for thousands of them.
- *
- * Each block keeps its part of the list, places and residuals, in shared memory. An iteration is a chain: threads
- * subtract the last component from their pixels, a gather of the PSF each, and remember their best; warps find theirs
- * by integer reductions; warp 0 finds the block's, makes a component of it as if it were the winner, and sends it to
- * every block; all wait for one message from each, and know the winner. There is one meeting of a block's threads an
- * iteration, one message's way between blocks, and one access to the L2 cache. Nothing is sent back: the pixels a block
- * owns, their components too, are written by it alone.
- *
- * Without clusters (before compute capability 9.0) one block does all, on residuals in global memory where shared
- * memory does not hold them.
- */
 
 namespace {
 
@@ -102,7 +99,7 @@ template <typename T> struct list_job : loop_job<T> {
     T *residual, *component;
     const T *factor;
     int64_t stride; /* of the list's planes */
-    int n, per;     /* pixels, and of a block */
+    int n, per;     /* pixels of the list, and of a block */
     int64_t psf_stride;
 };
 
@@ -123,7 +120,7 @@ __device__ __forceinline__ uint4 words_of(const candidate<double> &c)
     return make_uint4((unsigned)bits, (unsigned)(bits >> 32), c.place, c.slot);
 }
 
-/* Find the best of a warp's candidates, in all lanes; *lane: whose it was. */
+/* Find the best of a warp's candidates, in all lanes; *lane is its owner. */
 template <typename T> __device__ __forceinline__ candidate<T> best_of_warp(candidate<T> c, int no_negative, int *lane)
 {
     const bool best = is_best_of_warp(key_of(c.value, no_negative), c.place);
@@ -134,13 +131,13 @@ template <typename T> __device__ __forceinline__ candidate<T> best_of_warp(candi
     return c;
 }
 
-/* A block's shared memory begins with this. */
+/* The beginning of a block's shared memory. */
 template <typename T> struct block_room {
     candidate<T> inbox[2][MOST_BLOCKS], of_warp[MOST_WARPS];
     uint64_t barrier[2];
 };
 
-/* Finds a block's part of the list, and what else follows block_room. */
+/* Pointers to a block's part of the list, and to the arrays that follow block_room. */
 template <typename T> struct block_view {
     block_room<T> *room;
     T *sent;     /* [2][MOST_BLOCKS][n_plane], components */
@@ -152,7 +149,7 @@ template <typename T> struct block_view {
     int first, n; /* pixels */
 };
 
-/* IN_SHARED: the list is in shared memory, else where the job has it. */
+/* IN_SHARED: the list is in shared memory, else in the job's arrays. */
 template <typename T, bool IN_SHARED>
 __device__ __forceinline__ block_view<T> lay_out(const list_job<T> &job, char *bytes)
 {
@@ -171,7 +168,7 @@ __device__ __forceinline__ block_view<T> lay_out(const list_job<T> &job, char *b
     return v;
 }
 
-/* Copy the list into shared memory, where it goes there. */
+/* Copy the list to shared memory, if it is kept there. */
 template <typename T, bool IN_SHARED> __device__ void load_list(const list_job<T> &job, const block_view<T> &v)
 {
     const int n_plane = job.j.n_channel * job.j.n_pol;
@@ -204,8 +201,8 @@ __device__ __forceinline__ int64_t psf_pixel(const list_job<T> &job, const compo
     return (unsigned)x < (unsigned)job.nx && (unsigned)y < (unsigned)job.ny ? (int64_t)y * job.nx + x : -1;
 }
 
-/* Subtract a component from the block's pixels of one plane, UNROLL of a thread at a time, and find the thread's best.
- */
+/* Subtract a component from the block's pixels of one plane, UNROLL pixels of a thread at a time, and find the thread's
+ * best. */
 template <int UNROLL, typename T>
 __device__ __forceinline__ candidate<T> scan_one(const list_job<T> &job, const block_view<T> &v, bool subtract,
                                                  const component_at<T> &c)
@@ -240,7 +237,7 @@ __device__ __forceinline__ candidate<T> scan_one(const list_job<T> &job, const b
     return best;
 }
 
-/* Do the same of several planes. */
+/* Do the same for several planes. */
 template <typename T>
 __device__ __forceinline__ candidate<T> scan_planes(const list_job<T> &job, const block_view<T> &v, bool subtract,
                                                     const component_at<T> &c)
@@ -275,7 +272,7 @@ __device__ __forceinline__ candidate<T> scan_planes(const list_job<T> &job, cons
     return best;
 }
 
-/* Warp 0: send the block's candidate, and its component where there are several planes, to all blocks. */
+/* Send the block's candidate, and for several planes its component, to all blocks, by warp 0. */
 template <typename T, bool ONE>
 __device__ __forceinline__ void send_candidate(const list_job<T> &job, const block_view<T> &v, const candidate<T> &c,
                                                int parity)
@@ -293,7 +290,7 @@ __device__ __forceinline__ void send_candidate(const list_job<T> &job, const blo
     if (lane < n_block)
         clean_cluster::send(clean_cluster::address_in(&room->inbox[parity][rank], lane), words_of(c),
                             clean_cluster::address_in(&room->barrier[parity], lane));
-    /* Components go to the others; the block's own stand there already, and are told of all the same. */
+    /* Components are sent to the other blocks; the block's own are in place already, and only counted. */
     if (!ONE)
         for (int i = lane; i < n_block * n_plane; i += 32) {
             const int to = i / n_plane, k = i % n_plane;
@@ -302,7 +299,7 @@ __device__ __forceinline__ void send_candidate(const list_job<T> &job, const blo
         }
 }
 
-/* Have a barrier wait for the messages of one iteration. */
+/* Set the number of bytes that a barrier waits for in one iteration. */
 template <typename T, bool ONE> __device__ __forceinline__ void expect(const list_job<T> &job, uint64_t *barrier)
 {
     const int n_plane = job.j.n_channel * job.j.n_pol;
@@ -333,19 +330,19 @@ __device__ __forceinline__ candidate<T> find_winner(const list_job<T> &job, cons
     return best_of_warp(lane < (int)gridDim.x ? room->inbox[parity][lane] : none, job.j.no_negative, rank);
 }
 
-/* The winner's block records its component, and adds it to what the pixel has. */
+/* Record the winner's component, by its block, and add it to the pixel's components. */
 template <typename T, bool ONE>
-__device__ __forceinline__ void take(const list_job<T> &job, const candidate<T> &winner, const component_at<T> &c,
-                                     int iteration)
+__device__ __forceinline__ void record_winner(const list_job<T> &job, const candidate<T> &winner,
+                                              const component_at<T> &c, int iteration)
 {
     const int n_plane = job.j.n_channel * job.j.n_pol;
-    /* The last warp: the first is the busiest. */
+    /* The last warp does it: the first is the busiest. */
     const int k = (int)blockDim.x - 1 - (int)threadIdx.x;
     if (k == 0) job.place[iteration] = winner.place;
     for (int plane = k; plane < n_plane; plane += blockDim.x) {
         const T value = ONE ? c.value : c.of_plane[plane];
         job.value[(int64_t)iteration * n_plane + plane] = value;
-        /* Nobody waits for an addition whose result is not asked for. */
+        /* An atomic addition whose result is not used does not make the thread wait. */
         atomicAdd(&job.component[plane * job.stride + winner.slot], value);
     }
 }
@@ -380,7 +377,7 @@ template <typename T, bool ONE, bool IN_SHARED> __global__ void __launch_bounds_
         c.to_y = job.ny / 2 - (int)msi_clean_y(winner.place);
         c.value = job.gain * winner.value;
         c.of_plane = v.sent + ((iteration & 1) * MOST_BLOCKS + rank) * n_plane;
-        if (rank == (int)blockIdx.x) take<T, ONE>(job, winner, c, iteration);
+        if (rank == (int)blockIdx.x) record_winner<T, ONE>(job, winner, c, iteration);
     }
     store_list<T, IN_SHARED>(job, v);
     if (blockIdx.x == 0 && threadIdx.x == 0)
@@ -389,7 +386,7 @@ template <typename T, bool ONE, bool IN_SHARED> __global__ void __launch_bounds_
     if (gridDim.x > 1) clean_cluster::meet();
 }
 
-/* Tells how a list is spread over blocks. */
+/* The distribution of a list over blocks. */
 struct list_shape {
     int n_block, per, n_thread;
     size_t shared_bytes;
@@ -426,10 +423,10 @@ int threads_for(int per)
     return per <= 1024 ? 256 : per <= 4096 ? 512 : 1024;
 }
 
-/* Pixels that a block is given before another one helps: less than this is done while a message is under way. */
+/* Pixels of a block before another block is worth using: processing fewer takes less time than a message. */
 constexpr int WORTH_A_BLOCK = 512;
 
-/* Spread a list over as many blocks as are worth it and as the device lets form a cluster. */
+/* Distribute a list over as many blocks as are worth using and as the device allows in a cluster. */
 template <typename T, class K> list_shape shape_of(const msi_clean_engine *e, K *kernel)
 {
     const size_t room = hopper::room_for(kernel);

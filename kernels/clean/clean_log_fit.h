@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * Log-polynomial spectra, exp(sum_k b_k x^k), fitted to values on a linear scale by Levenberg and Marquardt's method.
- * Exponentials and logarithms are written out, since those of libraries round differently on each backend.
- */
+/* Log-polynomial spectra, exp(sum_k b_k x^k), fitted to values on a linear scale by the method of Levenberg and
+ * Marquardt. Exponentials and logarithms are written out here, since those of libraries round differently on each
+ * backend. */
 #ifndef MSI_CLEAN_LOG_FIT_H
 #define MSI_CLEAN_LOG_FIT_H
 
@@ -10,7 +9,8 @@
 
 enum { MSI_CLEAN_LOG_TERMS = 8, MSI_CLEAN_LOG_STEPS = 40 };
 
-/* Give the natural logarithm of x > 0, to some units of the last place: 2 artanh((m - 1) / (m + 1)) of the mantissa. */
+/* Compute the natural logarithm of x > 0, to some units of the last place: 2 artanh((m - 1) / (m + 1)) of the
+ * mantissa. */
 MSI_CLEAN_FN double msi_clean_log(double x)
 {
     int exponent;
@@ -26,7 +26,7 @@ MSI_CLEAN_FN double msi_clean_log(double x)
     return fma((double)exponent, 0.69314718055994530942, sum);
 }
 
-/* Return e^x, likewise; 0 or infinite far outside. */
+/* Compute e^x to some units of the last place; 0 or infinite far outside the range. */
 MSI_CLEAN_FN double msi_clean_exp(double x)
 {
     if (!(x > -700)) return 0;
@@ -51,7 +51,7 @@ MSI_CLEAN_FN double msi_clean_log_at(const double *b, int n_term, double x)
     return msi_clean_exp(sum);
 }
 
-/* Evaluate the spectrum of s->b, and the weighted sum of squares of what it leaves of y. */
+/* Evaluate the spectrum of s->b, and the weighted sum of squares of its differences from y. */
 MSI_CLEAN_FN void msi_clean_log_evaluate(const msi_clean_log_table *t, const double *y, msi_clean_log_state *s)
 {
     s->squares = 0;
@@ -67,7 +67,7 @@ MSI_CLEAN_FN void msi_clean_log_evaluate(const msi_clean_log_table *t, const dou
     }
 }
 
-/* Solve n d = g, n symmetric, by Cholesky's factors in its lower half. Returns 0 where it is not positive. */
+/* Solve n d = g, n symmetric, by Cholesky's factors in its lower half. Returns 0 if it is not positive. */
 MSI_CLEAN_FN int msi_clean_log_solve(int k, double n[MSI_CLEAN_LOG_TERMS][MSI_CLEAN_LOG_TERMS], double *g)
 {
     for (int i = 0; i < k; i++) {
@@ -87,7 +87,8 @@ MSI_CLEAN_FN int msi_clean_log_solve(int k, double n[MSI_CLEAN_LOG_TERMS][MSI_CL
     return 1;
 }
 
-/* Make a step's normal equations: of the spectrum's logarithm where `first`, with weights w y^2, else of itself. */
+/* Make a step's normal equations: for the spectrum's logarithm, with weights w y^2, if `first`, else for the
+ * spectrum. */
 MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *y, const msi_clean_log_state *s,
                                     int first, double damp, double *step)
 {
@@ -96,7 +97,7 @@ MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *
     for (int c = 0; c < t->n_channel; c++) {
         if (!(t->weight[c] > 0)) continue;
         const double left = first ? y[c] * msi_clean_log(y[c]) : y[c] - s->value[c];
-        double slope[MSI_CLEAN_LOG_TERMS] = {0}; /* of the value, by the terms */
+        double slope[MSI_CLEAN_LOG_TERMS] = {0}; /* derivatives of the value by the terms */
         for (int i = 0; i < t->n_node; i++) {
             if (!(t->part[c][i] > 0)) continue;
             double power = t->part[c][i] * (first ? y[c] : msi_clean_log_at(s->b, t->n_term, t->x[c][i]));
@@ -119,7 +120,7 @@ MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *
  * msi_clean_log_find - find the log-polynomial of values.
  * Given:    y [n_channel]
  * Returned: *at  b, and the fit of |y|
- * Returns:  1 or -1, the sign of the values; 0 where there is none, since values differ in sign or are zero
+ * Returns:  1 or -1, the sign of the values; 0 if they differ in sign or one is zero, so that there is no fit
  */
 MSI_CLEAN_FN int msi_clean_log_find(const msi_clean_log_table *t, const double *y, msi_clean_log_state *at)
 {
@@ -155,7 +156,7 @@ MSI_CLEAN_FN int msi_clean_log_find(const msi_clean_log_table *t, const double *
 /*
  * msi_clean_log_fit - replace values by their log-polynomial fit, n_term from 1.
  * Given and returned: y [n_channel]; 0 in channels of weight 0
- * Returns: 0 where there is none; y is as it was
+ * Returns: 0 if there is no fit; y is then unchanged
  */
 MSI_CLEAN_FN int msi_clean_log_fit(const msi_clean_log_table *t, double *y)
 {

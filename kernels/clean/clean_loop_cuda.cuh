@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Minor iterations on the GPU, on whole images or on a list of pixels, share what they are told, and components. */
+/* Arguments and components of minor iterations on the GPU, shared by loops on whole images and on a list of pixels. */
 #ifndef MSI_CLEAN_LOOP_CUDA_CUH
 #define MSI_CLEAN_LOOP_CUDA_CUH
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-/* A loop is told how far to go, and where to leave what it has found. */
+/* The arguments of a loop, and pointers to its results. */
 template <typename T> struct loop_job {
     msi_clean_join j;
     const T *share, *fit;
@@ -45,7 +45,7 @@ template <typename T> loop_job<T> loop_job_of(const msi_clean_engine *e, const m
     return job;
 }
 
-/* Call f with a number of the planes' precision, and whether there is one plane whose quantity is its pixel. */
+/* Call f with a number of the planes' precision, and a flag: one plane, whose pixel is the quantity itself. */
 template <class F> int at_form(const msi_clean_engine *e, bool has_factor, const F &f)
 {
     const bool one = e->n_plane == 1 && !e->fit && !has_factor && msi_clean_signed(&e->s.join);
@@ -70,7 +70,7 @@ __device__ __forceinline__ T component_of(const loop_job<T> &job, const T *share
         return msi_clean_value_f64(&job.j, share, job.fit, job.gain, at.r, at.stride, c, p);
 }
 
-/* Make polarisation p's component of a log-polynomial. Returns false where there is none. */
+/* Make polarisation p's component of a log-polynomial. Returns false if there is none. */
 template <typename T>
 __device__ __noinline__ bool log_component(const loop_job<T> &job, pixel_residuals<T> at, int p, T *out)
 {
@@ -81,7 +81,7 @@ __device__ __noinline__ bool log_component(const loop_job<T> &job, pixel_residua
     return true;
 }
 
-/* Make a pixel's component in all planes, out [n_plane]: warp 0. share [n_channel] may be a copy of the job's. */
+/* Make a pixel's component in all planes, out [n_plane], by warp 0. share [n_channel] may be a copy of the job's. */
 template <typename T>
 __device__ __forceinline__ void make_component(const loop_job<T> &job, const T *share, pixel_residuals<T> at, T *out)
 {

@@ -14,8 +14,9 @@ double msi_clean_rounded(const msi_cleaner *c, double value)
     return c->spec.precision == MSI_FP32 ? (double)(float)value : value;
 }
 
-/* What one scale leaves is mended by the next ones: components lie where their own scale or a neighbour was found; by
- * power, where any was, since thresholds are then of points, which may have been found nowhere. */
+/* Later scales correct errors of earlier ones: components are allowed where their own scale or a neighbour was found;
+ * by power, where any scale was found, since thresholds are then those of points, which may not have been found
+ * anywhere. */
 int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t border, const uint8_t **allow)
 {
     msi_cleaner *c = call->c;
@@ -58,7 +59,7 @@ static double value_at(const msi_cleaner *c, const void *value, int64_t i)
     return c->spec.precision == MSI_FP32 ? (double)((const float *)value)[i] : ((const double *)value)[i];
 }
 
-/* Record iterations: their flux, and the components themselves as long as the caller has room. */
+/* Record iterations: their flux, and the components themselves up to the caller's capacity. */
 static void record(msi_clean_call *call, const msi_clean_looped *done)
 {
     msi_cleaner *c = call->c;
@@ -70,7 +71,7 @@ static void record(msi_clean_call *call, const msi_clean_looped *done)
             flux += c->setup.share[k / c->spec.n_pol] * value_at(c, done->value, i * c->n_plane + k);
         r->flux += flux;
         r->scale_flux[call->scale] += flux;
-        if (call->n_component == limits->component_room) continue;
+        if (call->n_component == limits->component_capacity) continue;
         if (limits->component)
             limits->component[call->n_component] = (msi_clean_component){
                 (int32_t)msi_clean_x(done->place[i]), (int32_t)msi_clean_y(done->place[i]), call->scale};
@@ -84,9 +85,9 @@ static void record(msi_clean_call *call, const msi_clean_looped *done)
     r->n_iteration += done->n_iteration;
 }
 
-int msi_clean_run(msi_clean_call *call, msi_clean_loop *loop,
-                  int (*step)(msi_clean_engine *, const msi_clean_loop *, msi_clean_looped *), msi_clean_looped *done,
-                  int64_t *n)
+int msi_clean_iterate(msi_clean_call *call, msi_clean_loop *loop,
+                      int (*step)(msi_clean_engine *, const msi_clean_loop *, msi_clean_looped *),
+                      msi_clean_looped *done, int64_t *n)
 {
     *n = 0;
     do {
@@ -118,8 +119,8 @@ void msi_clean_finish(msi_clean_call *call, msi_clean_end end, const msi_clean_p
         r->stop = MSI_CLEAN_STOP_MAJOR;
 }
 
-int msi_clean_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
-                   msi_clean_range range, double *cut)
+int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
+                        msi_clean_range range, double *cut)
 {
     msi_cleaner *c = call->c;
     int64_t bins[MSI_CLEAN_BINS], n = 0;
@@ -146,8 +147,8 @@ int msi_clean_subtract_list(msi_clean_call *call, int plane)
 /* ---- The method `hogbom` ---------------------------------------------------------------------------------------- */
 
 /*
- * Every component is subtracted from the whole image, or from the part of it that a patch of the
- * PSF reaches, before the next is looked for. J. A. Hogbom, A&AS 15, 417 (1974).
+ * Every component is subtracted from the whole image, or from the part of it that a patch of the PSF covers, before the
+ * next one is searched for. J. A. Hogbom, A&AS 15, 417 (1974).
  */
 static int run_hogbom(msi_clean_call *call)
 {
@@ -167,12 +168,12 @@ static int run_hogbom(msi_clean_call *call)
                            .allow = allow,
                            .factor = msi_clean_factor_of(call),
                            .found = c->found};
-    MSI_TRY(c->ops->exact_loop(c->e, &loop, &done)); /* of no iterations: the peak */
+    MSI_TRY(c->ops->exact_loop(c->e, &loop, &done)); /* no iterations: only the peak */
     if (msi_clean_start(call, &done.peak)) return MSI_OK;
     loop.threshold = r->threshold;
     loop.diverged = 2 * call->peak_first;
     call->report->n_round = 1;
-    MSI_TRY(msi_clean_run(call, &loop, c->ops->exact_loop, &done, &n));
+    MSI_TRY(msi_clean_iterate(call, &loop, c->ops->exact_loop, &done, &n));
     msi_clean_finish(call, done.end, &done.peak);
     return MSI_OK;
 }
@@ -188,10 +189,10 @@ const msi_clean_method_ops msi_clean_hogbom_ops = {.minor = run_hogbom, .bytes =
 /* ---- The method `list` ------------------------------------------------------------------------------------------ */
 
 /*
- * Pixels above the threshold are cleaned by themselves, with the whole PSF between any two of them;
- * then one convolution subtracts what was found from the image, and pixels that have risen above the threshold make
- * another list. Where more pixels are above it than a list holds, the brightest come first. After A. R. Offringa and O.
- * Smirnov, MNRAS 471, 301 (2017), section 2; B. G. Clark, A&A 89, 377 (1980).
+ * Pixels above the threshold are cleaned on their own, with the whole PSF between any two of them; then one convolution
+ * subtracts their components from the image, and pixels that have risen above the threshold make another list. If more
+ * pixels are above it than a list holds, the brightest are cleaned first. After A. R. Offringa and O. Smirnov, MNRAS
+ * 471, 301 (2017), section 2; B. G. Clark, A&A 89, 377 (1980).
  */
 static int64_t list_padded(int64_t n)
 {
@@ -230,7 +231,7 @@ static int64_t list_bytes(const msi_cleaner *c)
            c->ops->fft_bytes(&c->setup, list_padded(c->spec.nx), list_padded(c->spec.ny));
 }
 
-/* Find the peak of the residual's quantity, which is the residual itself where there is one plane and no factor. */
+/* Find the peak of the residual's quantity, which is the residual itself if there is one plane and no factor. */
 static int find_peak(msi_clean_call *call, msi_clean_search *search, msi_clean_peak *peak)
 {
     msi_cleaner *c = call->c;
@@ -256,7 +257,7 @@ static int apply_list(msi_clean_call *call)
     return c->ops->mark(c->e, c->found, 0);
 }
 
-/* Run one list: select, clean, apply. *n iterations were made. */
+/* Run one list: select, clean, apply. *n is the number of iterations. */
 static int run_round(msi_clean_call *call, const msi_clean_search *search, const msi_clean_peak *peak,
                      msi_clean_end *end, int64_t *n)
 {
@@ -265,8 +266,8 @@ static int run_round(msi_clean_call *call, const msi_clean_search *search, const
     msi_clean_loop loop = {
         .psf = c->psf, .gain = c->spec.gain, .stop_negative = c->spec.stop_negative, .diverged = 2 * call->peak_first};
     const msi_clean_range range = {call->report->threshold, peak->key};
-    MSI_TRY(msi_clean_list(call, search, &call->residual, range, &loop.threshold));
-    MSI_TRY(msi_clean_run(call, &loop, c->ops->list_loop, &done, n));
+    MSI_TRY(msi_clean_make_list(call, search, &call->residual, range, &loop.threshold));
+    MSI_TRY(msi_clean_iterate(call, &loop, c->ops->list_loop, &done, n));
     *end = done.end;
     call->report->n_round++;
     return apply_list(call);

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The method `multiscale`, after A. R. Offringa and O. Smirnov, MNRAS 471, 301 (2017): the joined residual is convolved
- * to each scale; the scale of the largest biased peak is cleaned down to a part of it as a list, on residuals convolved
- * once and with PSFs convolved twice with the scale's kernel; then residual and model get what was found.
+ * The method `multiscale`, after A. R. Offringa and O. Smirnov, MNRAS 471, 301 (2017). A round:
  *
- * Convolutions with kernels alone are done in a transform that is little larger than the image (narrow), those with
- * PSFs in one of half as much again (wide), so that nothing comes in again on the other side. The models of scales
- * above 0 are summed as spectra over a call, and transformed once at its end.
+ * 1. The joined residual is convolved to each scale.
+ * 2. The scale of the largest biased peak is cleaned down to a fraction of it as a list, on residuals convolved once
+ *    and with PSFs convolved twice with the scale's kernel.
+ * 3. The components are subtracted from the residual and added to the model.
  *
- * By the rule MSI_CLEAN_BY_POWER scales are compared, and components made, as T. J. Cornwell, IEEE J. Sel. Top. Signal
- * Process. 2, 793 (2008) has it and CASA's tclean does: the scale and pixel whose component takes most out of the
- * squares of the residual. tclean chooses anew for every component; so is it here with a scale_gain so small that a
- * list holds one pixel. A peak's key times its scale's bias is then (R * K) / sqrt(P * K * K), at scale 0 the
+ * Convolutions only with kernels are done in a transform slightly larger than the image (narrow), those with PSFs in
+ * one half as large again (wide), so that they do not wrap. The models of scales above 0 are summed as spectra over a
+ * call, and transformed once at its end.
+ *
+ * With the rule MSI_CLEAN_BY_POWER scales are compared, and components computed, as in T. J. Cornwell, IEEE J. Sel.
+ * Top. Signal Process. 2, 793 (2008) and in CASA's tclean: the scale and pixel whose component removes most from the
+ * squares of the residual. tclean chooses again for every component; so does this method with a scale_gain so small
+ * that a list holds one pixel. A peak's key times its scale's bias is then (R * K) / sqrt(P * K * K), at scale 0 the
  * residual. Cleaning ends when the component of the chosen scale is at or below the threshold, in Jy.
  */
 #include <limits.h>
@@ -24,13 +27,13 @@
 #include "core/memory.h"
 #include "kernels/clean/clean_state.h"
 
-/* Where points are cleaned from a wide source's middle, which wider scales were cleaned from before, a wide scale's
- * peak rises above the first one: it was not looked at meanwhile, and its bias lifts it. The next rounds lower it
- * again, as they do from 2.2 times the first peak on a real set. What diverges passes any factor soon. */
+/* When points are cleaned from the middle of a wide source, from which wider scales were cleaned before, a wide scale's
+ * peak may rise above the first one: it was not updated meanwhile, and its bias raises it. The next rounds lower it
+ * again, as they did from 2.2 times the first peak on a real set. A diverging clean soon passes any factor. */
 static const double DIVERGED = 4;
 
-/* A round may raise the peak of its scale where the list's sidelobes meet, and the next round lowers it again. A scale
- * whose peak does not move in so many rounds in a row would be chosen for ever. */
+/* A round may raise the peak of its scale where the list's sidelobes add up, and the next round lowers it again. A
+ * scale whose peak does not fall in this many rounds in a row would be chosen forever. */
 enum { MOST_IDLE = 3 };
 static const double IDLE = 0.999;
 
@@ -43,27 +46,31 @@ struct msi_clean_multiscale {
     void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
     void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];
-    int used[MSI_CLEAN_MAX_SCALE]; /* 0: left out, since the PSF has no response to it; gain and bias are not set */
-    void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of what is searched */
+    int used[MSI_CLEAN_MAX_SCALE]; /* 0: left out because the PSF has no response to it; gain and bias are not set */
+    void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of the searched images */
     void *narrow_work;
     void *planes, *mean;                /* [n_plane], [n_pol] images */
     void *best;                         /* the joined image of the best scale so far */
-    uint8_t *mask[MSI_CLEAN_MAX_SCALE]; /* by power: where scales above 0 may be found */
+    uint8_t *mask[MSI_CLEAN_MAX_SCALE]; /* by power: pixels where scales above 0 may be found */
     void *model[MSI_CLEAN_MAX_PLANE];
     int has_model;
 };
 
 /* A scale that takes part, and its peak of this round. */
 typedef struct scale_state {
-    int active; /* it is looked at; else `peak` is what it was when that was done last */
-    int n_idle; /* rounds in a row that did not lower its peak; after so many it takes no part until the next call */
+    int active; /* the peak is up to date; else it is from the last round in which it was */
+    int n_idle; /* rounds in a row that did not lower its peak; after MOST_IDLE the scale is left out until the next
+                   call */
     msi_clean_peak peak;
 } scale_state;
 
 /* ---- Biases and kernels of scales (A. R. Offringa and O. Smirnov, MNRAS 471, 301 (2017), section 3) ------------- */
 
-/* Return the factor that a peak of R * K counts with at scale i, 1 at scale 0: bias^-log2(s / (2 beam)), or by power.
- * Given: power  (P * K * K)(0) at that scale */
+/*
+ * Return the factor that multiplies a peak of R * K at scale i for comparison, 1 at scale 0: bias^-log2(s / (2 beam)),
+ * or by power.
+ * Given: power  (P * K * K)(0) at that scale
+ */
 static double scale_bias_of(const msi_cleaner_spec *s, int i, double power)
 {
     if (!i) return 1;
@@ -72,7 +79,7 @@ static double scale_bias_of(const msi_cleaner_spec *s, int i, double power)
     return pow(s->scale_bias, -log2(s->scale[i] / (2 * s->beam_pixel)));
 }
 
-/* Count the pixels that scale i's kernel reaches from its middle. */
+/* Count the pixels from a kernel's middle to its edge. */
 static int64_t kernel_half(const msi_cleaner_spec *s, int i)
 {
     const int64_t most = ((s->nx < s->ny ? s->nx : s->ny) - 1) / 2;
@@ -158,7 +165,7 @@ static int by_power(const msi_cleaner *c)
     return c->spec.scale_rule == MSI_CLEAN_BY_POWER;
 }
 
-/* Quantities of means over channels are joined of means; only squared channels need every plane. */
+/* Quantities of means over channels can be joined from convolved means; only squared channels need every plane. */
 static int n_joined(const msi_cleaner *c)
 {
     return c->spec.squared_join ? c->n_plane : c->spec.n_pol;
@@ -221,7 +228,7 @@ static int make_room(msi_cleaner *c)
     return o->alloc(c->e, &m->best, image, "the joined image");
 }
 
-static int prepare(msi_cleaner *c)
+static int prepare_scales(msi_cleaner *c)
 {
     MSI_TRY(msi_alloc(&c->multiscale, 1, sizeof *c->multiscale, "scales"));
     msi_clean_multiscale *m = c->multiscale;
@@ -232,7 +239,7 @@ static int prepare(msi_cleaner *c)
     return make_kernels(c);
 }
 
-static void release(msi_cleaner *c)
+static void release_scales(msi_cleaner *c)
 {
     msi_clean_multiscale *m = c->multiscale;
     const msi_clean_engine_ops *o = c->ops;
@@ -268,14 +275,14 @@ static int64_t bytes(const msi_cleaner *c)
            images * c->n_pixel * c->real_bytes + (by_power(c) ? (n_scale - 1) * c->n_pixel : 0);
 }
 
-/* A kernel, and the image that it or a PSF is in. */
+/* A kernel, and the image that it or a PSF is stored in. */
 static int64_t while_bytes(const msi_cleaner *c)
 {
     const int64_t n = 2 * largest_half(c) + 1;
     return n * n * (int64_t)sizeof(double) + c->n_pixel * c->real_bytes;
 }
 
-/* (P * K)(0) of one channel's PSF on the host, in double: the sum over the kernel's pixels. */
+/* Compute (P * K)(0) of one channel's PSF on the host, in double precision: the sum over the kernel's pixels. */
 static double central_value(const msi_cleaner *c, const void *psf, const double *kernel, int64_t half)
 {
     const int64_t n = 2 * half + 1, first_x = c->spec.nx / 2 - half, first_y = c->spec.ny / 2 - half;
@@ -289,7 +296,7 @@ static double central_value(const msi_cleaner *c, const void *psf, const double 
     return sum;
 }
 
-/* Find (P * K)(0) of the joined PSF at each scale. */
+/* Compute (P * K)(0) of the joined PSF at each scale. */
 static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
 {
     const int64_t half = largest_half(c), n = 2 * half + 1, bytes_of = c->n_pixel * c->real_bytes;
@@ -327,7 +334,7 @@ static int make_scale_psf(msi_cleaner *c, int scale)
     return MSI_OK;
 }
 
-/* Find (P * K * K)(0) of the joined PSF at a scale above 0. */
+/* Compute (P * K * K)(0) of the joined PSF at a scale above 0. */
 static int find_power(msi_cleaner *c, int scale, double *power)
 {
     const msi_clean_multiscale *m = c->multiscale;
@@ -347,17 +354,15 @@ static int find_power(msi_cleaner *c, int scale, double *power)
     return MSI_OK;
 }
 
-/*
- * Choose the gain and the bias of a scale, or leave the scale out. Without short baselines the PSF has hardly any
+/* Choose the gain and the bias of a scale, or leave the scale out. Without short baselines the PSF has hardly any
  * response to a wide kernel: (P * K)(0) may be negative, or so small that a component, whose flux is the gain times the
- * peak over (P * K)(0), takes more out of the residual than is there: gain (P * K * K)(0) > (P * K)(0).
- */
+ * peak over (P * K)(0), removes more from the residual than is there: gain (P * K * K)(0) > (P * K)(0). */
 static int choose_gain(msi_cleaner *c, int scale, double peak)
 {
-    /* Components below this response are made of rounding errors of the PSF. */
+    /* Below this response components consist of rounding errors of the PSF. */
     static const double LEAST_RESPONSE = 1e-6;
-    /* At (P * K)(0) above this the condition on the gain holds: (P * K * K)(0) is at most some 1e-3 where (P * K)(0)
-     * passes through zero. */
+    /* Where (P * K)(0) is above this the condition on the gain holds: (P * K * K)(0) is at most some 1e-3 where (P *
+     * K)(0) passes through zero. */
     static const double SMALL = 1e-3;
     msi_clean_multiscale *m = c->multiscale;
     m->power[scale] = 1;
@@ -373,7 +378,7 @@ static int choose_gain(msi_cleaner *c, int scale, double peak)
     return MSI_OK;
 }
 
-/* Log which scales are left out. */
+/* Log the scales that are left out. */
 static void report_unused(const msi_cleaner *c)
 {
     char text[MSI_CLEAN_MAX_SCALE * 16] = "";
@@ -382,8 +387,8 @@ static void report_unused(const msi_cleaner *c)
         if (!c->multiscale->used[s]) snprintf(text + n, sizeof text - n, "%s%.4g", n ? ", " : "", c->spec.scale[s]);
     }
     if (*text)
-        msi_log_info("scales left out, to which the point spread function has no response (too few short baselines): "
-                     "%s pixels",
+        msi_log_info("scales left out because the point spread function has no response to them (too few short "
+                     "baselines): %s pixels",
                      text);
 }
 
@@ -401,7 +406,7 @@ static int set_psf(msi_cleaner *c)
     return MSI_OK;
 }
 
-/* Make the masks of scales above 0: where nearly all of a component lies within the mask. */
+/* Make the masks of scales above 0: pixels where nearly all of a component lies within the mask. */
 static int make_masks(msi_clean_call *call)
 {
     static const double WITHIN = 0.9; /* tclean's */
@@ -419,7 +424,7 @@ static int make_masks(msi_clean_call *call)
     return MSI_OK;
 }
 
-/* Convolve what is searched to a scale, into c->multiscale->planes. */
+/* Convolve the searched images to a scale, into c->multiscale->planes. */
 static int convolve_searched(msi_cleaner *c, int scale)
 {
     msi_clean_multiscale *m = c->multiscale;
@@ -432,8 +437,8 @@ static int convolve_searched(msi_cleaner *c, int scale)
     return MSI_OK;
 }
 
-/* Tell how many pixels at each edge a scale stays away from: half its width; by tclean's rule, as was found of tclean,
- * half as much again and one more, so that a point is not found at the very edge. */
+/* Return the width of the border, in pixels, in which a scale is not found: half its width; by power, as observed in
+ * tclean, half as much again and one more, so that a point is not found at the very edge. */
 static int64_t border_of(const msi_cleaner *c, int scale)
 {
     const double half_width = c->spec.scale[scale] / 2;
@@ -459,13 +464,13 @@ static int search_scale(msi_clean_call *call, int scale, msi_clean_peak *peak)
     return c->ops->peak(c->e, &search, peak);
 }
 
-/* Return the peak of a scale as scales are compared. */
+/* Return the peak of a scale as used to compare scales. */
 static double biased(const msi_cleaner *c, const rounds *r, int scale)
 {
     return r->scale[scale].peak.key * c->multiscale->bias[scale];
 }
 
-/* Find the peaks of all active scales; *best is the scale of the largest, -1 where none is active; its joined image is
+/* Find the peaks of all active scales. *best is the scale of the largest, -1 if none is active; its joined image is in
  * c->multiscale->best. */
 static int choose_scale(rounds *r, int *best)
 {
@@ -539,7 +544,7 @@ static int apply_list(msi_clean_call *call, int scale)
     return c->ops->mark(c->e, c->found, scale);
 }
 
-/* Clean one scale down to `down`, biased. *n iterations were made, and the loop ended as *end says. */
+/* Clean one scale down to `down`, biased. *n is the number of iterations, *end the loop's end. */
 static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int64_t *n)
 {
     msi_clean_call *call = r->call;
@@ -558,14 +563,14 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     call->scale = scale;
     MSI_TRY(msi_clean_allow_scale(call, scale, border_of(c, scale), &search.allow));
     MSI_TRY(convolve_residuals(call, scale, &planes));
-    MSI_TRY(msi_clean_list(call, &search, &planes, range, &loop.threshold));
-    MSI_TRY(msi_clean_run(call, &loop, c->ops->list_loop, &done, n));
+    MSI_TRY(msi_clean_make_list(call, &search, &planes, range, &loop.threshold));
+    MSI_TRY(msi_clean_iterate(call, &loop, c->ops->list_loop, &done, n));
     *end = done.end;
     call->report->n_round++;
     return apply_list(call, scale);
 }
 
-/* By power a round may be a single component, after which a peak as high may stand elsewhere. */
+/* By power a round may be a single component, after which another pixel may have as high a peak. */
 static int most_idle(const rounds *r)
 {
     return by_power(r->call->c) ? 100 : MOST_IDLE;
@@ -581,8 +586,8 @@ static int can_take_part(const rounds *r, int scale)
     return r->call->c->multiscale->used[scale] && !is_stuck(r, scale);
 }
 
-/* Let those scales take part in the next round whose peaks, as they were found last, are near the one that was chosen
- * for this round. Others come in again as soon as that has fallen to theirs. */
+/* Update in the next round the scales whose last known peaks are near that of the scale chosen for this round. Others
+ * are updated again as soon as it has fallen to their peaks. */
 static void activate(const msi_cleaner *c, rounds *r, int chosen)
 {
     const double near = biased(c, r, chosen) * (1 - c->spec.gain);
@@ -597,7 +602,7 @@ static int choose_of_all(rounds *r, int *best)
     return choose_scale(r, best);
 }
 
-/* Return the peak of the best scale as the report has it; by power that of scale 0, which thresholds are of. */
+/* Return the peak of the best scale for the report; by power that of scale 0, to which thresholds refer. */
 static msi_clean_peak reported(const msi_cleaner *c, const rounds *r, int best)
 {
     const int scale = by_power(c) ? 0 : best;
@@ -609,7 +614,7 @@ static msi_clean_peak reported(const msi_cleaner *c, const rounds *r, int best)
     return peak;
 }
 
-/* Tell the biased peak at which a scale's component is at the threshold. */
+/* Return the biased peak at which a scale's component is at the threshold. */
 static double least_of(const rounds *r, int scale)
 {
     const msi_clean_multiscale *m = r->call->c->multiscale;
@@ -617,15 +622,16 @@ static double least_of(const rounds *r, int scale)
     return by_power(r->call->c) ? threshold * m->power[scale] * m->bias[scale] : threshold;
 }
 
-/* Tell how far a round goes at most: by power, first of all scales to the threshold of points. */
+/* Return the limit down to which a round may clean; by power, the first rounds clean all scales to the threshold of
+ * points. */
 static double floor_of(const rounds *r, int scale)
 {
     const double threshold = r->call->report->threshold;
     return biased(r->call->c, r, scale) > threshold ? threshold : least_of(r, scale);
 }
 
-/* Run rounds until the biased peak is at the threshold; the last ones, which go down to it, are limited, since each
- * leaves but a few pixels to the next. */
+/* Run rounds until the biased peak is at the threshold. The number of last rounds, which go down to it, is limited,
+ * since each leaves only a few pixels to the next. */
 static int run_rounds(rounds *r, int *best, msi_clean_end *end)
 {
     msi_clean_call *call = r->call;
@@ -684,8 +690,8 @@ static int minor(msi_clean_call *call)
     return MSI_OK;
 }
 
-const msi_clean_method_ops msi_clean_multiscale_ops = {.prepare = prepare,
-                                                       .release = release,
+const msi_clean_method_ops msi_clean_multiscale_ops = {.prepare = prepare_scales,
+                                                       .release = release_scales,
                                                        .psf = set_psf,
                                                        .minor = minor,
                                                        .bytes = bytes,

@@ -28,8 +28,8 @@ int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *si
     return MSI_OK;
 }
 
-/* Compute the chance that a chi variable of k degrees of freedom exceeds x: the sum that integration by parts gives,
- * down to one degree or two. */
+/* Compute the probability that a chi variable of k degrees of freedom exceeds x: the sum from integration by parts,
+ * down to one or two degrees. */
 static double chi_exceeds(int k, double x)
 {
     const double half = 0.5 * x * x;
@@ -48,7 +48,7 @@ double msi_clean_sigmas(const msi_cleaner *c, double n_sigma)
     for (int i = 0; i < c->spec.n_channel; i++) channels += c->setup.share[i] != 0;
     const int degrees = msi_clean_n_searched(&c->setup.join) * (c->spec.squared_join ? channels : 1);
     if (degrees == 1 || !(n_sigma > 0)) return n_sigma;
-    /* erfc keeps its digits up to 37 sigma; beyond, a sigma more is a sigma more. */
+    /* erfc is accurate up to 37 sigma; beyond, the result is extended linearly. */
     const double within = n_sigma < 37 ? n_sigma : 37, wanted = log(erfc(within / sqrt(2)));
     double low = within, high = within + 2 * sqrt((double)degrees) + 1;
     for (int i = 0; i < 200 && high > low; i++) {
@@ -62,7 +62,7 @@ double msi_clean_sigmas(const msi_cleaner *c, double n_sigma)
     return 0.5 * (low + high) + (n_sigma - within);
 }
 
-/* Four boxes of this width, one after the other, have a gaussian's variance, and its shape within some percent. */
+/* Four boxes of this width in turn have a gaussian's variance, and its shape within some percent. */
 static int64_t box_of_gaussian(double fwhm)
 {
     const double sigma = fwhm / sqrt(8 * log(2));
@@ -78,7 +78,7 @@ static int blur(msi_cleaner *c, const msi_clean_local_rms *options, void *image,
     return MSI_OK;
 }
 
-/* Images that local noise needs while it is measured. */
+/* Temporary images for local noise. */
 typedef struct images {
     void *mean, *count, *least, *work;
 } images;
@@ -109,8 +109,10 @@ int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, cons
     *least = 0;
     c->has_factor = 0;
     if (!(options->window_pixel > 0) || !isfinite(options->window_pixel))
-        return msi_error_about(
-            msi_error_set(MSI_EARGUMENT, "local noise: the window is %g pixels", options->window_pixel), "local_rms");
+        return msi_error_about(msi_error_set(MSI_EARGUMENT,
+                                             "local noise: the window must be a positive number of pixels, got %g",
+                                             options->window_pixel),
+                               "local_rms");
     if (!c->factor) MSI_TRY(c->ops->alloc(c->e, &c->factor, bytes, "local noise"));
     int rc = c->ops->alloc(c->e, &i.mean, bytes, "local noise");
     if (!rc) rc = c->ops->alloc(c->e, &i.count, bytes, "local noise");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Noise on the CPU: medians, and squares of windows. */
+/* Noise on the CPU: medians, and mean squares in windows. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "core/status.h"
 #include "kernels/clean/clean_engine_cpu.h"
 
-static double get(const msi_clean_engine *e, const void *image, int64_t i)
+static double pixel_value(const msi_clean_engine *e, const void *image, int64_t i)
 {
     return e->s.precision == MSI_FP32 ? (double)((const float *)image)[i] : ((const double *)image)[i];
 }
@@ -21,7 +21,7 @@ static void set(const msi_clean_engine *e, void *image, int64_t i, double value)
         ((double *)image)[i] = value;
 }
 
-/* Order v [n] so that v[k] is what it were if all were sorted, nothing above it before it: Hoare's quickselect. */
+/* Partially sort v [n] so that v[k] has its final value, with no larger value before it: Hoare's quickselect. */
 static double select_rank(double *v, int64_t n, int64_t k)
 {
     int64_t first = 0, last = n - 1;
@@ -47,29 +47,29 @@ static double select_rank(double *v, int64_t n, int64_t k)
     return v[k];
 }
 
-/* Values are counted by their first 16 bits, which are sign, exponent and four binary digits; those that fall together
- * with the median are put in order, some percent of an image of noise. */
+/* Values are counted by their first 16 bits, which are sign, exponent and four binary digits; those with the same bits
+ * as the median, some percent of an image of noise, are sorted. */
 enum { N_COUNT = 1 << 16, COUNT_SHIFT = 48, LEAST_PART = 1 << 16 };
 
-/* What is ranked: the finite pixels of an image, or their distances from `middle`. */
+/* The values to rank: the finite pixels of an image, or their distances from `middle`. */
 typedef struct ranked {
     const msi_clean_engine *e;
     const void *image;
-    int n_part; /* that threads take; no more than are worth an array of counts */
+    int n_part; /* parts for threads; limited because each needs an array of counts */
     int distances;
     double middle;
 } ranked;
 
-/* Tell whether pixel i is finite, and give its value. */
+/* Return 1 if pixel i is finite, with its value. */
 static int ranked_value(const ranked *r, int64_t i, double *value)
 {
-    const double v = get(r->e, r->image, i);
+    const double v = pixel_value(r->e, r->image, i);
     *value = r->distances ? fabs(v - r->middle) : v;
     return isfinite(v);
 }
 
-/* Return the first 16 bits of an integer that orders as its value does: all bits of negative ones are turned, the sign
- * of others. */
+/* Return the first 16 bits of an integer that sorts as the value does: all bits of negative values are inverted, and
+ * the sign bit of others. */
 static int64_t count_of(double value)
 {
     uint64_t bits;
@@ -77,7 +77,7 @@ static int64_t count_of(double value)
     return (int64_t)((bits >> 63 ? ~bits : bits | (uint64_t)1 << 63) >> COUNT_SHIFT);
 }
 
-/* Count the values of each part of the image by itself, in count [n_part][N_COUNT], and all in count [n_part]. */
+/* Count the values of each part of the image in count [n_part][N_COUNT], and all of them in count [n_part]. */
 static int64_t count_values(const ranked *r, int64_t *count)
 {
     const int n_part = r->n_part;
@@ -98,7 +98,7 @@ static int64_t count_values(const ranked *r, int64_t *count)
     return all;
 }
 
-/* Collect the values whose counts are `first` and `last` in v; there are none between. */
+/* Collect the values with counters `first` and `last` in v; there are none in between. */
 static void collect(const ranked *r, const int64_t *count, int64_t first, int64_t last, double *v)
 {
     const int n_part = r->n_part;
@@ -118,7 +118,7 @@ static void collect(const ranked *r, const int64_t *count, int64_t first, int64_
     }
 }
 
-/* Find the value of rank k and, where `even`, the mean of it and the one before. */
+/* Find the value of rank k or, if `even`, the mean of it and the one before. */
 static int middle_value(const ranked *r, const int64_t *count, int64_t k, int even, double *value)
 {
     const int64_t *sum = count + (int64_t)r->n_part * N_COUNT;
@@ -145,21 +145,21 @@ static int middle_value(const ranked *r, const int64_t *count, int64_t k, int ev
     return MSI_OK;
 }
 
-/* Find the median; of an even number the mean of both in the middle. */
+/* Find the median; of an even number of values, the mean of the two middle ones. */
 static int median_of(const ranked *r, int64_t *count, double *median, int64_t *n)
 {
     *n = count_values(r, count);
     return *n ? middle_value(r, count, *n / 2, *n % 2 == 0, median) : MSI_OK;
 }
 
-/* Count the parts of an image that are counted side by side. */
+/* Return the number of parts of an image that are counted in parallel. */
 static int parts_of(int64_t n_pixel, int n_thread)
 {
     const int64_t worth = n_pixel / LEAST_PART + 1;
     return worth < n_thread ? (int)worth : n_thread;
 }
 
-/* All pixels may have nearly one value. */
+/* All pixels may have nearly the same value. */
 int64_t msi_clean_noise_bytes_cpu(const msi_clean_setup *s)
 {
     const int n_thread = s->n_thread > 0 ? s->n_thread : omp_get_max_threads();
@@ -186,7 +186,7 @@ int msi_clean_square_cpu(msi_clean_engine *e, const void *in, void *out, void *c
 {
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++) {
-        const double v = get(e, in, i);
+        const double v = pixel_value(e, in, i);
         set(e, out, i, isfinite(v) ? v * v : 0);
         set(e, count, i, isfinite(v) ? 1 : 0);
     }
@@ -198,25 +198,25 @@ typedef struct image_line {
     int64_t first, n, step;
 } image_line;
 
-/* Sum the pixels up to `half` from each of a line, by running totals in double, which start anew nowhere. */
+/* Sum the pixels up to `half` from each pixel of a line, by a running total in double precision over the whole line. */
 static void sum_line(const msi_clean_engine *e, image_line l, int64_t half, const void *from, void *to)
 {
     double sum = 0;
-    for (int64_t i = 0; i < half && i < l.n; i++) sum += get(e, from, l.first + i * l.step);
+    for (int64_t i = 0; i < half && i < l.n; i++) sum += pixel_value(e, from, l.first + i * l.step);
     for (int64_t i = 0; i < l.n; i++) {
-        if (i + half < l.n) sum += get(e, from, l.first + (i + half) * l.step);
-        if (i - half > 0) sum -= get(e, from, l.first + (i - half - 1) * l.step);
+        if (i + half < l.n) sum += pixel_value(e, from, l.first + (i + half) * l.step);
+        if (i - half > 0) sum -= pixel_value(e, from, l.first + (i - half - 1) * l.step);
         set(e, to, l.first + i * l.step, sum);
     }
 }
 
-/* Find the least of the finite pixels up to `half` from each of a line, by looking at all of them. */
+/* Find the least of the finite pixels up to `half` from each pixel of a line, by comparing all of them. */
 static void least_of_line(const msi_clean_engine *e, image_line l, int64_t half, const void *from, void *to)
 {
     for (int64_t i = 0; i < l.n; i++) {
         double low = INFINITY;
         for (int64_t j = i > half ? i - half : 0; j <= i + half && j < l.n; j++) {
-            const double v = get(e, from, l.first + j * l.step);
+            const double v = pixel_value(e, from, l.first + j * l.step);
             if (isfinite(v) && v < low) low = v;
         }
         set(e, to, l.first + i * l.step, low);
@@ -241,15 +241,16 @@ int msi_clean_factor_cpu(msi_clean_engine *e, const void *residual, const void *
     double low = INFINITY;
 #pragma omp parallel for num_threads(e->n_thread) reduction(min : low)
     for (int64_t i = 0; i < e->n_pixel; i++) {
-        const double n = get(e, count, i), s = get(e, square, i);
+        const double n = pixel_value(e, count, i), s = pixel_value(e, square, i);
         double rms = n > 0 && s > 0 ? sqrt(s / n) : 0;
-        if (least_value && rms < 0.3 * fabs(get(e, least_value, i))) rms = 0.3 * fabs(get(e, least_value, i));
+        if (least_value && rms < 0.3 * fabs(pixel_value(e, least_value, i)))
+            rms = 0.3 * fabs(pixel_value(e, least_value, i));
         set(e, square, i, rms);
-        if (isfinite(get(e, residual, i)) && get(e, square, i) < low) low = get(e, square, i);
+        if (isfinite(pixel_value(e, residual, i)) && pixel_value(e, square, i) < low) low = pixel_value(e, square, i);
     }
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++) {
-        const double rms = get(e, square, i);
+        const double rms = pixel_value(e, square, i);
         set(e, square, i, rms > 0 ? low / rms : 0);
     }
     *least = low;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Noise on the GPU. Medians are exact: values become integers in their order, and histograms of ten bits at a time,
- * from the highest, narrow down where the value of a rank lies. Windows are lines of running totals, a thread a line,
- * summed as on the CPU.
+ * Noise on the GPU. Medians are exact: values are mapped to integers of the same order, and histograms of ten bits at a
+ * time, from the highest, narrow down the value of a rank. Sums over windows are running totals along lines, a thread
+ * for each line, added in the same order as on the CPU.
  */
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr int BLOCK = 256, DIGIT = 10, DIGITS = 1 << DIGIT;
 
-/* Return an integer that orders as its value does: all bits of negative ones are turned, the sign of others. */
+/* Return an integer that sorts as the value does: all bits of negative values are inverted, and the sign bit of
+ * others. */
 __device__ __forceinline__ uint64_t ordered(double v)
 {
     const uint64_t bits = (uint64_t)__double_as_longlong(v);
@@ -28,7 +29,8 @@ double value_of_ordered(uint64_t u)
     return v;
 }
 
-/* Names what is searched: values, or their distances from `middle`, whose bits above `shift` + DIGIT are `prefix`. */
+/* The values to search: those of an image, or their distances from `middle`, whose bits above `shift` + DIGIT are
+ * `prefix`. */
 struct digit_search {
     double middle;
     int distances, shift;
@@ -136,7 +138,7 @@ template <typename T> __global__ void k_least(lines l, const T *in, T *out)
 {
     const int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= l.n_line * l.n) return;
-    /* Neighbouring threads take neighbouring pixels, whichever way lines go. */
+    /* Neighbouring threads process neighbouring pixels, in either direction of lines. */
     const int64_t k = l.step == 1 ? at / l.n : at % l.n_line, i = l.step == 1 ? at % l.n : at / l.n_line;
     const T *line = in + k * l.next;
     T low = (T)INFINITY;
@@ -169,7 +171,7 @@ template <typename T> struct noise_images {
     int64_t n;
 };
 
-/* Write the local rms in place of sums of squares; the least of finite pixels as bits, which order as positive values
+/* Replace sums of squares by the local rms; find the least of finite pixels as bits, which sort as positive values
  * do. */
 template <typename T> __global__ void k_rms(noise_images<T> in, unsigned long long *least)
 {

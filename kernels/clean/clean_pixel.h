@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * All backends do this with a pixel. Every multiply-add is an explicit fma, so that all of them round alike,
- * and no expression leaves a compiler another to fuse.
+ * Formulas for a pixel, shared by all backends. Every multiply-add is an explicit fma, so that all backends round in
+ * the same way, and no other product is added to, so that compilers have nothing to fuse.
  */
 #ifndef MSI_CLEAN_PIXEL_H
 #define MSI_CLEAN_PIXEL_H
@@ -16,7 +16,7 @@
 #define MSI_CLEAN_FN static inline __attribute__((unused, always_inline))
 #endif
 
-/* Return a pixel's place in one word, y above x. Words are in the order of pixels' indices. */
+/* Return a pixel's place as one word, y above x. Words sort in the order of pixels' indices. */
 MSI_CLEAN_FN uint32_t msi_clean_place(uint32_t x, uint32_t y)
 {
     return y << 16 | x;
@@ -31,19 +31,18 @@ MSI_CLEAN_FN uint32_t msi_clean_y(uint32_t place)
 }
 #define MSI_CLEAN_NOWHERE 0xffffffffu
 
-/* So many bins divide what lies between a threshold and the peak, where lists are cut. */
+/* Number of bins between a threshold and the peak, by which lists are cut. */
 enum { MSI_CLEAN_BINS = 1024 };
 
-/* Tells how planes are joined into what is searched. share [n_channel] are w_c / sum w, in the planes'
- * precision. */
+/* How planes are joined into the searched quantity. share [n_channel] are w_c / sum w, in the planes' precision. */
 typedef struct msi_clean_join {
     int n_channel, n_pol;
-    int squared;       /* channels are squared, too */
-    int no_negative;   /* of a signed quantity */
+    int squared;       /* channels are squared */
+    int no_negative;   /* for a signed quantity */
     unsigned searched; /* bit p: polarisation p is searched; 0: all are */
 } msi_clean_join;
 
-/* Tell whether components are searched for in a polarisation. */
+/* Return 1 if components are searched for in a polarisation. */
 MSI_CLEAN_FN int msi_clean_searched(const msi_clean_join *j, int pol)
 {
     return !j->searched || (j->searched >> pol & 1);
@@ -57,7 +56,7 @@ MSI_CLEAN_FN int msi_clean_n_searched(const msi_clean_join *j)
     return n;
 }
 
-/* The sign of the quantity counts, and it is that of a component in the polarisation that is searched. */
+/* Return 1 if the quantity has a sign, which is that of a component in the searched polarisation. */
 MSI_CLEAN_FN int msi_clean_signed(const msi_clean_join *j)
 {
     return !j->squared && (j->searched ? !(j->searched & (j->searched - 1)) : j->n_pol == 1);

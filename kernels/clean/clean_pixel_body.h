@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of clean_pixel.h, which includes it with REAL, NAME, FMA, SQRT, FABS and REAL_MAX set. */
+/* The functions of clean_pixel.h for one precision. That file includes this one with REAL, NAME, FMA, SQRT, FABS and
+ * REAL_MAX defined. */
 
-/* Tell what a quantity counts in the search: 0 where it is not finite, or of the wrong sign. */
+/* Return the size by which a quantity is searched: 0 if it is not finite, or of the wrong sign. */
 MSI_CLEAN_FN REAL NAME(msi_clean_key)(REAL q, int no_negative)
 {
     const REAL size = no_negative ? q : FABS(q);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Restoring: a model convolved with the beam, added to residuals, through transforms that are as much wider than the
- * image as the beam reaches. */
+/* Restoring: a model is convolved with the beam and added to residuals, by transforms wider than the image by the
+ * beam's reach. */
 #include "kernels/clean/clean_restore.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "core/process.h"
 #include "kernels/clean/clean_state.h"
 
-/* An engine without cleaner, and the spectra it works on. */
+/* An engine without a cleaner, and its spectra. */
 typedef struct restorer {
     const msi_clean_engine_ops *ops;
     msi_clean_engine *e;
@@ -22,30 +22,33 @@ static int same_shape(const msi_planes_shape *a, const msi_planes_shape *b)
            a->backend == b->backend && a->device == b->device;
 }
 
-static int check(const msi_planes *image, const msi_planes *residual, const msi_planes *model,
-                 const msi_restore_spec *s)
+static int check_restore(const msi_planes *image, const msi_planes *residual, const msi_planes *model,
+                         const msi_restore_spec *s)
 {
     const msi_planes_shape *shape = msi_planes_shape_of(image);
     const msi_beam *b = &s->beam;
     if (!msi_beam_known(b) || !isfinite(b->major_rad + b->minor_rad + b->pa_rad))
-        return msi_error_about(msi_error_set(MSI_EARGUMENT, "restoring: the beam is %g by %g rad at %g rad",
-                                             b->major_rad, b->minor_rad, b->pa_rad),
-                               "beam");
+        return msi_error_about(
+            msi_error_set(MSI_EARGUMENT,
+                          "restoring: the beam must have positive, finite widths, got %g by %g rad at %g rad",
+                          b->major_rad, b->minor_rad, b->pa_rad),
+            "beam");
     if (!(s->cell_x_rad > 0 && s->cell_y_rad > 0 && isfinite(s->cell_x_rad + s->cell_y_rad)))
-        return msi_error_about(
-            msi_error_set(MSI_EARGUMENT, "restoring: the pixels are %g by %g rad", s->cell_x_rad, s->cell_y_rad),
-            "cell");
+        return msi_error_about(msi_error_set(MSI_EARGUMENT,
+                                             "restoring: the pixel size must be positive and finite, got %g by %g rad",
+                                             s->cell_x_rad, s->cell_y_rad),
+                               "cell");
     if (s->first < 0 || s->n < 0 || s->n > shape->n - s->first)
-        return msi_error_about(
-            msi_error_set(MSI_EARGUMENT, "restoring: planes %d to %d of %d", s->first, s->first + s->n, shape->n),
-            "planes");
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "restoring: planes %d to %d were requested of %d", s->first,
+                                             s->first + s->n, shape->n),
+                               "planes");
     if (same_shape(shape, msi_planes_shape_of(residual)) && same_shape(shape, msi_planes_shape_of(model)))
         return MSI_OK;
-    return msi_error_about(msi_error_set(MSI_EARGUMENT, "restoring: image, residual and model differ in shape"),
+    return msi_error_about(msi_error_set(MSI_EARGUMENT, "restoring: image, residual and model have different shapes"),
                            "planes");
 }
 
-static void release(restorer *r)
+static void release_restorer(restorer *r)
 {
     if (!r->e) return;
     r->ops->release(r->e, r->beam);
@@ -54,7 +57,7 @@ static void release(restorer *r)
     r->ops->free(r->e);
 }
 
-static int prepare(restorer *r, const msi_planes_shape *shape, const msi_restore_spec *s)
+static int prepare_restorer(restorer *r, const msi_planes_shape *shape, const msi_restore_spec *s)
 {
     const msi_clean_setup setup = msi_clean_setup_of_plane(shape, s->n_thread);
     const msi_clean_gaussian g = msi_clean_beam_gaussian(&s->beam, s->cell_x_rad, s->cell_y_rad);
@@ -84,19 +87,19 @@ int msi_restore(msi_planes *image, const msi_planes *residual, const msi_planes 
 {
     restorer r = {0};
     msi_planes_shape one = *msi_planes_shape_of(image);
-    MSI_TRY(check(image, residual, model, spec));
+    MSI_TRY(check_restore(image, residual, model, spec));
     if (!spec->n) return MSI_OK;
     one.n = 1;
-    int rc = prepare(&r, &one, spec);
+    int rc = prepare_restorer(&r, &one, spec);
     for (int i = spec->first; !rc && i < spec->first + spec->n; i++)
         rc = restore_plane(&r, msi_planes_pixel(image, i), msi_planes_pixel(residual, i), msi_planes_pixel(model, i),
                            msi_planes_bytes(&one));
     if (!rc) rc = r.ops->wait(r.e);
-    release(&r);
+    release_restorer(&r);
     return rc;
 }
 
-void msi_restore_foresee(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device)
+void msi_restore_estimate(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device)
 {
     const int64_t nx = msi_clean_beam_padded(shape->nx, &spec->beam, spec->cell_x_rad);
     const int64_t ny = msi_clean_beam_padded(shape->ny, &spec->beam, spec->cell_y_rad);

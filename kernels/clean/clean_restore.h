@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Restored images: a model as a beam sees it, and residuals. */
+/* Restored images: a model convolved with a beam, plus residuals. */
 #ifndef MSI_CLEAN_RESTORE_H
 #define MSI_CLEAN_RESTORE_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Tells how planes are restored: with one beam, which a caller calls once for each. */
+/* How planes are restored: with one beam, so that there is one call for each beam. */
 typedef struct msi_restore_spec {
     msi_beam beam; /* known */
     double cell_x_rad, cell_y_rad;
@@ -21,19 +21,19 @@ typedef struct msi_restore_spec {
 /*
  * msi_restore - add a model, convolved with the beam as a gaussian of peak 1, to residuals: Jy/pixel become Jy/beam.
  * Given:    residual, model  planes of one shape; pixels of the model that are not finite count as zero, those of the
- *                            residual stay what they are
+ *                            residual are kept
  * Returned: image  planes of the same shape; it may be the residual
- * Returns:  0, MSI_EARGUMENT (no beam, no pixel size, planes that are not there or differ), MSI_EGPU, MSI_ENOMEM
+ * Returns:  0, MSI_EARGUMENT (no beam, no pixel size, planes out of range or of different shapes), MSI_EGPU, MSI_ENOMEM
  * Notes:    the gaussian is sampled at pixels' centres and is exact down to e-44; beams of less than about two pixels
- *           are sampled as coarsely as the pixels are. Beyond the image's edge there is nothing.
+ *           are undersampled. The model is zero beyond the image's edge.
  */
 int msi_restore(msi_planes *image, const msi_planes *residual, const msi_planes *model, const msi_restore_spec *spec);
 
 /*
- * msi_restore_foresee - count bytes that msi_restore takes beside the planes, on the host and on the GPU.
+ * msi_restore_estimate - count the bytes that msi_restore needs on the host and on the GPU, not counting the planes.
  * Given: shape  of the planes
  */
-void msi_restore_foresee(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device);
+void msi_restore_estimate(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device);
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Compiled once for each instruction set, with MSI_ISA its name. */
+/* The loops of clean_simd.h, compiled once for each instruction set, with MSI_ISA its name. */
 #include "kernels/clean/clean_simd.h"
 
 #include <stddef.h>
 
 #include "kernels/method/simd.h"
 
-/* Pixels are taken in pieces that stay in the first cache; a piece is a whole number of the longest vectors. */
+/* Pixels are processed in pieces that stay in the first-level cache; a piece is a whole number of the longest
+ * vectors. */
 enum { MSI_CLEAN_PIECE = 128, MSI_CLEAN_LANES = 16 };
 
 #define REAL   float

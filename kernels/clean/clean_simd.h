@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The loops of cleaning on the CPU; compiled once for each instruction set and chosen at run time. */
+/* Loops of cleaning on the CPU, compiled once for each instruction set and chosen at run time. */
 #ifndef MSI_CLEAN_SIMD_H
 #define MSI_CLEAN_SIMD_H
 
@@ -11,7 +11,7 @@ typedef struct msi_clean_best {
     int64_t at; /* position in the list, or along the row */
 } msi_clean_best;
 
-/* A component at place is subtracted from a list. Values of plane k of pixel i stand at residual[k list_stride + i]. */
+/* A step on a list: subtract a component at `place`. The value of pixel i in plane k is residual[k list_stride + i]. */
 typedef struct msi_clean_list_step {
     const msi_clean_join *join;
     const void *share;
@@ -22,10 +22,10 @@ typedef struct msi_clean_list_step {
     const void *psf;    /* [n_channel][ny][nx] */
     int64_t nx, ny;
     uint32_t place;
-    const void *component; /* [n_plane]; NULL: nothing is subtracted, only the best pixel found */
+    const void *component; /* [n_plane]; NULL: only find the best pixel */
 } msi_clean_list_step;
 
-/* The same of a piece of a row of images. */
+/* A step on a piece of a row of images. */
 typedef struct msi_clean_row_step {
     const msi_clean_join *join;
     const void *share;
@@ -35,11 +35,11 @@ typedef struct msi_clean_row_step {
     int64_t psf_stride;
     const void *component;
     const uint8_t *allow; /* of its first pixel, NULL: everywhere */
-    const void *factor;   /* likewise, NULL without */
+    const void *factor;   /* of its first pixel, NULL without */
 } msi_clean_row_step;
 
-/* One instruction set's functions. Each returns the best of pixels first .. end - 1 after the step; of equal ones the
- * first. */
+/* The functions of one instruction set. Each returns the best of pixels first .. end - 1 after the step; of equal ones
+ * the first. */
 typedef struct msi_clean_simd_table {
     void (*list_f32)(const msi_clean_list_step *step, int64_t first, int64_t end, msi_clean_best *best);
     void (*list_f64)(const msi_clean_list_step *step, int64_t first, int64_t end, msi_clean_best *best);

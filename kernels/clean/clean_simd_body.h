@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of clean_simd.c, which includes it with REAL, SUFFIX, FMA and SQRT set. */
+/* The functions of clean_simd.c for one precision. That file includes this one with REAL, SUFFIX, FMA and SQRT
+ * defined. */
 
 /*
- * Join quantities of n pixels, as msi_clean_quantity does of one: loops over pixels are inside, so that they run in
- * vectors, and each pixel's sums keep their order.
+ * Compute the joined quantities of n pixels, as msi_clean_quantity does for one: the inner loops are over pixels, so
+ * that they are vectorised, and each pixel's sums keep their order.
  * Given: r  values in the first plane, stride to the next plane's
  */
-ALWAYS_INLINE void NAME(take_quantities)(const msi_clean_join *j, const REAL *share, const REAL *r, int64_t stride,
-                                         int n, REAL *restrict q)
+ALWAYS_INLINE void NAME(join_pixels)(const msi_clean_join *j, const REAL *share, const REAL *r, int64_t stride, int n,
+                                     REAL *restrict q)
 {
     REAL sum[MSI_CLEAN_PIECE];
     const int is_signed = msi_clean_signed(j);
@@ -31,13 +32,13 @@ ALWAYS_INLINE void NAME(take_quantities)(const msi_clean_join *j, const REAL *sh
 }
 
 /*
- * Let the best of n pixels be *best if it is better.
+ * Replace *best by the best of n pixels if that is better.
  * Given: q       their quantities
  *        factor  of local noise, NULL without
  *        allow   NULL: all may be found
  *        at      of the first
  */
-ALWAYS_INLINE void NAME(take_best)(const REAL *q, const REAL *factor, const uint8_t *allow, int no_negative, int n,
+ALWAYS_INLINE void NAME(find_best)(const REAL *q, const REAL *factor, const uint8_t *allow, int no_negative, int n,
                                    int64_t at, msi_clean_best *best)
 {
     REAL value[MSI_CLEAN_PIECE], key[MSI_CLEAN_PIECE], lane[MSI_CLEAN_LANES] = {0}, most = (REAL)best->key;
@@ -57,10 +58,10 @@ ALWAYS_INLINE void NAME(take_best)(const REAL *q, const REAL *factor, const uint
         }
 }
 
-/* The PSF of a component at s->place on n pixels of the list: 0 beyond the PSF's edges. Indices count from the PSF's
- * middle, so that 32 bits hold those of the largest image. */
-ALWAYS_INLINE void NAME(take_psf)(const msi_clean_list_step *s, const uint32_t *list, int n, const REAL *psf,
-                                  REAL *restrict p)
+/* Gather the PSF of a component at s->place for n pixels of the list: 0 beyond the PSF's edges. Indices count from the
+ * PSF's middle, so that 32 bits suffice for the largest image. */
+ALWAYS_INLINE void NAME(gather_psf)(const msi_clean_list_step *s, const uint32_t *list, int n, const REAL *psf,
+                                    REAL *restrict p)
 {
     const int32_t nx = (int32_t)s->nx, ny = (int32_t)s->ny, left = nx / 2, low = ny / 2;
     const int32_t place_x = (int32_t)msi_clean_x(s->place), place_y = (int32_t)msi_clean_y(s->place);
@@ -82,7 +83,7 @@ ALWAYS_INLINE void NAME(subtract_piece)(const msi_clean_list_step *s, const uint
     const int n_pol = s->join->n_pol;
     REAL p[MSI_CLEAN_PIECE];
     for (int c = 0; c < s->join->n_channel; c++) {
-        NAME(take_psf)(s, list, n, (const REAL *)s->psf + c * s->nx * s->ny, p);
+        NAME(gather_psf)(s, list, n, (const REAL *)s->psf + c * s->nx * s->ny, p);
         for (int k = c * n_pol; k < (c + 1) * n_pol; k++) {
             REAL *restrict r = residual + k * s->list_stride;
             const REAL minus = -component[k];
@@ -99,8 +100,8 @@ static void NAME(list)(const msi_clean_list_step *s, int64_t first, int64_t end,
         const int n = end - i < MSI_CLEAN_PIECE ? (int)(end - i) : MSI_CLEAN_PIECE;
         REAL *residual = (REAL *)s->residual + i;
         if (s->component) NAME(subtract_piece)(s, s->list + i, n, residual);
-        NAME(take_quantities)(s->join, s->share, residual, s->list_stride, n, q);
-        NAME(take_best)(q, s->factor ? (const REAL *)s->factor + i : NULL, NULL, s->join->no_negative, n, i, best);
+        NAME(join_pixels)(s->join, s->share, residual, s->list_stride, n, q);
+        NAME(find_best)(q, s->factor ? (const REAL *)s->factor + i : NULL, NULL, s->join->no_negative, n, i, best);
     }
 }
 
@@ -123,8 +124,8 @@ static void NAME(search)(const msi_clean_row_step *s, int64_t n_all, msi_clean_b
     *best = (msi_clean_best){0, 0, 0};
     for (int64_t i = 0; i < n_all; i += MSI_CLEAN_PIECE) {
         const int n = n_all - i < MSI_CLEAN_PIECE ? (int)(n_all - i) : MSI_CLEAN_PIECE;
-        NAME(take_quantities)(s->join, s->share, (const REAL *)s->residual + i, s->stride, n, q);
-        NAME(take_best)
+        NAME(join_pixels)(s->join, s->share, (const REAL *)s->residual + i, s->stride, n, q);
+        NAME(find_best)
         (q, s->factor ? (const REAL *)s->factor + i : NULL, s->allow ? s->allow + i : NULL, s->join->no_negative, n, i,
          best);
     }

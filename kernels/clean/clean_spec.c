@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The specification of a cleaner: which methods and engines were compiled in, which values its members may have, their
+ * The specification of a cleaner: the methods and engines that were compiled in, the valid values of members, their
  * defaults, its scales, and the engine's setup that follows from it.
  */
 #include <math.h>
@@ -16,7 +16,7 @@ static const char HOGBOM[] = "exact: each component is subtracted from the image
 static const char LIST[] = "the brightest pixels are cleaned by themselves, then subtracted by one convolution";
 static const char MULTISCALE[] = "components of several widths, each found on residuals convolved to it";
 
-/* AUTO prefers them in this order. */
+/* In the order in which AUTO prefers them. */
 static const msi_clean_method methods[] = {
 #ifdef MSI_HAVE_CUDA
     {"list", LIST, MSI_BACKEND_CUDA, &msi_clean_list_ops, &msi_clean_engine_cuda},
@@ -68,7 +68,7 @@ const char *msi_clean_stop_word(msi_clean_stop stop)
 
 static int wrong_scale(const char *why, double value)
 {
-    return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's scales: %s: %g pixels", why, value), "scale");
+    return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's scales: %s, got %g", why, value), "scale");
 }
 
 static double shorter_edge(const msi_cleaner_spec *s)
@@ -76,8 +76,8 @@ static double shorter_edge(const msi_cleaner_spec *s)
     return (double)(s->nx < s->ny ? s->nx : s->ny);
 }
 
-/* Doubling may end far below half the image, and a source as wide as the image holds would find no scale of its own.
- * One more is as wide as leaves its components room, where that is not near the last one. */
+/* Doubling may end far below half the image, so that a source as wide as the image has no scale of its width. One more
+ * scale is added, as wide as the image allows, unless it is near the last one. */
 static const double WIDEST = 0.8, APART = 1.2;
 
 static void choose_scales(msi_cleaner *c)
@@ -101,25 +101,27 @@ static int set_scales(msi_cleaner *c)
         s->scale = c->scale;
         return MSI_OK;
     }
-    if (!(s->beam_pixel > 0) || !isfinite(s->beam_pixel)) return wrong_scale("the beam has a width", s->beam_pixel);
-    if (s->n_scale < 0 || s->n_scale > MSI_CLEAN_MAX_SCALE) return wrong_scale("at most 16 of them", s->n_scale);
-    if (s->scale && !s->n_scale) return wrong_scale("a list has members", 0);
+    if (!(s->beam_pixel > 0) || !isfinite(s->beam_pixel))
+        return wrong_scale("beam_pixel must be positive", s->beam_pixel);
+    if (s->n_scale < 0 || s->n_scale > MSI_CLEAN_MAX_SCALE) return wrong_scale("n_scale must be 0 to 16", s->n_scale);
+    if (s->scale && !s->n_scale) return wrong_scale("n_scale must be the length of the list", 0);
     if (s->scale)
         memcpy(c->scale, s->scale, (size_t)s->n_scale * sizeof *c->scale);
     else
         choose_scales(c);
     s->scale = c->scale;
-    if (c->scale[0] != 0) return wrong_scale("the first is 0", c->scale[0]);
+    if (c->scale[0] != 0) return wrong_scale("the first must be 0", c->scale[0]);
     for (int i = 1; i < s->n_scale; i++) {
-        if (!(c->scale[i] > c->scale[i - 1])) return wrong_scale("they rise", c->scale[i]);
-        if (!(c->scale[i] < shorter_edge(s) / 2)) return wrong_scale("below half the image", c->scale[i]);
+        if (!(c->scale[i] > c->scale[i - 1])) return wrong_scale("they must increase", c->scale[i]);
+        if (!(c->scale[i] < shorter_edge(s) / 2)) return wrong_scale("they must be below half the image", c->scale[i]);
     }
     return MSI_OK;
 }
 
 static int wrong_member(const char *member, const char *why, double value)
 {
-    return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's %s: %s, not %g", member, why, value), member);
+    return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's %s must be %s, got %g", member, why, value),
+                           member);
 }
 
 static double or_default(double value, double otherwise)
@@ -132,37 +134,35 @@ static int check_shape(const msi_cleaner_spec *s)
     if (s->nx < 1 || s->nx > MSI_CLEAN_MAX_SIZE) return wrong_member("nx", "1 to 65535 pixels", (double)s->nx);
     if (s->ny < 1 || s->ny > MSI_CLEAN_MAX_SIZE) return wrong_member("ny", "1 to 65535 pixels", (double)s->ny);
     if (s->n_channel < 1 || s->n_channel > MSI_CLEAN_CHANNELS)
-        return wrong_member("n_channel", "1 to 64 channels are joined", s->n_channel);
-    if (s->n_pol < 1 || s->n_pol > MSI_MAX_CORR)
-        return wrong_member("n_pol", "1 to 4 polarisations are joined", s->n_pol);
+        return wrong_member("n_channel", "1 to 64", s->n_channel);
+    if (s->n_pol < 1 || s->n_pol > MSI_MAX_CORR) return wrong_member("n_pol", "1 to 4", s->n_pol);
     if (s->n_channel * s->n_pol > MSI_CLEAN_MAX_PLANE)
-        return wrong_member("n_channel", "at most 64 planes are joined", s->n_channel * s->n_pol);
-    if (s->search_pol >> s->n_pol)
-        return wrong_member("search_pol", "bits of the polarisations that there are", s->search_pol);
+        return wrong_member("n_channel", "such that there are at most 64 planes", s->n_channel * s->n_pol);
+    if (s->search_pol >> s->n_pol) return wrong_member("search_pol", "a mask of existing polarisations", s->search_pol);
     return MSI_OK;
 }
 
 static int check_values(const msi_cleaner_spec *s)
 {
     if (!(s->gain > 0 && s->gain < 2)) return wrong_member("gain", "above 0 and below 2", s->gain);
-    if (!(s->border >= 0 && s->border < 0.5)) return wrong_member("border", "a fraction below 0.5", s->border);
-    if (s->psf_patch < 0) return wrong_member("psf_patch", "a number of pixels", (double)s->psf_patch);
+    if (!(s->border >= 0 && s->border < 0.5)) return wrong_member("border", "0 to below 0.5", s->border);
+    if (s->psf_patch < 0) return wrong_member("psf_patch", "0 or more pixels", (double)s->psf_patch);
     if (s->list_limit < 1 || s->list_limit > (int64_t)1 << 30)
         return wrong_member("list_limit", "1 to 2^30 pixels", (double)s->list_limit);
     if (!(s->scale_bias > 0 && s->scale_bias <= 1))
-        return wrong_member("scale_bias", "above 0, at most 1", s->scale_bias);
+        return wrong_member("scale_bias", "above 0 and at most 1", s->scale_bias);
     if (!(fabs(s->small_scale_bias) <= 1)) return wrong_member("small_scale_bias", "-1 to 1", s->small_scale_bias);
     if (!(s->scale_gain > 0 && s->scale_gain < 1))
         return wrong_member("scale_gain", "above 0 and below 1", s->scale_gain);
     if (s->shape < MSI_CLEAN_TAPERED_QUADRATIC || s->shape > MSI_CLEAN_SPHEROIDAL)
-        return wrong_member("scale_shape", "one of the list", s->shape);
+        return wrong_member("scale_shape", "a member of its enumeration", s->shape);
     if (s->scale_rule < MSI_CLEAN_BY_BEAM || s->scale_rule > MSI_CLEAN_BY_POWER)
-        return wrong_member("scale_rule", "one of the list", s->scale_rule);
+        return wrong_member("scale_rule", "a member of its enumeration", s->scale_rule);
     if (s->fit < MSI_CLEAN_FIT_NONE || s->fit > MSI_CLEAN_FIT_FORCED)
-        return wrong_member("fit", "one of the list", s->fit);
+        return wrong_member("fit", "a member of its enumeration", s->fit);
     if ((s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG) &&
         (s->n_term < 1 || s->n_term > MSI_CLEAN_MAX_TERM))
-        return wrong_member("n_term", "1 to 8 coefficients", s->n_term);
+        return wrong_member("n_term", "1 to 8", s->n_term);
     return MSI_OK;
 }
 
@@ -180,14 +180,13 @@ static void set_defaults(msi_cleaner *c)
     s->list_limit = share > 4096 ? share : 4096;
 }
 
-/* Copy the lists, and check what is in them. */
+/* Copy the lists, and check their values. */
 static int copy_lists(msi_cleaner *c)
 {
     msi_cleaner_spec *s = &c->spec;
     const msi_clean_parts *p = &c->parts;
     double all = 0;
-    if (s->fit == MSI_CLEAN_FIT_FORCED && !s->spectrum)
-        return wrong_member("spectrum", "a forced spectrum is needed", 0);
+    if (s->fit == MSI_CLEAN_FIT_FORCED && !s->spectrum) return wrong_member("spectrum", "given for a forced fit", 0);
     for (int i = 0; i < s->n_channel; i++) {
         c->spectrum[i] = s->spectrum ? s->spectrum[i] : 1;
         if (!isfinite(c->spectrum[i])) return wrong_member("spectrum", "finite", c->spectrum[i]);
@@ -197,7 +196,7 @@ static int copy_lists(msi_cleaner *c)
         c->freq_hz[p->channel[i]] += p->share[i] * p->freq_hz[i];
         all += p->weight[i];
     }
-    if (!(all > 0) || !isfinite(all)) return wrong_member("weight", "the sum is above 0 and finite", all);
+    if (!(all > 0) || !isfinite(all)) return wrong_member("weight", "finite and of a positive sum", all);
     for (int i = 0; i < s->n_channel; i++) c->setup.share[i] = c->weight[i] / all;
     s->weight = c->weight;
     s->freq_hz = c->freq_hz;
@@ -222,7 +221,7 @@ static int choose_method(msi_cleaner *c)
     const msi_cleaner_spec *s = &c->spec;
     c->row = msi_clean_method_find(s->method, s->backend);
     if (!c->row)
-        return msi_error_about(msi_error_set(MSI_EARGUMENT, "there is no method of cleaning \"%s\"%s", s->method,
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "unknown cleaning method '%s'%s", s->method,
                                              s->backend == MSI_BACKEND_CUDA ? " on a GPU" : ""),
                                "method");
     c->method = c->row->ops;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Channels that are cleaned may be means of parts. A spectrum that went through a channel's middle would differ from
- * its mean over the channel by its curvature; here fits are to means, and what they find is evaluated in each part,
- * whose mean then is the channel's value.
+ * Channels may be means of parts. A spectrum through the values at channels' middles would differ from its mean over a
+ * channel because of its curvature. Therefore fits are made to means, and evaluated in each part; their mean over the
+ * parts of a channel is the channel's value.
  */
 #include <math.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int too_few(int n_term)
         "n_term");
 }
 
-/* Find the largest |x| of parts whose channel has weight: powers of x / widest are of one size. */
+/* Find the largest |x| of parts whose channel has weight; powers of x / widest are of similar size. */
 static double find_widest(const bands *b)
 {
     double widest = 0;
@@ -41,7 +41,7 @@ static double find_widest(const bands *b)
     return widest > 0 ? widest : 1;
 }
 
-/* Make x^k, x in units of the widest, and its means over channels. */
+/* Compute x^k, x in units of the widest, and its means over channels. */
 static void make_powers(const bands *b, double widest, int k, double *part, double channel[N])
 {
     for (int c = 0; c < b->n_channel; c++) channel[c] = 0;
@@ -51,8 +51,8 @@ static void make_powers(const bands *b, double widest, int k, double *part, doub
     }
 }
 
-/* Compute the inverse of X (weighted least squares) through X = Q R, Q orthonormal under the weights, by Gram and
- * Schmidt twice, which keeps what powers would lose to rounding: term = R^-1 Q^T W. */
+/* Compute the inverse of X (weighted least squares) through X = Q R, Q orthonormal under the weights, by Gram-Schmidt
+ * applied twice, which avoids the rounding errors of powers: term = R^-1 Q^T W. */
 static int invert_least_squares(const bands *b, int n_term, double x[K][N], double *term)
 {
     double q[K][N], r[K][K] = {{0}}, all = 0;
@@ -86,8 +86,8 @@ static int invert_least_squares(const bands *b, int n_term, double x[K][N], doub
 }
 
 /*
- * Make the matrices of the least-squares polynomial of n_term coefficients in x = freq / mean -
- * 1, whose means over channels fit values y with the channels' weights.
+ * Make the matrices of the least-squares polynomial of n_term coefficients in x = freq / mean - 1, whose means over
+ * channels fit values y with the channels' weights.
  * Given:    b  channels of weight 0 are evaluated, not fitted
  * Returned: term   [n_term][n_channel]     term y are its coefficients
  *           fit    [n_channel][n_channel]  fit y are its means over channels; F = X (X^T W X)^-1 X^T W
@@ -122,8 +122,9 @@ int msi_clean_forced(int n, const double *weight, const double *spectrum, double
     double mean = 0;
     for (int c = 0; c < n; c++) mean += weight[c] * spectrum[c];
     if (mean == 0 || !isfinite(mean))
-        return msi_error_about(msi_error_set(MSI_EARGUMENT, "the forced spectrum's weighted mean is %g", mean),
-                               "spectrum");
+        return msi_error_about(
+            msi_error_set(MSI_EARGUMENT, "the forced spectrum's weighted mean must be finite and not 0, got %g", mean),
+            "spectrum");
     for (int c = 0; c < n; c++)
         for (int i = 0; i < n; i++) fit[c * n + i] = spectrum[c] * weight[i] / mean;
     return MSI_OK;
@@ -133,7 +134,8 @@ int msi_clean_forced(int n, const double *weight, const double *spectrum, double
 
 static int wrong_member(const char *member, const char *why, double value)
 {
-    return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's %s: %s, not %g", member, why, value), member);
+    return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner's %s must be %s, got %g", member, why, value),
+                           member);
 }
 
 static int alloc_parts(msi_clean_parts *p, int n_channel)
@@ -151,9 +153,9 @@ static int check_parts(const msi_cleaner_spec *s)
 {
     if (!s->n_part) return MSI_OK;
     if (s->n_part < s->n_channel || s->n_part > MSI_CLEAN_MAX_PART)
-        return wrong_member("n_part", "as many as channels or more, at most 4096", s->n_part);
-    if (s->weight) return wrong_member("weight", "parts have weights, and no channel", s->weight[0]);
-    return s->freq_hz ? wrong_member("freq_hz", "parts have frequencies, and no channel", s->freq_hz[0]) : MSI_OK;
+        return wrong_member("n_part", "n_channel to 4096", s->n_part);
+    if (s->weight) return wrong_member("weight", "NULL if there are parts", s->weight[0]);
+    return s->freq_hz ? wrong_member("freq_hz", "NULL if there are parts", s->freq_hz[0]) : MSI_OK;
 }
 
 int msi_clean_parts_make(msi_cleaner *c)
@@ -164,7 +166,7 @@ int msi_clean_parts_make(msi_cleaner *c)
     const double *weight = s->n_part ? s->part_weight : s->weight, *freq = s->n_part ? s->part_freq_hz : s->freq_hz;
     double sum[MSI_CLEAN_CHANNELS] = {0}, count[MSI_CLEAN_CHANNELS] = {0}, all = 0;
     MSI_TRY(check_parts(s));
-    if (fitted && !freq) return wrong_member("freq_hz", "a fit needs frequencies", 0);
+    if (fitted && !freq) return wrong_member("freq_hz", "given for a fit", 0);
     p->n = s->n_part ? s->n_part : s->n_channel;
     p->n_term = fitted ? s->n_term : 1;
     MSI_TRY(alloc_parts(p, s->n_channel));
@@ -172,9 +174,10 @@ int msi_clean_parts_make(msi_cleaner *c)
         p->channel[i] = (int)((int64_t)i * s->n_channel / p->n);
         p->weight[i] = weight ? weight[i] : 1;
         p->freq_hz[i] = freq ? freq[i] : 0;
-        if (!(p->weight[i] >= 0) || !isfinite(p->weight[i])) return wrong_member("weight", "0 or more", p->weight[i]);
+        if (!(p->weight[i] >= 0) || !isfinite(p->weight[i]))
+            return wrong_member("weight", "finite and 0 or more", p->weight[i]);
         if (fitted && !(p->freq_hz[i] > 0 && isfinite(p->freq_hz[i])))
-            return wrong_member("freq_hz", "above 0", p->freq_hz[i]);
+            return wrong_member("freq_hz", "finite and positive", p->freq_hz[i]);
         sum[p->channel[i]] += p->weight[i];
         count[p->channel[i]]++;
         p->mean_hz += p->weight[i] * p->freq_hz[i];
@@ -184,7 +187,7 @@ int msi_clean_parts_make(msi_cleaner *c)
     for (int i = 0; i < p->n; i++) {
         const int k = p->channel[i];
         p->share[i] = sum[k] > 0 ? p->weight[i] / sum[k] : 1 / count[k];
-        /* Without a fit a part is what its channel is. */
+        /* Without a fit a part equals its channel. */
         p->expand[i * s->n_channel + k] = 1;
     }
     return MSI_OK;
@@ -216,7 +219,7 @@ int msi_clean_parts_fit(msi_cleaner *c)
 
 /* ---- Nodes of log-polynomials ----------------------------------------------------------------------------------- */
 
-/* A channel's parts of weight: their x, and their shares. */
+/* The parts of a channel: their x, and their shares. */
 typedef struct measure {
     const msi_clean_parts *p;
     int first, end;
@@ -227,8 +230,7 @@ static double x_of(const msi_clean_parts *p, int i)
     return log10(p->freq_hz[i] / p->mean_hz);
 }
 
-/* Compute the mean over a channel of the product of polynomials x - a and ((x - a) (x - b) - c), as often as these
- * say. */
+/* Compute the mean over a channel of x^times[0] (x - a[0])^times[1] ((x - a[0]) (x - a[1]) - c)^times[2]. */
 static double moment(const measure *m, const double a[2], double c, const int times[3])
 {
     double sum = 0;
@@ -239,7 +241,7 @@ static double moment(const measure *m, const double a[2], double c, const int ti
     return sum;
 }
 
-/* Diagonalise a symmetric 3 x 3 matrix by Jacobi's rotations: v holds eigenvectors in its columns. */
+/* Diagonalise a symmetric 3 x 3 matrix by Jacobi rotations; the columns of v are eigenvectors. */
 static void diagonalise(double m[3][3], double v[3][3])
 {
     for (int i = 0; i < 9; i++) v[i / 3][i % 3] = i % 4 == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A cleaner's state, and what its methods share. */
+/* A cleaner's state, and functions that its methods share. */
 #ifndef MSI_CLEAN_STATE_H
 #define MSI_CLEAN_STATE_H
 
@@ -14,12 +14,12 @@
 #include "kernels/method/planes.h"
 
 typedef struct msi_cleaner msi_cleaner;
-typedef struct msi_clean_multiscale msi_clean_multiscale; /* what the method `multiscale` keeps */
+typedef struct msi_clean_multiscale msi_clean_multiscale; /* data of the method `multiscale` */
 
-/* Images that follow each other in the engine's memory. */
+/* Consecutive images in the engine's memory. */
 typedef struct msi_clean_planes {
     void *pixel;    /* planes [ny][nx] */
-    int64_t stride; /* pixels from a plane to the next */
+    int64_t stride; /* distance between planes in pixels */
 } msi_clean_planes;
 
 /* One call of msi_cleaner_minor. */
@@ -28,41 +28,43 @@ typedef struct msi_clean_call {
     msi_clean_planes residual, model;
     const msi_clean_limits *limits;
     msi_clean_report *report;
-    double peak_first; /* key */
+    double peak_first; /* the key of the first peak */
     int scale;
-    uint8_t *const *scale_mask; /* [n_scale], scale 0's is the mask itself; NULL: so is every scale's */
-    int64_t n_component;        /* recorded */
+    uint8_t *const
+        *scale_mask;     /* [n_scale], that of scale 0 is the mask itself; NULL: all scales use the mask itself */
+    int64_t n_component; /* recorded */
 } msi_clean_call;
 
 /* The functions of a method. All return 0 or a code of core/status.h. */
 struct msi_clean_method_ops {
-    int (*prepare)(msi_cleaner *c);  /* memory beside what every cleaner has; NULL: none */
-    void (*release)(msi_cleaner *c); /* of prepare, also after it failed; NULL: nothing */
-    int (*psf)(msi_cleaner *c);      /* c->psf is new; NULL: nothing to do */
+    int (*prepare)(msi_cleaner *c);  /* allocate memory of the method; NULL: none */
+    void (*release)(msi_cleaner *c); /* free that memory, also after prepare failed; NULL: nothing */
+    int (*psf)(msi_cleaner *c);      /* process a new c->psf; NULL: nothing to do */
     int (*minor)(msi_clean_call *call);
-    int64_t (*bytes)(const msi_cleaner *c);       /* of engine's memory beside what every cleaner has */
-    int64_t (*while_bytes)(const msi_cleaner *c); /* of the host, while a PSF is set; NULL: none */
+    int64_t (*bytes)(const msi_cleaner *c);       /* the engine's memory for the method */
+    int64_t (*while_bytes)(const msi_cleaner *c); /* host memory needed while a PSF is set; NULL: none */
     int uses_lists;
 };
 typedef struct msi_clean_method_ops msi_clean_method_ops;
 
 extern const msi_clean_method_ops msi_clean_hogbom_ops, msi_clean_list_ops, msi_clean_multiscale_ops;
 
-/* Channels are made of these parts. Without parts every channel is its own. */
+/* The parts that channels are made of. Without parts every channel is its own part. */
 typedef struct msi_clean_parts {
     int n;
     int *channel;             /* [n] */
     double *weight, *freq_hz; /* [n] */
-    double *share;            /* [n] of its channel; they sum to 1 in each channel, also where it has no weight */
-    double *term, *expand;    /* [n_term][n_channel], [n][n_channel]: of a polynomial's values, its terms in x =
-                                      freq / mean - 1 and its values in the parts; or without a fit, n_term 1 */
+    double *share; /* [n] fraction of its channel's weight; they sum to 1 in each channel, also if it has no weight */
+    /* [n_term][n_channel], [n][n_channel]: matrices from a polynomial's values to its terms in x = freq / mean - 1 and
+     * to its values in the parts; without a fit n_term is 1 */
+    double *term, *expand;
     int n_term;
     double mean_hz;                            /* sum w freq / sum w */
-    void *mean_matrix, *expand_matrix, *log_x; /* the engine's, made when they are first asked for */
+    void *mean_matrix, *expand_matrix, *log_x; /* in the engine's memory, made at first use */
 } msi_clean_parts;
 
 struct msi_cleaner {
-    msi_cleaner_spec spec; /* complete: nothing is 0 for its default; lists point into this struct */
+    msi_cleaner_spec spec; /* complete, with defaults filled in; lists point into this struct */
     double weight[MSI_CLEAN_CHANNELS], freq_hz[MSI_CLEAN_CHANNELS], spectrum[MSI_CLEAN_CHANNELS];
     double fit[MSI_CLEAN_CHANNELS * MSI_CLEAN_CHANNELS], scale[MSI_CLEAN_MAX_SCALE];
     msi_clean_setup setup;
@@ -76,8 +78,8 @@ struct msi_cleaner {
     int has_psf, has_mask, has_factor;
     uint8_t *mask, *allow;
     uint16_t *found;
-    void *quantity, *factor; /* factor: made when it is first asked for */
-    /* Lists need the padded transform, the spectra of the PSFs, and one to work in. */
+    void *quantity, *factor; /* factor: made at first use */
+    /* For lists: the padded transform, the spectra of the PSFs, and a work spectrum. */
     msi_clean_fft *wide;
     int64_t n_wide;
     void *psf_hat[MSI_CLEAN_CHANNELS], *work;
@@ -91,19 +93,19 @@ static inline void *msi_clean_plane(const msi_cleaner *c, const msi_clean_planes
     return (char *)planes->pixel + k * planes->stride * c->real_bytes;
 }
 
-/* msi_clean_plane_has_weight - tell whether the channel of a plane has weight. */
+/* msi_clean_plane_has_weight - return 1 if the channel of a plane has weight. */
 static inline int msi_clean_plane_has_weight(const msi_cleaner *c, int plane)
 {
     return c->setup.share[plane / c->spec.n_pol] != 0;
 }
 
-/* msi_clean_plane_searched - tell whether the polarisation of a plane is searched. */
+/* msi_clean_plane_searched - return 1 if the polarisation of a plane is searched. */
 static inline int msi_clean_plane_searched(const msi_cleaner *c, int plane)
 {
     return msi_clean_searched(&c->setup.join, plane % c->spec.n_pol);
 }
 
-/* msi_clean_factor_of - return the factor of local noise that a call is under, NULL without. */
+/* msi_clean_factor_of - return the factor of local noise of a call, NULL without. */
 static inline const void *msi_clean_factor_of(const msi_clean_call *call)
 {
     return call->limits->local_rms ? call->c->factor : NULL;
@@ -111,60 +113,61 @@ static inline const void *msi_clean_factor_of(const msi_clean_call *call)
 
 /* ---- Minor iterations (clean_minor.c) --------------------------------------------------------------------------- */
 
-/* msi_clean_rounded - return a threshold as the engine compares it. */
+/* msi_clean_rounded - round a threshold to the engine's precision. */
 double msi_clean_rounded(const msi_cleaner *c, double value);
 
-/* msi_clean_padded - return the edge of a transform in which n pixels are convolved with a PSF of as many: as far as a
- * component's PSF reaches beyond the image, which is half of it, it must not come in again on the other side. more: by
- * how much wider the PSF is. */
+/* msi_clean_padded - return the edge of a transform in which n pixels are convolved with a PSF of n + more pixels
+ * without wrapping: a component's PSF reaches beyond the image by half its size. */
 static inline int64_t msi_clean_padded(int64_t n, int64_t more)
 {
     return msi_fft_size(n + n / 2 + more);
 }
 
-/* msi_clean_allow_scale - make what a scale may find: nothing within so many pixels of an edge, or in the
- * specification's border, the mask, and what was found if the limits say so. Returned: *allow, c->allow, or NULL where
- * all is allowed */
+/*
+ * msi_clean_allow_scale - make the mask of pixels in which a scale may be found: not within `border` pixels of an edge
+ * nor in the specification's border, inside the mask, and where components were found before if the limits require it.
+ * Returned: *allow  c->allow, or NULL if all pixels are allowed
+ */
 int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t border, const uint8_t **allow);
 
-/* msi_clean_start - take the first peak: report it, and set the report's threshold. Returns: 1 where there is nothing
- * to do, and report.stop says why. */
+/* msi_clean_start - report the first peak, and set the report's threshold. Returns: 1 if there is nothing to do;
+ * report.stop is then the reason */
 int msi_clean_start(msi_clean_call *call, const msi_clean_peak *peak);
 
 /*
- * msi_clean_run - iterate in chunks until the loop ends by itself or the call's iterations are used up.
+ * msi_clean_iterate - iterate in chunks until the loop ends or the call's iterations are used up.
  * Given:    step  list_loop or exact_loop of the engine
  * Returned: *end, and report's figures; *n iterations done
  */
-int msi_clean_run(msi_clean_call *call, msi_clean_loop *loop,
-                  int (*step)(msi_clean_engine *, const msi_clean_loop *, msi_clean_looped *), msi_clean_looped *done,
-                  int64_t *n);
+int msi_clean_iterate(msi_clean_call *call, msi_clean_loop *loop,
+                      int (*step)(msi_clean_engine *, const msi_clean_loop *, msi_clean_looped *),
+                      msi_clean_looped *done, int64_t *n);
 
-/* msi_clean_finish - report the last peak, and why a loop's end ends the call. */
+/* msi_clean_finish - report the last peak, and the reason for the end of the call. */
 void msi_clean_finish(msi_clean_call *call, msi_clean_end end, const msi_clean_peak *peak);
 
 /*
- * msi_clean_list - make and load the list of a quantity's brightest pixels.
+ * msi_clean_make_list - make the list of a quantity's brightest pixels, and load their values.
  * Given:   planes     whose values are listed
  *          threshold  of the quantity
  *          peak       its peak
  * Returned: *cut     the threshold down to which the list reaches
  */
-int msi_clean_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
-                   msi_clean_range range, double *cut);
+int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
+                        msi_clean_range range, double *cut);
 
 /* msi_clean_subtract_list - subtract the list's components of a plane, convolved with its PSF, from the residual. */
 int msi_clean_subtract_list(msi_clean_call *call, int plane);
 
-/* These do as msi_cleaner_mean, msi_cleaner_expand, msi_cleaner_terms, on the engine's planes; n_pol of them follow
- * each other in a channel or part. */
+/* These implement msi_cleaner_mean, msi_cleaner_expand and msi_cleaner_terms on the engine's planes; n_pol planes
+ * follow each other in a channel or part. */
 int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean_planes *channel, int n_pol);
 int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part);
 void msi_clean_terms(const msi_cleaner *c, const double *value, double *term);
 
 /* ---- Noise (clean_noise.c) -------------------------------------------------------------------------------------- */
 
-/* These do what msi_cleaner_noise, msi_cleaner_sigmas and msi_cleaner_local_rms promise. */
+/* These implement msi_cleaner_noise, msi_cleaner_sigmas and msi_cleaner_local_rms. */
 int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *sigma);
 double msi_clean_sigmas(const msi_cleaner *c, double n_sigma);
 int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *options,
@@ -173,52 +176,50 @@ int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, cons
 /* ---- Specification (clean_spec.c) ------------------------------------------------------------------------------- */
 
 /*
- * msi_clean_spec_set - check a specification and fill all of a cleaner that follows from it alone.
- * Given:    c  zero; what is taken is given back by msi_clean_spec_release, whatever this returns
+ * msi_clean_spec_set - check a specification, and fill in all members of a cleaner that depend only on it.
+ * Given:    c  zero; in any case msi_clean_spec_release must free it
  * Returns:  0, MSI_EARGUMENT, MSI_ENOMEM
  */
 int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec);
 void msi_clean_spec_release(msi_cleaner *c);
 
-/* msi_clean_setup_of_plane - set up an engine that works on one plane of a shape, without lists. */
+/* msi_clean_setup_of_plane - return the setup of an engine that works on one plane of a shape, without lists. */
 msi_clean_setup msi_clean_setup_of_plane(const msi_planes_shape *shape, int n_thread);
 
-/* msi_clean_method_find - find the row of the table of methods for a method and a backend, AUTO: the first that this process can use; NULL where
- * there is none. */
+/* msi_clean_method_find - find the row of the table of methods for a method and a backend (AUTO: the first one
+ * available to this process); NULL if there is none. */
 const msi_clean_method *msi_clean_method_find(const char *name, msi_backend backend);
-
-/* msi_clean_kernel - make the kernel of scale i. Returned: kernel [2 half + 1][2 half + 1], of sum 1 */
-void msi_clean_kernel(const msi_cleaner_spec *s, int i, double *kernel);
 
 /* ---- Spectra and channels' parts (clean_spectrum.c) ------------------------------------------------------------- */
 
 /*
- * msi_clean_forced - make the matrix of a forced spectrum: a = sum w y / sum w f, values a f. It is not the
- * least-squares fit, which would leave a peak in the weighted mean where it is found again.
+ * msi_clean_forced - make the matrix of a forced spectrum: a = sum w y / sum w f, values a f. A least-squares fit would
+ * not do: it would leave a peak in the weighted mean, which would be found again.
  * Returns:  0, MSI_EARGUMENT (the weighted mean of the spectrum is 0)
  */
 int msi_clean_forced(int n, const double *weight, const double *spectrum, double *fit);
 
 /*
- * msi_clean_parts_make - check c->spec's parts, or its channels where it has none, and copy them to c->parts.
- * Returns: 0, MSI_EARGUMENT, MSI_ENOMEM; what was made is freed by msi_clean_parts_free
+ * msi_clean_parts_make - check c->spec's parts, or its channels if it has no parts, and copy them to c->parts.
+ * Returns: 0, MSI_EARGUMENT, MSI_ENOMEM; in any case msi_clean_parts_free must free them
  */
 int msi_clean_parts_make(msi_cleaner *c);
 void msi_clean_parts_free(msi_clean_parts *p);
 
-/* msi_clean_parts_fit - make the matrices of spec's polynomial, once shares are known. Returns: 0, MSI_EARGUMENT,
- * MSI_ENOMEM */
+/* msi_clean_parts_fit - make the matrices of spec's polynomial, after shares have been computed. Returns: 0,
+ * MSI_EARGUMENT, MSI_ENOMEM */
 int msi_clean_parts_fit(msi_cleaner *c);
 
-/* msi_clean_log_nodes - fill setup.log: where, within channels, spectra are evaluated. */
+/* msi_clean_log_nodes - fill setup.log: the nodes within channels at which spectra are evaluated. */
 void msi_clean_log_nodes(msi_cleaner *c);
 
-/* msi_clean_parts_release - give the engine's memory back. */
+/* msi_clean_parts_release - free the engine's memory of the parts. */
 void msi_clean_parts_release(msi_cleaner *c);
 
 /* ---- Beams, in pixels ------------------------------------------------------------------------------------------- */
 
-/* msi_clean_beam_gaussian - east grows to lower x; the position angle from north, which is up, through east. */
+/* msi_clean_beam_gaussian - compute the gaussian of a beam. East is towards lower x; the position angle is from north
+ * (up) through east. */
 static inline msi_clean_gaussian msi_clean_beam_gaussian(const msi_beam *b, double cell_x_rad, double cell_y_rad)
 {
     const double sin_pa = sin(b->pa_rad), cos_pa = cos(b->pa_rad);
@@ -229,16 +230,16 @@ static inline msi_clean_gaussian msi_clean_beam_gaussian(const msi_beam *b, doub
                                 .yy = cell_y_rad * cell_y_rad * (along * cos_pa * cos_pa + across * sin_pa * sin_pa)};
 }
 
-/* msi_clean_beam_padded - return the edge of a transform in which an image of n pixels is convolved with a beam. Along
- * an axis it has fallen to e-44, less than rounding of doubles, at four widths. */
+/* msi_clean_beam_padded - return the edge of a transform in which an image of n pixels is convolved with a beam. At
+ * four widths along an axis it has fallen to e-44, below the rounding of doubles. */
 static inline int64_t msi_clean_beam_padded(int64_t n, const msi_beam *b, double cell_rad)
 {
     const double reach = ceil(4 * fmax(b->major_rad, b->minor_rad) / cell_rad);
     return msi_fft_size(n + (reach < (double)n ? (int64_t)reach : n));
 }
 
-/* msi_clean_beam_is - tell whether a beam and pixels are numbers to work with. */
-static inline int msi_clean_beam_is(const msi_beam *b, double cell_x_rad, double cell_y_rad)
+/* msi_clean_beam_is_valid - return 1 if a beam and a pixel size are finite and positive. */
+static inline int msi_clean_beam_is_valid(const msi_beam *b, double cell_x_rad, double cell_y_rad)
 {
     return msi_beam_known(b) && isfinite(b->major_rad + b->minor_rad + b->pa_rad) && cell_x_rad > 0 && cell_y_rad > 0 &&
            isfinite(cell_x_rad + cell_y_rad);

@@ -20,7 +20,7 @@ enum {
     MSI_CLEAN_MAX_PART = 4096
 };
 
-/* Tells what a component's values in the channels are made of. */
+/* How a component's values in the channels are computed. */
 typedef enum msi_clean_fit {
     MSI_CLEAN_FIT_NONE,       /* the residuals at its pixel */
     MSI_CLEAN_FIT_POLYNOMIAL, /* their polynomial of n_term coefficients in frequency, least squares with the weights */
@@ -35,56 +35,59 @@ typedef enum msi_clean_shape {
     MSI_CLEAN_SPHEROIDAL         /* (1 - v^2) times Schwab's spheroidal function of v, v = 2 r / s < 1: tclean's */
 } msi_clean_shape;
 
-/* Tells how scales are compared, and what a component is. R is the residual, P the joined PSF, K a scale's kernel. */
+/* How scales are compared, and what a component is. R is the residual, P the joined PSF, K a scale's kernel. */
 typedef enum msi_clean_scale_rule {
-    MSI_CLEAN_BY_BEAM, /* (R * K) times a bias that goes by the beam's width; (R * K) / (P * K)(0): WSClean's */
-    MSI_CLEAN_BY_POWER /* (R * K)^2 / (P * K * K)(0) times 1 - small_scale_bias s / s_max, which takes most out of
-                          the squares of the residual; (R * K) / (P * K * K)(0): tclean's. Thresholds, mgain and the
-                          report's peaks are then of scale 0; a wide scale may be found where the mask convolved with
-                          its kernel is above 0.9, and no scale within three quarters of its width of an edge, nor at
-                          the edge itself */
+    MSI_CLEAN_BY_BEAM, /* compares (R * K) times a bias that depends on the beam's width; components (R * K) / (P *
+                          K)(0): as WSClean */
+    MSI_CLEAN_BY_POWER /* compares (R * K)^2 / (P * K * K)(0) times 1 - small_scale_bias s / s_max: the component that
+                          removes most from the squares of the residual; components (R * K) / (P * K * K)(0): as tclean.
+                          Thresholds, mgain and the report's peaks are then of scale 0; a wide scale may be found where
+                          the mask convolved with its kernel is above 0.9, and no scale within three quarters of its
+                          width of an edge, nor at the edge itself */
 } msi_clean_scale_rule;
 
-/* The specification says what a cleaner is to do. Members that are zero take the default; msi_cleaner_create copies all
- * of it, lists too. */
+/* The specification of a cleaner. Members that are zero take the default; msi_cleaner_create copies all of it,
+ * including lists. */
 typedef struct msi_cleaner_spec {
     int64_t nx, ny;        /* of every plane; at most MSI_CLEAN_MAX_SIZE */
     int n_channel, n_pol;  /* at most MSI_CLEAN_MAX_PLANE planes; 0: 1 */
     unsigned search_pol;   /* bit p: polarisation p is searched, and counts in noise and thresholds; components have a
-                              value in every one, searched or not; 0: all are */
-    const double *weight;  /* [n_channel], >= 0; a channel of weight 0 takes no part, and its planes stay as they are;
-                              NULL: equal */
+                            value in every polarisation, searched or not; 0: all are searched */
+    const double *weight;  /* [n_channel], >= 0; a channel of weight 0 is ignored, and its planes are not changed; NULL:
+                             equal */
     const double *freq_hz; /* [n_channel], for fits */
-    /* Channels may be means of parts, which are imaged and predicted each by itself: part i is of channel i n_channel /
-     * n_part. Then weight and freq_hz are NULL, and follow from the parts; fits are to spectra averaged over
+    /* Channels may be means of parts, which are imaged and predicted separately: part i belongs to channel i n_channel
+     * / n_part. Then weight and freq_hz are NULL and follow from the parts; fits are to spectra averaged over
      * channels. */
     int n_part;                               /* 0: none; else n_channel or more, at most MSI_CLEAN_MAX_PART */
     const double *part_weight, *part_freq_hz; /* [n_part]; weights NULL: equal */
     msi_precision precision;
-    msi_backend backend; /* AUTO: a GPU where one is present */
-    int device;          /* the GPU to use: its CUDA ordinal */
+    msi_backend backend; /* AUTO: a GPU if there is one */
+    int device;          /* CUDA ordinal of the GPU to use */
     int n_thread;        /* 0: as many as OpenMP gives */
     const char *method;  /* of msi_clean_methods; NULL: "list" */
     double gain;         /* 0: 0.1 */
-    int no_negative;     /* of one searched polarisation: components are positive there */
-    int stop_negative;   /* of one searched polarisation: stop where the peak is negative */
-    int squared_join;    /* squared channels, see above */
-    double border;       /* fraction of the image's width and height where no component lies, on each side; < 0.5 */
+    int no_negative;     /* if one polarisation is searched: components are positive in it */
+    int stop_negative;   /* if one polarisation is searched: stop when the peak is negative */
+    int squared_join;    /* squared channels, see cleaner.h */
+    double border;       /* fraction of the image's width and height without components, on each side; < 0.5 */
     int64_t psf_patch;   /* hogbom: subtract the middle square of the PSF, this many pixels wide; 0: all of it */
-    int64_t list_limit;  /* list, multiscale: pixels of a list; 0: 131072 over the number of planes, or 4096 */
+    int64_t list_limit;  /* list, multiscale: most pixels of a list; 0: 131072 over the number of planes, but at least
+                           4096 */
     msi_clean_fit fit;
     int n_term;             /* of the fit; at most MSI_CLEAN_MAX_TERM */
-    const double *spectrum; /* [n_channel], of MSI_CLEAN_FIT_FORCED */
-    const double *scale;    /* multiscale: [n_scale] full widths in pixels, the first 0, rising; NULL: 0, 4 b, 8 b ..
-                               below half the image, b = beam_pixel, and 0.4 of it where that is 1.2 times the last */
-    int n_scale;            /* 0: as many as there are; at most MSI_CLEAN_MAX_SCALE */
-    double beam_pixel;      /* multiscale: width of the beam */
-    double scale_bias;      /* 0: 0.6; a scale's peak counts scale_bias^-log2(s / (2 beam_pixel)) times */
-    double
-        scale_gain; /* 0: 0.2, by power 0.05; the part of a scale's peak that is cleaned before another is looked for */
+    const double *spectrum; /* [n_channel], for MSI_CLEAN_FIT_FORCED */
+    const double *scale; /* multiscale: [n_scale] full widths in pixels, the first 0, increasing; NULL: 0, 4 b, 8 b ..
+                            below half the image, b = beam_pixel, and 0.4 times the image if that is more than 1.2 times
+                            the last */
+    int n_scale;         /* 0: as many as the default list has; at most MSI_CLEAN_MAX_SCALE */
+    double beam_pixel;   /* multiscale: width of the beam */
+    double scale_bias; /* 0: 0.6; a scale's peak is multiplied by scale_bias^-log2(s / (2 beam_pixel)) for comparison */
+    double scale_gain; /* 0: 0.2, by power 0.05; fraction of a scale's peak that is cleaned before another scale is
+                          chosen */
     msi_clean_shape shape;
     msi_clean_scale_rule scale_rule;
-    double small_scale_bias; /* of MSI_CLEAN_BY_POWER; -1 to 1 */
+    double small_scale_bias; /* for MSI_CLEAN_BY_POWER; -1 to 1 */
 } msi_cleaner_spec;
 
 /* A row of the table of methods. */
@@ -92,21 +95,21 @@ typedef struct msi_clean_method {
     const char *name; /* static */
     const char *help; /* static, one line */
     msi_backend backend;
-    const struct msi_clean_method_ops *ops; /* the cleaner's own */
+    const struct msi_clean_method_ops *ops; /* private to the cleaner */
     const struct msi_clean_engine_ops *engine;
 } msi_clean_method;
 
-/* msi_clean_methods - list every method and backend compiled in, *n rows. */
+/* msi_clean_methods - return the table of all methods and backends compiled in, *n rows. */
 const msi_clean_method *msi_clean_methods(int *n);
 
 /* Why minor iterations ended. */
 typedef enum msi_clean_stop {
     MSI_CLEAN_STOP_THRESHOLD,  /* the peak is at or below limits.threshold */
-    MSI_CLEAN_STOP_MAJOR,      /* the peak is at or below (1 - mgain) of the first: time for a major cycle */
-    MSI_CLEAN_STOP_ITERATIONS, /* limits.n_iteration were made */
-    MSI_CLEAN_STOP_NEGATIVE,   /* spec.stop_negative, and the peak is negative */
-    MSI_CLEAN_STOP_EMPTY,      /* no pixel may be cleaned: masks and border leave none that is finite and not zero */
-    MSI_CLEAN_STOP_DIVERGED,   /* the peak grew to twice what it was; of several scales, to four times */
+    MSI_CLEAN_STOP_MAJOR,      /* the peak is at or below (1 - mgain) of the first: a major cycle is due */
+    MSI_CLEAN_STOP_ITERATIONS, /* limits.n_iteration is reached */
+    MSI_CLEAN_STOP_NEGATIVE,   /* spec.stop_negative is set, and the peak is negative */
+    MSI_CLEAN_STOP_EMPTY,      /* masks and border leave no pixel that is finite and not zero */
+    MSI_CLEAN_STOP_DIVERGED,   /* the peak grew to twice the first; with several scales, to four times */
     MSI_CLEAN_STOP_STALLED,    /* iterations no longer lower the peak */
     MSI_CLEAN_N_STOP
 } msi_clean_stop;
@@ -114,42 +117,42 @@ typedef enum msi_clean_stop {
 /* msi_clean_stop_word - return one or two words for a log or a header, such as "threshold". Static. */
 const char *msi_clean_stop_word(msi_clean_stop stop);
 
-/* A component: a pixel, the index of its scale, and where its values stand. */
+/* A component: a pixel, and the index of its scale. */
 typedef struct msi_clean_component {
     int32_t x, y, scale;
 } msi_clean_component;
 
-/* Tells how far a call of msi_cleaner_minor goes. */
+/* Limits of a call of msi_cleaner_minor. */
 typedef struct msi_clean_limits {
     double threshold;    /* Jy/beam, of the joined quantity; 0 or more */
-    double mgain;        /* the part of the peak that is cleaned before a major cycle; 0: 1, no limit */
+    double mgain;        /* fraction of the peak that is cleaned before a major cycle; 0: 1, no limit */
     int64_t n_iteration; /* at most */
-    int only_found;      /* components lie where earlier calls found some, of the same scale or the next */
-    int local_rms;       /* peaks and lists count relative to the noise that msi_cleaner_local_rms measured last */
-    msi_clean_component *component; /* [component_room] unless NULL: those found are added here, in order, */
-    void *value;                    /* [component_room][n_channel][n_pol], precision of the planes, unless NULL: Jy */
-    int64_t component_room;         /* as long as there is room */
+    int only_found;      /* components are allowed only where earlier calls found some, of the same scale or the next */
+    int local_rms;       /* peaks and lists are relative to the noise last measured by msi_cleaner_local_rms */
+    msi_clean_component *component; /* [component_capacity] unless NULL: components found are written here, in order */
+    void *value;                /* [component_capacity][n_channel][n_pol], precision of the planes, unless NULL: Jy */
+    int64_t component_capacity; /* components beyond it are not written */
 } msi_clean_limits;
 
 typedef struct msi_clean_report {
     msi_clean_stop stop;
     int64_t n_iteration;
     int64_t n_round;                /* lists, or scales chosen */
-    double peak_before, peak_after; /* of the joined quantity, with its sign; of multiscale, biased */
+    double peak_before, peak_after; /* of the joined quantity, with its sign; for multiscale, biased */
     int64_t peak_x, peak_y;         /* of peak_after */
-    double threshold;               /* Jy/beam that iterations went down to: of limits, or mgain's */
+    double threshold;               /* Jy/beam at which iterations stop: that of limits, or mgain's */
     double flux;                    /* Jy added to the model: weighted mean over channels, summed over polarisations */
     int64_t list_largest;           /* pixels */
     int64_t scale_count[MSI_CLEAN_MAX_SCALE]; /* iterations */
     double scale_flux[MSI_CLEAN_MAX_SCALE];
 } msi_clean_report;
 
-/* Tells how local noise is measured. */
+/* How local noise is measured. */
 typedef struct msi_clean_local_rms {
     double window_pixel; /* width; > 0 */
-    int box;             /* mean square over a square of that width; else over four squares one after the other, which
-                            is within some percent a gaussian of that FWHM */
-    int with_min;        /* at least 0.3 of the least residual's modulus in that square */
+    int box;      /* mean square over a square of that width; else over four squares in turn, which agrees within some
+                percent with a gaussian of that FWHM */
+    int with_min; /* at least 0.3 times the modulus of the least residual in that square */
 } msi_clean_local_rms;
 
 #ifdef __cplusplus

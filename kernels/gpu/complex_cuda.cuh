@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Complex numbers in kernels: read and written whole. */
+/* Complex numbers in kernels, loaded and stored as one vector, and their sums over a warp. */
 #ifndef MSI_COMPLEX_CUDA_CUH
 #define MSI_COMPLEX_CUDA_CUH
 
@@ -8,14 +8,14 @@
 namespace complex_cuda {
 
 constexpr uint32_t ALL_LANES = 0xffffffffu;
-constexpr uint32_t CONJUGATE = 0x80000000u; /* beside a number that leaves the bit free: its kernel is conjugated */
+constexpr uint32_t CONJUGATE = 0x80000000u; /* marks a conjugated kernel, in a number that leaves this bit free */
 
-/* The one complex type of the kernels: the layout of float2 and double2, of msi_c32 and msi_c64. */
+/* The kernels' complex type, with the layout of float2 and double2, and of msi_c32 and msi_c64. */
 template <typename T> struct alignas(2 * sizeof(T)) cplx {
     T re, im;
 };
 
-/* Load from memory that does not change while a kernel runs. */
+/* Load through the read-only cache: the memory must not change while the kernel runs. */
 __device__ __forceinline__ cplx<float> read_only(const cplx<float> *p)
 {
     float2 x = __ldg((const float2 *)p);
@@ -28,7 +28,7 @@ __device__ __forceinline__ cplx<double> read_only(const cplx<double> *p)
     return {x.x, x.y};
 }
 
-/* Find the sine and cosine of an angle in turns. */
+/* Compute the sine and cosine of an angle in turns. */
 __device__ __forceinline__ void sincos_turns(float turns, float *sine, float *cosine)
 {
     sincospif(2 * turns, sine, cosine);
@@ -39,7 +39,7 @@ __device__ __forceinline__ void sincos_turns(double turns, double *sine, double 
     sincospi(2 * turns, sine, cosine);
 }
 
-/* Change the sign of x where `sign` is CONJUGATE; no other bit of it is set. */
+/* Change the sign of x if `sign` is CONJUGATE. No other bit of `sign` may be set. */
 __device__ __forceinline__ float flip(float x, uint32_t sign)
 {
     return __uint_as_float(__float_as_uint(x) ^ sign);
@@ -62,8 +62,9 @@ template <typename T> __device__ __forceinline__ void multiply_add(cplx<T> &sum,
 } // namespace complex_cuda
 
 /*
- * Sums of several numbers over the lanes of a warp. Every step halves the numbers and doubles the lanes that a number
- * is summed over: N sums over 32 lanes take N - 1 exchanges and then log2(32 / N), where a tree for each takes 5 N.
+ * Sum several numbers over the lanes of a warp. Each step halves the numbers that a lane holds and doubles the lanes
+ * that a number is summed over: N sums over 32 lanes take N - 1 + log2(32 / N) exchanges. A tree for each number takes
+ * 5 N.
  */
 
 namespace warp_sum {
@@ -78,7 +79,7 @@ __host__ __device__ constexpr int power_of_two(int n)
     return p;
 }
 
-/* Do a step of a transposed sum: of N numbers, every lane sends the half that its partner keeps. */
+/* Do one step of a transposed sum: of N numbers, each lane sends the half that its partner keeps. */
 template <int N, int BIT, typename T> __device__ __forceinline__ T fold(const T *x, int lane)
 {
     if constexpr (BIT == 0) {
@@ -100,8 +101,8 @@ template <int N, int BIT, typename T> __device__ __forceinline__ T fold(const T 
 
 /*
  * Sum each of COUNT complex numbers over groups of LANES lanes.
- * Returned: part lane / (LANES / P) of them, counted re, im, re, .., lane within the group, P the power of two from 2
- *           COUNT on; zero beyond the last
+ * Returned: part lane / (LANES / P) of the sums, in the order re, im, re, ..; `lane` counts within the group, P is the
+ *           smallest power of two that is at least 2 COUNT; 0 beyond the last sum
  */
 template <int COUNT, int LANES, typename T> __device__ __forceinline__ T transposed_sum(const cplx<T> *x, int lane)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Device memory under the project's error convention. */
+/* Allocate device memory, under the project's error convention. */
 #ifndef MSI_KERNELS_CUDA_MEMORY_H
 #define MSI_KERNELS_CUDA_MEMORY_H
 
@@ -11,18 +11,19 @@
 
 namespace {
 
-/* no_memory - tell that there are not so many bytes for something. Returns: MSI_EGPU */
+/* no_memory - set the error of a failed allocation. Returns: MSI_EGPU */
 inline int no_memory(cudaError_t e, double bytes, const char *what)
 {
-    return msi_error_about(msi_error_set(MSI_EGPU, "%s: no %.3f GB of device memory for %s: %s", msi_gpu_here(),
-                                         1e-9 * bytes, what, cudaGetErrorString(e)),
+    return msi_error_about(msi_error_set(MSI_EGPU, "%s: cannot allocate %.3f GB of device memory for %s: %s",
+                                         msi_gpu_current_name(), 1e-9 * bytes, what, cudaGetErrorString(e)),
                            "backend");
 }
 
 /*
- * allocate - allocate room for n elements at *out, for cudaFree; NULL there after a failure.
- * Given:   what  the room is for, as an error names it
- * Returns: 0, MSI_EGPU
+ * allocate - allocate n elements of device memory, to be freed by cudaFree.
+ * Given:    what  the purpose, for the error message
+ * Returned: *out  NULL after a failure
+ * Returns:  0, MSI_EGPU
  */
 template <typename T> int allocate(T **out, int64_t n, const char *what)
 {
@@ -39,7 +40,7 @@ template <typename T> int allocate(T **out, int64_t n, const char *what)
     return no_memory(e, (double)n * sizeof(T), what);
 }
 
-/* Device memory of the pool that frees itself: every failure path of its owner is a plain return. */
+/* A buffer is device memory of the pool that frees itself, so that its owner can simply return after a failure. */
 class buffer {
   public:
     buffer() = default;
@@ -49,7 +50,7 @@ class buffer {
     {
         msi_gpu_pool_free(p);
     }
-    /* fit - have at least so many bytes; what was there is lost where there are fewer. Returns: 0, MSI_EGPU */
+    /* fit - make the buffer at least this large. Its contents are lost if it grows. Returns: 0, MSI_EGPU */
     int fit(int64_t bytes, const char *what)
     {
         if (bytes <= size) return MSI_OK;
@@ -59,7 +60,7 @@ class buffer {
         size = bytes;
         return MSI_OK;
     }
-    /* release - give back what there is. */
+    /* release - free the memory. */
     void release()
     {
         msi_gpu_pool_free(p);
@@ -81,13 +82,13 @@ template <typename T> T *as(const buffer &b)
     return static_cast<T *>(b.get());
 }
 
-/* usable_of - return the part of free memory that a plan may take, in bytes. */
+/* usable_of - return how many bytes of the free memory a plan may use. */
 inline int64_t usable_of(size_t free_bytes)
 {
     return (int64_t)(0.9 * (double)free_bytes);
 }
 
-/* usable_bytes - return the part of the current device's free memory that a plan may take. Returns: 0, MSI_EGPU */
+/* usable_bytes - find how many bytes of the current device's free memory a plan may use. Returns: 0, MSI_EGPU */
 inline int usable_bytes(int64_t *bytes)
 {
     size_t free_bytes, total_bytes;
@@ -99,11 +100,11 @@ inline int usable_bytes(int64_t *bytes)
     return MSI_OK;
 }
 
-/* Shared memory that a block may have on any GPU of compute capability 8.0 or later: what 8.6, 8.9 and 12.0 have. */
+/* Shared memory of a block on every GPU of compute capability 8.0 or later; 8.6, 8.9 and 12.0 have this much. */
 constexpr size_t LEAST_SHARED_BYTES = 99 << 10;
 
 /*
- * block_shared_bytes - return the shared memory that a block may have on the device in use; 0 after a failure.
+ * block_shared_bytes - find the largest shared memory of a block on the current device; 0 after a failure.
  * Returns: 0, MSI_EGPU
  */
 inline int block_shared_bytes(size_t *bytes)
@@ -117,10 +118,10 @@ inline int block_shared_bytes(size_t *bytes)
 }
 
 /*
- * allow_shared - let blocks of a kernel have so many bytes of dynamic shared memory, and more, on the device in use.
+ * allow_shared - allow a kernel's blocks at least this much dynamic shared memory on the current device.
  * Returns: 0, MSI_EGPU
- * Notes:   the limit is the kernel's, whoever launches it: it only rises, since another plan or another thread's image
- *          may be about to launch the kernel with more.
+ * Notes:   the limit belongs to the kernel and is shared by all threads. It is only raised, because another plan or
+ *          another thread may be about to launch the kernel with more.
  */
 template <typename K> int allow_shared(K *kernel, size_t bytes)
 {

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Add to complex cells in global memory atomically, with one transaction a cell or pair where the device has vector
- * reductions (compute capability 9). C is any type of two numbers, real part first. */
+/*
+ * Access to global memory: atomic additions to complex cells, cache hints for stores, and places in a list that many
+ * blocks fill.
+ *
+ * vector_add uses one transaction for a cell, or for a pair of cells, on devices with vector reductions (compute
+ * capability 9.0). C is any type of two numbers, real part first.
+ */
 #ifndef MSI_GLOBAL_MEMORY_CUDA_CUH
 #define MSI_GLOBAL_MEMORY_CUDA_CUH
 
@@ -28,7 +33,7 @@ template <typename C> __device__ __forceinline__ void add_one(C *cell, double re
     atomicAdd(&y, im);
 }
 
-/* Add to two neighbours, the first at a multiple of the size of both. */
+/* Add to two neighbouring cells. The first one's address is a multiple of the size of both. */
 template <typename C> __device__ __forceinline__ void add_two(C *cell, float re0, float im0, float re1, float im1)
 {
     static_assert(sizeof(C) == 2 * sizeof re0);
@@ -50,14 +55,15 @@ template <typename C> __device__ __forceinline__ void add_two(C *cell, double re
 } // namespace vector_add
 
 /*
- * Hints tell the L2 cache which lines to drop first and which to keep. An image that streams through the cache drives
- * out what is written in the order of visibilities given, a few bytes here and there, before its sectors are whole;
- * memory then has to be read and written for each part of a sector. So what streams goes first, and results stay.
+ * Hints for the L2 cache: which lines to evict first, and which last. An image that streams through the cache evicts
+ * results that are written a few bytes at a time, in the order of the visibilities, before their sectors are complete.
+ * Memory then has to be read and written for each part of a sector. Streamed data are therefore evicted first, and
+ * results last.
  */
 
 namespace cache_policy {
 
-/* Make a policy for lines that are driven out before all others; evict_last for those driven out after all others. */
+/* Make a policy for lines that are evicted before all others. evict_last: after all others. */
 __device__ __forceinline__ uint64_t evict_first()
 {
     uint64_t policy = 0;
@@ -96,10 +102,11 @@ __device__ __forceinline__ void store(double *to, double x, uint64_t policy)
 
 } // namespace cache_policy
 
-/* Many blocks fill one list at once: each thread claims its place in it. */
-
-/* Claim places in a list for the threads that have something for it, neighbours in order. All of a block of BLOCK
- * threads call. Returned: the calling thread's place. */
+/*
+ * Claim places in a list that many blocks fill, for the threads with has = true; neighbouring threads get places in
+ * order. All BLOCK threads of a block must call it.
+ * Returned: the calling thread's place
+ */
 template <int BLOCK> __device__ inline uint32_t claim(bool has, uint32_t *counter)
 {
     __shared__ uint32_t before[BLOCK / 32], base;

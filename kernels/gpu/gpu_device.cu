@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A device starts in the background in three steps: the driver, which tells how many devices there are and what memory
- * they have; the context; cuFFT. Calls that need a context wait for the second step. Plans that are only foreseen do
- * not wait: until then they get what the driver told.
+ * Devices, streams and the L2 fetch size. A device starts in the background in three steps: the driver, which reports
+ * the number of devices and their memory; the context; cuFFT. Calls that need a context wait for the second step.
+ * Estimates for plans do not wait for it: until then they use the figures of the driver.
  */
 #include "kernels/gpu/gpu_device.h"
 
@@ -18,13 +18,13 @@
 
 namespace {
 
-/* The start of one device; the lock guards all else. */
+/* The start of one device. `lock` guards the members after it. */
 struct device_start {
     std::thread thread;
     std::mutex lock;
     std::condition_variable changed;
-    bool has_driver = true;  /* or the driver has failed */
-    bool has_context = true; /* or the context has failed */
+    bool has_driver = true;  /* also set if the driver has failed */
+    bool has_context = true; /* also set if the context has failed */
     int n_device = 0;
     size_t total_bytes = 0;
 
@@ -35,7 +35,7 @@ struct device_start {
     void await_context();
 };
 
-/* Devices have been counted and measured. */
+/* Record how many devices the driver has found, and the memory of this one. */
 void device_start::set_driver(int n, size_t bytes)
 {
     {
@@ -70,7 +70,7 @@ void device_start::run(int device)
     if (works && cufftPlan1d(&plan, 64, CUFFT_C2C, 1) == CUFFT_SUCCESS) cufftDestroy(plan);
 }
 
-/* Wait for what the driver tells. Returns: whether the start is over, so that more can be learnt by asking. */
+/* Wait for the driver's figures. Returns: whether the context exists too, so that CUDA can be called for more */
 bool device_start::await_driver(int *n, size_t *bytes)
 {
     std::unique_lock<std::mutex> guard(lock);
@@ -114,9 +114,9 @@ void msi_gpu_await(int device)
     if (is_ordinal(device)) starts[device].await_context();
 }
 
-void msi_gpu_settle(void)
+void msi_gpu_await_all(void)
 {
-    static std::mutex one_waits; /* the others wait for it */
+    static std::mutex one_waits; /* other threads wait for the one that joins */
     const std::lock_guard<std::mutex> alone(one_waits);
     for (device_start &s : starts) {
         std::thread started;
@@ -160,7 +160,7 @@ int msi_gpu_memory(int device, size_t *free_bytes, size_t *total_bytes)
     if (before != device) MSI_CUDA_OF(device, cudaSetDevice(device));
     const cudaError_t e = cudaMemGetInfo(free_bytes, total_bytes);
     if (before != device) MSI_CUDA_OF(before, cudaSetDevice(before));
-    MSI_CUDA_AT(msi_gpu_named(device), "cudaMemGetInfo", e);
+    MSI_CUDA_AT(msi_gpu_name(device), "cudaMemGetInfo", e);
     *free_bytes += msi_gpu_pool_idle(device);
     return MSI_OK;
 }
@@ -184,7 +184,7 @@ const char *msi_gpu_describe(int device)
     return text;
 }
 
-const char *msi_gpu_named(int device)
+const char *msi_gpu_name(int device)
 {
     static thread_local char text[24];
     int n = 0;
@@ -196,10 +196,10 @@ const char *msi_gpu_named(int device)
     return "GPU";
 }
 
-const char *msi_gpu_here(void)
+const char *msi_gpu_current_name(void)
 {
     int device = 0;
-    if (cudaGetDevice(&device) == cudaSuccess) return msi_gpu_named(device);
+    if (cudaGetDevice(&device) == cudaSuccess) return msi_gpu_name(device);
     cudaGetLastError();
     return "GPU";
 }
@@ -225,7 +225,7 @@ const char *msi_gpu_versions(void)
                      fft / 1000, fft % 1000 / 100, fft % 100);
         }
     };
-    static const line made; /* by the first thread that comes */
+    static const line made; /* initialised by the first thread that calls */
     return made.text;
 }
 
@@ -262,7 +262,7 @@ int msi_gpu_stream_wait(const msi_gpu_stream *s)
     return MSI_OK;
 }
 
-/* ---- Bytes that the L2 cache fetches ---------------------------------------------------------------------------- */
+/* ---- L2 fetch size ----------------------------------------------------------------------------------------------- */
 
 namespace {
 
@@ -274,7 +274,7 @@ struct fetch_limit {
 std::mutex fetch_lock;
 fetch_limit fetch_limits[MSI_GPU_MAX_DEVICES];
 
-/* Run change() with the device current. Returns: whether every call succeeded */
+/* Run change() with the device as the current one. Returns: whether every call succeeded */
 template <typename CHANGE> bool on_device(int device, CHANGE change)
 {
     int before;

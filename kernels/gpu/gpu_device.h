@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The NVIDIA GPUs of this machine: whether there are any, how one starts, what it is and what memory it has. A device
- * is named by its CUDA ordinal, 0 .. MSI_GPU_MAX_DEVICES - 1. */
+/*
+ * The NVIDIA GPUs of this machine, and their streams: how many there are, how one starts, its properties and its
+ * memory. A device is named by its CUDA ordinal, 0 .. MSI_GPU_MAX_DEVICES - 1.
+ */
 #ifndef MSI_GPU_DEVICE_H
 #define MSI_GPU_DEVICE_H
 
@@ -12,93 +14,92 @@ extern "C" {
 
 enum { MSI_GPU_MAX_DEVICES = 64 };
 
-/* msi_gpu_count - return the number of devices that answer; 0 where there is no driver. */
+/* msi_gpu_count - return the number of usable devices; 0 if there is no driver. */
 int msi_gpu_count(void);
 
-/* msi_gpu_available - return 1 where any device answers. */
+/* msi_gpu_available - return 1 if there is any usable device, else 0. */
 int msi_gpu_available(void);
 
 /*
- * msi_gpu_warm_up - start a device in the background: its driver, its context, cuFFT. A second call does nothing; so
- * does one for a device that there is not.
+ * msi_gpu_warm_up - start a device in the background: its driver, its context, cuFFT. Does nothing if the device has
+ * been started, or does not exist.
  */
 void msi_gpu_warm_up(int device);
 
-/* msi_gpu_await - wait until a device that is being warmed up has its context, or has failed to get one. */
+/* msi_gpu_await - wait until a device that is being started has its context, or has failed to get one. */
 void msi_gpu_await(int device);
 
-/* msi_gpu_settle - wait for every warm-up to end; call it before the process does. */
-void msi_gpu_settle(void);
+/* msi_gpu_await_all - wait until every start has ended. Call it before the process exits. */
+void msi_gpu_await_all(void);
 
 /*
- * msi_gpu_memory - free and total memory of a device in bytes, 0 after a failure. While the device is being warmed up,
- * and before it has a context, all of it counts as free; so does what the process keeps in a pool (gpu_pool.h).
+ * msi_gpu_memory - find the free and total memory of a device in bytes; 0 after a failure. All memory counts as free
+ * while the device is being started and has no context. Memory that the pool keeps (gpu_pool.h) counts as free.
  * Returns: 0, MSI_EGPU
- * Notes:   leaves the calling thread's current device as it was.
+ * Notes:   the calling thread's current device stays the same.
  */
 int msi_gpu_memory(int device, size_t *free_bytes, size_t *total_bytes);
 
-/* msi_gpu_describe - one line on a device, or on why there is none. Borrowed, of the thread, until its next call. */
+/* msi_gpu_describe - describe a device in one line, or why there is none. Valid until the thread's next call. */
 const char *msi_gpu_describe(int device);
 
-/* msi_gpu_named - name a device, as an error line begins: "GPU", or "GPU 1" where several answer. Borrowed, of the
- * thread, until its next call. */
-const char *msi_gpu_named(int device);
+/* msi_gpu_name - return the name of a device for the start of an error line: "GPU", or "GPU 1" if there are several.
+ * Valid until the thread's next call. */
+const char *msi_gpu_name(int device);
 
-/* msi_gpu_here - name the calling thread's current device so. */
-const char *msi_gpu_here(void);
+/* msi_gpu_current_name - return that name of the calling thread's current device. */
+const char *msi_gpu_current_name(void);
 
 /*
- * msi_gpu_speed - tell how fast a device is beside others: its multiprocessors times their clock.
+ * msi_gpu_speed - estimate the speed of a device, to compare devices: its multiprocessors times their clock.
  * Returned: *speed, above 0
  * Returns:  0, MSI_EGPU
  */
 int msi_gpu_speed(int device, double *speed);
 
-/* msi_gpu_versions - return CUDA's and cuFFT's versions, one line. Borrowed, static. */
+/* msi_gpu_versions - return the versions of CUDA and cuFFT in one line. Static. */
 const char *msi_gpu_versions(void);
 
-/* A plan works on a device and on a stream of its own: there it launches, copies and transforms. */
-
-/* {device, NULL} is the device's default stream. */
+/* A device and a stream on it, to which a plan sends its kernels, copies and transforms. {device, NULL} is the device's
+ * default stream. */
 typedef struct msi_gpu_stream {
     int device;   /* CUDA ordinal */
     void *stream; /* cudaStream_t */
 } msi_gpu_stream;
 
 /*
- * msi_gpu_stream_create - make a stream that does not wait for the device's default one. Makes the device the calling
- * thread's current one.
+ * msi_gpu_stream_create - create a stream that does not synchronise with the default stream, and make its device the
+ * calling thread's current one.
  * Returned: *s, freed by msi_gpu_stream_free; its stream is NULL after a failure
- * Returns:  0, MSI_EGPU (no such device, or it has no memory left)
+ * Returns:  0, MSI_EGPU (no such device, or not enough memory on it)
  */
 int msi_gpu_stream_create(msi_gpu_stream *s, int device);
 
-/* msi_gpu_stream_free - wait for what the stream has begun, and free it. A stream of NULL is left alone. */
+/* msi_gpu_stream_free - wait for the work on the stream, and free it. Does nothing if the stream is NULL. */
 void msi_gpu_stream_free(msi_gpu_stream *s);
 
 /*
- * msi_gpu_stream_enter - make the stream's device the calling thread's current one: every entry point of a plan begins
- * with it, since memory, launches and transforms go to the current device.
+ * msi_gpu_stream_enter - make the stream's device the calling thread's current one. Every entry point of a plan starts
+ * with it, because allocations, launches and transforms use the current device.
  * Returns: 0, MSI_EGPU
  */
 int msi_gpu_stream_enter(const msi_gpu_stream *s);
 
-/* msi_gpu_stream_wait - wait until all that the stream has begun is done. Returns: 0, MSI_EGPU (something failed) */
+/* msi_gpu_stream_wait - wait until all work on the stream is done. Returns: 0, MSI_EGPU (some of it failed) */
 int msi_gpu_stream_wait(const msi_gpu_stream *s);
 
 /*
- * Set how many bytes the L2 cache of a device fetches from its memory at a time. The limit is the device's and concerns
- * whatever runs on it, so it is lowered while anyone wants it low, and put back when the last one is done.
+ * How many bytes the L2 cache of a device fetches from memory at a time. The limit applies to the whole device. It is
+ * lowered by the first caller that acquires it, and restored when the last one releases it.
  */
 
 /*
- * msi_gpu_fetch_acquire - have a device fetch this many bytes at a time: 32, 64 or 128, the same for all who hold it.
- * Returns: 1 where it does, to be released; 0 where it cannot, which only costs time
+ * msi_gpu_fetch_acquire - set the fetch size of a device: 32, 64 or 128 bytes, the same for all callers.
+ * Returns: 1 if it is set, and must be released; 0 if the device cannot, which only costs time
  */
 int msi_gpu_fetch_acquire(int device, size_t bytes);
 
-/* msi_gpu_fetch_release - the last of those who acquired puts back what was before. */
+/* msi_gpu_fetch_release - release the fetch size; the last caller restores the previous one. */
 void msi_gpu_fetch_release(int device);
 
 #ifdef __cplusplus

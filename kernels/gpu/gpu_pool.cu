@@ -9,7 +9,7 @@
 
 namespace {
 
-/* The pool of one device; `pool` is NULL while there is none, and stays so where the device knows no pools. */
+/* The memory pool of one device. `pool` is NULL before the first use, and on devices that do not support pools. */
 struct device_pool {
     std::mutex lock;
     cudaMemPool_t pool = nullptr;
@@ -20,8 +20,8 @@ struct device_pool {
 
 device_pool pools[MSI_GPU_MAX_DEVICES];
 
-/* Take a failure out of CUDA's own record, where a later check of a launch would find it. */
-cudaError_t told(cudaError_t e)
+/* Clear CUDA's last error, so that the check of a later launch does not see it. Returns: e */
+cudaError_t clear_error(cudaError_t e)
 {
     if (e != cudaSuccess) cudaGetLastError();
     return e;
@@ -49,8 +49,8 @@ cudaError_t make_pool(cudaMemPool_t *out, size_t *total_bytes, int device)
     return e;
 }
 
-/* Find the pool of the current device, which is made when it is first asked for. */
-cudaError_t find_pool(cudaMemPool_t *out)
+/* Find the pool of the current device, and create it at the first call. */
+cudaError_t current_pool(cudaMemPool_t *out)
 {
     int device;
     *out = nullptr;
@@ -67,8 +67,9 @@ cudaError_t find_pool(cudaMemPool_t *out)
     return cudaSuccess;
 }
 
-/* Memory is there for all streams once the stream that it is got on, which does nothing else, has been waited for. */
-cudaError_t get(void **out, size_t bytes, cudaMemPool_t pool)
+/* Allocate on the null stream and wait for it: after that any stream may use the memory. The null stream has no other
+ * work. */
+cudaError_t allocate_from_pool(void **out, size_t bytes, cudaMemPool_t pool)
 {
     const cudaError_t e = cudaMallocFromPoolAsync(out, bytes, pool, nullptr);
     if (e != cudaSuccess) return e;
@@ -77,18 +78,18 @@ cudaError_t get(void **out, size_t bytes, cudaMemPool_t pool)
     return waited;
 }
 
-/* Count the bytes that a pool keeps and nobody has; 0 after a failure. Returned: *used  what somebody has */
+/* Count the bytes that a pool keeps and that are not in use; 0 after a failure. Returned: *used bytes in use */
 uint64_t idle_of(cudaMemPool_t pool, uint64_t *used)
 {
     uint64_t kept = 0;
     *used = 0;
-    if (told(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &kept)) != cudaSuccess) return 0;
-    if (told(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, used)) != cudaSuccess) return 0;
+    if (clear_error(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &kept)) != cudaSuccess) return 0;
+    if (clear_error(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, used)) != cudaSuccess) return 0;
     return kept > *used ? kept - *used : 0;
 }
 
-/* Give back what a device's pool keeps beyond the bytes that kept_of tells of all the device has. */
-template <typename F> void shrink(int device, F kept_of)
+/* Free the idle memory of a device's pool beyond kept_of(total bytes of the device). */
+template <typename F> void shrink_pool(int device, F kept_of)
 {
     int before;
     uint64_t used;
@@ -96,11 +97,11 @@ template <typename F> void shrink(int device, F kept_of)
     const std::lock_guard<std::mutex> guard(p.lock);
     const size_t kept = kept_of(p.total_bytes);
     if (!p.pool || idle_of(p.pool, &used) <= kept) return;
-    if (told(cudaGetDevice(&before)) != cudaSuccess || told(cudaSetDevice(device)) != cudaSuccess) return;
-    /* What has been given back is nobody's once its stream has been waited for. */
-    told(cudaDeviceSynchronize());
-    told(cudaMemPoolTrimTo(p.pool, used + kept));
-    told(cudaSetDevice(before));
+    if (clear_error(cudaGetDevice(&before)) != cudaSuccess || clear_error(cudaSetDevice(device)) != cudaSuccess) return;
+    /* Memory can be trimmed only when the frees on its stream are complete. */
+    clear_error(cudaDeviceSynchronize());
+    clear_error(cudaMemPoolTrimTo(p.pool, used + kept));
+    clear_error(cudaSetDevice(before));
 }
 
 } // namespace
@@ -108,12 +109,12 @@ template <typename F> void shrink(int device, F kept_of)
 cudaError_t msi_gpu_pool_alloc(void **out, size_t bytes)
 {
     cudaMemPool_t pool;
-    cudaError_t e = told(find_pool(&pool));
-    if (e == cudaSuccess) e = told(pool ? get(out, bytes, pool) : cudaMalloc(out, bytes));
+    cudaError_t e = clear_error(current_pool(&pool));
+    if (e == cudaSuccess) e = clear_error(pool ? allocate_from_pool(out, bytes, pool) : cudaMalloc(out, bytes));
     if (e == cudaErrorMemoryAllocation && pool) {
-        /* What is kept may lie in pieces. */
+        /* The idle memory may be fragmented. */
         msi_gpu_pool_trim();
-        e = told(get(out, bytes, pool));
+        e = clear_error(allocate_from_pool(out, bytes, pool));
     }
     if (e != cudaSuccess) *out = nullptr;
     return e;
@@ -124,14 +125,14 @@ void msi_gpu_pool_free(void *p)
     int before = 0;
     cudaPointerAttributes of;
     if (!p) return;
-    /* Memory goes back on its own device's stream, whichever device the caller is on. */
-    const bool is_elsewhere = told(cudaGetDevice(&before)) == cudaSuccess &&
-                              told(cudaPointerGetAttributes(&of, p)) == cudaSuccess && of.device != before &&
-                              told(cudaSetDevice(of.device)) == cudaSuccess;
-    /* Memory of a pool is free at once, whatever still works on it. */
-    told(cudaDeviceSynchronize());
-    told(cudaFreeAsync(p, nullptr));
-    if (is_elsewhere) told(cudaSetDevice(before));
+    /* Memory is freed on its own device's null stream, whatever the current device is. */
+    const bool is_elsewhere = clear_error(cudaGetDevice(&before)) == cudaSuccess &&
+                              clear_error(cudaPointerGetAttributes(&of, p)) == cudaSuccess && of.device != before &&
+                              clear_error(cudaSetDevice(of.device)) == cudaSuccess;
+    /* The pool may hand out freed memory at once, so all work on it must be done. */
+    clear_error(cudaDeviceSynchronize());
+    clear_error(cudaFreeAsync(p, nullptr));
+    if (is_elsewhere) clear_error(cudaSetDevice(before));
 }
 
 cudaError_t msi_gpu_pool_open(int owner, int device)
@@ -139,18 +140,18 @@ cudaError_t msi_gpu_pool_open(int owner, int device)
     int before;
     cudaMemPool_t pool;
     if (owner >= MSI_GPU_MAX_DEVICES || device >= MSI_GPU_MAX_DEVICES) return cudaErrorInvalidDevice;
-    cudaError_t e = told(cudaGetDevice(&before));
-    if (e == cudaSuccess) e = told(cudaSetDevice(owner));
+    cudaError_t e = clear_error(cudaGetDevice(&before));
+    if (e == cudaSuccess) e = clear_error(cudaSetDevice(owner));
     if (e != cudaSuccess) return e;
-    e = told(find_pool(&pool));
-    told(cudaSetDevice(before));
+    e = clear_error(current_pool(&pool));
+    clear_error(cudaSetDevice(before));
     if (e != cudaSuccess || !pool) return e;
     const std::lock_guard<std::mutex> guard(pools[owner].lock);
     if (pools[owner].is_open_to[device]) return e;
     cudaMemAccessDesc access = {};
     access.location = {cudaMemLocationTypeDevice, device};
     access.flags = cudaMemAccessFlagsProtReadWrite;
-    e = told(cudaMemPoolSetAccess(pool, &access, 1));
+    e = clear_error(cudaMemPoolSetAccess(pool, &access, 1));
     pools[owner].is_open_to[device] = e == cudaSuccess;
     return e;
 }
@@ -167,22 +168,22 @@ size_t msi_gpu_pool_idle(int device)
 void msi_gpu_pool_trim(void)
 {
     int device;
-    if (told(cudaGetDevice(&device)) != cudaSuccess || device >= MSI_GPU_MAX_DEVICES) return;
+    if (clear_error(cudaGetDevice(&device)) != cudaSuccess || device >= MSI_GPU_MAX_DEVICES) return;
     device_pool &p = pools[device];
     const std::lock_guard<std::mutex> guard(p.lock);
     if (!p.pool) return;
-    /* What has been given back is nobody's once its stream has been waited for. */
-    told(cudaDeviceSynchronize());
-    told(cudaMemPoolTrimTo(p.pool, 0));
+    /* Memory can be trimmed only when the frees on its stream are complete. */
+    clear_error(cudaDeviceSynchronize());
+    clear_error(cudaMemPoolTrimTo(p.pool, 0));
 }
 
 void msi_gpu_pool_shrink(size_t kept)
 {
-    for (int device = 0; device < MSI_GPU_MAX_DEVICES; device++) shrink(device, [=](size_t) { return kept; });
+    for (int device = 0; device < MSI_GPU_MAX_DEVICES; device++) shrink_pool(device, [=](size_t) { return kept; });
 }
 
 void msi_gpu_pool_shrink_to_part(int divisor)
 {
     for (int device = 0; device < MSI_GPU_MAX_DEVICES; device++)
-        shrink(device, [=](size_t total_bytes) { return total_bytes / (size_t)divisor; });
+        shrink_pool(device, [=](size_t total_bytes) { return total_bytes / (size_t)divisor; });
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Device memory that stays with the process when it is given back. cudaMalloc and cudaFree map and unmap pages, which
- * takes a fifth of a millisecond a gigabyte and more, at every call of a plan for what the call before had as well. A
- * device's pool keeps pages that nobody has at present, up to half of the device's memory; they count as free.
+ * Memory pools of the devices. cudaMalloc and cudaFree map and unmap pages, which takes 0.2 ms and more for each
+ * gigabyte, at every call of a plan, although the call before used as much. The pool of a device keeps the pages of
+ * freed memory, up to half of the device's memory. They count as free memory.
  */
 #ifndef MSI_KERNELS_GPU_POOL_H
 #define MSI_KERNELS_GPU_POOL_H
@@ -14,35 +14,36 @@ extern "C" {
 #endif
 
 /*
- * msi_gpu_pool_alloc - get memory of the current device, which any of its streams may use from now on.
- * Returned: *out  given back by msi_gpu_pool_free; NULL after a failure
- * Returns:  what CUDA says; its own record of the failure is cleared
+ * msi_gpu_pool_alloc - allocate memory on the current device, for all of its streams.
+ * Returned: *out  freed by msi_gpu_pool_free; NULL after a failure
+ * Returns:  CUDA's code; CUDA's last error is cleared
  */
 cudaError_t msi_gpu_pool_alloc(void **out, size_t bytes);
 
-/* msi_gpu_pool_free - wait for all that the memory's device does, and give it back; NULL is fine. */
+/* msi_gpu_pool_free - wait for all work on the memory's device, and free the memory; NULL-safe. */
 void msi_gpu_pool_free(void *p);
 
 /*
- * msi_gpu_pool_open - let kernels of `device`, which reaches `owner` as a peer, read and write what owner's pool holds
- * and will hold.
- * Returns: what CUDA says; its own record of the failure is cleared
+ * msi_gpu_pool_open - let kernels of `device` read and write all present and future memory of owner's pool. `device`
+ * must reach `owner` as a peer.
+ * Returns: CUDA's code; CUDA's last error is cleared
  */
 cudaError_t msi_gpu_pool_open(int owner, int device);
 
-/* msi_gpu_pool_idle - return the bytes of a device that its pool keeps and nobody has; 0 where there is no pool. */
+/* msi_gpu_pool_idle - return the bytes that a device's pool keeps and that are not in use; 0 if there is no pool. */
 size_t msi_gpu_pool_idle(int device);
 
-/* msi_gpu_pool_trim - give those of the current device back to the driver, for allocations that go past the pool. */
+/* msi_gpu_pool_trim - return all idle memory of the current device's pool to the driver, for allocations outside the
+ * pool. */
 void msi_gpu_pool_trim(void);
 
 /*
- * msi_gpu_pool_shrink - give back, of every device that has a pool, what nobody has beyond so many bytes. It is for
- * those whose process has other users of the devices. The calling thread's current device stays what it is.
+ * msi_gpu_pool_shrink - return the idle memory of every pool beyond `kept` bytes to the driver. For processes with
+ * other users of the devices. The calling thread's current device stays the same.
  */
 void msi_gpu_pool_shrink(size_t kept);
 
-/* msi_gpu_pool_shrink_to_part - do so beyond that part of each device's own memory: total / divisor. */
+/* msi_gpu_pool_shrink_to_part - do the same with kept = total memory of the device / divisor. */
 void msi_gpu_pool_shrink_to_part(int divisor);
 
 #ifdef __cplusplus

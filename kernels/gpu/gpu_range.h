@@ -1,55 +1,42 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Named ranges of time that a profiler shows beside the GPU's work (NVTX), so that a profile speaks of the pipeline's
- * stages. Without a profiler a range costs some nanoseconds; without a CUDA toolkit it is nothing.
- *
- *     C:    msi_gpu_range_begin("sort");  ..  msi_gpu_range_end();        ends what began last on this thread
- *     C++:  const gpu_range range("sort");                                until the end of the block, however it ends
+ * Named time ranges (NVTX), which a profiler shows next to the GPU's work under the names of the pipeline's stages.
+ * Without a profiler a range costs some nanoseconds; without a CUDA toolkit it is empty.
  */
 #ifndef MSI_GPU_RANGE_H
 #define MSI_GPU_RANGE_H
+
+#include "core/log.h"
 
 #if defined(MSI_HAVE_CUDA) && __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
 #define MSI_HAVE_NVTX
 #endif
 
-static inline void msi_gpu_range_begin(const char *name)
-{
-#ifdef MSI_HAVE_NVTX
-    nvtxRangePushA(name);
-#else
-    (void)name;
-#endif
-}
-
-static inline void msi_gpu_range_end(void)
-{
-#ifdef MSI_HAVE_NVTX
-    nvtxRangePop();
-#endif
-}
-
-#ifdef __cplusplus
-#include "core/log.h"
-
 namespace {
 
+/* A gpu_range lasts until the end of its block. */
 class gpu_range {
   public:
     explicit gpu_range(const char *name)
     {
-        msi_gpu_range_begin(name);
+#ifdef MSI_HAVE_NVTX
+        nvtxRangePushA(name);
+#else
+        (void)name;
+#endif
     }
     gpu_range(const gpu_range &) = delete;
     gpu_range &operator=(const gpu_range &) = delete;
     ~gpu_range()
     {
-        msi_gpu_range_end();
+#ifdef MSI_HAVE_NVTX
+        nvtxRangePop();
+#endif
     }
 };
 
-/* A stage_timer is a range whose wall seconds are added to *sum_s when the block ends: wait for the stream before. */
+/* A stage_timer is a range that also adds its wall seconds to *sum_s. Wait for the stream before it ends. */
 class stage_timer {
   public:
     stage_timer(const char *name, double *sum_s_) : range(name), sum_s(sum_s_), start_s(msi_wall_s()) {}
@@ -66,5 +53,5 @@ class stage_timer {
 };
 
 } // namespace
-#endif
+
 #endif

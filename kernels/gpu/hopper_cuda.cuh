@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Compute capability 9.0 brought barriers in shared memory, which threads and copies arrive at, and copying of
- * rectangles by the hardware, to which the driver describes them. Device functions are empty for older ones. */
+/*
+ * Features of compute capability 9.0: barriers in shared memory, at which threads and copies arrive, and copies of
+ * rectangles by hardware (box_copy), which the driver describes. The device functions are empty for older devices.
+ */
 #ifndef MSI_HOPPER_CUDA_CUH
 #define MSI_HOPPER_CUDA_CUH
 
@@ -14,8 +16,7 @@ namespace hopper {
 
 constexpr int ARCHITECTURE = 90; /* that kernels must be compiled for */
 
-/* find_encoder - cuTensorMapEncodeTiled; there is no other way to it than by name. Returns: whether the driver has it
- */
+/* find_encoder - find cuTensorMapEncodeTiled, which can only be found by name. Returns: whether the driver has it */
 inline bool find_encoder(PFN_cuTensorMapEncodeTiled_v12000 *encode)
 {
     cudaDriverEntryPointQueryResult found;
@@ -32,8 +33,8 @@ inline bool find_encoder(PFN_cuTensorMapEncodeTiled_v12000 *encode)
 #ifdef __CUDACC__
 
 /*
- * room_for - return the dynamic shared memory that a block of a kernel may have on the device in use.
- * Returns: bytes; 0 where the kernel was compiled for an older architecture and then translated, and is empty
+ * room_for - return the dynamic shared memory that a block of a kernel may have on the current device.
+ * Returns: bytes; 0 if the kernel was compiled for an older architecture, and is therefore empty
  */
 template <class K> size_t room_for(K *kernel)
 {
@@ -47,13 +48,14 @@ template <class K> size_t room_for(K *kernel)
     return bytes > compiled.sharedSizeBytes ? bytes - compiled.sharedSizeBytes : 0;
 }
 
-/* Find the 32-bit address of a place in shared memory. */
+/* Return the 32-bit address of an object in shared memory. */
 __device__ __forceinline__ uint32_t shared_address(const void *p)
 {
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* Have n arrivals make a phase. One thread calls, then fence_barriers, then the block meets. */
+/* Set the number of arrivals that complete a phase. One thread calls it, then fence_barriers, then the block
+ * synchronises. */
 __device__ __forceinline__ void init_barrier(uint64_t *barrier, uint32_t n)
 {
 #if __CUDA_ARCH__ >= 900
@@ -68,7 +70,7 @@ __device__ __forceinline__ void fence_barriers()
 #endif
 }
 
-/* Wait until the phase of this parity is over; phases have 0 and 1 in turn. */
+/* Wait until the phase of this parity is complete. The parities of phases alternate, 0 first. */
 __device__ __forceinline__ void wait_for(uint64_t *barrier, uint32_t parity)
 {
 #if __CUDA_ARCH__ >= 900
@@ -90,7 +92,7 @@ __device__ __forceinline__ void arrive(uint64_t *barrier)
 #endif
 }
 
-/* Arrive, and have the phase wait for so many copied bytes too. */
+/* Arrive, and make the phase wait for this many copied bytes too. */
 __device__ __forceinline__ void arrive_and_expect(uint64_t *barrier, uint32_t bytes)
 {
 #if __CUDA_ARCH__ >= 900
@@ -104,8 +106,8 @@ __device__ __forceinline__ void arrive_and_expect(uint64_t *barrier, uint32_t by
 } // namespace hopper
 
 /*
- * Rectangles of an image copied into shared memory by the hardware, from compute capability 9.0 on: one thread starts
- * a copy, and a barrier in shared memory counts the bytes that arrive.
+ * Copy rectangles of an image into shared memory by hardware: one thread starts a copy, and a barrier in shared memory
+ * counts the bytes that arrive.
  */
 
 namespace box_copy {
@@ -113,9 +115,9 @@ namespace box_copy {
 constexpr int MOST_ELEMENTS = 256; /* of a box, along an axis */
 
 /*
- * describe - describe boxes of `columns` x `rows` elements of 8 bytes, row after row in shared memory, of an image of
- * nu x nv elements; elements beyond its edges are zeros.
- * Returns: whether the hardware knows such boxes
+ * describe - describe boxes of `columns` x `rows` elements of 8 bytes, stored row by row in shared memory, of an image
+ * of nu x nv elements. Elements beyond the image's edges are zeros.
+ * Returns: whether the hardware supports such boxes
  */
 inline bool describe(CUtensorMap *box, const void *image, int64_t nu, int64_t nv, int columns, int rows)
 {
@@ -131,18 +133,19 @@ inline bool describe(CUtensorMap *box, const void *image, int64_t nu, int64_t nv
 
 #ifdef __CUDACC__
 
-/* Prepare a barrier for one copy a round. All threads of the block meet before any of them waits. */
+/* Prepare a barrier for one copy a round. All threads of the block synchronise before any of them waits. */
 __device__ __forceinline__ void init_barrier(uint64_t *barrier)
 {
     hopper::init_barrier(barrier, 1);
     hopper::fence_barriers();
 }
 
-/* Start copying the box from element u of row v on, `bytes` in all; by one thread, after all are done with `to`. */
+/* Start to copy the box that begins at element u of row v, `bytes` in all. One thread calls it, after all threads are
+ * done with `to`. */
 __device__ __forceinline__ void copy(void *to, const CUtensorMap *box, int u, int v, uint32_t bytes, uint64_t *barrier)
 {
 #if __CUDA_ARCH__ >= 900
-    /* `to` may have been written by threads; the copy comes another way. */
+    /* Order the threads' writes to `to` before the copy, which uses another proxy. */
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     hopper::arrive_and_expect(barrier, bytes);
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
@@ -152,14 +155,14 @@ __device__ __forceinline__ void copy(void *to, const CUtensorMap *box, int u, in
 #endif
 }
 
-/* Wait for a copy; *round is 0 before the first. */
+/* Wait for a copy. *round is 0 before the first one. */
 __device__ __forceinline__ void wait(uint64_t *barrier, uint32_t *round)
 {
     hopper::wait_for(barrier, *round);
     *round ^= 1;
 }
 
-/* Bring a box into the L2 cache; nobody waits. */
+/* Prefetch a box into the L2 cache, without waiting. */
 __device__ __forceinline__ void prefetch(const CUtensorMap *box, int u, int v)
 {
 #if __CUDA_ARCH__ >= 900

@@ -19,8 +19,8 @@ static char *kept[MOST_KEPT];
 static int n_kept;
 
 #ifdef __SSE2__
-/* Copy past the caches. */
-static void stream(char *to, const char *from, int64_t bytes)
+/* Copy with stores that bypass the caches. */
+static void copy_uncached(char *to, const char *from, int64_t bytes)
 {
     int64_t i = (int64_t)(-(uintptr_t)to % sizeof(__m128i));
     if (i > bytes) i = bytes;
@@ -32,7 +32,7 @@ static void stream(char *to, const char *from, int64_t bytes)
     _mm_sfence();
 }
 #else
-static void stream(char *to, const char *from, int64_t bytes)
+static void copy_uncached(char *to, const char *from, int64_t bytes)
 {
     memcpy(to, from, (size_t)bytes);
 }
@@ -43,13 +43,13 @@ void msi_host_copy(const msi_host_piece *piece, int n, int for_bus)
 #pragma omp parallel for schedule(dynamic, 1)
     for (int i = 0; i < n; i++) {
         if (for_bus)
-            stream(piece[i].to, piece[i].from, piece[i].bytes);
+            copy_uncached(piece[i].to, piece[i].from, piece[i].bytes);
         else
             memcpy(piece[i].to, piece[i].from, (size_t)piece[i].bytes);
     }
 }
 
-static char *take_kept(void)
+static char *pop_kept_slot(void)
 {
     pthread_mutex_lock(&lock);
     char *p = n_kept ? kept[--n_kept] : NULL;
@@ -57,7 +57,7 @@ static char *take_kept(void)
     return p;
 }
 
-/* Tell whether memory is registered yet: a program that resets its device frees it. */
+/* Check that memory is still registered: a program that resets its device unregisters it. */
 static int is_registered(const char *p)
 {
     struct cudaPointerAttributes a;
@@ -66,10 +66,10 @@ static int is_registered(const char *p)
     return 0;
 }
 
-int msi_host_slot_take(msi_host_slot *slot)
+int msi_host_slot_acquire(msi_host_slot *slot)
 {
     slot->is_registered = 1;
-    while ((slot->memory = take_kept()))
+    while ((slot->memory = pop_kept_slot()))
         if (is_registered(slot->memory)) return MSI_OK;
     if (cudaHostAlloc((void **)&slot->memory, MSI_HOST_SLOT_BYTES, cudaHostAllocPortable) == cudaSuccess) return MSI_OK;
     cudaGetLastError();
@@ -77,7 +77,7 @@ int msi_host_slot_take(msi_host_slot *slot)
     return msi_alloc(&slot->memory, MSI_HOST_SLOT_BYTES, 1, "GPU copies");
 }
 
-static int keep(char *p)
+static int keep_slot(char *p)
 {
     pthread_mutex_lock(&lock);
     const int has_room = n_kept < MOST_KEPT;
@@ -86,10 +86,10 @@ static int keep(char *p)
     return has_room;
 }
 
-void msi_host_slot_give(msi_host_slot *slot)
+void msi_host_slot_release(msi_host_slot *slot)
 {
     if (slot->memory && !slot->is_registered) msi_free(slot->memory);
-    if (slot->memory && slot->is_registered && !keep(slot->memory) && cudaFreeHost(slot->memory) != cudaSuccess)
+    if (slot->memory && slot->is_registered && !keep_slot(slot->memory) && cudaFreeHost(slot->memory) != cudaSuccess)
         cudaGetLastError();
     slot->memory = NULL;
 }

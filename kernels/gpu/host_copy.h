@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Copy within host memory by all of OpenMP's threads, since one alone is slower than a GPU's bus; and the memory beside
- * the bus that they go through. */
+/*
+ * Copies within host memory by all OpenMP threads, because one thread is slower than a GPU's bus; and the registered
+ * buffers (slots) that copies to and from a GPU go through.
+ */
 #ifndef MSI_KERNELS_HOST_COPY_H
 #define MSI_KERNELS_HOST_COPY_H
 
@@ -17,30 +19,30 @@ typedef struct msi_host_piece {
 } msi_host_piece;
 
 /*
- * msi_host_copy - copy n pieces, none of which overlaps another's target.
- * Given: for_bus  the bus reads the targets next: they are written past the caches, since a bus that has to fetch lines
- *                 out of the cores' caches reads at half its pace
+ * msi_host_copy - copy n pieces. Their targets do not overlap.
+ * Given: for_bus  the bus reads the targets next. They are then written past the caches: a bus that has to fetch lines
+ *                 out of the cores' caches reads at half its speed
  */
 void msi_host_copy(const msi_host_piece *piece, int n, int for_bus);
 
 enum { MSI_HOST_SLOT_BYTES = 4 << 20 };
 
-/* Memory that a GPU's bus reads and writes by itself. */
+/* Host memory that the GPU reads and writes directly. */
 typedef struct msi_host_slot {
     char *memory;
-    int is_registered; /* 0: it serves at the driver's pace */
+    int is_registered; /* 0: ordinary memory, copied at the driver's speed */
 } msi_host_slot;
 
 /*
- * msi_host_slot_take - have MSI_HOST_SLOT_BYTES. Registering takes as long as copying a hundred times as much, so what
- * was given back is kept for the process, a few slots at most, and serves again.
- * Returned: *slot  to be given back; memory NULL after a failure
+ * msi_host_slot_acquire - get a slot of MSI_HOST_SLOT_BYTES. Registering a slot takes as long as copying 100 times as
+ * much, so the process keeps a few released slots for the next calls.
+ * Returned: *slot  released by msi_host_slot_release; memory is NULL after a failure
  * Returns:  0, MSI_ENOMEM
  */
-int msi_host_slot_take(msi_host_slot *slot);
+int msi_host_slot_acquire(msi_host_slot *slot);
 
-/* msi_host_slot_give - give a slot back, and forget it; one without memory is fine. */
-void msi_host_slot_give(msi_host_slot *slot);
+/* msi_host_slot_release - release a slot, and set its memory to NULL. NULL-safe. */
+void msi_host_slot_release(msi_host_slot *slot);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The matrix instructions of a warp, and numbers as sums of two halves for them. A fragment is the part of a matrix
- * that a lane holds, as the PTX manual lays it out: g = lane / 4, t = lane % 4.
+ * Matrix instructions of a warp, and numbers as sums of two halves for them. A fragment is the part of a matrix that a
+ * lane holds, as laid out in the PTX manual: g = lane / 4, t = lane % 4.
  */
 #ifndef MSI_KERNELS_MMA_CUDA_CUH
 #define MSI_KERNELS_MMA_CUDA_CUH
@@ -22,8 +22,8 @@ __device__ __forceinline__ uint32_t bits(half2 h)
     return *reinterpret_cast<uint32_t *>(&h);
 }
 
-/* Two numbers, each as a sum of two halves: the high ones, and what they leave, rounded. 22 bits of each number are
- * kept where its low half is a normal one. */
+/* Two numbers, each as a sum of two halves: the high half, and the rounded rest. 22 bits of a number are kept if its
+ * low half is a normal number. */
 struct split_pair {
     uint32_t high, low;
 };
@@ -35,7 +35,8 @@ __device__ __forceinline__ split_pair split(float x, float y)
     return {bits(high), bits(__floats2half2_rn(x - __low2float(high), y - __high2float(high)))};
 }
 
-/* Multiply pairs number by number. A high product's rounding error is exact in halves and goes to the low product. */
+/* Multiply two pairs element by element. The rounding error of a high product is exact in halves, and is added to the
+ * low product. */
 __device__ __forceinline__ split_pair multiply(split_pair a, split_pair b)
 {
     const half2 a_high = halves(a.high), a_low = halves(a.low), b_high = halves(b.high), b_low = halves(b.low);
@@ -44,9 +45,11 @@ __device__ __forceinline__ split_pair multiply(split_pair a, split_pair b)
     return {bits(high), bits(__hfma2(a_low, b_high, __hfma2(a_high, b_low, rest)))};
 }
 
-/* c += a b of halves: a is 16 x 16, b 16 x 8, c 16 x 8 of floats. Words of a lane: a0 row g, columns 2t, 2t + 1; a1 row
- * g + 8; a2, a3 the same of columns 2t + 8, 2t + 9; b0 rows 2t, 2t + 1, column g; b1 rows 2t + 8, 2t + 9; c row g,
- * columns 2t, 2t + 1, then row g + 8. */
+/*
+ * Compute c += a b of halves: a is 16 x 16, b 16 x 8, c 16 x 8 floats. Words of a lane: a0 has row g, columns 2t and 2t
+ * + 1; a1 row g + 8; a2 and a3 the same rows, columns 2t + 8 and 2t + 9; b0 has rows 2t and 2t + 1, column g; b1 rows
+ * 2t + 8 and 2t + 9; c has row g, columns 2t and 2t + 1, then row g + 8.
+ */
 __device__ __forceinline__ void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
                                              uint32_t b0, uint32_t b1)
 {
@@ -67,8 +70,10 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t *a, u
     multiply_add(c, a[0], a[1], a[2], a[3], b0, b1);
 }
 
-/* c += a b of doubles: a is 16 x 4, b 4 x 8. A lane has a of rows g and g + 8, column t; b of row t, column g; c of row
- * g, columns 2t, 2t + 1, then of row g + 8. */
+/*
+ * Compute c += a b of doubles: a is 16 x 4, b 4 x 8. A lane has a of rows g and g + 8, column t; b of row t, column g;
+ * c of row g, columns 2t and 2t + 1, then of row g + 8.
+ */
 __device__ __forceinline__ void multiply_add(double (&c)[2][2], const double (&a)[2], double b)
 {
 #ifdef __CUDA_ARCH__
@@ -86,8 +91,10 @@ __device__ __forceinline__ void multiply_add(double (&c)[2][2], const double (&a
 #endif
 }
 
-/* c += a b of doubles: a is 16 x 16, b 16 x 8. A lane has a[2k + i] of row g + 8i, column t + 4k; b[k] of row t + 4k,
- * column g; c of row g, columns 2t, 2t + 1, then of row g + 8. */
+/*
+ * Compute c += a b of doubles: a is 16 x 16, b 16 x 8. A lane has a[2k + i] of row g + 8i, column t + 4k; b[k] of row
+ * t + 4k, column g; c of row g, columns 2t and 2t + 1, then of row g + 8.
+ */
 __device__ __forceinline__ void multiply_add_k16(double (&c)[4], const double *a, const double *b)
 {
 #ifdef __CUDA_ARCH__
@@ -124,7 +131,8 @@ __device__ __forceinline__ void multiply_add_fours(double (&c)[4], const double 
     }
 }
 
-/* Load four 8 x 8 matrices of halves from shared memory, transposed; lane i says where row i % 8 of matrix i / 8 is. */
+/* Load four 8 x 8 matrices of halves from shared memory, transposed. Lane i gives the address of row i % 8 of matrix i
+ * / 8. */
 __device__ __forceinline__ uint4 load_transposed(const uint4 *row)
 {
     uint4 m = {};
@@ -137,7 +145,7 @@ __device__ __forceinline__ uint4 load_transposed(const uint4 *row)
     return m;
 }
 
-/* Load four 8 x 8 matrices of halves from shared memory; lane i says where row i % 8 of matrix i / 8 is. */
+/* Load four 8 x 8 matrices of halves from shared memory. Lane i gives the address of row i % 8 of matrix i / 8. */
 __device__ __forceinline__ uint4 load(const uint4 *row)
 {
     uint4 m = {};

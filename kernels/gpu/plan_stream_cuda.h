@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A plan's stream in C++: it frees itself, and what a plan copies and clears goes through it. */
+/*
+ * A plan's stream in C++ (plan_stream), and fast copies between a device and host memory on it (staged_copy). Both free
+ * themselves.
+ */
 #ifndef MSI_PLAN_STREAM_CUDA_H
 #define MSI_PLAN_STREAM_CUDA_H
 
@@ -13,12 +16,12 @@
 
 namespace {
 
-/* A plan_stream wraps a stream, which until begin() is the default stream of device 0. Declare it before the buffers
- * that it works on, so that they are freed first. */
+/* A plan_stream wraps a stream: the default stream of device 0 until begin(). Declare it before the buffers that are
+ * used on it, so that they are freed first. */
 class plan_stream {
   public:
     plan_stream() = default;
-    /* Make a plan_stream of another's stream, which outlasts it. */
+    /* Wrap another owner's stream, which must outlive this object. */
     explicit plan_stream(const msi_gpu_stream &other) : on(other) {}
     plan_stream(const plan_stream &) = delete;
     plan_stream &operator=(const plan_stream &) = delete;
@@ -27,7 +30,7 @@ class plan_stream {
         if (is_own) msi_gpu_stream_free(&on);
     }
 
-    /* begin - enter a device, with a stream of its own from the first call on. Returns: 0, MSI_EGPU */
+    /* begin - make a device the current one; the first call creates the stream. Returns: 0, MSI_EGPU */
     int begin(int device)
     {
         if (on.stream) return msi_gpu_stream_enter(&on);
@@ -39,12 +42,12 @@ class plan_stream {
     {
         return msi_gpu_stream_enter(&on);
     }
-    /* leave - the same before a plan is freed, when no error can be told any more. */
+    /* leave - do the same before a plan is freed, where errors can no longer be returned. */
     void leave() const
     {
         if (cudaSetDevice(on.device) != cudaSuccess) cudaGetLastError();
     }
-    /* wait - wait until all that was begun is done. Returns: 0, MSI_EGPU */
+    /* wait - wait until all work on the stream is done. Returns: 0, MSI_EGPU */
     int wait() const
     {
         return msi_gpu_stream_wait(&on);
@@ -54,13 +57,13 @@ class plan_stream {
         return static_cast<cudaStream_t>(on.stream);
     }
 
-    /* upload - begin to copy n elements to the device; wait() before the host's are changed or freed. */
+    /* upload - begin to copy n elements to the device. Call wait() before the host memory is changed or freed. */
     template <typename T> int upload(T *to, const T *from, int64_t n) const
     {
         MSI_CUDA(cudaMemcpyAsync(to, from, sizeof(T) * (size_t)n, cudaMemcpyHostToDevice, get()));
         return MSI_OK;
     }
-    /* download - copy n elements to the host, after all that was begun before. */
+    /* download - copy n elements to the host, after all earlier work on the stream. */
     template <typename T> int download(T *to, const T *from, int64_t n) const
     {
         MSI_CUDA(cudaMemcpyAsync(to, from, sizeof(T) * (size_t)n, cudaMemcpyDeviceToHost, get()));
@@ -79,18 +82,20 @@ class plan_stream {
 };
 
 /*
- * Copy between a device and memory wherever it lies. Large ones from and to ordinary host memory the driver stages
- * through pages of its own with one thread, at a fifth of what the bus can do; here all threads copy to or from one of
- * some registered buffers while the bus is at work on the others. Others go as they are.
+ * Copies between a device and any memory. The driver stages large copies from and to ordinary host memory through its
+ * own pages with one thread, at a fifth of the bus's speed. Here all threads copy to or from one of several registered
+ * buffers while the bus transfers the others. Other copies go to the driver directly.
  *
- * The bus writes at half its pace to lines that the cores' caches hold. Copies back are therefore small parts that go
- * round all of the buffers: where these are more than the caches, a part has left them when its turn comes again.
+ * The bus writes at half its speed to lines that are in the cores' caches. Copies to the host are therefore split into
+ * small parts that use all of the buffers in turn: if the buffers are larger than the caches, a part has left the
+ * caches before its place is used again.
  */
 
-/* A staged_copy copies on a stream, and frees itself. What was added goes out with the last flush. */
+/* A staged_copy copies on a stream. Uploads are complete only after the last flush. */
 class staged_copy {
   public:
-    /* Given: n_buffer  2 .. MOST_SLOTS: more are quicker, and take longer to be registered when a process first does */
+    /* Given: n_buffer 2 .. MOST_SLOTS. More buffers are faster, but take longer to register at a process's first
+     * copy */
     explicit staged_copy(const plan_stream &on_, int n_buffer = 2) : on(on_), n_slot(n_buffer) {}
     staged_copy(const staged_copy &) = delete;
     staged_copy &operator=(const staged_copy &) = delete;
@@ -99,15 +104,17 @@ class staged_copy {
         for (slot &s : slots) {
             if (s.done && cudaEventSynchronize(s.done) != cudaSuccess) cudaGetLastError();
             if (s.done && cudaEventDestroy(s.done) != cudaSuccess) cudaGetLastError();
-            msi_host_slot_give(&s.room);
+            msi_host_slot_release(&s.room);
         }
     }
 
-    /* begin - before uploads of so many bytes in all, which lie where `from` does: few go out at once, and need no
-     * buffers; neither do those from a GPU's memory or from registered memory. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    /*
+     * begin - start uploads of this many bytes in all, from the kind of memory that `from` points to. Small ones, and
+     * those from device or registered memory, are sent at once and need no buffers. Returns: 0, MSI_ENOMEM, MSI_EGPU
+     */
     int begin(int64_t bytes, const void *from)
     {
-        /* What a failure left is not sent. */
+        /* Drop pieces that a failed upload has left. */
         n_piece = 0;
         filled = 0;
         joined = {};
@@ -115,7 +122,7 @@ class staged_copy {
         return is_staged ? make(slots[at]) : MSI_OK;
     }
 
-    /* is_pageable - tell whether memory is the host's, and not registered. */
+    /* is_pageable - return whether this is ordinary, unregistered host memory. */
     static bool is_pageable(const void *at)
     {
         cudaPointerAttributes a;
@@ -124,8 +131,10 @@ class staged_copy {
         return true;
     }
 
-    /* upload - begin to copy n elements, which stay as they are until flush(); what follows where the last ones ended
-     * goes with them. Returns: 0, MSI_EGPU */
+    /*
+     * upload - begin to copy n elements, which must not change before flush(). Elements that follow the previous ones
+     * on both sides are sent with them. Returns: 0, MSI_EGPU
+     */
     template <typename T> int upload(T *to, const T *from, int64_t n)
     {
         const char *next = reinterpret_cast<const char *>(from);
@@ -145,37 +154,40 @@ class staged_copy {
         return MSI_OK;
     }
 
-    /* push - send what is left: no copy reaches from it into what comes next, which may be another allocation that
-     * begins where this one ends. Ordinary memory may be changed then; other memory once the stream was waited for.
-     * Returns: 0, MSI_EGPU */
+    /*
+     * push - send the rest. Call it between two allocations, which may be adjacent: a copy must not span both. After it
+     * ordinary memory may be changed; other memory only after the stream has been waited for. Returns: 0, MSI_EGPU
+     */
     int push()
     {
         MSI_TRY(send());
         return send_joined();
     }
 
-    /* flush - send what is left, and wait until all has arrived. Returns: 0, MSI_EGPU */
+    /* flush - send the rest, and wait until all copies are complete. Returns: 0, MSI_EGPU */
     int flush()
     {
         MSI_TRY(push());
         return on.wait();
     }
 
-    /* download - copy bytes to the host, after all that was begun before. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    /* download - copy bytes to the host, after all earlier work on the stream. Returns: 0, MSI_ENOMEM, MSI_EGPU */
     int download(void *to, const void *from, int64_t bytes)
     {
         const auto place = [=](int64_t at) { return host_room{static_cast<char *>(to) + at, bytes - at}; };
         return download_to(place, from, bytes);
     }
 
-    /* Memory for what comes next: so many bytes of it lie together. */
+    /* Host memory for the next bytes: `bytes` contiguous bytes. */
     struct host_room {
         char *at;
         int64_t bytes;
     };
 
-    /* download_to - do the same to memory in pieces, all of one kind. Given: place(at), the host_room of byte `at` and
-     * those behind it; `at` rises from call to call. Returns: 0, MSI_ENOMEM, MSI_EGPU */
+    /*
+     * download_to - do the same to memory in several pieces, all of one kind. Given: place(at) returns the host_room of
+     * byte `at` and the following ones; `at` rises from call to call. Returns: 0, MSI_ENOMEM, MSI_EGPU
+     */
     template <typename PLACE> int download_to(PLACE place, const void *from, int64_t bytes)
     {
         if (bytes < LEAST_STAGED || !is_pageable(place(0).at))
@@ -197,9 +209,9 @@ class staged_copy {
     static constexpr int MOST_PIECES = 512;
     struct slot {
         msi_host_slot room = {};
-        cudaEvent_t done = nullptr; /* what was begun with the memory */
+        cudaEvent_t done = nullptr; /* the last transfer that uses the memory */
     };
-    /* Some bytes on their way to the host, and where they stop over. */
+    /* Some bytes on their way to the host, and their place in a slot. */
     struct part {
         slot *by;
         int64_t room_at, first, bytes;
@@ -209,15 +221,15 @@ class staged_copy {
     slot slots[MOST_SLOTS];
     int64_t n_fetched = 0; /* parts */
     msi_host_piece piece[MOST_PIECES];
-    int n_piece = 0, at = 0; /* pieces for slot `at`, */
-    int64_t filled = 0;      /* so many bytes in all, */
+    int n_piece = 0, at = 0; /* pieces for slot `at` */
+    int64_t filled = 0;      /* bytes of these pieces */
     char *first_target = nullptr;
     bool is_staged = false;
     struct {
         char *to;
         const char *from;
         int64_t bytes;
-    } joined = {}; /* what is copied as it lies */
+    } joined = {}; /* a direct copy that has not been sent yet */
 
     int send_joined()
     {
@@ -227,7 +239,7 @@ class staged_copy {
         return MSI_OK;
     }
 
-    /* What follows on both sides is copied together. */
+    /* Extend the direct copy if this one follows it on both sides. */
     int join(char *to, const char *from, int64_t bytes)
     {
         if (to != joined.to + joined.bytes || from != joined.from + joined.bytes) {
@@ -240,7 +252,7 @@ class staged_copy {
 
     static int make(slot &s)
     {
-        if (!s.room.memory) MSI_TRY(msi_host_slot_take(&s.room));
+        if (!s.room.memory) MSI_TRY(msi_host_slot_acquire(&s.room));
         if (!s.done) MSI_CUDA(cudaEventCreateWithFlags(&s.done, cudaEventDisableTiming));
         return MSI_OK;
     }
@@ -281,7 +293,7 @@ class staged_copy {
         return on.wait();
     }
 
-    /* Part number i: it begins with byte `first` of all, and is `each` bytes unless the end comes sooner. */
+    /* Find part i, which begins at byte `first` of the copy, and is `each` bytes or the rest. */
     part part_of(int64_t i, int64_t first, int64_t each, int64_t bytes)
     {
         return {&slots[i % n_slot], i / n_slot % (SLOT_BYTES / each) * each, first, std::min(each, bytes - first)};

@@ -17,14 +17,14 @@
 /*
  * The geometry turns coordinates in metres into coordinates in cells of the padded grid.
  *
- * Image pixel i = x - nx/2 lies at l = -i cell_x, so exp(-2 pi i u l) = exp(-2 pi i U i) with U = -u cell_x; likewise
- * V = v cell_y. A cell of the padded grid is 1/n_grid of the period of U and V. w-planes lie w_step apart; plane 0 at
- * w_first. Samples with w < 0 enter as their conjugates, which leaves a real image as it is.
+ * Image pixel i = x - nx/2 lies at l = -i cell_x, so exp(-2 pi i u l) = exp(-2 pi i U i) with U = -u cell_x; in the
+ * same way V = v cell_y. A cell of the padded grid is 1/n_grid of the period of U and V. w-planes lie w_step apart;
+ * plane 0 at w_first. Samples with w < 0 enter as their conjugates, which leaves a real image unchanged.
  */
 typedef struct msi_wgrid_geometry {
     int64_t nu, nv;             /* padded grid */
     int32_t width;              /* taps of the window in u and v */
-    int32_t w_width;            /* taps in w: width, or 1 where one plane holds everything */
+    int32_t w_width;            /* taps in w: width, or 1 if there is only one plane */
     int32_t n_w;                /* planes */
     int32_t tile;               /* edge of a square tile of first taps, in cells */
     int64_t n_tile_u, n_tile_v; /* tiles; first taps lie in [-n/2 - width, n/2] */
@@ -32,13 +32,13 @@ typedef struct msi_wgrid_geometry {
     double v_cells_per_m_hz;
     double w_lambda_per_m_hz;          /* 1/c */
     double w_first, w_step;            /* wavelengths */
-    double n_mid;                      /* centre of the field's n - 1; the rest of the range is left to the w-planes, */
-    double n_half;                     /* which is [n_mid - n_half, n_mid + n_half] */
+    double n_mid;                      /* centre of the field's n - 1; the w-planes handle the remaining range, */
+    double n_half;                     /* [n_mid - n_half, n_mid + n_half] around it */
     double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
     double u_limit, v_limit;           /* |u|, |v| in cells beyond which the image cannot hold a sample */
 } msi_wgrid_geometry;
 
-/* A footprint begins at cell (u0, v0) of w-plane w0; z in [-1, 1) is how far its first taps lie beyond the window's
+/* A footprint begins at cell (u0, v0) of w-plane w0; z in [-1, 1) is the distance of its first taps from the window's
  * edge. */
 typedef struct msi_footprint {
     int32_t u0, v0, w0;
@@ -57,7 +57,7 @@ MSI_HD void msi_first_tap(double x, int width, int32_t *t0, double *z)
     *z = 2 * (first - edge) - 1;
 }
 
-/* msi_uv_outside - return 1 where the sample lies outside the uv plane that the image can hold. u, v in metres. */
+/* msi_uv_outside - return 1 if the sample lies outside the uv plane that the image can hold. u, v in metres. */
 MSI_HD int msi_uv_outside(const msi_wgrid_geometry *g, double u_m, double v_m, double freq_hz)
 {
     return fabs(u_m * freq_hz * g->u_cells_per_m_hz) > g->u_limit ||
@@ -65,8 +65,8 @@ MSI_HD int msi_uv_outside(const msi_wgrid_geometry *g, double u_m, double v_m, d
 }
 
 /*
- * msi_product - a * b, rounded. A compiler may fuse a product with the sum that follows it, in one place and not in
- * another; a sample on the border of two cells would be sorted to one tile and gridded from the next.
+ * msi_product - return a * b, rounded. Without this a compiler may fuse a product with the sum that follows it in one
+ * place and not in another; a sample on the border of two cells would be sorted to one tile and gridded from the next.
  */
 MSI_HD double msi_product(double a, double b)
 {
@@ -84,8 +84,8 @@ MSI_HD double msi_product(double a, double b)
 }
 
 /*
- * msi_wrap - move x by whole periods of n cells into [-n/2, n/2]: pixels are integers, so the uv plane repeats itself.
- * Exact up to 2^53 periods; the last step holds what lies beyond, whose phase no double knows.
+ * msi_wrap - move x by whole periods of n cells into [-n/2, n/2]: pixels are integers, so the uv plane is periodic.
+ * Exact up to 2^53 periods; the last step clamps larger values, whose phase is below the resolution of a double.
  */
 MSI_HD double msi_wrap(double x, int64_t n)
 {
@@ -94,13 +94,14 @@ MSI_HD double msi_wrap(double x, int64_t n)
     return r < half ? r : half;
 }
 
-/* msi_wrap_cell - return cell x of a grid of n cells that repeats itself, -n <= x < 2n, as one of 0 .. n - 1. */
+/* msi_wrap_cell - map cell x of a periodic grid of n cells, -n <= x < 2n, to 0 .. n - 1. */
 MSI_HD int msi_wrap_cell(int x, int n)
 {
     return x < 0 ? x + n : x >= n ? x - n : x;
 }
 
-/* msi_locate_any - do as msi_locate, or with `wrapped`, a constant at every call, as msi_locate_wrapped. */
+/* msi_locate_any - do the work of msi_locate, or of msi_locate_wrapped if `wrapped`, which is a constant in every
+ * call. */
 MSI_HD int msi_locate_any(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, int wrapped,
                           msi_footprint *f, double *w_lambda)
 {
@@ -126,7 +127,7 @@ MSI_HD int msi_locate_any(const msi_wgrid_geometry *g, const double *uvw_m, doub
 /*
  * msi_locate - find the footprint of a sample that lies inside the uv plane.
  * Given:   uvw_m [3] metres, freq_hz
- * Returns: 1 where w < 0 and the visibility must be conjugated, else 0; *w_lambda is |w| in wavelengths.
+ * Returns: 1 if w < 0 and the visibility must be conjugated, else 0; *w_lambda is |w| in wavelengths.
  */
 MSI_HD int msi_locate(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, msi_footprint *f,
                       double *w_lambda)
@@ -134,14 +135,14 @@ MSI_HD int msi_locate(const msi_wgrid_geometry *g, const double *uvw_m, double f
     return msi_locate_any(g, uvw_m, freq_hz, 0, f, w_lambda);
 }
 
-/* msi_locate_wrapped - find the footprint of a sample anywhere, brought into the uv plane by whole periods. */
+/* msi_locate_wrapped - find the footprint of any sample, moved into the uv plane by whole periods. */
 MSI_HD int msi_locate_wrapped(const msi_wgrid_geometry *g, const double *uvw_m, double freq_hz, msi_footprint *f,
                               double *w_lambda)
 {
     return msi_locate_any(g, uvw_m, freq_hz, 1, f, w_lambda);
 }
 
-/* msi_bucket - return index of the bucket (w0 slowest, then tile row, then tile column) that a footprint belongs to. */
+/* msi_bucket - return the index of a footprint's bucket (w0 slowest, then tile row, then tile column). */
 MSI_HD int64_t msi_bucket(const msi_wgrid_geometry *g, const msi_footprint *f)
 {
     int64_t tu = (f->u0 + g->nu / 2 + g->width) / g->tile;
@@ -149,7 +150,7 @@ MSI_HD int64_t msi_bucket(const msi_wgrid_geometry *g, const msi_footprint *f)
     return ((int64_t)f->w0 * g->n_tile_v + tv) * g->n_tile_u + tu;
 }
 
-/* msi_n_minus_1 - n - 1 without cancellation; -1 at and beyond the horizon. */
+/* msi_n_minus_1 - return n - 1 without cancellation; -1 at and beyond the horizon. */
 MSI_HD double msi_n_minus_1(double l, double m)
 {
     double r2 = l * l + m * m;

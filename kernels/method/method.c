@@ -11,7 +11,7 @@ int msi_plan_threads(const msi_plan_request *request)
     return request->spec->n_thread ? request->spec->n_thread : omp_get_max_threads();
 }
 
-/* Below this the rounding of 32-bit sums shows (measured: 2e-7 to 6e-7 of the image on every layout tried). */
+/* Below this accuracy the rounding of 32-bit sums shows (measured: 2e-7 to 6e-7 of the image on every layout tried). */
 static const double LEAST_FP32_ACCURACY = 1.5e-6;
 
 msi_precision msi_precision_for(double accuracy)
@@ -19,8 +19,8 @@ msi_precision msi_precision_for(double accuracy)
     return accuracy >= LEAST_FP32_ACCURACY ? MSI_FP32 : MSI_FP64;
 }
 
-/* Time of an n x n transform in arbitrary units; HUGE_VAL where n has other factors. The weights of the radices are
- * what FFTW and cuFFT take for a pass of each, rounded: passes of 5 and 7 cost more than their share. */
+/* Time of an n x n transform in arbitrary units; HUGE_VAL if n has other factors. The weights of the radices are
+ * rounded times of FFTW and cuFFT for a pass of each: passes of 5 and 7 are relatively expensive. */
 static double fft_time(int64_t n)
 {
     static const struct {

@@ -14,7 +14,7 @@
 struct msi_planes {
     msi_planes_shape shape;
     void *pixel;
-    int is_view; /* the pixels are another's */
+    int is_view; /* the pixels belong to other planes */
 #ifdef MSI_HAVE_CUDA
     msi_gpu_stream on; /* stream NULL on the CPU */
 #endif
@@ -35,7 +35,7 @@ int64_t msi_planes_bytes(const msi_planes_shape *shape)
     return shape->n * plane_bytes(shape);
 }
 
-/* Planes on a device are zeroed by hand; msi_alloc does it. */
+/* Planes on a device are zeroed here; msi_alloc zeroes those on the host. */
 static int acquire(msi_planes *p)
 {
     if (!on_gpu(p)) return msi_alloc(&p->pixel, msi_planes_bytes(&p->shape), 1, "image planes");
@@ -55,8 +55,8 @@ int msi_planes_create(msi_planes **out, const msi_planes_shape *shape)
 {
     *out = NULL;
     if (shape->n < 1 || shape->nx < 1 || shape->ny < 1 || shape->backend == MSI_BACKEND_AUTO)
-        return msi_error_set(MSI_EINTERNAL, "%d planes of %lld x %lld pixels on backend %d", shape->n,
-                             (long long)shape->nx, (long long)shape->ny, (int)shape->backend);
+        return msi_error_set(MSI_EINTERNAL, "planes: invalid shape: %d planes of %lld x %lld pixels on backend %d",
+                             shape->n, (long long)shape->nx, (long long)shape->ny, (int)shape->backend);
     msi_planes *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "image planes"));
     p->shape = *shape;
@@ -91,11 +91,11 @@ void *msi_planes_pixel(const msi_planes *p, int plane)
     return (char *)p->pixel + plane * plane_bytes(&p->shape);
 }
 
-/* Find planes [first, first + n) and their bytes. */
-static int find(const msi_planes *p, int first, int n, void **at, int64_t *bytes)
+/* Find the first byte and the number of bytes of planes [first, first + n). */
+static int find_planes(const msi_planes *p, int first, int n, void **at, int64_t *bytes)
 {
     if (first < 0 || n < 0 || n > p->shape.n - first)
-        return msi_error_set(MSI_EINTERNAL, "planes %d to %d of %d", first, first + n, p->shape.n);
+        return msi_error_set(MSI_EINTERNAL, "planes %d to %d were requested of %d", first, first + n, p->shape.n);
     *at = msi_planes_pixel(p, first);
     *bytes = n * plane_bytes(&p->shape);
     return MSI_OK;
@@ -106,7 +106,7 @@ int msi_planes_view(msi_planes **out, msi_planes *of, int first, int n)
     void *at = NULL;
     int64_t bytes = 0;
     *out = NULL;
-    MSI_TRY(find(of, first, n, &at, &bytes));
+    MSI_TRY(find_planes(of, first, n, &at, &bytes));
     msi_planes *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "image planes"));
     p->shape = of->shape;
@@ -124,18 +124,18 @@ int msi_planes_view(msi_planes **out, msi_planes *of, int first, int n)
     return rc;
 }
 
-/* Pixels on their way from planes to others. */
+/* Pixels to be copied or added from other planes. */
 typedef struct transit {
     void *to, *from;
     int64_t bytes;
 } transit;
 
-/* Fail where planes are of different kinds. */
+/* Check that planes are of the same kind. */
 static int check_alike(const msi_planes *p, const msi_planes *from)
 {
     const msi_planes_shape *a = &p->shape, *b = &from->shape;
     if (a->nx == b->nx && a->ny == b->ny && a->precision == b->precision && a->backend == b->backend) return MSI_OK;
-    return msi_error_set(MSI_EINTERNAL, "planes of %lld x %lld pixels copied to others of %lld x %lld",
+    return msi_error_set(MSI_EINTERNAL, "planes of %lld x %lld pixels cannot be copied to planes of %lld x %lld",
                          (long long)b->nx, (long long)b->ny, (long long)a->nx, (long long)a->ny);
 }
 
@@ -143,8 +143,8 @@ int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_f
 {
     transit t = {0};
     MSI_TRY(check_alike(p, from));
-    MSI_TRY(find(from, from_first, n, &t.from, &t.bytes));
-    MSI_TRY(find(p, first, n, &t.to, &t.bytes));
+    MSI_TRY(find_planes(from, from_first, n, &t.from, &t.bytes));
+    MSI_TRY(find_planes(p, first, n, &t.to, &t.bytes));
 #ifdef MSI_HAVE_CUDA
     if (on_gpu(p)) return msi_gpu_peer_copy(&p->on, t.to, t.from, from->shape.device, t.bytes);
 #endif
@@ -152,7 +152,7 @@ int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_f
     return MSI_OK;
 }
 
-/* Add n pixels that lie elsewhere to as many of planes. */
+/* Add n pixels of other planes to as many pixels. */
 static int add_pixels(msi_planes *p, void *to, const void *from, int from_device, int64_t n)
 {
 #ifdef MSI_HAVE_CUDA
@@ -170,18 +170,18 @@ int msi_planes_add(msi_planes *p, int first, const msi_planes *from, int from_fi
 {
     transit t = {0};
     MSI_TRY(check_alike(p, from));
-    MSI_TRY(find(from, from_first, n, &t.from, &t.bytes));
-    MSI_TRY(find(p, first, n, &t.to, &t.bytes));
+    MSI_TRY(find_planes(from, from_first, n, &t.from, &t.bytes));
+    MSI_TRY(find_planes(p, first, n, &t.to, &t.bytes));
     return add_pixels(p, t.to, t.from, from->shape.device, n * p->shape.nx * p->shape.ny);
 }
 
-/* Find n pixels from one on, all planes counted as one. */
+/* Find pixels [first, first + n), counted over all planes. */
 static int find_pixels(const msi_planes *p, int64_t first, int64_t n, void **at)
 {
     const msi_planes_shape *s = &p->shape;
     if (first < 0 || n < 0 || first + n > s->n * s->nx * s->ny)
-        return msi_error_set(MSI_EINTERNAL, "pixels %lld to %lld of %d planes of %lld x %lld", (long long)first,
-                             (long long)(first + n), s->n, (long long)s->nx, (long long)s->ny);
+        return msi_error_set(MSI_EINTERNAL, "pixels %lld to %lld were requested of %d planes of %lld x %lld",
+                             (long long)first, (long long)(first + n), s->n, (long long)s->nx, (long long)s->ny);
     *at = (char *)p->pixel + first * msi_image_pixel_bytes(s->precision);
     return MSI_OK;
 }
@@ -199,7 +199,7 @@ int msi_planes_upload(msi_planes *p, int first, int n, const void *pixel)
 {
     void *at = NULL;
     int64_t bytes = 0;
-    MSI_TRY(find(p, first, n, &at, &bytes));
+    MSI_TRY(find_planes(p, first, n, &at, &bytes));
 #ifdef MSI_HAVE_CUDA
     if (on_gpu(p)) return msi_gpu_upload(&p->on, at, pixel, bytes);
 #endif
@@ -211,7 +211,7 @@ int msi_planes_fetch(const msi_planes *p, int first, int n, void *pixel)
 {
     void *at = NULL;
     int64_t bytes = 0;
-    MSI_TRY(find(p, first, n, &at, &bytes));
+    MSI_TRY(find_planes(p, first, n, &at, &bytes));
 #ifdef MSI_HAVE_CUDA
     if (on_gpu(p)) return msi_gpu_download(&p->on, pixel, at, bytes);
 #endif
@@ -235,7 +235,7 @@ int msi_planes_zero(msi_planes *p, int first, int n)
 {
     void *at = NULL;
     int64_t bytes = 0;
-    MSI_TRY(find(p, first, n, &at, &bytes));
+    MSI_TRY(find_planes(p, first, n, &at, &bytes));
 #ifdef MSI_HAVE_CUDA
     if (on_gpu(p)) return msi_gpu_zero(&p->on, at, bytes);
 #endif

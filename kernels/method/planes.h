@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Real image planes that stay where they are worked on, from one call to the next: residual, model and point spread
- * function of a deconvolution lie in a GPU's memory, or in the host's where the CPU works. Host copies are for files.
- *
- * Every function that writes planes, here and elsewhere, returns when they are written: who reads them next waits for
- * nothing, whatever its stream.
+ * Real image planes in the memory of the backend that works on them: residual, model and point spread function of a
+ * deconvolution stay in GPU memory between calls, or in host memory for the CPU. Host copies are for files. Every
+ * function that writes planes, here and elsewhere, returns when they are written, so readers need not synchronise,
+ * whatever their stream.
  */
 #ifndef MSI_KERNELS_PLANES_H
 #define MSI_KERNELS_PLANES_H
@@ -32,17 +31,16 @@ typedef struct msi_planes_shape {
 /*
  * msi_planes_create - make planes, all zero.
  * Returned: *out, owned by the caller, freed by msi_planes_free; NULL after a failure
- * Returns:  0, MSI_ENOMEM, MSI_EGPU (no such device, no memory there, or a build without GPUs), MSI_EINTERNAL (a shape
- *           without a pixel or a backend)
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU (no such device, not enough memory there, or a build without CUDA), MSI_EINTERNAL
+ *           (a shape without pixels or backend)
  */
 int msi_planes_create(msi_planes **out, const msi_planes_shape *shape);
 
 /*
- * msi_planes_view - name some planes of others as planes of their own: a polarisation of a channel, a channel of a
- * band.
- * Given:    of  borrowed for the life of *out, whose pixels are its pixels
+ * msi_planes_view - make planes that refer to some planes of others: a polarisation of a channel, a channel of a band.
+ * Given:    of  borrowed for the life of *out, which shares its pixels
  * Returned: *out, owned by the caller, freed by msi_planes_free; NULL after a failure
- * Returns:  0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (planes that are not there)
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (planes out of range)
  */
 int msi_planes_view(msi_planes **out, msi_planes *of, int first, int n);
 
@@ -56,32 +54,33 @@ const msi_planes_shape *msi_planes_shape_of(const msi_planes *p);
 int64_t msi_planes_bytes(const msi_planes_shape *shape);
 
 /*
- * msi_planes_pixel - find a plane's pixels [ny][nx], for kernels of the backend. The planes follow each other.
- * Returns: an address in the host's memory, or in that of the device. Borrowed
+ * msi_planes_pixel - return the address of a plane's pixels [ny][nx], for kernels of the backend. Planes follow each
+ * other.
+ * Returns: an address in host memory, or in that of the device. Borrowed
  */
 void *msi_planes_pixel(const msi_planes *p, int plane);
 
 /*
- * msi_planes_upload - copy planes [first, first + n) in from host memory; msi_planes_fetch - copy them out.
+ * msi_planes_upload - copy planes [first, first + n) from host memory; msi_planes_fetch - copy them to host memory.
  * Given, returned: pixel [n][ny][nx] of the planes' precision
- * Returns: 0, MSI_EGPU, MSI_EINTERNAL (planes that are not there)
+ * Returns: 0, MSI_EGPU, MSI_EINTERNAL (planes out of range)
  */
 int msi_planes_upload(msi_planes *p, int first, int n, const void *pixel);
 int msi_planes_fetch(const msi_planes *p, int first, int n, void *pixel);
 
 /*
- * msi_planes_copy - copy planes [from_first, from_first + n) of one to planes [first, first + n) of the other;
+ * msi_planes_copy - copy planes [from_first, from_first + n) of `from` to planes [first, first + n) of p;
  * msi_planes_add - add them.
- * Given:   from  planes of the same pixels, precision and backend, on any device; planes that do not overlap those of p
- * Returns: 0, MSI_EGPU, MSI_EINTERNAL (planes that are not there, or of another kind)
+ * Given:   from  planes of the same number of pixels, precision and backend, on any device; not overlapping those of p
+ * Returns: 0, MSI_EGPU, MSI_EINTERNAL (planes out of range, or of another kind)
  */
 int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_first, int n);
 int msi_planes_add(msi_planes *p, int first, const msi_planes *from, int from_first, int n);
 
 /*
- * msi_planes_add_pixels, msi_planes_fetch_pixels - do so for pixels [first, first + n) of all planes, [n][ny][nx].
+ * msi_planes_add_pixels, msi_planes_fetch_pixels - the same for pixels [first, first + n) of all planes, [n][ny][nx].
  * Returned: pixel [n] of the planes' precision
- * Returns:  0, MSI_EGPU, MSI_EINTERNAL (pixels that are not there)
+ * Returns:  0, MSI_EGPU, MSI_EINTERNAL (pixels out of range)
  */
 int msi_planes_add_pixels(msi_planes *p, const msi_planes *from, int64_t first, int64_t n);
 int msi_planes_fetch_pixels(const msi_planes *p, int64_t first, int64_t n, void *pixel);

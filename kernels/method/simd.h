@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Inner loops are compiled once for each instruction set; the one that fits the processor is chosen at run time. */
+/* Inner loops are compiled once for each instruction set; the best one for the processor is chosen at run time. */
 #ifndef MSI_SIMD_H
 #define MSI_SIMD_H
 
@@ -22,16 +22,17 @@ typedef enum msi_simd { MSI_SIMD_BASE, MSI_SIMD_AVX2, MSI_SIMD_AVX512, MSI_N_SIM
     }
 #endif
 
-/* msi_simd_best - the instruction set that tables of functions are taken for: the processor's widest, or a test's. */
+/* msi_simd_best - return the instruction set in use: the widest one of the processor, or the one forced by a test. */
 msi_simd msi_simd_best(void);
 
-/* msi_simd_name - its name: base, avx2, avx512. Static. */
+/* msi_simd_name - return its name: base, avx2, avx512. Static. */
 const char *msi_simd_name(void);
 
-/* msi_simd_all - list every instruction set that this processor runs, the widest first, for tests. Returns how many. */
+/* msi_simd_all - list every instruction set that this processor supports, the widest first, for tests. Returns the
+ * number. */
 int msi_simd_all(msi_simd out[MSI_N_SIMD]);
 
-/* msi_simd_use - take this instruction set from now on, for tests; MSI_N_SIMD: the best again. */
+/* msi_simd_use - force an instruction set, for tests; MSI_N_SIMD: use the best again. */
 void msi_simd_use(msi_simd simd);
 
 #ifdef __cplusplus

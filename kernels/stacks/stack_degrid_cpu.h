@@ -2,16 +2,118 @@
 /*
  * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
  *
- * Degridding from stacks of subgrids on the CPU in plain loops in double, which the GPU's forms are compared with.
+ * w-towers do not use this degridder: its footprint is 8 x 8 x 4 cells with weights from tables, while theirs has the
+ * width and the polynomials that the accuracy asks for (docs/performance.md, "w-towers").
+ *
+ * A job is degridding from stacks of small subgrids: what is given, and which cells and weights a visibility takes.
  */
-#ifndef MSI_KERNELS_STACK_DEGRID_CPU_H
-#define MSI_KERNELS_STACK_DEGRID_CPU_H
+#ifndef MSI_STACK_DEGRID_CPU_H
+#define MSI_STACK_DEGRID_CPU_H
 
-#include "kernels/stacks/stack_job.h"
+#include "kernels/method/geometry.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+enum {
+    MSI_STACK_TAPS = 8,   /* in u and in v */
+    MSI_STACK_PLANES = 4, /* of a subgrid, and taps in w */
+    MSI_STACK_OVERSAMPLE_BITS = 14,
+    MSI_STACK_OVERSAMPLE = 1 << MSI_STACK_OVERSAMPLE_BITS, /* sub-positions between two cells, and between planes */
+    MSI_STACK_MAX_SIZE = 512
+};
+
+/* Coordinates count cells from the subgrid's centre, which is cell (size / 2, size / 2), and planes from plane 1. */
+typedef struct msi_stack_uvw {
+    double u, v, w;
+} msi_stack_uvw;
+
+/*
+ * Real numbers are float or double as `precision` says, complex ones msi_c32 or msi_c64. Pointers are to the memory of
+ * the backend that is called, except first_vis, which is in the host's memory.
+ */
+typedef struct msi_stack_job {
+    msi_precision precision;
+    int32_t n_subgrid;
+    int32_t size; /* cells of a subgrid's side: even, 16 .. MSI_STACK_MAX_SIZE */
+    const int64_t
+        *first_vis; /* [n_subgrid + 1] ascending from 0: first_vis[s] .. first_vis[s + 1] - 1 read subgrid s */
+    const msi_stack_uvw *uvw; /* [first_vis[n_subgrid]] */
+    const void *grid;         /* complex [n_subgrid][MSI_STACK_PLANES][size v][size u] */
+    const void *kernel_u;     /* real [MSI_STACK_OVERSAMPLE][MSI_STACK_TAPS] */
+    const void *kernel_v;     /* real [MSI_STACK_OVERSAMPLE][MSI_STACK_TAPS] */
+    const void *kernel_w;     /* real [MSI_STACK_OVERSAMPLE][MSI_STACK_PLANES] */
+    void *value;              /* complex [first_vis[n_subgrid]], overwritten */
+} msi_stack_job;
+
+/*
+ * A visibility's place in its subgrid in one word: u0 and v0, the first cells of its footprint, 9 bits each from bit 0
+ * and 9; then the sub-positions in u, v and w, the rows of the tables; MSI_STACK_OUTSIDE.
+ */
+typedef uint64_t msi_stack_place;
+
+/* Set where the footprint leaves the subgrid: the place is then some other one that does not. */
+#define MSI_STACK_OUTSIDE ((msi_stack_place)1 << 63)
+
+/* msi_stack_u0, .._v0, .._sub_u, .._sub_v, .._sub_w - the parts of a place. */
+MSI_HD int32_t msi_stack_u0(msi_stack_place p)
+{
+    return (int32_t)(p & 511);
+}
+
+MSI_HD int32_t msi_stack_v0(msi_stack_place p)
+{
+    return (int32_t)(p >> 9 & 511);
+}
+
+MSI_HD int32_t msi_stack_sub_u(msi_stack_place p)
+{
+    return (int32_t)(p >> 18 & (MSI_STACK_OVERSAMPLE - 1));
+}
+
+MSI_HD int32_t msi_stack_sub_v(msi_stack_place p)
+{
+    return (int32_t)(p >> 32 & (MSI_STACK_OVERSAMPLE - 1));
+}
+
+MSI_HD int32_t msi_stack_sub_w(msi_stack_place p)
+{
+    return (int32_t)(p >> 46 & (MSI_STACK_OVERSAMPLE - 1));
+}
+
+/*
+ * msi_stack_steps - return x [cells] in whole sub-positions from `least` cells on, rounded to the nearest.
+ * Returned: *outside is set where that is below 0 or not below n cells (or x is not a number), and 0 stands for it.
+ */
+MSI_HD uint64_t msi_stack_steps(double x, int32_t least, int32_t n, msi_stack_place *outside)
+{
+    double steps = rint(x * MSI_STACK_OVERSAMPLE) - (double)least * MSI_STACK_OVERSAMPLE;
+    if (steps >= 0 && steps < (double)n * MSI_STACK_OVERSAMPLE) return (uint64_t)(uint32_t)steps;
+    *outside = MSI_STACK_OUTSIDE;
+    return 0;
+}
+
+/*
+ * msi_stack_locate - the footprint of a coordinate x begins 3 cells before floor(x), in w 1 plane before; the weights
+ * are row (x - floor(x)) MSI_STACK_OVERSAMPLE of the table, after x was rounded to a sub-position.
+ */
+MSI_HD msi_stack_place msi_stack_locate(const msi_stack_uvw *x, int32_t size)
+{
+    const int32_t least = MSI_STACK_TAPS / 2 - 1 - size / 2, n = size - MSI_STACK_TAPS + 1;
+    const uint64_t sub = MSI_STACK_OVERSAMPLE - 1;
+    msi_stack_place outside = 0;
+    const uint64_t u = msi_stack_steps(x->u, least, n, &outside), v = msi_stack_steps(x->v, least, n, &outside);
+    const uint64_t w = msi_stack_steps(x->w, 0, 1, &outside);
+    return u >> MSI_STACK_OVERSAMPLE_BITS | v >> MSI_STACK_OVERSAMPLE_BITS << 9 | (u & sub) << 18 | (v & sub) << 32 |
+           w << 46 | outside;
+}
+
+/*
+ * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
+ *
+ * Degridding from stacks of subgrids on the CPU in plain loops in double, which the GPU's forms are compared with.
+ */
 
 /*
  * msi_stack_job_check - check whether a job's sizes and counts are valid; no array but first_vis is looked at.

@@ -20,8 +20,6 @@
 #include "kernels/gpu/gpu_range.h"
 #include "kernels/gpu/complex_cuda.cuh"
 #include "kernels/stacks/stack_degrid_cpu.h"
-#include "kernels/stacks/stack_stream_cuda.h"
-#include "kernels/stacks/stack_tile_cuda.h"
 
 namespace {
 
@@ -267,7 +265,7 @@ static int measure_density(const msi_stack *s, const msi_stack_job *job, double 
     if (e == cudaSuccess) e = cudaStreamSynchronize(stream);
     cudaFree(d_row);
     if (e != cudaSuccess)
-        return msi_error_set(MSI_EGPU, "%s: cells of a stack could not be counted: %s", msi_gpu_here(),
+        return msi_error_set(MSI_EGPU, "%s: cells of a stack could not be counted: %s", msi_gpu_current_name(),
                              cudaGetErrorString(e));
     int64_t n_block = 0;
     for (uint32_t x : row) n_block += std::bitset<32>(x).count();

@@ -4,15 +4,15 @@
  *
  * A counting sort by tile. The visibilities of a subgrid come together, so a block takes a chunk of one subgrid's and
  * counts them over its tiles in shared memory; only sums over a chunk are added in global memory. A second kernel, one
- * block a subgrid, turns counts into places and cuts the tiles into items. The third counts each chunk anew, takes its
- * part of every tile's places, orders the chunk in shared memory and writes it out in runs, since single words all
- * over memory would cost a sector of 32 bytes each. Coordinates are read twice and nothing else moves but the result.
+ * block a subgrid, turns counts into places and cuts the tiles into items. The third counts each chunk again, takes its
+ * part of every tile's places, orders the chunk in shared memory and writes it out in runs, since single words all over
+ * memory would cost a sector of 32 bytes each. Coordinates are read twice and nothing else moves but the result.
  *
  * Three launches take longer than the work where there is little of it. Then, where blocks can form clusters, one
  * kernel does it all, a cluster a subgrid: its blocks keep their visibilities in registers and read each other's
  * counts.
  */
-#include "kernels/stacks/stack_sort_cuda.h"
+#include "kernels/stacks/stack_degrid_cuda.h"
 
 #include <algorithm>
 #include <vector>

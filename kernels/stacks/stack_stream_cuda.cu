@@ -5,25 +5,25 @@
  * Degridding a stack that few visibilities share: where most footprints have a cell to themselves, reading every cell
  * of every subgrid once is nearly all there is to do, and it must never pause.
  *
- * A unit of work is a piece of a strip of a subgrid, 48 first cells wide and 144 rows long, or 40 at last, lest many
- * blocks wait for the end of a few. Units side by side share cells; they are numbered so that they are worked on at the
- * same time, while the L2 cache holds them, and those below them soon after where subgrids are few. Strips begin on
- * lines of the cache, since copies that begin between them take 2 to 8 per cent longer. One thread of a block has a
- * unit's rows, 8 at a time, copied into a ring in shared memory, as far ahead as the ring allows and across units; the
- * copies are the hardware's (cp.async.bulk.tensor) and cost no other warp an instruction. The first ring is filled
- * while the visibilities are still being sorted. The others take visibilities in turn, in the order of rows, four to a
- * warp: each of eight lanes sums over v and w at one u, for which it needs 13 weights; those of the next turn are on
- * their way while it sums. Shared memory gives a warp 128 bytes at a time whether lanes share them or not, so weights
- * count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with weights of its own, nearly half as much
- * would be weights. Barriers in shared memory count bytes that arrive and warps that are done with 8 rows; nothing
- * else is waited for.
+ * A unit of work is a piece of a strip of a subgrid, 48 first cells wide and 144 rows long. The last units are 40 rows
+ * long, so that many blocks do not wait for the end of a few. Units side by side share cells; they are numbered so that
+ * they are worked on at the same time, while the L2 cache holds them, and those below them soon after where subgrids
+ * are few. Strips begin on lines of the cache, since copies that begin between them take 2 to 8 per cent longer. One
+ * thread of a block has a unit's rows, 8 at a time, copied into a ring in shared memory, as far ahead as the ring
+ * allows and across units; the copies are the hardware's (cp.async.bulk.tensor) and cost no other warp an instruction.
+ * The first ring is filled while the visibilities are still being sorted. The others take visibilities in turn, in the
+ * order of rows, four to a warp: each of eight lanes sums over v and w at one u, for which it needs 13 weights; those
+ * of the next turn are on their way while it sums. Shared memory gives a warp 128 bytes at a time whether lanes share
+ * them or not, so weights count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with weights of its
+ * own, nearly half as much would be weights. Barriers in shared memory count bytes that arrive and warps that are done
+ * with 8 rows; nothing else is waited for.
  *
  * With nothing computed the copies alone take most of the time.
  *
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2, for the
  * problem; strips and ring are this program's.
  */
-#include "kernels/stacks/stack_stream_cuda.h"
+#include "kernels/stacks/stack_degrid_cuda.h"
 
 #include <algorithm>
 #include <numeric>
@@ -203,7 +203,7 @@ struct reader {
     {
         for (; arrived < end; arrived++) wait_for(&r.full[arrived % SLOTS], arrived / SLOTS & 1);
     }
-    /* A step is awaited even if it is not looked at, lest this warp be counted twice while others lag behind. */
+    /* A step is awaited even if it is not looked at, so that this warp is not counted twice while others lag behind. */
     template <typename T> __device__ __forceinline__ void release(ring<T> &r, uint32_t end, int lane)
     {
         for (; released < end; released++) {
@@ -400,7 +400,7 @@ static int fill_stream(msi_stack_stream *s, const msi_stack_job *job)
         return msi_error_set(MSI_EGPU,
                              "%s: streaming needs compute capability 9.0, a program compiled for it and %zu bytes of "
                              "shared memory to a block",
-                             msi_gpu_here(), sizeof(ring<double>));
+                             msi_gpu_current_name(), sizeof(ring<double>));
     const std::vector<int32_t> order = order_subgrids(job);
     for (int32_t g : order) s->n_used += job->first_vis[g + 1] > job->first_vis[g];
     MSI_TRY(allocate(&s->order, job->n_subgrid, "subgrids"));
@@ -436,7 +436,7 @@ template <typename T> static int describe_grid(CUtensorMap *map, const msi_stack
 {
     PFN_cuTensorMapEncodeTiled_v12000 encode;
     if (!find_encoder(&encode))
-        return msi_error_set(MSI_EGPU, "%s: the driver has no cuTensorMapEncodeTiled", msi_gpu_here());
+        return msi_error_set(MSI_EGPU, "%s: the driver has no cuTensorMapEncodeTiled", msi_gpu_current_name());
     const cuuint64_t size = (cuuint64_t)job->size, row_bytes = size * sizeof(cplx<T>);
     const cuuint64_t length[] = {2 * size, size, (cuuint64_t)job->n_subgrid * PLANES};
     const cuuint64_t stride[] = {row_bytes, size * row_bytes};
@@ -446,7 +446,7 @@ template <typename T> static int describe_grid(CUtensorMap *map, const msi_stack
     CUresult e = encode(map, type, 3, (void *)job->grid, length, stride, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
                         CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (e == CUDA_SUCCESS) return MSI_OK;
-    return msi_error_set(MSI_EGPU, "%s: cuTensorMapEncodeTiled: error %d", msi_gpu_here(), (int)e);
+    return msi_error_set(MSI_EGPU, "%s: cuTensorMapEncodeTiled: error %d", msi_gpu_current_name(), (int)e);
 }
 
 template <typename T>
@@ -455,7 +455,7 @@ static int launch(const msi_stack_stream *s, const msi_stack_job *job, const msi
     CUtensorMap map;
     MSI_TRY(describe_grid<T>(&map, job));
     const int most_blocks = BLOCKS * s->n_processor, of_band = sorted->n_u * s->n_used;
-    /* Low units at last, FINE to each block, lest many blocks wait for the end of a few. */
+    /* The last units are low, FINE to each block, so that many blocks do not wait for the end of a few. */
     const int least_fine = (FINE * most_blocks + of_band - 1) / of_band;
     const int n_coarse = std::max(0, sorted->n_v - least_fine * FINE_STEPS) / STEPS;
     const int n_fine = (sorted->n_v - n_coarse * STEPS + FINE_STEPS - 1) / FINE_STEPS;

@@ -20,7 +20,7 @@
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2, for the
  * problem; tiles, groups and matrices are this program's.
  */
-#include "kernels/stacks/stack_tile_cuda.h"
+#include "kernels/stacks/stack_degrid_cuda.h"
 
 #include <algorithm>
 

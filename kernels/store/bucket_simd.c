@@ -20,7 +20,7 @@ FLUSH_BUFFER(flush_buffer_f32, msi_c32, float)
 FLUSH_BUFFER(flush_buffer_f64, msi_c64, double)
 #undef FLUSH_BUFFER
 
-/* Add n cells of a buffer to one in double, and zero them. */
+/* Add n cells of a buffer to one in double precision, and zero them. */
 static void widen(msi_c32 *from, msi_c64 *to, int64_t n)
 {
     float *f = &from->re;

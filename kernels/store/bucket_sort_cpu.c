@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Two passes over the samples: one counts runs a bucket, one puts them in place. Coordinates are formed anew in the
- * second pass, which is cheaper than writing keys to memory and reading them back (three multiplications a sample
- * against eight bytes each way).
+ * There are two passes over the samples: one counts the runs of each bucket, one puts them in place. The second pass
+ * computes coordinates again, which is cheaper than writing keys to memory and reading them back (three multiplications
+ * a sample against eight bytes each way).
  */
 #include "kernels/store/bucket_sort_cpu.h"
 
@@ -23,7 +23,8 @@ static int sample_used(const msi_vis_segment *segment, int n_plane, int64_t row,
     return 0;
 }
 
-/* Call put(context, bucket, run) for each run of a row. Coordinates alone are all used, wherever they lie. */
+/* Call put(context, bucket, run) for each run of a row. In a store of coordinates all samples are used, wherever they
+ * lie. */
 static inline void walk_row(const int coordinates, const msi_vis_store *store, const msi_wgrid_geometry *g,
                             int64_t segment_number, int64_t row, void (*put)(msi_buckets *, int64_t, msi_run),
                             msi_buckets *context)
@@ -57,7 +58,7 @@ static void count_run(msi_buckets *b, int64_t bucket, msi_run run)
     __atomic_fetch_add(&b->start[bucket + 1], 1, __ATOMIC_RELAXED);
 }
 
-/* start[bucket] serves as the cursor of the bucket, and is moved back afterwards. */
+/* start[bucket] is the cursor of the bucket, and is moved back afterwards. */
 static void place_run(msi_buckets *b, int64_t bucket, msi_run run)
 {
     b->run[__atomic_fetch_add(&b->start[bucket], 1, __ATOMIC_RELAXED)] = run;
@@ -78,7 +79,7 @@ static void walk_all(const msi_vis_store *store, const msi_wgrid_geometry *g,
     }
 }
 
-/* Number a run in the order of row and channel. */
+/* Return a run's rank in the order of row and channel. */
 static uint64_t run_order(msi_run r)
 {
     return (uint64_t)r.row << 32 | (uint64_t)r.chan << 16 | r.n_chan;
@@ -94,8 +95,8 @@ static void insertion_sort(msi_run *run, int64_t n)
     }
 }
 
-/* Threads place runs in any order; sums must not depend on it. Quicksort about the middle of three, in place, since a
- * bucket can be everything there is. */
+/* Sort the runs of a bucket, which threads placed in any order, so that sums do not depend on the threads. Quicksort
+ * with the median of three, in place, since one bucket may hold all samples. */
 static void order_bucket(msi_run *run, int64_t n)
 {
     enum { SHORT = 32 };
@@ -111,7 +112,7 @@ static void order_bucket(msi_run *run, int64_t n)
             run[i] = run[j];
             run[j] = swap;
         }
-        /* [0, i) is below the pivot's place, [i, n) from it on; the shorter part recurses. */
+        /* [0, i) is below the pivot's place, [i, n) starts at it; the shorter part recurses. */
         if (i == 0) i = 1;
         if (i < n - i) {
             order_bucket(run, i);
@@ -137,8 +138,8 @@ int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgri
     out->n_bucket = n_w0 * g->n_tile_v * g->n_tile_u;
     int rc = msi_alloc(&out->start, out->n_bucket + 2, sizeof *out->start, "table of buckets");
     if (rc) return rc;
-    /* Counts land one place further on, so that after the prefix sum start[b] is the first run of bucket b and, after
-     * placing, of bucket b + 1. */
+    /* Counts are stored one place further on, so that after the prefix sum start[b] is the first run of bucket b and,
+     * after placing, of bucket b + 1. */
     out->start++;
     msi_progress_share all = msi_progress_enter(0, 2, 5);
     walk_all(store, g, count_run, out);
@@ -188,7 +189,7 @@ void msi_tile_work_sort(msi_tile_work *work, int64_t n)
     qsort(work, (size_t)n, sizeof *work, most_runs_first);
 }
 
-void msi_tile_work_seen(msi_tile_progress *p, int64_t i)
+void msi_tile_work_report(msi_tile_progress *p, int64_t i)
 {
     if (omp_get_thread_num()) return;
     while (p->n_seen < i) p->n_run_seen += p->work[p->n_seen++].n_run;
@@ -212,7 +213,7 @@ int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision pr
     return n_sample * n_plane * msi_complex_bytes(precision);
 }
 
-/* Give the second store segments with visibilities of their own, one after the other. */
+/* Give the second store segments with visibilities of their own. */
 static int make_left_store(msi_residual_store *s, const msi_vis_store *store)
 {
     int64_t bytes = 0, each = store->n_plane * msi_complex_bytes(store->precision);

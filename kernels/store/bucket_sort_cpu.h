@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Stored samples on the CPU: sorted into buckets of one first w-plane and one uv tile each, so that a bucket's cells stay
- * cached; added to the grid bucket by bucket; and kept in that order between residuals. */
+/* Stored samples on the CPU: sorted into buckets of one first w-plane and one uv tile each, so that a bucket's cells
+ * stay in cache; added to the grid bucket by bucket; and kept in that order between residuals. */
 #ifndef MSI_BUCKET_SORT_CPU_H
 #define MSI_BUCKET_SORT_CPU_H
 
@@ -12,8 +12,8 @@
 
 enum { MSI_RUN_MAX_CHAN = 128 };
 
-/* A run is neighbouring channels of one row that fall into one bucket, at most MSI_RUN_MAX_CHAN: u, v and w are linear
- * in frequency, so runs are long where channels are narrow. */
+/* A run: neighbouring channels of one row in one bucket, at most MSI_RUN_MAX_CHAN. u, v and w are linear in frequency,
+ * so runs are long if channels are narrow. */
 typedef struct msi_run {
     uint32_t row; /* segment * MSI_SEGMENT_ROWS + row in the segment */
     uint16_t chan, n_chan;
@@ -23,13 +23,13 @@ typedef struct msi_buckets {
     int64_t n_bucket;
     int64_t *start; /* [n_bucket + 1] first run of each bucket */
     int64_t n_run;
-    msi_run *run;    /* [n_run], in ascending order of row and channel inside a bucket, whatever the threads did */
-    int is_borrowed; /* the arrays are somebody else's */
+    msi_run *run;    /* [n_run], in ascending order of row and channel within a bucket, for any number of threads */
+    int is_borrowed; /* another msi_buckets owns the arrays */
 } msi_buckets;
 
 /*
  * msi_bucket_sort - sort the samples of a store: those with a weight in some plane, or all coordinates. A store that
- * has an order, which is one of the same geometry, lends it.
+ * has an order, of the same geometry, lends it.
  * Returned: *out, freed by msi_buckets_free; empty after a failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
@@ -38,25 +38,26 @@ int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgri
 /* msi_buckets_free - free the members unless they are borrowed, NULL-safe; *b is then zero. */
 void msi_buckets_free(msi_buckets *b);
 
-/* A tile's work is its runs in some buckets. */
+/* The work on a tile: the number of its runs in some buckets. */
 typedef struct msi_tile_work {
     int64_t tile, n_run;
 } msi_tile_work;
 
-/* msi_tile_work_sort - sort by runs, most first, so that threads that take one tile after the other end together. */
+/* msi_tile_work_sort - sort by the number of runs, largest first, so that threads which take tiles in turn finish
+ * together. */
 void msi_tile_work_sort(msi_tile_work *work, int64_t n);
 
-/* Counts how far a parallel loop over works is. */
+/* The progress of a parallel loop over tiles. */
 typedef struct msi_tile_progress {
     const msi_tile_work *work;
-    int64_t n_run;              /* of all works */
-    int64_t n_seen, n_run_seen; /* works that the first thread has passed, and their runs; 0 at first */
+    int64_t n_run;              /* of all tiles */
+    int64_t n_seen, n_run_seen; /* tiles that the first thread has passed, and their runs; initially 0 */
 } msi_tile_progress;
 
-/* msi_tile_work_seen - show that work i is begun; the first thread does, to which i must come in ascending order. */
-void msi_tile_work_seen(msi_tile_progress *p, int64_t i);
+/* msi_tile_work_report - report that tile i has begun. Only the first thread calls it, with i in ascending order. */
+void msi_tile_work_report(msi_tile_progress *p, int64_t i);
 
-/* What sorting counts in the progress of an image or a prediction is the part of one in these of an image plane. */
+/* In the progress of an image or a prediction, sorting counts as one of this many parts of an image plane. */
 enum { MSI_PLANE_PARTS = 8 };
 
 /* ---- Adding buffers to the grid --------------------------------------------------------------------------------- */
@@ -67,7 +68,7 @@ typedef struct msi_bucket_simd_table {
     /* Add n_row rows of n_cell cells of a buffer to a plane of the grid, and zero them. */
     void (*flush_f32)(msi_c32 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
     void (*flush_f64)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c64 *grid, int64_t stride);
-    /* Add n cells of a buffer to one in double, and zero them; and from there to the grid, as flush_f32. */
+    /* Add n cells of a buffer to one in double precision, and zero them; add that one to the grid, as flush_f32. */
     void (*widen)(msi_c32 *from, msi_c64 *to, int64_t n);
     void (*flush_wide)(msi_c64 *buffer, int64_t n_row, int64_t n_cell, int64_t pitch, msi_c32 *grid, int64_t stride);
 } msi_bucket_simd_table;
@@ -77,28 +78,28 @@ const msi_bucket_simd_table *msi_bucket_simd(void);
 
 /* ---- Residuals -------------------------------------------------------------------------------------------------- */
 
-/* A store's samples between residuals on the CPU: sorted once, with a second array for the visibilities less a model.
- * Both stores share the segments of the one they were made of, but for the second one's visibilities. */
+/* A store's samples between residuals: sorted once, with a second array for the visibilities less a model. Both stores
+ * share the segments of the original store, except for the second one's visibilities. */
 typedef struct msi_residual_store {
     msi_vis_store data; /* visibilities as they are */
-    msi_vis_store left; /* visibilities of its own: predicted, then what is left of the data */
+    msi_vis_store left; /* with visibilities of its own: predicted, then the data less them */
     msi_buckets order;
     void *vis;
 } msi_residual_store;
 
 /*
- * msi_residual_store_make - put a store's samples in order.
- * Given:    store  borrowed; it stays as it is while *out is used
+ * msi_residual_store_make - sort a store's samples.
+ * Given:    store  borrowed; it must not change while *out is used
  * Returned: *out, freed by msi_residual_store_free; NULL after a failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_residual_store_make(msi_residual_store **out, const msi_vis_store *store, const msi_wgrid_geometry *geometry);
 void msi_residual_store_free(msi_residual_store *s);
 
-/* msi_residual_store_bytes - count the host bytes of n_sample samples of n_plane planes, beside their order. */
+/* msi_residual_store_bytes - count the host bytes for n_sample samples of n_plane planes, without their order. */
 int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision precision);
 
-/* msi_residual_store_subtract - make what is left, the data less them, of predicted visibilities. */
+/* msi_residual_store_subtract - replace predicted visibilities by the data less them. */
 void msi_residual_store_subtract(msi_residual_store *s);
 
 #endif

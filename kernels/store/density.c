@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Density weights: uniform, Briggs, gaussian taper. Briggs 1995; cells as CASA and WSClean take them. */
+/* Density weights: uniform, Briggs, gaussian taper. Briggs 1995; cells as in CASA and WSClean. */
 #include "kernels/store/density.h"
 
 #include <float.h>
@@ -17,13 +17,14 @@ struct msi_density {
     double cells_per_lambda_u, cells_per_lambda_v;
     double *sum; /* [nv / 2][nu]; row 0 is 0 <= v < 1 cell, column nu / 2 is 0 <= u < 1 cell */
     double sum_weight;
-    double *rest; /* as sum, of samples that plane 0 lacks, with the first weight they have; NULL: there is one plane */
+    double *rest; /* like sum, of samples that plane 0 lacks, with the first weight they have; NULL: there is one
+                     plane */
     double rest_weight;
-    double *limited; /* [nv / 2][nu] factors of cells after msi_density_limit; NULL: none has a limit */
+    double *limited; /* [nv / 2][nu] factors of cells after msi_density_limit; NULL: no limits */
 };
 
-/* Count the cells along an axis of n pixels: f n raised to a multiple of 4, or n itself where f is 1; then a part of
- * it. */
+/* Count the cells along an axis of n pixels: f n raised to a multiple of 4, or n itself if f is 1; then divided by the
+ * size of cells. */
 static int64_t axis_cells(int64_t n, double padding, double super_weight)
 {
     if (padding > 1) n = ((int64_t)ceil(padding * (double)n) + 3) / 4 * 4;
@@ -55,14 +56,14 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
     return MSI_OK;
 }
 
-/* A cell of the half plane that is kept. */
+/* A cell of the half plane that is stored. */
 typedef struct uv_cell {
     int64_t row, column;
 } uv_cell;
 
 /*
- * Find the cell of a sample, u and v in wavelengths; 0 where it lies outside the grid. A sample and its mirror image
- * are one: it is taken where v > 0, or where u >= 0 on the line v = 0, so that cell k of either axis mirrors onto
+ * Find the cell of a sample, u and v in wavelengths; 0 if it lies outside the grid. A sample and its mirror image are
+ * equivalent: the one with v > 0, or with u >= 0 on the line v = 0, is used, so that cell k of either axis mirrors onto
  * -1 - k.
  */
 static inline int find_cell(const msi_density *d, double u, double v, uv_cell *cell)
@@ -75,17 +76,17 @@ static inline int find_cell(const msi_density *d, double u, double v, uv_cell *c
     const double x = u * d->cells_per_lambda_u, y = v * d->cells_per_lambda_v, edge = 1 + 4 * DBL_EPSILON;
     if (!(fabs(x) <= (double)half_u * edge && y <= (double)half_v * edge)) return 0;
     const int64_t towards_0 = (int64_t)x, column = towards_0 - (x < (double)towards_0), row = (int64_t)y;
-    /* The edge of the uv plane itself belongs to the last cell, as it belongs to the image. */
+    /* The edge of the uv plane belongs to the last cell, as it belongs to the image. */
     cell->column = (column < -half_u ? -half_u : column < half_u ? column : half_u - 1) + half_u;
     cell->row = row < half_v ? row : half_v - 1;
     return 1;
 }
 
 /*
- * Samples are added by batches of parcels. Threads find the cells of a batch's parcels and put them in order of
- * stripes: rows of cells with the same number modulo N_STRIPE. Then each stripe is a thread's, which adds parcel after
- * parcel to it. So a cell's samples add up in the store's order, whatever the number of threads, and in a stripe's part
- * of the plane, which a cache holds. Batches are large, because threads wait for each other at their ends.
+ * Samples are added in batches of parcels. Threads find the cells of a batch's parcels and sort them by stripe: rows of
+ * cells with the same number modulo N_STRIPE. Then each stripe is added by one thread, parcel by parcel. So a cell's
+ * samples add up in the store's order, for any number of threads, and a stripe's part of the plane fits in cache.
+ * Batches are large because threads wait for each other at their ends.
  */
 enum { PARCEL_SAMPLES = 4096, LEAST_PARCEL = 16, N_PARCEL = 256, N_STRIPE = 64 };
 
@@ -104,7 +105,7 @@ typedef struct parcel {
 typedef struct batch {
     msi_density *density;
     const msi_vis_store *store;
-    double unscale; /* takes the scale of the weights out again: a power of two */
+    double unscale; /* removes the scale of the weights: a power of two */
     int n, n_most;
     parcel parcel[N_PARCEL];
 } batch;
@@ -114,7 +115,7 @@ static int64_t rows_of_parcel(const msi_vis_segment *s)
     return s->n_chan < PARCEL_SAMPLES ? PARCEL_SAMPLES / s->n_chan : 1;
 }
 
-/* Make room for as many of the store's largest parcels as it has, or a batch takes. */
+/* Allocate parcels for a batch, or fewer if the store has fewer, of the size of its largest. */
 static int make_batch(batch *b, cell_weight **memory, msi_density *d, const msi_vis_store *store)
 {
     int64_t most = 1, n_parcel = 1;
@@ -128,7 +129,7 @@ static int make_batch(batch *b, cell_weight **memory, msi_density *d, const msi_
     b->store = store;
     b->unscale = 1 / store->weight_scale;
     b->n = 0;
-    /* Between two batches progress shows. */
+    /* Report progress between two batches. */
     n_parcel = n_parcel / 16 > LEAST_PARCEL ? n_parcel / 16 : LEAST_PARCEL;
     b->n_most = n_parcel < N_PARCEL ? (int)n_parcel : N_PARCEL;
     MSI_TRY(msi_alloc(memory, 2 * b->n_most * most, sizeof **memory, "density weights"));
@@ -139,7 +140,7 @@ static int make_batch(batch *b, cell_weight **memory, msi_density *d, const msi_
     return MSI_OK;
 }
 
-/* Return the weight of a sample that plane 0 lacks in the first plane that has it, 0 where none has. */
+/* Return the weight of a sample that plane 0 lacks, from the first plane that has it; 0 if there is none. */
 static float rest_weight(const msi_vis_segment *s, int n_plane, int64_t row, int32_t channel)
 {
     for (int p = 1; p < n_plane; p++) {
@@ -256,14 +257,14 @@ void msi_density_free(msi_density *d)
     msi_free(d);
 }
 
-/* Tell whether plane 0 has samples: means over all cells are its own, so that other planes do not change its weights,
- * and those of the rest where it has none at all. */
+/* Return 1 if plane 0 has samples: then means over all cells are those of plane 0, so that other planes do not change
+ * its weights. Otherwise means are those of the rest. */
 static inline int has_first(const msi_density *d)
 {
     return !d->rest || d->sum_weight > 0;
 }
 
-/* Return the sum of weights that a cell's samples share: plane 0's, or the rest's where it has none. */
+/* Return the sum of weights that a cell's samples share: plane 0's, or the rest's if plane 0 has none there. */
 static inline double cell_sum(const msi_density *d, int64_t i)
 {
     return d->sum[i] > 0 || !d->rest ? d->sum[i] : d->rest[i];
@@ -280,22 +281,22 @@ static double briggs_scale(const msi_density *d, double robust)
     return squares > 0 ? s * s * total / squares : 0;
 }
 
-/* Compute a cell's factor of the rule, uniform or Briggs, from its sum of weights. */
+/* Compute a cell's factor by the rule, uniform or Briggs, from its sum of weights. */
 static inline double cell_factor(const msi_weighting *rule, double briggs, double sum)
 {
     if (rule->mode == MSI_WEIGHT_BRIGGS) return 1 / (1 + sum * briggs);
     return sum > 0 ? 1 / sum : 0;
 }
 
-/* Factors that are added up, and how many of them are not 0. */
+/* A sum of factors, and the number of those that are not 0. */
 typedef struct factor_sum {
     double total, count;
 } factor_sum;
 
-/* Neighbouring rows, or columns, whose sums serve all wide squares that hold them: so many are added up once. */
+/* This many neighbouring rows, or columns, are summed once, for all wide squares that contain them. */
 enum { LOT = 16, LEAST_WIDE = 4 * LOT };
 
-/* The sums of factors that squares about cells are made of. */
+/* The sums of factors that squares around cells are made of. */
 typedef struct square_sums {
     const msi_density *density;
     const msi_weighting *rule;
@@ -315,7 +316,7 @@ static void add_row(const square_sums *s, int64_t row, factor_sum *sum)
     }
 }
 
-/* Add up n elements' worth of sums. */
+/* Add up n sums. */
 static void add_sums(const factor_sum *from, int64_t n, factor_sum *sum)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -339,7 +340,7 @@ static void sum_rows(const square_sums *s, int64_t first, int64_t end, factor_su
     }
 }
 
-/* Add up the columns [first, end) of a row's sums; lot: of LOT columns each, NULL where squares are small. */
+/* Add up the columns [first, end) of a row's sums; lot: of LOT columns each, NULL if squares are small. */
 static factor_sum sum_columns(const factor_sum *sum, const factor_sum *lot, int64_t first, int64_t end)
 {
     factor_sum all = {0, 0};
@@ -398,10 +399,10 @@ int msi_density_limit(msi_density *d, const msi_weighting *rule)
 }
 
 /*
- * Return the power of two by which weights are multiplied, so that neither a sum of their products with visibilities
- * overflows in single precision nor the products themselves underflow; 1, which changes nothing, for all ordinary data.
- * Visibilities have the range of single precision, and weights too: with their sums brought to about 2^96, the smaller
- * of the two keeps its precision, and windows and transforms, which multiply a sum by less than 2^20, have room.
+ * Return the power of two that weights are multiplied by, so that neither a sum of their products with visibilities
+ * overflows in single precision nor the products themselves underflow; it is 1, which changes nothing, for ordinary
+ * data. Visibilities have the range of single precision, and so do weights: with sums of about 2^96 the smaller of the
+ * two keeps its precision, and windows and transforms, which multiply a sum by less than 2^20, do not overflow.
  */
 static double scale_of(const msi_vis_store *s, const msi_weighting *rule)
 {
@@ -415,7 +416,7 @@ static double scale_of(const msi_vis_store *s, const msi_weighting *rule)
     return ldexp(1, 96 - exponent);
 }
 
-/* Tells what a weight is multiplied by. */
+/* The factors of a weight. */
 typedef struct factors {
     const msi_density *density; /* NULL for natural weights */
     const msi_weighting *rule;
@@ -460,9 +461,9 @@ static void weigh_segment(const factors *f, const msi_vis_store *store, msi_vis_
 int msi_density_weight(msi_vis_store *store, const msi_density *density, const msi_weighting *rule)
 {
     if (!density && rule->mode != MSI_WEIGHT_NATURAL)
-        return msi_error_set(MSI_EINTERNAL, "density weighting without a density");
+        return msi_error_set(MSI_EINTERNAL, "density weighting needs a density");
     if (rule->mode != MSI_WEIGHT_NATURAL && rule->rank_level >= 1 && !density->limited)
-        return msi_error_set(MSI_EINTERNAL, "density weighting without the limits of its factors");
+        return msi_error_set(MSI_EINTERNAL, "density weighting needs msi_density_limit first");
     double scale = rule->mode == MSI_WEIGHT_BRIGGS ? briggs_scale(density, rule->robust) : 0;
     /* The taper's image is a gaussian of the FWHM: exp(-(pi FWHM r)^2 / (4 ln 2)) at uv distance r. */
     double taper = MSI_PI * rule->taper_fwhm_rad;

@@ -21,24 +21,24 @@ typedef struct msi_weighting {
     double robust;         /* Briggs' R, -2 .. 2 */
     double taper_fwhm_rad; /* gaussian uv taper whose image is a gaussian of this FWHM; 0: none */
     double grid_padding;   /* the uv grid of the densities is that of an image this many times as large; 0: 1 */
-    double super_weight;   /* cells of that grid this many times as large; 0: 1 */
-    double rank_level; /* uniform, Briggs: a cell's factor is this many times the local mean at most; < 1: no limit */
-    int64_t rank_size; /* the mean is over the square of this edge in cells around the cell, 2 or more */
+    double super_weight;   /* each cell of that grid is this many times as large; 0: 1 */
+    double rank_level; /* uniform, Briggs: a cell's factor is at most this many times the local mean; < 1: no limit */
+    int64_t rank_size; /* the mean is over a square with this edge in cells around the cell, 2 or more */
 } msi_weighting;
 
-/* The whole uv grid of summed weights, both halves: cells along u and v, even. */
+/* The size of the whole uv grid of summed weights, both halves: cells along u and v, even. */
 typedef struct msi_density_grid {
     int64_t nu, nv;
 } msi_density_grid;
 
 /*
- * msi_density_grid_of - the uv grid of a rule's densities: as large as the image, which is CASA's; with grid_padding
+ * msi_density_grid_of - return the uv grid of a rule's densities: as large as the image, as in CASA; with grid_padding
  * 1.2 as large as WSClean's: 1.2 times the image, raised to a multiple of 4.
  */
 msi_density_grid msi_density_grid_of(const msi_image_geometry *geometry, const msi_weighting *rule);
 
 /*
- * msi_density_create - make an empty grid of summed weights, half of the uv plane: the other half mirrors it.
+ * msi_density_create - make an empty grid of summed weights for half of the uv plane; the other half mirrors it.
  * Given:   rule  its grid_padding and super_weight
  * Source:  Briggs 1995 for the weights.
  * Returns: 0, MSI_ENOMEM
@@ -50,10 +50,10 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
 
 /*
  * msi_density_add_store - add the weights of a store's plane 0 to the sums; several stores add up.
- * Given:   store  with weights; a scale of theirs is taken out again
- * Notes:   samples of other planes that plane 0 lacks are summed apart, by the first plane that has them: they make the
- *          density of cells where plane 0 has no sample at all, and count nowhere else. All threads work; sums are
- *          the same with any number of them.
+ * Given:   store  with weights; their scale (weight_scale) is removed
+ * Notes:   samples of other planes that plane 0 lacks are summed separately, with the weight of the first plane that
+ *          has them: they are the density of cells in which plane 0 has no sample, and are not used otherwise. All
+ *          threads work; sums are the same with any number of them.
  * Returns: 0, MSI_ENOMEM
  */
 int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
@@ -64,26 +64,27 @@ int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
  */
 const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);
 
-/* What a density is made of, lent to be changed in its place: sums of plane 0 and, NULL where there is one plane, of
- * what it lacks, each [n_cell]; and the totals of either. */
+/* The sums of a density, which the caller may change in place: of plane 0 and of samples that plane 0 lacks (NULL if
+ * there is one plane), each [n_cell]; and both totals. */
 typedef struct msi_density_parts {
     int64_t n_cell;
     double *sum[2], *total[2];
 } msi_density_parts;
 
-/* msi_density_parts_of - return the parts, which several hosts add up before anything is weighed. */
+/* msi_density_parts_of - return the sums, to be added up over several hosts before weights are computed. */
 msi_density_parts msi_density_parts_of(msi_density *d);
 
 /*
  * msi_density_limit - limit the factors of cells, uniform's 1 / Wc and Briggs' 1 / (1 + Wc s^2), to rule->rank_level
  * times their mean around the cell; once all weights are added, and again after a change of the sums or of the rule.
- * Given:   rule  with the mode and robustness that msi_density_weight gets; nothing is done where rank_level is below 1
+ * Given:   rule  with the mode and robustness that msi_density_weight gets; nothing is done if rank_level is below 1
  * Returns: 0, MSI_ENOMEM
- * Notes:   the mean is over the factors that are not 0 (uniform's of empty cells are, Briggs' are 1) of columns x - h
- *          to x + h - 1 and rows y - h to y + h - 1 with h = rank_size / 2, cut at the edges of the kept half plane.
- *          Needs another grid of the sums' size and, of squares of 64 cells and more, an eighth of it besides.
- * Source:  WSClean's -weighting-rank-filter, whose level is 3 and size 16 unless given; its weights, written by
- *          -store-imaging-weights, are met to 1e-7.
+ * Notes:   the mean is over the factors that are not 0 (for uniform, those of empty cells are 0; for Briggs they are 1)
+ *          of columns x - h to x + h - 1 and rows y - h to y + h - 1 with h = rank_size / 2, cut at the edges of the
+ *          stored half plane. Needs another grid of the sums' size and, for squares of 64 cells and more, an eighth of
+ *          it.
+ * Source:  WSClean's -weighting-rank-filter, whose default level is 3 and size 16; weights agree to 1e-7 with those
+ *          that it writes by -store-imaging-weights.
  */
 int msi_density_limit(msi_density *d, const msi_weighting *rule);
 
@@ -92,12 +93,12 @@ void msi_density_free(msi_density *d);
 
 /*
  * msi_density_weight - multiply every weight of a store, in all planes, by density weighting and taper.
- * Given:   density  may be NULL for natural weighting; after msi_density_limit where the rule has a rank_level
+ * Given:   density  may be NULL for natural weighting; after msi_density_limit if the rule has a rank_level
  * Returns: 0, MSI_EINTERNAL (a rule that needs a density, or its limits, without one)
  * Notes:   uniform w / Wc; Briggs w / (1 + Wc s^2), s^2 = (5 10^-R)^2 / (sum Wc^2 / sum w). Sums are of plane 0; a cell
- *          where it has no sample has the sum of those of other planes, and where it has none in any cell, so has s^2.
- *          Where sums of weighted visibilities would leave the range of single precision, all weights are multiplied
- *          by one power of two too (msi_vis_store.weight_scale).
+ *          where it has no sample uses the sum of other planes, and so does s^2 if plane 0 has no sample at all. If
+ *          sums of weighted visibilities would leave the range of single precision, all weights are also multiplied by
+ *          one power of two (msi_vis_store.weight_scale).
  */
 int msi_density_weight(struct msi_vis_store *store, const msi_density *density, const msi_weighting *rule);
 

@@ -9,10 +9,10 @@
 #include "kernels/gpu/gpu_memory.h"
 #include "kernels/store/vis_store.h"
 
-/* Rows that go home at a time have about so many samples. */
+/* Rows are copied to the host about this many samples at a time. */
 enum { HOME_SAMPLES = 1 << 20 };
 
-/* A piece's arrays lie one behind the other, each where a line of memory begins. */
+/* A piece's arrays follow each other, each aligned to a line of memory. */
 enum { LINE_BYTES = 256 };
 
 typedef struct piece {
@@ -37,8 +37,8 @@ static msi_gpu_stream stream_of(const msi_vis_store *s)
     return (msi_gpu_stream){s->gpu->device, NULL};
 }
 
-/* Make a piece's memory, and divide it. */
-static int make(const msi_vis_store *s, piece *p)
+/* Allocate a piece's memory, and divide it. */
+static int alloc_piece(const msi_vis_store *s, piece *p)
 {
     const int64_t n = p->samples.n_row * p->samples.n_chan,
                   uvw = in_lines(p->samples.n_row * 3 * (int64_t)sizeof(double)),
@@ -51,8 +51,8 @@ static int make(const msi_vis_store *s, piece *p)
     return MSI_OK;
 }
 
-int msi_gpu_samples_room(msi_vis_store *s, int device, int64_t n_row, int32_t n_chan, const double *freq_hz,
-                         msi_gpu_samples *room)
+int msi_gpu_samples_reserve(msi_vis_store *s, int device, int64_t n_row, int32_t n_chan, const double *freq_hz,
+                            msi_gpu_samples *room)
 {
     piece *p;
     if (!s->gpu) {
@@ -63,7 +63,7 @@ int msi_gpu_samples_room(msi_vis_store *s, int device, int64_t n_row, int32_t n_
     p->samples.n_row = n_row;
     p->samples.n_chan = n_chan;
     int rc = msi_vis_store_setup(s, n_chan, freq_hz, &p->setup);
-    if (!rc) rc = make(s, p);
+    if (!rc) rc = alloc_piece(s, p);
     if (rc) {
         msi_free(p);
         return rc;
@@ -74,7 +74,7 @@ int msi_gpu_samples_room(msi_vis_store *s, int device, int64_t n_row, int32_t n_
     return MSI_OK;
 }
 
-/* List the rows of a piece as segments of the store, which no host memory is carved for. */
+/* List the rows of a piece as segments of the store, without host memory. */
 static int list_segments(msi_vis_store *s, const piece *p)
 {
     const msi_gpu_samples *m = &p->samples;
@@ -93,13 +93,13 @@ static int list_segments(msi_vis_store *s, const piece *p)
     return MSI_OK;
 }
 
-int msi_gpu_samples_keep(msi_vis_store *s, const msi_gpu_figures *f)
+int msi_gpu_samples_commit(msi_vis_store *s, const msi_gpu_totals *f)
 {
     const int64_t n_before = s->n_segment;
     const int rc = list_segments(s, s->gpu->last);
     if (rc) {
         s->n_segment = n_before;
-        msi_gpu_samples_drop(s);
+        msi_gpu_samples_discard(s);
         return rc;
     }
     s->n_sample += f->n_sample;
@@ -126,7 +126,7 @@ static void end_pieces(msi_vis_store *s)
     s->gpu = NULL;
 }
 
-void msi_gpu_samples_drop(msi_vis_store *s)
+void msi_gpu_samples_discard(msi_vis_store *s)
 {
     piece *before = NULL;
     for (piece *p = s->gpu->first; p != s->gpu->last; p = p->next) before = p;
@@ -144,9 +144,9 @@ int msi_gpu_samples_get(const msi_vis_store *s, int64_t i, msi_gpu_samples *out)
     return p != NULL;
 }
 
-/* ---- Home ------------------------------------------------------------------------------------------------------- */
+/* ---- Moving samples to the host --------------------------------------------------------------------------------- */
 
-/* Host memory for rows on their way. */
+/* Host memory for rows being copied. */
 typedef struct host_buffers {
     double *uvw_m;
     float *weight;
@@ -168,7 +168,7 @@ static int make_room(host_buffers *r, int64_t n_row, int64_t n_sample, int64_t v
     return msi_alloc(&r->vis, n_sample, (size_t)vis_bytes, "samples");
 }
 
-/* Add rows of a piece to a store in host memory, which takes them in as any block. */
+/* Add rows of a piece to a store in host memory, as a block. */
 static int add_rows(msi_vis_store *to, const piece *p, const msi_gpu_stream *on, const host_buffers *r, int64_t row,
                     int64_t n_row)
 {
@@ -208,7 +208,7 @@ int msi_gpu_samples_move_to_host(msi_vis_store *s)
     if (!s->gpu) return MSI_OK;
     struct msi_gpu_pieces *pieces = s->gpu;
     const msi_gpu_stream on = stream_of(s);
-    const int64_t n_outside = s->n_outside; /* whose weights are 0 there */
+    const int64_t n_outside = s->n_outside; /* their weights are 0 on the GPU, so they are not counted again */
     int rc = MSI_OK;
     s->gpu = NULL;
     msi_vis_store_clear(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Batches of whole segments of a store on their way through the device, and the predictions by every method on a GPU,
- * which are made batch by batch: a model goes to the device, and the batches' coordinates become its visibilities. What
- * was made of the model may be kept for the next batch of blocks in the store.
+ * Batches of whole segments of a store, copied to the device one after the other, and predictions by every method on a
+ * GPU, which are made batch by batch: a model is copied to the device, and visibilities are computed at the batches'
+ * coordinates. Everything derived from the model may be kept while the store is refilled.
  */
 #ifndef MSI_STORE_BATCHES_CUDA_CUH
 #define MSI_STORE_BATCHES_CUDA_CUH
@@ -23,19 +23,19 @@
 
 namespace {
 
-/* Segments [first, end) on their way through the device. */
+/* Segments [first, end), copied to the device together. */
 struct store_batch {
     int64_t first, end, n_row, n_sample;
 };
 
-/* A store and the batch of it that is on the device: weights [plane][n_sample], visibilities d_raw the same. Gridders
- * add to it what they make of a batch. */
+/* A store and its current batch on the device: weights [plane][n_sample], visibilities d_raw in the same order.
+ * Gridders derive classes that process a batch. */
 template <typename T> class store_batches {
   public:
-    plan_stream on; /* where everything is copied and computed */
+    plan_stream on; /* stream of all copies and kernels */
     const msi_vis_store *store = nullptr;
     msi_stage_times *times = nullptr;
-    int64_t batch_samples = 0; /* at most, in one batch */
+    int64_t batch_samples = 0; /* maximum number in one batch */
     store_batch now = {};
     buffer d_segments, d_freq, d_uvw, d_weight, d_raw;
     staged_copy staging{on};
@@ -124,7 +124,7 @@ template <typename T> class store_batches {
         return on.wait();
     }
 
-    /* Weights and visibilities of a plane lie one behind the other on the device, segment by segment. */
+    /* Copy the weights and visibilities of a plane, which follow each other on the device, segment by segment. */
     int copy_plane(int p)
     {
         for (int weights = 0; weights < 2; weights++) {
@@ -149,16 +149,17 @@ template <typename T> class store_batches {
 /* A predictor of either precision, which may be kept between calls. */
 struct kept_predictor {
     virtual ~kept_predictor() = default;
-    /* predict - the visibilities of a store, which may be another each time, from a model, which stays the same. */
+    /* predict - compute the visibilities of a store, which may differ between calls, from a model, which must not. */
     virtual int predict(msi_vis_store *store, const msi_image *model, msi_stage_times *times) = 0;
 };
 
 /*
- * predict_kept - predict by what is kept, or by what serves this call alone.
+ * predict_kept - predict by the kept predictor, or by one for this call only.
  *
  * Given:              make  a function without arguments that returns a new kept_predictor
- * Given and returned: kept  NULL in *kept at first, then what make() returned, freed by forget_kept; kept NULL: nothing
- * Returns: 0, MSI_ENOMEM, what predict returns
+ * Given and returned: kept  NULL in *kept at first, then the object that make() returned, freed by forget_kept; kept
+ *                           NULL: the predictor is freed at the end of the call
+ * Returns: 0, MSI_ENOMEM, or the error of predict
  */
 template <typename MAKE>
 int predict_kept(void **kept, MAKE make, msi_vis_store *store, const msi_image *model, msi_stage_times *times)
@@ -182,7 +183,7 @@ inline void forget_kept(void *kept)
     delete static_cast<kept_predictor *>(kept);
 }
 
-/* The walk through a store's batches. BATCHES adds to store_batches<T> a plan, for its images' geometry, and
+/* The loop over a store's batches. BATCHES adds to store_batches<T> a plan, for the geometry of its images, and
  * upload_taper. */
 template <typename T, typename BATCHES> class store_predictor : public kept_predictor, protected BATCHES {
   public:
@@ -226,9 +227,9 @@ template <typename T, typename BATCHES> class store_predictor : public kept_pred
     int n_image;
     msi_taper taper = {}; /* its arrays are on the device */
 
-    /* prepare - once, before the first batch: everything on the device but samples, and batch_samples. */
+    /* prepare - called once, before the first batch: upload everything except samples, and set batch_samples. */
     virtual int prepare(const msi_image *model) = 0;
-    /* predict_batch - the batch's visibilities d_raw [n_image][n_sample]. */
+    /* predict_batch - compute the batch's visibilities d_raw [n_image][n_sample]. */
     virtual int predict_batch() = 0;
 
     /* Return the model's image on the device [ny][nx]. */
@@ -247,7 +248,8 @@ template <typename T, typename BATCHES> class store_predictor : public kept_pred
         return BATCHES::staging.flush();
     }
 
-    /* transform_model - begin to make plane [nv][nu]: an image of the model, under plane p's screen, transformed. */
+    /* transform_model - queue the computation of plane [nv][nu]: an image of the model, multiplied by plane p's screen,
+     * transformed. */
     int transform_model(int image, const screen_geometry &screen, int p, const fft_plan &fft, cplx<T> *plane)
     {
         const dim3 blocks((unsigned)((screen.nu + 31) / 32), (unsigned)((screen.nv + 7) / 8));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The visibility store: arenas of memory or of unlinked files, segments carved from them, and the blocks that are added.
+ * The visibility store: arenas of memory or of unlinked files, segments carved from them, and the blocks that are
+ * added.
  *
  * Blocks are added in three steps, so that threads wait for each other only a few times for many blocks, and places and
  * sums do not depend on the number of threads:
@@ -45,8 +46,8 @@ void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, 
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
 
-/* Arenas double from the first size to the second: a small store stays small. From HUGE_PAGE on they fill huge pages,
- * with what msi_alloc puts in front. */
+/* The size of arenas doubles from FIRST to LARGEST, so that a small store stays small. From HUGE_PAGE on an arena and
+ * the header of msi_alloc fill whole huge pages. */
 static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 20;
 
 enum { HUGE_PAGE = 2 << 20, IN_FRONT = 64 };
@@ -59,8 +60,8 @@ struct msi_vis_arena {
     int mapped;
 };
 
-/* Reserve a file's blocks. A signal ends a call that has begun; the program's own stop the run, a caller's timer does
- * not. */
+/* Reserve a file's blocks. A signal may interrupt posix_fallocate: signals of the program end the run, after others (a
+ * caller's timer) the call is repeated. */
 static int reserve_blocks(int fd, int64_t size)
 {
     int error;
@@ -69,8 +70,8 @@ static int reserve_blocks(int fd, int64_t size)
     return error;
 }
 
-/* The file is unlinked at once: whatever ends the process, nothing is left. Its blocks are reserved before they are
- * mapped, since a full disk met by a store to the mapping would be a SIGBUS. */
+/* The file is unlinked at once, so that nothing is left however the process ends. Its blocks are reserved before they
+ * are mapped, since writing to a mapping on a full disk would raise SIGBUS. */
 static int map_file(const msi_vis_store *s, int64_t size, char **base)
 {
     const char *dir = s->temp_dir ? s->temp_dir : getenv("TMPDIR");
@@ -107,7 +108,7 @@ static int map_file(const msi_vis_store *s, int64_t size, char **base)
     return MSI_OK;
 }
 
-/* Take a spare piece of at least so many bytes into use; NULL where there is none. */
+/* Take a spare arena of at least `bytes` bytes into use; NULL if there is none. */
 static struct msi_vis_arena *reuse_arena(msi_vis_store *s, int64_t bytes)
 {
     for (struct msi_vis_arena **p = &s->spare; *p; p = &(*p)->next) {
@@ -122,7 +123,7 @@ static struct msi_vis_arena *reuse_arena(msi_vis_store *s, int64_t bytes)
     return NULL;
 }
 
-/* Choose the size of the arena that follows one, or none, and is to hold so many bytes. */
+/* Choose the size of an arena after another (NULL: the first one) that is to hold at least `bytes` bytes. */
 static int64_t next_arena_size(const struct msi_vis_arena *before, int64_t bytes)
 {
     int64_t size = before ? 2 * before->size : FIRST_ARENA_BYTES;
@@ -170,12 +171,12 @@ static void free_arenas(struct msi_vis_arena *a)
 
 /* ---- Segments --------------------------------------------------------------------------------------------------- */
 
-/* Segments of many channels have fewer rows, to be about this long. */
+/* Segments of many channels have fewer rows, so that a segment has about this size. */
 static const int64_t SEGMENT_BYTES = 2 << 20;
 
 enum { UVW_BYTES = 3 * sizeof(double) };
 
-/* Return the bytes of a sample in all planes: its visibilities, and its weights but in a store of coordinates. */
+/* Return the bytes of a sample in all planes: visibilities and, except in a store of coordinates, weights. */
 static int64_t sample_bytes(const msi_vis_store *s)
 {
     return s->n_plane * (msi_complex_bytes(s->precision) + (s->coordinates ? 0 : (int64_t)sizeof(float)));
@@ -218,8 +219,8 @@ int msi_vis_store_next_segment(msi_vis_store *s, msi_vis_segment **out)
         s->segment_capacity = capacity;
     }
     if (s->n_segment >= (int64_t)1 << (32 - MSI_SEGMENT_SHIFT))
-        return msi_error_about(
-            msi_error_set(MSI_ERANGE, "n_row: a store holds 2^32 rows of visibilities, and more came"), "n_row");
+        return msi_error_about(msi_error_set(MSI_ERANGE, "n_row: a store holds at most 2^32 rows of visibilities"),
+                               "n_row");
     *out = &s->segment[s->n_segment];
     return MSI_OK;
 }
@@ -260,9 +261,9 @@ static int reserve_rows(msi_vis_store *s, struct msi_vis_setup *setup, int64_t n
 
 /* ---- Adding blocks: types and memory ---------------------------------------------------------------------------- */
 
-enum { SHARE_SAMPLES = 8192 }; /* a thread takes rows of about so many at a time */
+enum { SHARE_SAMPLES = 8192 }; /* samples in the rows that a thread takes at a time */
 
-/* Rows add to the store's figures what their samples come to. */
+/* Totals of rows, to be added to those of the store. */
 typedef struct tally {
     int64_t n_sample, n_outside;
     double w_min, w_max;
@@ -279,7 +280,8 @@ typedef struct channel_range {
 
 } channel_range;
 
-/* A range with its least and highest frequency, and coordinates at which a row lies in the uv plane at any of them. */
+/* A range with its least and highest frequency, and limits of u and v within which a row lies in the uv plane at all of
+ * its frequencies. */
 typedef struct span {
     channel_range in;
     double least_hz, most_hz;
@@ -294,7 +296,7 @@ typedef struct share {
     tally tally;
 } share;
 
-/* Rows of a block that follow each other in a segment, from `at` on. */
+/* Consecutive rows of a segment, from `at` on, and the rows of a block to be copied there. */
 typedef struct piece {
     span range;
     const int64_t *row; /* [n_row] numbers in the block */
@@ -302,12 +304,12 @@ typedef struct piece {
     double sum_weight[MSI_STORE_MAX_PLANES];
 } piece;
 
-/* Some rows of a piece, for a thread to copy. */
+/* Some rows of a piece, copied by one thread. */
 typedef struct copy {
     int64_t piece, first, n_row;
 } copy;
 
-/* Arrays that have room for what was the most so far. */
+/* Arrays that grow to the largest size needed so far; the *_room members are their capacities. */
 struct msi_vis_intake {
     int64_t range_room, row_room, share_room, piece_room, copy_room;
     span *range; /* [n_range] */
@@ -320,7 +322,7 @@ struct msi_vis_intake {
     int64_t n_share, n_piece, n_copy;
 };
 
-/* Make room for n elements, array being the address of the pointer to them; the first n_held stay. */
+/* Ensure a capacity of n elements; array is the address of the pointer to them, and the first n_held are kept. */
 static int grow_array(void *array, int64_t *room, int64_t n_held, int64_t n, size_t size)
 {
     if (n <= *room) return MSI_OK;
@@ -351,7 +353,7 @@ static double limit_hz(const msi_vis_store *s, const double *uvw_m)
     return fmin(u > 0 ? s->u_limit_lambda / u : HUGE_VAL, v > 0 ? s->v_limit_lambda / v : HUGE_VAL);
 }
 
-/* Say whether a row lies in the uv plane with all channels. Divisions are for rows at its edge. */
+/* Return 1 if all channels of a row lie in the uv plane. Only rows near its edge need divisions. */
 static inline int lies_inside(const msi_vis_store *s, const span *range, const double *uvw_m)
 {
     if (fabs(uvw_m[0]) <= range->safe_u_m && fabs(uvw_m[1]) <= range->safe_v_m) return 1;
@@ -373,7 +375,7 @@ static int sample_used(const channel_range *in, int64_t row, int32_t chan)
     return 0;
 }
 
-/* Return the larger one, or the smaller: an instruction, where fmax and fmin are several because of NaN. */
+/* Return the larger, or the smaller, of two numbers in one instruction; fmax and fmin need several because of NaN. */
 static inline double larger(double a, double b)
 {
     return b > a ? b : a;
@@ -384,7 +386,7 @@ static inline double smaller(double a, double b)
     return b < a ? b : a;
 }
 
-/* Count a row's samples; a row without a single one need not be stored. */
+/* Count a row's samples; a row without samples need not be stored. */
 static int64_t tally_row(const msi_vis_store *s, const channel_range *in, int64_t row, tally *t)
 {
     const double *uvw = in->block->uvw_m + 3 * row, *freq_hz = in->block->freq_hz + in->first;
@@ -405,7 +407,7 @@ static int64_t tally_row(const msi_vis_store *s, const channel_range *in, int64_
     return n_stored;
 }
 
-/* Say whether all of a row's samples are stored, as those of most rows are. */
+/* Return 1 if all of a row's samples are stored, which holds for most rows. */
 static int is_whole(const msi_vis_store *s, const span *range, int64_t row)
 {
     const channel_range *in = &range->in;
@@ -438,7 +440,7 @@ static void select_rows(const msi_vis_store *s, share *h)
 
 static span span_of(const msi_vis_store *s, const msi_vis_block *block, int32_t first, int32_t n_chan)
 {
-    /* What limit_hz rounds, 1.5e-15 of it, is far below this. */
+    /* The margin is far larger than the relative rounding error of limit_hz, 1.5e-15. */
     const double safe = (1 - 1e-12) * MSI_SPEED_OF_LIGHT;
     span r = {.in = {block, first, n_chan}, .least_hz = HUGE_VAL};
     for (int32_t c = first; c < first + n_chan; c++) {
@@ -484,7 +486,7 @@ static int list_shares(msi_vis_store *s, const msi_vis_block *block, int n_block
 
 /* ---- Adding blocks: placing rows -------------------------------------------------------------------------------- */
 
-/* Divide the rows of the last piece among threads, for which there is room. */
+/* Divide the rows of the last piece among threads; the array is large enough. */
 static void share_out(struct msi_vis_intake *t, int64_t step)
 {
     const piece *p = &t->piece[t->n_piece - 1];
@@ -492,7 +494,7 @@ static void share_out(struct msi_vis_intake *t, int64_t step)
         t->copy[t->n_copy++] = (copy){t->n_piece - 1, first, p->n_row - first < step ? p->n_row - first : step};
 }
 
-/* Give kept rows of a range their places. */
+/* Give the selected rows of a range their places. */
 static int place_rows(msi_vis_store *s, int range, const int64_t *row, int64_t n_row)
 {
     struct msi_vis_intake *t = s->intake;
@@ -511,7 +513,7 @@ static int place_rows(msi_vis_store *s, int range, const int64_t *row, int64_t n
     return MSI_OK;
 }
 
-/* Bring the figures of the store up to date, and gives all rows that are kept their places, range by range. */
+/* Update the store's totals, and give all selected rows their places, range by range. */
 static int place_all(msi_vis_store *s)
 {
     struct msi_vis_intake *t = s->intake;
@@ -536,7 +538,7 @@ static int place_all(msi_vis_store *s)
 
 /* ---- Adding blocks: copying ------------------------------------------------------------------------------------- */
 
-/* Copy weights, and nothing that is no weight. */
+/* Copy weights, with 0 for values that are not valid weights. */
 static void copy_weights(const float *restrict from, float *restrict to, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) to[i] = ((from[i] > 0) & (from[i] <= FLT_MAX)) ? from[i] : 0;
@@ -557,7 +559,7 @@ static void copy_values(const msi_vis_store *s, const msi_vis_block *b, int64_t 
         vis[i] = (msi_c32){(float)b->vis[from + i].re, (float)b->vis[from + i].im};
 }
 
-/* Copy samples that lie together in a plane of a block, from index `from` on, and of a segment, from `to` on. */
+/* Copy contiguous samples from a plane of a block, from index `from` on, to a segment, from `to` on. */
 static void copy_samples(const msi_vis_store *s, const msi_vis_block *b, int64_t from, msi_vis_segment *g, int64_t to,
                          int64_t n)
 {
@@ -565,7 +567,7 @@ static void copy_samples(const msi_vis_store *s, const msi_vis_block *b, int64_t
     copy_values(s, b, from, (char *)g->vis + to * msi_complex_bytes(s->precision), n);
 }
 
-/* Samples of a row beyond the frequency at which it leaves the uv plane have no weight. */
+/* Set the weight to 0 for samples of a row above the frequency at which it leaves the uv plane. */
 static void drop_beyond(const msi_vis_store *s, msi_vis_segment *g, int64_t row)
 {
     const double limit = limit_hz(s, g->uvw_m + 3 * row);
@@ -583,7 +585,7 @@ static void copy_stretch(const msi_vis_store *s, const span *range, int64_t row,
     const msi_vis_block *b = range->in.block;
     memcpy(g->uvw_m + 3 * at, b->uvw_m + 3 * row, 3 * sizeof *g->uvw_m * (size_t)n);
     if (s->coordinates) return;
-    /* Samples of all channels lie together from row to row. */
+    /* If the range has all channels of the block, rows are contiguous. */
     const int64_t together = range->in.n_chan == b->n_chan ? n : 1;
     for (int p = 0; p < b->n_plane; p++)
         for (int64_t i = 0; i < n; i += together) {
@@ -594,12 +596,12 @@ static void copy_stretch(const msi_vis_store *s, const span *range, int64_t row,
         if (!lies_inside(s, range, b->uvw_m + 3 * (row + i))) drop_beyond(s, g, at + i);
 }
 
-/* Rows have these largest values: of a weight, a part of a visibility, and a product of both. */
+/* The largest values in some rows: of a weight, of a part of a visibility, and of the product of both. */
 typedef struct extent {
     double weight, jy, product;
 } extent;
 
-/* Look for the largest values of samples; one of weight 0 counts for nothing. */
+/* Update the largest values by samples; those of weight 0 are ignored. */
 static void extend_single(const float *w, const msi_c32 *vis, int64_t n, extent *e)
 {
     float weight = 0, jy = 0;
@@ -626,7 +628,7 @@ static void extend_double(const float *w, const msi_c64 *vis, int64_t n, extent 
     }
 }
 
-/* Extend by rows [row, row + n_row) that were just stored. */
+/* Update the largest values by rows [row, row + n_row) that were just stored. */
 static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, int64_t n_row, extent *e)
 {
     for (int p = 0; p < s->n_plane; p++) {
@@ -650,7 +652,7 @@ static void copy_rows(const msi_vis_store *s, const copy *y, extent *e)
     if (!s->coordinates) extend(s, g, p->at + y->first, y->n_row, e);
 }
 
-/* Add up n weights of each of n_plane planes, whose sums do not wait for each other. */
+/* Add up n weights of each of n_plane planes, in independent sums. */
 static inline void sum_planes(const float *weight, int64_t of_plane, int n_plane, int64_t n, double *sum)
 {
     for (int p = 0; p < n_plane; p++) sum[p] = 0;
@@ -658,7 +660,7 @@ static inline void sum_planes(const float *weight, int64_t of_plane, int n_plane
         for (int p = 0; p < n_plane; p++) sum[p] += (double)weight[p * of_plane + i];
 }
 
-/* Add up the weights of the rows of a piece that are there now. */
+/* Add up the stored weights of a piece's rows. */
 static void sum_weights(const msi_vis_store *s, piece *p)
 {
     enum { TOGETHER = 4 };
@@ -700,12 +702,13 @@ int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_bl
 {
     for (int i = 0; i < n_block; i++)
         if (block[i].n_plane != s->n_plane)
-            return msi_error_set(MSI_EINTERNAL, "block of %d planes for a gridder of %d", block[i].n_plane, s->n_plane);
+            return msi_error_set(MSI_EINTERNAL, "the block has %d planes, the gridder %d", block[i].n_plane,
+                                 s->n_plane);
     if (!s->intake) MSI_TRY(msi_alloc(&s->intake, 1, sizeof *s->intake, "visibility store"));
     MSI_TRY(list_shares(s, block, n_block));
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < s->intake->n_share; i++) select_rows(s, &s->intake->share[i]);
-    /* What has its place is copied, even where there is no room for more. */
+    /* Rows that have a place are copied even if memory ran out for others. */
     const int status = place_all(s);
     copy_all(s);
     return status;
@@ -745,7 +748,7 @@ void msi_vis_store_weights(const msi_vis_store *s, double *sum, double *largest,
     enum { AT_ONCE = 512 };
     const int64_t n_segment = s->n_segment;
     if (s->gpu) {
-        /* There is one plane, and the weights are as they were added. */
+        /* There is one plane, and the weights have not changed since they were added. */
         sum[0] = s->sum_weight[0];
         largest[0] = s->largest_weight;
         count[0] = s->n_sample;
@@ -771,7 +774,7 @@ void msi_vis_store_weights(const msi_vis_store *s, double *sum, double *largest,
 
 /* ---- Fetching --------------------------------------------------------------------------------------------------- */
 
-/* Copy the next rows of a setup to rows from `row` on of the caller's block. Returns how many. */
+/* Copy the next rows of a setup to the caller's block, from row `row` on. Returns the number of rows. */
 static int64_t fetch_rows(const msi_vis_store *s, struct msi_vis_setup *setup, const channel_range *in, int64_t row,
                           msi_c64 *vis)
 {
@@ -809,7 +812,7 @@ int msi_vis_store_fetch(msi_vis_store *s, int64_t n_row, int32_t n_chan, const d
         MSI_TRY(msi_vis_store_setup(s, in.n_chan, freq_hz + first, &setup));
         for (int64_t row = 0, n; row < n_row; row += n) {
             n = fetch_rows(s, setup, &in, row, vis);
-            if (!n) return msi_error_set(MSI_EINTERNAL, "more visibilities fetched than were added");
+            if (!n) return msi_error_set(MSI_EINTERNAL, "more visibilities were fetched than added");
         }
     }
     return MSI_OK;
@@ -833,7 +836,7 @@ void msi_vis_store_zero(msi_vis_store *s, int plane)
 
 /* ---- Clearing --------------------------------------------------------------------------------------------------- */
 
-/* Free what lies on a GPU. */
+/* Free samples on a GPU. */
 static void free_gpu_samples(msi_vis_store *s)
 {
 #ifdef MSI_HAVE_CUDA

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The visibility store holds samples between the Measurement Set and the grid: they are read once and serve weights,
- * every image and every w. */
+/* The visibility store holds samples between the Measurement Set and the grid: they are read once and used for weights,
+ * for every image and for every w. */
 #ifndef MSI_VIS_STORE_H
 #define MSI_VIS_STORE_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { MSI_SEGMENT_ROWS = 4096 }; /* a power of two: a row's segment is its number shifted */
+enum { MSI_SEGMENT_ROWS = 4096 }; /* a power of two: a row's segment is its number shifted right */
 enum { MSI_SEGMENT_SHIFT = 12 };
 enum { MSI_STORE_MAX_CHAN = 32768, MSI_STORE_MAX_PLANES = 32 };
 
@@ -27,52 +27,54 @@ typedef struct msi_vis_segment {
     void *vis;             /* [n_plane][n_row_max][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
 } msi_vis_segment;
 
-/* Members from n_segment on are read by gridders; the store alone changes them. */
+/* Gridders read the members from n_segment on; only the store changes them. */
 typedef struct msi_vis_store {
     int n_plane;
     msi_precision precision;
-    int coordinates; /* every row is kept, in order, with room for visibilities to be predicted; set by who uses it */
+    int coordinates; /* 1: every row is kept, in order, with space for predicted visibilities; set by the store's
+                        user */
     double u_limit_lambda, v_limit_lambda;
     int64_t n_segment, segment_capacity;
     msi_vis_segment *segment;
     struct msi_vis_setup *setup;   /* linked list of distinct channel lists */
-    struct msi_vis_arena *arena;   /* linked list of memory pieces, newest first */
-    struct msi_vis_arena *spare;   /* pieces that msi_vis_store_clear left */
-    struct msi_gpu_pieces *gpu;    /* where all segments' arrays lie (gpu_samples.h); NULL: in host memory */
-    struct msi_vis_intake *intake; /* room for what is found of the blocks at hand; NULL: none so far */
-    int64_t memory_budget;         /* bytes in memory before arenas go to files */
+    struct msi_vis_arena *arena;   /* linked list of memory arenas, newest first */
+    struct msi_vis_arena *spare;   /* arenas left by msi_vis_store_clear */
+    struct msi_gpu_pieces *gpu;    /* memory of all segments' arrays (gpu_samples.h); NULL: in host memory */
+    struct msi_vis_intake *intake; /* buffers for adding blocks; NULL: none so far */
+    int64_t memory_budget;         /* bytes in memory before arenas are placed in files */
     const char *temp_dir;
     int64_t bytes_memory, bytes_file;
     int64_t n_sample; /* samples with a weight in some plane */
     int64_t n_outside;
     double sum_weight[MSI_STORE_MAX_PLANES]; /* [n_plane] as added, of the samples kept */
     double w_min_lambda, w_max_lambda;       /* of |w| over stored samples */
-    double longest_lambda;           /* the longest baseline of stored samples; 0 where they came to lie on the GPU */
-    const struct msi_buckets *order; /* that the samples are in already, borrowed; NULL: they are sorted when needed */
-    /* The largest of any plane as added: a weight, a part of a visibility in Jy, and the product of both. */
+    double longest_lambda;                   /* the longest baseline of stored samples; 0 for samples put on the GPU */
+    const struct msi_buckets *order; /* the order of the samples if already sorted, borrowed; NULL: they are sorted when
+                                        needed */
+    /* The largest values of any plane as added: a weight, a part of a visibility in Jy, and the product of both. */
     double largest_weight, largest_jy, largest_product;
-    double weight_scale; /* a power of two, 1 as added: what msi_density_weight multiplied all weights by */
+    double weight_scale; /* a power of two, 1 as added: the factor of all weights from msi_density_weight */
 } msi_vis_store;
 
 /*
  * msi_vis_store_init - make a store empty; nothing is allocated.
- * Given: u_limit_lambda, v_limit_lambda  |u|, |v| beyond which samples drop
+ * Given: u_limit_lambda, v_limit_lambda  |u|, |v| beyond which samples are dropped
  *        memory_budget  bytes; 0: everything stays in memory
  *        temp_dir       borrowed for the store's life; NULL: $TMPDIR or /tmp
- * Notes: msi_vis_store.coordinates is set afterwards, by who wants a store of coordinates.
+ * Notes: for a store of coordinates the caller sets msi_vis_store.coordinates afterwards.
  */
 void msi_vis_store_init(msi_vis_store *s, int n_plane, msi_precision precision, double u_limit_lambda,
                         double v_limit_lambda, int64_t memory_budget, const char *temp_dir);
 
 /*
- * msi_vis_store_add - copy a block in; into a store of coordinates, its uvw and frequencies alone.
+ * msi_vis_store_add - copy a block into the store; for a store of coordinates only its uvw and frequencies.
  * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT (temp_dir), MSI_ERANGE (more than 2^32 rows), MSI_EINTERNAL (a block of another
  *          number of planes)
  */
 int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block);
 
-/* msi_vis_store_add_all - copy in blocks [n_block], as one after the other; by all threads. After a failure the first
- * ones are in, and the rest is not. */
+/* msi_vis_store_add_all - add blocks [n_block] with all threads, with the same result as one after the other. After a
+ * failure the first blocks have been added, the rest has not. */
 int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_block);
 
 /*
@@ -89,22 +91,23 @@ void msi_vis_store_rewind(msi_vis_store *s);
 /* msi_vis_store_zero - set the visibilities of a plane of a store of coordinates to 0. */
 void msi_vis_store_zero(msi_vis_store *s, int plane);
 
-/* msi_vis_store_clear - forget the samples, keep the memory. */
+/* msi_vis_store_clear - drop the samples, keep the memory. */
 void msi_vis_store_clear(msi_vis_store *s);
 
-/* msi_vis_store_free - free everything; the store is then zero. Twice is fine. */
+/* msi_vis_store_free - free everything; the store is then zero. A second call does nothing. */
 void msi_vis_store_free(msi_vis_store *s);
 
 /*
- * msi_vis_store_bytes - count what a store keeps of samples and rows, beside the unused ends of its pieces.
+ * msi_vis_store_bytes - return the bytes that a store needs for samples and rows, without the unused ends of its
+ * arenas.
  * Given:   s  for its planes, precision and kind; n_sample, n_row  of any number of blocks
  * Returns: bytes, in memory and file together
  */
 int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_row);
 
 /*
- * msi_vis_store_weights - sum the weights and count the samples with one, as they stand: segment by segment, so that
- * the sums do not depend on the number of threads.
+ * msi_vis_store_weights - sum the current weights and count the samples with a weight: segment by segment, so that the
+ * sums do not depend on the number of threads.
  * Returned: sum, largest, count [n_plane]; 0 without a sample
  */
 void msi_vis_store_weights(const msi_vis_store *s, double *sum, double *largest, int64_t *count);
@@ -139,7 +142,7 @@ int msi_vis_store_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz,
 int64_t msi_vis_store_rows_of_segment(const msi_vis_store *s, int32_t n_chan);
 
 /* msi_vis_store_next_segment - return the segment that becomes part of the store when n_segment grows. Returns: 0,
- * MSI_ENOMEM, MSI_ERANGE (more than the store numbers) */
+ * MSI_ENOMEM, MSI_ERANGE (more rows than a store can number) */
 int msi_vis_store_next_segment(msi_vis_store *s, msi_vis_segment **out);
 
 #ifdef __cplusplus

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The kernels of subgrid_cuda.h, in one precision.
+ * The kernels of subgrid_cuda.h, as templates of the precision.
  *
- * A thread holds up to 32 numbers of a row or column, between two steps of small_fft_cuda.cuh. Blocks of rows take them
- * as they come; a block of columns keeps its columns of a stack for all planes.
+ * A thread holds up to 32 numbers of a row or column, between the two steps of small_fft_cuda.cuh. Each block of
+ * k_rows_forward and k_rows_inverse transforms some rows. A block of k_sum_columns or k_spread_columns keeps its
+ * columns of a stack for all planes.
  */
 #ifndef MSI_KERNELS_SUBGRID_CUDA_CUH
 #define MSI_KERNELS_SUBGRID_CUDA_CUH
@@ -19,7 +20,7 @@ namespace {
 using complex_cuda::cplx;
 using complex_cuda::sincos_turns;
 
-/* A job's arrays, as numbers of one precision. */
+/* A job with its arrays as numbers of one precision. */
 template <typename T> struct stacks : msi_subgrid_job {
     explicit stacks(const msi_subgrid_job &job) : msi_subgrid_job(job) {}
     __device__ const cplx<T> *roots_at() const
@@ -48,12 +49,11 @@ template <typename T> struct stacks : msi_subgrid_job {
     }
 };
 
-/* Steps from plane to plane are rounded; every one onto a multiple of this many planes makes good what the others
- * left. */
+/* Steps from plane to plane are rounded. The step to every multiple of this many planes corrects the others' error. */
 constexpr int STEPS_ROUNDED = 16;
 
-/* Make the screens of planes and the steps between them, as msi_subgrid_screens: a thread a pixel, blockIdx.y a plane
- * or, beyond them, a step. */
+/* Make the screens of planes and the steps between them, as msi_subgrid_screens. One thread for each pixel; blockIdx.y
+ * is a plane or, beyond the planes, a step. */
 template <typename T> __global__ void k_make_screens(msi_subgrid_shape t, const double *nu, cplx<T> *screens)
 {
     const int half = t.size / 2 + 1, i = blockIdx.x * blockDim.x + threadIdx.x, k = blockIdx.y;
@@ -71,7 +71,7 @@ template <typename T> __global__ void k_make_screens(msi_subgrid_shape t, const 
     sincospi(2 * (turns - rint(turns)), &s, &c);
     *out = {(T)c, (T)s};
     if (step == 0) return;
-    /* What STEPS_ROUNDED - 1 rounded steps lack of all of them. */
+    /* The factor that makes STEPS_ROUNDED - 1 rounded steps and this one exact. */
     const double re = (double)(T)c, im = (double)(T)s;
     double all_re = 1, all_im = 0;
     for (int n = 1; n < STEPS_ROUNDED; n++) {
@@ -86,7 +86,7 @@ template <typename T> __global__ void k_make_screens(msi_subgrid_shape t, const 
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
 
-/* A block transforms some rows; it hands numbers from step to step in lines whose ends keep banks apart. */
+/* A block's rows. Numbers pass from step to step in lines whose padding avoids bank conflicts. */
 template <typename T, int N> struct row_block {
     using fft = small_fft::steps<T, N>;
     static constexpr int ROWS = N <= 64 ? 32 : N <= 256 ? 16 : 8, THREADS = ROWS * fft::A;
@@ -99,12 +99,12 @@ template <typename T> __device__ void copy_roots(cplx<T> *to, const cplx<T> *fro
     for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = complex_cuda::read_only(from + i);
 }
 
-/* A block's rows between two steps: the number of remainder r and place b of a line. */
+/* A block's rows between two steps: the number of remainder r at place b of a line. */
 template <typename T, int N> struct row_lines {
     using block = row_block<T, N>;
     using fft = typename block::fft;
     cplx<T> *roots, *lines;
-    int64_t first; /* row of the block */
+    int64_t first; /* first row of the block */
 
     explicit __device__ row_lines(float4 *memory)
         : roots((cplx<T> *)memory), lines(roots + fft::N_ROOT), first((int64_t)blockIdx.x * block::ROWS)
@@ -116,7 +116,7 @@ template <typename T, int N> struct row_lines {
     }
 };
 
-/* Transform rows: of.load (row, cell) is zero from cell B GIVEN on, of.store (row, frequency, value). */
+/* Transform rows. of.load(row, cell) is zero from cell B GIVEN on; of.store(row, frequency, value). */
 template <typename T, int N, int GIVEN, typename OF>
 __global__ void __launch_bounds__(row_block<T, N>::THREADS) k_rows_forward(OF of, int64_t n_row)
 {
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(row_block<T, N>::THREADS) k_rows_forward(OF of
     for (int s = 0; s < fft::B; s++) of.store(m.first + line, r + fft::A * s, y[s]);
 }
 
-/* Transform rows back: of.load (row, frequency), of.store (row, cell, value) of cells below B GIVEN. */
+/* Transform rows back. of.load(row, frequency); of.store(row, cell, value) for cells below B GIVEN. */
 template <typename T, int N, int GIVEN, typename OF>
 __global__ void __launch_bounds__(row_block<T, N>::THREADS) k_rows_inverse(OF of, int64_t n_row)
 {
@@ -205,13 +205,13 @@ template <typename T> struct small_rows_inverse {
     }
 };
 
-/* Find a cell of its subgrid from a core's first tap. */
+/* Find the distance of a subgrid's cell from its core's first tap. */
 __device__ inline int offset_of(const msi_subgrid_shape &s, int cell)
 {
     return cell < s.size - s.margin ? cell : cell - s.size;
 }
 
-/* Return the whole plane's cell under one of a row of all stacks' subgrids. */
+/* Return the whole plane's cell under a cell of a subgrid, whose row counts over all stacks. */
 template <typename T> __device__ cplx<T> *cell_under(const stacks<T> &job, int64_t row, int cell)
 {
     const msi_subgrid_shape &s = job.shape;
@@ -221,7 +221,7 @@ template <typename T> __device__ cplx<T> *cell_under(const stacks<T> &job, int64
     return job.whole_at() + (int64_t)msi_wrap_cell(v, (int)s.nv) * s.nu + msi_wrap_cell(u, (int)s.nu);
 }
 
-/* Add sums to the whole plane, transformed back along u. */
+/* Transform sums back along u and add them to the whole plane. */
 template <typename T> struct added_rows {
     stacks<T> job;
     __device__ cplx<T> load(int64_t row, int frequency) const
@@ -234,7 +234,7 @@ template <typename T> struct added_rows {
     }
 };
 
-/* Transform sums back along u where they lie. */
+/* Transform sums back along u in place. */
 template <typename T> struct rows_in_place {
     stacks<T> job;
     __device__ cplx<T> load(int64_t row, int frequency) const
@@ -263,27 +263,28 @@ template <typename T> struct cut_rows {
 /* ---- Columns ---------------------------------------------------------------------------------------------------- */
 
 /*
- * A block has some neighbouring columns of a subgrid; a thread holds B of their pixels. Columns are so few that at
- * least two blocks share a multiprocessor and do not wait at once.
+ * A block has some neighbouring columns of a subgrid, and a thread holds B of their pixels. The number of columns is
+ * small enough for at least two blocks to share a multiprocessor and hide each other's waits.
  *
- * Screens are not read plane by plane: that from one plane to the next is the same for all, so a block keeps it in
- * shared memory and sums as one evaluates a polynomial. Only the last plane's own screen is read.
+ * Screens are not read plane by plane: the step from one screen to the next is the same for all planes. A block keeps
+ * it in shared memory and sums up as one evaluates a polynomial. Only the last plane's own screen is read.
  */
 template <typename T, int N> struct column_block {
     using fft = small_fft::steps<T, N>;
     static constexpr int COLUMNS = (N <= 256 ? 128 : 64) / sizeof(cplx<T>), THREADS = COLUMNS * fft::A,
                          GROUPS = N / COLUMNS;
-    /* Blocks of a multiprocessor: a thread has some 128 registers, in double precision 255. */
+    /* Blocks of a multiprocessor: a thread has about 128 registers, or 255 in double precision. */
     static constexpr int BLOCKS = (sizeof(T) == 4 ? 512 : 256) / THREADS;
-    /* Numbers on their way from step to step, twice, so that threads wait once a transform. */
+    /* Two buffers for numbers between steps, so that threads synchronise once a transform. */
     static constexpr int LINE = fft::B * COLUMNS + COLUMNS, BUFFER = fft::A * LINE;
-    static constexpr int N_STEP = (N / 2 + 1) * COLUMNS; /* between planes: of the rows that are not mirrored */
-    /* Twists take the place of roots, where there are some. */
+    static constexpr int N_STEP = (N / 2 + 1) * COLUMNS; /* the steps of rows that are not mirrored */
+    /* Twists replace roots if there are any. */
     static constexpr int N_TWIST = fft::TWISTS_FORWARD + fft::TWISTS_BACK, N_ROOT = N_TWIST ? N_TWIST : fft::N_ROOT;
-    static constexpr size_t BYTES = (size_t)(2 * BUFFER + N_ROOT + N_STEP) * sizeof(cplx<T>); /* and planes' list */
+    static constexpr size_t BYTES =
+        (size_t)(2 * BUFFER + N_ROOT + N_STEP) * sizeof(cplx<T>); /* and the list of planes */
 };
 
-/* List a stack's planes that hold something, in shared memory: plane [n]. Returned: n and the slot of the first. */
+/* List a stack's planes that hold samples, in shared memory: plane [n]. Returns: n. Returned: *slot of the first one */
 __device__ inline int list_planes(const msi_subgrid_job &job, int64_t stack, uint16_t *plane, int64_t *slot)
 {
     const int n_plane = job.shape.n_plane;
@@ -296,14 +297,14 @@ __device__ inline int list_planes(const msi_subgrid_job &job, int64_t stack, uin
     return (int)(at[n_plane] - first);
 }
 
-/* One thread's part of a block of columns: column, and number of its points in the first step or the second. */
+/* One thread's part of a block of columns: its column, and the number of its points in the first or the second step. */
 template <typename T, int N> struct column_thread {
     using block = column_block<T, N>;
     using fft = typename block::fft;
     static constexpr int A = fft::A, B = fft::B, C = block::COLUMNS, HALF_SIZE = N / 2 + 1;
     cplx<T> *roots, *steps, *shared; /* shared: one of the two buffers */
-    int other;                       /* from it to the other */
-    const cplx<T> *up, *down;        /* steps of pixel 0, and of the last one, which is a mirrored row's */
+    int other;                       /* distance to the other buffer */
+    const cplx<T> *up, *down;        /* steps of pixel 0, and of the last pixel, whose row is mirrored */
     uint16_t *plane;
     int64_t stack;
     int c, i, column;
@@ -316,32 +317,32 @@ template <typename T, int N> struct column_thread {
         up = steps + i * C + c;
         down = steps + (A - i) * C + c;
     }
-    /* Return the column of screens, which are even. */
+    /* Return the column of the screens, which are even. */
     static __device__ __forceinline__ int screened(int x)
     {
         return x <= N / 2 ? x : N - x;
     }
-    /* Return the row of screens for pixel s, of row i + A s. */
+    /* Return the row of the screens for pixel s, of row i + A s. */
     __device__ __forceinline__ int screen_row(int s) const
     {
         return s < B / 2 ? i + A * s : A - i + A * (B - 1 - s);
     }
-    /* Load what the block's threads share. Returned: how many planes of the stack hold something, and the slot of the
-     * first. */
+    /* Load the data that the block's threads share. Returns: the number of planes of the stack that hold samples.
+     * Returned: *slot of the first one */
     __device__ __forceinline__ int begin(const stacks<T> &job, int64_t *slot)
     {
         copy_roots(roots, job.roots_at() + (fft::HAS_TWISTS ? fft::N_ROOT : 0), block::N_ROOT);
         copy_steps(job);
         return list_planes(job, stack, plane, slot);
     }
-    /* Copy the block's steps from plane to plane; the others meet before they are read. */
+    /* Copy the block's steps from plane to plane. Threads must synchronise before they are read. */
     __device__ void copy_steps(const stacks<T> &job)
     {
         const cplx<T> *from = job.screens_at() + (int64_t)((job.shape.n_plane + 1) / 2) * HALF_SIZE * HALF_SIZE;
         for (int k = threadIdx.x; k < block::N_STEP; k += blockDim.x)
             steps[k] = complex_cuda::read_only(from + k / C * HALF_SIZE + screened(column - c + k % C));
     }
-    /* Call f(s, the step from the screen of the plane before to that of this one) for all pixels. */
+    /* Call f(s, step from the previous plane's screen to this plane's) for all pixels. */
     template <typename F> __device__ __forceinline__ void for_each_step(int plane_, const stacks<T> &job, F f) const
     {
         if (plane_ % STEPS_ROUNDED) {
@@ -355,12 +356,12 @@ template <typename T, int N> struct column_thread {
             for (int s = 0; s < B; s++) f(s, complex_cuda::read_only(exact + screen_row(s) * HALF_SIZE));
         }
     }
-    /* Turn pixels from the screen of the plane before to that of this one. */
+    /* Turn pixels from the previous plane's screen to this plane's. */
     __device__ __forceinline__ void step_to(int plane_, const stacks<T> &job, cplx<T> (&pixel)[B]) const
     {
         for_each_step(plane_, job, [&](int s, cplx<T> step) { pixel[s] = small_fft::turned<false>(pixel[s], step); });
     }
-    /* Turn pixels likewise, and add this plane's own. */
+    /* Turn the sum in the same way, and add this plane's own pixels. */
     __device__ __forceinline__ void step_and_add(int plane_, const stacks<T> &job, const cplx<T> (&own)[B],
                                                  cplx<T> (&sum)[B]) const
     {
@@ -369,7 +370,7 @@ template <typename T, int N> struct column_thread {
             sum[s] = {own[s].re + x.re * step.re - x.im * step.im, own[s].im + x.im * step.re + x.re * step.im};
         });
     }
-    /* Set the block's part of a small plane, whose rows have been transformed, to zero for the samples to come. */
+    /* Set the block's part of a small plane to zero for later samples. Its rows have been transformed. */
     __device__ __forceinline__ void clear_small(const stacks<T> &job, int64_t slot) const
     {
         const int n = job.shape.filled * job.shape.pitch * (int)sizeof(cplx<T>) / (int)sizeof(float4);
@@ -396,14 +397,15 @@ template <typename T, int N> struct column_thread {
     {
         return shared + r * block::LINE + b * C + c;
     }
-    /* Nobody writes to a buffer again before all have met at the other, and so have read this one. */
+    /* A thread may write to a buffer again only after all threads have synchronised at the other one, and so have read
+     * this one. */
     __device__ __forceinline__ void change_buffers()
     {
         shared += other;
         other = -other;
     }
 
-    /* Pass points of remainder i, of which the last are zero, to the other threads. */
+    /* Transform points of remainder i, of which the last are zero, and pass them to the other threads. */
     template <int GIVEN> __device__ __forceinline__ void forward_first(cplx<T> (&x)[A])
     {
         if (i < B) {
@@ -416,7 +418,7 @@ template <typename T, int N> struct column_thread {
         }
         __syncthreads();
     }
-    /* Take them from there as pixels i + A s. */
+    /* Take the numbers from the other threads and transform them to pixels i + A s. */
     __device__ __forceinline__ void forward_second(cplx<T> (&y)[B])
     {
 #pragma unroll
@@ -427,7 +429,7 @@ template <typename T, int N> struct column_thread {
         else
             fft::forward_second(y);
     }
-    /* Go the way back; x is set where i < B. */
+    /* Transform back. x is set if i < B. */
     __device__ __forceinline__ void inverse(cplx<T> (&y)[B], cplx<T> (&x)[A])
     {
         if constexpr (fft::HAS_TWISTS)
@@ -449,8 +451,8 @@ template <typename T, int N> struct column_thread {
     }
 };
 
-/* Transform columns of rows, screen them, add up the planes of a stack and transform the sum's columns back. Small
- * planes, whose rows these are, become zero. */
+/* Transform the columns of rows, screen them, add up the planes of a stack and transform the sum's columns back. The
+ * small planes of these rows are set to zero. */
 template <typename T, int N, int GIVEN>
 __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N>::BLOCKS) k_sum_columns(stacks<T> job)
 {
@@ -469,7 +471,7 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
         from += (int64_t)filled * N;
     };
     load();
-    int at = me.plane[0] - 1; /* nothing is summed yet, and may be turned */
+    int at = me.plane[0] - 1; /* the sum is zero, so that turning it is harmless */
     for (int k = 0; k < n; k++) {
         me.template forward_first<GIVEN>(x);
         if (A <= 16 && k + 1 < n) load();
@@ -488,7 +490,7 @@ __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N
         for (int a = 0; a < A; a++) to[B * a * N] = x[a];
 }
 
-/* Transform columns of subgrids, screen them for each plane of a stack and transform those back: the transpose. */
+/* Transform the columns of subgrids, screen them for each plane of a stack and transform these back: the transpose. */
 template <typename T, int N, int GIVEN>
 __global__ void __launch_bounds__(column_block<T, N>::THREADS, column_block<T, N>::BLOCKS)
     k_spread_columns(stacks<T> job)
@@ -555,7 +557,7 @@ template <typename T, typename F> int at_size(const msi_subgrid_shape &s, F f)
     case 512:
         return at(small_fft::number<512>());
     default:
-        return msi_error_set(MSI_EINTERNAL, "there is no transform of subgrids of %d cells", s.size);
+        return msi_error_set(MSI_EINTERNAL, "no kernel transforms subgrids of %d cells", s.size);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The kernels of subgrids in single precision; each precision is compiled by itself, since that takes minutes. */
+/* The kernels of subgrids in single precision. Each precision has its own unit, since compiling one takes minutes. */
 #include "kernels/towers/subgrid_cuda.h"
 
 #include "kernels/towers/subgrid_cuda.cuh"

@@ -8,15 +8,16 @@
 #include "core/status.h"
 #include "kernels/transform/fft_cpu.h"
 
-/* Samples are spread over up to half of N_SPECTRUM cells either way; heights grow by an eighth. */
+/* The spectrum holds samples that are spread over up to N_SPECTRUM / 2 cells in either direction. Heights grow by an
+ * eighth. */
 enum { N_SPECTRUM = 1024, N_HEIGHT = 48, MOST_MARGIN = 256 };
 
-/* Images that reach nearer to the horizon than this have gradients that no margin holds. */
+/* Images that reach nearer to the horizon than this have gradients that need too large margins. */
 static const double FARTHEST = 0.95;
 
 /*
- * The tail of the binomial distribution, the chance that more than k of n trials with success t succeed, is a step from
- * 0 to 1 over t that is flat at both ends.
+ * Compute the tail of the binomial distribution: the chance that more than k of n trials with success t succeed. As a
+ * function of t it is a step from 0 to 1 that is flat at both ends.
  */
 static double binomial_tail(double t, int n, int k)
 {
@@ -33,7 +34,7 @@ double msi_tower_bend(double x, double image, double field_rad, int order)
 {
     double edge = 0.5 * image, beyond = 0.5 - edge, a = fabs(x);
     if (a <= edge) return x * field_rad;
-    /* The slope falls as 1 - (a tail with `order` flat derivatives); this is its integral. */
+    /* The slope falls as 1 - (a tail with `order` flat derivatives). This is its integral. */
     double t = fmin((a - edge) / beyond, 1);
     double straight = t - t * binomial_tail(t, 2 * order + 1, order) + 0.5 * binomial_tail(t, 2 * order + 2, order + 1);
     return copysign((edge + beyond * straight) * field_rad, x);
@@ -54,8 +55,8 @@ static double bent_v(const msi_wgrid_plan *plan, double y, int order)
 }
 
 /*
- * Continue n - 1 of the image: beyond its farthest corner, where bent directions may lie below the horizon, its Taylor
- * series in l^2 + m^2 about that corner, with four derivatives.
+ * Continue n - 1 of the image. Beyond its farthest corner bent directions may be below the horizon, so the Taylor
+ * series in l^2 + m^2 about that corner is used, with four derivatives.
  */
 static double continued_n(const msi_image_geometry *image, double l, double m)
 {
@@ -102,13 +103,13 @@ void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, 
 
 /* ---- How far a screen reaches ----------------------------------------------------------------------------------- */
 
-/* A field axis is the padded field along one axis, at a place across it. */
+/* One axis of the padded field, at a position across it. */
 typedef struct field_axis {
-    double field_rad, image; /* of which `image` is image */
+    double field_rad, image; /* `image` is the image's part of the field */
     double across_rad;       /* direction cosine along the other axis */
 } field_axis;
 
-/* The reach of screens is the margins that towers of some heights need, both ascending. */
+/* The margins that towers of some heights need, both ascending. */
 typedef struct reach {
     int n;
     int32_t height[N_HEIGHT];
@@ -116,8 +117,8 @@ typedef struct reach {
 } reach;
 
 /*
- * The worst sample: its footprint ends where a core ends, and it lies half a plane beyond the middle of the first
- * w_width planes of a tower. What the subgrid makes of it along an axis, over the field from its middle on.
+ * The worst sample: its footprint ends where a core ends, and it is half a plane beyond the middle of the first w_width
+ * planes of a tower. The subgrid's representation of it along one axis, over the field from its middle on.
  */
 typedef struct seam {
     const msi_wgrid_plan *plan;
@@ -125,11 +126,13 @@ typedef struct seam {
     int order;
     const msi_fft1d *fft;
     double taper[N_SPECTRUM];
-    double per_plane[N_SPECTRUM]; /* turns of the screen from a plane to the next, */
-    msi_c64 back[N_SPECTRUM];     /* exp(-2 pi i of them) */
-    double size2[N_SPECTRUM];     /* square of what the sample should show at each place */
-    msi_c64 spread[N_SPECTRUM];   /* its cells: those of the margin are at 0, 1, .. from the footprint's middle */
-    msi_c64 tail[N_SPECTRUM];     /* transforms need both where the allocator aligns them: all sizes are even */
+    double per_plane[N_SPECTRUM]; /* turns of the screen from one plane to the next */
+    msi_c64 back[N_SPECTRUM];     /* exp(-2 pi i per_plane) */
+    double size2[N_SPECTRUM];     /* squared amplitude that the sample should have at each position */
+    msi_c64
+        spread[N_SPECTRUM]; /* the sample's cells; those of the margin are at 0, 1, .. from the footprint's middle */
+    msi_c64
+        tail[N_SPECTRUM]; /* both are aligned for transforms: the allocator aligns the struct, and all sizes are even */
 } seam;
 
 /* Find exp(2 pi i turns). */
@@ -139,7 +142,7 @@ static msi_c64 turn_by(double turns)
     return (msi_c64){cos(2 * MSI_PI * turns), sin(2 * MSI_PI * turns)};
 }
 
-/* Fill in what is the same for all heights: taper, the transform of the window about a sample that lies on a cell,
+/* Set the members that are the same for all heights: taper, which is the window's transform about a sample on a cell,
  * per_plane and back. */
 static void begin_seam(seam *s)
 {
@@ -160,11 +163,12 @@ static void begin_seam(seam *s)
     for (int j = N_SPECTRUM / 2 + 1; j < N_SPECTRUM; j++) s->taper[j] = s->taper[N_SPECTRUM - j];
 }
 
-/* Fill in size2 and spread for a tower's height. */
+/* Set size2 and spread for a tower's height. */
 static void spread_seam(seam *s, int32_t height)
 {
     const msi_wgrid_geometry *g = &s->plan->grid;
-    double end = 0.5 * (height + g->w_width - 2), tap[MSI_PSWF_MAX_WIDTH]; /* end: planes from middle to first */
+    double end = 0.5 * (height + g->w_width - 2),
+           tap[MSI_PSWF_MAX_WIDTH]; /* end: planes from the middle to the first one */
     for (int k = 0; k < g->w_width; k++) tap[k] = msi_pswf_value(&s->plan->w_window, k + 1 - 0.5 * g->w_width);
     for (int j = 0; j <= N_SPECTRUM / 2; j++) {
         msi_c64 turn = turn_by(end * s->per_plane[j]), back = s->back[j];
@@ -181,7 +185,8 @@ static void spread_seam(seam *s, int32_t height)
     msi_fft1d_run(s->fft, s->spread);
 }
 
-/* Estimate the image's largest error where cells wrap round from `first` on: missing here, and wrong there. */
+/* Estimate the image's largest error if cells wrap round from `first` on: they are missing at one end, and wrong at the
+ * other. */
 static double seam_error(seam *s, int first)
 {
     double worst2 = 0;
@@ -196,7 +201,7 @@ static double seam_error(seam *s, int first)
     return 2 * sqrt(worst2) / N_SPECTRUM;
 }
 
-/* Find the margins that towers of some heights need along an axis at one place across it. */
+/* Find the margins that towers of some heights need along an axis, at one position across it. */
 static void measure_axis(int *margin, const reach *r, seam *s, double tolerance)
 {
     int half = s->plan->grid.width / 2, least = 1;
@@ -241,7 +246,7 @@ static int measure_reach(reach *r, const msi_wgrid_plan *plan, double tolerance,
     return rc;
 }
 
-/* Find how many first planes a tower may have with a margin; 0: there is none. */
+/* Find the largest number of first planes that a tower may have with a margin; 0 if none is possible. */
 static int32_t most_height(const reach *r, int margin)
 {
     int32_t height = 0;
@@ -249,14 +254,14 @@ static int32_t most_height(const reach *r, int margin)
     return height;
 }
 
-/* ---- What towers take ------------------------------------------------------------------------------------------- */
+/* ---- Costs ------------------------------------------------------------------------------------------------------- */
 
 static double fft_flop(double cells)
 {
     return 5 * cells * log2(cells);
 }
 
-/* Estimate what planes, subgrids and towers take. */
+/* Estimate the seconds of planes, subgrids and towers. */
 static void cost_parts(msi_tower_plan *t, const msi_wgrid_plan *plan, const msi_cost_model *whole,
                        const msi_tower_cost *cost)
 {
@@ -282,7 +287,7 @@ static double towers_cost(const msi_tower_plan *t, const msi_wgrid_plan *plan, c
     return planes * t->plane_s + subgrids * t->subgrid_s + t->n_tower * t->tower_s + plan->sample_cost_s;
 }
 
-/* Lay the towers of a size and a core. Returns 0 where there are none. */
+/* Place the towers of a size and a core. Returns: 0 if there are none */
 static int lay_towers(msi_tower_plan *t, const msi_wgrid_geometry *g, const reach *r, int32_t size, int32_t core)
 {
     int32_t n_w0 = g->n_w - g->w_width + 1;
@@ -300,8 +305,8 @@ static int lay_towers(msi_tower_plan *t, const msi_wgrid_geometry *g, const reac
     return 1;
 }
 
-/* Choose the order of the bend: the smaller the error, the more its corners show (measured: 4 at 5e-5 and 9 at 5e-9
- * are best). */
+/* Choose the order of the bend: the smaller the error, the more the bend's corners matter (measured: 4 at 5e-5 and 9 at
+ * 5e-9 are best). */
 static int bend_order(double tolerance)
 {
     double order = ceil(-log10(tolerance));
@@ -318,11 +323,11 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
     double m = 0.5 * (double)plan->image.ny * plan->image.cell_y_rad;
     if (g->w_width == 1)
         return msi_error_about(
-            msi_error_set(MSI_ERANGE, "strategy: w matters nowhere in this field, so there are no w-towers"),
+            msi_error_set(MSI_ERANGE, "strategy: w is negligible in this field, so w-towers are not possible"),
             "w_width");
     if (g->l_center_rad != 0 || g->m_center_rad != 0)
-        return msi_error_about(msi_error_set(MSI_ERANGE, "strategy: w-towers are of images around the phase centre"),
-                               "strategy");
+        return msi_error_about(
+            msi_error_set(MSI_ERANGE, "strategy: w-towers need an image centred on the phase centre"), "strategy");
     if (hypot(l, m) > FARTHEST)
         return msi_error_about(
             msi_error_set(MSI_ERANGE, "strategy: this field reaches too near the horizon for w-towers"), "strategy");
@@ -341,36 +346,35 @@ int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double 
             if (t.cost_s < out->cost_s) *out = t;
         }
     if (!out->size)
-        return msi_error_about(msi_error_set(MSI_ERANGE, "strategy: no subgrid holds a w-tower of this field"),
+        return msi_error_about(msi_error_set(MSI_ERANGE, "strategy: no subgrid can hold a w-tower of this field"),
                                "strategy");
     out->end_core = out->n_tower * out->n_sub_u * out->n_sub_v;
     return MSI_OK;
 }
 
-/* Count how many subgrids and small planes of each size would hold something, from where samples lie, and share
- * subgrids out among devices. */
+/* ---- Load -------------------------------------------------------------------------------------------------------- */
 
-/* Of many samples so many are looked at, of fewer one in eight; more would take longer than they teach. For shares more
- * are: the planes of subgrids with few samples, which lie side by side, are missed together. */
-enum { MOST_LOOKED_AT = 500000, MOST_FOR_SHARES = 8 * MOST_LOOKED_AT, LEAST_LOOKED_AT = 50000, ONE_IN = 8 };
+/* At most this many samples are examined, and one in eight of fewer; more would take longer than they improve the plan.
+ * Shares need more: otherwise the planes of neighbouring subgrids with few samples would all be missed. */
+enum { MOST_EXAMINED = 500000, MOST_FOR_SHARES = 8 * MOST_EXAMINED, LEAST_EXAMINED = 50000, ONE_IN = 8 };
 
-/* A place is where a sample lies. */
+/* The position of a sample. */
 typedef struct place {
     int32_t tile, w0;
 } place;
 
-/* The occupancy lists tiles that hold something, and in which first w-planes. */
+/* The tiles that hold samples, and their first w-planes. */
 typedef struct occupancy {
     const msi_wgrid_geometry *g;
-    int64_t n_word; /* of 64 first planes */
+    int64_t n_word; /* words of 64 first planes */
     int64_t n_used;
-    int32_t *number; /* [tile] 1 .. n_used in the order of tiles, 0: holds nothing */
+    int32_t *number; /* [tile] 1 .. n_used in the order of tiles, 0: no samples */
     int32_t *tile;   /* [n_used] */
     uint64_t *bit;   /* [n_used][n_word] */
 } occupancy;
 
-/* A choice says which samples are looked at: of all rows and channels, by a hash, since rows of one baseline come at
- * regular distances. The costs of towers are fitted to what is seen of rows chosen each by itself. */
+/* Which samples are examined: some of all rows and channels, chosen by a hash, since rows of one baseline are at
+ * regular distances. The costs of towers are fitted to rows chosen independently. */
 typedef struct choice {
     const msi_wgrid_geometry *g;
     const msi_vis_store *store;
@@ -380,11 +384,11 @@ typedef struct choice {
 static choice choose_samples(const msi_wgrid_geometry *g, const msi_vis_store *store, int64_t most)
 {
     int64_t n = store->n_sample / ONE_IN;
-    n = n > most ? most : n < LEAST_LOOKED_AT ? LEAST_LOOKED_AT : n;
+    n = n > most ? most : n < LEAST_EXAMINED ? LEAST_EXAMINED : n;
     return (choice){g, store, 1 + store->n_sample / n};
 }
 
-/* Steps from one chosen channel of a row, or row of a segment, to the next. */
+/* Steps from one chosen channel of a row to the next, and from one chosen row of a segment to the next. */
 static int64_t channel_step(const choice *c, const msi_vis_segment *s)
 {
     return c->thin < s->n_chan ? c->thin : s->n_chan;
@@ -396,8 +400,8 @@ static int64_t row_step(const choice *c, const msi_vis_segment *s)
     return (c->thin + step - 1) / step;
 }
 
-/* Bound the samples chosen of a segment from above: rows are chosen each by itself, and of n expected there are n and
- * eight deviations more in one case of 1e15; those beyond are left out. */
+/* Return an upper limit of a segment's chosen samples. Rows are chosen independently, so that more than the expected
+ * number and eight deviations are chosen in one case of 1e15; those are left out. */
 static int64_t most_chosen(const choice *c, int64_t segment)
 {
     const msi_vis_segment *s = &c->store->segment[segment];
@@ -406,8 +410,8 @@ static int64_t most_chosen(const choice *c, int64_t segment)
     return (most < s->n_row ? most : s->n_row) * ((s->n_chan - 1) / channel_step(c, s) + 1);
 }
 
-/* Visit the chosen samples of a segment, at most so many. Returned: where they lie. Returns how many there are. */
-static int64_t look(const choice *c, int64_t segment, int64_t most, place *out)
+/* Find the positions of a segment's chosen samples, at most `most`. Returns: their number */
+static int64_t find_segment_places(const choice *c, int64_t segment, int64_t most, place *out)
 {
     const msi_vis_segment *s = &c->store->segment[segment];
     const int is_any = c->store->coordinates;
@@ -417,7 +421,7 @@ static int64_t look(const choice *c, int64_t segment, int64_t most, place *out)
     int64_t n = 0;
     for (int64_t row = 0; row < s->n_row && n + of_row <= most; row++) {
         const uint64_t hash = (uint64_t)(segment * MSI_SEGMENT_ROWS + row + 1) * 0x9e3779b97f4a7c15u;
-        /* One in next_row: without a division, for all rows are asked. */
+        /* One row in next_row, without a division, since every row is tested. */
         if ((hash >> 32) * (uint64_t)next_row >> 32) continue;
         const double *uvw = s->uvw_m + 3 * row;
         for (int64_t k = (int64_t)(hash >> 10 & 0x3fffff) % next_channel; k < s->n_chan; k += next_channel) {
@@ -439,7 +443,7 @@ static int find_places(place **out, int64_t *n_place, const choice *c)
         int64_t first, n;
     } run;
     const int64_t n_segment = c->store->n_segment;
-    run *runs; /* [n_segment] of places */
+    run *runs; /* [n_segment] of the positions */
     int64_t most = 0;
     MSI_TRY(msi_alloc(&runs, n_segment, sizeof *runs, "w-tower plan"));
     for (int64_t i = 0; i < n_segment; most += most_chosen(c, i++)) runs[i].first = most;
@@ -449,7 +453,7 @@ static int find_places(place **out, int64_t *n_place, const choice *c)
 #pragma omp parallel for schedule(dynamic, 1)
         for (int64_t i = 0; i < n_segment; i++) {
             const int64_t end = i + 1 < n_segment ? runs[i + 1].first : most;
-            runs[i].n = look(c, i, end - runs[i].first, at + runs[i].first);
+            runs[i].n = find_segment_places(c, i, end - runs[i].first, at + runs[i].first);
         }
         *n_place = 0;
         for (int64_t i = 0; i < n_segment; *n_place += runs[i++].n)
@@ -459,13 +463,13 @@ static int find_places(place **out, int64_t *n_place, const choice *c)
     return rc;
 }
 
-static void see_tiles(const occupancy *o, const place *p, int64_t n)
+static void mark_tiles(const occupancy *o, const place *p, int64_t n)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) __atomic_store_n(&o->number[p[i].tile], 1, __ATOMIC_RELAXED);
 }
 
-/* Set a bit while others are being set; most are set already. */
+/* Set a bit while other threads set bits; most are set already. */
 static void set_bit(uint64_t *bits, int64_t k)
 {
     const uint64_t bit = (uint64_t)1 << k % 64;
@@ -473,7 +477,7 @@ static void set_bit(uint64_t *bits, int64_t k)
         __atomic_fetch_or(&bits[k / 64], bit, __ATOMIC_RELAXED);
 }
 
-static void see_planes(const occupancy *o, const place *p, int64_t n)
+static void mark_planes(const occupancy *o, const place *p, int64_t n)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) set_bit(&o->bit[(o->number[p[i].tile] - 1) * o->n_word], p[i].w0);
@@ -483,18 +487,18 @@ static int find_occupancy(occupancy *o, const place *p, int64_t n)
 {
     int64_t n_tile = o->g->n_tile_u * o->g->n_tile_v;
     MSI_TRY(msi_alloc(&o->number, n_tile, sizeof *o->number, "w-tower plan"));
-    see_tiles(o, p, n);
+    mark_tiles(o, p, n);
     for (int64_t t = 0; t < n_tile; t++)
         if (o->number[t]) o->number[t] = (int32_t)++o->n_used;
     MSI_TRY(msi_alloc(&o->tile, o->n_used + 1, sizeof *o->tile, "w-tower plan"));
     for (int64_t t = 0; t < n_tile; t++)
         if (o->number[t]) o->tile[o->number[t] - 1] = (int32_t)t;
     MSI_TRY(msi_alloc(&o->bit, o->n_used * o->n_word + 1, sizeof *o->bit, "w-tower plan"));
-    see_planes(o, p, n);
+    mark_planes(o, p, n);
     return MSI_OK;
 }
 
-/* Count planes that hold something, where first planes are given: each sample reaches w_width of them. */
+/* Count the planes that hold samples, from their first planes: each sample reaches w_width planes. */
 static int64_t count_planes(const uint64_t *first, int64_t n_word, int32_t w_width)
 {
     int64_t n = 0, end = 0;
@@ -507,7 +511,8 @@ static int64_t count_planes(const uint64_t *first, int64_t n_word, int32_t w_wid
     return n;
 }
 
-/* Count subgrids of cores of `edge` tiles, a row of them after the other. row: [cores of a row][n_word], zero. */
+/* Count the subgrids of cores of `edge` tiles, one row of cores after the other. row: [cores of a row][n_word],
+ * zero. */
 static void count_subgrids(msi_tower_load *load, const occupancy *o, int64_t edge, uint64_t *row)
 {
     const msi_wgrid_geometry *g = o->g;
@@ -531,7 +536,8 @@ static void count_subgrids(msi_tower_load *load, const occupancy *o, int64_t edg
 
 static int count_load(msi_tower_load *load, const occupancy *o)
 {
-    int64_t row_words = (o->g->n_tile_u + 8) * o->n_word; /* apart in memory: each edge has a thread */
+    int64_t row_words = (o->g->n_tile_u + 8) *
+                        o->n_word; /* the rows of different edges are apart in memory, since each edge has a thread */
     uint64_t *rows;
     MSI_TRY(msi_alloc(&rows, (MSI_TOWER_MAX_CORE_TILES + 1) * row_words, sizeof *rows, "w-tower plan"));
 #pragma omp parallel for schedule(dynamic, 1)
@@ -542,11 +548,11 @@ static int count_load(msi_tower_load *load, const occupancy *o)
 }
 
 /*
- * Estimate the load without samples to look at: they lie in a part of the subgrids, where tracks lead through a tile
- * for a few samples and from tile to tile along a core's edge; and those of a subgrid, whose coordinates lie near one
- * plane in u, v and w, in a part of the w-planes. Generous: of the arrays looked at none filled more than half of this.
+ * Estimate the load without samples. They are in a part of the subgrids, where tracks pass through a tile for a few
+ * samples, and from tile to tile along a core's edge. The samples of a subgrid are near one plane in u, v and w, and so
+ * in a part of the w-planes. The estimate is generous: no array that was tried filled more than half of it.
  */
-static void foresee_load(msi_tower_load *load, const msi_wgrid_geometry *g, int64_t n_sample)
+static void estimate_load(msi_tower_load *load, const msi_wgrid_geometry *g, int64_t n_sample)
 {
     static const double PART_OF_UV = 0.4, PART_OF_W = 0.15, SAMPLES_A_TILE = 8;
     for (int64_t edge = 1; edge <= MSI_TOWER_MAX_CORE_TILES; edge++) {
@@ -561,11 +567,11 @@ int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const m
     memset(out, 0, sizeof *out);
     const msi_wgrid_geometry *g = &plan->grid;
     if (!store) {
-        foresee_load(out, g, n_sample);
+        estimate_load(out, g, n_sample);
         return MSI_OK;
     }
     occupancy o = {.g = g, .n_word = (g->n_w - g->w_width + 64) / 64};
-    const choice c = choose_samples(g, store, MOST_LOOKED_AT);
+    const choice c = choose_samples(g, store, MOST_EXAMINED);
     place *places = NULL;
     int64_t n_place = 0;
     int rc = find_places(&places, &n_place, &c);
@@ -580,7 +586,7 @@ int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const m
 
 /* ---- Shares ----------------------------------------------------------------------------------------------------- */
 
-/* Subgrids of all towers: how many of the samples looked at each has, and in which first planes. */
+/* Subgrids of all towers: how many examined samples each has, and their first planes. */
 typedef struct core_table {
     int64_t n_core, n_word;
     int64_t *n_sample; /* [n_core] */
@@ -600,19 +606,19 @@ static void fill_cores(const core_table *c, const msi_wgrid_plan *plan, const ms
     }
 }
 
-/* Subgrids of all towers, one tower after the other. */
+/* The costs of the subgrids of all towers, one tower after the other. */
 typedef struct core_costs {
     int64_t n_core, in_tower;
-    double tower_s; /* of a tower that a share has anything in */
-    double *own_s;  /* [n_core] 0: holds nothing */
+    double tower_s; /* of a tower that a share has samples in */
+    double *own_s;  /* [n_core] 0: no samples */
 } core_costs;
 
-/* Give each share but the last as many subgrids as take its device at most most_s. Returns what the last to end
- * takes. */
+/* Give each share but the last as many subgrids as its device can do in most_s. Returns: the time of the share that
+ * ends last */
 static double cut_at(const core_costs *c, double most_s, const msi_share *to, int n_share, int64_t *cut)
 {
     double share_s = 0, last_s = 0;
-    int64_t tower = -1; /* the last one of this share */
+    int64_t tower = -1; /* the share's last tower */
     int share = 0;
     cut[0] = 0;
     for (int64_t i = 0; i < c->n_core; i++) {
@@ -646,7 +652,7 @@ static void cut_cores(const core_costs *c, const msi_share *to, int n_share, int
     cut_at(c, high_s, to, n_share, cut);
 }
 
-/* Find what each subgrid takes, of those in which samples were seen. */
+/* Find the cost of each subgrid in which samples were found. */
 static void cost_cores(const core_costs *c, const core_table *cores, const msi_wgrid_plan *plan,
                        const msi_tower_plan *towers, double sample_s)
 {

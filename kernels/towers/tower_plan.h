@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * w-towers: how subgrids stand in for whole w-planes where an image is large and w wide.
+ * w-towers: subgrids replace whole w-planes if an image is large and the range of w wide.
  *
- * The padded uv grid is cut into cores, each with a margin about it: a subgrid. Its samples are gridded on a stack of
+ * The padded uv grid is cut into cores, each with a margin around it: a subgrid. Its samples are gridded on a stack of
  * small w-planes. The transform of a subgrid is the whole field at low resolution, so a small plane can be brought to
- * the w of its tower by the w-screen sampled there; the planes of a tower add up, are transformed back and added to
- * the tower's one full-size plane. Whole transforms are then needed once a tower, not once a plane.
+ * the w of its tower by the w-screen sampled there. The planes of a tower are added up, transformed back, and added to
+ * the tower's one full-size plane. Whole transforms are then needed once a tower instead of once a plane.
  *
- * A screen spreads cells by the gradient of its phase: margins must hold that, or it wraps round the subgrid. Beyond
- * the image the field is padding, where the screen is free: there directions are bent so that the phase levels off
- * smoothly and repeats itself (msi_tower_bend), which keeps its spectrum as narrow as the image's own gradients.
+ * A screen spreads cells by the gradient of its phase: if the margin is too small for that, cells wrap round the
+ * subgrid. Beyond the image the field is padding, where the screen is arbitrary. There directions are bent so that the
+ * phase levels off smoothly and repeats itself (msi_tower_bend), which keeps its spectrum as narrow as the image's own
+ * gradients.
  *
  * Source: w-towers after Wortmann, Kent & Nikolic (2022) and image-domain gridding (van der Tol, Veenboer & Offringa
  * 2018), subgrid stacks Adamek et al. 2021; the bent screen and its error are this project's.
@@ -27,88 +28,88 @@ extern "C" {
 enum { MSI_TOWER_MAX_SIZE = 512, MSI_TOWER_MAX_CORE_TILES = 32 };
 
 /*
- * Subgrid (su, sv) holds the samples whose first taps lie in cells [u0, u0 + core) x [v0, v0 + core), with
- * u0 = -nu/2 - width + su core: whole tiles. Its cell 0 is cell u0 - margin of the padded grid, modulo nu.
- * Tower t holds the samples whose first w-planes are t height .. t height + height - 1, and so the planes from the
- * first of these on; its last may be shorter.
+ * Subgrid (su, sv) holds the samples whose first taps are in cells [u0, u0 + core) x [v0, v0 + core), with u0 = -nu/2 -
+ * width + su core: whole tiles. Its cell 0 is cell u0 - margin of the padded grid, modulo nu. Tower t holds the samples
+ * whose first w-planes are t height .. t height + height - 1, and so the planes from the first of these on. The last
+ * tower may be shorter.
  */
 typedef struct msi_tower_plan {
     int32_t size;    /* cells along a subgrid's edge; even */
-    int32_t core;    /* of them, first taps of its samples; a multiple of the grid's tile */
+    int32_t core;    /* cells of first taps along its edge; a multiple of the grid's tile */
     int32_t margin;  /* cells before the first of the core; as many follow the last tap, or one more */
     int32_t height;  /* first w-planes of a tower */
     int32_t n_plane; /* planes of a tower: height + w_width - 1 */
     int32_t n_tower;
     int64_t n_sub_u, n_sub_v; /* subgrids */
-    /* Subgrids of all towers are numbered tower by tower and row by row; samples are taken of these: all, or a
-     * share of msi_tower_cut. */
+    /* Subgrids of all towers are numbered tower by tower and row by row. Only samples of these subgrids are used: of
+     * all, or of a share of msi_tower_cut. */
     int64_t first_core, end_core;
     int bend_order; /* of msi_tower_bend */
-    double error;   /* relative L2, at most, of screens' parts that wrap round */
-    double cost_s;  /* the model's estimate for one image plane on one unit of the backend, samples and all */
-    double plane_s, subgrid_s, tower_s; /* of it, what a plane of a subgrid takes that holds something, a subgrid beside
-                                           its planes, and a tower beside its subgrids */
+    double error;   /* upper limit of the relative L2 error of screens that wrap round */
+    double cost_s;  /* estimated seconds for one image plane on one unit of the backend, samples included */
+    /* Estimated seconds of a subgrid's plane that holds samples, of a subgrid without its planes, and of a tower
+     * without its subgrids. */
+    double plane_s, subgrid_s, tower_s;
 } msi_tower_plan;
 
-/* A backend's cost of subgrids has rounded rates, as msi_cost_model, and the sizes that there are. */
+/* A backend's rates for subgrids, rounded as in msi_cost_model, and the supported sizes. */
 typedef struct msi_tower_cost {
     double fft_flop_s; /* of 2D transforms of subgrids */
     double cell_s;     /* seconds to screen and add a cell of a small plane */
-    double far_cell_s; /* more of them where a small plane has more than near_bytes, those of a cache; 0: none has */
+    double far_cell_s; /* additional seconds for a cell of a small plane above near_bytes, a cache's size; 0: none */
     int64_t near_bytes;
     const int32_t *size; /* [n_size] even, at most MSI_TOWER_MAX_SIZE */
     int n_size;
-    /* Of a GPU; 0: none. Seconds a cell of a small plane's filled rows, a subgrid, a tower; and the rate of whole
-     * transforms with their screens, where towers have other ones than w-planes. */
+    /* GPU; 0: none. Seconds of a cell in a small plane's filled rows, of a subgrid, and of a tower; and the rate of
+     * whole transforms with their screens, if it differs from that of w-planes. */
     double filled_s, subgrid_s, tower_s, whole_flop_s;
-    double call_s; /* seconds that a call takes more by towers than by w-planes, however small; 0: none */
-    /* Of shares. Seconds of a sample's cost that putting it in order takes, which every share does with all samples;
-     * and how much longer doubles take than floats in planes, subgrids and towers, beside how much longer in samples;
-     * 0: as much. */
+    double call_s; /* additional seconds of a call by towers instead of w-planes, whatever its size; 0: none */
+    /* For shares. The part of a sample's seconds for sorting, which every share does for all samples; and how much
+     * slower doubles are in planes, subgrids and towers, relative to samples; 0: the same. */
     double sort_s, fp64_planes;
 } msi_tower_cost;
 
-/* The load counts subgrids, and planes of subgrids, that hold samples, by the core's edge in tiles. */
+/* The number of subgrids, and of planes of subgrids, that hold samples, by the core's edge in tiles. */
 typedef struct msi_tower_load {
     double n_subgrid[MSI_TOWER_MAX_CORE_TILES + 1];
     double n_plane[MSI_TOWER_MAX_CORE_TILES + 1];
 } msi_tower_load;
 
 /*
- * msi_tower_load_make - count the load of the samples, or of some of them where they are many.
- * Given:    store  NULL: estimate what n_sample samples make likely
+ * msi_tower_load_make - count the load of the samples, or of a part of them if there are many.
+ * Given:    store  NULL: estimate the load of n_sample samples
  * Returned: *out
- * Returns: 0, MSI_ENOMEM
+ * Returns:  0, MSI_ENOMEM
  */
 int msi_tower_load_make(msi_tower_load *out, const msi_wgrid_plan *plan, const msi_vis_store *store, int64_t n_sample);
 
 /*
  * msi_tower_plan_make - find the cheapest towers for a plan of w-planes.
  *
- * Given:    plan, error (of the image, at most), load, whole: the planes' own rates, cost: the subgrids'
+ * Given:    plan, error (upper limit of the image's), load, whole: rates of whole planes, cost: rates of subgrids
  * Returned: *out
- * Returns:  0, MSI_ENOMEM, MSI_ERANGE (no w-planes, or a field that reaches too near the horizon, or no subgrid that
- *           holds a tower)
+ * Returns:  0, MSI_ENOMEM, MSI_ERANGE (no w-planes, or a field too near the horizon, or no subgrid holds a tower)
  */
 int msi_tower_plan_make(msi_tower_plan *out, const msi_wgrid_plan *plan, double error, const msi_tower_load *load,
                         const msi_cost_model *whole, const msi_tower_cost *cost);
 
 /*
- * msi_tower_cut - cut the subgrids of all towers into shares for as many devices, so that the last to end ends as soon
- * as can be: by the plan's costs of samples, planes, subgrids, and of the towers that a share has anything in. What
- * samples look like is learnt from some of them, the same ones each time.
- * Given:    share [n_share]  whose speeds count
- * Returned: cut [n_share + 1]  share k is subgrids [cut[k], cut[k + 1]), as msi_tower_plan.first_core numbers them
+ * msi_tower_cut - cut the subgrids of all towers into shares for several devices, so that the last one ends as soon as
+ * possible, by the plan's costs of samples, planes, subgrids, and of the towers that a share has samples in. A part of
+ * the samples is examined, the same ones each time.
+ * Given:    share [n_share]  their speeds are used
+ * Returned: cut [n_share + 1]  share k is subgrids [cut[k], cut[k + 1]), numbered as in msi_tower_plan.first_core
  * Returns:  0, MSI_ENOMEM
  */
 int msi_tower_cut(int64_t *cut, const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_tower_cost *cost,
                   const msi_vis_store *store, const msi_share *share, int n_share);
 
 /*
- * msi_tower_bend - bend a direction cosine of the padded field beyond the image so that it repeats itself.
- * Given:   x  position in the padded field, -1/2 .. 1/2; image  part of the field that is image; field_rad; order: how
- *          many derivatives are flat where the bend begins and ends
- * Returns: l = x field_rad inside the image; beyond, levelling off towards |x| = 1/2
+ * msi_tower_bend - bend a direction cosine of the padded field beyond the image, so that it repeats itself.
+ * Given:   x  position in the padded field, -1/2 .. 1/2; image  the image's part of the field; field_rad; order: number
+ *          of
+ *          derivatives that are zero where the bend begins and ends
+ * Returns: l = x field_rad inside the image; beyond, it levels off towards |x| = 1/2
  */
 double msi_tower_bend(double x, double image, double field_rad, int order);
 
@@ -117,20 +118,20 @@ double msi_tower_n(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int
 
 /*
  * msi_tower_screen - make the screen that brings plane k of a tower to the tower's own w: exp(-2 pi i dw (n - 1 -
- * n_mid)) at the pixels of a subgrid's forward transform, divided by size^2 for the way back. Its conjugate serves
- * degridding.
- * Returned: screen [size/2 + 1][size]  msi_c32 or msi_c64, v slow, frequency 0 first; row size - r is as row r
+ * n_mid)) at the pixels of a subgrid's forward transform, divided by size^2 for the way back. Degridding uses its
+ * conjugate.
+ * Returned: screen [size/2 + 1][size]  msi_c32 or msi_c64, v slow, frequency 0 first; row size - r is the same as row r
  * Notes:    plane n_plane - 1 - k has the conjugate of plane k.
  */
 void msi_tower_screen(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int k, void *screen);
 
-/* msi_tower_w - compute w of a tower in wavelengths: that of its full-size plane. */
+/* msi_tower_w - return w of a tower's full-size plane in wavelengths. */
 static inline double msi_tower_w(const msi_wgrid_geometry *g, const msi_tower_plan *t, int64_t tower)
 {
     return g->w_first + ((double)(tower * t->height) + 0.5 * (t->n_plane - 1)) * g->w_step;
 }
 
-/* msi_tower_origin_u, _v - find the padded grid's cell (0 .. n - 1) that is cell 0 of a column or row of subgrids. */
+/* msi_tower_origin_u, _v - return the padded grid's cell (0 .. n - 1) that is cell 0 of a column or row of subgrids. */
 static inline int64_t msi_tower_origin_u(const msi_wgrid_geometry *g, const msi_tower_plan *t, int64_t su)
 {
     int64_t at = su * t->core - g->width - t->margin;

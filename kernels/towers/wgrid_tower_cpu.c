@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Samples are sorted by first w-plane and uv tile, as for whole planes. Threads take subgrids of one tower, or parts of
- * crowded ones: a ring of small planes moves up through the tower; each that is complete is transformed, screened and
- * added to the subgrid's sum, which is transformed back at the end. A batch of such sums is then added to the tower's
- * one whole plane, row by row and always in the same order, so that the number of threads changes nothing.
+ * w-towers on the CPU (tower_plan.h).
  *
- * w-towers backwards. The model becomes one whole plane a tower. Threads take subgrids: each is cut out of the plane
- * and transformed once; a ring of small planes moves up through the tower, each made of that transform when the first
- * sample needs it, and samples are degridded from the ring.
+ * Gridding: (1) Samples are sorted by first w-plane and uv tile, as for whole planes. (2) Threads take subgrids of one
+ * tower, or parts of crowded ones. A ring of small planes moves up through the tower. (3) Each complete plane is
+ * transformed, screened and added to the subgrid's sum, which is transformed back at the end. (4) A batch of such sums
+ * is added to the tower's one whole plane, row by row and always in the same order, so that the result does not depend
+ * on the number of threads. (5) The whole plane is transformed, screened and added to the image.
  *
- * A sample's sum depends on nothing but the planes, so threads take subgrids as they come.
+ * Degridding: (1) One whole plane a tower is made from the model. (2) Threads take subgrids: each is cut out of the
+ * plane and transformed once. (3) A ring of small planes moves up through the tower. Each plane is made from that
+ * transform when the first sample needs it, and samples are degridded from the ring.
+ *
+ * A sample's sum depends only on the planes, so threads take subgrids in any order.
  */
 #include "kernels/towers/wgrid_tower_cpu.h"
 
@@ -30,7 +33,7 @@
 
 static const int32_t sizes[] = {32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512};
 
-/* These rates were measured as those of msi_wgrid_cpu_cost. */
+/* Measured as for msi_wgrid_cpu_cost. */
 const msi_tower_cost msi_wgrid_tower_cpu_cost = {.fft_flop_s = 3.5e10,
                                                  .cell_s = 1e-9,
                                                  .far_cell_s = 2e-9,
@@ -43,8 +46,8 @@ enum { G = MSI_GRID_GUARD };
 /* ---- Stacks of small planes ------------------------------------------------------------------------------------- */
 
 /*
- * Threads share screens and transforms, and each has a ring of small planes: [size] rows of `pitch` cells, the first
- * `size` of which are the plane; the others are finite, for vectors that reach beyond it.
+ * Screens and transforms, which threads share, and a ring of small planes for each thread. A plane has [size] rows of
+ * `pitch` cells, the first `size` of which are used; the others are finite, for vectors that reach beyond a row.
  */
 typedef struct tower_stacks {
     const msi_wgrid_plan *plan;
@@ -58,28 +61,28 @@ typedef struct tower_stacks {
     msi_fft1d *row_back, *columns_back;
 } tower_stacks;
 
-/* An item is a subgrid's samples of first planes [w0_begin, w0_end), which one thread takes. */
+/* A subgrid's samples of first planes [w0_begin, w0_end), for one thread. */
 typedef struct tower_item {
     int64_t su, sv, w0_begin, w0_end, n_run;
 } tower_item;
 
-/* msi_tower_tile_runs - count runs of w0 in n_tile tiles from (tu, tv) on, limited to the grid. */
-static inline int64_t msi_tower_tile_runs(const msi_wgrid_geometry *g, const msi_buckets *buckets, int64_t w0,
-                                          int64_t tu, int64_t tv, int64_t n_tile)
+/* Count the runs of w0 in n_tile tiles from (tu, tv) on, limited to the grid. */
+static inline int64_t count_tile_runs(const msi_wgrid_geometry *g, const msi_buckets *buckets, int64_t w0, int64_t tu,
+                                      int64_t tv, int64_t n_tile)
 {
     if (n_tile > g->n_tile_u - tu) n_tile = g->n_tile_u - tu;
     const int64_t *start = buckets->start + (w0 * g->n_tile_v + tv) * g->n_tile_u + tu;
     return tv < g->n_tile_v ? start[n_tile] - start[0] : 0;
 }
 
-/* Rows of 2^k cells would meet in few sets of a cache; and a footprint's vectors reach so far beyond a row's end. */
+/* Cells after a row: rows of 2^k cells would share few sets of a cache, and a footprint's vectors reach that far beyond
+ * a row's end. */
 enum { ROW_PAD = MSI_TAP_PAD };
 
-/* No item has much more than this part of all runs, nor need it have fewer than so many. */
+/* Items are cut so that none has much more than this part of all runs; smaller items than LEAST_RUNS are not needed. */
 enum { PARTS = 64, LEAST_RUNS = 1024 };
 
-/* small_plane_bytes - return the bytes of a small plane; stacks_bytes - of all that create allocates for
- * n_thread threads. */
+/* Return the size of a small plane. */
 static int64_t small_plane_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
 {
     return (int64_t)towers->size * (towers->size + ROW_PAD) * msi_complex_bytes(plan->precision);
@@ -97,9 +100,9 @@ static int64_t stacks_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *to
 }
 
 /*
- * create_stacks - allocate for as many threads as OpenMP gives, and make the screens.
+ * Allocate for as many threads as OpenMP uses, and make the screens.
  * Given:   plan, towers  borrowed for the life of *s
- * Returns: 0, MSI_ENOMEM; freed by free_stacks either way
+ * Returns: 0, MSI_ENOMEM; freed by free_stacks in either case
  */
 static int create_stacks(tower_stacks *s, const msi_wgrid_plan *plan, const msi_tower_plan *towers)
 {
@@ -142,7 +145,7 @@ static void free_stacks(tower_stacks *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ring_of_thread - find the calling thread's planes: [w_width + 1], borrowed. */
+/* Return the calling thread's planes, [w_width + 1]; borrowed. */
 static char **ring_of_thread(const tower_stacks *s)
 {
     return s->plane + omp_get_thread_num() * (s->plan->grid.w_width + 1);
@@ -155,7 +158,7 @@ static char *row_of(const tower_stacks *s, const char *plane, int64_t row)
     return (char *)plane + row * s->pitch * s->cell_bytes;
 }
 
-/* Mark rows that samples of some rows of tiles touch, and one on either side: see msi_grid_source. */
+/* Mark the rows that samples of some rows of tiles touch, and one row on either side: see msi_grid_source. */
 static void rows_of_tiles(const tower_stacks *s, uint32_t tile_rows, uint8_t *touched)
 {
     const msi_wgrid_geometry *g = &s->plan->grid;
@@ -171,7 +174,7 @@ static void run_rows(const tower_stacks *s, const msi_fft1d *fft, char *plane, c
         if (!which || which[r]) msi_fft1d_run(fft, row_of(s, plane, r));
 }
 
-/* Find row r of the screen of plane k of a tower, and the sign of its imaginary part: see msi_tower_screen. */
+/* Find row r of the screen of a tower's plane k, and the sign of its imaginary part: see msi_tower_screen. */
 static const char *screen_row(const tower_stacks *s, int64_t k, int64_t r, int *sign)
 {
     int64_t mirrored = s->towers->n_plane - 1 - k, size = s->towers->size;
@@ -180,8 +183,8 @@ static const char *screen_row(const tower_stacks *s, int64_t k, int64_t r, int *
 }
 
 /*
- * gather_plane - transform a small plane, screen it, add it to the sum of its tower, and leave it zero.
- * Given: tile_rows  bit t: the plane holds something of the core's row t of tiles; k  its number in the tower
+ * Transform a small plane, screen it, add it to the subgrid's sum, and set it to zero.
+ * Given: tile_rows  bit t: the plane has samples in row t of the core's tiles; k  the plane's number in the tower
  */
 static void gather_plane(const tower_stacks *s, char *plane, uint32_t tile_rows, int64_t k, char *sum)
 {
@@ -201,21 +204,21 @@ static void gather_plane(const tower_stacks *s, char *plane, uint32_t tile_rows,
     }
 }
 
-/* close_sum - transform a sum over a tower back, in place: to what its subgrid adds to the tower's plane. */
+/* Transform a subgrid's sum back, in place, to its contribution to the tower's plane. */
 static void close_sum(const tower_stacks *s, char *sum)
 {
     msi_fft1d_run(s->columns_back, sum);
     run_rows(s, s->row_back, sum, NULL);
 }
 
-/* open_subgrid - transform a subgrid that was cut out of a tower's plane, in place. */
+/* Transform a subgrid that was cut out of a tower's plane, in place. */
 static void open_subgrid(const tower_stacks *s, char *cut)
 {
     run_rows(s, s->row, cut, NULL);
     msi_fft1d_run(s->columns, cut);
 }
 
-/* spread_plane - make small plane k of a tower of the subgrid's transform; only rows of tiles as above. */
+/* Make a tower's small plane k from the subgrid's transform. Only rows of the given tiles are made. */
 static void spread_plane(const tower_stacks *s, const char *open, uint32_t tile_rows, int64_t k, char *plane)
 {
     uint8_t touched[MSI_TOWER_MAX_SIZE];
@@ -251,10 +254,10 @@ static int most_runs_first(const void *a, const void *b)
 }
 
 /*
- * list_items - list what of a tower's share holds samples, most runs first. Subgrids with a large part of all
- * samples are cut along w, so that threads have alike to do; the samples alone say where.
+ * List the items of a tower's share that hold samples, most runs first. Subgrids with a large part of all samples are
+ * cut along w to balance the threads. The cuts depend only on the samples.
  * Returned: item [most_items]
- * Returns:  how many
+ * Returns:  the number of items
  */
 static int64_t list_items(const tower_stacks *s, const msi_buckets *buckets, int64_t tower, tower_item *item)
 {
@@ -270,7 +273,7 @@ static int64_t list_items(const tower_stacks *s, const msi_buckets *buckets, int
             tower_item next = {.su = su, .sv = sv, .w0_begin = begin};
             for (int64_t w0 = begin; w0 < end; w0++) {
                 for (int64_t tv = sv * edge; tv < (sv + 1) * edge; tv++)
-                    next.n_run += msi_tower_tile_runs(g, buckets, w0, su * edge, tv, edge);
+                    next.n_run += count_tile_runs(g, buckets, w0, su * edge, tv, edge);
                 if (!next.n_run) next.w0_begin = w0 + 1;
                 if (next.n_run < enough) continue;
                 next.w0_end = w0 + 1;
@@ -286,7 +289,7 @@ static int64_t list_items(const tower_stacks *s, const msi_buckets *buckets, int
 
 /* ---- Gridding --------------------------------------------------------------------------------------------------- */
 
-/* Sums of so many subgrids for each thread wait for each other before they are added to the whole plane. */
+/* Subgrids for each thread that are summed before they are added to the whole plane together. */
 enum { ITEMS_A_THREAD = 4 };
 
 typedef struct tower_cpu {
@@ -296,7 +299,7 @@ typedef struct tower_cpu {
     tower_stacks stacks;
     msi_tile_gridder tiles;
     msi_buckets buckets;
-    tower_item *item; /* of the tower at hand */
+    tower_item *item; /* of the current tower */
     int64_t n_slot;
     char **slot; /* [n_slot] sums of subgrids, zero between batches */
     double *sum; /* [nx][ny] see msi_image_sum_add */
@@ -337,7 +340,7 @@ static void free_gridder(tower_cpu *c)
     msi_buckets_free(&c->buckets);
 }
 
-/* Grid an item's samples of one first plane. Returns the rows of tiles that hold any. */
+/* Grid an item's samples of one first plane. Returns: the rows of tiles that have any */
 static uint32_t grid_first_plane(const tower_cpu *c, const tower_item *item, const msi_tile_planes *planes,
                                  int image_plane, int64_t w0)
 {
@@ -347,10 +350,10 @@ static uint32_t grid_first_plane(const tower_cpu *c, const tower_item *item, con
     uint32_t tile_rows = 0;
     for (int64_t t = 0; t < edge; t++) {
         int64_t tv = item->sv * edge + t;
-        if (!msi_tower_tile_runs(g, &c->buckets, w0, item->su * edge, tv, edge)) continue;
+        if (!count_tile_runs(g, &c->buckets, w0, item->su * edge, tv, edge)) continue;
         tile_rows |= (uint32_t)1 << t;
         for (int64_t tu = item->su * edge; tu < (item->su + 1) * edge && tu < g->n_tile_u; tu++) {
-            const msi_tile_work work = {tv * g->n_tile_u + tu, msi_tower_tile_runs(g, &c->buckets, w0, tu, tv, 1)};
+            const msi_tile_work work = {tv * g->n_tile_u + tu, count_tile_runs(g, &c->buckets, w0, tu, tv, 1)};
             if (work.n_run) msi_tile_grid(&c->tiles, planes, image_plane, &work, &step);
         }
     }
@@ -379,7 +382,7 @@ static void grid_item(const tower_cpu *c, int image_plane, int64_t tower, const 
     close_sum(&c->stacks, sum);
 }
 
-/* Add n cells of a subgrid's row to the whole plane, and zero them. */
+/* Add n cells of a subgrid's row to the whole plane, and set them to zero. */
 static void add_row(const tower_cpu *c, char *from, int64_t n, char *to)
 {
     if (c->whole.fp32)
@@ -388,7 +391,7 @@ static void add_row(const tower_cpu *c, char *from, int64_t n, char *to)
         msi_bucket_simd()->flush_f64((void *)from, 1, n, n, (void *)to, n);
 }
 
-/* Add what slots hold to row r of the whole plane. */
+/* Add the slots' cells to row r of the whole plane. */
 static void add_to_row(const tower_cpu *c, const tower_item *item, int64_t n, int64_t r)
 {
     const msi_wgrid_geometry *g = c->g;
@@ -466,10 +469,10 @@ typedef struct tower_degridder {
     msi_tower_plan towers;
     msi_model_planes model; /* a plane for each tower */
     tower_stacks stacks;
-    tower_item *item;    /* of the tower at hand */
-    uint32_t *tile_rows; /* [n_thread][height] rows of tiles of the item at hand that hold samples of a first plane */
+    tower_item *item;    /* of the current tower */
+    uint32_t *tile_rows; /* [n_thread][height] rows of tiles of the current item that have samples of a first plane */
 
-    /* These belong to one call. */
+    /* These members belong to one call. */
     msi_vis_store *store;
     msi_buckets buckets;
 } tower_degridder;
@@ -494,7 +497,7 @@ static int create_degridder(tower_degridder **out, const msi_wgrid_plan *plan, c
     return msi_alloc(&d->tile_rows, d->stacks.n_thread * towers->height, sizeof *d->tile_rows, "list of tiles");
 }
 
-void msi_wgrid_tower_cpu_forget(void *model_cache)
+void msi_wgrid_tower_cpu_free_model(void *model_cache)
 {
     tower_degridder *d = model_cache;
     if (!d) return;
@@ -550,12 +553,12 @@ static void degrid_item(const tower_degridder *d, int image, int64_t tower, cons
 {
     const msi_wgrid_geometry *g = d->g;
     char **ring = ring_of_thread(&d->stacks), *open = ring[g->w_width];
-    int64_t edge = d->towers.core / g->tile, made = 0; /* planes below are made, or not needed */
+    int64_t edge = d->towers.core / g->tile, made = 0; /* planes below `made` exist or are not needed */
     uint32_t *tile_rows = d->tile_rows + omp_get_thread_num() * d->towers.height;
     for (int64_t w0 = item->w0_begin; w0 < item->w0_end; w0++) {
         uint32_t rows = 0;
         for (int64_t t = 0; t < edge; t++)
-            if (msi_tower_tile_runs(g, &d->buckets, w0, item->su * edge, item->sv * edge + t, edge))
+            if (count_tile_runs(g, &d->buckets, w0, item->su * edge, item->sv * edge + t, edge))
                 rows |= (uint32_t)1 << t;
         tile_rows[w0 - item->w0_begin] = rows;
     }
@@ -573,7 +576,7 @@ static void degrid_item(const tower_degridder *d, int image, int64_t tower, cons
     }
 }
 
-/* List the model's rows that a tower's subgrids cut. */
+/* Mark the model's rows that a tower's subgrids need. */
 static void want_rows(tower_degridder *d, int64_t n_item)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -621,7 +624,7 @@ static int degrid_image(tower_degridder *d, int image, msi_stage_times *times)
     return MSI_OK;
 }
 
-/* Sort the samples, then do everything for one image after the other. */
+/* Sort the samples, then degrid one image after the other. */
 static int degrid_store(tower_degridder *d, msi_vis_store *store, const msi_image *model, int is_new,
                         msi_stage_times *times)
 {
@@ -634,7 +637,7 @@ static int degrid_store(tower_degridder *d, msi_vis_store *store, const msi_imag
     times->sort_s += msi_wall_s() - t0;
     for (int image = 0; !rc && image < d->model.n_image; image++) {
         t0 = msi_wall_s();
-        if (is_new) msi_model_planes_take(&d->model, model, image);
+        if (is_new) msi_model_planes_load(&d->model, model, image);
         double t1 = msi_wall_s();
         const int part = 1 + MSI_PLANE_PARTS * image;
         all = msi_progress_enter(part, part + 2, n_part);
@@ -651,7 +654,7 @@ static int degrid_store(tower_degridder *d, msi_vis_store *store, const msi_imag
         msi_progress_leave(all);
     }
     msi_buckets_free(&d->buckets);
-    if (d->model.keeps) msi_model_planes_forget_model(&d->model);
+    if (d->model.keeps) msi_model_planes_free_image(&d->model);
     return rc;
 }
 
@@ -664,6 +667,6 @@ int msi_wgrid_tower_cpu_predict(const msi_wgrid_plan *plan, const msi_tower_plan
     if (!rc) rc = degrid_store(d, store, model, is_new, times);
     int stays = !rc && d->model.keeps;
     if (model_cache) *model_cache = stays ? d : NULL;
-    if (!stays) msi_wgrid_tower_cpu_forget(d);
+    if (!stays) msi_wgrid_tower_cpu_free_model(d);
     return rc;
 }

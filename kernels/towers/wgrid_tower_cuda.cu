@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * w-towers on the GPU: towers/tower_plan.h says what they are.
+ * w-towers on the GPU (tower_plan.h).
  *
- * Samples are located and sorted as for whole planes, but by tower first and then by the subgrid that they belong to;
- * what runs of one key mark, counted through, tells which planes of which subgrids hold anything, and those alone get
- * room. Subgrids go through the device as many at a time as there are small planes: the kernels of the default gridder
- * add samples to them, those of subgrid_cuda.h transform them, screen and add up a subgrid's planes and
- * add the sum, transformed back, to the tower's one whole plane with vector reductions. One whole transform and one
- * screen to a tower remain.
+ * (1) Samples are located and sorted as for whole planes, but by tower first and then by subgrid. (2) Runs of equal
+ * keys mark the planes of subgrids that hold samples, and prefix sums of the marks number them; only these planes have
+ * memory. (3) Subgrids are processed in batches, as many as there are small planes for. The kernels of the default
+ * gridder add samples to them. (4) The kernels of subgrid_cuda.h transform them, screen them, add up a subgrid's
+ * planes, transform the sum back and add it to the tower's one whole plane with vector reductions. (5) Each tower needs
+ * only one whole transform and one screen.
  */
 #include "kernels/towers/wgrid_tower_cuda.h"
 
@@ -27,8 +27,7 @@
 
 namespace {
 
-/* Times of stages that follow each other on a stream, without waiting for each: the device's own clock marks their
- * ends. */
+/* Times of consecutive stages on a stream, without waiting for each: events mark their ends. */
 class stage_marks {
   public:
     explicit stage_marks(const plan_stream &on_) : on(on_) {}
@@ -40,23 +39,23 @@ class stage_marks {
             if (e && cudaEventDestroy(e) != cudaSuccess) cudaGetLastError();
     }
 
-    /* begin - the first stage begins when what was begun before is done. Returns: 0, MSI_EGPU */
+    /* begin - begin the first stage, after all earlier work on the stream. Returns: 0, MSI_EGPU */
     int begin()
     {
         n = 0;
         return mark(nullptr);
     }
-    /* end - a stage ends with what was begun last; sum adds its seconds to *sum_s. Returns: 0, MSI_EGPU */
+    /* end - end a stage after the work launched so far; sum() adds its seconds to *sum_s. Returns: 0, MSI_EGPU */
     int end(double *sum_s)
     {
         return n < MOST ? mark(sum_s) : MSI_OK;
     }
-    /* is_full - tell whether it is time for sum: no more stages can end. */
+    /* is_full - return whether sum() must be called before more stages can end. */
     bool is_full() const
     {
         return n > MOST - AT_ONCE;
     }
-    /* sum - wait for all that was begun, and add up the stages; the next one begins now. Returns: 0, MSI_EGPU */
+    /* sum - wait for the stream and add up the stages. The next stage begins now. Returns: 0, MSI_EGPU */
     int sum()
     {
         MSI_TRY(on.wait());
@@ -69,7 +68,7 @@ class stage_marks {
     }
 
   private:
-    static constexpr int MOST = 32, AT_ONCE = 4; /* stages that may end before is_full is asked again */
+    static constexpr int MOST = 32, AT_ONCE = 4; /* stages that may end between two calls of is_full */
     const plan_stream &on;
     cudaEvent_t event[MOST] = {};
     double *to[MOST] = {};
@@ -111,9 +110,9 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     tower_stacks<T> stacks;
     stage_marks marks;
     buffer d_whole;
-    int towers_at_once = 1; /* that samples are put in order for */
+    int towers_at_once = 1; /* towers that are sorted together */
 
-    int make_room() override
+    int allocate_planes() override
     {
         MSI_TRY(d_whole.fit(base::plane_cells() * (int64_t)sizeof(cplx<T>), "a w-plane"));
         MSI_TRY(order_for_rings<T>(&samples.order, *base::plan, order_of_towers(*base::plan, towers)));
@@ -121,7 +120,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         return stacks.make_stacks();
     }
 
-    /* Towers that can be counted at once are a part. */
+    /* A part is the towers that can be counted together. */
     int n_part() const override
     {
         return (towers.n_tower + towers_at_once - 1) / towers_at_once;
@@ -130,7 +129,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     {
         samples.order.first_tower = part * towers_at_once;
         samples.order.end_tower = std::min((part + 1) * towers_at_once, towers.n_tower);
-        stacks.forget_stacks();
+        stacks.reset_stacks();
     }
 
     int add_image(T *sum) override
@@ -138,14 +137,14 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         const int first = samples.order.first_tower, end = samples.order.end_tower;
         MSI_TRY(stacks.find_stacks());
         for (int t = first; t < end; t++) {
-            MSI_TRY(make_tower(t, sum));
+            MSI_TRY(grid_tower(t, sum));
             msi_progress_at(t + 1 - first, end - first);
         }
         return MSI_OK;
     }
 
-    /* Stages are begun one after the other; some of them at a time are waited for. */
-    int make_tower(int tower, T *sum)
+    /* Launch the stages one after the other, and wait for several at a time. */
+    int grid_tower(int tower, T *sum)
     {
         bool is_empty = true;
         stacks.begin_tower(tower);
@@ -163,14 +162,14 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         return is_empty ? MSI_OK : add_tower(tower, whole, sum);
     }
 
-    /* Wait for what was begun. */
+    /* Wait for the launched work. */
     int finish()
     {
         MSI_TRY(marks.sum());
         return msi_interrupt_check();
     }
 
-    /* Add the tower's whole plane to the image; where there is none, its subgrids. */
+    /* Add the tower's whole plane to the image, or its subgrids if there is no whole plane. */
     int add_tower(int tower, cplx<T> *whole, T *sum)
     {
         const gpu_range range("transform");
@@ -189,7 +188,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
         return marks.end(&times->grid_s);
     }
 
-    /* A sample belongs to one subgrid of one tower, so that each is written once. */
+    /* A sample belongs to one subgrid of one tower, so each is written once. */
     int degrid(const T *model, cplx<T> *value) override
     {
         MSI_TRY(stacks.find_stacks());
@@ -230,7 +229,7 @@ template <typename T> class tower_imager : public wgrid_imager<T> {
     }
 };
 
-/* Small planes are held up to this: with less at a time the kernels that grid have too little to do. */
+/* Limit of the small planes. With much less the gridding kernels have too little work. */
 constexpr int64_t SMALL_BYTES = (int64_t)4 << 30;
 
 } // namespace
@@ -241,7 +240,7 @@ int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan)
     for (g->tile = TILE;; g->tile *= 2) {
         g->n_tile_u = (g->nu + 2 * g->width + g->tile) / g->tile;
         g->n_tile_v = (g->nv + 2 * g->width + g->tile) / g->tile;
-        /* Cores and towers are rounded up. */
+        /* Include the rounding up of cores and towers. */
         int64_t most_u = g->n_tile_u + MSI_TOWER_MAX_CORE_TILES, most_v = g->n_tile_v + MSI_TOWER_MAX_CORE_TILES;
         if (most_u * most_v * 2 * g->n_w < (int64_t)UNUSED) return MSI_OK;
         if (g->tile >= 1 << 20)
@@ -276,7 +275,7 @@ int msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan 
     return MSI_OK;
 }
 
-/* Count the device bytes of a request's samples with their counters, and of small planes. */
+/* Count the device bytes of a request's samples, with their counters, and of small planes. */
 template <typename T>
 int stack_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *r, int64_t n_small,
                 int64_t *bytes)
@@ -298,7 +297,7 @@ int msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan 
     MSI_TRY(plan->precision == MSI_FP32 ? stack_bytes<float>(plan, towers, request, n_small, &stacks)
                                         : stack_bytes<double>(plan, towers, request, n_small, &stacks));
     *host = towers->n_sub_u * towers->n_sub_v * (int64_t)(sizeof(core_start) + sizeof(uint32_t));
-    /* cuFFT works in another plane */
+    /* cuFFT has a workspace of one plane */
     *device = (n_whole + 1) * whole + msi_wgrid_cuda_image_bytes(plan, request) + stacks;
     return MSI_OK;
 }
@@ -321,7 +320,7 @@ int msi_wgrid_tower_cuda_residual(const msi_wgrid_plan *plan, const msi_tower_pl
     return plan->precision == MSI_FP32 ? make_kept(kept, fp32, job, times) : make_kept(kept, fp64, job, times);
 }
 
-void msi_wgrid_tower_cuda_forget_samples(void *kept)
+void msi_wgrid_tower_cuda_free_samples(void *kept)
 {
-    forget_imager(kept);
+    free_imager(kept);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* w-towers on an NVIDIA GPU. */
+/* w-towers on an NVIDIA GPU, gridding and degridding. */
 #ifndef MSI_KERNELS_WGRID_TOWER_CUDA_H
 #define MSI_KERNELS_WGRID_TOWER_CUDA_H
 
@@ -14,7 +14,7 @@ extern "C" {
 extern const msi_tower_cost msi_wgrid_tower_cuda_cost;
 
 /*
- * msi_wgrid_tower_cuda_tiles - lay a plan's tiles as the GPU has them, before towers are planned on it.
+ * msi_wgrid_tower_cuda_tiles - set a plan's tiles for the GPU, before its towers are planned.
  * Returns: 0, MSI_ERANGE (more tiles and planes than sort keys can number)
  */
 int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan);
@@ -27,17 +27,20 @@ int msi_wgrid_tower_cuda_tiles(msi_wgrid_plan *plan);
 int msi_wgrid_tower_cuda_small(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int64_t *n);
 
 /*
- * msi_wgrid_tower_cuda_whole - choose how many whole planes to hold: one; or, where they last from filling to filling
- * of a store that is degridded, those of all towers and n_image images, if they take no more than a third of the
- * device's free memory.
+ * msi_wgrid_tower_cuda_whole - choose how many whole planes to hold: one; or, if they last from batch to batch of a
+ * store that is degridded, those of all towers and n_image images, if they take at most a third of the device's free
+ * memory.
  * Returned: *n
  * Returns:  0, MSI_EGPU
  */
 int msi_wgrid_tower_cuda_whole(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_image, int lasts,
                                int64_t *n);
 
-/* msi_wgrid_tower_cuda_bytes - *host bytes of host memory beside the store and *device bytes of device memory for what
- * a request asks, n_small planes being held. Returns: 0, MSI_EGPU */
+/*
+ * msi_wgrid_tower_cuda_bytes - find the memory for a request with n_small small planes: *host bytes of host memory in
+ * addition to the store, *device bytes of device memory.
+ * Returns: 0, MSI_EGPU
+ */
 int msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers,
                                const msi_plan_request *request, int64_t n_small, int64_t *host, int64_t *device);
 
@@ -52,23 +55,23 @@ int msi_wgrid_tower_cuda_image(const msi_wgrid_plan *plan, const msi_tower_plan 
 /* msi_wgrid_tower_cuda_residual - do as msi_wgrid_cuda_residual. */
 int msi_wgrid_tower_cuda_residual(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_residual_job *job,
                                   int64_t n_small, void **kept, msi_stage_times *times);
-void msi_wgrid_tower_cuda_forget_samples(void *kept);
+void msi_wgrid_tower_cuda_free_samples(void *kept);
 
 /*
- * msi_wgrid_tower_cuda_degrid - begin to degrid samples in order from small planes.
- * Given:   call  the planes' cells and the items of their subgrids
+ * msi_wgrid_tower_cuda_degrid - begin to degrid sorted samples from small planes.
+ * Given:   call    the planes' cells and the items of their subgrids
  *          planes  their small_planes, of wgrid_tower_cuda_stacks.cuh
  * Returns: 0, MSI_EGPU
  */
 int msi_wgrid_tower_cuda_degrid(const msi_wgrid_degrid_call *call, const void *planes);
 
 /*
- * msi_wgrid_tower_cuda_predict - do the transpose; as msi_wgrid_cuda_predict. kept, unless NULL: whole planes, as
- * many as msi_wgrid_tower_cuda_whole says.
+ * msi_wgrid_tower_cuda_predict - do the transpose, as msi_wgrid_cuda_predict. kept, unless NULL: as many whole planes
+ * as msi_wgrid_tower_cuda_whole chooses.
  */
 int msi_wgrid_tower_cuda_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
                                  const msi_image *model, int64_t n_small, void **kept, msi_stage_times *times);
-void msi_wgrid_tower_cuda_forget(void *kept);
+void msi_wgrid_tower_cuda_free_model(void *kept);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Small planes of w-towers on the GPU, both directions: which there are, and where samples find theirs. */
+/* Small planes and stacks of w-towers on the GPU, for both directions: which planes of which subgrids hold samples, how
+ * samples find their planes, how many are held at once, and the memory that their transforms use. */
 #ifndef MSI_WGRID_TOWER_CUDA_STACKS_CUH
 #define MSI_WGRID_TOWER_CUDA_STACKS_CUH
 
@@ -15,9 +16,9 @@
 namespace {
 
 /*
- * The small planes of a tower and a batch of its subgrids, without their margins, which are empty: [filled][pitch].
- * slot [core][n_plane] counts the planes that hold something: planes of one subgrid lie one after the other, and an
- * empty one takes no room.
+ * The small planes of a tower and of a batch of its subgrids, without their margins, which are empty: [filled][pitch].
+ * slot [core][n_plane] counts the planes that hold samples. Planes of one subgrid are contiguous, and empty ones have
+ * no memory.
  */
 struct small_planes {
     static constexpr bool ALWAYS_W = true;
@@ -32,7 +33,7 @@ struct small_planes {
         int to_u = (int)(g.nu / 2) + g.width, to_v = (int)(g.nv / 2) + g.width;
         return {(r.u0 + to_u) / tower.core, (r.v0 + to_v) / tower.core};
     }
-    /* Find where a cell, counted from the first one of the first core, lies in its own. */
+    /* Find the place of a cell in its core. The cell is counted from the first cell of the first core. */
     __device__ int in_core(int cell) const
     {
         return cell % tower.core;
@@ -62,7 +63,7 @@ struct small_planes {
     }
 };
 
-/* Runs mark the planes that their samples touch: mark [tower][core][n_plane]. */
+/* Mark the planes that the samples of runs touch: mark [tower][core][n_plane]. */
 __global__ void k_mark_planes(sample_order order, int n_plane, int w_width, const uint32_t *run_key, int64_t n_run,
                               uint32_t *mark)
 {
@@ -72,7 +73,8 @@ __global__ void k_mark_planes(sample_order order, int n_plane, int w_width, cons
     for (int k = 0; k < w_width; k++) first[k] = 1;
 }
 
-/* Mark the rows of whole planes that subgrids with samples lie on: mark [tower][nv]. A thread a core. */
+/* Mark the rows of whole planes that are covered by subgrids with samples: mark [tower][nv]. One thread for each
+ * core. */
 __global__ void k_mark_rows(msi_subgrid_shape s, int64_t n_core, int64_t n_tower, const uint32_t *slot, uint8_t *mark)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -81,7 +83,7 @@ __global__ void k_mark_rows(msi_subgrid_shape s, int64_t n_core, int64_t n_tower
     for (int k = 0; k < s.size; k++) mark[i / n_core * s.nv + msi_wrap_cell(first + k, (int)s.nv)] = 1;
 }
 
-/* Tells where the planes and the items of a core begin. */
+/* Where the planes and the items of a core begin. */
 struct core_start {
     uint32_t slot, crowded, sparse;
 };
@@ -92,7 +94,7 @@ struct core_items {
     uint32_t n_crowded, n_sparse;
 };
 
-/* Find start [n + 1] of all towers' n cores, and where the last one ends. */
+/* Find start [n + 1] of the n cores of all towers, and the end of the last one. */
 __global__ void k_find_cores(sample_order order, int n_plane, int64_t n, const uint32_t *slot, core_items items,
                              core_start *start)
 {
@@ -109,11 +111,6 @@ __global__ void k_find_cores(sample_order order, int n_plane, int64_t n, const u
     start[core] = {slot[core * n_plane], low < items.runs.n ? items.runs.crowded_at[low] : items.n_crowded,
                    low < items.runs.n ? items.runs.sparse_at[low] : items.n_sparse};
 }
-
-/*
- * Stacks of small planes on the GPU, for w-towers in both directions: which planes of which subgrids hold samples, how
- * many of them are there at once, and the memory that their transforms work in.
- */
 
 /* Host memory that frees itself. */
 template <typename E> class host_array {
@@ -152,7 +149,7 @@ inline msi_subgrid_shape shape_of(const msi_wgrid_plan &plan, const msi_tower_pl
     return s;
 }
 
-/* Subgrids [first_core, end_core) of all towers, those that hold samples being stacks [first_stack, ..). */
+/* Subgrids [first_core, end_core) of all towers. Those that hold samples are stacks [first_stack, ..). */
 struct stack_batch {
     int64_t first_core, end_core, first_stack, n_stack, n_slot;
     item_range crowded, sparse;
@@ -174,7 +171,7 @@ inline sample_order order_of_towers(const msi_wgrid_plan &plan, const msi_tower_
     return o;
 }
 
-/* The stacks of a batch of samples, which somebody else owns and puts in samples.order. */
+/* The stacks of a batch of samples. Their owner sorts them in samples.order. */
 template <typename T> class tower_stacks {
   public:
     tower_stacks(sample_batches<T> &samples_, const msi_tower_plan *towers_, int64_t n_small_)
@@ -188,7 +185,7 @@ template <typename T> class tower_stacks {
         msi_image_fft_free(fft);
     }
 
-    /* Count the device bytes of everything here but samples. */
+    /* Count the device bytes of this object, without samples. */
     static int64_t bytes(const msi_wgrid_plan &plan, const msi_tower_plan &t, int64_t n_small)
     {
         const msi_subgrid_shape shape = shape_of(plan, t);
@@ -203,7 +200,7 @@ template <typename T> class tower_stacks {
     const msi_tower_plan towers;
     const msi_subgrid_shape shape;
 
-    /* make_stacks - make room for the towers of samples.order, as many as ever are in order at once. */
+    /* make_stacks - allocate memory for the towers of samples.order, the largest number that is sorted together. */
     int make_stacks()
     {
         const sample_order &o = samples.order;
@@ -225,12 +222,12 @@ template <typename T> class tower_stacks {
                                            samples.plan->precision};
         if (!fft) MSI_TRY(msi_image_fft_create(&fft, &whole, samples.on.get()));
         MSI_TRY(make_roots());
-        /* Room to work in is given back here, which cannot fail: the next call meets a device that does. */
+        /* make_screens frees its workspace, which cannot fail: an error of the device appears in the next call. */
         return make_screens();
     }
 
-    /* find_stacks - find the subgrids and planes that the sorted batch of samples touches in its order's towers, unless
-     * it is known; then begin_tower and next_stacks hand them out. */
+    /* find_stacks - find the subgrids and planes that hold samples of the sorted batch, in the towers of its order,
+     * unless they are known. Then begin_tower and next_stacks list them. */
     int find_stacks()
     {
         if (is_found) return MSI_OK;
@@ -264,13 +261,13 @@ template <typename T> class tower_stacks {
         return list_stacks(n_core);
     }
 
-    /* forget_stacks - samples are being put in another order. */
-    void forget_stacks()
+    /* reset_stacks - must be called before samples are sorted in another order. */
+    void reset_stacks()
     {
         is_found = false;
     }
 
-    /* begin_tower - next_stacks begins with the first subgrid of a tower. */
+    /* begin_tower - make next_stacks begin with the first subgrid of a tower. */
     void begin_tower(int tower_)
     {
         const int64_t n_core = samples.order.n_core();
@@ -280,14 +277,14 @@ template <typename T> class tower_stacks {
         tower_stack = at_stack = stack_before(at_core);
     }
 
-    /* sums_fit - tell whether the sums of all stacks of the tower at hand may stay until add_sums. */
+    /* sums_fit - return whether the sums of all stacks of the current tower fit in memory until add_sums. */
     bool sums_fit() const
     {
         return msi_image_fft_can_add_squares(fft) &&
                stack_before(end_core) - tower_stack <= most_stacks(towers, n_small);
     }
 
-    /* next_stacks - take the next subgrids, as many as have small planes. Returns: false when there are no more */
+    /* next_stacks - find the next subgrids, as many as have small planes. Returns: false if there are no more */
     bool next_stacks(stack_batch *b)
     {
         msi_progress_at(at_core - (end_core - samples.order.n_core()), samples.order.n_core());
@@ -303,7 +300,7 @@ template <typename T> class tower_stacks {
         return b->n_stack > 0;
     }
 
-    /* planes - those of a batch, as samples find them */
+    /* planes - return the small planes of a batch, as samples find them. */
     small_planes planes(const stack_batch &b) const
     {
         return {shape, tower_slots(), starts.at[b.first_core].slot, tower * towers.height};
@@ -312,8 +309,8 @@ template <typename T> class tower_stacks {
     {
         return as<cplx<T>>(d_small);
     }
-    /* clear_small - begin to have zeros in the first n_slot small planes, for samples that are gridded next: those that
-     * add_small transformed have them. Returns: 0, MSI_EGPU */
+    /* clear_small - begin to set the first n_slot small planes to zero, for samples to be gridded next. Those that
+     * add_small has transformed are zero already. Returns: 0, MSI_EGPU */
     int clear_small(int64_t n_slot)
     {
         const int64_t before = n_clear, cells = msi_subgrid_plane_cells(&shape);
@@ -321,8 +318,8 @@ template <typename T> class tower_stacks {
         n_clear = 0;
         return n_slot > before ? samples.on.clear(small() + before * cells, (n_slot - before) * cells) : MSI_OK;
     }
-    /* add_small - begin to transform the small planes, add up those of a subgrid, and add subgrids to the whole plane,
-     * if there is one. Returns: 0, MSI_EGPU */
+    /* add_small - begin to transform the small planes, to add up those of a subgrid, and to add subgrids to the whole
+     * plane, if there is one. Returns: 0, MSI_EGPU */
     int add_small(const stack_batch &b, cplx<T> *whole)
     {
         const gpu_range range("transform");
@@ -331,7 +328,7 @@ template <typename T> class tower_stacks {
         n_clear = n_gridded;
         return MSI_OK;
     }
-    /* job - describe the transforms of a batch; without a whole plane sums stay, for add_sums */
+    /* job - describe the transforms of a batch. Without a whole plane the sums stay in memory for add_sums. */
     msi_subgrid_job job(const stack_batch &b, cplx<T> *whole) const
     {
         msi_subgrid_job j = {};
@@ -350,7 +347,7 @@ template <typename T> class tower_stacks {
         return j;
     }
 
-    /* cut_stacks - cut subgrids out of a tower's whole plane, and make their small planes of them. */
+    /* cut_stacks - cut subgrids out of a tower's whole plane, and make their small planes. */
     int cut_stacks(const stack_batch &b, cplx<T> *whole)
     {
         const stage_timer stage("transform", &samples.times->transform_s);
@@ -366,7 +363,7 @@ template <typename T> class tower_stacks {
         return msi_image_fft_add(fft, whole, row_used(tower_), msi_tower_w(&samples.g, &towers, tower_), sum);
     }
 
-    /* add_sums - do the same of the sums of the tower at hand, its whole plane being room to work in. */
+    /* add_sums - do the same from the sums of the current tower. The whole plane is a workspace. */
     int add_sums(cplx<T> *whole, T *sum) const
     {
         const sample_order &o = samples.order;
@@ -383,7 +380,8 @@ template <typename T> class tower_stacks {
         return msi_image_fft_add_squares(fft, &squares, whole, msi_tower_w(&samples.g, &towers, tower), sum);
     }
 
-    /* make_whole - begin to make a tower's whole plane of a model [ny][nx]: what the stacks at hand lie on, or all. */
+    /* make_whole - begin to make a tower's whole plane from a model [ny][nx]: the rows that the current stacks cover,
+     * or all rows. */
     int make_whole(int tower_, const msi_taper &taper, const T *model, bool all, cplx<T> *whole) const
     {
         const double w_lambda = msi_tower_w(&samples.g, &towers, tower_);
@@ -397,11 +395,13 @@ template <typename T> class tower_stacks {
     int tower = 0;
     bool is_found = false;
     int64_t at_core = 0, end_core = 0, at_stack = 0, n_stack = 0;
-    int64_t tower_stack = 0;            /* the first of the tower at hand */
-    int64_t n_clear = 0, n_gridded = 0; /* small planes that are zero; that will be once gridded ones are transformed */
+    int64_t tower_stack = 0; /* first stack of the current tower */
+    int64_t n_clear = 0,
+            n_gridded = 0; /* small planes that are zero; that will be zero when gridded ones are transformed */
     host_array<core_start> starts;
-    host_array<uint32_t> stack_cores; /* of all towers' cores, those that hold something */
-    host_array<uint32_t> row_first; /* [n_tower][n_core_v + 1] first stacks of rows of cores, counted in their tower */
+    host_array<uint32_t> stack_cores; /* cores of all towers that hold samples */
+    host_array<uint32_t>
+        row_first; /* [n_tower][n_core_v + 1] first stacks of rows of cores, counted within their tower */
     buffer d_slot, d_start, d_core_of, d_row_first, d_row_used, d_roots, d_screens, d_small, d_rows, d_sum;
 
     int64_t n_row_first() const
@@ -410,19 +410,19 @@ template <typename T> class tower_stacks {
         return (int64_t)(o.end_tower - o.first_tower) * (o.n_core_v + 1);
     }
 
-    /* Count the stacks before a core of all towers. */
+    /* Count the stacks before a core, of all towers. */
     int64_t stack_before(int64_t core) const
     {
         return std::lower_bound(stack_cores.at, stack_cores.at + n_stack, (uint32_t)core) - stack_cores.at;
     }
 
-    /* List the stacks, whose kernels count cores in their tower. */
+    /* List the stacks. The kernels count cores within their tower. */
     int list_stacks(int64_t n_core)
     {
         const sample_order &o = samples.order;
         const uint32_t in_tower = (uint32_t)o.n_core();
         uint32_t *first = row_first.at;
-        int64_t before = 0; /* the tower */
+        int64_t before = 0; /* stacks before the tower */
         n_stack = 0;
         for (int64_t c = 0; c < n_core; c++) {
             if (c % in_tower == 0) before = n_stack;
@@ -444,7 +444,7 @@ template <typename T> class tower_stacks {
     {
         return as<uint32_t>(d_slot) + (tower - samples.order.first_tower) * samples.order.n_core() * towers.n_plane;
     }
-    /* Tells on which rows of a tower's whole plane stacks lie [nv]. */
+    /* Return which rows of a tower's whole plane are covered by stacks, [nv]. */
     const uint8_t *row_used(int tower_) const
     {
         return as<uint8_t>(d_row_used) + (tower_ - samples.order.first_tower) * shape.nv;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * w-towers' transpose on the GPU, the steps of wgrid_tower_cuda.cu backwards: the model on a tower's whole plane, its
- * transform, subgrids cut out of it and transformed, screened onto the planes that samples of the batch lie about,
- * transformed back, degridded. A sample belongs to one subgrid of one tower, so each is written once and nothing is
- * atomic: the result is the same every time.
+ * The transpose of w-towers on the GPU, the steps of wgrid_tower_cuda.cu in reverse: (1) the model is put on a tower's
+ * whole plane and transformed; (2) subgrids are cut out of it and transformed; (3) they are screened for the planes
+ * that samples of the batch need, and transformed back; (4) samples are degridded. A sample belongs to one subgrid of
+ * one tower, so each is written once and no addition is atomic: the result is the same every time.
  *
- * The whole planes of all towers and images are kept from filling to filling where they take no more than a third
- * of the device's free memory; else one is held, and made again for every batch.
+ * The whole planes of all towers and images are kept from batch to batch if they take at most a third of the device's
+ * free memory; otherwise one is held, and made again for every batch.
  */
 #include "kernels/towers/wgrid_tower_cuda.h"
 #include "kernels/towers/wgrid_tower_cuda_stacks.cuh"
@@ -33,8 +33,8 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
     const msi_tower_plan &towers;
     tower_stacks<T> stacks;
     int64_t n_whole = 1;
-    bool keeps;                  /* whole planes from filling to filling, where there is room */
-    host_array<uint8_t> is_made; /* [n_tower][n_image], of planes that are kept */
+    bool keeps;                  /* keep whole planes from batch to batch, if they fit */
+    host_array<uint8_t> is_made; /* [n_tower][n_image], of kept planes */
     buffer d_whole;
 
     int make_order() override
@@ -44,7 +44,7 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
         return order_for_rings<T>(&this->order, *base::plan, base::order);
     }
 
-    int make_room() override
+    int allocate_planes() override
     {
         MSI_TRY(is_made.make(n_whole, "w-towers"));
         MSI_TRY(d_whole.fit(n_whole * g.nu * g.nv * (int64_t)sizeof(cplx<T>), "w-planes"));
@@ -69,7 +69,7 @@ template <typename T> class tower_degridder : public wgrid_predictor<T> {
         for (int t = 0; t < towers.n_tower; t++) {
             if (t == 0 || t >= base::order.end_tower) {
                 MSI_TRY(base::order_towers(t, towers.n_tower));
-                stacks.forget_stacks();
+                stacks.reset_stacks();
             }
             MSI_TRY(stacks.find_stacks());
             for (int i = 0; i < n_image; i++) {
@@ -121,7 +121,7 @@ int msi_wgrid_tower_cuda_predict(const msi_wgrid_plan *plan, const msi_tower_pla
                                        : predict<double>(plan, towers, store, model, n_small, kept, times);
 }
 
-void msi_wgrid_tower_cuda_forget(void *kept)
+void msi_wgrid_tower_cuda_free_model(void *kept)
 {
     forget_kept(kept);
 }

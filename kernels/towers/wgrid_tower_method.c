@@ -19,25 +19,25 @@
 #include "kernels/transform/image_fft_cuda.h"
 #endif
 
-/* Screens that wrap round subgrids get this part of the accuracy: with 0.7 of it for windows, in squares, less than the
- * whole. */
+/* The part of the accuracy for screens that wrap round subgrids: with 0.7 of it for windows, added in squares, the
+ * total is below the accuracy. */
 static const double TOWERS_PART = 0.5;
 
-/* Where whole planes of all images take fewer seconds than this, planning towers takes longer than they could gain. */
+/* If whole planes of all images take fewer seconds than this, planning towers takes longer than they could save. */
 static const double LEAST_PLANES_S = 0.025;
 
-/* Narrower windows than suit whole planes best need wider padding but fewer planes, which towers like. */
+/* Narrower windows than the best one for whole planes need more padding but fewer planes, which suits towers. */
 enum { WIDTHS_TRIED = 4 };
 
-/* The functions and rates in which the backends differ. n_resident counts planes that are in memory at once: whole ones
- * on the CPU, small ones on a GPU. */
+/* The functions and rates in which the backends differ. n_resident counts planes in memory: whole ones on the CPU,
+ * small ones on a GPU. */
 typedef struct tower_backend {
     const msi_cost_model *whole;
     const msi_tower_cost *small;
-    int uses_threads;                  /* the cost is that of one of OpenMP's threads */
-    int64_t (*padded_size)(int64_t n); /* as msi_wgrid_request */
+    int uses_threads;                  /* the cost is that of one OpenMP thread */
+    int64_t (*padded_size)(int64_t n); /* as in msi_wgrid_request */
     int (*lay_tiles)(msi_wgrid_plan *plan);
-    /* A device may fail to tell what it has. */
+    /* These may fail if a device cannot report its memory. */
     int (*resident)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
                     int64_t *n_resident);
     int (*bytes)(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
@@ -46,7 +46,7 @@ typedef struct tower_backend {
 } tower_backend;
 
 typedef struct tower_plan {
-    msi_plan common; /* first: it is what strategies are given */
+    msi_plan common; /* must be first: strategies use a pointer to it */
     msi_tower_plan towers;
 } tower_plan;
 
@@ -55,12 +55,12 @@ static const msi_tower_plan *towers_of(const msi_plan *plan)
     return &((const tower_plan *)plan)->towers;
 }
 
-/* ---- CPU: whole planes in memory ----------------------------------------------------------------------------------
- */
+/* ---- CPU: whole planes in memory --------------------------------------------------------------------------------- */
 
 static int cpu_lay_tiles(msi_wgrid_plan *plan)
 {
-    /* Small tiles leave more choice of subgrids; the table of buckets may take an eighth of a plane of fp32. */
+    /* Small tiles give more choice of subgrids. The table of buckets may take an eighth of the size of a plane in
+     * fp32. */
     int64_t cells = plan->grid.nu * plan->grid.nv;
     msi_wgrid_plan_lay_tiles(plan, cells / 8 > 1 << 24 ? cells / 8 : 1 << 24);
     return MSI_OK;
@@ -79,7 +79,7 @@ static int cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, c
     return MSI_OK;
 }
 
-/* Every tower's plane of every image stays where that leaves half of the memory. */
+/* Keep every tower's plane of every image if that leaves half of the memory. */
 static int cpu_resident(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_plan_request *request,
                         int64_t *n_resident)
 {
@@ -112,24 +112,24 @@ static const tower_backend cpu = {.whole = &msi_wgrid_cpu_cost,
                                   .bytes = cpu_bytes,
                                   .form = {.image = cpu_image,
                                            .predict = cpu_predict,
-                                           .forget_model = msi_wgrid_tower_cpu_forget,
+                                           .free_model = msi_wgrid_tower_cpu_free_model,
                                            .residual = msi_wgrid_cpu_residual,
-                                           .forget_samples = msi_wgrid_cpu_forget_samples}};
+                                           .free_samples = msi_wgrid_cpu_free_samples}};
 
-/* ---- GPU: small planes in memory ----------------------------------------------------------------------------------
- */
+/* ---- GPU: small planes in memory --------------------------------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA
-/* Sizes to choose from, which have kernels: columns of 320 leave fewer warps room than those of 256, for little. */
+/* Sizes to choose from. Size 320 is left out: its columns leave room for fewer warps than those of 256, and gain
+ * little. */
 static const int32_t cuda_sizes[] = {64, 96, 128, 160, 192, 256, 384, 512};
 
 /*
- * Rates of one H200, rounded: least squares of what msimage-bench measures for the plans of rows plan/. Small planes
- * take time as their filled rows do, transforms and all. A tower's whole plane goes through transforms of the
- * project's own, which take half of what cuFFT and a screen take for a w-plane. A cell of small planes beyond a
- * megabyte takes 1 to 7 ps more than one of those of 256, doubles most: fewer columns are on their way at once. Of a
- * sample's 90 ps 60 are its sort; in double precision planes and towers take 2.4 times as long, and samples 1.65 times
- * (a subgrid's gridding is a part of both). A call starts kernels that w-planes have not, 40 us of them.
+ * Rates of one H200, rounded: a least-squares fit to what msimage-bench measures for the plans of the rows plan/. The
+ * time of small planes is proportional to their filled rows, transforms included. A tower's whole plane is transformed
+ * by the project's own kernels, which take half the time of cuFFT and a screen for a w-plane. A cell of small planes
+ * beyond a megabyte takes 1 to 7 ps more than one of planes of 256, doubles most: fewer columns are in flight. Of a
+ * sample's 90 ps, 60 are its sort. In double precision planes and towers take 2.4 times as long, and samples 1.65 times
+ * (a subgrid's gridding is a part of both). The additional kernel launches of a call take 40 us.
  */
 const msi_tower_cost msi_wgrid_tower_cuda_cost = {.fft_flop_s = HUGE_VAL,
                                                   .far_cell_s = 3e-12,
@@ -176,9 +176,9 @@ static const tower_backend cuda = {.whole = &msi_wgrid_cuda_cost,
                                    .bytes = msi_wgrid_tower_cuda_bytes,
                                    .form = {.image = cuda_image,
                                             .predict = cuda_predict,
-                                            .forget_model = msi_wgrid_tower_cuda_forget,
+                                            .free_model = msi_wgrid_tower_cuda_free_model,
                                             .residual = cuda_residual,
-                                            .forget_samples = msi_wgrid_tower_cuda_forget_samples}};
+                                            .free_samples = msi_wgrid_tower_cuda_free_samples}};
 #endif
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
@@ -194,7 +194,7 @@ static const tower_backend *backend_of(msi_backend backend)
 }
 
 /* Choose the cheapest towers of the widths that may suit. */
-static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_request *request)
+static int choose_towers(tower_plan *p, const tower_backend *backend, const msi_plan_request *request)
 {
     const msi_gridder_spec *s = request->spec;
     int for_cpu = s->plan_for == MSI_BACKEND_CPU, rc = MSI_OK;
@@ -211,8 +211,8 @@ static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_re
     int asked = !msi_strategy_is_open(s->strategy), tried = s->pins.width ? 1 : WIDTHS_TRIED;
     if (!asked && request->n_image * (best.cost_s - best.sample_cost_s) < LEAST_PLANES_S)
         return msi_error_about(
-            msi_error_set(MSI_ERANGE, "strategy: w-planes take too little time for w-towers to gain any"), "strategy");
-    /* The best width comes last: where no towers serve, the reason that stands is its own. */
+            msi_error_set(MSI_ERANGE, "strategy: w-planes take too little time for w-towers to save any"), "strategy");
+    /* The best width comes last, so that its error is returned if no towers are possible. */
     for (int width = best.grid.w_width - (tried - 1); width <= best.grid.w_width; width++) {
         msi_wgrid_plan plan = best;
         msi_tower_load load;
@@ -231,9 +231,9 @@ static int choose(tower_plan *p, const tower_backend *backend, const msi_plan_re
     return p->towers.size ? MSI_OK : rc;
 }
 
-/* Tell what a plan takes. */
-static int report(const tower_plan *p, const tower_backend *backend, const msi_plan_request *request,
-                  msi_gridder_report *r)
+/* Report a plan's figures. */
+static int report_tower_plan(const tower_plan *p, const tower_backend *backend, const msi_plan_request *request,
+                             msi_gridder_report *r)
 {
     const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
     const msi_wgrid_plan *wgrid = &p->common.wgrid;
@@ -250,14 +250,15 @@ static int report(const tower_plan *p, const tower_backend *backend, const msi_p
     return backend->bytes(wgrid, &p->towers, request, p->common.n_resident, &r->grid_bytes, &r->device_bytes);
 }
 
-static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request, msi_gridder_report *r)
+static int make_tower_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
+                           msi_gridder_report *r)
 {
     const tower_backend *backend = backend_of(strategy->backend);
     tower_plan *p;
     MSI_TRY(msi_alloc(&p, 1, sizeof *p, "plan"));
-    int rc = choose(p, backend, request);
+    int rc = choose_towers(p, backend, request);
     if (!rc) rc = backend->resident(&p->common.wgrid, &p->towers, request, &p->common.n_resident);
-    if (!rc) rc = report(p, backend, request, r);
+    if (!rc) rc = report_tower_plan(p, backend, request, r);
     if (rc) {
         msi_free(p);
         return rc;
@@ -292,7 +293,8 @@ static int make_share(msi_plan **out, const msi_plan *whole, const msi_plan_requ
     return rc;
 }
 
-static int share(msi_plan **out, const msi_plan *whole, const msi_plan_request *request, const msi_share *to, int n)
+static int share_plan(msi_plan **out, const msi_plan *whole, const msi_plan_request *request, const msi_share *to,
+                      int n)
 {
     int64_t *cut;
     MSI_TRY(msi_alloc(&cut, n + 1, sizeof *cut, "w-tower plan"));
@@ -302,17 +304,17 @@ static int share(msi_plan **out, const msi_plan *whole, const msi_plan_request *
     return rc;
 }
 
-const msi_strategy_ops msi_wgrid_tower_cpu_ops = {.plan = make,
+const msi_strategy_ops msi_wgrid_tower_cpu_ops = {.plan = make_tower_plan,
                                                   .free = msi_wgrid_plan_free,
                                                   .image = msi_wgrid_image,
                                                   .predict = msi_wgrid_predict,
                                                   .residual = msi_wgrid_residual,
-                                                  .share = share};
+                                                  .share = share_plan};
 #ifdef MSI_HAVE_CUDA
-const msi_strategy_ops msi_wgrid_tower_cuda_ops = {.plan = make,
+const msi_strategy_ops msi_wgrid_tower_cuda_ops = {.plan = make_tower_plan,
                                                    .free = msi_wgrid_plan_free,
                                                    .image = msi_wgrid_image,
                                                    .predict = msi_wgrid_predict,
                                                    .residual = msi_wgrid_residual,
-                                                   .share = share};
+                                                   .share = share_plan};
 #endif

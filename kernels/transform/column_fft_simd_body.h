@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of column transforms; included by column_simd.c with REAL, CPLX and SUFFIX set. */
+/*
+ * Column transforms of fft_cpu.h in one precision. Included by column_simd.c with REAL, CPLX and SUFFIX set.
+ *
+ * A transform of N1 N2 points: (1) for each residue modulo N2, gather N1 rows, transform them and multiply by the turns
+ * exp(-2 pi i k1 n2 / n); (2) for each k1, transform N2 points, and write them out, or multiply them by the factor and
+ * transform them back; (3) on the way back, do step 1 in reverse.
+ */
 
 #define VEC     NAME(column_vector)
 #define ELEMENT NAME(column_element)
@@ -7,7 +13,7 @@
 
 typedef REAL VEC __attribute__((vector_size(MSI_VECTOR_BYTES)));
 
-/* One element of all columns. part[0] are the real parts, part[1] the imaginary ones. */
+/* One element of all columns. part[0] has the real parts, part[1] the imaginary parts. */
 typedef struct ELEMENT {
     VEC part[2][PER_LINE];
 } ELEMENT;
@@ -36,8 +42,8 @@ ALWAYS_INLINE void NAME(butterfly4)(VEC *re, VEC *im)
     im[3] = i1 + r3;
 }
 
-/* Transform an odd number of values by sums and differences of those that are as far from both ends; cosine and sine
- * [(p - 1) / 2] are those of 2 pi k / p. */
+/* Transform an odd number of values, by sums and differences of values at the same distance from both ends. cosine and
+ * sine [(p - 1) / 2] are those of 2 pi k / p. */
 ALWAYS_INLINE void NAME(butterfly_odd)(int p, const double *cosine, const double *sine, VEC *re, VEC *im)
 {
     const int half = (p - 1) / 2;
@@ -90,9 +96,9 @@ ALWAYS_INLINE void NAME(butterfly)(int p, VEC *re, VEC *im)
         NAME(butterfly_odd)(7, cos7, sin7, re, im);
 }
 
-/* Do a stage: values that are `done` left / p apart become those that stand `done` apart, each times its turn. `re` is
- * the part that counts as real: the other one turns the other way. */
-ALWAYS_INLINE void NAME(stage)(int p, int left, int done, const CPLX *turn, int re, const ELEMENT *in, ELEMENT *out)
+/* Do one stage: values that are `done` left / p apart become values that are `done` apart, each times its turn. `re` is
+ * the part that counts as real; with re = 1 the transform is the inverse. */
+ALWAYS_INLINE void NAME(run_stage)(int p, int left, int done, const CPLX *turn, int re, const ELEMENT *in, ELEMENT *out)
 {
     const int m = left / p;
     for (int j = 0; j < m; j++)
@@ -115,27 +121,27 @@ ALWAYS_INLINE void NAME(stage)(int p, int left, int done, const CPLX *turn, int 
             }
 }
 
-/* Transform x [n], with room of as much. Returns where the result stands: one of both. */
-static ELEMENT *NAME(transform)(const msi_column_part *part, int re, ELEMENT *x, ELEMENT *room)
+/* Transform x [n], with a workspace `room` of the same size. Returns: the array that has the result, one of the two */
+static ELEMENT *NAME(transform_part)(const msi_column_part *part, int re, ELEMENT *x, ELEMENT *room)
 {
     int left = part->n, done = 1;
     for (int s = 0; s < part->n_stage; s++) {
         const int p = part->radix[s];
         switch (p) {
         case 2:
-            NAME(stage)(2, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(2, left, done, part->turn[s], re, x, room);
             break;
         case 3:
-            NAME(stage)(3, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(3, left, done, part->turn[s], re, x, room);
             break;
         case 4:
-            NAME(stage)(4, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(4, left, done, part->turn[s], re, x, room);
             break;
         case 5:
-            NAME(stage)(5, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(5, left, done, part->turn[s], re, x, room);
             break;
         default:
-            NAME(stage)(7, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(7, left, done, part->turn[s], re, x, room);
             break;
         }
         ELEMENT *const was = x;
@@ -147,7 +153,7 @@ static ELEMENT *NAME(transform)(const msi_column_part *part, int re, ELEMENT *x,
     return x;
 }
 
-/* Take a row of the columns apart into an element. */
+/* Load a row of the columns into an element. */
 ALWAYS_INLINE void NAME(get_row)(const msi_column_rows *rows, int64_t row, ELEMENT *to)
 {
     const REAL *from = (const REAL *)((const CPLX *)rows->data + row * rows->pitch);
@@ -190,7 +196,7 @@ ALWAYS_INLINE void NAME(multiply_row)(const msi_column_rows *rows, int64_t row, 
     memcpy(x, part, sizeof part);
 }
 
-/* Multiply an element by w, or its conjugate where the other part counts as real. */
+/* Multiply an element by w, or by its conjugate if re = 1. */
 ALWAYS_INLINE void NAME(turn_element)(CPLX w, int re, ELEMENT *x)
 {
     for (int v = 0; v < PER_LINE; v++) {
@@ -200,7 +206,7 @@ ALWAYS_INLINE void NAME(turn_element)(CPLX w, int re, ELEMENT *x)
     }
 }
 
-/* The second step for one k1, whose elements begin at `line` of what is worked in: forward, backward, or both with the
+/* Do the second step for one k1, whose elements begin at `line` of the workspace: forward, backward, or both with the
  * product between them. */
 static void NAME(middle_step)(const msi_column_fft *f, msi_column_way way, const msi_column_rows *rows, int k1,
                               ELEMENT *line, ELEMENT *room)
@@ -212,7 +218,7 @@ static void NAME(middle_step)(const msi_column_fft *f, msi_column_way way, const
         for (int k = 0; k < n2; k++) NAME(get_row)(rows, k1 + (int64_t)n1 * k, &x[k]);
     else
         memcpy(x, line, (size_t)n2 * sizeof *x);
-    if (way != MSI_COLUMN_BACKWARD && NAME(transform)(&f->part[1], 0, x, other) == other) {
+    if (way != MSI_COLUMN_BACKWARD && NAME(transform_part)(&f->part[1], 0, x, other) == other) {
         other = x;
         x = room + n2;
     }
@@ -222,19 +228,19 @@ static void NAME(middle_step)(const msi_column_fft *f, msi_column_way way, const
     }
     if (way == MSI_COLUMN_CONVOLVE)
         for (int k = 0; k < n2; k++) NAME(multiply_row)(rows, k1 + (int64_t)n1 * k, (REAL)(1 / (double)f->n), &x[k]);
-    x = NAME(transform)(&f->part[1], 1, x, other);
+    x = NAME(transform_part)(&f->part[1], 1, x, other);
     for (int k = 0; k < n2; k++) NAME(turn_element)(turn[k], 1, &x[k]);
     memcpy(line, x, (size_t)n2 * sizeof *x);
 }
 
-static void NAME(run)(const msi_column_fft *f, msi_column_way way, const msi_column_rows *rows, void *work)
+static void NAME(run_columns)(const msi_column_fft *f, msi_column_way way, const msi_column_rows *rows, void *work)
 {
     const int n1 = f->part[0].n, n2 = f->part[1].n;
     ELEMENT *all = work, *room = all + f->n;
     const CPLX *turn = f->turn;
     for (int i = 0; i < n2 && way != MSI_COLUMN_BACKWARD; i++) {
         for (int k = 0; k < n1; k++) NAME(get_row)(rows, i + (int64_t)n2 * k, &room[k]);
-        ELEMENT *x = NAME(transform)(&f->part[0], 0, room, room + n1);
+        ELEMENT *x = NAME(transform_part)(&f->part[0], 0, room, room + n1);
         for (int k = 0; k < n1; k++) {
             NAME(turn_element)(turn[(int64_t)k * n2 + i], 0, &x[k]);
             all[(int64_t)k * n2 + i] = x[k];
@@ -243,7 +249,7 @@ static void NAME(run)(const msi_column_fft *f, msi_column_way way, const msi_col
     for (int k = 0; k < n1; k++) NAME(middle_step)(f, way, rows, k, all + (int64_t)k * n2, room);
     for (int i = 0; i < n2 && way != MSI_COLUMN_FORWARD; i++) {
         for (int k = 0; k < n1; k++) room[k] = all[(int64_t)k * n2 + i];
-        const ELEMENT *x = NAME(transform)(&f->part[0], 1, room, room + n1);
+        const ELEMENT *x = NAME(transform_part)(&f->part[0], 1, room, room + n1);
         for (int k = 0; k < n1; k++) NAME(put_row)(rows, i + (int64_t)n2 * k, &x[k]);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of the loops over columns; included by column_simd.c with REAL, CPLX and SUFFIX set. */
+/* w-screens of columns in one precision. Included by column_simd.c with REAL, CPLX and SUFFIX set. */
 
-/* Compute sine and cosine of 2 pi w (n - 1 - n_mid) at n rows of a column, from m_center + first step on. */
+/* Compute sine and cosine of 2 pi w (n - 1 - n_mid) at n rows of a column, at m = m_center + (first + i) step. */
 ALWAYS_INLINE void NAME(screen_phases)(const msi_column_screen *c, double step, int64_t first, int n, REAL *sine,
                                        REAL *cosine)
 {
@@ -16,7 +16,8 @@ ALWAYS_INLINE void NAME(screen_phases)(const msi_column_screen *c, double step, 
     for (int i = 0; i < n; i++) NAME(sincos_turns)(turns[i], &sine[i], &cosine[i]);
 }
 
-/* Rows y and ny - y share n - 1 where the image's centre is the phase centre's: one sine and cosine serves both. */
+/* Add a screened column to the image. Rows y and ny - y have the same n - 1 if the image is centred on the phase
+ * centre: they share a sine and a cosine. */
 static void NAME(screen_column)(const msi_screen_column *c)
 {
     const CPLX *spectrum = c->spectrum;
@@ -40,7 +41,7 @@ static void NAME(screen_column)(const msi_screen_column *c)
     }
 }
 
-/* Do the transpose of screen_column; rows y and ny - y share one sine and cosine here too. */
+/* Do the transpose of screen_column. Rows y and ny - y share a sine and a cosine here too. */
 static void NAME(spread_column)(const msi_spread_column *c)
 {
     CPLX *out = c->out;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Compiled once for each instruction set, with MSI_ISA its name and MSI_VECTOR_BYTES its vector's length. */
+/* The loops over columns of fft_cpu.h and screen_taper.h. Compiled once for each instruction set, with MSI_ISA its name
+ * and MSI_VECTOR_BYTES the length of its vectors. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "kernels/transform/fft_cpu.h"
 #include "kernels/transform/screen_taper.h"
 
-/* Vectors that hold the real parts of an element's columns. */
+/* Vectors for the real parts of one element of all columns. */
 enum { PER_LINE = MSI_COLUMN_LINE / MSI_VECTOR_BYTES };
 
 enum { SCREEN_STRIP = 256 };
@@ -29,7 +30,7 @@ enum { SCREEN_STRIP = 256 };
 #include "kernels/transform/column_screen_simd_body.h"
 #include "kernels/transform/column_fft_simd_body.h"
 
-/* Compute msi_taper_w of many pixels: Clenshaw's recurrence with pixels in the inner loop, which vectorises. */
+/* Compute msi_taper_w of many pixels by Clenshaw's recurrence. Pixels are the inner loop, which vectorises. */
 static void taper_column(const msi_taper_column *c)
 {
     enum { STRIP = MSI_TAPER_STRIP };
@@ -65,4 +66,5 @@ const msi_column_simd_table MSI_CAT(msi_column_simd, _table, MSI_ISA) = {
 };
 
 extern const msi_column_fft_table MSI_CAT(msi_column_fft, _table, MSI_ISA);
-const msi_column_fft_table MSI_CAT(msi_column_fft, _table, MSI_ISA) = {.run_f32 = run_f32, .run_f64 = run_f64};
+const msi_column_fft_table MSI_CAT(msi_column_fft, _table, MSI_ISA) = {.run_f32 = run_columns_f32,
+                                                                       .run_f64 = run_columns_f64};

@@ -19,7 +19,7 @@ int msi_fft1d_create(msi_fft1d **out, int64_t n, msi_precision precision)
     return msi_fft1d_create_batch(out, n, 1, 1, n, 0, precision);
 }
 
-/* Estimated plans: measuring takes 0.1 to 1.4 s for the lengths in use and gains less than that (measured). */
+/* Use FFTW_ESTIMATE: measuring takes 0.1 to 1.4 s for the lengths in use and gains less than that (measured). */
 int msi_fft1d_create_batch(msi_fft1d **out, int64_t n, int64_t count, int64_t stride, int64_t distance, int backward,
                            msi_precision precision)
 {
@@ -35,7 +35,7 @@ int msi_fft1d_create_batch(msi_fft1d **out, int64_t n, int64_t count, int64_t st
     }
     int length = (int)n, sign = backward ? FFTW_BACKWARD : FFTW_FORWARD;
     f->precision = precision;
-    /* FFTW's planner serves one thread at a time. */
+    /* FFTW's planner is not thread-safe. */
 #pragma omp critical(msi_fftw_planner)
     if (precision == MSI_FP32)
         f->plan32 = fftwf_plan_many_dft(1, &length, (int)count, scratch, NULL, (int)stride, (int)distance, scratch,
@@ -46,7 +46,7 @@ int msi_fft1d_create_batch(msi_fft1d **out, int64_t n, int64_t count, int64_t st
     msi_free(scratch);
     if (!f->plan32 && !f->plan64) {
         msi_free(f);
-        return msi_error_set(MSI_ENOMEM, "FFTW made no plan for %lld points", (long long)n);
+        return msi_error_set(MSI_ENOMEM, "FFTW cannot plan a transform of %lld points", (long long)n);
     }
     *out = f;
     return MSI_OK;
@@ -73,7 +73,7 @@ void msi_fft1d_free(msi_fft1d *f)
 
 extern const msi_column_fft_table msi_column_fft_table_base, msi_column_fft_table_avx2, msi_column_fft_table_avx512;
 
-/* Divide n into stages; returns 0 where another prime is left. */
+/* Divide n into stages. Returns: 0 if n has another prime factor */
 static int make_stages(msi_column_part *part, int64_t n)
 {
     static const int radix[] = {4, 2, 3, 5, 7};
@@ -84,7 +84,7 @@ static int make_stages(msi_column_part *part, int64_t n)
     return n == 1;
 }
 
-/* Return the divisor of n that is nearest below its root. */
+/* Return the largest divisor of n that is at most its square root. */
 static int64_t near_root(int64_t n)
 {
     int64_t divisor = 1;
@@ -136,9 +136,9 @@ int msi_column_fft_create(msi_column_fft **out, int64_t n, msi_precision precisi
     const int64_t n1 = near_root(n);
     if (!make_stages(&f->part[0], n1) || !make_stages(&f->part[1], n / n1)) {
         msi_free(f);
-        return msi_error_set(MSI_EARGUMENT, "no transform of %lld points: a prime factor above 7", (long long)n);
+        return msi_error_set(MSI_EARGUMENT, "cannot transform %lld points: a prime factor is above 7", (long long)n);
     }
-    /* Stages of a transform have fewer turns together than twice its length. */
+    /* All stages of a transform have fewer turns than twice its length. */
     int rc =
         msi_alloc(&f->tables, n + 2 * (f->part[0].n + f->part[1].n), (size_t)msi_complex_bytes(precision), "FFT plan");
     if (rc) {
@@ -150,7 +150,7 @@ int msi_column_fft_create(msi_column_fft **out, int64_t n, msi_precision precisi
     return MSI_OK;
 }
 
-/* Both steps' transforms are at most n long, and have room of twice that. */
+/* The transforms of both steps have at most n points, and need a workspace of twice that. */
 int64_t msi_column_fft_bytes(int64_t n)
 {
     return (n + 2 * (n / near_root(n))) * 2 * MSI_COLUMN_LINE;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* FFTW's one-dimensional transforms in either precision, for pruned two-dimensional ones. */
+/* One-dimensional Fourier transforms on the CPU: FFTW's in either precision (msi_fft1d), for pruned two-dimensional
+ * ones; and transforms of several columns of a matrix at once (msi_column_fft). */
 #ifndef MSI_FFT_CPU_H
 #define MSI_FFT_CPU_H
 
@@ -13,28 +14,29 @@ typedef struct msi_fft1d msi_fft1d;
  * msi_fft1d_create - plan an in-place forward transform (exponent -2 pi i) of n complex numbers.
  * Returned: *out, owned by the caller, freed by msi_fft1d_free; NULL after a failure
  * Returns:  0, MSI_ENOMEM
- * Notes:    any thread may create and run plans, also one plan at once on data of their own.
+ * Notes:    any thread may create and run plans. Several threads may run one plan at once, on different data.
  */
 int msi_fft1d_create(msi_fft1d **out, int64_t n, msi_precision precision);
 
 /*
- * msi_fft1d_create_batch - plan the same for `count` sequences at once, element i of sequence k at k distance + i
+ * msi_fft1d_create_batch - plan the same for `count` sequences at once. Element i of sequence k is at k distance + i
  * stride.
- * Given:   backward  with exponent +2 pi i, and no factor
+ * Given:   backward  1: exponent +2 pi i, without a factor
  */
 int msi_fft1d_create_batch(msi_fft1d **out, int64_t n, int64_t count, int64_t stride, int64_t distance, int backward,
                            msi_precision precision);
 
-/* msi_fft1d_run - transform data [n] msi_c32 or msi_c64, aligned to 16 bytes. */
+/* msi_fft1d_run - transform data [n] of msi_c32 or msi_c64 in place. They must be aligned to 16 bytes. */
 void msi_fft1d_run(const msi_fft1d *f, void *data);
 
 /* msi_fft1d_free - NULL-safe. */
 void msi_fft1d_free(msi_fft1d *f);
 
 /*
- * Columns of a matrix of complex numbers are transformed here on the CPU, as many at once as fill 64 bytes with their
- * real parts: a length N1 N2 is one of N1 for each residue modulo N2, a turn, and one of N2, so that what a step works
- * on stays in the first cache. A convolution multiplies where the second step has its results, and goes back.
+ * Transforms of columns of a complex matrix, as many at once as have real parts of 64 bytes together. A transform of N1
+ * N2 points is done in two steps, so that the data of a step stay in the first-level cache: one transform of N1 points
+ * for each residue modulo N2, a multiplication by turns, and one transform of N2 points for each k1. A convolution
+ * multiplies the result of the second step and goes back from there.
  */
 
 typedef struct msi_column_fft msi_column_fft;
@@ -42,20 +44,20 @@ typedef struct msi_column_fft msi_column_fft;
 typedef enum msi_column_way {
     MSI_COLUMN_FORWARD,  /* exponent -2 pi i */
     MSI_COLUMN_BACKWARD, /* exponent +2 pi i, no factor */
-    MSI_COLUMN_CONVOLVE  /* forward, times another spectrum, backward */
+    MSI_COLUMN_CONVOLVE  /* forward, multiply by another spectrum, backward */
 } msi_column_way;
 
-/* Columns, and which of their rows count. */
+/* Columns, and which of their rows are used. */
 typedef struct msi_column_rows {
     void *data;            /* [n][pitch] msi_c32 or msi_c64, transformed in place */
-    int64_t pitch;         /* complex numbers from a row to the next */
+    int64_t pitch;         /* complex numbers from one row to the next */
     int n_column;          /* at most msi_column_fft_lanes */
-    const uint8_t *given;  /* [n] 0 where a row is taken for zeros and not looked at; NULL: all are given */
-    const uint8_t *wanted; /* [n] 0 where a row is left as it was; NULL: all are wanted */
-    const void *factor;    /* [n][pitch], what a convolution multiplies by */
+    const uint8_t *given;  /* [n] 0: the row counts as zeros and is not read; NULL: all rows are given */
+    const uint8_t *wanted; /* [n] 0: the row is not written; NULL: all rows are wanted */
+    const void *factor;    /* [n][pitch], the spectrum that a convolution multiplies by */
 } msi_column_rows;
 
-/* msi_column_fft_lanes - count the columns that are transformed at once. */
+/* msi_column_fft_lanes - return the number of columns that are transformed at once. */
 static inline int msi_column_fft_lanes(msi_precision precision)
 {
     return precision == MSI_FP32 ? 16 : 8;
@@ -69,31 +71,31 @@ static inline int msi_column_fft_lanes(msi_precision precision)
  */
 int msi_column_fft_create(msi_column_fft **out, int64_t n, msi_precision precision);
 
-/* msi_column_fft_bytes - count what a transform of n works in. */
+/* msi_column_fft_bytes - return the size of the workspace of a transform of n points. */
 int64_t msi_column_fft_bytes(int64_t n);
 
 /*
  * msi_column_fft_run - transform columns.
- * Given:   work  msi_column_fft_bytes(n), aligned to 64, of this call alone
- * Notes:   a plan may run in several threads at once. Results do not depend on which columns go together.
+ * Given:   work  msi_column_fft_bytes(n), aligned to 64, used by this call only
+ * Notes:   several threads may run one plan at once. Results do not depend on which columns are transformed together.
  */
 void msi_column_fft_run(const msi_column_fft *f, msi_column_way way, const msi_column_rows *rows, void *work);
 
 /* msi_column_fft_free - NULL-safe. */
 void msi_column_fft_free(msi_column_fft *f);
 
-/* Column transforms' loops; compiled once for each instruction set and chosen at run time. */
+/* The loops, which are compiled once for each instruction set and chosen at run time. */
 
 enum { MSI_COLUMN_STAGES = 40, MSI_COLUMN_LINE = 64 };
 
-/* A short transform: stage i is `radix` wide, over what the stages before it have left. */
+/* A short transform. Stage i has the given radix; `left` is n divided by the radixes of the stages before it. */
 typedef struct msi_column_part {
     int n, n_stage;
     int radix[MSI_COLUMN_STAGES];
     const void *turn[MSI_COLUMN_STAGES]; /* [left / radix][radix - 1] complex: exp(-2 pi i j t / left) */
 } msi_column_part;
 
-/* The plan: element n1 part[1].n + n2 of a column, and k1 + part[0].n k2 of its transform. */
+/* The plan: point n1 part[1].n + n2 of a column, and frequency k1 + part[0].n k2. */
 struct msi_column_fft {
     int64_t n;
     msi_precision precision;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Columns of a padded plane as image_fft_cuda.h tells it. With v = Q a + b and frequency y = r + P s, a block of the
- * first kernel has one remainder b of some neighbouring columns, a block of the second one remainder r. Threads hold
- * numbers as in small_fft_cuda.cuh, columns being lanes, so that what a warp reads and writes lies together. On the way
- * back the second step comes first, and reads the model's pixels.
+ * Transforms of the columns of a padded plane that an image needs (image_fft_cuda.h).
+ *
+ * With v = Q a + b and frequency y = r + P s, a block of the first kernel transforms one remainder b of some
+ * neighbouring columns, and a block of the second kernel one remainder r. Threads hold numbers as in
+ * small_fft_cuda.cuh. The columns are lanes, so that a warp reads and writes contiguous memory. The transpose runs the
+ * second step first, on the model's pixels.
  */
 #include "kernels/transform/image_fft_cuda.h"
 
@@ -17,7 +19,7 @@
 
 namespace {
 
-/* Compute exp(2 pi i k / n), 0 <= k < n: of angles in half a turn either way less is lost to rounding. */
+/* Compute exp(2 pi i k / n), 0 <= k < n, of an angle within half a turn, which loses less to rounding. */
 template <typename T> __device__ __forceinline__ cplx<T> root(int k, int n)
 {
     cplx<T> w;
@@ -25,7 +27,7 @@ template <typename T> __device__ __forceinline__ cplx<T> root(int k, int n)
     return w;
 }
 
-/* Columns of a plane that an image has, and how it is screened. */
+/* The columns of a plane that an image needs, and the image's screen. */
 struct image_columns {
     screen_geometry g;
     int first, second; /* P and Q */
@@ -33,7 +35,8 @@ struct image_columns {
 
 /*
  * The turns w (n - 1 - n_mid) of a screen as a power series in x = l^2 + m^2: n - 1 = -(x/2 + x^2/8 + x^3/16 + ..). In
- * single precision its few terms are enough for most fields, and spare each pixel a root and a division of doubles.
+ * single precision these few terms are enough for most fields, and save a root and a division of doubles for each
+ * pixel.
  */
 constexpr int TURN_TERMS = 9;
 struct turn_series {
@@ -48,7 +51,7 @@ struct turn_series {
     }
 };
 
-/* Make the series of w_first. Returns whether it is as good as a float's turns are: within 1e-9. */
+/* Make the series at w_first. Returns: whether its error is at most 1e-9 turns, as good as a float */
 bool make_turns(turn_series *out, const screen_geometry &g)
 {
     const double l = 0.5 * (double)g.nx * g.cell_x_rad, m = 0.5 * (double)g.ny * g.cell_y_rad, most = l * l + m * m;
@@ -60,15 +63,15 @@ bool make_turns(turn_series *out, const screen_geometry &g)
         c *= (2 * k - 1) / (2 * k + 2.0);
         power *= most;
     }
-    /* Coefficients fall. */
+    /* The coefficients decrease. */
     return most < 1 && fabs(w) * c * power <= 1e-9 * (1 - most);
 }
 
 template <typename T, int N> struct column_lanes {
     using fft = small_fft::steps<T, N>;
     static constexpr int COLUMNS = 128 / sizeof(cplx<T>), THREADS = COLUMNS * fft::A;
-    /* Blocks of a multiprocessor, which memory needs to be busy: a thread has 64 to 128 registers then, and twice as
-     * many in double precision. */
+    /* Blocks of a multiprocessor, enough to keep memory busy: a thread then has 64 to 128 registers, or twice as many
+     * in double precision. */
     static constexpr int MOST_THREADS = (fft::B <= 8    ? 1024
                                          : fft::B <= 12 ? 768
                                                         : 512) /
@@ -76,7 +79,7 @@ template <typename T, int N> struct column_lanes {
                          BLOCKS = MOST_THREADS > THREADS ? MOST_THREADS / THREADS : 1;
     cplx<T> *roots, *shared;
     int lane, i;         /* column of the block; point of the first step, or of the second */
-    int64_t pixel, cell; /* the column's place along the image's rows, and the plane's */
+    int64_t pixel, cell; /* the column's place in the image's rows, and in the plane's */
     bool has;
 
     __device__ column_lanes(const screen_geometry &g, float4 *memory)
@@ -88,15 +91,15 @@ template <typename T, int N> struct column_lanes {
             roots[k] = root<T>(k / fft::PITCH * (k % fft::PITCH) % N, N);
         __syncthreads();
     }
-    /* Return the row of frequency r + P (i + A s), r being blockIdx.y, counted from the image's middle: below -ny/2
-     * where it is none of the image's. */
+    /* Return the row of frequency r + P (i + A s), r = blockIdx.y, counted from the image's middle; below -ny/2 if it
+     * is outside the image. */
     __device__ __forceinline__ int64_t image_row(const image_columns &c, int s) const
     {
         const int64_t j = blockIdx.y + c.first * (int64_t)(i + fft::A * s);
         return j >= c.g.ny - c.g.ny / 2 ? j - c.g.nv : j;
     }
-    /* Transform N points of a column, the first of them at `from`, a multiple of `step` apart; call meanwhile() where
-     * the least numbers are held, and others are waited for. */
+    /* Transform N points of a column that begin at `from` and are `step` apart. Calls meanwhile() where the fewest
+     * numbers are held and threads wait for others. */
     template <typename F>
     __device__ __forceinline__ void transform(const cplx<T> *from, int64_t step, cplx<T> (&y)[fft::B],
                                               F meanwhile) const
@@ -115,7 +118,7 @@ template <typename T, int N> struct column_lanes {
         for (int b = 0; b < fft::B; b++) y[b] = shared[(i * fft::B + b) * COLUMNS + lane];
         fft::forward_second(y);
     }
-    /* Go the way back, from numbers y of points i + A s: x is set where i < B, of points B a + i. */
+    /* Transform back the numbers y of points i + A s. Sets x, of points B a + i, if i < B. */
     __device__ __forceinline__ void transform_back(cplx<T> (&y)[fft::B], cplx<T> (&x)[fft::A]) const
     {
         fft::inverse_first(y, roots, i);
@@ -127,7 +130,7 @@ template <typename T, int N> struct column_lanes {
         for (int r = 0; r < fft::A; r++) x[r] = shared[(r * fft::B + i) * COLUMNS + lane];
         fft::inverse_second(x);
     }
-    /* Store a column's N points that transform_back made, `step` apart. */
+    /* Store the N points of transform_back, `step` apart. */
     __device__ __forceinline__ void store(const cplx<T> (&x)[fft::A], cplx<T> *to, int64_t step) const
     {
         if (!has || i >= fft::B) return;
@@ -159,7 +162,8 @@ __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first(i
     }
 }
 
-/* Do the second step, screened, by a series or not, and added to the image: block (columns, remainder r). */
+/* Do the second step, screen the result, by a series or exactly, and add it to the image: block (columns, remainder
+ * r). */
 template <typename T, int Q, bool HAS_SERIES>
 __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS, column_lanes<T, Q>::BLOCKS)
     k_columns_second(image_columns c, turn_series series, const cplx<T> *plane, T *image)
@@ -170,7 +174,7 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS, column_lanes<T, Q
     const screen_geometry &g = c.g;
     const lanes me(g, memory);
     cplx<T> y[fft::B];
-    T before[fft::B]; /* of the image: on its way while the second half of the transform is done */
+    T before[fft::B]; /* the image's pixels, loaded while the second half of the transform runs */
     me.transform(plane + (int64_t)blockIdx.y * Q * g.nu + me.cell, g.nu, y, [&] {
 #pragma unroll
         for (int s = 0; s < fft::B; s++) {
@@ -196,7 +200,7 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS, column_lanes<T, Q
     }
 }
 
-/* Do the second step's transpose: screened pixels of a model, block (columns, remainder r). */
+/* Do the transpose of the second step, of screened pixels of a model: block (columns, remainder r). */
 template <typename T, int Q>
 __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     k_columns_second_back(image_columns c, msi_taper taper, const T *model, cplx<T> *plane)
@@ -217,7 +221,7 @@ __global__ void __launch_bounds__(column_lanes<T, Q>::THREADS)
     me.store(x, plane + (int64_t)blockIdx.y * Q * g.nu + me.cell, g.nu);
 }
 
-/* Do the first step's transpose: block (columns, remainder b). */
+/* Do the transpose of the first step: block (columns, remainder b). */
 template <typename T, int P>
 __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first_back(image_columns c, cplx<T> *plane)
 {
@@ -237,7 +241,7 @@ __global__ void __launch_bounds__(column_lanes<T, P>::THREADS) k_columns_first_b
     me.store(x, first, step);
 }
 
-/* Call f with the number n, which is one of factorise. */
+/* Call f with the number n, which must be one of those in factorise. */
 template <typename F> int at_points(int n, F f)
 {
     switch (n) {
@@ -266,11 +270,11 @@ template <typename F> int at_points(int n, F f)
     case 256:
         return f(small_fft::number<256>());
     default:
-        return msi_error_set(MSI_EINTERNAL, "there is no transform of %d points", n);
+        return msi_error_set(MSI_EINTERNAL, "no kernel transforms %d points", n);
     }
 }
 
-/* Find two numbers of points whose product is n, of about the same size. */
+/* Find two supported numbers of points, of about the same size, whose product is n. */
 bool factorise(int64_t n, int *first, int *second)
 {
     static const int points[] = {128, 120, 112, 144, 96, 160, 80, 192, 72, 64, 256, 48};
@@ -284,10 +288,10 @@ bool factorise(int64_t n, int *first, int *second)
     return false;
 }
 
-/* Launch a kernel on columns of N points each: blocks (columns, n_remainder). */
+/* Launch a kernel on columns of N points: blocks (columns, n_remainder). */
 template <typename T, int N, typename... ARGS>
-int launch(void (*kernel)(image_columns, ARGS...), const image_columns &c, int n_remainder, cudaStream_t stream,
-           ARGS... args)
+int launch_columns(void (*kernel)(image_columns, ARGS...), const image_columns &c, int n_remainder, cudaStream_t stream,
+                   ARGS... args)
 {
     using lanes = column_lanes<T, N>;
     const dim3 blocks((unsigned)((c.g.nx + lanes::COLUMNS - 1) / lanes::COLUMNS), (unsigned)n_remainder);
@@ -301,7 +305,7 @@ template <typename T> int add_columns(const image_columns &c, cplx<T> *plane, T 
 {
     MSI_TRY(at_points(c.first, [&](auto n) {
         constexpr int P = decltype(n)::value;
-        return launch<T, P>(k_columns_first<T, P>, c, c.second, stream, plane);
+        return launch_columns<T, P>(k_columns_first<T, P>, c, c.second, stream, plane);
     }));
     turn_series series;
     const bool has_series = make_turns(&series, c.g);
@@ -309,9 +313,10 @@ template <typename T> int add_columns(const image_columns &c, cplx<T> *plane, T 
         constexpr int Q = decltype(n)::value;
         if constexpr (sizeof(T) == 4)
             if (has_series)
-                return launch<T, Q>(k_columns_second<T, Q, true>, c, c.first, stream, series, (const cplx<T> *)plane,
+                return launch_columns<T, Q>(k_columns_second<T, Q, true>, c, c.first, stream, series,
+                                            (const cplx<T> *)plane, image);
+        return launch_columns<T, Q>(k_columns_second<T, Q, false>, c, c.first, stream, series, (const cplx<T> *)plane,
                                     image);
-        return launch<T, Q>(k_columns_second<T, Q, false>, c, c.first, stream, series, (const cplx<T> *)plane, image);
     });
 }
 
@@ -320,26 +325,26 @@ int spread_columns(const image_columns &c, const msi_taper &taper, const T *mode
 {
     MSI_TRY(at_points(c.second, [&](auto n) {
         constexpr int Q = decltype(n)::value;
-        return launch<T, Q>(k_columns_second_back<T, Q>, c, c.first, stream, taper, model, plane);
+        return launch_columns<T, Q>(k_columns_second_back<T, Q>, c, c.first, stream, taper, model, plane);
     }));
     return at_points(c.first, [&](auto n) {
         constexpr int P = decltype(n)::value;
-        return launch<T, P>(k_columns_first_back<T, P>, c, c.second, stream, plane);
+        return launch_columns<T, P>(k_columns_first_back<T, P>, c, c.second, stream, plane);
     });
 }
 
 } // namespace
 
 struct msi_image_fft {
-    image_columns columns; /* first: 0 where cuFFT transforms the plane */
+    image_columns columns; /* first is 0 if cuFFT transforms the plane */
     msi_precision precision;
     cudaStream_t stream;
-    msi_row_fft *rows; /* or NULL: */
+    msi_row_fft *rows; /* NULL if cuFFT transforms the rows */
     cufftHandle plan;  /* of the plane's rows, or of the plane */
     bool has_plan;
 };
 
-static int make_plan(msi_image_fft *f)
+static int plan_transforms(msi_image_fft *f)
 {
     const cufftType type = f->precision == MSI_FP32 ? CUFFT_C2C : CUFFT_Z2Z;
     int nu = (int)f->columns.g.nu, nv = (int)f->columns.g.nv;
@@ -372,7 +377,7 @@ int msi_image_fft_create(msi_image_fft **out, const msi_image_fft_shape *shape, 
     f->columns.g = {i.nx, i.ny, shape->nu, shape->nv, i.cell_x_rad, i.cell_y_rad, 0, 0, shape->n_mid, shape->has_w};
     f->precision = shape->precision;
     f->stream = (cudaStream_t)stream;
-    int rc = make_plan(f);
+    int rc = plan_transforms(f);
     if (rc)
         msi_image_fft_free(f);
     else
@@ -388,8 +393,8 @@ void msi_image_fft_free(msi_image_fft *fft)
     msi_free(fft);
 }
 
-/* Begin to transform by cuFFT: rows, or the plane. */
-template <typename T> static int run_plan(const msi_image_fft *fft, void *plane, int direction)
+/* Begin a cuFFT transform, of the rows or of the plane. */
+template <typename T> static int run_cufft(const msi_image_fft *fft, void *plane, int direction)
 {
     if constexpr (sizeof(T) == 4)
         MSI_CUFFT(cufftExecC2C(fft->plan, (cufftComplex *)plane, (cufftComplex *)plane, direction));
@@ -399,14 +404,14 @@ template <typename T> static int run_plan(const msi_image_fft *fft, void *plane,
 }
 
 template <typename T>
-static int add(const msi_image_fft *fft, void *plane, const uint8_t *row_used, double w_lambda, void *image)
+static int add_plane(const msi_image_fft *fft, void *plane, const uint8_t *row_used, double w_lambda, void *image)
 {
     image_columns c = fft->columns;
     c.g.w_first = w_lambda;
     if (fft->rows)
         MSI_TRY(msi_row_fft_forward(fft->rows, plane, c.g.nv, row_used, c.g.nx));
     else
-        MSI_TRY(run_plan<T>(fft, plane, CUFFT_FORWARD));
+        MSI_TRY(run_cufft<T>(fft, plane, CUFFT_FORWARD));
     if (c.first) return add_columns<T>(c, (cplx<T> *)plane, (T *)image, fft->stream);
     const dim3 blocks((unsigned)((c.g.nx + 31) / 32), (unsigned)((c.g.ny + 7) / 8));
     k_screen<T><<<blocks, dim3(32, 8), 0, fft->stream>>>(c.g, (const cplx<T> *)plane, 0, 1, (T *)image);
@@ -416,8 +421,8 @@ static int add(const msi_image_fft *fft, void *plane, const uint8_t *row_used, d
 
 int msi_image_fft_add(const msi_image_fft *fft, void *plane, const uint8_t *row_used, double w_lambda, void *image)
 {
-    return fft->precision == MSI_FP32 ? add<float>(fft, plane, row_used, w_lambda, image)
-                                      : add<double>(fft, plane, row_used, w_lambda, image);
+    return fft->precision == MSI_FP32 ? add_plane<float>(fft, plane, row_used, w_lambda, image)
+                                      : add_plane<double>(fft, plane, row_used, w_lambda, image);
 }
 
 int msi_image_fft_can_add_squares(const msi_image_fft *fft)
@@ -443,8 +448,8 @@ int msi_image_fft_add_squares(const msi_image_fft *fft, const msi_plane_squares 
 }
 
 template <typename T>
-static int spread(const msi_image_fft *fft, const msi_taper &taper, const T *model, double w_lambda,
-                  const uint8_t *row_used, cplx<T> *plane)
+static int spread_model(const msi_image_fft *fft, const msi_taper &taper, const T *model, double w_lambda,
+                        const uint8_t *row_used, cplx<T> *plane)
 {
     image_columns c = fft->columns;
     c.g.w_first = w_lambda;
@@ -460,13 +465,13 @@ static int spread(const msi_image_fft *fft, const msi_taper &taper, const T *mod
         k_spread_model<T><<<blocks, dim3(32, 8), 0, fft->stream>>>(c.g, taper, model, 0, plane);
         MSI_CUDA(cudaGetLastError());
     }
-    return run_plan<T>(fft, plane, CUFFT_INVERSE);
+    return run_cufft<T>(fft, plane, CUFFT_INVERSE);
 }
 
 int msi_image_fft_spread(const msi_image_fft *fft, const msi_taper *taper, const void *model, double w_lambda,
                          const uint8_t *row_used, void *plane)
 {
     return fft->precision == MSI_FP32
-               ? spread<float>(fft, *taper, (const float *)model, w_lambda, row_used, (cplx<float> *)plane)
-               : spread<double>(fft, *taper, (const double *)model, w_lambda, row_used, (cplx<double> *)plane);
+               ? spread_model<float>(fft, *taper, (const float *)model, w_lambda, row_used, (cplx<float> *)plane)
+               : spread_model<double>(fft, *taper, (const double *)model, w_lambda, row_used, (cplx<double> *)plane);
 }

@@ -8,8 +8,8 @@
 #include "core/status.h"
 #include "core/types.h"
 
-/* The band that the window is concentrated in ends a little below the first repeat of the image's edge, so that a zero
- * of the transform comes to lie there: a third of the error at the edge for 1.2 <= sigma <= 2 (scanned in steps of
+/* Concentrate the window in a band that ends a little below the first repeat of the image's edge, so that a zero of
+ * the transform lies there. This reduces the error at the edge to a third for 1.2 <= sigma <= 2 (scanned in steps of
  * 0.01). */
 static double band_factor(int width)
 {
@@ -18,8 +18,8 @@ static double band_factor(int width)
 
 enum { MOST_VALUES = 32 };
 
-/* Sum the even Legendre series at s[0 .. n-1], each in [-1, 1], by the recurrence of P_k; all at once, since its
- * quotients are theirs in common. */
+/* Sum the even Legendre series at s[0 .. n-1], each in [-1, 1], by the recurrence of P_k. All points are done at once,
+ * since they share the recurrence's quotients. */
 static void series_values(const msi_pswf *window, int n, const double *s, double *sum)
 {
     double p0[MOST_VALUES], p1[MOST_VALUES];
@@ -47,7 +47,7 @@ static double series_value(const msi_pswf *window, double s)
 }
 
 /*
- * Find the eigenvector of the smallest eigenvalue of the tridiagonal matrix that the prolate differential operator is
+ * Find the eigenvector of the smallest eigenvalue of the prolate differential operator, which is a tridiagonal matrix
  * in the basis of normalised even Legendre polynomials, by inverse iteration (the eigenvalues grow at least as 1 : 5,
  * so 25 steps reach rounding).
  */
@@ -110,14 +110,15 @@ static void fit_taps(msi_pswf *window)
     }
 }
 
-/* Make the window but for its taps' polynomials. */
+/* Make the window without the polynomials of its taps. */
 static int make_shape(msi_pswf *window, int width, double sigma)
 {
     memset(window, 0, sizeof *window);
     if (width < MSI_PSWF_MIN_WIDTH || width > MSI_PSWF_MAX_WIDTH || !(sigma > 1))
-        return msi_error_set(MSI_ERANGE,
-                             "window: no width %d at oversampling %g (width %d to %d, oversampling above 1)", width,
-                             sigma, MSI_PSWF_MIN_WIDTH, MSI_PSWF_MAX_WIDTH);
+        return msi_error_set(
+            MSI_ERANGE,
+            "window: width %d with oversampling %g is not supported (widths %d to %d, oversampling above 1)", width,
+            sigma, MSI_PSWF_MIN_WIDTH, MSI_PSWF_MAX_WIDTH);
     double band = (1 - 0.5 / sigma) * band_factor(width);
     window->width = width;
     window->sigma = sigma;
@@ -128,8 +129,7 @@ static int make_shape(msi_pswf *window, int width, double sigma)
     return MSI_OK;
 }
 
-/* Plans of every strategy and of every channel ask for the same windows, and their errors, again and again: those made
- * last are kept. */
+/* The windows made last, and their errors. Plans of every strategy and channel need the same ones repeatedly. */
 typedef struct cached_window {
     msi_pswf window;
     double error;
@@ -142,11 +142,11 @@ static struct {
     cached_window window[N_CACHED];
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Returned: *to  where 1 is returned */
-static int recall(cached_window *to, int width, double sigma)
+/* Find a window in the cache. Returned: *to, if 1 is returned */
+static int find_cached(cached_window *to, int width, double sigma)
 {
     int i = 0;
-    if (width < MSI_PSWF_MIN_WIDTH) return 0; /* as entries that hold nothing yet have it */
+    if (width < MSI_PSWF_MIN_WIDTH) return 0; /* empty entries have width 0 */
     pthread_mutex_lock(&cache.lock);
     while (i < N_CACHED && (cache.window[i].window.width != width || cache.window[i].window.sigma != sigma)) i++;
     if (i < N_CACHED) *to = cache.window[i];
@@ -154,7 +154,7 @@ static int recall(cached_window *to, int width, double sigma)
     return i < N_CACHED;
 }
 
-static void keep(const cached_window *w)
+static void add_to_cache(const cached_window *w)
 {
     pthread_mutex_lock(&cache.lock);
     cache.window[cache.oldest] = *w;
@@ -167,11 +167,11 @@ static double find_error(const msi_pswf *window);
 int msi_pswf_make(msi_pswf *window, int width, double sigma)
 {
     cached_window w;
-    if (!recall(&w, width, sigma)) {
+    if (!find_cached(&w, width, sigma)) {
         MSI_TRY(make_shape(&w.window, width, sigma));
         fit_taps(&w.window);
         w.error = find_error(&w.window);
-        keep(&w);
+        add_to_cache(&w);
     }
     *window = w.window;
     return MSI_OK;
@@ -180,7 +180,7 @@ int msi_pswf_make(msi_pswf *window, int width, double sigma)
 double msi_pswf_error(const msi_pswf *window)
 {
     cached_window w;
-    return recall(&w, window->width, window->sigma) ? w.error : find_error(window);
+    return find_cached(&w, window->width, window->sigma) ? w.error : find_error(window);
 }
 
 double msi_pswf_value(const msi_pswf *window, double t)
@@ -195,9 +195,10 @@ double msi_pswf_transform(const msi_pswf *window, double x)
 }
 
 /*
- * Find the error of a window. Outside the band the transform is summed: the midpoint rule over cells of the window,
- * fine against x + 3 cycles. With even = sum_t value cos(2 pi x t) cos(2 pi k t) and odd the same of sines, it is
- * even - odd at x + k and even + odd at x - k; cosines and sines of multiples follow by rotation.
+ * Compute the error of a window. Outside the band the transform is summed by the midpoint rule over cells of the
+ * window, which is fine enough for frequencies up to x + 3 cycles. With even = sum_t value cos(2 pi x t) cos(2 pi k t)
+ * and odd the same of sines, the transform is even - odd at x + k and even + odd at x - k. Cosines and sines of
+ * multiples follow by rotation.
  */
 static double find_error(const msi_pswf *window)
 {
@@ -242,7 +243,7 @@ void msi_pswf_amplification(const msi_pswf *window, double *rms, double *edge)
 {
     enum { N = 32 };
     double all = 0, inverse = 0;
-    /* By Parseval the whole band's energy is that of the window itself, up to the little that repeats outside. */
+    /* By Parseval the energy of the whole band is the window's own, except for the little that repeats outside. */
     for (int i = 0; i < N; i++) {
         double t = (i + 0.5) / N, x = (i + 0.5) / N * 0.5 / window->sigma;
         double value = msi_pswf_value(window, 0.5 * window->width * t), ft = msi_pswf_transform(window, x);
@@ -268,19 +269,19 @@ static double find_least_sigma(int width, double error)
     return high;
 }
 
-/* Plans of every strategy and of every channel ask for the same errors one after the other, each thread for its own
- * channels: what one has found is there for all. */
+/* The least oversamplings of the last errors. Plans of every strategy and channel need the same ones; each thread plans
+ * its own channels, and all share this table. */
 enum { N_ERROR = 4 };
 static struct {
     pthread_mutex_t lock;
     int oldest;
     struct {
-        double error, sigma[MSI_PSWF_MAX_WIDTH + 1]; /* 0: not looked for */
+        double error, sigma[MSI_PSWF_MAX_WIDTH + 1]; /* 0: not computed yet */
     } of[N_ERROR];
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Find the place of an error, the oldest one where it has none so far. Under the lock. */
-static int place_of(double error)
+/* Find the entry of an error, or replace the oldest one. The caller holds the lock. */
+static int entry_of(double error)
 {
     for (int i = 0; i < N_ERROR; i++)
         if (known.of[i].error == error) return i;
@@ -295,12 +296,12 @@ double msi_pswf_least_sigma(int width, double error)
 {
     if (width < MSI_PSWF_MIN_WIDTH || width > MSI_PSWF_MAX_WIDTH) return HUGE_VAL;
     pthread_mutex_lock(&known.lock);
-    double sigma = known.of[place_of(error)].sigma[width];
+    double sigma = known.of[entry_of(error)].sigma[width];
     pthread_mutex_unlock(&known.lock);
     if (sigma > 0) return sigma;
     sigma = find_least_sigma(width, error);
     pthread_mutex_lock(&known.lock);
-    known.of[place_of(error)].sigma[width] = sigma;
+    known.of[entry_of(error)].sigma[width] = sigma;
     pthread_mutex_unlock(&known.lock);
     return sigma;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
+ * Transforms of rows (image_fft_cuda.h).
+ *
  * A row of n = R1 R2 R3 points j = (j1 R2 + j2) R3 + j3 becomes frequencies x = x1 + R1 (x2 + R2 x3) in three passes
- * over shared memory, in place. In each a thread transforms R points of its own in registers: first along j1, from
- * global memory, then along j2, then along j3, to global memory. Threads that follow each other read neighbouring
- * points and write neighbouring frequencies. Between passes numbers are turned by roots of unity, which lie in global
- * memory and stay in L2.
+ * over shared memory, in place. In each pass a thread transforms R points in registers: first along j1, from global
+ * memory, then along j2, then along j3, to global memory. Neighbouring threads read neighbouring points and write
+ * neighbouring frequencies. Between passes numbers are multiplied by roots of unity, which are read from global memory
+ * and stay in L2.
  *
  * Source: Cooley & Tukey 1965.
  */
@@ -23,11 +25,11 @@ using complex_cuda::cplx;
 using complex_cuda::read_only;
 using small_fft::number;
 
-/* R3, and the threads of a block, two of which share a multiprocessor where two rows fit. */
+/* R3, and the threads of a block. Two blocks share a multiprocessor if two rows fit. */
 constexpr int LAST = 32, THREADS = 256;
 
-/* Rows of n points in three passes; numbers of one x1 lie `pitch` apart, odd, so that threads of neighbouring x1 meet
- * different banks of shared memory. */
+/* Rows of n points in three passes. Numbers of one x1 are `pitch` apart, which is odd, so that threads of neighbouring
+ * x1 use different banks of shared memory. */
 struct row_shape {
     int n, first, middle, pitch, kept; /* first: R1, middle: R2 */
 
@@ -42,7 +44,7 @@ template <typename T> struct row_roots {
     const cplx<T> *middle; /* [R2][R3] exp(2 pi i x2 j3 / (R2 R3)) */
 };
 
-/* Transform R points, turned afterwards by all roots but the first, which is 1. */
+/* Transform R points, and multiply each but the first by its root. */
 template <int R, bool FORWARD, typename T>
 __device__ __forceinline__ void transform_and_turn(cplx<T> (&x)[R], const cplx<T> *root, int step)
 {
@@ -51,7 +53,7 @@ __device__ __forceinline__ void transform_and_turn(cplx<T> (&x)[R], const cplx<T
     for (int k = 1; k < R; k++) x[k] = small_fft::turned<FORWARD>(x[k], read_only(root + k * step));
 }
 
-/* Points that lie in a row of global memory; on the way back, where only those that are kept are not zero. */
+/* Points in a row of global memory. On the way back all but the kept frequencies are zero. */
 template <typename T, bool FORWARD> struct row_in_memory {
     const row_shape &s;
     const cplx<T> *row;
@@ -62,7 +64,7 @@ template <typename T, bool FORWARD> struct row_in_memory {
     }
 };
 
-/* Points that lie in shared memory, each where the thread that reads it puts its result. */
+/* Points in shared memory. A thread stores its results where it has read its points. */
 template <typename T> struct row_in_line {
     const row_shape &s;
     const cplx<T> *line;
@@ -73,8 +75,8 @@ template <typename T> struct row_in_line {
 };
 
 /*
- * Transform R points, turned afterwards by powers of root[step], a row of which lies in L2: those of 1, 2, 3 and of
- * multiples of four are read, the others are products of two.
+ * Transform R points, and multiply them by powers of root[step], whose row is in L2. Powers 1, 2, 3 and multiples of
+ * four are read; the others are products of two of these.
  */
 template <int R, bool FORWARD, typename T>
 __device__ __forceinline__ void transform_and_turn_by_powers(cplx<T> (&x)[R], const cplx<T> *root, int step)
@@ -139,13 +141,13 @@ __device__ __forceinline__ void last_pass(const row_shape &s, const cplx<T> *lin
     }
 }
 
-/* Call f with the number r, one of those of MIDDLES.. */
+/* Call f with the number r, which must be one of R.. */
 template <int... R, typename F> __device__ __forceinline__ void at_number(int r, F f)
 {
     (void)((r == R ? (f(number<R>()), true) : false) || ...);
 }
 
-/* Transform a row's points in a block, and store it at `row`. */
+/* Transform a row's points by a block, and store the result at `row`. */
 template <typename T, bool FORWARD, typename POINTS>
 __device__ __forceinline__ void transform_row(const row_shape &s, const row_roots<T> &roots, const POINTS &points,
                                               cplx<T> *line, cplx<T> *row)
@@ -159,7 +161,7 @@ __device__ __forceinline__ void transform_row(const row_shape &s, const row_root
     last_pass<FORWARD>(s, line, row);
 }
 
-/* Transform rows, a block each; used [row]: 0 where a row is left as it is, NULL where none is. */
+/* Transform rows, one block each. used [row]: 0 if the row stays the same; NULL if all are transformed. */
 template <typename T, bool FORWARD>
 __global__ void __launch_bounds__(THREADS, 2)
     k_rows(row_shape s, row_roots<T> roots, const uint8_t *used, cplx<T> *plane)
@@ -171,12 +173,12 @@ __global__ void __launch_bounds__(THREADS, 2)
 }
 
 /*
- * The squares that a row of a plane is made of. A thread owns every THREADS-th cell of the row and adds to no other, so
- * that nothing is atomic: of a square's cells, which follow each other, as many threads have one as there are cells.
- * Cell u of the row lies at u + u / step of the line, step being the cells of one x1.
+ * Add up the squares of one row of a plane. A thread owns every THREADS-th cell of the row and adds to no other, so
+ * that additions need not be atomic: the contiguous cells of a square belong to different threads. Cell u of the row is
+ * at u + u / step of the line, where step is the number of cells of one x1.
  */
 template <typename T> struct row_of_squares {
-    static constexpr int AT_ONCE = 8; /* squares whose cells are on their way together */
+    static constexpr int AT_ONCE = 8; /* squares whose cells are loaded together */
     const row_shape &s;
     const msi_plane_squares &q;
     cplx<T> *line;
@@ -186,24 +188,24 @@ template <typename T> struct row_of_squares {
         : s(shape), q(squares), line(line_), per_step(1.0f / (float)(shape.middle * LAST))
     {
     }
-    /* Halves keep quotients clear of rounding: u is less than 2^15. */
+    /* The halves keep the quotient clear of rounding, since u is less than 2^15. */
     __device__ __forceinline__ cplx<T> &at(int u) const
     {
         return line[u + (int)(((float)u + 0.5f) * per_step)];
     }
-    /* Find where a square has the cell that is so many from its first. */
+    /* Return the stored place of a square's cell, which is given by its distance from the square's first cell. */
     __device__ __forceinline__ int stored_at(int cell) const
     {
         const int across = cell - q.turned;
         return across < 0 ? across + q.size : across;
     }
-    /* Add row `row` of squares [first, end), which share their rows. */
+    /* Add row `row` of squares [first, end) of one row of squares. */
     __device__ __forceinline__ void add(uint32_t first, uint32_t end, int row) const
     {
         const int lane = threadIdx.x % 32;
         for (uint32_t some = first; some < end; some += 32) {
             const int n = (int)min(end - some, 32u);
-            /* Each lane finds where one of the squares begins. */
+            /* Each lane finds the first cell of one of the squares. */
             const uint32_t place = q.place[some + (uint32_t)min(lane, n - 1)];
             const int begin = msi_wrap_cell(q.first + (int)(place % (uint32_t)q.n_across) * q.step, s.n);
             const cplx<T> *from = (const cplx<T> *)q.cell + ((int64_t)some * q.size + row) * q.size;
@@ -214,7 +216,8 @@ template <typename T> struct row_of_squares {
     }
 
   private:
-    /* Add this thread's cell, of a part of the cells, of squares [k, k + AT_ONCE) of n; beyond the row's end none. */
+    /* Add this thread's cell, among `part` and the following ones, of squares [k, k + AT_ONCE) of n. Cells beyond the
+     * row's end are left out. */
     __device__ __forceinline__ void add_few(const cplx<T> *from, int begin, int part, int k, int n) const
     {
         cplx<T> x[AT_ONCE];
@@ -234,7 +237,7 @@ template <typename T> struct row_of_squares {
             sum = {sum.re + x[i].re, sum.im + x[i].im};
         }
     }
-    /* Add what n squares have beyond the row's end to its beginning. */
+    /* Add the cells of n squares that are beyond the row's end to the row's beginning. */
     __device__ __forceinline__ void add_wrapped(const cplx<T> *from, int begin, int n) const
     {
         for (int k = 0; k < n; k++) {
@@ -249,7 +252,7 @@ template <typename T> struct row_of_squares {
 };
 static_assert((THREADS & (THREADS - 1)) == 0, "cells are dealt by their last bits");
 
-/* Transform the rows of a plane that squares add up to, a block each. */
+/* Transform the rows of a plane that squares add up to, one block each. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 2)
     k_rows_of_squares(row_shape s, row_roots<T> roots, msi_plane_squares q, cplx<T> *plane)
@@ -262,7 +265,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     const row_of_squares<T> sum(s, q, line);
     bool has_any = false;
     for (int round = -1; round <= 1; round++) {
-        /* Rows from the first cell of the first square to this one, whose squares begin less than `size` before it. */
+        /* The row's distance from the first cell of the first square. Squares that cover it begin less than `size`
+         * before it. */
         const int from = (int)blockIdx.x + round * (int)gridDim.x - q.first;
         if (from < 0) continue;
         const int low = from < q.size ? 0 : (from - q.size) / q.step + 1, high = min(from / q.step, q.n_down - 1);
@@ -293,7 +297,7 @@ template <typename T> __global__ void k_make_roots(int n_row, int n, cplx<T> *ro
 }
 
 /* Find R1 and R2 with n = R1 R2 R3, of about the same size. */
-bool divide(int64_t n, int *first, int *middle)
+bool factorise_row(int64_t n, int *first, int *middle)
 {
     static const int firsts[] = {16, 18, 20, 24, 28, 32};
     static const int middles[] = {8, 9, 10, 12, 14, 15, 16, 18, 20, 21, 24, 25, 27, 28, 30, 32};
@@ -336,7 +340,7 @@ template <typename T> static int make_roots(msi_row_fft *f)
 int msi_row_fft_serves(int64_t n)
 {
     int first, middle;
-    return divide(n, &first, &middle);
+    return factorise_row(n, &first, &middle);
 }
 
 int msi_row_fft_create(msi_row_fft **out, int64_t n, msi_precision precision, void *stream)
@@ -344,10 +348,10 @@ int msi_row_fft_create(msi_row_fft **out, int64_t n, msi_precision precision, vo
     row_shape s = {};
     size_t most;
     *out = NULL;
-    if (!divide(n, &s.first, &s.middle)) return MSI_OK;
+    if (!factorise_row(n, &s.first, &s.middle)) return MSI_OK;
     s.n = (int)n;
     s.pitch = s.middle * LAST + 1;
-    /* Whole vectors, which are cleared as such. */
+    /* Round up to whole vectors, by which the memory is cleared. */
     const size_t line = (size_t)s.first * (size_t)s.pitch * (size_t)msi_complex_bytes(precision);
     const size_t bytes = (line + sizeof(float4) - 1) / sizeof(float4) * sizeof(float4);
     MSI_TRY(block_shared_bytes(&most));
@@ -374,7 +378,7 @@ void msi_row_fft_free(msi_row_fft *fft)
 }
 
 template <typename T, bool FORWARD>
-static int run(const msi_row_fft *f, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept)
+static int launch_rows(const msi_row_fft *f, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept)
 {
     row_shape s = f->shape;
     s.kept = (int)kept;
@@ -386,12 +390,13 @@ static int run(const msi_row_fft *f, void *plane, int64_t n_row, const uint8_t *
 
 int msi_row_fft_forward(const msi_row_fft *fft, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept)
 {
-    return fft->precision == MSI_FP32 ? run<float, true>(fft, plane, n_row, row_used, kept)
-                                      : run<double, true>(fft, plane, n_row, row_used, kept);
+    return fft->precision == MSI_FP32 ? launch_rows<float, true>(fft, plane, n_row, row_used, kept)
+                                      : launch_rows<double, true>(fft, plane, n_row, row_used, kept);
 }
 
 template <typename T>
-static int run_squares(const msi_row_fft *f, const msi_plane_squares &squares, void *plane, int64_t n_row, int64_t kept)
+static int launch_rows_of_squares(const msi_row_fft *f, const msi_plane_squares &squares, void *plane, int64_t n_row,
+                                  int64_t kept)
 {
     row_shape s = f->shape;
     s.kept = (int)kept;
@@ -404,12 +409,12 @@ static int run_squares(const msi_row_fft *f, const msi_plane_squares &squares, v
 int msi_row_fft_of_squares(const msi_row_fft *fft, const msi_plane_squares *squares, void *plane, int64_t n_row,
                            int64_t kept)
 {
-    return fft->precision == MSI_FP32 ? run_squares<float>(fft, *squares, plane, n_row, kept)
-                                      : run_squares<double>(fft, *squares, plane, n_row, kept);
+    return fft->precision == MSI_FP32 ? launch_rows_of_squares<float>(fft, *squares, plane, n_row, kept)
+                                      : launch_rows_of_squares<double>(fft, *squares, plane, n_row, kept);
 }
 
 int msi_row_fft_backward(const msi_row_fft *fft, void *plane, int64_t n_row, const uint8_t *row_used, int64_t kept)
 {
-    return fft->precision == MSI_FP32 ? run<float, false>(fft, plane, n_row, row_used, kept)
-                                      : run<double, false>(fft, plane, n_row, row_used, kept);
+    return fft->precision == MSI_FP32 ? launch_rows<float, false>(fft, plane, n_row, row_used, kept)
+                                      : launch_rows<double, false>(fft, plane, n_row, row_used, kept);
 }

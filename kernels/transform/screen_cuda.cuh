@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Transformed planes become an image, and a model becomes planes: screens, sums and correction for every gridder on the
- * GPU. */
+/* Screens, sums over planes, and the taper correction of all gridders on the GPU: from transformed planes to an image,
+ * and from a model to planes. */
 #ifndef MSI_KERNELS_SCREEN_CUDA_CUH
 #define MSI_KERNELS_SCREEN_CUDA_CUH
 
@@ -40,7 +40,8 @@ __global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int 
     sum[y * g.nx + x] += (SUM)total;
 }
 
-/* Divide the windows' transforms out of sum [ny][nx] and scale it; image may be sum. NaN beyond the horizon. */
+/* Divide sum [ny][nx] by the windows' transforms and scale it. image may be the same array. Pixels beyond the horizon
+ * become NaN. */
 template <typename SUM, typename T>
 __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, const SUM *sum, T *image)
 {
@@ -53,8 +54,8 @@ __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, cons
     image[y * g.nx + x] = l * l + m * m < 1 ? (T)value : (T)nan("");
 }
 
-/* Lay a model image's [ny][nx] pixel (x, y) into a plane at w wavelengths: divided by the windows' transforms,
- * turned by exp(+2 pi i w (n - 1 - n_mid)). */
+/* Compute the cell of a plane at w wavelengths for pixel (x, y) of a model image [ny][nx]: divided by the windows'
+ * transforms, times exp(+2 pi i w (n - 1 - n_mid)). */
 template <typename T>
 __device__ __forceinline__ cplx<T> screened_model(const screen_geometry &g, const msi_taper &taper, const T *model,
                                                   int64_t x, int64_t y, double w_lambda)
@@ -72,7 +73,7 @@ __device__ __forceinline__ cplx<T> screened_model(const screen_geometry &g, cons
     return {scaled * c, scaled * s};
 }
 
-/* Put a model image on plane p, zero-padded [nv][nu] and ready to be transformed. A thread a cell. */
+/* Put a model image on plane p, zero-padded to [nv][nu], ready to be transformed. One thread for each cell. */
 template <typename T>
 __global__ void k_spread_model(screen_geometry g, msi_taper taper, const T *model, int p, cplx<T> *plane)
 {

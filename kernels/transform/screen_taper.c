@@ -8,8 +8,8 @@
 #include "core/status.h"
 #include "kernels/method/simd.h"
 
-/* Tabulate the factors along one axis. */
-static int along(double **out, int64_t n, int64_t n_grid, const msi_pswf *window)
+/* Tabulate the correction along one axis. */
+static int tabulate_axis(double **out, int64_t n, int64_t n_grid, const msi_pswf *window)
 {
     MSI_TRY(msi_alloc(out, n, sizeof **out, "taper correction"));
     for (int64_t i = 0; i < n; i++) {
@@ -23,8 +23,8 @@ int msi_taper_make(msi_taper *taper, const msi_image_geometry *image, const msi_
                    const msi_pswf *window, const msi_pswf *w_window)
 {
     memset(taper, 0, sizeof *taper);
-    int rc = along(&taper->along_x, image->nx, g->nu, window);
-    if (!rc) rc = along(&taper->along_y, image->ny, g->nv, window);
+    int rc = tabulate_axis(&taper->along_x, image->nx, g->nu, window);
+    if (!rc) rc = tabulate_axis(&taper->along_y, image->ny, g->nv, window);
     if (rc) {
         msi_taper_free(taper);
         return rc;

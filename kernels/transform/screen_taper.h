@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The taper correction divides the windows' transforms out of an image; the backends share it. */
+/* The taper correction, by which an image is divided by the windows' transforms, for all backends; and the w-screens
+ * and the correction of columns of an image on the CPU. */
 #ifndef MSI_SCREEN_TAPER_H
 #define MSI_SCREEN_TAPER_H
 
@@ -16,18 +17,18 @@ extern "C" {
 
 enum { MSI_TAPER_TERMS = 32 };
 
-/* A pixel's correction is made of factors along x and y, and a Chebyshev series along w. */
+/* A pixel's correction is a product of factors along x and y, and along w of a Chebyshev series. */
 typedef struct msi_taper {
     double *along_x; /* [nx] 1 / transform, times the sign that centres the FFT */
     double *along_y; /* [ny] */
     int has_w;
-    int n_term;                   /* of the series of the w window's transform in 2 q^2 - 1, */
+    int n_term;                   /* of the Chebyshev series of the w window's transform in 2 q^2 - 1 */
     double term[MSI_TAPER_TERMS]; /* q = (n - 1 - n_mid) * w_scale in [-1, 1] */
     double w_scale, n_mid;
 } msi_taper;
 
 /*
- * msi_taper_make - tabulate the factors that undo the windows.
+ * msi_taper_make - tabulate the correction.
  * Given:    image, grid: the image and its padded grid with w-planes; window along u and v, w_window along w
  * Returned: *taper, freed by msi_taper_free
  * Returns:  0, MSI_ENOMEM
@@ -35,10 +36,11 @@ typedef struct msi_taper {
 int msi_taper_make(msi_taper *taper, const msi_image_geometry *image, const msi_wgrid_geometry *grid,
                    const msi_pswf *window, const msi_pswf *w_window);
 
-/* msi_taper_free - free the members, NULL-safe; *taper is then zero. */
+/* msi_taper_free - free the members and set *taper to zero; NULL-safe. */
 void msi_taper_free(msi_taper *taper);
 
-/* msi_taper_w - compute the factor along w of a pixel whose n - 1 is given, 1 / transform; msi_taper has the others. */
+/* msi_taper_w - compute the factor along w, 1 / transform, of a pixel with the given n - 1, from members of
+ * msi_taper. */
 MSI_HD double msi_taper_w(const double *term, int n_term, double w_scale, double n_mid, double n_minus_1)
 {
     double q = (n_minus_1 - n_mid) * w_scale, y = 2 * q * q - 1, b1 = 0, b2 = 0;
@@ -50,20 +52,17 @@ MSI_HD double msi_taper_w(const double *term, int n_term, double w_scale, double
     return 1 / (term[0] + y * b1 - b2);
 }
 
-/*
- * Columns of an image meet the w-screen and the taper here on the CPU; compiled once for each instruction set and
- * chosen at run time.
- */
+/* Loops over columns of an image, compiled once for each instruction set and chosen at run time. */
 
-/* A column of the image is at one l; row y at m = m_center + (y - ny/2) cell_y_rad. A w-plane's screen turns it by
- * w (n - 1 - n_mid). */
+/* A column of the image has one l; row y is at m = m_center + (y - ny/2) cell_y_rad. The screen of a w-plane turns
+ * pixels by w (n - 1 - n_mid). */
 typedef struct msi_column_screen {
     double l, m_center, cell_y_rad;
     double w_lambda; /* of the plane */
     double n_mid;
 } msi_column_screen;
 
-/* A column of the image (one l, every m) adds up the w-screened transforms of the planes' columns. */
+/* Add the screened transform of a plane's column to a column of the image. */
 typedef struct msi_screen_column {
     const void *spectrum; /* [nv] msi_c32 or msi_c64: transform along v of the column */
     int64_t nv, ny;
@@ -71,8 +70,8 @@ typedef struct msi_screen_column {
     double *sum; /* [ny] accumulated: real part of spectrum * exp(-2 pi i w (n - 1 - n_mid)) */
 } msi_screen_column;
 
-/* A tapered column of the model is multiplied by exp(2 pi i w (n - 1 - n_mid)), padded with zeros and read backwards.
- */
+/* Multiply a corrected column of the model by exp(2 pi i w (n - 1 - n_mid)), pad it with zeros and store it in reverse
+ * order. */
 typedef struct msi_spread_column {
     const void *model; /* [ny] float or double */
     int64_t nv, ny;
@@ -82,7 +81,7 @@ typedef struct msi_spread_column {
 
 enum { MSI_TAPER_STRIP = 32 };
 
-/* A piece of a column of the image is divided by the windows' transforms: by the factors of msi_taper. */
+/* Divide a part of a column of the image by the windows' transforms. */
 typedef struct msi_taper_column {
     const double *sum;             /* [n] */
     int n;                         /* at most MSI_TAPER_STRIP */
@@ -93,7 +92,7 @@ typedef struct msi_taper_column {
     double *out; /* [n] Jy/beam; NaN at and beyond the horizon */
 } msi_taper_column;
 
-/* One instruction set's functions. */
+/* The functions of one instruction set. */
 typedef struct msi_column_simd_table {
     void (*screen_f32)(const msi_screen_column *column);
     void (*screen_f64)(const msi_screen_column *column);
@@ -102,7 +101,7 @@ typedef struct msi_column_simd_table {
     void (*taper)(const msi_taper_column *column);
 } msi_column_simd_table;
 
-/* msi_column_simd - return the table of the instruction set that msi_simd_best names. */
+/* msi_column_simd - return the functions of the best instruction set (msi_simd_best). */
 const msi_column_simd_table *msi_column_simd(void);
 
 #ifdef __cplusplus

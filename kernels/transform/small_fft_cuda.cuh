@@ -2,11 +2,11 @@
 /*
  * Fourier transforms of some tens to hundreds of points, in the registers of a block's threads.
  *
- * N = A B points j = B a + b become frequencies x = r + A s in two steps: thread b of B transforms the A points of one
- * remainder b, multiplies by exp(-2 pi i b r / N) and hands them on through shared memory; thread r of A transforms the
- * B values of one remainder r. The inverse takes the same steps backwards, so that a thread that holds frequencies
- * holds the same ones in both directions. Points known to be zero, and results that nobody asks for, cost nothing
- * where the compiler knows them: the leading GIVEN of A points are not zero.
+ * N = A B points j = B a + b become frequencies x = r + A s in two steps. (1) Thread b of B transforms the A points of
+ * remainder b, multiplies them by exp(-2 pi i b r / N) and passes them on through shared memory. (2) Thread r of A
+ * transforms the B values of remainder r. The inverse takes the same steps in reverse, so that a thread holds the same
+ * frequencies in both directions. The first GIVEN of A points may be nonzero; the others, and unused results, cost
+ * nothing where the compiler knows them.
  *
  * Source: Cooley & Tukey 1965; Singleton 1969 for odd factors.
  */
@@ -19,7 +19,7 @@ namespace small_fft {
 
 using complex_cuda::cplx;
 
-/* ---- Roots of unity, found while compiling ---------------------------------------------------------------------- */
+/* ---- Roots of unity, computed at compile time -------------------------------------------------------------------- */
 
 struct root {
     double re, im;
@@ -56,7 +56,7 @@ __host__ __device__ constexpr root root_of(int k, int n)
     return first_octant_root(k, n);
 }
 
-/* A number that is known while compiling. */
+/* A number known at compile time. */
 template <int VALUE> struct number {
     static constexpr int value = VALUE;
     __host__ __device__ constexpr operator int() const
@@ -91,14 +91,14 @@ template <typename T> __device__ __forceinline__ cplx<T> scaled(T factor, cplx<T
     return {factor * a.re, factor * a.im};
 }
 
-/* Return x times w, or with CONJUGATE its conjugate. */
+/* Return x times w, or times its conjugate if CONJUGATE. */
 template <bool CONJUGATE, typename T> __device__ __forceinline__ cplx<T> turned(cplx<T> x, cplx<T> w)
 {
     return CONJUGATE ? cplx<T>{x.re * w.re + x.im * w.im, x.im * w.re - x.re * w.im}
                      : cplx<T>{x.re * w.re - x.im * w.im, x.im * w.re + x.re * w.im};
 }
 
-/* Return x times -i forwards, i backwards. */
+/* Return x times -i (FORWARD) or i. */
 template <bool FORWARD, typename T> __device__ __forceinline__ cplx<T> quarter_turned(cplx<T> x)
 {
     return FORWARD ? cplx<T>{x.im, -x.re} : cplx<T>{-x.im, x.re};
@@ -121,7 +121,7 @@ template <int K, int N, bool FORWARD, typename T> __device__ __forceinline__ cpl
     }
 }
 
-/* Transform two numbers; butterflies of which only the first GIVEN are not zero read no others. */
+/* Transform two numbers. Butterflies read only the first GIVEN numbers; the others are zero. */
 template <int GIVEN, typename T> __device__ __forceinline__ void butterfly_2(cplx<T> *x)
 {
     const cplx<T> a = x[0];
@@ -148,7 +148,7 @@ template <bool FORWARD, int GIVEN, typename T> __device__ __forceinline__ void b
     }
 }
 
-/* Transform an odd prime of numbers: sums of opposite ones take cosines, differences sines. */
+/* Transform an odd prime number of values: sums of opposite values are multiplied by cosines, differences by sines. */
 template <int N, bool FORWARD, typename T> __device__ __forceinline__ void butterfly_odd(cplx<T> *x)
 {
     cplx<T> sum[N / 2], rest[N / 2], y[N];
@@ -175,8 +175,8 @@ template <int N, bool FORWARD, typename T> __device__ __forceinline__ void butte
 }
 
 /*
- * transform - transform N numbers, not normalised, in their natural order.
- * Given and returned: x [N], of which all from GIVEN on count as zero
+ * transform - transform N numbers, not normalised, in natural order.
+ * Given and returned: x [N], of which only the first GIVEN are nonzero
  */
 template <int N, bool FORWARD, int GIVEN, typename T> __device__ __forceinline__ void transform(cplx<T> *x)
 {
@@ -219,10 +219,10 @@ constexpr bool is_power_of_two(int n)
 }
 
 /*
- * The transform of N numbers x w^j is halves put together: with those of even and odd j, E of (w^2)^j and O, results s
- * and s + N/2 are E[s] +- c O[s], c = w exp(-+2 pi i s / N), which takes six multiply-adds, as many as without w.
- * Twists are the factors c of one w, s < N/4 (or 0), of all sizes: that of two numbers comes first, those of size n
- * begin at n / 4. The others are a quarter turn from them.
+ * The transform of N numbers x w^j is put together from two halves: with the transforms E of even j and O of odd j, of
+ * (w^2)^j, results s and s + N/2 are E[s] +- c O[s], c = w exp(-+2 pi i s / N). This takes six multiply-adds, as many
+ * as without w. Twists are the factors c of one w for all sizes, s < N/4 (or 0): the one of size 2 comes first, those
+ * of size n begin at n / 4. The other factors are a quarter turn from these.
  */
 template <int N> constexpr int N_TWIST = N < 4 ? 1 : N / 2;
 
@@ -235,16 +235,17 @@ constexpr int turns_of_twist(int k, int n, int unit, int turns)
     return n / size * (turns + s * unit);
 }
 
-/* Put halves together at result s, turned by w. */
+/* Combine the halves at result s, turned by w. */
 template <typename T>
 __device__ __forceinline__ void join_halves(cplx<T> even, cplx<T> odd, cplx<T> w, cplx<T> *sum, cplx<T> *rest)
 {
     *sum = {even.re + w.re * odd.re - w.im * odd.im, even.im + w.re * odd.im + w.im * odd.re};
-    /* Doubling would be an addition of its own. */
+    /* Doubling would be an addition of its own; fma avoids it. */
     *rest = {fma((T)2, even.re, -sum->re), fma((T)2, even.im, -sum->im)};
 }
 
-/* Transform x[0], x[STEP], .. to y, N numbers of which all from GIVEN on are zero. IS_TURNED: by w of `twist`. */
+/* Transform x[0], x[STEP], .. to y: N numbers, of which only the first GIVEN are nonzero. IS_TURNED: times powers of w,
+ * whose twists are given. */
 template <int N, int STEP, bool FORWARD, bool IS_TURNED, int GIVEN, typename T>
 __device__ __forceinline__ void transform_halves(const cplx<T> *x, const cplx<T> *twist, cplx<T> *y)
 {
@@ -279,7 +280,7 @@ __device__ __forceinline__ void transform_halves(const cplx<T> *x, const cplx<T>
 
 /* ---- The two steps ---------------------------------------------------------------------------------------------- */
 
-/* Return the greatest even B of at most 16 numbers with N = A B, A >= B. */
+/* Return the largest even B, at most 16, with N = A B and A >= B; 1 if there is none. */
 constexpr int inner_of(int n)
 {
     for (int b = 16; b > 1; b -= 2)
@@ -287,16 +288,16 @@ constexpr int inner_of(int n)
     return 1;
 }
 
-/* A transform of N points by two steps of A and B. roots [A][PITCH]: exp(2 pi i b r / N), as fill_roots makes them. */
+/* A transform of N points in two steps of A and B. roots [A][PITCH]: exp(2 pi i b r / N), made by fill_roots. */
 template <typename T, int N> struct steps {
     static constexpr int B = inner_of(N), A = N / B;
-    static_assert(B >= 4 && A <= 32, "no thread holds so many numbers");
+    static_assert(B >= 4 && A <= 32, "no thread holds this many numbers");
     /* Rows of roots begin in different banks of shared memory. */
     static constexpr int PITCH = B + 1, N_ROOT = A * PITCH;
-    /* Holds a thread's part of A points where those beyond the middle, but for a few, are zero. */
+    /* GIVEN of A points whose nonzero ones end shortly after the middle. */
     static constexpr int HALF = A / 2 + 1;
-    /* Where both are powers of two, either second step may begin with the turn: rows of twists, [A] forwards and [B]
-     * back, follow the roots. Threads with 32 numbers have no room for twists. */
+    /* If both are powers of two, the second step of either direction may include the turn. Rows of twists, [A] forward
+     * and [B] back, follow the roots. Threads with 32 numbers have no registers left for twists. */
     static constexpr bool HAS_TWISTS = is_power_of_two(A) && is_power_of_two(B) && A <= 16;
     static constexpr int TWISTS_FORWARD = HAS_TWISTS ? A * N_TWIST<B> : 0,
                          TWISTS_BACK = HAS_TWISTS ? B * N_TWIST<A> : 0;
@@ -323,7 +324,7 @@ template <typename T, int N> struct steps {
     {
         transform<A, false, A>(x);
     }
-    /* Do the same with the turn in the second step, by a row of twists. */
+    /* The same steps with the turn in the second one, by a row of twists. */
     template <int GIVEN> static __device__ __forceinline__ void forward_unturned(cplx<T> (&x)[A])
     {
         cplx<T> y[A];
@@ -370,7 +371,7 @@ template <typename T, int N> struct steps {
             }
         }
     }
-    /* Make the table: roots, then twists. */
+    /* Fill the table: roots, then twists. */
     static void fill_roots(cplx<T> *roots)
     {
         for (int r = 0; r < A; r++)

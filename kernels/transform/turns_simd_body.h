@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One precision of phases in turns; included with REAL and SUFFIX set, wherever loops over samples or pixels need them.
- */
+/* Phases in turns in one precision. Included with REAL and SUFFIX set by loops over samples or pixels. */
 
 /*
- * Give sine and cosine of 2 pi x for |x| <= 1/2, by Taylor series about the nearest quarter turn; the omitted terms are
- * below 4e-9 (float) and 1e-19 (double) at an eighth of a turn. Branch-free, so that loops over it vectorise.
+ * Compute sine and cosine of 2 pi x for |x| <= 1/2, by Taylor series about the nearest quarter turn. The omitted terms
+ * are below 4e-9 (float) and 1e-19 (double) at an eighth of a turn. Branch-free, so that loops over it vectorise.
  */
 ALWAYS_INLINE void NAME(sincos_turns)(REAL x, REAL *sine, REAL *cosine)
 {

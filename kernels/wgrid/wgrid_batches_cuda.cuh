@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Batches of stored samples on the device, as gridding and degridding both see them: a plan's geometry and taps, the
- * order of samples by uv tile and w, and the items of one tile and first w-plane that a sorted batch is cut into.
- * wgrid_batches_cuda.cuh puts samples in that order.
+ * Batches of stored samples on the device, for gridding and degridding.
+ *
+ * (1) sample_batches holds a plan's geometry and taps, and the order of samples by uv tile and w. (2) The kernels count
+ * samples by key and store them in order. (3) placed_batches runs these kernels, and cuts the sorted batch into items
+ * of one tile and first w-plane.
  */
 #ifndef MSI_WGRID_BATCHES_CUDA_CUH
 #define MSI_WGRID_BATCHES_CUDA_CUH
@@ -24,7 +26,7 @@ namespace {
 /* Items and the sums of counters number the samples of a batch in 32 bits. */
 constexpr int64_t MOST_IN_BATCH = INT32_MAX;
 
-/* Whole planes in tiles, each of them a core. */
+/* Order whole planes by tile; each tile is a core. */
 inline sample_order order_by_tile(const msi_wgrid_geometry &g, tile_shape tile)
 {
     sample_order o = {};
@@ -38,7 +40,7 @@ inline sample_order order_by_tile(const msi_wgrid_geometry &g, tile_shape tile)
     return o;
 }
 
-/* Lay tiles of the size that degridding's crowded items take, unless there are more than keys can number. */
+/* Choose tiles of the size of degridding's crowded items, or larger ones if keys could not number them. */
 inline void lay_tiles(msi_wgrid_geometry *g)
 {
     for (g->tile = TILE;; g->tile *= 2) {
@@ -48,8 +50,8 @@ inline void lay_tiles(msi_wgrid_geometry *g)
     }
 }
 
-/* Runs of equal keys in a sorted batch, and the numbers of each one's first items. The last run is empty, its key
- * UNUSED: it tells where items end. */
+/* Runs of equal keys in a sorted batch, and the numbers of each run's first items. The last run is empty and has the
+ * key UNUSED: it marks the end of the items. */
 struct sorted_runs {
     const uint32_t *key, *crowded_at, *sparse_at;
     int64_t n;
@@ -65,11 +67,11 @@ template <typename T> class sample_batches : public store_batches<T> {
     const msi_wgrid_plan *plan;
     msi_wgrid_geometry g;
     sample_order order;
-    uint32_t least_crowded = UNUSED;     /* samples that make an item crowded, so that a block takes it; UNUSED: none */
-    int64_t n_crowded = 0, n_sparse = 0; /* items of the batch at hand */
+    uint32_t least_crowded = UNUSED;     /* samples that make an item crowded; UNUSED: no item is */
+    int64_t n_crowded = 0, n_sparse = 0; /* items of the current batch */
     sorted_runs runs = {};
     buffer d_taps, d_value, d_records, d_rank, d_work, d_runs, d_items;
-    tap_table<T> taps = {}; /* and d_taps */
+    tap_table<T> taps = {}; /* also on the device, in d_taps */
 
     /* Order by tiles of whole planes. */
     explicit sample_batches(const msi_wgrid_plan *plan_) : plan(plan_), g(plan_->grid)
@@ -77,13 +79,13 @@ template <typename T> class sample_batches : public store_batches<T> {
         lay_tiles(&g);
         order = order_by_tile(g, {g.tile, g.tile});
     }
-    /* Order by towers of w-planes; order_ has no more keys than can be numbered. */
+    /* Order by towers of w-planes. order_ has no more keys than can be numbered. */
     sample_batches(const msi_wgrid_plan *plan_, const sample_order &order_) : plan(plan_), g(plan_->grid), order(order_)
     {
         g.tile = order.tile.u;
     }
 
-    /* enter - make the plan's device the current one, and its stream at first. Returns: 0, MSI_EGPU */
+    /* enter - make the plan's device the current one; the first call creates the stream. Returns: 0, MSI_EGPU */
     int enter()
     {
         return on.begin(plan->device);
@@ -100,7 +102,8 @@ template <typename T> class sample_batches : public store_batches<T> {
         return on.upload(as<tap_table<T>>(d_taps), &taps, 1);
     }
 
-    /* upload_taper - upload factors of correction. Returned: *device, whose arrays are on the device and owned here. */
+    /* upload_taper - upload the taper correction. Returned: *device, whose arrays are on the device and owned by this
+     * object */
     int upload_taper(msi_taper *device)
     {
         msi_taper host;
@@ -133,7 +136,7 @@ template <typename T> class sample_batches : public store_batches<T> {
         return dim3((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
     }
 
-    /* Count the blocks that share out the batch's segments. */
+    /* Count the blocks for the batch's segments. */
     dim3 segment_blocks() const
     {
         return dim3((unsigned)(now.end - now.first), 8);
@@ -154,17 +157,19 @@ template <typename T> class sample_batches : public store_batches<T> {
     }
 };
 
+/* ---- Sorting ----------------------------------------------------------------------------------------------------- */
+
 /*
- * Samples of a batch put in order for gridding. They are counted by key, one counter to every key that there may be;
- * what a counter held when a sample was counted is the sample's rank among those of its key. Sums over the counters of
- * the keys before are where a key's samples begin, and then every sample goes to its place in one step, with its
- * coordinates and value, so that gridding reads them one after the other. Samples of one key come in any order.
+ * Sort the samples of a batch. (1) They are counted by key, with one counter for every possible key. The value of the
+ * counter when a sample is counted is the sample's rank among the samples of its key. (2) Prefix sums of the counters
+ * are the places where each key's samples begin. (3) Each sample is stored at its place in one step, with its
+ * coordinates and value, so that gridding reads them one after the other. The order of samples of one key is arbitrary.
  */
 
-constexpr int COUNT_BLOCK = 256, KEYS_EACH = 16; /* keys of a thread where counters are summed */
+constexpr int COUNT_BLOCK = 256, KEYS_EACH = 16; /* keys of a thread when counters are summed */
 constexpr int COUNT_CHUNK = COUNT_BLOCK * KEYS_EACH;
 
-/* Rows of a batch's segments, as kernels visit them. */
+/* The rows of a batch's segments. */
 struct batch_rows {
     const segment_view *segments;
     const double *freq_hz, *uvw_m;
@@ -172,7 +177,7 @@ struct batch_rows {
     int64_t n_sample;
 };
 
-/* Call f(i, uvw_m, freq_hz, is_there) for a block's part of the samples i of a segment: whole warps. */
+/* Call f(i, uvw_m, freq_hz, is_there) for a block's part of the samples i of a segment, in whole warps. */
 template <class F> __device__ __forceinline__ void for_each_sample(const batch_rows &b, F f)
 {
     const segment_view s = b.segments[blockIdx.x];
@@ -183,7 +188,7 @@ template <class F> __device__ __forceinline__ void for_each_sample(const batch_r
     }
 }
 
-/* Gridding counts the samples that have a weight in some image. */
+/* Gridding counts the samples that have a weight in any image. */
 struct weighted_samples {
     static constexpr bool WRAPPED = false;
     plane_map map;
@@ -198,7 +203,7 @@ struct weighted_samples {
     }
 };
 
-/* Degridding counts every sample, wherever in the uv plane it lies. */
+/* Degridding counts every sample, wherever it is in the uv plane. */
 struct all_samples {
     static constexpr bool WRAPPED = true;
 
@@ -208,9 +213,9 @@ struct all_samples {
     }
 };
 
-/* Count samples by key, and make their ranks among those of a key, UNUSED of those that do not count. Of a run of equal
- * keys in a warp the first lane counts. Keys are not kept: they are soon made again, and memory is what is waited
- * for. */
+/* Count samples by key and find their ranks; UNUSED for samples that are not counted. The first lane of a run of equal
+ * keys in a warp counts for the run. Keys are not stored: computing them again is fast, and the kernel waits for
+ * memory. */
 template <class COUNTED>
 __global__ void __launch_bounds__(256) k_count_samples(msi_wgrid_geometry g, sample_order order, COUNTED counted,
                                                        batch_rows b, uint32_t *count, uint32_t *rank)
@@ -250,7 +255,7 @@ struct key_adder {
     }
 };
 
-/* Count what a key of n samples adds. Given: count [n_key] samples of all keys */
+/* Compute the contribution of a key with n samples. Given: count [n_key] samples of all keys */
 __device__ inline key_sums sums_of_key(const item_rule &rule, const uint32_t *count, uint32_t key, uint32_t n)
 {
     if (!n) return {0, 0, 0, 0};
@@ -267,7 +272,7 @@ __device__ inline key_sums sums_of_key(const item_rule &rule, const uint32_t *co
             crowded ? 0 : (n + rule.most_sparse - 1) / rule.most_sparse};
 }
 
-/* Sum up each block's keys: sums [blocks + 1], the last of them 0. */
+/* Sum up the keys of each block: sums [blocks + 1], the last of them 0. */
 __global__ void __launch_bounds__(COUNT_BLOCK) k_sum_counts(const uint32_t *count, item_rule rule, key_sums *sums)
 {
     const uint32_t chunk = blockIdx.x * (uint32_t)COUNT_CHUNK;
@@ -302,12 +307,12 @@ __global__ void __launch_bounds__(COUNT_BLOCK) k_sum_counts(const uint32_t *coun
     if (threadIdx.x == 0 && blockIdx.x == 0) sums[gridDim.x] = {0, 0, 0, 0};
 }
 
-/* Runs of equal keys, in order; one more of none. */
+/* Runs of equal keys, in order, and an empty one at the end. */
 struct run_lists {
     uint32_t *key, *length, *start, *crowded_at, *sparse_at;
 };
 
-/* List the runs of every block's keys. Given: sums of the blocks before */
+/* List the runs of every block's keys. Given: sums over the blocks before */
 __global__ void __launch_bounds__(COUNT_BLOCK)
     k_list_runs(const uint32_t *count, item_rule rule, const key_sums *sums, run_lists runs)
 {
@@ -342,7 +347,7 @@ __global__ void __launch_bounds__(COUNT_BLOCK)
 
 constexpr int LANES_A_RUN = 8;
 
-/* Cut runs into items; a key's count becomes the place where its samples begin. */
+/* Cut runs into items. A key's count is replaced by the place where its samples begin. */
 __global__ void k_list_run_items(run_lists runs, int64_t n_run, item_rule rule, item *crowded, item *sparse,
                                  uint32_t *begin)
 {
@@ -357,7 +362,7 @@ __global__ void k_list_run_items(run_lists runs, int64_t n_run, item_rule rule, 
     if (lane == 0) begin[runs.key[i]] = start;
 }
 
-/* Load what is read once, so that the cache keeps what is written. */
+/* Load data that are read once, with a hint that keeps written data in the cache. */
 __device__ inline cplx<float> read_once(const cplx<float> *at)
 {
     const float2 x = __ldcs(reinterpret_cast<const float2 *>(at));
@@ -370,10 +375,11 @@ __device__ inline cplx<double> read_once(const cplx<double> *at)
 }
 
 /*
- * Store a warp's samples in their places, two lanes to one at a time: memory takes as long for half a sector of 32
- * bytes as for a whole one. Lanes without a sample take part.
+ * Store a warp's samples at their places, two lanes to one sample at a time: half a sector of 32 bytes takes memory as
+ * long as a whole one. Lanes without a sample take part.
  */
-template <typename SAMPLE, typename INDEX> __device__ void put(SAMPLE *out, bool has, INDEX at, const SAMPLE &sample)
+template <typename SAMPLE, typename INDEX>
+__device__ void store_in_pairs(SAMPLE *out, bool has, INDEX at, const SAMPLE &sample)
 {
     constexpr int QUARTERS = sizeof(SAMPLE) / sizeof(uint4);
     uint4 own[QUARTERS];
@@ -394,34 +400,35 @@ template <typename SAMPLE, typename INDEX> __device__ void put(SAMPLE *out, bool
     }
 }
 
-/* Visibilities of a sector of memory. */
+/* The visibilities of one sector of memory. */
 template <typename T> struct alignas(32) data_sector {
     static constexpr int N = 32 / sizeof(cplx<T>);
     cplx<T> data[N];
 };
 
-/* Their weights. */
+/* The weights of these visibilities. */
 template <typename T> struct alignas(sizeof(float) * data_sector<T>::N) weight_group {
     float of[data_sector<T>::N];
 };
 
-/* Count the elements from sample to sample of the data of n_image planes: whole sectors, unless they fill none. */
+/* Count the elements from sample to sample in the data of n_image planes: whole sectors, unless they are smaller than
+ * one. */
 template <typename T> __host__ __device__ constexpr int data_pitch(int n_image)
 {
     constexpr int N = data_sector<T>::N;
     return n_image < N ? n_image : (n_image + N - 1) / N * N;
 }
 
-/* Tells where samples of a batch go, in order. */
+/* The places of a batch's samples, in order. */
 template <typename T> struct sample_places {
     placed<T> *samples;
-    /* [n_sample][pitch] turned visibilities of all images; NULL: there is one image, whose values samples have */
+    /* [n_sample][pitch] turned visibilities of all images; NULL: one image, whose values are in the samples */
     cplx<T> *data;
-    float *weight; /* [n_sample][pitch] of visibilities; NULL: they are weighted, and samples have the PSF's values */
+    float *weight; /* [n_sample][pitch]; NULL: visibilities are weighted, and samples have the PSF's values */
     int pitch;     /* data_pitch */
 };
 
-/* Compute exp(-2 pi i turns) for whole and broken turns alike. */
+/* Compute exp(-2 pi i turns). Whole turns are removed first. */
 template <typename T> __device__ cplx<T> turn_back(double turns)
 {
     T sine, cosine;
@@ -429,12 +436,12 @@ template <typename T> __device__ cplx<T> turn_back(double turns)
     return {cosine, -sine};
 }
 
-template <typename T> __device__ cplx<T> times(cplx<T> a, cplx<T> b)
+template <typename T> __device__ cplx<T> product(cplx<T> a, cplx<T> b)
 {
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* Make of a sample's raw [n_plane][n_sample] visibilities those gridded: conjugated where w < 0, and turned. */
+/* The raw visibilities of samples, [n_plane][n_sample], from which the gridded values are made. */
 template <typename T> struct raw_samples {
     plane_map map;
     const cplx<T> *vis;
@@ -460,10 +467,10 @@ template <typename T> __device__ cplx<T> weighted(float weight, cplx<T> v)
 
 template <typename T> __device__ cplx<T> turned_sample(cplx<T> turn, cplx<T> v, int conjugate)
 {
-    return times(turn, cplx<T>{v.re, conjugate ? -v.im : v.im});
+    return product(turn, cplx<T>{v.re, conjugate ? -v.im : v.im});
 }
 
-/* Put the data of all planes of a warp's samples in place. Lanes without a sample take part. */
+/* Store the data of all planes of a warp's samples at their places. Lanes without a sample take part. */
 template <typename T>
 __device__ void put_data(const sample_places<T> &to, const raw_samples<T> &raw, bool has, int64_t i, uint32_t at,
                          cplx<T> turn, int conjugate)
@@ -492,14 +499,14 @@ __device__ void put_data(const sample_places<T> &to, const raw_samples<T> &raw, 
             const cplx<T> v = is_there ? raw.vis_of(first + k, i) : cplx<T>{0, 0};
             sector.data[k] = turned_sample(turn, weighted(weight ? 1 : weights.of[k], v), conjugate);
         }
-        put(reinterpret_cast<data_sector<T> *>(to.data), has, ((uint64_t)at * to.pitch + first) / N, sector);
+        store_in_pairs(reinterpret_cast<data_sector<T> *>(to.data), has, ((uint64_t)at * to.pitch + first) / N, sector);
         if (has && weight) *reinterpret_cast<weight_group<T> *>(weight + first) = weights;
     }
 }
 
 /*
- * Put samples in their places, the rank-th after begin[key]. Without room for the data of several images, that of the
- * only one is weighted and goes with its sample; where the others' are weighted too, the PSF's does.
+ * Store samples at their places: begin[key] + rank. If only one image's data are stored, the weighted value is stored
+ * with its sample. If weighted data of several images are stored, the PSF's value is stored with the sample.
  */
 template <typename T>
 __global__ void __launch_bounds__(256)
@@ -523,20 +530,20 @@ __global__ void __launch_bounds__(256)
         } else if (has) {
             value = turned_sample(turn, weighted(raw.weight_of(0, i), raw.vis_of(0, i)), conjugate);
         }
-        put(to.samples, has, at, placed<T>((T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0, value));
+        store_in_pairs(to.samples, has, at, placed<T>((T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0, value));
     });
 }
 
-/* Holds what samples in order have of one plane. */
+/* The data of one plane, for sorted samples. */
 template <typename T> struct plane_data {
-    const cplx<T> *data;  /* visibilities, */
-    const float *weight;  /* and weights, */
-    int64_t pitch;        /* so many elements from sample to sample of both */
-    const cplx<T> *model; /* what a model predicts, one after the other; NULL: nothing is subtracted */
-    bool is_psf;          /* visibilities are 1, turned by the w that the footprint tells */
+    const cplx<T> *data;  /* visibilities */
+    const float *weight;  /* weights */
+    int64_t pitch;        /* elements from sample to sample, of both */
+    const cplx<T> *model; /* the model's visibilities, contiguous; NULL: nothing is subtracted */
+    bool is_psf;          /* visibilities are 1, turned by the footprint's w */
 };
 
-/* Make the values of n samples in order: weights times visibilities less what a model predicts. */
+/* Make the values of n sorted samples: weight times (visibility - model). */
 template <typename T>
 __global__ void __launch_bounds__(256)
     k_make_values(msi_wgrid_geometry g, int64_t n, plane_data<T> plane, placed<T> *samples)
@@ -559,7 +566,7 @@ __global__ void __launch_bounds__(256)
     samples[i].value = {wt * v.re, wt * v.im};
 }
 
-/* Put samples of degridding in their places, the rank-th after begin[key]. */
+/* Store the samples of degridding at their places: begin[key] + rank. */
 template <typename T>
 __global__ void __launch_bounds__(256) k_place_wanted(msi_wgrid_geometry g, sample_order order, batch_rows b,
                                                       const uint32_t *begin, const uint32_t *rank, wanted<T> *out)
@@ -574,20 +581,19 @@ __global__ void __launch_bounds__(256) k_place_wanted(msi_wgrid_geometry g, samp
         const int conjugate = msi_locate_wrapped(&g, uvw_m, freq_hz, &f, &w_lambda);
         const double turns = w_lambda * g.n_mid;
         const destination<T> to((uint32_t)i, turns - rint(turns), conjugate);
-        put(out, has, has ? begin[keys.key(f)] + own : 0, wanted<T>(f, to));
+        store_in_pairs(out, has, has ? begin[keys.key(f)] + own : 0, wanted<T>(f, to));
     });
 }
 
-/* Batches for either direction: samples are counted by tile and first w-plane and go to their places
- * (wgrid_batches_cuda.cuh). */
+/* ---- Sorted batches ---------------------------------------------------------------------------------------------- */
 
 inline int64_t counter_bytes(const sample_order &o)
 {
     return (o.n_key() + COUNT_CHUNK) * (int64_t)sizeof(uint32_t);
 }
 
-/* most_counted - limit the bytes of a device's counters: an eighth of its memory, and half of what is free.
- * Returns: 0, MSI_EGPU */
+/* most_counted - limit the memory of a device's counters to an eighth of its memory and half of its free memory.
+ * Returned: *bytes. Returns: 0, MSI_EGPU */
 inline int most_counted(int device, int64_t *bytes)
 {
     size_t free_bytes, total_bytes;
@@ -596,14 +602,15 @@ inline int most_counted(int device, int64_t *bytes)
     return MSI_OK;
 }
 
-/* can_count - tell whether an order can be counted in. Counters are summed by chunks, which must end before keys do. */
+/* can_count - return whether an order's keys can be counted. Counters are summed in chunks, which must end before keys
+ * overflow. */
 inline bool can_count(const sample_order &o, int64_t most_bytes)
 {
     return o.n_key() < (int64_t)UNUSED - COUNT_CHUNK && counter_bytes(o) <= most_bytes;
 }
 
-/* order_for_rings - set the order for whole planes: in small tiles, unless there are too many to be counted.
- * Returns: 0, MSI_EGPU */
+/* order_for_rings - set the order of whole planes: in small tiles, unless these have too many keys. Returns: 0,
+ * MSI_EGPU */
 template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_plan &plan)
 {
     const tile_shape tile = ring_tile<T>(plan.grid.width);
@@ -615,8 +622,8 @@ template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_pla
     return MSI_OK;
 }
 
-/* order_for_rings - set the order for towers, whose cores have tiles of the plan's size in `large`: the same cores, and
- * as many towers at once as can be counted. Returns: 0, MSI_EGPU */
+/* order_for_rings - set the order of towers. `large` has the same cores, in tiles of the plan's size. As many towers
+ * are ordered at once as can be counted. Returns: 0, MSI_EGPU */
 template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_plan &plan, const sample_order &large)
 {
     const tile_shape tile = ring_tile<T>(plan.grid.width);
@@ -632,8 +639,8 @@ template <typename T> int order_for_rings(sample_order *out, const msi_wgrid_pla
     return MSI_OK;
 }
 
-/* What of several images lies beside samples in order: the values that are gridded, PSF's excepted, which go with the
- * samples; or visibilities and weights, of which make_values makes an image's. */
+/* What is stored next to sorted samples for several images: the values to be gridded, except the PSF's, which are in
+ * the samples; or visibilities and weights, from which make_values makes the values of one image. */
 enum class parts { NONE, VALUES, VISIBILITIES };
 
 template <typename T> class placed_batches : public sample_batches<T> {
@@ -658,7 +665,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
 
     int64_t n_placed = 0; /* samples that have a place */
 
-    /* Count a sample's bytes in a batch of n_plane planes, whose parts are kept in order; counters come on top. */
+    /* Count a sample's bytes in a batch of n_plane planes that stores these parts, without counters. */
     static int64_t sample_bytes(int n_plane, parts kept)
     {
         const size_t beside = kept == parts::NONE ? 0 : (size_t)data_pitch<T>(n_plane), n = (size_t)n_plane;
@@ -667,7 +674,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
                          3 * sizeof(double));
     }
 
-    /* job - name what a gridding kernel reads of the batch, and the grid that it adds to. */
+    /* job - describe the batch and the grid for a gridding kernel. */
     grid_job<T> job(cplx<T> *grid) const
     {
         grid_job<T> j = {};
@@ -682,13 +689,13 @@ template <typename T> class placed_batches : public sample_batches<T> {
         return j;
     }
 
-    /* grid_values - have the next jobs grid the values beside the samples of a plane; -1: those with the samples. */
+    /* grid_values - grid the values of a plane in the next jobs; -1: the values in the samples. */
     void grid_values(int plane)
     {
         gridded = plane;
     }
 
-    /* degrid_call - do so for degridding into value [n_placed], in order, from the planes of an image of a model. */
+    /* degrid_call - describe a call that degrids from the planes of a model's image to value [n_placed], in order. */
     msi_wgrid_degrid_call degrid_call(const cplx<T> *cells, cplx<T> *value, bool adds) const
     {
         const item_range crowded = base::crowded(), sparse = base::sparse();
@@ -697,8 +704,8 @@ template <typename T> class placed_batches : public sample_batches<T> {
     }
 
     /*
-     * place_batch - put the batch's samples that map's images have in their places, and list their items.
-     * Given: kept  of all images beside them; NONE: there is one image, whose values go with the samples
+     * place_batch - sort the batch's samples that have a weight in one of map's images, and list their items.
+     * Given: kept  what is stored next to the samples; NONE: there is one image, whose values are in the samples
      */
     int place_batch(const plane_map &map, parts kept)
     {
@@ -718,8 +725,8 @@ template <typename T> class placed_batches : public sample_batches<T> {
         return on.wait();
     }
 
-    /* make_values - make the values that are gridded, with the samples, of a plane whose visibilities are kept, less
-     * model [n_placed] where there is one; -1: of the PSF of plane 0. */
+    /* make_values - make the values to be gridded, in the samples, of a plane whose visibilities are stored, minus
+     * model [n_placed] unless it is NULL; -1: those of the PSF of plane 0. */
     int make_values(int plane, const cplx<T> *model)
     {
         const int of = std::max(plane, 0);
@@ -730,16 +737,16 @@ template <typename T> class placed_batches : public sample_batches<T> {
         return MSI_OK;
     }
 
-    /* forget_upload - give back what the samples in place were made of; no other batch may follow, nor another order.
-     */
-    void forget_upload()
+    /* free_upload - free the data from which the samples were sorted. Neither another batch nor another order may
+     * follow. */
+    void free_upload()
     {
         buffer *const all[] = {&this->d_segments, &this->d_freq, &this->d_uvw, &this->d_weight,
                                &this->d_raw,      &d_rank,       &d_count,     &d_sums};
         for (buffer *b : all) b->release();
     }
 
-    /* place_wanted - put all samples of the batch in their places as degridding reads them, and list their items. */
+    /* place_wanted - sort all samples of the batch for degridding, and list their items. */
     int place_wanted()
     {
         const stage_timer stage("sort", &times->sort_s);
@@ -752,7 +759,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
 
   private:
     buffer d_count, d_sums, d_kept_weight;
-    int pitch = 1;    /* of the data that are kept */
+    int pitch = 1;    /* of the stored data */
     int gridded = -1; /* plane of grid_values */
 
     item_rule rule() const
@@ -774,7 +781,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
                 as<float>(base::d_weight), now.n_sample};
     }
 
-    /* Find ranks of the batch's samples, where keys begin, items; room for the samples themselves. */
+    /* Find the ranks of the batch's samples, where keys begin, and the items. Allocate memory for the samples. */
     template <class COUNTED> int count_batch(const COUNTED &counted)
     {
         const int64_t count = now.n_sample, chunks = (order.n_key() + COUNT_CHUNK - 1) / COUNT_CHUNK;
@@ -789,7 +796,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
         return list_counted((unsigned)chunks);
     }
 
-    /* Runs and items of what was counted; counts become where keys begin. */
+    /* List the runs and items of the counted samples. Counts are replaced by the places where keys begin. */
     int list_counted(unsigned chunks)
     {
         const item_rule cut = rule();

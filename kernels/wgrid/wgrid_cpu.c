@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Samples are sorted by first w-plane and uv tile. A ring of w-planes moves up through w: samples whose footprints
- * begin on its lowest planes are gridded, those planes are then complete, are transformed, screened, added to the image
- * and become the ring's top. Each sample is visited once. Where memory holds fewer planes than a footprint has, the
- * ring moves by its whole length and a sample is visited once for every position that its footprint meets.
+ * The default gridder on the CPU.
  *
- * Threads take tiles. Tiles of one colour (2 x 2) lie a tile apart, which no footprint spans, so no two threads ever
- * write a cell together and a sum's order does not depend on how many there are.
+ * Gridding: (1) Samples are sorted by first w-plane and uv tile. (2) A ring of w-planes moves up through w: samples
+ * whose footprints begin on its lowest planes are gridded. (3) These planes are then complete: they are transformed,
+ * screened, added to the image, and become the top of the ring. Each sample is visited once. If memory holds fewer
+ * planes than a footprint has, the ring moves by its whole length, and a sample is visited once for every position that
+ * its footprint meets. (4) The image is divided by the windows' transforms.
  *
- * Gridding backwards. A ring of w-planes moves up through w: each is made of the model when the ring comes to it, and
- * samples whose footprints begin on the ring's lowest planes are degridded, each of them once. Where memory holds fewer
- * planes than a footprint has, the ring moves by its whole length and a sample's visibility grows with every position
- * that its footprint meets. Where it holds every plane of every image, they stay from call to call.
+ * Threads take tiles. Tiles of one colour (2 x 2) are a tile apart, which no footprint spans. So no two threads write
+ * to the same cell at the same time, and the order of a sum does not depend on the number of threads.
  *
- * A sample's sum depends on nothing but the planes, so threads take runs of samples as they come.
+ * Degridding: (1) Samples are sorted in the same way. (2) A ring of w-planes moves up through w: each plane is made
+ * from the model when the ring reaches it. (3) Samples whose footprints begin on the ring's lowest planes are
+ * degridded, each of them once. If memory holds fewer planes than a footprint has, the ring moves by its whole length,
+ * and a sample's visibility grows with every position that its footprint meets. If memory holds every plane of every
+ * image, the planes are kept from call to call.
+ *
+ * A sample's sum depends only on the planes, so threads take runs of samples in any order.
  */
 #include "kernels/wgrid/wgrid_cpu.h"
 
@@ -28,7 +32,8 @@
 #include "core/status.h"
 #include "kernels/wgrid/wgrid_planes_cpu.h"
 
-/* Measured on one core of a Zen 5 server with AVX-512; other machines keep the ratios well enough to choose by. */
+/* Measured on one core of a Zen 5 server with AVX-512. Other machines have similar enough ratios for choosing a
+ * plan. */
 const msi_cost_model msi_wgrid_cpu_cost = {
     .fft_flop_s = 1.2e10, .pixel_s = 1.5e-9, .sample_s = 3e-8, .tap_s = 5e-11, .lanes = 8};
 
@@ -36,11 +41,11 @@ enum { G = MSI_GRID_GUARD, PLANES_BEYOND_WIDTH = 3 };
 
 /* ---- Tiles ------------------------------------------------------------------------------------------------------ */
 
-/* A tile gets its own buffer from one sample for this many of its cells on: adding the buffer to the planes costs about
- * as much as gridding so many (measured, widths 5 to 8). */
+/* A tile gets its own buffer if it has at least one sample for this many of its cells: adding the buffer to the planes
+ * costs about as much as gridding that many samples (measured, widths 5 to 8). */
 enum { CELLS_FOR_SAMPLE = 16 };
 
-/* Samples that a float buffer takes before it is emptied into the double one. */
+/* Samples that a float buffer takes before it is added to the double buffer and cleared. */
 enum { SAMPLES_IN_FLOAT = 512 };
 
 int msi_tile_gridder_create(msi_tile_gridder *t, const msi_wgrid_plan *plan, const void *taps,
@@ -79,21 +84,21 @@ void msi_tile_gridder_free(msi_tile_gridder *t)
     memset(t, 0, sizeof *t);
 }
 
-/* A thread's buffer for the tile that it grids. */
+/* A thread's buffer for the tile that it is gridding. */
 typedef struct tile_buffer {
-    char *cell;               /* NULL: the tile's samples go to the planes at once */
-    msi_c64 *wide;            /* in double; NULL in fp64 */
+    char *cell;               /* NULL: the tile's samples are added to the planes directly */
+    msi_c64 *wide;            /* the same in double; NULL in fp64 */
     int widened;              /* wide holds something */
     int64_t u_first, v_first; /* coordinates of the first cell */
 } tile_buffer;
 
-/* Add a tile's buffer, or its double, to the planes of a step. */
+/* Add a tile's buffer, or its double buffer, to the planes of a step. */
 static void flush_tile(const msi_tile_gridder *t, const msi_tile_planes *planes, const tile_buffer *b,
                        const msi_ring_step *step)
 {
     int64_t row = b->v_first - planes->v_origin, column = b->u_first - planes->u_origin,
             plane_cells = t->buffer_rows * t->buffer_pitch;
-    /* No further than a footprint reaches: the cells beyond may be another thread's. */
+    /* Stop where footprints end: the cells beyond may belong to another thread. */
     int64_t n_row = t->buffer_rows < planes->n_row - row ? t->buffer_rows : planes->n_row - row;
     int64_t n_cell = t->g->tile + t->g->width - 1;
     if (n_cell > planes->stride - column) n_cell = planes->stride - column;
@@ -110,7 +115,7 @@ static void flush_tile(const msi_tile_gridder *t, const msi_tile_planes *planes,
     }
 }
 
-/* Count the next runs, at least one, that hold no more than `most` samples together; *n_sample is what they hold. */
+/* Count the next runs, at least one, that have at most `most` samples together. Returned: *n_sample their samples */
 static int64_t runs_within(const msi_run *run, int64_t n_run, int64_t most, int64_t *n_sample)
 {
     int64_t n = 0;
@@ -119,7 +124,7 @@ static int64_t runs_within(const msi_run *run, int64_t n_run, int64_t most, int6
     return n;
 }
 
-/* Tell whether a tile's samples of a step are worth a buffer. */
+/* Return whether a tile has enough samples in a step to be worth a buffer. */
 static int is_crowded(const msi_tile_gridder *t, const msi_tile_work *work, const msi_ring_step *step)
 {
     int64_t enough = t->buffer_rows * t->buffer_pitch / CELLS_FOR_SAMPLE, n_sample = 0;
@@ -132,7 +137,7 @@ static int is_crowded(const msi_tile_gridder *t, const msi_tile_work *work, cons
     return n_sample >= enough;
 }
 
-/* Point the w taps of samples of first plane w0 at the buffer's planes, or at those of the step. */
+/* Point the w taps of samples with first plane w0 at the buffer's planes, or at the planes of the step. */
 static msi_grid_target target_of(const msi_tile_gridder *t, const msi_tile_planes *planes, const tile_buffer *b,
                                  const msi_ring_step *step, int64_t w0)
 {
@@ -164,7 +169,7 @@ void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int
                      .wide = crowded && t->fp32 ? t->wide[thread] : NULL,
                      .u_first = work->tile % g->n_tile_u * g->tile - g->nu / 2 - g->width,
                      .v_first = work->tile / g->n_tile_u * g->tile - g->nv / 2 - g->width};
-    int64_t in_float = 0; /* samples in the buffer that its double has not */
+    int64_t in_float = 0; /* samples in the buffer that are not in its double buffer yet */
     for (int64_t w0 = step->w0_begin; w0 < step->w0_end; w0++) {
         const int64_t *start = t->buckets->start + msi_bucket_of(g, w0, work->tile);
         if (start[0] == start[1]) continue;
@@ -210,8 +215,8 @@ int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan)
 
 int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes)
 {
-    /* A plane costs its first touch (pages zeroed by the system), a second visit of a sample its coordinates and taps.
-     */
+    /* A plane costs its first touch (pages zeroed by the system), a second visit of a sample its coordinates and
+     taps. */
     static const double BYTES_S = 3e9, VISIT_S = 2e-8;
     const msi_wgrid_geometry *g = &plan->grid;
     int64_t plane_bytes = msi_wgrid_cpu_plane_bytes(plan), best = 1;
@@ -219,7 +224,7 @@ int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int
     for (int64_t b = 1; b <= g->n_w && b <= g->w_width + PLANES_BEYOND_WIDTH; b++) {
         double visits = b < g->w_width ? (double)(b + g->w_width - 1) / (double)b : 1;
         double cost = (double)(b * plane_bytes) / BYTES_S + (double)n_sample * visits * VISIT_S;
-        /* From a footprint's width on more planes only make the steps longer, which pays. */
+        /* Planes beyond a footprint's width only make the steps longer, which saves time. */
         if ((cost >= least && b <= g->w_width) || (b > g->w_width && best < g->w_width)) continue;
         if (b > 1 && b * plane_bytes > bytes) break;
         least = cost;
@@ -255,7 +260,7 @@ static void free_gridder(wgrid_cpu *c)
     msi_buckets_free(&c->buckets);
 }
 
-/* Grid the samples of a step, tiles of one colour after the other. */
+/* Grid the samples of a step, one colour of tiles after the other. */
 static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = c->g;
@@ -283,14 +288,14 @@ static void grid_step(wgrid_cpu *c, int image_plane, const msi_ring_step *step)
 #pragma omp parallel for schedule(dynamic, 1)
         for (int64_t i = 0; i < n; i++) {
             if (msi_interrupt_signal()) continue;
-            msi_tile_work_seen(&progress, i);
+            msi_tile_work_report(&progress, i);
             msi_tile_grid(&c->tiles, &c->target, image_plane, &c->work[i], step);
         }
         msi_progress_leave(all);
     }
 }
 
-/* Make one image plane, before correction: the ring moves up through all w-planes. */
+/* Make one image plane, before correction, while the ring moves up through all w-planes. */
 static int grid_image_plane(void *of, int image_plane, msi_stage_times *times)
 {
     wgrid_cpu *c = of;
@@ -306,7 +311,7 @@ static int grid_image_plane(void *of, int image_plane, msi_stage_times *times)
         if (step.w0_begin < 0) step.w0_begin = 0;
         if (step.w0_end > n_w0) step.w0_end = n_w0;
         double t0 = msi_wall_s();
-        /* A step's samples count like its transforms. */
+        /* For the progress, a step's samples count as much as its transforms. */
         msi_progress_share all = msi_progress_enter(2 * low, low + done, 2 * g->n_w);
         if (step.w0_begin < step.w0_end) grid_step(c, image_plane, &step);
         msi_progress_leave(all);
@@ -337,10 +342,10 @@ int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, 
 
 /* ---- Degridding ------------------------------------------------------------------------------------------------- */
 
-/* One thread takes so many runs of a tile at a time. */
+/* Runs of a tile that one thread takes at a time. */
 enum { RUNS_AT_ONCE = 4096 };
 
-/* A part of a tile's samples, which one thread takes. */
+/* A part of a tile's samples, for one thread. */
 typedef struct run_work {
     int64_t tile, first, end; /* of the tile's runs in this step, counted over its buckets */
 } run_work;
@@ -349,7 +354,7 @@ typedef struct degridder {
     msi_model_planes model;
     const msi_wgrid_geometry *g;
 
-    /* These belong to one call. */
+    /* These members belong to one call. */
     msi_vis_store *store;
     msi_buckets buckets;
     run_work *work;
@@ -364,7 +369,7 @@ static int create_degridder(degridder **out, const msi_wgrid_plan *plan, int n_i
     return msi_model_planes_create(&d->model, plan, n_image, plan->grid.n_w, n_resident, keeps);
 }
 
-void msi_wgrid_cpu_forget(void *model_cache)
+void msi_wgrid_cpu_free_model(void *model_cache)
 {
     degridder *d = model_cache;
     if (!d) return;
@@ -372,7 +377,7 @@ void msi_wgrid_cpu_forget(void *model_cache)
     msi_free(d);
 }
 
-/* Mark the model's wanted rows of a w-plane. Returns 1 where there is any, else 0. */
+/* Mark the rows of a w-plane that are wanted of the model. Returns: 1 if there are any, else 0 */
 static int want_rows(degridder *d, int64_t w_plane)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -394,7 +399,7 @@ static int want_rows(degridder *d, int64_t w_plane)
     return any;
 }
 
-/* Make sure of the rows of planes [low, high) that samples touch. */
+/* Make the rows of planes [low, high) that samples touch. */
 static void make_planes(degridder *d, int image, int64_t low, int64_t high)
 {
     for (int64_t w_plane = low; w_plane < high; w_plane++) {
@@ -409,13 +414,13 @@ static void make_planes(degridder *d, int image, int64_t low, int64_t high)
     }
 }
 
-/* Degrid some of a tile's runs of a step. */
+/* Degrid a part of a tile's runs in a step. */
 static void degrid_runs(const degridder *d, int image, const run_work *work, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = d->g;
     const msi_wgrid_planes *p = &d->model.planes;
     int64_t tu = work->tile % g->n_tile_u, tv = work->tile / g->n_tile_u, before = 0;
-    /* The middle of the samples whose first taps lie in the tile, a whole number. */
+    /* The middle of the tile's samples, a whole number. */
     int64_t u_middle = tu * g->tile - g->nu / 2 - g->width + g->tile / 2 + g->width / 2;
     int64_t v_middle = tv * g->tile - g->nv / 2 - g->width + g->tile / 2 + g->width / 2;
     for (int64_t w0 = step->w0_begin; w0 < step->w0_end && before < work->end; w0++) {
@@ -442,7 +447,7 @@ static void degrid_runs(const degridder *d, int image, const run_work *work, con
     }
 }
 
-/* Degrid the samples of a step, cut into pieces for the threads. */
+/* Degrid the samples of a step, in parts for the threads. */
 static void degrid_step(const degridder *d, int image, const msi_ring_step *step)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -477,7 +482,7 @@ static int degrid_image(degridder *d, int image, msi_stage_times *times)
         step.w0_end = once ? low + advance : step.high;
         if (step.w0_end > n_w0) step.w0_end = n_w0;
         double t0 = msi_wall_s();
-        /* Making planes counts like degridding from them. */
+        /* For the progress, making planes counts as much as degridding from them. */
         const int64_t to = low + advance < end ? low + advance : end;
         msi_progress_share all = msi_progress_enter(2 * low, low + to, 2 * end);
         make_planes(d, image, made, step.high);
@@ -494,7 +499,7 @@ static int degrid_image(degridder *d, int image, msi_stage_times *times)
     return MSI_OK;
 }
 
-/* Sort the samples, then do everything for one image after the other. */
+/* Sort the samples, then degrid one image after the other. */
 static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *model, int is_new, msi_stage_times *times)
 {
     const msi_wgrid_geometry *g = d->g;
@@ -510,7 +515,7 @@ static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *mod
                        "list of tiles");
     for (int image = 0; !rc && image < d->model.n_image; image++) {
         t0 = msi_wall_s();
-        if (is_new) msi_model_planes_take(&d->model, model, image);
+        if (is_new) msi_model_planes_load(&d->model, model, image);
         double t1 = msi_wall_s();
         const int part = 1 + MSI_PLANE_PARTS * image;
         all = msi_progress_enter(part, part + 2, n_part);
@@ -528,7 +533,7 @@ static int degrid_store(degridder *d, msi_vis_store *store, const msi_image *mod
     }
     msi_free(d->work);
     msi_buckets_free(&d->buckets);
-    if (d->model.keeps) msi_model_planes_forget_model(&d->model);
+    if (d->model.keeps) msi_model_planes_free_image(&d->model);
     return rc;
 }
 
@@ -546,6 +551,6 @@ int msi_wgrid_cpu_predict(const msi_wgrid_plan *plan, msi_vis_store *store, cons
     if (!rc) rc = degrid_store(d, store, model, is_new, times);
     int stays = !rc && d->model.keeps;
     if (model_cache) *model_cache = stays ? d : NULL;
-    if (!stays) msi_wgrid_cpu_forget(d);
+    if (!stays) msi_wgrid_cpu_free_model(d);
     return rc;
 }

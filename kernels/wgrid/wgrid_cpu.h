@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The default gridder on the CPU: OpenMP, SIMD, FFTW. */
+/* The default gridder on the CPU, gridding and degridding: OpenMP, SIMD, FFTW. */
 #ifndef MSI_WGRID_CPU_H
 #define MSI_WGRID_CPU_H
 
@@ -16,41 +16,43 @@ extern "C" {
 
 extern const msi_cost_model msi_wgrid_cpu_cost;
 
-/* msi_wgrid_cpu_resident - choose how many w-planes to hold at once within `bytes` of memory; at least 1. */
+/* msi_wgrid_cpu_resident - choose how many w-planes to hold in `bytes` of memory; at least 1. */
 int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes);
 
-/* msi_wgrid_cpu_plane_bytes - count a w-plane's bytes; _image_bytes - those of one image's sums before correction. */
+/* msi_wgrid_cpu_plane_bytes - return the size of a w-plane. msi_wgrid_cpu_image_bytes - return the size of one image's
+ * sums before correction. */
 int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan);
 int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan);
 
 /*
  * msi_wgrid_cpu_image - grid, transform, screen and correct.
  *
- * Given:    plan, store; store_plane [image->n_plane] (-1: the PSF of plane 0); n_resident  w-planes at once
- * Returned: image->pixel filled, divided by image->sum_weight (set by the caller; 0 makes a plane NaN)
+ * Given:    plan, store; store_plane [image->n_plane] (-1: the PSF of plane 0); n_resident  w-planes in memory
+ * Returned: image->pixel, divided by image->sum_weight (set by the caller; 0: the plane becomes NaN)
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
- * Notes: the result does not depend on the number of threads.
+ * Notes:    the result does not depend on the number of threads.
  */
 int msi_wgrid_cpu_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
                         int64_t n_resident, msi_image *image, msi_stage_times *times);
 
 /*
- * Gridding of one tile's samples on the CPU, wherever its planes are.
+ * Gridding of one tile's samples, onto whole w-planes or onto the small planes of w-towers.
  *
- * A tile with many samples is gathered in a buffer that stays in cache and then added to the planes; a sparse one goes
- * to the planes at once. In fp32 a crowded tile's buffer is emptied every few hundred samples into one in double: an
- * array's core puts 1e5 samples and more on a cell, and a float sum of so many is off by 1e-5.
+ * The samples of a crowded tile are added to a buffer that stays in cache, and the buffer is then added to the planes.
+ * Those of a sparse tile are added to the planes directly. In fp32 a crowded tile's buffer is added to a buffer in
+ * double every few hundred samples: an array's core puts 1e5 samples and more on a cell, and a float sum of them is off
+ * by 1e-5.
  */
 
-/* Planes that hold a tile with all its footprints. */
+/* The planes that hold all footprints of a tile. */
 typedef struct msi_tile_planes {
-    char *const *plane; /* [n_ring] w-plane p lives in plane[p % n_ring] */
+    char *const *plane; /* [n_ring] w-plane p is plane[p % n_ring] */
     int64_t n_ring;
     int64_t n_row, stride;      /* of a plane, in cells */
-    int64_t u_origin, v_origin; /* coordinates of its first cell */
+    int64_t u_origin, v_origin; /* coordinates of the first cell of a plane */
 } msi_tile_planes;
 
-/* A gridder of tiles borrows samples, and has buffers of its own for each thread. */
+/* A gridder of tiles borrows the samples, and has buffers for each thread. */
 typedef struct msi_tile_gridder {
     const msi_wgrid_geometry *g;
     const msi_wgrid_simd_table *simd;
@@ -66,32 +68,30 @@ typedef struct msi_tile_gridder {
 } msi_tile_gridder;
 
 /*
- * msi_tile_gridder_create - allocate buffers for tiles of which at most n_w_plane w-planes are gridded at a time.
+ * msi_tile_gridder_create - allocate buffers for tiles, of which at most n_w_plane w-planes are gridded at a time.
  * Given:   plan, taps, store, buckets  borrowed; the buckets may be sorted later
- * Returns: 0, MSI_ENOMEM; freed by msi_tile_gridder_free either way
+ * Returns: 0, MSI_ENOMEM; freed by msi_tile_gridder_free in either case
  */
 int msi_tile_gridder_create(msi_tile_gridder *t, const msi_wgrid_plan *plan, const void *taps,
                             const msi_vis_store *store, const msi_buckets *buckets, int64_t n_w_plane);
 void msi_tile_gridder_free(msi_tile_gridder *t);
 
 /*
- * msi_tile_grid - grid a tile's samples of a step into its planes, by the calling thread.
+ * msi_tile_grid - grid a tile's samples of a step onto its planes, in the calling thread.
  * Given:              image_plane  of the store, -1: the PSF of plane 0; work  the tile and its runs in the step
  * Given and returned: planes       cells of the tile's footprints, accumulated
  */
 void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int image_plane, const msi_tile_work *work,
                    const msi_ring_step *step);
 
-/* The default gridder's transpose on the CPU: a model image to visibilities. */
-
 /*
  * msi_wgrid_cpu_predict - taper, screen and transform the model into w-planes, and degrid every sample of the store.
  *
- * Given:    plan, model (n_plane planes, as the store), n_resident w-planes at once
+ * Given:    plan, model (n_plane planes, as the store), n_resident w-planes in memory
  * Returned: store's visibilities [n_plane]
  * Given and returned:
- *           *model_cache  NULL at first; where every w-plane is resident, the planes of the model for the next call,
- *                         which must be with the same plan and n_resident. Freed by msi_wgrid_cpu_forget.
+ *           *model_cache  NULL at first. If all w-planes are in memory, the planes of the model for the next call,
+ *                         which must have the same plan and n_resident. Freed by msi_wgrid_cpu_free_model.
  *                         model_cache itself NULL: nothing is kept
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  * Notes:    the result does not depend on the number of threads.
@@ -99,8 +99,8 @@ void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int
 int msi_wgrid_cpu_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
                           void **model_cache, msi_stage_times *times);
 
-/* msi_wgrid_cpu_forget - free what msi_wgrid_cpu_predict keeps; NULL is fine. */
-void msi_wgrid_cpu_forget(void *model_cache);
+/* msi_wgrid_cpu_free_model - free the planes that msi_wgrid_cpu_predict keeps; NULL-safe. */
+void msi_wgrid_cpu_free_model(void *model_cache);
 
 #ifdef __cplusplus
 }

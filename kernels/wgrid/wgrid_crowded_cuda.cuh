@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A block that grids crowded items in rings of w-planes fetches their samples from memory ahead of time. */
+/* What kernels of crowded items share in gridding and degridding: the division of items among blocks, fetching samples
+ * ahead of time, taps, and splitting them into halves for tensor cores. */
 #ifndef MSI_WGRID_CROWDED_CUDA_CUH
 #define MSI_WGRID_CROWDED_CUDA_CUH
 
@@ -10,20 +11,19 @@
 
 namespace {
 
-/* Samples that make a run of one tile and first w-plane crowded, with those of the tile within half a window of it:
- * from three on a ring adds to fewer cells than they would one by one, from six on it is faster where its steps are
- * long. */
+/* Samples that make a run crowded, counted in its tile within half a window of its first w-plane. From three on a ring
+ * adds to fewer cells than single samples would; from six on it is faster if its steps are long. */
 template <typename T> constexpr uint32_t least_in_ring(int width)
 {
     return ring_group<T>(width) == 4 ? 3 : 6;
 }
 
-/* Samples of a block, fewer where blocks would be: no sum of its own has more terms. */
+/* Samples of a block; fewer if there would be too few blocks. No sum within a block has more terms. */
 constexpr int MOST_IN_BLOCK = 1024, LEAST_IN_BLOCK = 128;
-constexpr int RING_BATCH = 32; /* a sample to a lane */
+constexpr int RING_BATCH = 32; /* one sample for each lane */
 
-/* A batch_places holds a batch's samples in shared memory. Items may have fewer than there is room for: a sample that
- * is not there has the place of its item's first one, and value 0. */
+/* A batch's samples in shared memory. Items may have fewer samples than places: an empty place has the position of the
+ * item's first sample, and value 0. */
 template <typename T> struct batch_places {
     alignas(16) unsigned char memory[RING_BATCH * sizeof(placed<T>)];
 
@@ -35,8 +35,8 @@ template <typename T> struct batch_places {
     {
         return reinterpret_cast<const placed<T> *>(memory)[i].value;
     }
-    /* Begin to copy a lane's sample to here, by n_warp warps together: its place, and the value, which may lie beside
-     * it. */
+    /* Begin to copy a lane's sample, by n_warp warps together: its position, and its value, which may be stored
+     * elsewhere. */
     __device__ void request(const grid_job<T> &job, int64_t sample, bool has, int warp, int n_warp)
     {
         constexpr int VALUE = sizeof(placed<T>) - sizeof(cplx<T>);
@@ -51,8 +51,8 @@ template <typename T> struct batch_places {
     }
 };
 
-/* Half of a window's taps, times a factor, as kernels' arguments: the window is even, taps k and WIDTH - 1 - k have the
- * same even powers, and the same odd ones but for their sign. */
+/* Half of a window's taps, times a factor, as kernel arguments. The window is even: taps k and WIDTH - 1 - k have the
+ * same even powers, and the same odd powers with opposite sign. */
 template <typename T, int WIDTH> struct even_taps {
     static constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2, N_TAP = (WIDTH + 1) / 2;
     T uv[N_COEF][N_TAP], w[N_COEF][N_TAP];
@@ -67,7 +67,7 @@ template <typename T, int WIDTH> struct even_taps {
     }
 };
 
-/* Call f(k, tap k at z) for all taps; coefficients come with the instructions that use them. */
+/* Call f(k, tap k at z) for all taps. Coefficients are operands of the instructions, in constant memory. */
 template <typename T, int WIDTH, int N_COEF, int N_TAP, class F>
 __device__ __forceinline__ void for_each_tap(const T (&coef)[N_COEF][N_TAP], T z, const F &f)
 {
@@ -89,13 +89,13 @@ __device__ __forceinline__ void for_each_tap(const T (&coef)[N_COEF][N_TAP], T z
     }
 }
 
-/* A batch, and what is known of it. */
+/* A batch, and the position of each of its samples. */
 template <typename T> struct ring_samples {
     batch_places<T> of;
     alignas(16) int4 stand[RING_BATCH]; /* first taps of its tile, first w-plane, number of that plane */
 };
 
-/* The work of a block of rings: its items of up to GROUP samples, batches of which pass through shared memory. */
+/* The work of a block: its items of up to GROUP samples, which pass through shared memory in batches. */
 template <int GROUP> struct ring_block {
     static constexpr int STEPS = RING_BATCH / GROUP; /* items of a batch */
     const item *group;
@@ -110,8 +110,7 @@ template <int GROUP> struct ring_block {
     {
         return STEPS * batch < n_group;
     }
-    /* Find the sample of a lane; in place of one that is not there, its item's first one. Returns: whether it is there
-     */
+    /* Find the sample of a lane; the item's first sample for an empty place. Returns: whether the lane has a sample */
     __device__ bool find(int batch, uint32_t *at) const
     {
         const int lane = threadIdx.x % 32, k = STEPS * batch + lane / GROUP;
@@ -122,7 +121,8 @@ template <int GROUP> struct ring_block {
     }
 };
 
-/* Find how far into its tile a footprint begins, in cells. Cores have whole tiles where edges are powers of two. */
+/* Compute how far into its tile a footprint begins, in cells. If edges are powers of two, cores consist of whole
+ * tiles. */
 template <int EDGE, typename PLANES>
 __device__ int in_ring_tile(int first_tap, int64_t n_grid, int width, const PLANES &there)
 {
@@ -142,15 +142,15 @@ __host__ __device__ constexpr int bits_of(int edge)
 }
 
 /*
- * One warp of a block fetches samples, batch by batch: first their places in memory, one step later their records and
- * values, which do not pass through registers, one step later where they stand.
+ * One warp of a block fetches samples, batch by batch: first their addresses; one step later their records and values,
+ * which do not pass through registers; one step later their positions.
  */
 template <typename T, int GROUP, int EDGE_U, int EDGE_V, typename PLANES> struct ring_fetch {
     const msi_wgrid_geometry &g;
     const grid_job<T> &job;
     const PLANES &there;
     const ring_block<GROUP> &block;
-    bool fetches; /* whether the calling warp is the one that fetches */
+    bool fetches; /* whether the calling warp fetches */
     uint32_t at = 0;
     bool has = false;
     int4 stand = {};
@@ -166,19 +166,19 @@ template <typename T, int GROUP, int EDGE_U, int EDGE_V, typename PLANES> struct
         __pipeline_wait_prior(0);
         __syncwarp();
     }
-    __device__ void look_up(const ring_samples<T> *samples, int batch)
+    __device__ void find_position(const ring_samples<T> *samples, int batch)
     {
         if (!block.has(batch)) return;
         const record<T> &r = samples[batch % 3].of.place(threadIdx.x % 32);
         stand = {r.u0 - in_ring_tile<EDGE_U>(r.u0, g.nu, g.width, there),
                  r.v0 - in_ring_tile<EDGE_V>(r.v0, g.nv, g.width, there), r.w0, there.plane_number(g, r)};
     }
-    __device__ void keep_stand(ring_samples<T> *samples, int batch)
+    __device__ void store_position(ring_samples<T> *samples, int batch)
     {
         if (block.has(batch)) samples[batch % 3].stand[threadIdx.x % 32] = stand;
     }
 
-    /* Begin batches 0 and 1; a block's other warps see them after a barrier. */
+    /* Begin batches 0 and 1. The block's other warps see them after a barrier. */
     __device__ void begin(ring_samples<T> *samples)
     {
         if (!fetches) return;
@@ -188,29 +188,29 @@ template <typename T, int GROUP, int EDGE_U, int EDGE_V, typename PLANES> struct
         request(samples, 1);
         has = block.find(2, &at);
         wait();
-        look_up(samples, 0);
-        keep_stand(samples, 0);
+        find_position(samples, 0);
+        store_position(samples, 0);
     }
-    /* While a batch is gridded: the batch after the next one is requested .. */
+    /* Request the batch after the next one, while a batch is gridded. */
     __device__ void next(ring_samples<T> *samples, int batch)
     {
         if (!fetches) return;
-        look_up(samples, batch + 1);
+        find_position(samples, batch + 1);
         if (!block.has(batch + 2)) return;
         request(samples, batch + 2);
         has = block.find(batch + 3, &at);
     }
-    /* .. and when it has been gridded, is there. */
+    /* Complete that request, when the batch has been gridded. */
     __device__ void finish(ring_samples<T> *samples, int batch)
     {
         if (!fetches) return;
-        keep_stand(samples, batch + 1);
+        store_position(samples, batch + 1);
         wait();
     }
 };
 
-/* Divide items among blocks: `groups` of them to each, and blocks at least a few times as many as run at once, if
- * there are items enough. */
+/* Divide items among blocks, `groups` to each. If there are enough items, there are a few times as many blocks as run
+ * at once. */
 struct block_split {
     int groups = 0;
     unsigned blocks = 0;
@@ -228,10 +228,11 @@ struct block_split {
     }
 };
 
-/* Windows' taps and units of numbers for products of halves on tensor cores, as both directions take them. */
+/* ---- Halves for tensor cores ------------------------------------------------------------------------------------- */
 
-constexpr int LEAST_EXPONENT = 27; /* of a unit's largest value, as floats have it; at most 254, of the largest float */
-constexpr float TAP_TOP = 64;      /* largest tap: its products with values and taps are halves, small ones normal */
+constexpr int LEAST_EXPONENT =
+    27; /* of a unit's largest value, as stored in floats; at most 254, that of the largest float */
+constexpr float TAP_TOP = 64; /* largest tap: its products with values and taps are halves, and small ones are normal */
 
 /* Return 2^n, -127 < n < 128. */
 __device__ inline float unit_of(int n)
@@ -239,7 +240,8 @@ __device__ inline float unit_of(int n)
     return __uint_as_float((uint32_t)(n + 127) << 23);
 }
 
-/* Lay taps of a window, split, as rows of halves that begin `at` cells into 8 EIGHTS cells; at < 2^BITS. */
+/* Split a window's taps into high and low halves, and store them as rows of 8 EIGHTS cells, beginning `at` cells into
+ * the row; at < 2^BITS. */
 template <int WIDTH, int EIGHTS, int BITS>
 __device__ void lay_row(const float (&tap)[WIDTH], int at, uint4 *high, uint4 *low, int stride)
 {

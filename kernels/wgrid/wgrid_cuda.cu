@@ -2,23 +2,23 @@
 /*
  * The default gridder on the GPU.
  *
- * Visibilities travel in batches of whole segments. Samples of a batch are counted by uv tile and first w-plane, their
- * coordinates all in double, and go each to its place in that order with its fractions of cells and its value, weighted
- * and turned by the field's mean n - 1 (wgrid_batches_cuda.cuh), so that what runs together writes cells that lie
- * together and stay in L2.
+ * (1) Visibilities are uploaded in batches of whole segments. (2) The samples of a batch are counted by uv tile and
+ * first w-plane, with coordinates in double. Each is then stored at its place in that order, with its fractions of
+ * cells and its value, which is weighted and turned by the field's mean n - 1 (wgrid_batches_cuda.cuh). Kernels that
+ * run at the same time therefore write to neighbouring cells, which stay in L2.
  *
- * Gridding: samples of one tile and first w-plane are an item. Items that have company in
- * their tile, within half a window of w, are crowded: a block has the tile's cells in registers, its w-planes in a
- * ring, and writes a cell once for all of them, whose sums are matrix products (wgrid_grid_cuda.cuh of halves,
- * wgrid_grid_cuda.cuh of doubles). That is fast, and in fp32 it is needed: an array's core puts 1e5 samples and more on
- * a cell, and a float sum of so many is off by 1e-5, while here no block's sum has more than a thousand terms. A sparse
- * item goes to the planes by one warp: its lanes evaluate the taps of all samples into shared memory, then each lane
- * adds one cell of a row of taps, several rows at a time, with vector reductions in L2. Footprints wrap around the
- * grid's edge, which is exact.
+ * (3) Gridding (wgrid_grid_cuda.cuh): samples of one tile and first w-plane are an item. Items are crowded if there are
+ * enough other samples in their tile within half a window of w. A block grids crowded items: it holds the tile's cells
+ * in registers and its w-planes in a ring, computes the sums as matrix products, and writes a cell once for all of
+ * them. This is fast, and needed in fp32: an array's core puts 1e5 samples and more on a cell, and a float sum of them
+ * is off by 1e-5. The sum of a block has at most about a thousand terms. A warp adds a sparse item to the planes: its
+ * lanes evaluate the taps of all samples into shared memory. Then each lane adds one cell of a row of taps, several
+ * rows at a time, with vector reductions in L2. Footprints wrap around the grid's edge, which is exact.
  *
- * As many w-planes as fit are held, of one image at a time; where not all do, the planes are made in slabs and a batch
- * is gridded once for each. Then cuFFT, one kernel that screens all planes of the slab at a pixel, and one that divides
- * the windows out. The same planes hold a model before, where one is subtracted (wgrid_imager_cuda.cuh).
+ * (4) cuFFT transforms the planes, one kernel screens all planes at a pixel, and another divides the image by the
+ * windows' transforms. As many w-planes as fit are held, of one image at a time. If not all fit, they are made in
+ * slabs, and a batch is gridded once for each slab. If a model is subtracted, the same planes hold the model before
+ * (wgrid_imager_cuda.cuh).
  */
 #include "kernels/wgrid/wgrid_cuda.h"
 
@@ -49,7 +49,7 @@ template <typename T> class planes_imager : public wgrid_imager<T> {
     buffer d_grid;
     fft_plan fft; /* of a plane [nv][nu] */
 
-    int make_room() override
+    int allocate_planes() override
     {
         MSI_TRY(order_for_rings<T>(&samples.order, *base::plan));
         MSI_TRY(d_grid.fit(n_resident * plane_cells() * (int64_t)sizeof(cplx<T>), "w-planes"));
@@ -99,7 +99,7 @@ template <typename T> class planes_imager : public wgrid_imager<T> {
         return on.wait();
     }
 
-    /* A sample's planes may lie in several slabs, each of which adds to what is zero at first. */
+    /* A sample's planes may be in several slabs, so each slab adds to values that are zero at first. */
     int degrid(const T *model, cplx<T> *value) override
     {
         const bool adds = n_resident < samples.g.n_w;
@@ -134,7 +134,7 @@ int make_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int
     return planes_imager<T>(plan, n_resident, image->n_plane > 1, false).make_on_host(store, store_plane, image, times);
 }
 
-/* Count the device bytes of a request's samples with their counters. */
+/* Count the device bytes of a request's samples, counters included. */
 template <typename T> int sample_bytes(const msi_wgrid_plan *plan, const msi_plan_request *r, int64_t *bytes)
 {
     sample_order order;
@@ -155,7 +155,7 @@ int64_t plane_bytes(const msi_wgrid_plan *plan)
     return plan->grid.nu * plan->grid.nv * msi_complex_bytes(plan->precision);
 }
 
-/* Count images of w-planes that are held together: one after the other is gridded, all are degridded. */
+/* Count the images whose w-planes are held at once: all that are degridded, but only one that is gridded. */
 int n_gridded(const msi_plan_request *r)
 {
     return r->spec->predict ? r->n_image : 1;
@@ -169,7 +169,7 @@ int msi_wgrid_cuda_check(const msi_wgrid_plan *plan)
     const int64_t most_cells = UINT32_MAX, most_planes = 65536;
     if (g->nu * g->nv <= most_cells && g->n_w - g->w_width < most_planes) return MSI_OK;
     return msi_error_about(msi_error_set(MSI_ERANGE,
-                                         "%lld w-planes of %lld x %lld cells are more than the GPU's kernels number",
+                                         "%lld w-planes of %lld x %lld cells are more than the GPU kernels can number",
                                          (long long)g->n_w, (long long)g->nu, (long long)g->nv),
                            "backend");
 }
@@ -201,7 +201,7 @@ int msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *
     const int64_t images = std::min(msi_wgrid_cuda_image_bytes(plan, request), usable / 4);
     const int64_t batch = std::min(samples, usable / 3);
     const int64_t left = usable - batch - 2 * plane - images;
-    /* Every plane for every image where that fits, else as many for one image at a time. */
+    /* Hold every plane of every image if they fit, else as many as fit of one image. */
     const int64_t together = left / n_gridded(request) / plane;
     *n = std::clamp<int64_t>(together < all ? left / plane : together, 1, all);
     return MSI_OK;
@@ -222,7 +222,7 @@ int msi_wgrid_cuda_residual(const msi_wgrid_plan *plan, const msi_residual_job *
     return plan->precision == MSI_FP32 ? make_kept(kept, fp32, job, times) : make_kept(kept, fp64, job, times);
 }
 
-void msi_wgrid_cuda_forget_samples(void *kept)
+void msi_wgrid_cuda_free_samples(void *kept)
 {
-    forget_imager(kept);
+    free_imager(kept);
 }

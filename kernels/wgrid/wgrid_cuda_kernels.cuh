@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The kernels of the default gridder on the GPU; wgrid_cuda.cu says how they work together. */
+/* Types and helpers of the default gridder's kernels, gridding and degridding; wgrid_cuda.cu describes how they work
+ * together. */
 #ifndef MSI_WGRID_CUDA_KERNELS_CUH
 #define MSI_WGRID_CUDA_KERNELS_CUH
 
@@ -17,12 +18,12 @@ namespace {
 
 constexpr int MAX_PLANES = MSI_GRIDDER_MAX_PLANES;
 
-/* Warps of a gridding block: as many as leave its taps inside 48 KB of shared memory. */
+/* Warps of a gridding block: as many as keep its taps below 48 KB of shared memory. */
 template <typename T, int WIDTH> constexpr int WARPS = sizeof(T) * WIDTH > 96 ? 2 : 4;
 
 typedef msi_store_rows segment_view;
 
-/* Fractions and first taps of a sample's footprint, in whole words of 8 bytes, as kernels copy them. */
+/* Fractions and first taps of a sample's footprint, padded to words of 8 bytes for copies. */
 template <typename T> struct record {
     T zu, zv, zw;
     int32_t u0, v0, w0;
@@ -32,7 +33,7 @@ template <> struct record<double> {
     int32_t u0, v0, w0, none;
 };
 
-/* A sample in its place for gridding, with a value: that of the only image, or of one of several. */
+/* A sorted sample of gridding, with a value: the one of the only image, or of one of several. */
 template <typename T> struct alignas(8 * sizeof(T)) placed {
     record<T> at;
     cplx<T> value;
@@ -53,11 +54,12 @@ template <> struct alignas(64) placed<double> {
     }
 };
 
-/* Turn a sample's visibility by the field's mean n - 1, and conjugate it where w < 0. */
+/* The place of a sample's visibility, the turn by the field's mean n - 1, and whether it is conjugated because w <
+ * 0. */
 template <typename T> struct destination;
 template <> struct destination<float> {
     uint32_t index;
-    int32_t phase; /* turns times 2^32; the lowest bit says whether w < 0 */
+    int32_t phase; /* turns times 2^32; the lowest bit is 1 if w < 0 */
 
     destination() = default;
     __device__ destination(uint32_t index_, double turns, int conjugate)
@@ -76,7 +78,7 @@ template <> struct destination<float> {
 template <> struct destination<double> {
     double turned;
     uint32_t index;
-    int32_t below; /* whether w < 0 */
+    int32_t below; /* 1 if w < 0 */
 
     destination() = default;
     __device__ destination(uint32_t index_, double turns, int conjugate)
@@ -93,7 +95,7 @@ template <> struct destination<double> {
     }
 };
 
-/* A sample in its place for degridding, laid out as for gridding up to its value. */
+/* A sorted sample of degridding, with the same layout as for gridding up to its value. */
 template <typename T> struct wanted;
 template <> struct alignas(32) wanted<float> {
     record<float> at;
@@ -107,7 +109,7 @@ template <> struct alignas(32) wanted<float> {
 template <> struct alignas(64) wanted<double> {
     record<double> at;
     destination<double> to;
-    double none; /* so that a sample fills its sectors of memory, which are read again where parts are written */
+    double none; /* fills the sample's sectors of memory, since partly written sectors are read first */
 
     __device__ wanted(const msi_footprint &f, const destination<double> &to_)
         : at{f.zu, f.zv, f.zw, f.u0, f.v0, f.w0, 0}, to(to_), none(0)
@@ -117,7 +119,7 @@ template <> struct alignas(64) wanted<double> {
 static_assert(sizeof(wanted<float>) == sizeof(placed<float>) && sizeof(wanted<double>) == sizeof(placed<double>),
               "degridding reads either");
 
-/* Tap polynomials, highest power first: u and v share the first half of a row, w has the second. */
+/* Tap polynomials, highest power first. u and v share the table uv. */
 template <typename T> struct tap_table {
     T uv[MSI_PSWF_MAX_COEF][MSI_PSWF_MAX_WIDTH];
     T w[MSI_PSWF_MAX_COEF][MSI_PSWF_MAX_WIDTH];
@@ -125,7 +127,7 @@ template <typename T> struct tap_table {
 
 constexpr uint32_t UNUSED = 0xffffffffu;
 
-constexpr int TILE = 16; /* edge of a tile of first taps, where the number of keys allows */
+constexpr int TILE = 16; /* edge of a tile of first taps, if the number of keys allows */
 
 /* Edges of a tile in cells. */
 struct tile_shape {
@@ -133,9 +135,9 @@ struct tile_shape {
 };
 
 /*
- * Choose tiles: what their footprints touch fills rows of 8, 16 or 24 cells, and 16 or 32 rows. Products of halves take
- * 16 rows whatever lies in them, so tiles are as high as that allows; and as wide, if pairs of cells then begin at even
- * places, or half the columns are spared.
+ * Choose tiles so that the cells of their footprints fill rows of 8, 16 or 24 cells, and 16 or 32 rows. Products of
+ * halves always take 16 rows, so tiles are as high as that allows. They are as wide as that allows if pairs of cells
+ * then begin at even places, or if this saves half the columns.
  */
 template <typename T> constexpr tile_shape ring_tile(int width)
 {
@@ -147,8 +149,9 @@ template <typename T> constexpr tile_shape ring_tile(int width)
 
 constexpr int TENSOR_WIDTH = 9; /* widest window of products of halves */
 
-/* Tensor cores add to a block's sums, 200 times at most: 2e-5 if all were coherent, a third of what windows of up to
- * five taps leave at best. Where an image may be off by five times that, they do so for six. */
+/* Tensor cores may add to a block's sums themselves, at most 200 times: the error is 2e-5 if all roundings were
+ * coherent, a third of the best error of windows of up to five taps. If the image's error may be five times as large,
+ * they do so for six taps. */
 constexpr int ALWAYS_SUMMED = 5, COARSELY_SUMMED = 6;
 constexpr double COARSE_ERROR = 1e-4;
 
@@ -158,7 +161,7 @@ template <typename T> constexpr int ring_group(int width)
     return sizeof(T) == 4 && width <= TENSOR_WIDTH ? 16 : 4;
 }
 
-constexpr int MOST_SPARSE = 2; /* of a sparse one */
+constexpr int MOST_SPARSE = 2; /* samples of a sparse item */
 
 /* Sorted samples [first, first + n) of one tile and first w-plane. */
 struct item {
@@ -166,26 +169,27 @@ struct item {
 };
 
 /*
- * Samples are ordered by tower (first w-planes that are gridded together), core (rectangle of tiles), tile, first
+ * Samples are ordered by tower (first w-planes that are gridded together), core (a rectangle of tiles), tile, first
  * w-plane. Whole planes are one tower, and every tile is a core.
  */
 struct sample_order {
     int32_t height;                 /* first w-planes of a tower */
-    int32_t first_tower, end_tower; /* samples of others have no key */
-    tile_shape core, tile;          /* cells along the edges of either; tiles at a core's far edges may be smaller */
+    int32_t first_tower, end_tower; /* samples of other towers have no key */
+    tile_shape core, tile;          /* cells along their edges; tiles at a core's far edges may be smaller */
     int32_t n_core_u, n_core_v;
-    int64_t first_core, end_core; /* of all towers' cores, one tower after the other; samples of others have no key */
+    int64_t first_core,
+        end_core; /* numbered over all towers, one after the other; samples of other cores have no key */
 
     __host__ __device__ int64_t n_core() const
     {
         return (int64_t)n_core_u * n_core_v;
     }
-    /* Tiles along a core's edges. */
+    /* Count the tiles along a core's edges. */
     __host__ __device__ tile_shape core_tiles() const
     {
         return {(core.u + tile.u - 1) / tile.u, (core.v + tile.v - 1) / tile.v};
     }
-    /* Keys of a core in one tower. */
+    /* Count the keys of a core in one tower. */
     __host__ __device__ int64_t core_keys() const
     {
         return (int64_t)core_tiles().u * core_tiles().v * height;
@@ -201,9 +205,8 @@ struct sample_order {
 };
 
 /*
- * Quotients of any 32-bit numbers by one that does not change, without a division: with (2^32 - 1) / by rounded down,
- * x factor / 2^32 falls short of x / by by no more than x / 2^32 < 1, so that its whole part is the quotient or one
- * less, which the remainder tells.
+ * Divide 32-bit numbers by a fixed one without a division. With (2^32 - 1) / by rounded down, x factor / 2^32 is less
+ * than x / by by at most x / 2^32 < 1. So its whole part is the quotient or one less, which the remainder decides.
  */
 struct small_divisor {
     uint32_t by, factor;
@@ -232,7 +235,7 @@ struct key_maker {
         first_core = (uint32_t)first;
         n_core = end > first ? (uint32_t)(end - first) : 0;
     }
-    /* Returned: UNUSED where the order has no key. */
+    /* Returns: the key, UNUSED if the order has none */
     __device__ uint32_t key(const msi_footprint &f) const
     {
         const uint32_t u = (uint32_t)f.u0 + into_u, v = (uint32_t)f.v0 + into_v, w0 = (uint32_t)f.w0;
@@ -246,24 +249,24 @@ struct key_maker {
     }
 };
 
-/* A plane_map leads from images to the planes of a store; -1 stands for the PSF. */
+/* The plane of a store for each image; -1 is the PSF. */
 struct plane_map {
     int n_image, n_plane;
     int store_plane[MAX_PLANES];
 };
 
-/* Rules by which runs are cut into items. */
+/* How runs are cut into items. */
 struct item_rule {
-    uint32_t height;                    /* keys of a tile */
-    uint32_t reach;                     /* of a tile's first w-planes, those less than this from a run's own .. */
-    uint32_t crowded_from;              /* .. make it crowded by so many samples; UNUSED: none is */
+    uint32_t height; /* keys of a tile */
+    uint32_t reach;  /* a run is crowded by the samples of its tile whose first w-planes are less than this away */
+    uint32_t crowded_from;              /* samples that make a run crowded; UNUSED: no run is */
     uint32_t most_crowded, most_sparse; /* samples of an item */
 };
 
 /*
- * Finds the cells of an item's footprints in planes that follow each other: the cell of grid coordinates (u, v) for
- * tap k along w at [origin + k plane_cells + msi_wrap_cell(v + shift_v, n_v) n_u + msi_wrap_cell(u + shift_u, n_u)];
- * only taps k_first .. k_end - 1 meet planes that are there.
+ * The cells of an item's footprints in contiguous planes. The cell of grid coordinates (u, v) for tap k along w is
+ * [origin + k plane_cells + msi_wrap_cell(v + shift_v, n_v) n_u + msi_wrap_cell(u + shift_u, n_u)]. Only taps k_first
+ * .. k_end - 1 have planes in memory.
  */
 struct patch {
     int64_t origin, plane_cells;
@@ -273,7 +276,7 @@ struct patch {
 
 /* Planes [low, high) of whole grids: cells [high - low][nv][nu]. */
 struct whole_planes {
-    static constexpr bool ALWAYS_W = false; /* there may be one plane and no w */
+    static constexpr bool ALWAYS_W = false; /* there may be one plane without w */
     int low, high;
 
     template <typename T> __device__ patch find(const msi_wgrid_geometry &g, const record<T> &r) const
@@ -288,12 +291,12 @@ struct whole_planes {
                 r.w0 < low ? low - r.w0 : 0,
                 min(g.w_width, high - r.w0)};
     }
-    /* Find where a cell lies in its core, of which there is one. */
+    /* Find a cell's place in its core. There is only one core. */
     __device__ int in_core(int cell) const
     {
         return cell;
     }
-    /* Find the number of a sample's first plane among those that are there, or would be; the next ones follow it. */
+    /* Find the number of a sample's first plane, counted from the first one in memory. The next planes follow it. */
     template <typename T> __device__ int plane_number(const msi_wgrid_geometry &, const record<T> &r) const
     {
         return r.w0 - low;
@@ -304,17 +307,17 @@ struct whole_planes {
     }
 };
 
-/* Count the elements from a sample's own value to the next one's. */
+/* Elements from one sample's own value to the next one's. */
 template <typename T> constexpr int64_t OWN_PITCH = sizeof(placed<T>) / sizeof(cplx<T>);
 
-/* A job of the gridding kernels: samples that they read, and cells that they add to. */
+/* A job of the gridding kernels: the samples that they read, and the cells that they add to. */
 template <typename T> struct grid_job {
     const tap_table<T> *taps, *host_taps;
-    const placed<T> *samples; /* in order */
-    const cplx<T> *value;     /* of the first sample: its own or, of several images, that beside it; */
-    int64_t value_pitch;      /* so many elements from sample to sample */
+    const placed<T> *samples; /* sorted */
+    const cplx<T> *value;     /* value of the first sample: its own, or the one stored for one of several images */
+    int64_t value_pitch;      /* elements from sample to sample */
     cplx<T> *grid;
-    bool is_coarse; /* the image's error leaves room for that of sums of tensor cores */
+    bool is_coarse; /* the image's error allows sums by tensor cores */
 };
 
 /* Load the polynomials of all taps into shared memory: u, v, then w. */
@@ -335,7 +338,7 @@ template <typename T, int N_COEF, int N_TAP> __device__ T tap_value(const T (*ta
     return p;
 }
 
-/* Lay the taps of a sparse item's n samples, which lanes have: u, v, w, in tap [sample]. A warp. */
+/* Evaluate the taps of a sparse item's n samples, one in each lane, into tap [sample]: u, v, w. For a whole warp. */
 template <typename T, int N_COEF, int WIDTH, int N_TAP>
 __device__ __forceinline__ void lay_item_taps(const T (*table)[N_TAP], const record<T> &r, int n, T (*tap)[N_TAP + 1])
 {
@@ -346,15 +349,15 @@ __device__ __forceinline__ void lay_item_taps(const T (*table)[N_TAP], const rec
     }
 }
 
-/* Items of a sorted batch: crowded ones, or sparse ones. */
+/* The crowded or the sparse items of a sorted batch. */
 struct item_range {
     const item *first;
     int64_t n;
 };
 
-/* The window's width shapes the default gridder's kernels of both directions, and chooses among them. */
+/* ---- Widths of the window ---------------------------------------------------------------------------------------- */
 
-/* Taps of a sample, and the part of them that a warp takes at a time: ROWS rows of v, ROW lanes along u. */
+/* The taps of a sample, and the part of them that a warp handles at a time: ROWS rows of v, ROW lanes along u. */
 template <int WIDTH, bool HAS_W> struct tap_shape {
     static constexpr int N_COEF = WIDTH < 6 ? WIDTH + 3 : WIDTH + 2;
     static constexpr int N_TAP = HAS_W ? 3 * WIDTH : 2 * WIDTH;
@@ -362,7 +365,7 @@ template <int WIDTH, bool HAS_W> struct tap_shape {
     static constexpr int ROWS = 32 / ROW;
 };
 
-/* Launch a kernel that gives each sparse item a warp, and a warp one after the other where there are very many. */
+/* Launch a kernel that gives each sparse item a warp. If there are very many, a warp takes several. */
 template <typename T, int WIDTH, typename JOB, typename PLANES>
 int launch_sparse(void (*kernel)(msi_wgrid_geometry, JOB, PLANES, const item *, int64_t), const msi_wgrid_geometry &g,
                   const JOB &job, const PLANES &there, item_range sparse, cudaStream_t stream)
@@ -376,8 +379,8 @@ int launch_sparse(void (*kernel)(msi_wgrid_geometry, JOB, PLANES, const item *, 
 }
 
 /*
- * launch(width, has_w) for the window of a plan and PLANES of whichever kind, both arguments integral constants:
- * kernels are compiled for each width, with w and, where PLANES may be one plane and no w, without.
+ * Call launch(width, has_w) for a plan's window, with integral constants. Kernels are compiled for each width, with w
+ * and, if PLANES may be one plane without w, without it.
  */
 template <typename PLANES, int WIDTH = MSI_PSWF_MIN_WIDTH, typename LAUNCH>
 int at_width(const msi_wgrid_geometry &g, LAUNCH launch)

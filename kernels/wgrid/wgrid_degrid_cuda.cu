@@ -2,15 +2,15 @@
 /*
  * The default gridder's transpose on the GPU.
  *
- * One kernel puts the model, divided by the windows' transforms and turned by a plane's w, on a padded plane; cuFFT
- * makes cells of it. Samples come in batches of whole segments, and go to their places in the order of gridding, with
- * where their visibilities belong. A warp degrids a sparse item from the planes in L2. Crowded items are degridded by
- * blocks that hold a tile's cells of W w-planes in registers and load a plane when the first plane moves up; sums over
- * cells are matrix products (wgrid_degrid_cuda.cuh, wgrid_degrid_cuda.cuh). A sample's sum depends on
- * nothing but the planes, and nothing is atomic: the result is the same every time.
+ * (1) One kernel puts the model on a padded plane: divided by the windows' transforms, and turned by the plane's w. (2)
+ * cuFFT transforms the plane. (3) Samples are uploaded in batches of whole segments and sorted as for gridding, with
+ * the places of their visibilities. (4) A warp degrids a sparse item from the planes in L2. Crowded items are degridded
+ * by blocks that hold a tile's cells of W w-planes in registers and load a plane when the first plane moves up; sums
+ * over cells are matrix products (wgrid_degrid_cuda.cuh). A sample's sum depends only on the planes, and no addition is
+ * atomic: the result is the same every time.
  *
- * As many w-planes of all images as fit are held; where all do, they are made once for all fillings of the store, else
- * slab by slab for every batch.
+ * As many w-planes of all images as fit are held. If all fit, they are made once for all batches of the store;
+ * otherwise slab by slab for every batch.
  */
 #include "kernels/wgrid/wgrid_predictor_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda.h"
@@ -33,7 +33,7 @@ template <typename T> class degridder : public wgrid_predictor<T> {
     using base::on;
     using base::times;
     int64_t n_resident;
-    int made_low = -1; /* of the planes that are there; -1: none */
+    int made_low = -1; /* first plane of the slab in memory; -1: none */
     buffer d_grid;
     fft_plan fft; /* of a plane [nv][nu] */
 
@@ -42,7 +42,7 @@ template <typename T> class degridder : public wgrid_predictor<T> {
         return order_for_rings<T>(&this->order, *base::plan);
     }
 
-    int make_room() override
+    int allocate_planes() override
     {
         MSI_TRY(d_grid.fit(n_image * n_resident * g.nu * g.nv * (int64_t)sizeof(cplx<T>), "w-planes"));
         return fft.make(g.nv, g.nu, sizeof(T) == 4 ? CUFFT_C2C : CUFFT_Z2Z, on.get());
@@ -66,7 +66,7 @@ template <typename T> class degridder : public wgrid_predictor<T> {
         return msi_interrupt_check();
     }
 
-    /* A sample's planes may lie in several slabs, each of which adds to what is zero at first. */
+    /* A sample's planes may be in several slabs, so each slab adds to values that are zero at first. */
     int degrid_batch() override
     {
         const bool add = n_resident < g.n_w;
@@ -109,7 +109,7 @@ int msi_wgrid_cuda_predict(const msi_wgrid_plan *plan, msi_vis_store *store, con
                                        : predict<double>(plan, store, model, n_resident, kept, times);
 }
 
-void msi_wgrid_cuda_forget(void *kept)
+void msi_wgrid_cuda_free_model(void *kept)
 {
     forget_kept(kept);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The default gridder's transpose on the GPU: what its kernels read and write, and the one for sparse items. */
+/* The degridding kernels of the default gridder: the one for sparse items, and two for crowded items, which sum cells
+ * by matrix products of doubles and of halves. degrid_items chooses among them. */
 #ifndef MSI_WGRID_DEGRID_CUDA_CUH
 #define MSI_WGRID_DEGRID_CUDA_CUH
 
@@ -11,19 +12,19 @@
 namespace {
 
 /*
- * A job of the degridding kernels: they read cells of one image's planes and write what samples sum up to. A sample's
- * visibility is its sum turned and, where w < 0, conjugated, at value [index]; samples that are placed<T> as gridding
- * has them keep their bare sums, at value [place], in the frame of their own values.
+ * A job of the degridding kernels: the cells of one image's planes, and the visibilities to write. The visibility of
+ * wanted<T> is its sum, turned, and conjugated if w < 0, at value [index]. Samples that gridding has sorted (placed<T>)
+ * get the sum itself, at value [place], which is turned as their own values are.
  */
 template <typename T> struct degrid_job {
     const tap_table<T> *taps, *host_taps;
-    const wanted<T> *samples; /* in order */
+    const wanted<T> *samples; /* sorted */
     bool in_place;            /* samples are placed<T> */
     const cplx<T> *grid;
-    cplx<T> *value; /* the planes' part of a sample is added where `add`, else stored */
+    cplx<T> *value; /* the planes' part of a sample is added if `add`, else stored */
     bool add;
 
-    /* Store the sum of the sample in a place. */
+    /* Store the sum of the sample at a place. */
     __device__ __forceinline__ void store(int64_t place, const destination<T> &to, T re, T im) const
     {
         cplx<T> sum = {re, im};
@@ -42,7 +43,7 @@ template <typename T> struct degrid_job {
     }
 };
 
-/* A warp degrids an item of at most 32 samples: lanes are cells of a row of taps, several rows at a time. */
+/* A warp degrids an item of at most 32 samples. Lanes are cells of a row of taps, several rows at a time. */
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     k_degrid_sparse(msi_wgrid_geometry g, degrid_job<T> job, PLANES there, const item *items, int64_t n_item)
@@ -105,17 +106,17 @@ __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     }
 }
 
-/* Places a block that degrids crowded items: it holds N_PLANE w-planes of a tile's cells, plane p in place p
- * modulo N_PLANE of a ring. */
-template <int N_PLANE, typename PLANES> struct degrid_stand {
+/* The position of a block that degrids crowded items. It holds N_PLANE w-planes of a tile's cells; plane p is in place
+ * p modulo N_PLANE of a ring. */
+template <int N_PLANE, typename PLANES> struct degrid_position {
     const msi_wgrid_geometry &g;
     const PLANES &there;
     int x = INT32_MIN, y = 0, z = 0; /* first taps of the tile, first w-plane */
-    int number = 0;                  /* of that plane among those that are there */
+    int number = 0;                  /* of that plane, counted from the first one in memory */
     patch at = {};
 
-    /* Move to another tile or first plane, where cells of these planes must be loaded: those from the returned one of
-     * the N_PLANE on. */
+    /* Move to another tile or first plane. Returns: the first of the N_PLANE planes whose cells must be loaded; the
+     * following ones must be too */
     __device__ __forceinline__ int move(int x_, int y_, int z_)
     {
         const int moved = z_ - z;
@@ -138,7 +139,7 @@ template <int N_PLANE, typename PLANES> struct degrid_stand {
 #pragma unroll
         for (int s = 0; s < N_PLANE; s++) f(s, number + (s < turned ? s - turned + N_PLANE : s - turned));
     }
-    /* Call f(s, its number) for plane k's place s alone, in a branch of its own. */
+    /* Call f(s, its number) for the place s of plane k only, in a branch of its own. */
     template <class F> __device__ __forceinline__ void at_place(int k, const F &f) const
     {
         const int place = (z + k) % N_PLANE;
@@ -163,8 +164,8 @@ template <int N_PLANE, typename PLANES> struct degrid_stand {
     }
 };
 
-/* Sum two complex numbers over four lanes that follow each other: every lane gets one part of the four. Returned: of
- * lanes 0 .. 3 the first one's re and im, the second one's re and im. */
+/* Sum two complex numbers over four neighbouring lanes. Each lane gets one of the four parts. Returned: in lanes 0 .. 3
+ * the first number's re and im, the second number's re and im */
 template <typename T>
 __device__ __forceinline__ T sum_over_four(T first_re, T first_im, T second_re, T second_im, int lane)
 {
@@ -174,7 +175,7 @@ __device__ __forceinline__ T sum_over_four(T first_re, T first_im, T second_re, 
     return (im ? own_im : re) + __shfl_xor_sync(~0u, im ? re : own_im, 1);
 }
 
-/* Let the warps of a block meet, which may be one. */
+/* Synchronise the warps of a block, which may be only one. */
 template <int N_WARP> __device__ __forceinline__ void meet()
 {
     if constexpr (N_WARP == 1)
@@ -183,28 +184,30 @@ template <int N_WARP> __device__ __forceinline__ void meet()
         __syncthreads();
 }
 
+/* ---- Crowded items in double precision --------------------------------------------------------------------------- */
+
 /*
- * Crowded items are degridded in double precision on tensor cores, and in single where windows are wide. A sample's sum
- * over a tile's cells of w-plane p is one row of a matrix product with the cells along u as K,
+ * Crowded items in double precision, and in single with wide windows, on tensor cores. A sample's sum over a tile's
+ * cells of w-plane p is one row of a matrix product with the cells along u as K,
  *
  *     V_s = sum_p kw_s[p] sum_v kv_s[v] (sum_u ku_s[u] G_p[u][v]),
  *
- * up to sixteen samples of one tile and first w-plane a step. Taps stand between zeros, so that the cells along u serve
- * a whole tile. A block holds the cells of a tile's W planes in registers: plane p in place p modulo W of a ring, into
- * which a plane is loaded when the first plane moves up. A warp has four cells along v, whose re and im are the
- * products' columns.
+ * up to sixteen samples of one tile and first w-plane a step. Taps are padded with zeros on both sides, so that the
+ * same cells along u serve a whole tile. A block holds the cells of a tile's W planes in registers: plane p is in place
+ * p modulo W of a ring, and a plane is loaded when the first plane moves up. A warp has four cells along v, whose re
+ * and im are the columns of the products.
  */
 
 template <typename T, int WIDTH, bool HAS_W> struct doubles_shape {
     static constexpr int N_PLANE = HAS_W ? WIDTH : 1, ITEM = ring_group<T>(WIDTH);
     static constexpr tile_shape TILE = ring_tile<T>(WIDTH);
     static constexpr int EDGE_U = TILE.u, EDGE_V = TILE.v;
-    /* Cells that a tile's footprints touch. */
+    /* Cells of a tile's footprints. */
     static constexpr int CELLS_U = EDGE_U + WIDTH - 1, CELLS_V = EDGE_V + WIDTH - 1;
     static constexpr int FOURS_U = (CELLS_U + 3) / 4, N_WARP = (CELLS_V + 3) / 4;
     /* Rows of an odd number of doubles begin in different banks. */
     static constexpr int ROW_U = (EDGE_U - 1 + 4 * FOURS_U) | 1, ROW_V = (EDGE_V - 1 + 4 * N_WARP) | 1;
-    /* Blocks of a multiprocessor: a thread has its cells and some 55 more registers. */
+    /* Blocks of a multiprocessor: a thread has its cells and about 55 more registers. */
     static constexpr int CELL_REGISTERS = 2 * N_PLANE * FOURS_U;
     static constexpr int REGISTERS = CELL_REGISTERS < 45 ? 100 : CELL_REGISTERS + 55;
     static constexpr int BLOCKS = REGISTERS > 255 ? 1 : 65536 / (32 * N_WARP * REGISTERS);
@@ -213,14 +216,14 @@ template <typename T, int WIDTH, bool HAS_W> struct doubles_shape {
 /* Taps of a batch's samples, and their sums. */
 template <typename T, int WIDTH, bool HAS_W> struct doubles_memory {
     using shape = doubles_shape<T, WIDTH, HAS_W>;
-    double u[RING_BATCH][shape::ROW_U], v[RING_BATCH][shape::ROW_V]; /* cell c of the tile has place first + c */
+    double u[RING_BATCH][shape::ROW_U], v[RING_BATCH][shape::ROW_V]; /* cell c of the tile is at first + c */
     double w[shape::N_PLANE][RING_BATCH];                            /* in the order of the ring */
     int first_u[RING_BATCH], first_v[RING_BATCH];
     cplx<double> sum[shape::N_WARP][RING_BATCH];
 };
 
-/* One warp's part of a block: its cells, and the sums over them. All warps of a block lay taps (lay_batch), meet, and
- * sum (add_batch). */
+/* One warp's part of a block: its cells, and the sums over them. All warps of a block lay out taps (lay_batch),
+ * synchronise, and sum (add_batch). */
 template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sums {
     using shape = doubles_shape<T, WIDTH, HAS_W>;
     static constexpr int N_PLANE = shape::N_PLANE, FOURS_U = shape::FOURS_U;
@@ -229,17 +232,17 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sum
     const even_taps<T, WIDTH> &window;
     doubles_memory<T, WIDTH, HAS_W> &m;
     const int lane, warp, row, pair; /* of tensor cores' operands */
-    degrid_stand<N_PLANE, PLANES> stand;
+    degrid_position<N_PLANE, PLANES> stand;
     int3 own = {};                       /* of a lane's sample: first taps of its tile, first w-plane */
     double cells[N_PLANE][FOURS_U] = {}; /* [place][four]: re or im of the cell at u = 4 four + pair, v = cell_v() */
-    uint32_t column[FOURS_U] = {}, row_cell = 0; /* where this lane loads cells of a plane */
+    uint32_t column[FOURS_U] = {}, row_cell = 0; /* where this lane loads a plane's cells */
 
     __device__ __forceinline__ int cell_v() const
     {
         return 4 * warp + row / 2;
     }
 
-    /* Lay the taps of a batch, a sample to a lane; warps take the parts in turn: along u, v, w. */
+    /* Lay out the taps of a batch, one sample a lane. Warps share the parts: along u, v, w. */
     __device__ __forceinline__ void lay_batch(const record<T> &r)
     {
         const int in_u = in_ring_tile<shape::EDGE_U>(r.u0, g.nu, WIDTH, stand.there);
@@ -274,7 +277,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sum
             to[f] = reads && 4 * f + pair < shape::CELLS_U ? __ldg(from + 2 * column[f]) : 0;
     }
 
-    /* Move to where sample `first` of the batch lies, loading the planes that are not there. */
+    /* Move to the position of sample `first` of the batch, and load the missing planes. */
     __device__ __forceinline__ void follow(int first)
     {
         int fresh =
@@ -289,7 +292,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sum
         for (; fresh < N_PLANE; fresh++) stand.at_place(fresh, [&](int s, int plane) { load(cells[s], plane); });
     }
 
-    /* Sum cells for samples [first, end) of a batch, sixteen at most; what the others would get is not kept. */
+    /* Sum cells for samples [first, end) of a batch, at most sixteen. Sums of other rows are dropped. */
     __device__ __forceinline__ void add_step(int first, int end)
     {
         follow(first);
@@ -323,7 +326,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct doubles_sum
         if (to < end) (&m.sum[warp][to].re)[pair % 2] = x;
     }
 
-    /* Sum cells for the first n samples of a batch, as many at a time as lie in one tile and first w-plane. */
+    /* Sum cells for the first n samples of a batch, as many at a time as share a tile and first w-plane. */
     __device__ __forceinline__ void add_batch(int n)
     {
         constexpr int ITEM = shape::ITEM;
@@ -390,20 +393,22 @@ int launch_degrid_doubles(const msi_wgrid_geometry &g, const degrid_job<T> &job,
     return MSI_OK;
 }
 
+/* ---- Crowded items in single precision --------------------------------------------------------------------------- */
+
 /*
- * Crowded items are degridded in single precision on tensor cores. A sample's sum over a tile's cells of w-plane p is
- * one row of a matrix product with the cells along one axis as K, say u,
+ * Crowded items in single precision on tensor cores. A sample's sum over a tile's cells of w-plane p is one row of a
+ * matrix product with the cells along one axis as K, say u,
  *
  *     V_s = sum_p kw_s[p] sum_v kv_s[v] (sum_u ku_s[u] G_p[u][v]),
  *
- * sixteen samples of one tile and first w-plane a step; the sums over v and p are made in fp32. Taps stand between
- * zeros, so that the sixteen cells along K serve a whole tile. Both factors are split into two halves of 11 bits, of
- * whose four products three are kept.
+ * sixteen samples of one tile and first w-plane a step. The sums over v and p are made in fp32. Taps are padded with
+ * zeros on both sides, so that the sixteen cells along K serve a whole tile. Both factors are split into two halves of
+ * 11 bits; three of their four products are kept.
  *
- * A block holds the cells of a tile's W planes, split, in registers: plane p in place p modulo W of a ring, into which
- * a plane is loaded when the first plane moves up. A warp has eight cells along the axis that is not K. Cells are
- * multiplied by a power of two that brings the largest of the tile to 2^14 .. 2^15; what is smaller than it by 2^18 and
- * more loses bits.
+ * A block holds the split cells of a tile's W planes in registers: plane p is in place p modulo W of a ring, and a
+ * plane is loaded when the first plane moves up. A warp has eight cells along the axis that is not K. Cells are
+ * multiplied by a power of two that brings the tile's largest one to 2^14 .. 2^15; cells that are smaller than it by a
+ * factor of 2^18 and more lose bits.
  */
 
 constexpr int CELL_TOP_EXPONENT = 14; /* of cells in their unit */
@@ -413,12 +418,14 @@ template <int WIDTH, bool HAS_W> struct halves_shape {
     static constexpr tile_shape TILE = ring_tile<float>(WIDTH);
     static constexpr bool U_IS_K = TILE.u >= TILE.v;
     static constexpr int EDGE_K = U_IS_K ? TILE.u : TILE.v, EDGE_N = U_IS_K ? TILE.v : TILE.u;
-    /* Cells that a tile's footprints touch, along K and along the products' columns. */
+    /* Cells of a tile's footprints, along K and along the products' columns. */
     static constexpr int CELLS_K = EDGE_K + WIDTH - 1, CELLS_N = EDGE_N + WIDTH - 1;
-    static constexpr int FOURS = 2; /* of cells that are a product's columns, each with re and im; a warp's products */
+    static constexpr int FOURS =
+        2; /* groups of four cells, which are a product's columns with re and im; products of a warp */
     static constexpr int N_WARP = (CELLS_N + 4 * FOURS - 1) / (4 * FOURS);
     static constexpr int ROW_N = (EDGE_N - 1 + 4 * FOURS * N_WARP) | 1; /* odd: rows begin in different banks */
-    /* Blocks of a multiprocessor: a thread has its cells and some 70 more registers; warps come four at a time. */
+    /* Blocks of a multiprocessor: a thread has its cells and about 70 more registers; warps are allocated four at a
+     * time. */
     static constexpr int BLOCKS = 512 / (4 * FOURS * N_PLANE + 70) * 4 / N_WARP;
     static_assert(CELLS_K <= 16, "cells along K");
 };
@@ -427,14 +434,14 @@ template <int WIDTH, bool HAS_W> struct halves_shape {
 template <int WIDTH, bool HAS_W> struct halves_memory {
     using shape = halves_shape<WIDTH, HAS_W>;
     uint4 k[2][2][RING_BATCH];                /* rows of eight halves: [cells 0 .. 7, 8 .. 15][high, low] */
-    float n[RING_BATCH][shape::ROW_N];        /* cell c of the tile has place first_n + c */
+    float n[RING_BATCH][shape::ROW_N];        /* cell c of the tile is at first_n + c */
     float2 w[shape::N_PLANE][RING_BATCH / 2]; /* in the order of the ring: samples i and i + 8 of a step */
     int first_n[RING_BATCH];
     cplx<float> sum[shape::N_WARP][RING_BATCH];
 };
 
-/* One warp's part of a block: its cells, and the sums over them. All warps of a block lay taps (lay_batch), meet, and
- * sum (add_step). */
+/* One warp's part of a block: its cells, and the sums over them. All warps of a block lay out taps (lay_batch),
+ * synchronise, and sum (add_step). */
 template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
     using shape = halves_shape<WIDTH, HAS_W>;
     static constexpr int N_PLANE = shape::N_PLANE, FOURS = shape::FOURS;
@@ -443,13 +450,13 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
     const even_taps<float, WIDTH> &window;
     halves_memory<WIDTH, HAS_W> &m;
     const int lane, warp, row, pair; /* of tensor cores' operands */
-    degrid_stand<N_PLANE, PLANES> stand;
+    degrid_position<N_PLANE, PLANES> stand;
     int3 own = {};                           /* of a lane's sample: first taps of its tile, first w-plane */
     uint32_t cells[N_PLANE][FOURS][4] = {};  /* [place][four][high: mma's b0, b1; low: b0, b1] */
-    uint32_t at_k[2] = {}, at_n[FOURS] = {}; /* where this lane loads cells of a plane: one part of the number each */
-    int exponent = LEAST_EXPONENT;           /* of the largest cell, as floats have it: the unit of cells */
+    uint32_t at_k[2] = {}, at_n[FOURS] = {}; /* where this lane loads a plane's cells: one part of the index each */
+    int exponent = LEAST_EXPONENT;           /* of the largest cell, as stored in floats: the unit of cells */
 
-    /* Find the cell along either axis that this lane loads. */
+    /* Find the cell that this lane loads, along either axis. */
     __device__ __forceinline__ int cell_k(int half) const
     {
         return 2 * pair + row % 2 + 8 * half;
@@ -459,7 +466,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
         return 4 * (FOURS * warp + four) + row / 2;
     }
 
-    /* Lay the taps of a batch, a sample to a lane. */
+    /* Lay out the taps of a batch, one sample a lane. */
     __device__ __forceinline__ void lay_batch(const record<float> &r)
     {
         const int in_u = in_ring_tile<shape::TILE.u>(r.u0, g.nu, WIDTH, stand.there);
@@ -487,7 +494,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
         }
     }
 
-    /* Load a plane's cells, re and im of this lane's, as they are. */
+    /* Load this lane's cells of a plane, re and im, without splitting them. */
     __device__ __forceinline__ void load(uint32_t (&to)[FOURS][4], int plane) const
     {
         const cplx<float> *from = job.grid + plane * stand.at.plane_cells;
@@ -536,7 +543,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
         return max((int)(__reduce_max_sync(~0u, largest) >> 23), LEAST_EXPONENT);
     }
 
-    /* Change the unit of the cells that are there. */
+    /* Change the unit of the loaded cells. */
     __device__ __forceinline__ void change_unit(int top)
     {
         const half2 ratio = __float2half2_rn(top - exponent < 48 ? unit_of(exponent - top) : 0);
@@ -568,7 +575,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
         stand.for_each_place([&](int s, int) { split(cells[s], scale()); });
     }
 
-    /* Load plane k of those above the first one. */
+    /* Load plane k of the ring, counted from the first plane. */
     __device__ __forceinline__ void load_plane(int k)
     {
         uint32_t fresh[FOURS][4];
@@ -582,7 +589,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
         });
     }
 
-    /* Move to where sample `first` of the batch lies, loading the planes that are not there. */
+    /* Move to the position of sample `first` of the batch, and load the missing planes. */
     __device__ __forceinline__ void follow(int first)
     {
         int fresh =
@@ -591,7 +598,7 @@ template <int WIDTH, bool HAS_W, typename PLANES> struct halves_sums {
         for (fresh = fresh ? fresh : N_PLANE; fresh < N_PLANE; fresh++) load_plane(fresh);
     }
 
-    /* Add the sums over N places of the ring from s on, whose products go side by side. */
+    /* Add the sums over N places of the ring from s on. Their products are independent. */
     template <int N>
     __device__ __forceinline__ void add_planes(float (&sum)[FOURS][4], int s, int of_row, const uint4 &high,
                                                const uint4 &low) const
@@ -696,8 +703,7 @@ int launch_degrid_halves(const msi_wgrid_geometry &g, const degrid_job<float> &j
     return MSI_OK;
 }
 
-/* Samples become sums over w-planes on the GPU: a warp takes a sparse item, blocks that hold a tile's cells take
- * crowded ones. */
+/* ---- Launching --------------------------------------------------------------------------------------------------- */
 
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 int launch_degridding(const msi_wgrid_geometry &g, const degrid_job<T> &job, const PLANES &there, item_range crowded,
@@ -710,7 +716,7 @@ int launch_degridding(const msi_wgrid_geometry &g, const degrid_job<T> &job, con
     return launch_sparse<T, WIDTH>(k_degrid_sparse<T, WIDTH, HAS_W, PLANES>, g, job, there, sparse, stream);
 }
 
-/* Degrid items from planes of whichever kind, by the kernel of the plan's window. */
+/* Degrid items from planes of any kind, by the kernel for the plan's window. */
 template <typename T, typename PLANES>
 int degrid_items(const msi_wgrid_geometry &g, const degrid_job<T> &job, const PLANES &there, item_range crowded,
                  item_range sparse, cudaStream_t stream)
@@ -733,7 +739,7 @@ template <typename T, typename PLANES> int degrid_call_of(const msi_wgrid_degrid
                         {static_cast<const item *>(c.sparse), c.n_sparse}, static_cast<cudaStream_t>(c.stream));
 }
 
-/* Begin to degrid what a call asks for from planes of whichever kind, in the plan's precision. */
+/* Begin the degridding of a call from planes of any kind, in the plan's precision. */
 template <typename PLANES> int degrid_call(const msi_wgrid_degrid_call &c, const PLANES &there)
 {
     return c.plan->precision == MSI_FP32 ? degrid_call_of<float>(c, there) : degrid_call_of<double>(c, there);

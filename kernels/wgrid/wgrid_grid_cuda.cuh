@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Crowded items, gridded in registers, w-planes in a ring: in double precision, and in single where windows are wide.
+ * The gridding kernels of the default gridder: two for crowded items, which add them up in registers by matrix products
+ * of doubles (first) and of halves (second), and one that adds sparse items to the planes directly. grid_items chooses
+ * among them.
  *
- * A block takes samples in their sorted order: tile by tile, in a tile by first w-plane. Its warps share the cells that
- * a tile's footprints may touch, each 16 x 8 of them, and where planes are many every other plane; they hold in
- * registers the W planes above the first plane of the samples at hand, plane p in place p modulo the places of a ring.
- * When the first plane moves up, the planes left behind are added to the grid and their places are zeroed, so that a
- * cell is written once for all samples of all first planes that share it; when the tile changes, all are.
+ * Crowded items in double precision, and in single with wide windows. A block takes samples in their sorted order: tile
+ * by tile, within a tile by first w-plane. Its warps share the cells of a tile's footprints: each has 16 x 8 of them
+ * and, if there are many planes, every other plane. They hold in registers the W planes from the current samples' first
+ * plane on; plane p is in place p modulo the number of places of a ring. When the first plane moves up, the planes left
+ * behind are added to the grid and their places are zeroed. A cell is thus written once for all samples of all first
+ * planes that share it. When the tile changes, all planes are added.
  *
  * What samples s of one first plane add to plane p is a matrix product with the samples along K,
  *
  *     G_p[v][u] = sum_s (V_s kv_s[v]) (ku_s[u] kw_s[p]),
  *
- * which tensor cores make of doubles, four samples at a time. Taps lie in shared memory between zeros, so that no test
- * is left for cells beside a footprint, and taps along w in the order of the ring. While a batch is added, the next
- * one's taps are made, and the one after it is on its way from memory.
+ * which tensor cores compute in double for four samples at a time. Taps are stored in shared memory between zeros, so
+ * that cells beside a footprint need no test, and taps along w in the order of the ring. While a batch is added, the
+ * taps of the next one are made, and the one after that is loaded.
  */
 #ifndef MSI_WGRID_GRID_CUDA_CUH
 #define MSI_WGRID_GRID_CUDA_CUH
@@ -26,33 +29,36 @@
 
 namespace {
 
+/* ---- Crowded items in double precision --------------------------------------------------------------------------- */
+
 constexpr int FOUR = 4;       /* samples of an item, and of a product */
-constexpr int MOST_ALONE = 6; /* planes of a block of cells that a warp has to itself */
+constexpr int MOST_ALONE = 6; /* planes of a block of cells that one warp can hold */
 
 template <typename T, int WIDTH, bool HAS_W> struct ring_shape {
     static constexpr int N_PLANE = HAS_W ? WIDTH : 1;
     static constexpr tile_shape TILE = ring_tile<T>(WIDTH);
     static constexpr int EDGE_U = TILE.u, EDGE_V = TILE.v;
-    /* Cells that a tile's footprints touch: blocks of 16 rows and 8 columns, a warp's. */
+    /* Cells of a tile's footprints: blocks of 16 rows and 8 columns, one for each warp. */
     static constexpr int BLOCKS_U = (EDGE_U + WIDTH - 1 + 7) / 8, BLOCKS_V = (EDGE_V + WIDTH - 1 + 15) / 16;
-    /* Warps that share a block's planes, so that registers hold a warp's. */
+    /* Warps that share a block's planes, so that its part fits into a warp's registers. */
     static constexpr int SHARES = N_PLANE <= MOST_ALONE ? 1 : 2, SLOTS = (N_PLANE + SHARES - 1) / SHARES;
     static constexpr int PLACES = SHARES * SLOTS; /* of the ring */
     static constexpr int N_WARP = BLOCKS_U * BLOCKS_V * SHARES;
-    /* Blocks of a multiprocessor: a thread has its sums and some 50 more registers. */
+    /* Blocks of a multiprocessor: a thread has its sums and about 50 more registers. */
     static constexpr int WARPS = 16 * SLOTS + 50 <= 128 ? 16 : 16 * SLOTS + 50 <= 168 ? 12 : 8;
     static constexpr int BLOCKS = WARPS < N_WARP ? 1 : WARPS / N_WARP;
-    /* Taps between zeros; rows of an odd number of doubles lie in different banks. */
+    /* Taps between zeros. Rows of an odd number of doubles begin in different banks. */
     static constexpr int ROW_U = (EDGE_U - 1 + 8 * BLOCKS_U) | 1, ROW_V = (EDGE_V - 1 + 16 * BLOCKS_V) | 1;
 };
 
-/* Cell c of a footprint that begins d cells into the tile has tap c - d: EDGE_U - 1 or EDGE_V - 1 places further. */
+/* Cell c of a footprint that begins d cells into the tile has tap c - d, which is stored EDGE_U - 1 or EDGE_V - 1
+ * places further. */
 template <typename T, int WIDTH, bool HAS_W> struct ring_taps {
     using shape = ring_shape<T, WIDTH, HAS_W>;
     double u[RING_BATCH][shape::ROW_U];
     double left[2][RING_BATCH][shape::ROW_V];        /* re and im of values times taps along v */
     alignas(16) double w[shape::PLACES][RING_BATCH]; /* in the order of the ring */
-    alignas(16) int in_tile[RING_BATCH];             /* EDGE_U - 1 - d, and along v in the upper half */
+    alignas(16) int in_tile[RING_BATCH];             /* EDGE_U - 1 - d; the same along v in the upper half */
 };
 
 template <typename T, int WIDTH, bool HAS_W> struct ring_memory {
@@ -61,15 +67,15 @@ template <typename T, int WIDTH, bool HAS_W> struct ring_memory {
     ring_samples<T> samples[3];
 };
 
-/* Keep what comes before in the branch that it stands in: selecting instead takes longer. */
+/* Keep the preceding code in its branch: selecting instead takes longer. */
 __device__ inline void keep_in_branch(double &x)
 {
     asm volatile("" : "+d"(x));
 }
 
 /*
- * One warp's part of a block's sums, and how samples come into them. The warps of a block share the making of taps
- * (make_taps), meet, and add them to their own cells (add).
+ * One warp's part of a block's sums, and how samples are added to them. The warps of a block share the making of taps
+ * (make_taps), synchronise, and add them to their own cells (add).
  */
 template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
     using shape = ring_shape<T, WIDTH, HAS_W>;
@@ -85,18 +91,19 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
     const int row, pair; /* of tensor cores' operands */
     const int column;    /* cell of the operands' column `row`; that of column 2 pair is pair / 2 + 2 (pair % 2), of
                             the next 4 further */
-    const int first_u, first_v; /* of the warp's cells in its block's */
+    const int first_u, first_v; /* of the warp's cells in the block's */
     const int share;            /* of the planes */
     /* [place of the ring][re, im][rows 0 .. 7, 8 .. 15][columns 2 pair, 2 pair + 1] */
     double sum[SLOTS][2][2][2] = {};
-    int4 now = {INT32_MIN, 0, 0, 0}; /* where the sums stand, as samples do */
-    /* This thread adds there in a plane: in both blocks of eight rows the first cell, and from there to the others. */
+    int4 now = {INT32_MIN, 0, 0, 0}; /* position of the sums, as stored for samples */
+    /* Cells of a plane that this thread adds to: the first cell of both blocks of eight rows, and the distances to the
+     * others. */
     uint32_t cell[2] = {};
     int onward[3] = {};
     int64_t plane_cells = 0;
 
-    /* Make a batch's taps, a sample to a lane; warps take the parts in turn: along u, the value's re and im along v, w.
-     */
+    /* Make a batch's taps, one sample a lane. Warps share the parts: along u; re and im of the value times taps along
+     * v; along w. */
     __device__ __forceinline__ void make_taps(int batch)
     {
         if (!block.has(batch)) return;
@@ -126,7 +133,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
     }
 
     /* Add the sums of slot s to the grid and zero them. Lanes exchange halves of cells, so that four of them add to two
-     * cells that follow each other: the memory's atomics take as long for a part of 32 bytes as for all. */
+     * neighbouring cells: an atomic addition to a part of 32 bytes takes memory as long as one to all of them. */
     __device__ __forceinline__ void empty_slot(int s, cplx<T> *cells, bool adds)
     {
 #pragma unroll
@@ -159,7 +166,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
         }
     }
 
-    /* Move the sums to where a sample stands, adding to the grid what that leaves behind. */
+    /* Move the sums to a sample's position, and add the planes left behind to the grid. */
     __device__ __forceinline__ void move_to(int4 next, const record<T> &r)
     {
         const bool stays = next.x == now.x && next.y == now.y;
@@ -206,7 +213,7 @@ template <typename T, int WIDTH, bool HAS_W, typename PLANES> struct ring_sums {
         const unsigned moves =
             __ballot_sync(~0u, own.x != before.x || own.y != before.y || own.z != before.z || lane >= n);
         for (int first = 0; first < n;) {
-            /* Take as many as stand alike, of this many steps at most. */
+            /* Take samples of one position together, at most this many steps. */
             constexpr int ALIKE = 4;
             const unsigned later = moves >> first >> FOUR;
             const int end = min(first + FOUR * ALIKE, later ? first + FOUR + __ffs((int)later) - 1 : n);
@@ -265,7 +272,7 @@ __global__ void __launch_bounds__(32 * ring_shape<T, WIDTH, HAS_W>::N_WARP, ring
     sums.leave(shape::N_PLANE);
 }
 
-/* can_ring - tell whether blocks can hold their taps, whatever the window. */
+/* can_ring - return whether blocks can hold their taps for every window. */
 template <typename T> bool can_ring(size_t shared_bytes)
 {
     return sizeof(ring_memory<T, MSI_PSWF_MAX_WIDTH, true>) <= shared_bytes;
@@ -288,21 +295,23 @@ int launch_ring(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANE
     return MSI_OK;
 }
 
+/* ---- Crowded items in single precision --------------------------------------------------------------------------- */
+
 /*
  * Crowded items in single precision on tensor cores. What samples s of a tile add to w-plane p is a matrix product with
  * the samples along K,
  *
  *     G_p[v][u] = sum_s (V_s kv_s[v]) (ku_s[u] kw_s[p]),
  *
- * sixteen samples of one first w-plane a step, taps between zeros filling the 16 x 8 or 16 x 16 cells that a tile's
- * footprints may touch. Both factors are split into two halves of 11 bits; products of the high halves and both mixed
- * ones count 22 bits. What the product of two halves is rounded by is a half itself, so that ku kw is made of halves.
- * A step's sum is made by the tensor cores, which round towards zero, and added in fp32 to sums that round to nearest;
- * where the window is narrow, or the image no better than that anyway, tensor cores add to the sums themselves.
+ * sixteen samples of one first w-plane a step. Taps between zeros fill the 16 x 8 or 16 x 16 cells of a tile's
+ * footprints. Both factors are split into two halves of 11 bits; products of the high halves and both mixed products
+ * keep 22 bits. The rounding error of a product of two halves is a half itself, so ku kw is computed in halves. Tensor
+ * cores compute the sum of a step, rounding towards zero, and the sum is added in fp32, rounding to nearest. If the
+ * window is narrow, or the image no more accurate than that, tensor cores add to the sums themselves.
  *
- * A warp has 16 x 8 cells, in registers and all W planes above the first plane of the samples at hand; a block is one
- * warp or two. A batch is two steps: a lane makes the taps of a sample and lays them as a row of halves between zeros;
- * the rows of sixteen samples are read back transposed, as tensor cores take them. When the first plane moves up, the
+ * A warp has 16 x 8 cells in registers, of all W planes from the current samples' first plane on. A block is one warp
+ * or two. A batch is two steps: a lane makes the taps of a sample and stores them as a row of halves between zeros; the
+ * rows of sixteen samples are read back transposed, as tensor cores need them. When the first plane moves up, the
  * planes left behind are added to the grid and the others move down.
  */
 
@@ -314,12 +323,12 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE> struct tensor_ring {
     static constexpr tile_shape TILE = ring_tile<float>(WIDTH);
     static constexpr int EIGHTS = (TILE.u + WIDTH + 6) / 8; /* of cells along u */
     static constexpr bool SUMS_IN_MMA = WIDTH <= ALWAYS_SUMMED || IS_COARSE;
-    /* Blocks of a multiprocessor: a thread has its sums and some 70 more registers. */
+    /* Blocks of a multiprocessor: a thread has its sums and about 70 more registers. */
     static constexpr int REGISTERS = 8 * N_PLANE + 70;
     static constexpr int BLOCKS = (REGISTERS <= 128 ? 16 : REGISTERS <= 168 ? 12 : 8) / EIGHTS;
 };
 
-/* Rows of eight halves: of both halves of the factors, all of a batch's samples. */
+/* Rows of eight halves, of both halves of the factors, for all samples of a batch. */
 template <int WIDTH, bool HAS_W> struct tensor_memory {
     using ring = tensor_ring<WIDTH, HAS_W, false>;
     uint4 u[ring::EIGHTS][2][RING_BATCH];
@@ -329,7 +338,7 @@ template <int WIDTH, bool HAS_W> struct tensor_memory {
     batch_places<float> of[2];
 };
 
-/* Find the unit of sums that were made of values with this exponent. */
+/* Return the unit of sums of values with this exponent. */
 __device__ inline float value_unit(int exponent)
 {
     return unit_of(exponent - VALUE_TOP_EXPONENT + 1 - 127) / (TAP_TOP * TAP_TOP * TAP_TOP);
@@ -347,8 +356,8 @@ __device__ inline void add_two_cells(cplx<float> *first, cplx<float> *second, fl
 }
 
 /*
- * One warp's part of a block's sums, and how samples come into them. All warps of a block lay taps (lay_batch), meet,
- * and add them to their own cells (add_step).
+ * One warp's part of a block's sums, and how samples are added to them. All warps of a block lay out taps (lay_batch),
+ * synchronise, and add them to their own cells (add_step).
  */
 template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_sums {
     using ring = tensor_ring<WIDTH, HAS_W, IS_COARSE>;
@@ -360,16 +369,17 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_
     const PLANES &there;
     tensor_memory<WIDTH, HAS_W> &m;
     const int lane, warp, row, pair;
-    int3 own = {};                   /* of a lane's sample: first taps of its tile, first w-plane */
-    float sum[N_PLANE][2][4] = {};   /* [plane][re, im][mma's four] of this warp's columns .. */
-    int exponent = LEAST_EXPONENT;   /* .. and in what unit, if tensor cores add to them */
-    int4 now = {INT32_MIN, 0, 0, 0}; /* of the sums: first taps of the tile, first w-plane, number of that plane */
-    uint32_t cell[2] = {};           /* of this thread's cells in a plane, the first one of either row .. */
-    int next = 0;                    /* .. and from there to the second */
+    int3 own = {};                 /* of a lane's sample: first taps of its tile, first w-plane */
+    float sum[N_PLANE][2][4] = {}; /* [plane][re, im][mma's four] of this warp's columns */
+    int exponent = LEAST_EXPONENT; /* unit of the sums, if tensor cores add to them */
+    int4 now = {INT32_MIN, 0, 0,
+                0};        /* position of the sums: first taps of the tile, first w-plane, number of that plane */
+    uint32_t cell[2] = {}; /* this thread's first cell in a plane, of either row */
+    int next = 0;          /* distance from it to the second cell */
     int64_t plane_cells = 0;
 
-    /* Choose the unit that takes the largest value to 2^VALUE_TOP_EXPONENT, or just below: a step's, or of all that the
-     * block has seen, whose sums change to it. Returned: what values are multiplied by. */
+    /* Choose the unit that scales the largest value to 2^VALUE_TOP_EXPONENT, or just below: of a step, or of all
+     * samples of the block, whose sums change to it. Returns: the factor of values */
     __device__ __forceinline__ float choose_unit(cplx<float> value)
     {
         uint32_t most = __float_as_uint(fmaxf(fabsf(value.re), fabsf(value.im)));
@@ -389,7 +399,7 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_
         return unit_of(127 + VALUE_TOP_EXPONENT - 1 - exponent);
     }
 
-    /* Lay a lane's taps along v, times its value. */
+    /* Lay out a lane's taps along v, times its value. */
     __device__ __forceinline__ void lay_values(const record<float> &r, cplx<float> value, int in_v)
     {
         const float scale = choose_unit(value);
@@ -405,7 +415,7 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_
         }
     }
 
-    /* Lay a lane's taps along u and w. */
+    /* Lay out a lane's taps along u and w. */
     __device__ __forceinline__ void lay_factors(const record<float> &r, int in_u)
     {
         float taps[WIDTH];
@@ -416,7 +426,7 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_
         if (HAS_W) for_each_tap<float, WIDTH>(window.w, r.zw, keep);
 #pragma unroll
         for (int k = 0; k < N_PLANE; k++) {
-            /* Both halves of one tap; then the same halves of two samples. */
+            /* First both halves of one tap; then the same half of two samples. */
             const float x = HAS_W ? taps[k] : TAP_TOP;
             const float high = __half2float(__float2half_rn(x));
             const uint32_t both = mma::bits(__floats2half2_rn(high, x - high));
@@ -425,7 +435,7 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_
         }
     }
 
-    /* Lay the taps of a batch, a sample to a lane: the first warp along v, the last one along u and w. */
+    /* Lay out the taps of a batch, one sample a lane: the first warp along v, the last warp along u and w. */
     __device__ __forceinline__ void lay_batch(int batch)
     {
         const record<float> r = m.of[batch % 2].place(lane);
@@ -460,8 +470,8 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_
         }
     }
 
-    /* Stand at another tile, or in another core's planes, with sums of zero. */
-    __device__ __forceinline__ void stand_at(int x, int y, int z, const record<float> &r)
+    /* Move to another tile, or to another core's planes. The sums are zero. */
+    __device__ __forceinline__ void move_to_tile(int x, int y, int z, const record<float> &r)
     {
         const patch to = there.find(g, r);
         const int u = x + 8 * warp + 2 * pair + to.shift_u, first = msi_wrap_cell(u, to.n_u);
@@ -473,14 +483,14 @@ template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_
         now = {x, y, z, there.plane_number(g, r)};
     }
 
-    /* Move the sums to where sample `first` of the batch lies. */
+    /* Move the sums to the position of sample `first` of the batch. */
     __device__ __forceinline__ void follow(int first, int batch)
     {
         const int x = __shfl_sync(~0u, own.x, first), y = __shfl_sync(~0u, own.y, first);
         const int z = __shfl_sync(~0u, own.z, first);
         if (x != now.x || y != now.y) {
             leave(N_PLANE);
-            stand_at(x, y, z, m.of[batch % 2].place(first));
+            move_to_tile(x, y, z, m.of[batch % 2].place(first));
         } else if (z != now.z) {
             const int moved = z - now.z;
             leave(min(moved, N_PLANE));
@@ -578,9 +588,9 @@ int launch_ring_tensor(const msi_wgrid_geometry &g, const grid_job<float> &job, 
     return launch_ring_summed<WIDTH, HAS_W, false>(g, job, there, crowded, stream);
 }
 
-/* Samples go onto w-planes on the GPU: a warp adds a sparse item, a block adds crowded ones in rings of planes. */
+/* ---- Sparse items and launching ---------------------------------------------------------------------------------- */
 
-/* A warp adds an item of at most 32 samples straight to the planes. */
+/* A warp adds an item of at most 32 samples directly to the planes. */
 template <typename T, int WIDTH, bool HAS_W, typename PLANES>
 __global__ void __launch_bounds__(32 * WARPS<T, WIDTH>)
     k_grid_sparse(msi_wgrid_geometry g, grid_job<T> job, PLANES there, const item *items, int64_t n_item)
@@ -637,7 +647,7 @@ int launch_gridding(const msi_wgrid_geometry &g, const grid_job<T> &job, const P
     return launch_sparse<T, WIDTH>(k_grid_sparse<T, WIDTH, HAS_W, PLANES>, g, job, there, sparse, stream);
 }
 
-/* Add items to planes of whichever kind, by the kernel of the plan's window. */
+/* Add items to planes of any kind, by the kernel for the plan's window. */
 template <typename T, typename PLANES>
 int grid_items(const msi_wgrid_geometry &g, const grid_job<T> &job, const PLANES &there, item_range crowded,
                item_range sparse, cudaStream_t stream)

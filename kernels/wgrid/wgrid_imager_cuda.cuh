@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Images of a store's visibilities on the GPU, or of what is left of them when a model's are subtracted.
+ * Images of a store's visibilities on the GPU, or of their residuals after a model is subtracted.
  *
- * Samples go through in batches of whole segments. A batch is put in order once for all images and both directions: its
- * records lie in that order with a value each, which gridding reads. Where there are several images, the values of all
- * planes lie beside them in the same order, and only the PSF's with the records. Where there are calls to come, the
- * visibilities and weights of all planes do; an image's values are made of them when it is its turn: weighted
- * visibilities, what is left of those, or the PSF's. Visibilities have been turned by the field's mean n - 1 and
- * conjugated where w < 0 before they are put there, and sums over a model's planes are as they come, so that
- * subtracting is a difference of two numbers.
+ * (1) Samples are uploaded in batches of whole segments. (2) A batch is sorted once for all images and both directions.
+ * Its records are stored in that order with one value each, which gridding reads. If there are several images, the
+ * values of all planes are stored next to them in the same order, and only the PSF's values with the records. If there
+ * will be more calls, the visibilities and weights of all planes are stored instead, and the values of an image are
+ * made from them: weighted visibilities, weighted residuals, or the PSF's. Stored visibilities are turned by the
+ * field's mean n - 1 and conjugated if w < 0, and sums over a model's planes are not, so that subtracting is a
+ * difference of two numbers. (3) The values are gridded, transformed, and added to the images.
  *
- * A store that fits one batch stays on the device in that order from call to call, as do its items; then a call touches
- * neither the host's samples nor their order. Images add up over batches, whose planes are transformed each for
- * itself: no grid waits for the next batch.
+ * If a store fits in one batch, its sorted samples and items stay on the device from call to call, and a call neither
+ * uploads nor sorts. Images add up over batches. The planes of each batch are transformed separately.
  */
 #ifndef MSI_KERNELS_WGRID_IMAGER_CUDA_CUH
 #define MSI_KERNELS_WGRID_IMAGER_CUDA_CUH
@@ -23,22 +22,24 @@
 #include "core/progress.h"
 #include "kernels/wgrid/wgrid_batches_cuda.cuh"
 #include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/wgrid/wgrid_grid_cuda.cuh"
 
 namespace {
 
 /* An imager of either precision, which may be kept between calls. */
 struct kept_imager {
     virtual ~kept_imager() = default;
-    /* make - the images of a job, whose pixels lie on the device. Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED */
+    /* make - make the images of a job whose pixels are on the device. Returns: 0, MSI_ENOMEM, MSI_EGPU,
+     * MSI_EINTERRUPTED */
     virtual int make(const msi_residual_job &job, msi_stage_times *times) = 0;
 };
 
 template <typename T> class wgrid_imager : public kept_imager {
   public:
     /*
-     * Order by tiles of whole planes, or as given. keeps_parts: what images are made of lies in order beside the
-     * samples, of all planes; else there is one image alone, whose values go with them. stays: there are calls to come,
-     * with a model or without; with parts alone.
+     * Order by tiles of whole planes, or as given. keeps_parts: data of all planes are stored next to the sorted
+     * samples; otherwise there is one image, whose values are in the samples. stays: there will be more calls, with a
+     * model or without; requires keeps_parts.
      */
     wgrid_imager(const msi_wgrid_plan *plan_, bool keeps_parts_, bool stays_)
         : plan(plan_), samples(plan_), keeps_parts(keeps_parts_), stays(stays_)
@@ -68,7 +69,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return correct();
     }
 
-    /* make_on_host - make the images of a store in host memory, as many at a time as there is room for. */
+    /* make_on_host - make the images of a store in host memory, as many at a time as fit. */
     int make_on_host(const msi_vis_store *store_, const int *store_plane, msi_image *image, msi_stage_times *times_)
     {
         buffer d_images;
@@ -91,7 +92,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Count the device bytes of a sample of a store of n_plane planes. */
+    /* Count the device bytes of a sample of a store with n_plane planes. */
     static int64_t sample_bytes(int n_plane, bool keeps_parts, bool stays)
     {
         return placed_batches<T>::sample_bytes(n_plane, parts_of(keeps_parts, stays)) +
@@ -107,19 +108,19 @@ template <typename T> class wgrid_imager : public kept_imager {
     msi_stage_times *times = nullptr;
     msi_taper taper = {};
 
-    /* make_room - once: planes and what transforms them, and samples.order where it is another than that of degridding.
-     */
-    virtual int make_room() = 0;
-    /* Count parts of the order that samples are put in one after the other, each with all its keys counted. */
+    /* allocate_planes - allocate planes and make transforms, once. Sets samples.order if it is not the order of
+     * degridding. */
+    virtual int allocate_planes() = 0;
+    /* Count the parts of the order, which are sorted one after the other. */
     virtual int n_part() const
     {
         return 1;
     }
-    /* Set the order of a part: samples of others have no key. */
+    /* Set the order of a part. Samples of other parts have no key. */
     virtual void set_part(int) {}
-    /* grid_images - grid the part's values, transform, screen, and add to an image's sum [ny][nx]. */
+    /* add_image - grid the part's values, transform, screen, and add to an image's sum [ny][nx]. */
     virtual int add_image(T *sum) = 0;
-    /* degrid - the part's sums over the planes of a model [ny][nx]: value, in order. */
+    /* degrid - compute the part's sums over the planes of a model [ny][nx]: value, in order. */
     virtual int degrid(const T *model, cplx<T> *value) = 0;
 
     int64_t plane_cells() const
@@ -134,12 +135,12 @@ template <typename T> class wgrid_imager : public kept_imager {
   private:
     bool keeps_parts, stays, is_ready = false;
 
-    /* Only where a model may be subtracted are weights needed once more. */
+    /* Weights are needed again only if a model may be subtracted. */
     static constexpr parts parts_of(bool keeps_parts, bool stays)
     {
         return !keeps_parts ? parts::NONE : stays ? parts::VISIBILITIES : parts::VALUES;
     }
-    int64_t loaded = -1; /* the first segment of the batch that is on the device; -1: none */
+    int64_t loaded = -1; /* first segment of the batch on the device; -1: none */
     int placed_part = -1;
     buffer d_sums;
 
@@ -154,7 +155,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Make planes first; batches get what is left. */
+    /* Planes are allocated first; batches use the remaining memory. */
     int prepare()
     {
         int64_t usable;
@@ -163,10 +164,10 @@ template <typename T> class wgrid_imager : public kept_imager {
         samples.least_crowded = can_ring<T>(shared_bytes) ? least_in_ring<T>(samples.g.width) : UNUSED;
         MSI_TRY(samples.upload_taps());
         MSI_TRY(samples.upload_taper(&taper));
-        MSI_TRY(make_room());
+        MSI_TRY(allocate_planes());
         MSI_TRY(usable_bytes(&usable));
         usable -= counter_bytes(samples.order);
-        /* Flagged samples travel too. */
+        /* Flagged samples are uploaded too. */
         const int64_t fit = usable / sample_bytes(store->n_plane, keeps_parts, stays);
         const int64_t stored = 2 * std::max<int64_t>(store->n_sample, 1);
         const int64_t most = plan->batch_samples ? plan->batch_samples : MOST_IN_BATCH;
@@ -194,8 +195,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         map.n_image = keeps_parts ? store->n_plane : 1;
         for (int p = 0; p < map.n_image; p++) map.store_plane[p] = keeps_parts ? p : job->store_plane[p];
         MSI_TRY(samples.place_batch(map, parts_of(keeps_parts, stays)));
-        if (stays && n_part() == 1 && !samples.now.first && samples.now.end == store->n_segment)
-            samples.forget_upload();
+        if (stays && n_part() == 1 && !samples.now.first && samples.now.end == store->n_segment) samples.free_upload();
         placed_part = part;
         return MSI_OK;
     }
@@ -213,7 +213,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Half of what is shown of a residual is degridding. */
+    /* For the progress, degridding is half of a residual. */
     int image_one(int i)
     {
         const int halves = job->model && job->store_plane[i] >= 0 ? 2 : 1;
@@ -228,7 +228,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Make the values that are gridded for a plane of the store, or for its PSF. */
+    /* Make the values to be gridded for a plane of the store, or for its PSF. */
     int make_values(int store_plane)
     {
         const cplx<T> *model = nullptr;
@@ -255,7 +255,8 @@ template <typename T> class wgrid_imager : public kept_imager {
         return on.wait();
     }
 
-    /* Count images whose sums are held at once beside planes and samples: at most a quarter of the free memory. */
+    /* Choose how many images' sums are held at once next to planes and samples: at most a quarter of the free
+     * memory. */
     int images_at_once(int n, int *most) const
     {
         int64_t usable;
@@ -266,9 +267,9 @@ template <typename T> class wgrid_imager : public kept_imager {
 };
 
 /*
- * make_kept - do a job by what is kept for the next one.
+ * make_kept - do a job with an imager that is kept for the next one.
  * Given:              imager  a function without arguments that returns a new wgrid_imager<T>
- * Given and returned: kept    NULL in *kept at first, then the imager, freed by forget_imager
+ * Given and returned: kept    *kept is NULL at first, then the imager, freed by free_imager
  */
 template <typename IMAGER>
 int make_kept(void **kept, IMAGER imager, const msi_residual_job *job, msi_stage_times *times)
@@ -276,12 +277,12 @@ int make_kept(void **kept, IMAGER imager, const msi_residual_job *job, msi_stage
     try {
         if (!*kept) *kept = static_cast<kept_imager *>(imager());
     } catch (const std::bad_alloc &) {
-        return msi_error_set(MSI_ENOMEM, "no memory for the GPU's plan");
+        return msi_error_set(MSI_ENOMEM, "not enough memory for the GPU's plan");
     }
     return static_cast<kept_imager *>(*kept)->make(*job, times);
 }
 
-inline void forget_imager(void *kept)
+inline void free_imager(void *kept)
 {
     delete static_cast<kept_imager *>(kept);
 }

@@ -16,8 +16,8 @@
 void msi_wgrid_plan_free(msi_plan *plan)
 {
     if (!plan) return;
-    plan->form->forget_model(plan->model_cache);
-    plan->form->forget_samples(plan->samples);
+    plan->form->free_model(plan->model_cache);
+    plan->form->free_samples(plan->samples);
     msi_free(plan);
 }
 
@@ -53,7 +53,7 @@ int msi_wgrid_cpu_residual(const msi_plan *plan, const msi_residual_job *job, vo
     if (!s) MSI_TRY(msi_residual_store_make(&s, job->store, &plan->wgrid.grid));
     *samples = s;
     times->sort_s += msi_wall_s() - t0;
-    /* Images read and write their pixels alone; sums of weights are read. */
+    /* Only the pixels of these images are read and written. The sums of weights are read. */
     msi_image model = {plan->wgrid.image, job->store->n_plane, plan->wgrid.precision, (void *)job->model, NULL, NULL};
     msi_image image = {plan->wgrid.image,         job->n_image, plan->wgrid.precision, job->pixel,
                        (double *)job->sum_weight, NULL};
@@ -63,7 +63,7 @@ int msi_wgrid_cpu_residual(const msi_plan *plan, const msi_residual_job *job, vo
     return plan->form->image(plan, &s->left, job->store_plane, &image, times);
 }
 
-void msi_wgrid_cpu_forget_samples(void *samples)
+void msi_wgrid_cpu_free_samples(void *samples)
 {
     msi_residual_store_free(samples);
 }
@@ -73,10 +73,10 @@ void msi_wgrid_cpu_forget_samples(void *samples)
 /* The functions and rates in which the backends differ. */
 typedef struct wgrid_backend {
     const msi_cost_model *cost;
-    int uses_threads;                         /* the cost is that of one of OpenMP's threads */
-    int (*check)(const msi_wgrid_plan *plan); /* returns 0 where it can do what is planned; NULL: it always can */
-    /* Give the bytes of host memory beside the store, and of device memory, with n_resident w-planes at once; and how
-     * many w-planes to have at once. A device may fail to tell what it has. */
+    int uses_threads;                         /* the cost is that of one OpenMP thread */
+    int (*check)(const msi_wgrid_plan *plan); /* returns 0 if the backend can carry out the plan; NULL: it always can */
+    /* bytes: find the bytes of host memory in addition to the store, and of device memory, with n_resident w-planes in
+     * memory. resident: choose how many w-planes are in memory. Both may fail if a device cannot report its memory. */
     int (*bytes)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
                  int64_t *device);
     int (*resident)(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t *n_resident);
@@ -86,7 +86,7 @@ typedef struct wgrid_backend {
 static int cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t n_resident, int64_t *host,
                      int64_t *device)
 {
-    /* Planes that are kept from filling to filling are those of every image. */
+    /* If planes are kept from batch to batch, they are those of every image. */
     int64_t n_w_plane =
         request->keeps_model && n_resident == plan->grid.n_w ? n_resident * request->n_image : n_resident;
     *host = n_w_plane * msi_wgrid_cpu_plane_bytes(plan) + msi_wgrid_cpu_image_bytes(plan) +
@@ -100,7 +100,7 @@ static int cpu_resident(const msi_wgrid_plan *plan, const msi_plan_request *requ
     int64_t rest, device, n_w = plan->grid.n_w;
     MSI_TRY(cpu_bytes(plan, request, 0, &rest, &device));
     int64_t left = request->host_bytes - rest;
-    /* All planes of all images are kept where that leaves half of the memory. */
+    /* Keep all planes of all images if that leaves half of the memory. */
     const int keeps_all = request->keeps_model && request->n_image * n_w * msi_wgrid_cpu_plane_bytes(plan) < left / 2;
     *n_resident = keeps_all ? n_w : msi_wgrid_cpu_resident(plan, request->n_sample, left);
     return MSI_OK;
@@ -124,13 +124,13 @@ static const wgrid_backend cpu = {.cost = &msi_wgrid_cpu_cost,
                                   .resident = cpu_resident,
                                   .form = {.image = cpu_image,
                                            .predict = cpu_predict,
-                                           .forget_model = msi_wgrid_cpu_forget,
+                                           .free_model = msi_wgrid_cpu_free_model,
                                            .residual = msi_wgrid_cpu_residual,
-                                           .forget_samples = msi_wgrid_cpu_forget_samples}};
+                                           .free_samples = msi_wgrid_cpu_free_samples}};
 #ifdef MSI_HAVE_CUDA
-/* Rates of one H200, rounded, of what msimage-bench prints of rows plan/; only ratios matter. Whole transforms are
- * cuFFT's. A sample's time has its sort in it; tensor cores make taps cheap. A plane takes the
- * starts of its kernels at least, which is nearly all there is to small images. */
+/* Rates of one H200, rounded, from what msimage-bench prints for the rows plan/. Only ratios matter. Whole transforms
+ * are cuFFT's. The time of a sample includes its sort; tensor cores make taps cheap. A plane takes at least the
+ * launches of its kernels, which is nearly all the time of small images. */
 const msi_cost_model msi_wgrid_cuda_cost = {
     .fft_flop_s = 5.5e12, .pixel_s = 7e-12, .sample_s = 9e-11, .tap_s = 2e-13, .lanes = 4, .plane_s = 1.1e-5};
 
@@ -157,14 +157,14 @@ static const wgrid_backend cuda = {.cost = &msi_wgrid_cuda_cost,
                                    .resident = msi_wgrid_cuda_resident,
                                    .form = {.image = cuda_image,
                                             .predict = cuda_predict,
-                                            .forget_model = msi_wgrid_cuda_forget,
+                                            .free_model = msi_wgrid_cuda_free_model,
                                             .residual = cuda_residual,
-                                            .forget_samples = msi_wgrid_cuda_forget_samples}};
+                                            .free_samples = msi_wgrid_cuda_free_samples}};
 #endif
 
-/* Tell what a plan takes. */
-static int report(const msi_plan *p, const wgrid_backend *backend, const msi_plan_request *request,
-                  msi_gridder_report *r)
+/* Report a plan's figures. */
+static int report_plan(const msi_plan *p, const wgrid_backend *backend, const msi_plan_request *request,
+                       msi_gridder_report *r)
 {
     const int n_unit = backend->uses_threads ? msi_plan_threads(request) : 1;
     int64_t device;
@@ -175,7 +175,8 @@ static int report(const msi_plan *p, const wgrid_backend *backend, const msi_pla
     return backend->bytes(&p->wgrid, request, p->n_resident, &r->grid_bytes, &r->device_bytes);
 }
 
-static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request, msi_gridder_report *r)
+static int make_plan(msi_plan **out, const msi_strategy *strategy, const msi_plan_request *request,
+                     msi_gridder_report *r)
 {
     const msi_gridder_spec *s = request->spec;
     const wgrid_backend *backend = &cpu;
@@ -191,7 +192,7 @@ static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_req
     int rc = msi_wgrid_plan_make(&p->wgrid, &wanted);
     if (!rc && backend->check) rc = backend->check(&p->wgrid);
     if (!rc) rc = backend->resident(&p->wgrid, request, &p->n_resident);
-    if (!rc) rc = report(p, backend, request, r);
+    if (!rc) rc = report_plan(p, backend, request, r);
     if (rc) {
         msi_free(p);
         return rc;
@@ -202,13 +203,13 @@ static int make(msi_plan **out, const msi_strategy *strategy, const msi_plan_req
     return MSI_OK;
 }
 
-const msi_strategy_ops msi_wgrid_cpu_ops = {.plan = make,
+const msi_strategy_ops msi_wgrid_cpu_ops = {.plan = make_plan,
                                             .free = msi_wgrid_plan_free,
                                             .image = msi_wgrid_image,
                                             .predict = msi_wgrid_predict,
                                             .residual = msi_wgrid_residual};
 #ifdef MSI_HAVE_CUDA
-const msi_strategy_ops msi_wgrid_cuda_ops = {.plan = make,
+const msi_strategy_ops msi_wgrid_cuda_ops = {.plan = make_plan,
                                              .free = msi_wgrid_plan_free,
                                              .image = msi_wgrid_image,
                                              .predict = msi_wgrid_predict,

@@ -11,15 +11,15 @@ enum { TILE = 16, LEAST_GRID = 48 };
 
 static const double MAX_SIGMA = 2.5;
 
-/* The window gets this part of the accuracy: its error is an rms over samples' fractions of a cell, and a few samples
- * may all have the worst one, sqrt(2) of it. */
+/* The part of the accuracy for the window: its error is an rms over samples' fractions of a cell, and a few samples may
+ * all have the worst fraction, whose error is sqrt(2) times that. */
 static const double MARGIN = 0.7;
 
-/* Whatever the accuracy, predict is the transpose of imaging to 1e-12 in double: no window is divided out so far down
- * that rounding comes near that. */
+/* Predicting must be the transpose of imaging to 1e-12 in double at any accuracy: the amplification of rounding by a
+ * window's correction is limited to this. */
 static const double MOST_FP64_ROUNDING = 1e-13;
 
-/* With more buckets than this the tiles grow: the table of buckets must stay small beside the grid. */
+/* Tiles grow if there would be more buckets than this: the table of buckets must be small compared to the grid. */
 static const int64_t MAX_BUCKETS = 1 << 24;
 
 /* Estimate the seconds of gridding samples. */
@@ -38,8 +38,8 @@ static double plane_cost(const msi_wgrid_geometry *g, const msi_image_geometry *
     return g->n_w * (plane + c->plane_s);
 }
 
-/* Estimate rounding, amplified by what is divided out: of the whole image, or twice a corner pixel's where that is
- * more, since a crowded cell's sum is off by more than one rounding. */
+/* Estimate rounding, amplified by the correction: of the whole image, or twice that of a corner pixel if it is larger,
+ * since the sum of a crowded cell is off by more than one rounding. */
 static double rounding_error(const msi_pswf *u, const msi_pswf *w, int has_w, msi_precision precision)
 {
     double rms_u, edge_u, rms_w = 1, edge_w = 1;
@@ -49,18 +49,18 @@ static double rounding_error(const msi_pswf *u, const msi_pswf *w, int has_w, ms
     return epsilon * fmax(rms_u * rms_u * rms_w, 2 * edge_u * edge_u * edge_w);
 }
 
-/* Add up the windows' errors and rounding. */
+/* Add up the errors of the windows and of rounding. */
 static double total_error(const msi_pswf *u, const msi_pswf *w, int has_w, double rounding)
 {
     double eu = msi_pswf_error(u), ew = has_w ? msi_pswf_error(w) : 0;
     return sqrt(2 * eu * eu + ew * ew + rounding * rounding);
 }
 
-/* Lay the w-planes of a geometry whose width and n_half are set. */
+/* Place the w-planes of a geometry whose width and n_half are set. */
 static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, double w_high)
 {
-    /* 1 / (sigma * range of n - 1); first taps lie at ceil(x - width/2), which w_first makes 0 for w_low, clear of
-     * rounding. */
+    /* The step is 1 / (sigma * range of n - 1). First taps are at ceil(x - width/2); w_first makes this 0 for w_low,
+     * clear of rounding. */
     g->w_step = 1 / (sigma * 2 * g->n_half);
     g->w_first = w_low - 0.5 * (g->width - 1) * g->w_step;
     double planes = (w_high - w_low) / g->w_step;
@@ -73,21 +73,21 @@ static int lay_w_planes(msi_wgrid_geometry *g, double sigma, double w_low, doubl
     return MSI_OK;
 }
 
-/* |w| of samples lies in a range of wavelengths. */
+/* The range of |w| of samples, in wavelengths. */
 typedef struct w_range {
     double low, high;
 } w_range;
 
-/* Make a width's plan the best, where it reaches the accuracy and costs less than the best so far. */
+/* Make the plan of a width. It becomes the best one if it reaches the accuracy and costs less. */
 static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w, int width)
 {
     const msi_image_geometry *image = &s->image;
     int64_t (*padded_size)(int64_t) = s->padded_size ? s->padded_size : msi_fft_size;
     double n_min, n_max;
     msi_field_n_span(image, s->l_center_rad, s->m_center_rad, &n_min, &n_max);
-    /* Where no pixel's phase ever turns by a tenth of the accuracy, w is left out. */
+    /* w is left out if no pixel's phase turns by a tenth of the accuracy. */
     int has_w = 2 * MSI_PI * w.high * -n_min > 0.1 * s->accuracy;
-    /* Phases of doubles are off by half a unit in the last place; no window mends that. */
+    /* Phases in double are off by half a unit in the last place, which no window can correct. */
     double phase_floor = MSI_PI * DBL_EPSILON * w.high * -n_min;
     double sigma = msi_pswf_least_sigma(width, MARGIN * s->accuracy / sqrt(has_w ? 3 : 2));
     for (; sigma <= MAX_SIGMA; sigma *= 1.05) {
@@ -100,7 +100,7 @@ static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w
         g.n_half = has_w ? 0.5 * (n_max - n_min) : 0;
         int laid = has_w ? lay_w_planes(&g, sigma, w.low, w.high) : MSI_OK;
         double sample_s = sample_cost(&g, s->n_sample, s->cost), cost_s = plane_cost(&g, image, s->cost) + sample_s;
-        if (!laid && cost_s >= best->cost_s) return MSI_OK; /* more padding costs no less */
+        if (!laid && cost_s >= best->cost_s) return MSI_OK; /* more padding costs at least as much */
         double u_sigma = fmin((double)g.nu / (double)image->nx, (double)g.nv / (double)image->ny);
         msi_pswf u_window, w_window;
         MSI_TRY(msi_pswf_make(&u_window, width, fmin(u_sigma, MAX_SIGMA)));
@@ -164,7 +164,8 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request)
     msi_wgrid_geometry *g = &plan->grid;
     if (!g->width)
         return msi_error_about(
-            msi_error_set(MSI_ERANGE, "accuracy %g is beyond windows of up to %d cells for an image of %lld x %lld",
+            msi_error_set(MSI_ERANGE,
+                          "accuracy %g cannot be reached by windows of up to %d cells for an image of %lld x %lld",
                           request->accuracy, most_width, (long long)image->nx, (long long)image->ny),
             "accuracy");
     msi_wgrid_plan_lay_tiles(plan, MAX_BUCKETS);

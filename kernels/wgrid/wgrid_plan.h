@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The default gridder's plan: window, padding and w-planes, chosen together from the accuracy and a model of the cost.
- */
+/* The default gridder's plan: window, padding and w-planes, chosen together from the accuracy and a cost model. */
 #ifndef MSI_KERNELS_WGRID_PLAN_H
 #define MSI_KERNELS_WGRID_PLAN_H
 
@@ -20,28 +19,28 @@ typedef struct msi_wgrid_plan {
     msi_pswf w_window; /* along w; same width, its own oversampling */
     msi_precision precision;
     int device;            /* CUDA ordinal, for the GPU backend */
-    int64_t batch_samples; /* most samples of the store on the GPU at once, but for a whole segment; 0: what fits */
+    int64_t batch_samples; /* most samples on the GPU at once (but at least one segment); 0: as many as fit */
     double error_estimate; /* relative L2 of the image: windows, rounding, phases */
-    double cost_s;         /* the model's estimate for one image plane on one unit of the backend */
-    double sample_cost_s;  /* of it, for samples */
+    double cost_s;         /* estimated seconds for one image plane on one unit of the backend */
+    double sample_cost_s;  /* the samples' part of cost_s */
 } msi_wgrid_plan;
 
-/* A request says what a plan is to reach, and for which samples. */
+/* The requirements of a plan, and its samples. */
 typedef struct msi_wgrid_request {
     msi_image_geometry image;
     double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
     double accuracy;                   /* relative L2 of the image */
     msi_precision precision;
-    double least_padding;        /* the padded grid is at least this many times the image; 0: free choice */
-    int least_width, most_width; /* taps of the window; 0: those that there are */
+    double least_padding;        /* the padded grid is at least this many times the image; 0: no limit */
+    int least_width, most_width; /* taps of the window; 0: no limit */
     int64_t n_sample;
     double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
     const msi_cost_model *cost;        /* borrowed */
-    int64_t (*padded_size)(int64_t n); /* of an axis of at least n cells; NULL: msi_fft_size */
+    int64_t (*padded_size)(int64_t n); /* padded size of an axis of at least n cells; NULL: msi_fft_size */
     int device;                        /* CUDA ordinal, for the GPU backend */
 } msi_wgrid_request;
 
-/* msi_wgrid_request_of - translate a gridder's request, to be planned with a backend's cost. */
+/* msi_wgrid_request_of - convert a gridder's request, for a plan with a backend's cost. */
 msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const msi_cost_model *cost);
 
 /*
@@ -49,19 +48,20 @@ msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const ms
  *
  * Returned: *plan
  * Returns:  0, MSI_ERANGE (no window reaches the accuracy on a grid that 32-bit cells can index)
- * Notes: u, v and w errors add in squares; each axis is given its part of 0.7 accuracy. dw follows from the
- *        field's range of n - 1, centred: dw = 1 / (sigma_w (max - min of n - 1)).
- * Source: improved w-stacking is Ye, Gull, Tan & Nikolic 2022, w-gridding Arras et al. 2021.
+ * Notes:    errors of u, v and w add in squares; each axis gets its part of 0.7 accuracy. dw follows from the field's
+ *           range of n - 1, centred: dw = 1 / (sigma_w (max - min of n - 1)).
+ * Source:   improved w-stacking is Ye, Gull, Tan & Nikolic 2022, w-gridding Arras et al. 2021.
  */
 int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request);
 
 /*
- * msi_wgrid_plan_report - copy a plan's figures into a report: window, grid, w-planes and error; no towers.
- * Returned: report's width to w_step, n_w_resident apart; n_tower, tower_planes, subgrid: 0; error_estimate
+ * msi_wgrid_plan_report - copy a plan's figures to a report: window, grid, w-planes and error; no towers.
+ * Returned: report's width to w_step, except n_w_resident; n_tower, tower_planes, subgrid: 0; error_estimate
  */
 void msi_wgrid_plan_report(const msi_wgrid_plan *plan, msi_gridder_report *report);
 
-/* msi_wgrid_plan_lay_tiles - take the smallest tiles with which tiles times w-planes are no more than most_buckets. */
+/* msi_wgrid_plan_lay_tiles - choose the smallest tiles whose number times that of the w-planes is at most
+ * most_buckets. */
 void msi_wgrid_plan_lay_tiles(msi_wgrid_plan *plan, int64_t most_buckets);
 
 #ifdef __cplusplus

@@ -101,7 +101,7 @@ void msi_wgrid_planes_free(msi_wgrid_planes *p)
 
 /* ---- Planes to an image ----------------------------------------------------------------------------------------- */
 
-/* Add n cells of a guard to those at the other end of the grid, where they belong. dst and src are disjoint. */
+/* Add n cells of a guard to the cells at the other end of the grid that they stand for. dst and src do not overlap. */
 static void add_cells(const msi_wgrid_planes *p, char *dst, const char *src, int64_t n)
 {
     if (p->fp32) {
@@ -128,7 +128,7 @@ static void fold_guard_rows(const msi_wgrid_planes *p, char *plane, uint8_t *use
     }
 }
 
-/* Copy 16 columns of the rows in use into contiguous ones; rows without a sample are zeros. */
+/* Copy 16 columns of the used rows to contiguous columns. Unused rows are zeros. */
 #define GATHER(type)                                                                                                   \
     static void gather_##type(const msi_wgrid_planes *p, const char *plane, const uint8_t *used,                       \
                               const int64_t *column, int n_column, char *out)                                          \
@@ -206,8 +206,14 @@ void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used
     }
 }
 
-void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const msi_taper *taper, msi_image *image,
-                           int plane)
+/*
+ * Divide by the windows' transforms and the sum of weights, set pixels beyond the horizon to NaN, and put rows and
+ * columns in FITS order.
+ * Given:    sum [nx][ny] of msi_image_sum_add, taper
+ * Returned: a plane of image, whose sum_weight is set (0: NaN)
+ */
+static void correct_image_plane(const msi_wgrid_planes *p, const double *sum, const msi_taper *taper, msi_image *image,
+                                int plane)
 {
     enum { BLOCK = MSI_TAPER_STRIP };
     int64_t nx = image->geometry.nx, ny = image->geometry.ny;
@@ -263,7 +269,7 @@ int msi_image_sum_make(const msi_plane_imager *imager, const msi_vis_store *stor
         rc = imager->add_plane(imager->of, store_plane[i], times);
         if (rc) break;
         t0 = msi_wall_s();
-        msi_image_sum_correct(imager->planes, imager->sum, &taper, image, i);
+        correct_image_plane(imager->planes, imager->sum, &taper, image, i);
         msi_progress_leave(all);
         times->correct_s += msi_wall_s() - t0;
     }
@@ -300,14 +306,14 @@ void msi_model_planes_free(msi_model_planes *m)
     memset(m, 0, sizeof *m);
 }
 
-void msi_model_planes_forget_model(msi_model_planes *m)
+void msi_model_planes_free_image(msi_model_planes *m)
 {
     msi_free(m->value);
     m->value = NULL;
 }
 
-/* Find the cell of a row that column x of the model goes to: backwards, since the forward transform of a sequence that
- * is read backwards is its backward transform. */
+/* Find the cell of a row for column x of the model. Columns are in reverse order, because the forward transform of a
+ * reversed sequence is its backward transform. */
 static int64_t cell_of_column(const msi_model_planes *m, int64_t x)
 {
     int64_t i = m->planes.plan->image.nx / 2 - x;
@@ -328,7 +334,7 @@ static int64_t columns_at(const msi_model_planes *m, int64_t first)
     return left < COLUMNS ? left : COLUMNS;
 }
 
-void msi_model_planes_take(msi_model_planes *m, const msi_image *model, int image)
+void msi_model_planes_load(msi_model_planes *m, const msi_image *model, int image)
 {
     enum { BLOCK = MSI_TAPER_STRIP };
     const msi_image_geometry *geometry = &m->planes.plan->image;
@@ -375,7 +381,7 @@ void msi_model_planes_take(msi_model_planes *m, const msi_image *model, int imag
     m->image_used[image] = (uint8_t)columns_used(m, image, 0, nx);
 }
 
-/* Write 16 columns into the rows that are wanted; NULL: into all. */
+/* Write 16 columns to the wanted rows, or to all if wanted is NULL. */
 #define SCATTER(type)                                                                                                  \
     static void scatter_##type(const msi_wgrid_planes *p, const char *from, const int64_t *cell, int64_t n_column,     \
                                const uint8_t *wanted, char *plane)                                                     \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A ring of w-planes in host memory, with what gridding into it and degridding from it both need. */
+/* Planes of the padded grid in host memory, for gridding and degridding: a ring of w-planes (msi_wgrid_planes), the
+ * steps from gridded planes to an image (msi_image_sum), and from a model to planes (msi_model_planes). */
 #ifndef MSI_WGRID_PLANES_CPU_H
 #define MSI_WGRID_PLANES_CPU_H
 
@@ -13,12 +14,12 @@
 #include "kernels/wgrid/wgrid_plan.h"
 #include "kernels/wgrid/wgrid_simd.h"
 
-/* Columns that are transformed together, so that rows of the planes are read and written in whole cache lines. */
+/* Columns that are transformed together, so that whole cache lines of the planes' rows are read and written. */
 enum { MSI_PLANE_COLUMNS = 16 };
 
 /*
- * Planes of (nv + 2 guards) rows of `stride` cells. Cell (u, v) lies at column u + nu/2 + MSI_GRID_GUARD of row
- * v + nv/2 + MSI_GRID_GUARD; guard cells stand for those at the other end of the grid.
+ * Planes of (nv + 2 guards) rows of `stride` cells. Cell (u, v) is in column u + nu/2 + MSI_GRID_GUARD of row v + nv/2
+ * + MSI_GRID_GUARD. Guard cells stand for cells at the other end of the grid.
  */
 typedef struct msi_wgrid_planes {
     const msi_wgrid_plan *plan;
@@ -29,8 +30,8 @@ typedef struct msi_wgrid_planes {
     size_t cell_bytes;
     int64_t n_row, stride;
     int64_t n_resident;
-    char **plane;      /* [n_resident] zero at first; w-plane p lives in plane[p % n_resident] */
-    uint8_t *row_used; /* [n_resident][n_row] zero at first; what for is the user's affair */
+    char **plane;      /* [n_resident] zero at first; w-plane p is plane[p % n_resident] */
+    uint8_t *row_used; /* [n_resident][n_row] zero at first; the owner decides what it means */
     void *taps;        /* msi_taps_f32 or msi_taps_f64 */
     int n_thread;
     char **columns; /* [n_thread][MSI_PLANE_COLUMNS][column_pitch] */
@@ -38,16 +39,16 @@ typedef struct msi_wgrid_planes {
     msi_fft1d *fft_u, *fft_v;
 } msi_wgrid_planes;
 
-/* A position of the ring: samples of some first w-planes meet the w-planes that are in memory. */
+/* A position of the ring: samples with some first w-planes meet the w-planes in memory. */
 typedef struct msi_ring_step {
     int64_t w0_begin, w0_end; /* first w-planes of the samples, the end excluded */
     int64_t low, high;        /* w-planes in memory, the end excluded; footprints may reach beyond */
 } msi_ring_step;
 
 /*
- * msi_wgrid_planes_create - allocate n_resident planes of zeros, buffers of columns for each thread, and transforms.
+ * msi_wgrid_planes_create - allocate n_resident planes of zeros, column buffers for each thread, and transforms.
  * Given:   plan  borrowed for the life of *p
- * Returns: 0, MSI_ENOMEM; freed by msi_wgrid_planes_free either way
+ * Returns: 0, MSI_ENOMEM; freed by msi_wgrid_planes_free in either case
  */
 int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int64_t n_resident);
 void msi_wgrid_planes_free(msi_wgrid_planes *p);
@@ -61,7 +62,7 @@ static inline char *msi_plane_of(const msi_wgrid_planes *p, int64_t w_plane)
     return p->plane[w_plane % p->n_resident];
 }
 
-/* msi_plane_rows - row_used [n_row] of a w-plane in the ring; borrowed. */
+/* msi_plane_rows - return row_used [n_row] of a w-plane in the ring; borrowed. */
 static inline uint8_t *msi_plane_rows(const msi_wgrid_planes *p, int64_t w_plane)
 {
     return p->row_used + w_plane % p->n_resident * p->n_row;
@@ -73,47 +74,40 @@ static inline void *msi_plane_cell(const msi_wgrid_planes *p, char *base, int64_
     return base + cells * (int64_t)p->cell_bytes;
 }
 
-/* msi_wgrid_plane_w - return w of a w-plane in wavelengths, 0 where w is left out. */
+/* msi_wgrid_plane_w - return w of a w-plane in wavelengths; 0 if w is left out. */
 static inline double msi_wgrid_plane_w(const msi_wgrid_geometry *g, int64_t w_plane)
 {
     return g->w_width > 1 ? g->w_first + (double)w_plane * g->w_step : 0;
 }
 
-/* msi_bucket_of - return the bucket of a first w-plane and a tile; tiles follow row by row. */
+/* msi_bucket_of - return the bucket of a first w-plane and a tile. Tiles are numbered row by row. */
 static inline int64_t msi_bucket_of(const msi_wgrid_geometry *g, int64_t w0, int64_t tile)
 {
     return w0 * g->n_tile_u * g->n_tile_v + tile;
 }
 
 /*
- * Gridded planes to an image on the CPU. A plane's transform is two passes of one-dimensional ones: rows that hold
- * something, then only columns that the image keeps, each screened and added to the image while it is in cache.
+ * From gridded planes to an image. A plane is transformed by one-dimensional transforms: first the rows that hold
+ * something, then only the columns that the image needs. Each column is screened and added to the image while it is in
+ * cache.
  */
 
 /*
- * msi_image_sum_add - fold a plane's guards, transform and screen it, add it to an image, and leave it zero.
+ * msi_image_sum_add - fold a plane's guards, transform and screen it, add it to an image, and set it to zero.
  *
- * Given:              p  whose geometry, transforms and column buffers are used; w_lambda of the plane
+ * Given:              p  its geometry, transforms and column buffers are used; w_lambda of the plane
  * Given and returned: plane, row_used [n_row]  rows that hold something: both zero afterwards
- *                     sum [nx][ny]  the image before correction, transposed; in double, as thousands of planes add up
+ *                     sum [nx][ny]  the image before correction, transposed; in double, since it may be the sum of
+ *                     thousands of planes
  */
 void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used, double w_lambda, double *sum);
 
-/*
- * msi_image_sum_correct - divide the windows out, normalise weights, blank pixels beyond the horizon, and put rows and
- * columns in FITS order.
- * Given:    sum [nx][ny] of msi_image_sum_add, taper
- * Returned: a plane of image, whose sum_weight is set (0: NaN)
- */
-void msi_image_sum_correct(const msi_wgrid_planes *p, const double *sum, const msi_taper *taper, msi_image *image,
-                           int plane);
-
-/* A strategy grids all w-planes of an image plane and adds them to the sum. */
+/* A strategy's function that grids all w-planes of an image plane and adds them to the sum. */
 typedef struct msi_plane_imager {
     const msi_wgrid_planes *planes;
     msi_buckets *buckets; /* filled by msi_image_sum_make */
     double *sum;          /* [nx][ny] see msi_image_sum_add */
-    /* Returns 0, MSI_EINTERRUPTED. Given: store_plane  of the visibilities, -1: the PSF */
+    /* Given: store_plane of the visibilities, -1: the PSF. Returns: 0, MSI_EINTERRUPTED */
     int (*add_plane)(void *of, int store_plane, msi_stage_times *times);
     void *of;
 } msi_plane_imager;
@@ -121,56 +115,58 @@ typedef struct msi_plane_imager {
 /*
  * msi_image_sum_make - sort a store's samples and make all planes of an image, one after the other.
  * Given:              store_plane [image->n_plane]
- * Given and returned: image  whose sum_weight is set; times
- * Returns:            0, MSI_ENOMEM, what add_plane returns
+ * Given and returned: image  its sum_weight is set; times
+ * Returns:            0, MSI_ENOMEM, codes of add_plane
  */
 int msi_image_sum_make(const msi_plane_imager *imager, const msi_vis_store *store, const int *store_plane,
                        msi_image *image, msi_stage_times *times);
 
 /*
- * Model images to planes of the uv grid on the CPU: the transpose of wgrid_planes_cpu.h. A plane's transform is two passes
- * of one-dimensional ones: columns of the model that hold something, then only rows that are wanted. Where every plane
- * of every image stays, each has all its columns from the start, and a row is transformed when it is first wanted.
+ * From a model image to planes, the transpose of msi_image_sum_add. A plane is made by one-dimensional transforms:
+ * first the model's columns that hold something, then only the wanted rows. If all planes of all images are kept, each
+ * has all its columns from the start, and a row is transformed when it is first wanted.
  */
 
-/* A ring of planes that are made of a model, or all of them, with the image that they are made of. */
+/* A ring of planes made from a model, or all planes of all its images, and the image that they are made from. */
 typedef struct msi_model_planes {
     msi_wgrid_planes planes; /* row_used: rows that are transformed */
-    int keeps;               /* all planes of all images: that of image i and plane p is number i n_w_plane + p */
+    int keeps; /* 1: all planes of all images are in memory; image i's plane p is number i n_w_plane + p */
     int n_image;
     int64_t n_w_plane;
     uint8_t *column_used; /* [n_image][nx] the model's column holds something */
     uint8_t *image_used;  /* [n_image] */
-    void *value;          /* [nx][ny] float or double: an image over the windows' transforms, transposed */
-    uint8_t *wanted;      /* [n_row] rows of the plane at hand that are to be transformed, set by the user */
+    void *value;          /* [nx][ny] float or double: an image divided by the windows' transforms, transposed */
+    uint8_t *wanted;      /* [n_row] rows of the current plane to be transformed, set by the owner */
     msi_taper taper;
 } msi_model_planes;
 
 /*
  * msi_model_planes_create - allocate for n_w_plane w-planes of each image, of which n_resident are in memory at once.
- * Given:   plan   borrowed; keeps  all planes of all images are in memory, whatever n_resident
- * Returns: 0, MSI_ENOMEM; freed by msi_model_planes_free either way
+ * Given:   plan   borrowed; keeps  1: all planes of all images are in memory, whatever n_resident is
+ * Returns: 0, MSI_ENOMEM; freed by msi_model_planes_free in either case
  */
 int msi_model_planes_create(msi_model_planes *m, const msi_wgrid_plan *plan, int n_image, int64_t n_w_plane,
                             int64_t n_resident, int keeps);
 void msi_model_planes_free(msi_model_planes *m);
 
-/* msi_model_planes_take - take an image of the model to make planes of: windows divided out, 0 beyond the horizon. */
-void msi_model_planes_take(msi_model_planes *m, const msi_image *model, int image);
+/* msi_model_planes_load - load an image of the model to make planes from: divided by the windows' transforms, 0 beyond
+ * the horizon. */
+void msi_model_planes_load(msi_model_planes *m, const msi_image *model, int image);
 
-/* msi_model_planes_forget_model - free what planes are filled from, once all of them are. */
-void msi_model_planes_forget_model(msi_model_planes *m);
+/* msi_model_planes_free_image - free the loaded image when all planes have been filled. */
+void msi_model_planes_free_image(msi_model_planes *m);
 
 /*
- * msi_model_planes_fill - screen the columns of the image taken last for a plane's w, and transform them.
- * Given: wanted  write into the rows of m->wanted alone, else into all
+ * msi_model_planes_fill - screen the columns of the loaded image for a plane's w, and transform them.
+ * Given: wanted  1: write only to the rows of m->wanted, 0: to all rows
  */
 void msi_model_planes_fill(msi_model_planes *m, int image, int64_t plane, double w_lambda, int wanted);
 
-/* msi_model_planes_finish - transform the rows of m->wanted that are not yet; guards are copies of the other end. */
+/* msi_model_planes_finish - transform the rows of m->wanted that have not been transformed, and copy guard rows from
+ * the other end. */
 void msi_model_planes_finish(msi_model_planes *m, int image, int64_t plane);
 
-/* msi_model_planes_request_guards - add to m->wanted, for guard rows there, the rows that they are copies of. */
+/* msi_model_planes_request_guards - for each guard row in m->wanted, add the row that it is a copy of. */
 void msi_model_planes_request_guards(msi_model_planes *m);
 
 /* msi_model_plane_number - return the number of an image's w-plane in m->planes.plane. */

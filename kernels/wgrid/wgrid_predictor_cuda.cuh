@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The default gridder's transposes on the GPU, from whole planes and from w-towers, share this walk through a batch. */
+/* How the transposes of the default gridder on the GPU, from whole planes and from w-towers, go through batches. */
 #ifndef MSI_KERNELS_WGRID_PREDICTOR_CUDA_CUH
 #define MSI_KERNELS_WGRID_PREDICTOR_CUDA_CUH
 
@@ -23,14 +23,14 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
     using base::now;
     using base::on;
 
-    /* make_order - base::order, in which samples are degridded, before anything else takes memory. */
+    /* make_order - set base::order, in which samples are degridded, before other memory is allocated. */
     virtual int make_order() = 0;
-    /* make_room - planes and what transforms them; batches get what is left. */
-    virtual int make_room() = 0;
-    /* degrid_batch - the sums of samples that are in order over planes, by degrid_items. */
+    /* allocate_planes - allocate planes and make transforms; batches use the remaining memory. */
+    virtual int allocate_planes() = 0;
+    /* degrid_batch - compute the sums of the sorted samples over planes, by degrid_items. */
     virtual int degrid_batch() = 0;
 
-    /* Make a job for degrid_items: an image's visibilities from its cells. */
+    /* Make a job of degrid_items: an image's visibilities from its cells. */
     degrid_job<T> sums_of(int image, const cplx<T> *cells, bool add) const
     {
         return {as<tap_table<T>>(base::d_taps),
@@ -42,7 +42,7 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
                 add};
     }
 
-    /* order_towers - put the batch's samples of towers from `first` on in order, as many towers as go at once. */
+    /* order_towers - sort the batch's samples of the towers from `first` on, as many as can be sorted at once. */
     int order_towers(int first, int n_tower)
     {
         base::order.first_tower = first;
@@ -51,7 +51,7 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
     }
 
   private:
-    int at_once = 1; /* towers that samples are put in order for; whole planes are one */
+    int at_once = 1; /* towers that are sorted at once; whole planes are one */
 
     int prepare(const msi_image *model) final
     {
@@ -61,7 +61,7 @@ template <typename T> class wgrid_predictor : public store_predictor<T, placed_b
         at_once = base::order.end_tower;
         MSI_TRY(base::upload_taps());
         MSI_TRY(base::upload_model(model));
-        MSI_TRY(make_room());
+        MSI_TRY(allocate_planes());
         MSI_TRY(usable_bytes(&usable));
         usable -= counter_bytes(base::order);
         batch_samples = std::clamp<int64_t>(usable / base::sample_bytes(n_image, parts::NONE), 1, MOST_IN_BATCH);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file is compiled once for each instruction set, with MSI_ISA its name and MSI_VECTOR_BYTES its vector's length.
- */
+/* The CPU's inner loops of gridding and degridding. Compiled once for each instruction set, with MSI_ISA its name and
+ * MSI_VECTOR_BYTES the length of its vectors. */
 #include "kernels/wgrid/wgrid_simd.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "kernels/method/simd.h"
 
-/* A switch over the widths has a case for each, so that the compiler knows it there. */
+/* A switch with a case for each width makes the width a constant for the compiler. */
 #define MSI_WIDTHS(X) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 
 #define VEC   NAME(vec)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * One precision of the CPU's inner loops; included by wgrid_simd.c with REAL, CPLX, TAPS and SUFFIX set.
+ * The CPU's inner loops of gridding, degridding and w-towers in one precision. Included by wgrid_simd.c with REAL,
+ * CPLX, TAPS and SUFFIX set.
  *
- * A sample's footprint is width x width x w_width cells. Its row of u taps, weighted with the visibility, is one vector
- * of interleaved complex numbers (two or more for long windows or short vectors); every row of the footprint adds that
- * vector times one real weight: one load, one multiply-add, one store a row.
+ * A sample's footprint is width x width x w_width cells. The row of its u taps times the visibility is one vector of
+ * interleaved complex numbers (two or more for wide windows or short vectors). Each row of the footprint adds that
+ * vector times one real weight: one load, one multiply-add, one store.
  */
 
 enum { VL = MSI_VECTOR_BYTES / sizeof(REAL) };
@@ -21,7 +22,7 @@ ALWAYS_INLINE void NAME(tap_values)(const int n, const int n_coef, const REAL *c
     }
 }
 
-/* Compute a sample's weighted and rotated value: w V exp(-2 pi i w n_mid), of the half-space w >= 0. */
+/* Compute a sample's weighted and turned value, w V exp(-2 pi i w n_mid), in the half-space w >= 0. */
 ALWAYS_INLINE CPLX NAME(sample_value)(const msi_span *s, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                       int conjugate, double w_lambda)
 {
@@ -51,7 +52,7 @@ ALWAYS_INLINE void NAME(prefetch_run)(const msi_span *s, const msi_run *run)
     if (s->image_plane >= 0) __builtin_prefetch((const CPLX *)segment->vis + at);
 }
 
-/* width and has_w are compile-time constants at every call, so that the tap loops unroll. */
+/* width and has_w are compile-time constants in every call, so that the tap loops unroll. */
 ALWAYS_INLINE void NAME(grid_width)(const int width, const int has_w, const msi_span *s, const msi_grid_target *t)
 {
     enum { MAX_VEC = 2 * MSI_TAP_PAD / VL };
@@ -111,12 +112,9 @@ static void NAME(grid_span)(const msi_span *s, const msi_grid_target *t)
 }
 
 /*
- * One precision of the CPU's degridding loops; included by wgrid_simd.c after wgrid_simd_body.h, which defines what is
- * used here.
- *
- * Samples are taken in batches. Their places, phases and v and w taps are computed with one sample a lane, then each is
- * summed up: rows of cells times v taps, planes of those times w taps, and the sum's cells times u taps. Multiplying
- * with u taps last leaves a load and a multiply-add for a row of a footprint.
+ * Degridding. Samples are taken in batches. Their places, phases, and v and w taps are computed with one sample a lane.
+ * Then each sample is summed: rows of cells times v taps, planes of these times w taps, and the sum's cells times u
+ * taps. Multiplying by u taps last leaves one load and one multiply-add for a row of a footprint.
  */
 
 enum { NAME(BATCH) = 16 };
@@ -126,17 +124,17 @@ typedef struct NAME(batch) {
     int n;
     double u[BATCH], v[BATCH], w[BATCH]; /* cells, cells, wavelengths; of the half-space w >= 0 */
     CPLX *out[BATCH];
-    REAL sign[BATCH]; /* -1: the visibility is to be conjugated */
+    REAL sign[BATCH]; /* -1: the visibility must be conjugated */
 
     int64_t origin[BATCH]; /* of the footprint, in cells of a plane */
     REAL zu[BATCH];
     REAL v_tap[MSI_TAP_PAD][BATCH], w_tap[MSI_TAP_PAD][BATCH];
     REAL sine[BATCH], cosine[BATCH]; /* of 2 pi w n_mid */
-    REAL sum[BATCH][VL];             /* over rows and planes; columns are left to be added */
+    REAL sum[BATCH][VL];             /* over rows and planes; columns are added later */
 } NAME(batch);
 
-/* Find the first tap relative to a tile's middle, and z of msi_first_tap; limited to the tile and a cell about it,
- * where only rounding, or coordinates beyond 2^53 periods, would lead out. */
+/* Find the first tap relative to a tile's middle, and z of msi_first_tap. Limited to the tile and one cell around it,
+ * which only rounding, or coordinates beyond 2^53 periods, could exceed. */
 ALWAYS_INLINE void NAME(place)(const double *x, double middle, double period, double reach, double half_width,
                                double *first_tap, REAL *z)
 {
@@ -152,8 +150,8 @@ ALWAYS_INLINE void NAME(place)(const double *x, double middle, double period, do
     }
 }
 
-/* Evaluate [width][BATCH] values of taps whose coefficients are [n_coef][MSI_TAP_PAD]. Some taps run side by side, so
- * that one does not wait for the other; those beyond width are computed with them and are 0. */
+/* Evaluate [width][BATCH] taps, whose coefficients are [n_coef][MSI_TAP_PAD]. Several taps are evaluated side by side
+ * to hide latency; those beyond width are 0. */
 ALWAYS_INLINE void NAME(batch_taps)(int width, int n_coef, const REAL *coef, const REAL *z, REAL (*out)[BATCH])
 {
     enum { N = BATCH / VL, SIDE_BY_SIDE = N < 4 ? 4 : 1 };
@@ -171,7 +169,7 @@ ALWAYS_INLINE void NAME(batch_taps)(int width, int n_coef, const REAL *coef, con
     }
 }
 
-/* Prepare a batch: everything but the sums over cells. */
+/* Prepare everything of a batch except the sums over cells. */
 static void NAME(prepare_batch)(const msi_span *s, const msi_grid_source *d, NAME(batch) * b)
 {
     const TAPS *taps = s->taps;
@@ -190,7 +188,7 @@ static void NAME(prepare_batch)(const msi_span *s, const msi_grid_source *d, NAM
         b->origin[i] = ((int64_t)v0[i] + d->v_offset) * d->stride + ((int64_t)u0[i] + d->u_offset);
     NAME(batch_taps)(g->width, n_coef, taps->v[0], zv, b->v_tap);
     if (g->w_width > 1) {
-        /* The bucket says on which plane the first tap lies. */
+        /* The bucket gives the plane of the first tap. */
         double per_step = 1 / g->w_step, first = d->w0 + 0.5 * g->width;
         for (int i = 0; i < BATCH; i++) zw[i] = (REAL)(2 * (first - (b->w[i] - g->w_first) * per_step) - 1);
         NAME(batch_taps)(g->width, n_coef, taps->w[0], zw, b->w_tap);
@@ -221,7 +219,7 @@ static void NAME(store_batch)(const msi_grid_source *d, NAME(batch) * b)
     b->n = 0;
 }
 
-/* width is a compile-time constant at every call, so that the tap loops unroll. */
+/* width is a compile-time constant in every call, so that the tap loops unroll. */
 ALWAYS_INLINE void NAME(sum_batch)(const int width, const TAPS *taps, const msi_grid_source *d, NAME(batch) * b)
 {
     enum { MAX_VEC = 2 * MSI_TAP_PAD / VL };
@@ -231,7 +229,7 @@ ALWAYS_INLINE void NAME(sum_batch)(const int width, const TAPS *taps, const msi_
         for (int k = 0; k < n_u; k++) sum[k] = (VEC){0};
         for (int p = d->first_tap; p < d->end_tap; p++) {
             const REAL *cell = (const REAL *)((const CPLX *)d->plane[p] + b->origin[i]);
-            if (n_u > 4) { /* a sum of its own for each plane would not fit in registers */
+            if (n_u > 4) { /* a separate sum for each plane would not fit in registers */
                 for (int j = 0; j < width; j++, cell += 2 * d->stride) {
                     REAL weight = b->v_tap[j][i] * b->w_tap[p][i];
                     for (int k = 0; k < n_u; k++) sum[k] += *(const VEC_U *)(cell + k * VL) * weight;
@@ -305,8 +303,7 @@ static void NAME(degrid_span)(const msi_span *s, const msi_grid_source *d)
 
 #undef BATCH
 
-/* This has one precision of what w-towers do with cells of their subgrids; it is included by wgrid_simd.c after
- * wgrid_simd_body.h. */
+/* Loops of w-towers over cells of their subgrids. */
 
 static void NAME(gather_cells)(CPLX *restrict cell, const CPLX *restrict screen, REAL sign, int64_t n,
                                CPLX *restrict sum)

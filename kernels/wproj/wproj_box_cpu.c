@@ -4,7 +4,7 @@
  * into one period of the padded grid, of whose transform only the image's columns are kept, in the box's own memory;
  * then those columns, sixteen at a time. From a model the same steps run backwards.
  */
-#include "kernels/wproj/wproj_box_cpu.h"
+#include "kernels/wproj/wproj_cpu.h"
 
 #include <math.h>
 #include <omp.h>

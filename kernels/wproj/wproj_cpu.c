@@ -1,23 +1,275 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Threads take tiles. Tiles of one colour (2 x 2) lie a tile apart, which no footprint spans, so no two threads ever
- * write a cell together and a sum's order does not depend on how many there are. A tile with many samples is gathered
- * in a buffer that stays in cache; in fp32 that is emptied every few hundred samples into one in double, since a float
- * sum of the 1e5 samples that an array's core puts on a cell is off by 1e-5.
+ * A window of the grid, as wide as the widest kernel, stands for the registers that hold it on a GPU: cell (u, v) has
+ * the place (u mod width, v mod width), so that moving the window exchanges the rows and columns that it leaves for
+ * those that it reaches, and nothing else moves. It moves no further than a footprint asks.
+ *
+ * Source: Romein 2012 section 4.
  */
 #include "kernels/wproj/wproj_cpu.h"
 
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "kernels/wproj/job/wproj_reference.h"
-#include "kernels/wproj/window/wproj_window_cpu.h"
+#include "kernels/wproj/job/wproj_simd.h"
+
+/* w-projection by a moving window on the CPU in plain loops, which the GPU's window is compared with. */
+
+typedef struct window {
+    const msi_wproj_cells *cells; /* the grid below the window */
+    int fp32, loads;              /* loads: cells are read when the window reaches them; else added to when it leaves */
+    int32_t width;
+    int64_t u, v;  /* its first cell */
+    int has_place; /* 0 before the first sample */
+    msi_c64 *held; /* [width][width] by place */
+} window;
+
+/* msi_wproj_window_bytes - size span->scratch for the functions below and half-supports up to half_max, in bytes. */
+static int64_t msi_wproj_window_bytes(int32_t half_max)
+{
+    int64_t width = msi_wkernel_taps(half_max);
+    return width * width * (int64_t)sizeof(msi_c64);
+}
+
+static msi_c64 *place_of(const window *w, int64_t u, int64_t v)
+{
+    return w->held + msi_wproj_wrap(v, w->width) * w->width + msi_wproj_wrap(u, w->width);
+}
+
+/* Find a cell's element, -1 outside: the window may reach over the cells' edge, where no footprint does. */
+static int64_t element_of(const window *w, int64_t u, int64_t v)
+{
+    const msi_wproj_cells *c = w->cells;
+    int64_t column = u - c->u_origin, row = v - c->v_origin;
+    if (w->loads && (column < 0 || row < 0 || column >= c->n_u || row >= c->n_v)) return -1;
+    return row * c->stride + column;
+}
+
+static void enter(window *w, int64_t u, int64_t v)
+{
+    int64_t at = w->loads ? element_of(w, u, v) : -1;
+    *place_of(w, u, v) = at < 0 ? (msi_c64){0, 0} : msi_wproj_cell_get(w->cells->cells, at, w->fp32);
+}
+
+static void leave(const window *w, int64_t u, int64_t v)
+{
+    msi_c64 sum = *place_of(w, u, v);
+    if (w->loads || (sum.re == 0 && sum.im == 0)) return;
+    msi_wproj_cell_add(w->cells->cells, element_of(w, u, v), w->fp32, sum);
+}
+
+/* Enter or leave all cells of the window, or those alone that a window at (u, v) does not have. */
+static void each_cell_outside(window *w, int64_t u, int64_t v, int all, int entering)
+{
+    for (int64_t y = w->v; y < w->v + w->width; y++)
+        for (int64_t x = w->u; x < w->u + w->width; x++) {
+            int shared = x >= u && x < u + w->width && y >= v && y < v + w->width;
+            if (shared && !all) continue;
+            if (entering)
+                enter(w, x, y);
+            else
+                leave(w, x, y);
+        }
+}
+
+/* Find the window's first cell after the least movement from `from` that takes in first .. first + taps - 1. */
+static int64_t moved(int64_t from, int32_t width, int64_t first, int32_t taps)
+{
+    return first < from ? first : first + taps > from + width ? first + taps - width : from;
+}
+
+/* Move the window no further than the footprint asks. */
+static void move_to(window *w, int64_t first_u, int64_t first_v, int32_t taps)
+{
+    int64_t old_u = w->u, old_v = w->v, u = moved(old_u, w->width, first_u, taps);
+    int64_t v = moved(old_v, w->width, first_v, taps);
+    if (!w->has_place) {
+        w->u = first_u;
+        w->v = first_v;
+        w->has_place = 1;
+        each_cell_outside(w, 0, 0, 1, 1);
+        return;
+    }
+    if (u == old_u && v == old_v) return;
+    each_cell_outside(w, u, v, 0, 0);
+    w->u = u;
+    w->v = v;
+    each_cell_outside(w, old_u, old_v, 0, 1);
+}
+
+static void grid_sample(const msi_wproj_span *s, window *w, const msi_wproj_place *p, msi_c64 value)
+{
+    int32_t half = s->kernels->half[p->plane];
+    move_to(w, p->u - half, p->v - half, msi_wkernel_taps(half));
+    for (int32_t tv = -half; tv <= half; tv++)
+        for (int32_t tu = -half; tu <= half; tu++) {
+            msi_c64 x = msi_c64_times(msi_wproj_reference_tap(s->geometry, s->kernels, p, tu, tv), value);
+            msi_c64 *cell = place_of(w, p->u + tu, p->v + tv);
+            cell->re += x.re;
+            cell->im += x.im;
+        }
+}
+
+static msi_c64 degrid_sample(const msi_wproj_span *s, window *w, const msi_wproj_place *p)
+{
+    int32_t half = s->kernels->half[p->plane];
+    msi_c64 sum = {0, 0};
+    move_to(w, p->u - half, p->v - half, msi_wkernel_taps(half));
+    for (int32_t tv = -half; tv <= half; tv++)
+        for (int32_t tu = -half; tu <= half; tu++) {
+            msi_c64 tap = msi_wproj_reference_tap(s->geometry, s->kernels, p, tu, tv);
+            msi_c64 x = msi_c64_times((msi_c64){tap.re, -tap.im}, *place_of(w, p->u + tu, p->v + tv));
+            sum.re += x.re;
+            sum.im += x.im;
+        }
+    return sum;
+}
+
+static void run_span(const msi_wproj_span *s, const msi_wproj_cells *cells, int fp32, int degrids)
+{
+    window w = {.cells = cells,
+                .fp32 = fp32,
+                .loads = degrids,
+                .width = msi_wkernel_taps(s->kernels->half_max),
+                .held = s->scratch};
+    for (int64_t i = 0; i < s->n_run; i++) {
+        const msi_run *run = &s->run[i];
+        const msi_vis_segment *segment = &s->store->segment[run->row >> MSI_SEGMENT_SHIFT];
+        int64_t row = run->row & (MSI_SEGMENT_ROWS - 1);
+        for (int32_t c = run->chan; c < run->chan + run->n_chan; c++) {
+            msi_wproj_place p = msi_wproj_reference_place(s, segment, row, c);
+            if (degrids)
+                msi_wproj_reference_store(s, segment, row, c, &p, degrid_sample(s, &w, &p));
+            else
+                grid_sample(s, &w, &p, msi_wproj_reference_value(s, segment, row, c, &p));
+        }
+    }
+    if (w.has_place && !degrids) each_cell_outside(&w, 0, 0, 1, 0);
+}
+
+/* msi_wproj_window_grid_f32, .._f64 - msi_wproj_grid_fn. msi_wproj_window_degrid_f32, .._f64 - msi_wproj_degrid_fn.
+ * Sums in double; the suffix is that of the cells. */
+static void msi_wproj_window_grid_f32(const msi_wproj_span *span, const msi_wproj_cells *target)
+{
+    run_span(span, target, 1, 0);
+}
+
+static void msi_wproj_window_grid_f64(const msi_wproj_span *span, const msi_wproj_cells *target)
+{
+    run_span(span, target, 0, 0);
+}
+
+static void msi_wproj_window_degrid_f32(const msi_wproj_span *span, const msi_wproj_cells *source)
+{
+    run_span(span, source, 1, 1);
+}
+
+static void msi_wproj_window_degrid_f64(const msi_wproj_span *span, const msi_wproj_cells *source)
+{
+    run_span(span, source, 0, 1);
+}
+
+/*
+ * The loops of degridding turned inside out: rows of cells outside, and for each one the visibilities whose footprints
+ * reach it, to which it adds its part. Some hundred samples at a time are sorted by row; two bookmarks move through
+ * them with the row.
+ *
+ * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Scatter".
+ */
+
+/* Degridding by scattering on the CPU in plain loops, which the GPU's scatter is compared with. */
+
+enum { GROUP = 256 };
+
+typedef struct scattered {
+    msi_wproj_place place;
+    const msi_vis_segment *segment;
+    int64_t row;
+    int32_t chan;
+    msi_c64 sum;
+} scattered;
+
+static int by_row(const void *a, const void *b)
+{
+    const scattered *x = a, *y = b;
+    return (x->place.v > y->place.v) - (x->place.v < y->place.v);
+}
+
+/* Add row v's part to a visibility whose footprint may reach it. */
+static void add_row(const msi_wproj_span *s, const msi_wproj_cells *c, int fp32, int64_t v, scattered *vis)
+{
+    const msi_wproj_place *p = &vis->place;
+    int32_t half = s->kernels->half[p->plane], tv = (int32_t)(v - p->v);
+    if (tv < -half || tv > half) return;
+    int64_t first = msi_wproj_first_cell(c, p, half) + (tv + half) * c->stride;
+    for (int32_t tu = -half; tu <= half; tu++) {
+        msi_c64 tap = msi_wproj_reference_tap(s->geometry, s->kernels, p, tu, tv);
+        msi_c64 x = msi_c64_times((msi_c64){tap.re, -tap.im}, msi_wproj_cell_get(c->cells, first + tu + half, fp32));
+        vis->sum.re += x.re;
+        vis->sum.im += x.im;
+    }
+}
+
+static void scatter_group(const msi_wproj_span *s, const msi_wproj_cells *c, int fp32, scattered *vis, int n)
+{
+    const int64_t reach = s->kernels->half_max;
+    qsort(vis, (size_t)n, sizeof *vis, by_row);
+    int low = 0, high = 0;
+    for (int64_t v = vis[0].place.v - reach; low < n; v++) {
+        while (low < n && vis[low].place.v + reach < v) low++;
+        if (low == high && low < n && vis[low].place.v - reach > v) v = vis[low].place.v - reach;
+        while (high < n && vis[high].place.v - reach <= v) high++;
+        for (int k = low; k < high; k++) add_row(s, c, fp32, v, &vis[k]);
+    }
+    for (int k = 0; k < n; k++)
+        msi_wproj_reference_store(s, vis[k].segment, vis[k].row, vis[k].chan, &vis[k].place, vis[k].sum);
+}
+
+static void scatter_span(const msi_wproj_span *s, const msi_wproj_cells *c, int fp32)
+{
+    scattered vis[GROUP];
+    int n = 0;
+    for (int64_t i = 0; i < s->n_run; i++) {
+        const msi_run *run = &s->run[i];
+        const msi_vis_segment *segment = &s->store->segment[run->row >> MSI_SEGMENT_SHIFT];
+        int64_t row = run->row & (MSI_SEGMENT_ROWS - 1);
+        for (int32_t chan = run->chan; chan < run->chan + run->n_chan; chan++) {
+            vis[n++] = (scattered){.place = msi_wproj_reference_place(s, segment, row, chan),
+                                   .segment = segment,
+                                   .row = row,
+                                   .chan = chan};
+            if (n < GROUP) continue;
+            scatter_group(s, c, fp32, vis, n);
+            n = 0;
+        }
+    }
+    if (n) scatter_group(s, c, fp32, vis, n);
+}
+
+/* msi_wproj_scatter_degrid_f32, .._f64 - msi_wproj_degrid_fn; sums in double. The suffix is that of the cells. */
+static void msi_wproj_scatter_degrid_f32(const msi_wproj_span *span, const msi_wproj_cells *source)
+{
+    scatter_span(span, source, 1);
+}
+
+static void msi_wproj_scatter_degrid_f64(const msi_wproj_span *span, const msi_wproj_cells *source)
+{
+    scatter_span(span, source, 0);
+}
+
+/*
+ * Threads take tiles. Tiles of one colour (2 x 2) lie a tile apart, which no footprint spans, so no two threads ever
+ * write a cell together and a sum's order does not depend on how many there are. A tile with many samples is gathered
+ * in a buffer that stays in cache; in fp32 that is emptied every few hundred samples into one in double, since a float
+ * sum of the 1e5 samples that an array's core puts on a cell is off by 1e-5.
+ */
 
 /* Measured on one core of a Zen 5 server with AVX-512; other machines keep the ratios well enough to choose by. A full
  * kernel's cell costs the reading of four table elements, mostly from memory. */
@@ -26,7 +278,8 @@ const msi_wproj_cost msi_wproj_cpu_cost = {
     .full_tap_s = 2.2e-9,
     .table_s = 1e-9};
 
-/* A tile gets a buffer of its own from one sample for so many cells of it on; a float buffer takes so many samples. */
+/* A tile gets a buffer of its own if it has at least one sample for each CELLS_FOR_SAMPLE of its cells. A float buffer
+ * takes SAMPLES_IN_FLOAT samples. */
 enum { CELLS_FOR_SAMPLE = 16, SAMPLES_IN_FLOAT = 512 };
 
 /* A buffer holds a tile and its footprints. */
@@ -147,7 +400,7 @@ static void grid_tiles(job *j)
 #pragma omp parallel for schedule(dynamic, 1)
         for (int64_t i = 0; i < n; i++) {
             if (msi_interrupt_signal()) continue;
-            msi_tile_work_seen(&progress, i);
+            msi_tile_work_report(&progress, i);
             grid_tile(j, j->work[i].tile);
         }
         msi_progress_leave(all);
@@ -214,8 +467,8 @@ int msi_wproj_cpu_grid_slice(msi_wproj_box *s, msi_wproj_cpu_form form, const ms
     return rc;
 }
 
-/* Divide the taper out, normalise by the weights, blank pixels beyond the horizon, put rows and columns in FITS order.
- */
+/* Divide the taper out, normalise by the weights, blank pixels beyond the horizon, put rows and columns in FITS
+ order. */
 static void correct(const msi_wproj_box *s, const double *sum, msi_image *image, int plane)
 {
     enum { BLOCK = 32 };
@@ -286,6 +539,85 @@ int msi_wproj_cpu_image(const msi_wproj_plan *plan, const msi_wkernel_set *kerne
     }
     free_job(&j);
     msi_free(sum);
+    msi_wproj_box_destroy(&s);
+    return rc;
+}
+
+static msi_wproj_degrid_fn degrid_function(msi_wproj_cpu_form form, int fp32)
+{
+    switch (form) {
+    case MSI_WPROJ_CPU_REFERENCE:
+        return fp32 ? msi_wproj_reference_degrid_f32 : msi_wproj_reference_degrid_f64;
+    case MSI_WPROJ_CPU_WINDOW:
+        return fp32 ? msi_wproj_window_degrid_f32 : msi_wproj_window_degrid_f64;
+    case MSI_WPROJ_CPU_SCATTER:
+        return fp32 ? msi_wproj_scatter_degrid_f32 : msi_wproj_scatter_degrid_f64;
+    default:
+        return fp32 ? msi_wproj_simd()->degrid_f32 : msi_wproj_simd()->degrid_f64;
+    }
+}
+
+/* Degrid one plane of a slice's samples tile by tile, so that the cells that they share stay in cache. */
+static void degrid_slice(const msi_wproj_box *s, msi_wproj_cpu_form form, const msi_vis_store *store, int plane,
+                         int32_t slice, char *scratch)
+{
+    enum { RUNS_AT_ONCE = 256 };
+    int64_t n_tile = s->sort.n_tile_u * s->sort.n_tile_v;
+    const int64_t *start = s->buckets.start + msi_wproj_bucket(s, slice, 0);
+    const msi_wproj_cells source = {s->cells, s->stride, s->u0, s->v0, s->n_u, s->n_v};
+    msi_wproj_degrid_fn degrid = degrid_function(form, s->fp32);
+    const int64_t scratch_bytes = scratch ? msi_wproj_window_bytes(s->plan->half_max) : 0;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t first = start[0]; first < start[n_tile]; first += RUNS_AT_ONCE) {
+        if (msi_interrupt_signal()) continue;
+        if (!omp_get_thread_num()) msi_progress_at(first - start[0], start[n_tile] - start[0]);
+        int64_t rest = start[n_tile] - first;
+        msi_wproj_span span = {.geometry = &s->plan->grid,
+                               .kernels = s->kernels,
+                               .store = store,
+                               .run = s->buckets.run + first,
+                               .n_run = rest < RUNS_AT_ONCE ? rest : RUNS_AT_ONCE,
+                               .slice = slice,
+                               .image_plane = plane,
+                               .scratch = scratch ? scratch + omp_get_thread_num() * scratch_bytes : NULL};
+        degrid(&span, &source);
+    }
+}
+
+int msi_wproj_cpu_predict(const msi_wproj_plan *plan, const msi_wkernel_set *kernels, msi_wproj_cpu_form form,
+                          msi_vis_store *store, const msi_image *model, msi_stage_times *times)
+{
+    msi_wproj_box s;
+    double t0 = msi_wall_s();
+    int64_t plane_bytes = msi_image_n_pixel(&plan->image) *
+                          (plan->precision == MSI_FP32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double));
+    int32_t n_slice = plan->grid.n_slice;
+    char *scratch = NULL;
+    const int n_part = 1 + MSI_PLANE_PARTS * n_slice * model->n_plane;
+    msi_progress_share all = msi_progress_enter(0, 1, n_part);
+    int rc = msi_wproj_box_create(&s, plan, kernels, store);
+    msi_progress_leave(all);
+    if (!rc && form == MSI_WPROJ_CPU_WINDOW)
+        rc = msi_alloc(&scratch, s.n_thread * msi_wproj_window_bytes(plan->half_max), 1, "moving windows");
+    times->sort_s += msi_wall_s() - t0;
+    for (int32_t i = 0; !rc && i < n_slice; i++) {
+        for (int p = 0; !rc && p < model->n_plane; p++) {
+            t0 = msi_wall_s();
+            if (!msi_wproj_box_open(&s, i)) break;
+            const int part = 1 + MSI_PLANE_PARTS * (i * model->n_plane + p), middle = part + MSI_PLANE_PARTS / 2;
+            all = msi_progress_enter(part, middle, n_part);
+            msi_wproj_box_from_model(&s, i, (const char *)model->pixel + p * plane_bytes);
+            msi_progress_leave(all);
+            double t1 = msi_wall_s();
+            all = msi_progress_enter(middle, part + MSI_PLANE_PARTS, n_part);
+            degrid_slice(&s, form, store, p, i, scratch);
+            msi_progress_leave(all);
+            times->transform_s += t1 - t0;
+            times->grid_s += msi_wall_s() - t1;
+            rc = msi_interrupt_check();
+        }
+    }
+    msi_free(scratch);
     msi_wproj_box_destroy(&s);
     return rc;
 }

@@ -6,7 +6,7 @@
  * under the slice's screen. A store that fits the device is uploaded once; a larger one passes in batches, once for
  * each slice. How samples come into the box is the strategy's: tile by tile, or by a moving window.
  */
-#include "kernels/wproj/wproj_gridder_cuda.h"
+#include "kernels/wproj/wproj_cuda.h"
 
 #include <cmath>
 #include <memory>
@@ -16,7 +16,6 @@
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/wproj/wproj_slices_cuda.cuh"
 #include "kernels/wproj/window/wproj_window_gridder_cuda.h"
-#include "kernels/wproj/wproj_box_cuda.cuh"
 
 /* Rates of one H200, rounded; only ratios matter. */
 extern const msi_wproj_cost msi_wproj_cuda_tile_cost = {
@@ -47,7 +46,7 @@ msi_wproj_sorter_spec sorter_spec(const msi_wproj_plan *plan, int n_image)
     return s;
 }
 
-/* A sample takes so many bytes while it is worked on; with tiles CUB adds some. */
+/* A sample takes this many bytes while it is worked on. With tiles CUB adds some. */
 int64_t working_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int n_image)
 {
     if (form == MSI_WPROJ_CUDA_WINDOW)

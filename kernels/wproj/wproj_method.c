@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/wproj/wproj_method.h"
+#include "kernels/wproj/wproj_plan.h"
 
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "kernels/wproj/wproj_degrid_cpu.h"
 #include "kernels/wproj/wproj_cpu.h"
 #ifdef MSI_HAVE_WPROJ_CUDA
 #include "kernels/wproj/job/wkernel_cuda.h"
-#include "kernels/wproj/wproj_predictor_cuda.h"
-#include "kernels/wproj/wproj_gridder_cuda.h"
+#include "kernels/wproj/wproj_cuda.h"
 #endif
-#include "kernels/wproj/wproj_plan.h"
 
 struct msi_plan {
     msi_wproj_plan wproj;
@@ -51,7 +48,7 @@ static const wproj_strategy *find(const wproj_strategy *all, const msi_strategy 
     return all;
 }
 
-/* Plain loops take so many times the seconds of vectorised ones on every thread. */
+/* Plain loops take this many times the seconds of vectorised ones on every thread. */
 static const double PLAIN_TIMES = 20;
 
 /* A quarter of the memory left may go to kernels, up to what caches can make use of. */

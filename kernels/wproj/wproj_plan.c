@@ -11,8 +11,8 @@
 /* Each error may take this part of the accuracy; their squares add up to less than 0.96 of it. */
 static const double CUT = 0.5, SUB_CELL = 0.5, PLANE = 0.5, CROSS_TERMS = 0.38, ROUNDING = 0.15;
 
-/* A taper that is small at the image's edge amplifies rounding there: no more than so many units in the last place,
- * whatever the accuracy, so that gridding and degridding stay adjoint. */
+/* A taper that is small at the image's edge amplifies rounding there. At most this many units in the last place are
+ * allowed, whatever the accuracy, so that gridding and degridding stay adjoint. */
 static const double ROUNDING_UNITS = 16;
 
 static const double MAX_SIGMA = 2.5;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A plan of w-projection: padding and taper, slices and planes of w, form, support and oversampling of the kernels, all
  * chosen together from the accuracy, the memory and a model of the cost. */
-#ifndef MSI_KERNELS_WPROJ_PLAN_H
-#define MSI_KERNELS_WPROJ_PLAN_H
+#ifndef MSI_WPROJ_PLAN_H
+#define MSI_WPROJ_PLAN_H
 
 #include "core/image.h"
 #include "kernels/method/gridder_spec.h"
-#include "kernels/wproj/job/wkernel.h"
 #include "kernels/method/method.h"
+#include "kernels/wproj/job/wkernel.h"
 #include "kernels/wproj/job/wproj_geometry.h"
 
 #ifdef __cplusplus
@@ -110,6 +110,17 @@ int msi_wproj_kernel_spec(const msi_wproj_plan *plan, msi_wkernel_spec *spec, do
  * Returns:  0, MSI_ENOMEM
  */
 int msi_wproj_factors(const msi_wproj_plan *plan, int axis, double **factor);
+
+/* w-projection as the table of strategies sees it. */
+
+/* These work on the CPU: "tile" is the fast form, the others are plain loops. */
+extern const msi_strategy_ops msi_wproj_cpu_ops;         /* of "tile" and "window" */
+extern const msi_strategy_ops msi_wproj_cpu_predict_ops; /* of "gather" and "scatter", which degrid alone */
+
+/* These are in builds with CUDA. */
+extern const msi_strategy_ops msi_wproj_cuda_ops;         /* of "window" */
+extern const msi_strategy_ops msi_wproj_cuda_image_ops;   /* of "tile", which grids alone */
+extern const msi_strategy_ops msi_wproj_cuda_predict_ops; /* of "gather" and "scatter" */
 
 #ifdef __cplusplus
 }

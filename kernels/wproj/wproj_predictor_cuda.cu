@@ -5,19 +5,17 @@
  * box, images side by side, and the slice's samples, put in order, are degridded from it by the strategy: a moving
  * window, warps that gather footprints, or warps that hold cells and scatter them.
  */
-#include "kernels/wproj/wproj_predictor_cuda.h"
+#include "kernels/wproj/wproj_cuda.h"
 
 #include <memory>
 #include <new>
 
 #include "kernels/wproj/job/wkernel_cuda.h"
 #include "kernels/store/store_batches_cuda.cuh"
-#include "kernels/wproj/points/wproj_gather_cuda.h"
-#include "kernels/wproj/points/wproj_scatter_cuda.h"
+#include "kernels/wproj/points/wproj_points_cuda.h"
 #include "kernels/wproj/wproj_slices_cuda.cuh"
 #include "kernels/wproj/window/wproj_window_gridder_cuda.h"
-#include "kernels/wproj/window/window_operands_cuda.h"
-#include "kernels/wproj/wproj_box_cuda.cuh"
+#include "kernels/wproj/window/wproj_window_cuda.h"
 
 /* Rates of one H200, rounded; only ratios matter. */
 extern const msi_wproj_cost msi_wproj_cuda_gather_cost = {{4e12, 1e-11, 5e-10, 2e-12, 1}, 2e-12, 1e-12, 2e-4};
@@ -30,7 +28,7 @@ typedef std::unique_ptr<msi_window_order, void (*)(msi_window_order *)> order_ow
 typedef std::unique_ptr<msi_gather, void (*)(msi_gather *)> gather_owner;
 typedef std::unique_ptr<msi_scatter, void (*)(msi_scatter *)> scatter_owner;
 
-/* A sample takes so many bytes while gather or scatter puts it in order: keys, indices, and some more for CUB. */
+/* A sample takes this many bytes while gather or scatter puts it in order: keys, indices, and some more for CUB. */
 constexpr int64_t SORT_BYTES = 4 * sizeof(uint32_t) + 2;
 
 /* A strategy degrids one slice's samples. */
@@ -186,7 +184,7 @@ slice_degridder *new_degridder(const msi_wproj_cuda_work &work, const msi_gpu_st
     return new (std::nothrow) scatter_degridder(work, gpu, n_image);
 }
 
-/* Tensor cores' operands take so many bytes at most, for all classes of widths. */
+/* Tensor cores' operands take this many bytes at most, for all classes of widths. */
 int64_t operand_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form)
 {
     if (form != MSI_WPROJ_PREDICT_WINDOW || plan->precision != MSI_FP32 || plan->form == MSI_WKERNEL_FULL) return 0;
@@ -194,7 +192,7 @@ int64_t operand_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form)
            msi_window_operands_bytes(plan->grid.n_plane, plan->grid.oversample, 2 * plan->half_max + 1);
 }
 
-/* Grid, kernels, and all images' models and boxes take so many bytes. */
+/* Grid, kernels, and all images' models and boxes take this many bytes. */
 int64_t fixed_bytes(const msi_wproj_plan *plan, msi_wproj_predict_form form, int n_image)
 {
     const int64_t model = msi_image_n_pixel(&plan->image) * (cell_bytes(plan) / 2);

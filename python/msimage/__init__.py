@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images of radio-telescope visibilities, and back, right to an accuracy that the caller chooses.
+"""Images of radio-telescope visibilities, and back, to an accuracy that the caller chooses.
 
 `wgridder` has the four functions of ducc0.wgridder, with the same arguments and conventions. `Plan` keeps visibilities
-where the work is done, for solvers and deconvolution; `Cleaner` runs minor cycles; `read_ms` reads Measurement Sets as
+in host or GPU memory, for solvers and deconvolution; `Cleaner` runs minor cycles; `read_ms` reads Measurement Sets as
 blocks of NumPy arrays.
 
     import numpy as np, msimage
@@ -10,14 +10,14 @@ blocks of NumPy arrays.
         image = msimage.wgridder.vis2dirty(uvw=b.uvw, freq=b.freq, vis=b.vis[0], wgt=b.wgt[0], npix_x=512, npix_y=512,
                                            pixsize_x=1e-5, pixsize_y=1e-5, epsilon=1e-4, do_wgridding=True, flip_v=True)
 
-is the image of a block, in Jy times weight; those of several blocks add up. Sizes of pixels are in radians. The tutorial, which
-goes on to a deconvolution, is tutorial.md among the documents of the project and of Debian's package.
+makes the image of a block, in Jy times weight; images of several blocks add up. Sizes of pixels are in radians. The tutorial, which
+continues with a deconvolution, is tutorial.md in the documents of the project and of Debian's package.
 
-Arrays are NumPy's, or on a GPU anything that speaks DLPack, such as those of CuPy and PyTorch. While the library works
-other threads of Python run; Ctrl-C ends a call by KeyboardInterrupt.
+Arrays are NumPy arrays or, on a GPU, arrays of any package that supports DLPack, such as CuPy and PyTorch. Other Python threads
+can run during a call; Ctrl-C ends a call with KeyboardInterrupt.
 """
 from . import wgridder
-# Programs name it as an attribute of wgridder, as they do ducc0's.
+# Programs use it as an attribute of wgridder, as with ducc0.
 from .wgridder import experimental as _experimental  # noqa: F401
 from ._library import Error, gpu_count, keep_memory, libraries, release_memory, version
 from ._plan import Plan

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arrays as the C library takes them: in C order without gaps, NumPy's or those of a GPU, which come by DLPack."""
+"""Arrays for the C library: in C order without gaps, NumPy arrays or, through DLPack, arrays on a GPU."""
 from __future__ import annotations
 
 import ctypes
@@ -12,7 +12,7 @@ import numpy as np
 
 from ._library import ffi
 
-# DLPack's C interface, version 1.0. What an unversioned capsule holds begins with the DLTensor.
+# DLPack's C interface, version 1.0. The data of an unversioned capsule begins with the DLTensor.
 _dlpack = cffi.FFI()
 _dlpack.cdef("""
 typedef struct { uintptr_t data; int32_t device_type, device_id, ndim; uint8_t code, bits; uint16_t lanes; int64_t *shape, *strides;
@@ -22,14 +22,14 @@ typedef struct { uint32_t major, minor; void *manager_ctx, *deleter; uint64_t fl
 _TENSOR, _VERSIONED = _dlpack.typeof("DLTensor *"), _dlpack.typeof("DLManagedTensorVersioned *")
 _READ_ONLY = 1
 _VOID, _ADDRESS = ffi.typeof("void *"), ffi.typeof("uintptr_t")
-# NumPy's types by DLPack's codes and bits.
+# NumPy types for DLPack's codes and bits.
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _DTYPES = {(_CODES[name[0]], 8 * int(name[1:])): np.dtype(name)
            for name in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "b1")}
-# DLPack's numbers of places: ordinary memory, and what is registered with CUDA.
+# DLPack's device types for host memory: ordinary memory, and memory registered with CUDA.
 _HOST = (1, 3)
 _CUDA = 2
-# CUDA's default stream, as CuPy and as CUDA itself call it.
+# CUDA's default stream, as numbered by CuPy and by CUDA itself.
 DEFAULT_STREAMS = (0, 1)
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
@@ -37,12 +37,12 @@ _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _name = ctypes.pythonapi.PyCapsule_GetName
 _name.restype = ctypes.c_char_p
 _name.argtypes = [ctypes.py_object]
-# Types whose arrays give only capsules without a version.
+# Types whose arrays only give capsules without a version.
 _unversioned: set = set()
 
 
 def _capsule_of(array: Any) -> Any:
-    """What an array is by DLPack, made before whatever comes next on CUDA's default stream, which is number 1."""
+    """Export an array by DLPack, ordered before later work on CUDA's default stream, which is number 1."""
     if type(array) not in _unversioned:
         try:
             return array.__dlpack__(stream=1, max_version=(1, 0))
@@ -52,12 +52,12 @@ def _capsule_of(array: Any) -> Any:
 
 
 def _tensor_of(capsule: Any) -> tuple:
-    """The DLTensor of a capsule, and whether it may only be read."""
+    """The DLTensor of a capsule, and whether it is read-only."""
     if _name(capsule) == b"dltensor":
         return _dlpack.cast(_TENSOR, _pointer(capsule, b"dltensor")), False
     versioned = _dlpack.cast(_VERSIONED, _pointer(capsule, b"dltensor_versioned"))
     if versioned.major > 1:
-        raise BufferError(f"DLPack {versioned.major}.{versioned.minor} is newer than what msimage reads")
+        raise BufferError(f"DLPack {versioned.major}.{versioned.minor} is not supported by msimage, which reads version 1")
     return versioned.dl_tensor, bool(versioned.flags & _READ_ONLY)
 
 
@@ -67,19 +67,19 @@ def _library_of(array: Any) -> str:
 
 @functools.lru_cache(maxsize=1)
 def cupy_module() -> Any:
-    """CuPy, of whose arrays one has been met."""
+    """CuPy, if one of its arrays has been seen."""
     import cupy
 
     return cupy
 
 
-# Types of CuPy's arrays, and of others, as they were met.
+# Types seen so far: of CuPy arrays, and of others.
 _cupys: set[type] = set()
 _others: set[type] = set()
 
 
 def is_cupy(array: Any) -> bool:
-    """Whether an array is CuPy's own: its members tell what DLPack would, in a tenth of the time."""
+    """Whether an array is a CuPy array: its attributes give what DLPack would, in a tenth of the time."""
     kind = type(array)
     if kind in _cupys:
         return True
@@ -92,7 +92,7 @@ def is_cupy(array: Any) -> bool:
 
 
 def is_on_gpu(array: Any) -> bool:
-    """Whether an array lies in the memory of an NVIDIA GPU."""
+    """Whether an array is in the memory of an NVIDIA GPU."""
     if isinstance(array, np.ndarray):
         return False
     device = getattr(array, "__dlpack_device__", None)
@@ -100,7 +100,7 @@ def is_on_gpu(array: Any) -> bool:
 
 
 def viewed(array: Any) -> Any:
-    """An array that lies in the host's memory as NumPy's, without a copy; one of a GPU as it is."""
+    """An array in host memory as a NumPy array, without a copy; one on a GPU unchanged."""
     if isinstance(array, np.ndarray) or int(array.__dlpack_device__()[0]) not in _HOST:
         return array
     if _library_of(array) == "torch":
@@ -119,7 +119,7 @@ def _is_packed(shape: tuple, strides: list) -> bool:
 
 
 def overlaps_itself(array: np.ndarray) -> bool:
-    """Whether elements of an array may lie on each other, as those of numpy.broadcast_to do; nothing is written to such."""
+    """Whether elements of an array may overlap, as those of numpy.broadcast_to do; such arrays are never written to."""
     axes = sorted((abs(stride), n) for stride, n in zip(array.strides, array.shape) if n > 1)
     reach = array.itemsize
     for stride, n in axes:
@@ -130,7 +130,7 @@ def overlaps_itself(array: np.ndarray) -> bool:
 
 
 class Given:
-    """An array, for the length of a call: its type, shape, address, and what keeps it alive."""
+    """An array during a call: its type, shape, address, and the objects that keep it alive."""
 
     __slots__ = ("kept", "dtype", "shape", "address", "device", "_is_contiguous", "_is_writeable")
 
@@ -139,7 +139,7 @@ class Given:
         if isinstance(array, np.ndarray):
             self.dtype, self.shape = array.dtype, array.shape
             return
-        # What is to be done on CUDA's default stream is waited for; DLPack tells other streams to be.
+        # Wait for work on CUDA's default stream; DLPack synchronises other streams.
         if is_cupy(array) and cupy_module().cuda.get_current_stream().ptr in DEFAULT_STREAMS:
             self.dtype, self.shape = array.dtype, array.shape
             self.address, self.device = array.data.ptr, array.data.device_id
@@ -167,16 +167,16 @@ class Given:
         return self.kept.flags.writeable if self.device is None else self._is_writeable
 
     def pointer(self, kind: str = "char[]") -> Any:
-        """The address for cffi, of an array without gaps; `kind` is what C calls it unless that is void *."""
+        """The address for cffi, of an array without gaps; `kind` is its C type unless that is void *."""
         return ffi.from_buffer(kind, self.kept) if self.device is None else ffi.cast(_VOID, self.address)
 
 
 def place(array: Any) -> int:
-    """Where an array of NumPy's or CuPy's without gaps lies."""
+    """The address of a NumPy or CuPy array without gaps."""
     return int(array.data.ptr if type(array) in _cupys else ffi.cast(_ADDRESS, ffi.from_buffer(array)))
 
 
-# What distinguishes an array, but for its elements and its place.
+# The properties of an array, except for its elements and its address.
 _kind = operator.attrgetter("dtype", "shape", "strides")
 
 
@@ -211,7 +211,7 @@ def plain(arrays: tuple) -> Optional[tuple[tuple, list, bool]]:
 
 
 def packed(array: Any) -> Any:
-    """The array in C order without gaps: itself, or a copy where it lies."""
+    """The array in C order without gaps: itself, or a copy in the same memory."""
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
     if is_cupy(array):
@@ -222,7 +222,7 @@ def packed(array: Any) -> Any:
 
 
 def owned(given: Given) -> Given:
-    """An array that its giver may change, as a copy where it lies; arrays that never change, and those of unknown libraries, as they are."""
+    """A copy of an array that its owner may change, in the same memory; immutable arrays, and those of unknown libraries, unchanged."""
     if given.device is None:
         return Given(given.kept.copy())
     array = given.kept[0] if isinstance(given.kept, tuple) else given.kept
@@ -232,10 +232,10 @@ def owned(given: Given) -> Given:
 
 
 def empty(shape: tuple, dtype: Any, like: Any) -> Any:
-    """An array for results, where `like` lies and of its kind; NumPy's where that kind's are never written to."""
+    """An array for results, of the kind of `like` and in the same memory; a NumPy array if that kind is immutable."""
     if is_cupy(like):
         cupy = cupy_module()
-        # To change the device and to change it back takes as long as all else here.
+        # Changing the device and changing it back takes as long as the rest of this function.
         if cupy.cuda.runtime.getDevice() == like.data.device_id:
             return cupy.ndarray(shape, dtype)
         with like.device:

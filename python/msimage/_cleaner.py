@@ -18,14 +18,14 @@ _SHAPES = {"tapered-quadratic": lib.MSIMAGE_SCALE_TAPERED_QUADRATIC, "gaussian":
 
 
 def chosen(word: Any, name: str, choices: dict) -> int:
-    """Return what a word stands for."""
+    """Return the value of a word."""
     if not isinstance(word, str) or word not in choices:
-        raise ValueError(f"{name} {word!r}: it is one of {', '.join(choices)}")
+        raise ValueError(f"{name} {word!r}: must be one of {', '.join(choices)}")
     return int(choices[word])
 
 
 class CleanReport(NamedTuple):
-    """What minor iterations did: why they ended, how many, the peak before and after, the flux added to the model."""
+    """Report of minor iterations: why they ended, how many there were, the peak before and after, the flux added to the model."""
 
     stop: str
     n_iteration: int
@@ -35,23 +35,23 @@ class CleanReport(NamedTuple):
 
 
 class Cleaner(ImagesHeld):
-    """Find components in a residual image and moves them to a model.
+    """Find components in a residual image and add them to a model.
 
     Parameters
     ----------
     psf : float32 or float64 [nx, ny], 1 at (nx/2, ny/2): the point spread function
     method : "hogbom", "list" or "multiscale"
-    gain : part of a peak that becomes a component
-    mask : uint8 [nx, ny], not 0 where components may lie
-    scales : of multiscale: widths in pixels, the first 0, rising; None: several of the beam's
-    beam : of multiscale: width of the beam in pixels; None: that of the pixels above half the peak of the psf
-    scale_rule : "wsclean", by the peak of the residual convolved with a scale times a bias; or "tclean", by what a
-        component takes out of the residual's squares, with tclean's masks, and thresholds that are of points
-    scale_shape : "tapered-quadratic", "gaussian" or "spheroidal", tclean's, whose numbers are half the width
-    scale_bias : of the rule wsclean: the peak of a scale s counts scale_bias**-log2(s / (2 beam)) times; 0: 0.6
-    smallscalebias : of the rule tclean: the part by which the widest scale's squares count less, -1 to 1
-    scale_gain : part of a scale's peak that is cleaned before a scale is chosen again: 1e-6 for a component, as tclean;
-        0: 0.2, by the rule tclean 0.05
+    gain : fraction of a peak that becomes a component
+    mask : uint8 [nx, ny], not 0 where components are allowed
+    scales : for multiscale: widths in pixels, the first 0, increasing; None: chosen from the beam
+    beam : for multiscale: width of the beam in pixels; None: that of the pixels above half the peak of the psf
+    scale_rule : "wsclean", by the peak of the residual convolved with a scale times a bias; or "tclean", by the amount that a
+        component removes from the residual's squares, with tclean's masks, and thresholds for points
+    scale_shape : "tapered-quadratic", "gaussian" or "spheroidal" (tclean's, whose scales are half the width)
+    scale_bias : for wsclean: the peak of a scale s is multiplied by scale_bias**-log2(s / (2 beam)); 0: 0.6
+    smallscalebias : for tclean: fraction by which the widest scale's squares are reduced, -1 to 1
+    scale_gain : fraction of a scale's peak that is cleaned before a scale is chosen again: 1e-6 for one component, as
+        tclean; 0: 0.2, or 0.05 for tclean
     """
 
     def __init__(self, psf: Any, *, method: str = "list", gain: float = 0.1, mask: Any = None,
@@ -59,17 +59,17 @@ class Cleaner(ImagesHeld):
                  scale_shape: str = "tapered-quadratic", scale_bias: float = 0.0, smallscalebias: float = 0.0,
                  scale_gain: float = 0.0, backend: str = "auto", device: int = 0, nthreads: int = 0):
         given = Given(array_argument(psf, "psf"))
-        require(len(given.shape) == 2, f"psf: it has {len(given.shape)} dimensions, not 2")
-        require(given.dtype in (np.dtype(np.float32), np.dtype(np.float64)), f"psf: its type is {given.dtype}")
+        require(len(given.shape) == 2, f"psf: must have 2 dimensions, has {len(given.shape)}")
+        require(given.dtype in (np.dtype(np.float32), np.dtype(np.float64)), f"psf: its type must be float32 or float64, not {given.dtype}")
         if not isinstance(method, str) or "\0" in method:
-            raise TypeError("method: a text is needed")
+            raise TypeError("method: must be a string")
         super().__init__(given.shape, given.dtype)
         self._call = Calls()
         name = ffi.new("char[]", method.encode())
         if beam is None and method == "multiscale":
             beam = 2 * float(np.sqrt(float((array_argument(psf, "psf") > 0.5).sum()) / np.pi))
         widths = ffi.NULL if scales is None else ffi.new("double[]", [float(s) for s in scales])
-        # Images are [x][y]: rows of the library's are those of constant x.
+        # Images are [x][y]: rows of the library's images have constant x.
         spec = ffi.new("msimage_cleaner_spec *", {
             "struct_bytes": ffi.sizeof("msimage_cleaner_spec"), "nx": self.shape[1], "ny": self.shape[0],
             "precision": lib.MSIMAGE_FP32 if self.dtype == np.float32 else lib.MSIMAGE_FP64,
@@ -101,13 +101,13 @@ class Cleaner(ImagesHeld):
     @one_at_a_time
     def minor(self, residual: Any, model: Any, *, threshold: float = 0.0, mgain: float = 1.0,
               n_iteration: int = 1000) -> CleanReport:
-        """Clean in place: residual [nx, ny], Jy/beam, becomes smaller, model, Jy/pixel, gets the components.
+        """Clean in place: subtract components from residual [nx, ny], Jy/beam, and add them to model, Jy/pixel.
 
-        It ends at the threshold in Jy/beam, where the peak is down to (1 - mgain) of the first, or after n_iteration.
+        It ends at the threshold in Jy/beam, when the peak has fallen to (1 - mgain) of the first, or after n_iteration.
         """
         a, b = self._images(residual, model)
         if a.device is None and b.device is None and np.may_share_memory(a.kept, b.kept):
-            raise ValueError("residual, model: they share memory")
+            raise ValueError("residual, model: must not share memory")
         limits = ffi.new("msimage_clean_limits *",
                          {"threshold": threshold, "mgain": 0 if mgain >= 1 else mgain, "n_iteration": n_iteration})
         r = ffi.new("msimage_clean_report *")

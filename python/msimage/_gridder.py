@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The C library's gridder, and what arrays must be."""
+"""The C library's gridder, and checks of arrays."""
 from __future__ import annotations
 
 import contextlib
@@ -15,14 +15,14 @@ from ._library import CALLBACKS, Calls, Held, ffi, lib
 
 FLOAT64, UINT8 = np.dtype(np.float64), np.dtype(np.uint8)
 REALS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
-# The members of msimage_samples, pointers as whole numbers: this takes a third of what cffi takes.
+# The members of msimage_samples, with pointers as integers: this takes a third of cffi's time.
 _pack_samples = struct.Struct("qiPPPPP").pack
-# Types are looked up once: by their names cffi takes as long again.
+# Types are looked up once: looking them up by name would double cffi's time.
 _SAMPLES, _SPEC, _OUT = (ffi.typeof(name) for name in ("msimage_samples *", "msimage_gridder_spec *", "msimage_gridder **"))
 COMPLEXES = {real: cplx for cplx, real in REALS.items()}
 BACKENDS = {"auto": lib.MSIMAGE_AUTO, "cpu": lib.MSIMAGE_CPU, "cuda": lib.MSIMAGE_CUDA}
 
-# Both directions have the same strategy, so that each is the other's transpose to rounding.
+# Both directions use the same strategy, so that each is the other's transpose to rounding.
 _STRATEGY = ffi.new("char[]", b"planes")
 
 
@@ -34,61 +34,61 @@ def array_argument(array: Any, name: str) -> Any:
 
 
 def other_array(array: Any, name: str) -> Any:
-    """An argument that must be an array, as it lies: NumPy's where that is the host's memory."""
+    """Check that an argument is an array, and return it: as a NumPy array if it is in host memory."""
     if isinstance(array, np.ndarray) or is_cupy(array):
         return array
     if not hasattr(array, "__dlpack_device__"):
-        raise TypeError(f"{name}: an array is needed, not {type(array).__name__}; numpy.asarray makes one")
+        raise TypeError(f"{name}: must be an array, not {type(array).__name__}; use numpy.asarray")
     return viewed(array)
 
 
 def whole_argument(value: Any, name: str) -> int:
-    """An argument that must be a whole number, not negative."""
+    """Check that an argument is an integer and not negative."""
     if isinstance(value, (bool, np.bool_)):
         return int(value)
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}: a whole number is needed, not {type(value).__name__}") from None
+        raise TypeError(f"{name}: must be an integer, not {type(value).__name__}") from None
     if number < 0:
-        raise TypeError(f"{name}: {number} is negative")
+        raise TypeError(f"{name}: must not be negative, got {number}")
     if number >= 2**64:
-        raise TypeError(f"{name}: {number} is more than 64 bits hold")
+        raise TypeError(f"{name}: {number} does not fit in 64 bits")
     return number
 
 
 def flag_argument(value: Any, name: str) -> bool:
-    """An argument that must be true or false: whatever has a truth value of its own, None among it, as ducc0 takes it."""
+    """Check that an argument has a truth value; None is accepted too, as in ducc0."""
     if hasattr(type(value), "__bool__"):
         with contextlib.suppress(ValueError):  # arrays of several elements
             return bool(value)
-    raise TypeError(f"{name}: true or false is needed, not {type(value).__name__}")
+    raise TypeError(f"{name}: must be true or false, not {type(value).__name__}")
 
 
 def backend_argument(backend: Any) -> int:
-    """What the C library calls a backend."""
+    """The C library's number of a backend."""
     if not isinstance(backend, str) or backend not in BACKENDS:
-        raise ValueError(f"backend {backend!r}: it is one of {', '.join(BACKENDS)}")
+        raise ValueError(f"backend {backend!r}: must be one of {', '.join(BACKENDS)}")
     return int(BACKENDS[backend])
 
 
 def require(holds: bool, message: str) -> None:
-    """A complaint about values, or about types and shapes of arrays, is a RuntimeError, as ducc0 raises it."""
+    """Errors in values, types and shapes of arrays are RuntimeErrors, as in ducc0."""
     if not holds:
         raise RuntimeError(message)
 
 
 def has(array: Given, name: str, dtype: np.dtype, shape: tuple, axes: str = "") -> None:
-    """An array must be of a type and a shape, whose axes have names."""
-    # What a type is called takes NumPy longer than all else here, so messages are made where they are wanted.
+    """Check the type and shape of an array; its axes have names."""
+    # Formatting a type takes NumPy longer than the rest of the check, so messages are made only if needed.
     if array.dtype != dtype:
-        raise RuntimeError(f"{name}: its type is {array.dtype}, not {dtype}")
+        raise RuntimeError(f"{name}: its type must be {dtype}, not {array.dtype}")
     if array.shape != shape:
-        raise RuntimeError(f"{name}: its shape is {array.shape}, not {axes or shape}")
+        raise RuntimeError(f"{name}: its shape must be {axes or shape}, not {array.shape}")
 
 
 class ImagesHeld(Held):
-    """What holds an object of the library for images of one shape and type. What C writes is as large as it was told at first."""
+    """The base of objects of the library for images of one shape and type. Structs that C fills have their initial size."""
 
     def __init__(self, shape: tuple, dtype: np.dtype) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class ImagesHeld(Held):
 
 
 class Samples:
-    """Coordinates with their weights and mask, checked, and as the C library takes them."""
+    """Coordinates with their weights and mask, checked, in the C library's format."""
 
     def __init__(self, uvw: Any, freq: Any, real: np.dtype, wgt: Any = None, mask: Any = None,
                  flips: tuple = (False, False, False)):
@@ -127,12 +127,12 @@ class Samples:
             self.has(self.mask, "mask", UINT8)
 
     def has(self, array: Given, name: str, dtype: np.dtype) -> None:
-        """An array must be of a type, and of the shape that rows and channels have."""
+        """Check the type of an array, and that its shape is that of rows and channels."""
         if array.dtype != dtype or array.shape != self.shape:
             has(array, name, dtype, self.shape, f"{self.shape}: rows of uvw, channels of freq")
 
     def keep(self) -> None:
-        """Stand for the coordinates and the mask as they are now, whatever becomes of the caller's arrays; without the weights."""
+        """Copy the coordinates and the mask, so that the caller may change the arrays; without the weights."""
         self.uvw, self.freq, self.wgt = owned(self.uvw), owned(self.freq), None
         self.mask = owned(self.mask) if self.mask else None
 
@@ -142,13 +142,13 @@ class Samples:
             self.has(vis, "vis", COMPLEXES[self.real])
         weight = self.wgt.pointer() if self.wgt else ffi.NULL
         mask = self.mask.pointer("uint8_t[]") if self.mask else ffi.NULL
-        # Members in their order: a list takes a third of what a dict does.
+        # Members in their order: a list takes a third of the time of a dict.
         return ffi.new(_SAMPLES, [*self.shape, self.uvw.pointer("double[]"), self.freq.pointer("double[]"),
                                    vis.pointer() if vis else ffi.NULL, weight, mask])
 
 
 def _like(values: list, array: Any) -> Any:
-    """Numbers as an array of the kind of another."""
+    """Numbers as an array of the kind of another array."""
     if type(array).__module__.split(".")[0] == "torch":
         return array.new_tensor(values)
     return _namespace(array).asarray(values)
@@ -162,7 +162,7 @@ def _namespace(array: Any) -> Any:
 
 
 def thread_count(nthreads: int) -> int:
-    """Threads of the host for a call: no more than the process may run on, which 0 asks for."""
+    """Host threads for a call: at most the number of processors available to the process, which 0 means."""
     if nthreads == 1:
         return 1
     try:
@@ -173,7 +173,7 @@ def thread_count(nthreads: int) -> int:
 
 
 def specification(task: int, real: np.dtype, epsilon: float, n_thread: int, backend: str = "auto", **members: Any) -> Any:
-    """What the C library makes a gridder of that reaches an accuracy: in single precision where that suffices."""
+    """The specification of a gridder that reaches an accuracy: in single precision if that suffices."""
     accuracy = min(max(float(epsilon), 1e-13), 0.1) if epsilon >= 7e-15 else float(epsilon)
     in_double = members.pop("sums_in_double", False) or (real == np.float32 and accuracy < 2e-6)
     return ffi.new(_SPEC, {
@@ -192,12 +192,12 @@ class Gridder:
         self.c = ffi.gc(out[0], lib.msimage_gridder_free)
 
     def report(self) -> str:
-        """One line on what was planned."""
+        """One line that describes the plan."""
         return report_of(self.c)
 
 
 def report_of(c: Any) -> str:
-    """One line on what was planned for the C library's gridder."""
+    """One line that describes the plan of the C library's gridder."""
     r = ffi.new("msimage_gridder_report *")
     lib.msimage_gridder_report_get(c, r)
     where = "GPU" if r.backend == lib.MSIMAGE_CUDA else "CPU"
@@ -206,12 +206,12 @@ def report_of(c: Any) -> str:
 
 
 def samples_at(n_row: int, n_chan: int, *places: int) -> Any:
-    """The C library's samples, of addresses in the order of its members."""
+    """The C library's samples, from addresses in the order of its members."""
     return ffi.from_buffer(_SAMPLES, _pack_samples(n_row, n_chan, *places))
 
 
-def work_once(spec: Any, blocks: list, rest: Callable[[Any], int], is_told: Any = False) -> None:
-    """Make a gridder of the C library, add samples, do the rest, which gets the gridder and returns a status, and free it."""
+def work_once(spec: Any, blocks: list, rest: Callable[[Any], int], prints_plan: Any = False) -> None:
+    """Make a gridder of the C library, add samples, call `rest` with the gridder, which returns a status, and free it."""
     out = ffi.new(_OUT)
 
     def work() -> int:
@@ -222,7 +222,7 @@ def work_once(spec: Any, blocks: list, rest: Callable[[Any], int], is_told: Any 
 
     try:
         Calls()(work)
-        if is_told:
+        if prints_plan:
             print(report_of(out[0]))
     finally:
         lib.msimage_gridder_free(out[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The C library: where it is, what its headers declare, and how its failures become exceptions."""
+"""The C library: its location, the declarations of its headers, and its errors as exceptions."""
 from __future__ import annotations
 
 import functools
@@ -27,11 +27,11 @@ class Error(RuntimeError):
 
 
 class DeviceMemoryError(Error, MemoryError):
-    """The memory of a GPU does not suffice."""
+    """A GPU does not have enough memory."""
 
 
 def declarations(names: tuple, *source: str) -> str:
-    """What headers declare, installed ones or those in a folder of the source tree, without what the preprocessor is told."""
+    """The declarations of headers, installed ones or those of the source tree, without preprocessor lines."""
     folders = (os.path.join(_HERE, "include"), os.path.join(_HERE, "..", "..", *source))
     folder = next((f for f in folders if os.path.exists(os.path.join(f, names[0]))), None)
     if folder is None:
@@ -49,21 +49,21 @@ ffi.cdef(declarations(_HEADERS, "lib", "include", "msimage"))
 
 
 def load(name: str) -> Any:
-    """A library that lies beside this file, or where the system looks for libraries."""
+    """A library next to this file, or in the system's search path."""
     beside = os.path.join(_HERE, name)
     name = beside if os.path.exists(beside) else name
     try:
         return ffi.dlopen(name)
     except OSError as error:
-        # The name of CUDA's runtime ends in its version; that of cuFFT is one less.
+        # The file name of CUDA's runtime ends in its version; that of cuFFT is one less.
         missing = re.search(r"lib(cudart|cufft)\.so\.(\d+)", str(error))
         cuda = int(missing[2]) + (missing[1] == "cufft") if missing else 0
-        remedy = f"; pip install 'msimage[cuda{cuda}]' brings NVIDIA's libraries" if missing else ""
-        raise ImportError(f"msimage: the library {name} cannot be loaded: {error}{remedy}") from error
+        hint = f"; install NVIDIA's libraries by pip install 'msimage[cuda{cuda}]'" if missing else ""
+        raise ImportError(f"msimage: the library {name} cannot be loaded: {error}{hint}") from error
 
 
 lib = load("libmsimage.so.0")
-# A forked child has none of OpenMP's threads, and would wait for those of the last call.
+# A forked child does not have OpenMP's threads, and would wait for those of the last call.
 os.register_at_fork(before=lib.msimage_threads_release)
 
 
@@ -73,36 +73,36 @@ def version() -> str:
 
 
 def libraries() -> str:
-    """The libraries that the library works with, and their versions."""
+    """The libraries used by the library, and their versions."""
     return ffi.string(lib.msimage_libraries()).decode()
 
 
 def gpu_count() -> int:
-    """How many GPUs the library can use."""
+    """The number of GPUs that the library can use."""
     return int(lib.msimage_gpu_count())
 
 
 def release_memory() -> None:
-    """Give the GPUs all memory back that stays with the library and no plan, cleaner or call has.
+    """Free all GPU memory that the library keeps and no plan, cleaner or call uses.
 
-    Some stays between calls, for the next one: up to a sixteenth of each GPU's memory, or what `keep_memory` says. CuPy, JAX and
-    PyTorch in the same process see it as taken.
+    Some memory is kept between calls, for the next one: up to a sixteenth of each GPU's memory, or the amount set by `keep_memory`.
+    CuPy, JAX and PyTorch in the same process see it as occupied.
     """
     lib.msimage_gpu_memory_release()
 
 
 def keep_memory(nbytes: int) -> None:
-    """Set how much memory of each GPU may stay with the library between calls.
+    """Set how much memory of each GPU the library may keep between calls.
 
     Parameters
     ----------
-    nbytes : 0: nothing; negative: what it was at first, a sixteenth of the GPU's memory. Calls of wgridder that take more than what
-        is kept have it handed out and taken back by the GPU each time, which can take milliseconds a gigabyte
+    nbytes : 0: none; negative: the default, a sixteenth of the GPU's memory. Calls of wgridder that need more than is kept allocate
+        and free it each time, which can take milliseconds per gigabyte
     """
     lib.msimage_gpu_memory_keep(int(nbytes))
 
 
-# What a signal's handler has raised, KeyboardInterrupt first of all, while C called back, by the thread whose call that ends.
+# Exceptions raised by signal handlers during callbacks, usually KeyboardInterrupt, by the thread whose call they end.
 raised: dict[int, BaseException] = {}
 
 
@@ -113,7 +113,7 @@ def _remember(exception: type, value: BaseException, _trace: Any) -> int:
 
 @ffi.callback("int(void *)", error=1, onerror=_remember)
 def _interrupt(_of: Any) -> int:
-    # Python runs the handlers of signals that have arrived when it enters a function.
+    # Python runs the handlers of pending signals when it enters a function.
     return 0
 
 
@@ -122,12 +122,12 @@ CALLBACKS = ffi.new("msimage_callbacks *", {"interrupt": _interrupt})
 
 
 def forget_raised() -> None:
-    """Begin a call: what an earlier one of the thread left, which a second signal ended before it was looked at, is no more."""
+    """Begin a call: drop an exception left by an earlier call of the thread, which a second signal may have ended early."""
     raised.pop(get_ident(), None)
 
 
 def complain(status: int, said: Callable[[], Any] = lib.msimage_error) -> None:
-    """End a call that returned a status: raise what it failed with, or what a signal's handler raised meanwhile."""
+    """End a call that returned a status: raise its error, or an exception raised by a signal handler meanwhile."""
     message = ffi.string(said()).decode(errors="replace") if status else ""
     by_handler = raised.pop(get_ident(), None)
     if by_handler is not None:
@@ -141,7 +141,7 @@ def complain(status: int, said: Callable[[], Any] = lib.msimage_error) -> None:
 
 
 class Calls:
-    """Call the library; what a signal's handler raises meanwhile is raised."""
+    """Call the library; exceptions raised by signal handlers meanwhile are raised afterwards."""
 
     def __init__(self, message: Callable[[], Any] = lib.msimage_error) -> None:
         self._message = message
@@ -159,23 +159,23 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Held:
-    """What holds an object of the library, which takes one call at a time."""
+    """The base of objects of the library, which handle one call at a time."""
 
     def __init__(self) -> None:
         self._lock, self._is_at_work = threading.RLock(), False
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"{type(self).__name__}: it cannot be pickled or copied, as it lies in this process's memory; make it anew")
+        raise TypeError(f"{type(self).__name__}: it cannot be pickled or copied; make a new one")
 
 
 def one_at_a_time(method: _Method) -> _Method:
-    """A method of Held: calls of several threads wait for each other."""
+    """Decorator for a method of Held: calls from several threads wait for each other."""
 
     @functools.wraps(method)
     def alone(self: Held, *arguments: Any, **options: Any) -> Any:
         with self._lock:
             if self._is_at_work:
-                raise RuntimeError(f"{type(self).__name__}: a signal's handler calls what is at work in its own thread")
+                raise RuntimeError(f"{type(self).__name__}: a signal handler called an object in use by its own thread")
             self._is_at_work = True
             try:
                 return method(self, *arguments, **options)

@@ -17,19 +17,19 @@ _EXPRESSIONS = ("select_field", "select_spw", "select_antenna", "select_uvrange"
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows of one set, field and spectral window, in the set's order, with their selected channels, rising in frequency.
+    """Rows of one set, field and spectral window, in the set's order, with their selected channels in increasing frequency.
 
-    The arrays are the caller's own. `vis[p]` and `wgt[p]` are what `wgridder` and `Plan` take for an image of `pol[p]`.
+    The caller owns the arrays. Pass `vis[p]` and `wgt[p]` to `wgridder` or `Plan` for an image of `pol[p]`.
 
     Attributes
     ----------
     uvw : float64 [row, 3], metres
-    freq : float64 [channel], Hz, rising
+    freq : float64 [channel], Hz, increasing
     vis : complex64 [pol, row, channel], Jy
     wgt : float32 [pol, row, channel], the set's weights
     flag : bool [pol, row, channel]
     time : float64 [row], the set's TIME: modified Julian date in seconds
-    row : int64 [row], numbers in the set's main table
+    row : int64 [row], row numbers in the set's main table
     pol : names of the Stokes parameters or correlations
     field : FIELD_ID
     spw : number of the spectral window
@@ -56,7 +56,7 @@ class Block:
 
 
 def _reader() -> Any:
-    """The library that reads sets, where it is built in."""
+    """The library that reads sets, if it was built."""
     global _lib
     if _lib is None:
         try:
@@ -64,9 +64,8 @@ def _reader() -> Any:
             ffi.cdef(declarations(("read_set.h",), "src"))
             _lib = lib
         except ImportError as error:
-            raise ImportError("msimage.read_ms: this msimage was built without casacore; Debian's python3-msimage has it, and so has what "
-                              "pip install . --config-settings=cmake.define.MSIMAGE_KERNELS_ONLY=OFF makes where casacore is "
-                              f"({error})") from None
+            raise ImportError("msimage.read_ms: this msimage was built without casacore; install Debian's python3-msimage, or build with "
+                              f"pip install . --config-settings=cmake.define.MSIMAGE_KERNELS_ONLY=OFF and casacore ({error})") from None
     return _lib
 
 
@@ -74,35 +73,35 @@ _lib: Any = None
 
 
 def _pair(value: Optional[Sequence[int]], name: str) -> Tuple[int, int]:
-    """A range of whole numbers, its end exclusive; (0, 0): all."""
+    """A range of integers, its end exclusive; (0, 0): all."""
     if value is None:
         return 0, 0
     try:
         begin, end = (operator.index(v) for v in value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: two whole numbers are needed, first and last + 1, not {value!r}") from None
+        raise TypeError(f"{name}: must be two integers, first and last + 1, not {value!r}") from None
     if not 0 <= begin < end < 2**62:
-        raise ValueError(f"{name}: {begin} to {end} (exclusive) is no range")
+        raise ValueError(f"{name}: {begin} to {end} (exclusive) is not a range")
     return begin, end
 
 
 def _numbers(value: Union[int, Sequence[int], None], name: str) -> list:
-    """Whole numbers of fields or spectral windows."""
+    """Numbers of fields or spectral windows."""
     if value is None:
         return []
     try:
         numbers = [operator.index(value)] if hasattr(value, "__index__") else [operator.index(v) for v in value]
     except TypeError:
-        raise TypeError(f"{name}: a whole number or a list of them is needed, not {value!r}") from None
+        raise TypeError(f"{name}: must be an integer or a list of integers, not {value!r}") from None
     if not numbers or not all(0 <= n < 2**31 for n in numbers):
-        raise ValueError(f"{name}: {value!r} names none that can be")
+        raise ValueError(f"{name}: {value!r} is not a list of valid numbers")
     return numbers
 
 
 def _limits(least: float, most: float, name: str) -> Tuple[float, float]:
     least, most = float(least), float(most)
     if not (0 <= least < np.inf and 0 <= most < np.inf) or (most and least > most):
-        raise ValueError(f"min{name}, max{name}: {least} to {most} is no range")
+        raise ValueError(f"min{name}, max{name}: {least} to {most} is not a range")
     return least, most
 
 
@@ -120,12 +119,12 @@ def _pols(pol: Union[str, Sequence[str], None]) -> list:
         else:
             names.append(word)
     if not names or not set(names) <= set(_POLS) or len(set(names)) < len(names):
-        raise ValueError(f"pol {pol!r}: any of {' '.join(_POLS)}, each once, or None for the correlations as they are stored")
+        raise ValueError(f"pol {pol!r}: must be some of {' '.join(_POLS)}, each once, or None for the stored correlations")
     return [1 + _POLS.index(name) for name in names]
 
 
 class _Text:
-    """Texts for C, kept as long as this object."""
+    """Strings for C, kept as long as this object."""
 
     def __init__(self) -> None:
         self.kept: list = []
@@ -134,10 +133,10 @@ class _Text:
         if value is None:
             return ffi.NULL
         if not isinstance(value, (str, bytes, os.PathLike)):
-            raise TypeError(f"{name}: a text is needed, not {type(value).__name__}")
+            raise TypeError(f"{name}: must be a string, not {type(value).__name__}")
         text = os.fsencode(value)
         if not text or b"\0" in text:
-            raise ValueError(f"{name}: {value!r} is no {'path' if name == 'paths' else 'text that can be asked for'}")
+            raise ValueError(f"{name}: {value!r} is not a valid {'path' if name == 'paths' else 'string'}")
         self.kept.append(ffi.new("char[]", text))
         return self.kept[-1]
 
@@ -153,8 +152,8 @@ class _Blocks(Held):
         super().__init__()
         self._lib, self._call, self._paths = lib, call, paths
         self._reader = ffi.gc(reader, lib.msimage_read_free)
-        self.n_row = int(lib.msimage_read_n_row(reader))  #: rows that are selected, in all sets
-        self.data_column = ffi.string(lib.msimage_read_column(reader)).decode(errors="replace")  #: what is read
+        self.n_row = int(lib.msimage_read_n_row(reader))  #: rows selected, in all sets
+        self.data_column = ffi.string(lib.msimage_read_column(reader)).decode(errors="replace")  #: the column that is read
 
     def __iter__(self) -> Iterator[Block]:
         return self
@@ -211,51 +210,51 @@ def read_ms(paths: Union[str, os.PathLike, Sequence], *, data_column: Optional[s
         for b in msimage.read_ms("sim.ms", field=0, pol="IQUV"):
             print(b.field, b.spw, b.vis.shape)
 
-    Arguments bear the names, defaults and meanings of the command line's options (`man msimage`).
+    Arguments have the names, defaults and meanings of the command line's options (`man msimage`).
 
     Parameters
     ----------
     paths : a Measurement Set, or a list of them
-    data_column : None: CORRECTED_DATA where it exists, else DATA
-    field : FIELD_IDs, or "all"; None: 0, or what select_field names
+    data_column : None: CORRECTED_DATA if it exists, else DATA
+    field : FIELD_IDs, or "all"; None: 0, or the fields of select_field
     spws : numbers of spectral windows; None: all
-    channel_range : (first, last + 1), counted through the selected spectral windows, each rising in frequency; None: all
+    channel_range : (first, last + 1), counted through the selected spectral windows, each in increasing frequency; None: all
     interval : (first, last + 1) of the distinct times; None: all
     minuv_l, maxuv_l : limits of sqrt(u^2 + v^2) in wavelengths, applied to each sample; 0: none
     minuvw_m, maxuvw_m : limits of the length of (u, v, w) in metres, applied to each row; 0: none
     select_field, select_spw, select_antenna, select_uvrange, select_time : CASA's selection expressions
     taql : a TaQL condition on rows, whose indices count from 1
-    pol : Stokes parameters and correlations, such as "I", "IQUV" or "XX,YY"; None: the correlations as they are stored
-    stokes_weight : a Stokes parameter's sample weighs as the "smaller" of its two correlations or as their "mean"
+    pol : Stokes parameters and correlations, such as "I", "IQUV" or "XX,YY"; None: the stored correlations
+    stokes_weight : weight of a Stokes parameter's sample: the "smaller" of its two correlations' weights, or their "mean"
 
     Returns
     -------
-    An iterator of `Block`, with `n_row`, `data_column` and `close()`; `with` closes it, and so does its end. Rows of
+    An iterator of `Block`, with `n_row`, `data_column` and `close()`; it is closed by `with`, or at the end of the iteration. Rows of
     autocorrelations, rows with FLAG_ROW and rows whose coordinates are not finite are left out. With `pol`, a sample that does
     not count for an image (FLAG, limits, a weight that is not positive, a value that is not finite or beyond 1e30 Jy) has
     visibility and weight 0 and its flag set; without, values and weights are the set's own and `flag` has FLAG and limits.
 
-    For an image as FITS has it, x to the west and y to the north, `wgridder` needs `flip_v=True`; transpose what it returns.
+    For an image as in FITS, x to the west and y to the north, call `wgridder` with `flip_v=True` and transpose the result.
 
     Raises
     ------
-    TypeError, ValueError : arguments that cannot be
-    msimage.Error : no such set, a damaged one, or nothing selected; a column that a
-        prediction left half written, is writing, or has written since the set was opened; the message names set, column and row
-    MemoryError : of the host's memory
+    TypeError, ValueError : invalid arguments
+    msimage.Error : no such set, a damaged one, or nothing selected; a column that a prediction left incomplete, is writing, or
+        has written since the set was opened; the message names set, column and row
+    MemoryError : not enough host memory
     ImportError : this msimage was built without casacore
 
     Notes
     -----
     Sets are opened for reading only and never changed. casacore reads one table at a time for the whole process: readers in
-    several threads are safe, and wait for each other. It may end the process on damage that cannot be seen beforehand: read sets
-    of doubtful origin in a process of their own (`multiprocessing`), as the program msimage does.
+    several threads are safe, and wait for each other. A damaged set may make it end the process in ways that cannot be
+    checked beforehand: read untrusted sets in a separate process (`multiprocessing`), as the program msimage does.
     """
     several = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else list(paths)
     if not several:
-        raise ValueError("paths: no Measurement Set is given")
+        raise ValueError("paths: no Measurement Set was given")
     if stokes_weight not in ("smaller", "mean"):
-        raise ValueError(f"stokes_weight {stokes_weight!r}: it is smaller or mean")
+        raise ValueError(f"stokes_weight {stokes_weight!r}: must be smaller or mean")
     given = locals()
     text = _Text()
     fields = [] if field == "all" else _numbers(field, "field")

@@ -17,7 +17,7 @@ def picture(path: str, image: Any, low: float | None = None, high: float | None 
     grey = np.nan_to_num((image.T[::-1] - low) / ((high - low) or 1)).clip(0, 1)
     rows = (255 * grey + 0.5).astype(np.uint8)
     height, width = rows.shape
-    # Each row begins with the filter of its bytes: none.
+    # Each row begins with its filter type: 0, none.
     data = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
 
     def chunk(kind: bytes, content: bytes) -> bytes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plan keeps visibilities where the work is done, for solvers and deconvolution."""
+"""A plan keeps visibilities in host or GPU memory, for solvers and deconvolution."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -15,24 +15,24 @@ from ._library import ffi, lib, one_at_a_time
 class Plan(ImagesHeld):
     """Images, predictions and normal operators of one set of samples.
 
-    Samples are taken as they are when the plan is made: their arrays may be changed afterwards. What is made of them by the first
-    call, their order and coordinates, stays for the next ones, on the GPU where the work is done there. Conventions are those of
+    Samples are copied when the plan is made: their arrays may be changed afterwards. The first call sorts them and computes
+    coordinates, which are kept for later calls, on the GPU if the work is done there. Conventions are those of
     `msimage.wgridder`: images are [x][y], not divided by the weights.
 
     Parameters
     ----------
     uvw : float64 [row, 3], metres
     freq : float64 [channel], Hz
-    vis : complex64 or complex128 [row, channel], Jy; None: zeros, for solvers that need the normal operator alone
+    vis : complex64 or complex128 [row, channel], Jy; None: zeros, for solvers that only need the normal operator
     wgt : real of the same precision [row, channel], not negative; kept in single precision, to 3.4e38; less than 1e-45 is 0
-    mask : uint8 [row, channel]; 0 leaves a sample out
+    mask : uint8 [row, channel]; samples of 0 are left out
     npix_x, npix_y, pixsize_x, pixsize_y, center_x, center_y, epsilon, divide_by_n : as for wgridder.vis2dirty
-    do_wgridding : whether w counts
-    dtype : float32 or float64, of images where there is no vis
-    nthreads : threads of the host; 0: all
+    do_wgridding : whether w is used
+    dtype : float32 or float64, type of images if there is no vis
+    nthreads : host threads; 0: all
     backend, device : "auto", "cpu" or "cuda", and the GPU's number
 
-    Several plans may be at work in several threads; calls of one plan wait for each other.
+    Several plans may be used in several threads; calls of one plan wait for each other.
     """
 
     def __init__(self, uvw: Any, freq: Any, vis: Any = None, wgt: Any = None, mask: Any = None, *, npix_x: int,
@@ -41,9 +41,9 @@ class Plan(ImagesHeld):
                  nthreads: int = 0, backend: str = "auto", device: int = 0):
         given = None if vis is None else Given(array_argument(vis, "vis"))
         if given is not None:
-            require(given.dtype in REALS, f"vis: its type is {given.dtype}, neither complex64 nor complex128")
+            require(given.dtype in REALS, f"vis: its type must be complex64 or complex128, not {given.dtype}")
             dtype = REALS[given.dtype]
-        require(np.dtype(dtype) in COMPLEXES, f"dtype {np.dtype(dtype)}: it is float32 or float64")
+        require(np.dtype(dtype) in COMPLEXES, f"dtype {np.dtype(dtype)}: must be float32 or float64")
         super().__init__((whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y")), np.dtype(dtype))
         self._samples = Samples(uvw, freq, self.dtype, wgt, mask)
         self._options = dict(nx=self.shape[0], ny=self.shape[1], cell_x_rad=float(pixsize_x), cell_y_rad=float(pixsize_y),
@@ -82,22 +82,22 @@ class Plan(ImagesHeld):
         return self._run(lib.msimage_gridder_psf, out)
 
     def residual(self, model: Any, out: Any = None) -> Any:
-        """The image of what a model [npix_x, npix_y], Jy/pixel, leaves of the visibilities."""
+        """The image of the visibilities less those of a model [npix_x, npix_y], Jy/pixel."""
         return self._run(lib.msimage_gridder_residual, out, model)
 
     def hessian(self, model: Any, out: Any = None) -> Any:
-        """The normal operator: the image of a model's weighted visibilities. The plan's visibilities do not matter."""
+        """The normal operator: the image of a model's weighted visibilities. The plan's visibilities are not used."""
         return self._run(lib.msimage_gridder_hessian, out, model)
 
     @one_at_a_time
     def predict(self, model: Any, out: Any = None) -> Any:
-        """The visibilities [row, channel] of a model, Jy, not weighted; 0 where the mask is."""
+        """The visibilities [row, channel] of a model, Jy, not weighted; 0 where the mask is 0."""
         model = array_argument(model, "model")
         given = Given(model)
         has(given, "model", self.dtype, self.shape)
         samples = self._samples.given()
         if self._predictor is None:
-            # One whose samples an exception has cut short is not kept.
+            # A plan whose samples were cut short by an exception is not kept.
             made = gridder(lib.MSIMAGE_PREDICT, self.dtype, **self._options)
             made.call(lib.msimage_gridder_add, made.c, samples)
             self._predictor = made
@@ -120,5 +120,5 @@ class Plan(ImagesHeld):
 
     @one_at_a_time
     def report(self) -> str:
-        """One line on what was planned."""
+        """One line that describes the plan."""
         return self._gridder.report()

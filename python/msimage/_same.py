@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calls with the very arrays of an earlier one, CuPy's: solvers make them by the thousand, and the GPU waits until they are checked.
+"""Calls with the same CuPy arrays as an earlier one: solvers make thousands of them, and the GPU waits while they are checked.
 
-CuPy's arrays never change their type or their place. So an array that is the same object, with the same shape, is what it was,
-and its elements alone are to be read again. Arrays are remembered by weak references: no call keeps one alive, and none is
-taken for another that came to lie where it was.
+CuPy arrays never change their type or their address. So an array that is the same object, with the same shape, is unchanged except
+for its elements. Arrays are remembered by weak references: they are not kept alive, and are not mistaken for others at the same
+address.
 """
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class _Fixed:
 
     def is_that(self, array: Any) -> bool:
         """Whether it is the same object, of the same shape."""
-        # The reference to what is gone gives None, which is not what was given.
+        # The reference to a freed array gives None, which differs from any argument.
         if array is None or self.of is None:
             return array is self.of
         return self.of() is array and array.shape == self.shape
 
 
 class _Varied:
-    """An array that may be another one of its type, shape, strides and device; or None in every call."""
+    """An array that may be replaced by another of the same type, shape, strides and device; or None in every call."""
 
     __slots__ = ("of", "kind", "shape", "place")
 
@@ -43,7 +43,7 @@ class _Varied:
         self.place = place
 
     def place_of(self, array: Any, device: int) -> int:
-        """Where an array lies; -1 if it is of another kind, 0 of None."""
+        """The address of an array; -1 if its properties differ, 0 for None."""
         if array is None or self.of is None:
             return 0 if array is self.of else -1
         if self.of() is array:
@@ -52,7 +52,7 @@ class _Varied:
 
 
 class Same:
-    """What a call came to, for others that differ in the elements of arrays, or in which visibilities and image they have."""
+    """The checked arguments of a call, for calls that differ in the elements of arrays, or in the visibility and image arrays."""
 
     __slots__ = ("known", "values", "types", "fixed", "vis", "image", "samples", "places", "device", "cupy", "stream", "cupys")
 
@@ -67,12 +67,12 @@ class Same:
         self.stream = self.cupy.cuda.get_current_stream
 
     def places_of(self, values: tuple, arrays: tuple) -> Optional[tuple[int, int]]:
-        """Where visibilities and image of such a call lie; None if it is another."""
+        """The addresses of visibilities and image of a matching call; None if it does not match."""
         uvw, freq, vis, wgt, mask, image = arrays
         for array, fixed in zip((uvw, freq, wgt, mask), self.fixed):
             if not fixed.is_that(array):
                 return None
-        # Types first: values of other types may be equal, or not be comparable.
+        # Types first: values of other types may compare equal, or not be comparable.
         if type(vis) not in self.cupys or type(image) not in self.cupys or [*map(type, values)] != self.types or values != self.values:
             return None
         vis_place, image_place = self.vis.place_of(vis, self.device), self.image.place_of(image, self.device)
@@ -81,7 +81,7 @@ class Same:
         return vis_place, image_place
 
     def samples_with(self, vis_place: int) -> Any:
-        """The samples as the C library takes them."""
+        """The samples in the C library's format."""
         if vis_place == self.places[2]:
             return self.samples
         uvw, freq, _, wgt, mask, _ = self.places
@@ -99,13 +99,13 @@ _MOST = 64
 
 
 class SameCalls:
-    """Calls of one function that were met before, by the coordinates and frequencies that they had."""
+    """Earlier calls of a function, by their coordinates and frequencies."""
 
     def __init__(self) -> None:
         self.of: dict[tuple[int, int], Same] = {}
 
     def keep(self, known: Any, values: tuple, arrays: tuple, places: list) -> None:
-        """Remember a call whose arrays are all CuPy's, of one device."""
+        """Remember a call whose arrays are all CuPy arrays, on one device."""
         devices = {array.data.device_id if hasattr(array, "data") and hasattr(array.data, "device_id") else None
                    for array in arrays if array is not None}
         if len(devices) != 1 or None in devices:

@@ -1,4 +1,4 @@
-# Finds a CUDA toolkit of 12 or later, or says why there is no GPU backend. Sets MSIMAGE_HAVE_CUDA.
+# Find a CUDA toolkit of version 12 or later, or report that the GPU backend is not built. Sets MSIMAGE_HAVE_CUDA.
 
 set(MSIMAGE_HAVE_CUDA OFF)
 if(NOT MSIMAGE_CUDA STREQUAL "OFF")
@@ -17,9 +17,9 @@ if(NOT MSIMAGE_CUDA STREQUAL "OFF")
     set(MSIMAGE_HAVE_CUDA ON)
     message(STATUS "GPU backend: CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   elseif(MSIMAGE_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "MSIMAGE_CUDA=ON, but no CUDA toolkit of 12 or later was found")
+    message(FATAL_ERROR "MSIMAGE_CUDA=ON, but CMake found no CUDA toolkit of version 12 or later")
   endif()
 endif()
 if(NOT MSIMAGE_HAVE_CUDA)
-  message(STATUS "GPU backend: not built (MSIMAGE_CUDA=${MSIMAGE_CUDA}, no CUDA toolkit of 12 or later); CPU only")
+  message(STATUS "GPU backend: not built (MSIMAGE_CUDA=${MSIMAGE_CUDA}, no CUDA toolkit of version 12 or later); CPU only")
 endif()

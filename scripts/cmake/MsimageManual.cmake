@@ -1,8 +1,8 @@
-# Man pages and completions of programs beside msimage, from what their -help prints: msimage_manual(TARGET) writes
-# man/TARGET.1 from man/TARGET.1.in, whose @OPTIONS@ and @NOTES@ are the help's options and what follows them, and
-# completions/TARGET for bash, completions/_TARGET for zsh, which offer the options, and files.
+# Man pages and completions of the programs other than msimage, made from their -help. msimage_manual(TARGET) writes man/TARGET.1
+# from man/TARGET.1.in, where @OPTIONS@ and @NOTES@ are the options of the help and the text after them. It also writes
+# completions/TARGET for bash and completions/_TARGET for zsh, which complete options and files.
 #
-# When the program is built this file runs as a script:
+# After the program is built, this file runs as a script:
 # cmake -DPROGRAM=.. -DTARGET=.. -DTEMPLATE=.. -DPAGE=.. -DCOMPLETIONS=.. -DVERSION=.. -P
 if(CMAKE_SCRIPT_MODE_FILE)
   execute_process(COMMAND ${PROGRAM} -help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
@@ -13,7 +13,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
        "# bash completion of ${TARGET}\ncomplete -o default -W '${names}' ${TARGET}\n")
   file(WRITE ${COMPLETIONS}/_${TARGET}
        "#compdef ${TARGET}\nif [[ $PREFIX == -* ]]; then compadd -- ${names}; else _files; fi\n")
-  # For troff a backslash and a dash are written with a backslash.
+  # troff needs a backslash before a backslash and a dash.
   string(REPLACE "\\" "\\e" help "${help}")
   string(REPLACE "-" "\\-" help "${help}")
   string(FIND "${help}" "\n  \\-" start)
@@ -21,9 +21,11 @@ if(CMAKE_SCRIPT_MODE_FILE)
   string(FIND "${help}" "\n\n" end)
   string(SUBSTRING "${help}" 0 ${end} OPTIONS)
   string(SUBSTRING "${help}" ${end} -1 NOTES)
-  # An option's text stands on the next line, or beside it after two blanks.
+  # The text of an option begins on the same line after two blanks, or on the next line; more lines may follow.
+  string(REGEX REPLACE "\n  (\\\\-[^\n]*[^ \n])  +([^ \n][^\n]*)" "\n.TP\n.B \\1\n\\2" OPTIONS "${OPTIONS}")
   string(REGEX REPLACE "\n  (\\\\-[^\n]*[^ \n]) *\n       +([^\n]+)" "\n.TP\n.B \\1\n\\2" OPTIONS "${OPTIONS}")
   string(REGEX REPLACE "\n  (\\\\-[^ \n]+( [A-Z][^ \n]*)?) +([^\n]+)" "\n.TP\n.B \\1\n\\3" OPTIONS "${OPTIONS}")
+  string(REGEX REPLACE "\n       +([^\n]+)" " \\1" OPTIONS "${OPTIONS}")
   string(REGEX REPLACE "^\n" "" OPTIONS "${OPTIONS}")
   # Indented lines are commands.
   string(REGEX REPLACE "((\n  [^\n]*)+)" "\n.EX\\1\n.EE" NOTES "${NOTES}")

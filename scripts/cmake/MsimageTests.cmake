@@ -1,12 +1,12 @@
-# How tests are declared: programs in C, scripts, fuzzers. A test that lacks its GPU, data or peer exits 77: skipped.
+# Functions that declare tests: C programs, scripts, fuzzers. A test without its GPU, data or peer exits with 77: skipped.
 
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 find_program(MSIMAGE_PYTHON python3 HINTS /usr/bin)
 set(MSIMAGE_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support)
 
-# msimage_add_test(NAME LABEL TIMEOUT COMMAND..): an entry of CTest. Scripts find the modules of tests/support; the leak
-# checker of a sanitizer build knows what libraries keep. Threads that wait do not spin: beside other tests they would take
-# several times the processor time of the work itself.
+# msimage_add_test(NAME LABEL TIMEOUT COMMAND..): add an entry of CTest. Scripts find the modules of tests/support. The leak
+# checker of a sanitizer build ignores memory that libraries keep. Waiting threads do not spin, because next to other tests
+# spinning would take several times the processor time of the work itself.
 function(msimage_add_test name label timeout)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT ${timeout}
@@ -15,10 +15,10 @@ function(msimage_add_test name label timeout)
 endfunction()
 
 # msimage_test(NAME SOURCES f.. [LIBRARIES l..] [RUNS run..] [LABEL l] [TIMEOUT s] [CUDA])
-# One program in C, and an entry of CTest for each of its runs (without RUNS, one run without arguments). A run is its
-# arguments, "cpu subgrid", and may end in the label that it bears, "--large:slow"; without that it bears LABEL (unit),
-# or gpu if one of its arguments is cuda. The entry is NAME[_VARIANT][_gpu], where the arguments but cpu and cuda are the
-# variant. CUDA: built where there is a toolkit; every run is the GPU's.
+# Build one C program, and add an entry of CTest for each of its runs (without RUNS, one run without arguments). A run is a list
+# of arguments, "cpu subgrid", and may end in a label, "--large:slow". Without a label it has LABEL (unit), or gpu if one of its
+# arguments is cuda. The entry is NAME[_VARIANT][_gpu]; the variant is the arguments except cpu and cuda. CUDA: the program is
+# built only with a CUDA toolkit, and every run needs a GPU.
 function(msimage_test name)
   cmake_parse_arguments(_T "CUDA" "LABEL;TIMEOUT" "SOURCES;LIBRARIES;RUNS" ${ARGN})
   if(_T_UNPARSED_ARGUMENTS)
@@ -65,7 +65,7 @@ function(msimage_test name)
   endforeach()
 endfunction()
 
-# msimage_script_test(NAME SCRIPT LABEL TIMEOUT ARG..): a script of this folder, in Python or for a shell, with its arguments.
+# msimage_script_test(NAME SCRIPT LABEL TIMEOUT ARG..): add a Python or shell script of this directory, with its arguments.
 function(msimage_script_test name script label timeout)
   if(script MATCHES "\\.sh$")
     set(_shell bash)
@@ -77,7 +77,7 @@ function(msimage_script_test name script label timeout)
   msimage_add_test(${name} ${label} ${timeout} ${_shell} ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
 endfunction()
 
-# libFuzzer, with sanitizers of its own, on what reads the world's input; only clang has it.
+# libFuzzer, with its own sanitizers, for code that reads input files; only clang has it.
 if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT MSIMAGE_SANITIZE)
   include(CheckCSourceCompiles)
   set(CMAKE_REQUIRED_FLAGS -fsanitize=fuzzer,address,undefined)
@@ -87,8 +87,8 @@ if(CMAKE_C_COMPILER_ID MATCHES "Clang" AND NOT MSIMAGE_SANITIZE)
   unset(CMAKE_REQUIRED_FLAGS)
 endif()
 
-# msimage_fuzzer(NAME SOURCES file.. [LIBRARIES lib..]): where clang has libFuzzer, a program of NAME.c, of the files that
-# it tries, and of core.
+# msimage_fuzzer(NAME SOURCES file.. [LIBRARIES lib..]): build a fuzzer from NAME.c, the files that it tests, and core. For
+# compilers with libFuzzer only.
 function(msimage_fuzzer name)
   cmake_parse_arguments(_FUZZ "" "" "SOURCES;LIBRARIES" ${ARGN})
   get_target_property(_core msi_core SOURCES)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A file is a head; sections, each a head of its own and data; and an end, a section without data whose index is their
- * number. Numbers are the machine's own: a head tells whether they are another's. A section's checksum is of its head
- * and data and goes on from the checksum before it, so that no section can be lost, doubled or moved.
+ * A file consists of a header; sections, each with a header of its own and data; and an end section, which has no data
+ * and whose index is the number of sections. Numbers have the byte order of the machine, which the file header records.
+ * The checksum of a section covers its header and data and continues from the previous checksum, so that a lost,
+ * repeated or moved section is found.
  */
 #include "src/clean/checkpoint.h"
 
@@ -23,17 +24,17 @@
 static const char MAGIC[8] = "MSICLEAN";
 enum { VERSION = 1, ORDER = 0x01020304, END = 0, CHUNK = 1 << 20 };
 
-typedef struct file_head {
+typedef struct file_header {
     char magic[8];
     uint32_t version, order;
     uint64_t options, sets;
-    uint64_t checksum; /* of what is before it */
-} file_head;
+    uint64_t checksum; /* of the members above */
+} file_header;
 
-typedef struct section_head {
+typedef struct section_header {
     int64_t kind, index, bytes;
-    uint64_t checksum; /* of the head up to here and the data, after the one before */
-} section_head;
+    uint64_t checksum; /* of the members above and the data, continued from the previous section's */
+} section_header;
 
 /* ---- The file: writing ---- */
 
@@ -43,7 +44,7 @@ struct msi_checkpoint_writer {
     int64_t n_section;
 };
 
-/* Return 1 where a file begins as a checkpoint does or there is none, 0 where it is another's. */
+/* Return 1 if the file begins like a checkpoint or does not exist, otherwise 0. */
 static int may_replace(const char *path)
 {
     char begin[sizeof MAGIC] = {0};
@@ -57,18 +58,18 @@ static int may_replace(const char *path)
 int msi_checkpoint_check_place(const char *path)
 {
     if (may_replace(path)) return MSI_OK;
-    return msi_error_set(MSI_EOUTPUT, "%s: is no checkpoint of msimage, and is left as it is", path);
+    return msi_error_set(MSI_EOUTPUT, "%s: not a checkpoint of msimage; the file is left unchanged", path);
 }
 
 int msi_checkpoint_begin(msi_checkpoint_writer **out, const char *path, const msi_checkpoint_run *run)
 {
-    file_head head = {.version = VERSION, .order = ORDER, .options = run->options, .sets = run->sets};
+    file_header head = {.version = VERSION, .order = ORDER, .options = run->options, .sets = run->sets};
     msi_checkpoint_writer *w;
     int fd;
     *out = NULL;
     MSI_TRY(msi_checkpoint_check_place(path));
     memcpy(head.magic, MAGIC, sizeof MAGIC);
-    head.checksum = msi_hash(0, &head, offsetof(file_head, checksum));
+    head.checksum = msi_hash(0, &head, offsetof(file_header, checksum));
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "a checkpoint"));
     w->checksum = head.checksum;
     int rc = msi_publish_plan(&w->publish, &path, 1, 1);
@@ -81,9 +82,9 @@ int msi_checkpoint_begin(msi_checkpoint_writer **out, const char *path, const ms
     return rc;
 }
 
-static uint64_t section_checksum(uint64_t before, const section_head *head, const void *data)
+static uint64_t section_checksum(uint64_t before, const section_header *head, const void *data)
 {
-    const uint64_t hash = msi_hash(before, head, offsetof(section_head, checksum));
+    const uint64_t hash = msi_hash(before, head, offsetof(section_header, checksum));
     uint64_t sum = hash;
     for (int64_t done = 0; done < head->bytes; done += CHUNK)
         sum = msi_hash(sum, (const char *)data + done, head->bytes - done < CHUNK ? head->bytes - done : CHUNK);
@@ -92,7 +93,7 @@ static uint64_t section_checksum(uint64_t before, const section_head *head, cons
 
 static int put_section(msi_checkpoint_writer *w, int64_t kind, int64_t index, const void *data, int64_t bytes)
 {
-    section_head head = {.kind = kind, .index = index, .bytes = bytes};
+    section_header head = {.kind = kind, .index = index, .bytes = bytes};
     w->checksum = head.checksum = section_checksum(w->checksum, &head, data);
     MSI_TRY(msi_publish_write(w->publish, 0, &head, sizeof head));
     return msi_publish_write(w->publish, 0, data, (size_t)bytes);
@@ -123,7 +124,7 @@ void msi_checkpoint_discard(msi_checkpoint_writer *w)
 
 int64_t msi_checkpoint_bytes(int64_t n_section, int64_t data_bytes)
 {
-    return (int64_t)sizeof(file_head) + (n_section + 1) * (int64_t)sizeof(section_head) + data_bytes;
+    return (int64_t)sizeof(file_header) + (n_section + 1) * (int64_t)sizeof(section_header) + data_bytes;
 }
 
 int msi_checkpoint_remove(const char *path)
@@ -137,7 +138,7 @@ int msi_checkpoint_remove(const char *path)
 /* ---- The file: reading ---- */
 
 typedef struct section {
-    section_head head;
+    section_header head;
     int64_t offset;  /* of the data */
     uint64_t before; /* the checksum before it */
 } section;
@@ -145,8 +146,8 @@ typedef struct section {
 struct msi_checkpoint {
     int fd;
     int64_t size; /* of the file */
-    section *s;   /* [n_section], room for n_room */
-    int64_t n_section, n_room;
+    section *s;   /* [n_section], space for capacity */
+    int64_t n_section, capacity;
     char *path, *chunk;
 };
 
@@ -168,35 +169,38 @@ static int read_at(const msi_checkpoint *c, int64_t offset, void *data, int64_t 
     return MSI_OK;
 }
 
-static int check_head(const msi_checkpoint *c, const msi_checkpoint_run *run, uint64_t *checksum)
+static int check_header(const msi_checkpoint *c, const msi_checkpoint_run *run, uint64_t *checksum)
 {
-    file_head head;
+    file_header head;
     if (c->size < (int64_t)sizeof head) return damaged(c, "it is truncated");
     MSI_TRY(read_at(c, 0, &head, sizeof head));
     if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0)
-        return msi_error_set(MSI_EINPUT, "%s: is no checkpoint of msimage", c->path);
-    *checksum = msi_hash(0, &head, offsetof(file_head, checksum));
+        return msi_error_set(MSI_EINPUT, "%s: not a checkpoint of msimage", c->path);
+    *checksum = msi_hash(0, &head, offsetof(file_header, checksum));
     if (head.checksum != *checksum) {
         if (head.order != ORDER || head.version != VERSION)
-            return msi_error_set(MSI_EINPUT, "%s: the checkpoint is damaged, or of another version or machine",
-                                 c->path);
-        return damaged(c, "its beginning does not agree with its checksum");
+            return msi_error_set(
+                MSI_EINPUT, "%s: the checkpoint is damaged, or was written by another version or on another machine",
+                c->path);
+        return damaged(c, "the checksum of its header is wrong");
     }
     if (head.order != ORDER || head.version != VERSION)
-        return msi_error_set(MSI_EINPUT, "%s: the checkpoint is of another version (%u, not %d) or machine", c->path,
-                             (unsigned)head.version, VERSION);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: the checkpoint was written by another version (format %u, expected %d) or on another machine", c->path,
+            (unsigned)head.version, VERSION);
     if (head.options != run->options)
-        return msi_error_set(MSI_EINPUT, "%s: the checkpoint is of a run with other options", c->path);
+        return msi_error_set(MSI_EINPUT, "%s: the checkpoint belongs to a run with other options", c->path);
     if (head.sets != run->sets)
-        return msi_error_set(MSI_EINPUT, "%s: the checkpoint is of other Measurement Sets, or they have changed",
+        return msi_error_set(MSI_EINPUT, "%s: the checkpoint belongs to other Measurement Sets, or they have changed",
                              c->path);
     return MSI_OK;
 }
 
-/* Read a section's data in chunks, or to `data`, and compare its checksum. */
+/* Read the data of a section, into `data` or in chunks, and compare the checksum. */
 static int check_section(const msi_checkpoint *c, const section *s, char *data)
 {
-    uint64_t sum = msi_hash(s->before, &s->head, offsetof(section_head, checksum));
+    uint64_t sum = msi_hash(s->before, &s->head, offsetof(section_header, checksum));
     for (int64_t done = 0; done < s->head.bytes; done += CHUNK) {
         const int64_t n = s->head.bytes - done < CHUNK ? s->head.bytes - done : CHUNK;
         char *to = data ? data + done : c->chunk;
@@ -204,14 +208,14 @@ static int check_section(const msi_checkpoint *c, const section *s, char *data)
         MSI_TRY(read_at(c, s->offset + done, to, n));
         sum = msi_hash(sum, to, n);
     }
-    return sum == s->head.checksum ? MSI_OK : damaged(c, "a part does not agree with its checksum");
+    return sum == s->head.checksum ? MSI_OK : damaged(c, "the checksum of a section is wrong");
 }
 
 static int keep_section(msi_checkpoint *c, const section *s)
 {
-    if (c->n_section == c->n_room) {
-        MSI_TRY(msi_grow(&c->s, c->n_section, 2 * c->n_room + 16, sizeof *c->s, "a checkpoint"));
-        c->n_room = 2 * c->n_room + 16;
+    if (c->n_section == c->capacity) {
+        MSI_TRY(msi_grow(&c->s, c->n_section, 2 * c->capacity + 16, sizeof *c->s, "a checkpoint"));
+        c->capacity = 2 * c->capacity + 16;
     }
     c->s[c->n_section++] = *s;
     return MSI_OK;
@@ -219,12 +223,13 @@ static int keep_section(msi_checkpoint *c, const section *s)
 
 static int check_sections(msi_checkpoint *c, uint64_t checksum)
 {
-    for (int64_t offset = sizeof(file_head);;) {
+    for (int64_t offset = sizeof(file_header);;) {
         section s = {.before = checksum};
         if (c->size - offset < (int64_t)sizeof s.head) return damaged(c, "it is truncated");
         MSI_TRY(read_at(c, offset, &s.head, sizeof s.head));
         s.offset = offset + (int64_t)sizeof s.head;
-        if (s.head.bytes < 0 || s.head.bytes > c->size - s.offset) return damaged(c, "a part is longer than the file");
+        if (s.head.bytes < 0 || s.head.bytes > c->size - s.offset)
+            return damaged(c, "a section is longer than the file");
         MSI_TRY(check_section(c, &s, NULL));
         checksum = s.head.checksum;
         offset = s.offset + s.head.bytes;
@@ -232,8 +237,8 @@ static int check_sections(msi_checkpoint *c, uint64_t checksum)
             MSI_TRY(keep_section(c, &s));
             continue;
         }
-        if (s.head.index != c->n_section || s.head.bytes) return damaged(c, "parts are missing");
-        return offset == c->size ? MSI_OK : damaged(c, "there is something behind its end");
+        if (s.head.index != c->n_section || s.head.bytes) return damaged(c, "sections are missing");
+        return offset == c->size ? MSI_OK : damaged(c, "there are data after its end");
     }
 }
 
@@ -247,10 +252,10 @@ static int open_file(msi_checkpoint *c, const char *path)
     MSI_TRY(msi_alloc(&c->chunk, CHUNK, 1, "a checkpoint"));
     c->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (c->fd < 0 && errno == ENOENT)
-        return msi_error_set(MSI_EINPUT, "%s: there is no checkpoint to go on from", path);
+        return msi_error_set(MSI_EINPUT, "%s: there is no checkpoint to resume from", path);
     if (c->fd < 0 || fstat(c->fd, &st) != 0)
         return msi_error_set(MSI_EINPUT, "%s: cannot be read: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode)) return msi_error_set(MSI_EINPUT, "%s: is no checkpoint of msimage", path);
+    if (!S_ISREG(st.st_mode)) return msi_error_set(MSI_EINPUT, "%s: not a checkpoint of msimage", path);
     c->size = st.st_size;
     return MSI_OK;
 }
@@ -262,7 +267,7 @@ int msi_checkpoint_open(msi_checkpoint **out, const char *path, const msi_checkp
     *out = NULL;
     MSI_TRY(msi_alloc(&c, 1, sizeof *c, "a checkpoint"));
     int rc = open_file(c, path);
-    if (!rc) rc = check_head(c, run, &checksum);
+    if (!rc) rc = check_header(c, run, &checksum);
     if (!rc) rc = check_sections(c, checksum);
     if (rc)
         msi_checkpoint_close(c);
@@ -287,8 +292,8 @@ int64_t msi_checkpoint_size(const msi_checkpoint *c, msi_checkpoint_kind kind, i
 int msi_checkpoint_get(const msi_checkpoint *c, msi_checkpoint_kind kind, int64_t index, void *data, int64_t bytes)
 {
     const section *s = find_section(c, kind, index);
-    if (!s) return damaged(c, "a part is missing");
-    if (s->head.bytes != bytes) return damaged(c, "a part has another size");
+    if (!s) return damaged(c, "a section is missing");
+    if (s->head.bytes != bytes) return damaged(c, "a section has the wrong size");
     return check_section(c, s, data);
 }
 
@@ -304,68 +309,14 @@ void msi_checkpoint_close(msi_checkpoint *c)
 
 /* ---- The checkpoint of a field ---- */
 
-/* A group's counters as a checkpoint has them. */
+/* The counters of a group as the file stores them. */
 typedef struct counters {
-    char stop[MSI_CLEAN_STOP_TEXT]; /* "": it goes on */
+    char stop[MSI_CLEAN_STOP_TEXT]; /* "": cleaning continues */
     int32_t in_mask, n_back, n_idle, n_major;
     double dirty_peak, dirty_noise, first_peak, mgain, noise, threshold, peak, peak_before, noise_before, best_peak,
-        flux_jy, flux_before, accuracy; /* the last of the field */
+        flux_jy, flux_before, accuracy; /* accuracy is the field's */
     int64_t n_minor;
 } counters;
-
-/* A text's end counts, so that one that is not given differs from any. */
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    return text ? msi_hash(hash, text, (int64_t)strlen(text) + 1) : hash * 3 + 1;
-}
-
-/* A field's checkpoint has to be of the same run: of the options that its result depends on, and the weights of its
- * samples. What concerns speed, log and other files is left out. */
-static msi_checkpoint_run run_of(const msi_clean_field *f)
-{
-    const msi_options *o = f->spec.options;
-    const msi_clean_options *c = &o->clean;
-    const int n = f->spec.n_channel * f->spec.n_pol;
-    char text[1024];
-    snprintf(
-        text, sizeof text,
-        "%lld %lld %.17g %.17g | %d %.17g %.17g %.17g %d | %lld %lld %d | %.17g %.17g | %lld %lld %.17g %.17g %.17g "
-        "%.17g %.17g %d %d %.17g | %d %.17g %d | %d %d %d %lld %.17g %.17g %d | %d %d %d %lld %lld | %d",
-        (long long)o->geometry.nx, (long long)o->geometry.ny, o->geometry.cell_x_rad, o->geometry.cell_y_rad,
-        (int)o->weighting.mode, o->weighting.robust, o->weighting.taper_fwhm_rad, o->weighting.grid_padding, o->n_pol,
-        (long long)o->channels_out, (long long)o->intervals_out, (int)o->stokes_weight, o->accuracy, o->padding,
-        (long long)c->niter, (long long)c->nmiter, c->gain, c->mgain, c->threshold_jy, c->auto_threshold, c->auto_mask,
-        c->no_negative, c->stop_negative, c->border_percent, c->local_rms, c->local_rms_window,
-        (int)c->local_rms_method, c->is_exact, c->multiscale, c->n_scale, (long long)c->max_scales, c->scale_bias,
-        c->scale_gain, (int)c->shape, c->join_channels, c->join_pols, c->squared_join, (long long)c->fit_terms,
-        (long long)c->log_fit_terms, c->continues);
-    uint64_t options = msi_hash(0, text, (int64_t)strlen(text)), sets = 0;
-    snprintf(text, sizeof text, "%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %d %d %.17g", c->multithresh,
-             c->mask.sidelobe_threshold, c->mask.noise_threshold, c->mask.low_noise_threshold,
-             c->mask.negative_threshold, c->mask.smooth_factor, c->mask.min_beam_frac, c->mask.cut_threshold,
-             c->mask.grow_iterations, c->mask.do_grow_prune, c->mask.min_percent_change);
-    options = msi_hash(options, text, (int64_t)strlen(text));
-    const int64_t more[] = {
-        c->save_sources, f->n_cleaned, c->save_first_residual, o->subtract_model, msi_clean_options_searched(o),
-        c->scale_rule};
-    options = msi_hash(options, more, (int64_t)sizeof more);
-    const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
-    options = msi_hash(options, centre, (int64_t)sizeof centre);
-    options = msi_hash(options, &c->small_scale_bias, (int64_t)sizeof c->small_scale_bias);
-    options = msi_hash(options, &f->spec.mask_hash, (int64_t)sizeof f->spec.mask_hash);
-    options = hash_text(options, c->reuse_psf);
-    options = hash_text(options, c->reuse_dirty);
-    options = hash_text(options, c->local_rms_image);
-    options = msi_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
-    options = msi_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
-    options = msi_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
-    for (int i = 0; i < n; i++) {
-        /* Another number of ranks adds up weights in another order. */
-        snprintf(text, sizeof text, "%.5e %lld", f->sum_weight[i], (long long)f->n_vis[i]);
-        sets = msi_hash(sets, text, (int64_t)strlen(text));
-    }
-    return (msi_checkpoint_run){options, sets};
-}
 
 static int n_residual(const msi_clean_field *f)
 {
@@ -381,10 +332,10 @@ static int64_t plane_bytes(const msi_clean_field *f)
 
 static int64_t found_bytes(const msi_clean_field *f)
 {
-    return msi_image_n_pixel(&f->spec.options->geometry) * (int64_t)sizeof(uint16_t);
+    return msi_image_n_pixel(&f->spec.geometry) * (int64_t)sizeof(uint16_t);
 }
 
-int64_t msi_clean_checkpoint_bytes(const msi_image_geometry *g, int n_plane, int n_group, msi_precision precision)
+int64_t msi_checkpoint_field_bytes(const msi_image_geometry *g, int n_plane, int n_group, msi_precision precision)
 {
     const int64_t n_pixel = msi_image_n_pixel(g);
     return msi_checkpoint_bytes(n_plane + 2 * n_group + 1, n_plane * n_pixel * msi_image_pixel_bytes(precision) +
@@ -402,7 +353,8 @@ static int save_sources(msi_checkpoint_writer *w, const msi_source_list *list, i
     return rc;
 }
 
-static int save_group(msi_checkpoint_writer *w, const msi_clean_field *f, int index, void *room)
+/* Given: buffer  space for one plane */
+static int save_group(msi_checkpoint_writer *w, const msi_clean_field *f, int index, void *buffer)
 {
     const msi_clean_group *g = &f->group[index];
     const int64_t bytes = found_bytes(f);
@@ -429,63 +381,63 @@ static int save_group(msi_checkpoint_writer *w, const msi_clean_field *f, int in
     if (!g->cleaner) return MSI_OK;
     if (g->sources) MSI_TRY(save_sources(w, g->sources->list, index));
     if (g->auto_mask) {
-        MSI_TRY(msi_auto_mask_fetch(g->auto_mask, room));
-        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MASK, index, room, bytes / 2));
+        MSI_TRY(msi_auto_mask_fetch(g->auto_mask, buffer));
+        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MASK, index, buffer, bytes / 2));
     }
-    MSI_TRY(msi_cleaner_found(g->cleaner, room));
-    return msi_checkpoint_put(w, MSI_CHECKPOINT_FOUND, index, room, bytes);
+    MSI_TRY(msi_cleaner_found(g->cleaner, buffer));
+    return msi_checkpoint_put(w, MSI_CHECKPOINT_FOUND, index, buffer, bytes);
 }
 
 static int save_sections(msi_checkpoint_writer *w, const msi_clean_field *f, const msi_clean_history *history,
-                         void *room)
+                         void *buffer)
 {
     for (int p = 0; p < f->n_cleaned * f->spec.n_pol; p++) {
-        MSI_TRY(msi_planes_fetch(msi_clean_field_model(f), p, 1, room));
-        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
+        MSI_TRY(msi_planes_fetch(msi_clean_field_model(f), p, 1, buffer));
+        MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_MODEL, p, buffer, plane_bytes(f)));
     }
-    for (int i = 0; i < f->n_group; i++) MSI_TRY(save_group(w, f, i, room));
+    for (int i = 0; i < f->n_group; i++) MSI_TRY(save_group(w, f, i, buffer));
     for (int p = 0; f->first_residual && p < n_residual(f); p++)
         MSI_TRY(msi_checkpoint_put(w, MSI_CHECKPOINT_FIRST, p, (char *)f->first_residual + p * plane_bytes(f),
                                    plane_bytes(f)));
     return msi_checkpoint_put(w, MSI_CHECKPOINT_HISTORY, 0, history->step, history->n * (int64_t)sizeof *history->step);
 }
 
-int msi_clean_save(msi_clean_field *f, const msi_clean_history *history, const char *path)
+int msi_checkpoint_save_field(msi_clean_field *f, const msi_clean_history *history, const char *path,
+                              const msi_checkpoint_run *run)
 {
-    const msi_checkpoint_run run = run_of(f);
     msi_checkpoint_writer *w;
-    void *room;
-    MSI_TRY(msi_alloc(&room, plane_bytes(f), 1, "checkpoint"));
-    int rc = msi_checkpoint_begin(&w, path, &run);
-    if (!rc) rc = save_sections(w, f, history, room);
+    void *buffer;
+    MSI_TRY(msi_alloc(&buffer, plane_bytes(f), 1, "checkpoint"));
+    int rc = msi_checkpoint_begin(&w, path, run);
+    if (!rc) rc = save_sections(w, f, history, buffer);
     if (!rc)
         rc = msi_checkpoint_commit(w);
     else
         msi_checkpoint_discard(w);
-    msi_free(room);
+    msi_free(buffer);
     return rc;
 }
 
 /* ---- Loading a field ---- */
 
-/* Images of the same data differ by their accuracy at most, and by rounding: times 30, for the noise may be far below
- * the rms that the accuracy counts by. */
+/* Images of the same data differ by at most their accuracy and by rounding. The factor 30 allows for noise far below
+ * the rms to which the accuracy refers. */
 static int same_dirty(double a, double b, double accuracy)
 {
     return fabs(a - b) <= fmin(0.1, 30 * accuracy) * fmax(fabs(a), fabs(b));
 }
 
-/* Sums of weights are the same for many sets, such as other nights or columns; their images are not. */
+/* Compare dirty images: other sets, such as another night or column, can have the same sums of weights. */
 static int check_data(const msi_checkpoint *from, const msi_clean_field *f, const char *path)
 {
-    const double accuracy = f->spec.options->accuracy;
+    const double accuracy = f->spec.accuracy;
     for (int i = 0; i < f->n_group; i++) {
         const msi_clean_group *g = &f->group[i];
         counters c;
         MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_COUNTERS, i, &c, sizeof c));
         if (!same_dirty(g->dirty_peak, c.dirty_peak, accuracy) || !same_dirty(g->dirty_noise, c.dirty_noise, accuracy))
-            return msi_error_set(MSI_EINPUT, "%s: the checkpoint is of other Measurement Sets, or they have changed",
-                                 path);
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: the checkpoint belongs to other Measurement Sets, or they have changed", path);
     }
     return MSI_OK;
 }
@@ -501,7 +453,7 @@ static int load_sources(const msi_checkpoint *from, msi_source_list *list, int i
     return rc;
 }
 
-static int load_group(const msi_checkpoint *from, msi_clean_field *f, int index, void *room)
+static int load_group(const msi_checkpoint *from, msi_clean_field *f, int index, void *buffer)
 {
     msi_clean_group *g = &f->group[index];
     const int64_t bytes = found_bytes(f);
@@ -510,7 +462,7 @@ static int load_group(const msi_checkpoint *from, msi_clean_field *f, int index,
     g->in_mask = c.in_mask;
     g->n_back = c.n_back;
     g->n_idle = c.n_idle;
-    g->n_major = g->n_told = c.n_major;
+    g->n_major = g->n_logged = c.n_major;
     g->n_recorded = g->n_major + 1;
     g->first_peak = c.first_peak;
     g->mgain = c.mgain;
@@ -530,12 +482,12 @@ static int load_group(const msi_checkpoint *from, msi_clean_field *f, int index,
     if (!g->cleaner) return MSI_OK;
     if (g->sources) MSI_TRY(load_sources(from, g->sources->list, index));
     if (g->auto_mask) {
-        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MASK, index, room, bytes / 2));
-        MSI_TRY(msi_auto_mask_set(g->auto_mask, room, g->n_major + 1));
-        MSI_TRY(msi_cleaner_mask(g->cleaner, room));
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MASK, index, buffer, bytes / 2));
+        MSI_TRY(msi_auto_mask_set(g->auto_mask, buffer, g->n_major + 1));
+        MSI_TRY(msi_cleaner_mask(g->cleaner, buffer));
     }
-    MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FOUND, index, room, bytes));
-    return msi_cleaner_found_set(g->cleaner, room);
+    MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FOUND, index, buffer, bytes));
+    return msi_cleaner_found_set(g->cleaner, buffer);
 }
 
 static int load_history(const msi_checkpoint *from, msi_clean_history *history)
@@ -552,34 +504,34 @@ static int load_history(const msi_checkpoint *from, msi_clean_history *history)
     return rc;
 }
 
-static int load_sections(const msi_checkpoint *from, msi_clean_field *f, msi_clean_history *history, void *room)
+static int load_sections(const msi_checkpoint *from, msi_clean_field *f, msi_clean_history *history, void *buffer)
 {
     for (int p = 0; p < f->n_cleaned * f->spec.n_pol; p++) {
-        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MODEL, p, room, plane_bytes(f)));
-        MSI_TRY(msi_planes_upload(msi_clean_field_model(f), p, 1, room));
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_MODEL, p, buffer, plane_bytes(f)));
+        MSI_TRY(msi_planes_upload(msi_clean_field_model(f), p, 1, buffer));
     }
-    for (int i = 0; i < f->n_group; i++) MSI_TRY(load_group(from, f, i, room));
-    /* The residual is made anew afterwards: until then it is the first one. */
-    for (int p = 0; f->spec.options->clean.save_first_residual && p < n_residual(f); p++) {
-        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FIRST, p, room, plane_bytes(f)));
-        MSI_TRY(msi_planes_upload(f->residual, p, 1, room));
+    for (int i = 0; i < f->n_group; i++) MSI_TRY(load_group(from, f, i, buffer));
+    /* The caller makes the residual again. Until then it is the first one. */
+    for (int p = 0; f->spec.options->save_first_residual && p < n_residual(f); p++) {
+        MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_FIRST, p, buffer, plane_bytes(f)));
+        MSI_TRY(msi_planes_upload(f->residual, p, 1, buffer));
     }
     return load_history(from, history);
 }
 
-int msi_clean_load(msi_clean_field *f, msi_clean_history *history, const char *path, int *found)
+int msi_checkpoint_load_field(msi_clean_field *f, msi_clean_history *history, const char *path,
+                              const msi_checkpoint_run *run, int *found)
 {
-    const msi_checkpoint_run run = run_of(f);
     msi_checkpoint *from;
-    void *room;
+    void *buffer;
     *found = access(path, F_OK) == 0;
     if (!*found) return MSI_OK;
-    MSI_TRY(msi_checkpoint_open(&from, path, &run));
+    MSI_TRY(msi_checkpoint_open(&from, path, run));
     int rc = check_data(from, f, path);
-    if (!rc) rc = msi_alloc(&room, plane_bytes(f), 1, "checkpoint");
+    if (!rc) rc = msi_alloc(&buffer, plane_bytes(f), 1, "checkpoint");
     if (!rc) {
-        rc = load_sections(from, f, history, room);
-        msi_free(room);
+        rc = load_sections(from, f, history, buffer);
+        msi_free(buffer);
     }
     msi_checkpoint_close(from);
     return rc;

@@ -1,28 +1,37 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Each cycle (msi_clean_cycles_run):
+ *  1. minor iterations of every group that has not stopped, down to its threshold or by the factor of -mgain;
+ *  2. a better accuracy, if the residuals need it;
+ *  3. residuals of the new models;
+ *  4. for each group: noise, threshold and peak of the exact residual; a group that is worse than before goes back to
+ *     its previous model, of which residuals are made again;
+ *  5. the record of convergence, the log, the caller's checkpoint.
+ */
 #include "src/clean/clean_cycle.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "core/units.h"
+#include "core/image.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/image.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "src/sky/stokes.h"
+#include "core/units.h"
 
-/* ---- Judge a group: it goes on, goes back, or ends ---- */
+/* ---- Judge a group: it continues, goes back, or stops ---- */
 
-/* A peak twice as high after a cycle as before it shows that its components were wrong; so does one that is a little
- * higher where the noise is too. Of several scales, the peak of another one may be a little higher any time. */
+/* A peak that doubles in a cycle shows that the components were wrong. So does a slightly higher peak together with a
+ * higher noise. A slightly higher peak alone does not: with several scales it can be the peak of another scale. */
 static const double MUCH_WORSE = 2, WORSE = 1.1, NOISIER = 1.02;
 
-/* An exact residual may be a little above the threshold that minor iterations went down to; another cycle brings less
- * than the noise moves. A peak differs from the threshold by rounding to single precision. */
+/* The peak of an exact residual may lie slightly above the threshold that minor iterations reached: another cycle would
+ * change it by less than the noise does. ROUNDING allows for rounding to single precision. */
 static const double NEAR = 1.1, ROUNDING = 1 + 1e-6;
 
-/* Cycles in a row that lower the peak by less than this are idle; so many end cleaning. */
+/* A cycle is idle if it leaves more than this part of the lowest peak. Cleaning stops after MOST_IDLE idle cycles in a
+ * row, or MOST_BACK undone cycles in a row. */
 static const double IDLE = 0.99;
 enum { MOST_IDLE = 3, MOST_BACK = 4 };
 
@@ -38,7 +47,7 @@ static int go_back(msi_clean_group *g)
     return 1;
 }
 
-/* Judge the last cycle's outcome, where there was one. */
+/* Return 1 if the last cycle, if there was one, made the residual worse. */
 static int is_worse(const msi_clean_group *g, double peak)
 {
     if (!(g->peak_before > 0)) return 0;
@@ -56,7 +65,7 @@ static void judge_progress(msi_clean_group *g)
     if (g->n_idle == MOST_IDLE) g->stop = "stalled";
 }
 
-/* Tell whether there are pixels that may not be cleaned; without them only a residual that is zero has no peak. */
+/* Return 1 if a mask or border excludes pixels. Without one only a zero residual has no peak. */
 static int is_masked(const msi_clean_group *g, const msi_clean_options *o)
 {
     return o->fits_mask || o->casa_mask || o->multithresh || o->border_percent > 0 || g->in_mask;
@@ -69,14 +78,15 @@ static void enter_mask(msi_clean_group *g)
     g->n_idle = 0;
 }
 
-/* Where few major cycles are allowed, those that would bring the exact residual down to -auto-mask, after minor
- * iterations were there, are worth more within the mask. */
+/* If -nmiter allows only few more cycles and minor iterations have already reached the threshold of -auto-mask, the
+ * remaining cycles are better used within the mask. */
 static int is_short_of_cycles(const msi_clean_group *g, const msi_clean_options *o)
 {
     return g->at_threshold && g->n_major < o->nmiter && 2 * g->n_major >= o->nmiter;
 }
 
-/* Tell how far above its threshold a group's peak may be at the end. Where iterations ran out, they are the reason. */
+/* Return by what factor the final peak may exceed the threshold. If iterations ran out, a peak above the threshold has
+ * not reached it, and the reason to stop is the iterations. */
 static double nearness(const msi_clean_group *g, const msi_clean_options *o)
 {
     if (!g->n_major) return 1;
@@ -118,9 +128,9 @@ int msi_clean_judge_minor(msi_clean_group *g)
     return 0;
 }
 
-/* ---- Cycles yet to come ---- */
+/* ---- Estimate the number of cycles left ---- */
 
-/* Measure how far the peak falls in a cycle, in logarithms; 0 where it does not. */
+/* Return the natural logarithm of the factor by which the peak falls in a cycle; 0 if it does not fall. */
 static double decay_of(const msi_clean_group *g)
 {
     const double peak = fabs(g->peak);
@@ -137,7 +147,7 @@ double msi_clean_cycles_left(const msi_clean_group *g, const msi_clean_options *
     if (g->n_major && g->report.n_iteration > 0)
         left = fmin(left, (double)(o->niter - g->n_minor) / (double)g->report.n_iteration);
     if (o->nmiter) left = fmin(left, (double)(o->nmiter - g->n_major));
-    /* A peak that comes to the threshold but for rounding takes no cycle more. */
+    /* 1e-6 allows for rounding: a peak at the threshold takes no further cycle. */
     return fmax(1, ceil(left - 1e-6));
 }
 
@@ -145,12 +155,12 @@ double msi_clean_cycles_left(const msi_clean_group *g, const msi_clean_options *
 
 enum { TEXT = 64 };
 
-/* Choose the unit that suits a brightness or a flux. */
+/* Choose the unit of a brightness or flux. */
 static msi_unit jy_unit(double jy)
 {
     static const msi_unit unit[] = {{"Jy", 1}, {"mJy", 1e-3}, {"uJy", 1e-6}, {"nJy", 1e-9}};
     int i = 0;
-    /* A value that four digits round up to the unit is told in it: 1 Jy, not 1000 mJy. */
+    /* 0.99995 rounds to 1 with four digits: print 1 Jy, not 1000 mJy. */
     while (i < 3 && fabs(jy) < 0.99995 * unit[i].size) i++;
     return unit[i];
 }
@@ -162,18 +172,16 @@ static const char *format_jy(char text[TEXT], double jy)
     return text;
 }
 
-/* pol_name - name a group of one polarisation: "Q", or "XYi" for the imaginary part of a cross-hand. */
+/* Name a group of one polarisation: "Q", or "XYi" for the imaginary part of a cross-hand. */
 static const char *pol_name(const msi_clean_field *f, const msi_clean_group *g)
 {
     static const char *const imaginary[] = {
         [MSI_POL_RL] = "RLi", [MSI_POL_LR] = "LRi", [MSI_POL_XY] = "XYi", [MSI_POL_YX] = "YXi"};
-    msi_plane planes[MSI_MAX_PLANES];
-    const msi_options *o = f->spec.options;
-    msi_planes_of(o->pol, o->n_pol, planes);
-    return planes[g->pol].imaginary ? imaginary[planes[g->pol].pol] : msi_pol_name(planes[g->pol].pol);
+    const msi_plane *plane = &f->spec.planes[g->pol];
+    return plane->imaginary ? imaginary[plane->pol] : msi_pol_name(plane->pol);
 }
 
-/* Write "channel 3 Q: ", as far as there are several. */
+/* Write "channel 3 Q: ". The channel or polarisation is left out if there is only one. */
 static const char *name_group(char text[TEXT], const char *label, const msi_clean_field *f, const msi_clean_group *g)
 {
     const char *pol = f->n_group > 1 ? pol_name(f, g) : "";
@@ -181,7 +189,7 @@ static const char *name_group(char text[TEXT], const char *label, const msi_clea
     return text;
 }
 
-/* Peaks of several scales are compared, and reported, with their bias. */
+/* With several scales, peaks are compared and reported after multiplication with the scale bias. */
 static const char *peak_word(const msi_clean_group *g)
 {
     int n_scale;
@@ -189,14 +197,14 @@ static const char *peak_word(const msi_clean_group *g)
     return n_scale > 1 ? "biased peak" : "peak";
 }
 
-/* report_cycle - log a line for each group that made a cycle. Given: label  begins it, such as "channel 3" */
+/* Log a line for each group that made a cycle. Given: label  begins the line, such as "channel 3" */
 static void report_cycle(const char *label, msi_clean_field *f, double minor_s, double major_s)
 {
     char name[TEXT], peak[TEXT], least[TEXT], noise[TEXT], flux[TEXT];
     for (int i = 0; i < f->n_group; i++) {
         msi_clean_group *g = &f->group[i];
-        if (g->n_told == g->n_major) continue;
-        g->n_told = g->n_major;
+        if (g->n_logged == g->n_major) continue;
+        g->n_logged = g->n_major;
         msi_log_info("%scycle %d%s: %s %s/beam down to %s/beam, %lld component%s, model %s; noise %s/beam; "
                      "%.2f s + %.2f s",
                      name_group(name, label, f, g), g->n_major, g->in_mask ? " in the mask" : "", peak_word(g),
@@ -207,21 +215,21 @@ static void report_cycle(const char *label, msi_clean_field *f, double minor_s, 
     }
 }
 
-/* report_back - log a warning: the group's cycle is taken back. */
-static void report_back(const char *label, const msi_clean_field *f, const msi_clean_group *g)
+/* Warn that the last cycle of a group is undone. */
+static void report_undone(const char *label, const msi_clean_field *f, const msi_clean_group *g)
 {
     char name[TEXT], before[TEXT];
-    msi_log_warning("%scycle %d made the residual worse than its peak of %s/beam before, and is taken back; the next "
-                    "one cleans %.2g of the peak",
+    msi_log_warning("%scycle %d made the residual worse (its peak was %s/beam) and is undone; the next cycle cleans "
+                    "%.2g of the peak",
                     name_group(name, label, f, g), g->n_major, format_jy(before, g->peak_before), g->mgain);
 }
 
-/* report_left - tell what cycles are foreseen, and how long; nothing where that is one or not known. */
+/* Log the estimated number of cycles left and their time, if that number is known and above one. */
 static void report_left(const char *label, double n_cycle, double cycle_s)
 {
     char time[MSI_FORMAT_SIZE];
     if (!(n_cycle > 1) || isinf(n_cycle)) return;
-    msi_log_info("%s%sabout %.0f more cycles by the decay of the peak, %s", label, *label ? ": " : "", n_cycle,
+    msi_log_info("%s%sabout %.0f more cycles at the present decay of the peak, %s", label, *label ? ": " : "", n_cycle,
                  msi_format_duration(time, n_cycle * cycle_s));
 }
 
@@ -241,13 +249,13 @@ void msi_clean_report_end(const char *label, const msi_clean_field *f)
 
 /* ---- The cycles ---- */
 
-/* A run of cycles. */
+/* The state of the cycles of a field. */
 typedef struct cycles {
     msi_clean_field *field;
     const msi_clean_cycle_spec *spec;
     const msi_clean_options *options;
     double minor_s, major_s; /* of this cycle */
-    double rms_least;        /* of the local noise that is given */
+    double rms_least;        /* the lowest local noise of the user's image */
 } cycles;
 
 static int n_planes(const msi_clean_group *g)
@@ -257,7 +265,7 @@ static int n_planes(const msi_clean_group *g)
 
 /* ---- Before a cycle ---- */
 
-/* Local noise counts until -auto-mask is reached: within the mask it would only hide what is left. */
+/* Local noise is used until -auto-mask is reached. Within the mask it would hide remaining emission. */
 static int is_local(const cycles *k, const msi_clean_group *g)
 {
     return (k->options->local_rms || k->spec->rms) && !g->in_mask;
@@ -284,37 +292,39 @@ static void set_threshold(const cycles *k, msi_clean_group *g)
     g->threshold = fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, sigmas) * g->noise);
 }
 
-/* Find the threshold that cleaning ends at, by the noise as it is. */
-static double end_of(const cycles *k, const msi_clean_group *g)
+/* Return the threshold at which cleaning ends, for the present noise. */
+static double final_threshold(const cycles *k, const msi_clean_group *g)
 {
     const msi_clean_options *o = k->options;
     return fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, o->auto_threshold) * g->noise);
 }
 
 /*
- * A PSF as large as the image reaches half an image from a component; beyond, the component's sidelobes stand until the
- * next major cycle, and the bias of wide scales can lift them above what is left of the component: cleaned as emission,
- * they take many cycles to mend. Where that would show, in a residual that goes far below the first peak, a cycle of
- * several scales ends above them.
+ * Return by what fraction of the peak a cycle may clean.
+ *
+ * A PSF as large as the image reaches half an image from a component. Farther out the sidelobes of the component remain
+ * until the next major cycle. The bias of wide scales can raise them above the rest of the component; cleaned as
+ * emission they take many cycles to correct. This matters if the residual goes far below the first peak: then a cycle
+ * of several scales ends above these sidelobes.
  */
-static double depth_of(const cycles *k, const msi_clean_group *g)
+static double cycle_depth(const cycles *k, const msi_clean_group *g)
 {
-    static const double BIASED = 1.75; /* what a bias adds to sidelobes, with room */
+    static const double BIASED = 1.75; /* the factor of the bias on sidelobes, with a margin */
     static const double FAR_BELOW = 1e-4;
-    if (!k->options->multiscale || end_of(k, g) > FAR_BELOW * g->first_peak) return g->mgain;
+    if (!k->options->multiscale || final_threshold(k, g) > FAR_BELOW * g->first_peak) return g->mgain;
     return fmin(g->mgain, 1 - fmin(0.9, BIASED * k->field->edge_level));
 }
 
 static msi_clean_limits limits_of(const cycles *k, const msi_clean_group *g)
 {
     return (msi_clean_limits){.threshold = g->threshold,
-                              .mgain = depth_of(k, g),
+                              .mgain = cycle_depth(k, g),
                               .n_iteration = k->options->niter - g->n_minor,
                               .only_found = g->in_mask,
                               .local_rms = is_local(k, g)};
 }
 
-/* No iteration is asked for: the report has the peak that one would take. */
+/* Find the peak that the next minor iteration would take, by a call with no iterations. */
 static int find_peak(const cycles *k, msi_clean_group *g, double *peak)
 {
     msi_clean_limits none = limits_of(k, g);
@@ -325,8 +335,8 @@ static int find_peak(const cycles *k, msi_clean_group *g, double *peak)
     return MSI_OK;
 }
 
-/* Give cleaners the local noise that the user gives: in a window of one pixel an image's root mean square is itself.
- * Before the first cycle the planes to go back to hold nothing. */
+/* Give the user's image of local noise to the cleaners: the rms of an image in a window of one pixel is the image
+ * itself. Before the first cycle g->before is free for it. */
 static int set_local_noise(cycles *k)
 {
     const msi_clean_local_rms how = {.window_pixel = 1, .box = 1};
@@ -339,8 +349,8 @@ static int set_local_noise(cycles *k)
     return MSI_OK;
 }
 
-/* Let the mask follow the residual. */
-static int follow_residual(msi_clean_group *g)
+/* Update the mask of -auto-multithresh from the residual. */
+static int update_mask(msi_clean_group *g)
 {
     const msi_planes_shape *shape = msi_planes_shape_of(g->residual);
     msi_auto_mask_report report;
@@ -351,15 +361,15 @@ static int follow_residual(msi_clean_group *g)
     if (!rc) rc = msi_cleaner_mask(g->cleaner, mask);
     msi_free(mask);
     if (!rc)
-        msi_log_detail("mask: %lld pixels, threshold %.4g Jy/beam by the %s", (long long)report.n_pixel,
+        msi_log_detail("mask: %lld pixels, threshold %.4g Jy/beam, from the %s", (long long)report.n_pixel,
                        report.threshold, report.is_sidelobe ? "sidelobes" : "noise");
     return rc;
 }
 
-/* Look at a group whose residual is exact, and has this *peak; *back where the last cycle is to be taken back. */
-static int look_at(const cycles *k, msi_clean_group *g, double *peak, int *back)
+/* Measure and judge a group whose residual is exact. Returned: *peak of it; *back  1: the last cycle must be undone */
+static int measure_group(const cycles *k, msi_clean_group *g, double *peak, int *back)
 {
-    if (g->auto_mask) MSI_TRY(follow_residual(g));
+    if (g->auto_mask) MSI_TRY(update_mask(g));
     for (int was_in_mask = -1; !g->stop && was_in_mask != g->in_mask;) {
         was_in_mask = g->in_mask;
         MSI_TRY(measure_noise(k, g));
@@ -371,7 +381,7 @@ static int look_at(const cycles *k, msi_clean_group *g, double *peak, int *back)
     return MSI_OK;
 }
 
-/* What cleaners have measured of residuals is not kept with a checkpoint. */
+/* Measure the noise of a field that was loaded: a checkpoint does not hold the measurements of the cleaners. */
 static int measure_all(const cycles *k)
 {
     for (int i = 0; i < k->field->n_group; i++)
@@ -398,9 +408,9 @@ static int clean_group(const cycles *k, msi_clean_group *g)
     return g->sources ? msi_clean_sources_add(g->sources, &g->report) : MSI_OK;
 }
 
-static int take_back(const cycles *k, msi_clean_group *g)
+static int undo_cycle(const cycles *k, msi_clean_group *g)
 {
-    report_back(k->spec->label, k->field, g);
+    report_undone(k->spec->label, k->field, g);
     g->flux_jy = g->flux_before;
     g->peak_before = 0;
     if (g->sources) msi_source_list_drop(g->sources->list);
@@ -415,7 +425,7 @@ static int clean_all(cycles *k, int *n_open)
         msi_clean_group *g = &f->group[i];
         if (g->stop) continue;
         MSI_TRY(clean_group(k, g));
-        if (msi_clean_judge_minor(g)) MSI_TRY(take_back(k, g));
+        if (msi_clean_judge_minor(g)) MSI_TRY(undo_cycle(k, g));
         (*n_open)++;
     }
     return MSI_OK;
@@ -423,7 +433,7 @@ static int clean_all(cycles *k, int *n_open)
 
 /* ---- The record of convergence ---- */
 
-/* Record what a group's last cycle did, scale by scale. Before the first cycle, only where it begins. */
+/* Record the last cycle of a group, one step for each scale; before the first cycle only the start. */
 static int record_scales(const cycles *k, const msi_clean_group *g, msi_clean_step *step)
 {
     static const msi_clean_report nothing;
@@ -447,8 +457,8 @@ static int record_scales(const cycles *k, const msi_clean_group *g, msi_clean_st
     return MSI_OK;
 }
 
-/* Record a group's last cycle, once: peak and noise are those of the exact residual that it left. */
-static int record(const cycles *k, msi_clean_group *g, double peak)
+/* Record the last cycle of a group once. Peak and noise are those of the exact residual after it. */
+static int record_cycle(const cycles *k, msi_clean_group *g, double peak)
 {
     if (!k->spec->history || !g->cleaner || g->n_recorded > g->n_major) return MSI_OK;
     const char *pol = k->field->n_group > 1 ? pol_name(k->field, g) : "";
@@ -460,7 +470,7 @@ static int record(const cycles *k, msi_clean_group *g, double peak)
 
 /* ---- After a cycle ---- */
 
-/* Judge all groups by their exact residuals; models that went wrong are taken back first, and subtracted anew. */
+/* Judge all groups by their exact residuals. If a cycle is undone, make the residuals again and judge again. */
 static int judge_all(const cycles *k)
 {
     msi_clean_field *f = k->field;
@@ -469,10 +479,10 @@ static int judge_all(const cycles *k)
         msi_clean_group *g = &f->group[i];
         double peak = g->report.peak_after;
         int back = 0;
-        if (!g->stop) MSI_TRY(look_at(k, g, &peak, &back));
-        MSI_TRY(record(k, g, peak));
+        if (!g->stop) MSI_TRY(measure_group(k, g, &peak, &back));
+        MSI_TRY(record_cycle(k, g, peak));
         if (back)
-            MSI_TRY(take_back(k, g));
+            MSI_TRY(undo_cycle(k, g));
         else if (g->sources)
             MSI_TRY(msi_source_list_keep(g->sources->list));
         n_back += back;
@@ -484,8 +494,8 @@ static int judge_all(const cycles *k)
 
 /* ---- Accuracy ---- */
 
-/* Errors of a residual may be this part of what it goes down to; without a threshold, of the noise. An error is a part
- * of the whole model's image, whose peak was the first one. */
+/* Errors of a residual may be PART of the final threshold; without a threshold, of the noise. An accuracy is relative
+ * to the image of the whole model, whose peak was the first one. */
 static double accuracy_needed(const cycles *k)
 {
     static const double PART = 0.1;
@@ -493,32 +503,30 @@ static double accuracy_needed(const cycles *k)
     for (int i = 0; i < k->field->n_group; i++) {
         const msi_clean_group *g = &k->field->group[i];
         if (g->stop || !g->cleaner) continue;
-        const double end = end_of(k, g), peak = fmax(g->first_peak, fabs(g->dirty_peak));
+        const double end = final_threshold(k, g), peak = fmax(g->first_peak, fabs(g->dirty_peak));
         least = fmin(least, PART * (end > 0 ? end : g->noise) / peak);
     }
     return least;
 }
 
-/* Make the residuals that follow as accurate as the threshold asks for, as far as their precision goes: by half as much
- * again, for the noise will fall a little yet. What cannot be planned is left as it is. */
-static int refine(const cycles *k)
+/* Make later residuals as accurate as the threshold requires and their precision allows. MARGIN allows for a noise that
+ * still falls. If no plan for a better accuracy exists, the present one stays. */
+static int refine_accuracy(const cycles *k)
 {
     static const double MARGIN = 0.5, FINEST_FP32 = 1.5e-6, FINEST_FP64 = 1e-12;
     msi_clean_field *f = k->field;
     const int single = msi_planes_shape_of(f->residual)->precision == MSI_FP32;
     const double needed = accuracy_needed(k), best = fmax(single ? FINEST_FP32 : FINEST_FP64, MARGIN * needed);
-    if (!f->spec.options->accuracy_follows || f->cannot_refine || needed >= f->accuracy || best >= f->accuracy)
-        return MSI_OK;
+    if (!f->spec.accuracy_follows || f->cannot_refine || needed >= f->accuracy || best >= f->accuracy) return MSI_OK;
     const int rc = msi_clean_field_refine(f, best);
-    if (!rc) msi_log_info("accuracy: %.1e from here on, for a residual of %.1e of the first peak", best, 10 * needed);
+    if (!rc) msi_log_info("accuracy: %.1e from now on, for a residual of %.1e of the first peak", best, 10 * needed);
     if (!rc || f->spec.samples->team->size > 1 || (rc != MSI_ERANGE && rc != MSI_ENOMEM)) return rc;
     f->cannot_refine = 1;
-    msi_log_warning("accuracy: %.1e is kept, where %.1e would suit the residual: %s", f->accuracy, best,
-                    msi_error_get());
+    msi_log_warning("accuracy: %.1e is kept, although the residual needs %.1e: %s", f->accuracy, best, msi_error_get());
     return MSI_OK;
 }
 
-/* Count the most cycles that a group of the field will make yet. */
+/* Return the largest estimate of cycles left among the groups. */
 static double cycles_left(const cycles *k)
 {
     const msi_clean_options *o = k->options;
@@ -526,14 +534,14 @@ static double cycles_left(const cycles *k)
     for (int i = 0; i < k->field->n_group; i++) {
         const msi_clean_group *g = &k->field->group[i];
         if (!g->cleaner) continue;
-        most = fmax(most, msi_clean_cycles_left(g, o, end_of(k, g)));
+        most = fmax(most, msi_clean_cycles_left(g, o, final_threshold(k, g)));
     }
     return most;
 }
 
 int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
 {
-    cycles k = {.field = f, .spec = spec, .options = &f->spec.options->clean};
+    cycles k = {.field = f, .spec = spec, .options = f->spec.options};
     MSI_TRY(set_local_noise(&k));
     MSI_TRY(spec->resumed ? measure_all(&k) : judge_all(&k));
     for (int i = 0; i < f->n_group; i++) {
@@ -549,15 +557,15 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
         if (!n_open) return MSI_OK;
         k.minor_s = msi_wall_s() - start_s;
         const msi_progress_share all = msi_progress_enter(from, to > from ? to : from + 1, PARTS);
-        int rc = refine(&k);
+        int rc = refine_accuracy(&k);
         if (!rc) rc = msi_clean_field_subtract(f, 1);
         msi_progress_leave(all);
         MSI_TRY(rc);
         k.major_s = msi_wall_s() - start_s - k.minor_s;
         report_cycle(spec->label, f, k.minor_s, k.major_s);
-        if (n_cycle == 0 && spec->first) MSI_TRY(spec->first(spec->of));
+        if (n_cycle == 0 && spec->first) MSI_TRY(spec->first(spec->user));
         MSI_TRY(judge_all(&k));
         report_left(spec->label, cycles_left(&k), k.minor_s + k.major_s);
-        if (spec->cycle) MSI_TRY(spec->cycle(spec->of));
+        if (spec->cycle) MSI_TRY(spec->cycle(spec->user));
     }
 }

@@ -4,14 +4,9 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/ordered_parallel.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "core/ordered_parallel.h"
-
-static const msi_clean_options *asked(const msi_clean_field *f)
-{
-    return &f->spec.options->clean;
-}
 
 int msi_clean_field_plane(const msi_clean_field *f, int channel, int pol)
 {
@@ -25,7 +20,7 @@ msi_planes *msi_clean_field_model(const msi_clean_field *f)
 
 static int n_cleaned(const msi_clean_field_spec *spec)
 {
-    const int64_t n = spec->options->clean.deconvolution_channels;
+    const int64_t n = spec->options->deconvolution_channels;
     return n && n < spec->n_channel ? (int)n : spec->n_channel;
 }
 
@@ -34,27 +29,27 @@ msi_clean_group *msi_clean_field_group(const msi_clean_field *f, int pol)
     return &f->group[f->n_group > 1 ? pol : 0];
 }
 
-/* Count the channels whose gridders work side by side. */
-static int n_lane(const msi_clean_field *f)
+/* Return the number of channels whose gridders work at the same time. */
+static int n_parallel(const msi_clean_field *f)
 {
-    return f->spec.n_lane > f->spec.n_channel ? f->spec.n_channel : f->spec.n_lane > 1 ? f->spec.n_lane : 1;
+    return f->spec.n_parallel > f->spec.n_channel ? f->spec.n_channel : f->spec.n_parallel > 1 ? f->spec.n_parallel : 1;
 }
 
 /* ---- Planes ---- */
 
-/* All gridders have the same planes. */
+/* The gridder of the first channel makes the planes; all gridders take them. */
 static int make_planes(const msi_clean_field *f, int n, msi_planes **out)
 {
     return msi_gridder_planes(f->spec.samples->gridder[f->spec.first], n, out);
 }
 
-/* Gridders take the planes of a channel one after the other. */
+/* Make consecutive planes of each channel for its gridder: views, or buffers if planes are ordered by polarisation. */
 static int make_views(msi_clean_field *f)
 {
     const int n_channel = f->spec.n_channel, n_pol = f->spec.n_pol;
     MSI_TRY(msi_alloc(&f->channel_residual, n_channel, sizeof(msi_planes *), "image planes"));
     MSI_TRY(msi_alloc(&f->channel_model, n_channel, sizeof(msi_planes *), "image planes"));
-    for (int k = 0; f->by_pol && k < n_lane(f); k++) {
+    for (int k = 0; f->by_pol && k < n_parallel(f); k++) {
         MSI_TRY(make_planes(f, n_pol, &f->channel_residual[k]));
         MSI_TRY(make_planes(f, n_pol, &f->channel_model[k]));
     }
@@ -67,14 +62,14 @@ static int make_views(msi_clean_field *f)
 
 static int make_groups(msi_clean_field *f)
 {
-    const int joined = asked(f)->join_pols;
+    const int joined = f->spec.options->join_pols;
     f->n_group = joined ? 1 : f->spec.n_pol;
     MSI_TRY(msi_alloc(&f->group, f->n_group, sizeof *f->group, "groups of images"));
     const int n_pol = f->spec.n_pol / f->n_group, n = f->n_cleaned * n_pol, n_part = f->spec.n_channel * n_pol;
     for (int i = 0; i < f->n_group; i++) {
         msi_clean_group *g = &f->group[i];
         g->pol = joined ? -1 : i;
-        g->mgain = asked(f)->mgain;
+        g->mgain = f->spec.options->mgain;
         MSI_TRY(msi_planes_view(&g->residual, f->cleaned_residual ? f->cleaned_residual : f->residual, i * n, n));
         MSI_TRY(msi_planes_view(&g->model, msi_clean_field_model(f), i * n, n));
         MSI_TRY(msi_planes_view(&g->before, f->before, i * n, n));
@@ -89,9 +84,9 @@ int msi_clean_field_make(msi_clean_field *f, const msi_clean_field_spec *spec)
 {
     const int n = spec->n_channel * spec->n_pol;
     *f = (msi_clean_field){.spec = *spec,
-                           .accuracy = spec->options->accuracy,
+                           .accuracy = spec->accuracy,
                            .n_cleaned = n_cleaned(spec),
-                           .by_pol = spec->n_channel > 1 && spec->n_pol > 1 && !spec->options->clean.join_pols};
+                           .by_pol = spec->n_channel > 1 && spec->n_pol > 1 && !spec->options->join_pols};
     f->sum_weight = spec->samples->sum_weight + spec->first * spec->n_pol;
     f->n_vis = spec->samples->n_vis + spec->first * spec->n_pol;
     MSI_TRY(make_planes(f, n, &f->residual));
@@ -106,26 +101,25 @@ int msi_clean_field_make(msi_clean_field *f, const msi_clean_field_spec *spec)
 
 /* ---- Cleaners ---- */
 
-/* weight [n_channel], of those that are imaged, is borrowed by what is returned. */
+/* Given: weight [n_channel] of the imaged channels, borrowed by the result */
 static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const double *weight, double beam_pixel)
 {
-    const msi_options *o = spec->options;
-    const msi_clean_options *c = &o->clean;
+    const msi_clean_options *c = spec->options;
     const int fits = c->fit_terms       ? MSI_CLEAN_FIT_POLYNOMIAL
                      : c->log_fit_terms ? MSI_CLEAN_FIT_LOG
                                         : MSI_CLEAN_FIT_NONE;
     const int n = n_cleaned(spec), has_parts = n < spec->n_channel;
-    return (msi_cleaner_spec){.nx = o->geometry.nx,
-                              .ny = o->geometry.ny,
+    return (msi_cleaner_spec){.nx = spec->geometry.nx,
+                              .ny = spec->geometry.ny,
                               .n_channel = n,
                               .n_pol = c->join_pols ? spec->n_pol : 1,
-                              .search_pol = msi_clean_options_searched(o),
+                              .search_pol = spec->searched,
                               .weight = has_parts ? NULL : weight,
                               .freq_hz = has_parts ? NULL : spec->freq_hz,
                               .n_part = has_parts ? spec->n_channel : 0,
                               .part_weight = has_parts ? weight : NULL,
                               .part_freq_hz = has_parts ? spec->freq_hz : NULL,
-                              .n_thread = o->n_threads,
+                              .n_thread = spec->n_thread,
                               .method = c->multiscale ? "multiscale"
                                         : c->is_exact ? "hogbom"
                                                       : "list",
@@ -146,14 +140,11 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .small_scale_bias = c->small_scale_bias};
 }
 
-/* Find in a group's components the polarisation that lists of sources are of; -1: it is not there. */
+/* Return the number of Stokes I, of which lists of sources are made, in the components of a group; -1 without it. */
 static int source_pol(const msi_clean_field *f, const msi_clean_group *g)
 {
-    msi_plane planes[MSI_MAX_PLANES];
-    const msi_options *o = f->spec.options;
-    const int n = msi_planes_of(o->pol, o->n_pol, planes);
-    for (int p = 0; p < n; p++)
-        if (planes[p].pol == MSI_POL_I && (g->pol < 0 || g->pol == p)) return g->pol < 0 ? p : 0;
+    for (int p = 0; p < f->spec.n_pol; p++)
+        if (f->spec.planes[p].pol == MSI_POL_I && (g->pol < 0 || g->pol == p)) return g->pol < 0 ? p : 0;
     return -1;
 }
 
@@ -163,7 +154,7 @@ static int make_sources(const msi_clean_field *f, msi_clean_group *g, const msi_
     return spec.pol < 0 ? MSI_OK : msi_clean_sources_create(&g->sources, &spec);
 }
 
-/* Give a cleaner the PSFs of its channels. */
+/* Give a cleaner the PSFs of the cleaned channels. */
 static int set_psf(const msi_clean_field *f, msi_cleaner *cleaner, const msi_planes *psf)
 {
     msi_planes *mean;
@@ -176,8 +167,8 @@ static int set_psf(const msi_clean_field *f, msi_cleaner *cleaner, const msi_pla
 }
 
 /* Make the cleaner of a group. Given: weight [n_channel] */
-static int make_weighted(msi_clean_field *f, msi_clean_group *g, const double *weight, const msi_planes *psf,
-                         double beam_pixel)
+static int make_weighted_cleaner(msi_clean_field *f, msi_clean_group *g, const double *weight, const msi_planes *psf,
+                                 double beam_pixel)
 {
     const msi_planes_shape *shape = msi_planes_shape_of(f->residual);
     msi_cleaner_spec spec = cleaner_spec(&f->spec, weight, beam_pixel);
@@ -186,7 +177,7 @@ static int make_weighted(msi_clean_field *f, msi_clean_group *g, const double *w
     spec.device = shape->device;
     MSI_TRY(msi_cleaner_create(&g->cleaner, &spec));
     MSI_TRY(set_psf(f, g->cleaner, psf));
-    return asked(f)->save_sources ? make_sources(f, g, &spec) : MSI_OK;
+    return f->spec.options->save_sources ? make_sources(f, g, &spec) : MSI_OK;
 }
 
 static int make_cleaner(msi_clean_field *f, msi_clean_group *g, const msi_planes *psf, double beam_pixel)
@@ -198,7 +189,7 @@ static int make_cleaner(msi_clean_field *f, msi_clean_group *g, const msi_planes
         sum += weight[c];
     }
     if (!(sum > 0)) g->stop = "no samples";
-    const int rc = g->stop ? MSI_OK : make_weighted(f, g, weight, psf, beam_pixel);
+    const int rc = g->stop ? MSI_OK : make_weighted_cleaner(f, g, weight, psf, beam_pixel);
     msi_free(weight);
     return rc;
 }
@@ -219,58 +210,57 @@ int msi_clean_field_keep_first(msi_clean_field *f)
 
 int msi_clean_field_masks(msi_clean_field *f, const msi_beam *beam, double sidelobe)
 {
-    const msi_options *o = f->spec.options;
-    msi_auto_mask_spec spec = o->clean.mask;
+    msi_auto_mask_spec spec = f->spec.options->mask;
     spec.sidelobe_level = sidelobe;
     spec.beam = *beam;
-    spec.cell_x_rad = o->geometry.cell_x_rad;
-    spec.cell_y_rad = o->geometry.cell_y_rad;
-    spec.n_thread = o->n_threads;
+    spec.cell_x_rad = f->spec.geometry.cell_x_rad;
+    spec.cell_y_rad = f->spec.geometry.cell_y_rad;
+    spec.n_thread = f->spec.n_thread;
     for (int i = 0; i < f->n_group; i++)
         if (f->group[i].cleaner)
             MSI_TRY(msi_auto_mask_create(&f->group[i].auto_mask, msi_planes_shape_of(f->residual), &spec));
     return MSI_OK;
 }
 
-int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *room, uint8_t *mask)
+int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *buffer, uint8_t *mask)
 {
     if (g->auto_mask) return msi_auto_mask_fetch(g->auto_mask, mask);
     if (!g->cleaner)
         memset(mask, 0, (size_t)n_pixel);
     else
-        MSI_TRY(msi_cleaner_found(g->cleaner, room));
-    for (int64_t i = 0; g->cleaner && i < n_pixel; i++) mask[i] = room[i] != 0;
+        MSI_TRY(msi_cleaner_found(g->cleaner, buffer));
+    for (int64_t i = 0; g->cleaner && i < n_pixel; i++) mask[i] = buffer[i] != 0;
     return MSI_OK;
 }
 
-/* Before a PSF is there, beams are taken to have the width that pixels are chosen for; and the longest baseline, by
- * which there are scales, one of the least that pixels are. */
+/* Estimates are made before the PSF. The beam is assumed to have the usual width in pixels. The number of scales
+ * depends on the longest baseline, for which the narrowest usual beam is assumed. */
 static const double USUAL_BEAM_PIXEL = 4, LEAST_BEAM_PIXEL = 2;
 
-/* Count what goes with a cleaner: the mask that follows its residual, and noise around each pixel, whose images are
- * the noise itself and at most four for a while. */
-static void foresee_beside(const msi_clean_field_spec *spec, const msi_planes_shape *shape, int64_t *host,
-                           int64_t *device)
+/* Estimate the mask of -auto-multithresh and the local noise of a cleaner. The latter takes five images: the noise and
+ * at most four temporary ones. */
+static void estimate_mask_and_noise(const msi_clean_field_spec *spec, const msi_planes_shape *shape, int64_t *host,
+                                    int64_t *device)
 {
-    const msi_options *o = spec->options;
+    const msi_clean_options *o = spec->options;
     const msi_planes_shape images = {.nx = shape->nx, .ny = shape->ny, .n = 5, .precision = shape->precision};
     *host = *device = 0;
-    if (o->clean.multithresh) {
-        msi_auto_mask_spec mask = o->clean.mask;
-        mask.cell_x_rad = o->geometry.cell_x_rad;
-        mask.cell_y_rad = o->geometry.cell_y_rad;
+    if (o->multithresh) {
+        msi_auto_mask_spec mask = o->mask;
+        mask.cell_x_rad = spec->geometry.cell_x_rad;
+        mask.cell_y_rad = spec->geometry.cell_y_rad;
         mask.beam = (msi_beam){USUAL_BEAM_PIXEL * mask.cell_x_rad, USUAL_BEAM_PIXEL * mask.cell_x_rad, 0};
-        mask.n_thread = o->n_threads;
-        msi_auto_mask_foresee(shape, &mask, host, device);
+        mask.n_thread = spec->n_thread;
+        msi_auto_mask_estimate(shape, &mask, host, device);
     }
-    if (o->clean.local_rms) *(shape->backend == MSI_BACKEND_CUDA ? device : host) += msi_planes_bytes(&images);
+    if (o->local_rms) *(shape->backend == MSI_BACKEND_CUDA ? device : host) += msi_planes_bytes(&images);
 }
 
-int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
-                            msi_clean_field_bytes *bytes)
+int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
+                             msi_clean_field_bytes *bytes)
 {
-    const msi_image_geometry *geometry = &spec->options->geometry;
-    const int n_pol = spec->n_pol, n = spec->n_channel * n_pol, joined = spec->options->clean.join_pols;
+    const msi_image_geometry *geometry = &spec->geometry;
+    const int n_pol = spec->n_pol, n = spec->n_channel * n_pol, joined = spec->options->join_pols;
     const int by_pol = spec->n_channel > 1 && n_pol > 1 && !joined;
     const int n_clean = n_cleaned(spec) * n_pol;
     msi_planes_shape shape = {.nx = geometry->nx,
@@ -285,38 +275,39 @@ int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_
         .cell_x_rad = geometry->cell_x_rad,
         .cell_y_rad = geometry->cell_y_rad,
         .n = n_pol,
-        .n_thread = spec->options->n_threads};
+        .n_thread = spec->n_thread};
     msi_cleaner_spec cleaner = cleaner_spec(spec, NULL, LEAST_BEAM_PIXEL);
-    int64_t host, device, restore_host, restore_device, beside_host, beside_device;
+    int64_t host, device, restore_host, restore_device, more_host, more_device;
     cleaner.precision = shape.precision;
     cleaner.backend = shape.backend;
-    MSI_TRY(msi_cleaner_foresee(&cleaner, &host, &device));
-    foresee_beside(spec, &shape, &beside_host, &beside_device);
+    MSI_TRY(msi_cleaner_estimate(&cleaner, &host, &device));
+    estimate_mask_and_noise(spec, &shape, &more_host, &more_device);
     shape.n = n;
-    msi_restore_foresee(&shape, &restored, &restore_host, &restore_device);
+    msi_restore_estimate(&shape, &restored, &restore_host, &restore_device);
     const int n_cleaner = joined ? 1 : n_pol, on_gpu = shape.backend == MSI_BACKEND_CUDA;
-    const int64_t sources = spec->options->clean.save_sources ? msi_clean_sources_bytes() : 0;
-    const int64_t first = spec->options->clean.save_first_residual ? msi_planes_bytes(&shape) : 0;
-    *bytes = (msi_clean_field_bytes){n_cleaner * (host + beside_host) + restore_host + sources + first +
-                                         (on_gpu ? 0 : planes),
-                                     n_cleaner * (device + beside_device) + restore_device + (on_gpu ? planes : 0)};
+    const int64_t sources = spec->options->save_sources ? msi_clean_sources_bytes() : 0;
+    const int64_t first = spec->options->save_first_residual ? msi_planes_bytes(&shape) : 0;
+    *bytes =
+        (msi_clean_field_bytes){n_cleaner * (host + more_host) + restore_host + sources + first + (on_gpu ? 0 : planes),
+                                n_cleaner * (device + more_device) + restore_device + (on_gpu ? planes : 0)};
     return MSI_OK;
 }
 
 /* ---- Residuals ---- */
 
-/* All channels, with their models or without. */
+/* The residuals of all channels, with or without models. */
 typedef struct subtraction {
     msi_clean_field *field;
     int with_model;
 } subtraction;
 
-/* Go by way of planes in the gridder's order, the lane's own. */
+/* Make the residual of a channel in buffers of consecutive planes and copy it. Channels that are made at the same time
+ * have different buffers. */
 static int subtract_by_copies(const subtraction *s, int channel)
 {
     msi_clean_field *f = s->field;
-    const int lane = channel % n_lane(f);
-    msi_planes *model = f->channel_model[lane], *residual = f->channel_residual[lane];
+    const int slot = channel % n_parallel(f);
+    msi_planes *model = f->channel_model[slot], *residual = f->channel_residual[slot];
     for (int p = 0; s->with_model && p < f->spec.n_pol; p++)
         MSI_TRY(msi_planes_copy(model, p, f->model, msi_clean_field_plane(f, channel, p), 1));
     MSI_TRY(
@@ -335,7 +326,7 @@ int msi_clean_field_refine(msi_clean_field *f, double accuracy)
     return MSI_OK;
 }
 
-int msi_clean_field_take(msi_clean_field *f, int models)
+int msi_clean_field_average(msi_clean_field *f, int models)
 {
     for (int i = 0; f->cleaned_model && i < f->n_group; i++) {
         const msi_clean_group *g = &f->group[i];
@@ -346,7 +337,7 @@ int msi_clean_field_take(msi_clean_field *f, int models)
     return MSI_OK;
 }
 
-/* Models of channels that are imaged follow from those of the channels that are cleaned. */
+/* Make the models of the imaged channels from those of the cleaned channels. */
 static int expand_models(msi_clean_field *f)
 {
     for (int i = 0; f->cleaned_model && i < f->n_group; i++)
@@ -365,7 +356,8 @@ static int subtract_channel(void *of, int64_t channel)
                                       f->channel_residual[c]);
 }
 
-/* One channel after the other, each of which tells how far it is: lanes tell of whole channels alone. */
+/* Make the residuals one channel after the other. The progress of each channel is reported; in parallel only finished
+ * channels are. */
 static int subtract_in_turn(subtraction *s)
 {
     const int n_channel = s->field->spec.n_channel;
@@ -377,8 +369,8 @@ static int subtract_in_turn(subtraction *s)
     return MSI_OK;
 }
 
-/* What one lane makes is another one's to wait for, so that items finished are the progress. */
-static int pass_on(void *of, int64_t channel)
+/* Ordered parallel work needs a function for finished items, by which it counts the progress. */
+static int finish_nothing(void *of, int64_t channel)
 {
     (void)of;
     (void)channel;
@@ -388,11 +380,14 @@ static int pass_on(void *of, int64_t channel)
 int msi_clean_field_subtract(msi_clean_field *f, int with_model)
 {
     subtraction s = {f, with_model};
-    const msi_turns turns = {
-        .n_item = f->spec.n_channel, .n_thread = n_lane(f), .work = subtract_channel, .finish = pass_on, .of = &s};
+    const msi_ordered_parallel turns = {.n_item = f->spec.n_channel,
+                                        .n_thread = n_parallel(f),
+                                        .work = subtract_channel,
+                                        .finish = finish_nothing,
+                                        .of = &s};
     if (with_model) MSI_TRY(expand_models(f));
-    MSI_TRY(n_lane(f) == 1 ? subtract_in_turn(&s) : msi_turns_run(&turns));
-    return msi_clean_field_take(f, 0);
+    MSI_TRY(n_parallel(f) == 1 ? subtract_in_turn(&s) : msi_ordered_parallel_run(&turns));
+    return msi_clean_field_average(f, 0);
 }
 
 void msi_clean_field_free(msi_clean_field *f)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A field is what one sequence of major cycles is made for: one output channel, or all of them where they are joined,
- * in every polarisation. Its images are cleaned in groups: a group is what is searched together, one polarisation or
- * all of them. Groups share the samples and nothing else.
+ * A field is the subject of one sequence of major cycles: one output channel, or all of them if they are joined, in
+ * every polarisation. Its images are cleaned in groups. The images of a group are searched together: one polarisation
+ * or all of them. Groups share only the samples.
  */
 #ifndef MSI_SRC_CLEAN_FIELD_H
 #define MSI_SRC_CLEAN_FIELD_H
@@ -13,62 +13,68 @@
 #include "src/clean/clean_samples.h"
 #include "src/clean/source_list.h"
 #include "src/options/options.h"
+#include "src/sky/stokes.h"
 
-/* A field is made of the samples of its channels. Everything is borrowed. */
+/* The input of a field. Everything is borrowed. */
 typedef struct msi_clean_field_spec {
-    const msi_options *options;
+    const msi_clean_options *options; /* of deconvolution */
+    msi_image_geometry geometry;
+    double accuracy;      /* of residuals at the start */
+    int accuracy_follows; /* deep residuals are made with a better accuracy */
+    int n_thread;
     msi_clean_samples *samples; /* counted; of n_pol planes */
-    int64_t first;              /* its channels are [first, first + n_channel) of those */
+    int64_t first;              /* the field has the channels [first, first + n_channel) of the samples */
     int n_channel, n_pol;
-    const double *freq_hz; /* [n_channel] */
-    int n_lane;            /* channels whose gridders may work side by side, on devices of their own; 0: 1 */
-    uint64_t mask_hash;    /* of the pixels of a mask that the user gives, for checkpoints; 0: none */
+    const msi_plane *planes; /* [n_pol] */
+    unsigned searched;       /* bits of the planes that are searched if they are joined; 0: all */
+    const double *freq_hz;   /* [n_channel] */
+    int n_parallel;          /* channels whose gridders may work at the same time, each on its own device; 0: 1 */
 } msi_clean_field_spec;
 
 enum { MSI_CLEAN_STOP_TEXT = 32 };
 
-/* A group, how far it is, and why it ended. */
+/* A group, its progress, and why it stopped. */
 typedef struct msi_clean_group {
     int pol;                               /* its polarisation; -1: all */
     msi_cleaner *cleaner;                  /* NULL: no channel has a sample, and nothing is cleaned */
-    msi_planes *residual, *model, *before; /* [n_cleaned][polarisations] of the field's; before: the model that a cycle
-                                              which makes things worse goes back to */
-    /* [n_channel][polarisations]; NULL where channels are cleaned as they are */
+    msi_planes *residual, *model, *before; /* [n_cleaned][polarisations] views of the field's planes; before: the model
+                                              at the start of a cycle, restored if the cycle is undone */
+    /* [n_channel][polarisations] views; NULL if the imaged channels are cleaned directly */
     msi_planes *part_residual, *part_model;
     msi_auto_mask *auto_mask;            /* of -auto-multithresh; NULL: none */
-    msi_clean_sources *sources;          /* of -save-source-list, where the group has Stokes I; NULL: none */
-    const char *stop;                    /* why it ended; NULL: it goes on */
-    char stop_text[MSI_CLEAN_STOP_TEXT]; /* the same, of a run that was ended */
-    int in_mask;                         /* -auto-mask is reached: components lie where there are some */
-    double mgain;                        /* of -mgain, half of it after each cycle that was taken back */
-    double noise, threshold, peak;       /* Jy/beam: as measured last; peak with its sign */
-    double peak_before, noise_before;    /* where the last cycle began */
-    double first_peak;                   /* where cleaning began */
-    double dirty_peak, dirty_noise;      /* of the dirty image: by these a checkpoint knows its data */
-    double best_peak;                    /* the least of this phase */
-    int at_threshold;                    /* the last cycle's minor iterations went down to it, not to -mgain's part */
-    int n_back, n_idle;                  /* cycles in a row that were taken back, or brought nothing */
+    msi_clean_sources *sources;          /* of -save-source-list, if the group has Stokes I; NULL: none */
+    const char *stop;                    /* why it stopped; NULL: cleaning continues */
+    char stop_text[MSI_CLEAN_STOP_TEXT]; /* storage of stop after a checkpoint was loaded */
+    int in_mask;                         /* -auto-mask is reached: components are found only where there are some */
+    double mgain;                        /* that of -mgain, halved by each undone cycle */
+    double noise, threshold, peak;       /* Jy/beam, of the last measurement; peak with its sign */
+    double peak_before, noise_before;    /* at the start of the last cycle */
+    double first_peak;                   /* at the start of cleaning */
+    double dirty_peak, dirty_noise;      /* of the dirty image: a checkpoint recognises its data by these */
+    double best_peak;                    /* the lowest of this phase */
+    int at_threshold;                    /* minor iterations of the last cycle ended at the threshold, not by -mgain */
+    int n_back, n_idle;                  /* undone and idle cycles in a row */
     int64_t n_minor;
-    int n_major, n_told; /* cycles made, and told of in the log */
-    int n_recorded;      /* of them, and of the beginning, in the history */
+    int n_major, n_logged; /* cycles made, and cycles logged */
+    int n_recorded;        /* steps of cycles in the history, the start included */
     double flux_jy, flux_before;
-    msi_clean_report report; /* of the last cycle's minor iterations */
+    msi_clean_report report; /* of the minor iterations of the last cycle */
 } msi_clean_group;
 
 typedef struct msi_clean_field {
     msi_clean_field_spec spec;
-    double accuracy;   /* of the residuals: that of the options, or a better one that cleaning came to need */
-    int cannot_refine; /* no better one can be had */
-    double edge_level; /* of all PSFs: the largest modulus near their edges; 0: not known */
-    int n_cleaned; /* channels that are cleaned: n_channel, or as few as -deconvolution-channels says, means of those */
-    int by_pol;    /* planes are [n_pol][n_channel], for groups of several channels and one polarisation; else
+    double accuracy;   /* of the residuals: that of spec, or a better one that a deep residual needed */
+    int cannot_refine; /* a better accuracy could not be planned */
+    double edge_level; /* the largest modulus of all PSFs near their edges; 0: unknown */
+    int n_cleaned;     /* channels that are cleaned: n_channel, or -deconvolution-channels means of those */
+    int by_pol;        /* planes are [n_pol][n_channel], for groups of several channels and one polarisation; otherwise
                       [n_channel][n_pol] */
-    msi_planes *residual, *model;                   /* of channels that are imaged */
-    msi_planes *cleaned_residual, *cleaned_model;   /* of those that are cleaned; NULL where they are the same */
-    msi_planes *before;                             /* of those that are cleaned */
-    msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: a lane's, to
-                                                       which planes are copied */
-    void *first_residual;     /* [planes of residual] pixels of them after the first cycle; NULL: not kept */
+    msi_planes *residual, *model;                   /* of the imaged channels */
+    msi_planes *cleaned_residual, *cleaned_model;   /* of the cleaned channels; NULL if they are the imaged ones */
+    msi_planes *before;                             /* of the cleaned channels */
+    msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: [n_parallel] buffers
+                                                       to which planes are copied */
+    void *first_residual;     /* [planes of residual] pixels after the first cycle; NULL: not stored */
     const double *sum_weight; /* [n_channel][n_pol], borrowed from the samples */
     const int64_t *n_vis;
     int n_group;
@@ -77,7 +83,7 @@ typedef struct msi_clean_field {
 
 /*
  * msi_clean_field_make - make planes, all zero.
- * Returned: *field  freed by msi_clean_field_free whatever this returns
+ * Returned: *field  always freed by msi_clean_field_free
  * Returns:  0, MSI_ENOMEM, MSI_EGPU
  */
 int msi_clean_field_make(msi_clean_field *field, const msi_clean_field_spec *spec);
@@ -91,65 +97,68 @@ int msi_clean_field_make(msi_clean_field *field, const msi_clean_field_spec *spe
 int msi_clean_field_cleaners(msi_clean_field *field, const msi_planes *psf, double beam_pixel);
 
 /*
- * msi_clean_field_subtract - image what the models leave of the visibilities, of all channels.
+ * msi_clean_field_subtract - make the residuals of all channels: subtract the models from the visibilities and image
+ * the rest.
  * Given:   with_model  0: subtract nothing
  * Returns: as msi_clean_samples_residual
  */
 int msi_clean_field_subtract(msi_clean_field *field, int with_model);
 
 /*
- * msi_clean_field_refine - make residuals to a better accuracy from now on.
- * Returns: as msi_clean_samples_refine; field->accuracy is that of the residuals then
+ * msi_clean_field_refine - use a better accuracy for all later residuals, and set field->accuracy.
+ * Returns: as msi_clean_samples_refine
  */
 int msi_clean_field_refine(msi_clean_field *field, double accuracy);
 
 /*
- * msi_clean_field_take - make the planes of the channels that are cleaned of those that are imaged, after these were
- * read: means by weight. msi_clean_field_subtract does so by itself.
- * Given:   models  0: residuals
+ * msi_clean_field_average - make the planes of the cleaned channels as weighted means of those of the imaged channels,
+ * after the latter were read from files. msi_clean_field_subtract calls it.
+ * Given:   models  1: models; 0: residuals
  * Returns: 0, MSI_EGPU, MSI_ENOMEM
  */
-int msi_clean_field_take(msi_clean_field *field, int models);
+int msi_clean_field_average(msi_clean_field *field, int models);
 
-/* msi_clean_field_model - the models of the channels that are cleaned, which those that are imaged follow from. */
+/* msi_clean_field_model - return the models of the cleaned channels, from which those of the imaged channels follow. */
 msi_planes *msi_clean_field_model(const msi_clean_field *field);
 
-/* msi_clean_field_keep_first - keep the residual as it is now as the first one, for checkpoints. Returns: 0,
- * MSI_ENOMEM, MSI_EGPU */
+/* msi_clean_field_keep_first - store the present residual as the first one, for checkpoints. Returns: 0, MSI_ENOMEM,
+ * MSI_EGPU */
 int msi_clean_field_keep_first(msi_clean_field *field);
 
 /*
- * msi_clean_field_masks - make a mask for each group that follows its residual.
- * Given:   beam, sidelobe  of the PSF; without a known beam, of no sample, there is none
+ * msi_clean_field_masks - make a mask for each group that follows its residual (-auto-multithresh).
+ * Given:   beam, sidelobe  of the PSF; the beam is known
  * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EARGUMENT
  */
 int msi_clean_field_masks(msi_clean_field *field, const msi_beam *beam, double sidelobe);
 
 /*
- * msi_clean_group_mask - give a group's mask as it stands: that of -auto-multithresh, else where components were found.
- * Given:    room [ny][nx] words
- * Returned: mask [ny][nx], 0 or 1
+ * msi_clean_group_mask - get the present mask of a group: that of -auto-multithresh, otherwise where components were
+ * found.
+ * Given:    buffer [ny][nx] words
+ * Returned: mask   [ny][nx], 0 or 1
  */
-int msi_clean_group_mask(msi_clean_group *group, int64_t n_pixel, uint16_t *room, uint8_t *mask);
+int msi_clean_group_mask(msi_clean_group *group, int64_t n_pixel, uint16_t *buffer, uint8_t *mask);
 
-/* msi_clean_field_plane - find an image among the field's planes. */
+/* msi_clean_field_plane - return the number of an image among the planes of the field. */
 int msi_clean_field_plane(const msi_clean_field *field, int channel, int pol);
 
-/* msi_clean_field_group - the group that has a polarisation. */
+/* msi_clean_field_group - return the group of a polarisation. */
 msi_clean_group *msi_clean_field_group(const msi_clean_field *field, int pol);
 
-/* Bytes that a field and its cleaners take. */
+/* Memory of a field and its cleaners. */
 typedef struct msi_clean_field_bytes {
     int64_t host, device;
 } msi_clean_field_bytes;
 
 /*
- * msi_clean_field_foresee - plan a field's memory: planes, PSFs, cleaners, and what restoring takes for a while.
- * Given:   spec  its samples are not looked at; gridder  where the work will be done, and in which precision
- * Returns: 0, MSI_EUSAGE, MSI_EARGUMENT (what cannot be cleaned)
+ * msi_clean_field_estimate - estimate the memory of a field: planes, PSFs, cleaners, and buffers of restoring.
+ * Given:   spec     samples is not used
+ *          gridder  backend and precision of the work
+ * Returns: 0, MSI_EUSAGE, MSI_EARGUMENT (it cannot be cleaned)
  */
-int msi_clean_field_foresee(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
-                            msi_clean_field_bytes *bytes);
+int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
+                             msi_clean_field_bytes *bytes);
 
 /* msi_clean_field_free - an empty field is fine. */
 void msi_clean_field_free(msi_clean_field *field);

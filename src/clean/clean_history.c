@@ -11,9 +11,9 @@
 
 int msi_clean_history_add(msi_clean_history *h, const msi_clean_step *step)
 {
-    if (h->n == h->room) {
-        MSI_TRY(msi_grow(&h->step, h->n, 2 * h->room + 64, sizeof *h->step, "the record of cleaning"));
-        h->room = 2 * h->room + 64;
+    if (h->n == h->capacity) {
+        MSI_TRY(msi_grow(&h->step, h->n, 2 * h->capacity + 64, sizeof *h->step, "the record of cleaning"));
+        h->capacity = 2 * h->capacity + 64;
     }
     h->step[h->n++] = *step;
     return MSI_OK;
@@ -28,7 +28,7 @@ void msi_clean_history_free(msi_clean_history *h)
 
 /* ---- The table ---- */
 
-/* Put a number and a comma; nothing before the comma where it is not known. */
+/* Write a number and a comma; only the comma if the number is unknown. */
 static int put_number(char *line, int size, double value)
 {
     return isfinite(value) ? snprintf(line, (size_t)size, "%.9g,", value) : snprintf(line, (size_t)size, ",");
@@ -56,7 +56,7 @@ int msi_clean_history_write(msi_publish *p, int i, const msi_clean_history *h)
 
 enum { N_CURVE = 3 };
 
-/* These are drawn of each image: peak, noise and flux after each cycle. */
+/* The curves of all images: peak, noise and flux after each cycle. */
 typedef struct plot {
     double *x, *y[N_CURVE];
     msi_picture_curve *curve;
@@ -77,7 +77,8 @@ static void plot_free(plot *q)
     msi_free(q->curve);
 }
 
-/* The curves of an image take the places [first, end) of x and y; they are named after it, where there are several. */
+/* Add the curves of an image, the points [first, end) of x and y. If there are several images, the name of the image is
+ * the label of its first curve. */
 static void add_curves(plot *q, int64_t first, int64_t end, const char *image)
 {
     static const char *const word[N_CURVE] = {"peak", "noise", ""};
@@ -99,8 +100,8 @@ static int has_several_images(const msi_clean_history *h)
     return 0;
 }
 
-/* Collect what each image's cycles came to; its steps need not stand together. Scales of a cycle take turns, so that
- * only its last step is a point on the way. */
+/* Collect the results of the cycles of each image, whose steps need not be consecutive. Only the last step of a cycle
+ * is a point of the curves: the scales of a cycle alternate. */
 static void collect(plot *q, const msi_clean_history *h, int by_cycle)
 {
     int64_t n = 0;

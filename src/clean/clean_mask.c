@@ -7,43 +7,43 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/process.h"
 #include "core/memory.h"
+#include "core/process.h"
 #include "core/status.h"
 #include "io/fits/fits_image.h"
 #include "io/fits/sky_wcs.h"
 #include "io/ms/casa_image.h"
 
-/* Positions are computed on a lattice of the image and interpolated between; where that is off by more than
- * NEAR_ENOUGH in the middle of a cell, all its pixels are computed. */
+/* Positions on the mask are computed at the nodes of a lattice of STEP image pixels and interpolated between them. In a
+ * cell whose middle is off by more than NEAR_ENOUGH, the positions of all pixels are computed. */
 enum { STEP = 32 };
 static const double NEAR_ENOUGH = 0.02; /* pixels of the mask */
 
-/* A mask as its file has it. */
+/* A plane of the mask in its file. */
 typedef struct source {
     const char *path;
     int64_t nx, ny;
-    const float *pixel; /* [ny][nx]; not finite where it has no value */
+    const float *pixel; /* [ny][nx]; NaN or Inf: no value */
     const msi_sky_wcs *wcs;
 } source;
 
-/* A plane is filled; what is wrong with it is counted. */
-typedef struct filling {
+/* The resampling of a plane, with counts of bad pixels. */
+typedef struct resampling {
     const source *from;
     const msi_sky_wcs *to;
     const msi_image_geometry *geometry;
     uint8_t *mask;
-    int64_t n_beyond, n_unknown;
+    int64_t n_beyond, n_unknown;   /* image pixels outside the mask; mask pixels without a value */
     int64_t beyond[2], unknown[2]; /* the first pixel of each kind */
-} filling;
+} resampling;
 
-/* A position on the mask that is NaN where the image's pixel is not on the sky. */
+/* A position on the mask, in pixels; NaN if the image pixel is not on the sky. */
 typedef struct place {
     double x, y;
     int on_sky;
 } place;
 
-static place find_place(const filling *f, double x, double y)
+static place find_place(const resampling *f, double x, double y)
 {
     double sky[2], at[2];
     const double pixel[2] = {x, y};
@@ -54,51 +54,52 @@ static place find_place(const filling *f, double x, double y)
     return p;
 }
 
-/* Count a pixel, and keep the first one. */
-static void note(int64_t *n, int64_t first[2], int64_t x, int64_t y)
+/* Count a bad pixel, and store the position of the first one. */
+static void count_pixel(int64_t *n, int64_t first[2], int64_t x, int64_t y)
 {
     if ((*n)++) return;
     first[0] = x;
     first[1] = y;
 }
 
-static void set_pixel(filling *f, int64_t x, int64_t y, const place *p)
+static void set_pixel(resampling *f, int64_t x, int64_t y, const place *p)
 {
     const source *s = f->from;
     if (!p->on_sky) return;
     const double px = floor(p->x + 0.5), py = floor(p->y + 0.5);
     if (!(px >= 0 && px < (double)s->nx && py >= 0 && py < (double)s->ny)) {
-        note(&f->n_beyond, f->beyond, x, y);
+        count_pixel(&f->n_beyond, f->beyond, x, y);
         return;
     }
     const float value = s->pixel[(int64_t)py * s->nx + (int64_t)px];
-    if (!isfinite(value)) note(&f->n_unknown, f->unknown, x, y);
+    if (!isfinite(value)) count_pixel(&f->n_unknown, f->unknown, x, y);
     f->mask[y * f->geometry->nx + x] = value != 0;
 }
 
-static place between(const place corner[4], double fx, double fy)
+/* Interpolate between the corners of a cell. Given: fx, fy  0 to 1 */
+static place interpolate(const place corner[4], double fx, double fy)
 {
     const double a = (1 - fx) * (1 - fy), b = fx * (1 - fy), c = (1 - fx) * fy, d = fx * fy;
     return (place){a * corner[0].x + b * corner[1].x + c * corner[2].x + d * corner[3].x,
                    a * corner[0].y + b * corner[1].y + c * corner[2].y + d * corner[3].y, 1};
 }
 
-/* Fill a cell of the lattice, whose corners are known. */
-static void fill_cell(filling *f, int64_t x0, int64_t y0, const place corner[4])
+/* Set the pixels of a cell of the lattice. Given: corner  positions of its corners */
+static void fill_cell(resampling *f, int64_t x0, int64_t y0, const place corner[4])
 {
-    const place guess = between(corner, 0.5, 0.5),
+    const place guess = interpolate(corner, 0.5, 0.5),
                 middle = find_place(f, (double)x0 + 0.5 * STEP, (double)y0 + 0.5 * STEP);
     const int flat = corner[0].on_sky && corner[1].on_sky && corner[2].on_sky && corner[3].on_sky && middle.on_sky &&
                      hypot(guess.x - middle.x, guess.y - middle.y) < NEAR_ENOUGH;
     for (int64_t y = y0; y < y0 + STEP && y < f->geometry->ny; y++)
         for (int64_t x = x0; x < x0 + STEP && x < f->geometry->nx; x++) {
-            const place p = flat ? between(corner, (double)(x - x0) / STEP, (double)(y - y0) / STEP)
+            const place p = flat ? interpolate(corner, (double)(x - x0) / STEP, (double)(y - y0) / STEP)
                                  : find_place(f, (double)x, (double)y);
             set_pixel(f, x, y, &p);
         }
 }
 
-static int fill(filling *f)
+static int resample_plane(resampling *f)
 {
     const int64_t n = (f->geometry->nx + STEP - 1) / STEP + 1;
     place *row[2];
@@ -122,7 +123,7 @@ static int fill(filling *f)
     return rc;
 }
 
-/* FK5 and ICRS differ by some hundredths of an arcsecond, less than any mask is drawn to. */
+/* FK5 and ICRS differ by some hundredths of an arcsecond, less than the accuracy of any mask. */
 static int is_j2000(const char *frame)
 {
     return !frame[0] || strcasecmp(frame, "J2000") == 0 || strcasecmp(frame, "ICRS") == 0;
@@ -135,66 +136,67 @@ static int check_frame(const source *s, const msi_sky_wcs *to)
     if (same_axes &&
         (!b->is_equatorial || strcasecmp(a->frame, b->frame) == 0 || (is_j2000(a->frame) && is_j2000(b->frame))))
         return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: the mask's coordinates are %.4s %s, the image's %.4s %s", s->path,
-                         a->ctype[0], a->frame, b->ctype[0], b->frame);
+    return msi_error_set(MSI_EINPUT, "%s: the coordinates of the mask are %.4s %s, but those of the image are %.4s %s",
+                         s->path, a->ctype[0], a->frame, b->ctype[0], b->frame);
 }
 
-static int check_filling(const filling *f)
+static int check_pixels(const resampling *f)
 {
     const int64_t n = msi_image_n_pixel(f->geometry);
     if (f->n_beyond)
         return msi_error_set(MSI_EINPUT,
-                             "%s: the mask of %lld x %lld pixels does not cover the image of %lld x %lld: %lld of its "
-                             "pixels (%.3g %%) are outside, such as %lld, %lld",
+                             "%s: the mask of %lld x %lld pixels does not cover the image of %lld x %lld: %lld image "
+                             "pixels (%.3g %%) are outside the mask, for example %lld, %lld",
                              f->from->path, (long long)f->from->nx, (long long)f->from->ny, (long long)f->geometry->nx,
                              (long long)f->geometry->ny, (long long)f->n_beyond, 100 * (double)f->n_beyond / (double)n,
                              (long long)f->beyond[0], (long long)f->beyond[1]);
     if (f->n_unknown)
         return msi_error_set(MSI_EINPUT,
-                             "%s: the mask has no value at %lld of the image's pixels, such as %lld, %lld: a mask is 0 "
-                             "or another number everywhere",
+                             "%s: the mask has no value at %lld image pixels, for example %lld, %lld; every pixel of a "
+                             "mask must be a number",
                              f->from->path, (long long)f->n_unknown, (long long)f->unknown[0],
                              (long long)f->unknown[1]);
     return MSI_OK;
 }
 
-/* Take a plane of a mask to the image's pixels. */
-static int take_plane(msi_clean_mask *mask, int plane, const source *s, const msi_mask_target *t)
+/* Resample a plane of the mask to the pixels of the image. */
+static int read_plane(msi_clean_mask *mask, int plane, const source *s, const msi_mask_target *t)
 {
     msi_sky_wcs *to;
     MSI_TRY(msi_sky_wcs_create(&to, t->geometry, t->ra_rad, t->dec_rad, t->frame, 0));
-    filling f = {.from = s, .to = to, .geometry = t->geometry, .mask = mask->pixel + plane * mask->nx * mask->ny};
+    resampling f = {.from = s, .to = to, .geometry = t->geometry, .mask = mask->pixel + plane * mask->nx * mask->ny};
     int rc = check_frame(s, to);
-    if (!rc) rc = fill(&f);
-    if (!rc) rc = check_filling(&f);
+    if (!rc) rc = resample_plane(&f);
+    if (!rc) rc = check_pixels(&f);
     msi_sky_wcs_free(to);
     return rc;
 }
 
-static int make_room(msi_clean_mask *mask, const char *path, int64_t n_plane, const msi_mask_target *t)
+static int alloc_mask(msi_clean_mask *mask, const char *path, int64_t n_plane, const msi_mask_target *t)
 {
     if (n_plane != 1 && n_plane != t->n_channel)
         return msi_error_set(MSI_EINPUT,
-                             "%s: the mask has %lld planes, neither one nor one for each of %lld output channels", path,
-                             (long long)n_plane, (long long)t->n_channel);
+                             "%s: the mask has %lld planes; it must have 1, or one for each of %lld output channels",
+                             path, (long long)n_plane, (long long)t->n_channel);
     mask->nx = t->geometry->nx;
     mask->ny = t->geometry->ny;
     mask->n_plane = (int)n_plane;
     return msi_alloc(&mask->pixel, n_plane * mask->nx * mask->ny, 1, "a mask");
 }
 
-static int take_view(msi_clean_mask *mask, const char *path, int plane, const msi_mask_target *t, int64_t *n_plane)
+static int read_fits_plane(msi_clean_mask *mask, const char *path, int plane, const msi_mask_target *t,
+                           int64_t *n_plane)
 {
     msi_fits_view view;
     MSI_TRY(msi_fits_view_read(&view, path, plane));
     int rc = MSI_OK;
     *n_plane = view.n_plane;
     if (!view.wcs)
-        rc = msi_error_set(MSI_EINPUT, "%s: the first two axes, %s and %s, are none on the sky: a mask has coordinates",
+        rc = msi_error_set(MSI_EINPUT, "%s: the first two axes, %s and %s, are not sky coordinates, which a mask needs",
                            path, view.ctype[0], view.ctype[1]);
-    if (!rc && plane == 0) rc = make_room(mask, path, view.n_plane, t);
+    if (!rc && plane == 0) rc = alloc_mask(mask, path, view.n_plane, t);
     const source s = {path, view.nx, view.ny, view.pixel, view.wcs};
-    if (!rc) rc = take_plane(mask, plane, &s, t);
+    if (!rc) rc = read_plane(mask, plane, &s, t);
     msi_fits_view_free(&view);
     return rc;
 }
@@ -204,15 +206,15 @@ int msi_clean_mask_fits(msi_clean_mask *mask, const char *path, const msi_mask_t
     int64_t n_plane = 1;
     int rc = MSI_OK;
     *mask = (msi_clean_mask){0};
-    for (int64_t i = 0; i < n_plane && !rc; i++) rc = take_view(mask, path, (int)i, target, &n_plane);
+    for (int64_t i = 0; i < n_plane && !rc; i++) rc = read_fits_plane(mask, path, (int)i, target, &n_plane);
     if (rc) msi_clean_mask_free(mask);
     return rc;
 }
 
 /* ---- CASA's masks ---- */
 
-/* Make the cards that a FITS header would have of these coordinates. */
-static int cards_of(const msi_casa_image *image, const char *path, msi_sky_cards *c)
+/* Write coordinates as the cards of a FITS header. */
+static int make_cards(const msi_casa_image *image, const char *path, msi_sky_cards *c)
 {
     static const struct {
         const char *system, *lng, *lat, *radesys;
@@ -225,7 +227,7 @@ static int cards_of(const msi_casa_image *image, const char *path, msi_sky_cards
     int k = 0;
     while (k < n && strcasecmp(known[k].system, image->system) != 0) k++;
     if (k == n || strlen(image->projection) != 3)
-        return msi_error_set(MSI_EINPUT, "%s: the mask's coordinates are %s %s, which are not known here", path,
+        return msi_error_set(MSI_EINPUT, "%s: the coordinates of the mask, %s %s, are not supported", path,
                              image->system, image->projection);
     *c = (msi_sky_cards){.lonpole_deg = image->lonpole_deg, .latpole_deg = image->latpole_deg};
     snprintf(c->ctype[0], sizeof c->ctype[0], "%s-%.3s", known[k].lng, image->projection);
@@ -245,17 +247,18 @@ static int cards_of(const msi_casa_image *image, const char *path, msi_sky_cards
     return MSI_OK;
 }
 
-static int take_casa(msi_clean_mask *mask, const char *path, const msi_casa_image *image, const msi_mask_target *t)
+static int read_casa_planes(msi_clean_mask *mask, const char *path, const msi_casa_image *image,
+                            const msi_mask_target *t)
 {
     msi_sky_cards cards;
     msi_sky_wcs *wcs;
-    MSI_TRY(cards_of(image, path, &cards));
-    MSI_TRY(msi_sky_wcs_of_cards(&wcs, &cards));
-    if (!wcs) return msi_error_set(MSI_EINPUT, "%s: the mask's coordinates are none on the sky", path);
-    int rc = make_room(mask, path, image->n_plane, t);
+    MSI_TRY(make_cards(image, path, &cards));
+    MSI_TRY(msi_sky_wcs_from_cards(&wcs, &cards));
+    if (!wcs) return msi_error_set(MSI_EINPUT, "%s: the coordinates of the mask are not on the sky", path);
+    int rc = alloc_mask(mask, path, image->n_plane, t);
     for (int64_t i = 0; !rc && i < image->n_plane; i++) {
         const source s = {path, image->nx, image->ny, image->pixel + i * image->nx * image->ny, wcs};
-        rc = take_plane(mask, (int)i, &s, t);
+        rc = read_plane(mask, (int)i, &s, t);
     }
     msi_sky_wcs_free(wcs);
     return rc;
@@ -266,20 +269,20 @@ int msi_clean_mask_casa(msi_clean_mask *mask, const char *path, const msi_mask_t
     msi_casa_image image;
     *mask = (msi_clean_mask){0};
     MSI_TRY(msi_casa_image_read(&image, path));
-    const int rc = take_casa(mask, path, &image, target);
+    const int rc = read_casa_planes(mask, path, &image, target);
     msi_casa_image_free(&image);
     if (rc) msi_clean_mask_free(mask);
     return rc;
 }
 
-const uint8_t *msi_clean_mask_of(const msi_clean_mask *mask, int64_t channel)
+const uint8_t *msi_clean_mask_plane(const msi_clean_mask *mask, int64_t channel)
 {
     return mask->pixel ? mask->pixel + (mask->n_plane > 1 ? channel : 0) * mask->nx * mask->ny : NULL;
 }
 
-double msi_clean_mask_part(const msi_clean_mask *mask, int64_t channel)
+double msi_clean_mask_fraction(const msi_clean_mask *mask, int64_t channel)
 {
-    const uint8_t *pixel = msi_clean_mask_of(mask, channel);
+    const uint8_t *pixel = msi_clean_mask_plane(mask, channel);
     const int64_t n = mask->nx * mask->ny;
     int64_t sum = 0;
     for (int64_t i = 0; i < n && pixel; i++) sum += pixel[i];

@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Rank 0 asks the others for one of these. */
+/* Requests of rank 0 to the other ranks. */
 enum { DONE, RELEASE, REFINE, PSF, DIRTY, RESIDUAL };
 
 typedef struct request {
@@ -15,7 +15,7 @@ typedef struct request {
     double accuracy; /* of REFINE */
 } request;
 
-/* The planes that a rank works with: those of its caller on rank 0, its own on others. */
+/* The planes of an image: the caller's on rank 0, the rank's own on the others. */
 typedef struct working_planes {
     msi_planes *model, *residual, *psf;
 } working_planes;
@@ -38,12 +38,12 @@ int msi_clean_samples_count(msi_clean_samples *s)
         msi_gridder_weights(s->gridder[c], s->sum_weight + c * s->n_plane, s->largest_weight + c * s->n_plane,
                             s->n_vis + c * s->n_plane);
     }
-    MSI_TRY(msi_team_agree(s->team, rc));
-    MSI_TRY(msi_team_largest(s->team, &s->longest_lambda, 1));
-    MSI_TRY(msi_team_sum(s->team, s->sum_weight, n, MSI_FP64));
-    MSI_TRY(msi_team_sum(s->team, s->sum_vis_weight, n, MSI_FP64));
-    MSI_TRY(msi_team_largest(s->team, s->largest_weight, n));
-    return msi_team_count(s->team, s->n_vis, (int)n);
+    MSI_TRY(msi_ranks_agree(s->team, rc));
+    MSI_TRY(msi_ranks_largest(s->team, &s->longest_lambda, 1));
+    MSI_TRY(msi_ranks_sum(s->team, s->sum_weight, n, MSI_FP64));
+    MSI_TRY(msi_ranks_sum(s->team, s->sum_vis_weight, n, MSI_FP64));
+    MSI_TRY(msi_ranks_largest(s->team, s->largest_weight, n));
+    return msi_ranks_count(s->team, s->n_vis, (int)n);
 }
 
 void msi_clean_samples_free(msi_clean_samples *s)
@@ -56,32 +56,32 @@ void msi_clean_samples_free(msi_clean_samples *s)
     s->n_vis = NULL;
 }
 
-/* ---- One image of all ranks ---- */
+/* ---- An image from the samples of all ranks ---- */
 
 static int is_alone(const msi_clean_samples *s)
 {
     return s->team->size == 1;
 }
 
-/* Make this rank's part. */
-static int make_own(msi_clean_samples *s, const request *q, const working_planes *own)
+/* Make the part of this rank. */
+static int make_own_part(msi_clean_samples *s, const request *q, const working_planes *own)
 {
     msi_gridder *g = s->gridder[q->channel];
     if (q->kind == PSF) return msi_gridder_psf(g, own->psf);
     return msi_gridder_residual(g, q->kind == RESIDUAL ? own->model : NULL, own->residual);
 }
 
-/* The model is rank 0's. */
-static int spread_model(msi_clean_samples *s, const working_planes *own, msi_image *image)
+/* Copy the model of rank 0 to the other ranks. */
+static int broadcast_model(msi_clean_samples *s, const working_planes *own, msi_image *image)
 {
     const int is_first = s->team->rank == 0;
     const int64_t bytes = msi_planes_bytes(msi_planes_shape_of(own->model));
-    MSI_TRY(msi_team_agree(s->team, is_first ? msi_planes_fetch(own->model, 0, s->n_plane, image->pixel) : MSI_OK));
-    MSI_TRY(msi_team_broadcast(s->team, image->pixel, bytes));
+    MSI_TRY(msi_ranks_agree(s->team, is_first ? msi_planes_fetch(own->model, 0, s->n_plane, image->pixel) : MSI_OK));
+    MSI_TRY(msi_ranks_broadcast(s->team, image->pixel, bytes));
     return is_first ? MSI_OK : msi_planes_upload(own->model, 0, s->n_plane, image->pixel);
 }
 
-/* Each rank makes its part of an image; rank 0 gets that of all. */
+/* Each rank makes its part of an image; rank 0 gets the weighted mean. */
 static int make_image(msi_clean_samples *s, const request *q, const working_planes *own)
 {
     msi_planes *planes = q->kind == PSF ? own->psf : own->residual;
@@ -90,46 +90,46 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
     msi_image image = {0};
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
     int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
-    if (is_alone(s)) return make_own(s, q, own);
-    int rc = msi_team_agree(s->team, msi_image_alloc(&image, &s->geometry, shape->n, shape->precision));
-    if (!rc && q->kind == RESIDUAL) rc = spread_model(s, own, &image);
-    if (!rc) rc = make_own(s, q, own);
+    if (is_alone(s)) return make_own_part(s, q, own);
+    int rc = msi_ranks_agree(s->team, msi_image_alloc(&image, &s->geometry, shape->n, shape->precision));
+    if (!rc && q->kind == RESIDUAL) rc = broadcast_model(s, own, &image);
+    if (!rc) rc = make_own_part(s, q, own);
     if (!rc) rc = msi_planes_fetch(planes, 0, shape->n, image.pixel);
-    rc = msi_team_agree(s->team, rc);
+    rc = msi_ranks_agree(s->team, rc);
     msi_gridder_weights(s->gridder[q->channel], sum_weight, NULL, n_vis);
     for (int p = 0; !rc && p < shape->n; p++) {
         image.sum_weight[p] = sum_weight[p];
         image.n_vis[p] = n_vis[p];
-        /* A plane without a sample on any rank is unknown on all of them. */
+        /* A plane is NaN if no rank has a sample of it. */
         if (!s->n_vis[first + p]) msi_image_fill_nan(&image, p);
     }
-    if (!rc) rc = msi_team_image(s->team, &image);
+    if (!rc) rc = msi_ranks_image(s->team, &image);
     if (!rc && !s->team->rank) rc = msi_planes_upload(planes, 0, shape->n, image.pixel);
     msi_image_free(&image);
     return rc;
 }
 
-static void release(msi_clean_samples *s, int64_t channel)
+static void release_gridder(msi_clean_samples *s, int64_t channel)
 {
     msi_gridder_free(s->gridder[channel]);
     s->gridder[channel] = NULL;
 }
 
-/* ---- Asking and answering ---- */
+/* ---- Requests ---- */
 
-/* Rank 0 says what is to be done, or learns that another rank has failed. */
-static int send_request(msi_clean_samples *s, request *q)
+/* Send a request of rank 0, or receive it on another rank. Fails if a rank has failed. */
+static int share_request(msi_clean_samples *s, request *q)
 {
     if (is_alone(s)) return MSI_OK;
-    MSI_TRY(msi_team_agree(s->team, MSI_OK));
-    return msi_team_broadcast(s->team, q, sizeof *q);
+    MSI_TRY(msi_ranks_agree(s->team, MSI_OK));
+    return msi_ranks_broadcast(s->team, q, sizeof *q);
 }
 
 int msi_clean_samples_residual(msi_clean_samples *s, int64_t channel, msi_planes *model, msi_planes *residual)
 {
     request q = {model ? RESIDUAL : DIRTY, channel, 0};
     const working_planes own = {.model = model, .residual = residual};
-    MSI_TRY(send_request(s, &q));
+    MSI_TRY(share_request(s, &q));
     return make_image(s, &q, &own);
 }
 
@@ -137,33 +137,33 @@ int msi_clean_samples_psf(msi_clean_samples *s, int64_t channel, msi_planes *psf
 {
     request q = {PSF, channel, 0};
     const working_planes own = {.psf = psf};
-    MSI_TRY(send_request(s, &q));
+    MSI_TRY(share_request(s, &q));
     return make_image(s, &q, &own);
 }
 
-/* All ranks know whether all of them can. */
-static int refine(msi_clean_samples *s, const request *q)
+/* Refine on all ranks; all fail if one does. */
+static int refine_channel(msi_clean_samples *s, const request *q)
 {
-    return msi_team_agree(s->team, msi_gridder_refine(s->gridder[q->channel], q->accuracy));
+    return msi_ranks_agree(s->team, msi_gridder_refine(s->gridder[q->channel], q->accuracy));
 }
 
 int msi_clean_samples_refine(msi_clean_samples *s, int64_t channel, double accuracy)
 {
     request q = {REFINE, channel, accuracy};
-    MSI_TRY(send_request(s, &q));
-    return refine(s, &q);
+    MSI_TRY(share_request(s, &q));
+    return refine_channel(s, &q);
 }
 
 int msi_clean_samples_release(msi_clean_samples *s, int64_t channel)
 {
     request q = {RELEASE, channel, 0};
-    release(s, channel);
-    return send_request(s, &q);
+    release_gridder(s, channel);
+    return share_request(s, &q);
 }
 
 int msi_clean_samples_done(msi_clean_samples *s)
 {
-    return send_request(s, &(request){DONE, 0, 0});
+    return share_request(s, &(request){DONE, 0, 0});
 }
 
 static int make_planes(msi_clean_samples *s, working_planes *own)
@@ -179,12 +179,12 @@ int msi_clean_samples_serve(msi_clean_samples *s)
     request q = {RELEASE, 0, 0};
     int rc = make_planes(s, &own);
     while (!rc) {
-        rc = send_request(s, &q);
+        rc = share_request(s, &q);
         if (rc || q.kind == DONE) break;
         if (q.kind == RELEASE)
-            release(s, q.channel);
+            release_gridder(s, q.channel);
         else if (q.kind == REFINE)
-            rc = refine(s, &q);
+            rc = refine_channel(s, &q);
         else
             rc = make_image(s, &q, &own);
     }

@@ -10,31 +10,32 @@
 #include "core/status.h"
 #include "io/fits/sky_wcs.h"
 
-/* Components of a pixel and scale. */
+/* The scale and pixel of a component. */
 typedef struct place {
     int32_t scale, y, x;
-    int64_t at; /* of its values */
+    int64_t at; /* number of its values */
 } place;
 
-/* Places and values [n][n_channel], in step. */
+/* Places, and their values [n][n_channel]. */
 typedef struct components {
     place *p;
     double *value;
-    int64_t n, room;
+    int64_t n, capacity;
 } components;
 
 struct msi_source_list {
     int n_channel;
-    components kept, fresh; /* kept: ascending, each place once, at its own values */
+    components kept, pending; /* kept: ascending, each place once, p[i].at = i */
 };
 
-static int make_room(components *c, int n_channel, int64_t n)
+/* Grow the list so that n more components fit. */
+static int reserve_components(components *c, int n_channel, int64_t n)
 {
-    if (c->n + n <= c->room) return MSI_OK;
-    const int64_t room = 2 * c->room > c->n + n ? 2 * c->room : c->n + n;
-    MSI_TRY(msi_grow(&c->value, c->n * n_channel, room * n_channel, sizeof *c->value, "a list of sources"));
-    MSI_TRY(msi_grow(&c->p, c->n, room, sizeof *c->p, "a list of sources"));
-    c->room = room;
+    if (c->n + n <= c->capacity) return MSI_OK;
+    const int64_t capacity = 2 * c->capacity > c->n + n ? 2 * c->capacity : c->n + n;
+    MSI_TRY(msi_grow(&c->value, c->n * n_channel, capacity * n_channel, sizeof *c->value, "a list of sources"));
+    MSI_TRY(msi_grow(&c->p, c->n, capacity, sizeof *c->p, "a list of sources"));
+    c->capacity = capacity;
     return MSI_OK;
 }
 
@@ -56,15 +57,15 @@ void msi_source_list_free(msi_source_list *l)
 {
     if (!l) return;
     free_components(&l->kept);
-    free_components(&l->fresh);
+    free_components(&l->pending);
     msi_free(l);
 }
 
 int msi_source_list_add(msi_source_list *l, const msi_clean_component *component, const void *value,
                         msi_precision precision, int n_pol, int64_t n)
 {
-    components *c = &l->fresh;
-    MSI_TRY(make_room(c, l->n_channel, n));
+    components *c = &l->pending;
+    MSI_TRY(reserve_components(c, l->n_channel, n));
     for (int64_t i = 0; i < n; i++) {
         c->p[c->n] = (place){component[i].scale, component[i].y, component[i].x, c->n};
         for (int k = 0; k < l->n_channel; k++)
@@ -88,16 +89,16 @@ static int same_place(const place *p, const place *q)
     return p->scale == q->scale && p->y == q->y && p->x == q->x;
 }
 
-/* Merge two lists in order of places; values of one place are summed in the order in which they were found. */
+/* Merge the two lists in order of places. Values of one place are summed in the order in which they were found. */
 int msi_source_list_keep(msi_source_list *l)
 {
     components all = {0};
-    components *a = &l->kept, *b = &l->fresh;
+    components *a = &l->kept, *b = &l->pending;
     const size_t bytes = (size_t)l->n_channel * sizeof(double);
     if (!b->n) return MSI_OK;
-    all.room = a->n + b->n;
-    int rc = msi_alloc(&all.value, all.room * l->n_channel, sizeof *all.value, "a list of sources");
-    if (!rc) rc = msi_alloc(&all.p, all.room, sizeof *all.p, "a list of sources");
+    all.capacity = a->n + b->n;
+    int rc = msi_alloc(&all.value, all.capacity * l->n_channel, sizeof *all.value, "a list of sources");
+    if (!rc) rc = msi_alloc(&all.p, all.capacity, sizeof *all.p, "a list of sources");
     if (rc) {
         free_components(&all);
         return rc;
@@ -125,7 +126,7 @@ int msi_source_list_keep(msi_source_list *l)
 
 void msi_source_list_drop(msi_source_list *l)
 {
-    l->fresh.n = 0;
+    l->pending.n = 0;
 }
 
 int64_t msi_source_list_n(const msi_source_list *l)
@@ -133,7 +134,7 @@ int64_t msi_source_list_n(const msi_source_list *l)
     return l->kept.n;
 }
 
-/* ---- Checkpoints: the number of sources and of channels, places, values ---- */
+/* ---- Bytes for a checkpoint: the numbers of sources and channels, places, values ---- */
 
 static int64_t bytes_of(int64_t n, int n_channel)
 {
@@ -163,9 +164,9 @@ int msi_source_list_load(msi_source_list *l, const void *from, int64_t bytes)
     components c = {0};
     if (bytes >= (int64_t)sizeof head) memcpy(head, at, sizeof head);
     if (head[1] != l->n_channel || head[0] < 0 || head[0] > bytes || bytes_of(head[0], l->n_channel) != bytes)
-        return msi_error_set(MSI_EINPUT, "a list of sources has %lld bytes: none of %d channels", (long long)bytes,
-                             l->n_channel);
-    const int rc = make_room(&c, l->n_channel, head[0]);
+        return msi_error_set(MSI_EINPUT, "a list of sources has %lld bytes, which is not a list of %d channels",
+                             (long long)bytes, l->n_channel);
+    const int rc = reserve_components(&c, l->n_channel, head[0]);
     if (rc) {
         free_components(&c);
         return rc;
@@ -178,11 +179,11 @@ int msi_source_list_load(msi_source_list *l, const void *from, int64_t bytes)
     for (int64_t i = 0; i < c.n; i++) {
         if (c.p[i].at == i) continue;
         free_components(&c);
-        return msi_error_set(MSI_EINPUT, "a list of sources: source %lld is not where it belongs", (long long)i);
+        return msi_error_set(MSI_EINPUT, "a list of sources: source %lld is out of order", (long long)i);
     }
     free_components(&l->kept);
     l->kept = c;
-    l->fresh.n = 0;
+    l->pending.n = 0;
     return MSI_OK;
 }
 
@@ -190,14 +191,14 @@ int msi_source_list_load(msi_source_list *l, const void *from, int64_t bytes)
 
 enum { LINE = 1024, MAX_TERM = MSI_CLEAN_MAX_TERM };
 
-/* A source as it is written. */
+/* A source in the order of the file. */
 typedef struct source {
-    int64_t i; /* of the kept ones */
+    int64_t i; /* number among the kept ones */
     int32_t scale;
     double flux;
 } source;
 
-/* Order by scale, the brightest first; of equal ones that of the lower pixel. */
+/* Order by scale, then by decreasing brightness, then by pixel. */
 static int compare_sources(const void *a, const void *b)
 {
     const source *p = a, *q = b;
@@ -221,7 +222,7 @@ static int find_terms(const msi_source_list *l, const msi_source_sky *sky, int64
     return MSI_OK;
 }
 
-/* Write degrees as hours or degrees, minutes and seconds; rounded as one number, so that no 60 appears. */
+/* Write hours or degrees with minutes and seconds. The value is rounded as one number, so that 60 never appears. */
 static void format_angle(char *text, size_t size, double value, const char *separator, int decimals)
 {
     const double parts = pow(10, decimals), units = floor(fabs(value) * 3600 * parts + 0.5);
@@ -231,7 +232,7 @@ static void format_angle(char *text, size_t size, double value, const char *sepa
              decimals + 3, decimals, seconds);
 }
 
-/* Count the decimals of an angle that make rounding less than a hundredth of a pixel, at least three. */
+/* Return the number of decimals, 3 to 9, that round an angle to less than a hundredth of a pixel. */
 static int decimals_of(double pixel)
 {
     int n = 3;
@@ -247,7 +248,7 @@ static int format_place(char ra[32], char dec[32], const msi_sky_wcs *wcs, const
     const double pixel[2] = {p->x, p->y};
     if (!msi_sky_wcs_pixel_to_sky(wcs, pixel, sky))
         return msi_error_set(MSI_ERANGE, "a source at pixel %d, %d is not on the sky", (int)p->x, (int)p->y);
-    /* A day of 24 hours begins anew. */
+    /* Write 24 hours as 0. */
     const double hours = sky[0] / 15;
     format_angle(ra, 32, hours * 3600 >= 24 * 3600 - 0.5 * pow(10, -of_ra) ? 0 : hours, ":", of_ra);
     format_angle(dec, 32, sky[1], ".", of_dec);
@@ -319,9 +320,9 @@ int msi_source_list_write(msi_publish *p, int i, const msi_source_list *l, const
     return rc;
 }
 
-/* ---- Components of a cleaner on their way into a list ---- */
+/* ---- Buffers for the components that a cleaner records ---- */
 
-enum { ROOM_BYTES = 64 << 20 };
+enum { BUFFER_BYTES = 64 << 20 };
 
 static int64_t value_bytes(const msi_clean_sources_spec *s)
 {
@@ -330,7 +331,7 @@ static int64_t value_bytes(const msi_clean_sources_spec *s)
 
 int64_t msi_clean_sources_bytes(void)
 {
-    return ROOM_BYTES;
+    return BUFFER_BYTES;
 }
 
 int msi_clean_sources_create(msi_clean_sources **out, const msi_clean_sources_spec *spec)
@@ -339,10 +340,10 @@ int msi_clean_sources_create(msi_clean_sources **out, const msi_clean_sources_sp
     *out = NULL;
     MSI_TRY(msi_alloc(&s, 1, sizeof *s, "components"));
     s->spec = *spec;
-    s->room = ROOM_BYTES / ((int64_t)sizeof *s->component + value_bytes(spec));
+    s->capacity = BUFFER_BYTES / ((int64_t)sizeof *s->component + value_bytes(spec));
     int rc = msi_source_list_create(&s->list, spec->n_channel);
-    if (!rc) rc = msi_alloc(&s->component, s->room, sizeof *s->component, "components");
-    if (!rc) rc = msi_alloc(&s->value, s->room, value_bytes(spec), "components");
+    if (!rc) rc = msi_alloc(&s->component, s->capacity, sizeof *s->component, "components");
+    if (!rc) rc = msi_alloc(&s->value, s->capacity, value_bytes(spec), "components");
     if (rc)
         msi_clean_sources_free(s);
     else
@@ -361,13 +362,13 @@ void msi_clean_sources_free(msi_clean_sources *s)
 
 void msi_clean_sources_limit(const msi_clean_sources *s, msi_clean_limits *limits)
 {
-    if (limits->n_iteration > s->room) limits->n_iteration = s->room;
+    if (limits->n_iteration > s->capacity) limits->n_iteration = s->capacity;
     limits->component = s->component;
     limits->value = s->value;
-    limits->component_room = s->room;
+    limits->component_capacity = s->capacity;
 }
 
-/* Return the first value of the polarisation that lists are of. */
+/* Return the first value of the polarisation of the list. */
 static const void *values_of(const msi_clean_sources *s)
 {
     return (const char *)s->value + s->spec.pol * (s->spec.precision == MSI_FP32 ? 4 : 8);
@@ -379,7 +380,7 @@ int msi_clean_sources_add(msi_clean_sources *s, const msi_clean_report *report)
                                report->n_iteration);
 }
 
-/* Add a channel's pixels, as many at a time as there is room for; channels of one pixel become one source. */
+/* Add the non-zero pixels of a channel, at most `capacity` at a time. Channels of the same pixel become one source. */
 static int add_points(msi_clean_sources *s, int channel, const void *pixel, const msi_planes_shape *shape)
 {
     const msi_clean_sources_spec *spec = &s->spec;
@@ -387,12 +388,12 @@ static int add_points(msi_clean_sources *s, int channel, const void *pixel, cons
                   each = bytes / spec->n_channel / spec->n_pol;
     const int64_t at = (channel * spec->n_pol + spec->pol) * each;
     int64_t n = 0;
-    memset(s->value, 0, (size_t)(s->room * bytes));
+    memset(s->value, 0, (size_t)(s->capacity * bytes));
     for (int64_t i = 0; i < n_pixel; i++) {
         if (msi_image_value(pixel, spec->precision, i) == 0) continue;
         s->component[n] = (msi_clean_component){(int32_t)(i % shape->nx), (int32_t)(i / shape->nx), 0};
         memcpy((char *)s->value + n * bytes + at, (const char *)pixel + i * each, (size_t)each);
-        if (++n < s->room) continue;
+        if (++n < s->capacity) continue;
         MSI_TRY(msi_source_list_add(s->list, s->component, values_of(s), spec->precision, spec->n_pol, n));
         n = 0;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Rows are averaged in these steps:
- *   1. the interval of a row's baseline is found; if the row's bin in time is a later one, the interval is finished;
- *   2. the row's samples are added to the interval's sums over groups of channels;
- *   3. a finished interval becomes a row of the output: means by weight, and the plain mean where no sample is good.
+ *   1. Find the interval of the row's baseline. If the row belongs to another time bin, finish the interval first.
+ *   2. Add the row's samples to the sums of the interval over groups of channels.
+ *   3. A finished interval is written as a row: weighted means, or the plain mean of a cell without a good sample.
  */
 #include "src/convert/average.h"
 
@@ -20,16 +20,16 @@
 /* ---- Sums over the groups of channels of a row ---- */
 
 /*
- * Loops are without conditions, and the number of correlations a constant in each, so that the processor takes several
- * values at a time; more of them where it has AVX2. The sums do not depend on it: each has its own order, and products
+ * The loops have no conditions and a constant number of correlations, so that they are vectorised, with wider vectors
+ * if the CPU has AVX2. The sums do not depend on the vector width, because each sum keeps its order and the products
  * are exact.
  */
 
-/* Beyond this a visibility is none, as in imaging. */
+/* A visibility of at least this magnitude is treated as not finite, as in imaging. */
 #define MOST_JY 1e30F
 
-/* The samples of a row, [n_chan][n_corr] each. A sample is good where it is not flagged, its weight is positive and
- * finite and its value finite. */
+/* The samples of a row, [n_chan][n_corr] each. A sample is good if it is not flagged, its weight is positive and
+ * finite, and its value is finite. */
 typedef struct sum_row {
     int32_t n_chan, n_corr;
     const msi_c32 *data;
@@ -43,7 +43,7 @@ typedef struct sum_row {
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Ask whether any of n bytes is not 0. */
+/* Return 1 if any of n bytes is not 0. */
 INLINE int has_flag(const uint8_t *flag, int64_t n)
 {
     uint64_t any = 0, eight;
@@ -68,8 +68,8 @@ INLINE uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Bits of positive floats are in the order of their values, below those of infinity, of what is not a number, and of
- * all negative floats; 0 less 1 is the largest number. */
+/* Return 1 if all samples are good, by comparing the bits of floats as integers. Bits of positive floats are in the
+ * order of their values, and below those of infinity, NaN and all negative floats. 0 minus 1 is the largest integer. */
 INLINE int all_good(const sum_row *row)
 {
     static const float most = MOST_JY, infinite = INFINITY;
@@ -81,7 +81,7 @@ INLINE int all_good(const sum_row *row)
     return !has_flag(row->flag, n) && weight < bits_of(&infinite) - 1 && magnitude < bits_of(&most);
 }
 
-/* Comparisons with what is not a number are false. */
+/* Copy samples, with 0 for those that are not good. Comparisons with NaN are false. */
 INLINE void keep_good(const sum_row *row, msi_c32 *restrict data, float *restrict weight)
 {
     const int64_t n = (int64_t)row->n_chan * row->n_corr;
@@ -96,7 +96,7 @@ INLINE void keep_good(const sum_row *row, msi_c32 *restrict data, float *restric
     }
 }
 
-/* Add n channels; their weights also to all [n_corr]. */
+/* Add n channels to a group's sums. Their weights are also added to all [n_corr]. */
 INLINE void add_channels(const msi_c32 *data, const float *weight, int32_t n, const int32_t n_corr, const int begins,
                          double *value, double *weights, double *all)
 {
@@ -127,10 +127,10 @@ INLINE double add_groups(const sum_row *row, const msi_channel_groups *groups, c
     return all[0] + all[1] + all[2] + all[3];
 }
 
-/* Add a row whose channels are not averaged: each is a group. Weights of a correlation add up in the order of channels.
- */
-INLINE double add_alone(const sum_row *row, const int32_t n_corr, const int begins, double *restrict value,
-                        double *restrict weights)
+/* Add a row whose channels are not averaged: each is a group. The weights of a correlation are summed in the order of
+ * channels. */
+INLINE double add_ungrouped(const sum_row *row, const int32_t n_corr, const int begins, double *restrict value,
+                            double *restrict weights)
 {
     const int64_t n = (int64_t)row->n_chan * n_corr;
     const float *restrict weight = row->weight;
@@ -146,11 +146,11 @@ INLINE double add_alone(const sum_row *row, const int32_t n_corr, const int begi
     return all[0] + all[1] + all[2] + all[3];
 }
 
-INLINE double add_some(const sum_row *row, const msi_channel_groups *groups, const int32_t n_corr, int begins,
-                       double *value, double *weights)
+INLINE double add_row_corr(const sum_row *row, const msi_channel_groups *groups, const int32_t n_corr, int begins,
+                           double *value, double *weights)
 {
     if (groups->n_group == row->n_chan)
-        return begins ? add_alone(row, n_corr, 1, value, weights) : add_alone(row, n_corr, 0, value, weights);
+        return begins ? add_ungrouped(row, n_corr, 1, value, weights) : add_ungrouped(row, n_corr, 0, value, weights);
     return begins ? add_groups(row, groups, n_corr, 1, value, weights)
                   : add_groups(row, groups, n_corr, 0, value, weights);
 }
@@ -159,13 +159,13 @@ INLINE double add_row(const sum_row *row, const msi_channel_groups *groups, int 
 {
     switch (row->n_corr) {
     case 1:
-        return add_some(row, groups, 1, begins, value, weights);
+        return add_row_corr(row, groups, 1, begins, value, weights);
     case 2:
-        return add_some(row, groups, 2, begins, value, weights);
+        return add_row_corr(row, groups, 2, begins, value, weights);
     case 4:
-        return add_some(row, groups, 4, begins, value, weights);
+        return add_row_corr(row, groups, 4, begins, value, weights);
     default:
-        return add_some(row, groups, row->n_corr, begins, value, weights);
+        return add_row_corr(row, groups, row->n_corr, begins, value, weights);
     }
 }
 
@@ -224,8 +224,8 @@ AVX2 INLINE double add_four(const sum_row *row, const msi_channel_groups *groups
 }
 
 /* Add a row whose channels are not averaged, four samples at a time: n_corr is 1, 2 or 4. */
-AVX2 INLINE double add_alone_four(const sum_row *row, const int32_t n_corr, const int begins, double *value,
-                                  double *weights)
+AVX2 INLINE double add_ungrouped_four(const sum_row *row, const int32_t n_corr, const int begins, double *value,
+                                      double *weights)
 {
     const int64_t n = (int64_t)row->n_chan * n_corr;
     const float *weight = row->weight, *data = (const float *)row->data;
@@ -257,17 +257,17 @@ AVX2 INLINE double add_alone_four(const sum_row *row, const int32_t n_corr, cons
     return n_corr == 4 ? total[0] + total[1] + total[2] + total[3] : all[0] + all[1] + all[2] + all[3];
 }
 
-AVX2 INLINE double add_alone_avx2(const sum_row *row, const int begins, double *value, double *weights)
+AVX2 INLINE double add_ungrouped_avx2(const sum_row *row, const int begins, double *value, double *weights)
 {
     switch (row->n_corr) {
     case 1:
-        return add_alone_four(row, 1, begins, value, weights);
+        return add_ungrouped_four(row, 1, begins, value, weights);
     case 2:
-        return add_alone_four(row, 2, begins, value, weights);
+        return add_ungrouped_four(row, 2, begins, value, weights);
     case 4:
-        return add_alone_four(row, 4, begins, value, weights);
+        return add_ungrouped_four(row, 4, begins, value, weights);
     default:
-        return add_alone(row, row->n_corr, begins, value, weights);
+        return add_ungrouped(row, row->n_corr, begins, value, weights);
     }
 }
 
@@ -275,7 +275,7 @@ AVX2 static double add_row_avx2(const sum_row *row, const msi_channel_groups *gr
                                 double *weights)
 {
     if (groups->n_group == row->n_chan)
-        return begins ? add_alone_avx2(row, 1, value, weights) : add_alone_avx2(row, 0, value, weights);
+        return begins ? add_ungrouped_avx2(row, 1, value, weights) : add_ungrouped_avx2(row, 0, value, weights);
     if (row->n_corr == 4)
         return begins ? add_four(row, groups, 1, value, weights) : add_four(row, groups, 0, value, weights);
     return add_row(row, groups, begins, value, weights);
@@ -311,13 +311,13 @@ static int has_avx2(void)
 }
 #endif
 
-/* sum_all_good - return 1 where every sample is good, else 0. */
+/* sum_all_good - return 1 if every sample is good, else 0. */
 static int sum_all_good(const sum_row *row)
 {
     return has_avx2() ? all_good_avx2(row) : all_good(row);
 }
 
-/* sum_keep_good - copy values and weights, and put 0 for those of samples that are not good.
+/* sum_keep_good - copy values and weights, with 0 for samples that are not good.
  * Returned: data, weight  [n_chan][n_corr] */
 static void sum_keep_good(const sum_row *row, msi_c32 *data, float *weight)
 {
@@ -329,19 +329,19 @@ static void sum_keep_good(const sum_row *row, msi_c32 *data, float *weight)
 
 /*
  * sum_add - add a row to sums over groups of channels, in double precision, in the order of channels.
- * Given:              row  whose samples are good, or 0; its flags are not read
- *                     begins  it is the first one: what is in the sums does not count
- * Given and returned: value   [n_group][n_corr][2]  sums of weight x value, real and imaginary part by turns
+ * Given:              row  all its samples are good, or 0; its flags are not read
+ *                     begins  this is the first row, so the previous contents of the sums are ignored
+ * Given and returned: value   [n_group][n_corr][2]  sums of weight x value, real and imaginary parts
  *                     weight  [n_group][n_corr]     sums of weights
  * Returns: the sum of all weights of the row
- * Notes:   the product of two floats is exact in double precision: a single sample comes out as it went in.
+ * Notes:   the product of two floats is exact in double precision, so that the mean of a single sample is the sample.
  */
 static double sum_add(const sum_row *row, const msi_channel_groups *groups, int begins, double *value, double *weight)
 {
     return has_avx2() ? add_row_avx2(row, groups, begins, value, weight) : add_row(row, groups, begins, value, weight);
 }
 
-/* sum_total - add up weights [n_group][n_corr], in the order of groups. Returned: total  [n_corr] */
+/* sum_total - sum weights [n_group][n_corr] in the order of groups. Returned: total  [n_corr] */
 static void sum_total(int32_t n_group, int32_t n_corr, const double *weight, double *total)
 {
     switch (n_corr) {
@@ -372,31 +372,32 @@ static void sum_means(int64_t n, const double *value, const double *sum, msi_c32
 
 /* ---- The average ---- */
 
-/* What an averaged sample knows of those that are not good while there is no other. */
+/* The samples of a cell that are not good, counted while it has no good one. */
 typedef struct bad_samples {
-    int32_t n; /* 0: there is a good one */
+    int32_t n; /* 0: the cell has a good sample */
     uint8_t flag;
 } bad_samples;
 
-/* Sums of averaged samples: of the good ones by weight or, where there is none, of the others as they are. An interval
- * without a row has none yet: what is there is of the one before. */
+/* The sums of the cells of an interval, each a group of channels and a correlation: weighted sums of the good samples
+ * or, if there is none, plain sums of the others. An interval without a row has old values of the previous interval
+ * here. */
 typedef struct sums {
     double *value;    /* [n_group][n_corr][2] real and imaginary part */
     double *weight;   /* [n_group][n_corr] */
-    bad_samples *bad; /* likewise */
+    bad_samples *bad; /* [n_group][n_corr] */
 } sums;
 
-/* A baseline's interval under way. It stays for the next one when it is finished. */
+/* The current interval of a baseline. After it is finished, it is reused for the next one. */
 typedef struct interval {
-    msi_set_row first;     /* the row that began it; what its members identify is the interval's key */
-    double longest_s;      /* that it may last */
+    msi_set_row first;     /* the first row, which has the key of the interval */
+    double longest_s;      /* the averaging time of the baseline */
     double newest_s;       /* the latest TIME of its baseline so far */
-    double begin_s, end_s; /* what its rows span */
-    double latest_s;       /* where its bin ends */
+    double begin_s, end_s; /* the time spanned by its rows */
+    double latest_s;       /* the end of its time bin */
     double weight, good_exposure_s, exposure_s;
-    double uvw_m[3], centroid_s;             /* sums by weight */
-    double plain_uvw_m[3], plain_centroid_s; /* sums */
-    int64_t n_row, n_bad;                    /* n_bad: averaged samples without a good one */
+    double uvw_m[3], centroid_s;             /* weighted sums */
+    double plain_uvw_m[3], plain_centroid_s; /* plain sums */
+    int64_t n_row, n_bad;                    /* n_bad: number of cells without a good sample */
     int all_flag_row;
 } interval;
 
@@ -404,10 +405,10 @@ struct msi_average {
     int32_t n_chan, n_corr, n_group;
     const msi_channel_groups *groups;
     msi_average_time time;
-    double most_turns;           /* that time.loss allows */
-    double origin_s, previous_s; /* where bins begin; the latest TIME since */
-    double next_end_s;           /* no interval under way ends before */
-    int64_t n_back;              /* rows earlier than one of their baseline before */
+    double most_turns;           /* the turns with a loss of time.loss */
+    double origin_s, previous_s; /* the beginning of the bins; the latest TIME since */
+    double next_end_s;           /* the earliest end of a current interval */
+    int64_t n_back;              /* rows earlier than a previous row of their baseline */
     int64_t n_interval, n_interval_allocated, last_found;
     interval *interval;
     double *sum;      /* [n_interval_allocated][3][n_group][n_corr]: values, weights */
@@ -415,7 +416,7 @@ struct msi_average {
     double *row_sum;  /* [3][n_group][n_corr] of one row */
     msi_c32 *good;    /* [n_chan][n_corr] of one row */
     float *good_weight;
-    int64_t *table; /* [n_table] a hash table of interval numbers + 1; 0: empty */
+    int64_t *table; /* [n_table] hash table of interval numbers + 1; 0: empty */
     int64_t n_table;
     msi_set_output *to;
 };
@@ -487,19 +488,19 @@ static int grow_intervals(msi_average *a)
 {
     const int64_t more = a->n_interval_allocated ? 2 * a->n_interval_allocated : 256;
     const int64_t n_sum = n_cell(a), n = a->n_interval;
-    MSI_TRY(msi_grow(&a->interval, n, more, sizeof *a->interval, "intervals under way"));
+    MSI_TRY(msi_grow(&a->interval, n, more, sizeof *a->interval, "intervals of baselines"));
     MSI_TRY(msi_grow(&a->sum, 3 * n * n_sum, 3 * more * n_sum, sizeof *a->sum, "sums of visibilities"));
     MSI_TRY(msi_grow(&a->bad, n * n_sum, more * n_sum, sizeof *a->bad, "sums of visibilities"));
     a->n_interval_allocated = more;
     msi_free(a->table);
     a->table = NULL;
     a->n_table = 4 * more;
-    MSI_TRY(msi_alloc(&a->table, a->n_table, sizeof *a->table, "intervals under way"));
+    MSI_TRY(msi_alloc(&a->table, a->n_table, sizeof *a->table, "intervals of baselines"));
     for (int64_t i = 0; i < a->n_interval; i++) enter_interval(a, i);
     return MSI_OK;
 }
 
-/* So long a baseline may be averaged: whole integrations, and one at least. */
+/* Return the averaging time of a row's baseline: whole integrations, at least one. */
 static double longest_interval_s(const msi_average *a, const msi_set_row *r)
 {
     const msi_average_time *t = &a->time;
@@ -508,12 +509,13 @@ static double longest_interval_s(const msi_average *a, const msi_set_row *r)
     const double turns_1s = msi_smearing_time_turns(baseline_m, t->radius_rad, 1, t->highest_hz);
     double longest_s = turns_1s > 0 ? a->most_turns / turns_1s : INFINITY;
     if (t->longest_s > 0 && longest_s > t->longest_s) longest_s = t->longest_s;
-    /* Lengths of one baseline differ from row to row by what the set rounds. */
+    /* The length of a baseline varies from row to row by rounding errors. */
     const double n = floor(longest_s / r->interval_s * (1 + 1e-9) + 1e-6);
     return isfinite(n) && n >= 1 ? n * r->interval_s : isfinite(longest_s) ? 0 : 3600;
 }
 
-/* Find the interval of a row's baseline. Baselines mostly come in one order, again and again. */
+/* Find or make the interval of a row's baseline. Baselines mostly repeat in the same order, so try the next one
+ * first. */
 static int find_interval(msi_average *a, const msi_set_row *r, interval **out)
 {
     a->last_found = a->last_found + 1 < a->n_interval ? a->last_found + 1 : 0;
@@ -551,7 +553,7 @@ static void finish_row(const interval *v, msi_set_row *r)
     r->flag_row = v->all_flag_row != 0;
 }
 
-/* Averaged rows have the mean weight of their good channels. */
+/* Set WEIGHT and SIGMA of an averaged row from the mean weight of its good channels. */
 static void finish_weights(const msi_average *a, const sums *sum, int64_t n_bad, msi_set_row *r)
 {
     double total[MSI_MAX_CORR] = {0};
@@ -573,7 +575,7 @@ static void finish_weights(const msi_average *a, const sums *sum, int64_t n_bad,
 }
 
 /* Write the averages of an interval. */
-static void finish_samples(const msi_average *a, interval *v, const msi_set_room *room)
+static void finish_samples(const msi_average *a, interval *v, const msi_set_space *room)
 {
     const int64_t n = n_cell(a);
     const sums sum = sums_of(a, v);
@@ -593,7 +595,7 @@ static int finish_interval(msi_average *a, interval *v)
 {
     const sums sum = sums_of(a, v);
     if (!v->n_row) return MSI_OK;
-    msi_set_room room;
+    msi_set_space room;
     MSI_TRY(msi_set_output_next(a->to, a->n_group, a->n_corr, &room));
     finish_row(v, room.row);
     if (v->n_row > 1 || a->n_group < a->n_chan) finish_weights(a, &sum, v->n_bad, room.row);
@@ -604,7 +606,7 @@ static int finish_interval(msi_average *a, interval *v)
 
 /* ---- Add ---- */
 
-/* Take the smaller, the larger number, or that which is one, as fmin and fmax do, which are calls. */
+/* Return the smaller or larger number, or the one that is not NaN, like fmin and fmax, which are not inlined. */
 static inline double smaller_of(double a, double b)
 {
     return b < a || isnan(a) ? b : a;
@@ -615,7 +617,7 @@ static inline double larger_of(double a, double b)
     return b > a || isnan(a) ? b : a;
 }
 
-/* Add samples that are not good to a sum without a good one: correlation p of a group of channels. */
+/* Add the samples of a row to a cell without a good sample. */
 static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const sum_row *row)
 {
     const int32_t g = (int32_t)(cell / a->n_corr);
@@ -630,7 +632,7 @@ static void add_bad(const msi_average *a, const sums *sum, int64_t cell, const s
     }
 }
 
-/* Add the sums of a row's good samples, and where it has none, the others. */
+/* Add the sums of a row's good samples to the cells, or its other samples to cells without a good one. */
 static void add_cells(const msi_average *a, interval *v, const sum_row *row)
 {
     const sums sum = sums_of(a, v);
@@ -653,7 +655,7 @@ static void add_cells(const msi_average *a, interval *v, const sum_row *row)
     }
 }
 
-/* Add the samples of a row to the sums of its interval; return the weights of the good ones. */
+/* Add the samples of a row to the sums of its interval. Return the sum of the weights of the good ones. */
 static double add_samples(const msi_average *a, interval *v, const msi_set_rows *rows, int64_t i)
 {
     const int64_t n_sample = (int64_t)a->n_chan * a->n_corr, n = n_cell(a);
@@ -679,7 +681,7 @@ static double add_samples(const msi_average *a, interval *v, const msi_set_rows 
 static void add_to_interval(interval *v, const msi_set_row *r, double weight)
 {
     const double begin_s = r->time_s - 0.5 * r->interval_s, end_s = r->time_s + 0.5 * r->interval_s;
-    /* The sum of differences keeps the digits that a sum of times would lose. */
+    /* Sum differences, because a sum of times would lose digits. */
     const double centroid_s = r->centroid_s - v->first.time_s;
     v->begin_s = v->n_row ? smaller_of(v->begin_s, begin_s) : begin_s;
     v->end_s = v->n_row ? larger_of(v->end_s, end_s) : end_s;
@@ -702,8 +704,8 @@ static void begin_interval(interval *v, const msi_set_row *r)
     *v = (interval){.first = *r, .longest_s = longest_s, .newest_s = newest_s};
 }
 
-/* Bins are counted from the first row, and anew from a gap or a step back in time. */
-static void keep_origin(msi_average *a, const msi_set_row *r)
+/* Count time bins from the first row, and again from the first row after a gap or a step back in time. */
+static void update_origin(msi_average *a, const msi_set_row *r)
 {
     const double gap_s = larger_of(a->time.longest_s, 4 * r->interval_s);
     const int goes_on = r->time_s >= a->previous_s - 0.5 * r->interval_s && r->time_s - a->previous_s <= gap_s;
@@ -716,9 +718,9 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
     for (int64_t i = 0; i < rows->n_row; i++) {
         const msi_set_row *r = &rows->row[i];
         interval *v;
-        keep_origin(a, r);
+        update_origin(a, r);
         MSI_TRY(find_interval(a, r, &v));
-        /* A thousandth of an integration allows for times that are rounded. */
+        /* A thousandth of an integration allows for rounded times. */
         const double since_s = r->time_s - a->origin_s + 1e-3 * r->interval_s;
         const double bin = v->longest_s > 0 ? floor(since_s / v->longest_s) : 0;
         const double bin_end_s = a->origin_s + (bin + 1) * v->longest_s;
@@ -733,7 +735,7 @@ int msi_average_add(msi_average *a, const msi_set_rows *rows)
     return MSI_OK;
 }
 
-/* Forget the baselines that are not under way: scans come and go. */
+/* Drop the baselines without a current interval if they are more than half, because scans change. */
 static void drop_finished(msi_average *a)
 {
     const int64_t n_sum = n_cell(a);
@@ -769,8 +771,6 @@ int msi_average_flush(msi_average *a, int all)
     drop_finished(a);
     return MSI_OK;
 }
-
-/* ---- What it holds ---- */
 
 int64_t msi_average_n_back(const msi_average *a)
 {

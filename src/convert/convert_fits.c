@@ -21,12 +21,12 @@
 #include "io/ms/ms_child.h"
 #include "src/convert/uv_baselines.h"
 
-/* Says what msfits may take: memory and disk by its size, CPU time at a fiftieth of the usual speed, and ten times
- * what a set without rows takes. */
+/* Limits of msfits: memory and disk by the size of the file; CPU time for a fiftieth of the usual speed, plus ten times
+ * the time of a set without rows. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 static const double LEAST_S = 5, SECONDS_PER_BYTE = 1e-6;
 
-static void limit(int64_t file_bytes, int64_t memory_bytes)
+static void limit_process(int64_t file_bytes, int64_t memory_bytes)
 {
     const int64_t by_size =
         file_bytes < (INT64_MAX - LEAST_BYTES) / TIMES_SIZE ? LEAST_BYTES + TIMES_SIZE * file_bytes : INT64_MAX;
@@ -39,31 +39,32 @@ static void limit(int64_t file_bytes, int64_t memory_bytes)
     msi_child_progress(LEAST_S + SECONDS_PER_BYTE * (double)file_bytes);
 }
 
-/* Casacore warns of this, and nothing here hangs on it: tables of the Earth's rotation, which change no visibility, and
- * velocities and lines that most files do not name. */
-static int is_idle(const char *warning)
+/* Return 1 for warnings of casacore without consequences here: about tables of the Earth's rotation, which do not
+ * change visibilities, and about velocities and lines, which most files do not have. */
+static int is_harmless(const char *warning)
 {
-    static const char *const idle[] = {"Leap second", "Requested data", "No systemic velocity", "No rest frequency"};
-    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
-        if (strncmp(warning, idle[i], strlen(idle[i])) == 0) return 1;
+    static const char *const harmless[] = {"Leap second", "Requested data", "No systemic velocity",
+                                           "No rest frequency"};
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        if (strncmp(warning, harmless[i], strlen(harmless[i])) == 0) return 1;
     return 0;
 }
 
 static void log_warnings(msi_stage *stage, const char *path, char **warnings, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (!is_idle(warnings[i])) msi_stage_warn(stage, "%s: casacore says: %.500s", path, warnings[i]);
+        if (!is_harmless(warnings[i])) msi_stage_warn(stage, "%s: casacore: %.500s", path, warnings[i]);
     ccc_free(warnings);
 }
 
-/* ---- A file becomes a set ---- */
+/* ---- Import a file ---- */
 
 static int is_empty(const char *name)
 {
     return !name || !*name;
 }
 
-/* What a column of names has twice names nothing. Without a name are the numbers between those of antennas. */
+/* Return 1 if all names are different. Numbers between those of antennas have no name. */
 static int are_names(char *const *name, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -72,8 +73,8 @@ static int are_names(char *const *name, int64_t n)
     return 1;
 }
 
-/* msfits numbers antennas, and keeps the file's names as those of stations: they become the antennas' again. */
-static int mend_names(ccc_table *set)
+/* msfits names antennas by numbers, and puts the names of the file into STATION. Copy them to NAME. */
+static int correct_names(ccc_table *set)
 {
     ccc_table *t;
     char **name;
@@ -90,9 +91,9 @@ static int mend_names(ccc_table *set)
     return status ? status : closed;
 }
 
-/* Without INTTIM in the groups msfits takes the shortest step between times; where there is one time alone, that is the
- * time since 1858. */
-static int mend_intervals(msi_stage *stage, ccc_table *set, const char *path)
+/* Without INTTIM in the groups, msfits uses the shortest step between times. With only one time, that is the time since
+ * 1858. */
+static int correct_intervals(msi_stage *stage, ccc_table *set, const char *path)
 {
     static const double LONGEST_S = 86400;
     const int64_t n = ccc_table_n_row(set);
@@ -104,7 +105,7 @@ static int mend_intervals(msi_stage *stage, ccc_table *set, const char *path)
         if (!(interval_s[i] <= LONGEST_S)) interval_s[i] = 0;
     }
     if (!status && longest_s > LONGEST_S) {
-        msi_stage_warn(stage, "%s: does not tell how long its integrations are: INTERVAL and EXPOSURE are 0", path);
+        msi_stage_warn(stage, "%s: the length of its integrations is missing: INTERVAL and EXPOSURE are 0", path);
         status = msi_set_written(ccc_put_range(set, "INTERVAL", 0, n, 0, NULL, NULL, CCC_DOUBLE, interval_s));
         if (!status)
             status = msi_set_written(ccc_put_range(set, "EXPOSURE", 0, n, 0, NULL, NULL, CCC_DOUBLE, interval_s));
@@ -113,8 +114,8 @@ static int mend_intervals(msi_stage *stage, ccc_table *set, const char *path)
     return status;
 }
 
-/* msfits takes the lines of a table of sources, but not that of a file of one source, which its header has. */
-static int mend_line(ccc_table *set, double line_hz)
+/* msfits reads the lines in a table of sources, but not the line in the header of a file with one source. */
+static int correct_rest_frequency(ccc_table *set, double line_hz)
 {
     const int64_t one = 1;
     ccc_table *t;
@@ -130,8 +131,8 @@ static int mend_line(ccc_table *set, double line_hz)
     return status ? status : closed;
 }
 
-/* msfits takes TIME of FITS-IDI for the middle of an integration, and for TIME_CENTROID adds another half. */
-static int mend_centroids(ccc_table *set)
+/* msfits reads TIME of FITS-IDI as the middle of an integration, but adds half an integration for TIME_CENTROID. */
+static int correct_centroids(ccc_table *set)
 {
     const int64_t n = ccc_table_n_row(set);
     double *time_s;
@@ -142,8 +143,8 @@ static int mend_centroids(ccc_table *set)
     return status;
 }
 
-/* u, v and w of two parameters each, which are to be added, are in double precision; msfits takes the first. */
-static int mend_coordinates(ccc_table *set, const msi_uv_file *h, const char *real_path)
+/* u, v and w may be sums of two parameters each, for double precision. msfits reads only the first. */
+static int correct_coordinates(ccc_table *set, const msi_uv_file *h, const char *real_path)
 {
     enum { COORDINATES = 3 };
     const int64_t n_group = h->primary.n_group, shape = COORDINATES;
@@ -157,8 +158,8 @@ static int mend_coordinates(ccc_table *set, const msi_uv_file *h, const char *re
     return status;
 }
 
-/* Every group has a row for each IF. */
-static int check_imported(msi_stage *stage, const msi_import_job *job, const char *real_path)
+/* Check an imported set, in which every group has a row for each IF, and correct it. */
+static int correct_import(msi_stage *stage, const msi_import_job *job, const char *real_path)
 {
     ccc_table *t;
     MSI_TRY(msi_set_written(ccc_table_open(&t, job->set, CCC_UPDATE, CCC_LOCK_HOLD)));
@@ -170,19 +171,18 @@ static int check_imported(msi_stage *stage, const msi_import_job *job, const cha
         status =
             msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: %lld groups of %lld IF%s became %lld rows", job->fits,
                           (long long)n_group, (long long)h->n_if, msi_plural(h->n_if), (long long)n_row);
-    if (!status) status = mend_names(t);
-    if (!status) status = mend_intervals(stage, t, job->fits);
-    if (!status) status = mend_line(t, h->primary.rest_freq_hz);
-    if (!status) status = mend_coordinates(t, h, real_path);
-    if (!status && h->kind == MSI_UV_IDI) status = mend_centroids(t);
+    if (!status) status = correct_names(t);
+    if (!status) status = correct_intervals(stage, t, job->fits);
+    if (!status) status = correct_rest_frequency(t, h->primary.rest_freq_hz);
+    if (!status) status = correct_coordinates(t, h, real_path);
+    if (!status && h->kind == MSI_UV_IDI) status = correct_centroids(t);
     if (!status && h->kind == MSI_UV_IDI) status = msi_idi_sources_take(t, real_path);
     const int closed = msi_set_written(ccc_table_close(t));
     return status ? status : closed;
 }
 
-/* msfits leaves tables of its own in the working folder where it is ended: that is the one that is removed
- * afterwards. */
-static int enter(const msi_import_job *job, char set[PATH_MAX])
+/* Change to the workspace, because an interrupted msfits leaves temporary tables in the working directory. */
+static int enter_workspace(const msi_import_job *job, char set[PATH_MAX])
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(job->set, '/'), *name = slash ? slash + 1 : job->set;
@@ -200,16 +200,16 @@ static int is_ascii(const char *name)
     return 1;
 }
 
-/* What of a file msfits takes for something else. */
-typedef struct readable {
+/* The parts of a file that msfits would misread. */
+typedef struct misread_parts {
     msi_uvfits_use use;
     msi_uvfits_mending mending;
     msi_idi_mending idi;
-    msi_uv_stations *stations; /* NULL: those of the first table */
-} readable;
+    msi_uv_stations *stations; /* NULL: those of the first table are right */
+} misread_parts;
 
-/* Copy a file into the working folder, with that mended. */
-static int copy_readable(const msi_uv_file *h, const char *fits, const char *copy, const readable *r)
+/* Copy a file into the working directory, with these parts corrected. */
+static int copy_corrected(const msi_uv_file *h, const char *fits, const char *copy, const misread_parts *r)
 {
     MSI_TRY(h->has_wide_codes || r->stations ? msi_uv_baselines_split(h, fits, copy, r->stations)
                                              : msi_uv_baselines_keep(h, fits, copy));
@@ -220,19 +220,19 @@ static int copy_readable(const msi_uv_file *h, const char *fits, const char *cop
 
 static void warn_of_motion_of(msi_stage *stage, const char *path, const char *source)
 {
-    msi_stage_warn(stage, "%s: source '%s' moves on the sky: its position (RAEPO, DECEPO) is kept, its motion not",
+    msi_stage_warn(stage, "%s: source '%s' moves on the sky: its position (RAEPO, DECEPO) is kept, but not its motion",
                    path, source);
 }
 
 static void warn_of_sideband(msi_stage *stage, const char *path, const char *width)
 {
     msi_stage_warn(stage,
-                   "%s: SIDEBAND and the sign of %s contradict each other: frequencies run as the sign says, as "
-                   "casacore and pyuvdata take them",
+                   "%s: SIDEBAND and the sign of %s contradict each other: the sign is used, as in casacore and "
+                   "pyuvdata",
                    path, width);
 }
 
-static int find_unreadable_idi(msi_stage *stage, const msi_import_job *job, readable *r)
+static int find_misread_idi(msi_stage *stage, const msi_import_job *job, misread_parts *r)
 {
     MSI_TRY(msi_idi_mending_find(&r->idi, job->real_path, job->fits));
     if (r->idi.has_motion) warn_of_motion_of(stage, job->fits, r->idi.moving);
@@ -240,51 +240,51 @@ static int find_unreadable_idi(msi_stage *stage, const msi_import_job *job, read
     return MSI_OK;
 }
 
-static int find_unreadable(msi_stage *stage, const msi_import_job *job, readable *r)
+static int find_misread(msi_stage *stage, const msi_import_job *job, misread_parts *r)
 {
     const msi_uv_file *h = job->header;
-    *r = (readable){.use = {job->fits, h->n_if, &h->freqsel, &h->source}};
-    if (h->kind != MSI_UV_FITS) return find_unreadable_idi(stage, job, r);
+    *r = (misread_parts){.use = {job->fits, h->n_if, &h->freqsel, &h->source}};
+    if (h->kind != MSI_UV_FITS) return find_misread_idi(stage, job, r);
     if (h->has_no_time_system)
-        msi_stage_warn(stage, "%s: does not tell the scale of its times (TIMSYS of table AIPS AN): IAT (TAI) is taken",
+        msi_stage_warn(stage, "%s: the time scale is missing (TIMSYS of table AIPS AN): IAT (TAI) is assumed",
                        job->fits);
     if (!h->has_sources && h->primary.has_epoch && h->primary.epoch == 0)
-        msi_stage_warn(stage, "%s: does not tell the equinox of its position (EPOCH = 0): J2000 is taken", job->fits);
+        msi_stage_warn(stage, "%s: the equinox of the position is missing (EPOCH = 0): J2000 is assumed", job->fits);
     MSI_TRY(msi_uvfits_mending_find(&r->mending, job->real_path, &r->use));
     MSI_TRY(msi_uv_stations_find(&r->stations, job->real_path, job->fits, &h->subarray, h->has_zero));
     if (r->mending.has_motion) warn_of_motion_of(stage, job->fits, r->mending.moving);
     if (r->mending.has_sideband) warn_of_sideband(stage, job->fits, "CH WIDTH");
     if (r->mending.has_line)
         msi_stage_warn(stage,
-                       "%s: frequencies are those of the header and AIPS FQ; the line's velocity (ALTRVAL) is "
-                       "one for several windows, and is left out",
+                       "%s: frequencies are read from the header and AIPS FQ; the velocity of the line (ALTRVAL) is "
+                       "ignored, because it is one value for several windows",
                        job->fits);
     return MSI_OK;
 }
 
-/* Have a file that msfits does not read as it is in the working folder. Copied is one of codes that it takes for other
- * antennas, with tables that it takes for others, or with filling behind its tables, in which it looks for more of them
- * without an end. Of FITS-IDI it opens no file whose name has letters that are not ASCII: that gets another name. Given
- * and returned: *fits  the one to be read. */
+/* Make a copy that msfits can read, in the working directory. A copy is needed if baseline codes or tables would be
+ * misread, or if padding follows the tables, in which msfits would search for more tables without end. A FITS-IDI file
+ * with a name that is not ASCII gets a link, because msfits cannot open it. Given and returned: *fits  the file to
+ * read */
 static int make_readable(msi_stage *stage, const msi_import_job *job, const char **fits)
 {
     static const char copy[] = "readable.fits";
     const msi_uv_file *h = job->header;
-    readable r;
-    MSI_TRY(find_unreadable(stage, job, &r));
+    misread_parts r;
+    MSI_TRY(find_misread(stage, job, &r));
     const int is_filled = h->file_bytes >= h->end + MSI_UV_BLOCK;
     const int is_copied = h->has_wide_codes || is_filled || r.stations || msi_uvfits_mending_is_needed(&r.mending) ||
                           msi_idi_mending_is_needed(&r.idi);
     if (!is_copied && (h->kind == MSI_UV_FITS || is_ascii(*fits))) return MSI_OK;
-    const int status = is_copied ? copy_readable(h, *fits, copy, &r) : MSI_OK;
+    const int status = is_copied ? copy_corrected(h, *fits, copy, &r) : MSI_OK;
     msi_uv_stations_free(r.stations);
-    /* A file system without links leaves the name as it is. */
+    /* Without links on the file system the name stays. */
     if (!status && (is_copied || symlink(*fits, copy) == 0)) *fits = copy;
     return status;
 }
 
-/* A message names the file as the user does. */
-static int name_file(int status, const char *read, const char *given)
+/* Replace the name of the copy in the error message by the name given by the user. */
+static int name_given_file(int status, const char *read, const char *given)
 {
     char text[MSI_MESSAGE_BYTES];
     snprintf(text, sizeof text, "%s", msi_error_get());
@@ -294,22 +294,23 @@ static int name_file(int status, const char *read, const char *given)
     return msi_error_set(status, "%s%s%s", text, given, at + strlen(read));
 }
 
-/* Warn of a file that contradicts itself: the axis lies with the visibilities, and is what others read. */
+/* Warn about a file that contradicts itself. The axis is used, as it describes the visibilities and other programs read
+ * it. */
 static void warn_of_stokes(msi_stage *stage, const msi_import_job *job)
 {
     const msi_uv_idi *idi = &job->header->idi;
     if (job->header->kind == MSI_UV_IDI && idi->first_stokes < 0 && idi->first_stokes != idi->first_of_axis)
-        msi_stage_warn(stage, "%s: STK_1 = %g, but the axis STOKES of its visibilities begins with %g, which is taken",
+        msi_stage_warn(stage, "%s: STK_1 = %g, but the axis STOKES of its visibilities begins with %g, which is used",
                        job->fits, idi->first_stokes, idi->first_of_axis);
 }
 
 int msi_import_plan(msi_stage *stage, const void *of)
 {
     const msi_import_job *job = of;
-    readable r;
-    limit(job->header->file_bytes, job->memory_bytes);
+    misread_parts r;
+    limit_process(job->header->file_bytes, job->memory_bytes);
     warn_of_stokes(stage, job);
-    const int status = find_unreadable(stage, job, &r);
+    const int status = find_misread(stage, job, &r);
     msi_uv_stations_free(r.stations);
     return status;
 }
@@ -321,8 +322,8 @@ int msi_import_fits(msi_stage *stage, const void *of)
     char **warnings, set[PATH_MAX];
     const char *path = given->real_path, *fits = path;
     int64_t n;
-    limit(job.header->file_bytes, job.memory_bytes);
-    MSI_TRY(enter(given, set));
+    limit_process(job.header->file_bytes, job.memory_bytes);
+    MSI_TRY(enter_workspace(given, set));
     warn_of_stokes(stage, &job);
     MSI_TRY(make_readable(stage, &job, &fits));
     job.set = set;
@@ -332,29 +333,29 @@ int msi_import_fits(msi_stage *stage, const void *of)
     log_warnings(stage, job.fits, warnings, n);
     if (status == CCC_ENOMEM)
         return msi_error_set(MSI_EINPUT,
-                             "truncated or corrupt: %s: reading it asks for more memory than a file of its "
-                             "size can need",
+                             "truncated or corrupt: %s: reading it requires more memory than a file of its size "
+                             "can need",
                              job.fits);
-    if (status) return name_file(msi_set_read(status), fits, job.fits);
-    return check_imported(stage, &job, path);
+    if (status) return name_given_file(msi_set_read(status), fits, job.fits);
+    return correct_import(stage, &job, path);
 }
 
-/* ---- A set becomes a file ---- */
+/* ---- Export a set ---- */
 
-static void tell_progress(void *stage, int64_t done, int64_t total)
+static void send_progress(void *stage, int64_t done, int64_t total)
 {
-    msi_stage_at(stage, done, total);
+    msi_stage_send_progress(stage, done, total);
 }
 
-/* Warn that the file, which has one position of each source, does not tell that a field moves. */
+/* Warn that the file, which has one position for each source, does not record the motion of a field. */
 static void warn_of_motion(msi_stage *stage, const msi_ms_reader *reader)
 {
     const char *name;
     int id;
     if (msi_ms_reader_moving(reader, &id, &name) != MSI_MS_FIXED)
         msi_stage_warn(stage,
-                       "field '%s' (id %d) moves on the sky; UVFITS has one position of a source: PHASE_DIR's first "
-                       "values are kept, its motion is not",
+                       "field '%s' (id %d) moves on the sky; UVFITS has one position of a source: the first values of "
+                       "PHASE_DIR are kept, but not the motion",
                        name, id);
 }
 
@@ -366,27 +367,27 @@ static void log_exported(msi_stage *stage, const msi_uvfits_report *r)
     if (r->n_filled)
         msi_stage_warn(
             stage,
-            "%.0f %% of the file is filling, flagged: windows were not observed at the same times, and every "
-            "group holds all of them; -spws chooses",
+            "%.0f %% of the file is flagged padding: windows were not observed at the same times, and every group "
+            "contains all of them; use -spws to select windows",
             100.0 * (double)r->n_filled / (double)(r->n_group * r->n_window));
     if (r->n_unweighted)
         msi_stage_warn(stage,
-                       "%lld visibilit%s of weight zero or below, not flagged: UVFITS tells flags by weights, and they "
-                       "become flagged",
-                       (long long)r->n_unweighted, r->n_unweighted == 1 ? "y is" : "ies are");
+                       "%lld unflagged visibilit%s a weight of zero or below, and become flagged, because UVFITS marks "
+                       "flags by weights",
+                       (long long)r->n_unweighted, r->n_unweighted == 1 ? "y has" : "ies have");
     if (r->n_not_finite)
-        msi_stage_warn(stage, "%lld visibilit%s no finite number, or of no finite weight: they become zero, flagged",
+        msi_stage_warn(stage, "%lld visibilit%s not finite or without a finite weight: set to zero and flagged",
                        (long long)r->n_not_finite, r->n_not_finite == 1 ? "y is" : "ies are");
 }
 
-/* What the file holds must be what was put into it. */
+/* Check that the file holds what was written. */
 static int check_exported(const msi_export_job *job, const msi_uvfits_report *r)
 {
     msi_uv_file h;
     MSI_TRY(msi_uv_file_read(&h, job->fits));
     MSI_TRY(msi_uv_baselines_check(&h, job->fits));
     if (h.kind == MSI_UV_FITS && h.primary.n_group == r->n_group && h.n_if == r->n_window) return MSI_OK;
-    return msi_error_set(MSI_EINTERNAL, "%s: %lld groups of %lld IFs were written for %lld of %d", job->name,
+    return msi_error_set(MSI_EINTERNAL, "%s: it has %lld groups of %lld IFs instead of %lld of %d", job->name,
                          (long long)h.primary.n_group, (long long)h.n_if, (long long)r->n_group, r->n_window);
 }
 
@@ -394,7 +395,7 @@ int msi_export_fits(msi_stage *stage, const void *of)
 {
     const msi_export_job *job = of;
     const msi_ms_selection all = {.data_column = "DATA", .all_fields = 1, .keep_flagged_rows = 1};
-    const msi_uvfits_output_spec spec = {job->fits, job->name, job->command, tell_progress, stage};
+    const msi_uvfits_output_spec spec = {job->fits, job->name, job->command, send_progress, stage};
     msi_uvfits_report report;
     msi_ms_reader *reader;
     MSI_TRY(msi_ms_reader_open(&reader, &job->set, 1, &all));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * msimage-convert: Measurement Sets from and to what others hold, selected and averaged on the way.
+ * msimage-convert: convert, select, average and join Measurement Sets and UVFITS files.
  *
- * A conversion takes these stages, each in a process of its own (stage.c):
- *   1. every input that is a UVFITS or FITS-IDI file becomes a set in the workspace (convert_fits.c);
- *   2. the sets become one (convert_sets.c), or a visibility store (convert_store.c);
- *   3. that one becomes a UVFITS file, if the output is one (convert_fits.c).
- * The result gets the name of the output at the end (workspace.c).
+ * A conversion has these stages, each in a process of its own (stage.c):
+ *   1. Every input that is a UVFITS or FITS-IDI file is imported as a set in the workspace (convert_fits.c).
+ *   2. The sets are converted to one set (convert_sets.c) or to a visibility store (convert_store.c).
+ *   3. If the output is a UVFITS file, the set is exported (convert_fits.c).
+ * At the end the result gets the name of the output (workspace.c).
  */
 #include <errno.h>
 #include <limits.h>
@@ -28,12 +28,12 @@
 #include "src/convert/workspace.h"
 #include "src/options/hints.h"
 
-/* A conversion's inputs, of which files have become sets in the workspace. */
+/* The inputs of a conversion. Those that are files are imported as sets in the workspace. */
 typedef struct inputs {
     const msi_convert_options *o;
-    const char **path;      /* [o->shared.n_ms] of sets */
-    char (*made)[PATH_MAX]; /* likewise */
-    msi_uv_file *header;    /* likewise; kind MSI_UV_NONE: a set from the beginning */
+    const char **path;      /* [o->shared.n_ms] of the sets */
+    char (*made)[PATH_MAX]; /* [o->shared.n_ms] of imported sets; "" for others */
+    msi_uv_file *header;    /* [o->shared.n_ms]; kind MSI_UV_NONE: the input is a set */
     int n_made;
 } inputs;
 
@@ -43,7 +43,7 @@ static int is_folder(const char *path)
     return stat(path, &info) != 0 || S_ISDIR(info.st_mode);
 }
 
-/* Know UVFITS by its name. */
+/* Return 1 if the name of the output is that of a UVFITS file. */
 static int becomes_fits(const char *out)
 {
     static const char *const endings[] = {".uvfits", ".uvf", ".fits"};
@@ -67,17 +67,16 @@ static int check_inputs(const msi_convert_options *o)
     int a, b;
     for (int i = 0; i < o->shared.n_ms; i++)
         if (msi_msv_is_store(o->shared.ms_paths[i]))
-            return msi_error_set(MSI_EUSAGE,
-                                 "%s: is a visibility store, which has not all that a Measurement Set is made of: "
-                                 "convert its set",
-                                 o->shared.ms_paths[i]);
+            return msi_error_set(
+                MSI_EUSAGE, "%s: is a visibility store, which lacks a part of the Measurement Set; convert its set",
+                o->shared.ms_paths[i]);
     if (msi_ms_paths_same(o->shared.ms_paths, o->shared.n_ms, &a, &b))
-        return msi_error_set(MSI_EUSAGE, "%s and %s are the same: its rows would be there twice", o->shared.ms_paths[a],
+        return msi_error_set(MSI_EUSAGE, "%s and %s are the same set; give it only once", o->shared.ms_paths[a],
                              o->shared.ms_paths[b]);
     return msi_convert_is_store(o->out) ? msi_convert_store_check(o) : MSI_OK;
 }
 
-/* Look at every input that is a file before anything is made. */
+/* Check every input that is a file before anything is written. */
 static int read_headers(inputs *in)
 {
     const int n = in->o->shared.n_ms;
@@ -93,15 +92,15 @@ static int read_headers(inputs *in)
     }
     if (in->n_made && in->n_made < n)
         return msi_error_set(MSI_EUSAGE,
-                             "%s: files and Measurement Sets are not joined in one run; convert the files first",
+                             "%s: files and Measurement Sets cannot be joined in one run; convert the files first",
                              in->o->out);
     if (in->n_made && msi_convert_is_store(in->o->out))
-        return msi_error_set(MSI_EUSAGE, "%s: a store is made of a Measurement Set; convert the file into one first",
+        return msi_error_set(MSI_EUSAGE, "%s: a store can be made only from a Measurement Set; convert the file first",
                              in->o->out);
     return MSI_OK;
 }
 
-/* Put the name of a file where the message has that of the set that was made of it. */
+/* Replace the name of an imported set in the error message by the name of its file. */
 static int name_files(const inputs *in, int status)
 {
     char text[MSI_MESSAGE_BYTES];
@@ -117,7 +116,7 @@ static int name_files(const inputs *in, int status)
 
 static int find_file(const inputs *in, int i, char real_path[PATH_MAX])
 {
-    /* /dev/stdin is another file in the process that reads it. */
+    /* /dev/stdin is another file in the process of the stage. */
     if (!realpath(in->path[i], real_path)) return msi_error_set(MSI_EINPUT, "%s: %s", in->path[i], strerror(errno));
     return MSI_OK;
 }
@@ -238,11 +237,11 @@ static int convert_inputs(inputs *in)
 }
 
 /*
- * msi_convert - convert the inputs into the output.
+ * run_conversion - convert the inputs to the output.
  * Returns: 0, MSI_EUSAGE, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM, MSI_ELOCKED, MSI_EINTERRUPTED
- * Notes:   call it from a process of one thread. Until the result is whole, nothing stands or changes at its name.
+ * Notes:   call it from a process with one thread. The name of the output is not touched until the result is complete.
  */
-static int msi_convert(const msi_convert_options *o)
+static int run_conversion(const msi_convert_options *o)
 {
     inputs in = {.o = o};
     MSI_TRY(check_inputs(o));
@@ -267,8 +266,8 @@ static int run_action(msi_convert_options *o)
     msi_interrupt_install();
     msi_log_setup(o->shared.log_level, o->shared.log_time);
     msi_memory_limit_set(o->shared.memory_limit_bytes);
-    MSI_TRY(msi_options_expand(&o->shared));
-    return msi_convert(o);
+    MSI_TRY(msi_options_expand_multi_ms(&o->shared));
+    return run_conversion(o);
 }
 
 int main(int argc, char **argv)
@@ -283,7 +282,7 @@ int main(int argc, char **argv)
     if (!rc) rc = run_action(&options);
     if (!rc && (ferror(stdout) | fflush(stdout)))
         rc = msi_error_set(MSI_EOUTPUT, "standard output: %s", strerror(errno ? errno : EIO));
-    rc = msi_remedy_writer(rc, options.shared.given_paths, options.shared.n_given, &began);
+    rc = msi_hint_append_writer(rc, options.shared.given_paths, options.shared.n_given, &began);
     if (rc) fprintf(stderr, "msimage-convert: error: %s\n", msi_error_get());
     msi_convert_options_free(&options);
     return msi_exit_code(rc);

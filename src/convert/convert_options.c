@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "core/status.h"
+#include "src/options/help.h"
 #include "src/options/option_table.h"
 #include "src/options/suggestion.h"
 
@@ -38,27 +39,26 @@ static int read_time(msi_options *options, const msi_option *option, int n_argum
     return MSI_OK;
 }
 
-/* The help has this order. A row without a reader is msimage's of that name. */
+/* The options in the order of the help. A row without a reader stands for the option of msimage with this name. */
 static const msi_option rows[] = {
     {.name = "average-time",
      .arguments = "TIME",
      .fallback_words = "no averaging",
-     .help = "Average each baseline over so long, such as 8s.",
+     .help = "Average each baseline over this time, such as 8s. Units are ms, s, min, h and d.",
      .read = read_time,
      CONVERT_AT(average_time_s)},
     {.name = "average-channels",
      .arguments = "COUNT",
      .fallback = "1",
-     .help = "Average so many neighbouring channels into one; never over a gap in frequency.",
+     .help = "Average this many neighbouring channels into one, but never across a gap in frequency.",
      .read = msi_read_count,
      CONVERT_AT(average_channels),
      .low = 1,
      .high = 1e9},
     {.name = "average-baseline-dependent",
      .arguments = "LOSS",
-     .help =
-         "Average each baseline in time for as long as a source at -smearing-radius loses no more than this part of "
-         "its amplitude, such as 0.01; -average-time limits it. Rows then last differently long.",
+     .help = "Average each baseline for as long as a source at -smearing-radius loses at most this fraction of its "
+             "amplitude, such as 0.01, but not longer than -average-time. Rows then have different lengths in time.",
      .read = msi_read_real,
      CONVERT_AT(smearing_loss),
      .low = 1e-9,
@@ -66,26 +66,25 @@ static const msi_option rows[] = {
     {.name = "smearing-radius",
      .arguments = "ANGLE",
      .fallback_words = "half the width of the primary beam, lambda / D at the lowest frequency",
-     .help = "Tell the loss by averaging for a source so far from the phase centre.",
+     .help = "Distance from the phase centre for which the loss by averaging is computed and reported.",
      .read = msi_read_angle,
      CONVERT_AT(smearing_radius_rad)},
     {.name = "shift",
      .arguments = "RA DEC",
-     .fallback_words = "the phase centres as they are",
-     .help = "Turn uvw and phases of all fields to this phase centre: 08h24m07.0s -42d59m48.0s or 126.03deg "
+     .fallback_words = "the phase centres of the fields",
+     .help = "Rotate uvw and phases of all fields to this phase centre, such as 08h24m07.0s -42d59m48.0s or 126.03deg "
              "-42.9967deg.",
      .read = msi_read_shift},
     {.name = "flip-uvw",
      .arguments = "",
-     .help =
-         "Change the sign of u, v and w: for files whose baselines point the other way, which is told when they are "
-         "read.",
+     .help = "Change the sign of u, v and w, for files with the opposite direction of baselines. The log reports the "
+             "direction when a file is read.",
      .read = msi_read_flag,
      CONVERT_AT(flip_uvw),
      .high = 1},
     {.name = "data-column",
      .arguments = "NAME",
-     .fallback_words = "CORRECTED_DATA where it exists, else DATA",
+     .fallback_words = "CORRECTED_DATA if it exists, else DATA",
      .help = "Column whose visibilities become DATA.",
      .read = msi_read_text,
      CONVERT_AT(shared.selection.data_column)},
@@ -109,21 +108,22 @@ static const msi_option rows[] = {
     {.name = "taql"},
     {.name = "overwrite",
      .arguments = "",
-     .help = "Replace OUT where it exists. Until the new one is whole the old one stays.",
+     .help = "Replace OUT if it exists. The old output is kept until the new one is complete.",
      .read = msi_read_flag,
      CONVERT_AT(shared.overwrite),
      .high = 1},
     {.name = "dry-run",
      .arguments = "",
-     .help = "Tell what would be done and stop. Writes nothing.",
+     .help = "Print what would be done, and stop. Nothing is written.",
      .read = msi_read_flag,
      CONVERT_AT(shared.dry_run),
      .high = 1},
     {.name = "readers",
      .arguments = "N",
      .fallback = "auto",
-     .help = "Processes that read sets while this one averages and writes. auto takes one where there are two "
-             "processors and sets of 50 MB, else none. A visibility store is made by one process.",
+     .help =
+         "Number of processes that read sets while the main process averages and writes. auto uses one if there are "
+         "two processors and at least 50 MB to read, otherwise none. A visibility store is always made by one process.",
      .read = msi_read_auto,
      CONVERT_AT(shared.n_reader),
      .low = 1,
@@ -133,21 +133,21 @@ static const msi_option rows[] = {
     {.name = "quiet"},
     {.name = "verbose"},
     {.name = "log-time"},
-    {.name = "version", .arguments = "", .help = "Print the version.", .read = msi_read_version},
-    {.name = "help", .arguments = "", .help = "Print this.", .read = msi_read_help},
+    {.name = "version", .arguments = "", .help = "Print the version and stop.", .read = msi_read_version},
+    {.name = "help", .arguments = "", .help = "Print this help and stop.", .read = msi_read_help},
 };
 enum { N_ROW = sizeof rows / sizeof *rows };
 
-static const msi_option *row_of(int i)
+static const msi_option *option_at(int i)
 {
     return rows[i].read ? &rows[i] : msi_option_find(rows[i].name);
 }
 
-static const msi_option *find(const char *word)
+static const msi_option *find_option(const char *word)
 {
     const char *name = word[0] == '-' ? word + 1 + (word[1] == '-') : "";
     for (int i = 0; i < N_ROW; i++) {
-        const msi_option *o = row_of(i);
+        const msi_option *o = option_at(i);
         if (strcmp(o->name, name) == 0 || (o->alias && strcmp(o->alias, name) == 0)) return o;
     }
     return NULL;
@@ -155,19 +155,15 @@ static const msi_option *find(const char *word)
 
 void msi_convert_options_help(void)
 {
-    puts(
-        "usage: msimage-convert [options] IN [IN ..] OUT\n"
-        "Makes a Measurement Set of Measurement Sets, UVFITS or FITS-IDI files or, where OUT ends in .uvfits, .uvf or\n"
-        ".fits, a UVFITS file of them: selected, averaged, turned to another phase centre, joined; or, where OUT ends\n"
-        "in .msv, a visibility store of one set, which msimage images without the set.\n");
-    for (int i = 0; i < N_ROW; i++) {
-        const msi_option *o = row_of(i);
-        const char *text = msi_option_default(o);
-        printf("  -%s %s\n        %s%s%s%s\n", o->name, o->arguments, o->help, text ? " Default: " : "",
-               text ? text : "", text ? "." : "");
-    }
-    puts("\nWeights are summed, and samples without a good weight are flagged; u, v, w, exposure and time follow the\n"
-         "samples. Several inputs become one set, in which equal antennas, fields and windows are one.\n"
+    puts("usage: msimage-convert [options] IN [IN ..] OUT\n"
+         "Converts Measurement Sets, UVFITS and FITS-IDI files to one Measurement Set or, if OUT ends in\n"
+         ".uvfits, .uvf or .fits, to one UVFITS file. Data can be selected, averaged, and shifted to another\n"
+         "phase centre. If OUT ends in .msv, makes a visibility store from one set, which msimage images\n"
+         "without the set.\n");
+    for (int i = 0; i < N_ROW; i++) msi_help_print_option(stdout, option_at(i));
+    puts("\nAveraging sums the weights, and flags samples without a positive finite weight; u, v, w, exposure\n"
+         "and time are those of the averaged samples. If there are several inputs, equal antennas, fields\n"
+         "and spectral windows become one.\n"
          "\nExamples:\n"
          "  msimage-convert -average-time 8s -average-channels 4 large.ms small.ms\n"
          "  msimage-convert -select-field 3C286 -data-column CORRECTED_DATA all.ms 3c286.ms\n"
@@ -177,7 +173,7 @@ void msi_convert_options_help(void)
          "  msimage-convert -average-channels 8 target.ms target.uvfits");
 }
 
-static const char *name_at(int i)
+static const char *option_name_at(int i)
 {
     return i < N_ROW ? rows[i].name : NULL;
 }
@@ -185,18 +181,17 @@ static const char *name_at(int i)
 static int unknown_option(const char *word)
 {
     char names[MSI_SUGGESTION_SIZE];
-    const char *name = word + strspn(word, "-"), *instead = msi_suggestion_instead(MSI_CASA_MSTRANSFORM, name);
-    if (instead) return msi_error_set(MSI_EUSAGE, "%s: there is no such option; %s", word, instead);
-    if (msi_suggestion_among(names, name, MSI_CASA_MSTRANSFORM, name_at))
-        return msi_error_set(MSI_EUSAGE,
-                             "%s: there is no such option; did you mean %s? (msimage-convert -help lists them)", word,
-                             names);
-    return msi_error_set(MSI_EUSAGE, "%s: there is no such option; msimage-convert -help lists them", word);
+    const char *name = word + strspn(word, "-"), *instead = msi_suggestion_advice(MSI_CASA_MSTRANSFORM, name);
+    if (instead) return msi_error_set(MSI_EUSAGE, "%s: no such option; %s", word, instead);
+    if (msi_suggestion_among(names, name, MSI_CASA_MSTRANSFORM, option_name_at))
+        return msi_error_set(
+            MSI_EUSAGE, "%s: no such option; did you mean %s? (msimage-convert -help lists all options)", word, names);
+    return msi_error_set(MSI_EUSAGE, "%s: no such option; msimage-convert -help lists all options", word);
 }
 
 static int read_option(msi_convert_options *o, int argc, const char *const *argv, int *used)
 {
-    const msi_option *option = find(argv[0]);
+    const msi_option *option = find_option(argv[0]);
     if (!option) return unknown_option(argv[0]);
     const char *const *argument = argv + 1;
     const int n = *option->arguments ? msi_option_arity(option, argc > 1 ? argument[0] : NULL) : 0;
@@ -212,7 +207,7 @@ static int read_defaults(msi_convert_options *o)
     memset(o, 0, sizeof *o);
     o->shared.log_level = MSI_LOG_NORMAL;
     for (int i = 0; i < N_ROW; i++) {
-        const msi_option *row = row_of(i);
+        const msi_option *row = option_at(i);
         if (!row->fallback) continue;
         const char *argument[] = {row->fallback};
         MSI_TRY(row->read(&o->shared, row, *row->fallback ? 1 : 0, argument));
@@ -220,27 +215,28 @@ static int read_defaults(msi_convert_options *o)
     return MSI_OK;
 }
 
-static int check(const msi_convert_options *o)
+static int check_values(const msi_convert_options *o)
 {
     MSI_TRY(msi_options_check_selection(&o->shared.selection));
     if (o->smearing_radius_rad >= MSI_PI / 2)
-        return msi_error_set(MSI_EUSAGE, "-smearing-radius: give less than 90 degrees");
+        return msi_error_set(MSI_EUSAGE, "-smearing-radius: give an angle below 90 degrees");
     return MSI_OK;
 }
 
-/* An option behind the paths would become the name of the output. */
+/* Check the paths: an option after them would be taken as the name of the output. */
 static int check_paths(int n, const char *const *paths, int may_begin_so)
 {
     for (int k = 0; k < n; k++) {
         if (!*paths[k]) return msi_error_set(MSI_EUSAGE, "the path of an input or of OUT is empty");
         if (k > 0 && paths[k][0] == '-' && !may_begin_so)
-            return msi_error_set(MSI_EUSAGE, "%s: it stands after %s; options go before IN, and a path is written ./%s",
+            return msi_error_set(MSI_EUSAGE,
+                                 "%s: it comes after %s; options go before IN, and a path with this name is ./%s",
                                  paths[k], paths[k - 1], paths[k]);
     }
     return MSI_OK;
 }
 
-/* A name that promises a compressed file would become a folder's, a Measurement Set's. */
+/* Refuse the name of a compressed file, which would become the directory of a Measurement Set. */
 static int check_output(const char *out)
 {
     static const char *const endings[] = {".gz", ".bz2", ".xz", ".zst", ".fz", ".Z", ".zip", ".tar"};
@@ -248,8 +244,9 @@ static int check_output(const char *out)
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         const size_t n = strlen(endings[i]);
         if (length > n && strcmp(out + length - n, endings[i]) == 0)
-            return msi_error_set(MSI_EUSAGE, "%s: nothing is written as %s; name it %.*s, and pack it then", out,
-                                 endings[i], (int)(length - n), out);
+            return msi_error_set(MSI_EUSAGE,
+                                 "%s: the output cannot be compressed as %s; name it %.*s, and compress it afterwards",
+                                 out, endings[i], (int)(length - n), out);
     }
     return MSI_OK;
 }
@@ -257,7 +254,7 @@ static int check_output(const char *out)
 int msi_convert_options_parse(msi_convert_options *o, int argc, const char *const *argv)
 {
     MSI_TRY(read_defaults(o));
-    MSI_TRY(msi_options_keep_words(&o->shared, argc, argv));
+    MSI_TRY(msi_options_keep_command_line(&o->shared, argc, argv));
     int i = 1;
     for (int used = 1; i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "--") != 0; i += used) {
         MSI_TRY(read_option(o, argc - i, argv + i, &used));
@@ -268,13 +265,13 @@ int msi_convert_options_parse(msi_convert_options *o, int argc, const char *cons
     MSI_TRY(check_paths(argc - i, argv + i, only_paths));
     if (argc - i < 2)
         return msi_error_set(MSI_EUSAGE, "%s; usage: msimage-convert [options] IN [IN ..] OUT",
-                             argc > i ? "what is it to become? OUT is missing" : "no input is given");
+                             argc > i ? "OUT is missing" : "no input is given");
     o->shared.ms_paths = o->shared.given_paths = argv + i;
     o->shared.n_ms = o->shared.n_given = argc - i - 1;
     o->out = argv[argc - 1];
     MSI_TRY(check_output(o->out));
     msi_options_limit_memory(&o->shared);
-    return check(o);
+    return check_values(o);
 }
 
 void msi_convert_options_free(msi_convert_options *o)

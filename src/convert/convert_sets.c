@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Sets become one set in these steps:
- *   1. processes that read are forked, and the sets opened;
- *   2. neighbouring channels are put into groups that are averaged;
- *   3. the output is made, with its subtables;
- *   4. blocks are read; their rows get the output's numbers, turn to another centre, and are averaged;
- *   5. the output is finished, and the log says what became of the rows.
+ * Sets are converted to one set in these steps:
+ *   1. Reader processes are forked, and the sets are opened.
+ *   2. Neighbouring channels are grouped for averaging.
+ *   3. The output is made with its subtables.
+ *   4. Blocks are read. Their rows are renumbered for the output, shifted to another phase centre, and averaged.
+ *   5. The output is finished, and the numbers of rows are logged.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,8 +20,7 @@
 #include "io/convert/uvfits_output.h"
 #include "io/ms/ms_block.h"
 #include "io/ms/ms_child.h"
-#include "io/ms/ms_crew.h"
-#include "io/ms/ms_limit.h"
+#include "io/ms/reader_pool.h"
 #include "io/ms/ms_paths.h"
 #include "src/convert/average.h"
 #include "src/convert/convert_stages.h"
@@ -31,20 +30,20 @@
 
 /* ---- The sign of uvw ---- */
 
-/* Programs differ in which antenna a baseline points from: uvw are compared with the antennas' positions. */
-
-/* Holds what is known so far. Zero-initialised at first. */
+/* A comparison of uvw with the antenna positions, because programs differ in the direction of baselines. Zero at
+ * first. */
 typedef struct uvw_sign {
     double product, stored, computed; /* sums over rows of u u' + v v' + w w', of stored and computed coordinates */
     int64_t n_along, n_against;       /* rows whose vectors lie within 26 degrees of each other, or of the opposite */
 } uvw_sign;
 
-/* The cosine of the angle within which vectors are taken for the same. */
+/* Vectors with a larger cosine of the angle between them have the same direction. */
 static const double NEAR = 0.9;
 
 /*
- * uvw_sign_add - compare rows.
- * Given: antenna_m [..][3]  geocentric positions by the rows' numbers; ra_rad, dec_rad  the phase centre; n_row
+ * uvw_sign_add - add the rows of a block.
+ * Given: antenna_m [..][3]  geocentric positions, by the antenna numbers of the rows
+ *        ra_rad, dec_rad  the phase centre
  */
 static void uvw_sign_add(uvw_sign *s, const double *antenna_m, double ra_rad, double dec_rad, const msi_set_row *row,
                          int64_t n_row)
@@ -53,7 +52,7 @@ static void uvw_sign_add(uvw_sign *s, const double *antenna_m, double ra_rad, do
         const msi_set_row *r = &row[i];
         const double *p = antenna_m + 3 * (int64_t)r->antenna1, *q = antenna_m + 3 * (int64_t)r->antenna2;
         const double x = q[0] - p[0], y = q[1] - p[1], z = q[2] - p[2];
-        /* No sign hangs on the second between UTC and UT1, nor on precession and nutation. */
+        /* The difference of UTC and UT1, precession and nutation are too small to change the sign. */
         const double hour_rad = 2 * MSI_PI * msi_sidereal_turns(r->time_s / 86400) - ra_rad, sh = sin(hour_rad),
                      ch = cos(hour_rad);
         const double u = sh * x + ch * y, toward = ch * x - sh * y;
@@ -71,8 +70,8 @@ static void uvw_sign_add(uvw_sign *s, const double *antenna_m, double ra_rad, do
     }
 }
 
-/* uvw_sign_cosine - return 1 where uvw are those of the positions, ANTENNA2 less ANTENNA1; -1 where they are the
- * opposite; between them where they are neither, and 0 where nothing could be compared. */
+/* uvw_sign_cosine - return 1 if uvw are ANTENNA2 minus ANTENNA1 by the antenna positions, -1 if they are the opposite,
+ * a value between if they are neither, and 0 if nothing could be compared. */
 static double uvw_sign_cosine(const uvw_sign *s)
 {
     const double length = sqrt(s->stored) * sqrt(s->computed);
@@ -81,44 +80,44 @@ static double uvw_sign_cosine(const uvw_sign *s)
 
 /* ---- A conversion ---- */
 
-/* Averages under way take this part of the memory allowed; then all but the present one end early. */
-static const int64_t AVERAGES_SHARE = 4;
+/* If averages in progress take more than 1/4 of the memory limit, all but the current one end early. */
+static const int64_t AVERAGES_DIVISOR = 4;
 
-/* Of less to read, starting a process costs more than it saves. */
-static const int64_t WORTH_PROCESS = 50000000;
+/* Input size in bytes from which a reader process saves more time than its start costs. */
+static const int64_t READER_MIN_BYTES = 50000000;
 
-/* The rows of one setup and field of the output. */
+/* The rows of one spectral setup and field of the output. */
 typedef struct stream {
     int32_t data_desc, field;
     msi_average *average;
 } stream;
 
-/* A conversion under way. */
+/* The state of a conversion. */
 typedef struct conversion {
     msi_stage *stage;
     const msi_sets_job *job;
     msi_ms_reader *reader;
-    msi_ms_crew *crew;   /* processes that read blocks beside what this one does with them; NULL: none */
-    msi_ms_reader *from; /* whose blocks they are; the reader itself, where what they have found is enough */
+    msi_reader_pool *readers; /* reader processes; NULL: this process reads */
+    msi_ms_reader *from;  /* gives the blocks; it is `reader`, unless readers open the sets again for an export */
     msi_ms_selection selection;
     msi_channel_groups *groups; /* [n_spw] */
     int averages, has_spectrum;
     msi_average_time time;
     msi_set_output *out;
     int64_t n_stream, n_stream_allocated, n_read;
-    int64_t n_back; /* rows that are not in the order of time: msi_average_n_back */
+    int64_t n_back; /* rows out of time order: msi_average_n_back */
     stream *stream;
     msi_set_row *row; /* [n_row_allocated] of the block */
     int64_t n_row_allocated;
-    msi_c32 *turned; /* [n_turned] the block's visibilities, phases turned */
-    int64_t n_turned;
+    msi_c32 *shifted; /* [n_shifted] visibilities of the block after the phase shift */
+    int64_t n_shifted;
     int last_set;
     uvw_sign sign;
 } conversion;
 
-/* ---- What becomes of channels ---- */
+/* ---- Groups of channels ---- */
 
-/* A group ends where channels do not touch: it would average over a gap. */
+/* Group neighbouring channels. A group ends at a gap in frequency. */
 static int group_channels(const msi_ms_spw *spw, int64_t most, msi_channel_groups *g)
 {
     int32_t *first, n = 0;
@@ -156,21 +155,21 @@ static const msi_channel_groups *groups_of(const conversion *c, const msi_ms_blo
 
 /* ---- Rows ---- */
 
-/* Turn the visibilities of a block by the phases of a shift, and its rows' uvw with them. */
-static int turn_rows(conversion *c, msi_ms_block *b)
+/* Shift the visibilities and uvw of a block to another phase centre. */
+static int shift_rows(conversion *c, msi_ms_block *b)
 {
     const msi_options *o = &c->job->options->shared;
     const int64_t n_sample = b->n_row * b->n_chan * b->n_corr;
     msi_phase_shift shift;
     if (!o->shift_set) return MSI_OK;
-    if (c->n_turned < n_sample) {
-        c->n_turned = 0;
-        MSI_TRY(msi_grow(&c->turned, 0, n_sample, sizeof *c->turned, "turned visibilities"));
-        c->n_turned = n_sample;
+    if (c->n_shifted < n_sample) {
+        c->n_shifted = 0;
+        MSI_TRY(msi_grow(&c->shifted, 0, n_sample, sizeof *c->shifted, "shifted visibilities"));
+        c->n_shifted = n_sample;
     }
     msi_phase_shift_make(&shift, b->ra_rad, b->dec_rad, o->shift_ra_rad, o->shift_dec_rad);
     const msi_c32 *from = b->data;
-    msi_c32 *to = c->turned;
+    msi_c32 *to = c->shifted;
     for (int64_t i = 0; i < b->n_row; i++) {
         double path_m = 0;
         for (int k = 0; k < 3; k++) path_m += c->row[i].uvw_m[k] * shift.direction[k];
@@ -183,13 +182,13 @@ static int turn_rows(conversion *c, msi_ms_block *b)
         const double before[3] = {c->row[i].uvw_m[0], c->row[i].uvw_m[1], c->row[i].uvw_m[2]};
         msi_phase_shift_rotate(&shift, 1, before, c->row[i].uvw_m);
     }
-    b->data = c->turned;
+    b->data = c->shifted;
     return MSI_OK;
 }
 
-/* msfits puts a sum over channels into WEIGHT of UVFITS, beside WEIGHT_SPECTRUM: a row's weight is the mean of its good
+/* msfits writes a sum over channels into WEIGHT, in addition to WEIGHT_SPECTRUM. Replace it by the mean of the good
  * channels. */
-static void mend_weights(conversion *c, const msi_ms_block *b)
+static void correct_weights(conversion *c, const msi_ms_block *b)
 {
     const int is_sum = c->job->is_imported && c->reader->set[b->set].has_weight_spectrum;
     for (int64_t i = 0; is_sum && i < b->n_row; i++)
@@ -221,11 +220,11 @@ static int describe_rows(conversion *c, msi_ms_block *b)
         c->n_row_allocated = b->n_row;
     }
     MSI_TRY(msi_set_output_describe(c->out, c->reader, b, c->row));
-    mend_weights(c, b);
+    correct_weights(c, b);
     flip_uvw(c, b);
     if (c->job->is_imported)
         uvw_sign_add(&c->sign, msi_set_output_antenna_m(c->out), b->ra_rad, b->dec_rad, c->row, b->n_row);
-    return turn_rows(c, b);
+    return shift_rows(c, b);
 }
 
 /* ---- Averages ---- */
@@ -248,7 +247,7 @@ static int find_stream(conversion *c, const msi_ms_block *b, msi_average **out)
     return MSI_OK;
 }
 
-/* End all averages but one, and forget them. */
+/* Finish all averages except one, and free them. */
 static int end_others(conversion *c, const msi_average *but)
 {
     int64_t kept = 0;
@@ -256,7 +255,8 @@ static int end_others(conversion *c, const msi_average *but)
         msi_average *a = c->stream[i].average;
         if (a == but) {
             const stream present = c->stream[i];
-            c->stream[i].average = NULL; /* its place is another: should one behind it fail, it is freed once */
+            c->stream[i].average =
+                NULL; /* it moves to another place, so that it is freed only once if a later one fails */
             c->stream[kept++] = present;
             continue;
         }
@@ -269,14 +269,14 @@ static int end_others(conversion *c, const msi_average *but)
     return MSI_OK;
 }
 
-static int bound_memory(conversion *c, const msi_average *present)
+static int limit_memory(conversion *c, const msi_average *present)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; i < c->n_stream; i++) bytes += msi_average_bytes(c->stream[i].average);
-    return bytes > msi_memory_limit() / AVERAGES_SHARE ? end_others(c, present) : MSI_OK;
+    return bytes > msi_memory_limit() / AVERAGES_DIVISOR ? end_others(c, present) : MSI_OK;
 }
 
-static int take_block(conversion *c, msi_ms_block *b)
+static int add_block(conversion *c, msi_ms_block *b)
 {
     msi_average *a;
     if (b->set != c->last_set) MSI_TRY(end_others(c, NULL));
@@ -287,49 +287,50 @@ static int take_block(conversion *c, msi_ms_block *b)
     MSI_TRY(find_stream(c, b, &a));
     MSI_TRY(msi_average_add(a, &rows));
     MSI_TRY(msi_average_flush(a, 0));
-    return bound_memory(c, a);
+    return limit_memory(c, a);
 }
 
-/* ---- The whole ---- */
+/* ---- The conversion ---- */
 
 static void select_all(conversion *c)
 {
     const msi_convert_options *o = c->job->options;
     c->selection = o->shared.selection;
     c->selection.keep_flagged_rows = 1;
-    /* A member of a multi-MS may have none of what is selected of the whole. */
+    /* The selection may be empty in some members of a multi-MS. */
     c->selection.may_be_empty = o->shared.members != NULL;
 }
 
 static int n_reader(const msi_sets_job *job)
 {
     if (job->options->shared.n_reader) return (int)job->options->shared.n_reader;
-    return msi_cpu_count() > 1 && msi_ms_paths_bytes(job->paths, job->n_path) >= WORTH_PROCESS;
+    return msi_cpu_count() > 1 && msi_ms_paths_bytes(job->paths, job->n_path) >= READER_MIN_BYTES;
 }
 
-/* Processes are forked before this one has anything open. */
+/* Fork the reader processes, before this process opens anything. */
 static int start_readers(conversion *c)
 {
     const msi_sets_job *job = c->job;
     const int n = job->to ? n_reader(job) : 0;
-    return n ? msi_ms_crew_start(&c->crew, job->paths, job->n_path, &c->selection, n, NULL) : MSI_OK;
+    return n ? msi_reader_pool_start(&c->readers, job->paths, job->n_path, &c->selection, n, NULL) : MSI_OK;
 }
 
-/* Have the processes open the sets. */
-static int open_beside(conversion *c)
+/* Let the reader processes open the sets. */
+static int open_in_readers(conversion *c)
 {
     const msi_ms_opening opening = {.interval_begin = c->selection.interval_begin,
                                     .interval_end = c->selection.interval_end,
                                     .may_be_empty = c->selection.may_be_empty,
                                     .keep_flagged_rows = 1};
-    return msi_ms_crew_open(c->crew, &opening, &c->from);
+    return msi_reader_pool_open(c->readers, &opening, &c->from);
 }
 
-/* Open the sets here only where others do not, or where UVFITS is to be checked, for which the tables are read. */
+/* Open the sets. This process opens them only without reader processes, or to check the tables for an export to
+ * UVFITS. */
 static int open_sets(conversion *c)
 {
-    if (c->crew && !c->job->is_exported) {
-        MSI_TRY(open_beside(c));
+    if (c->readers && !c->job->is_exported) {
+        MSI_TRY(open_in_readers(c));
         c->reader = c->from;
         return MSI_OK;
     }
@@ -343,7 +344,7 @@ static int open_reader(conversion *c)
     const msi_convert_options *o = c->job->options;
     MSI_TRY(open_sets(c));
     const msi_ms_reader *r = c->reader;
-    /* A FIELD table that is made of several has one frame; that of a multi-MS is one already. */
+    /* A FIELD table joined from several needs one frame; a multi-MS has only one FIELD table. */
     if (o->shared.shift_set)
         MSI_TRY(msi_ms_reader_check_shift(r));
     else if (!msi_set_subtables_are_one(r, "FIELD"))
@@ -374,12 +375,12 @@ static void log_input(const conversion *c)
                       (long long)n_out);
 }
 
-static void warn_of_gone(void *of, const char *path, const char *subtable)
+static void warn_of_missing_subtable(void *of, const char *path, const char *subtable)
 {
-    msi_stage_warn(of, "%s: subtable %s is missing; none of its rows is carried over", path, subtable);
+    msi_stage_warn(of, "%s: subtable %s is missing; the output has no rows of it", path, subtable);
 }
 
-/* Averages over channels have weights of their own in every row. */
+/* Return 1 if channels are averaged in every window, because the rows then get new weights. */
 static int weights_are_made(const conversion *c)
 {
     for (int i = 0; i < msi_ms_reader_n_spw(c->reader); i++)
@@ -400,13 +401,13 @@ static int make_output(conversion *c)
                                       .dec_rad = o->shift_dec_rad,
                                       .application = "msimage-convert " MSIMAGE_VERSION,
                                       .command = o->command_line,
-                                      .gone = warn_of_gone,
+                                      .gone = warn_of_missing_subtable,
                                       .of = c->stage,
-                                      .beside = c->crew && c->averages,
+                                      .beside = c->readers && c->averages,
                                       .name = c->job->options->out,
                                       .kept_fd = msi_stage_socket(c->stage)};
     MSI_TRY(msi_set_output_make(&c->out, c->job->to, c->reader, &spec));
-    msi_stage_beside(c->stage, msi_set_output_process(c->out));
+    msi_stage_set_writer(c->stage, msi_set_output_process(c->out));
     return MSI_OK;
 }
 
@@ -417,36 +418,36 @@ static int read_all(conversion *c)
     for (;;) {
         MSI_TRY(msi_ms_reader_next(c->from, &block));
         if (!block.n_row) break;
-        /* A reader says so of its own process. */
+        /* A reader resets the CPU time limit only of its own process. */
         msi_child_progress(MSI_CHILD_STEP_S);
-        MSI_TRY(take_block(c, &block));
+        MSI_TRY(add_block(c, &block));
         c->n_read += block.n_row;
-        msi_stage_at(c->stage, c->n_read, msi_ms_reader_n_row(c->reader));
+        msi_stage_send_progress(c->stage, c->n_read, msi_ms_reader_n_row(c->reader));
     }
     MSI_TRY(end_others(c, NULL));
     if (msi_set_output_n_row(c->out) > 0) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: no row is left: u, v, w of none are finite", c->job->name);
+    return msi_error_set(MSI_EINPUT, "%s: no row is left, because u, v, w are not finite in any row", c->job->name);
 }
 
-/* Say of files which way their baselines point. No sign is wrong by itself: it has to suit the visibilities' phases,
- * which an image tells, not the antennas. */
+/* Log the direction of the baselines of imported files. Both signs are possible: only an image shows whether the sign
+ * matches the phases of the visibilities. */
 static void log_uvw_sign(const conversion *c)
 {
-    static const char flip[] = "-flip-uvw changes their sign, should the image be mirrored";
+    static const char flip[] = "if the image is mirrored, use -flip-uvw to change their sign";
     const uvw_sign *s = &c->sign;
     const double cosine = uvw_sign_cosine(s);
     if (!c->job->is_imported) return;
     if (s->n_along && s->n_against)
         msi_stage_warn(
             c->stage,
-            "u, v, w of %lld rows point from ANTENNA1 to ANTENNA2, by the antennas' positions, and of %lld the "
-            "other way: no image of both is right",
+            "u, v, w of %lld rows point from ANTENNA1 to ANTENNA2, by the antenna positions, and of %lld rows in the "
+            "opposite direction; they cannot be imaged together",
             (long long)s->n_along, (long long)s->n_against);
     else if (fabs(cosine) > 0.9)
-        msi_stage_log(c->stage, MSI_LOG_NORMAL, "u, v, w point from %s, by the antennas' positions (cosine %.6f); %s",
+        msi_stage_log(c->stage, MSI_LOG_NORMAL, "u, v, w point from %s, by the antenna positions (cosine %.6f); %s",
                       cosine > 0 ? "ANTENNA1 to ANTENNA2" : "ANTENNA2 to ANTENNA1", cosine, flip);
     else
-        msi_stage_warn(c->stage, "u, v, w are not those of the antennas' positions (cosine %.3f); %s", cosine, flip);
+        msi_stage_warn(c->stage, "u, v, w do not agree with the antenna positions (cosine %.3f); %s", cosine, flip);
 }
 
 static void log_result(const conversion *c)
@@ -456,11 +457,11 @@ static void log_result(const conversion *c)
     if (c->n_back && (c->time.longest_s > 0 || c->time.loss > 0))
         msi_stage_warn(
             c->stage,
-            "%lld of %lld rows are earlier than one of their baseline before them, and are not averaged with "
-            "it: sort the set by TIME",
+            "%lld of %lld rows are earlier than a previous row of their baseline, and are not averaged with it; "
+            "sort the set by TIME",
             (long long)c->n_back, (long long)c->n_read);
     if (lost)
-        msi_stage_warn(c->stage, "%lld sample%s left out whose u, v, w are not finite", (long long)lost,
+        msi_stage_warn(c->stage, "%lld sample%s left out, because u, v, w are not finite", (long long)lost,
                        msi_plural(lost));
     msi_stage_log(c->stage, MSI_LOG_NORMAL, "%lld row%s became %lld", (long long)c->n_read, msi_plural(c->n_read),
                   (long long)msi_set_output_n_row(c->out));
@@ -473,10 +474,10 @@ static void free_conversion(conversion *c)
     msi_free(c->groups);
     msi_free(c->stream);
     msi_free(c->row);
-    msi_free(c->turned);
+    msi_free(c->shifted);
     msi_set_output_free(c->out);
-    msi_stage_beside(c->stage, 0);
-    msi_ms_crew_free(c->crew);
+    msi_stage_set_writer(c->stage, 0);
+    msi_reader_pool_free(c->readers);
     if (c->from != c->reader) msi_ms_reader_free(c->from);
     msi_ms_reader_free(c->reader);
 }
@@ -489,12 +490,12 @@ static int convert_blocks(conversion *c)
     log_input(c);
     MSI_TRY(msi_smearing_report(c->stage, c->reader, c->groups, c->job->options, &c->time));
     if (!c->job->to) return MSI_OK;
-    /* Others read while the subtables are written. */
-    if (c->crew && job->is_exported) MSI_TRY(open_beside(c));
+    /* The reader processes start to read while the subtables are written. */
+    if (c->readers && job->is_exported) MSI_TRY(open_in_readers(c));
     MSI_TRY(make_output(c));
     MSI_TRY(read_all(c));
     MSI_TRY(msi_set_output_finish(c->out));
-    msi_stage_beside(c->stage, 0);
+    msi_stage_set_writer(c->stage, 0);
     log_result(c);
     return MSI_OK;
 }

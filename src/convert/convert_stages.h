@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The stages of a conversion. Each runs in a process of its own: casacore may end it, and its end is no more than an
- * error. */
+/* The stages of a conversion. Each runs in a child process, because casacore may end its process on damaged data. The
+ * parent then reports an error. */
 #ifndef MSI_SRC_CONVERT_STAGES_H
 #define MSI_SRC_CONVERT_STAGES_H
 
@@ -11,62 +11,69 @@
 #include "src/convert/convert_options.h"
 #include "src/convert/uv_file.h"
 
-/* The child's side. */
+/* The state of a stage in the child. */
 typedef struct msi_stage msi_stage;
 
-/* The work itself, in the child. Returns a status, with its message. */
+/* The work of a stage, run in the child. Returns a status, with its message. */
 typedef int msi_stage_work(msi_stage *stage, const void *job);
 
 typedef struct msi_stage_spec {
     msi_stage_work *work;
     const void *job;
     const char *name;   /* for the progress; static */
-    const char *path;   /* what is read, for messages */
-    const char *folder; /* workspace: removed by the child where the parent is gone; NULL: nothing is written */
-    const char *out;    /* what the output is called, for messages; NULL: nothing is written */
-    int limits_files;   /* the work limits the size of files, by what it reads */
+    const char *path;   /* the input, for messages */
+    const char *folder; /* the workspace, which the child removes if the parent is gone; NULL: nothing is written */
+    const char *out;    /* the output, for messages; NULL: nothing is written */
+    int limits_files;   /* the work limits the size of files according to its input */
 } msi_stage_spec;
 
 /*
- * msi_stage_run - run the work and wait for its end.
- * Returns: what the work returned, but MSI_EOUTPUT where the workspace cannot be written; MSI_EINPUT or MSI_EOUTPUT
- *          where the process was ended, by what it said last; MSI_EINTERRUPTED, the process ended
+ * msi_stage_run - run a stage and wait for its end.
+ * Returns: the status of the work, or MSI_EOUTPUT if the workspace cannot be written. If the child ended early:
+ *          MSI_EINPUT or MSI_EOUTPUT, according to its last message. MSI_EINTERRUPTED, after the child has ended
  */
 int msi_stage_run(const msi_stage_spec *spec);
 
-/* The child calls these: a line of the log; how far the work is, which some times a second is told, and then also looks
- * whether the parent is still there. */
+/*
+ * The child calls these.
+ * msi_stage_log, msi_stage_warn - log a line or a warning.
+ * msi_stage_send_progress - report progress. At most 20 messages a second are sent; a message also detects the end of
+ *   the parent.
+ */
 void msi_stage_log(msi_stage *stage, msi_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void msi_stage_warn(msi_stage *stage, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void msi_stage_at(msi_stage *stage, int64_t done, int64_t total);
+void msi_stage_send_progress(msi_stage *stage, int64_t done, int64_t total);
 
-/* msi_stage_socket - return the child's descriptor at whose other end the parent waits for the end of all that have it;
- * msi_stage_beside - name a process that writes for the child, to be ended before the workspace is removed; 0: none. */
+/*
+ * msi_stage_socket - return the child's socket. The parent waits until all processes that hold it have ended.
+ * msi_stage_set_writer - register a process that writes for the child, to be killed before the workspace is removed;
+ *   0: none.
+ */
 int msi_stage_socket(const msi_stage *stage);
-void msi_stage_beside(msi_stage *stage, pid_t process);
+void msi_stage_set_writer(msi_stage *stage, pid_t process);
 
-/* ---- One Measurement Set is made of others: selected, averaged, turned, joined ---- */
+/* ---- Convert Measurement Sets to one: select, average, shift, join ---- */
 
 typedef struct msi_sets_job {
     const msi_convert_options *options;
     const char *const *paths; /* [n_path] */
     int n_path;
-    const char *name; /* of the first path as the user knows it, for messages */
-    int is_imported;  /* made by msfits: WEIGHT is a sum over channels, and which way uvw point is to be told */
-    int is_exported;  /* to UVFITS afterwards, which does not hold every set */
+    const char *name; /* the first input as given by the user, for messages */
+    int is_imported;  /* made by msfits: WEIGHT is a sum over channels, and the direction of uvw is logged */
+    int is_exported;  /* to be exported to UVFITS, which cannot represent every set */
     const char *to;   /* NULL: a dry run */
 } msi_sets_job;
 
-/* msi_convert_sets - the work of a stage; job is a msi_sets_job. */
+/* msi_convert_sets - the work of this stage; job is a msi_sets_job. */
 msi_stage_work msi_convert_sets;
 
-/* ---- A visibility store is made of a Measurement Set: one file with what images need, read without casacore ---- */
+/* ---- Make a visibility store from a Measurement Set: one file for imaging, read without casacore ---- */
 
-/* msi_convert_is_store - return 1 where an output's name says that it is to be a visibility store: it ends in .msv. */
+/* msi_convert_is_store - return 1 if the name of the output ends in .msv, for a visibility store. */
 int msi_convert_is_store(const char *out);
 
-/* msi_convert_store_check - say which options and inputs a store has no use for. Returns: 0, MSI_EUSAGE. */
+/* msi_convert_store_check - check that the options and inputs are allowed for a store. Returns: 0, MSI_EUSAGE. */
 int msi_convert_store_check(const msi_convert_options *options);
 
 typedef struct msi_store_job {
@@ -74,27 +81,30 @@ typedef struct msi_store_job {
     const char *to; /* NULL: a dry run */
 } msi_store_job;
 
-/* msi_convert_store - the work of a stage; job is a msi_store_job. */
+/* msi_convert_store - the work of this stage; job is a msi_store_job. */
 msi_stage_work msi_convert_store;
 
-/* ---- Casacore's msfits makes sets of files, with checks before and after, and a set becomes a file ---- */
+/* ---- Import UVFITS and FITS-IDI files by casacore's msfits, with checks before and after; export UVFITS ---- */
 
 typedef struct msi_import_job {
-    const char *fits, *real_path; /* the file as the user names it, and where it is */
+    const char *fits, *real_path; /* the file as given by the user, and its real path */
     const char *set;
-    const char *folder; /* where the set comes to lie; casacore puts tables of its own there */
+    const char *folder; /* the directory of the set, in which casacore also writes temporary tables */
     const msi_uv_file *header;
-    int64_t memory_bytes; /* that the process may take at most */
+    int64_t memory_bytes; /* the limit of the process */
 } msi_import_job;
 
 typedef struct msi_export_job {
-    const char *set, *fits; /* the set has DATA, and rows of selected windows alone */
-    const char *name;       /* the output's, for messages */
+    const char *set, *fits; /* the set has DATA, and rows of the selected windows only */
+    const char *name;       /* the output, for messages */
     const char *command;    /* for HISTORY */
 } msi_export_job;
 
-/* msi_import_fits, msi_import_plan, msi_export_fits - works of stages; job is a msi_import_job, a msi_import_job without
- * set and folder, a msi_export_job. The plan looks for what an import would refuse in the file, and warns as it does. */
+/*
+ * msi_import_fits - the work of an import; job is a msi_import_job.
+ * msi_import_plan - the work of a dry run of an import: the same checks and warnings; `set` and `folder` are not used.
+ * msi_export_fits - the work of an export; job is a msi_export_job.
+ */
 msi_stage_work msi_import_fits, msi_import_plan, msi_export_fits;
 
 #endif

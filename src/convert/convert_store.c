@@ -11,11 +11,12 @@
 #include "core/units.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_limit.h"
+#include "io/ms/ms_block.h"
+#include "io/ms/ms_child.h"
+#include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
-#include "io/ms/ms_store.h"
-#include "io/msv/msv_output.h"
 #include "io/msv/msv_file.h"
+#include "io/msv/msv_output.h"
 
 int msi_convert_is_store(const char *out)
 {
@@ -36,36 +37,37 @@ int msi_convert_store_check(const msi_convert_options *o)
                    {o->flip_uvw, "flip-uvw"}};
     if (o->shared.n_ms > 1)
         return msi_error_set(MSI_EUSAGE,
-                             "%s: a visibility store is of one Measurement Set: make one of each, which are imaged "
-                             "together as sets are",
+                             "%s: a visibility store is made from one Measurement Set; make one store of each set, and "
+                             "image the stores together",
                              o->out);
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (changes[i].is_given)
-            return msi_error_set(MSI_EUSAGE,
-                                 "-%s: a visibility store keeps samples as they are; make a Measurement Set first, and "
-                                 "a store of it",
-                                 changes[i].option);
+            return msi_error_set(
+                MSI_EUSAGE,
+                "-%s: a visibility store keeps samples unchanged; convert to a Measurement Set first, and "
+                "make a store of it",
+                changes[i].option);
     return MSI_OK;
 }
 
-/* A conversion under way. */
+/* The state of a conversion. */
 typedef struct conversion {
     msi_stage *stage;
     const msi_store_job *job;
     const char *path;         /* of the set */
-    char real_path[PATH_MAX]; /* the same, wherever it is looked for from */
+    char real_path[PATH_MAX]; /* the same as an absolute path */
     uint64_t state;
     msi_ms_selection selection;
     msi_ms_reader *reader;
     msi_msv_output *out;
-    int64_t n_read, n_kind; /* rows so far; room below */
+    int64_t n_read, n_kind; /* rows read; length of the arrays below */
     int32_t *antenna1, *antenna2;
     uint8_t *flag_row;
 } conversion;
 
 static int open_reader(conversion *c)
 {
-    /* Before anything is read: what changes from now on makes the store older than its set. */
+    /* Record the state before reading. Any later change makes the store older than its set. */
     if (!realpath(c->path, c->real_path)) return msi_error_set(MSI_EINPUT, "%s: %s", c->path, strerror(errno));
     msi_set_state(c->path, &c->state);
     c->selection = c->job->options->shared.selection;
@@ -84,8 +86,8 @@ static void log_input(const conversion *c)
                   msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
 }
 
-/* Collect antennas and FLAG_ROW of the rows of a block, which the reader has of all rows that it looked at. */
-static int take_kinds(conversion *c, const msi_ms_block *b)
+/* Copy antennas and FLAG_ROW of the rows of a block from the reader, which has them for all rows that it read. */
+static int copy_row_kinds(conversion *c, const msi_ms_block *b)
 {
     const msi_ms_raw *raw = &c->reader->raw;
     if (c->n_kind < b->n_row) {
@@ -109,7 +111,7 @@ static int put_blocks(conversion *c)
     for (;;) {
         MSI_TRY(msi_ms_reader_next(c->reader, &b));
         if (!b.n_row) return MSI_OK;
-        MSI_TRY(take_kinds(c, &b));
+        MSI_TRY(copy_row_kinds(c, &b));
         const msi_msv_rows rows = {.data_desc_id = b.data_desc_id,
                                    .field_id = b.field_id,
                                    .n_row = b.n_row,
@@ -126,7 +128,7 @@ static int put_blocks(conversion *c)
                                    .flag = b.flag};
         MSI_TRY(msi_msv_output_put(c->out, &rows));
         c->n_read += b.n_row;
-        msi_stage_at(c->stage, c->n_read, msi_ms_reader_n_row(c->reader));
+        msi_stage_send_progress(c->stage, c->n_read, msi_ms_reader_n_row(c->reader));
     }
 }
 
@@ -134,7 +136,7 @@ static int finish_store(conversion *c)
 {
     msi_msv_origin origin = {.set_path = c->real_path, .set_state = c->state};
     char *about;
-    MSI_TRY(msi_ms_store_about(c->reader, &about, &origin.about_bytes));
+    MSI_TRY(msi_ms_store_pack_metadata(c->reader, &about, &origin.about_bytes));
     origin.about = about;
     const int status = msi_msv_output_finish(c->out, &origin);
     msi_free(about);
@@ -143,15 +145,15 @@ static int finish_store(conversion *c)
 
 static void log_result(const conversion *c)
 {
-    const msi_msv_tally t = msi_msv_output_tally(c->out);
+    const msi_msv_counts t = msi_msv_output_counts(c->out);
     const int64_t lost = msi_ms_reader_dropped(c->reader)->uvw_not_finite, bare = t.n_row - t.n_data_row;
     if (lost)
-        msi_stage_warn(c->stage, "%lld sample%s left out whose u, v, w are not finite", (long long)lost,
+        msi_stage_warn(c->stage, "%lld sample%s left out, because u, v, w are not finite", (long long)lost,
                        msi_plural(lost));
     if (bare)
         msi_stage_log(c->stage, MSI_LOG_NORMAL,
-                      "%lld of %lld rows are autocorrelations or flagged, and stored without samples", (long long)bare,
-                      (long long)t.n_row);
+                      "%lld of %lld rows are autocorrelations or flagged, and are stored without samples",
+                      (long long)bare, (long long)t.n_row);
     msi_stage_log(c->stage, MSI_LOG_NORMAL, "%lld row%s of %.3f GB in the main table became %.3f GB",
                   (long long)t.n_row, msi_plural(t.n_row), 1e-9 * (double)msi_ms_paths_bytes(&c->path, 1),
                   1e-9 * (double)t.bytes);

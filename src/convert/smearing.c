@@ -10,14 +10,14 @@
 #include "core/types.h"
 #include "io/casacore-c/casacore_c.h"
 
-/* The Earth turns by so much in a second: 2 pi in a sidereal day. */
+/* Rotation rate of the Earth: 2 pi in a sidereal day. */
 static const double EARTH_RAD_S = 7.292115e-5;
 
 double msi_smearing_loss(double turns)
 {
     const double x = MSI_PI * turns;
     if (turns >= 1) return 1;
-    /* Below this the series' next term is less than a rounding error. */
+    /* Below this, the next term of the series is less than a rounding error. */
     return fabs(x) < 1e-4 ? x * x / 6 : 1 - sin(x) / x;
 }
 
@@ -44,7 +44,7 @@ double msi_smearing_band_turns(double baseline_m, double radius_rad, double widt
 
 enum { N_LENGTH = 4 }; /* the longest baseline, half of it, .. */
 
-/* The smallest dish has the widest beam; 0 where no diameter is known. */
+/* Return the diameter of the smallest dish, which has the widest beam; 0 if no diameter is known. */
 static double smallest_dish_m(const char *path)
 {
     ccc_table *ms, *t;
@@ -61,13 +61,13 @@ static double smallest_dish_m(const char *path)
     return least_m;
 }
 
-/* Losses depend on the channels by the ends of the band and the widest averaged channel. */
+/* The ends of the band and the widest averaged channel, which determine the loss. */
 typedef struct band {
     double lowest_hz, highest_hz, widest_hz;
     int is_averaged;
 } band;
 
-static band band_of(const msi_ms_reader *r, const msi_channel_groups *groups)
+static band find_band(const msi_ms_reader *r, const msi_channel_groups *groups)
 {
     band b = {.lowest_hz = INFINITY};
     for (int i = 0; i < msi_ms_reader_n_spw(r); i++) {
@@ -84,7 +84,7 @@ static band band_of(const msi_ms_reader *r, const msi_channel_groups *groups)
     return b;
 }
 
-static double time_on(const msi_average_time *t, double baseline_m)
+static double averaging_time_s(const msi_average_time *t, double baseline_m)
 {
     if (!(t->loss > 0)) return t->longest_s;
     const double turns_1s = msi_smearing_time_turns(baseline_m, t->radius_rad, 1, t->highest_hz);
@@ -95,7 +95,7 @@ static double time_on(const msi_average_time *t, double baseline_m)
 int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_channel_groups *groups,
                         const msi_convert_options *o, msi_average_time *time)
 {
-    const band b = band_of(r, groups);
+    const band b = find_band(r, groups);
     const double longest_m = msi_ms_reader_observation(r)->longest_baseline_m;
     char angle[MSI_FORMAT_SIZE], duration[MSI_FORMAT_SIZE];
     double radius_rad = o->smearing_radius_rad;
@@ -107,8 +107,8 @@ int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_chan
     }
     if (!(radius_rad > 0) && o->smearing_loss > 0)
         return msi_error_set(MSI_EINPUT,
-                             "%s: no antenna's diameter is known: -smearing-radius says how far from the phase "
-                             "centre the loss is to hold",
+                             "%s: the antennas have no diameter; give -smearing-radius, the distance from the phase "
+                             "centre for which the loss holds",
                              o->shared.ms_paths[0]);
     time->radius_rad = radius_rad;
     if (!(radius_rad > 0) || !(longest_m > 0)) return MSI_OK;
@@ -116,7 +116,7 @@ int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_chan
                   msi_format_angle(angle, radius_rad));
     double baseline_m = longest_m;
     for (int i = 0; i < N_LENGTH; i++, baseline_m /= 2) {
-        const double s = time_on(time, baseline_m);
+        const double s = averaging_time_s(time, baseline_m);
         const double by_time = msi_smearing_loss(msi_smearing_time_turns(baseline_m, radius_rad, s, b.highest_hz));
         const double by_band = msi_smearing_loss(msi_smearing_band_turns(baseline_m, radius_rad, b.widest_hz));
         char in_time[MSI_FORMAT_SIZE + 32] = "";

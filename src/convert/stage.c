@@ -19,11 +19,11 @@
 #include "io/ms/ms_child.h"
 #include "src/convert/workspace.h"
 
-typedef enum message_kind { SAY, WARN, AT, FINISHED } message_kind;
+typedef enum message_kind { LOG_LINE, WARNING, PROGRESS, FINISHED } message_kind;
 
 typedef struct message {
     message_kind kind;
-    int status; /* FINISHED: the work's; SAY: the level */
+    int status; /* FINISHED: the status of the work; LOG_LINE: the level */
     int64_t done, total;
     char text[MSI_MESSAGE_BYTES];
 } message;
@@ -31,21 +31,22 @@ typedef struct message {
 struct msi_stage {
     const msi_child *parent;
     const char *folder;
-    double told_s; /* when the parent heard last how far the work is */
-    pid_t beside;  /* a process that writes for this one; 0: none */
+    double sent_s; /* time of the last progress message */
+    pid_t writer;  /* a process that writes for this one; 0: none */
 };
 
-/* Progress is not shown more often; a message costs both processes some 40 us. */
-static const double TELL_S = 0.05;
+/* Shortest time between progress messages, as progress is not printed more often. A message costs both processes about
+ * 40 us. */
+static const double PROGRESS_S = 0.05;
 
 /* ---- The child's side ---- */
 
 static void send_message(msi_stage *s, const message *m)
 {
     if (msi_child_send(s->parent, m, sizeof *m) == 0) return;
-    if (s->beside > 0) {
-        kill(s->beside, SIGKILL);
-        waitpid(s->beside, NULL, 0);
+    if (s->writer > 0) {
+        kill(s->writer, SIGKILL);
+        waitpid(s->writer, NULL, 0);
     }
     if (s->folder) msi_workspace_remove(s->folder);
     _exit(1);
@@ -62,7 +63,7 @@ void msi_stage_log(msi_stage *s, msi_log_level level, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    send_text(s, (message){.kind = SAY, .status = (int)level}, format, arguments);
+    send_text(s, (message){.kind = LOG_LINE, .status = (int)level}, format, arguments);
     va_end(arguments);
 }
 
@@ -70,16 +71,16 @@ void msi_stage_warn(msi_stage *s, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    send_text(s, (message){.kind = WARN}, format, arguments);
+    send_text(s, (message){.kind = WARNING}, format, arguments);
     va_end(arguments);
 }
 
-void msi_stage_at(msi_stage *s, int64_t done, int64_t total)
+void msi_stage_send_progress(msi_stage *s, int64_t done, int64_t total)
 {
-    const message m = {.kind = AT, .done = done, .total = total};
+    const message m = {.kind = PROGRESS, .done = done, .total = total};
     const double now_s = msi_wall_s();
-    if (now_s - s->told_s < TELL_S) return;
-    s->told_s = now_s;
+    if (now_s - s->sent_s < PROGRESS_S) return;
+    s->sent_s = now_s;
     send_message(s, &m);
 }
 
@@ -88,18 +89,18 @@ int msi_stage_socket(const msi_stage *s)
     return s->parent->socket;
 }
 
-void msi_stage_beside(msi_stage *s, pid_t process)
+void msi_stage_set_writer(msi_stage *s, pid_t process)
 {
-    s->beside = process;
+    s->writer = process;
 }
 
 static _Noreturn void run_child(const msi_child *parent, const msi_stage_spec *spec)
 {
     char folder[PATH_MAX];
-    /* The work may leave the working folder. */
+    /* Use an absolute path, because the work may change the working directory. */
     msi_stage s = {.parent = parent,
                    .folder = spec->folder && realpath(spec->folder, folder) ? folder : spec->folder,
-                   .told_s = msi_wall_s()};
+                   .sent_s = msi_wall_s()};
     message m = {.kind = FINISHED};
     msi_child_watch();
     msi_child_progress(MSI_CHILD_STEP_S);
@@ -109,28 +110,28 @@ static _Noreturn void run_child(const msi_child *parent, const msi_stage_spec *s
     _exit(0);
 }
 
-/* ---- The parent's ---- */
+/* ---- The parent's side ---- */
 
-static int is_full(const char *folder)
+static int is_disk_full(const char *folder)
 {
     enum { LITTLE = 1 << 20 };
     struct statvfs disk;
     return statvfs(folder, &disk) == 0 && disk.f_bavail * disk.f_frsize < LITTLE;
 }
 
-/* Why nothing can be written there, as far as text, disk or limit tell; 0 where they do not. casacore loses the reason
- * where it fails a second time as it closes what could not be written. */
-static int reason_of(const char *text, const char *folder)
+/* Return the errno of a failed write, from the text, the disk or the limit of the file size; 0 if it is unknown.
+ * casacore loses the reason when it fails again while it closes the file. */
+static int write_error_of(const char *text, const char *folder)
 {
     static const int reasons[] = {ENOSPC, EFBIG, EDQUOT, EROFS, EIO};
     struct rlimit limit;
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (strstr(text, strerror(reasons[i]))) return reasons[i];
-    if (is_full(folder)) return ENOSPC;
+    if (is_disk_full(folder)) return ENOSPC;
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? EFBIG : 0;
 }
 
-/* Tell whether the work met the limit that it has set itself: nobody else limits files. */
+/* Return 1 if the work reached its own limit of the file size, because the parent has no such limit. */
 static int is_own_limit(const msi_stage_spec *spec, const char *text)
 {
     struct rlimit limit;
@@ -138,59 +139,60 @@ static int is_own_limit(const msi_stage_spec *spec, const char *text)
            limit.rlim_cur == RLIM_INFINITY;
 }
 
-/* casacore's own writes of what locks a table fail without the reason. */
-static int says_unwritten(const char *text)
+/* casacore reports a failed write of a lock file without the reason. */
+static int is_casacore_write_error(const char *text)
 {
     return strstr(text, "tracePWRITE") || strstr(text, "traceWRITE");
 }
 
-/* Record a failure by what the child said. Where it names the workspace, and something keeps that from being written,
- * the output is what failed; an imported set lies there, too, and may be damaged. */
-static int fail(const msi_stage_spec *spec, int status, const char *text)
+/* Set the error from the message of the child. If the message names the workspace, and a reason for a failed write is
+ * found, the output failed. Without a reason, an imported set in the workspace may be damaged. */
+static int set_failure(const msi_stage_spec *spec, int status, const char *text)
 {
     const char *slash = spec->folder ? strrchr(spec->folder, '/') : NULL;
     if (is_own_limit(spec, text))
-        return msi_error_set(MSI_EINPUT,
-                             "truncated or corrupt: %s: more would be written than a file of its size can become",
-                             spec->path);
+        return msi_error_set(
+            MSI_EINPUT,
+            "truncated or corrupt: %s: its conversion would write more data than a file of its size can contain",
+            spec->path);
     const int is_output = status == MSI_EOUTPUT || (slash && strstr(text, slash + 1));
-    const int reason = spec->folder && is_output ? reason_of(text, spec->folder) : 0;
+    const int reason = spec->folder && is_output ? write_error_of(text, spec->folder) : 0;
     if (reason) return msi_error_set(MSI_EOUTPUT, "%s: %s", spec->out, strerror(reason));
-    if (spec->folder && says_unwritten(text))
-        return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: a write failed in casacore, for want of space?",
+    if (spec->folder && is_casacore_write_error(text))
+        return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: a write failed in casacore; the disk may be full",
                              spec->out);
     return msi_error_set(status, "%s", text);
 }
 
-static int take_end(msi_child *child, const msi_stage_spec *spec)
+static int report_early_end(msi_child *child, const msi_stage_spec *spec)
 {
     char text[1024];
-    /* One that is not at its end, but says what is no message, would wait for ever for somebody to hear more of it. */
+    /* A child that sent an invalid message may still wait for the parent. */
     kill(child->pid, SIGKILL);
     const int by = msi_child_end_text(child, spec->path, "the process that converts", text, sizeof text);
     if (by == SIGKILL) return msi_error_set(MSI_ENOMEM, "%s", text);
-    const int writes = spec->folder && (strstr(text, "write") || strstr(text, "Write") || says_unwritten(text) ||
-                                        is_full(spec->folder));
-    if (writes) return fail(spec, MSI_EOUTPUT, text);
+    const int writes = spec->folder && (strstr(text, "write") || strstr(text, "Write") ||
+                                        is_casacore_write_error(text) || is_disk_full(spec->folder));
+    if (writes) return set_failure(spec, MSI_EOUTPUT, text);
     char input[sizeof text + 32];
     snprintf(input, sizeof input, "truncated or corrupt: %s", text);
-    return fail(spec, MSI_EINPUT, input);
+    return set_failure(spec, MSI_EINPUT, input);
 }
 
-/* Follow the child to its end. Returned: *is_gone  it has been waited for */
-static int follow(msi_child *child, const msi_stage_spec *spec, int *is_gone)
+/* Receive messages until the child ends. Returned: *is_gone  the child has ended, and was waited for */
+static int receive_messages(msi_child *child, const msi_stage_spec *spec, int *is_gone)
 {
     message m;
     for (;;) {
         int got;
         MSI_TRY(msi_child_await(child, 1, &m, sizeof m, &got));
         *is_gone = got < 0;
-        if (got < 0) return take_end(child, spec);
+        if (got < 0) return report_early_end(child, spec);
         m.text[sizeof m.text - 1] = 0;
-        if (m.kind == FINISHED) return m.status ? fail(spec, m.status, m.text) : MSI_OK;
-        if (m.kind == AT)
+        if (m.kind == FINISHED) return m.status ? set_failure(spec, m.status, m.text) : MSI_OK;
+        if (m.kind == PROGRESS)
             msi_progress_at(m.done, m.total);
-        else if (m.kind == WARN)
+        else if (m.kind == WARNING)
             msi_log_warning("%s", m.text);
         else if (m.status == MSI_LOG_VERBOSE)
             msi_log_detail("%s", m.text);
@@ -208,13 +210,13 @@ int msi_stage_run(const msi_stage_spec *spec)
     if (is_child) run_child(&child, spec);
     if (!status) {
         msi_progress_begin(spec->name);
-        status = follow(&child, spec, &is_gone);
+        status = receive_messages(&child, spec, &is_gone);
         if (!status) msi_progress_end();
     }
     if (child.pid && !is_gone) {
         if (status) kill(child.pid, SIGKILL);
         msi_child_wait(&child);
-        /* What it wrote by a process of its own nobody writes any more. */
+        /* Wait for the processes of the child, so that they do not write any more. */
         msi_child_await_end(&child);
     }
     msi_child_close(&child);

@@ -67,12 +67,12 @@ static int check_order(const axes *a, const wanted_axis *wanted)
         const wanted_axis *w = known_axis(wanted, a->u->axis_type[i]);
         if (a->length[i] == 1 || a->length[i] == 0) continue;
         if (!w || w->place == ONE_LONG || find_axis(a, w) != i)
-            return msi_error_set(MSI_EINPUT, "%s: its axis %d, '%s', has %lld elements, of which a set takes one",
-                                 a->path, i + 1, a->u->axis_type[i], (long long)a->length[i]);
+            return msi_error_set(MSI_EINPUT, "%s: its axis %d, '%s', has %lld elements instead of one", a->path, i + 1,
+                                 a->u->axis_type[i], (long long)a->length[i]);
         if (w->place < place)
             return msi_error_set(MSI_EINPUT,
-                                 "%s: its axis %d, '%s', lies behind others than casacore reads it: the order is %s",
-                                 a->path, i + 1, a->u->axis_type[i],
+                                 "%s: its axis %d, '%s', is in the wrong place; casacore reads the order %s", a->path,
+                                 i + 1, a->u->axis_type[i],
                                  wanted == of_groups ? "COMPLEX, STOKES and FREQ, IF" : "COMPLEX, STOKES, FREQ, BAND");
         place = w->place;
     }
@@ -94,7 +94,7 @@ static int check_complex(const axes *a, int least)
         count_parameter(a->u, "SCALE", sizeof "SCALE"))
         return msi_error_set(MSI_EINPUT,
                              "%s: its visibilities are compressed (groups with parameters WEIGHT and SCALE), which "
-                             "casacore does not read; AIPS's UVCMP uncompresses them",
+                             "casacore does not read; uncompress them with UVCMP of AIPS",
                              a->path);
     return msi_error_set(MSI_EINPUT, "%s: its axis COMPLEX has %lld elements, not %s", a->path, (long long)n,
                          least == 3 ? "3: real part, imaginary part, weight" : "2 or 3");
@@ -107,9 +107,8 @@ static int check_stokes(const axes *a)
     unsigned seen = 0;
     if (first > 0)
         return msi_error_set(MSI_EINPUT,
-                             "%s: holds Stokes parameters (CRVAL%d = %g), not correlations (-1 to -8) as a "
-                             "Measurement Set is made of",
-                             a->path, i + 1, first);
+                             "%s: holds Stokes parameters (CRVAL%d = %g) instead of correlations (-1 to -8)", a->path,
+                             i + 1, first);
     for (int64_t k = 0; k < a->length[i]; k++) {
         const double value = floor(first + ((double)(k + 1) - pixel) * step + 0.5);
         const unsigned bit = value >= -8 && value <= -1 ? 1u << (int)-value : 0;
@@ -117,15 +116,15 @@ static int check_stokes(const axes *a)
             return msi_error_set(MSI_EINPUT,
                                  "%s: element %lld of its axis STOKES is %g%s (CRVAL%d = %g, CDELT%d = %g, CRPIX%d = "
                                  "%g); correlations are -1 to -8",
-                                 a->path, (long long)k + 1, value, bit ? " once more" : "", i + 1, first, i + 1, step,
+                                 a->path, (long long)k + 1, value, bit ? " again" : "", i + 1, first, i + 1, step,
                                  i + 1, pixel);
         seen |= bit;
     }
     return MSI_OK;
 }
 
-/* The value of parameters of one name is their sum: of dates casacore adds two, of u, v and w the second is no more than
- * what single precision leaves, and of others there is no second. */
+/* The value of parameters of one name is their sum: of dates casacore adds two, of u, v and w the second is no more
+ * than what single precision leaves, and of others there is no second. */
 static int check_parameters(const msi_uv_hdu *u, const char *path)
 {
     static const char *const needed[] = {"UU", "VV", "WW"};
@@ -177,15 +176,14 @@ static int check_column(const msi_uv_hdu *u, const char *path, const wanted_colu
         return msi_error_set(MSI_EINPUT, "%s: its table UV_DATA has no column %s", path, w->name);
     }
     if (!u->field_kind[i] || !strchr(w->kinds, u->field_kind[i]))
-        return msi_error_set(
-            MSI_EINPUT,
-            "%s: column %s of its table UV_DATA has numbers of the form '%c', which casacore takes for "
-            "'%c'",
-            path, u->field_name[i], u->field_kind[i] ? u->field_kind[i] : ' ', w->kinds[0]);
+        return msi_error_set(MSI_EINPUT,
+                             "%s: column %s of its table UV_DATA has numbers of the form '%c', which casacore reads as "
+                             "'%c'",
+                             path, u->field_name[i], u->field_kind[i] ? u->field_kind[i] : ' ', w->kinds[0]);
     if (w->is_plain && u->is_scaled[i])
         return msi_error_set(MSI_EINPUT,
                              "%s: column %s of its table UV_DATA is scaled (TSCAL%lld, TZERO%lld), which "
-                             "casacore does not do",
+                             "casacore ignores",
                              path, u->field_name[i], (long long)i + 1, (long long)i + 1);
     return MSI_OK;
 }
@@ -197,7 +195,7 @@ static int check_first_stokes(const msi_uv_hdu *u, const char *path, double firs
     if (!(u->first_stokes > 0) || first > 0) return MSI_OK;
     return msi_error_set(
         MSI_EINPUT,
-        "%s: its table UV_DATA holds Stokes parameters by STK_1 = %g, correlations by its axis STOKES, "
+        "%s: its table UV_DATA holds Stokes parameters by STK_1 = %g, but correlations by its axis STOKES, "
         "which begins with %g",
         path, u->first_stokes, first);
 }

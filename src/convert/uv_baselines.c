@@ -69,7 +69,8 @@ static int find_baseline(const msi_uv_file *h)
 
 static int no_antennas(const char *path, int64_t group, double baseline)
 {
-    return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: BASELINE is %g, no two antennas", path,
+    return msi_error_set(MSI_EINPUT,
+                         "truncated or corrupt: %s: group %lld: BASELINE = %g is not a code of two antennas", path,
                          (long long)group, baseline);
 }
 
@@ -99,9 +100,8 @@ static int antennas_of(const msi_uv_file *h, const char *path, int64_t i, const 
         if (!(value[k] >= 0 && value[k] < MSI_UV_MOST_IDS))
             return msi_error_set(
                 MSI_EINPUT,
-                "truncated or corrupt: %s: group %lld: SUBARRAY, ANTENNA1, ANTENNA2 are %g, %g, %g, no "
-                "two antennas",
-                path, (long long)i, value[0], value[1], value[2]);
+                "truncated or corrupt: %s: group %lld: SUBARRAY, ANTENNA1, ANTENNA2 = %g, %g, %g are not valid", path,
+                (long long)i, value[0], value[1], value[2]);
     *a = (antennas){(int64_t)value[0], (int64_t)value[1], (int64_t)value[2]};
     return MSI_OK;
 }
@@ -162,11 +162,11 @@ static int check_group(void *of, int64_t i, const unsigned char *group)
     h->has_zero |= a.first == 0 || a.second == 0;
     msi_uv_ids_add(&h->subarray, a.subarray);
     if (add_id(h, "FREQSEL", 1, group, &h->freqsel))
-        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: FREQSEL is no row of a table", c->path,
-                             (long long)i);
+        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: FREQSEL is not a row of a table",
+                             c->path, (long long)i);
     if (add_id(h, "SOURCE", 0, group, &h->source))
-        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: SOURCE is no row of a table", c->path,
-                             (long long)i);
+        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: SOURCE is not a row of a table",
+                             c->path, (long long)i);
     return MSI_OK;
 }
 
@@ -332,7 +332,7 @@ static void put_number(const msi_uv_file *h, int64_t value, unsigned char *to)
 }
 
 /* Give a group's antennas their numbers in the one table. */
-static int number_anew(const copy *c, int64_t i, antennas *a)
+static int renumber_antennas(const copy *c, int64_t i, antennas *a)
 {
     if (!c->stations) return a->first && a->second ? MSI_OK : no_antennas(c->path, i, (double)a->second);
     const int64_t first = msi_uv_stations_number(c->stations, a->subarray, a->first),
@@ -355,7 +355,7 @@ static int put_split_group(copy *c, int at, int64_t i, unsigned char *group)
     antennas a;
     if (fread(group, (size_t)h->group_bytes, 1, c->from) != 1) return read_failed(c->path, i);
     MSI_TRY(antennas_of(h, c->path, i, group, &a));
-    MSI_TRY(number_anew(c, i, &a));
+    MSI_TRY(renumber_antennas(c, i, &a));
     if (has_antennas(h)) {
         put_number(h, a.first, group + find_parameter(h, "ANTENNA1") * size);
         put_number(h, a.second, group + find_parameter(h, "ANTENNA2") * size);

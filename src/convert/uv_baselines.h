@@ -30,8 +30,8 @@ int msi_uv_baselines_has_sums(const msi_uv_file *h);
 int msi_uv_baselines_coordinates(const msi_uv_file *h, const char *path, double *uvw_m);
 
 /*
- * msi_uv_baselines_split - copy a file with SUBARRAY, ANTENNA1 and ANTENNA2 in the place of BASELINE, should it have that,
- * without the filling behind its last extension.
+ * msi_uv_baselines_split - copy a file with SUBARRAY, ANTENNA1 and ANTENNA2 in the place of BASELINE, should it have
+ * that, without the filling behind its last extension.
  * Given:   to        where nothing stands
  *          stations  numbers that antennas get; NULL: they keep those that they have
  * Returns: 0, MSI_EINPUT, MSI_EOUTPUT, MSI_ENOMEM

@@ -36,17 +36,17 @@ static int check_table(const msi_uv_hdu *u, const char *path)
     int64_t row_bytes = 0;
     if (strcmp(u->extension, "BINTABLE") != 0 && strcmp(u->extension, "A3DTABLE") != 0) return MSI_OK;
     if (u->bitpix != 8 || u->n_axis != 2 || u->n_group != 1 || u->n_field < 0 || u->n_field > MSI_UV_MAX_FIELDS)
-        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: table %s has a header that no table has", path,
-                             u->name);
+        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: table %s has an invalid header", path, u->name);
     for (int64_t i = 0; i < u->n_field; i++) {
         if (u->field_bytes[i] < 0)
-            return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: table %s: TFORM%lld is missing, or no format",
+            return msi_error_set(MSI_EINPUT,
+                                 "truncated or corrupt: %s: table %s: TFORM%lld is missing, or not a valid format",
                                  path, u->name, (long long)i + 1);
         row_bytes += u->field_bytes[i];
     }
     if (row_bytes != u->axis[0])
         return msi_error_set(MSI_EINPUT,
-                             "truncated or corrupt: %s: table %s: its rows have %lld bytes, its columns %lld", path,
+                             "truncated or corrupt: %s: table %s: its rows have %lld bytes, but its columns %lld", path,
                              u->name, (long long)u->axis[0], (long long)row_bytes);
     return MSI_OK;
 }
@@ -56,7 +56,7 @@ static int check_antennas(const msi_uv_file *h, const msi_uv_hdu *u, const char 
 {
     enum { MOST_BY_256 = 255 };
     if (h->kind != MSI_UV_IDI || strcmp(u->name, "ARRAY_GEOMETRY") != 0 || u->axis[1] <= MOST_BY_256) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: FITS-IDI of %lld antennas: casacore reads %d at most", path,
+    return msi_error_set(MSI_EINPUT, "%s: it has %lld antennas, but casacore reads at most %d of FITS-IDI", path,
                          (long long)u->axis[1], MOST_BY_256);
 }
 
@@ -76,7 +76,7 @@ static int is_near(double a, double b)
     return fabs(a - b) < 0.01;
 }
 
-/* casacore takes EPOCH before EQUINOX, and what is not 1950 for 2000. Without a year, or with 0, it is 2000 as well. */
+/* casacore prefers EPOCH to EQUINOX. It takes 1950 as 1950, and any other year, 0 or none as 2000. */
 static int check_equinox(const msi_uv_file *h, const char *path)
 {
     const msi_uv_hdu *u = &h->primary;
@@ -87,8 +87,8 @@ static int check_equinox(const msi_uv_file *h, const char *path)
                              u->epoch, u->equinox);
     if (year == 0 || is_near(year, 1950) || is_near(year, 2000)) return MSI_OK;
     return msi_error_set(MSI_EINPUT,
-                         "%s: its position is of the equinox %g (%s), and a set's is B1950 or J2000; precess RA and "
-                         "DEC to one of them before",
+                         "%s: its position is of the equinox %g (%s), but a set needs B1950 or J2000; precess RA and "
+                         "DEC first",
                          path, year, u->has_epoch ? "EPOCH" : "EQUINOX");
 }
 
@@ -138,11 +138,12 @@ static int check_extensions(msi_uv_file *h, FILE *f, int64_t at, const char *pat
         const int got = msi_uv_hdu_read(f, &u, &at);
         if (got == 0 || (got < 0 && is_filling(f, begin))) return MSI_OK;
         if (got < 0)
-            return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: no whole header of an extension at byte %lld",
-                                 path, (long long)begin);
-        if (!*u.extension)
-            return msi_error_set(MSI_EINPUT, "%s: another FITS file begins at byte %lld; convert each by itself", path,
+            return msi_error_set(MSI_EINPUT,
+                                 "truncated or corrupt: %s: no complete header of an extension at byte %lld", path,
                                  (long long)begin);
+        if (!*u.extension)
+            return msi_error_set(MSI_EINPUT, "%s: another FITS file begins at byte %lld; convert each file separately",
+                                 path, (long long)begin);
         MSI_TRY(check_table(&u, path));
         MSI_TRY(check_antennas(h, &u, path));
         MSI_TRY(check_times(&u, path));
@@ -156,7 +157,7 @@ static int check_extensions(msi_uv_file *h, FILE *f, int64_t at, const char *pat
                                  u.name);
         at += msi_uv_in_blocks(bytes);
     }
-    return msi_error_set(MSI_EINPUT, "%s: more than %d extensions", path, MOST_HDUS);
+    return msi_error_set(MSI_EINPUT, "%s: it has more than %d extensions", path, MOST_HDUS);
 }
 
 /* ---- Which kind ---- */
@@ -166,15 +167,15 @@ static int check_groups(msi_uv_file *h, const char *path)
     const msi_uv_hdu *u = &h->primary;
     const int64_t bytes = msi_uv_hdu_bytes(u, &h->group_bytes);
     if (u->bitpix != -32 && u->bitpix != 32 && u->bitpix != 16 && u->bitpix != 8)
-        return msi_error_set(MSI_EINPUT,
-                             "%s: BITPIX = %d: casacore reads UVFITS of 32-bit floats and of integers alone", path,
-                             u->bitpix);
+        return msi_error_set(MSI_EINPUT, "%s: BITPIX = %d: casacore reads only UVFITS of 32-bit floats or of integers",
+                             path, u->bitpix);
     if (bytes <= 0 || u->n_group < 1 || u->n_parameter < 1 || u->n_parameter > MSI_UV_MAX_PARAMETERS)
-        return msi_error_set(MSI_EINPUT, "%s: a header that cannot be: %lld groups with %lld parameters", path,
+        return msi_error_set(MSI_EINPUT, "%s: invalid header: %lld groups with %lld parameters", path,
                              (long long)u->n_group, (long long)u->n_parameter);
     MSI_TRY(msi_uv_axes_check(u, path));
     if (bytes > h->file_bytes - h->data_begin)
-        return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: %lld bytes of groups, but its header tells of %lld",
+        return msi_error_set(MSI_EINPUT,
+                             "truncated or corrupt: %s: it has %lld bytes of groups, but its header requires %lld",
                              path, (long long)(h->file_bytes - h->data_begin), (long long)bytes);
     return MSI_OK;
 }
@@ -201,9 +202,10 @@ static int read_open(msi_uv_file *h, FILE *f, const char *path)
     if (fstat(fileno(f), &info) != 0 || !S_ISREG(info.st_mode))
         return msi_error_set(MSI_EINPUT, "%s: neither a Measurement Set nor a file", path);
     if (msi_uv_hdu_read(f, u, &at) <= 0)
-        return is_packed(f) ? msi_error_set(MSI_EINPUT, "%s: is packed by gzip; unpack it before, by gunzip", path)
-                            : msi_error_set(MSI_EINPUT,
-                                            "%s: neither a Measurement Set nor a FITS file with a whole header", path);
+        return is_packed(f)
+                   ? msi_error_set(MSI_EINPUT, "%s: it is compressed by gzip; decompress it with gunzip first", path)
+                   : msi_error_set(MSI_EINPUT, "%s: neither a Measurement Set nor a FITS file with a complete header",
+                                   path);
     h->data_begin = at;
     h->file_bytes = info.st_size;
     h->n_if = 1;
@@ -220,10 +222,11 @@ static int read_open(msi_uv_file *h, FILE *f, const char *path)
         return check_extensions(h, f, at, path);
     }
     if (is_aips_table(u))
-        return msi_error_set(MSI_EINPUT,
-                             "%s: holds visibilities in a table 'AIPS UV', as AIPS's FITAB and the VLA's archive write "
-                             "them; FITLD reads it, and FITTP writes UVFITS of it",
-                             path);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: it holds visibilities in a table 'AIPS UV', as written by FITAB of AIPS and by the VLA "
+            "archive; read it with FITLD of AIPS, and write UVFITS with FITTP",
+            path);
     return msi_error_set(MSI_EINPUT, "%s: a FITS file, but neither UVFITS (random groups) nor FITS-IDI", path);
 }
 

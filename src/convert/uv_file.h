@@ -17,8 +17,8 @@ typedef struct msi_uv_file {
     msi_uv_kind kind;
     msi_uv_hdu primary;
     int has_wide_codes;                   /* of BASELINE by 2048: msi_uv_baselines_check */
-    int has_zero;                         /* some group names antenna 0: likewise */
-    msi_uv_ids freqsel, source, subarray; /* that groups name: likewise */
+    int has_zero;                         /* a group has antenna 0: msi_uv_baselines_check */
+    msi_uv_ids freqsel, source, subarray; /* numbers in the groups: msi_uv_baselines_check */
     int has_sources;                      /* a table AIPS SU, whose positions count, not that of the header */
     int has_no_time_system;               /* a table of antennas without TIMSYS */
     int64_t n_if;                         /* length of the axis IF; 1 where there is none */
@@ -47,8 +47,8 @@ int msi_uv_axes_check(const msi_uv_hdu *u, const char *path);
 
 /*
  * msi_uv_axes_check_cells - check the axes of a table UV_DATA of FITS-IDI, and its columns.
- * Returns: 0, MSI_EINPUT (as msi_uv_axes_check; a column is missing, or of other numbers than casacore takes it for; the
- *          header says Stokes parameters where the axis says correlations)
+ * Returns: 0, MSI_EINPUT (as msi_uv_axes_check; a column is missing, or of other numbers than casacore takes it for;
+ *          the header says Stokes parameters where the axis says correlations)
  */
 int msi_uv_axes_check_cells(const msi_uv_hdu *u, const char *path);
 

@@ -31,7 +31,7 @@ static int64_t integer_value(const char *card)
     return strtoll(card + 10, NULL, 10);
 }
 
-/* Count the bytes of a column in a row, as the FITS standard 4.0 (table 18) has them; -1 for what is no format. */
+/* Count the bytes of a column in a row, as the FITS standard 4.0 (table 18) has them; -1 for an invalid format. */
 static int64_t form_bytes(const char *card)
 {
     static const char kinds[] = "LXBIJKAEDCMPQ";

@@ -14,13 +14,13 @@ enum {
     MSI_UV_MAX_FIELDS = 999
 };
 
-/* msi_uv_in_blocks - so many bytes with the filling of their last block. */
+/* msi_uv_in_blocks - the number of bytes with the filling of their last block. */
 static inline int64_t msi_uv_in_blocks(int64_t bytes)
 {
     return (bytes + MSI_UV_BLOCK - 1) / MSI_UV_BLOCK * MSI_UV_BLOCK;
 }
 
-/* Holds what a header says of the data behind it. */
+/* Holds a header's description of the data behind it. */
 typedef struct msi_uv_hdu {
     char extension[9], name[72]; /* XTENSION, EXTNAME; "" where there is none */
     int bitpix, n_axis, is_groups;

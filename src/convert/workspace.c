@@ -26,8 +26,8 @@ struct msi_workspace {
 
 enum { OPEN_FOLDERS = 16 };
 
-/* The path without slashes at its end, and its folder. */
-static int split(const char *out, char plain[PATH_MAX], char parent[PATH_MAX])
+/* Split a path, without its trailing slashes, from its directory. */
+static int split_path(const char *out, char plain[PATH_MAX], char parent[PATH_MAX])
 {
     size_t n = strlen(out);
     while (n > 1 && out[n - 1] == '/') n--;
@@ -37,7 +37,7 @@ static int split(const char *out, char plain[PATH_MAX], char parent[PATH_MAX])
     const char *slash = strrchr(plain, '/');
     const char *name = slash ? slash + 1 : plain;
     if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return msi_error_set(MSI_EOUTPUT, "%s: not a name for an output", out);
+        return msi_error_set(MSI_EOUTPUT, "%s: is not a valid name for an output", out);
     if (slash)
         snprintf(parent, PATH_MAX, "%.*s", (int)(slash - plain + 1), plain);
     else
@@ -45,7 +45,7 @@ static int split(const char *out, char plain[PATH_MAX], char parent[PATH_MAX])
     return MSI_OK;
 }
 
-/* Is a folder, or one that it is in, the other? */
+/* Return 1 if `path` or one of its parent directories is `other`. */
 static int is_within(const char *path, const char *other)
 {
     struct stat a, b, root;
@@ -66,19 +66,19 @@ static int check_replaced(const char *out)
     if (lstat(out, &info) != 0) return MSI_OK;
     if (S_ISREG(info.st_mode)) return MSI_OK;
     if (S_ISDIR(info.st_mode) && msi_ms_path_is_table(out)) return MSI_OK;
-    return msi_error_set(MSI_EOUTPUT, "%s: is neither a file nor a Measurement Set, and is not replaced", out);
+    return msi_error_set(MSI_EOUTPUT, "%s: is not replaced, because it is neither a file nor a Measurement Set", out);
 }
 
 int msi_workspace_check(const char *out, const char *const *inputs, int n_input, int overwrite)
 {
     char plain[PATH_MAX], parent[PATH_MAX];
     struct stat info;
-    MSI_TRY(split(out, plain, parent));
+    MSI_TRY(split_path(out, plain, parent));
     if (stat(parent, &info) != 0) return msi_error_set(MSI_EOUTPUT, "%s: %s", parent, strerror(errno));
     if (access(parent, W_OK | X_OK) != 0) return msi_error_set(MSI_EOUTPUT, "%s: %s", parent, strerror(errno));
     for (int i = 0; i < n_input; i++)
         if (is_within(plain, inputs[i]) || is_within(parent, inputs[i]) || is_within(inputs[i], plain))
-            return msi_error_set(MSI_EOUTPUT, "%s: is the input %s, or lies in it, or holds it", out, inputs[i]);
+            return msi_error_set(MSI_EOUTPUT, "%s: is the input %s, or is inside it, or contains it", out, inputs[i]);
     if (lstat(plain, &info) != 0) return MSI_OK;
     if (!overwrite) return msi_error_set(MSI_EUSAGE, "%s: exists; -overwrite replaces it", out);
     return check_replaced(plain);
@@ -86,8 +86,8 @@ int msi_workspace_check(const char *out, const char *const *inputs, int n_input,
 
 /* ---- The keeper ---- */
 
-/* A program that is killed cannot remove its folder, so another process makes it, and removes it after the program's
- * end. One that still writes there fails as soon as it finds its files gone; until then it may make new ones. */
+/* A killed program cannot remove its directory, so a child process makes it, and removes it after the end of the
+ * program. Another process of the program may still make new files there until it fails, so the removal is repeated. */
 enum { KEEPER_TRIES = 1200, KEEPER_PAUSE_US = 50000 };
 
 typedef struct kept_folder {
@@ -95,7 +95,7 @@ typedef struct kept_folder {
     char name[PATH_MAX];
 } kept_folder;
 
-static _Noreturn void keep(const msi_child *program, const char *pattern)
+static _Noreturn void run_keeper(const msi_child *program, const char *pattern)
 {
     char done;
     kept_folder made = {0};
@@ -111,8 +111,8 @@ static _Noreturn void keep(const msi_child *program, const char *pattern)
     _exit(0);
 }
 
-/* Let the keeper end, which removes the folder unless the program has told it that it did so, as far as it can be. */
-static void dismiss(msi_child *keeper)
+/* Wait for the end of the keeper. It removes the directory, unless the program reported that it did so. */
+static void end_keeper(msi_child *keeper)
 {
     msi_child_close(keeper);
     if (keeper->pid) msi_child_wait(keeper);
@@ -125,15 +125,15 @@ static int make_folder(msi_workspace *w)
     if (snprintf(w->folder, sizeof w->folder, "%s.msimage-convert-XXXXXX", w->parent) >= PATH_MAX)
         return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", w->out);
     int status = msi_child_fork(&w->keeper, "to clean up after this one", &is_child);
-    if (is_child) keep(&w->keeper, w->folder);
+    if (is_child) run_keeper(&w->keeper, w->folder);
     if (!status) status = msi_child_await(&w->keeper, 1, &made, sizeof made, &got);
-    if (!status && got < 0) status = msi_error_set(MSI_ENOMEM, "the process that cleans up ended too soon");
+    if (!status && got < 0) status = msi_error_set(MSI_ENOMEM, "the process that cleans up ended early");
     if (!status && made.failed)
-        status = msi_error_set(MSI_EOUTPUT, "%s: no folder can be made there: %s", w->parent, strerror(made.failed));
+        status = msi_error_set(MSI_EOUTPUT, "%s: cannot make a directory in it: %s", w->parent, strerror(made.failed));
     if (!status)
         memcpy(w->folder, made.name, sizeof w->folder);
     else
-        dismiss(&w->keeper);
+        end_keeper(&w->keeper);
     return status;
 }
 
@@ -143,7 +143,7 @@ int msi_workspace_make(msi_workspace **out, const char *path, int overwrite)
     *out = NULL;
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "names of files"));
     w->overwrite = overwrite;
-    int status = split(path, w->out, w->parent);
+    int status = split_path(path, w->out, w->parent);
     if (!status) status = make_folder(w);
     if (status)
         msi_free(w);
@@ -185,9 +185,9 @@ static int sync_folder(const char *path)
     return failed;
 }
 
-/* Nothing that has appeared in the output's place meanwhile is replaced unasked, and what is replaced changes
- * places. */
-static int give_name(const msi_workspace *w, const char *path)
+/* Rename to the output. An output that has appeared since the check is not replaced without overwrite; a replaced one
+ * is exchanged with the new one. */
+static int rename_to_output(const msi_workspace *w, const char *path)
 {
     if (renameat2(AT_FDCWD, path, AT_FDCWD, w->out, RENAME_NOREPLACE) == 0) return MSI_OK;
     if (errno == EEXIST && w->overwrite) {
@@ -197,13 +197,14 @@ static int give_name(const msi_workspace *w, const char *path)
             return msi_error_set(MSI_EOUTPUT,
                                  "%s: this file system cannot exchange it for the new one; remove it first", w->out);
     }
-    if (errno == EINVAL || errno == ENOSYS) { /* no such flags here; rename replaces an empty folder at most */
+    if (errno == EINVAL || errno == ENOSYS) { /* no such flags; rename replaces at most an empty directory */
         struct stat info;
-        if (lstat(w->out, &info) == 0) return msi_error_set(MSI_EOUTPUT, "%s: has appeared meanwhile", w->out);
+        if (lstat(w->out, &info) == 0)
+            return msi_error_set(MSI_EOUTPUT, "%s: was created during the run, and is left unchanged", w->out);
         if (rename(path, w->out) == 0) return MSI_OK;
     }
     return msi_error_set(MSI_EOUTPUT, "%s: %s", w->out,
-                         errno == EEXIST ? "has appeared meanwhile, and is left as it is" : strerror(errno));
+                         errno == EEXIST ? "was created during the run, and is left unchanged" : strerror(errno));
 }
 
 int msi_workspace_publish(msi_workspace *w, const char *name)
@@ -214,9 +215,9 @@ int msi_workspace_publish(msi_workspace *w, const char *name)
     if (failed)
         return msi_error_set(MSI_EOUTPUT, "%s: cannot be synced: %s", w->out, strerror(failed > 0 ? failed : errno));
     MSI_TRY(msi_interrupt_check());
-    MSI_TRY(give_name(w, path));
+    MSI_TRY(rename_to_output(w, path));
     if (sync_folder(w->parent) != 0 && errno != EINVAL)
-        return msi_error_set(MSI_EOUTPUT, "%s: its folder cannot be synced: %s", w->out, strerror(errno));
+        return msi_error_set(MSI_EOUTPUT, "%s: its directory cannot be synced: %s", w->out, strerror(errno));
     return MSI_OK;
 }
 
@@ -243,6 +244,6 @@ void msi_workspace_free(msi_workspace *w)
     msi_workspace_remove(w->folder);
     if (access(w->folder, F_OK) == 0) msi_log_warning("%s: cannot be removed; remove it", w->folder);
     msi_child_send(&w->keeper, &done, sizeof done);
-    dismiss(&w->keeper);
+    end_keeper(&w->keeper);
     msi_free(w);
 }

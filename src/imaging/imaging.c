@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * An imaging run: it starts its processes, images the intervals one after the other, and publishes all files at the
+ * end. image_interval is the list of the stages of an interval: open, plan, load, weigh, image or clean.
+ */
 #include "src/imaging/imaging.h"
 
 #include <assert.h>
@@ -7,29 +11,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/status.h"
-#include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/progress.h"
 #include "core/ordered_parallel.h"
-#include "io/ms/ms_crew.h"
+#include "core/process.h"
+#include "core/progress.h"
+#include "core/status.h"
 #include "io/ms/ms_paths.h"
+#include "io/ms/reader_pool.h"
 #include "kernels/gridder.h"
 #include "src/imaging/imaging_clean.h"
 #include "src/imaging/imaging_run.h"
 #include "src/options/gridder_choice.h"
-#include "src/sky/phase_shift.h"
-#include "src/sky/stokes.h"
 #include "src/run/block_conversion.h"
 #include "src/run/open_sets.h"
 #include "src/run/ranks.h"
+#include "src/sky/phase_shift.h"
+#include "src/sky/stokes.h"
 
-static_assert((int)MSI_MAX_PLANES < (int)MSI_GRIDDER_MAX_PLANES, "a gridder takes every plane, and the PSF");
+static_assert((int)MSI_MAX_PLANES < (int)MSI_GRIDDER_MAX_PLANES, "a gridder has space for all planes and the PSF");
 
 /* ---- Open ---- */
 
-/* One phase centre serves everything: the fields' own, or -shift's. */
+/* Choose the one phase centre of the images: that of the fields, or that of -shift. */
 static int choose_centre(msi_imaging_run *r)
 {
     const msi_observation *obs = msi_ms_reader_observation(r->reader);
@@ -44,14 +48,14 @@ static int choose_centre(msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* Headers and pictures of several fields name them, as far as there is room. */
+/* Name several fields in headers and pictures, as far as they fit. */
 static void name_fields(msi_observation *o, const msi_ms_reader *reader)
 {
     char all[sizeof o->object];
     if (msi_set_report_fields(all, sizeof all, reader, 0) > 1) memcpy(o->object, all, sizeof all);
 }
 
-/* Every spectral setup must hold what the planes are formed of: told before samples are read, and by a dry run. */
+/* Check, before samples are read and in a dry run, that every spectral setup has the correlations of all planes. */
 static int check_planes(const msi_imaging_run *r)
 {
     const int n = msi_ms_reader_n_spw(r->reader);
@@ -76,16 +80,15 @@ static int open_reader(msi_imaging_run *r)
     msi_interval t;
     msi_progress_begin("opening");
     const msi_open_request request = {r->interval, r->team->rank, r->options->dry_run ? 0 : r->team->size};
-    MSI_TRY(msi_open_sets_interval(&t, r->crew, r->options, &request));
+    MSI_TRY(msi_open_sets_interval(&t, r->reader_pool, r->options, &request));
     msi_progress_end();
     r->reader = t.reader;
     r->is_empty = t.is_empty;
     r->observation = t.observation;
     if (r->modelled) r->modelled[r->interval] = (msi_model_interval){t.begin, t.end, t.is_empty};
     name_fields(&r->observation, r->reader);
-    if (r->is_empty)
-        msi_log_warning("interval %lld has no row of the selection; its images are NaN", (long long)r->interval);
-    /* Output channels are the same in all intervals, whichever spectral windows have rows there. */
+    if (r->is_empty) msi_log_warning("interval %lld has no selected row; its images are NaN", (long long)r->interval);
+    /* Output channels are the same in all intervals, even if an interval lacks some spectral windows. */
     int rc = choose_centre(r);
     if (!rc) rc = check_planes(r);
     if (!rc) rc = msi_output_channels_make(&r->channels, t.whole ? t.whole : t.reader, r->options->channels_out);
@@ -102,7 +105,7 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     spec.geometry = o->geometry;
     spec.n_plane = r->n_plane;
     spec.residual = o->clean.niter > 0;
-    spec.psf = o->make_psf && !spec.residual; /* of residuals' gridders it is asked for by itself */
+    spec.psf = o->make_psf && !spec.residual; /* a gridder of residuals makes the PSF by a call of its own */
     spec.psf_only = o->make_psf_only;
     spec.memory_bytes = msi_imaging_gridder_bytes(o);
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
@@ -110,7 +113,7 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     return spec;
 }
 
-/* Share the work out, and tell of the plan. */
+/* Distribute the work over the GPUs and log the plan. */
 static void share_gpus(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -120,22 +123,23 @@ static void share_gpus(msi_imaging_run *r)
                                .n_channel = o->channels_out,
                                .n_image = r->n_plane + (o->make_psf && !o->clean.niter),
                                .one_gpu_s = p->image_s,
-                               .lane_bytes = o->clean.niter ? 0 : p->one_image_bytes,
-                               .room_bytes = msi_memory_limit() - planned};
+                               .slot_bytes = o->clean.niter ? 0 : p->one_image_bytes,
+                               .free_bytes = msi_memory_limit() - planned};
     msi_gpu_share_plan(&r->gpus, o, &work);
-    if (r->gpus.n_lane > 1) p->image_bytes += (r->gpus.n_lane - 1) * work.lane_bytes;
-    if (r->gpus.n_lane > r->gpus.n) p->device_bytes *= r->gpus.n_lane / r->gpus.n;
+    if (r->gpus.n_slot > 1) p->image_bytes += (r->gpus.n_slot - 1) * work.slot_bytes;
+    if (r->gpus.n_slot > r->gpus.n) p->device_bytes *= r->gpus.n_slot / r->gpus.n;
     p->image_s = msi_gpu_share_s(&r->gpus, &work);
     msi_imaging_report_plan(p, o);
     msi_gpu_share_report(&r->gpus, &work);
 }
 
-/* The plan goes by what is known without reading visibilities; or, for a dry run, by a scan of coordinates. */
+/* Plan the run from bounds that are known without reading visibilities; in a dry run from a scan of the coordinates. */
 static int make_plan(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     msi_gridder_spec spec = gridder_spec(r);
     msi_imaging_need need = {.options = o,
+                             .planes = r->planes,
                              .n_plane = r->n_plane,
                              .channels = &r->channels,
                              .output_bytes = r->outputs ? msi_outputs_bytes(r->outputs) : 0};
@@ -145,11 +149,11 @@ static int make_plan(msi_imaging_run *r)
     msi_imaging_scan_bound(&need.scan, r->reader);
     if (o->dry_run && !r->team->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
-        /* The memory decides that is free now; a run does not wait for a GPU's answer, and sees to it after reading. */
+        /* The plan depends on the free device memory. A run does not wait for the GPU here, but after reading. */
         msi_backend_await(r->gpus.device, r->gpus.n);
     }
     const msi_imaging_scan whole = need.scan;
-    /* A rank has a block more than its share at most, which what is not planned for covers. */
+    /* A rank has at most a block more than its share, which MSI_UNPLANNED_BYTES covers. */
     need.scan.n_row = (need.scan.n_row + r->team->size - 1) / r->team->size;
     need.scan.n_sample = (need.scan.n_sample + r->team->size - 1) / r->team->size;
     MSI_TRY(msi_gridder_create(&empty, &spec));
@@ -157,17 +161,18 @@ static int make_plan(msi_imaging_run *r)
     int rc = msi_imaging_plan_make(&r->plan, &need);
     if (rc == MSI_ERANGE && !o->dry_run) {
         const double bound_lambda = need.scan.w_max_lambda;
-        /* An antenna whose position is wrong says nothing of UVW: whether those can be imaged shows when they are read.
-         */
+        /* The bound of w is useless if an antenna has a wrong position. Whether UVW can be imaged shows when they are
+         * read. */
         need.scan.w_max_lambda = 0;
         rc = msi_imaging_plan_make(&r->plan, &need);
         if (rc) {
-            /* It was not w: the message tells of the plan that was asked for. */
+            /* The bound of w was not the cause. Plan again for the message of the original plan. */
             need.scan.w_max_lambda = bound_lambda;
             rc = msi_imaging_plan_make(&r->plan, &need);
         } else {
-            msi_log_warning("ANTENNA: positions as far apart as %.3g m tell nothing of w; memory is planned without it",
-                            msi_ms_reader_observation(r->reader)->longest_baseline_m);
+            msi_log_warning(
+                "ANTENNA: positions up to %.3g m apart give no usable bound of w; memory is planned without it",
+                msi_ms_reader_observation(r->reader)->longest_baseline_m);
         }
     }
     msi_gridder_free(empty);
@@ -176,14 +181,14 @@ static int make_plan(msi_imaging_run *r)
     return rc;
 }
 
-/* So many bytes of samples are read in less time than a GPU takes to say that it is there, and what memory it has. */
+/* This many bytes of samples are read faster than a GPU starts and reports its memory. */
 static const int64_t EARLY_BYTES = (int64_t)1 << 30;
 
-/* No plan for images needs more host memory than so much a pixel and so much besides: for grids of small images, and
- * for what is not planned. */
+/* Upper bounds of the host memory of a plan: per pixel of an image, and for small grids and unplanned memory. */
 enum { MOST_PIXEL_BYTES = 128, MOST_OTHER_BYTES = 1 << 30 };
 
-/* Few samples are read before the plan is made, where that may have to wait for a GPU, and memory is no question. */
+/* Return 1 if samples are read before the plan is made: they are few, the plan may have to wait for a GPU, and memory
+ * is ample. */
 static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
 {
     const msi_options *o = r->options;
@@ -206,21 +211,21 @@ static int open_gridders(msi_imaging_run *r)
 }
 
 /*
- * channels_at_once - choose how many channels to image together: on GPUs as many as the shares
- * of GPUs have lanes; on the CPU one by each thread, where there are channels enough for them and their grids take no
- * more than a quarter of the memory; else one, by all threads. A small image has little for many threads to share.
- * Given: run  planned
+ * Choose how many channels to image in parallel, after the plan is made. GPUs: as many as msi_gpu_share_plan chose.
+ * CPU: one for each thread, if there are enough channels and their grids fit in a quarter of the memory; otherwise one
+ * channel by all threads. A small image has too little work for many threads.
  */
 static int channels_at_once(const msi_imaging_run *r)
 {
     const int n_thread = omp_get_max_threads();
     const int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
-    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) return r->gpus.n_lane;
+    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) return r->gpus.n_slot;
     if (r->options->channels_out < 2 * n_thread) return 1;
     return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
 }
 
-static int settle_gridders(msi_imaging_run *r)
+/* Fix backend, device and threads of the gridders, now that the plan is made. */
+static int bind_gridders(msi_imaging_run *r)
 {
     for (int64_t c = 0; c < r->options->channels_out; c++) {
         msi_gridder_spec spec = gridder_spec(r);
@@ -228,48 +233,48 @@ static int settle_gridders(msi_imaging_run *r)
             msi_gpu_share_gridder(&r->gpus, c, &spec);
         else if (!spec.residual && channels_at_once(r) > 1)
             spec.n_thread = 1;
-        MSI_TRY(msi_gridder_settle(r->gridder[c], &spec));
+        MSI_TRY(msi_gridder_bind(r->gridder[c], &spec));
     }
     return MSI_OK;
 }
 
-/* ---- Load: the selected visibilities are read once, formed by those who read, and handed to the gridders ---- */
+/* ---- Load: reader processes read and convert the selected visibilities once, and gridders store them ---- */
 
-enum { MOST_BLOCKS = 32 }; /* taken at once: the more, the seldomer threads wait for each other */
+enum { MOST_BLOCKS = 32 }; /* per batch: larger batches have fewer barriers between threads */
 
-/* A load brings samples into gridders, several blocks at a time. */
+/* The state of loading: a batch of blocks, and their samples by output channel. */
 typedef struct load {
-    msi_ms_crew *crew;
+    msi_reader_pool *reader_pool;
     msi_ms_reader *reader;
-    msi_forming_order *order;
+    msi_conversion_request *request;
     msi_gridder *const *gridder;
     int n_block;
     msi_ms_block block[MOST_BLOCKS];
-    int64_t *n_part;     /* [n_channel] of the blocks at hand */
-    msi_vis_block *part; /* [n_channel][MOST_BLOCKS] samples of an output channel, in the order of blocks */
+    int64_t *n_part;     /* [n_channel] number of parts of the batch */
+    msi_vis_block *part; /* [n_channel][MOST_BLOCKS] samples of the output channel, in the order of blocks */
 } load;
 
-static int begin_load(load *l, const msi_forming_spec *spec)
+static int begin_load(load *l, const msi_conversion_spec *spec)
 {
     int64_t n_byte;
-    MSI_TRY(msi_forming_order_make(&l->order, &n_byte, spec));
-    MSI_TRY(msi_alloc(&l->n_part, l->order->n_channel, sizeof *l->n_part, "blocks of visibilities"));
-    MSI_TRY(msi_alloc(&l->part, l->order->n_channel * MOST_BLOCKS, sizeof *l->part, "blocks of visibilities"));
-    return msi_ms_crew_order(l->crew, l->order, n_byte);
+    MSI_TRY(msi_conversion_request_make(&l->request, &n_byte, spec));
+    MSI_TRY(msi_alloc(&l->n_part, l->request->n_channel, sizeof *l->n_part, "blocks of visibilities"));
+    MSI_TRY(msi_alloc(&l->part, l->request->n_channel * MOST_BLOCKS, sizeof *l->part, "blocks of visibilities"));
+    return msi_reader_pool_set_conversion(l->reader_pool, l->request, n_byte);
 }
 
-/* Find what the blocks at hand have for each output channel. */
+/* List the samples of the batch for each output channel. */
 static int list_parts(load *l, msi_sample_tally *tally)
 {
-    memset(l->n_part, 0, sizeof *l->n_part * (size_t)l->order->n_channel);
+    memset(l->n_part, 0, sizeof *l->n_part * (size_t)l->request->n_channel);
     for (int i = 0; i < l->n_block; i++) {
         msi_sample_tally of_block;
-        msi_formed_walk walk;
-        msi_formed_part p;
-        MSI_TRY(msi_formed_tally(&l->block[i], &of_block));
+        msi_converted_walk walk;
+        msi_converted_part p;
+        MSI_TRY(msi_converted_tally(&l->block[i], &of_block));
         msi_sample_tally_add(tally, &of_block);
-        msi_formed_first(&walk, l->order, &l->block[i]);
-        while (msi_formed_next(&walk, &p)) l->part[p.channel * MOST_BLOCKS + l->n_part[p.channel]++] = p.samples;
+        msi_converted_first(&walk, l->request, &l->block[i]);
+        while (msi_converted_next(&walk, &p)) l->part[p.channel * MOST_BLOCKS + l->n_part[p.channel]++] = p.samples;
     }
     return MSI_OK;
 }
@@ -279,20 +284,21 @@ static int add_channel(const load *l, int64_t c)
     return l->n_part[c] ? msi_gridder_add_all(l->gridder[c], l->part + c * MOST_BLOCKS, (int)l->n_part[c]) : MSI_OK;
 }
 
-/* Load many output channels at a time, by a thread each: what blocks have for one is little for many threads. */
+/* Add to many output channels in parallel, one thread each: the batch has too few samples of one channel for many
+ * threads. */
 static int add_at_once(const load *l)
 {
     msi_first_error failure = {0};
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t c = 0; c < l->order->n_channel; c++)
+    for (int64_t c = 0; c < l->request->n_channel; c++)
         if (!msi_first_error_status(&failure)) msi_first_error_keep(&failure, add_channel(l, c));
     return msi_first_error_raise(&failure);
 }
 
 static int add_parts(const load *l)
 {
-    if (l->order->n_channel > 1 && 2 * l->order->n_channel >= omp_get_max_threads()) return add_at_once(l);
-    for (int64_t c = 0; c < l->order->n_channel; c++) MSI_TRY(add_channel(l, c));
+    if (l->request->n_channel > 1 && 2 * l->request->n_channel >= omp_get_max_threads()) return add_at_once(l);
+    for (int64_t c = 0; c < l->request->n_channel; c++) MSI_TRY(add_channel(l, c));
     return MSI_OK;
 }
 
@@ -304,7 +310,7 @@ static int load_blocks(load *l, msi_sample_tally *tally)
     msi_progress_begin("reading");
     for (;;) {
         const double start = msi_wall_s();
-        MSI_TRY(msi_ms_crew_take(l->crew, l->reader, MOST_BLOCKS, l->block, &l->n_block));
+        MSI_TRY(msi_reader_pool_take(l->reader_pool, l->reader, MOST_BLOCKS, l->block, &l->n_block));
         const double there = msi_wall_s();
         waited_s += there - start;
         if (!l->n_block) break;
@@ -316,43 +322,43 @@ static int load_blocks(load *l, msi_sample_tally *tally)
         msi_progress_at(done, n_row);
     }
     msi_progress_end();
-    msi_log_detail("reading: %.2f s waiting for blocks, %.2f s taking them over", waited_s, added_s);
+    msi_log_detail("reading: %.2f s waiting for blocks, %.2f s adding them", waited_s, added_s);
     return MSI_OK;
 }
 
 /*
- * read_samples - read all that the reader has into the gridders.
+ * Read all samples of the reader into the gridders.
  *
- * Given:    crew, reader  the crew forms by an msi_block_former, and the reader is that which it opened last
+ * Given:    pool, reader  the reader processes convert by an msi_block_converter; reader is the last that they opened
  *           gridder       [spec->channels->n] of spec->n_plane planes each
- * Returned: *tally  counted on
- * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the store's file), MSI_EINTERRUPTED
- * Notes:    while it reads, OpenMP has as many threads less as there are readers, but half of them at least.
+ * Given and returned: *tally  the samples are added to it
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the file of the store), MSI_EINTERRUPTED
  */
-static int read_samples(msi_ms_crew *crew, msi_ms_reader *reader, const msi_forming_spec *spec,
+static int read_samples(msi_reader_pool *pool, msi_ms_reader *reader, const msi_conversion_spec *spec,
                         msi_gridder *const *gridder, msi_sample_tally *tally)
 {
-    /* Cores are left to the readers; but these wait for who takes blocks over where planes are several, threads few. */
-    const int n_thread = omp_get_max_threads(), n_reader = msi_ms_crew_size(crew);
-    load l = {.crew = crew, .reader = reader, .gridder = gridder};
+    /* OpenMP leaves one core to each reader process. With several planes it keeps at least half of the threads:
+     * otherwise the readers would wait for the gridders. */
+    const int n_thread = omp_get_max_threads(), n_reader = msi_reader_pool_size(pool);
+    load l = {.reader_pool = pool, .reader = reader, .gridder = gridder};
     const int left = n_thread - n_reader, half = spec->n_plane > 1 && n_thread > 1 ? n_thread / 2 : 1;
     omp_set_num_threads(left > half ? left : half);
     int rc = begin_load(&l, spec);
     if (!rc) rc = load_blocks(&l, tally);
     omp_set_num_threads(n_thread);
-    msi_free(l.order);
+    msi_free(l.request);
     msi_free(l.n_part);
     msi_free(l.part);
     return rc;
 }
 
-static void dismiss_crew(msi_imaging_run *r)
+static void stop_readers(msi_imaging_run *r)
 {
-    msi_ms_crew_free(r->crew);
-    r->crew = NULL;
+    msi_reader_pool_free(r->reader_pool);
+    r->reader_pool = NULL;
 }
 
-/* Make what this rank has counted while it read what all have. */
+/* Replace the counts of this rank by those of all ranks. */
 static int count_loaded(msi_imaging_run *r)
 {
     const msi_ms_dropped *d = msi_ms_reader_dropped(r->reader);
@@ -366,11 +372,11 @@ static int count_loaded(msi_imaging_run *r)
         count[N_DROPPED] += report.n_sample;
         count[N_DROPPED + 1] += report.n_outside;
     }
-    MSI_TRY(msi_team_count(r->team, count, N_DROPPED + 2));
+    MSI_TRY(msi_ranks_count(r->team, count, N_DROPPED + 2));
     memcpy(&r->dropped, count, sizeof r->dropped);
     r->n_loaded = count[N_DROPPED];
     r->n_outside = count[N_DROPPED + 1];
-    MSI_TRY(msi_team_gather(r->team, &r->tally, sizeof r->tally, (void **)&tally));
+    MSI_TRY(msi_ranks_gather(r->team, &r->tally, sizeof r->tally, (void **)&tally));
     memset(&r->tally, 0, sizeof r->tally);
     for (int k = 0; k < r->team->size; k++) msi_sample_tally_add(&r->tally, &tally[k]);
     msi_free(tally);
@@ -379,17 +385,17 @@ static int count_loaded(msi_imaging_run *r)
 
 static int load_samples(msi_imaging_run *r)
 {
-    const msi_forming_spec spec = {.planes = r->planes,
-                                   .weight = r->options->stokes_weight,
-                                   .precision = msi_gridder_precision(r->gridder[0]),
-                                   .n_plane = r->n_plane,
-                                   .channels = &r->channels,
-                                   .ra_rad = r->ra_rad,
-                                   .dec_rad = r->dec_rad,
-                                   .least_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy};
+    const msi_conversion_spec spec = {.planes = r->planes,
+                                      .weight = r->options->stokes_weight,
+                                      .precision = msi_gridder_precision(r->gridder[0]),
+                                      .n_plane = r->n_plane,
+                                      .channels = &r->channels,
+                                      .ra_rad = r->ra_rad,
+                                      .dec_rad = r->dec_rad,
+                                      .least_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy};
     memset(&r->tally, 0, sizeof r->tally);
-    MSI_TRY(read_samples(r->crew, r->reader, &spec, r->gridder, &r->tally));
-    if (r->interval + 1 == r->options->intervals_out) dismiss_crew(r);
+    MSI_TRY(read_samples(r->reader_pool, r->reader, &spec, r->gridder, &r->tally));
+    if (r->interval + 1 == r->options->intervals_out) stop_readers(r);
     MSI_TRY(count_loaded(r));
     msi_imaging_report_loaded(r);
     return MSI_OK;
@@ -415,10 +421,10 @@ static int weigh_samples(msi_imaging_run *r)
         msi_gridder_report report;
         msi_gridder_report_get(r->gridder[c], &report);
         r->n_kept += report.n_sample;
-        /* The first use of a density is where those of all ranks become one. */
+        /* Sum a density over the ranks before its first use. */
         msi_density *d = r->density[o->mf_weighting ? 0 : c];
         if (d && (c == 0 || !o->mf_weighting)) {
-            MSI_TRY(msi_shared_density(r->team, d));
+            MSI_TRY(msi_ranks_sum_density(r->team, d));
             MSI_TRY(msi_density_limit(d, &o->weighting));
         }
         MSI_TRY(msi_gridder_weight(r->gridder[c], d, &o->weighting));
@@ -429,11 +435,11 @@ static int weigh_samples(msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* ---- Image the output channels, one after the other or several at a time, and their sum ---- */
+/* ---- Image the output channels, one after the other or in parallel, and their mean ---- */
 
-/* The multi-frequency image: images are means, so it is that of the channels, each with its weight. */
+/* The multi-frequency image: the weighted mean of the images of the channels. */
 typedef struct mfs_image {
-    msi_image image; /* empty until the first channel comes */
+    msi_image image; /* empty before the first channel */
     msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES];
 } mfs_image;
 
@@ -447,21 +453,21 @@ static int mfs_add(mfs_image *mfs, const msi_image *image, const msi_imaging_wei
 
 static int mfs_write(mfs_image *mfs, msi_imaging_run *r)
 {
-    /* A plane without a sample in any channel is unknown, not zero. */
+    /* A plane without a sample in any channel is NaN. */
     for (int p = 0; p < mfs->image.n_plane; p++)
         if (!mfs->image.n_vis[p]) msi_image_fill_nan(&mfs->image, p);
     return msi_imaging_files_write(r, MSI_OUTPUT_MFS, &mfs->image, mfs->weight);
 }
 
-/* A channel's image from its gridder to its turn. */
+/* The image of a channel between its gridder and finish_channel. */
 typedef struct made_image {
     msi_image image;
     msi_gridder_report report;
     double largest_weight[MSI_GRIDDER_MAX_PLANES];
-    int rc; /* of its making */
+    int rc; /* of msi_gridder_image */
 } made_image;
 
-/* Make the image of a channel, and look at what its gridder knows. */
+/* Make the image of a channel, and get the report and weights of its gridder. */
 static void make_image(msi_gridder *g, made_image *m)
 {
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
@@ -471,16 +477,16 @@ static void make_image(msi_gridder *g, made_image *m)
     if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
 }
 
-/* The image of a channel goes onto the log, into the sum and onto the disk. */
+/* Sum the image of a channel over the ranks, log it, add it to the mean of all channels, and write it. */
 static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made, mfs_image *mfs)
 {
     msi_image *image = &made->image;
     msi_gridder_report *report = &made->report;
     msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES] = {{0}};
     int64_t most = 0;
-    MSI_TRY(msi_team_image(r->team, image));
-    MSI_TRY(msi_team_sum(r->team, report->sum_vis_weight, r->n_plane, MSI_FP64));
-    MSI_TRY(msi_team_largest(r->team, made->largest_weight, r->n_plane));
+    MSI_TRY(msi_ranks_image(r->team, image));
+    MSI_TRY(msi_ranks_sum(r->team, report->sum_vis_weight, r->n_plane, MSI_FP64));
+    MSI_TRY(msi_ranks_largest(r->team, made->largest_weight, r->n_plane));
     for (int p = 0; p < r->n_plane; p++)
         weight[p] = (msi_imaging_weight){.largest = made->largest_weight[p], .vis_sum = report->sum_vis_weight[p]};
     for (int p = 0; p < image->n_plane; p++) most = image->n_vis[p] > most ? image->n_vis[p] : most;
@@ -491,25 +497,25 @@ static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made,
     return msi_imaging_files_write(r, channel, image, weight);
 }
 
-/* The weights of all channels together are read off the gridders at the end. */
-static void forget_gridder(msi_imaging_run *r, int64_t c)
+/* Free the gridder of a channel, unless -save-weights needs those of all channels at the end. */
+static void release_gridder(msi_imaging_run *r, int64_t c)
 {
     if (r->options->save_weights) return;
     msi_gridder_free(r->gridder[c]);
     r->gridder[c] = NULL;
 }
 
-/* In the progress of a channel, its files are one part of these. */
+/* Parts of the progress of a channel. The last one is its files. */
 enum { WRITE_PARTS = 10 };
 
-/* Count the parts of all channels and of the files of the image of all of them. */
+/* Return the parts of all channels, and one for the files of the mean image. */
 static int64_t n_part(const msi_imaging_run *r)
 {
     return WRITE_PARTS * r->options->channels_out + (r->options->channels_out > 1);
 }
 
-/* Image each channel by all threads. No parallel region may stand around this, not even one of a single thread: those
- * inside it would start their threads anew every time. */
+/* Image each channel by all threads. Do not call this in a parallel region, even of one thread: inner regions would
+ * start their threads again each time. */
 static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
 {
     for (int64_t c = 0; c < r->options->channels_out; c++) {
@@ -519,54 +525,57 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
         make_image(r->gridder[c], &made);
         msi_progress_leave(gridding);
         gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
-        int rc = msi_team_agree(r->team, made.rc);
+        int rc = msi_ranks_agree(r->team, made.rc);
         if (!rc) rc = finish_channel(r, c, &made, mfs);
         msi_progress_leave(gridding);
         msi_progress_leave(all);
         msi_image_free(&made.image);
-        forget_gridder(r, c);
+        release_gridder(r, c);
         if (rc) return rc;
     }
     return MSI_OK;
 }
 
-/* Channels that are imaged side by side. */
-typedef struct channel_lanes {
+/* Channels that are imaged in parallel. */
+typedef struct channel_slots {
     msi_imaging_run *run;
     mfs_image *mfs;
     int n;
     made_image *made; /* [n] */
-} channel_lanes;
+} channel_slots;
 
-static int image_channel(void *of, int64_t c)
+static int image_in_slot(void *slots, int64_t c)
 {
-    channel_lanes *l = of;
+    channel_slots *l = slots;
     made_image *m = &l->made[c % l->n];
     make_image(l->run->gridder[c], m);
-    forget_gridder(l->run, c);
+    release_gridder(l->run, c);
     return MSI_OK;
 }
 
-/* Files and sums come in the order of channels, whatever the number of lanes; ranks agree on each. */
-static int hand_over(void *of, int64_t c)
+/* Finish the channels in their order, for any number of slots. Ranks agree on each. */
+static int finish_in_order(void *slots, int64_t c)
 {
-    channel_lanes *l = of;
+    channel_slots *l = slots;
     made_image *m = &l->made[c % l->n];
-    int rc = msi_team_agree(l->run->team, m->rc);
+    int rc = msi_ranks_agree(l->run->team, m->rc);
     if (!rc) rc = finish_channel(l->run, c, m, l->mfs);
     msi_image_free(&m->image);
     return rc;
 }
 
-/* Image channels side by side, by a thread each, or by GPUs. */
+/* Image channels in parallel, by a thread or a GPU each. */
 static int image_at_once(msi_imaging_run *r, mfs_image *mfs, int at_once)
 {
-    channel_lanes l = {.run = r, .mfs = mfs, .n = at_once};
-    const msi_turns turns = {
-        .n_item = r->options->channels_out, .n_thread = at_once, .work = image_channel, .finish = hand_over, .of = &l};
+    channel_slots l = {.run = r, .mfs = mfs, .n = at_once};
+    const msi_ordered_parallel turns = {.n_item = r->options->channels_out,
+                                        .n_thread = at_once,
+                                        .work = image_in_slot,
+                                        .finish = finish_in_order,
+                                        .of = &l};
     MSI_TRY(msi_alloc(&l.made, at_once, sizeof *l.made, "images"));
     const msi_progress_share all = msi_progress_enter(0, WRITE_PARTS * turns.n_item, n_part(r));
-    const int rc = msi_turns_run(&turns);
+    const int rc = msi_ordered_parallel_run(&turns);
     if (!rc) msi_progress_leave(all);
     for (int i = 0; i < at_once; i++) msi_image_free(&l.made[i].image);
     msi_free(l.made);
@@ -597,7 +606,7 @@ static int image_interval(msi_imaging_run *r)
 {
     msi_imaging_times t = {.start_s = msi_wall_s()};
     MSI_TRY(open_reader(r));
-    MSI_TRY(msi_team_same(r->team, msi_ms_reader_fingerprint(r->reader), "finds other rows or channels in the sets"));
+    MSI_TRY(msi_ranks_same(r->team, msi_ms_reader_fingerprint(r->reader), "finds other rows or channels in the sets"));
     t.opened_s = msi_wall_s();
     if (r->is_empty && r->options->dry_run) return MSI_OK;
     if (!r->is_empty) msi_imaging_report_subject(r);
@@ -608,12 +617,12 @@ static int image_interval(msi_imaging_run *r)
     if (is_early) MSI_TRY(load_samples(r));
     MSI_TRY(make_plan(r));
     if (r->options->dry_run) return MSI_OK;
-    MSI_TRY(settle_gridders(r));
+    MSI_TRY(bind_gridders(r));
     if (!is_early && !r->is_empty) MSI_TRY(load_samples(r));
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh_samples(r));
     t.weighed_s = msi_wall_s();
-    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) msi_gpu_share_settle(&r->gpus, &r->plan.gridder);
+    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) msi_gpu_share_adjust(&r->gpus, &r->plan.gridder);
     MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : image_channels(r));
     t.imaged_s = msi_wall_s();
     msi_imaging_report_times(&t);
@@ -649,7 +658,7 @@ static int image_intervals(msi_imaging_run *r)
     return rc;
 }
 
-/* Say what is imaged, and how, in words of headers and the log. */
+/* Choose the planes, the name of the weighting, and the directory of temporary files. */
 static int plan_planes(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -659,7 +668,7 @@ static int plan_planes(msi_imaging_run *r)
         snprintf(r->weighting, sizeof r->weighting, "briggs %g", o->weighting.robust);
     else
         snprintf(r->weighting, sizeof r->weighting, "%s", mode);
-    /* Samples beyond the memory limit go where the images go, unless -temp-dir says otherwise. */
+    /* Without -temp-dir, samples beyond the memory limit go to the directory of the images. */
     const char *slash = strrchr(o->name, '/');
     size_t length = slash ? (size_t)(slash - o->name) : 0;
     r->temp_dir = o->temp_dir ? strdup(o->temp_dir) : slash ? strndup(o->name, length ? length : 1) : strdup(".");
@@ -668,10 +677,10 @@ static int plan_planes(msi_imaging_run *r)
 
 static int commit_outputs(msi_imaging_run *r)
 {
-    MSI_TRY(msi_team_count(r->team, &r->n_kept, 1));
+    MSI_TRY(msi_ranks_count(r->team, &r->n_kept, 1));
     if (!r->n_gridded && r->n_kept)
-        return msi_error_set(MSI_EINPUT, "nothing to image: weighting and taper leave no sample a weight");
-    if (!r->n_gridded) return msi_imaging_report_nothing(r);
+        return msi_error_set(MSI_EINPUT, "nothing to image: all samples have zero weight after weighting and taper");
+    if (!r->n_gridded) return msi_imaging_report_no_samples(r);
     if (!r->outputs) return MSI_OK;
     MSI_TRY(msi_outputs_commit(r->outputs));
     r->team->is_done = 1;
@@ -687,21 +696,21 @@ static void warn_of_mask(const msi_imaging_run *r)
 {
     const char *path = mask_path(r->options);
     for (int64_t c = 0; c < r->mask.n_plane; c++) {
-        if (msi_clean_mask_part(&r->mask, c) > 0) continue;
+        if (msi_clean_mask_fraction(&r->mask, c) > 0) continue;
         if (r->mask.n_plane > 1)
-            msi_log_warning("%s: the mask is 0 in all of plane %lld, so that nothing of channel %lld is cleaned", path,
+            msi_log_warning("%s: plane %lld of the mask is 0 everywhere; channel %lld is not cleaned", path,
                             (long long)c + 1, (long long)c);
         else
-            msi_log_warning("%s: the mask is 0 in all of the image, so that nothing is cleaned", path);
+            msi_log_warning("%s: the mask is 0 everywhere in the image; nothing is cleaned", path);
     }
 }
 
-/* The mask is taken to the images' pixels, so that a set is opened for their centre. */
+/* Read the user's mask. It is resampled to the pixels of the images, so a set is opened for their centre. */
 static int read_mask(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     msi_interval t;
-    MSI_TRY(msi_open_sets_interval(&t, r->crew, o, &(msi_open_request){0}));
+    MSI_TRY(msi_open_sets_interval(&t, r->reader_pool, o, &(msi_open_request){0}));
     r->reader = t.reader;
     int rc = choose_centre(r);
     const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
@@ -709,7 +718,8 @@ static int read_mask(msi_imaging_run *r)
         rc = o->clean.fits_mask ? msi_clean_mask_fits(&r->mask, o->clean.fits_mask, &target)
                                 : msi_clean_mask_casa(&r->mask, o->clean.casa_mask, &target);
     if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
-        rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels have one mask", mask_path(o));
+        rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels need a mask of one plane",
+                           mask_path(o));
     if (!rc) warn_of_mask(r);
     msi_ms_reader_free(t.reader);
     msi_ms_reader_free(t.whole);
@@ -717,13 +727,31 @@ static int read_mask(msi_imaging_run *r)
     return rc;
 }
 
+/* Start the process that predicts the models into MODEL_DATA. */
 static int start_update(msi_imaging_run *r, void (*forked)(void))
 {
-    MSI_TRY(msi_alloc(&r->modelled, r->options->intervals_out, sizeof *r->modelled, "intervals"));
-    return msi_model_update_start(&r->update, r->options, forked);
+    const msi_options *o = r->options;
+    msi_model_update_spec spec = {.predict = {.ms_paths = o->ms_paths,
+                                              .n_ms = o->n_ms,
+                                              .selection = o->selection,
+                                              .name = o->name,
+                                              .column = "MODEL_DATA",
+                                              .op = MSI_MS_WRITE_REPLACE,
+                                              .interpolation = MSI_MODEL_NEAREST,
+                                              .drop_old = o->drop_old,
+                                              .force = o->force,
+                                              .gridder = msi_gridder_choice_spec(o),
+                                              .options = o},
+                                  .channels_out = o->channels_out,
+                                  .intervals_out = o->intervals_out,
+                                  .planes = r->planes,
+                                  .n_plane = r->n_plane};
+    spec.predict.gridder.temp_dir = o->temp_dir;
+    MSI_TRY(msi_alloc(&r->modelled, o->intervals_out, sizeof *r->modelled, "intervals"));
+    return msi_model_update_start(&r->update, &spec, forked);
 }
 
-/* The files of the run are those of the team's first rank. */
+/* Plan the files. Only the first rank writes. */
 static int plan_outputs(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -732,27 +760,28 @@ static int plan_outputs(msi_imaging_run *r)
     return msi_image_writer_create(&r->writer, r->outputs, omp_get_max_threads());
 }
 
-/* Fork the processes that read, and the one that updates the sets. */
+/* Fork the reader processes, and the process that predicts into MODEL_DATA. */
 static int start_processes(msi_imaging_run *r, void (*forked)(void))
 {
     const msi_options *o = r->options;
     int a, b;
     if (msi_ms_paths_same(o->ms_paths, o->n_ms, &a, &b))
-        msi_log_warning("%s and %s are the same Measurement Set, which counts twice", o->ms_paths[a], o->ms_paths[b]);
-    /* What the images are cleaned by, and predicted of them, is the first rank's alone. */
+        msi_log_warning("%s and %s are the same Measurement Set; its samples count twice", o->ms_paths[a],
+                        o->ms_paths[b]);
+    /* Only the first rank cleans, and so needs the mask and predicts. */
     const int is_first = r->team->env_rank == 0;
-    if (msi_clean_options_updates(o) && !o->dry_run && is_first) MSI_TRY(start_update(r, forked));
-    MSI_TRY(msi_block_former_create(&r->former));
-    MSI_TRY(msi_open_sets_crew(&r->crew, o, msi_block_former_forming(r->former)));
+    if (msi_clean_options_writes_model(o) && !o->dry_run && is_first) MSI_TRY(start_update(r, forked));
+    MSI_TRY(msi_block_converter_create(&r->converter));
+    MSI_TRY(msi_open_sets_reader_pool(&r->reader_pool, o, msi_block_converter_conversion(r->converter)));
     return mask_path(o) && is_first ? read_mask(r) : MSI_OK;
 }
 
-/* All ranks do the same work; what they are asked for is the same too, but for how it is spread over a host. */
+/* All ranks must have the same options, except for threads, memory and GPUs. */
 static int check_team(const msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    if (o->clean.niter && (r->team->size > 1 || r->team->env_rank)) MSI_TRY(msi_team_check_environment(r->team));
-    return msi_team_same(r->team, msi_options_hash(o), "was given another command line");
+    if (o->clean.niter && (r->team->size > 1 || r->team->env_rank)) MSI_TRY(msi_ranks_check_environment(r->team));
+    return msi_ranks_same(r->team, msi_options_hash(o), "was given another command line");
 }
 
 static int run_stages(msi_imaging_run *r)
@@ -761,8 +790,8 @@ static int run_stages(msi_imaging_run *r)
     MSI_TRY(check_team(r));
     MSI_TRY(plan_outputs(r));
     if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_checkpoint_check(o));
-    /* While the sets are opened and read. A start of a GPU cannot be broken off, and no simple mistake should wait for
-     * it. */
+    /* The GPU starts while the sets are opened and read. Its start cannot be interrupted, so check first that the sets
+     * exist: simple mistakes must be reported at once. */
     if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_gpu_share_start(&r->gpus, o, r->team);
     MSI_TRY(image_intervals(r));
     if (o->dry_run) return MSI_OK;
@@ -771,23 +800,23 @@ static int run_stages(msi_imaging_run *r)
     msi_progress_end();
     if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_clean_record(r));
     MSI_TRY(commit_outputs(r));
-    if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_checkpoint_forget(o));
+    if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_checkpoint_remove(o));
     return r->update ? msi_model_update_run(r->update, r->modelled) : MSI_OK;
 }
 
-int msi_run_image(const msi_options *options, msi_team *team, void (*forked)(void))
+int msi_run_image(const msi_options *options, msi_ranks *team, void (*forked)(void))
 {
-    msi_team alone = MSI_TEAM_ALONE;
+    msi_ranks alone = MSI_RANKS_ALONE;
     msi_imaging_run r = {.options = options, .team = team ? team : &alone};
-    r.gpus = (msi_gpu_share){.team = r.team, .n = 1, .n_lane = 1};
+    r.gpus = (msi_gpu_share){.ranks = r.team, .n = 1, .n_slot = 1};
     int rc = plan_planes(&r);
     if (!rc) rc = start_processes(&r, forked);
-    msi_team_join(r.team);
+    msi_ranks_join(r.team);
     if (forked) forked();
     if (!rc) rc = run_stages(&r);
-    rc = msi_team_agree(r.team, rc);
-    dismiss_crew(&r);
-    msi_block_former_free(r.former);
+    rc = msi_ranks_agree(r.team, rc);
+    stop_readers(&r);
+    msi_block_converter_free(r.converter);
     msi_image_writer_free(r.writer);
     msi_outputs_free(r.outputs);
     msi_model_update_free(r.update);
@@ -795,6 +824,6 @@ int msi_run_image(const msi_options *options, msi_team *team, void (*forked)(voi
     msi_clean_mask_free(&r.mask);
     msi_clean_history_free(&r.history);
     free(r.temp_dir);
-    msi_backend_settle();
+    msi_backend_await_all();
     return rc;
 }

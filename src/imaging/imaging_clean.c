@@ -1,30 +1,38 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Make what the cycles of a field begin with: PSFs and beams, dirty images, and the models that are there already. */
+/*
+ * The deconvolution of an interval, one field after the other. For each field (clean_field):
+ *  1. PSFs and their beams, cleaners, masks;
+ *  2. dirty images;
+ *  3. models of a checkpoint or of an earlier run, and their residuals;
+ *  4. major cycles (clean_cycle.c), with a checkpoint between them;
+ *  5. files (imaging_clean_files.c).
+ * The first rank does this. The others handle its requests (clean_samples.c).
+ */
 #include "src/imaging/imaging_clean.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/memory.h"
-#include "core/log.h"
 #include "core/image.h"
+#include "core/log.h"
+#include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/clean/clean_cycle.h"
 #include "src/clean/clean_samples.h"
 #include "src/imaging/imaging_run.h"
 
-/* ---- What the cycles of a field begin with ---- */
+/* ---- PSFs, dirty images and models at the start of a field ---- */
 
-/* Planes of a field that are those of an earlier run. */
+/* Planes of a field that are read from files of an earlier run. */
 typedef struct reused_planes {
     const char *prefix;
     msi_fits_kind kind;
     msi_planes *planes;
 } reused_planes;
 
-/* Take planes of a kind from the images of an earlier run. Where there is no sample there is no image, and NaN. */
+/* Read a plane from the image of an earlier run. Without samples there is no image, and the plane is NaN. */
 static int read_plane(msi_cleaning *k, const reused_planes *from, int channel, int pol)
 {
     msi_imaging_run *r = k->run;
@@ -48,7 +56,7 @@ static int read_planes(msi_cleaning *k, const reused_planes *from)
     return MSI_OK;
 }
 
-/* Find the largest value of a PSF beside its main lobe: the depth of its lowest pixel, or what exceeds the beam. */
+/* Return the largest sidelobe of a PSF: the depth of its lowest pixel, or its largest excess over the fitted beam. */
 static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
 {
     const msi_image_geometry *g = &psf->geometry;
@@ -69,10 +77,10 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
     return level;
 }
 
-/* Find the largest modulus of a PSF near its edges. */
+/* Return the largest modulus of a PSF near its edges. */
 static double edge_level(const msi_image *psf)
 {
-    static const double MIDDLE = 0.45; /* of the width, on either side */
+    static const double MIDDLE = 0.45; /* half width of the part that is left out, in widths of the image */
     const msi_image_geometry *g = &psf->geometry;
     double level = 0;
 #pragma omp parallel for schedule(static) reduction(max : level)
@@ -86,7 +94,7 @@ static double edge_level(const msi_image *psf)
     return level;
 }
 
-/* Make the PSF of a channel, or take an earlier run's, find its beam, and write it. */
+/* Make the PSF of a channel, or read that of an earlier run; find its beam; write it. */
 static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
 {
     msi_imaging_run *r = k->run;
@@ -116,9 +124,9 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
     return rc;
 }
 
-/* beam_pixel_of - give a beam in pixels for scales and windows: the wavelength over the longest baseline of
- * the samples, or a taper's where that is larger; where it is unknown, the beam's of the first channel that has one. */
-static double beam_pixel_of(const msi_cleaning *k)
+/* Return a beam width in pixels for scales and windows: the wavelength over the longest baseline of the samples, or the
+ * width of the taper if that is larger. If the baseline is unknown, use the beam of the first channel that has one. */
+static double find_beam_pixel(const msi_cleaning *k)
 {
     const msi_options *o = k->run->options;
     const msi_image_geometry *g = &o->geometry;
@@ -129,11 +137,7 @@ static double beam_pixel_of(const msi_cleaning *k)
     return 3;
 }
 
-/*
- * make_psfs - make the PSF of each channel, or take an earlier run's; find the beams, write the PSFs, make
- * the field's cleaners of them and give them their masks.
- * Returns: 0, or any code of gridder, cleaner and writer
- */
+/* Make the PSF of each channel, or read those of an earlier run; make the cleaners of the field and set their masks. */
 static int make_psfs(msi_cleaning *k)
 {
     const int n = k->field.spec.n_channel;
@@ -146,9 +150,9 @@ static int make_psfs(msi_cleaning *k)
         rc = make_psf(k, c, psf);
         msi_progress_leave(all);
     }
-    if (!rc) rc = msi_clean_field_cleaners(&k->field, psf, beam_pixel_of(k));
+    if (!rc) rc = msi_clean_field_cleaners(&k->field, psf, find_beam_pixel(k));
     msi_planes_free(psf);
-    const uint8_t *mask = msi_clean_mask_of(&k->run->mask, k->run->mask.n_plane > 1 ? k->first : 0);
+    const uint8_t *mask = msi_clean_mask_plane(&k->run->mask, k->run->mask.n_plane > 1 ? k->first : 0);
     for (int i = 0; !rc && mask && i < k->field.n_group; i++)
         if (k->field.group[i].cleaner) rc = msi_cleaner_mask(k->field.group[i].cleaner, mask);
     if (!rc && k->run->options->clean.multithresh && msi_beam_known(&k->beam[0]))
@@ -156,13 +160,13 @@ static int make_psfs(msi_cleaning *k)
     return rc;
 }
 
-/* make_dirty - make the dirty images, or take an earlier run's, and write them. Returns: as above */
+/* Make the dirty images, or read those of an earlier run; write them. */
 static int make_dirty(msi_cleaning *k)
 {
     const reused_planes reused = {k->run->options->clean.reuse_dirty, MSI_FITS_DIRTY, k->field.residual};
     const msi_progress_share all = msi_progress_enter(1, 2, 2);
     MSI_TRY(reused.prefix ? read_planes(k, &reused) : msi_clean_field_subtract(&k->field, 0));
-    if (reused.prefix) MSI_TRY(msi_clean_field_take(&k->field, 0));
+    if (reused.prefix) MSI_TRY(msi_clean_field_average(&k->field, 0));
     msi_progress_leave(all);
     if (!k->run->options->clean.no_dirty) MSI_TRY(msi_cleaning_put(k, MSI_FITS_DIRTY, k->field.residual));
     for (int i = 0; i < k->field.n_group; i++) {
@@ -173,11 +177,8 @@ static int make_dirty(msi_cleaning *k)
     return MSI_OK;
 }
 
-/*
- * begin_models - make residuals of the models that cleaning begins with, if there are any.
- * Returned: *resumed  they are a checkpoint's
- * Returns:  0, or any code of gridder, cleaner and writer; MSI_EINPUT (files of an earlier run)
- */
+/* Load the models of a checkpoint or of an earlier run, if there are any, and make their residuals. Returned: *resumed
+ * 1: they are those of a checkpoint */
 static int begin_models(msi_cleaning *k, int *resumed)
 {
     MSI_TRY(msi_imaging_checkpoint_load(k->run, &k->field, k->first, resumed));
@@ -185,7 +186,7 @@ static int begin_models(msi_cleaning *k, int *resumed)
     if (!*resumed && !k->run->options->clean.continues) return MSI_OK;
     const reused_planes models = {k->run->options->name, MSI_FITS_MODEL, k->field.model};
     if (!*resumed) MSI_TRY(read_planes(k, &models));
-    if (!*resumed) MSI_TRY(msi_clean_field_take(&k->field, 1));
+    if (!*resumed) MSI_TRY(msi_clean_field_average(&k->field, 1));
     for (int i = 0; !*resumed && i < k->field.n_group; i++)
         if (k->field.group[i].sources)
             MSI_TRY(msi_clean_sources_model(k->field.group[i].sources, k->field.group[i].model));
@@ -194,7 +195,7 @@ static int begin_models(msi_cleaning *k, int *resumed)
 
 /* ---- A field ---- */
 
-/* Look at the samples of a channel, and tell where there are none. */
+/* Store the weights of a channel, and warn if it has no samples. */
 static void begin_channel(msi_cleaning *k, int channel)
 {
     const msi_clean_field *f = &k->field;
@@ -207,11 +208,11 @@ static void begin_channel(msi_cleaning *k, int channel)
     }
 }
 
-/* Channels that are joined have their gridders on GPUs side by side, where there are several and no other rank. */
-static int n_lane(const msi_imaging_run *r, int n_channel)
+/* Return how many channels of a field may be made in parallel: joined channels of a single rank, on several GPUs. */
+static int n_parallel(const msi_imaging_run *r, int n_channel)
 {
     if (r->plan.gridder.backend != MSI_BACKEND_CUDA || r->team->size > 1) return 1;
-    return n_channel == r->options->channels_out ? r->gpus.n_lane : 1;
+    return n_channel == r->options->channels_out ? r->gpus.n_slot : 1;
 }
 
 static int make_field(msi_cleaning *k, int64_t first, int n_channel)
@@ -222,20 +223,16 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
     k->dirty_peak_jy = 0;
     for (int c = 0; c < n_channel; c++)
         k->freq_hz[c] = 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
-    const msi_clean_mask *mask = &r->mask;
-    const msi_clean_field_spec spec = {
-        .options = r->options,
-        .samples = k->samples,
-        .first = first,
-        .n_channel = n_channel,
-        .n_pol = r->n_plane,
-        .freq_hz = k->freq_hz,
-        .n_lane = n_lane(r, n_channel),
-        .mask_hash = mask->pixel ? msi_hash(0, mask->pixel, mask->n_plane * mask->nx * mask->ny) : 0};
+    msi_clean_field_spec spec = msi_imaging_field_spec(r->options, r->planes, r->n_plane);
+    spec.samples = k->samples;
+    spec.first = first;
+    spec.n_channel = n_channel;
+    spec.freq_hz = k->freq_hz;
+    spec.n_parallel = n_parallel(r, n_channel);
     MSI_TRY(msi_clean_field_make(&k->field, &spec));
     k->shape = *msi_planes_shape_of(k->field.residual);
     if (k->field.n_cleaned < n_channel)
-        msi_log_info("%d channels are cleaned as %d, whose fitted spectra give the models of all", n_channel,
+        msi_log_info("%d channels are cleaned as %d; fitted spectra give the models of all channels", n_channel,
                      k->field.n_cleaned);
     for (int c = 0; c < n_channel; c++) begin_channel(k, c);
     return MSI_OK;
@@ -248,7 +245,7 @@ static double one_digit(double value)
     return floor(value / unit) * unit;
 }
 
-/* An image has errors of the accuracy everywhere, which a deep residual shows. */
+/* Warn if the errors of the accuracy, which are everywhere in an image, exceed a tenth of the residual. */
 static void warn_of_accuracy(const msi_cleaning *k)
 {
     for (int i = 0; i < k->field.n_group; i++) {
@@ -257,14 +254,14 @@ static void warn_of_accuracy(const msi_cleaning *k)
         const double reached = first > 0 ? fmax(g->threshold, fabs(g->peak)) / first : 1;
         if (!g->cleaner || 0.1 * reached >= k->field.accuracy) continue;
         msi_log_warning(
-            "the residual is down to %.1e of the first peak, and its errors are up to %.1e of it, more than a "
-            "tenth of the residual; -accuracy %.0e keeps them below that",
+            "the residual is %.1e of the first peak, but its errors are up to %.1e of that peak, more than a tenth of "
+            "the residual; use -accuracy %.0e",
             reached, k->field.accuracy, fmax(1e-12, one_digit(0.1 * reached)));
         return;
     }
 }
 
-/* Read the noise around each pixel, which the user gives. */
+/* Read the user's image of local noise. */
 static int read_rms(const msi_cleaning *k, msi_image *rms)
 {
     MSI_TRY(msi_image_alloc(rms, &k->run->options->geometry, 1, k->shape.precision));
@@ -273,7 +270,7 @@ static int read_rms(const msi_cleaning *k, msi_image *rms)
     return rc;
 }
 
-/* Channels that are not joined have their own cards; those of all of them tell of the sum. */
+/* Combine the cards of a channel, cleaned by itself, with those of the mean of all channels. */
 static void add_cards(msi_fits_clean *sum, const msi_fits_clean *c)
 {
     if (!sum->is_known) {
@@ -287,18 +284,18 @@ static void add_cards(msi_fits_clean *sum, const msi_fits_clean *c)
     sum->noise_jy = NAN;
 }
 
-static int put_first_residual(void *of)
+static int put_first_residual(void *cleaning)
 {
-    return msi_cleaning_put_first_residual(of);
+    return msi_cleaning_put_first_residual(cleaning);
 }
 
-static int save_checkpoint(void *of)
+static int save_checkpoint(void *cleaning)
 {
-    msi_cleaning *k = of;
+    msi_cleaning *k = cleaning;
     return msi_imaging_checkpoint_save(k->run, &k->field, k->first);
 }
 
-/* Run the field's cycles; their label begins lines of the log, and the names of steps in the history. */
+/* Run the cycles of the field. Given: label  begins the log lines */
 static int run_cycles(msi_cleaning *k, const char *label, int resumed)
 {
     const msi_imaging_run *r = k->run;
@@ -310,13 +307,13 @@ static int run_cycles(msi_cleaning *k, const char *label, int resumed)
     if (r->options->clean.local_rms_image) MSI_TRY(read_rms(k, &rms));
     const msi_clean_cycle_spec cycle = {.label = label,
                                         .image = image,
-                                        .beam_pixel = beam_pixel_of(k),
+                                        .beam_pixel = find_beam_pixel(k),
                                         .rms = rms.pixel,
                                         .history = &k->run->history,
                                         .resumed = resumed,
                                         .first = resumed ? NULL : put_first_residual,
                                         .cycle = save_checkpoint,
-                                        .of = k};
+                                        .user = k};
     msi_progress_begin("cleaning");
     const int rc = msi_clean_cycles_run(&k->field, &cycle);
     msi_image_free(&rms);
@@ -345,7 +342,7 @@ static int clean_field(msi_cleaning *k)
     return msi_cleaning_put_cleaned(k);
 }
 
-/* Hand on what the field has failed with. */
+/* Log and free the gridders of the field, and free the field. Returns: rc, or a failure of its own */
 static int end_field(msi_cleaning *k, int rc)
 {
     msi_imaging_run *r = k->run;
@@ -386,10 +383,8 @@ static void free_cleaning(msi_cleaning *k)
     msi_free(k);
 }
 
-/*
- * Refuse channels that lack a polarisation which cleaning cannot do without: the first one, whose weights make the PSF,
- * and all that are searched together. One that is cleaned by itself has images without a value.
- */
+/* Refuse a channel that lacks a polarisation which cleaning needs: the first one, whose weights make the PSF, and all
+ * that are searched together. The images of another polarisation without samples are NaN. */
 static int check_polarisations(const msi_imaging_run *r, const msi_clean_samples *samples)
 {
     const msi_options *o = r->options;
@@ -403,21 +398,15 @@ static int check_polarisations(const msi_imaging_run *r, const msi_clean_samples
         for (int p = 0; sum && p < n_needed; p++)
             if (!n_vis[p])
                 return msi_error_set(MSI_EINPUT,
-                                     "%spolarisation %s has no samples, and the others have: %s; clean without it, by "
-                                     "-pol of the others",
+                                     "%spolarisation %s has no samples, but others have, and %s; leave it out of -pol",
                                      channel, msi_pol_name(r->planes[p].pol),
                                      o->clean.join_pols ? "all are searched together"
-                                                        : "the PSF is of the first that -pol names");
+                                                        : "the PSF is made of the first polarisation of -pol");
     }
     return MSI_OK;
 }
 
-/*
- * clean_fields - clean the images of the interval, and write all that belongs to them but -save-weights; on
- * the first rank.
- * Given:   samples  counted; freed as their channels are done
- * Returns: 0, or any code of gridder, cleaner and writer
- */
+/* Clean the fields of the interval and write their files, except those of -save-weights. The first rank calls it. */
 static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples)
 {
     const int64_t n = r->options->channels_out;
@@ -436,9 +425,9 @@ static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples)
     return rc;
 }
 
-/* ---- The ranks: the first one cleans, of the samples that all have ---- */
+/* ---- The ranks: the first one cleans, with samples on all of them ---- */
 
-/* Count a channel by the plane that has most samples. */
+/* Count the samples of each channel by the plane with the most samples. */
 static void count_gridded(msi_imaging_run *r, const msi_clean_samples *s)
 {
     for (int64_t c = 0; c < s->n_channel; c++) {
@@ -451,7 +440,7 @@ static void count_gridded(msi_imaging_run *r, const msi_clean_samples *s)
     }
 }
 
-/* Weights are written before the first gridder is freed. */
+/* Write the weights. This needs all gridders, so it comes before the first one is freed. */
 static int put_weights(msi_imaging_run *r, const msi_clean_samples *s)
 {
     msi_imaging_sums all = {0};
@@ -468,7 +457,7 @@ static int put_weights(msi_imaging_run *r, const msi_clean_samples *s)
     return s->n_channel > 1 ? msi_imaging_files_weights(r, MSI_OUTPUT_MFS, &all) : MSI_OK;
 }
 
-static int clean(msi_imaging_run *r, msi_clean_samples *s)
+static int clean_or_serve(msi_imaging_run *r, msi_clean_samples *s)
 {
     MSI_TRY(put_weights(r, s));
     if (r->team->rank) return msi_clean_samples_serve(s);
@@ -485,12 +474,12 @@ int msi_imaging_clean_run(msi_imaging_run *r)
                                  .geometry = r->options->geometry};
     int rc = msi_clean_samples_count(&samples);
     if (!rc) count_gridded(r, &samples);
-    if (!rc) rc = clean(r, &samples);
+    if (!rc) rc = clean_or_serve(r, &samples);
     msi_clean_samples_free(&samples);
     return rc;
 }
 
-/* ---- The run's end ---- */
+/* ---- The end of the run ---- */
 
 int msi_imaging_clean_record(msi_imaging_run *r)
 {

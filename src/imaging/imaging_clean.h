@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Deconvolution within a run: from weighted samples to cleaned images. */
+/* The deconvolution of a run: from weighted samples to cleaned images. Only imaging*.c include this header. */
 #ifndef MSI_IMAGING_CLEAN_H
 #define MSI_IMAGING_CLEAN_H
 
@@ -8,41 +8,39 @@
 #include "src/imaging/imaging_run.h"
 
 /*
- * msi_imaging_clean_record - write the record of convergence, as a table and with -png as a picture.
+ * msi_imaging_clean_record - write the record of convergence as a table, and with -png as a picture.
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
  */
 int msi_imaging_clean_record(msi_imaging_run *run);
 
-/* Deconvolution by the ranks of a run: the first one cleans, of the samples that all have. */
-
 /*
- * msi_imaging_clean_run - clean the images of the interval, and write all that belongs to them; called by every rank.
+ * msi_imaging_clean_run - clean the images of the interval and write their files; every rank calls it.
  * Returns: 0, or any code of gridder, cleaner and writer, of this or another rank
- * Notes:   gridders are freed as their channels are done.
+ * Notes:   the gridder of a channel is freed after the channel is cleaned.
  */
 int msi_imaging_clean_run(msi_imaging_run *run);
 
-/* The cleaning of an interval, as its stages see it: only imaging_clean*.c include this. */
+/* ---- Shared by imaging_clean.c and imaging_clean_files.c ---- */
 
 enum { MSI_CLEANING_KINDS = MSI_FITS_IMAGE + 1 };
 
-/* The field at hand has the output channels [first, first + field.spec.n_channel). */
+/* The cleaning of an interval. The present field has the output channels [first, first + field.spec.n_channel). */
 typedef struct msi_cleaning {
     msi_imaging_run *run;
     msi_clean_samples *samples;
     msi_clean_field field;
     int64_t first;
-    double *freq_hz; /* [field.spec.n_channel], as the following */
-    msi_beam *beam;
-    double sidelobe; /* of the first PSF */
-    msi_imaging_weight (*weight)[MSI_GRIDDER_MAX_PLANES];
+    double *freq_hz;                                      /* [field.spec.n_channel] */
+    msi_beam *beam;                                       /* [field.spec.n_channel] */
+    double sidelobe;                                      /* of the first PSF */
+    msi_imaging_weight (*weight)[MSI_GRIDDER_MAX_PLANES]; /* [field.spec.n_channel] */
     int has_first_residual;
-    double dirty_peak_jy; /* of all dirty images that were written; 0: none */
-    /* Each channel's images have these: the residual's peak, the model's flux. */
+    double dirty_peak_jy; /* of all dirty images written; 0: none */
+    /* [field.spec.n_channel] peak of the residual and flux of the model */
     double (*peak_jy)[MSI_MAX_PLANES], (*flux_jy)[MSI_MAX_PLANES];
 
-    /* All channels, where there are several, have these: means of their images, and what cleaning came to. */
-    msi_image sum[MSI_CLEANING_KINDS]; /* empty where nothing has been added */
+    /* If there are several output channels: means of their images, and results of cleaning all of them. */
+    msi_image sum[MSI_CLEANING_KINDS]; /* empty before the first image is added */
     msi_imaging_weight band_weight[MSI_GRIDDER_MAX_PLANES];
     msi_fits_clean clean[MSI_MAX_PLANES];
     msi_planes_shape shape;
@@ -50,40 +48,36 @@ typedef struct msi_cleaning {
     msi_beam band_beam; /* of the mean PSF */
 } msi_cleaning;
 
-/* msi_cleaning_has_mfs - tell whether there are images of all channels together beside those of each. */
+/* msi_cleaning_has_mfs - return 1 if there are also images of all channels together. */
 static inline int msi_cleaning_has_mfs(const msi_cleaning *k)
 {
     return k->run->options->channels_out > 1;
 }
 
-/* ---- What a field's cycles begin with: imaging_clean.c ---- */
-
-/* ---- Its files: imaging_clean_files.c ---- */
-
 /* msi_cleaning_put - write one kind of image of every channel of the field. Returns: 0, or any code of the writer */
 int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *planes);
 
-/* msi_cleaning_put_first_residual - keep the first residual and write it, where it is asked for. Returns: as above */
+/* msi_cleaning_put_first_residual - with -save-first-residual store the first residual and write it. Returns: as
+ * above */
 int msi_cleaning_put_first_residual(msi_cleaning *k);
 
 /*
- * msi_cleaning_put_cleaned - write residuals, models, masks, sources and restored images, which take the place of the
- * residuals in field.residual.
+ * msi_cleaning_put_cleaned - write residuals, models, masks, sources and restored images. The restored images replace
+ * the residuals in field.residual.
  * Returns: 0, or any code of the writer
  */
 int msi_cleaning_put_cleaned(msi_cleaning *k);
 
-/* msi_cleaning_cards - tell headers what cleaning a group came to; peak and flux are the images' and come later. */
+/* msi_cleaning_cards - return the results of cleaning a group for headers, without the peak and flux of each image. */
 msi_fits_clean msi_cleaning_cards(const msi_cleaning *k, const msi_clean_group *group);
 
-/* ---- All channels together: imaging_clean_files.c ---- */
-
-/* msi_cleaning_add_to_sum - add a channel's images to the means of their kind, where there are any. Returns: 0,
- * MSI_ENOMEM */
+/* msi_cleaning_add_to_sum - add the images of a channel to the mean of their kind, if there are several output
+ * channels.
+ * Returns: 0, MSI_ENOMEM */
 int msi_cleaning_add_to_sum(msi_cleaning *k, msi_fits_kind kind, const msi_image *image);
 
-/* msi_cleaning_put_sums - write the means of all kinds, and the image restored of them. Returns: 0, or any code of the
- * writer */
+/* msi_cleaning_put_sums - write the means of all kinds, and the image restored from them. Returns: 0, or any code of
+ * the writer */
 int msi_cleaning_put_sums(msi_cleaning *k);
 
 #endif

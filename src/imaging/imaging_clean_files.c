@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Files of a field that is cleaned: each kind of image for each of its channels. */
+/*
+ * The files of cleaned fields: images of each kind for each channel, masks, the list of sources, the map of the
+ * spectral index, and the images of all channels together.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/units.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "src/clean/clean_field.h"
 #include "src/imaging/imaging_clean.h"
 #include "src/imaging/imaging_run.h"
@@ -30,7 +33,7 @@ msi_fits_clean msi_cleaning_cards(const msi_cleaning *k, const msi_clean_group *
     return c;
 }
 
-/* measure_plane - find the pixel farthest from zero, with its sign, and the sum of all finite ones. */
+/* Find the pixel of the largest modulus, with its sign, and the sum of all finite pixels. */
 static void measure_plane(const msi_image *image, int plane, double *peak, double *sum)
 {
     const void *pixel = msi_image_plane(image, plane);
@@ -44,7 +47,7 @@ static void measure_plane(const msi_image *image, int plane, double *peak, doubl
     }
 }
 
-/* Fetch the images of a channel of the field, with their sums of weights. */
+/* Copy the images of a channel from the planes of the field, with their sums of weights. */
 static int fetch_channel(const msi_cleaning *k, int channel, const msi_planes *planes, msi_image *image)
 {
     const msi_clean_field *f = &k->field;
@@ -63,8 +66,9 @@ static int fetch_channel(const msi_cleaning *k, int channel, const msi_planes *p
     return MSI_OK;
 }
 
-/* Headers and warnings tell of the images, whose peaks are not those of what is searched: joined, biased, masked. */
-static void look_at_image(msi_cleaning *k, int channel, msi_fits_kind kind, const msi_image *image)
+/* Measure peak or flux of a written image for headers and warnings. The peaks of the search differ: they are of joined
+ * images, multiplied by a bias, within the mask. */
+static void measure_image(msi_cleaning *k, int channel, msi_fits_kind kind, const msi_image *image)
 {
     for (int p = 0; p < image->n_plane; p++) {
         double peak, sum;
@@ -76,13 +80,13 @@ static void look_at_image(msi_cleaning *k, int channel, msi_fits_kind kind, cons
     }
 }
 
-/* The models are looked at before the first file is written whose header has their fluxes. */
-static int look_at_models(msi_cleaning *k)
+/* Measure the fluxes of the models, before the first file with these in its header is written. */
+static int measure_models(msi_cleaning *k)
 {
     for (int c = 0; c < k->field.spec.n_channel; c++) {
         msi_image image = {0};
         MSI_TRY(fetch_channel(k, c, k->field.model, &image));
-        look_at_image(k, c, MSI_FITS_MODEL, &image);
+        measure_image(k, c, MSI_FITS_MODEL, &image);
         msi_image_free(&image);
     }
     return MSI_OK;
@@ -109,7 +113,7 @@ int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *plan
         const msi_imaging_product product = {k->first + c, kind, k->beam[c], k->weight[c],
                                              is_dirty || kind == MSI_FITS_FIRST_RESIDUAL ? NULL : clean};
         MSI_TRY(fetch_channel(k, c, planes, &image));
-        if (kind != MSI_FITS_MODEL) look_at_image(k, c, kind, &image);
+        if (kind != MSI_FITS_MODEL) measure_image(k, c, kind, &image);
         for (int p = 0; p < f->spec.n_pol; p++) {
             clean[p].peak_jy = k->peak_jy[c][p];
             clean[p].flux_jy = k->flux_jy[c][p];
@@ -130,8 +134,8 @@ int msi_cleaning_put_first_residual(msi_cleaning *k)
     return msi_cleaning_put(k, MSI_FITS_FIRST_RESIDUAL, k->field.residual);
 }
 
-/* Write the masks of a channel: where components could lie at the end, or, of -auto-mask, where they lie. */
-static int put_masks(msi_cleaning *k, int channel, uint16_t *room, uint8_t *mask)
+/* Write the masks of a channel: where components were allowed at the end; with -auto-mask where they were found. */
+static int put_masks(msi_cleaning *k, int channel, uint16_t *buffer, uint8_t *mask)
 {
     const msi_clean_field *f = &k->field;
     const msi_image_geometry *g = &k->run->options->geometry;
@@ -142,7 +146,7 @@ static int put_masks(msi_cleaning *k, int channel, uint16_t *room, uint8_t *mask
     int rc = MSI_OK;
     for (int p = 0; !rc && p < f->spec.n_pol; p++) {
         float *pixel = msi_image_plane(&image, p);
-        rc = msi_clean_group_mask(msi_clean_field_group(f, p), n_pixel, room, mask);
+        rc = msi_clean_group_mask(msi_clean_field_group(f, p), n_pixel, buffer, mask);
         for (int64_t i = 0; !rc && i < n_pixel; i++) pixel[i] = mask[i];
         image.sum_weight[p] = f->sum_weight[channel * f->spec.n_pol + p];
         image.n_vis[p] = f->n_vis[channel * f->spec.n_pol + p];
@@ -156,19 +160,19 @@ static int put_all_masks(msi_cleaning *k)
 {
     const int64_t n_pixel = msi_image_n_pixel(&k->run->options->geometry);
     uint8_t *mask = NULL;
-    uint16_t *room;
+    uint16_t *buffer;
     if (!msi_outputs_has_mask(k->run->options)) return MSI_OK;
-    MSI_TRY(msi_alloc(&room, n_pixel, sizeof *room, "mask"));
+    MSI_TRY(msi_alloc(&buffer, n_pixel, sizeof *buffer, "mask"));
     int rc = msi_alloc(&mask, n_pixel, 1, "mask");
-    for (int c = 0; !rc && c < k->field.spec.n_channel; c++) rc = put_masks(k, c, room, mask);
-    msi_free(room);
+    for (int c = 0; !rc && c < k->field.spec.n_channel; c++) rc = put_masks(k, c, buffer, mask);
+    msi_free(buffer);
     msi_free(mask);
     return rc;
 }
 
 /*
- * restore_plane - restore an image with a beam; without one it is unknown, NaN.
- * Given:              first     the image's number in both planes
+ * Restore an image with a beam. It is NaN if the beam is unknown.
+ * Given:              first     the number of the image in both planes
  * Given and returned: residual  becomes the image
  * Returns:            0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED
  */
@@ -199,11 +203,12 @@ static int find_terms(const void *cleaner, const double *value, double *term)
     return MSI_OK;
 }
 
-/* Readers take positions as J2000, whose axes those of ICRS are to 0.02 arcsec. */
+/* Programs that read the list assume J2000. The axes of ICRS differ from it by 0.02 arcsec. */
 static void warn_of_frame(const char *frame)
 {
     if (strcmp(frame, "J2000") != 0 && strcmp(frame, "ICRS") != 0)
-        msi_log_warning("positions of the list of sources are in the frame %s; its readers take them as J2000", frame);
+        msi_log_warning("positions in the list of sources are in the frame %s, but programs that read it assume J2000",
+                        frame);
 }
 
 static int write_list(const msi_imaging_run *r, int64_t first, const msi_clean_group *g)
@@ -226,8 +231,8 @@ static int write_list(const msi_imaging_run *r, int64_t first, const msi_clean_g
     return MSI_OK;
 }
 
-/* Without a sample there is a list of nothing. */
-static int write_nothing(const msi_imaging_run *r, int64_t first, double freq_hz)
+/* Write an empty list for a field without samples. */
+static int write_empty_list(const msi_imaging_run *r, int64_t first, double freq_hz)
 {
     const msi_source_sky sky = {.geometry = &r->options->geometry,
                                 .ra_rad = r->ra_rad,
@@ -245,36 +250,33 @@ static int write_nothing(const msi_imaging_run *r, int64_t first, double freq_hz
     return rc;
 }
 
-/*
- * put_sources - write the sources of a field's Stokes I, where a list of them was planned.
- * Given:   first  the field's first output channel
- * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_ERANGE
- */
+/* Write the sources of Stokes I of a field, if a list was planned. Given: first  the first output channel of the
+ * field */
 static int put_sources(const msi_imaging_run *r, const msi_clean_field *f, int64_t first)
 {
     for (int i = 0; i < f->n_group; i++)
         if (f->group[i].sources) return write_list(r, first, &f->group[i]);
-    return write_nothing(r, first, f->spec.freq_hz[0]);
+    return write_empty_list(r, first, f->spec.freq_hz[0]);
 }
 
-/* ---- The map of the spectral index that was fitted while channels were cleaned together ---- */
+/* ---- The map of the spectral index ---- */
 
-/* An index is told where the model is so many times brighter than the noise. */
+/* The map has values where the mean of the model is at least this many times the noise. */
 static const double LEAST_SIGMA = 5;
 
 /* The map of Stokes I. */
 typedef struct index_map {
     const msi_clean_group *group;
-    int n_channel, n_pol, pol; /* of the group's planes, and which of them */
+    int n_channel, n_pol, pol; /* of the group's planes; the number of Stokes I among n_pol */
     double weight[MSI_CLEAN_MAX_PLANE];
-    int64_t n_pixel, n; /* pixels in all, and those that have an index */
+    int64_t n_pixel, n; /* all pixels; pixels with a value */
     void *plane;        /* [n_pixel] of a channel */
     double *mean;       /* [n_pixel] over channels, Jy/beam */
     double *value;      /* [n][n_channel] */
-    float *pixel;       /* [n_pixel] NaN at first */
+    float *pixel;       /* [n_pixel] initially NaN */
 } index_map;
 
-/* Restore the models of a group with one beam, into the planes that a cycle would go back to. */
+/* Restore the models of a group with one beam, into g->before. */
 static int restore_models(const msi_imaging_run *r, const msi_clean_group *g, const msi_beam *beam)
 {
     const msi_image_geometry *geometry = &r->options->geometry;
@@ -322,8 +324,8 @@ static int find_mean(index_map *m)
     return MSI_OK;
 }
 
-/* Gather what the channels have where there is an index. */
-static int gather(index_map *m)
+/* Gather the spectra of all pixels of the map. */
+static int gather_spectra(index_map *m)
 {
     MSI_TRY(msi_alloc(&m->value, m->n * m->n_channel, sizeof *m->value, "spectra"));
     for (int c = 0; c < m->n_channel; c++) {
@@ -335,7 +337,8 @@ static int gather(index_map *m)
     return MSI_OK;
 }
 
-/* Compute the logarithmic slope of a spectrum at its reference frequency; NaN where it has none of one sign. */
+/* Return the logarithmic slope of a spectrum at its reference frequency. NaN if its value there is not positive or,
+ * with a logarithmic fit, if that of a channel is not. */
 static double index_of(const index_map *m, const double *value, int is_logarithmic)
 {
     double term[MSI_CLEAN_MAX_TERM];
@@ -346,7 +349,7 @@ static double index_of(const index_map *m, const double *value, int is_logarithm
     return term[1];
 }
 
-static void fit_all(index_map *m)
+static void fit_spectra(index_map *m)
 {
     double reference_hz;
     int is_logarithmic;
@@ -365,15 +368,15 @@ static int make_map(index_map *m)
     int rc = msi_alloc(&m->plane, bytes, 1, "a spectral index");
     if (!rc) rc = msi_alloc(&m->mean, m->n_pixel, sizeof *m->mean, "a spectral index");
     if (!rc) rc = find_mean(m);
-    if (!rc) rc = gather(m);
-    if (!rc) fit_all(m);
+    if (!rc) rc = gather_spectra(m);
+    if (!rc) fit_spectra(m);
     msi_free(m->plane);
     msi_free(m->mean);
     msi_free(m->value);
     return rc;
 }
 
-/* Channels that are cleaned may be several of those that are imaged. */
+/* Sum the weights of the imaged channels of each cleaned channel. */
 static void sum_weights(index_map *m, const msi_clean_field *f, int plane)
 {
     for (int c = 0; c < f->spec.n_channel; c++)
@@ -392,16 +395,17 @@ static int find_index(msi_imaging_run *r, const msi_clean_field *f, int plane, c
     sum_weights(&m, f, plane);
     MSI_TRY(restore_models(r, m.group, beam));
     MSI_TRY(make_map(&m));
-    msi_log_info("spectral index of %lld pixels, where the model is %g times the noise or brighter", (long long)m.n,
+    msi_log_info("spectral index: %lld pixels, where the model is at least %g times the noise", (long long)m.n,
                  LEAST_SIGMA);
     return MSI_OK;
 }
 
 /*
- * put_index_map - write a map of d ln I / d ln frequency at the mean frequency, where one was planned: that of
- * the fit to the models of all channels as the beam sees them, without their residuals. Pixels are NaN where that
- * model's mean is less than five times the noise, or has no spectrum of one sign; all of them without a beam.
- * Given:   field    cleaned, of all channels; what a cycle would go back to is lost
+ * Write a map of d ln I / d ln frequency at the mean frequency, if one was planned. The slope is that of the spectrum
+ * fitted to the models of all channels convolved with the beam, without residuals. A pixel is NaN if the mean of that
+ * model is below LEAST_SIGMA times the noise or its spectrum has no slope (index_of); all pixels are NaN without a
+ * beam.
+ * Given:   field    cleaned, of all channels; the planes `before` of its group are overwritten
  *          product  of the whole band: its channel, kind, beam, weights and cards
  * Returns: as msi_imaging_files_put, MSI_EGPU
  */
@@ -422,8 +426,7 @@ static int put_index_map(msi_imaging_run *r, const msi_clean_field *f, const msi
     return rc;
 }
 
-/* find_band_beam - find the beam of the mean PSF, once all of them have been added. Returns: 0,
- * MSI_ENOMEM */
+/* Find the beam of the mean PSF, once, after the PSFs of all channels were added. */
 static int find_band_beam(msi_cleaning *k)
 {
     if (k->has_band_beam) return MSI_OK;
@@ -441,19 +444,20 @@ static int put_index(msi_cleaning *k)
 
 /* ---- All files of a field ---- */
 
-/* The image takes the place of the residual in memory, and so is the last one. */
+/* The restored image replaces the residual in memory, so it comes after all other images of the channels. */
 int msi_cleaning_put_cleaned(msi_cleaning *k)
 {
     msi_clean_field *f = &k->field;
     if (!k->has_first_residual) MSI_TRY(msi_cleaning_put_first_residual(k));
-    MSI_TRY(look_at_models(k));
+    MSI_TRY(measure_models(k));
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_RESIDUAL, f->residual));
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_MODEL, f->model));
     MSI_TRY(put_all_masks(k));
     MSI_TRY(put_sources(k->run, f, k->first));
     for (int c = 0; c < f->spec.n_channel; c++) {
         if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol])
-            msi_log_warning("there is no beam, so that no image is restored: its pixels are NaN; -beam-size gives one");
+            msi_log_warning(
+                "there is no beam, so the pixels of the restored image are NaN; set a beam with -beam-size");
         for (int p = 0; p < f->spec.n_pol; p++)
             MSI_TRY(restore_plane(k, &k->beam[c], msi_clean_field_plane(f, c, p), f->residual, f->model));
     }
@@ -461,7 +465,7 @@ int msi_cleaning_put_cleaned(msi_cleaning *k)
     return put_index(k);
 }
 
-/* ---- Images of all channels together: means of what is written of each, restored with the beam of the mean PSF ---- */
+/* ---- Images of all channels together: means of the images of the channels ---- */
 
 static int put_sum(msi_cleaning *k, msi_fits_kind kind, const msi_beam *beam)
 {
@@ -473,7 +477,7 @@ static int put_sum(msi_cleaning *k, msi_fits_kind kind, const msi_beam *beam)
     return msi_imaging_files_put(k->run, &product, sum);
 }
 
-/* The image of all channels is their residual and their model with the beam of their PSF. */
+/* Make the restored image of all channels: the mean residual plus the mean model with the beam of the mean PSF. */
 static int restore_sum(msi_cleaning *k, const msi_beam *beam)
 {
     const msi_image *residual = &k->sum[MSI_FITS_RESIDUAL], *model = &k->sum[MSI_FITS_MODEL];

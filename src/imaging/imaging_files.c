@@ -47,7 +47,7 @@ static int write_finite(msi_imaging_run *r, const msi_output_id *id, const msi_f
     return msi_outputs_write(r->outputs, id, spec, pixel, MSI_FP64);
 }
 
-/* Write the weights as gridded, on the uv grid of their densities: both halves of the plane. */
+/* Write the gridded weights on the uv grid of the densities, both halves of the plane. */
 static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spec *spec)
 {
     const msi_options *o = r->options;
@@ -56,7 +56,7 @@ static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spe
     double *weight;
     MSI_TRY(msi_uv_weights(&o->geometry, &o->weighting, r->gridder + (is_mfs ? 0 : channel),
                            is_mfs ? o->channels_out : 1, &weight));
-    int rc = msi_team_sum(r->team, weight, grid.nu * grid.nv, MSI_FP64);
+    int rc = msi_ranks_sum(r->team, weight, grid.nu * grid.nv, MSI_FP64);
     msi_fits_spec of_grid = *spec;
     of_grid.geometry.nx = grid.nu;
     of_grid.geometry.ny = grid.nv;
@@ -113,10 +113,10 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     const int psf = o->make_psf_only ? 0 : r->n_plane;
     msi_fits_spec spec = fits_spec(r, channel);
     msi_image_file file[MSI_IMAGE_MAX_FILES];
-    /* The other ranks have their part in the weights alone. */
+    /* The other ranks only contribute to the weights. */
     if (!r->outputs) return o->save_weights ? write_weights(r, channel, &spec) : MSI_OK;
     if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(r, &spec.beam, image, psf));
-    /* The PSF, which is the last plane, comes first. */
+    /* The PSF is the last plane and is written first. */
     for (int n = 0, i = o->make_psf ? psf : 0; n < image->n_plane; n++, i = (i + 1) % image->n_plane) {
         const int is_psf = i == psf;
         const msi_output_id id = {r->interval, channel, is_psf ? 0 : i, is_psf ? MSI_FITS_PSF : MSI_FITS_DIRTY};
@@ -143,7 +143,7 @@ int msi_imaging_files_beam(const msi_imaging_run *r, msi_beam *beam, const msi_i
     return psf->n_vis[0] > 0 ? fit_beam(r, beam, psf, 0) : MSI_OK;
 }
 
-/* Write the planes of an image, which are those of the run from the first one on. */
+/* Write the planes of an image. Given: first  the number of its first plane among the run's */
 static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, int first, msi_image *image)
 {
     const msi_options *o = r->options;

@@ -5,15 +5,15 @@
 #include <omp.h>
 #include <string.h>
 
-#include "core/process.h"
 #include "core/memory.h"
+#include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "src/sky/phase_shift.h"
-#include "src/clean/clean_field.h"
 #include "src/clean/checkpoint.h"
+#include "src/clean/clean_field.h"
 #include "src/run/image_writer.h"
 #include "src/run/open_sets.h"
+#include "src/sky/phase_shift.h"
 
 /* ---- The samples ---- */
 
@@ -75,7 +75,8 @@ int64_t msi_imaging_gridder_bytes(const msi_options *o)
     return o->memory_limit_bytes > MSI_UNPLANNED_BYTES ? o->memory_limit_bytes - MSI_UNPLANNED_BYTES : 1;
 }
 
-/* No grid, and so no plan, exists for an image beyond any machine; that is a lack of memory all the same. */
+/* Refuse an image larger than the memory of the machine. No grid can be planned for it, but the failure is still a lack
+ * of memory. */
 static int check_size(const msi_image_geometry *g)
 {
     const double image_gb = 4e-9 * (double)g->nx * (double)g->ny;
@@ -91,23 +92,22 @@ static int64_t one_image_bytes(const msi_imaging_need *need, msi_precision preci
     return n_image * msi_image_n_pixel(&o->geometry) * msi_image_pixel_bytes(precision);
 }
 
-/* Count the bytes of all that has the images' size: they themselves, densities, and what -save-uv and -save-weights
- * hold. */
+/* Return the bytes of all arrays of the size of an image: images, densities, buffers of -save-uv and -save-weights. */
 static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     const msi_options *o = need->options;
     const int64_t n_pixel = msi_image_n_pixel(&o->geometry);
     const msi_density_grid density = msi_density_grid_of(&o->geometry, &o->weighting);
     const int64_t density_bytes = density.nu * (density.nv / 2) * 8;
-    const int n_sum = need->n_plane > 1 ? 2 : 1;               /* of the first plane, and of what it lacks */
-    const int n_grid = n_sum + (o->weighting.rank_level >= 1); /* and factors with their limits */
-    /* Of several channels there are the images of all; of cleaned ones, each kind of them. */
+    const int n_sum = need->n_plane > 1 ? 2 : 1; /* of the first plane; of samples that only others have */
+    const int n_grid = n_sum + (o->weighting.rank_level >= 1); /* and limited factors */
+    /* Several channels add their mean; cleaned ones a mean of each kind. */
     const int n_kind = o->channels_out < 2 ? 1 : o->clean.niter ? 4 : 2;
     int64_t bytes = one_image_bytes(need, precision) * n_kind;
     if (o->weighting.mode != MSI_WEIGHT_NATURAL)
         bytes += density_bytes * n_grid * (o->mf_weighting ? 1 : o->channels_out);
-    /* Beside the images, one after the other: a grid of weights and its two halves joined; a complex plane and its
-     * parts. */
+    /* Temporary buffers: -save-uv takes a complex plane and its two parts, -save-weights a grid of weights and both of
+     * its halves joined. They are not needed at the same time. */
     if (o->save_uv)
         bytes += n_pixel * 32;
     else if (o->save_weights)
@@ -115,7 +115,19 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     return bytes;
 }
 
-/* Cleaning holds this beside the images that are written: planes and cleaners of a field, where the work is done. */
+msi_clean_field_spec msi_imaging_field_spec(const msi_options *o, const msi_plane *planes, int n_plane)
+{
+    return (msi_clean_field_spec){.options = &o->clean,
+                                  .geometry = o->geometry,
+                                  .accuracy = o->accuracy,
+                                  .accuracy_follows = o->accuracy_follows,
+                                  .n_thread = o->n_threads,
+                                  .n_pol = n_plane,
+                                  .planes = planes,
+                                  .searched = msi_clean_options_searched_planes(o)};
+}
+
+/* Add the memory of cleaning: planes and cleaners of a field, on the backend that does the work. */
 static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
 {
     const msi_options *o = need->options;
@@ -125,28 +137,29 @@ static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
     double *freq_hz;
     MSI_TRY(msi_alloc(&freq_hz, n_channel, sizeof *freq_hz, "frequencies"));
     for (int i = 0; i < n_channel; i++) freq_hz[i] = 0.5 * (need->channels->low_hz[i] + need->channels->high_hz[i]);
-    const msi_clean_field_spec field = {
-        .options = o, .n_channel = n_channel, .n_pol = need->n_plane, .freq_hz = freq_hz};
+    msi_clean_field_spec field = msi_imaging_field_spec(o, need->planes, need->n_plane);
+    field.n_channel = n_channel;
+    field.freq_hz = freq_hz;
     msi_clean_field_bytes bytes;
-    const int rc = msi_clean_field_foresee(&field, &plan->gridder, &bytes);
+    const int rc = msi_clean_field_estimate(&field, &plan->gridder, &bytes);
     msi_free(freq_hz);
     MSI_TRY(rc);
     plan->image_bytes += bytes.host;
     plan->device_bytes += bytes.device;
-    /* A checkpoint beside the one that it replaces. */
+    /* A new checkpoint exists next to the one that it replaces. */
     const int64_t n_plane = n_cleaned + (c->save_first_residual ? o->channels_out : 0);
-    plan->output_bytes += 2 * msi_clean_checkpoint_bytes(&o->geometry, (int)n_plane * need->n_plane,
+    plan->output_bytes += 2 * msi_checkpoint_field_bytes(&o->geometry, (int)n_plane * need->n_plane,
                                                          c->join_pols ? 1 : need->n_plane, plan->gridder.precision);
     return MSI_OK;
 }
 
-/* Images more, which are written while the next ones are computed, count where they do not push visibilities to disk.
- * A run's only image is there anyway, and is written while the gridder is freed. */
+/* Allow more images to be written while the next ones are computed, as long as they do not force visibilities to disk.
+ * The only image of a run needs no more memory: it is written while the gridder is freed. */
 static void add_images_beside(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
 {
     const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out;
     const int is_only = n_image == 1 && !o->clean.niter;
-    const int most = n_image < MSI_IMAGES_BESIDE && !o->clean.niter ? (int)n_image : MSI_IMAGES_BESIDE;
+    const int most = n_image < MSI_IMAGES_IN_FLIGHT && !o->clean.niter ? (int)n_image : MSI_IMAGES_IN_FLIGHT;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
     while (plan->n_beside < most &&
@@ -157,7 +170,8 @@ static void add_images_beside(msi_imaging_plan *plan, const msi_options *o, int6
     }
 }
 
-/* All that must be in memory whatever happens is there; the stores take what is left, and a file the rest. */
+/* Images and the smallest grids must be in memory. The stores get the remaining memory, and a file the other
+ * samples. */
 static int share_memory(msi_imaging_plan *plan, const msi_options *o)
 {
     const msi_gridder_report *r = &plan->gridder;
@@ -184,14 +198,14 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     msi_gridder_report *r = &plan->gridder;
     *plan = (msi_imaging_plan){.output_bytes = need->output_bytes};
     MSI_TRY(check_size(&o->geometry));
-    MSI_TRY(msi_gridder_foresee(need->gridder, scan->n_sample / o->channels_out, scan->n_row, scan->w_min_lambda,
-                                scan->w_max_lambda, r));
+    MSI_TRY(msi_gridder_estimate(need->gridder, scan->n_sample / o->channels_out, scan->n_row, scan->w_min_lambda,
+                                 scan->w_max_lambda, r));
     plan->one_image_bytes = one_image_bytes(need, r->precision);
     plan->image_bytes = image_bytes(need, r->precision);
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
-    /* What residuals are made of stays on the device, of every channel that is joined. */
+    /* The samples of all joined channels stay on the device, because residuals are made of them. */
     if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
     if (o->clean.niter) MSI_TRY(add_cleaning(plan, need));
     add_images_beside(plan, o, plan->one_image_bytes);

@@ -1,62 +1,68 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Foresee what imaging will take, before it starts: memory, disk, time. */
+/* Plan a run of images before it starts: estimate its memory, disk space and time. */
 #ifndef MSI_SRC_IMAGING_PLAN_H
 #define MSI_SRC_IMAGING_PLAN_H
 
 #include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
+#include "src/clean/clean_field.h"
 #include "src/options/options.h"
 #include "src/sky/output_channels.h"
 
-/* The samples of a run: as a scan of the coordinates finds them, or as many and as far as they can be at most. */
+/* The samples of a run, from a scan of the coordinates, or upper bounds. */
 typedef struct msi_imaging_scan {
     int64_t n_row, n_sample;
-    int64_t n_outside;                 /* samples beyond the uv plane that the pixels can hold; a bound counts none */
+    int64_t n_outside;                 /* samples outside the uv plane of the image; 0 in a bound */
     double w_min_lambda, w_max_lambda; /* of |w| */
 } msi_imaging_scan;
 
-/* A run of images is planned from these. */
+/* The input of a plan. */
 typedef struct msi_imaging_need {
     const msi_options *options;
-    const msi_gridder *gridder; /* of one output channel as the run will make it, empty */
-    int n_plane;                /* real planes of each output channel, PSF not counted */
+    const msi_gridder *gridder; /* an empty gridder of one output channel, as in the run */
+    const msi_plane *planes;    /* [n_plane] */
+    int n_plane;                /* real planes of each output channel, without the PSF */
     const msi_output_channels *channels;
     int64_t output_bytes; /* of the files */
     msi_imaging_scan scan;
 } msi_imaging_need;
 
-/* Bytes and seconds are those of all output channels together. */
+/* Bytes and seconds are totals over the output channels. */
 typedef struct msi_imaging_plan {
     int64_t store_bytes;   /* visibilities in memory */
     int64_t spilled_bytes; /* visibilities in -temp-dir */
     int64_t grid_bytes, image_bytes, device_bytes, output_bytes;
     int64_t one_image_bytes;    /* images of one output channel */
-    int64_t store_budget_bytes; /* what stores may hold in memory */
-    int n_beside;               /* images that are written while others are computed; 0: none is */
+    int64_t store_budget_bytes; /* memory limit of the stores */
+    int n_beside;               /* images that may be written while others are computed */
     double read_s, image_s;
     msi_gridder_report gridder; /* of one output channel */
 } msi_imaging_plan;
 
-/* msi_imaging_scan_bound - bound the samples without reading them: |w| from the antennas' positions and the
- * highest frequency selected. */
+/* msi_imaging_scan_bound - bound the samples without reading them. The bound of |w| follows from the positions of the
+ * antennas and the highest selected frequency. */
 void msi_imaging_scan_bound(msi_imaging_scan *scan, const msi_ms_reader *reader);
 
 /*
- * msi_imaging_scan_read - read all coordinates, and no data.
- * Given:   reader  opened with coordinates_only; left at its end
- *          ra_rad, dec_rad  the images' centre
+ * msi_imaging_scan_read - scan all coordinates without reading data.
+ * Given:   reader  opened with coordinates_only; at its end afterwards
+ *          ra_rad, dec_rad  the centre of the images
  * Returns: 0, MSI_EINTERRUPTED or any code of msi_ms_reader_next
  */
 int msi_imaging_scan_read(msi_imaging_scan *scan, msi_ms_reader *reader, const msi_image_geometry *geometry,
                           double ra_rad, double dec_rad);
 
-/* msi_imaging_gridder_bytes - tell what the memory limit leaves to images, stores and grids. */
+/* msi_imaging_gridder_bytes - return the part of the memory limit for images, stores and grids. */
 int64_t msi_imaging_gridder_bytes(const msi_options *options);
 
+/* msi_imaging_field_spec - return the specification of a field, without its channels and samples. */
+msi_clean_field_spec msi_imaging_field_spec(const msi_options *options, const msi_plane *planes, int n_plane);
+
 /*
- * msi_imaging_plan_make - fit the run into the memory limit.
- * Returned: *plan  also on failure as far as it is known; plan->gridder.nu is 0 where no gridder was foreseen
- * Returns:  0, MSI_ENOMEM (it does not fit even with visibilities on disk; the message says what it needs), MSI_ERANGE
+ * msi_imaging_plan_make - plan the run within the memory limit.
+ * Returned: *plan  on failure as far as it is known; plan->gridder.nu is 0 if no gridder was planned
+ * Returns:  0, MSI_ENOMEM (it does not fit even with visibilities on disk; the message gives the memory that it needs),
+ *           MSI_ERANGE
  */
 int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need);
 

@@ -5,20 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/units.h"
+#include "core/image.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/image.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "src/options/gridder_choice.h"
 #include "src/run/open_sets.h"
 
-/* A beam of more pixels shows no more than one of fewer. */
+/* A beam of more pixels gives no better image. */
 static const double MOST_PIXELS = 20;
 
-/* ---- What is imaged ---- */
+/* ---- The subject of the images ---- */
 
-/* Write "75 arcsec", or "75 x 60 arcsec" where pixels are no squares. */
+/* Write "75 arcsec", or "75 x 60 arcsec" if the two differ. */
 static const char *format_pair(char text[MSI_FORMAT_SIZE], double x_rad, double y_rad)
 {
     const msi_unit unit = msi_angle_unit(fmax(x_rad, y_rad));
@@ -27,14 +27,14 @@ static const char *format_pair(char text[MSI_FORMAT_SIZE], double x_rad, double 
     return text;
 }
 
-/* Find the angle that n pixels span about the centre of a SIN projection. */
+/* Return the angle that n pixels span about the centre of a SIN projection. */
 static double span_rad(int64_t n, double cell_rad)
 {
     return 2 * asin(fmin(1, 0.5 * (double)n * cell_rad));
 }
 
-/* Find the longest baseline that there can be, in wavelengths: UVW are not read yet, so it goes by the antennas'
- * positions. 0 where those are unknown. */
+/* Return the longest possible baseline in wavelengths. UVW are not read yet, so it follows from the positions of the
+ * antennas; 0 if those are unknown. */
 static double longest_lambda(const msi_imaging_run *run)
 {
     const double limit = run->options->selection.max_uv_lambda;
@@ -51,7 +51,7 @@ double msi_imaging_theoretic_beam(const msi_imaging_run *run)
     return longest > 1 ? 1 / longest : 0;
 }
 
-/* Write an angle in words of the option, which knows no spaces. */
+/* Write an angle as the option -scale, without a space. */
 static const char *format_scale(char text[MSI_FORMAT_SIZE], double rad)
 {
     snprintf(text, MSI_FORMAT_SIZE, "-scale %.3gasec", rad * 648000 / MSI_PI);
@@ -62,7 +62,7 @@ static void report_resolution(const msi_imaging_run *run)
 {
     const msi_image_geometry *g = &run->options->geometry;
     const double longest = longest_lambda(run);
-    /* A beam beyond a radian is none. */
+    /* Below one wavelength the beam would exceed a radian. */
     if (!(longest > 1)) return;
     const double beam_rad = 1 / longest, n_pixel = beam_rad / fmax(g->cell_x_rad, g->cell_y_rad);
     const double longest_m = longest * MSI_SPEED_OF_LIGHT / msi_set_report_highest_hz(run->reader);
@@ -72,11 +72,11 @@ static void report_resolution(const msi_imaging_run *run)
                         n_pixel < 10, n_pixel, longest_m < 1e4 ? longest_m : 1e-3 * longest_m,
                         longest_m < 1e4 ? "m" : "km");
     if (beam_rad > MOST_PIXELS * fmin(g->cell_x_rad, g->cell_y_rad))
-        msi_log_advice("pixels of %s are needlessly fine for a resolution of %s; 4 pixels a beam are %s",
+        msi_log_advice("pixels of %s are needlessly fine for a resolution of %s; %s gives 4 pixels per beam",
                        format_pair(pixel, g->cell_x_rad, g->cell_y_rad), resolution, format_scale(scale, beam_rad / 4));
 }
 
-/* Pixels are too coarse where samples are lost by them: a beam of the longest baseline has fewer than two. */
+/* Warn of pixels so coarse that samples are lost: the beam of the longest baseline has fewer than two of them. */
 static void warn_of_coarse_pixels(const msi_imaging_run *run, int64_t n_outside)
 {
     const msi_image_geometry *g = &run->options->geometry;
@@ -84,7 +84,7 @@ static void warn_of_coarse_pixels(const msi_imaging_run *run, int64_t n_outside)
     char pixel[MSI_FORMAT_SIZE], scale[MSI_FORMAT_SIZE] = "a smaller -scale";
     if (!n_outside) return;
     if (longest > 0 && 0.5 / longest < fmin(g->cell_x_rad, g->cell_y_rad)) format_scale(scale, 0.49 / longest);
-    msi_log_warning("pixels of %s are too coarse: %lld sample%s outside the uv plane that they can hold; %s keeps %s",
+    msi_log_warning("pixels of %s are too coarse: %lld sample%s outside the uv plane of the image; use %s to keep %s",
                     format_pair(pixel, g->cell_x_rad, g->cell_y_rad), (long long)n_outside,
                     n_outside == 1 ? " lies" : "s lie", scale, n_outside == 1 ? "it" : "all");
 }
@@ -103,8 +103,8 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
         strcat(pols, msi_pol_name(o->pol[i]));
     }
     snprintf(data, sizeof data, "%s%s, imaged in %s", msi_ms_reader_data_column(run->reader),
-             run->options->subtract_model ? " less MODEL_DATA" : "", pols);
-    msi_set_report(run->reader, o, data);
+             run->options->subtract_model ? " minus MODEL_DATA" : "", pols);
+    msi_set_report(run->reader, o->ms_paths, o->n_ms, data);
     char pixel[MSI_FORMAT_SIZE], field[MSI_FORMAT_SIZE], centre[MSI_FORMAT_SIZE];
     msi_set_report_line("centre", "%s %s", msi_format_direction(centre, run->ra_rad, run->dec_rad),
                         msi_ms_reader_observation(run->reader)->dir_frame);
@@ -119,20 +119,20 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
 void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
 {
     const msi_gridder_report *r = &p->gridder;
-    msi_gridder_choice_print(o, r);
+    msi_gridder_choice_log(o, r);
     msi_log_info("memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB; limit %.3f GB",
                  1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
                  1e-9 * (double)msi_memory_limit());
     if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: up to %.3f GB", 1e-9 * (double)p->device_bytes);
     if (p->spilled_bytes)
         msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in %s",
-                     1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the folder of the images");
+                     1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the directory of the images");
     msi_log_info("disk: images %.3f GB", 1e-9 * (double)p->output_bytes);
 }
 
 /* ---- Samples ---- */
 
-/* Reasons to drop samples, in words; those that none was dropped for are left out. */
+/* Reasons for which samples were dropped, with their counts. Reasons without a sample are left out. */
 typedef struct reasons {
     char text[640];
 } reasons;
@@ -156,7 +156,7 @@ void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_sc
     reasons dropped = {""};
     add_reader_reasons(&dropped, msi_ms_reader_dropped(run->reader));
     add_reason(&dropped, scan->n_outside, "outside the uv grid");
-    msi_log_info("rows: %lld kept; samples dropped: %s; flags and weights are not read by a dry run",
+    msi_log_info("rows: %lld kept; samples dropped: %s; a dry run does not read flags and weights",
                  (long long)scan->n_row, *dropped.text ? dropped.text : "none");
     msi_log_info("samples: up to %lld; |w| %.1f to %.1f wavelengths", (long long)scan->n_sample, scan->w_min_lambda,
                  scan->w_max_lambda);
@@ -177,12 +177,12 @@ static reasons reasons_of(const msi_imaging_run *run)
     return dropped;
 }
 
-int msi_imaging_report_nothing(const msi_imaging_run *run)
+int msi_imaging_report_no_samples(const msi_imaging_run *run)
 {
     const reasons dropped = reasons_of(run);
     return msi_error_set(MSI_EINPUT, "nothing to image: every selected sample was dropped%s%s",
                          !*dropped.text                    ? ""
-                         : run->options->intervals_out > 1 ? "; of the last interval: "
+                         : run->options->intervals_out > 1 ? "; in the last interval: "
                                                            : ": ",
                          dropped.text);
 }
@@ -194,7 +194,7 @@ void msi_imaging_report_loaded(const msi_imaging_run *run)
     warn_of_coarse_pixels(run, run->n_outside);
 }
 
-/* Weights that are scaled are told of once, for all channels by the first one's power of two. */
+/* Log the scale of weights of the first channel that has one. */
 static void report_scale(const msi_imaging_run *run)
 {
     for (int64_t c = 0; c < run->options->channels_out; c++) {
@@ -203,8 +203,8 @@ static void report_scale(const msi_imaging_run *run)
         msi_gridder_report_get(run->gridder[c], &report);
         if (report.weight_scale == 1) continue;
         frexp(report.weight_scale, &exponent);
-        msi_log_info("weights are gridded times 2^%d: visibilities times weights, up to %.1e, leave the range of fp32; "
-                     "headers have the sums of weights as they are",
+        msi_log_info("weights are multiplied by 2^%d for gridding, because visibilities times weights, up to %.1e, "
+                     "are outside the range of fp32; headers have the sums of unscaled weights",
                      exponent - 1, run->tally.largest_product);
         return;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Files of earlier runs that a run begins with: images, and checkpoints. */
+/* Files of earlier runs with which a run begins: images and checkpoints. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/image.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/image.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/clean/checkpoint.h"
@@ -22,14 +22,15 @@ static int check_pixels_match(const char *path, const msi_fits_header *h, const 
     const double asec = 180 * 3600 / MSI_PI;
     const msi_image_geometry *m = &h->geometry;
     if (h->n_freq * h->n_pol != 1)
-        return msi_error_set(MSI_EINPUT, "%s: has %lld planes, and an image of one is wanted", path,
+        return msi_error_set(MSI_EINPUT, "%s: has %lld planes; an image of one plane is needed", path,
                              (long long)(h->n_freq * h->n_pol));
     if (m->nx != g->nx || m->ny != g->ny)
-        return msi_error_set(MSI_EINPUT, "%s: has %lld x %lld pixels, and the image %lld x %lld", path,
+        return msi_error_set(MSI_EINPUT, "%s: has %lld x %lld pixels, but the image has %lld x %lld", path,
                              (long long)m->nx, (long long)m->ny, (long long)g->nx, (long long)g->ny);
     if (fabs(m->cell_x_rad / g->cell_x_rad - 1) > 1e-6 || fabs(m->cell_y_rad / g->cell_y_rad - 1) > 1e-6)
-        return msi_error_set(MSI_EINPUT, "%s: has pixels of %.6g x %.6g arcsec, and the image of %.6g x %.6g", path,
-                             m->cell_x_rad * asec, m->cell_y_rad * asec, g->cell_x_rad * asec, g->cell_y_rad * asec);
+        return msi_error_set(MSI_EINPUT, "%s: has pixels of %.6g x %.6g arcsec, but those of the image are %.6g x %.6g",
+                             path, m->cell_x_rad * asec, m->cell_y_rad * asec, g->cell_x_rad * asec,
+                             g->cell_y_rad * asec);
     return MSI_OK;
 }
 
@@ -45,34 +46,35 @@ static int check_place(const char *path, const msi_fits_header *h, const msi_ima
     const double deg = 180 / MSI_PI;
     const char *frame = r->observation.dir_frame;
     if (strcasecmp(h->dir_frame, frame) != 0 && !(is_j2000(h->dir_frame) && is_j2000(frame)))
-        return msi_error_set(MSI_EINPUT, "%s: its coordinates are %s, and the image's %s", path, h->dir_frame, frame);
+        return msi_error_set(MSI_EINPUT, "%s: its coordinates are %s, but those of the image are %s", path,
+                             h->dir_frame, frame);
     if (h->reference[0] != (double)(g->nx / 2) || h->reference[1] != (double)(g->ny / 2))
-        return msi_error_set(MSI_EINPUT, "%s: its reference pixel is %g, %g, and the image's %lld, %lld", path,
+        return msi_error_set(MSI_EINPUT, "%s: its reference pixel is %g, %g, but that of the image is %lld, %lld", path,
                              h->reference[0] + 1, h->reference[1] + 1, (long long)g->nx / 2 + 1,
                              (long long)g->ny / 2 + 1);
     if (fabs(remainder(h->ra_rad - r->ra_rad, 2 * MSI_PI)) * cos(r->dec_rad) > 0.01 * g->cell_x_rad ||
         fabs(h->dec_rad - r->dec_rad) > 0.01 * g->cell_y_rad)
-        return msi_error_set(MSI_EINPUT, "%s: has its centre at %.6f, %.6f deg, and the image at %.6f, %.6f", path,
+        return msi_error_set(MSI_EINPUT, "%s: its centre is %.6f, %.6f deg, but that of the image is %.6f, %.6f", path,
                              h->ra_rad * deg, h->dec_rad * deg, r->ra_rad * deg, r->dec_rad * deg);
     return MSI_OK;
 }
 
-/* Hold a file against what the id names; local noise, which serves all channels and polarisations, has none. */
+/* Check frequency and polarisation. Given: id  NULL for local noise, which serves all channels and polarisations */
 static int check_kind(const char *path, const msi_fits_header *h, const msi_imaging_run *r, const msi_output_id *id)
 {
     if (!id) return MSI_OK;
     const double freq_hz = 0.5 * (r->channels.low_hz[id->channel] + r->channels.high_hz[id->channel]);
     const msi_pol pol = r->planes[id->plane].pol;
     if (h->freq_hz > 0 && fabs(h->freq_hz / freq_hz - 1) > 1e-6)
-        return msi_error_set(MSI_EINPUT, "%s: is of %.9g MHz, and the image of %.9g", path, 1e-6 * h->freq_hz,
-                             1e-6 * freq_hz);
+        return msi_error_set(MSI_EINPUT, "%s: its frequency is %.9g MHz, but that of the image is %.9g", path,
+                             1e-6 * h->freq_hz, 1e-6 * freq_hz);
     if (h->has_pol && id->kind != MSI_FITS_PSF && h->pol[0] != pol)
-        return msi_error_set(MSI_EINPUT, "%s: is of %s, and the image of %s", path, msi_pol_name(h->pol[0]),
-                             msi_pol_name(pol));
+        return msi_error_set(MSI_EINPUT, "%s: its polarisation is %s, but that of the image is %s", path,
+                             msi_pol_name(h->pol[0]), msi_pol_name(pol));
     return MSI_OK;
 }
 
-/* Open an image that is the run's in all its header says. */
+/* Open an image and check that its header matches the run. */
 static int open_image(msi_fits_file **out, const msi_imaging_run *r, const char *path, const msi_output_id *id)
 {
     MSI_TRY(msi_fits_open(out, path));
@@ -84,7 +86,7 @@ static int open_image(msi_fits_file **out, const msi_imaging_run *r, const char 
     return rc;
 }
 
-/* ---- All that a run will read ---- */
+/* ---- All images that a run will read ---- */
 
 static int check_image(const msi_imaging_run *r, const char *prefix, const msi_output_id *id)
 {
@@ -157,7 +159,7 @@ static int read_pixels(const msi_imaging_run *r, const char *path, const msi_out
     if (rc || !id || id->kind != MSI_FITS_PSF) return rc;
     const double centre = msi_image_value(pixel, precision, g->ny / 2 * g->nx + g->nx / 2);
     if (fabs(centre - 1) > 0.1)
-        return msi_error_set(MSI_EINPUT, "%s: is %g at its centre, and a PSF is 1 there", path, centre);
+        return msi_error_set(MSI_EINPUT, "%s: its value at the centre is %g; a PSF must be 1 there", path, centre);
     return MSI_OK;
 }
 
@@ -178,16 +180,16 @@ int msi_imaging_reuse_rms(const msi_imaging_run *r, msi_precision precision, voi
     MSI_TRY(read_pixels(r, path, NULL, precision, pixel));
     for (int64_t i = 0; i < n; i++)
         if (!(msi_image_value(pixel, precision, i) > 0))
-            return msi_error_set(MSI_EINPUT, "%s: pixel (%lld, %lld) is %g; noise is larger than 0 everywhere", path,
+            return msi_error_set(MSI_EINPUT, "%s: pixel (%lld, %lld) is %g; noise must be positive everywhere", path,
                                  (long long)(i % r->options->geometry.nx) + 1,
                                  (long long)(i / r->options->geometry.nx) + 1, msi_image_value(pixel, precision, i));
     return MSI_OK;
 }
 
-/* ---- Checkpoints: their names, and when they are written, read and removed ---- */
+/* ---- Checkpoints ---- */
 
-/* NAME[-tNNNN][-NNNN].clean. Nothing is allocated for it, so that a run whose images are complete does not fail. A name
- * that is longer than any path was refused with those of the images. */
+/* NAME[-tNNNN][-NNNN].clean. It is not allocated, so that a run whose images are complete cannot fail here. A name that
+ * is too long for a path was refused with the names of the images. */
 typedef struct checkpoint_path {
     char text[PATH_MAX];
 } checkpoint_path;
@@ -202,11 +204,68 @@ static checkpoint_path name_checkpoint(const msi_options *o, int64_t interval, i
     return path;
 }
 
+/* Hash a text with its terminating zero. NULL gives another hash than any text. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    return text ? msi_hash(hash, text, (int64_t)strlen(text) + 1) : hash * 3 + 1;
+}
+
+/* Identify the run of a field by the options that change the result and by the weights of its samples. Options that
+ * affect speed, log or other files do not count. */
+static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean_field *f)
+{
+    const msi_options *o = r->options;
+    const msi_clean_options *c = &o->clean;
+    const msi_clean_mask *mask = &r->mask;
+    const int n = f->spec.n_channel * f->spec.n_pol;
+    const uint64_t mask_hash = mask->pixel ? msi_hash(0, mask->pixel, mask->n_plane * mask->nx * mask->ny) : 0;
+    char text[1024];
+    snprintf(
+        text, sizeof text,
+        "%lld %lld %.17g %.17g | %d %.17g %.17g %.17g %d | %lld %lld %d | %.17g %.17g | %lld %lld %.17g %.17g %.17g "
+        "%.17g %.17g %d %d %.17g | %d %.17g %d | %d %d %d %lld %.17g %.17g %d | %d %d %d %lld %lld | %d",
+        (long long)o->geometry.nx, (long long)o->geometry.ny, o->geometry.cell_x_rad, o->geometry.cell_y_rad,
+        (int)o->weighting.mode, o->weighting.robust, o->weighting.taper_fwhm_rad, o->weighting.grid_padding, o->n_pol,
+        (long long)o->channels_out, (long long)o->intervals_out, (int)o->stokes_weight, o->accuracy, o->padding,
+        (long long)c->niter, (long long)c->nmiter, c->gain, c->mgain, c->threshold_jy, c->auto_threshold, c->auto_mask,
+        c->no_negative, c->stop_negative, c->border_percent, c->local_rms, c->local_rms_window,
+        (int)c->local_rms_method, c->is_exact, c->multiscale, c->n_scale, (long long)c->max_scales, c->scale_bias,
+        c->scale_gain, (int)c->shape, c->join_channels, c->join_pols, c->squared_join, (long long)c->fit_terms,
+        (long long)c->log_fit_terms, c->continues);
+    uint64_t options = msi_hash(0, text, (int64_t)strlen(text)), sets = 0;
+    snprintf(text, sizeof text, "%d %.17g %.17g %.17g %.17g %.17g %.17g %.17g %d %d %.17g", c->multithresh,
+             c->mask.sidelobe_threshold, c->mask.noise_threshold, c->mask.low_noise_threshold,
+             c->mask.negative_threshold, c->mask.smooth_factor, c->mask.min_beam_frac, c->mask.cut_threshold,
+             c->mask.grow_iterations, c->mask.do_grow_prune, c->mask.min_percent_change);
+    options = msi_hash(options, text, (int64_t)strlen(text));
+    const int64_t more[] = {
+        c->save_sources, f->n_cleaned, c->save_first_residual, o->subtract_model, msi_clean_options_searched_planes(o),
+        c->scale_rule};
+    options = msi_hash(options, more, (int64_t)sizeof more);
+    const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
+    options = msi_hash(options, centre, (int64_t)sizeof centre);
+    options = msi_hash(options, &c->small_scale_bias, (int64_t)sizeof c->small_scale_bias);
+    options = msi_hash(options, &mask_hash, (int64_t)sizeof mask_hash);
+    options = hash_text(options, c->reuse_psf);
+    options = hash_text(options, c->reuse_dirty);
+    options = hash_text(options, c->local_rms_image);
+    options = msi_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
+    options = msi_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
+    options = msi_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);
+    for (int i = 0; i < n; i++) {
+        /* Six digits, because the order in which weights are summed depends on the number of ranks. */
+        snprintf(text, sizeof text, "%.5e %lld", f->sum_weight[i], (long long)f->n_vis[i]);
+        sets = msi_hash(sets, text, (int64_t)strlen(text));
+    }
+    return (msi_checkpoint_run){options, sets};
+}
+
 int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, int64_t first)
 {
     const checkpoint_path path = name_checkpoint(run->options, run->interval, first);
     if (msi_wall_s() - run->checkpoint_at_s < run->options->clean.checkpoint_s) return MSI_OK;
-    const int rc = msi_clean_save(field, &run->history, path.text);
+    const msi_checkpoint_run id = identify_run(run, field);
+    const int rc = msi_checkpoint_save_field(field, &run->history, path.text, &id);
     run->checkpoint_at_s = msi_wall_s();
     return rc;
 }
@@ -217,16 +276,17 @@ int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, in
     int rc = MSI_OK;
     *found = 0;
     if (run->options->clean.resume) {
-        rc = msi_clean_load(field, &run->history, path.text, found);
-        if (!rc && *found) msi_log_info("going on from the checkpoint %s", path.text);
-        if (!rc && !*found) msi_log_info("there is no checkpoint %s; cleaning begins anew", path.text);
+        const msi_checkpoint_run id = identify_run(run, field);
+        rc = msi_checkpoint_load_field(field, &run->history, path.text, &id, found);
+        if (!rc && *found) msi_log_info("resuming from the checkpoint %s", path.text);
+        if (!rc && !*found) msi_log_info("there is no checkpoint %s; cleaning starts from the beginning", path.text);
     } else if (access(path.text, F_OK) == 0) {
-        msi_log_advice("%s is a checkpoint that a run has left; -resume would go on from it", path.text);
+        msi_log_advice("%s is a checkpoint of an earlier run; use -resume to continue from it", path.text);
     }
     return rc;
 }
 
-/* Call a function for the path of every checkpoint that a run may have. */
+/* Call a function for the path of every existing checkpoint of a run. */
 static int for_checkpoints(const msi_options *o, int (*call)(const char *path))
 {
     const int64_t each = o->clean.join_channels ? o->channels_out : 1;
@@ -238,7 +298,7 @@ static int for_checkpoints(const msi_options *o, int (*call)(const char *path))
     return MSI_OK;
 }
 
-int msi_imaging_checkpoint_forget(const msi_options *options)
+int msi_imaging_checkpoint_remove(const msi_options *options)
 {
     return for_checkpoints(options, msi_checkpoint_remove);
 }

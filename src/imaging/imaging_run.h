@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A run that makes images, as its stages see it: only imaging*.c include this. */
+/* The state of an imaging run, and the functions that its stages share. Only imaging*.c include this header. */
 #ifndef MSI_IMAGING_RUN_H
 #define MSI_IMAGING_RUN_H
 
 #include "core/image.h"
-#include "io/ms/ms_crew.h"
 #include "io/ms/ms_reader.h"
+#include "io/ms/reader_pool.h"
 #include "kernels/gridder.h"
 #include "src/clean/clean_field.h"
 #include "src/clean/clean_history.h"
@@ -13,113 +13,114 @@
 #include "src/imaging/imaging_plan.h"
 #include "src/options/options.h"
 #include "src/predict/model_update.h"
-#include "src/sky/output_channels.h"
-#include "src/sky/stokes.h"
 #include "src/run/block_conversion.h"
 #include "src/run/gpu_share.h"
 #include "src/run/image_writer.h"
 #include "src/run/outputs.h"
 #include "src/run/ranks.h"
+#include "src/sky/output_channels.h"
+#include "src/sky/stokes.h"
 
 typedef struct msi_imaging_run {
     const msi_options *options;
-    msi_team *team; /* all of it has the samples and the images together; its first rank writes files */
+    msi_ranks *team; /* samples are distributed over its ranks; the first rank writes files */
     msi_plane planes[MSI_MAX_PLANES];
     int n_plane;
     char *temp_dir;               /* owned; for visibilities that exceed the memory limit */
-    char weighting[48];           /* in words, for log and headers */
-    msi_model_update *update;     /* NULL: MODEL_DATA is left as it is */
+    char weighting[48];           /* its name in log and headers */
+    msi_model_update *update;     /* NULL: MODEL_DATA is not written */
     msi_model_interval *modelled; /* [intervals_out] owned; NULL without update */
     msi_gpu_share gpus;
-    msi_ms_crew *crew;        /* opens and reads the sets; NULL once all is read */
-    msi_block_former *former; /* by which the crew forms what it reads */
-    msi_outputs *outputs;     /* of the first rank, as is the writer; NULL on others */
+    msi_reader_pool *reader_pool;   /* the reader processes; NULL after the last sample is read */
+    msi_block_converter *converter; /* the Stokes conversion of the reader processes */
+    msi_outputs *outputs;           /* on the first rank, as is the writer; NULL on others */
     msi_image_writer *writer;
-    msi_clean_mask mask;       /* that the user gives; empty: none */
-    msi_clean_history history; /* of all that is cleaned */
-    double checkpoint_at_s;    /* when the last one was written */
-    int64_t n_kept;            /* samples that were read and kept, over all intervals and channels */
-    int64_t n_gridded;         /* those with a weight after weighting */
+    msi_clean_mask mask;       /* the user's; empty: none */
+    msi_clean_history history; /* of all fields */
+    double checkpoint_at_s;    /* when the last checkpoint was written */
+    int64_t n_kept;            /* samples read and kept, over all intervals and channels */
+    int64_t n_gridded;         /* samples with a weight after weighting */
 
-    /* The rest lives as long as an interval. */
+    /* The following members belong to the present interval. */
     int64_t interval;
     msi_ms_reader *reader;
-    int is_empty; /* no row of the selection lies in the interval: nothing is read, and the images are NaN */
+    int is_empty; /* no selected row lies in the interval: nothing is read, and the images are NaN */
     msi_observation observation;
-    double ra_rad, dec_rad; /* the images' centre */
+    double ra_rad, dec_rad; /* the centre of the images */
     msi_output_channels channels;
     msi_imaging_plan plan;
-    msi_gridder **gridder; /* [channels_out] NULL once it is imaged and not needed any more */
+    msi_gridder **gridder; /* [channels_out] NULL after its last use */
     msi_density **density; /* [channels_out] NULL for natural weights; with -mf-weighting [0] is that of all channels */
-    msi_sample_tally tally; /* from here on of all ranks */
+    msi_sample_tally tally; /* this and the following are over all ranks */
     msi_ms_dropped dropped;
-    int64_t n_loaded, n_outside; /* samples that the gridders have; that they dropped */
+    int64_t n_loaded, n_outside; /* samples that the gridders kept; that they dropped */
 } msi_imaging_run;
 
-/* ---- The log: its lines of many figures (imaging_report.c) ---- */
+/* ---- The log: lines with many numbers (imaging_report.c) ---- */
 
-/* The stages of an interval ended at these times, by msi_wall_s. */
+/* Times at which the stages of an interval ended, by msi_wall_s. */
 typedef struct msi_imaging_times {
     double start_s, opened_s, loaded_s, weighed_s, imaged_s;
 } msi_imaging_times;
 
-/* Report what is imaged, as far as it is known before samples are read: sets, fields, band, times, image, resolution;
- * and a warning where pixels are needlessly fine. Of an interval after the first, its times. */
+/* Log the subject of the images as far as it is known before samples are read: sets, fields, band, times, image,
+ * resolution. Warn of needlessly fine pixels. For an interval after the first, log only its times. */
 void msi_imaging_report_subject(const msi_imaging_run *run);
 
-/* Report memory, disk and the gridder, as planned. */
+/* Log the plan: memory, disk and the gridder. */
 void msi_imaging_report_plan(const msi_imaging_plan *plan, const msi_options *options);
 
-/* Report what a dry run found, and how long a run would take. */
+/* Log the samples that a dry run found, and the estimated time of a run. */
 void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan);
 
-/* Report samples loaded, and samples dropped by reason; a warning where pixels are so coarse that samples are lost. */
+/* Log samples loaded and dropped, with the reasons. Warn of pixels so coarse that samples are lost. */
 void msi_imaging_report_loaded(const msi_imaging_run *run);
 
-/* msi_imaging_report_nothing - record the error that no sample is left, with the reasons and their counts, which a
- * quiet log has not told. Returns: MSI_EINPUT */
-int msi_imaging_report_nothing(const msi_imaging_run *run);
+/* msi_imaging_report_no_samples - set the error that no sample is left, with the reasons and their counts, which a
+ * quiet log lacks. Returns: MSI_EINPUT */
+int msi_imaging_report_no_samples(const msi_imaging_run *run);
 
-/* Report the rule by which samples were weighted. */
+/* Log the weighting. */
 void msi_imaging_report_weights(const msi_imaging_run *run);
 
 /*
- * msi_imaging_report_empty - warn of an output channel without a sample, and of a polarisation that has none where
- * others have: the images are NaN.
+ * msi_imaging_report_empty - warn of an output channel without samples, or of polarisations of it without samples.
+ * Their images are NaN.
  * Given:   n_vis  [n] samples of the channel in each polarisation
  */
 void msi_imaging_report_empty(const msi_imaging_run *r, int64_t channel, int n, const int64_t *n_vis);
 
-/* Report the image of an output channel: n_sample of the plane that has most, the plan, and the time each step took. */
+/* Log the image of an output channel: n_sample of the plane with the most samples, the plan, and the time of each step.
+ */
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *report);
 
-/* msi_imaging_theoretic_beam - give the wavelength over the longest baseline, in radians; 0 where it is unknown. */
+/* msi_imaging_theoretic_beam - return the wavelength over the longest baseline, in radians; 0 if unknown. */
 double msi_imaging_theoretic_beam(const msi_imaging_run *run);
 
 void msi_imaging_report_beam(const msi_beam *beam);
 void msi_imaging_report_times(const msi_imaging_times *times);
 
-/* ---- The images into their files, with what their headers say (imaging_files.c) ---- */
+/* ---- Image files and their headers (imaging_files.c) ---- */
 
-/* Headers say this of a plane's weights on all ranks, beside their sum. */
+/* Properties of the weights of a plane on all ranks, for headers. */
 typedef struct msi_imaging_weight {
     double largest; /* with density weights */
     double vis_sum; /* sum of the weights before density weighting */
 } msi_imaging_weight;
 
-/* msi_imaging_weight_add - take the weights of other samples in, too. */
+/* msi_imaging_weight_add - include the weights of more samples. */
 void msi_imaging_weight_add(msi_imaging_weight *all, const msi_imaging_weight *more);
 
-/* Images of one kind: of all planes of an output channel, or its PSF. */
+/* The images of one kind: all planes of an output channel, or its PSF. */
 typedef struct msi_imaging_product {
     int64_t channel; /* or MSI_OUTPUT_MFS */
     msi_fits_kind kind;
     msi_beam beam;
     const msi_imaging_weight *weight; /* [planes] */
-    const msi_fits_clean *clean;      /* [planes] what cleaning came to; NULL: nothing is said of it */
+    const msi_fits_clean *clean;      /* [planes] results of cleaning; NULL: no cards of cleaning */
 } msi_imaging_product;
 
-/* Holds what headers say of the samples of a plane, on all ranks. */
+/* Properties of the samples of a plane on all ranks, for headers. */
 typedef struct msi_imaging_sums {
     double sum_weight; /* with density weights */
     msi_imaging_weight weight;
@@ -127,45 +128,45 @@ typedef struct msi_imaging_sums {
 } msi_imaging_sums;
 
 /*
- * msi_imaging_files_put - write images of one kind; with dirty images also what -save-uv asks for.
- * Given:   image  [planes]; taken over, and empty afterwards
+ * msi_imaging_files_put - write images of one kind; with dirty images also the files of -save-uv.
+ * Given:   image  [planes]; moved, so that it is empty afterwards
  * Returns: as msi_imaging_files_write
  */
 int msi_imaging_files_put(msi_imaging_run *run, const msi_imaging_product *product, msi_image *image);
 
-/* msi_imaging_files_put_plane - put the same of an image that has one of the run's planes alone. */
+/* msi_imaging_files_put_plane - the same for an image of a single plane. Given: plane  its number among the run's */
 int msi_imaging_files_put_plane(msi_imaging_run *run, const msi_imaging_product *product, int plane, msi_image *image);
 
 /*
- * msi_imaging_files_weights - write the weights of an output channel's samples, or of all, on all ranks; called by
- * each.
+ * msi_imaging_files_weights - write the weights of the samples of an output channel, or of all channels, on all ranks;
+ * every rank calls it.
  * Given:   channel     or MSI_OUTPUT_MFS
  *          sums        of plane 0
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_imaging_files_weights(msi_imaging_run *run, int64_t channel, const msi_imaging_sums *sums);
 
-/* msi_imaging_files_beam - choose the beam of a PSF and say which; none is a warning. Returns: 0, MSI_ENOMEM */
+/* msi_imaging_files_beam - choose the beam of a PSF and log it; warn if there is none. Returns: 0, MSI_ENOMEM */
 int msi_imaging_files_beam(const msi_imaging_run *run, msi_beam *beam, const msi_image *psf);
 
 /*
- * msi_imaging_files_write - write the images of an output channel, and what -save-uv and -save-weights ask for.
+ * msi_imaging_files_write - write the images of an output channel, and the files of -save-uv and -save-weights.
  *
  * Given:   channel     or MSI_OUTPUT_MFS
- *          image       [n_plane planes, then the PSF where there is one]; taken over, and empty afterwards
+ *          image       [n_plane planes, then the PSF if there is one]; moved, so that it is empty afterwards
  *          weight      [image->n_plane]
- * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED; also what the image before this one failed with
- * Notes:   files are being written when this returns; run->writer tells when they are. The beam fitted to the PSF goes
- * into all headers; a PSF to which none fits is a warning.
+ * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED; also a failure of the previous image
+ * Notes:   run->writer writes the files after this returns. All headers have the beam fitted to the PSF. Warns if no
+ *          beam can be fitted.
  */
 int msi_imaging_files_write(msi_imaging_run *run, int64_t channel, msi_image *image, const msi_imaging_weight *weight);
 
 /* ---- Images of earlier runs: models, dirty images, PSFs, local noise (imaging_reuse.c) ---- */
 
 /*
- * msi_imaging_reuse_check - look at the headers of all images that the run will read, of all its intervals: -continue,
- * -reuse-dirty, -reuse-psf, -local-rms-image. Centre and channels of the images are known.
- * Returns: 0, MSI_EINPUT (missing, or of another size, pixels, centre, frame, frequency or polarisation; the message
+ * msi_imaging_reuse_check - check the headers of all images that the run will read in all intervals: -continue,
+ * -reuse-dirty, -reuse-psf, -local-rms-image. Centre and channels of the run must be known.
+ * Returns: 0, MSI_EINPUT (missing, or another size, pixel size, centre, frame, frequency or polarisation; the message
  *          has both values), MSI_ENOMEM
  */
 int msi_imaging_reuse_check(const msi_imaging_run *run);
@@ -173,9 +174,9 @@ int msi_imaging_reuse_check(const msi_imaging_run *run);
 /*
  * msi_imaging_reuse_read - read PREFIX[-tNNNN][-NNNN][-POL]-KIND.fits.
  * Given:    prefix  of -continue (the run's -name), -reuse-dirty, -reuse-psf
- *           id      of the image that it is taken for
- * Returned: pixel   [ny][nx] of that precision; of a model, 0 where the file has NaN
- * Returns:  as msi_imaging_reuse_check; MSI_EINPUT where a pixel is not finite, too, or a PSF is not 1 at its centre
+ *           id      of the image that it replaces
+ * Returned: pixel   [ny][nx] of that precision; NaN in a model becomes 0
+ * Returns:  as msi_imaging_reuse_check; MSI_EINPUT also if a pixel is not finite, or a PSF is not 1 at its centre
  */
 int msi_imaging_reuse_read(const msi_imaging_run *run, const char *prefix, const msi_output_id *id,
                            msi_precision precision, void *pixel);
@@ -190,26 +191,27 @@ int msi_imaging_reuse_rms(const msi_imaging_run *run, msi_precision precision, v
 /* ---- Checkpoints: NAME[-tNNNN][-NNNN].clean, one for each field (imaging_reuse.c) ---- */
 
 /*
- * msi_imaging_checkpoint_save - write the checkpoint of a field between two cycles, unless the last one is young.
- * Given:   first  the field's first output channel
- * Returns: as msi_clean_save
+ * msi_imaging_checkpoint_save - write the checkpoint of a field between two cycles, unless the time of -checkpoint has
+ * not passed since the last one.
+ * Given:   first  the first output channel of the field
+ * Returns: as msi_checkpoint_save_field
  */
 int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, int64_t first);
 
 /*
- * msi_imaging_checkpoint_load - read it back into the field with -resume, and say whether there was one; else say
- * so where an earlier run has left one.
- * Returned: *found  the field is what it was at the checkpoint
- * Returns:  as msi_clean_load
+ * msi_imaging_checkpoint_load - with -resume load the checkpoint into the field, and log whether there was one; without
+ * it, log that an earlier run left one.
+ * Returned: *found  1: the field has the state of the checkpoint
+ * Returns:  as msi_checkpoint_load_field
  */
 int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, int64_t first, int *found);
 
-/* msi_imaging_checkpoint_forget - remove those of a run whose images are complete. Returns: 0, MSI_EOUTPUT */
-int msi_imaging_checkpoint_forget(const msi_options *options);
+/* msi_imaging_checkpoint_remove - remove the checkpoints of a run whose images are complete. Returns: 0, MSI_EOUTPUT */
+int msi_imaging_checkpoint_remove(const msi_options *options);
 
 /*
- * msi_imaging_checkpoint_check - check, before anything is computed, that checkpoints would replace nothing but
- * checkpoints; with -resume they are looked at when they are read.
+ * msi_imaging_checkpoint_check - check at the start that checkpoints would replace only checkpoints; with -resume this
+ * is checked when they are read.
  * Returns: 0, MSI_EOUTPUT
  */
 int msi_imaging_checkpoint_check(const msi_options *options);

@@ -11,7 +11,8 @@
 static int affinity_count(void)
 {
     int n = 0;
-    /* The kernel refuses a mask shorter than its own; machines of more than 1024 processors exist. */
+    /* The kernel rejects a mask shorter than its own, so try longer ones for machines with more than 1024
+     * processors. */
     for (int bits = CPU_SETSIZE; bits <= 1 << 20 && n == 0; bits *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)bits);
         if (!set) break;
@@ -44,7 +45,7 @@ int msi_cpu_share(void)
 int msi_cpu_count(void)
 {
     const int allowed = affinity_count(), quota = quota_count(), all = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    /* A quota is shared whatever the masks are. */
+    /* Processes share a quota even if each is bound to its own processors. */
     const int of_quota = quota < INT_MAX ? quota / n_sharing : quota,
               of_mask = allowed < all ? allowed : allowed / n_sharing;
     const int n = of_quota < of_mask ? of_quota : of_mask;

@@ -11,7 +11,7 @@
 
 enum { MAX_LIST = 128 };
 
-/* Add a word to a list, once. */
+/* Add a word to a list, unless it is there already. */
 static void add_word(char list[MAX_LIST], const char *separator, const char *word)
 {
     const size_t length = strlen(word);
@@ -51,15 +51,15 @@ int msi_gridder_choice_check(const msi_options *o)
         char words[MAX_LIST] = MSI_STRATEGY_OPEN;
         for (const msi_strategy *s = NULL; (s = msi_strategy_next(s, method, NULL, o->predict));)
             add_word(words, ", ", s->name);
-        return msi_error_set(MSI_EUSAGE, "-strategy %s: -gridder %s %s by %s", o->strategy, method,
+        return msi_error_set(MSI_EUSAGE, "-strategy %s: -gridder %s %s with %s", o->strategy, method,
                              o->predict ? "predicts" : "makes images", words);
     }
     if (is_wproj(method)) return MSI_OK;
     if (o->n_slice)
-        return msi_error_set(MSI_EUSAGE, "-wstack-slices %lld: it goes with -gridder wproj, not %s",
-                             (long long)o->n_slice, method);
+        return msi_error_set(MSI_EUSAGE, "-wstack-slices %lld: it needs -gridder wproj, not %s", (long long)o->n_slice,
+                             method);
     if (o->kernel != MSI_KERNEL_AUTO)
-        return msi_error_set(MSI_EUSAGE, "-kernel: it goes with -gridder wproj, not %s", method);
+        return msi_error_set(MSI_EUSAGE, "-kernel: it needs -gridder wproj, not %s", method);
     return MSI_OK;
 }
 
@@ -81,7 +81,7 @@ msi_gridder_spec msi_gridder_choice_spec(const msi_options *o)
                               .n_thread = o->n_threads};
 }
 
-void msi_gridder_choice_print(const msi_options *o, const msi_gridder_report *r)
+void msi_gridder_choice_log(const msi_options *o, const msi_gridder_report *r)
 {
     char planes[160];
     const int is_wgrid = !is_wproj(r->method);
@@ -98,5 +98,5 @@ void msi_gridder_choice_print(const msi_options *o, const msi_gridder_report *r)
                  r->precision == MSI_FP32 ? "fp32" : "fp64", is_wgrid ? "window" : "kernels up to", r->width,
                  (long long)r->nu, (long long)r->nv, planes, r->error_estimate);
     if (!msi_strategy_is_open(o->strategy) && strcmp(o->strategy, r->strategy) != 0)
-        msi_log_info("-strategy %s: w matters nowhere in this field; %s is taken", o->strategy, r->strategy);
+        msi_log_info("-strategy %s: w is negligible in this field; using %s", o->strategy, r->strategy);
 }

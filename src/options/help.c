@@ -13,35 +13,36 @@ static const char usage_line[] = "usage: msimage [options] -size W H -scale ANGL
 
 static const char introduction[] =
     "\n"
-    "Images CASA Measurement Sets: visibilities in, FITS images of the sky out, dirty or, with -niter,\n"
-    "cleaned; and, with -predict, FITS models in, visibilities into the sets.\n"
+    "Makes FITS images of the sky from the visibilities of CASA Measurement Sets: dirty images or, with\n"
+    "-niter, cleaned ones. With -predict, writes the visibilities of FITS model images into the sets.\n"
     "\n"
     "Examples:\n"
     "  msimage -size 2048 2048 -scale 75asec -png -name puppis puppis.ms\n"
-    "      Stokes I, natural weights: puppis-dirty.fits and a picture of it\n"
+    "      Dirty image of Stokes I with natural weights, puppis-dirty.fits, and a picture of it\n"
     "  msimage -size 4096 4096 -scale 2asec -weight briggs 0 -make-psf -pol IQUV -name deep 1.ms 2.ms\n"
-    "      both sets into one image of each Stokes parameter, and the point spread function\n"
+    "      One image of each Stokes parameter from both sets, and the point spread function\n"
     "  msimage -size 4096 4096 -scale 2asec -niter 9999 -auto-mask 5 -auto-threshold 1 -name m31 m31.ms\n"
-    "      cleaned to 5 times the noise, then to the noise where there are sources: m31-image.fits ..\n"
+    "      Cleaned image, m31-image.fits: to 5 times the noise, then deeper where sources were found\n"
     "  msimage -size 8192 8192 -scale 1asec -dry-run large.ms\n"
-    "      what it would read, and the memory and time it would take\n"
+    "      Data that would be read, and the memory and time that the run would need\n"
     "  msimage -predict -name puppis puppis.ms\n"
-    "      the visibilities of puppis-model.fits into MODEL_DATA\n"
+    "      Visibilities of puppis-model.fits, written into MODEL_DATA\n"
     "\n"
-    "Options go before the Measurement Sets; -x and --x are alike; of two equal ones the last counts.\n";
+    "Options go before the Measurement Sets. -x and --x are the same. If an option is repeated, the last\n"
+    "one is used.\n";
 
-static const char ending[] = "\nExit status: 0 done, 2 usage, 3 input, 4 output, 5 memory or GPU, 6 set in use, 70 "
-                             "internal,\n128 + n stopped by signal n. Details: man msimage\n";
+static const char ending[] = "\nExit status: 0 success, 2 usage, 3 input, 4 output, 5 memory or GPU, 6 set in use, 70 "
+                             "internal\nerror, 128 + n stopped by signal n. See also: man msimage\n";
 
 void msi_help_usage(FILE *out)
 {
     fputs(usage_line, out);
     fputs("example: msimage -size 2048 2048 -scale 2asec -name myimage mydata.ms\n"
-          "msimage -help tells all options.\n",
+          "Run msimage -help for all options.\n",
           out);
 }
 
-/* Print words from column `at` on, broken before LINE_WIDTH, continued at TEXT_COLUMN; returns the column reached. */
+/* Print words from column `at` on, in lines up to LINE_WIDTH that begin at TEXT_COLUMN; return the last column. */
 static int print_words(FILE *out, int at, const char *text)
 {
     size_t length;
@@ -60,7 +61,7 @@ static int print_words(FILE *out, int at, const char *text)
     return at;
 }
 
-static void print_option(FILE *out, const msi_option *o)
+void msi_help_print_option(FILE *out, const msi_option *o)
 {
     int at = fprintf(out, "  -%s", o->name);
     if (o->alias) at += fprintf(out, ", -%s", o->alias);
@@ -88,7 +89,7 @@ static void print_group(FILE *out, int group)
     fprintf(out, "\n%s:\n", msi_option_groups[group].title);
     const msi_option *o;
     for (int i = 0; (o = msi_option_at(i)); i++)
-        if ((int)msi_option_group_of(o) == group) print_option(out, o);
+        if ((int)msi_option_group_of(o) == group) msi_help_print_option(out, o);
 }
 
 int msi_help_print(FILE *out, const char *topic)
@@ -97,7 +98,7 @@ int msi_help_print(FILE *out, const char *topic)
         const char *name = topic + strspn(topic, "-");
         const msi_option *o = msi_option_find(name);
         if (o) {
-            print_option(out, o);
+            msi_help_print_option(out, o);
             return MSI_OK;
         }
         for (int group = 0; group < MSI_N_GROUP; group++)
@@ -113,7 +114,8 @@ int msi_help_print(FILE *out, const char *topic)
             if (w->value) fprintf(out, "Any other value is refused: %s.\n", w->else_why);
             return MSI_OK;
         }
-        return msi_error_set(MSI_EUSAGE, "-help %s: there is no such option or section; -help alone lists them", topic);
+        return msi_error_set(MSI_EUSAGE, "-help %s: no such option or section; -help without a topic lists them",
+                             topic);
     }
     fputs(usage_line, out);
     fputs(introduction, out);

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Say what there is to say about msimage's command line. */
+/* The help of msimage. */
 #ifndef MSI_SRC_HELP_H
 #define MSI_SRC_HELP_H
 
 #include <stdio.h>
 
-/* msi_help_usage - tell how to begin, in a few lines, for a command line without arguments. */
+#include "src/options/option_table.h"
+
+/* msi_help_usage - print a short usage, for a command line without arguments. */
 void msi_help_usage(FILE *out);
 
 /*
- * msi_help_print - print the help, at most 100 characters a line.
- * Given:    topic  NULL: all of it; else a section's key or an option's name with or without dashes
- * Returns:  0, MSI_EUSAGE (there is no such topic)
- * Notes:    errors of writing stay with the stream: check it with ferror
+ * msi_help_print - print the help, in lines of at most 100 characters.
+ * Given:    topic  the key of a section or the name of an option, with or without dashes; NULL: everything
+ * Returns:  0, MSI_EUSAGE (unknown topic)
+ * Notes:    write errors are not reported here; check the stream with ferror
  */
 int msi_help_print(FILE *out, const char *topic);
+
+/* msi_help_print_option - print the help of one option: its name, arguments, text, choices and default. */
+void msi_help_print_option(FILE *out, const msi_option *option);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* msimage-make-manual TEMPLATE MAN BASH ZSH: writes the man page and the completions when the program is built. */
+/* msimage-make-manual TEMPLATE MAN BASH ZSH: write the man page and the completions of msimage, for the build. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void close_or_fail(FILE *f, const char *path)
     if (ferror(f) | fclose(f)) fail(path);
 }
 
-/* The template's line @OPTIONS@ gives way to the option sections, @VERSION@ in a line to the version. */
+/* Copy the template, with the line @OPTIONS@ replaced by the options and @VERSION@ by the version. */
 static void write_man(const char *template_path, const char *path)
 {
     char line[1024];

@@ -7,7 +7,7 @@
 
 enum { MAX_CHOICES = 256 };
 
-/* Write text with the characters escaped that roff would take for its own, or typeset as others. */
+/* Print text, with the characters escaped that roff would interpret or replace. */
 static void roff_text(FILE *out, const char *text)
 {
     for (const char *p = text; *p; p++) switch (*p) {
@@ -106,7 +106,7 @@ void msi_manual_bash(FILE *out)
 {
     fputs("# bash completion of msimage\n"
           "\n"
-          "# How many arguments follow the option $1 whose first one is $2, into n.\n"
+          "# Set n to the number of arguments of the option $1, followed by the word $2.\n"
           "_msimage_arity() {\n"
           "    case $1 in\n",
           out);
@@ -152,7 +152,7 @@ void msi_manual_bash(FILE *out)
           out);
 }
 
-/* Print the first sentence, inside single quotes and inside the brackets of an _arguments specification. */
+/* Print the first sentence, escaped for single quotes and for the brackets of an _arguments specification. */
 static void zsh_summary(FILE *out, const char *help)
 {
     const char *end = strstr(help, ". ");

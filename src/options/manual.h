@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The man page and the shell completions are written from the option tables when the program is built. */
+/* The man page and the shell completions, which the build makes from the option tables. */
 #ifndef MSI_SRC_MANUAL_H
 #define MSI_SRC_MANUAL_H
 
 #include <stdio.h>
 
-/* msi_manual_options - print the option sections of the man page, in man(7) macros. */
+/* msi_manual_options - print the sections of the man page that describe the options, in man(7) macros. */
 void msi_manual_options(FILE *out);
 
 /* msi_manual_bash, msi_manual_zsh - print a completion script. */

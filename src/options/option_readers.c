@@ -20,19 +20,19 @@ _Static_assert(sizeof(msi_backend) == sizeof(int) && sizeof(msi_precision_choice
                    sizeof(msi_model_interpolation) == sizeof(int) && sizeof(msi_kernel_lookup) == sizeof(int),
                "choices and flags are stored as int");
 
-/* "-name", for messages. */
-typedef struct spelling {
+/* An option's name with its dash, for messages. */
+typedef struct dashed_name {
     char text[MAX_OPTION_NAME];
-} spelling;
+} dashed_name;
 
-static spelling spell(const msi_option *option)
+static dashed_name dashed(const msi_option *option)
 {
-    spelling s;
+    dashed_name s;
     snprintf(s.text, sizeof s.text, "-%s", option->name);
     return s;
 }
 
-static void *member(msi_options *options, const msi_option *option)
+static void *member_of(msi_options *options, const msi_option *option)
 {
     return (char *)options + option->offset;
 }
@@ -42,7 +42,7 @@ int msi_read_flag(msi_options *options, const msi_option *option, int n_argument
     (void)n_argument;
     (void)argument;
     int value = (int)option->high;
-    memcpy(member(options, option), &value, sizeof value);
+    memcpy(member_of(options, option), &value, sizeof value);
     return MSI_OK;
 }
 
@@ -51,13 +51,13 @@ int msi_read_text(msi_options *options, const msi_option *option, int n_argument
     (void)n_argument;
     if (!*argument[0]) return msi_error_set(MSI_EUSAGE, "-%s: its argument is empty", option->name);
     const char *text = argument[0];
-    memcpy(member(options, option), &text, sizeof text);
+    memcpy(member_of(options, option), &text, sizeof text);
     return MSI_OK;
 }
 
 static int integer_in_range(int64_t *out, const msi_option *option, const char *text)
 {
-    MSI_TRY(msi_parse_integer(out, spell(option).text, text));
+    MSI_TRY(msi_parse_integer(out, dashed(option).text, text));
     if ((double)*out < option->low || (double)*out > option->high)
         return msi_error_set(MSI_EUSAGE, "-%s %s: give a number from %.0f to %.0f", option->name, text, option->low,
                              option->high);
@@ -69,14 +69,14 @@ int msi_read_count(msi_options *options, const msi_option *option, int n_argumen
     (void)n_argument;
     int64_t value;
     MSI_TRY(integer_in_range(&value, option, argument[0]));
-    memcpy(member(options, option), &value, sizeof value);
+    memcpy(member_of(options, option), &value, sizeof value);
     return MSI_OK;
 }
 
 int msi_read_auto(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     if (strcmp(argument[0], "auto") != 0) return msi_read_count(options, option, n_argument, argument);
-    memset(member(options, option), 0, sizeof(int64_t));
+    memset(member_of(options, option), 0, sizeof(int64_t));
     return MSI_OK;
 }
 
@@ -135,11 +135,11 @@ int msi_read_real(msi_options *options, const msi_option *option, int n_argument
 {
     (void)n_argument;
     double value;
-    MSI_TRY(msi_parse_real(&value, spell(option).text, argument[0]));
+    MSI_TRY(msi_parse_real(&value, dashed(option).text, argument[0]));
     if (value < option->low || value > option->high)
         return msi_error_set(MSI_EUSAGE, "-%s %s: give a number from %g to %g", option->name, argument[0], option->low,
                              option->high);
-    memcpy(member(options, option), &value, sizeof value);
+    memcpy(member_of(options, option), &value, sizeof value);
     return MSI_OK;
 }
 
@@ -147,11 +147,11 @@ int msi_read_flux(msi_options *options, const msi_option *option, int n_argument
 {
     (void)n_argument;
     double jy;
-    MSI_TRY(msi_parse_flux(&jy, spell(option).text, argument[0]));
+    MSI_TRY(msi_parse_flux(&jy, dashed(option).text, argument[0]));
     if (jy < option->low || jy > option->high)
         return msi_error_set(MSI_EUSAGE, "-%s %s: give a flux from %g to %g Jy", option->name, argument[0], option->low,
                              option->high);
-    memcpy(member(options, option), &jy, sizeof jy);
+    memcpy(member_of(options, option), &jy, sizeof jy);
     return MSI_OK;
 }
 
@@ -159,10 +159,10 @@ int msi_read_png_range(msi_options *options, const msi_option *option, int n_arg
 {
     (void)n_argument;
     msi_picture_style *style = &options->picture;
-    MSI_TRY(msi_parse_real(&style->low, spell(option).text, argument[0]));
-    MSI_TRY(msi_parse_real(&style->high, spell(option).text, argument[1]));
+    MSI_TRY(msi_parse_real(&style->low, dashed(option).text, argument[0]));
+    MSI_TRY(msi_parse_real(&style->high, dashed(option).text, argument[1]));
     if (!(style->low < style->high))
-        return msi_error_set(MSI_EUSAGE, "-%s %s %s: give a lower value and a higher one", option->name, argument[0],
+        return msi_error_set(MSI_EUSAGE, "-%s %s %s: give the lower value first", option->name, argument[0],
                              argument[1]);
     style->has_range = options->png = 1;
     return MSI_OK;
@@ -170,7 +170,7 @@ int msi_read_png_range(msi_options *options, const msi_option *option, int n_arg
 
 static int positive_angle(double *out_rad, const msi_option *option, const char *text)
 {
-    MSI_TRY(msi_parse_angle(out_rad, spell(option).text, text));
+    MSI_TRY(msi_parse_angle(out_rad, dashed(option).text, text));
     if (*out_rad <= 0) return msi_error_set(MSI_EUSAGE, "-%s %s: the angle must be larger than 0", option->name, text);
     return MSI_OK;
 }
@@ -180,11 +180,11 @@ int msi_read_angle(msi_options *options, const msi_option *option, int n_argumen
     (void)n_argument;
     double value;
     MSI_TRY(positive_angle(&value, option, argument[0]));
-    memcpy(member(options, option), &value, sizeof value);
+    memcpy(member_of(options, option), &value, sizeof value);
     return MSI_OK;
 }
 
-/* Find the index of text among the option's choices, or a negative status. */
+/* Return the index of text among the choices of the option, or a negative status. */
 static int choice_index(const msi_option *option, const char *text)
 {
     size_t length;
@@ -199,7 +199,7 @@ int msi_read_choice(msi_options *options, const msi_option *option, int n_argume
     (void)n_argument;
     int value = choice_index(option, argument[0]);
     if (value < 0) return value;
-    memcpy(member(options, option), &value, sizeof value);
+    memcpy(member_of(options, option), &value, sizeof value);
     return MSI_OK;
 }
 
@@ -208,7 +208,7 @@ int msi_read_word(msi_options *options, const msi_option *option, int n_argument
     (void)n_argument;
     int value = choice_index(option, argument[0]);
     if (value < 0) return value;
-    memcpy(member(options, option), &argument[0], sizeof argument[0]);
+    memcpy(member_of(options, option), &argument[0], sizeof argument[0]);
     return MSI_OK;
 }
 
@@ -216,11 +216,11 @@ int msi_read_range(msi_options *options, const msi_option *option, int n_argumen
 {
     (void)n_argument;
     int64_t range[2];
-    for (int i = 0; i < 2; i++) MSI_TRY(msi_parse_integer(&range[i], spell(option).text, argument[i]));
+    for (int i = 0; i < 2; i++) MSI_TRY(msi_parse_integer(&range[i], dashed(option).text, argument[i]));
     if (range[0] < 0 || range[1] <= range[0])
-        return msi_error_set(MSI_EUSAGE, "-%s %s %s: give 0 <= BEGIN < END; END itself is left out", option->name,
+        return msi_error_set(MSI_EUSAGE, "-%s %s %s: give 0 <= BEGIN < END; END itself is not selected", option->name,
                              argument[0], argument[1]);
-    memcpy(member(options, option), range, sizeof range);
+    memcpy(member_of(options, option), range, sizeof range);
     return MSI_OK;
 }
 
@@ -232,7 +232,7 @@ int msi_read_size(msi_options *options, const msi_option *option, int n_argument
         if (i == 0 && strpbrk(argument[0], "xX*,"))
             return msi_error_set(MSI_EUSAGE, "-%s %s: give width and height as two numbers, such as 2048 2048",
                                  option->name, argument[0]);
-        MSI_TRY(msi_parse_integer(&size[i], spell(option).text, argument[i]));
+        MSI_TRY(msi_parse_integer(&size[i], dashed(option).text, argument[i]));
         if (size[i] < MIN_SIZE || size[i] > MAX_SIZE || size[i] % 2)
             return msi_error_set(MSI_EUSAGE, "-%s %s %s: give two even numbers from %d to %d", option->name,
                                  argument[0], argument[1], MIN_SIZE, MAX_SIZE);
@@ -254,13 +254,13 @@ int msi_read_scale(msi_options *options, const msi_option *option, int n_argumen
 int msi_read_shift(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
-    MSI_TRY(msi_parse_ra(&options->shift_ra_rad, spell(option).text, argument[0]));
-    MSI_TRY(msi_parse_dec(&options->shift_dec_rad, spell(option).text, argument[1]));
+    MSI_TRY(msi_parse_ra(&options->shift_ra_rad, dashed(option).text, argument[0]));
+    MSI_TRY(msi_parse_dec(&options->shift_dec_rad, dashed(option).text, argument[1]));
     options->shift_set = 1;
     return MSI_OK;
 }
 
-/* Read the Stokes parameter or correlation that text begins with; its length, or 0 where it begins with none. */
+/* Read the polarisation at the beginning of text. Returns: the length of its name; 0 if there is none */
 static int leading_pol(msi_pol *pol, const char *text)
 {
     for (int i = MSI_POL_I; i <= MSI_POL_YY; i++) {
@@ -272,7 +272,7 @@ static int leading_pol(msi_pol *pol, const char *text)
     return 0;
 }
 
-/* Read a list of polarisations, pol [MSI_MAX_POL] of *n_pol. */
+/* Read a list of polarisations. Returned: list [MSI_MAX_POL], of which *n_pol are set */
 static int read_pols(msi_pol *list, int *n_pol, const msi_option *option, const char *const *argument)
 {
     const char *p = argument[0];
@@ -285,8 +285,7 @@ static int read_pols(msi_pol *list, int *n_pol, const msi_option *option, const 
                                  option->name, argument[0]);
         for (int i = 0; i < n; i++)
             if (list[i] == pol)
-                return msi_error_set(MSI_EUSAGE, "-%s %s: %.*s is there twice; name each once", option->name,
-                                     argument[0], length, p);
+                return msi_error_set(MSI_EUSAGE, "-%s %s: %.*s is given twice", option->name, argument[0], length, p);
         list[n++] = pol;
         p += length;
         if (p[0] == ',' && p[1]) p++;
@@ -319,10 +318,10 @@ int msi_read_weight(msi_options *options, const msi_option *option, int n_argume
     int choice = choice_index(option, argument[0]);
     if (choice < 0) return choice;
     if (n_argument > 1) {
-        if (msi_parse_real(&robust, spell(option).text, argument[1]) != MSI_OK || robust < -10 || robust > 10)
+        if (msi_parse_real(&robust, dashed(option).text, argument[1]) != MSI_OK || robust < -10 || robust > 10)
             return msi_error_set(MSI_EUSAGE,
-                                 "-%s briggs %s: give its robustness, a number from -10 to 10; -2 is near "
-                                 "uniform, 2 near natural",
+                                 "-%s briggs %s: give the robustness, a number from -10 to 10; -2 is close to "
+                                 "uniform, 2 to natural",
                                  option->name, argument[1]);
     }
     options->weighting.mode = (msi_weighting_mode)choice;
@@ -336,19 +335,19 @@ int msi_read_mgain(msi_options *options, const msi_option *option, int n_argumen
     return msi_read_real(options, option, n_argument, argument);
 }
 
-/* Widths are in arcseconds where they have no unit, as in WSClean. */
+/* Read the width of a beam, in arcseconds if there is no unit, as in WSClean. */
 static int beam_width(double *rad, const msi_option *option, const char *text)
 {
     const double rad_of_asec = MSI_PI / 648000;
     const int is_bare = text[strspn(text, "+-.0123456789eE")] == 0;
     if (is_bare) {
-        MSI_TRY(msi_parse_real(rad, spell(option).text, text));
+        MSI_TRY(msi_parse_real(rad, dashed(option).text, text));
         *rad *= rad_of_asec;
     } else {
-        MSI_TRY(msi_parse_angle(rad, spell(option).text, text));
+        MSI_TRY(msi_parse_angle(rad, dashed(option).text, text));
     }
     if (!(*rad > 0))
-        return msi_error_set(MSI_EUSAGE, "-%s %s: a beam's width must be larger than 0", option->name, text);
+        return msi_error_set(MSI_EUSAGE, "-%s %s: the width of a beam must be larger than 0", option->name, text);
     return MSI_OK;
 }
 
@@ -362,9 +361,9 @@ int msi_read_beam_shape(msi_options *options, const msi_option *option, int n_ar
     }
     MSI_TRY(beam_width(&beam->minor_rad, option, argument[1]));
     if (argument[2][strspn(argument[2], "+-.0123456789eE")])
-        MSI_TRY(msi_parse_angle(&beam->pa_rad, spell(option).text, argument[2]));
+        MSI_TRY(msi_parse_angle(&beam->pa_rad, dashed(option).text, argument[2]));
     else
-        MSI_TRY(msi_parse_real(&beam->pa_rad, spell(option).text, argument[2]));
+        MSI_TRY(msi_parse_real(&beam->pa_rad, dashed(option).text, argument[2]));
     if (!argument[2][strspn(argument[2], "+-.0123456789eE")]) beam->pa_rad *= MSI_PI / 180;
     if (beam->minor_rad > beam->major_rad)
         return msi_error_set(MSI_EUSAGE, "-%s %s %s: give the larger width first", option->name, argument[0],
@@ -378,9 +377,9 @@ int msi_read_restore(msi_options *options, const msi_option *option, int n_argum
 {
     const int is_list = strcmp(option->name, "restore-list") == 0;
     for (int i = 0; i < n_argument; i++)
-        if (!*argument[i]) return msi_error_set(MSI_EUSAGE, "-%s: the name of a file is empty", option->name);
+        if (!*argument[i]) return msi_error_set(MSI_EUSAGE, "-%s: a file name is empty", option->name);
     if (options->restore.residual && options->restore.is_list != is_list)
-        return msi_error_set(MSI_EUSAGE, "-restore and -restore-list: give one of them");
+        return msi_error_set(MSI_EUSAGE, "-restore and -restore-list: give only one of them");
     options->restore = (msi_restore_options){argument[0], argument[1], argument[2], is_list};
     return MSI_OK;
 }
@@ -396,9 +395,9 @@ int msi_read_scales(msi_options *options, const msi_option *option, int n_argume
         const size_t length = strcspn(p, ",");
         snprintf(word, sizeof word, "%.*s", (int)length, p);
         double value = -1;
-        if (length >= sizeof word || msi_parse_real(&value, spell(option).text, word) || value < 0 ||
+        if (length >= sizeof word || msi_parse_real(&value, dashed(option).text, word) || value < 0 ||
             (n ? value <= c->scale[n - 1] : value != 0))
-            return msi_error_set(MSI_EUSAGE, "-%s %s: give widths in pixels, 0 first and rising, such as 0,8,16,32",
+            return msi_error_set(MSI_EUSAGE, "-%s %s: give widths in pixels, ascending from 0, such as 0,8,16,32",
                                  option->name, argument[0]);
         if (n == MSI_CLEAN_MAX_SCALE)
             return msi_error_set(MSI_EUSAGE, "-%s %s: give at most %d scales", option->name, argument[0],
@@ -411,7 +410,7 @@ int msi_read_scales(msi_options *options, const msi_option *option, int n_argume
     return MSI_OK;
 }
 
-/* Read a list such as 0,2,5 without repeats; replaces *list, which is owned. */
+/* Read a list such as 0,2,5, without its repeats. Given and returned: *list  owned, replaced */
 static int read_ids(const int **list, int *n_list, const msi_option *option, const char *text)
 {
     int64_t n_max = 1;
@@ -431,7 +430,7 @@ static int read_ids(const int **list, int *n_list, const msi_option *option, con
             msi_free(ids);
             return msi_error_set(
                 MSI_EUSAGE, "-%s %s: give numbers from 0, separated by commas, such as 0,2%s", option->name, text,
-                strcmp(option->name, "field") == 0 ? ", or all" : "; CASA's expressions are -select-spw's");
+                strcmp(option->name, "field") == 0 ? ", or all" : "; for a CASA expression use -select-spw");
         }
         int seen = 0;
         for (int i = 0; i < n; i++) seen |= ids[i] == id;
@@ -457,9 +456,9 @@ int msi_read_field(msi_options *options, const msi_option *option, int n_argumen
     msi_ms_selection *s = &options->selection;
     if (strcmp(argument[0], "all") != 0) {
         if (has_letter(argument[0]))
-            return msi_error_set(MSI_EUSAGE,
-                                 "-%s %s: give fields by number, such as 0,2, or all; by name: -select-field %s",
-                                 option->name, argument[0], argument[0]);
+            return msi_error_set(
+                MSI_EUSAGE, "-%s %s: give field numbers, such as 0,2, or all; to select by name use -select-field %s",
+                option->name, argument[0], argument[0]);
         s->all_fields = 0;
         return read_ids(&s->fields, &s->n_field, option, argument[0]);
     }
@@ -480,8 +479,8 @@ int msi_read_name(msi_options *options, const msi_option *option, int n_argument
     const char *name = argument[0], *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
     const int is_folder = strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
     if (*last == 0 || is_folder)
-        return msi_error_set(MSI_EUSAGE, "-%s %s: give the beginning of a file's name, such as %s%smyimage",
-                             option->name, name, name, is_folder ? "/" : "");
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give a prefix for file names, such as %s%smyimage", option->name,
+                             name, name, is_folder ? "/" : "");
     options->name = name;
     return MSI_OK;
 }

@@ -5,17 +5,17 @@
 #include <string.h>
 
 const msi_option_group_text msi_option_groups[MSI_N_GROUP] = {
-    [MSI_GROUP_IMAGE] = {"image", "The image"},
-    [MSI_GROUP_SAMPLES] = {"samples", "Which samples count"},
+    [MSI_GROUP_IMAGE] = {"image", "Image"},
+    [MSI_GROUP_SAMPLES] = {"samples", "Selection of samples"},
     [MSI_GROUP_WEIGHTING] = {"weighting", "Weighting"},
     [MSI_GROUP_CLEAN] = {"cleaning", "Deconvolution"},
     [MSI_GROUP_OUTPUT] = {"output", "Output files"},
-    [MSI_GROUP_PREDICT] = {"predict", "Predicting visibilities"},
+    [MSI_GROUP_PREDICT] = {"predict", "Prediction of visibilities"},
     [MSI_GROUP_PERFORMANCE] = {"performance", "Accuracy, speed and memory"},
     [MSI_GROUP_OTHER] = {"other", "Log and help"},
 };
 
-/* Every table, in the order of the help and of the parser's defaults. */
+/* All tables, in the order of the help, in which the defaults are also parsed. */
 static const msi_option_table *const tables[] = {
     &msi_table_image,      &msi_table_samples,         &msi_table_weighting,   &msi_table_clean_loop,
     &msi_table_clean_mask, &msi_table_clean_component, &msi_table_clean_beam,  &msi_table_clean_run,

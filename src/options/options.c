@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The command line of msimage is parsed in these steps:
- *   1. every option gets its default;
- *   2. options are read one by one, by the readers that the option table names; options of WSClean are mapped, accepted or
- *      refused;
- *   3. what follows the options are paths of Measurement Sets;
- *   4. options are checked against each other: of deconvolution, then of imaging, predicting and restoring;
- *   5. values that follow from others are filled in.
+ *   1. Every option gets its default.
+ *   2. Options are read one by one, by the readers in the option table. Options of WSClean are mapped, accepted or
+ *      refused.
+ *   3. The words after the options are paths of Measurement Sets.
+ *   4. Options are checked against each other.
+ *   5. Values that depend on several options are set.
  */
 #include "src/options/options.h"
 
@@ -27,36 +27,36 @@
 
 /* ---- The options, one by one ---- */
 
-/* Find the name in a word of the command line, behind its one dash or two; "" where there is no dash. */
-static const char *name_of(const char *word)
+/* Return the name in a word of the command line, after its one or two dashes; "" if there is no dash. */
+static const char *option_name(const char *word)
 {
     return word[0] == '-' ? word + (word[1] == '-' ? 2 : 1) : "";
 }
 
-/* Does a word of the command line name an option, one of WSClean's included? */
+/* Return 1 if a word of the command line names an option of msimage or WSClean. */
 static int is_option(const char *word)
 {
-    return msi_option_find(name_of(word)) || msi_wsclean_find(name_of(word));
+    return msi_option_find(option_name(word)) || msi_wsclean_find(option_name(word));
 }
 
 static int unknown_option(const char *word)
 {
     char names[MSI_SUGGESTION_SIZE];
-    const char *instead = msi_suggestion_instead(MSI_CASA_TCLEAN, name_of(word));
-    if (instead) return msi_error_set(MSI_EUSAGE, "%s: there is no such option; %s", word, instead);
-    if (msi_suggestion(names, name_of(word)))
-        return msi_error_set(MSI_EUSAGE, "%s: there is no such option; did you mean %s? (msimage -help lists them)",
-                             word, names);
-    return msi_error_set(MSI_EUSAGE, "%s: there is no such option; msimage -help lists them", word);
+    const char *instead = msi_suggestion_advice(MSI_CASA_TCLEAN, option_name(word));
+    if (instead) return msi_error_set(MSI_EUSAGE, "%s: no such option; %s", word, instead);
+    if (msi_suggestion(names, option_name(word)))
+        return msi_error_set(MSI_EUSAGE, "%s: no such option; did you mean %s? (msimage -help lists all options)", word,
+                             names);
+    return msi_error_set(MSI_EUSAGE, "%s: no such option; msimage -help lists all options", word);
 }
 
-/* Every default that is written in its option's own syntax goes the way that the user's own words go. */
+/* Parse the defaults like words of the command line. */
 static int read_fallbacks(msi_options *options)
 {
     const msi_option *o;
     for (int i = 0; (o = msi_option_at(i)); i++) {
         if (!o->fallback) continue;
-        /* Static: a reader may keep a pointer into its argument. */
+        /* A reader may keep a pointer into its argument; these strings are static. */
         const char *argument[] = {o->fallback};
         MSI_TRY(o->read(options, o, *o->fallback ? 1 : 0, argument));
     }
@@ -64,7 +64,7 @@ static int read_fallbacks(msi_options *options)
     return MSI_OK;
 }
 
-/* Fail unless n arguments follow the option at argv[i], none of which is an option; one in [] may be. */
+/* Check that n arguments follow the option at argv[i], and that none is an option, except for an optional one. */
 static int check_arguments(const char *name, int argc, const char *const *argv, int i, int n, const char *write)
 {
     for (int k = i + 1; k <= i + n; k++) {
@@ -86,7 +86,7 @@ static int serves_restoring(const msi_option *o)
     return msi_option_group_of(o) == MSI_GROUP_OTHER;
 }
 
-static int read_own(msi_options *options, const msi_option *o, int n, const char *const *argument)
+static int read_own_option(msi_options *options, const msi_option *o, int n, const char *const *argument)
 {
     const char **only = o->use == MSI_USE_IMAGING ? &options->only_imaging : &options->only_predict;
     if (o->use != MSI_USE_ALWAYS && !*only) *only = o->name;
@@ -96,15 +96,15 @@ static int read_own(msi_options *options, const msi_option *o, int n, const char
     return o->read(options, o, n, argument);
 }
 
-/* Keep in mind, once, that the log is to tell what becomes of an option of WSClean's. */
-static void note(msi_options *options, const msi_wsclean_option *w)
+/* Note an option of WSClean for the log, unless it is noted already. */
+static void note_wsclean(msi_options *options, const msi_wsclean_option *w)
 {
     int noted = 0;
     for (int k = 0; k < options->n_note; k++) noted |= options->note[k] == w;
     if (!noted && options->n_note < MSI_MAX_NOTE) options->note[options->n_note++] = w;
 }
 
-/* Read an option that only WSClean has: refused, given to the one that it means, or nothing but noted. */
+/* Read an option that only WSClean has: refuse it, pass it to the corresponding option, or only note it. */
 static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int argc, const char *const *argv, int *i)
 {
     static const char *const arguments[] = {"", "VALUE", "VALUE VALUE", "VALUE VALUE VALUE"};
@@ -113,14 +113,14 @@ static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int a
     if (w->is != MSI_WSCLEAN_REFUSED) MSI_TRY(check_arguments(w->name, argc, argv, *i, n, arguments[n]));
     MSI_TRY(msi_wsclean_check(w, n > 0 ? argument[0] : NULL));
     *i += n;
-    note(options, w);
-    return w->is == MSI_WSCLEAN_MAPPED ? read_own(options, msi_option_find(w->own), n, argument) : MSI_OK;
+    note_wsclean(options, w);
+    return w->is == MSI_WSCLEAN_MAPPED ? read_own_option(options, msi_option_find(w->own), n, argument) : MSI_OK;
 }
 
-/* Read one option and its arguments; *i stands at the option and is left at the last word taken. */
+/* Read one option and its arguments. Given and returned: *i  index of the option, then of the last word read */
 static int read_option(msi_options *options, int argc, const char *const *argv, int *i)
 {
-    const char *name = name_of(argv[*i]);
+    const char *name = option_name(argv[*i]);
     const msi_option *o = msi_option_find(name);
     const msi_wsclean_option *w = o ? NULL : msi_wsclean_find(name);
     if (w) return read_wsclean(options, w, argc, argv, i);
@@ -130,23 +130,23 @@ static int read_option(msi_options *options, int argc, const char *const *argv, 
     MSI_TRY(check_arguments(o->name, argc, argv, *i, n, o->arguments));
     *i += n;
     const msi_wsclean_option *gridder = strcmp(o->name, "gridder") == 0 ? msi_wsclean_gridder(argument[0]) : NULL;
-    if (!gridder) return read_own(options, o, n, argument);
+    if (!gridder) return read_own_option(options, o, n, argument);
     if (gridder->is == MSI_WSCLEAN_REFUSED)
         return msi_error_set(MSI_EUSAGE, "-gridder %s: %s", argument[0], gridder->why);
-    note(options, gridder);
-    return read_own(options, o, n, &o->fallback);
+    note_wsclean(options, gridder);
+    return read_own_option(options, o, n, &o->fallback);
 }
 
 /* ---- Checks of deconvolution ---- */
 
-/* Count the channels that are cleaned together. */
-static int64_t n_cleaned(const msi_options *o)
+/* Return the number of channels that are cleaned together. */
+static int64_t n_cleaned_channel(const msi_options *o)
 {
     const int64_t n = o->clean.deconvolution_channels;
     return n ? n : o->channels_out;
 }
 
-unsigned msi_clean_options_searched(const msi_options *o)
+unsigned msi_clean_options_searched_planes(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     msi_plane planes[MSI_MAX_PLANES];
@@ -156,14 +156,14 @@ unsigned msi_clean_options_searched(const msi_options *o)
     return bits;
 }
 
-int msi_clean_options_updates(const msi_options *o)
+int msi_clean_options_writes_model(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     if (!c->niter || c->keep_model || o->subtract_model) return 0;
     return c->update_model || (c->mgain_given && c->mgain < 1);
 }
 
-/* Name the option by which polarisations are joined. */
+/* Return the name of the option that joins polarisations. */
 static const char *pol_joiner(const msi_clean_options *c)
 {
     return c->link_pols ? "link-polarizations" : "join-polarizations";
@@ -180,24 +180,25 @@ static int check_linked(const msi_options *o)
                          msi_pol_name((msi_pol)pol));
 }
 
-/* Tell whether what is searched has a sign: one polarisation. */
+/* Return 1 if the searched image has a sign, because it is one polarisation. */
 static int has_sign(const msi_options *o)
 {
-    const unsigned searched = msi_clean_options_searched(o);
+    const unsigned searched = msi_clean_options_searched_planes(o);
     return !o->clean.join_pols || (searched && !(searched & (searched - 1)));
 }
 
-/* Joined images must be several, and no more than a cleaner takes. */
+/* Check that there are at least two joined images, and not more than a cleaner allows. */
 static int check_joined(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     msi_plane planes[MSI_MAX_PLANES];
     const int n_plane = msi_planes_of(o->pol, o->n_pol, planes);
-    const int64_t n_joined = (c->join_channels ? n_cleaned(o) : 1) * (c->join_pols ? n_plane : 1);
+    const int64_t n_joined = (c->join_channels ? n_cleaned_channel(o) : 1) * (c->join_pols ? n_plane : 1);
     if (c->join_channels && o->channels_out < 2)
-        return msi_error_set(MSI_EUSAGE, "-join-channels: there is one channel; give -channels-out, or leave it out");
+        return msi_error_set(MSI_EUSAGE,
+                             "-join-channels: there is only one channel; give -channels-out, or leave it out");
     if (c->join_pols && n_plane < 2)
-        return msi_error_set(MSI_EUSAGE, "-%s: there is one polarisation; give several by -pol, or leave it out",
+        return msi_error_set(MSI_EUSAGE, "-%s: there is only one polarisation; give several with -pol, or leave it out",
                              pol_joiner(c));
     if (c->join_pols && n_plane > MSI_MAX_CORR)
         return msi_error_set(MSI_EUSAGE, "-%s: %d images are more than the 4 that can be joined; give -pol IQUV",
@@ -205,35 +206,35 @@ static int check_joined(const msi_options *o)
     if (n_joined > MSI_CLEAN_MAX_PLANE)
         return msi_error_set(MSI_EUSAGE, "-%s %lld: %lld images are more than the %d that can be joined%s",
                              c->deconvolution_channels ? "deconvolution-channels" : "channels-out",
-                             (long long)n_cleaned(o), (long long)n_joined, MSI_CLEAN_MAX_PLANE,
+                             (long long)n_cleaned_channel(o), (long long)n_joined, MSI_CLEAN_MAX_PLANE,
                              c->deconvolution_channels || !c->join_channels ? "" : "; give -deconvolution-channels");
     if (c->squared_join && !c->join_channels)
-        return msi_error_set(MSI_EUSAGE, "-squared-channel-joining: it goes with -join-channels");
+        return msi_error_set(MSI_EUSAGE, "-squared-channel-joining: it needs -join-channels");
     if ((c->no_negative || c->stop_negative) && !has_sign(o))
-        return msi_error_set(MSI_EUSAGE, "-%s: joined polarisations are of either sign; leave it out",
+        return msi_error_set(MSI_EUSAGE, "-%s: joined polarisations have either sign; leave it out",
                              c->no_negative ? "no-negative" : "stop-negative");
     return MSI_OK;
 }
 
-static int check_parts(const msi_options *o)
+static int check_deconvolution_channels(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     const int64_t n = c->deconvolution_channels;
     if (!n) return MSI_OK;
-    if (!c->join_channels) return msi_error_set(MSI_EUSAGE, "-deconvolution-channels: it goes with -join-channels");
+    if (!c->join_channels) return msi_error_set(MSI_EUSAGE, "-deconvolution-channels: it needs -join-channels");
     if (n > o->channels_out)
-        return msi_error_set(MSI_EUSAGE, "-deconvolution-channels %lld: -channels-out %lld are fewer; ask for no more",
+        return msi_error_set(MSI_EUSAGE, "-deconvolution-channels %lld: it must not be larger than -channels-out %lld",
                              (long long)n, (long long)o->channels_out);
     if (o->channels_out > MSI_CLEAN_MAX_PART)
-        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: at most %d can be cleaned together",
+        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: at most %d channels can be cleaned together",
                              (long long)o->channels_out, MSI_CLEAN_MAX_PART);
     if (n < o->channels_out && !c->fit_terms && !c->log_fit_terms)
-        return msi_error_set(MSI_EUSAGE, "-deconvolution-channels: a fitted spectrum tells the values of all channels; "
+        return msi_error_set(MSI_EUSAGE, "-deconvolution-channels: the values of all channels need a fitted spectrum; "
                                          "give -fit-spectral-pol or -fit-spectral-log-pol");
     return MSI_OK;
 }
 
-static int check_fit(const msi_options *o)
+static int check_spectral_fit(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     const int64_t n_term = c->fit_terms ? c->fit_terms : c->log_fit_terms;
@@ -243,14 +244,14 @@ static int check_fit(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-fit-spectral-pol and -fit-spectral-log-pol: give one of them");
     if (!c->join_channels)
         return msi_error_set(MSI_EUSAGE, "-%s: a spectrum is fitted to joined channels; give -join-channels", name);
-    if (n_term > n_cleaned(o))
-        return msi_error_set(MSI_EUSAGE, "-%s %lld: -%s %lld has fewer values to fit; ask for no more terms", name,
+    if (n_term > n_cleaned_channel(o))
+        return msi_error_set(MSI_EUSAGE, "-%s %lld: -%s %lld has fewer values to fit; give fewer terms", name,
                              (long long)n_term, c->deconvolution_channels ? "deconvolution-channels" : "channels-out",
-                             (long long)n_cleaned(o));
+                             (long long)n_cleaned_channel(o));
     return MSI_OK;
 }
 
-/* A beam as wide as the image leaves nothing to see. */
+/* A beam wider than the image is a mistake. */
 static int check_beam(const msi_options *o)
 {
     const msi_beam *b = &o->clean.beam.given;
@@ -267,45 +268,46 @@ static int check_scales(const msi_options *o)
     const int64_t edge = o->geometry.nx < o->geometry.ny ? o->geometry.nx : o->geometry.ny;
     if (!c->multiscale || !c->n_scale || c->scale[c->n_scale - 1] < 0.5 * (double)edge) return MSI_OK;
     return msi_error_set(
-        MSI_EUSAGE, "-multiscale-scales: a scale of %g pixels must be below half of the image's %lld; leave it out",
+        MSI_EUSAGE,
+        "-multiscale-scales: the scale of %g pixels must be below half of the image's %lld pixels; leave it out",
         c->scale[c->n_scale - 1], (long long)edge);
 }
 
-/* Only what -predict can read is predicted: models of Stokes parameters and of parallel hands. */
-static int check_update(const msi_options *o)
+/* MODEL_DATA is written by -predict, which reads models of Stokes parameters and of parallel hands only. */
+static int check_model_update(const msi_options *o)
 {
-    if (!msi_clean_options_updates(o)) return MSI_OK;
+    if (!msi_clean_options_writes_model(o)) return MSI_OK;
     for (int i = 0; i < o->n_pol; i++)
         if (o->pol[i] == MSI_POL_XY || o->pol[i] == MSI_POL_YX || o->pol[i] == MSI_POL_RL || o->pol[i] == MSI_POL_LR)
-            return msi_error_set(MSI_EUSAGE,
-                                 "-pol %s: MODEL_DATA is made of Stokes parameters or parallel hands; give "
-                                 "-no-update-model-required",
-                                 msi_pol_name(o->pol[i]));
+            return msi_error_set(
+                MSI_EUSAGE,
+                "-pol %s: MODEL_DATA can be predicted from Stokes parameters or parallel hands only; give "
+                "-no-update-model-required",
+                msi_pol_name(o->pol[i]));
     return MSI_OK;
 }
 
-/* The format has other Stokes parameters beside I, but no list without it. */
+/* The format can list other Stokes parameters together with I, but not without it. */
 static int check_sources(const msi_options *o)
 {
     int has_i = 0;
     for (int i = 0; i < o->n_pol; i++) has_i |= o->pol[i] == MSI_POL_I;
     if (!o->clean.save_sources || has_i) return MSI_OK;
-    return msi_error_set(MSI_EUSAGE, "-save-source-list: sources are listed by Stokes I, which is not imaged; add I to "
-                                     "-pol, or leave it out");
+    return msi_error_set(MSI_EUSAGE, "-save-source-list: the list needs Stokes I, which is not imaged; add I to -pol, "
+                                     "or leave it out");
 }
 
-/* MODEL_DATA is subtracted once, and stands afterwards. */
-static int check_subtracted(const msi_options *o)
+/* MODEL_DATA must be subtracted only once, and must not change. */
+static int check_subtract_model(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     if (!o->subtract_model) return MSI_OK;
     if (o->selection.data_column && strcmp(o->selection.data_column, "MODEL_DATA") == 0)
         return msi_error_set(MSI_EUSAGE,
-                             "-subtract-model: -data-column %s less itself is nothing; leave one of them out",
+                             "-subtract-model: it would subtract -data-column %s from itself; leave one of them out",
                              o->selection.data_column);
     if (c->continues)
-        return msi_error_set(MSI_EUSAGE, "-subtract-model: -continue subtracts the models that it reads; leave one of "
-                                         "them out");
+        return msi_error_set(MSI_EUSAGE, "-subtract-model: -continue also subtracts a model; leave one of them out");
     if (c->niter && c->update_model && !c->keep_model)
         return msi_error_set(MSI_EUSAGE, "-update-model-required: it would replace the MODEL_DATA that -subtract-model "
                                          "subtracts; leave one of them out");
@@ -316,20 +318,20 @@ int msi_clean_options_check(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     MSI_TRY(check_beam(o));
-    MSI_TRY(check_subtracted(o));
+    MSI_TRY(check_subtract_model(o));
     if (!c->niter) return MSI_OK;
     if (o->make_psf_only)
-        return msi_error_set(MSI_EUSAGE, "-make-psf-only: nothing is cleaned then; leave it or -niter out");
+        return msi_error_set(MSI_EUSAGE, "-make-psf-only: it cannot be used with -niter; leave one of them out");
     if (strcmp(o->gridder, "wgrid") != 0)
-        return msi_error_set(MSI_EUSAGE, "-gridder %s: it makes no residuals, which -niter needs; give wgrid",
+        return msi_error_set(MSI_EUSAGE, "-gridder %s: it cannot make the residuals that -niter needs; give wgrid",
                              o->gridder);
     if (c->auto_mask > 0 && c->auto_threshold > c->auto_mask)
         return msi_error_set(MSI_EUSAGE,
-                             "-auto-mask %g: it must be larger than -auto-threshold %g, down to which is "
-                             "cleaned within the mask",
+                             "-auto-mask %g: it must not be smaller than -auto-threshold %g, to which the mask "
+                             "is cleaned",
                              c->auto_mask, c->auto_threshold);
     if (c->multithresh && (c->join_channels || c->join_pols))
-        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: its masks follow one image each; leave it or -%s out",
+        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it cannot be used with joined images; leave it or -%s out",
                              c->join_channels ? "join-channels" : pol_joiner(c));
     if (c->multithresh && (c->auto_mask > 0 || c->fits_mask || c->casa_mask))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
@@ -337,16 +339,17 @@ int msi_clean_options_check(const msi_options *o)
                              : c->casa_mask ? "casa-mask"
                                             : "auto-mask");
     if (c->fits_mask && c->casa_mask)
-        return msi_error_set(MSI_EUSAGE, "-casa-mask: there is one mask; leave it or -fits-mask out");
+        return msi_error_set(MSI_EUSAGE, "-casa-mask: only one mask can be given; leave it or -fits-mask out");
     if (c->multiscale && c->is_exact)
-        return msi_error_set(MSI_EUSAGE, "-no-fast-subminor: it is for one scale; leave it or -multiscale out");
+        return msi_error_set(MSI_EUSAGE,
+                             "-no-fast-subminor: it cannot be used with -multiscale; leave one of them out");
     MSI_TRY(check_scales(o));
-    MSI_TRY(check_update(o));
+    MSI_TRY(check_model_update(o));
     MSI_TRY(check_sources(o));
-    MSI_TRY(check_parts(o));
+    MSI_TRY(check_deconvolution_channels(o));
     MSI_TRY(check_linked(o));
     MSI_TRY(check_joined(o));
-    return check_fit(o);
+    return check_spectral_fit(o);
 }
 
 /* ---- Checks of the whole command line ---- */
@@ -362,19 +365,18 @@ int msi_options_check_selection(const msi_ms_selection *s)
     return MSI_OK;
 }
 
-/* No option can check these by itself: first of images, then of predicted visibilities, then of both. */
 static int check_imaging(const msi_options *o)
 {
     const msi_image_geometry *g = &o->geometry;
-    if (o->only_predict) return msi_error_set(MSI_EUSAGE, "-%s: it has a meaning with -predict alone", o->only_predict);
+    if (o->only_predict) return msi_error_set(MSI_EUSAGE, "-%s: it needs -predict", o->only_predict);
     if (!g->nx)
-        return msi_error_set(MSI_EUSAGE, "-size: the image's size is missing; give it, such as -size 2048 2048");
+        return msi_error_set(MSI_EUSAGE, "-size: it is missing; give the size of the image, such as -size 2048 2048");
     if (!(g->cell_x_rad > 0))
-        return msi_error_set(MSI_EUSAGE, "-scale: the pixels' size is missing; give it, such as -scale 2asec");
+        return msi_error_set(MSI_EUSAGE, "-scale: it is missing; give the size of a pixel, such as -scale 2asec");
     int64_t longer = g->nx > g->ny ? g->nx : g->ny;
     double cell_deg = g->cell_x_rad * 180 / MSI_PI, span_deg = (double)longer * cell_deg;
-    /* Beyond the horizon pixels are NaN, which is no error. But with pixels as coarse as these it is a slip of the
-     * scale's unit; with finer ones the memory plan has the word. */
+    /* Pixels beyond the horizon are NaN, which is not an error. With such coarse pixels, the unit of the scale is
+     * probably wrong; with finer ones the memory plan reports an image that is too large. */
     if (span_deg > 180 && cell_deg > 1)
         return msi_error_set(
             MSI_EUSAGE, "-scale: %lld pixels of %.6gdeg span %.6gdeg, more than half the sky; give a smaller scale",
@@ -388,11 +390,11 @@ static int check_imaging(const msi_options *o)
     const msi_ms_selection *s = &o->selection;
     MSI_TRY(msi_options_check_selection(s));
     if (s->channel_end > 0 && o->channels_out > s->channel_end - s->channel_begin)
-        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range leaves %lld channel%s; ask for no more",
+        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range selects only %lld channel%s",
                              (long long)o->channels_out, (long long)(s->channel_end - s->channel_begin),
                              msi_plural(s->channel_end - s->channel_begin));
     if (s->interval_end > 0 && o->intervals_out > s->interval_end - s->interval_begin)
-        return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: -interval leaves %lld time step%s; ask for no more",
+        return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: -interval selects only %lld time step%s",
                              (long long)o->intervals_out, (long long)(s->interval_end - s->interval_begin),
                              msi_plural(s->interval_end - s->interval_begin));
     return MSI_OK;
@@ -402,31 +404,32 @@ static int check_predict(const msi_options *o)
 {
     const char *input = o->selection.data_column;
     if (o->only_imaging)
-        return msi_error_set(MSI_EUSAGE, "-%s: it has no meaning with -predict; leave it out", o->only_imaging);
+        return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -predict; leave it out", o->only_imaging);
     if (o->predict_op == MSI_MS_WRITE_REPLACE) {
         if (o->output_column)
             return msi_error_set(
                 MSI_EUSAGE,
-                "-output-column %s: it goes with -predict-op add or subtract; -model-column names what "
-                "is replaced",
+                "-output-column %s: it needs -predict-op add or subtract; to replace a column, give -model-column",
                 o->output_column);
         if (input)
             return msi_error_set(MSI_EUSAGE,
-                                 "-data-column %s: -predict-op replace reads no visibilities; -model-column names what "
-                                 "is replaced",
+                                 "-data-column %s: -predict-op replace does not read it; to replace a column, give "
+                                 "-model-column",
                                  input);
         return MSI_OK;
     }
     const char *op = o->predict_op == MSI_MS_WRITE_ADD ? "add" : "subtract";
-    if (!o->output_column) return msi_error_set(MSI_EUSAGE, "-predict-op %s: where to? give -output-column NAME", op);
+    if (!o->output_column)
+        return msi_error_set(MSI_EUSAGE, "-predict-op %s: the column to write is missing; give -output-column NAME",
+                             op);
     if (o->model_column)
-        return msi_error_set(MSI_EUSAGE, "-model-column %s: -predict-op %s writes -output-column alone; leave it out",
+        return msi_error_set(MSI_EUSAGE, "-model-column %s: -predict-op %s writes only -output-column; leave it out",
                              o->model_column, op);
     if (input && strcmp(input, o->output_column) == 0)
         return msi_error_set(
             MSI_EUSAGE,
-            "-output-column %s: it is read too (-data-column); give another, so that an interrupted run "
-            "can be done again",
+            "-output-column %s: it is also the -data-column; give another one, so that an interrupted run can be "
+            "repeated",
             o->output_column);
     return MSI_OK;
 }
@@ -435,9 +438,9 @@ static int check_restore(const msi_options *o)
 {
     const char *name = o->restore.is_list ? "restore-list" : "restore";
     if (o->n_ms)
-        return msi_error_set(MSI_EUSAGE, "-%s: no Measurement Set is looked at; leave %s out", name, o->ms_paths[0]);
+        return msi_error_set(MSI_EUSAGE, "-%s: it does not read Measurement Sets; leave %s out", name, o->ms_paths[0]);
     if (!o->not_restore) return MSI_OK;
-    return msi_error_set(MSI_EUSAGE, "-%s: it has no meaning with -%s; leave it out", o->not_restore, name);
+    return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -%s; leave it out", o->not_restore, name);
 }
 
 static int check_together(const msi_options *o)
@@ -447,9 +450,9 @@ static int check_together(const msi_options *o)
     if (!o->predict) MSI_TRY(msi_clean_options_check(o));
     MSI_TRY(msi_gridder_choice_check(o));
     if (o->backend == MSI_BACKEND_CPU && (o->gpus.kind == MSI_GPUS_COUNT || o->gpus.kind == MSI_GPUS_LIST))
-        return msi_error_set(MSI_EUSAGE, "-gpus: -backend cpu takes no GPU; leave one of the two out");
+        return msi_error_set(MSI_EUSAGE, "-gpus: it cannot be used with -backend cpu; leave one of them out");
     if (o->precision == MSI_PRECISION_FP32 && o->accuracy > 0 && o->accuracy < 1e-6)
-        return msi_error_set(MSI_EUSAGE, "-precision fp32: it reaches -accuracy 1e-6, not %g; give fp64 or auto",
+        return msi_error_set(MSI_EUSAGE, "-precision fp32: it reaches an -accuracy of 1e-6, not %g; give fp64 or auto",
                              o->accuracy);
     return MSI_OK;
 }
@@ -463,13 +466,13 @@ void msi_options_limit_memory(msi_options *options)
     options->memory_limit_bytes = (int64_t)bytes;
 }
 
-static void fill_in(msi_options *o)
+static void set_dependent_values(msi_options *o)
 {
     if (o->make_psf_only || o->clean.niter) o->make_psf = 1;
-    /* Cleaning goes deeper than a dirty image shows. */
+    /* A cleaned image has a lower noise floor than a dirty one. */
     o->accuracy_follows = o->clean.niter && !(o->accuracy > 0);
     if (!(o->accuracy > 0)) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
-    /* The default of field 0 would contradict fields chosen by an expression. */
+    /* The default, field 0, would contradict fields selected by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (o->subtract_model) o->selection.model_column = "MODEL_DATA";
     if (!o->n_threads) o->n_threads = msi_cpu_count();
@@ -486,7 +489,7 @@ static int is_plain(const char *word)
     return *word && word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%")] == 0;
 }
 
-int msi_options_keep_words(msi_options *options, int argc, const char *const *argv)
+int msi_options_keep_command_line(msi_options *options, int argc, const char *const *argv)
 {
     int64_t size = 1;
     for (int i = 0; i < argc; i++) {
@@ -516,7 +519,7 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
     memset(options, 0, sizeof *options);
     options->log_level = MSI_LOG_NORMAL;
     MSI_TRY(read_fallbacks(options));
-    MSI_TRY(msi_options_keep_words(options, argc, argv));
+    MSI_TRY(msi_options_keep_command_line(options, argc, argv));
 
     int i = 1, last_option = 0, only_paths = 0;
     for (; i < argc && !only_paths && argv[i][0] == '-' && argv[i][1]; i++) {
@@ -540,15 +543,15 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
     for (int k = i; k < argc; k++) {
         if (!*argv[k]) return msi_error_set(MSI_EUSAGE, "the path of a Measurement Set is empty");
         if (k > i && !only_paths && is_option(argv[k]))
-            return msi_error_set(MSI_EUSAGE, "%s: it stands after %s; options go before the Measurement Sets", argv[k],
+            return msi_error_set(MSI_EUSAGE, "%s: it comes after %s; options go before the Measurement Sets", argv[k],
                                  argv[k - 1]);
     }
     MSI_TRY(check_together(options));
-    fill_in(options);
+    set_dependent_values(options);
     return MSI_OK;
 }
 
-int msi_options_expand(msi_options *o)
+int msi_options_expand_multi_ms(msi_options *o)
 {
     int which, n;
     MSI_TRY(msi_ms_members(&o->members, &n, &which, o->given_paths, o->n_given));
@@ -557,8 +560,8 @@ int msi_options_expand(msi_options *o)
     o->n_ms = n;
     if (o->intervals_out > 1 || o->selection.interval_begin || o->selection.interval_end)
         return msi_error_set(MSI_EUSAGE,
-                             "-%s: counts the time steps of each set, and %s is a multi-MS, of %d sets in all; select "
-                             "times by -select-time or -taql",
+                             "-%s: it counts the time steps of each set, and %s is a multi-MS (there are %d sets in "
+                             "all); select times with -select-time or -taql",
                              o->intervals_out > 1 ? "intervals-out" : "interval", o->given_paths[which], n);
     return MSI_OK;
 }
@@ -580,8 +583,8 @@ uint64_t msi_options_hash(const msi_options *o)
     return msi_hash(0, o->command_line, (int64_t)strlen(o->command_line));
 }
 
-/* Say whether a TaQL condition has an index 0, such as UVW[0]: there is none, but casacore takes it all the same. A
- * bracket that stands at a name holds indices, any other one the members of a set. */
+/* Return 1 if a TaQL condition has an index 0, such as UVW[0], which casacore accepts although indices begin at 1.
+ * Brackets after a name hold indices, other brackets the members of a set. */
 static int has_index_0(const char *taql)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -609,16 +612,17 @@ static int has_index_0(const char *taql)
 void msi_options_log(const msi_options *options)
 {
     if (options->selection.taql && has_index_0(options->selection.taql))
-        msi_log_warning("-taql: indices count from 1 (UVW[1] is u, UVW[3] is w); an index of 0 names nothing");
+        msi_log_warning("-taql: indices begin at 1 (UVW[1] is u, UVW[3] is w); there is no index 0");
     const msi_clean_options *c = &options->clean;
     if (!c->niter && !options->restore.residual && options->only_clean)
-        msi_log_advice("-%s: nothing is cleaned without -niter; the dirty image is the result", options->only_clean);
+        msi_log_advice("-%s: it has no effect without -niter; the result is a dirty image", options->only_clean);
     if (c->niter && !(c->threshold_jy > 0) && !(c->auto_threshold > 0))
-        msi_log_warning("no threshold is given: -niter %lld alone ends cleaning, which goes into the noise; see "
+        msi_log_warning("no threshold is given: cleaning ends only at -niter %lld and goes into the noise; see "
                         "-auto-threshold",
                         (long long)c->niter);
     if (c->niter && c->save_sources && c->multiscale)
-        msi_log_info("-save-source-list: the scales are gaussians (-multiscale-shape gaussian), which a list can hold");
+        msi_log_info("-save-source-list: using Gaussian scales (-multiscale-shape gaussian), because a list can hold "
+                     "only these");
     for (int i = 0; i < options->n_note; i++) {
         char line[256];
         msi_wsclean_describe(line, sizeof line, options->note[i]);
@@ -645,7 +649,7 @@ static void add_quoted(char *text, size_t size, const char *option, const char *
     if (words) snprintf(text + at, size - at, " %s '%s'", option, words);
 }
 
-void msi_selection_words(const msi_ms_selection *s, char *text, size_t size)
+void msi_options_selection_words(const msi_ms_selection *s, char *text, size_t size)
 {
     text[0] = 0;
     if (s->all_fields) add_quoted(text, size, "-field", "all");
@@ -660,6 +664,6 @@ void msi_selection_words(const msi_ms_selection *s, char *text, size_t size)
     add_quoted(text, size, "-select-uvrange", s->mssel_uvrange);
     add_quoted(text, size, "-select-time", s->mssel_time);
     add_quoted(text, size, "-taql", s->taql);
-    /* Every option begins with a blank, the first one too. */
+    /* Remove the space before the first option. */
     memmove(text, text + 1, strlen(text));
 }

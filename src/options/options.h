@@ -17,13 +17,13 @@
 #include "src/sky/stokes.h"
 #include "src/sky/restoring_beam.h"
 
-/* Local noise is measured by a window around each pixel, or also from its most negative residual. */
+/* -local-rms-method: the rms in a window around each pixel, or also the most negative residual in it. */
 typedef enum msi_local_rms_method { MSI_LOCAL_RMS, MSI_LOCAL_RMS_WITH_MIN } msi_local_rms_method;
 
-/* Holds what the user asks of deconvolution. Filled by msi_options_parse: every value is inside its documented range. */
+/* Options of deconvolution. After msi_options_parse every value is inside its documented range. */
 typedef struct msi_clean_options {
-    int64_t niter;  /* minor iterations of a joined group at most; 0: nothing is cleaned */
-    int64_t nmiter; /* major cycles at most; 0: no limit */
+    int64_t niter;  /* maximum of minor iterations of a joined group; 0: no cleaning */
+    int64_t nmiter; /* maximum of major cycles; 0: no limit */
     double gain, mgain;
     double threshold_jy;              /* 0: none */
     double auto_threshold, auto_mask; /* in sigma; 0: none */
@@ -33,84 +33,84 @@ typedef struct msi_clean_options {
     int local_rms;
     double local_rms_window; /* beams */
     msi_local_rms_method local_rms_method;
-    const char *local_rms_image; /* NULL: it is measured */
+    const char *local_rms_image; /* NULL: the noise is measured */
 
     int is_exact; /* Hogbom's loop over the whole image */
     int multiscale;
-    double scale[MSI_CLEAN_MAX_SCALE]; /* [n_scale] pixels, the first 0, rising */
-    int n_scale;                       /* 0: chosen */
-    int64_t max_scales;                /* of those chosen; 0: no limit */
+    double scale[MSI_CLEAN_MAX_SCALE]; /* [n_scale] pixels, ascending from 0 */
+    int n_scale;                       /* 0: scales are chosen */
+    int64_t max_scales;                /* maximum of scales if they are chosen; 0: no limit */
     double scale_bias, scale_gain;
     msi_clean_shape shape;
     msi_clean_scale_rule scale_rule;
-    double small_scale_bias; /* of tclean's rule */
+    double small_scale_bias; /* for scale_rule tclean */
 
     int join_channels, join_pols, squared_join;
-    unsigned link_pols;               /* bit p: of joined polarisations the msi_pol p is searched; 0: all are */
+    unsigned link_pols;               /* bit p: search msi_pol p of the joined polarisations; 0: search all */
     int64_t fit_terms, log_fit_terms; /* 0: no such fit */
-    int64_t deconvolution_channels;   /* channels that are cleaned, means of those that are imaged; 0: these */
+    int64_t deconvolution_channels;   /* channels to clean, each a mean of output channels; 0: all output channels */
 
-    const char *fits_mask, *casa_mask; /* NULL: none; one of them at most */
+    const char *fits_mask, *casa_mask; /* NULL: none; at most one is given */
     int multithresh;
-    msi_auto_mask_spec mask; /* of multithresh; its beam and what follows from the image is left 0 */
-    int64_t grow_iterations; /* mask.grow_iterations */
+    msi_auto_mask_spec mask; /* for multithresh; the beam and members that depend on the image are 0 */
+    int64_t grow_iterations; /* copied to mask.grow_iterations */
     msi_beam_choice beam;
     int mgain_given;
 
-    int continues;                       /* from the models of NAME */
-    const char *reuse_psf, *reuse_dirty; /* prefixes of an earlier run's images; NULL: they are made */
+    int continues;                       /* start from the models of `name` */
+    const char *reuse_psf, *reuse_dirty; /* prefixes of images of an earlier run; NULL: make them */
     int resume;
-    double checkpoint_s;          /* a checkpoint at most so often */
-    int update_model, keep_model; /* MODEL_DATA is to be written, or not, as the user says */
+    double checkpoint_s;          /* shortest time between checkpoints */
+    int update_model, keep_model; /* -update-model-required, -no-update-model-required */
     int no_dirty, save_first_residual;
-    int save_sources; /* scales are gaussians then */
+    int save_sources; /* the scales are Gaussians then */
 } msi_clean_options;
 
 typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
 
-/* The words of -model-interpolation: where a frequency between channel images takes its model from. */
+/* -model-interpolation: the model at a frequency between channel images. */
 typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi_model_interpolation;
 
 enum { MSI_MAX_POL = 12, MSI_MAX_NOTE = 64 };
 
-/* Holds what -restore or -restore-list asks for: no Measurement Set is looked at then. */
+/* -restore or -restore-list. No Measurement Set is read then. */
 typedef struct msi_restore_options {
-    const char *residual, *model, *out; /* files; NULL: images are made or predicted */
-    int is_list;                        /* the model is a list of sources */
+    const char *residual, *model, *out; /* files; NULL: the run is not a restoration */
+    int is_list;                        /* `model` is a list of sources */
 } msi_restore_options;
 
 enum { MSI_MAX_GPUS = 64 };
 
-/* The GPUs that are asked for. One is the first of the host, or that of a rank whose turn it is. */
+/* -gpus. MSI_GPUS_ONE is the first GPU of the host, or the next one for each rank of the host. */
 typedef struct msi_gpus {
     enum { MSI_GPUS_ONE, MSI_GPUS_AUTO, MSI_GPUS_ALL, MSI_GPUS_COUNT, MSI_GPUS_LIST } kind;
-    int n;                    /* of a count, or of a list: */
-    int device[MSI_MAX_GPUS]; /* [n] */
+    int n;                    /* number of GPUs for MSI_GPUS_COUNT and MSI_GPUS_LIST */
+    int device[MSI_MAX_GPUS]; /* [n] for MSI_GPUS_LIST */
 } msi_gpus;
 
 /*
- * One run. Filled by msi_options_parse: every value is inside its documented range. Strings are borrowed from argv
- * unless said otherwise.
+ * The options of a run. After msi_options_parse every value is inside its documented range. Strings are borrowed from
+ * argv unless a comment says otherwise.
  */
 typedef struct msi_options {
     msi_action action;
-    const char *help_topic; /* the word after -help; NULL: everything */
+    const char *help_topic; /* the word after -help; NULL: print everything */
 
-    const char *const *ms_paths; /* [n_ms], at least one where action is MSI_ACTION_RUN, but none to restore */
+    const char *const *ms_paths; /* [n_ms]; at least one for MSI_ACTION_RUN, except to restore */
     int n_ms;
-    const char *const *given_paths; /* [n_given] as on the command line: ms_paths has members for a multi-MS */
+    const char *const *given_paths; /* [n_given] as on the command line; ms_paths has the members of a multi-MS */
     int n_given;
-    char **members;             /* owned; ms_paths where any of the paths given is a multi-MS, else NULL */
-    msi_ms_selection selection; /* fields, spws are owned; coordinates_only is left 0 */
-    int allow_stale;            /* visibility stores may be older than their sets */
+    char **members;             /* owned; equal to ms_paths if a given path is a multi-MS, else NULL */
+    msi_ms_selection selection; /* fields and spws are owned; coordinates_only is 0 */
+    int allow_stale;            /* accept visibility stores that are older than their sets */
 
-    int subtract_model; /* selection.model_column is MODEL_DATA */
+    int subtract_model; /* selection.model_column is MODEL_DATA then */
 
-    const char *name;            /* prefix of the output files, or of the models */
+    const char *name;            /* prefix of the output files, or of the models to predict */
     msi_image_geometry geometry; /* even sizes of 16 to 2^30 pixels; 0 with predict */
     int n_pol;
-    msi_pol pol[MSI_MAX_POL]; /* in the order given, no duplicates */
-    int make_psf;             /* set by make_psf_only too */
+    msi_pol pol[MSI_MAX_POL]; /* in the given order, without duplicates */
+    int make_psf;             /* also set if make_psf_only or cleaning is set */
     int make_psf_only;
     int64_t channels_out;  /* >= 1 */
     int64_t intervals_out; /* >= 1 */
@@ -119,111 +119,112 @@ typedef struct msi_options {
 
     msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs */
     msi_stokes_weight stokes_weight;
-    int mf_weighting; /* densities over all channels, not over those of one output channel */
+    int mf_weighting; /* densities over all channels, not over each output channel */
 
     msi_clean_options clean;
-    const char *only_clean; /* the first option of deconvolution given but -niter; NULL: none */
+    const char *only_clean; /* the first given option of deconvolution except -niter; NULL: none */
 
     double accuracy;          /* 1e-12 .. 1e-2 */
-    int accuracy_follows;     /* it was not given: residuals of a deep image are made to a better one */
+    int accuracy_follows;     /* cleaning without -accuracy: residuals of a deep image use a smaller one */
     const char *gridder;      /* a method of kernels/strategy.h */
-    const char *strategy;     /* one that the method has in this kind of run, or MSI_STRATEGY_OPEN */
-    int64_t n_slice;          /* of w-projection; 0: chosen from the accuracy */
-    msi_kernel_lookup kernel; /* of w-projection */
+    const char *strategy;     /* a strategy of the method for this kind of run, or MSI_STRATEGY_OPEN */
+    int64_t n_slice;          /* for w-projection; 0: chosen from the accuracy */
+    msi_kernel_lookup kernel; /* for w-projection */
     msi_backend backend;
     msi_precision_choice precision;
-    double padding; /* 1.1 .. 4, the least; 0: chosen from the accuracy */
+    double padding; /* the minimum, 1.1 .. 4; 0: chosen from the accuracy */
 
-    int predict;               /* visibilities are made of models, not images of visibilities */
-    const char *model_column;  /* what is written with MSI_MS_WRITE_REPLACE; NULL otherwise */
-    const char *output_column; /* what is written otherwise; NULL with MSI_MS_WRITE_REPLACE */
+    int predict;               /* predict visibilities; otherwise make images */
+    const char *model_column;  /* column to write for MSI_MS_WRITE_REPLACE; NULL for other operations */
+    const char *output_column; /* column to write for other operations; NULL for MSI_MS_WRITE_REPLACE */
     msi_ms_write_op predict_op;
-    int drop_old; /* columns that predictions put aside are removed */
+    int drop_old; /* remove the old columns that predictions kept */
     msi_model_interpolation model_interpolation;
-    int force; /* do it although the model seems not to be one of the set */
+    int force; /* predict even if the model does not seem to belong to the set */
 
     msi_restore_options restore;
-    const char *not_restore; /* the first option given that has no meaning while a file is restored; NULL: none */
+    const char *not_restore; /* the first given option that does not apply to a restoration; NULL: none */
 
     int save_weights, save_uv, png;
     msi_picture_style picture;
     int overwrite, dry_run;
-    const char *temp_dir; /* NULL: beside the output */
+    const char *temp_dir; /* NULL: the directory of the output */
     msi_gpus gpus;
     int n_threads;              /* >= 1 */
-    int64_t n_reader;           /* processes that read; 0: chosen */
+    int64_t n_reader;           /* reader processes; 0: chosen */
     int64_t memory_limit_bytes; /* > 0: the smaller of -mem and -abs-mem */
     msi_log_level log_level;
     int log_time;
 
-    char *command_line; /* owned; as a shell would need it, for HISTORY */
+    char *command_line; /* owned; quoted for a shell, for HISTORY */
 
-    int n_note;                                   /* options of WSClean that were accepted or mapped .. */
-    const msi_wsclean_option *note[MSI_MAX_NOTE]; /* .. each once, for the log */
+    int n_note;                                   /* options of WSClean that were accepted or mapped, */
+    const msi_wsclean_option *note[MSI_MAX_NOTE]; /* each once, for the log */
 
-    const char *only_imaging, *only_predict; /* the first option given that serves one kind of run alone; NULL: none */
-    double memory_percent, memory_gb;        /* as given; memory_limit_bytes is made of them. 0: not given */
+    const char *only_imaging, *only_predict; /* the first given option of one kind of run only; NULL: none */
+    double memory_percent, memory_gb;        /* as given, for memory_limit_bytes; 0: not given */
 } msi_options;
 
 /*
- * msi_options_parse - read and check a command line. Touches no file.
+ * msi_options_parse - parse and check a command line. It accesses no file.
  *
- * Given:     argc, argv  as main has them; argv must outlive the options
- * Returned:  *options, freed by msi_options_free whatever this returns
- * Returns:   0, MSI_EUSAGE (the message names the option and the remedy), MSI_ENOMEM
- * Notes:     -help and -version end the parsing: what follows is not looked at, and no Measurement Set is needed.
- *            Of an option given twice the last one counts.
+ * Given:     argc, argv  of main; argv must outlive the options
+ * Returned:  *options, to be freed by msi_options_free even after a failure
+ * Returns:   0, MSI_EUSAGE (the message names the option and gives advice), MSI_ENOMEM
+ * Notes:     -help and -version end the parsing; the words after them are ignored, and no Measurement Set is needed.
+ *            If an option is repeated, the last one is used.
  */
 int msi_options_parse(msi_options *options, int argc, const char *const *argv);
 
 /*
- * msi_options_keep_words - keep the command line as a shell would need it: words with other than plain characters stand
- *   in quotes.
+ * msi_options_keep_command_line - store the command line, with words quoted for a shell if they have special
+ *   characters.
  * Returned: options->command_line, freed by msi_options_free
  * Returns:  0, MSI_ENOMEM
  */
-int msi_options_keep_words(msi_options *options, int argc, const char *const *argv);
+int msi_options_keep_command_line(msi_options *options, int argc, const char *const *argv);
 
-/* msi_options_limit_memory - set memory_limit_bytes by memory_percent and memory_gb. */
+/* msi_options_limit_memory - set memory_limit_bytes from memory_percent and memory_gb. */
 void msi_options_limit_memory(msi_options *options);
 
 /*
- * msi_options_check_selection - say what limits of a selection contradict each other.
+ * msi_options_check_selection - check that the limits of a selection do not contradict each other.
  * Returns: 0, MSI_EUSAGE
  */
 int msi_options_check_selection(const msi_ms_selection *selection);
 
 /*
- * msi_options_expand - put the members of every multi-MS in its place among ms_paths.
- * Returns: 0, MSI_EUSAGE (times are counted, which each member does by itself), or any code of msi_ms_members
- * Notes:   it forks: call it before any thread is started.
+ * msi_options_expand_multi_ms - replace every multi-MS in ms_paths by its members.
+ * Returns: 0, MSI_EUSAGE (an option counts time steps, which a multi-MS counts in each member), or a code of
+ *          msi_ms_members
+ * Notes:   it forks; call it before any thread is started.
  */
-int msi_options_expand(msi_options *options);
+int msi_options_expand_multi_ms(msi_options *options);
 
-/* msi_clean_options_check - check what no option of deconvolution can by itself. Returns: 0, MSI_EUSAGE */
+/* msi_clean_options_check - check the options of deconvolution against each other. Returns: 0, MSI_EUSAGE */
 int msi_clean_options_check(const msi_options *options);
 
-/* msi_clean_options_searched - the bits of the image planes that -link-polarizations searches, as msi_cleaner_spec has
- * them; 0: all. */
-unsigned msi_clean_options_searched(const msi_options *options);
+/* msi_clean_options_searched_planes - return the image planes that -link-polarizations searches, as the bits of
+ * msi_cleaner_spec; 0: all. */
+unsigned msi_clean_options_searched_planes(const msi_options *options);
 
-/* msi_clean_options_updates - tell whether MODEL_DATA is written: where the user says so, or gave -mgain below 1, and
- * it is not what is subtracted. */
-int msi_clean_options_updates(const msi_options *options);
+/* msi_clean_options_writes_model - return 1 if MODEL_DATA is to be written: as requested, or because -mgain was given
+ * and is below 1; never if MODEL_DATA is subtracted. */
+int msi_clean_options_writes_model(const msi_options *options);
 
-/* msi_options_hash - a number that another command line hardly has. */
+/* msi_options_hash - return a hash of the command line. */
 uint64_t msi_options_hash(const msi_options *options);
 
-/* msi_options_log - tell what became of WSClean's options that were given, a line each, to the log. */
+/* msi_options_log - log a line for each given option of WSClean, and warnings about the options. */
 void msi_options_log(const msi_options *options);
 
 /*
- * msi_selection_words - write the options that select what `selection` does.
- * Returned: text [size]  such as "-field 0,2 -spws 1", cut short where it is longer; never empty
+ * msi_options_selection_words - write a selection as options of the command line.
+ * Returned: text [size]  such as "-field 0,2 -spws 1", cut to size; never empty
  */
-void msi_selection_words(const msi_ms_selection *selection, char *text, size_t size);
+void msi_options_selection_words(const msi_ms_selection *selection, char *text, size_t size);
 
-/* msi_options_free - free what is owned and zero the struct. */
+/* msi_options_free - free the owned members and zero the struct. NULL is allowed. */
 void msi_options_free(msi_options *options);
 
 #endif

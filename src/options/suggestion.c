@@ -7,71 +7,73 @@
 #include "src/options/option_table.h"
 #include "src/options/wsclean_options.h"
 
-/* A parameter of CASA's: an option of another name that has the meaning, or what to do instead of one; no option,
- * however near its name is. */
+/* A parameter of CASA, with the option of the same meaning, or with advice if there is none. Options with a similar
+ * name are then not suggested. */
 typedef struct casa_name {
     const char *parameter, *option, *instead;
 } casa_name;
 
-/* Of tclean, and of mstransform as far as users look for it in msimage. */
+/* Parameters of tclean, and those of mstransform that users may look for in msimage. */
 static const casa_name tclean_names[] = {
     {"antenna", "select-antenna", NULL},
     {"cell", "scale", NULL},
-    {"chanbin", NULL, "msimage-convert -average-channels averages a set"},
-    {"cyclefactor", NULL, "-mgain says how far a major cycle goes, -nmiter how many there are"},
-    {"cycleniter", NULL, "-mgain says how far a major cycle goes, -nmiter how many there are"},
-    {"deconvolver", NULL, "-niter cleans; -multiscale suits extended sources, -fit-spectral-log-pol spectra"},
-    {"facets", NULL, "the whole image is exact in w without facets"},
+    {"chanbin", NULL, "use msimage-convert -average-channels"},
+    {"cyclefactor", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
+    {"cycleniter", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
+    {"deconvolver", NULL, "-niter cleans; add -multiscale for extended sources, -fit-spectral-log-pol for spectra"},
+    {"facets", NULL, "facets are not needed, the w term is exact in the whole image"},
     {"imagename", "name", NULL},
     {"imsize", "size", NULL},
-    {"interactive", NULL, "a mask is given by -fits-mask or -casa-mask, or made by -auto-mask or -auto-multithresh"},
+    {"interactive", NULL,
+     "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"},
     {"mask", "casa-mask", NULL},
     {"nchan", "channels-out", NULL},
     {"nsigma", "auto-threshold", NULL},
-    {"nterms", NULL, "-channels-out with -join-channels and -fit-spectral-log-pol fits spectra"},
-    {"outframe", NULL, "channels stay in the set's frame; mstransform or cvel2 turn a set before"},
-    {"outputvis", NULL, "msimage-convert makes sets of sets"},
-    {"pbcor", NULL, "primary beams are not known yet; correct the finished image for the beam"},
-    {"pblimit", NULL, "primary beams are not known yet; every pixel within the horizon is imaged"},
+    {"nterms", NULL, "use -channels-out with -join-channels and -fit-spectral-log-pol"},
+    {"outframe", NULL, "channels stay in the frame of the set; convert the set with mstransform or cvel2 first"},
+    {"outputvis", NULL, "use msimage-convert to write a new set"},
+    {"pbcor", NULL, "primary beams are not supported yet; correct the finished image for the beam"},
+    {"pblimit", NULL, "primary beams are not supported yet; every pixel above the horizon is imaged"},
     {"perchanweightdensity", "no-mf-weighting", NULL},
     {"phasecenter", "shift", NULL},
-    {"restfreq", NULL, "the rest frequency in the header is the set's"},
+    {"restfreq", NULL, "the rest frequency is read from the set"},
     {"restoringbeam", "beam-shape", NULL},
     {"robust", "weight", NULL},
     {"savemodel", "update-model-required", NULL},
     {"scales", "multiscale-scales", NULL},
-    {"scan", NULL, "scans are selected by -taql 'SCAN_NUMBER == 3'"},
-    {"specmode", NULL, "all channels make one image; -channels-out makes several"},
+    {"scan", NULL, "select scans with -taql 'SCAN_NUMBER == 3'"},
+    {"specmode", NULL, "use -channels-out to make several images of the band"},
     {"spw", "select-spw", NULL},
-    {"start", NULL, "-select-spw or -channel-range choose channels"},
+    {"start", NULL, "select channels with -select-spw or -channel-range"},
     {"startmodel", "continue", NULL},
     {"stokes", "pol", NULL},
-    {"timebin", NULL, "msimage-convert -average-time averages a set"},
+    {"timebin", NULL, "use msimage-convert -average-time"},
     {"timerange", "select-time", NULL},
-    {"usemask", NULL, "a mask is given by -fits-mask or -casa-mask, or made by -auto-mask or -auto-multithresh"},
+    {"usemask", NULL, "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"},
     {"uvrange", "select-uvrange", NULL},
     {"uvtaper", "taper-gaussian", NULL},
-    {"vis", NULL, "Measurement Sets are the last words, with none before them"},
+    {"vis", NULL, "give the Measurement Sets last, without an option name"},
     {"weighting", "weight", NULL},
-    {"width", NULL, "-select-spw or -channel-range choose channels, -channels-out cuts them into images"},
+    {"width", NULL,
+     "select channels with -select-spw or -channel-range, and split them into images with -channels-out"},
     {"wprojplanes", NULL, "the number of w-planes follows from -accuracy"},
 };
 
-/* Of mstransform and split, as msimage-convert has it. */
+/* Parameters of mstransform and split, for msimage-convert. */
 static const casa_name mstransform_names[] = {
     {"antenna", "select-antenna", NULL},
     {"chanaverage", "average-channels", NULL},
     {"chanbin", "average-channels", NULL},
     {"datacolumn", "data-column", NULL},
-    {"outputvis", NULL, "the sets are the last words, the new one last"},
+    {"outputvis", NULL, "give the inputs and the output last, without an option name"},
     {"phasecenter", "shift", NULL},
-    {"scan", NULL, "scans are selected by -taql 'SCAN_NUMBER == 3'"},
+    {"scan", NULL, "select scans with -taql 'SCAN_NUMBER == 3'"},
     {"spw", "select-spw", NULL},
     {"timeaverage", "average-time", NULL},
     {"timebin", "average-time", NULL},
     {"timerange", "select-time", NULL},
     {"uvrange", "select-uvrange", NULL},
-    {"vis", NULL, "the sets are the last words, the new one last"},
+    {"vis", NULL, "give the inputs and the output last, without an option name"},
     {"width", "average-channels", NULL},
 };
 
@@ -85,12 +87,13 @@ static const struct {
 
 enum { LONGEST = 31, FAR = 99, MAX_NAMED = 3, LEAST_PREFIX = 3 };
 
-static int least_of(int a, int b)
+static int smaller_of(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* Letters to change, put in, leave out, or swap with their neighbour to make one short word of another. */
+/* Count the letters to change, insert, delete, or swap with their neighbour to make one short word of another
+ * (optimal string alignment). */
 static int edit_distance(const char *a, int n_a, const char *b, int n_b)
 {
     int d[LONGEST + 1][LONGEST + 1];
@@ -100,18 +103,17 @@ static int edit_distance(const char *a, int n_a, const char *b, int n_b)
                 d[i][j] = i + j;
                 continue;
             }
-            d[i][j] = least_of(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]), least_of(d[i - 1][j], d[i][j - 1]) + 1);
+            d[i][j] = smaller_of(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]), smaller_of(d[i - 1][j], d[i][j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least_of(d[i][j], d[i - 2][j - 2] + 1);
+                d[i][j] = smaller_of(d[i][j], d[i - 2][j - 2] + 1);
         }
     return d[n_a][n_b];
 }
 
-/* Measure the distance of two words, FAR where they are not the same stem: one letter in three may differ, never the
- * first. */
+/* Return the distance of two words, or FAR if more than one letter in three differs or the first letters differ. */
 static int word_distance(const char *a, int n_a, const char *b, int n_b)
 {
-    const int shorter = least_of(n_a, n_b);
+    const int shorter = smaller_of(n_a, n_b);
     const int distance = edit_distance(a, n_a, b, n_b);
     if (distance == 0) return 0;
     if (shorter == 0 || a[0] != b[0]) return FAR;
@@ -129,7 +131,7 @@ static int same_but_dashes(const char *a, const char *b)
     }
 }
 
-static int name_distance(const char *name, const char *other)
+static int option_distance(const char *name, const char *other)
 {
     const size_t length = strlen(name);
     if (same_but_dashes(name, other)) return 1;
@@ -144,9 +146,9 @@ static int name_distance(const char *name, const char *other)
     }
 }
 
-/* Return the i-th name that there is: the option table's first, then those that WSClean alone has, "" where both have
- * it; NULL past the last. */
-static const char *name_at(int i)
+/* Return the i-th name: first those of the option table, then those of WSClean, or "" for a name in both; NULL past the
+ * last. */
+static const char *known_name_at(int i)
 {
     const msi_option *o = msi_option_at(i);
     if (o) return o->name;
@@ -163,7 +165,7 @@ static const casa_name *find_casa(msi_casa_task task, const char *name)
     return NULL;
 }
 
-const char *msi_suggestion_instead(msi_casa_task task, const char *name)
+const char *msi_suggestion_advice(msi_casa_task task, const char *name)
 {
     const casa_name *casa = find_casa(task, name);
     return casa ? casa->instead : NULL;
@@ -171,7 +173,7 @@ const char *msi_suggestion_instead(msi_casa_task task, const char *name)
 
 int msi_suggestion(char *out, const char *name)
 {
-    return msi_suggestion_among(out, name, MSI_CASA_TCLEAN, name_at);
+    return msi_suggestion_among(out, name, MSI_CASA_TCLEAN, known_name_at);
 }
 
 int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const char *(*option_at)(int i))
@@ -186,7 +188,7 @@ int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const 
         return casa->option != NULL;
     }
     for (int i = 0; (other = option_at(i)); i++) {
-        const int distance = *other ? name_distance(name, other) : FAR;
+        const int distance = *other ? option_distance(name, other) : FAR;
         if (distance >= FAR || distance > least) continue;
         if (distance < least) n_near = 0;
         least = distance;

@@ -6,9 +6,9 @@
 static const msi_option performance_rows[] = {
     {.name = "accuracy",
      .arguments = "EPSILON",
-     .fallback_words = "1e-4; 1e-2 with -gridder wproj",
-     .help = "Largest relative L2 error of the image against the exact sum over the samples, its edges and the phase "
-             "centre included, or of predicted visibilities against the exact sum over the pixels: 1e-2 to 1e-12.",
+     .fallback_words = "1e-4; 1e-5 with -niter; 1e-2 with -gridder wproj",
+     .help = "Largest relative L2 error, 1e-12 to 1e-2: of an image against the exact sum over the samples, including "
+             "its edges and the phase centre, or of predicted visibilities against the exact sum over the pixels.",
      .read = msi_read_real,
      AT(accuracy),
      .low = 1e-12,
@@ -17,31 +17,32 @@ static const msi_option performance_rows[] = {
      .arguments = "TYPE",
      .fallback = "auto",
      .choices = "auto|fp32|fp64",
-     .help = "Arithmetic of the grid: fp32 reaches -accuracy 1e-6; auto takes it down to 1.5e-6, and fp64 below.",
+     .help =
+         "Arithmetic of the grid. fp32 reaches an -accuracy of 1e-6; auto uses fp32 down to 1.5e-6, and fp64 below.",
      .read = msi_read_choice,
      AT(precision)},
     {.name = "gridder",
      .arguments = "METHOD",
      .fallback = "wgrid",
      .choices_of = msi_gridder_choice_methods,
-     .help = "How samples are put on the grid: wgrid is the error-controlled window in u, v and w; wproj is "
-             "w-projection, whose error is relative to the image's peak, meant for 1e-2 to 1e-3 and slow beyond.",
+     .help = "Gridding method. wgrid uses an error-controlled window in u, v and w. wproj is w-projection; its error "
+             "is relative to the peak of the image, and it is meant for 1e-2 to 1e-3 and slow beyond.",
      .read = msi_read_word,
      AT(gridder)},
     {.name = "strategy",
      .arguments = "NAME",
      .fallback = "auto",
      .choices_of = msi_gridder_choice_strategies,
-     .help = "How the gridder goes about it; auto takes what is foreseen to be soonest. wgrid: planes (whole w-planes) "
-             "or subgrid (w-towers of subgrids, for large images and much w). wproj: tile or window; with -predict "
-             "window, gather, scatter or, on the CPU, tile.",
+     .help = "How the gridder works; auto picks the strategy with the lowest estimated time. wgrid has planes (whole "
+             "w-planes) and subgrid (w-towers of subgrids, for large images with large w). wproj has tile and window; "
+             "with -predict window, gather, scatter and, on the CPU, tile.",
      .read = msi_read_word,
      AT(strategy)},
     {.name = "wstack-slices",
      .arguments = "N",
      .fallback = "auto",
-     .help = "With -gridder wproj, cut the range of w into this many slices, 1 to 100000, each with a transform of its "
-             "own: more slices, smaller kernels. auto weighs one against the other.",
+     .help = "With -gridder wproj, number of slices of w, 1 to 100000. Each needs a transform of its own; more slices "
+             "need smaller kernels. auto balances the two.",
      .read = msi_read_auto,
      AT(n_slice),
      .low = 1,
@@ -50,22 +51,23 @@ static const msi_option performance_rows[] = {
      .arguments = "LOOKUP",
      .fallback = "auto",
      .choices = "auto|nearest|linear|texture",
-     .help = "With -gridder wproj, how a weight is had from a tabulated kernel: that of the nearest sub-cell, or "
-             "interpolated between two, by arithmetic or by the GPU's texture units.",
+     .help = "With -gridder wproj, how to look up a weight in a tabulated kernel: at the nearest sub-cell, or "
+             "interpolated between two, by arithmetic (linear) or by the GPU's texture units (texture).",
      .read = msi_read_choice,
      AT(kernel)},
     {.name = "backend",
      .arguments = "DEVICE",
      .fallback = "auto",
      .choices = "auto|cpu|cuda",
-     .help = "Where gridding runs; auto takes the GPU if there is one, and says so.",
+     .help = "Device for gridding; auto uses the GPU if there is one, and logs the choice.",
      .read = msi_read_choice,
      AT(backend)},
     {.name = "gpus",
      .arguments = "WHICH",
      .fallback = "auto",
-     .help = "GPUs of this host that share the work: one, all, the first N, or a list such as 0,2, where one named "
-             "twice has two parts of it. auto takes more than one where the plan foresees that it gains.",
+     .help =
+         "GPUs of this host that share the work: one, auto, all, a number N for the first N, or a list such as 0,2. A "
+         "GPU listed twice gets two parts of the work. auto uses more than one if that is estimated to be faster.",
      .read = msi_read_gpus,
      AT(gpus)},
     {.name = "padding",
@@ -78,7 +80,7 @@ static const msi_option performance_rows[] = {
      .high = 4},
     {.name = "j",
      .arguments = "THREADS",
-     .fallback_words = "every core that this process may use",
+     .fallback_words = "all cores available to this process",
      .help = "Number of threads.",
      .read = msi_read_threads,
      AT(n_threads),
@@ -87,9 +89,8 @@ static const msi_option performance_rows[] = {
     {.name = "readers",
      .arguments = "N",
      .fallback = "auto",
-     .help =
-         "Processes that read the sets side by side for images, and form samples of what they read. auto takes "
-         "three for every four threads, at most 12, and 1 in all for fewer than 4 threads or sets of less than 50 MB.",
+     .help = "Number of processes that read the sets and form the samples for imaging. auto uses three for every four "
+             "threads, at most 12, but only 1 if there are fewer than 4 threads or the sets are smaller than 50 MB.",
      .read = msi_read_auto,
      AT(n_reader),
      .low = 1,
@@ -97,25 +98,25 @@ static const msi_option performance_rows[] = {
     {.name = "mem",
      .arguments = "PERCENT",
      .fallback_words = "100",
-     .help = "Use at most this many percent of the machine's memory.",
+     .help = "Maximum memory to use, in percent of the machine's memory.",
      .read = msi_read_real,
      AT(memory_percent),
      .low = 0.01,
      .high = 100},
     {.name = "abs-mem",
      .arguments = "GB",
-     .fallback_words = "no limit but -mem",
-     .help = "Use at most this much memory, in units of 1e9 bytes.",
+     .fallback_words = "no limit except -mem",
+     .help = "Maximum memory to use, in GB (1e9 bytes).",
      .read = msi_read_real,
      AT(memory_gb),
      .low = 1e-3,
      .high = 1e6},
     {.name = "temp-dir",
      .arguments = "DIRECTORY",
-     .fallback_words = "that of the images",
+     .fallback_words = "the directory of the images",
      .completion = MSI_COMPLETE_DIRECTORY,
-     .help = "Where samples that do not fit in memory are kept while images are made. -predict keeps none there: it "
-             "takes as many at a time as fit.",
+     .help = "Directory for samples that do not fit in memory while imaging. -predict does not need it, because it "
+             "processes as many samples at a time as fit.",
      .read = msi_read_text,
      AT(temp_dir)},
 };
@@ -123,24 +124,24 @@ static const msi_option performance_rows[] = {
 const msi_option_table msi_table_performance = {MSI_GROUP_PERFORMANCE, performance_rows,
                                                 sizeof performance_rows / sizeof *performance_rows};
 
-/* Log, help and version are asked for by these. */
+/* The options for the log, help and version. */
 static const msi_option log_rows[] = {
     {.name = "quiet",
      .arguments = "",
-     .help = "Print warnings and errors only.",
+     .help = "Print only warnings and errors.",
      .read = msi_read_flag,
      AT(log_level),
      .high = MSI_LOG_QUIET},
     {.name = "verbose",
      .alias = "v",
      .arguments = "",
-     .help = "Print more.",
+     .help = "Print more details.",
      .read = msi_read_flag,
      AT(log_level),
      .high = MSI_LOG_VERBOSE},
     {.name = "log-time",
      .arguments = "",
-     .help = "Begin each line of the log with the time; progress in plain lines.",
+     .help = "Begin each line of the log with the time, and print progress as plain lines.",
      .read = msi_read_flag,
      AT(log_time),
      .high = 1},
@@ -148,8 +149,8 @@ static const msi_option log_rows[] = {
      .alias = "h",
      .arguments = "[TOPIC]",
      .choices = "image|samples|weighting|cleaning|output|predict|performance|other",
-     .help = "Print this help and stop. With a topic only that of one option, or of one section: image, samples, "
-             "weighting, cleaning, output, predict, performance or other.",
+     .help = "Print this help and stop. TOPIC limits it to one option, or to one section: image, samples, weighting, "
+             "cleaning, output, predict, performance or other.",
      .read = msi_read_help},
     {.name = "version",
      .arguments = "",

@@ -5,11 +5,10 @@
 static const msi_option rows[] = {
     {.name = "predict",
      .arguments = "",
-     .help =
-         "Make no image: read model images, PREFIX-model.fits or one for each Stokes parameter (PREFIX-Q-model.fits) "
-         "or channel (PREFIX-0000-model.fits), and write their visibilities into the sets. Size, pixels, centre and "
-         "frequency are those of the models' headers. Flagged rows are predicted too; what is not selected stays as "
-         "it is.",
+     .help = "Write the visibilities of model images into the sets, and make no image. The models are "
+             "PREFIX-model.fits, or one for each Stokes parameter (PREFIX-Q-model.fits) or channel "
+             "(PREFIX-0000-model.fits); their headers give size, pixels, centre and frequency. Flagged rows are "
+             "predicted too. Data that are not selected stay unchanged.",
      .read = msi_read_flag,
      AT(predict),
      .high = 1},
@@ -17,8 +16,8 @@ static const msi_option rows[] = {
      .use = MSI_USE_PREDICT,
      .arguments = "NAME",
      .fallback_words = "MODEL_DATA",
-     .help = "The column that the visibilities replace, whoever wrote it; it is made where it is missing. DATA, a "
-             "CORRECTED_DATA that msimage did not write, and columns that are not for visibilities are refused.",
+     .help = "Column for the predicted visibilities, which replace its contents; it is made if missing. DATA, a "
+             "CORRECTED_DATA not written by msimage, and columns that are not for visibilities are refused.",
      .read = msi_read_text,
      AT(model_column)},
     {.name = "predict-op",
@@ -26,22 +25,23 @@ static const msi_option rows[] = {
      .arguments = "OPERATION",
      .fallback = "replace",
      .choices = "replace|add|subtract",
-     .help = "What becomes of the visibilities: they replace -model-column, or -output-column is -data-column plus or "
-             "minus them.",
+     .help = "replace writes the visibilities to -model-column; add and subtract write -data-column plus or minus the "
+             "visibilities to -output-column.",
      .read = msi_read_choice,
      AT(predict_op)},
     {.name = "output-column",
      .use = MSI_USE_PREDICT,
      .arguments = "NAME",
-     .help = "Where -predict-op add or subtract puts the sum or the difference; another column than -data-column, made "
-             "where it is missing.",
+     .help =
+         "Column for the result of -predict-op add or subtract; it must not be -data-column, and is made if missing.",
      .read = msi_read_text,
      AT(output_column)},
     {.name = "drop-old",
      .use = MSI_USE_PREDICT,
      .arguments = "",
-     .help = "When the prediction is complete, remove the columns that this one and earlier ones put aside, such as "
-             "MODEL_DATA_OLD_1. Columns that shared their files move to new ones, as a file does not shrink.",
+     .help =
+         "After a complete prediction, remove the old columns that it and earlier predictions kept, such as "
+         "MODEL_DATA_OLD_1. Columns stored in the same files are moved to new files, because a file does not shrink.",
      .read = msi_read_flag,
      AT(drop_old),
      .high = 1},
@@ -50,16 +50,16 @@ static const msi_option rows[] = {
      .arguments = "METHOD",
      .fallback = "nearest",
      .choices = "nearest|linear",
-     .help = "With several channel images, a channel takes the one in whose band it lies or that is nearest, or is "
-             "interpolated between the two beside it.",
+     .help = "With model images of several channels, use the one whose band contains the frequency, or the nearest; or "
+             "interpolate linearly between the two neighbouring ones.",
      .read = msi_read_choice,
      AT(model_interpolation)},
     {.name = "force",
      .use = MSI_USE_PREDICT,
      .arguments = "",
-     .help = "Predict although the model seems not to belong to the set: its centre 30 degrees off or more, its "
-             "frequency outside the selected band, its frame or unit another. Also complete a set that a run with "
-             "another selection left incomplete.",
+     .help = "Predict even if the model does not seem to belong to the set: its centre is 30 degrees off or more, its "
+             "frequency is outside the selected band, or its frame or unit is different. Also complete a set that a "
+             "run with another selection left incomplete.",
      .read = msi_read_flag,
      AT(force),
      .high = 1},

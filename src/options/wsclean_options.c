@@ -27,13 +27,13 @@
         .name = (option), .is = MSI_WSCLEAN_REFUSED, .n_argument = (n), .why = (reason)                                \
     }
 
-#define OTHER_METHOD "components are found by CLEAN alone; -multiscale suits extended sources"
-#define PRIMARY_BEAM "primary beams are not known yet; correct the finished image for the beam"
-#define ATERMS       "a-terms are not known yet; what is the same for all directions can be applied to the data before"
-#define DRAWN        "models are not drawn; -restore-list draws a list of sources onto a residual"
-#define FACETS       "there are no facets, the whole image is exact in w; apply solutions to the data before"
+#define OTHER_METHOD "CLEAN is the only method; use -multiscale for extended sources"
+#define PRIMARY_BEAM "primary beams are not supported yet; correct the finished image for the beam"
+#define ATERMS       "a-terms are not supported yet; apply direction-independent corrections to the data first"
+#define DRAWN        "models are not drawn; use -restore-list to draw a list of sources onto a residual"
+#define FACETS       "facets are not supported, and not needed for the w term; apply solutions to the data first"
 
-/* The rows are ordered by what they are about. */
+/* The rows are ordered by subject. */
 const msi_wsclean_option msi_wsclean_table[] = {
     SAME("version"),
     SAME("j"),
@@ -74,57 +74,61 @@ const msi_wsclean_option msi_wsclean_table[] = {
     SAME("minuv-l"),
 
     /* Speed and order of reading. */
-    ACCEPTED("parallel-gridding", 1, "the gridder uses all threads (-j) by itself"),
-    ACCEPTED("parallel-reordering", 1, "samples are put in order by all threads (-j)"),
-    ACCEPTED("no-work-on-master", 0, "there are no other hosts to leave the work to"),
-    ACCEPTED("reorder", 0, "samples are kept in the gridder's own order; the sets are not reordered"),
-    ACCEPTED("no-reorder", 0, "samples are kept in the gridder's own order; the sets are not reordered"),
+    ACCEPTED("parallel-gridding", 1, "the gridder always uses all threads (-j)"),
+    ACCEPTED("parallel-reordering", 1, "samples are sorted by all threads (-j)"),
+    ACCEPTED("no-work-on-master", 0, "there are no other hosts that could do the work"),
+    ACCEPTED("reorder", 0, "the gridder sorts samples itself; sets are not reordered"),
+    ACCEPTED("no-reorder", 0, "the gridder sorts samples itself; sets are not reordered"),
     MAPPED("wgridder-accuracy", 1, "accuracy"),
-    ACCEPTED("use-wgridder", 0, "the default gridder is one of this kind"),
-    ACCEPTED("use-idg", 0, "the default gridder keeps -accuracy without it"),
-    ACCEPTED("idg-mode", 1, "-backend says where gridding runs"),
+    ACCEPTED("use-wgridder", 0, "the default gridder is a w-gridder"),
+    ACCEPTED("use-idg", 0, "the default gridder reaches -accuracy without it"),
+    ACCEPTED("idg-mode", 1, "-backend selects the device"),
     ACCEPTED("nwlayers", 1, "the number of w-planes follows from -accuracy"),
     ACCEPTED("nwlayers-factor", 1, "the number of w-planes follows from -accuracy"),
     ACCEPTED("nwlayers-for-size", 2, "the number of w-planes follows from -accuracy"),
     ACCEPTED("small-inversion", 0, "the grid's size follows from -accuracy and -padding"),
     ACCEPTED("no-small-inversion", 0, "the grid's size follows from -accuracy and -padding"),
     ACCEPTED_AS("grid-mode", "kb", "the window follows from -accuracy",
-                "the window follows from -accuracy, which a larger value relaxes; leave the option out"),
+                "the window follows from -accuracy, and a larger -accuracy is faster; omit the option"),
     ACCEPTED("kernel-size", 1, "the window's width follows from -accuracy"),
-    ACCEPTED("oversampling", 1, "the window is computed as finely as -accuracy needs"),
-    REFUSED("direct-ft", 0, "no direct sum is made; -accuracy 1e-12 comes as near to it as double precision allows"),
+    ACCEPTED("oversampling", 1, "the window is as accurate as -accuracy requires"),
+    REFUSED("direct-ft", 0,
+            "there is no direct Fourier sum; -accuracy 1e-12 is as close to it as double precision allows"),
 
-    /* These say what is written. */
+    /* Output. */
     SAME("no-update-model-required"),
     SAME("update-model-required"),
-    REFUSED("store-imaging-weights", 0, "imaging writes into no set; -save-weights writes the gridded weights as FITS"),
+    REFUSED("store-imaging-weights", 0,
+            "imaging does not write into sets; use -save-weights to write the gridded weights as FITS"),
     SAME("reuse-psf"),
     SAME("reuse-dirty"),
 
     /* Weights and samples. */
-    ACCEPTED_AS("visibility-weighting-mode", "normal", "weights are those of the set",
-                "weights are those of the set; write others into a copy's WEIGHT_SPECTRUM"),
+    ACCEPTED_AS("visibility-weighting-mode", "normal", "the weights of the set are used",
+                "the weights of the set are used; write other weights into WEIGHT_SPECTRUM of a copy"),
     REFUSED("no-normalize-for-weighting", 0,
-            "images are divided by the sum of weights; multiply by the card WSCIMGWG to undo it"),
+            "images are divided by the sum of weights; multiply by WSCIMGWG of the header to undo it"),
     SAME("weighting-rank-filter"),
     SAME("weighting-rank-filter-size"),
-    REFUSED("taper-tukey", 1, "there is no such taper; -taper-gaussian tapers smoothly, -maxuv-l cuts"),
-    REFUSED("taper-inner-tukey", 1, "there is no such taper; -minuv-l cuts"),
-    REFUSED("taper-edge", 1, "there is no such taper; -maxuv-l cuts"),
-    REFUSED("taper-edge-tukey", 1, "there is no such taper; -taper-gaussian tapers smoothly, -maxuv-l cuts"),
+    REFUSED("taper-tukey", 1,
+            "this taper is not supported; use -taper-gaussian for a smooth taper, -maxuv-l for a sharp one"),
+    REFUSED("taper-inner-tukey", 1, "this taper is not supported; use -minuv-l for a sharp one"),
+    REFUSED("taper-edge", 1, "this taper is not supported; use -maxuv-l for a sharp one"),
+    REFUSED("taper-edge-tukey", 1,
+            "this taper is not supported; use -taper-gaussian for a smooth taper, -maxuv-l for a sharp one"),
     REFUSED("use-weights-as-taper", 0,
-            "densities are those of the weighted samples; -weight natural keeps the set's weights"),
-    REFUSED("baseline-averaging", 1, "samples are not averaged; average the set before, or image it as it is"),
-    REFUSED("simulate-noise", 1, "data are imaged as they are; msimage-makems -noise simulates"),
-    REFUSED("simulate-baseline-noise", 1, "data are imaged as they are; msimage-makems -noise simulates"),
-    REFUSED("even-timesteps", 0, "time steps are chosen as ranges; see -interval, -intervals-out and -taql"),
-    REFUSED("odd-timesteps", 0, "time steps are chosen as ranges; see -interval, -intervals-out and -taql"),
-    REFUSED("maxw", 1,
-            "every w is gridded at little cost; to leave rows out all the same: -taql 'abs(UVW[3]) < METRES'"),
+            "densities are computed from the weighted samples; use -weight natural for the weights of the set"),
+    REFUSED("baseline-averaging", 1,
+            "samples are not averaged; average the set with msimage-convert, or image it as it is"),
+    REFUSED("simulate-noise", 1, "noise is not simulated; use msimage-makems -noise"),
+    REFUSED("simulate-baseline-noise", 1, "noise is not simulated; use msimage-makems -noise"),
+    REFUSED("even-timesteps", 0, "time steps are selected by ranges; use -interval, -intervals-out or -taql"),
+    REFUSED("odd-timesteps", 0, "time steps are selected by ranges; use -interval, -intervals-out or -taql"),
+    REFUSED("maxw", 1, "large w costs little here; to leave rows out, use -taql 'abs(UVW[3]) < METRES'"),
     REFUSED("gap-channel-division", 0,
-            "channels are divided evenly; image each part of the band by -channel-range or -spws"),
+            "channels are divided evenly; image parts of the band with -channel-range or -spws"),
     REFUSED("channel-division-frequencies", 1,
-            "channels are divided evenly; image each part of the band by -channel-range or -spws"),
+            "channels are divided evenly; image parts of the band with -channel-range or -spws"),
 
     /* Deconvolution. */
     SAME("niter"),
@@ -157,9 +161,9 @@ const msi_wsclean_option msi_wsclean_table[] = {
     SAME("squared-channel-joining"),
     SAME("save-first-residual"),
     SAME("no-dirty"),
-    ACCEPTED("multiscale-convolution-padding", 1, "images are padded as far as their scales reach"),
-    ACCEPTED("no-multiscale-fast-subminor", 0, "lists of pixels give the same components"),
-    ACCEPTED("parallel-deconvolution", 1, "the whole image is cleaned at once, without edges of parts"),
+    ACCEPTED("multiscale-convolution-padding", 1, "images are padded by the reach of their scales"),
+    ACCEPTED("no-multiscale-fast-subminor", 0, "the faster loop finds the same components"),
+    ACCEPTED("parallel-deconvolution", 1, "the whole image is cleaned at once, without subimages"),
     ACCEPTED("deconvolution-threads", 1, "cleaning uses all threads (-j)"),
     SAME("continue"),
     SAME("subtract-model"),
@@ -168,9 +172,9 @@ const msi_wsclean_option msi_wsclean_table[] = {
     SAME("casa-mask"),
     SAME("deconvolution-channels"),
     REFUSED("spectral-correction", 2,
-            "spectra are not multiplied by one that is given; -fit-spectral-log-pol fits them"),
-    REFUSED("force-spectrum", 1, "spectra are not taken from an image; -fit-spectral-log-pol fits them"),
-    REFUSED("horizon-mask", 1, "pixels beyond the horizon are never cleaned; -clean-border keeps away from the edges"),
+            "spectra are not multiplied by a given one; use -fit-spectral-log-pol to fit them"),
+    REFUSED("force-spectrum", 1, "spectra are not read from an image; use -fit-spectral-log-pol to fit them"),
+    REFUSED("horizon-mask", 1, "pixels beyond the horizon are never cleaned; use -clean-border to exclude the edges"),
     REFUSED("python-deconvolution", 1, OTHER_METHOD),
     REFUSED("iuwt", 0, OTHER_METHOD),
     REFUSED("iuwt-snr-test", 0, OTHER_METHOD),
@@ -211,15 +215,15 @@ const msi_wsclean_option msi_wsclean_table[] = {
     REFUSED("apply-facet-beam", 0, FACETS),
     REFUSED("facet-beam-update", 1, FACETS),
     REFUSED("facet-regions", 1, FACETS),
-    /* Those of later versions. */
+    /* Options of later versions. */
     REFUSED("no-solution-directions-check", 0, FACETS),
-    ACCEPTED("shared-facet-reads", 0, "samples are read once, and there are no facets"),
-    ACCEPTED("shared-facet-writes", 0, "samples are written once, and there are no facets"),
-    ACCEPTED("scalar-visibilities", 0, "-pol says which correlations are read"),
-    ACCEPTED("diagonal-visibilities", 0, "-pol says which correlations are read"),
-    ACCEPTED("compound-tasks", 0, "the gridder uses all threads (-j) by itself"),
-    ACCEPTED("model-storage-manager", 1, "a new MODEL_DATA has DATA's shape of tiles"),
-    REFUSED("apply-time-frequency-smearing", 0, "smearing is not modelled; average the set less"),
+    ACCEPTED("shared-facet-reads", 0, "samples are read once, because there are no facets"),
+    ACCEPTED("shared-facet-writes", 0, "samples are written once, because there are no facets"),
+    ACCEPTED("scalar-visibilities", 0, "-pol selects the correlations to read"),
+    ACCEPTED("diagonal-visibilities", 0, "-pol selects the correlations to read"),
+    ACCEPTED("compound-tasks", 0, "the gridder always uses all threads (-j)"),
+    ACCEPTED("model-storage-manager", 1, "a new MODEL_DATA has the tile shape of DATA"),
+    REFUSED("apply-time-frequency-smearing", 0, "smearing is not modelled; use data with less averaging"),
     REFUSED("asp", 0, OTHER_METHOD),
     REFUSED("draw-model", 1, DRAWN),
     REFUSED("draw-frequencies", 2, DRAWN),
@@ -244,16 +248,16 @@ const msi_wsclean_option *msi_wsclean_find(const char *name)
 const msi_wsclean_option *msi_wsclean_gridder(const char *word)
 {
     static const msi_wsclean_option rows[] = {
-        GRIDDER("wgridder", "the default gridder is one of this kind"),
-        GRIDDER("tuned-wgridder", "the default gridder is one of this kind, and chooses its parameters"),
-        GRIDDER("wstacking", "the default gridder has as many w-planes as -accuracy takes"),
-        GRIDDER("wtowers", "the default gridder takes w-towers where they are sooner done; -strategy subgrid insists"),
-        GRIDDER("idg", "the default gridder keeps -accuracy without it"),
-        GRIDDER("facet-idg", "the default gridder keeps -accuracy without it"),
+        GRIDDER("wgridder", "the default gridder is a w-gridder"),
+        GRIDDER("tuned-wgridder", "the default gridder is a w-gridder, and chooses its own parameters"),
+        GRIDDER("wstacking", "the default gridder uses as many w-planes as -accuracy requires"),
+        GRIDDER("wtowers", "the default gridder uses w-towers if they are faster; -strategy subgrid always uses them"),
+        GRIDDER("idg", "the default gridder reaches -accuracy without it"),
+        GRIDDER("facet-idg", "the default gridder reaches -accuracy without it"),
         {.name = "gridder",
          .is = MSI_WSCLEAN_REFUSED,
          .n_argument = 1,
-         .why = "there is no direct sum; -accuracy 1e-12 is as near to it as double precision comes",
+         .why = "there is no direct Fourier sum; -accuracy 1e-12 is as close to it as double precision allows",
          .value = "direct-ft"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -39,7 +39,7 @@ static void count(msi_model_bands *b, const msi_ms_reader *reader)
     for (int s = 0; s < msi_ms_reader_n_spw(reader); s++) {
         const msi_ms_spw *spw = msi_ms_reader_spw(reader, s);
         int64_t begin, stop;
-        msi_output_channels_met(&b->channels, spw->freq_hz, spw->n_chan, &begin, &stop);
+        msi_output_channels_overlap(&b->channels, spw->freq_hz, spw->n_chan, &begin, &stop);
         for (int64_t i = begin; i < stop; i++) {
             msi_model_band *band = &b->band[i];
             int32_t first, end;

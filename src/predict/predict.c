@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A prediction (msi_run_predict):
+ *  1. choose the sets of this rank, find the models, fork the reader and writer processes (start_run);
+ *  2. start MPI, scan the coordinates, check the models, plan (plan_sets): the sets are unchanged so far;
+ *  3. prepare the columns; predict in batches (predict_loop.c); complete the columns (run_stages).
+ */
 #include "src/predict/predict.h"
 
 #include <inttypes.h>
@@ -6,65 +12,66 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/units.h"
+#include "core/image.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "core/image.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "io/ms/ms_crew.h"
+#include "core/units.h"
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
+#include "io/ms/reader_pool.h"
 #include "kernels/gridder.h"
-#include "src/predict/model_bands.h"
-#include "src/sky/model_images.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/options.h"
+#include "src/predict/model_bands.h"
 #include "src/predict/predict_loop.h"
 #include "src/predict/predict_plan.h"
-#include "src/sky/correlations.h"
-#include "src/sky/phase_shift.h"
 #include "src/run/gpu_share.h"
 #include "src/run/open_sets.h"
 #include "src/run/ranks.h"
+#include "src/sky/correlations.h"
+#include "src/sky/model_images.h"
+#include "src/sky/phase_shift.h"
 
-/* A run that predicts, as its stages see it. */
-typedef struct msi_predict_run {
-    const msi_options *options; /* of this rank: own */
-    msi_team *team;             /* its ranks write whole sets each */
-    const msi_options *all;     /* of the run */
-    msi_options own;            /* options, with the sets that this rank writes: perhaps none */
-    const char **paths;         /* [own.n_ms] owned */
-    const char *column;         /* that is written */
-    char input[64];             /* that is read to add to or to subtract from; "" where none is */
+/* The state of a prediction. */
+typedef struct prediction {
+    const msi_predict_request *request; /* of this rank: own */
+    msi_ranks *team;                    /* each set is written by one of its ranks */
+    const msi_predict_request *all;     /* of the run */
+    msi_predict_request own;            /* request with the sets of this rank, possibly none */
+    const char **paths;                 /* [own.n_ms] owned */
+    char input[64];                     /* the column that is added to or subtracted from; "": none */
     msi_model_images *models;
-    double start_s, models_s; /* when it began; when the models were found */
+    double start_s, models_s; /* times of the start and after the models were found */
     msi_gpu_share gpus;
-    msi_ms_crew *crew;     /* opens and reads the sets */
-    msi_ms_writer *writer; /* NULL: this rank has no set */
-    int is_stopped;        /* the writer has been, after a failure */
+    msi_reader_pool *reader_pool; /* the reader process */
+    msi_ms_writer *writer;        /* NULL: this rank has no set */
+    int is_stopped;               /* the writer was stopped after a failure */
     msi_ms_reader *reader;
     msi_predict_scan scan;
     msi_model_bands bands;
     msi_predict_plan plan;
-    msi_gridder **gridder; /* [bands.channels.n] NULL where the band is not used */
-    msi_image model;       /* of the only band; empty where there are several */
-} msi_predict_run;
+    msi_gridder **gridder; /* [bands.channels.n] NULL for an unused band */
+    msi_image model;       /* of the only band; empty if there are several */
+} prediction;
 
-/* ---- Does the model belong to the sets? ---- */
+/* ---- Check that the model belongs to the sets ---- */
 
-/* A model whose centre is as far from the phase centre, but for rounding, was hardly made from this set. */
+/* A model whose centre is this far from the phase centre was probably not made from the set. 1e-6 allows for
+ * rounding. */
 static const double TOO_FAR_RAD = 30 * MSI_PI / 180 - 1e-6;
 
-static int unlikely(const msi_predict_run *r, const char *what)
+/* Refuse an unlikely model; with -force, warn. */
+static int refuse_model(const prediction *r, const char *reason)
 {
-    if (!r->options->force) return msi_error_set(MSI_EINPUT, "%s; -force predicts all the same", what);
-    msi_log_warning("%s", what);
+    if (!r->request->force) return msi_error_set(MSI_EINPUT, "%s; use -force to predict anyway", reason);
+    msi_log_warning("%s", reason);
     return MSI_OK;
 }
 
-static int check_centre(const msi_predict_run *r)
+static int check_centre(const prediction *r)
 {
     const msi_model_images *m = r->models;
     const char *frame = msi_ms_reader_observation(r->reader)->dir_frame;
@@ -72,22 +79,22 @@ static int check_centre(const msi_predict_run *r)
     MSI_TRY(msi_ms_reader_check_frames(r->reader));
     if (r->scan.farthest_rad > TOO_FAR_RAD) {
         snprintf(text, sizeof text, "%.200s: its centre is %.1f degrees from the phase centre of %.200s", m->names,
-                 r->scan.farthest_rad * 180 / MSI_PI, r->options->ms_paths[0]);
-        MSI_TRY(unlikely(r, text));
+                 r->scan.farthest_rad * 180 / MSI_PI, r->request->ms_paths[0]);
+        MSI_TRY(refuse_model(r, text));
     }
     if (strcmp(frame, m->dir_frame) == 0) return MSI_OK;
     snprintf(text, sizeof text, "%.200s: its coordinates are %s, those of %.200s are %s", m->names, m->dir_frame,
-             r->options->ms_paths[0], frame);
-    /* These two are within 0.03 asec of each other, and programs write the one for the other. */
+             r->request->ms_paths[0], frame);
+    /* These two differ by less than 0.03 arcsec, and programs often write one for the other. */
     const char *alike[] = {"J2000", "ICRS"};
     int n_alike = 0;
     for (int i = 0; i < 2; i++) n_alike += strcmp(frame, alike[i]) == 0 || strcmp(m->dir_frame, alike[i]) == 0;
-    if (n_alike < 2) return unlikely(r, text);
-    msi_log_warning("%s; taken for the same", text);
+    if (n_alike < 2) return refuse_model(r, text);
+    msi_log_warning("%s; they are treated as the same", text);
     return MSI_OK;
 }
 
-static int check_frequency(const msi_predict_run *r)
+static int check_frequency(const prediction *r)
 {
     const msi_model_images *m = r->models;
     double low = HUGE_VAL, high = 0;
@@ -102,11 +109,11 @@ static int check_frequency(const msi_predict_run *r)
     char text[512];
     snprintf(text, sizeof text,
              "%.200s: at %.6g to %.6g MHz, but the selected channels of %.200s are at %.6g to %.6g MHz", m->names,
-             1e-6 * first->low_hz, 1e-6 * last->high_hz, r->options->ms_paths[0], 1e-6 * low, 1e-6 * high);
-    return unlikely(r, text);
+             1e-6 * first->low_hz, 1e-6 * last->high_hz, r->request->ms_paths[0], 1e-6 * low, 1e-6 * high);
+    return refuse_model(r, text);
 }
 
-/* List the polarisations that are, or are not, reached. */
+/* List polarisations. Given: is_reached  lists only those for which it is 0; NULL: all */
 static void list_pols(char text[64], const msi_pol *pol, int n, const int *is_reached)
 {
     *text = 0;
@@ -117,8 +124,9 @@ static void list_pols(char text[64], const msi_pol *pol, int n, const int *is_re
     }
 }
 
-/* Warn of models that no correlation is made of, such as Q and U where a set has RR and LL alone. */
-static int check_correlations(const msi_predict_run *r)
+/* Check that the correlations of the sets contain the polarisations of the model. Q and U, for example, are not in RR
+ * and LL. */
+static int check_correlations(const prediction *r)
 {
     const msi_model_images *m = r->models;
     const msi_ms_spw *empty = NULL;
@@ -139,89 +147,90 @@ static int check_correlations(const msi_predict_run *r)
     if (empty) {
         list_pols(pols, m->pol, m->n_plane, NULL);
         list_pols(corr, empty->corr, empty->n_corr, NULL);
-        snprintf(text, sizeof text,
-                 "%.200s: nothing of %s is in the correlations %s of spectral window %d of %.200s, where zeros would "
-                 "be predicted",
-                 m->names, pols, corr, empty->spw_id, r->options->ms_paths[empty->set]);
-        if (!n_filled) return unlikely(r, text);
+        snprintf(
+            text, sizeof text,
+            "%.200s: %s does not contribute to the correlations %s of spectral window %d of %.200s, which would be "
+            "predicted as zero",
+            m->names, pols, corr, empty->spw_id, r->request->ms_paths[empty->set]);
+        if (!n_filled) return refuse_model(r, text);
         msi_log_warning("%s", text);
     }
     for (int p = 0; p < m->n_plane; p++) n_reached += is_reached[p];
     if (n_reached == m->n_plane) return MSI_OK;
     list_pols(pols, m->pol, m->n_plane, is_reached);
-    msi_log_warning("%.200s: the set has no correlation of %s, which is not predicted", m->names, pols);
+    msi_log_warning("%.200s: the set has no correlation for %s, which is not predicted", m->names, pols);
     return MSI_OK;
 }
 
 /*
- * check_model - refuse a model of which the sets' correlations cannot be formed, and one that hardly is one of
- * the sets: by its centre, frame or frequencies. With -force the latter are warnings.
+ * Refuse a model that does not give the correlations of the sets, and one that probably does not belong to the sets by
+ * its centre, frame or frequencies. With -force the latter are warnings.
  * Given:   run  reader opened and scanned
  * Returns: 0, MSI_EINPUT
  */
-static int check_model(const msi_predict_run *r)
+static int check_model(const prediction *r)
 {
     MSI_TRY(check_correlations(r));
     MSI_TRY(check_centre(r));
     return check_frequency(r);
 }
 
-/* ---- The log: its lines of many figures ---- */
+/* ---- The log: lines with many numbers ---- */
 
-/* The stages of a prediction ended at these times, by msi_wall_s. */
+/* Times at which the stages of a prediction ended, by msi_wall_s. */
 typedef struct msi_predict_times {
     double start_s, models_s, planned_s, prepared_s, looped_s, finished_s;
 } msi_predict_times;
 
-/* Report what is predicted: sets, fields, columns, band, times. */
-static void report_subject(const msi_predict_run *r)
+/* Log the subject of the prediction: sets, fields, columns, band, times. */
+static void report_subject(const prediction *r)
 {
     static const char *const ops[] = {[MSI_MS_WRITE_REPLACE] = "predicted into",
                                       [MSI_MS_WRITE_ADD] = "plus the model into",
                                       [MSI_MS_WRITE_SUBTRACT] = "minus the model into"};
-    const msi_options *o = r->options;
+    const msi_predict_request *q = r->request;
     char data[256];
-    if (o->predict_op == MSI_MS_WRITE_REPLACE)
-        snprintf(data, sizeof data, "%s %.64s", ops[o->predict_op], r->column);
+    if (q->op == MSI_MS_WRITE_REPLACE)
+        snprintf(data, sizeof data, "%s %.64s", ops[q->op], r->request->column);
     else
-        snprintf(data, sizeof data, "%.64s %s %.64s", msi_ms_reader_data_column(r->reader), ops[o->predict_op],
-                 r->column);
-    msi_set_report(r->reader, o, data);
+        snprintf(data, sizeof data, "%.64s %s %.64s", msi_ms_reader_data_column(r->reader), ops[q->op],
+                 r->request->column);
+    msi_set_report(r->reader, q->ms_paths, q->n_ms, data);
 }
 
-static void report_memory(const msi_options *o, const msi_predict_plan *p)
+static void report_memory(const msi_options *options, const msi_predict_plan *p)
 {
     const msi_gridder_report *r = &p->gridder;
-    msi_gridder_choice_print(o, r);
+    msi_gridder_choice_log(options, r);
     msi_log_info("memory: visibilities %.3f GB at a time, grids %.3f GB, models %.3f GB, limit %.3f GB; %lld pass%s",
                  1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
-                 1e-9 * (double)msi_memory_limit(), (long long)p->n_filling, p->n_filling == 1 ? "" : "es");
+                 1e-9 * (double)msi_memory_limit(), (long long)p->n_batch, p->n_batch == 1 ? "" : "es");
     if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: %.3f GB", 1e-9 * (double)p->device_bytes);
 }
 
-/* Report memory, disk, the gridder, as planned; what there is to predict; and for a dry run how long it would take. */
-static void report_plan(const msi_predict_run *r)
+/* Log the plan: memory, disk, the gridder, the samples; in a dry run also the estimated time. */
+static void report_plan(const prediction *r)
 {
-    const msi_options *o = r->options;
-    report_memory(o, &r->plan);
-    for (int i = 0; i < o->n_ms; i++) {
+    const msi_predict_request *q = r->request;
+    report_memory(q->options, &r->plan);
+    for (int i = 0; i < q->n_ms; i++) {
         const int64_t bytes = msi_ms_writer_disk_bytes(r->writer, i);
         if (bytes)
-            msi_log_info("disk: %.3f GB for column %s of %s", 1e-9 * (double)bytes, r->column, o->ms_paths[i]);
+            msi_log_info("disk: %.3f GB for column %s of %s", 1e-9 * (double)bytes, r->request->column, q->ms_paths[i]);
         else
-            msi_log_info("disk: column %s of %s is written in place", r->column, o->ms_paths[i]);
+            msi_log_info("disk: column %s of %s is written in place", r->request->column, q->ms_paths[i]);
     }
     msi_log_info("to predict: %lld row%s, %lld sample%s, |w| %.1f to %.1f wavelengths%s", (long long)r->scan.n_row,
                  msi_plural(r->scan.n_row), (long long)r->scan.n_sample, msi_plural(r->scan.n_sample),
                  r->scan.w_min_lambda, r->scan.w_max_lambda,
-                 r->scan.n_dropped ? "; rows without a finite UVW stay as they are" : "");
-    if (o->dry_run)
+                 r->scan.n_dropped ? "; rows without a finite UVW are left unchanged" : "");
+    if (q->dry_run)
         msi_log_info("time: about %.0f s to read, %.0f s to degrid, %.0f s to write", ceil(r->plan.read_s),
                      ceil(r->plan.degrid_s), ceil(r->plan.write_s));
 }
 
-/* Report what was written, and the time each stage took. */
-static void report_done(const msi_predict_run *r, const msi_predict_loop *loop, const msi_predict_times *t)
+/* Log the rows and columns written, and the time of each stage. */
+static void report_done(const prediction *r, const msi_predict_loop *loop, const msi_predict_times *t)
 {
     const double all_s = t->finished_s - t->start_s;
     msi_log_info("predicted %lld row%s, %lld sample%s in %.2f s, %.2f million a second", (long long)loop->done.n_row,
@@ -233,54 +242,56 @@ static void report_done(const msi_predict_run *r, const msi_predict_loop *loop, 
                  loop->done.degrid_s, loop->done.write_s, t->finished_s - t->looped_s);
     char sets[4200];
     msi_set_report_names(sets, sizeof sets, r->all->ms_paths, r->all->n_ms);
-    msi_log_info("wrote %s of %s in %.2f s", r->column, sets, msi_wall_s());
+    msi_log_info("wrote %s of %s in %.2f s", r->request->column, sets, msi_wall_s());
 }
 
 /* ---- Open ---- */
 
-/* Names the column that -predict-op reads: -data-column or what stands for it. */
-static int find_input(const msi_predict_run *r, char *column, size_t size)
+/* Find the column that -predict-op reads: -data-column, or its default. */
+static int find_input(const prediction *r, char *column, size_t size)
 {
-    const msi_options *o = r->options;
-    const msi_ms_opening opening = {.interval_begin = o->selection.interval_begin,
-                                    .interval_end = o->selection.interval_end};
+    const msi_predict_request *q = r->request;
+    const msi_ms_opening opening = {.interval_begin = q->selection.interval_begin,
+                                    .interval_end = q->selection.interval_end};
     msi_ms_reader *reader;
-    MSI_TRY(msi_ms_crew_open(r->crew, &opening, &reader));
+    MSI_TRY(msi_reader_pool_open(r->reader_pool, &opening, &reader));
     snprintf(column, size, "%s", msi_ms_reader_data_column(reader));
     msi_ms_reader_free(reader);
     return MSI_OK;
 }
 
-/* A set that an earlier run left incomplete is redone, by the same selection. */
-static int check_marks(const msi_predict_run *r)
+/* Check the marks of sets that an earlier run left incomplete. They must be written again with the same selection. */
+static int check_marks(const prediction *r)
 {
-    const msi_options *o = r->options;
+    const msi_predict_request *q = r->request;
     char selection[MSI_MS_MAX_SELECTION];
-    msi_selection_words(&o->selection, selection, sizeof selection);
-    for (int i = 0; i < o->n_ms; i++) {
+    msi_options_selection_words(&q->selection, selection, sizeof selection);
+    for (int i = 0; i < q->n_ms; i++) {
         const char *text, *earlier;
         if (!msi_ms_writer_marked(r->writer, i, &text, &earlier)) continue;
-        if (strcmp(earlier, selection) != 0 && !o->force)
-            return msi_error_set(
-                MSI_EINPUT,
-                "%s: an earlier run was stopped while it wrote (%s); complete it first, with its "
-                "selection (%s), or give -force and have %s incomplete where that goes beyond this one",
-                o->ms_paths[i], text, earlier, r->column);
-        msi_log_warning("%s: an earlier run was stopped while it wrote (%s); it is redone", o->ms_paths[i], text);
+        if (strcmp(earlier, selection) != 0 && !q->force)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: an earlier run was stopped while it wrote (%s); complete it first, with its "
+                                 "selection (%s), or use "
+                                 "-force, which leaves %s incomplete outside the present selection",
+                                 q->ms_paths[i], text, earlier, r->request->column);
+        msi_log_warning("%s: an earlier run was stopped while it wrote (%s); this run writes it again", q->ms_paths[i],
+                        text);
     }
     return MSI_OK;
 }
 
-/* Choose the sets of this rank among those of the run, before MPI tells which it is: a writer is forked first. */
-static int assign_sets(msi_predict_run *r)
+/* Choose the sets of this rank. The writer is forked before MPI starts, so the number of the rank is that of the
+ * environment. */
+static int assign_sets(prediction *r)
 {
-    const msi_options *all = r->all;
+    const msi_predict_request *all = r->all;
     int64_t *bytes;
     int *rank = NULL, a, b;
     r->own = *all;
-    r->options = &r->own;
-    /* What is replaced is not read: some sets may have CORRECTED_DATA, and others not. */
-    if (all->predict_op == MSI_MS_WRITE_REPLACE && !all->selection.data_column) r->own.selection.data_column = "DATA";
+    r->request = &r->own;
+    /* A column that is replaced is not read, so it does not matter that only some sets have CORRECTED_DATA. */
+    if (all->op == MSI_MS_WRITE_REPLACE && !all->selection.data_column) r->own.selection.data_column = "DATA";
     if (r->team->env_size == 1) return MSI_OK;
     if (msi_ms_paths_same(all->ms_paths, all->n_ms, &a, &b))
         return msi_error_set(MSI_EARGUMENT, "%s and %s are the same Measurement Set", all->ms_paths[a],
@@ -289,7 +300,7 @@ static int assign_sets(msi_predict_run *r)
     for (int i = 0; i < all->n_ms; i++) bytes[i] = msi_ms_paths_bytes(&all->ms_paths[i], 1);
     int rc = msi_alloc(&rank, all->n_ms, sizeof *rank, "sets");
     if (!rc) rc = msi_alloc(&r->paths, all->n_ms, sizeof *r->paths, "sets");
-    if (!rc) rc = msi_assign_sets(bytes, all->n_ms, r->team->env_size, rank);
+    if (!rc) rc = msi_ranks_assign_sets(bytes, all->n_ms, r->team->env_size, rank);
     r->own.n_ms = 0;
     r->own.ms_paths = r->paths;
     for (int i = 0; !rc && i < all->n_ms; i++)
@@ -299,47 +310,47 @@ static int assign_sets(msi_predict_run *r)
     return rc;
 }
 
-/* Fork the process that reads and the one that writes. */
-static int start_processes(msi_predict_run *r)
+/* Fork the reader and writer processes. */
+static int start_processes(prediction *r)
 {
-    const msi_options *o = r->options;
+    const msi_predict_request *q = r->request;
     char selection[MSI_MS_MAX_SELECTION], *description;
-    const int combines = o->predict_op != MSI_MS_WRITE_REPLACE;
-    MSI_TRY(msi_ms_crew_start(&r->crew, o->ms_paths, o->n_ms, &o->selection, 1, NULL));
-    r->column = combines ? o->output_column : o->model_column;
+    const int combines = q->op != MSI_MS_WRITE_REPLACE;
+    MSI_TRY(msi_reader_pool_start(&r->reader_pool, q->ms_paths, q->n_ms, &q->selection, 1, NULL));
     if (combines) MSI_TRY(find_input(r, r->input, sizeof r->input));
-    if (strcmp(r->input, r->column) == 0)
-        return msi_error_set(
-            MSI_EUSAGE, "-output-column %s: it is read too; name another, or what is read, -data-column", r->column);
+    if (strcmp(r->input, r->request->column) == 0)
+        return msi_error_set(MSI_EUSAGE,
+                             "-output-column %s: this column is also read; choose another one, or set -data-column",
+                             r->request->column);
     const size_t size = strlen(r->models->names) + 64;
     MSI_TRY(msi_alloc(&description, (int64_t)size, 1, "description of the model"));
     snprintf(description, size, "%s, hash %016" PRIx64, r->models->names, r->models->hash);
-    msi_selection_words(&o->selection, selection, sizeof selection);
-    const msi_ms_write_spec spec = {r->column,   o->predict_op, combines ? r->input : NULL,
-                                    description, selection,     o->drop_old};
-    const int rc = msi_ms_writer_start(&r->writer, o->ms_paths, o->n_ms, &spec);
+    msi_options_selection_words(&q->selection, selection, sizeof selection);
+    const msi_ms_write_spec spec = {r->request->column, q->op,     combines ? r->input : NULL,
+                                    description,        selection, q->drop_old};
+    const int rc = msi_ms_writer_start(&r->writer, q->ms_paths, q->n_ms, &spec);
     msi_free(description);
     return rc;
 }
 
-static int open_reader(msi_predict_run *r)
+static int open_reader(prediction *r)
 {
-    const msi_options *o = r->options;
-    const msi_ms_opening opening = {.interval_begin = o->selection.interval_begin,
-                                    .interval_end = o->selection.interval_end,
+    const msi_predict_request *q = r->request;
+    const msi_ms_opening opening = {.interval_begin = q->selection.interval_begin,
+                                    .interval_end = q->selection.interval_end,
                                     .coordinates_only = 1,
                                     .keep_flagged_rows = 1};
     msi_progress_begin("opening");
-    MSI_TRY(msi_ms_crew_open(r->crew, &opening, &r->reader));
+    MSI_TRY(msi_reader_pool_open(r->reader_pool, &opening, &r->reader));
     msi_progress_end();
     MSI_TRY(msi_predict_scan_read(&r->scan, r->reader, r->models));
-    return msi_model_bands_make(&r->bands, r->models, r->reader, o->model_interpolation);
+    return msi_model_bands_make(&r->bands, r->models, r->reader, q->interpolation);
 }
 
 /* ---- Plan ---- */
 
-/* Find the band that all samples are of; -1 where there are several. */
-static int64_t only_band(const msi_predict_run *r)
+/* Return the band of all samples; -1 if there are several. */
+static int64_t only_band(const prediction *r)
 {
     int64_t only = -1;
     for (int64_t i = 0; i < r->bands.channels.n; i++) {
@@ -350,30 +361,30 @@ static int64_t only_band(const msi_predict_run *r)
     return only;
 }
 
-static int make_gridders(msi_predict_run *r)
+static int make_gridders(prediction *r)
 {
     MSI_TRY(msi_alloc(&r->gridder, r->bands.channels.n, sizeof(msi_gridder *), "gridders"));
     for (int64_t i = 0; i < r->bands.channels.n; i++) {
         const msi_model_band *band = &r->bands.band[i];
         if (!band->n_sample) continue;
-        msi_gridder_spec spec = msi_predict_gridder_spec(r->options, r->models, band->n_image * r->models->n_plane,
-                                                         msi_predict_unplanned_bytes());
+        msi_gridder_spec spec = msi_predict_gridder_spec(
+            &r->request->gridder, r->models, band->n_image * r->models->n_plane, msi_predict_unplanned_bytes());
         spec.device = r->gpus.device[0];
         MSI_TRY(msi_gridder_create(&r->gridder[i], &spec));
     }
     const int64_t only = only_band(r);
     if (only < 0) return MSI_OK;
     const msi_model_band *band = &r->bands.band[only];
-    MSI_TRY(msi_model_images_take(r->models, band->first, band->n_image, msi_gridder_precision(r->gridder[only]),
+    MSI_TRY(msi_model_images_load(r->models, band->first, band->n_image, msi_gridder_precision(r->gridder[only]),
                                   &r->model));
     return msi_gridder_model(r->gridder[only], &r->model);
 }
 
-/* Share the work out, and tells of the plan. */
-static int share_gpus(msi_predict_run *r)
+/* Distribute the work over the GPUs, and log the plan. */
+static int share_gpus(prediction *r)
 {
     const msi_gpu_work work = {.gridder = &r->plan.gridder, .n_channel = 1, .one_gpu_s = r->plan.degrid_s};
-    msi_gpu_share_plan(&r->gpus, r->options, &work);
+    msi_gpu_share_plan(&r->gpus, r->all->options, &work);
     r->plan.degrid_s = msi_gpu_share_s(&r->gpus, &work);
     report_plan(r);
     msi_gpu_share_report(&r->gpus, &work);
@@ -382,9 +393,9 @@ static int share_gpus(msi_predict_run *r)
     return MSI_OK;
 }
 
-static int make_plan(msi_predict_run *r)
+static int make_plan(prediction *r)
 {
-    const msi_predict_need need = {.options = r->options,
+    const msi_predict_need need = {.gridder = &r->request->gridder,
                                    .models = r->models,
                                    .bands = &r->bands,
                                    .reader = r->reader,
@@ -399,79 +410,80 @@ static int make_plan(msi_predict_run *r)
 
 /* ---- Run ---- */
 
-/* Fail where ranks are not those that sets were assigned to, or would read columns of different names. */
-static int check_team(const msi_predict_run *r)
+/* Fail if the ranks are not those to which sets were assigned, or would read different columns. */
+static int check_team(const prediction *r)
 {
-    const msi_team *t = r->team;
+    const msi_ranks *t = r->team;
     char *all, *first = NULL, *other = NULL;
     if (t->size == 1 && t->env_size == 1) return MSI_OK;
-    MSI_TRY(msi_team_check_environment(r->team));
-    MSI_TRY(msi_team_same(r->team, msi_options_hash(r->options), "was given another command line"));
-    MSI_TRY(msi_team_gather(r->team, r->input, sizeof r->input, (void **)&all));
+    MSI_TRY(msi_ranks_check_environment(r->team));
+    MSI_TRY(msi_ranks_same(r->team, msi_options_hash(r->all->options), "was given another command line"));
+    MSI_TRY(msi_ranks_gather(r->team, r->input, sizeof r->input, (void **)&all));
     for (int k = 0; k < t->size; k++) {
         char *input = all + (size_t)k * sizeof r->input;
         if (*input && !first) first = input;
         if (*input && strcmp(input, first) != 0) other = input;
     }
-    const int rc =
-        other ? msi_error_set(MSI_EINPUT, "some sets would be read from %s, others from %s: name the data column",
-                              first, other)
-              : MSI_OK;
+    const int rc = other
+                       ? msi_error_set(MSI_EINPUT, "some sets would be read from %s, others from %s; set -data-column",
+                                       first, other)
+                       : MSI_OK;
     msi_free(all);
-    return msi_team_agree(r->team, rc);
+    return msi_ranks_agree(r->team, rc);
 }
 
-/* Plan what is to be done to the sets of this rank. Nothing is changed yet. */
-static int plan_sets(msi_predict_run *r)
+/* Open, check and plan the sets of this rank. Nothing is changed yet. */
+static int plan_sets(prediction *r)
 {
     MSI_TRY(check_marks(r));
-    /* Not before the fork: a GPU's context does not survive one. */
-    msi_gpu_share_start(&r->gpus, r->options, r->team);
+    /* After the forks: the context of a GPU does not survive one. */
+    msi_gpu_share_start(&r->gpus, r->all->options, r->team);
     MSI_TRY(open_reader(r));
     report_subject(r);
     MSI_TRY(check_model(r));
-    MSI_TRY(msi_gpu_share_check(&r->gpus, r->options));
+    MSI_TRY(msi_gpu_share_check(&r->gpus, r->all->options));
     MSI_TRY(make_gridders(r));
     msi_backend_await(r->gpus.device, r->gpus.n);
     return make_plan(r);
 }
 
-static int predict(msi_predict_run *r, msi_predict_loop *loop)
+static int predict_sets(prediction *r, msi_predict_loop *loop)
 {
     const double longest_lambda = fmax(1, r->scan.longest_lambda);
-    *loop =
-        (msi_predict_loop){.reader = r->reader,
-                           .writer = r->writer,
-                           .models = r->models,
-                           .bands = &r->bands,
-                           .plan = &r->plan,
-                           .gridder = r->gridder,
-                           .n_row = r->scan.n_row,
-                           .no_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy / (4 * MSI_PI * longest_lambda)};
+    *loop = (msi_predict_loop){.reader = r->reader,
+                               .writer = r->writer,
+                               .models = r->models,
+                               .bands = &r->bands,
+                               .plan = &r->plan,
+                               .gridder = r->gridder,
+                               .n_row = r->scan.n_row,
+                               .no_turn_rad =
+                                   MSI_LOST_TO_CENTRE * r->request->gridder.accuracy / (4 * MSI_PI * longest_lambda)};
     return msi_predict_loop_run(loop);
 }
 
-/* The line that says why a run failed says too what it leaves in the sets. */
-static int append_incomplete(msi_predict_run *r, int rc)
+/* Append to the error line which set the run leaves incomplete. */
+static int append_incomplete(prediction *r, int rc)
 {
     if (!rc || !r->writer || r->is_stopped) return rc;
     r->is_stopped = 1;
     msi_ms_writer_stop(r->writer);
-    for (int i = 0; i < r->options->n_ms; i++)
+    for (int i = 0; i < r->request->n_ms; i++)
         if (msi_ms_writer_left_mark(r->writer, i))
-            return msi_error_append(rc, "; %s of %s is incomplete, and marked so: run predict again", r->column,
-                                    r->options->ms_paths[i]);
+            return msi_error_append(rc, "; %s of %s is incomplete and marked as such; run predict again",
+                                    r->request->column, r->request->ms_paths[i]);
     return rc;
 }
 
-/* A failure of this rank is told to the others with what it leaves. One that stops for another's has its turn later. */
-static int agree_on_writing(msi_predict_run *r, int rc)
+/* Agree on a failure. The line of the rank that failed names the set that it leaves incomplete. A rank that was
+ * interrupted appends that later. */
+static int agree_on_writing(prediction *r, int rc)
 {
-    return msi_team_agree(r->team, rc == MSI_EINTERRUPTED ? rc : append_incomplete(r, rc));
+    return msi_ranks_agree(r->team, rc == MSI_EINTERRUPTED ? rc : append_incomplete(r, rc));
 }
 
-/* Write what is still in memory, and bring the columns into the sets. */
-static int finish(msi_predict_run *r, msi_predict_loop *loop)
+/* Write the remaining correlations, and put the columns into the sets. */
+static int finish_columns(prediction *r, msi_predict_loop *loop)
 {
     int64_t count[] = {0, 0};
     msi_progress_begin("completing");
@@ -481,69 +493,88 @@ static int finish(msi_predict_run *r, msi_predict_loop *loop)
         count[1] = loop->done.n_sample;
     }
     msi_progress_end();
-    MSI_TRY(msi_team_count(r->team, count, 2));
+    MSI_TRY(msi_ranks_count(r->team, count, 2));
     r->team->is_done = 1;
     loop->done.n_row = count[0];
     loop->done.n_sample = count[1];
     return MSI_OK;
 }
 
-/* Between the steps ranks wait for each other: sets change when all are known to be right, and are completed when all
- * have been written. */
-static int run_stages(msi_predict_run *r)
+/* The ranks wait for each other between the stages: sets change after all of them were checked, and are completed after
+ * all were written. */
+static int run_stages(prediction *r)
 {
     msi_predict_times t = {.start_s = r->start_s, .models_s = r->models_s};
     msi_predict_loop loop = {0};
     MSI_TRY(check_team(r));
-    MSI_TRY(msi_team_agree(r->team, r->writer ? plan_sets(r) : MSI_OK));
+    MSI_TRY(msi_ranks_agree(r->team, r->writer ? plan_sets(r) : MSI_OK));
     t.planned_s = msi_wall_s();
-    if (r->options->dry_run) return MSI_OK;
+    if (r->request->dry_run) return MSI_OK;
     MSI_TRY(agree_on_writing(r, r->writer ? msi_ms_writer_prepare(r->writer) : MSI_OK));
     t.prepared_s = msi_wall_s();
-    MSI_TRY(agree_on_writing(r, r->writer ? predict(r, &loop) : MSI_OK));
+    MSI_TRY(agree_on_writing(r, r->writer ? predict_sets(r, &loop) : MSI_OK));
     t.looped_s = msi_wall_s();
-    MSI_TRY(finish(r, &loop));
+    MSI_TRY(finish_columns(r, &loop));
     t.finished_s = msi_wall_s();
     report_done(r, &loop, &t);
     return MSI_OK;
 }
 
-static int start(msi_predict_run *r)
+static int start_run(prediction *r)
 {
-    const msi_options *all = r->all;
+    const msi_predict_request *all = r->all;
     r->start_s = msi_wall_s();
-    MSI_TRY(msi_open_sets_have_columns(all, "it has no columns to write to; predict into its Measurement Set"));
+    MSI_TRY(
+        msi_open_sets_have_columns(all->options, "it has no columns to write to; predict into its Measurement Set"));
     MSI_TRY(assign_sets(r));
     if (r->team->env_size > all->n_ms)
-        msi_log_info("ranks: %d of %d have nothing to do: a set has one writer, and there %s %d",
-                     r->team->env_size - all->n_ms, r->team->env_size, all->n_ms == 1 ? "is" : "are", all->n_ms);
+        msi_log_info("ranks: %d of %d have nothing to do, because each set has one writer and the number of sets is %d",
+                     r->team->env_size - all->n_ms, r->team->env_size, all->n_ms);
     if (r->own.n_ms < all->n_ms)
-        msi_log_info("ranks: the first writes %d of %d sets, of which this log tells", r->own.n_ms, all->n_ms);
+        msi_log_info("ranks: the first rank writes %d of %d sets; this log is about those", r->own.n_ms, all->n_ms);
     if (!r->own.n_ms) return MSI_OK;
-    MSI_TRY(msi_model_images_find(&r->models, r->options->name, r->options->force));
+    MSI_TRY(msi_model_images_find(&r->models, r->request->name, r->request->force));
     r->models_s = msi_wall_s();
     return start_processes(r);
 }
 
-int msi_run_predict(const msi_options *options, msi_team *team, void (*forked)(void))
+int msi_run_predict_request(const msi_predict_request *request, msi_ranks *team, void (*forked)(void))
 {
-    msi_team alone = MSI_TEAM_ALONE;
-    msi_predict_run r = {.all = options, .team = team ? team : &alone};
-    int rc = start(&r);
-    msi_team_join(r.team);
+    msi_ranks alone = MSI_RANKS_ALONE;
+    prediction r = {.all = request, .team = team ? team : &alone};
+    int rc = start_run(&r);
+    msi_ranks_join(r.team);
     if (forked) forked();
     if (!rc) rc = run_stages(&r);
     rc = append_incomplete(&r, rc);
-    rc = msi_team_agree(r.team, rc);
+    rc = msi_ranks_agree(r.team, rc);
     for (int64_t i = 0; r.gridder && i < r.bands.channels.n; i++) msi_gridder_free(r.gridder[i]);
     msi_free(r.gridder);
     msi_image_free(&r.model);
     msi_model_bands_free(&r.bands);
     msi_ms_reader_free(r.reader);
-    msi_ms_crew_free(r.crew);
+    msi_reader_pool_free(r.reader_pool);
     msi_ms_writer_free(r.writer);
     msi_model_images_free(r.models);
     msi_free(r.paths);
-    msi_backend_settle();
+    msi_backend_await_all();
     return rc;
+}
+
+int msi_run_predict(const msi_options *o, msi_ranks *team, void (*forked)(void))
+{
+    msi_predict_request q = {.ms_paths = o->ms_paths,
+                             .n_ms = o->n_ms,
+                             .selection = o->selection,
+                             .name = o->name,
+                             .column = o->predict_op == MSI_MS_WRITE_REPLACE ? o->model_column : o->output_column,
+                             .op = o->predict_op,
+                             .interpolation = o->model_interpolation,
+                             .drop_old = o->drop_old,
+                             .force = o->force,
+                             .dry_run = o->dry_run,
+                             .gridder = msi_gridder_choice_spec(o),
+                             .options = o};
+    q.gridder.temp_dir = o->temp_dir;
+    return msi_run_predict_request(&q, team, forked);
 }

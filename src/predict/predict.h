@@ -1,20 +1,42 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Model images to visibilities in Measurement Sets: the stages, in order. */
+/* Predict the visibilities of model images into Measurement Sets. */
 #ifndef MSI_SRC_PREDICT_H
 #define MSI_SRC_PREDICT_H
 
+#include "io/ms/ms_reader.h"
+#include "io/ms/ms_writer.h"
+#include "kernels/gridder.h"
 #include "src/options/options.h"
 #include "src/run/ranks.h"
+
+/* A prediction. It is filled from the command line, or by an imaging run for MODEL_DATA. Everything is borrowed. */
+typedef struct msi_predict_request {
+    const char *const *ms_paths; /* [n_ms] */
+    int n_ms;
+    msi_ms_selection selection;
+    const char *name;   /* prefix of the models */
+    const char *column; /* that is written */
+    msi_ms_write_op op;
+    msi_model_interpolation interpolation;
+    int drop_old;               /* remove columns that predictions put aside */
+    int force;                  /* predict a model that probably does not belong to the sets */
+    int dry_run;                /* plan only */
+    msi_gridder_spec gridder;   /* members that all gridders have in common */
+    const msi_options *options; /* of the whole run, for GPUs, ranks and the log */
+} msi_predict_request;
 
 /*
  * msi_run_predict - write the visibilities of the models into every set.
  *
- * Given:   team    begun; every rank of it calls this with the same options. NULL: there is one rank
- *          forked  called once the process that writes has been forked: threads may start; NULL: nothing
+ * Given:   team    begun; every rank calls this with the same options. NULL: there is one rank
+ *          forked  called after the last fork of this function. Threads may start from then on. NULL is fine
  * Returns: 0 or any code of core/status.h
- * Notes:   call it from a process of one thread, without a GPU context or an open table: what other threads hold, a
- * lock of an allocator among it, the forked process would wait for in vain.
+ * Notes:   call it in a process of one thread, without a GPU context or an open table. A lock that another thread holds
+ *          during the fork, such as one of the allocator, would never be released in the forked process.
  */
-int msi_run_predict(const msi_options *options, msi_team *team, void (*forked)(void));
+int msi_run_predict(const msi_options *options, msi_ranks *team, void (*forked)(void));
+
+/* msi_run_predict_request - the same for a request. */
+int msi_run_predict_request(const msi_predict_request *request, msi_ranks *team, void (*forked)(void));
 
 #endif

@@ -5,34 +5,35 @@
 #include <omp.h>
 #include <string.h>
 
-#include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "src/run/block_conversion.h"
 #include "src/sky/correlations.h"
 #include "src/sky/phase_shift.h"
-#include "src/run/block_conversion.h"
 
-/* The gridders hold these blocks, added in this order. */
-typedef struct filled_blocks {
+/* The blocks that the gridders hold, in the order in which they were added. */
+typedef struct block_batch {
     int64_t n_block, block_capacity;
-    msi_ms_block *block; /* [n_block] with ms_row and uvw_m of the arrays below, and no data */
+    msi_ms_block *block; /* [n_block] without data; ms_row and uvw_m point into the arrays below */
     int64_t n_row, n_sample;
     int64_t *ms_row; /* [n_row] */
-    double *uvw_m;   /* [n_row][3] about the field's own centre */
-} filled_blocks;
+    double *uvw_m;   /* [n_row][3] for the field's own centre */
+} block_batch;
 
-typedef struct run {
+typedef struct predict_state {
     msi_predict_loop *loop;
-    msi_ms_block next; /* read, not yet added; n_row is 0 after the last one */
-    filled_blocks filling;
-    msi_block_workspace workspace; /* for one block */
-} run;
+    msi_ms_block next; /* read but not added; n_row is 0 after the last block */
+    block_batch batch;
+    msi_block_workspace workspace; /* buffers of one block */
+} predict_state;
 
 /* ---- Fill ---- */
 
-static int shift_of(const run *r, const msi_ms_block *block, msi_phase_shift *shift)
+/* Make the shift from a block's phase centre to that of the models. Returns: 1 if it is needed, otherwise 0 */
+static int make_shift(const predict_state *r, const msi_ms_block *block, msi_phase_shift *shift)
 {
     const msi_model_images *models = r->loop->models;
     msi_phase_shift_make(shift, block->ra_rad, block->dec_rad, models->ra_rad, models->dec_rad);
@@ -40,40 +41,40 @@ static int shift_of(const run *r, const msi_ms_block *block, msi_phase_shift *sh
     return sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]) > r->loop->no_turn_rad;
 }
 
-/* A record keeps what is needed of a block again when it is written. */
-static int keep_block(run *r, const msi_ms_block *block)
+/* Store the parts of a block that are needed again when it is written. */
+static int store_block(predict_state *r, const msi_ms_block *block)
 {
-    filled_blocks *filling = &r->filling;
-    if (filling->n_block == filling->block_capacity) {
-        const int64_t capacity = filling->block_capacity ? 2 * filling->block_capacity : 256;
-        MSI_TRY(msi_grow(&filling->block, filling->n_block, capacity, sizeof *filling->block, "list of blocks"));
-        filling->block_capacity = capacity;
+    block_batch *batch = &r->batch;
+    if (batch->n_block == batch->block_capacity) {
+        const int64_t capacity = batch->block_capacity ? 2 * batch->block_capacity : 256;
+        MSI_TRY(msi_grow(&batch->block, batch->n_block, capacity, sizeof *batch->block, "list of blocks"));
+        batch->block_capacity = capacity;
     }
-    msi_ms_block *kept = &filling->block[filling->n_block++];
+    msi_ms_block *kept = &batch->block[batch->n_block++];
     *kept = *block;
-    kept->ms_row = filling->ms_row + filling->n_row;
-    kept->uvw_m = filling->uvw_m + 3 * filling->n_row;
+    kept->ms_row = batch->ms_row + batch->n_row;
+    kept->uvw_m = batch->uvw_m + 3 * batch->n_row;
     kept->time_s = NULL;
     kept->flag = NULL;
     kept->buffer = NULL;
-    memcpy(filling->ms_row + filling->n_row, block->ms_row, sizeof *block->ms_row * (size_t)block->n_row);
-    memcpy(filling->uvw_m + 3 * filling->n_row, block->uvw_m, sizeof *block->uvw_m * 3 * (size_t)block->n_row);
-    filling->n_row += block->n_row;
-    filling->n_sample += block->n_row * block->n_chan;
+    memcpy(batch->ms_row + batch->n_row, block->ms_row, sizeof *block->ms_row * (size_t)block->n_row);
+    memcpy(batch->uvw_m + 3 * batch->n_row, block->uvw_m, sizeof *block->uvw_m * 3 * (size_t)block->n_row);
+    batch->n_row += block->n_row;
+    batch->n_sample += block->n_row * block->n_chan;
     return MSI_OK;
 }
 
-/* Some channels of a block lie in a band of the models: n_chan of them from the first on. */
+/* The channels [first, first + n_chan) of a block lie in a band of the models. */
 typedef struct band_part {
-    int64_t band, stop; /* bands to look at: up to stop, which is 0 before the first part */
+    int64_t band, stop; /* the present band, and the end of the bands of the block; stop is 0 before the first part */
     int32_t first, n_chan;
 } band_part;
 
-/* Go on to the next band that has channels of a block; 0 after the last. */
+/* Go to the next band with channels of a block. Returns: 0 after the last band */
 static int next_part(const msi_model_bands *bands, const msi_ms_block *block, band_part *at)
 {
     if (at->stop == 0)
-        msi_output_channels_met(&bands->channels, block->freq_hz, block->n_chan, &at->band, &at->stop);
+        msi_output_channels_overlap(&bands->channels, block->freq_hz, block->n_chan, &at->band, &at->stop);
     else
         at->band++;
     for (; at->band < at->stop; at->band++) {
@@ -85,12 +86,12 @@ static int next_part(const msi_model_bands *bands, const msi_ms_block *block, ba
     return 0;
 }
 
-static int add_block(run *r, const msi_ms_block *block)
+static int add_block(predict_state *r, const msi_ms_block *block)
 {
     const msi_model_bands *bands = r->loop->bands;
     const double *uvw_m = block->uvw_m;
     msi_phase_shift shift;
-    if (shift_of(r, block, &shift)) {
+    if (make_shift(r, block, &shift)) {
         MSI_TRY(msi_block_workspace_fit(&r->workspace, block->n_row, 0, 0));
         msi_phase_shift_rotate(&shift, block->n_row, block->uvw_m, r->workspace.uvw_m);
         uvw_m = r->workspace.uvw_m;
@@ -104,22 +105,22 @@ static int add_block(run *r, const msi_ms_block *block)
                               .freq_hz = block->freq_hz + at.first};
         MSI_TRY(msi_gridder_add(r->loop->gridder[at.band], &part));
     }
-    return keep_block(r, block);
+    return store_block(r, block);
 }
 
-static int fill(run *r)
+static int fill_batch(predict_state *r)
 {
     const msi_predict_plan *plan = r->loop->plan;
-    filled_blocks *filling = &r->filling;
+    block_batch *batch = &r->batch;
     const double start = msi_wall_s();
-    filling->n_block = filling->n_row = filling->n_sample = 0;
+    batch->n_block = batch->n_row = batch->n_sample = 0;
     while (r->next.n_row) {
         const msi_ms_block *block = &r->next;
-        if (filling->n_block && (filling->n_sample + block->n_row * block->n_chan > plan->fill_sample ||
-                                 filling->n_row + block->n_row > plan->fill_row))
+        if (batch->n_block && (batch->n_sample + block->n_row * block->n_chan > plan->batch_sample ||
+                               batch->n_row + block->n_row > plan->batch_row))
             break;
         MSI_TRY(add_block(r, block));
-        msi_progress_at(filling->n_row, plan->fill_row);
+        msi_progress_at(batch->n_row, plan->batch_row);
         MSI_TRY(msi_interrupt_check());
         MSI_TRY(msi_ms_reader_next(r->loop->reader, &r->next));
     }
@@ -129,21 +130,21 @@ static int fill(run *r)
 
 /* ---- Degrid ---- */
 
-/* Degrid one of several bands: its model comes and goes, and with it what the gridder made of it. */
-static int degrid_with_model(run *r, int64_t i)
+/* Degrid one of several bands. Its model, and the grids that the gridder makes of it, are freed afterwards. */
+static int degrid_with_model(predict_state *r, int64_t i)
 {
     const msi_model_band *band = &r->loop->bands->band[i];
     msi_gridder *g = r->loop->gridder[i];
     msi_image model;
-    MSI_TRY(msi_model_images_take(r->loop->models, band->first, band->n_image, msi_gridder_precision(g), &model));
+    MSI_TRY(msi_model_images_load(r->loop->models, band->first, band->n_image, msi_gridder_precision(g), &model));
     int rc = msi_gridder_model(g, &model);
     if (!rc) rc = msi_gridder_predict(g);
-    msi_gridder_forget(g);
+    msi_gridder_reset(g);
     msi_image_free(&model);
     return rc;
 }
 
-static int degrid(run *r)
+static int degrid_batch(predict_state *r)
 {
     const double start = msi_wall_s();
     for (int64_t i = 0; i < r->loop->bands->channels.n; i++) {
@@ -159,14 +160,14 @@ static int degrid(run *r)
 
 /* ---- Drain ---- */
 
-/* Form the correlations of a block, [n_row][n_chan][n_corr]. */
-static int form_block(run *r, const msi_ms_block *block, msi_c32 *out)
+/* Make the correlations of a block, [n_row][n_chan][n_corr]. */
+static int make_correlations(predict_state *r, const msi_ms_block *block, msi_c32 *out)
 {
     const msi_model_bands *bands = r->loop->bands;
     const msi_model_images *models = r->loop->models;
     msi_unmix unmix[MSI_MAX_CORR];
     msi_phase_shift shift;
-    const int turns = shift_of(r, block, &shift);
+    const int turns = make_shift(r, block, &shift);
     MSI_TRY(msi_unmix_make(unmix, models->pol, models->n_plane, block->corr, block->n_corr));
     band_part at = {0};
     while (next_part(bands, block, &at)) {
@@ -177,21 +178,22 @@ static int form_block(run *r, const msi_ms_block *block, msi_c32 *out)
         MSI_TRY(msi_gridder_fetch(r->loop->gridder[at.band], block->n_row, n_chan, freq_hz, r->workspace.vis));
         msi_model_band_blend(band, models->n_plane, block->n_row, n_chan, freq_hz, r->workspace.vis);
         if (turns)
-            msi_phase_shift_predicted(&shift, block->n_row, n_chan, models->n_plane, freq_hz, block->uvw_m,
-                                      r->workspace.vis);
-        msi_correlations_form(unmix, block->n_corr, block->n_row, (msi_channel_range){at.first, n_chan},
-                              r->workspace.vis, block->n_chan, out);
+            msi_phase_shift_inverse(&shift, block->n_row, n_chan, models->n_plane, freq_hz, block->uvw_m,
+                                    r->workspace.vis);
+        msi_correlations_convert(unmix, block->n_corr, block->n_row, (msi_channel_range){at.first, n_chan},
+                                 r->workspace.vis, block->n_chan, out);
     }
     return MSI_OK;
 }
 
-/* Count the blocks from the first on that lie behind one another in one set and setup, and so are written at once. */
-static int64_t n_together(const filled_blocks *filling, int64_t first, int64_t most_bytes, msi_ms_block *all)
+/* Count the blocks from `first` on that have ascending rows in one set and setup, and so can be written at once.
+ * Returned: *all  their rows as one block */
+static int64_t count_joined(const block_batch *batch, int64_t first, int64_t most_bytes, msi_ms_block *all)
 {
-    *all = filling->block[first];
+    *all = batch->block[first];
     int64_t n = 1;
-    for (; first + n < filling->n_block; n++) {
-        const msi_ms_block *block = &filling->block[first + n];
+    for (; first + n < batch->n_block; n++) {
+        const msi_ms_block *block = &batch->block[first + n];
         const int64_t row_bytes = (int64_t)sizeof(msi_c32) * block->n_chan * block->n_corr;
         if (block->set != all->set || block->data_desc_id != all->data_desc_id ||
             block->chan_index != all->chan_index || block->ms_row[0] <= all->ms_row[all->n_row - 1] ||
@@ -202,26 +204,26 @@ static int64_t n_together(const filled_blocks *filling, int64_t first, int64_t m
     return n;
 }
 
-static int drain(run *r)
+static int drain_batch(predict_state *r)
 {
     msi_predict_loop *loop = r->loop;
-    const filled_blocks *filling = &r->filling;
+    const block_batch *batch = &r->batch;
     const double start = msi_wall_s();
-    for (int64_t first = 0, n; first < filling->n_block; first += n) {
+    for (int64_t first = 0, n; first < batch->n_block; first += n) {
         msi_ms_block all;
         msi_c32 *values;
-        n = n_together(filling, first, loop->plan->slot_bytes, &all);
+        n = count_joined(batch, first, loop->plan->slot_bytes, &all);
         MSI_TRY(msi_ms_writer_slot(loop->writer, &all, &values));
         for (int64_t i = first; i < first + n; i++) {
-            const msi_ms_block *block = &filling->block[i];
-            MSI_TRY(form_block(r, block, values));
+            const msi_ms_block *block = &batch->block[i];
+            MSI_TRY(make_correlations(r, block, values));
             values += block->n_row * block->n_chan * block->n_corr;
         }
         MSI_TRY(msi_ms_writer_submit(loop->writer));
         MSI_TRY(msi_interrupt_check());
         loop->done.n_row += all.n_row;
         loop->done.n_sample += all.n_row * all.n_chan;
-        msi_progress_at(first + n, filling->n_block);
+        msi_progress_at(first + n, batch->n_block);
     }
     for (int64_t i = 0; i < loop->bands->channels.n; i++)
         if (loop->gridder[i]) msi_gridder_clear(loop->gridder[i]);
@@ -229,21 +231,20 @@ static int drain(run *r)
     return MSI_OK;
 }
 
-/* Run one filling: what the plan holds in memory at once. */
-static int run_filling(run *r)
+static int run_batch(predict_state *r)
 {
-    enum { FILLED = 1, DEGRIDDED = 7, N_PART = 10 }; /* of a filling's progress */
+    enum { FILLED = 1, DEGRIDDED = 7, N_PART = 10 }; /* parts of the progress of a batch */
     const msi_predict_loop *loop = r->loop;
     const msi_progress_share all =
-        msi_progress_enter(loop->done.n_row, loop->done.n_row + loop->plan->fill_row, loop->n_row);
+        msi_progress_enter(loop->done.n_row, loop->done.n_row + loop->plan->batch_row, loop->n_row);
     msi_progress_share part = msi_progress_enter(0, FILLED, N_PART);
-    MSI_TRY(fill(r));
+    MSI_TRY(fill_batch(r));
     msi_progress_leave(part);
     part = msi_progress_enter(FILLED, DEGRIDDED, N_PART);
-    MSI_TRY(degrid(r));
+    MSI_TRY(degrid_batch(r));
     msi_progress_leave(part);
     part = msi_progress_enter(DEGRIDDED, N_PART, N_PART);
-    MSI_TRY(drain(r));
+    MSI_TRY(drain_batch(r));
     msi_progress_leave(part);
     msi_progress_leave(all);
     return MSI_OK;
@@ -251,23 +252,23 @@ static int run_filling(run *r)
 
 int msi_predict_loop_run(msi_predict_loop *loop)
 {
-    run r = {.loop = loop};
-    /* Outside of degridding one core is left to the reader, or to the writer: OpenMP's threads spin while they wait. */
+    predict_state r = {.loop = loop};
+    /* Leave one core to the reader and writer processes: threads of OpenMP spin while they wait. */
     const int n_thread = omp_get_max_threads();
     omp_set_num_threads(n_thread > 1 ? n_thread - 1 : 1);
-    int rc = msi_alloc(&r.filling.ms_row, loop->plan->fill_row, sizeof *r.filling.ms_row, "rows at a time");
-    if (!rc) rc = msi_alloc(&r.filling.uvw_m, 3 * loop->plan->fill_row, sizeof *r.filling.uvw_m, "rows at a time");
+    int rc = msi_alloc(&r.batch.ms_row, loop->plan->batch_row, sizeof *r.batch.ms_row, "rows at a time");
+    if (!rc) rc = msi_alloc(&r.batch.uvw_m, 3 * loop->plan->batch_row, sizeof *r.batch.uvw_m, "rows at a time");
     if (!rc) rc = msi_ms_reader_next(loop->reader, &r.next);
     msi_progress_begin("predicting");
     while (!rc && r.next.n_row) {
-        rc = run_filling(&r);
-        loop->done.n_filling++;
+        rc = run_batch(&r);
+        loop->done.n_batch++;
     }
     if (!rc) msi_progress_end();
     omp_set_num_threads(n_thread);
-    msi_free(r.filling.block);
-    msi_free(r.filling.ms_row);
-    msi_free(r.filling.uvw_m);
+    msi_free(r.batch.block);
+    msi_free(r.batch.ms_row);
+    msi_free(r.batch.uvw_m);
     msi_block_workspace_free(&r.workspace);
     return rc;
 }

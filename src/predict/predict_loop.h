@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Coordinates in, correlations out: the gridders are filled, degrid, and are drained into the writer, again and again.
+/*
+ * The loop of a prediction. For each batch of blocks: add coordinates to the gridders, degrid the models, convert the
+ * planes to correlations, and send these to the writer.
  */
 #ifndef MSI_SRC_PREDICT_LOOP_H
 #define MSI_SRC_PREDICT_LOOP_H
@@ -8,8 +10,8 @@
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
 #include "src/predict/model_bands.h"
-#include "src/sky/model_images.h"
 #include "src/predict/predict_plan.h"
+#include "src/sky/model_images.h"
 
 typedef struct msi_predict_loop {
     msi_ms_reader *reader;
@@ -17,20 +19,20 @@ typedef struct msi_predict_loop {
     msi_model_images *models;
     const msi_model_bands *bands;
     const msi_predict_plan *plan;
-    msi_gridder *const *gridder; /* [bands->channels.n] NULL for a band that is not used; the gridder of a lone band
-                                    has its model, those of several are given theirs here */
-    int64_t n_row;               /* in all, for progress */
-    double no_turn_rad;          /* phase centres no farther from the models' are the models' */
+    msi_gridder *const *gridder; /* [bands->channels.n] NULL for an unused band; the gridder of a single band has its
+                                    model already, several bands get theirs in the loop */
+    int64_t n_row;               /* total, for progress */
+    double no_turn_rad;          /* a phase centre not farther from that of the models counts as theirs */
     struct {
-        int64_t n_row, n_sample, n_filling;
-        double read_s, degrid_s, write_s; /* waiting for coordinates, degridding, forming correlations and waiting to
+        int64_t n_row, n_sample, n_batch;
+        double read_s, degrid_s, write_s; /* waiting for coordinates; degridding; making correlations and waiting to
                                              write them */
     } done;
 } msi_predict_loop;
 
 /*
  * msi_predict_loop_run - predict every row of the reader into the writer.
- * Given and returned: loop->done counted
+ * Given and returned: loop  done is counted
  * Returns:  0, or any code of reader, gridder, models and writer
  */
 int msi_predict_loop_run(msi_predict_loop *loop);

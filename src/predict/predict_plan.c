@@ -4,26 +4,26 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/process.h"
 #include "core/memory.h"
+#include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_writer.h"
-#include "src/options/gridder_choice.h"
-#include "src/sky/phase_shift.h"
 #include "src/run/open_sets.h"
+#include "src/sky/phase_shift.h"
 
-/* Bytes of values handed to the writer at a time. */
+/* Bytes of correlations sent to the writer at a time. */
 enum { LARGEST_SLOT = 32 << 20, SMALLEST_SLOT = 1 << 20 };
-_Static_assert(LARGEST_SLOT <= MSI_MS_WRITER_BLOCK_BYTES, "a filling of a slot is a block to the writer");
+_Static_assert(LARGEST_SLOT <= MSI_MS_WRITER_BLOCK_BYTES, "a slot fits in a block of the writer");
 
-/* A model that stays in memory is filled so often: enough for a GPU to be busy, and few bytes wait to be written. */
+/* Samples of a batch if the w-planes of the model stay in memory: enough to keep a GPU busy, while few bytes wait to be
+ * written. */
 static const int64_t FEW_SAMPLES = 4 << 20;
 
-/* With less at a time nothing is gained any more. */
+/* Smaller batches do not save memory. */
 static const int64_t LEAST_SAMPLES = 1 << 12;
 
-/* A row takes this beside the store's part: its number, its uvw about the field's centre. */
+/* Bytes of a row in addition to the store: its number, and its uvw for the field's centre. */
 enum { ROW_BYTES = 8 + 24 };
 
 static void scan_block(msi_predict_scan *s, const msi_ms_block *b, const msi_model_images *m)
@@ -75,29 +75,28 @@ int64_t msi_predict_unplanned_bytes(void)
     return MSI_UNPLANNED_BYTES + MSI_MS_WRITER_SLOTS * slot_bytes();
 }
 
-/* Models this faint lose accuracy in single precision, whose numbers are no longer whole below 1e-38. */
+/* Fainter models lose accuracy in single precision, whose numbers are denormal below 1e-38. */
 static const double FAINT_JY = 1e-28;
 
-msi_gridder_spec msi_predict_gridder_spec(const msi_options *o, const msi_model_images *models, int n_plane,
+msi_gridder_spec msi_predict_gridder_spec(const msi_gridder_spec *common, const msi_model_images *models, int n_plane,
                                           int64_t reserved_bytes)
 {
     const int64_t left = msi_memory_limit() - reserved_bytes;
-    msi_gridder_spec spec = msi_gridder_choice_spec(o);
+    msi_gridder_spec spec = *common;
     spec.geometry = models->geometry;
     spec.n_plane = n_plane;
     spec.predict = 1;
     spec.memory_bytes = left > 1 ? left : 1;
-    spec.temp_dir = o->temp_dir;
     if (spec.precision == MSI_PRECISION_AUTO && models->least_peak_jy > 0 && models->least_peak_jy < FAINT_JY)
         spec.precision = MSI_PRECISION_FP64;
     return spec;
 }
 
-/* A filling is as large as the budget allows. */
+/* The input for the size of batches. */
 typedef struct budget {
     const msi_predict_scan *scan;
-    const msi_model_band *largest; /* the band whose grids need most */
-    double sample_bytes;           /* of the stores, on average over the bands */
+    const msi_model_band *largest; /* the band with the largest grids */
+    double sample_bytes;           /* bytes of a sample in the stores, averaged over the bands */
     int64_t left;                  /* memory for stores and grids */
 } budget;
 
@@ -116,42 +115,44 @@ static void find_largest(msi_predict_plan *plan, budget *b, const msi_model_band
     b->sample_bytes = planes / selected;
 }
 
-/* Find the part of a band that one filling holds. */
-static int64_t in_band(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band)
+/* Return the samples of a band in one batch. */
+static int64_t batch_samples_of(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band)
 {
-    const double part = fmin(1, (double)plan->fill_sample / (double)scan->n_sample);
+    const double part = fmin(1, (double)plan->batch_sample / (double)scan->n_sample);
     return (int64_t)ceil((double)band->n_sample * part);
 }
 
 void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band,
                         msi_gridder *gridder)
 {
-    /* A band among others gives its grids back after each filling, and so has nothing to expect. */
+    /* One of several bands frees its grids after each batch. */
     if (plan->n_band == 1)
-        msi_gridder_expect(gridder, in_band(plan, scan, band), plan->fill_row, scan->w_min_lambda, scan->w_max_lambda);
+        msi_gridder_expect(gridder, batch_samples_of(plan, scan, band), plan->batch_row, scan->w_min_lambda,
+                           scan->w_max_lambda);
 }
 
-/* Make the plan for n_filling fillings of equal size. */
-static int foresee(msi_predict_plan *plan, msi_gridder *g, const budget *b, int64_t n_filling)
+/* Estimate the plan for n_batch batches of equal size. */
+static int estimate_plan(msi_predict_plan *plan, msi_gridder *g, const budget *b, int64_t n_batch)
 {
     const msi_predict_scan *scan = b->scan;
     msi_gridder_report *r = &plan->gridder;
-    plan->n_filling = n_filling;
-    plan->fill_sample = n_filling == 1 ? scan->n_sample : scan->n_sample / n_filling + MSI_MS_BLOCK_SAMPLES;
-    plan->fill_row = n_filling == 1 ? scan->n_row : scan->n_row / n_filling + MSI_MS_BLOCK_SAMPLES;
-    if (plan->fill_sample > scan->n_sample) plan->fill_sample = scan->n_sample;
-    if (plan->fill_row > scan->n_row) plan->fill_row = scan->n_row;
-    plan->store_bytes = (int64_t)(b->sample_bytes * (double)plan->fill_sample) + plan->fill_row * ROW_BYTES +
-                        msi_gridder_store_bytes(g, 0, plan->fill_row);
+    plan->n_batch = n_batch;
+    plan->batch_sample = n_batch == 1 ? scan->n_sample : scan->n_sample / n_batch + MSI_MS_BLOCK_SAMPLES;
+    plan->batch_row = n_batch == 1 ? scan->n_row : scan->n_row / n_batch + MSI_MS_BLOCK_SAMPLES;
+    if (plan->batch_sample > scan->n_sample) plan->batch_sample = scan->n_sample;
+    if (plan->batch_row > scan->n_row) plan->batch_row = scan->n_row;
+    plan->store_bytes = (int64_t)(b->sample_bytes * (double)plan->batch_sample) + plan->batch_row * ROW_BYTES +
+                        msi_gridder_store_bytes(g, 0, plan->batch_row);
     msi_predict_expect(plan, scan, b->largest, g);
-    MSI_TRY(msi_gridder_foresee(g, in_band(plan, scan, b->largest), plan->fill_row, scan->w_min_lambda,
+    MSI_TRY(msi_gridder_estimate(g, batch_samples_of(plan, scan, b->largest), plan->batch_row, scan->w_min_lambda,
                                 scan->w_max_lambda, r));
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     return MSI_OK;
 }
 
-/* Grids do with half of the memory: fewer planes at once cost less time than more fillings. */
+/* Return 1 if the plan fits in memory. Grids get at most half of it: fewer w-planes at a time cost less time than more
+ * batches. */
 static int fits(const msi_predict_plan *plan, const budget *b)
 {
     int64_t grids = plan->grid_bytes < b->left / 2 ? plan->grid_bytes : b->left / 2;
@@ -159,17 +160,17 @@ static int fits(const msi_predict_plan *plan, const budget *b)
     return plan->store_bytes + grids <= b->left;
 }
 
-static int choose_filling(msi_predict_plan *plan, msi_gridder *g, const budget *b, const msi_image_geometry *geometry)
+static int choose_batch(msi_predict_plan *plan, msi_gridder *g, const budget *b, const msi_image_geometry *geometry)
 {
     const int64_t n_sample = b->scan->n_sample;
     if (plan->n_band == 1) {
-        MSI_TRY(foresee(plan, g, b, (n_sample + FEW_SAMPLES - 1) / FEW_SAMPLES));
+        MSI_TRY(estimate_plan(plan, g, b, (n_sample + FEW_SAMPLES - 1) / FEW_SAMPLES));
         if (plan->gridder.n_w_resident >= plan->gridder.n_w && fits(plan, b)) return MSI_OK;
     }
-    for (int64_t n_filling = 1;; n_filling *= 2) {
-        MSI_TRY(foresee(plan, g, b, n_filling));
+    for (int64_t n_batch = 1;; n_batch *= 2) {
+        MSI_TRY(estimate_plan(plan, g, b, n_batch));
         if (fits(plan, b)) return MSI_OK;
-        if (n_sample / n_filling < LEAST_SAMPLES) break;
+        if (n_sample / n_batch < LEAST_SAMPLES) break;
     }
     const int64_t limit = msi_memory_limit();
     return msi_error_set(MSI_ENOMEM,
@@ -179,7 +180,7 @@ static int choose_filling(msi_predict_plan *plan, msi_gridder *g, const budget *
                          (long long)plan->gridder.nu, (long long)plan->gridder.nv, 1e-9 * (double)limit);
 }
 
-/* Count the bytes that the writer will be given. */
+/* Return the bytes of all correlations to write. */
 static double written_bytes(const msi_ms_reader *reader)
 {
     double bytes = 0;
@@ -198,9 +199,9 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
     memset(plan, 0, sizeof *plan);
     budget b = {.scan = scan};
     find_largest(plan, &b, need->bands, models->n_plane);
-    if (!b.largest) return msi_error_set(MSI_EINTERNAL, "no channel of the sets belongs to a model");
+    if (!b.largest) return msi_error_set(MSI_EINTERNAL, "no channel of the sets is in a band of the models");
     msi_gridder_spec spec =
-        msi_predict_gridder_spec(need->options, models, b.largest->n_image * models->n_plane, reserved);
+        msi_predict_gridder_spec(need->gridder, models, b.largest->n_image * models->n_plane, reserved);
     msi_gridder *g;
     MSI_TRY(msi_gridder_create(&g, &spec));
     const int64_t pixel_bytes = msi_image_pixel_bytes(msi_gridder_precision(g));
@@ -208,17 +209,17 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
     plan->slot_bytes = slot_bytes();
     plan->image_bytes = spec.n_plane * msi_image_n_pixel(&models->geometry) * pixel_bytes;
     if (!need->model_in_memory) {
-        /* Once more, with the memory that the model will take. */
+        /* Create the gridder again, without the memory of the model. */
         msi_gridder_free(g);
         reserved += plan->image_bytes;
-        spec = msi_predict_gridder_spec(need->options, models, spec.n_plane, reserved);
+        spec = msi_predict_gridder_spec(need->gridder, models, spec.n_plane, reserved);
         MSI_TRY(msi_gridder_create(&g, &spec));
     }
     b.left = msi_memory_limit() - msi_memory_in_use() - reserved;
-    int rc = choose_filling(plan, g, &b, &models->geometry);
+    int rc = choose_batch(plan, g, &b, &models->geometry);
     msi_gridder_free(g);
     plan->read_s = 2 * (double)scan->n_row / MSI_READ_ROWS_PER_S;
-    plan->degrid_s = plan->gridder.estimate_s * (double)plan->n_filling * (double)plan->n_band;
+    plan->degrid_s = plan->gridder.estimate_s * (double)plan->n_batch * (double)plan->n_band;
     plan->write_s = written_bytes(need->reader) / MSI_WRITE_BYTES_PER_S;
     return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Foresee what predicting will take: which coordinates there are, how many at a time, memory and time. */
+/* Plan a prediction: scan the coordinates, choose the size of batches, estimate memory and time. */
 #ifndef MSI_SRC_PREDICT_PLAN_H
 #define MSI_SRC_PREDICT_PLAN_H
 
@@ -7,70 +7,71 @@
 #include "kernels/gridder.h"
 #include "src/predict/model_bands.h"
 #include "src/sky/model_images.h"
-#include "src/options/options.h"
 
-/* The coordinates selected, seen from the models' centre. */
+/* The selected coordinates, for the centre of the models. */
 typedef struct msi_predict_scan {
     int64_t n_row, n_sample;           /* with a finite UVW */
-    int64_t n_dropped;                 /* samples without */
+    int64_t n_dropped;                 /* samples without a finite UVW */
     double w_min_lambda, w_max_lambda; /* of |w| */
     double longest_lambda;             /* of |uvw| */
-    double farthest_rad;               /* of a block's phase centre from the models' */
+    double farthest_rad;               /* largest distance of a phase centre from that of the models */
 } msi_predict_scan;
 
-/* A prediction is planned from these. Everything is borrowed. */
+/* The input of a plan. Everything is borrowed. */
 typedef struct msi_predict_need {
-    const msi_options *options;
+    const msi_gridder_spec *gridder; /* members that all gridders have in common */
     const msi_model_images *models;
     const msi_model_bands *bands;
     const msi_ms_reader *reader;
     const msi_predict_scan *scan;
-    int model_in_memory; /* the only band's model has been taken */
+    int model_in_memory; /* there is one band, and its model is loaded */
 } msi_predict_need;
 
 typedef struct msi_predict_plan {
-    int64_t n_band;      /* bands that are used */
-    int64_t n_filling;   /* the gridders are filled and drained about so often, each time with at most: */
-    int64_t fill_sample; /* samples of all bands (but one block in any case), */
-    int64_t fill_row;    /* rows */
-    int64_t slot_bytes;  /* correlations handed to the writer at a time, at most (but one block) */
-    int64_t store_bytes; /* coordinates and visibilities of a filling */
+    int64_t n_band;       /* used bands */
+    int64_t n_batch;      /* approximate number of batches */
+    int64_t batch_sample; /* limit of samples of all bands in a batch (at least one block) */
+    int64_t batch_row;    /* limit of rows in a batch */
+    int64_t slot_bytes;   /* limit of correlations sent to the writer at a time (at least one block) */
+    int64_t store_bytes;  /* coordinates and visibilities of a batch */
     int64_t grid_bytes, device_bytes, image_bytes;
     double read_s, degrid_s, write_s;
-    msi_gridder_report gridder; /* of the band whose grids need most */
+    msi_gridder_report gridder; /* of the band with the largest grids */
 } msi_predict_plan;
 
 /*
  * msi_predict_scan_read - read all coordinates once.
- * Given:   reader  of coordinates; left at its beginning
+ * Given:   reader  of coordinates; at its beginning afterwards
  * Returns: 0, MSI_EINPUT (no row has a finite UVW), MSI_EINTERRUPTED, or any code of msi_ms_reader_next
  */
 int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const msi_model_images *models);
 
 /*
- * msi_predict_gridder_spec - specify a gridder of n_plane real planes.
- * Given: reserved_bytes  of the memory limit, not for the gridder to use
+ * msi_predict_gridder_spec - return the specification of a gridder of n_plane real planes.
+ * Given: common          members that all gridders have in common
+ *        reserved_bytes  part of the memory limit that the gridder may not use
  */
-msi_gridder_spec msi_predict_gridder_spec(const msi_options *options, const msi_model_images *models, int n_plane,
+msi_gridder_spec msi_predict_gridder_spec(const msi_gridder_spec *common, const msi_model_images *models, int n_plane,
                                           int64_t reserved_bytes);
 
-/* msi_predict_expect - tell a gridder what each filling brings of one band; a band among others is told nothing. */
+/* msi_predict_expect - give a gridder the number of samples of its band in each batch. Does nothing if there are
+ * several bands. */
 void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band,
                         msi_gridder *gridder);
 
 /*
- * msi_predict_plan_make - fit the run into the memory limit.
+ * msi_predict_plan_make - plan the run within the memory limit.
  *
- * Several bands take their models one after the other, each anew in each filling: those are as large as memory allows.
- * So they are with one band, unless all w-planes of its model fit in memory: then they are of a few million samples, so
- * that writing runs beside degridding.
+ * Several bands load their models one after the other, again in each batch, so batches are as large as memory allows.
+ * The same holds for one band, unless all w-planes of its model fit in memory: then a batch has a few million samples,
+ * so that writing overlaps with degridding.
  *
- * Returns:  0, MSI_ENOMEM (it does not fit; the message says what it needs), MSI_ERANGE
+ * Returns:  0, MSI_ENOMEM (it does not fit; the message gives the memory that it needs), MSI_ERANGE
  */
 int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need);
 
-/* msi_predict_unplanned_bytes - tell what no plan counts: libraries, buffers of blocks and of threads, the writer's
- * slots. */
+/* msi_predict_unplanned_bytes - return the memory that no plan counts: libraries, buffers of blocks and threads, slots
+ * of the writer. */
 int64_t msi_predict_unplanned_bytes(void);
 
 #endif

@@ -8,11 +8,11 @@
 #include "core/status.h"
 #include "src/sky/phase_shift.h"
 
-/* So many samples of all planes are formed at a time, of whole rows: they stay in the second cache, and of each channel
- * enough rows follow each other for a stream of memory. */
+/* Samples of all planes that are converted at a time, in whole rows. They fit in the second-level cache, and each
+ * channel has enough rows in sequence for streaming access. */
 enum { PIECE_SAMPLES = 16384 };
 
-/* An output channel's samples stand together behind those of the channel before. */
+/* Where an output channel's samples are stored: after those of the channel before. */
 typedef struct place {
     int64_t channel;
     int32_t first, n_chan;
@@ -20,21 +20,51 @@ typedef struct place {
     int64_t vis_at, weight_at;
 } place;
 
-struct msi_block_former {
-    msi_ms_forming forming;
+struct msi_block_converter {
+    msi_reader_conversion forming;
     msi_block_workspace workspace; /* for a piece */
     int64_t n_place_allocated;
-    place *place; /* of the block at hand */
+    place *place; /* of the current block */
 };
 
-/* ---- The order ---- */
+/* ---- Buffers ---- */
 
-int msi_forming_order_make(msi_forming_order **out, int64_t *n_byte, const msi_forming_spec *spec)
+/* Enlarge an array. Given: array  address of its pointer; size  of an element */
+static int fit_array(void *array, int64_t *n_held, int64_t n, size_t size)
+{
+    void *old;
+    if (n <= *n_held) return MSI_OK;
+    memcpy(&old, array, sizeof old);
+    msi_free(old);
+    *n_held = 0;
+    MSI_TRY(msi_alloc(array, n, size, "block of visibilities"));
+    *n_held = n;
+    return MSI_OK;
+}
+
+int msi_block_workspace_fit(msi_block_workspace *w, int64_t n_row, int64_t n_vis, int64_t n_weight)
+{
+    MSI_TRY(fit_array(&w->uvw_m, &w->n_row, n_row, 3 * sizeof *w->uvw_m));
+    MSI_TRY(fit_array(&w->vis, &w->n_vis, n_vis, sizeof *w->vis));
+    return fit_array(&w->weight, &w->n_weight, n_weight, sizeof *w->weight);
+}
+
+void msi_block_workspace_free(msi_block_workspace *w)
+{
+    msi_free(w->uvw_m);
+    msi_free(w->vis);
+    msi_free(w->weight);
+    memset(w, 0, sizeof *w);
+}
+
+/* ---- The request ---- */
+
+int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, const msi_conversion_spec *spec)
 {
     const size_t edges = sizeof(double) * (size_t)(spec->channels->n + 1);
     *n_byte = (int64_t)(sizeof **out + edges);
     MSI_TRY(msi_alloc(out, *n_byte, 1, "output channels"));
-    msi_forming_order *o = *out;
+    msi_conversion_request *o = *out;
     memcpy(o->planes, spec->planes, sizeof *o->planes * (size_t)spec->n_plane);
     o->n_plane = spec->n_plane;
     o->weight = spec->weight;
@@ -47,7 +77,7 @@ int msi_forming_order_make(msi_forming_order **out, int64_t *n_byte, const msi_f
     return MSI_OK;
 }
 
-/* ---- Where things lie in the room: the tally, then the parts, of each its visibilities and its weights ---- */
+/* ---- Layout of a converted block: the tally, then the visibilities and weights of each part ---- */
 
 static int64_t aligned(int64_t bytes)
 {
@@ -59,31 +89,31 @@ static int64_t tally_bytes(void)
     return aligned((int64_t)sizeof(msi_sample_tally));
 }
 
-/* Find the channels that a list of frequencies reaches into. */
-static msi_output_channels channels_met(const msi_forming_order *o, int32_t n_chan, const double *freq_hz,
-                                        int64_t *first, int64_t *end)
+/* Find the output channels that contain any of the frequencies. */
+static msi_output_channels overlapping_channels(const msi_conversion_request *o, int32_t n_chan, const double *freq_hz,
+                                                int64_t *first, int64_t *end)
 {
-    /* Nothing is changed through this view. */
+    /* The channels are only read, so the cast is safe. */
     const msi_output_channels c = {.n = o->n_channel, .edge_hz = (double *)o->edge_hz};
-    msi_output_channels_met(&c, freq_hz, n_chan, first, end);
+    msi_output_channels_overlap(&c, freq_hz, n_chan, first, end);
     return c;
 }
 
 static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz)
 {
-    const msi_forming_order *o = order;
+    const msi_conversion_request *o = order;
     int64_t first, end;
-    channels_met(o, n_chan, freq_hz, &first, &end);
+    overlapping_channels(o, n_chan, freq_hz, &first, &end);
     const int64_t value = msi_complex_bytes(o->precision) + (int64_t)sizeof(float);
     return tally_bytes() + n_row * n_chan * o->n_plane * value + 2 * 64 * (end - first);
 }
 
-static int next_place(msi_formed_walk *walk, place *p)
+static int next_place(msi_converted_walk *walk, place *p)
 {
     const msi_ms_block *b = walk->block;
-    const msi_forming_order *o = walk->order;
+    const msi_conversion_request *o = walk->request;
     int64_t none;
-    const msi_output_channels c = channels_met(o, b->n_chan, b->freq_hz, &none, &none);
+    const msi_output_channels c = overlapping_channels(o, b->n_chan, b->freq_hz, &none, &none);
     for (; walk->channel < walk->end_channel; walk->channel++) {
         int32_t end;
         msi_output_channels_range(&c, walk->channel, b->freq_hz, b->n_chan, &p->first, &end);
@@ -99,23 +129,23 @@ static int next_place(msi_formed_walk *walk, place *p)
     return 0;
 }
 
-void msi_formed_first(msi_formed_walk *walk, const msi_forming_order *order, const msi_ms_block *block)
+void msi_converted_first(msi_converted_walk *walk, const msi_conversion_request *request, const msi_ms_block *block)
 {
-    *walk = (msi_formed_walk){.order = order, .block = block, .at = tally_bytes()};
-    channels_met(order, block->n_chan, block->freq_hz, &walk->channel, &walk->end_channel);
+    *walk = (msi_converted_walk){.request = request, .block = block, .at = tally_bytes()};
+    overlapping_channels(request, block->n_chan, block->freq_hz, &walk->channel, &walk->end_channel);
 }
 
-int msi_formed_next(msi_formed_walk *walk, msi_formed_part *part)
+int msi_converted_next(msi_converted_walk *walk, msi_converted_part *part)
 {
     const msi_ms_block *b = walk->block;
     place p;
     if (!next_place(walk, &p)) return 0;
     const void *vis = (const char *)b->formed + p.vis_at, *weight = (const char *)b->formed + p.weight_at;
-    const int is_fp64 = walk->order->precision == MSI_FP64;
+    const int is_fp64 = walk->request->precision == MSI_FP64;
     part->channel = p.channel;
     part->samples = (msi_vis_block){.n_row = b->n_row,
                                     .n_chan = p.n_chan,
-                                    .n_plane = walk->order->n_plane,
+                                    .n_plane = walk->request->n_plane,
                                     .uvw_m = b->uvw_m,
                                     .freq_hz = b->freq_hz + p.first,
                                     .vis = is_fp64 ? vis : NULL,
@@ -124,7 +154,7 @@ int msi_formed_next(msi_formed_walk *walk, msi_formed_part *part)
     return 1;
 }
 
-int msi_formed_tally(const msi_ms_block *b, msi_sample_tally *tally)
+int msi_converted_tally(const msi_ms_block *b, msi_sample_tally *tally)
 {
     memcpy(tally, b->formed, sizeof *tally);
     const int64_t most = b->n_row * b->n_chan;
@@ -132,17 +162,17 @@ int msi_formed_tally(const msi_ms_block *b, msi_sample_tally *tally)
     int64_t rest = most;
     for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
         if (count[i] < 0 || count[i] > rest)
-            return msi_error_set(MSI_EINPUT, "truncated or corrupt: a process that reads has counted what cannot be");
+            return msi_error_set(MSI_EINPUT, "truncated or corrupt: a reader process returned impossible counts");
         rest -= count[i];
     }
     tally->largest_set = b->set;
     return MSI_OK;
 }
 
-/* ---- Forming ---- */
+/* ---- Conversion ---- */
 
-/* Say whether a block must be turned to the images' centre: equal centres may differ by rounding. */
-static int is_turned(const msi_forming_order *o, const msi_ms_block *b, msi_phase_shift *shift)
+/* Return whether a block must be shifted to the images' centre. Equal centres may differ by rounding. */
+static int needs_shift(const msi_conversion_request *o, const msi_ms_block *b, msi_phase_shift *shift)
 {
     if (b->ra_rad == o->ra_rad && b->dec_rad == o->dec_rad) return 0;
     msi_phase_shift_make(shift, b->ra_rad, b->dec_rad, o->ra_rad, o->dec_rad);
@@ -150,28 +180,29 @@ static int is_turned(const msi_forming_order *o, const msi_ms_block *b, msi_phas
     return 2 * MSI_PI * turns > o->least_turn_rad;
 }
 
-/* List where the output channels of a block go. */
-static int list_places(msi_block_former *former, const msi_forming_order *o, const msi_ms_block *block, int64_t *n)
+/* List the places of a block's output channels. */
+static int list_places(msi_block_converter *converter, const msi_conversion_request *o, const msi_ms_block *block,
+                       int64_t *n)
 {
-    msi_formed_walk walk;
-    msi_formed_first(&walk, o, block);
+    msi_converted_walk walk;
+    msi_converted_first(&walk, o, block);
     const int64_t most = walk.end_channel - walk.channel;
-    if (most > former->n_place_allocated) {
-        former->n_place_allocated = 0;
-        MSI_TRY(msi_grow(&former->place, 0, most, sizeof *former->place, "output channels"));
-        former->n_place_allocated = most;
+    if (most > converter->n_place_allocated) {
+        converter->n_place_allocated = 0;
+        MSI_TRY(msi_grow(&converter->place, 0, most, sizeof *converter->place, "output channels"));
+        converter->n_place_allocated = most;
     }
-    for (*n = 0; next_place(&walk, &former->place[*n]);) ++*n;
+    for (*n = 0; next_place(&walk, &converter->place[*n]);) ++*n;
     return MSI_OK;
 }
 
-/* Rows [row, row + n_row) of a block, with all channels that go anywhere. */
+/* Rows [row, row + n_row) of a block, with all channels from the first to the last that is used. */
 typedef struct piece {
     int64_t row, n_row;
     int32_t first, n_chan;
 } piece;
 
-/* A rectangle of a plane: where it lies in the piece, and where it goes. */
+/* A rectangle of a plane: its source in the piece, and its destination. */
 typedef struct rectangle {
     const msi_c64 *vis; /* [n_row][stride] */
     const float *weight;
@@ -194,13 +225,13 @@ static void put_rectangle(const rectangle *r, msi_precision precision, void *vis
         }
 }
 
-/* Put a piece where it is to be, in the order's precision. */
-static void put_piece(const msi_block_former *former, const msi_forming_order *o, int64_t n_place, const piece *t,
-                      int64_t n_block_row, char *formed)
+/* Copy a piece to its places, in the requested precision. */
+static void put_piece(const msi_block_converter *converter, const msi_conversion_request *o, int64_t n_place,
+                      const piece *t, int64_t n_block_row, char *formed)
 {
-    const msi_block_workspace *w = &former->workspace;
+    const msi_block_workspace *w = &converter->workspace;
     for (int64_t i = 0; i < n_place; i++) {
-        const place *p = &former->place[i];
+        const place *p = &converter->place[i];
         for (int plane = 0; plane < o->n_plane; plane++) {
             const int64_t from = plane * t->n_row * t->n_chan + p->first - t->first;
             const rectangle r = {w->vis + from, w->weight + from, t->n_chan,
@@ -210,8 +241,8 @@ static void put_piece(const msi_block_former *former, const msi_forming_order *o
     }
 }
 
-/* Return a block's rows from t->row on, as a block. */
-static msi_ms_block rows_of(const msi_ms_block *b, const piece *t)
+/* Return the rows of a piece as a block. */
+static msi_ms_block piece_rows(const msi_ms_block *b, const piece *t)
 {
     const int64_t at = t->row * b->n_chan * b->n_corr;
     msi_ms_block part = *b;
@@ -223,84 +254,56 @@ static msi_ms_block rows_of(const msi_ms_block *b, const piece *t)
     return part;
 }
 
-static int form(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *formed)
+static int convert_block(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *formed)
 {
-    const msi_forming_order *o = order;
-    msi_block_former *former = of;
-    msi_block_workspace *w = &former->workspace;
+    const msi_conversion_request *o = order;
+    msi_block_converter *converter = of;
+    msi_block_workspace *w = &converter->workspace;
     msi_mix mix[MSI_MAX_PLANES];
     msi_sample_tally tally = {0};
     msi_phase_shift shift;
     int64_t n_place;
-    omp_set_num_threads(1); /* the other cores are for the other processes */
+    omp_set_num_threads(1); /* the other reader processes use the other cores */
     MSI_TRY(msi_mix_make(mix, o->planes, o->n_plane, o->weight, block->corr, block->n_corr));
-    MSI_TRY(list_places(former, o, block, &n_place));
+    MSI_TRY(list_places(converter, o, block, &n_place));
     memcpy(formed, &tally, sizeof tally);
     if (!n_place) return MSI_OK;
-    const int turns = is_turned(o, block, &shift);
-    const place *last = &former->place[n_place - 1];
-    piece t = {.first = former->place[0].first, .n_chan = last->first + last->n_chan - former->place[0].first};
+    const int turns = needs_shift(o, block, &shift);
+    const place *last = &converter->place[n_place - 1];
+    piece t = {.first = converter->place[0].first, .n_chan = last->first + last->n_chan - converter->place[0].first};
     const int64_t suits = PIECE_SAMPLES / ((int64_t)t.n_chan * o->n_plane), step = suits < 1 ? 1 : suits;
     MSI_TRY(msi_block_workspace_fit(w, 0, step * t.n_chan * o->n_plane, step * t.n_chan * o->n_plane));
     for (; t.row < block->n_row; t.row += t.n_row) {
         t.n_row = block->n_row - t.row < step ? block->n_row - t.row : step;
-        const msi_ms_block part = rows_of(block, &t);
-        msi_stokes_form(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, w->vis, w->weight, &tally);
+        const msi_ms_block part = piece_rows(block, &t);
+        msi_stokes_convert(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, w->vis, w->weight, &tally);
         if (turns)
             msi_phase_shift_apply(&shift, t.n_row, t.n_chan, o->n_plane, block->freq_hz + t.first, uvw_m + 3 * t.row,
                                   w->vis);
-        put_piece(former, o, n_place, &t, block->n_row, formed);
+        put_piece(converter, o, n_place, &t, block->n_row, formed);
     }
     memcpy(formed, &tally, sizeof tally);
     return MSI_OK;
 }
 
-/* ---- The former ---- */
+/* ---- The converter ---- */
 
-int msi_block_former_create(msi_block_former **out)
+int msi_block_converter_create(msi_block_converter **out)
 {
     MSI_TRY(msi_alloc(out, 1, sizeof **out, "block of visibilities"));
-    (*out)->forming = (msi_ms_forming){.of = *out, .bytes = bytes_needed, .form = form};
+    (*out)->forming = (msi_reader_conversion){.of = *out, .bytes = bytes_needed, .form = convert_block};
     return MSI_OK;
 }
 
-const msi_ms_forming *msi_block_former_forming(msi_block_former *former)
+const msi_reader_conversion *msi_block_converter_conversion(msi_block_converter *converter)
 {
-    return &former->forming;
+    return &converter->forming;
 }
 
-void msi_block_former_free(msi_block_former *former)
+void msi_block_converter_free(msi_block_converter *converter)
 {
-    if (!former) return;
-    msi_block_workspace_free(&former->workspace);
-    msi_free(former->place);
-    msi_free(former);
-}
-
-/* Fit an array of size-byte elements, array being the address of the pointer to it. */
-static int fit(void *array, int64_t *n_held, int64_t n, size_t size)
-{
-    void *old;
-    if (n <= *n_held) return MSI_OK;
-    memcpy(&old, array, sizeof old);
-    msi_free(old);
-    *n_held = 0;
-    MSI_TRY(msi_alloc(array, n, size, "block of visibilities"));
-    *n_held = n;
-    return MSI_OK;
-}
-
-int msi_block_workspace_fit(msi_block_workspace *w, int64_t n_row, int64_t n_vis, int64_t n_weight)
-{
-    MSI_TRY(fit(&w->uvw_m, &w->n_row, n_row, 3 * sizeof *w->uvw_m));
-    MSI_TRY(fit(&w->vis, &w->n_vis, n_vis, sizeof *w->vis));
-    return fit(&w->weight, &w->n_weight, n_weight, sizeof *w->weight);
-}
-
-void msi_block_workspace_free(msi_block_workspace *w)
-{
-    msi_free(w->uvw_m);
-    msi_free(w->vis);
-    msi_free(w->weight);
-    memset(w, 0, sizeof *w);
+    if (!converter) return;
+    msi_block_workspace_free(&converter->workspace);
+    msi_free(converter->place);
+    msi_free(converter);
 }

@@ -9,31 +9,32 @@
 #include "core/status.h"
 #include "src/run/ranks.h"
 
-/* A further GPU is taken where it saves more than this: so much longer, measured, is a command of a second by two that
- * has nothing to share. A tenth of it is the second context's end, the rest its start, which delays the first one's. */
+/* A further GPU must save more time than this. Measured: a command of one second takes this much longer with a second
+ * GPU that has no work. A tenth of it is the end of the second context, the rest its start, which delays the first
+ * one's. */
 static const double START_S = 0.3;
 
-/* Take this rank's of the first n GPUs of the host. */
-static void take_first(msi_gpu_share *share, int n)
+/* Use this rank's share of the first n GPUs of the host. */
+static void use_first(msi_gpu_share *share, int n)
 {
     int all[MSI_MAX_GPUS];
     n = n < 1 ? 1 : n < MSI_MAX_GPUS ? n : MSI_MAX_GPUS;
     for (int i = 0; i < n; i++) all[i] = i;
-    share->n = msi_assign_devices(all, n, share->team, share->device);
+    share->n = msi_ranks_assign_devices(all, n, share->ranks, share->device);
 }
 
-void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o, const msi_team *team)
+void msi_gpu_share_start(msi_gpu_share *share, const msi_options *o, const msi_ranks *ranks)
 {
-    const msi_gpus *asked = &o->gpus;
-    *share = (msi_gpu_share){.team = team, .n_lane = 1};
-    if (asked->kind == MSI_GPUS_LIST)
-        share->n = msi_assign_devices(asked->device, asked->n, team, share->device);
-    else if (asked->kind == MSI_GPUS_COUNT)
-        take_first(share, asked->n);
+    const msi_gpus *gpus = &o->gpus;
+    *share = (msi_gpu_share){.ranks = ranks, .n_slot = 1};
+    if (gpus->kind == MSI_GPUS_LIST)
+        share->n = msi_ranks_assign_devices(gpus->device, gpus->n, ranks, share->device);
+    else if (gpus->kind == MSI_GPUS_COUNT)
+        use_first(share, gpus->n);
     else {
-        /* Plan as if there were one for each rank, which is known later. */
+        /* Plan as if each rank had a GPU; their number is known later. */
         share->n = 1;
-        share->device[0] = team->gpu_rank;
+        share->device[0] = ranks->gpu_rank;
     }
     msi_backend_warm_up(o->backend, share->device, share->n);
 }
@@ -42,70 +43,71 @@ int msi_gpu_share_check(msi_gpu_share *share, const msi_options *o)
 {
     const int is_named = o->gpus.kind == MSI_GPUS_COUNT || o->gpus.kind == MSI_GPUS_LIST;
     const int is_one = o->gpus.kind == MSI_GPUS_ONE || o->gpus.kind == MSI_GPUS_AUTO;
-    if (o->backend == MSI_BACKEND_CPU || (is_one && share->team->gpu_rank == 0)) return MSI_OK;
+    if (o->backend == MSI_BACKEND_CPU || (is_one && share->ranks->gpu_rank == 0)) return MSI_OK;
     const int n_device = msi_backend_n_device();
     for (int i = 0; is_named && i < share->n; i++)
         if (share->device[i] >= n_device)
-            return msi_error_set(MSI_EGPU, "-gpus: GPU %d is asked for; %d of this host answer%s", share->device[i],
-                                 n_device, n_device == 1 ? "s" : "");
+            return msi_error_set(MSI_EGPU, "-gpus: GPU %d does not exist; this host has %d GPU%s", share->device[i],
+                                 n_device, msi_plural(n_device));
     if (is_named || n_device < 1) return MSI_OK;
-    take_first(share, n_device);
+    use_first(share, n_device);
     if (is_one) share->n = 1;
     msi_backend_warm_up(o->backend, share->device, share->n);
     return MSI_OK;
 }
 
-/* So many channels at most are made side by side on a GPU; of more than two, each has so many threads. */
-enum { MOST_LANES = 4, LANE_THREADS = 4 };
+/* Slots of a GPU, at most; threads that each of more than two slots needs. */
+enum { MOST_SLOTS = 4, SLOT_THREADS = 4 };
 
-/* Tell the free memory of a GPU of the list, for each place that it has there. */
-static int64_t bytes_of(const msi_gpu_share *share, int i)
+/* Return the free memory of a GPU, divided by the number of its entries in the list. */
+static int64_t free_device_bytes(const msi_gpu_share *share, int i)
 {
     int n_place = 0;
     for (int k = 0; k < share->n; k++) n_place += share->device[k] == share->device[i];
     return msi_backend_device_bytes(share->device[i]) / n_place;
 }
 
-/* Tell that of the GPU which has least. */
-static int64_t least_bytes(const msi_gpu_share *share)
+/* Return the smallest free memory of the GPUs. */
+static int64_t least_device_bytes(const msi_gpu_share *share)
 {
-    int64_t least = bytes_of(share, 0);
+    int64_t least = free_device_bytes(share, 0);
     for (int i = 1; i < share->n; i++) {
-        const int64_t bytes = bytes_of(share, i);
+        const int64_t bytes = free_device_bytes(share, i);
         if (bytes < least) least = bytes;
     }
     return least;
 }
 
-/* Tell whether a GPU of so many free bytes has room to spare beside gridders side by side. */
-static int has_room(int each, int64_t gridder_bytes, int64_t bytes)
+/* Return whether a number of gridders use at most half of a GPU's free memory. */
+static int fits_device(int each, int64_t gridder_bytes, int64_t bytes)
 {
     return each * gridder_bytes <= bytes / 2;
 }
 
-static int lanes_fit(int n_lane, const msi_gpu_work *w)
+/* Return whether there are enough channels and enough host memory. */
+static int fits_host(int n_slot, const msi_gpu_work *w)
 {
-    return w->n_channel >= n_lane && (n_lane - 1) * w->lane_bytes <= w->room_bytes;
+    return w->n_channel >= n_slot && (n_slot - 1) * w->slot_bytes <= w->free_bytes;
 }
 
-/* Choose how many channels are made side by side: several on each GPU where both have room to spare. Gridders of
- * residuals keep their plans and samples on a GPU, and wait for nothing but it. */
-static int lanes(const msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
+/* Choose the number of slots: several on each GPU if the memory of the host and of the GPU suffices. With deconvolution
+ * one slot suffices: the gridders keep their plans and samples on the GPU, and wait for it only. */
+static int choose_slots(const msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
-    const int most = o->clean.niter || w->n_channel == 1 ? 1 : MOST_LANES, n_gpu = share->n;
-    /* Of others than the first one the plan asks nothing: they need not have been started. */
-    const int64_t bytes = most > 1 ? bytes_of(share, 0) : 0;
+    const int most = o->clean.niter || w->n_channel == 1 ? 1 : MOST_SLOTS, n_gpu = share->n;
+    /* The plan reads the memory of the first GPU only; the others may not have been started. */
+    const int64_t bytes = most > 1 ? free_device_bytes(share, 0) : 0;
     for (int each = most; each > 1; each--) {
-        const int has_threads = each == 2 || o->n_threads >= LANE_THREADS * each * n_gpu;
-        if (has_threads && has_room(each, w->gridder->device_bytes, bytes) && lanes_fit(each * n_gpu, w))
+        const int has_threads = each == 2 || o->n_threads >= SLOT_THREADS * each * n_gpu;
+        if (has_threads && fits_device(each, w->gridder->device_bytes, bytes) && fits_host(each * n_gpu, w))
             return each * n_gpu;
     }
-    return n_gpu > 1 && lanes_fit(n_gpu, w) ? n_gpu : 1;
+    return n_gpu > 1 && fits_host(n_gpu, w) ? n_gpu : 1;
 }
 
 double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *w)
 {
-    if (share->n_lane == 1) return w->one_gpu_s * msi_gridder_shared(w->gridder, w->n_image, share->n).time;
+    if (share->n_slot == 1) return w->one_gpu_s * msi_gridder_estimate_sharing(w->gridder, w->n_image, share->n).time;
     const int64_t each = (w->n_channel + share->n - 1) / share->n;
     return w->one_gpu_s * (double)each / (double)w->n_channel;
 }
@@ -113,14 +115,14 @@ double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *w)
 void msi_gpu_share_plan(msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
     if (w->gridder->backend != MSI_BACKEND_CUDA) return;
-    share->n_lane = lanes(share, o, w);
+    share->n_slot = choose_slots(share, o, w);
     if (o->gpus.kind != MSI_GPUS_AUTO || w->one_gpu_s <= START_S) return;
     msi_gpu_share best = *share, own = *share;
-    take_first(&own, msi_backend_n_device());
+    use_first(&own, msi_backend_n_device());
     for (int n = 2; n <= own.n; n++) {
         msi_gpu_share more = own;
         more.n = n;
-        more.n_lane = lanes(&more, o, w);
+        more.n_slot = choose_slots(&more, o, w);
         if (msi_gpu_share_s(&more, w) + START_S * (n - best.n) < msi_gpu_share_s(&best, w)) best = more;
     }
     *share = best;
@@ -132,30 +134,31 @@ void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *w)
     char list[MSI_MAX_GPUS * 4 + 1] = "";
     size_t at = 0;
     if (w->gridder->backend != MSI_BACKEND_CUDA) return;
-    if (share->n == 1 && share->team->gpu_size > 1)
+    if (share->n == 1 && share->ranks->gpu_size > 1)
         msi_log_info("GPU %d: the first rank's; the ranks of a host take its GPUs in turns", share->device[0]);
-    if (share->n == 1 && share->n_lane > 1)
-        msi_log_detail("GPU %d: %d output channels at a time", share->device[0], share->n_lane);
+    if (share->n == 1 && share->n_slot > 1)
+        msi_log_detail("GPU %d: %d output channels at a time", share->device[0], share->n_slot);
     if (share->n == 1) return;
     for (int i = 0; i < share->n; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", i ? "," : "", share->device[i]);
-    if (share->n_lane > 1)
+    if (share->n_slot > 1)
         msi_log_info("GPUs %s: %lld output channels, each on one of them, %d at a time", list, (long long)w->n_channel,
-                     share->n_lane);
+                     share->n_slot);
     else
-        msi_log_info("GPUs %s: they share the %s%s", list, msi_gridder_shared(w->gridder, w->n_image, share->n).what,
+        msi_log_info("GPUs %s: they share the %s%s", list,
+                     msi_gridder_estimate_sharing(w->gridder, w->n_image, share->n).what,
                      w->n_channel > 1 ? " of one output channel after the other" : "");
 }
 
-void msi_gpu_share_settle(msi_gpu_share *share, const msi_gridder_report *gridder)
+void msi_gpu_share_adjust(msi_gpu_share *share, const msi_gridder_report *gridder)
 {
-    const int planned = share->n_lane / share->n;
+    const int planned = share->n_slot / share->n;
     if (planned < 2) return;
     msi_backend_await(share->device, share->n);
-    const int64_t bytes = least_bytes(share);
+    const int64_t bytes = least_device_bytes(share);
     int each = planned;
-    while (each > 1 && !has_room(each, gridder->device_bytes, bytes)) each--;
-    share->n_lane = each * share->n;
+    while (each > 1 && !fits_device(each, gridder->device_bytes, bytes)) each--;
+    share->n_slot = each * share->n;
     if (each < planned)
         msi_log_detail("%d output channels at a time on a GPU instead of %d: %.3f GB of its memory are free", each,
                        planned, 1e-9 * (double)bytes);
@@ -163,14 +166,14 @@ void msi_gpu_share_settle(msi_gpu_share *share, const msi_gridder_report *gridde
 
 void msi_gpu_share_gridder(const msi_gpu_share *share, int64_t channel, msi_gridder_spec *spec)
 {
-    const int n_lane = share->n_lane;
+    const int n_slot = share->n_slot;
     spec->device = share->device[0];
     spec->worker = share->device;
     spec->n_worker = share->n > 1 ? share->n : 0;
-    if (n_lane == 1) return;
-    spec->n_thread = spec->n_thread > n_lane ? spec->n_thread / n_lane : 1;
+    if (n_slot == 1) return;
+    spec->n_thread = spec->n_thread > n_slot ? spec->n_thread / n_slot : 1;
     if (spec->residual) {
-        spec->worker = &share->device[channel % n_lane];
+        spec->worker = &share->device[channel % n_slot];
         spec->n_worker = 1;
     } else {
         spec->device = share->device[channel % share->n];

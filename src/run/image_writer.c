@@ -13,9 +13,9 @@
 #include "core/status.h"
 #include "core/units.h"
 
-/* Count the values of a row of pixels that are not finite in single precision. Counters are as wide as pixels, so that
- * vectors of both have as many elements. */
-static int64_t n_large(const void *pixel, msi_precision precision, int64_t first, int64_t n)
+/* Count the values of a row of pixels that are not finite in single precision. Counters have the size of pixels, so
+ * that vectors of both have the same number of elements. */
+static int64_t count_not_finite(const void *pixel, msi_precision precision, int64_t first, int64_t n)
 {
     const float *f32 = (const float *)pixel + first;
     const double *f64 = (const double *)pixel + first;
@@ -28,10 +28,10 @@ static int64_t n_large(const void *pixel, msi_precision precision, int64_t first
     return n_f32 + n_f64;
 }
 
-enum { WORTH_THREADS = 8 << 20 }; /* pixels; of fewer, threads take longer to start than to look */
+enum { MIN_PIXELS_FOR_THREADS = 8 << 20 }; /* for fewer, starting threads takes longer than checking */
 
-/* Count the pixels of row y that may be NaN and are. */
-static int64_t n_beyond(const msi_image_geometry *g, const void *pixel, msi_precision precision, int64_t y)
+/* Count the NaN of row y beyond the horizon, which are valid. */
+static int64_t count_beyond_horizon(const msi_image_geometry *g, const void *pixel, msi_precision precision, int64_t y)
 {
     const double m = (double)(y - g->ny / 2) * g->cell_y_rad;
     int64_t count = 0;
@@ -49,25 +49,28 @@ int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const ms
     const int is_sky = kind < MSI_FITS_WEIGHTS;
     int64_t n = 0;
     if (is_sky && !spec->n_vis) return MSI_OK;
-    /* Without a beam nothing is known of a restored image. */
-    if (kind == MSI_FITS_INDEX) return MSI_OK; /* of the finite ones, and NaN elsewhere */
+    /* A restored image without a beam is NaN. */
+    if (kind == MSI_FITS_INDEX) return MSI_OK; /* computed where finite, NaN elsewhere */
     if (kind == MSI_FITS_IMAGE && !msi_beam_known(&spec->beam)) return MSI_OK;
-#pragma omp parallel for schedule(static) reduction(+ : n) if (g->nx * g->ny > WORTH_THREADS)
+#pragma omp parallel for schedule(static) reduction(+ : n) if (g->nx * g->ny > MIN_PIXELS_FOR_THREADS)
     for (int64_t y = 0; y < g->ny; y++) {
-        const int64_t of_row = n_large(pixel, precision, y * g->nx, g->nx);
-        if (of_row) n += of_row - (is_sky ? n_beyond(g, pixel, precision, y) : 0);
+        const int64_t of_row = count_not_finite(pixel, precision, y * g->nx, g->nx);
+        if (of_row) n += of_row - (is_sky ? count_beyond_horizon(g, pixel, precision, y) : 0);
     }
     if (!n) return MSI_OK;
-    return msi_error_set(MSI_EINPUT,
-                         "%s, row %lld: has the largest product of weight and visibility, %.3g; with it %lld value%s "
-                         "of %s would be beyond single precision, and nothing is written: correct or flag the row",
-                         cause->ms_path, (long long)cause->row, cause->product, (long long)n, msi_plural(n),
-                         is_sky ? "an image" : "a grid of the uv plane");
+    return msi_error_set(
+        MSI_EINPUT,
+        "%s, row %lld: weight times visibility is %.3g, the largest of all samples; %lld value%s of %s "
+        "would exceed single precision, and nothing is written; correct or flag the row",
+        cause->ms_path, (long long)cause->row, cause->product, (long long)n, msi_plural(n),
+        is_sky ? "an image" : "a grid of the uv plane");
 }
 
-enum { MOST_THREADS = 4 }; /* more do not make a disk or a page cache faster */
+/* ---- The writer ---- */
 
-/* An image that is being written, by threads of its own. */
+enum { MOST_THREADS = 4 }; /* more threads do not make a disk or a page cache faster */
+
+/* An image that is being written by its own threads. */
 typedef struct batch {
     msi_image_writer *writer;
     msi_image image;
@@ -75,7 +78,7 @@ typedef struct batch {
     msi_image_file file[MSI_IMAGE_MAX_FILES];
     msi_observation observation;
     char *data_column;
-    atomic_int next; /* file that no thread has taken yet */
+    atomic_int next; /* file that no thread writes yet */
     msi_first_error failure;
     int failed; /* file */
     int n_thread;
@@ -85,9 +88,9 @@ typedef struct batch {
 struct msi_image_writer {
     msi_outputs *outputs;
     int most_threads; /* of an image */
-    int first, n;     /* images under way, from the one begun first on, in turn */
-    batch batch[MSI_IMAGES_BESIDE];
-    msi_first_error failure; /* of the first file that has failed, in the order of images and files */
+    int first, n;     /* images being written: the first one, in the ring, and their number */
+    batch batch[MSI_IMAGES_IN_FLIGHT];
+    msi_first_error failure; /* of the first file that failed, in the order of images and files */
 };
 
 int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_thread)
@@ -98,7 +101,7 @@ int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_
     return MSI_OK;
 }
 
-/* Keep a file's failure, unless one before it has failed, too. */
+/* Store a file's failure, unless an earlier file failed too. */
 static void keep_failure(batch *b, int file, int status)
 {
     static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
@@ -111,7 +114,7 @@ static void keep_failure(batch *b, int file, int status)
     pthread_mutex_unlock(&gate);
 }
 
-/* Write files until none is left, or one has failed. */
+/* Write files until all are written, or one has failed. */
 static void *write_files(void *of)
 {
     batch *b = of;
@@ -126,9 +129,9 @@ static void *write_files(void *of)
     return NULL;
 }
 
-/* A writer works beside the stage that is shown, and so says nothing of how far it is. One of few has the threads of
- * those that are not there. */
-static void *write_beside(void *of)
+/* A writing thread. It runs in parallel to the current stage, so it does not report progress. If an image has fewer
+ * files than threads, each thread gets several OpenMP threads. */
+static void *write_in_background(void *of)
 {
     const batch *b = of;
     msi_progress_mute(1);
@@ -136,7 +139,7 @@ static void *write_beside(void *of)
     return write_files(of);
 }
 
-/* End the image that was begun first. */
+/* Wait for the image that was begun first. */
 static void finish_first(msi_image_writer *w)
 {
     batch *b = &w->batch[w->first];
@@ -145,14 +148,14 @@ static void finish_first(msi_image_writer *w)
         msi_progress_at(i + 1, b->n_thread);
     }
     b->n_thread = 0;
-    /* Files that no thread could be had for. */
+    /* Write the files for which no thread could be started. */
     if (!w->failure.status) write_files(b);
     if (!w->failure.status) w->failure = b->failure;
     b->n_file = 0;
     msi_image_free(&b->image);
     msi_free(b->data_column);
     b->data_column = NULL;
-    w->first = (w->first + 1) % MSI_IMAGES_BESIDE;
+    w->first = (w->first + 1) % MSI_IMAGES_IN_FLIGHT;
     w->n--;
 }
 
@@ -180,26 +183,26 @@ static int copy_files(batch *b, int n_file, const msi_image_file *file)
     return MSI_OK;
 }
 
-/* Say whether an image that is under way has failed. Those begun before it are ended first: of several failures the run
- * tells the first one in their order, however fast each is written. */
+/* Return whether an image that is being written has failed. The caller then waits for the images before it, so that the
+ * first of several failures in the order of images is reported. */
 static int has_failed(const msi_image_writer *w)
 {
     for (int i = 0; i < w->n; i++)
-        if (msi_first_error_status(&w->batch[(w->first + i) % MSI_IMAGES_BESIDE].failure)) return 1;
+        if (msi_first_error_status(&w->batch[(w->first + i) % MSI_IMAGES_IN_FLIGHT].failure)) return 1;
     return 0;
 }
 
 int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_beside)
 {
     while (w->n && (w->n >= n_beside || has_failed(w))) finish_first(w);
-    batch *b = &w->batch[(w->first + w->n++) % MSI_IMAGES_BESIDE];
+    batch *b = &w->batch[(w->first + w->n++) % MSI_IMAGES_IN_FLIGHT];
     b->writer = w;
     b->image = *image;
     *image = (msi_image){0};
     MSI_TRY(msi_first_error_raise(&w->failure));
     MSI_TRY(copy_files(b, n_file, file));
     while (b->n_thread < n_file && b->n_thread < w->most_threads &&
-           pthread_create(&b->thread[b->n_thread], NULL, write_beside, b) == 0)
+           pthread_create(&b->thread[b->n_thread], NULL, write_in_background, b) == 0)
         b->n_thread++;
     return b->n_thread && n_beside ? MSI_OK : msi_image_writer_wait(w);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Images and grids that overflowed are not written. */
+/* Writes finished images while the next ones are computed, each plane by a thread. Images and grids that overflowed are
+ * refused. */
 #ifndef MSI_IMAGE_WRITER_H
 #define MSI_IMAGE_WRITER_H
 
@@ -7,7 +8,7 @@
 #include "kernels/gridder.h"
 #include "src/run/outputs.h"
 
-/* Such values most likely come from one sample: the one with the largest product of weight and visibility. */
+/* The probable cause of an overflow: the sample with the largest product of weight and visibility. */
 typedef struct msi_finite_cause {
     const char *ms_path; /* borrowed */
     int64_t row;
@@ -15,54 +16,51 @@ typedef struct msi_finite_cause {
 } msi_finite_cause;
 
 /*
- * msi_finite_check - refuse an image, or a grid of the uv plane, with values that a file of floats does not hold. NaN
- * belongs beyond the horizon, and everywhere into an image without a sample; a grid has none.
+ * msi_finite_check - refuse an image, or a grid of the uv plane, with values that single precision cannot represent.
+ * NaN is valid beyond the horizon, and everywhere in an image without samples. It is never valid in a grid.
  * Given:   spec  of the file; pixel [ny][nx]
  * Returns: 0, MSI_EINPUT
  */
 int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const msi_fits_spec *spec, const void *pixel,
                      msi_precision precision);
 
-/* Finished images go into their files beside the computing of the next ones: the planes of each, by a thread each. */
-
-/* One file that a plane of an image becomes. */
+/* A file for a plane of an image. */
 typedef struct msi_image_file {
     msi_output_id id;
     int plane; /* of the image */
     msi_fits_spec spec;
-    msi_finite_cause cause; /* of values that a file cannot hold */
+    msi_finite_cause cause; /* of values that are not finite in single precision */
 } msi_image_file;
 
 enum { MSI_IMAGE_MAX_FILES = MSI_GRIDDER_MAX_PLANES + 1 }; /* the planes and the PSF */
-enum { MSI_IMAGES_BESIDE = 3 };                            /* that are written at a time, at most */
+enum { MSI_IMAGES_IN_FLIGHT = 3 };                         /* written at a time, at most */
 
-/* The images that are being written. */
 typedef struct msi_image_writer msi_image_writer;
 
 /*
- * msi_image_writer_create - make a writer that has nothing to write.
+ * msi_image_writer_create - create a writer.
  * Given:    outputs  borrowed
- *           n_thread that may write; with one, msi_image_writer_put writes by itself and returns when it has written
+ *           n_thread  that may write; with one, msi_image_writer_put writes in the calling thread
  * Returned: *out     freed by msi_image_writer_free; NULL on failure
  * Returns:  0, MSI_ENOMEM
  */
 int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_thread);
 
 /*
- * msi_image_writer_put - begin to write an image, once there are fewer than n_beside under way.
- * Given:              n_beside  0 .. MSI_IMAGES_BESIDE; 0: it is written on return
+ * msi_image_writer_put - begin to write an image, as soon as fewer than n_beside images are being written.
+ * Given:              n_beside  0 .. MSI_IMAGES_IN_FLIGHT; 0: the image is written on return
  *                     file [n_file]  copied, with what spec.observation and spec.data_column point to; the other
  *                     pointers of a spec are borrowed until the image is written
- * Given and returned: image  taken over, and empty afterwards whatever is returned
- * Returns: 0, or what writing an image before it failed with, then nothing of this one is written
+ * Given and returned: image  the writer takes it; empty on return, also after a failure
+ * Returns: 0, or the status of an earlier image that failed; then this one is not written
  */
 int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_beside);
 
 /* msi_image_writer_wait - wait until all images are written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED,
- * MSI_EINPUT (a value that a file cannot hold). */
+ * MSI_EINPUT (of msi_finite_check). */
 int msi_image_writer_wait(msi_image_writer *w);
 
-/* msi_image_writer_free - wait for files under way, and free the writer; NULL is fine. */
+/* msi_image_writer_free - wait for images that are being written, and free the writer; NULL is fine. */
 void msi_image_writer_free(msi_image_writer *w);
 
 #endif

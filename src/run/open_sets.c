@@ -14,15 +14,15 @@
 #include "io/msv/msv_file.h"
 #include "src/options/cpu_count.h"
 
-/* Bytes to read: of less, starting processes costs more than they save. */
-static const int64_t WORTH_PROCESSES = 50000000;
+/* With fewer bytes to read, starting several processes costs more time than it saves. */
+static const int64_t MIN_BYTES_FOR_PROCESSES = 50000000;
 
-static int n_reader(const msi_options *o)
+static int count_readers(const msi_options *o)
 {
-    /* They form samples too; what is left to the threads of this process is little. */
+    /* Readers convert samples too, so the threads of this process have little work. */
     const int most = 12, n_cpu = msi_cpu_count(), n_thread = o->n_threads < n_cpu ? o->n_threads : n_cpu;
     if (o->n_reader) return (int)o->n_reader;
-    if (n_thread < 4 || msi_ms_paths_bytes(o->ms_paths, o->n_ms) < WORTH_PROCESSES) return 1;
+    if (n_thread < 4 || msi_ms_paths_bytes(o->ms_paths, o->n_ms) < MIN_BYTES_FOR_PROCESSES) return 1;
     return 3 * n_thread / 4 < most ? 3 * n_thread / 4 : most;
 }
 
@@ -34,7 +34,7 @@ int msi_open_sets_have_columns(const msi_options *o, const char *what)
     return MSI_OK;
 }
 
-/* A store may outlive its set, but tells nothing of what the set has become. */
+/* Refuse a store whose set has changed. The set itself may be deleted. */
 static int check_stores(const msi_options *o)
 {
     msi_msv_header h;
@@ -43,21 +43,21 @@ static int check_stores(const msi_options *o)
         MSI_TRY(msi_msv_header_read(o->ms_paths[i], &h));
         if (msi_msv_set_changed(&h))
             return msi_error_set(MSI_EINPUT,
-                                 "%s: %s has changed since this store was made of it: make it anew, or give "
+                                 "%s: %s has changed since this store was made from it; make the store again, or give "
                                  "-allow-stale",
                                  o->ms_paths[i], h.set_path);
     }
     return MSI_OK;
 }
 
-int msi_open_sets_crew(msi_ms_crew **crew, const msi_options *o, const msi_ms_forming *forming)
+int msi_open_sets_reader_pool(msi_reader_pool **pool, const msi_options *o, const msi_reader_conversion *forming)
 {
-    *crew = NULL;
+    *pool = NULL;
     MSI_TRY(check_stores(o));
-    return msi_ms_crew_start(crew, o->ms_paths, o->n_ms, &o->selection, o->dry_run ? 1 : n_reader(o), forming);
+    return msi_reader_pool_start(pool, o->ms_paths, o->n_ms, &o->selection, o->dry_run ? 1 : count_readers(o), forming);
 }
 
-/* Divide the selected times into intervals, as equal as they can be. */
+/* Divide the selected times into intervals of nearly equal length. */
 static int select_interval(msi_ms_opening *opening, const msi_ms_reader *whole, const msi_options *o, int64_t interval)
 {
     const int64_t begin = opening->interval_begin;
@@ -70,17 +70,17 @@ static int select_interval(msi_ms_opening *opening, const msi_ms_reader *whole, 
     return MSI_OK;
 }
 
-/* Open one of several intervals; an empty one keeps the times of the interval, and the rest of the whole selection. */
-static int open_part(msi_interval *t, msi_ms_crew *crew, const msi_options *o, msi_ms_opening *opening,
+/* Open one of several intervals. An empty one has its own times, and other metadata of the whole selection. */
+static int open_part(msi_interval *t, msi_reader_pool *pool, const msi_options *o, msi_ms_opening *opening,
                      int64_t interval)
 {
     msi_ms_reader *whole;
-    MSI_TRY(msi_ms_crew_open(crew, opening, &whole));
+    MSI_TRY(msi_reader_pool_open(pool, opening, &whole));
     int rc = select_interval(opening, whole, o, interval);
     t->begin = opening->interval_begin;
     t->end = opening->interval_end;
     opening->may_be_empty = 1;
-    if (!rc) rc = msi_ms_crew_open(crew, opening, &t->reader);
+    if (!rc) rc = msi_reader_pool_open(pool, opening, &t->reader);
     if (!rc) t->observation = *msi_ms_reader_observation(t->reader);
     if (!rc && msi_ms_reader_n_row(t->reader) == 0) {
         const msi_observation times = t->observation;
@@ -99,11 +99,12 @@ static int open_part(msi_interval *t, msi_ms_crew *crew, const msi_options *o, m
     return rc;
 }
 
-int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options *o, const msi_open_request *request)
+int msi_open_sets_interval(msi_interval *t, msi_reader_pool *pool, const msi_options *o,
+                           const msi_open_request *request)
 {
     msi_ms_opening opening = {.interval_begin = o->selection.interval_begin,
                               .interval_end = o->selection.interval_end,
-                              /* A member of a multi-MS may have none of what is selected of the whole. */
+                              /* A member of a multi-MS may have no selected rows. */
                               .may_be_empty = o->members != NULL,
                               .coordinates_only = o->dry_run,
                               .share = request->share,
@@ -111,13 +112,15 @@ int msi_open_sets_interval(msi_interval *t, msi_ms_crew *crew, const msi_options
     memset(t, 0, sizeof *t);
     t->begin = opening.interval_begin;
     t->end = opening.interval_end;
-    if (o->intervals_out > 1) return open_part(t, crew, o, &opening, request->interval);
-    MSI_TRY(msi_ms_crew_open(crew, &opening, &t->reader));
+    if (o->intervals_out > 1) return open_part(t, pool, o, &opening, request->interval);
+    MSI_TRY(msi_reader_pool_open(pool, &opening, &t->reader));
     t->observation = *msi_ms_reader_observation(t->reader);
     return MSI_OK;
 }
 
-/* A line has 100 columns, of which the label takes 12. */
+/* ---- The first lines of the log ---- */
+
+/* A line has 100 columns; its label takes 12 of them. */
 enum { LABEL = 12, WIDTH = 100 - LABEL };
 
 void msi_set_report_line(const char *label, const char *format, ...)
@@ -193,8 +196,8 @@ static void report_fields(const msi_ms_reader *reader)
     msi_set_report_line(n == 1 ? "field" : "fields", "%s", text);
 }
 
-/* Say that coordinates do not hold for a field that moves: it is imaged where it was tracked. */
-static void warn_of_motion(const msi_ms_reader *reader)
+/* Warn that the coordinates of a moving field are wrong: it is imaged as if it stood still. */
+static void warn_if_moving(const msi_ms_reader *reader)
 {
     static const char *const how[] = {[MSI_MS_POLYNOMIAL] = "PHASE_DIR is a polynomial in time",
                                       [MSI_MS_EPHEMERIS] = "it has an EPHEMERIS_ID",
@@ -204,13 +207,13 @@ static void warn_of_motion(const msi_ms_reader *reader)
     const msi_ms_motion motion = msi_ms_reader_moving(reader, &id, &name);
     if (motion == MSI_MS_FIXED) return;
     msi_log_warning(
-        "field '%s' (id %d) moves on the sky (FIELD: %s): its phases are taken as tracked, and coordinates are "
-        "those of PHASE_DIR's first values, not its place at any time",
+        "field '%s' (id %d) moves on the sky (FIELD: %s); its phases are used as tracked, and the coordinates of the "
+        "image are the first values of PHASE_DIR, not the position at another time",
         name, id, how[motion]);
 }
 
-/* Name the correlations of all setups, those of equal setups once. */
-static void name_correlations(char *text, size_t size, const msi_ms_reader *reader)
+/* List the correlations of all setups, those of equal setups once. */
+static void list_correlations(char *text, size_t size, const msi_ms_reader *reader)
 {
     *text = 0;
     for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
@@ -225,8 +228,8 @@ static void name_correlations(char *text, size_t size, const msi_ms_reader *read
     }
 }
 
-/* Count channels of distinct spectral windows: those of several sets, or of one window in several polarisation setups,
- * count once. */
+/* Count the channels of distinct spectral windows. Equal windows of several sets, or one window in several polarisation
+ * setups, count once. */
 static int64_t count_channels(const msi_ms_reader *reader, int64_t *n_window)
 {
     int64_t n = 0;
@@ -292,17 +295,17 @@ double msi_set_report_highest_hz(const msi_ms_reader *reader)
     return highest;
 }
 
-void msi_set_report(const msi_ms_reader *reader, const msi_options *options, const char *data)
+void msi_set_report(const msi_ms_reader *reader, const char *const *paths, int n_path, const char *data)
 {
     char text[4200], corr[160];
-    name_correlations(corr, sizeof corr, reader);
-    msi_set_report_names(text, sizeof text, options->ms_paths, options->n_ms);
-    msi_set_report_line(options->n_ms == 1 ? "set" : "sets", "%s", text);
+    list_correlations(corr, sizeof corr, reader);
+    msi_set_report_names(text, sizeof text, paths, n_path);
+    msi_set_report_line(n_path == 1 ? "set" : "sets", "%s", text);
     const char *telescope = msi_ms_reader_observation(reader)->telescope;
     msi_set_report_line("telescope", "%s", *telescope ? telescope : "?");
     report_fields(reader);
     msi_set_report_line("data", "%s; correlations %s", data, corr);
     report_band(reader);
     msi_set_report_times(reader);
-    warn_of_motion(reader);
+    warn_if_moving(reader);
 }

@@ -42,7 +42,7 @@ static const char *const kind_names[] = {[MSI_FITS_DIRTY] = "dirty",
                                          [MSI_FITS_UV_REAL] = "uv-real",
                                          [MSI_FITS_UV_IMAG] = "uv-imag"};
 
-/* NAME[-tNNNN][-NNNN|-MFS][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv */
+/* Make a file's name: NAME[-tNNNN][-NNNN|-MFS][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv */
 static int make_name(const msi_outputs *o, const char *prefix, entry *e)
 {
     const msi_options *opt = o->options;
@@ -84,15 +84,15 @@ static int add_entry(msi_outputs *o, entry added)
     return MSI_OK;
 }
 
-static int add(msi_outputs *o, msi_output_id id, int picture)
+static int add_image(msi_outputs *o, msi_output_id id, int picture)
 {
     return add_entry(o, (entry){id, picture, 0, NULL});
 }
 
 static int add_with_picture(msi_outputs *o, msi_output_id id)
 {
-    MSI_TRY(add(o, id, 0));
-    return o->options->png ? add(o, id, 1) : MSI_OK;
+    MSI_TRY(add_image(o, id, 0));
+    return o->options->png ? add_image(o, id, 1) : MSI_OK;
 }
 
 int msi_outputs_has_mask(const msi_options *o)
@@ -111,7 +111,7 @@ int msi_outputs_index_plane(const msi_options *o)
     return -1;
 }
 
-/* Cleaning makes several images of a plane. */
+/* Add the images that deconvolution makes of a plane. */
 static int add_cleaned(msi_outputs *o, msi_output_id id)
 {
     static const msi_fits_kind kind[] = {MSI_FITS_IMAGE, MSI_FITS_MODEL, MSI_FITS_RESIDUAL, MSI_FITS_FIRST_RESIDUAL};
@@ -121,13 +121,13 @@ static int add_cleaned(msi_outputs *o, msi_output_id id)
         MSI_TRY(add_with_picture(o, id));
     }
     id.kind = MSI_FITS_MASK;
-    if (msi_outputs_has_mask(o->options) && id.channel != MSI_OUTPUT_MFS) MSI_TRY(add(o, id, 0));
+    if (msi_outputs_has_mask(o->options) && id.channel != MSI_OUTPUT_MFS) MSI_TRY(add_image(o, id, 0));
     id.kind = MSI_FITS_INDEX;
     return id.channel == MSI_OUTPUT_MFS && id.plane == msi_outputs_index_plane(o->options) ? add_with_picture(o, id)
                                                                                            : MSI_OK;
 }
 
-/* Add everything that one interval and channel yields. */
+/* Add the files of one interval and channel. */
 static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
 {
     const msi_options *opt = o->options;
@@ -143,14 +143,14 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
         MSI_TRY(add_with_picture(o, id));
         if (!opt->save_uv) continue;
         id.kind = MSI_FITS_UV_REAL;
-        MSI_TRY(add(o, id, 0));
+        MSI_TRY(add_image(o, id, 0));
         id.kind = MSI_FITS_UV_IMAG;
-        MSI_TRY(add(o, id, 0));
+        MSI_TRY(add_image(o, id, 0));
     }
     return MSI_OK;
 }
 
-/* Add a list of sources for each sequence of cycles. */
+/* Add a list of sources for each deconvolution. */
 static int add_sources(msi_outputs *o, int64_t interval)
 {
     const msi_options *opt = o->options;
@@ -177,8 +177,8 @@ static int is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Refuse to write among a set's own files, by whatever way they are named. A missing directory is left to the trial
- * that publishing makes. */
+/* Refuse to write inside a set's directory, also through another path to it. A missing directory is reported when the
+ * files are created. */
 static int check_outside(const msi_options *o, const char *const *paths, int n_path)
 {
     struct stat set, here, above;
@@ -190,7 +190,7 @@ static int check_outside(const msi_options *o, const char *const *paths, int n_p
     while (!rc && fd >= 0 && fstat(fd, &here) == 0) {
         for (int i = 0; !rc && i < n_path; i++)
             if (stat(paths[i], &set) == 0 && is_same(&set, &here))
-                rc = msi_error_set(MSI_EUSAGE, "-name %s: lies inside the Measurement Set %s; name another folder",
+                rc = msi_error_set(MSI_EUSAGE, "-name %s: lies inside the Measurement Set %s; give another directory",
                                    o->name, paths[i]);
         const int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
         close(fd);
@@ -248,8 +248,8 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
 {
     msi_fits_spec full = *spec;
     full.kind = id->kind;
-    /* The real and the imaginary plane of a cross hand are of one polarisation. A PSF is of the first one's weights, and
-     * has its plane; saved weights are of all. */
+    /* The real and the imaginary plane of a cross hand have one polarisation. The PSF has the weights and the
+     * polarisation of the first plane. Saved weights are of all polarisations. */
     const int has_several_pols = o->planes[o->n_plane - 1].pol != o->planes[0].pol;
     full.pol = id->kind == MSI_FITS_WEIGHTS && has_several_pols ? (msi_pol)0 : o->planes[id->plane].pol;
     int written = 0;
@@ -262,7 +262,7 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
                                    : msi_fits_write(o->publish, i, &full, pixel, precision));
         written++;
     }
-    return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image that was never planned: kind %d", (int)id->kind);
+    return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image was not planned: kind %d", (int)id->kind);
 }
 
 int msi_outputs_path(char **path, const msi_outputs *o, const char *prefix, const msi_output_id *id)
@@ -291,7 +291,7 @@ int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel,
     return -1;
 }
 
-/* Write the endings of all files' names in the shell's words. */
+/* Write the extensions of all files as a pattern of the shell. */
 static const char *suffixes(const msi_outputs *o, int n_picture, char text[32])
 {
     const msi_clean_options *c = &o->options->clean;
@@ -302,7 +302,7 @@ static const char *suffixes(const msi_outputs *o, int n_picture, char text[32])
     return text;
 }
 
-/* Names the files on the last line of a run; many by their pattern. */
+/* Log the names of the files; many as a pattern. */
 static void log_written(const msi_outputs *o)
 {
     enum { MOST = 4, WIDTH = 72 };

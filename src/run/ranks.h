@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The ranks of one run: processes on one or several hosts that read a part of the samples each and share the result.
- * Sums are made in the order of ranks, so that they repeat bit for bit.
+ * The ranks of a run: processes on one or several hosts. Each rank reads a part of the samples, and all share the
+ * result.
+ * Sums are computed in the order of ranks, so that results repeat bit for bit.
  *
- * A rank that fails goes up to the next msi_team_agree, whichever that is, and every other rank comes to one before
- * anything gets its name: there all take over the failure of the lowest rank that has one. So no rank may fail by
- * itself between an agreement and the exchanges behind it; those that need memory agree on having it. A signal is not
- * waited with: a rank that it reaches stops at once, and the launcher ends the others.
+ * A rank that fails goes on to its next msi_ranks_agree. Every other rank reaches a msi_ranks_agree too, before outputs
+ * get their names. There all ranks fail with the status and message of the lowest rank that failed. Therefore a rank
+ * must
+ * not fail by itself between an agreement and the exchanges that follow it; ranks that allocate memory agree on it
+ * first.
+ * Signals are not agreed on: a rank that receives one stops at once, and the launcher ends the other ranks.
  */
 #ifndef MSI_RANKS_H
 #define MSI_RANKS_H
@@ -17,143 +20,142 @@
 #include "core/types.h"
 #include "kernels/gridder.h"
 
-typedef struct msi_team msi_team;
+typedef struct msi_ranks msi_ranks;
 
-/* Ranks reach each other by these. gather, swap and broadcast are called by every rank, in the same order; they return
- * 0, or MSI_EINTERRUPTED where a signal came first, after which nothing can be exchanged. */
-typedef struct msi_team_link {
-    /* join - after the last fork of this process: from now on team->rank and team->size are known. */
-    void (*join)(msi_team *team);
+/* Communication between ranks. Every rank calls gather, exchange and broadcast, in the same order. They return 0, or
+ * MSI_EINTERRUPTED after a signal; then the ranks cannot communicate any more. */
+typedef struct msi_ranks_link {
+    /* join - connect to the other ranks, and set rank and size. Call it after the last fork of this process. */
+    void (*join)(msi_ranks *ranks);
 
-    /* gather - own [n_byte] of every rank to every rank: all [size][n_byte]. */
-    int (*gather)(msi_team *team, const void *own, int64_t n_byte, void *all);
+    /* gather - send own [n_byte] of every rank to every rank: all [size][n_byte]. */
+    int (*gather)(msi_ranks *ranks, const void *own, int64_t n_byte, void *all);
 
-    /* swap - part k of own [size][n_byte] to rank k; received [size][n_byte] has what each rank had for this one. */
-    int (*swap)(msi_team *team, const void *own, int64_t n_byte, void *received);
+    /* exchange - send part k of own [size][n_byte] to rank k; received [size][n_byte] holds the parts for this rank. */
+    int (*exchange)(msi_ranks *ranks, const void *own, int64_t n_byte, void *received);
 
-    /* broadcast - data [n_byte] of rank 0 to every rank. */
-    int (*broadcast)(msi_team *team, void *data, int64_t n_byte);
+    /* broadcast - send data [n_byte] of rank 0 to every rank. */
+    int (*broadcast)(msi_ranks *ranks, void *data, int64_t n_byte);
 
-    /* alarm - have the other ranks stop where they look at msi_interrupt_check. calm - take the alarm that a rank has
-     * given. heed - non-zero: from now on this thread does so, too. */
-    void (*alarm)(msi_team *team);
-    void (*calm)(msi_team *team, int rank);
-    void (*heed)(msi_team *team, int is_heeded);
+    /* alarm_send - make the other ranks stop at their next msi_interrupt_check. alarm_receive - receive the alarm of a
+     * rank. alarm_watch - 1: this thread stops at msi_interrupt_check after an alarm; 0: it does not. */
+    void (*alarm_send)(msi_ranks *ranks);
+    void (*alarm_receive)(msi_ranks *ranks, int rank);
+    void (*alarm_watch)(msi_ranks *ranks, int is_on);
 
-    /* end - leave the others, as the last thing that this process does. */
-    void (*end)(msi_team *team);
-} msi_team_link;
+    /* end - disconnect from the other ranks. It is the last action of the process. */
+    void (*end)(msi_ranks *ranks);
+} msi_ranks_link;
 
-struct msi_team {
-    int rank, size;            /* 0 and 1 before join */
-    int env_rank, env_size;    /* what the environment tells of them before join: 0 and 1 where it tells nothing */
-    int gpu_rank, gpu_size;    /* likewise among the ranks of its host that see the same GPUs */
-    const msi_team_link *link; /* NULL: there is one rank for ever */
-    int is_settled;            /* a failure is agreed on: every rank is on its way out */
-    int is_cut_off;            /* a signal has come: nothing is exchanged any more */
-    int is_done;               /* the results have their names: a signal comes too late */
+struct msi_ranks {
+    int rank, size;             /* 0 and 1 before join */
+    int env_rank, env_size;     /* from the environment, before join; 0 and 1 if it does not say */
+    int gpu_rank, gpu_size;     /* among the ranks of this host that see the same GPUs; 0 and 1 before join */
+    const msi_ranks_link *link; /* NULL: there is only one rank */
+    int is_failed;              /* the ranks have agreed on a failure, and all of them stop */
+    int is_cut_off;             /* after a signal: this rank does not communicate any more */
+    int is_done;                /* the outputs have their names: a signal does not fail the run any more */
 };
 
-#define MSI_TEAM_ALONE ((msi_team){.size = 1, .env_size = 1, .gpu_size = 1})
+#define MSI_RANKS_ALONE ((msi_ranks){.size = 1, .env_size = 1, .gpu_size = 1})
 
 /*
- * msi_team_begin - make the team of the program, before it looks at its command line. Of msimage it has one rank, of
- * msimage-mp those of the job (two files, of which each program has one).
- * Notes: where another than the first rank can be told by the environment, the log is silent from here on; the host's
- *        processors and memory are shared out among the ranks that the environment tells of.
+ * msi_ranks_begin - initialise the ranks of the program, before it reads its command line. msimage has one rank
+ * (main.c),
+ * msimage-mp those of its MPI job (ranks_mpi.c).
+ * Notes: if the environment says that this is not the first rank, the log is silent from now on. The host's processors
+ *        and memory are divided among its ranks according to the environment.
  */
-void msi_team_begin(msi_team *team);
+void msi_ranks_begin(msi_ranks *ranks);
 
-/* msi_team_join - see msi_team_link. */
-void msi_team_join(msi_team *team);
+/* msi_ranks_join - join of msi_ranks_link. */
+void msi_ranks_join(msi_ranks *ranks);
 
-/* msi_team_end - see msi_team_link. */
-void msi_team_end(msi_team *team);
+/* msi_ranks_end - end of msi_ranks_link. */
+void msi_ranks_end(msi_ranks *ranks);
 
 /*
- * msi_team_agree - wait for all ranks, and learn whether any has failed.
+ * msi_ranks_agree - wait for all ranks, and return a failure of any of them.
  * Given:   status  of this rank
- * Returns: 0 where all have 0; else the status of the lowest rank that has failed by itself, with its message
+ * Returns: 0 if all ranks have 0; else the status of the lowest rank that failed by itself, with its message
  */
-int msi_team_agree(msi_team *team, int status);
+int msi_ranks_agree(msi_ranks *ranks, int status);
 
 /*
- * msi_team_same - fail where a rank has another value than rank 0.
- * Given:   value; what  "reads other sets", what is said of that rank
+ * msi_ranks_same - fail if a rank has another value than rank 0.
+ * Given:   value
+ *          what  predicate of that rank in the message, such as "reads other sets"
  * Returns: 0, MSI_EINPUT on every rank
  */
-int msi_team_same(msi_team *team, uint64_t value, const char *what);
+int msi_ranks_same(msi_ranks *ranks, uint64_t value, const char *what);
 
 /*
- * msi_team_sum - add the arrays of all ranks.
- * Given and returned: array [n]  of this precision; the sum on every rank, added up in double precision
+ * msi_ranks_sum - add the arrays of all ranks.
+ * Given and returned: array [n]  of this precision; the sum on every rank, computed in double precision
  * Returns: 0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
-int msi_team_sum(msi_team *team, void *array, int64_t n, msi_precision precision);
+int msi_ranks_sum(msi_ranks *ranks, void *array, int64_t n, msi_precision precision);
 
-/* msi_team_count - likewise of whole numbers, a few. */
-int msi_team_count(msi_team *team, int64_t *count, int n);
+/* msi_ranks_count - add n counts of all ranks. Returns as msi_ranks_sum. */
+int msi_ranks_count(msi_ranks *ranks, int64_t *count, int n);
 
-/* msi_team_largest - find the largest of all ranks for each of n values, likewise. */
-int msi_team_largest(msi_team *team, double *value, int64_t n);
+/* msi_ranks_largest - find the largest of all ranks for each of n values. Returns as msi_ranks_sum. */
+int msi_ranks_largest(msi_ranks *ranks, double *value, int64_t n);
 
 /*
- * msi_team_gather - gather the bytes of every rank.
+ * msi_ranks_gather - gather the bytes of every rank.
  * Returned: *all [size][n_byte]  freed by msi_free; NULL on failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
-int msi_team_gather(msi_team *team, const void *own, int64_t n_byte, void **all);
+int msi_ranks_gather(msi_ranks *ranks, const void *own, int64_t n_byte, void **all);
 
 /*
- * msi_team_broadcast - give every rank the bytes of rank 0.
+ * msi_ranks_broadcast - send the bytes of rank 0 to every rank.
  * Given and returned: data [n_byte]
  * Returns: 0, MSI_EINTERRUPTED
- * Notes:   the only exchange before which ranks do not agree: whoever calls sees to it that none has failed.
+ * Notes:   unlike the other exchanges it does not agree first: its callers ensure that no rank has failed.
  */
-int msi_team_broadcast(msi_team *team, void *data, int64_t n_byte);
+int msi_ranks_broadcast(msi_ranks *ranks, void *data, int64_t n_byte);
 
 /*
- * msi_team_check_environment - fail where the launcher did not tell each rank its number by the environment,
- * by which some of its work was chosen before it joined the others.
+ * msi_ranks_check_environment - fail if the launcher did not give each rank its number in the environment. Some work
+ * is chosen by that number before the ranks join.
  * Returns: 0, MSI_EUSAGE on every rank
  */
-int msi_team_check_environment(msi_team *team);
+int msi_ranks_check_environment(msi_ranks *ranks);
 
 /*
- * msi_team_image - make one image of the images of all ranks: pixels are means over samples, each with its weight.
- * Given and returned: image  on every rank that of all samples, with their sums of weights and numbers
+ * msi_ranks_image - combine the images of all ranks. Pixels are weighted means over samples.
+ * Given and returned: image  of this rank's samples; of all samples on return, with sums of weights and counts
  * Returns: 0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
-int msi_team_image(msi_team *team, msi_image *image);
-
-/* Whole sets are assigned to ranks, and the devices of a host. */
+int msi_ranks_image(msi_ranks *ranks, msi_image *image);
 
 /*
- * msi_assign_sets - assign sets to ranks, the largest first, each to the rank that has the fewest bytes so far, the
- * lowest of equal ones.
+ * msi_ranks_sum_density - add the density weights of all ranks, in rank order.
+ * Given and returned: d  of this rank's samples; of all samples on return. More samples must not be added then.
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_ranks_sum_density(msi_ranks *ranks, msi_density *d);
+
+/*
+ * msi_ranks_assign_sets - assign whole sets to ranks: the largest set first, each to the rank with the fewest bytes so
+ * far, the lowest of equal ranks.
  * Given:    bytes [n]
  * Returned: rank [n]
  * Returns:  0, MSI_ENOMEM
- * Notes:    the same on every rank. The first rank has a set as long as there is one.
+ * Notes:    every rank gets the same result. If there is a set, the first rank has one.
  */
-int msi_assign_sets(const int64_t *bytes, int n, int n_rank, int *rank);
+int msi_ranks_assign_sets(const int64_t *bytes, int n, int n_rank, int *rank);
 
 /*
- * msi_assign_devices - choose the devices of this rank: in turns among the ranks that see the same ones, one at least.
- * Ranks that are more than devices share some.
+ * msi_ranks_assign_devices - choose this rank's devices, at least one. Devices go in turn to the ranks that see the
+ * same
+ * ones. If there are more ranks than devices, ranks share devices.
  * Given:    device [n]  at least one
- * Returned: own [n]     those of this rank come first
+ * Returned: own [n]     this rank's devices come first
  * Returns:  their number
  */
-int msi_assign_devices(const int *device, int n, const msi_team *team, int *own);
-
-/* Density weights of all ranks of a team. */
-
-/*
- * msi_shared_density - make of this rank's sums of weights those of all ranks, in rank order.
- * Given and returned: d  of this rank's samples; of all, and no more to be added to
- * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
- */
-int msi_shared_density(msi_team *team, msi_density *d);
+int msi_ranks_assign_devices(const int *device, int n, const msi_ranks *ranks, int *own);
 
 #endif

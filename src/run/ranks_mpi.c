@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The team of msimage-mp: the processes of an MPI job.
+ * The ranks of msimage-mp: the processes of an MPI job.
  *
- * MPI starts after this process has forked what it forks. Exchanges do not block: while a rank waits it looks at the
- * signal flag, and sleeps, since ranks may be more than cores. Threads call MPI one at a time.
+ * MPI starts after the last fork of this process. Exchanges do not block: while a rank waits it checks the signal flag,
+ * and sleeps, because there may be more ranks than cores. Threads call MPI one at a time.
  */
 #include <limits.h>
 #include <mpi.h>
@@ -20,30 +20,32 @@
 #include "src/options/cpu_count.h"
 #include "src/run/ranks.h"
 
-enum { ALARM = 1 }; /* the tag of its message */
+enum { ALARM_TAG = 1 }; /* of the message that is an alarm */
 
-/* A wait sleeps after so many yields, longer and longer: messages move on in each test alone, by some 100 KB. */
+/* After this many yields a waiting rank sleeps between tests, each time longer. MPI transfers messages during a test
+ * only, about 100 KB each time. */
 enum { MOST_YIELDS = 2000, SHORTEST_NAP_NS = 10000, LONGEST_NAP_NS = 1000000 };
 
-/* A rank that a signal has stopped leaves so much later: launchers kill all ranks when the first one is gone, and
- * others that got the same signal may still remove their temporaries, or say why. One that is busy in a long call is
- * ended by its watchdog 0.6 s after the signal; a launcher waits for a second. */
-enum { LINGER_NS = 800000000 };
+/* A rank that a signal stopped exits this much later. Launchers kill all ranks when the first one exits, but others
+ * that received the same signal may still have to remove temporary files or print an error. The watchdog ends a rank
+ * that is busy in a long call 0.6 s after the signal; a launcher waits for a second. */
+enum { EXIT_DELAY_NS = 800000000 };
 
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t mpi_lock = PTHREAD_MUTEX_INITIALIZER;
 static int is_alarmed;
 
 /* ---- Exchanges ---- */
 
-static int await(MPI_Request *request)
+/* Wait for an exchange. Returns: 0, MSI_EINTERRUPTED. */
+static int wait_for(MPI_Request *request)
 {
     struct timespec nap = {0, SHORTEST_NAP_NS};
     for (int n = 0;; n++) {
-        int is_there;
-        pthread_mutex_lock(&gate);
-        MPI_Test(request, &is_there, MPI_STATUS_IGNORE);
-        pthread_mutex_unlock(&gate);
-        if (is_there) return MSI_OK;
+        int is_complete;
+        pthread_mutex_lock(&mpi_lock);
+        MPI_Test(request, &is_complete, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&mpi_lock);
+        if (is_complete) return MSI_OK;
         if (msi_interrupt_signal()) return msi_interrupt_check();
         if (n < MOST_YIELDS) {
             sched_yield();
@@ -54,156 +56,156 @@ static int await(MPI_Request *request)
     }
 }
 
-static int gather(msi_team *t, const void *own, int64_t n_byte, void *all)
+static int gather_all(msi_ranks *ranks, const void *own, int64_t n_byte, void *all)
 {
     MPI_Request request;
-    (void)t;
-    pthread_mutex_lock(&gate);
+    (void)ranks;
+    pthread_mutex_lock(&mpi_lock);
     MPI_Iallgather(own, (int)n_byte, MPI_BYTE, all, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
-    pthread_mutex_unlock(&gate);
-    return await(&request);
+    pthread_mutex_unlock(&mpi_lock);
+    return wait_for(&request);
 }
 
-static int swap(msi_team *t, const void *own, int64_t n_byte, void *received)
+static int exchange_parts(msi_ranks *ranks, const void *own, int64_t n_byte, void *received)
 {
     MPI_Request request;
-    (void)t;
-    pthread_mutex_lock(&gate);
+    (void)ranks;
+    pthread_mutex_lock(&mpi_lock);
     MPI_Ialltoall(own, (int)n_byte, MPI_BYTE, received, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
-    pthread_mutex_unlock(&gate);
-    return await(&request);
+    pthread_mutex_unlock(&mpi_lock);
+    return wait_for(&request);
 }
 
-static int broadcast(msi_team *t, void *data, int64_t n_byte)
+static int broadcast_first(msi_ranks *ranks, void *data, int64_t n_byte)
 {
     MPI_Request request;
-    (void)t;
-    pthread_mutex_lock(&gate);
+    (void)ranks;
+    pthread_mutex_lock(&mpi_lock);
     MPI_Ibcast(data, (int)n_byte, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
-    pthread_mutex_unlock(&gate);
-    return await(&request);
+    pthread_mutex_unlock(&mpi_lock);
+    return wait_for(&request);
 }
 
 /* ---- Alarm ---- */
 
-/* The message is of no bytes, and nobody waits until it is received. */
-static void alarm_others(msi_team *t)
+/* The message is empty, and its sender does not wait until it is received. */
+static void send_alarm(msi_ranks *ranks)
 {
-    pthread_mutex_lock(&gate);
-    for (int k = 0; k < t->size; k++) {
+    pthread_mutex_lock(&mpi_lock);
+    for (int k = 0; k < ranks->size; k++) {
         MPI_Request request;
-        if (k == t->rank) continue;
-        MPI_Isend(NULL, 0, MPI_BYTE, k, ALARM, MPI_COMM_WORLD, &request);
+        if (k == ranks->rank) continue;
+        MPI_Isend(NULL, 0, MPI_BYTE, k, ALARM_TAG, MPI_COMM_WORLD, &request);
         MPI_Request_free(&request);
     }
-    pthread_mutex_unlock(&gate);
+    pthread_mutex_unlock(&mpi_lock);
 }
 
-static void calm(msi_team *t, int rank)
+static void receive_alarm(msi_ranks *ranks, int rank)
 {
-    (void)t;
-    pthread_mutex_lock(&gate);
-    MPI_Recv(NULL, 0, MPI_BYTE, rank, ALARM, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    pthread_mutex_unlock(&gate);
+    (void)ranks;
+    pthread_mutex_lock(&mpi_lock);
+    MPI_Recv(NULL, 0, MPI_BYTE, rank, ALARM_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    pthread_mutex_unlock(&mpi_lock);
 }
 
-static int hears_alarm(void *unused)
+static int check_alarm(void *unused)
 {
     (void)unused;
-    /* A thread that is in an exchange looks for itself. */
-    if (is_alarmed || pthread_mutex_trylock(&gate) != 0) return is_alarmed;
-    MPI_Iprobe(MPI_ANY_SOURCE, ALARM, MPI_COMM_WORLD, &is_alarmed, MPI_STATUS_IGNORE);
-    pthread_mutex_unlock(&gate);
+    /* A thread that holds the lock is in an exchange, and checks by itself. */
+    if (is_alarmed || pthread_mutex_trylock(&mpi_lock) != 0) return is_alarmed;
+    MPI_Iprobe(MPI_ANY_SOURCE, ALARM_TAG, MPI_COMM_WORLD, &is_alarmed, MPI_STATUS_IGNORE);
+    pthread_mutex_unlock(&mpi_lock);
     return is_alarmed;
 }
 
-static void heed(msi_team *t, int is_heeded)
+static void watch_alarm(msi_ranks *ranks, int is_on)
 {
-    const int others = is_heeded && t->size > 1;
-    msi_interrupt_ask(others ? hears_alarm : NULL, NULL);
+    msi_interrupt_callback(is_on && ranks->size > 1 ? check_alarm : NULL, NULL);
 }
 
 /* ---- Begin and end ---- */
 
-/* Read the first of these variables that is set, as a number; `otherwise` where none is. */
-static int number_of(const char *const *name, int otherwise)
+/* Return the number in the first of these environment variables that is set; fallback if there is none. */
+static int environment_number(const char *const *name, int fallback)
 {
     for (; *name; name++) {
         const char *text = getenv(*name);
         if (text && *text) return atoi(text);
     }
-    return otherwise;
+    return fallback;
 }
 
-/* Ranks to which the launcher gave other GPUs than to their neighbours share none with those. */
-static void find_gpu_rank(msi_team *t, MPI_Comm host)
+/* Number the ranks of a host that see the same GPUs. The launcher may give different GPUs to them. */
+static void find_gpu_rank(msi_ranks *ranks, MPI_Comm host)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     const uint64_t hash = visible ? msi_hash(0, visible, (int64_t)strlen(visible)) : 0;
     MPI_Comm same;
-    MPI_Comm_split(host, (int)(hash & INT_MAX), t->rank, &same);
-    MPI_Comm_rank(same, &t->gpu_rank);
-    MPI_Comm_size(same, &t->gpu_size);
+    MPI_Comm_split(host, (int)(hash & INT_MAX), ranks->rank, &same);
+    MPI_Comm_rank(same, &ranks->gpu_rank);
+    MPI_Comm_size(same, &ranks->gpu_size);
     MPI_Comm_free(&same);
 }
 
-static void join(msi_team *t)
+static void join_job(msi_ranks *ranks)
 {
     int provided;
     MPI_Comm host;
     int n_here, here, hosts;
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided);
-    MPI_Comm_rank(MPI_COMM_WORLD, &t->rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &t->size);
-    msi_log_silence(t->rank > 0);
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, t->rank, MPI_INFO_NULL, &host);
+    MPI_Comm_rank(MPI_COMM_WORLD, &ranks->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks->size);
+    msi_log_silence(ranks->rank > 0);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks->rank, MPI_INFO_NULL, &host);
     MPI_Comm_size(host, &n_here);
     MPI_Comm_rank(host, &here);
-    find_gpu_rank(t, host);
+    find_gpu_rank(ranks, host);
     MPI_Comm_free(&host);
     here = here == 0;
     MPI_Allreduce(&here, &hosts, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    msi_log_info("ranks: %d on %d host%s; %d on the first, which share its processors and memory", t->size, hosts,
+    msi_log_info("ranks: %d on %d host%s; %d on the first, which share its processors and memory", ranks->size, hosts,
                  hosts == 1 ? "" : "s", n_here);
 }
 
-static void linger(void)
+static void delay_exit(void)
 {
-    struct timespec left = {0, LINGER_NS};
+    struct timespec left = {0, EXIT_DELAY_NS};
     while (nanosleep(&left, &left)) {
     }
 }
 
-static void end(msi_team *t)
+static void end_job(msi_ranks *ranks)
 {
-    int is_there;
-    MPI_Initialized(&is_there);
-    /* All is said. The end takes two: where another rank is ended now, this one waits for it until it is ended too. */
+    int is_initialized;
+    MPI_Initialized(&is_initialized);
+    /* Every line is printed already. MPI_Finalize waits for the other ranks: if one of them is killed, this rank waits
+     * until the launcher ends it too. */
     msi_log_silence(1);
-    /* A rank that has been cut off leaves the others to the launcher. */
-    if (is_there && t->is_cut_off && msi_interrupt_signal()) linger();
-    if (!is_there || t->is_cut_off) return;
+    /* After a signal the launcher ends the other ranks. */
+    if (is_initialized && ranks->is_cut_off && msi_interrupt_signal()) delay_exit();
+    if (!is_initialized || ranks->is_cut_off) return;
     MPI_Finalize();
 }
 
-void msi_team_begin(msi_team *t)
+void msi_ranks_begin(msi_ranks *ranks)
 {
-    /* Open MPI sets these, MPICH and others by PMI, Slurm. */
+    /* Set by Open MPI, by MPICH and others (PMI), and by Slurm. */
     static const char *const rank[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
     static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
     static const char *const n_here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", NULL};
-    static const msi_team_link link = {.join = join,
-                                       .gather = gather,
-                                       .swap = swap,
-                                       .broadcast = broadcast,
-                                       .alarm = alarm_others,
-                                       .calm = calm,
-                                       .heed = heed,
-                                       .end = end};
-    *t = MSI_TEAM_ALONE;
-    t->env_rank = number_of(rank, 0);
-    t->env_size = number_of(size, 1);
-    t->link = &link;
-    msi_log_silence(t->env_rank > 0);
-    msi_cpu_share_set(number_of(n_here, 1));
+    static const msi_ranks_link link = {.join = join_job,
+                                        .gather = gather_all,
+                                        .exchange = exchange_parts,
+                                        .broadcast = broadcast_first,
+                                        .alarm_send = send_alarm,
+                                        .alarm_receive = receive_alarm,
+                                        .alarm_watch = watch_alarm,
+                                        .end = end_job};
+    *ranks = MSI_RANKS_ALONE;
+    ranks->env_rank = environment_number(rank, 0);
+    ranks->env_size = environment_number(size, 1);
+    ranks->link = &link;
+    msi_log_silence(ranks->env_rank > 0);
+    msi_cpu_share_set(environment_number(n_here, 1));
 }

@@ -40,12 +40,12 @@ typedef struct sky_source {
     double term[MOST_TERMS]; /* [n_term] a_1 ..: of flux 10^(a_1 x + a_2 x^2 ..), x = log10(frequency / reference),
                                    or of flux + a_1 x + a_2 x^2 .., x = frequency / reference - 1 */
     double reference_hz;
-    msi_beam shape; /* unknown: a point */
+    msi_beam shape; /* unknown: the source is a point */
 } sky_source;
 
 typedef struct sky_list {
     sky_source *source; /* [n] owned */
-    int64_t n, room;
+    int64_t n, capacity;
 } sky_list;
 
 /* The image that sources are drawn on. */
@@ -62,17 +62,17 @@ enum { MAX_COLUMNS = 64 };
 
 typedef enum column { OTHER, TYPE, RA, DEC, FLUX, TERMS, LOGARITHMIC, REFERENCE, MAJOR, MINOR, ORIENTATION } column;
 
-/* A list that is read line by line. */
+/* The state of reading a list. */
 typedef struct reading {
     const char *path;
     int64_t line;
     int n_column;
     column column[MAX_COLUMNS];
-    double reference_hz; /* of sources that have none; 0: not given */
-    int is_logarithmic;  /* of sources that do not say */
+    double reference_hz; /* of sources without one; 0: not given */
+    int is_logarithmic;  /* of sources without the column */
 } reading;
 
-static int wrong(const reading *r, const char *why, const char *text)
+static int line_error(const reading *r, const char *why, const char *text)
 {
     return msi_error_set(MSI_EINPUT, "%s, line %lld: %s \"%.60s\"", r->path, (long long)r->line, why, text);
 }
@@ -84,7 +84,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* Cut a field off at its comma; none counts within brackets or quotes. NULL: there is no more. */
+/* Return the next field, up to a comma that is not in brackets or quotes; NULL after the last one. */
 static char *next_field(char **rest)
 {
     char *field = *rest;
@@ -104,11 +104,11 @@ static int read_number(const reading *r, const char *text, double *value)
 {
     char *end;
     *value = strtod(text, &end);
-    return *text && !*trim(end) && isfinite(*value) ? MSI_OK : wrong(r, "no number", text);
+    return *text && !*trim(end) && isfinite(*value) ? MSI_OK : line_error(r, "not a number:", text);
 }
 
-/* Read the value behind a column's name in the first line, such as '1.4e9'; NULL where there is none. */
-static char *default_of(char *name)
+/* Return the default value after a column's name in the first line, such as '1.4e9'; NULL if there is none. */
+static char *default_value(char *name)
 {
     char *value = strchr(name, '=');
     if (!value) return NULL;
@@ -125,7 +125,7 @@ static char *default_of(char *name)
 static int read_truth(const reading *r, const char *text, int *value)
 {
     *value = strcasecmp(text, "true") == 0;
-    return *value || strcasecmp(text, "false") == 0 ? MSI_OK : wrong(r, "neither true nor false:", text);
+    return *value || strcasecmp(text, "false") == 0 ? MSI_OK : line_error(r, "neither true nor false:", text);
 }
 
 static int read_column(reading *r, char *field)
@@ -140,9 +140,9 @@ static int read_column(reading *r, char *field)
                                         [MAJOR] = "MajorAxis",
                                         [MINOR] = "MinorAxis",
                                         [ORIENTATION] = "Orientation"};
-    const char *value = default_of(field), *name = trim(field);
+    const char *value = default_value(field), *name = trim(field);
     column c = OTHER;
-    if (r->n_column == MAX_COLUMNS) return wrong(r, "too many columns, from", name);
+    if (r->n_column == MAX_COLUMNS) return line_error(r, "too many columns, from", name);
     for (int k = TYPE; k <= ORIENTATION; k++)
         if (strcasecmp(name, names[k]) == 0) c = (column)k;
     r->column[r->n_column++] = c;
@@ -151,9 +151,9 @@ static int read_column(reading *r, char *field)
     return MSI_OK;
 }
 
-/* Find the columns within a first line "Format = .." of WSClean, or "# (..) = format" of makesourcedb; NULL: it is
+/* Find the columns in the first line, "Format = .." of WSClean or "# (..) = format" of makesourcedb; NULL if it is
  * neither. */
-static char *columns_of(char *line)
+static char *find_columns(char *line)
 {
     char *open = strchr(line, '('), *close = strrchr(line, ')'), *equals = strchr(line, '=');
     if (*line == '#') {
@@ -169,13 +169,13 @@ static char *columns_of(char *line)
 static int read_format(reading *r, char *line)
 {
     static const column needed[] = {TYPE, RA, DEC, FLUX};
-    char *rest = columns_of(line);
-    if (!rest) return wrong(r, "a list of sources begins with Format =, not with", line);
+    char *rest = find_columns(line);
+    if (!rest) return line_error(r, "a list of sources must begin with Format =, not with", line);
     for (char *field; (field = next_field(&rest));) MSI_TRY(read_column(r, field));
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         int has = 0;
         for (int k = 0; k < r->n_column; k++) has |= r->column[k] == needed[i];
-        if (!has) return wrong(r, "the format has no Type, Ra, Dec or I:", line);
+        if (!has) return line_error(r, "the format must have Type, Ra, Dec and I:", line);
     }
     return MSI_OK;
 }
@@ -183,11 +183,11 @@ static int read_format(reading *r, char *line)
 static int read_terms(const reading *r, sky_source *s, char *text)
 {
     const size_t n = strlen(text);
-    if (n < 2 || text[0] != '[' || text[n - 1] != ']') return wrong(r, "no terms in brackets:", text);
+    if (n < 2 || text[0] != '[' || text[n - 1] != ']') return line_error(r, "the terms must be in brackets:", text);
     text[n - 1] = 0;
     char *rest = *trim(text + 1) ? text + 1 : NULL;
     for (char *field; (field = next_field(&rest));) {
-        if (s->n_term == MOST_TERMS) return wrong(r, "more than 16 terms:", field);
+        if (s->n_term == MOST_TERMS) return line_error(r, "more than 16 terms, from", field);
         MSI_TRY(read_number(r, field, &s->term[s->n_term++]));
     }
     return MSI_OK;
@@ -197,18 +197,18 @@ static int read_width(const reading *r, const char *text, double *rad)
 {
     MSI_TRY(read_number(r, text, rad));
     *rad *= MSI_PI / 648000;
-    return *rad >= 0 && *rad <= MSI_PI ? MSI_OK : wrong(r, "a width below zero or beyond the sky:", text);
+    return *rad >= 0 && *rad <= MSI_PI ? MSI_OK : line_error(r, "a width must be 0 to 180 degrees:", text);
 }
 
 static int read_value(const reading *r, column c, char *text, sky_source *s)
 {
-    /* What follows a point's fluxes may be left empty. */
+    /* Fields after the flux may be empty. */
     if (c == OTHER || c == TYPE || (!*text && c > FLUX)) return MSI_OK;
     switch (c) {
     case RA:
-        return msi_parse_ra(&s->ra_rad, "Ra", text) ? wrong(r, "no right ascension:", text) : MSI_OK;
+        return msi_parse_ra(&s->ra_rad, "Ra", text) ? line_error(r, "not a right ascension:", text) : MSI_OK;
     case DEC:
-        return msi_parse_dec(&s->dec_rad, "Dec", text) ? wrong(r, "no declination:", text) : MSI_OK;
+        return msi_parse_dec(&s->dec_rad, "Dec", text) ? line_error(r, "not a declination:", text) : MSI_OK;
     case FLUX:
         return read_number(r, text, &s->flux_jy);
     case TERMS:
@@ -228,7 +228,7 @@ static int read_value(const reading *r, column c, char *text, sky_source *s)
     }
 }
 
-/* Read the fields of a line; *type is "" where it is of no source, such as a patch. */
+/* Read the fields of a line; *type is "" if it is not a source, but a patch. */
 static int read_source(const reading *r, char *line, sky_source *s, const char **type)
 {
     char *rest = line;
@@ -255,17 +255,18 @@ static int check_source(const reading *r, sky_source *s, const char *type)
     if (strcasecmp(type, "point") == 0)
         s->shape = (msi_beam){0};
     else if (strcasecmp(type, "gaussian") != 0)
-        return wrong(r, "neither POINT nor GAUSSIAN:", type);
-    if (s->n_term && !(s->reference_hz > 0)) return wrong(r, "terms without a reference frequency, of a", type);
+        return line_error(r, "the type must be POINT or GAUSSIAN, not", type);
+    if (s->n_term && !(s->reference_hz > 0))
+        return line_error(r, "spectral terms need a reference frequency; the source is a", type);
     return MSI_OK;
 }
 
 static int add_source(sky_list *list, const sky_source *s)
 {
-    if (list->n == list->room) {
-        const int64_t room = list->room ? 2 * list->room : 256;
-        MSI_TRY(msi_grow(&list->source, list->n, room, sizeof *list->source, "a list of sources"));
-        list->room = room;
+    if (list->n == list->capacity) {
+        const int64_t capacity = list->capacity ? 2 * list->capacity : 256;
+        MSI_TRY(msi_grow(&list->source, list->n, capacity, sizeof *list->source, "a list of sources"));
+        list->capacity = capacity;
     }
     list->source[list->n++] = *s;
     return MSI_OK;
@@ -289,7 +290,8 @@ static int read_lines(sky_list *list, reading *r, FILE *f, char **line, size_t *
         MSI_TRY(add_source(list, &s));
     }
     if (ferror(f)) return msi_error_set(MSI_EINPUT, "%s: %s", r->path, strerror(errno));
-    if (!r->n_column) return msi_error_set(MSI_EINPUT, "%s: no list of sources: there is no line Format = ..", r->path);
+    if (!r->n_column)
+        return msi_error_set(MSI_EINPUT, "%s: not a list of sources: the line Format = .. is missing", r->path);
     return MSI_OK;
 }
 
@@ -331,10 +333,10 @@ static double flux_at(const sky_source *s, double freq_hz)
     return s->is_logarithmic ? s->flux_jy * pow(10, sum) : s->flux_jy + sum;
 }
 
-/* Return the mean over a band, in Jy; freq_hz 0: at the source's own reference. */
+/* Return the mean flux over a band, in Jy; if freq_hz is 0, the flux at the source's reference frequency. */
 static double mean_flux(const sky_source *s, double freq_hz, double bandwidth_hz)
 {
-    /* Gauss's rule of three nodes: means of polynomials up to the fifth power are exact. */
+    /* Gauss's quadrature of three nodes is exact for polynomials up to the fifth power. */
     const double off = 0.5 * bandwidth_hz * sqrt(0.6);
     if (!s->n_term || !(freq_hz > 0)) return s->flux_jy;
     if (!(off > 0) || off >= freq_hz) return flux_at(s, freq_hz);
@@ -358,10 +360,11 @@ static double determinant(const covariance *c)
     return c->ee * c->nn - c->en * c->en;
 }
 
-/* A gaussian falls to e^-36, less than the rounding of floats, at so many of its widths. */
+/* Extent of a gaussian in standard deviations: there it is e^-36, less than the rounding of floats. */
 static const double REACH = 8.5;
 
-static void draw(double *image, const msi_image_geometry *g, const double at[2], const covariance *c, double peak)
+static void draw_gaussian(double *image, const msi_image_geometry *g, const double at[2], const covariance *c,
+                          double peak)
 {
     const double det = determinant(c), rx = REACH * sqrt(c->ee) / g->cell_x_rad,
                  ry = REACH * sqrt(c->nn) / g->cell_y_rad;
@@ -375,7 +378,7 @@ static void draw(double *image, const msi_image_geometry *g, const double at[2],
         }
 }
 
-/* Sums of a million sources as bright as this are still numbers in a file of floats. */
+/* The sum of a million sources of this flux is finite in single precision. */
 static const double MOST_JY = 1e30;
 
 static int draw_all(const sky_list *list, const msi_beam *beam, const sky_canvas *canvas, double *image,
@@ -400,17 +403,17 @@ static int draw_all(const sky_list *list, const msi_beam *beam, const sky_canvas
         if (!(fabs(flux) <= MOST_JY))
             return msi_error_set(MSI_EINPUT, "source %lld of the list: its flux at %.6g MHz is %g Jy", (long long)i + 1,
                                  1e-6 * canvas->freq_hz, flux);
-        draw(image, g, at, &seen, flux * sqrt(determinant(&of_beam) / determinant(&seen)));
+        draw_gaussian(image, g, at, &seen, flux * sqrt(determinant(&of_beam) / determinant(&seen)));
     }
     return MSI_OK;
 }
 
 /*
- * sky_list_draw - add sources to an image in Jy/beam, each where it is, at any place within a pixel: gaussians
+ * sky_list_draw - add sources to an image in Jy/beam at their exact positions, also between pixels: gaussians
  * convolved with the beam, a point of 1 Jy with a peak of 1.
  * Given:    beam  known
- * Returned: *n_outside  sources that are not within the image
- * Returns:  0, MSI_EINPUT (a spectrum that leads to no flux), MSI_ENOMEM, MSI_EINTERRUPTED
+ * Returned: *n_outside  sources that are outside the image
+ * Returns:  0, MSI_EINPUT (a spectrum without a finite flux), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 static int sky_list_draw(const sky_list *list, const msi_beam *beam, const sky_canvas *canvas, int64_t *n_outside)
 {
@@ -423,7 +426,7 @@ static int sky_list_draw(const sky_list *list, const msi_beam *beam, const sky_c
     return rc;
 }
 
-/* A restored image is made of these: options, sources, beam and geometry. */
+/* The state of a restoring run. */
 typedef struct restoring {
     const msi_options *options;
     const msi_restore_options *files;
@@ -432,12 +435,12 @@ typedef struct restoring {
     msi_image_geometry geometry; /* of a plane of the residual */
     int64_t n_plane;
     float *pixel;              /* [n_plane][ny][nx] */
-    msi_planes *image, *model; /* of one plane, where the work is done; NULL for a list */
+    msi_planes *image, *model; /* of one plane, on the CPU or the GPU; NULL for a list */
 } restoring;
 
-/* ---- Whether images fit ---- */
+/* ---- Checks of the images ---- */
 
-/* A residual's columns run to the west and its rows to the north, where the projection is exact. */
+/* Find the pixel sizes of the residual, at the reference pixel. Columns must run to the west, rows to the north. */
 static int find_pixels(const char *path, const msi_fits_view *v, msi_image_geometry *g)
 {
     const double rad = MSI_PI / 180, at[2] = {v->crpix[0] - 1, v->crpix[1] - 1};
@@ -445,8 +448,8 @@ static int find_pixels(const char *path, const msi_fits_view *v, msi_image_geome
     const double along_x[2] = {at[0] + 1, at[1]}, along_y[2] = {at[0], at[1] + 1};
     *g = (msi_image_geometry){.nx = v->nx, .ny = v->ny};
     if (!v->wcs)
-        return msi_error_set(MSI_EINPUT, "%s: the first two axes, %s and %s, are none on the sky", path, v->ctype[0],
-                             v->ctype[1]);
+        return msi_error_set(MSI_EINPUT, "%s: the first two axes, %s and %s, are not sky coordinates", path,
+                             v->ctype[0], v->ctype[1]);
     if (!msi_sky_wcs_pixel_to_sky(v->wcs, at, here) || !msi_sky_wcs_pixel_to_sky(v->wcs, along_x, x) ||
         !msi_sky_wcs_pixel_to_sky(v->wcs, along_y, y))
         return msi_error_set(MSI_EINPUT, "%s: the reference pixel is not on the sky", path);
@@ -454,15 +457,15 @@ static int find_pixels(const char *path, const msi_fits_view *v, msi_image_geome
     const double x_east = remainder(x[0] - here[0], 360) * cosine, y_east = remainder(y[0] - here[0], 360) * cosine;
     const double x_north = x[1] - here[1], y_north = y[1] - here[1];
     if (!(x_east < 0 && y_north > 0 && fabs(x_north) < 1e-3 * -x_east && fabs(y_east) < 1e-3 * y_north))
-        return msi_error_set(MSI_EINPUT, "%s: its columns do not run to the west and its rows to the north", path);
+        return msi_error_set(MSI_EINPUT, "%s: columns must run to the west and rows to the north", path);
     g->cell_x_rad = -x_east * rad;
     g->cell_y_rad = y_north * rad;
     return MSI_OK;
 }
 
-/* Find the largest distance between pixels of two images on the sky, in pixels; infinite where one alone is on the
- * sky. */
-static double farthest(const msi_fits_view *a, const msi_fits_view *b, const msi_image_geometry *g)
+/* Find the largest distance on the sky between equal pixels of two images, in pixels; infinite if only one of them is
+ * on the sky. */
+static double largest_distance(const msi_fits_view *a, const msi_fits_view *b, const msi_image_geometry *g)
 {
     double most = 0;
     for (int i = 0; i < 9; i++) {
@@ -482,25 +485,26 @@ static int is_unit(const char *unit, const char *of)
     return !*unit || strcasecmp(unit, of) == 0;
 }
 
-/* A model must be one of its residual. */
+/* Check that the model matches the residual. */
 static int check_model(const restoring *k, const msi_fits_view *residual, const msi_fits_view *model)
 {
     const char *path = k->files->model;
     const msi_image_geometry *g = &k->geometry;
     if (model->nx != g->nx || model->ny != g->ny || model->n_plane != k->n_plane)
         return msi_error_set(MSI_EINPUT,
-                             "%s: has %lld x %lld pixels in %lld plane%s, and the residual %lld x %lld in %lld", path,
+                             "%s: %lld x %lld pixels in %lld plane%s, but the residual has %lld x %lld in %lld", path,
                              (long long)model->nx, (long long)model->ny, (long long)model->n_plane,
                              msi_plural(model->n_plane), (long long)g->nx, (long long)g->ny, (long long)k->n_plane);
     if (!is_unit(model->unit, "Jy/pixel"))
-        return msi_error_set(MSI_EINPUT, "%s: is in %s, and a model in Jy/pixel", path, model->unit);
-    if (!model->wcs || !(farthest(residual, model, g) < 0.01))
-        return msi_error_set(MSI_EINPUT, "%s: its pixels lie elsewhere on the sky than those of the residual", path);
+        return msi_error_set(MSI_EINPUT, "%s: the unit is %s, but a model must be in Jy/pixel", path, model->unit);
+    if (!model->wcs || !(largest_distance(residual, model, g) < 0.01))
+        return msi_error_set(MSI_EINPUT,
+                             "%s: its pixels are not at the same positions on the sky as those of the residual", path);
     if (residual->freq_hz > 0 && model->freq_hz > 0 && fabs(residual->freq_hz / model->freq_hz - 1) > 1e-6)
-        return msi_error_set(MSI_EINPUT, "%s: is of %.9g MHz, and the residual of %.9g", path, 1e-6 * model->freq_hz,
-                             1e-6 * residual->freq_hz);
+        return msi_error_set(MSI_EINPUT, "%s: the frequency is %.9g MHz, but the residual has %.9g MHz", path,
+                             1e-6 * model->freq_hz, 1e-6 * residual->freq_hz);
     if (residual->has_pol && model->has_pol && residual->pol != model->pol)
-        return msi_error_set(MSI_EINPUT, "%s: is of another polarisation than the residual", path);
+        return msi_error_set(MSI_EINPUT, "%s: its polarisation differs from that of the residual", path);
     return MSI_OK;
 }
 
@@ -511,10 +515,10 @@ static int choose_beam(restoring *k, const msi_fits_view *residual)
     const double arcsec = 648000 / MSI_PI;
     k->beam = msi_beam_known(given) ? *given : residual->beam;
     if (!msi_beam_known(&k->beam))
-        return msi_error_set(MSI_EINPUT, "%s: its header has no beam (BMAJ, BMIN, BPA); give -beam-shape",
+        return msi_error_set(MSI_EINPUT, "%s: the header has no beam (BMAJ, BMIN, BPA); give -beam-shape",
                              k->files->residual);
     if (k->beam.major_rad > fmax((double)g->nx * g->cell_x_rad, (double)g->ny * g->cell_y_rad))
-        return msi_error_set(MSI_EINPUT, "%s: a beam of %.4g arcsec is wider than the image", k->files->residual,
+        return msi_error_set(MSI_EINPUT, "%s: the beam of %.4g arcsec is wider than the image", k->files->residual,
                              k->beam.major_rad * arcsec);
     msi_log_info("beam: %.4g x %.4g arcsec, position angle %.1f deg, %s", k->beam.major_rad * arcsec,
                  k->beam.minor_rad * arcsec, k->beam.pa_rad * 180 / MSI_PI,
@@ -524,8 +528,8 @@ static int choose_beam(restoring *k, const msi_fits_view *residual)
 
 /* ---- Planes ---- */
 
-/* A GPU where one is present, unless the user says otherwise. */
-static msi_backend backend_of(const msi_options *o)
+/* Return the backend of -backend; with auto, a GPU if there is one. */
+static msi_backend choose_backend(const msi_options *o)
 {
     if (o->backend != MSI_BACKEND_AUTO) return o->backend;
     for (const msi_strategy *s = NULL; (s = msi_strategy_next(s, NULL, NULL, 0));)
@@ -535,8 +539,11 @@ static msi_backend backend_of(const msi_options *o)
 
 static int make_planes(restoring *k)
 {
-    const msi_planes_shape shape = {
-        .nx = k->geometry.nx, .ny = k->geometry.ny, .n = 1, .precision = MSI_FP32, .backend = backend_of(k->options)};
+    const msi_planes_shape shape = {.nx = k->geometry.nx,
+                                    .ny = k->geometry.ny,
+                                    .n = 1,
+                                    .precision = MSI_FP32,
+                                    .backend = choose_backend(k->options)};
     MSI_TRY(msi_planes_create(&k->image, &shape));
     return msi_planes_create(&k->model, &shape);
 }
@@ -563,21 +570,23 @@ static int restore_list(restoring *k, const msi_fits_view *residual, float *pixe
     const sky_canvas canvas = {k->geometry, residual->wcs, residual->freq_hz, residual->bandwidth_hz, pixel};
     int64_t n_outside;
     if (residual->has_pol && residual->pol != MSI_POL_I)
-        return msi_error_set(MSI_EINPUT, "%s: is not of Stokes I, and a list of sources is", k->files->residual);
+        return msi_error_set(MSI_EINPUT, "%s: a list of sources has Stokes I, but the residual is another polarisation",
+                             k->files->residual);
     memcpy(pixel, residual->pixel, (size_t)(k->geometry.nx * k->geometry.ny) * sizeof *pixel);
     MSI_TRY(sky_list_draw(&k->list, &k->beam, &canvas, &n_outside));
     if (n_outside)
-        msi_log_warning("%s: %lld of %lld source%s are not within the image", k->files->model, (long long)n_outside,
+        msi_log_warning("%s: %lld of %lld source%s are outside the image", k->files->model, (long long)n_outside,
                         (long long)k->list.n, msi_plural(k->list.n));
     return MSI_OK;
 }
 
-static int begin(restoring *k, const msi_fits_view *residual)
+static int begin_restoring(restoring *k, const msi_fits_view *residual)
 {
     k->n_plane = residual->n_plane;
     MSI_TRY(find_pixels(k->files->residual, residual, &k->geometry));
     if (!is_unit(residual->unit, "Jy/beam"))
-        return msi_error_set(MSI_EINPUT, "%s: is in %s, and a residual in Jy/beam", k->files->residual, residual->unit);
+        return msi_error_set(MSI_EINPUT, "%s: the unit is %s, but a residual must be in Jy/beam", k->files->residual,
+                             residual->unit);
     MSI_TRY(choose_beam(k, residual));
     if (!k->files->is_list) MSI_TRY(make_planes(k));
     return msi_alloc(&k->pixel, k->n_plane * k->geometry.nx * k->geometry.ny, sizeof *k->pixel, "the restored image");
@@ -587,10 +596,10 @@ static int restore_plane(restoring *k, int64_t plane)
 {
     msi_fits_view residual;
     MSI_TRY(msi_fits_view_read(&residual, k->files->residual, plane));
-    int rc = plane ? MSI_OK : begin(k, &residual);
+    int rc = plane ? MSI_OK : begin_restoring(k, &residual);
     const int64_t n = k->geometry.nx * k->geometry.ny;
     if (!rc && (residual.nx * residual.ny != n || residual.n_plane != k->n_plane))
-        rc = msi_error_set(MSI_EINPUT, "%s: has changed while it was read", k->files->residual);
+        rc = msi_error_set(MSI_EINPUT, "%s: changed while it was read", k->files->residual);
     if (!rc) rc = (k->files->is_list ? restore_list : restore_image)(k, &residual, k->pixel + plane * n);
     msi_fits_view_free(&residual);
     return rc;
@@ -598,7 +607,7 @@ static int restore_plane(restoring *k, int64_t plane)
 
 /* ---- The run ---- */
 
-/* The output may replace a file, but none that is read. */
+/* The output may replace a file, but not an input. */
 static int check_output(const msi_restore_options *f)
 {
     const char *const read[] = {f->residual, f->model};
@@ -606,7 +615,7 @@ static int check_output(const msi_restore_options *f)
     if (stat(f->out, &out) != 0) return MSI_OK;
     for (int i = 0; i < 2; i++)
         if (stat(read[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-            return msi_error_set(MSI_EUSAGE, "-restore%s: %s is read, too; give the output another name",
+            return msi_error_set(MSI_EUSAGE, "-restore%s: %s is also an input; give the output another name",
                                  f->is_list ? "-list" : "", f->out);
     return MSI_OK;
 }

@@ -7,7 +7,7 @@
 #include "kernels/gridder.h"
 
 /*
- * msi_uv_plane - compute V(u, v) = sum I(l, m) exp(+2 pi i (u l + v m)) over the image's pixels, NaN taken as 0.
+ * msi_uv_plane - compute V(u, v) = sum I(l, m) exp(+2 pi i (u l + v m)) over the image's pixels, with NaN as 0.
  *
  * Given:    pixel [ny][nx] of the given precision
  * Returned: *re, *im [ny][nx] float64, owned, msi_free; pixel (nx/2, ny/2) is u = v = 0, u grows with x, v with y
@@ -17,10 +17,10 @@ int msi_uv_plane(const msi_image_geometry *geometry, const void *pixel, msi_prec
                  double **im);
 
 /*
- * msi_uv_weights - make the weights that gridders hold, on the uv grid of a rule's densities: each sample in its cell
- * and in that cell's mirror image.
+ * msi_uv_weights - add the weights of gridders on the uv grid of a rule's densities: each sample in its cell and in the
+ * mirrored cell.
  *
- * Given:    gridder [n_gridder], weighed
+ * Given:    gridder [n_gridder]  after weighting
  * Returned: *weight [nv][nu] float64 of msi_density_grid_of, owned, msi_free; cell (nu/2, nv/2) begins at u = v = 0, u
  *           grows with x, v with y
  * Returns:  0, MSI_ENOMEM

@@ -5,7 +5,7 @@
 
 #include "core/status.h"
 
-/* A recipe gives a correlation's two Stokes parameters with their factors. */
+/* The two Stokes parameters of each correlation, with their factors. */
 static const struct recipe {
     msi_pol corr, pol[2];
     msi_c64 factor[2];
@@ -16,15 +16,15 @@ static const struct recipe {
     {MSI_POL_RL, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, 1}}}, {MSI_POL_LR, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, -1}}},
 };
 
-/* Return the index of a plane, -1 where there is none. */
-static int find(msi_pol wanted, const msi_pol *planes, int n_plane)
+/* Return the index of a plane; -1 if it is missing. */
+static int find_plane(msi_pol wanted, const msi_pol *planes, int n_plane)
 {
     for (int i = 0; i < n_plane; i++)
         if (planes[i] == wanted) return i;
     return -1;
 }
 
-/* Add a plane to the sum; one that is missing, -1, is zero. */
+/* Add a plane to the sum; a missing plane, -1, is zero. */
 static void add_term(msi_unmix *u, int plane, msi_c64 factor)
 {
     if (plane < 0) return;
@@ -38,19 +38,20 @@ int msi_unmix_make(msi_unmix *unmix, const msi_pol *planes, int n_plane, const m
     for (int k = 0; k < n_corr; k++) {
         msi_unmix *u = &unmix[k];
         *u = (msi_unmix){0};
-        int hand = find(corr[k], planes, n_plane);
+        int hand = find_plane(corr[k], planes, n_plane);
         n_hand += hand >= 0;
         add_term(u, hand, (msi_c64){1, 0});
         for (size_t r = 0; r < sizeof recipes / sizeof *recipes && is_stokes; r++)
             for (int i = 0; i < 2 && recipes[r].corr == corr[k]; i++)
-                add_term(u, find(recipes[r].pol[i], planes, n_plane), recipes[r].factor[i]);
+                add_term(u, find_plane(recipes[r].pol[i], planes, n_plane), recipes[r].factor[i]);
     }
     if (is_stokes || n_hand) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "the models are of hands that the set has not; give models of Stokes parameters");
+    return msi_error_set(MSI_EINPUT,
+                         "the set does not have the correlations of the models; give models of Stokes parameters");
 }
 
-void msi_correlations_form(const msi_unmix *unmix, int n_corr, int64_t n_row, msi_channel_range channels,
-                           const msi_c64 *vis, int32_t n_chan_out, msi_c32 *out)
+void msi_correlations_convert(const msi_unmix *unmix, int n_corr, int64_t n_row, msi_channel_range channels,
+                              const msi_c64 *vis, int32_t n_chan_out, msi_c32 *out)
 {
     const int32_t n_chan = channels.n;
     const int64_t n_sample = n_row * n_chan;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The visibilities of model planes become the correlations of a set: the inverse of stokes.h. */
+/* Conversion of model planes to the correlations of a set: the inverse of stokes.h. */
 #ifndef MSI_CORRELATIONS_H
 #define MSI_CORRELATIONS_H
 
 #include "core/types.h"
 #include "src/sky/stokes.h"
 
-/* A correlation is formed from planes as the sum of factor * V over none, one or two of them. */
+/* A correlation is the sum of factor * V over up to two planes. */
 typedef struct msi_unmix {
     int n;             /* 0, 1 or 2 */
     int plane[2];      /* [n] which planes */
@@ -14,19 +14,18 @@ typedef struct msi_unmix {
 } msi_unmix;
 
 /*
- * msi_unmix_make - find how a set's correlations are formed from model planes.
+ * msi_unmix_make - find the planes and factors of correlations.
  *
- * Given:    planes [n_plane]  either among I, Q, U, V or among the parallel hands XX, YY, RR, LL; one that is missing
- *                             is zero
+ * Given:    planes [n_plane]  either of I, Q, U, V or of the parallel hands XX, YY, RR, LL; a missing plane is zero
  *           corr [n_corr]     of the set, linear or circular
  * Returned: unmix [n_corr]    linear feeds XX = I+Q, XY = U+iV, YX = U-iV, YY = I-Q; circular RR = I+V, RL = Q+iU,
  *                             LR = Q-iU, LL = I-V
- * Returns:  0, MSI_EINPUT (planes are hands of which the set has none)
+ * Returns:  0, MSI_EINPUT (the planes are hands, and the set has none of them)
  */
 int msi_unmix_make(msi_unmix *unmix, const msi_pol *planes, int n_plane, const msi_pol *corr, int n_corr);
 
 /*
- * msi_correlations_form - form the correlations of some channels of a block.
+ * msi_correlations_convert - compute the correlations of some channels of a block.
  *
  * Given:    unmix [n_corr]   of msi_unmix_make
  *           channels         which channels of the block vis holds
@@ -34,7 +33,7 @@ int msi_unmix_make(msi_unmix *unmix, const msi_pol *planes, int n_plane, const m
  *           n_chan_out       channels of the block
  * Returned: out [n_row][n_chan_out][n_corr]  Jy; only the given channels are written
  */
-void msi_correlations_form(const msi_unmix *unmix, int n_corr, int64_t n_row, msi_channel_range channels,
-                           const msi_c64 *vis, int32_t n_chan_out, msi_c32 *out);
+void msi_correlations_convert(const msi_unmix *unmix, int n_corr, int64_t n_row, msi_channel_range channels,
+                              const msi_c64 *vis, int32_t n_chan_out, msi_c32 *out);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Model images: the files are found by name, the headers are read and compared, channels and polarisations are listed,
+ * and every pixel is checked.
+ */
 #include "src/sky/model_images.h"
 
 #include <ctype.h>
@@ -19,11 +23,13 @@
 #include "core/units.h"
 #include "io/fits/fits_image.h"
 
+/* ---- Names of files ---- */
+
 static const char ENDING[] = "-model.fits";
 
 enum { NO_CHANNEL = MSI_MODEL_NO_CHANNEL, MFS = MSI_MODEL_MFS };
 
-/* Read "-NNNN", "-MFS" or nothing, then "-POL" or nothing. Return 1 where that is the whole text. */
+/* Parse "-NNNN", "-MFS" or nothing, then "-POL" or nothing. Return 1 if this is the whole text. */
 static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
 {
     *number = NO_CHANNEL;
@@ -35,7 +41,7 @@ static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
         char *end, again[32];
         errno = 0;
         *number = strtoll(text + 1, &end, 10);
-        /* Numbers count only as they are written: four digits, more where the number has more. */
+        /* A number must have the form in which files are named: at least four digits. */
         snprintf(again, sizeof again, "-%04lld", (long long)*number);
         size_t length = (size_t)(end - text);
         if (errno || strlen(again) != length || strncmp(text, again, length) != 0) return 0;
@@ -48,9 +54,9 @@ static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
 }
 
 /* Append a file to the list. */
-static int add(msi_model_names *names, const char *name, const char *middle, int64_t number, msi_pol pol)
+static int add_name(msi_model_names *names, const char *name, const char *middle, int64_t number, msi_pol pol)
 {
-    /* The list is doubled at every power of two. */
+    /* The list grows to twice its size at each power of two. */
     if ((names->n & (names->n - 1)) == 0)
         MSI_TRY(msi_grow(&names->list, names->n, names->n ? 2 * names->n : 1, sizeof *names->list, "list of models"));
     msi_model_name *m = &names->list[names->n];
@@ -63,7 +69,7 @@ static int add(msi_model_names *names, const char *name, const char *middle, int
     return MSI_OK;
 }
 
-/* List every file of the directory whose name has the form. */
+/* List the files of the directory whose names have the form. */
 static int list_files(msi_model_names *names, const char *name)
 {
     const char *slash = strrchr(name, '/'), *prefix = slash ? slash + 1 : name;
@@ -85,21 +91,21 @@ static int list_files(msi_model_names *names, const char *name)
         if (n >= sizeof middle) continue;
         memcpy(middle, e->d_name + prefix_length, n);
         middle[n] = 0;
-        if (parse_middle(middle, &number, &pol)) rc = add(names, name, middle, number, pol);
+        if (parse_middle(middle, &number, &pol)) rc = add_name(names, name, middle, number, pol);
     }
     if (dir) closedir(dir);
     return rc;
 }
 
-static int in_order(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     const msi_model_name *x = a, *y = b;
     if (x->number != y->number) return x->number < y->number ? -1 : 1;
     return ((int)x->pol > (int)y->pol) - ((int)x->pol < (int)y->pol);
 }
 
-/* Remove all files but those of one kind: numbers from least to most. */
-static void keep(msi_model_names *names, int64_t least, int64_t most)
+/* Keep the files of one kind only: those with numbers from least to most. */
+static void keep_numbers(msi_model_names *names, int64_t least, int64_t most)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < names->n; i++) {
@@ -111,31 +117,34 @@ static void keep(msi_model_names *names, int64_t least, int64_t most)
     names->n = n;
 }
 
-/* Keep the files of one kind, in order: those without a number or channel images, else MFS images. Files of both of the
- * first two kinds are refused, and a channel image that is missing. */
-static int choose(msi_model_names *names, const char *name)
+/* Keep the files of one kind, in order: channel images or images without a number, else MFS images. If both of the
+ * first two kinds exist, or a channel image is missing, fail. */
+static int choose_names(msi_model_names *names, const char *name)
 {
     const msi_model_name *plain = NULL, *channel = NULL;
-    if (names->n) qsort(names->list, (size_t)names->n, sizeof *names->list, in_order);
+    if (names->n) qsort(names->list, (size_t)names->n, sizeof *names->list, compare_names);
     for (int64_t i = 0; i < names->n; i++) {
         if (names->list[i].number == NO_CHANNEL && !plain) plain = &names->list[i];
         if (names->list[i].number >= 0 && !channel) channel = &names->list[i];
     }
     if (!names->n)
-        return msi_error_set(MSI_EINPUT,
-                             "no model: there is no %s%s, %s-I%s or %s-0000%s; -name tells what their names begin with",
-                             name, ENDING, name, ENDING, name, ENDING);
+        return msi_error_set(
+            MSI_EINPUT, "no model found: no file %s%s, %s-I%s or %s-0000%s; give the beginning of their names by -name",
+            name, ENDING, name, ENDING, name, ENDING);
     if (plain && channel)
-        return msi_error_set(MSI_EINPUT, "%s and %s: which is the model? move one away, with those that belong to it",
-                             plain->path, channel->path);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s and %s: a model of one image and a model of channel images; move the files of one of them away",
+            plain->path, channel->path);
     if (plain)
-        keep(names, NO_CHANNEL, NO_CHANNEL);
+        keep_numbers(names, NO_CHANNEL, NO_CHANNEL);
     else if (channel)
-        keep(names, 0, INT64_MAX);
+        keep_numbers(names, 0, INT64_MAX);
     int64_t expected = 0;
     for (int64_t i = 0; channel && i < names->n; i++) {
         if (names->list[i].number > expected)
-            return msi_error_set(MSI_EINPUT, "%s is there, but no channel image %04lld; all from 0000 on are needed",
+            return msi_error_set(MSI_EINPUT,
+                                 "%s exists, but channel image %04lld is missing; all from 0000 on are needed",
                                  names->list[i].path, (long long)expected);
         expected = names->list[i].number + 1;
     }
@@ -155,7 +164,7 @@ int msi_model_names_list(msi_model_names *out, const char *name)
 int msi_model_names_find(msi_model_names *out, const char *name)
 {
     MSI_TRY(msi_model_names_list(out, name));
-    const int rc = choose(out, name);
+    const int rc = choose_names(out, name);
     if (rc) msi_model_names_free(out);
     return rc;
 }
@@ -167,14 +176,16 @@ void msi_model_names_free(msi_model_names *names)
     memset(names, 0, sizeof *names);
 }
 
-/* No sky is brighter than this limit; single precision could not hold the sums of more. */
+/* ---- Planes ---- */
+
+/* Limit of the total flux of a plane. Sums of larger values could exceed single precision. */
 static const double MOST_FLUX_JY = 1e30;
-/* Images have at most this many pixels along an axis. */
+/* Limit of the pixels along an axis. */
 static const int64_t LARGEST_SIZE = (int64_t)1 << 26;
 
-enum { WITHOUT_SAMPLE = 1, LEFT_OUT };
+enum { NO_SAMPLES = 1, LEFT_OUT };
 
-/* A model plane is one plane of a file. The list of them is in the order of channels and then polarisations. */
+/* A plane of a file. The list is in the order of channels, then polarisations. */
 typedef struct model_plane {
     int64_t number; /* of the channel image, or of the plane along FREQ */
     msi_model_channel channel;
@@ -183,47 +194,48 @@ typedef struct model_plane {
     int64_t freq_index;
     int pol_index;
     int is_numbered; /* its file is a channel image */
-    int is_empty;    /* WITHOUT_SAMPLE: its pixels are no model; LEFT_OUT: so are those of its whole channel */
+    int is_empty;    /* NO_SAMPLES: the image has no samples; LEFT_OUT: the whole channel has none */
 } model_plane;
 
 struct msi_model_files {
     msi_model_names names;
     int64_t n_plane;
-    model_plane *plane;         /* [n_channel][n_plane] once all are known */
+    model_plane *plane;         /* [n_channel][n_plane] after the headers are read */
     msi_fits_header header;     /* of the first file */
-    int64_t corner_x, corner_y; /* where pixel (0, 0) of a file lies in the model's geometry */
-    msi_image kept;             /* of a model of one channel, until it is taken */
+    int64_t corner_x, corner_y; /* pixel (0, 0) of a file in the model's geometry */
+    msi_image loaded;           /* pixels of a model of one channel, until they are used */
 };
 
 /* ---- Headers ---- */
 
-/* Refuse a unit that is not Jy/pixel, or warn of it where force is set. */
+/* Refuse a unit that is not Jy/pixel; with force, warn instead. */
 static int check_unit(const char *path, const char *unit, int force)
 {
     static const char *const known[] = {"Jy/pixel", "Jy/pix", "Jy pixel-1", "Jy pixel^-1", "Jy"};
     if (!unit[0]) {
-        msi_log_warning("%s: has no BUNIT; taken for Jy/pixel", path);
+        msi_log_warning("%s: no BUNIT; Jy/pixel is assumed", path);
         return MSI_OK;
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcasecmp(unit, known[i]) == 0) return MSI_OK;
     if (!force)
-        return msi_error_set(MSI_EINPUT,
-                             "%s: its unit is '%s', not Jy/pixel: it is no model; deconvolve, or convert it (-force "
-                             "takes it for Jy/pixel)",
-                             path, unit);
-    msi_log_warning("%s: its unit is '%s'; taken for Jy/pixel", path, unit);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: the unit is '%s', not Jy/pixel; deconvolve or convert the image, or assume Jy/pixel by "
+            "-force",
+            path, unit);
+    msi_log_warning("%s: the unit is '%s'; Jy/pixel is assumed", path, unit);
     return MSI_OK;
 }
 
-/* Compare numbers of two headers. One program writes all headers of a run, so that they agree to the last digit or so.
- */
-static int same(double a, double b, double tolerance)
+/* Compare numbers of two headers. They should differ by rounding only, because one program writes all headers of a
+ * run. */
+static int is_equal(double a, double b, double tolerance)
 {
     return fabs(a - b) <= tolerance;
 }
 
-/* Refuse a file whose geometry, centre or frame is not the first one's. */
+/* Refuse a file whose geometry, centre or frame differs from the first file's. */
 static int check_agreement(const char *path, const msi_fits_header *h, const char *first_path,
                            const msi_fits_header *first)
 {
@@ -231,18 +243,20 @@ static int check_agreement(const char *path, const msi_fits_header *h, const cha
     const char *what = NULL;
     if (a->nx != b->nx || a->ny != b->ny)
         what = "size";
-    else if (!same(a->cell_x_rad, b->cell_x_rad, 1e-9 * b->cell_x_rad) ||
-             !same(a->cell_y_rad, b->cell_y_rad, 1e-9 * b->cell_y_rad))
+    else if (!is_equal(a->cell_x_rad, b->cell_x_rad, 1e-9 * b->cell_x_rad) ||
+             !is_equal(a->cell_y_rad, b->cell_y_rad, 1e-9 * b->cell_y_rad))
         what = "pixel size";
-    else if (!same(h->reference[0], first->reference[0], 1e-6) || !same(h->reference[1], first->reference[1], 1e-6))
+    else if (!is_equal(h->reference[0], first->reference[0], 1e-6) ||
+             !is_equal(h->reference[1], first->reference[1], 1e-6))
         what = "reference pixel";
-    else if (!same(remainder(h->ra_rad - first->ra_rad, 2 * MSI_PI), 0, 1e-11) ||
-             !same(h->dec_rad, first->dec_rad, 1e-11))
+    else if (!is_equal(remainder(h->ra_rad - first->ra_rad, 2 * MSI_PI), 0, 1e-11) ||
+             !is_equal(h->dec_rad, first->dec_rad, 1e-11))
         what = "centre";
     else if (strcmp(h->dir_frame, first->dir_frame) != 0)
         what = "coordinate frame";
     if (!what) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: another %s than %s; the models of a run must agree", path, what, first_path);
+    return msi_error_set(MSI_EINPUT, "%s: the %s differs from that of %s; all models of a run must agree", path, what,
+                         first_path);
 }
 
 static int is_hand(msi_pol pol)
@@ -250,18 +264,18 @@ static int is_hand(msi_pol pol)
     return pol == MSI_POL_XX || pol == MSI_POL_YY || pol == MSI_POL_RR || pol == MSI_POL_LL;
 }
 
-/* Find the polarisation of plane i of a file by its header, else by its name. */
+/* Find the polarisation of plane i of a file in its header, else in its name. */
 static int find_pol(const msi_model_name *n, const msi_fits_header *h, int i, msi_pol *pol)
 {
     *pol = h->has_pol || !n->pol ? h->pol[i] : n->pol;
     if (n->pol && (*pol != n->pol || h->n_pol > 1))
-        return msi_error_set(MSI_EINPUT, "%s: called %s, but its Stokes axis says %s%s", n->path, msi_pol_name(n->pol),
+        return msi_error_set(MSI_EINPUT, "%s: named %s, but its Stokes axis has %s%s", n->path, msi_pol_name(n->pol),
                              msi_pol_name(*pol), h->n_pol > 1 ? " and others" : "");
     if (*pol > MSI_POL_V && !is_hand(*pol))
         return msi_error_set(
             MSI_EINPUT,
-            "%s: the image of the cross-hand %s is complex, and this half of it alone does not tell the "
-            "visibilities; give models of Stokes parameters",
+            "%s: the image of the cross-hand %s is complex, and this file has only one part of it; give models of "
+            "Stokes parameters",
             n->path, msi_pol_name(*pol));
     return MSI_OK;
 }
@@ -271,7 +285,7 @@ static int add_planes(struct msi_model_files *f, const msi_model_name *n, const 
 {
     const int64_t n_new = f->n_plane + h->n_freq * h->n_pol;
     if (n->number >= 0 && h->n_freq > 1)
-        return msi_error_set(MSI_EINPUT, "%s: has %lld planes along FREQ; a channel image has one", n->path,
+        return msi_error_set(MSI_EINPUT, "%s: %lld planes along FREQ; a channel image must have one", n->path,
                              (long long)h->n_freq);
     MSI_TRY(msi_grow(&f->plane, f->n_plane, n_new, sizeof *f->plane, "list of models"));
     for (int64_t k = 0; k < h->n_freq; k++)
@@ -284,7 +298,7 @@ static int add_planes(struct msi_model_files *f, const msi_model_name *n, const 
                                .freq_index = k,
                                .pol_index = i,
                                .is_numbered = n->number >= 0,
-                               .is_empty = h->is_empty ? WITHOUT_SAMPLE : 0};
+                               .is_empty = h->is_empty ? NO_SAMPLES : 0};
             MSI_TRY(find_pol(n, h, i, &p->pol));
         }
     return MSI_OK;
@@ -301,7 +315,7 @@ static int read_header(struct msi_model_files *f, const msi_model_name *n, const
     return MSI_OK;
 }
 
-/* Tell whether no polarisation of a channel has a sample. */
+/* Return whether all polarisations of a channel have no samples. */
 static int is_empty_channel(const struct msi_model_files *f, int64_t number)
 {
     for (int64_t i = 0; i < f->n_plane; i++)
@@ -310,28 +324,27 @@ static int is_empty_channel(const struct msi_model_files *f, int64_t number)
 }
 
 /*
- * A channel image without a sample has no model, and is left out: its neighbours' models serve. A polarisation without
- * one, beside others of its channel, counts as zero where its pixels have no value, as one does that is missing. A model
- * that was made of no samples says in its header, too, that it is empty; its pixels have values, which count.
+ * Leave out channel images without samples; the models of neighbouring channels are used instead. If other
+ * polarisations of the channel have samples, a polarisation without samples is zero, like a missing one, if its pixels
+ * are NaN. A model without samples may have finite pixels, although its header says that it is empty; these are used.
  */
 static int leave_out_empty(struct msi_model_files *f)
 {
     int64_t n = 0;
-    /* Marks are set before planes move, so that each is judged by the whole list. */
+    /* Mark planes before the list changes, because is_empty_channel needs the whole list. */
     for (int64_t i = 0; i < f->n_plane; i++)
         if (f->plane[i].is_empty && is_empty_channel(f, f->plane[i].number))
             f->plane[i].is_empty = f->plane[i].is_numbered ? LEFT_OUT : 0;
     for (int64_t i = 0; i < f->n_plane; i++) {
         const model_plane p = f->plane[i];
         if (p.is_empty == LEFT_OUT)
-            msi_log_info("%s: no sample was imaged; the nearest channel's model serves", p.path);
+            msi_log_info("%s: the image has no samples; the model of the nearest channel is used", p.path);
         else
             f->plane[n++] = p;
     }
     f->n_plane = n;
     if (n) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s and the other channel images: no sample was imaged in any channel",
-                         f->names.list[0].path);
+    return msi_error_set(MSI_EINPUT, "%s and the other channel images have no samples", f->names.list[0].path);
 }
 
 static int read_headers(struct msi_model_files *f, int force)
@@ -349,28 +362,28 @@ static int read_headers(struct msi_model_files *f, int force)
 
 /* ---- Channels and polarisations ---- */
 
-static int by_number(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
     const model_plane *x = a, *y = b;
     if (x->number != y->number) return x->number < y->number ? -1 : 1;
     return ((int)x->pol > (int)y->pol) - ((int)x->pol < (int)y->pol);
 }
 
-static int by_frequency(const void *a, const void *b)
+static int compare_frequencies(const void *a, const void *b)
 {
     const double x = ((const model_plane *)a)->channel.freq_hz, y = ((const model_plane *)b)->channel.freq_hz;
-    return x != y ? (x < y ? -1 : 1) : by_number(a, b);
+    return x != y ? (x < y ? -1 : 1) : compare_numbers(a, b);
 }
 
-/* Give all planes of a channel number the first one's frequency, and refuse one that has another. */
+/* Set the frequency of all planes of a channel to the first plane's. Fail if they differ. */
 static int unite_frequencies(struct msi_model_files *f)
 {
     for (int64_t i = 1; i < f->n_plane; i++) {
         const model_plane *a = &f->plane[i - 1];
         model_plane *b = &f->plane[i];
         if (a->number != b->number) continue;
-        if (!same(a->channel.freq_hz, b->channel.freq_hz, 1e-9 * a->channel.freq_hz))
-            return msi_error_set(MSI_EINPUT, "%s: at %.9g Hz, but %s at %.9g Hz; the models of a channel must agree",
+        if (!is_equal(a->channel.freq_hz, b->channel.freq_hz, 1e-9 * a->channel.freq_hz))
+            return msi_error_set(MSI_EINPUT, "%s: %.9g Hz, but %s has %.9g Hz; the models of a channel must agree",
                                  b->path, b->channel.freq_hz, a->path, a->channel.freq_hz);
         b->channel = a->channel;
     }
@@ -395,19 +408,19 @@ static int check_complete(const msi_model_images *m)
         const model_plane *p = &f->plane[i], *at = &f->plane[i / m->n_plane * m->n_plane];
         if (f->n_plane % m->n_plane || p->pol != m->pol[i % m->n_plane] || p->number != at->number)
             return msi_error_set(MSI_EINPUT,
-                                 "%s: the channel images have not all the same polarisations; is one of them missing?",
+                                 "%s: the channel images do not all have the same polarisations; a file may be missing",
                                  p->path);
     }
     return MSI_OK;
 }
 
-/* Sort the planes, and list the channels and polarisations that they make up. */
+/* Sort the planes, and list their channels and polarisations. */
 static int list_channels(msi_model_images *m)
 {
     struct msi_model_files *f = m->files;
-    qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, by_number);
+    qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, compare_numbers);
     MSI_TRY(unite_frequencies(f));
-    qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, by_frequency);
+    qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, compare_frequencies);
     while (m->n_plane < f->n_plane && f->plane[m->n_plane].number == f->plane[0].number) {
         msi_pol pol = f->plane[m->n_plane].pol;
         for (int i = 0; i < m->n_plane; i++)
@@ -428,11 +441,11 @@ static int list_channels(msi_model_images *m)
 /* ---- Geometry ---- */
 
 /*
- * Find the size of the image along an axis, and where the files' first pixel lies in it. The gridder takes even sizes
- * with the projection's centre in pixel (nx/2, ny/2); files that have it elsewhere, by a whole number of pixels, become
- * part of a larger image about it.
+ * Find the size of the model along an axis, and the position of the files' first pixel in it. The gridder needs even
+ * sizes with the projection's centre in pixel (nx/2, ny/2). If the centre of the files is another pixel, they become
+ * part of a larger image around the centre.
  */
-static int place(const struct msi_model_files *f, int axis, int64_t *size, int64_t *corner)
+static int find_size(const struct msi_model_files *f, int axis, int64_t *size, int64_t *corner)
 {
     const msi_fits_header *h = &f->header;
     const int64_t n = axis ? h->geometry.ny : h->geometry.nx;
@@ -440,14 +453,14 @@ static int place(const struct msi_model_files *f, int axis, int64_t *size, int64
     if (fabs(reference - whole) > 1e-6)
         return msi_error_set(
             MSI_EINPUT,
-            "%s: CRPIX%d is %.9g; the centre of the projection must be that of a pixel: shift the model "
-            "by the fraction",
+            "%s: CRPIX%d is %.9g; the centre of the projection must be the centre of a pixel; shift the model by the "
+            "fraction",
             f->names.list[0].path, axis + 1, reference + 1);
     if (fabs(whole) > (double)LARGEST_SIZE || n > LARGEST_SIZE)
         return msi_error_set(MSI_EINPUT, "%s: CRPIX%d is %.9g, too far from its pixels", f->names.list[0].path,
                              axis + 1, reference + 1);
     int64_t at = (int64_t)whole, half = at > n - at ? at : n - at;
-    /* No plan is made for fewer than 16 pixels. */
+    /* A gridder needs at least 16 pixels. */
     if (half < 8) half = 8;
     *size = 2 * half;
     *corner = half - at;
@@ -458,8 +471,8 @@ static int find_geometry(msi_model_images *m)
 {
     struct msi_model_files *f = m->files;
     m->geometry = f->header.geometry;
-    MSI_TRY(place(f, 0, &m->geometry.nx, &f->corner_x));
-    MSI_TRY(place(f, 1, &m->geometry.ny, &f->corner_y));
+    MSI_TRY(find_size(f, 0, &m->geometry.nx, &f->corner_x));
+    MSI_TRY(find_size(f, 1, &m->geometry.ny, &f->corner_y));
     m->ra_rad = f->header.ra_rad;
     m->dec_rad = f->header.dec_rad;
     memcpy(m->dir_frame, f->header.dir_frame, sizeof m->dir_frame);
@@ -468,14 +481,14 @@ static int find_geometry(msi_model_images *m)
 
 /* ---- Pixels ---- */
 
-/* Make an image zero that has no value in its middle. */
-static void clear_void(const msi_image_geometry *g, msi_precision precision, void *pixel)
+/* Set an image to zero if its middle is NaN. */
+static void clear_nan(const msi_image_geometry *g, msi_precision precision, void *pixel)
 {
     if (isnan(msi_image_value(pixel, precision, g->ny / 2 * g->nx + g->nx / 2)))
         memset(pixel, 0, (size_t)(msi_image_n_pixel(g) * msi_image_pixel_bytes(precision)));
 }
 
-/* Read a plane of a file into its place in pixel [ny][nx], an image of zeros. */
+/* Read a plane of a file into pixel [ny][nx], an image of zeros. */
 static int read_plane(const struct msi_model_files *f, const model_plane *p, const msi_image_geometry *g,
                       msi_precision precision, void *pixel)
 {
@@ -487,18 +500,18 @@ static int read_plane(const struct msi_model_files *f, const model_plane *p, con
         rc = msi_error_set(MSI_EINPUT, "%s: has changed during the run", p->path);
     void *corner = (char *)pixel + (f->corner_y * g->nx + f->corner_x) * msi_image_pixel_bytes(precision);
     if (!rc) rc = msi_fits_read_plane(file, p->freq_index, p->pol_index, precision, corner, g->nx);
-    if (!rc && p->is_empty) clear_void(g, precision, pixel);
+    if (!rc && p->is_empty) clear_nan(g, precision, pixel);
     msi_fits_close(file);
     return rc;
 }
 
-/* Sums over the pixels of a plane tell whether it is a model. */
+/* Sums over the pixels of a plane. */
 typedef struct plane_sums {
     double flux_jy, absolute_jy, peak_jy;
     int64_t n_not_zero, n_beyond; /* pixels that are not zero, within the horizon and beyond it */
 } plane_sums;
 
-/* Add row y of a plane to its sums, and refuse a pixel within the horizon that is not finite. */
+/* Add row y of a plane to its sums. Fail if a pixel within the horizon is not finite. */
 static int check_row(const model_plane *p, const msi_model_images *m, msi_precision precision, const void *row,
                      int64_t y, plane_sums *s)
 {
@@ -513,7 +526,7 @@ static int check_row(const model_plane *p, const msi_model_images *m, msi_precis
             continue;
         }
         if (!isfinite(v))
-            return msi_error_set(MSI_EINPUT, "%s: pixel (%lld, %lld) is %s; a model is a number everywhere: repair it",
+            return msi_error_set(MSI_EINPUT, "%s: pixel (%lld, %lld) is %s; every pixel of a model must be finite",
                                  p->path, (long long)(x - m->files->corner_x + 1),
                                  (long long)(y - m->files->corner_y + 1), isnan(v) ? "NaN" : "infinite");
         s->n_not_zero++;
@@ -524,7 +537,7 @@ static int check_row(const model_plane *p, const msi_model_images *m, msi_precis
     return MSI_OK;
 }
 
-/* Add 32-bit words to a hash that depends on every word and on their order. */
+/* Add 32-bit words to a hash, which depends on each word and on the order of words. */
 static uint64_t hash_words(uint64_t hash, const void *data, size_t bytes)
 {
     for (size_t at = 0; at + 4 <= bytes; at += 4) {
@@ -536,7 +549,7 @@ static uint64_t hash_words(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
-/* Check all pixels of a plane, add them to the hash, and log what the plane holds. */
+/* Check all pixels of a plane, add them to the hash, and log the plane's flux and peak. */
 static int check_plane(msi_model_images *m, const model_plane *p, msi_precision precision, const void *pixel)
 {
     const msi_image_geometry *g = &m->geometry;
@@ -552,13 +565,13 @@ static int check_plane(msi_model_images *m, const model_plane *p, msi_precision 
     m->hash = hash_words(m->hash, &p->channel, sizeof p->channel);
     m->hash = hash_words(m->hash, &p->pol, sizeof p->pol);
     if (!(s.absolute_jy <= MOST_FLUX_JY))
-        return msi_error_set(MSI_EINPUT, "%s: its pixels sum up to %.3g Jy; more than %.0e Jy is no model", p->path,
-                             s.absolute_jy, MOST_FLUX_JY);
-    if (p->is_empty && !s.n_not_zero) msi_log_info("%s: no sample was imaged; it counts as zero", p->path);
+        return msi_error_set(MSI_EINPUT, "%s: the sum of its pixels is %.3g Jy; a model must not exceed %.0e Jy",
+                             p->path, s.absolute_jy, MOST_FLUX_JY);
+    if (p->is_empty && !s.n_not_zero) msi_log_info("%s: the image has no samples; the model is zero", p->path);
     const double peak_jy = fabs(s.peak_jy);
     if (peak_jy > 0 && !(m->least_peak_jy > 0 && m->least_peak_jy < peak_jy)) m->least_peak_jy = peak_jy;
     if (s.n_beyond)
-        msi_log_warning("%s: %lld pixels beyond the horizon are not zero; they are left out", p->path,
+        msi_log_warning("%s: %lld pixels beyond the horizon are not zero; they are ignored", p->path,
                         (long long)s.n_beyond);
     (m->n_channel > 4 ? msi_log_detail
                       : msi_log_info)("model %s, Stokes %s: flux %.6g Jy, peak %.6g Jy/pixel, %lld pixels not zero",
@@ -572,14 +585,14 @@ static int check_pixels(msi_model_images *m)
     struct msi_model_files *f = m->files;
     const int64_t n_pixel = msi_image_n_pixel(&m->geometry);
     const msi_precision precision = f->header.precision;
-    /* A lone channel is kept, since it is taken next; of several no more than one plane is in memory. */
+    /* A single channel stays in memory, because it is used next. Of several channels, only one plane is in memory. */
     int keep = m->n_channel == 1;
-    MSI_TRY(msi_image_alloc(&f->kept, &m->geometry, keep ? m->n_plane : 1, precision));
+    MSI_TRY(msi_image_alloc(&f->loaded, &m->geometry, keep ? m->n_plane : 1, precision));
     int rc = MSI_OK;
     msi_progress_begin("models");
     for (int64_t i = 0; !rc && i < f->n_plane; i++) {
         const msi_progress_share all = msi_progress_enter(i, i + 1, f->n_plane);
-        char *pixel = (char *)f->kept.pixel + (keep ? i * n_pixel : 0) * msi_image_pixel_bytes(precision);
+        char *pixel = (char *)f->loaded.pixel + (keep ? i * n_pixel : 0) * msi_image_pixel_bytes(precision);
         const msi_progress_share reading = msi_progress_enter(0, 1, 2);
         rc = read_plane(f, &f->plane[i], &m->geometry, precision, pixel);
         msi_progress_leave(reading);
@@ -587,19 +600,19 @@ static int check_pixels(msi_model_images *m)
         msi_progress_leave(all);
     }
     if (!rc) msi_progress_end();
-    if (!keep) msi_image_free(&f->kept);
+    if (!keep) msi_image_free(&f->loaded);
     return rc;
 }
 
-int msi_model_images_take(msi_model_images *m, int64_t first, int64_t n, msi_precision precision, msi_image *image)
+int msi_model_images_load(msi_model_images *m, int64_t first, int64_t n, msi_precision precision, msi_image *image)
 {
     struct msi_model_files *f = m->files;
-    if (f->kept.pixel && f->kept.precision == precision && n == 1) {
-        *image = f->kept;
-        memset(&f->kept, 0, sizeof f->kept);
+    if (f->loaded.pixel && f->loaded.precision == precision && n == 1) {
+        *image = f->loaded;
+        memset(&f->loaded, 0, sizeof f->loaded);
         return MSI_OK;
     }
-    msi_image_free(&f->kept);
+    msi_image_free(&f->loaded);
     MSI_TRY(msi_image_alloc(image, &m->geometry, (int)n * m->n_plane, precision));
     const int64_t n_pixel = msi_image_n_pixel(&m->geometry);
     int rc = MSI_OK;
@@ -610,10 +623,10 @@ int msi_model_images_take(msi_model_images *m, int64_t first, int64_t n, msi_pre
     return rc;
 }
 
-/* ---- All together ---- */
+/* ---- The models ---- */
 
-/* Write how messages name the models: the first file, and how many others there are. */
-static int name_models(msi_model_images *m)
+/* Make the name of the models in messages: the first file, and the number of others. */
+static int make_names(msi_model_images *m)
 {
     const struct msi_model_files *f = m->files;
     const size_t size = strlen(f->names.list[0].path) + sizeof " and 9223372036854775807 more";
@@ -627,7 +640,7 @@ static int name_models(msi_model_images *m)
 
 static void log_models(const msi_model_images *m)
 {
-    char pols[16] = "", freq[80] = "no frequency, taken at all of them";
+    char pols[16] = "", freq[80] = "no frequency, used at all frequencies";
     for (int i = 0; i < m->n_plane; i++) strcat(pols, msi_pol_name(m->pol[i]));
     const double low = m->channel[0].freq_hz, high = m->channel[m->n_channel - 1].freq_hz;
     if (m->n_channel > 1)
@@ -652,7 +665,7 @@ int msi_model_images_find(msi_model_images **out, const char *name, int force)
     if (!rc) rc = read_headers(m->files, force);
     if (!rc) rc = list_channels(m);
     if (!rc) rc = find_geometry(m);
-    if (!rc) rc = name_models(m);
+    if (!rc) rc = make_names(m);
     if (!rc) rc = check_pixels(m);
     if (rc) {
         msi_model_images_free(m);
@@ -668,7 +681,7 @@ void msi_model_images_free(msi_model_images *m)
     if (!m) return;
     if (m->files) {
         msi_model_names_free(&m->files->names);
-        msi_image_free(&m->files->kept);
+        msi_image_free(&m->files->loaded);
         msi_free(m->files->plane);
     }
     msi_free(m->files);

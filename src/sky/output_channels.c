@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-static int ascending(const void *a, const void *b)
+static int compare_values(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -27,7 +27,7 @@ static int sorted_frequencies(const msi_ms_reader *reader, double **out, int64_t
         memcpy(freq + n, spw->freq_hz, sizeof *freq * (size_t)spw->n_chan);
         n += spw->n_chan;
     }
-    qsort(freq, (size_t)n, sizeof *freq, ascending);
+    qsort(freq, (size_t)n, sizeof *freq, compare_values);
     for (int64_t i = 0; i < n; i++)
         if (!unique || freq[i] != freq[unique - 1]) freq[unique++] = freq[i];
     *out = freq;
@@ -35,7 +35,7 @@ static int sorted_frequencies(const msi_ms_reader *reader, double **out, int64_t
     return MSI_OK;
 }
 
-/* Count those of n ascending values that lie below a limit. */
+/* Return how many of n ascending values are less than a limit. */
 static int64_t n_below(const double *value, int64_t n, double limit)
 {
     int64_t low = 0, high = n;
@@ -59,7 +59,7 @@ static void find_bands(msi_output_channels *c, const msi_ms_reader *reader)
     for (int s = 0; s < msi_ms_reader_n_spw(reader); s++) {
         const msi_ms_spw *spw = msi_ms_reader_spw(reader, s);
         int64_t begin, stop;
-        msi_output_channels_met(c, spw->freq_hz, spw->n_chan, &begin, &stop);
+        msi_output_channels_overlap(c, spw->freq_hz, spw->n_chan, &begin, &stop);
         for (int64_t i = begin; i < stop; i++) {
             int32_t first, end;
             msi_output_channels_range(c, i, spw->freq_hz, spw->n_chan, &first, &end);
@@ -114,8 +114,8 @@ void msi_output_channels_range(const msi_output_channels *c, int64_t i, const do
     *end = *first + (int32_t)n_below(freq_hz + *first, n_chan - *first, c->edge_hz[i + 1]);
 }
 
-void msi_output_channels_met(const msi_output_channels *c, const double *freq_hz, int32_t n_chan, int64_t *first,
-                             int64_t *end)
+void msi_output_channels_overlap(const msi_output_channels *c, const double *freq_hz, int32_t n_chan, int64_t *first,
+                                 int64_t *end)
 {
     /* A frequency belongs to the channel of the last edge that is not above it. */
     *end = n_below(c->edge_hz, c->n, nextafter(freq_hz[n_chan - 1], HUGE_VAL));

@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* Compute the unit vectors towards east, north and the centre itself, in equatorial coordinates. */
-static void axes(double ra, double dec, double e[3][3])
+static void unit_vectors(double ra, double dec, double e[3][3])
 {
     double sa = sin(ra), ca = cos(ra), sd = sin(dec), cd = cos(dec);
     double rows[3][3] = {{-sa, ca, 0}, {-sd * ca, -sd * sa, cd}, {cd * ca, cd * sa, sd}};
@@ -15,8 +15,8 @@ static void axes(double ra, double dec, double e[3][3])
 void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec)
 {
     double from[3][3], to[3][3];
-    axes(from_ra, from_dec, from);
-    axes(to_ra, to_dec, to);
+    unit_vectors(from_ra, from_dec, from);
+    unit_vectors(to_ra, to_dec, to);
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
             double sum = 0;
@@ -41,7 +41,7 @@ double msi_phase_shift_turns(const msi_phase_shift *shift, int64_t n_row, double
     return longest_m / MSI_SPEED_OF_LIGHT * freq_hz;
 }
 
-static inline void rotate(const msi_phase_shift *shift, const double *uvw, double *turned)
+static inline void rotate_uvw(const msi_phase_shift *shift, const double *uvw, double *turned)
 {
     for (int i = 0; i < 3; i++) {
         turned[i] = 0;
@@ -49,8 +49,8 @@ static inline void rotate(const msi_phase_shift *shift, const double *uvw, doubl
     }
 }
 
-/* A turning holds the visibilities whose rows are turned, towards which direction, and with which sign. */
-typedef struct turning {
+/* The visibilities of a shift, its direction and its sign. */
+typedef struct rotation {
     const double *direction; /* [3] of the shift */
     int sign;
     int n_plane;
@@ -58,10 +58,10 @@ typedef struct turning {
     int32_t n_chan;
     const double *freq_hz; /* [n_chan] */
     msi_c64 *vis;          /* [n_plane][n_row][n_chan] */
-} turning;
+} rotation;
 
 /* Multiply one row by exp(sign 2 pi i (u l + v m + w (n-1))), uvw in metres. */
-static inline void turn_row(const turning *t, int64_t row, const double *uvw)
+static inline void rotate_row(const rotation *t, int64_t row, const double *uvw)
 {
     const int32_t n_chan = t->n_chan;
     double path_m = 0;
@@ -80,25 +80,25 @@ static inline void turn_row(const turning *t, int64_t row, const double *uvw)
 void msi_phase_shift_apply(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
                            const double *freq_hz, double *uvw_m, msi_c64 *vis)
 {
-    const turning t = {shift->direction, -1, n_plane, n_row, n_chan, freq_hz, vis};
+    const rotation t = {shift->direction, -1, n_plane, n_row, n_chan, freq_hz, vis};
 #pragma omp parallel for schedule(static)
     for (int64_t row = 0; row < n_row; row++) {
         double *uvw = uvw_m + 3 * row, turned[3];
-        turn_row(&t, row, uvw);
-        rotate(shift, uvw, turned);
+        rotate_row(&t, row, uvw);
+        rotate_uvw(shift, uvw, turned);
         for (int i = 0; i < 3; i++) uvw[i] = turned[i];
     }
 }
 
 void msi_phase_shift_rotate(const msi_phase_shift *shift, int64_t n_row, const double *uvw_m, double *turned_m)
 {
-    for (int64_t row = 0; row < n_row; row++) rotate(shift, uvw_m + 3 * row, turned_m + 3 * row);
+    for (int64_t row = 0; row < n_row; row++) rotate_uvw(shift, uvw_m + 3 * row, turned_m + 3 * row);
 }
 
-void msi_phase_shift_predicted(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
-                               const double *freq_hz, const double *uvw_m, msi_c64 *vis)
+void msi_phase_shift_inverse(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
+                             const double *freq_hz, const double *uvw_m, msi_c64 *vis)
 {
-    const turning t = {shift->direction, 1, n_plane, n_row, n_chan, freq_hz, vis};
+    const rotation t = {shift->direction, 1, n_plane, n_row, n_chan, freq_hz, vis};
 #pragma omp parallel for schedule(static)
-    for (int64_t row = 0; row < n_row; row++) turn_row(&t, row, uvw_m + 3 * row);
+    for (int64_t row = 0; row < n_row; row++) rotate_row(&t, row, uvw_m + 3 * row);
 }

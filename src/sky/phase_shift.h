@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A phase shift turns uvw and phases from one phase centre to another, exactly. */
+/* Exact shifts of uvw and phases from one phase centre to another. */
 #ifndef MSI_PHASE_SHIFT_H
 #define MSI_PHASE_SHIFT_H
 
 #include "core/types.h"
 
-/* So much of the accuracy may be lost by taking two centres for one. */
+/* Part of the accuracy that may be lost if two centres are treated as equal. */
 #define MSI_LOST_TO_CENTRE 1e-3
 
-/* A shift consists of a rotation of uvw and the path difference that goes with it. */
+/* A shift: a rotation of uvw, and the direction that gives the path difference. */
 typedef struct msi_phase_shift {
     double rotation[3][3]; /* new uvw = rotation * old uvw */
     double direction[3];   /* l, m, n - 1 of the new centre seen from the old one */
@@ -18,14 +18,14 @@ typedef struct msi_phase_shift {
 void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec);
 
 /*
- * msi_phase_shift_turns - find by how much a shift changes the phases of rows.
+ * msi_phase_shift_turns - return the largest phase change of a shift over rows.
  * Given:   freq_hz  the highest; uvw_m [n_row][3]  metres, of the old centre
  * Returns: the largest |u l + v m + w (n-1)| in turns
  */
 double msi_phase_shift_turns(const msi_phase_shift *shift, int64_t n_row, double freq_hz, const double *uvw_m);
 
 /*
- * msi_phase_shift_apply - turn visibilities and their uvw from the old centre to the new one.
+ * msi_phase_shift_apply - shift visibilities and their uvw from the old centre to the new one.
  *
  * Given:              freq_hz [n_chan]
  * Given and returned: uvw_m [n_row][3]  metres
@@ -36,7 +36,7 @@ void msi_phase_shift_apply(const msi_phase_shift *shift, int64_t n_row, int32_t 
                            const double *freq_hz, double *uvw_m, msi_c64 *vis);
 
 /*
- * msi_phase_shift_rotate - turn uvw alone: where visibilities are to be predicted at the new centre.
+ * msi_phase_shift_rotate - rotate uvw only, to predict visibilities at the new centre.
  *
  * Given:    uvw_m [n_row][3]     metres, of the old centre
  * Returned: turned_m [n_row][3]  metres, of the new centre
@@ -44,13 +44,13 @@ void msi_phase_shift_apply(const msi_phase_shift *shift, int64_t n_row, int32_t 
 void msi_phase_shift_rotate(const msi_phase_shift *shift, int64_t n_row, const double *uvw_m, double *turned_m);
 
 /*
- * msi_phase_shift_predicted - turn visibilities predicted at the new centre to the old one: the transpose of
- * msi_phase_shift_apply.
+ * msi_phase_shift_inverse - shift visibilities that were predicted at the new centre back to the old one: the
+ * transpose of msi_phase_shift_apply.
  *
  * Given:              freq_hz [n_chan]; uvw_m [n_row][3]  metres, of the old centre
  * Given and returned: vis [n_plane][n_row][n_chan], multiplied by exp(+2 pi i (u l + v m + w (n-1)))
  */
-void msi_phase_shift_predicted(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
-                               const double *freq_hz, const double *uvw_m, msi_c64 *vis);
+void msi_phase_shift_inverse(const msi_phase_shift *shift, int64_t n_row, int32_t n_chan, int n_plane,
+                             const double *freq_hz, const double *uvw_m, msi_c64 *vis);
 
 #endif

@@ -10,29 +10,28 @@
 /* Pixels of the lobe are at least this part of the peak. */
 static const double THRESHOLD = 0.35;
 
-/* The logarithm falls at least this much from the centre to the outermost pixel; less is rounding of the image and no
- * width. */
+/* The logarithm must decrease by at least this from the centre to the outermost pixel. A smaller decrease is rounding
+ * of the image. */
 static const double LEAST_FALL = 1e-3;
 
 enum {
-    MAX_SAMPLES = 1 << 20, /* a lobe of more pixels than this is known well enough from its inner part */
+    MAX_SAMPLES = 1 << 20, /* the inner part of a larger lobe suffices */
     MAX_ITERATIONS = 100
 };
 
-/* A sample is one of the pixels fitted: its offset from the centre in cells of the y axis, and its value relative to
- * the peak. */
+/* A pixel of the fit: its offset from the centre in cells of the y axis, and its value relative to the peak. */
 typedef struct sample {
     double east, north, value;
 } sample;
 
-/* The lobe holds the samples that are fitted. */
+/* The pixels of the fit. */
 typedef struct lobe {
     int64_t n;
     sample *s;     /* [n] owned */
     double radius; /* of the outermost sample, cells */
 } lobe;
 
-/* The queue holds pixels of the lobe whose neighbours have not been looked at. */
+/* Pixels of the lobe whose neighbours have not been examined yet. */
 typedef struct pixel_queue {
     int64_t head, tail;
     int32_t (*at)[2]; /* [tail] offsets from the centre in pixels, x and y; owned */
@@ -47,20 +46,20 @@ static double value_at(const msi_image_geometry *g, const void *psf, msi_precisi
 }
 
 /*
- * Collect the lobe by flood fill, breadth first, so that a lobe cut off at MAX_SAMPLES is cut off round. PSFs are
- * point symmetric: half the plane would do, but both cost little and a NaN on one side is then no loss.
+ * Collect the lobe by a breadth-first flood fill, so that MAX_SAMPLES cuts it off along a circle. Half of the plane
+ * would suffice, because PSFs are point symmetric. But the other half costs little, and makes up for NaN on one side.
  */
-static int collect(lobe *l, const msi_image_geometry *g, const void *psf, msi_precision precision, double box_rad)
+static int collect_lobe(lobe *l, const msi_image_geometry *g, const void *psf, msi_precision precision, double box_rad)
 {
     int rc = MSI_OK;
     double centre = value_at(g, psf, precision, 0, 0);
     int64_t n_pixel = msi_image_n_pixel(g);
-    int64_t room = n_pixel < MAX_SAMPLES ? n_pixel : MAX_SAMPLES;
+    int64_t capacity = n_pixel < MAX_SAMPLES ? n_pixel : MAX_SAMPLES;
     uint8_t *seen = NULL;
     pixel_queue q = {0, 0, NULL};
     if ((rc = msi_alloc(&seen, n_pixel, 1, "beam fit"))) goto out;
-    if ((rc = msi_alloc(&q.at, room, sizeof *q.at, "beam fit"))) goto out;
-    if ((rc = msi_alloc(&l->s, room, sizeof *l->s, "beam fit"))) goto out;
+    if ((rc = msi_alloc(&q.at, capacity, sizeof *q.at, "beam fit"))) goto out;
+    if ((rc = msi_alloc(&l->s, capacity, sizeof *l->s, "beam fit"))) goto out;
     double aspect = g->cell_x_rad / g->cell_y_rad, half = box_rad > 0 ? 0.5 * box_rad / g->cell_y_rad : INFINITY;
     q.tail = 1;
     seen[(g->ny / 2) * g->nx + g->nx / 2] = 1;
@@ -76,7 +75,7 @@ static int collect(lobe *l, const msi_image_geometry *g, const void *psf, msi_pr
             double next = value_at(g, psf, precision, x, y) / centre;
             int near_centre = x >= -1 && x <= 1 && y >= -1 && y <= 1;
             int wanted = near_centre || (next >= THRESHOLD && fabs(x * aspect) <= half && fabs((double)y) <= half);
-            if (!isfinite(next) || !wanted || q.tail == room) continue;
+            if (!isfinite(next) || !wanted || q.tail == capacity) continue;
             uint8_t *mark = &seen[(g->ny / 2 + y) * g->nx + g->nx / 2 + x];
             if (*mark) continue;
             *mark = 1;
@@ -91,10 +90,10 @@ out:
     return rc;
 }
 
-/* A solver finds the x of m x = r. Returns 0 where there is none. */
+/* Solves m x = r. Returns: 1; 0 if there is no solution */
 typedef int solver(const double m[3][3], const double r[3], double x[3]);
 
-/* Solve the symmetric 3 x 3 system m x = r by elimination with pivoting. Return 0 where it is singular. */
+/* Solve the symmetric 3 x 3 system m x = r by elimination with pivoting. Return 0 if it is singular. */
 static int solve_ellipse(const double m[3][3], const double r[3], double x[3])
 {
     double a[3][4];
@@ -151,14 +150,14 @@ static double chi_squared(const lobe *l, const double q[3])
     return sum;
 }
 
-/* Fit the logarithms, -ln(value) being linear in the parameters; weights value^2 undo what the logarithm does to the
- * errors. Return 0 where they determine no gaussian. */
+/* Fit the logarithms: -ln(value) is linear in the parameters. Weights of value^2 compensate for the effect of the
+ * logarithm on the errors. Return 0 if there is no solution. */
 static int start_values(const lobe *l, solver *solve, double q[3])
 {
     double m[3][3] = {{0}}, r[3] = {0}, d[3];
     for (int64_t i = 0; i < l->n; i++) {
         double v = l->s[i].value;
-        if (!(v > 0.05)) v = 0.05; /* such a neighbour of the centre lies in the first null: steep, but finite */
+        if (!(v > 0.05)) v = 0.05; /* a neighbour of the centre in the first null: keep the logarithm finite */
         basis(&l->s[i], d);
         for (int j = 0; j < 3; j++) {
             for (int k = 0; k < 3; k++) m[j][k] += v * v * d[j] * d[k];
@@ -168,8 +167,8 @@ static int start_values(const lobe *l, solver *solve, double q[3])
     return solve(m, r, q);
 }
 
-/* Improve q by Levenberg-Marquardt steps until they no longer change it. */
-static void refine(const lobe *l, solver *solve, double q[3])
+/* Improve q by Levenberg-Marquardt steps until it does not change any more. */
+static void refine_gaussian(const lobe *l, solver *solve, double q[3])
 {
     double lambda = 1e-3, chi2 = chi_squared(l, q);
     for (int iteration = 0; iteration < MAX_ITERATIONS; iteration++) {
@@ -210,10 +209,10 @@ int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *
         return msi_error_set(MSI_ERANGE, "no beam: the PSF is %g at its centre", centre);
     lobe l = {0, NULL, 0};
     double q[3] = {0};
-    int rc = collect(&l, geometry, psf, precision, constraints->box_rad);
+    int rc = collect_lobe(&l, geometry, psf, precision, constraints->box_rad);
     if (rc) goto out;
     int solvable = start_values(&l, solve, q);
-    if (solvable) refine(&l, solve, q);
+    if (solvable) refine_gaussian(&l, solve, q);
     /* Widths follow from the eigenvalues of ((a, b), (b, c)), the larger width from the smaller eigenvalue. */
     double mean = 0.5 * (q[0] + q[2]), spread = hypot(0.5 * (q[0] - q[2]), q[1]);
     double steep = mean + spread, flat = mean - spread;
@@ -245,7 +244,7 @@ int msi_restoring_beam(msi_beam *beam, msi_beam_origin *origin, const msi_beam_c
     }
     if (choice->theoretic) {
         if (!(psf->theoretic_rad > 0)) {
-            (void)msi_error_set(MSI_ERANGE, "no beam: the longest baseline is not known");
+            (void)msi_error_set(MSI_ERANGE, "no beam: the longest baseline is unknown");
             return MSI_OK;
         }
         *beam = (msi_beam){psf->theoretic_rad, psf->theoretic_rad, 0};

@@ -9,7 +9,7 @@
 #include "core/image.h"
 #include "core/status.h"
 
-/* A recipe gives a Stokes parameter's two correlations with their factors; linear feeds come first, then circular. */
+/* The two correlations of each Stokes parameter, with their factors: linear feeds first, then circular feeds. */
 static const struct recipe {
     msi_pol pol, corr[2];
     msi_c64 factor[2];
@@ -38,18 +38,18 @@ int msi_planes_of(const msi_pol *pol, int n_pol, msi_plane planes[MSI_MAX_PLANES
     return n;
 }
 
-/* Return the index of a correlation, -1 where there is none. */
-static int find(msi_pol wanted, const msi_pol *corr, int n_corr)
+/* Return the index of a correlation; -1 if it is missing. */
+static int find_corr(msi_pol wanted, const msi_pol *corr, int n_corr)
 {
     for (int i = 0; i < n_corr; i++)
         if (corr[i] == wanted) return i;
     return -1;
 }
 
-/* Find the mix of one plane. Return 0 where the correlations do not give it. */
+/* Find the mix of one plane. Return 0 if correlations are missing. */
 static int mix_one(msi_mix *mix, const msi_plane *plane, const msi_pol *corr, int n_corr)
 {
-    int at = find(plane->pol, corr, n_corr);
+    int at = find_corr(plane->pol, corr, n_corr);
     if (at >= 0) {
         /* The imaginary part of an image is the real part of the image of -i V. */
         *mix = (msi_mix){.n = 1, .corr = {at}, .factor = {{plane->imaginary ? 0 : 1, plane->imaginary ? -1 : 0}}};
@@ -57,7 +57,7 @@ static int mix_one(msi_mix *mix, const msi_plane *plane, const msi_pol *corr, in
     }
     for (size_t r = 0; r < sizeof recipes / sizeof *recipes; r++) {
         if (recipes[r].pol != plane->pol) continue;
-        int a = find(recipes[r].corr[0], corr, n_corr), b = find(recipes[r].corr[1], corr, n_corr);
+        int a = find_corr(recipes[r].corr[0], corr, n_corr), b = find_corr(recipes[r].corr[1], corr, n_corr);
         if (a >= 0 && b >= 0) {
             *mix = (msi_mix){.n = 2, .corr = {a, b}, .factor = {recipes[r].factor[0], recipes[r].factor[1]}};
             return 1;
@@ -83,13 +83,13 @@ int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_
             size_t length = strlen(has);
             snprintf(has + length, sizeof has - length, "%s%s", i ? " " : "", msi_pol_name(corr[i]));
         }
-        return msi_error_set(MSI_EINPUT, "-pol %s cannot be formed from the set's correlations (%s)",
+        return msi_error_set(MSI_EINPUT, "-pol %s cannot be computed from the set's correlations (%s)",
                              msi_pol_name(planes[p].pol), has);
     }
     return MSI_OK;
 }
 
-/* Return the larger of two numbers: an instruction, where fmax is a call because of NaN. */
+/* Return the larger of two numbers. It compiles to one instruction; fmax is a call, because of NaN. */
 static inline double larger(double a, double b)
 {
     return b > a ? b : a;
@@ -101,9 +101,9 @@ static inline double product(msi_c64 value, float weight)
     return larger((double)weight * fabs(value.re), (double)weight * fabs(value.im));
 }
 
-/* Remember the row of a block that has the largest product of its planes [n_plane][n_row][n_chan]. */
-static void remember_largest(msi_sample_tally *tally, double largest, const msi_ms_block *b, int64_t n_value,
-                             int32_t n_chan, const msi_c64 *vis, const float *weight)
+/* Store the row of a block with the largest product in its planes [n_plane][n_row][n_chan]. */
+static void store_largest(msi_sample_tally *tally, double largest, const msi_ms_block *b, int64_t n_value,
+                          int32_t n_chan, const msi_c64 *vis, const float *weight)
 {
     if (!(largest > tally->largest_product)) return;
     int64_t i = 0;
@@ -113,40 +113,39 @@ static void remember_largest(msi_sample_tally *tally, double largest, const msi_
     tally->largest_row = b->ms_row[i / n_chan % b->n_row];
 }
 
-/* ---- Forming ---- */
+/* ---- Conversion ---- */
 
-/* So many channels at a time: what is found of them on the way stays in the first cache. */
+/* Channels that are converted at a time. Their intermediate values fit in the first-level cache. */
 enum { STRETCH = 128 };
 
 static const float LARGEST = 1e30f;
 
-/* One correlation's samples of some channels, apart from the other correlations. */
+/* The samples of one correlation in some channels. */
 typedef struct one_corr {
     float re[STRETCH], im[STRETCH], weight[STRETCH];
-    int32_t is_good[STRETCH]; /* all bits where nothing is wrong with it, else none */
+    int32_t is_good[STRETCH]; /* -1 if it is valid, else 0 */
 } one_corr;
 
-/* What is formed, and where it goes. */
-typedef struct forming {
+/* Input and output of a conversion. */
+typedef struct conversion {
     const msi_ms_block *block;
     const msi_mix *mix; /* [n_plane] */
     int n_plane;
     msi_channel_range channels;
     msi_c64 *vis; /* [n_plane][n_row][channels.n] */
     float *weight;
-} forming;
+} conversion;
 
-/* Samples of the first plane that are left out, by the first reason that holds. */
+/* As msi_sample_tally, for one row. */
 typedef struct counts {
     int64_t flagged, weight, not_finite, too_large;
     double largest; /* product of a visibility and its weight */
 } counts;
 
-/* Loops of one body are compiled for two instruction sets, neither of which fuses a product and a sum: so both come to
- * the same bits. */
+/* These loops are compiled for two instruction sets. Neither fuses a product and a sum, so both give the same bits. */
 #define IN_BOTH static inline __attribute__((always_inline))
 
-/* Take the correlations [n][n_corr] apart. */
+/* Separate the correlations [n][n_corr] into an array for each. */
 IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag, int n_corr, int32_t n, one_corr *to)
 {
     for (int32_t c = 0; c < n; c++)
@@ -164,8 +163,8 @@ IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag
         for (int k = 0; k < n_corr; k++) to[k].is_good[c] &= -(flag[c * n_corr + k] == 0);
 }
 
-/* Form a plane's samples; those that are left out become 0. One correlation counts as itself and nothing of itself.
- * Returns how many are left out. */
+/* Compute a plane's samples; those that are left out become 0. If the mix has one correlation, the second term is the
+ * same one with factor 0. Returns: the number of samples that are left out */
 IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, msi_c64 *vis, float *weight,
                          double *largest)
 {
@@ -194,7 +193,7 @@ IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, ms
     return n_out;
 }
 
-/* Count a sample that is left out. */
+/* Count a sample that is left out, by the first reason that applies. */
 static void count_reason(const msi_mix *mix, const msi_c32 *data, const float *weight, const uint8_t *flag, counts *to)
 {
     int flagged = 0, bad_weight = 0, bad_data = 0, large = 0;
@@ -213,7 +212,7 @@ static void count_reason(const msi_mix *mix, const msi_c32 *data, const float *w
         to->too_large += large;
 }
 
-IN_BOTH void form_row_of(const forming *f, int64_t row, int n_corr, counts *count)
+IN_BOTH void convert_row_of(const conversion *f, int64_t row, int n_corr, counts *count)
 {
     one_corr corr[MSI_MAX_CORR];
     const msi_ms_block *b = f->block;
@@ -231,54 +230,54 @@ IN_BOTH void form_row_of(const forming *f, int64_t row, int n_corr, counts *coun
     }
 }
 
-/* The usual numbers of correlations are known where the loops are compiled. */
-IN_BOTH void form_row_any(const forming *f, int64_t row, counts *count)
+/* Compile the loops for the usual numbers of correlations. */
+IN_BOTH void convert_row_any(const conversion *f, int64_t row, counts *count)
 {
     const int n_corr = f->block->n_corr;
     if (n_corr == 4)
-        form_row_of(f, row, 4, count);
+        convert_row_of(f, row, 4, count);
     else if (n_corr == 2)
-        form_row_of(f, row, 2, count);
+        convert_row_of(f, row, 2, count);
     else
-        form_row_of(f, row, n_corr, count);
+        convert_row_of(f, row, n_corr, count);
 }
 
-typedef void row_former(const forming *f, int64_t row, counts *count);
+typedef void row_converter(const conversion *f, int64_t row, counts *count);
 
-static void form_row(const forming *f, int64_t row, counts *count)
+static void convert_row(const conversion *f, int64_t row, counts *count)
 {
-    form_row_any(f, row, count);
+    convert_row_any(f, row, count);
 }
 
 #if defined(__x86_64__) && !defined(MSI_STOKES_BASE)
-__attribute__((target("avx2"))) static void form_row_avx2(const forming *f, int64_t row, counts *count)
+__attribute__((target("avx2"))) static void convert_row_avx2(const conversion *f, int64_t row, counts *count)
 {
-    form_row_any(f, row, count);
+    convert_row_any(f, row, count);
 }
 
-static row_former *best_former(void)
+static row_converter *best_converter(void)
 {
-    return __builtin_cpu_supports("avx2") ? form_row_avx2 : form_row;
+    return __builtin_cpu_supports("avx2") ? convert_row_avx2 : convert_row;
 }
 #else
-static row_former *best_former(void)
+static row_converter *best_converter(void)
 {
-    return form_row;
+    return convert_row;
 }
 #endif
 
-void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels, msi_c64 *vis,
-                     float *weight, msi_sample_tally *tally)
+void msi_stokes_convert(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels,
+                        msi_c64 *vis, float *weight, msi_sample_tally *tally)
 {
-    const forming f = {b, mix, n_plane, channels, vis, weight};
-    row_former *const former = best_former();
+    const conversion f = {b, mix, n_plane, channels, vis, weight};
+    row_converter *const converter = best_converter();
     int64_t flagged = 0, bad_weight = 0, not_finite = 0, too_large = 0;
     double largest = 0;
 #pragma omp parallel for schedule(static) reduction(+ : flagged, bad_weight, not_finite, too_large) \
     reduction(max : largest)
     for (int64_t row = 0; row < b->n_row; row++) {
         counts c = {0};
-        former(&f, row, &c);
+        converter(&f, row, &c);
         flagged += c.flagged;
         bad_weight += c.weight;
         not_finite += c.not_finite;
@@ -289,7 +288,7 @@ void msi_stokes_form(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi
     tally->weight += bad_weight;
     tally->data_not_finite += not_finite;
     tally->data_too_large += too_large;
-    remember_largest(tally, largest, b, n_plane * b->n_row * channels.n, channels.n, vis, weight);
+    store_largest(tally, largest, b, n_plane * b->n_row * channels.n, channels.n, vis, weight);
 }
 
 void msi_sample_tally_add(msi_sample_tally *to, const msi_sample_tally *from)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Limits of control groups, in a tree of files as the kernel shows it. */
+/* Tests limits of control groups, with a copy of the kernel's directory tree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static int64_t limit_of(const char *membership)
     return msi_control_group_memory("membership", "groups");
 }
 
-/* A batch system limits the job; the process is in a step of it, and the machine's own group has no limit. */
+/* A batch system limits the job. The process is in a child group of it, and the machine's own group has no limit. */
 static void a_job_above_the_step_limits(void **state)
 {
     (void)state;
@@ -44,7 +44,7 @@ static void a_job_above_the_step_limits(void **state)
     assert_int_equal(limit_of("0::/elsewhere\n"), INT64_MAX);
 }
 
-/* A container's mount is its own group; the path that it is called by outside is not there. */
+/* A container's mount is its own group. The path of the group outside does not exist there. */
 static void a_containers_mount_limits(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static void the_first_version_has_a_tree_for_memory(void **state)
     assert_int_equal(limit_of("4:memory_pressure,cpu:/slurm/uid_1/job_2\n"), INT64_MAX);
 }
 
-static void what_cannot_be_read_limits_nothing(void **state)
+static void unreadable_limits_limit_nothing(void **state)
 {
     (void)state;
     assert_int_equal(msi_control_group_memory("missing", "groups"), INT64_MAX);
@@ -97,7 +97,7 @@ static void quotas_are_processors_rounded_up(void **state)
     assert_int_equal(cpus_of("0::/pod\n"), INT64_MAX);
 }
 
-/* A container of the first version is told the group's path outside, and finds its own at the mount. */
+/* In version 1 a container reads the group's path outside, and finds its own group at the mount. */
 static void the_first_version_has_quota_and_period(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ int main(void)
         cmocka_unit_test(the_first_version_has_a_tree_for_memory),
         cmocka_unit_test(quotas_are_processors_rounded_up),
         cmocka_unit_test(the_first_version_has_quota_and_period),
-        cmocka_unit_test(what_cannot_be_read_limits_nothing),
+        cmocka_unit_test(unreadable_limits_limit_nothing),
     };
     return cmocka_run_group_tests(tests, temp_folder_enter, temp_folder_leave);
 }

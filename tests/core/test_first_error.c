@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The first failure of several threads: it alone is kept, whole, and becomes that of the thread that raises it. */
+/* Tests the first failure of several threads: only it is stored, and it becomes the failure of the thread that raises
+ * it. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@ static void test_no_failure(void **state)
     msi_first_error_keep(&e, MSI_OK);
     assert_int_equal(msi_first_error_status(&e), MSI_OK);
     assert_int_equal(msi_first_error_raise(&e), MSI_OK);
-    /* The message of this thread stays. */
+    /* The message of this thread does not change. */
     assert_string_equal(msi_error_get(), "an older one");
     assert_string_equal(msi_error_about_get(), "uvw");
 }
@@ -33,7 +34,7 @@ static void test_first_counts(void **state)
     msi_first_error_keep(&e, MSI_OK);
     assert_int_equal(msi_first_error_status(&e), MSI_EGPU);
     assert_string_equal(msi_error_get(), "a later one");
-    /* Raising takes nothing away. */
+    /* Raising does not change the stored failure. */
     for (int i = 0; i < 2; i++) {
         msi_error_set(MSI_ENOMEM, "something else");
         assert_int_equal(msi_first_error_raise(&e), MSI_EGPU);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Quantities in words: the unit suits the size, seconds never read 60, counted words agree with their number. */
+/* Tests formatted quantities: the unit suits the value, 60 seconds never appear, plurals are right. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

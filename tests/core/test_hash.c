@@ -6,7 +6,7 @@
 
 #include "core/memory.h"
 
-/* A hash tells apart what differs in a bit, in length, or in order. */
+/* Data that differ in a bit, in length or in order have different hashes. */
 static void hashes_differ(void **state)
 {
     (void)state;

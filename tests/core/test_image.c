@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Images: sizes, values of either precision, and what allocation does where memory does not suffice. */
+/* Tests images: sizes, values in both precisions, and allocation without enough memory. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ static void test_a_refused_image_is_empty(void **state)
 {
     (void)state;
     const int64_t before = msi_memory_in_use();
-    /* The pixels alone do not fit; the pixels fit, and nothing more. */
+    /* The limit is less than the pixels; then the pixels fit, but not the other arrays. */
     const int64_t limits[] = {64, 24 * 8 + 64};
     for (int i = 0; i < 2; i++) {
         msi_image image;
@@ -61,7 +61,7 @@ static void test_a_refused_image_is_empty(void **state)
     assert_int_equal(msi_image_alloc(&image, &huge, 1, MSI_FP64), MSI_ENOMEM);
 }
 
-/* Images of samples add up as if all had been in one; an image of no samples, which is NaN, changes nothing. */
+/* The sum of images is the image of all samples. An image without samples, which is NaN, does not change it. */
 static void test_images_add_up_by_their_weights(void **state)
 {
     (void)state;
@@ -69,7 +69,7 @@ static void test_images_add_up_by_their_weights(void **state)
         msi_image sum, image;
         assert_int_equal(msi_image_alloc(&sum, &geometry, 2, precision), MSI_OK);
         assert_int_equal(msi_image_alloc(&image, &geometry, 2, precision), MSI_OK);
-        /* Plane 0: value 1 of weight 3, then 5 of weight 1; plane 1: 8 of weight 2, then nothing. */
+        /* Plane 0: value 1 of weight 3, then 5 of weight 1; plane 1: 8 of weight 2, then no samples. */
         const double value[2][2] = {{1, 8}, {5, 0}}, weight[2][2] = {{3, 2}, {1, 0}};
         for (int k = 0; k < 2; k++) {
             for (int p = 0; p < 2; p++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Signals: those that stop a run set the flag and nothing else, those of a failed write do not end the process, and the
- * exit code says which. */
+/* Tests signals: those that stop a run set the flag, those of a failed write do not end the process, and ignored
+ * signals stay ignored. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static void test_signals_set_the_flag(void **state)
     assert_int_equal(msi_interrupt_check(), MSI_OK);
 }
 
-/* nohup ignores SIGHUP, and so has a run outlive the terminal. */
+/* nohup ignores SIGHUP, so that a run continues after the terminal is closed. */
 static void test_what_is_ignored_stays_so(void **state)
 {
     (void)state;
@@ -51,8 +51,8 @@ static void test_what_is_ignored_stays_so(void **state)
     msi_interrupt_raise(0);
 }
 
-/* A parent that ignores SIGCHLD has its children do so, and then waitpid knows nothing of theirs. */
-static void test_ends_of_children_are_heard_of(void **state)
+/* If the parent ignores SIGCHLD, its children inherit that, and their waitpid fails unless the signal is reset. */
+static void test_ends_of_children_are_noticed(void **state)
 {
     (void)state;
     int how = 0;
@@ -100,7 +100,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signals_set_the_flag),
         cmocka_unit_test(test_what_is_ignored_stays_so),
-        cmocka_unit_test(test_ends_of_children_are_heard_of),
+        cmocka_unit_test(test_ends_of_children_are_noticed),
         cmocka_unit_test(test_a_closed_pipe_is_an_error_of_the_write),
         cmocka_unit_test(test_raising_is_as_the_signal),
         cmocka_unit_test(test_exit_codes),

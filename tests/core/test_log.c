@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Log lines: which are shown at which level, what they begin with, and the bar of a terminal (a pseudo-terminal here).
- */
+/* Tests log lines: levels, prefixes, and the progress bar on a pseudo-terminal. */
 #include <fcntl.h>
 #include <regex.h>
 #include <setjmp.h>
@@ -20,14 +19,14 @@
 
 static char shown[8192];
 
-/* Call `speak` with stderr led to `out`, from which `from` reads; what came is in `shown`. */
-static void listen_to(void (*speak)(void), int out, int from)
+/* Call a function with stderr redirected to `out`, and read what it printed from `from` into `shown`. */
+static void capture(void (*print)(void), int out, int from)
 {
     fflush(stderr);
     const int saved = dup(STDERR_FILENO);
     assert_true(saved >= 0);
     assert_int_equal(dup2(out, STDERR_FILENO), STDERR_FILENO);
-    speak();
+    print();
     fflush(stderr);
     assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
     close(saved);
@@ -38,14 +37,14 @@ static void listen_to(void (*speak)(void), int out, int from)
     close(from);
 }
 
-static void listen_by_pipe(void (*speak)(void))
+static void capture_pipe(void (*print)(void))
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    listen_to(speak, ends[1], ends[0]);
+    capture(print, ends[1], ends[0]);
 }
 
-static void listen_by_terminal(void (*speak)(void))
+static void capture_terminal(void (*print)(void))
 {
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     if (terminal < 0 || grantpt(terminal) || unlockpt(terminal)) skip();
@@ -55,13 +54,13 @@ static void listen_by_terminal(void (*speak)(void))
     cfmakeraw(&settings);
     assert_int_equal(tcsetattr(end, TCSANOW, &settings), 0);
     assert_int_equal(fcntl(terminal, F_SETFL, O_NONBLOCK), 0);
-    /* Once the last end is closed what it was sent may be gone: keep one open until all is read. */
+    /* Keep one end open until everything is read, because data may be lost when the last end is closed. */
     const int open_end = dup(end);
-    listen_to(speak, end, terminal);
+    capture(print, end, terminal);
     close(open_end);
 }
 
-static void speak_each(void)
+static void print_each(void)
 {
     msi_log_info("ordinary %d", 1);
     msi_log_detail("detail %d", 2);
@@ -73,13 +72,13 @@ static void test_levels(void **state)
 {
     (void)state;
     msi_log_setup(MSI_LOG_QUIET, 0);
-    listen_by_pipe(speak_each);
+    capture_pipe(print_each);
     assert_string_equal(shown, "msimage: warning: odd 3\nmsimage: error: it failed: 100%s\n");
     msi_log_setup(MSI_LOG_NORMAL, 0);
-    listen_by_pipe(speak_each);
+    capture_pipe(print_each);
     assert_string_equal(shown, "ordinary 1\nmsimage: warning: odd 3\nmsimage: error: it failed: 100%s\n");
     msi_log_setup(MSI_LOG_VERBOSE, 0);
-    listen_by_pipe(speak_each);
+    capture_pipe(print_each);
     assert_string_equal(shown, "ordinary 1\ndetail 2\nmsimage: warning: odd 3\nmsimage: error: it failed: 100%s\n");
 }
 
@@ -92,27 +91,27 @@ static void test_lines_with_the_time(void **state)
                              REG_EXTENDED | REG_NOSUB),
                      0);
     msi_log_setup(MSI_LOG_NORMAL, 1);
-    listen_by_pipe(speak_each);
+    capture_pipe(print_each);
     assert_int_equal(regexec(&with_time, shown, 0, NULL, 0), 0);
     regfree(&with_time);
     msi_log_setup(MSI_LOG_NORMAL, 0);
 }
 
-static char *spoken;
+static char *printed;
 
-static void speak_text(void)
+static void print_text(void)
 {
-    msi_log_info("name: %s", spoken);
+    msi_log_info("name: %s", printed);
 }
 
-static void speak_warning_and_error(void)
+static void print_warning_and_error(void)
 {
-    msi_log_warning("%s", spoken);
-    msi_log_advice("%s", spoken);
-    msi_log_error(spoken);
+    msi_log_warning("%s", printed);
+    msi_log_advice("%s", printed);
+    msi_log_error(printed);
 }
 
-/* Whatever could steer a terminal is written as its bytes' numbers; other characters stay as they are. */
+/* Control characters and invalid bytes are written as \xNN; other characters do not change. */
 static void test_control_characters_are_escaped(void **state)
 {
     (void)state;
@@ -129,30 +128,30 @@ static void test_control_characters_are_escaped(void **state)
          "\\xC2\\x9B31m"}, /* CSI of C1 in UTF-8 */
         {"\x9b"
          "31m \xe9",
-         "\\x9B31m \\xE9"}, /* and in Latin-1; no UTF-8 */
+         "\\x9B31m \\xE9"}, /* the same in Latin-1, which is not UTF-8 */
         {"\xc0\x9b \xe0\x80\x9b \xf0\x80\x80\x9b", "\\xC0\\x9B \\xE0\\x80\\x9B \\xF0\\x80\\x80\\x9B"}, /* overlong */
         {"cut \xe2\x82", "cut \\xE2\\x82"},
     };
     msi_log_setup(MSI_LOG_NORMAL, 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char want[256];
-        spoken = (char *)cases[i].text;
-        listen_by_pipe(speak_text);
+        printed = (char *)cases[i].text;
+        capture_pipe(print_text);
         snprintf(want, sizeof want, "name: %s\n", cases[i].want);
         assert_string_equal(shown, want);
-        listen_by_pipe(speak_warning_and_error);
+        capture_pipe(print_warning_and_error);
         snprintf(want, sizeof want, "msimage: warning: %s\nmsimage: warning: %s\nmsimage: error: %s\n", cases[i].want,
                  cases[i].want, cases[i].want);
         assert_string_equal(shown, want);
     }
     msi_log_setup(MSI_LOG_QUIET, 0);
-    spoken = (char *)"x";
-    listen_by_pipe(speak_warning_and_error);
+    printed = (char *)"x";
+    capture_pipe(print_warning_and_error);
     assert_string_equal(shown, "msimage: warning: x\nmsimage: error: x\n");
     msi_log_setup(MSI_LOG_NORMAL, 0);
 }
 
-/* Log lines of every length about those of the buffers. */
+/* Log lines of every length near the sizes of the buffers. */
 static void test_long_lines(void **state)
 {
     (void)state;
@@ -165,13 +164,13 @@ static void test_long_lines(void **state)
         }
         text[n] = 0;
         snprintf(want + at, sizeof want - at, "\n");
-        spoken = text;
-        listen_by_pipe(speak_text);
+        printed = text;
+        capture_pipe(print_text);
         assert_string_equal(shown, want);
     }
 }
 
-/* The clock that the log reads is the test's. */
+/* The log reads the test's clock. */
 static double now_s = 1000;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
@@ -191,7 +190,7 @@ static void show_short_stages(void)
     msi_progress_end();
 }
 
-static void show_half_and_speak(void)
+static void show_half_and_print(void)
 {
     msi_progress_begin("gridding");
     now_s += 0.09; /* a bar is drawn at most ten times a second */
@@ -205,11 +204,11 @@ static void show_half_and_speak(void)
 static void show_hushed(void)
 {
     msi_progress_mute(1);
-    show_half_and_speak();
+    show_half_and_print();
     msi_progress_mute(0);
 }
 
-/* Show a stage of 25 s, a per cent at a time. */
+/* Show a stage of 25 s in steps of one per cent. */
 static void show_slowly(void)
 {
     msi_progress_begin("gridding");
@@ -223,15 +222,15 @@ static void show_slowly(void)
 static void test_short_stages_are_silent_without_a_terminal(void **state)
 {
     (void)state;
-    listen_by_pipe(show_short_stages);
+    capture_pipe(show_short_stages);
     assert_string_equal(shown, "");
 }
 
-/* After 5 s, a line at every tenth. */
+/* After 5 s there is a line for every 10 %. */
 static void test_lines_without_a_terminal(void **state)
 {
     (void)state;
-    listen_by_pipe(show_slowly);
+    capture_pipe(show_slowly);
     assert_string_equal(shown, "gridding: 20 %, ETA 20 s\ngridding: 30 %, ETA 18 s\ngridding: 40 %, ETA 15 s\n"
                                "gridding: 50 %, ETA 12 s\ngridding: 60 %, ETA 10 s\ngridding: 70 %, ETA 8 s\n"
                                "gridding: 80 %, ETA 5 s\ngridding: 90 %, ETA 2 s\n");
@@ -241,16 +240,16 @@ static void test_bar_on_a_terminal(void **state)
 {
     (void)state;
     msi_log_setup(MSI_LOG_NORMAL, 0);
-    listen_by_terminal(show_half_and_speak);
+    capture_terminal(show_half_and_print);
     /* A bar is there at once; 40 % came too soon after it. A line of the log stands alone: the bar goes first. The end
      * of a stage leaves no bar. */
     assert_string_equal(shown, "\r\033[Kgridding     [..............................]   0 %"
                                "\r\033[Kgridding     [###############...............]  50 %  ETA 2 s"
                                "\r\033[Ka line between\n");
-    listen_by_terminal(show_hushed);
+    capture_terminal(show_hushed);
     assert_string_equal(shown, "a line between\n");
     msi_log_setup(MSI_LOG_QUIET, 0);
-    listen_by_terminal(show_half_and_speak);
+    capture_terminal(show_half_and_print);
     assert_string_equal(shown, "");
     msi_log_setup(MSI_LOG_NORMAL, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Allocation: what is given is zero and aligned, what is out is counted, and more than there may be is refused. */
+/* Tests allocation: memory is zero and aligned, allocated bytes are counted, and requests beyond the limit fail. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static void test_blocks_are_zero_aligned_and_counted(void **state)
 {
     (void)state;
     const int64_t before = msi_memory_in_use();
-    for (int round = 0; round < 2; round++) /* the second round gets what the first has written to and freed */
+    for (int round = 0; round < 2; round++) /* the second round reuses memory of the first */
         for (int k = 0; k < N_SIZE; k++) {
             unsigned char *p;
             assert_int_equal(msi_alloc(&p, SIZES[k], 1, "test"), MSI_OK);
@@ -36,7 +36,7 @@ static void test_blocks_are_zero_aligned_and_counted(void **state)
     msi_free(NULL);
 }
 
-/* Large blocks begin with a huge page, which holds what counts them too. */
+/* Large blocks begin at a huge page, with their header. */
 static void test_large_blocks_begin_with_a_huge_page(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void test_large_blocks_begin_with_a_huge_page(void **state)
     for (int k = 0; k < N; k++) msi_free(p[k]);
 }
 
-/* What there was stays in front, the rest is zero; where there is no memory all stays as it was. */
+/* Growing keeps the old elements, and the new ones are zero. On failure the array does not change. */
 static void test_grow(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_limit_holds(void **state)
     assert_true(msi_memory_limit() == msi_memory_physical() && msi_memory_physical() > 0);
 }
 
-/* Ask again and again for more than there ever is. */
+/* Repeatedly request more memory than the limit. */
 enum { N_REQUEST = 800000 };
 
 static void *ask_too_much(void *of)
@@ -120,8 +120,8 @@ static void *ask_too_much(void *of)
     return p;
 }
 
-/* What is refused to one thread refuses nothing to another. */
-static void test_refusals_refuse_nobody_else(void **state)
+/* A refused request of one thread does not make another thread's request fail. */
+static void test_refusals_affect_one_thread(void **state)
 {
     (void)state;
     atomic_int n_answer = 0;
@@ -149,7 +149,7 @@ int main(void)
         cmocka_unit_test(test_grow),
         cmocka_unit_test(test_sizes_that_overflow_are_refused),
         cmocka_unit_test(test_limit_holds),
-        cmocka_unit_test(test_refusals_refuse_nobody_else),
+        cmocka_unit_test(test_refusals_affect_one_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ enum { N = 200 };
 
 typedef struct record {
     int n_thread;
-    pthread_t by[N]; /* the thread that worked at an item */
+    pthread_t by[N]; /* the thread that worked on an item */
     atomic_int worked[N], n_finished;
     int64_t order[N], fail_work, fail_finish; /* items; -1: none */
 } record;
@@ -41,8 +41,8 @@ static int run(record *r, int n_thread, int64_t fail_work, int64_t fail_finish)
     r->n_thread = n_thread;
     r->fail_work = fail_work;
     r->fail_finish = fail_finish;
-    const msi_turns turns = {.n_item = N, .n_thread = n_thread, .work = work, .finish = finish, .of = r};
-    return msi_turns_run(&turns);
+    const msi_ordered_parallel turns = {.n_item = N, .n_thread = n_thread, .work = work, .finish = finish, .of = r};
+    return msi_ordered_parallel_run(&turns);
 }
 
 static void test_order(void **state)
@@ -61,7 +61,7 @@ static void test_order(void **state)
     }
 }
 
-/* What comes before the failure in order may be finished, nothing after it. */
+/* Items before the failed one may be finished, but no later ones. */
 static void test_failures(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Progress in shares of a stage: what a listener hears. */
+/* Tests progress in shares of a stage: the steps that a listener gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,30 +11,30 @@
 #include "core/progress.h"
 
 enum { MOST = 64 };
-static double heard[MOST];
-static int n_heard;
+static double steps[MOST];
+static int n_step;
 
-static void hear(void *of, const char *stage, double fraction)
+static void record_step(void *of, const char *stage, double fraction)
 {
-    assert_ptr_equal(of, heard);
+    assert_ptr_equal(of, steps);
     assert_string_equal(stage, "stage");
-    assert_true(n_heard < MOST);
-    heard[n_heard++] = fraction;
+    assert_true(n_step < MOST);
+    steps[n_step++] = fraction;
 }
 
 static int listen(void **state)
 {
     (void)state;
-    n_heard = 0;
+    n_step = 0;
     msi_log_setup(MSI_LOG_QUIET, 0);
-    msi_progress_listen(hear, heard);
+    msi_progress_listen(record_step, steps);
     return 0;
 }
 
 static void expect(const double *want, int n)
 {
-    assert_int_equal(n_heard, n);
-    for (int i = 0; i < n; i++) assert_float_equal(heard[i], want[i], 1e-12);
+    assert_int_equal(n_step, n);
+    for (int i = 0; i < n; i++) assert_float_equal(steps[i], want[i], 1e-12);
 }
 
 static void test_shares_nest(void **state)
@@ -52,7 +52,7 @@ static void test_shares_nest(void **state)
     expect(want, 7);
 }
 
-/* Steps back and twice the same are not shown, and nothing goes beyond the end. */
+/* Steps back and repeated steps are ignored, and progress does not exceed 1. */
 static void test_never_back(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void test_never_back(void **state)
     expect(want, 4);
 }
 
-/* What an error left open neither holds up the next stage nor shares its time with it. */
+/* A stage that an error left open does not affect the next stage. */
 static void test_a_stage_left_open(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The line that describes a failure: one, whole up to its longest, each thread's own, and what it is about. */
+/* Tests error messages: one line, cut only beyond the maximum length, one for each thread, with a subject. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void test_message_that_is_too_long_loses_its_middle(void **state)
     const char *m = msi_error_get();
     assert_true(strncmp(m, "-name ppp", 9) == 0 && strstr(m, "ppp .. ppp") && strlen(m) < MSI_MESSAGE_BYTES / 2);
     assert_string_equal(m + strlen(m) - strlen(remedy), remedy);
-    /* Letters of two bytes are not cut in two, wherever the cuts lie. */
+    /* Characters of two bytes are not cut, wherever the message is cut. */
     for (size_t i = 0; i + 2 < sizeof path; i += 2) memcpy(path + i, "\xc3\xa9", 2);
     path[sizeof path - 2] = 0;
     for (int shift = 0; shift < 2; shift++) {
@@ -48,7 +48,7 @@ static void test_message_that_is_too_long_loses_its_middle(void **state)
             assert_true(*p == '-' || *p == ' ' || *p == '.' || (p[0] == '\xc3' && p[1] == '\xa9'));
     }
     memset(path, 'p', sizeof path - 1);
-    /* The longest message that fits is whole. */
+    /* The longest message that fits is not cut. */
     path[MSI_MESSAGE_BYTES - 2] = 0;
     msi_error_set(MSI_EINPUT, "%s.", path);
     assert_int_equal(strlen(msi_error_get()), MSI_MESSAGE_BYTES - 1);
@@ -117,7 +117,7 @@ static void test_messages_are_each_threads_own(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_string_equal(seen_by_thread, "nothing");
     assert_string_equal(msi_error_get(), "the main thread's");
-    /* The first failure of another thread becomes this one's, whole. */
+    /* The first failure of another thread becomes this thread's, with its whole message. */
     assert_int_equal(msi_first_error_status(&shared), MSI_EGPU);
     assert_int_equal(msi_first_error_raise(&shared), MSI_EGPU);
     assert_string_equal(msi_error_get(), "the thread's");

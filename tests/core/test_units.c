@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Numbers, angles and sky coordinates as people write them. */
+/* Tests parsing of numbers, angles and sky coordinates. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #define DEG (MSI_PI / 180)
 
-/* A few roundings of a double: decimal to binary, the unit, sums of three terms. */
+/* Tolerance: a few roundings of a double, of the decimal number, the unit, and sums of three terms. */
 static const double RELATIVE = 8 * 2.220446049250313e-16;
 
 typedef int parser(double *out, const char *what, const char *text);

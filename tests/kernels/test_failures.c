@@ -17,22 +17,22 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/wgrid_cases.h"
 
-static const char NO_MESSAGE[] = "nobody set a message";
+static const char NO_MESSAGE[] = "no message was set";
 
 static msi_backend backend;
-static const char *only; /* this scenario, where there is one */
+static const char *only; /* run only this scenario, if not NULL */
 
 typedef struct scenario {
-    const char *name, *strategy, *method; /* of the default gridder where there is none */
+    const char *name, *strategy, *method; /* of the default gridder if NULL */
     double accuracy;                      /* 1e-4 is fp32, 1e-8 fp64 */
     int64_t store_bytes;
     msi_weighting rule;
     int residual;                /* a model is subtracted */
-    int n_worker;                /* that share the first device */
+    int n_worker;                /* workers that share the first device */
     msi_case_data first, second; /* of different channels */
 } scenario;
 
-/* Tells where a run stood when it failed. */
+/* The step at which a run failed. */
 typedef enum stage { CREATE, ADD, WEIGHT, IMAGE, DONE } stage;
 
 static msi_gridder_spec spec_of(const scenario *s)
@@ -71,7 +71,7 @@ static int add_and_weigh(const scenario *s, msi_gridder *g, stage *at)
     return rc;
 }
 
-/* Image what two models leave, one after the other, of samples that are put in order once; keep the last. */
+/* Image the residuals of two models in turn, with samples that are sorted once; keep the last. */
 static int make_residual(const scenario *s, msi_gridder *g, msi_image *image)
 {
     const int n = s->first.block.n_plane;
@@ -119,7 +119,7 @@ static int run(const scenario *s, msi_image *image, msi_gridder_report *report, 
         rc = make_image(s, g, image);
         if (rc) {
             assert_null(image->pixel);
-            /* What failed for want of memory leaves the gridder as it was. */
+            /* A failure to allocate memory leaves the gridder unchanged. */
             failure_disarm();
             if (make_image(s, g, image)) fail_msg("%s: not a second time either: %s", s->name, msi_error_get());
         }
@@ -135,7 +135,7 @@ static size_t pixel_bytes(const msi_image *image)
     return (size_t)(msi_image_n_pixel(&image->geometry) * image->n_plane * msi_image_pixel_bytes(image->precision));
 }
 
-/* Compare bits on the CPU: no sum depends on the number of threads. On a GPU sums of atomics come in any order. */
+/* Compare bits on the CPU: sums do not depend on the number of threads. On a GPU the order of atomic sums varies. */
 static void check_image(const scenario *s, const msi_image *image, const msi_image *truth)
 {
     assert_int_equal(image->n_plane, truth->n_plane);
@@ -152,11 +152,11 @@ static void check_image(const scenario *s, const msi_image *image, const msi_ima
         difference += (a - b) * (a - b);
         norm += b * b;
     }
-    /* Two runs each within a tenth of the accuracy of the same sum, as rounding is; a NaN fails too. */
+    /* Each run is within a tenth of the accuracy of the same sum, as is rounding; a NaN fails too. */
     if (!(difference <= 0.04 * s->accuracy * s->accuracy * norm)) fail_msg("%s: another image", s->name);
 }
 
-/* A failure to write the part of the store that goes to a file is one of output; of the GPU, one of the GPU. */
+/* A failure to write the part of the store in a file is an output error; one of the GPU is a GPU error. */
 static int status_due(const char *function)
 {
     if (strncmp(function, "cu", 2) == 0) return MSI_EGPU;
@@ -170,7 +170,7 @@ static void check_failure(const scenario *s, int rc, stage at, int is_only)
     int due = status_due(function);
     /* A mapping is either memory or the file of the store. */
     int is_file = strcmp(function, "mmap64") == 0 && s->store_bytes && rc == MSI_EOUTPUT;
-    /* Of several failures in threads side by side, the first to be met is not always the first to be kept. */
+    /* If several threads fail in parallel, the first failure is not always the one that is kept. */
     int is_other = !is_only && s->n_worker && (rc == MSI_ENOMEM || rc == MSI_EGPU);
     if (rc != due && !is_file && !is_other)
         fail_msg("%s: %s failed in stage %d: status %d, not %d: %s", s->name, function, (int)at, rc, due, message);
@@ -189,8 +189,8 @@ static void check_all(scenario *s)
     assert_int_equal(report.spilled_bytes > 0, s->store_bytes > 0);
     int64_t in_use = msi_memory_in_use(), on_gpu = failure_cuda_live();
     int n_fd = temp_folder_n_open();
-    /* What a process asks once, and what its threads ask in turn, let the number of calls differ from run to run: the
-     * runs end with one that had fewer calls than the one that was to fail. */
+    /* Some calls are made once in a process or once in a thread, so the number of calls differs from run to run: the
+     * runs end with one that has fewer calls than the one that was to fail. */
     for (int mode = FAILURE_ONCE; mode <= FAILURE_FROM; mode++) {
         int all_seen = 0;
         for (int64_t n = 1; !all_seen; n++) {
@@ -201,12 +201,12 @@ static void check_all(scenario *s)
             failure_disarm();
             if (rc && !failure_first()) fail_msg("%s: nothing failed: %s", s->name, msi_error_get());
             if (rc) check_failure(s, rc, at, mode == FAILURE_ONCE);
-            /* What a device has is guessed nowhere. */
+            /* The properties of a device are never guessed. */
             if (!rc && failure_first() && strcmp(failure_first(), "cudaDeviceGetAttribute") == 0)
-                fail_msg("%s: a failure of %s was told nobody", s->name, failure_first());
+                fail_msg("%s: a failure of %s was not reported", s->name, failure_first());
             if (rc && mode == FAILURE_ONCE && strncmp(failure_first(), "cufftPlan", 9) == 0)
                 fail_msg("%s: %s is not tried again: %s", s->name, failure_first(), msi_error_get());
-            /* The image is right if there is one, be it of the second attempt. */
+            /* If there is an image, it is right, even after a second attempt. */
             if (image.pixel) check_image(s, &image, &truth);
             msi_image_free(&image);
             assert_int_equal(msi_memory_in_use(), in_use);
@@ -277,7 +277,7 @@ static void test_every_failure(void **state)
     assert_true(n_met > 0);
 }
 
-/* The list of wrapped functions is only worth what is called under those names. */
+/* The list of wrapped functions is only complete if the code calls no others. */
 static void test_what_was_called(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_progress cpu|cuda: every strategy tells how far it is, both ways: 0 first, never less than before, 1 at the end,
- * and on the CPU in steps that are small against the whole. */
+/* test_progress cpu|cuda: every strategy reports its progress in both directions: 0 first, never decreasing, 1 at the
+ * end, and on the CPU in small steps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,17 +18,17 @@
 
 static msi_backend backend;
 
-/* Holds what a stage told of itself. */
-typedef struct heard {
+/* The progress reported by a stage. */
+typedef struct reported {
     const char *stage;
     int n;
     double first, last, largest_step;
     int fell;
-} heard;
+} reported;
 
-static void hear(void *of, const char *stage, double fraction)
+static void record_progress(void *of, const char *stage, double fraction)
 {
-    heard *h = of;
+    reported *h = of;
     assert_string_equal(stage, h->stage);
     if (h->n == 0) h->first = fraction;
     if (h->n && fraction < h->last) h->fell = 1;
@@ -37,21 +37,21 @@ static void hear(void *of, const char *stage, double fraction)
     h->n++;
 }
 
-static void begin(heard *h, const char *stage)
+static void begin(reported *h, const char *stage)
 {
-    *h = (heard){.stage = stage};
-    msi_progress_listen(hear, h);
+    *h = (reported){.stage = stage};
+    msi_progress_listen(record_progress, h);
     msi_progress_begin(stage);
 }
 
-static void end(const heard *h, const char *name, int least)
+static void end(const reported *h, const char *name, int least)
 {
     const double before = h->last;
     msi_progress_end();
     msi_progress_listen(NULL, NULL);
     if (h->first != 0 || h->fell || h->last != 1)
         fail_msg("%s: first %g, last %g, fell %d", name, h->first, h->last, h->fell);
-    /* The work itself came to its end, but for rounding: the stage's end has nothing left to say. */
+    /* The work reported its end, except for rounding: the stage's end adds nothing. */
     if (before < 1 - 1e-9) fail_msg("%s: over at %g", name, before);
     if (h->n < least) fail_msg("%s: %d steps, fewer than %d", name, h->n, least);
     printf("  %-28s %4d steps, the largest %.3f\n", name, h->n, h->largest_step);
@@ -68,7 +68,7 @@ static void image_once(const msi_case_data *d, msi_gridder_spec spec, const char
 {
     msi_gridder *g;
     msi_image image;
-    heard h;
+    reported h;
     spec.psf = 1;
     if (!serves(&g, &spec)) return;
     assert_int_equal(msi_gridder_add(g, &d->block), MSI_OK);
@@ -83,7 +83,7 @@ static void predict_once(const msi_case_data *d, msi_gridder_spec spec, const ch
 {
     msi_gridder *g;
     msi_image model;
-    heard h;
+    reported h;
     spec.predict = 1;
     if (!serves(&g, &spec)) return;
     assert_int_equal(msi_image_alloc(&model, &spec.geometry, spec.n_plane, msi_gridder_precision(g)), MSI_OK);
@@ -100,7 +100,7 @@ static void predict_once(const msi_case_data *d, msi_gridder_spec spec, const ch
 static void test_every_strategy(void **state)
 {
     (void)state;
-    /* Several segments, tiles and w-planes; towers take a wide field. */
+    /* Several segments, tiles and w-planes; towers need a wide field. */
     const msi_case c = {.name = "wide",
                         .nx = 256,
                         .ny = 240,
@@ -110,7 +110,7 @@ static void test_every_strategy(void **state)
                         .n_chan = 2,
                         .n_plane = 2,
                         .band = 1.2};
-    /* One thread of the CPU sorts, grids and transforms, each in tens of pieces; a GPU's pieces are batches. */
+    /* With one thread the CPU sorts, grids and transforms in tens of pieces each; a GPU's pieces are batches. */
     const int least = backend == MSI_BACKEND_CPU ? 30 : 2;
     msi_case_data d;
     int n_strategy, n_met = 0;
@@ -136,7 +136,7 @@ static void test_every_strategy(void **state)
     msi_case_free(&d);
 }
 
-/* Density weights pass through the store twice: by batches of 16 parcels of up to 4096 samples, then by segments. */
+/* Density weights process the store twice: in batches of 16 parcels of up to 4096 samples, then by segments. */
 static void test_weighting(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void test_weighting(void **state)
     msi_case_data d;
     msi_gridder *g;
     msi_density *density;
-    heard h;
+    reported h;
     msi_case_make(&d, &c, 8);
     const msi_gridder_spec spec = {
         .geometry = d.geometry, .n_plane = 1, .accuracy = 1e-3, .backend = MSI_BACKEND_CPU, .n_thread = 1};
@@ -160,7 +160,7 @@ static void test_weighting(void **state)
     all = msi_progress_enter(1, 2, 2);
     assert_int_equal(msi_gridder_weight(g, density, &rule), MSI_OK);
     msi_progress_leave(all);
-    /* 50000 rows are 250 parcels. How much of the second pass is its first thread's, which speaks, is open. */
+    /* 50000 rows are 250 parcels. The first thread, which reports, processes an unknown part of the second pass. */
     end(&h, "density weights", 250 / 16 + 2);
     msi_density_free(density);
     msi_gridder_free(g);

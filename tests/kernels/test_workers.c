@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * Workers of a strategy of one backend against a gridder alone and the direct sum: test_workers cpu|cuda
- * [planes|subgrid]. Workers beyond the devices that there are share those.
- */
+/* Workers of a strategy of one backend compared with a gridder without workers and with the direct sum: test_workers
+ * cpu|cuda [planes|subgrid]. If there are more workers than devices, they share devices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +56,7 @@ static msi_gridder *gridder_of(const msi_field *f, const msi_gridder_spec *spec)
     return g;
 }
 
-/* Estimate the difference that the order of sums makes. */
+/* Estimate the difference due to the order of sums. */
 static double rounding(const msi_image *image)
 {
     return image->precision == MSI_FP32 ? 3e-6 : 1e-13;
@@ -142,7 +140,7 @@ static void test_residuals(void **state)
     check_workers(residual_by, "residuals");
 }
 
-/* What workers make is right, not only alike. */
+/* The workers' results are compared with the direct sum too. */
 static void test_direct_sum(void **state)
 {
     (void)state;
@@ -156,7 +154,7 @@ static void test_direct_sum(void **state)
     msi_field_free(&f);
 }
 
-/* Every sample's sum depends on the planes alone: on the CPU it is the same to the bit. */
+/* Every sample's sum depends only on the planes: on the CPU it is the same to the bit. */
 static void test_predictions(void **state)
 {
     (void)state;
@@ -209,7 +207,7 @@ static void test_little_work(void **state)
 }
 
 #ifdef MSI_HAVE_CUDA
-/* What goes through the host is the same. */
+/* Copies through the host give the same. */
 static void test_without_links(void **state)
 {
     (void)state;
@@ -223,7 +221,7 @@ static void test_without_links(void **state)
 
 int main(int argc, char **argv)
 {
-    /* Links that are once enabled stay so: what does without them comes first. */
+    /* Links between GPUs stay enabled: tests without them come first. */
     const struct CMUnitTest tests[] = {
 #ifdef MSI_HAVE_CUDA
         cmocka_unit_test(test_without_links),

@@ -11,7 +11,7 @@ done
 library=$(find "$root" -name 'libmsimage.so.0')
 folder=$(dirname "$library")
 
-# A change of this list is one of the ABI: names that go, or mean something else, end the SONAME.
+# This list is part of the ABI: removing a name or changing its meaning requires a new SONAME.
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >exported
 diff "$tree/lib/abi.txt" exported || complain "libmsimage exports something else than lib/abi.txt lists"
 grep -q 'SONAME *libmsimage.so.0$' <<<"$(objdump -p "$library")" || complain "the SONAME is not libmsimage.so.0"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The library's functions against the sums that define its conventions: test_library cpu|cuda. */
+/* The library's functions compared with the sums that define its conventions: test_library cpu|cuda. */
 #include <complex.h>
 #include <math.h>
 #include <omp.h>
@@ -24,7 +24,7 @@ static const double TWO_PI = 6.283185307179586476925, LIGHT_M_S = 299792458.0;
 
 static msimage_backend backend;
 
-/* Samples as a caller has them, some of which do not count. */
+/* A caller's samples, some of which do not count. */
 typedef struct observation {
     double uvw_m[N_ROW][3], freq_hz[N_CHAN], weight[N_ROW][N_CHAN];
     double complex vis[N_ROW][N_CHAN];
@@ -32,7 +32,7 @@ typedef struct observation {
     msimage_samples samples;
 } observation;
 
-/* Each thread draws by itself, or two that observe at once would get other samples than one does. */
+/* Each thread has its own sequence; otherwise two threads that observe at once would get other samples than one. */
 static _Thread_local unsigned seed;
 
 static double draw(void)
@@ -40,7 +40,7 @@ static double draw(void)
     return 2.0 * rand_r(&seed) / RAND_MAX - 1;
 }
 
-/* Fill an observation whose samples reach `reach` times the edge of the uv plane. */
+/* Fill an observation whose samples extend to `reach` times the edge of the uv plane. */
 static void observe(observation *o, double cell_rad, double reach)
 {
     seed = 7;
@@ -80,7 +80,7 @@ static msimage_gridder_spec spec_of(msimage_task task, msimage_convention conven
                                   .strategy = "planes"};
 }
 
-/* Compute the direction of a pixel, and exp(+2 pi i phase) of a sample there: the kernel of the image, by the
+/* Compute the direction of a pixel, and exp(+2 pi i phase) of a sample there: the kernel of the image, by
  * definition. */
 static double complex kernel(const msimage_gridder_spec *s, const observation *o, int row, int c, int i, int j,
                              double *n)
@@ -149,7 +149,7 @@ static void predict_by(const msimage_gridder_spec *spec, const observation *o, c
     msimage_gridder_free(g);
 }
 
-/* Image by both conventions, with w and without, divided by n, beside the centre, beyond the uv plane. */
+/* Image with both conventions, with w and without, divided by n, off centre, beyond the uv plane. */
 static void test_images(void **state)
 {
     (void)state;
@@ -168,15 +168,14 @@ static void test_images(void **state)
             direct_image(&spec, &o, truth);
             image_by(&spec, &o, image);
             const double error = distance(image, truth, N_PIXEL);
-            /* Weights that are kept are rounded to floats. */
+            /* Stored weights are rounded to floats. */
             const double bound = accuracy + (task == MSIMAGE_RESIDUAL || convention == MSIMAGE_SKY ? 1e-7 : 0);
             if (!(error <= bound)) fail_msg("variant %d task %d: error %g of %g", variant, (int)task, error, bound);
         }
     }
 }
 
-/* Weights times a factor count in full precision where they are not kept, and are refused where they are, with words
- * that say why. */
+/* Weights times a factor have full precision if they are not stored, and are errors with a clear line if they are. */
 static void check_weights_kept_and_not(double factor, const char *words)
 {
     static observation o;
@@ -201,14 +200,14 @@ static void test_signed_weights(void **state)
     check_weights_kept_and_not(-1, "negative");
 }
 
-/* They are not taken for 0. */
+/* They are not treated as 0. */
 static void test_large_weights(void **state)
 {
     (void)state;
-    check_weights_kept_and_not(1e39, "more than single precision holds");
+    check_weights_kept_and_not(1e39, "beyond single precision");
 }
 
-/* <A x, y> = <x, A* y> to rounding, whatever the accuracy: images and predictions have one plan. */
+/* <A x, y> = <x, A* y> to rounding, at any accuracy: images and predictions have the same plan. */
 static void test_adjoint(void **state)
 {
     (void)state;
@@ -218,7 +217,7 @@ static void test_adjoint(void **state)
     for (int variant = 0; variant < 8; variant++) {
         const double cell_rad = 4e-3;
         observe(&o, cell_rad, 2);
-        o.vis[3][1] = 1; /* what a prediction cannot know of */
+        o.vis[3][1] = 1; /* unknown to a prediction */
         msimage_gridder_spec spec = spec_of(MSIMAGE_IMAGE, MSIMAGE_XY, cell_rad, variant & 1 ? 1e-3 : 1e-10);
         spec.ignores_w = variant >> 1 & 1;
         spec.divides_by_n = 1;
@@ -235,7 +234,7 @@ static void test_adjoint(void **state)
                     assert_true(vis[row][c] == 0);
                     continue;
                 }
-                /* Predictions are times the weight. */
+                /* Predictions are multiplied by the weight. */
                 of_vis += creal(conj(vis[row][c]) * o.vis[row][c]);
                 norm += pow(cabs(o.vis[row][c]), 2);
                 norm_vis += pow(cabs(vis[row][c]), 2);
@@ -245,7 +244,7 @@ static void test_adjoint(void **state)
     }
 }
 
-/* The residual is the image of what is left, the normal operator the image of predictions. */
+/* The residual is the image of data less predictions, the normal operator the image of predictions. */
 static void test_residual_and_hessian(void **state)
 {
     (void)state;
@@ -289,7 +288,7 @@ static void test_residual_and_hessian(void **state)
     }
 }
 
-/* Make predictions from one gridder, model after model, in blocks. */
+/* Predict from one gridder, model after model, in blocks. */
 static void test_predictions_again(void **state)
 {
     (void)state;
@@ -317,20 +316,20 @@ static void test_predictions_again(void **state)
     msimage_gridder_free(g);
 }
 
-/* Count what a caller hears; `stop` after so many questions. */
+/* Count the calls of the interrupt callback; return 1 after `stop` calls. */
 typedef struct ear {
     int n_line, n_step, n_question, stop;
     double last;
 } ear;
 
-static void hear_line(void *of, int level, const char *line)
+static void record_line(void *of, int level, const char *line)
 {
     (void)level;
     (void)line;
     ((ear *)of)->n_line++;
 }
 
-static void hear_step(void *of, const char *stage, double fraction)
+static void record_step(void *of, const char *stage, double fraction)
 {
     ear *e = of;
     assert_non_null(stage);
@@ -351,14 +350,14 @@ static void test_callbacks(void **state)
     static double image[N_PIXEL];
     observe(&o, 1e-3, 0.9);
     ear e = {0};
-    const msimage_callbacks callbacks = {hear_line, hear_step, ask, &e};
+    const msimage_callbacks callbacks = {record_line, record_step, ask, &e};
     const msimage_gridder_spec spec = spec_of(MSIMAGE_RESIDUAL, MSIMAGE_SKY, 1e-3, 1e-5);
     msimage_gridder *g;
     assert_int_equal(msimage_gridder_create(&g, &spec, &callbacks), 0);
     assert_int_equal(msimage_gridder_add(g, &o.samples), 0);
     assert_int_equal(msimage_gridder_image(g, image), 0);
     assert_true(e.n_question > 0 && e.n_step > 2 && e.last == 1);
-    /* Who says stop is obeyed, and the gridder is as it was. */
+    /* An interrupt ends a call, and leaves the gridder unchanged. */
     e.stop = 1;
     assert_int_equal(msimage_gridder_image(g, image), MSIMAGE_EINTERRUPTED);
     assert_string_equal(msimage_error(), "stopped by the caller");
@@ -367,7 +366,7 @@ static void test_callbacks(void **state)
     msimage_gridder_free(g);
 }
 
-/* How many questions a caller may hear in a call that began then. */
+/* The largest number of interrupt callbacks in a call that began then. */
 static int most_questions(const struct timespec *begin)
 {
     struct timespec now;
@@ -375,7 +374,8 @@ static int most_questions(const struct timespec *begin)
     return 1 + (int)(50 * ((double)(now.tv_sec - begin->tv_sec) + 1e-9 * (double)(now.tv_nsec - begin->tv_nsec)));
 }
 
-/* Calls that do all at once make what the steps make, whatever the specification says of the task, and ask once. */
+/* Calls that do everything at once give the same as the steps, with any task in the specification, and ask once for an
+ * interrupt. */
 static void test_once(void **state)
 {
     (void)state;
@@ -417,7 +417,7 @@ static void test_once(void **state)
     e.stop = 1;
     assert_int_equal(msimage_gridder_image_once(&spec, &callbacks, blocks, 2, at_once), MSIMAGE_EINTERRUPTED);
     assert_int_equal(msimage_gridder_predict_once(&spec, &callbacks, blocks, 2, model, to), MSIMAGE_EINTERRUPTED);
-    /* What is asked afterwards is asked at once, as before. */
+    /* Afterwards the interval of interrupt callbacks is as before. */
     assert_int_equal(msimage_gridder_create(&g, &spec, &callbacks), MSIMAGE_EINTERRUPTED);
     spec.cell_x_rad = -1;
     assert_int_equal(msimage_gridder_image_once(&spec, NULL, blocks, 2, at_once), MSIMAGE_ERANGE);
@@ -425,7 +425,7 @@ static void test_once(void **state)
     assert_int_equal(msimage_gridder_predict_once(&spec, NULL, blocks, 2, model, to), MSIMAGE_EARGUMENT);
 }
 
-/* Try specifications and calls that cannot be. */
+/* Try invalid specifications and calls. */
 static void test_refusals(void **state)
 {
     (void)state;
@@ -456,7 +456,7 @@ static void test_refusals(void **state)
     /* OpenMP would end the process. */
     REFUSED(n_thread = 1000000, MSIMAGE_ERANGE);
     REFUSED(n_thread = -1, MSIMAGE_ERANGE);
-    /* An older program's specification ends sooner. */
+    /* An older program's specification is shorter. */
     spec.struct_bytes = offsetof(msimage_gridder_spec, stream);
     assert_int_equal(msimage_gridder_create(&g, &spec, NULL), 0);
     const msimage_weighting uniform = {.mode = MSIMAGE_UNIFORM};
@@ -466,19 +466,19 @@ static void test_refusals(void **state)
     assert_int_equal(msimage_gridder_residual(g, NULL, image), MSIMAGE_EARGUMENT);
     assert_int_equal(msimage_gridder_predict(g, image), MSIMAGE_EARGUMENT);
     assert_int_equal(msimage_gridder_psf(g, image), MSIMAGE_EARGUMENT);
-    /* These are for GPUs, and do nothing where there is none. */
+    /* These functions are for GPUs, and do nothing without one. */
     msimage_gpu_memory_release();
     msimage_gpu_memory_keep(0);
     msimage_gpu_memory_keep(-1);
     o.freq_hz[1] = 0;
     assert_int_equal(msimage_gridder_add(g, &o.samples), MSIMAGE_ERANGE);
-    /* Of nothing there is an image without flux. */
+    /* Without samples there is an image without flux. */
     assert_int_equal(msimage_gridder_image(g, image), 0);
     for (int i = 0; i < N_PIXEL; i++) assert_true(image[i] == 0);
     msimage_gridder_free(g);
 }
 
-/* Uniform weights make the density's mean weight the same everywhere: all cells of one sample are 1. */
+/* Uniform weights make the mean weight by density the same everywhere: all cells of one sample have 1. */
 static void test_weights(void **state)
 {
     (void)state;
@@ -495,7 +495,7 @@ static void test_weights(void **state)
     for (int row = 0; row < N_ROW; row++)
         for (int c = 0; c < N_CHAN; c++) expected += counts(&o, row, c);
     assert_int_equal(n, expected);
-    /* What is refused leaves the weights as they were. */
+    /* A call that fails leaves the weights unchanged. */
     const msimage_weighting wrong[] = {{.mode = (msimage_weighting_mode)3},
                                        {.mode = MSIMAGE_BRIGGS, .robust = NAN},
                                        {.mode = MSIMAGE_BRIGGS, .robust = 2.5},
@@ -507,7 +507,7 @@ static void test_weights(void **state)
     assert_int_equal(msimage_gridder_weight(g, &uniform), 0);
     assert_int_equal(msimage_gridder_weight(g, &uniform), MSIMAGE_EARGUMENT);
     assert_int_equal(msimage_gridder_sum_weight(g, &sum[1], &n), 0);
-    /* Samples are fewer than cells: nearly every one has a cell of its own, and none weighs more than 1. */
+    /* There are fewer samples than cells: nearly every sample has its own cell, and no weight is above 1. */
     assert_true(sum[1] <= n && sum[1] >= 0.8 * n);
     assert_int_equal(msimage_gridder_psf(g, image), 0);
     assert_true(fabs(image[N_Y / 2 * N_X + N_X / 2] - 1) <= 1e-5);
@@ -530,7 +530,7 @@ static void *work(void *of)
     return NULL;
 }
 
-/* Two gridders in two threads make what one makes, and OpenMP's threads stay as the caller set them. */
+/* Two gridders in two threads give the same as one, and the caller's number of OpenMP threads is unchanged. */
 static void test_threads(void **state)
 {
     (void)state;
@@ -541,7 +541,7 @@ static void test_threads(void **state)
     assert_int_equal(omp_get_max_threads(), 3);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, image[i]), 0);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
-    /* Sums on a GPU are in any order. */
+    /* The order of sums on a GPU varies. */
     const double most = backend == MSIMAGE_CUDA ? 1e-13 : 1e-14;
     for (int i = 0; i < 2; i++) assert_true(distance(image[i], image[2], N_PIXEL) <= most);
 }
@@ -560,7 +560,7 @@ static void test_fork(void **state)
     image_by(&spec, &o, image);
     msimage_threads_release();
     const pid_t child = fork();
-    /* A child that waits for threads that it has not is ended. */
+    /* A child that waits for threads that it does not have is killed. */
     if (!child) alarm(300);
     image_by(&spec, &o, again);
     const int is_same = distance(again, image, N_PIXEL) <= 1e-12;
@@ -602,8 +602,8 @@ static void test_cleaner(void **state)
     assert_null(c);
 }
 
-/* Clean a wide source near an edge in one iteration, and tell where the model's middle is: 0 where a specification is
- * refused. */
+/* Clean a wide source near an edge in one iteration, and return the position of the model's middle: 0 if the
+ * specification is an error. */
 static double wide_source_at(msimage_cleaner_spec spec)
 {
     enum { N = 64, X = 8 };
@@ -627,7 +627,8 @@ static double wide_source_at(msimage_cleaner_spec spec)
     return moment / sum;
 }
 
-/* By power a scale stays three quarters of its width and a pixel away from an edge, by the beam's width half of it. */
+/* By power a scale is not found within three quarters of its width and a pixel of an edge, by the beam's width within
+ * half. */
 static void test_cleaner_scales(void **state)
 {
     (void)state;
@@ -648,7 +649,7 @@ static void test_cleaner_scales(void **state)
     spec.scale_shape = MSIMAGE_SCALE_SPHEROIDAL;
     spec.scale_gain = 1e-6;
     assert_true(fabs(wide_source_at(spec) - 10) < 1e-6);
-    spec.small_scale_bias = 1; /* the widest scale counts for nothing */
+    spec.small_scale_bias = 1; /* the widest scale's squares count as zero */
     assert_true(fabs(wide_source_at(spec) - 8) < 1e-6);
     spec.small_scale_bias = 1.5;
     assert_true(wide_source_at(spec) == 0);
@@ -658,7 +659,7 @@ static void test_cleaner_scales(void **state)
     spec.scale_shape = MSIMAGE_SCALE_GAUSSIAN;
     spec.scale_rule = (msimage_scale_rule)2;
     assert_true(wide_source_at(spec) == 0);
-    /* An older program's specification ends before the rule, whatever its memory holds there. */
+    /* An older program's specification ends before the rule, whatever follows it in memory. */
     spec.struct_bytes = offsetof(msimage_cleaner_spec, scale_rule);
     assert_true(fabs(wide_source_at(spec) - 8) < 1e-6);
 }

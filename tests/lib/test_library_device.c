@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * The library with arrays in a GPU's memory: they give what arrays of the host give, nothing of them passes through the
- * host's memory, the caller's stream and current device are honoured, and memory that does not suffice is told of.
- */
+/* The library with arrays in GPU memory: results equal those of arrays in host memory, the arrays are not copied to the
+ * host, the caller's stream and current device are respected, and a lack of memory is reported. */
 #include <complex.h>
 #include <math.h>
 #include <pthread.h>
@@ -23,7 +21,7 @@ enum { N_ROW = 700, N_CHAN = 3, N_X = 64, N_Y = 48, N_PIXEL = N_X * N_Y, N_SAMPL
 
 static const double LIGHT_M_S = 299792458.0, CELL_RAD = 2e-3;
 
-/* Tells what an array is made of, for samples and for images, in either precision. */
+/* The element types of an array, for samples and for images, in either precision. */
 typedef struct arrays {
     double uvw_m[N_ROW][3], freq_hz[N_CHAN];
     double vis[2 * N_SAMPLE], weight[N_SAMPLE], model[N_PIXEL];
@@ -35,7 +33,7 @@ static double draw(void)
     return 2.0 * rand() / RAND_MAX - 1;
 }
 
-/* Fill arrays whose samples reach `reach` times the edge of the uv plane; some do not count. */
+/* Fill arrays whose samples extend to `reach` times the edge of the uv plane; some do not count. */
 static void observe(arrays *a, double reach)
 {
     srand(11);
@@ -52,7 +50,7 @@ static void observe(arrays *a, double reach)
     a->uvw_m[9][1] = INFINITY;
 }
 
-/* Tells where an array is put. */
+/* The memory in which an array is placed. */
 typedef enum place { HOST, REGISTERED, DEVICE, MANAGED } place;
 
 static void *put(place where, const void *from, size_t bytes)
@@ -74,7 +72,7 @@ static void take_away(place where, const void *p)
     if (where == DEVICE || where == MANAGED) assert_int_equal(cudaFree((void *)p), cudaSuccess);
 }
 
-/* Put numbers as floats or doubles, in a place. */
+/* Copy numbers as floats or doubles to some memory. */
 static void *put_reals(place where, const double *from, int n, msimage_precision precision)
 {
     float *single = malloc((size_t)n * sizeof *single);
@@ -107,7 +105,7 @@ static double distance(const double *a, const double *truth, int n)
     return sqrt(error / norm);
 }
 
-/* Every result that there is of some samples. */
+/* All results for some samples. */
 typedef struct results {
     double image[N_PIXEL], residual[N_PIXEL], hessian[N_PIXEL], psf[N_PIXEL], vis[2 * N_SAMPLE];
 } results;
@@ -117,7 +115,7 @@ static void must(int status)
     if (status) fail_msg("%d: %s", status, msimage_error());
 }
 
-/* A way to make results: the specification but for its task, and where the arrays lie. */
+/* A variant of a run: the specification without its task, and the memory of the arrays. */
 typedef struct way {
     msimage_gridder_spec spec;
     place coordinates, data, out;
@@ -146,7 +144,7 @@ static void make_images(const way *w, const msimage_samples *samples, const void
     get_reals(out, N_PIXEL, precision, r->residual);
     must(msimage_gridder_psf(g, out));
     get_reals(out, N_PIXEL, precision, r->psf);
-    /* The product may take the model's place. */
+    /* The product may overwrite the model. */
     void *both = put(w->out, model, N_PIXEL * (precision == MSIMAGE_FP32 ? sizeof(float) : sizeof(double)));
     must(msimage_gridder_hessian(g, both, both));
     get_reals(both, N_PIXEL, precision, r->hessian);
@@ -206,7 +204,7 @@ static way way_of(msimage_convention convention, msimage_precision precision, ms
                           .n_thread = 2}};
 }
 
-/* Wherever arrays lie, results are those of the processor. */
+/* In any memory, arrays give the results of the CPU. */
 static void test_places(void **state)
 {
     (void)state;
@@ -224,7 +222,7 @@ static void test_places(void **state)
         w.spec.ignores_w = k / 4 == 2;
         w.spec.center_x_rad = k / 4 == 1 ? 0.05 : 0;
         w.spec.center_y_rad = k / 4 == 1 ? -0.08 : 0;
-        /* Samples beyond the uv plane come another way. */
+        /* Samples beyond the uv plane are processed on the host. */
         observe(&a, k / 4 == 2 && convention == MSIMAGE_XY ? 1.7 : 0.9);
         make_all(&w, &a, &truth);
         w.spec.backend = MSIMAGE_CUDA;
@@ -240,7 +238,8 @@ static void test_places(void **state)
     }
 }
 
-/* Use density weights, several planes, other channels' blocks and some from elsewhere: what is on the GPU goes home. */
+/* Use density weights, several planes, blocks of other channels, and some in other memory: samples on the GPU are moved
+ * to the host. */
 static void test_ways_home(void **state)
 {
     (void)state;
@@ -257,7 +256,7 @@ static void test_ways_home(void **state)
             second.uvw_m = a.uvw_m[N_ROW / 2];
             second.n_chan = 1;
             observe(&a, 0.8);
-            /* The second block of an image of XY has samples a period away. */
+            /* The second block of an image of XY has samples beyond the uv plane. */
             for (int row = N_ROW / 2; row < N_ROW && mixed == 2; row++) a.uvw_m[row][0] *= 3;
             msimage_gridder *g = gridder(&w, MSIMAGE_RESIDUAL, &first);
             must(msimage_gridder_add(g, &second));
@@ -307,7 +306,7 @@ static void test_fetches(void **state)
     msimage_gridder_free(g);
 }
 
-/* Weights and masks come from the host once, block by block; copies of them, which lie elsewhere, serve as well. */
+/* Weights and masks are copied from the host once, block by block; copies of them at other addresses are equivalent. */
 static void test_factors(void **state)
 {
     (void)state;
@@ -319,7 +318,7 @@ static void test_factors(void **state)
     double *far = put(DEVICE, a.weight + N_FIRST * N_CHAN, (N_SAMPLE - N_FIRST * N_CHAN) * sizeof *far);
     for (int k = 0; k < 4; k++) {
         const way w = way_of(MSIMAGE_XY, MSIMAGE_FP64, k ? MSIMAGE_CUDA : MSIMAGE_CPU);
-        /* The first block has weights and a mask of the host, the second one of both, but for k = 2. */
+        /* The first block has weights and a mask in host memory; the second has either, except for k = 2. */
         msimage_samples part[2] = {{N_FIRST, N_CHAN, a.uvw_m[0], a.freq_hz, NULL, a.weight, a.mask},
                                    {N_ROW - N_FIRST, N_CHAN, a.uvw_m[N_FIRST], a.freq_hz, NULL,
                                     k == 2 ? far : a.weight + N_FIRST * N_CHAN, a.mask + N_FIRST * N_CHAN}};
@@ -341,7 +340,7 @@ static void test_factors(void **state)
     take_away(DEVICE, far);
 }
 
-/* Resident arrays do not pass through the host's memory, which is limited to less than any of them. */
+/* Arrays on the GPU are not copied to host memory, which is limited to less than any of them. */
 static void test_resident(void **state)
 {
     (void)state;
@@ -384,7 +383,7 @@ static void test_resident(void **state)
     free(vis);
 }
 
-/* A gate on a stream, which a call of the library opens when it has begun. */
+/* A gate on a stream, which opens after a call of the library has begun. */
 static sem_t gate;
 
 static void CUDART_CB wait_at_gate(void *of)
@@ -401,7 +400,7 @@ static int open_gate(void *of)
     return 0;
 }
 
-/* What was put on the caller's stream before a call is waited for, whatever it takes. */
+/* Work queued on the caller's stream before a call is waited for, however long it takes. */
 static void test_stream(void **state)
 {
     (void)state;
@@ -440,7 +439,7 @@ static void test_stream(void **state)
     sem_destroy(&gate);
 }
 
-/* The calling thread's current device stays what it was. */
+/* The calling thread's current device is unchanged. */
 static void test_current_device(void **state)
 {
     (void)state;
@@ -453,7 +452,7 @@ static void test_current_device(void **state)
     for (int current = 0; current < n; current++) {
         assert_int_equal(cudaSetDevice(current), cudaSuccess);
         w.spec.device = n - 1 - current;
-        w.data = w.out = w.coordinates = DEVICE; /* of the current one, which may be another */
+        w.data = w.out = w.coordinates = DEVICE; /* on the current one, which may be another */
         make_all(&w, &a, &r);
         assert_int_equal(cudaGetDevice(&now), cudaSuccess);
         assert_int_equal(now, current);
@@ -461,7 +460,7 @@ static void test_current_device(void **state)
     assert_int_equal(cudaSetDevice(0), cudaSuccess);
 }
 
-/* Too little memory of the device is MSIMAGE_EGPU with a line that says so, and what was there works on. */
+/* Too little device memory is MSIMAGE_EGPU with a line that says so, and existing objects still work. */
 static void test_memory(void **state)
 {
     (void)state;
@@ -472,7 +471,7 @@ static void test_memory(void **state)
     way w = way_of(MSIMAGE_XY, MSIMAGE_FP64, MSIMAGE_CUDA);
     msimage_gridder *small = gridder(&w, MSIMAGE_RESIDUAL, &samples);
     must(msimage_gridder_image(small, image));
-    /* More pixels than any device holds. */
+    /* More pixels than any device can hold. */
     msimage_samples coordinates = samples;
     coordinates.vis = coordinates.weight = NULL;
     w.spec.nx = w.spec.ny = 46000;
@@ -486,7 +485,7 @@ static void test_memory(void **state)
     msimage_gridder_free(small);
 }
 
-/* Samples and an image that go in chunks and parts. */
+/* Samples and an image that are copied in several chunks. */
 typedef struct large {
     int64_t n_row;
     int n;
@@ -558,7 +557,7 @@ static double distance_of_floats(const float *a, const float *truth, int64_t n)
     return sqrt(error / norm);
 }
 
-/* Arrays of the host that take several chunks and all of the copies' buffers give what arrays of the GPU give; some
+/* Arrays in host memory that need several chunks and all staging buffers give the results of arrays on the GPU; some
  * pixels lie on the horizon. */
 static void test_large(void **state)
 {
@@ -592,7 +591,7 @@ static void test_large(void **state)
     free(a.image);
 }
 
-/* Images in a GPU's memory are cleaned as those of the host are. */
+/* Images in GPU memory are cleaned as those in host memory. */
 static void test_cleaner(void **state)
 {
     (void)state;
@@ -624,7 +623,7 @@ static void test_cleaner(void **state)
     assert_true(distance(model[1][0], model[0][0], N * N) <= 1e-12);
 }
 
-/* A gridder's work in a thread of its own, again and again. */
+/* A gridder's work in a thread of its own, repeatedly. */
 typedef struct thread_work {
     way how;
     const arrays *of;
@@ -638,7 +637,7 @@ static void *work(void *of)
     return NULL;
 }
 
-/* The processor and a GPU work side by side in one process, and two threads share the GPU. */
+/* The CPU and a GPU are used in parallel in one process, and two threads share the GPU. */
 static void test_beside(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What of a GPU's memory stays with the library between calls: little at first, as much as was said, or nothing. */
+/* GPU memory kept by the library between calls: little at first, the amount set, or none. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static msimage_gridder *gridder(msimage_task task)
     return g;
 }
 
-/* Make an image, for which the GPU needs several hundred megabytes, and check it. */
+/* Make an image for which the GPU needs several hundred megabytes, and check it. */
 static void make_image(msimage_gridder *g, double *image)
 {
     must(msimage_gridder_image(g, image));
@@ -91,7 +91,7 @@ static void test_kept(void **state)
     free(image);
 }
 
-/* What a gridder has is its own, whatever is given back beside it. */
+/* A gridder's own memory is not affected when other memory is freed. */
 static void test_owned(void **state)
 {
     (void)state;

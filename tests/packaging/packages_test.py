@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""packages_test.py SOURCE BUILD: Debian's packages as cpack makes them of a build tree: what they hold, who needs whom, what
-policy wants. What only a bare system shows is scripts/check-packages' task.
+"""packages_test.py SOURCE BUILD: checks files, dependencies and policy of the Debian packages that cpack makes of a build tree.
 
-Programs' dependencies are not looked for here: a build with CUDA has some that Debian does not know.
+scripts/check-packages tests the packages on a bare system. The library dependencies of programs are not checked here, because
+a build with CUDA has some that Debian does not have.
 """
 import glob
 import gzip
@@ -15,7 +15,7 @@ import tempfile
 
 SOURCE, BUILD = (os.path.abspath(p) for p in sys.argv[1:3])
 PACKAGES = ("msimage", "libmsimage0", "libmsimage-dev", "libcasacore-c0", "libcasacore-c-dev", "python3-msimage")
-# There is one more where the build has found an MPI.
+# A build with MPI has one more.
 if os.path.exists(BUILD + "/msimage-mp"):
     PACKAGES += ("msimage-mp",)
 
@@ -25,7 +25,7 @@ def output(*command, **options):
 
 
 def make(folder):
-    """The packages by their names, each unpacked beside its control files."""
+    """Make the packages and unpack each with its control files; return their paths by name."""
     off = [f"-DCPACK_DEBIAN_{c}_PACKAGE_SHLIBDEPS=OFF" for c in ("MSIMAGE", "MSIMAGE-MP", "LIBMSIMAGE", "LIBCASACORE-C", "PYTHON3-MSIMAGE")]
     output("cpack", "--config", BUILD + "/CPackConfig.cmake", "-G", "DEB", "-B", folder + "/made", "-DCPACK_STRIP_FILES=OFF",
            "-DCPACK_DEBIAN_COMPRESSION_TYPE=none", *off, cwd=folder, env=dict(os.environ, SOURCE_DATE_EPOCH="1700000000"))
@@ -38,7 +38,7 @@ def make(folder):
 
 
 def files_of(folder, name, version):
-    """Paths as they are listed: without what depends on the version, the type of build and where libraries lie."""
+    """Yield the paths of a package without version, build type and library directory, as in files.txt."""
     root = os.path.join(folder, name)
     for at, _, names in os.walk(root):
         for file in names:
@@ -50,17 +50,17 @@ def files_of(folder, name, version):
 
 
 def check_files(folder, version):
-    """What each package holds stands in a list."""
+    """Each package has the files that files.txt lists."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "files.txt"), encoding="utf-8") as f:
         listed = sorted(line for line in f.read().splitlines() if line.split(":")[0] in PACKAGES)
     there = sorted(f"{name}: {path}" for name in PACKAGES for path in files_of(folder, name, version))
     more, less = sorted(set(there) - set(listed)), sorted(set(listed) - set(there))
-    assert there == listed, "packages hold other files than tests/packaging/files.txt lists:\n" + "\n".join(
+    assert there == listed, "the files of the packages differ from tests/packaging/files.txt:\n" + "\n".join(
         ["+ " + line for line in more] + ["- " + line for line in less])
 
 
 def check_policy(folder):
-    """Manuals and changelogs are compressed without a time; licence and owners are right; scripts are sound."""
+    """Manuals and changelogs are compressed without a time; the licence is right; scripts have valid syntax."""
     for name in PACKAGES:
         root = os.path.join(folder, name)
         for path in glob.glob(root + "/usr/share/man/man1/*") + glob.glob(f"{root}/usr/share/doc/{name}/changelog*"):
@@ -79,7 +79,7 @@ def check_policy(folder):
 
 
 def check_owners(made):
-    """Everything is root's, and nobody else may write to it."""
+    """All files belong to root and can be written only by root."""
     for path in made.values():
         for line in output("dpkg-deb", "-c", path).splitlines():
             mode, owner = line.split()[:2]
@@ -88,7 +88,7 @@ def check_owners(made):
 
 
 def check_control(made, version):
-    """Fields that users see, and the dependencies of one package on another."""
+    """Control fields are right, and dependencies between packages are complete."""
     def field(name, which):
         return output("dpkg-deb", "-f", made[name], which).strip()
 
@@ -104,7 +104,7 @@ def check_control(made, version):
                         ("python3-msimage", ("libmsimage0 " + exactly, "python3:any", "python3-numpy", "python3-cffi"))):
         assert set(wants) <= set(field(name, "Depends").split(", ")), name
     assert "casacore-data-tai-utc" in field("msimage", "Recommends")
-    # The build's oldest processor is younger than Debian's.
+    # The build needs a newer processor than Debian does.
     with open(BUILD + "/CMakeCache.txt", encoding="utf-8") as f:
         wants_cpu = "MSIMAGE_BASE_ARCH:STRING=-march=x86-64-v2\n" in f.read()
     for name in {"msimage", "msimage-mp", "libmsimage0", "libcasacore-c0"}.intersection(PACKAGES):
@@ -115,7 +115,7 @@ def check_control(made, version):
 
 
 def check_binaries(folder):
-    """Libraries are found where the system has them, by no path of the build's; symbols are those that are exported."""
+    """Binaries have no library path and no path of the build; listed symbols are the exported ones."""
     for name in PACKAGES:
         for at, _, names in os.walk(os.path.join(folder, name, "usr")):
             for path in (os.path.join(at, n) for n in names if not os.path.islink(os.path.join(at, n))):
@@ -139,7 +139,7 @@ def check_binaries(folder):
 
 
 def check_paths(folder):
-    """No file tells where it was built."""
+    """Text files do not contain paths of the build."""
     for name in PACKAGES:
         for at, _, names in os.walk(os.path.join(folder, name)):
             for path in (os.path.join(at, n) for n in names if n.endswith((".pc", ".cmake", ".py", ".h"))):
@@ -150,10 +150,10 @@ def check_paths(folder):
 
 def main():
     if not all(shutil.which(tool) for tool in ("cpack", "dpkg-deb", "readelf", "nm", "gzip", "strip")):
-        print("skipped: this is not Debian")
+        print("skipped: tools of Debian are missing")
         sys.exit(77)
     version = output(SOURCE + "/packaging/version").strip()
-    os.umask(0o022)  # as scripts/release has it: packages' folders are for all
+    os.umask(0o022)  # as in scripts/release: directories of packages must be readable
     with tempfile.TemporaryDirectory() as folder:
         made = make(folder)
         assert sorted(made) == sorted(PACKAGES), made

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A module that says to be CuPy: arrays have the members of CuPy's that msimage looks at, and lie in the host's memory.
+"""A stand-in for CuPy: its arrays have the attributes that msimage uses, and are in host memory.
 
-So what depends on these members alone is tested without a GPU; the work is asked of the host by backend="cpu". stand_in() has to be
-called before msimage meets an array.
+So code that only uses these attributes is tested without a GPU; backend="cpu" does the work. Call stand_in() before msimage sees
+an array.
 """
 import sys
 import types
@@ -29,7 +29,7 @@ class ndarray:
 
     @shape.setter
     def shape(self, shape):
-        self.values = self.values.reshape(shape)  # which lies where it lay
+        self.values = self.values.reshape(shape)  # at the same address
 
     @property
     def device(self):
@@ -69,7 +69,7 @@ class Device:
 
 
 def stand_in():
-    """The module, which programs import as cupy. Its `now` tells the current device, and the stream of each."""
+    """The module, which programs import as cupy. Its `now` has the current device, and the stream of each device."""
     cupy = types.ModuleType("cupy")
     now = cupy.now = {"device": 0, "stream": {}}
     cupy.ndarray = ndarray

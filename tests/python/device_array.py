@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arrays in a GPU's memory that speak DLPack, as those of CuPy, JAX and PyTorch do, made by the CUDA runtime alone."""
+"""Arrays in GPU memory that support DLPack, as those of CuPy, JAX and PyTorch do, made only with the CUDA runtime."""
 import ctypes
 import glob
 
@@ -10,7 +10,7 @@ KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 
 def runtime():
-    """The CUDA runtime that the library is linked to, which the process has loaded."""
+    """The CUDA runtime that the library is linked to and that the process has loaded."""
     with open("/proc/self/maps", encoding="utf-8") as f:
         paths = {line.split()[-1] for line in f if "libcudart" in line}
     found = sorted(paths) or sorted(glob.glob("/usr/local/cuda*/lib64/libcudart.so*"))
@@ -39,7 +39,7 @@ class _Versioned(ctypes.Structure):
 
 
 def capsule(tensor, version=None, read_only=False):
-    """A tensor's capsule, and what it points to: of a version (major, minor) of DLPack, or of none."""
+    """A tensor's capsule, and the memory it points to: for a version (major, minor) of DLPack, or unversioned."""
     if version is None:
         return _new(ctypes.addressof(tensor), b"dltensor", None), tensor
     whole = _Versioned(*version, None, None, int(read_only), tensor)
@@ -47,7 +47,7 @@ def capsule(tensor, version=None, read_only=False):
 
 
 class DeviceArray:
-    """A copy of a NumPy array in the memory of GPU 0, freed with this object; it may say to have another shape."""
+    """A copy of a NumPy array in the memory of GPU 0, freed with this object; it may claim another shape."""
 
     def __init__(self, values, shape=None, read_only=False):
         self.cuda = runtime()
@@ -56,7 +56,7 @@ class DeviceArray:
         values = np.ascontiguousarray(values)
         self.bytes = values.nbytes
         self.data = ctypes.c_void_p()
-        self.asked = []  # streams by which consumers came
+        self.asked = []  # streams passed by consumers
         assert self.cuda.cudaMalloc(ctypes.byref(self.data), max(self.bytes, 1)) == 0
         assert self.cuda.cudaMemcpy(self.data, values.ctypes.data, self.bytes, 1) == 0
         shape = (ctypes.c_int64 * len(self.shape))(*self.shape)
@@ -79,7 +79,7 @@ class DeviceArray:
 
 
 class VersionedArray(DeviceArray):
-    """The same by DLPack 1.0, which tells of arrays that may only be read."""
+    """The same by DLPack 1.0, which has a flag for read-only arrays."""
 
     def __dlpack__(self, *, stream=None, max_version=None):
         self.asked.append(stream)

@@ -20,14 +20,14 @@ done
 folder=$(dirname "$(find "$PWD/installed" -name 'libmsimage.so.0')")
 LD_LIBRARY_PATH=$folder PYTHONPATH=$PWD/installed/lib/python3/dist-packages "$python" -B -c "$image" >/dev/null ||
     complain "Debian's package"
-# A wheel for GPUs says what it lacks where CUDA's libraries are missing.
+# A wheel for GPUs says what is missing if CUDA's libraries are not there.
 for missing in libcudart.so.13 libcufft.so.12; do
     cc -shared -x c /dev/null -Wl,-soname,$missing.none -o none.so
     cc -shared -x c /dev/null -x none -Wl,--no-as-needed none.so -o wheel/msimage/libmsimage.so.0
     (cd wheel && "$python" -B -c 'import msimage') 2>&1 | grep -q "ImportError.*$missing.*pip install 'msimage\[cuda13\]'" ||
-        complain "nothing is said of $missing"
+        complain "no message names $missing"
 done
-# The package's version, which pip reads from pyproject.toml, is the library's, and its notices go with it.
+# The package's version, which pip reads from pyproject.toml, is the library's, and its notices are included.
 root=$(dirname "${BASH_SOURCE[0]}")/../..
 "$root/packaging/version" >version || complain "versions differ"
 grep -q -x 'wheel.license-files = .*"packaging/wheel-notices.txt".*' "$root/pyproject.toml" || complain "wheels have no notices"

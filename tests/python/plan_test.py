@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""plan_test.py cpu|cuda [CHECK..]: msimage.Plan and msimage.Cleaner, threads, forks, Ctrl-C, arguments that cannot be."""
+"""plan_test.py cpu|cuda [CHECK..]: msimage.Plan and msimage.Cleaner, threads, forks, Ctrl-C, invalid arguments."""
 import contextlib
 import ctypes
 import os
@@ -30,7 +30,7 @@ def plan_of(case, epsilon=1e-11, vis=True, **options):
 
 
 def cases():
-    """Weights of a plan are not negative, and floats."""
+    """A plan's weights are not negative, and floats."""
     rng = np.random.default_rng(1)
     for reach in (0.9, 2.3):
         case = Case(rng, (32, 46), (0.01, 0.008), weighted=True, masked=True, reach=reach)
@@ -39,7 +39,7 @@ def cases():
 
 
 def check_images():
-    """Images, residuals, products and predictions are those of the sums that define them."""
+    """Images, residuals, products and predictions equal the sums that define them."""
     for case in cases():
         for options in ({}, {"do_wgridding": False}, {"center_x": 0.07, "divide_by_n": False}):
             wgridding = options.get("do_wgridding", True)
@@ -86,7 +86,7 @@ def must_raise(kinds, call):
 
 
 def check_arguments():
-    """What cannot be is an exception with a sentence, and the plan goes on."""
+    """Invalid arguments raise an exception with a message, and the plan can be used afterwards."""
     case = next(cases())
     plan = plan_of(case)
     must_raise(RuntimeError, lambda: plan.hessian(case.model.astype("f4")))
@@ -105,12 +105,12 @@ def check_arguments():
     for of_model in (plan.residual, plan.hessian, plan.predict):
         assert "model" in str(must_raise(TypeError, lambda: of_model(None)))
     must_raise(msimage.Error, lambda: plan_of(case, epsilon=0))
-    for wrong, words in ((-1, "negative"), (1e39, "more than single precision holds")):
+    for wrong, words in ((-1, "negative"), (1e39, "beyond single precision")):
         case.wgt[3] = wrong
         assert words in str(must_raise(msimage.Error, lambda: plan_of(case)))
     if not msimage.gpu_count():
         assert must_raise(msimage.Error, lambda: plan_of(next(cases()), backend="cuda")).status == -5
-    # What C writes is as large as it was told at first.
+    # Structs that C fills have their initial size.
     for name in ("shape", "dtype"):
         must_raise(AttributeError, lambda: setattr(plan, name, getattr(plan, name)))
         must_raise(AttributeError, lambda: setattr(msimage.Cleaner(plan.psf() / plan.sum_weight(), **HOST), name, None))
@@ -118,7 +118,7 @@ def check_arguments():
 
 
 def check_arrays():
-    """Arrays with gaps, in another order or read only give a plan what packed ones do; wrong ones are refused by name."""
+    """Arrays with gaps, in another order or read-only give a plan the same as packed ones; invalid ones are errors with their name."""
     case = next(cases())
     truth = plan_of(case).dirty()
 
@@ -152,7 +152,7 @@ def check_arrays():
 
 
 def check_not_finite():
-    """Samples that are not finite are left out, whatever of them is not; a model that is not finite is refused."""
+    """Samples with any part that is not finite are left out; a model that is not finite is an error."""
     case = next(cases())
     vis, wgt, mask = case.vis.copy(), case.wgt.copy(), case.mask.copy()
     vis[3, 1], vis[4, 0] = np.nan, complex(0, np.inf)
@@ -171,7 +171,7 @@ def check_not_finite():
 
 
 class Foreign:
-    """An array of the host's memory that another library has, as DLPack shows it."""
+    """An array of another library in host memory, shown by DLPack."""
 
     def __init__(self, values):
         self.values, self.shape = values, values.shape
@@ -184,7 +184,7 @@ class Foreign:
 
 
 class Shown:
-    """A NumPy array's memory as an array of a GPU would show it, by a version of DLPack or without."""
+    """A NumPy array's memory shown as an array of a GPU, by a version of DLPack or unversioned."""
 
     def __init__(self, values, version, read_only=False):
         self.kept = (values, (ctypes.c_int64 * values.ndim)(*values.shape),
@@ -207,7 +207,7 @@ class Shown:
 
 
 def check_capsules():
-    """What DLPack says of an array is read from capsules of before and since version 1; newer ones are refused."""
+    """Arrays are read from DLPack capsules before and since version 1; newer ones are errors."""
     for version in (None, (1, 0), (1, 3)):
         for values in (np.zeros((3, 5), "c8"), np.zeros((4, 2), "f8").T, np.zeros((1, 7), "u1")[:, :1], np.array(2.0), np.zeros((0, 3)),
                        np.zeros(4, bool)):
@@ -222,7 +222,7 @@ def check_capsules():
 
 
 def check_foreign_arrays():
-    """Arrays of other libraries in the host's memory are read where they lie; JAX's, which never change, are not written to."""
+    """Arrays of other libraries in host memory are read in place; JAX's, which are immutable, are not written to."""
     case = next(cases())
     given = dict(case.arguments(epsilon=1e-11), **HOST)
     size = {"npix_x": case.shape[0], "npix_y": case.shape[1]}
@@ -238,7 +238,7 @@ def check_foreign_arrays():
     try:
         import torch
 
-        # Tensors that say to be their conjugates, or to be negative, are.
+        # Tensors with a lazy conjugate or negative flag are resolved.
         kinds += [torch.from_numpy, lambda a: torch.from_numpy(a.conj().copy()).conj() if a.dtype.kind == "c" else torch.from_numpy(a)]
         out = torch.empty(case.shape, dtype=torch.float64, requires_grad=True)
         assert wgridder.vis2dirty(vis=case.vis, dirty=out, **given) is out and distance(out.detach().numpy(), truth.dirty()) <= 2e-11
@@ -260,7 +260,7 @@ def check_foreign_arrays():
 
 
 def check_cleaner_arrays():
-    """What a cleaner is given must be images of its shape and type that can be written to; the refused ones stay as they are."""
+    """A cleaner's arrays must be writeable images of its shape and type; invalid ones are not changed."""
     rng = np.random.default_rng(5)
     x, y = np.mgrid[-16:16, -16:16]
     psf = np.exp(-0.2 * (x**2 + y**2))
@@ -279,7 +279,7 @@ def check_cleaner_arrays():
     for mask in (np.ones_like(psf), np.ones(psf.shape, bool), np.ones((3, 3), np.uint8)):
         must_raise(RuntimeError, lambda: msimage.Cleaner(psf, mask=mask, **HOST))
     must_raise(TypeError, lambda: msimage.Cleaner(psf.tolist(), **HOST))
-    # The packed copy of an array with gaps serves as well where it is only read.
+    # The packed copy of an array with gaps can be used where the array is only read.
     wide = np.repeat(psf, 2, 1)[:, ::2]
     at = rng.integers(8, 24, 2)
     residual = 2 * np.roll(psf, at - 16, (0, 1))
@@ -288,7 +288,7 @@ def check_cleaner_arrays():
 
 
 def check_memory():
-    """A limit of the host's memory is a MemoryError, and what was there before works on; a GPU needs none for its images."""
+    """A limit of host memory raises MemoryError, and existing objects still work; a GPU needs no host memory for its images."""
     case = next(cases())
     plan = plan_of(case)
     truth = plan.dirty()
@@ -304,11 +304,11 @@ def check_memory():
             must_raise(MemoryError, large)
     finally:
         msimage._library.lib.msimage_memory_limit(0)
-    assert distance(plan.dirty(), truth) <= 1e-13  # sums on a GPU are in any order
+    assert distance(plan.dirty(), truth) <= 1e-13  # the order of sums on a GPU varies
 
 
 def check_threads():
-    """Two threads with a plan each make what one makes; other threads run meanwhile."""
+    """Two threads with a plan each give the same as one; other threads run meanwhile."""
     some = list(cases())
     truth = [plan_of(case).hessian(case.model) for case in some]
     faults = []
@@ -330,7 +330,7 @@ def check_threads():
 
 
 def check_changed():
-    """A plan's samples are those that it was given, whatever becomes of the caller's arrays."""
+    """A plan keeps its samples, even if the caller's arrays are changed."""
     case = next(cases())
     truth = plan_of(case)
     image, vis = truth.residual(case.model), truth.predict(case.model)
@@ -344,7 +344,7 @@ def check_changed():
 
 
 def check_options():
-    """Arguments of another type than they are to have are refused by name."""
+    """Arguments of a wrong type are errors with their name."""
     case = next(cases())
     psf = plan_of(case).psf()
     for change in ({"nthreads": -1}, {"nthreads": 1.5}, {"device": "a"}, {"npix_x": 32.0}, {"npix_y": -2}, {"do_wgridding": "no"},
@@ -377,13 +377,13 @@ def check_shared():
 
 
 def check_handler():
-    """A signal's handler may call what is not at work; the plan that its own thread has at work is refused, and ends its call."""
+    """A signal handler may call an idle plan; calling the plan in use by its own thread is an error, and ends its call."""
     case = next(cases())
-    library, heard = msimage._library, []
+    library, distances = msimage._library, []
 
     def ask(_of):
-        if not heard:
-            heard.append(distance(other.dirty(), truth))
+        if not distances:
+            distances.append(distance(other.dirty(), truth))
             plan.dirty()
         return 0
 
@@ -392,17 +392,17 @@ def check_handler():
     truth = other.dirty()
     quiet, library.CALLBACKS.interrupt = library.CALLBACKS.interrupt, asking
     try:
-        heard.append(0)
+        distances.append(0)
         plan = plan_of(case)
-        heard.clear()
-        assert "at work" in str(must_raise(RuntimeError, plan.dirty))
+        distances.clear()
+        assert "in use" in str(must_raise(RuntimeError, plan.dirty))
     finally:
         library.CALLBACKS.interrupt = quiet
-    assert heard[0] <= 1e-13 and distance(plan.dirty(), truth) <= 1e-13
+    assert distances[0] <= 1e-13 and distance(plan.dirty(), truth) <= 1e-13
 
 
 def check_copies():
-    """Plans and cleaners are neither copied nor pickled, and say so."""
+    """Plans and cleaners cannot be copied or pickled, and say so."""
     import copy
     import pickle
 
@@ -417,7 +417,7 @@ def check_copies():
 
 
 def check_cores():
-    """A call of all threads has as many as there are cores that the process may run on."""
+    """A call with all threads has as many as there are cores available to the process."""
     import subprocess
 
     code = ("import os, sys; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); sys.path[:0] = %r; import numpy as np;"
@@ -431,7 +431,7 @@ def check_cores():
 
 
 def check_fork():
-    """A process that is forked works, and so does the one that forked, at the same time."""
+    """A forked process works, and so does its parent, at the same time."""
     import subprocess
 
     code = ("import os, sys; sys.path[:0] = %r; import numpy as np, plan_test as p; case = next(p.cases()); child = os.fork();"
@@ -440,7 +440,7 @@ def check_fork():
     subprocess.run([sys.executable, "-B", "-c", code % (sys.path,), sys.argv[1]], check=True)
     if HOST["backend"] == "cuda":
         return
-    # After a call of several threads too; a child that waits for threads that it has not is ended.
+    # Also after a call of several threads; a child that waits for threads that it does not have is killed.
     code = ("import os, signal, sys; sys.path[:0] = %r; import numpy as np, plan_test as p; p.msimage._gridder.thread_count = lambda n: 3;"
             "case = next(p.cases()); truth = p.plan_of(case).dirty(); child = os.fork(); child or signal.alarm(300);"
             "ok = p.distance(p.plan_of(case).dirty(), truth) <= 1e-13; child or os._exit(not ok);"
@@ -458,7 +458,7 @@ def check_both():
 
 
 class Cupy:
-    """What the check of CuPy's arrays on the GPU needs of it."""
+    """The functions of CuPy that the check of arrays on the GPU needs."""
 
     def __init__(self):
         import cupy
@@ -484,7 +484,7 @@ class Jax:
     """The same of JAX, whose arrays never change and which chooses its streams itself."""
 
     def __init__(self):
-        # It takes most of the GPU's memory otherwise.
+        # It would use most of the GPU's memory otherwise.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         import jax
 
@@ -495,7 +495,7 @@ class Jax:
 
 
 def libraries():
-    """Those of them that are installed and see a GPU."""
+    """Those packages that are installed and see a GPU."""
     for library in (Cupy, Torch, Jax):
         try:
             yield library.__name__.lower(), library()
@@ -504,7 +504,7 @@ def libraries():
 
 
 def check_libraries():
-    """Arrays on the GPU of CuPy, PyTorch and JAX serve in every argument, in any order; results are of their kind."""
+    """Arrays of CuPy, PyTorch and JAX on the GPU can be passed for every argument, in any order; results are of their kind."""
     if HOST["backend"] != "cuda":
         return
     for name, there in libraries():
@@ -517,7 +517,7 @@ def check_libraries():
                      "predict": plan.predict(case.model), "vis2dirty": wgridder.vis2dirty(vis=case.vis, **size, **given),
                      "dirty2vis": wgridder.dirty2vis(dirty=case.model, **given)}
             with there.stream:
-                # What is made on a stream of its own is waited for; what is turned round has gaps.
+                # Work on another stream is waited for; reversed arrays have gaps.
                 vis, model = there.put(2 * case.vis) * 0.5, there.put(0.25 * case.model.T).T * 4
                 turned = dict(far, uvw=there.put(case.uvw.T).T, wgt=there.put(case.wgt.T).T)
                 plan = msimage.Plan(vis=vis, **size, **turned)
@@ -525,7 +525,7 @@ def check_libraries():
                         "predict": plan.predict(model), "vis2dirty": wgridder.vis2dirty(vis=vis, **size, **turned),
                         "dirty2vis": wgridder.dirty2vis(dirty=model, **turned)}
             for what, result in made.items():
-                # Without an argument of the library's there is no telling.
+                # Without an array argument of the package its kind is unknown.
                 assert what == "dirty" or type(result).__module__.split(".")[0] in (name, name + "lib"), (name, what, type(result))
                 result = result if isinstance(result, np.ndarray) else there.get(result)
                 assert distance(result, truth[what]) <= 2e-11, (name, what)
@@ -533,7 +533,7 @@ def check_libraries():
             if there.empty is None:
                 must_raise(ValueError, lambda: wgridder.vis2dirty(vis=vis, dirty=there.put(np.zeros(case.shape)), **far))
                 continue
-            # Calls that repeat an earlier one read what is in their arrays now, also beside arrays of the host.
+            # Calls that repeat an earlier one read the current elements of their arrays, also together with arrays in host memory.
             for factor in (1, -2, 3):
                 again, weight = there.put(factor * case.vis), there.put(factor * case.wgt)
                 for changes in ({}, {"freq": case.freq}):
@@ -552,7 +552,7 @@ def check_libraries():
 
 
 def check_device_arrays():
-    """Arrays on the GPU that come by DLPack are read and written where they lie, in every argument."""
+    """Arrays on the GPU passed by DLPack are read and written in place, in every argument."""
     if HOST["backend"] != "cuda":
         return
     for case, kind in zip(cases(), (DeviceArray, VersionedArray)):
@@ -580,13 +580,13 @@ def check_device_arrays():
 
 
 def check_device_memory():
-    """A GPU whose memory does not suffice is a MemoryError that says so, and what was there before works on."""
+    """A GPU without enough memory raises MemoryError with a message, and existing objects still work."""
     if HOST["backend"] != "cuda":
         return
     case = next(cases())
     plan = plan_of(case)
     truth = plan.dirty()
-    # No device has room for such an image; the array that it would go to only says to be one.
+    # Such an image does not fit on any device; the array for it only claims to be one.
     out = DeviceArray(np.zeros((1, 1)), (1 << 19, 1 << 19))
     large = dict(case.arguments(epsilon=1e-4), vis=case.vis, dirty=out, **HOST)
     large.update(pixsize_x=1e-7, pixsize_y=1e-7)
@@ -596,7 +596,7 @@ def check_device_memory():
 
 
 def check_kept_memory():
-    """Whatever of a GPU's memory is kept between calls or given back, a plan keeps its own, and results stay."""
+    """If GPU memory is kept between calls or freed, a plan keeps its own, and results do not change."""
     case = next(cases())
     plan = plan_of(case)
     truth = plan.dirty()
@@ -609,7 +609,7 @@ def check_kept_memory():
 
 
 def check_interrupt():
-    """Ctrl-C during a call ends it by KeyboardInterrupt; what it was to write is as it was, and the plan works on."""
+    """Ctrl-C during a call ends it with KeyboardInterrupt; its output is unchanged, and the plan can be used again."""
     rng = np.random.default_rng(3)
     case = Case(rng, (1024, 1024), (2e-4, 2e-4), n_row=4000)
     plan = plan_of(case, 1e-9)
@@ -620,11 +620,11 @@ def check_interrupt():
     c.cdef("int raise(int);")
     libc = c.dlopen(None)
     callbacks = msimage._library.CALLBACKS
-    heard = ffi.new("msimage_callbacks *", {
+    callbacks = ffi.new("msimage_callbacks *", {
         "progress": ffi.cast("void (*)(void *, const char *, double)", int(c.cast("uintptr_t", c.addressof(libc, "raise")))),
         "interrupt": callbacks.interrupt, "of": ffi.cast("void *", int(signal.SIGINT))})
     loud = ffi.new("msimage_gridder **")
-    plan._gridder.call(msimage._library.lib.msimage_gridder_create, loud, plan._gridder.spec, heard)
+    plan._gridder.call(msimage._library.lib.msimage_gridder_create, loud, plan._gridder.spec, callbacks)
     quiet, plan._gridder.c = plan._gridder.c, ffi.gc(loud[0], msimage._library.lib.msimage_gridder_free)
     must_be = None
     try:
@@ -632,7 +632,7 @@ def check_interrupt():
     except KeyboardInterrupt as error:
         must_be = error
     assert must_be is not None
-    # Without samples an image is made at once: try with them.
+    # Without samples an image is made immediately: try that too.
     try:
         plan._gridder.call(msimage._library.lib.msimage_gridder_add, plan._gridder.c, plan._samples.given())
     except KeyboardInterrupt:
@@ -649,7 +649,7 @@ def check_interrupt():
 
 
 def check_interrupted_predictor():
-    """Ctrl-C while the first prediction takes the samples leaves the next one right."""
+    """Ctrl-C while the first prediction adds the samples leaves the next one right."""
     case = next(cases())
     plan, truth, make = plan_of(case), plan_of(case).predict(case.model), msimage._plan.gridder
 
@@ -675,7 +675,7 @@ def check_interrupted_predictor():
 
 
 def check_interrupt_beside():
-    """Ctrl-C ends the main thread's call; a call that another thread has under way meanwhile goes on to its result."""
+    """Ctrl-C ends the main thread's call; a call in another thread continues."""
     case = next(cases())
     truth = plan_of(case).dirty()
     armed, under_way, ended = threading.Event(), threading.Event(), threading.Event()
@@ -720,7 +720,7 @@ def check_interrupt_beside():
 
 
 def check_interrupt_everywhere():
-    """Ctrl-C ends whatever call it meets by KeyboardInterrupt, and the next call works."""
+    """Ctrl-C ends any call with KeyboardInterrupt, and the next call works."""
     case = next(cases())
     given = case.arguments(epsilon=1e-9, **HOST)
     armed = []
@@ -759,7 +759,7 @@ def check_interrupt_everywhere():
 
 
 def check_cleaner():
-    """Three sources are cleaned by major and minor cycles to their fluxes."""
+    """Major and minor cycles recover the fluxes of three sources."""
     rng = np.random.default_rng(4)
     case = Case(rng, (128, 128), (4e-4, 4e-4), n_row=3000, n_chan=2)
     sky = np.zeros(case.shape)
@@ -790,8 +790,8 @@ def check_cleaner():
 
 
 def check_scales():
-    """By tclean's rule a scale stays three quarters of its width and a pixel from an edge, by WSClean's half its width; and
-    components are those of its definition: the scale and pixel of the largest square over the power of its response."""
+    """By tclean's rule a scale is not found within three quarters of its width and a pixel of an edge, by WSClean's within half; and
+    components equal those of its definition: the scale and pixel of the largest square over the power of its response."""
     psf, blob = np.zeros((64, 64)), np.hypot(*np.mgrid[-8:56, -32:32])
     psf[32, 32] = 1
     for rule, shape, at in (("wsclean", "tapered-quadratic", 8), ("tclean", "spheroidal", 10), ("tclean", "tapered-quadratic", 10)):
@@ -815,7 +815,7 @@ def check_scales():
 
 
 def check_quiet():
-    """Nothing is printed unasked."""
+    """Nothing is printed unless requested."""
     import subprocess
 
     code = ("import sys; sys.path[:0] = %r; from wgridder_oracle import Case; import numpy as np; from msimage import wgridder;"

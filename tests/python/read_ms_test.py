@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""read_ms_test.py MSIMAGE_MAKEMS [CHECK..]: msimage.read_ms against what python-casacore reads of the same simulated sets."""
+"""read_ms_test.py MSIMAGE_MAKEMS [CHECK..]: msimage.read_ms compared with python-casacore on the same simulated sets."""
 import os
 import signal
 import subprocess
@@ -22,21 +22,21 @@ SHORT = ("-quiet", "-duration", "30s", "-integration", "10s")
 
 
 def make(name, *options):
-    """A set in the folder that the test works in, made once."""
+    """A set in the test's working directory, made once."""
     if not os.path.exists(name):
         subprocess.run([MAKEMS, *SHORT, *options, name], check=True)
     return name
 
 
 def rich(name="rich.ms"):
-    """Two fields, two spectral windows, one of which descends, flags, rows with FLAG_ROW, weights of their own."""
+    """Two fields, two spectral windows, one in descending frequency, flags, rows with FLAG_ROW, various weights."""
     return make(name, "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "30deg", "-field", "61deg", "30.5deg", "-spw", "1GHz", "1MHz", "6", "-spw",
                 "1.5GHz", "-2MHz", "4", "-flags", "0.1", "-flag-rows", "0.05", "-weights", "radiometer", "-noise", "1Jy",
                 "-autocorrelations", "-source", "60.02deg", "30.01deg", "2Jy", "0.3Jy", "0.2Jy", "0.1Jy")
 
 
 class Truth:
-    """The columns of a set by python-casacore, rows that are never read left out; cells as [row, channel, correlation]."""
+    """The columns of a set by python-casacore, without rows that are never read; cells as [row, channel, correlation]."""
 
     def __init__(self, path):
         def columns(name, *wanted):
@@ -56,14 +56,14 @@ class Truth:
         self.path = path
 
     def cells(self, column, rows, spw):
-        """Channels rising."""
+        """Channels in increasing frequency."""
         with table(self.path, ack=False) as t:
             cells = np.array([t.getcell(column, int(r)) for r in rows])
         return cells[:, np.argsort(self.freq[spw])]
 
 
 def hold(block, truth):
-    """A block of correlations is what stands in the set."""
+    """A block of correlations equals the set's values."""
     rows = block.row
     assert block.vis.dtype == np.complex64 and block.wgt.dtype == np.float32 and block.flag.dtype == bool
     assert block.vis.shape == block.wgt.shape == block.flag.shape == (4, len(rows), len(block.freq))
@@ -79,7 +79,7 @@ def hold(block, truth):
 
 
 def check_stored():
-    """Every row that counts comes once, with what stands in the set."""
+    """Every row that counts is read once, with the set's values."""
     truth = Truth(rich())
     blocks = msimage.read_ms(rich(), field="all", pol=None)
     assert blocks.data_column == "DATA" and blocks.n_row > truth.wanted.sum() > 0
@@ -92,7 +92,7 @@ def check_stored():
 
 
 def form(cells, flags, weights, pol):
-    """Stokes parameters of linear or circular correlations, as their definitions are; smaller weights."""
+    """Stokes parameters of linear or circular correlations, by definition; smaller weights."""
     p, x, y, q = np.moveaxis(cells.astype("c16"), -1, 0)
     if pol[0] == "XX":
         stokes = (p + q) / 2, (p - q) / 2, (x + y) / 2, (x - y) / 2j
@@ -124,7 +124,7 @@ def check_stokes():
 
 
 def check_selection():
-    """Each argument selects the rows, channels and samples that its option's words say."""
+    """Each argument selects the rows, channels and samples that the option's documentation says."""
     truth = Truth(rich())
     times = np.unique(truth.time)
     with table(rich(), ack=False) as t:
@@ -158,7 +158,7 @@ def check_selection():
 
 
 def check_columns_and_sets():
-    """CORRECTED_DATA is the default where it is; several sets come one after the other, each with its path."""
+    """CORRECTED_DATA is the default if it exists; several sets are read one after the other, each with its path."""
     both = make("both.ms", "-data-column", "both")
     plain = make("plain.ms")
     assert msimage.read_ms(both).data_column == "CORRECTED_DATA"
@@ -170,7 +170,7 @@ def check_columns_and_sets():
 
 
 def check_image():
-    """A source appears where it is: x to the west, y to the north, with flip_v; its flux is right."""
+    """A source is imaged at its position: x to the west, y to the north, with flip_v; its flux is right."""
     path = make("source.ms", "-ra", "60deg", "-dec", "30deg", "-source", "60.05deg", "30.02deg", "3Jy", "-spw", "1GHz",
                 "1MHz", "4")
     ra, dec = np.radians((60.05, 30.02))
@@ -200,7 +200,7 @@ def must_raise(kinds, call, *words):
 
 
 def check_refusals():
-    """What cannot be is an exception with one line."""
+    """Invalid arguments raise an exception with one line."""
     path = make("plain.ms")
     read = msimage.read_ms
     for options, kinds in (({"field": "some"}, TypeError), ({"field": []}, ValueError), ({"field": -1}, ValueError),
@@ -221,7 +221,7 @@ def check_refusals():
     must_raise(msimage.Error, lambda: read("none.ms"), "none.ms")
     os.makedirs("empty.ms", exist_ok=True)
     must_raise(msimage.Error, lambda: read("empty.ms"), "empty.ms")
-    # A data file is cut short: that is found before casacore reads.
+    # A data file is truncated: that is detected before casacore reads it.
     cut = make("cut.ms")
     largest = max((os.path.join(cut, f) for f in os.listdir(cut)), key=os.path.getsize)
     os.truncate(largest, os.path.getsize(largest) // 2)
@@ -271,7 +271,7 @@ def check_half_written():
 
 
 def check_interrupt():
-    """Ctrl-C while a set is opened or read is KeyboardInterrupt; afterwards it can be read."""
+    """Ctrl-C while a set is opened or read raises KeyboardInterrupt; afterwards the set can be read."""
     path = make("plain.ms")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     quiet = _library.CALLBACKS.interrupt
@@ -295,7 +295,7 @@ def check_interrupt():
 
 
 def check_ends():
-    """An iterator ends once and for all; `with` and close() close it early; a reader in another thread is none the wiser."""
+    """An iterator ends once; `with` and close() close it early; a reader in another thread is not affected."""
     path = make("plain.ms")
     with msimage.read_ms(path) as blocks:
         assert next(blocks).vis.size
@@ -333,7 +333,7 @@ def check_hostile():
 
 
 def check_without():
-    """Where the reader is not built in, read_ms says so and the rest of the package works."""
+    """If the reader was not built, read_ms says so and the rest of the package works."""
     kept, load = _ms._lib, _ms.load
     _ms._lib, _ms.load = None, lambda name: load("none-" + name)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""same_arrays_test.py cpu [CHECK..]: calls with the arrays of earlier ones, of what stands in for CuPy, give what any others would."""
+"""same_arrays_test.py cpu [CHECK..]: calls with the arrays of earlier calls, of a stand-in for CuPy, give the same as other arrays."""
 import gc
 import signal
 
@@ -30,7 +30,7 @@ def on_host(given):
 
 
 def same(given, n=4, function="vis2dirty"):
-    """What a function gives of arrays at each of several calls, which is what it gives of NumPy's."""
+    """The results of a function for arrays at each of several calls, which equal those for NumPy arrays."""
     varied = "dirty" if function == "vis2dirty" else "vis"
     truth = getattr(wgridder, function)(**on_host({k: v for k, v in given.items() if k != varied or v is None}))
     for _ in range(n):
@@ -46,7 +46,7 @@ def met():
 
 
 def counted(function, call):
-    """How many calls of a function a call makes."""
+    """The number of calls of a function in a call."""
     n, real = [0], getattr(wgridder, function)
 
     def count(*arguments):
@@ -61,7 +61,7 @@ def counted(function, call):
 
 
 def check_repeated():
-    """The third call on does nothing but compare; elements are read again."""
+    """From the third call on, arguments are only compared; elements are read again."""
     given = {name: cupy.asarray(array) for name, array in observed().items()}
     image = dict(given, dirty=None, **SIZE, **HOW)
     model = same(image)
@@ -88,7 +88,7 @@ def check_repeated():
 
 
 def check_changed():
-    """An array that is another, or has another shape or type, and other options are taken as they are."""
+    """Other arrays, arrays of another shape or type, and other options are not mistaken for the earlier ones."""
     given = {name: cupy.asarray(array) for name, array in observed().items()}
     image = dict(given, dirty=None, **SIZE, **HOW)
     for change in ({"wgt": None}, {"mask": None}, {"wgt": None, "mask": None}, {"dirty": cupy.asarray(np.zeros((32, 36)))},
@@ -121,7 +121,7 @@ def check_changed():
 
 
 def check_gone():
-    """An array that is no more is not taken for another, nor for None, and none is kept alive."""
+    """A freed array is not mistaken for another, nor for None, and arrays are not kept alive."""
     given = {name: cupy.asarray(array) for name, array in observed().items()}
     image = dict(given, dirty=cupy.asarray(np.zeros((32, 36))), **SIZE, **HOW)
     same(image)
@@ -134,7 +134,7 @@ def check_gone():
     gc.collect()
     assert fixed["wgt"]() is None and fixed["mask"]() is None and keeps[0].image.of() is None
     same(image)
-    # As many as are remembered, whose addresses come again.
+    # As many as are remembered, whose addresses are reused.
     for seed in range(100):
         one = {name: cupy.asarray(array) for name, array in observed(seed).items()}
         same(dict(one, dirty=None, **SIZE, **HOW), 3)
@@ -142,7 +142,7 @@ def check_gone():
 
 
 def check_streams_and_devices():
-    """On a stream of its own, or with arrays of several devices, a call is none that is remembered."""
+    """Calls on another stream, or with arrays of several devices, are not remembered."""
     given = {name: cupy.asarray(array) for name, array in observed().items()}
     image = dict(given, dirty=None, **SIZE, **HOW)
     same(image)
@@ -155,7 +155,7 @@ def check_streams_and_devices():
     finally:
         del cupy.now["stream"][0]
     same(image)
-    # With another device current results still lie where the visibilities do.
+    # With another current device, results are still on the device of the visibilities.
     cupy.now["device"] = 1
     assert same(image).data.device_id == 0 and cupy.now["device"] == 1
     there = cupy.asarray(given["wgt"].values)
@@ -190,7 +190,7 @@ def check_interrupted():
                 armed.clear()
             assert not library.raised
             same(image, 2)
-        # What a call was not to look at any more does not end the next one.
+        # An exception left over from an earlier call does not end the next one.
         library.raised[library.get_ident()] = KeyboardInterrupt()
         same(image, 2)
     finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""tutorial_test.py TUTORIAL [MSIMAGE_MAKEMS]: what the tutorial's blocks do is what it says; without the program, those that read no set."""
+"""tutorial_test.py TUTORIAL [MSIMAGE_MAKEMS]: the tutorial's blocks do what it says; without the program, those that read no set."""
 import os
 import re
 import struct

@@ -31,13 +31,13 @@ class Case:
                     pixsize_y=self.pixsize[1], **more)
 
     def effective(self):
-        """What each sample counts."""
+        """The factor of each sample."""
         weight = np.ones(self.vis.shape) if self.wgt is None else self.wgt.astype("f8")
         return np.nan_to_num(weight * (1 if self.mask is None else self.mask))
 
     def kernel(self, do_wgridding=False, divide_by_n=True, flip_u=False, flip_v=False, flip_w=False, center_x=0.0,
                center_y=0.0, **_):
-        """exp(+2 pi i ..) [sample, pixel], divided by n where that is asked for; a flip mirrors the centre too, as ducc0 has it."""
+        """exp(+2 pi i ..) [sample, pixel], divided by n if requested; a flip mirrors the centre too, as in ducc0."""
         signs = [-1 if flip else 1 for flip in (flip_u, flip_v, flip_w)]
         x = signs[0] * center_x + (np.arange(self.shape[0]) - self.shape[0] // 2) * self.pixsize[0]
         y = signs[1] * center_y + (np.arange(self.shape[1]) - self.shape[1] // 2) * self.pixsize[1]
@@ -58,7 +58,7 @@ class Case:
 
 
 def distance(value, truth):
-    """Relative, in L2."""
+    """Relative L2 difference."""
     return np.linalg.norm(value.astype(truth.dtype) - truth) / np.linalg.norm(truth)
 
 

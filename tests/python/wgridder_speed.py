@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""wgridder_speed.py call|solver [CASE..]: times msimage.wgridder on a GPU; no test, and run by hand.
+"""wgridder_speed.py call|solver [CASE..]: measures msimage.wgridder on a GPU; not a test, to be run by hand.
 
-call: arrays of the host and of the GPU, beside the time that registered memory takes to the GPU and back for their bytes, and
-the C functions alone. solver: an iteration of a solver, a model to visibilities and back to an image, beside ducc0's on the
-processor. Arrays of the GPU are CuPy's where that is installed. What is compared is called in turns, after one call of each that
-does not count, and medians are taken; NTHREADS is the environment's, or 16.
+call: arrays in host and GPU memory, compared with the time to copy as many bytes of registered memory to the GPU and back, and
+with the C functions. solver: an iteration of a solver, a model to visibilities and back to an image, compared with ducc0 on the
+CPU. Arrays on the GPU are CuPy arrays if that is installed. The compared functions are called in turns, after one call of each
+that is not counted, and medians are reported; the number of threads is the environment variable NTHREADS, or 16.
 """
 import ctypes
 import os
@@ -48,7 +48,7 @@ def median_s(call, n=7):
 
 
 def in_turns_s(calls, n):
-    """The median time of each call; they are made in turns, forwards and backwards, so that a slow moment is everyone's."""
+    """The median time of each call; they are made in turns, forwards and backwards, so that a slow moment affects all."""
     taken = [[] for _ in calls]
     for i in range(-1, n):
         for k in range(len(calls)) if i % 2 else reversed(range(len(calls))):
@@ -60,7 +60,7 @@ def in_turns_s(calls, n):
 
 
 def observe(n_row, n_chan, npix, single):
-    """A field of 0.05 rad seen by baselines that crowd about the middle of the uv plane."""
+    """A field of 0.05 rad observed with baselines concentrated in the middle of the uv plane."""
     rng = np.random.default_rng(1)
     freq = np.linspace(1e9, 1.02e9, n_chan)
     uvw = rng.standard_normal((n_row, 3))
@@ -74,7 +74,7 @@ def observe(n_row, n_chan, npix, single):
 
 
 def copy_s(n_bytes, back):
-    """What registered memory takes on its way to the GPU, or back."""
+    """The time to copy registered memory to the GPU, or back."""
     cuda, here, there = runtime(), ctypes.c_void_p(), ctypes.c_void_p()
     cuda.cudaMallocHost.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     cuda.cudaFreeHost.argtypes = [ctypes.c_void_p]
@@ -86,7 +86,7 @@ def copy_s(n_bytes, back):
 
 
 def c_call(task, given, how, vis, dirty):
-    """The C functions that an image or a prediction takes, without Python's checks."""
+    """The C functions for an image or a prediction, without Python's checks."""
     kept = gridder(task, dirty.dtype, how["epsilon"], nx=dirty.shape[0], ny=dirty.shape[1], cell_x_rad=how["pixsize_x"],
                    cell_y_rad=how["pixsize_y"], ignores_w=False, divides_by_n=True, **ON_GPU)
     of, image = Given(vis), Given(dirty)
@@ -106,7 +106,7 @@ def c_call(task, given, how, vis, dirty):
     return call
 
 
-# Rows, channels, pixels along an axis, and whether numbers are single.
+# Rows, channels, pixels along an axis, and whether numbers are single precision.
 CASES = ((250_000, 4, 1024, True), (250_000, 4, 2048, False), (1_000_000, 10, 4096, True), (1_000_000, 10, 4096, False),
          (4_000_000, 10, 4096, True))
 
@@ -121,7 +121,7 @@ def time_calls():
                                      ("dirty2vis", lib.MSIMAGE_PREDICT, n_bytes + dirty.nbytes, vis.nbytes)):
             function = getattr(wgridder, name)
             n = 21 if npix < 4096 else 7
-            # Two by two, so that each follows itself as often as the other: a call finds the memory that the one before left.
+            # Two by two, so that each call follows itself as often as the other: a call reuses the memory of the one before.
             here_s, c_here_s = in_turns_s([lambda: function(vis=vis, dirty=dirty, **given, **how, **ON_GPU),
                                            c_call(task, given, how, vis, dirty)], n)
             far_s, c_far_s = in_turns_s([lambda: function(vis=far_vis, dirty=far_dirty, **far, **how, **ON_GPU),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""wgridder_test.py cpu|cuda [CHECK..]: msimage.wgridder against the sums that define it, and against ducc0 where that is installed.
+"""wgridder_test.py cpu|cuda [CHECK..]: msimage.wgridder compared with the sums that define it, and with ducc0 if that is installed.
 
-Tolerances: epsilon for the direct sum, 2 epsilon for ducc0, which may be off by epsilon itself. Single precision has its
-rounding besides: a few thousand sums of floats, 1e-6.
+Tolerances: epsilon for the direct sum, 2 epsilon for ducc0, which may be off by epsilon itself. Single precision adds its
+rounding: a few thousand sums of floats, 1e-6.
 """
 import concurrent.futures
 import decimal
@@ -30,19 +30,19 @@ except ImportError:
 
 HOST = {"backend": "cuda" if "cuda" in sys.argv[1:2] else "cpu"}
 ROUNDING = {"f4": 1e-6, "f8": 1e-14}
-# Comparisons made, and the largest part of what is allowed that any of them took.
+# Comparisons made, and the largest fraction of the allowed error in any of them.
 made = {"the direct sum": [0, 0.0], "ducc0": [0, 0.0]}
 
 
 def within(errors, bound, beside, what):
-    """Errors that are no more than a bound."""
+    """Errors below a bound."""
     made[beside][0] += len(errors)
     made[beside][1] = max(made[beside][1], *(error / bound for error in errors))
     assert max(errors) <= bound, f"{what}: errors beside {beside} {errors} of {bound}"
 
 
 def compare(case, epsilon, what, beside=True, **options):
-    """Both directions against the direct sum and the peer."""
+    """Both directions compared with the direct sum and the peer."""
     given = case.arguments(epsilon=epsilon, **options)
     bound = epsilon + ROUNDING[case.real.str[1:]]
     dirty = wgridder.vis2dirty(vis=case.vis, npix_x=case.shape[0], npix_y=case.shape[1], **given, **HOST)
@@ -91,7 +91,7 @@ def check_options():
 
 
 def draw_options(rng, single):
-    """All arguments that say how, at random: most at what they are by themselves."""
+    """All optional arguments at random: most at their defaults."""
     some = {"do_wgridding": bool(rng.integers(2)), "nthreads": int(rng.integers(0, 4))}
     for name, values in (("flip_u", (True,)), ("flip_v", (True,)), ("flip_w", (True,)), ("divide_by_n", (False,)),
                          ("center_x", (0.01, -0.2, 0.35)), ("center_y", (0.03, -0.3, 0.2)), ("allow_nshift", (False,)),
@@ -103,7 +103,7 @@ def draw_options(rng, single):
 
 
 def check_random():
-    """Samples, images and all arguments at random; DRAWS of the environment says how many, SEED which."""
+    """Samples, images and all arguments at random; the environment variables DRAWS and SEED give their number and seed."""
     rng = np.random.default_rng(int(os.environ.get("SEED", "11")))
     n_refused = 0
     for i in range(int(os.environ.get("DRAWS", "40"))):
@@ -124,7 +124,7 @@ def check_random():
         try:
             beside = bool(peer) and peer.vis2dirty(**given) is not None
         except RuntimeError:
-            # It has no window for some bounds of the oversampling; what is made all the same is to be right.
+            # It has no window for some bounds of the oversampling; results must still be right.
             beside = False
         compare(case, epsilon, (i, shape, single, epsilon, options), beside=beside, **options)
     assert n_refused <= i // 4
@@ -162,7 +162,7 @@ def check_adjoint():
 
 
 def check_old_functions():
-    """ms2dirty and dirty2ms are the same with other names, nu and nv, and positions."""
+    """ms2dirty and dirty2ms give the same with other names, nu and nv, and positions."""
     rng = np.random.default_rng(6)
     case = Case(rng, (32, 46), (0.01, 0.008), weighted=True, masked=True)
     for wgridding in (False, True):
@@ -176,7 +176,7 @@ def check_old_functions():
 
 
 def check_not_finite():
-    """NaN is left out of images; predictions of it are what the peer's are."""
+    """NaN is left out of images; predictions of it equal the peer's."""
     rng = np.random.default_rng(7)
     case = Case(rng, (32, 46), (0.01, 0.008), weighted=True)
     case.vis[3, 1] = np.nan
@@ -194,7 +194,7 @@ def check_not_finite():
 
 
 def check_arrays():
-    """Strides of every kind, arrays to write to, arrays that are read only; to the bit but on a GPU, where sums are in any order."""
+    """Strides of every kind, arrays to write to, read-only arrays; equal to the bit except on a GPU, where the order of sums varies."""
     def same(a, b):
         return distance(a, b) <= 1e-13 if HOST["backend"] == "cuda" else np.array_equal(a, b)
 
@@ -216,7 +216,7 @@ def check_arrays():
 
 
 def check_programs():
-    """What programs hand over besides: files as arrays, arrays of classes of their own, numbers of other kinds, pools of workers."""
+    """Other kinds of arguments: memory-mapped files, array subclasses, other number types, pools of workers."""
     case = Case(np.random.default_rng(13), (32, 46), (0.01, 0.008), weighted=True)
     given = case.arguments(epsilon=1e-6, npix_x=32, npix_y=46, do_wgridding=True, **HOST)
     truth = wgridder.vis2dirty(vis=case.vis, **given)
@@ -247,7 +247,7 @@ def check_programs():
 
 
 def check_lists():
-    """Rows with lists of frequencies of their own, in one dimension: what whole blocks of each list give."""
+    """Rows with different lists of frequencies, in one dimension: the same as whole blocks of each list."""
     rng = np.random.default_rng(12)
     more = wgridder.experimental
     assert more.vis2dirty is wgridder.vis2dirty and more.dirty2vis is wgridder.dirty2vis
@@ -255,7 +255,7 @@ def check_lists():
         case = Case(rng, (32, 46), (0.01, 0.008), single=single, weighted=weighted, masked=weighted, n_row=60, n_chan=5, reach=1.3)
         lists = [case.freq, case.freq[:0], case.freq[1:3], case.freq[4:]]
         which = rng.integers(0, 4, 60)
-        # A sample of the case is taken where the row's list has its frequency.
+        # A sample of the case is used if the row's list has its frequency.
         taken = np.array([np.isin(case.freq, lists[i]) for i in which])
         epsilon, options = (1e-5 if single else 1e-9), dict(options, do_wgridding=True)
         given = dict(case.arguments(epsilon=epsilon, **options), freqlist_id=which.astype("u8"), freqlist_freqs=np.concatenate(lists),
@@ -337,7 +337,7 @@ def refused():
 
 
 def check_exceptions():
-    """An exception where the peer raises one, of the same kind; and none where it does not."""
+    """An exception of the same kind if the peer raises one, and none if it does not."""
     base, wrong = refused()
     for kind, changes in wrong.items():
         for change in changes:
@@ -349,9 +349,9 @@ def check_exceptions():
                     must_raise(kind, lambda: call(peer.vis2dirty))
             except AssertionError as error:
                 raise AssertionError(f"{change.keys()}: {error}") from error
-    # Messages name the argument, and what it is to be.
+    # Messages name the argument and its valid values.
     for change, words in (({"uvw": base["uvw"].T}, ("uvw", "[row, 3]")), ({"vis": base["vis"][:5]}, ("vis", "rows of uvw")),
-                          ({"epsilon": 1e-15}, ("epsilon", "1e-15", "7.1e-15")), ({"npix_x": 32.5}, ("npix_x", "whole number", "float")),
+                          ({"epsilon": 1e-15}, ("epsilon", "1e-15", "7.1e-15")), ({"npix_x": 32.5}, ("npix_x", "integer", "float")),
                           ({"uvw": base["uvw"].tolist()}, ("uvw", "numpy.asarray")), ({"mask": base["vis"] != 0}, ("mask", "bool", "uint8"))):
         message = str(must_raise((RuntimeError, TypeError), lambda: wgridder.vis2dirty(**dict(base, **change))))
         assert all(word in message for word in words), message
@@ -368,16 +368,16 @@ def check_exceptions():
         if peer:
             theirs = peer.vis2dirty(**given)
             assert image.shape == theirs.shape and image.dtype == theirs.dtype, change.keys()
-    # The peer takes these, and writes some elements over others.
+    # The peer accepts these, and overwrites some elements by others.
     must_raise(RuntimeError, lambda: wgridder.vis2dirty(**dict(base, dirty=np.lib.stride_tricks.as_strided(np.zeros(2000), (32, 36), (8, 8)))))
     must_raise(ValueError, lambda: wgridder.vis2dirty(**dict(base, backend=["cpu"])))
-    # Here the peer ends the process.
+    # Here the peer kills the process.
     image = wgridder.vis2dirty(**dict(base, freq=base["freq"][:0], vis=base["vis"][:, :0]), **HOST)
     assert not image.any()
 
 
 def check_repeated():
-    """Calls that repeat earlier ones give what these would, for the elements that arrays have now; what is wrong of them is refused."""
+    """Calls that repeat earlier ones use the current elements of arrays; invalid elements are errors."""
     base, wrong = refused()
     base = dict(base, wgt=np.ones(base["vis"].shape), **HOST)
     truth = wgridder.vis2dirty(**base)
@@ -396,12 +396,12 @@ def check_repeated():
             wgridder.vis2dirty(**base)
             for _ in range(2):
                 must_raise(kind, lambda: wgridder.vis2dirty(**dict(base, **change)))
-    # The same arrays, and other elements.
+    # The same arrays with other elements.
     freq = base["freq"].copy()
     assert distance(wgridder.vis2dirty(**dict(base, freq=freq)), truth) <= 1e-13
     freq[:] = freq[::-1].copy()
     assert "ascending" in str(must_raise(RuntimeError, lambda: wgridder.vis2dirty(**dict(base, freq=freq))))
-    # A number that may be another the next time.
+    # A number that may differ the next time.
     class Pixels:
         n = 32
 
@@ -418,14 +418,14 @@ def check_repeated():
         assert wgridder.dirty2vis(dirty=factor * model, vis=out, **given) is out and distance(out, factor * vis) <= 1e-13
     out.setflags(write=False)
     must_raise(ValueError, lambda: wgridder.dirty2vis(dirty=model, vis=out, **given))
-    # What is known of calls has a bound.
+    # The number of cached calls is limited.
     for n in range(wgridder._MOST_KNOWN + 5):
         wgridder.dirty2vis(dirty=model, **dict(given, uvw=given["uvw"][:n % 3], wgt=None, pixsize_x=1e-3 + 1e-6 * n))
     assert 0 < len(wgridder._known) <= wgridder._MOST_KNOWN
 
 
 def check_reach():
-    """What windows of ducc0 reach with a bound of the oversampling is taken, and what they do not reach by far is refused."""
+    """Accuracies that windows of ducc0 reach with a bound of the oversampling are accepted, those far beyond are errors."""
     base, _ = refused()
     for sigma_max, flat, with_w in ((1.2, 1.5e-8, 7.4e-7), (1.35, 1.1e-10, 3.6e-9), (1.5, 4.1e-12, 7.7e-11), (1.65, 4.3e-13, 5.6e-12),
                                     (1.8, 9.6e-14, 8.7e-13), (2.0, 2.6e-14, 1.5e-13), (2.3, 1.1e-14, 2.9e-14)):

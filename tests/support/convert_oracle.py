@@ -124,8 +124,8 @@ class Convert(Suite):
         print(title, flush=True)
 
     def disturb(self, inputs, out, n_new, n_moment):
-        """Convert over a set that is there, and send SIGTERM and SIGKILL in turn at so many moments: the old set stands or the
-        new one, of n_new rows, whole, and nothing hidden is left."""
+        """Convert over a set that is there, and send SIGTERM and SIGKILL in turn at n_moment moments. Afterwards the old set or
+        the new one, of n_new rows, is there and complete. Nothing hidden is left."""
         began, old = processor_of_children(), Rows(out).n
         shutil.rmtree("undisturbed.ms", ignore_errors=True)
         self.convert(*inputs, "undisturbed.ms")

@@ -51,7 +51,7 @@ void msi_direct_sum(const msi_vis_block *block, int plane, const msi_image_geome
 
 enum { STRIP = 64 };
 
-/* Add what n <= STRIP pixels give. */
+/* Add the contributions of n <= STRIP pixels. */
 static void add_pixels(const msi_vis_block *block, const long double (*lmn)[3], const double *flux_jy, int64_t n,
                        msi_c64 *vis)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The oracle: the direct Fourier sum that every gridder must agree with. */
+/* The reference for all gridders: the direct Fourier sum. */
 #ifndef MSI_TESTS_DIRECT_SUM_H
 #define MSI_TESTS_DIRECT_SUM_H
 
@@ -17,8 +17,8 @@ typedef struct msi_pixels {
  *
  * Given:    block, plane of it (-1: the PSF of plane 0), pixels
  * Returned: value [pixels->n]
- * Notes:    phases in long double, reduced modulo one turn. Samples with |u| or |v| > 1/(2 cell) are left out, as a
- *           gridder drops them.
+ * Notes:    phases in long double, reduced modulo one turn. Samples with |u| or |v| > 1/(2 cell) are left out, as in
+ *           a gridder.
  */
 void msi_direct_sum(const msi_vis_block *block, int plane, const msi_image_geometry *geometry, const msi_pixels *pixels,
                     double *value);
@@ -28,7 +28,7 @@ void msi_direct_sum(const msi_vis_block *block, int plane, const msi_image_geome
  *
  * Given:    block (its coordinates), pixels, flux_jy [pixels->n]
  * Returned: vis [n_row][n_chan] Jy
- * Notes:    phases in long double, reduced modulo one turn. A pixel at or beyond the horizon gives nothing.
+ * Notes:    phases in long double, reduced modulo one turn. Pixels at or beyond the horizon do not count.
  */
 void msi_direct_visibility(const msi_vis_block *block, const msi_image_geometry *geometry, const msi_pixels *pixels,
                            const double *flux_jy, msi_c64 *vis);

@@ -13,8 +13,9 @@
 
 enum { MAX_FUNCTIONS = 64, MAX_PATHS = 1 << 16, MAX_DEPTH = 24 };
 
-/* Forked processes share the state, so that calls are counted, and fail, in whichever of them. It has no lock, which a
- * process could hold when it is killed. Names are string constants, which have one address in all. */
+/* Forked processes share the state, so that calls of all processes are counted and can fail. There is no lock, because
+ * a process could be killed while it holds one. Names are string constants, which have the same address in all
+ * processes. */
 typedef struct injection {
     _Atomic(const char *) function[MAX_FUNCTIONS]; /* called so far */
     _Atomic int64_t n_call_of[MAX_FUNCTIONS];
@@ -100,7 +101,7 @@ int64_t failure_seen(const char *function)
     return 0;
 }
 
-/* Find the place of a function in the list, where it is put if it is new. */
+/* Find a function in the list; add it if it is new. */
 static int place_of(const char *function)
 {
     for (int i = 0; i < MAX_FUNCTIONS - 1; i++) {
@@ -131,8 +132,8 @@ static int due_with(const char *function, int error)
 }
 
 /*
- * WRAP(result, function, (parameters), (arguments), error, failed): what --wrap makes of a call. With
- * _FILE_OFFSET_BITS=64 the C library's functions on files go by their names in 64.
+ * WRAP(result, function, (parameters), (arguments), error, failed): defines the function that --wrap calls instead.
+ * With _FILE_OFFSET_BITS=64 the names of the C library's file functions end in 64.
  */
 #define WRAP(result, function, parameters, arguments, error, failed)                                                   \
     result __real_##function parameters;                                                                               \

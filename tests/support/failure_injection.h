@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Calls fail on demand. Programs link with --wrap (tests/support/CMakeLists.txt), which sends the calls that they
- * make of malloc, mmap, fftw_plan_many_dft and their like to failure_injection.c; what shared libraries call among
- * themselves stays. */
+/* Makes calls fail on demand. Test programs are linked with --wrap (tests/support/CMakeLists.txt), so that their calls
+ * of
+ * malloc, mmap, fftw_plan_many_dft and similar functions go to failure_injection.c. Calls inside shared libraries are
+ * not
+ * affected. */
 #ifndef MSI_TESTS_FAILURE_INJECTION_H
 #define MSI_TESTS_FAILURE_INJECTION_H
 
 #include <stdint.h>
 
 typedef enum failure_mode {
-    FAILURE_ONCE, /* the call chosen alone */
-    FAILURE_FROM  /* and every one after it */
+    FAILURE_ONCE, /* only the chosen call fails */
+    FAILURE_FROM  /* the chosen call and all later calls fail */
 } failure_mode;
 
-/* failure_arm - count calls from now on, and call number n fails, counted from 1 over all threads; 0: none. */
+/* failure_arm - count calls from now on, and make call number n fail, counted from 1 over all threads; 0: none. */
 void failure_arm(int64_t n, failure_mode mode);
 
-/* failure_trace - do as failure_arm(0, ..), and the path of each call is remembered: the functions that stand above it,
- * and where in them. */
+/* failure_trace - count calls as failure_arm(0, ..) does, and store the path of each call: its return addresses. */
 void failure_trace(void);
 
-/* failure_is_first, failure_is_last - tell whether call n of failure_trace was the first, or the last, of those that
- * came along its path; of calls beyond what is remembered, every one. */
+/* failure_is_first, failure_is_last - return whether call n of failure_trace was the first, or the last, of its path.
+ * Calls
+ * whose path is not stored are both. */
 int failure_is_first(int64_t n);
 int failure_is_last(int64_t n);
 
-/* failure_disarm - calls go through again. Returns how many there were since failure_arm. */
+/* failure_disarm - let calls succeed again. Returns the number of calls since failure_arm. */
 int64_t failure_disarm(void);
 
-/* failure_first - return the function whose call was the first to fail since failure_arm; NULL where none did. */
+/* failure_first - return the function whose call was the first to fail since failure_arm; NULL if none failed. */
 const char *failure_first(void);
 
-/* failure_seen - tell how often a function was called while armed, since the program began. */
+/* failure_seen - return how often a function was called while armed, since the program started. */
 int64_t failure_seen(const char *function);
 
-/* failure_due - count a call of a function; 1 where it has to fail. */
+/* failure_due - count a call of a function. Returns 1 if the call must fail. */
 int failure_due(const char *function);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The CUDA runtime's and cuFFT's calls, as failure_injection.c has the C library's. A call that fails leaves its error
- * for cudaGetLastError, as CUDA's own do: code that goes on after a failure must not trip over it later. */
+/* Wraps the calls of the CUDA runtime and cuFFT, as failure_injection.c wraps those of the C library. A failed call
+ * sets the error of cudaGetLastError, as in CUDA: code that continues after a failure must clear it. */
 #include "tests/support/failure_injection_cuda.h"
 
 #include <stdatomic.h>
@@ -54,7 +54,7 @@ WRAP(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *kernel,
 WRAP(cudaOccupancyMaxActiveClusters, (int *n, const void *kernel, const cudaLaunchConfig_t *config),
      (n, kernel, config), cudaErrorInvalidValue)
 
-/* A kernel's launch; from CUDA 13 on it goes by another name and handle. */
+/* The launch of a kernel. Its name and handle differ from CUDA 13 on. */
 #if CUDART_VERSION >= 13000
 #define LAUNCH __cudaLaunchKernel
 #define KERNEL cudaKernel_t
@@ -113,7 +113,7 @@ cudaError_t __wrap_cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t poo
     return e;
 }
 
-/* What is asked for so is done without where there is none. */
+/* The program works without these attributes. */
 cudaError_t __real_cudaMallocAsync(void **p, size_t n, cudaStream_t stream);
 cudaError_t __wrap_cudaMallocAsync(void **p, size_t n, cudaStream_t stream);
 cudaError_t __wrap_cudaMallocAsync(void **p, size_t n, cudaStream_t stream)

@@ -56,7 +56,7 @@ def await_none_of(leader):
     return True
 
 
-def hear_all():
+def receive_all_signals():
     """For preexec_fn: no signal is ignored, as some are where the tests themselves run under nohup or beside a script."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ class Held:
         self.end_of_pipe, written = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
         fcntl.fcntl(written, fcntl.F_SETPIPE_SZ, 1)  # one page, and each write has pages of its own
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=written,
-                                        start_new_session=True, preexec_fn=hear_all, **options)
+                                        start_new_session=True, preexec_fn=receive_all_signals, **options)
         os.close(written)
         self.pid, self.text, self.held_line = self.process.pid, b"", None
         self.sent, self.watched, self.times_before = time.monotonic(), [], {}
@@ -170,7 +170,7 @@ class Held:
             # The program had no handler yet, as its libraries were being loaded; it has done nothing.
             good = not self.text
         elif code == 128 + number:
-            # The watchdog may speak as the main thread does.
+            # The watchdog may print the error instead of the main thread.
             good = told and 1 <= len(self.errors()) <= 1 + is_late and (is_late or not self.was_published())
         else:
             good = code == 0 and not self.errors() and self.was_published() is not False

@@ -82,7 +82,7 @@ class Samples:
 
 def read(paths, pol="I", column=None, fields=(0,), spws=None, channels=None, interval=None, taql=None, min_uv=0,
          max_uv=np.inf, mean_weight=False):
-    """The samples that an image of these sets holds, but for the limits of its uv grid.
+    """The samples that an image of these sets holds, except for the limits of its uv grid.
 
     fields None: all. channels, interval: begin, end (exclusive). taql: a condition on rows. mean_weight: the mean
     of the correlations' weights, not the smallest.
@@ -235,7 +235,7 @@ class Frame:
               rest=None):
         """Weights after density weighting and taper; densities of other samples where density_of gives them.
 
-        rest: samples that make the densities of cells where there is none of those.
+        rest: samples that make the densities of cells in which those samples have no density.
 
         rank (level, size): a cell's factor is at most level times the mean of the factors that are not 0 around it.
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A GPU that is lost in mid-run. Loaded before a program's own libraries (LD_PRELOAD), this counts the calls by which
- * threads wait for a GPU, and lets the one whose number is in LOST_GPU_AT fail, with all calls by which anybody waits
- * for that GPU afterwards. At the end the number of calls is written to the file LOST_GPU_COUNT names.
+ * Simulates a GPU that is lost during a run. This library is loaded before a program's own libraries (LD_PRELOAD). It
+ * counts the calls that wait for a GPU, and makes call number LOST_GPU_AT fail. All later calls that wait for that GPU
+ * fail too. At exit it writes the number of calls to the file LOST_GPU_COUNT.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 static atomic_long n_call;
 static atomic_int lost = -1; /* the device */
 
-/* Tell whether the calling thread's device is lost, or is now. */
+/* Return whether the calling thread's device is lost, or is lost by this call. */
 static int is_lost(void)
 {
     const char *at = getenv("LOST_GPU_AT");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A machine of many processors. Loaded before a program's own libraries (LD_PRELOAD), this has sysconf count as many as
- * MANY_PROCESSORS says. */
+/* Simulates a machine with many processors. This library is loaded before a program's own libraries (LD_PRELOAD); its
+ * sysconf returns MANY_PROCESSORS. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>

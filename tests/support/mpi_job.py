@@ -52,9 +52,9 @@ def words(n, *command):
 
 
 def stopped_codes(number):
-    """The exit codes of a job that a signal to a rank, or to what has started the ranks, has ended. MPICH's mpiexec, when it is
-    told to stop, ends with 0, with what the first rank ended with, or with the signal by which it kills those that are left
-    then, whichever it sees first."""
+    """The exit codes of a job that a signal to a rank, or to what has started the ranks, has ended. MPICH's mpiexec, when it
+    receives a signal to stop, ends with 0, with what the first rank ended with, or with the signal by which it kills the
+    ranks that are left then, whichever it sees first."""
     if LAUNCH[0] != "mpiexec.hydra":
         return (128 + number,) if number == signal.SIGKILL else (1, 128 + number)
     return (number,) if number == signal.SIGKILL else (0, 128 + number, signal.SIGKILL)

@@ -258,7 +258,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
     return hash;
 }
 
-/* Compute the sum of the hashes of the entries: their order in the directory does not matter. */
+/* Add the hashes of the entries, so that their order in the directory does not matter. */
 uint64_t fixture_hash(const char *path)
 {
     struct stat info;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Small Measurement Sets of known content, made through casacore_c, for tests. */
+/* Small Measurement Sets of known content for tests, written by casacore_c. */
 #ifndef MSI_TESTS_MS_FIXTURE_H
 #define MSI_TESTS_MS_FIXTURE_H
 
@@ -10,7 +10,8 @@
 
 enum { FIXTURE_MAX_SPW = 4 };
 
-/* Rows go by timestep, spectral setup, baseline (autocorrelations among them); or spectral setup by row. */
+/* Rows are ordered by timestep, spectral setup, baseline (with autocorrelations); or, if interleaved, the setups of a
+ * baseline follow each other. */
 typedef struct ms_fixture {
     int n_antenna, n_time, n_field;                       /* timestep t belongs to field t % n_field */
     int n_spw;                                            /* one DATA_DESC_ID each */
@@ -23,10 +24,10 @@ typedef struct ms_fixture {
     int with_source;          /* SOURCE with a rest frequency of 1.42e9 */
 } ms_fixture;
 
-/* fixture_make - write the set. Ends the test process with a message where it cannot. */
+/* fixture_make - write the set. On failure it ends the test process with a message. */
 void fixture_make(const ms_fixture *f, const char *path);
 
-/* The set holds these, by row number and stored channel and correlation. */
+/* Values in the set, by row number, stored channel and correlation. */
 int64_t fixture_n_row(const ms_fixture *f);
 void fixture_row(const ms_fixture *f, int64_t row, int *time, int *spw, int *antenna1, int *antenna2);
 double fixture_freq_hz(const ms_fixture *f, int spw, int chan);
@@ -38,7 +39,7 @@ float fixture_weight_spectrum(int64_t row, int chan, int corr); /* WEIGHT_SPECTR
 int fixture_has_spectrum(const ms_fixture *f, int64_t row);
 void fixture_uvw_m(int64_t row, double uvw_m[3]);
 
-/* fixture_hash - a number that changes with any byte, name, size or mode of the files below path. */
+/* fixture_hash - return a hash of the bytes, names, sizes and modes of all files below path. */
 uint64_t fixture_hash(const char *path);
 
 #endif

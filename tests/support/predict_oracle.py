@@ -214,7 +214,7 @@ def _columns(t, leave_out):
 
 
 def contents(path, leave_out=()):
-    """Hashes of every column, keyword and subtable of a set, but for the columns named and the mark."""
+    """Hashes of every column, keyword and subtable of a set, except the columns named and the mark."""
     with table(path, ack=False) as t:
         found = _columns(t, leave_out)
     for name in sorted(os.listdir(path)):

@@ -87,7 +87,7 @@ def fresh_copy(source, path):
 
 
 def files(path, but=("table.lock",)):
-    """Every file of a set, but for its lock file, with its content, mode and time of change."""
+    """Every file of a set, except its lock file, with its content, mode and time of change."""
     found = {}
     for folder, _, names in os.walk(path):
         for name in names:
@@ -108,8 +108,8 @@ def change_modes(path, of_files, of_folders):
         os.chmod(folder, of_folders)
 
 
-def as_nobody():
-    """For preexec_fn: root may write everywhere, so be somebody who may not. None where this is not root."""
+def as_other_user():
+    """For preexec_fn: become a user without root's right to write everywhere. None if the test does not run as root."""
     if os.getuid() != 0:
         return None
     user = pwd.getpwnam("nobody")
@@ -133,7 +133,7 @@ class Suite:
         return os.path.join(self.folder, name)
 
     def made(self, name, *options):
-        """The path of a set, made by these options of msimage-makems when it is first asked for."""
+        """The path of a set, made by these options of msimage-makems when it is first needed."""
         path = self.path(name)
         if not os.path.exists(path):
             run(self.makems, "-quiet", *options, path)
@@ -145,9 +145,9 @@ class Suite:
         return self.made(name, "-j", 2, "-ra", "%.15gdeg" % ra, "-dec", "%.15gdeg" % dec, *options)
 
     @contextlib.contextmanager
-    def where_nobody_reaches(self, what):
-        """In this context msimage is a copy that as_nobody() can run, wherever the build lies, and the working folder one
-        that it can enter, whose path is given. None, and told as skipped, where there is no such folder."""
+    def where_others_have_access(self, what):
+        """In this context msimage is a copy that as_other_user() can run, wherever the build lies. The working folder is one
+        that this user can enter. Yields its path. Without such a folder, prints that the test is skipped and yields None."""
         why, msimage, options, before = "", self.msimage, os.environ.get("LSAN_OPTIONS"), os.getcwd()
         for base in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):
             if not os.path.isdir(base):
@@ -160,7 +160,7 @@ class Suite:
                     os.environ["LSAN_OPTIONS"] = options.replace(suppressed[1], shutil.copy(suppressed[1], folder))
                 os.chdir(folder)
                 try:
-                    done = self.launch("-version", preexec_fn=as_nobody())
+                    done = self.launch("-version", preexec_fn=as_other_user())
                     why = done.stderr
                 except (OSError, subprocess.SubprocessError) as e:
                     why, done = str(e), None
@@ -244,8 +244,8 @@ def check_names(wanted):
 
 
 def main(suite, names, if_named=()):
-    """Run the functions check_X(suite) of a test, given its globals(): TEST MSIMAGE MSIMAGE_MAKEMS [X..]; without X all,
-    but for those that run only if they are named."""
+    """Run the functions check_X(suite) of a test, given its globals(): TEST MSIMAGE MSIMAGE_MAKEMS [X..]; without X all
+    except those that run only if they are named."""
     programs, wanted = [os.path.abspath(p) for p in sys.argv[1:3]], sys.argv[3:]
     check_names(wanted)
     with tempfile.TemporaryDirectory() as folder:

@@ -21,8 +21,8 @@ def ascending(r, i, values):
 
 
 def compare(s, title, x, y, but=(), has_spectrum=True, date_s=DATE_S):
-    """Are the rows of two sets alike, as far as UVFITS can hold them? But for rows of y; has_spectrum: WEIGHT is to be the mean
-    of WEIGHT_SPECTRUM; date_s: so far TIME may differ."""
+    """Are the rows of two sets alike, as far as UVFITS can hold them? but: rows of y that are left out; has_spectrum: WEIGHT is
+    to be the mean of WEIGHT_SPECTRUM; date_s: so far TIME may differ."""
     order = list(zip(sorted_rows(x), sorted_rows(y, but)))
     s.must(x.n == y.n - len(but), "%s: %d rows" % (title, y.n))
     bad = dict.fromkeys(("data", "flags", "weights", "uvw", "time", "exposure", "frequencies", "row weight"), 0)

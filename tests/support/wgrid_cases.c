@@ -49,7 +49,7 @@ static double gaussian(uint64_t *state)
     return r * cos(2 * MSI_PI * msi_random(state));
 }
 
-/* Return a case whose omitted members have their values. */
+/* Return a case with defaults for omitted members. */
 static msi_case whole_case(const msi_case *c)
 {
     msi_case whole = *c;
@@ -104,7 +104,7 @@ void msi_case_free(msi_case_data *d)
     memset(d, 0, sizeof *d);
 }
 
-/* Tell whether a strategy of the default gridder is compiled in and its backend is there. */
+/* Return whether a strategy of the default gridder is compiled in and its backend is available. */
 static int is_available(const char *strategy, msi_backend backend)
 {
     const msi_strategy *s = msi_strategy_find("wgrid", strategy, backend);
@@ -172,7 +172,7 @@ int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec)
     int64_t n = d->block.n_row * d->block.n_chan;
     msi_case_w_range(d, &w_min, &w_max);
     int rc = msi_gridder_create(&g, spec);
-    if (!rc) rc = msi_gridder_foresee(g, n, d->block.n_row, w_min, w_max, &report);
+    if (!rc) rc = msi_gridder_estimate(g, n, d->block.n_row, w_min, w_max, &report);
     if (rc && (rc != MSI_ERANGE || !spec->strategy || strcmp(spec->strategy, "planes") == 0))
         fail_msg("%s", msi_error_get());
     msi_gridder_free(g);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Visibilities with which gridders are tested, and how an image is held against the direct sum. */
+/* Test visibilities for gridders, and comparisons of images with the direct sum. */
 #ifndef MSI_TESTS_WGRID_CASES_H
 #define MSI_TESTS_WGRID_CASES_H
 
@@ -12,7 +12,7 @@
 #include "kernels/wgrid/wgrid_plan.h"
 
 /* A field and an array: uvw is drawn so that |u|, |v| reach close to 1/(2 cell), |w| up to w_ratio of that. A stretch,
- * number of planes or band of 0 stands for 1. */
+ * number of planes or band of 0 means 1. */
 typedef struct msi_case {
     const char *name;
     int64_t nx, ny;
@@ -43,13 +43,13 @@ void msi_case_make(msi_case_data *d, const msi_case *given, uint64_t seed);
 void msi_case_free(msi_case_data *d);
 
 /*
- * msi_case_serves - tell whether the strategy asked for has a plan for a case; only MSI_ERANGE is a reason not to. The
- * default gridder's w-planes must have one.
+ * msi_case_serves - return whether the requested strategy has a plan for a case. It may fail with MSI_ERANGE only. The
+ * default gridder's w-planes must have a plan.
  */
 int msi_case_serves(const msi_case_data *d, const msi_gridder_spec *spec);
 
-/* Holds what a test of the default gridder is asked for. Brief is for tools that slow a program down a hundredfold:
- * every kernel once, nothing large. */
+/* Arguments of a test of the default gridder. Brief is for tools that slow a program down by a factor of 100: it runs
+ * every kernel once, with small cases. */
 typedef struct msi_case_choice {
     msi_backend backend;
     const char *strategy;         /* static */
@@ -57,28 +57,28 @@ typedef struct msi_case_choice {
 } msi_case_choice;
 
 /*
- * msi_case_choose - read the words of a test's run: cpu|cuda [planes|subgrid] [brief].
- * Returns: 0, or 77 with a line that says why where that cannot run here
+ * msi_case_choose - parse the arguments of a test: cpu|cuda [planes|subgrid] [brief].
+ * Returns: 0; 77, with a line that gives the reason, if the test cannot run here
  */
 int msi_case_choose(int argc, char **argv, msi_case_choice *chosen);
 
-/* msi_case_spec - ask for what was chosen. */
+/* msi_case_spec - set the chosen backend and strategy. */
 msi_gridder_spec msi_case_spec(const msi_case_choice *chosen, const msi_image_geometry *geometry, int n_plane,
                                double accuracy);
 
 /* msi_case_w_range - find the least and largest |w| of a case's samples, in wavelengths. */
 void msi_case_w_range(const msi_case_data *d, double *w_min_lambda, double *w_max_lambda);
 
-/* msi_case_request - ask what the default gridder plans for a store's samples. */
+/* msi_case_request - make the default gridder's plan request for a store's samples. */
 msi_wgrid_request msi_case_request(const msi_image_geometry *image, const msi_vis_store *store, double accuracy,
                                    msi_precision precision, const msi_cost_model *cost);
 
-/* msi_case_image - make one image of everything in the case by a gridder. Fails the test on an error. */
+/* msi_case_image - make an image of all samples of a case. Fails the test on an error. */
 void msi_case_image(const msi_case_data *d, const msi_gridder_spec *spec, msi_image *image, msi_gridder_report *report);
 
 enum { MSI_CASE_PIXELS = 300 };
 
-/* The direct sum at some pixels of an image: the corners, the middles of the edges, the centre, the rest drawn. */
+/* The direct sum at some pixels of an image: the corners, the middles of the edges, the centre, and random ones. */
 typedef struct msi_case_truth {
     int64_t n, x[MSI_CASE_PIXELS], y[MSI_CASE_PIXELS];
     double value[MSI_CASE_PIXELS];
@@ -91,8 +91,8 @@ typedef struct msi_case_truth {
 void msi_case_truth_make(msi_case_truth *truth, const msi_case_data *d, int store_plane, int64_t n_pixel,
                          uint64_t seed);
 
-/* msi_case_truth_error - compare (relative L2) a plane of an image with the direct sum. Fails the test where one
- * alone is NaN. */
+/* msi_case_truth_error - compare (relative L2) a plane of an image with the direct sum. Fails the test if only one
+ * of them is NaN. */
 double msi_case_truth_error(const msi_case_truth *truth, const msi_image *image, int plane);
 
 /*
@@ -103,10 +103,10 @@ double msi_case_truth_error(const msi_case_truth *truth, const msi_image *image,
 double msi_case_error(const msi_case_data *d, const msi_image *image, int plane, int store_plane, int64_t n_pixel,
                       uint64_t seed);
 
-/* Pixels of one plane of a model, all different: the corners, the middles of the edges, the centre, the rest drawn. */
+/* Pixels of one plane of a model, all different: the corners, the middles of the edges, the centre, and random ones. */
 typedef struct msi_case_pixels {
     int64_t n, x[MSI_CASE_PIXELS], y[MSI_CASE_PIXELS];
-    double flux_jy[MSI_CASE_PIXELS]; /* gaussian; floats, so that either precision holds them */
+    double flux_jy[MSI_CASE_PIXELS]; /* gaussian; floats, so that both precisions represent them exactly */
 } msi_case_pixels;
 
 void msi_case_pixels_draw(msi_case_pixels *p, const msi_image_geometry *g, int64_t n, uint64_t seed);
@@ -122,7 +122,7 @@ void msi_case_model(msi_image *model, const msi_image_geometry *g, int n_plane, 
 void msi_case_predict(const msi_case_data *d, const msi_gridder_spec *spec, const msi_image *model, msi_c64 *vis,
                       msi_gridder_report *report);
 
-/* A case with pixels of each plane and room for their visibilities, exact and predicted. */
+/* A case with pixels of each plane, and buffers for their exact and predicted visibilities. */
 typedef struct msi_field {
     msi_case_data data;
     msi_case_pixels *pixels; /* [n_plane] */
@@ -133,26 +133,27 @@ typedef struct msi_field {
 void msi_field_make(msi_field *f, const msi_case *c, int64_t n_pixel, uint64_t seed);
 void msi_field_free(msi_field *f);
 
-/* msi_field_truth - compute the exact sums; msi_field_predict - by a gridder. */
+/* msi_field_truth - compute the exact sums. msi_field_predict - compute them by a gridder. */
 void msi_field_truth(msi_field *f);
 void msi_field_predict(msi_field *f, const msi_gridder_spec *spec, msi_gridder_report *report);
 
-/* msi_vis_distance - measure how far n vis lie from others, over the latter's rms: the rms, and *worst the largest. */
+/* msi_vis_distance - return the rms difference of n vis from others, divided by the others' rms; *worst is the
+ * largest. */
 double msi_vis_distance(const msi_c64 *vis, const msi_c64 *truth, int64_t n, double *worst);
 
-/* msi_test_alloc - allocate zeroed memory, for free(); fails the test where there is no memory. */
+/* msi_test_alloc - allocate zeroed memory, for free(); fails the test if there is no memory. */
 void *msi_test_alloc(int64_t n, size_t size);
 
-/* msi_random - uniform in [0, 1), a counter hashed (SplitMix64). */
+/* msi_random - return a number uniform in [0, 1): a hash of a counter (SplitMix64). */
 double msi_random(uint64_t *state);
 
 /* msi_random_whole - draw from, from + 1, .. or to. */
 int64_t msi_random_whole(uint64_t *state, int64_t from, int64_t to);
 
 /*
- * msi_case_adjoint - an image, a field and an array drawn for a test of adjointness, the same for the same seed.
+ * msi_case_adjoint - draw an image, a field and an array for a test of adjointness; the same for the same seed.
  * Given: edges of 4 to most_steps times `step` pixels; field of 1e-3 rad and up to `decades` more; most_rows
- * Returned: *random, to draw on with
+ * Returned: *random  state for more numbers
  */
 msi_case msi_case_adjoint(uint64_t seed, int64_t step, int64_t most_steps, double decades, int64_t most_rows,
                           uint64_t *random);
@@ -160,12 +161,12 @@ msi_case msi_case_adjoint(uint64_t seed, int64_t step, int64_t most_steps, doubl
 /* msi_pixel_at - read a pixel in double, whatever the image's precision. */
 double msi_pixel_at(const msi_image *image, int64_t at);
 
-/* msi_image_difference - compare (relative L2) a plane of an image with that of another. Fails the test where one
- * alone is NaN. */
+/* msi_image_difference - compare (relative L2) a plane of an image with that of another. Fails the test if only one
+ * of them is NaN. */
 double msi_image_difference(const msi_image *image, const msi_image *truth, int plane);
 
-/* msi_case_noise - make a model of one plane, uniform in -0.5 .. 0.5 wherever there is sky. msi_image_product - sum of
- * the products of two images' first planes where there is. */
+/* msi_case_noise - make a model of one plane, uniform in -0.5 .. 0.5 within the horizon. msi_image_product - add the
+ * products of two images' first planes within the horizon. */
 void msi_case_noise(msi_image *model, const msi_image_geometry *geometry, msi_precision precision, uint64_t *random);
 double msi_image_product(const msi_image *a, const msi_image *b);
 

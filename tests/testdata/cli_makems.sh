@@ -5,7 +5,7 @@ set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/cli_prologue.sh"
 makems=$1
-# What is said lies beside the folder that is looked at.
+# The files of output lie beside the folder whose content is checked.
 mkdir here
 cd here
 
@@ -26,14 +26,14 @@ short=(-quiet -duration 20s -integration 10s)
 
 refused 2 'usage: msimage-makems'
 refused 2 'no such option' -nonsense x.ms
-refused 2 'one Measurement Set is made' x.ms y.ms
+refused 2 'only one Measurement Set can be written' x.ms y.ms
 refused 2 'give one of vla meerkat skalow' -telescope alma x.ms
 refused 2 'there are A, B, C and D' -config Z x.ms
 refused 2 '-ra 60: give a unit' -ra 60 x.ms
-refused 2 '-dec .*beyond a pole' -dec 91deg x.ms
+refused 2 '-dec .*must be -90deg to 90deg' -dec 91deg x.ms
 refused 2 '-duration 10: give a unit, 10s or 10h\?' -duration 10 x.ms
-refused 2 '-duration -5s: a duration is positive' -duration -5s x.ms
-refused 2 '-spw 1furlong: furlong is no unit' -spw 1furlong 1MHz 4 x.ms
+refused 2 '-duration -5s: a duration must be positive' -duration -5s x.ms
+refused 2 "-spw 1furlong: unknown unit 'furlong'" -spw 1furlong 1MHz 4 x.ms
 refused 2 '-spw takes FIRST STEP N' x.ms -spw 1GHz 1MHz
 refused 2 '-spw 0: give a number from 1' -spw 1GHz 1MHz 0 x.ms
 refused 2 'spw 0: 4 channels' -spw 1GHz -400MHz 4 x.ms
@@ -41,19 +41,19 @@ refused 2 '-pol XX,XY: give one of' -pol XX,XY x.ms
 refused 2 'I Q U V' -source 60deg 44deg 1Jy 1Jy 1Jy x.ms
 refused 2 '-source takes RA DEC I' x.ms -source 60deg 44deg
 refused 2 '-model-image takes FILE SIZE ANGLE' x.ms -model-image m.fits 64
-refused 2 '-model-image: its size 65 is not even' -model-image m.fits 65 1asec x.ms
-refused 2 '-model-image 0asec: a pixel' -model-image m.fits 64 0asec x.ms
-refused 2 'source at RA 61.000000 Dec 44.000000 deg lies outside' -model-image m.fits 64 1asec -source 61deg 44deg 1Jy \
+refused 2 '-model-image: the size 65 is not even' -model-image m.fits 65 1asec x.ms
+refused 2 '-model-image 0asec: the size of a pixel' -model-image m.fits 64 0asec x.ms
+refused 2 'source at RA 61.000000 Dec 44.000000 deg is outside' -model-image m.fits 64 1asec -source 61deg 44deg 1Jy \
     -ra 60deg -dec 44deg x.ms
 refused 4 'absent' -model-image absent/m.fits 64 1asec x.ms
 refused 2 '-start-time 2024-13-01: give a date' -start-time 2024-13-01 x.ms
-refused 2 'fractions are 0 to 1' -flags 2 x.ms
-refused 2 'defect broken: there are none nan-vis' -defect broken x.ms
+refused 2 'fractions must be 0 to 1' -flags 2 x.ms
+refused 2 'defect broken: give one of none nan-vis' -defect broken x.ms
 refused 2 'one shape' -spw 1GHz 1MHz 4 -spw 2GHz 1MHz 8 -storage tiledcolumn x.ms
 refused 3 'No such file' -layout-file absent.txt x.ms
 refused 4 'absent' "${short[@]}" absent/x.ms
 # 1e14 bytes and more: a disk that holds them is not looked for.
-refused 4 'the set needs .* MB, the file system has .* MB left' -quiet -duration 30000h -integration 1s \
+refused 4 'the set needs .* MB, but the file system has only .* MB left' -quiet -duration 30000h -integration 1s \
     -spw 1GHz 1MHz 64 x.ms
 
 # Variable arity: the set's name follows a source of one, two, four and five numbers. -x and --x are alike.
@@ -67,7 +67,7 @@ read -r _ _ i _ _ _ index < <(sed -n 2p sources)
 [[ "$i $index" == "2 -0.7" ]] || complain "second source: $i $index"
 
 # -overwrite replaces a set, and nothing else.
-refused 2 'is there already' "${short[@]}" five.ms
+refused 2 'five.ms exists' "${short[@]}" five.ms
 "$makems" "${short[@]}" -overwrite five.ms
 mkdir folder
 refused 2 'is not a Measurement Set' "${short[@]}" -overwrite folder
@@ -90,7 +90,7 @@ grep -q '^2 rows' log || complain "layout file: $(cat log)"
 [[ $("$makems" -version) == msimage-makems\ * ]] || complain "-version"
 "$makems" -help >help
 for word in telescope source defect Units tiledcolumn '-spw 882.75MHz 53.5MHz 16'; do
-    grep -q -e "$word" help || complain "-help does not speak of $word"
+    grep -q -e "$word" help || complain "-help does not mention $word"
 done
 if [[ -e /dev/full ]]; then
     got=0

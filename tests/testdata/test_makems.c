@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sets that the generator writes, read back through the bindings. */
+/* Tests the generator of sets: its sets are read by the casacore bindings. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,7 +98,7 @@ static void check_uvw(ccc_table *ms, ccc_table *antenna, const msi_makems_spec *
     get_cell(antenna, "POSITION", get_int(ms, "ANTENNA2", row), CCC_DOUBLE, at_m[1], 3);
     for (int k = 0; k < 3; k++) baseline_m[k] = at_m[1][k] - at_m[0][k];
     msi_sky_uvw(baseline_m, hour_angle_rad, field->dec_rad, want_m);
-    /* Differences of 6.4e6 m are good to 1e-9 m each; a dozen enter. */
+    /* Each of a dozen differences of 6.4e6 m has an error of 1e-9 m. */
     for (int k = 0; k < 3; k++)
         if (!(fabs(uvw_m[k] - want_m[k]) <= 2e-8))
             fail_msg("row %lld: uvw[%d] is %.12g, not %.12g", (long long)row, k, uvw_m[k], want_m[k]);
@@ -309,7 +309,7 @@ static void weights_and_noise(void **state)
             }
             assert_true(weight[0] != weight[3]);
         }
-        /* N lots with chance p may stray by 5 standard deviations; a chi-square of M degrees of freedom likewise. */
+        /* N lots with chance p may stray by 5 standard deviations; a chi-square of M degrees of freedom too. */
         double n = (double)n_row, degrees = n * 64;
         assert_true(fabs((double)n_with - n * 2 / 3) < 5 * sqrt(n * 2 / 9));
         assert_true(fabs(chi2 - degrees) < 5 * sqrt(2 * degrees));
@@ -355,7 +355,7 @@ static void flags_hide_rubbish(void **state)
     assert_ccc(ccc_table_close(ms));
 }
 
-/* Blocks do not show: a set of many blocks begins like a set of one. */
+/* Values do not depend on blocks: a set of many blocks begins like a set of one block. */
 static void blocks_do_not_show(void **state)
 {
     (void)state;
@@ -378,14 +378,14 @@ static void blocks_do_not_show(void **state)
         get_cell(y, "DATA", row, CCC_COMPLEX, b, 4096);
         assert_memory_equal(a, b, sizeof a);
     }
-    /* The last row is not forgotten. */
+    /* The last row is written. */
     get_cell(y, "DATA", ccc_table_n_row(y) - 1, CCC_COMPLEX, b, 4096);
     assert_true(b[4095].re != 0 && b[4095].im != 0);
     assert_ccc(ccc_table_close(x));
     assert_ccc(ccc_table_close(y));
 }
 
-/* The row that is spoilt, as it is stored. */
+/* The row with a defect, as it is stored. */
 typedef struct spoilt_row {
     double uvw_m[3];
     msi_c32 data[20];
@@ -405,7 +405,7 @@ static int64_t first_axis(ccc_table *ms, const char *subtable, const char *colum
     return shape[0];
 }
 
-/* Is the row spoilt as the defect says? 1 of those that spoil no sample. */
+/* Return whether the row has the defect; 1 for defects that do not concern a sample. */
 static int is_spoilt(const spoilt_row *r, msi_ms_defect defect)
 {
     const float re = r->data[8].re, weight = r->weight[8];
@@ -443,7 +443,7 @@ static void check_defect(const char *path, msi_ms_defect defect)
 {
     spoilt_row r = {0};
     ccc_table *ms = open_set(path), *t;
-    /* The row spoilt is where it was before it was spoilt: the middle of a set without flags and autocorrelations. */
+    /* The row with the defect is the middle one of a set without flags and autocorrelations. */
     const int64_t row = ccc_table_n_row(ms) / 2;
     if (row > 0) {
         get_cell(ms, "UVW", row, CCC_DOUBLE, r.uvw_m, 3);
@@ -501,7 +501,8 @@ static void nothing_is_overwritten(void **state)
     assert_int_equal(ccc_table_n_row(ms), 2 * 15);
     assert_ccc(ccc_table_close(ms));
 
-    /* A folder that is no Measurement Set, a file, and a table of another kind stay, even with overwrite. */
+    /* A directory that is not a Measurement Set, a file, and a table of another kind are not replaced, even with
+     * overwrite. */
     snprintf(path, sizeof path, "%s", path_of("folder"));
     assert_int_equal(mkdir(path, 0777), 0);
     assert_int_equal(msi_makems_write(path, &spec), MSI_EUSAGE);
@@ -518,7 +519,7 @@ static void nothing_is_overwritten(void **state)
     assert_int_equal(msi_makems_write(path_of("absent/set.ms"), &spec), MSI_EOUTPUT);
 }
 
-/* Count the entries of the tests' folder whose name contains a word. */
+/* Count the entries of the tests' directory whose name contains a word. */
 static int count_entries(const char *word)
 {
     char command[512], line[16] = "";

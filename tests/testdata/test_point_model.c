@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The generator's sky: layouts, sidereal time, uvw, and visibilities against a sum written out in long double. */
+/* Tests the generator's geometry: layouts, sidereal time, uvw; and visibilities, against a sum in long double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +71,7 @@ static cl oracle(const msi_point_source *source, int n_source, const double uvw_
 static void visibilities_are_exact(void **state)
 {
     (void)state;
-    /* More channels than are evaluated together, and not a multiple of any vector's length. */
+    /* More channels than are computed together, and not a multiple of a vector's length. */
     enum { N_SOURCE = 7, N_CHAN = 301, N_ROW = 40 };
     static const msi_pol linear[] = {MSI_POL_XX, MSI_POL_XY, MSI_POL_YX, MSI_POL_YY};
     static const msi_pol circular[] = {MSI_POL_RR, MSI_POL_RL, MSI_POL_LR, MSI_POL_LL};
@@ -216,7 +216,7 @@ static void sidereal_time(void **state)
 {
     (void)state;
     assert_near(msi_sky_gmst(51544.5 * 86400), 280.46061837 * DEG, 1e-12);
-    /* 1987 April 10, 0 h UT: 13 h 10 m 46.3668 s (Astronomical Almanac); the term in T^2 left out is 1.5 ms there. */
+    /* 1987 April 10, 0 h UT: 13 h 10 m 46.3668 s (Astronomical Almanac); the omitted term in T^2 is 1.5 ms there. */
     double gmst_s = msi_sky_gmst(46895.0 * 86400) / (2 * MSI_PI) * 86400;
     assert_near(gmst_s, 13 * 3600 + 10 * 60 + 46.3668, 0.003);
     for (int i = 0; i < 20; i++) {

@@ -18,7 +18,6 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "kernels/wproj/job/wkernel_nodes.h"
 
 typedef msi_wkernel_axis axis;
 

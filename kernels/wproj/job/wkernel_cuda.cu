@@ -11,7 +11,7 @@
 
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_range.h"
-#include "kernels/wproj/job/wkernel_nodes.h"
+#include "kernels/wproj/job/wkernel.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Locates samples on the device: finds their heads and values, for kernels that store them and for those that compute
- * them anew. */
+ * them again. */
 #ifndef MSI_KERNELS_WPROJ_LOCATE_CUH
 #define MSI_KERNELS_WPROJ_LOCATE_CUH
 

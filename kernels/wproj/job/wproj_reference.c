@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/wproj/job/wproj_reference.h"
-
 #include <math.h>
+
+#include "kernels/method/simd.h"
+#include "kernels/wproj/job/wproj_simd.h"
+
+extern const msi_wproj_simd_table msi_wproj_simd_table_base, msi_wproj_simd_table_avx2, msi_wproj_simd_table_avx512;
+
+const msi_wproj_simd_table *msi_wproj_simd(void)
+{
+    static const msi_wproj_simd_table *const table[MSI_N_SIMD] = MSI_SIMD_TABLES(msi_wproj_simd_table);
+    return table[msi_simd_best()];
+}
 
 static msi_c64 element(const msi_wkernel_set *k, int64_t at)
 {

@@ -11,10 +11,10 @@
 #define VEC_U NAME(vec_unaligned)
 #define VL    NAME(vector_length)
 
-/* So many vectors of a row of taps are held in registers together. */
+/* This many vectors of a row of taps are held in registers together. */
 enum { AT_ONCE = 4 };
 
-/* These orders of lanes exchange the two of each complex number, for vectors of numbers of so many bytes. */
+/* These orders of lanes exchange the two of each complex number, for vectors of numbers of 4 or 8 bytes. */
 #if MSI_VECTOR_BYTES == 16
 #define SWAP_PAIRS_4 1, 0, 3, 2
 #define SWAP_PAIRS_8 1, 0

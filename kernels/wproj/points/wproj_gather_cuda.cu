@@ -5,15 +5,15 @@
  * In the order given, or by place: image and table come through the caches. A warp first prepares its
  * visibilities, a lane each, so that the chain index, sample, plane, table is waited for once; then its parts take one
  * visibility each, several taps a lane in flight at a time. Where there are few visibilities, each is cut into bands of
- * rows for several warps. By strip: wproj_gather_strip_cuda.cu. By tile: wproj_gather_tile.cuh.
+ * rows for several warps. By strip: wproj_gather_strip_cuda.cu. By tile: wproj_gather_cuda.cuh.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Gather" implementation.
  */
-#include "kernels/wproj/points/wproj_gather_cuda.h"
+#include "kernels/wproj/points/wproj_points_cuda.h"
 
 #include "kernels/gpu/cuda_memory.h"
 #include "kernels/gpu/gpu_range.h"
-#include "kernels/wproj/points/wproj_gather_internal.h"
+#include "kernels/wproj/points/wproj_gather_cuda.cuh"
 
 namespace {
 
@@ -234,8 +234,8 @@ template <typename T> int launch_direct(const msi_gather *g, const msi_wproj_job
     return MSI_OK;
 }
 
-/* Shape the largest tile whose cells fit; a footprint's rows must not meet in the banks of shared memory where its
- * lanes go from one row to the next, so rows lie as far apart as the block of taps is wide, but for whole rounds of
+/* Shape the largest tile whose cells fit. A footprint's rows must not meet in the banks of shared memory where its
+ * lanes go from one row to the next. Rows therefore lie as far apart as the block of taps is wide, plus whole rounds of
  * banks. */
 template <typename T> void shape_tile(tile_shape *shape, msi_wproj_points_class *c, int32_t nu, int32_t nv, int cells)
 {

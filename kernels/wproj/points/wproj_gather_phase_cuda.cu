@@ -8,7 +8,7 @@
  * Source: NVIDIA 2015, "Direct compute of GCF".
  */
 #include "kernels/gpu/gpu_range.h"
-#include "kernels/wproj/points/wproj_gather_internal.h"
+#include "kernels/wproj/points/wproj_gather_cuda.cuh"
 
 namespace {
 

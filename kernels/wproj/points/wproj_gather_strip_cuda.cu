@@ -6,7 +6,7 @@
  * is cut into strips, whose rows stand in one line, strip after strip. Bins of the line, some hundred rows each, are
  * shared out evenly; a block marches through neighbouring ones. Its warps have three tasks and wait for one another
  * only where they must. The first fetch rows into a ring in shared memory, as far ahead as it reaches: of each row
- * those sectors of 32 bytes that any footprint touches, which is what the L2 cache is told to read at once. The second
+ * those sectors of 32 bytes that any footprint touches. The L2 cache is set to read one such sector at once. The second
  * put the visibilities of a bin in the order of rows while those of the bin before are worked on, and mark what they
  * touch. The others take visibilities in turn, in that order, sixteen lanes each: two rows of eight taps at a time,
  * which meet in no bank of shared memory. Barriers there count the copies that arrive of a few rows, and the warps that
@@ -14,7 +14,7 @@
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") for the problem; strips are this program's.
  */
-#include "kernels/wproj/points/wproj_gather_internal.h"
+#include "kernels/wproj/points/wproj_gather_cuda.cuh"
 
 #include <algorithm>
 
@@ -90,7 +90,7 @@ constexpr int LANES = 2 * TAPS;        /* that sum a visibility */
 constexpr int TURN = FETCHERS / GROUP; /* sets of fetching warps */
 constexpr int SORT_THREADS = 32 * SORTERS, EACH = CAPACITY / SORT_THREADS;
 constexpr int COPY = 16, NAP_NS = 200; /* COPY: bytes that a lane copies */
-/* A warp takes so many visibilities: more share the last steps of their sums, fewer leave more of the ring to be
+/* A warp takes this many visibilities. More share the last steps of their sums. Fewer leave more of the ring to be
  * fetched. */
 template <typename T> constexpr int AT_ONCE = sizeof(T) == sizeof(float) ? 8 : 4;
 
@@ -353,7 +353,7 @@ template <typename T> struct reader {
     strip_store<T> &s;
     uint32_t lane, arrived = 0, passed = 0;
 
-    /* Nothing is passed that has not been waited for, lest a barrier's phases go by unseen. */
+    /* A group is passed only after it has been waited for, so that no phase of a barrier is missed. */
     __device__ __forceinline__ void pass(uint32_t end)
     {
         static_assert(G::GROUPS <= 32, "a lane a group");
@@ -364,8 +364,8 @@ template <typename T> struct reader {
         passed = end;
     }
     /*
-     * Done with the groups before `before`; those before `end` are wanted. Copies of a thread arrive in order: the last
-     * barriers, one for each set of warps that take turns, speak for all before.
+     * Done with the groups before `before`; those before `end` are wanted. Copies of a thread arrive in order. It is
+     * therefore enough to wait for the last barriers, one for each set of warps that take turns.
      */
     __device__ __forceinline__ void advance(uint32_t before, uint32_t end)
     {

@@ -9,7 +9,7 @@
  * visibilities with bookmarks, reduction in the warp. Here warps never wait for each other, and each sum leaves as soon
  * as it is complete, so that no size of kernel or patch needs a last flush.
  */
-#include "kernels/wproj/points/wproj_scatter_cuda.h"
+#include "kernels/wproj/points/wproj_points_cuda.h"
 
 #include <algorithm>
 

@@ -11,7 +11,7 @@
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Moving window", after Romein 2012. Here a
  * window is divided among warps, not blocks, so that nothing waits at a barrier.
  */
-#include "kernels/wproj/points/wproj_window_table_cuda.h"
+#include "kernels/wproj/points/wproj_points_cuda.h"
 
 #include <algorithm>
 

@@ -23,8 +23,8 @@ using complex_cuda::read_only;
 
 constexpr int ROWS = TILE / 2; /* rows of a lane */
 
-/* A float sum has so many samples at most before it is added to the grid: crowded cells take 1e5 and more, and one sum
- * of them all would be off by 1e-5. */
+/* A float sum has this many samples at most before it is added to the grid. Crowded cells take 1e5 samples and more,
+ * and one sum of them all would be off by 1e-5. */
 constexpr int MOST_IN_SUM = 256;
 
 /* A staged sample touches the tile. Its members are elements of the table. */

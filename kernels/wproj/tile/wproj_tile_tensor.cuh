@@ -43,7 +43,7 @@ template <bool LINEAR> struct queued {
 template <> struct queued<true> {
     uint4 sample;
     float frac_u, frac_v;
-    int16_t column, row; /* taps of the tile's first column and row, from a row's first one on; any that are none */
+    int16_t column, row; /* taps of the tile's first column and row, from a row's first on; may lie outside the row */
     int32_t taps;
 };
 

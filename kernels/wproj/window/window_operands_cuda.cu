@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/wproj/window/window_operands_cuda.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
 
 #include <algorithm>
 

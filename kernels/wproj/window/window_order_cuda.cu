@@ -4,7 +4,7 @@
  * sample and value. Storing 32 bytes a sample in between would cost more than the arithmetic. Only the slice's samples
  * are listed and sorted: with many slices the others would cost the most.
  */
-#include "kernels/wproj/window/window_order_cuda.h"
+#include "kernels/wproj/window/wproj_window_gridder_cuda.h"
 
 #include <algorithm>
 #include <vector>

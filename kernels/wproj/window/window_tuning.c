@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "kernels/wproj/window/window_tuning.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 enum { MAX_LINE = 512, MAX_CACHE_LINES = 4096, FIRST_GROUP = 512 };
 
-/* Work groups of so many visibilities are tried with the best of the candidates. */
+/* Work groups of these numbers of visibilities are tried with the best of the candidates. */
 static const int32_t group_sizes[] = {128, 256, 512, 1024};
 enum { N_GROUP = sizeof group_sizes / sizeof group_sizes[0] };
 

@@ -5,8 +5,8 @@
  * Samples come in an order in which neighbours lie close together on the grid (a baseline's samples in time, say); any
  * order is right, a jumping one is slow. Everything here is on the device and asynchronous on a stream.
  */
-#ifndef MSI_KERNELS_WPROJ_WINDOW_CUDA_H
-#define MSI_KERNELS_WPROJ_WINDOW_CUDA_H
+#ifndef MSI_WPROJ_WINDOW_CUDA_H
+#define MSI_WPROJ_WINDOW_CUDA_H
 
 #include "kernels/wproj/job/wproj_job.h"
 
@@ -19,7 +19,7 @@ extern "C" {
  * that is read near it. */
 enum { MSI_WINDOW_THREADS, MSI_WINDOW_TENSOR };
 
-/* A shape says how a launch divides its work; window_tuning.h chooses it. */
+/* A shape says how a launch divides its work; wproj_window_cuda.h chooses it. */
 typedef struct msi_window_shape {
     int32_t images;               /* of a thread; more are worked on in passes of one launch */
     int32_t coarsen_u, coarsen_v; /* cells of a block that moves as one */
@@ -45,6 +45,106 @@ int msi_window_grid_cuda(const msi_wproj_job *job, const msi_window_shape *shape
  */
 enum { MSI_WINDOW_MAX_SHAPES = 32 };
 int msi_window_grid_shapes(const msi_wproj_job *job, msi_window_shape *shape);
+
+/*
+ * Operands are kernels as degridding on tensor cores reads them: weights of every sub-offset lie where they fall on the
+ * blocks of a moving window, so that a warp takes its operands as they are, wherever the footprint is.
+ */
+
+/* Operands of one width of kernels take a 256th of the device's memory at most, and no more than this. */
+enum { MSI_WINDOW_OPERAND_MIB = 256 };
+
+/*
+ * Operands are rows of the planes' sub-offsets, plane by plane, and one of zeros. `half` taps lie before a footprint's
+ * cell; kernels narrower than `taps` are padded by zeros.
+ *
+ * u [n_row][4][2][window / 4][2] 16 bytes: for footprints that begin 0 .. 3 cells into a block of four, twice over the
+ * window's blocks, the real parts of a block's four weights, scaled, and the imaginary parts. MSI_WPROJ_NEAREST: four
+ * high halves, then four low ones. MSI_WPROJ_LINEAR: floats.
+ *
+ * v [n_row][2][window] msi_c32: twice over the window's cells.
+ */
+typedef struct msi_window_operands {
+    int32_t taps, half;
+    int32_t window; /* cells of the least window for `taps` that tensor cores divide well; a multiple of 16 */
+    msi_wproj_lookup lookup;
+    void *u, *v;
+    float *largest; /* the largest part of any weight, which scales the weights along u */
+} msi_window_operands;
+
+/* msi_window_operands_bytes - count the device's bytes for operands of kernels of up to max_taps; 0: none are made. */
+int64_t msi_window_operands_bytes(int32_t n_plane, int32_t oversample, int32_t max_taps);
+
+/*
+ * msi_window_operands_create - make operands of a job's kernels, max_taps and narrower.
+ *
+ * Given:    job->precision, job->kernels; stream, a cudaStream_t of the current device, on which they are made
+ * Returned: *out, freed by msi_window_operands_free; NULL where tensor cores do not take such kernels: full tables,
+ *           double precision, textures, more than operands may take or the device has left
+ * Returns:  0, MSI_EGPU, MSI_ENOMEM
+ */
+int msi_window_operands_create(msi_window_operands **out, const msi_wproj_job *job, void *stream);
+void msi_window_operands_free(msi_window_operands *o);
+
+/* Degridding with a moving window: the transpose of wproj_window_cuda.h's gridding. */
+
+/*
+ * msi_window_degrid_cuda - compute value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
+ *
+ * Given:   as msi_window_grid_cuda
+ * Returned: job->value, overwritten
+ * Returns: 0, MSI_ERANGE (a shape that is not compiled in, kernels wider than the grid), MSI_EGPU
+ * Notes:   the adjoint of msi_window_grid_cuda.
+ */
+int msi_window_degrid_cuda(const msi_wproj_job *job, const msi_window_shape *shape, void *stream);
+
+/* msi_window_degrid_shapes - list shapes as msi_window_grid_shapes does. */
+int msi_window_degrid_shapes(const msi_wproj_job *job, msi_window_shape *shape);
+
+/* Find the fastest of the moving window's shapes on this machine: measure a few a run, and remember them in the
+ * user's cache folder. */
+
+/* A case is what a shape is chosen for. */
+typedef struct msi_window_case {
+    const char *device; /* its name */
+    int degrid;
+    msi_precision precision;
+    int n_image, full;
+    msi_wproj_lookup lookup;
+    int32_t taps;
+} msi_window_case;
+
+/* A time function measures the milliseconds that a shape takes. Returns 0, or a code of core/status.h. */
+typedef int (*msi_window_time_fn)(void *context, const msi_window_shape *shape, double *ms);
+
+/* Trials say which shapes there are and how they may be measured. */
+typedef struct msi_window_trials {
+    const msi_window_shape *candidate; /* [n], their n_vis left open */
+    int n;                             /* 1 .. MSI_WINDOW_MAX_SHAPES */
+    int64_t n_timing;                  /* calls of time that may be made; fewer than 2 measure nothing */
+    msi_window_time_fn time;
+    void *context;    /* of time */
+    const char *path; /* of the cache; NULL: window-tuning in $XDG_CACHE_HOME/msimage or ~/.cache/msimage */
+} msi_window_trials;
+
+/*
+ * msi_window_tuning_choose - choose the shape of a case, better known from call to call: the one in the cache, or a
+ * guess, against which untried candidates are measured, the most promising first, and then sizes of work groups, until
+ * all are tried or n_timing is used up. How far it came goes into the cache, and the next call goes on from there.
+ *
+ * Given:    trials  borrowed for the call
+ * Returned: *shape, one of the candidates with n_vis set
+ * Returns:  0, what `time` returned
+ * Notes:    a cache that cannot be read or written, lines in it that mean nothing and shapes that are no longer
+ *           compiled in are as good as none. Processes may share the file: it is replaced in one step.
+ */
+int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *problem, const msi_window_trials *trials);
+
+/* msi_window_tuning_is_candidate - return 1 where a shape is one that msi_window_tuning_choose might return. */
+int msi_window_tuning_is_candidate(const msi_window_shape *shape, const msi_window_shape *candidate, int n);
+
+/* msi_window_tuning_estimate - the shape that takes the fewest instructions, or the first of equals. */
+msi_window_shape msi_window_tuning_estimate(const msi_window_case *problem, const msi_window_shape *candidate, int n);
 
 #ifdef __cplusplus
 }

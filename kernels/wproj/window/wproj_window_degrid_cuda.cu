@@ -13,7 +13,7 @@
  * Full tables: a thread holds cells of one column; visibilities of the same place and kernel have the same value, which
  * is found once.
  */
-#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
 
 #include "kernels/wproj/window/wproj_window_tensor.cuh"
 

@@ -1,11 +1,510 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The moving window's host side lays out a form's launch, and finds a job's form in a table of them. */
-#ifndef MSI_KERNELS_WPROJ_WINDOW_FORMS_CUH
-#define MSI_KERNELS_WPROJ_WINDOW_FORMS_CUH
+/*
+ * Gridding and degridding with a moving window share how a window is cut into tiles and threads, and how a batch of
+ * visibilities is staged.
+ *
+ * The plane of cells is divided, without end, into windows of window_u x window_v cells, and these into blocks of
+ * coarsen_u x coarsen_v cells. A thread owns one block or several above each other, those that have a given place in
+ * the window, in every repetition of it. A visibility's footprint lies in a rectangle of the window's size whose corner
+ * is a multiple of the coarsening: each place has exactly one of its cells' blocks there, and changes to another one
+ * only when the corner moves past it.
+ *
+ * Kernel rows are staged in shared memory in the order of the threads' places in the window, not of the taps: a
+ * rotation of the row, zeros where the footprint does not reach. So a thread reads its weights at one fixed place for
+ * every visibility, and no address depends on where the footprint lies.
+ */
+#ifndef MSI_WPROJ_WINDOW_FORMS_CUH
+#define MSI_WPROJ_WINDOW_FORMS_CUH
 
+#include <cuda_pipeline_primitives.h>
+#include <type_traits>
+
+#include "kernels/gpu/complex_cuda.cuh"
+#include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/cuda_memory.h"
-#include "kernels/wproj/window/wproj_window_cuda.cuh"
-#include "kernels/wproj/window/window_operands_cuda.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
+
+namespace {
+
+using namespace complex_cuda;
+
+/* The arguments of a launch. */
+template <typename T> struct window_args {
+    int32_t nu, nv;
+    int64_t n_vis;
+    int32_t group;                       /* visibilities of a work group */
+    int32_t n_image, first_image;        /* of a cell and of a value; the first that is worked on */
+    int32_t n_pass;                      /* times a form's images, in one launch */
+    int32_t window_u, window_v;          /* cells */
+    int32_t n_tile_u, n_tile_v;          /* tiles of a window, a block each */
+    int32_t threads_u, threads_v;        /* of a tile */
+    int32_t log2_tile_u, log2_tile_v;    /* of a tile's cells, rounded up, or of the threads that there are */
+    int32_t oversample, full, conjugate; /* conjugate: degridding */
+    msi_wproj_lookup lookup;
+    cudaTextureObject_t texture_u, texture_v;
+    float texture_middle;
+    int32_t pairs; /* pairs of floats begin at multiples of 16 bytes: a form's images, or cells */
+    const msi_wproj_sample *sample;
+    cplx<T> *value;
+    cplx<T> *grid;
+    const int32_t *taps;
+    const int64_t *offset_u, *offset_v;
+    const cplx<T> *table;
+};
+
+/*
+ * A source says where a visibility's weights along one axis come from, and where they go: 16 bytes, read at once. With
+ * textures `row` holds plane and element of tap 0 (pack_texel).
+ */
+template <typename T> struct alignas(16) tap_source {
+    const cplx<T> *row;
+    int32_t rot;  /* place of tap 0 in the window */
+    int32_t taps; /* with the top bit where they are conjugated */
+};
+
+/* A corner is that of the rectangle in which a visibility's footprint lies; it has a place in the window. */
+struct corner {
+    int32_t u, v, place_u, place_v;
+};
+
+__device__ __forceinline__ int floor_mod(int x, int m)
+{
+    int r = x % m;
+    return r < 0 ? r + m : r;
+}
+
+/*
+ * A compiled form has these types and sizes. P image planes, B blocks of CU x CV cells a thread, tiles of at most TU x
+ * TV cells, batches of N visibilities, at least BLOCKS blocks of threads a multiprocessor.
+ *
+ * A row of staged weights is read in 16-byte packs. Thread tx reads packs tx, tx + TU/CU, ..: neighbours in a warp read
+ * neighbouring packs, so that no two meet in a bank.
+ */
+template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N_, int BLOCKS_> struct window_form {
+    using T = T_;
+    static constexpr int P = P_, CU = CU_, CV = CV_, B = B_, TU = TU_, TV = TV_, N = N_, BLOCKS = BLOCKS_, FULL = 0;
+    static constexpr int THREADS = (TU / CU) * (TV / CV / B);
+    static constexpr int ROWS = CV * B;                    /* of a thread */
+    static constexpr int PACK = 16 / (int)sizeof(cplx<T>); /* complex elements */
+    static_assert(CU % PACK == 0 && N <= 32 && (CU & (CU - 1)) == 0 && (CV & (CV - 1)) == 0, "shape");
+};
+
+/*
+ * Find the place of element x of a staged row of ROOM elements, threads' B blocks of C one after another, read in packs
+ * of PACK: the same pack of all threads' same blocks lies together.
+ */
+template <int C, int B, int ROOM, int PACK> __device__ __forceinline__ int pack_place(int x)
+{
+    int block = x / C, i = x % C;
+    return i / PACK * (ROOM / C * PACK) + (block % B * (ROOM / C / B) + block / B) * PACK + i % PACK;
+}
+
+/*
+ * A batch is prepared in two steps: raw samples and values come by asynchronous copies while the batch before is worked
+ * on; then warp 0 finds taps and corners.
+ */
+template <typename T, int P, int N> struct batch_store {
+    alignas(16) cplx<T> value[2][N * P];
+    alignas(16) msi_wproj_sample sample[2][N];
+    tap_source<T> u[N], v[N];
+    float frac_u[N], frac_v[N];
+    alignas(16) corner at[N];
+    uint32_t moves;         /* bit k: the corner of k is not that of k - 1 */
+    uint32_t changes;       /* bit k: its weights are not those of k - 1 */
+    int32_t last_u, last_v; /* corner of the last visibility of the batch before */
+};
+
+/* Start fetching a batch. `value` has `stride` images a visibility; NULL: samples alone. */
+template <typename T, int P, int N>
+__device__ void fetch_batch(batch_store<T, P, N> &b, int half, const msi_wproj_sample *sample, const cplx<T> *value,
+                            int stride, int n)
+{
+    constexpr int WORDS = (int)sizeof(msi_wproj_sample) / 8;
+    for (int i = threadIdx.x; i < n * WORDS; i += blockDim.x)
+        __pipeline_memcpy_async((char *)b.sample[half] + 8 * i, (const char *)sample + 8 * i, 8);
+    if (value)
+        for (int i = threadIdx.x; i < n * P; i += blockDim.x)
+            __pipeline_memcpy_async(&b.value[half][i], value + i / P * stride + i % P, sizeof(cplx<T>));
+    __pipeline_commit();
+}
+
+/* Pack the texture's element of tap 0, and the plane, into the bits of a pointer. */
+template <typename T> __device__ __forceinline__ const cplx<T> *pack_texel(float at, int plane)
+{
+    return (const cplx<T> *)((uint64_t)(uint32_t)plane << 32 | __float_as_uint(at));
+}
+
+/* Find sources, corners and moves of n <= 32 visibilities, by warp 0. */
+template <int CU, int CV, typename T, int P, int N>
+__device__ void find_batch(batch_store<T, P, N> &b, int half, const window_args<T> &a, int n)
+{
+    int k = threadIdx.x;
+    msi_wproj_sample s = b.sample[half][k < n ? k : 0];
+    int taps = a.taps[s.plane], half_os = a.oversample / 2;
+    int u = s.u, v = s.v;
+    if (u < -a.nu / 2 || u > a.nu / 2) u = floor_mod(u + a.nu / 2, a.nu) - a.nu / 2;
+    if (v < -a.nv / 2 || v > a.nv / 2) v = floor_mod(v + a.nv / 2, a.nv) - a.nv / 2;
+    int first_u = u - taps / 2, first_v = v - taps / 2;
+    corner at;
+    at.u = first_u & ~(CU - 1);
+    at.v = first_v & ~(CV - 1);
+    at.place_u = floor_mod(at.u, a.window_u);
+    at.place_v = floor_mod(at.v, a.window_v);
+    int before_u = __shfl_up_sync(ALL_LANES, at.u, 1), before_v = __shfl_up_sync(ALL_LANES, at.v, 1);
+    if (k == 0) {
+        before_u = b.last_u;
+        before_v = b.last_v;
+    }
+    __syncwarp();
+    uint32_t moves = __ballot_sync(ALL_LANES, k < n && (at.u != before_u || at.v != before_v));
+    if (k == 0) b.moves = moves;
+    if (k == n - 1) {
+        b.last_u = at.u;
+        b.last_v = at.v;
+    }
+    const cplx<T> *row_u = a.table + a.offset_u[s.plane], *row_v = row_u;
+    if (a.full) {
+        int64_t square = (int64_t)(s.sub_u + half_os) * (a.oversample + 1) + s.sub_v + half_os;
+        row_u += square * taps * taps;
+    } else {
+        row_u += (s.sub_u + half_os) * taps;
+        row_v = a.table + a.offset_v[s.plane] + (s.sub_v + half_os) * taps;
+    }
+    if (a.lookup == MSI_WPROJ_TEXTURE) {
+        float tap_0 = a.texture_middle + 0.5f - (float)(taps / 2 * a.oversample);
+        row_u = pack_texel<T>(tap_0 - (float)s.sub_u - s.frac_u, s.plane);
+        row_v = pack_texel<T>(tap_0 - (float)s.sub_v - s.frac_v, s.plane);
+    }
+    int32_t taps_sign = taps | (int32_t)((s.conjugate != 0) != (a.conjugate != 0) ? CONJUGATE : 0);
+    uint32_t row_before = __shfl_up_sync(ALL_LANES, (uint32_t)(uintptr_t)row_u, 1);
+    int32_t taps_before = __shfl_up_sync(ALL_LANES, taps_sign, 1);
+    uint32_t changes = moves | __ballot_sync(ALL_LANES, k == 0 || (uint32_t)(uintptr_t)row_u != row_before ||
+                                                            taps_sign != taps_before);
+    if (k == 0) b.changes = changes;
+    if (k >= n) return;
+    b.u[k] = {row_u, floor_mod(first_u, a.window_u), taps_sign};
+    b.v[k] = {row_v, floor_mod(first_v, a.window_v), taps_sign};
+    b.frac_u[k] = s.frac_u;
+    b.frac_v[k] = s.frac_v;
+    b.at[k] = at;
+}
+
+/* Read from a table, or 0, by a predicate: a branch around every load would cost more than the load. */
+__device__ __forceinline__ cplx<float> read_table_if(bool there, const cplx<float> *p)
+{
+    cplx<float> x = {0, 0};
+#ifdef __CUDA_ARCH__
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.f32 {%0, %1}, [%2]; }"
+        : "+f"(x.re), "+f"(x.im)
+        : "l"(p), "r"((uint32_t)there));
+#else
+    if (there) x = *p;
+#endif
+    return x;
+}
+
+__device__ __forceinline__ cplx<double> read_table_if(bool there, const cplx<double> *p)
+{
+    cplx<double> x = {0, 0};
+#ifdef __CUDA_ARCH__
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.f64 {%0, %1}, [%2]; }"
+        : "+d"(x.re), "+d"(x.im)
+        : "l"(p), "r"((uint32_t)there));
+#else
+    if (there) x = *p;
+#endif
+    return x;
+}
+
+/* Read a source by one read of 16 bytes. */
+template <typename T> __device__ __forceinline__ tap_source<T> read_source(const tap_source<T> *p)
+{
+    int4 x = *(const int4 *)p;
+    uint64_t row = (uint64_t)(uint32_t)x.y << 32 | (uint32_t)x.x;
+    return {(const cplx<T> *)row, x.z, x.w};
+}
+
+/* Staging finds weights along an axis by these. */
+struct axis {
+    int window;
+    cudaTextureObject_t texture;
+    float oversample;
+    int first, cells; /* of the tile: its first place in the window, and how many there are */
+};
+
+/* Find the weight that falls on place x of the window; 0 where the footprint does not reach. */
+template <msi_wproj_lookup LOOKUP, typename T>
+__device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac, int x, axis along)
+{
+    /* Below rot the window begins again. There the unsigned difference is huge, and one window more makes it
+     * smaller. */
+    uint32_t tap = (uint32_t)(x - s.rot), taps = (uint32_t)s.taps & ~CONJUGATE;
+    tap = min(tap, tap + (uint32_t)along.window);
+    cplx<T> w = {0, 0};
+    if constexpr (LOOKUP == MSI_WPROJ_TEXTURE) {
+        uint64_t texel = (uint64_t)s.row;
+        if (tap < taps) {
+            float2 t = tex2D<float2>(along.texture, __uint_as_float((uint32_t)texel) + (float)tap * along.oversample,
+                                     (float)(texel >> 32) + 0.5f);
+            w = {t.x, t.y};
+        }
+    } else {
+        const cplx<T> *at = s.row + tap;
+        w = read_table_if(tap < taps, at);
+        if (LOOKUP == MSI_WPROJ_LINEAR && frac != 0) {
+            cplx<T> next = read_table_if(tap < taps, at + taps);
+            w.re += (T)frac * (next.re - w.re);
+            w.im += (T)frac * (next.im - w.im);
+        }
+    }
+    w.im = flip(w.im, (uint32_t)s.taps & CONJUGATE);
+    return w;
+}
+
+/* Call stage with the lookup as a constant; textures hold floats alone. */
+template <typename T, class STAGE> __device__ __forceinline__ void stage_by(msi_wproj_lookup lookup, STAGE stage)
+{
+    if (lookup == MSI_WPROJ_NEAREST)
+        stage(std::integral_constant<msi_wproj_lookup, MSI_WPROJ_NEAREST>());
+    else if (sizeof(T) == 8 || lookup == MSI_WPROJ_LINEAR)
+        stage(std::integral_constant<msi_wproj_lookup, MSI_WPROJ_LINEAR>());
+    else if constexpr (sizeof(T) == 4)
+        stage(std::integral_constant<msi_wproj_lookup, MSI_WPROJ_TEXTURE>());
+}
+
+/* A block's threads divide the items (visibility, place) of a staging pass: each keeps its place, or few. */
+struct staging {
+    int x, k;           /* first place in the tile, first visibility */
+    int x_step, k_step; /* strides */
+};
+
+__device__ __forceinline__ staging divide_items(int log2_width)
+{
+    staging s;
+    s.x_step = 1 << log2_width;
+    s.k_step = (int)blockDim.x >> log2_width;
+    s.x = (int)threadIdx.x & (s.x_step - 1);
+    s.k = (int)threadIdx.x >> log2_width;
+    if (s.k >= s.k_step) s.x = INT32_MAX / 2;
+    return s;
+}
+
+/* Stage weights along one axis of n visibilities in rows of ROOM elements. */
+template <int C, int B, int ROOM, msi_wproj_lookup LOOKUP, typename T>
+__device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> *source, const float *frac, axis along,
+                                           int n, staging items)
+{
+    for (int x = items.x; x < along.cells; x += items.x_step) {
+        cplx<T> *out = staged + pack_place<C, B, ROOM, 16 / (int)sizeof(cplx<T>)>(x);
+#pragma unroll 4
+        for (int k = items.k; k < n; k += items.k_step)
+            out[k * ROOM] = weight_at<LOOKUP>(read_source(&source[k]), LOOKUP == MSI_WPROJ_LINEAR ? frac[k] : 0.0f,
+                                              along.first + x, along);
+    }
+}
+
+/* Find a thread's place in its tile: pairs of lanes along v, pairs of pairs along u, so that equal addresses lie in
+ * neighbouring lanes, where the shared memory merges them. */
+__device__ __forceinline__ void thread_place(int threads_u, int threads_v, int *tx, int *ty)
+{
+    int t = threadIdx.x;
+    if (threads_u % 2 == 0 && threads_v % 2 == 0) {
+        int quad = t / 4, across = threads_u / 2;
+        *tx = quad % across * 2 + (t >> 1 & 1);
+        *ty = quad / across * 2 + (t & 1);
+    } else {
+        *tx = t % threads_u;
+        *ty = t / threads_u;
+    }
+}
+
+template <typename T> struct pack_of;
+template <> struct pack_of<float> {
+    using type = float4;
+};
+template <> struct pack_of<double> {
+    using type = double2;
+};
+
+/* Read COUNT complex elements, a multiple of the pack, from shared memory; packs are `step` elements apart. */
+template <int COUNT> __device__ __forceinline__ void read_packs(const cplx<float> *p, int step, cplx<float> *out)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT / 2; i++) {
+        float4 x = *(const float4 *)(p + i * step);
+        out[2 * i] = {x.x, x.y};
+        out[2 * i + 1] = {x.z, x.w};
+    }
+}
+
+template <int COUNT> __device__ __forceinline__ void read_packs(const cplx<double> *p, int step, cplx<double> *out)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        double2 x = *(const double2 *)(p + i * step);
+        out[i] = {x.x, x.y};
+    }
+}
+
+template <typename T> __device__ __forceinline__ cplx<T> multiply(cplx<T> a, cplx<T> b)
+{
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+/* A block of threads does this part of a launch. */
+struct block_part {
+    int first_u, first_v; /* places in the window of the tile's first cell */
+    int image;            /* first of the images */
+    int64_t begin, end;   /* visibilities */
+};
+
+template <int P, typename T>
+__device__ __forceinline__ block_part find_part(const window_args<T> &a, int tile_u, int tile_v)
+{
+    block_part s;
+    uint32_t b = blockIdx.x;
+    s.first_u = (int)(b % (uint32_t)a.n_tile_u) * tile_u;
+    b /= (uint32_t)a.n_tile_u;
+    s.first_v = (int)(b % (uint32_t)a.n_tile_v) * tile_v;
+    b /= (uint32_t)a.n_tile_v;
+    s.image = a.first_image + (int)(b % (uint32_t)a.n_pass) * P;
+    s.begin = (int64_t)(b / (uint32_t)a.n_pass) * a.group;
+    s.end = s.begin + a.group < a.n_vis ? s.begin + a.group : a.n_vis;
+    return s;
+}
+
+/* A thread of a separable form has blocks of cells in its tile, and weights that it stages. */
+struct tile_thread {
+    block_part part;
+    int x, y;             /* which thread of the tile it is */
+    bool own;             /* it has cells: threads that fill up the last warp have none */
+    int place_u, place_v; /* of its first cell, in the window */
+    staging items_u, items_v;
+    axis along_u, along_v;
+};
+
+template <class F> __device__ __forceinline__ tile_thread find_thread(const window_args<typename F::T> &a)
+{
+    tile_thread t;
+    int cells_u = a.threads_u * F::CU, cells_v = a.threads_v * F::ROWS;
+    t.part = find_part<F::P>(a, cells_u, cells_v);
+    thread_place(a.threads_u, a.threads_v, &t.x, &t.y);
+    t.items_u = divide_items(a.log2_tile_u);
+    t.items_v = divide_items(a.log2_tile_v);
+    t.own = threadIdx.x < a.threads_u * a.threads_v;
+    t.place_u = t.part.first_u + t.x * F::CU;
+    t.place_v = t.part.first_v + t.y * F::ROWS;
+    t.along_u = {a.window_u, a.texture_u, (float)a.oversample, t.part.first_u, cells_u};
+    t.along_v = {a.window_v, a.texture_v, (float)a.oversample, t.part.first_v, cells_v};
+    return t;
+}
+
+/* Say where a thread's B blocks lie on the grid. */
+template <int B> struct block_places {
+    int u, v[B];
+};
+
+/* A block walks through the batches of its part: a batch is prepared while the one before is worked on. */
+template <int CU, int CV, typename T, int P, int N> struct batch_walk {
+    batch_store<T, P, N> &b;
+    const window_args<T> &a;
+    const block_part &part;
+    const cplx<T> *value; /* of the part's first image; NULL: samples alone */
+
+    __device__ __forceinline__ int size(int64_t first) const
+    {
+        return (int)(part.end - first < N ? part.end - first : N);
+    }
+
+    __device__ __forceinline__ void fetch(int64_t first, int half) const
+    {
+        fetch_batch<T, P, N>(b, half, a.sample + first, value ? value + first * a.n_image : nullptr, a.n_image,
+                             size(first));
+    }
+
+    /* Start fetching the first batch. */
+    __device__ __forceinline__ void begin() const
+    {
+        if (threadIdx.x == 0) b.last_u = INT32_MIN;
+        fetch(part.begin, 0);
+    }
+
+    /* Wait for the batch that begins at `done`, prepare it, and start fetching the next one. Returns its size. */
+    __device__ __forceinline__ int take(int64_t done, int half) const
+    {
+        const int n = size(done);
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        if (threadIdx.x < 32) find_batch<CU, CV>(b, half, a, n);
+        if (done + N < part.end) fetch(done + N, half ^ 1);
+        __syncthreads();
+        return n;
+    }
+};
+
+/* Find the end of the run of visibilities that begins at k of n: the next one whose bit is set. */
+__device__ __forceinline__ int end_of_run(uint32_t bits, int k, int n)
+{
+    const uint32_t later = k < 31 ? bits >> (k + 1) << (k + 1) : 0;
+    return later ? min(n, __ffs((int)later) - 1) : n;
+}
+
+/* Find where the cell at a place of the window lies for a corner, along one axis. */
+__device__ __forceinline__ int cell_at(int place, int corner_place, int corner_cell, int window)
+{
+    int x = place - corner_place;
+    return corner_cell + (x < 0 ? x + window : x);
+}
+
+/* A form for full tables has P images, CV cells of a column a thread, at most MOST threads. */
+template <typename T_, int P_, int CV_, int N_, int MOST_, int BLOCKS_> struct full_form {
+    using T = T_;
+    static constexpr int P = P_, CV = CV_, N = N_, THREADS = MOST_, BLOCKS = BLOCKS_, FULL = 1;
+};
+
+/* A thread of a full form has cells of one column, step_v apart. */
+struct column_thread {
+    block_part part;
+    int place_u, place_v, step_v; /* of its first cell, in the window */
+    bool own;                     /* the column lies in the window */
+};
+
+template <class F> __device__ __forceinline__ column_thread find_column(const window_args<typename F::T> &a)
+{
+    column_thread t;
+    t.part = find_part<F::P>(a, a.threads_u, a.threads_v * F::CV);
+    int x = (int)threadIdx.x % a.threads_u, y = (int)threadIdx.x / a.threads_u;
+    t.place_u = t.part.first_u + x;
+    t.place_v = t.part.first_v + y;
+    t.step_v = a.threads_v;
+    t.own = y < a.threads_v && t.place_u < a.window_u;
+    return t;
+}
+
+/* Read the weights of a thread's column for visibility k. */
+template <int CV, typename T, int P, int N>
+__device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, N> &b, int k, const window_args<T> &a,
+                                            const column_thread &t)
+{
+    tap_source<T> s = b.u[k];
+    int rot_v = b.v[k].rot, taps = s.taps & 0x7fffffff;
+    int tap_u = t.place_u - s.rot;
+    if (tap_u < 0) tap_u += a.window_u;
+    const cplx<T> *column = s.row + tap_u;
+    int reach = tap_u < taps ? taps : 0;
+#pragma unroll
+    for (int j = 0; j < CV; j++) {
+        int tap_v = t.place_v + j * t.step_v - rot_v;
+        if (tap_v < 0) tap_v += a.window_v;
+        cplx<T> x = {0, 0};
+        if (tap_v < reach) x = read_only(column + tap_v * taps);
+        w[j] = {x.re, flip(x.im, (uint32_t)s.taps & CONJUGATE)};
+    }
+}
+
+} // namespace
+
+/* The moving window's host side lays out a form's launch, and finds a job's form in a table of them. */
 
 namespace {
 

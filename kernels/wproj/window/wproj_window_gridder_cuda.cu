@@ -7,9 +7,7 @@
 #include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_range.h"
 #include "kernels/wproj/job/wkernel_cuda.h"
-#include "kernels/wproj/window/window_operands_cuda.h"
-#include "kernels/wproj/window/window_tuning.h"
-#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
 
 struct msi_window_gridder {
     msi_gpu_stream gpu;

@@ -1,18 +1,88 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The strategy "window" on a GPU grids blocks of visibilities onto a grid in device memory, and degrids them from it:
- * it orders samples, divides them by the size of their kernels, and runs the shape that tuning chose for each size. A
- * gridder works on the device and the stream that it was made with.
+ * Orders samples of w-projection for the moving window: visibilities as the store holds them, whatever their order,
+ * become samples that stand together where they lie together on the grid.
+ *
+ * A Measurement Set is ordered by time, in which neighbours belong to different baselines and lie far apart on the
+ * grid. Here samples are sorted by the size of their kernels, since a window is as wide as the widest in a launch, and
+ * then by blocks of cells, row by row; within a block a baseline's samples keep their order in time. So the window
+ * moves by a few cells at a time, and meets every cell once for all baselines that cross it.
  */
-#ifndef MSI_KERNELS_WPROJ_WINDOW_GRIDDER_CUDA_H
-#define MSI_KERNELS_WPROJ_WINDOW_GRIDDER_CUDA_H
+#ifndef MSI_WPROJ_WINDOW_GRIDDER_CUDA_H
+#define MSI_WPROJ_WINDOW_GRIDDER_CUDA_H
 
+#include "kernels/gpu/gpu_device.h"
+#include "kernels/method/gridder_spec.h"
+#include "kernels/store/vis_store.h"
 #include "kernels/wproj/job/wkernel.h"
-#include "kernels/wproj/window/window_order_cuda.h"
+#include "kernels/wproj/job/wproj_job.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = MSI_GRIDDER_MAX_PLANES };
+
+/* A block is visibilities in device memory: of one spectral setup, as in msi_vis_segment, or of several, one after the
+ * other. All pointers are borrowed. */
+typedef struct msi_window_block {
+    int64_t n_row; /* of the one setup */
+    int32_t n_chan;
+    int64_t plane_stride;       /* samples from one plane to the next: n_row n_chan or more; of several: all samples */
+    const double *freq_hz;      /* [n_chan], or as rows say */
+    const double *uvw_m;        /* [n_row][3] */
+    const float *weight;        /* [n_plane][n_row][n_chan]; NULL: predict, every sample counts */
+    void *vis;                  /* [n_plane][n_row][n_chan] msi_c32 or msi_c64 */
+    int32_t n_rows;             /* setups; 0: the one that n_row and n_chan describe */
+    const msi_store_rows *rows; /* [n_rows] device memory */
+} msi_window_block;
+
+/* The ordered samples are of one slice of w, in device memory that belongs to the order. */
+typedef struct msi_window_ordered {
+    int32_t n_class;
+    int32_t taps[MSI_WINDOW_MAX_CLASS];      /* widest kernel of the class */
+    int64_t first[MSI_WINDOW_MAX_CLASS + 1]; /* its samples are first[c] .. first[c + 1] - 1 */
+    const msi_wproj_sample *sample;
+    void *value; /* [n][n_image] complex: weighted and turned, or room for what is degridded */
+} msi_window_ordered;
+
+typedef struct msi_window_order msi_window_order;
+
+/*
+ * msi_window_order_create - allocate device memory for up to `capacity` samples of a slice.
+ * Given:    gpu: copied; its stream is borrowed as long as *out lives
+ *           geometry, copied; half [geometry->n_plane], host, read now
+ * Returned: *out, freed by msi_window_order_free
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (2^31 samples or more, too many images)
+ */
+int msi_window_order_create(msi_window_order **out, const msi_gpu_stream *gpu, int64_t capacity,
+                            const msi_wproj_geometry *geometry, const int32_t *half, msi_precision precision,
+                            int n_image);
+void msi_window_order_free(msi_window_order *o);
+
+/* msi_window_order_bytes - count the device memory that msi_window_order_create takes. */
+int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_image);
+
+/*
+ * msi_window_order_take - order a block's samples that lie in a slice; those without weight in any plane left out.
+ *
+ * Given:    image_plane [n_image] host: the block's plane of each image, -1: the PSF, with plane 0's weights
+ * Returned: *ordered, valid until the next call
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (more samples than the capacity, 2^31 in the block or more)
+ * Notes:    waits for the stream, to learn how many there are. With block->weight NULL values are left unset.
+ */
+int msi_window_order_take(msi_window_order *o, const msi_window_block *block, const int32_t *image_plane, int32_t slice,
+                          msi_window_ordered *ordered);
+
+/* msi_window_order_give - put the degridded values of the samples taken last into the block's visibilities, image p
+ * into plane p. Returns: 0, MSI_EGPU */
+int msi_window_order_give(msi_window_order *o, const msi_window_block *block, int32_t slice);
+
+/*
+ * The strategy "window" on a GPU grids blocks of visibilities onto a grid in device memory, and degrids them from it:
+ * it orders samples, divides them by the size of their kernels, and runs the shape that tuning chose for each size. A
+ * gridder works on the device and the stream that it was made with.
+ */
 
 /* A spec says what a gridder is made for. Pointers are borrowed for the call, a table on the device as long as the
  * gridder lives. */

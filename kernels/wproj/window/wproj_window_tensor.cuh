@@ -1,4 +1,60 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Sums of lanes, of warps and of tiles become values here, for degridding with a moving window. */
+#ifndef MSI_WPROJ_WINDOW_TENSOR_CUH
+#define MSI_WPROJ_WINDOW_TENSOR_CUH
+
+#include "kernels/wproj/window/window_halves.cuh"
+#include "kernels/wproj/window/wproj_window_forms.cuh"
+
+namespace {
+
+/*
+ * Sum x[0 .. COUNT - 1] over lanes that differ in the bits 16 .. LAST of their numbers; COUNT is a power of two.
+ * Returned: in lane l, the total of x[i], i the number that transposed_index gives for l
+ * Notes:    as warp_sum::fold, but in place, which spills less here
+ */
+template <int COUNT, int LAST = 1, typename T> __device__ __forceinline__ T transposed_sum(T *x, int lane)
+{
+    static_assert((COUNT & (COUNT - 1)) == 0, "every step halves the numbers");
+    int bit = 16;
+#pragma unroll
+    for (int n = COUNT / 2; n >= 1; n /= 2, bit /= 2) {
+        bool upper = lane & bit;
+#pragma unroll
+        for (int i = 0; i < n; i++) {
+            T send = upper ? x[i] : x[i + n], stay = upper ? x[i + n] : x[i];
+            x[i] = stay + __shfl_xor_sync(ALL_LANES, send, bit);
+        }
+    }
+    for (; bit >= LAST; bit /= 2) x[0] += __shfl_xor_sync(ALL_LANES, x[0], bit);
+    return x[0];
+}
+
+/* Find which total lane l holds, or COUNT where it repeats the one of the lane before. Bits below LAST are 0. */
+template <int COUNT> __device__ __forceinline__ int transposed_index(int lane)
+{
+    constexpr int LANES = 32 / COUNT;
+    return lane % LANES == 0 ? lane / LANES : COUNT;
+}
+
+/* Add up a batch's sums of warps, which are complete, into the values. */
+template <int P, typename T>
+__device__ void write_totals(const T *part, int part_stride, cplx<T> *value, int n_image, int n, bool several)
+{
+    for (int i = threadIdx.x; i < 2 * n * P; i += blockDim.x) {
+        T total = 0;
+        for (int w = 0; w < (int)blockDim.x / 32; w++) total += part[w * part_stride + i];
+        T *out = (T *)(value + i / (2 * P) * n_image) + i % (2 * P);
+        if (several) {
+            atomicAdd(out, total);
+        } else {
+            *out = total;
+        }
+    }
+}
+
+} // namespace
+
 /*
  * Degridding with a moving window on tensor cores, for separable kernels in fp32.
  *
@@ -11,7 +67,7 @@
  * window, of up to four images, in registers as the first operand of mma.m16n8k16, eight rows and sixteen columns at a
  * time: the real parts are the product's rows 0 .. 7, the imaginary parts rows 8 .. 15. The second operand is four
  * visibilities, the real parts of their weights and the imaginary parts in a column each. Lanes read it from a table
- * where it lies as they take it (window_operands_cuda.h), or make it of two sub-offsets': nothing is staged, no warp
+ * where it lies as they take it (wproj_window_cuda.h), or make it of two sub-offsets': nothing is staged, no warp
  * waits for another.
  *
  * Both operands are split into two halves of 11 bits, and three of the four products added to fp32: relative error
@@ -22,15 +78,10 @@
  * The second sum is the lanes' own: lane l holds rows l / 4 of T for visibility l % 4. What remains is summed over
  * eight lanes by shuffles, over tiles in global memory.
  */
-#ifndef MSI_KERNELS_WPROJ_WINDOW_TENSOR_CUH
-#define MSI_KERNELS_WPROJ_WINDOW_TENSOR_CUH
-
-#include "kernels/wproj/window/wproj_window_values.cuh"
-#include "kernels/wproj/window/window_halves.cuh"
 
 namespace {
 
-constexpr int FOUR = 4;                 /* a corner is a multiple of so many cells, which a lane holds side by side */
+constexpr int FOUR = 4;                 /* a corner is a multiple of FOUR cells, which a lane holds side by side */
 constexpr int STEP = 16;                /* columns of a product */
 constexpr int SET = 8;                  /* rows of a product */
 constexpr int TOGETHER = 4;             /* visibilities of a product */
@@ -74,7 +125,8 @@ template <class F> struct tile_cells {
     float largest[F::P]; /* part of a cell that the scale is for; -1: none yet */
 };
 
-/* Hide that a value does not change in a loop, lest all addresses that follow from it be found ahead and spilled. */
+/* Hide that a value does not change in a loop. Otherwise all addresses that follow from it would be found ahead and
+ * spilled. */
 __device__ __forceinline__ void forget(int &x)
 {
 #ifdef __CUDA_ARCH__
@@ -172,14 +224,14 @@ template <class F, bool ALONE> struct tile_reader {
             along[m] = v != c.v[m];
             c.v[m] = v;
         }
-        bool anew = c.largest[0] < 0;
+        bool recompute = c.largest[0] < 0;
 #pragma unroll 1
         for (;;) {
 #pragma unroll
             for (int j = 0; j < F::STEPS; j++) forget(c.u[j]);
 #pragma unroll
             for (int m = 0; m < F::M; m++) forget(c.v[m]);
-            if (anew) {
+            if (recompute) {
                 find_scale(c, to);
 #pragma unroll
                 for (int j = 0; j < F::STEPS; j++) across[j] = true;
@@ -204,13 +256,13 @@ template <class F, bool ALONE> struct tile_reader {
                                 divide(c.word[m][j][p], cell[m - first][p], c.scale[p].up, most[p]);
                 }
             /* With the scale of its own largest everything fits that is finite. */
-            if (anew) return;
+            if (recompute) return;
 #pragma unroll
             for (int p = 0; p < F::P; p++) {
                 const uint32_t both = mma::bits(most[p]), larger = max(both >> 16, both & 0xffffu);
-                anew = anew || __reduce_max_sync(ALL_LANES, larger) > CELL_LIMIT;
+                recompute = recompute || __reduce_max_sync(ALL_LANES, larger) > CELL_LIMIT;
             }
-            if (!anew) return;
+            if (!recompute) return;
         }
     }
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
  * @file cleaner.h
- * @brief The minor cycles of deconvolution: finds components in residual images and moves them to model images.
+ * @brief The minor cycles of deconvolution: finds components in residual images and adds them to model images.
  *
  * A set of planes is [n_channel][n_pol] images [ny][nx]. All of them are searched together: one polarisation by the
  * mean over channels, whose sign counts; several by the square root of the summed squares of the means. Images are of
@@ -20,22 +20,22 @@ extern "C" {
 
 /** How the method multiscale chooses a scale. R is the residual, P the PSF, K a scale's kernel. */
 typedef enum msimage_scale_rule {
-    MSIMAGE_SCALE_BY_BEAM, /**< by the peak of R * K times a bias that goes by the beam's width, as WSClean does */
-    MSIMAGE_SCALE_BY_POWER /**< by what a component takes out of the residual's squares, (R * K)^2 / (P * K * K)(0), as
-                                CASA's tclean does: thresholds, mgain and the report's peaks are then of points; a wide
-                                scale lies where nine tenths of it are within the mask, and none within three quarters
-                                of its width of an edge, nor at the edge itself */
+    MSIMAGE_SCALE_BY_BEAM, /**< by the peak of R * K times a bias that depends on the beam's width, as WSClean does */
+    MSIMAGE_SCALE_BY_POWER /**< by the reduction of the residual's squares by a component, (R * K)^2 / (P * K * K)(0),
+                                as CASA's tclean does: thresholds, mgain and the report's peaks are then of points; a
+                                wide scale may be found where nine tenths of it are within the mask, and no scale within
+                                three quarters of its width of an edge, nor at the edge itself */
 } msimage_scale_rule;
 
 /** The shape of a scale: r is the distance from its middle, s its full width. */
 typedef enum msimage_scale_shape {
     MSIMAGE_SCALE_TAPERED_QUADRATIC, /**< 1 - (r / s)^2 under a Hann window of width s */
     MSIMAGE_SCALE_GAUSSIAN,          /**< of sigma 3 s / 16 */
-    MSIMAGE_SCALE_SPHEROIDAL         /**< 1 - v^2 times the spheroidal function of v = 2 r / s: tclean's, whose scales
-                                          are s / 2 */
+    MSIMAGE_SCALE_SPHEROIDAL /**< 1 - v^2 times the spheroidal function of v = 2 r / s, as in tclean, whose scales are s
+                                  / 2 */
 } msimage_scale_shape;
 
-/** The specification of a cleaner. What is 0 takes its default; all of it is copied, lists too. */
+/** The specification of a cleaner. Members that are 0 take their defaults; all of it is copied, including lists. */
 typedef struct msimage_cleaner_spec {
     size_t struct_bytes;         /**< sizeof(msimage_cleaner_spec): later versions add members at the end */
     int64_t nx;                  /**< pixels along a row */
@@ -47,45 +47,45 @@ typedef struct msimage_cleaner_spec {
     msimage_backend backend;     /**< where the work is done */
     int device;                  /**< the GPU to use: its CUDA ordinal */
     int n_thread;                /**< of the host, at most 4096; 0: as many as OpenMP gives */
-    const char *method;          /**< "hogbom", "list" (many components a convolution), "multiscale"; NULL: list */
-    double gain;                 /**< part of a peak that becomes a component; 0: 0.1 */
-    int no_negative;             /**< of one polarisation: components are positive */
-    int stop_negative;           /**< of one polarisation: stop where the peak is negative */
-    int squared_join;            /**< channels join by squares, not by their mean */
-    double border;               /**< fraction of the width and height, on each side, where no component lies */
-    const double *scale; /**< multiscale: [n_scale] full widths in pixels, the first 0, rising; NULL: of beam_pixel */
-    int n_scale;         /**< of the list, at most 16; 0: as many as fit */
-    double beam_pixel; /**< multiscale: full width of the beam at half maximum; needed, whether scale is given or not */
-    double scale_bias; /**< multiscale by the beam's width: above 0, at most 1; 0: 0.6 */
+    const char *method;  /**< "hogbom", "list" (many components for one convolution), "multiscale"; NULL: list */
+    double gain;         /**< fraction of a peak that becomes a component; 0: 0.1 */
+    int no_negative;     /**< for one polarisation: components are positive */
+    int stop_negative;   /**< for one polarisation: stop when the peak is negative */
+    int squared_join;    /**< join channels by squares instead of their mean */
+    double border;       /**< fraction of the width and height, on each side, without components */
+    const double *scale; /**< multiscale: [n_scale] full widths in pixels, from 0, increasing; NULL: from beam_pixel */
+    int n_scale;         /**< length of the list, at most 16; 0: as many as fit */
+    double beam_pixel;   /**< multiscale: full width of the beam at half maximum; required, with or without scale */
+    double scale_bias;   /**< multiscale by the beam's width: above 0, at most 1; 0: 0.6 */
     msimage_scale_rule scale_rule;   /**< multiscale: how a scale is chosen */
-    msimage_scale_shape scale_shape; /**< multiscale: what scales look like */
-    double small_scale_bias;         /**< multiscale by power: squares count 1 - b s / s_max; -1 to 1 */
-    double scale_gain; /**< multiscale: part of a scale's peak that is cleaned before a scale is chosen again; 1e-6: a
-                            component; 0: 0.2, by power 0.05 */
+    msimage_scale_shape scale_shape; /**< multiscale: shape of scales */
+    double small_scale_bias;         /**< multiscale by power: squares are multiplied by 1 - b s / s_max; -1 to 1 */
+    double scale_gain; /**< multiscale: fraction of a scale's peak that is cleaned before a scale is chosen again; 1e-6:
+                         one component; 0: 0.2, by power 0.05 */
 } msimage_cleaner_spec;
 
-/** How far msimage_cleaner_minor() goes. */
+/** Limits of msimage_cleaner_minor(). */
 typedef struct msimage_clean_limits {
     double threshold;    /**< Jy/beam */
-    double mgain;        /**< part of the peak that is cleaned before new residuals are due; 0: 1, all of it */
+    double mgain;        /**< fraction of the peak that is cleaned before new residuals are needed; 0: 1, all of it */
     int64_t n_iteration; /**< at most */
 } msimage_clean_limits;
 
-/** Why it ended. */
+/** Reason for the end of msimage_cleaner_minor(). */
 typedef enum msimage_clean_stop {
     MSIMAGE_STOP_THRESHOLD,  /**< the peak is at or below the threshold */
-    MSIMAGE_STOP_MAJOR,      /**< the peak is at or below (1 - mgain) of the first: time for new residuals */
-    MSIMAGE_STOP_ITERATIONS, /**< as many as were allowed */
-    MSIMAGE_STOP_NEGATIVE,   /**< stop_negative, and the peak is negative */
+    MSIMAGE_STOP_MAJOR,      /**< the peak is at or below (1 - mgain) of the first: new residuals are needed */
+    MSIMAGE_STOP_ITERATIONS, /**< limits.n_iteration is reached */
+    MSIMAGE_STOP_NEGATIVE,   /**< stop_negative is set, and the peak is negative */
     MSIMAGE_STOP_EMPTY,      /**< no pixel may be cleaned */
-    MSIMAGE_STOP_DIVERGED,   /**< the peak grew to twice what it was; of several scales, to four times */
+    MSIMAGE_STOP_DIVERGED,   /**< the peak grew to twice the first; with several scales, to four times */
     MSIMAGE_STOP_STALLED     /**< iterations no longer lower the peak */
 } msimage_clean_stop;
 
-/** What was done. */
+/** Report of msimage_cleaner_minor(). */
 typedef struct msimage_clean_report {
-    msimage_clean_stop stop; /**< why */
-    int64_t n_iteration;     /**< components */
+    msimage_clean_stop stop; /**< reason for the end */
+    int64_t n_iteration;     /**< number of components */
     double peak_before;      /**< Jy/beam, with their sign */
     double peak_after;       /**< Jy/beam, with their sign */
     int64_t peak_x;          /**< pixel of peak_after */
@@ -105,7 +105,7 @@ typedef struct msimage_cleaner msimage_cleaner; /**< A cleaner; see msimage_clea
 MSIMAGE_API int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *spec,
                                        const msimage_callbacks *callbacks);
 
-/** Free a cleaner; NULL is fine. */
+/** Free a cleaner; NULL-safe. */
 MSIMAGE_API void msimage_cleaner_free(msimage_cleaner *c);
 
 /**
@@ -117,9 +117,9 @@ MSIMAGE_API void msimage_cleaner_free(msimage_cleaner *c);
 MSIMAGE_API int msimage_cleaner_psf(msimage_cleaner *c, const void *psf);
 
 /**
- * Set where components may lie.
+ * Set the mask.
  * @param c the cleaner
- * @param mask [ny][nx], not 0 there; NULL: everywhere
+ * @param mask [ny][nx], not 0 where components are allowed; NULL: everywhere
  * @return 0, #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
  */
 MSIMAGE_API int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask);
@@ -128,9 +128,9 @@ MSIMAGE_API int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask);
  * Run minor iterations until one of the limits.
  * @param c the cleaner
  * @param[in,out] residual [n_channel][n_pol] images, Jy/beam; undefined after a failure
- * @param[in,out] model as many, Jy/pixel, elsewhere in memory: components are added
- * @param limits how far to go
- * @param[out] report what was done; NULL: not wanted
+ * @param[in,out] model as many, Jy/pixel, not overlapping: components are added
+ * @param limits when to stop
+ * @param[out] report results; may be NULL
  * @return 0, #MSIMAGE_EARGUMENT (no PSF was set), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM, #MSIMAGE_EINTERRUPTED
  */
 MSIMAGE_API int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model,

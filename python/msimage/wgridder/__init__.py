@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The functions of ducc0.wgridder (0.42), on msimage's kernels: on a GPU where there is one.
+"""The functions of ducc0.wgridder (0.42), on msimage's kernels: on a GPU if there is one.
 
     from msimage import wgridder
 
 is the only change in a program, and for `from ducc0.wgridder.experimental import ..` it is `from msimage.wgridder.experimental
-import ..`. Images are [x][y] arrays; with x = center_x + (i - npix_x/2) pixsize_x, y likewise, and n =
+import ..`. Images are [x][y] arrays; with x = center_x + (i - npix_x/2) pixsize_x, y in the same way, and n =
 sqrt(1 - x^2 - y^2), a dirty image is
 
     dirty[i, j] = Re sum over samples of wgt vis exp(+2 pi i freq/c (u x + v y - w (n - 1)))
 
-divided by n where `divide_by_n`, and not by the weights. Without w-gridding w is taken as 0, and nothing is divided by n. The
-other direction is its transpose. Results are within epsilon of these sums, relative, in L2, which is a mean over where
-samples lie: a handful of them may be a few hundredths of epsilon beyond it. Visibilities and weights that are NaN are left out;
-samples beyond 1 / (2 pixsize) count, as an image of pixels is periodic in u and v.
+divided by n if `divide_by_n` is set, and not by the weights. Without w-gridding w is taken as 0, and images are not divided by n.
+The other direction is its transpose. Results are within epsilon of these sums, relative, in L2, which is a mean over the
+positions of samples: a few samples may exceed it by a few hundredths of epsilon. Visibilities and weights that are NaN are left out;
+samples beyond 1 / (2 pixsize) count, as the Fourier transform of pixels is periodic in u and v.
 
-What differs from ducc0: pixels beyond the horizon are 0 with `do_wgridding`; samples whose coordinates or values are not finite
-are left out, where ducc0 may return images of NaN; `sigma_max` and `allow_nshift` do not change how the work is done. Beside
-ducc0's arguments all functions take `backend`, "auto", "cpu" or "cuda", and `device`, a GPU's number.
+Differences from ducc0: pixels beyond the horizon are 0 with `do_wgridding`; samples whose coordinates or values are not finite
+are left out, where ducc0 may return images of NaN; `sigma_max` and `allow_nshift` do not change the method. In
+addition to ducc0's arguments all functions have `backend`, "auto", "cpu" or "cuda", and `device`, a GPU's number.
 """
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from .._same import SameCalls
 
 __all__ = ["vis2dirty", "dirty2vis", "ms2dirty", "dirty2ms"]
 
-# Bounds of the oversampling, and the least epsilon that ducc0 0.42 takes in double precision with such a sigma_max, without w and
-# with it: what its windows reach. It refuses a little more, what is to be in single precision.
+# Bounds of the oversampling, and the least epsilon that ducc0 0.42 accepts in double precision with such a sigma_max, without w
+# and with it: the accuracy of its windows. It refuses slightly more in single precision.
 _REACH = ((1.2, 1.4e-8, 7.1e-7), (1.25, 1.9e-9, 9.8e-8), (1.3, 3.7e-10, 1.4e-8), (1.35, 9.9e-11, 3.4e-9),
           (1.4, 2.6e-11, 8.0e-10), (1.45, 9.7e-12, 2.2e-10), (1.5, 3.9e-12, 7.4e-11), (1.55, 1.6e-12, 2.6e-11),
           (1.6, 7.6e-13, 1.1e-11), (1.65, 4.1e-13, 5.4e-12), (1.7, 2.2e-13, 2.7e-12), (1.75, 1.3e-13, 1.4e-12),
@@ -53,22 +53,22 @@ def _check_accuracy(epsilon: float, sigma_min: float, sigma_max: float, wgriddin
     if not (epsilon >= least and sigma_max >= sigma_min and sigma_min <= 2.5):
         reached = ", ".join(f"{e[wgridding]:.1e} in {name}" for name, e in _LEAST.items())
         raise RuntimeError(f"epsilon: no window reaches {epsilon} with sigma_min {sigma_min} and sigma_max {sigma_max} in {real}; "
-                           f"the least are {reached}, where sigma_max is 2.5 or more")
+                           f"the least are {reached}, with sigma_max of 2.5 or more")
 
 
 _VOID = ffi.typeof("void *")
 
-# The arguments that are no arrays, but for the image's shape, in the order of the tuples that functions make of them.
+# The arguments other than arrays and the image's shape, in the order of the tuples that functions make of them.
 _FLAGS = ("do_wgridding", "flip_u", "flip_v", "flip_w", "divide_by_n", "allow_nshift", "double_precision_accumulation")
 _WHOLE = ("nthreads", "verbosity", "device")
 _REAL = ("pixsize_x", "pixsize_y", "epsilon", "sigma_min", "sigma_max", "center_x", "center_y")
 _NAMES = (*_FLAGS, *_WHOLE, *_REAL, "backend")
-# Types whose values are what they were, call after call.
+# Types whose values are immutable.
 _PLAIN = {bool, int, float, str, np.bool_, np.float32, np.float64, np.int32, np.int64}
 
 
 class _How:
-    """The arguments of _NAMES, checked and of their types. Nobody changes one, as calls share it."""
+    """The arguments of _NAMES, checked and converted. Not to be changed, as calls share them."""
 
     def __init__(self, *values: Any):
         self.o = o = dict(zip(_NAMES, values))
@@ -78,7 +78,7 @@ class _How:
             o[name] = whole_argument(o[name], name)
         for name in _REAL:
             if isinstance(o[name], (str, bytes)):
-                raise TypeError(f"{name}: a number is needed")
+                raise TypeError(f"{name}: must be a number")
             o[name] = float(o[name])
         for name in ("pixsize_x", "pixsize_y"):
             if not 0 < o[name] < np.inf:
@@ -87,12 +87,12 @@ class _How:
         self.flips = (o["flip_u"], o["flip_v"], o["flip_w"])
 
     def specification(self, task: int, real: np.dtype, shape: tuple, n_thread: int) -> Any:
-        """What the C library makes a gridder of, for an image's shape."""
+        """The specification of a gridder, for an image's shape."""
         o = self.o
         _check_accuracy(o["epsilon"], o["sigma_min"], o["sigma_max"], o["do_wgridding"], real)
         for name, n in zip(("npix_x", "npix_y"), shape):
             if n <= 0 or n % 2:
-                raise RuntimeError(f"{name}: {n} pixels; it must be even, and not 0")
+                raise RuntimeError(f"{name}: must be even and not 0, got {n}")
         return specification(task, real, o["epsilon"], n_thread, backend=o["backend"], device=o["device"],
                              nx=shape[0], ny=shape[1], cell_x_rad=o["pixsize_x"], cell_y_rad=o["pixsize_y"],
                              center_x_rad=-o["center_x"] if o["flip_u"] else o["center_x"],
@@ -102,7 +102,7 @@ class _How:
                              least_padding=o["sigma_min"] if o["sigma_min"] > 1.1 else 0)
 
 
-# What was found out of the same arguments before is kept, for arrays too of which nothing is known before they are asked.
+# Results for earlier calls with the same arguments are cached, also for arrays about which only DLPack gives information.
 _how_before = functools.lru_cache(maxsize=64, typed=True)(_How)
 _specification_before = functools.lru_cache(maxsize=64)(_How.specification)
 
@@ -115,14 +115,14 @@ class _Request:
         self.arrays = (uvw, freq, wgt, mask)
 
     def samples(self, uvw: Any, freq: Any, real: np.dtype, wgt: Any, mask: Any) -> Samples:
-        """A block of samples; ducc0 wants rising frequencies."""
+        """A block of samples; ducc0 requires increasing frequencies."""
         s = Samples(uvw, freq, real, wgt, mask, self.how.flips)
         if s.freq.device is None:
             _check_frequencies(s.freq.kept)
         return s
 
     def blocks(self, real: np.dtype, vis: Optional[Given] = None) -> list[tuple[Samples, Optional[Given]]]:
-        """The samples as the C library takes them: blocks of rows and channels, each with its visibilities."""
+        """The samples in the C library's format: blocks of rows and channels, each with its visibilities."""
         uvw, freq, wgt, mask = self.arrays
         s = self.samples(uvw, freq, real, wgt, mask)
         if vis is not None:
@@ -131,24 +131,24 @@ class _Request:
         return [(s, vis)]
 
     def fetch(self, g: Any, blocks: list, into: Given) -> int:
-        """What was predicted for the blocks, to an array of the shape of the visibilities; a status."""
+        """Copy the predicted blocks to an array of the shape of the visibilities; returns a status."""
         return int(lib.msimage_gridder_fetch(g, blocks[0], into.pointer()))
 
     def specification(self, task: int, real: np.dtype, shape: tuple) -> Any:
-        """What the C library makes a gridder of, for an image's shape."""
+        """The specification of a gridder, for an image's shape."""
         return _specification_before(self.how, task, real, shape, thread_count(self.how.o["nthreads"]))
 
 
 def _check_frequencies(freq: np.ndarray) -> None:
     hz = freq.tolist()
     if hz:
-        # Of lists this takes a fifth of what it takes of arrays; a NaN in the middle is refused by the library.
+        # For lists this takes a fifth of the time that it takes for arrays; the library refuses a NaN in the middle.
         require(hz[0] > 0, "freq: channels must have positive frequencies")
         require(hz == sorted(hz), "freq: channels must be in ascending order")
 
 
 class _Known(NamedTuple):
-    """What a call's arguments came to, and holds for every call whose arguments are the same but for the arrays' elements."""
+    """The checked arguments of a call, valid for every call whose arguments differ only in the elements of arrays."""
 
     spec: Any
     nthreads: int
@@ -160,21 +160,21 @@ class _Known(NamedTuple):
 
 
 # A call may take only milliseconds, after which Python's own code is no longer in the processor's caches, and the GPU waits while
-# arguments are checked. What the same arguments came to before is therefore kept, by what plain() says of arrays, the other
-# arguments, of which an image's are two more, and their types.
+# arguments are checked. Therefore results of checks are cached. The key is the description of arrays by plain(), the other
+# arguments, two of which an image's shape adds, and their types.
 _known: dict[tuple, _Known] = {}
 _MOST_KNOWN = 256
 
 
 def _holds(known: _Known, freq: Any, is_on_gpu: bool) -> bool:
-    """Whether a call is still what it came to before: but for the GPU alone the host's threads count."""
+    """Whether a cached call is still valid: only the number of host threads can change, which does not matter on a GPU."""
     if type(freq) is np.ndarray:
         _check_frequencies(freq)
     return is_on_gpu or known.n_thread == 1 or thread_count(known.nthreads) == known.n_thread
 
 
 def _remember(key: Optional[tuple], request: _Request, arrays: tuple, spec: Any, shape: tuple, dtype: np.dtype) -> None:
-    """Keep what a call came to, where that is all that there is to do for the same arguments."""
+    """Cache a call's checked arguments, if nothing else depends on the arguments."""
     o = request.how.o
     if not key or not _PLAIN.issuperset(key[2:]) or o["verbosity"] or True in request.how.flips:
         return
@@ -187,7 +187,7 @@ def _remember(key: Optional[tuple], request: _Request, arrays: tuple, spec: Any,
 
 
 def _recall(values: tuple, arrays: tuple) -> tuple[Optional[_Known], list, Optional[tuple]]:
-    """What is known of a call, where its arrays lie, and by which key it is known, or may be kept."""
+    """The cached call, the addresses of its arrays, and the key under which it is, or may be, cached."""
     met = plain(arrays)
     if not met:
         return None, [], None
@@ -196,17 +196,17 @@ def _recall(values: tuple, arrays: tuple) -> tuple[Optional[_Known], list, Optio
     try:
         known = _known.get(key)
     except TypeError:
-        return None, places, None  # an argument that cannot be a key is no number; what is to be said of it is said by others
+        return None, places, None  # an argument that cannot be a key is not a number; the checks raise the error
     return known if known is not None and _holds(known, arrays[1], is_on_gpu) else None, places, key
 
 
-# Calls with the very arrays of earlier ones.
+# Calls with the same array objects as earlier ones.
 _same_images, _same_predictions = SameCalls(), SameCalls()
 _c_image_once, _c_predict_once, _cast = lib.msimage_gridder_image_once, lib.msimage_gridder_predict_once, ffi.cast
 
 
 def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
-    """The caller's array, or a new one; what is written to; and where that goes afterwards, if anywhere."""
+    """The caller's array or a new one; the array to write to; and the array to copy to afterwards, or None."""
     if out is None:
         out = empty(shape, dtype, like)
         return out, Given(out), None
@@ -219,12 +219,12 @@ def _result(out: Any, name: str, shape: tuple, dtype: Any, like: Any) -> tuple:
         return out, given, None
     if given.device is not None:
         raise ValueError(f"{name}: the array has gaps")
-    require(not overlaps_itself(there), f"{name}: elements of the array lie on each other")
+    require(not overlaps_itself(there), f"{name}: elements of the array overlap")
     return out, Given(np.empty(shape, dtype)), there
 
 
 def _finish(out: Any, given: Given, there: Any, like: Any) -> Any:
-    """Where the caller's array has gaps, what was made goes there."""
+    """If the caller's array has gaps, the result is copied to it."""
     if there is None:
         return finished(out, like)
     there[...] = given.kept
@@ -232,12 +232,12 @@ def _finish(out: Any, given: Given, there: Any, like: Any) -> Any:
 
 
 def _new_image(vis: Any, dirty: Any, npix: tuple, request: _Request, key: Optional[tuple] = None) -> Any:
-    """An image by arguments that are all to be checked."""
+    """An image, with all arguments to be checked."""
     npix_x, npix_y = whole_argument(npix[0], "npix_x"), whole_argument(npix[1], "npix_y")
     vis = array_argument(vis, "vis")
     given = Given(vis)
     if given.dtype not in REALS:
-        raise RuntimeError(f"vis: its type is {given.dtype}, neither complex64 nor complex128")
+        raise RuntimeError(f"vis: its type must be complex64 or complex128, not {given.dtype}")
     real = REALS[given.dtype]
     blocks = request.blocks(real, given)
     shape = (npix_x, npix_y)
@@ -252,7 +252,7 @@ def _new_image(vis: Any, dirty: Any, npix: tuple, request: _Request, key: Option
 
 
 def _image(values: tuple, uvw: Any, freq: Any, vis: Any, wgt: Any, mask: Any, dirty: Any) -> Any:
-    """An image by values of _NAMES and, at their end, both of npix."""
+    """An image from values of _NAMES and, at their end, both of npix."""
     arrays = (uvw, freq, vis, wgt, mask, dirty)
     same = _same_images.of.get((id(uvw), id(freq)))
     met = same and same.places_of(values, arrays)
@@ -281,12 +281,12 @@ def _image(values: tuple, uvw: Any, freq: Any, vis: Any, wgt: Any, mask: Any, di
 
 
 def _new_visibilities(dirty: Any, vis: Any, request: _Request, key: Optional[tuple] = None) -> Any:
-    """Visibilities by arguments that are all to be checked."""
+    """Visibilities, with all arguments to be checked."""
     dirty = array_argument(dirty, "dirty")
     given = Given(dirty)
     if given.dtype not in COMPLEXES:
-        raise RuntimeError(f"dirty: its type is {given.dtype}, neither float32 nor float64")
-    require(len(given.shape) == 2, "dirty: it has not 2 dimensions")
+        raise RuntimeError(f"dirty: its type must be float32 or float64, not {given.dtype}")
+    require(len(given.shape) == 2, "dirty: must have 2 dimensions")
     blocks = request.blocks(given.dtype)
     dtype = COMPLEXES[given.dtype]
     out, into, there = _result(vis, "vis", request.shape, dtype, dirty)
@@ -299,7 +299,7 @@ def _new_visibilities(dirty: Any, vis: Any, request: _Request, key: Optional[tup
 
 
 def _visibilities(values: tuple, uvw: Any, freq: Any, dirty: Any, wgt: Any, mask: Any, vis: Any) -> Any:
-    """Visibilities by values of _NAMES."""
+    """Visibilities from values of _NAMES."""
     arrays = (uvw, freq, vis, wgt, mask, dirty)
     same = _same_predictions.of.get((id(uvw), id(freq)))
     met = same and same.places_of(values, arrays)
@@ -340,22 +340,22 @@ def vis2dirty(*, uvw: np.ndarray, freq: np.ndarray, vis: np.ndarray, wgt: Option
     Parameters
     ----------
     uvw : float64 [row, 3], coordinates in metres
-    freq : float64 [channel], Hz, rising
+    freq : float64 [channel], Hz, increasing
     vis : complex64 or complex128 [row, channel], Jy; its type is the precision of everything
-    wgt : real of that precision [row, channel], of either sign; 0 and NaN leave a sample out
-    npix_x, npix_y : even numbers of pixels; not needed where `dirty` is given
+    wgt : real of that precision [row, channel], of either sign; samples of 0 and NaN are left out
+    npix_x, npix_y : even numbers of pixels; not needed if `dirty` is given
     pixsize_x, pixsize_y : radians (direction cosines)
     epsilon : relative error, 1e-1 to 2e-13; of complex64 to 1e-5
-    do_wgridding : whether w counts
-    nthreads : threads of the host; 0: all
+    do_wgridding : whether w is used
+    nthreads : host threads; 0: all
     verbosity : 1 prints a line
-    mask : uint8 [row, channel]; 0 leaves a sample out
+    mask : uint8 [row, channel]; samples of 0 are left out
     flip_u, flip_v, flip_w : change the sign of a coordinate; flip_u that of center_x too, flip_v that of center_y, as in ducc0
-    divide_by_n : divide by n, where w counts
+    divide_by_n : divide by n, if w is used
     dirty : real [npix_x, npix_y], written to and returned
     sigma_min, sigma_max : bounds of the oversampling
     center_x, center_y : direction of pixel (npix_x/2, npix_y/2) from the phase centre, radians
-    double_precision_accumulation : work in double precision, whatever the arrays are
+    double_precision_accumulation : use double precision for the work on single-precision arrays
 
     Returns
     -------
@@ -372,15 +372,15 @@ def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Opti
               flip_w: bool = False, divide_by_n: bool = True, vis: Optional[np.ndarray] = None,
               sigma_min: float = 1.1, sigma_max: float = 2.6, center_x: float = 0.0, center_y: float = 0.0,
               allow_nshift: bool = True, backend: str = "auto", device: int = 0) -> np.ndarray:
-    """An image to visibilities: the transpose of vis2dirty, whose parameters it has.
+    """An image to visibilities: the transpose of vis2dirty, with the same parameters.
 
     Parameters
     ----------
     uvw : float64 [row, 3], coordinates in metres
-    freq : float64 [channel], Hz, rising
+    freq : float64 [channel], Hz, increasing
     dirty : float32 or float64 [npix_x, npix_y], even numbers of pixels, Jy/pixel; its type is the precision of everything
-    wgt : real of that precision [row, channel]; what is returned is multiplied by it, 0 where it is 0 or NaN
-    mask : uint8 [row, channel]; what is returned is 0 where it is
+    wgt : real of that precision [row, channel]; multiplies the result, which is 0 where it is 0 or NaN
+    mask : uint8 [row, channel]; the result is 0 where it is 0
     pixsize_x, pixsize_y : radians (direction cosines)
     epsilon : relative error, 1e-1 to 2e-13; of float32 to 1e-5
     vis : complex [row, channel], written to and returned
@@ -395,7 +395,7 @@ def dirty2vis(*, uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Opti
 
 
 class _Needed:
-    """Stands for an argument that has no default, behind one that has."""
+    """Default of a required argument that follows one with a default."""
 
 
 _NEEDED: Any = _Needed()
@@ -414,7 +414,7 @@ def ms2dirty(uvw: np.ndarray, freq: np.ndarray, ms: np.ndarray, wgt: Optional[np
              backend: str = "auto", device: int = 0) -> np.ndarray:
     """Visibilities to a dirty image, as vis2dirty: `ms` are the visibilities, `do_wstacking` is its do_wgridding.
 
-    `nu` and `nv` are not looked at. Where w counts, the image is divided by n.
+    `nu` and `nv` are ignored. If w is used, the image is divided by n.
     """
     _need(npix_x=npix_x, npix_y=npix_y, pixsize_x=pixsize_x, pixsize_y=pixsize_y, epsilon=epsilon)
     values = (do_wstacking, False, False, False, True, True, double_precision_accumulation, nthreads, verbosity,
@@ -426,7 +426,7 @@ def dirty2ms(uvw: np.ndarray, freq: np.ndarray, dirty: np.ndarray, wgt: Optional
              pixsize_x: float = _NEEDED, pixsize_y: float = _NEEDED, nu: int = 0, nv: int = 0,
              epsilon: float = _NEEDED, do_wstacking: bool = False, nthreads: int = 1, verbosity: int = 0,
              mask: Optional[np.ndarray] = None, backend: str = "auto", device: int = 0) -> np.ndarray:
-    """An image to visibilities, as dirty2vis: `do_wstacking` is its do_wgridding. `nu` and `nv` are not looked at."""
+    """An image to visibilities, as dirty2vis: `do_wstacking` is its do_wgridding. `nu` and `nv` are ignored."""
     _need(pixsize_x=pixsize_x, pixsize_y=pixsize_y, epsilon=epsilon)
     values = (do_wstacking, False, False, False, True, True, False, nthreads, verbosity, device,
               pixsize_x, pixsize_y, epsilon, 1.1, 2.6, 0.0, 0.0, backend)

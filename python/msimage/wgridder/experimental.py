@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The functions of ducc0.wgridder.experimental: vis2dirty, dirty2vis, and both for rows that have lists of frequencies of their own.
+"""The functions of ducc0.wgridder.experimental: vis2dirty, dirty2vis, and both for rows with different lists of frequencies.
 
-Baseline-dependent averaging leaves short baselines fewer channels than long ones. vis2dirty_bda and dirty2vis_bda take samples in
+After baseline-dependent averaging, short baselines have fewer channels than long ones. vis2dirty_bda and dirty2vis_bda take samples in
 one dimension: those of the first row, in the order of its frequencies, then those of the second row, and so on.
 """
 from __future__ import annotations
@@ -23,26 +23,26 @@ _UINT64 = np.dtype(np.uint64)
 def _host_array(array: Any, name: str) -> np.ndarray:
     array = other_array(array, name)
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name}: an array of the host's memory is needed")
+        raise TypeError(f"{name}: must be an array in host memory")
     return array
 
 
 class _ListRequest(_Request):
-    """Samples of one dimension, which come in a block for each list of frequencies."""
+    """Samples in one dimension, converted to a block for each list of frequencies."""
 
     def __init__(self, values: tuple, lists: tuple, uvw: Any, wgt: Any, mask: Any):
         super().__init__(values, uvw, None, wgt, mask)
         self.lists = lists
 
     def _blocks_of_lists(self, n_row: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Rows [n], frequencies [channel] and places of the samples [n, channel], of each list that has rows."""
+        """Rows [n], frequencies [channel] and indices of the samples [n, channel], for each list that has rows."""
         id_, n_freq, freq = (_host_array(array, name) for array, name in zip(self.lists, ("freqlist_id", "freqlist_nfreqs", "freqlist_freqs")))
         has(Given(id_), "freqlist_id", _UINT64, (n_row,), "[row], a list for each of uvw")
         has(Given(n_freq), "freqlist_nfreqs", _UINT64, n_freq.shape[:1], "[list]")
         has(Given(freq), "freqlist_freqs", FLOAT64, freq.shape[:1], "one dimension")
-        require(not n_row or id_.max() < n_freq.size, f"freqlist_id: it names lists that freqlist_nfreqs, of {n_freq.size}, has not")
+        require(not n_row or id_.max() < n_freq.size, f"freqlist_id: must be below {n_freq.size}, the size of freqlist_nfreqs")
         require(not n_freq.size or (n_freq.max() <= freq.size and n_freq.sum() <= freq.size),
-                f"freqlist_freqs: there are {freq.size} frequencies, fewer than freqlist_nfreqs counts")
+                f"freqlist_freqs: has {freq.size} frequencies, fewer than the sum of freqlist_nfreqs")
         length = n_freq.astype(np.int64)
         first, per_row = np.cumsum(length) - length, length[id_.astype(np.int64)]
         start = np.cumsum(per_row) - per_row
@@ -73,7 +73,7 @@ class _ListRequest(_Request):
         return made
 
     def fetch(self, g: Any, blocks: list, into: Given) -> int:
-        """What was predicted for the blocks, each to its places; a status."""
+        """Copy the predicted blocks to their samples; returns a status."""
         for samples, places in zip(blocks, self._places):
             part = Given(np.empty(places.shape, into.dtype))
             status = int(lib.msimage_gridder_fetch(g, samples, part.pointer()))
@@ -90,15 +90,15 @@ def vis2dirty_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: 
                   divide_by_n: bool = True, dirty: Optional[np.ndarray] = None, sigma_min: float = 1.1,
                   sigma_max: float = 2.6, center_x: float = 0.0, center_y: float = 0.0, allow_nshift: bool = True,
                   double_precision_accumulation: bool = False, backend: str = "auto", device: int = 0) -> np.ndarray:
-    """Visibilities to a dirty image, as vis2dirty, of rows with lists of frequencies of their own. Arrays are the host's.
+    """Visibilities to a dirty image, as vis2dirty, for rows with different lists of frequencies. Arrays must be in host memory.
 
     Parameters
     ----------
     freqlist_id : uint64 [row], the list of each row, from 0
     freqlist_nfreqs : uint64 [list], how many frequencies each list has
-    freqlist_freqs : float64, the frequencies of all lists, one after the other, Hz; those of a list rise
+    freqlist_freqs : float64, the frequencies of all lists, one after the other, Hz; increasing in each list
     vis : complex64 or complex128 [sample], Jy: row after row, each with as many samples as its list has frequencies
-    wgt, mask : [sample], else as for vis2dirty, whose parameters the others are
+    wgt, mask : [sample], otherwise as for vis2dirty; so are the other parameters
 
     Returns
     -------
@@ -117,7 +117,7 @@ def dirty2vis_bda(*, uvw: np.ndarray, freqlist_id: np.ndarray, freqlist_nfreqs: 
                   divide_by_n: bool = True, vis: Optional[np.ndarray] = None, sigma_min: float = 1.1,
                   sigma_max: float = 2.6, center_x: float = 0.0, center_y: float = 0.0, allow_nshift: bool = True,
                   backend: str = "auto", device: int = 0) -> np.ndarray:
-    """An image to visibilities: the transpose of vis2dirty_bda, whose parameters it has, with `dirty` and `vis` of dirty2vis.
+    """An image to visibilities: the transpose of vis2dirty_bda, with the same parameters, and `dirty` and `vis` as in dirty2vis.
 
     Returns
     -------

@@ -13,7 +13,7 @@ fail() {
 }
 
 others=$(grep -n '#include "' "$source"/*.h "$source"/*.hpp "$source"/*.cc | grep -v '"casacore_[a-z]*\.hp*"' || true)
-[[ -z $others ]] || fail "includes of what is not its own: $others"
+[[ -z $others ]] || fail "includes headers of other directories: $others"
 
 for part in libcasacore-c libcasacore-c-dev; do
     cmake --install "$build" --component $part --prefix "$work/prefix" >install.log || fail "$(cat install.log)"

@@ -220,7 +220,7 @@ static void test_long_path(void **state)
     free(path);
 }
 
-/* A child holds the lock; this process is told at once that the table is in use. */
+/* A child holds the lock; this process gets the error "in use" at once. */
 static void test_lock(void **state)
 {
     (void)state;

@@ -49,7 +49,7 @@ for call in openat write fsync close renameat2; do
         openat | write | fsync)
             fault $call "error=ENOSPC:when=$n$([ $call = openat ] || echo +)"
             case $status in
-            4) # A directory that cannot be synced is told, but its files are there, and whole.
+            4) # A directory that cannot be synced is reported, but its files are there, and whole.
                [ "$(left)" -eq 0 ] || { [ $call = fsync ] && same_as_good; } ||
                    complain "$call $n ENOSPC: left $(ls -A "$work/run" | tr '\n' ' ')"
                [ ! -s "$work/stderr" ] || grep -q "No space left" "$work/stderr" ||

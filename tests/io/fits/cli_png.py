@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cli_png.py MSIMAGE_PNG: pictures of FITS images of every kind that this writes card by card; what is no image is refused,
-and leaves nothing."""
+"""cli_png.py MSIMAGE_PNG: pictures of FITS images of every kind that this writes card by card. A file that is not an
+image is refused, and leaves nothing."""
 import os
 import struct
 import subprocess
@@ -103,9 +103,9 @@ def main(program):
     before += ["none.fits", "cut.fits"]
     run(program, code=2, says="usage: msimage-png")
     run(program, "-nonsense", "tan.fits", code=2, says="no such option")
-    run(program, "-range", "2", "1", "tan.fits", code=2, says="a lower value and a higher one")
+    run(program, "-range", "2", "1", "tan.fits", code=2, says="the first value must be less")
     run(program, "-plane", "3", "-name", "x.png", "cube.fits", code=2, says="it has 3, counted from 0")
-    run(program, "-name", "x.png", "tan.fits", "cube.fits", code=2, says="it names one picture")
+    run(program, "-name", "x.png", "tan.fits", "cube.fits", code=2, says="it needs exactly one image")
     run(program, "tan.fits", code=2, says="-overwrite replaces it")
     run(program, "-name", "x.png", "none.fits", code=3, says="not a FITS file")
     run(program, "-name", "x.png", "cut.fits", code=3, says="truncated")

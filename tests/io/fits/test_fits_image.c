@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* FITS images: every card as promised, what is written is read back, bad files are refused with their path. */
+/* FITS images: every card is as specified, images are read back as written, bad files are refused with their path. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fitsio.h>
@@ -88,7 +88,7 @@ static int put(const char *name, const msi_fits_spec *spec, const void *pixel, m
     return rc;
 }
 
-/* Read the header's cards, each terminated; how many before END. */
+/* Read the cards of the header as strings. Returns the number of cards before END. */
 static int get_cards(const char *name, char card[][CARD + 1], int room)
 {
     FILE *f = fopen(name, "rb");
@@ -292,7 +292,7 @@ static void dates_carry_over(void **state)
     }
 }
 
-/* Joined, the HISTORY cards are the command line, however long and wherever its blanks are. */
+/* The HISTORY cards joined are the command line, for any length and any blanks. */
 static void history_holds_the_whole_command_line(void **state)
 {
     (void)state;
@@ -335,7 +335,7 @@ static void what_is_written_is_read(void **state)
         if (rc) fail_msg("%s", msi_error_get());
         assert_int_equal(image.geometry.nx, NX);
         assert_int_equal(image.geometry.ny, NY);
-        /* 14 or 15 digits are written. */
+        /* Cards have 14 or 15 digits. */
         assert_true(fabs(image.geometry.cell_x_rad / spec.geometry.cell_x_rad - 1) < 1e-13);
         assert_true(fabs(image.geometry.cell_y_rad / spec.geometry.cell_y_rad - 1) < 1e-13);
         assert_true(fabs(image.ra_rad / spec.ra_rad - 1) < 1e-14 && fabs(image.dec_rad / spec.dec_rad - 1) < 1e-14);
@@ -366,7 +366,7 @@ static void planes_are_counted(void **state)
     assert_int_equal(view.n_plane, 1);
     assert_true(view.pixel[NX * 3 + 7] == pixels[3][7] && isnan(view.pixel[NX * 4 + 2]));
     msi_fits_view_free(&view);
-    /* The caller asked for what is not there: the file is good. */
+    /* The argument is wrong, the file is good. */
     assert_int_equal(msi_fits_view_read(&view, "one.fits", 1), MSI_EARGUMENT);
     assert_string_equal(msi_error_get(), "one.fits: has no plane 1; it has 1, counted from 0");
     assert_null(view.pixel);
@@ -390,7 +390,7 @@ static void doubles_become_floats(void **state)
     msi_fits_image_free(&image);
 }
 
-/* The closed form of the projection, which the whole program uses, against wcslib; also at the poles. */
+/* Compare the closed form of the projection, which the program uses, with wcslib, also at the poles. */
 static void sky_positions_are_those_of_the_gridder(void **state)
 {
     (void)state;
@@ -476,8 +476,8 @@ static void bad_files_are_refused(void **state)
         {"PV2_1   ", "PV2_1   =                  0.1", "PV2_1"},
         {"LONPOLE ", "LONPOLE =                 90.0", "LONPOLE"},
         {"BUNIT   ", "PC1_2   =                  0.5", "PC1_2"},
-        {"CRVAL4  ", "CRVAL4  =                  9.0", "no polarisation"},
-        {"CRVAL4  ", "CRVAL4  =                1E300", "no polarisation"},
+        {"CRVAL4  ", "CRVAL4  =                  9.0", "not a polarisation"},
+        {"CRVAL4  ", "CRVAL4  =                1E300", "not a polarisation"},
         {"CRVAL1  ", "CRVAL1  = 'west    '", "CRVAL1 is not a number"},
         {"CRVAL2  ", "CRVAL2  =                 91.0", "beyond the pole"},
         {"CRVAL3  ", "CRVAL3  =                  -1.", "frequency"},
@@ -497,9 +497,9 @@ static void bad_files_are_refused(void **state)
     assert_int_equal(truncate("a.fits", 0), 0);
     assert_refused("a.fits", "not a FITS file");
     assert_refused("missing.fits", strerror(ENOENT));
-    assert_refused("/dev/null", "not a plain file");
+    assert_refused("/dev/null", "not a regular file");
     mkdir("folder", 0777);
-    assert_refused("folder", "not a plain file");
+    assert_refused("folder", "not a regular file");
     assert_int_equal(system("head -c 100000 /dev/urandom > noise"), 0);
     assert_refused("noise", "not a FITS file");
     spec.kind = MSI_FITS_UV_REAL;
@@ -561,7 +561,7 @@ static int n_left(void)
     return n;
 }
 
-/* A limit anywhere in the file is an output error that names file and reason, and leaves nothing. */
+/* A size limit at any byte of the file gives an output error with name and reason, and leaves no file. */
 static void file_size_limit_is_an_output_error(void **state)
 {
     (void)state;
@@ -584,12 +584,12 @@ static void file_size_limit_is_an_output_error(void **state)
     }
 }
 
-/* A header says how many pixels there are, and needs no memory for them. The file is not allowed to go on. */
+/* Making a header needs no memory for the pixels. A limit on the file size stops the writing of pixels. */
 static void header_of_a_large_image_is_small(void **state)
 {
     (void)state;
     const int64_t edge = 16384, image_kb = edge * edge * 4 / 1024;
-    /* Several threads write, each from its own place: all pixels can be read, as zeros that take no memory. */
+    /* Several threads may read any pixel. The mapped zeros take no memory. */
     void *zeros = mmap(NULL, (size_t)image_kb * 1024, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(zeros != MAP_FAILED);
     const pid_t child = fork();
@@ -617,7 +617,7 @@ static void impossible_coordinates_are_refused(void **state)
     assert_int_equal(n_left(), 0);
 }
 
-/* Write 2.4 GB of pixels: the last ones are where a 32-bit count would have put others. */
+/* Write 2.4 GB of pixels. With a 32-bit offset the last pixels would be written to another place. */
 static void beyond_2_gib(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Pictures: what can be said of one without eyes. */
+/* Pictures: properties that a program can check. */
 #include <cairo.h>
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 
 static const char path[] = "picture.png";
 
-/* The polarisation and style of what is drawn. */
+/* Polarisation and style of the picture. */
 static msi_pol pol = MSI_POL_I;
 static msi_picture_style style;
 
@@ -86,7 +86,7 @@ static unsigned pixel_of(cairo_surface_t *s, int x, int y)
     return v & 0xffffff;
 }
 
-/* A bright block in the upper left quarter is seen there; where there is no value, grey. */
+/* A bright block in the upper left quarter is drawn there. Pixels without a value are grey. */
 static void north_is_up_and_no_value_is_grey(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void north_is_up_and_no_value_is_grey(void **state)
     uint32_t colour[MSI_N_COLOUR];
     msi_colour_map(colour, MSI_VALUES_BRIGHTNESS);
     int n_bright_upper_left = 0, n_grey_lower_right = 0, n_bright_elsewhere = 0;
-    /* The image is 1000 canvas pixels a side, 150 from the left and 100 from the top. */
+    /* The image has 1000 canvas pixels per side and begins 150 from the left and 100 from the top. */
     for (int y = 0; y < N; y += 5) {
         for (int x = 0; x < N; x += 5) {
             unsigned v = pixel_of(s, 150 + x, 100 + y);
@@ -130,7 +130,7 @@ static void uv_planes_are_refused(void **state)
     assert_int_equal(draw(&g, 20, "J2000", pixel, MSI_FITS_UV_REAL), MSI_ERANGE);
 }
 
-/* Count the points of a square of the canvas, every fifth, that have a colour. */
+/* Count the points of a colour in a square of the canvas, of every fifth point. */
 static int count(cairo_surface_t *s, int x0, int y0, int side, unsigned colour)
 {
     int n = 0;
@@ -168,8 +168,8 @@ static void zero_is_white(void **state)
     cairo_surface_destroy(s);
 }
 
-/* What lies outside the range has the colours of its ends. */
-static void range_is_heeded(void **state)
+/* Values outside the range have the colours of its ends. */
+static void range_is_applied(void **state)
 {
     (void)state;
     enum { N = 1000 };
@@ -211,7 +211,7 @@ static void psf_shows_its_inner_beams(void **state)
     cairo_surface_destroy(s);
 }
 
-/* Weights are cut to the cells that have some, about the middle; half of the plane is the other, turned round. */
+/* Weights are cut to the cells that are not empty, about the middle. One half of the plane is the other, rotated. */
 static void weights_show_the_uv_plane(void **state)
 {
     (void)state;
@@ -234,7 +234,7 @@ static void weights_show_the_uv_plane(void **state)
     assert_int_equal(cairo_image_surface_get_width(s), SIDE + 150 + 138);
     const int from = 150 + (104 + 76) * 4, up = 100 + (104 - 76 - 20) * 4;
     assert_true(count(s, from, up, 80, colour[MSI_N_COLOUR - 1]) > 150);
-    /* The faint ones are far from none: seven decibels in asinh of ten thousand. */
+    /* The smallest weights differ clearly in colour from 0. */
     const unsigned faint = pixel_of(s, 150 + (104 - 90) * 4 + 2, 100 + (104 + 90) * 4 + 1);
     assert_true(faint != colour[0] && faint != colour[1] && faint != colour[MSI_N_COLOUR - 1]);
     cairo_surface_destroy(s);
@@ -243,25 +243,25 @@ static void weights_show_the_uv_plane(void **state)
 static void titles_say_whose_picture_it_is(void **state)
 {
     (void)state;
-    char line[MSI_PICTURE_WORDS] = "";
+    char line[MSI_CAPTION_BYTES] = "";
     msi_observation o = {.object = "A, B and 3 more", .telescope = "VLA"};
     msi_fits_spec spec = {.observation = &o, .freq_hz = 1.425e9, .channel = 2, .n_channel = 16, .pol = MSI_POL_U};
-    msi_words_title(line, &spec);
+    msi_caption_title(line, &spec);
     assert_string_equal(line, "A, B and 3 more, VLA, 1.425 GHz, channel 3 of 16, Stokes U");
     spec.channel = -1;
     spec.pol = MSI_POL_XX;
-    msi_words_title(line, &spec);
+    msi_caption_title(line, &spec);
     assert_string_equal(line, "A, B and 3 more, VLA, 1.425 GHz, all 16 channels, XX");
     spec.kind = MSI_FITS_PSF;
     spec.n_channel = 1;
-    msi_words_title(line, &spec);
+    msi_caption_title(line, &spec);
     assert_string_equal(line, "A, B and 3 more, VLA, 1.425 GHz");
     line[0] = 0;
     const double asec = MSI_PI / 648000;
     const msi_beam beam = {12.34e-6 * asec, 2.5e-3 * asec, 0.5};
-    msi_words_add_band(line, 53.5e6);
-    msi_words_add_peak(line, -0.00123456, "Jy/beam");
-    msi_words_add_beam(line, &beam);
+    msi_caption_add_band(line, 53.5e6);
+    msi_caption_add_peak(line, -0.00123456, "Jy/beam");
+    msi_caption_add_beam(line, &beam);
     assert_string_equal(line, "band 53.5 MHz, peak −1.235 mJy/beam, beam 12.3 µas × 2.50 mas at 29°");
 }
 
@@ -283,8 +283,8 @@ static void stretch_is_monotonic(void **state)
     }
 }
 
-/* Of a spectral index, equal steps are equal steps of colour, wherever most of it lies; a few values far off do not
- * count. */
+/* Spectral indices: equal steps have equal steps of colour over the bulk of the values. A few outliers do not
+ * matter. */
 static void an_index_is_even(void **state)
 {
     (void)state;
@@ -303,7 +303,7 @@ static void an_index_is_even(void **state)
     assert_true(fabs(msi_stretch_apply(&s, -0.7) - 0.5) < 1e-6);
 }
 
-/* Even steps of lightness are what makes a colour map honest: luminance grows all the way. */
+/* The luminance of the colour map grows monotonically. */
 static void colours_grow_lighter(void **state)
 {
     (void)state;
@@ -314,7 +314,7 @@ static void colours_grow_lighter(void **state)
         double luminance = 0;
         const double weight[3] = {0.2126, 0.7152, 0.0722};
         for (int k = 0; k < 3; k++) luminance += weight[k] * pow((double)(colour[i] >> (16 - 8 * k) & 255) / 255, 2.2);
-        /* Rounding to 8 bits may hold a step back by half a level of each channel: at most 2.2 / 510. */
+        /* Rounding to 8 bits may reduce a step by half a level of each channel: at most 2.2 / 510. */
         assert_true(luminance > last - 2.2 / 510);
         last = luminance;
     }
@@ -329,7 +329,7 @@ int main(void)
         TEST(north_is_up_and_no_value_is_grey),
         TEST(uv_planes_are_refused),
         TEST(zero_is_white),
-        TEST(range_is_heeded),
+        TEST(range_is_applied),
         TEST(psf_shows_its_inner_beams),
         TEST(weights_show_the_uv_plane),
         cmocka_unit_test(titles_say_whose_picture_it_is),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Publishing sets of files: refusals before any work, whole sets, nothing left behind. */
+/* Publishing sets of files: they are checked first, published as a whole, and temporary files are removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -85,7 +85,7 @@ static void existing_output_is_refused(void **state)
     msi_publish *p = NULL;
     assert_int_equal(msi_publish_plan(&p, name, 2, 0), MSI_EARGUMENT);
     assert_null(p);
-    assert_non_null(strstr(msi_error_get(), "b: exists already"));
+    assert_non_null(strstr(msi_error_get(), "b: already exists"));
     assert_int_equal(msi_publish_plan(&p, name, 2, 1), MSI_OK);
     put_all(p, "new");
     assert_content("b", "old");
@@ -127,7 +127,7 @@ static void impossible_names_are_refused(void **state)
     assert_int_equal(msi_publish_plan(&p, twice, 3, 1), MSI_EARGUMENT);
     assert_int_equal(n_files(), before);
 
-    /* The longest name that there can be, in a path of almost 4 kB. */
+    /* The longest possible name, in a path of almost 4 kB. */
     strcpy(path, temp_folder);
     while (strlen(path) + 257 + 256 < sizeof path) {
         strcat(path, "/");

@@ -142,7 +142,11 @@ int ws_submit_all(msi_ms_writer *w, const char *const *paths, int n_path, const 
 {
     msi_ms_reader *r;
     msi_ms_block b = {0};
-    int status = msi_ms_reader_open(&r, paths, n_path, s);
+    /* A prediction reads coordinates; the column that it writes is not read. */
+    msi_ms_selection coordinates = *s;
+    coordinates.data_column = "DATA";
+    coordinates.coordinates_only = 1;
+    int status = msi_ms_reader_open(&r, paths, n_path, &coordinates);
     if (status != MSI_OK) return status;
     do {
         status = msi_ms_reader_next(r, &b);

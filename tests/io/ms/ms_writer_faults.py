@@ -26,7 +26,7 @@ from casacore.tables import makearrcoldesc, maketabdesc, table
 # Calls that are made to fail, and in which the process is killed; then those in which it is only killed, among them
 # those by which the processes talk, which the parent makes too.
 CALLS = ["write", "pwrite64", "rename", "unlink", "unlinkat", "ftruncate", "fsync", "fdatasync", "fallocate"]
-# Those that are made besides where an old column is removed.
+# Those that are also made where an old column is removed.
 DROP_CALLS = ["renameat", "linkat", "mkdirat", "fchmod"]
 KILLED_CALLS = ["openat", "sendto", "recvfrom", "lseek", "close"]
 MARK = "MSIMAGE_PREDICT"
@@ -154,7 +154,7 @@ class Fixture:
             wrong.append("exit 0, not complete")
         if must_be_tidy:
             both = set(self.old.files) | {f for f in self.new.files if not re.match(r"table.f10", f)}
-            # What cannot be removed, or not be synced before, is left to the next run, as by a holder that is killed.
+            # A file that cannot be removed, or not be synced before, is left to the next run, as by a killed holder.
             is_late = self.drops and (call in ("unlinkat", "fsync") or call.startswith("after"))
             if not is_late and set(now.files) not in (set(self.old.files), set(self.new.files), *([both] if self.drops else [])):
                 wrong.append("left: %s" % sorted(set(now.files) ^ set(self.old.files)))

@@ -129,7 +129,7 @@ static void test_no_set(void **state)
     fixture_remove(path);
     fails("No such file");
     shell("echo plain > \"$1\"", path, "");
-    fails("not a table");
+    fails("is a file, but not");
     fixture_remove(path);
     shell("mkdir \"$1\"", path, "");
     fails("not a table");
@@ -198,8 +198,8 @@ static void cut_files(const char *from, const char *below)
         snprintf(file, sizeof file, "%s/%s", dir, name);
         struct stat info;
         assert_int_equal(stat(file, &info), 0);
-        /* Nothing is ever read from the files of columns that the reader does not look at, or from what is not there.
-         */
+        /* Nothing is ever read from the files of columns that the reader does not look at, or from data that are not
+         * there. */
         const off_t cuts[] = {0, 3, 100, info.st_size / 2, info.st_size - 600, info.st_size - 1};
         for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
             if (cuts[i] < 0 || cuts[i] >= info.st_size) continue;
@@ -241,7 +241,7 @@ static void test_columns(void **state)
     (void)state;
     fresh(original);
     msi_ms_selection s = {.data_column = "NOSUCH"};
-    fails_with(&s, "no column NOSUCH; data columns there are: DATA");
+    fails_with(&s, "no column NOSUCH; its data columns are: DATA");
     s.data_column = "TIME";
     fails_with(&s, "column TIME holds no visibilities");
     s.data_column = "FLAG";

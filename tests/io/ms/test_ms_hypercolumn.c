@@ -66,7 +66,7 @@ static msi_c32 corrected_value(int64_t row, int chan, int corr)
     return corrected[row * N_CELL + chan * N_CORR + corr];
 }
 
-/* What is read lies in the tiles that are written. Channel 0 has what is no number. */
+/* The data that are read lie in the tiles that are written. Channel 0 has values that are not finite. */
 static void test_add(void **state)
 {
     (void)state;

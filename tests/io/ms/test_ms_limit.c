@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/ms/ms_limit.h"
+#include "io/ms/ms_child.h"
 
 /* As many sets as a multi-MS of many scans and windows has members. */
 enum { MEMBERS = 400 };

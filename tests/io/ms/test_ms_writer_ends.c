@@ -19,7 +19,7 @@
 #include "core/log.h"
 #include "io/ms/ms_writer_shared.h"
 
-/* A busy machine is late: of what is to be quick one try in time is enough, out of so many. */
+/* A busy machine is late: a step that must be quick is tried this often, and one try in time is enough. */
 enum { TRIES = 100 };
 
 /* Submit blocks until the filler has written some: they are more than there are slots, and a slot is free again only
@@ -53,7 +53,7 @@ static void test_several_sets(void **state)
     assert_null(w);
 }
 
-/* Stopped before the end: as it was, but for a column that has been written in place. */
+/* Stopped before the end: the set is as it was, except a column that has been written in place. */
 static void test_stopped(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_mark(void **state)
     submit_until_written(w, paths);
     msi_ms_writer_free(w);
     assert_true(ws_is_marked(m.path));
-    /* A run of another column neither takes the mark away nor is told of it. */
+    /* A run of another column neither removes the mark nor gets it. */
     const msi_ms_write_spec other = {.column = "OTHER"};
     ws_predict(&m, &other, &ws_everything);
     assert_true(ws_is_marked(m.path));
@@ -195,11 +195,11 @@ static void test_refused(void **state)
     ws_check_column(&m, "CORRECTED_DATA", ws_data, -1, ws_zero);
 }
 
-/* Root may write everywhere: the test becomes nobody, where nobody can reach the set. */
+/* Root may write everywhere: the test becomes the user nobody. It is skipped if this user cannot reach the set. */
 static void test_read_only(void **state)
 {
     (void)state;
-    enum { NOT_NOBODY = 100, OUT_OF_REACH };
+    enum { STILL_ROOT = 100, OUT_OF_REACH };
     written_set m;
     int how;
     const mode_t mask = umask(022); /* others may read the set's files, whatever the caller's mask is */
@@ -209,7 +209,7 @@ static void test_read_only(void **state)
     assert_int_equal(chmod(m.path, 0555), 0);
     const pid_t pid = fork();
     if (pid == 0) {
-        if (geteuid() == 0 && (setgroups(0, NULL) || setgid(65534) || setuid(65534))) _exit(NOT_NOBODY);
+        if (geteuid() == 0 && (setgroups(0, NULL) || setgid(65534) || setuid(65534))) _exit(STILL_ROOT);
         if (access(m.path, R_OK | X_OK)) _exit(OUT_OF_REACH);
         _exit(msi_exit_code(start(&m, "MODEL_DATA", MSI_MS_WRITE_REPLACE, NULL)));
     }
@@ -283,7 +283,7 @@ static void test_interrupted(void **state)
     assert_true(took_s < 2);
 }
 
-/* CASA's models that would hide the column are told. */
+/* CASA's models that would hide the column are logged. */
 static void test_virtual_model(void **state)
 {
     (void)state;
@@ -347,9 +347,9 @@ static pid_t kill_later(pid_t holder, pid_t filler, int told)
     if (killer != 0) return killer;
     while (kill(holder, 0) == 0) usleep(1000);
     sleep(1);
-    const int is_told = write(told, "", 1) == 1;
+    const int is_sent = write(told, "", 1) == 1;
     kill(filler, SIGKILL);
-    _exit(!is_told);
+    _exit(!is_sent);
 }
 
 /* Return the only child of a process. */
@@ -386,7 +386,7 @@ static void test_child_that_hangs(void **state)
     const pid_t killer = kill_later(holder, filler, told[1]);
     assert_true(killer > 0);
     msi_ms_writer_free(w);
-    /* It is put back what was when nobody writes any more. */
+    /* The old state is restored when no process writes any more. */
     assert_int_equal(read(told[0], &byte, 1), 1);
     assert_int_equal(waitpid(filler, NULL, 0), filler);
     assert_int_equal(waitpid(killer, NULL, 0), killer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A visibility store gives what was put into it, and every byte that is another one is found. */
+/* Visibility stores: what is written is read back, and every changed byte is detected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void test_crc(void **state)
 
 /* ---- A small store ---- */
 
-/* Rows of which one is flagged, one an autocorrelation, one flagged sample by sample. */
+/* Rows: one is flagged, one is an autocorrelation, one has all samples flagged. */
 typedef struct input {
     int64_t row[N_ROW];
     double time_s[N_ROW], uvw_m[N_ROW][3];
@@ -95,7 +95,7 @@ static int put(msi_msv_output *out, const input *in, int data_desc_id, int field
 static char path[512], set_path[512];
 static const char about[] = "what the rows have in common";
 
-/* Make two setups whose rows lie among each other, and one field of another. */
+/* Make a store of two setups whose rows alternate, and a second field. */
 static void make_store(void)
 {
     msi_msv_output *out;
@@ -115,12 +115,12 @@ static void make_store(void)
     make_input(&in, 30, 1, 0);
     assert_int_equal(put(out, &in, 0, 3), MSI_OK);
     assert_int_equal(msi_msv_output_finish(out, &origin), MSI_OK);
-    assert_int_equal(msi_msv_output_tally(out).n_row, 4 * N_ROW);
-    assert_int_equal(msi_msv_output_tally(out).n_data_row, 4 * (N_ROW - 3));
+    assert_int_equal(msi_msv_output_counts(out).n_row, 4 * N_ROW);
+    assert_int_equal(msi_msv_output_counts(out).n_data_row, 4 * (N_ROW - 3));
     msi_msv_output_free(out);
 }
 
-/* Compare the row that the store has in a place, against the input. */
+/* Compare a row of the store with the input. */
 static void check_row(const msi_msv_file *f, const input *in, int i, int data_desc_id, int field_id, int64_t ordinal)
 {
     const msi_msv_run *run = msi_msv_file_run(f, in->row[i]);
@@ -214,7 +214,7 @@ static int64_t file_bytes(unsigned char **bytes)
     return s.st_size;
 }
 
-/* Flip every byte of the file, by one bit and by all. */
+/* Change every byte of the file: one bit, and all bits. */
 static void test_flipped_bytes(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void test_cut_and_grown(void **state)
     }
 }
 
-/* Put a header that says anything, with its CRC right. */
+/* Write a header with a valid CRC. */
 static void put_header(const msi_msv_header *changed)
 {
     msi_msv_header h = *changed;
@@ -278,12 +278,12 @@ static void test_other_headers(void **state)
             h = good;
             int64_t *members[] = {&h.file_bytes, &h.index_at, &h.index_bytes, &h.about_bytes,
                                   &h.n_time,     &h.n_run,    &h.n_chunk};
-            /* Bytes of the same 64 are what the reader of the store asks of them. */
+            /* about_bytes up to 64 gives the same layout. Only the reader of the metadata checks it. */
             if (*members[k] == odd[i] || (members[k] == &h.about_bytes && odd[i] > 0 && odd[i] <= 64)) continue;
             *members[k] = odd[i];
             put_header(&h);
             assert_int_equal(check_all(), MSI_EINPUT);
-            /* An index that cannot be where it is said to be is the header's fault. */
+            /* A wrong place of the index is an error of the header. */
             if (k == 1 || k == 2) assert_non_null(strstr(msi_error_get(), "its header (bytes 0 to"));
         }
     put_header(&good);
@@ -314,7 +314,7 @@ static void test_age(void **state)
     (void)state;
     char folder[1024];
     make_store();
-    assert_int_equal(has_changed(), 0); /* there is no set */
+    assert_int_equal(has_changed(), 0); /* no such set */
     mkdir(set_path, 0777);
     snprintf(folder, sizeof folder, "%s/FIELD", set_path);
     mkdir(folder, 0777);
@@ -341,7 +341,7 @@ static void test_output_failures(void **state)
     msi_msv_output *out;
     char odd[600];
     make_store();
-    assert_int_equal(msi_msv_output_make(&out, path, "x.msv"), MSI_EOUTPUT); /* something stands there */
+    assert_int_equal(msi_msv_output_make(&out, path, "x.msv"), MSI_EOUTPUT); /* the file exists */
     snprintf(odd, sizeof odd, "%s/none/x.msv", temp_folder);
     assert_int_equal(msi_msv_output_make(&out, odd, "x.msv"), MSI_EOUTPUT);
     assert_string_equal(msi_error_get(), "x.msv: No such file or directory");

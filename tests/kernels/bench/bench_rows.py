@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""msimage-bench on the CPU: its list, a verified row, its JSON, and what -compare says of a faster past.
+"""msimage-bench on the CPU: its list, a verified row, its JSON, and what -compare reports of a faster past.
 
 usage: bench_rows.py MSIMAGE-BENCH
 """
@@ -89,7 +89,7 @@ def check_compare(folder, path, result):
 
 
 def check_compare_other_rows(folder, result):
-    """A run of before a row was renamed: what only one of the two has is said, and compared rows are compared."""
+    """Compare with a run from before a row was renamed: rows of only one run are reported, others are compared."""
     earlier = os.path.join(folder, "earlier.json")
 
     def compare(names, status):

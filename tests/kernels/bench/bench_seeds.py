@@ -51,7 +51,7 @@ def main():
         assert run == wanted, f"{precision}: {run ^ wanted}"
     for row in rows:
         assert row["error"] <= row["tolerance"], row
-        # Subgrids want a field of some size; whatever else is asked for has a plan.
+        # Subgrids need a field of some size. Every other requested row has a plan.
         least = 3 if row["strategy"] == "subgrid" else N_SEED
         assert row["seeds"] >= least, row
 

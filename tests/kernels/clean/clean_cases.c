@@ -37,7 +37,7 @@ static int64_t all_pixels(const clean_problem *p)
     return p->nx * p->ny * p->n_channel * p->n_pol;
 }
 
-/* Compute the mean of cosines of samples whose density falls from the middle of the uv plane outwards. */
+/* Compute the mean of cosines of samples whose density decreases from the middle of the uv plane outwards. */
 static void make_psf(const clean_problem *p, int c, int n_sample, uint64_t seed, double *psf)
 {
     const double scale = p->freq_hz[c] / p->freq_hz[0], turn = 2 * MSI_PI;
@@ -191,7 +191,7 @@ double *clean_run_fetch(const clean_run *run, const msi_planes *planes)
     const int n = msi_planes_shape_of(planes)->n;
     assert_int_equal(msi_planes_fetch(planes, 0, n, value), 0);
     if (run->precision == MSI_FP64) return value;
-    /* Begin with the last: singles lie in the lower half. */
+    /* Begin with the last: single-precision values are in the lower half. */
     for (int64_t i = run->n_value - 1; i >= 0; i--) {
         float single;
         memcpy(&single, (char *)value + i * 4, sizeof single);

@@ -37,7 +37,7 @@ static double key_of(double q, int no_negative)
     return isfinite(key) && key > 0 ? key : 0;
 }
 
-/* Solve weighted least squares by the normal equations, in long double: replaces y by the fitted polynomial. */
+/* Solve weighted least squares by the normal equations, in long double: replace y by the fitted polynomial. */
 static void fit(const clean_problem *p, int n_term, double *y)
 {
     long double a[9][10] = {{0}};
@@ -75,7 +75,8 @@ static void component_at(const clean_problem *p, const oracle_rules *r, const do
     out->y = i / p->nx;
 }
 
-/* Subtract component `value` times a function of (2 hx + 1) x (2 hy + 1) or so, whose middle stands at (mx, my). */
+/* Subtract a component `value` times a function of about (2 hx + 1) x (2 hy + 1) pixels, with its middle at (mx,
+ * my). */
 typedef struct response {
     const double *value;
     int64_t nx, ny, mx, my;
@@ -155,7 +156,7 @@ int64_t oracle_hogbom(clean_problem *p, const oracle_rules *r, oracle_component 
     return n;
 }
 
-/* List the pixels at or above a threshold. Returns how many. */
+/* List the pixels at or above a threshold. Returns their number. */
 static int64_t list_of(const clean_problem *p, const oracle_rules *r, const double *planes, const uint8_t *allow,
                        double threshold, uint8_t *in)
 {
@@ -197,7 +198,7 @@ int64_t oracle_list(clean_problem *p, const oracle_rules *r, oracle_component *o
     return n;
 }
 
-/* Do the full linear convolution: out is (f->nx + 2 half) wide, and as much higher. */
+/* Compute the full linear convolution: out is (f->nx + 2 half) wide, and as much higher. */
 static response convolve_full(const response *f, const double *kernel, int64_t half)
 {
     response out = {NULL, f->nx + 2 * half, f->ny + 2 * half, f->mx + half, f->my + half};
@@ -214,7 +215,7 @@ static response convolve_full(const response *f, const double *kernel, int64_t h
     return out;
 }
 
-/* Do the same, cut to the image. */
+/* Compute the convolution cut to the image. */
 static void convolve_image(const clean_problem *p, const double *plane, const double *kernel, int64_t half, double *out)
 {
     const response in = {plane, p->nx, p->ny, 0, 0}, all = convolve_full(&in, kernel, half);
@@ -233,13 +234,13 @@ void oracle_convolve(const clean_problem *p, const double *in, const double *psf
     }
 }
 
-/* A scale and what follows from it. */
+/* A scale and the values derived from it. */
 typedef struct scale {
     int64_t half, border;
     double *kernel, bias, gain;
     response once[ORACLE_CHANNELS], twice[ORACLE_CHANNELS];
     double key;
-    int active, idle; /* idle: rounds in a row that did not lower its peak; three end its part */
+    int active, idle; /* idle: rounds in a row that did not lower its peak; after three it is left out */
 } scale;
 
 static void make_kernel(const oracle_rules *r, double width, scale *s)
@@ -296,7 +297,7 @@ static void free_scale(const clean_problem *p, scale *s)
     free(s->kernel);
 }
 
-/* Tell what a scale may find: nothing nearer to the border than half its width. */
+/* Compute the pixels in which a scale may be found: none nearer to the border than half its width. */
 static void allow_scale(const clean_problem *p, int64_t half, uint8_t *allow)
 {
     for (int64_t i = 0; i < pixels(p); i++) {
@@ -341,7 +342,8 @@ static int64_t clean_scale(clean_problem *p, const oracle_rules *r, int i, const
     return n;
 }
 
-/* Tell by power what a scale may find: nothing where less than 0.9 of its kernel is within the mask. */
+/* By power: compute the pixels in which a scale may be found: those where at least 0.9 of its kernel is within the
+ * mask. */
 static void allow_within(const clean_problem *p, const scale *s, uint8_t *allow)
 {
     const response kernel = {s->kernel, 2 * s->half + 1, 2 * s->half + 1, s->half, s->half};
@@ -367,7 +369,7 @@ static double power_of(const clean_problem *p, const scale *s)
     return power;
 }
 
-/* Take a component from the residual, and add it to the model. */
+/* Subtract a component from the residual, and add it to the model. */
 static void take(clean_problem *p, const scale *s, const oracle_component *at)
 {
     const response blob = {s->kernel, 2 * s->half + 1, 2 * s->half + 1, s->half, s->half};

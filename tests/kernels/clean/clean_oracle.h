@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * Methods of cleaning as their definitions say, on arrays, in double: no transforms, no tiles, no lists kept apart.
- * Fits are solved anew at every component.
- */
+/* Methods of cleaning computed directly from their definitions, on arrays, in double: no transforms, tiles or separate
+ * lists. Fits are solved again for every component. */
 #ifndef MSI_TESTS_CLEAN_ORACLE_H
 #define MSI_TESTS_CLEAN_ORACLE_H
 
@@ -10,7 +8,7 @@
 
 enum { ORACLE_CHANNELS = 8, ORACLE_SCALES = 8 };
 
-/* Holds what is cleaned. Planes are [n_channel][n_pol][ny][nx]. */
+/* The images and parameters of cleaning. Planes are [n_channel][n_pol][ny][nx]. */
 typedef struct clean_problem {
     int64_t nx, ny;
     int n_channel, n_pol;
@@ -25,12 +23,12 @@ typedef struct clean_problem {
 typedef struct oracle_rules {
     double gain, threshold, mgain;
     int64_t n_iteration;
-    int no_negative, squared, n_term; /* n_term: of the polynomial, 0: no fit */
+    int no_negative, squared, n_term; /* n_term: terms of the polynomial, 0: no fit */
     int64_t patch;                    /* hogbom; 0: all */
     int n_scale;
     double scale[ORACLE_SCALES], beam, bias, scale_gain;
     int gaussian;
-    double small_scale_bias; /* oracle_cornwell */
+    double small_scale_bias; /* for oracle_cornwell */
 } oracle_rules;
 
 typedef struct oracle_component {
@@ -39,19 +37,23 @@ typedef struct oracle_component {
     double value[ORACLE_CHANNELS * 4];
 } oracle_component;
 
-/* The joined quantity of pixel i. */
+/* Compute the joined quantity of pixel i. */
 double oracle_quantity(const clean_problem *p, int squared, const double *planes, int64_t i);
 
-/* oracle_hogbom, oracle_list, oracle_multiscale - clean; components [n_iteration] are those found. Returns how many. */
+/* oracle_hogbom, oracle_list, oracle_multiscale - clean; components [n_iteration] are those found. Returns their
+ * number. */
 int64_t oracle_hogbom(clean_problem *p, const oracle_rules *rules, oracle_component *out);
 int64_t oracle_list(clean_problem *p, const oracle_rules *rules, oracle_component *out);
 int64_t oracle_multiscale(clean_problem *p, const oracle_rules *rules, oracle_component *out);
 
-/* oracle_cornwell - the same, after T. J. Cornwell, IEEE J. Sel. Top. Signal Process. 2, 793 (2008), as tclean does it:
- * every component is the one that takes most out of the squares of the joined residual, times what its scale counts. */
+/*
+ * oracle_cornwell - the same, after T. J. Cornwell, IEEE J. Sel. Top. Signal Process. 2, 793 (2008), as in tclean:
+ * every component is the one that removes most from the squares of the joined residual, times its scale's factor.
+ */
 int64_t oracle_cornwell(clean_problem *p, const oracle_rules *rules, oracle_component *out);
 
-/* oracle_convolve - form out = in (*) psf of one plane, the PSF's middle at (nx/2, ny/2), zero beyond both images. */
+/* oracle_convolve - compute out = in (*) psf of one plane, the PSF's middle at (nx/2, ny/2), zero beyond both
+ * images. */
 void oracle_convolve(const clean_problem *p, const double *in, const double *psf, double *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Masks that follow the residual, against their definition written plainly in double. test_auto_mask cpu|cuda */
+/* Masks that follow the residual, compared with their definition, computed directly in double. test_auto_mask
+ * cpu|cuda */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@ typedef struct definition {
     int64_t nx, ny;
     msi_auto_mask_spec s;
     uint8_t *mask;
-    uint8_t *close; /* where rounding decides: a smoothed value within `slack` of the cut */
+    uint8_t *close; /* rounding decides here: a smoothed value within `slack` of the cut */
     double slack;
     int n_update;
     double threshold, low, negative;
@@ -118,8 +119,8 @@ static void define_smooth(definition *d, uint8_t *mask)
     free(sum);
 }
 
-/* Kepley et al. 2020: the mask grows by binary dilation within a mask of the lower threshold, and what lies in both
- * is what is pruned and smoothed. */
+/* Kepley et al. 2020: the mask grows by binary dilation within a mask of the lower threshold; pixels in both masks are
+ * pruned and smoothed. */
 static void define_grow(const definition *d, const double *r, uint8_t *mask)
 {
     const int64_t n = d->nx * d->ny;
@@ -172,8 +173,8 @@ static void add_blob(double *r, int64_t nx, int64_t ny, const double at[4])
     }
 }
 
-/* Add noise, sources broad and bright, one that falls slowly, one of two pixels, a negative one, and pixels without a
- * value. */
+/* Add noise, wide and bright sources, one that falls off slowly, one of two pixels, a negative one, and pixels that are
+ * not finite. */
 static double *make_residual(int64_t nx, int64_t ny, double part, uint64_t seed)
 {
     static const double blob[][4] = {{15, 12, 2, 1}, {40, 30, 5, 0.5}, {48, 8, 1.5, 0.4}, {20, 38, 3, -0.7}};
@@ -211,7 +212,7 @@ static msi_auto_mask_spec spec_of(void)
 
 /* ---- Tests ---- */
 
-/* Compare two updates of shrinking residuals, beside the definition. */
+/* Compare two updates with decreasing residuals with the definition. */
 static void compare(const msi_auto_mask_spec *s, msi_precision precision)
 {
     enum { NX = 61, NY = 50, N = NX * NY };
@@ -227,7 +228,7 @@ static void compare(const msi_auto_mask_spec *s, msi_precision precision)
         msi_auto_mask_report report;
         int64_t n = 0, n_close = 0;
         double *r = make_residual(NX, NY, k ? 0.4 : 1, 77 + (uint64_t)k);
-        /* fp32 works on rounded values, and so does its definition. */
+        /* fp32 uses rounded values, and so does its definition. */
         for (int64_t i = 0; i < N && precision == MSI_FP32; i++) r[i] = (double)(float)r[i];
         msi_planes *p = planes_of(NX, NY, r, precision);
         define(&d, r);
@@ -271,7 +272,7 @@ static void test_definition(void **state)
     assert_int_equal(msi_memory_in_use(), in_use);
 }
 
-/* Half of the pixels are in regions that wind through each other; those of fewer pixels than a beam go. */
+/* Half of the pixels are in interleaved spirals; those of fewer pixels than a beam are removed. */
 static void test_regions(void **state)
 {
     (void)state;
@@ -280,7 +281,7 @@ static void test_regions(void **state)
     for (int spiral = 0; spiral < 2; spiral++) {
         msi_auto_mask_spec s = spec_of();
         s.noise_threshold = s.sidelobe_threshold = s.smooth_factor = 0;
-        s.min_beam_frac = spiral ? 3000 : 2; /* 17 pixels a beam */
+        s.min_beam_frac = spiral ? 3000 : 2; /* 17 pixels in a beam */
         definition d = {.nx = NX, .ny = NY, .s = s, .mask = mask};
         const msi_planes_shape shape = {NX, NY, 0, MSI_FP32, clean_backend, 0};
         double *r = calloc(NX * NY, sizeof *r);
@@ -308,7 +309,7 @@ static void test_regions(void **state)
     free(got);
 }
 
-/* A mask that hardly changes is kept; one that was set goes on as the one it was taken from. */
+/* A mask that hardly changes is frozen; one that was set behaves like the one it was copied from. */
 static void test_kept_and_set(void **state)
 {
     (void)state;
@@ -382,9 +383,9 @@ static void test_refused(void **state)
     free(r);
 }
 
-/* What is foreseen suffices for a mask and its updates on the CPU, also where all of the residual has one value, which
- * noise takes most for; and no more than 1.3 times of it is foreseen. */
-static void test_foreseen(void **state)
+/* The estimate suffices for a mask and its updates on the CPU, also if all of the residual has one value, for which the
+ * noise needs most memory; and it is at most 1.3 times the memory used. */
+static void test_estimate(void **state)
 {
     (void)state;
     enum { NX = 300, NY = 280 };
@@ -400,7 +401,7 @@ static void test_foreseen(void **state)
         int64_t host, device;
         spec.n_thread = n_thread;
         spec.min_beam_frac = 3;
-        msi_auto_mask_foresee(&shape, &spec, &host, &device);
+        msi_auto_mask_estimate(&shape, &spec, &host, &device);
         const int64_t in_use = msi_memory_in_use();
         msi_memory_limit_set(in_use + host + 4096);
         assert_int_equal(msi_auto_mask_create(&m, &shape, &spec), 0);
@@ -423,7 +424,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_definition), cmocka_unit_test(test_regions),
                                        cmocka_unit_test(test_kept_and_set), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_foreseen)};
+                                       cmocka_unit_test(test_estimate)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

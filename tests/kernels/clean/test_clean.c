@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Cleaners of one backend against their definitions: the same components, one by one, and skies found again. test_clean
- * cpu|cuda */
+/* Cleaners of one backend compared with their definitions: the same components, one by one, and skies that are
+ * recovered. test_clean cpu|cuda */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static msi_clean_limits limits_of(const oracle_rules *r)
     return (msi_clean_limits){.threshold = r->threshold, .mgain = r->mgain, .n_iteration = r->n_iteration};
 }
 
-/* Expect the same pixels and scales in the same order, with values that differ by rounding alone. */
+/* Expect the same pixels and scales in the same order, with values that differ only by rounding. */
 static void compare_components(const clean_problem *p, const oracle_component *want, const msi_clean_component *is,
                                const double *value, int64_t n)
 {
@@ -29,7 +29,7 @@ static void compare_components(const clean_problem *p, const oracle_component *w
         if (is[i].x != want[i].x || is[i].y != want[i].y || is[i].scale != want[i].scale)
             fail_msg("component %lld at (%d, %d), scale %d, not at (%lld, %lld), scale %d", (long long)i, is[i].x,
                      is[i].y, is[i].scale, (long long)want[i].x, (long long)want[i].y, want[i].scale);
-        /* It is of the first peak, which is near 1; convolutions through transforms err by some units of 1e-16. */
+        /* Relative to the first peak, which is near 1; convolutions by transforms have errors of some 1e-16. */
         for (int k = 0; k < n_plane; k++)
             if (!(fabs(value[i * n_plane + k] - want[i].value[k]) <= 1e-12))
                 fail_msg("component %lld: %.17g in plane %d, not %.17g", (long long)i, value[i * n_plane + k], k,
@@ -50,7 +50,7 @@ static void check_sequence(const clean_problem *p, msi_cleaner_spec spec, const 
     msi_clean_limits limits = limits_of(r);
     limits.component = is;
     limits.value = value;
-    limits.component_room = r->n_iteration;
+    limits.component_capacity = r->n_iteration;
     clean_problem_copy(&truth, p);
     const int64_t n = definition(&truth, r, want);
     clean_run_make(&run, p, &spec);
@@ -72,7 +72,7 @@ static void check_sequence(const clean_problem *p, msi_cleaner_spec spec, const 
     free(value);
 }
 
-/* Run the exact method and the list method, each against the plain form of it. */
+/* Compare the exact method and the list method with their direct implementations. */
 static void check_both(const clean_problem *p, msi_cleaner_spec spec, const oracle_rules *r)
 {
     spec.method = "hogbom";
@@ -81,7 +81,7 @@ static void check_both(const clean_problem *p, msi_cleaner_spec spec, const orac
     check_sequence(p, spec, r, oracle_list);
 }
 
-/* fp32: near-ties may go another way, but what the model looks like does not. */
+/* fp32: near-ties may be decided differently, but the smoothed model is the same. */
 static void check_single(const clean_problem *p, msi_cleaner_spec spec, const oracle_rules *r, oracle *definition)
 {
     clean_problem truth;
@@ -103,7 +103,7 @@ static void check_single(const clean_problem *p, msi_cleaner_spec spec, const or
         const double off = clean_largest_distance(seen, wanted, n);
         const double most = 1e-5 * fabs(report.peak_before);
         if (!(off < most)) fail_msg("%s: model in plane %d off by %g, not %g", spec.method, k, off, most);
-        /* What is left and what was taken are the dirty image. */
+        /* Residual and convolved model add up to the dirty image. */
         for (int64_t i = 0; i < n; i++) seen[i] += residual[k * n + i];
         const double lost = clean_largest_distance(seen, p->residual + k * n, n);
         if (!(lost < most)) fail_msg("%s: residual and model miss %g", spec.method, lost);
@@ -117,8 +117,8 @@ static void check_single(const clean_problem *p, msi_cleaner_spec spec, const or
     free(want);
 }
 
-/* Run 10000 iterations on one plane, far below the noise: of the middle half of the image, where cleaning converges
- * since the PSF reaches from every pixel to every other. */
+/* Run 10000 iterations on one plane, far below the noise: in the middle half of the image, where cleaning converges
+ * since the PSF covers all pairs of pixels. */
 static void test_one_plane(void **state)
 {
     (void)state;
@@ -153,8 +153,8 @@ static void test_one_plane(void **state)
     clean_problem_free(&p);
 }
 
-/* Components in the corners, of a PSF that is as high at its edges as anywhere but in its middle: no transform brings
- * what reaches beyond an edge in again on the other side, at edges whose half wider ones are transforms' own. */
+/* Components in the corners, with a PSF that is as high at its edges as anywhere except in its middle: transforms must
+ * not wrap around edges, for sizes whose padded ones are sizes of transforms themselves. */
 static void test_corners(void **state)
 {
     (void)state;
@@ -200,8 +200,8 @@ static void test_mask(void **state)
     clean_problem_free(&p);
 }
 
-/* Clean channels joined, one of them without weight and not a number, with a polynomial through the others;
- * polarisations joined, by mean channels and by squared ones; local noise is a factor here. */
+/* Clean joined channels, one of them without weight and not finite, with a polynomial through the others; joined
+ * polarisations, by mean channels and by squared ones; with a factor of local noise. */
 static void test_joined(void **state)
 {
     (void)state;
@@ -241,7 +241,7 @@ static void test_polarisations(void **state)
     clean_problem_free(&p);
 }
 
-/* Components are found in some of the polarisations, and subtracted from all of them: the first alone, whose sign
+/* Components are found in some of the polarisations, and subtracted from all of them: only the first, whose sign
  * counts; the middle ones; the last, by squared channels. */
 static void test_searched_polarisations(void **state)
 {
@@ -312,9 +312,9 @@ static void test_multiscale(void **state)
     check_scales(0, 2, 2, 1, 1);
 }
 
-/* tclean's rule, of lists so short that they hold one pixel: its components one by one, with the masks of its scales,
- * down to the threshold where the limit of iterations leaves it that. Beside a wide source and points there are one of
- * each where only a narrower scale, and no point at all, may be found. */
+/* tclean's rule, with lists of one pixel: its components one by one, with the masks of its scales, down to the
+ * threshold if the limit of iterations allows it. In addition to a wide source and points there is one source in which only a
+ * narrower scale may be found, and one in which points may not be found. */
 static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain)
 {
     clean_problem p = {.nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* test_clean_failures cpu|cuda: cleaning and restoring, once for each call that can fail, with that call failing. What
- * failed leaves nothing behind, and a cleaner that can be used again. Loops make the same calls over and over: of those
- * that come along one path through the code, the first and the last fail, but for one method, of which all do. */
+/* test_clean_failures cpu|cuda: cleaning and restoring, once for each call that can fail, with that call failing. After
+ * a failure nothing is leaked, and the cleaner can be used again. Loops repeat the same calls: of those made along one
+ * path through the code, the first and the last fail, except for one method, of which all do. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #endif
 #include "tests/support/failure_injection_cuda.h"
 
-static const char NO_MESSAGE[] = "nobody set a message";
+static const char NO_MESSAGE[] = "no message was set";
 
 enum { NX = 32, NY = 30, N_PIXEL = NX * NY, MOST = 4, PARTS = 4 };
 
@@ -33,7 +33,7 @@ typedef struct scenario {
     int all; /* every call fails */
 } scenario;
 
-/* Holds what a run leaves, in the planes' precision: the restored image, and the model's parts. */
+/* The results of a run, in the planes' precision: the restored image, and the model's parts. */
 typedef struct outcome {
     double image[MOST * N_PIXEL], part[PARTS * N_PIXEL];
 } outcome;
@@ -41,7 +41,7 @@ typedef struct outcome {
 static clean_problem problem;
 static const double part_freq[PARTS] = {1.0e9, 1.1e9, 1.2e9, 1.3e9}, part_weight[PARTS] = {1, 2, 1, 1};
 
-/* Planes, none of them made before they are needed. */
+/* Planes, made when they are needed. */
 typedef struct planes {
     msi_planes *psf, *residual, *model, *image, *part;
 } planes;
@@ -112,7 +112,7 @@ static int make_image(const scenario *s, msi_cleaner *c, planes *p, outcome *out
     return get(p->part, out->part);
 }
 
-/* Where waiting fails as well as all the rest, nobody knows when work that was begun is done: here it is. */
+/* If waiting fails like everything else, the code cannot know that queued work is done; the test waits here. */
 static int waiting_fails;
 
 static void settle(void)
@@ -122,7 +122,7 @@ static void settle(void)
 #endif
 }
 
-/* The second attempt is one with nothing failing, of the same cleaner. *again: there was one */
+/* The second attempt is with the same cleaner and without a failure. *again: there was one */
 static int run(const scenario *s, outcome *out, int *again)
 {
     const msi_cleaner_spec spec = spec_of(s);
@@ -154,7 +154,7 @@ static void check_failure(const scenario *s, int rc)
     if (strcmp(msi_error_get(), NO_MESSAGE) == 0) fail_msg("%s: %s failed, no message", s->name, function);
 }
 
-/* No sum depends on when it is made: images are the same to the last bit, even those of a second attempt. */
+/* The order of sums does not depend on time: images are the same to the last bit, even those of a second attempt. */
 static void check_outcome(const scenario *s, const outcome *got, const outcome *truth, int64_t n)
 {
     const int n_part = s->n_part ? s->n_part : s->n_channel;
@@ -165,7 +165,8 @@ static void check_outcome(const scenario *s, const outcome *got, const outcome *
 
 enum { MOST_CALLS = 1 << 16 };
 
-/* Tell whether call n is to fail; where all after it fail too, the last of a path adds nothing to the first. */
+/* Return 1 if call n is to fail; if all calls after it fail too, the last of a path tests nothing that the first does
+ * not. */
 static int is_tried(const scenario *s, int64_t n, failure_mode mode)
 {
     return s->all || failure_is_first(n) || (mode == FAILURE_ONCE && failure_is_last(n));
@@ -224,7 +225,7 @@ static void test_every_failure(void **state)
     clean_problem_free(&problem);
 }
 
-/* The list of wrapped functions is only worth what is called under those names. */
+/* The list of wrapped functions is only complete if the code calls no others. */
 static void test_what_was_called(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tests what cleaners measure of noise. test_clean_noise cpu|cuda */
+/* Noise as measured by cleaners. test_clean_noise cpu|cuda */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,8 @@ static double median_of(double *v, int64_t n)
     return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
 }
 
-/* The noise is that of sorted values, of odd and even numbers of finite pixels, and not of a bright source. */
+/* The noise equals that of sorted values, for odd and even numbers of finite pixels, and a bright source does not
+ * change it. */
 static void test_noise(void **state)
 {
     (void)state;
@@ -69,8 +70,8 @@ static void test_noise(void **state)
     clean_problem_free(&p);
 }
 
-/* Fill an image in one of several ways: of few values, so that many tie; half of it on each side of nothing, so that both
- * values in the middle are far apart; of one value; over 60 orders of magnitude; below zero alone. */
+/* Fill an image in one of several ways: with few values, so that many are equal; half of it on each side of zero, so
+ * that the two middle values are far apart; with one value; over 60 orders of magnitude; with negative values only. */
 static double value_of_kind(int kind, int64_t i, uint64_t *seed)
 {
     const double random = clean_random(seed);
@@ -88,7 +89,7 @@ static double value_of_kind(int kind, int64_t i, uint64_t *seed)
     }
 }
 
-/* The noise of images that several threads share is that of sorted values, whatever they are. */
+/* The noise of images that are shared by several threads equals that of sorted values, for any values. */
 static void test_noise_of_many(void **state)
 {
     (void)state;
@@ -119,7 +120,7 @@ static void test_noise_of_many(void **state)
     }
 }
 
-/* Polarisations that are not searched do not count in the noise, nor in that around a pixel. */
+/* Polarisations that are not searched do not count in the noise, nor in the noise around a pixel. */
 static void test_noise_of_searched(void **state)
 {
     (void)state;
@@ -195,7 +196,8 @@ static double box_rms(const clean_problem *p, int64_t x, int64_t y, int64_t half
     return sqrt(sum / (double)n);
 }
 
-/* Local noise by its definition, of boxes; a pixel three times as bright in noise five times as strong is no peak. */
+/* Local noise equals its definition with boxes; a pixel three times as bright in noise five times as strong is not a
+ * peak. */
 static void test_local_rms(void **state)
 {
     (void)state;
@@ -226,7 +228,7 @@ static void test_local_rms(void **state)
         double rms = box_rms(&p, 10, 28, 6, &low);
         if (with_min) rms = fmax(rms, 0.3 * fabs(low));
         assert_true(fabs(r.peak_before - 4 * want / rms) < 1e-12);
-        /* A component is what the residual is, not what it counts. */
+        /* A component is proportional to the residual, without the factor of local noise. */
         r = clean(&run, (msi_clean_limits){.n_iteration = 1, .local_rms = 1});
         assert_true(fabs(r.flux - 0.4) < 1e-12);
         clean_run_free(&run);
@@ -234,7 +236,7 @@ static void test_local_rms(void **state)
     clean_problem_free(&p);
 }
 
-/* The window that is no box measures even noise as it is, in the middle and at edges. */
+/* The other window measures uniform noise correctly, in the middle and at edges. */
 static void test_gaussian_window(void **state)
 {
     (void)state;

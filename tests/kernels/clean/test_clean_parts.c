@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Channels that are means of parts: means, and spectra taken back to the parts. test_clean_parts cpu|cuda */
+/* Channels that are means of parts: means, and spectra expanded to the parts. test_clean_parts cpu|cuda */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 enum { NX = 16, NY = 12, N_PIXEL = NX * NY, MOST = 64 };
 
-/* Parts of unlike weights, one of none, over less than an octave. */
+/* Parts of different weights, one of them 0, over less than an octave. */
 static double part_weight[MOST], part_freq[MOST];
 
 static void make_parts(int n)
@@ -83,13 +83,13 @@ static void fetch(const msi_planes *p, double *out)
     free(single);
 }
 
-/* Find where part i belongs. */
+/* Return the position of part i. */
 static int channel_of(int i, int n_part, int n_channel)
 {
     return i * n_channel / n_part;
 }
 
-/* Compute means by weight, of two polarisations and of PSFs; a part without weight may be anything. */
+/* Compute weighted means, for two polarisations and for PSFs; a part without weight may have any value. */
 static void test_mean(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static double largest(const double *a, const double *b, int64_t n)
     return clean_largest_distance(a, b, n);
 }
 
-/* Expand the means of known spectra: how far parts are from them, at most, over their size. */
+/* Expand the means of known spectra. Returns the largest difference of parts, relative to their size. */
 static double expand_error(const msi_cleaner_spec *spec, double (*spectrum)(int, double))
 {
     static double part[MOST * N_PIXEL], got[MOST * N_PIXEL], channel[MOST * N_PIXEL];
@@ -175,7 +175,7 @@ static double expand_error(const msi_cleaner_spec *spec, double (*spectrum)(int,
     return largest(got, part, n * N_PIXEL) / size;
 }
 
-/* A spectrum of as many terms as are fitted comes back from its means as it was. */
+/* A spectrum with as many terms as are fitted is recovered from its means. */
 static void test_expand(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void test_expand(void **state)
     spec.precision = MSI_FP32;
     assert_true(expand_error(&spec, parabola) < 1e-5);
     /* 3 nodes a channel: x of a channel spans 0.08 at most, (0.04 ln 10 0.8)^6 / 6! is below 1e-9; the fit itself ends
-     * where squares change by 1e-14. */
+     * when squares change by 1e-14. */
     spec = spec_of(40, 4, MSI_CLEAN_FIT_LOG, 3);
     assert_true(expand_error(&spec, curved_power) < 1e-7);
     spec.precision = MSI_FP32;
@@ -196,12 +196,12 @@ static void test_expand(void **state)
     make_parts(8);
     reference = mean_freq(8);
     assert_true(expand_error(&spec, curved_power) < 1e-7);
-    /* Without parts every channel is its own, and there is nothing to average. */
+    /* Without parts every channel is its own part, and there is nothing to average. */
     spec = spec_of(0, 8, MSI_CLEAN_FIT_LOG, 3);
     spec.weight = part_weight;
     spec.freq_hz = part_freq;
     assert_true(expand_error(&spec, curved_power) < 1e-7);
-    /* Without a fit a part is what its channel is. */
+    /* Without a fit a part equals its channel. */
     spec = spec_of(8, 8, MSI_CLEAN_FIT_NONE, 0);
     part_weight[3] = 1;
     assert_true(expand_error(&spec, curved_power) == 0);
@@ -209,7 +209,7 @@ static void test_expand(void **state)
     assert_true(expand_error(&spec, curved_power) > 0.1);
 }
 
-/* Values of both signs have no log-polynomial: they are expanded as those of a polynomial. */
+/* Values of both signs have no log-polynomial: a polynomial is used for them. */
 static void test_both_signs(void **state)
 {
     (void)state;
@@ -230,8 +230,8 @@ static void test_both_signs(void **state)
     assert_true(largest(got[0], got[1], N * N_PIXEL) == 0);
 }
 
-/* Clean a source of one pixel, with a PSF that is one: its component is the mean of its spectrum over each channel, and
- * nothing is left. Fits through the middle of channels leave their curvature. */
+/* Clean a source of one pixel, with a PSF that is one pixel: its component is the mean of its spectrum over each
+ * channel, and the residual is zero. Fits through the middle of channels would leave their curvature. */
 static void test_components(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void test_components(void **state)
         fetch(residual, left);
         double most = 0;
         for (int i = 0; i < D; i++) most = fmax(most, fabs(left[i * N_PIXEL + AT] / channel[i * N_PIXEL + AT]));
-        /* 4 values and 3 terms: curvature that means add is none that a line through the middles has. */
+        /* 4 values and 3 terms: a line through the middles does not have the curvature that means add. */
         assert_true(k < 2 ? most < 1e-7 : most > 1e-6);
         msi_planes_free(p);
         msi_planes_free(residual);
@@ -278,7 +278,7 @@ static void test_components(void **state)
     }
 }
 
-/* Terms are those that the spectra were made with. */
+/* Terms equal those that the spectra were made with. */
 static void test_terms(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void test_refused(void **state)
         int64_t host, device;
         assert_int_equal(msi_cleaner_create(&c, &bad[i]), MSI_EARGUMENT);
         assert_null(c);
-        assert_int_equal(msi_cleaner_foresee(&bad[i], &host, &device), MSI_EARGUMENT);
+        assert_int_equal(msi_cleaner_estimate(&bad[i], &host, &device), MSI_EARGUMENT);
     }
     const msi_cleaner_spec good = spec_of(8, 4, MSI_CLEAN_FIT_POLYNOMIAL, 2);
     c = create(&good);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tests what cleaners find of known skies, why they stop, and what they refuse. test_clean_sky cpu|cuda */
+/* Components found in known skies, reasons to stop, and errors. test_clean_sky cpu|cuda */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ static msi_clean_report clean(clean_run *run, msi_clean_limits limits)
     return report;
 }
 
-/* Clean until the peak is at the threshold: between them a major cycle would only repeat what residuals hold. */
+/* Clean until the peak is at the threshold, without major cycles: they would only reproduce the residuals. */
 static msi_clean_report clean_down(clean_run *run, double threshold)
 {
     msi_clean_report report = {0};
@@ -40,7 +40,7 @@ static double sum_of(const double *v, int64_t n)
     return sum;
 }
 
-/* A gaussian is as bright as it was, within 2 %, at both shapes of scales; what is left is small. */
+/* A gaussian's flux is recovered within 2 %, with both shapes of scales; the residual is small. */
 static void test_gaussian(void **state)
 {
     (void)state;
@@ -61,7 +61,7 @@ static void test_gaussian(void **state)
         const double flux = sum_of(model, run.n_value);
         printf("  shape %d: flux %.3f of 31, peak %.3g, %s\n", shape, flux, r.peak_after, msi_clean_stop_word(r.stop));
         assert_true(fabs(flux - 31) < 0.02 * 31);
-        /* The point stays one: most of its flux is in its pixel. */
+        /* A point stays a point: most of its flux is in its pixel. */
         assert_true(fabs(model[50 * 128 + 82] - 1) < 0.1);
         free(model);
         clean_run_free(&run);
@@ -69,8 +69,8 @@ static void test_gaussian(void **state)
     clean_problem_free(&p);
 }
 
-/* Points on pixels are found there with their fluxes, to the gain times the threshold and the sidelobes of what is left
- * of others. */
+/* Points on pixels are found there with their fluxes, within the gain times the threshold and the sidelobes of the
+ * remaining flux of others. */
 static void test_points(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void test_points(void **state)
     clean_problem_free(&p);
 }
 
-/* A source of Q = 1, U = -1, whose polarisations add to nothing, is found where they are joined. */
+/* A source of Q = 1, U = -1, whose polarisations add up to zero, is found if they are joined. */
 static void test_opposite_polarisations(void **state)
 {
     (void)state;
@@ -124,8 +124,8 @@ static void test_opposite_polarisations(void **state)
     clean_problem_free(&p);
 }
 
-/* A log-polynomial of a power law is the power law, in every channel of weight; where channels differ in sign the
- * polynomial of as many coefficients takes its place. */
+/* A log-polynomial of a power law is the power law, in every channel with weight; if channels differ in sign, the
+ * polynomial with as many coefficients is used. */
 static void test_power_law(void **state)
 {
     (void)state;
@@ -145,8 +145,9 @@ static void test_power_law(void **state)
         spec.fit = MSI_CLEAN_FIT_LOG;
         spec.n_term = 2;
         clean_run_make(&run, &p, &spec);
-        clean(&run, (msi_clean_limits){
-                        .n_iteration = 1, .component_room = 1, .value = precision ? (void *)value : (void *)single});
+        clean(&run, (msi_clean_limits){.n_iteration = 1,
+                                       .component_capacity = 1,
+                                       .value = precision ? (void *)value : (void *)single});
         for (int c = 0; c < 6; c++) {
             const double is = precision ? value[0][c] : single[c], want = c == 3 ? 0 : 0.1 * s.flux[c];
             assert_true(fabs(is - want) < (precision ? 1e-10 : 1e-6) * want + 1e-300);
@@ -167,7 +168,7 @@ static clean_run run_of(const clean_problem *p, const char *method)
     return run;
 }
 
-/* Meet every reason to stop, by every method; residual and model are those of as many components as were reported. */
+/* Test every reason to stop, for every method; residual and model match the number of components reported. */
 static void check_stops(const clean_problem *p, const char *method)
 {
     const uint8_t *none = calloc((size_t)(p->nx * p->ny), 1);
@@ -188,7 +189,7 @@ static void check_stops(const clean_problem *p, const char *method)
     assert_int_equal(r.n_iteration, 0);
     r = clean(&run, (msi_clean_limits){.threshold = 0.1, .n_iteration = 10000});
     assert_int_equal(r.stop, MSI_CLEAN_STOP_NEGATIVE);
-    /* Components lie where earlier ones did. */
+    /* Components are found only where earlier ones were. */
     uint16_t *found = calloc((size_t)(p->nx * p->ny), sizeof *found);
     int64_t n_found = 0;
     assert_int_equal(msi_cleaner_found(run.c, found), 0);
@@ -209,7 +210,7 @@ static void check_stops(const clean_problem *p, const char *method)
     free((void *)none);
 }
 
-/* Within what was found a scale lies where it was found, or a neighbour of its was; not where another scale was. */
+/* Within the found mask a scale may be found where it, or a neighbour of it, was found; not where another scale was. */
 static void test_found_scales(void **state)
 {
     (void)state;
@@ -235,7 +236,7 @@ static void test_found_scales(void **state)
         assert_int_equal(r.peak_x, 46);
         assert_int_equal(r.peak_y, 50);
         assert_int_equal(n_near, r.n_iteration);
-        /* The source is a point: of those that may be, the least scale is the one. */
+        /* The source is a point, so the smallest of the allowed scales is found. */
         assert_true(r.scale_count[s ? s - 1 : 0] > 0);
         clean_run_free(&run);
     }
@@ -273,7 +274,7 @@ static void test_stops(void **state)
     clean_problem_free(&p);
 }
 
-/* A PSF that does not fall off makes cleaning diverge, which is seen and said. */
+/* A PSF that does not fall off makes cleaning diverge, which is detected and reported. */
 static void test_divergence(void **state)
 {
     (void)state;
@@ -296,8 +297,8 @@ static void test_divergence(void **state)
     clean_problem_free(&p);
 }
 
-/* A point stands on a wide source's negative, so that wide scales have no peak until the point is cleaned; then one
- * has, of 2.2 times the first peak. That is no divergence: its rounds find the negative. */
+/* A point is in the middle of a wide negative source, so that wide scales have no peak until the point is cleaned; then
+ * one has a peak of 2.2 times the first. That is not a divergence: the next rounds find the negative source. */
 static void test_wide_after_points(void **state)
 {
     (void)state;
@@ -327,8 +328,8 @@ static void test_wide_after_points(void **state)
     clean_problem_free(&p);
 }
 
-/* A round may raise a scale's peak, where sidelobes of its list meet. The scale goes on all the same: where the report
- * says that the threshold is reached, no point is left above it. */
+/* A round may raise a scale's peak, where sidelobes of its list add up. The scale is still used: if the report says
+ * that the threshold is reached, no point is left above it. */
 static void test_rounds_that_raise(void **state)
 {
     (void)state;
@@ -360,7 +361,8 @@ static void test_rounds_that_raise(void **state)
     assert_true(n_reached >= 15);
 }
 
-/* A list that holds few pixels takes more rounds to the same end: residual and model make up the dirty image. */
+/* A list of few pixels needs more rounds for the same result: residual and convolved model add up to the dirty
+ * image. */
 static void test_short_lists(void **state)
 {
     (void)state;
@@ -404,7 +406,7 @@ static void set_ring_psf(clean_problem *p, double inner)
     }
 }
 
-/* Return the sum over P x K at a tapered quadratic kernel of this full width: the cleaner's definition, written out. */
+/* Return the sum over P x K for a tapered quadratic kernel of this full width: the cleaner's definition. */
 static double response(const clean_problem *p, double width)
 {
     const int64_t half = (int64_t)ceil(width / 2);
@@ -420,7 +422,7 @@ static double response(const clean_problem *p, double width)
     return sum / norm;
 }
 
-/* Where the PSF has no positive response to a wide scale, that scale is left out, and points are found all the same. */
+/* If the PSF has no positive response to a wide scale, that scale is left out, and points are still found. */
 static void test_scales_without_response(void **state)
 {
     (void)state;
@@ -445,7 +447,7 @@ static void test_scales_without_response(void **state)
         double *model = clean_run_fetch(&run, run.model);
         assert_int_equal(r.stop, MSI_CLEAN_STOP_THRESHOLD);
         assert_true(fabs(r.peak_after) <= 0.01);
-        /* What remains is at most the threshold at the point and its sidelobes. */
+        /* The residual is at most the threshold at the point and its sidelobes. */
         for (int c = 0; c < 2; c++) assert_true(fabs(model[c * 96 * 96 + 52 * 96 + 40] - 1) < 0.03);
         free(model);
         clean_run_free(&run);
@@ -462,7 +464,7 @@ static void refused(msi_cleaner_spec spec, const char *member)
     assert_int_equal(msi_cleaner_create(&c, &spec), MSI_EARGUMENT);
     assert_null(c);
     assert_string_equal(msi_error_about_get(), member);
-    assert_int_equal(msi_cleaner_foresee(&spec, &host, &device), MSI_EARGUMENT);
+    assert_int_equal(msi_cleaner_estimate(&spec, &host, &device), MSI_EARGUMENT);
 }
 
 static void test_refusals(void **state)
@@ -495,7 +497,7 @@ static void test_refusals(void **state)
 #undef REFUSED
 }
 
-/* A cleaner takes no more than was foreseen, and gives all of it back. */
+/* A cleaner uses at most the estimated memory, and frees all of it. */
 static void test_memory(void **state)
 {
     (void)state;
@@ -513,11 +515,11 @@ static void test_memory(void **state)
         msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
         spec.method = row[i].name;
         spec.beam_pixel = 2;
-        assert_int_equal(msi_cleaner_foresee(&spec, &host, &device), 0);
+        assert_int_equal(msi_cleaner_estimate(&spec, &host, &device), 0);
         clean_run_make(&run, &p, &spec);
         clean(&run, (msi_clean_limits){.n_iteration = 300});
         const int64_t planes = clean_backend == MSI_BACKEND_CPU ? 2 * 4 * run.n_value : 0;
-        /* Beside it some tables, in 64 KB. */
+        /* Other tables need less than 64 KB. */
         assert_true(msi_memory_in_use() - before - planes <= host + 65536);
         assert_true((device > 0) == (clean_backend == MSI_BACKEND_CUDA));
         clean_run_free(&run);
@@ -526,7 +528,7 @@ static void test_memory(void **state)
     clean_problem_free(&p);
 }
 
-/* Clean within a limit of the host's memory beyond what is in use. Returns: what failed first, or 0 */
+/* Clean with a limit of host memory beyond that in use. Returns: the first failure, or 0 */
 static int clean_within(const msi_cleaner_spec *spec, const msi_planes *psf, msi_planes *residual, msi_planes *model,
                         int64_t room)
 {
@@ -546,9 +548,9 @@ static int clean_within(const msi_cleaner_spec *spec, const msi_planes *psf, msi
     return rc;
 }
 
-/* What is foreseen suffices, with 64 KB for tables; and at most 1.3 times of it is foreseen: the noise, whose
- * pixels might all have nearly one value, and of several scales the PSFs of those that may not be chosen. */
-static void test_foreseen(void **state)
+/* The estimate suffices, with 64 KB for tables, and is at most 1.3 times the memory used: it includes noise of pixels
+ * with nearly one value and, for several scales, the PSFs of scales that may not be chosen. */
+static void test_estimate(void **state)
 {
     (void)state;
     enum { N = 512 };
@@ -572,7 +574,7 @@ static void test_foreseen(void **state)
                                                .beam_pixel = 12,
                                                .n_thread = n_thread};
                 int64_t host, device;
-                assert_int_equal(msi_cleaner_foresee(&spec, &host, &device), 0);
+                assert_int_equal(msi_cleaner_estimate(&spec, &host, &device), 0);
                 assert_int_equal(msi_planes_upload(residual, 0, 1, image), 0);
                 assert_int_equal(clean_within(&spec, psf, residual, model, host + 65536), 0);
                 assert_int_equal(msi_planes_upload(residual, 0, 1, image), 0);
@@ -587,7 +589,7 @@ static void test_foreseen(void **state)
     free(image);
 }
 
-/* Wherever the host's memory ends, a cleaner is not made, nothing is kept, and the next one is. */
+/* Wherever host memory runs out, no cleaner is made, nothing is leaked, and the next one is made. */
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -616,7 +618,7 @@ static void test_no_memory(void **state)
     assert_true(n_refused > 3);
 }
 
-/* Planes of another shape or precision are refused, and so are calls before there is a PSF. */
+/* Planes of another shape or precision are errors, and so are calls before there is a PSF. */
 static void test_other_planes(void **state)
 {
     (void)state;
@@ -666,7 +668,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_short_lists),
                                        cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_foreseen),
+                                       cmocka_unit_test(test_estimate),
                                        cmocka_unit_test(test_no_memory),
                                        cmocka_unit_test(test_other_planes)};
     if (!clean_begin(argc, argv)) return 77;

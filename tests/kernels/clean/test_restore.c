@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Restored images against the sum of gaussians, in double. test_restore cpu|cuda */
+/* Restored images compared with the sum of gaussians, in double. test_restore cpu|cuda */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,8 @@
 #include "core/status.h"
 #include "tests/kernels/clean/clean_cases.h"
 
-/* Three planes of a sky: two whose places are random, negative ones too, at edges and corners; one without any. */
+/* Three planes of a sky: two with sources at random places, some negative, at edges and corners; one without
+ * sources. */
 typedef struct sky {
     int64_t nx, ny;
     double *model, *residual; /* [3][ny][nx] */
@@ -89,7 +90,7 @@ static const msi_restore_spec beams[] = {
     {.beam = {6e-5, 3e-5, 30 * MSI_PI / 180}, .cell_x_rad = 1e-5, .cell_y_rad = 1e-5, .first = 0, .n = 1},
     {.beam = {9e-5, 2e-5, 130 * MSI_PI / 180}, .cell_x_rad = 1e-5, .cell_y_rad = 2e-5, .first = 1, .n = 2},
     {.beam = {1e-5, 1e-5, 0}, .cell_x_rad = 1e-5, .cell_y_rad = 1e-5, .first = 0, .n = 3},
-    /* a beam that is wider than the image, where nothing may come in again on the other side */
+    /* a beam wider than the image, which must not wrap */
     {.beam = {9e-4, 1e-4, 80 * MSI_PI / 180}, .cell_x_rad = 1e-5, .cell_y_rad = 1e-5, .first = 0, .n = 2}};
 
 static void test_sum_of_gaussians(void **state)
@@ -105,7 +106,8 @@ static void test_sum_of_gaussians(void **state)
                 const msi_precision precision = wide ? MSI_FP64 : MSI_FP32;
                 msi_planes *model = planes_of(&s, s.model, precision), *image = planes_of(&s, s.residual, precision);
                 msi_planes *residual = planes_of(&s, s.residual, precision);
-                /* Restore in place, where the image is the residual; or beside it, where the other planes stay. */
+                /* Restore in place, with the image as the residual; and separately, where the other planes are
+                 * unchanged. */
                 if (msi_restore(image, k ? image : residual, model, &beams[b])) fail_msg("%s", msi_error_get());
                 double *got = fetch(image);
                 /* Some 40 sources of 1/2 Jy: rounding of the transforms, log2(n) steps of the sum's norm, about 10. */
@@ -121,7 +123,7 @@ static void test_sum_of_gaussians(void **state)
     }
 }
 
-/* What a model does not know counts as nothing, and leaves its neighbours alone. */
+/* Pixels of the model that are not finite count as zero, and do not affect their neighbours. */
 static void test_unknown_pixels(void **state)
 {
     (void)state;
@@ -165,7 +167,7 @@ static void test_refused(void **state)
     free_sky(&other);
 }
 
-/* No more is taken than was foreseen, and all of it is given back. */
+/* At most the estimated memory is used, and all of it is freed. */
 static void test_memory(void **state)
 {
     (void)state;
@@ -173,15 +175,16 @@ static void test_memory(void **state)
     int64_t host, device;
     msi_planes *model = planes_of(&s, s.model, MSI_FP32);
     const int64_t in_use = msi_memory_in_use();
-    msi_restore_foresee(msi_planes_shape_of(model), &beams[0], &host, &device);
+    msi_restore_estimate(msi_planes_shape_of(model), &beams[0], &host, &device);
     assert_true(clean_backend == MSI_BACKEND_CPU ? device == 0 : device > 200 * 150 * 8);
-    msi_memory_limit_set(in_use + host + (1 << 16)); /* tables of a few kilobytes beside images */
+    msi_memory_limit_set(in_use + host + (1 << 16)); /* tables of a few kilobytes in addition to images */
     assert_int_equal(msi_restore(model, model, model, &beams[0]), 0);
-    /* On the CPU by one thread or by three, who work in a column each, no more than 1.3 times of it is foreseen. */
+    /* On the CPU, with one thread or with three, which each have a column buffer, the estimate is at most 1.3 times the
+     * memory used. */
     for (int n_thread = 1; n_thread <= 3 && clean_backend == MSI_BACKEND_CPU; n_thread += 2) {
         msi_restore_spec spec = beams[0];
         spec.n_thread = n_thread;
-        msi_restore_foresee(msi_planes_shape_of(model), &spec, &host, &device);
+        msi_restore_estimate(msi_planes_shape_of(model), &spec, &host, &device);
         msi_memory_limit_set(in_use + host + (1 << 16));
         assert_int_equal(msi_restore(model, model, model, &spec), 0);
         msi_memory_limit_set(in_use + (int64_t)((double)host / 1.3));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Devices and streams: what the machine has is found, a gridder works on the device that its spec names, and gridders
- * on streams of their own do not disturb each other. */
+/* Devices and streams: the machine's devices are found, a gridder works on the device of its spec, and gridders on
+ * different streams do not disturb each other. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void test_devices(void **state)
     assert_non_null(strstr(msi_gpu_describe(n), "no GPU"));
 }
 
-/* An error's line names the device that it is about where there are several. */
+/* An error line names the device if there are several. */
 static void test_errors_name_their_device(void **state)
 {
     (void)state;
@@ -58,7 +58,7 @@ static void test_errors_name_their_device(void **state)
     }
 }
 
-/* Memory that was given back is kept and counts as free, until it is asked for again or given to the driver. */
+/* Freed memory is kept and counts as free, until it is allocated again or returned to the driver. */
 static void test_pool(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void test_pool(void **state)
     msi_gpu_pool_free(NULL);
 }
 
-/* Give back what is kept beyond a size: that and no more stays, and what somebody has is left alone. */
+/* Return kept memory beyond a size to the driver: exactly that size stays, and memory in use is not touched. */
 static void test_pool_shrinks(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void test_pool_shrinks(void **state)
         assert_int_equal(msi_gpu_pool_idle(d), 0);
         assert_int_equal(cudaGetDevice(&now), cudaSuccess);
         assert_int_equal(now, 0);
-        /* A part is of each device's own memory, here hardly less than `bytes`; the driver keeps whole pages of it. */
+        /* A part of each device's own memory, here slightly less than `bytes`. The driver keeps whole pages of it. */
         size_t free_bytes, total_bytes;
         assert_int_equal(msi_gpu_memory(d, &free_bytes, &total_bytes), MSI_OK);
         const int divisor = (int)(total_bytes / bytes) + 1;
@@ -128,7 +128,7 @@ static void test_pool_shrinks(void **state)
         assert_true(msi_gpu_pool_idle(d) <= bytes);
         msi_gpu_pool_shrink(0);
         unsigned char last = 0;
-        /* Memory of a pool is that of its own device alone. */
+        /* Memory of a pool belongs to its own device. */
         assert_int_equal(cudaSetDevice(d), cudaSuccess);
         assert_int_equal(cudaMemcpy(&last, (char *)other + bytes - 1, 1, cudaMemcpyDeviceToHost), cudaSuccess);
         assert_int_equal(last, 7);
@@ -137,7 +137,7 @@ static void test_pool_shrinks(void **state)
     }
 }
 
-/* Pieces arrive whole wherever they begin and end, and nothing beside them is written to. */
+/* Pieces are copied completely wherever they begin and end, and the bytes next to them are not written. */
 static void test_host_copies(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void test_device_that_is_not_there(void **state)
     msi_case_free(&data);
 }
 
-/* A prediction, which is the same every time: nothing in it is atomic. */
+/* A prediction, which is the same every time, since nothing in it is atomic. */
 typedef struct prediction {
     const msi_case_data *data;
     const msi_image *model;
@@ -231,7 +231,7 @@ static void *predict(void *argument)
     return NULL;
 }
 
-/* Predictions on every device, several at once on each, are those of device 0 alone, bit by bit. */
+/* Predictions on all devices, several at once on each, are bit by bit those of device 0 alone. */
 static void check_at_once(const msi_case *field, const char *strategy)
 {
     enum { EACH = 3, MOST = 8 * EACH };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Staged copies to arrays of their own allocations that lie side by side: none reaches from one into the next, which
- * the driver refuses. */
+/* Staged copies to arrays of separate allocations that are adjacent: no copy spans two of them, which the driver would
+ * refuse. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,12 +21,12 @@ extern "C" {
 
 namespace {
 
-/* Bytes of each array are whole multiples of what the pool hands out, so that the next one may begin where it ends; all
- * together are many enough to be staged. */
+/* Each array is a whole multiple of the pool's granularity, so that the next one may begin where it ends. Together they
+ * are large enough to be staged. */
 constexpr int N_SEGMENT = 4, N_CHAN = 4;
 constexpr int64_t N_ROW = MSI_SEGMENT_ROWS, N_SAMPLE = N_SEGMENT * N_ROW * N_CHAN;
 
-/* A store of numbered samples, one plane of them. */
+/* A store of numbered samples with one plane. */
 struct samples {
     std::vector<double> uvw = std::vector<double>(3 * N_SEGMENT * N_ROW);
     std::vector<float> weight = std::vector<float>(N_SAMPLE), vis = std::vector<float>(2 * N_SAMPLE);
@@ -67,8 +67,8 @@ bool follows(const buffer &next, const buffer &first, size_t bytes)
     return as<char>(next) == as<char>(first) + bytes;
 }
 
-/* Upload samples to arrays that are allocated in an order. Returns whether one to be filled begins where the one before
- * it ends. */
+/* Upload samples to arrays that are allocated in a given order. Returns: whether an array begins where the one filled
+ * before it ends */
 bool upload(samples &s, const int *order)
 {
     msi_stage_times times = {};
@@ -90,8 +90,8 @@ bool upload(samples &s, const int *order)
     return follows(b.d_raw, b.d_uvw, (size_t)bytes[0]) || follows(b.d_weight, b.d_raw, (size_t)bytes[1]);
 }
 
-/* Arrays are filled one after the other: coordinates, visibilities, weights. Whichever way the pool hands out memory,
- * an order of allocations has one of them begin where the one before ends. */
+/* Arrays are filled in the order coordinates, visibilities, weights. Whichever way the pool hands out memory, one order
+ * of allocations has an array that begins where the previous one ends. */
 void test_arrays_side_by_side(void **)
 {
     samples s;
@@ -102,7 +102,7 @@ void test_arrays_side_by_side(void **)
     if (!n_beside) skip();
 }
 
-/* What follows on both sides goes as one copy, unless it was pushed between. */
+/* Copies that follow each other on both sides are sent together, unless push() is called between them. */
 void test_push_parts_two_arrays(void **)
 {
     constexpr int64_t BYTES = 2 << 20;

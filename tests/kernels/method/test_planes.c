@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Image planes of either backend: made zero, copied in and out plane by plane, and refused where they cannot be. */
+/* Image planes of either backend: zero at first, copied in and out plane by plane, with errors for invalid shapes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void test_copies(void **state)
     check_copies(MSI_FP64);
 }
 
-/* A view's pixels are those of what it is of, and planes are copied from one to the other. */
+/* A view shares the pixels of its planes, and planes are copied from one to another. */
 static void test_views(void **state)
 {
     (void)state;

@@ -21,7 +21,6 @@
 #include <cuda_runtime.h>
 
 #include "kernels/stacks/stack_degrid_cuda.h"
-#include "kernels/stacks/stack_stream_cuda.h"
 #endif
 
 enum { SKIPPED = 77, N_SEED = 12, SUB = MSI_STACK_OVERSAMPLE };
@@ -439,7 +438,7 @@ static void test_dense(void **state)
     free_stacks(&t);
 }
 
-/* Run so many subgrids that units of work differ in height; some are empty. */
+/* Run enough subgrids to make units of work differ in height. Some subgrids are empty. */
 static void test_many(void **state)
 {
     (void)state;
@@ -467,7 +466,8 @@ static void test_empty(void **state)
     }
 }
 
-/* One sub-position beyond either end of every axis; what is not finite; those beside them keep their values. */
+/* Move visibilities one sub-position beyond either end of every axis, far outside, or to coordinates that are not
+ * finite. The visibilities beside them keep their values. */
 static void test_outside(void **state)
 {
     (void)state;

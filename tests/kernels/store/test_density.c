@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Natural, uniform and Briggs weights against a plain evaluation of their definitions. */
+/* Natural, uniform and Briggs weights compared with a direct evaluation of their definitions. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static const msi_case field = {.name = "weights",
                                .band = 1.4,
                                .layout = CONCENTRATED};
 
-/* The field's samples as the observation weighted them, and the sums of these weights in each cell. */
+/* The field's samples with their original weights, and the sums of these weights in each cell. */
 typedef struct weighed {
     msi_case_data data;
     int64_t n;       /* samples */
@@ -78,7 +78,7 @@ static void weighed_free(weighed *s)
     msi_case_free(&s->data);
 }
 
-/* Compute what a cell multiplies the weights of its samples by. */
+/* Compute the factor of the weights of samples in a cell. */
 static double cell_factor(const msi_weighting *rule, const weighed *s, int64_t cell)
 {
     const double f = 5 * pow(10, -rule->robust);
@@ -86,7 +86,7 @@ static double cell_factor(const msi_weighting *rule, const weighed *s, int64_t c
     return s->density[cell] > 0 ? 1 / s->density[cell] : 0;
 }
 
-/* The same, at most a level times the mean of those around it that are not 0. */
+/* The factor limited to a level times the mean of those around it that are not 0. */
 static double limited_factor(const msi_weighting *rule, const weighed *s, int64_t cell)
 {
     const int64_t half = rule->rank_size / 2, x = cell % NX, y = cell / NX;
@@ -113,7 +113,7 @@ static double weight_by(const msi_weighting *rule, const weighed *s, int64_t i)
     return w * exp(-MSI_PI * MSI_PI * t * t * (u * u + v * v) / (4 * log(2)));
 }
 
-/* The gridder's image has the weights of the definition: their sum, and the direct sum with them. */
+/* The gridder's image has the weights of the definition: compare their sum, and the direct sum with them. */
 static void check_rule(weighed *s, const msi_weighting *rule)
 {
     msi_gridder_spec spec = {.geometry = s->data.geometry, .n_plane = 1, .accuracy = 1e-10, .backend = MSI_BACKEND_CPU};
@@ -159,7 +159,8 @@ static void test_weights_are_their_definitions(void **state)
     weighed_free(&s);
 }
 
-/* Return the largest difference of a plane of an image from `factor` times another's, over the latter's largest. */
+/* Return the largest difference of a plane of an image from `factor` times another's, relative to the latter's
+ * maximum. */
 static double distance(const msi_image *image, int plane, double factor, const msi_image *other)
 {
     double worst = 0, largest = 0;
@@ -170,7 +171,7 @@ static double distance(const msi_image *image, int plane, double factor, const m
     return isfinite(worst) ? worst / largest : HUGE_VAL;
 }
 
-/* Images one plane by a rule, with its PSF; *report as it is afterwards. */
+/* Image one plane by a rule, with its PSF; *report is the report afterwards. */
 static void image_by(const weighed *s, const msi_weighting *rule, msi_image *image, msi_gridder_report *report)
 {
     msi_gridder_spec spec = {
@@ -185,7 +186,7 @@ static void image_by(const weighed *s, const msi_weighting *rule, msi_image *ima
     assert_int_equal(msi_gridder_image(g, image), 0);
     msi_gridder_report_get(g, report);
 
-    /* Densities of weighted samples are those of weights as they are, whatever they were scaled by. */
+    /* Densities are those of the original weights, even if weights have been scaled. */
     msi_density *weighted;
     msi_density_grid grid;
     double sum = 0;
@@ -199,11 +200,9 @@ static void image_by(const weighed *s, const msi_weighting *rule, msi_image *ima
     msi_gridder_free(g);
 }
 
-/*
- * Visibilities and weights at the ends of single precision give the images of ordinary ones, in which all is 1 or so:
- * dirty images scale with the visibilities, PSFs not at all. Weights of 1e-44 are 7 times the least float, so that they
- * are given to all samples alike: then nothing is lost but to the gridder.
- */
+/* Visibilities and weights at the ends of single precision give the same images as ordinary ones near 1: dirty images
+ * scale with the visibilities, PSFs do not change. Weights of 1e-44 are 7 times the least float, so all samples have
+ * the same: only the gridder can then lose precision. */
 static void test_no_magnitude_is_lost(void **state)
 {
     (void)state;
@@ -236,7 +235,7 @@ static void test_no_magnitude_is_lost(void **state)
             }
             image_by(&s, &rules[r], &image, &report);
             const double w = (double)(float)weight[k];
-            /* The rounding of sums of 6000 samples in fp32 is a random walk; data of 1e-37 Jy are whole to 2^-26. */
+            /* The rounding of sums of 6000 samples in fp32 is a random walk; data of 1e-37 Jy are exact to 2^-26. */
             assert_true(distance(&image, 0, jy[k], &plain) < rounding);
             assert_true(distance(&image, 1, 1, &plain) < rounding);
             const double sum = rules[r].mode == MSI_WEIGHT_UNIFORM ? plain_sum : w * plain_sum;
@@ -250,8 +249,8 @@ static void test_no_magnitude_is_lost(void **state)
     weighed_free(&s);
 }
 
-/* Sums of weights by one thread and by four are the same to the last bit: of several batches of samples, whose weights
- * are no round numbers, so that any other order of additions would show. */
+/* Sums of weights with one thread and with four are the same to the last bit: for several batches of samples, with
+ * weights that are not round numbers, so that any other order of additions would show. */
 static void test_threads_do_not_count(void **state)
 {
     (void)state;
@@ -312,15 +311,15 @@ static void test_a_rule_needs_its_density(void **state)
 
 /* ---- Wide squares ---- */
 
-/* A plane of more cells than the narrowest squares whose rows and columns are added up by lots; a sample in half of
- * the cells, in the middle of each. */
+/* A plane of more cells than the narrowest squares whose rows and columns are added in lots; a sample in half of the
+ * cells, in the middle of each. */
 enum { WIDE_X = 96, WIDE_Y = 160, N_WIDE = WIDE_X * WIDE_Y / 2 };
 
 typedef struct wide {
     msi_image_geometry geometry;
     int64_t n, cell[N_WIDE];
     float weight[N_WIDE], density[N_WIDE]; /* [n]; of all cells, 0 without a sample */
-    double uvw_m[3 * N_WIDE];              /* the frequency is such that these are wavelengths */
+    double uvw_m[3 * N_WIDE];              /* in wavelengths, by the choice of the frequency */
 } wide;
 
 static void wide_make(wide *w)
@@ -401,8 +400,8 @@ static void test_wide_squares(void **state)
 
 /* ---- Cells ---- */
 
-/* Cells along an axis are the image's pixels times the padding, a multiple of 4 then, over -super-weight's factor to
- * the nearest, and even. 616 of 512 are WSClean's. */
+/* The number of cells along an axis is the image's pixels times the padding, rounded up to a multiple of 4, divided by
+ * -super-weight's factor, rounded to the nearest, and even. WSClean has 616 for 512. */
 static void test_cells_along_an_axis(void **state)
 {
     (void)state;
@@ -419,8 +418,8 @@ static void test_cells_along_an_axis(void **state)
     }
 }
 
-/* Samples on the lines between cells: on v = 0 one and its mirror are one, at u >= 0; the uv plane's edge is the last
- * cell's. */
+/* Samples on the lines between cells: on v = 0 a sample and its mirror image are equivalent, at u >= 0; the uv plane's
+ * edge belongs to the last cell. */
 static void test_lines_between_cells(void **state)
 {
     (void)state;

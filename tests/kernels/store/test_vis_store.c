@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tests what the store keeps of blocks: the same whether they come one by one or together, by any number of threads. */
+/* The store keeps the same samples if blocks are added one by one or together, with any number of threads. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -19,17 +19,17 @@
 
 enum { N_BLOCK = 24, N_PLANE = 3 };
 
-/* The uv plane that is kept reaches so far; half of the rows reach beyond it at the highest frequencies. */
+/* Limit of the uv plane; half of the rows are beyond it at the highest frequencies. */
 static const double LIMIT_LAMBDA = 1000;
 
-/* Return a number in [0, 1), the next of a sequence. */
+/* Return the next number of a sequence in [0, 1). */
 static double draw(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (double)(*state >> 11) * 0x1p-53;
 }
 
-/* A block with its arrays, in both precisions; block k has a list of channels of its own kind. */
+/* A block with its arrays, in both precisions; block k has its own list of channels. */
 typedef struct own_block {
     msi_vis_block block;
     double *uvw_m, *freq_hz;
@@ -61,11 +61,11 @@ static void block_make(own_block *b, int k)
     const double reach_m = 3 * LIMIT_LAMBDA * MSI_SPEED_OF_LIGHT / b->freq_hz[n_chan[kind] - 1];
     for (int64_t i = 0; i < 3 * n_row; i++) b->uvw_m[i] = reach_m * (draw(&seed) - 0.5);
     for (int64_t i = 0; i < n; i++) {
-        /* 20 bits: numbers that both precisions hold. */
+        /* 20 bits: both precisions represent these numbers exactly. */
         const double re = floor(0x1p20 * draw(&seed)) * 0x1p-20, im = floor(0x1p20 * draw(&seed)) * 0x1p-20;
         b->single[i] = (msi_c32){(float)re, (float)im};
         b->vis[i] = (msi_c64){re, im};
-        /* One row of four has no sample at all. */
+        /* One row of four has no sample. */
         const int64_t row = i / n_chan[kind] % n_row;
         b->weight[i] = row % 4 == 3 || draw(&seed) < 0.2 ? 0 : (float)draw(&seed);
     }
@@ -116,7 +116,7 @@ static void same_stores(const msi_vis_store *a, const msi_vis_store *b)
     }
 }
 
-/* What is kept is found by going through the blocks row by row, and by nothing of the store's. */
+/* The expected samples are computed from the blocks row by row, without functions of the store. */
 static void same_by_definition(const msi_vis_store *s, const msi_vis_block *block)
 {
     int64_t n_sample = 0, n_outside = 0;
@@ -169,7 +169,7 @@ static void test_together_and_one_by_one(void **state)
             same_stores(&one_by_one, &together);
             msi_vis_store_free(&together);
         }
-        /* Values that come in single precision. */
+        /* Values given in single precision. */
         msi_vis_block single[N_BLOCK];
         for (int k = 0; k < N_BLOCK; k++) {
             single[k] = block[k];
@@ -186,7 +186,7 @@ static void test_together_and_one_by_one(void **state)
     for (int k = 0; k < N_BLOCK; k++) block_free(&b[k]);
 }
 
-/* What is no weight leaves a sample out: it may come from a process that a damaged set has damaged. */
+/* Invalid weights exclude a sample: they may come from a reader process of a damaged set. */
 static void test_no_weights(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void test_no_weights(void **state)
     msi_vis_store_free(&s);
 }
 
-/* Where a segment finds no room, what came before it is in. */
+/* If memory for a segment cannot be allocated, earlier rows have been added. */
 static void test_no_room(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ static void test_no_room(void **state)
     for (int k = 0; k < N_BLOCK; k++) block_free(&b[k]);
 }
 
-/* Calls that reserve a file's blocks and are to be ended by a signal, and those that were made. */
+/* The calls that reserve a file's blocks and are interrupted by a signal, and the calls made. */
 static int n_to_end, n_reserved;
 
 int __real_posix_fallocate64(int fd, off_t offset, off_t n);
@@ -241,7 +241,8 @@ int __wrap_posix_fallocate64(int fd, off_t offset, off_t n)
     return n_to_end-- > 0 ? EINTR : __real_posix_fallocate64(fd, offset, n);
 }
 
-/* A signal that stops nothing, such as a profiler's timer, costs a call more; one that stops the run is no full disk. */
+/* A signal that does not stop the run, such as a profiler's timer, costs another call; one that stops the run is not
+ * reported as a full disk. */
 static void test_signals_while_reserving(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ enum { N_PLANE = 37, N_STACK = 3, N_CORE_U = 2, N_CORE = 6, MARGIN = 7, WIDTH = 
 
 static const uint32_t core_of[N_STACK] = {1, 2, 5};
 
-/* Tell which planes of three of six cores hold something: most of them, some with gaps, one alone. */
+/* Choose which planes of three of six cores hold samples: most of them, some with gaps, a single one. */
 static int holds(int core, int plane)
 {
     switch (core) {
@@ -43,8 +43,8 @@ typedef struct numbers {
     uint32_t slot[N_CORE * N_PLANE + 1];
     int64_t n_slot, small_cells, whole_cells, size_cells;
     double *nu;
-    msi_c64 *small, *whole; /* what was drawn */
-    msi_c64 *plane, *sum;   /* [size][size] at work */
+    msi_c64 *small, *whole; /* the random input */
+    msi_c64 *plane, *sum;   /* [size][size] workspace */
     fftw_plan forward, inverse;
 } numbers;
 
@@ -61,7 +61,7 @@ static void *empty_on_device(int64_t cells, msi_precision precision)
     void *p = NULL;
     size_t bytes = (size_t)(cells * msi_complex_bytes(precision));
     assert_int_equal(cudaMalloc(&p, bytes), cudaSuccess);
-    assert_int_equal(cudaMemset(p, 0xff, bytes), cudaSuccess); /* not numbers */
+    assert_int_equal(cudaMemset(p, 0xff, bytes), cudaSuccess); /* NaN */
     return p;
 }
 
@@ -104,7 +104,7 @@ static void make(numbers *n, int32_t size, int32_t core, msi_precision precision
         .n_plane = N_PLANE,
         .nu = size + 10,
         .nv = 2 * size + 4,
-        .w_step = 0.04, /* doubles know the phase of many turns less well than the tolerance asks for */
+        .w_step = 0.04, /* doubles know the phase of many turns less well than the tolerance requires */
         .precision = precision};
     for (int i = 0; i < N_CORE * N_PLANE; i++) n->slot[i + 1] = n->slot[i] + (uint32_t)holds(i / N_PLANE, i % N_PLANE);
     const int64_t half = size / 2 + 1;
@@ -144,8 +144,7 @@ static msi_c64 screen(const numbers *n, int plane, int64_t pixel)
     return (msi_c64){cos(2 * MSI_PI * turns) / (double)n->size_cells, -sin(2 * MSI_PI * turns) / (double)n->size_cells};
 }
 
-/* Return the whole plane's cell under a subgrid's, which lies MARGIN cells before it where the last cells are the
- * margin. */
+/* Return the whole plane's cell under a subgrid's, which is MARGIN cells before it if the last cells are the margin. */
 static int64_t under(const numbers *n, uint32_t core, int64_t cell)
 {
     const msi_subgrid_shape *s = &n->shape;
@@ -223,14 +222,14 @@ static void cut_exactly(numbers *n, msi_c64 *small)
     }
 }
 
-/* Butterflies of four transforms of at most 512 points are some 36 roundings one after the other, sqrt(36) of them by
- * chance; with roots, screens and sums ten. */
+/* Butterflies of four transforms of at most 512 points are about 36 roundings, sqrt(36) in random order; with roots,
+ * screens and sums ten. */
 static double tolerance(msi_precision precision)
 {
     return 10 * (precision == MSI_FP32 ? 6e-8 : 1.2e-16);
 }
 
-/* Hold that adding left zeros in the small planes, and put what was drawn there again. */
+/* Check that adding has set the small planes to zero, and restore their input. */
 static void fill_small_again(numbers *n)
 {
     msi_c64 *left = numbers_to_host(n->job.small, n->small_cells, n->shape.precision);
@@ -240,7 +239,7 @@ static void fill_small_again(numbers *n)
     n->job.small = numbers_to_device(n->small, n->small_cells, n->shape.precision);
 }
 
-/* Find how far the whole plane is from `whole` when sums that stay are added to it. */
+/* Compute the distance of the whole plane from `whole` when the kept sums are added to it. */
 static double error_of_sums(numbers *n, const msi_c64 *whole)
 {
     msi_subgrid_job job = n->job;
@@ -292,10 +291,10 @@ static void check(int32_t size, int32_t core, msi_precision precision)
     free_numbers(&n);
 }
 
-/* The largest size that is tried. */
+/* The largest size to test. */
 static int32_t most_size = INT32_MAX;
 
-/* Try cores that leave half of a subgrid empty, and such as fill nearly all of it. */
+/* Test cores that leave half of a subgrid empty, and cores that fill nearly all of it. */
 static void test_every_size(void **state)
 {
     (void)state;
@@ -308,7 +307,7 @@ static void test_every_size(void **state)
         }
 }
 
-/* Add stacks again and again, as long as that goes well; sums are never brought to the host. */
+/* Add stacks repeatedly while there is no error. The sums stay on the device. */
 static void *add_often(void *given)
 {
     const numbers *n = given;
@@ -317,8 +316,8 @@ static void *add_often(void *given)
     return (void *)code;
 }
 
-/* Towers of two plans, of fewer and of more planes, that two threads compute beside each other: kernels with different
- * amounts of shared memory are launched between each other. */
+/* Two threads compute towers of two plans, with fewer and with more planes: kernels with different amounts of shared
+ * memory are launched alternately. */
 static void test_threads_of_different_towers(void **state)
 {
     enum { SIZE = 512, FEWER = N_PLANE - 4 };
@@ -327,7 +326,7 @@ static void test_threads_of_different_towers(void **state)
     (void)state;
     if (most_size < SIZE) skip();
     for (int i = 0; i < 2; i++) make(&n[i], SIZE, SIZE / 2, MSI_FP32);
-    n[1].job.shape.n_plane = FEWER; /* slots and screens of more planes serve fewer */
+    n[1].job.shape.n_plane = FEWER; /* slots and screens of more planes also serve fewer */
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, add_often, &n[i]), 0);
     for (int i = 0; i < 2; i++) {
         void *code;
@@ -347,7 +346,7 @@ static void test_other_sizes_are_refused(void **state)
     assert_int_equal(msi_subgrid_roots(&shape, roots, &n), MSI_EINTERNAL);
 }
 
-/* test_subgrid_gpu [MOST]: subgrids of at most so many cells along an edge, for tools that slow a program down. */
+/* test_subgrid_gpu [MOST]: subgrids of at most this many cells along an edge, for tools that slow a program down. */
 int main(int argc, char **argv)
 {
     if (argc > 1) most_size = (int32_t)strtol(argv[1], NULL, 10);

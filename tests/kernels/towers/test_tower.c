@@ -63,8 +63,8 @@ static void job_free(job *j)
 }
 
 /*
- * Move samples to where towers are least exact: the first and the last cells of cores, and the first and the last
- * planes of towers. One sample stays at the least |w|, one at the largest, so that planes stay what they are.
+ * Move samples to the places where towers are least exact: the first and last cells of cores, and the first and last
+ * planes of towers. One sample stays at the smallest |w|, one at the largest, so that the planes do not change.
  */
 static void move_to_seams(job *j)
 {
@@ -115,7 +115,7 @@ static double image_error(job *j)
     return error;
 }
 
-/* A field where towers are many, for subgrids of any size. One channel, so that samples can be put anywhere. */
+/* A field with many towers, for subgrids of any size. It has one channel, so that samples can be put anywhere. */
 static const msi_case field = {.name = "seams",
                                .nx = 320,
                                .ny = 256,
@@ -125,7 +125,7 @@ static const msi_case field = {.name = "seams",
                                .n_row = 1500,
                                .n_chan = 1};
 
-/* Try every size that holds a tower, with all samples at the seams. */
+/* Test every size that holds a tower, with all samples at the seams. */
 static void test_seams(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void test_seams(void **state)
     assert_true(n_tried >= 12);
 }
 
-/* One tower of all planes, far beyond what its margin allows, shows: the margin is not there for nothing. */
+/* One tower of all planes, far beyond what its margin allows, gives a larger error: the margin is needed. */
 static void test_margin_matters(void **state)
 {
     (void)state;
@@ -171,7 +171,7 @@ static void test_margin_matters(void **state)
     job_free(&j);
 }
 
-/* Predicted from the seams, each sample within its bound: see WORST in test_degrid.c. Twice, with planes kept. */
+/* Predict at the seams, each sample within its bound: see WORST in test_degrid.c. Predict twice, with kept planes. */
 static void test_predict_at_seams(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void test_predict_at_seams(void **state)
             printf("  accuracy %.0e: error %.2e, worst %.2e\n", accuracy, error, worst);
             assert_true(error <= accuracy && worst <= 20 * accuracy);
         }
-        msi_wgrid_tower_cpu_forget(kept);
+        msi_wgrid_tower_cpu_free_model(kept);
         free(vis);
         free(truth);
         msi_image_free(&model);
@@ -209,7 +209,7 @@ static void test_predict_at_seams(void **state)
     }
 }
 
-/* The bend leaves the image alone, never turns back, and levels off. */
+/* The bend does not change the image, never turns back, and levels off. */
 static void test_bend(void **state)
 {
     (void)state;
@@ -227,13 +227,13 @@ static void test_bend(void **state)
         double h = 1e-5,
                slope = msi_tower_bend(0.5, image, field_rad, order) - msi_tower_bend(0.5 - h, image, field_rad, order);
         assert_true(slope < 1e-9 * field_rad);
-        /* Half of the slope is gone half way: what is left of a straight line is half of its length. */
+        /* Half of the slope is left half way, so the rest of a straight line is half as long. */
         double end = msi_tower_bend(0.5, image, field_rad, order) / field_rad;
         assert_true(fabs(end - 0.5 * (0.5 * image + 0.5)) < 1e-12);
     }
 }
 
-/* The load of towers is what a plain count of the samples' cells finds. */
+/* The load of towers agrees with a plain count of the samples' cells. */
 static void test_load(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void test_load(void **state)
     job_free(&j);
 }
 
-/* Where there are no towers the message says so, and the planes serve. */
+/* If there are no towers, the error says so, and whole planes are used. */
 static void test_refuses_what_it_cannot(void **state)
 {
     (void)state;
@@ -289,7 +289,7 @@ static void test_refuses_what_it_cannot(void **state)
                                 .n_row = 50,
                                 .n_chan = 1,
                                 .band = 1.1}};
-    const char *said[] = {"horizon", "w matters nowhere"};
+    const char *reasons[] = {"horizon", "w is negligible"};
     for (int i = 0; i < 2; i++) {
         msi_case_data data;
         msi_gridder *g;
@@ -303,10 +303,10 @@ static void test_refuses_what_it_cannot(void **state)
                                  .backend = MSI_BACKEND_CPU};
         assert_int_equal(msi_gridder_create(&g, &spec), 0);
         assert_int_equal(msi_gridder_add(g, &data.block), 0);
-        /* Where towers cannot serve, no other strategy does without being asked; where they have nothing to do, planes
-         * are the same. */
+        /* If towers are not possible, a requested strategy fails instead of using another one; if they gain nothing,
+         * planes give the same image. */
         assert_int_equal(msi_gridder_image(g, &image), i ? 0 : MSI_ERANGE);
-        assert_non_null(strstr(msi_error_get(), said[i]));
+        assert_non_null(strstr(msi_error_get(), reasons[i]));
         msi_gridder_report_get(g, &report);
         if (i) assert_string_equal(report.strategy, "planes");
         msi_image_free(&image);
@@ -320,8 +320,8 @@ static void test_refuses_what_it_cannot(void **state)
     }
 }
 
-/* A large image of few samples in many w-planes: what is not asked for by name is done by towers. */
-/* A channel without samples has no towers and no planes, and all the same an image. */
+/* A large image of few samples in many w-planes is made by towers if no strategy is requested. */
+/* A channel without samples has no towers and no planes, but an image. */
 static void test_no_samples(void **state)
 {
     (void)state;
@@ -341,8 +341,8 @@ static void test_no_samples(void **state)
     msi_gridder_free(g);
 }
 
-/* Count the samples of the uv plane in every subgrid of every tower, flagged or not, as tower_plan.h numbers them.
- * Returns how many the fullest has. */
+/* Count the samples in every subgrid of every tower, flagged or not, numbered as in tower_plan.h. Returns: the largest
+ * count */
 static int64_t count_cores(const job *j, int64_t *n)
 {
     const msi_wgrid_geometry *g = &j->plan.grid;
@@ -364,7 +364,7 @@ static int64_t count_cores(const job *j, int64_t *n)
     return most;
 }
 
-/* Count the towers that hold anything in subgrids [first, end). */
+/* Count the towers that hold samples in subgrids [first, end). */
 static int64_t count_towers(const int64_t *n, int64_t in_tower, int64_t first, int64_t end)
 {
     int64_t count = 0, last = -1;
@@ -375,7 +375,7 @@ static int64_t count_towers(const int64_t *n, int64_t in_tower, int64_t first, i
     return count;
 }
 
-/* Count the subgrids that hold anything in [first, end). */
+/* Count the subgrids that hold samples in [first, end). */
 static int64_t count_used(const int64_t *n, int64_t first, int64_t end)
 {
     int64_t count = 0;
@@ -383,9 +383,9 @@ static int64_t count_used(const int64_t *n, int64_t first, int64_t end)
     return count;
 }
 
-/* Where samples weigh nothing, two shares of subgrids of one cost have as many, but for those that are counted here on
- * the other side of a border: where all of their cost is their sort, which both make of all, and where doubles take
- * longer in planes alone. By samples they would have 109 and 159. */
+/* If samples cost nothing, two shares have the same number of subgrids of equal cost, except for those counted here on
+ * the other side of a border: if all of a sample's cost is its sort, which both shares do for all samples, and if
+ * doubles are slower in planes only. By samples the shares would have 109 and 159. */
 static void check_cut_without_samples(job *j, const int64_t *n, int64_t n_core)
 {
     static const msi_share halves[] = {{0, 1}, {1, 1}};
@@ -405,8 +405,8 @@ static void check_cut_without_samples(job *j, const int64_t *n, int64_t n_core)
     j->plan.precision = precision;
 }
 
-/* Shares are as large as devices are fast, but for a subgrid; where whole towers are what takes time, none is made by
- * two where it need not be. */
+/* Shares are in proportion to the devices' speeds, to within a subgrid. If only towers cost time, no tower is shared
+ * unless it must be. */
 static void test_shares(void **state)
 {
     (void)state;

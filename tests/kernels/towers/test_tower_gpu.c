@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The default gridder on the GPU at its seams: few small planes of w-towers at a time, whole planes in slabs, several
- * images, planes kept of a model. */
+ * images, and planes that are kept for a model. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +17,7 @@
 #include "kernels/wgrid/wgrid_cuda.h"
 #include "tests/support/wgrid_cases.h"
 
-/* Many planes in a field wide enough for several towers; cores that are crowded and cores that hold a sample or none.
- */
+/* Many planes in a field wide enough for several towers; crowded cores, and cores with one sample or none. */
 static msi_case field = {.name = "skalow",
                          .nx = 240,
                          .ny = 200,
@@ -30,7 +29,7 @@ static msi_case field = {.name = "skalow",
                          .band = 1.3,
                          .layout = CONCENTRATED};
 
-/* A case in a store, planned. */
+/* A case in a store, with its plan. */
 typedef struct job {
     msi_case_data data;
     msi_vis_store store;
@@ -69,7 +68,7 @@ static void job_free(job *j)
     msi_case_free(&j->data);
 }
 
-/* Count the small planes that go at once. */
+/* Count the small planes that are processed at once. */
 static int64_t n_small(const job *j)
 {
     int64_t n = 0;
@@ -87,7 +86,7 @@ static void image_of(job *j, int64_t n_planes, msi_image *image)
         fail_msg("%s", msi_error_get());
 }
 
-/* Measure how far two images lie apart, each plane over the rms of its own, at most. */
+/* Compute the largest distance of two images, each plane relative to its own rms. */
 static double distance(const msi_image *a, const msi_image *b)
 {
     double worst = 0;
@@ -95,8 +94,8 @@ static double distance(const msi_image *a, const msi_image *b)
     return worst;
 }
 
-/* Check each plane and the PSF within the accuracy, with room for one subgrid's planes or for all; what differs between
- * the two is the order of sums: rounding of a float or double, times what the windows' corners amplify (1e2). */
+/* Check each plane and the PSF within the accuracy, with memory for one subgrid's planes or for all. The two differ by
+ * the order of sums: rounding of a float or double, times the windows' amplification at the corners (1e2). */
 static void check_images(double accuracy, msi_precision precision, double rounding)
 {
     job j;
@@ -133,7 +132,8 @@ static void planes_of(job *j, int64_t n_resident, msi_image *image)
         fail_msg("%s", msi_error_get());
 }
 
-/* Slabs thinner than a window is wide, so that footprints reach into three of them, give what all planes at once do. */
+/* Slabs thinner than a window is wide, so that footprints reach into three of them, give the same as all planes at
+ * once. */
 static void check_slabs(double accuracy, msi_precision precision, double rounding)
 {
     job j;
@@ -158,7 +158,7 @@ static void test_slabs(void **state)
     check_slabs(1e-7, MSI_FP64, 1.1e-16);
 }
 
-/* Image what a model leaves of a job's samples, by planes or by towers, twice, for what the first call keeps. */
+/* Make the residual image of a job after a model, by planes or by towers, twice, since the first call keeps data. */
 static void residual_of(job *j, int by_towers, int64_t n_resident, int64_t batch_samples, const msi_image *model,
                         msi_image *image)
 {
@@ -185,13 +185,13 @@ static void residual_of(job *j, int by_towers, int64_t n_resident, int64_t batch
             fail_msg("%s", msi_error_get());
     j->plan.batch_samples = 0;
     assert_int_equal(msi_planes_fetch(to, 0, 3, image->pixel), 0);
-    (by_towers ? msi_wgrid_tower_cuda_forget_samples : msi_wgrid_cuda_forget_samples)(kept);
+    (by_towers ? msi_wgrid_tower_cuda_free_samples : msi_wgrid_cuda_free_samples)(kept);
     msi_planes_free(from);
     msi_planes_free(to);
 }
 
-/* Make residuals with all samples on the device and with a segment at a time, with all w-planes and with slabs, by
- * whole planes and by towers: but for towers, whose accuracy is their own, they differ by the order of sums. */
+/* Make residuals with all samples on the device and with one segment at a time, with all w-planes and with slabs, by
+ * whole planes and by towers. They differ by the order of sums; towers also by their own accuracy. */
 static void check_residuals(double accuracy, msi_precision precision, double rounding)
 {
     job j;
@@ -244,7 +244,7 @@ static void predict(job *j, const msi_image *model, int64_t n_small, void **kept
     assert_int_equal(msi_vis_store_fetch(&j->store, field.n_row, field.n_chan, j->data.freq_hz, vis), 0);
 }
 
-/* Nothing of degridding depends on how many small planes there are, nor on what was kept of the model. */
+/* Degridding does not depend on how many small planes there are, nor on planes that are kept for the model. */
 static void check_predictions(double accuracy, msi_precision precision)
 {
     job j;
@@ -263,7 +263,7 @@ static void check_predictions(double accuracy, msi_precision precision)
         predict(&j, &model, j.towers.n_plane, &kept, again);
         assert_memory_equal(vis, again, (size_t)n * sizeof *vis);
     }
-    msi_wgrid_tower_cuda_forget(kept);
+    msi_wgrid_tower_cuda_free_model(kept);
     msi_image_free(&model);
     job_free(&j);
     free(vis);
@@ -277,7 +277,7 @@ static void test_predictions(void **state)
     check_predictions(1e-7, MSI_FP64);
 }
 
-/* test_tower_gpu [brief [TEST]]: fewer samples, and one test alone, are for tools that slow a program down. */
+/* test_tower_gpu [brief [TEST]]: fewer samples, and one test only, for tools that slow a program down. */
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "brief") == 0) field.n_row /= 10;

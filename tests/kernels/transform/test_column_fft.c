@@ -37,7 +37,7 @@ static void column_free(column c)
     free(c.im);
 }
 
-/* Sum it up, element by element. */
+/* Sum up a column element by element. */
 static void transform(int64_t n, int sign, column in, column out)
 {
     for (int64_t k = 0; k < n; k++) {
@@ -83,7 +83,7 @@ static void expect(int64_t n, msi_column_way way, column in, column factor, colu
     column_free(middle);
 }
 
-/* What a run is given. */
+/* The arguments of a run. */
 typedef struct matrices {
     void *data, *was, *factor;
     uint8_t *given, *wanted;
@@ -105,8 +105,8 @@ static matrices fill(int64_t n, msi_precision precision, uint64_t *seed)
     return m;
 }
 
-/* Hold column k of a run's result against the definition. Elements are of the order of the root of n: each
- * stage, and each turn of the definition, rounds some units of that. */
+/* Compare column k of a run's result with the definition. Elements are of the order of sqrt(n); each stage, and each
+ * turn of the definition, rounds some units of that. */
 static void check_column(int64_t n, msi_precision precision, msi_column_way way, const matrices *m, int masked, int k)
 {
     const double unit = precision == MSI_FP32 ? 6e-8 : 1.2e-16, most = 32 * unit * sqrt((double)n);

@@ -19,10 +19,11 @@
 #include "tests/kernels/wproj/device_numbers.h"
 #include "tests/support/wgrid_cases.h"
 
-/* The screen turns by less than once: doubles know the phase of many turns less well than the tolerance asks for. */
+/* The screen turns by less than one turn: doubles know the phase of many turns less well than the tolerance
+ * requires. */
 static const double W_LAMBDA = 20;
 
-/* Add to the image what the plane's transform shows there; the plane is overwritten. */
+/* Add the plane's transform to the image; the plane is overwritten. */
 static void add_exactly(const msi_image_fft_shape *s, msi_c64 *plane, double *image)
 {
     const msi_image_geometry *g = &s->image;
@@ -40,7 +41,7 @@ static void add_exactly(const msi_image_fft_shape *s, msi_c64 *plane, double *im
         }
 }
 
-/* Allow some 18 butterflies' roundings, sqrt(18) by chance, and those of screens and roots. */
+/* Allow the roundings of about 18 butterflies, sqrt(18) in random order, and those of screens and roots. */
 static double tolerance(msi_precision precision)
 {
     return 10 * (precision == MSI_FP32 ? 6e-8 : 1.2e-16);
@@ -92,7 +93,7 @@ static void check(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has_w, msi
     free(result);
 }
 
-/* Make a correction that is no symmetry of the image, so that pixels that change places show. */
+/* Make a correction without symmetry, so that exchanged pixels are detected. */
 static msi_taper random_taper(uint64_t *seed, int64_t nx, int64_t ny, double *along)
 {
     msi_taper t = {.has_w = 1, .n_term = 2, .term = {2, 0.5}, .w_scale = 3, .n_mid = -0.01};
@@ -128,7 +129,7 @@ static void check_spread(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has
     const msi_image_fft_shape shape = shape_of(nu, nv, nx, ny, has_w, precision);
     const int64_t n = nx * ny, cells = nu * nv;
     uint64_t seed = (uint64_t)nv + 1;
-    msi_c64 *plane = random_numbers(&seed, cells); /* which nothing may be left of */
+    msi_c64 *plane = random_numbers(&seed, cells); /* must be overwritten completely */
     double *model = msi_test_alloc(n, sizeof *model), *along = msi_test_alloc(nx + ny, sizeof *along);
     float *narrow = msi_test_alloc(n, sizeof *narrow);
     for (int64_t i = 0; i < n; i++) model[i] = narrow[i] = (float)(2 * msi_random(&seed) - 1);
@@ -171,7 +172,7 @@ static void check_both(int64_t nu, int64_t nv, int64_t nx, int64_t ny, int has_w
     check_spread(nu, nv, nx, ny, has_w, precision);
 }
 
-/* Transform columns of every size that has kernels, and of one that has none; images as large as the plane. */
+/* Transform columns of every size that has kernels, and of one that has none; images may be as large as the plane. */
 static void test_sizes(void **state)
 {
     (void)state;
@@ -186,7 +187,7 @@ static void test_sizes(void **state)
 
 enum { N_ROW = 3 };
 
-/* Transform rows by FFTW; those that go backward have nothing but their lowest frequencies. */
+/* Transform rows by FFTW. Backward rows hold only their lowest frequencies. */
 static void transform_rows_exactly(msi_c64 *rows, int64_t n, int64_t kept, int forward)
 {
     fftw_complex *cells = (fftw_complex *)rows;
@@ -214,7 +215,7 @@ static void check_rows(int64_t n, int64_t kept, int forward, msi_precision preci
     static const uint8_t used[N_ROW] = {1, 0, 1};
     void *d_rows = numbers_to_device(rows, N_ROW * n, precision), *d_used = to_device(used, sizeof used);
     assert_int_equal(msi_row_fft_create(&fft, n, precision, NULL), 0);
-    /* One that needs less shared memory does not take it from the other. */
+    /* A transform that needs less shared memory does not reduce the limit of another one. */
     assert_int_equal(msi_row_fft_create(&shorter, LEAST_LENGTH, precision, NULL), 0);
     if (!fft) printf("  rows of %lld, fp%d: no room\n", (long long)n, precision == MSI_FP32 ? 32 : 64);
     if (fft) {
@@ -248,7 +249,7 @@ static void check_rows(int64_t n, int64_t kept, int forward, msi_precision preci
     free(rows);
 }
 
-/* Transform rows of every length of three passes, up to what a block of this GPU holds. */
+/* Transform rows of every length of three passes, up to the largest that a block of this GPU can hold. */
 static void test_rows(void **state)
 {
     (void)state;
@@ -265,7 +266,7 @@ static void test_rows(void **state)
 
 enum { SIZE = 64, STEP = 40, TURNED = 9, FIRST = -15, N_ACROSS = 103, N_DOWN = 58, N_SQUARE = 7 };
 
-/* Squares that overlap, and such as wrap round corners and edges; most rows have none. */
+/* Squares that overlap, and that wrap round corners and edges. Most rows have none. */
 static const uint32_t place[N_SQUARE] = {
     0, N_ACROSS - 1, N_ACROSS + 1, 20 * N_ACROSS + 50, 20 * N_ACROSS + 51, 21 * N_ACROSS + 50, N_DOWN *N_ACROSS - 1};
 
@@ -285,7 +286,7 @@ static void add_to_plane(const msi_c64 *square, int64_t nu, int64_t nv, msi_c64 
         }
 }
 
-/* Check the image of a plane that squares add up to, which lies in what is no number. */
+/* Check the image of a plane that squares add up to, in a workspace full of NaN. */
 static void check_squares(msi_precision precision)
 {
     const int64_t nu = 4096, nv = 48 * 48, n = 2051 * 1100;
@@ -344,7 +345,7 @@ static void test_squares(void **state)
     check_squares(MSI_FP64);
 }
 
-/* Apply screens that turn often, and a field whose screen no short series tells. */
+/* Apply screens that turn often, and a field whose screen has no short series. */
 static void test_screens(void **state)
 {
     (void)state;
@@ -378,7 +379,7 @@ static void test_screens(void **state)
     }
 }
 
-/* Padded sizes hold what is asked for, are little larger, and suit rows and columns alike. */
+/* Padded sizes hold the requested size, are little larger, and are supported for rows and columns. */
 static void test_padded_sizes(void **state)
 {
     (void)state;

@@ -50,8 +50,8 @@ static void test_transform_is_the_integral(void **state)
     }
 }
 
-/* Compute an exponential-of-semicircle window's error, exp(beta (sqrt(1 - s^2) - 1)), the usual choice, likewise.
- */
+/* Compute the error of an exponential-of-semicircle window, exp(beta (sqrt(1 - s^2) - 1)), the usual choice, in the
+ * same way. */
 static double semicircle_error(int width, double sigma)
 {
     enum { N = 4000, N_X = 16 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Images beside the phase centre, both ways, against the definition in long double: test_center cpu|cuda. */
+/* Images away from the phase centre, imaging and predicting, against the definition in long double: test_center
+ * cpu|cuda. */
 #include <complex.h>
 #include <math.h>
 #include <setjmp.h>
@@ -68,7 +69,7 @@ static void turn(msi_case_data *d, direction to)
     }
 }
 
-/* The image at N_PIXEL pixels that are drawn is the definition's; visibilities are made for one centre alone. */
+/* The image agrees with the definition at N_PIXEL random pixels. Visibilities are made for one centre only. */
 static void check_images(msi_case_data *d, direction center)
 {
     const int64_t n = d->block.n_row * d->block.n_chan;
@@ -102,7 +103,7 @@ static void check_images(msi_case_data *d, direction center)
     }
 }
 
-/* Visibilities predicted from a model are the definition's. */
+/* Visibilities predicted from a model agree with the definition. */
 static void check_predictions(msi_case_data *d, direction center)
 {
     enum { MODEL_PIXELS = 40 };
@@ -149,7 +150,7 @@ static void test_centers(void **state)
     }
 }
 
-/* Only the default gridder images beside the phase centre, and a centre is a number. */
+/* Only the default gridder supports another centre, and the centre must be finite. */
 static void test_refusals(void **state)
 {
     (void)state;
@@ -171,6 +172,6 @@ int main(int argc, char **argv)
     if (skip) return skip;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_centers), cmocka_unit_test(test_refusals)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    msi_backend_settle();
+    msi_backend_await_all();
     return failed;
 }

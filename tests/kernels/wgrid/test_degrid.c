@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Predicted visibilities of a strategy of one backend against the exact sum and against imaging: test_degrid cpu|cuda
- * [planes|subgrid] [brief]. Brief is for tools that slow a program down a hundredfold: every kernel once, nothing
- * large.
- */
+/* Predicted visibilities of one strategy and backend against the exact sum and against imaging: test_degrid cpu|cuda
+ * [planes|subgrid] [brief]. brief: every kernel once, nothing large, for tools that slow a program down a
+ * hundredfold. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -22,8 +21,8 @@
 #include "tests/support/direct_sum.h"
 #include "tests/support/wgrid_cases.h"
 
-/* Small w in a narrow field, a longer band, large w in a wide field, one that reaches beyond the horizon, odd shapes.
- */
+/* Small w in a narrow field, a longer band, large w in a wide field, a field that reaches beyond the horizon, odd
+ * shapes. */
 /* clang-format off */
 static const msi_case cases[] = {
     {.name = "vla", .nx = 600, .ny = 600, .field_x_rad = 0.02, .w_ratio = 0.6, .n_row = 900, .n_chan = 3, .band = 1.1},
@@ -43,15 +42,15 @@ static const msi_case cases[] = {
 /* clang-format on */
 enum { N_CASE = sizeof cases / sizeof *cases };
 
-/* A single visibility may err this many times the accuracy, which is that of all of them together: a window's error at
- * the worst fraction of a cell is sqrt(2) a axis of the rms over fractions, and of some thousand visibilities whose
- * errors have a gaussian spread the worst lies at four of them; the rest is for fields of few pixels, whose errors add
- * in phase. */
+/* A single visibility may be off by this many times the accuracy, which is an rms over all visibilities: a window's
+ * error at the worst fraction of a cell is sqrt(2) for each axis of the rms over fractions; among some thousand
+ * visibilities with Gaussian errors the worst is at four of them; the rest is for fields of few pixels, whose errors
+ * add in phase. */
 static const double WORST = 20;
 
 static msi_case_choice chosen;
 
-/* Expect all planes within the accuracy. Returns whether the strategy serves the field. */
+/* Check that all planes are within the accuracy. Returns: whether the strategy supports the field */
 static int check_field(msi_field *f, const char *name, double accuracy, msi_precision_choice precision)
 {
     msi_gridder_report report;
@@ -95,8 +94,8 @@ static void test_accuracy(void **state)
     assert_true(n_served >= (chosen.brief ? 1 : 20));
 }
 
-/* Baselines that the image cannot hold, on both sides and at the very limit, are predicted like all others. Phases are
- * a thousand times larger, and so is their rounding: accuracies down to 1e-10. */
+/* Baselines that the image cannot represent, on both sides of the limit and exactly at it, are predicted like all
+ * others. Phases are a thousand times larger, and so is their rounding: accuracies down to 1e-10. */
 static void test_beyond_the_uv_plane(void **state)
 {
     (void)state;
@@ -124,7 +123,7 @@ static void test_beyond_the_uv_plane(void **state)
     for (double accuracy = 1e-3; accuracy > 0.9e-5 && !chosen.brief; accuracy *= 0.1)
         check_field(&f, c.name, accuracy, MSI_PRECISION_FP32);
     check_field(&f, c.name, 1e-10, MSI_PRECISION_AUTO);
-    /* Coordinates past all reason give some number. */
+    /* Extremely large coordinates give a finite number. */
     for (int64_t row = 0; row < c.n_row; row++) f.data.uvw_m[3 * row + row % 2] *= 1e30;
     msi_gridder_report report;
     msi_gridder_spec spec = msi_case_spec(&chosen, &f.data.geometry, 1, 1e-4);
@@ -133,8 +132,8 @@ static void test_beyond_the_uv_plane(void **state)
     msi_field_free(&f);
 }
 
-/* Predict samples on the very borders of cells, and so of tiles: rounding decides to which side a footprint goes, and
- * must do so alike wherever it is asked. Imaging and predicting, both within the accuracy. */
+/* Predict samples exactly at the borders of cells, and so of tiles: rounding decides on which side a footprint is, and
+ * must give the same side everywhere. Imaging and predicting are both within the accuracy. */
 static void test_borders_of_cells(void **state)
 {
     (void)state;
@@ -165,14 +164,14 @@ static void test_borders_of_cells(void **state)
     msi_field_truth(&f);
     assert_true(check_field(&f, c.name, accuracy, MSI_PRECISION_AUTO));
     msi_case_image(&f.data, &spec, &image, &report);
-    if (chosen.is_planes) /* w-towers are planned by where samples lie, which has changed */
+    if (chosen.is_planes) /* w-towers are planned from the samples' positions, which have changed */
         assert_true(report.nu == before.nu && report.nv == before.nv && report.width == before.width);
     assert_true(msi_case_error(&f.data, &image, 0, 0, 60, 3) <= accuracy);
     msi_image_free(&image);
     msi_field_free(&f);
 }
 
-/* Predict several planes of one model, one of them empty: its visibilities are 0. */
+/* Predict several planes of one model, one of them empty, whose visibilities are 0. */
 static void test_planes(void **state)
 {
     (void)state;
@@ -205,8 +204,8 @@ static void test_planes(void **state)
     msi_field_free(&f);
 }
 
-/* Predict one visibility of one pixel, which lies in a corner or at the centre. Nothing averages: the window's error at
- * the worst fraction of a cell is up to sqrt(2) a axis more than the accuracy, which is its rms. */
+/* Predict one visibility of one pixel, in a corner or at the centre. No errors average out: the window's error at the
+ * worst fraction of a cell is up to sqrt(2) for each axis larger than the accuracy, which is its rms. */
 static void test_one_sample(void **state)
 {
     (void)state;
@@ -233,12 +232,12 @@ static void test_one_sample(void **state)
 
 /* ---- Adjointness ------------------------------------------------------------------------------------------------ */
 
-/* |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of one seed, A by one backend and A* by the other; -1 where the strategy does
- * not serve what was drawn. */
+/* Compute |Re<Ax,y> - Re<x,A*y>| / (||Ax|| ||y||) of one seed, A by one backend and A* by the other. Returns -1 if the
+ * strategy does not support the random case. */
 static double adjointness(uint64_t seed, msi_precision precision, msi_backend predicts, msi_backend images)
 {
     uint64_t random;
-    int64_t step = chosen.is_planes ? 2 : 4; /* subgrids want room */
+    int64_t step = chosen.is_planes ? 2 : 4; /* subgrids need a minimum size */
     msi_case c = msi_case_adjoint(seed, step, 40, 3.2, 200, &random);
     double accuracy = precision == MSI_FP32 ? pow(10, -1 - 4 * msi_random(&random))   /* 1e-1 .. 1e-5 */
                                             : pow(10, -2 - 10 * msi_random(&random)); /* 1e-2 .. 1e-12 */
@@ -273,10 +272,10 @@ static double adjointness(uint64_t seed, msi_precision precision, msi_backend pr
     return fabs(of_vis - of_image) / norm;
 }
 
-/* Use the same windows, planes and factors on both sides, so that only rounding is left whatever the accuracy: of
- * 32-bit sums 2^-24 each, some hundred of them a value in random order, amplified by what the windows' transforms
- * divide out (2e-7 to 6e-7 of a whole image, see msi_precision_for); in 64 bits 2^29 times less, or what a plan allows
- * (see MOST_FP64_ROUNDING in wgrid_plan.c) where a window is divided out by far. */
+/* Windows, planes and factors are the same on both sides, so that only rounding is left at any accuracy: of 32-bit sums
+ * 2^-24 each, about a hundred of them for a value in random order, amplified by the correction (2e-7 to 6e-7 of a whole
+ * image, see msi_precision_for); in 64 bits 2^29 times less, or the limit of a plan (see MOST_FP64_ROUNDING in
+ * wgrid_plan.c) if a correction is large. */
 static void check_adjoint(msi_backend predicts, msi_backend images)
 {
     for (int fp64 = 0; fp64 < 2; fp64++) {
@@ -308,12 +307,12 @@ static void test_adjoint_to_the_other_backend(void **state)
     check_adjoint(MSI_BACKEND_CUDA, MSI_BACKEND_CPU);
 }
 
-/* ---- Blocks, fillings, memory ----------------------------------------------------------------------------------- */
+/* ---- Blocks, batches, memory ------------------------------------------------------------------------------------- */
 
-/* Blocks as a Measurement Set of several spectral windows gives them: channel lists take turns, some of them descend,
- * sizes are odd and some longer than what the store keeps together. */
+/* Blocks as from a Measurement Set of several spectral windows: channel lists alternate, some are descending, sizes are
+ * odd, and some are longer than a segment of the store. */
 typedef struct block_list {
-    msi_case_data data[3]; /* one a channel list */
+    msi_case_data data[3]; /* one for each channel list */
     int64_t at[3];
     msi_case_pixels pixels;
 } block_list;
@@ -344,7 +343,7 @@ static void block_list_make(block_list *b)
     msi_case_pixels_draw(&b->pixels, &b->data[0].geometry, 12, 8);
 }
 
-/* Give the next block of one of the lists; 0 at the end of all. */
+/* Return the next block of one of the lists; 0 at the end of all lists. */
 static int block_list_next(block_list *b, uint64_t *seed, msi_vis_block *block)
 {
     int k = (int)msi_random_whole(seed, 0, 2);
@@ -370,7 +369,7 @@ static void block_list_free(block_list *b)
     for (int k = 0; k < 3; k++) msi_case_free(&b->data[k]);
 }
 
-/* Whole lists in one filling of the store, fetched as they were added, with the truth beside. */
+/* Fill the store once with whole lists, fetch them in the order of adding, and compare with the exact sum. */
 static void check_blocks(block_list *b, const msi_gridder_spec *spec)
 {
     msi_gridder *g;
@@ -418,7 +417,7 @@ static void test_blocks_in_order(void **state)
     block_list_free(&b);
 }
 
-/* More channels than the store keeps together. */
+/* More channels than a segment of the store holds. */
 static void test_many_channels(void **state)
 {
     (void)state;
@@ -438,9 +437,9 @@ static void test_many_channels(void **state)
     msi_field_free(&f);
 }
 
-/* Several fillings with one plan, whether the w-planes stay or not, are what one filling gives. The w-planes are the
- * same, only rounding differs, and that of a 32-bit sum of W^3 cells by less than 1e-6; w-towers are planned by where
- * the samples of one filling lie, so that two plans differ, each by no more than the accuracy. */
+/* Several batches with one plan give the same as one batch, whether the w-planes are kept or not. The w-planes are the
+ * same, so only rounding differs, by less than 1e-6 for a 32-bit sum of W^3 cells. w-towers are planned from the
+ * samples of one batch, so two plans differ, each by at most the accuracy. */
 static void test_fillings(void **state)
 {
     (void)state;
@@ -499,7 +498,7 @@ static void test_fillings(void **state)
     msi_field_free(&f);
 }
 
-/* Whatever number of w-planes is in memory, and whether they stay for a second call. */
+/* Test every number of w-planes in memory, and whether they are kept for a second call. */
 static void test_every_ring(void **state)
 {
     (void)state;
@@ -541,7 +540,7 @@ static void test_every_ring(void **state)
             msi_vis_store_clear(&store);
             assert_int_equal(msi_vis_store_add(&store, &f.data.block), 0);
         }
-        msi_wgrid_cpu_forget(kept);
+        msi_wgrid_cpu_free_model(kept);
     }
     free(vis);
     msi_vis_store_free(&store);
@@ -578,7 +577,8 @@ static void test_threads(void **state)
     msi_field_free(&f);
 }
 
-/* Run every instruction set that this processor has, at all accuracies: widths of less, one and more of its vectors. */
+/* Run every instruction set of this processor at all accuracies: widths below, at and above the length of its
+ * vectors. */
 static void test_instruction_sets(void **state)
 {
     (void)state;
@@ -632,7 +632,7 @@ static void test_refuses_what_it_cannot(void **state)
     msi_image_free(&good);
 }
 
-/* A signal ends a prediction, and the gridder can be asked again. */
+/* A signal interrupts a prediction, and the gridder can be used again. */
 static void test_interrupt(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Residuals of a strategy of one backend: against the direct sum, against gridders that predict and image apart, and
+ * Residuals of one strategy and backend against the direct sum, against separate gridders that predict and image, and
  * over many calls, changes of the samples and interrupts: test_residual cpu|cuda [planes|subgrid] [brief].
  */
 #include <math.h>
@@ -48,11 +48,11 @@ static void check(int rc)
     if (rc) fail_msg("code %d: %s", rc, msi_error_get());
 }
 
-/* A gridder with a field's samples, planes for its model and room for what it makes. */
+/* A gridder with a field's samples, its model, and its results. */
 typedef struct cycle {
     msi_gridder *g;
     msi_planes *model, *residual, *psf;
-    msi_image made; /* of the residual planes, then the PSF */
+    msi_image made; /* of the residual planes, then of the PSF */
 } cycle;
 
 static void cycle_make(cycle *c, const msi_field *f, const msi_gridder_spec *spec)
@@ -78,7 +78,7 @@ static void cycle_free(cycle *c)
     msi_image_free(&c->made);
 }
 
-/* Make residuals, with the model or without, and the PSF. */
+/* Make residuals, with or without the model, and the PSF. */
 static void cycle_run(cycle *c, int with_model)
 {
     const int n = c->made.n_plane - 1;
@@ -89,7 +89,7 @@ static void cycle_run(cycle *c, int with_model)
     check(msi_planes_fetch(c->psf, 0, 1, (char *)c->made.pixel + (size_t)n * plane));
 }
 
-/* Draw a field with pixels whose visibilities are about as strong as its data, and find their exact sums. */
+/* Make a random field with pixels whose visibilities are about as strong as its data, and compute the exact sums. */
 static void field_make(msi_field *f, const msi_case *c)
 {
     msi_field_make(f, c, chosen.brief ? 10 : 40, 11);
@@ -98,7 +98,7 @@ static void field_make(msi_field *f, const msi_case *c)
     msi_field_truth(f);
 }
 
-/* Make the field's data what the model leaves of them, in double; a second time, what they were. */
+/* Subtract the model from the field's data, in double (sign 1), or add it again (sign -1). */
 static void subtract_truth(msi_field *f, double sign)
 {
     for (int64_t i = 0; i < f->data.block.n_plane * f->n; i++) {
@@ -108,8 +108,8 @@ static void subtract_truth(msi_field *f, double sign)
 }
 
 /*
- * Imaging errs by the accuracy of what is left, and so does predicting of the model, whose visibilities are weaker than
- * that: the sum in squares is less than 1.5 of it.
+ * Imaging has the accuracy relative to the residuals, and so has predicting relative to the model, whose visibilities
+ * are weaker than that: the sum in squares is less than 1.5 of it.
  */
 static void check_direct(msi_field *f, const msi_case *c, double accuracy)
 {
@@ -146,9 +146,8 @@ static void test_direct_sum(void **state)
     }
 }
 
-/* Compare with the visibilities that a gridder of its own predicts, subtracted in double and imaged by a third one: the
- * same but for the orders of sums, which rounding tells apart: of 32 bits some 1e-6 of an image, of 64 that much
- * less. */
+/* Compare with visibilities predicted by a separate gridder, subtracted in double and imaged by a third one. They
+ * differ only in the order of sums: by about 1e-6 of an image in 32 bits, and by that much less in 64 bits. */
 static void check_separate(double accuracy, const msi_weighting *rule)
 {
     msi_field f;
@@ -207,7 +206,7 @@ static void test_separate_gridders(void **state)
     if (!chosen.brief) check_separate(1e-8, &briggs);
 }
 
-/* Compare two images of the same sums: alike to the bit on the CPU, to the order of atomics on a GPU. */
+/* Compare two images of the same sums: the same bits on the CPU, the order of atomics on a GPU. */
 static void check_alike(const msi_image *a, const msi_image *b)
 {
     const size_t bytes = (size_t)(msi_image_n_pixel(&a->geometry) * a->n_plane * msi_image_pixel_bytes(a->precision));
@@ -216,8 +215,8 @@ static void check_alike(const msi_image *a, const msi_image *b)
         assert_true(msi_image_difference(a, b, p) <= (a->precision == MSI_FP32 ? 3e-6 : 3e-14));
 }
 
-/* Data that are the model's leave nothing but errors; calls in any order give the same; an image on the host is the
- * same; an interrupt and planes of another kind are survived; samples that are added count. */
+/* If the data are the model's, only errors are left; calls in any order give the same; an image in host memory is the
+ * same; the gridder works after an interrupt and after planes of another kind; added samples are included. */
 static void test_calls(void **state)
 {
     (void)state;
@@ -259,7 +258,7 @@ static void test_calls(void **state)
     cycle_run(&first, 0);
     check_alike(&first.made, &dirty);
 
-    /* The same samples once more change nothing but the sums. */
+    /* The same samples again only change the sums. */
     double sum[4], before[4];
     int64_t count[4];
     msi_gridder_weights(c.g, before, NULL, count);
@@ -274,8 +273,8 @@ static void test_calls(void **state)
     msi_field_free(&f);
 }
 
-/* Residuals and PSFs of a gridder that is refined, before its first image or after, are those of one that was made for
- * the accuracy; what no plan reaches leaves it as it is. */
+/* A gridder that is refined, before its first image or after it, gives the residuals and PSFs of a gridder made for
+ * that accuracy. An accuracy that no plan reaches does not change it. */
 static void test_refined(void **state)
 {
     (void)state;
@@ -310,7 +309,7 @@ static void test_refined(void **state)
     msi_field_free(&f);
 }
 
-/* A gridder without a sample knows nothing; what cannot make residuals says so when it is made. */
+/* A gridder without samples makes images of NaN; one that cannot make residuals fails when it is created. */
 static void test_refusals(void **state)
 {
     (void)state;
@@ -333,7 +332,7 @@ static void test_refusals(void **state)
 
     spec.method = "wproj";
     assert_int_equal(msi_gridder_create(&g, &spec), MSI_ERANGE);
-    assert_string_equal(msi_error_get(), "method wproj: it makes images and predictions, but no residuals");
+    assert_string_equal(msi_error_get(), "gridder 'wproj' makes images and predictions, but no residuals");
     spec.method = NULL;
     spec.predict = 1;
     assert_int_equal(msi_gridder_create(&g, &spec), MSI_ERANGE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A strategy of one backend against the direct sum: test_wgrid cpu|cuda [planes|subgrid] [brief]. Brief is for tools
- * that slow a program down a hundredfold: every kernel once, nothing large. */
+/* One strategy and backend against the direct sum: test_wgrid cpu|cuda [planes|subgrid] [brief]. brief: every kernel
+ * once, nothing large, for tools that slow a program down a hundredfold. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ enum { N_CASE = sizeof cases / sizeof *cases };
 
 static msi_case_choice chosen;
 
-/* Check one accuracy of a case whose direct sum is known. Returns whether the strategy serves it. */
+/* Check one accuracy of a case with a known direct sum. Returns: whether the strategy supports it */
 static int check_accuracy(const msi_case_data *data, const msi_case_truth *truth, const char *name, double accuracy,
                           msi_precision_choice precision)
 {
@@ -84,7 +84,7 @@ static void test_accuracy(void **state)
     assert_true(n_served >= (chosen.brief ? 1 : 20));
 }
 
-/* An array's core puts so many samples on a cell that plain 32-bit sums of them would miss the accuracy tenfold. */
+/* An array's core puts many samples on a cell: 32-bit sums of them would miss the accuracy tenfold. */
 static void test_crowded_cells(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_planes_and_psf(void **state)
     msi_case_free(&data);
 }
 
-/* However many threads run, the image is the same. */
+/* The image is the same for any number of threads. */
 static void test_threads(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void test_threads(void **state)
     msi_case_free(&data);
 }
 
-/* Whatever memory leaves of the ring of w-planes, the image is the same. */
+/* The image is the same for any length of the ring of w-planes. */
 static void test_memory(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void test_memory(void **state)
     assert_int_equal(report.n_w_resident, 1);
     msi_image_free(&image);
 
-    /* Every length of the ring, from one plane to all. */
+    /* Test every length of the ring, from one plane to all. */
     msi_vis_store store;
     msi_wgrid_plan plan;
     msi_stage_times times = {0};
@@ -255,7 +255,8 @@ static void test_memory(void **state)
     msi_case_free(&data);
 }
 
-/* Run every instruction set that this processor has, at widths of one vector, less and more, in both precisions. */
+/* Run every instruction set of this processor, at widths below, at and above the length of its vectors, in both
+ * precisions. */
 static void test_instruction_sets(void **state)
 {
     (void)state;
@@ -291,7 +292,7 @@ static void test_instruction_sets(void **state)
     msi_simd_use(MSI_N_SIMD);
 }
 
-/* Samples beyond 1/(2 cell) are dropped and counted, and the rest is as if they had not been there. */
+/* Samples beyond 1/(2 cell) are dropped and counted, and the image is the same as without them. */
 static void test_outside_is_counted(void **state)
 {
     (void)state;
@@ -320,7 +321,7 @@ static void test_outside_is_counted(void **state)
     msi_case_free(&data);
 }
 
-/* More than memory allows goes to a file, with the same image. */
+/* Samples beyond the memory limit are stored in a file, and give the same image. */
 static void test_spill_to_file(void **state)
 {
     (void)state;
@@ -398,7 +399,8 @@ static void test_refuses_what_it_cannot(void **state)
     assert_null(g);
 }
 
-/* A gridder copies its strings; its weights are multiplied once, and no sample follows them before it is cleared. */
+/* A gridder copies its strings. Its weights are multiplied once, and no samples may be added afterwards before it is
+ * cleared. */
 static void test_strings_are_copied_and_weights_multiplied_once(void **state)
 {
     (void)state;
@@ -438,8 +440,8 @@ static void test_strings_are_copied_and_weights_multiplied_once(void **state)
     msi_case_free(&data);
 }
 
-/* Samples that came before it was known what to grid them with make the same image; what serves none is refused
- * then. */
+/* Samples that are added before the gridder's parameters are known give the same image. Parameters that no plan
+ * supports are rejected then. */
 static void test_early(void **state)
 {
     (void)state;
@@ -462,8 +464,8 @@ static void test_early(void **state)
     assert_int_equal(msi_gridder_precision(g), other.precision);
     assert_int_equal(msi_gridder_add(g, &data.block), 0);
     wrong.strategy = "nonsense";
-    assert_int_equal(msi_gridder_settle(g, &wrong), MSI_ERANGE);
-    assert_int_equal(msi_gridder_settle(g, &spec), 0);
+    assert_int_equal(msi_gridder_bind(g, &wrong), MSI_ERANGE);
+    assert_int_equal(msi_gridder_bind(g, &spec), 0);
     assert_int_equal(msi_gridder_image(g, &early), 0);
     assert_true(msi_image_difference(&early, &other, 0) <= 1e-6);
     assert_true(early.n_vis[0] == other.n_vis[0] && early.sum_weight[0] == other.sum_weight[0]);
@@ -478,7 +480,7 @@ static void test_early(void **state)
     msi_case_free(&data);
 }
 
-/* Two backends differ by rounding and by nothing else than twice the accuracy. */
+/* Two backends differ only by rounding and at most twice the accuracy. */
 static void test_cpu_and_gpu_agree(void **state)
 {
     (void)state;
@@ -504,7 +506,7 @@ static void test_cpu_and_gpu_agree(void **state)
         }
 }
 
-/* What the GPU's kernels could not number is not planned for it; a GPU is not needed to know. */
+/* A plan that the GPU's kernels cannot number is rejected, without a GPU. */
 static void test_gpu_numbers(void **state)
 {
     (void)state;
@@ -516,7 +518,7 @@ static void test_gpu_numbers(void **state)
     plan.grid.n_w--;
     plan.grid.nv++;
     assert_int_equal(msi_wgrid_cuda_check(&plan), MSI_ERANGE);
-    assert_string_equal(msi_error_about_get(), "backend"); /* for which src knows the remedy */
+    assert_string_equal(msi_error_about_get(), "backend"); /* src has a hint for this member */
 #else
     skip();
 #endif

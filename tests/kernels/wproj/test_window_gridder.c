@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/wproj/job/wproj_reference.h"
+#include "kernels/wproj/job/wproj_simd.h"
 #include "kernels/wproj/window/wproj_window_gridder_cuda.h"
 #include "tests/kernels/wproj/device_numbers.h"
 #include "tests/support/temp_folder.h"

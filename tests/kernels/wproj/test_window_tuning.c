@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/wproj/window/window_tuning.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
 #include "tests/support/temp_folder.h"
 
 static const msi_window_shape candidates[] = {{4, 4, 4, 1, 64, 32, 0, 0}, {1, 4, 4, 2, 32, 32, 7, 0}};
@@ -105,7 +105,7 @@ static void test_budget_is_kept(void **state)
     assert_int_equal(c.n_call, n_call);
 }
 
-static void test_cases_are_told_apart(void **state)
+static void test_cases_are_distinguished(void **state)
 {
     (void)state;
     const char *path = path_in_folder("cases");
@@ -259,7 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fastest_is_remembered),       cmocka_unit_test(test_budget_is_kept),
-        cmocka_unit_test(test_cases_are_told_apart),        cmocka_unit_test(test_damaged_cache_is_ignored),
+        cmocka_unit_test(test_cases_are_distinguished),     cmocka_unit_test(test_damaged_cache_is_ignored),
         cmocka_unit_test(test_unwritable_cache_is_ignored), cmocka_unit_test(test_folder_of_the_user),
         cmocka_unit_test(test_failure_is_passed_on),        cmocka_unit_test(test_guess_has_the_least_padding),
         cmocka_unit_test(test_guess_follows_measurements),

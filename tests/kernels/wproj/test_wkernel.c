@@ -26,7 +26,7 @@ static long double screen(long double l, long double m, long double half_l, long
 }
 
 /* A separable kernel's phase along one axis is the mean of n - 1 at both ends of the other, so that the two parts add
- * up to n - 1 but for l^2 m^2 less its own such mean. */
+ * up to n - 1 except for l^2 m^2 less its own such mean. */
 static long double part(const msi_wkernel_spec *s, int axis, long double l)
 {
     long double half_l = 0.5L * (axis ? s->image_v_rad : s->image_u_rad);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Images by w-projection on the CPU against direct sums, whatever the plan chose or was told to. */
+/* Compares images by w-projection on the CPU with direct sums, whatever the plan chose or was given. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/wproj/wproj_box_cpu.h"
+#include "kernels/wproj/wproj_cpu.h"
 #include "tests/kernels/wproj/wproj_cases.h"
 
 static void test_image(void **state)
@@ -63,8 +63,8 @@ static void test_choices(void **state)
     }
 }
 
-/* Try the gridder's options: slices and lookup as asked for, by every strategy of images; what a strategy cannot do is
- * refused by name. */
+/* Try the gridder's options: slices and lookup as requested, by every strategy of images. An option that a strategy
+ * does not support is refused by name. */
 static void test_options(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void test_options(void **state)
         msi_gridder_spec spec = msi_wproj_spec(&data, 1e-2, s < 2 ? strategies[s] : NULL);
         spec.kernel = MSI_KERNEL_TEXTURE;
         assert_int_equal(msi_gridder_create(&g, &spec), 0);
-        assert_int_equal(msi_gridder_foresee(g, 1000, 500, 0, 100, &report), MSI_ERANGE);
+        assert_int_equal(msi_gridder_estimate(g, 1000, 500, 0, 100, &report), MSI_ERANGE);
         assert_true(strstr(msi_error_get(), "kernel texture") != NULL);
         msi_gridder_free(g);
     }
@@ -347,7 +347,8 @@ static void test_threads(void **state)
     msi_case_free(&data);
 }
 
-/* What cannot be had is refused with its reason; less memory for kernels means a dearer plan of the same accuracy. */
+/* A plan that cannot be made is refused with its reason. Less memory for kernels means a costlier plan of the same
+ * accuracy. */
 static void test_refusals_and_memory(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/wproj/wproj_degrid_cpu.h"
+#include "kernels/wproj/wproj_cpu.h"
 #include "kernels/method/simd.h"
 #include "tests/support/direct_sum.h"
 #include "tests/kernels/wproj/wproj_cases.h"

@@ -16,9 +16,8 @@
 #include "core/status.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/wproj/job/wkernel_cuda.h"
-#include "kernels/wproj/wproj_degrid_cpu.h"
-#include "kernels/wproj/wproj_predictor_cuda.h"
-#include "kernels/wproj/wproj_gridder_cuda.h"
+#include "kernels/wproj/wproj_cpu.h"
+#include "kernels/wproj/wproj_cuda.h"
 #include "tests/support/direct_sum.h"
 #include "tests/kernels/wproj/wproj_cases.h"
 

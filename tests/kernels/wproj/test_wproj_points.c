@@ -16,9 +16,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/wproj/points/wproj_gather_cuda.h"
-#include "kernels/wproj/points/wproj_scatter_cuda.h"
-#include "kernels/wproj/points/wproj_window_table_cuda.h"
+#include "kernels/wproj/points/wproj_points_cuda.h"
 
 enum { SKIPPED = 77, N_SEED = 20, MAX_PLANE = 6 };
 
@@ -67,7 +65,7 @@ static int32_t wrapped(int64_t x, int32_t n)
     return (int32_t)((x % n + n) % n);
 }
 
-/* Sum in long double, lest the truth's own rounding count. */
+/* Sum in long double, so that the truth's own rounding does not count. */
 static msi_c64 exact_value(const points *t, const msi_wproj_sample *s, int32_t image)
 {
     const int32_t taps = t->taps[s->plane], os = t->oversample;

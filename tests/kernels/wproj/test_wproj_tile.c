@@ -11,7 +11,7 @@
 #include <cuda_runtime.h>
 
 #include "core/status.h"
-#include "kernels/wproj/job/wproj_reference.h"
+#include "kernels/wproj/job/wproj_simd.h"
 #include "kernels/wproj/tile/wproj_tile_cuda.h"
 
 static const msi_gpu_stream default_stream = {0, NULL};

@@ -11,8 +11,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "kernels/wproj/window/wproj_window_degrid_cuda.h"
-#include "kernels/wproj/window/window_operands_cuda.h"
+#include "kernels/wproj/window/wproj_window_cuda.h"
 #include "tests/kernels/wproj/device_numbers.h"
 #include "tests/kernels/wproj/window_numbers.h"
 

@@ -11,7 +11,8 @@
 
 /*
  * Allow for sums of some thousand products in another order: each addition rounds by 2^-24 of a partial sum, whose
- * terms are random, so the error stays near 1e-7 sqrt(10); ten times that. In double likewise.
+ * terms are random, so the error stays near 1e-7 sqrt(10). The tolerance is ten times that. The tolerance
+ * in double is found in the same way.
  */
 static inline double tolerance(msi_precision precision)
 {

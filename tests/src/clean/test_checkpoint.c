@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Checkpoints: what was put is got; whatever is changed in the file is found; killed writers leave a whole one. */
+/* Checkpoints: sections are read back; any change in the file is found; a killed writer leaves a whole checkpoint. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -32,7 +32,8 @@ static char *name(const char *what)
     return path;
 }
 
-/* Save a checkpoint of counters, a model of n values and a short mask; only some sections where `until` is below 3. */
+/* Save a checkpoint of counters, a model of n values and a short mask; only the first sections if `until` is below
+ * 3. */
 static int save(const char *at, int64_t n, double value, int until)
 {
     const counters c = {3, 1000, value};
@@ -76,7 +77,7 @@ static void what_was_put_is_got(void **state)
     (void)state;
     const int64_t in_use = msi_memory_in_use();
     const int n_open = temp_folder_n_open();
-    /* A model of 3 MB goes through several pieces, the last one of an odd number of values. */
+    /* A model of 3 MB is read in several chunks, the last one with an odd number of values. */
     static const int64_t size[] = {1, 13, 777777};
     for (int i = 0; i < 3; i++) {
         struct stat st;
@@ -111,7 +112,7 @@ static char *get_file(const char *at, size_t *n)
     return bytes;
 }
 
-/* Opening fails with one line of the path, and leaves the file as it is. */
+/* Opening fails with one line that has the path, and leaves the file unchanged. */
 static void refuse(const char *at, const char *bytes, size_t n, const msi_checkpoint_run *run)
 {
     msi_checkpoint *c;
@@ -127,7 +128,7 @@ static void refuse(const char *at, const char *bytes, size_t n, const msi_checkp
     free(after);
 }
 
-/* Damage every bit of every byte, every length, what stands behind it, and sections that change places. */
+/* Change every bit of the file, truncate it at every length, append data, and exchange sections. */
 static void every_damage_is_found(void **state)
 {
     (void)state;
@@ -148,7 +149,7 @@ static void every_damage_is_found(void **state)
     memset(bad + n, 0, 64);
     refuse(at, bad, n + 1, &RUN);
     refuse(at, bad, n + 64, &RUN);
-    /* The first section a second time in place of the end: 40 bytes of the file's head, 32 of a section's. */
+    /* Repeat the first section instead of the end: the header of the file has 40 bytes, that of a section 32. */
     memcpy(bad, good, n);
     memcpy(&bad[n > 232 ? n - 32 : 200], good + 40, 32);
     refuse(at, bad, n, &RUN);
@@ -178,7 +179,7 @@ static void other_runs_are_refused(void **state)
     free(good);
 }
 
-/* A file of the user's with the checkpoint's name stays, whoever wants to write, read or remove it. */
+/* Another file of the user with the name of the checkpoint is neither written, read nor removed. */
 static void files_of_others_stay(void **state)
 {
     (void)state;
@@ -195,7 +196,7 @@ static void files_of_others_stay(void **state)
     assert_int_equal(rmdir(at), 0);
 }
 
-/* Whenever a writer is killed, the checkpoint before stands. */
+/* A writer that is killed at any moment leaves the previous checkpoint. */
 static void killed_writers_leave_the_last_one(void **state)
 {
     (void)state;

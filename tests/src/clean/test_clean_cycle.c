@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* When cleaning goes on, goes on in the mask, or ends, by the exact peaks that cycles left; cycles that are foreseen
- * against cycles that are made. */
+/* When cleaning continues, continues in the mask, or stops, by the exact peaks after cycles; estimates of the cycles
+ * left against cycles made. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include "src/clean/clean_cycle.h"
 
-/* Make a cycle whose minor iterations ended as said and whose exact residual has this peak, and judge it. */
+/* Make a cycle and judge it. Given: at_threshold  minor iterations ended there; peak  of the exact residual */
 static void make_cycle(msi_clean_group *g, const msi_clean_options *o, int at_threshold, double peak)
 {
     g->peak_before = g->peak;
@@ -20,7 +20,8 @@ static void make_cycle(msi_clean_group *g, const msi_clean_options *o, int at_th
     assert_int_equal(msi_clean_judge(g, o, peak), 0);
 }
 
-/* Minor iterations are at the threshold of -auto-mask after the third cycle; the exact residual's peak comes slowly. */
+/* Minor iterations reach the threshold of -auto-mask in the third cycle; the peak of the exact residual falls
+ * slowly. */
 static msi_clean_group clean_slowly(int nmiter)
 {
     const msi_clean_options o = {.niter = INT64_MAX / 2, .auto_mask = 3, .auto_threshold = 1, .nmiter = nmiter};
@@ -32,8 +33,8 @@ static msi_clean_group clean_slowly(int nmiter)
     return g;
 }
 
-/* Of five cycles the last two are the mask's; of fifty there are enough to come to the threshold exactly; a run whose
- * cycles are spent ends, and so does one within them. */
+/* With five cycles the last two are used in the mask. With fifty there are enough to reach the threshold exactly. A run
+ * without cycles left stops. */
 static void few_cycles_are_kept_for_the_mask(void **state)
 {
     (void)state;
@@ -48,7 +49,7 @@ static void few_cycles_are_kept_for_the_mask(void **state)
     }
 }
 
-/* Without -auto-mask the threshold is the end, and nothing goes on in a mask. */
+/* Without -auto-mask cleaning stops at the threshold and does not continue in a mask. */
 static void a_threshold_is_the_end(void **state)
 {
     (void)state;
@@ -62,7 +63,7 @@ static void a_threshold_is_the_end(void **state)
     assert_int_equal(g.in_mask, 0);
 }
 
-/* Before any cycle minor iterations may come down to the threshold itself; after one a little above it is there. */
+/* Before the first cycle the peak must be at the threshold itself; after a cycle it may be slightly above. */
 static void the_dirty_image_is_held_to_the_threshold_itself(void **state)
 {
     (void)state;
@@ -90,9 +91,9 @@ static void iterations_are_counted(void **state)
     assert_string_equal(g.stop, "iterations");
 }
 
-/* A cycle is taken back where the peak is twice as high, or a tenth with a higher noise, and the next goes half as far;
- * the fourth such in a row is the end. */
-static void worse_cycles_are_taken_back(void **state)
+/* A cycle is undone if the peak is twice as high, or higher by a tenth with a higher noise. The next one cleans half as
+ * deep. The fourth undone cycle in a row stops cleaning. */
+static void worse_cycles_are_undone(void **state)
 {
     (void)state;
     const msi_clean_options o = {.niter = 1000};
@@ -112,8 +113,8 @@ static void worse_cycles_are_taken_back(void **state)
     assert_string_equal(g.stop, "diverged");
 }
 
-/* Three cycles in a row that lower the peak by less than a hundredth are the end; one that lowers it by more is none of
- * them. */
+/* Three cycles in a row that lower the peak by less than a hundredth stop cleaning. A cycle that lowers it by more does
+ * not count. */
 static void idle_cycles_are_the_end(void **state)
 {
     (void)state;
@@ -127,8 +128,10 @@ static void idle_cycles_are_the_end(void **state)
     assert_string_equal(g.stop, "stalled");
 }
 
-/* Where iterations run out a little above the threshold, they are the reason; at the threshold it is that. */
-static void iterations_that_run_out_are_told(void **state)
+/* If iterations run out slightly above the threshold, they are the reason to stop; at the threshold, it is the
+ * threshold.
+ */
+static void iterations_that_run_out_are_reported(void **state)
 {
     (void)state;
     const msi_clean_options o = {.niter = 100, .auto_threshold = 3, .nmiter = 50};
@@ -142,7 +145,7 @@ static void iterations_that_run_out_are_told(void **state)
 
 /* ---- Cycles left ---- */
 
-/* Make a cycle that leaves a part of the peak. */
+/* Make a cycle that leaves the fraction `left` of the peak. */
 static void lower_peak(msi_clean_group *g, double left, int64_t n_iteration)
 {
     g->peak_before = fabs(g->peak);
@@ -159,7 +162,7 @@ static int cycles_to(double peak, double left, double threshold)
     return n;
 }
 
-/* A peak that always falls by the same part comes to the threshold in so many cycles, whatever its sign. */
+/* If a peak of any sign always falls by the same factor, the estimate is the exact number of cycles. */
 static void test_constant_decay(void **state)
 {
     (void)state;
@@ -176,7 +179,7 @@ static void test_constant_decay(void **state)
     }
 }
 
-/* What was seen counts, and not what was asked for. */
+/* The estimate uses the measured decay, not that of -mgain. */
 static void test_slower_than_asked(void **state)
 {
     (void)state;
@@ -185,7 +188,7 @@ static void test_slower_than_asked(void **state)
     assert_true(msi_clean_cycles_left(&g, &o, 0.01) == cycles_to(1, 0.2, 0.01));
     lower_peak(&g, 0.5, 100);
     assert_true(msi_clean_cycles_left(&g, &o, 0.01) == cycles_to(0.5, 0.5, 0.01));
-    /* A cycle that was taken back tells nothing. */
+    /* After an undone cycle it uses -mgain. */
     g.peak_before = 0;
     g.mgain = 0.4;
     assert_true(msi_clean_cycles_left(&g, &o, 0.01) == cycles_to(0.5, 0.6, 0.01));
@@ -203,7 +206,7 @@ static void test_limits(void **state)
     assert_true(msi_clean_cycles_left(&g, &o, 1e-9) == 3);
     o.nmiter = 2;
     assert_true(msi_clean_cycles_left(&g, &o, 1e-9) == 1);
-    /* A peak that rises ends by a limit, if at all. */
+    /* If the peak rises, only the limits count. */
     o.nmiter = 50;
     o.niter = INT64_MAX / 2;
     lower_peak(&g, 1.1, 300);
@@ -216,9 +219,9 @@ int main(void)
                                        cmocka_unit_test(a_threshold_is_the_end),
                                        cmocka_unit_test(the_dirty_image_is_held_to_the_threshold_itself),
                                        cmocka_unit_test(iterations_are_counted),
-                                       cmocka_unit_test(worse_cycles_are_taken_back),
+                                       cmocka_unit_test(worse_cycles_are_undone),
                                        cmocka_unit_test(idle_cycles_are_the_end),
-                                       cmocka_unit_test(iterations_that_run_out_are_told),
+                                       cmocka_unit_test(iterations_that_run_out_are_reported),
                                        cmocka_unit_test(test_constant_decay),
                                        cmocka_unit_test(test_slower_than_asked),
                                        cmocka_unit_test(test_limits)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The record of a deconvolution: its table, read back; its picture, by what can be said of one without eyes. */
+/* The record of a deconvolution: its table, read back; its picture, by colours of pixels. */
 #include <cairo.h>
 #include <math.h>
 #include <setjmp.h>
@@ -71,8 +71,8 @@ static int count(cairo_surface_t *s, const int box[4], uint32_t colour)
     return n;
 }
 
-/* A peak that falls by the same factor each step is a straight line from the upper left to the lower right on its
- * logarithmic axis; the flux rises. */
+/* A peak that falls by the same factor in each step is a straight line from the upper left to the lower right on the
+ * logarithmic axis. The flux rises. */
 static void curves_fall_and_rise(void **state)
 {
     (void)state;
@@ -98,8 +98,8 @@ static void curves_fall_and_rise(void **state)
     unlink(path);
 }
 
-/* Several scales take turns in a cycle, and a peak is known at its end: from there to the next one's goes one line. It
- * is level here, and so is the noise, a decade lower. */
+/* Several scales alternate in a cycle, and the peak is known at its end: one line connects the ends of two cycles. Here
+ * it is level, and so is the noise, a decade lower. */
 static void cycles_of_scales_are_joined(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void cycles_of_scales_are_joined(void **state)
     commit(p, msi_clean_history_draw(p, 0, &h, "a field"));
     cairo_surface_t *s = cairo_image_surface_create_from_png(path);
     assert_int_equal(cairo_surface_status(s), CAIRO_STATUS_SUCCESS);
-    /* Lines are two pixels wide; cycles lie 250 apart, and dots on them. */
+    /* Lines are two pixels wide; cycles are 250 pixels apart, with dots at them. */
     for (int cycle = 0; cycle < 4; cycle++) {
         const int upper[4] = {140 + 250 * cycle, 90, 370 + 250 * cycle, 470};
         const int lower[4] = {140 + 250 * cycle, 550, 370 + 250 * cycle, 930};
@@ -128,7 +128,7 @@ static void cycles_of_scales_are_joined(void **state)
     unlink(path);
 }
 
-/* Of several images each has one colour, for its peak in the upper panel and its flux in the lower one. */
+/* Each of several images has one colour, for its peak in the upper panel and its flux in the lower one. */
 static void an_image_has_one_colour(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void an_image_has_one_colour(void **state)
     unlink(path);
 }
 
-/* What has no step, one, or numbers that no axis has, is drawn all the same. */
+/* Histories without steps, with one step, or with numbers that fit on no axis are drawn too. */
 static void nothing_to_draw_is_drawn(void **state)
 {
     (void)state;

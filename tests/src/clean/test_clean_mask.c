@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Masks taken to an image's pixels, against spherical trigonometry; and those that are refused. */
+/* Masks resampled to the pixels of an image, against spherical trigonometry; and masks that are refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static const double DEG = MSI_PI / 180;
 
 static char path[512];
 
-/* A mask's file; zero members are as most masks have them. */
+/* The file of a mask. Zero members mean the usual values. */
 typedef struct recipe {
     long nx, ny, n_plane;
     double ra_deg, dec_deg, cell_deg;
@@ -31,7 +31,7 @@ typedef struct recipe {
     long nan_pixel; /* counted from 1; 0: none */
 } recipe;
 
-/* Pixels are set in a pattern that no shift leaves as it is. */
+/* Set pixels in a pattern that every shift changes. */
 static int pattern(int64_t x, int64_t y, int64_t plane)
 {
     const uint64_t h =
@@ -80,15 +80,16 @@ static void make(const recipe *r)
     assert_int_equal(status, 0);
 }
 
-/* Find a pixel of the image on the mask: offsets l and m to a direction, as a vector, to offsets in the mask's
- * plane. Returns 0 where it is beyond the horizon. */
+/* Find a pixel of the image on the mask: from offsets l and m to a direction vector to offsets in the plane of the
+ * mask.
+ * Returns: 0 if it is beyond the horizon */
 static int position(const recipe *r, const msi_mask_target *t, int64_t x, int64_t y, double at[2])
 {
     const msi_image_geometry *g = t->geometry;
     const double l = (double)(g->nx / 2 - x) * g->cell_x_rad, m = (double)(y - g->ny / 2) * g->cell_y_rad;
     if (l * l + m * m >= 1) return 0;
     const double n = sqrt(1 - l * l - m * m), d = t->dec_rad;
-    /* towards the meridian of the image's centre, east of it, north */
+    /* towards the meridian of the image centre, east of it, north */
     const double v[3] = {n * cos(d) - m * sin(d), l, n * sin(d) + m * cos(d)};
     const double turn = t->ra_rad - r->ra_deg * DEG, e = r->dec_deg * DEG;
     const double along = v[0] * cos(turn) - v[1] * sin(turn), east = v[0] * sin(turn) + v[1] * cos(turn);
@@ -100,7 +101,7 @@ static int position(const recipe *r, const msi_mask_target *t, int64_t x, int64_
     return 1;
 }
 
-/* Every pixel is that of the mask's nearest one, but where two are as near. */
+/* Every image pixel has the value of the nearest mask pixel. Pixels with two nearest ones are not compared. */
 static void check(const recipe *r, const msi_mask_target *t, const msi_clean_mask *mask)
 {
     int64_t n_set = 0, n_close = 0;
@@ -108,7 +109,7 @@ static void check(const recipe *r, const msi_mask_target *t, const msi_clean_mas
         for (int64_t y = 0; y < mask->ny; y++)
             for (int64_t x = 0; x < mask->nx; x++) {
                 double at[2];
-                const int got = msi_clean_mask_of(mask, k)[y * mask->nx + x];
+                const int got = msi_clean_mask_plane(mask, k)[y * mask->nx + x];
                 n_set += got;
                 if (!position(r, t, x, y, at)) {
                     assert_int_equal(got, 0);
@@ -150,14 +151,14 @@ static void nearest_pixels_are_taken(void **state)
         make(&all[i].r);
         if (msi_clean_mask_fits(&mask, path, &t)) fail_msg("%zu: %s", i, msi_error_get());
         assert_int_equal(mask.n_plane, all[i].r.n_plane ? all[i].r.n_plane : 1);
-        assert_ptr_equal(msi_clean_mask_of(&mask, 2), mask.pixel + (mask.n_plane > 1 ? 2 * g.nx * g.ny : 0));
+        assert_ptr_equal(msi_clean_mask_plane(&mask, 2), mask.pixel + (mask.n_plane > 1 ? 2 * g.nx * g.ny : 0));
         check(&all[i].r, &t, &mask);
         msi_clean_mask_free(&mask);
         assert_int_equal(msi_memory_in_use(), in_use);
     }
 }
 
-/* The part of a mask is that of its own pixels. */
+/* The fraction of a mask counts the pixels of its plane. */
 static void parts_are_counted(void **state)
 {
     (void)state;
@@ -170,13 +171,13 @@ static void parts_are_counted(void **state)
     for (int k = 0; k < 2; k++) {
         int n = 0;
         for (int i = 0; i < 600; i++) n += pattern(i % 30, i / 30, k);
-        assert_true(msi_clean_mask_part(&mask, k) == n / 600.0);
+        assert_true(msi_clean_mask_fraction(&mask, k) == n / 600.0);
     }
     msi_clean_mask_free(&mask);
-    assert_null(msi_clean_mask_of(&mask, 0));
+    assert_null(msi_clean_mask_plane(&mask, 0));
 }
 
-static void what_is_no_mask_is_refused(void **state)
+static void unusable_masks_are_refused(void **state)
 {
     (void)state;
     const recipe good = {.nx = 40, .ny = 40, .ra_deg = 60, .dec_deg = 10, .cell_deg = 0.01};
@@ -203,7 +204,7 @@ static void what_is_no_mask_is_refused(void **state)
         snprintf(words, sizeof words, "%s", word[i]);
         char * or = strchr(words, '|');
         if (or) * or ++ = 0;
-        /* A longitude of one frame with a latitude of another is no position at all. */
+        /* A longitude of one frame with a latitude of another is not a position. */
         if (!strstr(msi_error_get(), words) && !(or &&strstr(msi_error_get(), or)) && !strstr(msi_error_get(), "axes"))
             fail_msg("%d: %s", i, msi_error_get());
     }
@@ -219,6 +220,6 @@ static void what_is_no_mask_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nearest_pixels_are_taken), cmocka_unit_test(parts_are_counted),
-                                       cmocka_unit_test(what_is_no_mask_is_refused)};
+                                       cmocka_unit_test(unusable_masks_are_refused)};
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
 }

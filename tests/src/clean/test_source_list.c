@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Lists of sources: components that are one source, lists taken back, saved and loaded; the file against a table. */
+/* Lists of sources: components that become one source; dropped, saved and loaded lists; the file against a table. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,8 +43,8 @@ static void write_list(const msi_source_list *l, const msi_source_sky *sky, char
     unlink(path);
 }
 
-/* Components lie at the image's centre, 1 h and -30 deg, and north of it; offsets of 0.01 deg are 36 arcsec. A scale of
- * 16 pixels is a gaussian of sigma 3 pixels, 2.35482 x 3 x 36 = 254.3206 arcsec wide. */
+/* Components are at the image centre, 1 h and -30 deg, and north of it; offsets of 0.01 deg are 36 arcsec. A scale of
+ * 16 pixels is a gaussian of sigma 3 pixels, with a width of 2.35482 x 3 x 36 = 254.3206 arcsec. */
 static void file_is_as_its_readers_want_it(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void file_is_as_its_readers_want_it(void **state)
                                 .n_term = 3,
                                 .is_logarithmic = 1,
                                 .reference_hz = 1.4e9};
-    /* Two channels and two polarisations, of which the first counts. */
+    /* There are two channels and two polarisations, of which only the first is used. */
     const msi_clean_component found[] = {{10, 5, 0}, {10, 5, 1}, {10, 6, 0}, {10, 5, 0}};
     const double value[4][2][2] = {
         {{0.25, 9}, {1.5, 9}}, {{0.5, 9}, {0.75, 9}}, {{-2.5, 9}, {-1, 9}}, {{0.75, 9}, {0.5, 9}}};
@@ -85,7 +85,8 @@ static void file_is_as_its_readers_want_it(void **state)
     assert_int_equal(msi_memory_in_use(), in_use);
 }
 
-/* Many components in any order sum up as in an array; what is dropped leaves nothing; a saved list goes on. */
+/* Many components in any order are summed as in an array. Dropped components leave nothing. A loaded list can be added
+ * to. */
 static void sources_are_sums_of_components(void **state)
 {
     (void)state;
@@ -105,7 +106,7 @@ static void sources_are_sums_of_components(void **state)
             msi_source_list_drop(l);
             continue;
         }
-        /* All that was added is kept before the next is dropped. */
+        /* Keep all added components before the next ones are dropped. */
         sum[s][y][x] += (double)value;
         if (k % 5 == 0 || k % 10 == 2) assert_int_equal(msi_source_list_keep(l), 0);
     }
@@ -140,7 +141,7 @@ static void sources_are_sums_of_components(void **state)
     msi_source_list_free(other);
 }
 
-/* Seconds are rounded with minutes and hours: no 60 stands anywhere, and 24 hours are 0. */
+/* Seconds are rounded together with minutes and hours: 60 never appears, and 24 hours are 0. */
 static void angles_are_rounded_whole(void **state)
 {
     (void)state;
@@ -153,7 +154,7 @@ static void angles_are_rounded_whole(void **state)
     } all[] = {{359.9999999, 59.99999999, 2, "POINT,00:00:00.000,60.00.00.000,1,[]"},
                {14.99999999, -0.00000001, 2, "POINT,01:00:00.000,-00.00.00.000,1,[]"},
                {187.70593, 12.39112, 2, "POINT,12:30:49.423,12.23.28.032,1,[]"},
-               /* Pixels of a milliarcsecond need a hundred thousandth of it. */
+               /* Pixels of a milliarcsecond need decimals to 1e-5 arcsec. */
                {187.705931, 12.391123, 0.001, "POINT,12:30:49.4234400,12.23.28.04280,1,[]"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char text[2048];
@@ -175,7 +176,7 @@ static void angles_are_rounded_whole(void **state)
     }
 }
 
-/* Where memory ends, nothing of a merged list stays behind; with enough of it the list is whole. */
+/* If memory runs out, a merge leaks nothing; with enough memory the list is complete. */
 static void memory_may_end_anywhere(void **state)
 {
     (void)state;

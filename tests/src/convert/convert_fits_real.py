@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""convert_fits_real.py MSIMAGE MSIMAGE_MAKEMS SOURCE: real sets become UVFITS and sets again, and image as they did.
+"""convert_fits_real.py MSIMAGE MSIMAGE_MAKEMS SOURCE: real sets exported to UVFITS and imported again give the same images.
 
 Sets NAME.tar.xz are looked for in $MSIMAGE_TEST_DATA, else in ../shared/data beside the source. Without any: skipped."""
 import os
@@ -10,7 +10,7 @@ import tempfile
 
 from convert_oracle import Convert, Rows
 
-# Set, pixels that hold all its baselines, and whether windows were observed together.
+# Set, a pixel size that keeps all its baselines, and whether windows were observed together.
 CASES = (("lofar-hba-3c295", "2asec", True), ("mwa-puppis-a", "60asec", True), ("vla-ss433-u", "0.05asec", True),
          ("sim-oskar-mwa", "60asec", True), ("alma-hd142527-b9", "0.05asec", False))
 

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 from set_mutants import MOST_CPU_S, MOST_MB, SETS, apply, contents, draw_mutant, files_of, make_sets, restore, run_program
 from program_suite import sanitized
 
-# A subtable whose rows cannot be written as they stand fails in what is written; that is code 4.
+# A subtable with rows that cannot be written is reported as a failed output, exit code 4.
 CODES = (0, 2, 3, 4, 5)
 ALWAYS = ["-quiet", "-abs-mem", "1"]
 WAYS = {

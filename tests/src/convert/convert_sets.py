@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""convert_sets.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: sets made of sets hold what numpy makes of their rows in double precision,
-and image as they do."""
+"""convert_sets.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: converted sets agree with the same operations by numpy in double
+precision, and give the same images."""
 import os
 import re
 import resource
@@ -17,8 +17,8 @@ from casacore.tables import complete_ms_desc, default_ms_subtable, makearrcoldes
 from convert_oracle import C, SCALARS, Convert, Rows, average
 from program_suite import files, fresh_copy, main, run, may_trace, with_small_files
 
-# Rows of data rounded to float32, of weights likewise: one half unit in the last place each, and what the sums of the oracle
-# round differently is far below.
+# Data and weights are rounded to float32, half a unit in the last place each. Differences in the rounding of the sums are far
+# smaller.
 FLOAT = 1.2e-7
 VLA = ["-telescope", "vla", "-config", "D", "-ra", "60deg", "-dec", "44deg", "-integration", "2s", "-noise", "1Jy"]
 HOSTILE = [*VLA, "-duration", "60s", "-spw", "1.4GHz", "1MHz", 10, "-flags", 0.3, "-flag-rows", 0.1, "-autocorrelations",
@@ -27,7 +27,7 @@ IMAGE = ["-size", 128, 128, "-scale", "15asec"]
 
 
 def spoil(path):
-    """Give a set weights that are negative, zero and no numbers, and data that are no numbers."""
+    """Give a set weights that are negative, zero and NaN, and data that are NaN, Inf and too large."""
     with table(path, readonly=False, ack=False) as t:
         for row in range(0, t.nrows(), 7):
             w = np.array(t.getcell("WEIGHT_SPECTRUM", row)) if t.iscelldefined("WEIGHT_SPECTRUM", row) else None
@@ -41,7 +41,7 @@ def spoil(path):
 
 
 def alike(a, b, relative):
-    """Are arrays equal but for rounding, and not numbers in the same places?"""
+    """Return whether arrays are equal to within rounding, with NaN in the same places."""
     a, b = np.asarray(a), np.asarray(b)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
@@ -49,7 +49,7 @@ def alike(a, b, relative):
 
 
 def check_copy(s):
-    """Without any option every value of every row is what it was."""
+    """Without options, every value of every row is copied unchanged."""
     a = spoil(s.made("copy.ms", *HOSTILE))
     s.convert("-quiet", a, "copied.ms")
     x, y = Rows(a), Rows("copied.ms")
@@ -66,7 +66,7 @@ def check_average(s):
 
 
 def check_average_good(s):
-    """Likewise rows without a bad sample among others, which are summed in another way; of one, two and four correlations."""
+    """Rows without bad samples, which another loop sums, agree with numpy too, for one, two and four correlations."""
     good = [*VLA, "-duration", "20s", "-spw", "1.4GHz", "1MHz", 10, "-flags", 0.005, "-weights", "radiometer"]
     for corr in ("XX", "RR,LL", "XX,XY,YX,YY"):
         a = s.made("good-%s.ms" % corr.replace(",", "-"), *good, "-pol", corr)
@@ -107,7 +107,7 @@ def must_average(s, a, ways):
 
 
 def check_readers(s):
-    """Sets that other processes read become the same set, row by row."""
+    """Sets read by reader processes give the same output, row by row."""
     a = spoil(s.made("read-0.ms", *HOSTILE))
     b = s.made("read-1.ms", *VLA, "-duration", "20s", "-spw", "1.5GHz", "1MHz", 6, "-weights", "radiometer")
     for words in ([], ["-average-time", "6s", "-average-channels", 3], ["-shift", "61deg", "43deg", "-maxuvw-m", 800]):
@@ -122,7 +122,7 @@ def check_readers(s):
 
 
 def check_disorder(s):
-    """Rows that are in no order of time cannot be averaged, which is told; in the order of baselines they are averaged."""
+    """Rows out of time order are not averaged, with a warning. Rows in the order of baselines are averaged."""
     a = s.made("ordered.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 2)
     lot = np.random.default_rng(1)
     for title, order in (("shuffled", "rand"), ("by-baseline", "ANTENNA1,ANTENNA2,TIME")):
@@ -130,13 +130,13 @@ def check_disorder(s):
             rows = lot.permutation(t.nrows()) if order == "rand" else t.sort(order).rownumbers()
             t.selectrows(rows).copy(title + ".ms", deep=True).close()
     told = {t: s.convert("-average-time", "8s", t + ".ms", t + "8.ms").stderr.decode() for t in ("shuffled", "by-baseline")}
-    s.must("of %d rows are earlier than one of their baseline" % Rows(a).n in told["shuffled"], "disorder is told")
+    s.must("of %d rows are earlier than a previous row of their baseline" % Rows(a).n in told["shuffled"], "disorder is reported")
     s.must("earlier" not in told["by-baseline"] and Rows("by-baseline8.ms").n * 4 == Rows(a).n, "baseline by baseline")
     s.must("earlier" not in s.convert("-average-time", "8s", a, "ordered8.ms").stderr.decode(), "order is not")
 
 
 def check_selection(s):
-    """What is selected images as it does from the whole set, and subtables hold what is selected, numbered anew."""
+    """A selection gives the same image as from the whole set, and subtables hold the selected rows, renumbered."""
     a = s.made("select.ms", *VLA, "-duration", "60s", "-spw", "1GHz", "2MHz", 6, "-spw", "1.5GHz", "-2MHz", 8, "-spw", "2GHz",
                "1MHz", 4, "-field", "61deg", "44deg", "-flags", 0.1)
     chosen = ["-field", 1, "-spws", "1,2", "-channel-range", 2, 10, "-select-antenna", "!0", "-interval", 2, 25]
@@ -154,7 +154,7 @@ def check_selection(s):
 
 
 def check_sparse(s):
-    """Rows far apart, of which the set has many, keep all that they have beside samples."""
+    """Rows that are far apart in a large set keep all their values."""
     a = s.made("many.ms", *VLA, "-duration", "80s", "-integration", "1s", "-spw", "1GHz", "1MHz", 1, "-pol", "RR,LL")
     s.convert("-quiet", "-taql", "ROWID() % 97 == 5", a, "few.ms")
     with table(a, ack=False) as t, table("few.ms", ack=False) as few:
@@ -165,7 +165,7 @@ def check_sparse(s):
 
 
 def check_few_rows(s):
-    """A set of fewer rows than columns have keeps in each row what all of them share, by windows and by scans."""
+    """Columns with one value for all rows, by windows and by scans, keep it in a set with fewer rows."""
     a = s.made("six-of.ms", *VLA, "-duration", "8s", "-spw", "1GHz", "1MHz", 2, "-spw", "1.5GHz", "1MHz", 2, "-scan-length", 2)
     words = ["-quiet", "-select-antenna", "3~5&"]
     s.convert(*words, "-interval", 0, 1, a, "six.ms")
@@ -180,7 +180,7 @@ def check_few_rows(s):
 
 
 def check_join(s):
-    """Parts of a set, joined, are the set: antennas, fields and windows are one."""
+    """Joining the parts of a set gives the set: equal antennas, fields and windows become one."""
     a = s.made("join.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
     for i, words in enumerate((["-interval", 0, 7], ["-interval", 7, 20, "-spws", 1], ["-interval", 7, 20, "-spws", 0])):
         s.convert("-quiet", *words, a, "part%d.ms" % i)
@@ -197,7 +197,7 @@ def check_join(s):
 
 
 def check_frames(s):
-    """A FIELD table has one frame: sets of two are not joined. A field that moves is not turned to another centre."""
+    """Sets with different frames of FIELD are not joined. A moving field is not shifted to another centre."""
     a = s.made("framed.ms", *VLA, "-duration", "4s")
     b = fresh_copy(a, "b1950.ms")
     with table(b + "/FIELD", readonly=False, ack=False) as t:
@@ -220,13 +220,13 @@ def check_frames(s):
 
 
 def partition(a, whole, parts):
-    """Make a multi-MS of a set as CASA's partition does: a member for each part, its rows as TaQL selects them."""
+    """Make a multi-MS from a set as CASA's partition does, with a member for each part, selected by TaQL."""
     os.makedirs(whole + "/SUBMSS")
     members = ["%s/SUBMSS/multi.ms.000%d.ms" % (whole, i) for i in range(len(parts))]
     for member, rows in zip(members, parts):
         with table(a, ack=False) as t, t.query(rows) as chosen:
             chosen.copy(member, deep=True).close()
-        # CASA's partition leaves subtables in the first member, and links to them in the others.
+        # CASA's partition puts subtables into the first member, and links to them into the others.
         for name in os.listdir(members[0]) if member != members[0] else ():
             if os.path.isdir(os.path.join(members[0], name)):
                 shutil.rmtree(os.path.join(member, name))
@@ -240,7 +240,7 @@ def partition(a, whole, parts):
 
 
 def check_multi_ms(s):
-    """A multi-MS is read by its members; subtables that these share are there once, in the sets made of it too."""
+    """A multi-MS is read through its members. Shared subtables are read once, also in the sets made from it."""
     a = s.made("partition.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4)
     whole = s.path("multi.ms")
     with table(a, ack=False) as t:
@@ -263,13 +263,13 @@ def check_multi_ms(s):
     s.convert("-quiet", "-spws", 1, whole, "second-window.ms")
     s.must(Rows("second-window.ms").n * 2 == x.n, "a selection that leaves a member without rows")
     s.refused("a selection of no member's rows", 3, "no row is selected in any of 3 sets", "-select-time", "<1990/01/01", whole, "no.ms")
-    s.refused("into itself", 4, "lies in it", whole, whole + "/new.ms")
+    s.refused("into itself", 4, "is inside it", whole, whole + "/new.ms")
     s.refused("times of a multi-MS", 2, "is a multi-MS", "-interval", 0, 1, whole, "no.ms")
-    s.refused("a store of a multi-MS", 2, "of one Measurement Set", whole, "no.msv")
+    s.refused("a store of a multi-MS", 2, "from one Measurement Set", whole, "no.msv")
 
 
 def check_frames_of_fields(s):
-    """Fields may have frames of their own: a multi-MS of such is converted as its plain set is; two tables of such are not joined."""
+    """Fields may have different frames: such a multi-MS is converted like the plain set, but two such tables are not joined."""
     a, whole, frames = s.path("frames.ms"), s.path("frames-multi.ms"), [0, 3, 0]
     fields = [w for ra in ("61deg", "62deg") for w in ("-field", ra, "44deg")]
     shutil.copytree(s.made("frame.ms", *VLA, "-duration", "30s", "-spw", "1.4GHz", "1MHz", 4, *fields), a)
@@ -288,7 +288,7 @@ def check_frames_of_fields(s):
 
 
 def check_numbers(s):
-    """Numbers that a window has of others follow these; REST_FREQUENCY follows its source, into the image's header too."""
+    """Numbers that refer to other windows are renumbered. REST_FREQUENCY follows its source, also into the image header."""
     a = fresh_copy(s.made("numbers.ms", *VLA, "-duration", "20s", *[w for k in range(4) for w in ("-spw", "%gGHz" % (1 + k), "1MHz", 4)]),
                    "linked.ms")
     with table(a + "/SPECTRAL_WINDOW", readonly=False, ack=False) as t:
@@ -322,7 +322,7 @@ def check_numbers(s):
 
 
 def order_descriptions(path, order):
-    """Have data descriptions stand in another order than their windows; rows follow them."""
+    """Put data descriptions in another order than their windows, and renumber the rows."""
     with table(path + "/DATA_DESCRIPTION", readonly=False, ack=False) as t:
         for name in ("SPECTRAL_WINDOW_ID", "POLARIZATION_ID"):
             t.putcol(name, t.getcol(name)[order])
@@ -332,15 +332,15 @@ def order_descriptions(path, order):
 
 
 def check_order_of_descriptions(s):
-    """Data descriptions that name windows and polarizations in any order have the same frequencies and correlations in
-    the output, whatever of them is selected, averaged or joined; rows keep their values."""
+    """Data descriptions in any order of windows and polarizations keep their frequencies and correlations in the output, with any
+    selection, averaging or joining, and rows keep their values."""
     windows = ["-spw", "1GHz", "2MHz", 4, "-spw", "1.3GHz", "2MHz", 4, "-spw", "1.7GHz", "2MHz", 4]
     source = ["-source", "60.1deg", "44.05deg", "3Jy"]
     a = order_descriptions(s.made("order.ms", *VLA, "-duration", "20s", *windows, *source), [2, 0, 1])
     other = s.made("order-other.ms", *VLA, "-duration", "20s", "-start-ha", "2h", *windows, *source)
     for title, words, sets, chosen, limit in (
             ("whole", [], [a], [], 1e-7), ("two windows", ["-spws", "0,2"], [a], ["-spws", "0,2"], 1e-7),
-            # A source as far off the centre loses less than 1e-3 where two channels become one.
+            # A source this far from the centre loses less than 1e-3 by the average of two channels.
             ("averaged", ["-average-channels", 2], [a], [], 2e-3), ("joined", [], [other, a], [], 1e-6),
             ("joined to it", [], [a, other], [], 1e-6)):
         s.convert("-quiet", "-overwrite", *words, *sets, "ordered.ms")
@@ -354,7 +354,7 @@ def check_order_of_descriptions(s):
 
 
 def check_frequencies(s):
-    """Channels keep their frequencies to the bit where they are turned round or chosen, and without a width too."""
+    """Reversed or selected channels keep their frequencies to the bit, also without a width."""
     a = s.made("widths.ms", *VLA, "-duration", "20s", *[w for k in range(6) for w in ("-spw", "%gGHz" % (1 + 0.1 * k),
                                                                                      "%.9gHz" % (-5056654.428 - 1e3 * k), 8)])
     b = fresh_copy(a, "zero-widths.ms")
@@ -370,7 +370,7 @@ def check_frequencies(s):
 
 
 def fix_shapes(path):
-    """Declare one shape for all cells that have a value of each channel, as cotter and LOFAR's writers do."""
+    """Declare a fixed shape for cells with a value for each channel, as cotter and LOFAR's writers do."""
     window, fixed = path + "/SPECTRAL_WINDOW", path + "/FIXED"
     with table(window, ack=False) as t:
         desc = t.getdesc()
@@ -385,7 +385,7 @@ def fix_shapes(path):
 
 
 def check_fixed_shapes(s):
-    """A window becomes one of fewer channels, and stands beside one of others, whatever shape its set declares."""
+    """A window is averaged to fewer channels, and joined with another one, whatever shape its set declares."""
     a = fix_shapes(s.made("fixed.ms", *VLA, "-duration", "20s", "-spw", "1.4GHz", "1MHz", 10))
     b = fix_shapes(s.made("other.ms", *VLA, "-duration", "20s", "-spw", "1.6GHz", "2MHz", 6))
     freq = Rows(a).freq[0]
@@ -399,7 +399,7 @@ def check_fixed_shapes(s):
 
 
 def check_dry_run(s):
-    """What a conversion refuses its dry run refuses too: columns that are missing."""
+    """A dry run refuses missing columns, as a conversion does."""
     for column in ("DATA", "FLAG", "WEIGHT"):
         a = fresh_copy(s.made("dry.ms", *VLA, "-duration", "4s", "-spw", "1.4GHz", "1MHz", 2), "without.ms")
         with table(a, readonly=False, ack=False) as t:
@@ -410,7 +410,7 @@ def check_dry_run(s):
 
 
 def check_shift(s):
-    """A set that was turned images as msimage -shift does, and FIELD tells the new centre."""
+    """A shifted set gives the same image as msimage -shift, and FIELD has the new centre."""
     a = s.made("shift.ms", *VLA, "-duration", "60s", "-spw", "1.4GHz", "1MHz", 4, "-source", "60.1deg", "44.05deg", "1Jy")
     to = ["-shift", "60.1deg", "44.05deg"]
     s.convert("-quiet", *to, a, "shifted.ms")
@@ -421,14 +421,14 @@ def check_shift(s):
 
 
 def sinc_loss(x, members, lmn):
-    """What a point loses when rows of one baseline are averaged: the mean of exp(2 pi i turns) over turns that go evenly."""
+    """Return the amplitude of a point after averaging rows of a baseline: the mean of exp(2 pi i turns) over even turns."""
     path = x.UVW[members] @ lmn * x.freq[0].mean() / C
     turns = (path[-1] - path[0]) / (len(members) - 1) * len(members)
     return np.sinc(turns)
 
 
 def check_smearing(s):
-    """A point at the field's edge loses what the formula says: baseline by baseline, and in the image."""
+    """A point at the edge of the field loses as much as the formula predicts, for each baseline and in the image."""
     offset = np.radians(0.4)
     a = s.made("edge.ms", "-telescope", "vla", "-config", "C", "-ra", "60deg", "-dec", "44deg", "-integration", "2s",
                "-duration", "16min", "-spw", "1.4GHz", "1kHz", 1, "-source", "60deg", "44.4deg", "1Jy")
@@ -439,21 +439,21 @@ def check_smearing(s):
     bins = {}
     for i in range(x.n):
         bins.setdefault((*x.key(i), int((x.TIME[i] - start) // 64)), []).append(i)
-    # Turns do not go quite evenly: their second difference, 7e-5 rad/s squared times 64 s squared of a phase of hundreds
-    # of turns, is below a hundredth of the loss.
+    # Turns are not quite even: their second difference, 7e-5 rad/s squared times 64 s squared of a phase of hundreds of
+    # turns, is below a hundredth of the loss.
     error, most = 0, 0
     for i in range(y.n):
         want = sinc_loss(x, bins[(*y.key(i), int((y.TIME[i] - start) // 64))], lmn)
         got = abs(y.data[i][0, 0]) / 1.0
         error, most = max(error, abs(got - want)), max(most, 1 - want)
-    s.must(most > 0.01 and error < 0.02 * most, "the loss of baselines is %.3g at most, and as foretold to %.2g" % (most, error))
+    s.must(most > 0.01 and error < 0.02 * most, "the loss of baselines is %.3g at most, and as computed to %.2g" % (most, error))
     at = ["-size", 64, 64, "-scale", "3asec", "-shift", "60deg", "44.4deg"]
     before, after = s.image(a, "before", *at)[32, 32], s.image("smeared.ms", "after", *at)[32, 32]
     want = np.mean([sinc_loss(x, m, lmn) for m in bins.values() if x.ANTENNA1[m[0]] != x.ANTENNA2[m[0]]])
-    s.must(abs(after / before - want) < 0.02 * (1 - want), "the image keeps %.6f, foretold %.6f" % (after / before, want))
+    s.must(abs(after / before - want) < 0.02 * (1 - want), "the image keeps %.6f, computed %.6f" % (after / before, want))
     told = s.convert("-dry-run", "-average-time", "64s", "-smearing-radius", "0.4deg", a, "none.ms").stderr.decode()
-    s.must("amplitude lost by averaging, 24 arcmin" in told and not os.path.exists("none.ms"), "the loss is told beforehand")
-    # What is lost at most by a source up to that distance: on the way to more than one turn, everything.
+    s.must("amplitude lost by averaging, 24 arcmin" in told and not os.path.exists("none.ms"), "the loss is reported beforehand")
+    # The largest loss up to that distance: everything, if the phase changes by more than one turn.
     told = s.convert("-dry-run", "-average-time", "10min", "-smearing-radius", "0.4deg", a, "none.ms").stderr.decode()
     lines = [(float(m[1]), float(m[2])) for m in re.finditer(r"baselines of +(\S+) m: +(\S+) %", told)]
     turns = [7.292115e-5 * 600 * metres * 1.4e9 / C * np.sin(offset) for metres, _ in lines]
@@ -464,7 +464,7 @@ def check_smearing(s):
 
 
 def check_baseline_dependent(s):
-    """Each baseline is averaged for as long as the loss allows, and no longer."""
+    """Each baseline is averaged for as long as the loss allows, but not longer."""
     a, loss, radius = s.path("edge.ms"), 0.002, np.radians(0.4)
     if not os.path.exists(a):
         a = s.made("edge.ms", "-telescope", "vla", "-config", "C", "-ra", "60deg", "-dec", "44deg", "-integration", "2s",
@@ -474,7 +474,7 @@ def check_baseline_dependent(s):
     length = np.linalg.norm(y.UVW, axis=1)
     turns = 7.292115e-5 * np.sin(radius) * 1.4e9 / C * np.linalg.norm(x.UVW, axis=1).max()
     allowed = 1 - np.sinc(7.292115e-5 * y.INTERVAL * length * 1.4e9 / C * np.sin(radius))
-    # The mean of uvw over a row is shorter than the baseline, by less than 1e-4 of it.
+    # The mean of uvw over a row is shorter than the baseline, by less than 1e-4 of its length.
     s.must(allowed.max() <= loss * 1.001, "no row loses more than %g (%.4g)" % (loss, allowed.max()))
     longer = 1 - np.sinc(7.292115e-5 * (y.INTERVAL + 2) * length * 1.4e9 / C * np.sin(radius))
     full = (y.INTERVAL < 239) & (y.TIME + y.INTERVAL / 2 < x.TIME.max() - 1)
@@ -488,7 +488,7 @@ def check_baseline_dependent(s):
 
 
 def check_incomplete(s):
-    """Subtables that users remove are not missed, and exposures that are not told do not keep rows apart."""
+    """Missing optional subtables do not cause a failure, and undefined exposures do not prevent averaging."""
     a = s.made("incomplete.ms", *VLA, "-duration", "20s", "-spw", "1.4GHz", "1MHz", 4)
     for name in ("POINTING", "FEED", "HISTORY", "STATE", "PROCESSOR", "FLAG_CMD"):
         shutil.rmtree(os.path.join(fresh_copy(a, "gone.ms"), name))
@@ -508,25 +508,25 @@ def check_incomplete(s):
 
 
 def check_safety(s):
-    """Nothing is overwritten unasked, and whatever ends a run leaves what was there."""
+    """Outputs are replaced only with -overwrite, and a run that ends early leaves the old output unchanged."""
     a = s.made("safe.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4)
     fresh_copy(a, "old.ms")
     before = files("old.ms")
     s.refused("what exists is kept", 2, "-overwrite replaces it", a, "old.ms")
     s.refused("an input is no output", 4, "is the input", "-overwrite", a, a)
-    s.refused("nor a folder in one", 4, "lies in it", a, a + "/new.ms")
+    s.refused("nor a folder in one", 4, "is inside it", a, a + "/new.ms")
     os.makedirs("folder/sub")
     s.refused("a folder is not replaced", 4, "is not replaced", "-overwrite", a, "folder")
     s.refused("no folder", 4, "No such file", a, "nowhere/out.ms")
     s.refused("no input", 3, "No such file", "nothing.ms", "out.ms")
     s.refused("no output", 2, "OUT is missing", a)
     s.refused("a field that is not there", 3, "has no field 7", "-field", 7, a, "out.ms")
-    s.refused("no such option", 2, "there is no such option", "-size", 5, a, "out.ms")
+    s.refused("no such option", 2, "no such option", "-size", 5, a, "out.ms")
     for word, meant in (("-spw", "-select-spw"), ("-timebin", "-average-time"), ("-chanbin", "-average-channels"),
-                        ("-datacolumn", "-data-column"), ("-outputvis", "last words"), ("-scan", "SCAN_NUMBER")):
+                        ("-datacolumn", "-data-column"), ("-outputvis", "the output last"), ("-scan", "SCAN_NUMBER")):
         s.refused("mstransform's %s" % word, 2, meant, word, 5, a, "out.ms")
     for word, meant in (("-avarage-time", "did you mean -average-time?"), ("-average_channels", "-average-channels?"),
-                        ("-mgian", "-help lists them")):
+                        ("-mgian", "-help lists all options")):
         s.refused("misspelt: %s" % word, 2, meant, word, 5, a, "out.ms")
     s.refused("a name that promises a compressed file", 2, "name it out.uvfits", a, "out.uvfits.gz")
     s.refused("an option behind the paths", 2, "options go before IN", a, "old.ms", "-overwrite")
@@ -535,9 +535,9 @@ def check_safety(s):
     for most in (20000, 100000, 200000, 400000):
         s.refused("files of no more than %d bytes" % most, 4, "error: old.ms: File too large$", "-overwrite", a, "old.ms",
                   preexec_fn=with_small_files(most))
-    s.refused("32 open files", 5, "32 files may be open at a time; 128 are needed", a, "out.ms",
+    s.refused("32 open files", 5, "32 files can be open at once, but 128 are needed", a, "out.ms",
               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)))
-    s.refused("a set given twice", 2, "its rows would be there twice", a, os.path.dirname(a) + "/./safe.ms", "out.ms")
+    s.refused("a set given twice", 2, "are the same set", a, os.path.dirname(a) + "/./safe.ms", "out.ms")
     cut = fresh_copy(a, "cut.ms")
     os.truncate(cut + "/table.f0", 100)
     s.refused("a set cut short", 3, "truncated or corrupt: [^;]*$", cut, "out.ms")
@@ -551,14 +551,14 @@ def check_safety(s):
 
 
 def check_signals(s):
-    """SIGTERM and SIGKILL at any moment: what was there stands, and is whole; a signal to stop leaves nothing hidden."""
+    """After SIGTERM and SIGKILL at any time, the old output is complete. SIGTERM leaves no hidden file."""
     a = s.made("signals.ms", *VLA, "-duration", "10min", "-spw", "1.4GHz", "1MHz", 16)
     fresh_copy(s.made("safe.ms", *VLA, "-duration", "40s", "-spw", "1.4GHz", "1MHz", 4), "old2.ms")
     s.disturb([a], "old2.ms", Rows(a).n, 12)
 
 
 def check_beside(s):
-    """Averages that a process beside writes are those that the one that has made them writes; who ends whom leaves what was."""
+    """Averages written by another process are the same as those written by one process. If either ends early, the old output is kept."""
     sizes = ["-spw", "1.4GHz", "1MHz", 10, "-spw", "1.5GHz", "1MHz", 6]
     a = spoil(s.made("beside.ms", *VLA, "-duration", "60s", *sizes, "-flags", 0.3, "-flag-rows", 0.1, "-weight-spectrum", "partly"))
     b = s.made("beside2.ms", *VLA, "-duration", "20s", "-field", "61deg", "44deg", *sizes)
@@ -581,7 +581,7 @@ def check_beside(s):
 
 
 def differences(a, b):
-    """Tables and columns of two sets that are not the same to the last bit."""
+    """Return the tables and columns of two sets that are not bitwise equal."""
     found = []
     with table(a, ack=False) as t:
         names = [""] + [k for k, v in t.getkeywords().items() if str(v).startswith("Table: ")]
@@ -598,7 +598,7 @@ def differences(a, b):
 
 
 def check_long(s):
-    """A conversion may take any time: all its processes that work say again and again that they do, lest they be ended."""
+    """A conversion may take any time: all its working processes reset their CPU time limits regularly."""
     if not may_trace():
         return
     a = s.made("long.ms", *VLA, "-duration", "12min", "-spw", "1.4GHz", "1MHz", 16)
@@ -607,20 +607,20 @@ def check_long(s):
         os.makedirs("steps")
         run("strace", "-ff", "-o", "steps/of", "-e", "trace=setitimer", s.convert_program, "-quiet", *words, a, "long-out.ms")
         calls = sorted(open("steps/" + name, encoding="ascii").read().count("setitimer") for name in os.listdir("steps"))
-        # The first process does not work itself, nor does the keeper of the folder; averages are written by one more.
+        # The main process and the keeper of the directory do not work themselves. One more process writes averages.
         s.must(n_block > 50 and len(calls) == (4 if len(words) == 2 else 5) and calls[-2] > n_block and calls[2] > 0,
                "%s: %d blocks, processes say %s times that they work" % (words, n_block, calls))
         shutil.rmtree("steps")
         shutil.rmtree("long-out.ms")
 
 
-def told_to_nobody(s, program):
-    """Whoever pipes -help into a program that reads its beginning alone is told of no error."""
+def help_to_closed_pipe(s, program):
+    """-help in a pipe to a program that reads only its beginning does not print an error."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([program, "-help"], stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
-    s.must(done.returncode == -signal.SIGPIPE and not done.stderr, "-help to nobody: %s" % done)
+    s.must(done.returncode == -signal.SIGPIPE and not done.stderr, "-help to a closed pipe: %s" % done)
 
 
 def check_help(s):
@@ -628,7 +628,7 @@ def check_help(s):
     s.must("-average-baseline-dependent" in text and "-select-uvrange" in text, "-help")
     s.must(run(s.convert_program, "-version").stdout.startswith(b"msimage-convert "), "-version")
     for program in (s.convert_program, s.makems, s.msimage):
-        told_to_nobody(s, program)
+        help_to_closed_pipe(s, program)
 
 
 if __name__ == "__main__":

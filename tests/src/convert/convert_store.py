@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""convert_store.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: visibility stores image as the sets that they were made of, to the bit;
-what is wrong with one is told in one line; and whatever ends their making leaves what was there."""
+"""convert_store.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: visibility stores give bitwise the same images as their sets.
+A damaged store is refused in one line. If a conversion ends early, the old output is unchanged."""
 import glob
 import os
 import random
@@ -15,11 +15,11 @@ from astropy.io import fits
 
 from convert_oracle import Convert
 from held_program import Held, await_none_of
-from program_suite import as_nobody, fresh_copy, main, run, with_small_files
+from program_suite import as_other_user, fresh_copy, main, run, with_small_files
 
 VLA = ["-telescope", "vla", "-config", "D", "-ra", "60deg", "-dec", "44deg", "-integration", "2s", "-noise", "1Jy"]
 HOSTILE = ["-flags", 0.3, "-flag-rows", 0.1, "-autocorrelations", "-weights", "radiometer"]
-# The sets: windows one after another and in turn, ascending and descending, several fields; weights of rows and of samples.
+# The sets: windows one after another and in turn, ascending and descending; several fields; weights of rows and of samples.
 SETS = {
     "plain": [*VLA, *HOSTILE, "-duration", "60s", "-spw", "1.4GHz", "1MHz", 10, "-weight-spectrum", "partly"],
     "turns": [*VLA, *HOSTILE, "-duration", "60s", "-spw", "1GHz", "2MHz", 6, "-spw", "1.5GHz", "-2MHz", 8, "-spw-order", "row",
@@ -27,7 +27,7 @@ SETS = {
     "many": [*VLA, "-duration", "10min", "-spw", "1.4GHz", "1MHz", 16, "-flags", 0.01],
 }
 IMAGE = ["-size", 96, 96, "-scale", "20asec"]
-# What is selected, and how it is imaged; some of it for one of the sets alone.
+# Selections and options of images; some apply to one of the sets only.
 WAYS = {
     "plain": (["-pol", "IQUV"], ["-pol", "RR,LL"], ["-channel-range", 2, 7, "-weight", "uniform"], ["-interval", 3, 20],
               ["-minuv-l", 500, "-maxuv-l", 3000], ["-minuvw-m", 100, "-maxuvw-m", 700], ["-intervals-out", 3],
@@ -40,7 +40,7 @@ WAYS = {
 
 
 def crc32c(data):
-    """By its definition, a byte at a time."""
+    """Compute the CRC by its definition, a byte at a time."""
     table = []
     for byte in range(256):
         for _ in range(8):
@@ -53,14 +53,14 @@ def crc32c(data):
 
 
 def store(s, path, *options):
-    """The path of a new store of a set."""
+    """Make a store of a set, and return its path."""
     out = os.path.basename(path)[:-3] + ".msv"
     s.convert("-quiet", "-overwrite", *options, path, out)
     return out
 
 
 def images(s, path, name, *options):
-    """What an imaging run makes: every image with its header but for the time when it was made, and what the log counts."""
+    """Return the images of a run with their headers, except for the date, and the counts in the log."""
     done = run(s.msimage, "-overwrite", "-backend", "cpu", "-j", 2, "-name", name, *IMAGE, *options, path)
     made = {}
     for file in sorted(glob.glob(name + "-*.fits")):
@@ -73,7 +73,7 @@ def images(s, path, name, *options):
 
 
 def check_images(s):
-    """The same images, to the bit, with the same headers and counts, whatever is selected."""
+    """Stores and sets give bitwise the same images, with the same headers and counts, for any selection."""
     for name, ways in WAYS.items():
         a = s.made(name + ".ms", *SETS[name])
         b = store(s, a)
@@ -83,7 +83,7 @@ def check_images(s):
 
 
 def check_selection(s):
-    """What is selected when a store is made images as it does from the set, by its own numbers of fields and windows."""
+    """A store of a selection gives the same image as the set, with its own numbers of fields and windows."""
     a = s.made("turns.ms", *SETS["turns"])
     for way in (["-field", 1, "-spws", 1], ["-interval", 2, 25, "-channel-range", 4, 9], ["-select-antenna", "!0,3"],
                 ["-taql", "ANTENNA1 != 5", "-maxuvw-m", 600]):
@@ -105,7 +105,7 @@ def check_several(s):
 
 
 def told(s, title, code, pattern, *words, **options):
-    """msimage exits so, with one line of error and no file."""
+    """Check that msimage ends with this exit code, one error line and no file."""
     before = sorted(os.listdir("."))
     s.told(title, s.launch("-quiet", "-backend", "cpu", "-j", 1, *words, **options), code, pattern)
     if sorted(os.listdir(".")) != before:
@@ -117,8 +117,8 @@ def check_refusals(s):
     a = s.made("plain.ms", *SETS["plain"])
     b = store(s, a)
     image = ["-name", "o", *IMAGE]
-    told(s, "TaQL", 3, "select so when the store is made", *image, "-taql", "ANTENNA1 != 3", b)
-    told(s, "MSSelection", 3, "select so when the store is made", *image, "-select-antenna", "3", b)
+    told(s, "TaQL", 3, "use them when the store is made", *image, "-taql", "ANTENNA1 != 3", b)
+    told(s, "MSSelection", 3, "use them when the store is made", *image, "-select-antenna", "3", b)
     told(s, "another column", 3, "a visibility store of DATA, without column MODEL_DATA", *image, "-data-column", "MODEL_DATA", b)
     told(s, "a model's column", 3, "a visibility store of DATA, without column MODEL_DATA", *image, "-subtract-model", b)
     told(s, "no such field", 3, "has no field 1; it has 0 to 0", *image, "-field", 1, b)
@@ -127,7 +127,7 @@ def check_refusals(s):
     told(s, "MODEL_DATA", 2, "-no-update-model-required", *image, "-niter", 10, "-auto-threshold", 3, "-update-model-required", b)
     s.refused("a set of a store", 2, "is a visibility store.*convert its set", b, "out.ms")
     s.refused("a store of a store", 2, "is a visibility store.*convert its set", b, "out.msv")
-    s.refused("a store of two", 2, "is of one Measurement Set", a, s.made("many.ms", *SETS["many"]), "out.msv")
+    s.refused("a store of two", 2, "is made from one Measurement Set", a, s.made("many.ms", *SETS["many"]), "out.msv")
     for words in (["-average-time", "8s"], ["-average-channels", 2], ["-shift", "60deg", "44deg"]):
         s.refused("a store and %s" % words[0], 2, "%s: a visibility store keeps" % words[0], *words, a, "out.msv")
     s.refused("what exists is kept", 2, "-overwrite replaces it", a, b)
@@ -137,19 +137,19 @@ def check_refusals(s):
     s.must(not os.path.exists("out.msv"), "-dry-run writes nothing")
     with open("text.msv", "w", encoding="ascii") as f:
         f.write("no store\n")
-    told(s, "another file", 3, "not a table, as a Measurement Set is, nor a visibility store", *image, "text.msv")
-    with s.where_nobody_reaches("a store that may not be read") as folder:
+    told(s, "another file", 3, "is a file, but not a visibility store", *image, "text.msv")
+    with s.where_others_have_access("a store that may not be read") as folder:
         if folder:
             hidden = shutil.copy(s.path(b), folder)
             os.chmod(hidden, 0)
             os.mkdir("open")
             os.chmod("open", 0o777)
-            done = s.launch("-quiet", *image[2:], "-name", "open/o", hidden, preexec_fn=as_nobody())
+            done = s.launch("-quiet", *image[2:], "-name", "open/o", hidden, preexec_fn=as_other_user())
             s.told("not readable", done, 3, "Permission denied")
 
 
 def check_age(s):
-    """A store is refused when its set has changed, unless asked; and needs no set."""
+    """A store is refused if its set has changed, except with -allow-stale. The set may be missing."""
     a = fresh_copy(s.made("plain.ms", *SETS["plain"]), "aged.ms")
     b = store(s, s.path(a))
     image = ["-name", "o", *IMAGE]
@@ -169,7 +169,7 @@ def check_age(s):
 
 
 def small(s):
-    """A store of some kilobytes, with weights of rows and of samples, flags, and rows without samples."""
+    """Make a store of some kilobytes with weights of rows and of samples, flags, and rows without samples."""
     with open("five", "w", encoding="ascii") as f:
         f.writelines("%d -5042000 %d 25 a%d\n" % (-1601188 + 40 * i, 3554886 + 100 * i * i, i) for i in range(4))
     a = s.made("small.ms", "-j", 1, "-layout-file", "five", "-ra", "60deg", "-dec", "44deg", "-integration", "2s", "-noise",
@@ -179,7 +179,7 @@ def small(s):
 
 
 def spoiled(path, at, data):
-    """A copy of a store with other bytes."""
+    """Copy a store and change bytes."""
     with open(path, "rb") as f:
         held = bytearray(f.read())
     held[at:at + len(data)] = data
@@ -196,22 +196,22 @@ def flips(s, step):
     run(s.msimage, "-quiet", "-backend", "cpu", *image, b)
     os.remove("o-dirty.fits")
     for at in sorted({*range(0, len(held), step), 3, 9, 13, 17, 4095, len(held) - 1}):
-        told(s, "byte %d" % at, 3, "first bytes are damaged" if at < 8 else "damaged: .* is not what was written; make the store",
+        told(s, "byte %d" % at, 3, "first bytes are damaged" if at < 8 else "damaged: invalid data in .*; make the store",
              *image, spoiled(b, at, bytes([held[at] ^ 1 << at % 8])))
     for n in (0, 7, 100, 4095, 4096, 5000, len(held) - 1):
         os.truncate(spoiled(b, 0, b""), n)
         told(s, "%d bytes" % n, 3, "truncated" if n > 7 else "first bytes are damaged", *image, "spoiled.msv")
     with open(spoiled(b, 0, b""), "ab") as f:
         f.write(b"x")
-    told(s, "a byte more", 3, "truncated or grown", *image, "spoiled.msv")
+    told(s, "a byte more", 3, "truncated or extended", *image, "spoiled.msv")
     header = bytearray(held[:4092])
     header[8] = 2
-    told(s, "another version", 3, "of version 2; this program reads version 1: make it anew", *image,
+    told(s, "another version", 3, "of version 2; this program reads version 1; make the store again", *image,
          spoiled(b, 0, header + struct.pack("<I", crc32c(header))))
 
 
 def check_flips(s):
-    """A byte that is another one is found, by opening or by reading: every 211th here, each of them in flips_all."""
+    """A changed byte is detected when the store is opened or read. Here every 211th byte is tried, in flips_all every byte."""
     flips(s, 211)
 
 
@@ -224,7 +224,7 @@ def index_of(held):
 
 
 def mend(held):
-    """Make the CRCs of index and header those of what stands there now."""
+    """Update the CRCs of index and header."""
     at, n = index_of(held)
     if 0 <= at <= len(held) and 0 <= n <= len(held) - at:
         for k in range(4):
@@ -233,7 +233,7 @@ def mend(held):
 
 
 def check_mutants(s, seed=1, count=40):
-    """Stores whose index says anything, with its CRC right: one line and an exit code, no signal, nothing left behind."""
+    """Random changes of the index, with a correct CRC, give one line and an exit code, no signal, and no file."""
     b = small(s)
     with open(b, "rb") as f:
         whole = f.read()
@@ -268,12 +268,12 @@ def check_mutants(s, seed=1, count=40):
 
 
 def check_mutants_many(s):
-    """So many, from a seed that is drawn."""
+    """Try this many mutants, with a random seed."""
     check_mutants(s, random.SystemRandom().randrange(1 << 31), int(os.environ.get("MUTANTS", "5000")))
 
 
 def check_safety(s):
-    """SIGTERM and SIGKILL in whatever line: the old store stands, or the new one; a signal to stop leaves nothing hidden."""
+    """After SIGTERM and SIGKILL at any time, the old or the new store is complete. SIGTERM leaves no hidden file."""
     a = s.made("many.ms", *SETS["many"])
     old = small(s)
     shutil.copy(old, "kept.msv")
@@ -306,7 +306,7 @@ def check_safety(s):
 
 def check_help(s):
     text = run(s.convert_program, "-help").stdout.decode()
-    s.must(bool(re.search(r"\.msv", text)), "-help tells of stores")
+    s.must(bool(re.search(r"\.msv", text)), "-help describes stores")
 
 
 if __name__ == "__main__":

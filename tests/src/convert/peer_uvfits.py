@@ -22,9 +22,9 @@ BAD = ["-flags", 0.2, "-flag-rows", 0.1, "-noise", "1Jy", "-weights", "radiomete
 SOURCE = ["-source", "60.1deg", "44.05deg", "1Jy"]
 IMAGE = ["-size", 128, 128, "-scale", "15asec"]
 
-# CASA writes the day's fraction as one float32, half a unit of which is 2^-25 of a day.
+# CASA writes the fraction of the day as one float32, with a rounding error of 2^-25 of a day.
 CASA_DATE_S = 86400 * 2.0**-25
-# pyuvdata has Julian dates in double precision, half a unit of which is 2^-32 of a day.
+# pyuvdata has Julian dates in double precision, with a rounding error of 2^-32 of a day.
 JULIAN_S = 86400 * 2.0**-32 + 2e-6
 
 PYUVDATA = """
@@ -55,14 +55,14 @@ def run_peer(python, text, *words):
 
 
 def numbered(path):
-    """Name antennas as the VLA does: CASA takes the number in a name for the antenna's, and none may be 0."""
+    """Name antennas as the VLA does, because CASA uses the number in a name as the antenna number, which must not be 0."""
     with table(path + "/ANTENNA", readonly=False, ack=False) as t:
         t.putcol("NAME", ["ea%02d" % (i + 1) for i in range(t.nrows())])
     return path
 
 
 def images_alike(s, title, a, b, field=0):
-    """Does a set that has been a peer's file image its source as the first set does, and where it is?"""
+    """Check that a set imported from a peer's file gives the same image of its source, at the same position, as the first set."""
     image = [*IMAGE, "-field", field]
     want, got = s.image(a, "want", *image), s.image(b, "got", *image)
     s.must(abs(got - want).max() <= 1e-6 * abs(want).max() and peak("got-dirty.fits")[0] == peak("want-dirty.fits")[0],
@@ -99,7 +99,7 @@ def check_casa_sources(s):
 
 
 def compare_pyuvdata(s, title, path, z):
-    """A set and what pyuvdata has read of its file, sample by sample."""
+    """Compare a set with the samples that pyuvdata read from its file."""
     x, p = Rows(path), Parts(path)
     number = {name.strip(): n for name, n in zip(z["names"], z["numbers"])}
     at = {(int(a), int(b), round((t - 2400000.5) * 86400)): k
@@ -111,7 +111,7 @@ def compare_pyuvdata(s, title, path, z):
         n = len(x.data[i])
         channels = slice(n * x.window[x.DATA_DESC_ID[i]], n * (x.window[x.DATA_DESC_ID[i]] + 1))
         data, flag, weight = (z[name][k, channels][:, pol] for name in ("data", "flag", "weight"))
-        # Its baselines point the other way, with the conjugate visibilities, or as the set's do.
+        # The baselines have the opposite direction, with conjugate visibilities, or the direction of the set.
         same, other = np.array_equal(data, x.data[i]), np.array_equal(data.conj(), x.data[i])
         sign = 1 if same and not other else -1 if other and not same else np.sign(np.sum(z["uvw"][k] * x.UVW[i]) or 1)
         bad["data"] += not (same or other)

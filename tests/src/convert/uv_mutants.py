@@ -24,10 +24,10 @@ from convert_oracle import Rows
 from program_suite import run, sanitized
 from uv_files import write_idi
 
-# No conversion takes more, whatever is damaged: seconds of CPU time of the program and its processes together, and the largest
-# of them in MB: libraries, and what a process that reads may take for a small file.
+# Limits of a conversion of a damaged file: CPU seconds of all its processes together, and the memory of the largest process in MB,
+# for libraries and a small file.
 MOST_CPU_S, MOST_MB = 60, 1300
-# A blocked process takes no CPU time; this is long enough for any machine at work.
+# A blocked process takes no CPU time; this limit is long enough for a busy machine.
 GUARD_S = 600
 CODES = (0, 3, 5)
 
@@ -39,19 +39,19 @@ STATIONS = """-1601188.0 -5042000.0 3554886.0 25 a
 SET = ["-quiet", "-j", 1, "-duration", "30s", "-ra", "60deg", "-dec", "44deg", "-flags", 0.1, "-autocorrelations"]
 SETS = {"one": ["-spw", "1GHz", "1MHz", 4], "bands": ["-spw", "1GHz", "1MHz", 2, "-spw", "1.1GHz", "1MHz", 2, "-pol", "XX,YY"],
         "sources": ["-spw", "1GHz", "1MHz", 3, "-field", "61deg", "44deg", "-pol", "RR,LL"]}
-# Numbers that lie on a border of something, as cards have them.
+# Limit values of numbers, as cards have them.
 CARDS = (b"0", b"1", b"-1", b"2", b"255", b"999", b"32768", b"2147483647", b"-2147483648", b"4294967296", b"9223372036854775807", b"1.0E300",
          b"-1.0E-300", b"NaN", b"T", b"'A'", b"")
 BORDERS = (0, 1, 2, 3, 7, 255, 256, 0x7fff, 0x10000, 0x7f800000, 0x7fc00000, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff)
 
 
 def headers(data):
-    """Where cards with a value begin."""
+    """Return the offsets of the cards with a value."""
     return [m.start() for m in re.finditer(rb"[A-Z][A-Z0-9_ -]{7}= ", data) if m.start() % 80 == 0]
 
 
 def put_card(r, data, cards):
-    """Another value, or another name, for a card."""
+    """Change the value or the name of a card."""
     at = r.choice(cards)
     card = data[at:at + 80]
     kind = r.random()
@@ -67,7 +67,7 @@ def put_card(r, data, cards):
 
 
 def put_bytes(r, data):
-    """Bits, bytes or numbers of the data and of headers alike."""
+    """Change bits, bytes or numbers anywhere in data and headers."""
     at, kind = r.randrange(len(data)), r.random()
     if kind < 0.4:
         return data[:at] + bytes([data[at] ^ 1 << r.randrange(8)]) + data[at + 1:]
@@ -117,7 +117,7 @@ class Worker:
         return ""
 
     def whole(self, out):
-        """Whether a set can be read to its last row."""
+        """Return whether a set can be read to its last row."""
         try:
             with table(out, ack=False) as t:
                 return t.nrows() > 0 and t.getcell("DATA", t.nrows() - 1).size > 0 and not np_nan(t.getcell("UVW", 0))
@@ -125,7 +125,7 @@ class Worker:
             return False
 
     def try_one(self, seed, number):
-        """Exit code, what is wrong, what was printed."""
+        """Return the exit code, the complaint and the output."""
         r = random.Random("%d/%d" % (seed, number))
         name = r.choice(sorted(self.files))
         path, out, log = (os.path.join(self.folder, n) for n in ("in", "out.ms", "log"))
@@ -165,7 +165,7 @@ def np_nan(values):
 
 
 def make_files(program, makems, folder):
-    """Whole small files, by their names."""
+    """Make complete small files; return them by name."""
     files, layout = {}, os.path.join(folder, "layout")
     with open(layout, "w", encoding="ascii") as f:
         f.write(STATIONS)
@@ -181,7 +181,7 @@ def make_files(program, makems, folder):
 
 
 class Tally:
-    """What became of the mutants so far."""
+    """Return a summary of the mutants so far."""
 
     def __init__(self, seed):
         self.seed, self.n, self.n_wrong = seed, 0, 0
@@ -221,7 +221,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=os.environ.get("MUTANTS_FOLDER")) as folder:
         files = make_files(program, makems, folder)
         works = [Worker(program, files, os.path.join(folder, "worker%d" % i)) for i in range(n_worker)]
-        for k in range(len(files)):  # a whole file becomes a set
+        for k in range(len(files)):  # an undamaged file is converted
             code, wrong, text = works[0].try_one(seed, -1 - k)
             if code or wrong:
                 sys.exit("the whole file %s: exits %s, %s: %s" % (sorted(files)[k], code, wrong, text))

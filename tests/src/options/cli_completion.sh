@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# cli_completion.sh FOLDER: what the bash completion offers where; the zsh completion is read by zsh where there is one.
+# cli_completion.sh FOLDER: test the bash completion, and the syntax of the zsh completion if zsh is installed.
 set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../support/cli_prologue.sh"
 folder=$1
 mkdir set.ms data
 touch file.txt
-# The shell's own works only inside a real completion.
+# The builtin works only during a completion.
 # shellcheck disable=SC2317
 compopt() { :; }
 # shellcheck disable=SC1091

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# cli_install.sh BUILD: each program is installed with its man page, and runs from where it is installed. Each option of
-# its help stands in the page once, and in the completions.
+# cli_install.sh BUILD: each program is installed with its man page and runs after the installation. The man page and the
+# completions have each option of the help.
 set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../support/cli_prologue.sh"

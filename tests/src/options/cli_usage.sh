@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# cli_usage.sh MSIMAGE: exit codes and messages of command lines that cannot be run, and of -help and -version.
+# cli_usage.sh MSIMAGE: exit codes and messages of wrong command lines, and of -help and -version.
 set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../support/cli_prologue.sh"
 msimage=$1
 
-# expect CODE PATTERN ARGUMENTS..: the exit code, one line on stderr that matches, nothing on stdout, no file written.
+# expect CODE PATTERN ARGUMENTS..: the exit code is CODE, stderr is one line that matches PATTERN, stdout is empty, and no file
+# is written.
 expect() {
     local code=$1 pattern=$2 got=0
     shift 2
@@ -35,24 +36,24 @@ expect 2 '-scale: .*half the sky' -size 256 256 -scale 5deg x.ms
 expect 2 '-scale: .*half the sky' -size 256 256 -scale 1000deg x.ms
 expect 2 '-size: .*missing' -scale 1asec x.ms
 expect 2 '-scale: .*missing' -size 256 256 x.ms
-expect 2 '-nonsense: there is no such option' -nonsense x.ms
+expect 2 '-nonsense: no such option' -nonsense x.ms
 expect 2 '-acuracy: .*did you mean -accuracy\?' -acuracy 1e-4 x.ms
 expect 2 '-niter 1000.5: ' "${good[@]}" -niter 1000.5 x.ms
-expect 2 '-apply-primary-beam: primary beams are not known' "${good[@]}" -apply-primary-beam x.ms
+expect 2 '-apply-primary-beam: primary beams are not supported' "${good[@]}" -apply-primary-beam x.ms
 expect 2 '-name: an argument is missing' "${good[@]}" -name
 expect 2 'x.ms was read as an argument of -name' "${good[@]}" -name x.ms
 expect 2 'no Measurement Set' "${good[@]}"
 expect 2 '-accuracy 1e-13: give a number from 1e-12 to 0.01' "${good[@]}" -accuracy 1e-13 x.ms
 expect 2 '-precision fp32: ' "${good[@]}" -accuracy 1e-9 -precision fp32 x.ms
-expect 2 '-pol I,I: I is there twice' "${good[@]}" -pol I,I x.ms
+expect 2 '-pol I,I: I is given twice' "${good[@]}" -pol I,I x.ms
 expect 2 '-weight: an argument is missing before -make-psf' "${good[@]}" -weight briggs -make-psf x.ms
-expect 2 '-shift 91deg: .*pole' "${good[@]}" -shift 0deg 91deg x.ms
-expect 2 '-png: it stands after x.ms' "${good[@]}" x.ms -png
-expect 2 '-help nonsense: there is no such option or section' -help nonsense
+expect 2 '-shift 91deg: the Dec must be' "${good[@]}" -shift 0deg 91deg x.ms
+expect 2 '-png: it comes after x.ms' "${good[@]}" x.ms -png
+expect 2 '-help nonsense: no such option or section' -help nonsense
 expect 3 'x.ms' "${good[@]}" x.ms
 expect 3 '%s%n' "${good[@]}" 'no such set %s%n [1:5] (x).ms'
 
-# WSClean's options that need nothing here are told in the log, and the set is still the set.
+# Options of WSClean without effect are logged, and their arguments are not taken for sets.
 got=0
 "$msimage" "${good[@]}" -reorder -wgridder-accuracy 1e-3 -nwlayers 20 x.ms >out 2>err || got=$?
 for line in "WSClean's -reorder is accepted: " "WSClean's -wgridder-accuracy is taken as -accuracy" \
@@ -61,7 +62,7 @@ for line in "WSClean's -reorder is accepted: " "WSClean's -wgridder-accuracy is 
 done
 [[ $got == 3 && $(wc -l <err) == 4 && ! -s out ]] || complain "WSClean's options: exit $got, $(cat err)"
 "$msimage" "${good[@]}" -quiet -reorder x.ms 2>err || true
-[[ $(wc -l <err) == 1 ]] || complain "-quiet tells of WSClean's options: $(cat err)"
+[[ $(wc -l <err) == 1 ]] || complain "-quiet logs WSClean's options: $(cat err)"
 "$msimage" -help wgridder-accuracy >out
 grep -q 'taken as -accuracy' out || complain "-help wgridder-accuracy: $(cat out)"
 rm -f out err
@@ -90,28 +91,28 @@ got=0
 rm -f err
 
 "$msimage" -version >out
-for what in '^msimage [0-9]+\.[0-9]+\.[0-9]+$' '^build: .*, id [0-9a-f]{16}$' 'casacore [0-9]' 'cfitsio [0-9]' 'wcslib [0-9]' \
-    'FFTW' '^GPU: '; do
-    grep -q -i -E -- "$what" out || complain "-version: /$what/ is not in: $(cat out)"
+for pattern in '^msimage [0-9]+\.[0-9]+\.[0-9]+$' '^build: .*, id [0-9a-f]{16}$' 'casacore [0-9]' 'cfitsio [0-9]' \
+    'wcslib [0-9]' 'FFTW' '^GPU: '; do
+    grep -q -i -E -- "$pattern" out || complain "-version: /$pattern/ is not in: $(cat out)"
 done
 rm -f out
 
-# Threads that wait do not spin, unless they are asked to.
+# Waiting threads do not spin, unless the environment requests it.
 spin_count() {
     { env "$@" OMP_DISPLAY_ENV=verbose "$msimage" "${good[@]}" x.ms 2>&1 || true; } |
         sed -n "s/.*GOMP_SPINCOUNT = '\(.*\)'/\1/p" | tail -1
 }
 [[ $(spin_count -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT) == 0 ]] || complain "threads spin while they wait"
-# It says so once, if a shell has started it; else it starts itself again.
+# The runtime starts once if a shell started the program; otherwise the program restarts itself.
 n_start() {
     env "$@" OMP_DISPLAY_ENV=verbose "$msimage" "${good[@]}" absent.ms 2>&1 | grep -c "GOMP_SPINCOUNT ="
 }
 [[ $(n_start -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT _=shell) == 1 ]] || complain "starts itself again though a shell has"
-[[ $(n_start -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u _) == 2 ]] || complain "starts itself otherwise than twice"
-[[ $(spin_count -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u _) == 0 ]] || complain "threads spin where no shell has started them"
-[[ $(spin_count GOMP_SPINCOUNT=777) == 777 ]] || complain "threads wait otherwise than GOMP_SPINCOUNT says"
+[[ $(n_start -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u _) == 2 ]] || complain "does not start exactly twice"
+[[ $(spin_count -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT -u _) == 0 ]] || complain "threads spin if no shell has started the program"
+[[ $(spin_count GOMP_SPINCOUNT=777) == 777 ]] || complain "GOMP_SPINCOUNT is not used"
 
-# Garbage, the same on every run: never a signal, never an internal error.
+# Random words, the same on every run, never cause a signal or an internal error.
 RANDOM=4711
 # shellcheck disable=SC2054
 words=(-size 64 64 -scale 1asec -pol I,Q XX -weight briggs 0 -field all 0,1 -shift 08h24m07s -42d59m48s -interval -1 3 -- '' -j 1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer: each line of the input is a word of the command line. */
+/* libFuzzer target: each line of the input is a word of the command line. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

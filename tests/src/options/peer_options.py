@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""peer_options.py MSIMAGE: every option that WSClean's help prints is the same here, accepted, mapped or refused with a
-reason, and takes as many arguments, so that none swallows the Measurement Set."""
+"""peer_options.py MSIMAGE: every option in WSClean's help is the same here, accepted, mapped, or refused with a reason, and
+takes the same number of arguments, so that it never takes the Measurement Set as an argument."""
 import re
 import subprocess
 import sys
@@ -10,10 +10,10 @@ from program_suite import skip_without
 
 skip_without("wsclean")
 
-# WSClean's help does not name the arguments of these.
+# Options whose arguments are missing in WSClean's help.
 UNNAMED = {"multiscale-scale-bias": 1, "local-rms-window": 1, "local-rms-method": 1, "beam-model": 1, "beam-mode": 1,
            "beam-normalisation-mode": 1, "link-polarizations": 1}
-# The argument that an accepted or mapped option is tried with, where it is not 1.
+# Arguments to try accepted or mapped options with; the default is 1.
 VALUES = {"grid-mode": "kb", "visibility-weighting-mode": "normal", "wgridder-accuracy": "1e-5"}
 RUN = ["-size", "64", "64", "-scale", "1asec"]
 
@@ -24,13 +24,13 @@ def run(*words):
 
 
 def options():
-    """Name and number of arguments of each option; some lines hold two."""
+    """Return the number of arguments of each option; some lines of the help have two options."""
     text = subprocess.run(["wsclean", "--help"], capture_output=True, text=True, check=False).stdout
     found = {}
     for line in text.splitlines():
         if line.startswith("-"):
             n_argument = len(re.findall(r"<[^>]*>|\[[^]]*\]", line))
-            # -grid-mode <"nn", ..> and <name1[,name2]> hold brackets of their own.
+            # -grid-mode <"nn", ..> and <name1[,name2]> have nested brackets.
             bare = re.sub(r"<.*>|\[[^]]*\]", "", line)
             if re.search(r"<[^>]*\[", line):
                 n_argument = line.count("<")
@@ -40,12 +40,12 @@ def options():
 
 
 def complaint(msimage, name, n_argument):
-    """What is wrong with an option, or None; and its class."""
+    """Return the class of an option, and an error or None."""
     code, told, err = run(msimage, "-help", name)
     if code:
         return "unknown", "-help: exit %d, %s" % (code, err)
     if told.startswith("  -"):
-        # The option's own line: "  -verbose, -v", "  -size WIDTH HEIGHT", "  -weight MODE [ROBUST]".
+        # The first line of the help of an option: "  -verbose, -v", "  -size WIDTH HEIGHT", "  -weight MODE [ROBUST]".
         words = re.match(r"  -[\w-]+(?:, -\w+)?((?: \[?[A-Z]+\]?)*)", told).group(1).split()
         plain = [w for w in words if not w.startswith("[")]
         return "same", None if len(plain) == n_argument else "takes %s, WSClean's %d" % (words, n_argument)
@@ -55,7 +55,7 @@ def complaint(msimage, name, n_argument):
     if kind == "refused":
         fine = code == 2 and err.count("\n") == 1 and "-%s: " % name in err and "no such option" not in err
         return kind, None if fine else "exit %d, %s" % (code, err)
-    # The set is looked for, and is not an argument; the log has the option's line.
+    # The set is opened, so it was not taken as an argument, and the log has a line for the option.
     fine = code == 3 and "no-such-set.ms" in err.splitlines()[-1] and "WSClean's -%s" % name in err and not out
     return kind, None if fine else "exit %d, %s" % (code, err)
 

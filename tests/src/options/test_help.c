@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Parser, -help, man page and completions know the same options. */
+/* The help, the man page and the completions have every option of the table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,19 +58,19 @@ static int count(const char *text, const char *what)
 static void check(const char *where, const char *text, const char *what, int expected)
 {
     int n = count(text, what);
-    if (n != expected) fail_msg("%s: \"%s\" is there %d times, not %d", where, what, n, expected);
+    if (n != expected) fail_msg("%s: \"%s\" occurs %d times, not %d", where, what, n, expected);
 }
 
-/* Check words that end a line, or are followed by a blank, once. */
+/* Check that words followed by a space or a line end occur once. */
 static void check_word(const char *where, const char *text, const char *words)
 {
     char spaced[130], ended[130];
     snprintf(spaced, sizeof spaced, "%s ", words);
     snprintf(ended, sizeof ended, "%s\n", words);
-    if (count(text, spaced) + count(text, ended) != 1) fail_msg("%s: \"%s\" is not there once", where, words);
+    if (count(text, spaced) + count(text, ended) != 1) fail_msg("%s: \"%s\" does not occur once", where, words);
 }
 
-/* The man page writes every dash as \-. */
+/* Write a name as in the man page, with every dash as \-. */
 static void roff_name(char *out, size_t size, const char *before, const char *name)
 {
     size_t n = (size_t)snprintf(out, size, "%s", before);
@@ -81,7 +81,7 @@ static void roff_name(char *out, size_t size, const char *before, const char *na
     out[n] = 0;
 }
 
-static void test_every_option_is_everywhere(void **state)
+static void test_all_texts_have_every_option(void **state)
 {
     const texts *t = *state;
     int n_alias = 0;
@@ -108,7 +108,7 @@ static void test_every_option_is_everywhere(void **state)
             if (quote) length = (size_t)(quote - word);
             found += length == strlen(o->name) && strncmp(word, o->name, length) == 0;
         }
-        if (found != 1) fail_msg("bash: %s is there %d times", o->name, found);
+        if (found != 1) fail_msg("bash: %s occurs %d times", o->name, found);
     }
     check("-help", t->help, "\n  -", msi_option_count());
     check("man", t->man, ".TP\n", msi_option_count());
@@ -116,8 +116,8 @@ static void test_every_option_is_everywhere(void **state)
     check("zsh", t->zsh, "\n    '(-", msi_option_count() + n_alias);
 }
 
-/* The words of every option that has some stand in its help and its manual. */
-static void test_choices_are_told(void **state)
+/* The help and the man page list the choices of every option that has some. */
+static void test_choices_are_listed(void **state)
 {
     const texts *t = *state;
     int n_with = 0;
@@ -154,7 +154,7 @@ static void test_help_is_at_most_100_wide(void **state)
     }
 }
 
-static void test_every_topic_is_told(void **state)
+static void test_every_topic_has_help(void **state)
 {
     (void)state;
     FILE *sink = fopen("/dev/null", "w");
@@ -174,8 +174,9 @@ static void test_every_topic_is_told(void **state)
     fclose(sink);
 }
 
-/* Each row can be read, names are not used twice, and only rows that need it have optional arguments. */
-static void test_table_is_sound(void **state)
+/* Each row has a reader and a help text, no name is used twice, and only `weight` and `help` have optional
+ * arguments. */
+static void test_table_is_valid(void **state)
 {
     (void)state;
     const msi_option *o;
@@ -199,11 +200,11 @@ static void test_table_is_sound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_option_is_everywhere),
-        cmocka_unit_test(test_choices_are_told),
+        cmocka_unit_test(test_all_texts_have_every_option),
+        cmocka_unit_test(test_choices_are_listed),
         cmocka_unit_test(test_help_is_at_most_100_wide),
-        cmocka_unit_test(test_every_topic_is_told),
-        cmocka_unit_test(test_table_is_sound),
+        cmocka_unit_test(test_every_topic_has_help),
+        cmocka_unit_test(test_table_is_valid),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

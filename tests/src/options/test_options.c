@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The parser: what each option stores, what is refused, and that garbage is refused in order. */
+/* The parser of the command line: values that options store, errors, and random words. */
 #include <ctype.h>
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@ enum { MAX_WORDS = 64 };
 
 static char words_text[4096];
 
-/* Parse a command line in which words are separated by blanks and ~ stands for an empty word. */
+/* Parse a command line with words separated by spaces; ~ is an empty word. */
 static int parse(msi_options *o, const char *line)
 {
     static const char *argv[MAX_WORDS + 1];
@@ -46,22 +46,22 @@ static msi_options parsed(const char *line)
     return o;
 }
 
-/* The line is refused with a one-line message that begins with `begin` and holds `remedy`. */
-static void refused(const char *line, const char *begin, const char *remedy)
+/* Check that a command line fails with a message that begins with `begin` and contains `advice`. */
+static void refused(const char *line, const char *begin, const char *advice)
 {
     msi_options o;
     int rc = parse(&o, line);
     msi_options_free(&o);
     if (rc != MSI_EUSAGE) fail_msg("%s: returned %d", line, rc);
     const char *message = msi_error_get();
-    if (strncmp(message, begin, strlen(begin)) != 0 || !strstr(message, remedy)) fail_msg("%s: %s", line, message);
+    if (strncmp(message, begin, strlen(begin)) != 0 || !strstr(message, advice)) fail_msg("%s: %s", line, message);
 }
 
-static void refused_value(const char *words, const char *begin, const char *remedy)
+static void refused_value(const char *words, const char *begin, const char *advice)
 {
     char line[1024];
     snprintf(line, sizeof line, NEEDED "%s a.ms", words);
-    refused(line, begin, remedy);
+    refused(line, begin, advice);
 }
 
 static void test_defaults(void **state)
@@ -208,7 +208,7 @@ static void test_other_options(void **state)
     msi_options_free(&o);
 }
 
-/* What belongs to one gridder, or to one direction, is refused elsewhere. */
+/* Options of one gridder, or of one direction, are refused for others. */
 static void test_gridders(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ static void test_gridders(void **state)
     assert_true(o.accuracy == 1e-4);
     msi_options_free(&o);
     refused_value("-strategy tile", "-strategy tile: -gridder wgrid", "auto, planes, subgrid");
-    refused_value("-gridder wproj -strategy planes", "-strategy planes: -gridder wproj", "makes images by");
+    refused_value("-gridder wproj -strategy planes", "-strategy planes: -gridder wproj", "makes images with");
     refused_value("-gridder wproj -strategy gather", "-strategy gather:", "auto, tile, window");
     refused_value("-strategy fast", "-strategy fast:", "auto|planes|subgrid|tile|window|gather|scatter");
     refused_value("-wstack-slices 4", "-wstack-slices 4:", "-gridder wproj");
@@ -291,7 +291,7 @@ static void test_refused_sizes_and_scales(void **state)
     refused("-size 64 64 -scale 1000deg a.ms", "-scale:", "half the sky");
     refused("-size 64 64 -scale 5deg a.ms", "-scale:", "320deg");
     msi_options o;
-    /* Half the sky in coarse pixels, and a size that the memory plan and not the parser refuses. */
+    /* Half the sky in coarse pixels is accepted, and so is a size that only the memory plan refuses. */
     assert_int_equal(parse(&o, "-size 90 90 -scale 2deg a.ms"), MSI_OK);
     msi_options_free(&o);
     assert_int_equal(parse(&o, "-size 1000000000 1000000000 -scale 75asec a.ms"), MSI_OK);
@@ -303,15 +303,15 @@ static void test_refused_cleaning(void **state)
 {
     (void)state;
     refused_value("-niter -1", "-niter -1:", "from 0 to");
-    refused_value("-niter 9 -make-psf-only", "-make-psf-only:", "nothing is cleaned");
-    refused_value("-niter 9 -gridder wproj", "-gridder wproj:", "no residuals");
+    refused_value("-niter 9 -make-psf-only", "-make-psf-only:", "cannot be used with -niter");
+    refused_value("-niter 9 -gridder wproj", "-gridder wproj:", "cannot make the residuals");
     refused_value("-niter 9 -join-channels", "-join-channels:", "give -channels-out");
-    refused_value("-niter 9 -join-polarizations", "-join-polarizations:", "several by -pol");
+    refused_value("-niter 9 -join-polarizations", "-join-polarizations:", "several with -pol");
     refused_value("-niter 9 -pol XX,XY,YX,YY -join-polarizations", "-join-polarizations:", "6 images");
     refused_value("-niter 9 -pol IQUV -join-polarizations -channels-out 17 -join-channels", "-channels-out 17:", "68");
     refused_value("-niter 9 -pol IQ -join-polarizations -no-negative", "-no-negative:", "either sign");
     refused_value("-niter 9 -pol IQ -link-polarizations IV", "-link-polarizations:", "V is not imaged");
-    refused_value("-niter 9 -link-polarizations I", "-link-polarizations:", "several by -pol");
+    refused_value("-niter 9 -link-polarizations I", "-link-polarizations:", "several with -pol");
     refused_value("-niter 9 -pol IQUV -link-polarizations QU -no-negative", "-no-negative:", "either sign");
     refused_value("-niter 9 -pol IQ -link-polarizations I -auto-multithresh",
                   "-auto-multithresh:", "-link-polarizations out");
@@ -319,7 +319,7 @@ static void test_refused_cleaning(void **state)
     msi_options o;
     assert_int_equal(parse(&o, "-size 64 64 -scale 1asec -niter 9 -pol QIUV -link-polarizations I,V -gain 0.2 a.ms"),
                      MSI_OK);
-    assert_true(o.clean.join_pols && msi_clean_options_searched(&o) == 10);
+    assert_true(o.clean.join_pols && msi_clean_options_searched_planes(&o) == 10);
     msi_options_free(&o);
     assert_int_equal(
         parse(&o, "-size 64 64 -scale 1asec -niter 9 -pol QI -link-polarizations I -no-negative -stop-negative a.ms"),
@@ -328,29 +328,29 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -squared-channel-joining", "-squared-channel-joining:", "-join-channels");
     refused_value("-niter 9 -fit-spectral-pol 2", "-fit-spectral-pol:", "give -join-channels");
     refused_value("-niter 9 -channels-out 2 -join-channels -fit-spectral-log-pol 3",
-                  "-fit-spectral-log-pol 3:", "no more terms");
+                  "-fit-spectral-log-pol 3:", "fewer terms");
     refused_value("-niter 9 -channels-out 4 -join-channels -fit-spectral-pol 2 -fit-spectral-log-pol 2",
                   "-fit-spectral-pol and", "one of them");
     refused_value("-niter 9 -multiscale -multiscale-scales 0,8,5000", "-multiscale-scales:", "below half of the image");
     refused_value("-niter 9 -beam-size 1000deg", "-beam-size: a beam of 1000 degrees", "wider than the image");
     refused_value("-niter 9 -beam-shape 1000deg 1 0", "-beam-shape: a beam of 1000 degrees", "wider than the image");
     refused_value("-niter 9 -pol XX,XY -update-model-required", "-pol XY:", "-no-update-model-required");
-    refused_value("-niter 9 -casa-mask a.mask -fits-mask b.fits", "-casa-mask:", "one mask");
+    refused_value("-niter 9 -casa-mask a.mask -fits-mask b.fits", "-casa-mask:", "only one mask");
     refused_value("-niter 9 -casa-mask a.mask -auto-multithresh", "-auto-multithresh:", "leave -casa-mask out");
-    refused_value("-subtract-model -data-column MODEL_DATA", "-subtract-model:", "less itself");
-    refused_value("-niter 9 -subtract-model -continue", "-subtract-model:", "-continue subtracts");
+    refused_value("-subtract-model -data-column MODEL_DATA", "-subtract-model:", "from itself");
+    refused_value("-niter 9 -subtract-model -continue", "-subtract-model:", "-continue also subtracts");
     refused_value("-niter 9 -subtract-model -update-model-required", "-update-model-required:", "would replace");
     assert_int_equal(parse(&o, "-size 64 64 -scale 1asec -niter 9 -threshold 0.5mJy a.ms"), MSI_OK);
     assert_true(fabs(o.clean.threshold_jy - 5e-4) < 1e-18);
     msi_options_free(&o);
     refused_value("-niter 9 -threshold 1K", "-threshold 1K:", "mJy");
     refused_value("-niter 9 -threshold -1mJy", "-threshold -1mJy:", "from 0");
-    refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "larger than -auto-threshold 5");
-    refused_value("-niter 9 -multiscale -no-fast-subminor", "-no-fast-subminor:", "one scale");
+    refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "smaller than -auto-threshold 5");
+    refused_value("-niter 9 -multiscale -no-fast-subminor", "-no-fast-subminor:", "cannot be used with -multiscale");
     refused_value("-mgain 0", "-mgain 0:", "0.01 to 1");
     refused_value("-clean-border 50", "-clean-border 50:", "49.9");
-    refused_value("-multiscale-scales 4,8", "-multiscale-scales 4,8:", "0 first and rising");
-    refused_value("-multiscale-scales 0,8,8", "-multiscale-scales 0,8,8:", "0 first and rising");
+    refused_value("-multiscale-scales 4,8", "-multiscale-scales 4,8:", "ascending from 0");
+    refused_value("-multiscale-scales 0,8,8", "-multiscale-scales 0,8,8:", "ascending from 0");
     refused_value("-multiscale-scales 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "-multiscale-scales", "at most 16");
 }
 
@@ -407,10 +407,10 @@ static void test_refused_selections(void **state)
     refused_value("-field 4294967296", "-field 4294967296:", "or all");
     refused_value("-spws all", "-spws all:", "0,2");
     refused_value("-shift 126 -43", "-shift 126:", "126deg");
-    refused_value("-shift 126deg -93deg", "-shift -93deg:", "pole");
+    refused_value("-shift 126deg -93deg", "-shift -93deg:", "the Dec must be");
     refused_value("-shift 126deg", "-shift a.ms:", "Dec");
     refused_value("-taper-gaussian 2", "-taper-gaussian 2:", "2asec or 2deg?");
-    refused_value("-name ~", "-name ", "beginning of a file's name");
+    refused_value("-name ~", "-name ", "prefix for file names");
     refused_value("-name out/", "-name out/:", "out/myimage");
     refused_value("-name .", "-name .:", "./myimage");
     refused_value("-name out/..", "-name out/..:", "out/../myimage");
@@ -426,7 +426,7 @@ static void test_refused_selections(void **state)
     refused("", "no Measurement Set", "");
 }
 
-/* Try WSClean's options: names once each; those that are the same here have a row, those that are not have none. */
+/* Every name of WSClean's table is unique, and exactly the MSI_WSCLEAN_SAME rows have an option of msimage. */
 static void test_wsclean_table(void **state)
 {
     (void)state;
@@ -474,7 +474,7 @@ static void test_wsclean_lines(void **state)
     refused_value("-asp", "-asp:", "-multiscale");
     refused_value("-gridder direct-ft", "-gridder direct-ft:", "-accuracy 1e-12");
 
-    refused_value("-iuwt", "-iuwt:", "CLEAN alone");
+    refused_value("-iuwt", "-iuwt:", "CLEAN is the only method");
     refused_value("-grid-mode nn", "-grid-mode nn:", "-accuracy");
     refused_value("-wgridder-accuracy 1", "-accuracy 1:", "1e-12 to 0.01");
     refused_value("-name -reorder", "-name: an argument is missing before -reorder", "-name PREFIX");
@@ -490,8 +490,8 @@ static void suggests(const char *word, const char *names)
     if (strcmp(got, names) != 0) fail_msg("-%s: \"%s\", not \"%s\"", word, got, names);
 }
 
-/* What is offered resembles the misspelt name in its stem, WSClean's names included; what means another thing is not.
- */
+/* Suggestions, also of WSClean's options, share the stem of the misspelt name; names that only look similar are not
+ * suggested. */
 static void test_suggestions(void **state)
 {
     (void)state;
@@ -508,7 +508,7 @@ static void test_suggestions(void **state)
                                           {"no-reoder", "-no-reorder"},
                                           {"intervals", "-intervals-out or -interval"},
                                           {"fit-spectral-pols", "-fit-spectral-pol"},
-                                          /* tclean's names. */
+                                          /* Parameters of tclean. */
                                           {"antenna", "-select-antenna"},
                                           {"spw", "-select-spw"},
                                           {"perchanweightdensity", "-no-mf-weighting"},
@@ -532,18 +532,18 @@ static void test_suggestions(void **state)
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) suggests(near[i][0], near[i][1]);
     for (size_t i = 0; i < sizeof near / sizeof *near; i++)
         assert_true(strchr(near[i][1], ' ') || msi_option_find(near[i][1] + 1) || !strcmp(near[i][0], "no-reoder"));
-    /* Each was near enough to some option in letters alone: -force, -scale, -mem, -png, -size, -field .. */
+    /* Each is similar to some option by its letters only: -force, -scale, -mem, -png, -size, -field .. */
     static const char *const far[] = {"restfreq", "cores", "scans", "mode", "yield", "threads", "x", "", "-"};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
-    /* CASA's parameters that no option stands for: what to do instead. */
-    refused_value("-scan 3", "-scan: there is no such option;", "-taql 'SCAN_NUMBER == 3'");
+    /* CASA's parameters without a corresponding option give advice. */
+    refused_value("-scan 3", "-scan: no such option;", "-taql 'SCAN_NUMBER == 3'");
     refused_value("-usemask user", "-usemask:", "-auto-multithresh");
     refused_value("-specmode cube", "-specmode:", "-channels-out");
     refused_value("-pbcor", "-pbcor:", "primary beams");
-    refused_value("-vis a.ms", "-vis:", "last words");
+    refused_value("-vis a.ms", "-vis:", "give the Measurement Sets last");
     refused_value("-spws 0:3~10", "-spws 0:3~10:", "-select-spw");
-    assert_null(msi_suggestion_instead(MSI_CASA_TCLEAN, "spw"));
-    assert_null(msi_suggestion_instead(MSI_CASA_TCLEAN, "nonsense"));
+    assert_null(msi_suggestion_advice(MSI_CASA_TCLEAN, "spw"));
+    assert_null(msi_suggestion_advice(MSI_CASA_TCLEAN, "nonsense"));
 }
 
 static msi_options parsed_predict(const char *line)
@@ -555,11 +555,11 @@ static msi_options parsed_predict(const char *line)
     return o;
 }
 
-static void refused_predict(const char *words, const char *begin, const char *remedy)
+static void refused_predict(const char *words, const char *begin, const char *advice)
 {
     char line[1024];
     snprintf(line, sizeof line, "-predict %s a.ms", words);
-    refused(line, begin, remedy);
+    refused(line, begin, advice);
 }
 
 static void test_predict(void **state)
@@ -591,7 +591,7 @@ static void test_predict(void **state)
     msi_options_free(&o);
 }
 
-/* What serves one kind of run alone is refused in the other, given as its default too. */
+/* Options of one kind of run are refused in the other, even with their default value. */
 static void test_predict_refused(void **state)
 {
     (void)state;
@@ -608,25 +608,25 @@ static void test_predict_refused(void **state)
     for (size_t i = 0; i < sizeof imaging / sizeof *imaging; i++) {
         char begin[40];
         snprintf(begin, sizeof begin, "%.*s:", (int)strcspn(imaging[i], " "), imaging[i]);
-        refused_predict(imaging[i], begin, "no meaning with -predict");
+        refused_predict(imaging[i], begin, "cannot be used with -predict");
     }
     static const char *const predict[] = {"-model-column X", "-predict-op replace", "-output-column X",
                                           "-model-interpolation nearest", "-force"};
     for (size_t i = 0; i < sizeof predict / sizeof *predict; i++) {
         char begin[40];
         snprintf(begin, sizeof begin, "%.*s:", (int)strcspn(predict[i], " "), predict[i]);
-        refused_value(predict[i], begin, "-predict alone");
+        refused_value(predict[i], begin, "needs -predict");
     }
     refused_predict("-predict-op divide", "-predict-op divide:", "replace|add|subtract");
     refused_predict("-predict-op add", "-predict-op add:", "-output-column NAME");
     refused_predict("-predict-op subtract -output-column X -model-column Y", "-model-column Y:", "leave it out");
-    refused_predict("-predict-op subtract -output-column X -data-column X", "-output-column X:", "give another");
+    refused_predict("-predict-op subtract -output-column X -data-column X", "-output-column X:", "another one");
     refused_predict("-output-column X", "-output-column X:", "-model-column");
     refused_predict("-data-column DATA", "-data-column DATA:", "-model-column");
     refused_predict("-model-column ~", "-model-column:", "empty");
     refused_predict("-model-interpolation cubic", "-model-interpolation cubic:", "nearest|linear");
     refused_predict("-accuracy 1e-8 -precision fp32", "-precision fp32:", "fp64 or auto");
-    refused_predict("-gridder wproj -strategy planes", "-strategy planes:", "predicts by auto, ");
+    refused_predict("-gridder wproj -strategy planes", "-strategy planes:", "predicts with auto, ");
     refused_predict("-strategy gather", "-strategy gather: -gridder wgrid", "auto, planes, subgrid");
 }
 
@@ -643,8 +643,9 @@ static void test_command_line_is_quoted(void **state)
     msi_options_free(&o);
 }
 
-/* Parse words that reach deep into the readers, and bytes that belong nowhere; the same ones on every run. */
-static void test_garbage_is_refused_in_order(void **state)
+/* Parse words that the readers accept in part, and random bytes, the same on every run: a failure has one clean
+ * line. */
+static void test_random_words(void **state)
 {
     (void)state;
     static const char *const pieces[] = {
@@ -664,7 +665,7 @@ static void test_garbage_is_refused_in_order(void **state)
             unsigned pick = (unsigned)(random >> 32) % 16;
             if (pick < 6) {
                 snprintf(option[i], sizeof option[i], "%s%s", pick == 0 ? "--" : "-",
-                         /* Size and scale, which every run needs, are the first; they come often. */
+                         /* Size and scale, which every run needs, are the first two options; choose them often. */
                          msi_option_at((int)(random % (uint64_t)(pick % 3 ? msi_option_count() : 2)))->name);
                 argv[argc++] = option[i];
             } else if (pick < 15) {
@@ -693,12 +694,12 @@ static void test_garbage_is_refused_in_order(void **state)
     assert_true(msi_memory_in_use() == 0);
 }
 
-/* A failure that says what it is about gets a remedy, and the options that remedies name exist. */
-static void test_remedies(void **state)
+/* A failure with a known cause gets a hint, and the options in hints exist. */
+static void test_hints(void **state)
 {
     (void)state;
-    for (int i = 0; i < msi_remedy_count; i++) {
-        const msi_remedy_row *row = &msi_remedy_table[i];
+    for (int i = 0; i < msi_hint_count; i++) {
+        const msi_hint_row *row = &msi_hint_table[i];
         int n_option = 0;
         for (const char *p = row->words; *p; p++) {
             if (*p != '-' || (p > row->words && !strchr(" (", p[-1]))) continue;
@@ -709,29 +710,29 @@ static void test_remedies(void **state)
         }
         assert_true(n_option > 0);
         (void)msi_error_about(msi_error_set(MSI_ERANGE, "it failed"), row->about);
-        assert_int_equal(msi_remedy_append(MSI_ERANGE), row->is_input ? MSI_EINPUT : MSI_EUSAGE);
+        assert_int_equal(msi_hint_append(MSI_ERANGE), row->is_input ? MSI_EINPUT : MSI_EUSAGE);
         assert_int_equal(strncmp(msi_error_get(), "it failed; ", 11), 0);
         assert_string_equal(msi_error_get() + 11, row->words);
-        /* Once is enough. */
-        assert_int_equal(msi_remedy_append(MSI_EINPUT), MSI_EINPUT);
+        /* The hint is added only once. */
+        assert_int_equal(msi_hint_append(MSI_EINPUT), MSI_EINPUT);
         assert_string_equal(msi_error_get() + 11, row->words);
     }
     static const char *const full[] = {"GPU 1: cudaMallocAsync: out of memory", "GPU: cufftPlan2d: cuFFT error 5"};
     for (int i = 0; i < 2; i++) {
         (void)msi_error_set(MSI_EGPU, "%s", full[i]);
-        assert_int_equal(msi_remedy_append(msi_remedy_append(MSI_EGPU)), MSI_EGPU);
+        assert_int_equal(msi_hint_append(msi_hint_append(MSI_EGPU)), MSI_EGPU);
         assert_int_equal(strncmp(msi_error_get(), full[i], strlen(full[i])), 0);
         const char *words = msi_error_get() + strlen(full[i]);
         assert_true(strstr(words, "-gpus") && strstr(words, "-backend"));
         assert_false(strstr(strstr(words, "nvidia-smi") + 1, "nvidia-smi"));
     }
     (void)msi_error_set(MSI_EINPUT, "it failed");
-    assert_int_equal(msi_remedy_append(MSI_EINPUT), MSI_EINPUT);
+    assert_int_equal(msi_hint_append(MSI_EINPUT), MSI_EINPUT);
     assert_string_equal(msi_error_get(), "it failed");
-    assert_int_equal(msi_remedy_append(MSI_OK), MSI_OK);
-    /* What is out of range was asked for, or is in the sets: the program is not at fault. */
+    assert_int_equal(msi_hint_append(MSI_OK), MSI_OK);
+    /* A value out of range comes from the options or the sets; it is not an internal error. */
     (void)msi_error_set(MSI_ERANGE, "it failed");
-    assert_int_equal(msi_remedy_append(MSI_ERANGE), MSI_EUSAGE);
+    assert_int_equal(msi_hint_append(MSI_ERANGE), MSI_EUSAGE);
 }
 
 int main(void)
@@ -755,8 +756,8 @@ int main(void)
         cmocka_unit_test(test_predict),
         cmocka_unit_test(test_predict_refused),
         cmocka_unit_test(test_command_line_is_quoted),
-        cmocka_unit_test(test_garbage_is_refused_in_order),
-        cmocka_unit_test(test_remedies),
+        cmocka_unit_test(test_random_words),
+        cmocka_unit_test(test_hints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""clean_choices.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: options of deconvolution that choose one way of several do what the
-manual says of them, from the command line to the files: beams, shapes of scales, squared channels, masks that follow the
-residual, local noise."""
+"""clean_choices.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: options of deconvolution that choose between methods do what the manual
+says, from the command line to the files: beams, shapes of scales, squared channels, masks that follow the residual, local
+noise."""
 import csv
 
 import numpy as np
@@ -28,7 +28,7 @@ class Choices(Suite):
                                                 "1.38GHz", "10MHz", "8", "-noise", "0.2Jy", *words])
 
     def clean(self, *options, ms=None):
-        """Clean a set; the prefix of the files."""
+        """Clean a set. Returns the prefix of the files."""
         name = self.path("choice%d" % next(self.number))
         run(self.msimage, "-quiet", "-j", 2, "-backend", "cpu", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL,
             "-no-update-model-required", "-niter", 2000, "-name", name, *options, ms or self.ms())
@@ -41,8 +41,8 @@ def beam_of(name):
 
 
 def check_beams(s):
-    """A fitted ellipse is the default; a circle lies between its widths; the theoretic one is the wavelength over the longest
-    baseline; the box of a fit changes it."""
+    """The default is a fitted ellipse; a circle has a width between its axes; the theoretic beam is the wavelength over the
+    longest baseline; the box of the fit changes the beam."""
     words = ["-threshold", 0.1]
     fitted = beam_of(s.clean(*words))
     s.must(fitted[0] > 1.01 * fitted[1], "an ellipse of %.4g x %.4g arcsec, %.3g deg" % tuple(fitted))
@@ -61,8 +61,8 @@ def check_beams(s):
 
 
 def spheroidal(v):
-    """The zero-order spheroidal wave function for m = 6 and alpha = 1 at v, of [0, 1]: what stays itself, times a constant, when
-    (1 - t^2) times it is transformed over [-1, 1], by powers of that."""
+    """The zero-order spheroidal wave function for m = 6 and alpha = 1 at v in [0, 1]: the eigenfunction of the transform over
+    [-1, 1] of (1 - t^2) times the function, by power iteration."""
     node, weight = np.polynomial.legendre.leggauss(96)
     grid, psi = np.pi * 3, np.exp(-4 * node**2)
     for _ in range(60):
@@ -72,7 +72,7 @@ def spheroidal(v):
 
 
 def shape_of(kind, width, r):
-    """A scale's kernel over its peak, as the manual has it: (1 - (r/s)^2) under a Hann window, or a gaussian of 3s/16."""
+    """The kernel of a scale over its peak, as in the manual: (1 - (r/s)^2) under a Hann window, or a gaussian of 3s/16."""
     if kind == "gaussian":
         return np.exp(-0.5 * (r / (3 * width / 16))**2)
     if kind == "spheroidal":
@@ -89,12 +89,12 @@ def scales_of(name):
 
 
 def check_scales(s):
-    """One component of a wide scale has the shape that was asked for; so many scales are taken as may be; and rounds change
-    scale as often as their gain says."""
+    """A component of a wide scale has the requested shape; the number of scales is limited as requested; rounds change the
+    scale as often as their gain requires."""
     width, words = 24, ["-multiscale", "-threshold", 0.01]
     y, x = np.mgrid[:SIZE, :SIZE]
     for kind in ("tapered-quadratic", "gaussian", "spheroidal"):
-        # Such a bias favours the wide scale whatever the sky is.
+        # This bias favours the wide scale for any sky.
         model = load(s.clean(*words, "-multiscale-scales", "0,%d" % width, "-multiscale-scale-bias", 0.05, "-multiscale-shape", kind,
                              "-niter", 1) + "-model.fits")[0]
         j, i = np.unravel_index(np.abs(model).argmax(), model.shape)
@@ -110,7 +110,7 @@ def check_scales(s):
 
 
 def check_scales_without_response(s):
-    """A scale to which few short baselines leave no response is left out, with a line in the log, by every rule."""
+    """A scale without a response, for lack of short baselines, is left out with a line in the log, by every rule."""
     ms = s.made_at("snapshot.ms", VLA, ["-telescope", "vla", "-config", "C", "-duration", "2min", "-integration", "20s",
                                         "-spw", "1.4GHz", "20MHz", "4", "-noise", "0.1Jy", "-source", "%gdeg" % VLA[0], "%gdeg" % VLA[1], "1Jy"])
     for words in ([], ["-multiscale-rule", "tclean"]):
@@ -124,8 +124,8 @@ def check_scales_without_response(s):
 
 
 def check_rule(s):
-    """By tclean's rule the first component is where (R * K)^2 / (P * K * K)(0) times what -smallscalebias makes of the scale is
-    largest, and it is the gain times (R * K) / (P * K * K)(0)."""
+    """By the rule of tclean the first component is at the maximum of (R * K)^2 / (P * K * K)(0) times the factor of
+    -smallscalebias, and it is the gain times (R * K) / (P * K * K)(0)."""
     width = 8
     y, x = np.mgrid[:SIZE, :SIZE] - SIZE // 2
     kernel = shape_of("spheroidal", width, np.hypot(x, y))
@@ -147,7 +147,8 @@ def check_rule(s):
 
 
 def check_rule_in_a_mask(s):
-    """By tclean's rule all scales go on where one was found, down to the threshold, though points were found nowhere."""
+    """By the rule of tclean all scales continue where any scale was found, down to the threshold, even if no
+    points were found."""
     words = []
     for y in range(-18, 19, 3):
         for x in range(-18, 19, 3):
@@ -167,7 +168,7 @@ def check_rule_in_a_mask(s):
 
 
 def check_squared(s):
-    """A source that is positive in one channel and negative in the other is found by squares alone."""
+    """A source that is positive in one channel and negative in the other is only found by squares."""
     ms = fresh_copy(s.ms(), s.path("signs.ms"))
     with table(ms, readonly=False, ack=False) as rows:
         for column in ("DATA", "CORRECTED_DATA"):
@@ -183,7 +184,7 @@ def check_squared(s):
 
 
 def check_negative(s):
-    """Negative components are made unless they are refused; the last word counts."""
+    """Negative components are made unless an option forbids them; the last option counts."""
     words = ["-threshold", 0.05]
     plain = load(s.clean(*words) + "-model.fits")[0]
     s.must(plain[57:64, 77:84].sum() < -0.1, "a negative source of %.3g Jy" % plain[57:64, 77:84].sum())
@@ -191,8 +192,8 @@ def check_negative(s):
 
 
 def check_mask_choices(s):
-    """Each number of -auto-multithresh moves the mask the way that tclean's manual says. With low sidelobe thresholds masks
-    grow from cycle to cycle; with high ones they hold bright sources alone."""
+    """Each number of -auto-multithresh changes the mask as the manual of tclean says. With low sidelobe thresholds masks
+    grow from cycle to cycle; with high ones they contain only bright sources."""
     def mask(sidelobe, *options):
         name = s.clean("-threshold", 0.05, "-nmiter", 3, "-auto-multithresh", "-sidelobethreshold", sidelobe, *options)
         return load(name + "-mask.fits")[0] > 0
@@ -207,7 +208,7 @@ def check_mask_choices(s):
         got, base = mask(sidelobe, *options), plain[sidelobe]
         s.must(got.sum() > base.sum() if is_more else got.sum() < base.sum(), "%s %g: %d pixels, %s than %d" %
                (*options, got.sum(), "more" if is_more else "fewer", base.sum()))
-    # Low thresholds let the mask grow over what is smaller than the beam, which is pruned unless one says no.
+    # With low thresholds the mask grows over regions smaller than the beam, which are pruned unless an option forbids it.
     low = [0.2, "-noisethreshold", 10, "-lownoisethreshold", 2, "-minbeamfrac", 1]
     grown, pruned, kept = mask(*low), mask(*low, "-dogrowprune", "true"), mask(*low, "-dogrowprune", "false")
     s.must(0 < pruned.sum() < kept.sum() and (grown == pruned).all(), "-dogrowprune: %d pixels, without it %d" %
@@ -217,8 +218,8 @@ def check_mask_choices(s):
 
 
 def check_local_noise(s):
-    """A narrow window measures the noise about a source by the source itself, so that less of it is cleaned; and where a
-    negative source is, the least residual counts with rms-with-min."""
+    """A narrow window includes the source in its own noise, so that less of it is cleaned; with rms-with-min the most
+    negative residual counts near a negative source."""
     def left(*options):
         return np.abs(load(s.clean("-auto-threshold", 5, "-local-rms", *options) + "-residual.fits")[0])
 

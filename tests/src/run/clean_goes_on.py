@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""clean_goes_on.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: deconvolution that goes on from what another run has left: checkpoints
-of runs that were killed, models, dirty images, PSFs, noise."""
+"""clean_goes_on.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: deconvolution that continues from files of an earlier run: checkpoints
+of killed runs, models, dirty images, PSFs, noise."""
 import glob
 import os
 import shutil
@@ -17,7 +17,8 @@ from program_suite import main, run
 
 
 def check_resumed_mask(s):
-    """A mask whose pixels have changed is another one, whatever it is called; the same pixels under another name are it."""
+    """A mask with changed pixels is another mask, even under the same name; the same pixels under another name are the same
+    mask."""
     words = ["-j", 2, "-size", 128, 128, "-scale", "%gasec" % CELL, "-backend", "cpu", "-niter", 3000, "-checkpoint", 0,
              "-auto-threshold", 3, "-mgain", 0.5, "-no-update-model-required"]
     mask, other, broken = s.path("island.fits"), s.path("other-island.fits"), s.path("of-island")
@@ -36,11 +37,11 @@ def check_resumed_mask(s):
     s.told("resumed with another mask of the name", s.launch("-quiet", *words, "-fits-mask", mask, "-resume", "-name", broken,
                                                              s.ms("points")), 3, "options")
     log = run(s.msimage, *words, "-fits-mask", s.path("kept-island.fits"), "-resume", "-name", broken, s.ms("points"))
-    s.must("going on from the checkpoint" in log.stderr.decode(), "resumed with the same mask of another name")
+    s.must("resuming from the checkpoint" in log.stderr.decode(), "resumed with the same mask of another name")
 
 
 def check_resume(s):
-    """A run that is killed goes on from its checkpoint, and ends in the same images to the bit."""
+    """A killed run resumes from its checkpoint and makes the same images to the bit."""
     for title, ms, options, kinds in (
             ("one image", "points", ["-auto-mask", 6, "-auto-threshold", 2, "-save-first-residual"], [""]),
             ("multiscale", "points", ["-auto-mask", 6, "-auto-threshold", 2, "-multiscale", "-local-rms"], [""]),
@@ -70,7 +71,7 @@ def check_resume(s):
                     other = s.launch("-quiet", *words, *change, "-resume", "-name", broken, s.ms(ms_of))
                     s.told("resumed with other " + what, other, 3, what)
             log = run(s.msimage, *words, "-resume", "-name", broken, s.ms(ms)).stderr.decode()
-            s.must("going on from the checkpoint" in log and "cycle 1:" not in log.split("going on")[1].split("channel 1")[0]
+            s.must("resuming from the checkpoint" in log and "cycle 1:" not in log.split("resuming from")[1].split("channel 1")[0]
                    and not glob.glob(broken + "*.clean"), "%s: goes on, and the checkpoint is gone" % title)
             made = ["image", "model", "residual", "psf", "dirty", *["first-residual"] * ("-save-first-residual" in options)]
             same_images(s, title, whole, broken, ["%s-%s.fits" % (c, k) for c in kinds for k in made])
@@ -81,14 +82,13 @@ def check_resume(s):
     words += ["-name", broken]
     s.told("a damaged checkpoint", s.launch("-quiet", *words, "-resume", s.ms("steep")), 3, "checkpoint|clean")
     done = s.launch("-quiet", *words, s.ms("steep"))
-    s.told("another file where the checkpoint would be", done, 4, "is no checkpoint")
+    s.told("another file where the checkpoint would be", done, 4, "not a checkpoint")
     with open(broken + ".clean", "rb") as f:
         s.must(f.read() == b"no checkpoint", "it is left as it is")
 
 
 def check_killed(s):
-    """A run may be killed in any line that it prints once it has read; the same command with -resume ends in the same
-    images."""
+    """A run may be killed at any line that it prints after reading; the same command with -resume makes the same images."""
     names = [s.path("killed%d" % i) for i in range(2)]
     words = ["-j", 2, "-size", 128, 128, "-scale", "%gasec" % (2 * CELL), "-backend", "cpu", "-niter", 3000, "-checkpoint",
              0, "-auto-mask", 6, "-auto-threshold", 3, "-mgain", 0.6, "-no-update-model-required", "-overwrite"]
@@ -113,7 +113,7 @@ def check_killed(s):
 
 
 def check_continue(s):
-    """An earlier model is subtracted, cleaned on, and restored as a whole; one that does not fit is refused."""
+    """An earlier model is subtracted, cleaned further, and restored completely; one that does not match is refused."""
     words = ["-niter", 5000, "-auto-threshold", 4]
     name, _ = s.clean(s.ms("points"), "-niter", 60, "-threshold", 0.001)
     first = load(name + "-model.fits")[0].sum()
@@ -132,8 +132,8 @@ def check_continue(s):
 
 
 def check_reuse(s):
-    """PSFs and dirty images of an earlier run are what the cleaning begins with, and nothing else; what does not fit is
-    refused before the samples are read."""
+    """Cleaning begins with the PSFs and dirty images of an earlier run, and only with these; files that do not match are
+    refused before samples are read."""
     ms = s.ms("steep")
     words = ["-niter", 400, "-auto-threshold", 5, "-channels-out", 2, "-join-channels", "-backend", "cpu"]
     name, _ = s.clean(ms, *words, size=256)
@@ -156,22 +156,23 @@ def check_reuse(s):
            "%.3g Jy/beam, of the visibilities" % (model[168, 158], residual[168, 158]))
 
     args = ["-quiet", "-size", 256, 256, "-scale", "%gasec" % CELL, "-name", s.path("refused"), *words]
-    for title, change, said in (("size", ["-size", 128, 128], "256 x 256 pixels, and the image 128 x 128"),
-                                ("pixels", ["-scale", "5asec"], "pixels of 4 x 4 arcsec, and the image of 5 x 5"),
-                                ("centre", ["-shift", "60.1deg", "44deg"], "centre at"),
-                                ("frequency", ["-channel-range", 0, 8], "MHz, and the image of"),
-                                ("polarisation", ["-pol", "Q"], "is of I, and the image of Q"),
+    for title, change, said in (("size", ["-size", 128, 128], "256 x 256 pixels, but the image has 128 x 128"),
+                                ("pixels", ["-scale", "5asec"], "pixels of 4 x 4 arcsec, but those of the image are 5 x 5"),
+                                ("centre", ["-shift", "60.1deg", "44deg"], "centre is"),
+                                ("frequency", ["-channel-range", 0, 8], "MHz, but that of the image is"),
+                                ("polarisation", ["-pol", "Q"], "polarisation is I, but that of the image is Q"),
                                 ("name", ["-reuse-dirty", s.path("nothing")], "nothing-0000-dirty.fits")):
         s.told("reused, other " + title, s.launch(*args, "-reuse-dirty", name, *change, ms), 3, said)
     change_image(name + "-0001-psf.fits", other + "-0001-psf.fits", pixels=lambda p: p.__imul__(0.5))
-    s.told("a PSF of another scale", s.launch(*args, "-reuse-psf", other, ms), 3, "0001-psf.fits: is 0.[45].* at its centre")
+    s.told("a PSF of another scale", s.launch(*args, "-reuse-psf", other, ms), 3, "0001-psf.fits: its value at the centre is 0.[45]")
     change_image(name + "-0001-dirty.fits", other + "-0001-dirty.fits", pixels=lambda p: p.fill(np.nan))
     s.told("a dirty image of nothing", s.launch(*args, "-reuse-dirty", other, ms), 3, "65536 pixels that are not finite")
     s.must(not glob.glob(s.path("refused") + "*"), "nothing is written")
 
 
 def check_local_rms_image(s):
-    """Local noise that is given: thresholds in its units, whose least is the noise; where it is large nothing is cleaned."""
+    """Local noise of the user: thresholds are in its units, and the noise is its minimum; nothing is cleaned where it is
+    large."""
     name, _ = s.clean(s.ms("points"), "-make-psf")
     rms, least = s.path("rms.fits"), 0.002
 
@@ -179,7 +180,7 @@ def check_local_rms_image(s):
         pixels[...] = least
         pixels[:, 280:] = 0.3
     change_image(name + "-dirty.fits", rms, pixels=fill)
-    # A source keeps its threshold in the residual, beside sidelobes of those that are not cleaned.
+    # A source leaves its threshold in the residual, plus sidelobes of sources that are not cleaned.
     for method in ([], ["-multiscale"]):
         cleaned, _ = s.clean(s.ms("points"), "-niter", 3000, "-auto-threshold", 5, "-local-rms-image", rms, *method)
         model, header = load(cleaned + "-model.fits")

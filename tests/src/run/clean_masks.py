@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""clean_masks.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: where deconvolution looks: masks in FITS files and CASA's images, masks that
-follow the residual."""
+"""clean_masks.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: masks of deconvolution: FITS files and CASA images, and masks that follow
+the residual."""
 import glob
 import gzip
 import os
@@ -16,7 +16,7 @@ from program_suite import main, run
 
 
 def check_mask(s):
-    """Components lie within a mask, whatever its pixels; the header of another frame, or one too small, is refused."""
+    """Components are within a mask of any pixel size; a mask with another frame, or one that is too small, is refused."""
     name, _ = s.clean(s.ms("points"), "-make-psf")
     mask = s.path("mask.fits")
     with fits.open(name + "-dirty.fits") as f:
@@ -47,15 +47,15 @@ def check_mask(s):
         f.write(plain.read())
     done = s.launch("-quiet", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 9, "-threshold", 1,
                     "-name", s.path("none"), "-fits-mask", packed, s.ms("points"))
-    s.told("a compressed mask", done, 3, "packed.fits.gz: a compressed file; unpack it first")
+    s.told("a compressed mask", done, 3, "packed.fits.gz: compressed file; unpack it first")
     cleaned, log = s.clean(s.ms("points"), "-niter", 2000, "-auto-threshold", 2, "-fits-mask", mask)
     s.must(load(cleaned + "-image.fits")[1]["MSISTOP"] == "mask empty" and not load(cleaned + "-model.fits")[0].any() and
-           "mask.fits: the mask is 0 in all of the image, so that nothing is cleaned" in log, "a mask of nothing, and a warning")
+           "mask.fits: the mask is 0 everywhere in the image; nothing is cleaned" in log, "a mask of nothing, and a warning")
 
 
 def check_casa_mask(s):
-    """A CASA image serves as the FITS image that it was made of, also turned, of other pixels and of several planes; what
-    is none, or is damaged, is refused."""
+    """A CASA image gives the same mask as its FITS image, also rotated, with other pixels and with several planes; other and
+    damaged directories are refused."""
     name, _ = s.clean(s.ms("steep"), "-make-psf", size=128)
     args = ["-quiet", "-size", 128, 128, "-scale", "%gasec" % CELL, "-niter", 100, "-threshold", 0.01, "-backend", "cpu"]
     generator = np.random.default_rng(7)
@@ -71,7 +71,7 @@ def check_casa_mask(s):
         if title == "another projection":
             change = {**change, "CRPIX1": size // 2 + 1, "CRPIX2": size // 2 + 1, "CDELT1": -5 / 3600, "CDELT2": 5 / 3600}
         if title == "a turned one":
-            # No pixel of the image lies between two of the mask, where rounding decides.
+            # No image pixel is halfway between two mask pixels, where rounding would decide.
             change = {**change, "CRPIX1": size // 2 + 1.27, "CRPIX2": size // 2 + 1.13}
         cards.update(change)
         cards["NAXIS1"] = cards["NAXIS2"] = size
@@ -94,7 +94,7 @@ def check_casa_mask(s):
 
 
 def check_multithresh(s):
-    """Masks that follow the residual: components lie within, sources are found, and a run goes on with them."""
+    """Masks that follow the residual: components are within them, sources are found, and a resumed run uses them."""
     words = ["-niter", 3000, "-threshold", 0.004, "-auto-multithresh", "-sidelobethreshold", 1.5]
     name, _ = s.clean(s.ms("points"), *words)
     model, mask = load(name + "-model.fits")[0], load(name + "-mask.fits")[0]

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""clean_products.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what is made of components beside images: lists of sources, against
-the models and the format's description; maps of the spectral index, against fits to the models;
-channels that are more than were cleaned, against the sources; files that are restored, against images and the sum of
-gaussians."""
+"""clean_products.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: products of components: lists of sources, against the models and the
+description of the format; maps of the spectral index, against fits to the models; more channels than are cleaned, against
+the sources; restored files, against images and the sum of gaussians."""
 import glob
 import os
 import re
@@ -21,14 +20,14 @@ from held_program import Held
 from image_oracle import ASEC, Frame, load, read
 from program_suite import VLA, Suite, main, run
 
-warnings.simplefilter("ignore", FITSFixedWarning)  # what astropy adds to a header
+warnings.simplefilter("ignore", FITSFixedWarning)  # cards that astropy adds
 
 SIZE, CELL = 256, 4.0
 FRAME = Frame(SIZE, SIZE, CELL * ASEC, *np.radians(VLA))
 BAND = ["-telescope", "vla", "-duration", "5min", "-integration", "30s", "-spw", "1.0GHz", "50MHz", "16",
         "-reference-frequency", "1.375GHz", "-noise", "0.2Jy"]
 
-# Sources on pixels' centres: x, y, I Q U V in Jy, spectral index.
+# Sources on pixel centres: x, y, I Q U V in Jy, spectral index.
 STEEP = [(128, 128, 2, 0, 0, 0, -0.7), (170, 150, 0.5, 0, 0, 0, -0.7), (90, 60, 0.5, 0.2, 0, 0, 0.4)]
 
 
@@ -44,7 +43,7 @@ class Products(Suite):
         return ["-j", "2", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, *options]
 
     def clean(self, *options):
-        """Clean the set; the prefix of the files, and the log."""
+        """Clean the set. Returns the prefix of the files, and the log."""
         name = self.path("clean%d" % next(self.number))
         done = run(self.msimage, *self.words(*options), "-name", name, self.ms())
         return name, done.stderr.decode()
@@ -77,7 +76,7 @@ class Source:
 
 
 def sources(name):
-    """The sources of a list whose first line is that of the format."""
+    """Read the sources of a list, whose first line describes the format."""
     with open(name, encoding="ascii") as f:
         head, *lines = f.read().splitlines()
     assert re.fullmatch(r"Format = Name, Type, Ra, Dec, I, SpectralIndex, LogarithmicSI, ReferenceFrequency='[0-9.e+]+', "
@@ -86,7 +85,8 @@ def sources(name):
 
 
 def rendered(found, header):
-    """The list as a model in Jy/pixel at the header's frequency, and how far off pixels' centres its sources are."""
+    """Returns the list as a model in Jy/pixel at the frequency of the header, and the offsets of its sources from pixel
+    centres."""
     pixels, off = np.zeros((SIZE, SIZE)), 0
     yy, xx = np.mgrid[:SIZE, :SIZE]
     for s in found:
@@ -102,7 +102,7 @@ def rendered(found, header):
 
 
 def judge_list(s, title, name, planes, limit):
-    """Predicted anew, the list gives the models."""
+    """A model made of the list is the model of the run."""
     found = sources(name + "-sources.txt")
     for plane in planes:
         model, header = load(name + plane + "-model.fits")
@@ -114,11 +114,11 @@ def judge_list(s, title, name, planes, limit):
 
 
 def check_sources(s):
-    """A list of sources is the model, of every scale and spectrum."""
+    """A list of sources equals the model for all scales and spectra."""
     words = ["-niter", 3000, "-auto-threshold", 3, "-save-source-list"]
     four = ["-channels-out", 4, "-join-channels"]
     planes = ["-%04d" % c for c in range(4)]
-    # Fluxes have fifteen digits; models are of single precision, and sums of many components.
+    # Fluxes have fifteen digits; models are in single precision and sums of many components.
     name, _ = s.clean(*words)
     found = judge_list(s, "one channel", name, [""], 2e-6)
     s.must(all(not f.terms and not f.is_log and f.kind == "POINT" for f in found), "points without spectra")
@@ -128,15 +128,15 @@ def check_sources(s):
     name, _ = s.clean(*words, *four, "-fit-spectral-pol", 3)
     found = judge_list(s, "polynomials", name, planes, 2e-6)
     s.must(all(len(f.terms) == 2 and not f.is_log for f in found), "three terms each")
-    # A sum of power laws is none: what is fitted to it is off by their spread.
+    # A sum of power laws is not a power law: the fit is off by their spread.
     name, _ = s.clean(*words, *four, "-fit-spectral-log-pol", 2)
     found = judge_list(s, "power laws", name, planes, 1e-3)
     s.near("index of the brightest", found[0].terms[0], -0.7, 0.02)
-    # Of points, wide scales find something by a large bias.
+    # A large bias makes wide scales find components in point sources.
     name, log = s.clean(*words, "-multiscale", "-multiscale-scales", "0,24,48", "-multiscale-scale-bias", 0.25, "-threshold",
                         0.05, "-beam-size", 20, "-taper-gaussian", "40asec")
     found = judge_list(s, "scales", name, [""], 2e-6)
-    s.must({f.kind for f in found} == {"POINT", "GAUSSIAN"} and "scales are gaussians" in log, "points and gaussians")
+    s.must({f.kind for f in found} == {"POINT", "GAUSSIAN"} and "using Gaussian scales" in log, "points and gaussians")
     name, _ = s.clean(*words, "-channels-out", 2, "-intervals-out", 2, "-pol", "QI")
     lists = sorted(os.path.basename(n)[len(os.path.basename(name)):] for n in glob.glob(name + "*.txt"))
     s.must(lists == ["-t%04d-%04d-sources.txt" % (t, c) for t in range(2) for c in range(2)], "lists of each: %s" % lists)
@@ -153,7 +153,7 @@ def check_sources(s):
 
 
 def check_sources_go_on(s):
-    """A run that is killed ends in the same list; one that is continued lists the earlier model too."""
+    """A killed and resumed run makes the same list; a run with -continue lists the earlier model too."""
     words = ["-backend", "cpu", "-niter", 3000, "-auto-threshold", 2, "-multiscale", "-multiscale-scales", "0,8,16", "-checkpoint", 0,
              "-save-source-list"]
     whole, _ = s.clean(*words)
@@ -166,7 +166,7 @@ def check_sources_go_on(s):
     s.told("resumed without a list", s.launch("-quiet", *s.words(*plain), "-resume", "-name", broken, s.ms()), 3, "options")
     log = run(s.msimage, *s.words(*words), "-resume", "-name", broken, s.ms()).stderr.decode()
     with open(whole + "-sources.txt", "rb") as one, open(broken + "-sources.txt", "rb") as other:
-        s.must("going on from the checkpoint" in log and one.read() == other.read(), "a run that went on has the same list")
+        s.must("resuming from the checkpoint" in log and one.read() == other.read(), "a run that went on has the same list")
     name, _ = s.clean("-niter", 30, "-threshold", 0.001, "-mgain", 1)
     run(s.msimage, "-quiet", *s.words("-niter", 3000, "-auto-threshold", 4, "-multiscale", "-multiscale-scales", "0,8,16",
                                       "-save-source-list", "-continue"), "-name", name, s.ms())
@@ -177,7 +177,7 @@ def check_sources_go_on(s):
 
 
 def restored(model, header):
-    """A model as a beam sees it: the sum of gaussians of peak 1 at its pixels."""
+    """A model convolved with a beam: the sum of gaussians of peak 1 at its pixels."""
     widths, angle = np.array([header["BMAJ"], header["BMIN"]]) * 3600 / CELL, np.radians(header["BPA"])
     yy, xx = np.mgrid[:SIZE, :SIZE]
     out = np.zeros((SIZE, SIZE))
@@ -189,7 +189,7 @@ def restored(model, header):
 
 
 def power_law(freq, weight, value):
-    """Flux and index at the mean frequency of the power law nearest to values, by Gauss's and Newton's method."""
+    """Flux and index at the mean frequency of the power law fitted to values by the Gauss-Newton method."""
     x = np.log(freq / np.average(freq, weights=weight))
     flux, index = np.average(value, weights=weight), 0.0
     for _ in range(100):
@@ -201,14 +201,15 @@ def power_law(freq, weight, value):
 
 
 def straight_line(freq, weight, value):
-    """The same of a polynomial of two terms."""
+    """The same for a polynomial of two terms."""
     x = freq / np.average(freq, weights=weight) - 1
     slope, flux = np.polyfit(x, value, 1, w=np.sqrt(weight))
     return slope / flux
 
 
 def check_index(s):
-    """The map of the spectral index is that of the fit to the models as the band's beam sees them, where these are bright."""
+    """The map of the spectral index has the slope of the fit to the models convolved with the beam of the band, where these
+    are bright."""
     words = ["-niter", 3000, "-auto-threshold", 4, "-channels-out", 4, "-join-channels"]
     for fit, find in (("-fit-spectral-log-pol", power_law), ("-fit-spectral-pol", straight_line)):
         name, log = s.clean(*words, fit, 2, "-png", "-save-source-list")
@@ -233,7 +234,7 @@ def check_index(s):
         s.must(error.max() < 2e-5, "%s: off by %.2e Jy over the flux" % (fit, error.max()))
         for i, j, flux, *_, true in STEEP:
             sigma = 0.2 / np.sqrt(2 * weight.sum()) / flux / np.log(freq).std()
-            # A straight line's slope is that of a curved spectrum to 0.02.
+            # The slope of a straight line is that of a curved spectrum to 0.02.
             s.near("%s: index of %g Jy" % (fit, flux), index[j, i], true, 3 * sigma + (0.02 if find is straight_line else 0))
         s.must(os.path.getsize(name + "-MFS-spectral-index.png") > 1000, "a picture")
     name, _ = s.clean(*words, "-fit-spectral-pol", 2, "-pol", "QI", "-join-polarizations", "-no-fit-beam")
@@ -256,13 +257,13 @@ def judge_parts(s, title, name, pol="", empty=()):
         noise = 0.2 / np.sqrt(2 * header["WSCIMGWG"])
         for x, y, flux, *_, index in STEEP:
             want = flux * (header["CRVAL3"] / 1.375e9)**index
-            # What is left below the threshold, and the noise.
+            # The residual below the threshold, and the noise.
             s.near("%s: channel %d, %g Jy" % (title, c, flux), model[y - 3:y + 4, x - 3:x + 4].sum(), want,
                    max(0.005 * want, 4 * noise))
 
 
 def check_parts(s):
-    """Channels are cleaned as fewer means of them; the fit tells the values of each, also of one without a sample."""
+    """Channels are cleaned as fewer means of them; the fit gives the values of each, also of one without samples."""
     words = ["-niter", 3000, "-auto-threshold", 3, "-channels-out", 8, "-join-channels"]
     few = [*words, "-deconvolution-channels", 3]
     name, log = s.clean(*few, "-fit-spectral-log-pol", 2)
@@ -297,7 +298,7 @@ def check_parts(s):
 
 
 def check_many_parts(s):
-    """More channels than can be joined are cleaned as fewer; what cannot be is refused."""
+    """More channels than can be joined are cleaned as fewer; impossible numbers are refused."""
     ms = s.made_at("many.ms", VLA, ["-telescope", "vla", "-duration", "1min", "-spw", "1.3GHz", "2MHz", "72", "-source",
                                     "%.15gdeg" % VLA[0], "%.15gdeg" % VLA[1], "2Jy"])
     words = ["-quiet", "-j", 2, "-size", 64, 64, "-scale", "8asec", "-niter", 500, "-threshold", 0.001, "-channels-out", 72,
@@ -321,7 +322,8 @@ def check_many_parts(s):
 
 
 def gaussian(header, ra, dec, own=(0, 0, 0)):
-    """A source of 1 Jy with the header's beam: a gaussian, or one convolved with another (FWHM in arcsec, angle in degrees)."""
+    """A source of 1 Jy with the beam of the header: a gaussian, or one convolved with another (FWHM in arcsec, angle in
+    degrees)."""
     x, y = WCS(header).celestial.all_world2pix(ra, dec, 0)
     yy, xx = np.mgrid[:SIZE, :SIZE]
     offset = np.array([(x - xx) * CELL, (yy - y) * CELL])  # east, north
@@ -336,7 +338,7 @@ def gaussian(header, ra, dec, own=(0, 0, 0)):
 
 
 def refiled(name, to, edit=None):
-    """Copy a FITS file, with a change of its HDU."""
+    """Copy a FITS file and change its HDU."""
     with fits.open(name) as f:
         if edit:
             edit(f[0])
@@ -345,10 +347,10 @@ def refiled(name, to, edit=None):
 
 
 def check_restore(s):
-    """A residual and a model become the image that cleaning made of them, or one with another beam."""
+    """A residual and a model give the image that cleaning made, or one with another beam."""
     name, _ = s.clean("-niter", 3000, "-auto-threshold", 4)
     residual, model, out = name + "-residual.fits", name + "-model.fits", s.path("restored.fits")
-    hidden = sorted(glob.glob(s.path(".*")))  # another check's killed run may have left some
+    hidden = sorted(glob.glob(s.path(".*")))  # a killed run of another check may have left some
     image, cards = load(name + "-image.fits")
     log = run(s.msimage, "-backend", "cpu", "-restore", residual, model, out).stderr.decode()
     again, header = load(out)
@@ -383,14 +385,14 @@ def check_restore(s):
             ("no beam", 0, lambda h: h.header.remove("BMAJ"), "no beam .*-beam-shape"),
             ("other size", 1, lambda h: setattr(h, "data", h.data[..., :-2]), "254 x 256 pixels"),
             ("other planes", 1, lambda h: setattr(h, "data", np.concatenate([h.data, h.data], axis=1)), "in 2 planes"),
-            ("other centre", 1, lambda h: h.header.set("CRVAL2", 44.01), "elsewhere on the sky"),
-            ("other pixels", 1, lambda h: h.header.set("CDELT1", -4.1 / 3600), "elsewhere on the sky"),
+            ("other centre", 1, lambda h: h.header.set("CRVAL2", 44.01), "not at the same positions on the sky"),
+            ("other pixels", 1, lambda h: h.header.set("CDELT1", -4.1 / 3600), "not at the same positions on the sky"),
             ("other frequency", 1, lambda h: h.header.set("CRVAL3", 1.2e9), "1200 MHz"),
-            ("other polarisation", 1, lambda h: h.header.set("CRVAL4", 2), "another polarisation"),
-            ("an image as the model", 1, lambda h: h.header.set("BUNIT", "JY/BEAM"), "is in JY/BEAM"),
-            ("a model as the residual", 0, lambda h: h.header.set("BUNIT", "Jy/pixel"), "is in Jy/pixel"),
-            ("not on the sky", 0, lambda h: h.header.set("CTYPE1", "U"), "none on the sky"),
-            ("mirrored", 0, lambda h: h.header.set("CDELT1", 4 / 3600), "columns do not run"),
+            ("other polarisation", 1, lambda h: h.header.set("CRVAL4", 2), "polarisation differs"),
+            ("an image as the model", 1, lambda h: h.header.set("BUNIT", "JY/BEAM"), "the unit is JY/BEAM"),
+            ("a model as the residual", 0, lambda h: h.header.set("BUNIT", "Jy/pixel"), "the unit is Jy/pixel"),
+            ("not on the sky", 0, lambda h: h.header.set("CTYPE1", "U"), "not sky coordinates"),
+            ("mirrored", 0, lambda h: h.header.set("CDELT1", 4 / 3600), "columns must run"),
             ("a beam wider than the image", 0, lambda h: h.header.set("BMAJ", 3.0), "wider than the image")):
         refiled((residual, model)[which], bad, edit)
         s.told(title, s.launch("-quiet", "-restore", *((bad, model) if which == 0 else (residual, bad)), s.path("none.fits")), 3,
@@ -398,13 +400,13 @@ def check_restore(s):
     for title, words, code, pattern in (
             ("no file", ["-restore", residual, s.path("nothing.fits"), s.path("none.fits")], 3, "nothing.fits: No such file"),
             ("no FITS file", ["-restore", __file__, model, s.path("none.fits")], 3, "not a FITS file"),
-            ("an output that exists", ["-restore", residual, model, out], 2, "exists already; -overwrite"),
-            ("an output that is read", ["-overwrite", "-restore", residual, model, model], 2, "is read, too"),
+            ("an output that exists", ["-restore", residual, model, out], 2, "already exists; -overwrite"),
+            ("an output that is read", ["-overwrite", "-restore", residual, model, model], 2, "is also an input"),
             ("no folder", ["-restore", residual, model, s.path("no/none.fits")], 4, "none.fits"),
             ("a set", ["-restore", residual, model, s.path("none.fits"), s.ms()], 2, "steep.ms"),
-            ("another option", ["-niter", 5, "-restore", residual, model, s.path("none.fits")], 2, "-niter: it has no meaning"),
+            ("another option", ["-niter", 5, "-restore", residual, model, s.path("none.fits")], 2, "-niter: it cannot be used"),
             ("an argument less", ["-restore", residual, model], 2, "-restore RESIDUAL MODEL OUT"),
-            ("both", ["-restore", "a", "b", "c", "-restore-list", "a", "b", "c"], 2, "give one of them")):
+            ("both", ["-restore", "a", "b", "c", "-restore-list", "a", "b", "c"], 2, "give only one of them")):
         s.told(title, s.launch("-quiet", *words), code, pattern)
     s.must(not os.path.exists(s.path("none.fits")) and sorted(glob.glob(s.path(".*"))) == hidden, "nothing is left behind")
 
@@ -414,13 +416,13 @@ HEAD = ("Format = Name, Type, Ra, Dec, I, SpectralIndex, LogarithmicSI, Referenc
 
 
 def check_restore_list(s):
-    """A list of sources is drawn with the beam: where the sources are, as wide as they are, with their spectra."""
+    """A list of sources is restored with the beam: positions, widths and spectra of the sources are right."""
     name, _ = s.clean("-niter", 3000, "-auto-threshold", 4, "-channels-out", 4, "-join-channels", "-fit-spectral-pol", 2,
                       "-save-source-list")
     residual, out, listed = name + "-0001-residual.fits", s.path("listed.fits"), s.path("list.txt")
     run(s.msimage, "-quiet", "-restore-list", residual, name + "-sources.txt", out)
     got, image = load(out)[0], load(name + "-0001-image.fits")[0]
-    # Places are written to a thousandth of a pixel, and rounded: a slope of the beam of 0.4 a pixel.
+    # Positions are rounded to a thousandth of a pixel; the beam has a slope of up to 0.4 per pixel.
     s.must(np.abs(got - image).max() < 1e-3 * image.max(), "what cleaning wrote: off by %.1e of the peak" %
            (np.abs(got - image).max() / image.max()))
     zero = refiled(residual, s.path("zero.fits"), lambda h: h.data.fill(0))
@@ -446,28 +448,28 @@ def check_restore_list(s):
         s.must(np.abs(got - want).max() < 1e-6 * np.abs(want).max(), "%s: off by %.1e of its peak" %
                (title, np.abs(got - want).max() / np.abs(want).max()))
     for title, text, pattern in (
-            ("no list", "SIMPLE = T\n", "line 1: .*Format ="), ("an empty file", "", "no line Format"),
-            ("no flux", "Format = Name, Type, Ra, Dec\n", "line 1: .*Type, Ra, Dec or I"),
-            ("a shapelet", HEAD + "a,SHAPELET,%s,1,[],false,1e9,,,\n" % at, "line 2: neither POINT nor GAUSSIAN"),
-            ("no number", HEAD + "a,POINT,%s,one,[],false,1e9,,,\n" % at, "line 2: no number \"one\""),
-            ("not finite", HEAD + "\na,POINT,%s,nan,[],false,1e9,,,\n" % at, "line 3: no number"),
-            ("no place", HEAD + "a,POINT,here,44.00.00,1,[],false,1e9,,,\n", "line 2: no right ascension"),
-            ("cut short", HEAD + "a,POINT,04:00:10\n", "line 2: no declination"),
-            ("terms", HEAD + "a,POINT,%s,1,-0.7,true,1e9,,,\n" % at, "line 2: no terms in brackets"),
+            ("no list", "SIMPLE = T\n", "line 1: .*Format ="), ("an empty file", "", "the line Format = .. is missing"),
+            ("no flux", "Format = Name, Type, Ra, Dec\n", "line 1: .*Type, Ra, Dec and I"),
+            ("a shapelet", HEAD + "a,SHAPELET,%s,1,[],false,1e9,,,\n" % at, "line 2: the type must be POINT or GAUSSIAN"),
+            ("no number", HEAD + "a,POINT,%s,one,[],false,1e9,,,\n" % at, "line 2: not a number: \"one\""),
+            ("not finite", HEAD + "\na,POINT,%s,nan,[],false,1e9,,,\n" % at, "line 3: not a number"),
+            ("no place", HEAD + "a,POINT,here,44.00.00,1,[],false,1e9,,,\n", "line 2: not a right ascension"),
+            ("cut short", HEAD + "a,POINT,04:00:10\n", "line 2: not a declination"),
+            ("terms", HEAD + "a,POINT,%s,1,-0.7,true,1e9,,,\n" % at, "line 2: the terms must be in brackets"),
             ("a frequency below zero", HEAD + "a,POINT,%s,1,[-0.7],true,-1,,,\n" % at, "line 2: .*reference frequency"),
             ("neither true nor false", HEAD + "a,POINT,%s,1,[],maybe,1e9,,,\n" % at, "line 2: neither true nor false"),
             ("a spectrum that overflows", HEAD + "a,POINT,%s,1,[400],true,1,,,\n" % at, "source 1 .*: its flux at 1[0-9]* MHz is"),
-            ("a width beyond the sky", HEAD + "a,GAUSSIAN,%s,1,[],true,1e9,1e300,1,0\n" % at, "line 2: .*beyond the sky"),
-            ("a width", HEAD + "a,GAUSSIAN,%s,1,[],true,1e9,-3,1,0\n" % at, "line 2: a width below zero")):
+            ("a width beyond the sky", HEAD + "a,GAUSSIAN,%s,1,[],true,1e9,1e300,1,0\n" % at, "line 2: a width must be 0 to 180"),
+            ("a width", HEAD + "a,GAUSSIAN,%s,1,[],true,1e9,-3,1,0\n" % at, "line 2: a width must be 0 to 180")):
         with open(listed, "w", encoding="ascii") as f:
             f.write(text)
         s.told(title, s.launch("-quiet", "-restore-list", zero, listed, s.path("none.fits")), 3, pattern)
     with open(listed, "w", encoding="ascii") as f:
         f.write(HEAD + "a,POINT,05:00:00,44.00.00,1,[],false,1e9,,,\nb,POINT,16:00:00,-44.00.00,1,[],false,1e9,,,\n")
     done = run(s.msimage, "-overwrite", "-restore-list", zero, listed, out)
-    s.must("2 of 2 sources are not within the image" in done.stderr.decode() and not load(out)[0].any(), "sources elsewhere")
+    s.must("2 of 2 sources are outside the image" in done.stderr.decode() and not load(out)[0].any(), "sources elsewhere")
     refiled(zero, s.path("q.fits"), lambda h: h.header.set("CRVAL4", 2))
-    s.told("not Stokes I", s.launch("-quiet", "-restore-list", s.path("q.fits"), listed, s.path("none.fits")), 3, "not of Stokes I")
+    s.told("not Stokes I", s.launch("-quiet", "-restore-list", s.path("q.fits"), listed, s.path("none.fits")), 3, "the residual is another polarisation")
 
 
 main(Products, globals())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""clean_truth.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: cleaned images of generated sets against the sources and the noise
-that were put into them, against what predicting and imaging say, and against the definitions of the files."""
+"""clean_truth.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: cleaned images of generated sets against their sources and noise, against
+predicting and imaging, and against the definitions of the files."""
 import csv
 import glob
 import os
@@ -18,7 +18,7 @@ from program_suite import MEERKAT, VLA, main, run
 
 
 def peak_place(image, x, y):
-    """Where a source near a pixel has its peak, by the parabola through the highest pixel's neighbours."""
+    """The position of the peak of a source near a pixel, by a parabola through the neighbours of the highest pixel."""
     part = image[y - 2:y + 3, x - 2:x + 3]
     j, i = np.add(np.unravel_index(part.argmax(), part.shape), (y - 2, x - 2))
     step = [0.5 * (b - a) / (2 * image[j, i] - a - b) for a, b in ((image[j, i - 1], image[j, i + 1]),
@@ -40,7 +40,7 @@ def judge_points(s, title, name, points):
 
 
 def check_points(s):
-    """Point sources on pixels' centres in noise: fluxes, places, and a residual that is noise."""
+    """Point sources on pixel centres in noise: fluxes, positions, and a residual that is noise."""
     for method in ([], ["-no-fast-subminor"], ["-multiscale"]):
         name, log = s.clean(s.ms("points"), "-niter", 100000, "-auto-mask", 5, "-auto-threshold", 1, *method)
         judge_points(s, " ".join(method) or "list", name, POINTS)
@@ -48,7 +48,7 @@ def check_points(s):
 
 
 def check_definitions(s):
-    """The files are what they are said to be: image and residual and model; first residual; headers."""
+    """The files have the documented contents: image, residual and model; first residual; headers."""
     name, _ = s.clean(s.ms("points"), "-niter", 5000, "-auto-threshold", 4, "-save-first-residual", "-mgain", 0.7,
                       "-no-update-model-required")
     model, header = load(name + "-model.fits")
@@ -82,8 +82,8 @@ def check_definitions(s):
 
 
 def check_cards(s):
-    """Peak and flux in headers are those of the image's own residual and model, whatever was searched: scales with their
-    bias, within a mask, joined, or each channel by itself and then all of them."""
+    """Peak and flux in headers are those of the residual and model of the image, for any kind of search: scales with a bias,
+    within a mask, joined, or each channel by itself and then all of them."""
     words = ["-niter", 2000, "-auto-threshold", 4]
     name, _ = s.clean(s.ms("points"), "-niter", 10, "-threshold", 0.1)
     mask = s.path("corner.fits")
@@ -104,7 +104,7 @@ def check_cards(s):
             peak, flux = residual.flat[np.abs(residual).argmax()], load(name + plane + "-model.fits")[0].sum()
             for kind in ("residual", "model", "image"):
                 cards = load("%s%s-%s.fits" % (name, plane, kind))[1]
-                # Fluxes are sums in another order.
+                # Fluxes are summed in another order.
                 s.must(abs(cards["MSIPEAK"] - peak) < 1e-7 * abs(peak) and abs(cards["MSIFLUX"] - flux) < 1e-6 * abs(flux),
                        "%s%s, %s: MSIPEAK %.6g, the residual's peak %.6g; MSIFLUX %.6g, the model's %.6g" %
                        (title, plane, kind, cards["MSIPEAK"], peak, cards["MSIFLUX"], flux))
@@ -116,7 +116,7 @@ def check_cards(s):
 
 
 def check_residual(s):
-    """The residual is the image of the visibilities less those predicted from the model, also of several channels and
+    """The residual is the image of the visibilities minus those predicted from the model, also for several channels and
     polarisations, joined or not."""
     for title, ms, options, planes in (
             ("one image", "points", [], [""]),
@@ -143,13 +143,13 @@ def check_residual(s):
         for plane in planes:
             residual, want = load(name + plane + "-residual.fits")[0], load(again + plane + "-dirty.fits")[0]
             dirty = load(name + plane + "-dirty.fits")[0]
-            # Each of three images, and the predicted visibilities, are off by the accuracy at most.
+            # Each of three images, and the predicted visibilities, are off by at most the accuracy.
             error = np.abs(residual - want).max() / np.abs(dirty).max()
             s.must(error < 8 * accuracy, "%s%s: off by %.2e of the peak" % (title, plane, error))
 
 
 def check_stops(s):
-    """Every reason to stop, in log and header; iterations count over all cycles."""
+    """All reasons to stop, in log and header; iterations are counted over all cycles."""
     ms = s.ms("points")
     for title, options, reason in (
             ("threshold", ["-niter", 10000, "-threshold", 0.02], "threshold"),
@@ -180,22 +180,22 @@ def check_stops(s):
     zero = s.made_at("zero.ms", VLA, ["-duration", "1min", "-integration", "30s", "-source", "60deg", "-45deg", "0Jy"])
     name, log = s.clean(zero, "-niter", 100, "-threshold", "1mJy", size=64)
     s.must(load(name + "-image.fits")[1]["MSISTOP"] == "nothing left" and not load(name + "-residual.fits")[0].any(),
-           "a set of zeros leaves nothing to clean, and no mask is told of")
+           "a set of zeros leaves nothing to clean, and the log has no mask")
     name, log = s.clean(ms, "-niter", 100)
     s.must("no threshold is given" in log and "-accuracy" not in log,
            "a warning where nothing but -niter ends cleaning, and none of the accuracy, which does not show")
     options = ["-niter", 100, "-auto-threshold", 3, "-accuracy"]
     _, log = s.clean(ms, *options, "1e-2")
-    said = re.search(r"down to (\S+) of the first peak, and its errors are up to 1.0e-02 of it, more than a tenth of the "
-                     r"residual; -accuracy (\S+) keeps", log)
-    s.must(said and 0.05 <= float(said[2]) / float(said[1]) <= 0.101, "a coarse accuracy is told of, and a finer one named")
-    s.must("keeps them below" not in s.clean(ms, *options, said[2])[1], "the accuracy that it names suffices")
+    said = re.search(r"residual is (\S+) of the first peak, but its errors are up to 1.0e-02 of that peak, more than a tenth of the "
+                     r"residual; use -accuracy (\S+)", log)
+    s.must(said and 0.05 <= float(said[2]) / float(said[1]) <= 0.101, "a warning of a coarse accuracy names a finer one")
+    s.must("more than a tenth of the residual" not in s.clean(ms, *options, said[2])[1], "the accuracy that it names suffices")
     name, log = s.clean(ms, "-mgain", 0.5)
-    s.must("nothing is cleaned without -niter" in log and glob.glob(name + "*") == [name + "-dirty.fits"], "no -niter")
+    s.must("it has no effect without -niter" in log and glob.glob(name + "*") == [name + "-dirty.fits"], "no -niter")
 
 
 def check_polarised(s):
-    """A source of Q = -U and no I is found where polarisations are joined."""
+    """A source with Q = -U and no I is found if polarisations are joined."""
     name, _ = s.clean(s.ms("polarised"), "-niter", 10000, "-auto-threshold", 5, "-pol", "IQUV", "-join-polarizations")
     sigma = thermal(load(name + "-I-image.fits")[1])
     for pol, wanted in (("I", (0.3, 0)), ("Q", (0, 1)), ("U", (0, -1)), ("V", (0, 0))):
@@ -204,13 +204,13 @@ def check_polarised(s):
         s.must(residual.std() < 1.1 * sigma, "%s: residual's rms %.3g of thermal" % (pol, residual.std() / sigma))
         for (x, y, *_), flux in zip(POLARISED, wanted):
             s.near("%s of %d, %d in the image" % (pol, x, y), image[y, x], flux, 4 * sigma)
-            # Up to the threshold is left in the residual.
+            # The residual keeps up to the threshold.
             s.near("%s of %d, %d in the model" % (pol, x, y), flux_about(model, x, y), flux, (5 + 4) * sigma)
 
 
 def check_linked(s):
-    """Components are found in Stokes I alone, and have values in all polarisations: what has no I stays. With Q and U the
-    other source is found. Thresholds go by the noise of what is searched, whose sign counts where it is one image."""
+    """Components are only searched in Stokes I, and have values in all polarisations: a source without I remains. With Q and
+    U it is found. Thresholds follow the noise of the searched image, whose sign counts if it is a single image."""
     bright, faint = POLARISED[0][:2], POLARISED[1][:2]
     words = ["-niter", 10000, "-auto-threshold", 5, "-pol", "IQUV"]
     name, _ = s.clean(s.ms("polarised"), *words, "-link-polarizations", "I", "-no-negative")
@@ -255,8 +255,8 @@ def check_spectrum(s):
 
 
 def check_spectrum_limits(s):
-    """An index to 0.02 at an integrated SNR of 1000; two terms of a polynomial within 1 % over a band of a fifth, where a
-    power law's third one is 0.3 %."""
+    """An index to 0.02 at an integrated SNR of 1000; two terms of a polynomial within 1 % over a band of a fifth, in which
+    the third term of a power law is 0.3 %."""
     words = ["-niter", 10000, "-auto-threshold", 3, "-channels-out", 4, "-join-channels"]
     # 351 baselines at 20 times in 16 channels, two hands each.
     flux = 1000 * NOISE / np.sqrt(2 * 351 * 20 * 16)
@@ -277,7 +277,7 @@ def check_spectrum_limits(s):
 
 
 def check_dynamic_range(s):
-    """A bright source at a pixel's centre leaves less than 1e-5 of itself, at the default accuracy, by all methods."""
+    """A bright source at a pixel centre leaves less than 1e-5 of itself, at the default accuracy, with all methods."""
     bright = [(301, 270, 1, 0, 0, 0, 0), (200, 330, 1e-4, 0, 0, 0, 0)]
     ms = s.made_at("bright.ms", VLA, [*ARRAY, *ONE_BAND, "-noise", "0.0003Jy", *sources(bright)])
     for options in ([], ["-weight", "briggs", 0], ["-multiscale"]):
@@ -287,10 +287,10 @@ def check_dynamic_range(s):
         s.must(1 / residual.std() > 1e5 and np.abs(residual).max() < 1e-5, "%s: dynamic range %.3g, to the highest pixel %.3g" %
                (" ".join(map(str, options)) or "natural", 1 / residual.std(), 1 / np.abs(residual).max()))
         s.near("a source of 1e-4 beside it", image[330, 200], 1e-4, 1e-5)
-        s.must("accuracy: 1.5e-06 from here on" in log, "the accuracy follows the threshold")
+        s.must("accuracy: 1.5e-06 from now on" in log, "the accuracy follows the threshold")
         if options:
             continue
-        # The residual is that of the data less the predicted model, to the accuracy that was come to in both directions.
+        # The residual is that of the data minus the predicted model, to the accuracy reached in both directions.
         run(s.msimage, "-quiet", "-accuracy", 1e-8, "-predict", "-name", name, "-predict-op", "subtract", "-data-column", "DATA",
             "-output-column", "LEFT", ms)
         exact, _ = s.clean(ms, "-accuracy", 1e-8, "-data-column", "LEFT")
@@ -299,8 +299,8 @@ def check_dynamic_range(s):
 
 
 def check_thermal_depth(s):
-    """Ten million times below a bright source, by default options, what is left is the noise of the visibilities, and
-    sources a millionth as bright are there: no gridding error limits it."""
+    """With default options the residual is the noise of the visibilities ten million times below a bright source, and
+    sources a millionth as bright are found: gridding errors do not limit it."""
     bright = [(301, 270, 1, 0, 0, 0, 0), (200, 330, 1e-4, 0, 0, 0, 0), (220, 220, 3e-6, 0, 0, 0, 0)]
     noise = 3e-5
     ms = s.made_at("deep.ms", VLA, [*ARRAY, *ONE_BAND, "-noise", "%gJy" % noise, *sources(bright)])
@@ -314,7 +314,7 @@ def check_thermal_depth(s):
 
 
 def check_extended(s):
-    """Gaussians of several widths, by multiscale cleaning: integrated fluxes within 2 %."""
+    """Gaussians of several widths with multiscale cleaning: integrated fluxes within 2 %."""
     array = ["-telescope", "meerkat", "-duration", "1h", "-integration", "3min", "-spw", "1.1GHz", "100MHz", "5"]
     empty = s.made_at("empty.ms", MEERKAT, [*array, "-noise", "0.2Jy", "-source", "60deg", "-45deg", "0Jy"])
     words = ["-weight", "briggs", 0, "-scale", "2.5asec"]
@@ -336,7 +336,8 @@ def check_extended(s):
 
 
 def check_independent(s):
-    """What is not joined is cleaned by itself: a channel of several, a polarisation, an interval is as one alone."""
+    """Images that are not joined are cleaned independently: a channel, polarisation or interval of several gives the same as
+    a run of it alone."""
     ms, words = s.ms("steep"), ["-niter", 300, "-auto-threshold", 5, "-backend", "cpu"]
     two, _ = s.clean(ms, *words, "-channels-out", 2, "-pol", "IQ", "-intervals-out", 2, size=256)
     for t in range(2):
@@ -350,7 +351,7 @@ def check_independent(s):
 
 
 def check_beam(s):
-    """Restored with a beam that is given; the headers say which."""
+    """Images are restored with the beam of the user, which is in the headers."""
     words = ["-niter", 500, "-auto-threshold", 5]
     for options, widths, angle in ((["-beam-size", 30], (30, 30), 0), (["-beam-shape", "40asec", 20, 30], (40, 20), 30)):
         name, _ = s.clean(s.ms("points"), *words, *options)
@@ -362,17 +363,17 @@ def check_beam(s):
     s.must(np.isnan(load(name + "-image.fits")[0]).all() and "there is no beam" in log, "no beam, no image")
 
 
-def check_foreseen(s):
-    """After each cycle the log says how many more are foreseen; with a constant decay it is as many as there are."""
+def check_estimates(s):
+    """After each cycle the log has an estimate of the cycles left; with a constant decay it is right."""
     _, log = s.clean(s.ms("points"), "-niter", 100000, "-mgain", 0.5, "-threshold", 0.012, "-no-update-model-required")
-    told = [int(line.split("about ")[1].split()[0]) for line in log.splitlines() if " more cycles by the decay" in line]
+    told = [int(line.split("about ")[1].split()[0]) for line in log.splitlines() if " more cycles at the present decay" in line]
     n = sum(line.startswith("cycle ") for line in log.splitlines())
     s.must(n > 4 and len(told) >= n - 3 and all(abs(i + 1 + left - n) <= 2 for i, left in enumerate(told)),
            "of %d cycles, left: %s" % (n, told))
 
 
 def check_record(s):
-    """The record of convergence: a line a cycle and scale, iterations and fluxes that add up."""
+    """The record of convergence: a line for each cycle and scale, with consistent iterations and fluxes."""
     name, _ = s.clean(s.ms("points"), "-niter", 3000, "-auto-threshold", 4, "-multiscale", "-png")
     with open(name + "-clean.csv", encoding="utf-8") as f:
         rows = list(csv.DictReader(f))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""clean_updates.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: deconvolution and MODEL_DATA: a model that is subtracted, models that are
-written, sets that cannot be written into."""
+"""clean_updates.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: deconvolution and MODEL_DATA: models that are subtracted or written, and
+sets that cannot be written."""
 import glob
 import os
 import shutil
@@ -15,7 +15,7 @@ from program_suite import files, main, run
 
 
 def check_subtract_model(s):
-    """-subtract-model images the data less MODEL_DATA, whatever is selected of them, in every cycle; and leaves it there."""
+    """-subtract-model images the data minus MODEL_DATA, for any selection and in every cycle, and does not change it."""
     ms = s.path("less.ms")
     shutil.copytree(s.ms("steep"), ms)
     args = ["-quiet", "-size", 128, 128, "-scale", "%gasec" % CELL, "-backend", "cpu"]
@@ -39,7 +39,7 @@ def check_subtract_model(s):
 
 
 def refuse_update(s, ms, words):
-    """What cannot be predicted into later is refused before anything is read; without the update it is imaged."""
+    """A set that cannot be predicted into later is refused before anything is read; without the update it is imaged."""
     rows, typed = s.path("update-rows.ms"), s.path("update-typed.ms")
     with table(ms, ack=False) as t, t.query("ANTENNA1 < 20") as chosen:
         chosen.copy(rows).close()
@@ -63,7 +63,7 @@ def refuse_update(s, ms, words):
 
 
 def check_update(s):
-    """MODEL_DATA is written when it is asked for, after the images, and is what -predict writes; else no set changes."""
+    """MODEL_DATA is written only on request, after the images, and equals the result of -predict."""
     ms, words = s.path("update.ms"), ["-size", 256, 256, "-scale", "%gasec" % CELL, "-niter", 300, "-auto-threshold", 5]
     shutil.copytree(s.ms("points"), ms)
     before = files(ms)
@@ -96,7 +96,8 @@ def check_update(s):
 
 
 def check_update_intervals(s):
-    """Each interval's model goes into its own rows, and is what -predict writes there; one without a sample has none."""
+    """The model of each interval is written into its rows and equals the result of -predict; an interval without samples has
+    no model."""
     ms, again = s.path("intervals.ms"), s.path("intervals-again.ms")
     shutil.copytree(s.ms("points"), ms)
     with table(ms, readonly=False, ack=False) as t:
@@ -104,7 +105,7 @@ def check_update_intervals(s):
         steps = np.unique(times)
         flagged = (times >= steps[6]) & (times < steps[13])
         t.putcol("FLAG", t.getcol("FLAG") | flagged[:, None, None])
-        # Each interval has a sky of its own, so that no model does for another.
+        # Each interval has another sky, so that no model fits another interval.
         data = t.getcol("DATA")
         t.putcol("DATA", data * np.where(times < steps[6], 1, 2)[:, None, None])
     shutil.copytree(ms, again)
@@ -126,7 +127,7 @@ def check_update_intervals(s):
 
 
 def check_update_channels(s):
-    """A channel whose samples are flagged has no model: the nearest one's goes into MODEL_DATA there."""
+    """A channel whose samples are flagged has no model: MODEL_DATA gets that of the nearest channel."""
     ms, name = s.path("dead.ms"), s.path("dead")
     shutil.copytree(s.ms("steep"), ms)
     with table(ms, readonly=False, ack=False) as t:
@@ -147,8 +148,8 @@ def check_update_channels(s):
 
 
 def check_update_polarisations(s):
-    """A hand whose samples are flagged has images without a value, and a model that counts as zero; where the PSF is of its
-    weights, or where it is searched with the other, cleaning is refused in clear words."""
+    """A hand whose samples are flagged has NaN images, and its model counts as zero. If the PSF is made of its weights, or
+    it is searched with the other hand, cleaning is refused with a clear message."""
     for title, channels, dead in (("one image", 1, slice(None)), ("a channel of two", 2, slice(0, 8))):
         ms, name = s.path("hand%d.ms" % channels), s.path("hand%d" % channels)
         shutil.copytree(s.ms("steep"), ms)
@@ -161,8 +162,8 @@ def check_update_polarisations(s):
                  "-channels-out", channels]
         log = run(s.msimage, *words, "-pol", "LL,RR", "-name", name, ms).stderr.decode()
         number = "" if channels == 1 else "-0000"
-        s.must("polarisation RR has no samples; its images are NaN" in log and "RR-model.fits: no sample was imaged; it counts as "
-               "zero" in log, title + ": the log tells")
+        s.must("polarisation RR has no samples; its images are NaN" in log and "RR-model.fits: the image has no samples; the model "
+               "is zero" in log, title + ": the log tells")
         s.must(np.isnan(load(name + number + "-RR-model.fits")[0]).all(), title + ": RR is NaN")
         with table(ms, ack=False) as t:
             got = t.getcol("MODEL_DATA")
@@ -170,7 +171,7 @@ def check_update_polarisations(s):
         s.must(channels == 1 or np.abs(got[:, 8:, 0]).mean() > 0.5, title + ": MODEL_DATA of the other channel")
         for pols in (["RR,LL"], ["LL,RR", "-join-polarizations"], ["RR,LL", "-link-polarizations", "LL"]):
             done = s.launch("-quiet", *words, "-name", s.path("refused"), "-pol", *pols, ms)
-            s.told(title + ", " + " ".join(pols), done, 3, "polarisation RR has no samples, and the others have")
+            s.told(title + ", " + " ".join(pols), done, 3, "polarisation RR has no samples, but others have")
         s.must(not glob.glob(s.path("refused*")), title + ": nothing is left of what is refused")
 
 

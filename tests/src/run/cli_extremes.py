@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cli_extremes.py MSIMAGE MSIMAGE_MAKEMS: values at the ends of what numbers hold, in data, weights, coordinates and
-options, give the right image or one line that names the cause; nothing that is not a number is published as an image."""
+"""cli_extremes.py MSIMAGE MSIMAGE_MAKEMS: extreme values in data, weights, coordinates and options give the right image or
+one line that names the cause; images with NaN or Inf are not published."""
 import os
 
 import numpy as np
@@ -19,11 +19,11 @@ SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,YY", "-ra", "60deg", "-d
 
 class Extremes(ImagingSuite):
     def fresh(self):
-        """A copy of the set, to be spoilt."""
+        """A copy of the set to damage."""
         return fresh_copy(self.made("good.ms", *SET), self.path("copy.ms"))
 
     def images(self, title, *words):
-        """Run, and give the log and each image with its header; None after a failure."""
+        """Run. Returns the log and each image with its header; None after a failure."""
         done = self.launch(*IMAGE, "-name", "o", *words)
         if done.returncode:
             self.complain("%s: exits %s: %s" % (title, done.returncode, done.stderr[-1500:]))
@@ -46,7 +46,7 @@ def change(path, jy=None, weight=None):
 
 def check_magnitudes(s):
     """Data and weights of any size give the image of the direct sum, a PSF of 1 at its centre, and their own sums in the
-    headers; what is done about it is in the log."""
+    headers; the log says if they are scaled."""
     frame = Frame(SIZE, SIZE, 20 * ASEC, np.deg2rad(60), np.deg2rad(44))
     x, y = pixels(SIZE, SIZE)
     for jy, weight, scaled in ((1, 1, False), (9e29, 1e9, True), (9e29, 1e-30, True), (1e-37, 1, True), (1, 1e-44, True),
@@ -67,31 +67,32 @@ def check_magnitudes(s):
             data, header = found["o%s-dirty.fits" % mfs]
             want = frame.weigh(at, mode, taper=taper)
             error = peak_error(data[y, x], frame.image(at, x, y, want), data)
-            # The smallest data are halved by Stokes I, and then whole to 2^-25.
+            # Stokes I halves the smallest data, which are then exact to 2^-25.
             s.must(error <= 2e-5 + FITS_FLOOR, "%s: error %.1e" % (title, error))
             psf = found["o%s-psf.fits" % mfs][0]
             s.must(abs(psf[SIZE // 2, SIZE // 2] - 1) < 2e-5 and np.isfinite(psf).all(), "%s: PSF" % title)
             for card, value in (("WSCVWSUM", at.weight.sum()), ("WSCIMGWG", want.sum()), ("WSCENVIS", want.sum() / want.max())):
                 s.must(abs(header[card] / value - 1) < 1e-6, "%s: %s %g of %g" % (title, card, header[card], value))
             if mode == "natural":
-                s.must(("leave the range of fp32" in log) == scaled, "%s: told %s" % (title, scaled))
+                s.must(("outside the range of fp32" in log) == scaled, "%s: told %s" % (title, scaled))
 
 
 def check_models(s):
-    """Models of any brightness are predicted as accurately."""
+    """Models of any brightness are predicted with the same accuracy."""
     for jy in (1e-44, 1e-37, 1e-30, 1, 9e27):
         model = Model((SIZE, SIZE), 20 * ASEC, VLA).scaled(jy, None)
         model.write(os.path.join(s.out, "m"))
         path = s.fresh()
         done = s.launch("-predict", "-name", "m", "-accuracy", 1e-5, path)
-        # Of the least floats some hold one digit alone: 2^-149.
+        # The smallest floats have a single digit: 2^-149.
         floor = 2.0**-150 / np.sqrt((model.flux["I"]**2).sum())
         error = np.inf if done.returncode else errors(Set(path).column("MODEL_DATA"), Set(path).predict(model))[0]
         s.must(error <= 1e-5 + COLUMN_FLOOR + floor, "a model of %g Jy: error %.1e, exits %s" % (jy, error, done.returncode))
 
 
 def check_weights_as_they_are(s):
-    """-save-weights has the set's weights, however they were gridded; where no float holds their sum nothing is written."""
+    """-save-weights writes the weights of the set, even if they were scaled for gridding; if their sum exceeds a float,
+    nothing is written."""
     path = s.fresh()
     change(path, 1, 1e-36)
     given = s.images("weights of 1e-36", "-save-weights", path)
@@ -104,7 +105,7 @@ def check_weights_as_they_are(s):
         weight = t.getcol("WEIGHT")
         weight[17] = 3e38
         t.putcol("WEIGHT", weight)
-    s.refused("a sum of weights beyond floats", 3, "copy.ms, row 17: has the largest product .*e.38.*grid of the uv plane",
+    s.refused("a sum of weights beyond floats", 3, "copy.ms, row 17: weight times visibility is .*e.38, the largest.*grid of the uv plane",
               *IMAGE, "-save-weights", "-size", 16, 16, path)
     s.must(s.images("the image of such weights", path) is not None, "the image of such weights")
 
@@ -118,7 +119,7 @@ def put(path, what, column, change_values):
 
 
 def right(s, title, *words, path, error=2e-5):
-    """Is the image that of the direct sum? Returns the log."""
+    """Check the image against the direct sum. Returns the log."""
     frame = Frame(SIZE, SIZE, 20 * ASEC, *table(path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0])
     x, y = pixels(SIZE, SIZE)
     given = s.images(title, *words, path)
@@ -131,18 +132,18 @@ def right(s, title, *words, path, error=2e-5):
 
 
 def check_w(s):
-    """A strategy that has nothing to do leaves the field to another, and says so; w that no planes hold is the set's fault;
-    a wrong position of an antenna is no matter."""
+    """A strategy without work is replaced by another one, with a line in the log; w beyond all planes is an error of the set;
+    a wrong position of an antenna does not matter."""
     good = s.made("good.ms", *SET)
     tiny = ["-scale", "0.001asec", "-strategy", "subgrid"]
     for words in ([], ["-dry-run"]):
         given = s.images("subgrids without w", *tiny, *words, good)
-        s.must(given and "-strategy subgrid: w matters nowhere in this field; planes is taken" in given[0] and
+        s.must(given and "-strategy subgrid: w is negligible in this field; using planes" in given[0] and
                bool(given[1]) != bool(words), "subgrids without w, told %s" % words)
     Model((SIZE, SIZE), 0.001 * ASEC, VLA).write(os.path.join(s.out, "m"))
     path = s.fresh()
     done = s.launch("-predict", "-name", "m", "-strategy", "subgrid", path)
-    s.must(done.returncode == 0 and "planes is taken" in done.stderr, "predicting by subgrids without w: %s" % done.stderr[-300:])
+    s.must(done.returncode == 0 and "using planes" in done.stderr, "predicting by subgrids without w: %s" % done.stderr[-300:])
     for name in os.listdir(s.out):
         os.remove(os.path.join(s.out, name))
     for metres in (1e8, 1e12, 1e300, np.inf, np.nan):
@@ -153,11 +154,11 @@ def check_w(s):
         s.must(given is not None, "an antenna at %g m, subgrids" % metres)
     s.refused("kernels that are not", 2, "accuracy 1e-09 .* w up to [1-9].*-gridder wgrid", *IMAGE, "-gridder", "wproj",
               "-accuracy", 1e-9, good)
-    # Positions may be wrong by less than anything is thrown out for, and yet beyond any plan.
+    # Positions can be wrong by less than the limit for dropping them, and yet beyond any plan.
     path = s.fresh()
     put(path, "ANTENNA", "POSITION", lambda p: p.__setitem__(3, [9e8, 0, 0]))
     given = s.images("an antenna at the Moon", "-size", 1024, 1024, "-scale", "200asec", "-accuracy", 1e-2, path)
-    s.must(given and "tell nothing of w" in given[0], "an antenna at the Moon, told")
+    s.must(given and "give no usable bound of w" in given[0], "an antenna at the Moon, told")
     path = s.fresh()
     put(path, "", "UVW", lambda uvw: uvw.__setitem__((7, 2), 9e11))
     for words in ([], ["-dry-run"], ["-channels-out", 2], ["-gridder", "wgrid", "-strategy", "subgrid"]):
@@ -167,7 +168,7 @@ def check_w(s):
 
 
 def check_w_of_models(s):
-    """The same of predicting: nothing is written."""
+    """The same for predicting: nothing is written."""
     Model((SIZE, SIZE), 20 * ASEC, VLA).write(s.path("m"))
     path = s.fresh()
     put(path, "", "UVW", lambda uvw: uvw.__setitem__((7, 2), 9e11))
@@ -179,8 +180,8 @@ def check_w_of_models(s):
 
 
 def check_centres(s):
-    """A declination beyond the pole is none. Centres that are equal but for rounding are turned into one: at 8e9 wavelengths
-    1e-10 radians are most of a turn."""
+    """A declination beyond the pole is refused. Centres that differ by rounding are shifted to one: at 8e9 wavelengths 1e-10
+    radians are most of a turn."""
     path = s.fresh()
     put(path, "FIELD", "PHASE_DIR", lambda d: d.__setitem__((Ellipsis, 1), 2.0))
     for words in ([], ["-shift", "60deg", "44deg"], ["-dry-run"]):
@@ -195,26 +196,26 @@ def check_centres(s):
     cell = 0.01e-3 * ASEC
     frame = Frame(SIZE, SIZE, cell, *table(long + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0])
     x, y = pixels(SIZE, SIZE)
-    given = s.images("centres that are equal but for rounding", "-scale", "0.01masec", long, near)
+    given = s.images("centres that are equal except for rounding", "-scale", "0.01masec", long, near)
     if given:
         data, _ = given[1]["o-dirty.fits"]
         error = peak_error(data[y, x], frame.image(frame.inside(read([long, near])), x, y), data)
-        s.must(error <= 2e-5 + FITS_FLOOR, "centres that are equal but for rounding: error %.1e" % error)
+        s.must(error <= 2e-5 + FITS_FLOOR, "centres that are equal except for rounding: error %.1e" % error)
 
 
 def check_taql(s):
-    """Whoever counts indices from 0 is told, and nobody else."""
+    """Only indices that count from 0 give a warning."""
     good = s.made("good.ms", *SET)
     for condition, told in (("UVW[0] > 0", True), ("ANTENNA1 > 1 and UVW[ 0 ] < 1e9", True), ("any(UVW[0:2] > -1e9)", True),
                             ("any(DATA[1,0] != 0)", True), ("UVW[1] > 0", False), ("UVW[3] > 0 || UVW[10-8] > 0", False),
                             ("ANTENNA1 in [0,1,2]", False), ("ANTENNA1 IN[0,1]", False), ("any(DATA[1,1] != 0)", False),
                             ("'UVW[0]' != 'x'", False)):
         log = s.launch(*IMAGE, "-dry-run", "-taql", condition, good).stderr
-        s.must(("indices count from 1" in log) == told, "%s: told %s" % (condition, told))
+        s.must(("indices begin at 1" in log) == told, "%s: told %s" % (condition, told))
 
 
 def check_metadata(s):
-    """What is only written into headers and logs does no harm there, and what is wrong is left out."""
+    """Values that are only written to headers and logs do no harm, and wrong ones are left out."""
     def headers(title, path, *words):
         given = s.images(title, *words, path)
         return given and (given[0], given[1]["o-dirty.fits"][1])
@@ -238,32 +239,32 @@ def check_metadata(s):
 
 
 def check_tapers(s):
-    """A taper that leaves nothing is what is told of, not the samples that are there."""
+    """If a taper removes all samples, the error names the taper."""
     good = s.made("good.ms", *SET)
     for taper in ("90deg", "1e300deg"):
-        s.refused("a taper of " + taper, 3, "taper leave no sample a weight", *IMAGE, "-taper-gaussian", taper, good)
+        s.refused("a taper of " + taper, 3, "zero weight after weighting and taper", *IMAGE, "-taper-gaussian", taper, good)
 
 
 def check_memory(s):
-    """Fewer processes are no remedy where there is one."""
+    """The error does not suggest fewer processes if there is only one."""
     Model((SIZE, SIZE), 20 * ASEC, VLA).write(s.path("m"))
-    s.refused("no memory for a block", 5, "the blocks of 1 process that reads need 0.[0-9]+ GB; the limit is 0.001 GB$",
+    s.refused("no memory for a block", 5, "the blocks of 1 reader process need 0.[0-9]+ GB; the limit is 0.001 GB$",
               "-predict", "-name", s.path("m"), "-abs-mem", 0.001, s.fresh())
 
 
 def check_twice(s):
-    """A set that is given twice counts twice, and that is told, whatever it is called."""
+    """A set that is given twice, also under another name, counts twice, with a warning."""
     good, link = s.made("good.ms", *SET), s.path("link.ms")
     os.symlink(good, link)
     for other in (good, good + "/", link, os.path.relpath(good, s.out)):
         given = s.images("a set twice", good, other)
-        s.must(given and "the same Measurement Set, which counts twice" in given[0], "a set twice, as %s" % other)
+        s.must(given and "the same Measurement Set; its samples count twice" in given[0], "a set twice, as %s" % other)
     given = s.images("sets alike", good, s.fresh())
     s.must(given and "same Measurement Set" not in given[0], "sets alike")
 
 
 def in_intervals(s, title, paths, n_interval, n_time, *words, **selected):
-    """Is each of several intervals the image of its samples, or NaN where it has none?"""
+    """Check that each of several intervals is the image of its samples, or NaN without samples."""
     frame = Frame(SIZE, SIZE, 20 * ASEC, *table(paths[0] + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0])
     x, y = pixels(SIZE, SIZE)
     for readers in (1, 2):
@@ -272,15 +273,15 @@ def in_intervals(s, title, paths, n_interval, n_time, *words, **selected):
             data, _ = given[1]["o-t%04d-dirty.fits" % i]
             at = frame.inside(read(paths, interval=(n_time * i // n_interval, n_time * (i + 1) // n_interval), **selected))
             if not len(at.vis):
-                s.must(np.isnan(data).all() and "interval %d has no row" % i in given[0], "%s: interval %d is NaN" % (title, i))
+                s.must(np.isnan(data).all() and "interval %d has no selected row" % i in given[0], "%s: interval %d is NaN" % (title, i))
                 continue
             error = peak_error(data[y, x], frame.image(at, x, y), data)
             s.must(error <= 2e-5 + FITS_FLOOR, "%s: interval %d: error %.1e" % (title, i, error))
 
 
 def check_intervals(s):
-    """Channels have one number in all intervals, whether their window has rows there or not; a set with fewer times than
-    others has its share of those that it has."""
+    """A channel has the same number in all intervals, even if its window has no rows there; a set with fewer times than
+    others is divided by the times that it has."""
     two = [w for w in SET if w != "30s"]
     two.insert(two.index("-duration") + 1, "40s")
     path = s.made("two.ms", *two, "-spw", "1.5GHz", "40MHz", 4)
@@ -295,7 +296,7 @@ def check_intervals(s):
         given = s.images("channels %d to %d of the second half" % channels, "-interval", n // 2, n, "-channel-range", 2, 6, path)
         s.must(given is not None, "channels %d to %d of the second half" % channels)
     s.refused("channels without a row", 3, "no row is selected", *IMAGE, "-interval", 0, n // 2, "-channel-range", 4, 8, path)
-    s.refused("channels that are not there, in intervals", 3, "channels 4 to 9 .* of 8", *IMAGE, "-intervals-out", n,
+    s.refused("channels that are not there, in intervals", 3, "channels 4 to 9 .*; there are 8", *IMAGE, "-intervals-out", n,
               "-channel-range", 4, 9, path)
     # Output channels divide the channels of all intervals.
     given = s.images("output channels in intervals", "-intervals-out", 2, "-channels-out", 4, path)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cli_hostile.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: Measurement Sets that would have casacore run what they bring, a library or a
-TaQL expression, read files that are none of a table's, or go round in circles, are refused, wherever that lies; what is
-no table's own but harmless is read as ever."""
+"""cli_hostile.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: hostile Measurement Sets are refused. They would have casacore run a library or
+a TaQL expression that they bring, read files that do not belong to a table, or go round in circles. The place of such a
+part in the set makes no difference. Harmless parts that do not belong to a table are read as usual."""
 import os
 import shutil
 import subprocess

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cli_inputs.py MSIMAGE MSIMAGE_MAKEMS: bad input is refused with its exit code and one line that names it, leaves
-nothing behind and never ends by a signal; spoilt samples are left out and counted, and the image is right."""
+"""cli_inputs.py MSIMAGE MSIMAGE_MAKEMS: bad input is refused with its exit code and one line that names it, leaves no files,
+and never ends the program by a signal; bad samples are dropped and counted, and the image is right."""
 import os
 import re
 import shutil
@@ -31,11 +31,11 @@ class Inputs(ImagingSuite):
             os.remove(os.path.join(self.out, name))
 
     def copy(self, source):
-        """A fresh copy of a set, to be spoilt."""
+        """A new copy of a set to damage."""
         return fresh_copy(source, self.path("copy.ms"))
 
     def imaged(self, title, path, *words, want=None, **options):
-        """Does it succeed, with the image that the direct sum gives? Returns the log."""
+        """Check that the run succeeds with the image of the direct sum. Returns the log."""
         done = self.launch(*IMAGE, "-name", "right", *words, path, **options)
         if done.returncode != 0:
             self.complain("%s: exits %s: %s" % (title, done.returncode, done.stderr[-1500:]))
@@ -93,7 +93,7 @@ def check_paths(s):
 
 
 def check_output_in_a_set(s):
-    """No image is put among a set's own files, by whatever way the set and the folder are named."""
+    """Images are not written among the files of a set, however the set and the directory are named."""
     good, other = s.make("good.ms"), s.make("other.ms", "-ra", "60deg")
     link, relative = s.path("link"), os.path.relpath(good, s.out)
     os.symlink(os.path.join(good, "ANTENNA"), link)
@@ -112,7 +112,7 @@ def check_output_in_a_set(s):
 
 
 def check_time_scales(s):
-    """Sets whose times are of different scales are not joined; two names of one scale are one."""
+    """Sets with different time scales are not joined; two names of one scale count as the same."""
     good, other = s.make("good.ms"), fresh_copy(s.make("good.ms"), s.path("scaled.ms"))
 
     def rename(scale):
@@ -135,7 +135,7 @@ def put_frame(path, frame, column="PHASE_DIR"):
 
 
 def check_frames(s):
-    """Directions of several frames are turned to no common centre; J2000 and ICRS, 0.03 asec apart, pass for one."""
+    """Directions in different frames have no common centre; J2000 and ICRS, 0.03 arcsec apart, count as one frame."""
     good, other = s.make("good.ms"), fresh_copy(s.make("good.ms"), s.path("framed.ms"))
     shift = ["-shift", "60.05deg", "44.02deg"]
     put_frame(other, "B1950")
@@ -159,7 +159,8 @@ def check_frames(s):
 
 
 def check_motion(s):
-    """Of a field that moves the samples count as tracked; that coordinates do not hold is told, and no other centre taken."""
+    """The samples of a moving field count as tracked; a warning says that coordinates do not hold, and another centre is
+    refused."""
     def polynomial(t):
         t.putcell("PHASE_DIR", 0, np.concatenate([t.getcell("PHASE_DIR", 0), [[1e-7, 0]]]))
 
@@ -188,7 +189,7 @@ def check_motion(s):
 
 
 def check_frequency_frame(s):
-    """A frame of frequencies that is not defined is not called the observatory's."""
+    """An undefined frequency frame is not written as that of the observatory."""
     path = s.copy(s.make("good.ms"))
     for code, want in ((64, None), (1, "LSRK"), (5, "TOPOCENT")):
         with table(path + "/SPECTRAL_WINDOW", readonly=False, ack=False) as t:
@@ -200,7 +201,7 @@ def check_frequency_frame(s):
 
 
 def check_setups(s):
-    """Setups of several polarisations: all are named, and what one of them has not is told before samples are read."""
+    """Setups with different polarisations: all are listed, and a missing polarisation is reported before samples are read."""
     path = s.copy(s.made("windows.ms", *SET, "-spw", "1.3GHz", "40MHz", "3"))
     with table(path + "/POLARIZATION", readonly=False, ack=False) as t:
         t.addrows(1)
@@ -209,10 +210,10 @@ def check_setups(s):
         t.putcell("CORR_TYPE", 1, np.array([5, 1, 2, 8], np.int32))
     with table(path + "/DATA_DESCRIPTION", readonly=False, ack=False) as t:
         t.putcell("POLARIZATION_ID", 1, 1)
-    pattern = r"-pol RR cannot be formed .*\(XX XY YX YY\), those of spectral window 0 \(DATA_DESC_ID 0\) of .*copy.ms; -spws"
+    pattern = r"-pol RR cannot be computed .*\(XX XY YX YY\), those of spectral window 0 \(DATA_DESC_ID 0\) of .*copy.ms; -spws"
     for words in ([], ["-dry-run"]):
         s.refused("two polarisation setups", 3, pattern, *IMAGE, "-pol", "RR", *words, path)
-    s.refused("what none has", 3, r"-pol LR cannot be formed .*\)$", *IMAGE, "-pol", "LR", path)
+    s.refused("what none has", 3, r"-pol LR cannot be computed .*\)$", *IMAGE, "-pol", "LR", path)
     log = s.launch(*IMAGE, "-name", "right", "-pol", "RR", "-spws", 1, path).stderr
     s.told_log("the other", "correlations RR I Q LL\n" in log, log)
     log = s.launch(*IMAGE, "-dry-run", path).stderr
@@ -221,7 +222,7 @@ def check_setups(s):
 
 
 def check_truncation(s):
-    """Cut files at several lengths: refused by name, or, where nothing needed was cut, imaged right."""
+    """Files truncated at several lengths are refused by name, or imaged correctly if they are not needed."""
     for storage in ("tiledshape", "tiledcolumn", "standard"):
         source = s.make(storage + ".ms", "-storage", storage)
         frame = Frame(64, 64, 20 * ASEC, *table(source + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0])
@@ -238,7 +239,7 @@ def check_truncation(s):
 
 
 def cut(s, source, storage, file, length, want):
-    """Image a copy with one file cut, once: whether it may be imaged is for the run to say, and the same run is judged."""
+    """Image a copy with one truncated file, in one run: it either refuses the set or makes the right image."""
     title = "%s, %s cut to %d bytes" % (storage, file, length)
     path = s.copy(source)
     os.truncate(os.path.join(path, file), length)
@@ -260,7 +261,7 @@ def check_subtables(s):
         path = s.copy(good)
         shutil.rmtree(os.path.join(path, name))
         s.refused("no " + name, 3, name, *IMAGE, path)
-    # What an image can do without may be missing, or be asked for.
+    # Columns and subtables that an image does not need may be missing, unless they are selected.
     for name in ("FEED", "PROCESSOR", "STATE", "POINTING", "HISTORY", "FLAG_CMD", "SOURCE"):
         path = s.copy(good)
         if os.path.isdir(os.path.join(path, name)):
@@ -275,7 +276,7 @@ def check_subtables(s):
 
 
 def check_environment(s):
-    """Neither the user's home nor subtables that are not the Measurement Set's own are needed, for selection either."""
+    """The home of the user and subtables outside the standard are not needed, also for selection."""
     path = s.copy(s.make("good.ms"))
     with table(path + "/SYSPOWER", maketabdesc([makescacoldesc("POWER", 0)]), ack=False) as sub:
         sub.flush()
@@ -351,10 +352,10 @@ WORDS = ["-size", 64, 64, "-scale", "20asec", "-overwrite", "-name", "o"]
 
 
 def check_log(s):
-    """The log begins with what is imaged, and ends with the files and the time."""
+    """The log begins with the subject of the image, and ends with the files and the time."""
     words, told, good = WORDS, s.told_log, s.make("good.ms")
     log = s.launch(*words, "-make-psf", good).stderr
-    # A stage of more than 5 s, which any may take where the machine stands still, has lines of its own.
+    # A stage of more than 5 s has lines of its own; a busy machine can slow any stage down to that.
     log = re.sub(r"(?m)^\w+: \d+ %, ETA \d+ s\n", "", log)
     labels = ["set", "telescope", "field", "data", "band", "times", "centre", "image", "resolution"]
     lines = log.splitlines()
@@ -370,7 +371,7 @@ def check_log(s):
     told("many files", re.search(r"^wrote 5 files in [0-9.]+ s: o-\*\.fits$", log, re.M), log)
     log = s.launch(*words, "-channel-range", 1, 2, "-interval", 0, 1, good).stderr
     told("one of each", re.search("; 1 channel of ", log) and re.search(r"^times: +1 time from [^,]*$", log, re.M), log)
-    # What -scale a warning proposes is one that needs no warning.
+    # The -scale that a warning proposes gives no warning.
     for scale, what in (("0.01asec", "needlessly fine"), ("200asec", "too coarse"), ("20asec", "")):
         log = s.launch(*words, "-scale", scale, good).stderr
         told("pixels of " + scale, (what in log) if what else "warning" not in log, log)
@@ -386,20 +387,20 @@ def check_log(s):
 
 
 def check_told(s):
-    """Headers, pictures and predictions tell what they are of."""
+    """Headers, pictures and predictions name their subject."""
     words, told = WORDS, s.told_log
     # Headers name all the fields of an image.
     fields = s.make("fields.ms", "-field", "60.1deg", "44deg", "-field", "60deg", "44.1deg")
     s.launch(*words, "-field", "all", "-shift", "60deg", "44deg", "-png", "-png-range", "-0.5", 1, fields)
     told("the fields of a mosaic", load(os.path.join(s.out, "o-dirty.fits"))[1]["OBJECT"] == "field0, field1, field2", "")
-    # Each sample is told of once: as kept, or by one reason.
+    # Each sample is counted once: as kept, or under one reason.
     for limits in (["-minuv-l", 1000], ["-minuv-l", 500, "-maxuv-l", 1500], ["-minuvw-m", 150, "-maxuv-l", 1500], []):
         log = s.launch(*words, "-overwrite", *limits, s.make("flags.ms", "-flags", 0.2, "-flag-rows", 0.1)).stderr
         line = re.search(r"samples: .*", log)[0]
         with table(s.path("flags.ms"), ack=False) as t:
             n = t.getcol("FLAG")[..., 0].size
         told("samples by reason with %s" % limits, sum(int(k) for k in re.findall(r"(\d+) [A-Za-z]", line)) == n, "%d: %s" % (n, line))
-    # Pointings of one name, and the same field of two sets, are named once; the log tells ids apart.
+    # Pointings of one name, and the same field of two sets, are named once; the log lists their ids.
     for path, names in ((fields, ["field1", "XM31", "M31"]), (s.made("fields2.ms", "-field", "60.1deg", "44deg"), ["field1", "M31"])):
         with table(path + "/FIELD", readonly=False, ack=False) as t:
             t.putcol("NAME", names)
@@ -408,12 +409,12 @@ def check_told(s):
     told("fields of equal names", got == "field1, XM31, M31", got)
     told("fields with ids", re.search(r"fields: +field1 \(id 0\), XM31 \(id 1\), M31 \(id 2\), M31 \(id 1\)\n", log), log)
     told("a picture that its range asks for", os.path.exists(os.path.join(s.out, "o-dirty.png")), "")
-    # A model's pixels and centre are told in units that suit them.
+    # The log has the pixels and centre of a model in suitable units.
     fine = s.made("fine.ms", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-model-image", s.path("fine-model.fits"),
                   64, "2masec")
     log = s.launch("-predict", "-dry-run", "-name", s.path("fine"), fine).stderr
     told("a model's pixels", "64 x 64 pixels of 2 mas x 2 mas about 04h00m00.00s +44d00m00.0s (J2000)" in log, log)
-    # The source stands on a pixel, so the model's visibilities are the set's own.
+    # The source is on a pixel, so the visibilities of the model are those of the set.
     log = s.launch("-predict", "-name", s.path("fine"), fine).stderr
     with table(fine, ack=False) as t:
         difference = abs(t.getcol("MODEL_DATA") - t.getcol("DATA")).max()
@@ -422,7 +423,7 @@ def check_told(s):
 
 
 def check_terminal(s):
-    """Names steer no terminal."""
+    """Control characters in names do not reach the terminal."""
     words, told, path = WORDS, s.told_log, s.path("\033[31mred.ms")
     shutil.copytree(s.make("good.ms"), path)
     t = table(path + "/FIELD", readonly=False, ack=False)
@@ -436,7 +437,7 @@ def check_terminal(s):
 
 
 def check_spoilt_samples(s):
-    """One spoilt sample, or row: dropped, counted, and the rest is the image."""
+    """A bad sample or row is dropped and counted, and the image is that of the rest."""
     for defect, reason, n in (("nan-vis", "data not finite", 1), ("inf-vis", "data not finite", 1),
                               ("huge-vis", "data beyond 1e30", 1), ("nan-weight", "weight not positive", 1),
                               ("inf-weight", "weight not positive", 1), ("negative-weight", "weight not positive", 1),
@@ -445,16 +446,16 @@ def check_spoilt_samples(s):
         for spectrum in ("full", "none", "partly"):
             path = s.make("%s-%s.ms" % (defect, spectrum), "-defect", defect, "-weight-spectrum", spectrum)
             log = s.imaged("%s, %s" % (defect, spectrum), path)
-            # A spoilt WEIGHT, where no WEIGHT_SPECTRUM stands before it, is that of the row's every channel.
+            # Without WEIGHT_SPECTRUM, a bad WEIGHT applies to all channels of its row.
             count = int((re.search(r"(\d+) " + reason, log) or [0, -1])[1])
             if count != n and not (count == 4 and "weight" in defect and spectrum != "full"):
                 s.complain("%s, %s: %d counted: %s" % (defect, spectrum, count, log))
-    # Nothing else is clipped: 9e29 is a visibility as any other.
+    # Other values are not clipped: 9e29 is a valid visibility.
     path = s.copy(s.make("good.ms"))
     spoil(path, "DATA", (0, 0), 9e29)
     spoil(path, "DATA", (0, 3), 9e29)
     s.imaged("9e29", path)
-    # One hand is flagged: nothing of the other reaches the image.
+    # If one hand is flagged, the other one is not imaged either.
     path = s.copy(s.make("good.ms"))
     spoil(path, "DATA", (1, 0), complex("nan"))
     spoil(path, "FLAG", (1, 3), True)
@@ -464,7 +465,7 @@ def check_spoilt_samples(s):
     spoil(path, "DATA", (slice(None), 1), complex("nan"))
     spoil(path, "FLAG", (slice(None), 2), True)
     s.imaged("spoilt cross-hands", path)
-    # Rows that say nothing but NaN.
+    # Rows with only NaN.
     path = s.copy(s.make("good.ms"))
     for row in range(0, 300, 7):
         spoil(path, "DATA", slice(None), complex("nan"), row)
@@ -484,7 +485,7 @@ def check_outputs(s):
     existing = os.path.join(s.folder, "old-dirty.fits")
     with open(existing, "w", encoding="ascii") as f:
         f.write("old")
-    # Before any computing: even before the set is looked at.
+    # This is refused before the set is opened.
     for ms in (good, "absent.ms"):
         s.refused("output exists", 2, "old-dirty.fits.*-overwrite", *IMAGE, "-name", s.path("old"), ms)
         s.refused("output folder missing", 4, "absent-folder", *IMAGE, "-name", "absent-folder/x", ms)
@@ -494,7 +495,7 @@ def check_outputs(s):
         if f.read() != "old":
             s.complain("an old file has changed")
     s.refused("an output's name too long", 4, "nnnn", *IMAGE, "-name", "n" * 300, good)
-    # Where visibilities do not fit beside the image, they go to -temp-dir.
+    # Visibilities that do not fit in memory go to -temp-dir.
     words = ["-size", 1024, 1024, "-scale", "5asec", s.make("large.ms", "-duration", "20min", "-spw", "1GHz", "1MHz", "64")]
     least_gb = float(re.search("needs ([0-9.]+) GB", s.launch("-quiet", "-abs-mem", 0.001, *words).stderr)[1])
     limit = ["-abs-mem", "%.3f" % (least_gb + 0.001)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cli_memory.py MSIMAGE MSIMAGE_MAKEMS: -abs-mem is kept, by fewer planes at once and visibilities on disk, and changes
-nothing in the image; too little is refused with the amount needed; -dry-run tells the plan and writes nothing."""
+"""cli_memory.py MSIMAGE MSIMAGE_MAKEMS: -abs-mem is kept by fewer planes at a time and visibilities on disk, and does not
+change the image; too little is refused with the required amount; -dry-run prints the plan and writes nothing."""
 import os
 import re
 import subprocess
@@ -10,9 +10,9 @@ import sys
 from image_oracle import load, relative_error
 from program_suite import Suite, main, run, sanitized
 
-# Libraries, threads' stacks, tables of casacore: what the program does not count. Measured: 60 to 110 MB.
+# Memory that the program does not count: libraries, stacks of threads, tables of casacore. Measured: 60 to 110 MB.
 BESIDE_MB = 150
-# Sums of float32 in another order: of some 10^5 terms each of 2^-24, at random.
+# Sums of float32 in another order: some 10^5 terms with random errors of 2^-24.
 ROUNDING = 2e-6
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "160s", "-integration", "8s",
@@ -37,7 +37,7 @@ def measured(s, name, *words):
 
 
 def keep_limits(s, strategy):
-    """The limits that a strategy keeps; how often it had fewer w-planes in memory than there are."""
+    """Check that a strategy keeps its limits. Returns how often it had fewer w-planes in memory than there are."""
     ms, words = s.made("set.ms", *SET), ["-strategy", strategy]
     refused = s.launch(*IMAGE, *words, "-quiet", "-abs-mem", "0.01", ms, cwd=s.folder)
     needed = re.search(r"needs ([0-9.]+) GB .*limit is 0\.010 GB", refused.stderr)
@@ -74,7 +74,7 @@ def check_limits(s):
 
 
 def check_choice(s):
-    """Where the limit holds one strategy alone, that one is taken."""
+    """If only one strategy fits in the limit, it is used."""
     ms, least_gb = s.made("set.ms", *SET), {}
     for strategy in ("planes", "subgrid"):
         refused = s.launch(*IMAGE, "-strategy", strategy, "-quiet", "-abs-mem", "0.01", ms, cwd=s.folder)
@@ -87,7 +87,7 @@ def check_choice(s):
 
 
 def dry_run_elsewhere(s, ms):
-    """About another centre other samples lie outside the uv plane of coarse pixels: as many as the run itself counts."""
+    """With another centre other samples lie outside the uv plane of coarse pixels: a dry run counts as many as a run."""
     told = []
     for words in ([], ["-dry-run"], ["-dry-run", *ELSEWHERE], ELSEWHERE):
         words = ["-size", 128, 128, "-scale", "30asec", *words, "-name", "elsewhere", "-overwrite", ms]
@@ -102,7 +102,7 @@ def check_dry_run(s):
         pass
     before = sorted(os.listdir(s.folder))
     for name in ("free", "dry"):
-        # An image that exists already is refused as ever, unless it may be replaced.
+        # An image that exists is refused, unless it may be overwritten.
         words = [*IMAGE, "-dry-run", "-name", name, "-overwrite", ms]
         done = run(s.msimage, *words, cwd=s.folder)
         log = done.stderr.decode()
@@ -114,8 +114,8 @@ def check_dry_run(s):
         if done.stdout or sorted(os.listdir(s.folder)) != before:
             s.complain("-dry-run writes: %s %s" % (done.stdout, os.listdir(s.folder)))
     # Image and PSF of a channel and of all, and of three channels before, which are being written; a grid of densities
-    # for each channel or one for all, the weights as written. With 0.01 GB less there are two before, with one thread,
-    # or two images less besides, none.
+    # for each channel or one for all, the weights as written. With 0.01 GB less there are two before. With one thread
+    # there are none. With two images less in addition to the 0.01 GB there are none.
     image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1536 * 768 * 8e-6
     threads = ["-j", 2]
     log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *threads, "-name", "dry", ms, cwd=s.folder).stderr.decode()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cli_progress.py MSIMAGE MSIMAGE_MAKEMS: on a terminal every stage of a run has a bar that begins at 0 %, and nothing of
-it is left behind; without one a short run has none."""
+"""cli_progress.py MSIMAGE MSIMAGE_MAKEMS: on a terminal every stage of a run has a bar that begins at 0 % and is removed
+at the end; without a terminal a short run has no bars."""
 import os
 import pty
 import re
@@ -13,7 +13,7 @@ IMAGE = ["-size", 256, 256, "-scale", "20asec", "-backend", "cpu"]
 
 
 def on_terminal(program, *words):
-    """The exit status, and what a program writes to a terminal."""
+    """Returns the exit status and the output of a program on a terminal."""
     ours, its = pty.openpty()
     with subprocess.Popen([program, *[str(w) for w in words]], stderr=its, stdout=its) as process:
         os.close(its)
@@ -28,7 +28,7 @@ def on_terminal(program, *words):
 
 
 def bars(shown):
-    """What each bar showed: stage and per cent, in order."""
+    """Returns stage and per cent of each bar, in order."""
     return [(stage, int(per_cent)) for stage, per_cent in re.findall(r"\r\x1b\[K(\w+) +\[[#.]{30}\] +(\d+) %", shown)]
 
 
@@ -70,7 +70,7 @@ def check_no_terminal(s):
     ms = s.made_at("quiet.ms", VLA, ["-telescope", "vla", "-config", "D", "-duration", "1min"])
     done = s.launch(*IMAGE, "-name", s.path("quiet"), ms)
     s.must(done.returncode == 0 and "\x1b" not in done.stderr, "no terminal, no bar")
-    # Lines come after 5 s of a stage, which any run may take where the machine stands still.
+    # A stage logs lines after 5 s; a busy machine can slow any stage down to that.
     took_s = float(re.search(r"^wrote .* in ([0-9.]+) s", done.stderr, re.M)[1])
     s.must("ETA" not in done.stderr or took_s > 5, "no terminal, no lines in %.2f s" % took_s)
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cli_sets.py MSIMAGE MSIMAGE_MAKEMS: subtables that nobody needs may be gone or damaged, whatever is selected; FIFOs,
-devices and folders in place of files are refused and not waited for; a multi-MS is its members; numbers
-in headers that ask for any memory are damage and no want of memory; a system that allows no process, no thread or no
-stack is told in a line."""
+"""cli_sets.py MSIMAGE MSIMAGE_MAKEMS: subtables that are not needed may be missing or damaged, for any selection; FIFOs,
+devices and directories in place of files are refused without waiting; a multi-MS stands for its members; large numbers in
+headers are reported as damage and not as lack of memory; a system without processes, threads or stacks gives one line."""
 import os
 import re
 import resource
@@ -13,13 +12,13 @@ import time
 from casacore.tables import makescacoldesc, maketabdesc, msconcat, table
 
 from image_oracle import load, relative_error
-from program_suite import Suite, as_nobody, fresh_copy, main, sanitized
+from program_suite import Suite, as_other_user, fresh_copy, main, sanitized
 
 IMAGE = ["-quiet", "-size", 64, 64, "-scale", "20asec", "-overwrite"]
 SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,YY", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-spw", "1GHz",
        "40MHz", "4", "-spw", "1.3GHz", "40MHz", "3"]
 
-# What an image cannot do without; SOURCE and the rest are optional.
+# Subtables that an image needs; SOURCE and the rest are optional.
 NEEDED = ("ANTENNA", "DATA_DESCRIPTION", "FIELD", "OBSERVATION", "POLARIZATION", "SPECTRAL_WINDOW")
 # Subtables that observatories add.
 MORE = ("SYSPOWER", "CALDEVICE", "WEATHER", "QUALITY_BASELINE_STATISTIC", "ASDM_MAIN")
@@ -42,7 +41,7 @@ class Sets(Suite):
         return path
 
     def rows(self, title, path, words):
-        """The line of a dry run that says which rows and samples there are."""
+        """The line of a dry run with the rows and samples."""
         done = self.launch("-size", 64, 64, "-scale", "20asec", "-overwrite", "-dry-run", *words, path, cwd=self.folder)
         found = re.search("^rows: .*$", done.stderr, re.M)
         if done.returncode or not found:
@@ -106,7 +105,7 @@ def check_multi_ms(s):
 
 
 def check_submss(s):
-    """As CASA lays a multi-MS out: members in a folder of the set. Predicted values are written to them."""
+    """A multi-MS as CASA makes it: members in a directory of the set. Predicted values are written to them."""
     whole, ahead = s.path("partitioned.ms"), s.path("ahead.ms")
     os.makedirs(whole + "/SUBMSS")
     members = [fresh_copy(s.made(name, *SET, *more), "%s/SUBMSS/partitioned.ms.000%d.ms" % (whole, i)) for i, (name, more) in
@@ -133,7 +132,7 @@ def check_submss(s):
 
 
 def check_members_of_windows(s):
-    """Members of a multi-MS may hold nothing of what is selected of the whole."""
+    """Members of a multi-MS may have no selected rows."""
     source = s.made("windows.ms", *SET)
     names = [s.path("windows%d.ms" % i) for i in range(2)]
     with table(source, ack=False) as t:
@@ -154,7 +153,7 @@ def check_members_of_windows(s):
 
 
 def check_forwarded(s):
-    """A set whose columns lie in others' files has more rows than bytes, and is read."""
+    """A set whose columns are in files of other sets has more rows than bytes, and is read."""
     ms = s.made("many.ms", *SET[:-10], "-spw", "1GHz", "1MHz", 1, "-duration", "15min", "-integration", "5s")
     path = s.path("forwarded.ms")
     msconcat([ms, ms], path)
@@ -166,7 +165,8 @@ def check_forwarded(s):
 
 
 def check_absurd_sizes(s):
-    """A number of 4 bytes in a header becomes a large one. None is called a want of memory; any other end is right."""
+    """A number of 4 bytes in a header becomes a large one. The error must not be lack of memory; any other result is
+    right."""
     source = s.made("standard.ms", *SET, "-storage", "standard")
     for file in ("table.f0", "table.f0i", "table.dat", "FIELD/table.f0", "FIELD/table.dat"):
         with open(os.path.join(source, file), "rb") as f:
@@ -188,7 +188,7 @@ def check_absurd_sizes(s):
 
 def limited(kind, most):
     """For preexec_fn: another user, with a limit."""
-    become = as_nobody()
+    become = as_other_user()
 
     def limit():
         if become:
@@ -198,7 +198,7 @@ def limited(kind, most):
 
 
 def check_working_folder(s):
-    """A folder that is gone, or whose name is longer than casacore takes, is told of; one at its limit serves."""
+    """A missing directory, or one with a name too long for casacore, gives an error; a name of the maximal length works."""
     good = s.made("good.ms", *SET)
     words = ["-quiet", *IMAGE, "-overwrite", "-name", s.path("o"), good]
 
@@ -212,26 +212,26 @@ def check_working_folder(s):
                 os.rmdir(os.getcwd())
         return enter
 
-    s.told("a folder that is gone", s.launch(*words, preexec_fn=inside(["gone"], True)), 3, "the working folder is gone")
+    s.told("a folder that is gone", s.launch(*words, preexec_fn=inside(["gone"], True)), 3, "the working directory was removed")
     s.told("a folder of 2 kB", s.launch(*words, preexec_fn=inside(10 * ["n" * 200])), 3, "more than 1023 bytes")
     done = s.launch(*words, preexec_fn=inside(["n" * 200, "n" * 200]))
     s.must(done.returncode == 0, "a folder of 400 bytes: exits %s: %s" % (done.returncode, done.stderr))
 
 
 def check_written(s):
-    """What another process is writing may look damaged, and is told of as what it is."""
+    """A set that another process is writing can look damaged; the error says so."""
     path = fresh_copy(s.made("good.ms", *SET), s.path("written.ms"))
     os.truncate(path + "/table.f0", os.path.getsize(path + "/table.f0") // 2)
     words = ["-quiet", *IMAGE, "-overwrite", "-name", s.path("o"), path]
     told = s.launch(*words)
     s.told("a set cut short", told, 3, "truncated or corrupt: .*table.f0")
-    s.must("another process" not in told.stderr, "nobody writes into it: %s" % told.stderr)
+    s.must("another process" not in told.stderr, "no process writes into it: %s" % told.stderr)
     whole = fresh_copy(s.made("good.ms", *SET), s.path("whole.ms"))
     with table(whole, readonly=False, lockoptions="permanent", ack=False):
         shutil.copy(path + "/table.f0", whole + "/table.f0")
         s.told("a set that is being written", s.launch(*words[:-1], whole), 3,
                "truncated or corrupt: .*; another process writes into .*whole.ms: try again when it has ended")
-    # Between two of its writes a process holds no lock: what it has changed is newer than the run.
+    # A process holds no lock between two writes, but its changes are newer than the run.
     later = time.time() + 3600
     os.utime(path + "/table.f1", (later, later))
     s.told("a set that has changed meanwhile", s.launch(*words), 3, "truncated or corrupt: .*; files of .*written.ms have "
@@ -239,7 +239,7 @@ def check_written(s):
 
 
 def check_limits(s):
-    with s.where_nobody_reaches("limits of processes, threads and the stack") as folder:
+    with s.where_others_have_access("limits of processes, threads and the stack") as folder:
         if not folder:
             return
         shutil.copytree(s.made("good.ms", *SET), "good.ms")
@@ -247,7 +247,7 @@ def check_limits(s):
         words = [*IMAGE, "-backend", "cpu", "-name", os.path.join(folder, "o"), os.path.join(folder, "good.ms")]
         for n in (2,) if sanitized(s.msimage) else (0, 2):
             done = s.launch("-j", 4, *words, preexec_fn=limited(resource.RLIMIT_NPROC, n))
-            s.told("%d processes" % n, done, 5, "threads and processes can be started; -j 4")
+            s.told("%d processes" % n, done, 5, "threads and processes can be started, but -j 4")
         for kb in (64, 256):
             done = s.launch(*words, preexec_fn=limited(resource.RLIMIT_STACK, kb << 10))
             s.told("%d kB of stack" % kb, done, 5, "the stack is limited to %d kB" % kb)
@@ -262,8 +262,8 @@ def check_limits(s):
             s.told("a stack of 1e17 bytes", done, 5, "0 threads and processes can be started.*OMP_STACKSIZE")
         for n in (8, 16, 64):
             done = s.launch(*words, preexec_fn=limited(resource.RLIMIT_NOFILE, n))
-            s.told("%d open files" % n, done, 5, "%d files may be open at a time" % n)
-        # A low limit that may be raised is raised.
+            s.told("%d open files" % n, done, 5, "only %d files can be open at once" % n)
+        # A low soft limit is raised.
         for what, kind, low, high in (("kB of stack", resource.RLIMIT_STACK, 64 << 10, 8 << 20),
                                       ("open files", resource.RLIMIT_NOFILE, 16, 256)):
             done = s.launch("-overwrite", *words, preexec_fn=lambda k=kind, a=low, b=high: resource.setrlimit(k, (a, b)))

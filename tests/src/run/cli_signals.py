@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cli_signals.py MSIMAGE MSIMAGE_MAKEMS [huge]: interrupted runs stop in time and leave nothing; killed ones leave no
-partial file under a final name, whether a thread reads or processes do; the set is never written to, and may be
-read-only. With `huge`, images whose single transforms take seconds."""
+"""cli_signals.py MSIMAGE MSIMAGE_MAKEMS [huge]: interrupted runs stop in time and leave no files; killed ones leave no
+partial file under a final name, with one or several readers; the set is never changed, and may be read-only. With `huge`,
+images whose single transforms take seconds."""
 import os
 import shutil
 import signal
@@ -11,12 +11,12 @@ import sys
 
 from held_program import WATCHDOG_S, Held, in_lines
 from image_oracle import load, relative_error
-from program_suite import Suite, as_nobody, change_modes, files, main, may_trace, run
+from program_suite import Suite, as_other_user, change_modes, files, main, may_trace, run
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "160s", "-integration", "8s",
        "-spw", "882.75MHz", "53.5MHz", "16", "-weight-spectrum", "none", "-source", "60.1deg", "-45.1deg", "1Jy", "0.3Jy",
        "-0.2Jy", "0.1Jy"]
-# By which files that are complete come to stay and get their names.
+# System calls by which complete files are synced and get their names.
 CALLS = ("fsync", "renameat2")
 
 
@@ -38,7 +38,8 @@ class Run:
             os.remove(os.path.join(self.out, name))
 
     def content(self, name):
-        """An image's pixels. Of the table of major cycles, which tells seconds too, the fields in each row and the end."""
+        """The pixels of an image. For the table of major cycles, which has seconds, the number of fields in each row and the
+    end."""
         path = os.path.join(self.out, name)
         if name.endswith(".fits"):
             return load(path)[0]
@@ -51,12 +52,12 @@ class Run:
         return content == wanted if isinstance(wanted, list) else relative_error(content, wanted) < 1e-5
 
     def partial(self, images):
-        """Final names of which the file is not what an undisturbed run writes."""
+        """Final names whose file differs from that of an undisturbed run."""
         return [name for name in self.left() if not name.startswith(".") and not self.is_whole(name, images[name])]
 
 
 def undisturbed(work):
-    """An undisturbed run, and what it writes."""
+    """An undisturbed run, and its files."""
     process = work.start()
     if process.end():
         sys.exit("the undisturbed run fails: %s" % process.text.decode())
@@ -66,7 +67,7 @@ def undisturbed(work):
 
 
 def moments(process, steps):
-    """Where to disturb runs like this one: in lines, and after parts of the processor time."""
+    """The moments to disturb runs like this one: at lines of the log, and after parts of the processor time."""
     yield from in_lines(process)
     for step in range(steps):
         processor_s = process.processor_s * (step + 0.5) / steps
@@ -75,7 +76,7 @@ def moments(process, steps):
 
 def judge(s, work, process, code, number, images, title):
     left, partial = work.left(), work.partial(images)
-    # The watchdog may come when some images have their names.
+    # The watchdog may end the run when some images have their names.
     wanted = sorted(images) if code == 0 else left if process.took_s >= WATCHDOG_S else []
     good = process.stopped_well(code, number) and left == wanted and not partial
     good &= not any(name.startswith(".") for name in left)
@@ -96,7 +97,7 @@ def interrupt(s, work, number, moment, images):
 
 
 def kill(s, work, moment, images):
-    """Whatever has its final name must be whole; temporaries may stay, and must not stand in the way of the next run."""
+    """Files with final names must be complete; temporary files may remain, and must not prevent the next run."""
     title, bring = moment
     process = work.start()
     bring(process)
@@ -140,12 +141,12 @@ def check_readers(s):
 
 
 def check_calls(s):
-    """Signals in the midst of system calls."""
+    """Signals during system calls."""
     if not may_trace():
         return
-    # LeakSanitizer itself needs to trace; and the program that is traced need not begin again.
+    # LeakSanitizer itself needs to trace; and the traced program need not restart itself.
     variables = {"ASAN_OPTIONS": "detect_leaks=0", "OMP_WAIT_POLICY": "passive"}
-    # One thread: calls are counted thread by thread.
+    # One thread, because calls are counted for each thread.
     work = Run(s, ["-size", 128, 128, "-scale", "16asec", "-pol", "IQUV", "-make-psf", "-backend", "cpu", "-j", 1])
     _, images = undisturbed(work)
     for call in CALLS:
@@ -170,7 +171,7 @@ def check_calls(s):
 
 
 def check_nohup(s):
-    """Under nohup a run outlives its terminal; it still stops by what nohup leaves."""
+    """Under nohup a run outlives its terminal; the other signals still stop it."""
     work = Run(s, ["-size", 256, 256, "-scale", "8asec", "-backend", "cpu", "-readers", 2])
     process, images = undisturbed(work)
     for number, code in ((signal.SIGHUP, 0), (signal.SIGTERM, 128 + signal.SIGTERM)):
@@ -184,7 +185,7 @@ def check_nohup(s):
 
 
 def check_closed_files(s):
-    """Started without standard files: what is printed goes nowhere, and into no file or socket that has their number."""
+    """Started without standard files: output is discarded, and does not go to a file or socket with their numbers."""
     words = ["-size", 128, 128, "-scale", "4asec", "-backend", "cpu", "-readers"]
     _, images = undisturbed(Run(s, words + [1]))
     for n in (1, 3):
@@ -202,7 +203,7 @@ def check_huge(s):
 
 
 def check_read_only(s):
-    """A set that nobody may write to is imaged, and none of its bytes, modes or times change."""
+    """A read-only set is imaged, and its bytes, modes and times do not change."""
     words, ms = ["-size", 128, 128, "-scale", "4asec", "-pol", "IQUV", "-make-psf"], s.made("set.ms", *SET)
     work = Run(s, words)
     before = files(ms, but=())
@@ -210,7 +211,7 @@ def check_read_only(s):
     s.must(files(ms, but=()) == before, "the set after imaging: %d files as before" % len(before))
     run(s.msimage, "-quiet", *words, "-dry-run", ms)
     s.must(files(ms, but=()) == before, "the set after a dry run")
-    with s.where_nobody_reaches("a read-only set") as folder:
+    with s.where_others_have_access("a read-only set") as folder:
         if not folder:
             return
         ms = shutil.copytree(ms, os.path.join(folder, "set.ms"))
@@ -218,7 +219,7 @@ def check_read_only(s):
         before = files(ms, but=())
         os.mkdir("out")
         os.chmod("out", 0o777)
-        done = s.launch("-quiet", *words, "-name", "out/image", ms, preexec_fn=as_nobody())
+        done = s.launch("-quiet", *words, "-name", "out/image", ms, preexec_fn=as_other_user())
         good = done.returncode == 0 and sorted(os.listdir("out")) == sorted(images) and files(ms, but=()) == before
         s.must(good, "a read-only set: exits %s %s" % (done.returncode, done.stderr))
         change_modes(ms, 0o644, 0o755)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""dysco_columns.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: columns compressed by DyscoStMan are imaged as what they decode to,
-predicted beside, and refused where their files are short. The oracle is a set whose plain columns hold the decoded
-values."""
+"""dysco_columns.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: columns compressed by DyscoStMan are imaged with their decoded values,
+stay unchanged by predictions into other columns, and are refused if their files are truncated. The oracle is a set whose
+plain columns hold the decoded values."""
 import os
 import shutil
 
@@ -22,7 +22,7 @@ DIRECT_FIXED_SHAPE = 5
 
 
 def compress(path, columns, name=None):
-    """Replace columns, in place, by compressed ones; with a name, all in one manager of that name."""
+    """Replace columns by compressed ones; with a name, all in one manager of that name."""
     with table(path, readonly=False, ack=False) as t:
         values = {c: t.getcol(c) for c in columns}
         for c in columns:
@@ -41,7 +41,7 @@ def columns_of(path, *columns):
 
 
 def first_file(path):
-    """The data file of the first DyscoStMan: casacore's own files begin with another word."""
+    """The data file of the first DyscoStMan: files of casacore's own managers begin with another word."""
     numbers = sorted(int(f[7:]) for f in os.listdir(path) if f.startswith("table.f") and f[7:].isdigit())
     for number in numbers:
         file = os.path.join(path, "table.f%d" % number)
@@ -86,7 +86,7 @@ def check_images(s):
 
 
 def check_beside(s):
-    """A compressed column that is not read is in nobody's way, and none is changed by a prediction beside it."""
+    """A compressed column that is not read does not matter, and a prediction into another column does not change it."""
     for name in ("dysco", "together"):
         ms = fresh_copy(name + ".ms", "copy.ms")
         before = contents(ms, ("MODEL_DATA",))
@@ -99,7 +99,7 @@ def check_beside(s):
 
 
 def check_model_column(s):
-    """A compressed MODEL_DATA would lose what is predicted: a new column takes its place, and the old one stays."""
+    """A compressed MODEL_DATA would lose accuracy: a new column replaces it, and the old one is kept."""
     ms = fresh_copy("plain.ms", "copy.ms")
     s.launch("-predict", "-quiet", "-name", "model", ms)
     expected, = columns_of(ms, "MODEL_DATA")

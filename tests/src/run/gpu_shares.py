@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""gpu_shares.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: several GPUs make of a set what one makes, whatever they share:
-images, cleaned images, predictions. One GPU named several times has the parts of several; where there are several,
-they have them, too. It needs numpy alone, so that it runs where nothing but a GPU is."""
+"""gpu_shares.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: several GPUs give the same as one, for all ways of sharing: images, cleaned
+images, predictions. One GPU that is named several times takes the parts of several; if there are several, they are tested
+too. It needs only numpy, so that it runs on a bare GPU host."""
 import os
 import re
 import sys
@@ -16,10 +16,10 @@ SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "
 SIZE = ["-size", 768, 720, "-scale", "2asec"]
 ACCURACY = 1e-5
 
-# An image is written in single precision, rounded once; a mean of 16 of them is summed up in it.
+# An image is written in single precision, rounded once; a mean of 16 images is summed in single precision.
 FLOAT_FLOOR = 2.0**-20
 
-# Words of runs, by what their GPUs share.
+# Options of runs, by the work that their GPUs share.
 IMAGES = {"output channels": ["-channels-out", 6],
           "output channels of four planes": ["-channels-out", 3, "-pol", "IQUV", "-weight", "briggs", 0],
           "planes": ["-pol", "IQUV", "-make-psf"],
@@ -33,12 +33,12 @@ CLEANED = {"cycles of an image": [],
            "cycles of joined channels": ["-channels-out", 4, "-join-channels"],
            "cycles of channels": ["-channels-out", 3],
            "cycles of planes": ["-pol", "IQ", "-join-polarizations"]}
-# Cards that tell of the run, not of the image.
+# Cards that describe the run, not the image.
 OF_THE_RUN = re.compile("DATE |HISTORY|COMMENT|CHECKSUM|DATASUM|ORIGIN")
 
 
 def read_fits(path):
-    """The first image of a file, in double precision, and its cards but for those of the run."""
+    """Returns the first image of a file, in double precision, and its cards without those of the run."""
     with open(path, "rb") as f:
         content = f.read()
     cards, at = [], 0
@@ -53,14 +53,14 @@ def read_fits(path):
 
 
 def apart(a, b):
-    """The relative difference of two lists of numbers, of which the same are NaN."""
+    """The relative difference of two lists of numbers, with NaN at the same places."""
     if a.shape != b.shape or not np.array_equal(np.isnan(a), np.isnan(b)):
         return np.inf
     return np.linalg.norm(np.nan_to_num(a - b)) / max(np.linalg.norm(np.nan_to_num(a)), 1e-30)
 
 
 def same_cards(a, b):
-    """Which cards differ: numbers may do so by the images' difference, as those of beams and weights do."""
+    """Returns the cards that differ. Numbers, such as those of beams and weights, may differ as much as the images."""
     def close(x, y):
         try:
             return abs(float(x) - float(y)) <= 1e-3 * abs(float(x)) + 1e-6
@@ -82,7 +82,7 @@ class GpuShares(ImagingSuite):
         return done.returncode == 0
 
     def choose_teams(self):
-        """Lists of GPUs beside the first one alone: that one several times, and as many as there are."""
+        """Lists of GPUs to compare with the first one alone: that one several times, and all GPUs."""
         if not self.answers("one"):
             print("skipped: no GPU")
             sys.exit(77)
@@ -97,12 +97,12 @@ class GpuShares(ImagingSuite):
         return done.returncode == 0
 
     def files(self, name):
-        """What a run left that bears a name, by the rest of the files' names."""
+        """Returns the files with a prefix, by the rest of their names."""
         return {f[len(name):]: os.path.join(self.out, f) for f in sorted(os.listdir(self.out))
                 if f.startswith(name + "-") and f.endswith(".fits")}
 
     def compare(self, title, one, other, judge):
-        """Are the files of two runs the same, by a judge of their pixels, which tells how far they are apart?"""
+        """Check that the files of two runs are the same. Given: judge  returns the difference of their pixels"""
         a, b, worst = self.files(one), self.files(other), 0
         if not a or a.keys() != b.keys():
             return self.complain("%s: %s beside %s" % (title, sorted(b), sorted(a)))
@@ -119,8 +119,8 @@ class GpuShares(ImagingSuite):
 
 
 def check_images(s):
-    """Each image is within its accuracy of the truth, so two are within twice of each other; another run of the same GPUs
-    is apart by rounding alone, as sums of atomic additions are."""
+    """Each image is within its accuracy of the truth, so two images differ by at most twice that; another run on the same
+    GPUs differs only by rounding, because atomic additions have no fixed order."""
     def judge(_, a, b):
         return apart(a, b) / (2 * ACCURACY + FLOAT_FLOOR)
 
@@ -137,8 +137,8 @@ def check_images(s):
 
 
 def check_cleaning(s):
-    """Where two pixels are almost the same another one may be taken first, so what is cleaned may differ by what is left
-    at the end, below the threshold; dirty images and PSFs may not."""
+    """If two pixels are almost equal, their order can change, so cleaned images may differ by the residual, below the
+    threshold; dirty images and PSFs may not."""
     def judge(kind, a, b):
         if "-dirty" in kind or "-psf" in kind:
             return apart(a, b) / (2 * ACCURACY + FLOAT_FLOOR)
@@ -156,7 +156,7 @@ def check_cleaning(s):
 
 
 def predicted(s, gpus, *words):
-    """The numbers of MODEL_DATA, which the storage manager that the prediction makes has in a file of its own."""
+    """Returns the numbers of MODEL_DATA from the file of its storage manager, which the prediction makes."""
     path = fresh_copy(s.ms, s.path("predicted.ms"))
     if not s.run(gpus, "sky", "-predict", *words, path):
         return None
@@ -167,7 +167,7 @@ def predicted(s, gpus, *words):
 
 
 def check_predictions(s):
-    """Nothing in a prediction is atomic: of the same GPUs it is the same to the bit."""
+    """A prediction has no atomic additions: on the same GPUs it is the same to the bit."""
     if not s.run("one", "sky", *SIZE, "-niter", 500, *CYCLES, s.ms):
         return
     for words in ([], ["-strategy", "subgrid"], ["-strategy", "planes", "-precision", "fp64"]):

@@ -126,7 +126,7 @@ def check_killed(s):
         s.must(there and code in codes and len(job.errors()) <= 1 and left == ["several.clean"],
                "%s in a major cycle: exit %s, %s, left %s" % (title, code, job.errors(), left))
         done = mpi_job.run(n, s.mp, *options, "-resume", s.large)
-        s.must(done.returncode == 0 and "going on from the checkpoint" in done.stderr and "\ncycle 1:" not in done.stderr,
+        s.must(done.returncode == 0 and "resuming from the checkpoint" in done.stderr and "\ncycle 1:" not in done.stderr,
                "%d ranks go on from the checkpoint: exit %s" % (n, done.returncode))
         resumed = taken("several")
         s.same("%d ranks" % n, whole, resumed) if n == 3 else s.compare("%d ranks" % n, whole, resumed)

@@ -49,14 +49,14 @@ def check_agreement(s):
     s.refused("another command line", 1, 3, "rank 1 of 2 was given another command line", s.mp, *IMAGE, s.set, ":", "-n", 1,
               s.mp, *IMAGE, "-make-psf", s.set)
     s.refused("a mistake that all make", 3, 2, "-size", s.mp, "-quiet", "-size", "-name", "image", s.set)
-    # Before ranks join, the one that speaks is not the one that knows.
+    # Before ranks join, the rank that prints errors is not the one that failed.
     s.refused("a mistake that one rank makes", 3, 2, "-sizes", *s.on_rank(1, 'set -- "$1" -sizes', s.set))
-    s.refused("no command line on one rank", 3, 2, "a rank was given no command line",
+    s.refused("no command line on one rank", 3, 2, "a rank has no command line",
               *s.on_rank(2, 'set -- "$1"', s.set))
-    s.refused("few files on one rank", 3, 5, "64 files may be open at a time; 128 are needed", *s.on_rank(1, "ulimit -n 64", s.set))
-    s.refused("few files on all", 3, 5, "64 files may be open at a time; 128 are needed", "sh", "-c", 'ulimit -n 64; exec "$@"', "sh",
+    s.refused("few files on one rank", 3, 5, "64 files can be open at once, but 128 are needed", *s.on_rank(1, "ulimit -n 64", s.set))
+    s.refused("few files on all", 3, 5, "64 files can be open at once, but 128 are needed", "sh", "-c", 'ulimit -n 64; exec "$@"', "sh",
               s.mp, *IMAGE, s.set)
-    s.refused("pictures restored by several", 2, 2, "-restore: it is done by one process", s.mp, "-restore", "a", "b", "c")
+    s.refused("pictures restored by several", 2, 2, "-restore: it uses one process", s.mp, "-restore", "a", "b", "c")
     # Beyond it the image's file, not what MPI shares.
     s.refused("a full disk on rank 0", 3, 4, "image-dirty.fits: cannot be written: File too large",
               *s.on_rank(0, "ulimit -f 12288", "-size", 2048, 2048, s.set))
@@ -77,7 +77,7 @@ def check_kills(s):
     for stage, line in ("reading", "disk:"), ("gridding", "weights:"), ("before the names", "channel 0:"):
         for victim in (0, 2):
             killed(s, "rank %d killed, %s" % (victim, stage), line, victim, signal.SIGKILL)
-    killed(s, "mpirun is told to stop", "memory:", None, signal.SIGTERM)
+    killed(s, "mpirun receives SIGTERM", "memory:", None, signal.SIGTERM)
 
 
 def check_stopped(s):
@@ -90,7 +90,7 @@ def check_stopped(s):
         stopped = code in mpi_job.stopped_codes(signal.SIGTERM) and not left and errors == [STOPPED]
         complete = left == ["image-dirty.fits", "image-psf.fits"] and not errors
         s.must(there and (stopped or complete),
-               "mpirun is told to stop while rank 0 grids, %d: exit %s, %s, left %s" % (k, code, errors, left))
+               "mpirun receives SIGTERM while rank 0 grids, %d: exit %s, %s, left %s" % (k, code, errors, left))
         for f in left:
             os.remove(f)
 

@@ -98,7 +98,7 @@ def check_repeated(s):
 
 
 def threads_and_limit(s, n, *options):
-    """The most threads that a process of a job works with, and the memory limit that its first rank tells of, in GB."""
+    """The most threads that a process of a job works with, and the memory limit that its first rank logs, in GB."""
     command = ["env", "OMP_DISPLAY_AFFINITY=TRUE", "OMP_AFFINITY_FORMAT=threads: %N", s.mp, "-backend", "cpu", "-size", 64, 64,
                "-scale", "2.5asec", "-name", "shares", "-overwrite", *options, s.small]
     told = mpi_job.run(n, *command).stderr

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""image_real.py MSIMAGE SOURCE_DIR: real sets, I, Q, U and V each, within each image's accuracy of the direct sum.
+"""image_real.py MSIMAGE SOURCE_DIR: images of real sets in I, Q, U and V are within their accuracy of the direct sum.
 
-The default gridder at -accuracy 1e-5: within 1e-5 of the image's peak at the pixels of interest; at the corners, the
-middles of the edges and some pixels drawn by lot, since the accuracy is promised of the whole image, twice that.
+The default gridder at -accuracy 1e-5: within 1e-5 of the peak at the pixels of interest; within twice that at the corners,
+the middles of the edges and some random pixels, because the accuracy is that of the whole image.
 w-projection at its default accuracy of 1e-2 and at 1e-3: within that of the peak, and within the error that the program
-itself foretells, at every one of these pixels.
+predicts, at each of these pixels.
 
-Sets NAME.ms, or NAME.tar.xz that hold them, are looked for in $MSIMAGE_TEST_DATA, else in ../shared/data beside the
-sources. Exit 77: none there.
+Sets NAME.ms, or archives NAME.tar.xz of them, are in $MSIMAGE_TEST_DATA or in ../shared/data next to the sources. Exit 77:
+there are none.
 """
 import os
 import re
@@ -22,7 +22,7 @@ from casacore.tables import table
 from image_oracle import ASEC, FITS_FLOOR, Frame, load, peak_error, pixels, read
 from program_suite import run
 
-# Name, options, accuracy, and how much of it pixels of interest and others may use.
+# Name, options, accuracy, and the factors of it allowed at pixels of interest and at others.
 MODES = [
     ("wgrid", ("-accuracy", 1e-5), 1e-5, (1, 2)),
     ("wproj", ("-gridder", "wproj"), 1e-2, (1, 1)),
@@ -47,7 +47,7 @@ CASES = [
 
 
 def find(name, data, folder):
-    """The path of a set, unpacked where it is an archive; None where there is none."""
+    """The path of a set, unpacked from an archive if necessary; None without it."""
     path = os.path.join(folder, name + ".ms")
     if os.path.isdir(path):
         return path
@@ -75,18 +75,18 @@ def check(msimage, path, folder, size, cell_asec, pols, column, extra):
         name = os.path.join(folder, "image")
         done = run(msimage, "-overwrite", *options, "-size", size, size, "-scale", "%gasec" % cell_asec, "-pol", pols, "-name",
                   name, *selection, path)
-        foretold = float(re.search(r"predicted error (\S+)", (done.stdout + done.stderr).decode()).group(1))
+        predicted = float(re.search(r"predicted error (\S+)", (done.stdout + done.stderr).decode()).group(1))
         for pol in pols:
             data, _ = load("%s-%sdirty.fits" % (name, pol + "-" if len(pols) > 1 else ""))
             n_sample, exact = truth[pol]
             errors = [peak_error(data[y, x], e, data) for (x, y), e in zip(groups, exact)]
             fine = all(e <= share * accuracy + FITS_FLOOR for e, share in zip(errors, shares))
             if gridder == "wproj":
-                fine &= max(errors) <= foretold
+                fine &= max(errors) <= predicted
             good &= fine
-            print("%-18s %4d %5g asec %s %s %s: %d samples, peak %.6g, error %.1e of it, %.1e elsewhere, foretold %.1e%s" %
+            print("%-18s %4d %5g asec %s %s %s: %d samples, peak %.6g, error %.1e of it, %.1e elsewhere, predicted %.1e%s" %
                   (os.path.basename(path), size, cell_asec, pol, column or "", gridder, n_sample, np.nanmax(np.abs(data)), *errors,
-                   foretold, "" if fine else "  FAILED"))
+                   predicted, "" if fine else "  FAILED"))
     return good
 
 

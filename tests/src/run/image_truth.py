@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""image_truth.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: images of generated sets against the direct sum, by every way of
-choosing, weighting and dividing samples.
+"""image_truth.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: images of generated sets against the direct sum, for all ways of
+selecting, weighting and dividing samples.
 
-Whole images are held to a relative L2 error of their -accuracy against one of 1e-11 that the direct sum has confirmed.
-That promise is of the whole: at single pixels, corners and edges among them, an image may be off by twice its accuracy
-of the peak. A sample too many, too few or with another weight shows far above that.
+Whole images must have a relative L2 error of at most their -accuracy, against an image of 1e-11 that the direct sum has
+confirmed. The accuracy is that of the whole image: single pixels, also at corners and edges, may be off by twice the accuracy
+times the peak. A missing or additional sample, or one with a wrong weight, gives a much larger error.
 """
 import numpy as np
 from astropy.wcs import WCS
@@ -14,10 +14,10 @@ from casacore.tables import table
 from image_oracle import ASEC, FITS_FLOOR, Frame, axes, lacked, load, peak_error, pixels, read, relative_error, sky
 from program_suite import LOW, MEERKAT, VLA, Suite, fresh_copy, main, run
 
-# Density weights and tapered weights are kept as float32: each off by 2^-24 at most.
+# Density weights and tapered weights are stored as float32: each is off by at most 2^-24.
 WEIGHT_FLOOR = 2.0**-24
 
-# Options of msimage-makems, by name of the set. Noise and rubbish under flags make every sample count.
+# Options of msimage-makems, by name of the set. Noise, and bad values under flags, make every sample matter.
 NOISY = ["-flags", "0.1", "-flag-rows", "0.05", "-noise", "0.2Jy", "-weights", "radiometer"]
 SETS = {
     "vla": (VLA, ["-telescope", "vla", "-duration", "2min", "-spw", "1GHz", "40MHz", "8", "-random-sources", "30", "1",
@@ -46,14 +46,14 @@ class Truth(Suite):
         return self.made_at(name + ".ms", *SETS[name])
 
     def image(self, sets, size, cell_asec, *options):
-        """Image sets; returns the prefix of the files."""
+        """Image sets. Returns the prefix of the files."""
         name = self.path("image%d" % next(self.number))
         run(self.msimage, "-quiet", "-j", 2, "-size", *size, "-scale", "%.15gasec" % cell_asec, "-name", name, *options,
             *[self.ms(s) for s in sets])
         return name
 
     def held(self, title, file, frame, samples, accuracy, weight=None, psf=False, extra=()):
-        """Is a file the direct sum to its accuracy, and does its header say what it holds?"""
+        """Check that a file is the direct sum to its accuracy, and that its header describes it."""
         data, header = load(file)
         x, y = pixels(frame.nx, frame.ny, extra)
         error = peak_error(data[y, x], frame.image(samples, x, y, weight, psf), data)
@@ -85,7 +85,7 @@ class Truth(Suite):
         name = self.image(sets, size, cell_asec, "-accuracy", accuracy, "-make-psf", *given, *options)
         frame = Frame(*size, cell_asec * ASEC, *np.radians(centre or SETS[sets[0]][0]))
         planes = [frame.inside(read([self.ms(s) for s in sets], pol, **selection)) for pol in pols]
-        # In cells where the first has no sample, those of the others make the density.
+        # In cells without samples of the first polarisation, those of the others make the density.
         rest = lacked(planes)
         for i, (pol, samples) in enumerate(zip(pols, planes)):
             natural = weighting == {"mode": "natural"}
@@ -130,14 +130,14 @@ def check_weights(s):
         title = " ".join("%s" % v for v in mode.values())
         s.check(title, ["vla"], (300, 256), 4, 1e-5, weighting=mode)
     s.check("uniform, meerkat", ["meerkat"], (512, 256), 2, 1e-5, weighting={"mode": "uniform"})
-    # Pixels too coarse for the longest baselines: those are left out, of the densities too.
+    # Pixels too coarse for the longest baselines: their samples are dropped, also from the densities.
     s.check("briggs, outside the grid", ["vla"], (128, 128), 12, 1e-5, weighting={"mode": "briggs", "robust": 0})
     for mode in ({"mode": "briggs", "robust": 0.5}, {"mode": "uniform"}):
         s.check("%s, IQUV" % mode["mode"], ["vla"], (256, 256), 5, 1e-5, pols=("I", "Q", "U", "V"), weighting=mode)
 
 
 def check_dead_hand(s):
-    """A hand that is flagged as a whole takes no sample of the other's image with it."""
+    """A hand that is completely flagged does not remove samples from the image of the other hand."""
     path, frame = fresh_copy(s.ms("vla-xxyy"), s.path("dead.ms")), Frame(256, 256, 5 * ASEC, *np.radians(VLA))
     with table(path, readonly=False, ack=False) as rows:
         flag = rows.getcol("FLAG")
@@ -194,7 +194,8 @@ def check_centres(s):
 
 
 def check_source_position(s):
-    """A lone source, a shifted centre: its pixel by the header's coordinates has its flux, and the peak."""
+    """A single source and a shifted centre: the pixel of the source, by the coordinates of the header, has its flux and is
+    the peak."""
     ra, dec = sky(700 * ASEC, -350 * ASEC, *np.radians(VLA))
     SETS["lone"] = (VLA, ["-telescope", "vla", "-duration", "1min", "-source", "%.15gdeg" % np.degrees(ra), "%.15gdeg" %
                           np.degrees(dec), "2Jy", "0.5Jy", "-0.3Jy", "0.1Jy"])
@@ -205,13 +206,13 @@ def check_source_position(s):
             data, header = load("%s-%s-dirty.fits" % (name, pol))
             said = WCS(header).celestial.world_to_pixel_values(np.degrees(ra), np.degrees(dec))
             at = np.unravel_index(np.argmax(np.abs(data)), data.shape)[::-1]
-            # A unit source at -accuracy 1e-4, twice that for a single pixel; float64 degrees place it to 1e-6 pixels.
+            # A unit source at -accuracy 1e-4, twice that for a single pixel; degrees in float64 are exact to 1e-6 pixels.
             good = at == pixel and abs(data[pixel[::-1]] - flux) < 2e-4 * 2 and np.hypot(*np.subtract(said, pixel)) < 1e-6
             s.must(good, "lone source %s: %.6f at %d,%d, by the header at %.3f,%.3f" % (pol, data[at[::-1]], *at, *said))
 
 
 def centre_for(source, lm):
-    """The image centre from which a source is seen at l, m; by iteration."""
+    """The image centre for which a source is at l, m; by iteration."""
     ra, dec = source
     for _ in range(20):
         l, m, _ = Frame(2, 2, 1, ra, dec).axes @ axes(*source)[2]
@@ -220,7 +221,7 @@ def centre_for(source, lm):
 
 
 def groups(samples, n):
-    """Which of n groups of about equally many distinct frequencies each sample belongs to; larger groups first."""
+    """The group of each sample, of n groups with about equally many distinct frequencies; larger groups first."""
     parts = np.array_split(np.unique(samples.freq), n)
     return np.searchsorted([p[-1] for p in parts], samples.freq)
 
@@ -246,14 +247,14 @@ def check_channels(s):
                            psf=True)
                 if not part.freq.min() <= header["CRVAL3"] <= part.freq.max():
                     s.must(False, "channel %d: frequency %g" % (i, header["CRVAL3"]))
-            # Channel images are float32, their sum is too: one more rounding for each.
+            # Channel images and their sum are float32: one more rounding for each.
             s.held("%s, MFS %s" % (title, pol), "%s-MFS-%s-dirty.fits" % (name, pol), frame, samples, 1e-5, weight)
         s.held("%s, MFS psf" % title, name + "-MFS-psf.fits", frame, frame.inside(read(s.ms("meerkat"))), 1e-5,
                None if mode["mode"] == "natural" else channel_weights(frame, s, mode, own), psf=True)
 
 
 def check_channels_at_once(s):
-    """By one thread, or several channels at a time: the same images to the bit."""
+    """One thread and several channels at a time give the same images to the bit."""
     names = [s.image(["meerkat"], (256, 256), 2, "-channels-out", 4, "-make-psf", "-save-weights", "-backend", "cpu", "-j", n)
              for n in (1, 2)]
     for part in ["%s-%s" % (channel, kind) for channel in ("0000", "0001", "0002", "0003", "MFS")
@@ -263,7 +264,7 @@ def check_channels_at_once(s):
 
 
 def check_readers(s):
-    """Read by a thread, or by processes: the same images to the bit."""
+    """One reader and several give the same images to the bit."""
     for options, parts in ((("-make-psf", "-pol", "IQUV"), ("I-dirty", "V-dirty", "psf")),
                            (("-intervals-out", 2, "-channels-out", 2), ("t0000-0001-dirty", "t0001-MFS-dirty"))):
         names = [s.image(["vla"], (256, 256), 5, "-backend", "cpu", "-readers", n, *options) for n in (1, 3)]
@@ -273,7 +274,7 @@ def check_readers(s):
 
 
 def saved_weights(s, title, name, want, frame):
-    """Is a file of weights the plane wanted, with cells whose coordinates are those of their middles?"""
+    """Check a file of weights against the expected plane, and its coordinates against the centres of its cells."""
     got, header = load(name + "-weights.fits")
     same = got.shape == want.shape
     error = np.abs(got - want).max() / want.max() if same else np.inf
@@ -285,7 +286,7 @@ def saved_weights(s, title, name, want, frame):
 
 
 def on_axes(s):
-    """A set some of whose samples lie on the axes of the uv plane and at its origin, to the bit; both signs of zero."""
+    """A set with some samples exactly on the axes of the uv plane and at its origin, with both signs of zero."""
     path = s.path("axes.ms")
     fresh_copy(s.ms("vla"), path)
     with table(path, readonly=False, ack=False) as t:
@@ -294,14 +295,14 @@ def on_axes(s):
             uvw[step::29, axis] = value
         uvw[5::41, :2] = 0, -0.0
         uvw[6::41, :2] = -0.0, 0
-        # Samples and their mirror images, which fall into the same cell.
+        # Samples and their mirror images in the same cell.
         uvw[7::29] = -uvw[2::29][:len(uvw[7::29])]
         t.putcol("UVW", uvw)
     return path
 
 
 def check_density_grids(s):
-    """Uniform and Briggs weights by their definition on the whole uv plane, with zeros of u and v, on grids of any size."""
+    """Uniform and Briggs weights by their definition on the whole uv plane, with u = 0 and v = 0, on grids of any size."""
     path = on_axes(s)
     frame = Frame(250, 200, 5 * ASEC, *np.radians(VLA))
     samples = frame.inside(read(path))
@@ -327,7 +328,8 @@ def check_density_grids(s):
 
 
 def check_rank_filter(s):
-    """Factors of cells with a limit: of the mean over cells with samples for uniform weights, over all for Briggs."""
+    """Limited factors of cells: the limit is relative to the mean over cells with samples for uniform weights, and over all
+    cells for Briggs weights."""
     path = on_axes(s)
     frame = Frame(250, 200, 5 * ASEC, *np.radians(VLA))
     samples = frame.inside(read(path))
@@ -347,7 +349,7 @@ def check_rank_filter(s):
 
 
 def ones(s, title, plane, name):
-    """Uniform weights sum to one in every cell that holds samples, in the oracle and in the file."""
+    """Uniform weights sum to one in every cell with samples, in the oracle and in the file."""
     for whose, sums in (("by definition", plane), ("in the file", load(name + "-weights.fits")[0])):
         held = sums[sums != 0]
         s.must(held.size > 0 and np.abs(held - 1).max() < 1e-6, "%s: %d cells %s, %.7f to %.7f" %
@@ -355,7 +357,7 @@ def ones(s, title, plane, name):
 
 
 def check_densities_of_channels(s):
-    """Over all channels together each cell's uniform weights sum to one; each channel's own, without -mf-weighting."""
+    """Uniform weights of a cell sum to one over all channels; without -mf-weighting for each channel."""
     path, frame = on_axes(s), Frame(256, 256, 5 * ASEC, *np.radians(VLA))
     samples = frame.inside(read(path))
     group = groups(samples, 4)
@@ -405,8 +407,8 @@ def check_intervals(s):
 
 
 def check_empty_intervals(s):
-    """Intervals without a row of the field are NaN, as channels are, with a warning and their own time; the others are
-    right, and of several sets those count that have rows."""
+    """Intervals without rows of the field are NaN, like such channels, with a warning and their own time; the others are
+    right. Among several sets, those with rows count."""
     path = fresh_copy(s.ms("vla"), s.path("gaps.ms"))
     with table(path, readonly=False, ack=False) as t:
         time = t.getcol("TIME")
@@ -430,7 +432,7 @@ def check_empty_intervals(s):
         s.must(done.returncode == 0, "%s: exits %s: %s" % (title, done.returncode, done.stderr))
         empty = [] if len(sets) > 1 else [1, 3]
         for t in range(4):
-            said = "interval %d has no row" % t in done.stderr
+            said = "interval %d has no selected row" % t in done.stderr
             s.must(said == (t in empty), "%s: interval %d: %s" % (title, t, done.stderr))
             middle = "MFS-" if "-channels-out" in options else ""
             file = "%s-t%04d-%sdirty.fits" % (name, t, middle)
@@ -446,25 +448,25 @@ def check_empty_intervals(s):
                 samples = frame.inside(read(used, interval=interval))
                 s.held("%s, interval %d" % (title, t), file, frame, samples, 1e-5)
     done = s.launch(*image, "-dry-run", path)
-    s.must(done.returncode == 0 and "interval 3 has no row" in done.stderr, "dry run: " + done.stderr)
+    s.must(done.returncode == 0 and "interval 3 has no selected row" in done.stderr, "dry run: " + done.stderr)
     done = s.launch(*image, "-name", s.path("none"), "-field", 1, "-interval", 0, 3, "-intervals-out", 3, path)
     s.must(done.returncode == 3 and "no row is selected" in done.stderr, "no interval has rows: " + done.stderr)
 
 
 def check_weights_file(s):
-    """-save-weights: the weights gridded, on the uv grid of their densities, each sample at (u, v) and at (-u, -v)."""
+    """-save-weights: the gridded weights on the uv grid of their densities, each sample at (u, v) and at (-u, -v)."""
     frame = Frame(256, 200, 5 * ASEC, *np.radians(VLA))
     name = s.image(["vla"], (256, 200), 5, "-weight", "briggs", 0, "-save-weights", "-save-uv", "-accuracy", 1e-5)
     samples = frame.inside(read(s.ms("vla")))
     weight = frame.weigh(samples, "briggs", 0)
-    # Sums of float32 weights, in another order: the largest cell holds some hundreds of them.
+    # Sums of float32 weights in another order: the largest cell has some hundreds of them.
     saved_weights(s, "saved weights", name, frame.plane(samples, weight), frame)
     for pol, stokes in (("I", 1), ("XY", -7), ("Q,I", None)):
         part = s.image(["vla"], (64, 64), 5, "-pol", pol, "-save-weights")
         s.must(load(part + "-weights.fits")[1].get("CRVAL4") == stokes, "weights of %s are called %s" % (pol, stokes))
     dirty, _ = load(name + "-dirty.fits")
     plane = np.fft.fftshift(np.fft.ifft2(np.fft.ifftshift(dirty[:, ::-1]))) * dirty.size
-    # Pixel x stands for l index nx/2 - x: mirrored, and one further.
+    # Pixel x has the l index nx/2 - x: it is mirrored and shifted by one.
     plane *= np.exp(2j * np.pi * (np.arange(256) - 128) / 256)
     for part, want_part in (("real", plane.real), ("imag", plane.imag)):
         got, _ = load("%s-uv-%s.fits" % (name, part))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""lost_gpu.py MSIMAGE MSIMAGE_MAKEMS LOST_GPU_LIBRARY: one of the GPUs that share a run's work is lost in mid-run: all
-stop, with one line, exit 5 and no file, whatever they share. Where there is one GPU it has the parts of two."""
+"""lost_gpu.py MSIMAGE MSIMAGE_MAKEMS LOST_GPU_LIBRARY: if one of the GPUs of a run is lost during the run, the run stops with
+one line, exit 5 and no files, for all ways of sharing. A single GPU takes the parts of two."""
 import os
 import sys
 
@@ -9,7 +9,7 @@ from program_suite import ImagingSuite, main
 
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "160s", "-integration", "8s",
        "-spw", "882.75MHz", "53.5MHz", "16", "-weight-spectrum", "none", "-source", "60.1deg", "-45.1deg", "1Jy"]
-# Words of runs, by what their GPUs share.
+# Options of runs, by the work that their GPUs share.
 RUNS = {"output channels": ["-channels-out", 4],
         "images": ["-pol", "XX,YY"],
         "samples": ["-strategy", "subgrid", "-accuracy", "1e-3"],
@@ -24,7 +24,7 @@ class LostGpu(ImagingSuite):
                 self.made("set.ms", *SET)]
 
     def choose_gpus(self):
-        """Two GPUs, or one for the parts of two."""
+        """Two GPUs, or one that takes the parts of two."""
         for self.gpus in ("0,1", "0,0"):
             done = self.launch("-quiet", "-dry-run", *self.words([]))
             if done.returncode == 0:
@@ -48,7 +48,7 @@ def watched(**variables):
 
 
 def check_losses(s):
-    """A GPU is lost at moments from the first to the last call that waits for one."""
+    """A GPU is lost at moments between the first and the last call that waits for one."""
     s.choose_gpus()
     for what, words in RUNS.items():
         n_call = s.n_call(what, words)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """many_processors.py MSIMAGE MSIMAGE_MAKEMS MANY_PROCESSORS_LIBRARY: casacore starts a thread for each processor to decode
-columns that DyscoStMan compresses. A small set of such columns, whose readers and writer may take little memory, is imaged,
-predicted into and converted on a machine of 200 processors as on this one."""
+columns that DyscoStMan compresses. A small set of such columns, whose readers and writer have a low memory limit, is imaged,
+predicted into and converted on a machine of 200 processors with the same results as on this one."""
 import os
 import sys
 
@@ -26,7 +26,7 @@ class Many(Suite):
         compress(self.made("set.ms", *SET), ["DATA", "WEIGHT_SPECTRUM"])
 
     def both(self, program, *words, out):
-        """What a run makes here and there, as a pair of values that out() reads."""
+        """The results of a run here and on 200 processors, a pair of values read by out()."""
         made = []
         for environment in (dict(os.environ), MANY):
             run(program, "-quiet", "-overwrite", *words, env=environment)

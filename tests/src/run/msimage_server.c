@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Run msimage again and again without starting it: for each line of standard input, words with tabs between them, it
- * forks a process that does what main does with words 2, 3 .., its standard error to the file of word 1. A line on
- * standard output tells how that ended: exit code or minus the signal, seconds of CPU time, kB of the largest process.
+ * Run msimage many times without starting the program. Each line of standard input has words separated by tabs. For
+ * each line a process is forked that does the same as main with words 2, 3 .., with standard error in the file of word
+ * 1. A line on standard output gives the result: exit code or minus the signal, seconds of CPU time, kB of the largest
+ *    process.
  */
 #include <fcntl.h>
 #include <omp.h>
@@ -35,7 +36,7 @@ static int run(int argc, const char *const *argv)
         msi_interrupt_install();
         rc = options.predict ? msi_run_predict(&options, NULL, NULL) : msi_run_image(&options, NULL, NULL);
     }
-    rc = msi_remedy_append(rc);
+    rc = msi_hint_append(rc);
     if (rc) msi_log_error(msi_error_get());
     msi_options_free(&options);
     return msi_exit_code(rc);
@@ -50,7 +51,7 @@ static _Noreturn void run_line(char *line)
     const int log = n > 1 ? open(word[0], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
     if (log < 0) _exit(99);
     dup2(log, STDERR_FILENO);
-    /* What main is given begins with the program's name. */
+    /* The arguments of main begin with the name of the program. */
     word[0] = "msimage";
     const int code = run(n, word);
     fflush(NULL);

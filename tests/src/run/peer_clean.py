@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""peer_clean.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: the same set cleaned by WSClean, and by tclean where there is a CASA
-($MSIMAGE_PEER_PYTHON), with the same mask, gain and threshold: what is left, the dynamic range and the model's flux; and
-files that WSClean and this program read of each other."""
+"""peer_clean.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: the same set cleaned by WSClean, and by tclean if CASA is available
+($MSIMAGE_PEER_PYTHON), with the same mask, gain and threshold: residual, dynamic range and flux of the model; and files of
+each program read by the other."""
 import os
 import subprocess
 import tarfile
@@ -22,17 +22,17 @@ EXTENDED = (115, 120, 25, 0.5)  # x, y, width in pixels, Jy
 WORDS = ["-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-weight", "briggs", 0, "-niter", 30000, "-gain", 0.1, "-mgain",
          0.8, "-no-update-model-required"]
 
-# By default WSClean grids onto as few pixels as the baselines need and interpolates: its PSF is then off by up to 5 % of the
-# peak near the edges.
+# By default WSClean makes an image of as few pixels as the baselines need and interpolates: its PSF is then off by up to 5 %
+# of the peak near the edges.
 WSCLEAN = ["-use-wgridder", "-wgridder-accuracy", 1e-5, "-no-small-inversion", "-reorder"]
 
-# Sets of $MSIMAGE_TEST_DATA, else of ../shared/data beside the source: pixels, their arcsec, threshold in Jy.
+# Sets in $MSIMAGE_TEST_DATA or in ../shared/data next to the source: pixels, their arcsec, threshold in Jy.
 REAL = (("vla-ss433-u", 512, 0.02, 6.8e-3), ("alma-hd142527-b9", 512, 0.03, 0.05))
 
 
 class Peer(Suite):
     def ms(self):
-        """Points, and a gaussian in CORRECTED_DATA beside them."""
+        """Points, and in CORRECTED_DATA also a gaussian."""
         path = self.path("field.ms")
         if os.path.exists(path):
             return path
@@ -66,9 +66,9 @@ class Peer(Suite):
 
 
 def judge(s, title, ours, theirs, mfs="", truth_jy=None, peer="WSClean"):
-    """Ours is as good as the peer's: the residual's rms, the image's dynamic range, the model's flux, which is the same or,
-    where ours goes deeper, as near the truth. The restored peak goes by the beam, for which WSClean's fit may be a few
-    per cent wider: its own is used here."""
+    """Our result is as good as that of the peer: rms of the residual, dynamic range of the image, and flux of the model,
+    which is the same or, if ours is deeper, as close to the truth. The restored peak depends on the beam, for which the fit
+    of WSClean may be a few per cent wider: its beam is used here."""
     residual = [load(name + mfs + "-residual.fits")[0] for name in (ours, theirs)]
     image = [load(name + mfs + "-image.fits")[0] for name in (ours, theirs)]
     model = [load(name + mfs + "-model.fits")[0].sum() for name in (ours, theirs)]
@@ -90,8 +90,8 @@ def beam_words(name, mfs=""):
 
 
 def check_clean(s):
-    """Lists, in a mask, with local noise, and joined channels. Where noise is measured, ours measures the exact residual
-    until that is at the threshold, and goes deeper: those are of points, whose flux is known."""
+    """Lists, a mask, local noise, and joined channels. If the noise is measured, ours is measured on the exact residual until
+    that reaches the threshold, and cleans deeper: these sets have points of known flux."""
     threshold, points = ["-threshold", 1e-3], ["-data-column", "DATA"]
     first = s.theirs("first", *threshold)
     judge(s, "list", s.ours("list", *threshold, *beam_words(first)), first)
@@ -115,8 +115,8 @@ def check_clean(s):
 
 
 def check_multiscale(s):
-    """Scales and their bias go by the longest baseline in both. WSClean's convolutions come in again on the other side
-    unless they are padded."""
+    """Scales and their bias depend on the longest baseline in both programs. Convolutions of WSClean wrap around unless they
+    are padded."""
     truth = sum(flux for _, _, flux in POINTS) + EXTENDED[3]
     for title, options in (("multiscale", []), ("two scales", ["-multiscale-scales", "0,50"])):
         name, words = title.replace(" ", "-"), ["-threshold", 1e-3, "-multiscale", *options]
@@ -125,7 +125,7 @@ def check_multiscale(s):
 
 
 def real_set(s, name):
-    """Where a set is unpacked; None: it is not at hand."""
+    """The path of an unpacked set; None if it is not available."""
     shared = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "..", "shared", "data")
     packed = os.path.join(os.environ.get("MSIMAGE_TEST_DATA") or shared, name + ".tar.xz")
     if not os.path.exists(packed):
@@ -142,7 +142,7 @@ def real_words(size, cell, threshold):
 
 
 def real_mask(s, ms, *words):
-    """A mask of four pixels around what is found by points."""
+    """A mask of four pixels around the components of a clean with points."""
     points, mask = s.path("real-points"), s.path("real-mask.fits")
     run(s.msimage, "-quiet", "-overwrite", *words, "-name", points, ms)
     with fits.open(points + "-model.fits") as f:
@@ -153,7 +153,7 @@ def real_mask(s, ms, *words):
 
 
 def check_real(s):
-    """Observations: the same in a mask, with one threshold and one beam, by points and by scales. Dirty images agree to the
+    """Observations cleaned in a mask, with the same threshold and beam, by points and by scales. Dirty images agree to the
     accuracy, and so do components."""
     for name, size, cell, threshold in REAL:
         ms = real_set(s, name)
@@ -188,14 +188,15 @@ for kind in ('psf', 'residual'):
     exportfits(imagename=name + '-start.' + kind, fitsimage=name + '-start-' + kind + '.fits')
 """
 
-# What tclean is asked for, and what is here. In the mask of SS 433 no wide scale fits, so that both are of points there.
+# Options of tclean, and ours. Wide scales do not fit in the mask of SS 433, so both use points there.
 BY_TCLEAN = (("hogbom", []),
              ("multiscale", ["-multiscale", "-multiscale-rule", "tclean", "-multiscale-scales", "0,20,40",
                              "-multiscale-shape", "spheroidal"]))
 
 
 def images_of(s, theirs):
-    """tclean's dirty image and PSF as ours, whose frequency is the observatory's and not the Sun's neighbourhood's."""
+    """The dirty image and PSF of tclean as files of ours, with the frequency in the frame of the observatory instead of
+    LSRK."""
     name = s.path("tclean-start")
     for kind, their_kind in (("psf", "psf"), ("dirty", "residual")):
         with fits.open("%s-%s.fits" % (s.path("real-points"), kind)) as f:
@@ -205,7 +206,8 @@ def images_of(s, theirs):
 
 
 def must_be_the_same(s, title, ours, theirs):
-    """From one dirty image and PSF the components are the same one by one; only residuals are then of two gridders."""
+    """From the same dirty image and PSF both programs find the same components; only the residuals are made by two
+    gridders."""
     rms, peak, flux = (f(ours) / f(theirs) for f in (
         lambda name: load(name + "-residual.fits")[0].std(), lambda name: load(name + "-image.fits")[0].max(),
         lambda name: load(name + "-model.fits")[0].sum()))
@@ -214,7 +216,7 @@ def must_be_the_same(s, title, ours, theirs):
 
 
 def check_tclean(s):
-    """Observations cleaned by CASA's tclean, by points and by its rule, with the same mask, threshold, scales and beam."""
+    """Observations cleaned by tclean of CASA, by points and by its rule, with the same mask, threshold, scales and beam."""
     python = python_with("casatasks")
     for name, size, cell, threshold in REAL if python else ():
         ms = real_set(s, name)
@@ -223,7 +225,7 @@ def check_tclean(s):
         ours, theirs = s.path("real-c"), s.path("tclean-" + name)
         words = [*real_words(size, cell, threshold), "-stokes-weight", "mean"]
         mask = real_mask(s, ms, *words)
-        # Threads of the peer that wait for each other take many times as long beside other work.
+        # Threads of the peer that wait for each other take many times as long on a busy machine.
         subprocess.run([python, "-c", TCLEAN, ms, theirs, str(size), "%g" % cell, "%g" % threshold, mask], cwd=s.folder,
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                        env={**os.environ, "OMP_NUM_THREADS": "1"})
@@ -239,7 +241,7 @@ def check_tclean(s):
 
 
 def check_files(s):
-    """wsclean -restore makes our image of our residual and model, and wsclean -continue goes on with our model."""
+    """wsclean -restore makes our image of our residual and model, and wsclean -continue continues with our model."""
     ours = s.ours("files", "-threshold", 2e-3)
     restored = s.path("restored.fits")
     run("wsclean", "-restore", ours + "-residual.fits", ours + "-model.fits", restored, cwd=s.folder)

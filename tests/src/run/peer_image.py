@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""peer_image.py MSIMAGE MSIMAGE_MAKEMS: the same set by WSClean: pixels, PSF, coordinates, beam."""
+"""peer_image.py MSIMAGE MSIMAGE_MAKEMS: the same set imaged by WSClean: pixels, PSF, coordinates, beam."""
 import os
 import shutil
 import sys
@@ -14,9 +14,9 @@ from image_oracle import load, peak_error, relative_error
 from program_suite import run, skip_without
 
 skip_without("wsclean")
-warnings.simplefilter("ignore", FITSFixedWarning)  # what astropy adds to a header
+warnings.simplefilter("ignore", FITSFixedWarning)  # cards that astropy adds
 
-# Both at 1e-6 of the whole image; at a single pixel each may be off twice that of the peak.
+# Both have 1e-6 of the whole image; a single pixel of each may be off by twice that times the peak.
 ACCURACY = 1e-6
 TOLERANCE = 4 * ACCURACY
 
@@ -63,7 +63,7 @@ def compare(title, ours, theirs, failures):
 
 
 def compare_beams(title, ours, theirs):
-    """WSClean fits a box of ten beams with its sidelobes, this program the main lobe: alike where that is a gaussian."""
+    """WSClean fits a box of ten beams with its sidelobes, this program the main lobe: they agree if that is a gaussian."""
     (a_major, a_minor, a_angle), (b_major, b_minor, b_angle) = [beam(load(name)[1]) for name in (ours, theirs)]
     turn = abs((a_angle - b_angle + 90) % 180 - 90)
     fine = abs(a_major / b_major - 1) < 0.15 and abs(a_minor / b_minor - 1) < 0.15 and (turn < 5 or a_major < 1.1 * a_minor)
@@ -73,7 +73,7 @@ def compare_beams(title, ours, theirs):
 
 
 def weightings(msimage, folder, name, ms, common, failures):
-    """Uniform and Briggs weights on WSClean's grid, with the limit that it sets unless told otherwise."""
+    """Uniform and Briggs weights on the grid of WSClean, with its default limit."""
     for weight in (["uniform"], ["briggs", -1]):
         ours, theirs, free = [os.path.join(folder, "%s-%s%s" % (name, weight[0], end)) for end in ("-ours", "-theirs", "-free")]
         for level, to in ((3, ours), (0, free)):

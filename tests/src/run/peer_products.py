@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""peer_products.py MSIMAGE MSIMAGE_MAKEMS: WSClean reads lists and models of components as they are meant, and restores them
-to the same images; cleaning fewer channels than are imaged, it finds the same spectra."""
+"""peer_products.py MSIMAGE MSIMAGE_MAKEMS: WSClean reads our lists and models of components correctly and restores them to the
+same images; if fewer channels are cleaned than imaged, it finds the same spectra."""
 import re
 
 import numpy as np
@@ -23,14 +23,14 @@ class Peer(Suite):
         return name
 
     def same(self, title, one, other, limit):
-        """Are the images the same, but for the edges, where WSClean's convolution comes in from the opposite one?"""
+        """Check that the images are the same except at the edges, where the convolution of WSClean wraps around."""
         a, b = (load(n)[0][EDGE:-EDGE, EDGE:-EDGE] for n in (one, other))
         off = np.abs(a - b).max() / np.abs(b).max()
         self.must(off < limit, "%s: off by %.1e of the peak" % (title, off))
 
 
 def check_restored(s):
-    """The same image by both programs, of a model and of a list of points and gaussians."""
+    """Both programs make the same image of a model and of a list of points and gaussians."""
     # Of a point, wide scales find something by a large bias.
     name = s.made_images("-niter", 3000, "-auto-threshold", 3, "-multiscale", "-multiscale-scales", "0,24,48",
                          "-multiscale-scale-bias", 0.25, "-beam-size", 20, "-taper-gaussian", "40asec", "-save-source-list")

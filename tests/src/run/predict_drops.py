@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""predict_drops.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: -drop-old removes what predictions put aside, gives the space back,
-and changes nothing else. ms_writer_faults.py kills it at every step."""
+"""predict_drops.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: -drop-old removes the columns that predictions put aside, frees their
+space, and changes nothing else. ms_writer_faults.py kills it at every step."""
 import os
 import shutil
 
@@ -50,7 +50,7 @@ class Drops(Suite):
         return self.launch("-predict", "-name", model, *words, path)
 
     def right(self, title, path, *words):
-        """Does it succeed, with the column complete, without old ones, all else as it was? Returns the log."""
+        """Check that the run succeeds, the column is complete, old ones are gone, and the rest is unchanged. Returns the log."""
         before = contents(path, OLD)
         done = self.predict(path, "-drop-old", *words)
         self.must(done.returncode == 0, "%s: exits %d: %s" % (title, done.returncode, done.stderr[-500:]))
@@ -64,13 +64,13 @@ class Drops(Suite):
 
 
 def check_own_and_earlier(s):
-    """What this run puts aside goes, or what an earlier one did; a dry run tells so, and changes nothing."""
+    """Columns put aside by this or an earlier run are removed; a dry run says so, and changes nothing."""
     shared = fresh_copy(s.source, "shared.ms")
     add_like_data(shared, ["MODEL_DATA", "OTHER"], "Together")
     path = fresh_copy(shared, "copy.ms")
     before = files(path)
     done = s.predict(path, "-drop-old", "-dry-run")
-    s.must(done.returncode == 0 and "MODEL_DATA_OLD_1 is removed" in done.stderr, "told by a dry run: %s" % done.stderr)
+    s.must(done.returncode == 0 and "MODEL_DATA_OLD_1 will be removed" in done.stderr, "told by a dry run: %s" % done.stderr)
     s.must(files(path) == before, "a dry run changes nothing")
     log = s.right("put aside by this run", path)
     s.must("column MODEL_DATA_OLD_1 is removed" in log, "told")
@@ -80,7 +80,7 @@ def check_own_and_earlier(s):
     s.right("put aside by an earlier run", path)
     s.must(size(path) < larger - 250000, "%d bytes, before %d" % (size(path), larger))
     log = s.right("nothing was put aside", path)
-    s.must("none to remove" in log, "told: %s" % log)
+    s.must("no old column of a prediction to remove" in log, "told: %s" % log)
 
 
 def check_managers(s):
@@ -104,7 +104,8 @@ def check_managers(s):
 
 
 def check_others(s):
-    """A column that no prediction put aside stays, whatever its name; where one cannot be removed, nothing is changed."""
+    """A column that was not put aside by a prediction stays, whatever its name; if one cannot be removed, nothing is
+    changed."""
     path = fresh_copy(s.source, "copy.ms")
     add_like_data(path, ["MODEL_DATA_OLD_7"], "Own")
     before = contents(path, ("MODEL_DATA",))
@@ -115,7 +116,7 @@ def check_others(s):
     before = files(path)
     for words in ([], ["-dry-run"]):
         s.told("with DATA in one DyscoStMan %s" % words, s.predict(path, "-quiet", "-drop-old", *words), 3,
-               "MODEL_DATA cannot be removed .*DyscoStMan")
+               "MODEL_DATA could not be removed later: its DyscoStMan")
         s.must(files(path) == before, "refused: every file is as it was")
     path = fresh_copy(s.source, "copy.ms")
     add_like_data(path, ["MODEL_DATA"], "Own")
@@ -127,7 +128,7 @@ def check_others(s):
 
 
 def check_killed(s):
-    """What a killed run left is removed by the next one, of whatever kind."""
+    """The remains of a killed run are removed by the next run of any kind."""
     path = fresh_copy(s.expected, "copy.ms")
     folder = os.path.join(path, "msimage-drop-old")
     os.mkdir(folder)
@@ -139,7 +140,7 @@ def check_killed(s):
     before = files(path)
     done = s.predict(path, "-dry-run")
     s.must(done.returncode == 0 and files(path) == before, "a dry run removes nothing")
-    s.must("changes every copy" not in done.stderr, "links of the program's own are not told of")
+    s.must("changes every copy" not in done.stderr, "links of the program itself give no warning")
     log = s.right("after a killed run", path)
     s.must(not os.path.exists(folder) and not os.path.exists(os.path.join(path, "table.f99")), "all is gone: %s" % log)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""predict_inputs.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what cannot be predicted is refused with its exit code and one line
-that names it, and leaves every file of the set as it was; what can be predicted is, and changes its column alone."""
+"""predict_inputs.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: impossible predictions are refused with an exit code and one line that
+names the cause, and change no file of the set; possible ones change only their column."""
 import os
 import re
 import shutil
@@ -15,7 +15,8 @@ from casacore.tables import makearrcoldesc, maketabdesc, table
 from held_program import Held
 from image_oracle import ASEC
 from predict_oracle import COLUMN_FLOOR, Model, PredictSuite, Set, contents, errors, flat, marked
-from program_suite import GUARD_S, ODD_NAMES, VLA, as_nobody, change_modes, files, fresh_copy, main, sanitized, with_small_files
+from program_suite import (GUARD_S, ODD_NAMES, VLA, as_other_user, change_modes, files, fresh_copy, main, sanitized,
+                           with_small_files)
 
 SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,XY,YX,YY", "-ra", "60deg", "-dec", "44deg", "-duration",
        "30s", "-spw", "1GHz", "40MHz", "4", "-noise", "1Jy"]
@@ -26,14 +27,14 @@ class Inputs(PredictSuite):
         return self.made(name, *SET, *options)
 
     def fresh(self, *options):
-        """A copy of a set, to be predicted into."""
+        """A copy of a set to predict into."""
         return fresh_copy(self.make("source%s.ms" % "".join(options), *options), "copy.ms")
 
     def launch(self, *words, **options):
         return super().launch("-predict", *words, **options)
 
     def refused(self, title, code, pattern, ms, *words, **options):
-        """The exit code, one line with the pattern, no stdout, and no file of the set changed, made or removed."""
+        """Check the exit code, one line with the pattern, no stdout, and that no file of the set is changed, made or removed."""
         before = files(ms) if os.path.isdir(ms) else None
         around = sorted(os.listdir("."))
         done = self.launch("-quiet", *words, ms, **options)
@@ -45,7 +46,7 @@ class Inputs(PredictSuite):
             self.complain("%s: leaves %s" % (title, os.listdir(".")))
 
     def predicted(self, title, ms, *words, model=None, column="MODEL_DATA"):
-        """Does it succeed, is the column right, and is everything else as it was? Returns the log."""
+        """Check that the run succeeds, the column is right, and everything else is unchanged. Returns the log."""
         before = contents(ms, (column,))
         done = self.launch("-accuracy", 1e-4, *words, ms)
         if done.returncode != 0 or done.stdout:
@@ -99,19 +100,19 @@ def check_sets(s):
 
 
 def check_columns_of_sets(s):
-    """What is replaced is not read: a set with CORRECTED_DATA and one without are predicted into together, and only what
-    is added to or subtracted from needs a name."""
+    """A replaced column is not read: a set with CORRECTED_DATA and one without can be predicted into together. Only a column
+    to add to or to subtract from needs a name."""
     both = fresh_copy(s.make("source-both.ms", "-data-column", "both"), "both.ms")
     s.predicted("sets of other columns", both, *good(s), s.fresh())
     l2, _ = errors(Set("copy.ms").column("MODEL_DATA"), Set("copy.ms").predict(s.model))
     if not l2 <= 1e-4 + COLUMN_FLOOR:
         s.complain("the set without CORRECTED_DATA: error %.1e" % l2)
-    s.refused("added to columns of two names", 3, "name the data column", s.fresh(), *good(s), "-predict-op", "add",
+    s.refused("added to columns of two names", 3, "choose the data column", s.fresh(), *good(s), "-predict-op", "add",
               "-output-column", "SUM_DATA", both)
 
 
 def check_samples(s):
-    """Flags and weights do not matter; a row without a finite UVW stays as it is."""
+    """Flags and weights do not matter; a row without a finite UVW is left unchanged."""
     for defect in ("all-flagged", "zero-weights", "nan-vis", "nan-weight"):
         s.predicted(defect, s.fresh("-defect", defect), *good(s))
     for defect in ("nan-uvw", "inf-uvw", "huge-uvw"):
@@ -129,7 +130,7 @@ def check_samples(s):
 
 
 def spoilt(name, change):
-    """A model with its one HDU changed."""
+    """A model with a change of its only HDU."""
     with fits.open("good-model.fits") as f:
         hdu = fits.PrimaryHDU(f[0].data.copy(), f[0].header.copy())
     change(hdu)
@@ -138,7 +139,7 @@ def spoilt(name, change):
 
 
 def raw_card(name, key, text):
-    """A card as no library would write it."""
+    """A card that libraries would not write."""
     spoilt(name, lambda hdu: None)
     with open(name + "-model.fits", "r+b") as f:
         header = f.read(2880 * 2)
@@ -155,7 +156,7 @@ def check_models(s):
         return lambda hdu: hdu.header.update(cards)
 
     path = s.fresh()
-    s.refused("no model", 3, "no model: there is no none-model.fits.*-name", path, "-name", "none")
+    s.refused("no model", 3, "no model found: no file none-model.fits.*-name", path, "-name", "none")
     s.refused("no model by default", 3, "msimage-model.fits", path)
     s.refused("folder of models missing", 3, "absent: No such file", path, "-name", "absent/m")
     s.refused("NaN", 3, "bad-model.fits: pixel .*NaN", path, *spoilt("bad", put(3, 4, np.nan)))
@@ -181,29 +182,29 @@ def check_models(s):
                   *spoilt("bad", card(CRVAL2=dec)))
     s.refused("other frequency", 3, "bad-model.fits.*MHz.*-force", path,
               *spoilt("bad", card(CTYPE3="FREQ", CRVAL3=5e9, CDELT3=1e9)))
-    s.refused("sizes that differ", 3, "two-Q-model.fits: another size than two-I-model.fits", path, "-name", two_sizes())
-    for pol, pattern in (("XY", "complex"), ("RR", "hands that the set has not")):
+    s.refused("sizes that differ", 3, "two-Q-model.fits: the size differs from that of two-I-model.fits", path, "-name", two_sizes())
+    for pol, pattern in (("XY", "complex"), ("RR", "does not have the correlations of the models")):
         number = {"XY": -7, "RR": -1}[pol]
         s.refused("a model of " + pol, 3, pattern, path, *spoilt("bad", card(CRVAL4=number)))
-    # Stokes parameters that the set's correlations are not made of.
+    # Stokes parameters that do not contribute to the correlations of the set.
     circular = s.fresh("-pol", "RR,LL")
-    s.refused("Q into RR, LL", 3, "bad-model.fits: nothing of Q is in the correlations RR LL of spectral window 0 of .*-force",
+    s.refused("Q into RR, LL", 3, "bad-model.fits: Q does not contribute to the correlations RR LL of spectral window 0 of .*-force",
               circular, *spoilt("bad", card(CRVAL4=2)))
     done = s.launch(*spoilt("bad", card(CRVAL4=2)), "-force", circular)
-    s.must(done.returncode == 0 and done.stderr.count("msimage: warning: bad-model.fits: nothing of Q ") == 1,
+    s.must(done.returncode == 0 and done.stderr.count("msimage: warning: bad-model.fits: Q does not contribute ") == 1,
            "Q into RR, LL, by force: %s" % done.stderr)
     s.must(not flat(Set(circular).column("MODEL_DATA")).any(), "Q into RR, LL, by force: not zeros")
     for pol, number in (("I", 1), ("U", 3)):
         spoilt("part-" + pol, card(CRVAL4=number))
     log = s.predicted("I and U into RR, LL", circular, "-name", "part")
-    s.must(log.count("msimage: warning: part-") == 1 and "no correlation of U, which is not predicted" in log, "I and U: " + log)
-    # The same by force.
+    s.must(log.count("msimage: warning: part-") == 1 and "no correlation for U, which is not predicted" in log, "I and U: " + log)
+    # The same with -force.
     for cards in ({"CTYPE3": "FREQ", "CRVAL3": 5e9, "CDELT3": 1e9}, {"BUNIT": "Jy/beam"}, {"RADESYS": "FK4", "EQUINOX": 1950.0}):
         log = s.predicted("forced: %s" % cards, s.fresh(), *spoilt("forced", card(**cards)), "-force")
         if log.count("msimage: warning: ") != 1:
             s.complain("forced: %s: not one warning: %s" % (cards, log))
     log = s.predicted("ICRS for J2000", s.fresh(), *spoilt("icrs", lambda h: h.header.update(RADESYS="ICRS")))
-    if "taken for the same" not in log:
+    if "treated as the same" not in log:
         s.complain("ICRS for J2000: no warning: " + log)
     # Frequencies that touch the set's band.
     s.predicted("a wide band", s.fresh(), *spoilt("wide", card(CTYPE3="FREQ", CRVAL3=1.3e9, CDELT3=0.4e9)))
@@ -257,13 +258,13 @@ def check_columns(s):
 
 def check_outputs(s):
     path, model = os.path.abspath(s.fresh()), os.path.abspath("good-model.fits")
-    with s.where_nobody_reaches("a read-only set") as folder:
+    with s.where_others_have_access("a read-only set") as folder:
         if folder:
             shutil.copy(model, ".")
             read_only = shutil.copytree(path, "copy.ms")
             change_modes(read_only, 0o444, 0o555)
-            s.refused("a read-only set", 4, "copy.ms", read_only, *good(s), preexec_fn=as_nobody())
-            s.refused("a read-only set, dry run", 4, "copy.ms", read_only, *good(s), "-dry-run", preexec_fn=as_nobody())
+            s.refused("a read-only set", 4, "copy.ms", read_only, *good(s), preexec_fn=as_other_user())
+            s.refused("a read-only set, dry run", 4, "copy.ms", read_only, *good(s), "-dry-run", preexec_fn=as_other_user())
             change_modes(read_only, 0o644, 0o755)
     # A limit of file sizes stands for a full disk.
     for limit in (1 << 12, 1 << 18):
@@ -272,7 +273,7 @@ def check_outputs(s):
 
 
 def check_dry_run(s):
-    """A dry run tells the plan, and writes nothing."""
+    """A dry run prints the plan, and writes nothing."""
     path = s.fresh()
     for _ in range(2):
         before = files(path)
@@ -288,8 +289,8 @@ def check_dry_run(s):
 
 
 def told_at_once(s, path, *words):
-    """Is a run told that the set is in use, within 5 s? A busy machine is late to start processes, so one in time of many
-    is enough; those that wait for the lock never are."""
+    """Check that a run reports within 5 s that the set is in use. A busy machine starts processes late, so one of many runs
+    in time is enough; runs that wait for the lock would never be in time."""
     until = time.monotonic() + GUARD_S
     while True:
         began = time.monotonic()
@@ -303,7 +304,7 @@ def told_at_once(s, path, *words):
 
 
 def check_no_proc(s):
-    """Where /proc is not mounted, as in some containers, a model is not called what it is not."""
+    """Without /proc, as in some containers, the error for a model is still right."""
     without = ["unshare", "-m", "sh", "-c", "umount -l /proc && exec \"$0\" \"$@\""]
     is_gone = [*without, "test", "!", "-e", "/proc/self/fd"]
     if sanitized(s.msimage) or not shutil.which("unshare") or subprocess.run(is_gone, stderr=subprocess.DEVNULL,
@@ -317,7 +318,7 @@ def check_no_proc(s):
 
 
 def check_lock(s):
-    """While one run works on a set, another is told at once, and harms neither."""
+    """While one run works on a set, another one is refused at once, and neither is harmed."""
     path = s.fresh()
     first = Held([s.msimage, "-predict", "-name", "good", path])
     first.hold_after_line("disk: ")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""predict_keeps.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: what a set has beside values outlives a prediction: comments and keywords
-of the column, modes and owners of files, links; and what cannot is told, or refused before anything changes."""
+"""predict_keeps.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: a prediction keeps comments and keywords of the column, modes and owners
+of files, and links; what it cannot keep gives a warning, or is refused before anything changes."""
 import os
 import re
 import shutil
@@ -31,7 +31,7 @@ class Keeps(PredictSuite):
         return self.launch("-predict", "-name", "good", "-accuracy", 1e-4, *words, path)
 
     def right(self, title, path, *words):
-        """Does it succeed, with the values of the direct sum? Returns the log."""
+        """Check that the run succeeds with the values of the direct sum. Returns the log."""
         done = self.predict(path, *words)
         error = np.inf if done.returncode else errors(Set(path).column("MODEL_DATA"), Set(path).predict(self.model))[0]
         self.must(error <= 1e-4 + COLUMN_FLOOR, "%s: error %.1e%s" % (title, error, done.stderr[-500:] if done.returncode else ""))
@@ -60,7 +60,7 @@ def described(path, name="MODEL_DATA"):
 
 
 def check_descriptions(s):
-    """A column that takes another's place is described like it; its unit alone is the model's."""
+    """A column that replaces another has its description, except for the unit, which is that of the model."""
     for manager in ("StandardStMan", "TiledShapeStMan"):
         path = s.fresh(manager)
         comment, keywords = described(path)
@@ -83,7 +83,8 @@ def modes(path):
 
 
 def check_modes(s):
-    """Who could read and write the set still can, whoever predicts into it; new files are like table.dat."""
+    """Users who could read and write the set still can after another user predicts into it; new files have the modes of
+    table.dat."""
     for manager in (None, "StandardStMan", "TiledShapeStMan"):
         for mode in (0o664, 0o600, 0o666):
             path = s.fresh(manager)
@@ -102,7 +103,7 @@ def check_modes(s):
 
 
 def check_links(s):
-    """Data files that other sets have too are told of, where they are overwritten; a table.dat that is a link is refused."""
+    """Overwriting data files that other sets share gives a warning; a table.dat that is a link is refused."""
     for link in (os.link, os.symlink):
         for manager, shared in (("TiledShapeStMan", True), ("StandardStMan", False), (None, False)):
             path = s.fresh(manager)
@@ -132,7 +133,7 @@ def check_links(s):
 
 
 def check_strays(s):
-    """Nothing outside a set is written, whatever links somebody has put where casacore makes files."""
+    """Nothing outside a set is written, even if there are links where casacore makes files."""
     source = s.made("source.ms", *SET)
     last = max(int(re.match(r"table.f(\d+)", n)[1]) for n in os.listdir(source) if re.match(r"table.f\d", n))
     new = ["table.f%d%s" % (last + i, end) for i in (1, 2) for end in ("", "_TSM0", "_TSM1", "i")]
@@ -154,7 +155,7 @@ def check_strays(s):
                           re.escape(os.path.basename(at)), path)
                 with open("precious", encoding="ascii") as f:
                     s.must(f.read() == "precious\n" * 1000, "%s of %s, %s: it is as it was" % (link.__name__, name, manager))
-    # Plain files are what a killed run leaves: they are used.
+    # Regular files are the remains of a killed run and are overwritten.
     path = s.fresh()
     for name in ["table.dat_tmp", *new]:
         with open(os.path.join(path, name), "w", encoding="ascii") as f:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""predict_marks.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: nobody reads a column that a prediction has left half written (3) or is
-writing (6), nor one that it begins to write, or writes anew, while it is read; other columns are read all along."""
+"""predict_marks.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: a column that a prediction has left half written is refused (3). A column
+that a prediction is writing is refused (6). A run stops if a prediction begins to write, or rewrites, its column while it
+is read. Other columns can be read at any time."""
 import atexit
 import contextlib
 import glob
@@ -19,7 +20,7 @@ from convert_oracle import Convert, Rows
 from held_program import Held, await_none_of
 from image_oracle import ASEC
 from predict_oracle import Model
-from program_suite import GUARD_S, MEERKAT, as_nobody, change_modes, fresh_copy, main
+from program_suite import GUARD_S, MEERKAT, as_other_user, change_modes, fresh_copy, main
 
 # 10 MB a column: more blocks of 1 MB than processes read ahead.
 SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-duration", "80s", "-integration", "8s", "-spw",
@@ -28,9 +29,9 @@ IMAGE = ["-size", 128, 128, "-scale", "2asec", "-backend", "cpu", "-name", "imag
 MODEL = ["-data-column", "MODEL_DATA"]
 # Sums of float32 in another order.
 ROUNDING = 1e-5
-STOPPED = r"\.ms: a prediction was stopped while it wrote \(MODEL_DATA, .*new-.*repeat it, with its selection \(-field '0'\)"
+STOPPED = r"\.ms: a prediction was stopped while it wrote \(MODEL_DATA, .*new-.*repeat it with its selection \(-field '0'\)"
 WRITING = r"\.ms: a prediction is writing \(MODEL_DATA, .*new-"
-ANEW = r"\.ms: (a column|column MODEL_DATA) was written anew while it was read"
+REWRITTEN = r"\.ms: (a column|column MODEL_DATA) was rewritten while it was read"
 
 
 class Marks(Convert):
@@ -215,13 +216,13 @@ def check_read_only(s):
     path = fresh_copy(s.own, "copy.ms")
     s.in_the_filling(signal.SIGKILL, path)
     path = os.path.abspath(path)
-    with s.where_nobody_reaches("a set that cannot be written") as folder:
+    with s.where_others_have_access("a set that cannot be written") as folder:
         if folder:
             shutil.copytree(path, "copy.ms")
             change_modes("copy.ms", 0o444, 0o555)
             os.mkdir("out")
             os.chmod("out", 0o777)
-            done = s.launch("-quiet", *IMAGE[:-1], "out/image", *MODEL, "copy.ms", preexec_fn=as_nobody())
+            done = s.launch("-quiet", *IMAGE[:-1], "out/image", *MODEL, "copy.ms", preexec_fn=as_other_user())
             s.told("read-only", done, 3, STOPPED)
             change_modes("copy.ms", 0o644, 0o755)
 
@@ -243,14 +244,14 @@ def check_begins(s):
         path = fresh_copy(s.own, "copy.ms")
         reader = s.held(*words, path)
         s.predict("new", path)
-        s.must_end("complete meanwhile " + title, reader, 3, ANEW)
+        s.must_end("complete meanwhile " + title, reader, 3, REWRITTEN)
     path = fresh_copy(s.own, "copy.ms")
     reader = s.held(path)
     s.predict("new", path)
     s.must_end("complete meanwhile, and DATA is read", reader, 0, "")
 
 
-def check_anew(s):
+def check_rewritten(s):
     """The column is replaced by a rename while it is read, or between two images of a run: they are of one column, or none
     is made. A prediction into another column changes nothing."""
     path = fresh_copy(s.made("source.ms", *SET), "shared.ms")
@@ -266,7 +267,7 @@ def check_anew(s):
                 path = fresh_copy(name, "copy.ms")
                 reader = s.held(*more, *MODEL, path)
                 s.predict("new", *words, path)
-                s.must_end("%s %s %s" % (name, words, more), reader, 3, ANEW)
+                s.must_end("%s %s %s" % (name, words, more), reader, 3, REWRITTEN)
         path = fresh_copy(name, "copy.ms")
         want = s.pixels(path)
         reader = s.held(*MODEL, path)

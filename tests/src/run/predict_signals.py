@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""predict_signals.py MSIMAGE MSIMAGE_MAKEMS: whenever a run of predict is interrupted or killed, the column is wholly as
-it was, wholly new, or marked incomplete; everything else is as it was, no process and no file stays behind an interrupted
-run, and the next run completes it."""
+"""predict_signals.py MSIMAGE MSIMAGE_MAKEMS: if a prediction is interrupted or killed at any moment, the column is completely
+old, completely new, or marked incomplete; everything else is unchanged; an interrupted run leaves no process and no file;
+the next run completes the column."""
 import os
 import shutil
 import signal
@@ -43,11 +43,11 @@ class Stops(Suite):
         return np.abs(column - want).max() <= ROUNDING * np.abs(want).max()
 
     def fresh(self, state):
-        """A copy of the set: without the column, with the old one in a storage manager of its own, or among others."""
+        """A copy of the set: without the column, with the old one in a storage manager of its own, or together with others."""
         fresh_copy(self.path(state + ".ms"), self.ms)
 
     def states(self):
-        """Each kind of set with what its column holds."""
+        """Each kind of set with the contents of its column."""
         shutil.copytree(self.source, self.path("none.ms"))
         self.fresh("none")
         subprocess.run(self.command("old"), check=True)
@@ -68,7 +68,7 @@ class Stops(Suite):
         return Held([w if w != "-quiet" else "-verbose" for w in self.command("new")])
 
     def disturb(self, state, number, moment, to_group):
-        """A run that a signal reaches at a moment: the run, its exit code, and the title of it all."""
+        """Send a signal to a run at a moment. Returns the run, its exit code, and a title."""
         self.fresh(state)
         title, bring = moment
         process = self.start()
@@ -78,7 +78,7 @@ class Stops(Suite):
         return process, code, "%s, %s %s%s" % (state, signal.Signals(number).name, title, " to all" if to_group else "")
 
     def whole(self, state, old, new, what):
-        """Is everything else as it was, and the column old, new, or marked?"""
+        """Check that everything else is unchanged, and the column is old, new, or marked."""
         column = self.column()
         leave_out = [c for c in table(self.ms, ack=False).colnames() if c.startswith("MODEL_DATA")]
         now = contents(self.ms, leave_out)
@@ -97,7 +97,7 @@ class Stops(Suite):
     def interrupt(self, state, old, new, number, moment, to_group):
         process, code, what = self.disturb(state, number, moment, to_group)
         is_late = process.took_s >= WATCHDOG_S
-        # Where the watchdog has ended the run, its child puts things in order.
+        # If the watchdog ended the run, its child cleans up.
         good = process.stopped_well(code, number) and (await_none_of(process.pid) if is_late else not group_of(process.pid))
         what += ": exits %s, %.2f s later and %.2f s of processor" % (code, process.took_s, process.thread_s)
         if marked(self.ms) and not is_late:
@@ -112,15 +112,15 @@ class Stops(Suite):
         return code == 128 + number
 
     def kill(self, state, old, new, moment, all_of_them=False):
-        """End the run's first process, whose child sees that its parent is gone and puts things in order; or all of them at
-        once, so that nobody can."""
+        """Kill the first process of the run, so that its child cleans up; or all processes at once, so that nothing is cleaned
+        up."""
         process, _, what = self.disturb(state, signal.SIGKILL, moment, all_of_them)
         self.must(await_none_of(process.pid), what + ": no process is left")
         self.whole(state, old, new, what)
         self.completed(new, what)
 
     def other_selection(self):
-        """What a stopped run began is completed by a run of its selection, not by one of another."""
+        """An incomplete column is completed by a run with its selection, not by one with another."""
         self.fresh("own")
         mark = {"STATE": "incomplete", "STARTED": "2001-02-03T04:05:06Z", "PROGRAM": "a test", "MODEL": "some",
                 "SELECTION": "-field '0' -channel-range 2 9"}
@@ -137,7 +137,7 @@ class Stops(Suite):
 
 
 def within(begun_s, ended_s, part):
-    """A moment while the column is made, predicted and written, by the processor time that the run has used."""
+    """A moment while the column is made, predicted or written, by the processor time of the run."""
     def bring(run):
         run.hold_after_line("disk: ")
         run.run_for(begun_s + part * (ended_s - begun_s))

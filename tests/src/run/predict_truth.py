@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """predict_truth.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: predicted columns of generated sets against the exact sum over the
-pixels, by every way of choosing models, samples and columns; and that nothing else in the sets has changed.
+pixels, for all ways of choosing models, samples and columns; nothing else in the sets changes.
 
-Relative L2 errors over all samples are held to the -accuracy asked for, the worst sample to twenty times that of the rms.
+The relative L2 error over all samples must be at most the -accuracy, that of the worst sample twenty times that of the rms.
 """
 import os
 
@@ -35,7 +35,7 @@ SETS = {
 
 class Truth(Suite):
     def ms(self, name):
-        """A fresh copy of a set."""
+        """A new copy of a set."""
         return fresh_copy(self.made_at(name + ".ms", *SETS[name]), self.path(name + "-copy.ms"))
 
     def name(self, models):
@@ -49,7 +49,7 @@ class Truth(Suite):
         return name
 
     def predict(self, models, paths, *options, column="MODEL_DATA"):
-        """Predict into sets; the log. Nothing but the column may change."""
+        """Predict into sets. Returns the log. Only the column may change."""
         paths = [paths] if isinstance(paths, str) else paths
         before = [contents(p, (column,)) for p in paths]
         done = run(self.msimage, "-predict", "-j", 2, "-name", self.name(models), *options, *paths)
@@ -61,7 +61,7 @@ class Truth(Suite):
         return done.stderr.decode()
 
     def held(self, title, path, want, accuracy, column="MODEL_DATA", mask=None, before=None):
-        """Is the column the exact sum where it was selected, and as before elsewhere?"""
+        """Check that the column is the exact sum in the selection, and unchanged elsewhere."""
         got = Set(path).column(column)
         if mask is not None:
             chosen = flat(mask)
@@ -82,7 +82,7 @@ class Truth(Suite):
 
 
 def check_accuracies(s):
-    # At 1e-8 what is left is the rounding of the column.
+    # At 1e-8 the error is the rounding of the column.
     for accuracy in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8):
         s.check("vla %g" % accuracy, "vla", Model((384, 360), 4 * ASEC, VLA), accuracy)
         s.check("meerkat %g" % accuracy, "meerkat", Model((512, 512), 2 * ASEC, MEERKAT), accuracy)
@@ -102,7 +102,7 @@ def check_polarisations(s):
     hands = Model((256, 256), 5 * ASEC, VLA, ["XX", "YY"])
     s.predict(hands, path, "-accuracy", 1e-5)
     s.held("models of hands", path, Set(path).predict(hands), 1e-5)
-    # Stokes I alone sets the cross-hands to zero, whatever was there.
+    # A model of Stokes I sets the cross-hands to zero.
     model = Model((256, 256), 5 * ASEC, VLA)
     s.predict(model, path)
     cross = [c[:, 1:3] for c in Set(path).column("MODEL_DATA")]
@@ -130,7 +130,8 @@ def check_channels(s):
     # By bands: 1.42's ends where 1.45's begins, halfway between 1.47 and 1.40.
     edges = [1.05e9, 1.31e9, 1.435e9]
     s.check("nearest", "meerkat", models, 1e-5, at=lambda f, _: [(int(np.searchsorted(edges, f, "right")), 1.0)])
-    # Wide and narrow bands side by side: a frequency in the wide one is its own, though the narrow one's centre is nearer.
+    # A wide band next to a narrow one: a frequency in the wide band belongs to it, even if the centre of the narrow one is
+    # nearer.
     wide = [base.scaled(1, 1.1e9, 0.6e9), base.scaled(2, 1.45e9, 0.1e9)]
     s.check("nearest, by bands", "meerkat", wide, 1e-5, at=lambda f, _: [(int(f >= 1.4e9), 1.0)])
     s.check("one of two is used", "vla-xxyy", [Model((256, 256), 5 * ASEC, VLA, freq=1e9, width=1e9).scaled(1, f, 0.9e9)
@@ -202,7 +203,7 @@ def check_operations(s):
         given = ["-predict-op", op, "-output-column", "RESIDUAL_DATA", *(["-data-column", source] if source else [])]
         s.predict(model, path, "-accuracy", 1e-5, *given, column="RESIDUAL_DATA")
         s.held("%s, %s" % (op, source), path, want, 1e-5, "RESIDUAL_DATA")
-        # Done again it is the same, not twice as much; and a selection leaves the rest.
+        # A second run gives the same, not twice as much; a selection does not change other rows.
         s.predict(model, path, "-accuracy", 1e-5, *given, column="RESIDUAL_DATA")
         s.held("%s, %s, again" % (op, source), path, want, 1e-5, "RESIDUAL_DATA")
         before = at.column("RESIDUAL_DATA")
@@ -216,7 +217,7 @@ def check_operations(s):
 
 
 def check_memory(s):
-    """Little memory, more threads: other ways to the same visibilities."""
+    """Little memory and more threads give the same visibilities."""
     model = Model((512, 512), 2 * ASEC, MEERKAT, "IQ")
     path = s.ms("meerkat")
     s.predict(model, path, "-accuracy", 1e-5)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""set_mutants.py MSIMAGE MSIMAGE_MAKEMS SERVER COUNT [SEED] [FIRST]: damaged Measurement Sets, made at random from whole small
-ones, and those of set_mutants_fallen.txt, which once brought the program down. Each is imaged, planned or predicted into: the
-program ends with a documented code and at most one line, not by a signal; soon, by its CPU time; in bounded memory; and
-leaves no file but its image or column, nor a change in a file that is not that column's. The last line counts too how often a process that reads was ended, which no run may be. Without SEED one is drawn, and printed: mutant N of a seed is always the same.
+"""set_mutants.py MSIMAGE MSIMAGE_MAKEMS SERVER COUNT [SEED] [FIRST]: Measurement Sets damaged at random, and those of
+set_mutants_fallen.txt, which once crashed the program. Each is imaged, planned or predicted into. The program must end with a
+documented code and at most one line, not by a signal, within limits of CPU time and memory. It must leave no file except its
+image or column, and change only files of that column. The last line also counts how often a reader process was killed, which
+must not happen to a run. Without SEED a random seed is used and printed; mutant N of a seed is always the same.
 
-SEED 0 takes mutants of the list alone; COUNT then is of no meaning. Most are run by SERVER, msimage_server, which spares
-the start of the program; one in ten by the program itself."""
+SEED 0 uses only mutants of the list and ignores COUNT. Most mutants are run by SERVER, msimage_server, which saves the start
+of the program; one in ten by the program itself."""
 import collections
 import concurrent.futures
 import json
@@ -25,14 +26,14 @@ from casacore.tables import makearrcoldesc, maketabdesc, table
 from dysco_columns import compress
 from program_suite import run, sanitized
 
-# No command takes more, whatever is damaged: seconds of CPU time of the program and its processes together, and the
-# largest of them in MB. The second is -abs-mem and libraries, or what a process that reads may take.
+# Limits of every command: CPU seconds of the program and its processes together, and the largest of them in MB. The second
+# is -abs-mem plus libraries, or the memory limit of a reader process.
 MOST_CPU_S, MOST_MB = 30, 1300
-# A blocked process takes no CPU time; this is long enough for any machine at work.
+# A blocked process takes no CPU time; this is long enough for a busy machine.
 GUARD_S = 600
 
 CODES = (0, 2, 3, 5)
-# A process that writes may come to its end where the columns of a damaged set lie.
+# A writer process may be killed by the columns of a damaged set.
 WRITING_CODES = (*CODES, 4)
 
 STATIONS = """-1601188.0 -5042000.0 3554886.0 25 a
@@ -64,7 +65,7 @@ WAYS = {
     "write": [*ALWAYS, "-predict", "-force", "-name", "../model/m"],
 }
 
-# Numbers that lie on a border of something.
+# Numbers at limits of types.
 BORDERS = (0, 1, 2, 3, 7, 255, 256, 0x7fff, 0x10000, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff)
 
 
@@ -77,12 +78,12 @@ def files_of(path):
 
 
 def draw_place(r, size):
-    """Half of the damage is where headers are."""
+    """Half of the damage is in headers."""
     return r.randrange(min(size, 2048) if r.random() < 0.5 else size)
 
 
 def draw_patch(r, path, files):
-    """A patch: the file, what is done to it, where, and the bytes put there (in hex) or the length."""
+    """A patch: the file, the kind of change, its position, and the new bytes (in hex) or the length."""
     file = r.choice(files)
     if r.random() < 0.4: # the tables that everything needs
         file = r.choice([f for f in files if os.path.dirname(f) in ("", "FIELD", "SPECTRAL_WINDOW", "DATA_DESCRIPTION")])
@@ -116,7 +117,7 @@ def draw_patch(r, path, files):
 
 
 def draw_mutant(seed, number, folder, files):
-    """Mutant `number` of a seed: a set, the way in which it is used, and what is patched."""
+    """Mutant `number` of a seed: a set, the way in which it is used, and its patches."""
     r = random.Random("%d/%d" % (seed, number))
     name = r.choice(list(SETS))
     patches = [draw_patch(r, os.path.join(folder, name), files[name]) for _ in range(r.choice((1, 1, 1, 2, 2, 4)))]
@@ -124,7 +125,7 @@ def draw_mutant(seed, number, folder, files):
 
 
 def apply(path, patches):
-    """Patch a set; returns what undoes it."""
+    """Patch a set. Returns what undoes the patch."""
     before = {}
     for file, kind, at, data in patches:
         file = os.path.join(path, file)
@@ -151,7 +152,7 @@ def restore(before):
 
 
 def contents(path):
-    """What every file of a set holds; locks come and go."""
+    """The contents of every file of a set, except locks."""
     held = {}
     for folder, _, names in os.walk(path):
         for file in (os.path.join(folder, n) for n in names if n != "table.lock"):
@@ -161,7 +162,7 @@ def contents(path):
 
 
 def harm(before, after, code):
-    """What a prediction has done to a set that it must not do: `before` is the set as it was given, damaged."""
+    """Forbidden changes of a set by a prediction. `before`: the damaged set before the run."""
     gone, new = sorted(set(before) - set(after)), sorted(set(after) - set(before))
     changed = [n for n in before if n in after and before[n] != after[n]]
     if gone or [n for n in new if code or not re.match(r"table\.f\d", n)]:
@@ -174,13 +175,13 @@ def harm(before, after, code):
 
 
 class Server:
-    """A process of msimage_server, started anew where one hung."""
+    """A process of msimage_server, started again if it hangs."""
 
     def __init__(self, program, folder, environment):
         self.words, self.options, self.process = [program], {"cwd": folder, "env": environment}, None
 
     def run(self, log, words):
-        """Exit code, seconds of CPU time, MB; None where there is no end."""
+        """Returns exit code, seconds of CPU time, MB; None if it does not end."""
         if not self.process:
             self.process = subprocess.Popen(self.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
                                             text=True, **self.options)
@@ -201,7 +202,7 @@ class Server:
 
 
 def run_program(program, folder, environment, log, words):
-    """As Server.run, of a program."""
+    """As Server.run, for a program."""
     with open(log, "w", encoding="ascii") as f:
         process = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL, stderr=f, cwd=folder, env=environment,
                                    start_new_session=True)
@@ -217,7 +218,7 @@ def run_program(program, folder, environment, log, words):
 
 
 class Worker:
-    """A copy of the sets to spoil, and folders to watch."""
+    """A copy of the sets to damage, and directories to watch."""
 
     def __init__(self, programs, source, folder):
         self.sanitized = sanitized(programs[0])
@@ -246,7 +247,7 @@ class Worker:
         return "leaves %s" % left if left else ""
 
     def try_mutant(self, mutant):
-        """Return the exit code and what is wrong, with the text; "" where all is well."""
+        """Returns the exit code and the error found, with the text; "" if there is none."""
         name, way, patches = mutant
         path, log = os.path.join(self.sets, name), os.path.join(self.folder, "log")
         is_written = way == "write"
@@ -299,7 +300,7 @@ def add_model(path, names, manager):
 
 
 def fallen():
-    """The list of mutants that once brought the program down, a line of JSON each."""
+    """The list of mutants that once crashed the program, a line of JSON each."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "set_mutants_fallen.txt"), encoding="ascii") as f:
         return [(line[:60], json.loads(line)) for line in f if line.startswith("[")]
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A whole run, from the command line's words to the files, once for each call that can fail, with that call failing. */
+/* Whole runs, from the words of the command line to the files. Each call that can fail is made to fail in one run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,16 +22,17 @@
 #include "tests/support/failure_injection.h"
 #include "tests/support/temp_folder.h"
 
-static const char NO_MESSAGE[] = "nobody set a message";
+static const char NO_MESSAGE[] = "no message was set";
 
-/* A file of the folder `out`; what tells of the run and not of its result is blanked. */
+/* A file of the directory `out`. Parts that describe the run and not its result are blanked. */
 typedef struct product {
     char name[64];
     char *bytes;
     size_t size;
 } product;
 
-/* Every call fails alone; where all after it fail too, which differs in the ways out only, one in so many has to do. */
+/* Each call fails alone. Runs in which all later calls fail too differ only in their cleanup, so only one in this many
+ * is made. */
 enum { STRIDE = 5, MAX_PRODUCT = 32 };
 
 static int by_name(const void *a, const void *b)
@@ -39,7 +40,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const product *)a)->name, ((const product *)b)->name);
 }
 
-/* Blank the cards that say when and by which words an image was made, and leave out the seconds that cycles took. */
+/* Blank the cards with the time and the command line of an image, and leave out the seconds of cycles. */
 static void blank(product *p)
 {
     for (size_t i = 0; i + 80 <= p->size && i < 28800; i += 80)
@@ -115,7 +116,7 @@ static int run(const char *const *words)
     return rc;
 }
 
-/* Name the function that failed first, for messages. */
+/* Return the name of the function that failed first, for messages. */
 static const char *culprit(void)
 {
     return failure_first() ? failure_first() : "nothing";
@@ -127,7 +128,7 @@ static void check_failure(int rc, int64_t n)
     int file = strcmp(function, "mkostemp64") == 0 || strcmp(function, "posix_fallocate64") == 0;
     /* A mapping is either memory or the file of the store. */
     int either = strcmp(function, "mmap64") == 0;
-    /* A process that reads, and is refused memory which is there, takes that for the request of a damaged set. */
+    /* A reader process that is refused memory that is available reports a damaged set. */
     if (failure_first() && rc == MSI_EINPUT && strstr(msi_error_get(), "more memory than a set of its size"))
         rc = MSI_ENOMEM;
     if (!failure_first() || (!(rc == MSI_ENOMEM && !file) && !(rc == MSI_EOUTPUT && (file || either))))
@@ -148,7 +149,7 @@ static void check_products(const product *truth, int n_truth, int64_t n)
     forget_products(p, n_product);
 }
 
-/* A failed run leaves nothing, or one checkpoint alone, from which the next run comes to the same images. */
+/* A failed run leaves nothing, or only a checkpoint, from which the next run makes the same images. */
 static void check_left(const char *const *words, const product *truth, int n_truth, int64_t n)
 {
     enum { MOST_WORD = 64 };
@@ -171,7 +172,7 @@ static void check_all(const char *const *words)
     empty_out();
     if (run(words)) fail_msg("%s", msi_error_get());
     int n_truth = read_products(truth);
-    /* The second run finds what libraries keep for the life of the process. */
+    /* The second run uses memory that libraries keep for the life of the process. */
     empty_out();
     failure_arm(0, FAILURE_ONCE);
     if (run(words)) fail_msg("%s", msi_error_get());
@@ -179,8 +180,8 @@ static void check_all(const char *const *words)
     check_products(truth, n_truth, 0);
     int64_t in_use = msi_memory_in_use();
     int n_open = temp_folder_n_open();
-    /* Readers, gridder and writers run side by side, so the order of calls and their number differ a little from run to
-     * run: the runs end with one that had fewer calls than the one that was to fail. */
+    /* Readers, gridder and writers work in parallel, so the order and number of calls differ slightly between runs. The
+     * last run is one with fewer calls than the number of the call to fail. */
     for (int mode = FAILURE_ONCE; mode <= FAILURE_FROM; mode++) {
         int all_seen = 0;
         for (int64_t n = 1; !all_seen; n += mode == FAILURE_ONCE ? 1 : STRIDE) {
@@ -207,7 +208,7 @@ static void check_all(const char *const *words)
     forget_products(truth, n_truth);
 }
 
-/* Image channels and planes, with selections of every kind. */
+/* Image channels and planes with all kinds of selections. */
 static void test_images(void **state)
 {
     (void)state;
@@ -219,7 +220,7 @@ static void test_images(void **state)
     check_all(words);
 }
 
-/* Intervals, in fp64, with more visibilities than the memory holds. */
+/* Image intervals in fp64, with more visibilities than the memory holds. */
 static void test_spilled(void **state)
 {
     (void)state;
@@ -230,7 +231,7 @@ static void test_spilled(void **state)
     check_all(words);
 }
 
-/* Draw densities of each channel; pictures. */
+/* Use densities of each channel, and draw pictures. */
 static void test_pictures(void **state)
 {
     (void)state;

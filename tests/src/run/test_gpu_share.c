@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How many output channels GPUs make side by side, by the memory that is free. What the GPUs have is made up here: calls
- * of the kernels' own functions come to those below. */
+/* Tests how many output channels GPUs grid at a time, given their free memory. The linker replaces the kernels'
+ * functions that query GPUs by those below. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,19 +43,19 @@ void __wrap_msi_backend_warm_up(msi_backend backend, const int *device, int n)
     (void)n;
 }
 
-/* Run channels side by side: up to four on a GPU, with four threads each, where memory of the GPU and of the host has
- * room for them, and channels are as many; two with fewer threads too; of gridders that are cleaned, one. */
-static void test_lanes(void **state)
+/* A GPU has up to four slots of four threads each, if there are enough channels and enough memory of the GPU and of the
+ * host; two slots need fewer threads. With deconvolution it has one. */
+static void test_slots(void **state)
 {
     (void)state;
-    const msi_team alone = MSI_TEAM_ALONE;
+    const msi_ranks alone = MSI_RANKS_ALONE;
     const msi_gridder_report report = {.backend = MSI_BACKEND_CUDA, .device_bytes = 10};
     const msi_gpu_work enough = {
-        .gridder = &report, .n_channel = 16, .n_image = 1, .one_gpu_s = 1, .lane_bytes = 5, .room_bytes = 15};
+        .gridder = &report, .n_channel = 16, .n_image = 1, .one_gpu_s = 1, .slot_bytes = 5, .free_bytes = 15};
     const struct {
         int n_gpu, n_channel, niter;
-        int64_t gpu_bytes, room_bytes;
-        int n_lane, n_thread;
+        int64_t gpu_bytes, free_bytes;
+        int n_slot, n_thread;
     } cases[] = {
         {1, 16, 0, 40, 15, 2, 8},  {1, 2, 0, 40, 5, 2, 8},    {1, 1, 0, 40, 15, 1, 8},   {1, 16, 0, 39, 15, 1, 8},
         {1, 16, 0, 40, 4, 1, 8},   {1, 16, 9, 40, 15, 1, 8},  {2, 16, 0, 40, 15, 4, 8},  {2, 3, 0, 40, 15, 2, 8},
@@ -63,29 +63,29 @@ static void test_lanes(void **state)
         {1, 16, 0, 80, 15, 4, 16}, {1, 3, 0, 80, 15, 3, 16},  {1, 16, 0, 79, 15, 3, 16}, {1, 16, 0, 80, 14, 3, 16},
         {1, 16, 0, 80, 15, 3, 15}, {2, 16, 0, 80, 35, 8, 32}, {2, 16, 0, 80, 35, 6, 31}, {1, 16, 0, 80, 15, 2, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        msi_gpu_share share = {.team = &alone, .n = cases[i].n_gpu, .device = {3, 5}};
+        msi_gpu_share share = {.ranks = &alone, .n = cases[i].n_gpu, .device = {3, 5}};
         msi_options o = {.gpus = {.kind = MSI_GPUS_COUNT, .n = cases[i].n_gpu}};
         msi_gpu_work work = enough;
         o.clean.niter = cases[i].niter;
         o.n_threads = cases[i].n_thread;
         work.n_channel = cases[i].n_channel;
         free_bytes[3] = cases[i].gpu_bytes;
-        work.room_bytes = cases[i].room_bytes;
+        work.free_bytes = cases[i].free_bytes;
         msi_gpu_share_plan(&share, &o, &work);
-        assert_int_equal(share.n_lane, cases[i].n_lane);
-        for (int64_t c = 0; c < cases[i].n_channel && share.n_lane > 1; c++) {
+        assert_int_equal(share.n_slot, cases[i].n_slot);
+        for (int64_t c = 0; c < cases[i].n_channel && share.n_slot > 1; c++) {
             msi_gridder_spec spec = {.residual = cases[i].niter > 0, .n_thread = cases[i].n_thread};
             msi_gpu_share_gridder(&share, c, &spec);
             assert_int_equal(spec.residual ? spec.worker[0] : spec.device, c % cases[i].n_gpu ? 5 : 3);
-            assert_int_equal(spec.n_thread, cases[i].n_thread > share.n_lane ? cases[i].n_thread / share.n_lane : 1);
+            assert_int_equal(spec.n_thread, cases[i].n_thread > share.n_slot ? cases[i].n_thread / share.n_slot : 1);
         }
     }
 }
 
-/* Plan 64 channels, whose gridders take 10 GB of a GPU each, and settle once the memory is `then`. */
-static void check_lanes(msi_gpus gpus, int64_t first, int64_t then, int planned, int settled)
+/* Plan 64 channels, whose gridders need 10 GB of a GPU each, and adjust when the free memory has become `then`. */
+static void check_slots(msi_gpus gpus, int64_t first, int64_t then, int planned, int adjusted)
 {
-    const msi_team alone = MSI_TEAM_ALONE;
+    const msi_ranks alone = MSI_RANKS_ALONE;
     const msi_options o = {.gpus = gpus, .n_threads = 64};
     const msi_gridder_report gridder = {.backend = MSI_BACKEND_CUDA, .device_bytes = 10 * GB};
     const msi_gpu_work work = {.gridder = &gridder, .n_channel = 64, .n_image = 1, .one_gpu_s = 0.1};
@@ -94,43 +94,43 @@ static void check_lanes(msi_gpus gpus, int64_t first, int64_t then, int planned,
     msi_gpu_share_start(&share, &o, &alone);
     assert_int_equal(msi_gpu_share_check(&share, &o), 0);
     msi_gpu_share_plan(&share, &o, &work);
-    assert_int_equal(share.n_lane, planned);
-    free_bytes[share.n - 1] = then; /* the last one's may be another's */
-    msi_gpu_share_settle(&share, &gridder);
-    assert_int_equal(share.n_lane, settled);
+    assert_int_equal(share.n_slot, planned);
+    free_bytes[share.n - 1] = then; /* another program may use the last GPU */
+    msi_gpu_share_adjust(&share, &gridder);
+    assert_int_equal(share.n_slot, adjusted);
 }
 
-static void test_lanes_of_free_memory(void **state)
+static void test_slots_of_free_memory(void **state)
 {
     (void)state;
     const msi_gpus one = {.kind = MSI_GPUS_ONE}, both = {.kind = MSI_GPUS_ALL},
                    same = {.kind = MSI_GPUS_LIST, .n = 2, .device = {0, 0}};
-    check_lanes(one, 140 * GB, 140 * GB, 4, 4);
-    check_lanes(one, 60 * GB, 60 * GB, 3, 3);
-    check_lanes(one, 30 * GB, 30 * GB, 1, 1);
-    /* What others took while the set was read. */
-    check_lanes(one, 140 * GB, 45 * GB, 4, 2);
-    check_lanes(one, 140 * GB, 5 * GB, 4, 1);
-    check_lanes(both, 140 * GB, 140 * GB, 8, 8);
-    check_lanes(both, 140 * GB, 65 * GB, 8, 6);
-    check_lanes(both, 140 * GB, 5 * GB, 8, 2);
-    /* A GPU that has two places has its memory once. */
-    check_lanes(same, 140 * GB, 140 * GB, 6, 6);
-    check_lanes(same, 90 * GB, 90 * GB, 4, 4);
+    check_slots(one, 140 * GB, 140 * GB, 4, 4);
+    check_slots(one, 60 * GB, 60 * GB, 3, 3);
+    check_slots(one, 30 * GB, 30 * GB, 1, 1);
+    /* Another program uses memory after the plan. */
+    check_slots(one, 140 * GB, 45 * GB, 4, 2);
+    check_slots(one, 140 * GB, 5 * GB, 4, 1);
+    check_slots(both, 140 * GB, 140 * GB, 8, 8);
+    check_slots(both, 140 * GB, 65 * GB, 8, 6);
+    check_slots(both, 140 * GB, 5 * GB, 8, 2);
+    /* A GPU that is listed twice has its memory once. */
+    check_slots(same, 140 * GB, 140 * GB, 6, 6);
+    check_slots(same, 90 * GB, 90 * GB, 4, 4);
 }
 
-/* One channel a GPU is planned wherever there is memory for it, and waits for nothing. */
-static void test_single_lanes_do_not_wait(void **state)
+/* One channel on each GPU is planned without waiting for the GPUs. */
+static void test_single_slots_do_not_wait(void **state)
 {
     (void)state;
     n_await = 0;
-    check_lanes((msi_gpus){.kind = MSI_GPUS_ALL}, 15 * GB, 15 * GB, 2, 2);
+    check_slots((msi_gpus){.kind = MSI_GPUS_ALL}, 15 * GB, 15 * GB, 2, 2);
     assert_int_equal(n_await, 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lanes), cmocka_unit_test(test_lanes_of_free_memory),
-                                       cmocka_unit_test(test_single_lanes_do_not_wait)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_slots), cmocka_unit_test(test_slots_of_free_memory),
+                                       cmocka_unit_test(test_single_slots_do_not_wait)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

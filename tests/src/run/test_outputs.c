@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The files of a run: every combination of intervals, channels and polarisations has its name; all appear, or none. */
+/* The files of a run: each combination of intervals, channels and polarisations has its name; all files appear, or
+ * none.
+ */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +39,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* List the files in the folder, hidden ones too, sorted and with blanks between. */
+/* List the files of the directory, hidden ones too, sorted and separated by blanks. */
 static void list(char *out, size_t size)
 {
     char *name[MAX_FILES];
@@ -84,7 +86,7 @@ static void write_channel(msi_outputs *o, const msi_options *opt, int n_plane, i
     }
 }
 
-/* Run through a whole run's outputs; then the folder holds exactly these. */
+/* Write all outputs of a run. The directory then holds exactly these files. */
 static void check(const msi_options *opt, const msi_pol *pol, int n_pol, const char *want)
 {
     msi_plane planes[MSI_MAX_PLANES];
@@ -170,7 +172,7 @@ static void test_names_of_intervals(void **state)
     check(&o, stokes, 2, "run-t0000-I-dirty.fits run-t0000-Q-dirty.fits run-t0001-I-dirty.fits run-t0001-Q-dirty.fits");
 }
 
-/* A name is taken as it stands. */
+/* A name is used unchanged. */
 static void test_odd_names(void **state)
 {
     (void)state;
@@ -203,14 +205,14 @@ static void test_refusals(void **state)
     int status = msi_outputs_plan(&out, &o, planes, n_plane);
     assert_int_equal(status, MSI_EARGUMENT);
     assert_null(out);
-    assert_int_equal(msi_remedy_append(status), MSI_EARGUMENT);
+    assert_int_equal(msi_hint_append(status), MSI_EARGUMENT);
     assert_non_null(strstr(msi_error_get(), "run-Q-dirty.fits"));
     assert_non_null(strstr(msi_error_get(), "-overwrite"));
     o.overwrite = 1;
     assert_int_equal(msi_outputs_plan(&out, &o, planes, n_plane), MSI_OK);
     write_one(out, 0, 0, 0, MSI_FITS_DIRTY);
     write_one(out, 0, 0, 1, MSI_FITS_DIRTY);
-    /* Freed without being committed: the old file is as it was, and nothing else is there. */
+    /* After freeing without committing, the old file is unchanged and there are no other files. */
     msi_outputs_free(out);
     list(names, sizeof names);
     assert_string_equal(names, "run-Q-dirty.fits");
@@ -226,7 +228,7 @@ static void test_refusals(void **state)
     assert_int_equal(msi_outputs_plan(&out, &o, planes, 1), MSI_OK);
     msi_output_id unplanned = {0, 0, 0, MSI_FITS_PSF};
     assert_int_equal(msi_outputs_write(out, &unplanned, &header, blank, MSI_FP64), MSI_EINTERNAL);
-    /* A header block and the pixels, at least. */
+    /* At least a header block and the pixels. */
     assert_true(msi_outputs_bytes(out) >= 2880 + SIZE * SIZE * 4);
     msi_outputs_free(out);
     msi_outputs_free(NULL);

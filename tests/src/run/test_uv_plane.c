@@ -17,7 +17,7 @@
 enum { NX = 18, NY = 12 };
 static const msi_image_geometry geometry = {NX, NY, 2e-5, 3e-5};
 
-/* Compute V(u, v) = sum I exp(+2 pi i (u l + v m)), u and v a pixel of the uv plane, by the definition. */
+/* Compute V(u, v) = sum I exp(+2 pi i (u l + v m)) at a pixel of the uv plane by the definition. */
 static void direct(const double *pixel, int x, int y, double *re, double *im)
 {
     double u = (x - NX / 2) / (NX * geometry.cell_x_rad), v = (y - NY / 2) / (NY * geometry.cell_y_rad);
@@ -59,12 +59,12 @@ static void test_against_definition(void **state)
     }
     check(image, image, MSI_FP64);
     check(image, single, MSI_FP32);
-    /* Pixels beyond the horizon count as nothing. */
+    /* Pixels beyond the horizon count as zero. */
     image[0] = image[NX * NY - 1] = image[5 * NX + 3] = NAN;
     check(image, image, MSI_FP64);
 }
 
-/* A source at the centre has the same real visibility everywhere; one to the east turns with u. */
+/* A source at the centre has the same real visibility everywhere; the phase of one to the east changes with u. */
 static void test_single_pixels(void **state)
 {
     (void)state;

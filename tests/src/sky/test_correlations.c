@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Model planes to correlations: the inverse of forming Stokes parameters, for any feeds, hands and order. */
+/* Tests conversion of model planes to correlations: the inverse of the Stokes conversion, for any feeds, hands and
+ * order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +40,7 @@ static void form(formed *f, const msi_pol *planes, int n_plane, const msi_pol *c
             f->vis[p * N_SAMPLE + i] = (msi_c64){creal(v), cimag(v)};
         }
     for (int i = 0; i < N_ROW * N_OUT * MSI_MAX_CORR; i++) f->out[i] = (msi_c32){NAN, -1};
-    msi_correlations_form(unmix, n_corr, N_ROW, (msi_channel_range){FIRST, N_CHAN}, f->vis, N_OUT, f->out);
+    msi_correlations_convert(unmix, n_corr, N_ROW, (msi_channel_range){FIRST, N_CHAN}, f->vis, N_OUT, f->out);
 }
 
 static double complex got(const formed *f, int n_corr, int sample, int k)
@@ -70,7 +71,7 @@ static void stokes_make_all_hands(void **state)
     }
 }
 
-/* What imaging forms of the correlations is what they were made of, whatever their order. */
+/* The Stokes conversion of correlations gives the original planes, for any order of correlations. */
 static void imaging_finds_the_planes_again(void **state)
 {
     (void)state;
@@ -95,7 +96,7 @@ static void imaging_finds_the_planes_again(void **state)
     }
 }
 
-/* Stokes I alone: both parallel hands, and zero in the others; the same for sets with few hands. */
+/* Only Stokes I: both parallel hands have it, and the others are zero; also for sets with fewer hands. */
 static void missing_planes_are_zero(void **state)
 {
     (void)state;
@@ -139,7 +140,7 @@ static void hands_are_themselves(void **state)
     assert_int_equal(msi_unmix_make(unmix, hands, 2, circular, 2), MSI_EINPUT);
 }
 
-/* Channels outside [FIRST, FIRST + N_CHAN) are another call's. */
+/* Channels outside [FIRST, FIRST + N_CHAN) are not written. */
 static void other_channels_are_untouched(void **state)
 {
     (void)state;

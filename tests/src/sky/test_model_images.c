@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tests which files are the models of a run, where their pixels go, and which models are refused. */
+/* Tests model images: which files are found, the position of their pixels, and errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,15 +20,15 @@
 #include "src/sky/model_images.h"
 #include "tests/support/temp_folder.h"
 
-/* A file to be written: what is 0 or NULL is as most models have it. */
+/* A file to write; 0 or NULL means the usual value. */
 typedef struct recipe {
     long nx, ny, n_freq, n_pol; /* 0: 20, 20, 1, 1 */
     int stokes_first;           /* axis 3 is STOKES, axis 4 FREQ */
-    int no_axes;                /* two axes alone */
+    int no_axes;                /* two axes only */
     double crpix_x, crpix_y;    /* 0: N/2 + 1 */
     double freq_hz, step_hz;    /* 0: 1e9, 1e8 */
     int stokes, stokes_step;    /* 0: 1, 1 */
-    const char *card[4];        /* written last; replace what is there */
+    const char *card[4];        /* written last; they replace other cards */
     double offset;              /* pixel (x, y) of plane k is offset + 1e6 k + 1000 y + x + 1 */
     int is_double;
 } recipe;
@@ -121,7 +121,7 @@ static msi_model_images *find(const char *name)
     return m;
 }
 
-/* Expect a refusal with one line that begins with `begin` and holds `holds`; and nothing stays in memory. */
+/* Expect an error line that begins with `begin` and contains `holds`, and no allocated memory. */
 static void refused(const char *name, const char *begin, const char *holds)
 {
     msi_model_images *m;
@@ -141,7 +141,7 @@ static double pixel(const msi_image *image, int plane, int64_t x, int64_t y)
     return msi_image_value(image->pixel, image->precision, i);
 }
 
-/* Pixel (x, y) of a file of nx x ny pixels lies at (x + dx, y + dy); everything else is zero. */
+/* Check that pixel (x, y) of a file of nx x ny pixels is at (x + dx, y + dy), and that other pixels are zero. */
 static void placed(const msi_image *image, int plane, double offset, int64_t nx, int64_t ny, int64_t dx, int64_t dy)
 {
     for (int64_t y = 0; y < image->geometry.ny; y++)
@@ -171,7 +171,7 @@ static void one_model(void **state)
             assert_string_equal(m->names, "a-model.fits");
             for (int again = 0; again < 2; again++) {
                 msi_image image;
-                assert_int_equal(msi_model_images_take(m, 0, 1, (msi_precision)precision, &image), MSI_OK);
+                assert_int_equal(msi_model_images_load(m, 0, 1, (msi_precision)precision, &image), MSI_OK);
                 assert_true(image.n_plane == 1 && image.precision == (msi_precision)precision);
                 placed(&image, 0, 0, 24, 18, 0, 0);
                 msi_image_free(&image);
@@ -182,7 +182,7 @@ static void one_model(void **state)
     assert_true(msi_memory_in_use() == 0);
 }
 
-/* Try odd and tiny sizes, and a centre of projection elsewhere: exact, in an even image about that centre. */
+/* Odd and tiny sizes, and other centres of projection, give an even image around that centre. */
 static void pixels_are_placed(void **state)
 {
     (void)state;
@@ -201,11 +201,11 @@ static void pixels_are_placed(void **state)
              &(recipe){.nx = cases[i].nx, .ny = cases[i].ny, .crpix_x = cases[i].crpix_x, .crpix_y = cases[i].crpix_y});
         msi_model_images *m = find("a");
         msi_image image;
-        assert_int_equal(msi_model_images_take(m, 0, 1, MSI_FP32, &image), MSI_OK);
+        assert_int_equal(msi_model_images_load(m, 0, 1, MSI_FP32, &image), MSI_OK);
         assert_int_equal(m->geometry.nx, cases[i].size_x);
         assert_int_equal(m->geometry.ny, cases[i].size_y);
         placed(&image, 0, 0, cases[i].nx, cases[i].ny, cases[i].dx, cases[i].dy);
-        /* The pixel at the reference is the centre, wherever it was. */
+        /* The reference pixel is the centre of the model. */
         const double rx = cases[i].crpix_x != 0 ? cases[i].crpix_x - 1 : (double)(cases[i].nx / 2);
         assert_true((int64_t)rx + cases[i].dx == m->geometry.nx / 2);
         msi_image_free(&image);
@@ -220,14 +220,14 @@ static void polarisations_by_name(void **state)
     make("a-V-model.fits", &(recipe){.stokes = 4, .offset = 4e5});
     make("a-I-model.fits", &(recipe){.stokes = 1, .offset = 1e5});
     make("a-Q-model.fits", &(recipe){.no_axes = 1, .offset = 2e5, .card = {"RESTFRQ = 1e9"}});
-    /* Make names that only look alike. */
+    /* Write files with similar names. */
     make("a-b-model.fits", &(recipe){.nx = 30});
     make("ab-I-model.fits", &(recipe){.nx = 30});
     make("a-I-dirty.fits", &(recipe){.nx = 30});
     make("a-t0000-I-model.fits", &(recipe){.nx = 30});
     make("a-000-I-model.fits", &(recipe){.nx = 30});
     make("a-00000-I-model.fits", &(recipe){.nx = 30});
-    /* Q has no frequency: another than the others'. */
+    /* Q has no frequency, which differs from the others'. */
     refused("a", "a-Q-model.fits", "must agree");
     make("a-Q-model.fits", &(recipe){.stokes = 2, .offset = 2e5});
     char absolute[512];
@@ -238,16 +238,16 @@ static void polarisations_by_name(void **state)
         assert_true(m->n_plane == 3 && m->n_channel == 1);
         assert_true(m->pol[0] == MSI_POL_I && m->pol[1] == MSI_POL_Q && m->pol[2] == MSI_POL_V);
         msi_image image;
-        assert_int_equal(msi_model_images_take(m, 0, 1, MSI_FP64, &image), MSI_OK);
+        assert_int_equal(msi_model_images_load(m, 0, 1, MSI_FP64, &image), MSI_OK);
         placed(&image, 0, 1e5, 20, 20, 0, 0);
         placed(&image, 1, 2e5, 20, 20, 0, 0);
         placed(&image, 2, 4e5, 20, 20, 0, 0);
         msi_image_free(&image);
         msi_model_images_free(m);
     }
-    /* The header's polarisation is the name's. */
+    /* The polarisation of the header agrees with the name. */
     make("a-Q-model.fits", &(recipe){.stokes = 3});
-    refused("a", "a-Q-model.fits: called Q", "says U");
+    refused("a", "a-Q-model.fits: named Q", "has U");
     assert_int_equal(remove("a-Q-model.fits"), 0);
     make("a-model.fits", &(recipe){0});
     refused("a", "a-model.fits and a-I-model.fits", "both hold I");
@@ -273,7 +273,7 @@ static void channel_images(void **state)
 {
     (void)state;
     clean();
-    /* Numbers against frequencies, and frequencies that descend. */
+    /* Numbers in the opposite order of frequencies, and descending frequencies. */
     static const double freq_hz[] = {1.3e9, 1.1e9, 1.2e9};
     for (int c = 0; c < 3; c++)
         for (int p = 0; p < 2; p++) {
@@ -288,7 +288,7 @@ static void channel_images(void **state)
     assert_true(m->channel[0].freq_hz == 1.1e9 && m->channel[1].freq_hz == 1.2e9 && m->channel[2].freq_hz == 1.3e9);
     assert_true(m->channel[2].low_hz == 1.25e9 && m->channel[2].high_hz == 1.35e9);
     msi_image image;
-    assert_int_equal(msi_model_images_take(m, 1, 2, MSI_FP32, &image), MSI_OK);
+    assert_int_equal(msi_model_images_load(m, 1, 2, MSI_FP32, &image), MSI_OK);
     assert_int_equal(image.n_plane, 4);
     placed(&image, 0, 3e5, 20, 20, 0, 0);
     placed(&image, 1, 3.3e5, 20, 20, 0, 0);
@@ -300,16 +300,16 @@ static void channel_images(void **state)
     assert_int_equal(remove("a-0001-Q-model.fits"), 0);
     refused("a", "", "missing");
     assert_int_equal(remove("a-0001-I-model.fits"), 0);
-    refused("a", "a-0002-I-model.fits", "no channel image 0001");
+    refused("a", "a-0002-I-model.fits", "channel image 0001 is missing");
     make("a-0001-I-model.fits", &(recipe){.freq_hz = 1.2e9});
     make("a-0001-Q-model.fits", &(recipe){.freq_hz = 1.2e9, .stokes = 2});
     refused("a", "a-0001-Q-model.fits and a-0002-I-model.fits", "same frequency");
     make("a-0001-I-model.fits", &(recipe){.freq_hz = 1.1e9, .nx = 22});
     make("a-0001-Q-model.fits", &(recipe){.freq_hz = 1.1e9, .stokes = 2});
-    refused("a", "a-0001-I-model.fits", "another size than a-0000-I-model.fits");
+    refused("a", "a-0001-I-model.fits", "the size differs from that of a-0000-I-model.fits");
     make("a-0001-I-model.fits", &(recipe){.freq_hz = 1.1e9});
     make("a-model.fits", &(recipe){0});
-    refused("a", "a-model.fits and a-0000-I-model.fits", "which");
+    refused("a", "a-model.fits and a-0000-I-model.fits", "move the files");
 
     clean();
     make("a-MFS-model.fits", &(recipe){.offset = 5e5});
@@ -340,7 +340,7 @@ static void cubes(void **state)
         assert_true(fabs(m->channel[0].freq_hz - 0.8e9) < 1 && fabs(m->channel[2].freq_hz - 1e9) < 1);
         for (int c = 0; c < 3; c++) {
             msi_image image;
-            assert_int_equal(msi_model_images_take(m, c, 1, MSI_FP32, &image), MSI_OK);
+            assert_int_equal(msi_model_images_load(m, c, 1, MSI_FP32, &image), MSI_OK);
             for (int p = 0; p < 2; p++) {
                 const int freq = 2 - c, pol = 1 - p;
                 const int plane = stokes_first ? freq * 2 + pol : pol * 3 + freq;
@@ -351,7 +351,7 @@ static void cubes(void **state)
         msi_model_images_free(m);
     }
     make("a-model.fits", &(recipe){.n_pol = 2, .card = {"CTYPE4  = 'VELO    '"}});
-    refused("a", "a-model.fits: axis 4, 'VELO', has 2 planes", "");
+    refused("a", "a-model.fits: axis 4 ('VELO') has 2 planes", "");
     make("a-model.fits", &(recipe){.n_pol = 8, .stokes = -1, .stokes_step = -1});
     refused("a", "a-model.fits", "complex");
 }
@@ -368,13 +368,13 @@ static void bad_pixels(void **state)
     refused("a", "a-model.fits: pixel (20, 20) is infinite", "");
     make("a-model.fits", &(recipe){.is_double = 1});
     spoil("a-model.fits", 5, 1e31);
-    refused("a", "a-model.fits: its pixels sum up to", "Jy");
+    refused("a", "a-model.fits: the sum of its pixels is", "Jy");
     assert_int_equal(truncate("a-model.fits", 3000), 0);
     refused("a", "a-model.fits: truncated or corrupt", "");
     make("a-model.fits", &(recipe){.n_freq = 2});
     assert_int_equal(truncate("a-model.fits", 2880 + 1700), 0);
     refused("a", "a-model.fits: truncated or corrupt", "");
-    /* 60 pixels of 5 degrees: the corners lie beyond the horizon, and NaN there is nothing. */
+    /* 60 pixels of 5 degrees: the corners are beyond the horizon, where NaN is zero. */
     make("a-model.fits", &(recipe){.nx = 60, .ny = 60, .card = {"CDELT1  = -5.", "CDELT2  = 5."}});
     for (long i = 0; i < 3600; i++) {
         const double l = (30 - (double)(i % 60)) * 5 * MSI_PI / 180, m = ((double)(i / 60) - 30) * 5 * MSI_PI / 180;
@@ -397,28 +397,28 @@ static void bad_headers(void **state)
         {{.card = {"BUNIT   = 'K       '"}}, "not Jy/pixel"},
         {{.card = {"CTYPE1  = 'RA---TAN'", "CTYPE2  = 'DEC--TAN'"}}, "RA---TAN"},
         {{.card = {"CTYPE1  = 'RA---NCP'", "CTYPE2  = 'DEC--NCP'"}}, "RA---NCP"},
-        {{.card = {"PC1_2   = 0.1"}}, "rotated or slanted"},
-        {{.card = {"CROTA2  = 3.0"}}, "rotated or slanted"},
-        {{.card = {"PV2_1   = 0.1"}}, "rotated or slanted"},
+        {{.card = {"PC1_2   = 0.1"}}, "rotated or skewed"},
+        {{.card = {"CROTA2  = 3.0"}}, "rotated or skewed"},
+        {{.card = {"PV2_1   = 0.1"}}, "rotated or skewed"},
         {{.card = {"CDELT1  = 0.001"}}, "CDELT1"},
         {{.crpix_x = 10.5}, "CRPIX1 is 10.5"},
         {{.crpix_y = 1e12}, "CRPIX2 is 1e+12, too far"},
         {{.freq_hz = -1}, "frequency"},
-        {{.stokes = 9}, "no polarisation"},
+        {{.stokes = 9}, "not a polarisation"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         clean();
         make("a-model.fits", &cases[i].r);
         refused("a", "a-model.fits: ", cases[i].why);
     }
-    refused("b", "no model: there is no b-model.fits", "-name");
+    refused("b", "no model found: no file b-model.fits", "-name");
     refused("absent/b", "absent: No such file or directory", "");
     assert_int_equal(mkdir("d-model.fits", 0777), 0);
     refused("d", "d-model.fits: ", "");
     assert_int_equal(system("echo nothing > e-model.fits"), 0);
     refused("e", "e-model.fits: not a FITS file", "");
 
-    /* Units that mean the same, and force. */
+    /* Equivalent units, and force. */
     static const char *const units[] = {"BUNIT   = 'JY/PIXEL'", "BUNIT   = 'Jy/pix'", "BUNIT   = 'Jy      '"};
     for (size_t i = 0; i < 3; i++) {
         make("a-model.fits", &(recipe){.card = {units[i]}});
@@ -442,7 +442,7 @@ static void odd_names(void **state)
         snprintf(file, sizeof file, "%s-Q-model.fits", names[i]);
         snprintf(path, sizeof path, "./%s-Q-model.fits", names[i]);
         assert_int_equal(rename("x.fits", path), 0);
-        refused(names[i], file, "says I");
+        refused(names[i], file, "has I");
         make("x.fits", &(recipe){.stokes = 2});
         assert_int_equal(rename("x.fits", path), 0);
         msi_model_images *m = find(names[i]);
@@ -455,7 +455,7 @@ static void odd_names(void **state)
     refused(longest, "no model", "");
 }
 
-/* The hash stands for what is predicted: for pixels, polarisations and frequencies. */
+/* The hash depends on pixels, polarisations and frequencies. */
 static void hashes_differ(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Output channels: every selected frequency in one of them, in order, as evenly as it goes. */
+/* Tests output channels: each selected frequency is in one of them, in order, in groups of nearly equal size. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,8 +49,8 @@ static msi_ms_reader *open_set(msi_makems_spw *spw, int n_spw, const msi_ms_sele
     return reader;
 }
 
-/* Return the number of channels of all spectral windows in output channel i; each must belong to one output channel
- * alone. */
+/* Return the number of channels of all spectral windows in output channel i; each must belong to exactly one
+ * output channel. */
 static int members(const msi_output_channels *c, const msi_ms_reader *reader, int64_t i)
 {
     int n = 0;
@@ -58,7 +58,7 @@ static int members(const msi_output_channels *c, const msi_ms_reader *reader, in
         const msi_ms_spw *spw = msi_ms_reader_spw(reader, s);
         int32_t first, end, next = 0;
         int64_t first_met, end_met;
-        msi_output_channels_met(c, spw->freq_hz, spw->n_chan, &first_met, &end_met);
+        msi_output_channels_overlap(c, spw->freq_hz, spw->n_chan, &first_met, &end_met);
         for (int64_t k = 0; k < c->n; k++) {
             msi_output_channels_range(c, k, spw->freq_hz, spw->n_chan, &first, &end);
             assert_int_equal(first, next);
@@ -97,7 +97,7 @@ static void test_one_window(void **state)
     check(r, 7, (const int[]){1, 1, 1, 1, 1, 1, 1});
     msi_output_channels c;
     assert_int_equal(msi_output_channels_make(&c, r, 3), MSI_OK);
-    /* Bands reach from edge to edge of the channels. */
+    /* Bands extend to the edges of the channels. */
     static const double low[] = {MHZ(99), MHZ(105), MHZ(109)}, high[] = {MHZ(105), MHZ(109), MHZ(113)};
     for (int i = 0; i < 3; i++) {
         assert_true(fabs(c.low_hz[i] - low[i]) < 1);
@@ -120,7 +120,7 @@ static void test_interleaved_windows(void **state)
                             {.n_chan = 2, .first_freq_hz = MHZ(104), .step_hz = MHZ(2)}};
     const msi_ms_selection all = {0};
     msi_ms_reader *r = open_set(spw, 3, &all);
-    /* Distinct: 100 .. 107; 104 and 106 are there twice. */
+    /* Distinct: 100 .. 107; 104 and 106 appear twice. */
     check(r, 2, (const int[]){4, 6});
     check(r, 3, (const int[]){3, 4, 3});
     check(r, 8, (const int[]){1, 1, 1, 1, 2, 1, 2, 1});

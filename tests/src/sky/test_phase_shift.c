@@ -17,7 +17,7 @@ static const double ASEC = MSI_PI / 648000;
 static const double freq_hz[N_CHAN] = {50e6, 1.42e9, 40e9};
 static const double LONGEST_M = 1e6;
 
-/* Old centre, and the way to the new one in right ascension and declination. */
+/* The old centre, and the offset of the new one in right ascension and declination. */
 static const struct shift_case {
     double ra, dec, by_ra, by_dec;
 } cases[N_SHIFT] = {
@@ -59,7 +59,7 @@ static void make(msi_phase_shift *shift, const struct shift_case *c)
     msi_phase_shift_make(shift, c->ra, c->dec, c->ra + c->by_ra, c->dec + c->by_dec);
 }
 
-/* Compute how far the shift goes, as |(l, m, n - 1)|. */
+/* Compute the length of the shift, |(l, m, n - 1)|. */
 static double length(const msi_phase_shift *s)
 {
     return sqrt(s->direction[0] * s->direction[0] + s->direction[1] * s->direction[1] +
@@ -170,7 +170,7 @@ static void test_phases(void **state)
     }
 }
 
-/* uvw seen from the new centre: the baseline is the same vector. */
+/* After the shift uvw is the same baseline vector in the axes of the new centre. */
 static void test_uvw(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void test_source_at_new_centre(void **state)
     }
 }
 
-/* Predicted visibilities go the way back: from the new centre to the old one, with the old uvw. */
+/* Predicted visibilities are shifted back from the new centre to the old one, with the old uvw. */
 static void test_predicted_is_the_inverse(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void test_predicted_is_the_inverse(void **state)
         msi_phase_shift_rotate(&s, N_ROW, old_m, turned_m);
         msi_phase_shift_apply(&s, N_ROW, N_CHAN, N_PLANE, freq_hz, uvw_m, vis);
         for (int i = 0; i < 3 * N_ROW; i++) assert_true(turned_m[i] == uvw_m[i]);
-        msi_phase_shift_predicted(&s, N_ROW, N_CHAN, N_PLANE, freq_hz, old_m, vis);
+        msi_phase_shift_inverse(&s, N_ROW, N_CHAN, N_PLANE, freq_hz, old_m, vis);
         for (int i = 0; i < N_PLANE * N_ROW * N_CHAN; i++) {
             /* The same phase both times, so that its own error does not count; a few roundings of up to |V| do. */
             assert_true(fabs(vis[i].re - (1 + i % 7)) < 64 * DBL_EPSILON);

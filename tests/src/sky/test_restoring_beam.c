@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The fitted beam: exact gaussians of every size and angle, and failures. */
+/* Tests the fitted beam: gaussians of every size and angle are exact; errors. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +92,7 @@ static void oblong_pixels_and_sidelobes(void **state)
     make_psf(psf, &g, &wanted, 1, 0);
     assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64, &unbound), MSI_OK);
     check_beam(&got, &wanted);
-    /* Sidelobes that rise above the threshold, but do not hang together with the lobe, leave the beam alone. */
+    /* Sidelobes above the threshold that are not connected to the lobe do not change the beam. */
     msi_image_geometry square = {128, 64, CELL, CELL};
     wanted = (msi_beam){8 * CELL, 6 * CELL, 30 * DEG};
     make_psf(psf, &square, &wanted, 1, 0.5);
@@ -101,7 +101,7 @@ static void oblong_pixels_and_sidelobes(void **state)
     assert_true(fabs(got.minor_rad / wanted.minor_rad - 1) < 1e-9);
 }
 
-static void what_is_no_lobe_has_no_beam(void **state)
+static void psf_without_lobe_has_no_beam(void **state)
 {
     (void)state;
     msi_image_geometry g = {16, 16, CELL, CELL};
@@ -111,7 +111,7 @@ static void what_is_no_lobe_has_no_beam(void **state)
     assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64, &unbound), MSI_ERANGE);
     assert_true(isnan(got.major_rad) && isnan(got.minor_rad) && isnan(got.pa_rad));
     assert_false(msi_beam_known(&got));
-    for (int i = 0; i < 256; i++) psf[i] = i % 16 == 8; /* a wall without an end */
+    for (int i = 0; i < 256; i++) psf[i] = i % 16 == 8; /* a wall from edge to edge */
     assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64, &unbound), MSI_ERANGE);
     psf[8 * 16 + 8] = 0;
     assert_int_equal(msi_psf_fit(&got, &g, psf, MSI_FP64, &unbound), MSI_ERANGE);
@@ -137,7 +137,7 @@ static void half_of_it_may_be_missing(void **state)
     assert_true(fabs(got.major_rad / wanted.major_rad - 1) < 1e-9);
 }
 
-/* A circle fitted to an ellipse lies between its widths; to a circle it is that one. */
+/* The circle that is fitted to an ellipse is between its widths; for a circle it is exact. */
 static void circles_have_one_width(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void circles_have_one_width(void **state)
     assert_true(got.minor_rad == got.major_rad && got.major_rad > oval.minor_rad && got.major_rad < oval.major_rad);
 }
 
-/* Of a lobe that is no gaussian, the part within the box alone decides. */
+/* For a lobe that is not a gaussian, only the part within the box counts. */
 static void a_box_limits_what_is_fitted(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void a_box_limits_what_is_fitted(void **state)
     assert_true(inner.major_rad < 1.5 * core.major_rad);
 }
 
-static void beams_are_what_was_asked_for(void **state)
+static void beams_follow_the_choice(void **state)
 {
     (void)state;
     static double image[4096];
@@ -205,9 +205,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaussians_are_found_exactly), cmocka_unit_test(angle_grows_towards_lower_x),
-        cmocka_unit_test(oblong_pixels_and_sidelobes), cmocka_unit_test(what_is_no_lobe_has_no_beam),
+        cmocka_unit_test(oblong_pixels_and_sidelobes), cmocka_unit_test(psf_without_lobe_has_no_beam),
         cmocka_unit_test(half_of_it_may_be_missing),   cmocka_unit_test(circles_have_one_width),
-        cmocka_unit_test(a_box_limits_what_is_fitted), cmocka_unit_test(beams_are_what_was_asked_for),
+        cmocka_unit_test(a_box_limits_what_is_fitted), cmocka_unit_test(beams_follow_the_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ typedef struct fixture {
     msi_sample_tally tally;
 } fixture;
 
-/* Sound samples of n_corr correlations, ready to be spoilt. */
+/* Valid samples of n_corr correlations, for tests that change them. */
 static void fixture_init(fixture *f, const msi_pol *corr, int n_corr)
 {
     memset(f, 0, sizeof *f);
@@ -55,14 +55,14 @@ static void form(fixture *f, const msi_pol *pol, int n_pol, int32_t first, int32
     f->n_plane = msi_planes_of(pol, n_pol, f->planes);
     assert_int_equal(
         msi_mix_make(f->mix, f->planes, f->n_plane, MSI_STOKES_WEIGHT_SMALLER, f->block.corr, f->block.n_corr), MSI_OK);
-    /* What was there before must not matter. */
+    /* Old contents of the buffers must not matter. */
     for (int i = 0; i < MSI_MAX_PLANES * N_SAMPLE; i++) {
         f->vis[i] = (msi_c64){NAN, NAN};
         f->out_weight[i] = NAN;
     }
     memset(&f->tally, 0, sizeof f->tally);
-    msi_stokes_form(&f->block, f->mix, f->n_plane, (msi_channel_range){first, n_chan}, f->vis, f->out_weight,
-                    &f->tally);
+    msi_stokes_convert(&f->block, f->mix, f->n_plane, (msi_channel_range){first, n_chan}, f->vis, f->out_weight,
+                       &f->tally);
 }
 
 static int64_t total(const msi_sample_tally *d)
@@ -70,7 +70,7 @@ static int64_t total(const msi_sample_tally *d)
     return d->flagged + d->weight + d->data_not_finite + d->data_too_large;
 }
 
-/* Return Stokes visibilities of a sample that have nothing in common; exact in float32, as are their sums. */
+/* Return unrelated Stokes visibilities of a sample; they and their sums are exact in float32. */
 static void stokes_of(int sample, double complex stokes[N_STOKES])
 {
     for (int s = 0; s < N_STOKES; s++) stokes[s] = 8.0 * sample + s + I * (3.0 - 5.0 * s * sample);
@@ -87,7 +87,8 @@ static void correlate(const double complex s[N_STOKES], int is_circular, double 
     out[3] = s[0] - diagonal;
 }
 
-/* Correlations made of known Stokes parameters give these back, at every row and channel of a part of the band. */
+/* The conversion of correlations of known Stokes parameters gives these, at every row and channel of a part of the
+ * band. */
 static void test_stokes_of_feeds(void **state)
 {
     (void)state;
@@ -167,7 +168,7 @@ static void test_hands_alone(void **state)
     assert_true(f.vis[N_SAMPLE].re == 2 && f.vis[N_SAMPLE].im == -3);
 }
 
-static void test_what_cannot_be_formed(void **state)
+static void test_impossible_planes(void **state)
 {
     (void)state;
     static const msi_pol pair[] = {MSI_POL_XX, MSI_POL_YY};
@@ -185,7 +186,7 @@ static void test_what_cannot_be_formed(void **state)
     assert_int_equal(msi_mix_make(&mix, &q, 1, MSI_STOKES_WEIGHT_SMALLER, pair, 1), MSI_EINPUT);
 }
 
-/* Defects spoil one correlation of one sample; each belongs to a count. */
+/* Defects of one correlation of one sample, each with its count. */
 typedef struct spoilt {
     msi_c32 data;
     float weight;
@@ -224,7 +225,7 @@ static void spoil(fixture *f, int sample, int corr, const spoilt *s)
     f->flag[at] = s->flag;
 }
 
-/* A sample spoilt in either hand, or both, is 0 and counted once under its reason; the others stay. */
+/* A sample with a defect in one or both hands is 0 and counted once; others do not change. */
 static void test_dropped(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void test_dropped(void **state)
         }
 }
 
-/* Have one hand flagged, the other not a number and not flagged: nothing of it may reach the grid. */
+/* One hand is flagged, the other is NaN and not flagged: the sample must not be used. */
 static void test_flag_hides_nothing(void **state)
 {
     (void)state;
@@ -288,7 +289,7 @@ static void test_unused_correlations(void **state)
     }
 }
 
-/* 1e30 is kept as it is, in real and imaginary part, of either sign; the next larger number is not. */
+/* 1e30 is used unchanged, in the real and the imaginary part, with both signs; the next larger number is left out. */
 static void test_limit_of_data(void **state)
 {
     (void)state;
@@ -314,7 +315,8 @@ static void test_limit_of_data(void **state)
     }
 }
 
-/* The largest product is that of a kept sample of any plane and row, and another tally's only where it is larger. */
+/* The largest product is that of a used sample of any plane and row. Another tally's product replaces it if it is
+ * larger. */
 static void test_largest_product(void **state)
 {
     (void)state;
@@ -342,7 +344,7 @@ static void test_largest_product(void **state)
     assert_int_equal(sum.largest_set, 4);
 }
 
-/* Spoilt correlations of any reason among rows that are longer than what is formed at a time, or shorter. */
+/* Defects of all kinds in rows that are longer and shorter than the piece that is converted at a time. */
 static void check_channels(int32_t n_chan, int n_corr, msi_stokes_weight rule)
 {
     enum { ROWS = 2, MOST = ROWS * 300 };
@@ -378,7 +380,7 @@ static void check_channels(int32_t n_chan, int n_corr, msi_stokes_weight rule)
     msi_sample_tally tally = {0};
     assert_int_equal(msi_planes_of(pol[which], 3, planes), 3);
     assert_int_equal(msi_mix_make(mix, planes, 3, rule, which ? linear : pair, n_corr), MSI_OK);
-    msi_stokes_form(&block, mix, 3, (msi_channel_range){.n = n_chan}, got, got_weight, &tally);
+    msi_stokes_convert(&block, mix, 3, (msi_channel_range){.n = n_chan}, got, got_weight, &tally);
     const int n = ROWS * n_chan;
     int64_t n_out = 0;
     double largest = 0;
@@ -418,7 +420,7 @@ int main(void)
         cmocka_unit_test(test_stokes_of_feeds),
         cmocka_unit_test(test_raw_correlations),
         cmocka_unit_test(test_hands_alone),
-        cmocka_unit_test(test_what_cannot_be_formed),
+        cmocka_unit_test(test_impossible_planes),
         cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_flag_hides_nothing),
         cmocka_unit_test(test_unused_correlations),

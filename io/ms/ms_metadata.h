@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The metadata of a Measurement Set: its subtables, and the selected rows and channels. */
+#ifndef MSI_MS_METADATA_H
+#define MSI_MS_METADATA_H
+
+#include <stddef.h>
+
+#include "io/casacore-c/casacore_c.h"
+#include "io/ms/ms_mark.h"
+#include "io/ms/ms_reader.h"
+#include "io/msv/msv_file.h"
+
+/* A row of SPECTRAL_WINDOW. */
+typedef struct msi_ms_window {
+    int32_t n_chan;
+    double *freq_hz;  /* [n_chan] as stored */
+    double *width_hz; /* [n_chan] positive */
+    char frame[16];
+} msi_ms_window;
+
+/* A row of DATA_DESCRIPTION with its selected channels. */
+typedef struct msi_ms_setup {
+    int spw_id;
+    int32_t n_corr;
+    msi_pol corr[MSI_MAX_CORR];
+    int32_t n_stored; /* channels in a stored cell */
+    int is_used;      /* has rows that are selected if times are ignored */
+    int64_t n_row;    /* selected rows */
+    int64_t first_row;
+    int64_t block_rows;         /* rows of about 1 MB of data */
+    int32_t n_chan;             /* selected channels; 0 if no row or channel is selected */
+    int32_t span_first, n_span; /* range of stored channels that contains the selected ones */
+    int is_identity;            /* the span is the selection, in ascending order */
+    int32_t *chan_index;        /* [n_chan] stored index */
+    double *freq_hz, *width_hz; /* [n_chan] ascending frequency */
+    double *inverse_lambda2;    /* [n_chan] 1 / wavelength^2, m^-2 */
+} msi_ms_setup;
+
+typedef struct msi_ms_field {
+    double ra_rad, dec_rad;
+    char frame[16];
+    char name[64];
+    int source_id;
+    msi_ms_motion motion;
+    int64_t n_row; /* selected rows */
+} msi_ms_field;
+
+/* Consecutive rows with one setup and field. */
+typedef struct msi_ms_run {
+    int64_t row, n_row;
+    int data_desc_id, field_id;
+} msi_ms_run;
+
+typedef struct msi_ms_set {
+    const char *path;                       /* borrowed */
+    ccc_table *table;                       /* NULL while closed */
+    struct msi_ms_store *store;             /* is read instead of the tables; NULL: the tables are read */
+    char data_column[64], model_column[64]; /* "": not read */
+    msi_ms_watch watch;                     /* of these columns, if they are in a table */
+    int has_weight_spectrum, has_flag_row;
+    int64_t n_table_row;
+    int n_window;
+    msi_ms_window *window;
+    int n_setup;
+    msi_ms_setup *setup; /* [n_setup] by DATA_DESC_ID */
+    int n_field;
+    msi_ms_field *field;
+    int64_t n_antenna;
+    double *antenna_itrf_m; /* [n_antenna][3] */
+    int64_t n_run;
+    msi_ms_run *run; /* ascending rows */
+    int64_t n_row;   /* selected */
+    int64_t n_time;
+    int64_t n_selected_time; /* distinct TIMEs of the selected rows */
+    double start_mjd_s,
+        end_mjd_s; /* of the selected rows; if there are none, of the interval */
+} msi_ms_set;
+
+/* msi_ms_failed - convert the status of a ccc function and set its message. */
+int msi_ms_failed(int ccc_status);
+
+#define MSI_CCC(expr)                                                                                                  \
+    do {                                                                                                               \
+        int msi_ccc_status_ = (expr);                                                                                  \
+        if (msi_ccc_status_ != CCC_OK) return msi_ms_failed(msi_ccc_status_);                                          \
+    } while (0)
+
+/*
+ * msi_ms_set_open - open the main table for reading, without a lock, or the visibility store, if it is not open.
+ * Returns: 0, MSI_EINPUT (also if a column that is read was written since it was open before), MSI_ELOCKED (it is being
+ *          written), MSI_ENOMEM
+ */
+int msi_ms_set_open(msi_ms_set *set);
+
+/*
+ * msi_ms_set_recheck - fail unless all values read from the columns are complete and of one writing. Call it after
+ * reading and before the values are used.
+ * Returns: 0, MSI_EINPUT, MSI_ELOCKED, MSI_ENOMEM
+ */
+int msi_ms_set_recheck(msi_ms_set *set);
+
+/*
+ * msi_ms_set_describe - read the subtables and choose the columns, with the checks that need no row.
+ * Returns: 0, MSI_EINPUT (also if a column is incomplete), MSI_ELOCKED (it is being written), MSI_ENOMEM
+ */
+int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection);
+
+/* msi_ms_set_observe - fill an observation from the subtables and selected rows. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
+int msi_ms_set_observe(msi_ms_set *set, msi_observation *observation);
+
+/* msi_ms_set_free - close and free the set, and leave it empty. */
+void msi_ms_set_free(msi_ms_set *set);
+
+/* An open visibility store. It is read as the set that it was made of, with the numbers of rows, fields and setups of
+ * the set. */
+struct msi_ms_store {
+    msi_msv_file *file;
+    char telescope[64], observer[64], time_scale[16];
+    double *rest_hz; /* [n_field] 0 if unknown */
+};
+
+/*
+ * msi_ms_store_pack_metadata - pack the metadata for a store of the only set of a reader, with the selected channels.
+ * Returned: *out [*n]  for msi_msv_origin; owned, msi_free; NULL on failure
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_ms_store_pack_metadata(const msi_ms_reader *reader, char **out, int64_t *n);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "io/ms/ms_pack.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/ms/ms_block.h"
+
+int msi_ms_transfer(msi_ms_cursor *c, void *value, int64_t bytes)
+{
+    const int64_t padded = (bytes + 7) / 8 * 8;
+    if (c->from) {
+        if (bytes < 0 || padded > c->n - c->at) return 0;
+        if (bytes > 0) memcpy(value, c->from + c->at, (size_t)bytes);
+    } else if (c->to && bytes > 0) {
+        memcpy(c->to + c->at, value, (size_t)bytes);
+    }
+    c->at += padded;
+    return 1;
+}
+
+int msi_ms_transfer_array(msi_ms_cursor *c, void *array, int64_t n, size_t size, int *is_whole)
+{
+    void *values;
+    *is_whole = 0;
+    if (c->from) {
+        if (n < 0 || n > (c->n - c->at) / (int64_t)size) return MSI_OK;
+        MSI_TRY(msi_alloc(&values, n > 0 ? n : 1, size, "metadata of the sets"));
+        memcpy(array, &values, sizeof values);
+    }
+    memcpy(&values, array, sizeof values);
+    *is_whole = msi_ms_transfer(c, values, n * (int64_t)size);
+    return MSI_OK;
+}
+
+/*
+ * The bytes are a reader_head, and for each set a reader_head, its fields, its setups with the channels of each, the frames of its
+ * windows and the positions of its antennas, all in multiples of 8 bytes. One function goes over them in both
+ * directions, so that both agree on the order.
+ */
+
+typedef struct reader_head {
+    int64_t n_set, n_time;
+    msi_observation observation;
+} reader_head;
+
+typedef struct set_head {
+    int64_t n_setup, n_field, n_table_row, n_selected_time, n_window, n_antenna, has_weight_spectrum;
+    char data_column[64];
+} set_head;
+
+/* ---- Both directions ---- */
+
+static int pass_setup(msi_ms_cursor *c, msi_ms_setup *s, int *is_whole)
+{
+    msi_ms_setup fixed = *s;
+    fixed.chan_index = NULL;
+    fixed.freq_hz = fixed.width_hz = fixed.inverse_lambda2 = NULL;
+    *is_whole = msi_ms_transfer(c, &fixed, sizeof fixed);
+    if (c->from) {
+        *s = fixed;
+        s->chan_index = NULL;
+        s->freq_hz = s->width_hz = s->inverse_lambda2 = NULL;
+    }
+    if (!*is_whole || s->n_chan == 0) return MSI_OK;
+    MSI_TRY(msi_ms_transfer_array(c, &s->chan_index, s->n_chan, sizeof *s->chan_index, is_whole));
+    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &s->freq_hz, s->n_chan, sizeof *s->freq_hz, is_whole));
+    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &s->width_hz, s->n_chan, sizeof *s->width_hz, is_whole));
+    return MSI_OK;
+}
+
+/* The channels of windows stay behind: those of setups are theirs. */
+static int pass_windows(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
+{
+    if (c->from) {
+        *is_whole = n >= 0 && n <= (c->n - c->at) / (int64_t)sizeof set->window->frame;
+        if (!*is_whole) return MSI_OK;
+        MSI_TRY(msi_alloc(&set->window, n > 0 ? n : 1, sizeof *set->window, "spectral windows"));
+        set->n_window = (int)n;
+    }
+    for (int i = 0; i < set->n_window && *is_whole; i++) {
+        *is_whole = msi_ms_transfer(c, set->window[i].frame, sizeof set->window[i].frame);
+        if (c->from) set->window[i].frame[sizeof set->window[i].frame - 1] = 0;
+    }
+    return MSI_OK;
+}
+
+static int pass_antennas(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
+{
+    *is_whole = n >= 0 && n <= INT32_MAX;
+    if (*is_whole)
+        MSI_TRY(msi_ms_transfer_array(c, &set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, is_whole));
+    if (*is_whole) set->n_antenna = n;
+    return MSI_OK;
+}
+
+static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
+{
+    set_head h = {.n_setup = set->n_setup,
+                  .n_field = set->n_field,
+                  .n_table_row = set->n_table_row,
+                  .n_selected_time = set->n_selected_time,
+                  .n_window = set->n_window,
+                  .n_antenna = set->n_antenna,
+                  .has_weight_spectrum = set->has_weight_spectrum};
+    memcpy(h.data_column, set->data_column, sizeof h.data_column);
+    *is_whole = msi_ms_transfer(c, &h, sizeof h);
+    if (c->from) {
+        if (!*is_whole || h.n_setup < 0 || h.n_setup > (c->n - c->at) / (int64_t)sizeof *set->setup || h.n_field < 0 ||
+            h.n_field > INT32_MAX) {
+            *is_whole = 0;
+            return MSI_OK;
+        }
+        set->n_table_row = h.n_table_row;
+        set->n_selected_time = h.n_selected_time;
+        set->has_weight_spectrum = h.has_weight_spectrum != 0;
+        memcpy(set->data_column, h.data_column, sizeof h.data_column);
+        set->data_column[sizeof set->data_column - 1] = 0;
+        MSI_TRY(msi_alloc(&set->setup, h.n_setup > 0 ? h.n_setup : 1, sizeof *set->setup, "data descriptions"));
+        set->n_setup = (int)h.n_setup;
+    }
+    MSI_TRY(msi_ms_transfer_array(c, &set->field, h.n_field, sizeof *set->field, is_whole));
+    if (*is_whole) set->n_field = (int)h.n_field;
+    for (int i = 0; i < set->n_setup && *is_whole; i++) MSI_TRY(pass_setup(c, &set->setup[i], is_whole));
+    if (*is_whole) MSI_TRY(pass_windows(c, set, h.n_window, is_whole));
+    if (*is_whole) MSI_TRY(pass_antennas(c, set, h.n_antenna, is_whole));
+    return MSI_OK;
+}
+
+static int pass_reader(msi_ms_cursor *c, msi_ms_reader *r, int *is_whole)
+{
+    reader_head h = {.n_set = r->n_set, .n_time = r->n_time, .observation = r->observation};
+    *is_whole = msi_ms_transfer(c, &h, sizeof h) && h.n_set == r->n_set;
+    if (c->from) {
+        r->n_time = h.n_time;
+        r->observation = h.observation;
+    }
+    for (int i = 0; i < r->n_set && *is_whole; i++) MSI_TRY(pass_set(c, &r->set[i], is_whole));
+    if (c->from && c->at != c->n) *is_whole = 0;
+    return MSI_OK;
+}
+
+/* ---- Packing ---- */
+
+int msi_ms_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
+{
+    msi_ms_reader same = *r; /* nothing of it is changed */
+    msi_ms_cursor c = {0};
+    int is_whole;
+    *out = NULL;
+    MSI_TRY(pass_reader(&c, &same, &is_whole));
+    MSI_TRY(msi_alloc(out, c.at, 1, "metadata of the sets"));
+    *n = c.at;
+    c = (msi_ms_cursor){.to = *out};
+    return pass_reader(&c, &same, &is_whole);
+}
+
+/* ---- Unpacking ---- */
+
+static void end_text(char *text, size_t size)
+{
+    text[size - 1] = 0;
+}
+
+static int channels_are_sound(const msi_ms_setup *s)
+{
+    for (int32_t c = 0; c < s->n_chan; c++) {
+        if (s->chan_index[c] < s->span_first || s->chan_index[c] >= s->span_first + s->n_span) return 0;
+        if (!isfinite(s->freq_hz[c]) || !(s->freq_hz[c] > 0) || !(s->width_hz[c] >= 0)) return 0;
+        if (c > 0 && !(s->freq_hz[c] >= s->freq_hz[c - 1])) return 0;
+    }
+    return 1;
+}
+
+static int setup_is_sound(const msi_ms_setup *s, int64_t n_table_row)
+{
+    if (s->n_chan == 0) return s->n_row == 0;
+    if (s->n_corr < 1 || s->n_corr > MSI_MAX_CORR || s->n_row < 0 || s->n_row > n_table_row) return 0;
+    for (int i = 0; i < s->n_corr; i++)
+        if ((int)s->corr[i] < MSI_POL_I || (int)s->corr[i] > MSI_POL_YY) return 0;
+    if (s->n_chan < 0 || s->n_chan > s->n_span || s->n_span > s->n_stored || s->span_first < 0 ||
+        s->span_first > s->n_stored - s->n_span || s->spw_id < 0)
+        return 0;
+    if (s->block_rows < 1 || s->block_rows > MSI_MS_BLOCK_ROWS) return 0;
+    const int64_t row_samples = (int64_t)s->n_span * s->n_corr;
+    return (s->block_rows == 1 || s->block_rows * row_samples <= MSI_MS_BLOCK_SAMPLES) && channels_are_sound(s);
+}
+
+/* Check a set and count its rows and channels into the reader. */
+static int check_set(msi_ms_reader *r, msi_ms_set *set)
+{
+    int64_t n_row = 0;
+    if (set->n_table_row < 0 || set->n_selected_time < 0 || set->n_selected_time > set->n_table_row) return 0;
+    for (int i = 0; i < set->n_field; i++) {
+        msi_ms_field *f = &set->field[i];
+        end_text(f->name, sizeof f->name);
+        end_text(f->frame, sizeof f->frame);
+        if (f->n_row < 0 || f->n_row > set->n_table_row) return 0;
+        if ((int)f->motion < MSI_MS_FIXED || f->motion > MSI_MS_PLANET) return 0;
+        if (f->n_row > 0 && !(isfinite(f->ra_rad) && isfinite(f->dec_rad))) return 0;
+    }
+    for (int i = 0; i < set->n_setup; i++) {
+        const msi_ms_setup *s = &set->setup[i];
+        int64_t n_sample;
+        if (!setup_is_sound(s, set->n_table_row) || (s->n_chan > 0 && s->spw_id >= set->n_window) ||
+            __builtin_mul_overflow(s->n_row, (int64_t)s->n_chan, &n_sample) ||
+            __builtin_add_overflow(r->n_sample, n_sample, &r->n_sample))
+            return 0;
+        n_row += s->n_row;
+        if (n_row > set->n_table_row) return 0;
+        r->n_spw += s->n_chan > 0;
+    }
+    set->n_row = n_row;
+    return !__builtin_add_overflow(r->n_row, n_row, &r->n_row);
+}
+
+static int observation_is_sound(msi_observation *o)
+{
+    /* Positions of antennas serve headers and bounds: one that is not finite is no reason to stop. */
+    const double numbers[] = {o->ra_rad, o->dec_rad, o->start_mjd_s, o->end_mjd_s, o->rest_freq_hz};
+    end_text(o->telescope, sizeof o->telescope);
+    end_text(o->observer, sizeof o->observer);
+    end_text(o->object, sizeof o->object);
+    end_text(o->dir_frame, sizeof o->dir_frame);
+    end_text(o->time_scale, sizeof o->time_scale);
+    end_text(o->spec_frame, sizeof o->spec_frame);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!isfinite(numbers[i])) return 0;
+    return o->rest_freq_hz >= 0;
+}
+
+static int check_reader(msi_ms_reader *r)
+{
+    if (r->n_time < 0 || !observation_is_sound(&r->observation)) return 0;
+    for (int i = 0; i < r->n_set; i++)
+        if (!check_set(r, &r->set[i])) return 0;
+    return 1;
+}
+
+int msi_ms_unpack_metadata(msi_ms_reader **out, const char *const *paths, int n_path, const char *bytes, int64_t n)
+{
+    msi_ms_reader *r;
+    msi_ms_cursor c = {.from = bytes, .n = n};
+    int is_whole = 0;
+    *out = NULL;
+    MSI_TRY(msi_ms_reader_make(&r, paths, n_path));
+    int status = pass_reader(&c, r, &is_whole);
+    if (status == MSI_OK && !(is_whole && check_reader(r)))
+        status = msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the reader process returned invalid metadata",
+                               paths[0]);
+    if (status == MSI_OK) status = msi_ms_reader_list(r);
+    if (status != MSI_OK) {
+        msi_ms_reader_free(r);
+        return status;
+    }
+    *out = r;
+    return MSI_OK;
+}

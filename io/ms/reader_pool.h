@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A pool of processes that open and read sets. For some damaged sets casacore ends the process, loops, or takes any
+ * amount of memory, and threads cannot share its tables. So the caller's process opens no table.
+ */
+#ifndef MSI_READER_POOL_H
+#define MSI_READER_POOL_H
+
+#include "io/ms/ms_reader.h"
+
+typedef struct msi_reader_pool msi_reader_pool;
+
+/*
+ * A conversion of blocks that the reader processes make, such as to Stokes parameters, so that the process that takes
+ * all blocks need not make it. Its parameters (`order`) are bytes without pointers, which are copied to the processes.
+ */
+typedef struct msi_reader_conversion {
+    void *of; /* each process has its own copy, from the time of the fork */
+
+    /* bytes - return the most bytes that n_row rows of a setup may need. It must not fall with n_row. Called in the
+     * processes and in the caller. */
+    int64_t (*bytes)(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz);
+
+    /* form - convert a block; called in the processes. Given and returned: uvw_m [n_row][3] of the block. Returned:
+     * formed, of that many bytes. Returns: 0 or a code of core/status.h. */
+    int (*form)(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *formed);
+} msi_reader_conversion;
+
+/*
+ * msi_reader_pool_start - fork the processes, which wait. Call it before any thread starts.
+ * Given:    paths [n_path], selection  borrowed until the pool is freed
+ *           n_process  >= 1; if fewer can be started, these are used
+ *           forming    NULL: blocks are returned as read
+ * Returned: *out, owned, freed by msi_reader_pool_free
+ * Returns:  0, MSI_ENOMEM (no process can be started)
+ * Notes:    a process may take the memory of msi_memory_limit, or what files of this size can need if that is less, and
+ *           some seconds of CPU time per step.
+ */
+int msi_reader_pool_start(msi_reader_pool **out, const char *const *paths, int n_path,
+                          const msi_ms_selection *selection, int n_process, const msi_reader_conversion *forming);
+
+/* The parts of the selection that may differ between openings of the sets; see msi_ms_selection. */
+typedef struct msi_ms_opening {
+    int64_t interval_begin, interval_end;
+    int may_be_empty, coordinates_only, keep_flagged_rows;
+    int share, n_share; /* read share `share` of n_share runs of blocks with about equal samples; n_share 0: all */
+} msi_ms_opening;
+
+/*
+ * msi_reader_pool_open - open the sets. Readers of earlier openings can no longer read.
+ * Returned: *reader  owned, freed by msi_ms_reader_free, also after the pool. Its msi_ms_reader_next returns the
+ *                    blocks of the processes in the order of one reader, until the pool is freed or opens again
+ * Returns:  as msi_ms_reader_open; also MSI_EINPUT (a process crashed or returned invalid metadata), MSI_ENOMEM (about
+ *           "n_reader": a process was killed)
+ */
+int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, msi_ms_reader **reader);
+
+/*
+ * msi_reader_pool_set_conversion - set the conversion of blocks. Call it before the first block or after a rewind.
+ * Given:   order [n_byte]  parameters of the conversion; copied
+ * Returns: 0, MSI_ENOMEM
+ * Notes:   a damaged set may have damaged a process. So a converted block has the right size, but its values are not to
+ *          be trusted. Coordinates are finite, but may have any value.
+ */
+int msi_reader_pool_set_conversion(msi_reader_pool *pool, const void *order, int64_t n_byte);
+
+/* msi_reader_pool_next - do msi_ms_reader_next for the reader of the last opening. Earlier blocks become invalid. */
+int msi_reader_pool_next(msi_reader_pool *pool, msi_ms_reader *reader, msi_ms_block *block);
+
+/*
+ * msi_reader_pool_take - return the next block and the following blocks that are already read, at most two of each
+ * process. The processes continue with others.
+ * Given:    block [most]
+ * Returned: block [*n]   valid until the next call; *n is 0 after the last one
+ * Returns:  as msi_ms_reader_next
+ */
+int msi_reader_pool_take(msi_reader_pool *pool, msi_ms_reader *reader, int most, msi_ms_block *block, int *n);
+
+/* msi_reader_pool_rewind - continue with the first block. */
+void msi_reader_pool_rewind(msi_reader_pool *pool);
+
+/* msi_reader_pool_size - return the number of processes; 0 for NULL. */
+int msi_reader_pool_size(const msi_reader_pool *pool);
+
+/* msi_reader_pool_free - end the processes; NULL is fine. */
+void msi_reader_pool_free(msi_reader_pool *pool);
+
+#endif
