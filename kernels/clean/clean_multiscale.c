@@ -67,13 +67,12 @@ typedef struct scale_state {
 /* ---- Biases and kernels of scales (A. R. Offringa and O. Smirnov, MNRAS 471, 301 (2017), section 3) ------------- */
 
 /*
- * Return the factor that multiplies a peak of R * K at scale i for comparison, 1 at scale 0: bias^-log2(s / (2 beam)),
- * or by power.
+ * Return the factor that multiplies a peak of R * K at scale i > 0 for comparison: bias^-log2(s / (2 beam)), or by
+ * power.
  * Given: power  (P * K * K)(0) at that scale
  */
 static double scale_bias_of(const msi_cleaner_spec *s, int i, double power)
 {
-    if (!i) return 1;
     if (s->scale_rule == MSI_CLEAN_BY_POWER)
         return sqrt((1 - s->small_scale_bias * s->scale[i] / s->scale[s->n_scale - 1]) / power);
     return pow(s->scale_bias, -log2(s->scale[i] / (2 * s->beam_pixel)));
@@ -354,7 +353,7 @@ static int find_power(msi_cleaner *c, int scale, double *power)
     return MSI_OK;
 }
 
-/* Choose the gain and the bias of a scale, or leave the scale out. Without short baselines the PSF has hardly any
+/* Choose the gain and the bias of a scale above 0, or leave the scale out. Without short baselines the PSF has hardly any
  * response to a wide kernel: (P * K)(0) may be negative, or so small that a component, whose flux is the gain times the
  * peak over (P * K)(0), removes more from the residual than is there: gain (P * K * K)(0) > (P * K)(0). */
 static int choose_gain(msi_cleaner *c, int scale, double peak)
@@ -365,16 +364,30 @@ static int choose_gain(msi_cleaner *c, int scale, double peak)
      * K)(0) passes through zero. */
     static const double SMALL = 1e-3;
     msi_clean_multiscale *m = c->multiscale;
-    m->power[scale] = 1;
-    m->used[scale] = peak > (scale ? LEAST_RESPONSE : 0);
-    if (!scale && !m->used[0]) return msi_error_set(MSI_EINPUT, "the joined PSF has no peak in the middle: %g", peak);
-    if (m->used[scale] && scale && (by_power(c) || peak < SMALL)) {
-        MSI_TRY(find_power(c, scale, &m->power[scale]));
-        m->used[scale] = by_power(c) ? m->power[scale] > LEAST_RESPONSE : c->spec.gain * m->power[scale] < peak;
-    }
+    double power = 1, response = peak;
+    m->used[scale] = peak > LEAST_RESPONSE;
     if (!m->used[scale]) return MSI_OK;
-    m->gain[scale] = c->spec.gain / (!scale ? 1 : by_power(c) ? m->power[scale] : peak);
-    m->bias[scale] = scale_bias_of(&c->spec, scale, m->power[scale]);
+    if (by_power(c) || peak < SMALL) MSI_TRY(find_power(c, scale, &power));
+    if (by_power(c)) {
+        response = power;
+        m->used[scale] = power > LEAST_RESPONSE;
+    } else if (peak < SMALL) {
+        m->used[scale] = c->spec.gain * power < peak;
+    }
+    m->power[scale] = power;
+    m->gain[scale] = c->spec.gain / response;
+    m->bias[scale] = scale_bias_of(&c->spec, scale, power);
+    return MSI_OK;
+}
+
+/* Set the gain and the bias of points. */
+static int choose_gain_of_points(msi_cleaner *c, double peak)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    if (!(peak > 0)) return msi_error_set(MSI_EINPUT, "the joined PSF has no peak in the middle: %g", peak);
+    m->used[0] = 1;
+    m->power[0] = m->bias[0] = 1;
+    m->gain[0] = c->spec.gain;
     return MSI_OK;
 }
 
@@ -401,7 +414,8 @@ static int set_psf(msi_cleaner *c)
     for (int i = 0; i < c->spec.n_channel; i++)
         MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
     MSI_TRY(find_peaks(c, peak));
-    for (int s = 0; s < c->spec.n_scale; s++) MSI_TRY(choose_gain(c, s, peak[s]));
+    MSI_TRY(choose_gain_of_points(c, peak[0]));
+    for (int s = 1; s < c->spec.n_scale; s++) MSI_TRY(choose_gain(c, s, peak[s]));
     report_unused(c);
     return MSI_OK;
 }
