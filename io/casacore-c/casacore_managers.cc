@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What a table's header has casacore load and run is looked at before the table is opened.
+ * Checks the storage managers and engines of a table before casacore opens it.
  *
- * casacore loads a storage manager or engine that it does not know from the shared library of that name, and a name
- * with a slash is a path: a table can bring its own. VirtualTaQLColumn evaluates an expression that the table brings,
- * and TaQL makes and removes tables. So headers are read here, by casacore's own reader and in the order in which
- * casacore goes on with them, up to the names; and tables that casacore opens with a table are looked at as it is.
+ * casacore loads an unknown storage manager or engine from the shared library of that name, and a name with a slash is
+ * a path, so a table can bring its own library. VirtualTaQLColumn evaluates an expression of the table, and TaQL can
+ * create and remove tables. The headers are therefore read here first, with casacore's own reader and in its order, up
+ * to the names. Tables that casacore opens together with a table are checked in the same way.
  */
 #include "casacore_internal.hpp"
 
@@ -26,14 +26,14 @@ using namespace ccc;
 
 namespace {
 
-/* A chain of tables that refer to the next is no longer than this: casacore itself makes chains of two or three. */
+/* The longest chain of tables that refer to each other. casacore itself makes chains of two or three. */
 constexpr size_t MOST_DEEP = 32;
 constexpr size_t SHOWN_TYPE = 80;
 
-/* The beginnings of an engine's name, and of the keyword of its columns that names the table where they lie. */
+/* Prefixes of the name of the engine, and of the column keyword that names the table with the data. */
 const char FORWARDING[] = "ForwardColumn", FORWARDS_TO[] = "_ForwardColumn_TableName";
 
-/* A table as its header describes it. */
+/* The header of a table. */
 struct Header {
     bool is_plain = false;           /* has columns of its own */
     std::vector<std::string> opened; /* tables that casacore opens with it: parent, members, where columns lie */
@@ -42,8 +42,8 @@ struct Header {
 };
 
 /*
- * Ask whether a manager may be used: casacore's own, as far as they do nothing but store and compute, and those of
- * observatories, which casacore loads from where libraries of the system are.
+ * Return whether a manager may be used: those of casacore that only store and compute, and those of observatories,
+ * which casacore loads from the directories of system libraries.
  */
 bool is_known(const std::string &type)
 {
@@ -60,8 +60,7 @@ void require_known(const std::string &type, const std::string &shown)
         throw Failure(CCC_EREFUSED, shown + ": a column of VirtualTaQLColumn, which would evaluate any TaQL expression "
                                             "that the table brings, and is not opened");
     throw Failure(CCC_EREFUSED, shown + ": the storage manager or engine '" + type.substr(0, SHOWN_TYPE) +
-                                    (type.size() > SHOWN_TYPE ? ".." : "") +
-                                    "' is not known, so it is not loaded");
+                                    (type.size() > SHOWN_TYPE ? ".." : "") + "' is not known, so it is not loaded");
 }
 
 bool begins(const std::string &name, const char *with)
@@ -86,8 +85,8 @@ void add_subtables(Header &header, const cc::TableRecord &keys, const std::strin
 }
 
 /*
- * The names of managers follow the description of columns; casacore constructs each as soon as it has read its name.
- * Return whether one of them has its columns in another table.
+ * Check the names of managers, which follow the description of columns. casacore constructs each manager as soon as it
+ * has read the name. Return whether one of them forwards to another table.
  */
 bool read_managers(cc::AipsIO &ios, const std::string &shown)
 {
@@ -124,7 +123,7 @@ void read_plain(cc::AipsIO &ios, cc::uInt version, const std::string &real, cons
     for (cc::uInt i = 0; i < desc.ncolumn(); i++) {
         const cc::ColumnDesc &column = desc.columnDesc(i);
         const cc::TableRecord &keys = column.keywordSet();
-        /* This one is constructed where a copy of the table is made. */
+        /* casacore constructs this manager when it copies the table. */
         if (!column.dataManagerType().empty()) require_known(column.dataManagerType(), shown);
         add_subtables(header, keys, column.name() + '/');
         for (cc::uInt k = 0; k < keys.nfields(); k++)
@@ -148,7 +147,7 @@ void read_concatenation(cc::AipsIO &ios, const std::string &real, Header &header
     header.joined.assign(joined.begin(), joined.end());
 }
 
-/* Read a header; fail at the first manager that is not known. */
+/* Read a header. Throws Failure for the first unknown manager. */
 Header read_header(const std::string &real, const std::string &shown)
 {
     Header header;
@@ -177,13 +176,13 @@ Header read_header(const std::string &real, const std::string &shown)
     return header;
 }
 
-/* A walk over the tables that are opened with one, each of which is read once. */
+/* Checks a table and the tables that casacore opens with it, each of them once. */
 class Walk {
   public:
-    /* Messages show `shown` in place of `real`, with which names of tables below it begin. */
+    /* In messages `shown` replaces `real`, the beginning of the names of all tables below it. */
     Walk(std::string real, std::string shown) : real_(std::move(real)), shown_(std::move(shown)) {}
 
-    /* Look at a table and those that casacore opens with it; one that is not there is left to casacore. */
+    /* Check a table and those that casacore opens with it. A missing table is reported by casacore. */
     const Header *visit(const std::string &name)
     {
         struct stat info;
@@ -211,8 +210,8 @@ class Walk {
     }
 
     /*
-     * As visit does, and at all tables that keywords of these tables name, and so on. One whose header cannot be read
-     * is left to casacore, which opens only some of them, and cannot read it either.
+     * Check also all tables that keywords of these tables name, and so on. A header that cannot be read is not an
+     * error here: casacore opens only some of these tables, and cannot read that one either.
      */
     void visit_all(const std::string &name)
     {

@@ -448,7 +448,7 @@ static void read_stretch(msi_ms_reader *r, const msi_ms_group *g, const stretch 
  * out; raw.source tells where the samples are. read_store_samples - read those.
  * Given:    g       planned rows; n_kept  of read_store_rows
  * Returned: *data   the visibilities: the buffer's, or the store's own where the reader lends them
- * Returns:  0, MSI_EINPUT (what is read is damaged), MSI_ENOMEM
+ * Returns:  0, MSI_EINPUT (the columns are damaged), MSI_ENOMEM
  */
 static int read_store_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t *n_kept)
 {

@@ -91,7 +91,7 @@ int msi_ms_mark_origin(ccc_table *t, const char *column, const char *model)
     return ccc_keyword_put_string(t, column, ORIGIN, text);
 }
 
-/* Copy what that keyword says; "" where it is not there. */
+/* Copy the value of the keyword MSIMAGE_MODEL of a column; "" if it is missing. */
 static void read_origin(ccc_table *t, const char *column, char *text, size_t size)
 {
     char *value;
@@ -114,8 +114,8 @@ static const char *root_of(const msi_ms_watch *w, const char *path)
 
 /* ---- table.dat ---- */
 
-/* Remember a table.dat; one that cannot be looked at is like no other. */
-static void look(msi_ms_watch *w, const char *path)
+/* Store the identity of table.dat. If stat fails, the inode is 0, which msi_ms_watch_is_same treats as different. */
+static void stat_table_dat(msi_ms_watch *w, const char *path)
 {
     char file[4200];
     struct stat info = {0};
@@ -129,11 +129,11 @@ static void look(msi_ms_watch *w, const char *path)
 int msi_ms_watch_is_same(const msi_ms_watch *w, const char *path)
 {
     msi_ms_watch now = {.root = w->root};
-    look(&now, path);
+    stat_table_dat(&now, path);
     return now.inode && now.inode == w->inode && now.device == w->device && now.changed_ns == w->changed_ns;
 }
 
-/* Name the table that another refers to, whose table.dat counts; *root is NULL where that is itself. */
+/* Find the table that has the columns of a reference table; *root is NULL if the table has its own. */
 static int find_root(ccc_table *t, char **root)
 {
     char **parts;
@@ -148,15 +148,15 @@ static int find_root(ccc_table *t, char **root)
 
 int msi_ms_watch_open(msi_ms_watch *w, const char *path, ccc_table **out)
 {
-    look(w, path);
+    stat_table_dat(w, path);
     MSI_CCC(ccc_table_open(out, path, CCC_READ, CCC_LOCK_NONE));
     if (w->root) return MSI_OK;
     MSI_TRY(find_root(*out, &w->root));
     if (!w->root) return MSI_OK;
-    /* Only now is it known which table.dat to remember before it is read. */
+    /* The table.dat to watch is known only now. Store its identity, and read it again after that. */
     ccc_table_close(*out);
     *out = NULL;
-    look(w, path);
+    stat_table_dat(w, path);
     MSI_CCC(ccc_table_open(out, path, CCC_READ, CCC_LOCK_NONE));
     return MSI_OK;
 }
@@ -189,7 +189,7 @@ int msi_ms_watch_rewritten(const char *set, const char *column)
     return msi_error_set(MSI_EINPUT, "%s: column %s was rewritten while it was read; read it again", set, column);
 }
 
-/* One writing of a column has the time and the model in its keyword, or a storage manager of its own. */
+/* Hash what identifies one writing of a column: the time and model in its keyword, and its storage manager. */
 static uint64_t hash_writing(ccc_table *t, const char *column, uint64_t hash)
 {
     char origin[1024];
@@ -200,7 +200,7 @@ static uint64_t hash_writing(ccc_table *t, const char *column, uint64_t hash)
     return msi_hash(hash, &info.manager_file, sizeof info.manager_file);
 }
 
-/* Ask whether table.dat has the keyword of marks. */
+/* Return 1 if table.dat contains the keyword of marks, else 0. */
 static int has_marks(const char *table)
 {
     char file[4200], *bytes = NULL;
@@ -219,9 +219,9 @@ static int has_marks(const char *table)
     return has;
 }
 
-/* A table that this process has open already, as Python's may, is given by casacore as it was then: have it read again
- * where its file says otherwise. */
-static int refresh(const char *table, ccc_table *t)
+/* casacore shares a table that this process has already opened, as Python may, in its earlier state. Read it again if
+ * its file has marks and the shared state has not, or the reverse. */
+static int resync_marks(const char *table, ccc_table *t)
 {
     ccc_type type;
     const int is_known = ccc_keyword_type(t, NULL, MSI_MS_MARK, &type, NULL) == CCC_OK;
@@ -234,12 +234,12 @@ static int check_columns(const msi_ms_watch *w, const char *path, ccc_table *t, 
 {
     char mark[512], selection[512];
     *written = 0;
-    MSI_TRY(refresh(root_of(w, path), t));
+    MSI_TRY(resync_marks(root_of(w, path), t));
     for (int i = 0; i < 2; i++) {
         if (!*columns[i]) continue;
         *written = hash_writing(t, columns[i], *written);
         if (!msi_ms_mark_read(t, columns[i], mark, sizeof mark, selection, sizeof selection)) continue;
-        /* One that has ended since the table was opened may have completed it: its lock alone would not tell. */
+        /* A prediction that ended after the table was opened holds no lock any more, but may have completed the column. */
         if (msi_ms_watch_is_locked(root_of(w, path)) || !msi_ms_watch_is_same(w, path))
             return msi_error_set(MSI_ELOCKED, "%s: a prediction is writing (%s); read the column after it has ended",
                                  path, mark);
@@ -253,7 +253,7 @@ int msi_ms_watch_check(const msi_ms_watch *w, const char *path, ccc_table *t, co
 {
     ccc_table *root;
     if (!w->root) return check_columns(w, path, t, columns, written);
-    /* Marks are in the table that has the columns. It is open with the other. */
+    /* Marks are in the table that has the columns, which casacore has opened with the reference table. */
     MSI_CCC(ccc_table_open(&root, w->root, CCC_READ, CCC_LOCK_NONE));
     const int status = check_columns(w, path, root, columns, written);
     ccc_table_close(root);

@@ -318,7 +318,8 @@ static int fill_all(holder *h)
     return MSI_OK;
 }
 
-/* End without a flush or a destructor: what was put is in the kernel, and no header may be written. */
+/* Exit without flushing and without destructors. The kernel already has the written values, and a header must not be
+ * written. */
 static _Noreturn void run_filler(holder *h, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

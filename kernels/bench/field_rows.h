@@ -116,7 +116,7 @@ typedef struct msi_field_strategy {
     double wall_s;
 } msi_field_strategy;
 
-/* Tells what a strategy is to do with a field, whose precision it takes. */
+/* The task of a strategy for a field. The precision is that of the field. */
 typedef struct msi_field_request {
     const msi_strategy *strategy;
     int predict, psf; /* psf: one more image */

@@ -318,16 +318,15 @@ static int start_processes(prediction *r)
     const int combines = q->op != MSI_MS_WRITE_REPLACE;
     MSI_TRY(msi_reader_pool_start(&r->reader_pool, q->ms_paths, q->n_ms, &q->selection, 1, NULL));
     if (combines) MSI_TRY(find_input(r, r->input, sizeof r->input));
-    if (strcmp(r->input, r->request->column) == 0)
+    if (strcmp(r->input, q->column) == 0)
         return msi_error_set(MSI_EUSAGE,
                              "-output-column %s: this column is also read; choose another one, or set -data-column",
-                             r->request->column);
+                             q->column);
     const size_t size = strlen(r->models->names) + 64;
     MSI_TRY(msi_alloc(&description, (int64_t)size, 1, "description of the model"));
     snprintf(description, size, "%s, hash %016" PRIx64, r->models->names, r->models->hash);
     msi_options_selection_words(&q->selection, selection, sizeof selection);
-    const msi_ms_write_spec spec = {r->request->column, q->op,     combines ? r->input : NULL,
-                                    description,        selection, q->drop_old};
+    const msi_ms_write_spec spec = {q->column, q->op, combines ? r->input : NULL, description, selection, q->drop_old};
     const int rc = msi_ms_writer_start(&r->writer, q->ms_paths, q->n_ms, &spec);
     msi_free(description);
     return rc;

@@ -104,7 +104,7 @@ int msi_window_degrid_shapes(const msi_wproj_job *job, msi_window_shape *shape);
 /* Find the fastest of the moving window's shapes on this machine: measure a few a run, and remember them in the
  * user's cache folder. */
 
-/* A case is what a shape is chosen for. */
+/* A shape is chosen for each case: device, direction, precision, images and kernels. */
 typedef struct msi_window_case {
     const char *device; /* its name */
     int degrid;
