@@ -61,34 +61,48 @@ static int with_unit(double *out, const char *what, const char *text, const unit
     return MSI_OK;
 }
 
-int msi_quantity_hour(double *out, const char *what, const char *text)
+/*
+ * quantity_hour, quantity_freq, quantity_time, quantity_flux - parse a number with a unit. A number without a unit is refused, with a
+ * suggestion.
+ * Given:    what  the option's spelling, for messages; text  the whole argument
+ * Returned: *out  radians, hertz, seconds or jansky
+ * Returns:  0, MSI_EUSAGE
+ *
+ * hour   a number with h, deg or rad
+ * freq   Hz kHz MHz GHz
+ * time   ms s min h d
+ * flux   uJy mJy Jy
+ */
+static int quantity_hour(double *out, const char *what, const char *text)
 {
     return with_unit(out, what, text, hour_units);
 }
 
-int msi_quantity_freq(double *out, const char *what, const char *text)
+static int quantity_freq(double *out, const char *what, const char *text)
 {
     return with_unit(out, what, text, freq_units);
 }
 
-int msi_quantity_time(double *out, const char *what, const char *text)
+static int quantity_time(double *out, const char *what, const char *text)
 {
     return with_unit(out, what, text, time_units);
 }
 
-int msi_quantity_flux(double *out, const char *what, const char *text)
+static int quantity_flux(double *out, const char *what, const char *text)
 {
     return with_unit(out, what, text, flux_units);
 }
 
-int msi_quantity_is_flux(const char *text)
+/* Return whether text is a number with a unit of flux. */
+static int quantity_is_flux(const char *text)
 {
     double value;
     const char *end = end_of_number(&value, text);
     return end != text && find_unit(flux_units, end);
 }
 
-int msi_quantity_count(int64_t *out, const char *what, const char *text, int64_t min, int64_t max)
+/* Read an integer from min to max. */
+static int quantity_count(int64_t *out, const char *what, const char *text, int64_t min, int64_t max)
 {
     MSI_TRY(msi_parse_integer(out, what, text));
     if (*out < min || *out > max)
@@ -97,7 +111,8 @@ int msi_quantity_count(int64_t *out, const char *what, const char *text, int64_t
     return MSI_OK;
 }
 
-int msi_quantity_date(double *mjd_s, const char *what, const char *text)
+/* Read 2024-01-31T12:34:56 or 2024-01-31, UTC, as MJD seconds. */
+static int quantity_date(double *mjd_s, const char *what, const char *text)
 {
     int year, month, day, hour = 0, minute = 0, n = 0;
     double second = 0;
@@ -198,7 +213,7 @@ READER(read_word)
 READER(read_count)
 {
     UNUSED_ARGS;
-    return msi_quantity_count(member(g, o), g->what, arg[0], o->low, o->high);
+    return quantity_count(member(g, o), g->what, arg[0], o->low, o->high);
 }
 
 READER(read_quantity)
@@ -242,7 +257,7 @@ READER(read_field)
 READER(read_duration)
 {
     UNUSED_ARGS;
-    MSI_TRY(msi_quantity_time(&g->duration_s, g->what, arg[0]));
+    MSI_TRY(quantity_time(&g->duration_s, g->what, arg[0]));
     if (!(g->duration_s > 0)) return msi_error_set(MSI_EUSAGE, "%s %s: a duration must be positive", g->what, arg[0]);
     return MSI_OK;
 }
@@ -251,7 +266,7 @@ READER(read_integration)
 {
     UNUSED_ARGS;
     double *integration_s = &g->out.spec.integration_s;
-    MSI_TRY(msi_quantity_time(integration_s, g->what, arg[0]));
+    MSI_TRY(quantity_time(integration_s, g->what, arg[0]));
     if (!(*integration_s > 0))
         return msi_error_set(MSI_EUSAGE, "%s %s: an integration must be positive", g->what, arg[0]);
     return MSI_OK;
@@ -264,9 +279,9 @@ READER(read_spw)
     msi_makems_spec *spec = &g->out.spec;
     MSI_TRY(grow(&g->out.spw, spec->n_spw, sizeof *g->out.spw));
     msi_makems_spw *spw = &g->out.spw[spec->n_spw++];
-    MSI_TRY(msi_quantity_freq(&spw->first_freq_hz, g->what, arg[0]));
-    MSI_TRY(msi_quantity_freq(&spw->step_hz, g->what, arg[1]));
-    MSI_TRY(msi_quantity_count(&n_chan, g->what, arg[2], 1, 1 << 24));
+    MSI_TRY(quantity_freq(&spw->first_freq_hz, g->what, arg[0]));
+    MSI_TRY(quantity_freq(&spw->step_hz, g->what, arg[1]));
+    MSI_TRY(quantity_count(&n_chan, g->what, arg[2], 1, 1 << 24));
     spw->n_chan = (int)n_chan;
     return MSI_OK;
 }
@@ -295,10 +310,10 @@ READER(read_source)
     if (n < 3) return msi_error_set(MSI_EUSAGE, "%s takes RA DEC I [Q U V] [INDEX]", g->what);
     MSI_TRY(msi_parse_ra(&source->ra_rad, g->what, arg[0]));
     MSI_TRY(msi_parse_dec(&source->dec_rad, g->what, arg[1]));
-    MSI_TRY(msi_quantity_flux(&source->stokes_jy[0], g->what, arg[2]));
-    while (n_flux < 3 && 3 + n_flux < n && msi_quantity_is_flux(arg[3 + n_flux])) n_flux++;
+    MSI_TRY(quantity_flux(&source->stokes_jy[0], g->what, arg[2]));
+    while (n_flux < 3 && 3 + n_flux < n && quantity_is_flux(arg[3 + n_flux])) n_flux++;
     if (n_flux != 0 && n_flux != 3) return msi_error_set(MSI_EUSAGE, "%s: give one flux, I, or four, I Q U V", g->what);
-    for (int k = 0; k < n_flux; k++) MSI_TRY(msi_quantity_flux(&source->stokes_jy[1 + k], g->what, arg[3 + k]));
+    for (int k = 0; k < n_flux; k++) MSI_TRY(quantity_flux(&source->stokes_jy[1 + k], g->what, arg[3 + k]));
     *used = 3 + n_flux;
     if (*used < n && msi_parse_real(&source->spectral_index, g->what, arg[*used]) == MSI_OK)
         (*used)++;
@@ -311,8 +326,8 @@ READER(read_random_sources)
 {
     UNUSED_ARGS;
     int64_t count, seed;
-    MSI_TRY(msi_quantity_count(&count, g->what, arg[0], 1, 10000000));
-    MSI_TRY(msi_quantity_count(&seed, g->what, arg[1], 0, INT64_MAX));
+    MSI_TRY(quantity_count(&count, g->what, arg[0], 1, 10000000));
+    MSI_TRY(quantity_count(&seed, g->what, arg[1], 0, INT64_MAX));
     MSI_TRY(msi_parse_angle(&g->random_width_rad, g->what, arg[2]));
     if (!(g->random_width_rad > 0 && g->random_width_rad < sqrt(2)))
         return msi_error_set(MSI_EUSAGE, "%s %s: the side of the field must be more than 0 and less than 81 degrees",
@@ -326,7 +341,7 @@ READER(read_model_image)
 {
     UNUSED_ARGS;
     g->out.model.path = arg[0];
-    MSI_TRY(msi_quantity_count(&g->out.model.size, g->what, arg[1], 16, 65536));
+    MSI_TRY(quantity_count(&g->out.model.size, g->what, arg[1], 16, 65536));
     if (g->out.model.size % 2) return msi_error_set(MSI_EUSAGE, "%s: the size %s is not even", g->what, arg[1]);
     MSI_TRY(msi_parse_angle(&g->out.model.cell_rad, g->what, arg[2]));
     if (!(g->out.model.cell_rad > 0))
@@ -376,9 +391,9 @@ static const option option_table[] = {
     {"scan-length", 1, "N", "timesteps of a scan (all; 1 with several fields)",
      COUNT(out.spec.times_per_scan, 1, INT32_MAX)},
     {"start-ha", 1, "ANGLE", "hour angle at the start, such as -4h (half the duration before transit)",
-     QUANTITY(start_hour_rad, msi_quantity_hour)},
+     QUANTITY(start_hour_rad, quantity_hour)},
     {"start-time", 1, "DATE", "UTC at the start instead, such as 2024-01-31T12:34:56",
-     QUANTITY(out.spec.start_mjd_s, msi_quantity_date)},
+     QUANTITY(out.spec.start_mjd_s, quantity_date)},
     {"duration", 1, "TIME", "length of the observation (10min)", OWN(read_duration)},
     {"integration", 1, "TIME", "length of a timestep (10s)", OWN(read_integration)},
     {"spw", 3, "FIRST STEP N",
@@ -397,9 +412,9 @@ static const option option_table[] = {
      "pixel",
      OWN(read_model_image)},
     {"reference-frequency", 1, "FREQ", "frequency of the sources' fluxes (middle of the band)",
-     QUANTITY(out.spec.reference_freq_hz, msi_quantity_freq)},
+     QUANTITY(out.spec.reference_freq_hz, quantity_freq)},
     {"noise", 1, "FLUX", "standard deviation of real and imaginary part at weight 1 (0Jy)",
-     QUANTITY(out.spec.noise_jy, msi_quantity_flux)},
+     QUANTITY(out.spec.noise_jy, quantity_flux)},
     {"seed", 1, "N", "seed of noise, flags and weights (1)", COUNT(out.spec.seed, 0, INT64_MAX)},
     {"flags", 1, "FRACTION", "fraction of flagged samples, whose values are wrong (0)",
      QUANTITY(out.spec.flag_fraction, msi_parse_real)},

@@ -605,14 +605,18 @@ static int check_writing(msi_reader_pool *pool, const msi_ms_opening *opening, c
     return MSI_OK;
 }
 
+/* Do msi_ms_reader_next for the reader of the last opening. Earlier blocks become invalid. */
 static int next_block(void *pool, msi_ms_reader *reader, msi_ms_block *block)
 {
-    return msi_reader_pool_next(pool, reader, block);
+    int n;
+    block->n_row = 0;
+    return msi_reader_pool_take(pool, reader, 1, block, &n);
 }
 
+/* Continue with the first block. */
 static void rewind_blocks(void *pool)
 {
-    msi_reader_pool_rewind(pool);
+    ((msi_reader_pool *)pool)->is_reading = 0;
 }
 
 static int count_processes(const void *pool)
@@ -797,18 +801,6 @@ int msi_reader_pool_take(msi_reader_pool *pool, msi_ms_reader *reader, int most,
     for (int is_taken = 1; is_taken && *n < most; *n += is_taken)
         MSI_TRY(take_next_block(pool, reader, *n == 0, &block[*n], &is_taken));
     return MSI_OK;
-}
-
-int msi_reader_pool_next(msi_reader_pool *pool, msi_ms_reader *reader, msi_ms_block *block)
-{
-    int n;
-    block->n_row = 0;
-    return msi_reader_pool_take(pool, reader, 1, block, &n);
-}
-
-void msi_reader_pool_rewind(msi_reader_pool *pool)
-{
-    pool->is_reading = 0;
 }
 
 int msi_reader_pool_size(const msi_reader_pool *pool)

@@ -64,9 +64,6 @@ int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, m
  */
 int msi_reader_pool_set_conversion(msi_reader_pool *pool, const void *order, int64_t n_byte);
 
-/* msi_reader_pool_next - do msi_ms_reader_next for the reader of the last opening. Earlier blocks become invalid. */
-int msi_reader_pool_next(msi_reader_pool *pool, msi_ms_reader *reader, msi_ms_block *block);
-
 /*
  * msi_reader_pool_take - return the next block and the following blocks that are already read, at most two of each
  * process. The processes continue with others.
@@ -75,9 +72,6 @@ int msi_reader_pool_next(msi_reader_pool *pool, msi_ms_reader *reader, msi_ms_bl
  * Returns:  as msi_ms_reader_next
  */
 int msi_reader_pool_take(msi_reader_pool *pool, msi_ms_reader *reader, int most, msi_ms_block *block, int *n);
-
-/* msi_reader_pool_rewind - continue with the first block. */
-void msi_reader_pool_rewind(msi_reader_pool *pool);
 
 /* msi_reader_pool_size - return the number of processes; 0 for NULL. */
 int msi_reader_pool_size(const msi_reader_pool *pool);

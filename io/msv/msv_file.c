@@ -88,7 +88,8 @@ msi_crc4 msi_crc4_of(const void *bytes, int64_t n)
     return (msi_crc4){{~a, ~b, ~c, ~d}};
 }
 
-int msi_crc4_equal(const msi_crc4 *a, const msi_crc4 *b)
+/* Return 1 if all four are equal, else 0. */
+static int crc4_equal(const msi_crc4 *a, const msi_crc4 *b)
 {
     return memcmp(a->quarter, b->quarter, sizeof a->quarter) == 0;
 }
@@ -287,7 +288,7 @@ static int check_index(msi_msv_file *f)
     /* The CRC of the header is right, but its offsets are not: the header is invalid. */
     if (!lay_out_index(f)) return msi_msv_file_damaged(f->path, "its header", 0, MSI_MSV_HEADER_BYTES);
     const msi_crc4 found = msi_crc4_of(f->map + h->index_at, h->index_bytes);
-    if (msi_crc4_equal(&found, &h->index_crc) && times_are_valid(f) && runs_are_valid(f) && chunks_are_valid(f))
+    if (crc4_equal(&found, &h->index_crc) && times_are_valid(f) && runs_are_valid(f) && chunks_are_valid(f))
         return MSI_OK;
     return msi_msv_file_damaged(f->path, "its index", h->index_at, h->index_bytes);
 }
@@ -338,14 +339,14 @@ int msi_msv_file_rows(const msi_msv_file *f, const msi_msv_chunk *c, int32_t n_c
     if (l->bytes < l->rows_bytes || l->bytes > f->header->index_at - c->at)
         return msi_msv_file_damaged(f->path, "its index", f->header->index_at, f->header->index_bytes);
     const msi_crc4 found = msi_crc4_of(f->map + c->at, l->rows_bytes);
-    if (msi_crc4_equal(&found, &c->rows_crc)) return MSI_OK;
+    if (crc4_equal(&found, &c->rows_crc)) return MSI_OK;
     return msi_msv_file_damaged(f->path, "the rows of a chunk", c->at, l->rows_bytes);
 }
 
 int msi_msv_file_samples(const msi_msv_file *f, const msi_msv_chunk *c, const msi_msv_layout *l)
 {
     const msi_crc4 found = msi_crc4_of(f->map + c->at + l->rows_bytes, l->bytes - l->rows_bytes);
-    if (msi_crc4_equal(&found, &c->samples_crc)) return MSI_OK;
+    if (crc4_equal(&found, &c->samples_crc)) return MSI_OK;
     return msi_msv_file_damaged(f->path, "the samples of a chunk", c->at + l->rows_bytes, l->bytes - l->rows_bytes);
 }
 

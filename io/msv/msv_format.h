@@ -32,9 +32,6 @@ enum { MSI_CRC4_UNIT = 32 };
  * 8. */
 msi_crc4 msi_crc4_of(const void *bytes, int64_t n);
 
-/* msi_crc4_equal - return 1 if all four are equal, else 0. */
-int msi_crc4_equal(const msi_crc4 *a, const msi_crc4 *b);
-
 #define MSI_MSV_MAGIC "msi-vis\n" /* stored without its terminating zero */
 
 enum { MSI_MSV_VERSION = 1, MSI_MSV_HEADER_BYTES = 4096, MSI_MSV_ALIGNMENT = 64 };

@@ -146,9 +146,6 @@ void msi_bench_device_pci_bus(int device, char *bus, int size);
 /* msi_bench_energy_of - count the energy of the first n_device GPUs; until then, of one. */
 void msi_bench_energy_of(int n_device);
 
-/* msi_bench_energy_joule - read the devices' total-energy counters by NVML, loaded at run time; NaN without any. */
-double msi_bench_energy_joule(void);
-
 /* Numbers of workloads that are the same everywhere, whatever the order in which threads ask for them. */
 
 /* msi_bench_uniform - return a counter hashed (SplitMix64, a bijection), in [0, 1). */

@@ -46,7 +46,8 @@ void msi_bench_energy_of(int n_device)
     nvml.n_wanted = n_device;
 }
 
-double msi_bench_energy_joule(void)
+/* Read the devices' total-energy counters by NVML, loaded at run time; NaN without any. */
+static double bench_energy_joule(void)
 {
     double joule = 0;
     if (!nvml.tried) load();
@@ -114,7 +115,7 @@ static int time_row(void *state, int repeat, msi_bench_result *r)
  */
 static int run_to_step(void *state, msi_bench_result *r, double min_s, int64_t *n, double *joule)
 {
-    const double start = msi_wall_s(), before = msi_bench_energy_joule();
+    const double start = msi_wall_s(), before = bench_energy_joule();
     double passed_s, last_joule = before;
     msi_bench_time t;
     *n = 0;
@@ -123,7 +124,7 @@ static int run_to_step(void *state, msi_bench_result *r, double min_s, int64_t *
         msi_bench_device_wait();
         *n += 1;
         passed_s = msi_wall_s() - start;
-        *joule = msi_bench_energy_joule();
+        *joule = bench_energy_joule();
         /* A step before min_s have passed is too early to stop at; the next one counts. */
         if (passed_s < min_s) last_joule = *joule;
     } while (passed_s < min_s || (*joule <= last_joule && passed_s < min_s + longest_step_s));
@@ -132,7 +133,7 @@ static int run_to_step(void *state, msi_bench_result *r, double min_s, int64_t *
 
 static int measure_energy(void *state, double energy_s, msi_bench_result *r)
 {
-    if (energy_s <= 0 || r->row->no_energy || strcmp(r->row->backend, "cuda") != 0 || isnan(msi_bench_energy_joule()))
+    if (energy_s <= 0 || r->row->no_energy || strcmp(r->row->backend, "cuda") != 0 || isnan(bench_energy_joule()))
         return MSI_OK;
     int64_t n;
     double before, after;

@@ -35,7 +35,8 @@ static void invent_stations(double (*enu)[3])
     }
 }
 
-int msi_el56_read_table(const char *dir, const char *name, double *out, int n, int columns)
+/* Read n lines of `columns` numbers of a file of a folder. Returns: 0, MSI_EINPUT */
+static int el56_read_table(const char *dir, const char *name, double *out, int n, int columns)
 {
     char path[4096], line[512];
     snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -101,7 +102,7 @@ int msi_el56_array_make(msi_el56_array *a, const msi_bench_options *options, int
     double enu[N_STATION][3], times = (double)n_time * options->scale;
     memset(a, 0, sizeof *a);
     if (options->layout_dir)
-        MSI_TRY(msi_el56_read_table(options->layout_dir, "ska1low_v6_enu.txt", enu[0], N_STATION, 3));
+        MSI_TRY(el56_read_table(options->layout_dir, "ska1low_v6_enu.txt", enu[0], N_STATION, 3));
     else
         invent_stations(enu);
     a->procedural = !options->layout_dir;
@@ -148,7 +149,7 @@ static int read_supports(const char *dir, int32_t *half)
         invent_supports(half);
         return MSI_OK;
     }
-    MSI_TRY(msi_el56_read_table(dir, "support_el56.txt", support, N_PLANE, 1));
+    MSI_TRY(el56_read_table(dir, "support_el56.txt", support, N_PLANE, 1));
     for (int p = 0; p < N_PLANE; p++) {
         half[p] = (int32_t)support[p];
         if (!(support[p] >= 1 && support[p] <= MSI_WKERNEL_MAX_HALF))

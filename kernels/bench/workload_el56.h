@@ -34,9 +34,6 @@ typedef struct msi_el56_array {
 int msi_el56_array_make(msi_el56_array *a, const msi_bench_options *options, int64_t n_time);
 void msi_el56_array_free(msi_el56_array *a);
 
-/* msi_el56_read_table - read n lines of `columns` numbers of a file of a folder. Returns: 0, MSI_EINPUT */
-int msi_el56_read_table(const char *dir, const char *name, double *out, int n, int columns);
-
 /*
  * Rows el56/: w-projection of an SKA-Low observation in the geometry of the data set EL56-82 of the SDP memo "Vertical
  * prototyping of the gridding algorithm": 512 stations, 240 times 30 s at 100 MHz, time slowest, uniform weights, an

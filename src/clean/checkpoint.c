@@ -61,6 +61,14 @@ int msi_checkpoint_check_place(const char *path)
     return msi_error_set(MSI_EOUTPUT, "%s: not a checkpoint of msimage; the file is left unchanged", path);
 }
 
+/* Remove the unfinished file and free w; NULL is fine. */
+static void checkpoint_discard(msi_checkpoint_writer *w)
+{
+    if (!w) return;
+    msi_publish_free(w->publish);
+    msi_free(w);
+}
+
 int msi_checkpoint_begin(msi_checkpoint_writer **out, const char *path, const msi_checkpoint_run *run)
 {
     file_header head = {.version = VERSION, .order = ORDER, .options = run->options, .sets = run->sets};
@@ -76,7 +84,7 @@ int msi_checkpoint_begin(msi_checkpoint_writer **out, const char *path, const ms
     if (!rc) rc = msi_publish_begin(w->publish, 0, &fd);
     if (!rc) rc = msi_publish_write(w->publish, 0, &head, sizeof head);
     if (rc)
-        msi_checkpoint_discard(w);
+        checkpoint_discard(w);
     else
         *out = w;
     return rc;
@@ -111,15 +119,8 @@ int msi_checkpoint_commit(msi_checkpoint_writer *w)
     int rc = put_section(w, END, w->n_section, "", 0);
     if (!rc) rc = msi_publish_seal(w->publish, 0);
     if (!rc) rc = msi_publish_commit(w->publish);
-    msi_checkpoint_discard(w);
+    checkpoint_discard(w);
     return rc;
-}
-
-void msi_checkpoint_discard(msi_checkpoint_writer *w)
-{
-    if (!w) return;
-    msi_publish_free(w->publish);
-    msi_free(w);
 }
 
 int64_t msi_checkpoint_bytes(int64_t n_section, int64_t data_bytes)
@@ -413,7 +414,7 @@ int msi_checkpoint_save_field(msi_clean_field *f, const msi_clean_history *histo
     if (!rc)
         rc = msi_checkpoint_commit(w);
     else
-        msi_checkpoint_discard(w);
+        checkpoint_discard(w);
     msi_free(buffer);
     return rc;
 }

@@ -40,7 +40,7 @@ typedef struct msi_checkpoint_writer msi_checkpoint_writer;
 
 /*
  * msi_checkpoint_begin - begin a checkpoint in a hidden file next to `path`.
- * Returned: *out  NULL on failure; freed by msi_checkpoint_commit or msi_checkpoint_discard
+ * Returned: *out  NULL on failure; freed by msi_checkpoint_commit
  * Returns:  0, MSI_EOUTPUT (also if a file of that name is not a checkpoint: it is left unchanged), MSI_ENOMEM
  */
 int msi_checkpoint_begin(msi_checkpoint_writer **out, const char *path, const msi_checkpoint_run *run);
@@ -54,9 +54,6 @@ int msi_checkpoint_put(msi_checkpoint_writer *w, msi_checkpoint_kind kind, int64
  * Returns: 0, MSI_EOUTPUT, MSI_EINTERRUPTED (a signal arrived before): then the older checkpoint remains
  */
 int msi_checkpoint_commit(msi_checkpoint_writer *w);
-
-/* msi_checkpoint_discard - remove the unfinished file and free w; NULL is fine. */
-void msi_checkpoint_discard(msi_checkpoint_writer *w);
 
 /* msi_checkpoint_bytes - return the size of a file of n_section sections with data_bytes of data in all. */
 int64_t msi_checkpoint_bytes(int64_t n_section, int64_t data_bytes);

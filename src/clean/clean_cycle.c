@@ -35,7 +35,8 @@ static const double NEAR = 1.1, ROUNDING = 1 + 1e-6;
 static const double IDLE = 0.99;
 enum { MOST_IDLE = 3, MOST_BACK = 4 };
 
-int msi_clean_is_final(const msi_clean_group *g, const msi_clean_options *o)
+/* Return 1 if cleaning ends at the group's threshold, 0 if the threshold is that of -auto-mask. */
+static int clean_is_final(const msi_clean_group *g, const msi_clean_options *o)
 {
     return g->in_mask || !(o->auto_mask > 0);
 }
@@ -101,7 +102,7 @@ int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
     if (!(fabs(peak) > 0)) {
         g->stop = is_masked(g, o) ? "mask empty" : "nothing left";
     } else if (fabs(peak) <= g->threshold * nearness(g, o)) {
-        if (msi_clean_is_final(g, o))
+        if (clean_is_final(g, o))
             g->stop = "threshold";
         else
             enter_mask(g);
@@ -111,7 +112,7 @@ int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
         g->stop = "major cycles";
     } else if (o->stop_negative && peak < 0) {
         g->stop = "negative peak";
-    } else if (!msi_clean_is_final(g, o) && is_short_of_cycles(g, o)) {
+    } else if (!clean_is_final(g, o) && is_short_of_cycles(g, o)) {
         enter_mask(g);
     } else {
         judge_progress(g);
@@ -119,7 +120,8 @@ int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
     return 0;
 }
 
-int msi_clean_judge_minor(msi_clean_group *g)
+/* Judge a group after minor iterations, before its residual is made. Returns: 1 if the cycle must be undone, else 0 */
+static int clean_judge_minor(msi_clean_group *g)
 {
     const msi_clean_report *r = &g->report;
     if (r->stop == MSI_CLEAN_STOP_DIVERGED) return go_back(g);
@@ -288,7 +290,7 @@ static int measure_noise(const cycles *k, msi_clean_group *g)
 static void set_threshold(const cycles *k, msi_clean_group *g)
 {
     const msi_clean_options *o = k->options;
-    const double sigmas = msi_clean_is_final(g, o) ? o->auto_threshold : o->auto_mask;
+    const double sigmas = clean_is_final(g, o) ? o->auto_threshold : o->auto_mask;
     g->threshold = fmax(o->threshold_jy, msi_cleaner_sigmas(g->cleaner, sigmas) * g->noise);
 }
 
@@ -425,7 +427,7 @@ static int clean_all(cycles *k, int *n_open)
         msi_clean_group *g = &f->group[i];
         if (g->stop) continue;
         MSI_TRY(clean_group(k, g));
-        if (msi_clean_judge_minor(g)) MSI_TRY(undo_cycle(k, g));
+        if (clean_judge_minor(g)) MSI_TRY(undo_cycle(k, g));
         (*n_open)++;
     }
     return MSI_OK;

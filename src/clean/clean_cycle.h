@@ -40,12 +40,6 @@ int msi_clean_cycles_run(msi_clean_field *field, const msi_clean_cycle_spec *spe
  */
 int msi_clean_judge(msi_clean_group *group, const msi_clean_options *options, double peak);
 
-/* msi_clean_judge_minor - judge a group after minor iterations, before its residual is made. Returns: as above */
-int msi_clean_judge_minor(msi_clean_group *group);
-
-/* msi_clean_is_final - return 1 if cleaning ends at the group's threshold, 0 if the threshold is that of -auto-mask. */
-int msi_clean_is_final(const msi_clean_group *group, const msi_clean_options *options);
-
 /*
  * msi_clean_cycles_left - estimate how many major cycles a group still needs. The peak is assumed to fall in each cycle
  * by the same factor as in the last one; before the first cycle, or after an undone one, by that of -mgain.

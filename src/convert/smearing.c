@@ -13,7 +13,9 @@
 /* Rotation rate of the Earth: 2 pi in a sidereal day. */
 static const double EARTH_RAD_S = 7.292115e-5;
 
-double msi_smearing_loss(double turns)
+/* Return the largest loss of amplitude, 0 .. 1, for a change of the phase of up to `turns`:
+ * 1 - sin(pi x) / (pi x) for x up to one turn, where the amplitude is zero, and 1 above. */
+static double smearing_loss(double turns)
 {
     const double x = MSI_PI * turns;
     if (turns >= 1) return 1;
@@ -27,7 +29,7 @@ double msi_smearing_turns(double loss)
     if (loss >= 1) return 1;
     for (int i = 0; i < 60; i++) {
         const double middle = 0.5 * (low + high);
-        *(msi_smearing_loss(middle) <= loss ? &low : &high) = middle;
+        *(smearing_loss(middle) <= loss ? &low : &high) = middle;
     }
     return low;
 }
@@ -37,7 +39,9 @@ double msi_smearing_time_turns(double baseline_m, double radius_rad, double time
     return EARTH_RAD_S * time_s * baseline_m * freq_hz / MSI_SPEED_OF_LIGHT * sin(radius_rad);
 }
 
-double msi_smearing_band_turns(double baseline_m, double radius_rad, double width_hz)
+/* Return the turns over the width of a channel, at most, for a baseline towards the
+ * source. */
+static double smearing_band_turns(double baseline_m, double radius_rad, double width_hz)
 {
     return baseline_m * width_hz / MSI_SPEED_OF_LIGHT * sin(radius_rad);
 }
@@ -117,8 +121,8 @@ int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_chan
     double baseline_m = longest_m;
     for (int i = 0; i < N_LENGTH; i++, baseline_m /= 2) {
         const double s = averaging_time_s(time, baseline_m);
-        const double by_time = msi_smearing_loss(msi_smearing_time_turns(baseline_m, radius_rad, s, b.highest_hz));
-        const double by_band = msi_smearing_loss(msi_smearing_band_turns(baseline_m, radius_rad, b.widest_hz));
+        const double by_time = smearing_loss(msi_smearing_time_turns(baseline_m, radius_rad, s, b.highest_hz));
+        const double by_band = smearing_loss(smearing_band_turns(baseline_m, radius_rad, b.widest_hz));
         char in_time[MSI_FORMAT_SIZE + 32] = "";
         if (s > 0)
             snprintf(in_time, sizeof in_time, "%6.3g %% by %s, ", 100 * by_time, msi_format_duration(duration, s));

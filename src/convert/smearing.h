@@ -11,10 +11,6 @@
 #include "src/convert/convert_options.h"
 #include "src/convert/convert_stages.h"
 
-/* msi_smearing_loss - return the largest loss of amplitude, 0 .. 1, for a change of the phase of up to `turns`:
- * 1 - sin(pi x) / (pi x) for x up to one turn, where the amplitude is zero, and 1 above. */
-double msi_smearing_loss(double turns);
-
 /* msi_smearing_turns - return the number of turns, at most 1, with a given loss, 0 .. 1. */
 double msi_smearing_turns(double loss);
 
@@ -24,10 +20,6 @@ double msi_smearing_turns(double loss);
  * Given: baseline_m, radius_rad  from the phase centre; time_s; freq_hz
  */
 double msi_smearing_time_turns(double baseline_m, double radius_rad, double time_s, double freq_hz);
-
-/* msi_smearing_band_turns - return the turns over the width of a channel, at most, for a baseline towards the
- * source. */
-double msi_smearing_band_turns(double baseline_m, double radius_rad, double width_hz);
 
 /*
  * msi_smearing_report - determine the averaging time of baselines, and log the loss for several lengths.

@@ -314,7 +314,8 @@ static int check_subtract_model(const msi_options *o)
     return MSI_OK;
 }
 
-int msi_clean_options_check(const msi_options *o)
+/* Check the options of deconvolution against each other. Returns: 0, MSI_EUSAGE */
+static int clean_options_check(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     MSI_TRY(check_beam(o));
@@ -447,7 +448,7 @@ static int check_together(const msi_options *o)
 {
     if (o->restore.residual) return check_restore(o);
     MSI_TRY(o->predict ? check_predict(o) : check_imaging(o));
-    if (!o->predict) MSI_TRY(msi_clean_options_check(o));
+    if (!o->predict) MSI_TRY(clean_options_check(o));
     MSI_TRY(msi_gridder_choice_check(o));
     if (o->backend == MSI_BACKEND_CPU && (o->gpus.kind == MSI_GPUS_COUNT || o->gpus.kind == MSI_GPUS_LIST))
         return msi_error_set(MSI_EUSAGE, "-gpus: it cannot be used with -backend cpu; leave one of them out");

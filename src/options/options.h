@@ -201,9 +201,6 @@ int msi_options_check_selection(const msi_ms_selection *selection);
  */
 int msi_options_expand_multi_ms(msi_options *options);
 
-/* msi_clean_options_check - check the options of deconvolution against each other. Returns: 0, MSI_EUSAGE */
-int msi_clean_options_check(const msi_options *options);
-
 /* msi_clean_options_searched_planes - return the image planes that -link-polarizations searches, as the bits of
  * msi_cleaner_spec; 0: all. */
 unsigned msi_clean_options_searched_planes(const msi_options *options);

@@ -161,7 +161,15 @@ int msi_model_names_list(msi_model_names *out, const char *name)
     return rc;
 }
 
-int msi_model_names_find(msi_model_names *out, const char *name)
+/*
+ * Find the files NAME[-NNNN|-MFS][-POL]-model.fits: the channel images, else the images without
+ * a channel, else the MFS images.
+ * Given:    name  with its directory, if any
+ * Returned: *out  freed by msi_model_names_free; empty on failure
+ * Returns:  0, MSI_EINPUT (no files; both channel images and images without a channel; a missing channel; a directory
+ *           that cannot be read), MSI_ENOMEM
+ */
+static int model_names_find(msi_model_names *out, const char *name)
 {
     MSI_TRY(msi_model_names_list(out, name));
     const int rc = choose_names(out, name);
@@ -661,7 +669,7 @@ int msi_model_images_find(msi_model_images **out, const char *name, int force)
     msi_model_images *m;
     MSI_TRY(msi_alloc(&m, 1, sizeof *m, "list of models"));
     int rc = msi_alloc(&m->files, 1, sizeof *m->files, "list of models");
-    if (!rc) rc = msi_model_names_find(&m->files->names, name);
+    if (!rc) rc = model_names_find(&m->files->names, name);
     if (!rc) rc = read_headers(m->files, force);
     if (!rc) rc = list_channels(m);
     if (!rc) rc = find_geometry(m);

@@ -22,16 +22,6 @@ typedef struct msi_model_names {
     msi_model_name *list; /* [n] owned; channel images in order, polarisations in the order of msi_pol */
 } msi_model_names;
 
-/*
- * msi_model_names_find - find the files NAME[-NNNN|-MFS][-POL]-model.fits: the channel images, else the images without
- * a channel, else the MFS images.
- * Given:    name  with its directory, if any
- * Returned: *out  freed by msi_model_names_free; empty on failure
- * Returns:  0, MSI_EINPUT (no files; both channel images and images without a channel; a missing channel; a directory
- *           that cannot be read), MSI_ENOMEM
- */
-int msi_model_names_find(msi_model_names *out, const char *name);
-
 /* msi_model_names_list - list all files of that form, unsorted. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
 int msi_model_names_list(msi_model_names *out, const char *name);
 

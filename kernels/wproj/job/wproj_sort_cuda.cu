@@ -378,8 +378,9 @@ unsigned blocks_for(int64_t n)
 
 } // namespace
 
-extern "C" void msi_wproj_bins_make(msi_wproj_bins *b, int32_t nu, int32_t nv, const int32_t *half, int32_t n_plane,
-                                    int32_t least_shift)
+/* Make bins of at least 2^least_shift cells, no more than 2^24 of them, for a box of nu x nv. */
+static void wproj_bins_make(msi_wproj_bins *b, int32_t nu, int32_t nv, const int32_t *half, int32_t n_plane,
+                            int32_t least_shift)
 {
     static const int32_t edge[] = {4, 8, 16, 24, 32, 48, 72, 112, 176, 240, 368, 512};
     const int32_t most = *std::max_element(half, half + n_plane);
@@ -436,7 +437,7 @@ extern "C" void msi_wproj_sorter_free(msi_wproj_sorter *s)
 extern "C" int64_t msi_wproj_sorter_bytes(const msi_wproj_sorter_spec *s)
 {
     msi_wproj_bins bins;
-    msi_wproj_bins_make(&bins, s->nu, s->nv, s->half, s->n_plane, s->least_shift);
+    wproj_bins_make(&bins, s->nu, s->nv, s->half, s->n_plane, s->least_shift);
     int64_t of_list =
         (int64_t)sizeof(msi_wproj_head) + (s->n_image + (s->linear ? 1 : 0)) * msi_complex_bytes(s->precision);
     int64_t of_keys = (int64_t)(3 * sizeof(uint32_t) + 2 * sizeof(uint64_t));
@@ -510,7 +511,7 @@ extern "C" int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_gpu_str
     msi_wproj_sorter *s = new msi_wproj_sorter{};
     s->gpu = *gpu;
     s->spec = *spec;
-    msi_wproj_bins_make(&s->bins, spec->nu, spec->nv, spec->half, spec->n_plane, spec->least_shift);
+    wproj_bins_make(&s->bins, spec->nu, spec->nv, spec->half, spec->n_plane, spec->least_shift);
     s->shape = {bits_for(spec->n_plane), spec->linear ? 1 : bits_for(spec->oversample + 1),
                 *std::max_element(s->bins.shift, s->bins.shift + s->bins.n_class)};
     int status = allocate_all(s);

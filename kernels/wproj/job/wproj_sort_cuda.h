@@ -119,10 +119,6 @@ typedef struct msi_wproj_bins {
     int64_t n_bin;                      /* in all */
 } msi_wproj_bins;
 
-/* msi_wproj_bins_make - make bins of at least 2^least_shift cells, no more than 2^24 of them, for a box of nu x nv. */
-void msi_wproj_bins_make(msi_wproj_bins *bins, int32_t nu, int32_t nv, const int32_t *half, int32_t n_plane,
-                         int32_t least_shift);
-
 typedef struct msi_wproj_sorter_spec {
     int64_t capacity;    /* samples at once, below 2^31; more come in several turns */
     int32_t nu, nv;      /* box */
