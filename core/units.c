@@ -21,6 +21,11 @@ static const struct {
     const char *name;
     double rad;
 } angle_units[] = {
+    {"nasec", DEG_RAD / 3600e9},
+    {"uasec", DEG_RAD / 3600e6},
+    {"uarcsec", DEG_RAD / 3600e6},
+    {"uas", DEG_RAD / 3600e6},
+    {"mas", DEG_RAD / 3600e3},
     {"masec", DEG_RAD / 3600e3},
     {"marcsec", DEG_RAD / 3600e3},
     {"asec", DEG_RAD / 3600},
@@ -114,20 +119,31 @@ int msi_parse_flux(double *out_jy, const char *what, const char *text)
     return msi_error_set(MSI_EUSAGE, "%s %s: unknown unit '%s'; use Jy, mJy, uJy or nJy", what, text, unit);
 }
 
-int msi_parse_angle(double *out_rad, const char *what, const char *text)
+int msi_parse_angle_or(double *out_rad, const char *what, const char *text, double bare_rad)
 {
     double number;
     const char *unit = leading_real(&number, text);
     if (!unit)
         return msi_error_set(MSI_EUSAGE, "%s %s: give a number and a unit (masec, asec, amin, deg, rad), such as 2asec",
                              what, text);
-    if (!*unit) return msi_error_set(MSI_EUSAGE, "%s %s: give a unit, %sasec or %sdeg?", what, text, text, text);
+    if (!*unit && !(bare_rad > 0))
+        return msi_error_set(MSI_EUSAGE, "%s %s: give a unit, %sasec or %sdeg?", what, text, text, text);
+    if (!*unit) {
+        *out_rad = number * bare_rad;
+        return MSI_OK;
+    }
     for (size_t i = 0; i < sizeof angle_units / sizeof *angle_units; i++)
         if (strcasecmp(unit, angle_units[i].name) == 0) {
             *out_rad = number * angle_units[i].rad;
             return MSI_OK;
         }
-    return msi_error_set(MSI_EUSAGE, "%s %s: unknown unit '%s'; use masec, asec, amin, deg or rad", what, text, unit);
+    return msi_error_set(MSI_EUSAGE, "%s %s: unknown unit '%s'; use uasec, masec, asec, amin, deg or rad", what, text,
+                         unit);
+}
+
+int msi_parse_angle(double *out_rad, const char *what, const char *text)
+{
+    return msi_parse_angle_or(out_rad, what, text, 0);
 }
 
 /*

@@ -23,13 +23,15 @@ int msi_parse_real(double *out, const char *what, const char *text);
 int msi_parse_flux(double *out_jy, const char *what, const char *text);
 
 /*
- * msi_parse_angle - read a number with its unit attached: masec (marcsec), asec (arcsec), amin (arcmin), deg (degree,
- * degrees), rad (radian, radians), in upper or lower case. A bare number is refused: other programs disagree on what it
- * means.
+ * msi_parse_angle - read a number with its unit attached: nasec, uasec (uarcsec, uas), masec (marcsec, mas), asec
+ * (arcsec), amin (arcmin), deg (degree, degrees), rad (radian, radians), in upper or lower case. A bare number is
+ * refused: programs disagree on what it means.
+ * msi_parse_angle_or - the same, but a bare number is a multiple of bare_rad, if that is above 0.
  * Returned: *out_rad, finite
  * Returns:  0 or MSI_EUSAGE
  */
 int msi_parse_angle(double *out_rad, const char *what, const char *text);
+int msi_parse_angle_or(double *out_rad, const char *what, const char *text, double bare_rad);
 
 /*
  * msi_parse_ra, msi_parse_dec - 08h24m07.0s and -42d59m48.0s; 08:24:07.0 and -42:59:48.0 (also -42.59.48.0, the form of

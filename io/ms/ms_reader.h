@@ -18,11 +18,12 @@ typedef struct msi_ms_selection {
     const int *fields;
     int n_spw; /* 0: all */
     const int *spws;
-    int64_t channel_begin, channel_end;   /* end exclusive, counted through the selected spws one after another in order
+    int64_t channel_begin, channel_end; /* end exclusive, counted through the selected spws one after another in order
                                              of their ids, ascending in frequency in each; end 0: all */
-    int64_t interval_begin, interval_end; /* timestep indices among the distinct TIMEs, end exclusive; end 0: all */
-    double min_uv_lambda, max_uv_lambda;  /* 0: no limit; applied a sample at a time */
-    double min_uvw_m, max_uvw_m;          /* of the length of (u, v, w); 0: no limit; applied a row at a time */
+    int64_t interval_begin,
+        interval_end; /* timestep indices among the distinct TIMEs, end exclusive; end 0: to the last */
+    double min_uv_lambda, max_uv_lambda; /* 0: no limit; applied a sample at a time */
+    double min_uvw_m, max_uvw_m;         /* of the length of (u, v, w); 0: no limit; applied a row at a time */
     const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
     const char *taql;                                                                 /* a TaQL condition on rows */
     int may_be_empty;      /* a set may have no selected rows; all sets may, if there is an interval */

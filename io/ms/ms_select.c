@@ -391,6 +391,7 @@ static int interval_times(const msi_ms_set *set, const msi_ms_selection *selecti
     int status = make_row_index(&found, set->n_setup);
     if (status == MSI_OK) status = list_times(set, b, partners, &found);
     const msi_ms_times times = found.all;
+    if (!end) end = times.n;
     if (selection->may_be_empty && end > times.n) end = begin < times.n ? times.n : begin;
     if (status == MSI_OK && selection->may_be_empty && begin == end) {
         filter->first_s = INFINITY;
@@ -669,7 +670,7 @@ static int take_empty(msi_ms_set *set, const msi_ms_selection *selection, const 
 {
     char text[128];
     if (selection->may_be_empty) {
-        const int has_interval = selection->interval_end > 0;
+        const int has_interval = selection->interval_begin > 0 || selection->interval_end > 0;
         set->start_mjd_s = has_interval ? filter->first_s : INFINITY;
         set->end_mjd_s = has_interval ? filter->last_s : -INFINITY;
         return MSI_OK;
@@ -698,7 +699,7 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection, const 
     if ((status = listed_rows(set, selection, &rows, &n_row, &ranges, &n_range)) != MSI_OK) goto out;
     filter.listed = rows;
     filter.n_listed = n_row;
-    if (selection->interval_end > 0) {
+    if (selection->interval_begin > 0 || selection->interval_end > 0) {
         status = interval_times(set, selection, block, partners, &filter);
         if (status != MSI_OK) goto out;
     }

@@ -126,7 +126,7 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .gain = c->gain,
                               .no_negative = c->no_negative,
                               .stop_negative = c->stop_negative,
-                              .squared_join = c->squared_join,
+                              .squared_join = c->squared_join && c->join_channels,
                               .border = c->border_percent / 100,
                               .fit = (msi_clean_fit)fits,
                               .n_term = (int)(c->fit_terms ? c->fit_terms : c->log_fit_terms),

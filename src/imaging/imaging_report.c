@@ -105,11 +105,12 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
     snprintf(data, sizeof data, "%s%s, imaged in %s", msi_ms_reader_data_column(run->reader),
              run->options->subtract_model ? " minus MODEL_DATA" : "", pols);
     msi_set_report(run->reader, o->ms_paths, o->n_ms, data);
-    char pixel[MSI_FORMAT_SIZE], field[MSI_FORMAT_SIZE], centre[MSI_FORMAT_SIZE];
+    char pixel[MSI_FORMAT_SIZE], field[MSI_FORMAT_SIZE], centre[MSI_FORMAT_SIZE], given[MSI_FORMAT_SIZE] = "";
+    if (o->bare_scale) snprintf(given, sizeof given, " (%.4g deg)", g->cell_x_rad * 180 / MSI_PI);
     msi_set_report_line("centre", "%s %s", msi_format_direction(centre, run->ra_rad, run->dec_rad),
                         msi_ms_reader_observation(run->reader)->dir_frame);
-    msi_set_report_line("image", "%lld x %lld pixels of %s, field of view %s", (long long)g->nx, (long long)g->ny,
-                        format_pair(pixel, g->cell_x_rad, g->cell_y_rad),
+    msi_set_report_line("image", "%lld x %lld pixels of %s%s, field of view %s", (long long)g->nx, (long long)g->ny,
+                        format_pair(pixel, g->cell_x_rad, g->cell_y_rad), given,
                         format_pair(field, span_rad(g->nx, g->cell_x_rad), span_rad(g->ny, g->cell_y_rad)));
     report_resolution(run);
 }

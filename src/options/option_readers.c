@@ -168,9 +168,9 @@ int msi_read_png_range(msi_options *options, const msi_option *option, int n_arg
     return MSI_OK;
 }
 
-static int positive_angle(double *out_rad, const msi_option *option, const char *text)
+static int positive_angle(double *out_rad, const msi_option *option, const char *text, double bare_rad)
 {
-    MSI_TRY(msi_parse_angle(out_rad, dashed(option).text, text));
+    MSI_TRY(msi_parse_angle_or(out_rad, dashed(option).text, text, bare_rad));
     if (*out_rad <= 0) return msi_error_set(MSI_EUSAGE, "-%s %s: the angle must be larger than 0", option->name, text);
     return MSI_OK;
 }
@@ -179,7 +179,21 @@ int msi_read_angle(msi_options *options, const msi_option *option, int n_argumen
 {
     (void)n_argument;
     double value;
-    MSI_TRY(positive_angle(&value, option, argument[0]));
+    MSI_TRY(positive_angle(&value, option, argument[0], 0));
+    memcpy(member_of(options, option), &value, sizeof value);
+    return MSI_OK;
+}
+
+static const double ASEC_RAD = MSI_PI / 648000, DEG_RAD = MSI_PI / 180;
+
+int msi_read_taper(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    double value;
+    MSI_TRY(msi_parse_angle_or(&value, dashed(option).text, argument[0], ASEC_RAD));
+    if (value < 0)
+        return msi_error_set(MSI_EUSAGE, "-%s %s: the angle must not be below 0; 0 is no taper", option->name,
+                             argument[0]);
     memcpy(member_of(options, option), &value, sizeof value);
     return MSI_OK;
 }
@@ -224,6 +238,19 @@ int msi_read_range(msi_options *options, const msi_option *option, int n_argumen
     return MSI_OK;
 }
 
+int msi_read_interval(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    const char *end = argument[1];
+    if (strcmp(end, "0") != 0) return msi_read_range(options, option, n_argument, argument);
+    int64_t range[2] = {0, 0};
+    MSI_TRY(msi_parse_integer(&range[0], dashed(option).text, argument[0]));
+    if (range[0] < 0)
+        return msi_error_set(MSI_EUSAGE, "-%s %s %s: give a BEGIN of 0 or more; END 0 is the end", option->name,
+                             argument[0], end);
+    memcpy(member_of(options, option), range, sizeof range);
+    return MSI_OK;
+}
+
 int msi_read_size(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
@@ -245,8 +272,10 @@ int msi_read_size(msi_options *options, const msi_option *option, int n_argument
 int msi_read_scale(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
+    const char *text = argument[0];
     double cell_rad;
-    MSI_TRY(positive_angle(&cell_rad, option, argument[0]));
+    MSI_TRY(positive_angle(&cell_rad, option, text, DEG_RAD));
+    options->bare_scale = text[strspn(text, "+-.0123456789eE")] ? NULL : text;
     options->geometry.cell_x_rad = options->geometry.cell_y_rad = cell_rad;
     return MSI_OK;
 }
@@ -297,6 +326,7 @@ static int read_pols(msi_pol *list, int *n_pol, const msi_option *option, const 
 int msi_read_pol(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
+    options->pol_given = 1;
     return read_pols(options->pol, &options->n_pol, option, argument);
 }
 
@@ -335,36 +365,16 @@ int msi_read_mgain(msi_options *options, const msi_option *option, int n_argumen
     return msi_read_real(options, option, n_argument, argument);
 }
 
-/* Read the width of a beam, in arcseconds if there is no unit, as in WSClean. */
-static int beam_width(double *rad, const msi_option *option, const char *text)
-{
-    const double rad_of_asec = MSI_PI / 648000;
-    const int is_bare = text[strspn(text, "+-.0123456789eE")] == 0;
-    if (is_bare) {
-        MSI_TRY(msi_parse_real(rad, dashed(option).text, text));
-        *rad *= rad_of_asec;
-    } else {
-        MSI_TRY(msi_parse_angle(rad, dashed(option).text, text));
-    }
-    if (!(*rad > 0))
-        return msi_error_set(MSI_EUSAGE, "-%s %s: the width of a beam must be larger than 0", option->name, text);
-    return MSI_OK;
-}
-
 int msi_read_beam_shape(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     msi_beam *beam = &options->clean.beam.given;
-    MSI_TRY(beam_width(&beam->major_rad, option, argument[0]));
+    MSI_TRY(positive_angle(&beam->major_rad, option, argument[0], ASEC_RAD));
     if (n_argument < 3) {
         *beam = (msi_beam){beam->major_rad, beam->major_rad, 0};
         return MSI_OK;
     }
-    MSI_TRY(beam_width(&beam->minor_rad, option, argument[1]));
-    if (argument[2][strspn(argument[2], "+-.0123456789eE")])
-        MSI_TRY(msi_parse_angle(&beam->pa_rad, dashed(option).text, argument[2]));
-    else
-        MSI_TRY(msi_parse_real(&beam->pa_rad, dashed(option).text, argument[2]));
-    if (!argument[2][strspn(argument[2], "+-.0123456789eE")]) beam->pa_rad *= MSI_PI / 180;
+    MSI_TRY(positive_angle(&beam->minor_rad, option, argument[1], ASEC_RAD));
+    MSI_TRY(msi_parse_angle_or(&beam->pa_rad, dashed(option).text, argument[2], DEG_RAD));
     if (beam->minor_rad > beam->major_rad)
         return msi_error_set(MSI_EUSAGE, "-%s %s %s: give the larger width first", option->name, argument[0],
                              argument[1]);

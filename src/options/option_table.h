@@ -115,12 +115,14 @@ msi_option_reader msi_read_flag;      /* int: the row's `high` */
 msi_option_reader msi_read_text;      /* const char *, not empty */
 msi_option_reader msi_read_count;     /* int64_t in [low, high] */
 msi_option_reader msi_read_auto;      /* int64_t in [low, high], or 0 for the word auto */
+msi_option_reader msi_read_taper;     /* double: radians, 0 or more; a bare number is in arcseconds */
 msi_option_reader msi_read_threads;   /* int in [low, high] */
 msi_option_reader msi_read_real;      /* double in [low, high] */
 msi_option_reader msi_read_angle;     /* double: radians, positive */
 msi_option_reader msi_read_choice;    /* enum: the index of the word in `choices` */
 msi_option_reader msi_read_word;      /* const char *: one of the choices */
 msi_option_reader msi_read_range;     /* two adjacent int64_t, A < B */
+msi_option_reader msi_read_interval;  /* the same, or A 0: from A to the end */
 msi_option_reader msi_read_png_range; /* the range of the pictures, A < B; also sets `png` */
 
 /* Each of these reads one option only. */

@@ -60,7 +60,7 @@ static int read_fallbacks(msi_options *options)
         const char *argument[] = {o->fallback};
         MSI_TRY(o->read(options, o, *o->fallback ? 1 : 0, argument));
     }
-    options->clean.mgain_given = 0;
+    options->clean.mgain_given = options->pol_given = 0;
     return MSI_OK;
 }
 
@@ -80,7 +80,7 @@ static int check_arguments(const char *name, int argc, const char *const *argv, 
 static int serves_restoring(const msi_option *o)
 {
     static const char *const names[] = {"restore", "restore-list", "beam-size", "beam-shape", "overwrite", "backend",
-                                        "j",       "mem",          "abs-mem"};
+                                        "j",       "mem",          "abs-mem",   "temp-dir",   "dry-run"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(o->name, names[i]) == 0) return 1;
     return msi_option_group_of(o) == MSI_GROUP_OTHER;
@@ -208,8 +208,6 @@ static int check_joined(const msi_options *o)
                              c->deconvolution_channels ? "deconvolution-channels" : "channels-out",
                              (long long)n_cleaned_channel(o), (long long)n_joined, MSI_CLEAN_MAX_PLANE,
                              c->deconvolution_channels || !c->join_channels ? "" : "; give -deconvolution-channels");
-    if (c->squared_join && !c->join_channels)
-        return msi_error_set(MSI_EUSAGE, "-squared-channel-joining: it needs -join-channels");
     if ((c->no_negative || c->stop_negative) && !has_sign(o))
         return msi_error_set(MSI_EUSAGE, "-%s: joined polarisations have either sign; leave it out",
                              c->no_negative ? "no-negative" : "stop-negative");
@@ -378,6 +376,10 @@ static int check_imaging(const msi_options *o)
     double cell_deg = g->cell_x_rad * 180 / MSI_PI, span_deg = (double)longer * cell_deg;
     /* Pixels beyond the horizon are NaN, which is not an error. With such coarse pixels, the unit of the scale is
      * probably wrong; with finer ones the memory plan reports an image that is too large. */
+    if (span_deg > 180 && o->bare_scale)
+        return msi_error_set(MSI_EUSAGE,
+                             "-scale %s is %s degrees: %lld pixels span %.6g degrees, more than half the sky; %sasec?",
+                             o->bare_scale, o->bare_scale, (long long)longer, span_deg, o->bare_scale);
     if (span_deg > 180 && cell_deg > 1)
         return msi_error_set(
             MSI_EUSAGE, "-scale: %lld pixels of %.6gdeg span %.6gdeg, more than half the sky; give a smaller scale",
@@ -617,6 +619,8 @@ void msi_options_log(const msi_options *options)
     const msi_clean_options *c = &options->clean;
     if (!c->niter && !options->restore.residual && options->only_clean)
         msi_log_advice("-%s: it has no effect without -niter; the result is a dirty image", options->only_clean);
+    if (c->niter && c->squared_join && !c->join_channels)
+        msi_log_advice("-squared-channel-joining: it has no effect without -join-channels");
     if (c->niter && !(c->threshold_jy > 0) && !(c->auto_threshold > 0))
         msi_log_warning("no threshold is given: cleaning ends only at -niter %lld and goes into the noise; see "
                         "-auto-threshold",
@@ -641,7 +645,7 @@ static void add_numbers(char *text, size_t size, const char *option, const int *
 static void add_range(char *text, size_t size, const char *option, int64_t begin, int64_t end)
 {
     const size_t at = strlen(text);
-    if (end) snprintf(text + at, size - at, " %s %lld %lld", option, (long long)begin, (long long)end);
+    if (begin || end) snprintf(text + at, size - at, " %s %lld %lld", option, (long long)begin, (long long)end);
 }
 
 static void add_quoted(char *text, size_t size, const char *option, const char *words)

@@ -107,7 +107,9 @@ typedef struct msi_options {
     int subtract_model; /* selection.model_column is MODEL_DATA then */
 
     const char *name;            /* prefix of the output files, or of the models to predict */
-    msi_image_geometry geometry; /* even sizes of 16 to 2^30 pixels; 0 with predict */
+    msi_image_geometry geometry; /* even sizes of 16 to 2^30 pixels; with predict those of the models; 0: not given */
+    const char *bare_scale;      /* the argument of -scale if it has no unit; else NULL */
+    int pol_given;               /* -pol was given */
     int n_pol;
     msi_pol pol[MSI_MAX_POL]; /* in the given order, without duplicates */
     int make_psf;             /* also set if make_psf_only or cleaning is set */
@@ -132,7 +134,7 @@ typedef struct msi_options {
     msi_kernel_lookup kernel; /* for w-projection */
     msi_backend backend;
     msi_precision_choice precision;
-    double padding; /* the minimum, 1.1 .. 4; 0: chosen from the accuracy */
+    double padding; /* the minimum, 1 .. 4; 0: chosen from the accuracy */
 
     int predict;               /* predict visibilities; otherwise make images */
     const char *model_column;  /* column to write for MSI_MS_WRITE_REPLACE; NULL for other operations */

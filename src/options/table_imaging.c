@@ -5,23 +5,22 @@
 /* An image has a size, pixels and polarisations; band and time may be cut into several images. */
 static const msi_option image_rows[] = {
     {.name = "size",
-     .use = MSI_USE_IMAGING,
      .arguments = "WIDTH HEIGHT",
-     .help = "Image width and height in pixels, both even and at least 16. Required, except with -predict.",
+     .help = "Image width and height in pixels, both even and at least 16. Required, except with -predict, which "
+             "checks that the models have this size.",
      .read = msi_read_size},
     {.name = "scale",
-     .use = MSI_USE_IMAGING,
      .arguments = "ANGLE",
-     .help = "Size of a pixel with its unit: masec, asec, amin, deg or rad, such as 1.5asec. Required, except with "
-             "-predict.",
+     .help = "Size of a pixel with its unit: uasec, masec, asec, amin, deg or rad, such as 1.5asec; without a unit in "
+             "degrees. Required, except with -predict, which checks that the models have these pixels.",
      .read = msi_read_scale},
     {.name = "pol",
-     .use = MSI_USE_IMAGING,
      .arguments = "LIST",
      .fallback = "I",
-     .help = "Polarisations to image: any of I Q U V, XX XY YX YY, RR RL LR LL, with or without commas, such as IQUV "
-             "or XX,YY. The PSF and the density for uniform and briggs weights come from the first one; density cells "
-             "without a sample of the first use the others.",
+     .help =
+         "Polarisations to image: any of I Q U V, XX XY YX YY, RR RL LR LL, with or without commas, such as IQUV "
+         "or XX,YY. The PSF and the density for uniform and briggs weights come from the first one; density cells "
+         "without a sample of the first use the others. With -predict, the polarisations that the models must have.",
      .read = msi_read_pol},
     {.name = "make-psf",
      .use = MSI_USE_IMAGING,
@@ -38,10 +37,10 @@ static const msi_option image_rows[] = {
      AT(make_psf_only),
      .high = 1},
     {.name = "channels-out",
-     .use = MSI_USE_IMAGING,
      .arguments = "COUNT",
      .fallback = "1",
-     .help = "Split the band into this many images, and also make one image of the whole band (MFS).",
+     .help = "Split the band into this many images, and also make one image of the whole band (MFS). With -predict, "
+             "the number of channels that the models must have.",
      .read = msi_read_count,
      AT(channels_out),
      .low = 1,
@@ -102,8 +101,8 @@ static const msi_option sample_rows[] = {
     {.name = "interval",
      .arguments = "BEGIN END",
      .fallback_words = "all",
-     .help = "Time steps BEGIN to END-1, counted from 0.",
-     .read = msi_read_range,
+     .help = "Time steps BEGIN to END-1, counted from 0; END 0 means to the end.",
+     .read = msi_read_interval,
      AT(selection.interval_begin)},
     {.name = "minuv-l",
      .use = MSI_USE_IMAGING,
@@ -263,8 +262,8 @@ static const msi_option weighting_rows[] = {
      .arguments = "ANGLE",
      .fallback_words = "none",
      .help = "Multiply the weights by a Gaussian that tapers the resolution to a beam of this full width at half "
-             "maximum, such as 2amin.",
-     .read = msi_read_angle,
+             "maximum, such as 2amin; without a unit in arcseconds. 0 is no taper.",
+     .read = msi_read_taper,
      AT(weighting.taper_fwhm_rad)},
 };
 

@@ -533,6 +533,7 @@ static int start_run(prediction *r)
         msi_log_info("ranks: the first rank writes %d of %d sets; this log is about those", r->own.n_ms, all->n_ms);
     if (!r->own.n_ms) return MSI_OK;
     MSI_TRY(msi_model_images_find(&r->models, r->request->name, r->request->force));
+    MSI_TRY(msi_model_images_check(r->models, &r->request->wanted));
     r->models_s = msi_wall_s();
     return start_processes(r);
 }
@@ -566,6 +567,12 @@ int msi_run_predict(const msi_options *o, msi_ranks *team, void (*forked)(void))
                              .n_ms = o->n_ms,
                              .selection = o->selection,
                              .name = o->name,
+                             .wanted = {.nx = o->geometry.nx,
+                                        .ny = o->geometry.ny,
+                                        .cell_rad = o->geometry.cell_x_rad,
+                                        .n_channel = o->channels_out,
+                                        .n_pol = o->pol_given ? o->n_pol : 0,
+                                        .pol = o->pol},
                              .column = o->predict_op == MSI_MS_WRITE_REPLACE ? o->model_column : o->output_column,
                              .op = o->predict_op,
                              .interpolation = o->model_interpolation,

@@ -8,13 +8,15 @@
 #include "kernels/gridder.h"
 #include "src/options/options.h"
 #include "src/run/ranks.h"
+#include "src/sky/model_images.h"
 
 /* A prediction. It is filled from the command line, or by an imaging run for MODEL_DATA. Everything is borrowed. */
 typedef struct msi_predict_request {
     const char *const *ms_paths; /* [n_ms] */
     int n_ms;
     msi_ms_selection selection;
-    const char *name;   /* prefix of the models */
+    const char *name; /* prefix of the models */
+    msi_model_wanted wanted;
     const char *column; /* that is written */
     msi_ms_write_op op;
     msi_model_interpolation interpolation;

@@ -114,6 +114,7 @@ int msi_open_sets_interval(msi_interval *t, msi_reader_pool *pool, const msi_opt
     t->end = opening.interval_end;
     if (o->intervals_out > 1) return open_part(t, pool, o, &opening, request->interval);
     MSI_TRY(msi_reader_pool_open(pool, &opening, &t->reader));
+    if (t->begin && !t->end) t->end = msi_ms_reader_n_time(t->reader);
     t->observation = *msi_ms_reader_observation(t->reader);
     return MSI_OK;
 }

@@ -558,7 +558,11 @@ static int restore_image(restoring *k, const msi_fits_view *residual, float *pix
     msi_fits_view model;
     MSI_TRY(msi_fits_view_read(&model, k->files->model, residual->n_plane > 1 ? residual->plane : 0));
     int rc = check_model(k, residual, &model);
-    if (!rc) rc = msi_planes_upload(k->model, 0, 1, model.pixel);
+    if (rc || k->options->dry_run) {
+        msi_fits_view_free(&model);
+        return rc;
+    }
+    rc = msi_planes_upload(k->model, 0, 1, model.pixel);
     msi_fits_view_free(&model);
     if (!rc) rc = msi_planes_upload(k->image, 0, 1, residual->pixel);
     if (!rc) rc = msi_restore(k->image, k->image, k->model, &spec);
@@ -572,6 +576,7 @@ static int restore_list(restoring *k, const msi_fits_view *residual, float *pixe
     if (residual->has_pol && residual->pol != MSI_POL_I)
         return msi_error_set(MSI_EINPUT, "%s: a list of sources has Stokes I, but the residual is another polarisation",
                              k->files->residual);
+    if (k->options->dry_run) return MSI_OK;
     memcpy(pixel, residual->pixel, (size_t)(k->geometry.nx * k->geometry.ny) * sizeof *pixel);
     MSI_TRY(sky_list_draw(&k->list, &k->beam, &canvas, &n_outside));
     if (n_outside)
@@ -588,6 +593,7 @@ static int begin_restoring(restoring *k, const msi_fits_view *residual)
         return msi_error_set(MSI_EINPUT, "%s: the unit is %s, but a residual must be in Jy/beam", k->files->residual,
                              residual->unit);
     MSI_TRY(choose_beam(k, residual));
+    if (k->options->dry_run) return MSI_OK;
     if (!k->files->is_list) MSI_TRY(make_planes(k));
     return msi_alloc(&k->pixel, k->n_plane * k->geometry.nx * k->geometry.ny, sizeof *k->pixel, "the restored image");
 }
@@ -600,7 +606,8 @@ static int restore_plane(restoring *k, int64_t plane)
     const int64_t n = k->geometry.nx * k->geometry.ny;
     if (!rc && (residual.nx * residual.ny != n || residual.n_plane != k->n_plane))
         rc = msi_error_set(MSI_EINPUT, "%s: changed while it was read", k->files->residual);
-    if (!rc) rc = (k->files->is_list ? restore_list : restore_image)(k, &residual, k->pixel + plane * n);
+    float *pixel = k->pixel ? k->pixel + plane * n : NULL;
+    if (!rc) rc = (k->files->is_list ? restore_list : restore_image)(k, &residual, pixel);
     msi_fits_view_free(&residual);
     return rc;
 }
@@ -626,6 +633,11 @@ static int restore_all(restoring *k, msi_publish *publish)
     if (k->files->is_list) MSI_TRY(sky_list_read(&k->list, k->files->model));
     k->n_plane = 1;
     for (int64_t plane = 0; plane < k->n_plane; plane++) MSI_TRY(restore_plane(k, plane));
+    if (o->dry_run) {
+        msi_log_info("would write %s: %lld x %lld pixels in %lld plane%s", k->files->out, (long long)k->geometry.nx,
+                     (long long)k->geometry.ny, (long long)k->n_plane, msi_plural(k->n_plane));
+        return MSI_OK;
+    }
     const msi_fits_change change = {"Jy/beam", k->beam, o->command_line};
     MSI_TRY(msi_fits_write_like(publish, 0, k->files->residual, &change, k->pixel));
     MSI_TRY(msi_publish_commit(publish));

@@ -207,6 +207,7 @@ typedef struct model_plane {
 
 struct msi_model_files {
     msi_model_names names;
+    int64_t n_file_channel; /* of the headers */
     int64_t n_plane;
     model_plane *plane;         /* [n_channel][n_plane] after the headers are read */
     msi_fits_header header;     /* of the first file */
@@ -308,6 +309,7 @@ static int add_planes(struct msi_model_files *f, const msi_model_name *n, const 
                                .is_numbered = n->number >= 0,
                                .is_empty = h->is_empty ? NO_SAMPLES : 0};
             MSI_TRY(find_pol(n, h, i, &p->pol));
+            if (p->number >= f->n_file_channel) f->n_file_channel = p->number + 1;
         }
     return MSI_OK;
 }
@@ -443,6 +445,7 @@ static int list_channels(msi_model_images *m)
     m->n_channel = f->n_plane / m->n_plane;
     MSI_TRY(msi_alloc(&m->channel, m->n_channel, sizeof *m->channel, "list of models"));
     for (int64_t c = 0; c < m->n_channel; c++) m->channel[c] = f->plane[c * m->n_plane].channel;
+    m->n_file_channel = f->n_file_channel;
     return MSI_OK;
 }
 
@@ -681,6 +684,40 @@ int msi_model_images_find(msi_model_images **out, const char *name, int force)
     }
     log_models(m);
     *out = m;
+    return MSI_OK;
+}
+
+static int has_pol(const msi_pol *list, int n, msi_pol pol)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == pol) return 1;
+    return 0;
+}
+
+int msi_model_images_check(const msi_model_images *m, const msi_model_wanted *w)
+{
+    const msi_image_geometry *g = &m->files->header.geometry;
+    char cell[MSI_FORMAT_SIZE], wanted[MSI_FORMAT_SIZE];
+    if (w->nx && (w->nx != g->nx || w->ny != g->ny))
+        return msi_error_set(MSI_EINPUT, "-size %lld %lld: %s has %lld x %lld pixels; give these, or leave -size out",
+                             (long long)w->nx, (long long)w->ny, m->names, (long long)g->nx, (long long)g->ny);
+    /* Headers and command lines have rounded numbers. */
+    if (w->cell_rad > 0 && (!is_equal(g->cell_x_rad, w->cell_rad, 1e-5 * w->cell_rad) ||
+                            !is_equal(g->cell_y_rad, w->cell_rad, 1e-5 * w->cell_rad)))
+        return msi_error_set(MSI_EINPUT, "-scale: %s has pixels of %s, not of %s; give these, or leave -scale out",
+                             m->names, msi_format_angle(cell, g->cell_x_rad), msi_format_angle(wanted, w->cell_rad));
+    if (w->n_channel > 1 && w->n_channel != m->n_file_channel)
+        return msi_error_set(MSI_EINPUT, "-channels-out %lld: %s has %lld channel%s; give this number, or leave it out",
+                             (long long)w->n_channel, m->names, (long long)m->n_file_channel,
+                             msi_plural(m->n_file_channel));
+    for (int i = 0; i < w->n_pol; i++)
+        if (!has_pol(m->pol, m->n_plane, w->pol[i]))
+            return msi_error_set(MSI_EINPUT, "-pol: there is no model of %s in %s; leave it out of -pol",
+                                 msi_pol_name(w->pol[i]), m->names);
+    for (int i = 0; i < m->n_plane && w->n_pol; i++)
+        if (!has_pol(w->pol, w->n_pol, m->pol[i]))
+            return msi_error_set(MSI_EINPUT, "-pol: there is also a model of %s in %s; add it to -pol, or move it away",
+                                 msi_pol_name(m->pol[i]), m->names);
     return MSI_OK;
 }
 

@@ -44,6 +44,7 @@ typedef struct msi_model_images {
     char dir_frame[16];          /* J2000, ICRS, B1950 ..; UNKNOWN */
     int64_t n_channel;
     msi_model_channel *channel; /* [n_channel] owned; ascending frequencies */
+    int64_t n_file_channel;     /* n_channel and the channels without samples, which are left out */
     int n_plane;
     msi_pol pol[MSI_MODEL_MAX_PLANES]; /* [n_plane] all of I, Q, U, V, or all parallel hands */
     double least_peak_jy;          /* the smallest peak |pixel| of the planes that are not zero; 0 if there are none */
@@ -68,6 +69,19 @@ typedef struct msi_model_images {
  * Notes:    NaN beyond the horizon is zero. The function starts no thread. It logs the models.
  */
 int msi_model_images_find(msi_model_images **out, const char *name, int force);
+
+/* What the models must be. Members that are zero allow anything. */
+typedef struct msi_model_wanted {
+    int64_t nx, ny; /* of the files */
+    double cell_rad;
+    int64_t n_channel; /* 1: any number */
+    int n_pol;
+    const msi_pol *pol; /* [n_pol] in any order */
+} msi_model_wanted;
+
+/* msi_model_images_check - compare the models with options of the command line. Returns: 0, MSI_EINPUT (the message names
+ * the option) */
+int msi_model_images_check(const msi_model_images *m, const msi_model_wanted *wanted);
 
 /*
  * msi_model_images_load - read channels [first, first + n) as planes: those of the first channel, then of the next.

@@ -115,6 +115,9 @@ static void test_angle(void **state)
     check(msi_parse_angle, "75arcsec", 75 * DEG / 3600);
     check(msi_parse_angle, "2masec", 2 * DEG / 3600e3);
     check(msi_parse_angle, "2marcsec", 2 * DEG / 3600e3);
+    check(msi_parse_angle, "2uasec", 2 * DEG / 3600e6);
+    check(msi_parse_angle, "2uas", 2 * DEG / 3600e6);
+    check(msi_parse_angle, "2mas", 2 * DEG / 3600e3);
     check(msi_parse_angle, "1.5amin", 1.5 * DEG / 60);
     check(msi_parse_angle, "1.5arcmin", 1.5 * DEG / 60);
     check(msi_parse_angle, "-1e-2DEG", -1e-2 * DEG);
@@ -130,6 +133,10 @@ static void test_bare_angle_names_both_spellings(void **state)
     double value;
     assert_int_equal(msi_parse_angle(&value, "-scale", "75"), MSI_EUSAGE);
     assert_string_equal(msi_error_get(), "-scale 75: give a unit, 75asec or 75deg?");
+    assert_int_equal(msi_parse_angle_or(&value, "-scale", "75", DEG), MSI_OK);
+    assert_true(fabs(value / (75 * DEG) - 1) < 1e-15);
+    assert_int_equal(msi_parse_angle_or(&value, "-scale", "75asec", DEG), MSI_OK);
+    assert_true(fabs(value / (75 * DEG / 3600) - 1) < 1e-15);
 }
 
 static void test_right_ascension(void **state)

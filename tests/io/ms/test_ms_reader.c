@@ -161,6 +161,13 @@ static int in_times_2_3(const ms_fixture *f, int64_t row)
     return time == 2 || time == 3;
 }
 
+static int from_time_2(const ms_fixture *f, int64_t row)
+{
+    int time, spw, a, b;
+    fixture_row(f, row, &time, &spw, &a, &b);
+    return time >= 2;
+}
+
 static int with_antenna_1(const ms_fixture *f, int64_t row)
 {
     int time, spw, a, b;
@@ -260,6 +267,8 @@ static void test_expressions(void **state)
     check_set(&f, &both, with_antenna_1);
     const msi_ms_selection times = {.interval_begin = 2, .interval_end = 4};
     check_set(&f, &times, in_times_2_3);
+    const msi_ms_selection later = {.interval_begin = 2};
+    check_set(&f, &later, from_time_2);
     char path[512];
     const msi_ms_selection s = {.mssel_spw = "0:1~6^2"};
     msi_ms_reader *r = open_made(&f, &s, path, sizeof path);

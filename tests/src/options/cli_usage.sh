@@ -30,8 +30,7 @@ expect 2 '-size 1x1: give width and height' -size 1x1 1x1 -scale 1asec x.ms
 expect 2 '-size 255 256: give two even numbers' -size 255 256 -scale 1asec x.ms
 expect 2 '-size 99999999999999999999: the number is too large' -size 99999999999999999999 2 -scale 1asec x.ms
 expect 2 '-scale -1asec: the angle must be larger than 0' -size 256 256 -scale -1asec x.ms
-expect 2 '-scale 5: give a unit, 5asec or 5deg\?' -size 256 256 -scale 5 x.ms
-expect 2 '-scale 75: give a unit, 75asec or 75deg\?' --size 256 256 --scale 75 x.ms
+expect 2 '-scale 1.5 is 1.5 degrees: .*; 1.5asec\?' -size 256 256 -scale 1.5 x.ms
 expect 2 '-scale: .*half the sky' -size 256 256 -scale 5deg x.ms
 expect 2 '-scale: .*half the sky' -size 256 256 -scale 1000deg x.ms
 expect 2 '-size: .*missing' -scale 1asec x.ms

@@ -116,6 +116,25 @@ static void test_image_options(void **state)
     msi_options_free(&o);
 }
 
+/* Numbers without a unit have the units of WSClean: degrees for pixels, arcseconds for beams and tapers. */
+static void test_units_of_bare_numbers(void **state)
+{
+    (void)state;
+    const double deg = MSI_PI / 180, asec = deg / 3600;
+    msi_options o = parsed("-scale 0.004 -taper-gaussian 30 -beam-size 15 -padding 1");
+    assert_true(fabs(o.geometry.cell_x_rad / (0.004 * deg) - 1) < 1e-15 && o.padding == 1);
+    assert_string_equal(o.bare_scale, "0.004");
+    assert_true(fabs(o.weighting.taper_fwhm_rad / (30 * asec) - 1) < 1e-15);
+    assert_true(fabs(o.clean.beam.given.major_rad / (15 * asec) - 1) < 1e-15);
+    msi_options_free(&o);
+    o = parsed("-scale 2uasec -taper-gaussian 0 -niter 9 -auto-threshold 3 -squared-channel-joining");
+    assert_true(fabs(o.geometry.cell_x_rad / (2e-6 * asec) - 1) < 1e-15 && !o.bare_scale);
+    assert_true(o.weighting.taper_fwhm_rad == 0);
+    msi_options_free(&o);
+    refused_value("-taper-gaussian -1", "-taper-gaussian -1:", "0 is no taper");
+    refused_value("-beam-size 0", "-beam-size 0:", "larger than 0");
+}
+
 static void test_sample_options(void **state)
 {
     (void)state;
@@ -284,7 +303,8 @@ static void test_refused_sizes_and_scales(void **state)
     refused("-size 256 -scale 1asec a.ms", "-size: an argument is missing before -scale", "-size WIDTH HEIGHT");
     refused("-scale 1asec a.ms", "-size:", "2048 2048");
     refused("-size 64 64 a.ms", "-scale:", "2asec");
-    refused("-size 64 64 -scale 5 a.ms", "-scale 5:", "5asec or 5deg?");
+    refused("-size 64 64 -scale 5 a.ms", "-scale 5 is 5 degrees: 64 pixels span 320 degrees", "; 5asec?");
+    refused("-size 1024 1024 -scale 0.5 a.ms", "-scale 0.5 is 0.5 degrees:", "; 0.5asec?");
     refused("-size 64 64 -scale -1asec a.ms", "-scale -1asec:", "larger than 0");
     refused("-size 64 64 -scale 0asec a.ms", "-scale 0asec:", "larger than 0");
     refused("-size 64 64 -scale 1e-400asec a.ms", "-scale 1e-400asec:", "larger than 0");
@@ -325,7 +345,6 @@ static void test_refused_cleaning(void **state)
         parse(&o, "-size 64 64 -scale 1asec -niter 9 -pol QI -link-polarizations I -no-negative -stop-negative a.ms"),
         MSI_OK);
     msi_options_free(&o);
-    refused_value("-niter 9 -squared-channel-joining", "-squared-channel-joining:", "-join-channels");
     refused_value("-niter 9 -fit-spectral-pol 2", "-fit-spectral-pol:", "give -join-channels");
     refused_value("-niter 9 -channels-out 2 -join-channels -fit-spectral-log-pol 3",
                   "-fit-spectral-log-pol 3:", "fewer terms");
@@ -409,14 +428,13 @@ static void test_refused_selections(void **state)
     refused_value("-shift 126 -43", "-shift 126:", "126deg");
     refused_value("-shift 126deg -93deg", "-shift -93deg:", "the Dec must be");
     refused_value("-shift 126deg", "-shift a.ms:", "Dec");
-    refused_value("-taper-gaussian 2", "-taper-gaussian 2:", "2asec or 2deg?");
     refused_value("-name ~", "-name ", "prefix for file names");
     refused_value("-name out/", "-name out/:", "out/myimage");
     refused_value("-name .", "-name .:", "./myimage");
     refused_value("-name out/..", "-name out/..:", "out/../myimage");
     refused_value("-name -png", "-name: an argument is missing before -png", "-name PREFIX");
     refused_value("-taql ~", "-taql:", "empty");
-    refused_value("-padding 1", "-padding 1:", "1.1 to 4");
+    refused_value("-padding 0.9", "-padding 0.9:", "1 to 4");
     refused_value("-j 0", "-j 0:", "from 1");
     refused_value("-mem 0", "-mem 0:", "0.01 to 100");
     refused_value("-mem 101", "-mem 101:", "0.01 to 100");
@@ -581,6 +599,13 @@ static void test_predict(void **state)
     assert_string_equal(o.model_column, "SIM");
     assert_true(o.force && o.dry_run && o.model_interpolation == MSI_MODEL_LINEAR && o.accuracy == 1e-7);
     msi_options_free(&o);
+    o = parsed_predict("-size 64 32 -scale 0.01 -pol IQUV -channels-out 6 -padding 1.4 -interval 2 0");
+    assert_true(o.geometry.nx == 64 && o.geometry.ny == 32 && o.n_pol == 4 && o.pol_given && o.channels_out == 6);
+    assert_true(o.selection.interval_begin == 2 && o.selection.interval_end == 0);
+    char words[64];
+    msi_options_selection_words(&o.selection, words, sizeof words);
+    assert_string_equal(words, "-field '0' -interval 2 0");
+    msi_options_free(&o);
     o = parsed_predict("-predict-op subtract -output-column RESIDUAL");
     assert_true(o.predict_op == MSI_MS_WRITE_SUBTRACT && !o.model_column && !o.selection.data_column);
     assert_string_equal(o.output_column, "RESIDUAL");
@@ -595,16 +620,11 @@ static void test_predict(void **state)
 static void test_predict_refused(void **state)
 {
     (void)state;
-    static const char *const imaging[] = {"-size 64 64",      "-scale 1asec",
-                                          "-pol I",           "-make-psf",
-                                          "-make-psf-only",   "-channels-out 1",
-                                          "-intervals-out 1", "-shift 1deg 1deg",
-                                          "-minuv-l 0",       "-maxuv-l 1",
-                                          "-minuvw-m 0",      "-maxuvw-m 1",
-                                          "-weight natural",  "-mf-weighting",
-                                          "-no-mf-weighting", "-taper-gaussian 1amin",
-                                          "-overwrite",       "-png",
-                                          "-save-weights",    "-save-uv"};
+    static const char *const imaging[] = {
+        "-make-psf",       "-make-psf-only", "-intervals-out 1", "-shift 1deg 1deg",
+        "-minuv-l 0",      "-maxuv-l 1",     "-minuvw-m 0",      "-maxuvw-m 1",
+        "-weight natural", "-mf-weighting",  "-no-mf-weighting", "-taper-gaussian 1amin",
+        "-overwrite",      "-png",           "-save-weights",    "-save-uv"};
     for (size_t i = 0; i < sizeof imaging / sizeof *imaging; i++) {
         char begin[40];
         snprintf(begin, sizeof begin, "%.*s:", (int)strcspn(imaging[i], " "), imaging[i]);
@@ -740,6 +760,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_image_options),
+        cmocka_unit_test(test_units_of_bare_numbers),
         cmocka_unit_test(test_sample_options),
         cmocka_unit_test(test_weight_options),
         cmocka_unit_test(test_other_options),

@@ -352,6 +352,8 @@ def check_restore(s):
     residual, model, out = name + "-residual.fits", name + "-model.fits", s.path("restored.fits")
     hidden = sorted(glob.glob(s.path(".*")))  # a killed run of another check may have left some
     image, cards = load(name + "-image.fits")
+    log = run(s.msimage, "-dry-run", "-restore", residual, model, out).stderr.decode()
+    s.must("would write %s: 256 x 256 pixels in 1 plane" % out in log and not os.path.exists(out), "a dry run: %s" % log)
     log = run(s.msimage, "-backend", "cpu", "-restore", residual, model, out).stderr.decode()
     again, header = load(out)
     s.must(np.abs(again - image).max() < 2e-6 * np.abs(image).max() and "of the residual's header" in log,

@@ -272,6 +272,22 @@ def check_outputs(s):
     s.predicted("then with space", path, *good(s))
 
 
+def check_wanted(s):
+    """Options of imaging that a model answers are compared with it, in WSClean's units, before anything is written."""
+    header = fits.getheader("good-model.fits")
+    nx, ny, scale = header["NAXIS1"], header["NAXIS2"], header["CDELT2"]
+    pol = header.get("CTYPE4") and "I"
+    for words in (["-size", nx, ny, "-scale", repr(scale)], ["-scale", "%.9gasec" % (scale * 3600), "-pol", pol],
+                  ["-channels-out", 1, "-padding", 1]):
+        s.predicted("given as the model is: %s" % words, s.fresh(), *good(s), *words)
+    for pattern, words in (("-size 32 32: good-model.fits has %d x %d" % (nx, ny), ["-size", 32, 32]),
+                           ("-scale: good-model.fits has pixels of", ["-scale", repr(scale * 1.01)]),
+                           ("-channels-out 2: good-model.fits has 1 channel", ["-channels-out", 2]),
+                           ("-pol: there is no model of Q in good-model.fits", ["-pol", "IQ"]),
+                           ("-pol: there is no model of V", ["-pol", "V"])):
+        s.refused("given %s" % words, 3, pattern, s.fresh(), *good(s), *words)
+
+
 def check_dry_run(s):
     """A dry run prints the plan, and writes nothing."""
     path = s.fresh()
