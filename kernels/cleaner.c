@@ -167,7 +167,7 @@ int msi_cleaner_found_set(msi_cleaner *c, const uint16_t *found)
 static int check_limits(const msi_cleaner *c, const msi_clean_limits *limits)
 {
     if (!c->has_psf) return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner needs a PSF first"), "psf");
-    if (limits->local_rms && !c->has_factor)
+    if (limits->local_rms && !c->has_noise)
         return msi_error_about(msi_error_set(MSI_EARGUMENT, "local_rms needs msi_cleaner_local_rms first"),
                                "local_rms");
     if (limits->threshold >= 0 && limits->mgain >= 0 && limits->mgain <= 1 && limits->n_iteration >= 0) return MSI_OK;

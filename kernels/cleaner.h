@@ -144,8 +144,8 @@ double msi_cleaner_sigmas(const msi_cleaner *c, double n_sigma);
  * msi_cleaner_local_rms - measure the noise around each pixel of the mean over channels, for the first searched
  * polarisation.
  * Given:    planes  the residual
- * Returned: *least  of all pixels, Jy/beam
- * Returns:  0, MSI_EARGUMENT (window), MSI_EINPUT (no finite pixel, or zero noise), MSI_EGPU, MSI_ENOMEM
+ * Returned: *least  of all pixels, Jy/beam; 0: it is zero somewhere, and limits.local_rms has no effect
+ * Returns:  0, MSI_EARGUMENT (window), MSI_EINPUT (no finite pixel), MSI_EGPU, MSI_ENOMEM
  */
 int msi_cleaner_local_rms(msi_cleaner *c, const msi_planes *planes, const msi_clean_local_rms *options, double *least);
 

@@ -205,10 +205,13 @@ struct msi_clean_engine_ops {
     int (*square)(msi_clean_engine *e, const void *in, void *out, void *count);
     /* box: sums over squares of odd width, or the least value in them, clipped at the edges; work is overwritten. */
     int (*box)(msi_clean_engine *e, int64_t width, int least, void *image, void *work);
+    /* weigh: sums of weight[|dx|] weight[|dy|] times the pixels up to half away, clipped at the edges; weight [half + 1]
+     * is in the engine's memory and precision; work is overwritten. */
+    int (*weigh)(msi_clean_engine *e, const void *weight, int64_t half, void *image, void *work);
     /* factor: rms = sqrt(square / count), at least 0.3 |least| unless that is NULL; square becomes the least rms of
-     * pixels where residual is finite, *least, over rms. */
-    int (*factor)(msi_clean_engine *e, const void *residual, const void *count, const void *least_value, void *square,
-                  double *least);
+     * pixels where residual is finite, *least, over rms, to the power of strength. */
+    int (*factor)(msi_clean_engine *e, const void *residual, const void *count, const void *least_value,
+                  double strength, void *square, double *least);
 
     /*
      * Masks are [ny][nx] bytes, 0 or 1; the pixels of a region are connected along edges, not corners.

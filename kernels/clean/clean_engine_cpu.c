@@ -609,6 +609,7 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .deviation = msi_clean_deviation_cpu,
     .square = msi_clean_square_cpu,
     .box = msi_clean_box_cpu,
+    .weigh = msi_clean_weigh_cpu,
     .factor = msi_clean_factor_cpu,
     .threshold = engine_threshold,
     .prune = engine_prune,

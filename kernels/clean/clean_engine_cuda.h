@@ -68,8 +68,9 @@ int msi_clean_inverse_cuda(msi_clean_engine *e, msi_clean_fft *f, void *spectrum
 int msi_clean_deviation_cuda(msi_clean_engine *e, const void *image, double *median, double *deviation, int64_t *n);
 int msi_clean_square_cuda(msi_clean_engine *e, const void *in, void *out, void *count);
 int msi_clean_box_cuda(msi_clean_engine *e, int64_t width, int least, void *image, void *work);
+int msi_clean_weigh_cuda(msi_clean_engine *e, const void *weight, int64_t half, void *image, void *work);
 int msi_clean_factor_cuda(msi_clean_engine *e, const void *residual, const void *count, const void *least_value,
-                          void *square, double *least);
+                          double strength, void *square, double *least);
 
 namespace {
 

@@ -2,6 +2,7 @@
 /* The noise of residuals, the thresholds that follow from it, and the noise around each pixel. */
 #include <math.h>
 
+#include "core/memory.h"
 #include "kernels/clean/clean_state.h"
 
 static int no_pixel(void)
@@ -62,20 +63,47 @@ double msi_clean_sigmas(const msi_cleaner *c, double n_sigma)
     return 0.5 * (low + high) + (n_sigma - within);
 }
 
-/* Four boxes of this width in turn have a gaussian's variance, and its shape within some percent. */
-static int64_t box_of_gaussian(double fwhm)
+/* Compute the weights of a gaussian window. At six sigma they have fallen to e-18. Returned: *out [*half + 1], in the
+ * engine's memory */
+static int make_weights(msi_cleaner *c, double fwhm, void **out, int64_t *half)
 {
     const double sigma = fwhm / sqrt(8 * log(2));
-    const int64_t width = (int64_t)lround(sqrt(12 * sigma * sigma / 4 + 1));
-    return width | 1;
+    const int64_t longer = c->spec.nx > c->spec.ny ? c->spec.nx : c->spec.ny;
+    const int is_single = c->spec.precision == MSI_FP32;
+    double *weight;
+    *out = NULL;
+    *half = 6 * sigma < (double)longer ? (int64_t)ceil(6 * sigma) : longer;
+    MSI_TRY(msi_alloc(&weight, *half + 1, sizeof *weight, "local noise"));
+    float *single = (float *)weight;
+    for (int64_t i = 0; i <= *half; i++) {
+        const double distance = (double)i / sigma, value = exp(-0.5 * distance * distance);
+        if (is_single)
+            single[i] = (float)value;
+        else
+            weight[i] = value;
+    }
+    int rc = c->ops->alloc(c->e, out, (*half + 1) * c->real_bytes, "local noise");
+    if (!rc) rc = c->ops->upload(c->e, *out, weight, (*half + 1) * c->real_bytes);
+    if (!rc) rc = c->ops->wait(c->e);
+    msi_free(weight);
+    return rc;
 }
 
-static int blur(msi_cleaner *c, const msi_clean_local_rms *options, void *image, void *work)
+/* Sum squares and counts over the window around each pixel. */
+static int sum_windows(msi_cleaner *c, const msi_clean_local_rms *options, void *square, void *count, void *work)
 {
     const int64_t box = (int64_t)ceil(options->window_pixel) | 1;
-    if (options->box) return c->ops->box(c->e, box, 0, image, work);
-    for (int i = 0; i < 4; i++) MSI_TRY(c->ops->box(c->e, box_of_gaussian(options->window_pixel), 0, image, work));
-    return MSI_OK;
+    void *weight;
+    int64_t half;
+    if (options->box) {
+        MSI_TRY(c->ops->box(c->e, box, 0, square, work));
+        return c->ops->box(c->e, box, 0, count, work);
+    }
+    int rc = make_weights(c, options->window_pixel, &weight, &half);
+    if (!rc) rc = c->ops->weigh(c->e, weight, half, square, work);
+    if (!rc) rc = c->ops->weigh(c->e, weight, half, count, work);
+    c->ops->release(c->e, weight);
+    return rc;
 }
 
 /* Temporary images for local noise. */
@@ -92,13 +120,13 @@ static int measure(msi_cleaner *c, const msi_clean_planes *residual, const msi_c
     while (!msi_clean_searched(&c->setup.join, first)) first++;
     MSI_TRY(o->mean(c->e, residual->pixel, residual->stride, first, i->mean));
     MSI_TRY(o->square(c->e, i->mean, c->factor, i->count));
-    MSI_TRY(blur(c, options, c->factor, i->work));
-    MSI_TRY(blur(c, options, i->count, i->work));
+    MSI_TRY(sum_windows(c, options, c->factor, i->count, i->work));
     if (options->with_min) {
         MSI_TRY(o->copy(c->e, i->least, i->mean, bytes));
         MSI_TRY(o->box(c->e, (int64_t)ceil(options->window_pixel) | 1, 1, i->least, i->work));
     }
-    return o->factor(c->e, i->mean, i->count, options->with_min ? i->least : NULL, c->factor, least);
+    return o->factor(c->e, i->mean, i->count, options->with_min ? i->least : NULL,
+                     options->strength > 0 ? options->strength : 1, c->factor, least);
 }
 
 int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, const msi_clean_local_rms *options,
@@ -107,7 +135,7 @@ int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, cons
     const int64_t bytes = c->n_pixel * c->real_bytes;
     images i = {0};
     *least = 0;
-    c->has_factor = 0;
+    c->has_noise = c->has_factor = 0;
     if (!(options->window_pixel > 0) || !isfinite(options->window_pixel))
         return msi_error_about(msi_error_set(MSI_EARGUMENT,
                                              "local noise: the window must be a positive number of pixels, got %g",
@@ -125,7 +153,7 @@ int msi_clean_local_noise(msi_cleaner *c, const msi_clean_planes *residual, cons
     c->ops->release(c->e, i.work);
     if (rc) return rc;
     if (!isfinite(*least)) return no_pixel();
-    if (!(*least > 0)) return msi_error_about(msi_error_set(MSI_EINPUT, "local noise is zero"), "residual");
-    c->has_factor = 1;
+    c->has_noise = 1;
+    c->has_factor = *least > 0;
     return MSI_OK;
 }

@@ -235,8 +235,45 @@ int msi_clean_box_cpu(msi_clean_engine *e, int64_t width, int least, void *image
     return MSI_OK;
 }
 
+/* Weigh rows of an image into work, as copies with zeros beyond their ends. Given: copy  a row for each thread */
+static void weigh_rows(const msi_clean_engine *e, const void *weight, int64_t half, const char *image, char *copy,
+                       char *work)
+{
+    const int64_t nx = e->s.nx, bytes = msi_clean_real_bytes(e), row = (nx + 2 * half) * bytes;
+#pragma omp parallel for num_threads(e->n_thread) schedule(static)
+    for (int64_t y = 0; y < e->s.ny; y++) {
+        char *line = copy + omp_get_thread_num() * row + half * bytes;
+        memcpy(line, image + y * nx * bytes, (size_t)(nx * bytes));
+        const msi_clean_weigh_step step = {line, 1, half, half, weight, work + y * nx * bytes};
+        (e->s.precision == MSI_FP32 ? e->simd->weigh_f32 : e->simd->weigh_f64)(&step, nx);
+    }
+}
+
+/* Weigh columns of an image into out; pixels of a row are neighbours in memory. */
+static void weigh_columns(const msi_clean_engine *e, const void *weight, int64_t half, const char *image, char *out)
+{
+    const int64_t nx = e->s.nx, ny = e->s.ny, bytes = msi_clean_real_bytes(e);
+#pragma omp parallel for num_threads(e->n_thread) schedule(static)
+    for (int64_t y = 0; y < ny; y++) {
+        const int64_t at = y * nx * bytes, before = y < half ? y : half, after = ny - 1 - y < half ? ny - 1 - y : half;
+        const msi_clean_weigh_step step = {image + at, nx, before, after, weight, out + at};
+        (e->s.precision == MSI_FP32 ? e->simd->weigh_f32 : e->simd->weigh_f64)(&step, nx);
+    }
+}
+
+int msi_clean_weigh_cpu(msi_clean_engine *e, const void *weight, int64_t half, void *image, void *work)
+{
+    char *copy;
+    const int64_t row = (e->s.nx + 2 * half) * msi_clean_real_bytes(e);
+    MSI_TRY(msi_alloc(&copy, row, e->n_thread, "local noise"));
+    weigh_rows(e, weight, half, image, copy, work);
+    weigh_columns(e, weight, half, work, image);
+    msi_free(copy);
+    return MSI_OK;
+}
+
 int msi_clean_factor_cpu(msi_clean_engine *e, const void *residual, const void *count, const void *least_value,
-                         void *square, double *least)
+                         double strength, void *square, double *least)
 {
     double low = INFINITY;
 #pragma omp parallel for num_threads(e->n_thread) reduction(min : low)
@@ -251,7 +288,7 @@ int msi_clean_factor_cpu(msi_clean_engine *e, const void *residual, const void *
 #pragma omp parallel for num_threads(e->n_thread)
     for (int64_t i = 0; i < e->n_pixel; i++) {
         const double rms = pixel_value(e, square, i);
-        set(e, square, i, rms > 0 ? low / rms : 0);
+        set(e, square, i, !(rms > 0) ? 0 : strength == 1 ? low / rms : pow(low / rms, strength));
     }
     *least = low;
     return MSI_OK;

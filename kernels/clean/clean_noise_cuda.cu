@@ -165,6 +165,30 @@ template <typename T> int run_box(msi_clean_engine *e, int64_t width, int least,
     return MSI_OK;
 }
 
+/* Sum weighted pixels of a line in the order in which the CPU does. */
+template <typename T> __global__ void k_weigh(lines l, const T *weight, const T *in, T *out)
+{
+    const int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= l.n_line * l.n) return;
+    const int64_t k = l.step == 1 ? at / l.n : at % l.n_line, i = l.step == 1 ? at % l.n : at / l.n_line;
+    const T *line = in + k * l.next;
+    T sum = 0;
+    for (int64_t j = i > l.half ? i - l.half : 0; j <= i + l.half && j < l.n; j++)
+        sum = fma(weight[j < i ? i - j : j - i], line[j * l.step], sum);
+    out[k * l.next + i * l.step] = sum;
+}
+
+template <typename T> int run_weigh(msi_clean_engine *e, const T *weight, int64_t half, T *image, T *work)
+{
+    const int64_t nx = e->s.nx, ny = e->s.ny;
+    const lines rows = {ny, nx, nx, 1, half}, columns = {nx, 1, ny, nx, half};
+    k_weigh<T><<<clean_blocks(nx * ny, BLOCK), BLOCK, 0, clean_stream(e)>>>(rows, weight, image, work);
+    MSI_CUDA(cudaGetLastError());
+    k_weigh<T><<<clean_blocks(nx * ny, BLOCK), BLOCK, 0, clean_stream(e)>>>(columns, weight, work, image);
+    MSI_CUDA(cudaGetLastError());
+    return MSI_OK;
+}
+
 template <typename T> struct noise_images {
     const T *residual, *count, *least;
     T *square;
@@ -186,15 +210,15 @@ template <typename T> __global__ void k_rms(noise_images<T> in, unsigned long lo
     if (isfinite(in.residual[i]) && bits < *(volatile unsigned long long *)least) atomicMin(least, bits);
 }
 
-template <typename T> __global__ void k_ratio(T *square, int64_t n, double least)
+template <typename T> __global__ void k_ratio(T *square, int64_t n, double least, double strength)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     const double rms = square[i];
-    square[i] = rms > 0 ? (T)(least / rms) : T(0);
+    square[i] = !(rms > 0) ? T(0) : strength == 1 ? (T)(least / rms) : (T)pow(least / rms, strength);
 }
 
-template <typename T> int make_factor(msi_clean_engine *e, const noise_images<T> &in, double *least)
+template <typename T> int make_factor(msi_clean_engine *e, const noise_images<T> &in, double strength, double *least)
 {
     const double none = INFINITY;
     MSI_CUDA(cudaMemcpyAsync(e->state, &none, sizeof none, cudaMemcpyHostToDevice, clean_stream(e)));
@@ -202,7 +226,7 @@ template <typename T> int make_factor(msi_clean_engine *e, const noise_images<T>
     MSI_CUDA(cudaGetLastError());
     MSI_CUDA(cudaMemcpyAsync(least, e->state, sizeof *least, cudaMemcpyDeviceToHost, clean_stream(e)));
     MSI_TRY(msi_gpu_stream_wait(&e->on));
-    k_ratio<T><<<clean_blocks(in.n, BLOCK), BLOCK, 0, clean_stream(e)>>>(in.square, in.n, *least);
+    k_ratio<T><<<clean_blocks(in.n, BLOCK), BLOCK, 0, clean_stream(e)>>>(in.square, in.n, *least, strength);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }
@@ -236,15 +260,22 @@ int msi_clean_box_cuda(msi_clean_engine *e, int64_t width, int least, void *imag
     return run_box(e, width, least, (double *)image, (double *)work);
 }
 
+int msi_clean_weigh_cuda(msi_clean_engine *e, const void *weight, int64_t half, void *image, void *work)
+{
+    MSI_TRY(msi_gpu_stream_enter(&e->on));
+    if (e->s.precision == MSI_FP32) return run_weigh(e, (const float *)weight, half, (float *)image, (float *)work);
+    return run_weigh(e, (const double *)weight, half, (double *)image, (double *)work);
+}
+
 int msi_clean_factor_cuda(msi_clean_engine *e, const void *residual, const void *count, const void *least_value,
-                          void *square, double *least)
+                          double strength, void *square, double *least)
 {
     MSI_TRY(msi_gpu_stream_enter(&e->on));
     if (e->s.precision == MSI_FP32)
         return make_factor<float>(
             e, {(const float *)residual, (const float *)count, (const float *)least_value, (float *)square, e->n_pixel},
-            least);
+            strength, least);
     return make_factor<double>(
         e, {(const double *)residual, (const double *)count, (const double *)least_value, (double *)square, e->n_pixel},
-        least);
+        strength, least);
 }

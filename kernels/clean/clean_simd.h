@@ -38,8 +38,17 @@ typedef struct msi_clean_row_step {
     const void *factor;   /* of its first pixel, NULL without */
 } msi_clean_row_step;
 
-/* The functions of one instruction set. Each returns the best of pixels first .. end - 1 after the step; of equal ones
- * the first. */
+/* Weighted sums along lines of an image: out[i] = sum over k of weight[|k|] line[i + k step], k from -before to after in
+ * this order. */
+typedef struct msi_clean_weigh_step {
+    const void *line; /* its first pixel */
+    int64_t step, before, after;
+    const void *weight;
+    void *out;
+} msi_clean_weigh_step;
+
+/* The functions of one instruction set. list and search return the best of pixels first .. end - 1 after the step;
+ * of equal ones the first. */
 typedef struct msi_clean_simd_table {
     void (*list_f32)(const msi_clean_list_step *step, int64_t first, int64_t end, msi_clean_best *best);
     void (*list_f64)(const msi_clean_list_step *step, int64_t first, int64_t end, msi_clean_best *best);
@@ -47,6 +56,8 @@ typedef struct msi_clean_simd_table {
     void (*subtract_f64)(const msi_clean_row_step *step, int64_t n);
     void (*search_f32)(const msi_clean_row_step *step, int64_t n, msi_clean_best *best);
     void (*search_f64)(const msi_clean_row_step *step, int64_t n, msi_clean_best *best);
+    void (*weigh_f32)(const msi_clean_weigh_step *step, int64_t n);
+    void (*weigh_f64)(const msi_clean_weigh_step *step, int64_t n);
 } msi_clean_simd_table;
 
 #endif

@@ -130,3 +130,18 @@ static void NAME(search)(const msi_clean_row_step *s, int64_t n_all, msi_clean_b
          best);
     }
 }
+
+static void NAME(weigh)(const msi_clean_weigh_step *s, int64_t n_all)
+{
+    REAL sum[MSI_CLEAN_PIECE];
+    const REAL *weight = s->weight;
+    for (int64_t i = 0; i < n_all; i += MSI_CLEAN_PIECE) {
+        const int n = n_all - i < MSI_CLEAN_PIECE ? (int)(n_all - i) : MSI_CLEAN_PIECE;
+        for (int k = 0; k < n; k++) sum[k] = 0;
+        for (int64_t at = -s->before; at <= s->after; at++) {
+            const REAL *restrict line = (const REAL *)s->line + i + at * s->step, w = weight[at < 0 ? -at : at];
+            for (int k = 0; k < n; k++) sum[k] = FMA(w, line[k], sum[k]);
+        }
+        for (int k = 0; k < n; k++) ((REAL *)s->out)[i + k] = sum[k];
+    }
+}

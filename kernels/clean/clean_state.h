@@ -75,7 +75,8 @@ struct msi_cleaner {
     int n_plane;
     int64_t n_pixel, real_bytes, complex_bytes;
     void *psf; /* [n_channel] */
-    int has_psf, has_mask, has_factor;
+    int has_psf, has_mask;
+    int has_noise, has_factor; /* local noise was measured; it is nowhere zero, and factor is made from it */
     uint8_t *mask, *allow;
     uint16_t *found;
     void *quantity, *factor; /* factor: made at first use */
@@ -105,10 +106,10 @@ static inline int msi_clean_plane_searched(const msi_cleaner *c, int plane)
     return msi_clean_searched(&c->setup.join, plane % c->spec.n_pol);
 }
 
-/* msi_clean_factor_of - return the factor of local noise of a call, NULL without. */
+/* msi_clean_factor_of - return the factor of local noise of a call, NULL without or if it is zero somewhere. */
 static inline const void *msi_clean_factor_of(const msi_clean_call *call)
 {
-    return call->limits->local_rms ? call->c->factor : NULL;
+    return call->limits->local_rms && call->c->has_factor ? call->c->factor : NULL;
 }
 
 /* ---- Minor iterations (clean_minor.c) --------------------------------------------------------------------------- */

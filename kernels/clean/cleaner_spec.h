@@ -150,9 +150,9 @@ typedef struct msi_clean_report {
 /* How local noise is measured. */
 typedef struct msi_clean_local_rms {
     double window_pixel; /* width; > 0 */
-    int box;      /* mean square over a square of that width; else over four squares in turn, which agrees within some
-                percent with a gaussian of that FWHM */
-    int with_min; /* at least 0.3 times the modulus of the least residual in that square */
+    int box;             /* mean square over a square of that width; else weighted by a gaussian of that FWHM */
+    int with_min;        /* at least 0.3 times the modulus of the least residual in that square */
+    double strength;     /* peaks and lists are multiplied by (least noise / noise)^strength; 0: 1 */
 } msi_clean_local_rms;
 
 #ifdef __cplusplus

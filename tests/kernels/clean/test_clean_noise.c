@@ -236,29 +236,96 @@ static void test_local_rms(void **state)
     clean_problem_free(&p);
 }
 
-/* The other window measures uniform noise correctly, in the middle and at edges. */
+/* Compute the rms around each pixel, weighted by a gaussian over all finite pixels: a direct sum. Returns: the least of
+ * finite pixels */
+static double gaussian_rms(const clean_problem *p, double fwhm, double *rms)
+{
+    const double scale = 4 * log(2) / (fwhm * fwhm);
+    double least = INFINITY;
+    for (int64_t i = 0; i < p->nx * p->ny; i++) {
+        double sum = 0, weight = 0;
+        for (int64_t j = 0; j < p->nx * p->ny; j++) {
+            const double dx = (double)(i % p->nx - j % p->nx), dy = (double)(i / p->nx - j / p->nx);
+            const double w = exp(-scale * (dx * dx + dy * dy));
+            if (!isfinite(p->residual[j])) continue;
+            sum += w * p->residual[j] * p->residual[j];
+            weight += w;
+        }
+        rms[i] = sqrt(sum / weight);
+        if (isfinite(p->residual[i]) && rms[i] < least) least = rms[i];
+    }
+    return least;
+}
+
+/* The gaussian window equals its definition, with a bright source, pixels without a value and edges; the searched image
+ * is the residual times (least noise / noise)^strength. 1e-6: the rounding of single precision; 1e-8: the window ends
+ * at six sigma. */
 static void test_gaussian_window(void **state)
+{
+    (void)state;
+    static const double strength[] = {1, 0.8, 0.25};
+    clean_problem p = {.nx = 60, .ny = 43, .n_channel = 1, .n_pol = 1};
+    const int64_t n = p.nx * p.ny;
+    double *rms = calloc((size_t)n, sizeof *rms);
+    uint64_t seed = 31;
+    clean_problem_make(&p, 100, 31);
+    for (int64_t i = 0; i < n; i++) p.residual[i] = (float)(clean_random(&seed) * (i % 60 < 30 ? 1e-3 : 4e-3));
+    p.residual[20 * 60 + 40] = 1;
+    p.residual[11 * 60 + 7] = -0.125;
+    p.residual[0] = p.residual[5 * 60 + 59] = NAN;
+    for (int k = 0; k < 6; k++) {
+        const double power = strength[k / 2], fwhm = k / 2 ? 7.5 : 20, within = k % 2 ? 1e-6 : 1e-8;
+        const double least = gaussian_rms(&p, fwhm, rms);
+        double best = 0, got;
+        int64_t at = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const double value = isfinite(p.residual[i]) ? fabs(p.residual[i]) * pow(least / rms[i], power) : 0;
+            if (value > best) at = i;
+            best = fmax(best, value);
+        }
+        clean_run run;
+        const msi_cleaner_spec spec = clean_spec_of(&p, k % 2 ? MSI_FP32 : MSI_FP64);
+        const msi_clean_local_rms how = {.window_pixel = fwhm, .strength = power};
+        clean_run_make(&run, &p, &spec);
+        assert_int_equal(msi_cleaner_local_rms(run.c, run.residual, &how, &got), 0);
+        assert_true(fabs(got / least - 1) < within);
+        const msi_clean_report r = clean(&run, (msi_clean_limits){.n_iteration = 0, .local_rms = 1});
+        assert_true(r.peak_x == at % p.nx && r.peak_y == at / p.nx && fabs(fabs(r.peak_before) / best - 1) < within);
+        clean_run_free(&run);
+    }
+    free(rms);
+    clean_problem_free(&p);
+}
+
+/* Where the noise is zero, local noise has no effect. */
+static void test_no_local_noise(void **state)
 {
     (void)state;
     clean_problem p = {.nx = 60, .ny = 56, .n_channel = 1, .n_pol = 1};
     clean_run run;
-    double least;
-    clean_problem_make(&p, 100, 31);
-    for (int64_t i = 0; i < 60 * 56; i++) p.residual[i] = i % 2 ? 0.5 : -0.5;
+    double least = 1;
     const msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    const msi_clean_local_rms how = {.window_pixel = 3};
+    clean_problem_make(&p, 100, 32);
+    for (int64_t i = 0; i < 60 * 56; i++) p.residual[i] = i == 28 * 60 + 45 ? 2 : 0;
     clean_run_make(&run, &p, &spec);
-    const msi_clean_local_rms how = {.window_pixel = 20};
     assert_int_equal(msi_cleaner_local_rms(run.c, run.residual, &how, &least), 0);
-    assert_true(fabs(least - 0.5) < 1e-12);
+    assert_true(least == 0);
+    const msi_clean_report r = clean(&run, (msi_clean_limits){.n_iteration = 1, .local_rms = 1});
+    assert_true(r.peak_x == 45 && r.peak_before == 2 && fabs(r.flux - 0.2) < 1e-12);
     clean_run_free(&run);
     clean_problem_free(&p);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_noise),  cmocka_unit_test(test_noise_of_many), cmocka_unit_test(test_noise_of_searched),
-        cmocka_unit_test(test_sigmas), cmocka_unit_test(test_local_rms),     cmocka_unit_test(test_gaussian_window)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_noise),
+                                       cmocka_unit_test(test_noise_of_many),
+                                       cmocka_unit_test(test_noise_of_searched),
+                                       cmocka_unit_test(test_sigmas),
+                                       cmocka_unit_test(test_local_rms),
+                                       cmocka_unit_test(test_gaussian_window),
+                                       cmocka_unit_test(test_no_local_noise)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
