@@ -22,7 +22,7 @@
 #include "io/fits/publish.h"
 
 static const char MAGIC[8] = "MSICLEAN";
-enum { VERSION = 1, ORDER = 0x01020304, END = 0, CHUNK = 1 << 20 };
+enum { VERSION = 2, ORDER = 0x01020304, END = 0, CHUNK = 1 << 20 };
 
 typedef struct file_header {
     char magic[8];
@@ -313,7 +313,7 @@ void msi_checkpoint_close(msi_checkpoint *c)
 /* The counters of a group as the file stores them. */
 typedef struct counters {
     char stop[MSI_CLEAN_STOP_TEXT]; /* "": cleaning continues */
-    int32_t in_mask, n_back, n_idle, n_major;
+    int32_t in_mask, mask_major, n_back, n_idle, n_major, unused;
     double dirty_peak, dirty_noise, first_peak, mgain, noise, threshold, peak, peak_before, noise_before, best_peak,
         flux_jy, flux_before, accuracy; /* accuracy is the field's */
     int64_t n_minor;
@@ -360,6 +360,7 @@ static int save_group(msi_checkpoint_writer *w, const msi_clean_field *f, int in
     const msi_clean_group *g = &f->group[index];
     const int64_t bytes = found_bytes(f);
     counters c = {.in_mask = g->in_mask,
+                  .mask_major = g->mask_major,
                   .n_back = g->n_back,
                   .n_idle = g->n_idle,
                   .n_major = g->n_major,
@@ -461,6 +462,7 @@ static int load_group(const msi_checkpoint *from, msi_clean_field *f, int index,
     counters c;
     MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_COUNTERS, index, &c, sizeof c));
     g->in_mask = c.in_mask;
+    g->mask_major = c.mask_major;
     g->n_back = c.n_back;
     g->n_idle = c.n_idle;
     g->n_major = g->n_logged = c.n_major;

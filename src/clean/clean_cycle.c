@@ -75,22 +75,35 @@ static int is_masked(const msi_clean_group *g, const msi_clean_options *o)
 static void enter_mask(msi_clean_group *g)
 {
     g->in_mask = 1;
+    g->mask_major = g->n_major;
     g->best_peak = 0;
     g->n_idle = 0;
+}
+
+/* Return 1 if the next cycle must search outside the mask of -auto-mask too. */
+static int is_mask_forced(const msi_clean_group *g, const msi_clean_options *o)
+{
+    return o->auto_mask > 0 && !g->in_mask && g->n_major < o->force_mask_rounds;
+}
+
+/* Return 1 if -nmiter or -auto-mask-nmiter allows no more cycle. */
+static int is_out_of_cycles(const msi_clean_group *g, const msi_clean_options *o)
+{
+    return (o->nmiter && g->n_major >= o->nmiter) || (g->in_mask && g->n_major - g->mask_major >= o->auto_mask_nmiter);
 }
 
 /* If -nmiter allows only few more cycles and minor iterations have already reached the threshold of -auto-mask, the
  * remaining cycles are better used within the mask. */
 static int is_short_of_cycles(const msi_clean_group *g, const msi_clean_options *o)
 {
-    return g->at_threshold && g->n_major < o->nmiter && 2 * g->n_major >= o->nmiter;
+    return g->at_threshold && g->n_major < o->nmiter && 2 * g->n_major >= o->nmiter && !is_mask_forced(g, o);
 }
 
 /* Return by what factor the final peak may exceed the threshold. If iterations ran out, a peak above the threshold has
- * not reached it, and the reason to stop is the iterations. */
+ * not reached it, and the reason to stop is the iterations. A forced round cleans whatever exceeds it. */
 static double nearness(const msi_clean_group *g, const msi_clean_options *o)
 {
-    if (!g->n_major) return 1;
+    if (!g->n_major || is_mask_forced(g, o)) return 1;
     return g->n_minor >= o->niter ? ROUNDING : NEAR;
 }
 
@@ -108,7 +121,7 @@ int msi_clean_judge(msi_clean_group *g, const msi_clean_options *o, double peak)
             enter_mask(g);
     } else if (g->n_minor >= o->niter) {
         g->stop = "iterations";
-    } else if (o->nmiter && g->n_major >= o->nmiter) {
+    } else if (is_out_of_cycles(g, o)) {
         g->stop = "major cycles";
     } else if (o->stop_negative && peak < 0) {
         g->stop = "negative peak";
@@ -130,6 +143,15 @@ static int clean_judge_minor(msi_clean_group *g)
     return 0;
 }
 
+const char *msi_clean_last_cycle(const msi_clean_group *g, const msi_clean_options *o)
+{
+    if (g->stop) return g->stop;
+    if (g->n_minor >= o->niter) return "iterations";
+    if (is_out_of_cycles(g, o)) return "major cycles";
+    if (!g->at_threshold) return NULL;
+    return clean_is_final(g, o) ? "threshold" : o->auto_mask_nmiter == 0 ? "major cycles" : NULL;
+}
+
 /* ---- Estimate the number of cycles left ---- */
 
 /* Return the natural logarithm of the factor by which the peak falls in a cycle; 0 if it does not fall. */
@@ -149,6 +171,7 @@ double msi_clean_cycles_left(const msi_clean_group *g, const msi_clean_options *
     if (g->n_major && g->report.n_iteration > 0)
         left = fmin(left, (double)(o->niter - g->n_minor) / (double)g->report.n_iteration);
     if (o->nmiter) left = fmin(left, (double)(o->nmiter - g->n_major));
+    if (g->in_mask) left = fmin(left, (double)(o->auto_mask_nmiter - (g->n_major - g->mask_major)));
     /* 1e-6 allows for rounding: a peak at the threshold takes no further cycle. */
     return fmax(1, ceil(left - 1e-6));
 }
@@ -270,7 +293,7 @@ static int n_planes(const msi_clean_group *g)
 /* Local noise is used until -auto-mask is reached. Within the mask it would hide remaining emission. */
 static int is_local(const cycles *k, const msi_clean_group *g)
 {
-    return (k->options->local_rms || k->spec->rms) && !g->in_mask;
+    return (k->options->local_rms || k->spec->rms) && k->options->local_rms_strength > 0 && !g->in_mask;
 }
 
 static int measure_noise(const cycles *k, msi_clean_group *g)
@@ -283,8 +306,12 @@ static int measure_noise(const cycles *k, msi_clean_group *g)
         return MSI_OK;
     }
     const msi_clean_local_rms how = {.window_pixel = o->local_rms_window * k->spec->beam_pixel,
-                                     .with_min = o->local_rms_method == MSI_LOCAL_RMS_WITH_MIN};
-    return msi_cleaner_local_rms(g->cleaner, g->residual, &how, &g->noise);
+                                     .with_min = o->local_rms_method == MSI_LOCAL_RMS_WITH_MIN,
+                                     .strength = o->local_rms_strength};
+    double least;
+    MSI_TRY(msi_cleaner_local_rms(g->cleaner, g->residual, &how, &least));
+    if (least > 0) g->noise = least;
+    return MSI_OK;
 }
 
 static void set_threshold(const cycles *k, msi_clean_group *g)
@@ -341,8 +368,8 @@ static int find_peak(const cycles *k, msi_clean_group *g, double *peak)
  * itself. Before the first cycle g->before is free for it. */
 static int set_local_noise(cycles *k)
 {
-    const msi_clean_local_rms how = {.window_pixel = 1, .box = 1};
-    for (int i = 0; k->spec->rms && i < k->field->n_group; i++) {
+    const msi_clean_local_rms how = {.window_pixel = 1, .box = 1, .strength = k->options->local_rms_strength};
+    for (int i = 0; k->spec->rms && how.strength > 0 && i < k->field->n_group; i++) {
         msi_clean_group *g = &k->field->group[i];
         if (!g->cleaner) continue;
         for (int p = 0; p < n_planes(g); p++) MSI_TRY(msi_planes_upload(g->before, p, 1, k->spec->rms));
@@ -419,15 +446,18 @@ static int undo_cycle(const cycles *k, msi_clean_group *g)
     return msi_planes_copy(g->model, 0, g->before, 0, n_planes(g));
 }
 
-static int clean_all(cycles *k, int *n_open)
+/* Returned: *n_open  groups that made the cycle; *n_back  those whose cycle is undone */
+static int clean_all(cycles *k, int *n_open, int *n_back)
 {
     msi_clean_field *f = k->field;
-    *n_open = 0;
+    *n_open = *n_back = 0;
     for (int i = 0; i < f->n_group; i++) {
         msi_clean_group *g = &f->group[i];
         if (g->stop) continue;
         MSI_TRY(clean_group(k, g));
-        if (clean_judge_minor(g)) MSI_TRY(undo_cycle(k, g));
+        const int back = clean_judge_minor(g);
+        if (back) MSI_TRY(undo_cycle(k, g));
+        *n_back += back;
         (*n_open)++;
     }
     return MSI_OK;
@@ -494,6 +524,38 @@ static int judge_all(const cycles *k)
     return judge_all(k);
 }
 
+/* ---- The end without a last residual ---- */
+
+/* Return 1 if cleaning ends with these minor iterations and -skip-final-iteration leaves out the residual after them.
+ * Means of channels are not skipped: their minor iterations leave no residuals of the channels. */
+static int ends_without_residual(const cycles *k)
+{
+    const msi_clean_field *f = k->field;
+    if (!k->options->skip_final || f->cleaned_model) return 0;
+    for (int i = 0; i < f->n_group; i++)
+        if (!msi_clean_last_cycle(&f->group[i], k->options)) return 0;
+    return 1;
+}
+
+/* End cleaning with the residuals that minor iterations left. */
+static int end_without_residual(const cycles *k)
+{
+    const msi_clean_cycle_spec *spec = k->spec;
+    msi_clean_field *f = k->field;
+    report_cycle(spec->label, f, k->minor_s, 0);
+    for (int i = 0; i < f->n_group; i++) {
+        msi_clean_group *g = &f->group[i];
+        if (!g->cleaner) continue;
+        g->stop = msi_clean_last_cycle(g, k->options);
+        if (g->n_recorded <= g->n_major) g->peak = g->report.peak_after;
+        MSI_TRY(record_cycle(k, g, g->peak));
+        if (g->sources) MSI_TRY(msi_source_list_keep(g->sources->list));
+    }
+    msi_log_info("%s%sthe residual is that of the minor iterations (-skip-final-iteration)", spec->label,
+                 *spec->label ? ": " : "");
+    return spec->first && f->group[0].n_major == 1 ? spec->first(spec->user) : MSI_OK;
+}
+
 /* ---- Accuracy ---- */
 
 /* Errors of a residual may be PART of the final threshold; without a threshold, of the noise. An accuracy is relative
@@ -552,12 +614,13 @@ int msi_clean_cycles_run(msi_clean_field *f, const msi_clean_cycle_spec *spec)
     }
     for (int n_cycle = 0;; n_cycle++) {
         enum { PARTS = 1000 };
-        int n_open;
+        int n_open, n_back;
         const double start_s = msi_wall_s(), n_all = n_cycle + fmax(1, cycles_left(&k));
         const int from = (int)(PARTS * n_cycle / n_all), to = (int)(PARTS * (n_cycle + 1) / n_all);
-        MSI_TRY(clean_all(&k, &n_open));
+        MSI_TRY(clean_all(&k, &n_open, &n_back));
         if (!n_open) return MSI_OK;
         k.minor_s = msi_wall_s() - start_s;
+        if (!n_back && ends_without_residual(&k)) return end_without_residual(&k);
         const msi_progress_share all = msi_progress_enter(from, to > from ? to : from + 1, PARTS);
         int rc = refine_accuracy(&k);
         if (!rc) rc = msi_clean_field_subtract(f, 1);

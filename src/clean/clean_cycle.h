@@ -27,7 +27,7 @@ typedef struct msi_clean_cycle_spec {
  *
  * Given and returned: field  with its cleaners, and with the residuals of its models, which may be non-zero
  * Returns:  0, or any code of gridder and cleaner; MSI_EINTERRUPTED within minor iterations too
- * Notes:    the residuals are exactly those of the models on return. A cycle that raises the peak of a residual is
+ * Notes:    the residuals are exactly those of the models on return, except with -skip-final-iteration. A cycle that raises the peak of a residual is
  *           undone, and the next one cleans half as deep.
  */
 int msi_clean_cycles_run(msi_clean_field *field, const msi_clean_cycle_spec *spec);
@@ -39,6 +39,12 @@ int msi_clean_cycles_run(msi_clean_field *field, const msi_clean_cycle_spec *spe
  * Returns:  1 if the last cycle made the residual worse and must be undone, otherwise 0
  */
 int msi_clean_judge(msi_clean_group *group, const msi_clean_options *options, double peak);
+
+/*
+ * msi_clean_last_cycle - return why cleaning ends with the minor iterations of the last cycle, as far as that is known
+ * before the exact residual; NULL: it may continue.
+ */
+const char *msi_clean_last_cycle(const msi_clean_group *group, const msi_clean_options *options);
 
 /*
  * msi_clean_cycles_left - estimate how many major cycles a group still needs. The peak is assumed to fall in each cycle

@@ -46,6 +46,7 @@ typedef struct msi_clean_group {
     const char *stop;                    /* why it stopped; NULL: cleaning continues */
     char stop_text[MSI_CLEAN_STOP_TEXT]; /* storage of stop after a checkpoint was loaded */
     int in_mask;                         /* -auto-mask is reached: components are found only where there are some */
+    int mask_major;                      /* cycles made when it was reached */
     double mgain;                        /* that of -mgain, halved by each undone cycle */
     double noise, threshold, peak;       /* Jy/beam, of the last measurement; peak with its sign */
     double peak_before, noise_before;    /* at the start of the last cycle */

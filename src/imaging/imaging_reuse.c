@@ -238,13 +238,20 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
              c->mask.negative_threshold, c->mask.smooth_factor, c->mask.min_beam_frac, c->mask.cut_threshold,
              c->mask.grow_iterations, c->mask.do_grow_prune, c->mask.min_percent_change);
     options = msi_hash(options, text, (int64_t)strlen(text));
-    const int64_t more[] = {
-        c->save_sources, f->n_cleaned, c->save_first_residual, o->subtract_model, msi_clean_options_searched_planes(o),
-        c->scale_rule};
+    const int64_t more[] = {c->save_sources,
+                            f->n_cleaned,
+                            c->save_first_residual,
+                            o->subtract_model,
+                            msi_clean_options_searched_planes(o),
+                            c->scale_rule,
+                            c->auto_mask_nmiter,
+                            c->force_mask_rounds,
+                            c->skip_final};
     options = msi_hash(options, more, (int64_t)sizeof more);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
     options = msi_hash(options, centre, (int64_t)sizeof centre);
-    options = msi_hash(options, &c->small_scale_bias, (int64_t)sizeof c->small_scale_bias);
+    const double numbers[] = {c->small_scale_bias, c->local_rms_strength};
+    options = msi_hash(options, numbers, (int64_t)sizeof numbers);
     options = msi_hash(options, &mask_hash, (int64_t)sizeof mask_hash);
     options = hash_text(options, c->reuse_psf);
     options = hash_text(options, c->reuse_dirty);

@@ -365,6 +365,13 @@ int msi_read_mgain(msi_options *options, const msi_option *option, int n_argumen
     return msi_read_real(options, option, n_argument, argument);
 }
 
+int msi_read_local_rms(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    options->clean.local_rms = 1;
+    return option->choices ? msi_read_choice(options, option, n_argument, argument)
+                           : msi_read_real(options, option, n_argument, argument);
+}
+
 int msi_read_beam_shape(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     msi_beam *beam = &options->clean.beam.given;

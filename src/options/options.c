@@ -60,7 +60,7 @@ static int read_fallbacks(msi_options *options)
         const char *argument[] = {o->fallback};
         MSI_TRY(o->read(options, o, *o->fallback ? 1 : 0, argument));
     }
-    options->clean.mgain_given = options->pol_given = 0;
+    options->clean.mgain_given = options->clean.local_rms = options->pol_given = 0;
     return MSI_OK;
 }
 
@@ -329,6 +329,8 @@ static int clean_options_check(const msi_options *o)
                              "-auto-mask %g: it must not be smaller than -auto-threshold %g, to which the mask "
                              "is cleaned",
                              c->auto_mask, c->auto_threshold);
+    if (c->force_mask_rounds && !(c->auto_mask > 0))
+        return msi_error_set(MSI_EUSAGE, "-force-mask-rounds: it needs -auto-mask, whose mask it builds");
     if (c->multithresh && (c->join_channels || c->join_pols))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it cannot be used with joined images; leave it or -%s out",
                              c->join_channels ? "join-channels" : pol_joiner(c));

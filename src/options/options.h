@@ -22,8 +22,11 @@ typedef enum msi_local_rms_method { MSI_LOCAL_RMS, MSI_LOCAL_RMS_WITH_MIN } msi_
 
 /* Options of deconvolution. After msi_options_parse every value is inside its documented range. */
 typedef struct msi_clean_options {
-    int64_t niter;  /* maximum of minor iterations of a joined group; 0: no cleaning */
-    int64_t nmiter; /* maximum of major cycles; 0: no limit */
+    int64_t niter;             /* maximum of minor iterations of a joined group; 0: no cleaning */
+    int64_t nmiter;            /* maximum of major cycles; 0: no limit */
+    int64_t auto_mask_nmiter;  /* maximum of major cycles in the mask of auto_mask */
+    int64_t force_mask_rounds; /* major cycles that do not enter that mask */
+    int skip_final;            /* make no residual after the last minor iterations */
     double gain, mgain;
     double threshold_jy;              /* 0: none */
     double auto_threshold, auto_mask; /* in sigma; 0: none */
@@ -33,6 +36,7 @@ typedef struct msi_clean_options {
     int local_rms;
     double local_rms_window; /* beams */
     msi_local_rms_method local_rms_method;
+    double local_rms_strength;   /* 0: local noise is not used */
     const char *local_rms_image; /* NULL: the noise is measured */
 
     int is_exact; /* Hogbom's loop over the whole image */

@@ -24,7 +24,8 @@ static void make_cycle(msi_clean_group *g, const msi_clean_options *o, int at_th
  * slowly. */
 static msi_clean_group clean_slowly(int nmiter)
 {
-    const msi_clean_options o = {.niter = INT64_MAX / 2, .auto_mask = 3, .auto_threshold = 1, .nmiter = nmiter};
+    const msi_clean_options o = {
+        .niter = INT64_MAX / 2, .auto_mask = 3, .auto_mask_nmiter = 99, .auto_threshold = 1, .nmiter = nmiter};
     msi_clean_group g = {.peak = 20, .mgain = 0.8, .threshold = 1, .noise = 0.3};
     make_cycle(&g, &o, 0, 4);
     make_cycle(&g, &o, 0, 1.8);
@@ -46,6 +47,82 @@ static void few_cycles_are_kept_for_the_mask(void **state)
             assert_string_equal(g.stop, "major cycles");
         else
             assert_null(g.stop);
+    }
+}
+
+/* At most as many cycles follow in the mask as -auto-mask-nmiter allows; none with 0. */
+static void cycles_in_the_mask_are_limited(void **state)
+{
+    (void)state;
+    for (int most = 0; most < 4; most++) {
+        const msi_clean_options o = {
+            .niter = INT64_MAX / 2, .auto_mask = 3, .auto_threshold = 1, .auto_mask_nmiter = most, .nmiter = 50};
+        msi_clean_group g = {.peak = 20, .mgain = 0.8, .threshold = 1, .noise = 0.3};
+        make_cycle(&g, &o, 0, 4);
+        make_cycle(&g, &o, 1, 0.9);
+        assert_int_equal(g.in_mask, 1);
+        g.threshold = 0.3;
+        assert_int_equal(msi_clean_judge(&g, &o, 0.9), 0); /* by the threshold of the mask */
+        int n = 0;
+        for (; !g.stop && n < 9; n++) {
+            const double left = msi_clean_cycles_left(&g, &o, 0.3);
+            assert_true(left <= most - n);
+            make_cycle(&g, &o, 0, 0.9 * g.peak);
+        }
+        assert_int_equal(n, most);
+        assert_string_equal(g.stop, "major cycles");
+    }
+}
+
+/* Forced rounds search the whole image while anything exceeds the threshold of -auto-mask, whatever -nmiter leaves. */
+static void rounds_of_the_mask_are_forced(void **state)
+{
+    (void)state;
+    static const int in_mask[] = {1, 1, 0, 0};
+    for (int forced = 0; forced < 4; forced++) {
+        const msi_clean_options o = {.niter = INT64_MAX / 2,
+                                     .auto_mask = 3,
+                                     .auto_threshold = 1,
+                                     .auto_mask_nmiter = 99,
+                                     .nmiter = 4,
+                                     .force_mask_rounds = 1 + forced};
+        msi_clean_group g = {.peak = 20, .mgain = 0.8, .threshold = 1, .noise = 0.3};
+        make_cycle(&g, &o, 1, 4);
+        assert_int_equal(g.in_mask, 0);
+        make_cycle(&g, &o, 1, 1.05); /* within a tenth of the threshold, and half of the cycles are over */
+        assert_int_equal(g.in_mask, in_mask[forced]);
+        if (!g.in_mask) make_cycle(&g, &o, 1, 0.99);
+        assert_int_equal(g.in_mask, 1);
+    }
+}
+
+/* Why minor iterations are the last ones is known before the exact residual only if it cannot change the decision. */
+static void last_iterations_are_known(void **state)
+{
+    (void)state;
+    const msi_clean_options final = {.niter = 1000, .auto_threshold = 3, .nmiter = 4},
+                            mask = {.niter = 1000, .auto_threshold = 1, .auto_mask = 3, .auto_mask_nmiter = 2},
+                            brief = {.niter = 1000, .auto_threshold = 1, .auto_mask = 3, .auto_mask_nmiter = 0};
+    const struct {
+        const msi_clean_options *o;
+        msi_clean_group g;
+        const char *word;
+    } table[] = {{&final, {.n_major = 3}, NULL},
+                 {&final, {.n_major = 3, .at_threshold = 1}, "threshold"},
+                 {&final, {.n_major = 4}, "major cycles"},
+                 {&final, {.n_major = 1, .n_minor = 1000}, "iterations"},
+                 {&final, {.n_major = 1, .stop = "negative peak"}, "negative peak"},
+                 {&mask, {.n_major = 3, .at_threshold = 1}, NULL},
+                 {&mask, {.n_major = 4, .in_mask = 1, .mask_major = 3}, NULL},
+                 {&mask, {.n_major = 4, .in_mask = 1, .mask_major = 3, .at_threshold = 1}, "threshold"},
+                 {&mask, {.n_major = 5, .in_mask = 1, .mask_major = 3}, "major cycles"},
+                 {&brief, {.n_major = 3, .at_threshold = 1}, "major cycles"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char *word = msi_clean_last_cycle(&table[i].g, table[i].o);
+        if (table[i].word)
+            assert_string_equal(word, table[i].word);
+        else
+            assert_null(word);
     }
 }
 
@@ -216,6 +293,9 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few_cycles_are_kept_for_the_mask),
+                                       cmocka_unit_test(cycles_in_the_mask_are_limited),
+                                       cmocka_unit_test(rounds_of_the_mask_are_forced),
+                                       cmocka_unit_test(last_iterations_are_known),
                                        cmocka_unit_test(a_threshold_is_the_end),
                                        cmocka_unit_test(the_dirty_image_is_held_to_the_threshold_itself),
                                        cmocka_unit_test(iterations_are_counted),

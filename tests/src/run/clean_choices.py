@@ -232,4 +232,110 @@ def check_local_noise(s):
            (least[57:64, 77:84].max(), plain[57:64, 77:84].max()))
 
 
+def gaussian_rms(image, fwhm):
+    """The rms around each pixel, weighted by a Gaussian of this width over the image: a direct sum along each axis."""
+    index = np.arange(SIZE)
+    kernel = np.exp(-4 * np.log(2) * ((index[:, None] - index) / fwhm)**2)
+    return np.sqrt((kernel @ image.astype(float)**2 @ kernel) / np.outer(kernel.sum(1), kernel.sum(0)))
+
+
+def window_pixel(s, beams):
+    """The width of this many beams in pixels; the beam is the wavelength over the longest baseline."""
+    with table(s.ms(), ack=False) as rows, table(s.ms() + "::SPECTRAL_WINDOW", ack=False) as spw:
+        longest = np.linalg.norm(rows.getcol("UVW"), axis=1).max() * spw.getcol("CHAN_FREQ").max() / LIGHT
+    return beams / (longest * CELL * ASEC)
+
+
+def check_local_noise_map(s):
+    """The threshold follows the lowest local noise of the residual; the first component is at the peak of the residual times
+    (lowest noise / noise)^strength; a strength of 0 is none. -local-rms-window and -local-rms-method turn local noise on."""
+    words, fwhm = ["-auto-threshold", 5, "-local-rms-window", 6], window_pixel(s, 6)
+    for method in ("rms", "rms-with-min"):
+        residual, header = load(s.clean(*words, "-local-rms-method", method) + "-residual.fits")
+        rms = gaussian_rms(residual, fwhm)
+        if method == "rms-with-min":
+            half = int(np.ceil(fwhm) // 2)
+            low = np.pad(residual, half, constant_values=np.inf)
+            low = np.lib.stride_tricks.sliding_window_view(low, (2 * half + 1, 2 * half + 1)).min((2, 3))
+            rms = np.maximum(rms, 0.3 * np.abs(low))
+        s.must(abs(header["MSITHRES"] / (5 * rms.min()) - 1) < 1e-4, "%s: the threshold is %.6g Jy/beam, 5 times the noise %.6g" %
+               (method, header["MSITHRES"], 5 * rms.min()))
+    found = set()
+    for strength in (1, 0.5, 0.1):
+        name = s.clean(*words, "-local-rms-strength", strength, "-niter", 1)
+        dirty, model = load(name + "-dirty.fits")[0], load(name + "-model.fits")[0]
+        rms = gaussian_rms(dirty, fwhm)
+        place = np.abs(dirty * (rms.min() / rms)**strength).argmax()
+        s.must(np.abs(model).argmax() == place and np.count_nonzero(model) == 1, "-local-rms-strength %g: a component at pixel (%d, %d)" %
+               (strength, place % SIZE + 1, place // SIZE + 1))
+        found.add(place)
+    s.must(len(found) > 1, "strengths choose different peaks")
+    for method in ([], ["-multiscale"]):
+        none, plain = (load(s.clean("-auto-threshold", 5, "-niter", 50, *method, *words) + "-image.fits")[0]
+                       for words in (["-local-rms", "-local-rms-strength", 0], []))
+        s.must((none == plain).all(), "-local-rms-strength 0 %s: no local noise" % " ".join(method))
+
+
+def check_no_noise(s):
+    """Local noise of data that are all zero is not used: the run ends as without it."""
+    ms = fresh_copy(s.ms(), s.path("zero.ms"))
+    with table(ms, readonly=False, ack=False) as t:
+        t.putcol("DATA", np.zeros_like(t.getcol("DATA")))
+    headers = [load(s.clean("-auto-threshold", 5, *words, ms=ms) + "-image.fits")[1]["MSISTOP"]
+               for words in (["-local-rms"], [])]
+    s.must(headers[0] == headers[1] == "nothing left", "of zero data: %s" % headers)
+
+
+def cycles_of(name):
+    """The numbers of the major cycles of a run."""
+    with open(name + "-clean.csv", encoding="utf-8") as f:
+        return {int(row["major"]) for row in csv.DictReader(f)}
+
+
+def check_mask_cycles(s):
+    """-auto-mask-nmiter limits the cycles after the mask is complete; -force-mask-rounds delays it."""
+    words = ["-auto-mask", 20, "-auto-threshold", 0.5, "-mgain", 0.3]
+
+    def split(*options):
+        name = s.path("choice%d" % next(s.number))
+        log = run(s.msimage, "-j", 2, "-backend", "cpu", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 5000,
+                  "-no-update-model-required", "-name", name, *words, *options, s.ms()).stderr.decode()
+        lines = [line for line in log.splitlines() if "components, model" in line or "component, model" in line]
+        return sum("in the mask" not in line for line in lines), sum("in the mask" in line for line in lines), name
+    whole = split()
+    s.must(whole[0] > 2 and whole[1] > 3, "without a limit: %d cycles, then %d in the mask" % whole[:2])
+    for limit in (0, 1, 2):
+        got = split("-auto-mask-nmiter", limit)
+        stop = load(got[2] + "-image.fits")[1]["MSISTOP"]
+        s.must(got[:2] == (whole[0], limit) and stop == "major cycles", "-auto-mask-nmiter %d: %d and %d cycles, %s" %
+               (limit, *got[:2], stop))
+    # With 8 cycles half of them are kept for the mask, unless they are forced.
+    plain, forced = split("-nmiter", 8, "-mgain", 1), split("-nmiter", 8, "-mgain", 1, "-force-mask-rounds", 6)
+    s.must(forced[0] >= plain[0], "-force-mask-rounds: %d cycles before the mask, %d without" % (forced[0], plain[0]))
+
+
+def check_skipped_residual(s):
+    """-skip-final-iteration: the model is that of a run with as many cycles; the residual is the one of the cycle before minus
+    the PSF times the last components; without it, it is exact. Means of channels keep exact residuals."""
+    words = ["-threshold", 0.001, "-mgain", 0.7]
+    one, two, skipped = s.clean(*words, "-nmiter", 1), s.clean(*words, "-nmiter", 2), s.clean(*words, "-nmiter", 2,
+                                                                                              "-skip-final-iteration")
+    first, last = load(one + "-model.fits")[0], load(two + "-model.fits")[0]
+    s.must((load(skipped + "-model.fits")[0] == last).all() and cycles_of(skipped) == cycles_of(two) == {0, 1, 2},
+           "the model of two cycles is the same")
+    psf, wanted = load(one + "-psf.fits")[0], load(one + "-residual.fits")[0].astype(float)
+    wide = np.pad(psf.astype(float), SIZE)
+    for y, x in np.argwhere(last != first):
+        top, left = SIZE + SIZE // 2 - y, SIZE + SIZE // 2 - x
+        wanted -= (float(last[y, x]) - float(first[y, x])) * wide[top:top + SIZE, left:left + SIZE]
+    got, exact = load(skipped + "-residual.fits")[0], load(two + "-residual.fits")[0]
+    # Single precision: 1e-6 of the first peak.
+    s.must(np.abs(got - wanted).max() < 2e-6 < np.abs(exact - wanted).max(), "the residual of minor iterations, to %.1g Jy/beam; the "
+           "exact one differs by %.1g" % (np.abs(got - wanted).max(), np.abs(exact - wanted).max()))
+    words += ["-channels-out", 4, "-join-channels", "-nmiter", 2]
+    for more, same in (([], 0), (["-deconvolution-channels", 2, "-fit-spectral-pol", 2], 1)):
+        pair = [load(s.clean(*words, *more, *skip) + "-0002-residual.fits")[0] for skip in ([], ["-skip-final-iteration"])]
+        s.must((pair[0] == pair[1]).all() == same, "joined channels, %s residual" % ("exact" if same else "its minor iterations'"))
+
+
 main(Choices, globals())

@@ -44,7 +44,8 @@ def check_resume(s):
     """A killed run resumes from its checkpoint and makes the same images to the bit."""
     for title, ms, options, kinds in (
             ("one image", "points", ["-auto-mask", 6, "-auto-threshold", 2, "-save-first-residual"], [""]),
-            ("multiscale", "points", ["-auto-mask", 6, "-auto-threshold", 2, "-multiscale", "-local-rms"], [""]),
+            ("multiscale", "points", ["-auto-mask", 6, "-auto-threshold", 2, "-multiscale", "-local-rms-strength", 0.8,
+                                       "-local-rms-window", 20, "-auto-mask-nmiter", 2], [""]),
             ("masks", "points", ["-threshold", 0.01, "-auto-multithresh", "-sidelobethreshold", 1.5], [""]),
             ("channels", "steep", ["-channels-out", 2, "-auto-threshold", 4, "-mgain", 0.6, "-no-update-model-required",
                                      "-save-first-residual"], ["-0000", "-0001", "-MFS"]),
@@ -66,6 +67,11 @@ def check_resume(s):
             if beginning == "cycle 2":
                 other = s.launch("-quiet", *words, "-gain", 0.2, "-resume", "-name", broken, s.ms(ms))
                 s.told("resumed with another gain", other, 3, "options")
+            if title == "multiscale":
+                for change in (["-local-rms-strength", 0.9], ["-auto-mask-nmiter", 3], ["-force-mask-rounds", 1],
+                               ["-skip-final-iteration"]):
+                    other = s.launch("-quiet", *words, *change, "-resume", "-name", broken, s.ms(ms))
+                    s.told("resumed with another %s" % change[0], other, 3, "options")
             if title == "one image":
                 for what, change, ms_of in (("options", ["-shift", "60.01deg", "44deg"], ms), ("Sets", [], "polarised")):
                     other = s.launch("-quiet", *words, *change, "-resume", "-name", broken, s.ms(ms_of))
