@@ -421,6 +421,7 @@ void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
     *report = g->report;
     report->n_sample = g->store.n_sample;
     report->n_outside = g->store.n_outside;
+    report->w_max_lambda = g->store.w_max_lambda;
     report->longest_lambda = g->store.longest_lambda;
     for (int p = 0; p < g->spec.n_plane; p++) report->sum_vis_weight[p] = g->store.sum_weight[p];
     report->store_bytes = g->store.bytes_memory;

@@ -348,7 +348,7 @@ static int apply_weights(msimage_gridder *g, const msimage_weighting *rule)
                                          : rule->mode == MSIMAGE_BRIGGS ? MSI_WEIGHT_BRIGGS
                                                                         : MSI_WEIGHT_NATURAL,
                                  .robust = rule->robust,
-                                 .taper_fwhm_rad = rule->taper_fwhm_rad * g->scale,
+                                 .taper = {.major_rad = rule->taper_fwhm_rad * g->scale},
                                  .super_weight = rule->super_weight};
     msi_density *density = NULL;
     int rc = MSI_OK;

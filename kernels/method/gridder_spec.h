@@ -85,6 +85,7 @@ typedef struct msi_gridder_report {
     double sum_vis_weight[MSI_GRIDDER_MAX_PLANES]; /* of the samples stored, before density weighting */
     int64_t n_sample;                              /* samples stored (weight > 0 in some plane) */
     int64_t n_outside;                             /* samples dropped because |u| or |v| is beyond 1 / (2 cell) */
+    double w_max_lambda;   /* largest |w| of the samples stored */
     double longest_lambda; /* largest length of (u, v, w) of the samples stored; 0: not known, as for samples on the
                               GPU */
     double weight_scale;   /* a power of two that the stored weights are multiplied by; 1 for ordinary data */

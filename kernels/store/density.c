@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Density weights: uniform, Briggs, gaussian taper. Briggs 1995; cells as in CASA and WSClean. */
+/* Density weights: uniform, Briggs, tapers. Briggs 1995; cells as in CASA and WSClean. */
 #include "kernels/store/density.h"
 
 #include <float.h>
@@ -398,16 +398,37 @@ int msi_density_limit(msi_density *d, const msi_weighting *rule)
     return rc;
 }
 
+/* ---- Factors of samples ---- */
+
+/* Return 1 / the smallest sum of weights of a cell with samples: the largest uniform factor. */
+static double largest_uniform(const msi_density *d)
+{
+    double least = HUGE_VAL;
+#pragma omp parallel for reduction(min : least)
+    for (int64_t i = 0; i < d->grid.nv / 2 * d->grid.nu; i++) {
+        const double sum = cell_sum(d, i);
+        if (sum > 0 && sum < least) least = sum;
+    }
+    return least < HUGE_VAL ? 1 / least : 1;
+}
+
 /*
  * Return the power of two that weights are multiplied by, so that neither a sum of their products with visibilities
  * overflows in single precision nor the products themselves underflow; it is 1, which changes nothing, for ordinary
  * data. Visibilities have the range of single precision, and so do weights: with sums of about 2^96 the smaller of the
  * two keeps its precision, and windows and transforms, which multiply a sum by less than 2^20, do not overflow.
  */
-static double scale_of(const msi_vis_store *s, const msi_weighting *rule)
+static double scale_of(const msi_vis_store *s, const msi_density *density, const msi_weighting *rule)
 {
-    const int is_uniform = rule->mode == MSI_WEIGHT_UNIFORM; /* its weights are 1 at most */
-    const double weight = is_uniform ? 1 : s->largest_weight, product = is_uniform ? s->largest_jy : s->largest_product;
+    const int is_uniform = rule->mode == MSI_WEIGHT_UNIFORM; /* normal weights are then 1 at most */
+    double weight = is_uniform ? 1 : s->largest_weight, product = is_uniform ? s->largest_jy : s->largest_product;
+    if (rule->vis == MSI_VIS_WEIGHT_SQUARED) {
+        weight *= s->largest_weight;
+        product *= s->largest_weight;
+    } else if (rule->vis == MSI_VIS_WEIGHT_UNIT) {
+        weight = is_uniform ? largest_uniform(density) : 1;
+        product = weight * s->largest_jy;
+    }
     const double sum = (double)s->n_sample * fmax(weight, product),
                  least = product > 0 ? fmin(weight, product) : weight;
     if (!(sum > 0) || (sum <= 0x1p100 && least >= 0x1p-64)) return 1;
@@ -416,28 +437,118 @@ static double scale_of(const msi_vis_store *s, const msi_weighting *rule)
     return ldexp(1, 96 - exponent);
 }
 
+/* The tapers of a rule in wavelengths. */
+typedef struct tapers {
+    int is_gaussian, has_radius, has_edge;
+    double along, across; /* of the squares of the coordinates along the Gaussian's axes */
+    double cos_pa, sin_pa;
+    double edge_u, edge_v; /* half the width of the uv plane */
+} tapers;
+
 /* The factors of a weight. */
 typedef struct factors {
     const msi_density *density; /* NULL for natural weights */
     const msi_weighting *rule;
-    double briggs, taper, scale; /* s^2; of the uv distance's square; of all weights */
+    tapers taper;
+    int has_taper;
+    double briggs, scale; /* s^2; of all weights */
+    double most_w_m_hz;   /* |w| times the frequency; 0: no limit */
 } factors;
+
+int msi_uv_taper_is_set(const msi_uv_taper *t)
+{
+    return t->major_rad > 0 || t->inner_lambda > 0 || t->inner_tukey > 0 || t->outer_lambda > 0 || t->edge_lambda > 0 ||
+           t->edge_tukey > 0;
+}
+
+double msi_uv_taper_fwhm(double half_lambda)
+{
+    return 2 * log(2) / (MSI_PI * half_lambda);
+}
+
+static tapers tapers_of(const msi_uv_taper *t, const msi_vis_store *store)
+{
+    /* The image of exp(-(pi a x)^2 / (4 ln 2)) is a Gaussian of FWHM a. */
+    const double minor_rad = t->minor_rad > 0 ? t->minor_rad : t->major_rad;
+    const double along = MSI_PI * t->major_rad, across = MSI_PI * minor_rad;
+    return (tapers){.is_gaussian = t->major_rad > 0,
+                    .has_radius = t->inner_lambda > 0 || t->inner_tukey > 0 || t->outer_lambda > 0,
+                    .has_edge = t->edge_lambda > 0 || t->edge_tukey > 0,
+                    .along = along * along / (4 * log(2)),
+                    .across = across * across / (4 * log(2)),
+                    .cos_pa = cos(t->pa_rad),
+                    .sin_pa = sin(t->pa_rad),
+                    .edge_u = store->u_limit_lambda,
+                    .edge_v = store->v_limit_lambda};
+}
+
+/* Compute the factor at a distance beyond a limit: 0 before it, then a transition of this width to 1. */
+static double rise(double beyond, double width)
+{
+    if (beyond < 0) return 0;
+    return beyond < width ? 0.5 * (1 + cos(MSI_PI * (beyond - width) / width)) : 1;
+}
+
+/* Compute the product of all tapers at (u, v) wavelengths. */
+static double taper_at(const msi_uv_taper *t, const tapers *k, double u, double v)
+{
+    double factor = 1;
+    if (k->is_gaussian) {
+        const double along = u * k->sin_pa + v * k->cos_pa, across = u * k->cos_pa - v * k->sin_pa;
+        factor = exp(-k->along * along * along - k->across * across * across);
+    }
+    if (k->has_radius) {
+        const double r = sqrt(u * u + v * v);
+        factor *= rise(r - t->inner_lambda, t->inner_tukey);
+        if (t->outer_lambda > 0) factor *= rise(t->outer_lambda - r, t->outer_tukey);
+    }
+    if (k->has_edge)
+        factor *= rise(k->edge_u - fabs(u) - t->edge_lambda, t->edge_tukey) *
+                  rise(k->edge_v - fabs(v) - t->edge_lambda, t->edge_tukey);
+    return factor;
+}
+
+/* Compute F, by which Briggs' density is divided; see msi_density_weight. */
+static double bandwidth_factor(const factors *f, double u, double v)
+{
+    const double x = f->rule->bandwidth * hypot(u * f->density->cells_per_lambda_u, v * f->density->cells_per_lambda_v);
+    return x + 0.5 >= 1.5 ? x + 0.5 : (4 - x) / (4 - 2 * x);
+}
+
+/* Compute the factor of density weights at (u, v) wavelengths, in a cell or outside the grid (NULL). */
+static double density_factor(const factors *f, double u, double v, const uv_cell *cell)
+{
+    const msi_density *d = f->density;
+    if (!cell) return cell_factor(f->rule, f->briggs, 0);
+    const int64_t i = cell->row * d->grid.nu + cell->column;
+    if (d->limited) return d->limited[i];
+    const double density = cell_sum(d, i);
+    return cell_factor(f->rule, f->briggs, f->rule->bandwidth > 0 ? density / bandwidth_factor(f, u, v) : density);
+}
 
 /* Compute the factor of the sample at (u, v) wavelengths. */
 static inline double factor_of(const factors *f, double u, double v)
 {
+    const msi_density *d = f->density;
+    const int at_cells = f->has_taper && f->rule->taper.at_cells;
     double factor = f->scale;
-    if (f->rule->mode != MSI_WEIGHT_NATURAL) {
-        uv_cell cell;
-        const msi_density *d = f->density;
-        const int is_inside = find_cell(d, u, v, &cell);
-        const int64_t i = is_inside ? cell.row * d->grid.nu + cell.column : 0;
-        if (is_inside && d->limited)
-            factor *= d->limited[i];
-        else
-            factor *= cell_factor(f->rule, f->briggs, is_inside ? cell_sum(d, i) : 0);
+    uv_cell cell = {0, 0};
+    const int is_inside = (f->rule->mode != MSI_WEIGHT_NATURAL || at_cells) && find_cell(d, u, v, &cell);
+    if (f->rule->mode != MSI_WEIGHT_NATURAL) factor *= density_factor(f, u, v, is_inside ? &cell : NULL);
+    if (!f->has_taper) return factor;
+    if (at_cells && is_inside) {
+        u = (double)(cell.column - d->grid.nu / 2) / d->cells_per_lambda_u;
+        v = (double)cell.row / d->cells_per_lambda_v;
     }
-    return f->taper > 0 ? factor * exp(-f->taper * (u * u + v * v)) : factor;
+    return factor * taper_at(&f->rule->taper, &f->taper, u, v);
+}
+
+/* Compute the new weight of a sample of weight w. */
+static inline double weight_by(const factors *f, double w, double factor)
+{
+    if (f->rule->vis == MSI_VIS_WEIGHT_SQUARED) w *= w;
+    if (f->rule->vis == MSI_VIS_WEIGHT_UNIT) w = w > 0;
+    return w * factor;
 }
 
 static void weigh_segment(const factors *f, const msi_vis_store *store, msi_vis_segment *s)
@@ -445,14 +556,18 @@ static void weigh_segment(const factors *f, const msi_vis_store *store, msi_vis_
     enum { AT_ONCE = 64 }; /* channels: their factors serve all planes */
     double factor[AT_ONCE];
     for (int64_t row = 0; row < s->n_row; row++) {
-        const double u_m = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v_m = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
+        const double *uvw_m = s->uvw_m + 3 * row, u_m = uvw_m[0] / MSI_SPEED_OF_LIGHT,
+                     v_m = uvw_m[1] / MSI_SPEED_OF_LIGHT;
         for (int32_t first = 0; first < s->n_chan; first += AT_ONCE) {
             const int32_t n = s->n_chan - first < AT_ONCE ? s->n_chan - first : AT_ONCE;
-            for (int32_t c = 0; c < n; c++)
-                factor[c] = factor_of(f, u_m * s->freq_hz[first + c], v_m * s->freq_hz[first + c]);
+            for (int32_t c = 0; c < n; c++) {
+                const double hz = s->freq_hz[first + c];
+                const int is_high = f->most_w_m_hz > 0 && fabs(uvw_m[2]) * hz > f->most_w_m_hz;
+                factor[c] = is_high ? 0 : factor_of(f, u_m * hz, v_m * hz);
+            }
             for (int p = 0; p < store->n_plane; p++) {
                 float *weight = s->weight + msi_segment_index(s, p, row, first);
-                for (int32_t c = 0; c < n; c++) weight[c] = (float)((double)weight[c] * factor[c]);
+                for (int32_t c = 0; c < n; c++) weight[c] = (float)weight_by(f, weight[c], factor[c]);
             }
         }
     }
@@ -460,17 +575,22 @@ static void weigh_segment(const factors *f, const msi_vis_store *store, msi_vis_
 
 int msi_density_weight(msi_vis_store *store, const msi_density *density, const msi_weighting *rule)
 {
-    if (!density && rule->mode != MSI_WEIGHT_NATURAL)
+    const int is_natural = rule->mode == MSI_WEIGHT_NATURAL;
+    if (!density && (!is_natural || rule->taper.at_cells))
         return msi_error_set(MSI_EINTERNAL, "density weighting needs a density");
-    if (rule->mode != MSI_WEIGHT_NATURAL && rule->rank_level >= 1 && !density->limited)
+    if (!is_natural && rule->rank_level >= 1 && !density->limited)
         return msi_error_set(MSI_EINTERNAL, "density weighting needs msi_density_limit first");
-    double scale = rule->mode == MSI_WEIGHT_BRIGGS ? briggs_scale(density, rule->robust) : 0;
-    /* The taper's image is a gaussian of the FWHM: exp(-(pi FWHM r)^2 / (4 ln 2)) at uv distance r. */
-    double taper = MSI_PI * rule->taper_fwhm_rad;
-    taper *= taper / (4 * log(2));
-    store->weight_scale = scale_of(store, rule);
-    if (rule->mode == MSI_WEIGHT_NATURAL && taper == 0 && store->weight_scale == 1) return MSI_OK;
-    const factors f = {density, rule, scale, taper, store->weight_scale};
+    store->weight_scale = scale_of(store, density, rule);
+    const factors f = {.density = density,
+                       .rule = rule,
+                       .taper = tapers_of(&rule->taper, store),
+                       .has_taper = msi_uv_taper_is_set(&rule->taper),
+                       .briggs = rule->mode == MSI_WEIGHT_BRIGGS ? briggs_scale(density, rule->robust) : 0,
+                       .scale = store->weight_scale,
+                       /* Rounding must not drop the sample of the largest w. */
+                       .most_w_m_hz = rule->most_w_lambda * MSI_SPEED_OF_LIGHT * (1 + 1e-12)};
+    if (is_natural && !f.has_taper && !(f.most_w_m_hz > 0) && rule->vis == MSI_VIS_WEIGHT_NORMAL && f.scale == 1)
+        return MSI_OK;
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < store->n_segment; i++) {
         if (!omp_get_thread_num()) msi_progress_at(i, store->n_segment);

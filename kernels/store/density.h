@@ -16,12 +16,34 @@ struct msi_vis_store;
 
 typedef enum msi_weighting_mode { MSI_WEIGHT_NATURAL, MSI_WEIGHT_UNIFORM, MSI_WEIGHT_BRIGGS } msi_weighting_mode;
 
+/* The power of the weights of the visibilities themselves. Densities are always sums of the weights as added. */
+typedef enum msi_vis_weighting { MSI_VIS_WEIGHT_NORMAL, MSI_VIS_WEIGHT_SQUARED, MSI_VIS_WEIGHT_UNIT } msi_vis_weighting;
+
+/*
+ * Factors of a weight by the place (u, v) of its sample, after density weighting; 0: no such factor. A Tukey transition
+ * t(x, n) = (1 + cos(pi (x - n) / n)) / 2 rises from 0 at x = 0 to 1 at x = n.
+ */
+typedef struct msi_uv_taper {
+    double major_rad, minor_rad;      /* the Gaussian taper's image is a Gaussian of these FWHM; minor 0: as major */
+    double pa_rad;                    /* position angle of the major axis, from north through east */
+    double inner_lambda, inner_tukey; /* 0 below inner_lambda; then a transition of inner_tukey */
+    double outer_lambda, outer_tukey; /* 0 above outer_lambda; before it a transition of outer_tukey */
+    double edge_lambda, edge_tukey;   /* 0 if u or v is within edge_lambda of the uv plane's edge, 1 / (2 cell); inside
+                                         it a transition of edge_tukey along u, and one along v */
+    int at_cells; /* (u, v) is the lower corner of the sample's density cell, as in WSClean; needs a density, also for
+                     natural weights */
+} msi_uv_taper;
+
 typedef struct msi_weighting {
     msi_weighting_mode mode;
-    double robust;         /* Briggs' R, -2 .. 2 */
-    double taper_fwhm_rad; /* gaussian uv taper whose image is a gaussian of this FWHM; 0: none */
-    double grid_padding;   /* the uv grid of the densities is that of an image this many times as large; 0: 1 */
-    double super_weight;   /* each cell of that grid is this many times as large; 0: 1 */
+    double robust;    /* Briggs' R, -2 .. 2 */
+    double bandwidth; /* Briggs, without rank_level: the fractional bandwidth of a cube, of which the density is that of
+                         one channel; 0: not used */
+    msi_uv_taper taper;
+    msi_vis_weighting vis;
+    double most_w_lambda; /* samples with a larger |w| get no weight; 0: no limit */
+    double grid_padding;  /* the uv grid of the densities is that of an image this many times as large; 0: 1 */
+    double super_weight;  /* each cell of that grid is this many times as large; 0: 1 */
     double rank_level; /* uniform, Briggs: a cell's factor is at most this many times the local mean; < 1: no limit */
     int64_t rank_size; /* the mean is over a square with this edge in cells around the cell, 2 or more */
 } msi_weighting;
@@ -99,8 +121,19 @@ void msi_density_free(msi_density *d);
  *          where it has no sample uses the sum of other planes, and so does s^2 if plane 0 has no sample at all. If
  *          sums of weighted visibilities would leave the range of single precision, all weights are also multiplied by
  *          one power of two (msi_vis_store.weight_scale).
+ *          With a bandwidth b, Briggs' Wc is divided by F: x = b times the distance of the sample from the uv origin in
+ *          cells, F = x + 0.5 if that is at least 1.5, else (4 - x) / (4 - 2 x). A channel then has the weights that
+ *          an image of the whole band would have.
+ * Source:  CASA's briggsbwtaper for the latter (BriggsCubeWeightor of casa6, CAS-13021).
  */
 int msi_density_weight(struct msi_vis_store *store, const msi_density *density, const msi_weighting *rule);
+
+/* msi_uv_taper_is_set - return 1 if a taper has any factor. */
+int msi_uv_taper_is_set(const msi_uv_taper *taper);
+
+/* msi_uv_taper_fwhm - return the FWHM of the image, in radians, of a Gaussian taper that is 1/2 at this many
+ * wavelengths from the origin. */
+double msi_uv_taper_fwhm(double half_lambda);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #include "src/imaging/imaging.h"
 
 #include <assert.h>
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -403,12 +404,50 @@ static int load_samples(msi_imaging_run *r)
 
 /* ---- Weigh ---- */
 
+/* An inner taper that no baseline is beyond was probably given in another unit. */
+static int check_inner_taper(const msi_imaging_run *r)
+{
+    const msi_uv_taper *t = &r->options->weighting.taper;
+    double longest = 0;
+    if (!(t->inner_tukey > 0)) return MSI_OK;
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        msi_gridder_report report;
+        msi_gridder_report_get(r->gridder[c], &report);
+        longest = fmax(longest, report.longest_lambda);
+    }
+    MSI_TRY(msi_ranks_largest(r->team, &longest, 1));
+    if (!(longest > 0) || t->inner_lambda + t->inner_tukey <= longest) return MSI_OK;
+    return msi_error_set(MSI_EINPUT,
+                         "-taper-inner-tukey %g: it ends at %g wavelengths, beyond the longest baseline of %.6g; give "
+                         "less",
+                         t->inner_tukey, t->inner_lambda + t->inner_tukey, longest);
+}
+
+/* Return the rule for the weights of a channel: its limit of w is relative to the largest w of all ranks. */
+static int rule_of(msi_weighting *rule, const msi_imaging_run *r, const msi_gridder_report *report)
+{
+    const msi_options *o = r->options;
+    double most = report->w_max_lambda;
+    *rule = o->weighting;
+    if (!(o->most_w_percent > 0 && o->most_w_percent < 100)) return MSI_OK;
+    MSI_TRY(msi_ranks_largest(r->team, &most, 1));
+    rule->most_w_lambda = 0.01 * o->most_w_percent * most;
+    return MSI_OK;
+}
+
+/* Return 1 if weights depend on the cells of a density's grid. */
+static int needs_density(const msi_weighting *rule)
+{
+    return rule->mode != MSI_WEIGHT_NATURAL || rule->taper.at_cells;
+}
+
 static int weigh_samples(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     const int64_t n = o->channels_out;
+    MSI_TRY(check_inner_taper(r));
     msi_progress_begin("weighting");
-    if (o->weighting.mode != MSI_WEIGHT_NATURAL)
+    if (needs_density(&o->weighting))
         for (int64_t c = 0; c < n; c++) {
             msi_density **d = &r->density[o->mf_weighting ? 0 : c];
             const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
@@ -419,7 +458,9 @@ static int weigh_samples(msi_imaging_run *r)
     for (int64_t c = 0; c < n; c++) {
         const msi_progress_share all = msi_progress_enter(n + c, n + c + 1, 2 * n);
         msi_gridder_report report;
+        msi_weighting rule;
         msi_gridder_report_get(r->gridder[c], &report);
+        MSI_TRY(rule_of(&rule, r, &report));
         r->n_kept += report.n_sample;
         /* Sum a density over the ranks before its first use. */
         msi_density *d = r->density[o->mf_weighting ? 0 : c];
@@ -427,7 +468,7 @@ static int weigh_samples(msi_imaging_run *r)
             MSI_TRY(msi_ranks_sum_density(r->team, d));
             MSI_TRY(msi_density_limit(d, &o->weighting));
         }
-        MSI_TRY(msi_gridder_weight(r->gridder[c], d, &o->weighting));
+        MSI_TRY(msi_gridder_weight(r->gridder[c], d, &rule));
         msi_progress_leave(all);
     }
     msi_progress_end();

@@ -130,8 +130,11 @@ static double find_beam_pixel(const msi_cleaning *k)
 {
     const msi_options *o = k->run->options;
     const msi_image_geometry *g = &o->geometry;
-    const double cell_rad = sqrt(g->cell_x_rad * g->cell_y_rad), longest = k->samples->longest_lambda;
-    if (longest > 1) return fmax(1, fmax(1 / longest, o->weighting.taper_fwhm_rad) / cell_rad);
+    const msi_uv_taper *t = &o->weighting.taper;
+    const double taper_rad = t->minor_rad > 0 ? sqrt(t->major_rad * t->minor_rad) : t->major_rad;
+    const double cell_rad = sqrt(g->cell_x_rad * g->cell_y_rad), stored = k->samples->longest_lambda;
+    const double longest = t->outer_lambda > 0 ? fmin(stored, t->outer_lambda) : stored;
+    if (longest > 1) return fmax(1, fmax(1 / longest, taper_rad) / cell_rad);
     for (int c = 0; c < k->field.spec.n_channel; c++)
         if (msi_beam_known(&k->beam[c])) return sqrt(k->beam[c].major_rad * k->beam[c].minor_rad) / cell_rad;
     return 3;

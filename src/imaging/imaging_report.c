@@ -37,7 +37,7 @@ static double span_rad(int64_t n, double cell_rad)
  * antennas; 0 if those are unknown. */
 static double longest_lambda(const msi_imaging_run *run)
 {
-    const double limit = run->options->selection.max_uv_lambda;
+    const double limit = fmax(run->options->selection.max_uv_lambda, run->options->weighting.taper.outer_lambda);
     const double limit_m = run->options->selection.max_uvw_m;
     const double antennas_m = msi_ms_reader_observation(run->reader)->longest_baseline_m;
     const double longest_m = limit_m > 0 && limit_m < antennas_m ? limit_m : antennas_m;
@@ -211,12 +211,35 @@ static void report_scale(const msi_imaging_run *run)
     }
 }
 
+static void report_tapers(const msi_options *o)
+{
+    const msi_uv_taper *t = &o->weighting.taper;
+    char major[MSI_FORMAT_SIZE], minor[MSI_FORMAT_SIZE];
+    if (t->major_rad > 0 && t->minor_rad > 0)
+        msi_log_info("taper: Gaussian of %s x %s, position angle %.1f deg", msi_format_angle(major, t->major_rad),
+                     msi_format_angle(minor, t->minor_rad), t->pa_rad * 180 / MSI_PI);
+    else if (t->major_rad > 0)
+        msi_log_info("taper: Gaussian of %s, 1/2 at %.4g wavelengths", msi_format_angle(major, t->major_rad),
+                     msi_uv_taper_fwhm(t->major_rad));
+    if (t->inner_tukey > 0)
+        msi_log_info("taper: from 0 at %g to 1 at %g wavelengths", t->inner_lambda, t->inner_lambda + t->inner_tukey);
+    if (t->outer_tukey > 0)
+        msi_log_info("taper: from 1 at %g to 0 at %g wavelengths", t->outer_lambda - t->outer_tukey, t->outer_lambda);
+    if (t->edge_lambda > 0 || t->edge_tukey > 0)
+        msi_log_info("taper: 0 within %g wavelengths of the edge of the uv plane, 1 from %g", t->edge_lambda,
+                     t->edge_lambda + t->edge_tukey);
+    if (o->most_w_percent > 0 && o->most_w_percent < 100)
+        msi_log_info("samples with |w| above %g %% of the largest are left out", o->most_w_percent);
+}
+
 void msi_imaging_report_weights(const msi_imaging_run *run)
 {
+    static const char *const vis[] = {"", ", of squared weights", ", of weights 1"};
     const msi_options *o = run->options;
     const int is_natural = o->weighting.mode == MSI_WEIGHT_NATURAL;
-    msi_log_info("weights: %s%s%s", run->weighting, o->weighting.taper_fwhm_rad > 0 ? ", gaussian taper" : "",
+    msi_log_info("weights: %s%s%s", run->weighting, vis[o->weighting.vis],
                  !is_natural && o->mf_weighting && o->channels_out > 1 ? ", densities over all output channels" : "");
+    report_tapers(o);
     report_scale(run);
     if (is_natural) return;
     const msi_density_grid grid = msi_density_grid_of(&o->geometry, &o->weighting);

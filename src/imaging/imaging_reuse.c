@@ -225,7 +225,7 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
         "%lld %lld %.17g %.17g | %d %.17g %.17g %.17g %d | %lld %lld %d | %.17g %.17g | %lld %lld %.17g %.17g %.17g "
         "%.17g %.17g %d %d %.17g | %d %.17g %d | %d %d %d %lld %.17g %.17g %d | %d %d %d %lld %lld | %d",
         (long long)o->geometry.nx, (long long)o->geometry.ny, o->geometry.cell_x_rad, o->geometry.cell_y_rad,
-        (int)o->weighting.mode, o->weighting.robust, o->weighting.taper_fwhm_rad, o->weighting.grid_padding, o->n_pol,
+        (int)o->weighting.mode, o->weighting.robust, o->weighting.taper.major_rad, o->weighting.grid_padding, o->n_pol,
         (long long)o->channels_out, (long long)o->intervals_out, (int)o->stokes_weight, o->accuracy, o->padding,
         (long long)c->niter, (long long)c->nmiter, c->gain, c->mgain, c->threshold_jy, c->auto_threshold, c->auto_mask,
         c->no_negative, c->stop_negative, c->border_percent, c->local_rms, c->local_rms_window,
@@ -248,6 +248,11 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
                             c->force_mask_rounds,
                             c->skip_final};
     options = msi_hash(options, more, (int64_t)sizeof more);
+    const double tapers[] = {
+        o->weighting.taper.minor_rad,        o->weighting.taper.pa_rad,      o->weighting.taper.inner_tukey,
+        o->weighting.taper.outer_tukey,      o->weighting.taper.edge_lambda, o->weighting.taper.edge_tukey,
+        (double)o->weighting.taper.at_cells, (double)o->weighting.vis,       o->most_w_percent};
+    options = msi_hash(options, tapers, (int64_t)sizeof tapers);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
     options = msi_hash(options, centre, (int64_t)sizeof centre);
     const double numbers[] = {c->small_scale_bias, c->local_rms_strength};

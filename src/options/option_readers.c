@@ -186,18 +186,6 @@ int msi_read_angle(msi_options *options, const msi_option *option, int n_argumen
 
 static const double ASEC_RAD = MSI_PI / 648000, DEG_RAD = MSI_PI / 180;
 
-int msi_read_taper(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
-{
-    (void)n_argument;
-    double value;
-    MSI_TRY(msi_parse_angle_or(&value, dashed(option).text, argument[0], ASEC_RAD));
-    if (value < 0)
-        return msi_error_set(MSI_EUSAGE, "-%s %s: the angle must not be below 0; 0 is no taper", option->name,
-                             argument[0]);
-    memcpy(member_of(options, option), &value, sizeof value);
-    return MSI_OK;
-}
-
 /* Return the index of text among the choices of the option, or a negative status. */
 static int choice_index(const msi_option *option, const char *text)
 {
@@ -357,6 +345,59 @@ int msi_read_weight(msi_options *options, const msi_option *option, int n_argume
     options->weighting.mode = (msi_weighting_mode)choice;
     options->weighting.robust = robust;
     return MSI_OK;
+}
+
+/* Read the width of a Gaussian taper: of its image, or of the taper itself in wavelengths. */
+static int taper_width(double *fwhm_rad, const msi_option *option, const char *text)
+{
+    static const struct {
+        const char *unit;
+        double lambda;
+    } units[] = {{"mlambda", 1e6}, {"klambda", 1e3}, {"lambda", 1}};
+    const size_t length = strlen(text);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        char number[64];
+        double value = 0;
+        const size_t n = strlen(units[i].unit);
+        if (length <= n || strcasecmp(text + length - n, units[i].unit) != 0) continue;
+        snprintf(number, sizeof number, "%.*s", (int)(length - n), text);
+        if (length - n >= sizeof number || msi_parse_real(&value, dashed(option).text, number) || !(value > 0))
+            return msi_error_set(MSI_EUSAGE, "-%s %s: give a positive number of %s, such as 40%s", option->name, text,
+                                 units[i].unit, units[i].unit);
+        *fwhm_rad = msi_uv_taper_fwhm(value * units[i].lambda);
+        return MSI_OK;
+    }
+    MSI_TRY(msi_parse_angle_or(fwhm_rad, dashed(option).text, text, ASEC_RAD));
+    if (*fwhm_rad < 0)
+        return msi_error_set(MSI_EUSAGE, "-%s %s: the width must not be below 0; 0 is no taper", option->name, text);
+    return MSI_OK;
+}
+
+int msi_read_taper(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    enum { MOST = 3 };
+    char word[MOST][64] = {{0}};
+    const char *p;
+    size_t length;
+    int n = 0;
+    for (; (p = msi_option_word(argument[0], ',', n, &length)); n++) {
+        if (n == MOST || !length || length >= sizeof *word)
+            return msi_error_set(MSI_EUSAGE,
+                                 "-%s %s: give one width, or two and a position angle, such as "
+                                 "20asec,10asec,30deg or 40klambda",
+                                 option->name, argument[0]);
+        snprintf(word[n], sizeof *word, "%.*s", (int)length, p);
+    }
+    msi_uv_taper *t = &options->weighting.taper;
+    t->minor_rad = t->pa_rad = 0;
+    MSI_TRY(taper_width(&t->major_rad, option, n ? word[0] : argument[0]));
+    if (n > 1) {
+        MSI_TRY(taper_width(&t->minor_rad, option, word[1]));
+        if (!(t->major_rad > 0 && t->minor_rad > 0))
+            return msi_error_set(MSI_EUSAGE, "-%s %s: both widths must be larger than 0", option->name, argument[0]);
+    }
+    return n > 2 ? msi_parse_angle_or(&t->pa_rad, dashed(option).text, word[2], DEG_RAD) : MSI_OK;
 }
 
 int msi_read_mgain(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)

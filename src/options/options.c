@@ -366,6 +366,31 @@ int msi_options_check_selection(const msi_ms_selection *s)
     return MSI_OK;
 }
 
+/* Check the tapers against the limits of uv distances and the size of pixels. */
+static int check_tapers(const msi_options *o)
+{
+    const msi_uv_taper *t = &o->weighting.taper;
+    const msi_ms_selection *s = &o->selection;
+    const double edge = 0.5 / fmax(o->geometry.cell_x_rad, o->geometry.cell_y_rad);
+    if (t->outer_tukey > 0 && !(s->max_uv_lambda > 0))
+        return msi_error_set(MSI_EUSAGE,
+                             "-taper-tukey %g: it needs -maxuv-l, the uv distance at which weights become 0",
+                             t->outer_tukey);
+    if (t->outer_tukey > 0 && t->outer_tukey > s->max_uv_lambda)
+        return msi_error_set(MSI_EUSAGE, "-taper-tukey %g: it must not be larger than -maxuv-l %g", t->outer_tukey,
+                             s->max_uv_lambda);
+    if (t->inner_tukey > 0 && s->max_uv_lambda > 0 && s->min_uv_lambda + t->inner_tukey > s->max_uv_lambda)
+        return msi_error_set(MSI_EUSAGE, "-taper-inner-tukey %g: it ends at %g wavelengths, beyond -maxuv-l %g",
+                             t->inner_tukey, s->min_uv_lambda + t->inner_tukey, s->max_uv_lambda);
+    if (t->edge_lambda + t->edge_tukey >= edge)
+        return msi_error_set(MSI_EUSAGE,
+                             "-taper-edge%s %g: it takes the whole uv plane, whose edge is at %.6g wavelengths with "
+                             "these pixels; give less",
+                             t->edge_tukey > 0 ? "-tukey" : "", t->edge_tukey > 0 ? t->edge_tukey : t->edge_lambda,
+                             edge);
+    return MSI_OK;
+}
+
 static int check_imaging(const msi_options *o)
 {
     const msi_image_geometry *g = &o->geometry;
@@ -394,6 +419,7 @@ static int check_imaging(const msi_options *o)
             o->weighting.rank_level);
     const msi_ms_selection *s = &o->selection;
     MSI_TRY(msi_options_check_selection(s));
+    MSI_TRY(check_tapers(o));
     if (s->channel_end > 0 && o->channels_out > s->channel_end - s->channel_begin)
         return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range selects only %lld channel%s",
                              (long long)o->channels_out, (long long)(s->channel_end - s->channel_begin),
@@ -473,6 +499,11 @@ void msi_options_limit_memory(msi_options *options)
 
 static void set_dependent_values(msi_options *o)
 {
+    msi_uv_taper *taper = &o->weighting.taper;
+    if (taper->at_cells || taper->inner_tukey > 0) taper->inner_lambda = o->selection.min_uv_lambda;
+    if (taper->at_cells || taper->outer_tukey > 0) taper->outer_lambda = o->selection.max_uv_lambda;
+    /* Then the samples of cells within the limits are needed that are themselves outside of them. */
+    if (taper->at_cells) o->selection.min_uv_lambda = o->selection.max_uv_lambda = 0;
     if (o->make_psf_only || o->clean.niter) o->make_psf = 1;
     /* A cleaned image has a lower noise floor than a dirty one. */
     o->accuracy_follows = o->clean.niter && !(o->accuracy > 0);

@@ -123,9 +123,10 @@ typedef struct msi_options {
     int shift_set;
     double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2 */
 
-    msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs */
+    msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs; most_w_lambda is 0 */
     msi_stokes_weight stokes_weight;
-    int mf_weighting; /* densities over all channels, not over each output channel */
+    int mf_weighting;      /* densities over all channels, not over each output channel */
+    double most_w_percent; /* of the largest |w| of an output channel; 0 or 100: no limit */
 
     msi_clean_options clean;
     const char *only_clean; /* the first given option of deconvolution except -niter; NULL: none */

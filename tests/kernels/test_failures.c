@@ -248,7 +248,7 @@ static void test_every_failure(void **state)
                            .n_chan = 3,
                            .n_plane = 2,
                            .band = 1.2};
-    const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS, .taper_fwhm_rad = 1e-3}, natural = {.robust = 0};
+    const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS, .taper = {.major_rad = 1e-3}}, natural = {.robust = 0};
     scenario all[] = {
         {.name = "fp32", .strategy = "planes", .accuracy = 1e-4, .rule = briggs},
         {.name = "fp64", .strategy = "planes", .accuracy = 1e-8, .rule = natural},

@@ -103,14 +103,68 @@ static double limited_factor(const msi_weighting *rule, const weighed *s, int64_
     return n > 0 && factor > rule->rank_level * sum / n ? rule->rank_level * sum / n : factor;
 }
 
+/* A Tukey transition: 0 at x = 0 and before, 1 at x = n and beyond. */
+static double tukey(double x, double n)
+{
+    if (x < 0) return 0;
+    return x >= n ? 1 : (1 + cos(MSI_PI * (x - n) / n)) / 2;
+}
+
+/* The product of the tapers at (u, v) wavelengths. The uv plane's edge is at half a period of two pixels. */
+static double tapered(const msi_uv_taper *t, const msi_image_geometry *g, double u, double v)
+{
+    const double minor = t->minor_rad > 0 ? t->minor_rad : t->major_rad, r = hypot(u, v);
+    const double along = u * sin(t->pa_rad) + v * cos(t->pa_rad), across = u * cos(t->pa_rad) - v * sin(t->pa_rad);
+    const double x = MSI_PI * t->major_rad * along, y = MSI_PI * minor * across;
+    double factor = exp(-(x * x + y * y) / (4 * log(2)));
+    factor *= tukey(r - t->inner_lambda, t->inner_tukey);
+    if (t->outer_lambda > 0) factor *= tukey(t->outer_lambda - r, t->outer_tukey);
+    factor *= tukey(0.5 / g->cell_x_rad - fabs(u) - t->edge_lambda, t->edge_tukey);
+    return factor * tukey(0.5 / g->cell_y_rad - fabs(v) - t->edge_lambda, t->edge_tukey);
+}
+
+/* CASA's factor of a density at a distance of x cells times the fractional bandwidth. */
+static double bandwidth_divisor(double x)
+{
+    return x + 0.5 < 1.5 ? (4 - x) / (4 - 2 * x) : x + 0.5;
+}
+
 /* Apply the definitions, from the original weight of sample i. */
 static double weight_by(const msi_weighting *rule, const weighed *s, int64_t i)
 {
+    const msi_image_geometry *g = &s->data.geometry;
     double u, v, w = s->original[i];
+    const double w_lambda = s->data.uvw_m[i / N_CHAN * 3 + 2] * s->data.freq_hz[i % N_CHAN] / MSI_SPEED_OF_LIGHT;
     sample_uv(s, i, &u, &v);
-    const double t = rule->taper_fwhm_rad;
-    if (rule->mode != MSI_WEIGHT_NATURAL) w *= limited_factor(rule, s, s->cell[i]);
-    return w * exp(-MSI_PI * MSI_PI * t * t * (u * u + v * v) / (4 * log(2)));
+    if (rule->most_w_lambda > 0 && fabs(w_lambda) > rule->most_w_lambda) return 0;
+    if (rule->vis == MSI_VIS_WEIGHT_SQUARED) w *= w;
+    if (rule->vis == MSI_VIS_WEIGHT_UNIT) w = w > 0;
+    if (rule->mode == MSI_WEIGHT_BRIGGS && rule->bandwidth > 0) {
+        const double f = 5 * pow(10, -rule->robust),
+                     x = rule->bandwidth * hypot(u * g->cell_x_rad * NX, v * g->cell_y_rad * NY);
+        w /= 1 + s->density[s->cell[i]] / bandwidth_divisor(x) * f * f / s->mean_density;
+    } else if (rule->mode != MSI_WEIGHT_NATURAL) {
+        w *= limited_factor(rule, s, s->cell[i]);
+    }
+    if (rule->taper.at_cells) {
+        u = (double)(s->cell[i] % NX - NX / 2) / (g->cell_x_rad * NX);
+        v = (double)(s->cell[i] / NX) / (g->cell_y_rad * NY);
+    }
+    return w * tapered(&rule->taper, g, u, v);
+}
+
+/* Return how many samples a rule of tapers lowers by more than 1 %, but not to 0; and how many to 0. */
+static void count_lowered(const weighed *s, const msi_weighting *rule, int64_t *n_lowered, int64_t *n_zero)
+{
+    msi_weighting plain = *rule;
+    plain.taper = (msi_uv_taper){0};
+    plain.most_w_lambda = 0;
+    *n_lowered = *n_zero = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        const double share = weight_by(rule, s, i) / weight_by(&plain, s, i);
+        *n_lowered += share > 0 && share < 0.99;
+        *n_zero += share == 0;
+    }
 }
 
 /* The gridder's image has the weights of the definition: compare their sum, and the direct sum with them. */
@@ -136,7 +190,8 @@ static void check_rule(weighed *s, const msi_weighting *rule)
         s->data.weight[i] = (float)w;
         expected_sum += w;
     }
-    assert_true(fabs(image.sum_weight[0] / expected_sum - 1) < 1e-6); /* weights are kept as float: 2^-24 each */
+    assert_true(expected_sum > 0 &&
+                fabs(image.sum_weight[0] / expected_sum - 1) < 1e-6); /* weights are kept as float: 2^-24 each */
     assert_true(msi_case_error(&s->data, &image, 0, 0, 60, 2) < 1e-6);
     msi_image_free(&image);
     msi_density_free(d);
@@ -151,11 +206,32 @@ static void test_weights_are_their_definitions(void **state)
                                    {.mode = MSI_WEIGHT_UNIFORM, .rank_level = 1, .rank_size = 16},
                                    {.mode = MSI_WEIGHT_UNIFORM, .rank_level = 1.5, .rank_size = 5},
                                    {.mode = MSI_WEIGHT_BRIGGS, .robust = -1, .rank_level = 1, .rank_size = 4},
-                                   {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 2e-3},
-                                   {.mode = MSI_WEIGHT_BRIGGS, .robust = -1, .taper_fwhm_rad = 1e-3}};
+                                   {.mode = MSI_WEIGHT_NATURAL, .taper = {.major_rad = 2e-3}},
+                                   {.mode = MSI_WEIGHT_BRIGGS, .robust = -1, .taper = {.major_rad = 1e-3}},
+                                   {.taper = {.major_rad = 2e-3, .minor_rad = 5e-4, .pa_rad = 0.5}},
+                                   {.taper = {.inner_lambda = 60, .inner_tukey = 200}},
+                                   {.taper = {.inner_tukey = 100, .outer_lambda = 500, .outer_tukey = 350}},
+                                   {.mode = MSI_WEIGHT_UNIFORM, .taper = {.edge_lambda = 300, .edge_tukey = 250}},
+                                   {.mode = MSI_WEIGHT_UNIFORM,
+                                    .rank_level = 1,
+                                    .rank_size = 16,
+                                    .taper = {.major_rad = 1e-3, .inner_lambda = 60, .at_cells = 1}},
+                                   {.taper = {.inner_tukey = 100, .edge_tukey = 500, .at_cells = 1}},
+                                   {.vis = MSI_VIS_WEIGHT_SQUARED},
+                                   {.mode = MSI_WEIGHT_BRIGGS, .robust = 0.5, .vis = MSI_VIS_WEIGHT_UNIT},
+                                   {.mode = MSI_WEIGHT_UNIFORM, .vis = MSI_VIS_WEIGHT_SQUARED, .most_w_lambda = 150},
+                                   {.mode = MSI_WEIGHT_BRIGGS, .robust = 0.5, .bandwidth = 0.3}};
     weighed s;
     weighed_make(&s);
-    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) check_rule(&s, &rules[r]);
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        int64_t n_lowered, n_zero;
+        const msi_uv_taper *t = &rules[r].taper;
+        check_rule(&s, &rules[r]);
+        count_lowered(&s, &rules[r], &n_lowered, &n_zero);
+        if (msi_uv_taper_is_set(t)) assert_in_range(n_lowered, 100, s.n - 100);
+        if (t->inner_lambda > 0 || t->outer_lambda > 0 || t->edge_lambda > 0 || rules[r].most_w_lambda > 0)
+            assert_in_range(n_zero, 20, s.n - 100);
+    }
     weighed_free(&s);
 }
 
@@ -210,7 +286,7 @@ static void test_no_magnitude_is_lost(void **state)
     const msi_weighting rules[] = {{.mode = MSI_WEIGHT_NATURAL},
                                    {.mode = MSI_WEIGHT_UNIFORM},
                                    {.mode = MSI_WEIGHT_BRIGGS},
-                                   {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 2e-3}};
+                                   {.mode = MSI_WEIGHT_NATURAL, .taper = {.major_rad = 2e-3}}};
     const double rounding = 0.5 * FLT_EPSILON * sqrt(6000);
     weighed s;
     weighed_make(&s);

@@ -200,7 +200,7 @@ static void check_separate(double accuracy, const msi_weighting *rule)
 static void test_separate_gridders(void **state)
 {
     (void)state;
-    const msi_weighting natural = {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 1e-4};
+    const msi_weighting natural = {.mode = MSI_WEIGHT_NATURAL, .taper = {.major_rad = 1e-4}};
     const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS, .robust = -0.5};
     check_separate(1e-4, &natural);
     if (!chosen.brief) check_separate(1e-8, &briggs);

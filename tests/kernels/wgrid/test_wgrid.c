@@ -406,7 +406,7 @@ static void test_strings_are_copied_and_weights_multiplied_once(void **state)
     (void)state;
     const msi_case c = {
         .name = "once", .nx = 64, .ny = 64, .field_x_rad = 0.05, .w_ratio = 0.5, .n_row = 10, .n_chan = 1, .band = 1.1};
-    const msi_weighting taper = {.mode = MSI_WEIGHT_NATURAL, .taper_fwhm_rad = 1e-3};
+    const msi_weighting taper = {.mode = MSI_WEIGHT_NATURAL, .taper = {.major_rad = 1e-3}};
     char method[] = "wgrid", name[] = "planes", folder[] = "/nonexistent/folder";
     msi_case_data data;
     msi_image image;

@@ -14,7 +14,7 @@ skip_without("wsclean")
 UNNAMED = {"multiscale-scale-bias": 1, "local-rms-window": 1, "local-rms-method": 1, "beam-model": 1, "beam-mode": 1,
            "beam-normalisation-mode": 1, "link-polarizations": 1}
 # Arguments to try accepted or mapped options with; the default is 1.
-VALUES = {"grid-mode": "kb", "visibility-weighting-mode": "normal", "wgridder-accuracy": "1e-5"}
+VALUES = {"grid-mode": "kb", "wgridder-accuracy": "1e-5"}
 RUN = ["-size", "64", "64", "-scale", "1asec"]
 
 

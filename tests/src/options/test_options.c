@@ -74,7 +74,7 @@ static void test_defaults(void **state)
     assert_true(fabs(o.geometry.cell_x_rad / cell - 1) < 1e-15 && o.geometry.cell_y_rad == o.geometry.cell_x_rad);
     assert_string_equal(o.name, "msimage");
     assert_int_equal(o.weighting.mode, MSI_WEIGHT_NATURAL);
-    assert_true(o.weighting.robust == 0 && o.weighting.taper_fwhm_rad == 0);
+    assert_true(o.weighting.robust == 0 && o.weighting.taper.major_rad == 0);
     assert_true(o.accuracy == 1e-4);
     assert_int_equal(o.n_pol, 1);
     assert_int_equal(o.pol[0], MSI_POL_I);
@@ -124,12 +124,12 @@ static void test_units_of_bare_numbers(void **state)
     msi_options o = parsed("-scale 0.004 -taper-gaussian 30 -beam-size 15 -padding 1");
     assert_true(fabs(o.geometry.cell_x_rad / (0.004 * deg) - 1) < 1e-15 && o.padding == 1);
     assert_string_equal(o.bare_scale, "0.004");
-    assert_true(fabs(o.weighting.taper_fwhm_rad / (30 * asec) - 1) < 1e-15);
+    assert_true(fabs(o.weighting.taper.major_rad / (30 * asec) - 1) < 1e-15);
     assert_true(fabs(o.clean.beam.given.major_rad / (15 * asec) - 1) < 1e-15);
     msi_options_free(&o);
     o = parsed("-scale 2uasec -taper-gaussian 0 -niter 9 -auto-threshold 3 -squared-channel-joining");
     assert_true(fabs(o.geometry.cell_x_rad / (2e-6 * asec) - 1) < 1e-15 && !o.bare_scale);
-    assert_true(o.weighting.taper_fwhm_rad == 0);
+    assert_true(o.weighting.taper.major_rad == 0);
     msi_options_free(&o);
     refused_value("-taper-gaussian -1", "-taper-gaussian -1:", "0 is no taper");
     refused_value("-beam-size 0", "-beam-size 0:", "larger than 0");
@@ -178,7 +178,7 @@ static void test_weight_options(void **state)
     msi_options o = parsed("-weight briggs -0.5 -no-mf-weighting -taper-gaussian 2amin");
     assert_int_equal(o.weighting.mode, MSI_WEIGHT_BRIGGS);
     assert_true(o.weighting.robust == -0.5 && !o.mf_weighting);
-    assert_true(fabs(o.weighting.taper_fwhm_rad / (MSI_PI / 5400) - 1) < 1e-15);
+    assert_true(fabs(o.weighting.taper.major_rad / (MSI_PI / 5400) - 1) < 1e-15);
     msi_options_free(&o);
     o = parsed("-weight briggs 2 -weight uniform -no-mf-weighting -mf-weighting");
     assert_int_equal(o.weighting.mode, MSI_WEIGHT_UNIFORM);
@@ -187,6 +187,22 @@ static void test_weight_options(void **state)
     msi_options_free(&o);
     o = parsed("-weighting-rank-filter 3 -weighting-rank-filter-size 8");
     assert_true(o.weighting.rank_level == 3 && o.weighting.rank_size == 8);
+    msi_options_free(&o);
+    o = parsed("-taper-gaussian 40klambda -minuv-l 5 -maxuv-l 900 -taper-inner-tukey 20 -taper-tukey 100 -maxw 80");
+    const msi_uv_taper *t = &o.weighting.taper;
+    /* A Gaussian that is 1/2 at h wavelengths is the transform of one of FWHM 2 ln 2 / (pi h). */
+    assert_true(fabs(t->major_rad * MSI_PI * 40000 / (2 * log(2)) - 1) < 1e-14 && t->minor_rad == 0);
+    assert_true(t->inner_lambda == 5 && t->inner_tukey == 20 && t->outer_lambda == 900 && t->outer_tukey == 100);
+    assert_true(o.most_w_percent == 80 && o.selection.min_uv_lambda == 5 && o.selection.max_uv_lambda == 900);
+    msi_options_free(&o);
+    o = parsed("-taper-gaussian 2amin,60asec,0.5rad -minuv-l 5 -maxuv-l 900 -taper-at cell -taper-edge 7 "
+               "-taper-edge-tukey 8 -visibility-weighting-mode squared");
+    assert_true(fabs(t->major_rad / (MSI_PI / 5400) - 1) < 1e-15 && fabs(t->minor_rad / (MSI_PI / 10800) - 1) < 1e-15);
+    assert_true(t->pa_rad == 0.5 && t->edge_lambda == 7 && t->edge_tukey == 8 && t->at_cells);
+    assert_true(o.weighting.vis == MSI_VIS_WEIGHT_SQUARED);
+    /* Cells are then within the limits, not samples. */
+    assert_true(t->inner_lambda == 5 && t->outer_lambda == 900);
+    assert_true(o.selection.min_uv_lambda == 0 && o.selection.max_uv_lambda == 0);
     msi_options_free(&o);
 }
 
@@ -429,6 +445,15 @@ static void test_refused_selections(void **state)
     refused_value("-shift 126 -43", "-shift 126:", "126deg");
     refused_value("-shift 126deg -93deg", "-shift -93deg:", "the Dec must be");
     refused_value("-shift 126deg", "-shift a.ms:", "Dec");
+    refused_value("-taper-gaussian 2asec,", "-taper-gaussian 2asec,:", "20asec,10asec,30deg");
+    refused_value("-taper-gaussian 2asec,1asec,0,0", "-taper-gaussian 2asec,1asec,0,0:", "40klambda");
+    refused_value("-taper-gaussian 2asec,0", "-taper-gaussian 2asec,0:", "both widths");
+    refused_value("-taper-gaussian -4klambda", "-taper-gaussian -4klambda:", "40klambda");
+    refused_value("-taper-tukey 10", "-taper-tukey 10:", "-maxuv-l");
+    refused_value("-taper-tukey 10 -maxuv-l 9", "-taper-tukey 10:", "-maxuv-l 9");
+    refused_value("-taper-inner-tukey 10 -minuv-l 5 -maxuv-l 14", "-taper-inner-tukey 10:", "beyond -maxuv-l 14");
+    refused_value("-taper-edge 5e4 -taper-edge-tukey 2e3", "-taper-edge-tukey 2000:", "51566.2");
+    refused_value("-maxw 101", "-maxw 101:", "from 0 to 100");
     refused_value("-name ~", "-name ", "prefix for file names");
     refused_value("-name out/", "-name out/:", "out/myimage");
     refused_value("-name .", "-name .:", "./myimage");

@@ -348,6 +348,55 @@ def check_rank_filter(s):
         saved_weights(s, title, name, frame.plane(samples, weight, padding=1.2), frame)
 
 
+def rise(beyond, width):
+    """A Tukey transition: 0 up to 0, 1 from the width on."""
+    x = np.clip(beyond / width if width else np.where(beyond >= 0, 1, 0), 0, 1)
+    return (1 + np.cos(np.pi * (x - 1))) / 2
+
+
+def check_tapers(s):
+    """Tapers by their definitions at each sample; -maxw; squared weights; each with the gridded weights and an image."""
+    path = on_axes(s)
+    frame = Frame(250, 200, 5 * ASEC, *np.radians(VLA))
+    samples = frame.inside(read(path))
+    u, v = samples.stored.T
+    r, edge = np.hypot(u, v), 0.5 / frame.cell
+    w = np.sqrt(np.maximum((samples.baseline**2).sum(1) - r**2, 0))
+    half, (major, minor, angle) = 4000, (12 * ASEC, 30 * ASEC, np.radians(70))
+    along, across = u * np.sin(angle) + v * np.cos(angle), u * np.cos(angle) - v * np.sin(angle)
+    uniform = frame.weigh(samples, "uniform", padding=1.2)
+    cases = (("tukey", ["-maxuv-l", 9000, "-taper-tukey", 5000], samples.weight * rise(9000 - r, 5000)),
+             ("inner tukey", ["-minuv-l", 500, "-taper-inner-tukey", 3000], samples.weight * rise(r - 500, 3000)),
+             ("inner tukey alone", ["-taper-inner-tukey", 5000], samples.weight * rise(r, 5000)),
+             ("edge", ["-weight", "uniform", "-taper-edge", 15000],
+              uniform * rise(edge - abs(u) - 15000, 0) * rise(edge - abs(v) - 15000, 0)),
+             ("edge tukey", ["-weight", "uniform", "-taper-edge", 6000, "-taper-edge-tukey", 12000],
+              uniform * rise(edge - abs(u) - 6000, 12000) * rise(edge - abs(v) - 6000, 12000)),
+             ("klambda", ["-taper-gaussian", "4klambda"], samples.weight * 2.0**-(r / half)**2),
+             ("ellipse in lambda", ["-taper-gaussian", "4000lambda,2klambda,70"],
+              samples.weight * 2.0**-((along / 4000)**2 + (across / 2000)**2)),
+             ("ellipse", ["-taper-gaussian", "12asec,30asec,70deg"],
+              samples.weight * np.exp(-(np.pi**2 / 4 / np.log(2)) * ((along * major)**2 + (across * minor)**2))),
+             ("maxw", ["-weight", "uniform", "-maxw", 40], uniform * (w <= 0.4 * w.max())),
+             ("squared", ["-weight", "uniform", "-visibility-weighting-mode", "squared"], uniform * samples.weight),
+             ("unit", ["-visibility-weighting-mode", "unit"], np.ones(len(r))))
+    for title, options, weight in cases:
+        plain = uniform if "uniform" in options else samples.weight
+        n_lower = int((weight != plain).sum())
+        s.must(100 < n_lower, "%s: %d of %d weights differ" % (title, n_lower, len(weight)))
+        name = s.path("image%d" % next(s.number))
+        run(s.msimage, "-quiet", "-j", 2, "-size", 250, 200, "-scale", "5asec", "-name", name, "-weight-padding", 1.2,
+            "-save-weights", "-accuracy", 1e-5, *options, path)
+        s.held(title, name + "-dirty.fits", frame, samples.take(weight > 0), 1e-5, weight[weight > 0])
+        saved_weights(s, title, name, frame.plane(samples, weight, padding=1.2), frame)
+    name = s.path("beyond")
+    for options, code, words in ((["-taper-inner-tukey", 1e7], 3, "beyond the longest baseline"),
+                                 (["-taper-edge", 1e7], 2, "the whole uv plane"), (["-taper-tukey", 10], 2, "-maxuv-l")):
+        text = run(s.msimage, "-quiet", "-size", 250, 200, "-scale", "5asec", "-name", name, *options, path,
+                   code=code).stderr.decode()
+        s.must(words in text, "%s: %s" % (options, text.strip()))
+
+
 def ones(s, title, plane, name):
     """Uniform weights sum to one in every cell with samples, in the oracle and in the file."""
     for whose, sums in (("by definition", plane), ("in the file", load(name + "-weights.fits")[0])):

@@ -91,6 +91,27 @@ def weightings(msimage, folder, name, ms, common, failures):
     return failures
 
 
+def tapers(msimage, folder, ms, failures):
+    """Tapers and limits of uv distances at the cells of WSClean's weight grid."""
+    common = ["-quiet", "-j", 2, "-size", 256, 256, "-scale", "8asec"]
+    cases = (("tukey", ["-weight", "natural", "-minuv-l", 600, "-taper-inner-tukey", 2000, "-maxuv-l", 9000, "-taper-tukey", 4000]),
+             ("edge tukey", ["-weight", "uniform", "-taper-edge", 3000, "-taper-edge-tukey", 6000]),
+             ("gaussian, limits", ["-weight", "briggs", 0, "-minuv-l", 600, "-maxuv-l", 9000, "-taper-gaussian", "40asec"]))
+    for title, options in cases:
+        ours, theirs, other = [os.path.join(folder, "taper%s" % end) for end in ("-ours", "-theirs", "-other")]
+        for place, to in (("cell", ours), ("sample", other)):
+            run(msimage, *common, *options, "-taper-at", place, "-weight-padding", 1.2, "-weighting-rank-filter", 3, "-overwrite",
+                "-accuracy", ACCURACY, "-name", to, ms)
+        run("wsclean", *common, *options, "-use-wgridder", "-wgridder-accuracy", ACCURACY, "-no-small-inversion", "-reorder",
+            "-no-update-model-required", "-temp-dir", folder, "-name", theirs, ms)
+        a, b, c = [load(name + "-dirty.fits")[0] for name in (ours, theirs, other)]
+        fine = relative_error(a, b) <= TOLERANCE and relative_error(c, b) > 1e-3
+        print("%-16s rms of the difference %.1e of rms, at samples %.1e%s" %
+              (title, relative_error(a, b), relative_error(c, b), "" if fine else "  FAILED"))
+        failures += not fine
+    return failures
+
+
 def main():
     msimage, makems = sys.argv[1:3]
     failures = 0
@@ -101,6 +122,8 @@ def main():
                 "-noise", "0.1Jy", "-weights", "radiometer", ms)
             common = ["-quiet", "-j", 2, "-size", *size, "-scale", "%gasec" % cell]
             failures = weightings(msimage, folder, name, ms, common, failures)
+            if name == "vla":
+                failures = tapers(msimage, folder, ms, failures)
             common += ["-weight", "natural", "-make-psf"]
             # A taper brings the natural beam close to a gaussian; WSClean tapers cells, not samples, so that its pixels
             # are others.
