@@ -75,7 +75,7 @@ typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } 
 /* -model-interpolation: the model at a frequency between channel images. */
 typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi_model_interpolation;
 
-enum { MSI_MAX_POL = 12, MSI_MAX_NOTE = 64 };
+enum { MSI_MAX_POL = 12, MSI_MAX_NOTE = 96 };
 
 /* -restore or -restore-list. No Measurement Set is read then. */
 typedef struct msi_restore_options {

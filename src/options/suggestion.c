@@ -146,16 +146,13 @@ static int option_distance(const char *name, const char *other)
     }
 }
 
-/* Return the i-th name: first those of the option table, then those of WSClean, or "" for a name in both; NULL past the
- * last. */
+/* Return the i-th name: first those of the option table, then those of WSClean only; NULL past the last. */
 static const char *known_name_at(int i)
 {
     const msi_option *o = msi_option_at(i);
     if (o) return o->name;
     i -= msi_option_count();
-    if (i >= msi_wsclean_count) return NULL;
-    const char *name = msi_wsclean_table[i].name;
-    return msi_option_find(name) ? "" : name;
+    return i < msi_wsclean_count ? msi_wsclean_table[i].name : NULL;
 }
 
 static const casa_name *find_casa(msi_casa_task task, const char *name)
@@ -188,7 +185,7 @@ int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const 
         return casa->option != NULL;
     }
     for (int i = 0; (other = option_at(i)); i++) {
-        const int distance = *other ? option_distance(name, other) : FAR;
+        const int distance = option_distance(name, other);
         if (distance >= FAR || distance > least) continue;
         if (distance < least) n_near = 0;
         least = distance;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The options of WSClean 3.1 and some of later versions, so that its command lines run, or fail with a reason. Each is
- * the same here, accepted without effect, mapped to another option, or refused. */
+/* The options of WSClean 3.1 to 3.7 that msimage does not have itself, so that command lines run, or fail with a reason.
+ * Each is accepted without effect, mapped to another option, or refused. */
 #ifndef MSI_SRC_WSCLEAN_OPTIONS_H
 #define MSI_SRC_WSCLEAN_OPTIONS_H
 
@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 typedef enum msi_wsclean_class {
-    MSI_WSCLEAN_SAME,     /* msimage has an option of this name and meaning */
     MSI_WSCLEAN_ACCEPTED, /* it has no effect; the log gives the reason */
     MSI_WSCLEAN_MAPPED,   /* an option of another name gets its arguments */
     MSI_WSCLEAN_REFUSED   /* a usage error; the message gives the reason and an alternative */
@@ -18,7 +17,7 @@ typedef enum msi_wsclean_class {
 typedef struct msi_wsclean_option {
     const char *name; /* without the dash */
     msi_wsclean_class is;
-    int n_argument;       /* number of arguments in WSClean; not used for MSI_WSCLEAN_SAME */
+    int n_argument;       /* number of arguments in WSClean */
     const char *own;      /* mapped: the option of msimage */
     const char *why;      /* accepted or refused: the reason, a sentence without its full stop */
     const char *value;    /* accepted: the only first argument allowed; NULL: any */
@@ -28,7 +27,7 @@ typedef struct msi_wsclean_option {
 extern const msi_wsclean_option msi_wsclean_table[];
 extern const int msi_wsclean_count;
 
-/* msi_wsclean_find - find the row of a name, given without dashes; NULL if WSClean has no such option. */
+/* msi_wsclean_find - find the row of a name, given without dashes; NULL if there is none. */
 const msi_wsclean_option *msi_wsclean_find(const char *name);
 
 /*
