@@ -5,6 +5,12 @@
 
 #include "core/image.h"
 
+/* The pixels that a fit uses. */
+typedef enum msi_beam_rule {
+    MSI_BEAM_LOBE,   /* the main lobe down to 0.35, on pixels so fine that their size does not matter */
+    MSI_BEAM_WSCLEAN /* as WSClean 3.1: the quarter west and north of the centre of a box of ten beams */
+} msi_beam_rule;
+
 /* Constraints of a fit; 0: unconstrained. */
 typedef struct msi_psf_fit_constraints {
     int circular;   /* fit one width: b = 0, a = c */
@@ -15,10 +21,11 @@ typedef struct msi_psf_fit_constraints {
 /*
  * msi_psf_fit - fit exp(-(a e^2 + 2 b e n + c n^2)) to a PSF by least squares, e east and n north of the centre.
  *
- * The peak is fixed at 1 on pixel (nx/2, ny/2), as it is in a PSF by construction. The fit uses the pixels above 0.35
- * of the peak that are connected to the centre. It always uses the centre's eight neighbours, so that a beam of only
- * two pixels still has an angle. The method is Levenberg-Marquardt, which starts from a fit of a quadratic to the
- * logarithms.
+ * The peak is fixed at 1 on pixel (nx/2, ny/2), as it is in a PSF by construction. The fit uses the part of the plane
+ * around the centre that is above 0.35 of the peak. A beam with fewer than 64 pixels across is fitted to values between
+ * the pixels (psf_resample.h), so that it does not depend on the size of pixels; if the image is too small for that, to
+ * the pixels, always with the centre's eight neighbours. The method is Levenberg-Marquardt, which starts from a fit of
+ * a quadratic to the logarithms.
  *
  * Given:    geometry         cells in radians
  *           psf [ny][nx]     float32 or float64 as precision says, divided by its centre's value before the fit; NaN is
@@ -27,8 +34,6 @@ typedef struct msi_psf_fit_constraints {
  *                            on failure
  * Returns:  0; MSI_ERANGE (the centre is not positive, or the lobe does not fall off in every direction); MSI_ENOMEM.
  *           The message says which. The image is valid without a beam.
- * Notes:    WSClean fits all pixels of a box ten beams wide, so that sidelobes influence its beam. CASA fits the
- *           pixels above 0.35, as here.
  */
 int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
                 const msi_psf_fit_constraints *constraints);
@@ -36,13 +41,28 @@ int msi_psf_fit(msi_beam *beam, const msi_image_geometry *geometry, const void *
 /* The user's choice of the beam; zero: an ellipse that is fitted to the PSF. */
 typedef struct msi_beam_choice {
     msi_beam given; /* -beam-shape, or -beam-size with two equal widths; unknown: not given */
-    int circular;   /* -circular-beam: fit a circle; a given ellipse is not changed */
-    int theoretic;  /* -theoretic-beam: do not fit */
-    int no_fit;     /* -no-fit-beam: no beam, unless it is given or -theoretic-beam is set */
+    msi_beam_rule rule;
+    int circular;  /* -circular-beam: fit a circle; a given ellipse is not changed */
+    int theoretic; /* -theoretic-beam: do not fit */
+    int no_fit;    /* -no-fit-beam: no beam, unless it is given or -theoretic-beam is set */
     double
         fitting_size; /* -beam-fitting-size: fit the pixels of a box this many theoretic beams wide; 0: the whole main
                             lobe */
 } msi_beam_choice;
+
+/*
+ * msi_psf_fit_wsclean - fit a beam as WSClean 3.1 does.
+ *
+ * Its fit is to the pixels of a box of ten beams about the centre, so that sidelobes influence the beam. In the unsigned
+ * arithmetic of its code, pixels east or south of the centre become infinitely distant, and only one quarter counts.
+ * The first box is that of the estimate; while the beam is more than 1.25 times as wide as assumed, the box grows.
+ *
+ * Given:    estimate_rad  wavelength / longest baseline, or the taper's width if that is larger
+ *           box           widths of the box in beams; 0: ten
+ * Others, and Returns: as msi_psf_fit
+ */
+int msi_psf_fit_wsclean(msi_beam *beam, const msi_image_geometry *geometry, const void *psf, msi_precision precision,
+                        double estimate_rad, double box, int circular);
 
 /* Origin of a beam. */
 typedef enum msi_beam_origin {

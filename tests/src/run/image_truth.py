@@ -523,4 +523,46 @@ def check_weights_file(s):
         s.must(error < 1e-6, "saved uv plane, %s: error %.1e" % (part, error))
 
 
+def lobe_beam(psf):
+    """Widths in pixels of the gaussian of peak 1 that fits the pixels of the main lobe above 0.35 best."""
+    ny, nx = psf.shape
+    within, lobe = psf >= 0.35 * psf.max(), np.zeros(psf.shape, bool)
+    lobe[ny // 2, nx // 2] = grown = True
+    while grown:
+        wider = lobe.copy()
+        for axis in (0, 1):
+            for step in (-1, 1):
+                wider |= np.roll(lobe, step, axis)
+        wider &= within
+        grown = wider.sum() > lobe.sum()
+        lobe = wider
+    y, x = np.nonzero(lobe)
+    value, x, y = psf[y, x] / psf[ny // 2, nx // 2], x - nx // 2, y - ny // 2
+    basis = np.array([x * x, 2 * x * y, y * y], float)
+    q = np.linalg.lstsq((basis * value).T, -value * np.log(value), rcond=None)[0]
+    for _ in range(50):
+        model = np.exp(-q @ basis)
+        slope = -model * basis
+        q += np.linalg.lstsq(slope.T, value - model, rcond=None)[0]
+    return np.sqrt(4 * np.log(2) / np.linalg.eigvalsh([[q[0], q[1]], [q[1], q[2]]]))
+
+
+def check_beams(s):
+    """The beam of few pixels is that of the PSF on pixels 16 times finer, with weights of the same cells."""
+    samples = read(s.ms("vla"))
+    finest = 1 / np.abs(samples.baseline @ axes(*np.radians(VLA))[:2].T).max() / ASEC
+    for title, part, options in (("uniform", 0.33, ["-weight", "uniform"]), ("briggs", 0.35, ["-weight", "briggs", 0]),
+                                 ("natural", 0.45, []), ("circular", 0.4, ["-circular-beam"])):
+        cell, beams = part * finest, []
+        for finer in (1, 16):
+            name = s.image(["vla"], (64 * finer, 64 * finer), cell / finer, "-make-psf-only", *options)
+            psf, header = load(name + "-psf.fits")
+            beams.append(np.array([header["BMAJ"], header["BMIN"]]) * 3600 / cell)
+        middle = slice(512 - 128, 512 + 128)
+        beams.append(lobe_beam(psf[middle, middle]) / 16 if title != "circular" else beams[-1])
+        error = max(np.abs(beams[0] / other - 1).max() for other in beams[1:])
+        s.must(beams[0].min() > 2.5 and error < 5e-4, "beam, %-8s %.2f x %.2f pixels, error %.1e" %
+               (title, *beams[0], error))
+
+
 main(Truth, globals())
