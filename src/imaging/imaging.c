@@ -92,7 +92,9 @@ static int open_reader(msi_imaging_run *r)
     /* Output channels are the same in all intervals, even if an interval lacks some spectral windows. */
     int rc = choose_centre(r);
     if (!rc) rc = check_planes(r);
-    if (!rc) rc = msi_output_channels_make(&r->channels, t.whole ? t.whole : t.reader, r->options->channels_out);
+    if (!rc)
+        rc = msi_output_channels_make(&r->channels, t.whole ? t.whole : t.reader, r->options->channels_out,
+                                      &r->options->division);
     msi_ms_reader_free(t.whole);
     return rc;
 }

@@ -508,6 +508,50 @@ static int has_letter(const char *text)
     return *text != 0;
 }
 
+/* Read a frequency: Hz, or a number with its unit attached. Returns: 0, or another value if it is none */
+static int read_frequency(double *hz, const char *text, size_t length)
+{
+    static const struct {
+        const char *unit;
+        double hz;
+    } units[] = {{"GHz", 1e9}, {"MHz", 1e6}, {"kHz", 1e3}, {"Hz", 1}};
+    char number[48];
+    double scale = 1;
+    if (length >= sizeof number) return MSI_EUSAGE;
+    snprintf(number, sizeof number, "%.*s", (int)length, text);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        const size_t n = strlen(units[i].unit);
+        if (length <= n || strcasecmp(number + length - n, units[i].unit) != 0) continue;
+        number[length - n] = 0;
+        scale = units[i].hz;
+        break;
+    }
+    MSI_TRY(msi_parse_real(hz, "a frequency", number));
+    *hz *= scale;
+    return *hz > 0 ? MSI_OK : MSI_EUSAGE;
+}
+
+int msi_read_splits(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    msi_channel_division *d = &options->division;
+    int64_t n_most = 1;
+    double *hz;
+    const char *word;
+    size_t length;
+    for (const char *p = argument[0]; *p; p++) n_most += *p == ',';
+    MSI_TRY(msi_alloc(&hz, n_most, sizeof *hz, "option list"));
+    msi_free((void *)d->split_hz);
+    d->split_hz = hz;
+    for (d->n_split = 0; (word = msi_option_word(argument[0], ',', (int)d->n_split, &length)); d->n_split++)
+        if (read_frequency(&hz[d->n_split], word, length) || (d->n_split && hz[d->n_split] <= hz[d->n_split - 1]))
+            break;
+    if (d->n_split == n_most) return MSI_OK;
+    d->n_split = 0;
+    return msi_error_set(MSI_EUSAGE, "-%s %s: give ascending frequencies, such as 870e6,920e6 or 870MHz,0.92GHz",
+                         option->name, argument[0]);
+}
+
 int msi_read_field(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;

@@ -141,6 +141,7 @@ msi_option_reader msi_read_beam_shape;
 msi_option_reader msi_read_restore;
 msi_option_reader msi_read_field;
 msi_option_reader msi_read_spws;
+msi_option_reader msi_read_splits;
 msi_option_reader msi_read_name;
 msi_option_reader msi_read_help;
 msi_option_reader msi_read_gpus;

@@ -420,6 +420,12 @@ static int check_imaging(const msi_options *o)
     const msi_ms_selection *s = &o->selection;
     MSI_TRY(msi_options_check_selection(s));
     MSI_TRY(check_tapers(o));
+    if (o->channels_out <= o->division.n_split)
+        return msi_error_set(MSI_EUSAGE,
+                             "-channel-division-frequencies: %lld frequencies give %lld parts; give "
+                             "-channels-out %lld or more",
+                             (long long)o->division.n_split, (long long)o->division.n_split + 1,
+                             (long long)o->division.n_split + 1);
     if (s->channel_end > 0 && o->channels_out > s->channel_end - s->channel_begin)
         return msi_error_set(MSI_EUSAGE, "-channels-out %lld: -channel-range selects only %lld channel%s",
                              (long long)o->channels_out, (long long)(s->channel_end - s->channel_begin),
@@ -607,6 +613,7 @@ void msi_options_free(msi_options *options)
     if (!options) return;
     msi_free((void *)options->selection.fields);
     msi_free((void *)options->selection.spws);
+    msi_free((void *)options->division.split_hz);
     msi_free(options->members);
     msi_free(options->command_line);
     memset(options, 0, sizeof *options);

@@ -14,6 +14,7 @@
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
 #include "src/options/wsclean_options.h"
+#include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
 #include "src/sky/restoring_beam.h"
 
@@ -118,8 +119,9 @@ typedef struct msi_options {
     msi_pol pol[MSI_MAX_POL]; /* in the given order, without duplicates */
     int make_psf;             /* also set if make_psf_only or cleaning is set */
     int make_psf_only;
-    int64_t channels_out;  /* >= 1 */
-    int64_t intervals_out; /* >= 1 */
+    int64_t channels_out;          /* >= 1, and division.n_split + 1 */
+    msi_channel_division division; /* split_hz is owned */
+    int64_t intervals_out;         /* >= 1 */
     int shift_set;
     double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2 */
 

@@ -109,10 +109,6 @@ const msi_wsclean_option msi_wsclean_table[] = {
     REFUSED("simulate-baseline-noise", 1, NO_NOISE),
     REFUSED("even-timesteps", 0, "time steps are selected by ranges; use -interval, -intervals-out or -taql"),
     REFUSED("odd-timesteps", 0, "time steps are selected by ranges; use -interval, -intervals-out or -taql"),
-    REFUSED("gap-channel-division", 0,
-            "channels are divided evenly; image parts of the band with -channel-range or -spws"),
-    REFUSED("channel-division-frequencies", 1,
-            "channels are divided evenly; image parts of the band with -channel-range or -spws"),
 
     /* Deconvolution. */
     MAPPED("abs-threshold", 1, "threshold"),

@@ -2,6 +2,7 @@
 #include "src/sky/output_channels.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,29 +72,93 @@ static void find_bands(msi_output_channels *c, const msi_ms_reader *reader)
     }
 }
 
-int msi_output_channels_make(msi_output_channels *out, const msi_ms_reader *reader, int64_t n)
+/* A gap between neighbouring frequencies. */
+typedef struct frequency_gap {
+    double width_hz;
+    int64_t at; /* of the frequency above it */
+} frequency_gap;
+
+/* Order gaps from wide to narrow; of equal ones the higher first. */
+static int compare_gaps(const void *a, const void *b)
 {
-    memset(out, 0, sizeof *out);
+    const frequency_gap *x = a, *y = b;
+    if (x->width_hz != y->width_hz) return x->width_hz < y->width_hz ? 1 : -1;
+    return (x->at < y->at) - (x->at > y->at);
+}
+
+/* Divide n_freq frequencies into n groups at the widest gaps. Returned: edge_hz [n] */
+static int divide_by_gaps(double *edge_hz, int64_t n, const double *freq, int64_t n_freq)
+{
+    frequency_gap *gap;
+    MSI_TRY(msi_alloc(&gap, n_freq, sizeof *gap, "output channels"));
+    for (int64_t i = 1; i < n_freq; i++) gap[i - 1] = (frequency_gap){freq[i] - freq[i - 1], i};
+    qsort(gap, (size_t)n_freq - 1, sizeof *gap, compare_gaps);
+    edge_hz[0] = freq[0];
+    for (int64_t i = 1; i < n; i++) edge_hz[i] = freq[gap[i - 1].at];
+    qsort(edge_hz, (size_t)n, sizeof *edge_hz, compare_values);
+    msi_free(gap);
+    return MSI_OK;
+}
+
+/* Write the limits of part k of a division, such as "below 900 MHz". */
+static const char *part_words(char *text, size_t size, const msi_channel_division *d, int64_t k)
+{
+    const double mhz = 1e-6;
+    if (k == 0)
+        snprintf(text, size, "below %.10g MHz", mhz * d->split_hz[0]);
+    else if (k == d->n_split)
+        snprintf(text, size, "from %.10g MHz on", mhz * d->split_hz[k - 1]);
+    else
+        snprintf(text, size, "from %.10g to %.10g MHz", mhz * d->split_hz[k - 1], mhz * d->split_hz[k]);
+    return text;
+}
+
+static int check_part(const msi_channel_division *d, int64_t k, int64_t n, int64_t n_freq)
+{
+    char words[96];
+    if (!n_freq)
+        return msi_error_set(MSI_EINPUT,
+                             "-channel-division-frequencies: the selection has no channel %s; give "
+                             "frequencies inside the band",
+                             part_words(words, sizeof words, d, k));
+    if (n > n_freq && !d->n_split)
+        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: the selection has %lld frequencies", (long long)n,
+                             (long long)n_freq);
+    if (n > n_freq)
+        return msi_error_set(MSI_EUSAGE, "-channels-out: %lld of them are %s, where the selection has %lld frequenc%s",
+                             (long long)n, part_words(words, sizeof words, d, k), (long long)n_freq,
+                             n_freq == 1 ? "y" : "ies");
+    return MSI_OK;
+}
+
+/* Set the edges of all output channels. */
+static int find_edges(msi_output_channels *out, const double *freq, int64_t n_freq, const msi_channel_division *d)
+{
+    const int64_t n_part = d->n_split + 1;
+    for (int64_t k = 0; k < n_part; k++) {
+        const int64_t begin = k ? n_below(freq, n_freq, d->split_hz[k - 1]) : 0;
+        const int64_t end = k < d->n_split ? n_below(freq, n_freq, d->split_hz[k]) : n_freq, size = end - begin;
+        const int64_t first = out->n * k / n_part, n = out->n * (k + 1) / n_part - first;
+        MSI_TRY(check_part(d, k, n, size));
+        if (d->by_gaps) MSI_TRY(divide_by_gaps(out->edge_hz + first, n, freq + begin, size));
+        for (int64_t i = 0; i < n && !d->by_gaps; i++) out->edge_hz[first + i] = freq[begin + i * size / n];
+    }
+    out->edge_hz[out->n] = HUGE_VAL;
+    return MSI_OK;
+}
+
+int msi_output_channels_make(msi_output_channels *out, const msi_ms_reader *reader, int64_t n,
+                             const msi_channel_division *division)
+{
+    *out = (msi_output_channels){.n = n};
     double *freq;
     int64_t n_freq;
     MSI_TRY(sorted_frequencies(reader, &freq, &n_freq));
-    int rc = MSI_OK;
-    if (n > n_freq)
-        rc = msi_error_set(MSI_EUSAGE, "-channels-out %lld: the selection has %lld frequencies", (long long)n,
-                           (long long)n_freq);
-    if (!rc) rc = msi_alloc(&out->edge_hz, n + 1, sizeof(double), "output channels");
+    int rc = msi_alloc(&out->edge_hz, n + 1, sizeof(double), "output channels");
     if (!rc) rc = msi_alloc(&out->low_hz, n, sizeof(double), "output channels");
     if (!rc) rc = msi_alloc(&out->high_hz, n, sizeof(double), "output channels");
-    if (!rc) {
-        out->n = n;
-        for (int64_t i = 0; i < n; i++) {
-            /* The first n_freq % n groups have one more. */
-            int64_t extra = i < n_freq % n ? i : n_freq % n;
-            out->edge_hz[i] = freq[i * (n_freq / n) + extra];
-        }
-        out->edge_hz[n] = HUGE_VAL;
-        find_bands(out, reader);
-    }
+    if (!rc) rc = find_edges(out, freq, n_freq, division);
+    if (!rc) find_bands(out, reader);
     msi_free(freq);
     if (rc) msi_output_channels_free(out);
     return rc;

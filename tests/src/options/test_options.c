@@ -111,6 +111,11 @@ static void test_image_options(void **state)
     assert_true(fabs(o.shift_dec_rad + 42.99666666666667 * MSI_PI / 180) < 1e-12);
     msi_options_free(&o);
 
+    o = parsed("-channels-out 4 -channel-division-frequencies 870e6,920MHz,0.98GHz -gap-channel-division");
+    assert_true(o.division.by_gaps && o.division.n_split == 3 && o.division.split_hz[0] == 870e6);
+    assert_true(fabs(o.division.split_hz[1] - 920e6) < 1e-6 && fabs(o.division.split_hz[2] - 980e6) < 1e-6);
+    msi_options_free(&o);
+
     o = parsed("-pol IQUVXXXYYXYYRRRLLRLL");
     assert_int_equal(o.n_pol, MSI_MAX_POL);
     msi_options_free(&o);
@@ -453,6 +458,15 @@ static void test_refused_selections(void **state)
     refused_value("-taper-tukey 10 -maxuv-l 9", "-taper-tukey 10:", "-maxuv-l 9");
     refused_value("-taper-inner-tukey 10 -minuv-l 5 -maxuv-l 14", "-taper-inner-tukey 10:", "beyond -maxuv-l 14");
     refused_value("-taper-edge 5e4 -taper-edge-tukey 2e3", "-taper-edge-tukey 2000:", "51566.2");
+    for (int i = 0; i < 5; i++) {
+        static const char *const lists[] = {"920e6,870e6", "870e6,870e6", "870e6,", "0,870e6", "870e6,1GHx"};
+        char words[96], begin[96];
+        snprintf(words, sizeof words, "-channels-out 4 -channel-division-frequencies %s", lists[i]);
+        snprintf(begin, sizeof begin, "-channel-division-frequencies %s:", lists[i]);
+        refused_value(words, begin, "ascending frequencies");
+    }
+    refused_value("-channels-out 2 -channel-division-frequencies 870e6,920e6", "-channel-division-frequencies: 2",
+                  "-channels-out 3 or more");
     refused_value("-maxw 101", "-maxw 101:", "from 0 to 100");
     refused_value("-name ~", "-name ", "prefix for file names");
     refused_value("-name out/", "-name out/:", "out/myimage");

@@ -221,9 +221,9 @@ def centre_for(source, lm):
 
 
 def groups(samples, n):
-    """The group of each sample, of n groups with about equally many distinct frequencies; larger groups first."""
-    parts = np.array_split(np.unique(samples.freq), n)
-    return np.searchsorted([p[-1] for p in parts], samples.freq)
+    """The group of each sample, of n groups with about equally many distinct frequencies, divided as WSClean does."""
+    freq = np.unique(samples.freq)
+    return np.searchsorted([freq[(i + 1) * len(freq) // n - 1] for i in range(n)], samples.freq)
 
 
 def check_channels(s):

@@ -112,10 +112,31 @@ def tapers(msimage, folder, ms, failures):
     return failures
 
 
+def channels(msimage, makems, folder, failures):
+    """The bands of output channels: evenly, at gaps, at given frequencies."""
+    ms, ours, theirs = [os.path.join(folder, "channels" + end) for end in (".ms", "-ours", "-theirs")]
+    run(makems, "-quiet", "-telescope", "vla", "-duration", "20s", "-ra", "60deg", "-dec", "44deg", "-source", "60deg", "44deg",
+        "1Jy", "-spw", "1.40GHz", "2MHz", 7, "-spw", "1.454GHz", "2MHz", 4, "-spw", "1.50GHz", "3MHz", 2, ms)
+    for n, options in ((3, []), (5, ["-gap-channel-division"]), (4, ["-channel-division-frequencies", "1.404e9,1.47e9"]),
+                       (5, ["-gap-channel-division", "-channel-division-frequencies", "1.43e9"])):
+        common = ["-quiet", "-j", 2, "-size", 64, 64, "-scale", "8asec", "-weight", "natural", "-make-psf",
+                  "-channels-out", n, *options]
+        run(msimage, *common, "-overwrite", "-name", ours, ms)
+        run("wsclean", *common, "-no-update-model-required", "-temp-dir", folder, "-name", theirs, ms)
+        for i in range(n):
+            a, b = [load("%s-%04d-dirty.fits" % (name, i))[1] for name in (ours, theirs)]
+            fine = all(abs(a[key] - b[key]) < 1 for key in ("CRVAL3", "CDELT3", "WSCNVIS"))
+            print("%s, channel %d of %d: %.10g Hz, %.10g Hz wide, by WSClean %.10g, %.10g%s" % (
+                " ".join(options), i, n, a["CRVAL3"], a["CDELT3"], b["CRVAL3"], b["CDELT3"], "" if fine else "  FAILED"))
+            failures += not fine
+    return failures
+
+
 def main():
     msimage, makems = sys.argv[1:3]
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
+        failures = channels(msimage, makems, folder, failures)
         for name, options, size, cell in CASES:
             ms, ours, theirs = [os.path.join(folder, name + end) for end in (".ms", "-ours", "-theirs")]
             run(makems, "-quiet", *options, "-random-sources", 40, 3, "%gasec" % (0.7 * cell * size[0]), "-flags", 0.1,

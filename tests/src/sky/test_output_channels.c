@@ -73,16 +73,23 @@ static int members(const msi_output_channels *c, const msi_ms_reader *reader, in
     return n;
 }
 
-static void check(const msi_ms_reader *reader, int64_t n, const int *want)
+static const msi_channel_division evenly;
+
+static void check_divided(const msi_ms_reader *reader, int64_t n, const msi_channel_division *d, const int *want)
 {
     msi_output_channels c;
-    assert_int_equal(msi_output_channels_make(&c, reader, n), MSI_OK);
+    assert_int_equal(msi_output_channels_make(&c, reader, n, d), MSI_OK);
     assert_int_equal(c.n, n);
     for (int64_t i = 0; i < n; i++) {
         assert_int_equal(members(&c, reader, i), want[i]);
         if (i) assert_true(c.edge_hz[i] > c.edge_hz[i - 1]);
     }
     msi_output_channels_free(&c);
+}
+
+static void check(const msi_ms_reader *reader, int64_t n, const int *want)
+{
+    check_divided(reader, n, &evenly, want);
 }
 
 static void test_one_window(void **state)
@@ -92,19 +99,19 @@ static void test_one_window(void **state)
     const msi_ms_selection all = {0};
     msi_ms_reader *r = open_set(&spw, 1, &all);
     check(r, 1, (const int[]){7});
-    check(r, 2, (const int[]){4, 3});
-    check(r, 3, (const int[]){3, 2, 2});
+    check(r, 2, (const int[]){3, 4});
+    check(r, 3, (const int[]){2, 2, 3});
     check(r, 7, (const int[]){1, 1, 1, 1, 1, 1, 1});
     msi_output_channels c;
-    assert_int_equal(msi_output_channels_make(&c, r, 3), MSI_OK);
+    assert_int_equal(msi_output_channels_make(&c, r, 3, &evenly), MSI_OK);
     /* Bands extend to the edges of the channels. */
-    static const double low[] = {MHZ(99), MHZ(105), MHZ(109)}, high[] = {MHZ(105), MHZ(109), MHZ(113)};
+    static const double low[] = {MHZ(99), MHZ(103), MHZ(107)}, high[] = {MHZ(103), MHZ(107), MHZ(113)};
     for (int i = 0; i < 3; i++) {
         assert_true(fabs(c.low_hz[i] - low[i]) < 1);
         assert_true(fabs(c.high_hz[i] - high[i]) < 1);
     }
     msi_output_channels_free(&c);
-    assert_int_equal(msi_output_channels_make(&c, r, 8), MSI_EUSAGE);
+    assert_int_equal(msi_output_channels_make(&c, r, 8, &evenly), MSI_EUSAGE);
     assert_non_null(strstr(msi_error_get(), "-channels-out 8"));
     assert_non_null(strstr(msi_error_get(), "7 frequencies"));
     assert_null(c.edge_hz);
@@ -122,11 +129,11 @@ static void test_interleaved_windows(void **state)
     msi_ms_reader *r = open_set(spw, 3, &all);
     /* Distinct: 100 .. 107; 104 and 106 appear twice. */
     check(r, 2, (const int[]){4, 6});
-    check(r, 3, (const int[]){3, 4, 3});
+    check(r, 3, (const int[]){2, 4, 4});
     check(r, 8, (const int[]){1, 1, 1, 1, 2, 1, 2, 1});
     msi_output_channels c;
-    assert_int_equal(msi_output_channels_make(&c, r, 9), MSI_EUSAGE);
-    assert_int_equal(msi_output_channels_make(&c, r, 4), MSI_OK);
+    assert_int_equal(msi_output_channels_make(&c, r, 9, &evenly), MSI_EUSAGE);
+    assert_int_equal(msi_output_channels_make(&c, r, 4, &evenly), MSI_OK);
     assert_true(fabs(c.low_hz[1] - MHZ(101)) < 1);  /* 102 less half of 2 */
     assert_true(fabs(c.high_hz[1] - MHZ(104)) < 1); /* 103 and half of 2 */
     msi_output_channels_free(&c);
@@ -140,12 +147,54 @@ static void test_selected_frequencies_alone(void **state)
                             {.n_chan = 6, .first_freq_hz = MHZ(205), .step_hz = -MHZ(1)}};
     const msi_ms_selection part = {.channel_begin = 4, .channel_end = 9};
     msi_ms_reader *r = open_set(spw, 2, &part);
-    check(r, 2, (const int[]){3, 2}); /* 104, 105, 200 and 201, 202 */
+    check(r, 2, (const int[]){2, 3}); /* 104, 105 and 200, 201, 202 */
     msi_output_channels c;
-    assert_int_equal(msi_output_channels_make(&c, r, 2), MSI_OK);
-    assert_true(fabs(c.low_hz[0] - MHZ(103.5)) < 1 && fabs(c.high_hz[0] - MHZ(200.5)) < 1);
-    assert_true(fabs(c.low_hz[1] - MHZ(200.5)) < 1 && fabs(c.high_hz[1] - MHZ(202.5)) < 1);
+    assert_int_equal(msi_output_channels_make(&c, r, 2, &evenly), MSI_OK);
+    assert_true(fabs(c.low_hz[0] - MHZ(103.5)) < 1 && fabs(c.high_hz[0] - MHZ(105.5)) < 1);
+    assert_true(fabs(c.low_hz[1] - MHZ(199.5)) < 1 && fabs(c.high_hz[1] - MHZ(202.5)) < 1);
     msi_output_channels_free(&c);
+    msi_ms_reader_free(r);
+}
+
+/* Divide at gaps and at given frequencies, by hand: 100, 101, 102, 110, 111, 130 MHz. */
+static void test_gaps_and_splits(void **state)
+{
+    (void)state;
+    msi_makems_spw spw[] = {{.n_chan = 3, .first_freq_hz = MHZ(100), .step_hz = MHZ(1)},
+                            {.n_chan = 2, .first_freq_hz = MHZ(111), .step_hz = -MHZ(1)},
+                            {.n_chan = 1, .first_freq_hz = MHZ(130), .step_hz = MHZ(1)}};
+    const msi_ms_selection all = {0};
+    msi_ms_reader *r = open_set(spw, 3, &all);
+    const msi_channel_division gaps = {.by_gaps = 1};
+    check_divided(r, 1, &gaps, (const int[]){6});
+    check_divided(r, 2, &gaps, (const int[]){5, 1});
+    check_divided(r, 3, &gaps, (const int[]){3, 2, 1});
+    check_divided(r, 4, &gaps, (const int[]){3, 1, 1, 1}); /* of equal gaps the higher one */
+    check_divided(r, 6, &gaps, (const int[]){1, 1, 1, 1, 1, 1});
+
+    /* A part begins at its frequency; output channels go to parts evenly, the rest to the last ones. */
+    const double at[] = {MHZ(102), MHZ(120)};
+    const msi_channel_division two = {.n_split = 1, .split_hz = at}, three = {.n_split = 2, .split_hz = at};
+    const msi_channel_division gaps_of_two = {.by_gaps = 1, .n_split = 1, .split_hz = at};
+    check_divided(r, 2, &two, (const int[]){2, 4});
+    check_divided(r, 3, &two, (const int[]){2, 2, 2});
+    check_divided(r, 3, &gaps_of_two, (const int[]){2, 3, 1});
+    check_divided(r, 3, &three, (const int[]){2, 3, 1});
+    msi_output_channels c;
+    assert_int_equal(msi_output_channels_make(&c, r, 4, &three), MSI_EUSAGE);
+    assert_non_null(strstr(msi_error_get(), "2 of them are from 120 MHz on, where the selection has 1 frequency"));
+    const struct {
+        double hz[2];
+        const char *words;
+    } outside[] = {{{MHZ(99), MHZ(105)}, "below 99 MHz"},
+                   {{MHZ(103), MHZ(104)}, "from 103 to 104 MHz"},
+                   {{MHZ(103), MHZ(131)}, "from 131 MHz on"}};
+    for (int i = 0; i < 3; i++) {
+        const msi_channel_division d = {.n_split = 2, .split_hz = outside[i].hz};
+        assert_int_equal(msi_output_channels_make(&c, r, 3, &d), MSI_EINPUT);
+        assert_non_null(strstr(msi_error_get(), outside[i].words));
+        assert_null(c.edge_hz);
+    }
     msi_ms_reader_free(r);
 }
 
@@ -159,7 +208,7 @@ static void test_too_little_memory(void **state)
     for (int64_t room = 0; room < 4000; room += 500) {
         msi_memory_limit_set(before + room);
         msi_output_channels c;
-        int rc = msi_output_channels_make(&c, r, 100);
+        int rc = msi_output_channels_make(&c, r, 100, &evenly);
         assert_true(rc == MSI_ENOMEM || rc == MSI_OK);
         if (!rc) msi_output_channels_free(&c);
         assert_int_equal(msi_memory_in_use(), before);
@@ -174,6 +223,7 @@ int main(void)
         cmocka_unit_test(test_one_window),
         cmocka_unit_test(test_interleaved_windows),
         cmocka_unit_test(test_selected_frequencies_alone),
+        cmocka_unit_test(test_gaps_and_splits),
         cmocka_unit_test(test_too_little_memory),
     };
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_teardown);
