@@ -567,6 +567,44 @@ static int read_store_samples(const msi_ms_reader *r, const msi_ms_group *g, str
     return MSI_OK;
 }
 
+/* ---- Rows and samples of a UVFITS or FITS-IDI file ---- */
+
+static int read_uv_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t *n_kept)
+{
+    msi_ms_raw *w = &r->raw;
+    const msi_ms_run *p;
+    int64_t n = 0;
+    *n_kept = 0;
+    for (int i = 0; (p = next_piece(r, g, &i));)
+        for (int64_t k = 0; k < p->n_row; k++, n++) {
+            msi_uv_row row;
+            MSI_TRY(msi_uv_set_row(r->set[r->set_index].uv, p->row + k, &row));
+            msi_ms_row_kind kind = {.is_autocorrelation = row.antenna1 == row.antenna2};
+            memcpy(kind.uvw_m, row.uvw_m, sizeof kind.uvw_m);
+            w->antenna1[n] = row.antenna1;
+            w->antenna2[n] = row.antenna2;
+            w->flag_row[n] = 0;
+            if (!keep_row(r, g, &kind)) continue;
+            b->ms_row[*n_kept] = p->row + k;
+            b->time_s[*n_kept] = row.time_s;
+            memcpy(b->uvw_m + 3 * *n_kept, row.uvw_m, sizeof row.uvw_m);
+            w->kept[(*n_kept)++] = (int32_t)n;
+        }
+    return MSI_OK;
+}
+
+static int read_uv_samples(const msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t n_kept)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    const msi_ms_setup *s = &set->setup[g->data_desc_id];
+    const int64_t n = (int64_t)s->n_chan * s->n_corr;
+    for (int64_t i = 0; i < n_kept; i++) {
+        const msi_uv_samples to = {s->n_chan, s->chan_index, b->data + i * n, b->weight + i * n, b->flag + i * n};
+        MSI_TRY(msi_uv_set_samples(set->uv, b->ms_row[i], &to));
+    }
+    return MSI_OK;
+}
+
 /* ---- One block ---- */
 
 /* Flag the samples outside the uv limits. */
@@ -627,7 +665,9 @@ static int read_block(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
     int64_t n_kept;
     MSI_TRY(msi_ms_set_open(set));
     MSI_TRY(grow_rows(r, b, g->n_row));
-    MSI_TRY(set->store ? read_store_rows(r, g, b, &n_kept) : read_rows(r, g, b, &n_kept));
+    MSI_TRY(set->store ? read_store_rows(r, g, b, &n_kept)
+            : set->uv  ? read_uv_rows(r, g, b, &n_kept)
+                       : read_rows(r, g, b, &n_kept));
     block->n_row = n_kept;
     if (n_kept == 0) return MSI_OK;
     MSI_TRY(grow_samples(&b->data, &b->weight, &b->flag, &b->n_sample_allocated, g->n_row * s->n_span * s->n_corr,
@@ -636,7 +676,9 @@ static int read_block(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
     if (only_coordinates)
         memset(b->flag, 0, (size_t)(n_kept * s->n_chan * s->n_corr));
     else
-        MSI_TRY(set->store ? read_store_samples(r, g, b, n_kept, &data) : read_samples(r, g, b, n_kept));
+        MSI_TRY(set->store ? read_store_samples(r, g, b, n_kept, &data)
+                : set->uv  ? read_uv_samples(r, g, b, n_kept)
+                           : read_samples(r, g, b, n_kept));
     limit_uv(r, s, b, n_kept);
     msi_ms_block_describe(r, r->set_index, g->data_desc_id, g->field_id, b, n_kept, block);
     if (block->data) block->data = data;

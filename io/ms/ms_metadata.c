@@ -12,6 +12,7 @@
 #include "io/ms/ms_column.h"
 #include "io/ms/ms_pack.h"
 #include "io/ms/ms_paths.h"
+#include "io/ms/ms_uv.h"
 
 int msi_ms_failed(int ccc_status)
 {
@@ -656,7 +657,8 @@ static int check_writing(const msi_ms_set *set)
 
 int msi_ms_set_open(msi_ms_set *set)
 {
-    if (set->table || set->store) return MSI_OK;
+    if (set->table || set->store || set->uv) return MSI_OK;
+    if (msi_uv_set_is_file(set->path)) return msi_ms_uv_open(set);
     if (msi_msv_is_file(set->path)) return open_store(set);
     MSI_TRY(msi_ms_watch_open(&set->watch, set->path, &set->table));
     if (!stores_rows(set->table)) msi_ms_limit_lift();
@@ -758,6 +760,7 @@ static int watch_columns(msi_ms_set *set, const msi_ms_selection *selection)
 int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
 {
     if (set->store) return describe_store(set, selection);
+    if (set->uv) return msi_ms_uv_describe(set, selection);
     MSI_TRY(choose_columns(set, selection));
     MSI_TRY(watch_columns(set, selection));
     MSI_TRY(read_windows(set));
@@ -773,6 +776,8 @@ void msi_ms_set_free(msi_ms_set *set)
     ccc_table_close(set->table);
     msi_ms_watch_free(&set->watch);
     free_store(set->store);
+    msi_uv_set_free(set->uv);
+    msi_free(set->notes);
     for (int i = 0; i < set->n_window; i++) {
         msi_free(set->window[i].freq_hz);
         msi_free(set->window[i].width_hz);
@@ -840,6 +845,8 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     memset(o, 0, sizeof *o);
     if (set->store)
         observe_store(set, set->n_run > 0 ? set->run[0].field_id : -1, o);
+    else if (set->uv)
+        msi_ms_uv_observe(set, o);
     else
         MSI_TRY(observe_tables(set, o));
     o->start_mjd_s = set->start_mjd_s;
@@ -853,5 +860,5 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     copy_text(o->spec_frame, sizeof o->spec_frame, set->window[set->setup[first->data_desc_id].spw_id].frame);
     o->ra_rad = field->ra_rad;
     o->dec_rad = field->dec_rad;
-    return set->store ? MSI_OK : read_rest_frequency(set, field->source_id, &o->rest_freq_hz);
+    return set->store || set->uv ? MSI_OK : read_rest_frequency(set, field->source_id, &o->rest_freq_hz);
 }

@@ -9,6 +9,7 @@
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_reader.h"
 #include "io/msv/msv_file.h"
+#include "io/uv/uv_set.h"
 
 /* A row of SPECTRAL_WINDOW. */
 typedef struct msi_ms_window {
@@ -52,9 +53,12 @@ typedef struct msi_ms_run {
 } msi_ms_run;
 
 typedef struct msi_ms_set {
-    const char *path;                       /* borrowed */
-    ccc_table *table;                       /* NULL while closed */
-    struct msi_ms_store *store;             /* is read instead of the tables; NULL: the tables are read */
+    const char *path;           /* borrowed */
+    ccc_table *table;           /* NULL while closed */
+    struct msi_ms_store *store; /* is read instead of the tables; NULL: the tables are read */
+    msi_uv_set *uv;             /* the same for a UVFITS or FITS-IDI file */
+    char *notes;                /* [n_notes] lines about what was assumed or corrected; NULL: none; owned */
+    int64_t n_notes;
     char data_column[64], model_column[64]; /* "": not read */
     msi_ms_watch watch;                     /* of these columns, if they are in a table */
     int has_weight_spectrum, has_flag_row;
@@ -71,9 +75,8 @@ typedef struct msi_ms_set {
     msi_ms_run *run; /* ascending rows */
     int64_t n_row;   /* selected */
     int64_t n_time;
-    int64_t n_selected_time; /* distinct TIMEs of the selected rows */
-    double start_mjd_s,
-        end_mjd_s; /* of the selected rows; if there are none, of the interval */
+    int64_t n_selected_time;       /* distinct TIMEs of the selected rows */
+    double start_mjd_s, end_mjd_s; /* of the selected rows; if there are none, of the interval */
 } msi_ms_set;
 
 /* msi_ms_failed - convert the status of a ccc function and set its message. */
@@ -86,7 +89,8 @@ int msi_ms_failed(int ccc_status);
     } while (0)
 
 /*
- * msi_ms_set_open - open the main table for reading, without a lock, or the visibility store, if it is not open.
+ * msi_ms_set_open - open the main table for reading, without a lock, or the visibility store, UVFITS or FITS-IDI file,
+ * if it is not open.
  * Returns: 0, MSI_EINPUT (also if a column that is read was written since it was open before), MSI_ELOCKED (it is being
  *          written), MSI_ENOMEM
  */

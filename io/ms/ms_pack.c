@@ -47,7 +47,7 @@ typedef struct reader_head {
 } reader_head;
 
 typedef struct set_head {
-    int64_t n_setup, n_field, n_table_row, n_selected_time, n_window, n_antenna, has_weight_spectrum;
+    int64_t n_setup, n_field, n_table_row, n_selected_time, n_window, n_antenna, has_weight_spectrum, n_notes;
     char data_column[64];
 } set_head;
 
@@ -104,7 +104,8 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
                   .n_selected_time = set->n_selected_time,
                   .n_window = set->n_window,
                   .n_antenna = set->n_antenna,
-                  .has_weight_spectrum = set->has_weight_spectrum};
+                  .has_weight_spectrum = set->has_weight_spectrum,
+                  .n_notes = set->n_notes};
     memcpy(h.data_column, set->data_column, sizeof h.data_column);
     *is_whole = msi_ms_transfer(c, &h, sizeof h);
     if (c->from) {
@@ -126,6 +127,8 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
     for (int i = 0; i < set->n_setup && *is_whole; i++) MSI_TRY(pass_setup(c, &set->setup[i], is_whole));
     if (*is_whole) MSI_TRY(pass_windows(c, set, h.n_window, is_whole));
     if (*is_whole) MSI_TRY(pass_antennas(c, set, h.n_antenna, is_whole));
+    if (*is_whole && h.n_notes > 0) MSI_TRY(msi_ms_transfer_array(c, &set->notes, h.n_notes, 1, is_whole));
+    if (*is_whole) set->n_notes = h.n_notes;
     return MSI_OK;
 }
 
@@ -192,6 +195,7 @@ static int setup_is_sound(const msi_ms_setup *s, int64_t n_table_row)
 static int check_set(msi_ms_reader *r, msi_ms_set *set)
 {
     int64_t n_row = 0;
+    if (set->n_notes < 0 || (set->n_notes > 0 && set->notes[set->n_notes - 1])) return 0;
     if (set->n_table_row < 0 || set->n_selected_time < 0 || set->n_selected_time > set->n_table_row) return 0;
     for (int i = 0; i < set->n_field; i++) {
         msi_ms_field *f = &set->field[i];

@@ -223,6 +223,11 @@ msi_ms_motion msi_ms_reader_moving(const msi_ms_reader *r, int *id, const char *
     return f->motion;
 }
 
+const char *msi_ms_reader_notes(const msi_ms_reader *r, int set)
+{
+    return r->set[set].notes ? r->set[set].notes : "";
+}
+
 const msi_ms_dropped *msi_ms_reader_dropped(const msi_ms_reader *r)
 {
     return &r->dropped;

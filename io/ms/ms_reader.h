@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Read the selected rows of one or several Measurement Sets, or of visibility stores, in blocks of one spectral
- * setup. */
+/* Read the selected rows of one or several Measurement Sets, visibility stores, UVFITS or FITS-IDI files, in
+ * blocks of one spectral setup. */
 #ifndef MSI_IO_MS_READER_H
 #define MSI_IO_MS_READER_H
 
@@ -128,6 +128,10 @@ int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char
  * Returns:  kind of its phase centre; MSI_MS_FIXED if no field moves
  */
 msi_ms_motion msi_ms_reader_moving(const msi_ms_reader *r, int *id, const char **name);
+
+/* msi_ms_reader_notes - return lines about what was assumed or corrected in a set, each with a newline; "" if there are
+ * none. Given: set  index into the paths given to open. */
+const char *msi_ms_reader_notes(const msi_ms_reader *r, int set);
 
 /* msi_ms_reader_fingerprint - return a hash of the selected rows and channels. */
 uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r);

@@ -371,6 +371,10 @@ static int list_times(const msi_ms_set *set, index_block *b, const msi_ms_partne
         MSI_TRY(add_times(&found->all, set->store->file->time_s, set->store->file->header->n_time));
         return gather_row_index(found, set, NULL);
     }
+    if (set->uv) {
+        MSI_TRY(add_times(&found->all, msi_uv_set_times(set->uv), set->uv->n_group));
+        return gather_row_index(found, set, NULL);
+    }
     for (part_of_rows(set, partners, &row, &end); row < end; row += INDEX_ROWS) {
         const int64_t n = least(end - row, INDEX_ROWS);
         msi_child_progress(MSI_CHILD_STEP_S);
@@ -507,11 +511,30 @@ static int scan_store(row_scan *s)
     return gather_row_index(&s->found, s->set, NULL);
 }
 
+/* The groups of a UVFITS or FITS-IDI file have a row for each window. */
+static int scan_uv(row_scan *s)
+{
+    const msi_uv_set *uv = s->set->uv;
+    const double *time_s = msi_uv_set_times(uv);
+    for (int64_t g = 0; g < uv->n_group; g++) {
+        if (g % INDEX_ROWS == 0) {
+            MSI_TRY(msi_interrupt_check());
+            msi_child_progress(MSI_CHILD_STEP_S);
+        }
+        for (int i = 0; i < uv->n_if; i++) {
+            const msi_ms_run row = {g * uv->n_if + i, 1, msi_uv_set_settings(uv)[g] + i, msi_uv_set_sources(uv)[g]};
+            MSI_TRY(take_rows(s, &row, time_s[g]));
+        }
+    }
+    MSI_TRY(add_times(&s->found.all, time_s, uv->n_group));
+    return gather_row_index(&s->found, s->set, NULL);
+}
+
 static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b, const msi_ms_partners *partners)
 {
     row_scan s = {.set = set, .filter = f};
     int status = make_row_index(&s.found, set->n_setup);
-    if (status == MSI_OK) status = set->store ? scan_store(&s) : scan_table(&s, b, partners);
+    if (status == MSI_OK) status = set->store ? scan_store(&s) : set->uv ? scan_uv(&s) : scan_table(&s, b, partners);
     if (status == MSI_OK) {
         const msi_ms_times *selected = &s.found.selected;
         set->n_time = s.found.all.n;
@@ -560,7 +583,8 @@ static void fields_with_rows(const msi_ms_set *set, index_block *b, char *text, 
     if (msi_alloc(&seen, set->n_field, 1, "fields") != MSI_OK) return;
     const msi_msv_file *f = set->store ? set->store->file : NULL;
     for (int64_t i = 0; f && i < f->header->n_run; i++) seen[f->run[i].field_id] = 1;
-    for (int64_t row = 0; !f && row < set->n_table_row; row += INDEX_ROWS) {
+    for (int64_t g = 0; set->uv && g < set->uv->n_group; g++) seen[msi_uv_set_sources(set->uv)[g]] = 1;
+    for (int64_t row = 0; set->table && row < set->n_table_row; row += INDEX_ROWS) {
         const int64_t n = set->n_table_row - row < INDEX_ROWS ? set->n_table_row - row : INDEX_ROWS;
         msi_child_progress(MSI_CHILD_STEP_S);
         if (ccc_get_range(set->table, "FIELD_ID", row, n, NULL, CCC_INT32, b->field, n) != CCC_OK) break;
@@ -600,7 +624,7 @@ static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **row
 /* Fail unless a column's cells have the shape that the subtables give; the first row of each setup is read. */
 static int check_shapes(msi_ms_set *set, const char *column)
 {
-    for (int i = 0; *column && i < set->n_setup && !set->store; i++) {
+    for (int i = 0; *column && i < set->n_setup && set->table; i++) {
         const msi_ms_setup *s = &set->setup[i];
         if (s->n_chan == 0) continue;
         int ndim;

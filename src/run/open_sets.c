@@ -12,6 +12,7 @@
 #include "core/units.h"
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
+#include "io/uv/uv_set.h"
 #include "src/options/cpu_count.h"
 
 /* With fewer bytes to read, starting several processes costs more time than it saves. */
@@ -28,9 +29,14 @@ static int count_readers(const msi_options *o)
 
 int msi_open_sets_have_columns(const msi_options *o, const char *what)
 {
-    for (int i = 0; i < o->n_ms; i++)
+    for (int i = 0; i < o->n_ms; i++) {
         if (msi_msv_is_store(o->ms_paths[i]))
             return msi_error_set(MSI_EUSAGE, "%s: is a visibility store: %s", o->ms_paths[i], what);
+        if (msi_uv_set_is_file(o->ms_paths[i]))
+            return msi_error_set(
+                MSI_EUSAGE, "%s: is a UVFITS or FITS-IDI file: %s; msimage-convert makes a Measurement Set of the file",
+                o->ms_paths[i], what);
+    }
     return MSI_OK;
 }
 
@@ -296,6 +302,14 @@ double msi_set_report_highest_hz(const msi_ms_reader *reader)
     return highest;
 }
 
+/* Log what was assumed or corrected in a set. */
+static void warn_of_notes(const msi_ms_reader *reader, int set, const char *path)
+{
+    const char *line = msi_ms_reader_notes(reader, set);
+    for (const char *end; (end = strchr(line, '\n')); line = end + 1)
+        msi_log_warning("%s: %.*s", path, (int)(end - line), line);
+}
+
 void msi_set_report(const msi_ms_reader *reader, const char *const *paths, int n_path, const char *data)
 {
     char text[4200], corr[160];
@@ -309,4 +323,5 @@ void msi_set_report(const msi_ms_reader *reader, const char *const *paths, int n
     report_band(reader);
     msi_set_report_times(reader);
     warn_if_moving(reader);
+    for (int i = 0; i < n_path; i++) warn_of_notes(reader, i, paths[i]);
 }

@@ -22,7 +22,8 @@
 int msi_open_sets_reader_pool(msi_reader_pool **pool, const msi_options *options, const msi_reader_conversion *forming);
 
 /*
- * msi_open_sets_have_columns - fail if one of the sets is a visibility store, which has no columns to write.
+ * msi_open_sets_have_columns - fail if one of the sets is a visibility store, UVFITS or FITS-IDI file, which have no
+ * columns to write.
  * Given:   what  the problem and the hint in the message, such as "MODEL_DATA cannot be written there"
  * Returns: 0, MSI_EUSAGE
  */
