@@ -60,8 +60,8 @@ typedef struct pair {
 static int decode(double baseline, pair *a)
 {
     if (!(baseline >= 0 && baseline < INT32_MAX)) return 0;
-    const int64_t code = (int64_t)baseline;
-    a->subarray = 1 + llrint(100 * (baseline - (double)code));
+    const int64_t hundredths = llrint(100 * baseline), code = hundredths / 100;
+    a->subarray = 1 + hundredths % 100;
     a->first = code < BY_2048 ? code / 256 : (code - BY_2048) / 2048;
     a->second = code < BY_2048 ? code % 256 : (code - BY_2048) % 2048;
     return 1;
