@@ -12,7 +12,7 @@ typedef struct msi_uv_bytes {
     const char *path; /* borrowed */
     int fd;
     int64_t size;          /* of the file */
-    int64_t ahead;         /* at least so many bytes are read at once */
+    int64_t ahead;         /* bytes that are read at once, at least */
     unsigned char *window; /* [n_window] of the file, from window_at on */
     int64_t window_at, n_window, n_allocated;
 } msi_uv_bytes;

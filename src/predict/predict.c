@@ -523,7 +523,7 @@ static int start_run(prediction *r)
 {
     const msi_predict_request *all = r->all;
     r->start_s = msi_wall_s();
-    MSI_TRY(msi_open_sets_have_columns(all->options, "it has no columns to write to; predict into a Measurement Set"));
+    MSI_TRY(msi_open_sets_have_columns(all->options, "it has no columns to write to; predict into its Measurement Set"));
     MSI_TRY(assign_sets(r));
     if (r->team->env_size > all->n_ms)
         msi_log_info("ranks: %d of %d have nothing to do, because each set has one writer and the number of sets is %d",

@@ -33,9 +33,8 @@ int msi_open_sets_have_columns(const msi_options *o, const char *what)
         if (msi_msv_is_store(o->ms_paths[i]))
             return msi_error_set(MSI_EUSAGE, "%s: is a visibility store: %s", o->ms_paths[i], what);
         if (msi_uv_set_is_file(o->ms_paths[i]))
-            return msi_error_set(
-                MSI_EUSAGE, "%s: is a UVFITS or FITS-IDI file: %s; msimage-convert makes a Measurement Set of the file",
-                o->ms_paths[i], what);
+            return msi_error_set(MSI_EUSAGE, "%s: is a UVFITS or FITS-IDI file: %s; msimage-convert makes one",
+                                 o->ms_paths[i], what);
     }
     return MSI_OK;
 }
