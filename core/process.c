@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/status.h"
 
@@ -142,6 +145,14 @@ static const rlim_t NEEDED_FILES = 128, USUAL_FILES = 1024;
  * writer, the GPU's start. */
 enum { EXTRA_THREADS = 9, MOST_THREADS = 4096 };
 
+void msi_process_hold_standard_files(void)
+{
+    int fd;
+    do fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) close(fd);
+}
+
 int msi_process_limits_stack(int *raised)
 {
     struct rlimit limit;
@@ -199,6 +210,16 @@ static const char *set_thread_stack(pthread_attr_t *attributes)
     return NULL;
 }
 
+/* Ask whether another thread's stack would still find space, so that the limit that was met is one of threads. */
+static int has_space_for_stack(const pthread_attr_t *attributes)
+{
+    size_t bytes = 0;
+    pthread_attr_getstacksize(attributes, &bytes);
+    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) munmap(p, bytes);
+    return p != MAP_FAILED;
+}
+
 int msi_process_limits_threads(int n_thread)
 {
     pthread_t thread[MOST_THREADS + EXTRA_THREADS];
@@ -209,16 +230,17 @@ int msi_process_limits_threads(int n_thread)
     const char *stack = set_thread_stack(&attributes);
     pthread_mutex_lock(&start_gate);
     while (n < wanted && pthread_create(&thread[n], &attributes, wait_at_gate, NULL) == 0) n++;
+    const int has_space = n == wanted || has_space_for_stack(&attributes);
     pthread_mutex_unlock(&start_gate);
     pthread_attr_destroy(&attributes);
     for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
     if (n == wanted) return MSI_OK;
-    struct rlimit space;
-    const int has_space = getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY;
     return msi_error_set(MSI_ENOMEM,
                          "only %d threads and processes can be started, but -j %d needs up to %d; use a smaller -j, or "
-                         "raise the limit (ulimit -u%s%s%s)",
-                         n, n_thread, wanted, has_space ? "" : ", or -v, which includes their stacks",
+                         "raise the limit (%s%s%s)",
+                         n, n_thread, wanted,
+                         has_space ? "ulimit -u, or pids.max of the control group"
+                                   : "ulimit -v, which includes their stacks",
                          stack ? "; " : "", stack ? stack : "");
 }
 

@@ -59,6 +59,12 @@ int msi_exit_code(int status);
 /* ---- Resource limits: stack, open files, threads ---- */
 
 /*
+ * msi_process_hold_standard_files - occupy the standard descriptors that are closed when the program starts. Otherwise a
+ * file opened later would get such a number, and printed text would go into it. Printing fails as before.
+ */
+void msi_process_hold_standard_files(void);
+
+/*
  * msi_process_limits_stack - raise the limit of the stack if it is less than the program needs.
  * Returned: *raised  1: it was raised. The program must restart itself, because threads take the limit that was set
  *                    when the program started

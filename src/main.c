@@ -3,7 +3,6 @@
  * status into an error line and an exit code. */
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <omp.h>
 #include <pthread.h>
@@ -18,6 +17,7 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
+#include "io/fits/picture_apart.h"
 #include "io/fits/publish.h"
 #include "kernels/gridder.h"
 #include "src/imaging/imaging.h"
@@ -29,16 +29,6 @@
 #include "src/run/restore.h"
 
 /* ---- Before anything else ---- */
-
-/* Occupy the standard descriptors that are closed when the program starts. Otherwise a file opened later would get such
- * a number, and printed text would go into it. /dev/null is opened read-only, so that printing still fails. */
-static void hold_standard_files(void)
-{
-    int fd;
-    do fd = open("/dev/null", O_RDONLY);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0) close(fd);
-}
 
 /* These functions run before libc is initialised, so AddressSanitizer must not instrument them. */
 #define BEFORE_LIBRARIES __attribute__((no_sanitize_address))
@@ -192,6 +182,58 @@ static void watchdog_start(void)
     if (pthread_create(&thread, NULL, watch_signals, NULL) == 0) pthread_detach(thread);
 }
 
+/* ---- Memory and threads that libraries lack ---- */
+
+/*
+ * FFTW calls this where it gets no memory, while it plans or transforms. Its own function of this name aborts the
+ * process, and would leave temporary files. Here the process ends as the watchdog ends it.
+ */
+static _Noreturn void end_without_memory(void)
+{
+    static const char line[] =
+        "msimage: error: out of memory in a Fourier transform (FFTW); use a smaller image, or raise "
+        "the limit of the address space (ulimit -v)\n";
+    msi_publish_emergency();
+    if (!msi_log_is_silent() && write(STDERR_FILENO, line, sizeof line - 1) < 0) _exit(msi_exit_code(MSI_ENOMEM));
+    _exit(msi_exit_code(MSI_ENOMEM));
+}
+
+static atomic_int has_ended;
+
+/* A library that exits, as OpenMP's does where it cannot start a thread, must not leave temporary files, nor choose the
+ * exit code. It has printed why. */
+static void end_with_library(void)
+{
+    static const char line[] =
+        "msimage: error: a library has ended the program, perhaps because no more threads or memory "
+        "are available; use a smaller -j, or raise the limit (ulimit -u, -v)\n";
+    if (has_ended) return;
+    msi_publish_emergency();
+    if (!msi_log_is_silent() && write(STDERR_FILENO, line, sizeof line - 1) < 0) _exit(msi_exit_code(MSI_ENOMEM));
+    _exit(msi_exit_code(MSI_ENOMEM));
+}
+
+/* FFTW's libraries find these in the program before their own. */
+#define INSTEAD_OF_FFTW __attribute__((visibility("default"), noreturn))
+INSTEAD_OF_FFTW void fftw_assertion_failed(const char *what, int line, const char *file);
+INSTEAD_OF_FFTW void fftwf_assertion_failed(const char *what, int line, const char *file);
+
+void fftw_assertion_failed(const char *what, int line, const char *file)
+{
+    (void)what;
+    (void)line;
+    (void)file;
+    end_without_memory();
+}
+
+void fftwf_assertion_failed(const char *what, int line, const char *file)
+{
+    (void)what;
+    (void)line;
+    (void)file;
+    end_without_memory();
+}
+
 /* ---- The run ---- */
 
 /* A launcher kills the processes of a job one second after SIGTERM; temporary files must be removed before. */
@@ -244,6 +286,7 @@ static int run_action(msi_options *options, msi_ranks *ranks)
     omp_set_num_threads(options->n_threads);
     if (options->restore.residual) return agree_before_join(ranks, run_restore(options, ranks));
     if (ranks->link) watchdog_grace(RANKS_GRACE_S);
+    if (ranks->link) msi_picture_never_apart();
     const int rc = prepare_run(options);
     if (rc) return agree_before_join(ranks, rc);
     return options->predict ? msi_run_predict(options, ranks, watchdog_start)
@@ -266,18 +309,26 @@ void msi_ranks_begin(msi_ranks *ranks)
 }
 #endif
 
+/* Return the exit code, for main to end with. */
+static int leave(int status)
+{
+    has_ended = 1;
+    return msi_exit_code(status);
+}
+
 int main(int argc, char **argv)
 {
-    hold_standard_files();
+    msi_process_hold_standard_files();
     struct timespec began;
     timespec_get(&began, TIME_UTC);
+    atexit(end_with_library);
     msi_ranks ranks;
     msi_ranks_begin(&ranks);
     if (argc < 2) {
         if (!msi_log_is_silent()) msi_help_usage(stderr);
         agree_before_join(&ranks, msi_error_set(MSI_EUSAGE, "a rank has no command line"));
         msi_ranks_end(&ranks);
-        return msi_exit_code(MSI_EUSAGE);
+        return leave(MSI_EUSAGE);
     }
     int is_raised, rc = msi_process_limits_stack(&is_raised);
     if (!rc) rc = msi_process_limits_files();
@@ -285,7 +336,7 @@ int main(int argc, char **argv)
     if (rc) {
         msi_log_error(msi_error_get());
         msi_ranks_end(&ranks);
-        return msi_exit_code(rc);
+        return leave(rc);
     }
     msi_options options;
     rc = agree_before_join(&ranks, msi_options_parse(&options, argc, (const char *const *)argv));
@@ -296,8 +347,7 @@ int main(int argc, char **argv)
                                 options.predict ? NULL : &began);
     if (rc) msi_log_error(msi_error_get());
     msi_options_free(&options);
-    const int code = msi_exit_code(rc);
     if (ranks.is_cut_off) watchdog_stop();
     msi_ranks_end(&ranks);
-    return code;
+    return leave(rc);
 }

@@ -191,6 +191,7 @@ static int run_program(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    msi_process_hold_standard_files();
     msi_wall_s();
     const int rc = run_program(argc, argv);
     if (rc) fprintf(stderr, "msimage-png: error: %s\n", msi_error_get());

@@ -170,6 +170,7 @@ static int run(int argc, char **argv, msi_makems_options *options)
 int main(int argc, char **argv)
 {
     msi_makems_options options = {0};
+    msi_process_hold_standard_files();
     msi_wall_s();
     int status = run(argc, argv, &options);
     if (status != MSI_OK) fprintf(stderr, "msimage-makems: error: %s\n", msi_error_get());

@@ -2,6 +2,8 @@
 /* Every exception ends here as a code and a message. The process's lock and casacore's silenced log are here too. */
 #include "casacore_internal.hpp"
 
+#include <cerrno>
+
 #include <casacore/casa/Logging/LogSink.h>
 #include <casacore/casa/Logging/NullLogSink.h>
 #include <casacore/casa/version.h>
@@ -18,8 +20,17 @@ thread_local char message[2048];
 
 } // namespace
 
+/* Ask whether the text names a limit of the system that was met. */
+static bool indicates_shortage(const char *text) noexcept
+{
+    for (const int reason : {ENOMEM, EAGAIN, EMFILE, ENFILE})
+        if (std::strstr(text, std::strerror(reason))) return true;
+    return false;
+}
+
 int ccc::fail(int code, const char *text) noexcept
 {
+    if (code == CCC_EFAILED && indicates_shortage(text)) code = CCC_ENOMEM;
     size_t n = std::min(std::strlen(text), sizeof message - 1);
     std::memcpy(message, text, n);
     message[n] = 0;
@@ -35,8 +46,13 @@ bool ccc::indicates_damage(const char *what) noexcept
         "Internal error", "Internal Table error", "AlwaysAssert",   "RecordDesc::",
         "ArrayIterator<", "shape mismatch",       "is incorrect"};
     for (const char *sign : signs)
-        if (std::strstr(what, sign)) return true;
+        if (std::strstr(what, sign)) return !std::strstr(what, "getcwd") && !indicates_shortage(what);
     return false;
+}
+
+bool ccc::indicates_other_writer(const char *what) noexcept
+{
+    return std::strstr(what, "cannot sync table") || std::strstr(what, "another process changed");
 }
 
 std::recursive_mutex &ccc::process_lock()

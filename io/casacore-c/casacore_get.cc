@@ -115,6 +115,8 @@ void get(ccc_table *t, const char *column, const Rows &rows, const ccc_slice *sl
     if (n != n_out)
         throw Failure(CCC_EARGUMENT, t->path + ": column " + column + ": a buffer of " + std::to_string(n_out) +
                                          " elements for " + std::to_string(n));
+    if (stored == CCC_STRING || stored == CCC_OTHER)
+        throw Failure(CCC_ETYPE, t->path + ": column " + column + " holds " + name_of(stored) + ", not numbers");
     with_type(stored, [&](auto from) {
         using From = typename decltype(from)::type;
         if (stored == type) return read_native(t, column, rows, slicer.get(), cell, static_cast<From *>(out));

@@ -102,6 +102,9 @@ int fail(int code, const char *text) noexcept;
 /* Ask whether the text of casacore's exception is about invalid contents of files. */
 bool indicates_damage(const char *what) noexcept;
 
+/* Ask whether it is about a table that another process has changed since it was opened. */
+bool indicates_other_writer(const char *what) noexcept;
+
 /* Every call holds this, because casacore's table cache is one for the process. */
 std::recursive_mutex &process_lock();
 
@@ -120,9 +123,16 @@ template <class F> int guarded(const std::string &context, F &&f) noexcept
     } catch (const Failure &e) {
         return fail(e.code, e.what());
     } catch (const std::bad_alloc &) {
-        return fail(CCC_ENOMEM, "out of memory");
+        try {
+            return fail(CCC_ENOMEM, (context + ": out of memory").c_str());
+        } catch (...) {
+            return fail(CCC_ENOMEM, "out of memory");
+        }
     } catch (const std::exception &e) {
         try {
+            if (indicates_other_writer(e.what()))
+                return fail(CCC_ELOCKED,
+                            (context + ": in use: another process changed its columns at the same time").c_str());
             return fail(CCC_EFAILED, indicates_damage(e.what())
                                          ? ("truncated or corrupt: " + context + " (" + e.what() + ")").c_str()
                                          : (context + ": " + e.what()).c_str());

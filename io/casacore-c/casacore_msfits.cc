@@ -59,11 +59,20 @@ template <class F> int with_log(const char *path, char ***warnings, int64_t *n_w
     return status != CCC_OK ? status : ended;
 }
 
+/* casacore reads the size of the memory there, and crashes where it cannot. */
+void require_proc(const char *fits)
+{
+    if (::access("/proc/meminfo", R_OK) != 0)
+        throw Failure(CCC_EFAILED,
+                      std::string(fits) + ": casacore reads /proc/meminfo, which is not there; mount /proc");
+}
+
 } // namespace
 
 int ccc_uvfits_import(const char *fits, const char *ms, char ***warnings, int64_t *n_warning)
 {
     return with_log(fits, warnings, n_warning, [&] {
+        require_proc(fits);
         require_plain(fits, fits);
         require_plain(ms, ms);
         cc::MSFitsInput input(ms, fits, false);
@@ -74,6 +83,7 @@ int ccc_uvfits_import(const char *fits, const char *ms, char ***warnings, int64_
 int ccc_fitsidi_import(const char *fits, const char *ms, char ***warnings, int64_t *n_warning)
 {
     return with_log(fits, warnings, n_warning, [&] {
+        require_proc(fits);
         require_plain(fits, fits);
         require_plain(ms, ms);
         cc::MSFitsIDI input(cc::String(fits), cc::String(ms), false);

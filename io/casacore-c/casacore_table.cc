@@ -44,6 +44,8 @@ std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &dire
     const std::string parent = path.substr(0, slash + 1);
     directory = std::make_shared<Descriptor>(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (directory->fd < 0) throw Failure(CCC_ENOTFOUND, parent + ": " + std::strerror(errno));
+    if (::access("/proc/self/fd", X_OK) != 0)
+        throw Failure(CCC_EFAILED, path + ": a table of such a name is opened through /proc, which is not mounted");
     std::string real = "/proc/self/fd/" + std::to_string(directory->fd) + path.substr(slash);
     require_plain(real, path);
     return real;

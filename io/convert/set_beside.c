@@ -165,7 +165,9 @@ static int get_failure(msi_set_beside *b)
     const int by_signal = msi_child_end_text(&b->child, b->name, WHAT, text, sizeof text);
     if (b->shared->status) return msi_error_set(b->shared->status, "%s", b->shared->message);
     /* The kernel sends SIGKILL if memory runs out. */
-    return msi_error_set(by_signal == SIGKILL ? MSI_ENOMEM : MSI_EOUTPUT, "%s", text);
+    char refused[256];
+    const int is_refused = msi_child_refused(&b->child, refused, sizeof refused);
+    return msi_error_set(by_signal == SIGKILL || is_refused ? MSI_ENOMEM : MSI_EOUTPUT, "%s", text);
 }
 
 /* Wait for the next message, which may free a slot. */
@@ -189,8 +191,10 @@ static int await_kind(msi_set_beside *b, message_kind kind)
 /* Send a request. If it cannot be sent, return the error of the ended process. */
 static int request(msi_set_beside *b, message_kind kind, int slot)
 {
-    if (send_message(&b->child, kind, slot) == 0) return MSI_OK;
-    for (;;) MSI_TRY(await_kind(b, FINISHED));
+    const int sent = send_message(&b->child, kind, slot);
+    if (sent < 0) return sent;
+    while (sent) MSI_TRY(await_kind(b, FINISHED));
+    return MSI_OK;
 }
 
 static int map_shared(msi_set_beside *b, int n_set)

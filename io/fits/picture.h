@@ -21,7 +21,7 @@ typedef struct msi_picture_style {
  *
  * Given:    spec, pixel, precision  as for msi_fits_write; a kind on the sky, or weights
  *           style
- * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM, MSI_ERANGE (a transform to the uv plane; impossible coordinates)
+ * Returns:  as msi_picture_apart, and MSI_ERANGE (a transform to the uv plane; impossible coordinates)
  * Notes:    brightness is stretched by asinh, linear within a few times the noise. Stokes Q, U and V are blue and red
  *           about a white zero. Pixels without a value are grey. Fields of less than 2 arcsec have offsets from the
  *           centre as axes. A PSF with a beam is cut to the inner 16 beams, and the ellipse at half of its height is
@@ -34,7 +34,7 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
  * msi_picture_write_view - write output i of a plan as a PNG, up to and including msi_publish_seal.
  * Given:   name   of the image, for the second line of the picture
  *          style
- * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
+ * Returns: as msi_picture_apart
  * Notes:   like msi_picture_write, but the image is never cut, and axes that are not on the sky are linear.
  */
 int msi_picture_write_view(msi_publish *p, int i, const msi_fits_view *view, const char *name,

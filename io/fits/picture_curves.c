@@ -7,6 +7,7 @@
 
 #include "core/status.h"
 #include "io/fits/picture_axes.h"
+#include "io/fits/picture_apart.h"
 #include "io/fits/picture_draw.h"
 
 /* Lengths are in canvas pixels. */
@@ -186,8 +187,9 @@ static void draw_panel(cairo_t *cr, const msi_picture_curves *c, int panel)
     draw_legend(cr, c, panel, &f);
 }
 
-int msi_picture_curves_draw(msi_publish *p, int i, const msi_picture_curves *c)
+static int paint(msi_publish *p, int i, const void *of)
 {
+    const msi_picture_curves *c = of;
     cairo_surface_t *canvas =
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, LEFT + WIDTH + RIGHT,
                                    TOP + MSI_CURVE_PANELS * HEIGHT + (MSI_CURVE_PANELS - 1) * GAP + BOTTOM);
@@ -203,4 +205,9 @@ int msi_picture_curves_draw(msi_publish *p, int i, const msi_picture_curves *c)
     cairo_destroy(cr);
     cairo_surface_destroy(canvas);
     return rc;
+}
+
+int msi_picture_curves_draw(msi_publish *p, int i, const msi_picture_curves *c)
+{
+    return msi_picture_apart(p, i, paint, c);
 }

@@ -30,7 +30,7 @@ typedef struct msi_picture_curves {
 
 /*
  * msi_picture_curves_draw - draw output i of a plan as a PNG, up to and including msi_publish_seal.
- * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
+ * Returns: as msi_picture_apart
  */
 int msi_picture_curves_draw(msi_publish *p, int i, const msi_picture_curves *c);
 

@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/types.h"
+#include "io/fits/picture_apart.h"
 
 /* ---- Writing the canvas as a PNG ---- */
 
@@ -27,18 +28,15 @@ static cairo_status_t write_png(void *closure, const unsigned char *data, unsign
 
 int msi_picture_save(msi_publish *p, int i, cairo_t *cr, cairo_surface_t *canvas)
 {
-    int fd;
     if (cairo_status(cr))
         return msi_error_set(MSI_ENOMEM, "%s: cannot draw the picture: %s", msi_publish_name(p, i),
                              cairo_status_to_string(cairo_status(cr)));
     cairo_surface_flush(canvas);
-    MSI_TRY(msi_publish_begin(p, i, &fd));
     png_sink sink = {p, i, MSI_OK};
     cairo_status_t status = cairo_surface_write_to_png_stream(canvas, write_png, &sink);
     if (sink.rc) return sink.rc;
     if (status == CAIRO_STATUS_NO_MEMORY) return msi_error_set(MSI_ENOMEM, "%s: out of memory", msi_publish_name(p, i));
-    if (status) return msi_publish_fail(p, i, 0, cairo_status_to_string(status));
-    return msi_publish_seal(p, i);
+    return status ? msi_publish_fail(p, i, 0, cairo_status_to_string(status)) : MSI_OK;
 }
 
 /* ---- The colour bar. Lengths are in canvas pixels. ---- */
@@ -315,8 +313,9 @@ static void draw_all(cairo_t *cr, const msi_picture *p, const small_image *s, co
     draw_title(cr, f, p);
 }
 
-int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture)
+static int paint(msi_publish *p, int i, const void *of)
 {
+    const msi_picture *picture = of;
     small_image s = {0};
     msi_stretch stretch;
     cairo_surface_t *canvas = NULL;
@@ -339,4 +338,9 @@ out:
     if (canvas) cairo_surface_destroy(canvas);
     msi_free(s.value);
     return rc;
+}
+
+int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture)
+{
+    return msi_picture_apart(p, i, paint, picture);
 }

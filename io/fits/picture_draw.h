@@ -38,7 +38,7 @@ typedef struct msi_picture {
 /*
  * msi_picture_draw - draw output i of a plan as a PNG, up to and including msi_publish_seal. Large windows are averaged
  * over blocks to at most 1200 pixels a side.
- * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
+ * Returns: as msi_picture_apart
  */
 int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture);
 
@@ -47,7 +47,7 @@ int msi_picture_draw(msi_publish *p, int i, const msi_picture *picture);
 void msi_picture_format_value(double value, const char *unit, char *text, size_t size);
 
 /*
- * msi_picture_save - write a canvas as output i of a plan, up to and including msi_publish_seal.
+ * msi_picture_save - write a canvas as output i of a plan, which is begun.
  * Given:   cr  used for drawing; if it failed, this fails
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
  */

@@ -29,7 +29,7 @@ typedef struct temporary {
 
 static _Atomic(temporary *) temporaries;
 
-typedef enum output_state { PLANNED, BEGUN, SEALED, PUBLISHED } output_state;
+typedef enum output_state { PLANNED, BEGUN, SEALED, PUBLISHED, DROPPED } output_state;
 
 typedef struct output {
     char *name;
@@ -181,6 +181,20 @@ const char *msi_publish_name(const msi_publish *p, int i)
     return p->o[i].name;
 }
 
+void msi_publish_drop(msi_publish *p, int i)
+{
+    output *o = &p->o[i];
+    if (o->fd >= 0) close(o->fd);
+    o->fd = -1;
+    if (o->state == BEGUN || o->state == SEALED) unlink_temporary(o->temp);
+    o->state = DROPPED;
+}
+
+int msi_publish_is_dropped(const msi_publish *p, int i)
+{
+    return p->o[i].state == DROPPED;
+}
+
 int msi_publish_begin(msi_publish *p, int i, int *fd)
 {
     output *o = &p->o[i];
@@ -270,7 +284,10 @@ static int sync_directory(output *o)
     name[length] = first;
     /* A directory without read permission cannot be synced. Some file systems do not support it. */
     if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EBADF)
-        rc = msi_error_set(MSI_EOUTPUT, "%s: cannot sync its directory: %s", name, strerror(errno));
+        rc = msi_error_set(MSI_EOUTPUT,
+                           "%s: cannot sync its directory: %s; all files are complete, but a crash of the system may "
+                           "lose their names",
+                           name, strerror(errno));
     if (fd >= 0) close(fd);
     return rc;
 }
@@ -278,11 +295,11 @@ static int sync_directory(output *o)
 int msi_publish_commit(msi_publish *p)
 {
     for (int i = 0; i < p->n; i++)
-        if (p->o[i].state != SEALED)
+        if (p->o[i].state != SEALED && p->o[i].state != DROPPED)
             return msi_error_set(MSI_EINTERNAL, "%s: output published before it was sealed", p->o[i].name);
     for (int i = 0; i < p->n && !p->overwrite; i++) {
         struct stat st;
-        if (lstat(p->o[i].name, &st) == 0)
+        if (p->o[i].state == SEALED && lstat(p->o[i].name, &st) == 0)
             return msi_error_set(MSI_EOUTPUT, "%s: another program created this file during the run; it is kept",
                                  p->o[i].name);
     }
@@ -290,6 +307,7 @@ int msi_publish_commit(msi_publish *p)
     for (int i = 0; i < p->n; i++) {
         output *o = &p->o[i];
         int why = 0;
+        if (o->state == DROPPED) continue;
         if (!p->overwrite)
             why = rename_without_replacing(o->temp->path, o->name);
         else if (rename(o->temp->path, o->name) != 0)

@@ -104,8 +104,11 @@ static _Noreturn void read_image(const msi_child *parent, const char *path)
 
 /* ---- The caller ---- */
 
-static int corrupt(const char *path)
+static int explain_end(const msi_child *child, const char *path)
 {
+    char why[256];
+    if (msi_child_refused(child, why, sizeof why))
+        return msi_error_set(MSI_ENOMEM, "%s: the reader process ended: %s", path, why);
     return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the reader process ended while it read the image",
                          path);
 }
@@ -132,7 +135,7 @@ static int take_plane(const msi_child *child, const char *path, int64_t n, float
     for (int64_t at = 0; at < n; at += PIECE) {
         const int64_t left = n - at < PIECE ? n - at : PIECE;
         MSI_TRY(msi_child_await(child, 1, &p, sizeof p, &got));
-        if (got < 0) return corrupt(path);
+        if (got < 0) return explain_end(child, path);
         memcpy(pixel + at, p.pixel, (size_t)left * sizeof *pixel);
     }
     return MSI_OK;
@@ -143,7 +146,7 @@ static int take_image(const msi_child *child, const char *path, msi_casa_image *
     static reply r;
     int got;
     MSI_TRY(msi_child_await(child, 1, &r, sizeof r, &got));
-    if (got < 0) return corrupt(path);
+    if (got < 0) return explain_end(child, path);
     MSI_TRY(check_reply(&r, path));
     *image = r.image;
     const int64_t n = image->nx * image->ny;

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/memory.h"
@@ -27,6 +28,20 @@
 #include "io/msv/msv_file.h"
 
 enum { LOOK_MS = 200 }; /* between looks at the signal flag while waiting */
+
+/* A message that the system refuses, such as for lack of buffers, is tried again for so long. */
+enum { REFUSED_TRIES = 100, REFUSED_PAUSE_MS = 10 };
+
+/* An end that is expected is waited for so long: closing files on a slow disk takes a while. Then the child is killed. */
+enum { END_MS = 30000, END_PAUSE_MS = 2 };
+
+static const char REFUSED[] = "the system refused a message between processes";
+
+static void pause_ms(int ms)
+{
+    const struct timespec pause = {0, ms * 1000000L};
+    nanosleep(&pause, NULL);
+}
 
 /* ---- The child's start ---- */
 
@@ -130,31 +145,72 @@ void msi_child_progress(double cpu_s)
 
 /* ---- Messages ---- */
 
+/* Ask whether a call on the socket failed because the other side has ended. */
+static int is_end(int failed)
+{
+    return failed == EPIPE || failed == ECONNRESET;
+}
+
+/* Leave the reason where the parent finds it (msi_child_refused); in the parent, set the error. */
+static int refuse(const msi_child *c, int why)
+{
+    if (c->pid == 0) dprintf(STDERR_FILENO, "%s: %s\n", REFUSED, strerror(why));
+    return msi_error_set(MSI_ENOMEM, "%s: %s", REFUSED, strerror(why));
+}
+
 int msi_child_send(const msi_child *c, const void *message, size_t size)
 {
-    return send(c->socket, message, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -1;
+    int why = 0;
+    for (int k = 0; k < REFUSED_TRIES; k++) {
+        const ssize_t n = send(c->socket, message, size, MSG_NOSIGNAL);
+        if (n == (ssize_t)size) return 0;
+        why = n < 0 ? errno : EMSGSIZE;
+        if (is_end(why)) return 1;
+        if (why != EINTR) pause_ms(REFUSED_PAUSE_MS);
+    }
+    return refuse(c, why);
+}
+
+int msi_child_request(const msi_child *c, const void *message, size_t size)
+{
+    const int sent = msi_child_send(c, message, size);
+    return sent < 0 ? sent : MSI_OK;
+}
+
+/* Receive a message. Returned: *got  1; 0: there is none, with MSG_DONTWAIT; -1: the other side has ended, or sent
+ * something else. Returns: 0, MSI_ENOMEM (the system refuses) */
+static int try_receive(const msi_child *c, int flags, void *message, size_t size, int *got)
+{
+    int why = 0;
+    *got = -1;
+    for (int k = 0; k < REFUSED_TRIES;) {
+        const ssize_t n = recv(c->socket, message, size, flags);
+        why = n < 0 ? errno : 0;
+        *got = n == (ssize_t)size ? 1 : why == EAGAIN ? 0 : -1;
+        if (n >= 0 || why == EAGAIN || is_end(why)) return MSI_OK;
+        if (why == EINTR) continue;
+        pause_ms(REFUSED_PAUSE_MS);
+        k++;
+    }
+    return refuse(c, why);
 }
 
 int msi_child_receive(const msi_child *c, void *message, size_t size)
 {
-    ssize_t n;
-    do n = recv(c->socket, message, size, 0);
-    while (n < 0 && errno == EINTR);
-    return n == (ssize_t)size ? 0 : -1;
+    int got;
+    return try_receive(c, 0, message, size, &got) == MSI_OK && got == 1 ? 0 : -1;
 }
 
 void msi_child_wait_briefly(const msi_child *c)
 {
     struct pollfd fd = {.fd = c->socket, .events = POLLIN};
-    poll(&fd, 1, LOOK_MS);
+    if (poll(&fd, 1, LOOK_MS) < 0 && errno != EINTR) pause_ms(REFUSED_PAUSE_MS);
 }
 
 int msi_child_await(const msi_child *c, int wait, void *message, size_t size, int *got)
 {
     for (;;) {
-        const ssize_t n = recv(c->socket, message, size, MSG_DONTWAIT);
-        const int is_empty = n < 0 && (errno == EAGAIN || errno == EINTR);
-        *got = n == (ssize_t)size ? 1 : is_empty ? 0 : -1;
+        MSI_TRY(try_receive(c, MSG_DONTWAIT, message, size, got));
         if (*got || !wait) return MSI_OK;
         msi_child_wait_briefly(c);
         MSI_TRY(msi_interrupt_check());
@@ -192,13 +248,39 @@ void msi_child_status_text(int output_fd, int wait_status, const char *path, con
         snprintf(text, size, "%.300s: %s has ended%s%s", path, what, *words ? ": " : "", words);
 }
 
-/* Wait for a child's end; handlers of another program's signals, such as Python's, end a call of the system's early. */
+/* Wait for a child's end, at most END_MS; handlers of another program's signals, such as Python's, end a call of the
+ * system's early. Returns: 0 if it has not ended. */
+static int has_ended(const msi_child *c, int *wait_status)
+{
+    *wait_status = 0;
+    for (int ms = 0; ms < END_MS; ms += END_PAUSE_MS) {
+        const pid_t pid = waitpid(c->pid, wait_status, WNOHANG);
+        if (pid == c->pid || (pid < 0 && errno != EINTR)) return 1;
+        pause_ms(END_PAUSE_MS);
+    }
+    return 0;
+}
+
+/* Wait for a child's end, and kill it if it does not come. A killed process whose calls of the system do not return is
+ * left. */
 static int reap(msi_child *c)
 {
-    int wait_status = 0;
-    while (waitpid(c->pid, &wait_status, 0) < 0 && errno == EINTR) continue;
+    int wait_status;
+    if (!has_ended(c, &wait_status)) {
+        kill(c->pid, SIGKILL);
+        has_ended(c, &wait_status);
+    }
     c->pid = 0;
     return wait_status;
+}
+
+int msi_child_refused(const msi_child *c, char *text, size_t size)
+{
+    static const int reasons[] = {ENOMEM, EAGAIN, EMFILE, ENFILE};
+    last_line(c->output_fd, text, size);
+    int is_one = strstr(text, REFUSED) || strstr(text, "bad_alloc");
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) is_one |= strstr(text, strerror(reasons[i])) != NULL;
+    return is_one;
 }
 
 int msi_child_end_text(msi_child *c, const char *path, const char *what, char *text, size_t size)
@@ -217,9 +299,13 @@ int msi_child_wait(msi_child *c)
 void msi_child_await_end(const msi_child *c)
 {
     char message[1];
-    ssize_t n;
-    do n = recv(c->socket, message, sizeof message, 0);
-    while (n > 0 || (n < 0 && errno == EINTR));
+    for (int ms = 0; ms < END_MS; ms += LOOK_MS) {
+        ssize_t n;
+        do n = recv(c->socket, message, sizeof message, MSG_DONTWAIT);
+        while (n > 0 || (n < 0 && errno == EINTR));
+        if (n == 0 || is_end(errno)) return;
+        msi_child_wait_briefly(c);
+    }
 }
 
 void msi_child_hang_up(const msi_child *c)
@@ -338,9 +424,17 @@ static int has_memory(void)
     return p != MAP_FAILED;
 }
 
+/* Ask whether a message names something else that the system lacks. */
+static int names_other_shortage(const char *message)
+{
+    return strstr(message, strerror(EMFILE)) || strstr(message, strerror(ENFILE)) ||
+           strstr(message, strerror(EAGAIN)) || strstr(message, REFUSED);
+}
+
 int msi_ms_limit_explain(int status, const char *path)
 {
-    if (status != MSI_ENOMEM || !limits.is_by_size || !has_memory()) return status;
+    if (status != MSI_ENOMEM || !limits.is_by_size || names_other_shortage(msi_error_get()) || !has_memory())
+        return status;
     return msi_error_set(
         MSI_EINPUT, "%s: truncated or corrupt: reading it requests more memory than a set of its size can need", path);
 }

@@ -47,7 +47,8 @@ void msi_child_watch(void);
  * msi_child_watch. */
 void msi_child_progress(double cpu_s);
 
-/* msi_child_send - send one message. Returns 0; -1 if the other side has ended. */
+/* msi_child_send - send one message. Returns: 0; 1 if the other side has ended; MSI_ENOMEM if the system refuses the
+ * message for a second, of which msi_child_refused tells the parent. */
 int msi_child_send(const msi_child *child, const void *message, size_t size);
 
 /* msi_child_receive - wait for a message of this size. Returns 0; -1 if the other side has ended. */
@@ -59,8 +60,8 @@ void msi_child_wait_briefly(const msi_child *child);
 /*
  * msi_child_await - receive the next message of this size, and check the signal flag while waiting.
  * Given:    wait  0: do not wait
- * Returned: *got  1: a message; 0: no message yet; -1: the other side has ended
- * Returns:  0, MSI_EINTERRUPTED
+ * Returned: *got  1: a message; 0: no message yet; -1: the other side has ended, or sent something else
+ * Returns:  0, MSI_EINTERRUPTED, MSI_ENOMEM (the system refuses to pass messages)
  */
 int msi_child_await(const msi_child *child, int wait, void *message, size_t size, int *got);
 
@@ -87,6 +88,14 @@ void msi_child_await_end(const msi_child *child);
 
 /* msi_child_hang_up - close the sending direction, which makes the child stop. Its messages can still be received. */
 void msi_child_hang_up(const msi_child *child);
+
+/* msi_child_request - send a message from the parent. A child that has ended is no failure here: what the parent
+ * receives next shows it. Returns: 0, MSI_ENOMEM (the system refuses the message, so no reply will come). */
+int msi_child_request(const msi_child *child, const void *message, size_t size);
+
+/* msi_child_refused - tell whether a child ended because the system refused memory, threads, files or a message to it,
+ * by the last line that it or its libraries printed. Returned: text  that line */
+int msi_child_refused(const msi_child *child, char *text, size_t size);
 
 /* msi_child_close - close the socket, which makes the child stop, and the output file. */
 void msi_child_close(msi_child *child);

@@ -109,6 +109,8 @@ static int take_reply(char ***out, int *n_out, msi_child *child, const char *nam
     static reply r;
     int got;
     MSI_TRY(msi_child_await(child, 1, &r, sizeof r, &got));
+    if (got < 0 && msi_child_refused(child, r.message, sizeof r.message))
+        return msi_error_set(MSI_ENOMEM, "%s: the reader process ended: %s", path, r.message);
     if (got < 0) return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the reader process ended", path);
     r.message[sizeof r.message - 1] = 0;
     if (r.status) return msi_error_set(r.status < 0 ? r.status : MSI_EINPUT, "%s", r.message);

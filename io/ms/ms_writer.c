@@ -269,7 +269,7 @@ typedef struct holder {
 
 /* ---- Both ---- */
 
-/* Send one message; 0, or -1 where there is no process to read it. */
+/* Send one message; returns as msi_child_send. */
 static int send_message(const msi_child *other, msi_writer_kind kind, int slot)
 {
     const msi_writer_message m = {kind, slot};
@@ -523,7 +523,8 @@ static int take_failure(msi_ms_writer *w)
                  MSI_WRITER_WHAT, by_signal, strsignal(by_signal));
         return fail(w, MSI_EINPUT, message);
     }
-    return fail(w, MSI_EOUTPUT, message);
+    char refused[256];
+    return fail(w, msi_child_refused(&w->child, refused, sizeof refused) ? MSI_ENOMEM : MSI_EOUTPUT, message);
 }
 
 /* ---- Messages ---- */
@@ -552,12 +553,14 @@ static int recv_reply(msi_ms_writer *w, msi_writer_kind kind)
     return MSI_OK;
 }
 
-/* Send a request. Where it is not read, the child's last message or its end says why. */
+/* Send a request. Where there is no process to read it, the child's last message or its end says why. */
 static int send_request(msi_ms_writer *w, msi_writer_kind kind, int slot)
 {
     msi_writer_message m;
-    if (send_message(&w->child, kind, slot) == 0) return MSI_OK;
-    for (;;) MSI_TRY(recv_message(w, 1, &m));
+    const int sent = send_message(&w->child, kind, slot);
+    if (sent < 0) return fail(w, sent, msi_error_get());
+    while (sent) MSI_TRY(recv_message(w, 1, &m));
+    return MSI_OK;
 }
 
 /* ---- Start ---- */

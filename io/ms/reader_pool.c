@@ -492,7 +492,9 @@ static int fail_process(const msi_reader_pool *pool, const char *what)
 static int explain_end(const msi_reader_pool *pool, worker *w)
 {
     const int signal_number = msi_child_wait(&w->child);
-    char what[128];
+    char what[256];
+    if ((signal_number == 0 || signal_number == SIGABRT) && msi_child_refused(&w->child, what, sizeof what))
+        return msi_error_set(MSI_ENOMEM, "%s: a reader process ended: %s", pool->paths[0], what);
     if (signal_number == SIGKILL)
         return msi_error_about(msi_error_set(MSI_ENOMEM,
                                              "%s: a reader process was ended by signal 9 (Killed), perhaps for lack of "
@@ -547,12 +549,14 @@ static int recv_reply(const msi_reader_pool *pool, worker *w, pool_reply *answer
     }
 }
 
-static void send_all(msi_reader_pool *pool, pool_request *q)
+static int send_all(msi_reader_pool *pool, pool_request *q)
 {
     q->number = ++pool->number;
     q->n_part = pool->n_worker;
     q->n_order = pool->order.n_byte;
-    for (q->part = 0; q->part < pool->n_worker; q->part++) msi_child_send(&pool->worker[q->part].child, q, sizeof *q);
+    for (q->part = 0; q->part < pool->n_worker; q->part++)
+        MSI_TRY(msi_child_request(&pool->worker[q->part].child, q, sizeof *q));
+    return MSI_OK;
 }
 
 /* ---- Open ---- */
@@ -634,13 +638,14 @@ int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, m
     pool->is_reading = 0;
     reset_conversion(pool);
     pool->shared->opened_ppm = 0;
-    send_all(pool, &open);
+    MSI_TRY(send_all(pool, &open));
     pool->opening = pool->number;
     for (;;) {
         MSI_TRY(recv_equal_replies(pool, &first));
         if (first.kind == POOL_OPENED) break;
         const pool_request shared = {.kind = POOL_SHARED, .number = pool->number};
-        for (int k = 0; k < pool->n_worker; k++) msi_child_send(&pool->worker[k].child, &shared, sizeof shared);
+        for (int k = 0; k < pool->n_worker; k++)
+            MSI_TRY(msi_child_request(&pool->worker[k].child, &shared, sizeof shared));
     }
     MSI_TRY(check_writing(pool, opening, &first));
     MSI_TRY(unpack_reply(pool, &first, reader));
@@ -690,7 +695,7 @@ static int begin_reading(msi_reader_pool *pool, msi_ms_reader *reader)
     }
     if (pool->order.n_byte) memcpy((char *)pool->shared + ORDER_AT, pool->order.bytes, (size_t)pool->order.n_byte);
     pool_request request = {.kind = POOL_BEGIN};
-    send_all(pool, &request);
+    MSI_TRY(send_all(pool, &request));
     memset(&reader->dropped, 0, sizeof reader->dropped);
     pool->n_block = 0;
     pool->is_reading = 1;
@@ -699,17 +704,18 @@ static int begin_reading(msi_reader_pool *pool, msi_ms_reader *reader)
 }
 
 /* Tell a process that a slot is free. */
-static void send_freed(msi_reader_pool *pool, worker *w)
+static int send_freed(msi_reader_pool *pool, worker *w)
 {
     const pool_request freed = {.kind = POOL_FREED, .number = pool->number};
-    msi_child_send(&w->child, &freed, sizeof freed);
+    return msi_child_request(&w->child, &freed, sizeof freed);
 }
 
 /* Free all slots of blocks that the caller has. */
-static void free_lent_slots(msi_reader_pool *pool)
+static int free_lent_slots(msi_reader_pool *pool)
 {
     for (int k = 0; k < pool->n_worker; k++)
-        for (; pool->worker[k].n_lent > 0; pool->worker[k].n_lent--) send_freed(pool, &pool->worker[k]);
+        for (; pool->worker[k].n_lent > 0; pool->worker[k].n_lent--) MSI_TRY(send_freed(pool, &pool->worker[k]));
+    return MSI_OK;
 }
 
 /* Wait for the END of all other processes. */
@@ -777,7 +783,7 @@ static int take_next_block(msi_reader_pool *pool, msi_ms_reader *reader, int may
             return fail_process(pool, "returned an invalid block");
         /* Slots are freed in order: an empty block after one that the caller has stays in its slot until that is
          * freed. */
-        if (answer.n_row == 0 && w->n_lent == 0) send_freed(pool, w);
+        if (answer.n_row == 0 && w->n_lent == 0) MSI_TRY(send_freed(pool, w));
         if (answer.n_row == 0) {
             w->n_lent += w->n_lent > 0;
             continue;
@@ -797,7 +803,7 @@ int msi_reader_pool_take(msi_reader_pool *pool, msi_ms_reader *reader, int most,
     if (reader->pool_opening != pool->opening)
         return msi_error_set(MSI_EINTERNAL, "a reader was used after its pool opened the sets again");
     if (!pool->is_reading) MSI_TRY(begin_reading(pool, reader));
-    free_lent_slots(pool);
+    MSI_TRY(free_lent_slots(pool));
     for (int is_taken = 1; is_taken && *n < most; *n += is_taken)
         MSI_TRY(take_next_block(pool, reader, *n == 0, &block[*n], &is_taken));
     return MSI_OK;

@@ -7,6 +7,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/fits/picture_apart.h"
 #include "io/fits/picture_curves.h"
 
 int msi_clean_history_add(msi_clean_history *h, const msi_clean_step *step)
@@ -138,7 +139,7 @@ int msi_clean_history_draw(msi_publish *p, int i, const msi_clean_history *h, co
                                       .panel = {{"peak, noise (dashed), Jy/beam", 1}, {"flux of the model, Jy", 0}},
                                       .curve = q.curve,
                                       .n_curve = q.n_curve};
-        rc = msi_picture_curves_draw(p, i, &c);
+        rc = msi_picture_spare(p, i, msi_picture_curves_draw(p, i, &c));
     }
     plot_free(&q);
     return rc;

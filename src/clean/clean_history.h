@@ -46,7 +46,7 @@ int msi_clean_history_write(msi_publish *p, int i, const msi_clean_history *h);
  * and noise, both logarithmic, and the flux of the model after each cycle. The x axis counts iterations. Several images
  * have separate curves, and the x axis counts cycles.
  * Given:   title  above the picture
- * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
+ * Returns: 0, also if memory was short: then there is a warning, and the output is dropped; MSI_EOUTPUT, MSI_ENOMEM
  */
 int msi_clean_history_draw(msi_publish *p, int i, const msi_clean_history *h, const char *title);
 

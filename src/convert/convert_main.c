@@ -275,6 +275,7 @@ int main(int argc, char **argv)
     msi_convert_options options = {0};
     struct timespec began;
     timespec_get(&began, TIME_UTC);
+    msi_process_hold_standard_files();
     msi_wall_s();
     int is_raised, rc = msi_process_limits_stack(&is_raised);
     if (!rc) rc = msi_process_limits_files();

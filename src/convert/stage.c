@@ -116,7 +116,9 @@ static int is_disk_full(const char *folder)
 {
     enum { LITTLE = 1 << 20 };
     struct statvfs disk;
-    return statvfs(folder, &disk) == 0 && disk.f_bavail * disk.f_frsize < LITTLE;
+    if (statvfs(folder, &disk) != 0) return 0;
+    /* A file system without a fixed number of files has 0 of them. */
+    return disk.f_bavail * disk.f_frsize < LITTLE || (disk.f_files > 0 && disk.f_favail == 0);
 }
 
 /* Return the errno of a failed write, from the text, the disk or the limit of the file size; 0 if it is unknown.
@@ -155,7 +157,9 @@ static int set_failure(const msi_stage_spec *spec, int status, const char *text)
             MSI_EINPUT,
             "truncated or corrupt: %s: its conversion would write more data than a file of its size can contain",
             spec->path);
-    const int is_output = status == MSI_EOUTPUT || (slash && strstr(text, slash + 1));
+    /* On a full disk casacore also fails later, in a table that was not made. */
+    const int is_output = status == MSI_EOUTPUT || (slash && strstr(text, slash + 1)) ||
+                          (spec->folder && strstr(text, "Table object is empty"));
     const int reason = spec->folder && is_output ? write_error_of(text, spec->folder) : 0;
     if (reason) return msi_error_set(MSI_EOUTPUT, "%s: %s", spec->out, strerror(reason));
     if (spec->folder && is_casacore_write_error(text))
@@ -170,7 +174,9 @@ static int report_early_end(msi_child *child, const msi_stage_spec *spec)
     /* A child that sent an invalid message may still wait for the parent. */
     kill(child->pid, SIGKILL);
     const int by = msi_child_end_text(child, spec->path, "the process that converts", text, sizeof text);
-    if (by == SIGKILL) return msi_error_set(MSI_ENOMEM, "%s", text);
+    char refused[256];
+    if (by == SIGKILL || msi_child_refused(child, refused, sizeof refused))
+        return msi_error_set(MSI_ENOMEM, "%s", text);
     const int writes = spec->folder && (strstr(text, "write") || strstr(text, "Write") ||
                                         is_casacore_write_error(text) || is_disk_full(spec->folder));
     if (writes) return set_failure(spec, MSI_EOUTPUT, text);

@@ -121,13 +121,16 @@ static void end_keeper(msi_child *keeper)
 static int make_folder(msi_workspace *w)
 {
     int is_child, got;
+    char why[256];
     kept_folder made = {0};
     if (snprintf(w->folder, sizeof w->folder, "%s.msimage-convert-XXXXXX", w->parent) >= PATH_MAX)
         return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", w->out);
     int status = msi_child_fork(&w->keeper, "to clean up after this one", &is_child);
     if (is_child) run_keeper(&w->keeper, w->folder);
     if (!status) status = msi_child_await(&w->keeper, 1, &made, sizeof made, &got);
-    if (!status && got < 0) status = msi_error_set(MSI_ENOMEM, "the process that cleans up ended early");
+    if (!status && got < 0)
+        status = msi_error_set(MSI_ENOMEM, "the process that cleans up ended early%s%s",
+                               msi_child_refused(&w->keeper, why, sizeof why) ? ": " : "", why);
     if (!status && made.failed)
         status = msi_error_set(MSI_EOUTPUT, "%s: cannot make a directory in it: %s", w->parent, strerror(made.failed));
     if (!status)
@@ -179,7 +182,8 @@ static int sync_one(const char *path, const struct stat *info, int type, struct 
 static int sync_folder(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return -1;
+    /* A directory without read permission cannot be synced. */
+    if (fd < 0) return 0;
     const int failed = fsync(fd);
     close(fd);
     return failed;
@@ -217,7 +221,11 @@ int msi_workspace_publish(msi_workspace *w, const char *name)
     MSI_TRY(msi_interrupt_check());
     MSI_TRY(rename_to_output(w, path));
     if (sync_folder(w->parent) != 0 && errno != EINVAL)
-        return msi_error_set(MSI_EOUTPUT, "%s: its directory cannot be synced: %s", w->out, strerror(errno));
+        return msi_error_set(
+            MSI_EOUTPUT,
+            "%s: its directory cannot be synced: %s; the output is complete, but a crash of the system "
+            "may lose its name",
+            w->out, strerror(errno));
     return MSI_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "core/image.h"
 #include "core/status.h"
 #include "io/fits/picture.h"
+#include "io/fits/picture_apart.h"
 
 typedef struct entry {
     msi_output_id id;
@@ -258,8 +259,11 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
         if (o->list[i].text || e->interval != id->interval || e->channel != id->channel || e->plane != id->plane ||
             e->kind != id->kind)
             continue;
-        MSI_TRY(o->list[i].picture ? msi_picture_write(o->publish, i, &full, &o->options->picture, pixel, precision)
-                                   : msi_fits_write(o->publish, i, &full, pixel, precision));
+        if (o->list[i].picture)
+            MSI_TRY(msi_picture_spare(o->publish, i,
+                                      msi_picture_write(o->publish, i, &full, &o->options->picture, pixel, precision)));
+        else
+            MSI_TRY(msi_fits_write(o->publish, i, &full, pixel, precision));
         written++;
     }
     return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image was not planned: kind %d", (int)id->kind);
@@ -326,9 +330,22 @@ static void log_written(const msi_outputs *o)
     }
 }
 
+/* Remove pictures that could not be drawn from the list. */
+static void forget_dropped(msi_outputs *o)
+{
+    int n = 0;
+    for (int i = 0; i < o->n; i++)
+        if (msi_publish_is_dropped(o->publish, i))
+            msi_free(o->list[i].name);
+        else
+            o->list[n++] = o->list[i];
+    o->n = n;
+}
+
 int msi_outputs_commit(msi_outputs *o)
 {
     MSI_TRY(msi_publish_commit(o->publish));
+    forget_dropped(o);
     log_written(o);
     return MSI_OK;
 }

@@ -136,16 +136,24 @@ static void check_failure(int rc, int64_t n)
     if (strcmp(msi_error_get(), NO_MESSAGE) == 0) fail_msg("call %lld: %s failed, no message", (long long)n, function);
 }
 
+static int64_t n_lost_picture;
+
+/* A run that went on made all files, but for a picture that could not be drawn. */
 static void check_products(const product *truth, int n_truth, int64_t n)
 {
     product p[MAX_PRODUCT];
-    int n_product = read_products(p);
-    assert_int_equal(n_product, n_truth);
-    for (int i = 0; i < n_truth; i++) {
-        assert_string_equal(p[i].name, truth[i].name);
-        if (p[i].size != truth[i].size || memcmp(p[i].bytes, truth[i].bytes, p[i].size) != 0)
+    int n_product = read_products(p), i = 0;
+    for (int k = 0; k < n_truth; k++) {
+        const int is_there = i < n_product && strcmp(p[i].name, truth[k].name) == 0;
+        if (!is_there && (n == 0 || !strstr(truth[k].name, ".png")))
+            fail_msg("call %lld: %s failed, and out/%s is missing", (long long)n, culprit(), truth[k].name);
+        n_lost_picture += !is_there;
+        if (!is_there) continue;
+        if (p[i].size != truth[k].size || memcmp(p[i].bytes, truth[k].bytes, p[i].size) != 0)
             fail_msg("call %lld: %s failed, and out/%s is another", (long long)n, culprit(), p[i].name);
+        i++;
     }
+    assert_int_equal(i, n_product);
     forget_products(p, n_product);
 }
 
@@ -238,7 +246,9 @@ static void test_pictures(void **state)
     static const char *const words[] = {
         "msimage", "-size",     "16",      "16",      "-scale",           "20asec",   "-accuracy", "1e-2",   "-j", "2",
         "-name",   "out/image", "-weight", "uniform", "-no-mf-weighting", "-save-uv", "-png",      "set.ms", NULL};
+    n_lost_picture = 0;
     check_all(words);
+    assert_true(n_lost_picture > 0);
 }
 
 /* Run two major cycles, each with a checkpoint. */
