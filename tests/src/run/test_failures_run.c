@@ -138,7 +138,7 @@ static void check_failure(int rc, int64_t n)
 
 static int64_t n_lost_picture;
 
-/* A run that went on made all files, but for a picture that could not be drawn. */
+/* A run that went on made all files, except a picture that could not be drawn. */
 static void check_products(const product *truth, int n_truth, int64_t n)
 {
     product p[MAX_PRODUCT];
