@@ -19,6 +19,7 @@ typedef enum msi_fits_kind {
     MSI_FITS_IMAGE,          /* restored */
     MSI_FITS_MASK,           /* 1 where components may lie, or do lie */
     MSI_FITS_INDEX,          /* spectral index */
+    MSI_FITS_HORIZON,        /* 1 where components may lie, by -horizon-mask and other masks */
     MSI_FITS_WEIGHTS,
     MSI_FITS_UV_REAL,
     MSI_FITS_UV_IMAG

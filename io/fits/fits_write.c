@@ -251,13 +251,14 @@ static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
                                        [MSI_FITS_UV_REAL] = "Jy",
                                        [MSI_FITS_UV_IMAG] = "Jy",
                                        [MSI_FITS_MASK] = NULL,
-                                       [MSI_FITS_INDEX] = NULL};
+                                       [MSI_FITS_INDEX] = NULL,
+                                       [MSI_FITS_HORIZON] = NULL};
     static const char *const type[] = {[MSI_FITS_DIRTY] = "Intensity",          [MSI_FITS_PSF] = "Beam",
                                        [MSI_FITS_MODEL] = "Intensity",          [MSI_FITS_RESIDUAL] = "Intensity",
                                        [MSI_FITS_IMAGE] = "Intensity",          [MSI_FITS_WEIGHTS] = "Weight",
                                        [MSI_FITS_FIRST_RESIDUAL] = "Intensity", [MSI_FITS_UV_REAL] = "Visibility",
                                        [MSI_FITS_UV_IMAG] = "Visibility",       [MSI_FITS_MASK] = "Mask",
-                                       [MSI_FITS_INDEX] = "Spectral Index"};
+                                       [MSI_FITS_INDEX] = "Spectral Index",     [MSI_FITS_HORIZON] = "Mask"};
     const msi_observation *o = spec->observation;
     put_number(f, "BSCALE", 1, NULL, status);
     put_number(f, "BZERO", 0, NULL, status);

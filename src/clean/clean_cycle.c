@@ -69,7 +69,9 @@ static void judge_progress(msi_clean_group *g)
 /* Return 1 if a mask or border excludes pixels. Without one only a zero residual has no peak. */
 static int is_masked(const msi_clean_group *g, const msi_clean_options *o)
 {
-    return o->fits_mask || o->casa_mask || o->multithresh || o->border_percent > 0 || g->in_mask;
+    const char *option;
+    return msi_clean_options_mask(o, &option) || o->has_horizon || o->multithresh || o->border_percent > 0 ||
+           g->in_mask;
 }
 
 static void enter_mask(msi_clean_group *g)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "core/memory.h"
 #include "core/process.h"
@@ -13,6 +14,7 @@
 #include "io/fits/fits_image.h"
 #include "io/fits/sky_wcs.h"
 #include "io/ms/casa_image.h"
+#include "src/clean/region_mask.h"
 
 /* Positions on the mask are computed at the nodes of a lattice of STEP image pixels and interpolated between them. In a
  * cell whose middle is off by more than NEAR_ENOUGH, the positions of all pixels are computed. */
@@ -273,6 +275,41 @@ int msi_clean_mask_casa(msi_clean_mask *mask, const char *path, const msi_mask_t
     msi_casa_image_free(&image);
     if (rc) msi_clean_mask_free(mask);
     return rc;
+}
+
+/* ---- Masks of any kind, and of the horizon ---- */
+
+int msi_clean_mask_any(msi_clean_mask *mask, const char *path, const msi_mask_target *target)
+{
+    struct stat st;
+    char head[6] = "";
+    *mask = (msi_clean_mask){0};
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return msi_clean_mask_casa(mask, path, target);
+    FILE *f = fopen(path, "re");
+    const int is_fits = f && fread(head, 1, sizeof head, f) == sizeof head && memcmp(head, "SIMPLE", sizeof head) == 0;
+    /* A compressed FITS file is refused with the reason. */
+    const int is_packed = (unsigned char)head[0] == 0x1f && (unsigned char)head[1] == 0x8b;
+    if (f) fclose(f);
+    return is_fits || is_packed ? msi_clean_mask_fits(mask, path, target) : msi_clean_mask_region(mask, path, target);
+}
+
+int msi_clean_mask_horizon(msi_clean_mask *mask, double angle_rad, const msi_mask_target *t)
+{
+    const msi_image_geometry *g = t->geometry;
+    const double from_centre = fmax(MSI_PI / 2 - angle_rad, 0);
+    const double radius = angle_rad < 0 ? 1 - angle_rad : sin(from_centre);
+    if (!mask->pixel) {
+        *mask = (msi_clean_mask){.nx = g->nx, .ny = g->ny, .n_plane = 1};
+        MSI_TRY(msi_alloc(&mask->pixel, g->nx * g->ny, 1, "a mask"));
+        memset(mask->pixel, 1, (size_t)(g->nx * g->ny));
+    }
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const double l = (double)(g->nx / 2 - x) * g->cell_x_rad, m = (double)(y - g->ny / 2) * g->cell_y_rad;
+            const int is_above = l * l + m * m < radius * radius;
+            for (int64_t i = 0; !is_above && i < mask->n_plane; i++) mask->pixel[(i * g->ny + y) * g->nx + x] = 0;
+        }
+    return MSI_OK;
 }
 
 const uint8_t *msi_clean_mask_plane(const msi_clean_mask *mask, int64_t channel)

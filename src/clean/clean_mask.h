@@ -34,6 +34,19 @@ int msi_clean_mask_fits(msi_clean_mask *mask, const char *path, const msi_mask_t
 /* msi_clean_mask_casa - read a mask from a CASA image. Call it before any thread is started. Returns: as above */
 int msi_clean_mask_casa(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
 
+/*
+ * msi_clean_mask_any - read a mask from a CASA image (a directory), a FITS image, or regions (region_mask.h), whichever
+ * the content is. Returns: as those
+ */
+int msi_clean_mask_any(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
+
+/*
+ * msi_clean_mask_horizon - restrict a mask, or a new one, to pixels further than an angle from the horizon of the
+ * image's centre: l^2 + m^2 < sin(90 deg - angle)^2, or (1 + |angle|)^2 if the angle is negative.
+ * Returns: 0, MSI_ENOMEM
+ */
+int msi_clean_mask_horizon(msi_clean_mask *mask, double angle_rad, const msi_mask_target *target);
+
 /* msi_clean_mask_plane - return the plane of an output channel; NULL if no mask was read. */
 const uint8_t *msi_clean_mask_plane(const msi_clean_mask *mask, int64_t channel);
 

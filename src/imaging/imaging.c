@@ -21,6 +21,7 @@
 #include "io/ms/ms_paths.h"
 #include "io/ms/reader_pool.h"
 #include "kernels/gridder.h"
+#include "src/clean/region_mask.h"
 #include "src/imaging/imaging_clean.h"
 #include "src/imaging/imaging_run.h"
 #include "src/options/gridder_choice.h"
@@ -730,40 +731,52 @@ static int commit_outputs(msi_imaging_run *r)
     return MSI_OK;
 }
 
-static const char *mask_path(const msi_options *o)
+/* Refuse a mask that leaves no pixel; warn if it leaves none of a channel. */
+static int check_mask(const msi_imaging_run *r)
 {
-    return o->clean.fits_mask ? o->clean.fits_mask : o->clean.casa_mask;
-}
-
-static void warn_of_mask(const msi_imaging_run *r)
-{
-    const char *path = mask_path(r->options);
-    for (int64_t c = 0; c < r->mask.n_plane; c++) {
-        if (msi_clean_mask_fraction(&r->mask, c) > 0) continue;
-        if (r->mask.n_plane > 1)
+    const char *option, *path = msi_clean_options_mask(&r->options->clean, &option);
+    int64_t n_empty = 0;
+    if (!path) path = "-horizon-mask";
+    for (int64_t c = 0; c < r->mask.n_plane; c++) n_empty += !(msi_clean_mask_fraction(&r->mask, c) > 0);
+    if (n_empty == r->mask.n_plane)
+        return msi_error_set(
+            MSI_EINPUT, "%s: the mask is 0 everywhere in the image, so nothing would be cleaned; give another mask",
+            path);
+    for (int64_t c = 0; c < r->mask.n_plane; c++)
+        if (!(msi_clean_mask_fraction(&r->mask, c) > 0))
             msi_log_warning("%s: plane %lld of the mask is 0 everywhere; channel %lld is not cleaned", path,
                             (long long)c + 1, (long long)c);
-        else
-            msi_log_warning("%s: the mask is 0 everywhere in the image; nothing is cleaned", path);
-    }
+    return MSI_OK;
+}
+
+/* Read the mask that is given, if any, and apply that of the horizon. */
+static int make_mask(msi_imaging_run *r, const msi_mask_target *target)
+{
+    const msi_clean_options *c = &r->options->clean;
+    int rc = c->fits_mask     ? msi_clean_mask_fits(&r->mask, c->fits_mask, target)
+             : c->casa_mask   ? msi_clean_mask_casa(&r->mask, c->casa_mask, target)
+             : c->region_mask ? msi_clean_mask_region(&r->mask, c->region_mask, target)
+             : c->any_mask    ? msi_clean_mask_any(&r->mask, c->any_mask, target)
+                              : MSI_OK;
+    if (!rc && c->has_horizon) rc = msi_clean_mask_horizon(&r->mask, c->horizon_rad, target);
+    return rc;
 }
 
 /* Read the user's mask. It is resampled to the pixels of the images, so a set is opened for their centre. */
 static int read_mask(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
+    const char *option;
     msi_interval t;
     MSI_TRY(msi_open_sets_interval(&t, r->reader_pool, o, &(msi_open_request){0}));
     r->reader = t.reader;
     int rc = choose_centre(r);
     const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
-    if (!rc)
-        rc = o->clean.fits_mask ? msi_clean_mask_fits(&r->mask, o->clean.fits_mask, &target)
-                                : msi_clean_mask_casa(&r->mask, o->clean.casa_mask, &target);
+    if (!rc) rc = make_mask(r, &target);
     if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
         rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels need a mask of one plane",
-                           mask_path(o));
-    if (!rc) warn_of_mask(r);
+                           msi_clean_options_mask(&o->clean, &option));
+    if (!rc) rc = check_mask(r);
     msi_ms_reader_free(t.reader);
     msi_ms_reader_free(t.whole);
     r->reader = NULL;
@@ -816,7 +829,9 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     if (msi_clean_options_writes_model(o) && !o->dry_run && is_first) MSI_TRY(start_update(r, forked));
     MSI_TRY(msi_block_converter_create(&r->converter));
     MSI_TRY(msi_open_sets_reader_pool(&r->reader_pool, o, msi_block_converter_conversion(r->converter)));
-    return mask_path(o) && is_first ? read_mask(r) : MSI_OK;
+    const char *option;
+    const int has_mask = o->clean.niter && (msi_clean_options_mask(&o->clean, &option) || o->clean.has_horizon);
+    return has_mask && is_first ? read_mask(r) : MSI_OK;
 }
 
 /* All ranks must have the same options, except for threads, memory and GPUs. */

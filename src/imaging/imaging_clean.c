@@ -424,6 +424,7 @@ static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples)
         rc = end_field(k, rc);
     }
     if (!rc && msi_cleaning_has_mfs(k)) rc = msi_cleaning_put_sums(k);
+    if (!rc) rc = msi_imaging_files_horizon(r);
     free_cleaning(k);
     return rc;
 }

@@ -167,6 +167,24 @@ int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product
     return put_planes(r, product, 0, image);
 }
 
+int msi_imaging_files_horizon(msi_imaging_run *r)
+{
+    const uint8_t *mask = msi_clean_mask_plane(&r->mask, 0);
+    msi_image image;
+    if (!r->options->clean.has_horizon || r->has_written_horizon) return MSI_OK;
+    MSI_TRY(msi_image_alloc(&image, &r->options->geometry, 1, MSI_FP32));
+    float *pixel = msi_image_plane(&image, 0);
+    for (int64_t i = 0; i < msi_image_n_pixel(&image.geometry); i++) pixel[i] = mask[i];
+    image.n_vis[0] = r->n_loaded;
+    msi_image_file file = {
+        .id = {0, MSI_OUTPUT_MFS, 0, MSI_FITS_HORIZON}, .spec = fits_spec(r, MSI_OUTPUT_MFS), .cause = cause_of(r)};
+    file.spec.n_vis = image.n_vis[0];
+    r->has_written_horizon = 1;
+    const int rc = msi_image_writer_put(r->writer, &image, 1, &file, r->plan.n_beside);
+    msi_image_free(&image);
+    return rc;
+}
+
 int msi_imaging_files_put_plane(msi_imaging_run *r, const msi_imaging_product *product, int plane, msi_image *image)
 {
     return put_planes(r, product, plane, image);

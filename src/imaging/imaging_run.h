@@ -35,7 +35,8 @@ typedef struct msi_imaging_run {
     msi_block_converter *converter; /* the Stokes conversion of the reader processes */
     msi_outputs *outputs;           /* on the first rank, as is the writer; NULL on others */
     msi_image_writer *writer;
-    msi_clean_mask mask;       /* the user's; empty: none */
+    msi_clean_mask mask;       /* the user's, with that of the horizon; empty: none */
+    int has_written_horizon;   /* the file of -horizon-mask was written */
     msi_clean_history history; /* of all fields */
     double checkpoint_at_s;    /* when the last checkpoint was written */
     int64_t n_kept;            /* samples read and kept, over all intervals and channels */
@@ -136,6 +137,9 @@ int msi_imaging_files_put(msi_imaging_run *run, const msi_imaging_product *produ
 
 /* msi_imaging_files_put_plane - the same for an image of a single plane. Given: plane  its number among the run's */
 int msi_imaging_files_put_plane(msi_imaging_run *run, const msi_imaging_product *product, int plane, msi_image *image);
+
+/* msi_imaging_files_horizon - write the mask of -horizon-mask, once in a run. Returns: as msi_imaging_files_put */
+int msi_imaging_files_horizon(msi_imaging_run *run);
 
 /*
  * msi_imaging_files_weights - write the weights of the samples of an output channel, or of all channels, on all ranks;

@@ -406,6 +406,17 @@ int msi_read_mgain(msi_options *options, const msi_option *option, int n_argumen
     return msi_read_real(options, option, n_argument, argument);
 }
 
+int msi_read_horizon(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    double *rad = &options->clean.horizon_rad;
+    (void)n_argument;
+    MSI_TRY(msi_parse_angle_or(rad, dashed(option).text, argument[0], DEG_RAD));
+    options->clean.has_horizon = 1;
+    if (fabs(*rad) <= MSI_PI / 2) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "-%s %s: the distance from the horizon must be -90 to 90 degrees", option->name,
+                         argument[0]);
+}
+
 int msi_read_local_rms(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     options->clean.local_rms = 1;

@@ -137,6 +137,7 @@ msi_option_reader msi_read_taper;
 msi_option_reader msi_read_scales;
 msi_option_reader msi_read_mgain;
 msi_option_reader msi_read_local_rms;
+msi_option_reader msi_read_horizon;
 msi_option_reader msi_read_beam_shape;
 msi_option_reader msi_read_restore;
 msi_option_reader msi_read_field;

@@ -312,6 +312,49 @@ static int check_subtract_model(const msi_options *o)
     return MSI_OK;
 }
 
+/* The options of masks that are read. */
+static const struct {
+    const char *name;
+    size_t offset;
+} MASKS[] = {{"fits-mask", offsetof(msi_clean_options, fits_mask)},
+             {"casa-mask", offsetof(msi_clean_options, casa_mask)},
+             {"region-mask", offsetof(msi_clean_options, region_mask)},
+             {"mask", offsetof(msi_clean_options, any_mask)}};
+enum { N_MASK = sizeof MASKS / sizeof *MASKS };
+
+static const char *mask_of(const msi_clean_options *c, int i)
+{
+    const char *path;
+    memcpy(&path, (const char *)c + MASKS[i].offset, sizeof path);
+    return path;
+}
+
+const char *msi_clean_options_mask(const msi_clean_options *c, const char **option)
+{
+    for (int i = 0; i < N_MASK; i++) {
+        *option = MASKS[i].name;
+        if (mask_of(c, i)) return mask_of(c, i);
+    }
+    *option = NULL;
+    return NULL;
+}
+
+static int check_masks(const msi_clean_options *c)
+{
+    const char *first;
+    const int is_given = msi_clean_options_mask(c, &first) != NULL;
+    if (c->multithresh && (c->auto_mask > 0 || is_given || c->has_horizon))
+        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
+                             is_given         ? first
+                             : c->has_horizon ? "horizon-mask"
+                                              : "auto-mask");
+    for (int i = 0; i < N_MASK; i++)
+        if (mask_of(c, i) && strcmp(MASKS[i].name, first) != 0)
+            return msi_error_set(MSI_EUSAGE, "-%s: only one mask can be given; leave it or -%s out", MASKS[i].name,
+                                 first);
+    return MSI_OK;
+}
+
 /* Check the options of deconvolution against each other. Returns: 0, MSI_EUSAGE */
 static int clean_options_check(const msi_options *o)
 {
@@ -334,13 +377,7 @@ static int clean_options_check(const msi_options *o)
     if (c->multithresh && (c->join_channels || c->join_pols))
         return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it cannot be used with joined images; leave it or -%s out",
                              c->join_channels ? "join-channels" : pol_joiner(c));
-    if (c->multithresh && (c->auto_mask > 0 || c->fits_mask || c->casa_mask))
-        return msi_error_set(MSI_EUSAGE, "-auto-multithresh: it makes the mask; leave -%s out",
-                             c->fits_mask   ? "fits-mask"
-                             : c->casa_mask ? "casa-mask"
-                                            : "auto-mask");
-    if (c->fits_mask && c->casa_mask)
-        return msi_error_set(MSI_EUSAGE, "-casa-mask: only one mask can be given; leave it or -fits-mask out");
+    MSI_TRY(check_masks(c));
     if (c->multiscale && c->is_exact)
         return msi_error_set(MSI_EUSAGE,
                              "-no-fast-subminor: it cannot be used with -multiscale; leave one of them out");

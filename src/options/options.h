@@ -55,7 +55,9 @@ typedef struct msi_clean_options {
     int64_t fit_terms, log_fit_terms; /* 0: no such fit */
     int64_t deconvolution_channels;   /* channels to clean, each a mean of output channels; 0: all output channels */
 
-    const char *fits_mask, *casa_mask; /* NULL: none; at most one is given */
+    const char *fits_mask, *casa_mask, *region_mask, *any_mask; /* NULL: none; at most one is given */
+    int has_horizon;
+    double horizon_rad; /* components are at least this far from the horizon */
     int multithresh;
     msi_auto_mask_spec mask; /* for multithresh; the beam and members that depend on the image are 0 */
     int64_t grow_iterations; /* copied to mask.grow_iterations */
@@ -209,6 +211,13 @@ int msi_options_check_selection(const msi_ms_selection *selection);
  * Notes:   it forks; call it before any thread is started.
  */
 int msi_options_expand_multi_ms(msi_options *options);
+
+/*
+ * msi_clean_options_mask - find the mask that is given.
+ * Returned: *option  its option, such as "fits-mask"
+ * Returns:  its argument; NULL: none is given
+ */
+const char *msi_clean_options_mask(const msi_clean_options *options, const char **option);
 
 /* msi_clean_options_searched_planes - return the image planes that -link-polarizations searches, as the bits of
  * msi_cleaner_spec; 0: all. */

@@ -26,7 +26,6 @@ static const casa_name tclean_names[] = {
     {"imsize", "size", NULL},
     {"interactive", NULL,
      "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"},
-    {"mask", "casa-mask", NULL},
     {"nchan", "channels-out", NULL},
     {"nsigma", "auto-threshold", NULL},
     {"nterms", NULL, "use -channels-out with -join-channels and -fit-spectral-log-pol"},

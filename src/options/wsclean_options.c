@@ -126,7 +126,6 @@ const msi_wsclean_option msi_wsclean_table[] = {
     REFUSED("spectral-correction", 2,
             "spectra are not multiplied by a given one; use -fit-spectral-log-pol to fit them"),
     REFUSED("force-spectrum", 1, "spectra are not read from an image; use -fit-spectral-log-pol to fit them"),
-    REFUSED("horizon-mask", 1, "pixels beyond the horizon are never cleaned; use -clean-border to exclude the edges"),
     REFUSED("python-deconvolution", 1, OTHER_METHOD),
     REFUSED("asp", 0, OTHER_METHOD),
     REFUSED("iuwt", 0, OTHER_METHOD),

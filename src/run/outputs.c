@@ -39,6 +39,7 @@ static const char *const kind_names[] = {[MSI_FITS_DIRTY] = "dirty",
                                          [MSI_FITS_IMAGE] = "image",
                                          [MSI_FITS_MASK] = "mask",
                                          [MSI_FITS_INDEX] = "spectral-index",
+                                         [MSI_FITS_HORIZON] = "horizon-mask",
                                          [MSI_FITS_WEIGHTS] = "weights",
                                          [MSI_FITS_UV_REAL] = "uv-real",
                                          [MSI_FITS_UV_IMAG] = "uv-imag"};
@@ -54,6 +55,10 @@ static int make_name(const msi_outputs *o, const char *prefix, entry *e)
         return MSI_OK;
     }
     int at = snprintf(e->name, size, "%s", prefix);
+    if (e->id.kind == MSI_FITS_HORIZON && !e->text) {
+        snprintf(e->name + at, size - (size_t)at, "-%s.fits", kind_names[e->id.kind]);
+        return MSI_OK;
+    }
     if (opt->intervals_out > 1) at += snprintf(e->name + at, size - (size_t)at, "-t%04lld", (long long)e->id.interval);
     const int is_one = opt->channels_out < 2 || (e->text && opt->clean.join_channels);
     if (!is_one && e->id.channel == MSI_OUTPUT_MFS)
@@ -168,6 +173,8 @@ static int add_all(msi_outputs *o)
         if (o->options->channels_out > 1) MSI_TRY(add_channel(o, t, MSI_OUTPUT_MFS));
         if (o->options->clean.niter && o->options->clean.save_sources) MSI_TRY(add_sources(o, t));
     }
+    if (o->options->clean.niter && o->options->clean.has_horizon)
+        MSI_TRY(add_image(o, (msi_output_id){0, MSI_OUTPUT_MFS, 0, MSI_FITS_HORIZON}, 0));
     if (o->options->clean.niter) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_HISTORY}));
     if (o->options->clean.niter && o->options->png) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_CURVES}));
     return MSI_OK;

@@ -376,6 +376,9 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -beam-shape 1000deg 1 0", "-beam-shape: a beam of 1000 degrees", "wider than the image");
     refused_value("-niter 9 -pol XX,XY -update-model-required", "-pol XY:", "-no-update-model-required");
     refused_value("-niter 9 -casa-mask a.mask -fits-mask b.fits", "-casa-mask:", "only one mask");
+    refused_value("-niter 9 -mask a.mask -region-mask b.reg", "-mask:", "leave it or -region-mask out");
+    refused_value("-niter 9 -horizon-mask 5deg -auto-multithresh", "-auto-multithresh:", "leave -horizon-mask out");
+    refused_value("-niter 9 -horizon-mask 91", "-horizon-mask 91:", "-90 to 90 degrees");
     refused_value("-niter 9 -casa-mask a.mask -auto-multithresh", "-auto-multithresh:", "leave -casa-mask out");
     refused_value("-subtract-model -data-column MODEL_DATA", "-subtract-model:", "from itself");
     refused_value("-niter 9 -subtract-model -continue", "-subtract-model:", "-continue also subtracts");
@@ -579,7 +582,6 @@ static void test_suggestions(void **state)
                                           {"cell", "-scale"},
                                           {"imagename", "-name"},
                                           {"imsize", "-size"},
-                                          {"mask", "-casa-mask"},
                                           {"nchan", "-channels-out"},
                                           {"nsigma", "-auto-threshold"},
                                           {"phasecenter", "-shift"},

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""clean_masks.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: masks of deconvolution: FITS files and CASA images, and masks that follow
+"""clean_masks.py MSIMAGE MSIMAGE_MAKEMS [CHECK..]: masks of deconvolution: FITS files, CASA images, regions, the horizon, and masks that follow
 the residual."""
 import glob
 import gzip
 import os
 
 import numpy as np
+from astropy.coordinates import SkyCoord
 from astropy.io import fits
+from astropy.wcs import WCS
 from casacore import images
 
 from clean_suite import CELL, POINTS, SIZE, CleanSuite, flux_about, same_images
 from image_oracle import load
-from program_suite import main, run
+from program_suite import VLA, main, run
 
 
 def check_mask(s):
@@ -48,9 +50,162 @@ def check_mask(s):
     done = s.launch("-quiet", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 9, "-threshold", 1,
                     "-name", s.path("none"), "-fits-mask", packed, s.ms("points"))
     s.told("a compressed mask", done, 3, "packed.fits.gz: compressed file; unpack it first")
-    cleaned, log = s.clean(s.ms("points"), "-niter", 2000, "-auto-threshold", 2, "-fits-mask", mask)
-    s.must(load(cleaned + "-image.fits")[1]["MSISTOP"] == "mask empty" and not load(cleaned + "-model.fits")[0].any() and
-           "mask.fits: the mask is 0 everywhere in the image; nothing is cleaned" in log, "a mask of nothing, and a warning")
+    done = s.launch("-quiet", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 9, "-threshold", 1,
+                    "-name", s.path("none"), "-fits-mask", mask, s.ms("points"))
+    s.told("a mask of nothing", done, 3, "mask.fits: the mask is 0 everywhere in the image, so nothing would be cleaned")
+
+
+class Pixels:
+    """Positions of the pixels of an image, by astropy."""
+
+    def __init__(self, header, size):
+        self.wcs, self.size = WCS(header).celestial, size
+        self.y, self.x = np.mgrid[:size, :size].astype(float)
+        self.sky = self.wcs.pixel_to_world(self.x, self.y)
+
+    def turned(self, right, up, angle):
+        """Offsets along and across an axis at this angle from the right, through the top, in degrees."""
+        c, s = np.cos(np.radians(angle)), np.sin(np.radians(angle))
+        return right * c + up * s, up * c - right * s
+
+    def offsets(self, ra, dec, angle=0):
+        """Angles on the sky from a position, in arcseconds: to the west and to the north, or along and across an axis."""
+        centre = SkyCoord(ra, dec, unit="deg", frame=self.sky.frame)
+        far, towards = centre.separation(self.sky).arcsec, centre.position_angle(self.sky).rad
+        return self.turned(-far * np.sin(towards), far * np.cos(towards), angle)
+
+    def steps(self, x, y, angle=0):
+        """The same in pixels, from a 0-based pixel."""
+        return self.turned(self.x - x, self.y - y, angle)
+
+    def polygon(self, corners):
+        """Pixels about which the corners turn once."""
+        angle = np.unwrap([np.arctan2(y - self.y, x - self.x) for x, y in [*corners, corners[0]]], axis=0)
+        return np.abs(angle[-1] - angle[0]) > np.pi
+
+
+def ellipse(offsets, a, b):
+    return (offsets[0] / a)**2 + (offsets[1] / b)**2 <= 1
+
+
+def box(offsets, width, height):
+    return (np.abs(offsets[0]) <= width / 2) & (np.abs(offsets[1]) <= height / 2)
+
+
+def check_regions(s):
+    """Regions of DS9 and CASA give the masks of their definitions, pixel by pixel; they restrict the components."""
+    size, args = 96, ["-scale", "1amin", "-niter", 1, "-threshold", 1e-6, "-backend", "cpu", "-horizon-mask", 0]
+    name, _ = s.clean(s.ms("points"), "-scale", "1amin", size=size)
+    p = Pixels(load(name + "-dirty.fits")[1], size)
+    places = [p.wcs.pixel_to_world(x, y) for x, y in ((60.2, 50.7), (20.4, 71.3), (47.6, 13.1))]
+    (ra, dec), (ra2, dec2), (ra3, dec3) = ((c.ra.deg, c.dec.deg) for c in places)
+    hours = places[0].to_string("hmsdms", sep=":", precision=6).replace(" ", ",")
+    casa = places[1].to_string("hmsdms", precision=6).split()
+    casa[1] = casa[1].replace("d", ".").replace("m", ".").rstrip("s")
+    x2, y2 = p.wcs.world_to_pixel(places[1])
+    triangle = [tuple(float(v) for v in p.wcs.world_to_pixel(c)) for c in places]
+    ring = np.hypot(*p.offsets(ra2, dec2))
+    everything = np.ones((size, size), bool)
+    cases = (
+        ("# Region file format: DS9 version 4.1\nglobal color=green\nfk5\ncircle(%s,600.5\") # text={a (b);c}\n" % hours,
+         ellipse(p.offsets(ra, dec), 600.5, 600.5)),
+        ("icrs;ellipse(%.9f,%.9f,0.31,7.5',25)" % (ra, dec), ellipse(p.offsets(ra, dec, 25), 0.31 * 3600, 450)),
+        ("j2000\n+box %.9fd %.9fd 900\" 300\" 40\nannulus(%.9f,%.9f,4',5',10.1')\n-circle(%.9f, %.9f, 2.05')" %
+         (ra, dec, ra2, dec2, ra, dec), (box(p.offsets(ra, dec, 40), 900, 300) | ((ring >= 240) & (ring <= 606))) &
+         ~ellipse(p.offsets(ra, dec), 123, 123)),
+        ("fk5\n-circle(%.9f,%.9f,5')\n" % (ra, dec), everything & ~ellipse(p.offsets(ra, dec), 300, 300)),
+        ("image\n-circle(31,41,5)\ncircle(31,41,20)\nbox(70,30,10.5,31,-30)", ellipse(p.steps(30, 40), 20, 20) &
+         ~ellipse(p.steps(30, 40), 5, 5) | (box(p.steps(69, 29, -30), 10.5, 31) & ~ellipse(p.steps(30, 40), 5, 5))),
+        ("physical; polygon(10.2,12.1,80.3,20.7,61.45,90.6,50.1,33.3)",
+         p.polygon([(9.2, 11.1), (79.3, 19.7), (60.45, 89.6), (49.1, 32.3)])),
+        ("fk5\npolygon(%.9f,%.9f,%.9f,%.9f,%.9f,%.9f)" % (ra, dec, ra2, dec2, ra3, dec3), p.polygon(triangle)),
+        ("image; ellipse(200,48,120,10,0)\nfk5; circle(%.9f,%.9f,4i)" % (ra2, dec2), ellipse(p.steps(199, 47), 120, 10) |
+         ellipse(p.steps(x2, y2), 4, 4)),
+        ("#CRTFv0\nglobal coord=J2000, color=blue\nellipse[[%s, %s], [20arcmin, 6arcmin], 30deg]\nann circle[[10pix, 10pix], 9pix]\n"
+         % tuple(casa), ellipse(p.offsets(ra2, dec2, 120), 1200, 360)),
+        ("#CRTF\ncircle[[30pix, 40pix], 20pix]\n-circle[[30pix, 40pix], 8pix], coord=ICRS\n+circle[[30pix, 40pix], 2pix]\n",
+         (ellipse(p.steps(30, 40), 20, 20) & ~ellipse(p.steps(30, 40), 8, 8)) | ellipse(p.steps(30, 40), 2, 2)),
+        ("-circle[[30pix, 40pix], 20pix]", ~ellipse(p.steps(30, 40), 20, 20)),
+        ("rotbox[[%.9fdeg, %.9fdeg], [15arcmin, 300arcsec], 0.7rad]" % (ra, dec),
+         box(p.offsets(ra, dec, np.degrees(0.7)), 900, 300)),
+        ("centerbox[[30pix, 20pix], [11pix, 30.5pix]]", box(p.steps(30, 20), 11, 30.5)),
+        ("box[[30.5pix, 20.5pix], [10.5pix, 44.5pix]]\nannulus[[70pix, 60.5pix], [5pix, 9.9pix]]", box(p.steps(20.5, 32.5), 20, 24) |
+         (np.hypot(*p.steps(70, 60.5)) >= 5) & (np.hypot(*p.steps(70, 60.5)) <= 9.9)),
+        ("poly[[10.3pix, 5.2pix], [80.3pix, 20.1pix], [40.2pix, 88.4pix]]", p.polygon([(10.3, 5.2), (80.3, 20.1), (40.2, 88.4)])))
+    path = s.path("sources.reg")
+    for k, (text, wanted) in enumerate(cases):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        is_text = text[0] in "-pr" and "[[" in text
+        cleaned, _ = s.clean(s.ms("points"), *args, "-mask" if k % 2 and not is_text else "-region-mask", text if is_text else path,
+                             size=size)
+        got = load(cleaned + "-horizon-mask.fits")[0]
+        s.must(((got == 1) == wanted).all() and set(np.unique(got)) == {0, 1}, "%s: %d pixels, %d differ" %
+               (text.splitlines()[-1], wanted.sum(), ((got == 1) != wanted).sum()))
+        model = load(cleaned + "-model.fits")[0]
+        s.must(np.count_nonzero(model) == 1 and wanted[model != 0].all(), "the component is inside")
+    for title, text, words in (
+            ("an unknown shape", "fk5\nvector(1,2,3,4)", ["line 2", "unknown shape", "vector"]),
+            ("an unknown frame", "galactic\ncircle(1,2,3)", ["line 1", "unknown frame", "galactic"]),
+            ("an unknown CASA shape", "#CRTF\nsymbol[[1pix, 2pix], o]", ["line 2", "unknown shape", "symbol"]),
+            ("an unknown CASA frame", "#CRTF\ncircle[[1deg, 2deg], 1deg], coord=B1950", ["line 2", "unknown frame", "B1950"]),
+            ("too few numbers", "image\n\ncircle(1,2)", ["line 3", "has 2 numbers, expected 3"]),
+            ("a word for a number", "image\ncircle(1,x,3)", ["line 2", "x"]), ("a negative radius", "image\ncircle(1,2,-3)", ["-3"]),
+            ("radii in the wrong order", "image\nannulus(9,9,5,3)", ["inner radius"]),
+            ("an open bracket", "#CRTF\ncircle[[1pix, 2pix], 3pix", ["bracket"]),
+            ("a length without a unit", "#CRTF\ncircle[[1pix, 2pix], 3]", ["not a length"]),
+            ("no region", "# nothing\nglobal color=red\n", ["no region"]),
+            ("the other half of the sky", "fk5\npolygon(0,-44,1,-44,2,-45)", ["other half"]),
+            ("a mask of nothing", "image\ncircle(-500,-500,3)", ["0 everywhere"])):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        done = s.launch("-quiet", "-size", size, size, *args, "-name", s.path("none"), "-region-mask", path, s.ms("points"))
+        for word in words:
+            s.told(title, done, 3, word)
+    args += ["-name", s.path("none")]
+    s.told("no file", s.launch("-quiet", "-size", size, size, *args, "-region-mask", s.path("no.reg"), s.ms("points")), 3, "no.reg")
+    s.told("an image", s.launch("-quiet", "-size", size, size, *args, "-region-mask", name + "-dirty.fits", s.ms("points")), 3,
+           "-fits-mask")
+
+
+def check_mask_of_any_kind(s):
+    """-mask reads a FITS image and a CASA image as well."""
+    name, _ = s.clean(s.ms("points"), size=64)
+    pixels = np.zeros((1, 1, 64, 64), ">f4")
+    pixels[0, 0, 20:40, 30:50] = 1
+    fits_mask, casa_mask = s.path("any.fits"), s.path("any.mask")
+    fits.writeto(fits_mask, pixels, load(name + "-dirty.fits")[1])
+    images.image(fits_mask).saveas(casa_mask)
+    for mask in (fits_mask, casa_mask):
+        cleaned, _ = s.clean(s.ms("points"), "-niter", 1, "-threshold", 1e-6, "-horizon-mask", 0, "-mask", mask, size=64)
+        s.must((load(cleaned + "-horizon-mask.fits")[0] == pixels[0, 0]).all(), "-mask %s" % os.path.basename(mask))
+
+
+def check_horizon_mask(s):
+    """-horizon-mask is that of its definition, also with another mask, and with a negative angle, where the horizon itself
+    limits it."""
+    size, cell = 128, np.radians(1.2)
+    step = (np.arange(size) - size // 2) * cell
+    square = step[:, None]**2 + step**2
+    ms = s.made_at("low.ms", VLA, ["-telescope", "vla", "-duration", "1min", "-integration", "30s", "-spw", "1MHz", "0.01MHz", "2",
+                                   "-source", "60deg", "44deg", "1Jy"])
+
+    def mask(*options):
+        cleaned, _ = s.clean(ms, "-scale", "1.2deg", "-niter", 3, "-threshold", 1e-6, *options, size=size)
+        model = load(cleaned + "-model.fits")[0]
+        return load(cleaned + "-horizon-mask.fits")[0], model, cleaned
+    for words, radius in ((["10deg"], np.sin(np.radians(80))), ([60], np.sin(np.radians(30))), (["-0.2rad"], 1.2), ([0], 1)):
+        got, model, name = mask("-horizon-mask", *words)
+        s.must((got == (square < radius**2)).all() and (square[model != 0] < min(radius, 1)**2).all(),
+               "-horizon-mask %s: %d pixels" % (words[0], got.sum()))
+    header = load(name + "-horizon-mask.fits")[1]
+    s.must(header["CTYPE1"] == "RA---SIN" and abs(header["CDELT2"] - 1.2) < 1e-9, "the file has the image's coordinates")
+    both, _, _ = mask("-horizon-mask", "60deg", "-region-mask", "box[[64pix, 64pix], [200pix, 200pix]]")
+    up = (np.arange(size)[:, None] >= 64) & (np.arange(size) >= 64)
+    s.must((both == (up & (square < 0.25))).all(), "with a region: %d pixels" % both.sum())
+    done = s.launch("-quiet", "-size", size, size, "-scale", "1.2deg", "-niter", 3, "-threshold", 1, "-name", s.path("none"),
+                    "-horizon-mask", 90, ms)
+    s.told("nothing is left", done, 3, "-horizon-mask: the mask is 0 everywhere")
 
 
 def check_casa_mask(s):
