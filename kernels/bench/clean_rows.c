@@ -103,7 +103,7 @@ static int make_engine(bench_state *s)
                              .precision = MSI_FP32,
                              .join = {.n_channel = s->d->n_channel, .n_pol = 1},
                              .list_limit = 2 * s->d->n_list};
-    double fit[MSI_CLEAN_CHANNELS * MSI_CLEAN_CHANNELS];
+    static double fit[MSI_CLEAN_CHANNELS * MSI_CLEAN_CHANNELS];
     for (int i = 0; i < s->d->n_channel; i++) setup.share[i] = 1.0 / s->d->n_channel;
     for (int i = 0; i < s->d->n_channel * s->d->n_channel; i++) fit[i] = 1.0 / s->d->n_channel;
     setup.fit = s->d->n_term ? fit : NULL;

@@ -19,7 +19,8 @@
 extern "C" {
 #endif
 
-enum { MSI_CLEAN_CHANNELS = 64, MSI_CLEAN_CHUNK = 16384 };
+/* Threads of a GPU have arrays of MSI_CLEAN_LOG_CHANNELS values each, so this is smaller. */
+enum { MSI_CLEAN_CHANNELS = 256, MSI_CLEAN_LOG_CHANNELS = 64, MSI_CLEAN_CHUNK = 16384 };
 
 enum { MSI_CLEAN_NODES = 3 };
 
@@ -28,14 +29,14 @@ enum { MSI_CLEAN_NODES = 3 };
 typedef struct msi_clean_log_table {
     int n_channel, n_term; /* n_term 0: no such fit */
     int n_node;            /* 1, or MSI_CLEAN_NODES for wide channels */
-    double x[MSI_CLEAN_CHANNELS][MSI_CLEAN_NODES], part[MSI_CLEAN_CHANNELS][MSI_CLEAN_NODES];
-    double weight[MSI_CLEAN_CHANNELS];
+    double x[MSI_CLEAN_LOG_CHANNELS][MSI_CLEAN_NODES], part[MSI_CLEAN_LOG_CHANNELS][MSI_CLEAN_NODES];
+    double weight[MSI_CLEAN_LOG_CHANNELS];
 } msi_clean_log_table;
 
 /* A map of planes, pixel by pixel: out_o = sum_i matrix[o][i] in_i; or, if there is one, the log-polynomial of the
  * values in_i, by the setup's table, at x = log_x[o]. */
 typedef struct msi_clean_map {
-    const void *in; /* n_in planes, in_stride pixels apart; at most MSI_CLEAN_CHANNELS with log_x */
+    const void *in; /* n_in planes, in_stride pixels apart; at most MSI_CLEAN_LOG_CHANNELS with log_x */
     int64_t in_stride;
     int n_in;
     void *out; /* n_out planes, out_stride pixels apart */

@@ -258,7 +258,7 @@ static const void *element(const msi_clean_engine *e, const void *array, int64_t
 static int make_log_component(const msi_clean_engine *e, double gain, const void *r, int64_t stride, int p, void *value)
 {
     const msi_clean_join *j = &e->s.join;
-    double y[MSI_CLEAN_CHANNELS];
+    double y[MSI_CLEAN_LOG_CHANNELS];
     for (int c = 0; c < j->n_channel; c++) y[c] = element_value(e, r, (c * j->n_pol + p) * stride);
     if (!msi_clean_log_fit(&e->s.log, y)) return 0;
     for (int c = 0; c < j->n_channel; c++)

@@ -255,7 +255,7 @@ __device__ __forceinline__ double fused(double a, double b, double c)
 template <typename T>
 __device__ __noinline__ bool log_map(const msi_clean_map &m, const msi_clean_log_table *table, const T *in, T *out)
 {
-    double y[MSI_CLEAN_CHANNELS];
+    double y[MSI_CLEAN_LOG_CHANNELS];
     msi_clean_log_state fit;
     for (int k = 0; k < m.n_in; k++) y[k] = (double)in[k * m.in_stride];
     const int sign = msi_clean_log_find(table, y, &fit);

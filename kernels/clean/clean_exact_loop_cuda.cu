@@ -15,6 +15,7 @@
  * share the readers.
  */
 #include "kernels/clean/clean_loop_cuda.cuh"
+#include "kernels/clean/cleaner_spec.h"
 
 namespace {
 
@@ -342,7 +343,7 @@ template <typename T>
 __device__ __forceinline__ void read_component(const exact_job<T> &job, const block_view<T> &v, uint32_t generation,
                                                int block)
 {
-    __shared__ T r[64];
+    __shared__ T r[MSI_CLEAN_MAX_PLANE];
     const int lane = threadIdx.x, n_plane = job.j.n_channel * job.j.n_pol;
     for (int k = lane; k < n_plane; k += 32) r[k] = read_number(job, generation, 2 * PAIRS<T> + WORDS<T> * k, block);
     __syncwarp();
@@ -361,6 +362,7 @@ __device__ __forceinline__ void set_found(uint16_t *found)
 template <typename T>
 __device__ __forceinline__ void record(const exact_job<T> &job, const block_view<T> &v, uint32_t place, int iteration)
 {
+    static_assert(MSI_CLEAN_MAX_PLANE <= THREADS, "each plane has a thread");
     const int n_plane = job.j.n_channel * job.j.n_pol, k = THREADS - 1 - (int)threadIdx.x;
     const int64_t pixel = pixel_at(job, place);
     if (k == 0) {

@@ -128,7 +128,7 @@ static int IN(log_map)(const msi_clean_engine *e, const msi_clean_map *m, int64_
 {
     const REAL *in = (const REAL *)m->in + i;
     REAL *out = (REAL *)m->out + i;
-    double y[MSI_CLEAN_CHANNELS];
+    double y[MSI_CLEAN_LOG_CHANNELS];
     msi_clean_log_state fit;
     for (int k = 0; k < m->n_in; k++) y[k] = (double)in[k * m->in_stride];
     const int sign = msi_clean_log_find(&e->s.log, y, &fit);

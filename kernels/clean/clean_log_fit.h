@@ -40,7 +40,7 @@ MSI_CLEAN_FN double msi_clean_exp(double x)
 
 /* The state of a fit. */
 typedef struct msi_clean_log_state {
-    double b[MSI_CLEAN_LOG_TERMS], value[MSI_CLEAN_CHANNELS], squares;
+    double b[MSI_CLEAN_LOG_TERMS], value[MSI_CLEAN_LOG_CHANNELS], squares;
 } msi_clean_log_state;
 
 /* Return the spectrum of b at x. */
@@ -125,7 +125,7 @@ MSI_CLEAN_FN int msi_clean_log_step(const msi_clean_log_table *t, const double *
 MSI_CLEAN_FN int msi_clean_log_find(const msi_clean_log_table *t, const double *y, msi_clean_log_state *at)
 {
     msi_clean_log_state next;
-    double damp = 1e-3, size[MSI_CLEAN_CHANNELS];
+    double damp = 1e-3, size[MSI_CLEAN_LOG_CHANNELS];
     int sign = 0;
     for (int c = 0; c < t->n_channel; c++) {
         size[c] = fabs(y[c]);

@@ -74,7 +74,7 @@ __device__ __forceinline__ T component_of(const loop_job<T> &job, const T *share
 template <typename T>
 __device__ __noinline__ bool log_component(const loop_job<T> &job, pixel_residuals<T> at, int p, T *out)
 {
-    double y[MSI_CLEAN_CHANNELS];
+    double y[MSI_CLEAN_LOG_CHANNELS];
     for (int c = 0; c < job.j.n_channel; c++) y[c] = (double)at.r[(c * job.j.n_pol + p) * at.stride];
     if (!msi_clean_log_fit(job.log, y)) return false;
     for (int c = 0; c < job.j.n_channel; c++) out[c * job.j.n_pol + p] = (T)((double)job.gain * y[c]);

@@ -129,15 +129,21 @@ static double or_default(double value, double otherwise)
     return value != 0 ? value : otherwise;
 }
 
+_Static_assert((int)MSI_CLEAN_MAX_CHANNEL == (int)MSI_CLEAN_CHANNELS &&
+                   (int)MSI_CLEAN_MAX_LOG_CHANNEL == (int)MSI_CLEAN_LOG_CHANNELS,
+               "the cleaner and its engines have the same limits");
+
 static int check_shape(const msi_cleaner_spec *s)
 {
     if (s->nx < 1 || s->nx > MSI_CLEAN_MAX_SIZE) return wrong_member("nx", "1 to 65535 pixels", (double)s->nx);
     if (s->ny < 1 || s->ny > MSI_CLEAN_MAX_SIZE) return wrong_member("ny", "1 to 65535 pixels", (double)s->ny);
     if (s->n_channel < 1 || s->n_channel > MSI_CLEAN_CHANNELS)
-        return wrong_member("n_channel", "1 to 64", s->n_channel);
+        return wrong_member("n_channel", "1 to 256", s->n_channel);
+    if (s->n_channel > MSI_CLEAN_LOG_CHANNELS && s->fit == MSI_CLEAN_FIT_LOG)
+        return wrong_member("n_channel", "1 to 64 with a log-polynomial fit", s->n_channel);
     if (s->n_pol < 1 || s->n_pol > MSI_MAX_CORR) return wrong_member("n_pol", "1 to 4", s->n_pol);
     if (s->n_channel * s->n_pol > MSI_CLEAN_MAX_PLANE)
-        return wrong_member("n_channel", "such that there are at most 64 planes", s->n_channel * s->n_pol);
+        return wrong_member("n_channel", "such that there are at most 512 planes", s->n_channel * s->n_pol);
     if (s->search_pol >> s->n_pol) return wrong_member("search_pol", "a mask of existing polarisations", s->search_pol);
     return MSI_OK;
 }

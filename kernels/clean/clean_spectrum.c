@@ -23,7 +23,7 @@ typedef struct bands {
     double mean_hz;
 } bands;
 
-enum { N = MSI_CLEAN_MAX_PLANE, K = MSI_CLEAN_MAX_TERM };
+enum { N = MSI_CLEAN_CHANNELS, K = MSI_CLEAN_MAX_TERM };
 
 static int too_few(int n_term)
 {

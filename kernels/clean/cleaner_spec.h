@@ -13,7 +13,9 @@ extern "C" {
 #endif
 
 enum {
-    MSI_CLEAN_MAX_PLANE = 64,
+    MSI_CLEAN_MAX_PLANE = 512,
+    MSI_CLEAN_MAX_CHANNEL = 256,
+    MSI_CLEAN_MAX_LOG_CHANNEL = 64, /* with MSI_CLEAN_FIT_LOG */
     MSI_CLEAN_MAX_SCALE = 16,
     MSI_CLEAN_MAX_TERM = 8,
     MSI_CLEAN_MAX_SIZE = 65535,
@@ -50,7 +52,7 @@ typedef enum msi_clean_scale_rule {
  * including lists. */
 typedef struct msi_cleaner_spec {
     int64_t nx, ny;        /* of every plane; at most MSI_CLEAN_MAX_SIZE */
-    int n_channel, n_pol;  /* at most MSI_CLEAN_MAX_PLANE planes; 0: 1 */
+    int n_channel, n_pol;  /* at most MSI_CLEAN_MAX_CHANNEL, 4, and MSI_CLEAN_MAX_PLANE planes; 0: 1 */
     unsigned search_pol;   /* bit p: polarisation p is searched, and counts in noise and thresholds; components have a
                             value in every polarisation, searched or not; 0: all are searched */
     const double *weight;  /* [n_channel], >= 0; a channel of weight 0 is ignored, and its planes are not changed; NULL:

@@ -203,11 +203,20 @@ static int check_joined(const msi_options *o)
     if (c->join_pols && n_plane > MSI_MAX_CORR)
         return msi_error_set(MSI_EUSAGE, "-%s: %d images are more than the 4 that can be joined; give -pol IQUV",
                              pol_joiner(c), n_plane);
+    const int64_t n_channel = c->join_channels ? n_cleaned_channel(o) : 1;
+    const char *name = c->deconvolution_channels ? "deconvolution-channels" : "channels-out";
+    const char *advice = c->deconvolution_channels ? "" : "; give -deconvolution-channels";
     if (n_joined > MSI_CLEAN_MAX_PLANE)
-        return msi_error_set(MSI_EUSAGE, "-%s %lld: %lld images are more than the %d that can be joined%s",
-                             c->deconvolution_channels ? "deconvolution-channels" : "channels-out",
-                             (long long)n_cleaned_channel(o), (long long)n_joined, MSI_CLEAN_MAX_PLANE,
-                             c->deconvolution_channels || !c->join_channels ? "" : "; give -deconvolution-channels");
+        return msi_error_set(MSI_EUSAGE, "-%s %lld: %lld images are more than the %d that can be joined%s", name,
+                             (long long)n_channel, (long long)n_joined, MSI_CLEAN_MAX_PLANE, advice);
+    if (n_channel > MSI_CLEAN_MAX_CHANNEL)
+        return msi_error_set(MSI_EUSAGE, "-%s %lld: more than the %d channels that can be joined%s", name,
+                             (long long)n_channel, MSI_CLEAN_MAX_CHANNEL, advice);
+    if (n_channel > MSI_CLEAN_MAX_LOG_CHANNEL && c->log_fit_terms)
+        return msi_error_set(MSI_EUSAGE,
+                             "-fit-spectral-log-pol: it can be fitted to at most %d channels, not to %lld; give "
+                             "-deconvolution-channels, or -fit-spectral-pol",
+                             MSI_CLEAN_MAX_LOG_CHANNEL, (long long)n_channel);
     if ((c->no_negative || c->stop_negative) && !has_sign(o))
         return msi_error_set(MSI_EUSAGE, "-%s: joined polarisations have either sign; leave it out",
                              c->no_negative ? "no-negative" : "stop-negative");

@@ -465,7 +465,7 @@ static const msi_option component_rows[] = {
      .read = msi_read_count,
      AT(clean.deconvolution_channels),
      .low = 1,
-     .high = 64},
+     .high = 256},
 };
 
 const msi_option_table msi_table_clean_component = {MSI_GROUP_CLEAN, component_rows,

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { ORACLE_CHANNELS = 8, ORACLE_SCALES = 8 };
+enum { ORACLE_CHANNELS = 96, ORACLE_SCALES = 8 };
 
 /* The images and parameters of cleaning. Planes are [n_channel][n_pol][ny][nx]. */
 typedef struct clean_problem {

@@ -241,6 +241,27 @@ static void test_polarisations(void **state)
     clean_problem_free(&p);
 }
 
+/* Join as many images as large surveys do: 96 channels of three polarisations. */
+static void test_many_planes(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 20, .ny = 18, .n_channel = 96, .n_pol = 3};
+    for (int c = 0; c < p.n_channel; c++) {
+        p.weight[c] = 1 + c % 5;
+        p.freq_hz[c] = 1e9 + 1e7 * c;
+    }
+    clean_problem_make(&p, 40, 8);
+    clean_problem_points(&p, 6, 9);
+    oracle_rules r = {.gain = 0.1, .n_iteration = 60, .threshold = 1e-3};
+    msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    for (int n_term = 0; n_term < 3; n_term += 2) {
+        r.n_term = spec.n_term = n_term;
+        spec.fit = n_term ? MSI_CLEAN_FIT_POLYNOMIAL : MSI_CLEAN_FIT_NONE;
+        check_both(&p, spec, &r);
+    }
+    clean_problem_free(&p);
+}
+
 /* Components are found in some of the polarisations, and subtracted from all of them: only the first, whose sign
  * counts; the middle ones; the last, by squared channels. */
 static void test_searched_polarisations(void **state)
@@ -364,7 +385,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_one_plane),     cmocka_unit_test(test_corners),
         cmocka_unit_test(test_mask),          cmocka_unit_test(test_joined),
         cmocka_unit_test(test_polarisations), cmocka_unit_test(test_searched_polarisations),
-        cmocka_unit_test(test_multiscale),    cmocka_unit_test(test_power)};
+        cmocka_unit_test(test_multiscale),    cmocka_unit_test(test_power),
+        cmocka_unit_test(test_many_planes)};
     if (!clean_begin(argc, argv)) return 77;
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
