@@ -340,6 +340,16 @@ static void test_refused_sizes_and_scales(void **state)
     msi_options_free(&o);
 }
 
+/* As many images are joined as large surveys do. */
+static void test_many_joined(void **state)
+{
+    (void)state;
+    msi_options o = parsed("-niter 9 -pol IQU -join-polarizations -channels-out 96 -join-channels -fit-spectral-pol 3 "
+                           "-squared-channel-joining");
+    assert_int_equal(o.channels_out, 96);
+    msi_options_free(&o);
+}
+
 static void test_refused_cleaning(void **state)
 {
     (void)state;
@@ -349,7 +359,11 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -join-channels", "-join-channels:", "give -channels-out");
     refused_value("-niter 9 -join-polarizations", "-join-polarizations:", "several with -pol");
     refused_value("-niter 9 -pol XX,XY,YX,YY -join-polarizations", "-join-polarizations:", "6 images");
-    refused_value("-niter 9 -pol IQUV -join-polarizations -channels-out 17 -join-channels", "-channels-out 17:", "68");
+    refused_value("-niter 9 -pol IQUV -join-polarizations -channels-out 129 -join-channels",
+                  "-channels-out 129:", "516");
+    refused_value("-niter 9 -channels-out 257 -join-channels", "-channels-out 257:", "256 channels");
+    refused_value("-niter 9 -channels-out 65 -join-channels -fit-spectral-log-pol 2",
+                  "-fit-spectral-log-pol:", "at most 64");
     refused_value("-niter 9 -pol IQ -join-polarizations -no-negative", "-no-negative:", "either sign");
     refused_value("-niter 9 -pol IQ -link-polarizations IV", "-link-polarizations:", "V is not imaged");
     refused_value("-niter 9 -link-polarizations I", "-link-polarizations:", "several with -pol");
@@ -815,6 +829,7 @@ int main(void)
         cmocka_unit_test(test_order_and_repeats),
         cmocka_unit_test(test_help_and_version),
         cmocka_unit_test(test_refused_sizes_and_scales),
+        cmocka_unit_test(test_many_joined),
         cmocka_unit_test(test_refused_cleaning),
         cmocka_unit_test(test_refused_values),
         cmocka_unit_test(test_refused_selections),
