@@ -426,12 +426,20 @@ static int check_inner_taper(const msi_imaging_run *r)
                          t->inner_tukey, t->inner_lambda + t->inner_tukey, longest);
 }
 
+/* Return the distance of the centres of the first and the last channel over their mean, as in CASA. */
+static double fractional_bandwidth(const msi_output_channels *c)
+{
+    const double low = c->low_hz[0] + c->high_hz[0], high = c->low_hz[c->n - 1] + c->high_hz[c->n - 1];
+    return 2 * (high - low) / (high + low);
+}
+
 /* Return the rule for the weights of a channel: its limit of w is relative to the largest w of all ranks. */
 static int rule_of(msi_weighting *rule, const msi_imaging_run *r, const msi_gridder_report *report)
 {
     const msi_options *o = r->options;
     double most = report->w_max_lambda;
     *rule = o->weighting;
+    if (o->bandwidth_taper) rule->bandwidth = fractional_bandwidth(&r->channels);
     if (!(o->most_w_percent > 0 && o->most_w_percent < 100)) return MSI_OK;
     MSI_TRY(msi_ranks_largest(r->team, &most, 1));
     rule->most_w_lambda = 0.01 * o->most_w_percent * most;
@@ -709,7 +717,8 @@ static int plan_planes(msi_imaging_run *r)
     r->n_plane = msi_planes_of(o->pol, o->n_pol, r->planes);
     const char *mode = o->weighting.mode == MSI_WEIGHT_NATURAL ? "natural" : "uniform";
     if (o->weighting.mode == MSI_WEIGHT_BRIGGS)
-        snprintf(r->weighting, sizeof r->weighting, "briggs %g", o->weighting.robust);
+        snprintf(r->weighting, sizeof r->weighting, "briggs%s %g", o->bandwidth_taper ? "bwtaper" : "",
+                 o->weighting.robust);
     else
         snprintf(r->weighting, sizeof r->weighting, "%s", mode);
     /* Without -temp-dir, samples beyond the memory limit go to the directory of the images. */

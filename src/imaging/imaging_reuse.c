@@ -251,7 +251,8 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     const double tapers[] = {
         o->weighting.taper.minor_rad,        o->weighting.taper.pa_rad,      o->weighting.taper.inner_tukey,
         o->weighting.taper.outer_tukey,      o->weighting.taper.edge_lambda, o->weighting.taper.edge_tukey,
-        (double)o->weighting.taper.at_cells, (double)o->weighting.vis,       o->most_w_percent};
+        (double)o->weighting.taper.at_cells, (double)o->weighting.vis,       o->most_w_percent,
+        (double)o->bandwidth_taper};
     options = msi_hash(options, tapers, (int64_t)sizeof tapers);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
     options = msi_hash(options, centre, (int64_t)sizeof centre);

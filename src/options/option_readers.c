@@ -338,11 +338,12 @@ int msi_read_weight(msi_options *options, const msi_option *option, int n_argume
     if (n_argument > 1) {
         if (msi_parse_real(&robust, dashed(option).text, argument[1]) != MSI_OK || robust < -10 || robust > 10)
             return msi_error_set(MSI_EUSAGE,
-                                 "-%s briggs %s: give the robustness, a number from -10 to 10; -2 is close to "
+                                 "-%s %s %s: give the robustness, a number from -10 to 10; -2 is close to "
                                  "uniform, 2 to natural",
-                                 option->name, argument[1]);
+                                 option->name, argument[0], argument[1]);
     }
-    options->weighting.mode = (msi_weighting_mode)choice;
+    options->bandwidth_taper = choice > MSI_WEIGHT_BRIGGS;
+    options->weighting.mode = options->bandwidth_taper ? MSI_WEIGHT_BRIGGS : (msi_weighting_mode)choice;
     options->weighting.robust = robust;
     return MSI_OK;
 }

@@ -466,6 +466,14 @@ static int check_imaging(const msi_options *o)
     const msi_ms_selection *s = &o->selection;
     MSI_TRY(msi_options_check_selection(s));
     MSI_TRY(check_tapers(o));
+    if (o->bandwidth_taper && o->channels_out < 2)
+        return msi_error_set(MSI_EUSAGE,
+                             "-weight briggsbwtaper: it is for channel images; give -channels-out, or "
+                             "-weight briggs %g",
+                             o->weighting.robust);
+    if (o->bandwidth_taper && o->weighting.rank_level > 0)
+        return msi_error_set(MSI_EUSAGE, "-weighting-rank-filter: it cannot be used with -weight briggsbwtaper; leave "
+                                         "one of them out");
     if (o->channels_out <= o->division.n_split)
         return msi_error_set(MSI_EUSAGE,
                              "-channel-division-frequencies: %lld frequencies give %lld parts; give "
@@ -552,6 +560,7 @@ void msi_options_limit_memory(msi_options *options)
 static void set_dependent_values(msi_options *o)
 {
     msi_uv_taper *taper = &o->weighting.taper;
+    if (o->bandwidth_taper) o->mf_weighting = 0;
     if (taper->at_cells || taper->inner_tukey > 0) taper->inner_lambda = o->selection.min_uv_lambda;
     if (taper->at_cells || taper->outer_tukey > 0) taper->outer_lambda = o->selection.max_uv_lambda;
     /* Then the samples of cells within the limits are needed that are themselves outside of them. */

@@ -130,6 +130,7 @@ typedef struct msi_options {
     msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs; most_w_lambda is 0 */
     msi_stokes_weight stokes_weight;
     int mf_weighting;      /* densities over all channels, not over each output channel */
+    int bandwidth_taper;   /* Briggs' densities are divided by CASA's rule; mf_weighting is 0 then */
     double most_w_percent; /* of the largest |w| of an output channel; 0 or 100: no limit */
 
     msi_clean_options clean;

@@ -209,10 +209,13 @@ static const msi_option weighting_rows[] = {
     {.name = "weight",
      .use = MSI_USE_IMAGING,
      .arguments = "MODE [ROBUST]",
-     .more_after = "briggs",
+     .more_after = "briggs|briggsbwtaper",
      .fallback = "natural",
-     .choices = "natural|uniform|briggs",
-     .help = "Weighting of the samples; briggs takes a robustness from -10 to 10, such as briggs 0.5.",
+     .choices = "natural|uniform|briggs|briggsbwtaper",
+     .help = "Weighting of the samples; briggs takes a robustness from -10 to 10, such as briggs 0.5. briggsbwtaper is "
+             "CASA's rule for -channels-out: densities are those of each output channel, divided by the number of "
+             "cells that a sample would cross in the whole band, so that channels have the resolution of an image of "
+             "the band.",
      .read = msi_read_weight},
     {.name = "mf-weighting",
      .use = MSI_USE_IMAGING,

@@ -193,6 +193,10 @@ static void test_weight_options(void **state)
     o = parsed("-weighting-rank-filter 3 -weighting-rank-filter-size 8");
     assert_true(o.weighting.rank_level == 3 && o.weighting.rank_size == 8);
     msi_options_free(&o);
+    o = parsed("-channels-out 3 -weight briggsbwtaper 0.5");
+    assert_true(o.weighting.mode == MSI_WEIGHT_BRIGGS && o.weighting.robust == 0.5 && o.bandwidth_taper);
+    assert_true(!o.mf_weighting && o.weighting.bandwidth == 0);
+    msi_options_free(&o);
     o = parsed("-taper-gaussian 40klambda -minuv-l 5 -maxuv-l 900 -taper-inner-tukey 20 -taper-tukey 100 -maxw 80");
     const msi_uv_taper *t = &o.weighting.taper;
     /* A Gaussian that is 1/2 at h wavelengths is the transform of one of FWHM 2 ln 2 / (pi h). */
@@ -471,6 +475,10 @@ static void test_refused_selections(void **state)
     refused_value("-taper-gaussian 2asec,1asec,0,0", "-taper-gaussian 2asec,1asec,0,0:", "40klambda");
     refused_value("-taper-gaussian 2asec,0", "-taper-gaussian 2asec,0:", "both widths");
     refused_value("-taper-gaussian -4klambda", "-taper-gaussian -4klambda:", "40klambda");
+    refused_value("-weight briggsbwtaper 0.5", "-weight briggsbwtaper:", "-channels-out");
+    refused_value("-channels-out 2 -weight briggsbwtaper 11", "-weight briggsbwtaper 11:", "from -10 to 10");
+    refused_value("-channels-out 2 -weight briggsbwtaper 1 -weighting-rank-filter 3",
+                  "-weighting-rank-filter:", "briggsbwtaper");
     refused_value("-taper-tukey 10", "-taper-tukey 10:", "-maxuv-l");
     refused_value("-taper-tukey 10 -maxuv-l 9", "-taper-tukey 10:", "-maxuv-l 9");
     refused_value("-taper-inner-tukey 10 -minuv-l 5 -maxuv-l 14", "-taper-inner-tukey 10:", "beyond -maxuv-l 14");

@@ -397,6 +397,27 @@ def check_tapers(s):
         s.must(words in text, "%s: %s" % (options, text.strip()))
 
 
+def check_bandwidth_taper(s):
+    """CASA's briggsbwtaper: in each channel Briggs' density of a cell is divided by F, from the fractional bandwidth of the
+    channels' centres and the distance of the sample from the origin in cells."""
+    frame = Frame(256, 256, 2 * ASEC, *np.radians(MEERKAT))
+    name = s.image(["meerkat"], (256, 256), 2, "-accuracy", 1e-5, "-channels-out", 4, "-weight", "briggsbwtaper", 0.5)
+    samples = frame.inside(read(s.ms("meerkat")))
+    group = groups(samples, 4)
+    centre = [load("%s-%04d-dirty.fits" % (name, i))[1]["CRVAL3"] for i in range(4)]
+    bandwidth = 2 * (centre[3] - centre[0]) / (centre[3] + centre[0])
+    for i in range(4):
+        part = samples.take(group == i)
+        x = bandwidth * np.hypot(*(part.stored.T * frame.cell * 256))
+        divisor = np.where(x + 0.5 < 1.5, (4 - x) / (4 - 2 * x), x + 0.5)
+        grid = frame.plane(part, part.weight)
+        column, row, _ = frame.cells(part)
+        s2 = (5 * 10**-0.5)**2 * part.weight.sum() / ((grid**2).sum() / 2)
+        weight = part.weight / (1 + s2 * grid[row, column] / divisor)
+        s.must(divisor.min() < 1.5 < divisor.max(), "channel %d: F from %.3f to %.3f" % (i, divisor.min(), divisor.max()))
+        s.held("briggsbwtaper, channel %d" % i, "%s-%04d-dirty.fits" % (name, i), frame, part, 1e-5, weight)
+
+
 def ones(s, title, plane, name):
     """Uniform weights sum to one in every cell with samples, in the oracle and in the file."""
     for whose, sums in (("by definition", plane), ("in the file", load(name + "-weights.fits")[0])):
