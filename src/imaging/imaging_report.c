@@ -237,7 +237,10 @@ void msi_imaging_report_weights(const msi_imaging_run *run)
     static const char *const vis[] = {"", ", of squared weights", ", of weights 1"};
     const msi_options *o = run->options;
     const int is_natural = o->weighting.mode == MSI_WEIGHT_NATURAL;
-    msi_log_info("weights: %s%s%s", run->weighting, vis[o->weighting.vis],
+    const int is_default = !o->weight_given && o->like == MSI_PEER_NONE;
+    msi_log_info("weights: %s%s%s%s", run->weighting,
+                 is_default ? " (WSClean's default is uniform: -weight uniform, or -like wsclean)" : "",
+                 vis[o->weighting.vis],
                  !is_natural && o->mf_weighting && o->channels_out > 1 ? ", densities over all output channels" : "");
     report_tapers(o);
     report_scale(run);

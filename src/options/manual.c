@@ -77,7 +77,7 @@ static void bash_arities(FILE *out)
         if (plain == 0 && !o->more_after) continue;
         fprintf(out, "    %s%s%s) n=%d", o->name, o->alias ? "|" : "", o->alias ? o->alias : "", plain);
         if (o->more_after)
-            fprintf(out, "; if [[ $2 == %s ]]; then n=%d; fi", o->more_after, msi_option_arity(o, o->more_after));
+            fprintf(out, "; if [[ $2 == %s* ]]; then n=%d; fi", o->more_after, msi_option_arity(o, o->more_after));
         fputs(" ;;\n", out);
     }
 }

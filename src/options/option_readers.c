@@ -342,6 +342,7 @@ int msi_read_weight(msi_options *options, const msi_option *option, int n_argume
                                  "uniform, 2 to natural",
                                  option->name, argument[0], argument[1]);
     }
+    options->weight_given = 1;
     options->bandwidth_taper = choice > MSI_WEIGHT_BRIGGS;
     options->weighting.mode = options->bandwidth_taper ? MSI_WEIGHT_BRIGGS : (msi_weighting_mode)choice;
     options->weighting.robust = robust;

@@ -93,16 +93,6 @@ const char *msi_option_word(const char *list, char separator, int i, size_t *len
     return NULL;
 }
 
-/* Return 1 if a list such as auto|cpu has a word. */
-static int has_word(const char *list, const char *word)
-{
-    size_t length;
-    const char *p;
-    for (int i = 0; (p = msi_option_word(list, '|', i, &length)); i++)
-        if (strlen(word) == length && strncmp(p, word, length) == 0) return 1;
-    return 0;
-}
-
 int msi_option_arity(const msi_option *option, const char *first)
 {
     int n = 0;
@@ -110,7 +100,9 @@ int msi_option_arity(const msi_option *option, const char *first)
     const char *word;
     for (int i = 0; (word = msi_option_word(option->arguments, ' ', i, &length)); i++) {
         int optional = *word == '[';
-        int taken = !optional || (first && (!option->more_after || has_word(option->more_after, first)));
+        int taken =
+            !optional ||
+            (first && (!option->more_after || strncmp(first, option->more_after, strlen(option->more_after)) == 0));
         n += taken;
     }
     return n;

@@ -50,9 +50,8 @@ struct msi_option {
     const char *name;  /* without the dash */
     const char *alias; /* a second spelling, or NULL */
     msi_option_use use;
-    const char *arguments; /* the names of its arguments, separated by spaces; one in [] is optional */
-    const char *
-        more_after; /* the first arguments that take the optional one, separated by |; NULL: any following word is it */
+    const char *arguments;           /* the names of its arguments, separated by spaces; one in [] is optional */
+    const char *more_after;          /* first arguments that begin with it take the optional one; NULL: any does */
     const char *fallback;            /* the default as an argument, parsed before the command line; NULL: none */
     const char *fallback_words;      /* the default in words, for the help; NULL: print `fallback` */
     const char *choices;             /* allowed words of the first argument, separated by |; NULL: any */

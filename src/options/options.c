@@ -50,8 +50,44 @@ static int unknown_option(const char *word)
     return msi_error_set(MSI_EUSAGE, "%s: no such option; msimage -help lists all options", word);
 }
 
+/* Defaults of other programs, where they differ from those of this one. */
+static const struct {
+    msi_peer peer;
+    const char *option, *argument; /* NULL: a flag */
+    int unless_joined;             /* not with -join-channels */
+} peer_defaults[] = {
+    /* WSClean 3.1. */
+    {MSI_PEER_WSCLEAN, "name", "wsclean", 0},
+    {MSI_PEER_WSCLEAN, "weight", "uniform", 0},
+    {MSI_PEER_WSCLEAN, "weight-padding", "1.2", 0},
+    {MSI_PEER_WSCLEAN, "weighting-rank-filter", "3", 0},
+    {MSI_PEER_WSCLEAN, "taper-at", "cell", 0},
+    {MSI_PEER_WSCLEAN, "no-mf-weighting", NULL, 1},
+    {MSI_PEER_WSCLEAN, "beam-fit-rule", "wsclean", 0},
+    {MSI_PEER_WSCLEAN, "mgain", "1", 0},
+    {MSI_PEER_WSCLEAN, "nmiter", "20", 0},
+    /* tclean of CASA 6. */
+    {MSI_PEER_TCLEAN, "stokes-weight", "mean", 0},
+    {MSI_PEER_TCLEAN, "no-mf-weighting", NULL, 1},
+    {MSI_PEER_TCLEAN, "nmiter", "0", 0},
+    {MSI_PEER_TCLEAN, "multiscale-rule", "tclean", 0},
+    {MSI_PEER_TCLEAN, "multiscale-shape", "spheroidal", 0},
+};
+
+/* Parse the defaults of a peer like words of the command line. */
+static int read_peer_defaults(msi_options *options, msi_peer peer, int is_joined)
+{
+    for (size_t i = 0; i < sizeof peer_defaults / sizeof *peer_defaults; i++) {
+        if (peer_defaults[i].peer != peer || (peer_defaults[i].unless_joined && is_joined)) continue;
+        const msi_option *o = msi_option_find(peer_defaults[i].option);
+        const char *argument[] = {peer_defaults[i].argument};
+        MSI_TRY(o->read(options, o, *argument ? 1 : 0, argument));
+    }
+    return MSI_OK;
+}
+
 /* Parse the defaults like words of the command line. */
-static int read_fallbacks(msi_options *options)
+static int read_fallbacks(msi_options *options, msi_peer peer, int is_joined)
 {
     const msi_option *o;
     for (int i = 0; (o = msi_option_at(i)); i++) {
@@ -60,6 +96,8 @@ static int read_fallbacks(msi_options *options)
         const char *argument[] = {o->fallback};
         MSI_TRY(o->read(options, o, *o->fallback ? 1 : 0, argument));
     }
+    MSI_TRY(read_peer_defaults(options, peer, is_joined));
+    options->weight_given = 0;
     options->clean.mgain_given = options->clean.local_rms = options->pol_given = 0;
     return MSI_OK;
 }
@@ -471,7 +509,7 @@ static int check_imaging(const msi_options *o)
                              "-weight briggsbwtaper: it is for channel images; give -channels-out, or "
                              "-weight briggs %g",
                              o->weighting.robust);
-    if (o->bandwidth_taper && o->weighting.rank_level > 0)
+    if (o->bandwidth_taper && o->weighting.rank_level > 0 && !o->like)
         return msi_error_set(MSI_EUSAGE, "-weighting-rank-filter: it cannot be used with -weight briggsbwtaper; leave "
                                          "one of them out");
     if (o->channels_out <= o->division.n_split)
@@ -560,7 +598,7 @@ void msi_options_limit_memory(msi_options *options)
 static void set_dependent_values(msi_options *o)
 {
     msi_uv_taper *taper = &o->weighting.taper;
-    if (o->bandwidth_taper) o->mf_weighting = 0;
+    if (o->bandwidth_taper) o->weighting.rank_level = o->mf_weighting = 0;
     if (taper->at_cells || taper->inner_tukey > 0) taper->inner_lambda = o->selection.min_uv_lambda;
     if (taper->at_cells || taper->outer_tukey > 0) taper->outer_lambda = o->selection.max_uv_lambda;
     /* Then the samples of cells within the limits are needed that are themselves outside of them. */
@@ -611,22 +649,47 @@ int msi_options_keep_command_line(msi_options *options, int argc, const char *co
     return MSI_OK;
 }
 
-int msi_options_parse(msi_options *options, int argc, const char *const *argv)
+/* The places in a command line. */
+typedef struct word_places {
+    int first_path, last_option;
+    int only_paths; /* the options end with -- */
+} word_places;
+
+/* Read the defaults and then the options of the command line. */
+static int read_words(msi_options *options, int argc, const char *const *argv, msi_peer peer, int is_joined,
+                      word_places *at)
 {
     memset(options, 0, sizeof *options);
+    *at = (word_places){1, 0, 0};
     options->log_level = MSI_LOG_NORMAL;
-    MSI_TRY(read_fallbacks(options));
+    MSI_TRY(read_fallbacks(options, peer, is_joined));
     MSI_TRY(msi_options_keep_command_line(options, argc, argv));
-
-    int i = 1, last_option = 0, only_paths = 0;
-    for (; i < argc && !only_paths && argv[i][0] == '-' && argv[i][1]; i++) {
-        only_paths = strcmp(argv[i], "--") == 0;
-        if (only_paths) continue;
-        last_option = i;
+    int i = 1;
+    for (; i < argc && !at->only_paths && argv[i][0] == '-' && argv[i][1]; i++) {
+        at->only_paths = strcmp(argv[i], "--") == 0;
+        if (at->only_paths) continue;
+        at->last_option = i;
         MSI_TRY(read_option(options, argc, argv, &i));
         if (options->action != MSI_ACTION_RUN) return MSI_OK;
     }
+    at->first_path = i;
+    return MSI_OK;
+}
 
+int msi_options_parse(msi_options *options, int argc, const char *const *argv)
+{
+    word_places at;
+    MSI_TRY(read_words(options, argc, argv, MSI_PEER_NONE, 0, &at));
+    if (options->action != MSI_ACTION_RUN) return MSI_OK;
+    if (options->like) {
+        /* The peer's defaults come before all words. */
+        const msi_peer peer = options->like;
+        const int is_joined = options->clean.join_channels;
+        msi_options_free(options);
+        MSI_TRY(read_words(options, argc, argv, peer, is_joined, &at));
+    }
+
+    const int i = at.first_path, last_option = at.last_option, only_paths = at.only_paths;
     options->ms_paths = argv + i;
     options->n_ms = argc > i ? argc - i : 0;
     options->given_paths = options->ms_paths;

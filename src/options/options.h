@@ -78,6 +78,9 @@ typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } 
 /* -model-interpolation: the model at a frequency between channel images. */
 typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi_model_interpolation;
 
+/* -like: the program whose defaults are taken. */
+typedef enum msi_peer { MSI_PEER_NONE, MSI_PEER_WSCLEAN, MSI_PEER_TCLEAN } msi_peer;
+
 enum { MSI_MAX_POL = 12, MSI_MAX_NOTE = 96 };
 
 /* -restore or -restore-list. No Measurement Set is read then. */
@@ -113,6 +116,7 @@ typedef struct msi_options {
 
     int subtract_model; /* selection.model_column is MODEL_DATA then */
 
+    msi_peer like;
     const char *name;            /* prefix of the output files, or of the models to predict */
     msi_image_geometry geometry; /* even sizes of 16 to 2^30 pixels; with predict those of the models; 0: not given */
     const char *bare_scale;      /* the argument of -scale if it has no unit; else NULL */
@@ -129,6 +133,7 @@ typedef struct msi_options {
 
     msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs; most_w_lambda is 0 */
     msi_stokes_weight stokes_weight;
+    int weight_given;
     int mf_weighting;      /* densities over all channels, not over each output channel */
     int bandwidth_taper;   /* Briggs' densities are divided by CASA's rule; mf_weighting is 0 then */
     double most_w_percent; /* of the largest |w| of an output channel; 0 or 100: no limit */

@@ -532,6 +532,16 @@ static const msi_option beam_rows[] = {
      .read = msi_read_flag,
      AT(clean.beam.no_fit),
      .high = 1},
+    {.name = "beam-fit-rule",
+     .use = MSI_USE_IMAGING,
+     .arguments = "RULE",
+     .fallback = "lobe",
+     .choices = "lobe|wsclean",
+     .help =
+         "Fit the beam to the main lobe of the PSF, as CASA does, on pixels so fine that their size does not matter; "
+         "or to one quarter of a box of ten beams on the image's own pixels, as WSClean 3.1 does.",
+     .read = msi_read_choice,
+     AT(clean.beam.rule)},
     {.name = "beam-fitting-size",
      .use = MSI_USE_IMAGING,
      .arguments = "BEAMS",

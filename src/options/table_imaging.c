@@ -4,6 +4,15 @@
 
 /* An image has a size, pixels and polarisations; band and time may be cut into several images. */
 static const msi_option image_rows[] = {
+    {.name = "like",
+     .arguments = "PROGRAM",
+     .fallback = "none",
+     .choices = "none|wsclean|tclean",
+     .help = "Take the defaults of another program for weights, weight grid, fit of the beam, major cycles, scales and "
+             "the prefix of file names. Options of the command line have precedence, wherever they are. No default "
+             "causes writing into a set.",
+     .read = msi_read_choice,
+     AT(like)},
     {.name = "size",
      .arguments = "WIDTH HEIGHT",
      .help = "Image width and height in pixels, both even and at least 16. Required, except with -predict, which "
@@ -209,7 +218,7 @@ static const msi_option weighting_rows[] = {
     {.name = "weight",
      .use = MSI_USE_IMAGING,
      .arguments = "MODE [ROBUST]",
-     .more_after = "briggs|briggsbwtaper",
+     .more_after = "briggs",
      .fallback = "natural",
      .choices = "natural|uniform|briggs|briggsbwtaper",
      .help = "Weighting of the samples; briggs takes a robustness from -10 to 10, such as briggs 0.5. briggsbwtaper is "

@@ -215,6 +215,58 @@ static void test_weight_options(void **state)
     msi_options_free(&o);
 }
 
+/* The defaults of a peer are those of a line that gives them; other options win wherever they are. */
+static void test_like(void **state)
+{
+    (void)state;
+    static const char *const lines[][2] = {
+        {"-like wsclean",
+         "-weight uniform -weight-padding 1.2 -weighting-rank-filter 3 -taper-at cell -no-mf-weighting "
+         "-beam-fit-rule wsclean -nmiter 20 -name wsclean"},
+        {"-weight briggs 1 -taper-at sample -like wsclean -niter 10 -channels-out 2 -join-channels -nmiter 3 -name a",
+         "-weight briggs 1 -weight-padding 1.2 -weighting-rank-filter 3 -mf-weighting -beam-fit-rule wsclean -nmiter 3 "
+         "-niter 10 -channels-out 2 -join-channels -name a"},
+        {"-field 0,2 -like tclean -beam-fit-rule wsclean -niter 5",
+         "-stokes-weight mean -no-mf-weighting -nmiter 0 -multiscale-rule tclean -multiscale-shape spheroidal "
+         "-beam-fit-rule wsclean -niter 5 -field 0,2"},
+        {"-like wsclean -like none", ""},
+        {"-like wsclean -channels-out 2 -weight briggsbwtaper 0",
+         "-channels-out 2 -weight briggsbwtaper 0 -weight-padding 1.2 -taper-at cell -beam-fit-rule wsclean -nmiter 20 "
+         "-name wsclean"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char name[32];
+        msi_options a = parsed(lines[i][0]);
+        snprintf(name, sizeof name, "%s", a.name); /* parsed() keeps the words of its last call */
+        msi_options b = parsed(lines[i][1]);
+        assert_memory_equal(&a.weighting, &b.weighting, sizeof a.weighting);
+        assert_true(a.mf_weighting == b.mf_weighting && a.stokes_weight == b.stokes_weight);
+        assert_true(a.clean.beam.rule == b.clean.beam.rule && a.clean.nmiter == b.clean.nmiter);
+        assert_true(a.clean.scale_rule == b.clean.scale_rule && a.clean.shape == b.clean.shape);
+        assert_true(a.selection.n_field == b.selection.n_field && a.clean.niter == b.clean.niter);
+        assert_string_equal(name, b.name);
+        msi_options_free(&a);
+        msi_options_free(&b);
+    }
+    /* Only the user's own -mgain below 1 writes MODEL_DATA. */
+    static const struct {
+        const char *line;
+        double mgain;
+        int writes, weight_given;
+    } writers[] = {{"-niter 10", 0.8, 0, 0},
+                   {"-niter 10 -like wsclean", 1, 0, 0},
+                   {"-niter 10 -like tclean -weight uniform", 0.8, 0, 1},
+                   {"-mgain 0.7 -niter 10 -like wsclean", 0.7, 1, 0}};
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
+        msi_options o = parsed(writers[i].line);
+        assert_true(o.clean.mgain == writers[i].mgain);
+        assert_int_equal(msi_clean_options_writes_model(&o), writers[i].writes);
+        assert_int_equal(o.weight_given, writers[i].weight_given);
+        msi_options_free(&o);
+    }
+    refused_value("-like casa", "-like casa:", "wsclean");
+}
+
 static void test_other_options(void **state)
 {
     (void)state;
@@ -832,6 +884,7 @@ int main(void)
         cmocka_unit_test(test_units_of_bare_numbers),
         cmocka_unit_test(test_sample_options),
         cmocka_unit_test(test_weight_options),
+        cmocka_unit_test(test_like),
         cmocka_unit_test(test_other_options),
         cmocka_unit_test(test_gridders),
         cmocka_unit_test(test_order_and_repeats),

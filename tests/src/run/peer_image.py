@@ -112,6 +112,25 @@ def tapers(msimage, folder, ms, failures):
     return failures
 
 
+def like(msimage, folder, ms, failures):
+    """-like wsclean alone gives WSClean's weights, limits, tapers, channel images and beam."""
+    ours, theirs = [os.path.join(folder, "like" + end) for end in ("-ours", "-theirs")]
+    for title, options in (("defaults", []), ("channels", ["-channels-out", 2, "-minuv-l", 600, "-taper-gaussian", "40asec"]),
+                           ("joined", ["-channels-out", 2, "-join-channels", "-niter", 60, "-weight", "briggs", 0])):
+        common = ["-quiet", "-j", 2, "-size", 256, 256, "-scale", "8asec", "-make-psf", *options]
+        run(msimage, "-like", "wsclean", *common, "-overwrite", "-accuracy", ACCURACY, "-name", ours, ms)
+        run("wsclean", *common, "-use-wgridder", "-wgridder-accuracy", ACCURACY, "-no-small-inversion", "-reorder",
+            "-no-update-model-required", "-temp-dir", folder, "-name", theirs, ms)
+        for part in ("-0000-", "-MFS-") if "-channels-out" in options else ("-",):
+            (a, ha), (b, hb) = [load(name + part + "dirty.fits") for name in (ours, theirs)]
+            worst = max([abs(beam(ha)[k] / beam(hb)[k] - 1) for k in (0, 1)])
+            fine = relative_error(a, b) <= TOLERANCE and worst < 1e-3
+            print("%-16s rms of the difference %.1e of rms, beam %.1e%s" % ("like, " + title + part, relative_error(a, b), worst,
+                                                                           "" if fine else "  FAILED"))
+            failures += not fine
+    return failures
+
+
 def channels(msimage, makems, folder, failures):
     """The bands of output channels: evenly, at gaps, at given frequencies."""
     ms, ours, theirs = [os.path.join(folder, "channels" + end) for end in (".ms", "-ours", "-theirs")]
@@ -145,6 +164,7 @@ def main():
             failures = weightings(msimage, folder, name, ms, common, failures)
             if name == "vla":
                 failures = tapers(msimage, folder, ms, failures)
+                failures = like(msimage, folder, ms, failures)
             common += ["-weight", "natural", "-make-psf"]
             # A taper brings the natural beam close to a gaussian; WSClean tapers cells, not samples, so that its pixels
             # are others.
