@@ -132,19 +132,28 @@ static void set_value(void *pixel, msi_precision precision, int64_t i, double va
         ((double *)pixel)[i] = value;
 }
 
-static int check_finite(const char *path, int is_model, int64_t n, msi_precision precision, void *pixel)
+/* Refuse pixels that are not finite. A model is 0 beyond the horizon, and everywhere if it is NaN everywhere, as that of a
+ * channel without samples is. */
+static int check_finite(const char *path, int is_model, const msi_image_geometry *g, msi_precision precision,
+                        void *pixel)
 {
-    int64_t n_bad = 0;
+    const int64_t n = msi_image_n_pixel(g);
+    int64_t n_bad = 0, first = -1, n_nan = 0;
+    for (int64_t i = 0; is_model && i < n; i++) n_nan += isnan(msi_image_value(pixel, precision, i));
     for (int64_t i = 0; i < n; i++) {
         const double value = msi_image_value(pixel, precision, i);
+        const double l = (double)(i % g->nx - g->nx / 2) * g->cell_x_rad,
+                     m = (double)(i / g->nx - g->ny / 2) * g->cell_y_rad;
         if (isfinite(value)) continue;
-        if (is_model && isnan(value))
+        if (is_model && isnan(value) && (n_nan == n || l * l + m * m > 1 - 1e-9)) {
             set_value(pixel, precision, i, 0);
-        else
-            n_bad++;
+            continue;
+        }
+        if (!n_bad++) first = i;
     }
     if (!n_bad) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: has %lld pixels that are not finite", path, (long long)n_bad);
+    return msi_error_set(MSI_EINPUT, "%s: has %lld pixels that are not finite; the first is (%lld, %lld)", path,
+                         (long long)n_bad, (long long)(first % g->nx) + 1, (long long)(first / g->nx) + 1);
 }
 
 static int read_pixels(const msi_imaging_run *r, const char *path, const msi_output_id *id, msi_precision precision,
@@ -155,7 +164,7 @@ static int read_pixels(const msi_imaging_run *r, const char *path, const msi_out
     MSI_TRY(open_image(&file, r, path, id));
     int rc = msi_fits_read_plane(file, 0, 0, precision, pixel, g->nx);
     msi_fits_close(file);
-    if (!rc) rc = check_finite(path, id && id->kind == MSI_FITS_MODEL, msi_image_n_pixel(g), precision, pixel);
+    if (!rc) rc = check_finite(path, id && id->kind == MSI_FITS_MODEL, g, precision, pixel);
     if (rc || !id || id->kind != MSI_FITS_PSF) return rc;
     const double centre = msi_image_value(pixel, precision, g->ny / 2 * g->nx + g->nx / 2);
     if (fabs(centre - 1) > 0.1)

@@ -179,7 +179,7 @@ int msi_imaging_reuse_check(const msi_imaging_run *run);
  * msi_imaging_reuse_read - read PREFIX[-tNNNN][-NNNN][-POL]-KIND.fits.
  * Given:    prefix  of -continue (the run's -name), -reuse-dirty, -reuse-psf
  *           id      of the image that it replaces
- * Returned: pixel   [ny][nx] of that precision; NaN in a model becomes 0
+ * Returned: pixel   [ny][nx] of that precision; a model that is NaN everywhere is 0
  * Returns:  as msi_imaging_reuse_check; MSI_EINPUT also if a pixel is not finite, or a PSF is not 1 at its centre
  */
 int msi_imaging_reuse_read(const msi_imaging_run *run, const char *prefix, const msi_output_id *id,

@@ -58,9 +58,24 @@ typedef struct sky_canvas {
 
 /* ---- Reading a list of sources, in WSClean's format ---- */
 
-enum { MAX_COLUMNS = 64 };
+enum { MAX_COLUMNS = 64, MAX_FALLBACK = 256 };
 
-typedef enum column { OTHER, TYPE, RA, DEC, FLUX, TERMS, LOGARITHMIC, REFERENCE, MAJOR, MINOR, ORIENTATION } column;
+typedef enum column {
+    OTHER,
+    NAME,
+    FRAME,
+    TYPE,
+    RA,
+    DEC,
+    FLUX,
+    TERMS,
+    LOGARITHMIC,
+    REFERENCE,
+    MAJOR,
+    MINOR,
+    ORIENTATION,
+    TERM /* SpectralIndex:0, and following numbers */
+} column;
 
 /* The state of reading a list. */
 typedef struct reading {
@@ -68,8 +83,10 @@ typedef struct reading {
     int64_t line;
     int n_column;
     column column[MAX_COLUMNS];
-    double reference_hz; /* of sources without one; 0: not given */
-    int is_logarithmic;  /* of sources without the column */
+    int term[MAX_COLUMNS];             /* the number of a column TERM */
+    const char *fallback[MAX_COLUMNS]; /* the value of empty fields; NULL: none */
+    char *format;                      /* owned: the line of these */
+    int has_name;
 } reading;
 
 static int line_error(const reading *r, const char *why, const char *text)
@@ -113,6 +130,7 @@ static char *default_value(char *name)
     char *value = strchr(name, '=');
     if (!value) return NULL;
     *value++ = 0;
+    if (!*trim(value)) return NULL;
     value = trim(value);
     const size_t n = strlen(value);
     if (n > 1 && strchr("'\"", *value) && value[n - 1] == *value) {
@@ -130,7 +148,9 @@ static int read_truth(const reading *r, const char *text, int *value)
 
 static int read_column(reading *r, char *field)
 {
-    static const char *const names[] = {[TYPE] = "Type",
+    static const char *const names[] = {[NAME] = "Name",
+                                        [FRAME] = "RefType",
+                                        [TYPE] = "Type",
                                         [RA] = "Ra",
                                         [DEC] = "Dec",
                                         [FLUX] = "I",
@@ -140,14 +160,34 @@ static int read_column(reading *r, char *field)
                                         [MAJOR] = "MajorAxis",
                                         [MINOR] = "MinorAxis",
                                         [ORIENTATION] = "Orientation"};
+    static const char *const other[][2] = {{"Major", "MajorAxis"},
+                                           {"Minor", "MinorAxis"},
+                                           {"Phi", "Orientation"},
+                                           {"SpectralIndexDegree", "SpectralIndex"}};
     const char *value = default_value(field), *name = trim(field);
+    const int k = r->n_column;
     column c = OTHER;
-    if (r->n_column == MAX_COLUMNS) return line_error(r, "too many columns, from", name);
-    for (int k = TYPE; k <= ORIENTATION; k++)
-        if (strcasecmp(name, names[k]) == 0) c = (column)k;
+    if (k == MAX_COLUMNS) return line_error(r, "too many columns, from", name);
+    for (int i = NAME; i <= ORIENTATION; i++)
+        if (strcasecmp(name, names[i]) == 0) c = (column)i;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (strcasecmp(name, other[i][0]) == 0)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s, line %lld: the column %s is not known; name it %s, as makesourcedb does", r->path,
+                                 (long long)r->line, name, other[i][1]);
+    if (strncasecmp(name, "SpectralIndex:", 14) == 0) {
+        char *end;
+        const long term = strtol(name + 14, &end, 10);
+        if (end == name + 14 || *end || term < 0 || term >= MOST_TERMS)
+            return line_error(r, "not a column of a spectral term:", name);
+        c = TERM;
+        r->term[k] = (int)term;
+    }
+    if (value && strlen(value) >= MAX_FALLBACK) return line_error(r, "the default is too long:", value);
+    if (value && strncasecmp(value, "fixed", 5) == 0) return line_error(r, "fixed values are not supported:", name);
+    r->has_name |= c == NAME;
+    r->fallback[k] = value;
     r->column[r->n_column++] = c;
-    if (value && c == REFERENCE) return read_number(r, value, &r->reference_hz);
-    if (value && c == LOGARITHMIC) return read_truth(r, value, &r->is_logarithmic);
     return MSI_OK;
 }
 
@@ -169,7 +209,8 @@ static char *find_columns(char *line)
 static int read_format(reading *r, char *line)
 {
     static const column needed[] = {TYPE, RA, DEC, FLUX};
-    char *rest = find_columns(line);
+    MSI_TRY(msi_alloc(&r->format, (int64_t)strlen(line) + 1, 1, "a list of sources"));
+    char *rest = find_columns(strcpy(r->format, line));
     if (!rest) return line_error(r, "a list of sources must begin with Format =, not with", line);
     for (char *field; (field = next_field(&rest));) MSI_TRY(read_column(r, field));
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
@@ -183,7 +224,11 @@ static int read_format(reading *r, char *line)
 static int read_terms(const reading *r, sky_source *s, char *text)
 {
     const size_t n = strlen(text);
-    if (n < 2 || text[0] != '[' || text[n - 1] != ']') return line_error(r, "the terms must be in brackets:", text);
+    if (text[0] != '[') {
+        s->n_term = 1;
+        return read_number(r, text, &s->term[0]);
+    }
+    if (n < 2 || text[n - 1] != ']') return line_error(r, "the bracket is not closed:", text);
     text[n - 1] = 0;
     char *rest = *trim(text + 1) ? text + 1 : NULL;
     for (char *field; (field = next_field(&rest));) {
@@ -200,11 +245,17 @@ static int read_width(const reading *r, const char *text, double *rad)
     return *rad >= 0 && *rad <= MSI_PI ? MSI_OK : line_error(r, "a width must be 0 to 180 degrees:", text);
 }
 
-static int read_value(const reading *r, column c, char *text, sky_source *s)
+static int read_value(const reading *r, int k, char *text, sky_source *s)
 {
+    const column c = r->column[k];
     /* Fields after the flux may be empty. */
-    if (c == OTHER || c == TYPE || (!*text && c > FLUX)) return MSI_OK;
+    if (c == OTHER || c == NAME || c == TYPE || (!*text && (c > FLUX || c == FRAME))) return MSI_OK;
     switch (c) {
+    case FRAME:
+        return strcasecmp(text, "J2000") == 0 ? MSI_OK : line_error(r, "the frame must be J2000, not", text);
+    case TERM:
+        if (s->n_term <= r->term[k]) s->n_term = r->term[k] + 1;
+        return read_number(r, text, &s->term[r->term[k]]);
     case RA:
         return msi_parse_ra(&s->ra_rad, "Ra", text) ? line_error(r, "not a right ascension:", text) : MSI_OK;
     case DEC:
@@ -228,24 +279,29 @@ static int read_value(const reading *r, column c, char *text, sky_source *s)
     }
 }
 
-/* Read the fields of a line; *type is "" if it is not a source, but a patch. */
+/* Read the fields of a line by makesourcedb's rules: an empty field has the default of the format, a source without a
+ * type is a point, and a line without a name is a patch. Returned: *type  "" for a patch */
 static int read_source(const reading *r, char *line, sky_source *s, const char **type)
 {
-    char *rest = line;
-    *s = (sky_source){.is_logarithmic = r->is_logarithmic, .reference_hz = r->reference_hz};
+    char *rest = line, *field[MAX_COLUMNS], none[] = "";
+    int n = 0, has_name = !r->has_name;
+    *s = (sky_source){.is_logarithmic = 1, .shape = {NAN, NAN, 0}};
     *type = "";
-    char *field[MAX_COLUMNS];
-    int n = 0;
     for (; n < r->n_column && rest; n++) field[n] = next_field(&rest);
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n; k++) {
+        if (r->column[k] == NAME) has_name = *field[k] != 0;
         if (r->column[k] == TYPE) *type = field[k];
-    if (!**type || strcasecmp(*type, "patch") == 0) {
+    }
+    if (strcasecmp(*type, "patch") == 0 || !has_name || (!r->has_name && !**type)) {
         *type = "";
         return MSI_OK;
     }
     for (int k = 0; k < r->n_column; k++) {
-        char none[] = "";
-        MSI_TRY(read_value(r, r->column[k], k < n ? field[k] : none, s));
+        /* Reading changes the text. */
+        char value[MAX_FALLBACK] = "";
+        if (k >= n || !*field[k]) snprintf(value, sizeof value, "%s", r->fallback[k] ? r->fallback[k] : none);
+        if (r->column[k] == TYPE && !**type) *type = r->fallback[k] && *r->fallback[k] ? r->fallback[k] : "point";
+        MSI_TRY(read_value(r, k, k < n && *field[k] ? field[k] : value, s));
     }
     return MSI_OK;
 }
@@ -256,6 +312,8 @@ static int check_source(const reading *r, sky_source *s, const char *type)
         s->shape = (msi_beam){0};
     else if (strcasecmp(type, "gaussian") != 0)
         return line_error(r, "the type must be POINT or GAUSSIAN, not", type);
+    else if (isnan(s->shape.major_rad) || isnan(s->shape.minor_rad))
+        return line_error(r, "MajorAxis or MinorAxis is missing; the source is a", type);
     if (s->n_term && !(s->reference_hz > 0))
         return line_error(r, "spectral terms need a reference frequency; the source is a", type);
     return MSI_OK;
@@ -310,7 +368,7 @@ static void sky_list_free(sky_list *list)
  */
 static int sky_list_read(sky_list *list, const char *path)
 {
-    reading r = {.path = path, .is_logarithmic = 1};
+    reading r = {.path = path};
     char *line = NULL;
     size_t size = 0;
     *list = (sky_list){0};
@@ -319,6 +377,8 @@ static int sky_list_read(sky_list *list, const char *path)
     const int rc = read_lines(list, &r, f, &line, &size);
     free(line);
     fclose(f);
+    msi_free(r.format);
+    if (!rc && !list->n) msi_log_warning("%s: the list has no sources", path);
     if (rc) sky_list_free(list);
     return rc;
 }
@@ -508,6 +568,21 @@ static int check_model(const restoring *k, const msi_fits_view *residual, const 
     return MSI_OK;
 }
 
+/* Refuse a model with pixels that are not finite, except where the residual has no value either. A model that is NaN
+ * everywhere is that of a channel without samples. */
+static int check_values(const restoring *k, const msi_fits_view *residual, const msi_fits_view *model)
+{
+    const int64_t n = k->geometry.nx * k->geometry.ny;
+    int64_t n_nan = 0;
+    for (int64_t i = 0; i < n; i++) n_nan += isnan(model->pixel[i]);
+    for (int64_t i = 0; i < n && n_nan < n; i++)
+        if (!isfinite(model->pixel[i]) && !isnan(residual->pixel[i]))
+            return msi_error_set(MSI_EINPUT, "%s: pixel (%lld, %lld) is not finite, so its flux is unknown; correct it",
+                                 k->files->model, (long long)(i % k->geometry.nx) + 1,
+                                 (long long)(i / k->geometry.nx) + 1);
+    return MSI_OK;
+}
+
 static int choose_beam(restoring *k, const msi_fits_view *residual)
 {
     const msi_beam *given = &k->options->clean.beam.given;
@@ -558,6 +633,7 @@ static int restore_image(restoring *k, const msi_fits_view *residual, float *pix
     msi_fits_view model;
     MSI_TRY(msi_fits_view_read(&model, k->files->model, residual->n_plane > 1 ? residual->plane : 0));
     int rc = check_model(k, residual, &model);
+    if (!rc) rc = check_values(k, residual, &model);
     if (rc || k->options->dry_run) {
         msi_fits_view_free(&model);
         return rc;

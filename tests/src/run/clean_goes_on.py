@@ -135,6 +135,12 @@ def check_continue(s):
                           ("centre", ["-shift", "60.1deg", "44deg"]), ("missing", ["-name", s.path("nothing")])):
         s.told("-continue, other " + title, s.launch("-quiet", *args, *words, *change, "-continue", s.ms("points")), 3,
                "model.fits")
+    for title, value in (("NaN", np.nan), ("infinity", np.inf)):
+        def spoil(pixels):
+            pixels[11, 22] = value
+        change_image(name + "-model.fits", s.path("spoilt-model.fits"), pixels=spoil)
+        s.told("-continue, " + title, s.launch("-quiet", *args, *words, "-name", s.path("spoilt"), "-continue", s.ms("points")), 3,
+               r"spoilt-model.fits: has 1 pixels that are not finite; the first is \(23, 12\)")
 
 
 def check_reuse(s):

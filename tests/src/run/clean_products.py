@@ -389,6 +389,8 @@ def check_restore(s):
             ("other planes", 1, lambda h: setattr(h, "data", np.concatenate([h.data, h.data], axis=1)), "in 2 planes"),
             ("other centre", 1, lambda h: h.header.set("CRVAL2", 44.01), "not at the same positions on the sky"),
             ("other pixels", 1, lambda h: h.header.set("CDELT1", -4.1 / 3600), "not at the same positions on the sky"),
+            ("NaN", 1, lambda h: h.data.__setitem__((0, 0, 4, 6), np.nan), r"pixel \(7, 5\) is not finite"),
+            ("infinity", 1, lambda h: h.data.__setitem__((0, 0, 4, 6), -np.inf), r"pixel \(7, 5\) is not finite"),
             ("other frequency", 1, lambda h: h.header.set("CRVAL3", 1.2e9), "1200 MHz"),
             ("other polarisation", 1, lambda h: h.header.set("CRVAL4", 2), "polarisation differs"),
             ("an image as the model", 1, lambda h: h.header.set("BUNIT", "JY/BEAM"), "the unit is JY/BEAM"),
@@ -440,6 +442,13 @@ def check_restore_list(s):
              mean(lambda f: 2 * (f / 1.3e9)**(-0.7 + 0.2 * np.log10(f / 1.3e9))), (0, 0, 0)),
             ("a polynomial of the default frequency", HEAD, "a,POINT,%s,-2,[0.5,3],false,,,," % at,
              mean(lambda f: -2 + 0.5 * (f / 1.4e9 - 1) + 3 * (f / 1.4e9 - 1)**2), (0, 0, 0)),
+            ("a term without brackets", HEAD, "a,POINT,%s,2,-0.7,true,1.3e9,,," % at, mean(lambda f: 2 * (f / 1.3e9)**-0.7), (0, 0, 0)),
+            ("no type", HEAD, "a,,%s,2,[],true,1.3e9,,," % at, 2, (0, 0, 0)),
+            ("terms in columns", "Format = Name, Type, Ra, Dec, I, ReferenceFrequency, SpectralIndex:0, SpectralIndex:1\n",
+             "a,POINT,%s,2,1.3e9,-0.7,0.2" % at, mean(lambda f: 2 * (f / 1.3e9)**(-0.7 + 0.2 * np.log10(f / 1.3e9))), (0, 0, 0)),
+            ("defaults in the format", "Format = Name, Type='GAUSSIAN', Patch, Ra, Dec, I='2.5', SpectralIndex='[-0.8]', "
+             "ReferenceFrequency='1.2e9', MajorAxis='60', MinorAxis='30', Orientation='25', RefType='J2000'\n",
+             ", , p\n, , p2, 04:00:00, +44.00.00\na,,p,%s" % at, mean(lambda f: 2.5 * (f / 1.2e9)**-0.8), (60, 30, 25)),
             ("makesourcedb's form, a patch, a comment",
              "# (Name, Type, Patch, I, Q, Ra, Dec, SpectralIndex='[]', ReferenceFrequency='1e9', MajorAxis, MinorAxis, Orientation) = format\n",
              " , , p, , , 04:00:00, +44.00.00\n\n# nothing\na, GAUSSIAN, p, 2, 1, %s, [], , 60, 30, 25" % at, 2, (60, 30, 25))):
@@ -457,7 +466,13 @@ def check_restore_list(s):
             ("not finite", HEAD + "\na,POINT,%s,nan,[],false,1e9,,,\n" % at, "line 3: not a number"),
             ("no place", HEAD + "a,POINT,here,44.00.00,1,[],false,1e9,,,\n", "line 2: not a right ascension"),
             ("cut short", HEAD + "a,POINT,04:00:10\n", "line 2: not a declination"),
-            ("terms", HEAD + "a,POINT,%s,1,-0.7,true,1e9,,,\n" % at, "line 2: the terms must be in brackets"),
+            ("terms", HEAD + "a,POINT,%s,1,[-0.7 2],true,1e9,,,\n" % at, "line 2: not a number"),
+            ("a term", HEAD + "a,POINT,%s,1,x,true,1e9,,,\n" % at, "line 2: not a number"),
+            ("a gaussian without an axis", HEAD + "a,GAUSSIAN,%s,1,[],true,1e9,10,,\n" % at, "line 2: MajorAxis or MinorAxis is missing"),
+            ("other names of axes", "Format = Name, Type, Ra, Dec, I, Major, Minor, Phi\n", "line 1: the column Major .*MajorAxis"),
+            ("another frame", "Format = Name, Type, RefType, Ra, Dec, I\na,POINT,B1950,%s,1\n" % at, "line 2: the frame must be J2000"),
+            ("a fixed value", "Format = Name, Type, Ra, Dec, I=fixed'1'\n", "line 1: fixed values"),
+            ("a term's number", "Format = Name, Type, Ra, Dec, I, SpectralIndex:x\n", "line 1: not a column of a spectral term"),
             ("a frequency below zero", HEAD + "a,POINT,%s,1,[-0.7],true,-1,,,\n" % at, "line 2: .*reference frequency"),
             ("neither true nor false", HEAD + "a,POINT,%s,1,[],maybe,1e9,,,\n" % at, "line 2: neither true nor false"),
             ("a spectrum that overflows", HEAD + "a,POINT,%s,1,[400],true,1,,,\n" % at, "source 1 .*: its flux at 1[0-9]* MHz is"),
@@ -472,6 +487,10 @@ def check_restore_list(s):
     s.must("2 of 2 sources are outside the image" in done.stderr.decode() and not load(out)[0].any(), "sources elsewhere")
     refiled(zero, s.path("q.fits"), lambda h: h.header.set("CRVAL4", 2))
     s.told("not Stokes I", s.launch("-quiet", "-restore-list", s.path("q.fits"), listed, s.path("none.fits")), 3, "the residual is another polarisation")
+    with open(listed, "w", encoding="ascii") as f:
+        f.write(HEAD)
+    done = run(s.msimage, "-overwrite", "-restore-list", zero, listed, out)
+    s.must("the list has no sources" in done.stderr.decode() and not load(out)[0].any(), "an empty list")
 
 
 main(Products, globals())
