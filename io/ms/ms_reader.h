@@ -9,6 +9,9 @@
 /* Limits of a block, in visibilities of one correlation and in rows. A block of one row may be larger. */
 enum { MSI_MS_BLOCK_SAMPLES = 1 << 17, MSI_MS_BLOCK_ROWS = 1 << 14 };
 
+/* The time steps of a set that are selected, counted from 0. */
+typedef enum msi_ms_steps { MSI_MS_ALL_STEPS, MSI_MS_EVEN_STEPS, MSI_MS_ODD_STEPS } msi_ms_steps;
+
 /* A selection of rows, channels and columns. Zero-initialised: field 0, all spws, all channels, the default column. */
 typedef struct msi_ms_selection {
     const char *data_column;  /* NULL: CORRECTED_DATA if it exists, else DATA */
@@ -21,7 +24,8 @@ typedef struct msi_ms_selection {
     int64_t channel_begin, channel_end; /* end exclusive, counted through the selected spws one after another in order
                                              of their ids, ascending in frequency in each; end 0: all */
     int64_t interval_begin,
-        interval_end; /* timestep indices among the distinct TIMEs, end exclusive; end 0: to the last */
+        interval_end;   /* timestep indices among the distinct TIMEs, end exclusive; end 0: to the last */
+    msi_ms_steps steps; /* of those of the interval, by the same indices */
     double min_uv_lambda, max_uv_lambda; /* 0: no limit; applied a sample at a time */
     double min_uvw_m, max_uvw_m;         /* of the length of (u, v, w); 0: no limit; applied a row at a time */
     const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */

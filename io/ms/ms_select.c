@@ -343,6 +343,9 @@ typedef struct row_filter {
     uint8_t *setup; /* [n_setup] wanted */
     uint8_t *field; /* [n_field] wanted */
     double first_s, last_s;
+    double *step_s; /* [n_step] all times, ascending, of which every second one is selected; owned; NULL: all are */
+    int64_t n_step;
+    int is_odd;            /* the second, fourth .. time, counted from 0 as odd */
     const int64_t *listed; /* ascending rows; NULL: all */
     int64_t n_listed, next_listed;
 } row_filter;
@@ -406,6 +409,12 @@ static int interval_times(const msi_ms_set *set, const msi_ms_selection *selecti
     } else if (status == MSI_OK) {
         filter->first_s = times.time_s[begin];
         filter->last_s = times.time_s[end - 1];
+        if (selection->steps) {
+            filter->step_s = times.time_s;
+            filter->n_step = times.n;
+            filter->is_odd = selection->steps == MSI_MS_ODD_STEPS;
+            found.all.time_s = NULL;
+        }
     }
     free_row_index(&found);
     return status;
@@ -451,6 +460,22 @@ static int is_listed(row_filter *f, int64_t row)
     return f->next_listed < f->n_listed && f->listed[f->next_listed] == row;
 }
 
+/* Return 1 if a time step is selected. */
+static int is_selected_time(const row_filter *f, double time_s)
+{
+    int64_t low = 0, high = f->n_step;
+    if (time_s < f->first_s || time_s > f->last_s) return 0;
+    if (!f->step_s) return 1;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (f->step_s[middle] < time_s)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low % 2 == f->is_odd;
+}
+
 /* Rows that are being selected. */
 typedef struct row_scan {
     const msi_ms_set *set;
@@ -464,7 +489,7 @@ static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
     row_filter *f = s->filter;
     if (!f->setup[r->data_desc_id] || !f->field[r->field_id] || !is_listed(f, r->row)) return MSI_OK;
     s->found.is_used[r->data_desc_id] = 1;
-    if (time_s < f->first_s || time_s > f->last_s) return MSI_OK;
+    if (!is_selected_time(f, time_s)) return MSI_OK;
     MSI_TRY(add_rows(&s->found, r));
     return add_times(&s->found.selected, &time_s, 1);
 }
@@ -723,7 +748,7 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection, const 
     if ((status = listed_rows(set, selection, &rows, &n_row, &ranges, &n_range)) != MSI_OK) goto out;
     filter.listed = rows;
     filter.n_listed = n_row;
-    if (selection->interval_begin > 0 || selection->interval_end > 0) {
+    if (selection->interval_begin > 0 || selection->interval_end > 0 || selection->steps) {
         status = interval_times(set, selection, block, partners, &filter);
         if (status != MSI_OK) goto out;
     }
@@ -745,6 +770,7 @@ out:
     msi_free(block);
     msi_free(filter.setup);
     msi_free(filter.field);
+    msi_free(filter.step_s);
     ccc_free(rows);
     ccc_free(ranges);
     return status;

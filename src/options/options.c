@@ -718,11 +718,16 @@ int msi_options_expand_multi_ms(msi_options *o)
     if (!o->members) return MSI_OK;
     o->ms_paths = (const char *const *)o->members;
     o->n_ms = n;
-    if (o->intervals_out > 1 || o->selection.interval_begin || o->selection.interval_end)
+    const msi_ms_steps steps = o->selection.steps;
+    if (o->intervals_out > 1 || o->selection.interval_begin || o->selection.interval_end || steps)
         return msi_error_set(MSI_EUSAGE,
                              "-%s: it counts the time steps of each set, and %s is a multi-MS (there are %d sets in "
                              "all); select times with -select-time or -taql",
-                             o->intervals_out > 1 ? "intervals-out" : "interval", o->given_paths[which], n);
+                             o->intervals_out > 1        ? "intervals-out"
+                             : steps == MSI_MS_ODD_STEPS ? "odd-timesteps"
+                             : steps                     ? "even-timesteps"
+                                                         : "interval",
+                             o->given_paths[which], n);
     return MSI_OK;
 }
 
@@ -806,6 +811,12 @@ static void add_range(char *text, size_t size, const char *option, int64_t begin
     if (begin || end) snprintf(text + at, size - at, " %s %lld %lld", option, (long long)begin, (long long)end);
 }
 
+static void add_word(char *text, size_t size, const char *word)
+{
+    const size_t at = strlen(text);
+    snprintf(text + at, size - at, "%s", word);
+}
+
 static void add_quoted(char *text, size_t size, const char *option, const char *words)
 {
     const size_t at = strlen(text);
@@ -822,6 +833,7 @@ void msi_options_selection_words(const msi_ms_selection *s, char *text, size_t s
     add_numbers(text, size, " -spws ", s->spws, s->n_spw);
     add_range(text, size, "-channel-range", s->channel_begin, s->channel_end);
     add_range(text, size, "-interval", s->interval_begin, s->interval_end);
+    if (s->steps) add_word(text, size, s->steps == MSI_MS_ODD_STEPS ? " -odd-timesteps" : " -even-timesteps");
     add_quoted(text, size, "-select-spw", s->mssel_spw);
     add_quoted(text, size, "-select-antenna", s->mssel_antenna);
     add_quoted(text, size, "-select-uvrange", s->mssel_uvrange);

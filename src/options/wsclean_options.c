@@ -107,8 +107,6 @@ const msi_wsclean_option msi_wsclean_table[] = {
             "densities are computed from the weighted samples; use -weight natural for the weights of the set"),
     REFUSED("simulate-noise", 1, NO_NOISE),
     REFUSED("simulate-baseline-noise", 1, NO_NOISE),
-    REFUSED("even-timesteps", 0, "time steps are selected by ranges; use -interval, -intervals-out or -taql"),
-    REFUSED("odd-timesteps", 0, "time steps are selected by ranges; use -interval, -intervals-out or -taql"),
 
     /* Deconvolution. */
     MAPPED("abs-threshold", 1, "threshold"),

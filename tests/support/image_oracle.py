@@ -81,10 +81,10 @@ class Samples:
 
 
 def read(paths, pol="I", column=None, fields=(0,), spws=None, channels=None, interval=None, taql=None, min_uv=0,
-         max_uv=np.inf, mean_weight=False):
+         max_uv=np.inf, mean_weight=False, steps=None):
     """The samples that an image of these sets holds, except for the limits of its uv grid.
 
-    fields None: all. channels, interval: begin, end (exclusive). taql: a condition on rows. mean_weight: the mean
+    fields None: all. channels, interval: begin, end (exclusive). steps: 0 for even time steps, 1 for odd ones. taql: a condition on rows. mean_weight: the mean
     of the correlations' weights, not the smallest.
     """
     out = Samples()
@@ -108,7 +108,7 @@ def read(paths, pol="I", column=None, fields=(0,), spws=None, channels=None, int
                 rows = main.query(where + (" && (%s)" % taql if taql else ""))
                 if not rows.nrows():
                     continue
-                rows = rows.selectrows(np.flatnonzero(_row_mask(rows, fields, times, interval)))
+                rows = rows.selectrows(np.flatnonzero(_row_mask(rows, fields, times, interval, steps)))
                 if rows.nrows() and wanted.any():
                     types = polarization.getcell("CORR_TYPE", setup.getcell("POLARIZATION_ID", int(dd)))
                     present = [c for t in types for c, n in CORRELATIONS.items() if n == t]
@@ -127,13 +127,15 @@ def lacked(planes):
     return parts
 
 
-def _row_mask(rows, fields, times, interval):
+def _row_mask(rows, fields, times, interval, steps):
     keep = np.ones(rows.nrows(), bool)
     if fields is not None:
         keep &= np.isin(rows.getcol("FIELD_ID"), fields)
     if interval:
         index = np.searchsorted(times, rows.getcol("TIME"))
         keep &= (index >= interval[0]) & (index < interval[1])
+    if steps is not None:
+        keep &= np.searchsorted(times, rows.getcol("TIME")) % 2 == steps
     return keep
 
 

@@ -157,6 +157,8 @@ def check_selections(s):
     s.check("uv limits", *grid, ["-minuv-l", 1500, "-maxuv-l", 9000], min_uv=1500, max_uv=9000)
     s.check("channel range", *grid, ["-channel-range", 2, 5], channels=(2, 5))
     s.check("interval", *grid, ["-interval", 3, 7], interval=(3, 7))
+    s.check("even time steps", *grid, ["-even-timesteps"], steps=0)
+    s.check("odd time steps of an interval", *grid, ["-odd-timesteps", "-interval", 3, 8], interval=(3, 8), steps=1)
     s.check("taql", *grid, ["-taql", "ANTENNA1 > 4 and SUMSQR(UVW) > 1e6"], taql="ANTENNA1 > 4 and SUMSQR(UVW) > 1e6")
     s.check("select-antenna", *grid, ["-select-antenna", "0~9&"], taql="ANTENNA1 <= 9 && ANTENNA2 <= 9")
     s.check("baselines in metres", *grid, ["-minuvw-m", 400, "-maxuvw-m", 1500], taql="SQRT(SUMSQR(UVW)) between 400 and 1500")
