@@ -13,7 +13,8 @@ static struct {
     int with_time;
     int bar_shown; /* the current line of the terminal holds a progress bar */
     int is_silent;
-} state = {MSI_LOG_NORMAL, 0, 0, 0};
+    const char *program;
+} state = {MSI_LOG_NORMAL, 0, 0, 0, "msimage"};
 
 /* The calling thread's listener; NULL: lines go to stderr. */
 static _Thread_local struct {
@@ -104,10 +105,10 @@ static void put_formatted(const char *format, va_list ap)
     free(many);
 }
 
-static void write_line(msi_log_level level, const char *prefix, const char *format, va_list ap)
+static void write_line(msi_log_level level, const char *kind, const char *format, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
-static void write_line(msi_log_level level, const char *prefix, const char *format, va_list ap)
+static void write_line(msi_log_level level, const char *kind, const char *format, va_list ap)
 {
     if (listening.call) {
         char text[1024];
@@ -126,17 +127,17 @@ static void write_line(msi_log_level level, const char *prefix, const char *form
         strftime(clock_text, sizeof clock_text, "%Y-%m-%dT%H:%M:%SZ", &utc);
         fprintf(stderr, "%s %8.3f  ", clock_text, msi_wall_s());
     }
-    fputs(prefix, stderr);
+    if (*kind) fprintf(stderr, "%s: %s: ", state.program, kind);
     put_formatted(format, ap);
     fputc('\n', stderr);
     funlockfile(stderr);
 }
 
-#define MSI_LOG_LINE(level, prefix)                                                                                    \
+#define MSI_LOG_LINE(level, kind)                                                                                      \
     do {                                                                                                               \
         va_list ap;                                                                                                    \
         va_start(ap, format);                                                                                          \
-        write_line(level, prefix, format, ap);                                                                         \
+        write_line(level, kind, format, ap);                                                                           \
         va_end(ap);                                                                                                    \
     } while (0)
 
@@ -152,24 +153,29 @@ void msi_log_detail(const char *format, ...)
 
 void msi_log_warning(const char *format, ...)
 {
-    MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: warning: ");
+    MSI_LOG_LINE(MSI_LOG_QUIET, "warning");
 }
 
 void msi_log_advice(const char *format, ...)
 {
-    if (listening.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: warning: ");
+    if (listening.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_QUIET, "warning");
 }
 
 static void error_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void error_line(const char *format, ...)
 {
-    MSI_LOG_LINE(MSI_LOG_QUIET, "msimage: error: ");
+    MSI_LOG_LINE(MSI_LOG_QUIET, "error");
 }
 
 void msi_log_error(const char *message)
 {
     error_line("%s", message);
+}
+
+void msi_log_program(const char *name)
+{
+    state.program = name;
 }
 
 void msi_log_silence(int is_silent)

@@ -14,6 +14,9 @@ typedef enum msi_log_level { MSI_LOG_QUIET, MSI_LOG_NORMAL, MSI_LOG_VERBOSE } ms
  * msi_wall_s. */
 void msi_log_setup(msi_log_level level, int with_time);
 
+/* msi_log_program - set the name of the program at the start of warnings and errors; static. The default is msimage. */
+void msi_log_program(const char *name);
+
 /*
  * msi_log_info - print a line of the normal log.
  * msi_log_detail - print a line that is shown with -verbose only.

@@ -40,6 +40,13 @@ static const struct {
     {"radians", 1},
 };
 
+const char *msi_parse_option_name(const char *word)
+{
+    const char *name = word[0] == '-' ? word + 1 + (word[1] == '-') : "";
+    if (strcmp(name, "h") == 0 || strncmp(name, "help=", 5) == 0) return "help";
+    return strcmp(name, "V") == 0 ? "version" : name;
+}
+
 /* Multiply by ten and add a digit of the same sign. Return 0 if the result overflows 64 bits. */
 static int append_digit(int64_t *value, int digit)
 {

@@ -126,6 +126,8 @@ static void print_version(FILE *out)
     fprintf(out, "build: %s, %s, id %.16s\n", MSIMAGE_BUILD_TYPE, COMPILER, build_id);
     fprintf(out, "libraries: %s, %s\n", MSIMAGE_LIBRARIES, msi_backend_versions());
     fprintf(out, "GPU: %s\n", msi_backend_describe());
+    /* Scripts look for these lines in the output of WSClean. */
+    fputs("WGridder is available.\nW-Towers is available.\n", out);
 }
 
 /* ---- Watchdog: ends an interrupted run that is busy in a long call of a library, such as the FFT of a huge image

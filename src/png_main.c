@@ -85,7 +85,7 @@ static void print_help(void)
 
 static int read_option(options *o, int argc, const char *const *argv, int *used)
 {
-    const char *name = argv[0] + 1 + (argv[0][1] == '-');
+    const char *name = msi_parse_option_name(argv[0]);
     for (int i = 0; i < N_OPTION; i++) {
         const option *p = &option_table[i];
         if (strcmp(name, p->name) != 0) continue;
@@ -192,8 +192,9 @@ static int run_program(int argc, char **argv)
 int main(int argc, char **argv)
 {
     msi_process_hold_standard_files();
+    msi_log_program("msimage-png");
     msi_wall_s();
     const int rc = run_program(argc, argv);
-    if (rc) fprintf(stderr, "msimage-png: error: %s\n", msi_error_get());
+    if (rc) msi_log_error(msi_error_get());
     return msi_exit_code(rc);
 }

@@ -460,7 +460,7 @@ void msi_makems_options_help(FILE *f)
 
 static const option *find_option(const char *text)
 {
-    const char *name = text + 1 + (text[1] == '-');
+    const char *name = msi_parse_option_name(text);
     for (size_t i = 0; i < sizeof option_table / sizeof *option_table; i++)
         if (!strcmp(name, option_table[i].name)) return &option_table[i];
     return NULL;

@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "kernels/bench/bench.h"
 #include "kernels/bench/field_rows.h"
 #include "kernels/bench/workload_el56.h"
@@ -50,7 +51,7 @@ static const char usage[] =
     "usage: msimage-bench [options]\n"
     "Times the gridders and degridders of msimage on fixed workloads; needs no Measurement Set.\n"
     "  -list           what there is: gridders, strategies, directions and backends; then the rows\n"
-    "  -run P[,P..]    rows whose name contains a pattern P, or matches it where it has * ? or [ (default: all)\n"
+    "  -run P[,P..]    rows whose name contains a pattern P, or matches it where it has * ? or [; -run '*' runs all\n"
     "  -layouts DIR    folder of station tables; without it procedural arrays of the same size and extent\n"
     "  -scale F        that fraction of the visibilities, 0 < F <= 1 (default 1)\n"
     "  -gpus N         GPUs of the rows team/.., tracks/..-team and stacks/..-team, workers of team-small/ (default "
@@ -64,6 +65,7 @@ static const char usage[] =
     "  -json FILE      write the results\n"
     "  -compare FILE   print ratios to an earlier run's results; exit 1 when one is slower by more than -factor\n"
     "  -factor X       times that a row may take of its earlier time (default 1.1)\n"
+    "  -version        the version\n"
     "  -help           this text\n"
     "\n"
     "Columns: sort: indices, sort, merging; kernel: gridding or degridding; FFT: transforms and w-screens, where a "
@@ -79,7 +81,7 @@ typedef struct settings {
     msi_bench_protocol protocol;
     const char *pattern, *json, *compare;
     double factor;
-    int list, help;
+    int list, help, version;
 } settings;
 
 static int parse_number(const char *option, const char *text, double low, double high, double *out)
@@ -108,6 +110,7 @@ static int parse(settings *s, int argc, char **argv)
         double low, high;
     } option[] = {{"list", &s->list, NULL, NULL, 0, 0},
                   {"help", &s->help, NULL, NULL, 0, 0},
+                  {"version", &s->version, NULL, NULL, 0, 0},
                   {"verify", &s->protocol.verify, NULL, NULL, 0, 0},
                   {"run", NULL, &s->pattern, NULL, 0, 0},
                   {"layouts", NULL, &s->bench.layout_dir, NULL, 0, 0},
@@ -121,7 +124,7 @@ static int parse(settings *s, int argc, char **argv)
                   {"factor", NULL, NULL, &s->factor, 1e-3, 1e6}};
     const int n_option = sizeof option / sizeof option[0];
     for (int i = 1; i < argc; i++) {
-        const char *name = argv[i][0] == '-' ? argv[i] + 1 + (argv[i][1] == '-') : "";
+        const char *name = msi_parse_option_name(argv[i]);
         int k = 0;
         while (k < n_option && strcmp(name, option[k].name) != 0) k++;
         if (k == n_option) return msi_error_set(MSI_EUSAGE, "'%s' is not an option; see -help", argv[i]);
@@ -292,8 +295,14 @@ int main(int argc, char **argv)
     int exit_code = 0, status = parse(&s, argc, argv);
     msi_log_setup(MSI_LOG_QUIET, 0);
     choose_gpus(&s.bench);
+    if (argc < 2) {
+        fputs(usage, stderr);
+        return msi_exit_code(MSI_EUSAGE);
+    }
     if (status == MSI_OK && s.help)
         fputs(usage, stdout);
+    else if (status == MSI_OK && s.version)
+        puts("msimage-bench " MSIMAGE_VERSION);
     else if (status == MSI_OK && s.list)
         list(s.pattern);
     else if (status == MSI_OK)

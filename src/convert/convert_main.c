@@ -276,6 +276,7 @@ int main(int argc, char **argv)
     struct timespec began;
     timespec_get(&began, TIME_UTC);
     msi_process_hold_standard_files();
+    msi_log_program("msimage-convert");
     msi_wall_s();
     int is_raised, rc = msi_process_limits_stack(&is_raised);
     if (!rc) rc = msi_process_limits_files();
@@ -284,7 +285,7 @@ int main(int argc, char **argv)
     if (!rc && (ferror(stdout) | fflush(stdout)))
         rc = msi_error_set(MSI_EOUTPUT, "standard output: %s", strerror(errno ? errno : EIO));
     rc = msi_hint_append_writer(rc, options.shared.given_paths, options.shared.n_given, &began);
-    if (rc) fprintf(stderr, "msimage-convert: error: %s\n", msi_error_get());
+    if (rc) msi_log_error(msi_error_get());
     msi_convert_options_free(&options);
     return msi_exit_code(rc);
 }

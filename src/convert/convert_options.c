@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "core/status.h"
+#include "core/units.h"
 #include "src/options/help.h"
 #include "src/options/option_table.h"
 #include "src/options/suggestion.h"
@@ -145,7 +146,7 @@ static const msi_option *option_at(int i)
 
 static const msi_option *find_option(const char *word)
 {
-    const char *name = word[0] == '-' ? word + 1 + (word[1] == '-') : "";
+    const char *name = msi_parse_option_name(word);
     for (int i = 0; i < N_ROW; i++) {
         const msi_option *o = option_at(i);
         if (strcmp(o->name, name) == 0 || (o->alias && strcmp(o->alias, name) == 0)) return o;

@@ -226,7 +226,7 @@ static int write_list(const msi_imaging_run *r, int64_t first, const msi_clean_g
     sky.n_term = msi_cleaner_n_term(g->cleaner, &sky.reference_hz, &sky.is_logarithmic);
     MSI_TRY(msi_source_list_write(publish, i, g->sources->list, &sky));
     const int64_t n = msi_source_list_n(g->sources->list);
-    msi_log_info("%lld source%s in %s", (long long)n, msi_plural(n), msi_publish_name(publish, i));
+    msi_log_info("%lld clean component%s in %s", (long long)n, msi_plural(n), msi_publish_name(publish, i));
     warn_of_frame(sky.frame);
     return MSI_OK;
 }

@@ -92,31 +92,58 @@ static void print_group(FILE *out, int group)
         if ((int)msi_option_group_of(o) == group) msi_help_print_option(out, o);
 }
 
+/* Print the answer to an option that only WSClean has. */
+static void print_wsclean(FILE *out, const msi_wsclean_option *w)
+{
+    char line[256];
+    msi_wsclean_describe(line, sizeof line, w);
+    fprintf(out, "%s.\n", line);
+    if (w->value) fprintf(out, "Any other value is refused: %s.\n", w->else_why);
+}
+
+/* Print every option whose name or text has a word. Returns: their number */
+static int print_found(FILE *out, const char *word)
+{
+    const msi_option *o;
+    int n = 0;
+    for (int i = 0; *word && (o = msi_option_at(i)); i++) {
+        if (!strcasestr(o->name, word) && !strcasestr(o->help, word)) continue;
+        msi_help_print_option(out, o);
+        n++;
+    }
+    for (int i = 0; *word && i < msi_wsclean_count; i++) {
+        if (!strcasestr(msi_wsclean_table[i].name, word)) continue;
+        print_wsclean(out, &msi_wsclean_table[i]);
+        n++;
+    }
+    return n;
+}
+
+static int print_topic(FILE *out, const char *topic)
+{
+    const char *name = topic + strspn(topic, "-");
+    for (int group = 0; group < MSI_N_GROUP; group++)
+        if (strcmp(name, msi_option_groups[group].key) == 0) {
+            print_group(out, group);
+            return MSI_OK;
+        }
+    const msi_option *o = msi_option_find(name);
+    const msi_wsclean_option *w = msi_wsclean_find(name);
+    if (o)
+        msi_help_print_option(out, o);
+    else if (w)
+        print_wsclean(out, w);
+    else if (!print_found(out, name))
+        return msi_error_set(MSI_EUSAGE,
+                             "-help %s: no option or section has this name, and no text has this word; "
+                             "-help without a topic lists all",
+                             topic);
+    return MSI_OK;
+}
+
 int msi_help_print(FILE *out, const char *topic)
 {
-    if (topic) {
-        const char *name = topic + strspn(topic, "-");
-        const msi_option *o = msi_option_find(name);
-        if (o) {
-            msi_help_print_option(out, o);
-            return MSI_OK;
-        }
-        for (int group = 0; group < MSI_N_GROUP; group++)
-            if (strcmp(name, msi_option_groups[group].key) == 0) {
-                print_group(out, group);
-                return MSI_OK;
-            }
-        const msi_wsclean_option *w = msi_wsclean_find(name);
-        if (w) {
-            char line[256];
-            msi_wsclean_describe(line, sizeof line, w);
-            fprintf(out, "%s.\n", line);
-            if (w->value) fprintf(out, "Any other value is refused: %s.\n", w->else_why);
-            return MSI_OK;
-        }
-        return msi_error_set(MSI_EUSAGE, "-help %s: no such option or section; -help without a topic lists them",
-                             topic);
-    }
+    if (topic) return print_topic(out, topic);
     fputs(usage_line, out);
     fputs(introduction, out);
     for (int group = 0; group < MSI_N_GROUP; group++) print_group(out, group);

@@ -27,24 +27,18 @@
 
 /* ---- The options, one by one ---- */
 
-/* Return the name in a word of the command line, after its one or two dashes; "" if there is no dash. */
-static const char *option_name(const char *word)
-{
-    return word[0] == '-' ? word + (word[1] == '-' ? 2 : 1) : "";
-}
-
 /* Return 1 if a word of the command line names an option of msimage or WSClean. */
 static int is_option(const char *word)
 {
-    return msi_option_find(option_name(word)) || msi_wsclean_find(option_name(word));
+    return msi_option_find(msi_parse_option_name(word)) || msi_wsclean_find(msi_parse_option_name(word));
 }
 
 static int unknown_option(const char *word)
 {
     char names[MSI_SUGGESTION_SIZE];
-    const char *instead = msi_suggestion_advice(MSI_CASA_TCLEAN, option_name(word));
+    const char *instead = msi_suggestion_advice(MSI_CASA_TCLEAN, msi_parse_option_name(word));
     if (instead) return msi_error_set(MSI_EUSAGE, "%s: no such option; %s", word, instead);
-    if (msi_suggestion(names, option_name(word)))
+    if (msi_suggestion(names, msi_parse_option_name(word)))
         return msi_error_set(MSI_EUSAGE, "%s: no such option; did you mean %s? (msimage -help lists all options)", word,
                              names);
     return msi_error_set(MSI_EUSAGE, "%s: no such option; msimage -help lists all options", word);
@@ -158,9 +152,11 @@ static int read_wsclean(msi_options *options, const msi_wsclean_option *w, int a
 /* Read one option and its arguments. Given and returned: *i  index of the option, then of the last word read */
 static int read_option(msi_options *options, int argc, const char *const *argv, int *i)
 {
-    const char *name = option_name(argv[*i]);
+    const char *name = msi_parse_option_name(argv[*i]);
+    const char *topic = strcmp(name, "help") == 0 ? strchr(argv[*i], '=') : NULL;
     const msi_option *o = msi_option_find(name);
     const msi_wsclean_option *w = o ? NULL : msi_wsclean_find(name);
+    if (topic) return msi_read_help(options, o, 1, (const char *[]){topic + 1});
     if (w) return read_wsclean(options, w, argc, argv, i);
     if (!o) return unknown_option(argv[*i]);
     const char *const *argument = argv + *i + 1;
@@ -409,6 +405,9 @@ static int clean_options_check(const msi_options *o)
     MSI_TRY(check_beam(o));
     MSI_TRY(check_subtract_model(o));
     if (!c->niter) return MSI_OK;
+    if (o->geometry.nx > MSI_CLEAN_MAX_SIZE || o->geometry.ny > MSI_CLEAN_MAX_SIZE)
+        return msi_error_set(MSI_EUSAGE, "-size %lld %lld: with -niter, width and height can be at most %d pixels",
+                             (long long)o->geometry.nx, (long long)o->geometry.ny, MSI_CLEAN_MAX_SIZE);
     if (o->make_psf_only)
         return msi_error_set(MSI_EUSAGE, "-make-psf-only: it cannot be used with -niter; leave one of them out");
     if (strcmp(o->gridder, "wgrid") != 0)

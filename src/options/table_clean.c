@@ -631,7 +631,7 @@ static const msi_option run_rows[] = {
     {.name = "save-source-list",
      .use = MSI_USE_IMAGING,
      .arguments = "",
-     .help = "Write the components of Stokes I as a list of sources, PREFIX-sources.txt, in the format of WSClean and "
+     .help = "Write the clean components of Stokes I as a list, PREFIX-sources.txt, in the format of WSClean and "
              "DP3. The scales of -multiscale are then Gaussians.",
      .read = msi_read_flag,
      AT(clean.save_sources),

@@ -150,9 +150,10 @@ static const msi_option log_rows[] = {
      .arguments = "[TOPIC]",
      .choices = "image|samples|weighting|cleaning|output|predict|performance|other",
      .help = "Print this help and stop. TOPIC limits it to one option, or to one section: image, samples, weighting, "
-             "cleaning, output, predict, performance or other.",
+             "cleaning, output, predict, performance or other. Any other word is searched in names and texts.",
      .read = msi_read_help},
     {.name = "version",
+     .alias = "V",
      .arguments = "",
      .help = "Print the version, the build, its libraries and the GPU found, and stop.",
      .read = msi_read_version},

@@ -82,6 +82,16 @@ static void test_levels(void **state)
     assert_string_equal(shown, "ordinary 1\ndetail 2\nmsimage: warning: odd 3\nmsimage: error: it failed: 100%s\n");
 }
 
+static void test_name_of_program(void **state)
+{
+    (void)state;
+    msi_log_setup(MSI_LOG_QUIET, 0);
+    msi_log_program("msimage-convert");
+    capture_pipe(print_each);
+    msi_log_program("msimage");
+    assert_string_equal(shown, "msimage-convert: warning: odd 3\nmsimage-convert: error: it failed: 100%s\n");
+}
+
 static void test_lines_with_the_time(void **state)
 {
     (void)state;
@@ -267,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_name_of_program),
         cmocka_unit_test(test_lines_with_the_time),
         cmocka_unit_test(test_control_characters_are_escaped),
         cmocka_unit_test(test_long_lines),

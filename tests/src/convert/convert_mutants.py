@@ -35,7 +35,7 @@ def words_of(way, path):
 def complaint(done, text, out, is_sanitized):
     code, cpu_s, mb = done
     errors = [line for line in text.splitlines() if not line.startswith("msimage-convert: warning: ") and
-              not line.startswith("msimage: warning: ")]
+              not line.startswith("msimage-convert: warning: ")]
     if code not in CODES:
         return "exits %d" % code
     if len(errors) != (code != 0) or not all(line.startswith("msimage-convert: error: ") for line in errors):

@@ -255,7 +255,7 @@ def check_mutants(s, seed=1, count=40):
         before = sorted(os.listdir("."))
         done = s.launch("-quiet", "-backend", "cpu", "-j", 1, "-abs-mem", 1, "-allow-stale", "-name", "o", "-size", 32, 32,
                         "-scale", "20asec", "-field", "all", *r.choice(([], ["-readers", 2], ["-interval", 1, 3])), "mutant.msv")
-        errors = [line for line in done.stderr.splitlines() if not line.startswith("msimage: warning: ")]
+        errors = [line for line in done.stderr.splitlines() if not line.startswith("msimage-convert: warning: ")]
         if done.returncode not in (0, 2, 3, 5) or len(errors) != (done.returncode != 0) or "ended by signal" in done.stderr:
             s.complain("seed %d, mutant %d: exits %s: %s" % (seed, number, done.returncode, done.stderr[-500:]))
         if done.returncode == 0:

@@ -105,7 +105,7 @@ class Worker:
         os.mkdir(folder)
 
     def complaint(self, code, usage, text):
-        errors = [line for line in text.splitlines() if not line.startswith("msimage: warning: ")]
+        errors = [line for line in text.splitlines() if not line.startswith("msimage-convert: warning: ")]
         if code not in CODES:
             return "exits %d" % code
         if len(errors) != (code != 0) or not all(line.startswith("msimage-convert: error: ") for line in errors):

@@ -48,7 +48,7 @@ expect 2 '-pol I,I: I is given twice' "${good[@]}" -pol I,I x.ms
 expect 2 '-weight: an argument is missing before -make-psf' "${good[@]}" -weight briggs -make-psf x.ms
 expect 2 '-shift 91deg: the Dec must be' "${good[@]}" -shift 0deg 91deg x.ms
 expect 2 '-png: it comes after x.ms' "${good[@]}" x.ms -png
-expect 2 '-help nonsense: no such option or section' -help nonsense
+expect 2 '-help nonsense: no option or section has this name' -help nonsense
 expect 3 'x.ms' "${good[@]}" x.ms
 expect 3 '%s%n' "${good[@]}" 'no such set %s%n [1:5] (x).ms'
 
@@ -71,7 +71,7 @@ got=0
 if [[ $got != 2 || -s out ]] || ! grep -q '^usage: msimage' err; then complain "no arguments: exit $got, $(cat err)"; fi
 rm -f out err
 
-for words in -help -h --help '-help size' '-help weighting' -version --version; do
+for words in -help -h --help --help=size -V '-help size' '-help weighting' -version --version; do
     # shellcheck disable=SC2086
     "$msimage" $words >out 2>err || complain "$words exits $?"
     [[ -s out && ! -s err ]] || complain "$words: nothing on stdout, or something on stderr"
@@ -89,9 +89,27 @@ got=0
 [[ $got == 4 ]] || complain "-help >&- exits $got"
 rm -f err
 
+# Other words are searched; a section comes before an option of its name; every program knows the short forms.
+"$msimage" -help sidelobe >out
+grep -q '^  -sidelobethreshold' out || complain "-help sidelobe: $(cat out)"
+"$msimage" --help=predict >out
+if ! grep -q '^Prediction of visibilities' out || ! grep -q '^  -drop-old' out; then complain "--help=predict: $(cat out)"; fi
+for program in "$msimage-convert" "$msimage-png" "$msimage-makems" "$msimage-bench"; do
+    for words in -h -help --help=x; do
+        "$program" $words >out 2>err || complain "$program $words exits $?"
+        if ! grep -q '^usage: msimage' out || [[ -s err ]]; then complain "$program $words: $(cat out err)"; fi
+    done
+    "$program" -V >out 2>err || complain "$program -V exits $?"
+    grep -q -E '^msimage-[a-z]+ [0-9]' out || complain "$program -V: $(cat out err)"
+done
+got=0
+"$msimage-bench" >out 2>err || got=$?
+if [[ $got != 2 || -s out ]] || ! grep -q '^usage: msimage-bench' err; then complain "msimage-bench: $got, $(cat err)"; fi
+rm -f out err
+
 "$msimage" -version >out
 for pattern in '^msimage [0-9]+\.[0-9]+\.[0-9]+$' '^build: .*, id [0-9a-f]{16}$' 'casacore [0-9]' 'cfitsio [0-9]' \
-    'wcslib [0-9]' 'FFTW' '^GPU: '; do
+    'wcslib [0-9]' 'FFTW' '^GPU: ' '^WGridder is available'; do
     grep -q -i -E -- "$pattern" out || complain "-version: /$pattern/ is not in: $(cat out)"
 done
 rm -f out
