@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -257,79 +258,109 @@ out:
 
 /* ---- Fields ---- */
 
-/* Find the name that a column's keywords give to a code. */
-static int frame_of_code(ccc_table *t, const char *column, int code, char *frame, size_t size)
+/* Frames of a column of directions: one for all rows, or a code or a name in a column of its own. */
+typedef struct direction_frames {
+    char fixed[16], *column; /* the column; NULL: there is none */
+    char **names;            /* [n] of the codes */
+    int64_t *codes, n;
+} direction_frames;
+
+static void free_frames(direction_frames *f)
 {
-    char **names = NULL;
-    int64_t *codes = NULL, n_name = 0, n_code = 0;
-    int is_there;
-    int status = check_optional(ccc_keyword_get_strings(t, column, "MEASINFO.TabRefTypes", &names, &n_name), &is_there);
-    if (status == MSI_OK && is_there)
-        status = check_optional(ccc_keyword_get_ints(t, column, "MEASINFO.TabRefCodes", &codes, &n_code), &is_there);
-    for (int64_t i = 0; status == MSI_OK && i < n_name && i < n_code; i++)
-        if (codes[i] == code) copy_text(frame, size, names[i]);
-    ccc_free(names);
-    ccc_free(codes);
-    return status;
+    ccc_free(f->column);
+    ccc_free(f->names);
+    ccc_free(f->codes);
 }
 
-/* Read the frame of a direction column: one for all rows, or a code or a name in a column of its own. */
-static int direction_frame(ccc_table *t, const char *column, int64_t row, char *frame, size_t size)
+static int read_frames(ccc_table *t, const char *column, direction_frames *f)
 {
     char *text = NULL;
+    int is_there;
+    int64_t n_code = 0;
+    *f = (direction_frames){.fixed = "J2000"};
+    MSI_TRY(check_optional(ccc_keyword_get_string(t, column, "MEASINFO.VarRefCol", &f->column), &is_there));
+    if (!is_there) {
+        MSI_TRY(check_optional(ccc_keyword_get_string(t, column, "MEASINFO.Ref", &text), &is_there));
+        if (is_there) copy_text(f->fixed, sizeof f->fixed, text);
+        ccc_free(text);
+        return MSI_OK;
+    }
+    MSI_TRY(check_optional(ccc_keyword_get_strings(t, column, "MEASINFO.TabRefTypes", &f->names, &f->n), &is_there));
+    if (!is_there) f->n = 0;
+    MSI_TRY(check_optional(ccc_keyword_get_ints(t, column, "MEASINFO.TabRefCodes", &f->codes, &n_code), &is_there));
+    if (!is_there || n_code < f->n) f->n = is_there ? n_code : 0;
+    return MSI_OK;
+}
+
+/* Find the frame of a row. */
+static int frame_of_row(ccc_table *t, const direction_frames *f, int64_t row, char *frame, size_t size)
+{
     int32_t code;
     int is_there;
-    copy_text(frame, size, "J2000");
-    MSI_TRY(check_optional(ccc_keyword_get_string(t, column, "MEASINFO.VarRefCol", &text), &is_there));
-    int status;
-    if (is_there) {
-        status = check_optional(ccc_get_range(t, text, row, 1, NULL, CCC_INT32, &code, 1), &is_there);
-        if (status == MSI_OK)
-            status = is_there ? frame_of_code(t, column, code, frame, size) : read_text(t, text, row, frame, size);
-    } else {
-        status = check_optional(ccc_keyword_get_string(t, column, "MEASINFO.Ref", &text), &is_there);
-        if (is_there) copy_text(frame, size, text);
-    }
-    ccc_free(text);
-    return status;
+    copy_text(frame, size, f->fixed);
+    if (!f->column) return MSI_OK;
+    MSI_TRY(check_optional(ccc_get_range(t, f->column, row, 1, NULL, CCC_INT32, &code, 1), &is_there));
+    if (!is_there) return read_text(t, f->column, row, frame, size);
+    for (int64_t i = 0; i < f->n; i++)
+        if (f->codes[i] == code) copy_text(frame, size, f->names[i]);
+    return MSI_OK;
 }
 
 /* Find how a phase centre moves; its polynomial has the terms direction[n_value], two a power of time. */
-static int find_motion(ccc_table *t, int row, const double *direction, int64_t n_value, msi_ms_field *f)
+static void find_motion(const double *direction, int64_t n_value, int32_t ephemeris, msi_ms_field *f)
 {
     static const char bodies[] = " MERCURY VENUS MARS JUPITER SATURN URANUS NEPTUNE PLUTO SUN MOON COMET ";
-    int32_t ephemeris = -1;
-    int is_there = 0;
     char between[sizeof f->frame + 2];
     f->motion = MSI_MS_FIXED;
     for (int64_t i = 2; i < n_value; i++)
         if (direction[i] != 0) f->motion = MSI_MS_POLYNOMIAL;
     snprintf(between, sizeof between, " %s ", f->frame);
     if (strstr(bodies, between)) f->motion = MSI_MS_PLANET;
-    if (ccc_table_has_column(t, "EPHEMERIS_ID"))
-        MSI_TRY(check_optional(ccc_get_range(t, "EPHEMERIS_ID", row, 1, NULL, CCC_INT32, &ephemeris, 1), &is_there));
-    if (is_there && ephemeris >= 0) f->motion = MSI_MS_EPHEMERIS;
+    if (ephemeris >= 0) f->motion = MSI_MS_EPHEMERIS;
+}
+
+/* Read a column of integers that need not be there: then all are -1. Returned: *out [n]  freed by msi_free */
+static int read_numbers(ccc_table *t, const char *column, int64_t n, int32_t **out)
+{
+    int is_there = 0;
+    MSI_TRY(msi_alloc(out, n > 0 ? n : 1, sizeof **out, "numbers of a subtable"));
+    if (n > 0 && ccc_table_has_column(t, column))
+        MSI_TRY(check_optional(ccc_get_range(t, column, 0, n, NULL, CCC_INT32, *out, n), &is_there));
+    for (int64_t i = 0; i < n && !is_there; i++) (*out)[i] = -1;
     return MSI_OK;
 }
 
-static int read_field(ccc_table *t, int row, msi_ms_field *f)
+static int read_field(ccc_table *t, int row, const direction_frames *frames, int32_t ephemeris, msi_ms_field *f)
 {
-    int32_t source = -1;
-    int is_there = 0;
     double *direction;
     int64_t n_value;
     MSI_TRY(read_text(t, "NAME", row, f->name, sizeof f->name));
-    MSI_TRY(direction_frame(t, "PHASE_DIR", row, f->frame, sizeof f->frame));
-    if (ccc_table_has_column(t, "SOURCE_ID"))
-        MSI_TRY(check_optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &source, 1), &is_there));
-    f->source_id = is_there ? source : -1;
+    MSI_TRY(frame_of_row(t, frames, row, f->frame, sizeof f->frame));
     MSI_TRY(read_doubles(t, "PHASE_DIR", row, &direction, &n_value));
     /* The first two numbers are the constant term of the polynomial in time. */
     const int is_finite = n_value >= 2 && isfinite(direction[0]) && isfinite(direction[1]);
     f->ra_rad = is_finite ? direction[0] : NAN;
     f->dec_rad = is_finite ? direction[1] : NAN;
-    const int status = find_motion(t, row, direction, n_value, f);
+    find_motion(direction, n_value, ephemeris, f);
     msi_free(direction);
+    return MSI_OK;
+}
+
+static int read_field_rows(msi_ms_set *set, ccc_table *t)
+{
+    direction_frames frames;
+    int32_t *source = NULL, *ephemeris = NULL;
+    int status = read_frames(t, "PHASE_DIR", &frames);
+    if (status == MSI_OK) status = read_numbers(t, "SOURCE_ID", set->n_field, &source);
+    if (status == MSI_OK) status = read_numbers(t, "EPHEMERIS_ID", set->n_field, &ephemeris);
+    for (int i = 0; i < set->n_field && status == MSI_OK; i++) {
+        msi_child_progress(MSI_CHILD_STEP_S);
+        set->field[i].source_id = source[i];
+        status = read_field(t, i, &frames, ephemeris[i], &set->field[i]);
+    }
+    msi_free(source);
+    msi_free(ephemeris);
+    free_frames(&frames);
     return status;
 }
 
@@ -347,39 +378,89 @@ static int read_fields(msi_ms_set *set)
     else
         status = msi_alloc(&set->field, n, sizeof *set->field, "fields");
     if (status == MSI_OK) set->n_field = (int)n;
-    for (int i = 0; i < set->n_field && status == MSI_OK; i++) {
-        msi_child_progress(MSI_CHILD_STEP_S);
-        status = read_field(t, i, &set->field[i]);
-    }
+    if (status == MSI_OK) status = read_field_rows(set, t);
     ccc_table_close(t);
     return status;
 }
 
-/* SOURCE is an optional subtable. */
-static int read_rest_frequency(msi_ms_set *set, int source_id, double *rest_hz)
+/* A line of SOURCE, by the source's number. */
+typedef struct source_line {
+    int32_t id;
+    int64_t row;
+} source_line;
+
+static int compare_sources(const void *a, const void *b)
+{
+    const source_line *x = a, *y = b;
+    return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->row > y->row) - (x->row < y->row);
+}
+
+/* Read the first frequency of a row; 0 if there is none, or it cannot be read. */
+static int read_line(ccc_table *t, int64_t row, double *rest_hz)
+{
+    double *values;
+    int64_t n;
+    const int status = read_doubles(t, "REST_FREQUENCY", row, &values, &n);
+    *rest_hz = status == MSI_OK && n > 0 && isfinite(values[0]) && values[0] > 0 ? values[0] : 0;
+    msi_free(values);
+    return status == MSI_ENOMEM ? status : MSI_OK;
+}
+
+/* Find the rest frequencies of fields among the rows of SOURCE, sorted by source: that of the first row which has one. */
+static int find_lines(ccc_table *t, const source_line *line, int64_t n, const msi_ms_field *field, int n_field,
+                      double *rest_hz)
+{
+    int status = MSI_OK;
+    int32_t id = -1;
+    double known_hz = 0;
+    for (int i = 0; i < n_field && status == MSI_OK; i++) {
+        rest_hz[i] = 0;
+        msi_child_progress(MSI_CHILD_STEP_S);
+        /* Many fields may be of one source. */
+        if (i > 0 && field[i].source_id == id) {
+            rest_hz[i] = known_hz;
+            continue;
+        }
+        id = field[i].source_id;
+        int64_t low = 0;
+        for (int64_t high = n; low < high;) {
+            const int64_t middle = low + (high - low) / 2;
+            if (line[middle].id < id)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        for (; low < n && line[low].id == id && rest_hz[i] == 0 && status == MSI_OK; low++)
+            status = read_line(t, line[low].row, &rest_hz[i]);
+        known_hz = rest_hz[i];
+    }
+    return status;
+}
+
+/*
+ * Read the rest frequencies of fields from SOURCE, an optional subtable.
+ * Returned: rest_hz [n_field]  0 if unknown; a cell that cannot be read counts as one that is not there
+ * Returns:  0, MSI_ENOMEM
+ */
+static int read_rest_frequencies(const msi_ms_set *set, const msi_ms_field *field, int n_field, double *rest_hz)
 {
     ccc_table *t = NULL;
-    int is_there, status = MSI_OK;
-    *rest_hz = 0;
+    int is_there;
+    int32_t *id = NULL;
+    source_line *line = NULL;
     MSI_TRY(check_optional(ccc_subtable_open(&t, set->table, "SOURCE"), &is_there));
     if (is_there && check_table_size(t) != MSI_OK) is_there = 0;
-    const int64_t n = is_there && ccc_table_has_column(t, "REST_FREQUENCY") ? ccc_table_n_row(t) : 0;
-    for (int64_t row = 0; row < n && *rest_hz == 0; row++) {
-        int32_t id = -1;
-        msi_child_progress(MSI_CHILD_STEP_S);
-        double *values = NULL;
-        int64_t n_value = 0;
-        status = check_optional(ccc_get_range(t, "SOURCE_ID", row, 1, NULL, CCC_INT32, &id, 1), &is_there);
-        if (status != MSI_OK) break;
-        if (!is_there || id != source_id) continue;
-        status = read_doubles(t, "REST_FREQUENCY", row, &values, &n_value);
-        if (status != MSI_OK) break;
-        if (n_value > 0 && isfinite(values[0]) && values[0] > 0) *rest_hz = values[0];
-        msi_free(values);
-    }
+    const int has_columns = is_there && ccc_table_has_column(t, "SOURCE_ID") && ccc_table_has_column(t, "REST_FREQUENCY");
+    const int64_t n = has_columns ? ccc_table_n_row(t) : 0;
+    int status = read_numbers(t, "SOURCE_ID", n, &id);
+    if (status == MSI_OK) status = msi_alloc(&line, n > 0 ? n : 1, sizeof *line, "numbers of sources");
+    for (int64_t i = 0; i < n && status == MSI_OK; i++) line[i] = (source_line){id[i], i};
+    if (status == MSI_OK && n > 0) qsort(line, (size_t)n, sizeof *line, compare_sources);
+    if (status == MSI_OK) status = find_lines(t, line, n, field, n_field, rest_hz);
+    msi_free(line);
+    msi_free(id);
     ccc_table_close(t);
-    /* A cell that cannot be read counts as one that is not there. */
-    return status == MSI_ENOMEM ? status : MSI_OK;
+    return status;
 }
 
 /* ---- Visibility stores ---- */
@@ -543,9 +624,8 @@ int msi_ms_store_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
     copy_store_text(store.time_scale, sizeof store.time_scale, r->observation.time_scale);
     if ((status = select_store_windows(set, &chosen)) != MSI_OK) goto out;
     if ((status = msi_alloc(&store.rest_hz, set->n_field, sizeof *store.rest_hz, "fields")) != MSI_OK) goto out;
-    for (int i = 0; i < set->n_field && !status; i++)
-        status = read_rest_frequency(set, set->field[i].source_id, &store.rest_hz[i]);
-    if (!status) status = pass_store_metadata(&c, &chosen, &is_whole);
+    if ((status = read_rest_frequencies(set, set->field, set->n_field, store.rest_hz)) != MSI_OK) goto out;
+    status = pass_store_metadata(&c, &chosen, &is_whole);
     if (!status) status = msi_alloc(out, c.at, 1, "what a store keeps of its set");
     if (status) goto out;
     *n = c.at;
@@ -860,5 +940,5 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
     copy_text(o->spec_frame, sizeof o->spec_frame, set->window[set->setup[first->data_desc_id].spw_id].frame);
     o->ra_rad = field->ra_rad;
     o->dec_rad = field->dec_rad;
-    return set->store || set->uv ? MSI_OK : read_rest_frequency(set, field->source_id, &o->rest_freq_hz);
+    return set->store || set->uv ? MSI_OK : read_rest_frequencies(set, field, 1, &o->rest_freq_hz);
 }
