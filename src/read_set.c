@@ -47,6 +47,7 @@ static int end_call(int status)
 static msi_ms_selection selection_of(const msimage_read_spec *s)
 {
     return (msi_ms_selection){.data_column = s->data_column,
+                              .needs_one_time_scale = 1,
                               .all_fields = s->all_fields,
                               .n_field = s->n_field,
                               .fields = s->field,

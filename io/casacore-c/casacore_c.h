@@ -350,6 +350,14 @@ int ccc_keyword_get_double(ccc_table *t, const char *column, const char *name, d
 int ccc_keyword_get_int(ccc_table *t, const char *column, const char *name, int64_t *out);
 int ccc_keyword_get_ints(ccc_table *t, const char *column, const char *name, int64_t **out, int64_t *n);
 
+/*
+ * ccc_column_factor - tell by what the values of a column are multiplied to be in a unit, by the keyword QuantumUnits.
+ * Given:    unit     such as "Hz", "m", "rad"
+ * Returned: *factor  1 without the keyword
+ * Returns:  0, CCC_ENOTFOUND (no such column), CCC_EFAILED (its values are of another kind, or of several units)
+ */
+int ccc_column_factor(ccc_table *t, const char *column, const char *unit, double *factor);
+
 /* ccc_keyword_put_string, _strings, _double, _int, _bool - set a keyword. Returns: 0, CCC_ENOTFOUND (no such column),
  * CCC_ETYPE (a name on the way is no record), CCC_EREADONLY, CCC_EFAILED. */
 int ccc_keyword_put_string(ccc_table *t, const char *column, const char *name, const char *value);
@@ -549,6 +557,15 @@ int ccc_image_direction(ccc_table *t, ccc_image_axes *out);
  */
 int ccc_direction_convert(const char *from, const char *to, double mjd_s, const double *itrf_m, double *lon_rad,
                           double *lat_rad);
+
+/*
+ * ccc_epoch_convert - convert a time between scales.
+ * Given:    from, to  "UTC", "TAI", "UT1" ..
+ * Given and returned: *mjd_s  MJD seconds
+ * Returns:  0, CCC_EARGUMENT (unknown scale), CCC_EFAILED
+ * Notes:    UT1 needs casacore's tables of the Earth's rotation. Without them, or at dates beyond them, UT1 equals UTC.
+ */
+int ccc_epoch_convert(const char *from, const char *to, double *mjd_s);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Directions are converted between reference frames. */
+/* Directions and times are converted between reference frames and scales. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/Quanta/MVDirection.h>
 #include <casacore/casa/Quanta/MVPosition.h>
 #include <casacore/measures/Measures/MCDirection.h>
+#include <casacore/measures/Measures/MCEpoch.h>
 #include <casacore/measures/Measures/MDirection.h>
 #include <casacore/measures/Measures/MEpoch.h>
 #include <casacore/measures/Measures/MPosition.h>
@@ -23,7 +24,26 @@ cc::MDirection::Types frame_of(const char *name)
     return type;
 }
 
+cc::MEpoch::Types scale_of(const char *name)
+{
+    cc::MEpoch::Types type;
+    if (!name || !cc::MEpoch::getType(type, name))
+        throw Failure(CCC_EARGUMENT, std::string("unknown time scale ") + (name ? name : "(null)"));
+    return type;
+}
+
 } // namespace
+
+int ccc_epoch_convert(const char *from, const char *to, double *mjd_s)
+{
+    return guarded("time", [&] {
+        const cc::MVEpoch time(cc::Quantity(*mjd_s, "s"));
+        *mjd_s = cc::MEpoch::Convert(cc::MEpoch(time, scale_of(from)), cc::MEpoch::Ref(scale_of(to)))()
+                     .getValue()
+                     .getTime("s")
+                     .getValue();
+    });
+}
 
 int ccc_direction_convert(const char *from, const char *to, double mjd_s, const double *itrf_m, double *lon_rad,
                           double *lat_rad)

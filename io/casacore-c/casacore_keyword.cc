@@ -2,6 +2,8 @@
 /* Keywords of tables and columns are read and set; they may lie in records within records. */
 #include "casacore_internal.hpp"
 
+#include <casacore/casa/Quanta/Quantum.h>
+#include <casacore/casa/Quanta/UnitVal.h>
 #include <casacore/tables/Tables/TableRecord.h>
 
 using namespace ccc;
@@ -121,6 +123,29 @@ int ccc_keyword_get_strings(ccc_table *t, const char *column, const char *name, 
             *out = block_of(list);
             *n = static_cast<int64_t>(list.size());
         });
+    });
+}
+
+int ccc_column_factor(ccc_table *t, const char *column, const char *unit, double *factor)
+{
+    *factor = 1;
+    return guarded(t, column, [&] {
+        const cc::TableRecord &r = keywords_of(t, column);
+        std::vector<std::string> units;
+        if (!r.isDefined("QuantumUnits")) return;
+        if (r.dataType("QuantumUnits") == cc::TpString) units.push_back(r.asString("QuantumUnits"));
+        if (r.dataType("QuantumUnits") == cc::TpArrayString) units = strings_in(r.asArrayString("QuantumUnits"));
+        const std::string where = t->path + ": column " + column + " is in ";
+        for (size_t i = 0; i < units.size(); i++) {
+            if (units[i] != units[0]) throw Failure(CCC_EFAILED, where + units[0] + " and " + units[i]);
+            if (units[i].find_first_not_of(' ') == std::string::npos) continue;
+            cc::String name(units[i]);
+            if (!cc::UnitVal::check(name)) throw Failure(CCC_EFAILED, where + units[i] + ", which is no known unit");
+            const cc::Quantity one(1, name);
+            if (!one.isConform(cc::Unit(unit)))
+                throw Failure(CCC_EFAILED, where + units[i] + ", which is not converted to " + unit);
+            *factor = one.getValue(cc::Unit(unit));
+        }
     });
 }
 

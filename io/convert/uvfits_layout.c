@@ -10,6 +10,7 @@
 #include "core/units.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/convert/set_maps.h"
 #include "io/ms/ms_block.h"
 
 /* So much of a channel may the last one lie off the place that the first one and the step of all windows give it. */
@@ -124,9 +125,25 @@ static int check_frames(const msi_uvfits_layout *l, const char *name)
                                  "%s: UVFITS needs phase centres in one frame, J2000 or B1950, but field %d is in %s",
                                  name, i, set->field[i].frame);
     }
-    if (strcmp(scale, "UTC") != 0 && strcmp(scale, "TAI") != 0 && strcmp(scale, "IAT") != 0)
-        return msi_error_set(MSI_EINPUT, "%s: UVFITS needs times in UTC or TAI, but these are in %s", name, scale);
-    return MSI_OK;
+    static const char *const scales[] = {"UTC", "UT1", "TAI", "IAT"};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+        if (strcmp(scale, scales[i]) == 0) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: UVFITS needs times in UTC, UT1 or TAI, but these are in %s", name, scale);
+}
+
+/* Find what times in UT1 are off UTC; over a day that changes by a few milliseconds. */
+static int find_utc(msi_uvfits_layout *l, const char *name)
+{
+    const msi_observation *o = &l->reader->observation;
+    double utc_s = o->start_mjd_s;
+    if (strcmp(o->time_scale, "UT1") != 0) return MSI_OK;
+    MSI_TRY(msi_set_read(ccc_epoch_convert("UT1", "UTC", &utc_s)));
+    l->utc_offset_s = utc_s - o->start_mjd_s;
+    if (l->utc_offset_s != 0) return MSI_OK;
+    return msi_error_set(MSI_EINPUT,
+                         "%s: times are in UT1, but casacore's tables do not have UT1 - UTC of this date; update them "
+                         "(package casacore-data, or the directory that measures.directory of ~/.casarc names)",
+                         name);
 }
 
 int msi_uvfits_layout_make(msi_uvfits_layout *l, const msi_ms_reader *reader, const char *name)
@@ -134,7 +151,8 @@ int msi_uvfits_layout_make(msi_uvfits_layout *l, const msi_ms_reader *reader, co
     *l = (msi_uvfits_layout){.reader = reader};
     l->n_antenna = (int32_t)reader->set[0].n_antenna;
     l->n_field = reader->set[0].n_field;
-    l->day_mjd = floor(reader->observation.start_mjd_s / 86400);
+    MSI_TRY(find_utc(l, name));
+    l->day_mjd = floor((reader->observation.start_mjd_s + l->utc_offset_s) / 86400);
     MSI_TRY(lay_windows(l, name));
     MSI_TRY(lay_correlations(l, name));
     return check_frames(l, name);

@@ -21,6 +21,7 @@ typedef struct msi_uvfits_layout {
     int32_t order[MSI_MAX_CORR];   /* which of the set's correlations comes at each place of the axis STOKES */
     int stokes_first, stokes_step; /* codes of that axis */
     double day_mjd;                /* of the first row; dates count from it */
+    double utc_offset_s;           /* UTC - UT1, added to times in UT1, which the format does not know; else 0 */
     int64_t n_group;
     int64_t data_begin; /* bytes to the first group */
 } msi_uvfits_layout;

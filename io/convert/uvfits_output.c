@@ -213,7 +213,7 @@ static int64_t put_parameters(const output *o, int64_t row, uint32_t *to)
     double date[2];
     int64_t n = 0;
     for (int k = 0; k < 3; k++) to[n++] = in_file_order(r->uvw_m[3 * row + k] / MSI_SPEED_OF_LIGHT);
-    split_date(r->time_s[row] / 86400 - o->layout.day_mjd, date);
+    split_date((r->time_s[row] + o->layout.utc_offset_s) / 86400 - o->layout.day_mjd, date);
     to[n++] = in_file_order(date[0]);
     to[n++] = in_file_order(date[1]);
     if (msi_uvfits_has_wide_antennas(&o->layout)) {

@@ -163,9 +163,9 @@ static void write_antenna_keys(table *t)
     key_text(t, "RDATE", date);
     key_number(t, "POLARX", 0);
     key_number(t, "POLARY", 0);
-    key_number(t, "UT1UTC", 0);
+    key_number(t, "UT1UTC", 0 - l->utc_offset_s);
     key_number(t, "DATUTC", 0);
-    key_text(t, "TIMSYS", strcmp(o->time_scale, "UTC") == 0 ? "UTC" : "IAT");
+    key_text(t, "TIMSYS", o->time_scale[0] == 'U' ? "UTC" : "IAT");
     key_text(t, "ARRNAM", o->telescope);
     key_text(t, "XYZHAND", "RIGHT");
     key_text(t, "FRAME", "ITRF");

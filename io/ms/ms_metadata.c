@@ -108,6 +108,28 @@ static int read_text(ccc_table *t, const char *column, int64_t row, char *to, si
     return MSI_OK;
 }
 
+/* A column of values in a unit. */
+typedef struct unit_column {
+    const char *column, *unit;
+} unit_column;
+
+/* Refuse columns in other units than those that the definition of Measurement Sets gives them. */
+static int check_units(ccc_table *t, const unit_column *columns, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double factor = 1;
+        if (!ccc_table_has_column(t, columns[i].column)) continue;
+        MSI_CCC(ccc_column_factor(t, columns[i].column, columns[i].unit, &factor));
+        if (fabs(factor - 1) > 1e-12)
+            return msi_error_set(
+                MSI_EINPUT,
+                "%s: column %s is in a unit of %.9g %s by its keyword QuantumUnits; multiply its values by "
+                "that, and set the keyword to %s",
+                ccc_table_path(t), columns[i].column, factor, columns[i].unit, columns[i].unit);
+    }
+    return MSI_OK;
+}
+
 /* ---- Spectral windows, correlations, antennas ---- */
 
 /* Translate the MFrequency codes of casacore; a code that has no frame, 64 being that of an undefined one, gives "". */
@@ -155,6 +177,8 @@ static int read_windows(msi_ms_set *set)
                                set->path, (long long)n);
         goto out;
     }
+    static const unit_column units[] = {{"CHAN_FREQ", "Hz"}, {"CHAN_WIDTH", "Hz"}};
+    if ((status = check_units(t, units, sizeof units / sizeof *units)) != MSI_OK) goto out;
     if ((status = msi_alloc(&set->window, n, sizeof *set->window, "spectral windows")) != MSI_OK) goto out;
     set->n_window = (int)n;
     for (int i = 0; i < set->n_window && status == MSI_OK; i++) {
@@ -247,6 +271,8 @@ static int read_antennas(msi_ms_set *set)
     if (status != MSI_OK) goto out;
     set->n_antenna = n;
     /* Positions serve headers only: a table without them is no reason to stop. */
+    static const unit_column units[] = {{"POSITION", "m"}};
+    if ((status = check_units(t, units, 1)) != MSI_OK) goto out;
     int is_there;
     status =
         check_optional(ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n), &is_there);
@@ -350,7 +376,9 @@ static int read_field_rows(msi_ms_set *set, ccc_table *t)
 {
     direction_frames frames;
     int32_t *source = NULL, *ephemeris = NULL;
+    static const unit_column units[] = {{"PHASE_DIR", "rad"}};
     int status = read_frames(t, "PHASE_DIR", &frames);
+    if (status == MSI_OK) status = check_units(t, units, 1);
     if (status == MSI_OK) status = read_numbers(t, "SOURCE_ID", set->n_field, &source);
     if (status == MSI_OK) status = read_numbers(t, "EPHEMERIS_ID", set->n_field, &ephemeris);
     for (int i = 0; i < set->n_field && status == MSI_OK; i++) {
@@ -440,7 +468,7 @@ static int find_lines(ccc_table *t, const source_line *line, int64_t n, const ms
 /*
  * Read the rest frequencies of fields from SOURCE, an optional subtable.
  * Returned: rest_hz [n_field]  0 if unknown; a cell that cannot be read counts as one that is not there
- * Returns:  0, MSI_ENOMEM
+ * Returns:  0, MSI_EINPUT (another unit), MSI_ENOMEM
  */
 static int read_rest_frequencies(const msi_ms_set *set, const msi_ms_field *field, int n_field, double *rest_hz)
 {
@@ -450,9 +478,12 @@ static int read_rest_frequencies(const msi_ms_set *set, const msi_ms_field *fiel
     source_line *line = NULL;
     MSI_TRY(check_optional(ccc_subtable_open(&t, set->table, "SOURCE"), &is_there));
     if (is_there && check_table_size(t) != MSI_OK) is_there = 0;
-    const int has_columns = is_there && ccc_table_has_column(t, "SOURCE_ID") && ccc_table_has_column(t, "REST_FREQUENCY");
+    const int has_columns =
+        is_there && ccc_table_has_column(t, "SOURCE_ID") && ccc_table_has_column(t, "REST_FREQUENCY");
     const int64_t n = has_columns ? ccc_table_n_row(t) : 0;
-    int status = read_numbers(t, "SOURCE_ID", n, &id);
+    static const unit_column units[] = {{"REST_FREQUENCY", "Hz"}};
+    int status = has_columns ? check_units(t, units, 1) : MSI_OK;
+    if (status == MSI_OK) status = read_numbers(t, "SOURCE_ID", n, &id);
     if (status == MSI_OK) status = msi_alloc(&line, n > 0 ? n : 1, sizeof *line, "numbers of sources");
     for (int64_t i = 0; i < n && status == MSI_OK; i++) line[i] = (source_line){id[i], i};
     if (status == MSI_OK && n > 0) qsort(line, (size_t)n, sizeof *line, compare_sources);
@@ -813,6 +844,11 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
     const char *column = selection->data_column;
     if (!column) column = ccc_table_has_column(set->table, "CORRECTED_DATA") ? "CORRECTED_DATA" : "DATA";
     if (selection->coordinates_only && !ccc_table_has_column(set->table, column)) column = "";
+    /* As in CASA, a set that was not calibrated is read beside others that were; msi_ms_reader_open_with refuses sets of
+     * which none was. */
+    if (strcmp(column, "CORRECTED_DATA") == 0 && !ccc_table_has_column(set->table, column) &&
+        ccc_table_has_column(set->table, "DATA"))
+        column = "DATA";
     MSI_TRY(choose_column(set, column, set->data_column));
     if (selection->model_column) MSI_TRY(choose_column(set, selection->model_column, set->model_column));
     if (!*column) return MSI_OK;
@@ -841,7 +877,11 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
 {
     if (set->store) return describe_store(set, selection);
     if (set->uv) return msi_ms_uv_describe(set, selection);
+    static const unit_column units[] = {{"UVW", "m"},           {"TIME", "s"},
+                                        {"TIME_CENTROID", "s"}, {"TIME_EXTRA_PREC", "s"},
+                                        {"INTERVAL", "s"},      {"EXPOSURE", "s"}};
     MSI_TRY(choose_columns(set, selection));
+    MSI_TRY(check_units(set->table, units, sizeof units / sizeof *units));
     MSI_TRY(watch_columns(set, selection));
     MSI_TRY(read_windows(set));
     MSI_TRY(read_setups(set));

@@ -3,6 +3,7 @@
 #include "io/ms/ms_reader.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -54,6 +55,34 @@ static void join_observation(msi_ms_reader *r, int i, const msi_observation *o)
     all->end_mjd_s = end_mjd_s;
 }
 
+/* Convert the times of an observation to the scale of the first set. Where times themselves are used, sets must have one
+ * scale. */
+static int take_time_scale(const msi_ms_reader *r, int i, msi_observation *o)
+{
+    const char *scale = r->observation.time_scale;
+    if (i == 0 || is_one_scale(scale, o->time_scale)) return MSI_OK;
+    if (r->selection.needs_one_time_scale || r->selection.mssel_time)
+        return msi_error_set(MSI_EINPUT,
+                             "times of %s are %s, of %s %s; sets of different time scales cannot be joined%s",
+                             r->set[0].path, scale, r->set[i].path, o->time_scale,
+                             r->selection.mssel_time ? " where times are selected" : "");
+    MSI_CCC(ccc_epoch_convert(o->time_scale, scale, &o->start_mjd_s));
+    MSI_CCC(ccc_epoch_convert(o->time_scale, scale, &o->end_mjd_s));
+    snprintf(o->time_scale, sizeof o->time_scale, "%s", scale);
+    return MSI_OK;
+}
+
+/* Fail if -data-column names a column that no set has. */
+static int check_column_is_there(const msi_ms_reader *r, const msi_ms_selection *selection)
+{
+    const char *column = selection->data_column;
+    if (!column || strcmp(column, "CORRECTED_DATA") != 0 || selection->coordinates_only) return MSI_OK;
+    for (int i = 0; i < r->n_set; i++)
+        if (strcmp(r->set[i].data_column, column) == 0) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: has no column %s%s; its data columns are: DATA", r->set[0].path, column,
+                         r->n_set > 1 ? ", nor has any other set" : "");
+}
+
 static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, const msi_ms_partners *partners)
 {
     msi_ms_set *set = &r->set[i];
@@ -65,9 +94,7 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
     MSI_TRY(msi_ms_set_select(set, selection, partners));
     msi_observation o;
     MSI_TRY(msi_ms_set_observe(set, &o));
-    if (i > 0 && !is_one_scale(r->observation.time_scale, o.time_scale))
-        return msi_error_set(MSI_EINPUT, "times of %s are %s, of %s %s; sets of different time scales cannot be joined",
-                             r->set[0].path, r->observation.time_scale, set->path, o.time_scale);
+    MSI_TRY(take_time_scale(r, i, &o));
     join_observation(r, i, &o);
     r->n_row += set->n_row;
     if (set->n_time > r->n_time) r->n_time = set->n_time;
@@ -123,6 +150,7 @@ int msi_ms_reader_open_with(msi_ms_reader **out, const char *const *paths, int n
         status = open_set(r, i, selection, partners);
         msi_progress_leave(all);
     }
+    if (status == MSI_OK) status = check_column_is_there(r, selection);
     if (status == MSI_OK && !r->n_row && !selection->interval_end)
         status = msi_error_set(MSI_EINPUT, "%s: no row is selected in any of %d sets", paths[0], n_path);
     if (status == MSI_OK) status = msi_ms_reader_list(r);
@@ -150,6 +178,11 @@ int msi_ms_reader_n_spw(const msi_ms_reader *r)
 const msi_ms_spw *msi_ms_reader_spw(const msi_ms_reader *r, int i)
 {
     return &r->spw[i];
+}
+
+const char *msi_ms_reader_data_column_of(const msi_ms_reader *r, int set)
+{
+    return r->set[set].data_column;
 }
 
 const char *msi_ms_reader_data_column(const msi_ms_reader *r)

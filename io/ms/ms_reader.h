@@ -30,11 +30,12 @@ typedef struct msi_ms_selection {
     double min_uvw_m, max_uvw_m;         /* of the length of (u, v, w); 0: no limit; applied a row at a time */
     const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
     const char *taql;                                                                 /* a TaQL condition on rows */
-    int may_be_empty;      /* a set may have no selected rows; all sets may, if there is an interval */
-    int coordinates_only;  /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
+    int may_be_empty;         /* a set may have no selected rows; all sets may, if there is an interval */
+    int coordinates_only;     /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
                               predict */
-    int keep_flagged_rows; /* autocorrelations and rows with FLAG_ROW are kept: predict */
-    int describe_rows;     /* antennas and FLAG_ROW are read also if such rows are kept */
+    int keep_flagged_rows;    /* autocorrelations and rows with FLAG_ROW are kept: predict */
+    int needs_one_time_scale; /* times of several sets are written together: sets of several scales are refused */
+    int describe_rows;        /* antennas and FLAG_ROW are read also if such rows are kept */
 } msi_ms_selection;
 
 /*
@@ -102,7 +103,8 @@ int msi_ms_reader_open(msi_ms_reader **out, const char *const *paths, int n_path
 const msi_observation *msi_ms_reader_observation(const msi_ms_reader *r);
 int msi_ms_reader_n_spw(const msi_ms_reader *r);
 const msi_ms_spw *msi_ms_reader_spw(const msi_ms_reader *r, int i);
-const char *msi_ms_reader_data_column(const msi_ms_reader *r);
+const char *msi_ms_reader_data_column(const msi_ms_reader *r); /* of the first set */
+const char *msi_ms_reader_data_column_of(const msi_ms_reader *r, int set);
 int64_t msi_ms_reader_n_row(const msi_ms_reader *r);       /* selected rows, all sets */
 int64_t msi_ms_reader_n_share_row(const msi_ms_reader *r); /* about those of its share (msi_ms_opening) */
 int64_t msi_ms_reader_n_sample(const msi_ms_reader *r);    /* rows x channels, all sets */

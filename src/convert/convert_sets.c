@@ -297,6 +297,7 @@ static void select_all(conversion *c)
     const msi_convert_options *o = c->job->options;
     c->selection = o->shared.selection;
     c->selection.keep_flagged_rows = 1;
+    c->selection.needs_one_time_scale = 1;
     /* The selection may be empty in some members of a multi-MS. */
     c->selection.may_be_empty = o->shared.members != NULL;
 }

@@ -104,7 +104,7 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
     }
     snprintf(data, sizeof data, "%s%s, imaged in %s", msi_ms_reader_data_column(run->reader),
              run->options->subtract_model ? " minus MODEL_DATA" : "", pols);
-    msi_set_report(run->reader, o->ms_paths, o->n_ms, data);
+    msi_set_report(run->reader, o->ms_paths, o->n_ms, o->selection.data_column, data);
     char pixel[MSI_FORMAT_SIZE], field[MSI_FORMAT_SIZE], centre[MSI_FORMAT_SIZE], given[MSI_FORMAT_SIZE] = "";
     if (o->bare_scale) snprintf(given, sizeof given, " (%.4g deg)", g->cell_x_rad * 180 / MSI_PI);
     msi_set_report_line("centre", "%s %s", msi_format_direction(centre, run->ra_rad, run->dec_rad),

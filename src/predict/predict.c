@@ -195,7 +195,7 @@ static void report_subject(const prediction *r)
     else
         snprintf(data, sizeof data, "%.64s %s %.64s", msi_ms_reader_data_column(r->reader), ops[q->op],
                  r->request->column);
-    msi_set_report(r->reader, q->ms_paths, q->n_ms, data);
+    msi_set_report(r->reader, q->ms_paths, q->n_ms, NULL, data);
 }
 
 static void report_memory(const msi_options *options, const msi_predict_plan *p)
@@ -523,7 +523,8 @@ static int start_run(prediction *r)
 {
     const msi_predict_request *all = r->all;
     r->start_s = msi_wall_s();
-    MSI_TRY(msi_open_sets_have_columns(all->options, "it has no columns to write to; predict into its Measurement Set"));
+    MSI_TRY(
+        msi_open_sets_have_columns(all->options, "it has no columns to write to; predict into its Measurement Set"));
     MSI_TRY(assign_sets(r));
     if (r->team->env_size > all->n_ms)
         msi_log_info("ranks: %d of %d have nothing to do, because each set has one writer and the number of sets is %d",

@@ -301,6 +301,15 @@ double msi_set_report_highest_hz(const msi_ms_reader *reader)
     return highest;
 }
 
+/* Warn of sets without the column that was requested. */
+static void warn_of_column(const msi_ms_reader *reader, int set, const char *path, const char *column)
+{
+    const char *read = msi_ms_reader_data_column_of(reader, set);
+    if (column && *read && strcmp(read, column) != 0)
+        msi_log_warning("%s: has no column %s: its %s is read instead, beside %s of other sets", path, column, read,
+                        column);
+}
+
 /* Log what was assumed or corrected in a set. */
 static void warn_of_notes(const msi_ms_reader *reader, int set, const char *path)
 {
@@ -309,7 +318,8 @@ static void warn_of_notes(const msi_ms_reader *reader, int set, const char *path
         msi_log_warning("%s: %.*s", path, (int)(end - line), line);
 }
 
-void msi_set_report(const msi_ms_reader *reader, const char *const *paths, int n_path, const char *data)
+void msi_set_report(const msi_ms_reader *reader, const char *const *paths, int n_path, const char *column,
+                    const char *data)
 {
     char text[4200], corr[160];
     list_correlations(corr, sizeof corr, reader);
@@ -322,5 +332,8 @@ void msi_set_report(const msi_ms_reader *reader, const char *const *paths, int n
     report_band(reader);
     msi_set_report_times(reader);
     warn_if_moving(reader);
-    for (int i = 0; i < n_path; i++) warn_of_notes(reader, i, paths[i]);
+    for (int i = 0; i < n_path; i++) {
+        warn_of_column(reader, i, paths[i], column);
+        warn_of_notes(reader, i, paths[i]);
+    }
 }

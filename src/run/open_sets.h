@@ -59,9 +59,11 @@ void msi_set_report_line(const char *label, const char *format, ...) __attribute
 
 /*
  * msi_set_report - log sets, telescope, fields, data, band, times.
- * Given: data  text of the line of the data: the column and the images' polarisations
+ * Given: column  that was requested; NULL: none. Sets without it are warned of
+ *        data    text of the line of the data: the column and the images' polarisations
  */
-void msi_set_report(const msi_ms_reader *reader, const char *const *paths, int n_path, const char *data);
+void msi_set_report(const msi_ms_reader *reader, const char *const *paths, int n_path, const char *column,
+                    const char *data);
 
 /* msi_set_report_times - log the line of the times, which differ between intervals. */
 void msi_set_report_times(const msi_ms_reader *reader);
