@@ -356,35 +356,64 @@ static int read_numbers(ccc_table *t, const char *column, int64_t n, int32_t **o
     return MSI_OK;
 }
 
-static int read_field(ccc_table *t, int row, const direction_frames *frames, int32_t ephemeris, msi_ms_field *f)
+/* Read one field, whose direction is a polynomial of terms direction[n_value]. */
+static int read_field(ccc_table *t, int64_t row, const direction_frames *frames, int32_t ephemeris,
+                      const double *direction, int64_t n_value, msi_ms_field *f)
 {
-    double *direction;
-    int64_t n_value;
     MSI_TRY(read_text(t, "NAME", row, f->name, sizeof f->name));
     MSI_TRY(frame_of_row(t, frames, row, f->frame, sizeof f->frame));
-    MSI_TRY(read_doubles(t, "PHASE_DIR", row, &direction, &n_value));
     /* The first two numbers are the constant term of the polynomial in time. */
     const int is_finite = n_value >= 2 && isfinite(direction[0]) && isfinite(direction[1]);
     f->ra_rad = is_finite ? direction[0] : NAN;
     f->dec_rad = is_finite ? direction[1] : NAN;
     find_motion(direction, n_value, ephemeris, f);
-    msi_free(direction);
+    return MSI_OK;
+}
+
+enum { FIELDS_AT_ONCE = 4096 };
+
+/* Read the directions of some rows from `row` on, at most n, whose cells have one shape.
+ * Returned: *out [*n_read][*n_value]  freed by msi_free, also on failure */
+static int read_directions(ccc_table *t, int64_t row, int64_t n, double **out, int64_t *n_read, int64_t *n_value)
+{
+    int ndim;
+    int64_t shape[CCC_MAX_DIM];
+    *out = NULL;
+    *n_value = 0;
+    MSI_CCC(ccc_rows_alike(t, "PHASE_DIR", row, n < FIELDS_AT_ONCE ? n : FIELDS_AT_ONCE, n_read, &ndim, shape));
+    if (ndim < 0) return MSI_OK;
+    int64_t count = 1;
+    for (int i = 0; i < ndim; i++)
+        if (shape[i] < 0 || __builtin_mul_overflow(count, shape[i], &count) || count > INT32_MAX)
+            return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: column PHASE_DIR, row %lld: invalid cell shape",
+                                 ccc_table_path(t), (long long)row);
+    if (count == 0) return MSI_OK;
+    *n_value = count;
+    MSI_TRY(msi_alloc(out, *n_read * count, sizeof **out, "directions of fields"));
+    MSI_CCC(ccc_get_range(t, "PHASE_DIR", row, *n_read, NULL, CCC_DOUBLE, *out, *n_read * count));
     return MSI_OK;
 }
 
 static int read_field_rows(msi_ms_set *set, ccc_table *t)
 {
+    static const unit_column units[] = {{"PHASE_DIR", "rad"}};
     direction_frames frames;
     int32_t *source = NULL, *ephemeris = NULL;
-    static const unit_column units[] = {{"PHASE_DIR", "rad"}};
     int status = read_frames(t, "PHASE_DIR", &frames);
     if (status == MSI_OK) status = check_units(t, units, 1);
     if (status == MSI_OK) status = read_numbers(t, "SOURCE_ID", set->n_field, &source);
     if (status == MSI_OK) status = read_numbers(t, "EPHEMERIS_ID", set->n_field, &ephemeris);
-    for (int i = 0; i < set->n_field && status == MSI_OK; i++) {
+    for (int64_t row = 0, n = 0; row < set->n_field && status == MSI_OK; row += n) {
+        double *direction;
+        int64_t n_value;
         msi_child_progress(MSI_CHILD_STEP_S);
-        set->field[i].source_id = source[i];
-        status = read_field(t, i, &frames, ephemeris[i], &set->field[i]);
+        status = read_directions(t, row, set->n_field - row, &direction, &n, &n_value);
+        for (int64_t i = 0; i < n && status == MSI_OK; i++) {
+            msi_ms_field *f = &set->field[row + i];
+            f->source_id = source[row + i];
+            status = read_field(t, row + i, &frames, ephemeris[row + i], direction + i * n_value, n_value, f);
+        }
+        msi_free(direction);
     }
     msi_free(source);
     msi_free(ephemeris);

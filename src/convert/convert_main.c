@@ -87,6 +87,7 @@ static int read_headers(inputs *in)
         const char *path = in->path[i] = in->o->shared.ms_paths[i];
         if (is_folder(path)) continue;
         MSI_TRY(msi_uv_file_read(&in->header[i], path));
+        if (in->header[i].kind == MSI_UV_FITS) MSI_TRY(msi_uv_axes_refuse_stokes(&in->header[i].primary, path));
         if (in->header[i].kind == MSI_UV_FITS) MSI_TRY(msi_uv_baselines_check(&in->header[i], path));
         in->n_made++;
     }

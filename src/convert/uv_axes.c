@@ -141,6 +141,17 @@ static int check_parameters(const msi_uv_hdu *u, const char *path)
     return MSI_OK;
 }
 
+int msi_uv_axes_refuse_stokes(const msi_uv_hdu *u, const char *path)
+{
+    for (int i = 1; i < u->n_axis && i < MSI_UV_MAX_AXES; i++)
+        if (strcmp(u->axis_type[i], "STOKES") == 0 && u->axis_value[i] > 0)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: holds Stokes parameters (CRVAL%d = %g) instead of correlations (-1 to -8), which "
+                                 "msimage images as they are",
+                                 path, i + 1, u->axis_value[i]);
+    return MSI_OK;
+}
+
 int msi_uv_axes_check(const msi_uv_hdu *u, const char *path)
 {
     /* NAXIS1 is 0, and no axis. */
@@ -149,7 +160,8 @@ int msi_uv_axes_check(const msi_uv_hdu *u, const char *path)
     const axes a = {&without_first, u->axis, u->n_axis < MSI_UV_MAX_AXES ? u->n_axis : MSI_UV_MAX_AXES, path};
     MSI_TRY(check_order(&a, of_groups));
     MSI_TRY(check_complex(&a, 3));
-    MSI_TRY(check_stokes(&a));
+    /* msi_uv_axes_refuse_stokes is for files that casacore reads; others may hold Stokes parameters. */
+    if (!(u->axis_value[find_axis(&a, &of_groups[1])] > 0)) MSI_TRY(check_stokes(&a));
     return check_parameters(u, path);
 }
 

@@ -41,9 +41,13 @@ int msi_uv_file_read(msi_uv_file *h, const char *path);
  *
  * msi_uv_axes_check - check the axes of the random groups of a UVFITS file, and their parameters.
  * Returns: 0, MSI_EINPUT (an axis or a parameter is missing or there twice; the axes lie in an order in which casacore
- *          would take one visibility for another; STOKES are no correlations)
+ *          would take one visibility for another; STOKES are neither correlations nor Stokes parameters)
  */
 int msi_uv_axes_check(const msi_uv_hdu *u, const char *path);
+
+/* msi_uv_axes_refuse_stokes - refuse random groups of Stokes parameters, which casacore does not read. Returns: 0,
+ * MSI_EINPUT. */
+int msi_uv_axes_refuse_stokes(const msi_uv_hdu *u, const char *path);
 
 /*
  * msi_uv_axes_check_cells - check the axes of a table UV_DATA of FITS-IDI, and its columns.

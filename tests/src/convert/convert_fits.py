@@ -542,7 +542,7 @@ def check_times(s):
         s.must(t.getcolkeyword("TIME", "MEASINFO")["Ref"] in ("TAI", "IAT"), "times of TAI")
     compare(s, "TAI", Rows(a, "CORRECTED_DATA"), Rows("tai-back.ms"))
     scale(a, "TDB")
-    s.refused("times of TDB", 3, "UTC or TAI, but these are in TDB", a, "no.uvfits")
+    s.refused("times of TDB", 3, "UTC, UT1 or TAI, but these are in TDB", a, "no.uvfits")
     b = s.made("once.ms", *VLA[:-2], "-duration", "10s", "-spw", "1.4GHz", "1MHz", 4)
     s.convert("-quiet", b, "once.uvfits")
     with open("once.uvfits", "r+b") as f:
@@ -552,6 +552,47 @@ def check_times(s):
     told = say(s, "once.uvfits", "once-back.ms")
     y = Rows("once-back.ms")
     s.must("INTERVAL and EXPOSURE are 0" in told and not y.INTERVAL.any() and not y.EXPOSURE.any(), "one time alone has no interval")
+
+
+def earth_rotation(folder, ut1_utc_s):
+    """Tables in which casacore finds UT1 - UTC from 2022-11-16 on; a HOME whose settings name them."""
+    os.makedirs(os.path.join(folder, "geodetic"))
+    columns = ("MJD", "x", "Dx", "y", "Dy", "dUT1", "DdUT1", "LOD", "DLOD", "dPsi", "DdPsi", "dEps", "DdEps")
+    with table(os.path.join(folder, "geodetic", "IERSeop97"), maketabdesc([makescacoldesc(c, 0.0) for c in columns]), nrow=400,
+               ack=False) as t:
+        t.putcol("MJD", 59900.0 + np.arange(400))
+        t.putcol("dUT1", np.full(400, ut1_utc_s))
+        t.putinfo({"type": "IERS", "subType": "eop97", "readme": ""})
+        for key, value in (("VS_CREATE", "2023/01/01/00:00"), ("VS_DATE", "2023/01/01/00:00"), ("VS_VERSION", "0623.0001"),
+                           ("VS_TYPE", "IERS"), ("MJD0", 59899.0), ("dMJD", 1.0)):
+            t.putkeyword(key, value)
+    with open(os.path.join(folder, ".casarc"), "w", encoding="utf-8") as f:
+        f.write("measures.directory: %s\n" % os.path.abspath(folder))
+    return {**os.environ, "HOME": os.path.abspath(folder)}
+
+
+def check_universal_time(s):
+    """Times in UT1 become UTC by casacore's tables. Where these do not have the date, they are refused."""
+    a = fresh_copy(s.made("columns.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-data-column", "both"), "ut1.ms")
+    with table(a, readonly=False, ack=False) as t:
+        t.putcolkeyword("TIME", "MEASINFO", {**t.getcolkeyword("TIME", "MEASINFO"), "Ref": "UT1"})
+    s.refused("UT1 at an unknown date", 3, "UT1 - UTC of this date", a, "no.uvfits", env={**os.environ, "HOME": "/nonexistent"})
+    s.convert("-quiet", a, "ut1.uvfits", env=earth_rotation("earth", -0.25))
+    g, keys = Groups("ut1.uvfits"), Groups("ut1.uvfits").tables["AIPS AN"][1]
+    s.must(keys["TIMSYS"] == "UTC" and abs(keys["UT1UTC"] + 0.25) < 1e-6, "UT1UTC %g s" % keys["UT1UTC"])
+    with table(a, ack=False) as t:
+        shift_s = np.unique(g.time_s) - np.unique(t.getcol("TIME"))
+    s.must(abs(shift_s - 0.25).max() <= DATE_S, "times in UTC, %s s after those in UT1" % shift_s)
+
+
+def check_stokes(s):
+    """A set of Stokes I becomes a file whose axis STOKES says so."""
+    a = fresh_copy(s.made("one.ms", *VLA, "-pol", "XX", "-spw", "1.4GHz", "1MHz", 4, "-source", "60deg", "44deg", "1Jy"), "i.ms")
+    with table(a + "/POLARIZATION", readonly=False, ack=False) as t:
+        t.putcell("CORR_TYPE", 0, np.array([1], np.int32))
+    s.convert("-quiet", a, "i.uvfits")
+    g = Groups("i.uvfits")
+    s.must(g.header["CRVAL3"] == 1 and g.header["NAXIS3"] == 1 and abs(abs(g.vis).mean() - 1) < 1e-6, "Stokes I")
 
 
 def check_sign(s):

@@ -7,9 +7,10 @@ import os
 import re
 import resource
 import shutil
+import subprocess
 import time
 
-from casacore.tables import makescacoldesc, maketabdesc, msconcat, table
+from casacore.tables import makecoldesc, makescacoldesc, maketabdesc, msconcat, table
 
 from image_oracle import load, relative_error
 from program_suite import Suite, as_other_user, fresh_copy, main, sanitized
@@ -268,6 +269,76 @@ def check_limits(s):
                                       ("open files", resource.RLIMIT_NOFILE, 16, 256)):
             done = s.launch("-overwrite", *words, preexec_fn=lambda k=kind, a=low, b=high: resource.setrlimit(k, (a, b)))
             s.must(done.returncode == 0, "%d %s, %d allowed: exits %s: %s" % (low, what, high, done.returncode, done.stderr))
+
+
+# ---- Columns ----
+
+def check_units(s):
+    """Columns in other units than those of the definition are refused; another name of the same unit is not."""
+    good = s.made("good.ms", *SET)
+    for sub, column, units, said in (("SPECTRAL_WINDOW", "CHAN_FREQ", ["GHz"], "1e.09 Hz"), ("", "UVW", ["km"] * 3, "1000 m"),
+                                     ("FIELD", "PHASE_DIR", ["deg"] * 2, "0.01745.* rad"), ("", "TIME", ["d"], "86400 s"),
+                                     ("SPECTRAL_WINDOW", "CHAN_WIDTH", ["Jy"], "Jy, which is not converted to Hz"),
+                                     ("ANTENNA", "POSITION", ["m", "m", "km"], "m and km"),
+                                     ("SPECTRAL_WINDOW", "CHAN_FREQ", ["foo"], "foo, which is no known unit"),
+                                     ("SPECTRAL_WINDOW", "CHAN_FREQ", ["s-1"], None), ("", "UVW", [" "], None)):
+        path = fresh_copy(good, s.path("copy.ms"))
+        with table(os.path.join(path, sub), readonly=False, ack=False) as t:
+            t.putcolkeyword(column, "QuantumUnits", units)
+        done = s.launch(*IMAGE, "-dry-run", path)
+        title = "%s in %s" % (column, units)
+        if said:
+            s.told(title, done, 3, "copy.ms.*: column %s is in .*%s" % (column, said))
+        else:
+            s.must(done.returncode == 0, title + done.stderr)
+
+
+def check_strings(s):
+    """A column of strings in place of numbers is named, with its set."""
+    path = fresh_copy(s.made("good.ms", *SET), s.path("copy.ms"))
+    with table(path, readonly=False, ack=False) as t:
+        t.removecols("TIME")
+        t.addcols(maketabdesc(makescacoldesc("TIME", "")))
+    s.told("strings", s.launch(*IMAGE, path), 3, "copy.ms: column TIME holds string, not numbers")
+
+
+def image_of(s, name, *words):
+    done = s.launch(*IMAGE, "-backend", "cpu", "-name", s.path(name), *words)
+    s.must(done.returncode == 0, "%s: %s" % (name, done.stderr))
+    return load(s.path(name + "-dirty.fits"))[0], done.stderr
+
+
+def check_time_scales(s):
+    """Sets in UT1, TAI and UTC are imaged together: their times are not compared. A selection by time, and a conversion that
+    joins them, are refused."""
+    paths = [s.made("good.ms", *SET)]
+    for scale in ("UT1", "TAI"):
+        path = fresh_copy(paths[0], s.path(scale + ".ms"))
+        with table(path, readonly=False, ack=False) as t:
+            t.putcolkeyword("TIME", "MEASINFO", {**t.getcolkeyword("TIME", "MEASINFO"), "Ref": scale})
+        paths.append(path)
+    one, three = image_of(s, "one", paths[0])[0], image_of(s, "three", *paths)[0]
+    s.must(relative_error(three, one) < 1e-6, "sets of three time scales together")
+    s.told("times selected", s.launch(*IMAGE, "-select-time", ">2000/01/01", *paths), 3,
+           "times of .*good.ms are UTC, of .*UT1.ms UT1; .* where times are selected")
+    convert = os.path.join(os.path.dirname(s.msimage), "msimage-convert")
+    done = subprocess.run([convert, "-quiet", *paths[:2], s.path("joined.ms")], stderr=subprocess.PIPE, check=False, encoding="utf-8")
+    s.must(done.returncode == 3 and "sets of different time scales cannot be joined" in done.stderr, "joined: " + done.stderr)
+
+
+def check_uncalibrated(s):
+    """DATA of a set without CORRECTED_DATA is imaged beside CORRECTED_DATA of another. Without any such set it is refused."""
+    good = s.made("good.ms", *SET)
+    path = fresh_copy(good, s.path("corrected.ms"))
+    with table(path, readonly=False, ack=False) as t:
+        t.addcols(maketabdesc(makecoldesc("CORRECTED_DATA", {**t.getcoldesc("DATA"), "name": "CORRECTED_DATA"})))
+        for row in range(t.nrows()):
+            t.putcell("CORRECTED_DATA", row, 3 * t.getcell("DATA", row))
+    one = image_of(s, "one", good)[0]
+    both, log = image_of(s, "both", "-data-column", "CORRECTED_DATA", path, good)
+    s.must(relative_error(both, 2 * one) < 1e-6, "the mean of CORRECTED_DATA and DATA")
+    s.must(re.search("good.ms: has no column CORRECTED_DATA: its DATA is read instead", log), "the warning: " + log)
+    s.told("no such column", s.launch(*IMAGE, "-data-column", "CORRECTED_DATA", good), 3, "good.ms: has no column CORRECTED_DATA")
 
 
 main(Sets, globals())
