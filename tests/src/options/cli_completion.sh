@@ -28,10 +28,11 @@ offers '-accuracy' -acc
 offers '--scale' --sc
 offers 'data set.ms' ''
 offers 'set.ms' s
-offers 'briggs natural uniform' -weight ''
-offers 'briggs' -weight b
+offers 'briggs briggsbwtaper natural uniform' -weight ''
+offers 'briggs briggsbwtaper' -weight b
 offers '' -weight briggs ''
 offers '-size' -weight briggs 0 -siz
+offers '-size' -weight briggsbwtaper 0 -siz
 offers 'data set.ms' -weight natural ''
 offers '' -size ''
 offers '' -size 64 ''
