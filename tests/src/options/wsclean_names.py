@@ -55,12 +55,15 @@ def answer(msimage, name, n_argument):
     code, told, err = run(msimage, "-help", name)
     if code:
         return "unknown", "", "-help: exit %d, %s" % (code, err)
-    if told.startswith("  -"):
-        # The first line of the help of an option: "  -verbose, -v", "  -size WIDTH HEIGHT", "  -weight MODE [ROBUST]".
-        words = re.match(r"  -[\w-]+(?:, -\w+)?((?: \[?[A-Z]+\]?)*)", told).group(1).split()
-        plain = [w for w in words if not w.startswith("[")]
-        return "same", "", None if len(plain) == n_argument else "takes %s, WSClean's %d" % (words, n_argument)
-    kind, _, why = re.search(r"is (accepted|taken as|refused)(:?) (.*)\.\n", told).groups()
+    # The first lines of options: "  -verbose, -v", "  -size WIDTH HEIGHT", "  -weight MODE [ROBUST]".
+    for first, alias, words in re.findall(r"^  -([\w-]+)(?:, -(\w+))?((?: \[?[A-Z]+\]?)*)", told, re.M):
+        plain = [w for w in words.split() if not w.startswith("[")]
+        if name in (first, alias):
+            return "same", "", None if len(plain) == n_argument else "takes %s, WSClean's %d" % (words, n_argument)
+    found = re.match(r"WSClean's -%s(?: \S+)? is (accepted|taken as|refused):? (.*)\.\n" % name, told)
+    if not found:
+        return "unknown", "", "-help: %s" % told
+    kind, why = found.groups()
     if kind != "refused":
         return kind, why, None
     code, _, err = run(msimage, *RUN, "-" + name, *["1"] * n_argument, "no-such-set.ms")
