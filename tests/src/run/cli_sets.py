@@ -257,7 +257,7 @@ def check_limits(s):
             def narrow():
                 resource.setrlimit(resource.RLIMIT_STACK, (2 << 30, hard))
                 resource.setrlimit(resource.RLIMIT_AS, (10 << 30, 10 << 30))
-            s.told("13 stacks of 2 GB in 10 GB", s.launch("-j", 4, *words, preexec_fn=narrow), 5, "ulimit -u, or -v")
+            s.told("13 stacks of 2 GB in 10 GB", s.launch("-j", 4, *words, preexec_fn=narrow), 5, "ulimit -v, which")
         if not sanitized(s.msimage):
             done = s.launch("-j", 4, *words, env={**os.environ, "OMP_STACKSIZE": "99999999G"})
             s.told("a stack of 1e17 bytes", done, 5, "0 threads and processes can be started.*OMP_STACKSIZE")
