@@ -336,6 +336,13 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
     }
 }
 
+/* Say what the pixels include that a reader could overlook. */
+static void put_caveat(fitsfile *f, const msi_fits_spec *spec, int *status)
+{
+    if (spec->kind == MSI_FITS_INDEX && !*status)
+        fits_write_comment(f, "Not corrected for the primary beam, whose spectrum the map includes.", status);
+}
+
 static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
 {
     const msi_observation *o = spec->observation;
@@ -439,6 +446,7 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     fits_create_imgll(f, FLOAT_IMG, n_axis(spec), axis, &status);
     put_quantity(f, spec, &status);
     put_axes(f, spec, sky, &status);
+    put_caveat(f, spec, &status);
     put_observation(f, spec, &status);
     put_making(f, spec, &status);
     status = header_text(f, header, size, status);

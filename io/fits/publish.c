@@ -41,6 +41,7 @@ typedef struct output {
 struct msi_publish {
     int n;
     int overwrite;
+    int links; /* the directory of the first output has hard links */
     output *o; /* [n] */
 };
 
@@ -58,30 +59,38 @@ static void unlink_temporary(temporary *t)
     atomic_store(&t->live, 0);
 }
 
-/* Create a new, empty file in the directory of `name`. Its own name is short, as the final name may have NAME_MAX
- * characters. */
-static int create_temporary(temporary **out, int *fd, const char *name)
+/*
+ * Create a new, empty file in the directory of `name`. Its own name is short, as the final name may have NAME_MAX
+ * characters.
+ * Given: of  NULL, or the path of a file: then the new one is a hard link to it, and *fd is not changed. If the file
+ *            system has no hard links, *out is NULL, and errno tells why.
+ */
+static int create_temporary(temporary **out, int *fd, const char *name, const char *of)
 {
     size_t dir_length = directory_length(name);
     size_t size = dir_length + sizeof ".msimage-0123456789abcdef.tmp";
     temporary *t = malloc(sizeof *t + size);
     if (!t) return msi_error_set(MSI_ENOMEM, "%s: out of memory for the name of its temporary file", name);
     memset(t, 0, sizeof *t);
-    *fd = -1;
-    for (int attempt = 0; attempt < 100 && *fd < 0; attempt++) {
+    *out = NULL;
+    int made = -1;
+    for (int attempt = 0; attempt < 100 && made < 0; attempt++) {
         uint64_t number;
         if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
             number = (uint64_t)getpid() << 40 ^ (uint64_t)time(NULL) << 8 ^ (uint64_t)attempt;
         snprintf(t->path, size, "%.*s.msimage-%016llx.tmp", (int)dir_length, name, (unsigned long long)number);
-        *fd = open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-        if (*fd < 0 && errno != EEXIST) break;
+        made = of ? link(of, t->path) : open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (made < 0 && errno != EEXIST) break;
     }
-    if (*fd < 0) {
+    if (made < 0) {
         int why = errno;
         free(t);
+        errno = why;
+        if (of) return MSI_OK;
         return msi_error_set(MSI_EOUTPUT, "%s: cannot create a file in directory '%.*s': %s", name,
                              dir_length ? (int)dir_length : 1, dir_length ? name : ".", strerror(why));
     }
+    if (!of) *fd = made;
     atomic_store(&t->live, 1);
     t->next = atomic_load(&temporaries);
     while (!atomic_compare_exchange_weak(&temporaries, &t->next, t)) {
@@ -134,6 +143,16 @@ static int check_distinct(const msi_publish *p)
     return rc;
 }
 
+/* Return 1 if a hard link to the file can be made. */
+static int try_link(const temporary *file, const char *name)
+{
+    temporary *second;
+    int unused;
+    if (create_temporary(&second, &unused, name, file->path) || !second) return 0;
+    unlink_temporary(second);
+    return 1;
+}
+
 int msi_publish_plan(msi_publish **out, const char *const *name, int n_name, int overwrite)
 {
     int rc = MSI_OK;
@@ -161,8 +180,9 @@ int msi_publish_plan(msi_publish **out, const char *const *name, int n_name, int
         if (i > 0 && same_directory(name[i], name[i - 1])) continue;
         int fd;
         temporary *trial;
-        if ((rc = create_temporary(&trial, &fd, name[i]))) goto out;
+        if ((rc = create_temporary(&trial, &fd, name[i], NULL))) goto out;
         close(fd);
+        if (i == 0) p->links = try_link(trial, name[i]);
         unlink_temporary(trial);
     }
     *out = p;
@@ -199,7 +219,7 @@ int msi_publish_begin(msi_publish *p, int i, int *fd)
 {
     output *o = &p->o[i];
     if (o->state != PLANNED) return msi_error_set(MSI_EINTERNAL, "%s: output begun twice", o->name);
-    MSI_TRY(create_temporary(&o->temp, &o->fd, o->name));
+    MSI_TRY(create_temporary(&o->temp, &o->fd, o->name, NULL));
     o->state = BEGUN;
     *fd = o->fd;
     return MSI_OK;
@@ -255,6 +275,42 @@ int msi_publish_seal(msi_publish *p, int i)
     if (why) return msi_publish_fail(p, i, why, NULL);
     o->state = SEALED;
     return MSI_OK;
+}
+
+/* Copy output `of` to output i, which is new. */
+static int copy_output(msi_publish *p, int i, int of)
+{
+    enum { PIECE = 1 << 20 };
+    int unused, rc = msi_publish_begin(p, i, &unused);
+    const int from = rc ? -1 : open(p->o[of].temp->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char *piece = rc ? NULL : malloc(PIECE);
+    ssize_t n = 1;
+    if (!rc && !piece) rc = msi_error_set(MSI_ENOMEM, "%s: out of memory for a copy", p->o[i].name);
+    while (!rc && n) {
+        n = read(from, piece, PIECE);
+        if (n < 0 && errno != EINTR) rc = msi_publish_fail(p, i, errno, NULL);
+        if (n > 0) rc = msi_publish_write(p, i, piece, (size_t)n);
+    }
+    free(piece);
+    if (from >= 0) close(from);
+    return rc ? rc : msi_publish_seal(p, i);
+}
+
+int msi_publish_link(msi_publish *p, int i, int of)
+{
+    output *o = &p->o[i];
+    int unused;
+    if (o->state != PLANNED || p->o[of].state != SEALED)
+        return msi_error_set(MSI_EINTERNAL, "%s: linked before it was written", o->name);
+    MSI_TRY(create_temporary(&o->temp, &unused, o->name, p->o[of].temp->path));
+    if (!o->temp) return copy_output(p, i, of);
+    o->state = SEALED;
+    return MSI_OK;
+}
+
+int msi_publish_links(const msi_publish *p)
+{
+    return p->links;
 }
 
 /* Rename without replacing a file. If the file system has no such rename, a hard link does the same. If it has no hard

@@ -61,6 +61,16 @@ void msi_publish_drop(msi_publish *p, int i);
 int msi_publish_is_dropped(const msi_publish *p, int i);
 
 /*
+ * msi_publish_link - make output i a second name of output `of`, which is sealed: a hard link, or a copy if the file
+ * system has no hard links. Output i is then sealed. Returns 0, MSI_EOUTPUT, MSI_ENOMEM.
+ */
+int msi_publish_link(msi_publish *p, int i, int of);
+
+/* msi_publish_links - return 1 if the directory of the first output has hard links, so that msi_publish_link needs no
+ * space. */
+int msi_publish_links(const msi_publish *p);
+
+/*
  * msi_publish_commit - rename all outputs to their final names, then fsync their directories.
  *
  * Returns: 0; MSI_EINTERRUPTED (a signal arrived before the first rename; no output is published);

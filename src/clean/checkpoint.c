@@ -136,6 +136,23 @@ int msi_checkpoint_remove(const char *path)
     return msi_error_set(MSI_EOUTPUT, "%s: cannot be removed: %s", path, strerror(errno));
 }
 
+int msi_checkpoint_keep(const char *path, char *kept, size_t size)
+{
+    enum { MOST = 9999 };
+    struct stat st;
+    for (int i = 1; i <= MOST; i++) {
+        const int n = snprintf(kept, size, "%s.%d", path, i);
+        if (n < 0 || (size_t)n >= size) break;
+        if (lstat(kept, &st) == 0) continue;
+        if (rename(path, kept) == 0) return MSI_OK;
+        return msi_error_set(MSI_EOUTPUT, "%s: cannot be renamed to %s: %s", path, kept, strerror(errno));
+    }
+    return msi_error_set(MSI_EOUTPUT,
+                         "%s: the checkpoint of an earlier run, which cannot be kept under another name; "
+                         "use -resume to continue from it, or remove it",
+                         path);
+}
+
 /* ---- The file: reading ---- */
 
 typedef struct section {

@@ -7,6 +7,7 @@
 #ifndef MSI_CHECKPOINT_H
 #define MSI_CHECKPOINT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "src/clean/clean_field.h"
@@ -85,6 +86,14 @@ void msi_checkpoint_close(msi_checkpoint *c);
 /* msi_checkpoint_remove - remove a checkpoint. A file of another kind stays; a missing file is fine.
  * Returns: 0, MSI_EOUTPUT */
 int msi_checkpoint_remove(const char *path);
+
+/*
+ * msi_checkpoint_keep - move a checkpoint aside, so that a new one does not replace it: PATH becomes PATH.1, or the
+ * first of PATH.2 .. that is free.
+ * Returned: kept [size]  the new name
+ * Returns:  0, MSI_EOUTPUT (it cannot be renamed)
+ */
+int msi_checkpoint_keep(const char *path, char *kept, size_t size);
 
 /* ---- The state of a field: models, positions of components, counters ---- */
 

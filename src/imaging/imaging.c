@@ -45,6 +45,10 @@ static int choose_centre(msi_imaging_run *r)
         return msi_error_set(MSI_EINPUT,
                              "the selected fields or sets have different phase centres; name one with -shift RA DEC, "
                              "or select one with -field");
+    if (r->interval == 0 && !msi_ms_reader_one_centre(r->reader))
+        msi_log_warning(
+            "pointings with different phase centres are joined without their primary beams: fluxes away from "
+            "a pointing's centre are wrong; image pointings one by one with -field");
     r->ra_rad = o->shift_set ? o->shift_ra_rad : obs->ra_rad;
     r->dec_rad = o->shift_set ? o->shift_dec_rad : obs->dec_rad;
     return MSI_OK;
@@ -882,6 +886,7 @@ int msi_run_image(const msi_options *options, msi_ranks *team, void (*forked)(vo
     if (forked) forked();
     if (!rc) rc = run_stages(&r);
     rc = msi_ranks_agree(r.team, rc);
+    if (rc) msi_imaging_checkpoint_advise(&r);
     stop_readers(&r);
     msi_block_converter_free(r.converter);
     msi_image_writer_free(r.writer);

@@ -438,6 +438,8 @@ static int put_index(msi_cleaning *k)
 {
     if (msi_outputs_index_plane(k->run->options) < 0) return MSI_OK;
     MSI_TRY(find_band_beam(k));
+    if (!k->run->interval)
+        msi_log_info("spectral-index map: not corrected for the primary beam, whose spectrum it includes");
     const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band_beam, k->band_weight, k->clean};
     return put_index_map(k->run, &k->field, &product);
 }

@@ -113,6 +113,11 @@ void msi_imaging_report_subject(const msi_imaging_run *run)
                         format_pair(pixel, g->cell_x_rad, g->cell_y_rad), given,
                         format_pair(field, span_rad(g->nx, g->cell_x_rad), span_rad(g->ny, g->cell_y_rad)));
     report_resolution(run);
+    if (msi_clean_options_writes_model(o))
+        msi_set_report_line("writes",
+                            "MODEL_DATA of the set%s is replaced after the images, because of %s; "
+                            "-no-update-model-required keeps it",
+                            o->n_ms == 1 ? "" : "s", o->clean.update_model ? "-update-model-required" : "-mgain");
 }
 
 /* ---- The plan ---- */

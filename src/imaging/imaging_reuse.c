@@ -289,6 +289,7 @@ int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, in
     const msi_checkpoint_run id = identify_run(run, field);
     const int rc = msi_checkpoint_save_field(field, &run->history, path.text, &id);
     run->checkpoint_at_s = msi_wall_s();
+    run->has_checkpoint |= !rc;
     return rc;
 }
 
@@ -300,12 +301,30 @@ int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, in
     if (run->options->clean.resume) {
         const msi_checkpoint_run id = identify_run(run, field);
         rc = msi_checkpoint_load_field(field, &run->history, path.text, &id, found);
+        run->has_checkpoint |= !rc && *found;
         if (!rc && *found) msi_log_info("resuming from the checkpoint %s", path.text);
         if (!rc && !*found) msi_log_info("there is no checkpoint %s; cleaning starts from the beginning", path.text);
     } else if (access(path.text, F_OK) == 0) {
-        msi_log_advice("%s is a checkpoint of an earlier run; use -resume to continue from it", path.text);
+        checkpoint_path kept;
+        MSI_TRY(msi_checkpoint_keep(path.text, kept.text, sizeof kept.text));
+        msi_log_warning(
+            "%s, the checkpoint of a run that was stopped, is now %s; to go on from it, rename it to %s and "
+            "repeat that run's command with -resume",
+            path.text, kept.text, path.text);
     }
     return rc;
+}
+
+void msi_imaging_checkpoint_advise(const msi_imaging_run *run)
+{
+    const msi_options *o = run->options;
+    const char *rest = strchr(o->command_line, ' ');
+    if (!run->has_checkpoint || !rest) return;
+    if (o->clean.resume)
+        msi_log_info("the checkpoint is kept; the same command goes on from it");
+    else
+        msi_log_info("the checkpoint is kept; to go on from it: %.*s -resume%s", (int)(rest - o->command_line),
+                     o->command_line, rest);
 }
 
 /* Call a function for the path of every existing checkpoint of a run. */

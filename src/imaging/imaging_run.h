@@ -39,6 +39,7 @@ typedef struct msi_imaging_run {
     int has_written_horizon;   /* the file of -horizon-mask was written */
     msi_clean_history history; /* of all fields */
     double checkpoint_at_s;    /* when the last checkpoint was written */
+    int has_checkpoint;        /* this run has written or loaded one */
     int64_t n_kept;            /* samples read and kept, over all intervals and channels */
     int64_t n_gridded;         /* samples with a weight after weighting */
 
@@ -204,11 +205,15 @@ int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, in
 
 /*
  * msi_imaging_checkpoint_load - with -resume load the checkpoint into the field, and log whether there was one; without
- * it, log that an earlier run left one.
+ * it, keep that of an earlier run under another name, and log how to continue from it.
  * Returned: *found  1: the field has the state of the checkpoint
  * Returns:  as msi_checkpoint_load_field
  */
 int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, int64_t first, int *found);
+
+/* msi_imaging_checkpoint_advise - log how a run that has failed or was stopped goes on from its checkpoint, if it has
+ * one. */
+void msi_imaging_checkpoint_advise(const msi_imaging_run *run);
 
 /* msi_imaging_checkpoint_remove - remove the checkpoints of a run whose images are complete. Returns: 0, MSI_EOUTPUT */
 int msi_imaging_checkpoint_remove(const msi_options *options);

@@ -19,6 +19,7 @@ typedef struct entry {
     msi_output_id id;
     int picture;
     msi_output_text text; /* 0: an image */
+    int links;            /* 1: a second name of the file before it */
     char *name;
 } entry;
 
@@ -92,7 +93,7 @@ static int add_entry(msi_outputs *o, entry added)
 
 static int add_image(msi_outputs *o, msi_output_id id, int picture)
 {
-    return add_entry(o, (entry){id, picture, 0, NULL});
+    return add_entry(o, (entry){.id = id, .picture = picture});
 }
 
 static int add_with_picture(msi_outputs *o, msi_output_id id)
@@ -146,7 +147,11 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
         if (opt->clean.niter) MSI_TRY(add_cleaned(o, id));
         if (opt->clean.niter && opt->clean.no_dirty) continue;
         id.kind = MSI_FITS_DIRTY;
-        MSI_TRY(add_with_picture(o, id));
+        MSI_TRY(add_image(o, id, 0));
+        /* Programs that look for a restored image find the dirty one if nothing was cleaned, as with WSClean. */
+        const msi_output_id image = {interval, channel, p, MSI_FITS_IMAGE};
+        if (!opt->clean.niter) MSI_TRY(add_entry(o, (entry){.id = image, .links = 1}));
+        if (opt->png) MSI_TRY(add_image(o, id, 1));
         if (!opt->save_uv) continue;
         id.kind = MSI_FITS_UV_REAL;
         MSI_TRY(add_image(o, id, 0));
@@ -246,6 +251,7 @@ int64_t msi_outputs_bytes(const msi_outputs *o)
     int64_t bytes = 0;
     for (int i = 0; i < o->n; i++) {
         if (o->list[i].picture || o->list[i].text) continue;
+        if (o->list[i].links && msi_publish_links(o->publish)) continue;
         bytes += (o->list[i].id.kind == MSI_FITS_WEIGHTS ? weights.nu * weights.nv : n_pixel) * 4 + 4 * 2880;
     }
     return bytes;
@@ -263,14 +269,15 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
     int written = 0;
     for (int i = 0; i < o->n; i++) {
         const msi_output_id *e = &o->list[i].id;
-        if (o->list[i].text || e->interval != id->interval || e->channel != id->channel || e->plane != id->plane ||
-            e->kind != id->kind)
+        if (o->list[i].text || o->list[i].links || e->interval != id->interval || e->channel != id->channel ||
+            e->plane != id->plane || e->kind != id->kind)
             continue;
         if (o->list[i].picture)
             MSI_TRY(msi_picture_spare(o->publish, i,
                                       msi_picture_write(o->publish, i, &full, &o->options->picture, pixel, precision)));
         else
             MSI_TRY(msi_fits_write(o->publish, i, &full, pixel, precision));
+        if (i + 1 < o->n && o->list[i + 1].links) MSI_TRY(msi_publish_link(o->publish, i + 1, i));
         written++;
     }
     return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image was not planned: kind %d", (int)id->kind);

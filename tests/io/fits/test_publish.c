@@ -56,6 +56,47 @@ static void put_all(msi_publish *p, const char *text)
     }
 }
 
+/* link(2) of the tested code, by -Wl,--wrap=link. A file system without hard links says EPERM. */
+static int no_links;
+int __real_link(const char *from, const char *to);
+int __wrap_link(const char *from, const char *to);
+int __wrap_link(const char *from, const char *to)
+{
+    errno = EPERM;
+    return no_links ? -1 : __real_link(from, to);
+}
+
+/* A second name of an output is a hard link where there are such, else a copy; both replace what was there. */
+static void a_second_name(void **state)
+{
+    (void)state;
+    const char *name[] = {"a", "b"};
+    for (no_links = 0; no_links < 2; no_links++)
+        for (int overwrite = 0; overwrite < 2; overwrite++) {
+            char text[64];
+            struct stat a, b;
+            msi_publish *p;
+            int fd;
+            snprintf(text, sizeof text, "text %d %d", no_links, overwrite);
+            assert_int_equal(msi_publish_plan(&p, name, 2, overwrite), MSI_OK);
+            assert_int_equal(msi_publish_links(p), !no_links);
+            assert_int_equal(msi_publish_begin(p, 0, &fd), MSI_OK);
+            assert_int_equal(msi_publish_link(p, 1, 0), MSI_EINTERNAL);
+            assert_int_equal(msi_publish_write(p, 0, text, strlen(text)), MSI_OK);
+            assert_int_equal(msi_publish_seal(p, 0), MSI_OK);
+            assert_int_equal(msi_publish_link(p, 1, 0), MSI_OK);
+            assert_int_equal(msi_publish_commit(p), MSI_OK);
+            msi_publish_free(p);
+            assert_content("a", text);
+            assert_content("b", text);
+            assert_int_equal(n_files(), 2);
+            assert_int_equal(stat("a", &a) | stat("b", &b), 0);
+            assert_true((a.st_ino == b.st_ino) == !no_links);
+            if (overwrite) assert_int_equal(unlink("a") | unlink("b"), 0);
+        }
+    no_links = 0;
+}
+
 static void set_appears_whole(void **state)
 {
     (void)state;
@@ -264,6 +305,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, temp_folder_enter, temp_folder_leave)
     const struct CMUnitTest tests[] = {
+        TEST(a_second_name),
         TEST(set_appears_whole),
         TEST(existing_output_is_refused),
         TEST(impossible_names_are_refused),

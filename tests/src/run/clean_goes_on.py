@@ -40,6 +40,25 @@ def check_resumed_mask(s):
     s.must("resuming from the checkpoint" in log.stderr.decode(), "resumed with the same mask of another name")
 
 
+def forgotten_resume(s, words, name, ms):
+    """Without -resume the checkpoint is kept under another name. A run that is stopped prints the command to go on."""
+    with open(name + ".clean", "rb") as f:
+        before = f.read()
+    command = [s.msimage, *[str(w) for w in words], "-name", name, ms]
+    held = Held(command)
+    held.hold_after_line("cycle 2")
+    held.send(signal.SIGTERM)
+    held.end()
+    log = "\n".join(held.lines())
+    s.must("%s.clean, the checkpoint of a run that was stopped, is now %s.clean.1" % (name, name) in log and
+           "to go on from it: " + " ".join([command[0], "-resume", *command[1:]]) in log, "stopped without -resume: " + log[-600:])
+    os.rename(name + ".clean", name + ".clean.2")
+    with open(name + ".clean.1", "rb") as f:
+        s.must(f.read() == before, "the old checkpoint is kept")
+    os.rename(name + ".clean.1", name + ".clean")
+    os.remove(name + ".clean.2")
+
+
 def check_resume(s):
     """A killed run resumes from its checkpoint and makes the same images to the bit."""
     for title, ms, options, kinds in (
@@ -76,6 +95,8 @@ def check_resume(s):
                 for what, change, ms_of in (("options", ["-shift", "60.01deg", "44deg"], ms), ("Sets", [], "polarised")):
                     other = s.launch("-quiet", *words, *change, "-resume", "-name", broken, s.ms(ms_of))
                     s.told("resumed with other " + what, other, 3, what)
+            if title == "one image":
+                forgotten_resume(s, words, broken, s.ms(ms))
             log = run(s.msimage, *words, "-resume", "-name", broken, s.ms(ms)).stderr.decode()
             s.must("resuming from the checkpoint" in log and "cycle 1:" not in log.split("resuming from")[1].split("channel 1")[0]
                    and not glob.glob(broken + "*.clean"), "%s: goes on, and the checkpoint is gone" % title)

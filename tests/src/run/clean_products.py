@@ -216,6 +216,8 @@ def check_index(s):
         s.must("%s-*.{fits,csv,png,txt}" % name in log, "the last line of the log names every kind of file")
         index, header = load(name + "-MFS-spectral-index.fits")
         band = load(name + "-MFS-image.fits")[1]
+        s.must("spectral-index map: not corrected for the primary beam" in log and
+               any("Not corrected for the primary beam" in line for line in header["COMMENT"]), "it holds the beam's spectrum")
         s.must(header["BTYPE"] == "Spectral Index" and "BUNIT" not in header and header["BMAJ"] == band["BMAJ"] and
                header["CRVAL3"] == band["CRVAL3"], "%s: cards" % fit)
         every = read(s.ms()).weight

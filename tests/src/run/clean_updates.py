@@ -68,12 +68,15 @@ def check_update(s):
     shutil.copytree(s.ms("points"), ms)
     before = files(ms)
     for options in ([], ["-mgain", 0.7, "-no-update-model-required"], ["-mgain", 1]):
-        run(s.msimage, "-quiet", *words, *options, "-name", s.path("update"), "-overwrite", ms)
+        log = run(s.msimage, *words, *options, "-name", s.path("update"), "-overwrite", ms).stderr.decode()
+        s.must("MODEL_DATA" not in log, "nothing is said of MODEL_DATA: " + log)
         s.must(files(ms) == before, "%s: no file of the set changes" % (" ".join(map(str, options)) or "by default"))
     for options in (["-mgain", 0.7], ["-update-model-required"]):
         shutil.rmtree(ms)
         shutil.copytree(s.ms("points"), ms)
-        run(s.msimage, "-quiet", *words, *options, "-name", s.path("update"), "-overwrite", ms)
+        log = run(s.msimage, *words, *options, "-name", s.path("update"), "-overwrite", ms).stderr.decode()
+        s.must("writes:     MODEL_DATA of the set is replaced after the images, because of %s;" % options[0] in
+               log.split("samples:")[0], "the log says so before it reads: " + log)
         with table(ms, ack=False) as t:
             got = t.getcol("MODEL_DATA")
         run(s.msimage, "-quiet", "-predict", "-name", s.path("update"), "-accuracy", 1e-5, ms)

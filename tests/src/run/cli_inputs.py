@@ -49,7 +49,7 @@ class Inputs(ImagingSuite):
             if not error <= 2e-5 + FITS_FLOOR:
                 self.complain("%s: error %.1e" % (title, error))
         for name in os.listdir(self.out):
-            if name != "right-dirty.fits":
+            if name not in ("right-dirty.fits", "right-image.fits"):
                 self.complain("%s: leaves %s" % (title, name))
             os.remove(os.path.join(self.out, name))
         return done.stderr
@@ -75,7 +75,7 @@ def check_paths(s):
         name = name[:-3]
         words = [*IMAGE, "-name", os.path.join(s.out, name), odd]
         done = s.launch("-quiet", *words)
-        if done.returncode != 0 or os.listdir(s.out) != [name + "-dirty.fits"]:
+        if done.returncode != 0 or sorted(os.listdir(s.out)) != [name + "-dirty.fits", name + "-image.fits"]:
             s.complain("output called %s: exits %s: %s" % (name, done.returncode, done.stderr))
         for left in os.listdir(s.out):
             os.remove(os.path.join(s.out, left))
@@ -147,6 +147,7 @@ def check_frames(s):
     done = s.launch(*IMAGE, "-name", "right", good)
     os.rename(os.path.join(s.out, "right-dirty.fits"), s.path("framed-model.fits"))
     s.must(done.returncode == 0, "a model: " + done.stderr)
+    s.clear()
     into = [fresh_copy(path, s.path("into-%s" % os.path.basename(path))) for path in (good, other)]
     done = s.launch("-predict", "-force", "-quiet", "-name", s.path("framed"), *into)
     s.must(done.returncode == 3 and "into-framed.ms/FIELD: row 0: PHASE_DIR is in B1950" in done.stderr.splitlines()[-1],
@@ -249,7 +250,8 @@ def cut(s, source, storage, file, length, want):
         x, y = pixels(64, 64)
         if not peak_error(data[y, x], want, data) <= 2e-5 + FITS_FLOOR:
             s.complain("%s: a wrong image" % title)
-        os.remove(os.path.join(s.out, "cut-dirty.fits"))
+        for kind in ("dirty", "image"):
+            os.remove(os.path.join(s.out, "cut-%s.fits" % kind))
     else:
         pattern = "truncated or corrupt.*" + re.escape(os.path.dirname(os.path.join(path, file)))
         s.judge_refusal(title, done, 3, pattern)
@@ -268,7 +270,8 @@ def check_subtables(s):
             shutil.rmtree(os.path.join(path, name))
             done = s.launch("-quiet", *IMAGE, "-name", "without", path)
             if done.returncode == 0:
-                os.remove(os.path.join(s.out, "without-dirty.fits"))
+                for kind in ("dirty", "image"):
+                    os.remove(os.path.join(s.out, "without-%s.fits" % kind))
             else:
                 s.refused("no " + name, 3, name, *IMAGE, path)
     s.refused("SPECTRAL_WINDOW without rows", 3, "SPECTRAL_WINDOW", *IMAGE, s.make("zero-spws.ms", "-defect", "zero-spws"))
@@ -364,11 +367,11 @@ def check_log(s):
                     r"^times: +3 times from \d{4}-", r"^band: .*; 4 channels of ",
                     r"^image: +64 x 64 pixels of 20 arcsec, field of view 21.33 arcmin$", r"^resolution: at best [0-9.]+ arcsec, "):
         told("its lines", re.search(pattern, log, re.M), pattern + ": " + log)
-    told("its end", re.fullmatch(r"wrote 2 files in [0-9.]+ s: o-psf.fits, o-dirty.fits", lines[-1]), log)
+    told("its end", re.fullmatch(r"wrote 3 files in [0-9.]+ s: o-psf.fits, o-dirty.fits, o-image.fits", lines[-1]), log)
     told("reasons that count nothing", not re.search(r"dropped:.*\b0 ", log), log)
     told("its width", max(len(line) for line in lines[1:9]) <= 100, log)
     log = s.launch(*words, "-channels-out", 4, good).stderr
-    told("many files", re.search(r"^wrote 5 files in [0-9.]+ s: o-\*\.fits$", log, re.M), log)
+    told("many files", re.search(r"^wrote 10 files in [0-9.]+ s: o-\*\.fits$", log, re.M), log)
     log = s.launch(*words, "-channel-range", 1, 2, "-interval", 0, 1, good).stderr
     told("one of each", re.search("; 1 channel of ", log) and re.search(r"^times: +1 time from [^,]*$", log, re.M), log)
     # The -scale that a warning proposes gives no warning.
@@ -391,7 +394,10 @@ def check_told(s):
     words, told = WORDS, s.told_log
     # Headers name all the fields of an image.
     fields = s.make("fields.ms", "-field", "60.1deg", "44deg", "-field", "60deg", "44.1deg")
-    s.launch(*words, "-field", "all", "-shift", "60deg", "44deg", "-png", "-png-range", "-0.5", 1, fields)
+    log = s.launch(*words, "-field", "all", "-shift", "60deg", "44deg", "-png", "-png-range", "-0.5", 1, fields).stderr
+    told("a mosaic without beams", "warning: pointings with different phase centres are joined without their primary" in log, log)
+    log = s.launch(*words, "-field", 1, "-shift", "60deg", "44deg", "-dry-run", fields).stderr
+    told("one pointing", "warning" not in log, log)
     told("the fields of a mosaic", load(os.path.join(s.out, "o-dirty.fits"))[1]["OBJECT"] == "field0, field1, field2", "")
     # Each sample is counted once: as kept, or under one reason.
     for limits in (["-minuv-l", 1000], ["-minuv-l", 500, "-maxuv-l", 1500], ["-minuvw-m", 150, "-maxuv-l", 1500], []):

@@ -88,7 +88,7 @@ def check_stopped(s):
         there, code = job.stop_after("weights:", signal.SIGTERM)
         left, errors = sorted(os.listdir(".")), job.errors()
         stopped = code in mpi_job.stopped_codes(signal.SIGTERM) and not left and errors == [STOPPED]
-        complete = left == ["image-dirty.fits", "image-psf.fits"] and not errors
+        complete = left == ["image-dirty.fits", "image-image.fits", "image-psf.fits"] and not errors
         s.must(there and (stopped or complete),
                "mpirun receives SIGTERM while rank 0 grids, %d: exit %s, %s, left %s" % (k, code, errors, left))
         for f in left:

@@ -114,24 +114,26 @@ static void test_names(void **state)
 {
     (void)state;
     msi_options o = plain();
-    check(&o, stokes, 1, "run-dirty.fits");
-    check(&o, stokes, 2, "run-I-dirty.fits run-Q-dirty.fits");
-    check(&o, raw, 2, "run-XX-dirty.fits run-XY-dirty.fits run-XYi-dirty.fits");
-    check(&o, raw + 1, 1, "run-XY-dirty.fits run-XYi-dirty.fits");
+    check(&o, stokes, 1, "run-dirty.fits run-image.fits");
+    check(&o, stokes, 2, "run-I-dirty.fits run-I-image.fits run-Q-dirty.fits run-Q-image.fits");
+    check(&o, raw, 2,
+          "run-XX-dirty.fits run-XX-image.fits run-XY-dirty.fits run-XY-image.fits run-XYi-dirty.fits "
+          "run-XYi-image.fits");
+    check(&o, raw + 1, 1, "run-XY-dirty.fits run-XY-image.fits run-XYi-dirty.fits run-XYi-image.fits");
     o.make_psf = 1;
-    check(&o, stokes, 2, "run-I-dirty.fits run-Q-dirty.fits run-psf.fits");
+    check(&o, stokes, 2, "run-I-dirty.fits run-I-image.fits run-Q-dirty.fits run-Q-image.fits run-psf.fits");
     o.make_psf_only = 1;
     check(&o, stokes, 2, "run-psf.fits");
     o = plain();
     o.png = 1;
     o.make_psf = 1;
-    check(&o, stokes, 1, "run-dirty.fits run-dirty.png run-psf.fits run-psf.png");
+    check(&o, stokes, 1, "run-dirty.fits run-dirty.png run-image.fits run-psf.fits run-psf.png");
     o = plain();
     o.save_uv = o.save_weights = 1;
-    check(&o, stokes, 1, "run-dirty.fits run-uv-imag.fits run-uv-real.fits run-weights.fits");
+    check(&o, stokes, 1, "run-dirty.fits run-image.fits run-uv-imag.fits run-uv-real.fits run-weights.fits");
     check(&o, stokes, 2,
-          "run-I-dirty.fits run-I-uv-imag.fits run-I-uv-real.fits run-Q-dirty.fits run-Q-uv-imag.fits "
-          "run-Q-uv-real.fits run-weights.fits");
+          "run-I-dirty.fits run-I-image.fits run-I-uv-imag.fits run-I-uv-real.fits run-Q-dirty.fits run-Q-image.fits "
+          "run-Q-uv-imag.fits run-Q-uv-real.fits run-weights.fits");
     o.make_psf = o.make_psf_only = 1;
     check(&o, stokes, 1, "run-psf.fits run-weights.fits");
     o.png = 1;
@@ -143,17 +145,20 @@ static void test_names_of_channels(void **state)
     (void)state;
     msi_options o = plain();
     o.channels_out = 2;
-    check(&o, stokes, 1, "run-0000-dirty.fits run-0001-dirty.fits run-MFS-dirty.fits");
+    check(&o, stokes, 1,
+          "run-0000-dirty.fits run-0000-image.fits run-0001-dirty.fits run-0001-image.fits run-MFS-dirty.fits "
+          "run-MFS-image.fits");
     o.make_psf = 1;
     check(&o, stokes, 2,
-          "run-0000-I-dirty.fits run-0000-Q-dirty.fits run-0000-psf.fits run-0001-I-dirty.fits run-0001-Q-dirty.fits "
-          "run-0001-psf.fits run-MFS-I-dirty.fits run-MFS-Q-dirty.fits run-MFS-psf.fits");
+          "run-0000-I-dirty.fits run-0000-I-image.fits run-0000-Q-dirty.fits run-0000-Q-image.fits run-0000-psf.fits "
+          "run-0001-I-dirty.fits run-0001-I-image.fits run-0001-Q-dirty.fits run-0001-Q-image.fits run-0001-psf.fits "
+          "run-MFS-I-dirty.fits run-MFS-I-image.fits run-MFS-Q-dirty.fits run-MFS-Q-image.fits run-MFS-psf.fits");
     o = plain();
     o.channels_out = 2;
     o.save_weights = 1;
     check(&o, stokes, 1,
-          "run-0000-dirty.fits run-0000-weights.fits run-0001-dirty.fits run-0001-weights.fits run-MFS-dirty.fits "
-          "run-MFS-weights.fits");
+          "run-0000-dirty.fits run-0000-image.fits run-0000-weights.fits run-0001-dirty.fits run-0001-image.fits "
+          "run-0001-weights.fits run-MFS-dirty.fits run-MFS-image.fits run-MFS-weights.fits");
 }
 
 static void test_names_of_intervals(void **state)
@@ -161,7 +166,7 @@ static void test_names_of_intervals(void **state)
     (void)state;
     msi_options o = plain();
     o.intervals_out = 2;
-    check(&o, stokes, 1, "run-t0000-dirty.fits run-t0001-dirty.fits");
+    check(&o, stokes, 1, "run-t0000-dirty.fits run-t0000-image.fits run-t0001-dirty.fits run-t0001-image.fits");
     o.channels_out = 2;
     o.make_psf = o.make_psf_only = 1;
     check(&o, stokes, 1,
@@ -169,7 +174,9 @@ static void test_names_of_intervals(void **state)
           "run-t0001-0001-psf.fits run-t0001-MFS-psf.fits");
     o = plain();
     o.intervals_out = 2;
-    check(&o, stokes, 2, "run-t0000-I-dirty.fits run-t0000-Q-dirty.fits run-t0001-I-dirty.fits run-t0001-Q-dirty.fits");
+    check(&o, stokes, 2,
+          "run-t0000-I-dirty.fits run-t0000-I-image.fits run-t0000-Q-dirty.fits run-t0000-Q-image.fits "
+          "run-t0001-I-dirty.fits run-t0001-I-image.fits run-t0001-Q-dirty.fits run-t0001-Q-image.fits");
 }
 
 /* A name is used unchanged. */
@@ -178,14 +185,14 @@ static void test_odd_names(void **state)
     (void)state;
     msi_options o = plain();
     o.name = "odd%s%n[1:5](x)!";
-    check(&o, stokes, 1, "odd%s%n[1:5](x)!-dirty.fits");
+    check(&o, stokes, 1, "odd%s%n[1:5](x)!-dirty.fits odd%s%n[1:5](x)!-image.fits");
     o.name = "-dash";
-    check(&o, stokes, 1, "-dash-dirty.fits");
+    check(&o, stokes, 1, "-dash-dirty.fits -dash-image.fits");
     char longest[230];
     memset(longest, 'n', sizeof longest);
     longest[sizeof longest - 1] = 0;
-    char want[256];
-    snprintf(want, sizeof want, "%s-dirty.fits", longest);
+    char want[512];
+    snprintf(want, sizeof want, "%s-dirty.fits %s-image.fits", longest, longest);
     o.name = longest;
     check(&o, stokes, 1, want);
 }
@@ -228,8 +235,9 @@ static void test_refusals(void **state)
     assert_int_equal(msi_outputs_plan(&out, &o, planes, 1), MSI_OK);
     msi_output_id unplanned = {0, 0, 0, MSI_FITS_PSF};
     assert_int_equal(msi_outputs_write(out, &unplanned, &header, blank, MSI_FP64), MSI_EINTERNAL);
-    /* At least a header block and the pixels. */
+    /* At least a header block and the pixels; a second name of the image needs no space here. */
     assert_true(msi_outputs_bytes(out) >= 2880 + SIZE * SIZE * 4);
+    assert_true(msi_outputs_bytes(out) < 2 * (2880 + SIZE * SIZE * 4) + 4 * 2880);
     msi_outputs_free(out);
     msi_outputs_free(NULL);
     list(names, sizeof names);
