@@ -11,6 +11,7 @@
 
 #include "core/units.h"
 #include "core/image.h"
+#include "core/memory.h"
 #include "core/status.h"
 #include "io/fits/picture_axes.h"
 #include "io/fits/picture_draw.h"
@@ -223,7 +224,7 @@ static void write_detail(composition *c, const msi_fits_spec *spec)
 {
     static const char *const kind[] = {[MSI_FITS_DIRTY] = "dirty image",
                                        [MSI_FITS_PSF] = "point spread function",
-                                       [MSI_FITS_MODEL] = "model",
+                                       [MSI_FITS_MODEL] = "model as seen with half a beam",
                                        [MSI_FITS_RESIDUAL] = "residual",
                                        [MSI_FITS_FIRST_RESIDUAL] = "residual of the first cycle",
                                        [MSI_FITS_IMAGE] = "restored image",
@@ -247,6 +248,46 @@ static void write_detail(composition *c, const msi_fits_spec *spec)
     if (msi_fits_is_brightness(spec->kind))
         msi_caption_add_peak(c->detail, find_peak(p->nx * p->ny, p->pixel, p->precision), p->unit);
     msi_caption_add_beam(c->detail, &p->beam);
+}
+
+/*
+ * Convolve an image with a circular gaussian of peak 1, so that components of one pixel can be seen.
+ * Given:    fwhm_rad
+ * Returned: *out [ny][nx]  to be freed with msi_free
+ * Returns:  0, MSI_ENOMEM
+ */
+static int blur(float **out, const msi_image_geometry *g, const void *pixel, msi_precision precision, double fwhm_rad)
+{
+    enum { LARGEST = 256 };
+    const int64_t nx = g->nx, ny = g->ny;
+    float *along_x = NULL;
+    double weight[2][LARGEST + 1];
+    int64_t reach[2];
+    for (int k = 0; k < 2; k++) {
+        const double fwhm = fwhm_rad / (k ? g->cell_y_rad : g->cell_x_rad);
+        /* A gaussian is 1e-3 at 1.58 of its full width. */
+        reach[k] = (int64_t)fmin(LARGEST, ceil(1.58 * fwhm));
+        for (int64_t j = 0; j <= reach[k]; j++) weight[k][j] = exp(-4 * log(2) * (double)(j * j) / (fwhm * fwhm));
+    }
+    *out = NULL;
+    int rc = msi_alloc(&along_x, nx * ny, sizeof *along_x, "picture");
+    if (!rc) rc = msi_alloc(out, nx * ny, sizeof **out, "picture");
+    for (int64_t at = 0; !rc && at < nx * ny; at++) {
+        const double value = msi_image_value(pixel, precision, at);
+        const int64_t x = at % nx, row = at - x;
+        if (value == 0 || !isfinite(value)) continue;
+        for (int64_t j = -reach[0]; j <= reach[0]; j++)
+            if (x + j >= 0 && x + j < nx) along_x[row + x + j] += (float)(value * weight[0][j < 0 ? -j : j]);
+    }
+    for (int64_t y = 0; !rc && y < ny; y++)
+        for (int64_t j = -reach[1]; j <= reach[1]; j++) {
+            if (y + j < 0 || y + j >= ny) continue;
+            const float w = (float)weight[1][j < 0 ? -j : j], *from = along_x + y * nx;
+            float *to = *out + (y + j) * nx;
+            for (int64_t x = 0; x < nx; x++) to[x] += w * from[x];
+        }
+    msi_free(along_x);
+    return rc;
 }
 
 int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const msi_picture_style *style,
@@ -282,8 +323,17 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
     if (c.picture.is_psf) cut_psf(&c.picture.window, spec);
     MSI_TRY(set_axes(&c, spec));
     msi_caption_title(c.title, spec);
-    write_detail(&c, spec);
-    const int rc = msi_picture_draw(p, i, &c.picture);
+    float *blurred = NULL;
+    int rc = MSI_OK;
+    if (is_model && msi_beam_known(&spec->beam)) {
+        rc = blur(&blurred, g, pixel, precision, 0.5 * sqrt(spec->beam.major_rad * spec->beam.minor_rad));
+        c.picture.pixel = blurred;
+        c.picture.precision = MSI_FP32;
+        c.picture.unit = "Jy/half beam";
+    }
+    if (!rc) write_detail(&c, spec);
+    if (!rc) rc = msi_picture_draw(p, i, &c.picture);
+    msi_free(blurred);
     msi_sky_wcs_free(c.wcs);
     return rc;
 }

@@ -25,7 +25,8 @@ typedef struct msi_picture_style {
  * Notes:    brightness is stretched by asinh, linear within a few times the noise. Stokes Q, U and V are blue and red
  *           about a white zero. Pixels without a value are grey. Fields of less than 2 arcsec have offsets from the
  *           centre as axes. A PSF with a beam is cut to the inner 16 beams, and the ellipse at half of its height is
- *           drawn. Weights are cut to the cells that are not empty.
+ *           drawn. Weights are cut to the cells that are not empty. Components of a model with a beam are drawn as
+ *           gaussians of half its width.
  */
 int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const msi_picture_style *style,
                       const void *pixel, msi_precision precision);

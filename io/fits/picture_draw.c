@@ -65,9 +65,40 @@ static void format_number(double v, char *text, size_t size)
     snprintf(text, size, "%s%.6g", v < 0 ? "−" : "", fabs(v));
 }
 
-/* Draw the ticks of the colour bar. The roundest numbers come first, and each is drawn if it is far enough from the
- * others. Returns the width of the widest label. */
-static double draw_bar_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch, double factor)
+/* Draw a tick and its label at height y. Returns the width of the label. */
+static double draw_bar_tick(cairo_t *cr, double x, double y, double value)
+{
+    char text[32];
+    format_number(value, text, sizeof text);
+    cairo_move_to(cr, x, y);
+    cairo_line_to(cr, x + 5, y);
+    cairo_stroke(cr);
+    msi_picture_draw_text(cr, x + 9, y + 5, 0, text);
+    return msi_picture_measure_text(cr, text);
+}
+
+/* Draw ticks at even steps of 1, 2 or 5 times a power of ten, for values that colours follow linearly. Returns the
+ * width of the widest label. */
+static double draw_even_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch, double factor)
+{
+    static const double multiple[] = {1, 2, 5, 10};
+    const double x = f->left + f->width + BAR_GAP + BAR_WIDTH, low = stretch->low * factor,
+                 high = stretch->high * factor;
+    const double least = (high - low) * 1.5 * BAR_TICK_APART / f->height, unit = pow(10, floor(log10(least)));
+    int k = 0;
+    while (k < 3 && multiple[k] * unit < least) k++;
+    const double step = multiple[k] * unit;
+    double widest = 0;
+    for (double i = ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) {
+        const double y = f->top + f->height * (1 - msi_stretch_apply(stretch, i * step / factor));
+        widest = fmax(widest, draw_bar_tick(cr, x, y, i * step));
+    }
+    return widest;
+}
+
+/* Draw ticks for values that colours do not follow linearly. The roundest numbers come first, and each is drawn if it
+ * is far enough from the others. Returns the width of the widest label. */
+static double draw_round_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_stretch *stretch, double factor)
 {
     static const double multiple[] = {1, 5, 2, 3, 4, 7, 1.5};
     double x = f->left + f->width + BAR_GAP + BAR_WIDTH, taken[64], widest = 0;
@@ -86,13 +117,7 @@ static double draw_bar_ticks(cairo_t *cr, const msi_picture_frame *f, const msi_
         for (int i = 0; i < n_taken; i++) free_here &= fabs(taken[i] - y) >= BAR_TICK_APART;
         if (!free_here) continue;
         taken[n_taken++] = y;
-        char text[32];
-        format_number(v, text, sizeof text);
-        cairo_move_to(cr, x, y);
-        cairo_line_to(cr, x + 5, y);
-        cairo_stroke(cr);
-        msi_picture_draw_text(cr, x + 9, y + 5, 0, text);
-        widest = fmax(widest, msi_picture_measure_text(cr, text));
+        widest = fmax(widest, draw_bar_tick(cr, x, y, v));
     }
     return widest;
 }
@@ -117,7 +142,8 @@ static void draw_bar(cairo_t *cr, const msi_picture_frame *f, const msi_stretch 
     cairo_set_font_size(cr, MSI_PICTURE_LABEL_SIZE);
     char scaled[48];
     double factor = choose_unit(unit, fmax(fabs(stretch->low), fabs(stretch->high)), scaled, sizeof scaled);
-    double widest = draw_bar_ticks(cr, f, stretch, factor);
+    const int is_even = !(stretch->softening > 0) && stretch->high > stretch->low;
+    const double widest = is_even ? draw_even_ticks(cr, f, stretch, factor) : draw_round_ticks(cr, f, stretch, factor);
     cairo_save(cr);
     cairo_translate(cr, x + BAR_WIDTH + 9 + widest + 24, f->top + f->height / 2);
     cairo_rotate(cr, -MSI_PI / 2);

@@ -291,15 +291,25 @@ int msi_ms_reader_n_process(const msi_ms_reader *r)
     return r->pool ? r->pool_ops->n_process(r->pool) : 0;
 }
 
+double msi_ms_reader_field_distance(const msi_ms_reader *r)
+{
+    field_place place = {0, -1};
+    const msi_ms_field *first = next_field(r, &place);
+    double most = 0;
+    for (const msi_ms_field *f = first; f; f = next_field(r, &place)) {
+        const double across = remainder(f->ra_rad - first->ra_rad, 2 * MSI_PI) * cos(first->dec_rad);
+        most = fmax(most, hypot(across, f->dec_rad - first->dec_rad));
+    }
+    return most;
+}
+
 int msi_ms_reader_one_centre(const msi_ms_reader *r)
 {
     field_place place = {0, -1};
     const msi_ms_field *first = next_field(r, &place);
-    for (const msi_ms_field *f = first; f; f = next_field(r, &place)) {
-        const double across = remainder(f->ra_rad - first->ra_rad, 2 * MSI_PI) * cos(first->dec_rad);
-        if (strcmp(f->frame, first->frame) != 0 || hypot(across, f->dec_rad - first->dec_rad) > 1e-9) return 0;
-    }
-    return 1;
+    for (const msi_ms_field *f = first; f; f = next_field(r, &place))
+        if (strcmp(f->frame, first->frame) != 0) return 0;
+    return msi_ms_reader_field_distance(r) <= 1e-9;
 }
 
 static const char *frame_or_near(const char *frame)

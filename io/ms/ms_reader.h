@@ -145,6 +145,9 @@ uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r);
 /* msi_ms_reader_n_process - return the number of reader processes; 0 if this process reads. */
 int msi_ms_reader_n_process(const msi_ms_reader *r);
 
+/* msi_ms_reader_field_distance - return the largest distance of a selected field from the first one, radians. */
+double msi_ms_reader_field_distance(const msi_ms_reader *r);
+
 /* msi_ms_reader_one_centre - return 1 if all selected fields and sets share a phase centre (to 1e-9 rad), else 0. */
 int msi_ms_reader_one_centre(const msi_ms_reader *r);
 

@@ -45,7 +45,9 @@ static int choose_centre(msi_imaging_run *r)
         return msi_error_set(MSI_EINPUT,
                              "the selected fields or sets have different phase centres; name one with -shift RA DEC, "
                              "or select one with -field");
-    if (r->interval == 0 && !msi_ms_reader_one_centre(r->reader))
+    /* Smaller distances are those of frames and of the same pointing, centred again. */
+    static const double ONE_POINTING_RAD = 1e-5;
+    if (r->interval == 0 && msi_ms_reader_field_distance(r->reader) > ONE_POINTING_RAD)
         msi_log_warning(
             "pointings with different phase centres are joined without their primary beams: fluxes away from "
             "a pointing's centre are wrong; image pointings one by one with -field");
