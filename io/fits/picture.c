@@ -286,6 +286,8 @@ static int blur(float **out, const msi_image_geometry *g, const void *pixel, msi
             float *to = *out + (y + j) * nx;
             for (int64_t x = 0; x < nx; x++) to[x] += w * from[x];
         }
+    for (int64_t at = 0; !rc && at < nx * ny; at++)
+        if (isnan(msi_image_value(pixel, precision, at))) (*out)[at] = NAN;
     msi_free(along_x);
     return rc;
 }

@@ -99,7 +99,7 @@ static void north_is_up_and_no_value_is_grey(void **state)
             pixel[y * N + x] = y > 700 && x < 300   ? 10.F
                                : y < 300 && x > 700 ? NAN
                                                     : (float)((x * 7 + y * 3) % 10) * 0.01F;
-    assert_int_equal(draw(&g, 20, "J2000", pixel, MSI_FITS_MODEL), MSI_OK);
+    assert_int_equal(draw(&g, 20, "J2000", pixel, MSI_FITS_MASK), MSI_OK);
     msi_free(pixel);
     cairo_surface_t *s = cairo_image_surface_create_from_png(path);
     uint32_t colour[MSI_N_COLOUR];
@@ -120,6 +120,30 @@ static void north_is_up_and_no_value_is_grey(void **state)
     assert_true(n_bright_upper_left > 2900);
     assert_true(n_grey_lower_right > 2900);
     assert_int_equal(n_bright_elsewhere, 0);
+}
+
+/* A component of one pixel is drawn with half a beam, here 1.9 pixels wide: its neighbour is lit, pixels far away are
+ * not. In another kind of image only its own pixel is. */
+static void components_can_be_seen(void **state)
+{
+    (void)state;
+    enum { N = 100, X = 37, Y = 68 };
+    static float pixel[N * N];
+    const msi_image_geometry g = {N, N, 1e-6, 1e-6};
+    uint32_t colour[MSI_N_COLOUR];
+    msi_colour_map(colour, MSI_VALUES_BRIGHTNESS);
+    pixel[Y * N + X] = 1;
+    for (int is_model = 0; is_model < 2; is_model++) {
+        assert_int_equal(draw(&g, 20, "J2000", pixel, is_model ? MSI_FITS_MODEL : MSI_FITS_MASK), MSI_OK);
+        cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+        uint32_t at[7];
+        /* 8 canvas pixels a pixel, because the picture of a small image has at least 800. */
+        for (int d = 0; d < 7; d++) at[d] = pixel_of(s, 150 + 8 * (X + d) + 3, 100 + 8 * (N - 1 - Y) + 3);
+        cairo_surface_destroy(s);
+        assert_int_equal(at[0], colour[MSI_N_COLOUR - 1]);
+        assert_true((at[1] != at[6]) == is_model);
+        assert_int_equal(at[5], at[6]);
+    }
 }
 
 static void uv_planes_are_refused(void **state)
@@ -327,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_field_is_drawn),
         TEST(north_is_up_and_no_value_is_grey),
+        TEST(components_can_be_seen),
         TEST(uv_planes_are_refused),
         TEST(zero_is_white),
         TEST(range_is_applied),
