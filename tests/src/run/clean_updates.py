@@ -69,7 +69,7 @@ def check_update(s):
     before = files(ms)
     for options in ([], ["-mgain", 0.7, "-no-update-model-required"], ["-mgain", 1]):
         log = run(s.msimage, *words, *options, "-name", s.path("update"), "-overwrite", ms).stderr.decode()
-        s.must("MODEL_DATA" not in log, "nothing is said of MODEL_DATA: " + log)
+        s.must("MODEL_DATA" not in log, "the log does not mention MODEL_DATA: " + log)
         s.must(files(ms) == before, "%s: no file of the set changes" % (" ".join(map(str, options)) or "by default"))
     for options in (["-mgain", 0.7], ["-update-model-required"]):
         shutil.rmtree(ms)
