@@ -194,7 +194,8 @@ def flips(s, step):
         held = f.read()
     image = ["-name", "o", "-size", 32, 32, "-scale", "20asec"]
     run(s.msimage, "-quiet", "-backend", "cpu", *image, b)
-    os.remove("o-dirty.fits")
+    for kind in ("dirty", "image"):
+        os.remove("o-%s.fits" % kind)
     for at in sorted({*range(0, len(held), step), 3, 9, 13, 17, 4095, len(held) - 1}):
         told(s, "byte %d" % at, 3, "first bytes are damaged" if at < 8 else "damaged: invalid data in .*; make the store",
              *image, spoiled(b, at, bytes([held[at] ^ 1 << at % 8])))
