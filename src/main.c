@@ -26,6 +26,7 @@
 #include "src/options/hints.h"
 #include "src/predict/predict.h"
 #include "src/run/ranks.h"
+#include "src/run/draw_model.h"
 #include "src/run/restore.h"
 
 /* ---- Before anything else ---- */
@@ -252,6 +253,16 @@ static int run_restore(const msi_options *options, const msi_ranks *ranks)
     return msi_run_restore(options);
 }
 
+/* Run -draw-model. It writes files that one process makes. */
+static int run_draw(const msi_options *options, const msi_ranks *ranks)
+{
+    if (ranks->link)
+        return msi_error_set(MSI_EUSAGE, "-draw-model: it uses one process; start msimage instead of msimage-mp");
+    msi_interrupt_install();
+    MSI_TRY(msi_process_limits_threads(options->n_threads));
+    return msi_run_draw_model(options, watchdog_start);
+}
+
 /* Prepare signals, threads and paths before the run forks and joins other ranks. */
 static int prepare_run(msi_options *options)
 {
@@ -287,6 +298,7 @@ static int run_action(msi_options *options, msi_ranks *ranks)
     msi_memory_limit_set(options->memory_limit_bytes);
     omp_set_num_threads(options->n_threads);
     if (options->restore.residual) return agree_before_join(ranks, run_restore(options, ranks));
+    if (options->draw.list) return agree_before_join(ranks, run_draw(options, ranks));
     if (ranks->link) watchdog_grace(RANKS_GRACE_S);
     if (ranks->link) msi_picture_never_apart();
     const int rc = prepare_run(options);

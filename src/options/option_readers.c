@@ -455,6 +455,15 @@ int msi_read_restore(msi_options *options, const msi_option *option, int n_argum
     return MSI_OK;
 }
 
+int msi_read_draw_centre(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    MSI_TRY(msi_parse_ra(&options->draw.ra_rad, dashed(option).text, argument[0]));
+    MSI_TRY(msi_parse_dec(&options->draw.dec_rad, dashed(option).text, argument[1]));
+    options->draw.has_centre = 1;
+    return MSI_OK;
+}
+
 int msi_read_scales(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
@@ -563,6 +572,23 @@ int msi_read_splits(msi_options *options, const msi_option *option, int n_argume
     d->n_split = 0;
     return msi_error_set(MSI_EUSAGE, "-%s %s: give ascending frequencies, such as 870e6,920e6 or 870MHz,0.92GHz",
                          option->name, argument[0]);
+}
+
+int msi_read_draw_band(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    msi_draw_options *d = &options->draw;
+    if (read_frequency(&d->freq_hz, argument[0], strlen(argument[0])))
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give a frequency above 0, such as 150e6 or 150MHz", option->name,
+                             argument[0]);
+    if (strcmp(argument[1], "0") == 0)
+        d->bandwidth_hz = 0;
+    else if (read_frequency(&d->bandwidth_hz, argument[1], strlen(argument[1])))
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give a width in Hz, such as 10e6 or 10MHz", option->name,
+                             argument[1]);
+    if (d->bandwidth_hz < 2 * d->freq_hz) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "-%s %s %s: the band begins below 0 Hz; give its centre and its whole width",
+                         option->name, argument[0], argument[1]);
 }
 
 int msi_read_field(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)

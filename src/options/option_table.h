@@ -33,7 +33,7 @@ extern const msi_option_group_text msi_option_groups[MSI_N_GROUP];
 typedef enum msi_completion { MSI_COMPLETE_NOTHING, MSI_COMPLETE_PATH, MSI_COMPLETE_DIRECTORY } msi_completion;
 
 /* The kinds of run that an option applies to. */
-typedef enum msi_option_use { MSI_USE_ALWAYS, MSI_USE_IMAGING, MSI_USE_PREDICT } msi_option_use;
+typedef enum msi_option_use { MSI_USE_ALWAYS, MSI_USE_IMAGING, MSI_USE_PREDICT, MSI_USE_DRAW } msi_option_use;
 
 typedef struct msi_option msi_option;
 
@@ -140,6 +140,8 @@ msi_option_reader msi_read_local_rms;
 msi_option_reader msi_read_horizon;
 msi_option_reader msi_read_beam_shape;
 msi_option_reader msi_read_restore;
+msi_option_reader msi_read_draw_centre;
+msi_option_reader msi_read_draw_band;
 msi_option_reader msi_read_field;
 msi_option_reader msi_read_spws;
 msi_option_reader msi_read_splits;

@@ -109,22 +109,39 @@ static int check_arguments(const char *name, int argc, const char *const *argv, 
     return MSI_OK;
 }
 
-static int serves_restoring(const msi_option *o)
+/* Return whether an option applies to a run of the given options and those for logs and resources. */
+static int serves(const msi_option *o, const char *const *names)
 {
-    static const char *const names[] = {"restore", "restore-list", "beam-size", "beam-shape", "overwrite", "backend",
-                                        "j",       "mem",          "abs-mem",   "temp-dir",   "dry-run"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    static const char *const common[] = {"overwrite", "j", "mem", "abs-mem", "temp-dir", "dry-run", NULL};
+    for (int i = 0; common[i]; i++)
+        if (strcmp(o->name, common[i]) == 0) return 1;
+    for (int i = 0; names[i]; i++)
         if (strcmp(o->name, names[i]) == 0) return 1;
     return msi_option_group_of(o) == MSI_GROUP_OTHER;
 }
 
 static int read_own_option(msi_options *options, const msi_option *o, int n, const char *const *argument)
 {
-    const char **only = o->use == MSI_USE_IMAGING ? &options->only_imaging : &options->only_predict;
+    static const char *const restoring[] = {"restore", "restore-list", "beam-size", "beam-shape", "backend", NULL};
+    static const char *const drawing[] = {"draw-model",
+                                          "draw-centre",
+                                          "draw-frequencies",
+                                          "draw-spectral-terms",
+                                          "sinc-window-size",
+                                          "size",
+                                          "scale",
+                                          "name",
+                                          "field",
+                                          "like",
+                                          NULL};
+    const char **only = o->use == MSI_USE_IMAGING   ? &options->only_imaging
+                        : o->use == MSI_USE_PREDICT ? &options->only_predict
+                                                    : &options->only_draw;
     if (o->use != MSI_USE_ALWAYS && !*only) *only = o->name;
     if (msi_option_group_of(o) == MSI_GROUP_CLEAN && !options->only_clean && strcmp(o->name, "niter") != 0)
         options->only_clean = o->name;
-    if (!options->not_restore && !serves_restoring(o)) options->not_restore = o->name;
+    if (!options->not_restore && !serves(o, restoring)) options->not_restore = o->name;
+    if (!options->not_draw && !serves(o, drawing)) options->not_draw = o->name;
     return o->read(options, o, n, argument);
 }
 
@@ -571,9 +588,31 @@ static int check_restore(const msi_options *o)
     return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -%s; leave it out", o->not_restore, name);
 }
 
+static int check_draw(const msi_options *o)
+{
+    const msi_draw_options *d = &o->draw;
+    if (o->not_draw)
+        return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -draw-model; leave it out", o->not_draw);
+    if (!d->has_centre && !o->n_ms)
+        return msi_error_set(MSI_EUSAGE, "-draw-model: the centre of the images is missing; give -draw-centre RA DEC, "
+                                         "or a Measurement Set whose phase centre is to be taken");
+    if (!o->geometry.nx || !(o->geometry.cell_x_rad > 0))
+        return msi_error_set(MSI_EUSAGE, "-draw-model: the images' pixels are missing; give -size and -scale");
+    if (!(d->freq_hz > 0))
+        return msi_error_set(MSI_EUSAGE,
+                             "-draw-model: the band is missing; give -draw-frequencies CENTRE WIDTH, in Hz");
+    if (d->n_term > 1 && !(d->bandwidth_hz > 0))
+        return msi_error_set(MSI_EUSAGE, "-draw-frequencies: spectral terms need a band wider than 0");
+    return MSI_OK;
+}
+
 static int check_together(const msi_options *o)
 {
+    if (o->restore.residual && o->draw.list)
+        return msi_error_set(MSI_EUSAGE, "-restore and -draw-model: give only one of them");
     if (o->restore.residual) return check_restore(o);
+    if (o->draw.list) return check_draw(o);
+    if (o->only_draw) return msi_error_set(MSI_EUSAGE, "-%s: it needs -draw-model LIST; leave it out", o->only_draw);
     MSI_TRY(o->predict ? check_predict(o) : check_imaging(o));
     if (!o->predict) MSI_TRY(clean_options_check(o));
     MSI_TRY(msi_gridder_choice_check(o));
@@ -693,7 +732,7 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
     options->n_ms = argc > i ? argc - i : 0;
     options->given_paths = options->ms_paths;
     options->n_given = options->n_ms;
-    const int needs_set = !options->restore.residual;
+    const int needs_set = !options->restore.residual && !options->draw.list;
     if (needs_set && options->n_ms == 0 && !only_paths && last_option && last_option < argc - 1)
         return msi_error_set(MSI_EUSAGE, "no Measurement Set is given: %s was read as an argument of %s",
                              argv[argc - 1], argv[last_option]);
@@ -779,7 +818,7 @@ void msi_options_log(const msi_options *options)
     if (options->selection.taql && has_index_0(options->selection.taql))
         msi_log_warning("-taql: indices begin at 1 (UVW[1] is u, UVW[3] is w); there is no index 0");
     const msi_clean_options *c = &options->clean;
-    if (!c->niter && !options->restore.residual && options->only_clean)
+    if (!c->niter && !options->restore.residual && !options->draw.list && options->only_clean)
         msi_log_advice("-%s: it has no effect without -niter; the result is a dirty image", options->only_clean);
     if (c->niter && c->squared_join && !c->join_channels)
         msi_log_advice("-squared-channel-joining: it has no effect without -join-channels");

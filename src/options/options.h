@@ -89,6 +89,16 @@ typedef struct msi_restore_options {
     int is_list;                        /* `model` is a list of sources */
 } msi_restore_options;
 
+/* -draw-model. A Measurement Set is read only for its phase centre, if has_centre is 0. */
+typedef struct msi_draw_options {
+    const char *list; /* file; NULL: the run does not draw a model */
+    int has_centre;
+    double ra_rad, dec_rad;
+    double freq_hz, bandwidth_hz; /* bandwidth > 0 if n_term > 1 */
+    int64_t n_term;
+    int64_t window; /* pixels; 0: none */
+} msi_draw_options;
+
 enum { MSI_MAX_GPUS = 64 };
 
 /* -gpus. MSI_GPUS_ONE is the first GPU of the host, or the next one for each rank of the host. */
@@ -160,7 +170,9 @@ typedef struct msi_options {
     int force; /* predict even if the model does not seem to belong to the set */
 
     msi_restore_options restore;
-    const char *not_restore; /* the first given option that does not apply to a restoration; NULL: none */
+    msi_draw_options draw;
+    const char *not_restore, *not_draw; /* the first given option that does not apply to a restoration or to drawing a
+                                           model; NULL: none */
 
     int save_weights, save_uv, png;
     msi_picture_style picture;
@@ -178,8 +190,9 @@ typedef struct msi_options {
     int n_note;                                   /* options of WSClean that were accepted or mapped, */
     const msi_wsclean_option *note[MSI_MAX_NOTE]; /* each once, for the log */
 
-    const char *only_imaging, *only_predict; /* the first given option of one kind of run only; NULL: none */
-    double memory_percent, memory_gb;        /* as given, for memory_limit_bytes; 0: not given */
+    const char *only_imaging, *only_predict,
+        *only_draw;                   /* the first given option of one kind of run only; NULL: none */
+    double memory_percent, memory_gb; /* as given, for memory_limit_bytes; 0: not given */
 } msi_options;
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Visibilities are predicted from models. */
+/* Visibilities are predicted from models, and models are drawn from lists of sources. */
 #include "src/options/option_table.h"
+#include "src/sky/sky_drawing.h"
 
 static const msi_option rows[] = {
     {.name = "predict",
@@ -63,6 +64,45 @@ static const msi_option rows[] = {
      .read = msi_read_flag,
      AT(force),
      .high = 1},
+    {.name = "draw-model",
+     .arguments = "LIST",
+     .completion = MSI_COMPLETE_PATH,
+     .help = "Draw the sources of a list, in the format of WSClean, DP3 and makesourcedb, as model images in Jy/pixel, "
+             "and read no visibilities. The files are PREFIX-term-0.fits and so on, the coefficients of a polynomial "
+             "of frequency / centre - 1. Needs -size, -scale, -draw-frequencies, and -draw-centre or a set, whose "
+             "phase centre is taken then.",
+     .read = msi_read_text,
+     AT(draw.list)},
+    {.name = "draw-centre",
+     .use = MSI_USE_DRAW,
+     .arguments = "RA DEC",
+     .help = "Centre of the images of -draw-model in J2000, such as 08h24m07.0s -42d59m48.0s.",
+     .read = msi_read_draw_centre},
+    {.name = "draw-frequencies",
+     .use = MSI_USE_DRAW,
+     .arguments = "CENTRE WIDTH",
+     .help = "Centre and width of the band of -draw-model, in Hz or with a unit. Logarithmic spectra become "
+             "polynomials that agree with them at equidistant frequencies, the band's ends included.",
+     .read = msi_read_draw_band},
+    {.name = "draw-spectral-terms",
+     .use = MSI_USE_DRAW,
+     .arguments = "N",
+     .fallback = "1",
+     .help = "Number of terms of the polynomials of -draw-model, with an image for each.",
+     .read = msi_read_count,
+     AT(draw.n_term),
+     .low = 1,
+     .high = MSI_SKY_MAX_TERMS + 1},
+    {.name = "sinc-window-size",
+     .use = MSI_USE_DRAW,
+     .arguments = "PIXELS",
+     .fallback = "127",
+     .help = "Width of the kernel of points of -draw-model, a sinc function with a Hann window; 0 is a sinc function "
+             "without a window.",
+     .read = msi_read_count,
+     AT(draw.window),
+     .low = 0,
+     .high = MSI_SKY_MAX_WINDOW},
 };
 
 const msi_option_table msi_table_predict = {MSI_GROUP_PREDICT, rows, sizeof rows / sizeof *rows};

@@ -28,7 +28,6 @@
 #define NO_BEAM      "no primary beam is applied"
 #define ATERMS       "a-terms are not supported yet; apply direction-independent corrections to the data first"
 #define NO_ATERMS    "no a-terms are applied"
-#define DRAWN        "models are not drawn; use -restore-list to draw a list of sources onto a residual"
 #define FACETS       "facets are not supported, and not needed for the w term; apply solutions to the data first"
 #define NO_FACETS    "there are no facets"
 #define ALL_THREADS  "the gridder always uses all threads (-j)"
@@ -163,13 +162,6 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("shared-facet-reads", 0, NO_FACETS),
     ACCEPTED("shared-facet-writes", 0, NO_FACETS),
     ACCEPTED("apply-time-frequency-smearing", 0, "it acts on facets and PSF grids only, and neither is used"),
-
-    /* Models that are drawn. */
-    REFUSED("draw-model", 1, DRAWN),
-    REFUSED("draw-frequencies", 2, DRAWN),
-    REFUSED("draw-spectral-terms", 1, DRAWN),
-    REFUSED("draw-centre", 2, DRAWN),
-    ACCEPTED("sinc-window-size", 1, "sources are drawn without a window"),
 };
 
 const int msi_wsclean_count = sizeof msi_wsclean_table / sizeof *msi_wsclean_table;

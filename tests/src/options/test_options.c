@@ -611,7 +611,6 @@ static void test_wsclean_lines(void **state)
     assert_true(o.clean.threshold_jy == 2e-3 && !o.mf_weighting && o.n_note == 9 && o.n_ms == 1);
     msi_options_free(&o);
     refused_value("-component-optimization linear-solver", "-component-optimization linear-solver:", "-auto-threshold");
-    refused_value("-draw-model list.txt", "-draw-model:", "-restore-list");
     refused_value("-asp", "-asp:", "-multiscale");
     refused_value("-gridder direct-ft", "-gridder direct-ft:", "-accuracy 1e-12");
 
