@@ -562,6 +562,26 @@ static void test_refused_selections(void **state)
     refused("", "no Measurement Set", "");
 }
 
+/* A run that draws a model needs no set, and takes few options. */
+static void test_drawing(void **state)
+{
+    (void)state;
+    const char base[] = "-draw-model list.txt -size 64 32 -scale 0.001 -draw-centre 19h59m28.35s -40d44m2.09s ";
+    char words[256];
+    msi_options o;
+    snprintf(words, sizeof words, "%s-draw-frequencies 150e6 1MHz -draw-spectral-terms 2 -j 4 -name x", base);
+    assert_int_equal(parse(&o, words), MSI_OK);
+    assert_string_equal(o.draw.list, "list.txt");
+    assert_true(o.n_ms == 0 && o.draw.freq_hz == 150e6 && o.draw.bandwidth_hz == 1e6 && o.draw.n_term == 2);
+    assert_true(o.draw.has_centre && o.draw.window == 127 && o.geometry.nx == 64);
+    assert_true(fabs(o.draw.dec_rad + (40 + 44.0 / 60 + 2.09 / 3600) * MSI_PI / 180) < 1e-12);
+    msi_options_free(&o);
+    snprintf(words, sizeof words, "%s-draw-frequencies 150e6 1MHz -weight uniform", base);
+    refused(words, "-weight: it cannot be used with -draw-model", "leave it out");
+    refused(base, "-draw-model: the band is missing", "-draw-frequencies CENTRE WIDTH");
+    refused(NEEDED "-sinc-window-size 31 a.ms", "-sinc-window-size: it needs -draw-model", "leave it out");
+}
+
 /* Every name of WSClean's table is unique, and msimage has no option of this name. */
 static void test_wsclean_table(void **state)
 {
@@ -894,6 +914,7 @@ int main(void)
         cmocka_unit_test(test_refused_cleaning),
         cmocka_unit_test(test_refused_values),
         cmocka_unit_test(test_refused_selections),
+        cmocka_unit_test(test_drawing),
         cmocka_unit_test(test_wsclean_table),
         cmocka_unit_test(test_wsclean_lines),
         cmocka_unit_test(test_suggestions),

@@ -309,10 +309,11 @@ def check_many_parts(s):
     run(s.msimage, *words, "-deconvolution-channels", 4, "-name", name, ms)
     fluxes = np.array([load("%s-%04d-model.fits" % (name, c))[0].sum() for c in range(72)])
     s.near("72 channels", fluxes, 2, 0.005)
-    for options, pattern in (([], "72 images are more.*give -deconvolution-channels"),
-                             (["-deconvolution-channels", 65], "1 to 64"), (["-deconvolution-channels", 9, "-channels-out", 8], "-channels-out 8"),
+    for options, pattern in ((["-channels-out", 513], "513 images are more.*give -deconvolution-channels"),
+                             (["-channels-out", 257], "257: more than the 256 channels .*give -deconvolution-channels"),
+                             (["-deconvolution-channels", 257], "1 to 256"), (["-deconvolution-channels", 9, "-channels-out", 8], "-channels-out 8"),
                              (["-deconvolution-channels", 4, "-fit-spectral-pol", 5], "fewer values"),
-                             (["-deconvolution-channels", 33, "-pol", "IQ", "-join-polarizations"], "66 images")):
+                             (["-deconvolution-channels", 129, "-channels-out", 129, "-pol", "IQUV", "-join-polarizations"], "516 images")):
         s.told(" ".join(map(str, options)), s.launch(*words, *options, "-name", s.path("none"), ms), 2, pattern)
     s.told("no fit", s.launch("-quiet", *s.words("-niter", 5, "-channels-out", 4, "-join-channels", "-deconvolution-channels", 2),
                               ms), 2, "give -fit-spectral-pol")
