@@ -472,20 +472,6 @@ int ccc_subtable_append(ccc_table *to_ms, const char *name, ccc_table *from, con
  * same names. Returns: 0, CCC_ENOTFOUND (no such column), CCC_EREADONLY. */
 int ccc_column_take_keywords(ccc_table *to, ccc_table *from, const char *to_column, const char *from_column);
 
-/* ---- UVFITS and FITS-IDI --------------------------------------------------------------------------------------- */
-
-/*
- * ccc_uvfits_import, ccc_fitsidi_import - make a Measurement Set of a file by casacore's msfits.
- *
- * Given:    fits, ms  paths; nothing stands at ms
- * Returned: *warnings [*n_warning]  what it logged as warnings or worse, each line once, 64 at most; one block of
- *                                   memory, freed by one ccc_free, also where this fails
- * Returns:  0, CCC_EARGUMENT, CCC_EFAILED (what is at ms then is incomplete)
- * Notes:    casacore can end the process at a damaged file, or take any time or memory: call them in a child.
- */
-int ccc_uvfits_import(const char *fits, const char *ms, char ***warnings, int64_t *n_warning);
-int ccc_fitsidi_import(const char *fits, const char *ms, char ***warnings, int64_t *n_warning);
-
 /* ---- Selection ------------------------------------------------------------------------------------------------- */
 
 /* CASA's MSSelection expressions; NULL or "" selects everything. */

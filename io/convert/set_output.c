@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/convert/set_output.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -85,7 +86,7 @@ static int number_set(msi_set_output *out, const msi_ms_reader *reader, int set,
 {
     ccc_table *table;
     if (!reader->set[set].n_row) return MSI_OK;
-    MSI_TRY(msi_set_read(ccc_table_open(&table, reader->set[set].path, CCC_READ, CCC_LOCK_NONE)));
+    MSI_TRY(msi_set_read(ccc_table_open(&table, msi_ms_set_tables(&reader->set[set]), CCC_READ, CCC_LOCK_NONE)));
     int status = msi_set_maps_add(out->maps, table, reader, set, groups);
     if (!status) status = take_positions(out, &reader->set[set], msi_set_maps_of(out->maps, set));
     ccc_table_close(table);
@@ -247,6 +248,46 @@ static int read_columns(msi_set_output *o, const msi_ms_set *set, const msi_ms_b
     return MSI_OK;
 }
 
+/* Compute WEIGHT and SIGMA of a row: the mean weight of the good samples; without any, the weight of the first channel if
+ * all channels have one. */
+static void put_row_weights(const msi_ms_set *set, const msi_ms_block *b, int64_t i, msi_set_row *row)
+{
+    for (int32_t p = 0; b->weight && p < b->n_corr; p++) {
+        const int64_t first = i * b->n_chan * b->n_corr + p;
+        double sum = 0;
+        int32_t n = 0;
+        for (int32_t c = 0; c < b->n_chan; c++) {
+            const int64_t k = first + (int64_t)c * b->n_corr;
+            if (b->flag[k] || !(b->weight[k] > 0)) continue;
+            sum += b->weight[k];
+            n++;
+        }
+        const double mean = n ? sum / n : set->has_weight_spectrum ? 0 : b->weight[first];
+        row->weight[p] = (float)mean;
+        row->sigma[p] = (float)(mean > 0 ? 1 / sqrt(mean) : 0);
+    }
+}
+
+/* Read the values of rows of a UVFITS or FITS-IDI file. */
+static int read_uv(const msi_ms_set *set, const msi_ms_block *b, msi_set_row *row)
+{
+    for (int64_t i = 0; i < b->n_row; i++) {
+        msi_uv_row r;
+        MSI_TRY(msi_uv_set_row(set->uv, b->ms_row[i], &r));
+        row[i] = (msi_set_row){.antenna1 = r.antenna1,
+                               .antenna2 = r.antenna2,
+                               .array = r.subarray,
+                               .processor = -1,
+                               .scan = r.scan,
+                               .state = -1,
+                               .centroid_s = r.time_s,
+                               .interval_s = r.interval_s,
+                               .exposure_s = r.interval_s};
+        put_row_weights(set, b, i, &row[i]);
+    }
+    return MSI_OK;
+}
+
 static int32_t mapped(const int32_t *map, int32_t n, int32_t id)
 {
     return id >= 0 && id < n ? map[id] : id;
@@ -268,7 +309,8 @@ int msi_set_output_describe(msi_set_output *o, const msi_ms_reader *reader, cons
 {
     const msi_set_map *m = msi_set_maps_of(o->maps, b->set);
     MSI_TRY(open_rows(o, reader, b->set));
-    MSI_TRY(read_columns(o, &reader->set[b->set], b, row));
+    const msi_ms_set *set = &reader->set[b->set];
+    MSI_TRY(set->uv ? read_uv(set, b, row) : read_columns(o, set, b, row));
     for (int64_t i = 0; i < b->n_row; i++) {
         msi_set_row *r = &row[i];
         r->antenna1 = mapped(m->antenna, m->n_antenna, r->antenna1);

@@ -112,7 +112,7 @@ static int is_shared(const msi_ms_reader *r, int a, int b, const char *name)
     struct stat info[2];
     const int set[2] = {a, b};
     for (int i = 0; i < 2; i++)
-        if (snprintf(path[i], PATH_MAX, "%s/%s/table.dat", r->set[set[i]].path, name) >= PATH_MAX ||
+        if (snprintf(path[i], PATH_MAX, "%s/%s/table.dat", msi_ms_set_tables(&r->set[set[i]]), name) >= PATH_MAX ||
             stat(path[i], &info[i]) != 0)
             return 0;
     return info[0].st_dev == info[1].st_dev && info[0].st_ino == info[1].st_ino;

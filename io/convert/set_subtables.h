@@ -22,6 +22,13 @@ typedef struct msi_subtables_source {
  */
 int msi_set_subtables_copy(ccc_table *to, const msi_subtables_source *source, msi_set_maps *maps);
 
+/*
+ * msi_set_subtables_of_uv - make a set without rows, whose subtables describe a UVFITS or FITS-IDI file.
+ * Given:   path  must not exist; name  of the file, for messages
+ * Returns: 0, MSI_EINPUT (positions of sources are in different frames), MSI_EOUTPUT, MSI_ENOMEM
+ */
+int msi_set_subtables_of_uv(const char *path, const msi_uv_set *uv, const char *name);
+
 /* msi_set_subtables_are_one - return whether all sets with rows share one subtable, such as members of a multi-MS with
  * links to the subtable of one of them. */
 int msi_set_subtables_are_one(const msi_ms_reader *reader, const char *name);

@@ -214,7 +214,7 @@ static int copy_subtables(msi_set_writer *w, const msi_ms_reader *reader, int se
 {
     ccc_table *table;
     if (!reader->set[set].n_row) return MSI_OK;
-    MSI_TRY(msi_set_read(ccc_table_open(&table, reader->set[set].path, CCC_READ, CCC_LOCK_NONE)));
+    MSI_TRY(msi_set_read(ccc_table_open(&table, msi_ms_set_tables(&reader->set[set]), CCC_READ, CCC_LOCK_NONE)));
     const msi_subtables_source source = {table, reader, set, spec};
     int status = w->has_keywords ? MSI_OK : copy_keywords(w, table, reader->set[set].data_column);
     if (!status) status = msi_set_subtables_copy(w->table, &source, maps);

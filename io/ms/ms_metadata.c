@@ -684,7 +684,9 @@ int msi_ms_store_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
     copy_store_text(store.time_scale, sizeof store.time_scale, r->observation.time_scale);
     if ((status = select_store_windows(set, &chosen)) != MSI_OK) goto out;
     if ((status = msi_alloc(&store.rest_hz, set->n_field, sizeof *store.rest_hz, "fields")) != MSI_OK) goto out;
-    if ((status = read_rest_frequencies(set, set->field, set->n_field, store.rest_hz)) != MSI_OK) goto out;
+    if (!set->uv) status = read_rest_frequencies(set, set->field, set->n_field, store.rest_hz);
+    for (int i = 0; set->uv && i < set->n_field; i++) store.rest_hz[i] = msi_ms_uv_rest_frequency(set, i);
+    if (status != MSI_OK) goto out;
     status = pass_store_metadata(&c, &chosen, &is_whole);
     if (!status) status = msi_alloc(out, c.at, 1, "what a store keeps of its set");
     if (status) goto out;

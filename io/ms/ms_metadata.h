@@ -56,6 +56,7 @@ typedef struct msi_ms_set {
     const char *path;           /* borrowed */
     ccc_table *table;           /* NULL while closed */
     struct msi_ms_store *store; /* is read instead of the tables; NULL: the tables are read */
+    const char *tables_path;    /* of a set with the subtables of such a file; borrowed; NULL: path has the subtables */
     msi_uv_set *uv;             /* the same for a UVFITS or FITS-IDI file */
     char *notes;                /* [n_notes] lines about what was assumed or corrected; NULL: none; owned */
     int64_t n_notes;
@@ -78,6 +79,12 @@ typedef struct msi_ms_set {
     int64_t n_selected_time;       /* distinct TIMEs of the selected rows */
     double start_mjd_s, end_mjd_s; /* of the selected rows; if there are none, of the interval */
 } msi_ms_set;
+
+/* msi_ms_set_tables - return the path of the set that has the subtables. */
+static inline const char *msi_ms_set_tables(const msi_ms_set *set)
+{
+    return set->tables_path ? set->tables_path : set->path;
+}
 
 /* msi_ms_failed - convert the status of a ccc function and set its message. */
 int msi_ms_failed(int ccc_status);

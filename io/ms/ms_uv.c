@@ -98,11 +98,16 @@ int msi_ms_uv_describe(msi_ms_set *set, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
+double msi_ms_uv_rest_frequency(const msi_ms_set *set, int field)
+{
+    const msi_uv_source *s = &set->uv->source[field];
+    return s->n_line ? s->line_hz[0] : 0;
+}
+
 void msi_ms_uv_observe(const msi_ms_set *set, msi_observation *o)
 {
-    const msi_uv_source *first = set->n_run > 0 ? &set->uv->source[set->run[0].field_id] : NULL;
     copy_text(o->telescope, sizeof o->telescope, set->uv->telescope);
     copy_text(o->observer, sizeof o->observer, set->uv->observer);
     copy_text(o->time_scale, sizeof o->time_scale, set->uv->time_scale);
-    o->rest_freq_hz = first && first->n_line ? first->line_hz[0] : 0;
+    o->rest_freq_hz = set->n_run > 0 ? msi_ms_uv_rest_frequency(set, set->run[0].field_id) : 0;
 }

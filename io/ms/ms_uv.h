@@ -12,6 +12,9 @@ int msi_ms_uv_open(msi_ms_set *set);
  * set's tables or columns). */
 int msi_ms_uv_describe(msi_ms_set *set, const msi_ms_selection *selection);
 
+/* msi_ms_uv_rest_frequency - return the first rest frequency of a field, 0 if it is unknown. */
+double msi_ms_uv_rest_frequency(const msi_ms_set *set, int field);
+
 /* msi_ms_uv_observe - fill the part of msi_ms_set_observe that subtables tell. */
 void msi_ms_uv_observe(const msi_ms_set *set, msi_observation *o);
 

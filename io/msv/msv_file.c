@@ -133,7 +133,13 @@ static int add_directory(int parent, const char *path, uint64_t name, int depth,
 
 int msi_set_state(const char *path, uint64_t *state)
 {
+    struct stat s;
     *state = 0;
+    if (stat(path, &s) == 0 && S_ISREG(s.st_mode)) {
+        *state = mix_hash(mix_hash(mix_hash(0, (uint64_t)s.st_size), (uint64_t)s.st_mtim.tv_sec),
+                          (uint64_t)s.st_mtim.tv_nsec);
+        return 1;
+    }
     return add_directory(AT_FDCWD, path, 0, 1, state);
 }
 
@@ -168,7 +174,8 @@ static int check_header(const char *path, const msi_msv_header *h, int64_t n_rea
 {
     if (n_read < (int64_t)sizeof h->magic || memcmp(h->magic, MSI_MSV_MAGIC, sizeof h->magic) != 0)
         return msi_error_set(MSI_EINPUT,
-                             "%s: is a file, but not a visibility store, or its first bytes are damaged; a Measurement "
+                             "%s: is a file, but neither a visibility store nor a FITS file, or its first bytes are "
+                             "damaged; a Measurement "
                              "Set is a directory",
                              path);
     if (n_read < MSI_MSV_HEADER_BYTES)

@@ -69,10 +69,11 @@ int msi_msv_file_damaged(const char *path, const char *what, int64_t at, int64_t
 void msi_msv_file_close(msi_msv_file *f);
 
 /*
- * msi_set_state - hash names, sizes and modification times of the files of a Measurement Set and its subtables. Lock
+ * msi_set_state - hash names, sizes and modification times of the files of a Measurement Set and its subtables, or of
+ * one file. Lock
  * files and HISTORY are ignored.
  * Returned: *state
- * Returns:  1; 0 if there is no readable directory of that name
+ * Returns:  1; 0 if there is no such file or readable directory
  */
 int msi_set_state(const char *path, uint64_t *state);
 

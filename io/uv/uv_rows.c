@@ -177,6 +177,7 @@ int msi_uv_set_row(msi_uv_set *s, int64_t row, msi_uv_row *out)
     MSI_TRY(parse_group(s, p, group, bytes, out));
     out->time_s = s->state->time_s[group];
     out->source = s->state->source[group];
+    out->scan = s->state->scan[group];
     out->window = s->state->setting[group] + (int32_t)(row % s->n_if);
     return MSI_OK;
 }
@@ -518,6 +519,9 @@ static int scan_group(scan *c, int64_t group)
         return msi_error_set(MSI_EINPUT, "truncated or corrupt: %s: group %lld: its date is not finite", t->bytes.path,
                              (long long)group);
     t->time_s[group] = r.time_s;
+    const int is_new =
+        group > 0 && (t->source[group] != t->source[group - 1] || t->setting[group] != t->setting[group - 1]);
+    t->scan[group] = group > 0 ? t->scan[group - 1] + is_new : 1;
     c->is_source[t->source[group]] = 1;
     c->is_setting[t->setting[group]] = 1;
     if (r.time_s < s->start_mjd_s) s->start_mjd_s = r.time_s;
@@ -583,6 +587,7 @@ int msi_uv_rows_scan(msi_uv_set *s)
     MSI_TRY(msi_alloc(&t->time_s, s->n_group, sizeof *t->time_s, "times of groups"));
     MSI_TRY(msi_alloc(&t->source, s->n_group, sizeof *t->source, "sources of groups"));
     MSI_TRY(msi_alloc(&t->setting, s->n_group, sizeof *t->setting, "settings of groups"));
+    MSI_TRY(msi_alloc(&t->scan, s->n_group, sizeof *t->scan, "scans of groups"));
     int status = msi_alloc(&c.is_source, s->n_source, 1, "sources");
     if (!status) status = msi_alloc(&c.is_setting, MSI_UV_MOST_NUMBERS, 1, "settings");
     if (!status) status = scan_groups(&c);

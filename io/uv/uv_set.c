@@ -572,8 +572,9 @@ static void free_state(struct msi_uv_state *t)
     msi_uv_bytes_close(&t->bytes);
     for (int i = 0; i < t->n_header; i++) msi_uv_header_free(&t->header[i]);
     for (int64_t i = 0; i < t->n_station_table; i++) msi_free(t->station_table[i].antenna);
-    void *const all[] = {t->header,      t->part,       t->station_table, t->level,  t->source_of, t->source_row,
-                         t->setting_row, t->setting_of, t->weight,        t->time_s, t->source,    t->setting};
+    void *const all[] = {t->header,     t->part,        t->station_table, t->level,  t->source_of,
+                         t->source_row, t->setting_row, t->setting_of,    t->weight, t->time_s,
+                         t->source,     t->setting,     t->scan};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) msi_free(all[i]);
     msi_free(t);
 }

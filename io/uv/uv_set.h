@@ -81,6 +81,7 @@ const int32_t *msi_uv_set_settings(const msi_uv_set *s);
 typedef struct msi_uv_row {
     double uvw_m[3], time_s, interval_s;
     int32_t antenna1, antenna2, subarray, source, window; /* indices */
+    int32_t scan;                                         /* from 1: grows where the source or the setting changes */
 } msi_uv_row;
 
 /* msi_uv_set_row - read the parameters of a row. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */

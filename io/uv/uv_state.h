@@ -79,8 +79,8 @@ struct msi_uv_state {
     int32_t *setting_of;  /* [MSI_UV_MOST_NUMBERS] first window by the number; -1: not used */
     double *weight;       /* [n_weight_allocated] buffer for the weights of a row */
     int64_t n_weight_allocated;
-    double *time_s, interval_s; /* interval_s: if groups have none */
-    int32_t *source, *setting;  /* [n_group] */
+    double *time_s, interval_s;       /* interval_s: if groups have none */
+    int32_t *source, *setting, *scan; /* [n_group] */
     int (*interrupt)(void);
 };
 

@@ -143,9 +143,9 @@ static int read_stations(msi_uv_set *s, stations *all)
         t->n_station_table++;
     }
     if (all->n > 0) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: no antenna is in a table %s%s", t->bytes.path,
-                         msi_uv_is_idi(s) ? "ARRAY_GEOMETRY" : "AIPS AN",
-                         t->n_station_table ? "" : ": it has no such table");
+    return msi_error_set(MSI_EINPUT, t->n_station_table ? "%s: %s with an empty table %s" : "%s: %s without a table %s",
+                         t->bytes.path, msi_uv_is_idi(s) ? "FITS-IDI" : "UVFITS",
+                         msi_uv_is_idi(s) ? "ARRAY_GEOMETRY" : "AIPS AN");
 }
 
 static int is_same(const msi_uv_antenna *a, const msi_uv_antenna *b)
@@ -605,9 +605,9 @@ static void read_frame(msi_uv_set *s)
     msi_uv_header_text(h, "SPECSYS", system, sizeof system);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(system, names[i][0]) == 0) strcpy(s->freq_frame, names[i][1]);
-    if (!*system && msi_uv_header_has(h, "ALTRVAL") && msi_uv_header_number(h, "RESTFREQ", 0) > 0)
-        msi_uv_note(s, "frequencies are those of the axis FREQ and of AIPS FQ, in the frame of the observatory; the "
-                       "velocity of the line (ALTRVAL) is ignored");
+    if (msi_uv_header_has(h, "ALTRVAL") && msi_uv_header_number(h, "RESTFREQ", 0) > 0)
+        msi_uv_note(s, "frequencies are those of the axis FREQ and of AIPS FQ; the velocity of the line (ALTRVAL) is "
+                       "ignored");
 }
 
 int msi_uv_tables_windows(msi_uv_set *s, const uint8_t *is_used)

@@ -3,9 +3,9 @@
  * msimage-convert: convert, select, average and join Measurement Sets and UVFITS files.
  *
  * A conversion has these stages, each in a process of its own (stage.c):
- *   1. Every input that is a UVFITS or FITS-IDI file is imported as a set in the workspace (convert_fits.c).
- *   2. The sets are converted to one set (convert_sets.c) or to a visibility store (convert_store.c).
- *   3. If the output is a UVFITS file, the set is exported (convert_fits.c).
+ *   1. The sets, UVFITS and FITS-IDI files are converted to one set (convert_sets.c), or one to a visibility store
+ *      (convert_store.c).
+ *   2. If the output is a UVFITS file, the set is exported (convert_fits.c).
  * At the end the result gets the name of the output (workspace.c).
  */
 #include <errno.h>
@@ -22,19 +22,18 @@
 #include "core/status.h"
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
+#include "io/uv/uv_set.h"
 #include "src/convert/convert_options.h"
 #include "src/convert/convert_stages.h"
-#include "src/convert/uv_baselines.h"
 #include "src/convert/workspace.h"
 #include "src/options/hints.h"
 
-/* The inputs of a conversion. Those that are files are imported as sets in the workspace. */
+/* The inputs of a conversion. */
 typedef struct inputs {
     const msi_convert_options *o;
-    const char **path;      /* [o->shared.n_ms] of the sets */
-    char (*made)[PATH_MAX]; /* [o->shared.n_ms] of imported sets; "" for others */
-    msi_uv_file *header;    /* [o->shared.n_ms]; kind MSI_UV_NONE: the input is a set */
-    int n_made;
+    const char **path; /* [o->shared.n_ms] of the sets and files */
+    char (
+        *real)[PATH_MAX]; /* [o->shared.n_ms] of devices such as /dev/stdin, which is another file in another process */
 } inputs;
 
 static int is_folder(const char *path)
@@ -58,8 +57,7 @@ static int becomes_fits(const char *out)
 static void free_inputs(inputs *in)
 {
     msi_free(in->path);
-    msi_free(in->made);
-    msi_free(in->header);
+    msi_free(in->real);
 }
 
 static int check_inputs(const msi_convert_options *o)
@@ -76,69 +74,24 @@ static int check_inputs(const msi_convert_options *o)
     return msi_convert_is_store(o->out) ? msi_convert_store_check(o) : MSI_OK;
 }
 
-/* Check every input that is a file before anything is written. */
-static int read_headers(inputs *in)
+/* Refuse inputs that are neither folders nor FITS files before anything is written. */
+static int find_inputs(inputs *in)
 {
     const int n = in->o->shared.n_ms;
     MSI_TRY(msi_alloc(&in->path, n, sizeof *in->path, "names of files"));
-    MSI_TRY(msi_alloc(&in->made, n, sizeof *in->made, "names of files"));
-    MSI_TRY(msi_alloc(&in->header, n, sizeof *in->header, "headers"));
+    MSI_TRY(msi_alloc(&in->real, n, sizeof *in->real, "names of files"));
     for (int i = 0; i < n; i++) {
         const char *path = in->path[i] = in->o->shared.ms_paths[i];
         if (is_folder(path)) continue;
-        MSI_TRY(msi_uv_file_read(&in->header[i], path));
-        if (in->header[i].kind == MSI_UV_FITS) MSI_TRY(msi_uv_axes_refuse_stokes(&in->header[i].primary, path));
-        if (in->header[i].kind == MSI_UV_FITS) MSI_TRY(msi_uv_baselines_check(&in->header[i], path));
-        in->n_made++;
+        if (strncmp(path, "/dev/", 5) == 0) {
+            if (!realpath(path, in->real[i])) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+            path = in->path[i] = in->real[i];
+        }
+        if (!msi_msv_is_file(path)) return msi_error_set(MSI_EINPUT, "%s: neither a Measurement Set nor a file", path);
+        if (!msi_uv_set_is_file(path))
+            return msi_error_set(MSI_EINPUT, "%s: neither a Measurement Set nor a FITS file with a complete header",
+                                 path);
     }
-    if (in->n_made && in->n_made < n)
-        return msi_error_set(MSI_EUSAGE,
-                             "%s: files and Measurement Sets cannot be joined in one run; convert the files first",
-                             in->o->out);
-    if (in->n_made && msi_convert_is_store(in->o->out))
-        return msi_error_set(MSI_EUSAGE, "%s: a store can be made only from a Measurement Set; convert the file first",
-                             in->o->out);
-    return MSI_OK;
-}
-
-/* Replace the name of an imported set in the error message by the name of its file. */
-static int name_files(const inputs *in, int status)
-{
-    char text[MSI_MESSAGE_BYTES];
-    for (int i = 0; status && i < in->o->shared.n_ms; i++) {
-        snprintf(text, sizeof text, "%s", msi_error_get());
-        char *at = *in->made[i] ? strstr(text, in->made[i]) : NULL;
-        if (!at) continue;
-        *at = 0;
-        msi_error_set(status, "%s%s%s", text, in->o->shared.ms_paths[i], at + strlen(in->made[i]));
-    }
-    return status;
-}
-
-static int find_file(const inputs *in, int i, char real_path[PATH_MAX])
-{
-    /* /dev/stdin is another file in the process of the stage. */
-    if (!realpath(in->path[i], real_path)) return msi_error_set(MSI_EINPUT, "%s: %s", in->path[i], strerror(errno));
-    return MSI_OK;
-}
-
-static int import_file(inputs *in, int i, const msi_workspace *w)
-{
-    char name[32], real_path[PATH_MAX];
-    MSI_TRY(find_file(in, i, real_path));
-    snprintf(name, sizeof name, "import%d.ms", i);
-    MSI_TRY(msi_workspace_path(w, name, in->made[i], sizeof in->made[i]));
-    const msi_import_job job = {in->path[i],    real_path,         in->made[i], msi_workspace_folder(w),
-                                &in->header[i], msi_memory_limit()};
-    const msi_stage_spec stage = {.work = msi_import_fits,
-                                  .job = &job,
-                                  .name = "reading",
-                                  .path = in->path[i],
-                                  .folder = msi_workspace_folder(w),
-                                  .out = in->o->out,
-                                  .limits_files = 1};
-    MSI_TRY(name_files(in, msi_stage_run(&stage)));
-    in->path[i] = in->made[i];
     return MSI_OK;
 }
 
@@ -146,14 +99,15 @@ static int make_set(const inputs *in, const msi_workspace *w, const char *to)
 {
     const msi_convert_options *o = in->o;
     const char *name = o->shared.ms_paths[0];
-    const msi_sets_job job = {o, in->path, o->shared.n_ms, name, in->n_made > 0, becomes_fits(o->out), to};
+    const msi_sets_job job = {
+        o, in->path, o->shared.n_ms, name, becomes_fits(o->out), w ? msi_workspace_folder(w) : NULL, to};
     const msi_stage_spec stage = {.work = msi_convert_sets,
                                   .job = &job,
                                   .name = "converting",
                                   .path = name,
                                   .folder = w ? msi_workspace_folder(w) : NULL,
                                   .out = o->out};
-    return name_files(in, msi_stage_run(&stage));
+    return msi_stage_run(&stage);
 }
 
 static int make_store(const msi_convert_options *o, const msi_workspace *w, const char *to)
@@ -179,57 +133,29 @@ static int export_file(const inputs *in, const msi_workspace *w, const char *set
                                   .path = in->o->out,
                                   .folder = msi_workspace_folder(w),
                                   .out = in->o->out};
-    return name_files(in, msi_stage_run(&stage));
+    return msi_stage_run(&stage);
 }
 
 static int make_all(inputs *in, msi_workspace *w)
 {
     char set[PATH_MAX];
-    for (int i = 0; i < in->o->shared.n_ms; i++)
-        if (in->header[i].kind != MSI_UV_NONE) MSI_TRY(import_file(in, i, w));
     MSI_TRY(msi_workspace_path(w, "set.ms", set, sizeof set));
     if (msi_convert_is_store(in->o->out)) {
         MSI_TRY(make_store(in->o, w, set));
         return msi_workspace_publish(w, "set.ms");
     }
     MSI_TRY(make_set(in, w, set));
-    for (int i = 0; i < in->o->shared.n_ms; i++)
-        if (in->header[i].kind != MSI_UV_NONE) msi_workspace_remove(in->made[i]);
     if (!becomes_fits(in->o->out)) return msi_workspace_publish(w, "set.ms");
     MSI_TRY(export_file(in, w, set));
     return msi_workspace_publish(w, "out.uvfits");
-}
-
-static int plan_import(const inputs *in, int i)
-{
-    char real_path[PATH_MAX];
-    MSI_TRY(find_file(in, i, real_path));
-    const msi_import_job job = {
-        .fits = in->path[i], .real_path = real_path, .header = &in->header[i], .memory_bytes = msi_memory_limit()};
-    const msi_stage_spec stage = {
-        .work = msi_import_plan, .job = &job, .name = "reading", .path = in->path[i], .out = in->o->out};
-    return msi_stage_run(&stage);
-}
-
-static int plan_files(const inputs *in)
-{
-    for (int i = 0; i < in->o->shared.n_ms; i++) {
-        MSI_TRY(plan_import(in, i));
-        msi_log_info("%s: %s, %lld bytes", in->path[i], in->header[i].kind == MSI_UV_FITS ? "UVFITS" : "FITS-IDI",
-                     (long long)in->header[i].file_bytes);
-    }
-    return MSI_OK;
 }
 
 static int convert_inputs(inputs *in)
 {
     const msi_convert_options *o = in->o;
     msi_workspace *w;
-    MSI_TRY(read_headers(in));
-    if (o->shared.dry_run)
-        return in->n_made                     ? plan_files(in)
-               : msi_convert_is_store(o->out) ? make_store(o, NULL, NULL)
-                                              : make_set(in, NULL, NULL);
+    MSI_TRY(find_inputs(in));
+    if (o->shared.dry_run) return msi_convert_is_store(o->out) ? make_store(o, NULL, NULL) : make_set(in, NULL, NULL);
     MSI_TRY(msi_workspace_make(&w, o->out, o->shared.overwrite));
     const int status = make_all(in, w);
     msi_workspace_free(w);

@@ -3,10 +3,11 @@
  * Sets are converted to one set in these steps:
  *   1. Reader processes are forked, and the sets are opened.
  *   2. Neighbouring channels are grouped for averaging.
- *   3. The output is made with its subtables.
+ *   3. The output is made with its subtables; those of UVFITS and FITS-IDI files are made as sets without rows first.
  *   4. Blocks are read. Their rows are renumbered for the output, shifted to another phase centre, and averaged.
  *   5. The output is finished, and the numbers of rows are logged.
  */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,10 +99,12 @@ typedef struct conversion {
     const msi_sets_job *job;
     msi_ms_reader *reader;
     msi_reader_pool *readers; /* reader processes; NULL: this process reads */
-    msi_ms_reader *from;  /* gives the blocks; it is `reader`, unless readers open the sets again for an export */
+    msi_ms_reader *from;      /* gives the blocks; it is `reader`, unless readers open the sets again for an export */
     msi_ms_selection selection;
     msi_channel_groups *groups; /* [n_spw] */
     int averages, has_spectrum;
+    int has_file;             /* a set is a UVFITS or FITS-IDI file */
+    char (*tables)[PATH_MAX]; /* [n_set] sets with the subtables of files; "": none */
     msi_average_time time;
     msi_set_output *out;
     int64_t n_stream, n_stream_allocated, n_read;
@@ -186,26 +189,6 @@ static int shift_rows(conversion *c, msi_ms_block *b)
     return MSI_OK;
 }
 
-/* msfits writes a sum over channels into WEIGHT, in addition to WEIGHT_SPECTRUM. Replace it by the mean of the good
- * channels. */
-static void correct_weights(conversion *c, const msi_ms_block *b)
-{
-    const int is_sum = c->job->is_imported && c->reader->set[b->set].has_weight_spectrum;
-    for (int64_t i = 0; is_sum && i < b->n_row; i++)
-        for (int32_t p = 0; p < b->n_corr; p++) {
-            double sum = 0;
-            int32_t n = 0;
-            for (int32_t ch = 0; ch < b->n_chan; ch++) {
-                const int64_t k = (i * b->n_chan + ch) * b->n_corr + p;
-                if (b->flag[k] || !(b->weight[k] > 0)) continue;
-                sum += b->weight[k];
-                n++;
-            }
-            c->row[i].weight[p] = (float)(n ? sum / n : 0);
-            c->row[i].sigma[p] = (float)(n ? 1 / sqrt(sum / n) : 0);
-        }
-}
-
 static void flip_uvw(conversion *c, const msi_ms_block *b)
 {
     for (int64_t i = 0; c->job->options->flip_uvw && i < b->n_row; i++)
@@ -220,9 +203,8 @@ static int describe_rows(conversion *c, msi_ms_block *b)
         c->n_row_allocated = b->n_row;
     }
     MSI_TRY(msi_set_output_describe(c->out, c->reader, b, c->row));
-    correct_weights(c, b);
     flip_uvw(c, b);
-    if (c->job->is_imported)
+    if (c->reader->set[b->set].uv)
         uvw_sign_add(&c->sign, msi_set_output_antenna_m(c->out), b->ra_rad, b->dec_rad, c->row, b->n_row);
     return shift_rows(c, b);
 }
@@ -376,6 +358,31 @@ static void log_input(const conversion *c)
                       (long long)n_out);
 }
 
+/* Open the files among the sets, log what they are and what was assumed, and make their subtables. */
+static int open_files(conversion *c)
+{
+    msi_ms_reader *r = c->reader;
+    MSI_TRY(msi_alloc(&c->tables, r->n_set, sizeof *c->tables, "names of files"));
+    for (int i = 0; i < r->n_set; i++) {
+        msi_ms_set *set = &r->set[i];
+        if (!msi_uv_set_is_file(set->path)) continue;
+        c->has_file = 1;
+        MSI_TRY(msi_ms_set_open(set));
+        msi_stage_log(c->stage, MSI_LOG_NORMAL, "%s: %s, %lld group%s of %d window%s", set->path,
+                      set->uv->format == MSI_UV_UVFITS ? "UVFITS" : "FITS-IDI", (long long)set->uv->n_group,
+                      msi_plural(set->uv->n_group), set->uv->n_if, msi_plural(set->uv->n_if));
+        const char *line = set->uv->notes;
+        for (const char *end; (end = strchr(line, '\n')); line = end + 1)
+            msi_stage_warn(c->stage, "%s: %.*s", set->path, (int)(end - line), line);
+        if (!c->job->to || !set->n_row) continue;
+        if (snprintf(c->tables[i], PATH_MAX, "%s/tables%d.ms", c->job->folder, i) >= PATH_MAX)
+            return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", c->job->folder);
+        MSI_TRY(msi_set_subtables_of_uv(c->tables[i], set->uv, set->path));
+        set->tables_path = c->tables[i];
+    }
+    return MSI_OK;
+}
+
 static void warn_of_missing_subtable(void *of, const char *path, const char *subtable)
 {
     msi_stage_warn(of, "%s: subtable %s is missing; the output has no rows of it", path, subtable);
@@ -437,7 +444,7 @@ static void log_uvw_sign(const conversion *c)
     static const char flip[] = "if the image is mirrored, use -flip-uvw to change their sign";
     const uvw_sign *s = &c->sign;
     const double cosine = uvw_sign_cosine(s);
-    if (!c->job->is_imported) return;
+    if (!c->has_file) return;
     if (s->n_along && s->n_against)
         msi_stage_warn(
             c->stage,
@@ -476,6 +483,7 @@ static void free_conversion(conversion *c)
     msi_free(c->stream);
     msi_free(c->row);
     msi_free(c->shifted);
+    msi_free(c->tables);
     msi_set_output_free(c->out);
     msi_stage_set_writer(c->stage, 0);
     msi_reader_pool_free(c->readers);
@@ -488,6 +496,7 @@ static int convert_blocks(conversion *c)
     const msi_sets_job *job = c->job;
     if (job->is_exported && job->options->average_channels <= 1 && c->reader->n_set == 1)
         MSI_TRY(msi_uvfits_check(c->reader, job->name));
+    MSI_TRY(open_files(c));
     log_input(c);
     MSI_TRY(msi_smearing_report(c->stage, c->reader, c->groups, c->job->options, &c->time));
     if (!c->job->to) return MSI_OK;

@@ -9,7 +9,6 @@
 
 #include "core/log.h"
 #include "src/convert/convert_options.h"
-#include "src/convert/uv_file.h"
 
 /* The state of a stage in the child. */
 typedef struct msi_stage msi_stage;
@@ -24,7 +23,6 @@ typedef struct msi_stage_spec {
     const char *path;   /* the input, for messages */
     const char *folder; /* the workspace, which the child removes if the parent is gone; NULL: nothing is written */
     const char *out;    /* the output, for messages; NULL: nothing is written */
-    int limits_files;   /* the work limits the size of files according to its input */
 } msi_stage_spec;
 
 /*
@@ -53,16 +51,16 @@ void msi_stage_send_progress(msi_stage *stage, int64_t done, int64_t total);
 int msi_stage_socket(const msi_stage *stage);
 void msi_stage_set_writer(msi_stage *stage, pid_t process);
 
-/* ---- Convert Measurement Sets to one: select, average, shift, join ---- */
+/* ---- Convert Measurement Sets, UVFITS and FITS-IDI files to one set: select, average, shift, join ---- */
 
 typedef struct msi_sets_job {
     const msi_convert_options *options;
     const char *const *paths; /* [n_path] */
     int n_path;
-    const char *name; /* the first input as given by the user, for messages */
-    int is_imported;  /* made by msfits: WEIGHT is a sum over channels, and the direction of uvw is logged */
-    int is_exported;  /* to be exported to UVFITS, which cannot represent every set */
-    const char *to;   /* NULL: a dry run */
+    const char *name;   /* the first input as given by the user, for messages */
+    int is_exported;    /* to be exported to UVFITS, which cannot represent every set */
+    const char *folder; /* for the subtables of files, and of nothing else; NULL in a dry run */
+    const char *to;     /* NULL: a dry run */
 } msi_sets_job;
 
 /* msi_convert_sets - the work of this stage; job is a msi_sets_job. */
@@ -84,15 +82,7 @@ typedef struct msi_store_job {
 /* msi_convert_store - the work of this stage; job is a msi_store_job. */
 msi_stage_work msi_convert_store;
 
-/* ---- Import UVFITS and FITS-IDI files by casacore's msfits, with checks before and after; export UVFITS ---- */
-
-typedef struct msi_import_job {
-    const char *fits, *real_path; /* the file as given by the user, and its real path */
-    const char *set;
-    const char *folder; /* the directory of the set, in which casacore also writes temporary tables */
-    const msi_uv_file *header;
-    int64_t memory_bytes; /* the limit of the process */
-} msi_import_job;
+/* ---- Export a set to UVFITS ---- */
 
 typedef struct msi_export_job {
     const char *set, *fits; /* the set has DATA, and rows of the selected windows only */
@@ -100,11 +90,7 @@ typedef struct msi_export_job {
     const char *command;    /* for HISTORY */
 } msi_export_job;
 
-/*
- * msi_import_fits - the work of an import; job is a msi_import_job.
- * msi_import_plan - the work of a dry run of an import: the same checks and warnings; `set` and `folder` are not used.
- * msi_export_fits - the work of an export; job is a msi_export_job.
- */
-msi_stage_work msi_import_fits, msi_import_plan, msi_export_fits;
+/* msi_export_fits - the work of this stage; job is a msi_export_job. */
+msi_stage_work msi_export_fits;
 
 #endif

@@ -80,6 +80,9 @@ static void log_input(const conversion *c)
     const msi_ms_reader *r = c->reader;
     const msi_observation *o = msi_ms_reader_observation(r);
     char start[MSI_FORMAT_SIZE], end[MSI_FORMAT_SIZE];
+    const char *line = msi_ms_reader_notes(r, 0);
+    for (const char *newline; (newline = strchr(line, '\n')); line = newline + 1)
+        msi_stage_warn(c->stage, "%s: %.*s", c->path, (int)(newline - line), line);
     msi_stage_log(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->path,
                   o->telescope, msi_format_date(start, o->start_mjd_s), msi_format_date(end, o->end_mjd_s),
                   msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r), msi_plural(msi_ms_reader_n_row(r)),

@@ -133,14 +133,6 @@ static int write_error_of(const char *text, const char *folder)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? EFBIG : 0;
 }
 
-/* Return 1 if the work reached its own limit of the file size, because the parent has no such limit. */
-static int is_own_limit(const msi_stage_spec *spec, const char *text)
-{
-    struct rlimit limit;
-    return spec->limits_files && strstr(text, strerror(EFBIG)) && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-           limit.rlim_cur == RLIM_INFINITY;
-}
-
 /* casacore reports a failed write of a lock file without the reason. */
 static int is_casacore_write_error(const char *text)
 {
@@ -148,15 +140,10 @@ static int is_casacore_write_error(const char *text)
 }
 
 /* Set the error from the message of the child. If the message names the workspace, and a reason for a failed write is
- * found, the output failed. Without a reason, an imported set in the workspace may be damaged. */
+ * found, the output failed. */
 static int set_failure(const msi_stage_spec *spec, int status, const char *text)
 {
     const char *slash = spec->folder ? strrchr(spec->folder, '/') : NULL;
-    if (is_own_limit(spec, text))
-        return msi_error_set(
-            MSI_EINPUT,
-            "truncated or corrupt: %s: its conversion would write more data than a file of its size can contain",
-            spec->path);
     /* On a full disk casacore also fails later, in a table that was not made. */
     const int is_output = status == MSI_EOUTPUT || (slash && strstr(text, slash + 1)) ||
                           (spec->folder && strstr(text, "Table object is empty"));
