@@ -230,10 +230,8 @@ static int find_scaling(msi_uv_set *s, int64_t row, scaling *to)
     MSI_TRY(msi_uv_set_row(s, row, &r));
     const double time_s = r.interval_s > 0 ? r.interval_s : 1, width_hz = s->window[r.window].width_hz[0];
     to->weight = t->visibility_scale * (r.antenna1 == r.antenna2 ? 1 : 2) * time_s * (width_hz > 0 ? width_hz : 1);
-    if (t->is_normalised) {
-        to->normalise = t->visibility_scale * (t->normalises_by_time ? time_s : 1);
-        to->data = digital_factor(s, &r);
-    }
+    to->data = digital_factor(s, &r);
+    if (t->is_normalised) to->normalise = t->visibility_scale * (t->normalises_by_time ? time_s : 1);
     return MSI_OK;
 }
 

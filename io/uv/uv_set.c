@@ -460,7 +460,8 @@ static void read_normalisation(msi_uv_set *s, const msi_uv_header *h)
     const int is_vlba = strcmp(correlator, "VLBA") == 0 || (!*correlator && strcmp(s->telescope, "VLBA") == 0);
     const int is_known = msi_uv_header_text(h, "WEIGHTYP", kind, sizeof kind);
     t->visibility_scale = msi_uv_header_number(h, "VIS_SCAL", 1);
-    t->is_normalised = is_known ? strcmp(kind, "CORRELAT") == 0 : is_vlba || strcmp(correlator, "DIFX") == 0;
+    t->needs_levels = is_vlba || strcmp(correlator, "DIFX") == 0;
+    t->is_normalised = is_known ? strcmp(kind, "CORRELAT") == 0 : t->needs_levels;
     t->normalises_by_time = is_vlba && msi_uv_header_number(&t->header[0], "FXCORVER", 0) >= 4.17;
     t->has_van_vleck = msi_uv_header_number(&t->header[0], "VANVLECK", 0) != 0;
 }

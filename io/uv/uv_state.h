@@ -67,6 +67,7 @@ struct msi_uv_state {
     int64_t n_station_table;
     msi_uv_station_table *station_table;
     double centre_m[3]; /* of the first table of antennas */
+    int needs_levels;   /* a correlator that leaves digital corrections open: DiFX or VLBA */
     double *level;      /* [n_antenna] digital levels; NULL: no digital corrections */
     int has_van_vleck;
     int has_source_table;

@@ -251,7 +251,7 @@ static int read_levels(msi_uv_set *s)
 {
     struct msi_uv_state *t = s->state;
     const msi_uv_header *h = find_table(s, "", "ANTENNA");
-    if (!msi_uv_is_idi(s) || !t->is_normalised) return MSI_OK;
+    if (!msi_uv_is_idi(s) || !t->needs_levels) return MSI_OK;
     MSI_TRY(msi_alloc(&t->level, s->n_antenna, sizeof *t->level, "antennas"));
     for (int64_t i = 0; h && i < count_rows(h); i++) {
         int64_t number;

@@ -579,13 +579,16 @@ def check_universal_time(s):
 
 
 def check_stokes(s):
-    """A set of Stokes I becomes a file whose axis STOKES says so."""
+    """A set of Stokes I becomes a file whose axis STOKES says so, and a set again."""
     a = fresh_copy(s.made("one.ms", *VLA, "-pol", "XX", "-spw", "1.4GHz", "1MHz", 4, "-source", "60deg", "44deg", "1Jy"), "i.ms")
     with table(a + "/POLARIZATION", readonly=False, ack=False) as t:
         t.putcell("CORR_TYPE", 0, np.array([1], np.int32))
     s.convert("-quiet", a, "i.uvfits")
     g = Groups("i.uvfits")
     s.must(g.header["CRVAL3"] == 1 and g.header["NAXIS3"] == 1 and abs(abs(g.vis).mean() - 1) < 1e-6, "Stokes I")
+    s.convert("-quiet", "i.uvfits", "i-back.ms")
+    compare(s, "Stokes I", Rows(a), Rows("i-back.ms"))
+    s.must(Parts("i-back.ms").stokes == [1], "it is Stokes I again")
 
 
 def check_sign(s):

@@ -137,7 +137,7 @@ def check_refusals(s):
     s.must(not os.path.exists("out.msv"), "-dry-run writes nothing")
     with open("text.msv", "w", encoding="ascii") as f:
         f.write("no store\n")
-    told(s, "another file", 3, "is a file, but not a visibility store", *image, "text.msv")
+    told(s, "another file", 3, "is a file, but neither a visibility store nor a FITS file", *image, "text.msv")
     with s.where_others_have_access("a store that may not be read") as folder:
         if folder:
             hidden = shutil.copy(s.path(b), folder)

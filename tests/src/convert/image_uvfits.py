@@ -303,13 +303,25 @@ def check_idi(s):
         both.data["FREQID"][:] = (7, 2)
         tables["FREQUENCY"], tables["UV_DATA"].data["FREQID"][:] = both, 2
     same("the second of two settings", changed_idi("idi.fits", "form.fits", two_settings))
-    changed_idi("idi.fits", "form.fits", lambda tables: None)
-    with fits.open("form.fits", mode="update") as f, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        f[0].header["CORRELAT"] = "DIFX"
-        f["ANTENNA"].data["NO_LEVELS"] = 4
-        f["UV_DATA"].header["WEIGHTYP"] = "NORMAL"
-    same("DiFX with WEIGHTYP NORMAL", "form.fits")
+    same("scaled visibilities", changed_idi("idi.fits", "form.fits", scaled))
+    # The corrections of 2-bit samples, of 4 levels: VLBA Scientific Memo 12, as casacore applies them.
+    factor = (3.335875 * 64 / 63)**2 / (5.36 * 4.3048 * 0.882518 * 0.87890625)
+    for kind, weight in (("NORMAL", 0.25), ("CORRELAT", 0.25), (None, 0.25)):
+        def correlator(tables):
+            t = tables["UV_DATA"]
+            t.data["WEIGHT"] *= weight
+            t.data["FLUX"] /= factor
+            if kind != "NORMAL":
+                t.data["FLUX"] *= weight
+            t.header.pop("WEIGHTYP")
+            if kind:
+                t.header["WEIGHTYP"] = kind
+            tables["ANTENNA"].data["NO_LEVELS"] = 4
+        changed_idi("idi.fits", "form.fits", correlator)
+        with fits.open("form.fits", mode="update") as f, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            f[0].header["CORRELAT"] = "DIFX"
+        same("DiFX, WEIGHTYP %s" % kind, "form.fits")
 
 
 def check_joined(s):
