@@ -563,14 +563,14 @@ static int find_interval(msi_uv_set *s)
     MSI_TRY(msi_alloc(&time_s, s->n_group, sizeof *time_s, "times of groups"));
     memcpy(time_s, t->time_s, (size_t)s->n_group * sizeof *time_s);
     qsort(time_s, (size_t)s->n_group, sizeof *time_s, compare_numbers);
-    /* Dates of single precision may differ by milliseconds. */
+    /* Fractions of a day in single precision are off by up to 2.6 ms: steps are rounded to 0.01 s, as in casacore. */
     for (int64_t i = 1; i < s->n_group; i++)
-        if (time_s[i] - time_s[i - 1] > 0.02) shortest_s = fmin(shortest_s, time_s[i] - time_s[i - 1]);
+        if (time_s[i] - time_s[i - 1] > 0.01) shortest_s = fmin(shortest_s, time_s[i] - time_s[i - 1]);
     msi_free(time_s);
-    t->interval_s = isfinite(shortest_s) ? shortest_s : 0;
+    t->interval_s = isfinite(shortest_s) ? rint(100 * shortest_s) / 100 : 0;
     if (isfinite(shortest_s))
         msi_uv_note(s, "the length of its integrations is missing (INTTIM): the shortest step of %.6g s is taken",
-                    shortest_s);
+                    t->interval_s);
     else
         msi_uv_note(s, "the length of its integrations is missing: INTERVAL and EXPOSURE are 0");
     return MSI_OK;
