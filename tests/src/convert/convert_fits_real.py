@@ -23,7 +23,7 @@ C = 299792458.0
 # Set, a pixel size that keeps all its baselines, and whether windows were observed together.
 CASES = (("lofar-hba-3c295", "2asec", True), ("mwa-puppis-a", "60asec", True), ("vla-ss433-u", "0.05asec", True),
          ("sim-oskar-mwa", "60asec", True), ("alma-hd142527-b9", "0.05asec", False))
-# File, pixel size in arcseconds, and what the log says of it.
+# File, pixel size in arcseconds, and a text that its log has.
 FILES = (("eht-cena-2017-100lo.uvfits", 5e-6, "UTC"), ("hera-2458043-xx.uvfits", 300, "UTC"), ("lwa-idi-test.idifits", 200, "turned by its longitude"),
          ("sim-pyuvsim-triangle.uvfits", 300, "turned by its longitude"))
 
