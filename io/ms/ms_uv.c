@@ -35,7 +35,9 @@ static int check_selection(const msi_ms_set *set, const msi_ms_selection *s)
             "msimage-convert",
             set->path);
     const char *other = s->model_column;
-    if (s->data_column && strcmp(s->data_column, "DATA") != 0) other = s->data_column;
+    /* Sets without CORRECTED_DATA are read from DATA beside sets that have it. */
+    if (s->data_column && strcmp(s->data_column, "DATA") != 0 && strcmp(s->data_column, "CORRECTED_DATA") != 0)
+        other = s->data_column;
     if (other)
         return msi_error_set(MSI_EINPUT, "%s: a UVFITS or FITS-IDI file has DATA alone, not %s", set->path, other);
     return MSI_OK;
