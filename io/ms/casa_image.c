@@ -12,7 +12,7 @@
 #include "io/ms/ms_child.h"
 #include "io/ms/ms_metadata.h"
 
-/* The process says this first; pixels follow in pieces. */
+/* The first message of the process. The pixels follow in pieces. */
 typedef struct reply {
     int status;
     char message[MSI_MESSAGE_BYTES];
@@ -25,7 +25,7 @@ typedef struct piece {
     float pixel[PIECE];
 } piece;
 
-/* More pixels than any image has, yet so few that their bytes can be counted. */
+/* Limit of pixels: no image has more, and the number of bytes does not overflow. */
 static const int64_t MOST_PIXEL = (int64_t)1 << 40;
 
 /* ---- The process that reads ---- */
@@ -72,7 +72,7 @@ static int send_plane(ccc_table *t, const msi_child *parent, const msi_casa_imag
     MSI_TRY(msi_alloc(&pixel, n, sizeof *pixel, "an image"));
     int rc = MSI_OK;
     if (ccc_get_range(t, "map", 0, 1, &slice, CCC_FLOAT, pixel, n) != CCC_OK) rc = msi_ms_failed(CCC_EFAILED);
-    /* What is sent is whole pieces; zeros end the last one. */
+    /* Pieces have a fixed size. The last one is padded with zeros. */
     for (int64_t at = 0; at < n; at += PIECE) {
         const int64_t left = n - at < PIECE ? n - at : PIECE;
         memset(&p, 0, sizeof p);
@@ -89,7 +89,7 @@ static _Noreturn void read_image(const msi_child *parent, const char *path)
     static reply r;
     ccc_table *t;
     msi_ms_limit_memory(&path, 1);
-    /* A mask of one bit a pixel is larger here than its file. */
+    /* A mask has one bit per pixel in its file, and a byte per pixel here. */
     msi_ms_limit_lift();
     msi_child_watch();
     msi_child_progress(MSI_CHILD_STEP_S);
@@ -97,7 +97,7 @@ static _Noreturn void read_image(const msi_child *parent, const char *path)
     if (!r.status) r.status = describe(t, path, &r.image);
     if (r.status) snprintf(r.message, sizeof r.message, "%s", msi_error_get());
     msi_child_send(parent, &r, sizeof r);
-    /* The end of the pixels reports a failure to read them. */
+    /* If pixels cannot be read, the last message reports it. */
     for (int64_t i = 0; !r.status && i < r.image.n_plane; i++) r.status = send_plane(t, parent, &r.image, i);
     _exit(0);
 }
@@ -113,7 +113,7 @@ static int explain_end(const msi_child *child, const char *path)
                          path);
 }
 
-/* Nothing that a damaged image makes the process say is taken without a look. */
+/* Check the message: a damaged image may have damaged the process. */
 static int check_reply(reply *r, const char *path)
 {
     msi_casa_image *i = &r->image;

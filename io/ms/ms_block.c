@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The rows of a block are read by ranges where they follow each other, with those between where they nearly do. */
+/* Read the rows of a block. Consecutive rows are read as a range; rows with small gaps are read together with the
+ * gaps. */
 #include "io/ms/ms_block.h"
 
 #include <math.h>
@@ -10,14 +11,13 @@
 #include "io/ms/ms_metadata.h"
 
 enum {
-    RANGE_ROWS = 16, /* stretches of fewer rows than this on average are read together */
-    MAX_SPARSE = 8   /* .. with all rows between them, where those are up to this many times as many */
+    RANGE_ROWS = 16, /* ranges with fewer rows on average are read together */
+    MAX_SPARSE = 8   /* largest ratio of rows read, gaps included, to rows needed */
 };
 
 /* ---- Reading columns of a table ---- */
 
-/* Give the next planned stretch of a group's rows, NULL behind the last; *i, 0 at first, counts.
- */
+/* Return the next planned range of a group's rows, NULL after the last one. *i is 0 at first and counts the ranges. */
 static const msi_ms_run *next_piece(const msi_ms_reader *r, const msi_ms_group *g, int *i)
 {
     while (*i < r->n_piece) {
@@ -36,7 +36,7 @@ typedef struct column_part {
     size_t size;
 } column_part;
 
-/* Read rows of a group that lie close together with all rows between them; *done is 0 where they do not. */
+/* Read the rows of a group together with the gaps between them. *done is 0 if the gaps are too large. */
 static int read_between(msi_ms_reader *r, const msi_ms_group *g, const column_part *c, void *out, int *done)
 {
     msi_ms_raw *w = &r->raw;
@@ -87,8 +87,8 @@ static int fits(const msi_ms_setup *s, int ndim, const int64_t *shape)
     return ndim == 2 && shape[0] == s->n_corr && shape[1] == s->n_stored;
 }
 
-/* Ask whether all rows of a group, and those between them, have cells of the stored shape: most sets answer quickly.
- */
+/* Return whether all rows of a group, and those between them, have cells of the stored shape. This is fast in most
+ * sets. / */
 static int all_fit(msi_ms_reader *r, const msi_ms_group *g, const char *column, int *all)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -102,7 +102,7 @@ static int all_fit(msi_ms_reader *r, const msi_ms_group *g, const char *column, 
     return MSI_OK;
 }
 
-/* Fail unless the cells of a group all have the stored shape of its setup. */
+/* Fail unless all cells of a group have the stored shape of its setup. */
 static int check_cells(msi_ms_reader *r, const msi_ms_group *g, const char *column)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -125,7 +125,7 @@ static int check_cells(msi_ms_reader *r, const msi_ms_group *g, const char *colu
     return MSI_OK;
 }
 
-/* Find whether all rows of a group (1), none (0) or some (-1) have a WEIGHT_SPECTRUM of the data's shape. */
+/* Check which rows of a group have a WEIGHT_SPECTRUM of the data's shape: all (1), none (0) or some (-1). */
 static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -146,7 +146,7 @@ static int spectrum_state(msi_ms_reader *r, const msi_ms_group *g, int *state)
     return MSI_OK;
 }
 
-/* Give WEIGHT of n rows to all channels of the span: what is there is copied behind itself until they have it. */
+/* Copy the WEIGHT of n rows to all channels of the span. */
 static void spread_weight(const msi_ms_setup *s, const float *row_weight, int64_t n, float *out)
 {
     const int64_t n_all = (int64_t)s->n_span * s->n_corr;
@@ -208,7 +208,7 @@ static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
     return MSI_OK;
 }
 
-/* Data and weights are allocated only where they are read (has_data). */
+/* Data and weights are allocated only if they are read (has_data). */
 static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t *n_allocated, int64_t n, int has_data)
 {
     if (*n_allocated >= n) return MSI_OK;
@@ -222,7 +222,7 @@ static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t 
 
 /* ---- Choosing rows ---- */
 
-/* Ask whether a row's baseline has one of the lengths that are selected. */
+/* Return whether the length of a row's baseline is selected. */
 static int length_selected(const msi_ms_selection *s, const double *uvw_m)
 {
     if (!(s->min_uvw_m > 0) && !(s->max_uvw_m > 0)) return 1;
@@ -230,7 +230,7 @@ static int length_selected(const msi_ms_selection *s, const double *uvw_m)
     return length2 >= s->min_uvw_m * s->min_uvw_m && (!(s->max_uvw_m > 0) || length2 <= s->max_uvw_m * s->max_uvw_m);
 }
 
-/* Return 1 where a row of a group is to be read; 0 where it is not, and counted as left out. */
+/* Return 1 if a row of a group is to be read. Otherwise count it as dropped and return 0. */
 static int keep_row(msi_ms_reader *r, const msi_ms_group *g, const msi_ms_row_kind *row)
 {
     const int64_t n_chan = r->set[r->set_index].setup[g->data_desc_id].n_chan;
@@ -249,7 +249,7 @@ static int keep_row(msi_ms_reader *r, const msi_ms_group *g, const msi_ms_row_ki
     return !count;
 }
 
-/* Read the coordinates, count the rows to leave out, and list the others in raw.kept. */
+/* Read the coordinates, count the dropped rows, and list the others in raw.kept. */
 static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buffer *b, int64_t *n_kept)
 {
     const msi_ms_set *set = &r->set[r->set_index];
@@ -357,25 +357,25 @@ static int read_samples(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_b
 
 /* ---- Rows and samples of a visibility store ---- */
 
-/* A planned stretch of rows, as far as it lies in one run and one chunk. */
-typedef struct stretch {
+/* A part of a planned range of rows that lies in one run and one chunk. */
+typedef struct row_part {
     const msi_msv_run *run;
     const msi_msv_chunk *chunk;
     int64_t row;      /* of the set */
     int64_t in_chunk; /* of the chunk */
     int64_t n_row;
-} stretch;
+} row_part;
 
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Find the stretch that begins with a row, of n at most. */
-static int find_stretch(const msi_ms_set *set, const msi_ms_group *g, int64_t row, int64_t n, stretch *s)
+/* Find the part that begins with a row, of at most n rows. */
+static int find_row_part(const msi_ms_set *set, const msi_ms_group *g, int64_t row, int64_t n, row_part *s)
 {
     const msi_msv_file *f = set->store->file;
-    *s = (stretch){.row = row};
+    *s = (row_part){.row = row};
     s->run = msi_msv_file_run(f, row);
     const int is_there = s->run && s->run->data_desc_id == g->data_desc_id && s->run->field_id == g->field_id;
     const int64_t ordinal = is_there ? s->run->ordinal + (row - s->run->row) : 0;
@@ -393,7 +393,7 @@ static int find_stretch(const msi_ms_set *set, const msi_ms_group *g, int64_t ro
 typedef struct opened_chunk {
     const msi_msv_chunk *chunk;
     msi_msv_layout layout;
-    int64_t row, data_row; /* rows passed, and of those the ones with samples */
+    int64_t row, data_row; /* rows before the current one, and those of them with samples */
 } opened_chunk;
 
 static int has_stored_data(const char *base, const msi_msv_layout *l, int64_t i)
@@ -404,7 +404,7 @@ static int has_stored_data(const char *base, const msi_msv_layout *l, int64_t i)
     return a != b && base[l->state + i] == MSI_MSV_ROW_DATA;
 }
 
-/* Check a chunk's rows, and that it stores the samples of as many as it says. */
+/* Check a chunk's rows, and that it stores samples for as many of them as its header says. */
 static int open_chunk(const msi_ms_set *set, const msi_msv_chunk *chunk, opened_chunk *at)
 {
     const msi_ms_setup *s = &set->setup[chunk->data_desc_id];
@@ -418,8 +418,8 @@ static int open_chunk(const msi_ms_set *set, const msi_msv_chunk *chunk, opened_
     return MSI_OK;
 }
 
-/* Take the rows of a stretch that are kept. */
-static void read_stretch(msi_ms_reader *r, const msi_ms_group *g, const stretch *s, opened_chunk *at,
+/* Add the kept rows of a part to the block. */
+static void read_stretch(msi_ms_reader *r, const msi_ms_group *g, const row_part *s, opened_chunk *at,
                          struct msi_ms_buffer *b, int64_t *n_kept)
 {
     const msi_msv_file *f = r->set[r->set_index].store->file;
@@ -444,8 +444,8 @@ static void read_stretch(msi_ms_reader *r, const msi_ms_group *g, const stretch 
 }
 
 /*
- * Read the coordinates of the planned rows of a group into the buffer, except those to be left
- * out; raw.source tells where the samples are. read_store_samples - read those.
+ * Read the coordinates of the planned rows of a group into the buffer, without the dropped rows. raw.source gets the
+ * place of the samples. read_store_samples - read those.
  * Given:    g       planned rows; n_kept  of read_store_rows
  * Returned: *data   the visibilities: the buffer's, or the store's own where the reader lends them
  * Returns:  0, MSI_EINPUT (the columns are damaged), MSI_ENOMEM
@@ -458,8 +458,8 @@ static int read_store_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_m
     *n_kept = 0;
     for (int i = 0; (p = next_piece(r, g, &i));)
         for (int64_t done = 0; done < p->n_row;) {
-            stretch s;
-            MSI_TRY(find_stretch(set, g, p->row + done, p->n_row - done, &s));
+            row_part s;
+            MSI_TRY(find_row_part(set, g, p->row + done, p->n_row - done, &s));
             if (s.chunk != at.chunk) MSI_TRY(open_chunk(set, s.chunk, &at));
             read_stretch(r, g, &s, &at, b, n_kept);
             done += s.n_row;
@@ -467,12 +467,12 @@ static int read_store_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_m
     return MSI_OK;
 }
 
-/* Spread the bits of n flags to a byte each, from `first` on. */
+/* Unpack n flags, from bit `first` on, into a byte each. */
 static void spread_flags(const char *bits, int64_t first, int64_t n, uint8_t *out)
 {
     int64_t i = 0;
     for (; first % 8 == 0 && i + 8 <= n; i += 8) {
-        /* Each byte keeps its own bit of the eight; adding 127 carries any bit into the highest one. */
+        /* Each byte keeps one of the eight bits. Adding 127 carries that bit into the highest one. */
         const uint64_t eight = (uint64_t)(uint8_t)bits[(first + i) / 8] * 0x0101010101010101U & 0x8040201008040201U;
         const uint64_t ones = (eight + 0x7f7f7f7f7f7f7f7fU) >> 7 & 0x0101010101010101U;
         memcpy(out + i, &ones, sizeof ones);
@@ -480,7 +480,7 @@ static void spread_flags(const char *bits, int64_t first, int64_t n, uint8_t *ou
     for (; i < n; i++) out[i] = (uint8_t)bits[(first + i) / 8] >> (first + i) % 8 & 1;
 }
 
-/* Copy values of a row's channels, [channel][n_corr], from stored order to that of the block. */
+/* Copy the values of a row, [channel][n_corr], from the stored order of channels to that of the block. */
 static void arrange_stored_row(const msi_ms_setup *s, const char *row, char *to, size_t size)
 {
     const size_t group = (size_t)s->n_corr * size;
@@ -513,7 +513,7 @@ static void copy_stored_flags(const msi_ms_setup *s, const char *bits, uint8_t *
         spread_flags(bits, (int64_t)s->chan_index[k] * s->n_corr, s->n_corr, out + (int64_t)k * s->n_corr);
 }
 
-/* Rows without stored samples are zeros that are flagged. */
+/* Rows without stored samples get flagged zeros. */
 static void clear_row(int64_t n, msi_c32 *data, float *weight, uint8_t *flag)
 {
     memset(data, 0, (size_t)n * sizeof *data);
@@ -521,7 +521,7 @@ static void clear_row(int64_t n, msi_c32 *data, float *weight, uint8_t *flag)
     memset(flag, 1, (size_t)n);
 }
 
-/* Ask whether the data of a block lie in the store as the block is to have them. */
+/* Return whether the store has the data of a block in the block's own layout. */
 static int can_lend_data(const msi_ms_reader *r, const msi_ms_setup *s, int64_t n_kept)
 {
     const msi_ms_source *source = r->raw.source;
@@ -652,7 +652,7 @@ void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, in
                             .data = has_data ? b->data : NULL,
                             .weight = has_data ? b->weight : NULL,
                             .flag = b->flag,
-                            .formed = b->formed,
+                            .converted = b->converted,
                             .buffer = b};
 }
 
@@ -689,7 +689,7 @@ int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
 {
     const int status = read_block(r, g, block);
     if (status != MSI_OK && status != MSI_EINPUT) return status;
-    /* What another process wrote meanwhile may be why it failed. */
+    /* The failure may be due to another process that wrote meanwhile. */
     MSI_TRY(msi_ms_set_recheck(&r->set[r->set_index]));
     return status;
 }

@@ -22,7 +22,7 @@ struct msi_ms_buffer {
     msi_c32 *data;
     float *weight;
     uint8_t *flag;
-    void *formed; /* in a slot of a pool: the converted block, instead of the three above */
+    void *converted; /* in a slot of a pool: the converted block, instead of the three above */
 };
 
 /* The samples of a row in a visibility store: chunk, and index among its rows with samples; -1: the row has none. */

@@ -27,12 +27,12 @@
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
 
-enum { LOOK_MS = 200 }; /* between looks at the signal flag while waiting */
+enum { LOOK_MS = 200 }; /* interval between checks of the signal flag while waiting */
 
-/* A message that the system refuses, such as for lack of buffers, is tried again for so long. */
+/* Number of attempts to send a message that the system refuses, for example for lack of buffers, and their interval. */
 enum { REFUSED_TRIES = 100, REFUSED_PAUSE_MS = 10 };
 
-/* An end that is expected is waited for so long: closing files on a slow disk takes a while. Then the child is killed. */
+/* A child that should end is killed after this time. Closing files on a slow disk may take several seconds. */
 enum { END_MS = 30000, END_PAUSE_MS = 2 };
 
 static const char REFUSED[] = "the system refused a message between processes";
@@ -45,7 +45,8 @@ static void pause_ms(int ms)
 
 /* ---- The child's start ---- */
 
-/* Only the parent decides when to stop; what libraries print goes to a file; nothing of the parent's stays open. */
+/* Ignore signals, since the parent decides when to stop. Redirect the output of libraries to a file. Close the parent's
+ * descriptors. */
 static void set_up_child(const msi_child *c, int kept_fd)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXFSZ};
@@ -145,13 +146,13 @@ void msi_child_progress(double cpu_s)
 
 /* ---- Messages ---- */
 
-/* Ask whether a call on the socket failed because the other side has ended. */
+/* Return whether a call on the socket failed because the other side has ended. */
 static int is_end(int failed)
 {
     return failed == EPIPE || failed == ECONNRESET;
 }
 
-/* Leave the reason where the parent finds it (msi_child_refused); in the parent, set the error. */
+/* In the child, print the reason for msi_child_refused. In the parent, set the error. */
 static int refuse(const msi_child *c, int why)
 {
     if (c->pid == 0) dprintf(STDERR_FILENO, "%s: %s\n", REFUSED, strerror(why));
@@ -219,7 +220,7 @@ int msi_child_await(const msi_child *c, int wait, void *message, size_t size, in
 
 /* ---- Its end ---- */
 
-/* Find the last line that says something, without its beginning "what():"; "" if there is none. */
+/* Find the last line that is not empty, without a "what():" at its beginning; "" if there is none. */
 static void last_line(int output_fd, char *text, size_t size)
 {
     char tail[4096];
@@ -248,8 +249,8 @@ void msi_child_status_text(int output_fd, int wait_status, const char *path, con
         snprintf(text, size, "%.300s: %s has ended%s%s", path, what, *words ? ": " : "", words);
 }
 
-/* Wait for a child's end, at most END_MS; handlers of another program's signals, such as Python's, end a call of the
- * system's early. Returns: 0 if it has not ended. */
+/* Wait for a child's end, at most END_MS. Signal handlers of the caller's program, such as Python's, may interrupt
+ * waitpid. Returns: 0 if it has not ended. */
 static int has_ended(const msi_child *c, int *wait_status)
 {
     *wait_status = 0;
@@ -261,8 +262,7 @@ static int has_ended(const msi_child *c, int *wait_status)
     return 0;
 }
 
-/* Wait for a child's end, and kill it if it does not come. A killed process whose calls of the system do not return is
- * left. */
+/* Wait for a child's end, and kill it after END_MS. If it is stuck in a system call even then, give up. */
 static int reap(msi_child *c)
 {
     int wait_status;
@@ -320,22 +320,23 @@ void msi_child_close(msi_child *c)
     c->socket = c->output_fd = -1;
 }
 
-/* Libraries and buffers of blocks take this beside what grows with the sets; and what grows, some 100 bytes a row of at
- * least 24 bytes, with room to spare. */
+/* Memory for libraries and buffers of blocks, and the memory per byte of the sets: about 100 bytes for a row of at
+ * least 24 bytes, with a generous margin. */
 static const int64_t LEAST_BYTES = (int64_t)512 << 20, TIMES_SIZE = 32;
 
-/* casacore starts a thread for each processor and each column that DyscoStMan compresses, of which a set has a few. */
+/* casacore starts a thread for each processor and each column that DyscoStMan compresses. A set has a few such
+ * columns. */
 static const int64_t STACK_BYTES = (int64_t)512 << 10, GUARD_BYTES = (int64_t)64 << 10;
 enum { COMPRESSED_COLUMNS = 8, MOST_DESCRIPTION = 4 << 20 };
 
-/* Limits of this process are kept to tell afterwards whether a failure is the set's or the machine's. */
+/* Limits of this process. msi_ms_limit_explain uses them to distinguish a damaged set from a lack of memory. */
 static struct {
     struct rlimit before;
     int64_t by_user, beside, all_stacks; /* all_stacks: as if each set had COMPRESSED_COLUMNS; 0: lifted, or no limit */
     int is_by_size;
 } limits;
 
-/* Files that are mapped, and stacks, take address space beside the limit, and no memory. */
+/* Mapped files and stacks take address space but no memory, so they are added to the limit. */
 static int limit_space(int64_t bytes)
 {
     return msi_child_limit_memory(bytes < INT64_MAX - limits.beside ? bytes + limits.beside : bytes);
@@ -347,9 +348,8 @@ static int limit_to(int64_t bytes)
     return limit_space(bytes);
 }
 
-/* Have threads take little address space: by default each has a stack of 8 MB and an arena of malloc's of 64 MB, which
- * on a machine of a dozen processors are more than the limit of a small set. Returns: what the stacks of a compressed
- * column's threads take */
+/* Reduce the address space of threads. By default each has a stack of 8 MB and a malloc arena of 64 MB; with a dozen
+ * processors this exceeds the limit for a small set. Returns: the bytes of the stacks for one compressed column */
 static int64_t make_threads_small(void)
 {
     pthread_attr_t attributes;
@@ -361,9 +361,10 @@ static int64_t make_threads_small(void)
     return sysconf(_SC_NPROCESSORS_ONLN) * (STACK_BYTES + GUARD_BYTES);
 }
 
-/* Count the columns that a table's description says are compressed, COMPRESSED_COLUMNS at most. In a multi-MS with
- * hundreds of members, stacks that are not requested would be the larger part of the limit. A name may stand there more
- * than once for a column; a description too long to look through counts as if all were compressed. */
+/* Count the compressed columns in a table's description, at most COMPRESSED_COLUMNS. In a multi-MS with hundreds of
+ * members, stacks for columns that do not exist would be the larger part of the limit. A column may be counted more
+ * than once, because its manager's name may occur repeatedly. A description that is too long counts as
+ * COMPRESSED_COLUMNS. */
 static int compressed_columns(const char *path)
 {
     static const char manager[] = "DyscoStMan";
@@ -404,7 +405,7 @@ void msi_ms_limit_memory(const char *const *paths, int n_path)
 void msi_ms_limit_lift(void)
 {
     if (!limits.all_stacks) return;
-    /* Which columns are compressed stands in the tables that it refers to. */
+    /* The compressed columns are in other tables, to which this one refers. */
     limits.beside += limits.all_stacks;
     limits.all_stacks = 0;
     setrlimit(RLIMIT_AS, &limits.before);
@@ -415,7 +416,7 @@ void msi_ms_limit_lift(void)
     limits.is_by_size = 0;
 }
 
-/* Ask whether ordinary requests for memory are still met. */
+/* Return whether an ordinary request for memory succeeds. */
 static int has_memory(void)
 {
     enum { BYTES = 1 << 20 };
@@ -424,7 +425,7 @@ static int has_memory(void)
     return p != MAP_FAILED;
 }
 
-/* Ask whether a message names something else that the system lacks. */
+/* Return whether a message names a shortage of something other than memory. */
 static int names_other_shortage(const char *message)
 {
     return strstr(message, strerror(EMFILE)) || strstr(message, strerror(ENFILE)) ||

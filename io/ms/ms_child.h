@@ -93,8 +93,8 @@ void msi_child_hang_up(const msi_child *child);
  * receives next shows it. Returns: 0, MSI_ENOMEM (the system refuses the message, so no reply will come). */
 int msi_child_request(const msi_child *child, const void *message, size_t size);
 
-/* msi_child_refused - tell whether a child ended because the system refused memory, threads, files or a message to it,
- * by the last line that it or its libraries printed. Returned: text  that line */
+/* msi_child_refused - return whether a child ended because the system refused memory, threads, files or a message. The
+ * last line that the child or its libraries printed shows it. Returned: text that line */
 int msi_child_refused(const msi_child *child, char *text, size_t size);
 
 /* msi_child_close - close the socket, which makes the child stop, and the output file. */

@@ -161,7 +161,7 @@ static int replace_header(const msi_ms_column *c, ccc_table *t)
 
 static const char FOLDER[] = "msimage-drop-old";
 
-/* Return the N of a file table.fN.. of a storage manager; -1 for other names. */
+/* Return the number N of the storage manager's file table.fN..; -1 for other names. */
 static int manager_of_file(const char *name)
 {
     if (strncmp(name, "table.f", 7) != 0 || strspn(name + 7, "0123456789") == 0) return -1;
@@ -283,7 +283,7 @@ static int is_aside(ccc_table *t, const char *name)
 
 static int take(msi_ms_column *c, ccc_table *t, const char *name)
 {
-    if (c->n_old == MSI_COLUMN_MOST_OLD || strlen(name) >= MSI_COLUMN_NAME) return MSI_OK; /* the next run's */
+    if (c->n_old == MSI_COLUMN_MOST_OLD || strlen(name) >= MSI_COLUMN_NAME) return MSI_OK; /* of the next run */
     MSI_TRY(check_removable(t, name));
     snprintf(c->old_columns[c->n_old++], MSI_COLUMN_NAME, "%s", name);
     return MSI_OK;
@@ -509,7 +509,7 @@ static int check_rename(ccc_table *t, const char *column, const ccc_column_info 
     static const char *const known[] = {"StandardStMan",  "IncrementalStMan", "TiledShapeStMan", "TiledColumnStMan",
                                         "TiledCellStMan", "StManAipsIO",      "MemoryStMan",     "DyscoStMan"};
     const size_t length = strlen(info->manager_type);
-    if (length < 5 || strcmp(info->manager_type + length - 5, "StMan") != 0) return MSI_OK; /* values made of others */
+    if (length < 5 || strcmp(info->manager_type + length - 5, "StMan") != 0) return MSI_OK; /* an engine */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(info->manager_type, known[i])) return MSI_OK;
     return msi_error_set(
@@ -838,7 +838,7 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
     if (!d) return;
     const int is_replaced = fstatat(dirfd(d), "table.dat", &info, 0) == 0 && (uint64_t)info.st_ino != c->table_dat;
     if (c->stage == MSI_COLUMN_JOINING && is_replaced) c->stage = MSI_COLUMN_COMPLETE;
-    if (c->stage == MSI_COLUMN_MARKED && !is_replaced) c->stage = MSI_COLUMN_PLANNED; /* the mark never got there */
+    if (c->stage == MSI_COLUMN_MARKED && !is_replaced) c->stage = MSI_COLUMN_PLANNED; /* the mark was not written */
     unlinkat(dirfd(d), "table.dat_tmp", 0);
     if ((c->stage == MSI_COLUMN_FILLING || c->stage == MSI_COLUMN_JOINING) && c->manager_file >= 0) {
         for (const struct dirent *e; (e = readdir(d));)
@@ -856,7 +856,7 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
 /* Old columns are removed in a directory of its own, where casacore may fail without harm to the set. */
 typedef struct drop {
     int set_fd, folder_fd;
-    int32_t *before, *after; /* numbers of the managers of the set, and of those left */
+    int32_t *before, *after; /* numbers of all storage managers of the set, and of the remaining ones */
     int64_t n_before, n_after;
     int is_committed;
 } drop;

@@ -220,7 +220,7 @@ static int has_marks(const char *table)
 }
 
 /* casacore shares a table that this process has already opened, as Python may, in its earlier state. Read it again if
- * its file has marks and the shared state has not, or the reverse. */
+ * only one of the file and the shared state has marks. */
 static int resync_marks(const char *table, ccc_table *t)
 {
     ccc_type type;

@@ -19,17 +19,17 @@
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_metadata.h"
 
-/* The names of all members have so much address space, of which they take what they are long. */
-static const int64_t ROOM = (int64_t)64 << 20;
+/* Address space for the names of all members. Only pages that are written take memory. */
+static const int64_t NAMES_BYTES = (int64_t)64 << 20;
 
-/* The process answers with this, and with names, each with its end, in memory that is shared. */
+/* The reply of the process. The names of the members, each with its terminating zero, are in shared memory. */
 typedef struct reply {
     int status;
     int64_t n, n_byte;
     char message[MSI_MESSAGE_BYTES];
 } reply;
 
-/* Ask whether the file that describes a table says that it concatenates others: early in it stands its kind. */
+/* Return whether a table concatenates others. The beginning of its table.dat has its kind. */
 static int is_concatenation(const char *path)
 {
     enum { HEAD = 512 };
@@ -50,7 +50,7 @@ static int is_concatenation(const char *path)
 static int put_name(char *names, reply *r, const char *name)
 {
     const int64_t length = (int64_t)strlen(name) + 1;
-    if (length > ROOM - r->n_byte) return msi_error_set(MSI_ENOMEM, "%s: too many members", name);
+    if (length > NAMES_BYTES - r->n_byte) return msi_error_set(MSI_ENOMEM, "%s: too many members", name);
     memcpy(names + r->n_byte, name, (size_t)length);
     r->n_byte += length;
     r->n++;
@@ -76,7 +76,7 @@ static _Noreturn void list_all(const msi_child *parent, char *names, const char 
 {
     static reply r;
     msi_ms_limit_memory(paths, n_path);
-    /* Tables that are opened with a multi-MS are not among its files. */
+    /* The members of a multi-MS are not among its own files, so its size is no limit. */
     msi_ms_limit_lift();
     msi_child_watch();
     for (int i = 0; !r.status && i < n_path; i++) r.status = put_members(names, &r, paths[i]);
@@ -87,7 +87,7 @@ static _Noreturn void list_all(const msi_child *parent, char *names, const char 
 
 /* ---- The caller ---- */
 
-/* Check names as a damaged table may have made them, and make a list of them. */
+/* Check the names, which a damaged table may have made invalid, and make a list of them. */
 static int take_names(char ***out, int *n_out, const char *names, const reply *r, const char *path)
 {
     const char *name = names;
@@ -114,7 +114,7 @@ static int take_reply(char ***out, int *n_out, msi_child *child, const char *nam
     if (got < 0) return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the reader process ended", path);
     r.message[sizeof r.message - 1] = 0;
     if (r.status) return msi_error_set(r.status < 0 ? r.status : MSI_EINPUT, "%s", r.message);
-    if (r.n_byte < 1 || r.n_byte > ROOM) return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt", path);
+    if (r.n_byte < 1 || r.n_byte > NAMES_BYTES) return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt", path);
     return take_names(out, n_out, names, &r, path);
 }
 
@@ -126,7 +126,8 @@ int msi_ms_members(char ***out, int *n_out, int *which, const char *const *paths
     *n_out = 0;
     for (*which = 0; *which < n_path && !is_concatenation(paths[*which]);) ++*which;
     if (*which == n_path) return MSI_OK;
-    char *names = mmap(NULL, (size_t)ROOM, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *names =
+        mmap(NULL, (size_t)NAMES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (names == MAP_FAILED)
         return msi_error_set(MSI_ENOMEM, "cannot map memory for the names of members: %s", strerror(errno));
     const pid_t self = getpid();
@@ -142,6 +143,6 @@ int msi_ms_members(char ***out, int *n_out, int *which, const char *const *paths
         kill(child.pid, SIGKILL);
         msi_child_wait(&child);
     }
-    munmap(names, (size_t)ROOM);
+    munmap(names, (size_t)NAMES_BYTES);
     return rc;
 }

@@ -24,9 +24,8 @@ int msi_ms_failed(int ccc_status)
 /* ---- Tables and cells ---- */
 
 /*
- * Refuse a table that says it has more rows than bytes. Every row of these tables takes bytes
- * of their files: a number of rows that cannot be would be read for hours.
- * Returns: 0, MSI_EINPUT
+ * Refuse a table whose header gives more rows than its files have bytes, since every row of these tables takes some
+ * bytes. Reading so many rows would take hours. Returns: 0, MSI_EINPUT
  */
 static int check_table_size(const ccc_table *t)
 {
@@ -37,7 +36,7 @@ static int check_table_size(const ccc_table *t)
                          (long long)n, (long long)bytes);
 }
 
-/* Open a subtable that every set has, and check it. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
+/* Open a required subtable and check it. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
 static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
 {
     const int status = ccc_subtable_open(out, set->table, name);
@@ -81,21 +80,21 @@ static int read_doubles(ccc_table *t, const char *column, int64_t row, double **
     return MSI_OK;
 }
 
-/* Copy a text, cut to the room there is. */
+/* Copy a text, cut to the size of the destination. */
 static void copy_text(char *to, size_t size, const char *from)
 {
     snprintf(to, size, "%s", from);
 }
 
-/* Ask whether what is optional was there, by what a ccc function returned. Having no memory to look
- * at it is a failure, or the default would pass for it. Returns: 0, MSI_ENOMEM. */
+/* Accept the failure of a ccc function that reads an optional value, except lack of memory: the default must not
+ * replace a value that exists. Returns: 0, MSI_ENOMEM. */
 static int check_optional(int ccc_status, int *is_there)
 {
     *is_there = ccc_status == CCC_OK;
     return ccc_status == CCC_ENOMEM ? msi_ms_failed(ccc_status) : MSI_OK;
 }
 
-/* Read a string cell, or "" where there is none. Returns: 0, MSI_ENOMEM. */
+/* Read a string cell; "" if there is none. Returns: 0, MSI_ENOMEM. */
 static int read_text(ccc_table *t, const char *column, int64_t row, char *to, size_t size)
 {
     char *text = NULL;
@@ -113,7 +112,7 @@ typedef struct unit_column {
     const char *column, *unit;
 } unit_column;
 
-/* Refuse columns in other units than those that the definition of Measurement Sets gives them. */
+/* Refuse columns whose units are not those of the Measurement Set definition. */
 static int check_units(ccc_table *t, const unit_column *columns, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -132,7 +131,7 @@ static int check_units(ccc_table *t, const unit_column *columns, size_t n)
 
 /* ---- Spectral windows, correlations, antennas ---- */
 
-/* Translate the MFrequency codes of casacore; a code that has no frame, 64 being that of an undefined one, gives "". */
+/* Translate casacore's MFrequency codes. Returns "" for a code without a frame; 64 means undefined. */
 static const char *frequency_frame(int code)
 {
     static const char *const frames[] = {"REST", "LSRK", "LSRD", "BARY", "GEO", "TOPO", "GALACTO", "LGROUP", "CMB"};
@@ -154,7 +153,7 @@ static int read_window(msi_ms_set *set, ccc_table *t, int id)
         }
     }
     if (!w->width_hz) MSI_TRY(msi_alloc(&w->width_hz, n > 0 ? n : 1, sizeof *w->width_hz, "channel widths"));
-    /* A channel reaches no lower than 0: a width beyond that, or none at all, is unknown. */
+    /* A channel cannot extend below 0 Hz. A width that is larger, or 0, is treated as unknown. */
     for (int64_t i = 0; i < n; i++) {
         const double width_hz = fabs(w->width_hz[i]);
         w->width_hz[i] = width_hz <= 2 * w->freq_hz[i] ? width_hz : 0;
@@ -270,7 +269,7 @@ static int read_antennas(msi_ms_set *set)
         status = msi_alloc(&set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, "antenna positions");
     if (status != MSI_OK) goto out;
     set->n_antenna = n;
-    /* Positions serve headers only: a table without them is no reason to stop. */
+    /* Positions are used for headers only, so a table without them is accepted. */
     static const unit_column units[] = {{"POSITION", "m"}};
     if ((status = check_units(t, units, 1)) != MSI_OK) goto out;
     int is_there;
@@ -284,7 +283,7 @@ out:
 
 /* ---- Fields ---- */
 
-/* Frames of a column of directions: one for all rows, or a code or a name in a column of its own. */
+/* Frames of a column of directions: one frame for all rows, or a second column with a code or name for each row. */
 typedef struct direction_frames {
     char fixed[16], *column; /* the column; NULL: there is none */
     char **names;            /* [n] of the codes */
@@ -332,7 +331,7 @@ static int frame_of_row(ccc_table *t, const direction_frames *f, int64_t row, ch
     return MSI_OK;
 }
 
-/* Find how a phase centre moves; its polynomial has the terms direction[n_value], two a power of time. */
+/* Find out how a phase centre moves. Its polynomial has the terms direction[n_value], two for each power of time. */
 static void find_motion(const double *direction, int64_t n_value, int32_t ephemeris, msi_ms_field *f)
 {
     static const char bodies[] = " MERCURY VENUS MARS JUPITER SATURN URANUS NEPTUNE PLUTO SUN MOON COMET ";
@@ -345,7 +344,7 @@ static void find_motion(const double *direction, int64_t n_value, int32_t epheme
     if (ephemeris >= 0) f->motion = MSI_MS_EPHEMERIS;
 }
 
-/* Read a column of integers that need not be there: then all are -1. Returned: *out [n]  freed by msi_free */
+/* Read an optional column of integers. Without it all values are -1. Returned: *out [n]  freed by msi_free */
 static int read_numbers(ccc_table *t, const char *column, int64_t n, int32_t **out)
 {
     int is_there = 0;
@@ -463,7 +462,8 @@ static int read_line(ccc_table *t, int64_t row, double *rest_hz)
     return status == MSI_ENOMEM ? status : MSI_OK;
 }
 
-/* Find the rest frequencies of fields among the rows of SOURCE, sorted by source: that of the first row which has one. */
+/* Find the rest frequency of each field in the rows of SOURCE, which are sorted by source. The first row that has one
+ * counts. */
 static int find_lines(ccc_table *t, const source_line *line, int64_t n, const msi_ms_field *field, int n_field,
                       double *rest_hz)
 {
@@ -473,7 +473,7 @@ static int find_lines(ccc_table *t, const source_line *line, int64_t n, const ms
     for (int i = 0; i < n_field && status == MSI_OK; i++) {
         rest_hz[i] = 0;
         msi_child_progress(MSI_CHILD_STEP_S);
-        /* Many fields may be of one source. */
+        /* Several fields may have the same source. */
         if (i > 0 && field[i].source_id == id) {
             rest_hz[i] = known_hz;
             continue;
@@ -496,7 +496,7 @@ static int find_lines(ccc_table *t, const source_line *line, int64_t n, const ms
 
 /*
  * Read the rest frequencies of fields from SOURCE, an optional subtable.
- * Returned: rest_hz [n_field]  0 if unknown; a cell that cannot be read counts as one that is not there
+ * Returned: rest_hz [n_field]  0 if unknown; a cell that cannot be read counts as missing
  * Returns:  0, MSI_EINPUT (another unit), MSI_ENOMEM
  */
 static int read_rest_frequencies(const msi_ms_set *set, const msi_ms_field *field, int n_field, double *rest_hz)
@@ -611,7 +611,7 @@ static int pass_store_field(msi_ms_cursor *c, msi_ms_field *f, double *rest_hz)
     return 1;
 }
 
-/* Take the head over, and make room for what it counts: each takes some bytes. */
+/* Copy the counts of the head, and allocate the arrays that they count. Each element takes some bytes of the file. */
 static int unpack_store_head(const msi_ms_cursor *c, const about_head *h, msi_ms_set *set, int *is_whole)
 {
     const int64_t counts[] = {h->n_window, h->n_setup, h->n_field, h->n_antenna};
@@ -652,7 +652,7 @@ static int pass_store_metadata(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
     return MSI_OK;
 }
 
-/* Fill a set with what a store keeps of another: windows have the selected channels alone. */
+/* Fill a set with the metadata that a store has of its set. Its windows have only the selected channels. */
 static int select_store_windows(const msi_ms_set *from, msi_ms_set *to)
 {
     MSI_TRY(msi_alloc(&to->window, from->n_window, sizeof *to->window, "spectral windows"));
@@ -699,14 +699,14 @@ out:
     return status;
 }
 
-/* Open the store that a set's path leads to. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
+/* Open the store at a set's path. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
 static int open_store(msi_ms_set *set)
 {
     MSI_TRY(msi_alloc(&set->store, 1, sizeof *set->store, "a visibility store"));
     return msi_msv_file_open(&set->store->file, set->path);
 }
 
-/* Ask whether there are the setups and fields that runs and chunks name. */
+/* Return whether the setups and fields to which runs and chunks refer exist. */
 static int store_ids_are_valid(const msi_ms_set *set)
 {
     const msi_msv_file *f = set->store->file;
@@ -738,7 +738,7 @@ static int check_store_selection(const msi_ms_set *set, const msi_ms_selection *
     return MSI_OK;
 }
 
-/* Do as msi_ms_set_describe. MSI_EINPUT also where the selection needs a set's tables. */
+/* Implement msi_ms_set_describe for a store. Returns MSI_EINPUT also if the selection needs a set's tables. */
 static int describe_store(msi_ms_set *set, const msi_ms_selection *selection)
 {
     const msi_msv_header *h = set->store->file->header;
@@ -752,7 +752,7 @@ static int describe_store(msi_ms_set *set, const msi_ms_selection *selection)
     return check_store_selection(set, selection);
 }
 
-/* Read the part of msi_ms_set_observe that subtables tell; field_id: of the first row, or -1. */
+/* Implement the part of msi_ms_set_observe that reads subtables. field_id: of the first row, or -1. */
 static void observe_store(const msi_ms_set *set, int field_id, msi_observation *o)
 {
     copy_store_text(o->telescope, sizeof o->telescope, set->store->telescope);
@@ -764,7 +764,7 @@ static void observe_store(const msi_ms_set *set, int field_id, msi_observation *
 
 /* ---- Opening ---- */
 
-/* Refuse a multi-MS, whose rows lie in other sets, by their names. */
+/* Refuse a multi-MS. The message names its members, which have the rows. */
 static int check_parts(const msi_ms_set *set)
 {
     char **names, text[2048] = "";
@@ -779,7 +779,8 @@ static int check_parts(const msi_ms_set *set)
                          set->path, (long long)n, text, used < sizeof text ? "" : "..");
 }
 
-/* Ask whether a table has its rows in its own files: not one that refers to others, or whose columns do. */
+/* Return whether a table has its rows in its own files, so that neither the table nor its columns refer to other
+ * tables. */
 static int stores_rows(ccc_table *t)
 {
     ccc_column_info info;
@@ -787,7 +788,7 @@ static int stores_rows(ccc_table *t)
     return ccc_column_describe(t, "UVW", &info) != CCC_OK || strstr(info.manager_type, "StMan");
 }
 
-/* Check that the columns that are read are of the writing that they were of when they were chosen. */
+/* Check that the columns have not been written again since they were chosen. */
 static int check_writing(const msi_ms_set *set)
 {
     uint64_t written;
@@ -811,12 +812,13 @@ int msi_ms_set_open(msi_ms_set *set)
 int msi_ms_set_recheck(msi_ms_set *set)
 {
     if (!set->watch.is_on || msi_ms_watch_is_same(&set->watch, set->path)) return MSI_OK;
-    /* casacore has what it knows of a table from when it was opened. */
+    /* casacore keeps a table in the state that it had when it was opened. */
     ccc_table_close(set->table);
     set->table = NULL;
     const int status = msi_ms_set_open(set);
     if (status == MSI_OK) return MSI_OK;
-    /* A process that goes on, such as Python, would get what casacore knows of this one at the next opening. */
+    /* Otherwise a process that continues, such as Python, would get casacore's old state of this table at the next
+     * opening. */
     ccc_table_close(set->table);
     set->table = NULL;
     return status;
@@ -842,7 +844,7 @@ static void list_data_columns(ccc_table *t, char *text, size_t size)
     ccc_free(names);
 }
 
-/* Find a column of visibilities, and copy its name. */
+/* Find a column of visibilities and copy its name. */
 static int choose_column(msi_ms_set *set, const char *column, char name[64])
 {
     char there[256];
@@ -875,8 +877,8 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
     const char *column = selection->data_column;
     if (!column) column = ccc_table_has_column(set->table, "CORRECTED_DATA") ? "CORRECTED_DATA" : "DATA";
     if (selection->coordinates_only && !ccc_table_has_column(set->table, column)) column = "";
-    /* As in CASA, a set that was not calibrated is read beside others that were; msi_ms_reader_open_with refuses sets of
-     * which none was. */
+    /* As in CASA, sets with and without CORRECTED_DATA may be combined. msi_ms_reader_open_with fails if no set has the
+     * column. */
     if (strcmp(column, "CORRECTED_DATA") == 0 && !ccc_table_has_column(set->table, column) &&
         ccc_table_has_column(set->table, "DATA"))
         column = "DATA";
@@ -891,8 +893,8 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
     return MSI_OK;
 }
 
-/* Refuse columns that a prediction has left half written, or is writing; see to it that none begins while they are
- * read. Those that none can write need not be looked at again. */
+/* Refuse columns that a prediction has left incomplete or is writing, and watch for one that starts while they are
+ * read. Columns that no prediction can write are not checked again. */
 static int watch_columns(msi_ms_set *set, const msi_ms_selection *selection)
 {
     const char *const columns[] = {set->data_column, set->model_column};
@@ -949,7 +951,7 @@ void msi_ms_set_free(msi_ms_set *set)
 
 /* ---- The observation ---- */
 
-/* Antennas that were never on the ground have the zero vector or none; and none is beyond the Moon. */
+/* Dummy antennas have the zero vector or no position. No antenna is farther than the Moon. */
 static int is_somewhere(const double *itrf_m)
 {
     const double r2 = itrf_m[0] * itrf_m[0] + itrf_m[1] * itrf_m[1] + itrf_m[2] * itrf_m[2];

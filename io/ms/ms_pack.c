@@ -36,9 +36,9 @@ int msi_ms_transfer_array(msi_ms_cursor *c, void *array, int64_t n, size_t size,
 }
 
 /*
- * The bytes are a reader_head, and for each set a reader_head, its fields, its setups with the channels of each, the frames of its
- * windows and the positions of its antennas, all in multiples of 8 bytes. One function goes over them in both
- * directions, so that both agree on the order.
+ * The bytes are a reader_head, and for each set a reader_head, its fields, its setups with the channels of each, the
+ * frames of its windows and the positions of its antennas, all in multiples of 8 bytes. One function transfers them in
+ * both directions, so that both agree on the order.
  */
 
 typedef struct reader_head {
@@ -71,7 +71,7 @@ static int pass_setup(msi_ms_cursor *c, msi_ms_setup *s, int *is_whole)
     return MSI_OK;
 }
 
-/* The channels of windows stay behind: those of setups are theirs. */
+/* The channels of windows are not packed, since the setups have them. */
 static int pass_windows(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
 {
     if (c->from) {
@@ -149,7 +149,7 @@ static int pass_reader(msi_ms_cursor *c, msi_ms_reader *r, int *is_whole)
 
 int msi_ms_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
 {
-    msi_ms_reader same = *r; /* nothing of it is changed */
+    msi_ms_reader same = *r; /* not changed */
     msi_ms_cursor c = {0};
     int is_whole;
     *out = NULL;
@@ -222,7 +222,7 @@ static int check_set(msi_ms_reader *r, msi_ms_set *set)
 
 static int observation_is_sound(msi_observation *o)
 {
-    /* Positions of antennas serve headers and bounds: one that is not finite is no reason to stop. */
+    /* Antenna positions are used for headers and bounds only, so positions that are not finite are accepted. */
     const double numbers[] = {o->ra_rad, o->dec_rad, o->start_mjd_s, o->end_mjd_s, o->rest_freq_hz};
     end_text(o->telescope, sizeof o->telescope);
     end_text(o->observer, sizeof o->observer);

@@ -13,7 +13,7 @@
 #include "core/status.h"
 #include "io/msv/msv_file.h"
 
-/* Ask access() about the file that describes the table in a folder. */
+/* Call access() for the table.dat of a directory. */
 static int has_table(const char *path, int mode)
 {
     char *table;
@@ -35,7 +35,7 @@ int msi_ms_paths_exist(const char *const *paths, int n_path)
     return 1;
 }
 
-/* A set is known by its folder, however that is named. */
+/* Two paths are the same set if they lead to the same directory. */
 typedef struct identity {
     dev_t device;
     ino_t inode;

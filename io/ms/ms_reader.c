@@ -36,7 +36,7 @@ int msi_ms_reader_make(msi_ms_reader **out, const char *const *paths, int n_path
     return MSI_OK;
 }
 
-/* Tell whether two names are of one time scale. */
+/* Return whether two names mean the same time scale. */
 static int is_one_scale(const char *a, const char *b)
 {
     const int is_tai[] = {!strcasecmp(a, "TAI") || !strcasecmp(a, "IAT"),
@@ -44,7 +44,7 @@ static int is_one_scale(const char *a, const char *b)
     return strcasecmp(a, b) == 0 || (is_tai[0] && is_tai[1]);
 }
 
-/* Make one observation of all sets: the first's that has selected rows, with the times of all. */
+/* Make one observation of all sets: that of the first set with selected rows, with the times of all. */
 static void join_observation(msi_ms_reader *r, int i, const msi_observation *o)
 {
     msi_observation *all = &r->observation;
@@ -55,7 +55,7 @@ static void join_observation(msi_ms_reader *r, int i, const msi_observation *o)
     all->end_mjd_s = end_mjd_s;
 }
 
-/* Convert the times of an observation to the scale of the first set. Where times themselves are used, sets must have one
+/* Convert the times of an observation to the scale of the first set. If times are written, all sets must have the same
  * scale. */
 static int take_time_scale(const msi_ms_reader *r, int i, msi_observation *o)
 {
@@ -102,7 +102,7 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
         r->n_sample += set->setup[k].n_row * set->setup[k].n_chan;
         r->n_spw += set->setup[k].n_chan > 0;
     }
-    /* One set open at a time keeps clear of the limit of open files. */
+    /* Only one set is open at a time, because of the limit of open files. */
     if (r->n_set > 1) {
         ccc_table_close(set->table);
         set->table = NULL;
@@ -163,7 +163,7 @@ int msi_ms_reader_open_with(msi_ms_reader **out, const char *const *paths, int n
     return MSI_OK;
 }
 
-/* ---- What was found ---- */
+/* ---- Results of the opening ---- */
 
 const msi_observation *msi_ms_reader_observation(const msi_ms_reader *r)
 {
@@ -218,12 +218,12 @@ int64_t msi_ms_reader_n_selected_time(const msi_ms_reader *r)
     return n;
 }
 
-/* A field of a set, from the one before the first on: {0, -1}. */
+/* A position in the list of fields: set and field. {0, -1} is before the first one. */
 typedef struct field_place {
     int set, id;
 } field_place;
 
-/* Give the next field that has selected rows, set by set; NULL after the last one. */
+/* Return the next field that has selected rows, set by set; NULL after the last one. */
 static const msi_ms_field *next_field(const msi_ms_reader *r, field_place *at)
 {
     for (; at->set < r->n_set; at->set++, at->id = -1)
@@ -350,7 +350,7 @@ static msi_ms_group *find_group(msi_ms_reader *r, const msi_ms_run *run)
     return &r->group[r->n_group++];
 }
 
-/* Take rows in their order until the block of one group is full. No group is left where all rows were read. */
+/* Add rows to groups, in their order, until the block of one group is full. Without groups all rows have been read. */
 static void plan(msi_ms_reader *r)
 {
     r->n_piece = r->n_group = r->next_group = 0;
@@ -395,14 +395,14 @@ static int find_buffer(msi_ms_reader *r, msi_ms_block *block)
     return MSI_OK;
 }
 
-/* Find where a share of the samples begins. */
+/* Return the sample at which a share begins. */
 static int64_t share_begin(const msi_ms_reader *r, int share)
 {
     return r->n_sample / r->n_share * share + r->n_sample % r->n_share * share / r->n_share;
 }
 
-/* Say whether a block is of the reader's share: that in which its first sample lies, counted through all sets. Behind
- * the share's last one there is nothing left. */
+/* Return whether a block belongs to the reader's share. A block belongs to the share that contains its first sample,
+ * counted through all sets. After the end of the share the reading is complete. */
 static int is_in_share(msi_ms_reader *r, const msi_ms_group *group, int *is_end)
 {
     if (r->n_share < 2) return 1;

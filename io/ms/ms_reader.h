@@ -58,7 +58,7 @@ typedef struct msi_ms_block {
     const msi_c32 *data;          /* [n_row][n_chan][n_corr] Jy */
     const float *weight;          /* [n_row][n_chan][n_corr] as stored: WEIGHT_SPECTRUM, else WEIGHT */
     const uint8_t *flag;          /* [n_row][n_chan][n_corr] non-zero: FLAG, or outside the uv limits */
-    const void *formed;           /* the block as converted by a pool; data, weight and flag are NULL then */
+    const void *converted;        /* the block as converted by a pool; data, weight and flag are NULL then */
     struct msi_ms_buffer *buffer; /* the reader's; NULL at first */
 } msi_ms_block;
 

@@ -14,7 +14,8 @@
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_pack.h"
 
-/* Times are listed as they come, and sorted where the list would grow. */
+/* Times are appended in the order of the rows. The list is sorted, and repeated times are removed, before it would
+ * grow. */
 typedef struct msi_ms_times {
     double *time_s;
     int64_t n, n_allocated;
@@ -70,7 +71,7 @@ static int make_row_index(msi_ms_found *f, int n_setup)
     return msi_alloc(&f->is_used, n_setup, 1, "data descriptions");
 }
 
-/* Append rows, which lie behind those before. Returns: 0, MSI_ENOMEM. */
+/* Append rows, which come after the earlier ones. Returns: 0, MSI_ENOMEM. */
 static int add_rows(msi_ms_found *f, const msi_ms_run *rows)
 {
     msi_ms_run *last = f->n_run > 0 ? &f->run[f->n_run - 1] : NULL;
@@ -99,8 +100,7 @@ static void free_row_index(msi_ms_found *f)
 
 /* ---- Parts ---- */
 
-/* Tell which of the set's rows are this process's to look at: [*begin, *end); all of them without
- * partners. */
+/* Find the rows that this process scans: [*begin, *end); all rows without partners. */
 static void part_of_rows(const msi_ms_set *set, const msi_ms_partners *p, int64_t *begin, int64_t *end)
 {
     const int64_t n = set->n_table_row, n_part = p ? p->n_part : 1, part = p ? p->part : 0;
@@ -108,7 +108,7 @@ static void part_of_rows(const msi_ms_set *set, const msi_ms_partners *p, int64_
     *end = n / n_part * (part + 1) + n % n_part * (part + 1) / n_part;
 }
 
-/* Go over all that a process has found, in either direction. */
+/* Pack or unpack the results of a process. */
 static int pass(msi_ms_cursor *c, msi_ms_found *f, int *is_whole)
 {
     int64_t head[] = {f->all.n, f->selected.n, f->n_run, f->n_setup};
@@ -127,7 +127,7 @@ static int pass(msi_ms_cursor *c, msi_ms_found *f, int *is_whole)
     return MSI_OK;
 }
 
-/* Append what another process has found, whose rows lie behind those before. */
+/* Append the results of another process, whose rows come after the earlier ones. */
 static int append(msi_ms_found *sum, const msi_ms_found *f, const msi_ms_set *set, int *is_sound)
 {
     *is_sound = f->n_setup == sum->n_setup;
@@ -160,7 +160,7 @@ static int append_bytes(msi_ms_found *sum, const char *bytes, int64_t n, const m
     return status;
 }
 
-/* Give the partners what was found. Returned: all, n_all  of each. */
+/* Send the results to the partners. Returned: all, n_all the results of each process */
 static int exchange(msi_ms_found *f, const msi_ms_partners *p, const char **all, int64_t *n_all)
 {
     char *bytes;
@@ -177,8 +177,7 @@ static int exchange(msi_ms_found *f, const msi_ms_partners *p, const char **all,
 }
 
 /*
- * Replace what was found in this process's part by what all have found in theirs, and sort the
- * times. Without partners it sorts alone.
+ * Replace the results of this process by those of all processes, and sort the times. Without partners only sort.
  * Returns: 0, MSI_EINPUT (a partner's row index is invalid), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 static int gather_row_index(msi_ms_found *f, const msi_ms_set *set, const msi_ms_partners *p)
@@ -208,7 +207,7 @@ static int gather_row_index(msi_ms_found *f, const msi_ms_set *set, const msi_ms
     return status;
 }
 
-/* The channels of each spectral setup are selected, in ascending order of frequency. */
+/* Select the channels of each spectral setup, in ascending order of frequency. */
 
 typedef struct channel {
     double freq_hz, width_hz;
@@ -247,7 +246,7 @@ static int check_frequencies(const msi_ms_set *set, int spw)
     return MSI_OK;
 }
 
-/* Fill the setup from its chosen channels, which ascend. */
+/* Fill the setup from its selected channels, which are in ascending order. */
 static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
 {
     s->n_chan = n;
@@ -275,8 +274,8 @@ static int store(msi_ms_setup *s, const channel *chosen, int32_t n)
     return MSI_OK;
 }
 
-/* Select the channels of one spectral window for every setup that uses it; *counted channels of others go before,
- * *n_selected were selected of them. */
+/* Select the channels of one spectral window for every setup that uses it. *counted channels of earlier windows were
+ * counted, and *n_selected of them selected. */
 static int select_window(msi_ms_set *set, const msi_ms_selection *selection, const ccc_chan_range *ranges,
                          int64_t n_range, int spw, int64_t *counted, int64_t *n_selected)
 {
@@ -303,15 +302,16 @@ static int select_window(msi_ms_set *set, const msi_ms_selection *selection, con
 }
 
 /*
- * Find the channels of setups that have selected rows; setups left with none lose their rows.
- * Given:   ranges [n_range] of an MSSelection, none where n_range is 0
+ * Find the channels of setups that have selected rows. A setup without selected channels loses its rows. Given: ranges
+ * [n_range] of an MSSelection; n_range may be 0
  * Returns: 0, MSI_EINPUT (a frequency is not finite, or is not positive; no channel is selected), MSI_ENOMEM
  */
 static int select_channels(msi_ms_set *set, const msi_ms_selection *selection, const ccc_chan_range *ranges,
                            int64_t n_range)
 {
     int64_t counted = 0, n_selected = 0;
-    /* Windows count whether they have rows at the selected times or not: a channel has one number in all intervals. */
+    /* Windows without rows at the selected times are counted too, so that a channel has the same number in all
+     * intervals. */
     for (int spw = 0; spw < set->n_window; spw++) {
         int in_use = 0;
         for (int i = 0; i < set->n_setup; i++) in_use |= set->setup[i].spw_id == spw && set->setup[i].is_used;
@@ -325,27 +325,27 @@ static int select_channels(msi_ms_set *set, const msi_ms_selection *selection, c
     return MSI_OK;
 }
 
-/* Rows and channels of a Measurement Set are selected, and its index columns checked. */
+/* Select rows and channels of a Measurement Set, and check its index columns. */
 
 enum { INDEX_ROWS = 16384 };
 
-/* Limit of CPU time, in seconds, for a row in each of casacore's selections. They take some 1e-6. */
+/* Limit of CPU time in seconds for a row in one of casacore's selections, which need about 1e-6. */
 static const double SELECTION_ROW_S = 2e-5;
 
-/* Index columns of a stretch of rows. */
+/* Index columns of a range of rows. */
 typedef struct index_block {
     int32_t ddid[INDEX_ROWS], field[INDEX_ROWS], antenna1[INDEX_ROWS], antenna2[INDEX_ROWS];
     double time_s[INDEX_ROWS];
 } index_block;
 
-/* A filter decides which rows are selected. */
+/* Criteria by which rows are selected. */
 typedef struct row_filter {
     uint8_t *setup; /* [n_setup] wanted */
     uint8_t *field; /* [n_field] wanted */
     double first_s, last_s;
-    double *step_s; /* [n_step] all times, ascending, of which every second one is selected; owned; NULL: all are */
+    double *step_s; /* [n_step] all times, ascending, if every second one is selected; owned; NULL: all are selected */
     int64_t n_step;
-    int is_odd;            /* the second, fourth .. time, counted from 0 as odd */
+    int is_odd;            /* select the second, fourth .. time, whose index is odd */
     const int64_t *listed; /* ascending rows; NULL: all */
     int64_t n_listed, next_listed;
 } row_filter;
@@ -387,8 +387,8 @@ static int list_times(const msi_ms_set *set, index_block *b, const msi_ms_partne
     return gather_row_index(found, set, partners);
 }
 
-/* Find the first and last TIME of the selection's timesteps. A set that has fewer than others has no row in the last
- * of several intervals. */
+/* Find the first and last TIME of the selection's timesteps. A set with fewer times than others may have no row in the
+ * last intervals. */
 static int interval_times(const msi_ms_set *set, const msi_ms_selection *selection, index_block *b,
                           const msi_ms_partners *partners, row_filter *filter)
 {
@@ -420,7 +420,7 @@ static int interval_times(const msi_ms_set *set, const msi_ms_selection *selecti
     return status;
 }
 
-/* Return where the first number is that is not 0 <= it < limit; n where there is none. */
+/* Return the index of the first number outside [0, limit); n if all are inside. */
 static int64_t find_outside(const int32_t *values, int64_t n, int64_t limit)
 {
     const int32_t most = limit < INT32_MAX ? (int32_t)limit : INT32_MAX;
@@ -483,7 +483,7 @@ typedef struct row_scan {
     msi_ms_found found;
 } row_scan;
 
-/* Take rows of one time that follow each other, as far as they are selected; where rows are listed, one at a time. */
+/* Select consecutive rows of one time; if rows are listed, one at a time. */
 static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
 {
     row_filter *f = s->filter;
@@ -494,7 +494,8 @@ static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
     return add_times(&s->found.selected, &time_s, 1);
 }
 
-/* Return the end of the rows from `first` on that share time, field and data description; listed ones stand alone. */
+/* Return the end of the rows from `first` on that share time, field and data description. If rows are listed, this is
+ * the next row. */
 static int64_t end_of_alike(const row_scan *s, const index_block *b, int64_t first, int64_t n)
 {
     int64_t end = first + 1;
@@ -536,7 +537,7 @@ static int scan_store(row_scan *s)
     return gather_row_index(&s->found, s->set, NULL);
 }
 
-/* The groups of a UVFITS or FITS-IDI file have a row for each window. */
+/* A group of a UVFITS or FITS-IDI file makes one row for each window. */
 static int scan_uv(row_scan *s)
 {
     const msi_uv_set *uv = s->set->uv;
@@ -575,7 +576,7 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b, const msi_m
     return status;
 }
 
-/* Keep in the first list the rows that both hold; both ascend. Returns their number. */
+/* Keep in the first list the rows that are in both. Both lists are ascending. Returns their number. */
 static int64_t intersect(int64_t *a, int64_t n_a, const int64_t *b, int64_t n_b)
 {
     int64_t n = 0, j = 0;
@@ -598,7 +599,7 @@ static int wanted_ids(const msi_ms_set *set, const char *what, int all, const in
     return MSI_OK;
 }
 
-/* Write "0, 2" .. of the fields that have rows, for the message that none is selected. */
+/* Write the list of fields that have rows, such as "0, 2", for the error that no row is selected. */
 static void fields_with_rows(const msi_ms_set *set, index_block *b, char *text, size_t size)
 {
     size_t used = 0;
@@ -621,7 +622,7 @@ static void fields_with_rows(const msi_ms_set *set, index_block *b, char *text, 
     msi_free(seen);
 }
 
-/* Find the rows that MSSelection and TaQL select; *rows is NULL where neither is asked. */
+/* Find the rows that MSSelection and TaQL select; *rows is NULL if neither is given. */
 static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **rows, int64_t *n_row,
                        ccc_chan_range **ranges, int64_t *n_range)
 {
@@ -646,7 +647,7 @@ static int listed_rows(msi_ms_set *set, const msi_ms_selection *s, int64_t **row
     return MSI_OK;
 }
 
-/* Fail unless a column's cells have the shape that the subtables give; the first row of each setup is read. */
+/* Fail unless a column's cells have the shape given by the subtables. The first row of each setup is checked. */
 static int check_shapes(msi_ms_set *set, const char *column)
 {
     for (int i = 0; *column && i < set->n_setup && set->table; i++) {
@@ -684,7 +685,7 @@ static int check_fields(const msi_ms_set *set)
     return MSI_OK;
 }
 
-/* Count rows by setup and field and, by_channels, drop those of setups that have no channel selected. */
+/* Count rows by setup and field. With by_channels, drop rows of setups without selected channels. */
 static void count_rows(msi_ms_set *set, int by_channels)
 {
     int64_t n_run = 0;
@@ -714,7 +715,7 @@ static int wanted_setups(const msi_ms_set *set, const msi_ms_selection *selectio
     return status;
 }
 
-/* Give a set without selected rows the times of the interval, or none, or fail where a set must have rows. */
+/* Give a set without selected rows the times of the interval, if there is one. Fail if the set must have rows. */
 static int take_empty(msi_ms_set *set, const msi_ms_selection *selection, const row_filter *filter, index_block *block)
 {
     char text[128];

@@ -9,7 +9,7 @@
 #include "core/status.h"
 #include "io/ms/ms_child.h"
 
-/* A look at the groups of a file takes as long as it has groups; each call is a step. */
+/* A scan of all groups of a file may take long, so each call reports progress. */
 static int check_on(void)
 {
     msi_child_progress(MSI_CHILD_STEP_S);

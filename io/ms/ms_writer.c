@@ -24,26 +24,27 @@
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_writer_shared.h"
 
-/* Values are put into the cells of a column that is written. */
+/* Write predicted visibilities. The first part of this file writes values into the cells of a column, the second is the
+ * two writer processes, and the third is the parent (ms_writer.h). */
 
-/* One set while it is being filled; zero-initialised. Its memory goes with the process. */
-typedef struct msi_ms_fill {
+/* A set whose column is being written; zero-initialised. Its memory is freed by the end of the process. */
+typedef struct written_column {
     ccc_table *table; /* borrowed, prepared */
     msi_ms_column *column;
     const msi_ms_write_spec *spec;
-    uint8_t *is_written; /* bit r: row r of a column that is new or swapped; NULL at first */
+    uint8_t *is_written; /* bit r: row r of a new or swapped column has been written; NULL at first */
     int64_t n_allocated;
     msi_c32 *cells, *input; /* [n_allocated] whole cells of some rows */
-} msi_ms_fill;
+} written_column;
 
-/* Values for some channels of some rows, as a block has them. */
-typedef struct msi_ms_values {
+/* Values for some channels of some rows, in the layout of a block. */
+typedef struct block_values {
     int64_t n_row;
     int32_t n_chan, n_corr;
     const int64_t *row;        /* [n_row] ascending */
     const int32_t *chan_index; /* [n_chan] in the stored cell */
     const msi_c32 *value;      /* [n_row][n_chan][n_corr] */
-} msi_ms_values;
+} block_values;
 
 enum { NUMBERS_AT_ONCE = 512 << 10 }; /* in whole cells; 4 MB */
 
@@ -73,12 +74,12 @@ static int is_contiguous(const rows *r)
 
 /* ---- Which rows are written ---- */
 
-static int is_written(const msi_ms_fill *f, int64_t row)
+static int is_written(const written_column *f, int64_t row)
 {
     return f->is_written ? f->is_written[row >> 3] >> (row & 7) & 1 : 0;
 }
 
-static int mark_written(msi_ms_fill *f, const rows *r)
+static int mark_written(written_column *f, const rows *r)
 {
     if (f->column->method == MSI_COLUMN_IN_PLACE) return MSI_OK;
     if (!f->is_written) MSI_TRY(msi_alloc(&f->is_written, f->column->n_row / 8 + 1, 1, "a bit for each row"));
@@ -88,7 +89,7 @@ static int mark_written(msi_ms_fill *f, const rows *r)
 
 /* ---- Cells ---- */
 
-static int put(msi_ms_fill *f, const rows *r, const msi_c32 *cells)
+static int put(written_column *f, const rows *r, const msi_c32 *cells)
 {
     f->column->touched = 1;
     MSI_TRY(mark_written(f, r));
@@ -99,8 +100,8 @@ static int put(msi_ms_fill *f, const rows *r, const msi_c32 *cells)
     return MSI_OK;
 }
 
-/* Read cells of a column; with `undefined_is_zero`, cells without a value are zeros, else they are a failure. */
-static int get(msi_ms_fill *f, const char *column, const rows *r, int undefined_is_zero, msi_c32 *cells)
+/* Read cells of a column. A cell without a value is zero with `undefined_is_zero`, else an error. */
+static int get(written_column *f, const char *column, const rows *r, int undefined_is_zero, msi_c32 *cells)
 {
     const int64_t n = size_of(r);
     const int failed = is_contiguous(r) ? ccc_get_range(f->table, column, r->row[0], r->n, NULL, CCC_COMPLEX, cells, n)
@@ -120,10 +121,8 @@ static int get(msi_ms_fill *f, const char *column, const rows *r, int undefined_
     return MSI_OK;
 }
 
-/* Read what cells hold before values are put into some of their channels. The rows are all written already, or none
- * is.
- */
-static int get_base(msi_ms_fill *f, const rows *r, msi_c32 *cells)
+/* Read cells before values are put into some of their channels. Either all rows have been written before, or none. / */
+static int get_base(written_column *f, const rows *r, msi_c32 *cells)
 {
     if (f->column->method == MSI_COLUMN_IN_PLACE || is_written(f, r->row[0]))
         return get(f, f->spec->column, r, 0, cells);
@@ -133,7 +132,7 @@ static int get_base(msi_ms_fill *f, const rows *r, msi_c32 *cells)
     return MSI_OK;
 }
 
-static int make_room(msi_ms_fill *f, int64_t n)
+static int grow_cells(written_column *f, int64_t n)
 {
     if (n <= f->n_allocated) return MSI_OK;
     msi_free(f->cells);
@@ -148,7 +147,7 @@ static int make_room(msi_ms_fill *f, int64_t n)
 
 /* ---- Values ---- */
 
-static int is_whole(const msi_ms_values *v, const int64_t *cell)
+static int is_whole(const block_values *v, const int64_t *cell)
 {
     if (v->n_chan != cell[1]) return 0;
     for (int32_t i = 0; i < v->n_chan; i++)
@@ -156,8 +155,8 @@ static int is_whole(const msi_ms_values *v, const int64_t *cell)
     return 1;
 }
 
-/* All rows must have cells that hold the values: a put would give them another shape. */
-static int check_cells(msi_ms_fill *f, const msi_ms_values *v, int64_t cell[CCC_MAX_DIM])
+/* The cells of all rows must have the shape of the values, because a put would change their shape. */
+static int check_cells(written_column *f, const block_values *v, int64_t cell[CCC_MAX_DIM])
 {
     int64_t shape[CCC_MAX_DIM] = {0}, n, n_alike;
     int ndim;
@@ -178,7 +177,7 @@ static int check_cells(msi_ms_fill *f, const msi_ms_values *v, int64_t cell[CCC_
     return MSI_OK;
 }
 
-static void combine(const msi_ms_fill *f, const msi_ms_values *v, const rows *r, const msi_c32 *value)
+static void combine(const written_column *f, const block_values *v, const rows *r, const msi_c32 *value)
 {
     const int n_corr = v->n_corr;
     const float sign = f->spec->op == MSI_MS_WRITE_SUBTRACT ? -1.0f : 1.0f;
@@ -196,10 +195,11 @@ static void combine(const msi_ms_fill *f, const msi_ms_values *v, const rows *r,
 }
 
 /*
- * msi_ms_fill_put - write values; other channels of a row that is written for the first time get what ms_writer.h says.
- * Returns: 0, MSI_EINPUT (a cell has not the shape of the values; the input cannot be read), MSI_EOUTPUT, MSI_ENOMEM
+ * put_values - write values. When a row is written for the first time, its other channels get the values that
+ * ms_writer.h describes.
+ * Returns: 0, MSI_EINPUT (a cell has another shape than the values; the input cannot be read), MSI_EOUTPUT, MSI_ENOMEM
  */
-static int msi_ms_fill_put(msi_ms_fill *f, const msi_ms_values *v)
+static int put_values(written_column *f, const block_values *v)
 {
     int64_t cell[CCC_MAX_DIM] = {0};
     if (v->n_row == 0 || v->n_chan == 0) return MSI_OK;
@@ -214,7 +214,7 @@ static int msi_ms_fill_put(msi_ms_fill *f, const msi_ms_values *v)
         r.row = v->row + done;
         const int again = is_written(f, r.row[0]);
         for (r.n = 1; r.n < most && done + r.n < v->n_row && is_written(f, r.row[r.n]) == again;) r.n++;
-        MSI_TRY(make_room(f, size_of(&r)));
+        MSI_TRY(grow_cells(f, size_of(&r)));
         if (f->spec->op != MSI_MS_WRITE_REPLACE) MSI_TRY(get(f, f->spec->input_column, &r, 0, f->input));
         if (v->n_chan < cell[1]) MSI_TRY(get_base(f, &r, f->cells));
         combine(f, v, &r, v->value + done * v->n_chan * v->n_corr);
@@ -223,12 +223,12 @@ static int msi_ms_fill_put(msi_ms_fill *f, const msi_ms_values *v)
     return MSI_OK;
 }
 
-/* msi_ms_fill_rest - give the rows that were not written what ms_writer.h says. Returns: as msi_ms_fill_put. */
-static int msi_ms_fill_rest(msi_ms_fill *f)
+/* put_rest - write the rows without predicted values, as ms_writer.h describes. Returns: as put_values. */
+static int put_rest(written_column *f)
 {
     const msi_ms_column *c = f->column;
     if (c->method == MSI_COLUMN_IN_PLACE || (c->method == MSI_COLUMN_NEW && f->spec->op == MSI_MS_WRITE_REPLACE))
-        return MSI_OK; /* it is there already, or zeros since the column was made */
+        return MSI_OK; /* the column has its values already, or zeros since it was made */
     int64_t *list = NULL, n_alike, cell[CCC_MAX_DIM];
     int ndim, status = msi_alloc(&list, NUMBERS_AT_ONCE, sizeof *list, "row numbers");
     for (int64_t row = 0; row < c->n_row && status == MSI_OK; row += n_alike) {
@@ -244,7 +244,7 @@ static int msi_ms_fill_rest(msi_ms_fill *f)
             for (; i < row + n_alike && r.n < most; i++)
                 if (!is_written(f, i)) list[r.n++] = i;
             if (r.n == 0) break;
-            status = make_room(f, size_of(&r));
+            status = grow_cells(f, size_of(&r));
             if (status == MSI_OK) status = get_base(f, &r, f->cells);
             if (status == MSI_OK) status = put(f, &r, f->cells);
         }
@@ -253,19 +253,20 @@ static int msi_ms_fill_rest(msi_ms_fill *f)
     return status;
 }
 
-/* The writer's child processes: the holder, which has the locks and changes headers, and the filler, its child. */
+/* The two writer processes. The first one has the locks and changes headers. It forks the second one, which writes
+ * values. */
 
 enum { WRITEBACK_MS = 250 };
 
-typedef struct holder {
+typedef struct first_writer {
     msi_writer_shared *shared;
     const msi_child *parent;
     const char *const *paths;
     const msi_ms_write_spec *spec;
-    ccc_table **table; /* [n_set] */
-    int **fd, *n_fd;   /* [n_set] data files of the columns */
-    pid_t filler;      /* 0 while there is none */
-} holder;
+    ccc_table **table;   /* [n_set] */
+    int **fd, *n_fd;     /* [n_set] data files of the columns */
+    pid_t second_writer; /* 0 if it does not run */
+} first_writer;
 
 /* ---- Both ---- */
 
@@ -276,7 +277,7 @@ static int send_message(const msi_child *other, msi_writer_kind kind, int slot)
     return msi_child_send(other, &m, sizeof m);
 }
 
-/* Leave a failure where the parent finds it, unless an earlier one is there. */
+/* Store a failure for the parent, unless there was an earlier one. */
 static void keep_failure(msi_writer_shared *shared, int status)
 {
     if (shared->status != MSI_OK) return;
@@ -284,59 +285,59 @@ static void keep_failure(msi_writer_shared *shared, int status)
     shared->status = status;
 }
 
-/* ---- The filler ---- */
+/* ---- The second writer process ----  */
 
-static int fill_slot(msi_ms_fill *fills, msi_writer_shared *shared, int slot)
+static int write_slot(written_column *columns, msi_writer_shared *shared, int slot)
 {
     const char *at = (const char *)shared + shared->slots_at + slot * MSI_WRITER_SLOT_BYTES;
     const msi_writer_slot_head *head = (const msi_writer_slot_head *)(const void *)at;
-    const msi_ms_values values = {.n_row = head->n_row,
-                                  .n_chan = head->n_chan,
-                                  .n_corr = head->n_corr,
-                                  .row = (const int64_t *)(const void *)(at + sizeof *head),
-                                  .chan_index = (const int32_t *)(const void *)(at + head->chan_at),
-                                  .value = (const msi_c32 *)(const void *)(at + head->value_at)};
-    return msi_ms_fill_put(&fills[head->set], &values);
+    const block_values values = {.n_row = head->n_row,
+                                 .n_chan = head->n_chan,
+                                 .n_corr = head->n_corr,
+                                 .row = (const int64_t *)(const void *)(at + sizeof *head),
+                                 .chan_index = (const int32_t *)(const void *)(at + head->chan_at),
+                                 .value = (const msi_c32 *)(const void *)(at + head->value_at)};
+    return put_values(&columns[head->set], &values);
 }
 
-static int fill_all(holder *h)
+static int write_all(first_writer *h)
 {
     msi_writer_shared *shared = h->shared;
     msi_writer_message m;
-    msi_ms_fill *fills;
-    MSI_TRY(msi_alloc(&fills, shared->n_set, sizeof *fills, "sets"));
+    written_column *columns;
+    MSI_TRY(msi_alloc(&columns, shared->n_set, sizeof *columns, "sets"));
     for (int i = 0; i < shared->n_set; i++)
-        fills[i] = (msi_ms_fill){.table = h->table[i], .column = &shared->column[i], .spec = h->spec};
+        columns[i] = (written_column){.table = h->table[i], .column = &shared->column[i], .spec = h->spec};
     for (;;) {
         if (msi_child_receive(h->parent, &m, sizeof m) != 0) _exit(1);
         if (m.kind == MSI_WRITER_FINISH) break;
-        MSI_TRY(fill_slot(fills, shared, m.slot));
+        MSI_TRY(write_slot(columns, shared, m.slot));
         if (send_message(h->parent, MSI_WRITER_FREED, m.slot) != 0) _exit(1);
     }
-    for (int i = 0; i < shared->n_set; i++) MSI_TRY(msi_ms_fill_rest(&fills[i]));
-    shared->is_filled = 1;
+    for (int i = 0; i < shared->n_set; i++) MSI_TRY(put_rest(&columns[i]));
+    shared->is_complete = 1;
     return MSI_OK;
 }
 
 /* Exit without flushing and without destructors. The kernel already has the written values, and a header must not be
  * written. */
-static _Noreturn void run_filler(holder *h, pid_t parent)
+static _Noreturn void run_second_writer(first_writer *h, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
-    const int status = fill_all(h);
+    const int status = write_all(h);
     if (status != MSI_OK) keep_failure(h->shared, status);
     _exit(status != MSI_OK);
 }
 
-/* ---- The holder ---- */
+/* ---- The first writer process ----  */
 
-/* Restore what was, or leave what is marked, and end the process. */
-static _Noreturn void stop(holder *h, int status)
+/* Undo the changes, except columns that stay marked, and end the process. */
+static _Noreturn void stop(first_writer *h, int status)
 {
-    if (h->filler) {
-        kill(h->filler, SIGKILL);
-        waitpid(h->filler, NULL, 0);
+    if (h->second_writer) {
+        kill(h->second_writer, SIGKILL);
+        waitpid(h->second_writer, NULL, 0);
     }
     if (status != MSI_OK) keep_failure(h->shared, status);
     for (int i = 0; i < h->shared->n_set; i++) msi_ms_column_drop_abandon(&h->shared->column[i], h->paths[i]);
@@ -350,7 +351,7 @@ static _Noreturn void stop(holder *h, int status)
     _exit(status != MSI_OK);
 }
 
-static int open_all(holder *h)
+static int open_all(first_writer *h)
 {
     const int n_set = h->shared->n_set;
     MSI_TRY(msi_alloc(&h->table, n_set, sizeof *h->table, "tables"));
@@ -366,8 +367,8 @@ static int open_all(holder *h)
     return MSI_OK;
 }
 
-/* Columns that need disk space come first: where it is missing, no set has been marked. */
-static int prepare_all(holder *h)
+/* Prepare columns that need disk space first, so that no set has been marked if the disk is full. */
+static int prepare_all(first_writer *h)
 {
     for (int in_place = 0; in_place < 2; in_place++)
         for (int i = 0; i < h->shared->n_set; i++) {
@@ -379,16 +380,17 @@ static int prepare_all(holder *h)
     return MSI_OK;
 }
 
-/* Let the disk begin, so that the sync at the end is short. */
-static void start_writeback(const holder *h)
+/* Start to write the data to disk, so that the sync at the end is short. */
+static void start_writeback(const first_writer *h)
 {
     for (int i = 0; i < h->shared->n_set; i++)
         for (int k = 0; h->shared->column[i].touched && k < h->n_fd[i]; k++)
             sync_file_range(h->fd[i][k], 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-/* Wait for the filler's end. The filler holds the other end of a pipe, to which no process writes. */
-static int wait_filler(holder *h, int pipe_fd)
+/* Wait for the end of the second writer process, which closes the other end of a pipe. No process writes to the
+ * pipe. */
+static int wait_second_writer(first_writer *h, int pipe_fd)
 {
     struct pollfd fds[2] = {{.fd = pipe_fd}, {.fd = h->parent->socket, .events = POLLRDHUP}};
     for (;;) {
@@ -398,39 +400,39 @@ static int wait_filler(holder *h, int pipe_fd)
             start_writeback(h);
             continue;
         }
-        if (fds[1].revents && !fds[0].revents) stop(h, MSI_OK); /* the parent is gone, or gave up */
+        if (fds[1].revents && !fds[0].revents) stop(h, MSI_OK); /* the parent has ended or stopped */
         if (fds[0].revents) break;
     }
     int how = 0;
-    waitpid(h->filler, &how, 0);
-    h->filler = 0;
-    if (h->shared->is_filled) return MSI_OK;
+    waitpid(h->second_writer, &how, 0);
+    h->second_writer = 0;
+    if (h->shared->is_complete) return MSI_OK;
     if (h->shared->status != MSI_OK) return h->shared->status;
     char text[1024];
     msi_child_status_text(h->parent->output_fd, how, h->paths[0], MSI_WRITER_WHAT, text, sizeof text);
     return msi_error_set(MSI_EOUTPUT, "%s", text);
 }
 
-static int fill(holder *h)
+static int start_second_writer(first_writer *h)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return msi_error_set(MSI_EOUTPUT, "cannot create a pipe: %s", strerror(errno));
     const pid_t self = getpid();
-    h->filler = fork();
-    if (h->filler < 0) {
-        h->filler = 0;
+    h->second_writer = fork();
+    if (h->second_writer < 0) {
+        h->second_writer = 0;
         return msi_error_set(MSI_EOUTPUT, "cannot start a process to write with: %s", strerror(errno));
     }
-    if (h->filler == 0) {
+    if (h->second_writer == 0) {
         close(ends[0]);
-        run_filler(h, self);
+        run_second_writer(h, self);
     }
     close(ends[1]);
     if (send_message(h->parent, MSI_WRITER_PREPARED, 0) != 0) stop(h, MSI_OK);
-    return wait_filler(h, ends[0]);
+    return wait_second_writer(h, ends[0]);
 }
 
-static int sync_all(const holder *h)
+static int sync_all(const first_writer *h)
 {
     for (int i = 0; i < h->shared->n_set; i++)
         for (int k = 0; k < h->n_fd[i]; k++)
@@ -440,14 +442,14 @@ static int sync_all(const holder *h)
     return MSI_OK;
 }
 
-/* Serve the parent from its request to prepare to the end. */
-static int serve(holder *h)
+/* Serve the parent, from its request to prepare until the columns are complete. */
+static int serve(first_writer *h)
 {
     msi_writer_message m;
     if (send_message(h->parent, MSI_WRITER_READY, 0) != 0 || msi_child_receive(h->parent, &m, sizeof m) != 0)
         stop(h, MSI_OK);
     MSI_TRY(prepare_all(h));
-    MSI_TRY(fill(h));
+    MSI_TRY(start_second_writer(h));
     MSI_TRY(sync_all(h));
     for (int i = 0; i < h->shared->n_set; i++)
         MSI_TRY(msi_ms_column_complete(&h->shared->column[i], h->table[i], h->spec));
@@ -457,13 +459,13 @@ static int serve(holder *h)
 }
 
 /*
- * Do the child's work, from the fork to its end; it never returns.
+ * Run the first writer process. Does not return.
  * Given: paths [shared->n_set]
  */
-static _Noreturn void run_child(msi_writer_shared *shared, const msi_child *parent, const char *const *paths,
-                                const msi_ms_write_spec *spec)
+static _Noreturn void run_first_writer(msi_writer_shared *shared, const msi_child *parent, const char *const *paths,
+                                       const msi_ms_write_spec *spec)
 {
-    holder h = {.shared = shared, .parent = parent, .paths = paths, .spec = spec};
+    first_writer h = {.shared = shared, .parent = parent, .paths = paths, .spec = spec};
     msi_ms_limit_memory(paths, shared->n_set);
     int status = msi_ms_limit_explain(open_all(&h), paths[0]);
     if (status == MSI_OK) status = serve(&h);
@@ -472,10 +474,11 @@ static _Noreturn void run_child(msi_writer_shared *shared, const msi_child *pare
     _exit(0);
 }
 
-/* The parent starts the child, hands it blocks, and turns whatever happens to it into a status and a line. */
+/* The parent: starts the first writer process, passes blocks, and converts failures of the processes to a status and an
+ * error line. */
 
 enum {
-    STOP_MS = 1000, /* that the child may take to stop by itself */
+    STOP_MS = 1000, /* time for the child to stop by itself */
     PAUSE_MS = 2
 };
 
@@ -488,13 +491,13 @@ struct msi_ms_writer {
     int64_t n_shared;
     msi_child child;
     int is_ready, is_prepared, is_busy[MSI_MS_WRITER_SLOTS], slot;
-    int failed; /* what it failed with: nothing more can be done */
+    int failed; /* status of the failure after which the writer cannot be used */
     char message[2048];
 };
 
 /* ---- Failures ---- */
 
-/* From now on every call fails so. */
+/* Store a failure, which every later call returns. */
 static int fail(msi_ms_writer *w, int status, const char *message)
 {
     w->failed = status;
@@ -502,7 +505,7 @@ static int fail(msi_ms_writer *w, int status, const char *message)
     return msi_error_set(status, "%s", w->message);
 }
 
-/* Undo what a child that is gone has left undone. */
+/* Complete the clean-up of a child that has ended. */
 static void undo(msi_ms_writer *w)
 {
     for (int i = 0; i < w->n_set; i++) {
@@ -511,14 +514,14 @@ static void undo(msi_ms_writer *w)
     }
 }
 
-/* Wait for the end of a child that has nothing more to say. */
+/* Wait for the end of a child that sends no more messages. */
 static int take_failure(msi_ms_writer *w)
 {
     char message[1024];
     const int by_signal = msi_child_end_text(&w->child, w->paths[0], MSI_WRITER_WHAT, message, sizeof message);
     undo(w);
     if (w->shared->status != MSI_OK) return fail(w, w->shared->status, w->shared->message);
-    if (!w->is_ready && by_signal && by_signal != SIGKILL) { /* it has only read so far */
+    if (!w->is_ready && by_signal && by_signal != SIGKILL) { /* it has not written yet */
         snprintf(message, sizeof message, "%.300s: truncated or corrupt: %s was ended by signal %d (%s)", w->paths[0],
                  MSI_WRITER_WHAT, by_signal, strsignal(by_signal));
         return fail(w, MSI_EINPUT, message);
@@ -529,7 +532,7 @@ static int take_failure(msi_ms_writer *w)
 
 /* ---- Messages ---- */
 
-/* Receive the next message; with wait 0, slot is -1 where none is there yet. A slot that becomes free is free then. */
+/* Receive the next message and free the slot that it names. With wait 0, slot is -1 if there is no message yet. */
 static int recv_message(msi_ms_writer *w, int wait, msi_writer_message *m)
 {
     int got;
@@ -553,7 +556,7 @@ static int recv_reply(msi_ms_writer *w, msi_writer_kind kind)
     return MSI_OK;
 }
 
-/* Send a request. Where there is no process to read it, the child's last message or its end says why. */
+/* Send a request. If the child has ended, its last message or exit status gives the reason. */
 static int send_request(msi_ms_writer *w, msi_writer_kind kind, int slot)
 {
     msi_writer_message m;
@@ -614,7 +617,7 @@ static int fork_child(msi_ms_writer *w)
 {
     int is_child;
     MSI_TRY(msi_child_fork(&w->child, "to write with", &is_child));
-    if (is_child) run_child(w->shared, &w->child, (const char *const *)w->paths, &w->spec);
+    if (is_child) run_first_writer(w->shared, &w->child, (const char *const *)w->paths, &w->spec);
     MSI_TRY(recv_reply(w, MSI_WRITER_READY));
     w->is_ready = 1;
     return MSI_OK;
@@ -739,7 +742,7 @@ int msi_ms_writer_submit(msi_ms_writer *w)
     return send_request(w, MSI_WRITER_FILL, slot);
 }
 
-/* Wait for the child to end by itself; 0 where it has not in time. */
+/* Wait for the child to end by itself. Returns 0 if it has not ended in time. */
 static int has_stopped(const msi_ms_writer *w)
 {
     const struct timespec pause = {0, PAUSE_MS * 1000000};
@@ -750,7 +753,7 @@ static int has_stopped(const msi_ms_writer *w)
     return 0;
 }
 
-/* The child's own child, which writes, ends with it, but perhaps later. */
+/* The second writer process ends with the first one, but perhaps a moment later. */
 static void kill_child(msi_ms_writer *w)
 {
     kill(w->child.pid, SIGKILL);

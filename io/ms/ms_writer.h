@@ -4,11 +4,11 @@
  * intact.
  *
  * Processes. casacore ends the process if a disk fails at the wrong moment, so it never writes in the caller's process.
- * msi_ms_writer_start forks the writer process: it opens the sets, holds their write locks, and is the only one that
- * changes their headers (table.dat). Before the first visibility it forks the data process, which only writes values
- * into data files. Blocks are passed in shared memory. The data process ends without a flush, and the tables of the
- * writer process stay unmodified in memory. So the writer process can replace table.dat without rewriting the header of
- * a storage manager.
+ * msi_ms_writer_start forks the first writer process: it opens the sets, holds their write locks, and is the only one
+ * that changes their headers (table.dat). Before the first visibility it forks the second writer process, which only
+ * writes values into data files. Blocks are passed in shared memory. The second one ends without a flush, and the
+ * tables of the first one stay unmodified in memory. So the first one can replace table.dat without rewriting the
+ * header of a storage manager.
  *
  * Files that casacore 3.5 changes (traced):
  *   table.dat   a change of keywords or columns writes table.dat_tmp and renames it to table.dat.
@@ -20,7 +20,7 @@
  *
  * So there are three methods to write a column:
  *
- *   new       The column does not exist. Its files (table.fN, table.fN_TSM1 ..) are made and filled before table.dat
+ *   new       The column does not exist. Its files (table.fN, table.fN_TSM1 ..) are made and written before table.dat
  *             refers to them. One rename of table.dat at the end adds the complete column. Until then the set does not
  *             change, so there is no state to mark.
  *   swapped   The column shares its storage manager with others (but see below), or its manager is not tiled (Dysco's
@@ -29,9 +29,10 @@
  *             (ms_column.h). Cells that are not predicted are copied from it.
  *   in place  The column has its own tiled storage manager, or is in a TiledDataStMan, whose tiles hold several
  *             columns: casacore writes the bytes of the others back as it read them, and no other process writes, as
- *             the data process ends with the writer process that holds the lock. The mark, main-table keyword
+ *             the second writer process ends with the first one, which has the lock. The mark, main-table keyword
  *             MSIMAGE_PREDICT, is set and synced before the first byte changes, and is removed after the data are
- *             synced. A run that is killed between leaves the mark, and the next run repeats it. Files keep their size.
+ *             synced. A run that is killed in between leaves the mark, and the next run repeats it. Files keep their
+ *             size.
  *
  * Files that a killed run left, and to which table.dat does not refer, are reused by the next run, as casacore assigns
  * the same numbers again.
@@ -73,14 +74,14 @@ typedef struct msi_ms_write_spec {
     const char *description;  /* of the model (names, hash); goes into the mark and into the column's keyword
                                  MSIMAGE_MODEL */
     const char *selection;    /* of rows and channels, in words of less than MSI_MS_MAX_SELECTION characters, for the
-                                 mark: only a run of the same selection completes what one that was stopped began */
+                                 mark: only a run with the same selection completes the column of a stopped run */
     int drop_old; /* remove old columns of predictions into `column`, also that of this run, after all is written */
 } msi_ms_write_spec;
 
 typedef struct msi_ms_writer msi_ms_writer;
 
 /*
- * msi_ms_writer_start - fork the writer, take the write locks, check every set. Nothing is changed yet.
+ * msi_ms_writer_start - fork the first writer process, take the write locks, check every set. Nothing is changed yet.
  *
  * Call it before this process has threads that work, a GPU context or an open table. Readers (ms_reader.h) may be
  * opened and used from here on: they take no lock, and no file that they read is rewritten but table.dat, which is
@@ -131,8 +132,8 @@ int msi_ms_writer_submit(msi_ms_writer *w);
 
 /*
  * msi_ms_writer_finish - wait until all is written and synced; add the columns, remove the marks, release the locks.
- * Returns: 0, also if a signal came too late; MSI_EOUTPUT and others: msi_ms_writer_left_mark tells for each set
- *          whether the column is incomplete and marked; all others are unchanged or complete
+ * Returns: 0, also if a signal came too late; MSI_EOUTPUT and others: msi_ms_writer_left_mark returns for each set
+ * whether the column is incomplete and marked; all others are unchanged or complete
  */
 int msi_ms_writer_finish(msi_ms_writer *w);
 
@@ -150,7 +151,7 @@ int msi_ms_writer_left_mark(const msi_ms_writer *w, int set);
 /*
  * msi_ms_writer_free - free the writer; NULL is fine. An unfinished writer is stopped within about a second: new files
  * are removed, columns that were written in place stay marked, others are unchanged. (If a process ends without this
- * call, the writer process does the same.)
+ * call, the first writer process does the same.)
  */
 void msi_ms_writer_free(msi_ms_writer *w);
 

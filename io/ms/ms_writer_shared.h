@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Shared memory and messages of the writer's processes: the writer process, and the data process that it forks. */
+/* Shared memory and messages of the parent and the two writer processes (ms_writer.h). */
 #ifndef MSI_IO_MS_WRITER_SHARED_H
 #define MSI_IO_MS_WRITER_SHARED_H
 
@@ -15,16 +15,16 @@
  * memory. */
 #define MSI_WRITER_SLOT_BYTES (4096 + MSI_MS_WRITER_BLOCK_ROWS * 8 + MSI_MS_WRITER_BLOCK_BYTES / 2 * 3)
 
-/* The writer process receives messages until it has answered PREPARE, the data process after that. */
+/* The first writer process receives messages until it has answered PREPARE, the second one after that. */
 typedef enum msi_writer_kind {
-    MSI_WRITER_PREPARE, /* to the writer process */
+    MSI_WRITER_PREPARE, /* to the first writer process */
     MSI_WRITER_FILL,    /* to the data process, with the number of a slot */
     MSI_WRITER_FINISH,  /* to the data process */
-    MSI_WRITER_READY,   /* from the writer process: checked, locked */
+    MSI_WRITER_READY,   /* from the first writer process: checked, locked */
     MSI_WRITER_PREPARED,
     MSI_WRITER_FREED, /* from the data process, with the number of a slot */
     MSI_WRITER_FINISHED,
-    MSI_WRITER_FAILED /* from the writer process; status and message are set */
+    MSI_WRITER_FAILED /* from the first writer process; status and message are set */
 } msi_writer_kind;
 
 typedef struct msi_writer_message {
@@ -42,7 +42,7 @@ typedef struct msi_writer_slot_head {
 typedef struct msi_writer_shared {
     int status; /* error of a child; MSI_OK: no error */
     char message[2048];
-    volatile int is_filled; /* the data process has written all values; its exit status does not tell this reliably */
+    volatile int is_complete; /* the second writer process has written all values; its exit status is not reliable */
     int64_t slots_at;
     int n_set;
     msi_ms_column column[];

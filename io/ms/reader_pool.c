@@ -35,7 +35,7 @@ enum { POOL_SLOTS = 4 }; /* of each process */
 
 typedef enum request_kind {
     POOL_OPEN,
-    POOL_SHARED, /* all processes have left their results of this OPEN */
+    POOL_SHARED, /* all processes have written their results of this OPEN */
     POOL_BEGIN,
     POOL_FREED
 } request_kind;
@@ -50,7 +50,7 @@ typedef struct pool_request {
 } pool_request;
 
 typedef enum reply_kind {
-    POOL_FOUND, /* during OPEN: the process has left its results for a set */
+    POOL_FOUND, /* during OPEN: the process has written its results for a set */
     POOL_OPENED,
     POOL_BLOCK,
     POOL_END,
@@ -78,7 +78,7 @@ typedef struct pool_shared {
 
 /* The conversion of blocks and its parameters; without bytes blocks are not converted. */
 typedef struct block_conversion {
-    const msi_reader_conversion *forming;
+    const msi_reader_conversion *conversion;
     char *bytes;
     int64_t n_byte;
 } block_conversion;
@@ -95,8 +95,8 @@ typedef struct reader_process {
     char *slots;     /* [POOL_SLOTS][slot_bytes], shared */
     char *all_slots; /* [n_process] slots of all processes */
     int64_t slot_bytes;
-    const msi_reader_conversion *forming; /* NULL: none */
-    int is_first;                         /* it leaves the metadata */
+    const msi_reader_conversion *conversion; /* NULL: none */
+    int is_first;                            /* it writes the metadata */
 } reader_process;
 
 /* Slots at the end for exchanged results, used in turn: other processes may still read the results before. */
@@ -107,15 +107,15 @@ enum { N_EXCHANGED = 2 };
 /* Return the next bytes of a slot, aligned for any array. */
 static void *next_bytes(char *slot, int64_t *at, int64_t bytes)
 {
-    void *room = slot + *at;
+    void *array = slot + *at;
     *at += (bytes + 63) / 64 * 64;
-    return room;
+    return array;
 }
 
 /* Place the arrays of the largest block of a reader in a slot, which may be NULL. Returns the bytes. */
 static int64_t lay_out_slot(struct msi_ms_buffer *b, char *slot, const msi_ms_reader *r, const block_conversion *order)
 {
-    int64_t n_row = 0, n_sample = 0, n_formed = 0, at = 0;
+    int64_t n_row = 0, n_sample = 0, n_converted = 0, at = 0;
     for (int i = 0; i < r->n_set; i++)
         for (int k = 0; k < r->set[i].n_setup; k++) {
             const msi_ms_setup *s = &r->set[i].setup[k];
@@ -124,15 +124,15 @@ static int64_t lay_out_slot(struct msi_ms_buffer *b, char *slot, const msi_ms_re
             n_row = s->block_rows > n_row ? s->block_rows : n_row;
             n_sample = n > n_sample ? n : n_sample;
             if (!order->n_byte) continue;
-            const int64_t formed = order->forming->bytes(order->bytes, s->block_rows, s->n_chan, s->freq_hz);
-            n_formed = formed > n_formed ? formed : n_formed;
+            const int64_t converted = order->conversion->bytes(order->bytes, s->block_rows, s->n_chan, s->freq_hz);
+            n_converted = converted > n_converted ? converted : n_converted;
         }
     *b = (struct msi_ms_buffer){.n_row_allocated = n_row, .n_sample_allocated = n_sample};
     b->ms_row = next_bytes(slot, &at, n_row * (int64_t)sizeof *b->ms_row);
     b->time_s = next_bytes(slot, &at, n_row * (int64_t)sizeof *b->time_s);
     b->uvw_m = next_bytes(slot, &at, 3 * n_row * (int64_t)sizeof *b->uvw_m);
     if (order->n_byte) {
-        b->formed = next_bytes(slot, &at, n_formed);
+        b->converted = next_bytes(slot, &at, n_converted);
         return at;
     }
     b->data = next_bytes(slot, &at, n_sample * (int64_t)sizeof *b->data);
@@ -198,14 +198,15 @@ typedef struct exchange {
 /* Bytes before the exchanged bytes, with their number. */
 enum { EXCHANGE_HEAD = 64 };
 
-/* Leave bytes for the other processes, and wait until all have done so. */
+/* Copy bytes into the shared memory for the other processes, and wait until all have done so. */
 static int exchange_bytes(void *of, const char *bytes, int64_t n_byte, const char **all, int64_t *n_all)
 {
     exchange *x = of;
     const reader_process *p = x->process;
-    const int64_t room = p->slot_bytes - EXCHANGE_HEAD;
+    const int64_t most_bytes = p->slot_bytes - EXCHANGE_HEAD;
     const int64_t at = (POOL_SLOTS - N_EXCHANGED + x->n_done++ % N_EXCHANGED) * p->slot_bytes;
-    if (n_byte > room) return msi_error_set(MSI_ENOMEM, "the metadata of the sets is too large for the shared memory");
+    if (n_byte > most_bytes)
+        return msi_error_set(MSI_ENOMEM, "the metadata of the sets is too large for the shared memory");
     memcpy(p->slots + at, &n_byte, sizeof n_byte);
     memcpy(p->slots + at + EXCHANGE_HEAD, bytes, (size_t)n_byte);
     send_reply(p, &(pool_reply){.kind = POOL_FOUND, .number = x->open->number});
@@ -217,7 +218,7 @@ static int exchange_bytes(void *of, const char *bytes, int64_t n_byte, const cha
     for (int k = 0; k < x->open->n_part; k++) {
         const char *slot = p->all_slots + k * POOL_SLOTS * p->slot_bytes + at;
         memcpy(&n_all[k], slot, sizeof n_all[k]);
-        if (n_all[k] < 0 || n_all[k] > room) n_all[k] = 0;
+        if (n_all[k] < 0 || n_all[k] > most_bytes) n_all[k] = 0;
         all[k] = slot + EXCHANGE_HEAD;
     }
     return MSI_OK;
@@ -277,9 +278,9 @@ static int await_slot(const reader_process *p, int64_t number, int64_t n_full, i
 /* Copy the parameters of the conversion, which the parent may replace with its next request. */
 static int copy_conversion(const reader_process *p, const pool_request *q, block_conversion *order)
 {
-    *order = (block_conversion){.forming = p->forming};
+    *order = (block_conversion){.conversion = p->conversion};
     if (!q->n_order) return MSI_OK;
-    if (!p->forming || q->n_order < 0 || q->n_order > p->most_order)
+    if (!p->conversion || q->n_order < 0 || q->n_order > p->most_order)
         return msi_error_set(MSI_EINTERNAL, "a reader process was given an invalid conversion");
     MSI_TRY(msi_alloc(&order->bytes, q->n_order, 1, "the conversion of blocks"));
     memcpy(order->bytes, p->order, (size_t)q->n_order);
@@ -303,7 +304,7 @@ static int read_block(msi_ms_reader *r, const pool_request *q, const block_conve
     memcpy(slot->ms_row, block->ms_row, n * sizeof *slot->ms_row);
     memcpy(slot->time_s, block->time_s, n * sizeof *slot->time_s);
     memcpy(slot->uvw_m, block->uvw_m, 3 * n * sizeof *slot->uvw_m);
-    return order->forming->form(order->forming->of, order->bytes, block, slot->uvw_m, slot->formed);
+    return order->conversion->convert(order->conversion->of, order->bytes, block, slot->uvw_m, slot->converted);
 }
 
 /* Read all blocks of this process into the slots in turn, until the last, or until the parent sends another request,
@@ -438,7 +439,7 @@ static int start_worker(msi_reader_pool *pool, int k)
                             .shared = pool->shared,
                             .order = (const char *)pool->shared + ORDER_AT,
                             .most_order = MOST_ORDER,
-                            .forming = pool->order.forming,
+                            .conversion = pool->order.conversion,
                             .slots = pool->worker[k].slots,
                             .all_slots = pool->worker[0].slots,
                             .slot_bytes = pool->slot_bytes,
@@ -451,7 +452,7 @@ static int start_worker(msi_reader_pool *pool, int k)
 }
 
 int msi_reader_pool_start(msi_reader_pool **out, const char *const *paths, int n_path,
-                          const msi_ms_selection *selection, int n_process, const msi_reader_conversion *forming)
+                          const msi_ms_selection *selection, int n_process, const msi_reader_conversion *conversion)
 {
     msi_reader_pool *pool;
     *out = NULL;
@@ -460,7 +461,7 @@ int msi_reader_pool_start(msi_reader_pool **out, const char *const *paths, int n
                               .n_path = n_path,
                               .selection = *selection,
                               .n_worker = n_process,
-                              .order = {.forming = forming}};
+                              .order = {.conversion = conversion}};
     int status = msi_alloc(&pool->worker, n_process, sizeof *pool->worker, "reader processes");
     if (status != MSI_OK) pool->n_worker = 0;
     for (int k = 0; k < pool->n_worker; k++) pool->worker[k].child = MSI_CHILD_NONE;
@@ -666,7 +667,7 @@ int msi_reader_pool_set_conversion(msi_reader_pool *pool, const void *order, int
     if (n_byte > MOST_ORDER)
         return msi_error_set(MSI_ENOMEM, "the conversion of blocks takes %.3f GB; at most %.3f GB are supported",
                              1e-9 * (double)n_byte, 1e-9 * (double)MOST_ORDER);
-    if (!pool->order.forming || n_byte < 1)
+    if (!pool->order.conversion || n_byte < 1)
         return msi_error_set(MSI_EINTERNAL, "the reader pool was started without a conversion");
     reset_conversion(pool);
     MSI_TRY(msi_alloc(&pool->order.bytes, n_byte, 1, "the conversion of blocks"));
@@ -703,7 +704,7 @@ static int begin_reading(msi_reader_pool *pool, msi_ms_reader *reader)
     return MSI_OK;
 }
 
-/* Tell a process that a slot is free. */
+/* Send FREED to a process for a slot. */
 static int send_freed(msi_reader_pool *pool, worker *w)
 {
     const pool_request freed = {.kind = POOL_FREED, .number = pool->number};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A pool of processes that open and read sets. For some damaged sets casacore ends the process, loops, or takes any
- * amount of memory, and threads cannot share its tables. So the caller's process opens no table.
+ * A pool of processes that open and read sets. For some damaged sets casacore ends the process, loops, or allocates
+ * unlimited memory, and threads cannot share its tables. So the caller's process does not open tables.
  */
 #ifndef MSI_READER_POOL_H
 #define MSI_READER_POOL_H
@@ -21,23 +21,23 @@ typedef struct msi_reader_conversion {
      * processes and in the caller. */
     int64_t (*bytes)(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz);
 
-    /* form - convert a block; called in the processes. Given and returned: uvw_m [n_row][3] of the block. Returned:
-     * formed, of that many bytes. Returns: 0 or a code of core/status.h. */
-    int (*form)(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *formed);
+    /* convert - convert a block; called in the processes. Given and returned: uvw_m [n_row][3] of the block. Returned:
+     * converted, of that many bytes. Returns: 0 or a code of core/status.h. */
+    int (*convert)(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *converted);
 } msi_reader_conversion;
 
 /*
  * msi_reader_pool_start - fork the processes, which wait. Call it before any thread starts.
  * Given:    paths [n_path], selection  borrowed until the pool is freed
  *           n_process  >= 1; if fewer can be started, these are used
- *           forming    NULL: blocks are returned as read
+ *           conversion  NULL: blocks are returned as read
  * Returned: *out, owned, freed by msi_reader_pool_free
  * Returns:  0, MSI_ENOMEM (no process can be started)
  * Notes:    a process may take the memory of msi_memory_limit, or what files of this size can need if that is less, and
  *           some seconds of CPU time per step.
  */
 int msi_reader_pool_start(msi_reader_pool **out, const char *const *paths, int n_path,
-                          const msi_ms_selection *selection, int n_process, const msi_reader_conversion *forming);
+                          const msi_ms_selection *selection, int n_process, const msi_reader_conversion *conversion);
 
 /* The parts of the selection that may differ between openings of the sets; see msi_ms_selection. */
 typedef struct msi_ms_opening {

@@ -21,7 +21,7 @@ typedef struct place {
 } place;
 
 struct msi_block_converter {
-    msi_reader_conversion forming;
+    msi_reader_conversion conversion;
     msi_block_workspace workspace; /* for a piece */
     int64_t n_place_allocated;
     place *place; /* of the current block */
@@ -140,7 +140,7 @@ int msi_converted_next(msi_converted_walk *walk, msi_converted_part *part)
     const msi_ms_block *b = walk->block;
     place p;
     if (!next_place(walk, &p)) return 0;
-    const void *vis = (const char *)b->formed + p.vis_at, *weight = (const char *)b->formed + p.weight_at;
+    const void *vis = (const char *)b->converted + p.vis_at, *weight = (const char *)b->converted + p.weight_at;
     const int is_fp64 = walk->request->precision == MSI_FP64;
     part->channel = p.channel;
     part->samples = (msi_vis_block){.n_row = b->n_row,
@@ -156,7 +156,7 @@ int msi_converted_next(msi_converted_walk *walk, msi_converted_part *part)
 
 int msi_converted_tally(const msi_ms_block *b, msi_sample_tally *tally)
 {
-    memcpy(tally, b->formed, sizeof *tally);
+    memcpy(tally, b->converted, sizeof *tally);
     const int64_t most = b->n_row * b->n_chan;
     const int64_t count[] = {tally->flagged, tally->weight, tally->data_not_finite, tally->data_too_large};
     int64_t rest = most;
@@ -227,7 +227,7 @@ static void put_rectangle(const rectangle *r, msi_precision precision, void *vis
 
 /* Copy a piece to its places, in the requested precision. */
 static void put_piece(const msi_block_converter *converter, const msi_conversion_request *o, int64_t n_place,
-                      const piece *t, int64_t n_block_row, char *formed)
+                      const piece *t, int64_t n_block_row, char *converted)
 {
     const msi_block_workspace *w = &converter->workspace;
     for (int64_t i = 0; i < n_place; i++) {
@@ -236,7 +236,7 @@ static void put_piece(const msi_block_converter *converter, const msi_conversion
             const int64_t from = plane * t->n_row * t->n_chan + p->first - t->first;
             const rectangle r = {w->vis + from, w->weight + from, t->n_chan,
                                  t->n_row,      p->n_chan,        (plane * n_block_row + t->row) * p->n_chan};
-            put_rectangle(&r, o->precision, formed + p->vis_at, (float *)(void *)(formed + p->weight_at));
+            put_rectangle(&r, o->precision, converted + p->vis_at, (float *)(void *)(converted + p->weight_at));
         }
     }
 }
@@ -254,7 +254,7 @@ static msi_ms_block piece_rows(const msi_ms_block *b, const piece *t)
     return part;
 }
 
-static int convert_block(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *formed)
+static int convert_block(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *converted)
 {
     const msi_conversion_request *o = order;
     msi_block_converter *converter = of;
@@ -266,7 +266,7 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
     omp_set_num_threads(1); /* the other reader processes use the other cores */
     MSI_TRY(msi_mix_make(mix, o->planes, o->n_plane, o->weight, block->corr, block->n_corr));
     MSI_TRY(list_places(converter, o, block, &n_place));
-    memcpy(formed, &tally, sizeof tally);
+    memcpy(converted, &tally, sizeof tally);
     if (!n_place) return MSI_OK;
     const int turns = needs_shift(o, block, &shift);
     const place *last = &converter->place[n_place - 1];
@@ -280,9 +280,9 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
         if (turns)
             msi_phase_shift_apply(&shift, t.n_row, t.n_chan, o->n_plane, block->freq_hz + t.first, uvw_m + 3 * t.row,
                                   w->vis);
-        put_piece(converter, o, n_place, &t, block->n_row, formed);
+        put_piece(converter, o, n_place, &t, block->n_row, converted);
     }
-    memcpy(formed, &tally, sizeof tally);
+    memcpy(converted, &tally, sizeof tally);
     return MSI_OK;
 }
 
@@ -291,13 +291,13 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
 int msi_block_converter_create(msi_block_converter **out)
 {
     MSI_TRY(msi_alloc(out, 1, sizeof **out, "block of visibilities"));
-    (*out)->forming = (msi_reader_conversion){.of = *out, .bytes = bytes_needed, .form = convert_block};
+    (*out)->conversion = (msi_reader_conversion){.of = *out, .bytes = bytes_needed, .convert = convert_block};
     return MSI_OK;
 }
 
 const msi_reader_conversion *msi_block_converter_conversion(msi_block_converter *converter)
 {
-    return &converter->forming;
+    return &converter->conversion;
 }
 
 void msi_block_converter_free(msi_block_converter *converter)

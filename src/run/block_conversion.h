@@ -81,7 +81,7 @@ typedef struct msi_converted_walk {
     const msi_conversion_request *request;
     const msi_ms_block *block;
     int64_t channel, end_channel; /* the next one; the end */
-    int64_t at;                   /* offset in block->formed */
+    int64_t at;                   /* offset in block->converted */
 } msi_converted_walk;
 
 /* msi_converted_first - initialise the iterator. */

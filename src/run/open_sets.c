@@ -55,11 +55,12 @@ static int check_stores(const msi_options *o)
     return MSI_OK;
 }
 
-int msi_open_sets_reader_pool(msi_reader_pool **pool, const msi_options *o, const msi_reader_conversion *forming)
+int msi_open_sets_reader_pool(msi_reader_pool **pool, const msi_options *o, const msi_reader_conversion *conversion)
 {
     *pool = NULL;
     MSI_TRY(check_stores(o));
-    return msi_reader_pool_start(pool, o->ms_paths, o->n_ms, &o->selection, o->dry_run ? 1 : count_readers(o), forming);
+    return msi_reader_pool_start(pool, o->ms_paths, o->n_ms, &o->selection, o->dry_run ? 1 : count_readers(o),
+                                 conversion);
 }
 
 /* Divide the selected times into intervals of nearly equal length. */

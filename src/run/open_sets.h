@@ -13,13 +13,14 @@
 /*
  * msi_open_sets_reader_pool - fork the processes that open and read the sets: the number of -readers, or several if the
  * sets are large.
- * Given:    forming  the conversion of blocks
+ * Given:    conversion  the conversion of blocks
  * Returned: *pool  the reader pool; owned, msi_reader_pool_free; NULL on failure
  * Returns:  0, MSI_ENOMEM (a process cannot be started), MSI_EINPUT (a visibility store is damaged, or older than its
  *           set)
  * Notes:    call it while the process has one thread.
  */
-int msi_open_sets_reader_pool(msi_reader_pool **pool, const msi_options *options, const msi_reader_conversion *forming);
+int msi_open_sets_reader_pool(msi_reader_pool **pool, const msi_options *options,
+                              const msi_reader_conversion *conversion);
 
 /*
  * msi_open_sets_have_columns - fail if one of the sets is a visibility store, UVFITS or FITS-IDI file, which have no

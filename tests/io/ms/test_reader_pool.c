@@ -517,7 +517,7 @@ static void test_wide(void **state)
 
 /* ---- Forming ---- */
 
-/* An order: by how much coordinates grow, and from which row of the set forming fails. */
+/* An order: by how much coordinates grow, and from which row of the set conversion fails. */
 typedef struct growth {
     double add_m;
     int64_t fail_at; /* or behind it; -1: nowhere */
@@ -531,10 +531,10 @@ static int64_t growth_bytes(const void *order, int64_t n_row, int32_t n_chan, co
 }
 
 /* Leave the sum of a sample's weights, and twice the first correlation's real part where nothing is flagged. */
-static int grow(void *of, const void *order, const msi_ms_block *b, double *uvw_m, void *formed)
+static int grow(void *of, const void *order, const msi_ms_block *b, double *uvw_m, void *converted)
 {
     const growth *g = order;
-    float *sum = formed;
+    float *sum = converted;
     ++*(int *)of; /* of this process alone */
     for (int64_t i = 0; i < b->n_row; i++) {
         if (g->fail_at >= 0 && b->ms_row[i] >= g->fail_at)
@@ -548,8 +548,8 @@ static int grow(void *of, const void *order, const msi_ms_block *b, double *uvw_
     return MSI_OK;
 }
 
-/* Compare a block that was formed, against what it was formed of. */
-static void same_formed(void *of, const growth *g, const msi_ms_block *read, const msi_ms_block *formed)
+/* Compare a block that was converted, against what it was converted of. */
+static void check_converted(void *of, const growth *g, const msi_ms_block *read, const msi_ms_block *converted)
 {
     const size_t n_row = (size_t)read->n_row, n = n_row * (size_t)read->n_chan;
     float *sum = malloc(n * sizeof *sum);
@@ -557,45 +557,45 @@ static void same_formed(void *of, const growth *g, const msi_ms_block *read, con
     assert_true(sum && uvw_m);
     memcpy(uvw_m, read->uvw_m, 3 * n_row * sizeof *uvw_m);
     assert_int_equal(grow(of, g, read, uvw_m, sum), MSI_OK);
-    assert_int_equal(formed->n_row, read->n_row);
-    assert_int_equal(formed->data_desc_id, read->data_desc_id);
-    assert_true(!formed->data && !formed->weight && !formed->flag);
-    assert_memory_equal(formed->ms_row, read->ms_row, n_row * sizeof *read->ms_row);
-    assert_memory_equal(formed->uvw_m, uvw_m, 3 * n_row * sizeof *uvw_m);
-    assert_memory_equal(formed->formed, sum, n * sizeof *sum);
+    assert_int_equal(converted->n_row, read->n_row);
+    assert_int_equal(converted->data_desc_id, read->data_desc_id);
+    assert_true(!converted->data && !converted->weight && !converted->flag);
+    assert_memory_equal(converted->ms_row, read->ms_row, n_row * sizeof *read->ms_row);
+    assert_memory_equal(converted->uvw_m, uvw_m, 3 * n_row * sizeof *uvw_m);
+    assert_memory_equal(converted->converted, sum, n * sizeof *sum);
     free(sum);
     free(uvw_m);
 }
 
-/* Blocks are formed by the processes, come in order, and stay until the next ones are taken, however many are. */
+/* Blocks are converted by the processes, come in order, and stay until the next ones are taken, however many are. */
 static void test_formed(void **state)
 {
     (void)state;
     enum { MOST = 7 };
-    int n_formed = 0;
-    const msi_reader_conversion forming = {.of = &n_formed, .bytes = growth_bytes, .form = grow};
+    int n_converted = 0;
+    const msi_reader_conversion conversion = {.of = &n_converted, .bytes = growth_bytes, .convert = grow};
     const msi_ms_selection s = {.min_uv_lambda = 100};
     const growth orders[] = {{1, -1}, {-2, -1}};
     for (int n_process = 1; n_process <= 5; n_process += 2) {
         msi_reader_pool *pool;
         msi_ms_block a = {0}, b[MOST] = {{0}};
         msi_ms_reader *one;
-        if (msi_reader_pool_start(&pool, paths, 1, &s, n_process, &forming)) fail_msg("%s", msi_error_get());
+        if (msi_reader_pool_start(&pool, paths, 1, &s, n_process, &conversion)) fail_msg("%s", msi_error_get());
         msi_ms_reader *r = open_by(pool, &s);
         assert_int_equal(msi_ms_reader_open(&one, paths, 1, &s), MSI_OK);
         for (int most = 1, i = 0; most <= MOST; most += 2, i++) {
             const growth *g = &orders[i % 2];
             int n, n_own = 0;
-            n_formed = 0;
+            n_converted = 0;
             assert_int_equal(msi_reader_pool_set_conversion(pool, g, sizeof *g), MSI_OK);
             msi_ms_reader_rewind(one);
             do {
                 if (msi_reader_pool_take(pool, r, most, b, &n)) fail_msg("%s", msi_error_get());
                 assert_in_range(n, 0, most);
-                assert_int_equal(n_formed, 0);
+                assert_int_equal(n_converted, 0);
                 for (int k = 0; k < n; k++) {
                     assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
-                    same_formed(&n_own, g, &a, &b[k]);
+                    check_converted(&n_own, g, &a, &b[k]);
                 }
             } while (n > 0);
             assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
@@ -611,17 +611,17 @@ static void test_formed(void **state)
     no_child_is_left();
 }
 
-/* A block that cannot be formed ends the reading with the error line of the forming function. */
+/* A block that cannot be converted ends the reading with the error line of the conversion function. */
 static void test_not_formed(void **state)
 {
     (void)state;
-    int n_formed = 0, n, status;
-    const msi_reader_conversion forming = {.of = &n_formed, .bytes = growth_bytes, .form = grow};
+    int n_converted = 0, n, status;
+    const msi_reader_conversion conversion = {.of = &n_converted, .bytes = growth_bytes, .convert = grow};
     const msi_ms_selection s = {0};
     const growth fails = {0, fixture_n_row(&fixture) / 2};
     msi_ms_block b = {0};
     msi_reader_pool *pool;
-    if (msi_reader_pool_start(&pool, paths, 1, &s, 2, &forming)) fail_msg("%s", msi_error_get());
+    if (msi_reader_pool_start(&pool, paths, 1, &s, 2, &conversion)) fail_msg("%s", msi_error_get());
     msi_ms_reader *r = open_by(pool, &s);
     assert_int_equal(msi_reader_pool_set_conversion(pool, &fails, (int64_t)1 << 40), MSI_ENOMEM);
     assert_int_equal(msi_reader_pool_set_conversion(pool, &fails, sizeof fails), MSI_OK);
