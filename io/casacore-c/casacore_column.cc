@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Columns are described: what they hold, where they are stored, which of their rows have cells of one shape. */
+/* Description of columns: types, storage, and ranges of rows whose cells have one shape. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/TableDesc.h>
@@ -8,7 +8,7 @@ using namespace ccc;
 
 namespace {
 
-/* Find the stretch of rows from `row` on that are like it, and remember it for the read that follows. */
+/* Find the range of rows from `row` on whose cells have the same shape, and keep it for the next read. */
 const Alike &alike_from(ccc_table *t, const char *column, const cc::TableColumn &c, int64_t row, int64_t n_row)
 {
     Alike &a = t->alike[column];
@@ -117,7 +117,7 @@ bool ccc::is_in_one_cube(ccc_table *t, const char *column)
 
 Cube::Cube(const ccc_table *t, const char *column)
 {
-    /* Rows of a selection, or of joined tables, are not those of a manager. */
+    /* Rows of a selection or concatenation are not the rows of a manager. */
     if (!t->table.isRootTable() || t->table.tableType() != cc::Table::Plain) return;
     cc::RODataManAccessor::operator=(cc::RODataManAccessor(t->table, column, true));
     manager = dynamic_cast<cc::TiledStMan *>(baseDataManager());
@@ -138,7 +138,7 @@ void Cube::section(const Rows &rows, void *buffer, size_t bytes, size_t stored_b
     cc::IPosition start(shape.size(), 0), end(shape - 1);
     start.last() = rows.first;
     end.last() = rows.first + rows.n - 1;
-    /* casacore sizes its cache so for columns. */
+    /* casacore chooses its cache for columns in this way. */
     if (!manager->userSetCache(0) && cube->getLastColAccess() != cc::TSMCube::ColumnAccess) {
         cube->setCacheSize(shape, cc::IPosition(), cc::IPosition(), cc::IPosition(), true, false);
         cube->setLastColAccess(cc::TSMCube::ColumnAccess);

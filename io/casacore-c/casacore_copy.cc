@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows of subtables, and keywords, are copied from one Measurement Set to another. */
+/* Copying of rows of subtables, and of keywords, from one Measurement Set to another. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/DataMan/StandardStMan.h>
@@ -12,7 +12,7 @@ using namespace ccc;
 
 namespace {
 
-/* Open the subtable that is there; false where there is none, or an empty one, which another may replace. */
+/* Open a subtable; false if it does not exist or has no rows, so that another may replace it. */
 bool open_filled(ccc_table *ms, const char *name, cc::Table &out)
 {
     cc::TableRecord &keys = ms->table.rwKeywordSet();
@@ -30,8 +30,8 @@ bool open_filled(ccc_table *ms, const char *name, cc::Table &out)
 }
 
 /*
- * Lift fixed shapes, as some writers give to what has a value of each channel, that no other row could have then. Those
- * that Measurement Sets prescribe stay. Return whether there were any.
+ * Make fixed shapes variable, except those that the Measurement Set definition prescribes. Some writers fix the shape
+ * of columns with a value for each channel, which rows of other windows do not fit. Return whether there were any.
  */
 bool lift_shapes(cc::TableDesc &desc)
 {
@@ -51,7 +51,7 @@ bool lift_shapes(cc::TableDesc &desc)
     return lifted;
 }
 
-/* Make a table without rows that is like another, except for fixed shapes. */
+/* Make an empty table with the columns of another one, except for fixed shapes. */
 void make_like(const cc::Table &from, const cc::String &path)
 {
     cc::TableDesc desc(from.actualTableDesc());

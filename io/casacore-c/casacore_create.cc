@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tables, Measurement Sets and columns are made. */
+/* Creation of tables, Measurement Sets and columns. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Directions and times are converted between reference frames and scales. */
+/* Conversion of directions between reference frames, and of times between scales. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/Quanta/MVDirection.h>

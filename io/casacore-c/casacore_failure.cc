@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Every exception ends here as a code and a message. The process's lock and casacore's silenced log are here too. */
+/* Conversion of exceptions to a code and a message; the lock of the process; silencing of casacore's log. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>
@@ -20,7 +20,7 @@ thread_local char message[2048];
 
 } // namespace
 
-/* Ask whether the text names a limit of the system that was met. */
+/* Return whether the text names a limit of the system that was reached. */
 static bool indicates_shortage(const char *text) noexcept
 {
     for (const int reason : {ENOMEM, EAGAIN, EMFILE, ENFILE})
@@ -57,7 +57,7 @@ bool ccc::indicates_other_writer(const char *what) noexcept
 
 std::recursive_mutex &ccc::process_lock()
 {
-    static std::recursive_mutex *lock = new std::recursive_mutex; /* outlives every static of casacore */
+    static std::recursive_mutex *lock = new std::recursive_mutex; /* never destroyed: static objects may log */
     return *lock;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The files of a table are checked to be as long as they say: casacore can crash in short ones. */
+/* Check of the sizes of a table's files, because casacore can crash in short ones. */
 #include "casacore_internal.hpp"
 
 #include <cctype>
@@ -26,7 +26,7 @@ std::string sizes(int64_t has, int64_t needs)
     return std::to_string(has) + " bytes of " + std::to_string(needs);
 }
 
-/* Read an unsigned number as casacore stores it, in either byte order. */
+/* Read an unsigned number of casacore, in either byte order. */
 uint64_t number_at(const unsigned char *p, int n_byte, bool big)
 {
     uint64_t v = 0;
@@ -35,9 +35,9 @@ uint64_t number_at(const unsigned char *p, int n_byte, bool big)
 }
 
 /*
- * Compute a casacore file's least size from its beginning. Each begins with an object that has the object's length;
- * those of the Standard and Incremental storage manager go on with buckets whose number and size are in that object,
- * behind the manager's name and version, and (since version 3 and 5) one byte for the byte order.
+ * Compute the smallest size of a casacore file from its beginning. A file begins with an object that contains its own
+ * length. In files of the Standard and Incremental storage manager, buckets follow. Their number and size are in that
+ * object, after the manager's name and version and, since versions 3 and 5, one byte for the byte order.
  */
 int64_t size_by_header(const std::string &path, const std::string &shown)
 {
@@ -63,7 +63,7 @@ int64_t size_by_header(const std::string &path, const std::string &shown)
     return buckets + 4 + static_cast<int64_t>(number_at(index + 4, 4, big));
 }
 
-/* A file of arrays begins with a version and its length, which is returned. */
+/* A file of arrays begins with a version and its length. Returns the length. */
 int64_t size_by_array_header(const std::string &path, const std::string &shown)
 {
     unsigned char head[16];
@@ -77,8 +77,8 @@ int64_t size_by_array_header(const std::string &path, const std::string &shown)
 
 /* table.dat lists the storage managers of its table. */
 struct ManagerList {
-    int64_t next = INT64_MAX; /* the number that the next one gets; INT64_MAX where the list is not found */
-    std::map<int64_t, std::string> from_outside; /* types, by number, that are not casacore's own, such as Dysco's */
+    int64_t next = INT64_MAX;                    /* the number of the next one; INT64_MAX if the list is not found */
+    std::map<int64_t, std::string> from_outside; /* types of managers by number, if not casacore's own */
 };
 
 bool is_from_outside(const std::string &type)
@@ -88,7 +88,7 @@ bool is_from_outside(const std::string &type)
     return own.count(type) == 0;
 }
 
-/* Read a list of n managers, each a name and a number, at p; false where there is none. */
+/* Read a list of n managers, each a name and a number, at p; false if there is none. */
 bool read_managers(const unsigned char *p, const unsigned char *end, uint64_t n, ManagerList &list)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -106,9 +106,9 @@ bool read_managers(const unsigned char *p, const unsigned char *end, uint64_t n,
 }
 
 /*
- * Find the list of managers in table.dat: behind a version (-2, -3), the number of rows, the number that the next
- * manager gets, and how many there are. Files of that number and higher ones were left by a process that was killed
- * before it had added their column.
+ * Find the list of managers in table.dat. It follows a version (-2, -3), the number of rows, the number of the next
+ * manager, and the count of managers. Files with that number or a higher one are from a process that was killed before
+ * it had added their column.
  */
 ManagerList managers_of_file(const std::string &real)
 {
@@ -130,9 +130,9 @@ ManagerList managers_of_file(const std::string &real)
 
 /*
  * A file of DyscoStMan has a header (its length, where the headers of the columns begin, their number, the manager's
- * name, rows and bytes of a block) and blocks, each of which holds its columns one after another. The last block ends
- * with any of its columns, as not all need have been put; before the first put there is none. Numbers are
- * little-endian.
+ * name, rows and bytes of a block) and blocks, each of which holds its columns one after another. The last block may
+ * end after any of its columns, as not all need have been written; before the first write there is no block. Numbers
+ * are little-endian.
  */
 int64_t size_by_dysco_header(const std::string &path, const std::string &shown, int64_t n_row)
 {
@@ -157,7 +157,7 @@ int64_t size_by_dysco_header(const std::string &path, const std::string &shown, 
     return end;
 }
 
-/* Ask whether a link leads to a file that a table may have, in the folder of one. */
+/* Return whether a link leads to a file in the directory of a table, with the name of a table's file. */
 bool leads_to_a_table(const std::string &link)
 {
     std::unique_ptr<char, decltype(&std::free)> target(::realpath(link.c_str(), nullptr), std::free);
@@ -231,7 +231,7 @@ int ccc_table_check(const char *path)
     });
 }
 
-/* Compare the bytes that the tiles of each hypercube take with the files that hold them. */
+/* Compare the bytes of the tiles of each hypercube with the sizes of their files. */
 void ccc::check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown)
 {
     for (cc::uInt m = 0; m < managers.nfields(); m++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Cells are read straight into the caller's buffer where that has the column's type. */
+/* Reading of cells, directly into the caller's buffer if that has the column's type. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/Tables/ArrayColumn.h>
@@ -11,14 +11,15 @@ using namespace ccc;
 namespace {
 
 /*
- * What casacore keeps of a scalar column after the value of one row serves many: those of its bucket, or all rows up to
- * the next change. casacore asks for each row whether it does, some 20 instructions a value.
+ * After reading the value of a row, casacore keeps the values of many rows of a scalar column: those of its bucket, or
+ * all up to the next change. casacore's own check for each row takes some 20 instructions per value, so the cache is
+ * read directly.
  */
 class KeptColumn : private cc::TableColumn {
   public:
     KeptColumn(const ccc_table *t, const char *name) : cc::TableColumn(t->table, name) {}
 
-    /* Copy the values of rows of a column of type T; return false where casacore keeps none of them. */
+    /* Copy the values of rows of a column of type T; return false if casacore does not keep them. */
     template <class T> bool get(const Rows &rows, T *out)
     {
         if (rows.list) return false;
@@ -77,7 +78,7 @@ void read_native(const ccc_table *t, const char *column, const Rows &rows, const
     }
 }
 
-/* Find the shape that the cells of all these rows have. */
+/* Find the shape of the cells of all these rows. */
 cc::IPosition shape_of(ccc_table *t, const char *column, const cc::TableColumn &c, const Rows &rows)
 {
     if (!rows.list) return shape_in(t, column, c, rows.first, rows.n);

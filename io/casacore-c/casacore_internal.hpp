@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What the files of the casacore bindings share: handles, failures, types, shapes, rows, and checks of arguments.
+ * Shared declarations of the casacore bindings: handles, failures, types, shapes, rows, and checks of arguments.
  *
- * Within them a failure is an exception: a Failure, or what casacore throws. Every function of casacore_c.h does its
- * work in guarded(), where each exception ends as a code and a message.
+ * A failure is an exception: a Failure, or an exception of casacore. Every function of casacore_c.h does its work in
+ * guarded(), which converts exceptions to a code and a message.
  */
 #ifndef CASACORE_INTERNAL_HPP
 #define CASACORE_INTERNAL_HPP
@@ -58,7 +58,7 @@ struct Descriptor {
     }
 };
 
-/* Rows [begin, end) of a column, known to have cells of one shape, or none of them a value. */
+/* Rows [begin, end) of a column whose cells are known to have one shape, or to have no value. */
 struct Alike {
     int64_t begin = 0, end = 0;
     bool defined = false;
@@ -68,17 +68,17 @@ struct Alike {
 } // namespace ccc
 
 struct ccc_table {
-    /* Both are closed after the table: its name may lead by way of the directory, and closing any descriptor of
-     * table.lock gives up the lock. */
+    /* Both are closed after the table: its name may refer to the directory's descriptor, and closing any descriptor of
+     * table.lock releases the lock. */
     std::shared_ptr<ccc::Descriptor> directory;
     ccc::Descriptor lock_file;
     cc::Table table;
-    std::string path; /* absolute, as the user would write it */
-    std::string real; /* the name casacore knows it by */
+    std::string path; /* absolute, for messages */
+    std::string real; /* the name for casacore */
     ccc_mode mode = CCC_READ;
     ccc_lock lock = CCC_LOCK_NONE;
     std::map<std::string, ccc::Alike> alike;
-    std::map<std::string, bool> in_one_cube; /* columns with all rows in one hypercube, until a cell's shape is set */
+    std::map<std::string, bool> in_one_cube; /* known results, by column; erased when shapes are set */
 
     void forget_shapes()
     {
@@ -96,23 +96,24 @@ struct Failure : std::runtime_error {
     int code;
 };
 
-/* Keep the message for ccc_error, on one line; return the code. */
+/* Store the message for ccc_error, on one line; return the code. */
 int fail(int code, const char *text) noexcept;
 
-/* Ask whether the text of casacore's exception is about invalid contents of files. */
+/* Return whether the text of casacore's exception is about invalid contents of files. */
 bool indicates_damage(const char *what) noexcept;
 
-/* Ask whether it is about a table that another process has changed since it was opened. */
+/* Return whether it is about a table that another process has changed since it was opened. */
 bool indicates_other_writer(const char *what) noexcept;
 
-/* Every call holds this, because casacore's table cache is one for the process. */
+/* Every call takes this lock, because casacore has one table cache for the process. */
 std::recursive_mutex &process_lock();
 
-/* Send casacore's own log lines, which would go to the caller's stderr, nowhere; and name a HOME where there is none:
- * casacore looks for settings there, and opens no table without it. */
+/* Discard casacore's log lines, which would go to the caller's stderr. Set HOME if it is missing: casacore reads
+ * settings there, and does not open tables without it. */
 void set_up_casacore();
 
-/* Run f, which throws to fail. `context` begins the message of what casacore throws; Failures have their own. */
+/* Run f, which throws on failure. `context` is put before the message of casacore's exceptions; a Failure has its
+ * own. */
 template <class F> int guarded(const std::string &context, F &&f) noexcept
 {
     try {
@@ -156,23 +157,23 @@ template <class F> int guarded(const ccc_table *t, const char *column, F &&f) no
 
 /* ---- casacore_types.cc: types and shapes, and strings for C ---- */
 
-/* Convert a type, CCC_OTHER for a type that is not accessible. The type of an array is that of its elements. */
+/* Convert a type; CCC_OTHER for a type that is not supported. The type of an array is that of its elements. */
 ccc_type type_of(cc::DataType type);
 const char *name_of(ccc_type type);
 
 cc::IPosition position(int ndim, const int64_t *values);
 
-/* Fail, naming where it is, unless C can hold the shape. */
+/* Fail unless the shape fits into ccc's arrays. The message names the place. */
 void store_shape(const std::string &where, const cc::IPosition &shape, int64_t *out);
 std::string text_of(const cc::IPosition &shape);
 
-/* Fail, naming where that is, unless the slice lies in cells of this shape. */
+/* Fail unless the slice is within cells of this shape. The message names the place. */
 cc::Slicer slicer_of(const std::string &where, const ccc_slice &s, const cc::IPosition &cell);
 
 std::vector<std::string> strings_in(const cc::Array<cc::String> &array);
 
-/* Make copies that the caller frees with ccc_free: strings behind a list of them that ends with NULL, and one string.
- */
+/* Make a copy of strings that the caller frees with one ccc_free: a list that ends with NULL, followed by the
+ * strings. */
 char **block_of(const std::vector<std::string> &strings);
 char *copy_of(const std::string &s);
 
@@ -189,7 +190,7 @@ template <class T> struct Tag {
     using type = T;
 };
 
-/* Call f with a Tag of the C++ type that stands for `type`. */
+/* Call f with a Tag of the C++ type of `type`. */
 template <class F> void with_type(ccc_type type, F &&f)
 {
     switch (type) {
@@ -223,7 +224,7 @@ template <class T> struct is_complex : std::false_type {
 template <class T> struct is_complex<std::complex<T>> : std::true_type {
 };
 
-/* Values that To cannot hold become the nearest that it can. */
+/* Values out of To's range become its nearest value. */
 template <class To, class From> To converted(From v)
 {
     if constexpr (is_complex<To>::value && is_complex<From>::value) {
@@ -236,7 +237,7 @@ template <class To, class From> To converted(From v)
     } else if constexpr (std::is_floating_point_v<To>) {
         return static_cast<To>(v);
     } else {
-        const long double x = static_cast<long double>(v); /* holds every int64 */
+        const long double x = static_cast<long double>(v); /* larger than every int64 */
         if (!(x >= static_cast<long double>(std::numeric_limits<To>::min()))) return std::numeric_limits<To>::min();
         if (x >= static_cast<long double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
         return static_cast<To>(v);
@@ -245,37 +246,36 @@ template <class To, class From> To converted(From v)
 
 /* ---- casacore_files.cc: the sizes of a table's files ---- */
 
-/* Return the size of a file, -1 where there is none. */
+/* Return the size of a file; -1 if it does not exist. */
 int64_t file_size(const std::string &path);
 
 /*
- * Fail where one of the table's files is not a plain file: opening a FIFO or a device would wait for ever. Fail also
- * where one is a link that does not lead to a table's file: the target would be read as data and written to.
+ * Fail if one of the table's files is not a plain file: opening a FIFO or a device would wait for ever. Fail also if
+ * one is a link that does not lead to a table's file: the target would be read as data and written to.
  */
 void check_kinds(const std::string &real, const std::string &shown);
 
-/* Throw as check_kinds does, and where a file of the table in directory `real` is shorter than it says; `shown` is its
+/* Call check_kinds, and fail if a file of the table in directory `real` is shorter than its header says. `shown` is its
  * name in messages. */
 void check_files(const std::string &real, const std::string &shown);
 
-/* Check as check_files does the files that hold the tiles of an open table with these storage managers. */
+/* Check the files with the tiles of an open table with these storage managers, as check_files does. */
 void check_tiles(const cc::Record &managers, const std::string &real, const std::string &shown);
 
-/* Read the number of rows from table.dat; -1 where it has none in the expected place. */
+/* Read the number of rows from table.dat; -1 if it is not in the expected place. */
 int64_t rows_in_header(const std::string &real);
 
-/* ---- casacore_managers.cc: what opening a table loads and runs ---- */
+/* ---- casacore_managers.cc: libraries and expressions that opening a table would load and evaluate ---- */
 
 /*
- * Fail where a storage manager or engine of the table is not known, or would evaluate expressions; or where a table
- * that casacore opens with it has one: what it is a selection or a concatenation of, and where its columns lie. Every
- * table is looked at before casacore opens it, since casacore loads what it does not know from a library that the table
- * names.
+ * Fail if a storage manager or engine of the table is unknown or would evaluate expressions, or one of a table that
+ * casacore opens with it: its parent, its members, and tables with its columns. This is checked before casacore opens
+ * the table, since casacore loads unknown managers from a library that the table names.
  */
 void check_managers(const std::string &real, const std::string &shown);
 
-/* Check as check_managers does an open table and all that its keywords name, and theirs: what casacore opens to copy
- * it. */
+/* Check an open table and, recursively, all tables that keywords name, as check_managers does. casacore opens these to
+ * copy the table. */
 void check_managers_of_all(const cc::Table &table, const std::string &real, const std::string &shown);
 
 /* ---- casacore_table.cc: names, and how tables are opened ---- */
@@ -283,46 +283,46 @@ void check_managers_of_all(const cc::Table &table, const std::string &real, cons
 /* Make a path absolute, without slashes at its end. */
 std::string absolute(const std::string &path);
 
-/* Fail where casacore would put the value of a variable of the environment in this name. */
+/* Fail if casacore would replace part of this name by an environment variable. */
 void require_plain(const std::string &name, const std::string &path);
 
 cc::TableLock lock_option(ccc_mode mode, ccc_lock lock);
 cc::TSMOption tile_option(ccc_mode mode);
 
-/* `path` as the user would write it, `real` for casacore, by way of `directory` where that is not null. */
+/* `path` is for messages, `real` for casacore; `real` refers to `directory` unless that is null. */
 void open_table(ccc_table **out, const std::string &path, const std::string &real,
                 const std::shared_ptr<Descriptor> &directory, ccc_mode mode, ccc_lock lock);
 
-/* ---- casacore_column.cc: what a column holds, and where ---- */
+/* ---- casacore_column.cc: types and storage of columns ---- */
 
 void require_writable(const ccc_table *t);
 void require_column(const ccc_table *t, const char *column);
 void require_rows(const ccc_table *t, int64_t row, int64_t n_row);
 
-/* Fail unless the column is there and holds a string in each row, or, not scalar, an array of them. */
+/* Fail unless the column exists and its cells are strings or, if it is not scalar, arrays of strings. */
 void require_string_column(const ccc_table *t, const char *column, bool is_scalar);
 
-/* Ask whether every cell has the same shape by the column's description. */
+/* Return whether the column's description fixes the shape of all cells. */
 bool is_fixed(const cc::ColumnDesc &d);
 
-/* Find the shape of one cell; false where it has no value. */
+/* Find the shape of one cell; false if it has no value. */
 bool cell_shape(const cc::TableColumn &c, int64_t row, cc::IPosition &shape);
 
 /* Get casacore's description of the manager that stores a column (TYPE, NAME, COLUMNS, SPEC); no fields if it has none.
  */
 cc::Record manager_of(const cc::Table &table, const char *column);
 
-/* Find the hypercubes in casacore's description of a manager; nullptr where it is not tiled. Lives as long as
+/* Find the hypercubes in casacore's description of a manager; nullptr if it is not tiled. Valid as long as
  * `manager`. */
 const cc::Record *cubes_of(const cc::Record &manager);
 
-/* Ask whether one hypercube of a tiled column holds every row, so that all its cells have one shape. */
+/* Return whether one hypercube of a tiled column has all rows, so that all its cells have one shape. */
 bool is_in_one_cube(ccc_table *t, const char *column);
 
-/* Find the shape of the cells of these rows; fail where they differ or one has no value. */
+/* Find the shape of the cells of these rows; fail if they differ or one has no value. */
 cc::IPosition shape_in(ccc_table *t, const char *column, const cc::TableColumn &c, int64_t row, int64_t n_row);
 
-/* The rows of one access: a range, or a list that ascends. */
+/* The rows of one access: a range, or an ascending list. */
 struct Rows {
     int64_t first = 0, n = 0;
     const int64_t *list = nullptr;
@@ -344,19 +344,19 @@ struct Rows {
 };
 
 /*
- * The hypercube of a tiled column that holds all rows in their order, and no other column. casacore looks up for each
- * row of a range where it lies, which takes longer than to copy a cell of few channels; of such a cube, rows are one
- * section, as a whole column is to casacore.
+ * A hypercube that has all rows of a tiled column in order, and no other column. casacore looks up the place of each
+ * row of a range, which takes longer than copying a cell of few channels. In such a cube a range of rows is one
+ * section, which casacore reads at once.
  */
 class Cube : private cc::RODataManAccessor {
   public:
-    /* Find it; a column that is stored in another way has none. */
+    /* Find the cube of a column, if it is stored in this way. */
     Cube(const ccc_table *t, const char *column);
 
-    /* Ask whether whole cells of this shape, of these rows, can be accessed. */
+    /* Return whether whole cells of this shape can be accessed in these rows. */
     bool has(const Rows &rows, const cc::IPosition &cell) const;
 
-    /* Copy them to, or from, a buffer of the column's type. */
+    /* Copy the cells to or from a buffer of the column's type. */
     template <class T> void access(const Rows &rows, T *buffer, bool is_written)
     {
         /* Bool is stored as bits, which have no size in bytes. */
@@ -370,7 +370,7 @@ class Cube : private cc::RODataManAccessor {
     cc::TSMCube *cube = nullptr;
 };
 
-/* Fail unless they are rows of the table, and a list of them ascends. */
+/* Fail unless they are rows of the table, and a list is ascending. */
 void require_rows(const ccc_table *t, const Rows &rows);
 
 } // namespace ccc

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Keywords of tables and columns are read and set; they may lie in records within records. */
+/* Reading and setting of keywords of tables and columns, which may be in nested records. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/Quanta/Quantum.h>
@@ -24,7 +24,7 @@ std::string split_last(const std::string &name, std::vector<std::string> &record
                   t->path + (column ? std::string(": column ") + column : "") + ": has no keyword " + name);
 }
 
-/* Keywords belong to the table, and so outlive the object through which a column's are reached. */
+/* Keywords belong to the table, so they stay valid after the column object is destroyed. */
 const cc::TableRecord &keywords_of(const ccc_table *t, const char *column)
 {
     if (!column) return t->table.keywordSet();

@@ -176,7 +176,7 @@ Header read_header(const std::string &real, const std::string &shown)
     return header;
 }
 
-/* Checks a table and the tables that casacore opens with it, each of them once. */
+/* Checks a table and the tables that casacore opens with it, each table once. */
 class Walk {
   public:
     /* In messages `shown` replaces `real`, the beginning of the names of all tables below it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Cells are written straight from the caller's buffer. */
+/* Writing of cells, directly from the caller's buffer. */
 #include "casacore_internal.hpp"
 
 #include <casacore/casa/OS/Conversion.h>
@@ -16,12 +16,12 @@ using namespace ccc;
 namespace {
 
 /*
- * A scalar column of a StandardStMan lies in buckets of many rows. casacore looks up the bucket of each row that it
- * puts by itself, some 80 ns a value; here it is looked up once for all its rows.
+ * A scalar column of a StandardStMan is stored in buckets of many rows. casacore looks up the bucket of each row, which
+ * takes some 80 ns per value. Here it is looked up once for all rows of the bucket.
  */
 class BucketColumn : private cc::TableColumn {
   public:
-    /* Find it; a column that is stored in another way, or in another order of bytes, has none. */
+    /* Find the buckets of a column; there are none if it is stored in another way or in another byte order. */
     BucketColumn(const ccc_table *t, const char *name) : cc::TableColumn(t->table, name)
     {
         auto *plain = dynamic_cast<cc::PlainColumn *>(baseColPtr());
@@ -30,7 +30,7 @@ class BucketColumn : private cc::TableColumn {
         column = manager ? dynamic_cast<cc::SSMColumn *>(plain->dataManagerColumn()) : nullptr;
     }
 
-    /* Copy values to rows of a column of type T; return false, and do nothing, where there is none. */
+    /* Copy values to rows of a column of type T; return false, and do nothing, if there are no buckets. */
     template <class T> bool put(const Rows &rows, const T *in)
     {
         constexpr bool is_bit = std::is_same<T, cc::Bool>::value;
@@ -70,7 +70,7 @@ void write_native(ccc_table *t, const char *column, const Rows &rows, const cc::
         return;
     }
     cc::ArrayColumn<T> c(t->table, column);
-    /* What casacore knows of cubes takes long to ask for, and says nothing of rows that are new. */
+    /* casacore's description of hypercubes is slow to get, and does not include new rows. */
     const bool is_new = !slicer && !is_fixed(c.columnDesc()) && !c.isDefined(rows.row(0));
     if (!slicer && !is_fixed(c.columnDesc()) &&
         (is_new || !is_in_one_cube(t, column) || !c.shape(rows.row(0)).isEqual(shape))) {
@@ -101,7 +101,7 @@ void write_native(ccc_table *t, const char *column, const Rows &rows, const cc::
     }
 }
 
-// The values of a cell, of each row one after the other.
+// The values of the cells, row after row.
 struct Values {
     int ndim;
     const int64_t *shape;

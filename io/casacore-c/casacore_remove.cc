@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Columns are removed so that the space they took comes free. */
+/* Removal of columns so that their disk space is freed. */
 #include "casacore_internal.hpp"
 
 #include <casacore/tables/DataMan/IncrementalStMan.h>
@@ -12,7 +12,7 @@ namespace {
 
 const char MOVED[] = "_MOVED_BY_CASACORE_C";
 
-/* Make a manager of the type, with a name that none of the table has. */
+/* Make a manager of a type, with a name that is not used in the table. */
 std::unique_ptr<cc::DataManager> manager_like(const cc::Table &table, const std::string &type, const std::string &name)
 {
     const cc::Record managers = table.dataManagerInfo();
@@ -35,8 +35,8 @@ void copy_cells(const cc::Table &table, const std::string &from_name, const std:
 } // namespace
 
 /*
- * A StandardStMan keeps the place of a column that is removed for others that may come, and of arrays in a file of
- * their own not even that. So the columns that stay move instead.
+ * A StandardStMan does not free the space of a removed column: it keeps it for new columns, and loses it for arrays in
+ * a separate file. So the remaining columns are moved to a new manager instead.
  */
 int ccc_column_remove(ccc_table *t, const char *column)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* CASA's expressions and TaQL conditions are made rows and channels. */
+/* Selection of rows and channels by CASA's expressions and TaQL conditions. */
 #include "casacore_internal.hpp"
 
 #include <cctype>
@@ -37,12 +37,12 @@ void give_rows(const std::vector<int64_t> &values, int64_t **rows, int64_t *n_ro
 }
 
 /*
- * Names to casacore, while it lives, the subtables that expressions are about, and no others. A MeasurementSet opens
- * all subtables that its keywords name. It fails where one is missing or damaged, even if no expression is about it.
- * The keywords are those of the open table in memory, which has no cause to write them meanwhile.
+ * While an object of this class exists, casacore sees only the subtables that expressions need. A MeasurementSet opens
+ * all subtables that its keywords name, and fails if one is missing or damaged, even if no expression needs it. The
+ * keywords are changed only in the memory of the open table, which is not written meanwhile.
  *
- * The subtables are opened as the set is: a MeasurementSet would lock those that it opens itself, and finds these in
- * casacore's cache as long as the handles live.
+ * The subtables are opened with the set's lock option: a MeasurementSet would lock those that it opens itself, but it
+ * finds these in casacore's cache as long as the handles exist.
  */
 class NeededSubtables {
   public:
@@ -81,7 +81,7 @@ class NeededSubtables {
     std::vector<cc::Table> open;
 };
 
-/* One of CASA's expressions, and where MSSelection takes it. */
+/* One of CASA's expressions, and MSSelection's function for it. */
 struct Expression {
     const char *name;
     const char *value;
@@ -93,7 +93,7 @@ struct Expression {
     }
 };
 
-/* Add what an expression selects to the condition on rows and, of spectral windows, to the channels. */
+/* Add an expression to the condition on rows and, for spectral windows, to the channels. */
 void add_expression(const cc::MeasurementSet &set, const Expression &expression, cc::TableExprNode &condition,
                     std::vector<ccc_chan_range> &ranges)
 {
@@ -106,8 +106,8 @@ void add_expression(const cc::MeasurementSet &set, const Expression &expression,
     for (size_t i = 0; i < list.nrow(); i++) ranges.push_back({list(i, 0), list(i, 1), list(i, 2), list(i, 3)});
 }
 
-/* Ask whether a TaQL condition may call functions of a library, as mscal.statecol(), which open tables that keywords
- * name. */
+/* Return whether a TaQL condition may call functions of a library, such as mscal.statecol(), which open tables that
+ * keywords name. */
 bool may_open_tables(const std::string &condition)
 {
     const auto at = [&](size_t i) { return i < condition.size() ? static_cast<unsigned char>(condition[i]) : 0; };
@@ -140,7 +140,7 @@ int ccc_ms_select(ccc_table *ms, const ccc_ms_expressions *expressions, int64_t 
         const cc::MeasurementSet set(ms->table);
         std::vector<ccc_chan_range> chosen;
         cc::TableExprNode condition;
-        /* One expression at a time, so that the message can say which failed. */
+        /* Expressions are set one at a time, so that the message can name the one that failed. */
         for (const Expression &e : list) {
             if (!e.value || !*e.value) continue;
             try {

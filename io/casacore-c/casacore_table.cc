@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tables are opened, flushed and closed; their contents are reported. */
+/* Opening, flushing and closing of tables, and their rows, paths and parts. */
 #include "casacore_internal.hpp"
 
 #include <cerrno>
@@ -17,9 +17,9 @@ using namespace ccc;
 
 namespace {
 
-constexpr int64_t KEPT_BYTES = 8 << 20, KEPT_BUCKETS = 1024; /* of each manager; casacore looks through all kept */
+constexpr int64_t KEPT_BYTES = 8 << 20, KEPT_BUCKETS = 1024; /* of each manager; casacore searches all kept buckets */
 
-/* casacore expands `$NAME` in a path, and names of files are formed by appending to it. */
+/* casacore expands `$NAME` in a path, also after it has appended the names of files. */
 bool is_awkward(const std::string &path)
 {
     return path.find('$') != std::string::npos || path.size() > 3072;
@@ -36,7 +36,8 @@ void require_table(const std::string &path)
         throw Failure(CCC_ENOTFOUND, path + ": not a table (it has no table.dat)");
 }
 
-/* Find the name for casacore: by way of the parent directory, which stays open, where the path itself would not do. */
+/* Find the name for casacore. If casacore would misread the path, use the descriptor of the parent directory, which
+ * stays open. */
 std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &directory)
 {
     if (!is_awkward(path)) return path;
@@ -51,7 +52,7 @@ std::string real_name(const std::string &path, std::shared_ptr<Descriptor> &dire
     return real;
 }
 
-/* Turn a path below an awkward one into what the user would write. */
+/* Replace the descriptor's path in a name by the user's path, for messages. */
 std::string shown_name(const ccc_table *parent, const std::string &name)
 {
     if (name.compare(0, parent->real.size(), parent->real) == 0) return parent->path + name.substr(parent->real.size());
@@ -66,7 +67,7 @@ void take_lock(ccc_table *t)
 
 /*
  * casacore throws from destructors when a file of headers cannot be written, which ends the process. So the space for
- * the headers is requested first, where a failure can be reported.
+ * the headers is requested before, when a failure can still be reported.
  */
 void require_space(const ccc_table *t)
 {
@@ -84,9 +85,9 @@ void require_space(const ccc_table *t)
 }
 
 /*
- * A StandardStMan interleaves its columns in buckets and keeps but two of them, so that each of its columns that is
- * read for a block of rows reads all their buckets again. What is kept holds those
- * of nearly any block.
+ * A StandardStMan interleaves its columns in buckets and by default keeps only two of them in memory, so that reading
+ * several columns of a block of rows reads all their buckets again for each column. The number set here is enough for
+ * nearly any block.
  */
 void keep_buckets(const cc::Table &table, const cc::Record &managers)
 {
@@ -123,16 +124,16 @@ void ccc::require_plain(const std::string &name, const std::string &path)
 
 cc::TableLock ccc::lock_option(ccc_mode mode, ccc_lock lock)
 {
-    /* A table that is written has a lock that can be given up before the destructor, which then writes nothing. */
+    /* A table opened for writing has a lock that can be released before the destructor, which then does not write. */
     return cc::TableLock(mode == CCC_READ && lock == CCC_LOCK_NONE ? cc::TableLock::NoLocking
                                                                    : cc::TableLock::UserNoReadLocking);
 }
 
 /*
- * Memory-mapped access would turn a failed read into SIGBUS; casacore's own cache may grow to the whole column when
- * parts of cells are read, at a quarter of the speed. A table that is written has no buffer at all (of one byte): what
- * is put has then reached the kernel without a flush, which would also rewrite the manager's header in place; bytes
- * beside it are not read and written back; and casacore fills no buffer to lengthen a file by one byte.
+ * Memory-mapped access would turn a failed read into SIGBUS. casacore's own cache may grow to the whole column when
+ * parts of cells are read, and is four times slower. A table opened for writing gets a buffer of one byte, which is
+ * none: values reach the kernel without a flush, which would also rewrite the manager's header in place; neighbouring
+ * bytes are not read and written back; and casacore does not fill a buffer to lengthen a file by one byte.
  */
 cc::TSMOption ccc::tile_option(ccc_mode mode)
 {
@@ -145,7 +146,7 @@ void ccc::open_table(ccc_table **out, const std::string &path, const std::string
     require_table(real);
     check_files(real, path);
     check_managers(real, path);
-    /* To casacore a table whose header it cannot read is not writable either: of that, opening it says more. */
+    /* casacore also reports a table with an unreadable header as not writable. Opening it gives a better message. */
     if (mode == CCC_UPDATE && !cc::Table::isWritable(real) && ::access((real + "/table.dat").c_str(), W_OK) != 0)
         throw Failure(CCC_EREADONLY, path + ": cannot be written");
     auto t = std::make_unique<ccc_table>();
@@ -156,7 +157,7 @@ void ccc::open_table(ccc_table **out, const std::string &path, const std::string
     t->lock = lock;
     t->table = cc::Table(real, lock_option(mode, lock), mode == CCC_UPDATE ? cc::Table::Update : cc::Table::Old,
                          tile_option(mode));
-    /* casacore would rewrite table.info in place at the first flush, though it has not changed. */
+    /* casacore would rewrite table.info in place at the first flush, although it has not changed. */
     if (mode == CCC_UPDATE) t->table.tableInfo().flush("/dev/null");
     const cc::Record managers = t->table.dataManagerInfo();
     check_tiles(managers, real, path);
@@ -213,7 +214,7 @@ int ccc_table_close(ccc_table *t)
         if (t->mode == CCC_UPDATE) t->table.flush();
         if (t->mode == CCC_UPDATE || t->lock == CCC_LOCK_HOLD) t->table.unlock();
     });
-    /* casacore's destructor would write again what could not be written now, and then end the process. */
+    /* casacore's destructor would try the failed write again, and then end the process. */
     if (status != CCC_OK) return status;
     return guarded(std::string(), [&] { delete t; });
 }
@@ -240,11 +241,11 @@ int ccc_table_forget_changes(ccc_table *t)
     return guarded(t, nullptr, [&] {
         require_writable(t);
         if (rows_in_header(t->real) != static_cast<int64_t>(t->table.nrow())) {
-            t->table.rwKeywordSet(); /* has table.dat written, with all rows */
+            t->table.rwKeywordSet(); /* makes casacore write table.dat with all rows */
             require_space(t);
             t->table.flush();
         }
-        const int64_t at = (1 + 2 * 32) * 4; /* behind the list of requests for the lock */
+        const int64_t at = (1 + 2 * 32) * 4; /* after the list of requests for the lock */
         const unsigned char none[4] = {0, 0, 0, 0};
         const std::string name = t->real + "/table.lock";
         if (file_size(name) < at + 4) return;
@@ -293,7 +294,7 @@ int ccc_table_add_rows(ccc_table *t, int64_t n)
         if (n < 0) throw Failure(CCC_EARGUMENT, t->path + ": rows to add: " + std::to_string(n));
         t->forget_shapes();
         t->table.addRow(static_cast<cc::rownr_t>(n));
-        /* Mark the table as changed, or else the number of rows would be in table.lock alone. */
+        /* Mark the table as changed; otherwise only table.lock would have the new number of rows. */
         t->table.rwKeywordSet();
     });
 }
