@@ -302,8 +302,8 @@ static int select_window(msi_ms_set *set, const msi_ms_selection *selection, con
 }
 
 /*
- * Find the channels of setups that have selected rows. A setup without selected channels loses its rows. Given: ranges
- * [n_range] of an MSSelection; n_range may be 0
+ * Find the channels of setups that have selected rows. A setup without selected channels loses its rows.
+ * Given:   ranges [n_range] of an MSSelection; n_range may be 0
  * Returns: 0, MSI_EINPUT (a frequency is not finite, or is not positive; no channel is selected), MSI_ENOMEM
  */
 static int select_channels(msi_ms_set *set, const msi_ms_selection *selection, const ccc_chan_range *ranges,
