@@ -131,8 +131,8 @@ cc::TableLock ccc::lock_option(ccc_mode mode, ccc_lock lock)
 
 /*
  * Memory-mapped access would turn a failed read into SIGBUS. casacore's own cache may grow to the whole column when
- * parts of cells are read, and is four times slower. A table opened for writing gets a buffer of one byte, which is
- * none: values reach the kernel without a flush, which would also rewrite the manager's header in place; neighbouring
+ * parts of cells are read, and is four times slower. A table opened for writing gets a buffer of one byte, in effect
+ * no buffer: values reach the kernel without a flush, which would also rewrite the manager's header in place; neighbouring
  * bytes are not read and written back; and casacore does not fill a buffer to lengthen a file by one byte.
  */
 cc::TSMOption ccc::tile_option(ccc_mode mode)

@@ -25,7 +25,7 @@ int msi_ms_failed(int ccc_status)
 
 /*
  * Refuse a table whose header gives more rows than its files have bytes, since every row of these tables takes some
- * bytes. Reading so many rows would take hours. Returns: 0, MSI_EINPUT
+ * bytes. Reading that many rows would take hours. Returns: 0, MSI_EINPUT
  */
 static int check_table_size(const ccc_table *t)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* One precision of the copies that wproj_box_cpu.c makes between box, rows and columns; included by it. */
 
-/* Fold a row of the box into one period, transform it and leave the image's columns in its place. */
+/* Fold a row of the box into one period, transform it and replace it by the image's columns. */
 static void NAME(transform_row)(msi_wproj_box *s, int64_t r)
 {
     int64_t nu = s->plan->grid.nu, nx = s->plan->image.nx;
@@ -64,7 +64,7 @@ static void NAME(scatter_columns)(msi_wproj_box *s, int64_t first, int n_column,
     }
 }
 
-/* Divide a model's column by the taper; nothing comes from beyond the horizon. */
+/* Divide a model's column by the taper. Pixels beyond the horizon are zero. */
 static void NAME(taper_column)(const msi_wproj_box *s, const void *model, int64_t x, void *out)
 {
     const msi_image_geometry *image = &s->plan->image;

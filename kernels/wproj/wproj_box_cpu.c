@@ -44,7 +44,7 @@ static int64_t row_stride(const msi_wproj_plan *plan, int64_t n_u)
     return (n + 15) / 16 * 16;
 }
 
-/* Lay the box about those tiles of a slice that have samples. Returns 0 where there are none. */
+/* Place the box around the tiles of a slice that have samples. Returns 0 if there are none. */
 static int find_box(msi_wproj_box *s, int32_t slice)
 {
     const msi_wgrid_geometry *g = &s->sort;
@@ -124,7 +124,7 @@ void msi_wproj_box_destroy(msi_wproj_box *s)
 int msi_wproj_box_open(msi_wproj_box *s, int32_t slice)
 {
     if (!find_box(s, slice)) return 0;
-    memset(s->row_used, 0, (size_t)s->n_v); /* rows without a sample are neither cleared nor looked at */
+    memset(s->row_used, 0, (size_t)s->n_v); /* rows without a sample are neither cleared nor read */
     const msi_wgrid_geometry *g = &s->sort;
     for (int64_t tv = 0; tv < g->n_tile_v; tv++) {
         const int64_t *start = s->buckets.start + msi_wproj_bucket(s, slice, tv * g->n_tile_u);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A window of the grid, as wide as the widest kernel, stands for the registers that hold it on a GPU: cell (u, v) has
- * the place (u mod width, v mod width), so that moving the window exchanges the rows and columns that it leaves for
- * those that it reaches, and nothing else moves. It moves no further than a footprint asks.
+ * A window of the grid, as wide as the widest kernel, plays the role of the registers on a GPU. Cell (u, v) has the
+ * place (u mod width, v mod width), so that moving the window replaces only the rows and columns that it leaves by
+ * those that it reaches. It moves only as far as a footprint requires.
  *
  * Source: Romein 2012 section 4.
  */
@@ -20,18 +20,19 @@
 #include "core/status.h"
 #include "kernels/wproj/job/wproj_simd.h"
 
-/* w-projection by a moving window on the CPU in plain loops, which the GPU's window is compared with. */
+/* Reference implementation of the moving window on the CPU, in plain loops. */
 
 typedef struct window {
     const msi_wproj_cells *cells; /* the grid below the window */
-    int fp32, loads;              /* loads: cells are read when the window reaches them; else added to when it leaves */
+    int fp32, loads;              /* loads: cells are read when the window reaches them; else added when it leaves */
     int32_t width;
     int64_t u, v;  /* its first cell */
     int has_place; /* 0 before the first sample */
     msi_c64 *held; /* [width][width] by place */
 } window;
 
-/* msi_wproj_window_bytes - size span->scratch for the functions below and half-supports up to half_max, in bytes. */
+/* msi_wproj_window_bytes - return the bytes of span->scratch for the functions below and half-supports up to
+ * half_max. */
 static int64_t msi_wproj_window_bytes(int32_t half_max)
 {
     int64_t width = msi_wkernel_taps(half_max);
@@ -43,7 +44,7 @@ static msi_c64 *place_of(const window *w, int64_t u, int64_t v)
     return w->held + msi_wproj_wrap(v, w->width) * w->width + msi_wproj_wrap(u, w->width);
 }
 
-/* Find a cell's element, -1 outside: the window may reach over the cells' edge, where no footprint does. */
+/* Return a cell's element; -1 outside. The window, but no footprint, may extend beyond the cells' edge. */
 static int64_t element_of(const window *w, int64_t u, int64_t v)
 {
     const msi_wproj_cells *c = w->cells;
@@ -65,7 +66,7 @@ static void leave(const window *w, int64_t u, int64_t v)
     msi_wproj_cell_add(w->cells->cells, element_of(w, u, v), w->fp32, sum);
 }
 
-/* Enter or leave all cells of the window, or those alone that a window at (u, v) does not have. */
+/* Enter or leave the cells of the window: all, or only those that are not in a window at (u, v). */
 static void each_cell_outside(window *w, int64_t u, int64_t v, int all, int entering)
 {
     for (int64_t y = w->v; y < w->v + w->width; y++)
@@ -85,7 +86,7 @@ static int64_t moved(int64_t from, int32_t width, int64_t first, int32_t taps)
     return first < from ? first : first + taps > from + width ? first + taps - width : from;
 }
 
-/* Move the window no further than the footprint asks. */
+/* Move the window as far as the footprint requires. */
 static void move_to(window *w, int64_t first_u, int64_t first_v, int32_t taps)
 {
     int64_t old_u = w->u, old_v = w->v, u = moved(old_u, w->width, first_u, taps);
@@ -177,14 +178,14 @@ static void msi_wproj_window_degrid_f64(const msi_wproj_span *span, const msi_wp
 }
 
 /*
- * The loops of degridding turned inside out: rows of cells outside, and for each one the visibilities whose footprints
- * reach it, to which it adds its part. Some hundred samples at a time are sorted by row; two bookmarks move through
- * them with the row.
+ * Degridding with exchanged loops: the outer loop is over rows of cells, the inner one over the visibilities whose
+ * footprints contain the row. About a hundred samples at a time are sorted by row; two bookmarks advance through them
+ * with the row.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Scatter".
  */
 
-/* Degridding by scattering on the CPU in plain loops, which the GPU's scatter is compared with. */
+/* Reference implementation of degridding by scattering on the CPU, in plain loops. */
 
 enum { GROUP = 256 };
 
@@ -265,28 +266,28 @@ static void msi_wproj_scatter_degrid_f64(const msi_wproj_span *span, const msi_w
 }
 
 /*
- * Threads take tiles. Tiles of one colour (2 x 2) lie a tile apart, which no footprint spans, so no two threads ever
- * write a cell together and a sum's order does not depend on how many there are. A tile with many samples is gathered
- * in a buffer that stays in cache; in fp32 that is emptied every few hundred samples into one in double, since a float
- * sum of the 1e5 samples that an array's core puts on a cell is off by 1e-5.
+ * Threads process tiles. Tiles of one colour (2 x 2) are a tile apart, which no footprint spans, so two threads never
+ * write to the same cell, and the order of a sum does not depend on the number of threads. A tile with many samples is
+ * gridded in a buffer that stays in cache. In fp32 it is added to a buffer in double every few hundred samples, since a
+ * float sum of the 1e5 samples that an array's core has in a cell would have an error of 1e-5.
  */
 
-/* Measured on one core of a Zen 5 server with AVX-512; other machines keep the ratios well enough to choose by. A full
- * kernel's cell costs the reading of four table elements, mostly from memory. */
+/* Measured on one core of a Zen 5 server with AVX-512; the ratios are similar on other machines. A cell of a full
+ * kernel needs four table elements, mostly from memory. */
 const msi_wproj_cost msi_wproj_cpu_cost = {
     .base = {.fft_flop_s = 1.2e10, .pixel_s = 1.5e-9, .sample_s = 6e-8, .tap_s = 2.5e-10, .lanes = 8},
     .full_tap_s = 2.2e-9,
     .table_s = 1e-9};
 
-/* A tile gets a buffer of its own if it has at least one sample for each CELLS_FOR_SAMPLE of its cells. A float buffer
- * takes SAMPLES_IN_FLOAT samples. */
+/* A tile gets its own buffer if it has at least one sample for CELLS_FOR_SAMPLE cells. A float buffer sums
+ * SAMPLES_IN_FLOAT samples. */
 enum { CELLS_FOR_SAMPLE = 16, SAMPLES_IN_FLOAT = 512 };
 
-/* A buffer holds a tile and its footprints. */
+/* A buffer with the cells of a tile and of its samples' footprints. */
 typedef struct tile_buffer {
     char *cells;
     msi_c64 *wide; /* fp32 only */
-    char *window;  /* scratch of MSI_WPROJ_CPU_WINDOW alone */
+    char *window;  /* scratch, only for MSI_WPROJ_CPU_WINDOW */
 } tile_buffer;
 
 typedef struct job {
@@ -321,7 +322,7 @@ static void grid_runs(const job *j, const msi_run *run, int64_t n_run, const msi
     j->grid(&span, target);
 }
 
-/* Tell whether a tile has samples enough to be gridded in a buffer of its own. */
+/* Return whether a tile has enough samples to be gridded in its own buffer. */
 static int is_crowded(const job *j, const msi_run *run, int64_t n_run)
 {
     int64_t enough = j->n_row * j->pitch / CELLS_FOR_SAMPLE, n_sample = 0;
@@ -331,8 +332,8 @@ static int is_crowded(const job *j, const msi_run *run, int64_t n_run)
     return n_sample >= enough;
 }
 
-/* Grid a tile's runs into its buffer, a few hundred samples at a time where the sums are float. Returns 1 where the
- * buffer in double holds them. */
+/* Grid a tile's runs into its buffer, a few hundred samples at a time if the sums are float. Returns 1 if the result is
+ * in the double buffer. */
 static int gather(const job *j, const msi_run *run, int64_t n_run, const tile_buffer *b, const msi_wproj_cells *target)
 {
     if (!b->wide) {
@@ -407,7 +408,7 @@ static void grid_tiles(job *j)
     }
 }
 
-/* Grid every sample in the order of the sort, on one thread, straight into the box. */
+/* Grid all samples in the order of the sort, on one thread, directly into the box. */
 static void grid_plainly(const job *j)
 {
     msi_wproj_box *s = j->s;
@@ -467,8 +468,7 @@ int msi_wproj_cpu_grid_slice(msi_wproj_box *s, msi_wproj_cpu_form form, const ms
     return rc;
 }
 
-/* Divide the taper out, normalise by the weights, blank pixels beyond the horizon, put rows and columns in FITS
- order. */
+/* Divide by the taper and the weights, blank pixels beyond the horizon, and put rows and columns in FITS order. */
 static void correct(const msi_wproj_box *s, const double *sum, msi_image *image, int plane)
 {
     enum { BLOCK = 32 };

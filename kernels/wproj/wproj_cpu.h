@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A box holds one slice of w in host memory: a trimmed grid that is transformed to the image, or from a model. */
+/* The box of one slice of w in host memory: a trimmed grid that is transformed to the image, or from a model. */
 #ifndef MSI_WPROJ_CPU_H
 #define MSI_WPROJ_CPU_H
 
@@ -19,9 +19,8 @@ extern "C" {
 
 /*
  * Samples sorted by slice and tile, and the box of cells that the tiles of one slice and their footprints cover (SDP
- * memo "Vertical prototyping of the gridding algorithm" section 11: memory for the trimmed grid alone). Cells are
- * numbered without end to either side; what lies beyond half of the padded grid belongs to its other side, and is put
- * there by the transform.
+ * memo "Vertical prototyping of the gridding algorithm" section 11: memory for the trimmed grid alone). Cell numbers
+ * are unbounded. Cells beyond half of the padded grid belong to its other side, and the transform wraps them.
  */
 typedef struct msi_wproj_box {
     const msi_wproj_plan *plan; /* borrowed */
@@ -54,11 +53,11 @@ int msi_wproj_box_create(msi_wproj_box *s, const msi_wproj_plan *plan, const msi
                          const msi_vis_store *store);
 void msi_wproj_box_destroy(msi_wproj_box *s);
 
-/* msi_wproj_box_open - lay the box about a slice's samples, zero in the rows that they touch (row_used). Returns 1, or
- * 0 where it has none. */
+/* msi_wproj_box_open - place the box around a slice's samples, and zero the rows that they touch (row_used). Returns 1;
+ * 0 if there are no samples. */
 int msi_wproj_box_open(msi_wproj_box *s, int32_t slice);
 
-/* msi_wproj_bucket - return the bucket of a slice and a tile; a slice's tiles follow row by row. */
+/* msi_wproj_bucket - return the bucket of a slice and a tile; the tiles of a slice are numbered row by row. */
 static inline int64_t msi_wproj_bucket(const msi_wproj_box *s, int32_t slice, int64_t tile)
 {
     return slice * s->sort.n_tile_u * s->sort.n_tile_v + tile;
@@ -70,7 +69,7 @@ static inline int64_t msi_wproj_tile_first(const msi_wproj_box *s, int64_t tile,
     return tile * s->sort.tile - n_grid / 2 - s->sort.width;
 }
 
-/* msi_wproj_cell_at - return the address `cells` cells behind base. */
+/* msi_wproj_cell_at - return the address `cells` cells after base. */
 static inline void *msi_wproj_cell_at(const msi_wproj_box *s, char *base, int64_t cells)
 {
     return base + cells * (int64_t)s->cell_bytes;
@@ -83,19 +82,19 @@ static inline void *msi_wproj_cell_at(const msi_wproj_box *s, char *base, int64_
 void msi_wproj_box_to_image(msi_wproj_box *s, int32_t slice, double *sum);
 
 /*
- * msi_wproj_box_from_model - do the transpose: a model times 1 / taper, screened and transformed, fills the open box.
+ * msi_wproj_box_from_model - the transpose: fill the open box with a model times 1 / taper, screened and transformed.
  * Given: model [ny][nx] float or double as the plan's precision says, Jy/pixel
  */
 void msi_wproj_box_from_model(msi_wproj_box *s, int32_t slice, const void *model);
 
-/* msi_wproj_box_bytes - count the host bytes of a whole plane's slice, with kernels and sorted samples. */
+/* msi_wproj_box_bytes - return the host bytes for a slice of a whole plane, with kernels and sorted samples. */
 int64_t msi_wproj_box_bytes(const msi_wproj_plan *plan, int64_t n_sample);
 
 /* w-projection on the CPU: slice by slice, tile by tile. */
 
 extern const msi_wproj_cost msi_wproj_cpu_cost;
 
-/* A form is a way of going over a slice's samples and cells. All but the first are plain loops. */
+/* The order of processing a slice's samples and cells. All but the first are plain loops. */
 typedef enum msi_wproj_cpu_form {
     MSI_WPROJ_CPU_TILE,      /* vectorised */
     MSI_WPROJ_CPU_REFERENCE, /* one sample's footprint after the other; gridding on one thread */

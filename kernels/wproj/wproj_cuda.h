@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* w-projection on an NVIDIA GPU: images of a store, by the strategies that the table names tile and window. */
+/* w-projection on an NVIDIA GPU: images of a store, by the strategies tile and window. */
 #ifndef MSI_WPROJ_CUDA_H
 #define MSI_WPROJ_CUDA_H
 
@@ -12,29 +12,29 @@
 extern "C" {
 #endif
 
-/* A form is the way in which a slice's samples come onto its grid. */
+/* The way in which a slice's samples are added to its grid. */
 typedef enum msi_wproj_cuda_form { MSI_WPROJ_CUDA_TILE, MSI_WPROJ_CUDA_WINDOW } msi_wproj_cuda_form;
 
 extern const msi_wproj_cost msi_wproj_cuda_tile_cost, msi_wproj_cuda_window_cost;
 
 /*
- * Work of a plan on a device. Pointers are borrowed for the call, or as long as what is kept of it lives.
+ * The work of a plan on a device. Pointers are borrowed for the call, or as long as kept memory exists.
  */
 typedef struct msi_wproj_cuda_work {
     int device; /* CUDA ordinal */
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels; /* of the plan, their table in host or device memory */
     int64_t
-        batch_samples; /* samples on the device at once; 0: as many as fit. A segment of the store is never divided */
+        batch_samples; /* samples on the device at once; 0: as many as fit. Segments of the store are not divided */
 } msi_wproj_cuda_work;
 
 /*
- * msi_wproj_cuda_table_bytes - count the device memory that kernels may take, for a plan to go by.
+ * msi_wproj_cuda_table_bytes - return the device memory that a plan's kernels may use.
  * Returned: *bytes. Returns: 0, MSI_EGPU
  */
 int msi_wproj_cuda_table_bytes(int device, int64_t *bytes);
 
-/* msi_wproj_cuda_check - tell whether the device can work by a plan. Returns: 0, MSI_ERANGE (a larger grid or more
+/* msi_wproj_cuda_check - check whether the device can execute a plan. Returns: 0, MSI_ERANGE (a larger grid or more
  * w-planes than its indices hold) */
 int msi_wproj_cuda_check(const msi_wproj_plan *plan);
 
@@ -43,20 +43,20 @@ int64_t msi_wproj_cuda_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form for
                              int n_image);
 
 /*
- * msi_wproj_cuda_image - do as msi_wproj_cpu_image; up to eight images in one pass while they fit.
+ * msi_wproj_cuda_image - msi_wproj_cpu_image on the GPU; up to eight images in one pass if they fit.
  *
  * Given:   work, form; store, store_plane [image->n_plane], image and times as there
  * Returns: 0, MSI_EGPU, MSI_ENOMEM, MSI_ERANGE (kernels of more than 2^31 values by tiles; full ones that are to be
  *          interpolated by a window), MSI_EINTERRUPTED
- * Notes:   samples add up in no fixed order, so that results vary by rounding.
+ * Notes:   the order of summation varies, so results vary by rounding.
  */
 int msi_wproj_cuda_image(const msi_wproj_cuda_work *work, msi_wproj_cuda_form form, const msi_vis_store *store,
                          const int *store_plane, msi_image *image, msi_stage_times *times);
 
 /* w-projection's transpose on an NVIDIA GPU: a model image to visibilities. */
 
-/* A form is the way in which visibilities are summed from a slice's cells. GATHER and SCATTER take full kernels of the
- * nearest sub-offset. */
+/* The way in which visibilities are summed from a slice's cells. GATHER and SCATTER need full kernels of the nearest
+ * sub-offset. */
 typedef enum msi_wproj_predict_form {
     MSI_WPROJ_PREDICT_WINDOW,
     MSI_WPROJ_PREDICT_GATHER,
@@ -65,7 +65,7 @@ typedef enum msi_wproj_predict_form {
 
 extern const msi_wproj_cost msi_wproj_cuda_gather_cost, msi_wproj_cuda_scatter_cost;
 
-/* msi_wproj_predictor_check - tell whether the device can work by a plan. Returns: 0, MSI_ERANGE (more cells, w-planes
+/* msi_wproj_predictor_check - check whether the device can execute a plan. Returns: 0, MSI_ERANGE (more cells, w-planes
  * or kernels than its indices hold) */
 int msi_wproj_predictor_check(const msi_wproj_plan *plan, msi_wproj_predict_form form);
 
@@ -74,19 +74,19 @@ int64_t msi_wproj_predictor_bytes(const msi_wproj_plan *plan, msi_wproj_predict_
                                   int n_image);
 
 /*
- * msi_wproj_cuda_predict - do as msi_wproj_cpu_predict.
+ * msi_wproj_cuda_predict - msi_wproj_cpu_predict on the GPU.
  *
  * Given:              work, its plan and kernels borrowed as long as *kept lives; form, store, model, times as there
  * Given and returned: kept  memory of the model from call to call: NULL in *kept at first, freed by
  *                           msi_wproj_cuda_forget; kept NULL: none
  * Returns: 0, MSI_EGPU, MSI_ENOMEM, MSI_ERANGE (kernels that the form does not take), MSI_EINTERRUPTED
- * Notes:   the model and the FFT's plan are kept, transformed slices are not: they are made once a call and batch.
- *          Sums that several warps share meet in atomic additions, so that results vary by rounding.
+ * Notes:   the model and the FFT's plan are kept; transformed slices are made again for each call and batch. Sums that
+ *          several warps share meet in atomic additions, so that results vary by rounding.
  */
 int msi_wproj_cuda_predict(const msi_wproj_cuda_work *work, msi_wproj_predict_form form, msi_vis_store *store,
                            const msi_image *model, void **kept, msi_stage_times *times);
 
-/* msi_wproj_cuda_forget - frees what msi_wproj_cuda_predict kept; NULL is left alone. */
+/* msi_wproj_cuda_forget - free the memory kept by msi_wproj_cuda_predict; NULL is fine. */
 void msi_wproj_cuda_forget(void *kept);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Images by w-projection on the GPU, slice of w by slice. The samples of a slice go to a box of cells that holds their
- * footprints and no more, its place found beforehand (SDP memo "Vertical prototyping of the gridding algorithm" section
- * 11: memory for the trimmed grid alone); the box is folded onto the padded grid, transformed, and added to the image
- * under the slice's screen. A store that fits the device is uploaded once; a larger one passes in batches, once for
- * each slice. How samples come into the box is the strategy's: tile by tile, or by a moving window.
+ * Images by w-projection on the GPU, slice of w by slice. The samples of a slice are added to a box of cells that
+ * contains just their footprints, whose place is found before (SDP memo "Vertical prototyping of the gridding
+ * algorithm" section 11: memory for the trimmed grid alone); the box is folded onto the padded grid, transformed, and
+ * added to the image under the slice's screen. A store that fits the device is uploaded once; a larger one passes in
+ * batches, once for each slice. The strategy adds samples to the box: tile by tile, or by a moving window.
  */
 #include "kernels/wproj/wproj_cuda.h"
 
@@ -28,7 +28,7 @@ typedef std::unique_ptr<msi_wproj_sorter, void (*)(msi_wproj_sorter *)> sorter_o
 typedef std::unique_ptr<msi_wproj_tile, void (*)(msi_wproj_tile *)> tile_owner;
 typedef std::unique_ptr<msi_window_gridder, void (*)(msi_window_gridder *)> window_owner;
 
-/* Tell whether sub-offsets are kept whole: interpolated ones are, and those beyond a head's bits. */
+/* Return whether full sub-offsets are kept: for interpolation, and if they exceed the bits of a head. */
 int are_sub_offsets_whole(const msi_wproj_geometry *g)
 {
     return g->linear || g->oversample > MSI_WPROJ_MAX_OVERSAMPLE;
@@ -46,7 +46,7 @@ msi_wproj_sorter_spec sorter_spec(const msi_wproj_plan *plan, int n_image)
     return s;
 }
 
-/* A sample takes this many bytes while it is worked on. With tiles CUB adds some. */
+/* Bytes of a sample while it is processed. With tiles CUB needs some more. */
 int64_t working_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form, int n_image)
 {
     if (form == MSI_WPROJ_CUDA_WINDOW)
@@ -69,16 +69,16 @@ int64_t image_bytes(const msi_wproj_plan *plan)
     return box_bytes(plan) + msi_image_n_pixel(&plan->image) * (int64_t)sizeof(double);
 }
 
-/* Kernels are held as they were made, and once more as tiles read them. */
+/* Kernels are kept in their original layout, and again in the layout for tiles. */
 int64_t fixed_bytes(const msi_wproj_plan *plan, msi_wproj_cuda_form form)
 {
     return grid_bytes(plan) + plan->table_bytes * (form == MSI_WPROJ_CUDA_TILE ? 2 : 1);
 }
 
-/* A strategy grids one slice's samples. */
+/* Gridding of one slice's samples by a strategy. */
 struct slice_form {
     virtual ~slice_form() = default;
-    /* Make room for batches of up to `capacity` samples, `most` of them in one slice. */
+    /* Allocate memory for batches of up to `capacity` samples, `most` of them in one slice. */
     virtual int fit(int64_t capacity, int64_t most, int n_image, int64_t nu, int64_t nv) = 0;
     /* Add the batch's samples of a slice, of all images, to the box. */
     virtual int add(const msi_wproj_samples &batch, const msi_window_block &block, int32_t slice,
@@ -250,7 +250,8 @@ template <typename T> class imager : slices<T> {
     buffer d_sum;
     int64_t loaded = -1; /* first segment of the batch on the device */
 
-    /* Choose as many images at once as fit beside a small batch of samples; batches get the rest of the memory. */
+    /* Choose as many simultaneous images as fit together with a small batch of samples; batches get the rest of the
+     * memory. */
     int prepare(int n_wanted)
     {
         int64_t usable;
@@ -336,7 +337,7 @@ template <typename T> class imager : slices<T> {
         return dim3((unsigned)((plan->image.nx + 31) / 32), (unsigned)((plan->image.ny + 7) / 8));
     }
 
-    /* Add the box's transform to the images. Slices may be thousands, so that their sum is in double. */
+    /* Add the box's transform to the images. There may be thousands of slices, so their sum is in double. */
     int add_slice(int32_t slice)
     {
         const gpu_range range("transform slice");
@@ -377,7 +378,7 @@ template <typename T> class imager : slices<T> {
 
 } // namespace
 
-/* Kernels may take an eighth of the device; no more elements than tiles can number. */
+/* Kernels may take an eighth of the device's memory, and as many elements as tiles can number. */
 int msi_wproj_cuda_table_bytes(int device, int64_t *bytes)
 {
     const int64_t most = (int64_t)8 << 30;

@@ -22,17 +22,17 @@ struct msi_plan {
     msi_wproj_predict_form predicts;
     int device; /* CUDA ordinal */
     int lasts;
-    void *kept; /* memory of the model, from filling to filling of the store */
+    void *kept; /* memory of the model, kept while the store is filled again */
 #endif
 };
 
-/* A row of the table of strategies has these abilities here; those of zero are everything but textures. */
+/* The restrictions of a strategy; zeros mean that it supports everything except textures. */
 typedef struct wproj_strategy {
     const char *name;    /* of the row */
     const char *at_work; /* the same with its backend, for messages */
-    int full_alone;      /* 1: takes full kernels of the nearest sub-cell and no others */
-    int full_nearest;    /* 1: interpolates separable kernels alone; full ones are of the nearest sub-cell */
-    int textures;        /* 1: interpolates by texture units too, in fp32 */
+    int full_alone;      /* 1: supports only full kernels of the nearest sub-cell */
+    int full_nearest;    /* 1: interpolates only separable kernels; full ones are of the nearest sub-cell */
+    int textures;        /* 1: also interpolates by texture units, in fp32 */
     const msi_wproj_cost *cost;
     msi_wproj_cpu_form cpu;
 #ifdef MSI_HAVE_WPROJ_CUDA
@@ -41,17 +41,17 @@ typedef struct wproj_strategy {
 #endif
 } wproj_strategy;
 
-/* Find a row by its name, which is among them. */
+/* Find a row by its name, which must exist. */
 static const wproj_strategy *find(const wproj_strategy *all, const msi_strategy *row)
 {
     while (strcmp(all->name, row->name) != 0) all++;
     return all;
 }
 
-/* Plain loops take this many times the seconds of vectorised ones on every thread. */
+/* Ratio of the times of plain loops and vectorised ones. */
 static const double PLAIN_TIMES = 20;
 
-/* A quarter of the memory left may go to kernels, up to what caches can make use of. */
+/* Kernels may use a quarter of the remaining memory, up to a size that caches can serve. */
 static int64_t host_table_bytes(int64_t host_bytes)
 {
     const int64_t most = (int64_t)1 << 30, least = (int64_t)1 << 24;
@@ -197,10 +197,10 @@ const msi_strategy_ops msi_wproj_cpu_ops = {
 const msi_strategy_ops msi_wproj_cpu_predict_ops = {.plan = cpu_plan, .free = free_plan, .predict = cpu_predict};
 
 #ifdef MSI_HAVE_WPROJ_CUDA
-/* Tiles interpolate between four squares, which come fast from the L2 cache alone. */
+/* Tiles interpolate between four squares, which is fast only if they are in the L2 cache. */
 static const int64_t TILE_TABLE_BYTES = (int64_t)1 << 30;
 
-/* Free a plan that the device is unable to work by. */
+/* Free a plan that the device cannot execute. */
 static int checked(msi_plan **out, int rc)
 {
     if (!rc) return MSI_OK;

@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Each error may take this part of the accuracy; their squares add up to less than 0.96 of it. */
+/* The part of the accuracy for each error. The sum of their squares is less than 0.96. */
 static const double CUT = 0.5, SUB_CELL = 0.5, PLANE = 0.5, CROSS_TERMS = 0.38, ROUNDING = 0.15;
 
 /* A taper that is small at the image's edge amplifies rounding there. At most this many units in the last place are
@@ -18,12 +18,12 @@ static const double ROUNDING_UNITS = 16;
 static const double MAX_SIGMA = 2.5;
 static const int64_t TABLE_BYTES = (int64_t)1 << 30;
 
-/* Beyond its support a footprint may touch one cell by rounding and seven by filling up a vector. */
+/* In addition to its support a footprint may touch one cell due to rounding and seven due to whole vectors. */
 enum { TILE_MARGIN = 10 };
 
 enum { LEAST_TILE = 32, LEAST_GRID = 32, MAX_OVERSAMPLE = 4096, MAX_SLICE = 65536, HALF_LIMIT = 128 };
 
-/* A task holds what does not change between candidates. */
+/* Values that are the same for all candidates. */
 typedef struct task {
     const msi_wproj_request *r;
     double w_low, w_high;
@@ -31,14 +31,14 @@ typedef struct task {
     int has_w;
 } task;
 
-/* A candidate is one combination of choices, before its supports are computed. */
+/* A combination of choices, before its supports are computed. */
 typedef struct candidate {
     int width; /* of the taper's pswf in cells */
     double sigma;
     msi_wkernel_form form;
     msi_kernel_lookup lookup; /* not AUTO */
     int32_t n_slice, n_plane, oversample;
-    int32_t half_low, half_high; /* guessed, of w = 0 and of the last plane */
+    int32_t half_low, half_high; /* estimated, of w = 0 and of the last plane */
     double cost_s;
 } candidate;
 
@@ -67,8 +67,8 @@ static int is_sqrt(const task *t)
     return t->r->spacing == MSI_WPROJ_SPACING_SQRT;
 }
 
-/* Count the planes for residuals up to r_max: a phase is off by half of their distance times half of the range of
- * n - 1. Spaced by the square root they lie widest apart at the top, twice the mean. */
+/* Count the planes for residuals up to r_max: a phase is off by half of their distance times half of the range of n -
+ * 1. With square-root spacing the largest distance is at the top: twice the mean. */
 static double planes_for(const task *t, double r_max)
 {
     if (!t->has_w) return 1;
@@ -116,7 +116,7 @@ static int32_t oversample_for(const task *t, double x, double y, msi_kernel_look
 }
 
 /* Rounding of the grid's sums is amplified where the taper is small: the error of the whole image, or half of the
- * corner pixel's where that is more. */
+ * corner pixel's if that is more. */
 static double rounding_error(const msi_pswf *u, const msi_pswf *v, msi_precision precision)
 {
     double rms_u, edge_u, rms_v, edge_v, epsilon = precision == MSI_FP32 ? FLT_EPSILON : DBL_EPSILON;
@@ -145,8 +145,8 @@ static void spec_of(const task *t, const msi_image_geometry *grid, const msi_psw
                                .precision = t->r->precision};
 }
 
-/* A half-support grows by this many cells with each wavelength of w: the rate at which the screen turns at the corner.
- */
+/* The growth of a half-support in cells per wavelength of w: the rate at which the screen's phase turns at the
+ * corner. */
 static double growth(const task *t, const msi_image_geometry *grid)
 {
     double l = 0.5 * (double)t->r->image.nx * grid->cell_x_rad, m = 0.5 * (double)t->r->image.ny * grid->cell_y_rad;
@@ -166,7 +166,7 @@ static double table_elements(const candidate *c, int two_axes, double half)
     return c->form == MSI_WKERNEL_FULL ? axis * axis : axis * (two_axes ? 2 : 1);
 }
 
-/* Add up the model's seconds for transforms, screens, samples and tables. */
+/* Sum the cost model's seconds for transforms, screens, samples and tables. */
 static double cost_of(const task *t, const candidate *c, const msi_image_geometry *grid, double r_max)
 {
     const msi_wproj_cost *rate = t->r->cost;
@@ -179,8 +179,8 @@ static double cost_of(const task *t, const candidate *c, const msi_image_geometr
     double taps = (low + sqrt(low * high) + high) / 3;
     double tap_s = c->form == MSI_WKERNEL_FULL ? rate->full_tap_s : base->tap_s;
     double samples = (double)t->r->n_sample * (base->sample_s + taps * tap_s);
-    /* A kernel's transform needs a node for each turn of its phase, and some more; its distances are half-support times
-     * sub-cells. */
+    /* A kernel's transform needs a node for each turn of its phase, and some more. The number of distances is
+     * half-support times sub-cells. */
     double half = 0.5 * (c->half_low + c->half_high), distance = (half + 0.5) * c->oversample;
     double node = 48 + 4 * half + 2 * r_max * -t->n_min;
     double plane = c->form == MSI_WKERNEL_FULL ? distance * node * (node + distance) : distance * node;
@@ -214,7 +214,7 @@ static int complete(const task *t, candidate *c)
     return 1;
 }
 
-/* Try numbers of slices with the rest of a candidate; *best becomes the cheapest where that is cheaper than it. */
+/* Try numbers of slices for a candidate. *best becomes the cheapest of them if it is cheaper than *best. */
 static void try_slices(const task *t, candidate c, candidate *best)
 {
     int one = !t->has_w || t->w_high <= t->w_low;
@@ -230,7 +230,7 @@ static void try_slices(const task *t, candidate c, candidate *best)
     }
 }
 
-/* Tell whether the request allows a form together with a lookup. */
+/* Return whether the request allows a form together with a lookup. */
 static int is_open(const msi_wproj_request *r, msi_wkernel_form form, msi_kernel_lookup lookup)
 {
     int full = form == MSI_WKERNEL_FULL;
@@ -246,7 +246,7 @@ static int choose(const task *t, candidate *best)
     const msi_wproj_request *r = t->r;
     *best = (candidate){.cost_s = HUGE_VAL};
     for (int width = 3; width <= MSI_PSWF_MAX_WIDTH; width++) {
-        /* A pswf's own error is what cutting off leaves of a kernel without w; half of it for either axis. */
+        /* The error of a pswf is the truncation error of a kernel without w; half of it for each axis. */
         double sigma = msi_pswf_least_sigma(width, 0.35 * CUT * r->accuracy);
         for (int i = 0; i < 3 && sigma * wider[i] <= MAX_SIGMA; i++) {
             candidate found = *best;
@@ -298,7 +298,7 @@ static void lay_out(msi_wproj_plan *plan, const task *t, const candidate *c, con
     if (r_max > 0) g->plane_scale = (g->plane_sqrt ? p * p : p) / r_max;
 }
 
-/* Find supports, errors and bytes of a plan that is laid out. */
+/* Compute supports, errors and bytes of a chosen plan. */
 static int measure(msi_wproj_plan *plan, const task *t, const candidate *c)
 {
     msi_wkernel_spec spec;
@@ -370,7 +370,7 @@ int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *r)
     candidate best;
     MSI_TRY(choose(&t, &best));
     int rc = build(plan, &t, &best);
-    /* A screen too steep for the guess, as near the horizon: thinner slices, while there is a choice. */
+    /* If the screen is steeper than estimated, as near the horizon, try thinner slices if possible. */
     while (rc == MSI_ERANGE && !r->n_slice && t.has_w && best.n_slice < MAX_SLICE / 2) {
         best.n_slice *= 2;
         if (!complete(&t, &best)) break;

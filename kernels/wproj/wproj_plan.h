@@ -26,10 +26,10 @@ typedef struct msi_wproj_cost {
     msi_cost_model base; /* tap_s: of a separable kernel */
     double full_tap_s;   /* seconds a cell that a sample touches with a full kernel */
     double table_s;      /* seconds a multiply-add of computing kernels */
-    double slice_s;      /* seconds of a slice of w, however little is in it */
+    double slice_s;      /* seconds of a slice of w, independent of its content */
 } msi_wproj_cost;
 
-/* A request says what a plan is made for; AUTO and 0 leave a member to the plan. */
+/* The request for a plan. The plan chooses members that are AUTO or 0. */
 typedef struct msi_wproj_request {
     msi_image_geometry image;
     double accuracy; /* of the image relative to its peak, of predicted visibilities relative to their rms */
@@ -42,19 +42,19 @@ typedef struct msi_wproj_request {
     msi_wproj_form form;
     msi_wproj_spacing spacing;
     msi_kernel_lookup lookup;
-    int full_nearest;   /* 1: full kernels are not interpolated by who asks; separable ones are, by themselves */
-    int32_t n_slice;    /* of w, each with a grid and a transform of its own */
+    int full_nearest;   /* 1: the strategy does not interpolate full kernels, but may interpolate separable ones */
+    int32_t n_slice;    /* of w, each with its own grid and transform */
     int32_t oversample; /* even */
     const msi_wproj_cost *cost; /* borrowed for the call */
 } msi_wproj_request;
 
-/* Each member is one error's part of a sample's response, relative, at the worst place of the image and the worst
- * fraction of a cell. */
+/* The relative error of a sample's response from each source, at the worst place of the image and the worst fraction of
+ * a cell. */
 typedef struct msi_wproj_errors {
-    double cut;       /* kernels cut off, and with it the taper's aliasing */
+    double cut;       /* truncation of kernels, including the taper's aliasing */
     double sub_cell;  /* rounding to, or interpolating between, sub-offsets */
     double plane;     /* rounding w to a plane */
-    double separable; /* cross terms of n - 1 left out */
+    double separable; /* omitted cross terms of n - 1 */
     double rounding;  /* of floating point */
 } msi_wproj_errors;
 
@@ -65,12 +65,12 @@ typedef struct msi_wproj_plan {
     msi_wkernel_form form;
     msi_precision precision;
     int texture;       /* 1: texture units interpolate */
-    double truncation; /* relative error that cutting kernels off may leave; errors.cut is what it leaves */
+    double truncation; /* limit of the relative truncation error; errors.cut is the actual one */
     int32_t *half;     /* [grid.n_plane] half-supports; owned */
     int32_t half_max;
-    int32_t tile; /* edge of a CPU tile in cells: no footprint of a tile reaches the next but one */
+    int32_t tile; /* edge of a CPU tile in cells: footprints of a tile reach only its neighbours */
     msi_wproj_errors errors;
-    double error_estimate; /* the five in squares */
+    double error_estimate; /* the five errors, added in squares */
     int64_t table_bytes;   /* of the kernels */
     double cost_s;         /* the model's estimate for n_image images on one unit of the backend */
 } msi_wproj_plan;
@@ -94,32 +94,32 @@ typedef struct msi_wproj_plan {
  */
 int msi_wproj_plan_make(msi_wproj_plan *plan, const msi_wproj_request *request);
 
-/* msi_wproj_plan_free - frees what the plan owns and zeroes it; a plan of zeros is left alone. */
+/* msi_wproj_plan_free - free the plan's memory and zero it; does nothing for a plan of zeros. */
 void msi_wproj_plan_free(msi_wproj_plan *plan);
 
 /*
- * msi_wproj_kernel_spec - return the spec that the plan's kernels are made by.
+ * msi_wproj_kernel_spec - return the specification of the plan's kernels.
  * Returned: *spec, pointing into the plan and to *w_lambda [n_plane], which the caller frees with msi_free
  * Returns:  0, MSI_ENOMEM
  */
 int msi_wproj_kernel_spec(const msi_wproj_plan *plan, msi_wkernel_spec *spec, double **w_lambda);
 
 /*
- * msi_wproj_factors - return the factor of a pixel's sum along x (axis 0) or y (axis 1): 1 / taper, and nothing else.
+ * msi_wproj_factors - return the factor of a pixel's sum along x (axis 0) or y (axis 1): 1 / taper.
  * Returned: *factor [nx or ny], freed by msi_free
  * Returns:  0, MSI_ENOMEM
  */
 int msi_wproj_factors(const msi_wproj_plan *plan, int axis, double **factor);
 
-/* w-projection as the table of strategies sees it. */
+/* The strategies of w-projection. */
 
-/* These work on the CPU: "tile" is the fast form, the others are plain loops. */
+/* On the CPU: "tile" is the fast form, the others are plain loops. */
 extern const msi_strategy_ops msi_wproj_cpu_ops;         /* of "tile" and "window" */
-extern const msi_strategy_ops msi_wproj_cpu_predict_ops; /* of "gather" and "scatter", which degrid alone */
+extern const msi_strategy_ops msi_wproj_cpu_predict_ops; /* of "gather" and "scatter", which only degrid */
 
-/* These are in builds with CUDA. */
+/* In builds with CUDA. */
 extern const msi_strategy_ops msi_wproj_cuda_ops;         /* of "window" */
-extern const msi_strategy_ops msi_wproj_cuda_image_ops;   /* of "tile", which grids alone */
+extern const msi_strategy_ops msi_wproj_cuda_image_ops;   /* of "tile", which only grids */
 extern const msi_strategy_ops msi_wproj_cuda_predict_ops; /* of "gather" and "scatter" */
 
 #ifdef __cplusplus

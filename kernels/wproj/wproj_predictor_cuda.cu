@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Visibilities by w-projection on the GPU: the imager's steps backwards. For each slice of w that a batch of samples
+ * Prediction by w-projection on the GPU: the steps of imaging in reverse. For each slice of w that a batch of samples
  * has, the model under the slice's screen is transformed, the cells that the slice's footprints cover are copied to a
  * box, images side by side, and the slice's samples, put in order, are degridded from it by the strategy: a moving
  * window, warps that gather footprints, or warps that hold cells and scatter them.
@@ -28,13 +28,13 @@ typedef std::unique_ptr<msi_window_order, void (*)(msi_window_order *)> order_ow
 typedef std::unique_ptr<msi_gather, void (*)(msi_gather *)> gather_owner;
 typedef std::unique_ptr<msi_scatter, void (*)(msi_scatter *)> scatter_owner;
 
-/* A sample takes this many bytes while gather or scatter puts it in order: keys, indices, and some more for CUB. */
+/* Bytes of a sample while gather or scatter sorts it: keys, indices, and some more for CUB. */
 constexpr int64_t SORT_BYTES = 4 * sizeof(uint32_t) + 2;
 
-/* A strategy degrids one slice's samples. */
+/* Degridding of one slice's samples by a strategy. */
 struct slice_degridder {
     virtual ~slice_degridder() = default;
-    /* Make room for up to `most` samples in a slice, of n_sample in all, and a box of nv x nu cells. */
+    /* Allocate memory for up to `most` samples in a slice, of n_sample in total, and a box of nv x nu cells. */
     virtual int fit(int64_t most, int64_t n_sample, int64_t nu, int64_t nv) = 0;
     /* Degrid the block's samples of a slice. */
     virtual int degrid(const msi_window_block &block, int32_t slice, const msi_wproj_grid &box) = 0;
@@ -72,7 +72,7 @@ struct window_degridder : slice_degridder {
     }
 };
 
-/* Gather and scatter put a job's samples into an order of their own. */
+/* Gather and scatter sort a job's samples in their own order. */
 struct sorting_degridder : slice_degridder {
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels;

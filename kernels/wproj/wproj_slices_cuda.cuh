@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A box holds one slice of w in device memory for the strategies that work on all images at once: a trimmed grid of the
+ * The box of one slice of w in device memory, for strategies that process all images at once: a trimmed grid of the
  * unbounded plane's cells, images side by side, which is folded onto the padded grid or filled from it.
  */
 #ifndef MSI_WPROJ_SLICES_CUDA_CUH
@@ -36,7 +36,7 @@ struct box_view {
     int32_t grid_u, grid_v; /* and cell of the padded grid */
 };
 
-/* Lay a box whose first cell is (u_low, v_low) on a padded grid. */
+/* Place a box with first cell (u_low, v_low) on a padded grid. */
 inline box_view box_at(int64_t nu, int64_t nv, int n_image, int64_t u_low, int64_t v_low, int64_t grid_nu,
                        int64_t grid_nv)
 {
@@ -51,7 +51,8 @@ inline box_view box_at(int64_t nu, int64_t nv, int n_image, int64_t u_low, int64
             (int32_t)msi_wproj_wrap(v_low, grid_nv)};
 }
 
-/* Add up the cells of the box that stand for one of the padded grid: a thread a cell of the grid, every one written. */
+/* Sum the cells of the box that correspond to a cell of the padded grid: one thread for each cell of the grid; all are
+ * written. */
 template <typename T> __global__ void k_fold_box(box_view b, const cplx<T> *box, int image, cplx<T> *grid)
 {
     const int32_t u = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), v = (int32_t)blockIdx.y;
@@ -69,8 +70,8 @@ template <typename T> __global__ void k_fold_box(box_view b, const cplx<T> *box,
     grid[(int64_t)v * b.grid_nu + u] = sum;
 }
 
-/* Give every cell of the box the value of the padded grid's cell that it stands for: the transpose, a thread a cell of
- * the box. */
+/* The transpose: copy the padded grid's cells to the corresponding cells of the box, one thread for each cell of the
+ * box. */
 template <typename T> __global__ void k_fill_box(box_view b, const cplx<T> *grid, int image, cplx<T> *box)
 {
     const int32_t column = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.y;
@@ -101,19 +102,19 @@ inline int64_t whole_tiles(int64_t n_cell)
     return (n_cell + MSI_WPROJ_TILE - 1) / MSI_WPROJ_TILE * MSI_WPROJ_TILE;
 }
 
-/* A slice's box is at least so long along an axis: a moving window needs some cells beside the widest kernel. */
+/* Smallest length of a slice's box along an axis: a moving window needs some cells in addition to the widest kernel. */
 inline int64_t smallest_box(const msi_wproj_plan *plan)
 {
     return whole_tiles(2 * plan->half_max + 1 + 18);
 }
 
-/* And at most so long: samples lie within half of the padded grid's n_grid cells from the middle. */
+/* Largest length: samples are within half of the padded grid's n_grid cells from the middle. */
 inline int64_t largest_box(const msi_wproj_plan *plan, int64_t n_grid)
 {
     return std::max(whole_tiles(n_grid + 2 * plan->half_max + 3), smallest_box(plan));
 }
 
-/* The padded grid takes its own bytes and twice as much for the transform. */
+/* Bytes of the padded grid, and twice as many for the transform. */
 inline int64_t grid_bytes(const msi_wproj_plan *plan)
 {
     return 3 * plan->grid.nu * plan->grid.nv * cell_bytes(plan);
@@ -198,7 +199,7 @@ template <typename T> class slices : protected store_batches<T> {
         return s;
     }
 
-    /* Describe the current batch as the moving window takes it. */
+    /* Describe the current batch for the moving window. */
     msi_window_block block(int has_weight) const
     {
         msi_window_block b = {};
@@ -227,7 +228,7 @@ template <typename T> class slices : protected store_batches<T> {
     }
 
     /* Find box_nu and box_nv from the extents, 0 where there are no samples; *most: samples of the slice with most. A
-     * cell more to either side is for a sample on the border of two cells: code that locates it again may round
+     * cell more to either side is for a sample on the border of two cells: code that recomputes its place may round
      * differently. */
     void lay_box(int64_t *most)
     {

@@ -2,12 +2,12 @@
 /*
  * Kernels are even in u and in v, and only a few hundred distances |t - s / oversample| occur. So the transform is a
  * cosine sum over Gauss-Legendre nodes, as two products of small matrices, and not a transform of a zero-padded plane:
- * it gives the values wanted and no others, to rounding, with nothing repeating itself in t. (For a half-support of 6
- * and 20 sub-cells a padded transform would take some 60 times the operations.)
+ * it computes only the required values, to rounding, without aliasing in t. (For a half-support of 6 and 20 sub-cells a
+ * padded transform would take some 60 times the operations.)
  *
- * What is cut off is judged where it matters. At a fixed m a full kernel summed over all taps in v is the kernel of one
- * dimension with the screen's profile along that m, so one-dimensional kernels tell the error of cutting off one axis,
- * at any place of the image; the errors of the two axes add.
+ * The truncation error is estimated in the image. At a fixed m a full kernel summed over all taps in v is the kernel of
+ * one dimension with the screen's profile along that m, so one-dimensional kernels give the error of truncating one
+ * axis, at any place of the image. The errors of the two axes add.
  */
 #include "kernels/wproj/job/wkernel.h"
 
@@ -33,7 +33,7 @@ static double taper_at(const msi_pswf *w, double x)
 
 /* n - return 1 inside the image, continued outside by its parabola: an edge that only the tangent crosses has a kink in
  * its second derivative, whose transform doubles the supports at an accuracy of 1e-3. Near the horizon the curvature is
- * held, since nothing there is kept. */
+ * limited, since these pixels are not kept. */
 static double screen(double l, double m, double half_l, double half_m)
 {
     double lc = fmin(l, half_l), mc = fmin(m, half_m), value = msi_n_minus_1(lc, mc), inside = 1 - lc * lc - mc * mc;
@@ -67,7 +67,7 @@ static void describe_axes(const msi_wkernel_spec *s, axis *u, axis *v)
                 .pswf = s->pswf_v};
 }
 
-/* Tell whether one table serves both axes. */
+/* Return whether both axes can use the same table. */
 static int alike(const msi_wkernel_spec *s)
 {
     return s->field_u_rad == s->field_v_rad && s->image_u_rad == s->image_v_rad &&
@@ -96,14 +96,14 @@ static void gauss_legendre(int n, double a, double b, double *x, double *weight)
     }
 }
 
-/* Count nodes for an integrand that turns `cycles` times: Legendre series of exp(i k s) converge from k terms on, and
- * n nodes integrate 2 n of them. */
+/* Return the number of nodes for an integrand whose phase turns `cycles` times: Legendre series of exp(i k s) converge
+ * from k terms on, and n nodes integrate 2 n of them. */
 static int nodes_for(double cycles)
 {
     return 24 + (int)ceil(0.6 * MSI_PI * cycles);
 }
 
-/* Lay nodes on an axis for planes up to w_max and distances up to t_max. */
+/* Make the nodes of an axis for planes up to w_max and distances up to t_max. */
 static int lay_nodes(axis *a, double w_max, double t_max)
 {
     double band = band_of(a->pswf), edge = fmin(a->edge, band);
@@ -164,9 +164,9 @@ static void add_node(const axis *a, int node, msi_c64 value, int64_t n, msi_c64 
 
 /* ---- Supports ---- */
 
-enum { QUARTERS = 4, N_PLACE = 9 }; /* fractions of a cell are tried in quarters, at places along half of the image */
+enum { QUARTERS = 4, N_PLACE = 9 }; /* fractions of a cell that are tried, and places along half of the image */
 
-static const double SEPARABLE = -1; /* a profile's place across the axis: a separable kernel has none */
+static const double SEPARABLE = -1; /* position of a profile across the axis; separable kernels do not use it */
 
 /* A profile is n - 1 along one axis at a fixed place across it, or a separable kernel's part. */
 static double profile(const msi_wkernel_spec *s, const axis *a, double across, double l)
@@ -174,15 +174,15 @@ static double profile(const msi_wkernel_spec *s, const axis *a, double across, d
     return across < 0 ? separable_screen(s, a, l) : screen(l, across, a->half_l, a->half_m);
 }
 
-/* A search for a support owns this memory. */
+/* Memory of a search for supports. */
 typedef struct search {
     int32_t most;    /* half-supports tried: 0 .. most */
     msi_c64 *kernel; /* [(most + 1) QUARTERS] at distances of a quarter */
-    double *worst;   /* [most + 1] error left by each half-support */
+    double *worst;   /* [most + 1] truncation error of each half-support */
 } search;
 
-/* Find the error that each half-support leaves on a profile, at the worst place and fraction; s->worst keeps the
- * larger of it and its own. */
+/* Find the truncation error of each half-support for a profile, at the worst place and fraction. s->worst becomes the
+ * larger of this error and its old value. */
 static void judge_profile(const msi_wkernel_spec *spec, const axis *a, double across, double w, search *s)
 {
     int64_t n = (int64_t)(s->most + 1) * QUARTERS;
@@ -210,7 +210,7 @@ static void judge_profile(const msi_wkernel_spec *spec, const axis *a, double ac
     }
 }
 
-/* Find the error that every half-support leaves along one axis, for plane w. */
+/* Find the truncation error of each half-support along one axis, for plane w. */
 static void judge_axis(const msi_wkernel_spec *spec, const axis *a, double w, search *s)
 {
     memset(s->worst, 0, sizeof *s->worst * (size_t)(s->most + 1));
@@ -221,7 +221,7 @@ static void judge_axis(const msi_wkernel_spec *spec, const axis *a, double w, se
     for (int i = 0; i <= 2; i++) judge_profile(spec, a, 0.5 * i * a->half_m, w, s);
 }
 
-/* Find the least half-support from which on no larger one leaves more than is allowed; most + 1: none. */
+/* Find the smallest half-support from which on all errors are within the limit; most + 1: none. */
 static int32_t least_support(const search *s, double allowed)
 {
     int32_t h = s->most + 1;
@@ -238,7 +238,7 @@ typedef struct supports {
     double error;
 } supports;
 
-/* Find a plane's half-support; s->error keeps the largest error that any plane is left with. */
+/* Find a plane's half-support. s->error becomes the largest error of all planes. */
 static int32_t support_of_plane(supports *s, int32_t plane)
 {
     int32_t h = 1;
@@ -253,7 +253,7 @@ static int32_t support_of_plane(supports *s, int32_t plane)
     return h;
 }
 
-/* Supports grow with w: where both ends of a range have the same, so has everything between. */
+/* Supports grow with w. If both ends of a range have the same support, all planes between have it too. */
 static void fill_range(supports *s, int32_t low, int32_t high)
 {
     if (high - low < 2) return;
@@ -303,7 +303,7 @@ int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *er
     int32_t limit = spec->half_limit ? spec->half_limit : MSI_WKERNEL_MAX_HALF;
     supports s = {.spec = spec, .half = half};
     /* The first guess follows from the taper's window and the rate at which the screen turns at the image's corner; it
-     * is doubled until some larger supports have been seen to leave as little. */
+     * is doubled until several larger supports are within the limit too. */
     double w_max = spec->w_lambda[spec->n_plane - 1];
     double rate = fmax(spec->field_u_rad * spec->image_u_rad, spec->field_v_rad * spec->image_v_rad);
     double r2 = 0.25 * (spec->image_u_rad * spec->image_u_rad + spec->image_v_rad * spec->image_v_rad);
@@ -361,7 +361,7 @@ void msi_wkernel_nodes_free(msi_wkernel_nodes *n)
     *n = (msi_wkernel_nodes){0};
 }
 
-/* A maker holds what the planes' tables share. */
+/* Data that the tables of all planes share while they are made. */
 typedef struct maker {
     const msi_wkernel_spec *spec;
     msi_wkernel_set *set;
@@ -438,7 +438,7 @@ static int prepare(maker *m)
     return MSI_OK;
 }
 
-/* Make the set's arrays and no table, from supports prescribed or found. */
+/* Allocate the set's arrays, without a table, from given or computed supports. */
 static int lay_out(msi_wkernel_set *set, const msi_wkernel_spec *spec)
 {
     int32_t *half = NULL;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Convolution functions of w-projection: the transforms of taper x w-screen, tabulated at sub-cell offsets, one table a
- * w-plane, each no wider than its plane needs.
+ * Convolution functions of w-projection: the transforms of taper x w-screen, tabulated at sub-cell offsets, with one
+ * table for each w-plane, which is as wide as its plane requires.
  *
  * On a grid whose cell is 1 / field wavelengths, image position x = l / field in cycles a cell, the kernel of plane w
  * is
  *
  *     K(t) = integral over |x| < band of  T(x) exp(-2 pi i w (n - 1)) exp(2 pi i t x) dx,        T(0) = 1,
  *
- * t in cells from the sample: gridding with K and transforming leaves T times the screen that w asks for. T is the
- * prolate spheroidal taper of pswf.h; it is negligible beyond band < 1 - 1/(2 sigma), so that what repeats itself
- * falls outside the image. Between the image's edge and the band, where nothing is kept, n - 1 is continued by its
- * parabola at the edge. Tables are of the gridding sign for w > 0; w < 0 takes the conjugate, and so does degridding.
+ * t in cells from the sample: gridding with K and transforming gives T times the screen of w. T is the prolate
+ * spheroidal taper of pswf.h; it is negligible beyond band < 1 - 1/(2 sigma), so that aliases fall outside the image.
+ * Between the image's edge and the band, which are not kept, n - 1 is continued by its parabola at the edge. Tables are
+ * of the gridding sign for w > 0; w < 0 takes the conjugate, and so does degridding.
  *
  * Source: Cornwell, Golap & Bhatnagar 2008 as Merry 2016 (thread coarsening) section 2.2 states it; table layouts SDP
  * memo "Vertical prototyping of the gridding algorithm" section 4.1.
@@ -36,11 +36,11 @@ typedef enum msi_wkernel_form {
 } msi_wkernel_form;
 
 typedef enum msi_wkernel_phase {
-    MSI_WPHASE_FITTED, /* separable: the sum that errs least, a quarter of the other's error */
-    MSI_WPHASE_AXIS    /* separable: (sqrt(1 - l^2) - 1) + (sqrt(1 - m^2) - 1), as the literature has it */
+    MSI_WPHASE_FITTED, /* separable: the sum with the smallest error, a quarter of the other one's */
+    MSI_WPHASE_AXIS    /* separable: (sqrt(1 - l^2) - 1) + (sqrt(1 - m^2) - 1), as in the literature */
 } msi_wkernel_phase;
 
-/* A spec says what kernels are made for. Its pointers are borrowed for the call that it is given to. */
+/* The specification of kernels. Pointers are borrowed for the call. */
 typedef struct msi_wkernel_spec {
     double field_u_rad, field_v_rad; /* of the padded grid: nu cell_x, nv cell_y */
     double image_u_rad, image_v_rad; /* of the image: nx cell_x, ny cell_y */
@@ -52,12 +52,12 @@ typedef struct msi_wkernel_spec {
     int32_t oversample; /* even */
     int32_t n_plane;
     const double *w_lambda; /* [n_plane] >= 0, ascending */
-    double truncation;   /* error that cutting the kernels off may leave, relative, at the worst place of the image */
+    double truncation;   /* limit of the truncation error, relative, at the worst place of the image */
     int32_t half_limit;  /* largest half-support allowed; 0: MSI_WKERNEL_MAX_HALF */
-    const int32_t *half; /* [n_plane] supports prescribed; NULL: by truncation */
+    const int32_t *half; /* [n_plane] given supports; NULL: from truncation */
 } msi_wkernel_spec;
 
-/* PADDING elements past a table's last one may be read, in whole vectors. */
+/* Up to PADDING elements after a table's last one may be read, in whole vectors. */
 enum { MSI_WKERNEL_MAX_HALF = 512, MSI_WKERNEL_PADDING = 16 };
 
 /*
@@ -97,13 +97,15 @@ MSI_HD int64_t msi_wkernel_elements(int full, int32_t oversample, int32_t half)
     return full ? axis * axis : axis;
 }
 
-/* msi_wkernel_row - give tap -half's element of a separable plane's row for a sub-offset; taps follow each other. */
+/* msi_wkernel_row - return the element of tap -half in a separable plane's row for a sub-offset; taps are
+ * contiguous. */
 MSI_HD int64_t msi_wkernel_row(int64_t offset, int32_t half, int32_t oversample, int32_t sub)
 {
     return offset + (int64_t)(sub + oversample / 2) * msi_wkernel_taps(half);
 }
 
-/* msi_wkernel_square - find taps (-half, -half) of a full plane's square for a pair of sub-offsets; u fastest. */
+/* msi_wkernel_square - return the element of tap (-half, -half) in a full plane's square for a pair of sub-offsets; u
+ * fastest. */
 MSI_HD int64_t msi_wkernel_square(int64_t offset, int32_t half, int32_t oversample, int32_t sub_u, int32_t sub_v)
 {
     int64_t taps = msi_wkernel_taps(half);
@@ -111,9 +113,9 @@ MSI_HD int64_t msi_wkernel_square(int64_t offset, int32_t half, int32_t oversamp
 }
 
 /*
- * msi_wkernel_supports - return the half-support of every plane: the least for which what is cut off stays below
+ * msi_wkernel_supports - return the half-support of every plane: the smallest one whose truncation error is below
  * spec->truncation at the worst place of the image and the worst fraction of a cell, both axes together.
- * Returned: half [n_plane], not falling with w; *error the largest that was left, where not NULL
+ * Returned: half [n_plane], not falling with w; *error the largest truncation error; may be NULL
  * Returns:  0, MSI_ERANGE (half_limit does not suffice), MSI_ENOMEM
  */
 int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *error);
@@ -125,7 +127,7 @@ int msi_wkernel_supports(const msi_wkernel_spec *spec, int32_t *half, double *er
  */
 int msi_wkernel_make(msi_wkernel_set *set, const msi_wkernel_spec *spec);
 
-/* msi_wkernel_free - frees a set in host memory and zeroes it; a set of zeros is left alone. */
+/* msi_wkernel_free - free a set in host memory and zero it; does nothing for a set of zeros. */
 void msi_wkernel_free(msi_wkernel_set *set);
 
 /*
@@ -137,38 +139,39 @@ void msi_wkernel_free(msi_wkernel_set *set);
 int msi_wkernel_layout(msi_wkernel_set *set, const msi_wkernel_spec *spec, const int32_t *half);
 
 /*
- * msi_wkernel_separable_error - largest |n - 1 - (what a separable kernel puts in its place)| over the image; times
- * 2 pi w it is the relative error of plane w.
+ * msi_wkernel_separable_error - return the largest |n - 1 - (its approximation in a separable kernel)| over the image;
+ * times 2 pi w it is the relative error of plane w.
  */
 double msi_wkernel_separable_error(const msi_wkernel_spec *spec);
 
 /*
  * msi_wkernel_taper - T at image position x cycles a cell, with the mean amplitude that rounding to (linear = 0) or
- * interpolating between sub-offsets leaves, sinc(x / oversample) or its square: what the image is divided by.
+ * interpolating between sub-offsets leaves, sinc(x / oversample) or its square. The image is divided by this.
  */
 double msi_wkernel_taper(const msi_pswf *pswf, int32_t oversample, int linear, double x);
 
-/* Tables of kernels are sums over these nodes of quadrature and the screen at them, on the CPU and on the GPU. */
+/* Nodes of quadrature, and the screen at them. Kernel tables are sums over these nodes, on the CPU and on the GPU. */
 
-/* An axis has nodes on [0, band] in cycles a cell, split at the image's edge, where the phase changes its course. */
+/* The nodes of an axis on [0, band] in cycles per cell, split at the image's edge, where the phase has a kink. */
 typedef struct msi_wkernel_axis {
     double field_rad, edge; /* of the padded grid; of the image in cycles a cell */
     double half_l, half_m;  /* of the image along this axis and across it, in direction cosines */
     const msi_pswf *pswf;
     int n_node;
     double *x, *weight; /* [n_node]; weight holds the taper and the factor 2 of the even half */
-    double *cosine;     /* [n_node][n_distance] cos(2 pi x q / steps); NULL until they are tabulated */
+    double *cosine;     /* [n_node][n_distance] cos(2 pi x q / steps); NULL if not tabulated yet */
     int64_t n_distance;
 } msi_wkernel_axis;
 
 typedef struct msi_wkernel_nodes {
     msi_wkernel_axis u, v;
-    double *part_u, *part_v; /* separable: [n_node] what stands for n - 1 along one axis */
+    double *part_u, *part_v; /* separable: [n_node] approximation of n - 1 along one axis */
     double *screen;          /* full: [u.n_node][v.n_node] n - 1 */
 } msi_wkernel_nodes;
 
 /*
- * msi_wkernel_nodes_make - find nodes enough for every plane of a spec, for kernels of up to half_max cells to a side.
+ * msi_wkernel_nodes_make - make enough nodes for every plane of a spec, for kernels with half-supports of up to
+ * half_max cells.
  * Returned: *nodes, freed by msi_wkernel_nodes_free, which is NULL-safe in its members
  * Returns:  0, MSI_ENOMEM
  * Notes:    with x_i, g_i nodes and weights, K(t) = sum_i g_i exp(-2 pi i w part_i) cos(2 pi x_i t) along one axis, and
@@ -183,7 +186,7 @@ MSI_HD int64_t msi_wkernel_distances(int32_t half, int32_t oversample)
     return (int64_t)half * oversample + oversample / 2 + 1;
 }
 
-/* msi_wkernel_distance - compute how far tap t lies from a sample at sub-offset s, in sub-cells. */
+/* msi_wkernel_distance - return the distance of tap t from a sample at sub-offset s, in sub-cells. */
 MSI_HD int64_t msi_wkernel_distance(int32_t tap, int32_t sub, int32_t oversample)
 {
     int64_t q = (int64_t)tap * oversample - sub;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The sums of wkernel.c, on the device. A full plane is two small matrix products: phases at pairs of nodes times the
- * cosines along v, and the cosines along u times that. Then every element of the table takes the value of its
- * distances. Planes go together as many at a time as some scratch memory holds.
+ * cosines along v, and the cosines along u times that. Then every element of the table gets the value of its distances.
+ * Several planes are processed together, as many as fit in the scratch memory.
  */
 #include "kernels/wproj/job/wkernel_cuda.h"
 
@@ -129,7 +129,7 @@ __device__ void put(msi_c64 *to, double2 value)
     *to = {value.x, value.y};
 }
 
-/* Give every element of a plane's rows the value of its distance. */
+/* Set every element of a plane's rows to the value of its distance. */
 template <typename C> __global__ void k_put_rows(axis_view a, batch_view b, const int64_t *offset, C *table)
 {
     const int32_t plane = b.first_plane + (int32_t)blockIdx.y, half = b.half[plane], taps = msi_wkernel_taps(half);
@@ -139,8 +139,8 @@ template <typename C> __global__ void k_put_rows(axis_view a, batch_view b, cons
     put(table + offset[plane] + at, b.kernel[blockIdx.y * a.n_distance + msi_wkernel_distance(tap, sub, b.oversample)]);
 }
 
-/* Give every element of a plane's squares the value of its distances; a block's elements belong to one sub-offset along
- * u (blockIdx.y). */
+/* Set every element of a plane's squares to the value of its distances. The elements of a block have the same
+ * sub-offset along u (blockIdx.y). */
 template <typename C> __global__ void k_put_squares(axis_view u, axis_view v, batch_view b, C *table)
 {
     const int32_t plane = b.first_plane + (int32_t)blockIdx.z, half = b.half[plane], taps = msi_wkernel_taps(half);
@@ -154,7 +154,7 @@ template <typename C> __global__ void k_put_squares(axis_view u, axis_view v, ba
         b.kernel[((int64_t)blockIdx.z * u.n_distance + qu) * v.n_distance + qv]);
 }
 
-/* A maker holds all that making takes beside the table; its memory is freed together. */
+/* The workspace for making a table; its memory is freed together. */
 struct maker {
     cudaStream_t stream;
     const msi_wkernel_spec *spec;
@@ -241,7 +241,7 @@ template <typename C> int make_separable(maker *m, int32_t n_plane, int32_t half
 {
     const int64_t rows = msi_wkernel_elements(0, m->set->oversample, half);
     for (int axis = 0; axis < 2; axis++) {
-        /* Where both axes are alike they share a table. */
+        /* If both axes are the same, they share a table. */
         if (axis && m->set->offset_v[0] == m->set->offset_u[0]) continue;
         const axis_view &a = axis ? m->v : m->u;
         k_axis<<<dim3(blocks_for(a.n_distance), (unsigned)n_plane), BLOCK, 0, m->stream>>>(a, m->batch);

@@ -6,7 +6,8 @@
  * along v, its real and its imaginary part apart, a vector of cells at a time; the kernel along u comes last.
  */
 
-/* Products of cells with taps add up lane by lane, the taps as they are (re re, im im) and swapped (re im, im re). */
+/* Products of cells and taps are summed for each vector lane, with taps in their order (re re, im im) and swapped (re
+ * im, im re). */
 typedef struct NAME(products) {
     VEC straight, swapped;
 } NAME(products);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* w-projection finds a sample's cell, sub-cell, w-slice and w-plane here, for CPU and GPU alike. */
+/* A sample's cell, sub-cell, w-slice and w-plane in w-projection, for CPU and GPU. */
 #ifndef MSI_KERNELS_WPROJ_GEOMETRY_H
 #define MSI_KERNELS_WPROJ_GEOMETRY_H
 
@@ -13,11 +13,11 @@
  * cell 0 is u = v = 0, and a forward transform (exponent -2 pi i) leads to the image. Samples with w < 0 enter as their
  * conjugates.
  *
- * |w| is cut into slices of equal thickness; a sample belongs to one, and r = |w| - (centre of the slice) is left to
- * the convolution function. Plane p stands for |r| = msi_wproj_plane_w(p); a sample with r < 0 takes the conjugate of
- * plane p's kernel. What rounding to a plane leaves, d = r - (signed w of the plane), turns a sample's phase by
- * d (n - 1); the middle of the field's range of n - 1 is taken out of every sample (msi_wproj_place.turns), so that
- * only half of the range errs.
+ * |w| is cut into slices of equal thickness; a sample belongs to one, and the convolution function corrects for r = |w|
+ * - (centre of the slice). Plane p has the kernel of |r| = msi_wproj_plane_w(p); a sample with r < 0 uses its
+ * conjugate. The rounding error d = r - (signed w of the plane) turns a sample's phase by d (n - 1). The turn at the
+ * middle of the field's range of n - 1 is corrected in every sample (msi_wproj_place.turns), so that the error is due
+ * to only half of the range.
  */
 typedef struct msi_wproj_geometry {
     int64_t nu, nv;          /* padded grid: the period of gu and gv */
@@ -35,7 +35,7 @@ typedef struct msi_wproj_geometry {
     double n_mid;       /* middle of the field's n - 1; 0: leave phases alone */
 } msi_wproj_geometry;
 
-/* A place says where a sample goes and which kernel it takes. */
+/* The cell and the kernel of a sample. */
 typedef struct msi_wproj_place {
     int32_t u, v; /* nearest cell; the footprint is u - half .. u + half */
     /* Nearest sub-offset, or with linear the lower of the two, in [-oversample/2, oversample/2]. */
@@ -74,8 +74,8 @@ MSI_HD int32_t msi_wproj_sub_f32(float g, int32_t cell, int32_t oversample)
 
 /*
  * msi_wproj_sub_linear - return the lower of the two sub-offsets about g; *frac in [0, 1] is the upper one's part. It
- * is held to the 24 bits that every strategy's samples have room for: a kernel moves by 3e-8 of a sub-cell at most, and
- * all strategies take the same.
+ * is rounded to 24 bits, as in the samples of all strategies, so that all strategies use the same value. A kernel moves
+ * by at most 3e-8 of a sub-cell.
  */
 MSI_HD int32_t msi_wproj_sub_linear(double g, int32_t cell, int32_t oversample, double *frac)
 {
@@ -99,14 +99,14 @@ MSI_HD int32_t msi_wproj_plane_f32(float r_abs, float plane_scale, int32_t plane
     return p < (float)n_plane ? (int32_t)p : n_plane - 1;
 }
 
-/* msi_wproj_plane_w - return |r| in wavelengths that plane p stands for. */
+/* msi_wproj_plane_w - return the |r| of plane p in wavelengths. */
 MSI_HD double msi_wproj_plane_w(const msi_wproj_geometry *g, int32_t plane)
 {
     double p = plane;
     return g->plane_scale > 0 ? (g->plane_sqrt ? p * p : p) / g->plane_scale : 0;
 }
 
-/* msi_wproj_slice - return the slice that |w| in wavelengths lies in; a slice's upper end belongs to it. */
+/* msi_wproj_slice - return the slice that contains |w| in wavelengths; its upper end belongs to it. */
 MSI_HD int32_t msi_wproj_slice(const msi_wproj_geometry *g, double w_abs)
 {
     if (g->n_slice <= 1) return 0;
@@ -121,9 +121,8 @@ MSI_HD double msi_wproj_slice_w(const msi_wproj_geometry *g, int32_t slice)
 }
 
 /*
- * msi_wproj_locate_in - everything about the footprint of a sample that is known to lie in a slice, in double.
- * Given:    uvw_m [3]
- *           wrapped  1: samples that the image cannot hold come in too (predict: pixels are periodic in u and v)
+ * msi_wproj_locate_in - compute the cell, sub-offsets and plane of a sample in a slice, in double precision.
+ * Given:    uvw_m [3] wrapped 1: accept samples beyond the image's uv plane (predict: pixels are periodic in u and v)
  * Returned: *p
  */
 MSI_HD void msi_wproj_locate_in(const msi_wproj_geometry *g, const double *uvw_m, double freq_hz, int wrapped,
@@ -154,7 +153,7 @@ MSI_HD void msi_wproj_locate_in(const msi_wproj_geometry *g, const double *uvw_m
     p->turns = (r < 0 ? r + plane_w : r - plane_w) * g->n_mid;
 }
 
-/* msi_wproj_wrap - bring a cell of the unbounded plane to 0 .. n - 1, 0 being u = 0: footprints wrap round. */
+/* msi_wproj_wrap - wrap a cell of the unbounded plane to 0 .. n - 1, where 0 is u = 0. */
 MSI_HD int64_t msi_wproj_wrap(int64_t cell, int64_t n)
 {
     int64_t r = cell % n;

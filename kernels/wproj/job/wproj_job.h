@@ -10,20 +10,21 @@
 extern "C" {
 #endif
 
-/* A sample has a cell, a place within the cell, and the kernel that it takes. */
+/* The cell, position within the cell, and kernel of a sample. */
 typedef struct msi_wproj_sample {
-    int32_t u, v;         /* nearest cell, 0 being u = 0; footprints wrap round the grid */
+    int32_t u, v;         /* nearest cell, 0 is u = 0; footprints wrap round the grid */
     int16_t sub_u, sub_v; /* sub-offset, or the lower of two with frac; -oversample/2 .. oversample/2 */
     int16_t plane;
-    int16_t conjugate;    /* 1: takes the conjugate of the plane's kernel */
-    float frac_u, frac_v; /* part of the next sub-offset; 0 where the nearest is taken */
+    int16_t conjugate;    /* 1: uses the conjugate of the plane's kernel */
+    float frac_u, frac_v; /* weight of the next sub-offset; 0 for the nearest one */
 } msi_wproj_sample;
 
-/* A lookup says how a weight follows from a table. All but NEAREST are for separable tables; TEXTURE for fp32. */
+/* The ways to read a weight from a table. NEAREST is for all tables, the others are for separable ones; TEXTURE for
+ * fp32. */
 typedef enum msi_wproj_lookup {
     MSI_WPROJ_NEAREST, /* of the sample's sub-offset */
     MSI_WPROJ_LINEAR,  /* between two sub-offsets, as the sample's fractions say */
-    MSI_WPROJ_TEXTURE  /* the same by the texture unit, which knows 256 fractions */
+    MSI_WPROJ_TEXTURE  /* the same by the texture unit, which has 256 fractions */
 } msi_wproj_lookup;
 
 /*
@@ -46,8 +47,8 @@ typedef struct msi_wproj_kernels {
     const struct msi_window_operands *operands; /* of max_taps, for tensor cores; NULL: they are not used */
 } msi_wproj_kernels;
 
-/* A job is what is gridded, or degridded. Pointers are borrowed device memory; complex elements are msi_c32 or msi_c64
- * as precision says. */
+/* The samples, kernels and grid of a gridding or degridding. Pointers are borrowed device memory; complex elements are
+ * msi_c32 or msi_c64, according to precision. */
 typedef struct msi_wproj_job {
     msi_precision precision;
     int32_t n_image; /* any number */
@@ -60,8 +61,8 @@ typedef struct msi_wproj_job {
 } msi_wproj_job;
 
 /*
- * A grid in device memory: [nv][nu][n_image] msi_c32 or msi_c64. Cell (u, v) of the unbounded plane is element
- * (v mod nv, u mod nu), so a trimmed grid may be as small as the box that holds every footprint.
+ * A grid in device memory: [nv][nu][n_image] msi_c32 or msi_c64. Cell (u, v) of the unbounded plane is element (v mod
+ * nv, u mod nu), so a trimmed grid may be as small as the box that contains all footprints.
  */
 typedef struct msi_wproj_grid {
     int64_t nu, nv;

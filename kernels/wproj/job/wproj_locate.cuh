@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Locates samples on the device: finds their heads and values, for kernels that store them and for those that compute
- * them again. */
+/* Location of samples on the device: their heads and values, for kernels that store them and for kernels that recompute
+ * them. */
 #ifndef MSI_KERNELS_WPROJ_LOCATE_CUH
 #define MSI_KERNELS_WPROJ_LOCATE_CUH
 
@@ -46,7 +46,7 @@ __device__ inline cplx<T> store_value(const msi_wproj_samples &s, int image, int
     return {re * cosine + im * sine, im * cosine - re * sine};
 }
 
-/* Tell whether a sample has weight in any image. */
+/* Return whether a sample has a weight in any image. */
 __device__ inline bool has_weight(const msi_wproj_samples &s, int64_t at)
 {
     if (!s.weight) return true;

@@ -11,10 +11,10 @@
 #define VEC_U NAME(vec_unaligned)
 #define VL    NAME(vector_length)
 
-/* This many vectors of a row of taps are held in registers together. */
+/* Number of vectors of a row of taps that are kept in registers together. */
 enum { AT_ONCE = 4 };
 
-/* These orders of lanes exchange the two of each complex number, for vectors of numbers of 4 or 8 bytes. */
+/* Permutations that exchange the two parts of each complex number, for vectors of numbers of 4 or 8 bytes. */
 #if MSI_VECTOR_BYTES == 16
 #define SWAP_PAIRS_4 1, 0, 3, 2
 #define SWAP_PAIRS_8 1, 0
@@ -26,8 +26,8 @@ enum { AT_ONCE = 4 };
 #define SWAP_PAIRS_8 1, 0, 3, 2, 5, 4, 7, 6
 #endif
 
-/* Compute exp(-2 pi i turns) of the phase that rounding w to a plane leaves; it is small wherever planes are close
- * enough to be of use. */
+/* Compute exp(-2 pi i turns) for the phase error of rounding w to a plane, which is small for any useful distance of
+ * planes. */
 ALWAYS_INLINE msi_c64 residual_phase(double turns)
 {
     double a = -2 * MSI_PI * turns, b = a * a;

@@ -14,10 +14,11 @@
 extern "C" {
 #endif
 
-/* When a row is not whole vectors, this many cells to the right of a footprint are read and written back unchanged. */
+/* If a row is not a multiple of a vector, up to this many cells to the right of a footprint are read and written back
+ * unchanged. */
 enum { MSI_WPROJ_SLACK = 8 };
 
-/* A span is runs of one bucket, all of one slice. */
+/* Runs of one bucket, all in one slice. */
 typedef struct msi_wproj_span {
     const msi_wproj_geometry *geometry;
     const msi_wkernel_set *kernels;
@@ -26,7 +27,7 @@ typedef struct msi_wproj_span {
     int64_t n_run;
     int32_t slice;
     int image_plane; /* of the store; -1: the PSF of plane 0, visibility 1 (gridding only) */
-    void *scratch;   /* of the calling thread, where the function asks for it; else NULL */
+    void *scratch;   /* of the calling thread, if the function needs it; else NULL */
 } msi_wproj_span;
 
 /* Cells [n_v][n_u] are of the kernels' precision; cell (u, v) is cells[(v - v_origin) * stride + u - u_origin]. */
@@ -36,8 +37,8 @@ typedef struct msi_wproj_cells {
     int64_t n_u, n_v; /* degridding only */
 } msi_wproj_cells;
 
-/* msi_wproj_first_cell - return the cell in which a footprint begins. Past 2^53 periods the fraction of one is noise,
- * and noise differs between compilations; it must not lead out of the cells. */
+/* msi_wproj_first_cell - return the cell in which a footprint begins. Beyond 2^53 periods the fraction of a period is
+ * rounding noise, which differs between compilations; the result must stay within the cells. */
 static inline int64_t msi_wproj_first_cell(const msi_wproj_cells *c, const msi_wproj_place *p, int32_t half)
 {
     int64_t u = p->u - half - c->u_origin, v = p->v - half - c->v_origin;
@@ -47,41 +48,41 @@ static inline int64_t msi_wproj_first_cell(const msi_wproj_cells *c, const msi_w
     return v * c->stride + u;
 }
 
-/* A grid function adds every sample of a span, weighted and spread over its kernel, to the cells. */
+/* A gridding function adds every sample of a span, weighted and multiplied by its kernel, to the cells. */
 typedef void (*msi_wproj_grid_fn)(const msi_wproj_span *span, const msi_wproj_cells *target);
 
 /* A degrid function is the transpose: it sums the visibilities of the store's image_plane from cells that were
  * transformed by exp(+2 pi i ...). */
 typedef void (*msi_wproj_degrid_fn)(const msi_wproj_span *span, const msi_wproj_cells *source);
 
-/* One instruction set's functions, for either precision. */
+/* The functions of one instruction set, for both precisions. */
 typedef struct msi_wproj_simd_table {
     msi_wproj_grid_fn grid_f32, grid_f64;
     msi_wproj_degrid_fn degrid_f32, degrid_f64;
 } msi_wproj_simd_table;
 
-/* msi_wproj_simd - return the table of the instruction set that msi_simd_best stands for. */
+/* msi_wproj_simd - return the functions of the instruction set msi_simd_best. */
 const msi_wproj_simd_table *msi_wproj_simd(void);
 
-/* w-projection as plain loops in double, which every faster form is compared with. */
+/* Reference implementation of w-projection as plain loops in double precision. */
 
 /*
- * msi_wproj_reference_tap - the kernel value that a cell takes: tap (tu, tv) of a sample's place, interpolated between
- * sub-offsets where the geometry says so, conjugated where its residual is negative. In double, whatever the table is.
+ * msi_wproj_reference_tap - return the kernel value at tap (tu, tv) of a sample's place, interpolated between
+ * sub-offsets if the geometry requires it, conjugated if its residual is negative. In double, for any table.
  */
 msi_c64 msi_wproj_reference_tap(const msi_wproj_geometry *geometry, const msi_wkernel_set *kernels,
                                 const msi_wproj_place *place, int32_t tu, int32_t tv);
 
-/* msi_wproj_reference_value - form what a sample adds, in Jy: its visibility weighted, conjugated with its coordinates,
- * its residual phase taken out. */
+/* msi_wproj_reference_value - return the value of a sample for gridding, in Jy: its visibility weighted, conjugated
+ * with its coordinates, and corrected for its residual phase. */
 msi_c64 msi_wproj_reference_value(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                   const msi_wproj_place *place);
 
-/* msi_wproj_reference_store - do the transpose: a sum over a footprint becomes the sample's visibility in the store. */
+/* msi_wproj_reference_store - the transpose: store a sum over a footprint as the sample's visibility. */
 void msi_wproj_reference_store(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                const msi_wproj_place *place, msi_c64 sum);
 
-/* msi_wproj_reference_place - find where a sample of the span's slice goes. */
+/* msi_wproj_reference_place - compute the place of a sample in the span's slice. */
 msi_wproj_place msi_wproj_reference_place(const msi_wproj_span *span, const msi_vis_segment *segment, int64_t row,
                                           int32_t chan);
 

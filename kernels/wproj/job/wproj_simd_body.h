@@ -14,7 +14,7 @@ enum { VL = MSI_VECTOR_BYTES / sizeof(REAL), NAME(ROW) = 2 * (2 * MSI_WKERNEL_MA
 typedef REAL VEC __attribute__((vector_size(MSI_VECTOR_BYTES)));
 typedef REAL VEC_U __attribute__((vector_size(MSI_VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 
-/* A lookup says where a sample's kernel lies in the table. */
+/* The position of a sample's kernel in the table. */
 typedef struct NAME(lookup) {
     int32_t half, taps;
     int n_vector; /* of a row of taps */
@@ -65,7 +65,7 @@ ALWAYS_INLINE VEC NAME(swap)(VEC x)
     return __builtin_shufflevector(x, x, SWAP_PAIRS);
 }
 
-/* A separable kernel's row for a sample along one axis is two of the table, each with its part. */
+/* The row of a separable kernel for a sample along one axis: two rows of the table and their weights. */
 typedef struct NAME(row) {
     const REAL *low, *high;
     REAL lower, upper;
@@ -79,13 +79,13 @@ ALWAYS_INLINE NAME(row)
     return r;
 }
 
-/* Read vector i of a row; beyond its taps lies another row, or padding. */
+/* Read vector i of a row; after its taps there is another row, or padding. */
 ALWAYS_INLINE VEC NAME(row_taps)(const NAME(row) * r, int i)
 {
     return *(const VEC_U *)(r->low + i * VL) * r->lower + *(const VEC_U *)(r->high + i * VL) * r->upper;
 }
 
-/* A full kernel has one square about a sample, or four with a part each where sub-offsets are interpolated. */
+/* The squares of a full kernel for a sample: one, or four with weights if sub-offsets are interpolated. */
 typedef struct NAME(squares) {
     int n;
     const REAL *first[4];
@@ -113,7 +113,7 @@ ALWAYS_INLINE VEC NAME(square_taps)(const int n_square, const NAME(squares) * sq
     return sum;
 }
 
-/* Weight one sample's visibility, conjugate and turn it as its place says. */
+/* Weight a sample's visibility, conjugate and rotate it according to its place. */
 ALWAYS_INLINE CPLX NAME(gridded_value)(const msi_wproj_span *s, const msi_vis_segment *segment, int64_t row,
                                        int32_t chan, const msi_wproj_place *p)
 {
@@ -131,7 +131,7 @@ ALWAYS_INLINE CPLX NAME(gridded_value)(const msi_wproj_span *s, const msi_vis_se
 }
 
 /* Add n vectors of every row of a separable footprint, from vector `from` on; n is a constant at every call, so that
- * they stay in registers. along_v holds the kernel along v with the sign of its imaginary part set. */
+ * they stay in registers. along_v is the kernel along v, conjugated if required. */
 ALWAYS_INLINE void NAME(add_separable)(const int n, int from, const NAME(row) * along_u, const REAL *along_v,
                                        const NAME(factor) * value, VEC mask, const NAME(lookup) * at, CPLX *first,
                                        int64_t stride)
@@ -151,7 +151,7 @@ ALWAYS_INLINE void NAME(add_separable)(const int n, int from, const NAME(row) * 
     }
 }
 
-/* Store the kernel along v multiplied by `signs`, which conjugate it or do not. */
+/* Store the kernel along v multiplied by `signs`, which may conjugate it. */
 ALWAYS_INLINE void NAME(store_row)(const NAME(row) * r, VEC signs, int n_vector, REAL *out)
 {
     for (int k = 0; k < n_vector; k++) *(VEC_U *)(out + k * VL) = NAME(row_taps)(r, k) * signs;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The kernels that list samples and put lists in order; wproj_sort_cuda.cu says how they work together. */
+/* CUDA kernels that list and sort samples. The comment in the second part of this file describes how they work
+ * together. */
 #include "kernels/wproj/job/wproj_sort_cuda.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace wproj_sort {
 using namespace wproj_locate;
 
 constexpr int BLOCK = 256, BUFFER = 1024, PARTS = 8;
-constexpr int MERGED = 32; /* entries become one, at most */
+constexpr int MERGED = 32; /* most entries that are merged */
 
 struct bin_view {
     msi_wproj_bins bins;
@@ -67,7 +68,7 @@ static __global__ __launch_bounds__(BLOCK) void k_locate_merge(msi_wproj_samples
     __syncthreads();
     record<float> held = {};
     bool holds = false;
-    uint32_t filled = 0; /* every thread's own count of what the block buffered */
+    uint32_t filled = 0; /* number of entries in the block's buffer, in every thread */
     for (int64_t step = 0; step <= n_step; step++) {
         bool there = step < n_step && series < s.n_series;
         record<float> next = {};
@@ -120,14 +121,14 @@ __global__ __launch_bounds__(BLOCK) void k_locate_f32(msi_wproj_samples_f32 s, b
     index[i] = (uint32_t)i;
 }
 
-/* A view of a store's samples and of what locates them. */
+/* A view of a store's samples and of the parameters that locate them. */
 struct store_view {
     msi_wproj_geometry geometry;
     msi_wproj_samples samples;
     int32_t slice, origin_u, origin_v;
 };
 
-/* Find the slice of sample i of rows r; -1 where it has no weight. */
+/* Return the slice of sample i of rows r; -1 if it has no weight. */
 __device__ inline int32_t slice_of(const store_view &s, const msi_store_rows &r, int64_t i)
 {
     if (!has_weight(s.samples, r.first_sample + i)) return -1;
@@ -173,7 +174,7 @@ __global__ __launch_bounds__(BLOCK) void k_locate(store_view s, bin_view b, list
     }
 }
 
-/* The extent of one slice's samples among those that a thread or a warp has seen; slice -1: none. */
+/* The extent of one slice's samples that a thread or a warp has processed; slice -1: none. */
 struct covered {
     int32_t slice, u_low, v_low, u_high, v_high;
     unsigned n;
@@ -184,7 +185,7 @@ __device__ inline void enlarge_extent(const covered &c, msi_wproj_box_extent *ex
 {
     if (c.slice < 0) return;
     msi_wproj_box_extent *e = extent + c.slice;
-    /* Only ever outdated in the direction that costs an atomic operation. */
+    /* May be outdated, but then only an unnecessary atomic operation follows. */
     if (c.u_low < *(volatile int32_t *)&e->u_low) atomicMin(&e->u_low, c.u_low);
     if (c.v_low < *(volatile int32_t *)&e->v_low) atomicMin(&e->v_low, c.v_low);
     if (c.u_high > *(volatile int32_t *)&e->u_high) atomicMax(&e->u_high, c.u_high);
@@ -192,8 +193,8 @@ __device__ inline void enlarge_extent(const covered &c, msi_wproj_box_extent *ex
     atomicAdd((unsigned long long *)&e->n, (unsigned long long)c.n);
 }
 
-/* Enlarge extent [n_slice]: threads add a slice when they come to the next, warps together where they end in the same.
- */
+/* Enlarge extent [n_slice]. A thread adds its extent when the slice changes; threads of a warp that end in the same
+ * slice add it together. */
 static __global__ __launch_bounds__(BLOCK) void k_extents(store_view s, const int32_t *half,
                                                           msi_wproj_box_extent *extent)
 {
@@ -242,7 +243,7 @@ __device__ inline float size_of(cplx<double> x)
     return (float)fmax(fabs(x.re), fabs(x.im));
 }
 
-/* A reordering takes n entries of the list, by index, to the sorted one. */
+/* Arguments of a reordering, which copies n entries of the list, by index, to the sorted list. */
 struct reordering {
     list_view list, sorted;
     const uint32_t *index;
@@ -251,7 +252,7 @@ struct reordering {
     uint32_t *bin_end, *largest; /* largest [n_image]: bits of the largest value */
 };
 
-/* Put the list into the order of its keys; the last of each bin shows where the bin ends. */
+/* Sort the list by its keys. The last entry of each bin gives the end of the bin. */
 template <typename T> __global__ __launch_bounds__(BLOCK) void k_gather(reordering o, const uint32_t *key)
 {
     const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
@@ -274,7 +275,7 @@ template <typename T> __global__ __launch_bounds__(BLOCK) void k_gather(reorderi
     }
 }
 
-/* A key's shape: a bin, a kernel and a cell share 64 bits. */
+/* Layout of a key: bin, kernel and cell in 64 bits. */
 struct key_shape {
     int plane_bits, sub_bits, cell_bits; /* sub, cell: along one axis */
     __host__ __device__ int below_bin() const
@@ -300,7 +301,7 @@ static __global__ void k_kernel_keys(const msi_wproj_head *head, const uint32_t 
     index[i] = i;
 }
 
-/* Mark by 1 an entry that begins a run of equals, which is cut where its sum would get long. */
+/* Set the mark of an entry that begins a run of equal entries. Long runs are cut. */
 static __global__ void k_mark(const uint64_t *key, uint32_t n, int apart, uint32_t *begins)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -341,14 +342,14 @@ __global__ __launch_bounds__(BLOCK) void k_merge(reordering o, const uint64_t *k
 } // namespace wproj_sort
 
 /*
- * Two ways to merge, both lossless for tabulated kernels, where samples of one cell, sub-cell and plane differ in
- * nothing but their values. In a regular array a thread follows one baseline through a run of times, so that a warp
- * reads neighbouring baselines of one time and what merges does so in a register. In any order at all: a radix sort by
- * bin, kernel and cell lays equal samples side by side, and the first of a run takes up the others; it also lets
- * samples that share a kernel meet in the caches.
+ * Two ways to merge samples. Both are lossless for tabulated kernels, because samples of one cell, sub-cell and plane
+ * differ only in their values. In a regular array a thread follows one baseline through a run of times, so that a warp
+ * reads neighbouring baselines of one time and samples are merged in a register. In any other order: a radix sort by
+ * bin, kernel and cell makes equal samples neighbours, and the first of a run gets the sum. Samples with the same
+ * kernel are then near each other, which helps the caches.
  *
  * Blocks claim places in the list with one global counter step each. CUB's radix sort orders (key, place in the list);
- * one more pass fetches heads and values and notes where each bin ends.
+ * one more pass reads heads and values and stores the end of each bin.
  */
 
 using namespace wproj_sort;
@@ -455,7 +456,7 @@ static int allocate_list(list_view *list, const msi_wproj_sorter_spec *s)
     return MSI_OK;
 }
 
-/* Allocate workspace for whichever of CUB's algorithms takes most. */
+/* Allocate workspace for CUB's algorithms, as much as the largest one needs. */
 static int allocate_cub(msi_wproj_sorter *s)
 {
     const int64_t n = s->spec.capacity;
@@ -583,7 +584,7 @@ extern "C" int msi_wproj_locate(msi_wproj_sorter *s, const msi_wproj_geometry *g
     return read_count(s);
 }
 
-/* Finding extents takes this device memory. */
+/* Device memory for finding extents. */
 struct extent_memory {
     int32_t *half;
     msi_wproj_box_extent *extent;
@@ -632,7 +633,7 @@ extern "C" void msi_wproj_list(const msi_wproj_sorter *s, msi_wproj_sorted *list
     list->bins = s->bins;
 }
 
-/* Begin an order: no bin has a sample, no value is known. */
+/* Begin an order: all bins are empty, and the largest values are unknown. */
 static int forget_order(msi_wproj_sorter *s)
 {
     cudaStream_t stream = (cudaStream_t)s->gpu.stream;
@@ -685,7 +686,7 @@ extern "C" int msi_wproj_sort_bins(msi_wproj_sorter *s, msi_wproj_sorted *sorted
     return close_order(s, s->n, sorted);
 }
 
-/* Merge each of the list's runs of equals into one; *n_left are left. */
+/* Merge each run of equal entries into one; *n_left entries remain. */
 static int merge_sorted(msi_wproj_sorter *s, const uint64_t *key, const uint32_t *index, uint32_t *n_left)
 {
     cudaStream_t stream = (cudaStream_t)s->gpu.stream;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * w-projection on the GPU: samples become a list of heads (where they go, which kernel) and values; those that no
- * tabulated kernel can tell apart become one; the list is put in order of where its samples go.
+ * w-projection on the GPU: samples become a list of heads (cell and kernel) and values; samples with the same cell and
+ * tabulated kernel are merged; the list is sorted by cells.
  *
- * Pointers are device memory unless said. A sorter works on the device and the stream that it was made with.
+ * Pointers are device memory unless documented otherwise. A sorter works on the device and the stream that it was made with.
  */
 #ifndef MSI_KERNELS_WPROJ_SORT_CUDA_H
 #define MSI_KERNELS_WPROJ_SORT_CUDA_H
@@ -29,7 +29,7 @@ typedef struct msi_wproj_head {
 enum {
     MSI_WPROJ_MAX_BOX = 65535,
     MSI_WPROJ_MAX_PLANE = 65536,
-    MSI_WPROJ_MAX_OVERSAMPLE = 126, /* where sub-offsets are not kept whole */
+    MSI_WPROJ_MAX_OVERSAMPLE = 126, /* if sub-offsets are not kept in full */
     MSI_WPROJ_MAX_IMAGE = 8
 };
 
@@ -90,7 +90,7 @@ typedef struct msi_wproj_samples_f32 {
     int32_t n_plane, oversample;
 } msi_wproj_samples_f32;
 
-/* A batch of a store's samples. Those of weight 0 in every image are left out. */
+/* A batch of a store's samples. Samples whose weight is 0 in every image are left out. */
 typedef struct msi_wproj_samples {
     int64_t n; /* samples in all */
     int32_t n_rows;
@@ -101,12 +101,12 @@ typedef struct msi_wproj_samples {
     const void *vis;     /* [store plane][n] msi_c32 or msi_c64: the sorter's precision */
     int32_t n_image;
     int32_t store_plane[MSI_WPROJ_MAX_IMAGE]; /* -1: the PSF of plane 0, visibility 1 */
-    int32_t wrapped; /* 1: coordinates beyond the uv plane come back into it by whole periods */
+    int32_t wrapped; /* 1: coordinates beyond the uv plane are wrapped into it by whole periods */
 } msi_wproj_samples;
 
 /*
- * A bin holds samples of like half-support (a class) and one square of cells, each once. A gridding kernel that owns a
- * tile finds all samples that touch it in the bins about it.
+ * A bin has the samples of similar half-support (a class) in one square of cells, each sample once. The samples that
+ * touch a tile are in the bins around it.
  */
 enum { MSI_WPROJ_MAX_CLASS = 16 };
 
@@ -120,14 +120,14 @@ typedef struct msi_wproj_bins {
 } msi_wproj_bins;
 
 typedef struct msi_wproj_sorter_spec {
-    int64_t capacity;    /* samples at once, below 2^31; more come in several turns */
+    int64_t capacity;    /* samples processed together, below 2^31; more are processed in several passes */
     int32_t nu, nv;      /* box */
     const int32_t *half; /* [n_plane] host */
     int32_t n_plane, oversample;
     int32_t n_image;
     msi_precision precision;
-    int32_t linear;      /* 1: every sample keeps its sub-offsets whole, and none merge: for kernels that are
-                            interpolated, or oversampled more than a head can hold */
+    int32_t linear;      /* 1: samples keep their full sub-offsets and are not merged: for kernels that are
+                         * interpolated, or whose oversampling is too large for a head */
     int32_t least_shift; /* of bins; 0: 3 */
 } msi_wproj_sorter_spec;
 
@@ -140,7 +140,7 @@ int64_t msi_wproj_sorter_bytes(const msi_wproj_sorter_spec *spec);
  * msi_wproj_sorter_create - allocate all device memory that sorting needs.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives. spec->half is read now
  * Returned: *out, freed by msi_wproj_sorter_free
- * Returns:  0, MSI_EGPU, MSI_ERANGE (box, planes or samples beyond what a head or an index holds)
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (box, planes or samples too large for a head or an index)
  */
 int msi_wproj_sorter_create(msi_wproj_sorter **out, const msi_gpu_stream *gpu, const msi_wproj_sorter_spec *spec);
 void msi_wproj_sorter_free(msi_wproj_sorter *s);
@@ -149,7 +149,7 @@ void msi_wproj_sorter_free(msi_wproj_sorter *s);
  * msi_wproj_locate_f32 - make the list of a regular array: runs of up to `run` neighbours in time merged, in no
  * particular order; with run 1 one entry a sample, in the samples' order.
  * Returns: 0, MSI_EGPU, MSI_EINTERNAL (merging in fp64)
- * Notes:   waits for the stream, to learn how many entries are left, unless run is 1.
+ * Notes:   waits for the stream to get the number of entries, unless run is 1.
  */
 int msi_wproj_locate_f32(msi_wproj_sorter *s, const msi_wproj_samples_f32 *samples, int32_t run);
 
@@ -165,7 +165,7 @@ int msi_wproj_locate(msi_wproj_sorter *s, const msi_wproj_geometry *geometry, co
 /* Cells [u_low, u_high] x [v_low, v_high] of the unbounded plane that footprints of n samples cover. */
 typedef struct msi_wproj_box_extent {
     int32_t u_low, v_low, u_high, v_high;
-    int64_t n; /* 0: low and high are as far from each other as can be, the wrong way */
+    int64_t n; /* 0: low is the largest and high the smallest number */
 } msi_wproj_box_extent;
 
 /* msi_wproj_empty_extent - return the extent of no samples, which msi_wproj_extents enlarges. */
@@ -180,7 +180,7 @@ static inline msi_wproj_box_extent msi_wproj_empty_extent(void)
  * Given:              gpu; half [n_plane], host
  * Given and returned: extent [geometry->n_slice], host: enlarged by these samples
  * Returns: 0, MSI_EGPU
- * Notes:   waits for the stream; once a batch, it allocates what it needs.
+ * Notes:   waits for the stream; allocates memory at each call.
  */
 int msi_wproj_extents(const msi_gpu_stream *gpu, const msi_wproj_geometry *geometry, const int32_t *half,
                       const msi_wproj_samples *samples, msi_wproj_box_extent *extent);
@@ -199,15 +199,14 @@ typedef struct msi_wproj_sorted {
     msi_wproj_bins bins;
 } msi_wproj_sorted;
 
-/* msi_wproj_list - give the list as it is. */
+/* msi_wproj_list - return the unsorted list. */
 void msi_wproj_list(const msi_wproj_sorter *s, msi_wproj_sorted *list);
 
-/* msi_wproj_sort_bins - make the list in order of bins. Returns: 0, MSI_EGPU */
+/* msi_wproj_sort_bins - sort the list by bins. Returns: 0, MSI_EGPU */
 int msi_wproj_sort_bins(msi_wproj_sorter *s, msi_wproj_sorted *sorted);
 
 /*
- * msi_wproj_sort_kernels - the list in order of bins, in a bin of kernels, samples of one cell and kernel merged
- * whatever their order was.
+ * msi_wproj_sort_kernels - sort the list by bins, and in a bin by kernels; samples of one cell and kernel are merged.
  * Returns: 0, MSI_EGPU
  * Notes:   waits for the stream. No merged value is a sum of more than 32.
  */

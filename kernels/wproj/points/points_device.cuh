@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Degridders by tabulated kernels share this on the device: kernels, and a walk over taps. */
+/* Device code shared by degridders with tabulated kernels: kernels, and an iteration over taps. */
 #ifndef MSI_KERNELS_POINTS_DEVICE_CUH
 #define MSI_KERNELS_POINTS_DEVICE_CUH
 
@@ -32,7 +32,7 @@ template <typename T> struct square {
     uint32_t sign;
 };
 
-/* Find a kernel's square by the number that msi_wproj_points_kernel gives. */
+/* Find a kernel's square from the number returned by msi_wproj_points_kernel. */
 template <typename T> __device__ __forceinline__ square<T> find_square(const kernel_view<T> &k, uint32_t kernel)
 {
     uint32_t squares = (uint32_t)((k.oversample + 1) * (k.oversample + 1)), at = kernel & ~CONJUGATE;
@@ -63,8 +63,8 @@ struct tap_walk {
     }
 };
 
-/* Start a walk. image_tap and table_tap lead from a tap to its neighbour in the row, image_row and table_row from a row
- * to the next. */
+/* Start an iteration. image_tap and table_tap are the strides from a tap to its neighbour in the row, image_row and
+ * table_row from a row to the next. */
 __device__ __forceinline__ tap_walk start_walk(int lane, int lanes, int width, int image_tap, int image_row,
                                                int table_tap, int table_row)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Samples are put into their places here, tile by tile, where there are few tiles and the order within them is free. A
- * block counts its samples by tile in shared memory, adds what it counted to the tiles' numbers, and so learns where
- * its samples go; in one kernel, if all blocks fit the GPU at once. An order decides what is kept of a sample.
+ * Sort of samples by tile, for few tiles and any order within a tile. A block counts its samples by tile in shared
+ * memory, and adds the counts to the tiles' counters, which gives the positions of its samples. If all blocks fit on
+ * the GPU at once, this is done in one kernel. An order defines the tiles and the stored data of a sample.
  */
 #include "kernels/wproj/points/points_sort_cuda.h"
 
@@ -24,10 +24,10 @@ __device__ __forceinline__ uint32_t find_tile(const msi_wproj_sample &s, const m
     return (uint32_t)(k.first_tile + v / k.tile_v * k.n_tile_u + u / k.tile_u);
 }
 
-/* A block has EACH samples and a tile to a thread. */
+/* A thread of a block has EACH samples and one tile. */
 constexpr uint32_t PLACE_THREADS = MSI_WPROJ_POINTS_MAX_PLACE_TILES;
 
-/* An order says which tile a sample belongs to and what is kept of it. This one goes by tiles of the grid. */
+/* An order gives the tile of a sample and the data to store. This one uses tiles of the grid. */
 struct tile_order {
     using place = int4;
     msi_wproj_points_classes classes;
@@ -64,7 +64,7 @@ struct divider {
     }
 };
 
-/* This order goes by bins of a strip's rows. */
+/* This order uses bins of a strip's rows. */
 struct strip_order {
     using place = uint2;
     int32_t nu, nv, half, oversample;
@@ -138,15 +138,15 @@ inline __device__ uint32_t sum_before(uint32_t x, uint32_t *all = nullptr)
     return __shfl_sync(~0u, running - own, warp) + sum - x;
 }
 
-/* A block holds its samples in their order, and where each goes: neighbours mostly to neighbours, so that whole sectors
- * are written. */
+/* A block's samples in order, and their positions. Neighbours mostly go to neighbouring positions, so that whole
+ * sectors are written. */
 template <class O, uint32_t EACH> struct place_store {
     typename O::place place[EACH * PLACE_THREADS];
     uint32_t to[EACH * PLACE_THREADS];
     uint32_t here[PLACE_THREADS], slot[PLACE_THREADS], to_less_slot[PLACE_THREADS];
 };
 
-/* Write a block's samples to their places. */
+/* Write a block's samples to their positions. */
 template <class O, uint32_t EACH>
 __device__ __forceinline__ void write_places(const place_args<O> &a, const place_store<O, EACH> &s)
 {
@@ -158,7 +158,7 @@ __device__ __forceinline__ void write_places(const place_args<O> &a, const place
     }
 }
 
-/* List pieces of like size of a tile's samples behind those of the tiles before. */
+/* List pieces of equal size of a tile's samples, after those of earlier tiles. */
 __device__ __forceinline__ void list_pieces(int32_t tile, uint32_t begin, uint32_t end, uint32_t pieces, uint32_t at,
                                             msi_wproj_points_item *item)
 {
@@ -169,7 +169,7 @@ __device__ __forceinline__ void list_pieces(int32_t tile, uint32_t begin, uint32
     }
 }
 
-/* List the items by one block, a tile to a thread. */
+/* List the items by one block, with one thread for each tile. */
 template <class O> __device__ __forceinline__ void list_place_items(const place_args<O> &a, uint32_t begin, uint32_t n)
 {
     uint32_t all;
@@ -190,7 +190,7 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_cons
     place_store<O, EACH> &s = *(place_store<O, EACH> *)memory;
     const uint32_t t = threadIdx.x;
 #if __CUDA_ARCH__ >= 900
-    /* Blocks of a kernel that may overlap this one come where blocks of this one have gone. */
+    /* Blocks of the next kernel may start when blocks of this one have ended. */
     cudaTriggerProgrammaticLaunchCompletion();
 #endif
     s.here[t] = 0;
@@ -198,7 +198,7 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_cons
     __syncthreads();
     typename O::place place[EACH];
     uint32_t tile[EACH], rank[EACH];
-    /* All samples are on their way before the first is used. */
+    /* Load all samples before the first one is used. */
     msi_wproj_sample sample[EACH];
     for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) { sample[e] = a.sample[i]; });
     for_each_sample<EACH>(a.n, [&](uint32_t e, uint32_t i) { place[e] = a.order.make(sample[e], i, &tile[e]); });
@@ -233,7 +233,7 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const __grid_con
     if (here[t]) atomicAdd(&count[t], here[t]);
 }
 
-/* Put samples into their places; taken[t] counts those of tile t's places that blocks have taken. */
+/* Write samples to their positions; taken[t] counts the positions of tile t in use. */
 template <class O, uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_constant__ place_args<O> a,
                                                              const uint32_t *count, uint32_t *taken)
@@ -308,7 +308,7 @@ __global__ void k_points_keys(const __grid_constant__ tile_order order, const ms
     index[i] = i;
 }
 
-/* Find where every tile's samples begin. */
+/* Find the beginning of every tile's samples. */
 __global__ void k_points_first(const uint32_t *key, uint32_t n, int shift, int32_t n_tile, uint32_t *first)
 {
     int32_t t = (int32_t)(blockIdx.x * BLOCK + threadIdx.x);
@@ -405,7 +405,7 @@ static int make_classes(msi_wproj_points_sorter *s, const std::vector<int32_t> &
     return MSI_OK;
 }
 
-/* Let an order's kernels have their shared memory; find the blocks of them that fit a multiprocessor. */
+/* Set the shared memory of an order's kernels; find how many blocks fit on a multiprocessor. */
 template <class O, uint32_t EACH> static int ready_order(int *blocks_each)
 {
     const int bytes = sizeof(place_store<O, EACH>);
@@ -553,7 +553,7 @@ extern "C" int msi_wproj_points_sort(msi_wproj_points_sorter *s, const msi_wproj
     return MSI_OK;
 }
 
-/* Make room for the pieces of n samples. */
+/* Allocate memory for the pieces of n samples. */
 static int make_item_room(msi_wproj_points_sorter *s, int64_t n, int32_t most, int32_t n_tile)
 {
     const int64_t room = n / most + std::min<int64_t>(n, n_tile);
@@ -565,7 +565,7 @@ static int make_item_room(msi_wproj_points_sorter *s, int64_t n, int32_t most, i
     return MSI_OK;
 }
 
-/* Sort in one launch where all blocks run at the same time and the device lets them, else in two. */
+/* Sort in one launch if all blocks can run at the same time and the device supports it, else in two. */
 template <uint32_t EACH, class O> static int sort_places(msi_wproj_points_sorter *s, place_args<O> a)
 {
     cudaStream_t stream = (cudaStream_t)s->gpu.stream;

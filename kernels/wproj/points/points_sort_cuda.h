@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Sort samples for degridding by points: those whose footprints lie in the same tile of cells stand together, those of
- * them that take the same kernel side by side, and every tile knows where its samples begin.
+ * Sort of samples for degridding by points: by tile of their footprints, then by kernel. The beginning of every tile's
+ * samples is stored.
  */
 #ifndef MSI_KERNELS_POINTS_SORT_CUDA_H
 #define MSI_KERNELS_POINTS_SORT_CUDA_H
@@ -16,8 +16,8 @@ extern "C" {
 enum { MSI_WPROJ_POINTS_MAX_CLASS = 16 };
 
 /*
- * A class is planes of like width. Its samples are placed as if all had `taps` taps: tile (tu, tv) holds those whose
- * first cell, cell - taps / 2 in 0 .. n - 1, lies in tu tile_u .. and tv tile_v ..
+ * A class has planes of similar width. Its samples are sorted as if all had `taps` taps: tile (tu, tv) holds those
+ * whose first cell, cell - taps / 2 in 0 .. n - 1, lies in tu tile_u .. and tv tile_v ..
  */
 typedef struct msi_wproj_points_class {
     int32_t taps;
@@ -32,7 +32,7 @@ typedef struct msi_wproj_points_classes {
     msi_wproj_points_class of[MSI_WPROJ_POINTS_MAX_CLASS];
 } msi_wproj_points_classes;
 
-/* msi_wproj_points_kernel - return the kernel's square among all of a set, and 1 in the top bit where the sample
+/* msi_wproj_points_kernel - return the number of the kernel's square in its set, with the top bit set if the sample
  * conjugates it. */
 MSI_HD uint32_t msi_wproj_points_kernel(const msi_wproj_sample *s, int32_t oversample)
 {
@@ -44,7 +44,7 @@ MSI_HD uint32_t msi_wproj_points_kernel(const msi_wproj_sample *s, int32_t overs
 /* msi_wproj_points_wrap - x in 0 .. n - 1. */
 MSI_HD int32_t msi_wproj_points_wrap(int32_t x, int32_t n)
 {
-    /* Division is slow, and seldom needed. */
+    /* Division is slow, and rarely needed. */
     x += x < 0 ? n : 0;
     x -= x >= n ? n : 0;
     if (x >= 0 && x < n) return x;
@@ -88,7 +88,7 @@ typedef struct msi_wproj_points_sorted {
 int msi_wproj_points_sort(msi_wproj_points_sorter *s, const msi_wproj_job *job, int by_kernel,
                           msi_wproj_points_sorted *sorted);
 
-/* An item is samples of one tile that one block takes at once. */
+/* Samples of one tile that one block processes together. */
 typedef struct msi_wproj_points_item {
     int32_t tile;
     uint32_t first, n;
@@ -102,7 +102,7 @@ typedef struct msi_wproj_points_item {
 int msi_wproj_points_list_items(msi_wproj_points_sorter *s, const msi_wproj_points_sorted *sorted, int32_t most,
                                 const msi_wproj_points_item **item, const uint32_t **n_item);
 
-/* A place is what a degridder needs of a sample; 16 bytes, read at once. */
+/* The data of a sample for a degridder, in 16 bytes, read together. */
 typedef struct msi_wproj_points_place {
     int32_t u, v;    /* its kernel's first cell, in 0 .. n - 1 */
     uint32_t kernel; /* msi_wproj_points_kernel */
@@ -110,7 +110,7 @@ typedef struct msi_wproj_points_place {
 } msi_wproj_points_place;
 
 /*
- * Strips of an image, for degridders that march down them. A strip's rows, and its first ones once more so that no
+ * Strips of an image, for degridders that move down them. A strip's rows, and its first ones once more so that no
  * footprint reaches beyond them, are followed by the next strip's, all in one line that is cut into bins of `rows`.
  */
 typedef struct msi_wproj_points_strips {
@@ -148,7 +148,7 @@ typedef struct msi_wproj_points_placed {
  * multiprocessor can hold at once (a million on a large GPU) is read once, by a kernel that counts, waits for all its
  * blocks, and puts the samples into their places; more are read twice.
  * Given:    at most MSI_WPROJ_POINTS_MAX_PLACE_TILES tiles; most: samples of an item
- * Returned: *placed; what msi_wproj_points_sort returned is lost
+ * Returned: *placed; the result of msi_wproj_points_sort becomes invalid
  * Returns:  0, MSI_EGPU, MSI_ERANGE (more samples than the sorter was made for, too many tiles)
  */
 enum { MSI_WPROJ_POINTS_MAX_PLACE_TILES = 1024 };

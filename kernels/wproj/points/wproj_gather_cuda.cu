@@ -2,10 +2,10 @@
 /*
  * Gather: every visibility's footprint is summed by a warp, or by 8 or 16 lanes where it is small.
  *
- * In the order given, or by place: image and table come through the caches. A warp first prepares its
- * visibilities, a lane each, so that the chain index, sample, plane, table is waited for once; then its parts take one
- * visibility each, several taps a lane in flight at a time. Where there are few visibilities, each is cut into bands of
- * rows for several warps. By strip: wproj_gather_strip_cuda.cu. By tile: wproj_gather_cuda.cuh.
+ * In the order given, or by place: image and table come through the caches. A warp first prepares its visibilities, one
+ * per lane, so that the dependent loads of index, sample, plane and table cause one wait; then each part of the warp
+ * sums one visibility, with several loads of taps per lane in flight. Few visibilities are cut into bands of rows for
+ * several warps. By strip: wproj_gather_strip_cuda.cu. By tile: wproj_gather_cuda.cuh.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Gather" implementation.
  */
@@ -20,8 +20,8 @@ namespace {
 using namespace points;
 
 constexpr int THREADS = 128, WARPS = THREADS / 32;
-constexpr int WIDEST_BLOCK = 36; /* taps along an axis that a tile takes at once */
-constexpr int MOST_EACH = 8;     /* visibilities of a warp: few, so that those at work together meet in the L2 cache */
+constexpr int WIDEST_BLOCK = 36; /* taps along an axis that a tile processes together */
+constexpr int MOST_EACH = 8;     /* visibilities of a warp: few, so that concurrent ones share the L2 cache */
 constexpr int MAX_BANDS = 64, MIN_BAND_TAPS = 2048;
 
 template <typename T> struct direct_args {
@@ -36,7 +36,7 @@ template <typename T> struct direct_args {
     kernel_view<T> kernels;
 };
 
-/* A footprint is a visibility, prepared. */
+/* The footprint of a prepared visibility. */
 template <typename T> struct alignas(16) footprint {
     const cplx<T> *weight;
     int64_t cell; /* element of the image */
@@ -61,7 +61,7 @@ __device__ __forceinline__ msi_wproj_points_place read_place(const msi_wproj_poi
     return {x.x, x.y, (uint32_t)x.z, (uint32_t)x.w};
 }
 
-/* Find visibility i's footprint. */
+/* Compute the footprint of visibility i. */
 template <typename T> __device__ footprint<T> prepare(const direct_args<T> &a, uint32_t i)
 {
     footprint<T> f = {};
@@ -116,7 +116,7 @@ __device__ __forceinline__ cplx<T> weigh_inside(const direct_args<T> &a, const f
     return sum;
 }
 
-/* Sum the same where a row has no more taps than there are lanes: a lane's taps are a column. */
+/* The same sum if a row has at most as many taps as there are lanes: a lane's taps are a column. */
 template <int LANES, typename T>
 __device__ __forceinline__ cplx<T> weigh_columns(const direct_args<T> &a, const footprint<T> &f, int image, int row,
                                                  int row_end, int lane)
@@ -150,7 +150,7 @@ __device__ __forceinline__ cplx<T> weigh_columns(const direct_args<T> &a, const 
     return {with_re.re + flip(with_im.re, f.sign), with_re.im + flip(with_im.im, f.sign)};
 }
 
-/* Sum the same of a footprint that wraps round the grid's edge. */
+/* The same sum for a footprint that wraps round the grid's edge. */
 template <int LANES, typename T>
 __device__ __noinline__ cplx<T> weigh_wrapped(const direct_args<T> &a, footprint<T> f, int image, int row, int row_end,
                                               int lane)
@@ -215,7 +215,7 @@ template <typename T> int launch_direct(const msi_gather *g, const msi_wproj_job
     a.grid = (const cplx<T> *)job->grid;
     a.kernels = view_kernels<T>(job);
     const int taps = job->kernels.max_taps, lanes = taps <= 8 ? 8 : taps <= 16 ? 16 : 32;
-    /* Enough warps for every multiprocessor: first fewer visibilities each, then bands of each. */
+    /* Make enough warps for all multiprocessors: first by fewer visibilities per warp, then by bands. */
     const int64_t wanted = (int64_t)g->n_block * 64;
     a.each = (int32_t)std::clamp<int64_t>(job->n_vis / wanted, 1, MOST_EACH);
     a.each = (a.each + 32 / lanes - 1) / (32 / lanes) * (32 / lanes);
@@ -234,9 +234,8 @@ template <typename T> int launch_direct(const msi_gather *g, const msi_wproj_job
     return MSI_OK;
 }
 
-/* Shape the largest tile whose cells fit. A footprint's rows must not meet in the banks of shared memory where its
- * lanes go from one row to the next. Rows therefore lie as far apart as the block of taps is wide, plus whole rounds of
- * banks. */
+/* Choose the largest tile whose cells fit. Lanes that read neighbouring rows of a footprint must not have bank
+ * conflicts. So the distance of rows is the width of the block of taps plus a multiple of the number of banks. */
 template <typename T> void shape_tile(tile_shape *shape, msi_wproj_points_class *c, int32_t nu, int32_t nv, int cells)
 {
     constexpr int ROUND = 128 / (int)sizeof(cplx<T>);
@@ -266,8 +265,8 @@ template <typename T> void shape_tiles(msi_gather *g, msi_wproj_points_classes *
     for (int k = 0; k < c->n_class; k++) shape_tile<T>(&g->shape[k], &c->of[k], c->nu, c->nv, g->cells);
 }
 
-/* Choose the form: tiles pay where reading a tile's cells costs less than its visibilities would read from the L2
- * cache. */
+/* Choose the form. Tiles are faster if reading a tile's cells costs less than reading its visibilities' footprints from
+ * the L2 cache. */
 msi_gather_form choose_form(const msi_wproj_job *job, const msi_wproj_points_class &widest, int cells)
 {
     constexpr double WORTH = 5;
@@ -278,7 +277,7 @@ msi_gather_form choose_form(const msi_wproj_job *job, const msi_wproj_points_cla
     return touched > 0.25 ? MSI_GATHER_PLACE : MSI_GATHER_GIVEN;
 }
 
-/* Shape the square tiles of the place order, as many as can be counted. */
+/* Choose the square tiles of the order by place, as many as can be counted. */
 void shape_places(msi_wproj_points_classes *c)
 {
     int64_t side = 32, tiles;
@@ -370,7 +369,7 @@ extern "C" int msi_gather_degrid(msi_gather *g, const msi_wproj_job *job)
     const bool fp32 = job->precision == MSI_FP32;
     if (g->form == MSI_GATHER_TILE)
         return fp32 ? launch_tile_table<float, 6>(g, job) : launch_tile_table<double, 4>(g, job);
-    /* Strips are copied 16 bytes at a time. The other forms cannot use an order by strip, and take the order given. */
+    /* Strips are copied 16 bytes at a time. The other forms cannot use an order by strip, and use the given order. */
     if (g->form == MSI_GATHER_STRIP && (uintptr_t)job->grid % 16 == 0) return launch_strips(g, job);
     return fp32 ? launch_direct<float>(g, job) : launch_direct<double>(g, job);
 }

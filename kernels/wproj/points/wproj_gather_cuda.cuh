@@ -3,10 +3,10 @@
  * Gathering from tiles of the image in shared memory.
  *
  * A multiply-add of image and kernel needs one value of each. Read through the caches for every visibility, as in the
- * paper's gather, both cost 8 or 16 bytes a tap from L1 at best and mostly from L2. Here a block takes all visibilities
- * whose footprints begin in one tile, up to a limit, holds the cells that they touch in shared memory, and gives each
- * warp a group of them that take the same kernel: a kernel value is read from L2 once for the group and multiplied with
- * one cell for each member. Sorting by (tile, kernel) makes the groups. Kernels wider than a block of taps are taken
+ * paper's gather, both cost 8 or 16 bytes a tap from L1 at best and mostly from L2. Here a block processes the
+ * visibilities whose footprints begin in one tile, up to a limit, with the cells that they touch in shared memory. Each
+ * warp processes a group of them with the same kernel: a kernel value is read from L2 once for the group and multiplied
+ * by one cell for each member. Sorting by (tile, kernel) makes the groups. Kernels wider than a block of taps are taken
  * block by block, so that the tile keeps its size and its population at every width; sums wait in shared memory.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs"), "Gather": a warp a visibility, sorted input,
@@ -25,7 +25,7 @@
 
 namespace points {
 
-/* More warps hide more latency, fewer leave each more registers. */
+/* More warps hide more latency; with fewer warps each has more registers. */
 template <typename T> constexpr int TILE_THREADS = sizeof(T) == 4 ? 768 : 512;
 template <typename T> constexpr int TILE_WARPS = TILE_THREADS<T> / 32;
 template <typename T> constexpr int CHUNK = TILE_THREADS<T>; /* most visibilities of an item */
@@ -33,7 +33,7 @@ template <typename T> constexpr int CHUNK = TILE_THREADS<T>; /* most visibilitie
 /* Blocks of 32 x 32 taps, the commonest, have images of one pitch, a whole number of rounds of banks. */
 template <typename T> constexpr int FIXED_PITCH = sizeof(T) == 4 ? 160 : 112;
 
-/* A class's image tiles lie in shared memory like this. */
+/* The layout of a class's image tiles in shared memory. */
 struct tile_shape {
     int32_t block_u, block_v; /* taps taken at once */
     int32_t pitch;            /* cells from row to row */
@@ -60,14 +60,14 @@ template <typename T> struct tile_args {
     uint32_t *next_item;
 };
 
-/* A block keeps this beside the image. */
+/* A block's data in shared memory, apart from the image. */
 template <typename T> struct tile_store {
     cplx<T> sum[CHUNK<T>];
     int32_t place[CHUNK<T>]; /* cells from the tile's first to the visibility's class-wide first cell */
     uint32_t kernel[CHUNK<T>], index[CHUNK<T>];
     uint32_t group[CHUNK<T>]; /* first visibility | how many << 16 */
     uint32_t starts[CHUNK<T> / 32];
-    uint32_t of_size[16]; /* groups of a size, then where the next one goes */
+    uint32_t of_size[16]; /* number of groups of a size, then the position of the next one */
     uint32_t n_group, next_group;
     msi_wproj_points_item item;
     uint64_t arrived; /* box_copy's barrier */
@@ -87,7 +87,7 @@ template <typename T> struct table_source {
     {
         return taps;
     }
-    /* The weight comes as it stands in memory; nothing waits for it before `use`. */
+    /* The weight is loaded unchanged; the first wait for it is in `use`. */
     __device__ __forceinline__ cplx<T> get(int at) const
     {
         return read_only(first + at);
@@ -141,13 +141,13 @@ template <int MOST, typename T> __device__ void make_groups(tile_store<T> &s, in
     }
 }
 
-/* A block of taps is what is being taken, in taps of the class's widest kernel. */
+/* The block of taps that is processed, in taps of the class's widest kernel. */
 struct tap_block {
     int32_t taps; /* of the widest */
     int32_t u, v, width, height, pitch;
 };
 
-/* An item lies in a class, and its tile begins at a cell. */
+/* The class of an item, and the first cell of its tile. */
 struct item_place {
     int32_t k, u, v;
 };
@@ -161,7 +161,7 @@ __device__ __forceinline__ item_place find_item(const msi_wproj_points_classes &
     return {k, t % c.n_tile_u * c.tile_u, t / c.n_tile_u * c.tile_v};
 }
 
-/* An area is the cells of a tile that a block of taps touches; the plane repeats. */
+/* The cells of a tile that a block of taps touches; the plane is periodic. */
 struct cell_area {
     int32_t u, v, columns, rows;
 };
@@ -174,7 +174,7 @@ __device__ __forceinline__ cell_area find_cells(const tile_args<T> &a, const ite
             min(c.tile_v, a.classes.nv - at.v) + b.height - 1};
 }
 
-/* Tell whether a box holds all cells of an area. */
+/* Return whether a box contains all cells of an area. */
 template <typename T>
 __device__ __forceinline__ bool is_box(const tile_args<T> &a, const tile_boxes &boxes, const cell_area &r)
 {
@@ -226,8 +226,8 @@ template <typename T> __device__ __forceinline__ tap_block first_taps(const tile
     return {taps, 0, 0, min(a.shape[k].block_u, taps), min(a.shape[k].block_v, taps), a.shape[k].pitch};
 }
 
-/* Draw the next item, which has no samples where there is none; its first cells are brought into the L2 cache. One
- * thread calls this. */
+/* Get the next item; it has no samples if there is none. Prefetch its first cells into the L2 cache. Called by one
+ * thread. */
 template <typename T> __device__ msi_wproj_points_item draw_item(const tile_args<T> &a, const tile_boxes &boxes)
 {
     const uint32_t number = atomicAdd(a.next_item, 1u);
@@ -271,7 +271,7 @@ __device__ __forceinline__ void weigh_rows(cplx<T> *sum, const char *image, int 
     if (left > 0) {
         cplx<T> now[U], next[U];
         fetch(now);
-        /* Without a branch between them, the next weights are on their way while these are used. */
+        /* Without a branch in between, the next weights are loaded while these are used. */
 #pragma unroll 1
         for (; left > 1; left--) {
             fetch(next);
@@ -321,7 +321,7 @@ __device__ __forceinline__ void weigh_walk(cplx<T> *sum, const char *image, cons
     }
 }
 
-/* Sum a group of K visibilities that take the same kernel. */
+/* Sum a group of K visibilities with the same kernel. */
 template <int K, class S, typename T>
 __device__ __forceinline__ void sum_group(tile_store<T> &s, const cplx<T> *image, const tile_args<T> &a,
                                           const typename S::shared &shared, const tap_block &b, int first, int lane)
@@ -355,7 +355,7 @@ __device__ __forceinline__ void sum_group(tile_store<T> &s, const cplx<T> *image
     if (lane % EACH == 0 && lane / EACH < 2 * K) ((T *)(s.sum + first))[lane / EACH] += total;
 }
 
-/* Sum groups, drawn one by one by each warp, until there are none. */
+/* Sum groups until there are none; each warp gets one group after the other. */
 template <int MOST, class S, typename T>
 __device__ __forceinline__ void sum_groups(tile_store<T> &s, const cplx<T> *image, const tile_args<T> &a,
                                            const typename S::shared &shared, const tap_block &b)
@@ -447,13 +447,13 @@ __global__ void __launch_bounds__(TILE_THREADS<T>, 1)
     }
 }
 
-/* Count the shared memory of an image of `cells` cells and what a block keeps beside it. */
+/* Return the bytes of shared memory for an image of `cells` cells and a block's other data. */
 template <typename T> constexpr size_t tile_bytes(int cells)
 {
     return (size_t)cells * sizeof(cplx<T>) + sizeof(tile_store<T>);
 }
 
-/* Launch a gather by tiles. Boxes are not used where the kernel was not compiled for them. */
+/* Launch a gather by tiles. Boxes are not used if the kernel was not compiled for them. */
 template <int MOST, class S, typename T>
 int launch_tiles(const tile_args<T> &args, const typename S::shared &shared, tile_boxes *boxes, int n_block,
                  cudaStream_t stream)

@@ -2,8 +2,8 @@
 /*
  * Benchmark and tests only (msi_gather_degrid_phase): no strategy evaluates its kernels.
  *
- * Gather with the convolution function evaluated where it is used. Read from a table it costs bandwidth alone, here
- * arithmetic alone; groups of visibilities that take the same kernel share either.
+ * Gather with the convolution function evaluated at each use. A table costs only bandwidth, an evaluation only
+ * arithmetic; groups of visibilities with the same kernel share either.
  *
  * Source: NVIDIA 2015, "Direct compute of GCF".
  */
@@ -46,7 +46,7 @@ template <typename T, typename E> struct phase_source {
         n_polynomial = p.n_polynomial;
         sign = s.sign ? (E)-1 : (E)1;
     }
-    /* A walk's place in the table is read as two coordinates here. */
+    /* The iteration's index into the table is split into two coordinates here. */
     __device__ __forceinline__ static int row_stride(int)
     {
         return 1 << 16;

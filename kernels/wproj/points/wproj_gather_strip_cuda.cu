@@ -4,13 +4,13 @@
  *
  * Footprints of 8 x 8 cells are so small that reading the image is what takes time, and it must never pause. The image
  * is cut into strips, whose rows stand in one line, strip after strip. Bins of the line, some hundred rows each, are
- * shared out evenly; a block marches through neighbouring ones. Its warps have three tasks and wait for one another
- * only where they must. The first fetch rows into a ring in shared memory, as far ahead as it reaches: of each row
- * those sectors of 32 bytes that any footprint touches. The L2 cache is set to read one such sector at once. The second
- * put the visibilities of a bin in the order of rows while those of the bin before are worked on, and mark what they
- * touch. The others take visibilities in turn, in that order, sixteen lanes each: two rows of eight taps at a time,
- * which meet in no bank of shared memory. Barriers there count the copies that arrive of a few rows, and the warps that
- * are done with them. All kernels lie in shared memory, padded with zeros to 8 x 8.
+ * shared out evenly; a block processes neighbouring ones. Its warps have three tasks and wait for each other only if
+ * necessary. The first fetch rows into a ring in shared memory, as far ahead as it is long: of each row those sectors
+ * of 32 bytes that any footprint touches. The L2 cache is set to read one such sector at once. The second put the
+ * visibilities of a bin in the order of rows while those of the bin before are worked on, and mark what they touch. The
+ * others take visibilities in turn, in that order, sixteen lanes each: two rows of eight taps at a time, which meet in
+ * no bank of shared memory. Barriers there count the copies that arrive of a few rows, and the warps that are done with
+ * them. All kernels lie in shared memory, padded with zeros to 8 x 8.
  *
  * Source: NVIDIA 2015 ("Degridding optimization for SDP on NVIDIA GPUs") for the problem; strips are this program's.
  */
@@ -50,7 +50,7 @@ static_assert(geometry<float>::RING * geometry<float>::COLUMNS <= 1 << CELL_BITS
                   MOST_SQUARES <= 1 << KERNEL_BITS,
               "a visibility does not fit its word");
 
-/* The sorters describe an item to the other warps. */
+/* The description of an item, from the sorters to the other warps. */
 struct item_message {
     int32_t line;        /* number of its bin's first row */
     uint32_t n;          /* visibilities */
@@ -90,11 +90,11 @@ constexpr int LANES = 2 * TAPS;        /* that sum a visibility */
 constexpr int TURN = FETCHERS / GROUP; /* sets of fetching warps */
 constexpr int SORT_THREADS = 32 * SORTERS, EACH = CAPACITY / SORT_THREADS;
 constexpr int COPY = 16, NAP_NS = 200; /* COPY: bytes that a lane copies */
-/* A warp takes this many visibilities. More share the last steps of their sums. Fewer leave more of the ring to be
- * fetched. */
+/* Visibilities of a warp. With more of them, more share the last steps of their sums. With fewer, more of the ring is
+ * free for rows to be fetched. */
 template <typename T> constexpr int AT_ONCE = sizeof(T) == sizeof(float) ? 8 : 4;
 
-/* Wait as wait_for does, for warps that wait long and leave the processor to others. */
+/* Wait like wait_for, but yield the processor, for warps that wait long. */
 __device__ __forceinline__ void sleep_for(uint64_t *barrier, uint32_t parity)
 {
     for (;;) {
@@ -347,13 +347,13 @@ template <typename T> struct item_sorter {
     }
 };
 
-/* A reader knows how far its warp has come with the ring: groups that have arrived, and groups that it is done with. */
+/* The progress of a reading warp in the ring: groups that have arrived, and groups that it has finished. */
 template <typename T> struct reader {
     using G = geometry<T>;
     strip_store<T> &s;
     uint32_t lane, arrived = 0, passed = 0;
 
-    /* A group is passed only after it has been waited for, so that no phase of a barrier is missed. */
+    /* Wait for each group before going on, so that no phase of a barrier is missed. */
     __device__ __forceinline__ void pass(uint32_t end)
     {
         static_assert(G::GROUPS <= 32, "a lane a group");
@@ -440,7 +440,7 @@ __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<
                     for (int e = 0; e < PAIRS; e++) sum[e] = weigh<true>(s, packed[e], within);
                 }
             } else {
-                /* The ring does not hold rows that are so far apart together. */
+                /* Rows that are so far apart are not in the ring at the same time. */
 #pragma unroll 1
                 for (int one = 0; one < N; one++) {
                     const uint32_t q = min(p + one, last), here = x.base + row[q];
@@ -461,7 +461,7 @@ __device__ __forceinline__ void weigh_items(const strip_args<T> &a, strip_store<
         __syncwarp();
         if (lane == 0) arrive(&s.unlisted[k % 2]);
     }
-    /* No block ends before its copies do. */
+    /* A block must not end before its copies. */
     at.advance((x.base + x.rows) / GROUP, (x.base + x.rows) / GROUP);
 }
 
@@ -484,7 +484,7 @@ __global__ void __launch_bounds__(THREADS, 1) k_gather_strip(const __grid_consta
         init_barrier(&s.unlisted[i], FETCHERS + WEIGHERS);
     }
     __syncthreads();
-    /* Until here this kernel may overlap the one before. */
+    /* Up to here this kernel may overlap the previous one. */
     cudaGridDependencySynchronize();
     const uint32_t n_item = __ldcg(a.n_item);
     item_range own = {(uint32_t)((uint64_t)n_item * blockIdx.x / gridDim.x), 0};

@@ -17,14 +17,14 @@ typedef enum msi_gather_form {
     MSI_GATHER_STRIP, /* strips of the image stream through shared memory; for one plane of kernels of at most 8 taps
                          and 8 sub-offsets, one image whose rows are whole pieces of 32 bytes and not too many, and
                          compute capability 9.0 with 227 KB of shared memory to a block; else by place */
-    MSI_GATHER_TILE,  /* a tile of the image in shared memory, kernel values shared by all who take them there */
+    MSI_GATHER_TILE,  /* a tile of the image in shared memory; visibilities share kernel values */
     MSI_GATHER_AUTO
 } msi_gather_form;
 
 /*
- * A phase is a convolution function that is evaluated where a table would be read: exp(2 pi i p), with p = turns (1 -
- * r), r the tap's distance from the sample in half-widths of the kernel (so r <= sqrt 2), after n_polynomial steps p <-
- * p + p^2 / 1024. NVIDIA 2015, "Direct compute of GCF", whose polynomial p <- p + p^2 would soon be infinite.
+ * A convolution function that is evaluated instead of read from a table: exp(2 pi i p), with p = turns (1 - r), r the
+ * tap's distance from the sample in half-widths of the kernel (so r <= sqrt 2), after n_polynomial steps p <- p + p^2 /
+ * 1024. NVIDIA 2015, "Direct compute of GCF", whose polynomial p <- p + p^2 would soon be infinite.
  */
 typedef struct msi_gather_phase {
     double turns;
@@ -46,7 +46,7 @@ typedef struct msi_gather msi_gather;
 int msi_gather_create(msi_gather **out, const msi_gpu_stream *gpu, const msi_wproj_job *job, msi_gather_form form);
 void msi_gather_free(msi_gather *g);
 
-/* msi_gather_form_of - the form in use: what MSI_GATHER_AUTO chose. */
+/* msi_gather_form_of - return the form in use, which MSI_GATHER_AUTO chose. */
 msi_gather_form msi_gather_form_of(const msi_gather *g);
 
 /*
@@ -64,13 +64,13 @@ int msi_gather_sort(msi_gather *g, const msi_wproj_job *job);
 int msi_gather_degrid(msi_gather *g, const msi_wproj_job *job);
 
 /*
- * msi_gather_degrid_phase - do the same with an evaluated function in the table's place; for the benchmark and tests.
+ * msi_gather_degrid_phase - the same with an evaluated function instead of the table; for the benchmark and tests.
  * Returns: 0, MSI_EGPU, MSI_ERANGE (a form other than MSI_GATHER_TILE)
  */
 int msi_gather_degrid_phase(msi_gather *g, const msi_wproj_job *job, const msi_gather_phase *phase);
 
-/* Degridding by scattering: threads hold cells and add their parts to every visibility whose footprint has them. A
- * scatter works on the device and the stream that it was made with. */
+/* Degridding by scattering: threads keep cells in registers and add their contributions to every visibility whose
+ * footprint contains them. A scatter works on the device and the stream that it was made with. */
 
 typedef struct msi_scatter msi_scatter;
 
@@ -117,7 +117,7 @@ int msi_window_table_sort(msi_window_table *w, const msi_wproj_job *job);
 
 /*
  * msi_window_table_degrid - compute value[i][p] = sum over the footprint of grid[v][u][p] conj(K_i(u, v)).
- * Given:    job; sorted: 0 to take the samples as they stand, else in the order of the last sort
+ * Given:    job; sorted: 0: process the samples in the given order, else in the order of the last sort
  * Returned: job->value, overwritten
  * Returns:  0, MSI_EGPU
  * Notes:    where a window takes several warps, sums meet in atomic additions, so their order varies.

@@ -24,7 +24,7 @@ using namespace points;
 constexpr int THREADS = 128, WARPS = THREADS / 32;
 constexpr int BIN = 16, COLUMNS = 32, TOGETHER = 4, BAND = 8;
 
-/* A patch has as many rows as registers hold. */
+/* The rows of a patch are limited by the registers. */
 template <typename T> constexpr int ROWS = sizeof(T) == 4 ? 16 : 8;
 
 template <typename T> struct scatter_args {
@@ -53,7 +53,7 @@ __device__ __forceinline__ int tap_of(int x, int first, int n)
     return tap < 0 ? tap + n : tap;
 }
 
-/* Tell whether footprint first .. first + taps - 1 and patch x .. x + size - 1 have a cell in common. */
+/* Return whether footprint first .. first + taps - 1 and patch x .. x + size - 1 have a cell in common. */
 __device__ __forceinline__ bool reaches(int x, int size, int first, int taps, int n)
 {
     int tap = tap_of(x, first, n);
@@ -86,15 +86,14 @@ __device__ __forceinline__ cplx<T> weigh_patch(const cplx<T> *cell, const candid
     return sum;
 }
 
-/* A warp holds a patch of the image: a lane one column, and room for candidates, found by a lane each and read by all.
- */
+/* The patch of a warp: each lane has one column in registers. Candidates are found by single lanes and read by all. */
 template <typename T> struct warp_patch {
     candidate<T> *found;   /* [32], shared by the warp */
     int image, u, v, lane; /* u, v: its first cell */
     cplx<T> cell[ROWS<T>];
 };
 
-/* Add the patch's parts to samples begin .. end - 1 of the order. */
+/* Add the patch's contributions to samples begin .. end - 1 of the order. */
 template <typename T>
 __device__ __forceinline__ void scatter_range(const scatter_args<T> &a, const warp_patch<T> &w, uint32_t begin,
                                               uint32_t end)
@@ -160,7 +159,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 4) k_scatter(co
             const int span_u = min(c.taps + COLUMNS - 1, nu), span_v = min(c.taps + ROWS<T> - 1, nv);
             const int first_u = msi_wproj_points_wrap(low_u, nu) / BIN,
                       first_v = msi_wproj_points_wrap(low_v, nv) / BIN;
-            /* One bin more where the span begins inside a bin, and one where the plane's last bin is cut short. */
+            /* One more bin if the span begins inside a bin, and one if the plane's last bin is shorter. */
             const int bins_u = min((span_u - 1) / BIN + 3, c.n_tile_u),
                       bins_v = min((span_v - 1) / BIN + 3, c.n_tile_v);
             for (int j = 0; j < bins_v; j++) {

@@ -27,7 +27,7 @@ constexpr int THREADS = 128, WARPS = THREADS / 32, COLUMNS = 32, BAND = 8;
 constexpr int STRIP_ROWS = 8, STRIP_COLUMNS = 4;
 constexpr int MOST_EACH = 128;
 
-/* A warp's part of the window has as many rows as registers hold. */
+/* The rows of a warp's part of the window are limited by the registers. */
 template <typename T> constexpr int ROWS = sizeof(T) == 4 ? 32 : 16;
 
 template <typename T> struct window_args {
@@ -55,7 +55,7 @@ __device__ __forceinline__ int residue(int x, int n)
     return r < 0 ? r + n : r;
 }
 
-/* A lane's part of the window: a column of residues, of whose cells some rows. */
+/* A lane's part of the window: some rows of a column of residues. */
 template <typename T> struct lane_window {
     int image, u, v;    /* u, v: its first residues */
     int last_u, last_v; /* first cell of the footprint before */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Tile strategy: bucket sort, tiles in registers, dynamic thread blocks that take runs of samples, which are staged
- * together in shared memory (SDP memo "Vertical prototyping of the gridding algorithm", sections 2 and 3). A warp owns
- * a tile of 16 x 16 cells, so tiles need no shared memory and no barrier. wproj_tile_items.cuh divides the
- * work; wproj_tile_tensor.cuh and wproj_tile_fma.cuh do it. Here are the kernels' tables and the launches.
+ * Tile strategy: bucket sort, tiles in registers, dynamic thread blocks that process runs of samples, staged together
+ * in shared memory (SDP memo "Vertical prototyping of the gridding algorithm", sections 2 and 3). A warp owns a tile of
+ * 16 x 16 cells, so tiles need no shared memory and no barrier. wproj_tile_items.cuh divides the work;
+ * wproj_tile_tensor.cuh and wproj_tile_fma.cuh do it. Here are the kernels' tables and the launches.
  */
 #include "kernels/wproj/tile/wproj_tile_cuda.h"
 
@@ -32,7 +32,7 @@ struct fold_shape {
     int64_t nu, nv, origin_u, origin_v, grid_nu, grid_nv;
 };
 
-/* Fold a box onto the padded grid: a thread a cell of the grid, every one written. */
+/* Fold a box onto the padded grid: one thread for each cell of the grid; all cells are written. */
 template <typename T> __global__ void k_fold(const __grid_constant__ fold_shape f, const cplx<T> *box, cplx<T> *grid)
 {
     const int64_t u = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, v = blockIdx.y;
@@ -90,7 +90,7 @@ int64_t split_rows(const msi_wkernel_set *k, int32_t plane, int64_t offset, floa
     return first;
 }
 
-/* Split all planes' tables; a tile of zeros in front serves for no sample at all. */
+/* Split all planes' tables. The tile of zeros at the beginning is for missing samples. */
 void split_tables(const msi_wkernel_set *k, std::vector<plane_kernel> *planes, std::vector<uint2> *table, float *scale)
 {
     const msi_c32 *from = static_cast<const msi_c32 *>(k->table);
@@ -127,7 +127,7 @@ int measure_evenness(const msi_wkernel_set *k, int32_t p, cudaStream_t stream, d
     return MSI_OK;
 }
 
-/* Copy the squares of sub-offsets from 0 on, which are enough of an even kernel. */
+/* Copy the squares of sub-offsets from 0 on, which are sufficient for an even kernel. */
 template <typename C> int fold_squares(const msi_wkernel_set *k, C *folded, cudaStream_t stream)
 {
     const int32_t os = k->oversample, middle = os / 2;
@@ -146,7 +146,8 @@ template <typename C> int fold_squares(const msi_wkernel_set *k, C *folded, cuda
     return MSI_OK;
 }
 
-/* Tell whether tables are split for the tensor cores when they are made; where they are interpolated they cannot be. */
+/* Return whether tables are split for the tensor cores when they are made. Interpolated tables cannot be split
+ * before. */
 bool is_split(const msi_wproj_tile_spec *s, msi_wproj_tile_form form)
 {
     return form == MSI_WPROJ_TILE_TENSOR && !s->linear;
@@ -245,10 +246,10 @@ template <typename C> static int make_folded(msi_wproj_tile *t, const msi_wkerne
     return msi_gpu_stream_wait(&t->gpu);
 }
 
-/* Find the scale of a table that is on the device as it was made. */
+/* Find the scale of a table that is on the device unsplit. */
 static int find_scale(msi_wproj_tile *t, int64_t n_element)
 {
-    uint32_t *largest = t->next_item, bits; /* no item has been drawn yet */
+    uint32_t *largest = t->next_item, bits; /* no item has been processed yet */
     float top;
     cudaStream_t stream = (cudaStream_t)t->gpu.stream;
     MSI_CUDA(cudaMemsetAsync(largest, 0, sizeof *largest, stream));
@@ -323,7 +324,7 @@ extern "C" msi_wproj_tile_form msi_wproj_tile_form_of(const msi_wproj_tile *t)
     return t->form;
 }
 
-/* Make room for n lists; it grows when bins have more classes, or tiles more samples, than before. */
+/* Allocate memory for n lists. It grows if bins have more classes, or tiles more samples, than before. */
 static int fit_counts(msi_wproj_tile *t, int64_t n)
 {
     if (n <= t->count_capacity) return MSI_OK;
@@ -373,7 +374,7 @@ static int make_items(msi_wproj_tile *t, tile_view *view)
     return MSI_OK;
 }
 
-/* Launch as many blocks as the device holds at once; they draw items until there are none. */
+/* Launch as many blocks as the device can run at once; they process items until there are none. */
 template <typename TABLE>
 static int launch(msi_wproj_tile *t, void (*kernel)(tile_view, TABLE, int), const tile_view &view, const TABLE &table,
                   int first_image)
@@ -387,7 +388,7 @@ static int launch(msi_wproj_tile *t, void (*kernel)(tile_view, TABLE, int), cons
     return MSI_OK;
 }
 
-/* Grid all images, as many in a pass as registers hold tiles for. */
+/* Grid all images, in each pass as many as have tiles in registers. */
 template <typename T, bool FULL, bool LINEAR> static int grid_images(msi_wproj_tile *t, const tile_view &view)
 {
     const table_view table = {t->table, t->middle};

@@ -16,7 +16,7 @@ extern "C" {
 enum { MSI_WPROJ_TILE = 16 };
 
 typedef enum msi_wproj_tile_form {
-    MSI_WPROJ_TILE_AUTO,   /* tensor cores where they serve, else multiply-adds */
+    MSI_WPROJ_TILE_AUTO,   /* tensor cores if possible, else multiply-adds */
     MSI_WPROJ_TILE_TENSOR, /* separable kernels, fp32, nearest or linear */
     MSI_WPROJ_TILE_FMA     /* every form and precision, nearest or linear */
 } msi_wproj_tile_form;
@@ -24,23 +24,23 @@ typedef enum msi_wproj_tile_form {
 typedef struct msi_wproj_tile_spec {
     const msi_wkernel_set *kernels; /* even in u and v; their table is copied, from host or device memory */
     msi_wproj_tile_form form;
-    int32_t linear;    /* 1: kernels are interpolated between sub-offsets, as the samples' fractions say */
+    int32_t linear;    /* 1: kernels are interpolated between sub-offsets, by the samples' fractions */
     int32_t nu, nv;    /* box, multiples of MSI_WPROJ_TILE */
-    int32_t item_size; /* samples that a warp compares with its tile before it takes another item; 0: 2048 */
+    int32_t item_size; /* samples of an item, which a warp compares with its tile; 0: 2048 */
 } msi_wproj_tile_spec;
 
 typedef struct msi_wproj_tile msi_wproj_tile;
 
 /*
- * msi_wproj_tile_create - make kernels on the device, and the memory that a box needs.
+ * msi_wproj_tile_create - make kernels on the device, and allocate the memory for a box.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  * Returned: *out, freed by msi_wproj_tile_free
- * Returns:  0, MSI_EGPU, MSI_ERANGE (more kernel values than 2^31), MSI_EINTERNAL (a form that does not take them)
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (more kernel values than 2^31), MSI_EINTERNAL (the form does not support them)
  */
 int msi_wproj_tile_create(msi_wproj_tile **out, const msi_gpu_stream *gpu, const msi_wproj_tile_spec *spec);
 void msi_wproj_tile_free(msi_wproj_tile *t);
 
-/* msi_wproj_tile_form_of - the form in use: what MSI_WPROJ_TILE_AUTO chose. */
+/* msi_wproj_tile_form_of - return the form in use, which MSI_WPROJ_TILE_AUTO chose. */
 msi_wproj_tile_form msi_wproj_tile_form_of(const msi_wproj_tile *t);
 
 /*

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Kernels of any form and precision by multiply-adds, several images in one pass. A warp holds its tile in registers:
- * a lane one column and every other row. 32 candidates at a time are prepared together, a lane each, and those that
- * touch the tile are staged in shared memory; then all lanes take one after the other. A sample's kernel values are
+ * Kernels of any form and precision by multiply-adds, several images in one pass. A warp has its tile in registers:
+ * each lane one column and every other row. 32 candidates at a time are prepared together, one per lane, and those that
+ * touch the tile are staged in shared memory; then all lanes process one after the other. A sample's kernel values are
  * loaded together, before any is used, since they come from L2.
  *
  * Full kernels are even in u and in v, so tables hold squares for sub-offsets from 0 on; a negative one is read
- * backwards. That leaves (os/2 + 1)^2 of (os + 1)^2 squares, and what runs together fits L2. Squares keep their full
- * width and u is fastest, so that a row is a run of values (SDP memo, section 4.1).
+ * backwards. That leaves (os/2 + 1)^2 of (os + 1)^2 squares, and what runs together fits L2. Squares have their full
+ * width and u is fastest, so that a row is contiguous (SDP memo, section 4.1).
  */
 #ifndef MSI_KERNELS_WPROJ_TILE_FMA_CUH
 #define MSI_KERNELS_WPROJ_TILE_FMA_CUH
@@ -23,11 +23,11 @@ using complex_cuda::read_only;
 
 constexpr int ROWS = TILE / 2; /* rows of a lane */
 
-/* A float sum has this many samples at most before it is added to the grid. Crowded cells take 1e5 samples and more,
- * and one sum of them all would be off by 1e-5. */
+/* Most samples in a float sum before it is added to the grid. Crowded cells have 1e5 samples and more, and a single sum
+ * would have an error of 1e-5. */
 constexpr int MOST_IN_SUM = 256;
 
-/* A staged sample touches the tile. Its members are elements of the table. */
+/* A staged sample, which touches the tile. Its members are indices of the table. */
 template <typename T> struct alignas(16) staged {
     int32_t at;             /* the tile's first cell; separable: its first column's weight along u */
     int32_t at_v;           /* separable: its first row's weight along v */
@@ -140,7 +140,7 @@ __device__ void add_sums(C (&sum)[N][ROWS], T sign, C *cell, int64_t n_cell, int
         }
 }
 
-/* Prepare sample i for the tile that the candidates are of. Returns whether its footprint touches the tile. */
+/* Prepare sample i for the candidates' tile. Returns whether its footprint touches the tile. */
 template <typename T, bool FULL, bool LINEAR>
 __device__ bool stage_candidate(const tile_view &t, const table_view &table, const candidates &c, uint32_t i,
                                 staged<T> *out)

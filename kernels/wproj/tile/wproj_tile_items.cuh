@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Tile gridding is divided into items. Samples lie in bins by class of support (wproj/job/wproj_sort_cuda.h). An item
- * is a tile of 16 x 16 cells, one class's bins about it, kernels conjugated or not, and a run of the samples in them:
- * its candidates, most of which touch the tile. Warps draw items from a counter: persistent, dynamic thread blocks.
- * Items are numbered class by class, so that what runs together reads one class's kernels, and those stay in L2.
+ * Tile gridding is divided into items. Samples are in bins by class of support (wproj/job/wproj_sort_cuda.h). An item
+ * is a tile of 16 x 16 cells, one class's bins around it, kernels conjugated or not, and a run of the samples in them:
+ * its candidates, most of which touch the tile. Warps get items from a counter: persistent, dynamic thread blocks.
+ * Items are numbered class by class, so that concurrent warps read the kernels of one class, which stay in L2.
  *
- * Conjugate kernels have bins of their own: with conjugated values, they add to the conjugate of the tile.
+ * Conjugate kernels have separate bins: with conjugated values, they add to the conjugate of the tile.
  */
 #ifndef MSI_KERNELS_WPROJ_TILE_ITEMS_CUH
 #define MSI_KERNELS_WPROJ_TILE_ITEMS_CUH
@@ -36,7 +36,7 @@ struct tile_view {
     void *grid;
 };
 
-/* Rows of bins hold all samples that may touch a tile; they have a range along u. */
+/* Rows of bins with all samples that may touch a tile; they have a range along u. */
 struct bin_rows {
     int32_t v_low, n, u_low, u_high;
     int64_t first;
@@ -90,14 +90,14 @@ static __global__ void k_make_items(tile_view t, const uint32_t *n_item, const u
         items[first + part] = {(uint32_t)(i % t.n_tile), (uint32_t)(i / t.n_tile), part};
 }
 
-/* A warp's item has candidates: samples to compare with its tile. All lanes call. */
+/* The candidates of a warp's item: samples to compare with its tile. Called by all lanes. */
 struct candidates {
     int tile_u, tile_v; /* first cells */
     bool conjugate;
     uint32_t first, end;         /* candidates f of the item */
-    uint32_t row_ends, row_skip; /* lane k: of row k of bins: where it ends, and what leads from f to its sample */
+    uint32_t row_ends, row_skip; /* lane k: row k of bins: its end, and the offset from f to its sample */
 
-    /* Draw the next item; false when there is none. */
+    /* Get the next item; false if there is none. */
     __device__ bool draw(const tile_view &t, int lane)
     {
         uint32_t which = 0;
@@ -122,7 +122,7 @@ struct candidates {
         return true;
     }
 
-    /* Find the sample of candidate f: it lies in the first row whose end lies beyond it. */
+    /* Find the sample of candidate f: it is in the first row that ends after it. */
     __device__ uint32_t sample(uint32_t f) const
     {
         int row = 0;
@@ -133,7 +133,7 @@ struct candidates {
     }
 };
 
-/* Tell whether a footprint about a cell du, dv cells before the tile's first touches it. */
+/* Return whether a footprint around a cell du, dv cells before the tile's first cell touches the tile. */
 __device__ inline bool touches_tile(int du, int dv, int half)
 {
     const int reach = 2 * half + TILE - 1;

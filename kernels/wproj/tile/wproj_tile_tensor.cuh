@@ -9,10 +9,10 @@
  * a product. Every 32 samples the tensor cores' sums, which round towards zero, are added to sums that round to
  * nearest.
  *
- * Of the nearest sub-offset, the kernel's table holds each row of taps between zeros, so that a tile's edge needs no
- * test, and split already for ku. Interpolated, rows are read as they were made, two for each factor, and what becomes
- * of them is split here. A warp compares 32 candidates at a time with its tile, and queues those that touch it in
- * shared memory; a tile is added to the grid by vector reductions when its item ends.
+ * For the nearest sub-offset, the kernel's table has zeros around each row of taps, so that a tile's edge needs no
+ * test, and is split already for ku. With interpolation, two unsplit rows are read for each factor, and the result is
+ * split here. A warp compares 32 candidates at a time with its tile, and queues those that touch it in shared memory; a
+ * tile is added to the grid by vector reductions when its item ends.
  */
 #ifndef MSI_KERNELS_WPROJ_TILE_TENSOR_CUH
 #define MSI_KERNELS_WPROJ_TILE_TENSOR_CUH
@@ -24,7 +24,7 @@
 namespace wproj_tile {
 
 constexpr int GROUP = 8, QUEUE = 64;
-constexpr int GROUPS_A_SUM = 4;    /* groups of 8 samples between additions to the rounded sums */
+constexpr int GROUPS_A_SUM = 4;    /* number of groups of 8 samples between additions to the rounded sums */
 constexpr float TABLE_TOP = 16.0f; /* largest table value, and value times this stays within a half's range */
 constexpr int VALUE_TOP_EXPONENT = 9;
 
@@ -85,7 +85,7 @@ __device__ inline float2 between(const float2 *row, int i, int taps, float here,
     return {here * a.x + next * b.x, here * a.y + next * b.y};
 }
 
-/* A lane's weights are those of columns g and g + 8 of the tile, split, and of rows g and g + 8, whole. */
+/* A lane has the split weights of columns g and g + 8 of the tile, and the unsplit weights of rows g and g + 8. */
 struct weights {
     uint2 u[2];
     float2 v[2];
@@ -208,7 +208,7 @@ __device__ inline void enqueue(queued<true> *q, const uint4 &, const plane_kerne
     q->frac_v = sub.y - sub_v;
 }
 
-/* Candidates are read ahead of their turn: heads and values of one image, and sub-offsets where they interpolate. */
+/* Candidates are read in advance: heads and values of one image, and sub-offsets if kernels are interpolated. */
 template <bool LINEAR> struct candidate_reader {
     const uint2 *heads, *values;
     const float2 *subs;
@@ -223,7 +223,7 @@ template <bool LINEAR> struct candidate_reader {
     {
     }
 
-    /* Read candidate f of an item; none beyond its end. */
+    /* Read candidate f of an item; beyond its end there is none. */
     __device__ read_ahead read(const candidates &c, uint32_t f) const
     {
         const uint32_t i = c.sample(f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Split numbers into sums of two halves for tensor cores: 22 bits of a number that a power of two brings into their
- * range. */
+/* Split numbers into sums of two half-precision numbers for tensor cores: 22 bits of a number that is scaled by a power
+ * of two into their range. */
 #ifndef MSI_KERNELS_WINDOW_HALVES_CUH
 #define MSI_KERNELS_WINDOW_HALVES_CUH
 

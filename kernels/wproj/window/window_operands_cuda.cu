@@ -32,13 +32,13 @@ __global__ void __launch_bounds__(THREADS) k_largest_weight(table_view t, int32_
     if (threadIdx.x % 32 == 0) atomicMax((uint32_t *)largest, warps);
 }
 
-/* Read tap t of a row, 0 beyond its ends. */
+/* Read tap t of a row; 0 beyond its ends. */
 __device__ msi_c32 tap_of(const msi_c32 *row, int32_t taps, int32_t t)
 {
     return t >= 0 && t < taps ? row[t] : msi_c32{0, 0};
 }
 
-/* Lay out the row of plane blockIdx.x and sub-offset blockIdx.y. */
+/* Write the row of plane blockIdx.x and sub-offset blockIdx.y. */
 __global__ void __launch_bounds__(THREADS)
     k_lay_row(const __grid_constant__ table_view t, const __grid_constant__ msi_window_operands o)
 {
@@ -132,7 +132,7 @@ extern "C" int msi_window_operands_create(msi_window_operands **out, const msi_w
     o->half = k->max_taps / 2;
     o->window = window;
     o->lookup = k->lookup;
-    /* Degridding works without operands. */
+    /* Degridding also works without operands. */
     if (cudaMalloc((void **)&o->largest, sizeof *o->largest) != cudaSuccess ||
         cudaMalloc(&o->u, (size_t)u_bytes) != cudaSuccess || cudaMalloc(&o->v, (size_t)v_bytes) != cudaSuccess) {
         cudaGetLastError();

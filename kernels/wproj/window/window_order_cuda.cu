@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A thread finds each sample's place twice: for its key, and again in the order of the sorted keys, where it writes
+ * A thread computes each sample's place twice: for its key, and again in the order of the sorted keys, when it writes
  * sample and value. Storing 32 bytes a sample in between would cost more than the arithmetic. Only the slice's samples
  * are listed and sorted: with many slices the others would cost the most.
  */
@@ -89,7 +89,7 @@ __device__ bool is_in_slice(const order_args &a, const coordinates &c)
 }
 
 /* List the slice's samples by key and index, in the samples' order within a block, and count them by class. All are
- * counted; no more than `room` are listed. */
+ * counted; at most `room` are listed. */
 __global__ void k_window_keys(const __grid_constant__ order_args a, int64_t n, uint32_t room, uint32_t *key,
                               uint32_t *index, uint32_t *count)
 {
@@ -187,7 +187,7 @@ unsigned blocks_for(int64_t n)
     return (unsigned)((n + BLOCK - 1) / BLOCK);
 }
 
-/* Make classes of planes whose kernels grow by a third at most, or as much more as the number of classes asks for. */
+/* Make classes of planes whose kernels differ by at most a third, or by more if there would be too many classes. */
 void make_classes(msi_window_order *o, const int32_t *half, std::vector<uint8_t> &of_plane)
 {
     const int32_t n_plane = o->geometry.n_plane;

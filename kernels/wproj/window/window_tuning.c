@@ -16,18 +16,17 @@
 
 enum { MAX_LINE = 512, MAX_CACHE_LINES = 4096, FIRST_GROUP = 512 };
 
-/* Work groups of these numbers of visibilities are tried with the best of the candidates. */
+/* Numbers of visibilities of a work group that are tried with the best candidate. */
 static const int32_t group_sizes[] = {128, 256, 512, 1024};
 enum { N_GROUP = sizeof group_sizes / sizeof group_sizes[0] };
 
-/* Progress says how far the tuning of a case has come. Trials are the candidates, the most promising first, and then
- * the groups. */
+/* The progress of tuning a case. Trials are the candidates, the most promising first, and then the groups. */
 typedef struct progress {
     msi_window_shape best;
     int n_tried, n_trial;
 } progress;
 
-/* Write the part of a line that names a case; the device, whose name may hold blanks, ends the line. */
+/* Write the part of a line that names a case. The device, whose name may contain blanks, ends the line. */
 static void describe(char *text, size_t size, const msi_window_case *c)
 {
     static const char *const lookup[] = {"", "-linear", "-texture"};
@@ -36,7 +35,7 @@ static void describe(char *text, size_t size, const msi_window_case *c)
              c->taps);
 }
 
-/* Read a line of the cache. Returns 1 where it is about the case; *p is what it says then. */
+/* Read a line of the cache. Returns 1 if it is about the case, and sets *p. */
 static int read_line(const char *line, const msi_window_case *c, progress *p)
 {
     char key[MAX_LINE];
@@ -78,7 +77,7 @@ int msi_window_tuning_is_candidate(const msi_window_shape *s, const msi_window_s
     return 0;
 }
 
-/* Find the path of the cache. Returns 0 where the user has no home. */
+/* Find the path of the cache. Returns 0 if the user has no home directory. */
 static int cache_path(char *path, size_t size)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -109,7 +108,7 @@ static int recall(progress *p, const char *path, const msi_window_case *problem,
     return found;
 }
 
-/* Create the folders of a path that are not there. */
+/* Create the missing directories of a path. */
 static void make_folders(const char *path)
 {
     char folder[PATH_MAX];
@@ -121,7 +120,7 @@ static void make_folders(const char *path)
     }
 }
 
-/* Copy other cases' lines, without those that cannot be read. */
+/* Copy the lines of other cases, except invalid ones. */
 static void copy_lines(FILE *to, const char *path, const msi_window_case *problem)
 {
     FILE *from = fopen(path, "re");
@@ -162,8 +161,8 @@ static int64_t round_up(int64_t x, int64_t step)
 }
 
 /*
- * Estimate the instructions of a visibility and image, from what a cell and a staged weight take on the GPU that the
- * shapes were tried on. Cells are those of all tiles of the window, with the threads that have none.
+ * Estimate the instructions for a visibility and image, from those for a cell and a staged weight on the GPU on which
+ * the shapes were tuned. Cells are those of all tiles of the window, including threads without cells.
  */
 static double estimate(const msi_window_shape *s, int32_t taps)
 {
@@ -182,7 +181,7 @@ static double estimate(const msi_window_shape *s, int32_t taps)
     return cells * (0.13 + 0.05 / s->images + a_thread) + a_weight * (double)(n_v * u + n_u * v);
 }
 
-/* Sort candidates into the order in which they are worth a trial. */
+/* Sort candidates, the most promising first. */
 static void sort_candidates(msi_window_shape *sorted, const msi_window_case *problem, const msi_window_shape *candidate,
                             int n)
 {
@@ -200,7 +199,7 @@ static void sort_candidates(msi_window_shape *sorted, const msi_window_case *pro
     }
 }
 
-/* Go on with the case's trials as far as their number goes. Returned: p, and *n_timed calls that were made */
+/* Continue with the case's trials, up to their permitted number. Returned: p, and *n_timed calls that were made */
 static int go_on(progress *p, const msi_window_shape *sorted, const msi_window_trials *trials, int *n_timed)
 {
     const int n = p->n_trial - N_GROUP;

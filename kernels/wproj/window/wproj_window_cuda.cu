@@ -4,9 +4,9 @@
  *
  * A work group takes a fixed number of visibilities; a block of threads takes one tile of the window for it. Batches of
  * visibilities are staged: for separable kernels the visibility is multiplied by the weights along v once for every row
- * of the window, all polarisations, and the weights along u are laid beside them; a thread then needs four
- * multiply-adds a cell and polarisation and nothing else, as Merry's section 6 proposes. Sums leave the registers by
- * vector reductions to global memory when the window's corner moves past a thread's block.
+ * of the window, all polarisations, and the weights along u are laid beside them; a thread then needs only four
+ * multiply-adds per cell and polarisation, as Merry's section 6 proposes. Sums leave the registers by vector reductions
+ * to global memory when the window's corner moves past a thread's block.
  *
  * Full tables (Romein's form): a thread owns CV cells of a column, reads each weight once for all polarisations, and
  * keeps it while consecutive visibilities share it. A window is as large as the footprint there, no cell is padding.
@@ -55,10 +55,10 @@ __device__ __forceinline__ void flush_block(cplx<typename F::T> (*sum)[F::CU][F:
     }
 }
 
-/* A separable gridding block has this shared memory. */
+/* Shared memory of a separable gridding block. */
 template <class F> struct grid_store {
     using T = typename F::T;
-    /* Rows of a pack at least: with one image two rows make a float pack. */
+    /* Fewest rows of a pack: with one image two rows make a float pack. */
     static constexpr int ROWS = F::P == 1 && F::PACK == 2 ? 2 : 1;
     /* Images of a row, rounded up to packs. */
     static constexpr int PS = F::P == 1 ? 1 : (F::P + F::PACK - 1) / F::PACK * F::PACK;
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     if (t.own && any) flush(at, true);
 }
 
-/* Gridding has these kernels, for launch_form. */
+/* The kernels of gridding, for launch_form. */
 struct gridding {
     static constexpr int DEGRID = 0;
     template <class F> using store = grid_store<F>;
@@ -251,7 +251,7 @@ template <class F> constexpr form_row form()
     return row_of<gridding, F>();
 }
 
-/* Each is the fastest, or nearly, for some number of images and taps. */
+/* Each is the fastest, or nearly the fastest, for some number of images and taps. */
 const form_row FORMS[] = {
     form<window_form<float, 1, 4, 4, 2, 32, 32, 16, 16>>(),
     form<window_form<float, 1, 4, 4, 1, 32, 32, 16, 12>>(),

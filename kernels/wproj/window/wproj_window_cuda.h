@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * w-projection on the GPU by a moving window: grid cells live in registers while footprints stay about them.
+ * w-projection on the GPU by a moving window: grid cells stay in registers while footprints touch them.
  *
- * Samples come in an order in which neighbours lie close together on the grid (a baseline's samples in time, say); any
- * order is right, a jumping one is slow. Everything here is on the device and asynchronous on a stream.
+ * Consecutive samples should be close together on the grid, such as a baseline's samples in time. Any order is correct,
+ * but one with jumps is slow. Everything here is on the device and asynchronous on a stream.
  */
 #ifndef MSI_WPROJ_WINDOW_CUDA_H
 #define MSI_WPROJ_WINDOW_CUDA_H
@@ -14,14 +14,14 @@
 extern "C" {
 #endif
 
-/* A variant is what multiplies. TENSOR: degridding by kernels that have operands, from rows that are multiples of four
- * cells; numbers are split and scaled, so that a product is right to 2^-22 or so, and a cell to 2^-35 of the largest
- * that is read near it. */
+/* The arithmetic units. TENSOR: degridding by kernels that have operands, from rows that are multiples of four cells;
+ * numbers are split and scaled, so that the relative error of a product is about 2^-22, and the error of a cell 2^-35
+ * of the largest cell read near it. */
 enum { MSI_WINDOW_THREADS, MSI_WINDOW_TENSOR };
 
-/* A shape says how a launch divides its work; wproj_window_cuda.h chooses it. */
+/* The division of work in a launch; msi_window_tuning_choose chooses it. */
 typedef struct msi_window_shape {
-    int32_t images;               /* of a thread; more are worked on in passes of one launch */
+    int32_t images;               /* of a thread; more are processed in passes of one launch */
     int32_t coarsen_u, coarsen_v; /* cells of a block that moves as one */
     int32_t blocks_v;             /* blocks of a thread, above each other */
     int32_t tile_u, tile_v;       /* most cells of a block of threads; full tables: most threads, 0 */
@@ -47,11 +47,11 @@ enum { MSI_WINDOW_MAX_SHAPES = 32 };
 int msi_window_grid_shapes(const msi_wproj_job *job, msi_window_shape *shape);
 
 /*
- * Operands are kernels as degridding on tensor cores reads them: weights of every sub-offset lie where they fall on the
- * blocks of a moving window, so that a warp takes its operands as they are, wherever the footprint is.
+ * Kernels in the layout for degridding on tensor cores: the weights of every sub-offset are stored at their positions
+ * in the blocks of a moving window, so that a warp can load its operands directly, wherever the footprint is.
  */
 
-/* Operands of one width of kernels take a 256th of the device's memory at most, and no more than this. */
+/* Operands of one width of kernels take at most a 256th of the device's memory, and at most this. */
 enum { MSI_WINDOW_OPERAND_MIB = 256 };
 
 /*
@@ -72,15 +72,15 @@ typedef struct msi_window_operands {
     float *largest; /* the largest part of any weight, which scales the weights along u */
 } msi_window_operands;
 
-/* msi_window_operands_bytes - count the device's bytes for operands of kernels of up to max_taps; 0: none are made. */
+/* msi_window_operands_bytes - return the device bytes of operands for kernels of up to max_taps; 0: none are made. */
 int64_t msi_window_operands_bytes(int32_t n_plane, int32_t oversample, int32_t max_taps);
 
 /*
  * msi_window_operands_create - make operands of a job's kernels, max_taps and narrower.
  *
  * Given:    job->precision, job->kernels; stream, a cudaStream_t of the current device, on which they are made
- * Returned: *out, freed by msi_window_operands_free; NULL where tensor cores do not take such kernels: full tables,
- *           double precision, textures, more than operands may take or the device has left
+ * Returned: *out, freed by msi_window_operands_free; NULL if tensor cores do not support such kernels (full tables,
+ * double precision, textures) or operands need more memory than their limit or the device has
  * Returns:  0, MSI_EGPU, MSI_ENOMEM
  */
 int msi_window_operands_create(msi_window_operands **out, const msi_wproj_job *job, void *stream);
@@ -104,7 +104,7 @@ int msi_window_degrid_shapes(const msi_wproj_job *job, msi_window_shape *shape);
 /* Find the fastest of the moving window's shapes on this machine: measure a few a run, and remember them in the
  * user's cache folder. */
 
-/* A shape is chosen for each case: device, direction, precision, images and kernels. */
+/* A case, for which a shape is chosen: device, direction, precision, images and kernels. */
 typedef struct msi_window_case {
     const char *device; /* its name */
     int degrid;
@@ -114,10 +114,10 @@ typedef struct msi_window_case {
     int32_t taps;
 } msi_window_case;
 
-/* A time function measures the milliseconds that a shape takes. Returns 0, or a code of core/status.h. */
+/* Measure the milliseconds of a shape. Returns 0, or a code of core/status.h. */
 typedef int (*msi_window_time_fn)(void *context, const msi_window_shape *shape, double *ms);
 
-/* Trials say which shapes there are and how they may be measured. */
+/* The candidate shapes, and how they may be measured. */
 typedef struct msi_window_trials {
     const msi_window_shape *candidate; /* [n], their n_vis left open */
     int n;                             /* 1 .. MSI_WINDOW_MAX_SHAPES */
@@ -128,22 +128,22 @@ typedef struct msi_window_trials {
 } msi_window_trials;
 
 /*
- * msi_window_tuning_choose - choose the shape of a case, better known from call to call: the one in the cache, or a
- * guess, against which untried candidates are measured, the most promising first, and then sizes of work groups, until
- * all are tried or n_timing is used up. How far it came goes into the cache, and the next call goes on from there.
+ * msi_window_tuning_choose - choose the shape of a case, improving from call to call: start from the shape in the
+ * cache, or an estimate; measure untried candidates, the most promising first, and then sizes of work groups, until all
+ * are tried or n_timing is used up. The cache stores the progress, and the next call continues there.
  *
  * Given:    trials  borrowed for the call
  * Returned: *shape, one of the candidates with n_vis set
  * Returns:  0, what `time` returned
- * Notes:    a cache that cannot be read or written, lines in it that mean nothing and shapes that are no longer
- *           compiled in are as good as none. Processes may share the file: it is replaced in one step.
+ * Notes:    an unreadable cache, invalid lines and shapes that are no longer compiled in are ignored. Processes may
+ *           share the file: it is replaced in one step.
  */
 int msi_window_tuning_choose(msi_window_shape *shape, const msi_window_case *problem, const msi_window_trials *trials);
 
-/* msi_window_tuning_is_candidate - return 1 where a shape is one that msi_window_tuning_choose might return. */
+/* msi_window_tuning_is_candidate - return 1 if msi_window_tuning_choose may return a shape. */
 int msi_window_tuning_is_candidate(const msi_window_shape *shape, const msi_window_shape *candidate, int n);
 
-/* msi_window_tuning_estimate - the shape that takes the fewest instructions, or the first of equals. */
+/* msi_window_tuning_estimate - return the shape with the fewest estimated instructions; the first of equal ones. */
 msi_window_shape msi_window_tuning_estimate(const msi_window_case *problem, const msi_window_shape *candidate, int n);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
 /*
  * Degridding with a moving window of coarsened threads (what Merry 2016 section 6 names as the next step).
  *
- * The mirror of gridding: a thread holds its blocks of cells in registers and reads another one when the window's
+ * The reverse of gridding: a thread keeps its blocks of cells in registers and reads another one when the window's
  * corner moves past it. For a visibility it sums its cells weighted along u, then along v, which leaves one complex
  * number an image. Those are summed over the warp by a transposed butterfly: while there are several numbers to sum,
  * each step halves their count, every lane sending the half that its partner keeps; so eight numbers cost nine shuffles
@@ -19,7 +19,7 @@
 
 namespace {
 
-/* A separable form lets M visibilities share a butterfly. */
+/* In a separable form M visibilities share a butterfly. */
 template <class F, int M_> struct degrid_form : F {
     static constexpr int M = M_;
 };
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     const block_part &part = t.part;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     bool several = a.n_tile_u * a.n_tile_v > 1, direct = blockDim.x == 32 && !several;
-    /* Lanes without cells follow one that has some; theirs stay zero. */
+    /* Lanes without cells follow one with cells; their sums stay zero. */
     if (!t.own) t.x = t.y = 0;
 
     cplx<T> cell[F::ROWS][F::CU][P] = {};
@@ -289,7 +289,7 @@ __global__ void __launch_bounds__(F::THREADS, F::BLOCKS)
     }
 }
 
-/* Degridding has these kernels, for launch_form. */
+/* The kernels of degridding, for launch_form. */
 struct degridding {
     static constexpr int DEGRID = 1;
     template <class F> using store = degrid_store<F>;
@@ -316,8 +316,8 @@ template <class F> constexpr form_row tensor()
             launch_tensor<F>};
 }
 
-/* Each is the fastest for some number of images and taps. Where tensor cores take a job they are faster; the separable
- * forms in fp32 that do without are for what they do not take. */
+/* Each is the fastest for some number of images and taps. Tensor cores are faster for the jobs that they support; the
+ * other separable forms in fp32 are for the remaining jobs. */
 const form_row FORMS[] = {
     tensor<tensor_form<1, 2, 1, 24>>(),
     tensor<tensor_form<1, 4, 2, 12>>(),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Gridding and degridding with a moving window share how a window is cut into tiles and threads, and how a batch of
- * visibilities is staged.
+ * Code shared by gridding and degridding with a moving window: the division of a window into tiles and threads, and the
+ * staging of a batch of visibilities.
  *
  * The plane of cells is divided, without end, into windows of window_u x window_v cells, and these into blocks of
  * coarsen_u x coarsen_v cells. A thread owns one block or several above each other, those that have a given place in
@@ -53,16 +53,16 @@ template <typename T> struct window_args {
 };
 
 /*
- * A source says where a visibility's weights along one axis come from, and where they go: 16 bytes, read at once. With
- * textures `row` holds plane and element of tap 0 (pack_texel).
+ * The source and destination of a visibility's weights along one axis: 16 bytes, read together. With textures `row`
+ * contains plane and element of tap 0 (pack_texel).
  */
 template <typename T> struct alignas(16) tap_source {
     const cplx<T> *row;
     int32_t rot;  /* place of tap 0 in the window */
-    int32_t taps; /* with the top bit where they are conjugated */
+    int32_t taps; /* with the top bit set if they are conjugated */
 };
 
-/* A corner is that of the rectangle in which a visibility's footprint lies; it has a place in the window. */
+/* The corner of the rectangle that contains a visibility's footprint, and its place in the window. */
 struct corner {
     int32_t u, v, place_u, place_v;
 };
@@ -74,11 +74,11 @@ __device__ __forceinline__ int floor_mod(int x, int m)
 }
 
 /*
- * A compiled form has these types and sizes. P image planes, B blocks of CU x CV cells a thread, tiles of at most TU x
- * TV cells, batches of N visibilities, at least BLOCKS blocks of threads a multiprocessor.
+ * The types and sizes of a compiled form. P image planes, B blocks of CU x CV cells a thread, tiles of at most TU x TV
+ * cells, batches of N visibilities, at least BLOCKS blocks of threads a multiprocessor.
  *
  * A row of staged weights is read in 16-byte packs. Thread tx reads packs tx, tx + TU/CU, ..: neighbours in a warp read
- * neighbouring packs, so that no two meet in a bank.
+ * neighbouring packs, so that there are no bank conflicts.
  */
 template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N_, int BLOCKS_> struct window_form {
     using T = T_;
@@ -100,8 +100,8 @@ template <int C, int B, int ROOM, int PACK> __device__ __forceinline__ int pack_
 }
 
 /*
- * A batch is prepared in two steps: raw samples and values come by asynchronous copies while the batch before is worked
- * on; then warp 0 finds taps and corners.
+ * A batch is prepared in two steps: raw samples and values are copied asynchronously while the previous batch is
+ * processed; then warp 0 finds taps and corners.
  */
 template <typename T, int P, int N> struct batch_store {
     alignas(16) cplx<T> value[2][N * P];
@@ -224,15 +224,15 @@ template <typename T> __device__ __forceinline__ tap_source<T> read_source(const
     return {(const cplx<T> *)row, x.z, x.w};
 }
 
-/* Staging finds weights along an axis by these. */
+/* Arguments for staging weights along an axis. */
 struct axis {
     int window;
     cudaTextureObject_t texture;
     float oversample;
-    int first, cells; /* of the tile: its first place in the window, and how many there are */
+    int first, cells; /* of the tile: its first place in the window, and the number of places */
 };
 
-/* Find the weight that falls on place x of the window; 0 where the footprint does not reach. */
+/* Find the weight at place x of the window; 0 outside the footprint. */
 template <msi_wproj_lookup LOOKUP, typename T>
 __device__ __forceinline__ cplx<T> weight_at(const tap_source<T> &s, float frac, int x, axis along)
 {
@@ -351,7 +351,7 @@ template <typename T> __device__ __forceinline__ cplx<T> multiply(cplx<T> a, cpl
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-/* A block of threads does this part of a launch. */
+/* The part of a launch that a block of threads executes. */
 struct block_part {
     int first_u, first_v; /* places in the window of the tile's first cell */
     int image;            /* first of the images */
@@ -373,7 +373,7 @@ __device__ __forceinline__ block_part find_part(const window_args<T> &a, int til
     return s;
 }
 
-/* A thread of a separable form has blocks of cells in its tile, and weights that it stages. */
+/* The blocks of cells of a thread of a separable form, and the weights that it stages. */
 struct tile_thread {
     block_part part;
     int x, y;             /* which thread of the tile it is */
@@ -399,12 +399,13 @@ template <class F> __device__ __forceinline__ tile_thread find_thread(const wind
     return t;
 }
 
-/* Say where a thread's B blocks lie on the grid. */
+/* Find the positions of a thread's B blocks on the grid. */
 template <int B> struct block_places {
     int u, v[B];
 };
 
-/* A block walks through the batches of its part: a batch is prepared while the one before is worked on. */
+/* A block processes the batches of its part one after the other; a batch is prepared while the previous one is
+ * processed. */
 template <int CU, int CV, typename T, int P, int N> struct batch_walk {
     batch_store<T, P, N> &b;
     const window_args<T> &a;
@@ -449,7 +450,7 @@ __device__ __forceinline__ int end_of_run(uint32_t bits, int k, int n)
     return later ? min(n, __ffs((int)later) - 1) : n;
 }
 
-/* Find where the cell at a place of the window lies for a corner, along one axis. */
+/* Find the position of the cell at a place of the window for a corner, along one axis. */
 __device__ __forceinline__ int cell_at(int place, int corner_place, int corner_cell, int window)
 {
     int x = place - corner_place;
@@ -504,7 +505,7 @@ __device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, 
 
 } // namespace
 
-/* The moving window's host side lays out a form's launch, and finds a job's form in a table of them. */
+/* Host code of the moving window: the layout of a form's launch, and the choice of a form from the table. */
 
 namespace {
 
@@ -572,7 +573,7 @@ template <typename T> void divide_tile(window_args<T> *a, int cells_u, int cells
 template <class F> void divide_window(window_args<typename F::T> *a, int taps, int *threads)
 {
     if constexpr (F::FULL) {
-        /* No cell is padding; rows of a thread lie threads_v apart. */
+        /* There are no padding cells; rows of a thread are threads_v apart. */
         int window;
         cut_window(taps, 1, 1, F::THREADS < 64 ? F::THREADS : 64, &window, &a->n_tile_u, &a->threads_u);
         a->window_u = a->window_v = taps;
@@ -587,7 +588,7 @@ template <class F> void divide_window(window_args<typename F::T> *a, int taps, i
     if constexpr (!F::FULL) divide_tile(a, a->threads_u * F::CU, a->threads_v * F::ROWS, *threads);
 }
 
-/* Clear the values where several tiles will add to them. */
+/* Clear the values if several tiles will add to them. */
 template <typename T> int clear_values(const window_args<T> &a, int first_image, int n, cudaStream_t stream)
 {
     if (a.n_tile_u * a.n_tile_v == 1) return MSI_OK;
@@ -633,7 +634,7 @@ int launch_form(const msi_wproj_job *job, int group, int first_image, int n_pass
 
 typedef int (*launch_fn)(const msi_wproj_job *job, int group, int first_image, int n_pass, cudaStream_t stream);
 
-/* A row is one compiled form; both directions' tables list such. */
+/* A compiled form, a row of the tables of both directions. */
 struct form_row {
     msi_precision precision;
     int full;
@@ -651,7 +652,7 @@ template <class DIRECTION, class F> constexpr form_row row_of()
         return {precision, 0, {F::P, F::CU, F::CV, F::B, F::TU, F::TV, MSI_WINDOW_THREADS, 0}, launch};
 }
 
-/* Tell whether tensor cores take a job: rows whose blocks do not wrap within themselves, and whole tiles of the
+/* Return whether tensor cores support a job: rows whose blocks do not wrap within themselves, and whole tiles of the
  * operands' window. */
 inline bool tensor_takes(const msi_window_shape &s, const msi_wproj_job *job)
 {
@@ -660,7 +661,7 @@ inline bool tensor_takes(const msi_window_shape &s, const msi_wproj_job *job)
            job->n_image % s.images == 0 && o->window % s.tile_u == 0 && o->window % s.tile_v == 0;
 }
 
-/* Tell whether a form is for a job's precision, tables and operands. */
+/* Return whether a form supports a job's precision, tables and operands. */
 inline bool suits(const form_row &f, const msi_wproj_job *job)
 {
     return f.precision == job->precision && f.full == job->kernels.full &&
@@ -679,8 +680,8 @@ inline bool same_shape(const msi_window_shape &a, const msi_window_shape *b)
 }
 
 /*
- * Launch all images of a job: those that the shape's form takes at a time in one launch, the others one by one by a
- * form that takes one, of like tiles if there is any.
+ * Launch all images of a job: as many as possible in one launch of the shape's form, the others one by one with a form
+ * for one image, with the same tiles if there is one.
  */
 inline int launch_forms(const form_row *form, int n_form, const msi_wproj_job *job, const msi_window_shape *shape,
                         cudaStream_t stream)

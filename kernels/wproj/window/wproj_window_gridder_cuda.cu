@@ -31,9 +31,9 @@ struct msi_window_gridder {
 namespace {
 
 /*
- * Measuring may take a twentieth of the time that the samples to come take. A timing is the better of RUNS runs on some
- * of them, by shapes that are somewhat slower than the best; four timings at least are of use. Fewer samples than
- * LEAST_MEASURED do not fill a GPU, more than MOST_MEASURED tell nothing new.
+ * Measuring may take a twentieth of the time for the expected samples. A timing is the better of RUNS runs on some of
+ * them, with shapes that are somewhat slower than the best one; fewer than four timings are not useful. Fewer samples
+ * than LEAST_MEASURED do not fill a GPU, and more than MOST_MEASURED do not improve the result.
  */
 constexpr int RUNS = 2, LEAST_TIMINGS = 4;
 constexpr double MOST_PART = 0.05, SLOWER = 1.25;
@@ -101,7 +101,7 @@ int set_up(msi_window_gridder *g, const msi_window_gridder_spec *spec)
     return msi_window_order_create(&g->order, &g->gpu, spec->capacity, geometry, k->half, k->precision, g->n_image);
 }
 
-/* A measurement of shapes is made on a job. */
+/* The measurement of shapes on a job. */
 struct measurement {
     msi_window_gridder *g;
     msi_wproj_job job;
@@ -131,7 +131,7 @@ int measure(void *context, const msi_window_shape *shape, double *ms)
     return MSI_OK;
 }
 
-/* Count the timings that n_expected samples pay for, and find the samples of each, n_vis at most. */
+/* Find the number of timings for n_expected samples, and the number of samples of each, at most n_vis. */
 int64_t count_timings(int64_t n_expected, int64_t n_vis, int64_t *n_measured)
 {
     const double paid = MOST_PART * (double)n_expected / (RUNS * SLOWER);
@@ -140,7 +140,7 @@ int64_t count_timings(int64_t n_expected, int64_t n_vis, int64_t *n_measured)
 }
 
 /* Measure on the job's own samples: with values of zero, which leave the grid as it is, or into the memory of the
- * values to be degridded. Where there is no memory for zeros nothing is measured. */
+ * values to be degridded. Without memory for zeros nothing is measured. */
 int measure_shapes(const measurement *of, const msi_window_case *problem, const msi_window_shape *candidate, int n,
                    int64_t n_timing, msi_window_shape *shape)
 {
@@ -173,7 +173,7 @@ int choose_shape(msi_window_gridder *g, const msi_wproj_job *job, int degrid, in
     msi_window_shape candidate[MSI_WINDOW_MAX_SHAPES];
     const int n = degrid ? msi_window_degrid_shapes(job, candidate) : msi_window_grid_shapes(job, candidate);
     if (n == 0) return msi_error_set(MSI_EINTERNAL, "the window strategy has no form for %d images", job->n_image);
-    /* A form that took one grid need not take another. */
+    /* A form that supports one grid may not support another. */
     if (!msi_window_tuning_is_candidate(known, candidate, n) || n_timing > 1) {
         const msi_window_case problem = {g->device,
                                          degrid,

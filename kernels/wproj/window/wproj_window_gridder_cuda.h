@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Orders samples of w-projection for the moving window: visibilities as the store holds them, whatever their order,
- * become samples that stand together where they lie together on the grid.
+ * Orders samples of w-projection for the moving window: visibilities of the store, in any order, become samples that
+ * are neighbours in memory if they are near each other on the grid.
  *
  * A Measurement Set is ordered by time, in which neighbours belong to different baselines and lie far apart on the
  * grid. Here samples are sorted by the size of their kernels, since a window is as wide as the widest in a launch, and
  * then by blocks of cells, row by row; within a block a baseline's samples keep their order in time. So the window
- * moves by a few cells at a time, and meets every cell once for all baselines that cross it.
+ * moves by a few cells at a time, and touches every cell once for all baselines that cross it.
  */
 #ifndef MSI_WPROJ_WINDOW_GRIDDER_CUDA_H
 #define MSI_WPROJ_WINDOW_GRIDDER_CUDA_H
@@ -23,13 +23,13 @@ extern "C" {
 
 enum { MSI_WINDOW_MAX_CLASS = 8, MSI_WINDOW_MAX_IMAGES = MSI_GRIDDER_MAX_PLANES };
 
-/* A block is visibilities in device memory: of one spectral setup, as in msi_vis_segment, or of several, one after the
- * other. All pointers are borrowed. */
+/* Visibilities in device memory, of one spectral setup, as in msi_vis_segment, or of several, one after the other. All
+ * pointers are borrowed. */
 typedef struct msi_window_block {
     int64_t n_row; /* of the one setup */
     int32_t n_chan;
     int64_t plane_stride;       /* samples from one plane to the next: n_row n_chan or more; of several: all samples */
-    const double *freq_hz;      /* [n_chan], or as rows say */
+    const double *freq_hz;      /* [n_chan], or as in rows */
     const double *uvw_m;        /* [n_row][3] */
     const float *weight;        /* [n_plane][n_row][n_chan]; NULL: predict, every sample counts */
     void *vis;                  /* [n_plane][n_row][n_chan] msi_c32 or msi_c64 */
@@ -43,7 +43,7 @@ typedef struct msi_window_ordered {
     int32_t taps[MSI_WINDOW_MAX_CLASS];      /* widest kernel of the class */
     int64_t first[MSI_WINDOW_MAX_CLASS + 1]; /* its samples are first[c] .. first[c + 1] - 1 */
     const msi_wproj_sample *sample;
-    void *value; /* [n][n_image] complex: weighted and turned, or room for what is degridded */
+    void *value; /* [n][n_image] complex: weighted and rotated, or space for degridded values */
 } msi_window_ordered;
 
 typedef struct msi_window_order msi_window_order;
@@ -64,7 +64,7 @@ void msi_window_order_free(msi_window_order *o);
 int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_image);
 
 /*
- * msi_window_order_take - order a block's samples that lie in a slice; those without weight in any plane left out.
+ * msi_window_order_take - order a block's samples of a slice, except those without weight in any plane.
  *
  * Given:    image_plane [n_image] host: the block's plane of each image, -1: the PSF, with plane 0's weights
  * Returned: *ordered, valid until the next call
@@ -74,8 +74,8 @@ int64_t msi_window_order_bytes(int64_t capacity, msi_precision precision, int n_
 int msi_window_order_take(msi_window_order *o, const msi_window_block *block, const int32_t *image_plane, int32_t slice,
                           msi_window_ordered *ordered);
 
-/* msi_window_order_give - put the degridded values of the samples taken last into the block's visibilities, image p
- * into plane p. Returns: 0, MSI_EGPU */
+/* msi_window_order_give - copy the degridded values of the last ordered samples to the block's visibilities, image p to
+ * plane p. Returns: 0, MSI_EGPU */
 int msi_window_order_give(msi_window_order *o, const msi_window_block *block, int32_t slice);
 
 /*
@@ -84,8 +84,8 @@ int msi_window_order_give(msi_window_order *o, const msi_window_block *block, in
  * gridder works on the device and the stream that it was made with.
  */
 
-/* A spec says what a gridder is made for. Pointers are borrowed for the call, a table on the device as long as the
- * gridder lives. */
+/* The specification of a gridder. Pointers are borrowed for the call, a table on the device as long as the gridder
+ * exists. */
 typedef struct msi_window_gridder_spec {
     const msi_wproj_geometry *geometry;
     const msi_wkernel_set *kernels; /* of the geometry's planes, of either form; values and grid have their precision */
@@ -99,16 +99,18 @@ typedef struct msi_window_gridder_spec {
 typedef struct msi_window_gridder msi_window_gridder;
 
 /*
- * msi_window_gridder_create - kernels to the device, room for up to spec->capacity samples of a slice.
+ * msi_window_gridder_create - copy kernels to the device, and allocate memory for up to spec->capacity samples of a
+ * slice.
  * Given:    gpu: copied; its stream is borrowed as long as *out lives
  * Returned: *out, freed by msi_window_gridder_free
- * Returns:  0, MSI_EGPU, MSI_ERANGE (kernels that it does not interpolate so; too many samples or images), MSI_ENOMEM
+ * Returns:  0, MSI_EGPU, MSI_ERANGE (an unsupported interpolation of the kernels; too many samples or images),
+ *           MSI_ENOMEM
  */
 int msi_window_gridder_create(msi_window_gridder **out, const msi_gpu_stream *gpu, const msi_window_gridder_spec *spec);
 void msi_window_gridder_free(msi_window_gridder *g);
 
 /*
- * msi_window_gridder_add - grid += a block's samples of one slice of w, every image plane at once.
+ * msi_window_gridder_add - add a block's samples of one slice of w to the grid, all image planes at once.
  * Given:   image_plane [n_image] host: the block's plane of each image, -1: the PSF
  * Returns: 0, MSI_EGPU, MSI_ERANGE (kernels wider than the grid, more samples than the capacity)
  * Notes:   waits for the stream once; returns before the additions are done.

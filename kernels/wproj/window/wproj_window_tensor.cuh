@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sums of lanes, of warps and of tiles become values here, for degridding with a moving window. */
+/* Sums over lanes, warps and tiles, for degridding with a moving window. */
 #ifndef MSI_WPROJ_WINDOW_TENSOR_CUH
 #define MSI_WPROJ_WINDOW_TENSOR_CUH
 
@@ -95,14 +95,14 @@ template <int P_, int M_, int STEPS_, int BLOCKS_> struct tensor_form {
     static constexpr int ROWS = SET * M, COLUMNS = STEP * STEPS;
 };
 
-/* A table has operands, and finds a place in their window: x mod window = x + bias - floor((x + bias) / window) window.
- */
+/* The operands of a table, and the position in their window: x mod window = x + bias - floor((x + bias) / window)
+ * window. */
 struct operand_table {
     const uint4 *u;
     const cplx<float> *v;
     const float *largest;
     int32_t window, half;
-    int32_t bias;     /* a multiple of the window, that makes any coordinate positive */
+    int32_t bias;     /* a multiple of the window that makes any coordinate positive */
     uint32_t inverse; /* 2^32 / window, rounded up */
 };
 
@@ -125,8 +125,8 @@ template <class F> struct tile_cells {
     float largest[F::P]; /* part of a cell that the scale is for; -1: none yet */
 };
 
-/* Hide that a value does not change in a loop. Otherwise all addresses that follow from it would be found ahead and
- * spilled. */
+/* Hide from the compiler that a value is constant in a loop. Otherwise it would compute all derived addresses in
+ * advance and spill them. */
 __device__ __forceinline__ void forget(int &x)
 {
 #ifdef __CUDA_ARCH__
@@ -134,7 +134,7 @@ __device__ __forceinline__ void forget(int &x)
 #endif
 }
 
-/* A reader reads a lane's cells. ALONE: a form's images are all that a cell has. */
+/* Reads a lane's cells. ALONE: a cell has only the form's images. */
 template <class F, bool ALONE> struct tile_reader {
     const window_args<float> &a;
     int image, place_u, place_v; /* of its first cell, in the window */
@@ -255,7 +255,7 @@ template <class F, bool ALONE> struct tile_reader {
                             for (int p = 0; p < F::P; p++)
                                 divide(c.word[m][j][p], cell[m - first][p], c.scale[p].up, most[p]);
                 }
-            /* With the scale of its own largest everything fits that is finite. */
+            /* With the scale of the largest value all finite values fit. */
             if (recompute) return;
 #pragma unroll
             for (int p = 0; p < F::P; p++) {
@@ -267,7 +267,7 @@ template <class F, bool ALONE> struct tile_reader {
     }
 };
 
-/* A lane finds this of its visibility of a batch. */
+/* A lane's data of its visibility of a batch. */
 struct found_place {
     int u, v;                /* corner */
     uint32_t from_u, from_v; /* elements of the operands' tables that fall on the window's first cells */
@@ -302,7 +302,7 @@ __device__ __forceinline__ uint4 interpolate(const uint4 *p, int next, float fra
                  x.w + frac * (y.w - x.w));
 }
 
-/* A warp degrids a part of the visibilities from its tile of the window, batch by batch. */
+/* Degridding of a part of the visibilities by a warp, from its tile of the window, batch by batch. */
 template <class F, bool ALONE, bool LINEAR> struct tensor_warp {
     static constexpr int P = F::P, M = F::M, STEPS = F::STEPS, WORDS = LINEAR ? 3 : 2;
     const window_args<float> &a;
