@@ -210,7 +210,7 @@ static const char *set_thread_stack(pthread_attr_t *attributes)
     return NULL;
 }
 
-/* Ask whether another thread's stack would still find space, so that the limit that was met is one of threads. */
+/* Return whether another thread's stack can be allocated; then the limit that was reached is one of threads. */
 static int has_space_for_stack(const pthread_attr_t *attributes)
 {
     size_t bytes = 0;

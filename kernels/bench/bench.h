@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The benchmark program's rows. A workload's file defines its rows, each naming the functions that set it up, run it
- * once, hold its result against a double-precision reference and free it; bench_main.c lists the files' tables.
+ * The benchmark program's rows. A workload's file defines its rows. A row names the functions that set it up, run it
+ * once, compare its result with a double-precision reference, and free it. bench_main.c lists the tables of all files.
  */
 #ifndef MSI_BENCH_H
 #define MSI_BENCH_H
@@ -16,19 +16,18 @@ extern "C" {
 enum { MSI_BENCH_MAX_GPUS = 64 };
 
 typedef struct msi_bench_options {
-    const char *layout_dir; /* station tables; NULL: procedural ones of the same size and extent stand in */
+    const char *layout_dir; /* station tables; NULL: generated ones of the same size and extent */
     double scale;           /* fraction of a workload's visibilities, in (0, 1] */
     int n_gpu;              /* workers of rows team/ and team-small/, devices of -team; 0: 1 */
     int gpu[MSI_BENCH_MAX_GPUS];
-    uint64_t seed; /* of rows whose inputs are drawn from it; from 1 */
+    uint64_t seed; /* number of seeds, from 1 on, for rows with random inputs */
 } msi_bench_options;
 
 /* The work of one run; set_up fills it in. */
 typedef struct msi_bench_work {
     int64_t n_vis;     /* visibilities given, before any merging */
-    double n_addition; /* complex grid-point additions (or multiply-adds, degridding) that n_vis ask for, every
-                          polarisation counted, as if none were merged */
-    char note[160];    /* remarks for the row's reader, such as the plan chosen; may be empty; run may rewrite it */
+    double n_addition; /* complex additions (multiply-adds if degridding) for n_vis, all polarisations, unmerged */
+    char note[160];    /* remarks, such as the chosen plan; may be empty; run may change it */
 } msi_bench_work;
 
 /* Milliseconds of one run: device time where the backend is a GPU, else wall time. */
@@ -53,8 +52,8 @@ struct msi_bench_row {
     int (*run)(void *state, msi_bench_work *work, msi_bench_time *time);
     int (*verify)(void *state, double *error);
     void (*free_state)(void *state);
-    int seeded;    /* inputs are drawn from options->seed: once for each seed, always held against the reference */
-    int no_energy; /* energy is not taken, since a run does much that is not timed */
+    int seeded;    /* inputs are random, from options->seed: run for each seed, always verified */
+    int no_energy; /* energy is not measured, since much of a run is not timed */
 };
 
 typedef struct msi_bench_table {
@@ -73,28 +72,28 @@ typedef struct msi_bench_result {
     double all_ms;       /* median of the sums */
     double joule_per_mvis;
     double error;     /* of a seeded row, the largest */
-    int n_seed;       /* of a seeded row: those that a plan was found for */
-    uint64_t at_seed; /* and the one that erred most */
+    int n_seed;       /* of a seeded row: seeds with a plan */
+    uint64_t at_seed; /* the seed with the largest error */
 } msi_bench_result;
 
-/* Says how a row is measured. */
+/* How a row is measured. */
 typedef struct msi_bench_protocol {
-    int repeat;      /* runs after the first, whose medians count */
-    int verify;      /* hold the last run against the reference */
+    int repeat;      /* runs after the first; their medians are reported */
+    int verify;      /* compare the last run with the reference */
     int n_seed;      /* of seeded rows */
-    double energy_s; /* of runs that energy is taken over; 0: not taken */
+    double energy_s; /* of runs over which energy is measured; 0: not measured */
 } msi_bench_protocol;
 
 enum { MSI_BENCH_MAX_REPEAT = 1000, MSI_BENCH_MAX_SEED = 10000 };
 
 /*
- * msi_bench_measure - set a row up, run it, hold it against its reference, free it.
+ * msi_bench_measure - set a row up, run it, compare it with its reference, free it.
  * Given and returned: *r, whose row is set; after a failure its figures are NaN
  * Returns: 0, what the row's functions return
  */
 int msi_bench_measure(msi_bench_result *r, const msi_bench_options *options, const msi_bench_protocol *protocol);
 
-/* msi_bench_failed - return 1 where a row was held against its reference and is off by more than it may be. */
+/* msi_bench_failed - return 1 if a row was compared with its reference and its error exceeds its tolerance. */
 int msi_bench_failed(const msi_bench_result *r, const msi_bench_protocol *protocol);
 
 /* The machine that rows were measured on. */
@@ -116,8 +115,8 @@ int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi
 int msi_bench_read(const char *path, char **text);
 
 /*
- * msi_bench_compare - print each row's time beside that of an earlier run, and which rows only one of them has; seeded
- * rows have no time to compare.
+ * msi_bench_compare - print each row's time next to that of an earlier run, and the rows that only one of them has.
+ * Seeded rows are not compared.
  * Given:    text  of its file, as msi_bench_read has it
  *           result [n]  of this run
  * Returned: *n_slower rows whose time is more than `factor` times the earlier one's, *n_common rows that both have
@@ -125,9 +124,9 @@ int msi_bench_read(const char *path, char **text);
 void msi_bench_compare(const char *text, const msi_bench_host *host, const msi_bench_result *result, int n,
                        double factor, int *n_common, int *n_slower);
 
-/* The GPU under the benchmark: what it is, its fp32 peak, its energy. Without CUDA there is none. */
+/* The GPU of the benchmark: its name, fp32 peak and energy. Without CUDA there is none. */
 
-/* msi_bench_device_name - return 1 and the name of device 0, or 0 where no GPU can be used. */
+/* msi_bench_device_name - return 1 and the name of device 0; 0 if no GPU can be used. */
 int msi_bench_device_name(char *name, size_t size);
 
 /* msi_bench_device_count - count the GPUs. */
@@ -137,7 +136,7 @@ int msi_bench_device_count(void);
  * counted as two. Returns: 0, MSI_EGPU. */
 int msi_bench_device_fp32_peak(double *flops);
 
-/* msi_bench_device_wait - wait until the device has done everything given to it. */
+/* msi_bench_device_wait - wait until the device has finished all its work. */
 void msi_bench_device_wait(void);
 
 /* msi_bench_device_pci_bus - return "0000:c1:00.0" of a device, or "". */
@@ -146,7 +145,7 @@ void msi_bench_device_pci_bus(int device, char *bus, int size);
 /* msi_bench_energy_of - count the energy of the first n_device GPUs; until then, of one. */
 void msi_bench_energy_of(int n_device);
 
-/* Numbers of workloads that are the same everywhere, whatever the order in which threads ask for them. */
+/* Random numbers of workloads, the same on all machines and for any order of threads. */
 
 /* msi_bench_uniform - return a counter hashed (SplitMix64, a bijection), in [0, 1). */
 static inline double msi_bench_uniform(uint64_t counter)

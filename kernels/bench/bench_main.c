@@ -142,7 +142,7 @@ static int parse(settings *s, int argc, char **argv)
     return parse_count("seeds", seeds, &s->protocol.n_seed);
 }
 
-/* Tell whether a name matches one of the patterns, which commas separate; all names do where there are none. */
+/* Return whether a name matches one of the patterns, separated by commas. Without patterns all names match. */
 static int chosen(const char *patterns, const char *name)
 {
     char pattern[128];
@@ -248,7 +248,7 @@ static int run_rows(const settings *s, const msi_bench_host *host, msi_bench_res
     return MSI_OK;
 }
 
-/* Open the files of -compare and -json before the rows run for minutes, not after. */
+/* Open the files of -compare and -json first, because the rows may run for minutes. */
 static int check_files(const settings *s, char **earlier)
 {
     *earlier = NULL;

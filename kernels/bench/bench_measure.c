@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* NVML is the driver's library, so it is looked for when it is wanted: building needs nothing of it. */
+/* NVML is part of the driver, so it is loaded at run time and not needed for building. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ static double bench_energy_joule(void)
 
 /* This file measures one row: its times, energy and error. */
 
-/* A run that waits for the energy counter's next step waits no longer than this. */
+/* Longest wait for the energy counter's next step. */
 static const double longest_step_s = 0.5;
 
 static int ascending(const void *a, const void *b)
@@ -109,8 +109,8 @@ static int time_row(void *state, int repeat, msi_bench_result *r)
 }
 
 /*
- * Run a row until the energy counter has moved and at least min_s have passed, since it moves only some tens of times a
- * second: what lies between two of its steps is energy and work of the same time.
+ * Run a row until the energy counter has moved and at least min_s have passed, since it changes only some tens of times
+ * a second: between two steps, energy and work are of the same period.
  * Returned: *n runs, *joule the counter after its step
  */
 static int run_to_step(void *state, msi_bench_result *r, double min_s, int64_t *n, double *joule)
@@ -125,7 +125,7 @@ static int run_to_step(void *state, msi_bench_result *r, double min_s, int64_t *
         *n += 1;
         passed_s = msi_wall_s() - start;
         *joule = bench_energy_joule();
-        /* A step before min_s have passed is too early to stop at; the next one counts. */
+        /* A step before min_s have passed is too early; use the next one. */
         if (passed_s < min_s) last_joule = *joule;
     } while (passed_s < min_s || (*joule <= last_joule && passed_s < min_s + longest_step_s));
     return MSI_OK;
@@ -154,7 +154,7 @@ static int measure(msi_bench_result *r, const msi_bench_options *options, const 
     return rc;
 }
 
-/* Add the figures of one seed. A seed that the strategy has no plan for is passed over. */
+/* Add the figures of one seed. A seed for which the strategy has no plan is skipped. */
 static int add_seed(msi_bench_result *r, const msi_bench_options *options)
 {
     void *state = NULL;
@@ -174,7 +174,7 @@ static int add_seed(msi_bench_result *r, const msi_bench_options *options)
     r->time.kernel_ms += t.kernel_ms;
     r->time.transform_ms += t.transform_ms;
     r->all_ms += sum_ms(&t);
-    /* Not a number is worse than any. */
+    /* NaN is worse than any number. */
     if (r->n_seed > 1 && error <= r->error) return MSI_OK;
     if (r->n_seed > 1 && isnan(r->error)) return MSI_OK;
     r->error = error;

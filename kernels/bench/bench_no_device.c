@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A build without CUDA has no GPU to ask: every function of bench.h says so. */
+/* The GPU functions of bench.h in a build without CUDA: there is no GPU. */
 #include "kernels/bench/bench.h"
 
 #include "core/status.h"

@@ -22,7 +22,7 @@ void msi_bench_print_head(const msi_bench_host *host, int name_width)
            "all ms", "Mvis/s", "GGPA/s", "% peak", "J/Mvis", "error", "note");
 }
 
-/* Print a figure in a column, or a dash where it does not apply. */
+/* Print a figure in a column; a dash if it does not apply. */
 static void print_figure(int width, int digits, double x)
 {
     if (isfinite(x))
@@ -122,7 +122,8 @@ int msi_bench_write_json(const char *path, const msi_bench_host *host, const msi
     return MSI_OK;
 }
 
-/* Find what follows a key and its colon, or NULL. The files are this program's own, perhaps reformatted. */
+/* Find the value after a key and its colon; NULL: none. The files were written by this program, and perhaps
+ * reformatted. */
 static const char *value_of(const char *text, const char *key)
 {
     char quoted[64];
@@ -155,7 +156,7 @@ static int is_string(const char *value, const char *text)
     return value && value[0] == '"' && strncmp(value + 1, text, n) == 0 && value[n + 1] == '"';
 }
 
-/* Find the row of this name: what follows its name in the file, or NULL. */
+/* Find the text after a row's name in the file; NULL: none. */
 static const char *find_row(const char *text, const char *name)
 {
     for (const char *at = value_of(text, "name"); at; at = value_of(at, "name"))
@@ -163,7 +164,7 @@ static const char *find_row(const char *text, const char *name)
     return NULL;
 }
 
-/* Say what makes times incomparable. Times compare where they were taken on the same processors and of as much work. */
+/* Describe differences that make times incomparable: other processors, or another amount of work. */
 static void print_differences(const char *text, const msi_bench_host *host)
 {
     const char *scale = value_of(text, "scale"), *threads = value_of(text, "threads");
@@ -184,8 +185,8 @@ static int is_known(const char *value)
     return 0;
 }
 
-/* Print the name of a row that this program lacks. The file may not be this program's own: text that cannot be
- * the name of a row is not printed. */
+/* Print the name of a row that this program lacks. The file may come from another program, so text that cannot be the
+ * name of a row is not printed. */
 static void print_unknown(const char *value)
 {
     const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-_.+";

@@ -3,7 +3,8 @@
  * Rows of cleaning: list/ are iterations on a list of pixels by themselves, hogbom/ exact ones, rounds/ a call of
  * multiscale cleaning. A row's "visibilities" are iterations, its additions multiply-adds on pixels; notes say
  * iterations, or rounds, a second. The sky is islands of pixels over the image; the point spread function is positive
- * definite, a core with two waves. Components found are held against the residual left, in double, at some pixels.
+ * definite, a core with two waves. The components are compared with the final residual, in double precision, at some
+ * pixels.
  */
 #include "kernels/bench/bench.h"
 
@@ -55,7 +56,7 @@ static float psf_pixel(const bench_state *s, int64_t i)
     return (float)psf_at(i % s->d->n_pixel - s->d->n_pixel / 2, i / s->d->n_pixel - s->d->n_pixel / 2);
 }
 
-/* Make islands of bright pixels, no two alike; channels differ by a few percent. */
+/* Make islands of bright pixels, all different; channels differ by a few percent. */
 static void make_sky(bench_state *s)
 {
     const int64_t n = s->d->n_pixel, n_island = s->d->n_list / (ISLAND * ISLAND) + 1, inner = n * 3 / 4;
@@ -144,7 +145,7 @@ static int set_up(void **out, const msi_bench_row *row, const msi_bench_options 
     return is_list(s->d) ? make_engine(s) : make_cleaner(s);
 }
 
-/* Make the list of the sky's pixels, and iterate; only iterations are timed. */
+/* Make the list of the sky's pixels, and iterate. Only the iterations are timed. */
 static int run_list(bench_state *s, double *seconds)
 {
     const void *image = msi_planes_pixel(s->residual, 0);
@@ -220,8 +221,8 @@ static double residual_at(const bench_state *s, int64_t x, int64_t y)
     return sum;
 }
 
-/* Check lists: the last component is the gain times what the others leave there. Of images: the residual left.
- * Multiscale cleaning is held against its definition by tests. */
+/* Lists: check that the last component is the gain times the residual of the others at its pixel. Images: check the
+ * final residual. Tests check multiscale cleaning against its definition. */
 static int verify(void *in, double *error)
 {
     bench_state *s = in;
@@ -279,7 +280,7 @@ static void add_row(row_list *l, const char *name, const detail *d)
     const int i = l->n++, cuda = d->backend == MSI_BACKEND_CUDA;
     snprintf(l->name[i], NAME_BYTES, "clean%s/%s", cuda ? "" : "-cpu", name);
     l->details[i] = *d;
-    /* Single precision: a residual is the sky less some thousand components, each off by 6e-8 of itself. */
+    /* Single precision: a residual is the sky less some thousand components, each with a relative error of 6e-8. */
     l->row[i] = (msi_bench_row){.name = l->name[i],
                                 .workload = cuda ? "clean: minor cycles of deconvolution"
                                                  : "clean-cpu: minor cycles of deconvolution",
@@ -305,7 +306,7 @@ static void add_lists(row_list *l, msi_backend backend, int64_t most, int n_iter
         snprintf(name, sizeof name, "list-%lldk", (long long)(pixels[i] >> 10));
         add_row(l, name, &(detail){backend, "list", 4096, pixels[i], 0, 1, 0, n_iteration});
     }
-    /* Of this image the PSF fits the cache of a GPU. */
+    /* The PSF of this image fits in a GPU's cache. */
     add_row(l, "list-8k-of-1024", &(detail){backend, "list", 1024, 8192, 0, 1, 0, n_iteration});
     add_row(l, "list-16k-8chan", &(detail){backend, "list", 4096, 16384, 0, 8, 2, n_iteration});
 }

@@ -116,13 +116,13 @@ double msi_field_strategy_additions(const msi_field_strategy *s)
 
 enum { MAX_ROWS = 320, NAME_BYTES = 48 };
 
-/* A workload says how much of the observation is gridded, and to how many pixels a side. */
+/* The part of the observation that is gridded, and the edge of the image in pixels. */
 typedef struct workload {
     const char *name, *title;
     msi_backend backend;
     int64_t n_time, n_pixel;
     int32_t n_chan;
-    double cell_asec; /* a pixel's edge; 0: as the longest baseline asks for */
+    double cell_asec; /* a pixel's edge; 0: from the longest baseline */
 } workload;
 
 static const workload workloads[] = {
@@ -220,7 +220,7 @@ static void add_row(row_list *l, const detail *d)
     static const char *const planes[] = {"", "", "-2planes", "-3planes", "-4planes", "-5planes"};
     if (l->n == MAX_ROWS || !msi_field_strategy_serves(d->strategy, d->predict)) return;
     const int i = l->n++;
-    /* Phases of doubles are off by half a unit in the last place of 8192 turns, whatever the window. */
+    /* Phases in double precision have errors of half a unit in the last place of 8192 turns, for any window. */
     const double floor = 2e-12;
     l->details[i] = *d;
     snprintf(l->name[i], NAME_BYTES, "%s/%s-%s-1e%.0f%s", d->workload->name, d->strategy->name,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rows on a GPU share this: inputs made on the device, times taken there, results compared with a reference, and tables
- * of rows that are made of lists. */
+/* Shared code of rows on a GPU: inputs made on the device, timing by its clock, comparison of results with a reference,
+ * and tables of rows made from lists. */
 #ifndef MSI_BENCH_DEVICE_ROWS_CUH
 #define MSI_BENCH_DEVICE_ROWS_CUH
 
@@ -129,7 +129,7 @@ template <typename DETAIL> struct row_list {
     char name[MOST][NAME];
     int n;
 
-    /* Add a row like another except for its name, a format, and its detail. It is dropped where there is no room. */
+    /* Add a row like another except for its name, a format, and its detail. It is dropped if the table is full. */
     void add(const msi_bench_row &like, const DETAIL &d, const char *format, ...)
     {
         va_list values;

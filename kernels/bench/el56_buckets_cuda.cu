@@ -26,7 +26,7 @@ __device__ tile_range tiles_of(msi_wproj_head r, const int32_t *half, const tile
     return {(u - h) / t.u, (u + h) / t.u, (v - h) / t.v, (v + h) / t.v};
 }
 
-/* The samples to be sorted, and what says how far each reaches. */
+/* The samples to be sorted, and the extents of their footprints. */
 struct sample_list {
     const msi_wproj_head *head; /* [n] */
     uint32_t n;
@@ -108,7 +108,7 @@ static int fit_space(el56_bucket_sorter *s, size_t bytes)
     return MSI_OK;
 }
 
-/* Make room for n entries. Memory grows when there are more than ever before. */
+/* Allocate memory for n entries. Memory grows if there are more than before. */
 static int fit_entries(el56_bucket_sorter *s, int64_t n)
 {
     if (n <= s->entry_capacity) return MSI_OK;

@@ -16,10 +16,10 @@ using namespace el56_forms;
 
 namespace {
 
-constexpr int RUN = 256;                                         /* entries drawn at once */
+constexpr int RUN = 256;                                         /* entries that a warp gets at a time */
 constexpr int FIXED_WARPS = 16, CENTRE_WARPS = 1000, CENTRE = 8; /* of a tile; of the central 8 x 8 */
 
-/* Kernels lie in a table plane by plane. */
+/* Kernels are in a table plane by plane. */
 struct plane_table {
     const float2 *table;
     const int64_t *offset; /* [planes] of a plane's first element */
@@ -50,7 +50,7 @@ struct strided_weights : plane_table {
     }
 };
 
-/* A quarter table keeps values of one sub-offset together: [y mod os][x mod os] blocks of [y / os][x / os]. */
+/* In a quarter table the values of one sub-offset are contiguous: [y mod os][x mod os] blocks of [y / os][x / os]. */
 struct quarter_weights : plane_table {
     struct cursor {
         const float2 *at;
@@ -172,7 +172,7 @@ __global__ void k_tile_ends(const uint32_t *tile, int64_t n, int64_t *first, int
     if (i + 1 == n || tile[i + 1] != tile[i]) end[tile[i]] = i + 1;
 }
 
-/* A tile gets a fixed number of warps. Tiles of the centre get more, in a launch of their own. */
+/* A tile gets a fixed number of warps. Tiles of the centre get more, in a separate launch. */
 struct fixed_warps {
     const int64_t *first, *end; /* entries of the tiles */
     int n_warp;                 /* of each tile */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The bucket sort of earlier tile gridders: every sample stands in the bucket of every tile that its footprint touches,
- * and each entry keeps its tile's index (SDP memo, sections 2.2 and 3.1).
+ * The bucket sort of earlier tile gridders: every sample is in the bucket of every tile that its footprint touches, and
+ * each entry has its tile's index (SDP memo, sections 2.2 and 3.1).
  */
 #ifndef MSI_EL56_FORMS_CUDA_H
 #define MSI_EL56_FORMS_CUDA_H
@@ -42,12 +42,12 @@ typedef struct el56_tiling {
  * el56_sort_buckets - sort a list of samples into the buckets of a box's tiles.
  * Returned: *buckets, valid until the sorter's next call
  * Returns:  0, MSI_EGPU
- * Notes:    waits for the stream, to learn how many entries there are.
+ * Notes:    waits for the stream to get the number of entries.
  */
 int el56_sort_buckets(el56_bucket_sorter *s, const msi_wproj_sorted *list, const el56_tiling *tiling,
                       cudaStream_t stream, el56_buckets *buckets);
 
-/* These are earlier and plainer forms of tile gridding, kept to show what each step is worth. */
+/* Earlier and simpler forms of tile gridding, which show the gain of each step. */
 
 /* The layout of tabulated kernels in memory. */
 typedef enum el56_layout {

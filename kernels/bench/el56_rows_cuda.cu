@@ -210,7 +210,7 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     return prepare(s);
 }
 
-/* Compute indices, sort them, grid. Returned: *n_left samples gridded after merging */
+/* Compute indices, sort them, grid. Returned: *n_left number of samples after merging */
 int grid_once(state *s, int64_t *n_left, msi_bench_time *time)
 {
     const detail *d = s->d;

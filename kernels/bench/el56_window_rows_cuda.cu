@@ -26,7 +26,7 @@ typedef struct detail {
 constexpr int32_t class_half[] = {6, 10, 14, 22, 30, 46, 72};
 constexpr int N_CLASS = sizeof class_half / sizeof class_half[0];
 constexpr int N_PART = 64;
-constexpr int64_t MEASURED = 1 << 22; /* few samples make small groups look good, which fill the GPU */
+constexpr int64_t MEASURED = 1 << 22; /* with few samples small groups seem fast, because they fill the GPU */
 
 struct state {
     const msi_el56 *e;
@@ -231,7 +231,7 @@ const detail group_128 = {1, "groups of 128", 0, 0, 128};
 const detail group_512 = {1, "groups of 512", 0, 0, 512};
 const detail group_2048 = {1, "groups of 2048", 0, 0, 2048};
 
-/* A frozen w is wrong by intent; the row shows by how much. */
+/* A frozen w causes an error on purpose; the row shows its size. */
 #define ROW(NAME, TOLERANCE, DETAIL)                                                                                   \
     {                                                                                                                  \
         "el56/" NAME, MSI_EL56_TITLE, "wproj", "window", "grid", "cuda", "fp32", TOLERANCE, &DETAIL, set_up, run,      \

@@ -2,7 +2,7 @@
 /*
  * A field has visibilities in the store that strategies of the plan API take, and the results that are right: direct
  * Fourier sums, in double with phases in long double, at some pixels of an image and some visibilities of a model.
- * Values are functions of their index and the seed, so that those that a prediction has overwritten can be drawn again.
+ * Values are functions of their index and the seed, so that values overwritten by a prediction can be made again.
  */
 #ifndef MSI_FIELD_ROWS_H
 #define MSI_FIELD_ROWS_H
@@ -19,7 +19,7 @@ enum {
     MSI_BENCH_FIELD_SOURCES = 64
 };
 
-/* Pixels whose values are known: some corners, middles of edges and the centre first, the others drawn. */
+/* Pixels whose values are known: some corners, middles of edges and the centre, then random ones. */
 typedef struct msi_bench_field_pixels {
     int n;
     int64_t x[MSI_BENCH_FIELD_MAX_PIXEL], y[MSI_BENCH_FIELD_MAX_PIXEL];
@@ -42,13 +42,13 @@ typedef struct msi_bench_field {
     /* Made by msi_bench_field_fill */
     float *weight; /* of the store */
     void *vis;
-    int overwritten; /* vis holds a prediction, not the values drawn */
+    int overwritten; /* vis has a prediction, not the random values */
     msi_vis_store store;
     double sum_weight[MSI_BENCH_FIELD_PLANES];
     double rms[MSI_BENCH_FIELD_PLANES + 1]; /* of images where no two samples interfere, the PSF last */
     int64_t n_vis[MSI_BENCH_FIELD_PLANES];
     msi_bench_field_pixels checked;
-    double *truth; /* [n_plane + 1][checked.n], the PSF last; NULL until an image was held against it */
+    double *truth; /* [n_plane + 1][checked.n], the PSF last; NULL until an image is checked */
 } msi_bench_field;
 
 /* msi_bench_field_fill - make the store, weights and visibilities of a field whose first members are set. Returns: 0,
@@ -68,8 +68,8 @@ void msi_bench_field_use(msi_bench_field *f, int to_predict);
  */
 int msi_bench_field_image_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double *error);
 
-/* msi_bench_field_residual_error - return the same of images from which a source of centre_jy was subtracted: one at
- * the centre pixel of plane 0, which leaves that much less of the PSF. */
+/* msi_bench_field_residual_error - return the same for images from which a source of centre_jy at the centre pixel of
+ * plane 0 was subtracted. */
 int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, const int *store_plane, double centre_jy,
                                    double *error);
 
@@ -78,25 +78,23 @@ int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, c
  */
 int msi_bench_field_model(const msi_bench_field *f, msi_image *model);
 
-/* msi_bench_field_vis_error - compare (relative L2) what was predicted with that model, at visibilities all over the
- * store.
- */
+/* msi_bench_field_vis_error - compare (relative L2) a prediction of that model with direct sums, at visibilities all
+ * over the store. */
 void msi_bench_field_vis_error(const msi_bench_field *f, const msi_image *model, double *error);
 
 /* Fields in the geometry of EL56-82, whose uv plane the longest baseline just fits unless a pixel's size is given. */
 
-/* Tells how much of the observation is gridded, at what pixels: of several channels the first is at 100 MHz, the last
- * at 130. */
+/* The part of the observation that is gridded, and its pixels. Several channels are from 100 to 130 MHz. */
 typedef struct msi_field_el56 {
     int64_t n_time, n_pixel; /* pixels a side */
     int32_t n_chan;
     int n_plane;
     msi_precision precision;
-    double cell_asec; /* 0: as the longest baseline asks for */
+    double cell_asec; /* 0: from the longest baseline */
 } msi_field_el56;
 
 /*
- * msi_field_el56_get - return the field that was got last, or a new one where that is another.
+ * msi_field_el56_get - return the last field if it is the same one, else a new field.
  * Returned: *out, borrowed, until the next call
  * Returns:  0, MSI_EINPUT (layouts), MSI_ENOMEM
  */
@@ -125,7 +123,7 @@ typedef struct msi_field_request {
 } msi_field_request;
 
 /*
- * msi_field_strategy_begin - make a plan, and room for what is made.
+ * msi_field_strategy_begin - make a plan and allocate the result.
  * Given:    field  borrowed
  * Returned: *s, freed by msi_field_strategy_end, also after a failure
  * Returns:  0, MSI_ERANGE (no plan), MSI_ENOMEM, MSI_EGPU
@@ -134,12 +132,12 @@ int msi_field_strategy_begin(msi_field_strategy *s, msi_bench_field *field, cons
 
 /*
  * msi_field_strategy_run - image or predict once.
- * Returned: *time  of the stages; members that no stage fills stay as they are
+ * Returned: *time  of the stages; members without a stage are not changed
  * Returns:  0 or what the strategy returns
  */
 int msi_field_strategy_run(msi_field_strategy *s, msi_bench_time *time);
 
-/* msi_field_strategy_error - hold the last run against direct sums; relative, of the worst image. Returns: 0,
+/* msi_field_strategy_error - compare the last run with direct sums; relative error of the worst image. Returns: 0,
  * MSI_ENOMEM */
 int msi_field_strategy_error(msi_field_strategy *s, double *error);
 
@@ -149,7 +147,7 @@ void msi_field_strategy_end(msi_field_strategy *s);
 /* msi_field_strategy_row - begin a row of a table: what names its strategy, and no function. */
 msi_bench_row msi_field_strategy_row(const msi_strategy *strategy, msi_precision precision, int predict);
 
-/* msi_field_strategy_serves - tell whether a strategy images, or predicts. */
+/* msi_field_strategy_serves - return whether a strategy can image, or predict. */
 int msi_field_strategy_serves(const msi_strategy *strategy, int predict);
 
 /* msi_field_strategy_additions - count cells that the samples of all images touch, by the widest kernel. */
@@ -157,8 +155,8 @@ double msi_field_strategy_additions(const msi_field_strategy *s);
 
 /*
  * The regret of a plan: how much longer the one that the cost model chooses takes than the best of all that reach the
- * accuracy. Plans of the default gridder differ by strategy, window and subgrids; each is run, and its time stands
- * beside the model's.
+ * accuracy. Plans of the default gridder differ by strategy, window and subgrids; each is run, and its time compared
+ * with the model's.
  */
 
 typedef struct msi_plan_regret msi_plan_regret;
@@ -172,8 +170,8 @@ typedef struct msi_plan_regret msi_plan_regret;
 int msi_plan_regret_begin(msi_plan_regret **out, msi_bench_field *field, const msi_field_request *wanted);
 
 /*
- * msi_plan_regret_run - run every plan that the model does not take for far worse than the chosen one, a few times, and
- * print its least time; later calls run the chosen one alone.
+ * msi_plan_regret_run - run every plan that is not far slower than the chosen one by the model, a few times, and print
+ * its shortest time. Later calls run only the chosen one.
  * Returned: *time  of the chosen plan; work->note: the regret
  * Returns:  0, what the strategies return
  */
@@ -185,7 +183,7 @@ int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time
  */
 void msi_plan_regret_row(msi_bench_row *row);
 
-/* msi_plan_regret_measured - tell by what part the chosen plan took longer than the best one. */
+/* msi_plan_regret_measured - return the relative difference of the times of the chosen plan and the best one. */
 double msi_plan_regret_measured(const msi_plan_regret *r);
 
 /* msi_plan_regret_end - NULL-safe. */
@@ -202,7 +200,7 @@ msi_bench_table msi_residual_rows(void);
 /* Rows team/ and team-small/: images by several GPUs, or several workers of the CPU. */
 msi_bench_table msi_team_rows(void);
 
-/* Every strategy and direction on small fields drawn from a seed. */
+/* Every strategy and direction on small random fields. */
 msi_bench_table msi_random_rows(void);
 
 #endif

@@ -47,8 +47,8 @@ double uniform(uint64_t *seed)
     return (double)(*seed >> 11) * 0x1p-53 - 0.5;
 }
 
-/* Draw the samples. Tracks do not matter here: places are uniform over a fifth of the uv plane, |w| up to 300
- * wavelengths. */
+/* Make random samples: places uniform over a fifth of the uv plane, |w| up to 300 wavelengths. Tracks do not matter
+ * here. */
 void make_samples(state *s, int64_t n)
 {
     uint64_t seed = 2016;

@@ -45,7 +45,7 @@ static int same(const candidate *a, const candidate *b)
     return a->strategy == b->strategy && a->pins.width == b->pins.width && a->pins.subgrid == b->pins.subgrid;
 }
 
-/* Make the plan of a candidate and fill in what was planned. Returns 0, MSI_ERANGE where there is none. */
+/* Make the plan of a candidate and store its values. Returns 0, MSI_ERANGE (no plan). */
 static int plan_one(const msi_plan_regret *r, candidate *c, msi_field_strategy *s)
 {
     msi_field_request wanted = r->wanted;
@@ -74,7 +74,7 @@ static int add_plan(msi_plan_regret *r, candidate c)
     return MSI_OK;
 }
 
-/* List the plan that a strategy chooses, then those about it. */
+/* List the plan that a strategy chooses, then similar ones. */
 static int add_strategy(msi_plan_regret *r, const msi_strategy *strategy)
 {
     const int first = r->n_plan;
@@ -133,7 +133,7 @@ static int time_plan(const msi_plan_regret *r, candidate *c, msi_bench_time *tim
     return rc;
 }
 
-/* Tell whether a plan is worth its run. */
+/* Return whether a plan is worth running. */
 static int is_run(const msi_plan_regret *r, const candidate *c)
 {
     return c->model_ms < NOT_RUN_FROM * r->plan[r->chosen].model_ms;
@@ -163,7 +163,7 @@ static void print_plan(const candidate *c, int is_chosen)
 int msi_plan_regret_run(msi_plan_regret *r, msi_bench_work *work, msi_bench_time *time)
 {
     int best = r->chosen, n_run = 0;
-    if (r->has_others) { /* only its own time is measured again: what it is compared by was measured side by side */
+    if (r->has_others) { /* only its own time is measured again; the comparison was measured together */
         candidate again = r->plan[r->chosen];
         again.ms = HUGE_VAL;
         MSI_TRY(time_plan(r, &again, time));

@@ -36,7 +36,7 @@ struct state {
     run_timer timer;
 };
 
-/* Draw complex numbers of a stream. */
+/* Make random complex numbers of a stream. */
 struct put_value {
     uint64_t stream;
     template <typename C> __device__ void operator()(C *out, int64_t i) const

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Random inputs: every strategy, direction and precision of the plan API on a small field that the seed draws (size of
- * image and field, array, number of rows, channels and planes, values), held against direct sums. Rows plan/random time
- * all plans of such a field that reach the accuracy; in the error's place stands what the chosen plan took longer than
- * the best, of the worst seed.
+ * image and field, array, number of rows, channels and planes, values), compared with direct sums. Rows plan/random
+ * time all plans of such a field that reach the accuracy; their error column shows the relative time lost by the chosen
+ * plan, for the worst seed.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ typedef struct random_run {
     msi_bench_field field;
 } random_run;
 
-/* Draw the next number of a seed, in [0, 1). */
+/* Return the next random number of a seed, in [0, 1). */
 static double next(uint64_t *counter)
 {
     return msi_bench_uniform((*counter)++);
@@ -40,7 +40,7 @@ static int64_t between(uint64_t *counter, int64_t low, int64_t high)
     return low + (int64_t)(next(counter) * (double)(high - low + 1));
 }
 
-/* Draw uvw. Samples lie all over the uv plane, crowd about its middle, or all lie there. */
+/* Make random uvw: samples all over the uv plane, concentrated at its middle, or all there. */
 static void draw_coordinates(msi_bench_field *f, uint64_t *at)
 {
     const double highest = f->freq_hz[f->n_chan - 1] / MSI_SPEED_OF_LIGHT;
@@ -198,7 +198,7 @@ static void add_plans(row_list *l, const detail *d)
     msi_bench_row *r = &l->row[i];
     snprintf(l->name[i], NAME_BYTES, "plan/random-%s-%s", r->direction, r->precision);
     r->strategy = "all";
-    r->tolerance = HUGE_VAL; /* times are no matter of right or wrong */
+    r->tolerance = HUGE_VAL; /* times have no tolerance */
     r->set_up = set_up_plans;
     r->run = run_plans;
     r->verify = verify_regret;

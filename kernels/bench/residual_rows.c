@@ -62,7 +62,7 @@ typedef struct state {
     msi_planes *model, *residual;
 } state;
 
-/* Lay dishes in the plane of the horizon, east and north in metres: a gaussian core, the others log-uniform in
+/* Place dishes in the plane of the horizon, east and north in metres: a gaussian core, the others log-uniform in
  * radius. */
 static void lay_dishes(double (*dish)[2])
 {
@@ -114,7 +114,7 @@ static int make_field(msi_bench_field *f, const detail *d, const msi_bench_optio
     return msi_bench_field_fill(f);
 }
 
-/* Get the field of a row. One is kept, until a row of another workload or precision asks. */
+/* Get the field of a row. It is kept until a row of another workload or precision needs one. */
 static int get_field(msi_bench_field **out, const detail *d, const msi_bench_options *options)
 {
     static msi_bench_field field;

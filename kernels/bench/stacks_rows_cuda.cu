@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t N_VERIFIED = 4096;
 constexpr int64_t N_CELL = (int64_t)MSI_STACK_PLANES * MSI_STACKS_SIZE * MSI_STACKS_SIZE; /* of a subgrid */
-constexpr int ROUNDS = 40; /* that a team is timed over: threads start once */
+constexpr int ROUNDS = 40; /* rounds that several GPUs are timed over: threads start once */
 
 struct detail {
     msi_stack_form form;
@@ -26,7 +26,7 @@ struct detail {
     bool team;
 };
 
-/* A state is one device's. */
+/* The state of one device. */
 struct state {
     const detail *d;
     int device, n_part;
@@ -40,7 +40,7 @@ struct state {
     run_timer timer;
 };
 
-/* Draw real numbers of a stream, from number `first` on. */
+/* Make random real numbers of a stream, from number `first` on. */
 struct put_real {
     uint64_t stream;
     int64_t first;
@@ -50,7 +50,7 @@ struct put_real {
     }
 };
 
-/* Draw coordinates of a subgrid's n visibilities, the first of which is number `first` of all. */
+/* Make random coordinates of a subgrid's n visibilities; the first one is number `first` of all. */
 struct put_uvw {
     msi_stacks_case which;
     int64_t first, n;
@@ -65,7 +65,7 @@ int make_reals(buffer *out, int64_t n, uint64_t stream, msi_precision precision)
     return make_filled<float, double>(out, n, precision, put_real{stream, 0});
 }
 
-/* Take part k of the subgrids. */
+/* Select part k of the subgrids. */
 void take_subgrids(state *s, int64_t n, int k, int n_part)
 {
     msi_stacks_counts(s->d->which, n, s->all_first);
@@ -139,7 +139,7 @@ int set_up(void **out, const msi_bench_row *row, const msi_bench_options *option
     return MSI_OK;
 }
 
-/* Do some rounds of a device's subgrids. */
+/* Run some rounds of a device's subgrids. */
 int do_rounds(void *of, int64_t k)
 {
     const state *s = ((const state *)of)->part[k];

@@ -40,7 +40,7 @@ constexpr int64_t WORK = (int64_t)3 << 36; /* additions of a row of wide kernels
 constexpr uint64_t TABLE_SEED = 1ull << 40, VALUE_SEED = 2ull << 40, GRID_SEED = 3ull << 40;
 constexpr uint64_t PART_SEED = 1ull << 33; /* from one device's values to the next one's */
 
-/* A state is one device's. */
+/* The state of one device. */
 struct state {
     const detail *d;
     int device, n_part;
@@ -104,7 +104,7 @@ int fill(void *x, int64_t n, uint64_t seed)
     return MSI_OK;
 }
 
-/* Put tracks in the order of time, as a Measurement Set has them, or of place, as sorting would. */
+/* Sort tracks by time, as in a Measurement Set, or by place, as a sort would. */
 void reorder(state *s)
 {
     std::vector<msi_wproj_sample> &x = s->sample;
@@ -121,7 +121,7 @@ void reorder(state *s)
     }
 }
 
-/* Leave device k its baselines: in turns, since they take their time by their lengths. */
+/* Select device k's baselines. Devices get baselines in turn, since the time of a baseline depends on its length. */
 void take_baselines(state *s, int k, int n_part)
 {
     const int64_t each = s->tracks.n / s->tracks.n_baseline, n_baseline = (s->n + each - 1) / each;
@@ -274,7 +274,7 @@ int choose_shape(state *s)
         s->shape = msi_window_tuning_estimate(&problem, shape, n);
         return MSI_OK;
     }
-    /* Every run of the program measures again, since a path that cannot be written keeps nothing. */
+    /* Every run of the program measures again, since the cache's path cannot be written. */
     msi_window_shape best;
     int64_t all = s->job.n_vis;
     s->job.n_vis = s->n = std::min(all, MOST_MEASURED);
@@ -285,7 +285,7 @@ int choose_shape(state *s)
     return rc;
 }
 
-/* Set a device's part up. The shape that the first has found serves all. */
+/* Set up a device's part. All devices use the shape found on the first one. */
 int set_up_part(state *s, const msi_bench_options *options, int k, const state *lead)
 {
     MSI_CUDA(cudaSetDevice(s->device));
@@ -336,7 +336,7 @@ int clear_grid(const state *s)
 
 /* ---- Teams ------------------------------------------------------------------------------------------------------ */
 
-/* Launches return at once, so that one thread has all devices work. */
+/* Launches return at once, so one thread can keep all devices busy. */
 int grid_parts(const state *lead)
 {
     for (int k = 0; k < lead->n_part; k++) {
@@ -440,7 +440,7 @@ void add_sample(const state *s, int64_t i, int32_t u, int32_t v, square *sum)
         }
 }
 
-/* Sum what a square of cells is to hold, of all devices' samples. */
+/* Sum the expected values of a square of cells, from all devices' samples. */
 void sum_square(const state *s, int32_t u, int32_t v, square *truth)
 {
     const detail *d = s->d;
@@ -459,7 +459,7 @@ void sum_square(const state *s, int32_t u, int32_t v, square *truth)
     }
 }
 
-/* Find the device that has the sum of a cell. */
+/* Return the device with the sum of a cell. */
 const state *holder_of(const state *s, int64_t cell)
 {
     int k = 0;

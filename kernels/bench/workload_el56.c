@@ -21,7 +21,7 @@ static double rad(double deg)
     return deg * MSI_PI / 180;
 }
 
-/* Lay out half of the stations as a core and the others along three arms, as far out as SKA-Low's. */
+/* Place half of the stations in a core and the others along three arms of the length of SKA-Low's. */
 static void invent_stations(double (*enu)[3])
 {
     for (int i = 0; i < N_STATION; i++) {
@@ -60,7 +60,7 @@ static int el56_read_table(const char *dir, const char *name, double *out, int n
     return MSI_OK;
 }
 
-/* Turn stations into wavelengths along the equatorial axes, then into uvw of all baselines at all times. */
+/* Convert stations to wavelengths along the equatorial axes, then to uvw of all baselines at all times. */
 static void make_coordinates(msi_el56_array *a, double (*enu)[3], int n_station)
 {
     double xyz[N_STATION][3], lat = rad(latitude_deg), dec = rad(declination_deg);
@@ -106,8 +106,8 @@ int msi_el56_array_make(msi_el56_array *a, const msi_bench_options *options, int
     else
         invent_stations(enu);
     a->procedural = !options->layout_dir;
-    /* A smaller scale drops times first, so that neighbours in time stay so; below one time it drops stations all over
-     * the array. */
+    /* A smaller scale drops times at the end first, so that neighbours in time remain; below one time it drops stations
+     * all over the array. */
     a->n_time = times >= 1 ? lrint(times) : 1;
     int n_station = times >= 1 ? N_STATION : (int)fmax(LEAST_STATIONS, ceil(N_STATION * sqrt(times)));
     for (int i = 0; i < n_station; i++) memcpy(enu[i], enu[i * N_STATION / n_station], sizeof enu[i]);
@@ -158,7 +158,7 @@ static int read_supports(const char *dir, int32_t *half)
     return MSI_OK;
 }
 
-/* Find the box that holds all footprints. */
+/* Find the box that contains all footprints. */
 static void trim(msi_el56 *e)
 {
     int32_t u_low = INT32_MAX, v_low = INT32_MAX, u_high = INT32_MIN, v_high = INT32_MIN;
@@ -204,7 +204,7 @@ static int make_values(msi_el56 *e)
 
 /*
  * Form k(x), x = j / oversample cells, j = 0 .. n - 1: integral over eta in (-1, 1) of taper(eta) exp(2 pi i w (n - 1))
- * cos(pi x eta) with l = eta field / 2, by the midpoint rule; even in eta, so half of it serves. Cosines of equally
+ * cos(pi x eta) with l = eta field / 2, by the midpoint rule; even in eta, so half of it is enough. Cosines of equally
  * spaced x follow from each other.
  */
 static void transform_screen(msi_c64 *k, int n, double w_lambda, const msi_pswf *taper)

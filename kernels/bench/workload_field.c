@@ -45,7 +45,7 @@ static void set_vis(void *vis, msi_precision precision, int64_t at, msi_c32 x)
         ((msi_c64 *)vis)[at] = (msi_c64){(double)x.re, (double)x.im};
 }
 
-/* Segments lie one behind the other, each with its planes. */
+/* Segments are contiguous, each with its planes. */
 static void draw_segment(msi_bench_field *f, int64_t i)
 {
     msi_vis_segment *s = &f->store.segment[i];
@@ -227,7 +227,7 @@ static int make_truth(msi_bench_field *f)
     return MSI_OK;
 }
 
-/* Not a number is worse than any. */
+/* NaN is worse than any number. */
 static void take_worse(double *error, double other)
 {
     if (!isnan(*error) && !(other <= *error)) *error = other;
@@ -259,7 +259,7 @@ int msi_bench_field_residual_error(msi_bench_field *f, const msi_image *image, c
     return MSI_OK;
 }
 
-/* Draw source s of a plane: its pixel, and its flux, which a float holds exactly. */
+/* Make random source s of a plane: its pixel, and its flux, which is exact in a float. */
 static int64_t source_at(const msi_bench_field *f, int plane, int s, double *flux_jy)
 {
     uint64_t i = 2 * (uint64_t)(s * MSI_BENCH_FIELD_PLANES + plane);
@@ -285,7 +285,7 @@ int msi_bench_field_model(const msi_bench_field *f, msi_image *model)
 }
 
 /*
- * Predict a sample from the model image's own values, since a pixel drawn twice holds the flux that came last.
+ * Predict a sample from the model image's own values, since a pixel chosen twice has the last flux.
  * Returned: *power, what |V|^2 would be if sources did not interfere
  */
 static msi_c64 exact_vis(const msi_bench_field *f, const msi_image *model, int plane, int64_t sample, double *power)
@@ -347,7 +347,7 @@ static int is_same(const msi_field_el56 *a, const msi_field_el56 *b)
            a->precision == b->precision && a->cell_asec == b->cell_asec;
 }
 
-/* Where no pixel's size is given, the image's uv plane reaches a thousandth beyond the longest baseline at the highest
+/* Without a given pixel size, the image's uv plane extends a thousandth beyond the longest baseline at the highest
  * frequency. */
 static int make_field(msi_bench_field *f, const msi_field_el56 *wanted, const msi_bench_options *options)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The reference of rows points/, and the bound that its memory sets. */
+/* The reference of rows points/, and the lower limit of their time from the memory bandwidth. */
 #include "kernels/bench/workload_tracks.h"
 
 #include <math.h>
@@ -44,13 +44,13 @@ double msi_points_bound_ms(int32_t taps, int64_t n, msi_precision precision, dou
 {
     const double sector = 32, cell = (double)msi_complex_bytes(precision);
     const double cells = (double)MSI_POINTS_CELLS * MSI_POINTS_CELLS, per_sector = sector / cell;
-    /* The points that touch a sector have their first cells in this many places. */
+    /* Number of first cells of points that touch a sector. */
     double places = taps * (taps + per_sector - 1);
     double touched = cells / per_sector * -expm1(-(double)n * places / cells);
     return 1e3 * (touched * sector + (double)n * (sizeof(msi_wproj_sample) + cell)) / bytes_per_s;
 }
 
-/* Draw a number in [0, 1). The generator is this file's own, so that the workload is the same everywhere. */
+/* Return a random number in [0, 1). The generator is defined here, so that the workload is the same everywhere. */
 static double uniform(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;

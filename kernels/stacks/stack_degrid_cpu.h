@@ -5,7 +5,7 @@
  * w-towers do not use this degridder: its footprint is 8 x 8 x 4 cells with weights from tables, while theirs has the
  * width and the polynomials that the accuracy asks for (docs/performance.md, "w-towers").
  *
- * A job is degridding from stacks of small subgrids: what is given, and which cells and weights a visibility takes.
+ * The job of degridding from stacks of small subgrids: its arrays, and the cells and weights of a visibility.
  */
 #ifndef MSI_STACK_DEGRID_CPU_H
 #define MSI_STACK_DEGRID_CPU_H
@@ -30,8 +30,8 @@ typedef struct msi_stack_uvw {
 } msi_stack_uvw;
 
 /*
- * Real numbers are float or double as `precision` says, complex ones msi_c32 or msi_c64. Pointers are to the memory of
- * the backend that is called, except first_vis, which is in the host's memory.
+ * Real numbers are float or double according to `precision`, complex ones msi_c32 or msi_c64. Pointers are to memory of
+ * the backend, except first_vis, which is in host memory.
  */
 typedef struct msi_stack_job {
     msi_precision precision;
@@ -53,7 +53,7 @@ typedef struct msi_stack_job {
  */
 typedef uint64_t msi_stack_place;
 
-/* Set where the footprint leaves the subgrid: the place is then some other one that does not. */
+/* Set if the footprint leaves the subgrid. The place is then another one, which does not. */
 #define MSI_STACK_OUTSIDE ((msi_stack_place)1 << 63)
 
 /* msi_stack_u0, .._v0, .._sub_u, .._sub_v, .._sub_w - the parts of a place. */
@@ -84,7 +84,7 @@ MSI_HD int32_t msi_stack_sub_w(msi_stack_place p)
 
 /*
  * msi_stack_steps - return x [cells] in whole sub-positions from `least` cells on, rounded to the nearest.
- * Returned: *outside is set where that is below 0 or not below n cells (or x is not a number), and 0 stands for it.
+ * Returned: *outside is set if the result is below 0, n cells or more, or x is NaN; the result is then 0.
  */
 MSI_HD uint64_t msi_stack_steps(double x, int32_t least, int32_t n, msi_stack_place *outside)
 {
@@ -112,11 +112,11 @@ MSI_HD msi_stack_place msi_stack_locate(const msi_stack_uvw *x, int32_t size)
 /*
  * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
  *
- * Degridding from stacks of subgrids on the CPU in plain loops in double, which the GPU's forms are compared with.
+ * Reference implementation of degridding from stacks of subgrids: plain loops on the CPU in double precision.
  */
 
 /*
- * msi_stack_job_check - check whether a job's sizes and counts are valid; no array but first_vis is looked at.
+ * msi_stack_job_check - check a job's sizes and counts; of the arrays only first_vis is read.
  * Returns: 0, MSI_ERANGE
  */
 int msi_stack_job_check(const msi_stack_job *job);

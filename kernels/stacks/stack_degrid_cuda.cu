@@ -2,10 +2,11 @@
 /*
  * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
  *
- * Degridding a stack in the order given. A visibility's 256 cells are spread over lanes, neighbours in u over
- * neighbouring lanes, so that a load takes whole rows of a footprint; partial sums of several visibilities are added
- * over the lanes together, each lane sending what its partner keeps. All read footprints through the caches: an H200's
- * L2 gives 2 Gvis/s at best. Visibilities of all subgrids are numbered through, and a block finds the subgrid of each.
+ * Degridding a stack in the given order. A visibility's 256 cells are distributed over lanes, with neighbours in u in
+ * neighbouring lanes, so that a load reads whole rows of a footprint. Partial sums of several visibilities are reduced
+ * over the lanes together: in each step a lane sends the half that its partner keeps. All forms read footprints through
+ * the caches: an H200's L2 limits this to 2 Gvis/s. Visibilities are numbered through all subgrids, and a block finds
+ * the subgrid of each.
  *
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2: D1, one
  * warp a group of visibilities; D4, 64 threads that reduce in z first; D2, one visibility a block.
@@ -97,7 +98,7 @@ __device__ __forceinline__ cplx<T> sum_column(const stack_args<T> &a, const visi
     return sum;
 }
 
-/* A warp takes a group of visibilities; lane l takes u = l % 8, v = l / 8 and 4 more. */
+/* A warp processes a group of visibilities; lane l has u = l % 8, v = l / 8 and l / 8 + 4. */
 template <typename T> __global__ void __launch_bounds__(THREADS) k_stack_warp(const __grid_constant__ stack_args<T> a)
 {
     __shared__ visibility prepared[WARPS][MAX_GROUP];
@@ -131,7 +132,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) k_stack_warp(co
     }
 }
 
-/* Two warps take a group of visibilities; thread t takes u = t % 8, v = t / 8. */
+/* Two warps process a group of visibilities; thread t has u = t % 8, v = t / 8. */
 template <typename T> __global__ void __launch_bounds__(PAIR) k_stack_zreduce(const __grid_constant__ stack_args<T> a)
 {
     __shared__ visibility prepared[MAX_GROUP];
@@ -164,7 +165,7 @@ template <typename T> __global__ void __launch_bounds__(PAIR) k_stack_zreduce(co
     }
 }
 
-/* A block takes one visibility; thread t takes u = t % 8, v = t / 8 % 8, w = t / 64. */
+/* A block processes one visibility; thread t has u = t % 8, v = t / 8 % 8, w = t / 64. */
 template <typename T> __global__ void __launch_bounds__(CELLS) k_stack_single(const __grid_constant__ stack_args<T> a)
 {
     __shared__ T part[CELLS / 32][2];
@@ -191,11 +192,11 @@ __global__ void __launch_bounds__(THREADS)
     if (i < n && (msi_stack_locate(&uvw[i], size) & MSI_STACK_OUTSIDE)) atomicAdd(n_outside, 1u);
 }
 
-/* Subgrids are divided into blocks of cells; a word holds a bit for each block of a row. */
+/* Subgrids are divided into blocks of cells; a word has a bit for each block of a row. */
 constexpr int BLOCK_CELLS = 16, BLOCK_ROWS = MSI_STACK_MAX_SIZE / BLOCK_CELLS;
 static_assert(BLOCK_ROWS <= 32, "a row of blocks is one word");
 
-/* Mark the blocks of cells that a footprint begins in. */
+/* Mark the blocks of cells in which a footprint begins. */
 __global__ void __launch_bounds__(THREADS)
     k_stack_occupied(const uint32_t *first_vis, int n_subgrid, const msi_stack_uvw *uvw, int32_t size, uint32_t *row)
 {
@@ -225,7 +226,8 @@ struct msi_stack {
     msi_stack_sorted sorted;
 };
 
-/* The forms' times crossed at these numbers on an H200, in fp64, at random places in 32 subgrids of 512 x 512 cells. */
+/* Numbers of visibilities at which another form becomes faster: measured on an H200, in fp64, at random places in 32
+ * subgrids of 512 x 512 cells. */
 static const double TILE_FROM = 147456, STREAM_FROM = 4096, ZREDUCE_FROM = 512;
 
 extern "C" msi_stack_form msi_stack_form_for(double vis_per_subgrid)
@@ -247,7 +249,7 @@ extern "C" void msi_stack_free(msi_stack *s)
     delete s;
 }
 
-/* Find the visibilities to 512 x 512 cells, where only blocks of cells count that any footprint begins in. */
+/* Find the visibilities per 512 x 512 cells. Only blocks of cells in which a footprint begins are counted. */
 static int measure_density(const msi_stack *s, const msi_stack_job *job, double *density)
 {
     std::vector<uint32_t> row((size_t)job->n_subgrid * BLOCK_ROWS);
@@ -322,7 +324,7 @@ extern "C" int msi_stack_create(msi_stack **out, const msi_gpu_stream *gpu, cons
     s->group = group > 0 ? group : MAX_GROUP;
     s->n_vis = (uint32_t)n_vis;
     int status = fill_stack(s, job);
-    /* What was uploaded from this call's memory must have arrived. */
+    /* Uploads from this call's memory must be complete. */
     if (status == MSI_OK) status = msi_gpu_stream_wait(gpu);
     if (status != MSI_OK) {
         msi_stack_free(s);
@@ -393,7 +395,7 @@ extern "C" int msi_stack_degrid(msi_stack *s, const msi_stack_job *job)
     if (s->form == MSI_STACK_TILE) return msi_stack_tiles_degrid(s->tiles, job, &s->sorted);
     if (s->form == MSI_STACK_STREAM) {
         MSI_TRY(msi_stack_stream_degrid(s->stream, job, &s->sorted));
-        /* Another one after the same sort is to wait for this one. */
+        /* A second degridding after the same sort must wait for this one. */
         s->sorted.ready = nullptr;
         return MSI_OK;
     }

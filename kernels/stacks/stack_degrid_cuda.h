@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* The first three are those of Adamek 2021 and take visibilities in the order given. Whatever the form, one launch
- * serves all subgrids, and a subgrid of few visibilities, or none, leaves no block idle. */
+/* The first three are those of Adamek 2021 and process visibilities in the given order. In all forms one launch
+ * processes all subgrids, and a subgrid with few visibilities, or none, leaves no block idle. */
 typedef enum msi_stack_form {
     MSI_STACK_SINGLE,  /* a block a visibility, a thread a cell */
     MSI_STACK_WARP,    /* a warp for a group of visibilities */
@@ -26,32 +26,31 @@ typedef enum msi_stack_form {
     MSI_STACK_AUTO
 } msi_stack_form;
 
-/* msi_stack_form_for - return the form that takes least time, its sort counted. vis_per_subgrid: visibilities to each
- * 512 x 512 cells; they lie at random. */
+/* msi_stack_form_for - return the fastest form, including its sort. vis_per_subgrid: visibilities per 512 x 512 cells,
+ * at random places. */
 msi_stack_form msi_stack_form_for(double vis_per_subgrid);
 
 typedef struct msi_stack msi_stack;
 
 /*
  * msi_stack_create - allocate device memory for a form.
- * Given:   gpu: copied; its stream is borrowed as long as *out lives
- *          job: precision, size and counts; its pointers to device memory are read only for MSI_STACK_AUTO
- *          form: MSI_STACK_AUTO for the best that the GPU can do, by the visibilities of those subgrids that have any
- *          and by how close to each other uvw has them; where uvw is NULL, as if they lay at random
- *          group: visibilities of a warp or pair of warps, 1 .. 32; 0 to choose
+ * Given:   gpu: copied; its stream is borrowed as long as *out lives job: precision, size and counts; its pointers to
+ *          device memory are read only for MSI_STACK_AUTO form: MSI_STACK_AUTO for the fastest form of the GPU for the
+ *          number of visibilities of subgrids that have any, and for their distances in uvw; if uvw is NULL, for random
+ *          places group: visibilities of a warp or pair of warps, 1 .. 32; 0 to choose
  * Returned: *out, freed by msi_stack_free
- * Returns: 0, MSI_EGPU (also: a form that this GPU cannot do), MSI_ERANGE (sizes or counts; group; 2^31 visibilities or
- *          more)
+ * Returns: 0, MSI_EGPU (also: a form that this GPU does not support), MSI_ERANGE (sizes or counts; group; 2^31
+ *          visibilities or more)
  */
 int msi_stack_create(msi_stack **out, const msi_gpu_stream *gpu, const msi_stack_job *job, msi_stack_form form,
                      int32_t group);
 void msi_stack_free(msi_stack *s);
 
-/* msi_stack_form_of - the form in use. */
+/* msi_stack_form_of - return the form in use. */
 msi_stack_form msi_stack_form_of(const msi_stack *s);
 
 /*
- * msi_stack_check - look whether every footprint lies inside its subgrid.
+ * msi_stack_check - check that every footprint is inside its subgrid.
  * Returns: 0, MSI_EGPU, MSI_ERANGE (some do not)
  * Notes:   waits for the stream. Without it such visibilities become 0 without an error.
  */
@@ -67,7 +66,7 @@ int msi_stack_check(msi_stack *s, const msi_stack_job *job);
 int msi_stack_sort(msi_stack *s, const msi_stack_job *job);
 
 /*
- * msi_stack_degrid - compute the sums that msi_stack_cpu_degrid gives.
+ * msi_stack_degrid - compute the sums of msi_stack_cpu_degrid.
  * Given:    job, with the precision, size and counts of the one at create
  * Returned: job->value, overwritten; 0 for a visibility whose footprint leaves its subgrid
  * Returns:  0, MSI_EGPU
@@ -77,13 +76,12 @@ int msi_stack_degrid(msi_stack *s, const msi_stack_job *job);
 /*
  * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
  *
- * Sorts visibilities for degridding from stacks: those whose footprints begin in the same tile of a subgrid stand
- * together.
+ * Sort of visibilities for degridding from stacks, by the tile of a subgrid in which their footprints begin.
  */
 
 enum { MSI_STACK_MAX_TILES = 1536 }; /* of a subgrid */
 
-/* A tile's sides are counted in cells. */
+/* The size of a tile in cells. */
 typedef struct msi_stack_tile {
     int32_t u, v;
 } msi_stack_tile;
@@ -98,7 +96,7 @@ typedef struct msi_stack_item {
 /* The sorted visibilities are device memory that belongs to the sorter. */
 typedef struct msi_stack_sorted {
     const msi_stack_place *place; /* [n_vis] */
-    const uint32_t *index;        /* [n_vis] where each stood in the job */
+    const uint32_t *index;        /* [n_vis] index of each in the job */
     const msi_stack_item *item;
     const uint32_t *n_item;
     const uint32_t *first_vis; /* [n_subgrid] */
@@ -137,8 +135,8 @@ int msi_stack_sorter_sort(msi_stack_sorter *s, const msi_stack_job *job, msi_sta
  * Degridding from stacks of subgrids by strips of rows: the kernel behind MSI_STACK_STREAM.
  */
 
-/* msi_stack_stream_serves - tell whether the current device runs what was compiled for compute capability 9.0 or later,
- * and has shared memory enough (a block needs 113 KB). */
+/* msi_stack_stream_serves - return whether the current device runs code for compute capability 9.0 or later, and has
+ * enough shared memory (a block needs 113 KB). */
 int msi_stack_stream_serves(void);
 
 typedef struct msi_stack_stream msi_stack_stream;

@@ -2,15 +2,15 @@
 /*
  * Benchmark only: the paper's problem (Adamek et al. 2021); msimage itself grids subgrids in towers/.
  *
- * A counting sort by tile. The visibilities of a subgrid come together, so a block takes a chunk of one subgrid's and
- * counts them over its tiles in shared memory; only sums over a chunk are added in global memory. A second kernel, one
- * block a subgrid, turns counts into places and cuts the tiles into items. The third counts each chunk again, takes its
- * part of every tile's places, orders the chunk in shared memory and writes it out in runs, since single words all over
- * memory would cost a sector of 32 bytes each. Coordinates are read twice and nothing else moves but the result.
+ * A counting sort by tile. The visibilities of a subgrid are contiguous, so a block counts a chunk of one subgrid's
+ * visibilities by tile in shared memory; only sums over a chunk are added in global memory. A second kernel, with one
+ * block for each subgrid, converts counts to positions and cuts the tiles into items. The third one counts each chunk
+ * again, reserves its positions in every tile, orders the chunk in shared memory and writes it in runs, since scattered
+ * words would cost a sector of 32 bytes each. Only the coordinates are read, twice, and the result is written.
  *
- * Three launches take longer than the work where there is little of it. Then, where blocks can form clusters, one
- * kernel does it all, a cluster a subgrid: its blocks keep their visibilities in registers and read each other's
- * counts.
+ * For few visibilities three launches take longer than the work. Then, if the device supports clusters of blocks, one
+ * kernel does everything, with a cluster for each subgrid: its blocks keep their visibilities in registers and read
+ * each other's counts.
  */
 #include "kernels/stacks/stack_degrid_cuda.h"
 
@@ -49,7 +49,7 @@ __device__ __forceinline__ int tile_of(const tiling &t, msi_stack_place p)
     return (msi_stack_u0(p) * t.inverse_u >> 16) * t.n_v + (msi_stack_v0(p) * t.inverse_v >> 16);
 }
 
-/* Sum x over the block's threads before this one; *all is the sum over all of them. The block meets twice. */
+/* Sum x over the block's threads before this one; *all is the sum over all of them. Synchronises the block twice. */
 template <int N_WARP> __device__ __forceinline__ uint32_t sum_before(uint32_t x, uint32_t *warp_sum, uint32_t *all)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(THREADS)
         if (here[i]) atomicAdd(&count[(int64_t)c.subgrid * t.n + i], here[i]);
 }
 
-/* Find where the tiles of subgrid blockIdx.x begin, and list their items. Counts are left zero for the next sort. */
+/* Find the beginnings of the tiles of subgrid blockIdx.x, and list their items. Sets the counts to zero for the next
+ * sort. */
 __global__ void __launch_bounds__(SCAN)
     k_stack_items(const uint32_t *first_vis, tiling t, uint32_t most, uint32_t *count, uint32_t *cursor,
                   msi_stack_item *item, uint32_t *n_item)
@@ -209,7 +210,7 @@ struct cluster_args {
     msi_stack_item *item;
 };
 
-/* A block holds its visibilities in order, and the tiles of its subgrid. */
+/* A block's visibilities in order, and the tiles of its subgrid. */
 struct cluster_store {
     msi_stack_place *place;
     uint32_t *index;
@@ -251,7 +252,7 @@ __device__ __forceinline__ void count_block(const cluster_args &a, uint32_t firs
     }
 }
 
-/* Add up each tile's visibilities of all blocks, and in `base` those of the blocks before this one. */
+/* Sum each tile's visibilities over all blocks, and in `base` over the blocks before this one. */
 __device__ __forceinline__ void add_counts(const cg::cluster_group &cluster, const cluster_store &s, int n_tile)
 {
     const uint32_t rank = cluster.block_rank();
@@ -268,7 +269,7 @@ __device__ __forceinline__ void add_counts(const cg::cluster_group &cluster, con
     }
 }
 
-/* Find the tiles' places from first_vis on. A thread has some tiles that follow each other. */
+/* Find the tiles' positions from first_vis on. A thread has some consecutive tiles. */
 __device__ __forceinline__ void place_tiles(const cluster_store &s, int n_tile, uint32_t first_vis, uint32_t *warp_sum,
                                             uint32_t *end)
 {
@@ -289,7 +290,7 @@ __device__ __forceinline__ void place_tiles(const cluster_store &s, int n_tile, 
     }
 }
 
-/* Put a block's visibilities into their order in shared memory. */
+/* Sort a block's visibilities in shared memory. */
 template <int EACH_OF>
 __device__ __forceinline__ void order_block(const cluster_store &s, const msi_stack_place *own,
                                             const uint32_t *tile_rank, uint32_t first, uint32_t n)
@@ -312,7 +313,7 @@ __device__ __forceinline__ void order_block(const cluster_store &s, const msi_st
     }
 }
 
-/* Write a block's visibilities to where they go. A thread has several on their way at once. */
+/* Write a block's visibilities to their positions. A thread has several writes in flight. */
 __device__ __forceinline__ void write_block(const cluster_args &a, const cluster_store &s, uint32_t n)
 {
     for (uint32_t begin = threadIdx.x; begin < n; begin += BATCH * THREADS) {
@@ -370,8 +371,8 @@ __device__ __forceinline__ void list_items(const cluster_args &a, const cluster_
 
 #endif
 
-/* Sort a subgrid by a cluster of blocks, EACH_OF visibilities to a thread. No items are listed where one may hold any
- * number. */
+/* Sort a subgrid by a cluster of blocks, EACH_OF visibilities to a thread. No items are listed if their size is
+ * unlimited. */
 template <int EACH_OF>
 __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid_constant__ cluster_args a)
 {
@@ -389,7 +390,7 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid
     for (int i = threadIdx.x; i < a.tiles.n; i += THREADS) s.here[i] = 0;
     __syncthreads();
     count_block<EACH_OF>(a, first, n, own, tile_rank, s.here);
-    /* What follows in the stream may take the room that is left; memory has little to do from here on. */
+    /* The next kernel in the stream may use the free multiprocessors; little memory traffic follows. */
     cudaTriggerProgrammaticLaunchCompletion();
     cluster.sync();
     add_counts(cluster, s, a.tiles.n);
@@ -406,7 +407,7 @@ __global__ void __launch_bounds__(THREADS, 2) k_stack_sort_clusters(const __grid
         atomicAdd(&a.ready[subgrid], 1u);
     }
     if (last_block && a.most != INT32_MAX) list_items(a, s, (int32_t)subgrid, first_vis, warp_sum, &first_item);
-    /* No block ends while others read its counts. */
+    /* A block must not end while others read its counts. */
     cluster.barrier_wait();
 #endif
 }
@@ -426,7 +427,7 @@ struct msi_stack_sorter {
     msi_stack_item *item;
 };
 
-/* Cut subgrids into chunks, no fewer than keep every multiprocessor busy where there is work for them. */
+/* Cut subgrids into chunks, enough to keep all multiprocessors busy if there is enough work. */
 static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor, int each)
 {
     const int64_t n_vis = job->first_vis[job->n_subgrid], wanted = n_vis / (2 * (int64_t)n_processor);
@@ -438,7 +439,7 @@ static std::vector<chunk> cut_chunks(const msi_stack_job *job, int n_processor, 
     return chunks;
 }
 
-/* So few visibilities to a thread stay in its registers, and a block's in little shared memory. */
+/* With so few visibilities per thread they stay in registers, and a block needs little shared memory. */
 constexpr int FEW = 8;
 
 static_assert(sizeof(order_store<FEW>) <= LEAST_SHARED_BYTES, "too much for a block of some GPUs");
@@ -458,24 +459,24 @@ static auto *cluster_kernel(uint32_t per_block)
     return per_block <= FEW * THREADS ? k_stack_sort_clusters<FEW> : k_stack_sort_clusters<EACH>;
 }
 
-/* Choose the visibilities of a cluster's block, where a cluster can hold each subgrid's; else, or without clusters, 0.
- */
+/* Choose the visibilities of a cluster's block, if each subgrid's visibilities fit in a cluster; else, or without
+ * clusters, 0. */
 static int choose_per_block(uint32_t *per_block, const msi_stack_job *job, int n_tile)
 {
     int64_t most = 0;
     *per_block = 0;
     for (int32_t s = 0; s < job->n_subgrid; s++) most = std::max(most, job->first_vis[s + 1] - job->first_vis[s]);
     if (most > CLUSTER * CHUNK) return MSI_OK;
-    /* Even, so that what follows in shared memory is aligned. */
+    /* Even, so that the next arrays in shared memory are aligned. */
     const uint32_t of_block = (uint32_t)((most + 2 * CLUSTER - 1) / (2 * CLUSTER) * 2);
     const auto kernel = cluster_kernel(of_block);
     const size_t room = hopper::room_for(kernel);
     if (room < cluster_bytes(of_block, n_tile)) return MSI_OK;
     *per_block = of_block;
-    /* The most that any sorter asks for: they share the kernel. */
+    /* The largest size for any sorter, since they share the kernel. */
     MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)std::min(room, cluster_bytes(CHUNK, MAX_TILES))));
-    /* Room for blocks of the kernel that follows. */
+    /* Leave space for blocks of the next kernel. */
     MSI_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
     return MSI_OK;

@@ -49,7 +49,7 @@ constexpr int ROWS = 8, SLOTS = 4, STEPS = 18,
               FINE_STEPS = 5;                   /* a step is ROWS rows; a unit has STEPS, a low one FINE_STEPS */
 constexpr int REACH = (ROWS + TAPS - 2) / ROWS; /* steps beyond its first that a footprint may need */
 constexpr int CONSUMERS = 7, THREADS = 32 * (CONSUMERS + 1), BLOCKS = 2;
-constexpr int NAP_NS = 20; /* between two looks whether a subgrid is sorted */
+constexpr int NAP_NS = 20; /* interval between two checks whether a subgrid is sorted */
 constexpr int FINE = 2;    /* low units to each block, at least */
 static_assert(SLOTS > REACH && SLOTS <= FINE_STEPS + REACH, "the ring holds a footprint, and no more than a unit");
 static_assert(COLUMNS >= STRIP + TAPS - 1, "a footprint lies in a strip's columns");
@@ -68,7 +68,7 @@ template <typename T> struct stream_args {
 struct unit {
     int32_t subgrid, u0;
     uint32_t begin, end;        /* visibilities */
-    int32_t first_step, n_step; /* rows are needed of all these; no step: there is nothing more to do */
+    int32_t first_step, n_step; /* steps whose rows are needed; none: the work is complete */
 };
 
 /* A unit lies in a strip of a subgrid; its visibilities begin in these steps. */
@@ -96,7 +96,7 @@ __device__ __forceinline__ void copy_rows(void *to, const CUtensorMap *map, int 
                  : "memory");
 }
 
-/* Tell whether a subgrid's visibilities are in order, which they may be before the sort ends. */
+/* Return whether a subgrid's visibilities are sorted, which may be before the sort ends. */
 __device__ __forceinline__ bool is_ready(const msi_stack_sorted &s, int subgrid)
 {
     uint32_t n;
@@ -115,7 +115,7 @@ template <typename T> __device__ __forceinline__ unit_place locate_unit(const st
 }
 
 /* Find a unit's visibilities and the steps that they need; a `started` one has its first ring of steps already, and
- * takes the others whether they are needed or not. */
+ * gets the others even if they are not needed. */
 template <typename T> __device__ unit find_unit(const stream_args<T> &a, const unit_place &p, bool started)
 {
     const msi_stack_sorted &s = a.sorted;
@@ -132,7 +132,7 @@ template <typename T> __device__ unit find_unit(const stream_args<T> &a, const u
     return {p.subgrid, p.column * STRIP, begin, end, first, n};
 }
 
-/* Draw the next unit that has visibilities; every block begins with that of its own number. */
+/* Get the next unit that has visibilities; every block begins with the unit of its own number. */
 template <typename T> __device__ unit draw_unit(const stream_args<T> &a)
 {
     for (;;) {
@@ -143,7 +143,7 @@ template <typename T> __device__ unit draw_unit(const stream_args<T> &a)
     }
 }
 
-/* A place in a ring of N, and the parity of the phases of its barriers there. */
+/* A position in a ring of N, and the parity of its barriers' phases. */
 template <int N> struct ring_place {
     uint32_t at, parity;
 
@@ -154,7 +154,7 @@ template <int N> struct ring_place {
     }
 };
 
-/* Draw units and copy their rows into the ring, by one thread. */
+/* Get units and copy their rows into the ring; run by one thread. */
 template <typename T> __device__ void produce(const stream_args<T> &a, const CUtensorMap *map, ring<T> &r)
 {
     const uint64_t policy = cache_policy::evict_first();
@@ -167,7 +167,7 @@ template <typename T> __device__ void produce(const stream_args<T> &a, const CUt
         slot.advance();
     };
     const unit_place own = locate_unit(a, (int)blockIdx.x);
-    /* While its visibilities are being sorted, a block takes its unit's first rows, whether they are needed or not. */
+    /* While its visibilities are being sorted, a block copies its unit's first rows, even if they may not be needed. */
     if (!a.sorted.ready) cudaGridDependencySynchronize();
     const bool waits = a.sorted.ready && !is_ready(a.sorted, own.subgrid);
     if (waits)
@@ -190,20 +190,20 @@ template <typename T> __device__ void produce(const stream_args<T> &a, const CUt
             }
         }
     }
-    /* The sort has ended, too, before this kernel ends. */
+    /* The sort must end before this kernel ends. */
     if (a.sorted.ready) cudaGridDependencySynchronize();
     if (atomicAdd(&a.next[1], 1u) == gridDim.x - 1) a.next[0] = a.next[1] = 0;
 }
 
-/* A reader knows how far a warp has come with the ring; steps are counted through all units. */
+/* The progress of a warp in the ring; steps are counted through all units. */
 struct reader {
-    uint32_t first, arrived, released; /* of the unit; steps that are there; steps that are done with */
+    uint32_t first, arrived, released; /* of the unit; steps that have arrived; steps that are finished */
 
     template <typename T> __device__ __forceinline__ void await(ring<T> &r, uint32_t end)
     {
         for (; arrived < end; arrived++) wait_for(&r.full[arrived % SLOTS], arrived / SLOTS & 1);
     }
-    /* A step is awaited even if it is not looked at, so that this warp is not counted twice while others lag behind. */
+    /* Wait for each step even if it is not used, so that this warp is not counted twice while others lag behind. */
     template <typename T> __device__ __forceinline__ void release(ring<T> &r, uint32_t end, int lane)
     {
         for (; released < end; released++) {
@@ -214,7 +214,7 @@ struct reader {
     }
 };
 
-/* A lane holds a visibility and its weights in v and w. */
+/* A lane's visibility and its weights in v and w. */
 template <typename T> struct weighted_vis {
     msi_stack_place place;
     T v[TAPS], w[PLANES];
@@ -236,7 +236,7 @@ template <typename T> struct weighted_vis {
     }
 };
 
-/* Sum over v and w at a lane's u; slot holds the step that the footprint begins in. */
+/* Sum over v and w at a lane's u. slot is the step in which the footprint begins. */
 template <typename T>
 __device__ __forceinline__ cplx<T> sum_column(const ring<T> &r, const weighted_vis<T> &s, int u0, uint32_t slot,
                                               int lane)
@@ -273,7 +273,7 @@ template <typename T> __device__ __forceinline__ T sum_lanes(cplx<T> x, int lane
     return sum + __shfl_xor_sync(ALL_LANES, sum, 1);
 }
 
-/* Sum the visibilities of every unit that the block draws, by one of its warps. */
+/* Sum the visibilities of the block's units; run by each of its reading warps. */
 template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &r, int warp, int lane)
 {
     constexpr uint32_t TURN = CONSUMERS * AT_ONCE;
@@ -292,7 +292,7 @@ template <typename T> __device__ void consume(const stream_args<T> &a, ring<T> &
             const uint32_t index = __ldcs(a.sorted.index + number(i));
             const T u = __ldg(a.kernel_u + msi_stack_sub_u(s.place) * TAPS + lane % TAPS);
             cplx<T> sum = {0, 0};
-            /* The ring holds the rows of these together; nearly always of all. */
+            /* The visibilities whose rows are in the ring together: nearly always all. */
             const uint32_t step = at.first + msi_stack_v0(s.place) / ROWS - x.first_step;
             const uint32_t last_step = __shfl_sync(ALL_LANES, step, 31);
             for (uint32_t begin = __shfl_sync(ALL_LANES, step, 0); begin <= last_step; begin += SLOTS - REACH) {
@@ -387,7 +387,8 @@ static std::vector<int32_t> order_subgrids(const msi_stack_job *job)
 
 extern "C" int msi_stack_stream_serves(void)
 {
-    /* One block to a multiprocessor does: blocks draw their work, and wait for no other's. */
+    /* One block per multiprocessor is enough, since blocks get their work dynamically and do not wait for each
+     * other. */
     return room_for(k_stack_stream<double>) >= sizeof(ring<double>);
 }
 

@@ -4,11 +4,11 @@
  *
  * Degridding a stack tile by tile, on the tensor cores.
  *
- * A footprint of 8 x 8 x 4 complex doubles is 4 KB. Taken from the L2 cache for every visibility it limits an H200 to
- * 2 Gvis/s, taken from shared memory to 8. So a block takes visibilities whose footprints begin in one tile, copies
- * the cells that they touch into shared memory and orders the visibilities by bin, a cell or some cells side by side;
- * warps take groups of up to 8 of one bin, which share a window of cells as wide as the bin's footprints together: it
- * is read once for them all. For a group the sum over w and u is a product of matrices,
+ * A footprint of 8 x 8 x 4 complex doubles is 4 KB. Taken from the L2 cache for every visibility it limits an H200 to 2
+ * Gvis/s, taken from shared memory to 8. So a block takes visibilities whose footprints begin in one tile, copies the
+ * cells that they touch into shared memory and orders the visibilities by bin, a cell or some cells side by side; warps
+ * take groups of up to 8 of one bin, which share a window of cells as wide as the bin's footprints together: it is read
+ * once for all of them. For a group the sum over w and u is a product of matrices,
  *
  *     [8 v x (re, im)] x [4 w x window u]  times  [4 w x window u] x [8 visibilities],
  *
@@ -16,7 +16,8 @@
  * factor, are one load of 16 bytes. What remains is the sum over v with each visibility's own weights, over 8 lanes.
  * Sums are double also where data are float: widening them costs no more than cutting them into halves for tf32.
  *
- * Blocks stay and draw the next item until none is left, so that subgrids of unlike load need no launches of their own.
+ * Persistent blocks process items until none is left, so that subgrids with different numbers of visibilities need no
+ * separate launches.
  * Source: Adamek 2021 ("Implementation of 3D degridding algorithm on the NVIDIA GPUs using CUDA"), section 2, for the
  * problem; tiles, groups and matrices are this program's.
  */
@@ -40,8 +41,8 @@ using complex_cuda::read_only;
 constexpr int GROUP = 8; /* visibilities of a matrix product */
 
 /*
- * BIN first cells that follow each other in u share a window of WINDOW cells; a visibility's weights are 0 where its
- * footprint leaves the window free.
+ * BIN first cells that follow each other in u share a window of WINDOW cells; a visibility's weights are 0 for cells of
+ * the window outside its footprint.
  */
 template <int TILE_U_, int TILE_V_, int BIN_, int MOST_, int THREADS_, int BLOCKS_> struct shape {
     static constexpr int TILE_U = TILE_U_, TILE_V = TILE_V_, BIN = BIN_, MOST = MOST_, THREADS = THREADS_;
@@ -49,7 +50,7 @@ template <int TILE_U_, int TILE_V_, int BIN_, int MOST_, int THREADS_, int BLOCK
     static constexpr int WINDOW = BIN + MSI_STACK_TAPS - 1, QUARTERS = WINDOW / 4;
     static constexpr int ROW_BINS = TILE_U / BIN, BINS = ROW_BINS * TILE_V;
     static constexpr int COLUMNS = TILE_U + MSI_STACK_TAPS - 1, ROWS = TILE_V + MSI_STACK_TAPS - 1;
-    /* Two rows of four cells, which 8 lanes read at once, must meet different banks. */
+    /* Two rows of four cells, which 8 lanes read at once, must be in different banks. */
     static constexpr int PITCH = COLUMNS + ((4 - COLUMNS) % 8 + 8) % 8, PLANE = ROWS * PITCH;
     static constexpr int VIS_A_THREAD = MOST / THREADS, BINS_A_THREAD = (BINS + THREADS - 1) / THREADS;
     static constexpr int MAX_GROUPS = MOST / GROUP + (BINS < MOST ? BINS : MOST);
@@ -67,8 +68,8 @@ template <int TILE_U_, int TILE_V_, int BIN_, int MOST_, int THREADS_, int BLOCK
     };
 };
 
-/* Dense subgrids fill groups with windows of 12 cells. In sparse ones most bins would hold one visibility all the same;
- * they get wide tiles, which read fewer cells on their rims. */
+/* Dense subgrids fill groups with windows of 12 cells. In sparse ones most bins would have only one visibility; they
+ * get wide tiles, which read fewer cells on their margins. */
 using dense = shape<20, 14, 5, 1408, 128, 4>;
 using sparse = shape<21, 21, 1, 512, 256, 3>;
 constexpr double DENSE_FROM = 0.2; /* visibilities a cell */
@@ -79,11 +80,11 @@ template <typename T> struct tile_args {
     const T *kernel_u, *kernel_v, *kernel_w;
     cplx<T> *value;
     msi_stack_sorted sorted;
-    uint32_t *next; /* item to be drawn, blocks that have finished */
+    uint32_t *next; /* next item, number of blocks that have finished */
 };
 
-/* Start copying the cells that an item's footprints may touch; zero beyond the subgrid, where windows reach that are
- * wider than footprints. */
+/* Start copying the cells that an item's footprints may touch. Cells beyond the subgrid, which wide windows may touch,
+ * are zero. */
 template <class S> __device__ void fetch_cells(typename S::store &s, const tile_args<double> &a, msi_stack_item item)
 {
     const int u0 = item.corner & 0xffff, v0 = item.corner >> 16;
@@ -98,7 +99,7 @@ template <class S> __device__ void fetch_cells(typename S::store &s, const tile_
     __pipeline_commit();
 }
 
-/* Start the same of floats, which are widened on the way. */
+/* The same for floats, which are converted to double. */
 template <class S> __device__ void fetch_cells(typename S::store &s, const tile_args<float> &a, msi_stack_item item)
 {
     const int u0 = item.corner & 0xffff, v0 = item.corner >> 16;
@@ -117,7 +118,7 @@ template <class S> __device__ void fetch_cells(typename S::store &s, const tile_
 template <class S> __device__ __forceinline__ uint32_t list_groups(typename S::store &s)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    /* A word holds the visibilities of the bins before in its low half, their groups in its high one. */
+    /* The low half of a word counts the visibilities of earlier bins, the high half their groups. */
     const int first_bin = threadIdx.x * S::BINS_A_THREAD;
     uint32_t n[S::BINS_A_THREAD], sum = 0;
 #pragma unroll
@@ -186,7 +187,7 @@ __device__ int make_groups(typename S::store &s, const tile_args<T> &a, msi_stac
     return (int)n_group;
 }
 
-/* A lane holds the u and w weights of one of a group's visibilities, and the v weights of two. */
+/* A lane's u and w weights of one of a group's visibilities, and v weights of two. */
 template <class S, typename T> struct weights {
     T u[S::QUARTERS], w[MSI_STACK_PLANES], v[2];
 };
@@ -220,7 +221,7 @@ __device__ __forceinline__ weights<S, T> fetch_weights(const typename S::store &
     return k;
 }
 
-/* Read the cells of a bin's window as the first factor, re and im by turns: this lane's v is lane / 4, its u are
+/* Read the cells of a bin's window as the first factor, re and im alternating: this lane's v is lane / 4, its u are
  * lane % 4, 4 more, .. */
 template <class S>
 __device__ __forceinline__ void read_cells(double (&x)[8 * S::QUARTERS], const typename S::store &s, uint32_t bin,
@@ -297,7 +298,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) k_stack_tiles(const __g
         if (threadIdx.x == 0) s.item = atomicAdd(&a.next[0], 1u);
         __pipeline_wait_prior(0);
         __syncthreads();
-        /* A warp's groups follow each other: where they share a bin, its window stays in registers. */
+        /* A warp's groups are consecutive: if they share a bin, its window stays in registers. */
         const int from = n_group * warp / S::WARPS, to = n_group * (warp + 1) / S::WARPS;
         const int corner_u = item.corner & 0xffff;
         double x[8 * S::QUARTERS];

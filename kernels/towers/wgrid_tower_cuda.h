@@ -52,7 +52,7 @@ int msi_wgrid_tower_cuda_bytes(const msi_wgrid_plan *plan, const msi_tower_plan 
 int msi_wgrid_tower_cuda_image(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_vis_store *store,
                                const int *store_plane, int64_t n_small, msi_image *image, msi_stage_times *times);
 
-/* msi_wgrid_tower_cuda_residual - do as msi_wgrid_cuda_residual. */
+/* msi_wgrid_tower_cuda_residual - msi_wgrid_cuda_residual with towers. */
 int msi_wgrid_tower_cuda_residual(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const msi_residual_job *job,
                                   int64_t n_small, void **kept, msi_stage_times *times);
 void msi_wgrid_tower_cuda_free_samples(void *kept);
@@ -66,8 +66,8 @@ void msi_wgrid_tower_cuda_free_samples(void *kept);
 int msi_wgrid_tower_cuda_degrid(const msi_wgrid_degrid_call *call, const void *planes);
 
 /*
- * msi_wgrid_tower_cuda_predict - do the transpose, as msi_wgrid_cuda_predict. kept, unless NULL: as many whole planes
- * as msi_wgrid_tower_cuda_whole chooses.
+ * msi_wgrid_tower_cuda_predict - the transpose; see msi_wgrid_cuda_predict. kept, unless NULL: as many whole planes as
+ * msi_wgrid_tower_cuda_whole chooses.
  */
 int msi_wgrid_tower_cuda_predict(const msi_wgrid_plan *plan, const msi_tower_plan *towers, msi_vis_store *store,
                                  const msi_image *model, int64_t n_small, void **kept, msi_stage_times *times);

@@ -119,7 +119,7 @@ static const tower_backend cpu = {.whole = &msi_wgrid_cpu_cost,
 /* ---- GPU: small planes in memory --------------------------------------------------------------------------------- */
 
 #ifdef MSI_HAVE_CUDA
-/* Sizes to choose from. Size 320 is left out: its columns leave room for fewer warps than those of 256, and gain
+/* Sizes to choose from. Size 320 is left out: fewer warps fit with its columns than with those of 256, and it gains
  * little. */
 static const int32_t cuda_sizes[] = {64, 96, 128, 160, 192, 256, 384, 512};
 

@@ -24,8 +24,7 @@ typedef struct msi_wproj_cuda_work {
     int device; /* CUDA ordinal */
     const msi_wproj_plan *plan;
     const msi_wkernel_set *kernels; /* of the plan, their table in host or device memory */
-    int64_t
-        batch_samples; /* samples on the device at once; 0: as many as fit. Segments of the store are not divided */
+    int64_t batch_samples; /* samples on the device at once; 0: as many as fit. Segments of the store are not divided */
 } msi_wproj_cuda_work;
 
 /*

@@ -52,9 +52,9 @@ typedef struct msi_wkernel_spec {
     int32_t oversample; /* even */
     int32_t n_plane;
     const double *w_lambda; /* [n_plane] >= 0, ascending */
-    double truncation;   /* limit of the truncation error, relative, at the worst place of the image */
-    int32_t half_limit;  /* largest half-support allowed; 0: MSI_WKERNEL_MAX_HALF */
-    const int32_t *half; /* [n_plane] given supports; NULL: from truncation */
+    double truncation;      /* limit of the truncation error, relative, at the worst place of the image */
+    int32_t half_limit;     /* largest half-support allowed; 0: MSI_WKERNEL_MAX_HALF */
+    const int32_t *half;    /* [n_plane] given supports; NULL: from truncation */
 } msi_wkernel_spec;
 
 /* Up to PADDING elements after a table's last one may be read, in whole vectors. */
