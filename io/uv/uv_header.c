@@ -325,8 +325,11 @@ static int parse(msi_uv_header *h)
         take_axis(h, card);
         take_column(h, card);
     }
-    if (h->n_column < 0) h->n_column = 0;
+    /* A second card of one key may contradict the first. */
+    const int is_one = h->n_column >= 0 && h->n_column <= h->n_described;
+    if (!is_one) h->n_column = 0;
     measure(h);
+    if (!is_one) h->bytes = -1;
     return MSI_OK;
 }
 

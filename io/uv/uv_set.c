@@ -334,7 +334,7 @@ static int describe_groups(msi_uv_set *s, msi_uv_header *h, msi_uv_part *p)
 {
     const char *path = s->state->bytes.path, kind = kind_of_bits(h->bitpix);
     if (!kind) return msi_error_set(MSI_EINPUT, "%s: BITPIX = %d is not a kind of numbers of FITS", path, h->bitpix);
-    if (h->bytes <= 0 || h->n_group < 1 || h->n_parameter < 1 || h->n_parameter >= MSI_UV_MOST_COLUMNS)
+    if (h->bytes <= 0 || h->n_group < 1 || h->n_parameter < 1 || h->n_parameter >= h->n_described)
         return msi_error_set(MSI_EINPUT, "%s: invalid header: %lld groups with %lld parameters", path,
                              (long long)h->n_group, (long long)h->n_parameter);
     if (h->bytes > s->state->bytes.size - h->begin)
