@@ -233,7 +233,7 @@ static void report_cycle(const char *label, msi_clean_field *f, double minor_s, 
         if (g->n_logged == g->n_major) continue;
         g->n_logged = g->n_major;
         msi_log_info("%scycle %d%s: %s %s/beam down to %s/beam, %lld component%s, model %s; noise %s/beam; "
-                     "%.2f s + %.2f s",
+                     "minor %.2f s, major %.2f s",
                      name_group(name, label, f, g), g->n_major, g->in_mask ? " in the mask" : "", peak_word(g),
                      format_jy(peak, g->report.peak_before),
                      format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold),
@@ -256,8 +256,8 @@ static void report_left(const char *label, double n_cycle, double cycle_s)
 {
     char time[MSI_FORMAT_SIZE];
     if (!(n_cycle > 1) || isinf(n_cycle)) return;
-    msi_log_info("%s%sabout %.0f more cycles at the present decay of the peak, %s", label, *label ? ": " : "", n_cycle,
-                 msi_format_duration(time, n_cycle * cycle_s));
+    msi_log_info("%s%sabout %.0f more cycles, %s, if the peak keeps falling at this rate", label, *label ? ": " : "",
+                 n_cycle, msi_format_duration(time, n_cycle * cycle_s));
 }
 
 void msi_clean_report_end(const char *label, const msi_clean_field *f)

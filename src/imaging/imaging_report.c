@@ -276,8 +276,8 @@ void msi_imaging_report_empty(const msi_imaging_run *r, int64_t channel, int n, 
 
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *r)
 {
-    msi_log_detail("channel %lld: %lld sample%s, %s %s, width %d, grid %lld x %lld, %lld transforms or planes %.4g "
-                   "wavelengths apart; "
+    msi_log_detail("channel %lld: %lld sample%s, %s %s, width %d cells, grid %lld x %lld, %lld w-planes or slices, "
+                   "%.4g wavelengths apart; "
                    "sort %.2f s, grid %.2f s, FFT and w-screens %.2f s, correction %.2f s, transfer %.2f s",
                    (long long)channel, (long long)n_sample, msi_plural(n_sample), r->method, r->strategy, r->width,
                    (long long)r->nu, (long long)r->nv, (long long)r->n_w, r->w_step, r->sort_s, r->grid_s,

@@ -93,7 +93,7 @@ void msi_gridder_choice_log(const msi_options *o, const msi_gridder_report *r)
     else
         snprintf(planes, sizeof planes, "up to %lld w-plane%s (%lld in memory)", (long long)r->n_w, msi_plural(r->n_w),
                  (long long)r->n_w_resident);
-    msi_log_info("gridder: %s %s on the %s, %s, %s %d cells, grid %lld x %lld, %s, predicted error %.1e", r->method,
+    msi_log_info("gridder: %s %s on the %s, %s, %s %d cells, grid %lld x %lld, %s, estimated error %.1e", r->method,
                  r->strategy, r->backend == MSI_BACKEND_CUDA ? "GPU" : "CPU",
                  r->precision == MSI_FP32 ? "fp32" : "fp64", is_wgrid ? "window" : "kernels up to", r->width,
                  (long long)r->nu, (long long)r->nv, planes, r->error_estimate);

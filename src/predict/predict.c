@@ -237,7 +237,7 @@ static void report_done(const prediction *r, const msi_predict_loop *loop, const
                  msi_plural(loop->done.n_row), (long long)loop->done.n_sample, msi_plural(loop->done.n_sample), all_s,
                  1e-6 * (double)loop->done.n_sample / all_s);
     msi_log_info("time: models %.2f s, open and scan %.2f s, prepare %.2f s; read %.2f s, degrid %.2f s, correlations "
-                 "and waiting for the disk %.2f s; finish %.2f s",
+                 "and writing %.2f s; finish %.2f s",
                  t->models_s - t->start_s, t->planned_s - t->models_s, t->prepared_s - t->planned_s, loop->done.read_s,
                  loop->done.degrid_s, loop->done.write_s, t->finished_s - t->looped_s);
     char sets[4200];

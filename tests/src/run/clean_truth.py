@@ -366,7 +366,7 @@ def check_beam(s):
 def check_estimates(s):
     """After each cycle the log has an estimate of the cycles left; with a constant decay it is right."""
     _, log = s.clean(s.ms("points"), "-niter", 100000, "-mgain", 0.5, "-threshold", 0.012, "-no-update-model-required")
-    told = [int(line.split("about ")[1].split()[0]) for line in log.splitlines() if " more cycles at the present decay" in line]
+    told = [int(line.split("about ")[1].split()[0]) for line in log.splitlines() if " more cycles, " in line]
     n = sum(line.startswith("cycle ") for line in log.splitlines())
     s.must(n > 4 and len(told) >= n - 3 and all(abs(i + 1 + left - n) <= 2 for i, left in enumerate(told)),
            "of %d cycles, left: %s" % (n, told))

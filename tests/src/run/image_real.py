@@ -75,7 +75,7 @@ def check(msimage, path, folder, size, cell_asec, pols, column, extra):
         name = os.path.join(folder, "image")
         done = run(msimage, "-overwrite", *options, "-size", size, size, "-scale", "%gasec" % cell_asec, "-pol", pols, "-name",
                   name, *selection, path)
-        predicted = float(re.search(r"predicted error (\S+)", (done.stdout + done.stderr).decode()).group(1))
+        predicted = float(re.search(r"estimated error (\S+)", (done.stdout + done.stderr).decode()).group(1))
         for pol in pols:
             data, _ = load("%s-%sdirty.fits" % (name, pol + "-" if len(pols) > 1 else ""))
             n_sample, exact = truth[pol]
