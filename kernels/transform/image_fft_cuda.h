@@ -109,7 +109,7 @@ int msi_image_fft_add(const msi_image_fft *fft, void *plane, const uint8_t *row_
 int msi_image_fft_can_add_squares(const msi_image_fft *fft);
 
 /*
- * msi_image_fft_add_squares - do as msi_image_fft_add for the plane that squares add up to, without storing that plane.
+ * msi_image_fft_add_squares - msi_image_fft_add for the plane that squares add up to, without storing that plane.
  * Given:              plane [nv][nu]  in device memory, a workspace
  * Given and returned: image [ny][nx]  as in msi_image_fft_add
  * Returns:            0, MSI_EGPU

@@ -31,7 +31,7 @@ int msi_wgrid_cuda_bytes(const msi_wgrid_plan *plan, const msi_plan_request *req
 int64_t msi_wgrid_cuda_image_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request);
 int msi_wgrid_cuda_resident(const msi_wgrid_plan *plan, const msi_plan_request *request, int64_t *n);
 
-/* msi_wgrid_cuda_image - do as msi_wgrid_cpu_image; also returns MSI_EGPU. Samples are sorted once for all images if
+/* msi_wgrid_cuda_image - msi_wgrid_cpu_image on the GPU; also returns MSI_EGPU. Samples are sorted once for all images if
  * the device can hold them all. */
 int msi_wgrid_cuda_image(const msi_wgrid_plan *plan, const msi_vis_store *store, const int *store_plane,
                          int64_t n_resident, msi_image *image, msi_stage_times *times);
@@ -48,7 +48,7 @@ int msi_wgrid_cuda_residual(const msi_wgrid_plan *plan, const msi_residual_job *
 /* msi_wgrid_cuda_free_samples - free what residuals of whole planes or of w-towers keep; NULL-safe. */
 void msi_wgrid_cuda_free_samples(void *kept);
 
-/* msi_wgrid_cuda_predict - do as msi_wgrid_cpu_predict; also returns MSI_EGPU. */
+/* msi_wgrid_cuda_predict - msi_wgrid_cpu_predict on the GPU; also returns MSI_EGPU. */
 int msi_wgrid_cuda_predict(const msi_wgrid_plan *plan, msi_vis_store *store, const msi_image *model, int64_t n_resident,
                            void **kept, msi_stage_times *times);
 void msi_wgrid_cuda_free_model(void *kept);

@@ -38,7 +38,7 @@ __attribute__((constructor)) static void read_variable(void)
         abort();
 }
 
-/* Ask whether a call is to fail, and set errno. */
+/* Return whether a call is to fail, and set errno. */
 static int fails(const char *name)
 {
     static _Atomic pid_t counted;

@@ -29,7 +29,7 @@ export PKG_CONFIG_PATH
 sed -n '/^```c$/,/^```$/p' "$source/README.md" | grep -v '^```' >uvw.c
 read -ra flags <<<"$(pkg-config --cflags --libs casacore-c)"
 "$cc" -std=c11 -Wall -Wextra -Werror uvw.c "${flags[@]}" -o uvw
-# What stands behind the library is the library's to know.
+# Programs need not know the library's own dependencies.
 ! objdump -p uvw | grep -E 'NEEDED.*(casa_|stdc)' || fail "the program needs more than libcasacore-c"
 read -ra flags <<<"$(pkg-config --cflags --libs --static casacore-c | sed 's/-lcasacore-c/-l:libcasacore-c.a/')"
 "$cc" -std=c11 uvw.c "${flags[@]}" -o uvw_static || fail "the static library cannot be linked"

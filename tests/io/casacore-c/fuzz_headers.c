@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer target: any bytes as the files of a table, whose headers are looked at before casacore opens them. */
+/* libFuzzer target: any bytes as the files of a table, whose headers are checked before casacore opens them. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void remove_folder(void)
     rmdir(folder);
 }
 
-/* The first bytes say how the rest is divided. */
+/* The first bytes determine the division of the others into files. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!*folder) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tables of known content, and the two ways in which a call of casacore_c may end. */
+/* Tables of known content, and checks that a call of casacore_c succeeds or fails. */
 #ifndef MSI_TESTS_TABLE_FIXTURE_H
 #define MSI_TESTS_TABLE_FIXTURE_H
 
@@ -21,14 +21,14 @@ enum { N_ROW = 100 };
         if (ok_status_ != CCC_OK) fail_msg("%d: %s", ok_status_, ccc_error());                                         \
     } while (0)
 
-/* The call fails with the code, and says something with `text` in it. */
+/* The call fails with the code, and its message contains `text`. */
 #define FAILS(code, text, expr)                                                                                        \
     do {                                                                                                               \
         assert_int_equal(expr, code);                                                                                  \
         if (!strstr(ccc_error(), text)) fail_msg("'%s' lacks '%s'", ccc_error(), text);                                \
     } while (0)
 
-/* in_temp - put the path of a name in the program's temporary folder into `path`. */
+/* in_temp - set `path` to the path of a name in the program's temporary directory. */
 void in_temp(char *path, size_t size, const char *name);
 
 /* make_table - make a table of N_ROW rows without values: scalars, strings, a cube of fixed shape, one of any. */
@@ -37,7 +37,7 @@ void make_table(ccc_table **t, const char *path);
 /* fill_table - put values into ID, VALUE, CUBE and SHAPED. */
 void fill_table(ccc_table *t);
 
-/* filled_table - make a new table with values; its path is put into `path`. */
+/* filled_table - make a new table with values, and set `path` to its path. */
 ccc_table *filled_table(char *path, size_t size, const char *name);
 
 #endif

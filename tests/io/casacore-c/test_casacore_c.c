@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* casacore_c by itself: values, shapes, keywords, selections: what is written is read back. */
+/* Tests casacore_c by itself: values, shapes, keywords and selections are read as they were written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

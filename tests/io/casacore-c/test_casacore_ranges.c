@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* casacore_c by itself: ranges of rows, however they lie in tiles and buckets. */
+/* Tests casacore_c by itself: ranges of rows at any place in tiles and buckets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 enum { N_ELEMENT = 5 };
 
-/* Columns of cells of five, and the order in which rows were written: to casacore, rows of one hypercube. */
+/* Columns with cells of five values, in rows of one hypercube, and the order in which rows were written. */
 static const struct tiled_column {
     const char *name, *manager;
     ccc_type type;
@@ -85,7 +85,7 @@ static void fill_tiled(ccc_table *t, int column)
         tiled_values(column, first, many, values);
         OK(ccc_put_range(t, c->name, first, many, 1, &cell, NULL, c->type, values));
     }
-    /* What is there is written once more, in the midst. */
+    /* Rows in the middle are written a second time. */
     tiled_values(column, 20, 30, values);
     OK(ccc_put_range(t, c->name, 20, 30, 1, &cell, NULL, c->type, values));
 }
@@ -114,7 +114,7 @@ static void test_tiled_ranges(void **state)
 
 /* ---- Scalars ---- */
 
-/* Scalars of one StandardStMan, in whose buckets of 32 rows columns of several sizes lie one behind the other. */
+/* Scalars of one StandardStMan, whose buckets of 32 rows have several columns of different sizes. */
 static const struct scalar_column {
     const char *name;
     ccc_type type;
@@ -149,7 +149,7 @@ static void scalar_value(int column, int64_t row, int version, void *value)
     }
 }
 
-/* What was put last is there, cell by cell, as casacore finds each row by itself, and in ranges. */
+/* The last written values are read cell by cell, where casacore looks up each row, and in ranges. */
 static void check_scalars(ccc_table *t, const int version[N_ROW])
 {
     for (int c = 0; c < N_SCALAR; c++) {

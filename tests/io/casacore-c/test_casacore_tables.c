@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* casacore_c by itself: columns that come and go, names, locks, disks that are full: every misuse is a code and a
+/* Tests casacore_c by itself: adding and removing columns, names, locks, full disks; every misuse returns a code and a
  * message. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static void test_added_column(void **state)
     OK(ccc_table_close(t));
 }
 
-/* A column that shares its manager goes with its space: the others move, with all that they hold. */
+/* Removing a column that shares its manager frees its space; the other columns are moved with all their values. */
 static void test_removed_column(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void test_removed_column(void **state)
     OK(ccc_get_range(t, "CUBE", 99, 1, NULL, CCC_COMPLEX, cube, 24));
     assert_true(cube[0] == 99);
     OK(ccc_table_managers(t, &after, &n_after));
-    /* One manager is gone with its only column, another gave place to a new one. */
+    /* One manager was removed with its only column, another one was replaced. */
     assert_int_equal(n_after, n_before - 1);
     assert_true(after[n_after - 1] > before[n_before - 1]);
     ccc_free(columns);
@@ -133,7 +133,7 @@ static void test_open_fails(void **state)
     OK(ccc_table_close(NULL));
 }
 
-/* Use names in which casacore, a shell or printf would see a meaning. */
+/* Use names with characters that are special to casacore, a shell or printf. */
 static void test_names(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void test_names(void **state)
     }
 }
 
-/* casacore puts the value of a variable in a name; in the names of directories above, that is prevented. */
+/* casacore replaces variables in a name; in the names of directories above, this is prevented. */
 static void test_variable_in_name(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void test_long_path(void **state)
     free(path);
 }
 
-/* A child holds the lock; this process gets the error "in use" at once. */
+/* A child has the lock; this process gets the error "in use" at once. */
 static void test_lock(void **state)
 {
     (void)state;
@@ -253,7 +253,7 @@ static void test_lock(void **state)
     OK(ccc_table_close(t));
 }
 
-/* Where nothing more can be written, closing says so, and the process goes on. */
+/* If the disk is full, closing returns an error, and the process continues. */
 static void test_no_space(void **state)
 {
     (void)state;
@@ -277,7 +277,7 @@ static void test_no_space(void **state)
     OK(ccc_table_close(t));
 }
 
-/* Write a manager's name over that of the table in its header; both have as many letters. */
+/* Replace a manager's name in the header of the table by one of the same length. */
 static void rename_managers(const char *path, const char *old, const char *name)
 {
     char file[600], head[1 << 16];
@@ -293,7 +293,7 @@ static void rename_managers(const char *path, const char *old, const char *name)
     fclose(f);
 }
 
-/* Managers that are not known are not looked for; those of the system, which is to say when it has them, are. */
+/* Unknown managers are not loaded; those of the system are loaded if they are installed. */
 static void test_managers(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@ import numpy as np
 from astropy.io import fits
 from astropy.wcs import WCS
 
-# Each header's OBSGEO-X is worth a note to astropy.
+# Astropy warns about OBSGEO-X in each header.
 warnings.simplefilter("ignore")
 problems = []
 
@@ -25,7 +25,7 @@ def expect(what, got, wanted):
 
 
 def check_positions(folder, lines):
-    """Corners as msimage and as astropy have them; 1e-9 deg is 4 uas, a millionth of the finest pixel of today."""
+    """Corners by msimage and by astropy; 1e-9 deg is 4 uas, a millionth of the smallest pixels in use."""
     for line in lines:
         name, x, y, lng, lat = line.split("\t")
         wcs = WCS(fits.getheader(os.path.join(folder, name))).celestial
@@ -64,7 +64,7 @@ def check_frames(folder):
 
 
 def check_uv(folder):
-    """Astropy takes the axes of the uv plane without a complaint of their units, and casacore opens the file."""
+    """Astropy accepts the axes of the uv plane without a warning about units, and casacore opens the file."""
     for kind in ("weights", "uv-real", "uv-imag"):
         name = os.path.join(folder, f"plain-{kind}.fits")
         with warnings.catch_warnings(record=True) as said:
@@ -89,7 +89,7 @@ def check_fitsverify(folder):
         for name in os.listdir(folder):
             if name.endswith(".png"):
                 continue
-            # By a plain name: fitsverify takes brackets and the like as cfitsio's syntax.
+            # Under a simple name, because fitsverify uses cfitsio's syntax for brackets.
             plain = os.path.join(folder, "verified.fits")
             os.link(os.path.join(folder, name), plain)
             run = subprocess.run(["fitsverify", plain], stdout=subprocess.PIPE, text=True)

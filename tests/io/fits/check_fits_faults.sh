@@ -14,7 +14,7 @@ runs=0
 
 complain() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# Checksum of a file without the card that says when it was written.
+# Checksum of a file without the card with its date.
 sum_of() { sed 's/DATE    = .\{72\}//' "$1" | cksum; }
 sums() { (cd "$1" && for f in *; do [ ! -e "./$f" ] || echo "$f $(sum_of "./$f")"; done); }
 same_as_good() { sums "$work/run" | cmp -s - "$work/good.sums"; }
@@ -36,8 +36,8 @@ left() { ls -A "$work/run" | wc -l; }
 for call in openat write fsync close renameat2; do
     mkdir "$work/traced"
     strace -o "$work/trace" -e trace=$call "$program" "$work/traced" >/dev/null 2>&1
-    # Which of the calls to disturb: of opens those of temporaries (others open fonts); of the rest about a dozen, spread
-    # over all, as there are hundreds.
+    # The calls that fail: opens of temporary files (others open fonts), and about a dozen of the hundreds of other
+    # calls, spread over all of them.
     case $call in
     openat) numbers=$(grep -n 'openat(.*\.msimage-' "$work/trace" | cut -d: -f1) ;;
     *) total=$(grep -c "^$call(" "$work/trace")
@@ -49,7 +49,7 @@ for call in openat write fsync close renameat2; do
         openat | write | fsync)
             fault $call "error=ENOSPC:when=$n$([ $call = openat ] || echo +)"
             case $status in
-            4) # A directory that cannot be synced is reported, but its files are there, and whole.
+            4) # A directory that cannot be synced is reported, but its files exist and are complete.
                [ "$(left)" -eq 0 ] || { [ $call = fsync ] && same_as_good; } ||
                    complain "$call $n ENOSPC: left $(ls -A "$work/run" | tr '\n' ' ')"
                [ ! -s "$work/stderr" ] || grep -q "No space left" "$work/stderr" ||

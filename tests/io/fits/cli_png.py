@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cli_png.py MSIMAGE_PNG: pictures of FITS images of every kind that this writes card by card. A file that is not an
-image is refused, and leaves nothing."""
+"""cli_png.py MSIMAGE_PNG: pictures of FITS images of every kind, which this test writes card by card.
+A file that is not an image is refused, and no picture is left."""
 import os
 import struct
 import subprocess
@@ -55,7 +55,7 @@ def pixels(path):
             corner = before[i - step] if i >= step else 0
             if how == 4:
                 p = left + up - corner
-                paeth = min((left, up, corner), key=lambda v: abs(p - v)) # ties as the standard has them
+                paeth = min((left, up, corner), key=lambda v: abs(p - v)) # ties as in the standard
             line[i] = line[i] + (0, left, up, (left + up) // 2, paeth if how == 4 else 0)[how] & 255
         rows.append([tuple(line[x * step:x * step + 3]) for x in range(width)])
         before = line
@@ -111,7 +111,7 @@ def main(program):
     run(program, "-name", "x.png", "cut.fits", code=3, says="truncated")
     run(program, "-name", "x.png", "absent.fits", code=3, says="No such file")
     run(program, "-name", "absent/x.png", "tan.fits", code=4, says="absent")
-    # Where one of several is no image, none is drawn.
+    # If one of several files is not an image, none is drawn.
     run(program, "-overwrite", "tan.fits", "none.fits", code=3, says="none.fits")
     if sorted(before) != sorted(os.listdir(".")):
         complain("left:", set(os.listdir(".")) ^ set(before))

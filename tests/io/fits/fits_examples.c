@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Write one published set of images of every kind and frame, under awkward names, into a directory; print where their
- * corners lie on the sky, for the checks by other programs, and exits as msimage would.
+ * Write one published set of images of every kind and frame, under awkward names, into a directory; print the positions
+ * of their corners, for checks by other programs. Exits with msimage's code.
  */
 #include <math.h>
 #include <stdio.h>

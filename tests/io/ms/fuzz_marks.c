@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * libFuzzer target: any keywords where the mark of an interrupted prediction is looked for. Each line of the input puts
- * or removes one: a letter for what it is, a letter for where, the value. Another program may have put anything there,
- * and another version of this one as well.
+ * libFuzzer target: any keywords in place of the mark of an interrupted prediction. Each line of the input puts or
+ * removes one: a letter for its type, a letter for its place, the value. Another program, or another version of this
+ * one, may have written anything there.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char COLUMN[] = "MODEL_DATA";
 
-/* A table of one column and no rows, kept for all inputs; its folder goes when the process ends. */
+/* A table of one column and no rows, kept for all inputs; its directory is removed when the process ends. */
 static ccc_table *table;
 static char folder[] = "/tmp/msimage-fuzz-XXXXXX";
 
@@ -50,7 +50,7 @@ static void forget_keywords(const char *column)
     ccc_free(names);
 }
 
-/* Put the keyword that a line names. What casacore refuses is passed over. */
+/* Put the keyword of a line. Keywords that casacore refuses are ignored. */
 static void put(const char *line)
 {
     static const char *const places[] = {"MSIMAGE_PREDICT",
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const int is_marked = reads(1);
     if (reads(2) != is_marked || reads(40) != is_marked || reads(512) != is_marked) abort();
     (void)msi_ms_mark_has_origin(table, COLUMN);
-    /* A mark that was put is there, says what it should, and can be taken away. */
+    /* A mark that was put can be read, has the right contents, and can be removed. */
     if (msi_ms_mark_put(table, COLUMN, "model", text) == CCC_OK) {
         if (!msi_ms_mark_read(table, COLUMN, words, sizeof words, selection, sizeof selection)) abort();
         if (!strstr(words, "model") || strncmp(selection, text, strlen(selection)) != 0) abort();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer target: any bytes as what a process that reads has found. What passes is what every function may be asked.
- */
+/* libFuzzer target: any bytes as the metadata from a reader process. If they are accepted, all functions of the reader
+ * must work. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void require(int is_right)
     if (!is_right) abort();
 }
 
-/* Look at all that the reader returns, and check the ranges on which the rest of the program relies. */
+/* Read everything that the reader returns, and check the ranges on which the rest of the program relies. */
 static void look_at(msi_ms_reader *r)
 {
     int64_t n_row = 0, at = 0;

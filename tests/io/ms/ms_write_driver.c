@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * ms_write_driver COLUMN OP[:INPUT][+drop] SET.ms [SET.ms ..] - writes a known function of set, row, stored channel and
- * correlation into every sample of the sets, for fault injection and for measuring. Exits as the program would.
+ * correlation into every sample of the sets, for fault injection and for measuring. Exits with the program's code.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -187,7 +187,7 @@ msi_c32 ws_gap_value(int64_t row, int chan, int corr)
     return row % 10 == 3 ? ws_zero(row, chan, corr) : ws_old_value(row, chan, corr);
 }
 
-/* Check every sample of the column: where it was written `input` + sign x the new value, else `rest`. */
+/* Check every sample of the column: `input` + sign x the new value if it was written, else `rest`. */
 void ws_check_column(const written_set *m, const char *column, ws_content input, float sign, ws_content rest)
 {
     ccc_table *t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Sets whose columns are written, for tests of the writer: what goes in, and what must be there afterwards. */
+/* Sets whose columns are written, for tests of the writer: the submitted values, and the expected columns. */
 #ifndef MSI_TESTS_MS_WRITE_FIXTURE_H
 #define MSI_TESTS_MS_WRITE_FIXTURE_H
 
@@ -44,7 +44,7 @@ extern const msi_ms_selection ws_everything;
 void ws_make(written_set *m, const ms_fixture *f);
 void ws_add_column(written_set *m, const char *column, ccc_type type, const char *manager, int gap, int extra_chan);
 
-/* Read what the set holds now. ws_hash_others: the hash, time of change included, of all files but table.dat,
+/* Read the current contents of the set. ws_hash_others: the hash, time of change included, of all files but table.dat,
  * table.lock and the data files of manager n. */
 int ws_has_name(const char *path, const char *name);
 int ws_has_column(const char *path, const char *column);
@@ -59,7 +59,7 @@ msi_c32 ws_data(int64_t row, int chan, int corr);      /* of DATA */
 msi_c32 ws_old_value(int64_t row, int chan, int corr); /* of ws_add_column */
 msi_c32 ws_gap_value(int64_t row, int chan, int corr); /* the same with `gap`, and zeros there */
 
-/* Marks which samples have been submitted, by row x 64 + channel; ws_forget, a set-up function, says none. */
+/* Marks of the samples that have been submitted, by row x 64 + channel; ws_forget, a set-up function, clears them. */
 enum { WS_MOST_SAMPLES = 1 << 16 };
 extern uint8_t ws_was_written[WS_MOST_SAMPLES];
 int ws_forget(void **state);
@@ -68,7 +68,7 @@ int ws_forget(void **state);
 int ws_submit_all(msi_ms_writer *w, const char *const *paths, int n_path, const msi_ms_selection *s);
 void ws_predict(const written_set *m, const msi_ms_write_spec *spec, const msi_ms_selection *s);
 
-/* ws_check_column - check every sample: where it was submitted it is `input` + sign x the new value, else `rest`. */
+/* ws_check_column - check every sample: `input` + sign x the new value if it was submitted, else `rest`. */
 void ws_check_column(const written_set *m, const char *column, ws_content input, float sign, ws_content rest);
 
 #endif

@@ -23,10 +23,10 @@ skip_without_modules("numpy", "casacore.tables")
 import numpy as np
 from casacore.tables import makearrcoldesc, maketabdesc, table
 
-# Calls that are made to fail, and in which the process is killed; then those in which it is only killed, among them
-# those by which the processes talk, which the parent makes too.
+# Calls that fail, and in which the process is killed; then calls in which it is only killed, including those for
+# messages between processes, which the parent makes too.
 CALLS = ["write", "pwrite64", "rename", "unlink", "unlinkat", "ftruncate", "fsync", "fdatasync", "fallocate"]
-# Those that are also made where an old column is removed.
+# Additional calls if an old column is removed.
 DROP_CALLS = ["renameat", "linkat", "mkdirat", "fchmod"]
 KILLED_CALLS = ["openat", "sendto", "recvfrom", "lseek", "close"]
 MARK = "MSIMAGE_PREDICT"
@@ -34,7 +34,7 @@ COLUMN = "MODEL_DATA"
 
 
 def values(t, column):
-    """The cells of a column in the order of the rows, whatever their shapes, as bytes."""
+    """The cells of a column in the order of the rows, of any shapes, as bytes."""
     if not t.iscelldefined(column, 0):
         return None
     return b"".join(np.ascontiguousarray(t.getcell(column, r)).tobytes() for r in range(t.nrows()))
@@ -135,11 +135,11 @@ class Fixture:
         return max(sum(line.startswith(call + "(") for line in open(f)) for f in glob.glob(self.trace + "*"))
 
     def judge(self, call, status, stderr, must_be_tidy):
-        """Say what is wrong with the set after a run, and then after another without a fault."""
+        """Describe what is wrong with the set after a run, and after another one without a fault."""
         wrong = []
         try:
             now = State(self.ms)
-        except Exception as e:  # whatever casacore throws: the set is lost
+        except Exception as e:  # any exception of casacore: the set is lost
             return ["LOST: " + str(e)]
         is_old = now.column == self.old.column and now.names == self.old.names
         is_new = now.column == self.new.column and now.names == self.new.names and now.old == self.new.old
@@ -154,7 +154,8 @@ class Fixture:
             wrong.append("exit 0, not complete")
         if must_be_tidy:
             both = set(self.old.files) | {f for f in self.new.files if not re.match(r"table.f10", f)}
-            # A file that cannot be removed, or not be synced before, is left to the next run, as by a killed holder.
+            # A file that cannot be removed, or not be synced before, is left to the next run, as if the first writer
+            # process had been killed.
             is_late = self.drops and (call in ("unlinkat", "fsync") or call.startswith("after"))
             if not is_late and set(now.files) not in (set(self.old.files), set(self.new.files), *([both] if self.drops else [])):
                 wrong.append("left: %s" % sorted(set(now.files) ^ set(self.old.files)))
@@ -170,7 +171,7 @@ class Fixture:
         now = State(self.ms)
         if now.marked or now.column != self.new.column or now.names != self.new.names or now.others != self.old.others:
             wrong.append("LOST: redone, not complete")
-        # Those of an old column that is removed later have other numbers.
+        # The files of an old column that is removed later have other numbers.
         if (len if self.drops else set)(now.files) != (len if self.drops else set)(self.new.files):
             wrong.append("redone, left: %s" % sorted(set(now.files) ^ set(self.new.files)))
         wrong += ["changed when redone: " + f for f, h in self.old.rest.items() if now.files.get(f) != h]
@@ -193,22 +194,22 @@ def children(pid):
 
 
 def kill_at(fixture, who, delay_s):
-    """Kill one process of a run after some time, or interrupt all as a terminal does. On a busy machine that is earlier
-    in the run, or after its end: the moment is at random, and every outcome must be a good one."""
+    """Kill one process of a run after some time, or interrupt all as a terminal does. On a busy machine this
+    is earlier in the run, or after its end: the moment is random, and every outcome must be valid."""
     fixture.fresh()
     run = subprocess.Popen(fixture.command(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
                            start_new_session=True)
     time.sleep(delay_s)
-    holders = children(run.pid)
-    fillers = children(holders[0]) if holders else []
-    victims = {"parent": [run.pid], "holder": holders, "filler": fillers}.get(who, [-run.pid])
+    firsts = children(run.pid)
+    seconds = children(firsts[0]) if firsts else []
+    victims = {"parent": [run.pid], "first writer": firsts, "second writer": seconds}.get(who, [-run.pid])
     if victims:
         try:
             os.kill(victims[0], signal.SIGINT if victims[0] < 0 else signal.SIGKILL)
         except ProcessLookupError:
             pass
     stderr = run.communicate(timeout=GUARD_S)[1]
-    # The holder of a parent that was killed tidies up by itself.
+    # If the parent is killed, the first writer process cleans up.
     await_none_of(run.pid)
     return run.returncode, stderr
 
@@ -235,7 +236,7 @@ def main():
                     if call in KILLED_CALLS and kind != "killed":
                         continue
                     cases += [(call, form % i, kind) for form in forms for i in range(1, n + 1)]
-            for who in ("parent", "holder", "filler", "all, by SIGINT"):
+            for who in ("parent", "first writer", "second writer", "all, by SIGINT"):
                 cases += [("after %.4f s:" % (0.0015 * i), who, "timed") for i in range(24)]
             counts = {}
             for call, what, kind in cases:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Bad Measurement Sets: one line that names the path, the column and the row; never a crash, never a changed byte. */
+/* Tests damaged Measurement Sets: one error line with path, column and row; no crash, and no changed byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static const ms_fixture tiled = {.n_antenna = 4,
         if (ok_status_ != CCC_OK) fail_msg("%d: %s", ok_status_, ccc_error());                                         \
     } while (0)
 
-/* Run a shell command in which $1 and $2 stand for the given words. */
+/* Run a shell command with $1 and $2. */
 static void shell(const char *command, const char *first, const char *second)
 {
     const pid_t child = fork();
@@ -55,7 +55,7 @@ static void fresh(const char *from)
     shell("cp -a \"$1\" \"$2\"", from, path);
 }
 
-/* Open and read all; return the status of what fails first. Data are summed so that they are looked at. */
+/* Open and read everything; return the status of the first failure. Data are summed so that they are used. */
 static int read_all(const char *set, const msi_ms_selection *s, int64_t *n_row, msi_ms_dropped *dropped)
 {
     const char *const paths[] = {set};
@@ -73,7 +73,7 @@ static int read_all(const char *set, const msi_ms_selection *s, int64_t *n_row, 
     return status;
 }
 
-/* Reading fails as an input error whose line has the path and the text in it, and leaves the set as it is. */
+/* Reading fails with an input error whose line has the path and the text, and does not change the set. */
 static void fails_with(const msi_ms_selection *s, const char *text)
 {
     int64_t n_row;
@@ -198,8 +198,7 @@ static void cut_files(const char *from, const char *below)
         snprintf(file, sizeof file, "%s/%s", dir, name);
         struct stat info;
         assert_int_equal(stat(file, &info), 0);
-        /* Nothing is ever read from the files of columns that the reader does not look at, or from data that are not
-         * there. */
+        /* The files of columns that the reader does not need are not read, nor missing data. */
         const off_t cuts[] = {0, 3, 100, info.st_size / 2, info.st_size - 600, info.st_size - 1};
         for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
             if (cuts[i] < 0 || cuts[i] >= info.st_size) continue;
@@ -334,7 +333,7 @@ static void test_spectral(void **state)
     fails("CORR_TYPE 60");
 }
 
-/* Put a cell of another shape, or none, in the middle of the set. */
+/* Put a cell of another shape, or remove one, in the middle of the set. */
 static void test_cells(void **state)
 {
     (void)state;
@@ -371,7 +370,7 @@ static void test_phase_centre(void **state)
     fails("column PHASE_DIR, row 0");
 }
 
-/* Rows whose coordinates are no numbers are left out and counted. */
+/* Rows with coordinates that are NaN are dropped and counted. */
 static void test_uvw(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A MODEL_DATA whose tiles hold CORRECTED_DATA too is written in place, and nothing else is. */
+/* Tests that a MODEL_DATA whose tiles also contain CORRECTED_DATA is written in place, without changing anything
+ * else. */
 #include "tests/io/ms/ms_write_fixture.h"
 
 #include "core/log.h"
@@ -14,8 +15,7 @@ static int64_t n_row(void)
     return fixture_n_row(&ws_simple);
 }
 
-/* Numbers whose bits a conversion could change are among the corrected data: NaN with something in it, -0, denormals.
- */
+/* The corrected data include numbers whose bits a conversion could change: NaN with a payload, -0, denormals. */
 static void make(written_set *m, int64_t n_in_cube)
 {
     static const uint32_t odd[] = {0x7fc12345, 0x80000000, 1, 0xff800000};
@@ -66,7 +66,7 @@ static msi_c32 corrected_value(int64_t row, int chan, int corr)
     return corrected[row * N_CELL + chan * N_CORR + corr];
 }
 
-/* The data that are read lie in the tiles that are written. Channel 0 has values that are not finite. */
+/* The data that are read are in the tiles that are written. Channel 0 has values that are not finite. */
 static void test_add(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static void test_stopped(void **state)
     OK(msi_ms_writer_start(&w, paths, 1, &ws_replace));
     assert_int_equal(msi_ms_writer_disk_bytes(w, 0), 0);
     OK(msi_ms_writer_prepare(w));
-    /* More blocks than there are slots: one has been written. */
+    /* There are more blocks than slots, so at least one has been written. */
     for (int i = 0; i <= MSI_MS_WRITER_SLOTS; i++) OK(ws_submit_all(w, paths, 1, &ws_everything));
     msi_ms_writer_free(w);
     assert_true(ws_is_marked(m.path));
@@ -104,7 +104,7 @@ static void test_stopped(void **state)
     check_others(&m);
 }
 
-/* Cells without a place in the hypercube cannot be given one: another column can be written. */
+/* Cells outside the hypercube cannot be added to it; another column can be written. */
 static void test_rows_without_a_place(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The address space of a process that opens sets: it grows with their bytes, and by stacks for columns that are
- * compressed, not with their number. */
+/* Tests the address space limit of a process that opens sets: it grows with their bytes, and with stacks for compressed
+ * columns, not with their number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,13 +18,13 @@
 
 #include "io/ms/ms_child.h"
 
-/* As many sets as a multi-MS of many scans and windows has members. */
+/* As many sets as the members of a multi-MS of many scans and windows. */
 enum { MEMBERS = 400 };
 
 static char folder[] = "/tmp/test_ms_limit_XXXXXX";
 static const double MEGA = 1 << 20;
 
-/* Write a table's description, of which only words matter here. */
+/* Write a table's description, in which only some words matter here. */
 static void describe(const char *text)
 {
     char name[sizeof folder + 16];
@@ -44,8 +44,8 @@ static double in_use(void)
     return (double)n_page * (double)sysconf(_SC_PAGESIZE) / MEGA;
 }
 
-/* Ask, in a process of its own, how many MB a process may take that opens n_path sets; lifted: of which one refers to
- * others. -1: no limit is set here. */
+/* Return the limit in MB of a process that opens n_path sets, found in a child process; lifted: one set refers to
+ * others. -1: no limit is set. */
 static double allowed_mb(int n_path, int lifted)
 {
     int ends[2], status;
@@ -99,7 +99,7 @@ static void test_compressed_columns(void **state)
     assert_true(fabs(allowed_mb(100, 0) - plain - stacks_mb(200)) < 4);
 }
 
-/* However often the word stands there, a set has few such columns. */
+/* The word may occur any number of times, but a set has few such columns. */
 static void test_many_words(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void test_many_words(void **state)
     assert_true(fabs(allowed_mb(1, 0) - plain - stacks_mb(8)) < 4);
 }
 
-/* What other tables hold is not to be seen here: their columns may be compressed. */
+/* The columns of other tables, which may be compressed, are not known here. */
 static void test_referred(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The reader gives every selected sample once, in order, with its weight and flag, however the set is stored. */
+/* Tests that the reader returns every selected sample once, in order, with its weight and flag, for any storage of the
+ * set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +51,7 @@ static void next(msi_ms_reader *r, msi_ms_block *b)
     if (msi_ms_reader_next(r, b) != MSI_OK) fail_msg("%s", msi_error_get());
 }
 
-/* Compare one block against what the fixture wrote. */
+/* Compare a block with the fixture's values. */
 static void check_block(const ms_fixture *f, const msi_ms_block *b, const msi_ms_selection *s)
 {
     const int factor = f->with_corrected && !s->data_column ? 2 : 1;
@@ -87,7 +88,7 @@ static void check_block(const ms_fixture *f, const msi_ms_block *b, const msi_ms
     }
 }
 
-/* Read everything twice, check each sample, and that each row that belongs comes once. */
+/* Read everything twice; check each sample, and that each selected row is read once. */
 static void check_set(const ms_fixture *f, const msi_ms_selection *s, int (*wanted)(const ms_fixture *, int64_t row))
 {
     char path[512];
@@ -313,7 +314,7 @@ static void test_uv_limits(void **state)
     }
 }
 
-/* Read all samples of a selection; each row's length of (u, v, w) must lie in its limits. */
+/* Read all samples of a selection; each row's length of (u, v, w) must be within the limits. */
 static int64_t samples_by_length(const msi_ms_selection *s, int64_t *dropped)
 {
     ms_fixture f = simple;
@@ -334,7 +335,7 @@ static int64_t samples_by_length(const msi_ms_selection *s, int64_t *dropped)
     return n;
 }
 
-/* Rows are left out by the length of their baselines, w included, and counted; both limits together keep the rest. */
+/* Rows are dropped by the length of their baselines, including w, and counted; both limits together keep the rest. */
 static void test_baseline_limits(void **state)
 {
     (void)state;
@@ -404,7 +405,7 @@ static void test_centres(void **state)
     msi_ms_reader_free(r);
 }
 
-/* Two blocks under way at once do not share memory; a signal stops the reading. */
+/* Two blocks in use at once do not share memory; a signal stops the reading. */
 static void test_two_blocks(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The reader on real Measurement Sets of public observatories: how many Stokes I samples they hold is known. */
+/* Tests the reader with real Measurement Sets of observatories, whose numbers of Stokes I samples are known. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,7 +117,7 @@ static void test_two_sets(void **state)
     const char *const paths[] = {lofar, mwa, lofar};
     msi_ms_selection data = {0};
     msi_ms_reader *r;
-    /* One has CORRECTED_DATA and the other has not: not to be mixed unasked. */
+    /* Only one set has CORRECTED_DATA; such sets are not mixed unless requested. */
     assert_int_equal(msi_ms_reader_open(&r, paths, 3, &data), MSI_EINPUT);
     assert_null(r);
     data.data_column = "DATA";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The writer puts every submitted value in its place, and keeps what was not submitted. */
+/* Tests that the writer writes every submitted value to its place, and does not change other values. */
 #include "tests/io/ms/ms_write_fixture.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void test_new(void **state)
         assert_non_null(strstr(text, "a test"));
         ccc_free(text);
         CCC(ccc_table_close(t));
-        /* Nothing but the new files and table.dat has changed. */
+        /* Only the new files and table.dat have changed. */
         char name[32], file[800];
         uint64_t others = ws_hash_others(m.path, info.manager_file);
         snprintf(name, sizeof name, "table.f%d", info.manager_file);
@@ -45,7 +45,8 @@ static void test_new(void **state)
     }
 }
 
-/* Write rows of one field, some channels: the rest of a new column is ws_zero, of one that is there what it was. */
+/* Write some channels of the rows of one field: the rest of a new column is ws_zero; that of an existing one is not
+ * changed. */
 static void test_selection(void **state)
 {
     (void)state;
@@ -70,7 +71,7 @@ static void test_selection(void **state)
         ws_check_column(&m, "MODEL_DATA", ws_zero, 1, manager ? ws_old_value : ws_zero);
         if (i / 2 == 1) assert_true(ws_hash_others(m.path, ws_manager_of(m.path, "MODEL_DATA")) == m.others);
         assert_int_equal(ws_has_column(m.path, "MODEL_DATA_OLD_1"), i / 2 == 2);
-        /* Again, in place now, all of it. */
+        /* Again, everything, now in place. */
         ws_predict(&m, &ws_replace, &ws_everything);
         ws_check_column(&m, "MODEL_DATA", ws_zero, 1, ws_zero);
         assert_false(ws_has_column(m.path, "MODEL_DATA_OLD_2"));
@@ -81,7 +82,7 @@ static void test_selection(void **state)
     }
 }
 
-/* Write a column with cells that have no value: they become ws_zero, or what is predicted. */
+/* Write a column with cells that have no value: they become ws_zero, or the predicted values. */
 static void test_gaps(void **state)
 {
     (void)state;
@@ -108,12 +109,12 @@ static void test_add_subtract(void **state)
         if (i % 3 == 2) ws_add_column(&m, "RESULT", CCC_COMPLEX, "StandardStMan", 0, 0);
         ws_predict(&m, &spec, &some);
         ws_check_column(&m, "RESULT", ws_data, i % 2 ? -1 : 1, i % 3 ? ws_old_value : ws_data);
-        ws_predict(&m, &spec, &ws_everything); /* redone: the input is as it was */
+        ws_predict(&m, &spec, &ws_everything); /* repeated: the input has not changed */
         ws_check_column(&m, "RESULT", ws_data, i % 2 ? -1 : 1, ws_zero);
     }
 }
 
-/* Write blocks that bring other channels of the same rows, as separate output channels do. */
+/* Write blocks with other channels of the same rows, as separate output channels do. */
 static void test_channels_apart(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Tests how runs of the writer end: complete, stopped, refused, without space, locked out; and what they leave. */
+/* Tests the ends of runs of the writer: complete, stopped, refused, without disk space, or locked out; and the files
+ * that they leave. */
 #include "tests/io/ms/ms_write_fixture.h"
 
 #include <fcntl.h>
@@ -19,11 +20,11 @@
 #include "core/log.h"
 #include "io/ms/ms_writer_shared.h"
 
-/* A busy machine is late: a step that must be quick is tried this often, and one try in time is enough. */
+/* On a busy machine a step may be late: it is tried this often, and must be in time once. */
 enum { TRIES = 100 };
 
-/* Submit blocks until the filler has written some: they are more than there are slots, and a slot is free again only
- * when its block is written. */
+/* Submit blocks until the second writer process has written some: there are more blocks than slots, and a slot becomes
+ * free when its block is written. */
 static void submit_until_written(msi_ms_writer *w, const char *const *paths)
 {
     for (int i = 0; i <= MSI_MS_WRITER_SLOTS; i++) OK(ws_submit_all(w, paths, 1, &ws_everything));
@@ -187,7 +188,7 @@ static void test_refused(void **state)
     snprintf(none.path, sizeof none.path, "%.400s/ANTENNA", m.path);
     FAILS(MSI_EINPUT, "not a Measurement Set", start(&none, "MODEL_DATA", R, NULL));
     assert_true(fixture_hash(m.path) == all);
-    /* A CORRECTED_DATA that is missing may be made, and then be made again. */
+    /* A missing CORRECTED_DATA may be made, and then written again. */
     ws_make(&m, &ws_simple);
     const msi_ms_write_spec corrected = {.column = "CORRECTED_DATA", .op = S, .input_column = "DATA"};
     ws_predict(&m, &corrected, &ws_everything);
@@ -223,7 +224,7 @@ static void test_read_only(void **state)
     assert_int_equal(WEXITSTATUS(how), 4);
 }
 
-/* Leave no room for the column: told before anything is computed, and nothing is left. */
+/* Leave no disk space for the column: this is reported before anything is computed, and no file is left. */
 static void test_no_space(void **state)
 {
     (void)state;
@@ -253,7 +254,7 @@ static void test_no_space(void **state)
     }
 }
 
-/* Returned: how long the end takes. */
+/* Returns: the duration of the end. */
 static double interrupt(void)
 {
     written_set m;
@@ -308,7 +309,7 @@ static void test_virtual_model(void **state)
     assert_non_null(strstr(log, "virtual model"));
 }
 
-/* No process, no descriptor is left. */
+/* No process and no descriptor is left. */
 static void test_leaves_nothing(void **state)
 {
     (void)state;
@@ -340,15 +341,16 @@ int __wrap_prctl(int option, ...)
     return option == PR_SET_PDEATHSIG && outlives_parents ? 0 : __real_prctl(option, value);
 }
 
-/* Once `holder` is gone kill `filler`, and say so before: who has not waited for that has time to be found out. */
-static pid_t kill_later(pid_t holder, pid_t filler, int told)
+/* When the process `first` has ended, write to `told`, then kill `second`. A parent that does not wait for the second
+ * process is detected in between. */
+static pid_t kill_later(pid_t first, pid_t second, int told)
 {
     const pid_t killer = fork();
     if (killer != 0) return killer;
-    while (kill(holder, 0) == 0) usleep(1000);
+    while (kill(first, 0) == 0) usleep(1000);
     sleep(1);
     const int is_sent = write(told, "", 1) == 1;
-    kill(filler, SIGKILL);
+    kill(second, SIGKILL);
     _exit(!is_sent);
 }
 
@@ -379,16 +381,16 @@ static void test_child_that_hangs(void **state)
     OK(msi_ms_writer_start(&w, paths, 1, &ws_replace));
     OK(msi_ms_writer_prepare(w));
     outlives_parents = 0;
-    const pid_t holder = child_of(getpid()), filler = child_of(holder);
-    assert_int_equal(kill(holder, SIGSTOP), 0);
-    assert_int_equal(kill(filler, SIGSTOP), 0);
+    const pid_t first = child_of(getpid()), second = child_of(first);
+    assert_int_equal(kill(first, SIGSTOP), 0);
+    assert_int_equal(kill(second, SIGSTOP), 0);
     assert_int_equal(pipe2(told, O_CLOEXEC | O_NONBLOCK), 0);
-    const pid_t killer = kill_later(holder, filler, told[1]);
+    const pid_t killer = kill_later(first, second, told[1]);
     assert_true(killer > 0);
     msi_ms_writer_free(w);
     /* The old state is restored when no process writes any more. */
     assert_int_equal(read(told[0], &byte, 1), 1);
-    assert_int_equal(waitpid(filler, NULL, 0), filler);
+    assert_int_equal(waitpid(second, NULL, 0), second);
     assert_int_equal(waitpid(killer, NULL, 0), killer);
     close(told[0]);
     close(told[1]);

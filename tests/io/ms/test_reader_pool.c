@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Processes that read give what a reader in this one gives: the same findings, blocks in the same order, counts,
+/* Tests that reader processes give the same as a reader in this process: metadata, blocks in the same order, counts,
  * errors. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #include "io/ms/reader_pool.h"
 #include "tests/support/ms_fixture.h"
 
-/* Ten blocks of two setups, taken in turn; rows that are left out. */
+/* Ten blocks of two setups, alternating; rows that are dropped. */
 static const ms_fixture fixture = {.n_antenna = 20,
                                    .n_time = 6,
                                    .n_field = 1,
@@ -85,7 +85,7 @@ static void same_block(const msi_ms_block *a, const msi_ms_block *b)
     assert_memory_equal(a->flag, b->flag, n);
 }
 
-/* Compare what is found beside rows and channels: conversions need no more of the sets to make another of them. */
+/* Compare the other metadata, which conversions to other sets need. */
 static void same_sets(const msi_ms_reader *a, const msi_ms_reader *b)
 {
     assert_int_equal(a->n_set, b->n_set);
@@ -99,7 +99,7 @@ static void same_sets(const msi_ms_reader *a, const msi_ms_reader *b)
     }
 }
 
-/* Compare what two readers have found. */
+/* Compare the metadata of two readers. */
 static void same_findings(const msi_ms_reader *a, const msi_ms_reader *b)
 {
     same_sets(a, b);
@@ -128,7 +128,7 @@ static void same_findings(const msi_ms_reader *a, const msi_ms_reader *b)
     }
 }
 
-/* Compare all blocks of the pool's reader against those of a reader in this process, twice. Returned: how many. */
+/* Compare all blocks of the pool's reader with those of a reader in this process, twice. Returns: their number. */
 static int same_blocks(msi_reader_pool *pool, const msi_ms_selection *s)
 {
     int n = 0;
@@ -182,7 +182,8 @@ static void test_same(void **state)
     no_child_is_left();
 }
 
-/* Put a cell of another shape in the midst of the set: what was read before it, then the reader's own line. */
+/* Put a cell of another shape in the middle of the set: the blocks before it are read, then the reader's error line
+ * follows. */
 static void test_damaged(void **state)
 {
     (void)state;
@@ -218,7 +219,7 @@ static void test_damaged(void **state)
     no_child_is_left();
 }
 
-/* Begun again in the midst, and opened again there: the rest of what was begun first is not taken for the new. */
+/* Rewind and open again in the middle of the reading: blocks of the first reading are not mistaken for new ones. */
 static void test_again(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void test_again(void **state)
     no_child_is_left();
 }
 
-/* An interval or a set that cannot be opened fails as in this process; the pool can open something else then. */
+/* An interval or a set that cannot be opened fails as in this process; afterwards the pool can open another one. */
 static void test_refused(void **state)
 {
     (void)state;
@@ -280,8 +281,8 @@ static void put_field(int64_t row, int64_t id)
     assert_int_equal(ccc_table_close(t), CCC_OK);
 }
 
-/* Spoil a row that one process alone looks at, in the index's first part, middle, or last: its line is the
- * reader's own, and the others, which wait for it, open the set again once it is repaired. */
+/* Damage a row that only one process reads, in the first, middle or last part of the index. The error line is that of
+ * the reader, and the other processes, which wait for this one, open the set again when it is repaired. */
 static void test_index(void **state)
 {
     (void)state;
@@ -311,7 +312,7 @@ static void test_index(void **state)
     no_child_is_left();
 }
 
-/* Where that is allowed, an interval without a row of the selection is empty, and has the times of other rows. */
+/* If allowed, an interval without selected rows is empty, and has the times of other rows. */
 static void test_empty(void **state)
 {
     (void)state;
@@ -352,7 +353,7 @@ static pid_t first_child(void)
     return (pid_t)first;
 }
 
-/* End the first process of a pool in the midst by a signal, and give what the parent makes of it. */
+/* End the first process of a pool by a signal during the reading, and return the parent's status. */
 static int end_by(int signal_number)
 {
     const msi_ms_selection s = {0};
@@ -367,7 +368,7 @@ static int end_by(int signal_number)
     return status;
 }
 
-/* A process that dies ends the reading with a line; so does a signal to this one. */
+/* If a process dies, the reading ends with an error line; also after a signal to this process. */
 static void test_ends(void **state)
 {
     (void)state;
@@ -387,7 +388,7 @@ static void test_ends(void **state)
     msi_reader_pool *pool = start(&s, 2);
     msi_ms_reader *r = open_by(pool, &s);
     assert_int_equal(msi_ms_reader_next(r, &b), MSI_OK);
-    msi_reader_pool_free(pool); /* with a block in hand and others under way */
+    msi_reader_pool_free(pool); /* with one block taken and others on their way */
     msi_ms_reader_free(r);
     pool = start(&s, 2);
     msi_interrupt_raise(SIGINT);
@@ -397,7 +398,7 @@ static void test_ends(void **state)
     no_child_is_left();
 }
 
-/* Run a child whose limits are set in `limit`, and which does `work`; the signal that ends it, or 0. */
+/* Run a child that calls `limit`, then `work`. Returns the signal that ended it, or 0. */
 static int end_of(void (*limit)(void), void (*work)(void))
 {
     msi_child child;
@@ -428,7 +429,7 @@ static void count_alarm(int signal_number)
     n_alarm++;
 }
 
-/* A program's handler may end calls of the system, as Python's do. msi_child_wait still waits for the child. */
+/* Signal handlers, such as Python's, may interrupt system calls. msi_child_wait still waits for the child. */
 static void test_wait_through_signals(void **state)
 {
     (void)state;
@@ -478,7 +479,7 @@ static void little_memory(void)
     if (!msi_child_limit_memory(64 << 20)) _exit(77);
 }
 
-/* A signal says that what should be refused was given, or the other way round. */
+/* A signal means that a request was granted instead of refused, or the reverse. */
 static void take_memory(void)
 {
     void *volatile little = malloc(32 << 20), *volatile much = malloc(512 << 20);
@@ -515,12 +516,12 @@ static void test_wide(void **state)
     no_child_is_left();
 }
 
-/* ---- Forming ---- */
+/* ---- Conversion ---- */
 
-/* An order: by how much coordinates grow, and from which row of the set conversion fails. */
+/* Parameters: the increase of coordinates, and the row of the set from which on the conversion fails. */
 typedef struct growth {
     double add_m;
-    int64_t fail_at; /* or behind it; -1: nowhere */
+    int64_t fail_at; /* or later; -1: never */
 } growth;
 
 static int64_t growth_bytes(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz)
@@ -530,7 +531,7 @@ static int64_t growth_bytes(const void *order, int64_t n_row, int32_t n_chan, co
     return n_row * n_chan * (int64_t)sizeof(float);
 }
 
-/* Leave the sum of a sample's weights, and twice the first correlation's real part where nothing is flagged. */
+/* Compute the sum of a sample's weights, plus twice the real part of the first correlation if that is not flagged. */
 static int grow(void *of, const void *order, const msi_ms_block *b, double *uvw_m, void *converted)
 {
     const growth *g = order;
@@ -548,7 +549,7 @@ static int grow(void *of, const void *order, const msi_ms_block *b, double *uvw_
     return MSI_OK;
 }
 
-/* Compare a block that was converted, against what it was converted of. */
+/* Compare a converted block with its conversion in this process. */
 static void check_converted(void *of, const growth *g, const msi_ms_block *read, const msi_ms_block *converted)
 {
     const size_t n_row = (size_t)read->n_row, n = n_row * (size_t)read->n_chan;
@@ -567,7 +568,8 @@ static void check_converted(void *of, const growth *g, const msi_ms_block *read,
     free(uvw_m);
 }
 
-/* Blocks are converted by the processes, come in order, and stay until the next ones are taken, however many are. */
+/* Blocks are converted by the processes, are in order, and stay valid until the next ones are taken, for any number of
+ * blocks. */
 static void test_formed(void **state)
 {
     (void)state;
@@ -604,7 +606,7 @@ static void test_formed(void **state)
         }
         msi_ms_reader_free(one);
         msi_ms_reader_free(r);
-        /* An opening forgets the order. */
+        /* An opening clears the parameters. */
         assert_true(same_blocks(pool, &s) > 0);
         msi_reader_pool_free(pool);
     }

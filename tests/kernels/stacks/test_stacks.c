@@ -32,7 +32,7 @@ enum { SKIPPED = 77, N_SEED = 12, SUB = MSI_STACK_OVERSAMPLE };
  */
 static const double tolerance[] = {[MSI_FP32] = 2.4e-6, [MSI_FP64] = 4.4e-15};
 
-/* Visibilities, cells and tables in the precision of the job; what they should become. */
+/* Visibilities, cells and tables in the precision of the job, and the expected results. */
 typedef struct stacks {
     msi_stack_job job;
     int64_t *first_vis;
@@ -132,7 +132,7 @@ static void free_stacks(stacks *t)
     for (int k = 0; k < 3; k++) free(t->table[k]);
 }
 
-/* Draw from the first coordinate whose footprint fits to the last, both included. */
+/* Make random coordinates, from the first whose footprint fits to the last one, both included. */
 static double random_coordinate(int32_t size)
 {
     const int32_t least = (3 - size / 2) * SUB, steps = (size - 7) * SUB;
@@ -183,7 +183,7 @@ static void open_job(stacks *t, msi_precision precision)
     job->kernel_v = copy(t->table[1], SUB * 8);
     job->kernel_w = copy(t->table[2], SUB * 4);
     job->value = room(n, sizeof(msi_c64));
-    /* What the values held before must not matter. */
+    /* Earlier contents of the values must not matter. */
     memset(job->value, 0x41, (size_t)n * sizeof(msi_c64));
 }
 
@@ -327,7 +327,7 @@ static void check_cuda(stacks *t)
     }
 }
 
-/* Many visibilities go by tile where they lie close together and not where they are spread. */
+/* Many visibilities are processed by tile if they are close together, not if they are spread out. */
 static void test_density(void **state)
 {
     (void)state;
@@ -403,7 +403,7 @@ static void test_largest(void **state)
     free_stacks(&t);
 }
 
-/* One cell takes them all, from one visibility to more than any item holds; the other subgrids are empty. */
+/* All visibilities are in one cell, from one visibility to more than fit in an item; the other subgrids are empty. */
 static void test_crowded(void **state)
 {
     (void)state;

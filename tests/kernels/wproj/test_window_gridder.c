@@ -121,7 +121,7 @@ static int is_in_slice(const block_data *b, int row, int chan, int32_t slice)
     return msi_wproj_slice(&b->geometry, w) == slice;
 }
 
-/* Form plain sums over a slice's samples: images are the block's planes and the PSF. */
+/* Compute plain sums over a slice's samples, for the block's planes and the PSF. */
 static void grid_plainly(const block_data *b, int32_t slice, msi_c64 *grid)
 {
     const int n_image = N_BLOCK_PLANE + 1;
@@ -302,7 +302,7 @@ static void grid_and_predict(const block_data *b, const msi_window_block *many, 
     free(empty);
 }
 
-/* A gridder with enough to do measures on its samples, which changes nothing, and says in the cache what it found. */
+/* A gridder with many samples measures shapes on them, without changing the result, and writes the cache. */
 static void test_measuring_gridder(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The moving window's tuning: the fastest is chosen, remembered, and nothing in the cache's file can do harm. */
+/* Tests the moving window's tuning: the fastest shape is chosen and cached, and invalid contents of the cache do no
+ * harm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +71,7 @@ static void test_fastest_is_remembered(void **state)
     assert_int_equal(s.n_vis, 512);
 }
 
-/* A hit costs nothing, at any budget. */
+/* With a cached shape nothing is measured, for any number of timings. */
 static void test_budget_is_kept(void **state)
 {
     (void)state;
@@ -81,14 +82,14 @@ static void test_budget_is_kept(void **state)
     assert_int_equal(choose_for(1, &some_case, &c, path).tile_u, 64);
     assert_int_equal(c.n_call, 0);
     assert_int_equal(access(path, F_OK), -1);
-    /* The guess and the other candidate; the groups are left for later. */
+    /* The estimated candidate and the other one; the groups follow in later calls. */
     const msi_window_shape other = choose_for(2, &some_case, &c, path);
     assert_int_equal(c.n_call, 2);
     assert_int_equal(other.tile_u, 32);
     assert_int_equal(other.n_vis, guess.n_vis);
     for (int i = 0; i < 2; i++) assert_int_equal(choose_for(i, &some_case, &c, path).tile_u, 32);
     assert_int_equal(c.n_call, 2);
-    /* Two at a time, of which one times again what is known: until all groups are tried. */
+    /* Two timings per call, one of which repeats a known one, until all groups are tried. */
     int n_call = 2, n_group = 0;
     for (;; n_group++) {
         choose_for(2, &some_case, &c, path);

@@ -289,7 +289,7 @@ static void test_cutting_off(void **state)
                     }
             }
         printf("  %-12s allowed %.1e, left %.1e and %.1e\n", cases[i].name, cases[i].truncation, worst[0], worst[1]);
-        /* Places and fractions between those that the search looks at may err a little more. */
+        /* The error may be slightly larger at places and fractions between those of the search. */
         assert_true(worst[0] + worst[1] <= 1.1 * cases[i].truncation);
         assert_true(worst[0] + worst[1] >= 0.1 * cases[i].truncation);
         msi_wkernel_free(&m.set);
@@ -333,7 +333,7 @@ static void test_full_response(void **state)
     }
 }
 
-/* What separable kernels leave out is l^2 m^2 / 4 to lowest order: L^4 / 4 at the corner for the sum of both axes' own
+/* The error of separable kernels is l^2 m^2 / 4 to lowest order: L^4 / 4 at the corner for the sum of both axes' own
  * screens, a quarter of that for the fitted sum. */
 static void test_separable_error(void **state)
 {
@@ -354,7 +354,7 @@ static void test_separable_error(void **state)
     }
 }
 
-/* Prescribed supports are taken, and a limit that does not suffice is refused. */
+/* Given supports are used, and a limit that is too small is refused. */
 static void test_limits(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Compares images by w-projection on the CPU with direct sums, whatever the plan chose or was given. */
+/* Compares images by w-projection on the CPU with direct sums, for automatic and given plans. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static void test_image(void **state)
         }
 }
 
-/* Every form, spacing and lookup keeps its accuracy, and its estimate is one. */
+/* Every form, spacing and lookup reaches the accuracy, and its error estimate holds. */
 static void test_choices(void **state)
 {
     (void)state;
@@ -104,8 +104,8 @@ static void test_options(void **state)
     msi_case_free(&data);
 }
 
-/* A plan follows its lookups: texture units ask for more sub-cells than exact fractions, the nearest for far more;
- * who interpolates separable kernels alone gets full ones of the nearest, and no full ones otherwise. */
+/* A plan follows its lookups: texture units need more sub-cells than exact fractions, the nearest lookup far more. A
+ * strategy that interpolates only separable kernels gets full kernels only with the nearest lookup. */
 static void test_lookups(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void test_lookups(void **state)
     msi_case_free(&d.data);
 }
 
-/* Try fewer sub-cells than the accuracy asks for: the estimate says so, and still holds. */
+/* Try fewer sub-cells than the accuracy needs: the estimate is larger, and still holds. */
 static void test_coarse_oversampling(void **state)
 {
     (void)state;
@@ -205,8 +205,8 @@ static void test_planes_and_psf(void **state)
     msi_case_free(&data);
 }
 
-/* Grid one sample anywhere, where nothing averages: the image is a wave of amplitude |V|, and no pixel of it errs by
- * more than the plan's errors together. */
+/* Grid one sample at any place, so that errors do not average out: the image is a wave of amplitude |V|, and the error
+ * of each pixel is at most the sum of the plan's errors. */
 static void test_one_sample(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void test_nothing(void **state)
     msi_check_nothing(MSI_BACKEND_CPU, "tile");
 }
 
-/* An array's core takes a grid of its own size, not the image's; each slice's box holds its samples. */
+/* An array's core needs a grid of its own size, not the image's; each slice's box contains its samples. */
 static void test_trimmed_grid(void **state)
 {
     (void)state;
@@ -347,8 +347,7 @@ static void test_threads(void **state)
     msi_case_free(&data);
 }
 
-/* A plan that cannot be made is refused with its reason. Less memory for kernels means a costlier plan of the same
- * accuracy. */
+/* An impossible plan is refused with a reason. Less memory for kernels gives a slower plan of the same accuracy. */
 static void test_refusals_and_memory(void **state)
 {
     (void)state;

@@ -52,7 +52,7 @@ static void compare_slices(msi_wproj_parts *d, msi_wproj_cpu_form form, const ch
     msi_wproj_box_destroy(&plain);
 }
 
-/* Compare a form's visibilities of a model against those that every sample gathers. */
+/* Compare a form's visibilities of a model with those of the plain loops. */
 static void compare_degridding(msi_wproj_parts *d, msi_wproj_cpu_form form, const char *name, const msi_image *model)
 {
     static const char *const of_form[] = {"", "gather", "window", "scatter"};
@@ -167,7 +167,7 @@ static void test_predict(void **state)
         }
 }
 
-/* Try beyond the uv plane that the image can hold, at its edge, and past all reason. */
+/* Try samples beyond the image's uv plane, at its edge, and at extreme distances. */
 static void test_predict_everywhere(void **state)
 {
     (void)state;

@@ -40,7 +40,7 @@ static msi_case sized(msi_case c)
     return c;
 }
 
-/* A window interpolates separable kernels alone; gather and scatter take full ones of the nearest sub-offset. */
+/* A window interpolates only separable kernels; gather and scatter need full ones of the nearest sub-offset. */
 static int grids(const msi_wproj_plan *plan, int form)
 {
     return grid_forms[form] == MSI_WPROJ_CUDA_TILE || plan->form == MSI_WKERNEL_SEPARABLE || !plan->grid.linear;
@@ -154,7 +154,7 @@ static void test_same_plan(void **state)
         }
 }
 
-/* More images than one pass takes, and fewer. */
+/* More images than fit in one pass, and fewer. */
 static void test_number_of_images(void **state)
 {
     (void)state;
@@ -366,7 +366,7 @@ static void test_predict(void **state)
     for (int form = 0; form < N_DEGRID; form++) check_predict(&msi_wproj_outside, 1e-2, degrid_names[form], 1);
 }
 
-/* Use one plan for several fillings of the store: what is kept of the model serves them all. */
+/* Use one plan while the store is filled several times: the kept model is used for all of them. */
 static void test_fillings(void **state)
 {
     (void)state;
@@ -545,7 +545,7 @@ static void test_nothing(void **state)
     for (int form = 0; form < N_GRID; form++) msi_check_nothing(MSI_BACKEND_CUDA, grid_names[form]);
 }
 
-/* A plan that the device's indices cannot hold is refused before anything is made. */
+/* A plan that exceeds the device's indices is refused before anything is allocated. */
 static void test_refusal(void **state)
 {
     (void)state;

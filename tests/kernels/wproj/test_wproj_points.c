@@ -49,7 +49,7 @@ static uint32_t random_below(uint32_t n)
 
 static msi_c64 random_value(void)
 {
-    /* Exact in float32, so that both precisions share one truth. */
+    /* Exact in float32, so that both precisions have the same expected result. */
     return (msi_c64){random_below(1 << 20) * 0x1p-19 - 1, random_below(1 << 20) * 0x1p-19 - 1};
 }
 
@@ -84,7 +84,7 @@ static msi_c64 exact_value(const points *t, const msi_wproj_sample *s, int32_t i
     return (msi_c64){(double)re, (double)im};
 }
 
-/* Fill in what follows from the sizes. */
+/* Compute the members that depend on the sizes. */
 static void fill_points(points *t)
 {
     const int64_t squares = (int64_t)(t->oversample + 1) * (t->oversample + 1);
@@ -263,7 +263,7 @@ static const struct {
                   {"gather, form chosen", gather_auto},        {"scatter", scatter},
                   {"window, sorted", window_sorted},           {"window in the order given", window_given}};
 
-/* Run every strategy and precision; what the values held before must not matter. */
+/* Run every strategy and precision; earlier contents of the values must not matter. */
 static void check(points *t, const char *what, int number)
 {
     fill_points(t);
@@ -391,7 +391,7 @@ static void test_strips(void **state)
     }
 }
 
-/* More samples than the GPU holds at once take another way to their places. */
+/* More samples than the GPU can process at once are sorted in another way. */
 static void test_many(void **state)
 {
     (void)state;

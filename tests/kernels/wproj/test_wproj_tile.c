@@ -26,7 +26,7 @@ typedef struct tile_case {
     msi_wproj_tile_form form;
     msi_precision precision;
     int32_t linear, n_image, n_plane, half_most, n_slice;
-    int64_t n_row; /* of a segment; the last of n_segment has but one */
+    int64_t n_row; /* of a segment; the last of n_segment has only one */
     int32_t n_chan, n_segment;
     layout layout;
 } tile_case;
@@ -96,7 +96,7 @@ enum { N_CASE = sizeof cases / sizeof *cases };
 
 static int n_seed = 20;
 
-/* Draw numbers that are the same everywhere: SplitMix64. Uniform in [0, 1). */
+/* Random numbers that are the same everywhere: SplitMix64, uniform in [0, 1). */
 static double draw(uint64_t *state)
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
@@ -385,7 +385,7 @@ static double tolerance(const problem *p, msi_wproj_tile_form form, int image)
     return (3e-7 + 5e-8 * sqrt(n) + (form == MSI_WPROJ_TILE_TENSOR ? 5e-7 : 0)) / luck(p, image);
 }
 
-/* The box of a slice: where its first cell lies, and its edges, whole tiles. */
+/* The box of a slice: its first cell, and its edges, a multiple of tiles. */
 typedef struct slice_box {
     int32_t u_low, v_low, nu, nv;
 } slice_box;

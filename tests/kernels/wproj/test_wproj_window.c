@@ -46,7 +46,7 @@ static void make_kernels(job_data *d, uint64_t *seed)
     d->table = random_numbers(seed, d->n_table);
 }
 
-/* Make a track that creeps, jumps, stays, and leaves the grid's edge. */
+/* Make a track that moves slowly, jumps, stays, and crosses the grid's edge. */
 static void make_samples(job_data *d, uint64_t *seed)
 {
     const msi_wproj_kernels *k = &d->job.kernels;
@@ -129,7 +129,7 @@ static void find_truth(job_data *d)
     }
 }
 
-/* Upload the job's table, and what is made of it. */
+/* Upload the job's table and the data derived from it. */
 static void upload_table(job_data *d)
 {
     msi_wproj_job *j = &d->job;
@@ -147,7 +147,7 @@ static void make_job(job_data *d, uint64_t seed, msi_precision precision, int n_
     msi_wproj_job *j = &d->job;
     j->precision = precision;
     j->n_image = n_image;
-    /* Tensor cores take multiples of four. */
+    /* Tensor cores support multiples of four. */
     j->nu = random_below(&seed, 4) ? 4 * (30 + random_below(&seed, 11)) : 120 + random_below(&seed, 41);
     j->nv = 121 + random_below(&seed, 40);
     j->n_vis = 1 + random_below(&seed, full ? 60 : 150);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Complex numbers of the moving window's tests, and how far they may be off. */
+/* Complex numbers of the moving window's tests, and their tolerances. */
 #ifndef MSI_TESTS_WINDOW_NUMBERS_H
 #define MSI_TESTS_WINDOW_NUMBERS_H
 

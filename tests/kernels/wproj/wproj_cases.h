@@ -48,7 +48,7 @@ void msi_parts_store(msi_wproj_parts *d, const msi_case *c, msi_precision precis
 void msi_parts_plan(msi_wproj_parts *d, const msi_wproj_request *request);
 void msi_parts_free(msi_wproj_parts *d);
 
-/* msi_parts_request - everything left to the plan. */
+/* msi_parts_request - make a request that leaves all choices to the plan. */
 msi_wproj_request msi_parts_request(const msi_wproj_parts *d, double accuracy, msi_precision precision);
 
 /* msi_parts_coordinates - a store of the case's coordinates, to be predicted. msi_store_difference - relative L2 of the
@@ -59,7 +59,7 @@ double msi_store_difference(const msi_vis_store *a, const msi_vis_store *b);
 /* msi_parts_image - image plane 0, tile by tile. Freed by msi_image_free. */
 void msi_parts_image(const msi_wproj_parts *d, msi_image *image);
 
-/* A request may ask for these. */
+/* Possible values of a request. */
 typedef struct msi_wproj_choice {
     const char *name;
     double accuracy;

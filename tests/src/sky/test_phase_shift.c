@@ -160,8 +160,8 @@ static void test_phases(void **state)
             long double turns = turns_of(&cases[k], old_m + 3 * row, freq_hz[chan]);
             long double phase = -2 * PI_L * (turns - rintl(turns));
             double re = 1 + i % 7, im = 2 - i % 5, size = hypot(re, im);
-            /* Turns are good to some roundings of the longest path in wavelengths, plus the reference's own 2^-60 of
-             * it: more no number of 53 bits can hold. */
+            /* The error of turns is some roundings of the longest path in wavelengths, since numbers have 53 bits, plus
+             * the reference's own 2^-60 of it. */
             double most = sqrt(3) * LONGEST_M / MSI_SPEED_OF_LIGHT * freq_hz[chan];
             double tolerance = 2 * MSI_PI * most * (12 * DBL_EPSILON * length(&s) + 0x1p-60) + 8 * DBL_EPSILON;
             assert_true(fabs(vis[i].re - (double)(re * cosl(phase) - im * sinl(phase))) < size * tolerance);
