@@ -586,7 +586,7 @@ static int refine_accuracy(const cycles *k)
     if (!f->spec.accuracy_follows || f->cannot_refine || needed >= f->accuracy || best >= f->accuracy) return MSI_OK;
     const int rc = msi_clean_field_refine(f, best);
     if (!rc) msi_log_info("accuracy: %.1e from now on, for a residual of %.1e of the first peak", best, 10 * needed);
-    if (!rc || f->spec.samples->team->size > 1 || (rc != MSI_ERANGE && rc != MSI_ENOMEM)) return rc;
+    if (!rc || f->spec.samples->ranks->size > 1 || (rc != MSI_ERANGE && rc != MSI_ENOMEM)) return rc;
     f->cannot_refine = 1;
     msi_log_warning("accuracy: %.1e is kept, although the residual needs %.1e: %s", f->accuracy, best, msi_error_get());
     return MSI_OK;

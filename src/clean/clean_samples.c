@@ -38,12 +38,12 @@ int msi_clean_samples_count(msi_clean_samples *s)
         msi_gridder_weights(s->gridder[c], s->sum_weight + c * s->n_plane, s->largest_weight + c * s->n_plane,
                             s->n_vis + c * s->n_plane);
     }
-    MSI_TRY(msi_ranks_agree(s->team, rc));
-    MSI_TRY(msi_ranks_largest(s->team, &s->longest_lambda, 1));
-    MSI_TRY(msi_ranks_sum(s->team, s->sum_weight, n, MSI_FP64));
-    MSI_TRY(msi_ranks_sum(s->team, s->sum_vis_weight, n, MSI_FP64));
-    MSI_TRY(msi_ranks_largest(s->team, s->largest_weight, n));
-    return msi_ranks_count(s->team, s->n_vis, (int)n);
+    MSI_TRY(msi_ranks_agree(s->ranks, rc));
+    MSI_TRY(msi_ranks_largest(s->ranks, &s->longest_lambda, 1));
+    MSI_TRY(msi_ranks_sum(s->ranks, s->sum_weight, n, MSI_FP64));
+    MSI_TRY(msi_ranks_sum(s->ranks, s->sum_vis_weight, n, MSI_FP64));
+    MSI_TRY(msi_ranks_largest(s->ranks, s->largest_weight, n));
+    return msi_ranks_count(s->ranks, s->n_vis, (int)n);
 }
 
 void msi_clean_samples_free(msi_clean_samples *s)
@@ -60,7 +60,7 @@ void msi_clean_samples_free(msi_clean_samples *s)
 
 static int is_alone(const msi_clean_samples *s)
 {
-    return s->team->size == 1;
+    return s->ranks->size == 1;
 }
 
 /* Make the part of this rank. */
@@ -74,10 +74,10 @@ static int make_own_part(msi_clean_samples *s, const request *q, const working_p
 /* Copy the model of rank 0 to the other ranks. */
 static int broadcast_model(msi_clean_samples *s, const working_planes *own, msi_image *image)
 {
-    const int is_first = s->team->rank == 0;
+    const int is_first = s->ranks->rank == 0;
     const int64_t bytes = msi_planes_bytes(msi_planes_shape_of(own->model));
-    MSI_TRY(msi_ranks_agree(s->team, is_first ? msi_planes_fetch(own->model, 0, s->n_plane, image->pixel) : MSI_OK));
-    MSI_TRY(msi_ranks_broadcast(s->team, image->pixel, bytes));
+    MSI_TRY(msi_ranks_agree(s->ranks, is_first ? msi_planes_fetch(own->model, 0, s->n_plane, image->pixel) : MSI_OK));
+    MSI_TRY(msi_ranks_broadcast(s->ranks, image->pixel, bytes));
     return is_first ? MSI_OK : msi_planes_upload(own->model, 0, s->n_plane, image->pixel);
 }
 
@@ -91,11 +91,11 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
     int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
     if (is_alone(s)) return make_own_part(s, q, own);
-    int rc = msi_ranks_agree(s->team, msi_image_alloc(&image, &s->geometry, shape->n, shape->precision));
+    int rc = msi_ranks_agree(s->ranks, msi_image_alloc(&image, &s->geometry, shape->n, shape->precision));
     if (!rc && q->kind == RESIDUAL) rc = broadcast_model(s, own, &image);
     if (!rc) rc = make_own_part(s, q, own);
     if (!rc) rc = msi_planes_fetch(planes, 0, shape->n, image.pixel);
-    rc = msi_ranks_agree(s->team, rc);
+    rc = msi_ranks_agree(s->ranks, rc);
     msi_gridder_weights(s->gridder[q->channel], sum_weight, NULL, n_vis);
     for (int p = 0; !rc && p < shape->n; p++) {
         image.sum_weight[p] = sum_weight[p];
@@ -103,8 +103,8 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
         /* A plane is NaN if no rank has a sample of it. */
         if (!s->n_vis[first + p]) msi_image_fill_nan(&image, p);
     }
-    if (!rc) rc = msi_ranks_image(s->team, &image);
-    if (!rc && !s->team->rank) rc = msi_planes_upload(planes, 0, shape->n, image.pixel);
+    if (!rc) rc = msi_ranks_image(s->ranks, &image);
+    if (!rc && !s->ranks->rank) rc = msi_planes_upload(planes, 0, shape->n, image.pixel);
     msi_image_free(&image);
     return rc;
 }
@@ -121,8 +121,8 @@ static void release_gridder(msi_clean_samples *s, int64_t channel)
 static int share_request(msi_clean_samples *s, request *q)
 {
     if (is_alone(s)) return MSI_OK;
-    MSI_TRY(msi_ranks_agree(s->team, MSI_OK));
-    return msi_ranks_broadcast(s->team, q, sizeof *q);
+    MSI_TRY(msi_ranks_agree(s->ranks, MSI_OK));
+    return msi_ranks_broadcast(s->ranks, q, sizeof *q);
 }
 
 int msi_clean_samples_residual(msi_clean_samples *s, int64_t channel, msi_planes *model, msi_planes *residual)
@@ -144,7 +144,7 @@ int msi_clean_samples_psf(msi_clean_samples *s, int64_t channel, msi_planes *psf
 /* Refine on all ranks; all fail if one does. */
 static int refine_channel(msi_clean_samples *s, const request *q)
 {
-    return msi_ranks_agree(s->team, msi_gridder_refine(s->gridder[q->channel], q->accuracy));
+    return msi_ranks_agree(s->ranks, msi_gridder_refine(s->gridder[q->channel], q->accuracy));
 }
 
 int msi_clean_samples_refine(msi_clean_samples *s, int64_t channel, double accuracy)

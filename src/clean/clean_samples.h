@@ -14,7 +14,7 @@
 #include "src/run/ranks.h"
 
 typedef struct msi_clean_samples {
-    msi_ranks *team;
+    msi_ranks *ranks;
     msi_gridder **gridder; /* [n_channel] of this rank, weighted, made with spec.residual; borrowed */
     int64_t n_channel;     /* output channels of the run */
     int n_plane;           /* planes of each channel */

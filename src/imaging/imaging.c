@@ -87,7 +87,7 @@ static int open_reader(msi_imaging_run *r)
 {
     msi_interval t;
     msi_progress_begin("opening");
-    const msi_open_request request = {r->interval, r->team->rank, r->options->dry_run ? 0 : r->team->size};
+    const msi_open_request request = {r->interval, r->ranks->rank, r->options->dry_run ? 0 : r->ranks->size};
     MSI_TRY(msi_open_sets_interval(&t, r->reader_pool, r->options, &request));
     msi_progress_end();
     r->reader = t.reader;
@@ -157,15 +157,15 @@ static int make_plan(msi_imaging_run *r)
     MSI_TRY(msi_gpu_share_check(&r->gpus, o));
     spec.device = r->gpus.device[0];
     msi_imaging_scan_bound(&need.scan, r->reader);
-    if (o->dry_run && !r->team->rank) {
+    if (o->dry_run && !r->ranks->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
         /* The plan depends on the free device memory. A run does not wait for the GPU here, but after reading. */
         msi_backend_await(r->gpus.device, r->gpus.n);
     }
     const msi_imaging_scan whole = need.scan;
     /* A rank has at most a block more than its share, which MSI_UNPLANNED_BYTES covers. */
-    need.scan.n_row = (need.scan.n_row + r->team->size - 1) / r->team->size;
-    need.scan.n_sample = (need.scan.n_sample + r->team->size - 1) / r->team->size;
+    need.scan.n_row = (need.scan.n_row + r->ranks->size - 1) / r->ranks->size;
+    need.scan.n_sample = (need.scan.n_sample + r->ranks->size - 1) / r->ranks->size;
     MSI_TRY(msi_gridder_create(&empty, &spec));
     need.gridder = empty;
     int rc = msi_imaging_plan_make(&r->plan, &need);
@@ -206,7 +206,7 @@ static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
     const int64_t samples =
         msi_gridder_store_bytes(g, msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
     const int64_t images = MOST_OTHER_BYTES + MOST_PIXEL_BYTES * n_image * msi_image_n_pixel(&o->geometry);
-    return o->backend != MSI_BACKEND_CPU && !o->dry_run && r->team->size == 1 && !r->is_empty &&
+    return o->backend != MSI_BACKEND_CPU && !o->dry_run && r->ranks->size == 1 && !r->is_empty &&
            samples <= EARLY_BYTES && samples + images <= msi_memory_limit() / 2;
 }
 
@@ -382,13 +382,13 @@ static int count_loaded(msi_imaging_run *r)
         count[N_DROPPED] += report.n_sample;
         count[N_DROPPED + 1] += report.n_outside;
     }
-    MSI_TRY(msi_ranks_count(r->team, count, N_DROPPED + 2));
+    MSI_TRY(msi_ranks_count(r->ranks, count, N_DROPPED + 2));
     memcpy(&r->dropped, count, sizeof r->dropped);
     r->n_loaded = count[N_DROPPED];
     r->n_outside = count[N_DROPPED + 1];
-    MSI_TRY(msi_ranks_gather(r->team, &r->tally, sizeof r->tally, (void **)&tally));
+    MSI_TRY(msi_ranks_gather(r->ranks, &r->tally, sizeof r->tally, (void **)&tally));
     memset(&r->tally, 0, sizeof r->tally);
-    for (int k = 0; k < r->team->size; k++) msi_sample_tally_add(&r->tally, &tally[k]);
+    for (int k = 0; k < r->ranks->size; k++) msi_sample_tally_add(&r->tally, &tally[k]);
     msi_free(tally);
     return MSI_OK;
 }
@@ -424,7 +424,7 @@ static int check_inner_taper(const msi_imaging_run *r)
         msi_gridder_report_get(r->gridder[c], &report);
         longest = fmax(longest, report.longest_lambda);
     }
-    MSI_TRY(msi_ranks_largest(r->team, &longest, 1));
+    MSI_TRY(msi_ranks_largest(r->ranks, &longest, 1));
     if (!(longest > 0) || t->inner_lambda + t->inner_tukey <= longest) return MSI_OK;
     return msi_error_set(MSI_EINPUT,
                          "-taper-inner-tukey %g: it ends at %g wavelengths, beyond the longest baseline of %.6g; give "
@@ -447,7 +447,7 @@ static int rule_of(msi_weighting *rule, const msi_imaging_run *r, const msi_grid
     *rule = o->weighting;
     if (o->bandwidth_taper) rule->bandwidth = fractional_bandwidth(&r->channels);
     if (!(o->most_w_percent > 0 && o->most_w_percent < 100)) return MSI_OK;
-    MSI_TRY(msi_ranks_largest(r->team, &most, 1));
+    MSI_TRY(msi_ranks_largest(r->ranks, &most, 1));
     rule->most_w_lambda = 0.01 * o->most_w_percent * most;
     return MSI_OK;
 }
@@ -482,7 +482,7 @@ static int weigh_samples(msi_imaging_run *r)
         /* Sum a density over the ranks before its first use. */
         msi_density *d = r->density[o->mf_weighting ? 0 : c];
         if (d && (c == 0 || !o->mf_weighting)) {
-            MSI_TRY(msi_ranks_sum_density(r->team, d));
+            MSI_TRY(msi_ranks_sum_density(r->ranks, d));
             MSI_TRY(msi_density_limit(d, &o->weighting));
         }
         MSI_TRY(msi_gridder_weight(r->gridder[c], d, &rule));
@@ -542,9 +542,9 @@ static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made,
     msi_gridder_report *report = &made->report;
     msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES] = {{0}};
     int64_t most = 0;
-    MSI_TRY(msi_ranks_image(r->team, image));
-    MSI_TRY(msi_ranks_sum(r->team, report->sum_vis_weight, r->n_plane, MSI_FP64));
-    MSI_TRY(msi_ranks_largest(r->team, made->largest_weight, r->n_plane));
+    MSI_TRY(msi_ranks_image(r->ranks, image));
+    MSI_TRY(msi_ranks_sum(r->ranks, report->sum_vis_weight, r->n_plane, MSI_FP64));
+    MSI_TRY(msi_ranks_largest(r->ranks, made->largest_weight, r->n_plane));
     for (int p = 0; p < r->n_plane; p++)
         weight[p] = (msi_imaging_weight){.largest = made->largest_weight[p], .vis_sum = report->sum_vis_weight[p]};
     for (int p = 0; p < image->n_plane; p++) most = image->n_vis[p] > most ? image->n_vis[p] : most;
@@ -583,7 +583,7 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
         make_image(r->gridder[c], &made);
         msi_progress_leave(gridding);
         gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
-        int rc = msi_ranks_agree(r->team, made.rc);
+        int rc = msi_ranks_agree(r->ranks, made.rc);
         if (!rc) rc = finish_channel(r, c, &made, mfs);
         msi_progress_leave(gridding);
         msi_progress_leave(all);
@@ -616,7 +616,7 @@ static int finish_in_order(void *slots, int64_t c)
 {
     channel_slots *l = slots;
     made_image *m = &l->made[c % l->n];
-    int rc = msi_ranks_agree(l->run->team, m->rc);
+    int rc = msi_ranks_agree(l->run->ranks, m->rc);
     if (!rc) rc = finish_channel(l->run, c, m, l->mfs);
     msi_image_free(&m->image);
     return rc;
@@ -664,7 +664,7 @@ static int image_interval(msi_imaging_run *r)
 {
     msi_imaging_times t = {.start_s = msi_wall_s()};
     MSI_TRY(open_reader(r));
-    MSI_TRY(msi_ranks_same(r->team, msi_ms_reader_fingerprint(r->reader), "finds other rows or channels in the sets"));
+    MSI_TRY(msi_ranks_same(r->ranks, msi_ms_reader_fingerprint(r->reader), "finds other rows or channels in the sets"));
     t.opened_s = msi_wall_s();
     if (r->is_empty && r->options->dry_run) return MSI_OK;
     if (!r->is_empty) msi_imaging_report_subject(r);
@@ -736,13 +736,13 @@ static int plan_planes(msi_imaging_run *r)
 
 static int commit_outputs(msi_imaging_run *r)
 {
-    MSI_TRY(msi_ranks_count(r->team, &r->n_kept, 1));
+    MSI_TRY(msi_ranks_count(r->ranks, &r->n_kept, 1));
     if (!r->n_gridded && r->n_kept)
         return msi_error_set(MSI_EINPUT, "nothing to image: all samples have zero weight after weighting and taper");
     if (!r->n_gridded) return msi_imaging_report_no_samples(r);
     if (!r->outputs) return MSI_OK;
     MSI_TRY(msi_outputs_commit(r->outputs));
-    r->team->is_done = 1;
+    r->ranks->is_done = 1;
     return MSI_OK;
 }
 
@@ -826,7 +826,7 @@ static int start_update(msi_imaging_run *r, void (*forked)(void))
 static int plan_outputs(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    if (r->team->rank) return MSI_OK;
+    if (r->ranks->rank) return MSI_OK;
     MSI_TRY(msi_outputs_plan(&r->outputs, o, r->planes, r->n_plane));
     return msi_image_writer_create(&r->writer, r->outputs, omp_get_max_threads());
 }
@@ -840,7 +840,7 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
         msi_log_warning("%s and %s are the same Measurement Set; its samples count twice", o->ms_paths[a],
                         o->ms_paths[b]);
     /* Only the first rank cleans, and so needs the mask and predicts. */
-    const int is_first = r->team->env_rank == 0;
+    const int is_first = r->ranks->env_rank == 0;
     if (msi_clean_options_writes_model(o) && !o->dry_run && is_first) MSI_TRY(start_update(r, forked));
     MSI_TRY(msi_block_converter_create(&r->converter));
     MSI_TRY(msi_open_sets_reader_pool(&r->reader_pool, o, msi_block_converter_conversion(r->converter)));
@@ -853,8 +853,8 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
 static int check_team(const msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    if (o->clean.niter && (r->team->size > 1 || r->team->env_rank)) MSI_TRY(msi_ranks_check_environment(r->team));
-    return msi_ranks_same(r->team, msi_options_hash(o), "was given another command line");
+    if (o->clean.niter && (r->ranks->size > 1 || r->ranks->env_rank)) MSI_TRY(msi_ranks_check_environment(r->ranks));
+    return msi_ranks_same(r->ranks, msi_options_hash(o), "was given another command line");
 }
 
 static int run_stages(msi_imaging_run *r)
@@ -865,7 +865,7 @@ static int run_stages(msi_imaging_run *r)
     if (o->clean.niter && r->outputs) MSI_TRY(msi_imaging_checkpoint_check(o));
     /* The GPU starts while the sets are opened and read. Its start cannot be interrupted, so check first that the sets
      * exist: simple mistakes must be reported at once. */
-    if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_gpu_share_start(&r->gpus, o, r->team);
+    if (msi_ms_paths_exist(o->ms_paths, o->n_ms)) msi_gpu_share_start(&r->gpus, o, r->ranks);
     MSI_TRY(image_intervals(r));
     if (o->dry_run) return MSI_OK;
     msi_progress_begin("writing");
@@ -877,17 +877,17 @@ static int run_stages(msi_imaging_run *r)
     return r->update ? msi_model_update_run(r->update, r->modelled) : MSI_OK;
 }
 
-int msi_run_image(const msi_options *options, msi_ranks *team, void (*forked)(void))
+int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(void))
 {
     msi_ranks alone = MSI_RANKS_ALONE;
-    msi_imaging_run r = {.options = options, .team = team ? team : &alone};
-    r.gpus = (msi_gpu_share){.ranks = r.team, .n = 1, .n_slot = 1};
+    msi_imaging_run r = {.options = options, .ranks = ranks ? ranks : &alone};
+    r.gpus = (msi_gpu_share){.ranks = r.ranks, .n = 1, .n_slot = 1};
     int rc = plan_planes(&r);
     if (!rc) rc = start_processes(&r, forked);
-    msi_ranks_join(r.team);
+    msi_ranks_join(r.ranks);
     if (forked) forked();
     if (!rc) rc = run_stages(&r);
-    rc = msi_ranks_agree(r.team, rc);
+    rc = msi_ranks_agree(r.ranks, rc);
     if (rc) msi_imaging_checkpoint_advise(&r);
     stop_readers(&r);
     msi_block_converter_free(r.converter);

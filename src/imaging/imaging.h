@@ -8,10 +8,10 @@
 
 /*
  * msi_run_image - make all images that the options request, or none.
- * Given:   team    begun; every rank calls this with the same options. NULL: there is one rank
+ * Given:   ranks    begun; every rank calls this with the same options. NULL: there is one rank
  *          forked  called after the last fork of this function. No thread may start before. NULL is fine
  * Returns: 0 or any code of core/status.h
  */
-int msi_run_image(const msi_options *options, msi_ranks *team, void (*forked)(void));
+int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(void));
 
 #endif

@@ -214,7 +214,7 @@ static void begin_channel(msi_cleaning *k, int channel)
 /* Return how many channels of a field may be made in parallel: joined channels of a single rank, on several GPUs. */
 static int n_parallel(const msi_imaging_run *r, int n_channel)
 {
-    if (r->plan.gridder.backend != MSI_BACKEND_CUDA || r->team->size > 1) return 1;
+    if (r->plan.gridder.backend != MSI_BACKEND_CUDA || r->ranks->size > 1) return 1;
     return n_channel == r->options->channels_out ? r->gpus.n_slot : 1;
 }
 
@@ -464,14 +464,14 @@ static int put_weights(msi_imaging_run *r, const msi_clean_samples *s)
 static int clean_or_serve(msi_imaging_run *r, msi_clean_samples *s)
 {
     MSI_TRY(put_weights(r, s));
-    if (r->team->rank) return msi_clean_samples_serve(s);
+    if (r->ranks->rank) return msi_clean_samples_serve(s);
     MSI_TRY(clean_fields(r, s));
     return msi_clean_samples_done(s);
 }
 
 int msi_imaging_clean_run(msi_imaging_run *r)
 {
-    msi_clean_samples samples = {.team = r->team,
+    msi_clean_samples samples = {.ranks = r->ranks,
                                  .gridder = r->gridder,
                                  .n_channel = r->options->channels_out,
                                  .n_plane = r->n_plane,

@@ -56,7 +56,7 @@ static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spe
     double *weight;
     MSI_TRY(msi_uv_weights(&o->geometry, &o->weighting, r->gridder + (is_mfs ? 0 : channel),
                            is_mfs ? o->channels_out : 1, &weight));
-    int rc = msi_ranks_sum(r->team, weight, grid.nu * grid.nv, MSI_FP64);
+    int rc = msi_ranks_sum(r->ranks, weight, grid.nu * grid.nv, MSI_FP64);
     msi_fits_spec of_grid = *spec;
     of_grid.geometry.nx = grid.nu;
     of_grid.geometry.ny = grid.nv;

@@ -23,7 +23,7 @@
 
 typedef struct msi_imaging_run {
     const msi_options *options;
-    msi_ranks *team; /* samples are distributed over its ranks; the first rank writes files */
+    msi_ranks *ranks; /* samples are distributed over its ranks; the first rank writes files */
     msi_plane planes[MSI_MAX_PLANES];
     int n_plane;
     char *temp_dir;               /* owned; for visibilities that exceed the memory limit */

@@ -38,7 +38,7 @@
 /* The state of a prediction. */
 typedef struct prediction {
     const msi_predict_request *request; /* of this rank: own */
-    msi_ranks *team;                    /* each set is written by one of its ranks */
+    msi_ranks *ranks;                   /* each set is written by one of its ranks */
     const msi_predict_request *all;     /* of the run */
     msi_predict_request own;            /* request with the sets of this rank, possibly none */
     const char **paths;                 /* [own.n_ms] owned */
@@ -292,7 +292,7 @@ static int assign_sets(prediction *r)
     r->request = &r->own;
     /* A column that is replaced is not read, so it does not matter that only some sets have CORRECTED_DATA. */
     if (all->op == MSI_MS_WRITE_REPLACE && !all->selection.data_column) r->own.selection.data_column = "DATA";
-    if (r->team->env_size == 1) return MSI_OK;
+    if (r->ranks->env_size == 1) return MSI_OK;
     if (msi_ms_paths_same(all->ms_paths, all->n_ms, &a, &b))
         return msi_error_set(MSI_EARGUMENT, "%s and %s are the same Measurement Set", all->ms_paths[a],
                              all->ms_paths[b]);
@@ -300,11 +300,11 @@ static int assign_sets(prediction *r)
     for (int i = 0; i < all->n_ms; i++) bytes[i] = msi_ms_paths_bytes(&all->ms_paths[i], 1);
     int rc = msi_alloc(&rank, all->n_ms, sizeof *rank, "sets");
     if (!rc) rc = msi_alloc(&r->paths, all->n_ms, sizeof *r->paths, "sets");
-    if (!rc) rc = msi_ranks_assign_sets(bytes, all->n_ms, r->team->env_size, rank);
+    if (!rc) rc = msi_ranks_assign_sets(bytes, all->n_ms, r->ranks->env_size, rank);
     r->own.n_ms = 0;
     r->own.ms_paths = r->paths;
     for (int i = 0; !rc && i < all->n_ms; i++)
-        if (rank[i] == r->team->env_rank) r->paths[r->own.n_ms++] = all->ms_paths[i];
+        if (rank[i] == r->ranks->env_rank) r->paths[r->own.n_ms++] = all->ms_paths[i];
     msi_free(bytes);
     msi_free(rank);
     return rc;
@@ -412,12 +412,12 @@ static int make_plan(prediction *r)
 /* Fail if the ranks are not those to which sets were assigned, or would read different columns. */
 static int check_team(const prediction *r)
 {
-    const msi_ranks *t = r->team;
+    const msi_ranks *t = r->ranks;
     char *all, *first = NULL, *other = NULL;
     if (t->size == 1 && t->env_size == 1) return MSI_OK;
-    MSI_TRY(msi_ranks_check_environment(r->team));
-    MSI_TRY(msi_ranks_same(r->team, msi_options_hash(r->all->options), "was given another command line"));
-    MSI_TRY(msi_ranks_gather(r->team, r->input, sizeof r->input, (void **)&all));
+    MSI_TRY(msi_ranks_check_environment(r->ranks));
+    MSI_TRY(msi_ranks_same(r->ranks, msi_options_hash(r->all->options), "was given another command line"));
+    MSI_TRY(msi_ranks_gather(r->ranks, r->input, sizeof r->input, (void **)&all));
     for (int k = 0; k < t->size; k++) {
         char *input = all + (size_t)k * sizeof r->input;
         if (*input && !first) first = input;
@@ -428,7 +428,7 @@ static int check_team(const prediction *r)
                                        first, other)
                        : MSI_OK;
     msi_free(all);
-    return msi_ranks_agree(r->team, rc);
+    return msi_ranks_agree(r->ranks, rc);
 }
 
 /* Open, check and plan the sets of this rank. Nothing is changed yet. */
@@ -436,7 +436,7 @@ static int plan_sets(prediction *r)
 {
     MSI_TRY(check_marks(r));
     /* After the forks: the context of a GPU does not survive one. */
-    msi_gpu_share_start(&r->gpus, r->all->options, r->team);
+    msi_gpu_share_start(&r->gpus, r->all->options, r->ranks);
     MSI_TRY(open_reader(r));
     report_subject(r);
     MSI_TRY(check_model(r));
@@ -478,7 +478,7 @@ static int append_incomplete(prediction *r, int rc)
  * interrupted appends that later. */
 static int agree_on_writing(prediction *r, int rc)
 {
-    return msi_ranks_agree(r->team, rc == MSI_EINTERRUPTED ? rc : append_incomplete(r, rc));
+    return msi_ranks_agree(r->ranks, rc == MSI_EINTERRUPTED ? rc : append_incomplete(r, rc));
 }
 
 /* Write the remaining correlations, and put the columns into the sets. */
@@ -492,8 +492,8 @@ static int finish_columns(prediction *r, msi_predict_loop *loop)
         count[1] = loop->done.n_sample;
     }
     msi_progress_end();
-    MSI_TRY(msi_ranks_count(r->team, count, 2));
-    r->team->is_done = 1;
+    MSI_TRY(msi_ranks_count(r->ranks, count, 2));
+    r->ranks->is_done = 1;
     loop->done.n_row = count[0];
     loop->done.n_sample = count[1];
     return MSI_OK;
@@ -506,7 +506,7 @@ static int run_stages(prediction *r)
     msi_predict_times t = {.start_s = r->start_s, .models_s = r->models_s};
     msi_predict_loop loop = {0};
     MSI_TRY(check_team(r));
-    MSI_TRY(msi_ranks_agree(r->team, r->writer ? plan_sets(r) : MSI_OK));
+    MSI_TRY(msi_ranks_agree(r->ranks, r->writer ? plan_sets(r) : MSI_OK));
     t.planned_s = msi_wall_s();
     if (r->request->dry_run) return MSI_OK;
     MSI_TRY(agree_on_writing(r, r->writer ? msi_ms_writer_prepare(r->writer) : MSI_OK));
@@ -526,9 +526,9 @@ static int start_run(prediction *r)
     MSI_TRY(
         msi_open_sets_have_columns(all->options, "it has no columns to write to; predict into its Measurement Set"));
     MSI_TRY(assign_sets(r));
-    if (r->team->env_size > all->n_ms)
+    if (r->ranks->env_size > all->n_ms)
         msi_log_info("ranks: %d of %d have nothing to do, because each set has one writer and the number of sets is %d",
-                     r->team->env_size - all->n_ms, r->team->env_size, all->n_ms);
+                     r->ranks->env_size - all->n_ms, r->ranks->env_size, all->n_ms);
     if (r->own.n_ms < all->n_ms)
         msi_log_info("ranks: the first rank writes %d of %d sets; this log is about those", r->own.n_ms, all->n_ms);
     if (!r->own.n_ms) return MSI_OK;
@@ -538,16 +538,16 @@ static int start_run(prediction *r)
     return start_processes(r);
 }
 
-int msi_run_predict_request(const msi_predict_request *request, msi_ranks *team, void (*forked)(void))
+int msi_run_predict_request(const msi_predict_request *request, msi_ranks *ranks, void (*forked)(void))
 {
     msi_ranks alone = MSI_RANKS_ALONE;
-    prediction r = {.all = request, .team = team ? team : &alone};
+    prediction r = {.all = request, .ranks = ranks ? ranks : &alone};
     int rc = start_run(&r);
-    msi_ranks_join(r.team);
+    msi_ranks_join(r.ranks);
     if (forked) forked();
     if (!rc) rc = run_stages(&r);
     rc = append_incomplete(&r, rc);
-    rc = msi_ranks_agree(r.team, rc);
+    rc = msi_ranks_agree(r.ranks, rc);
     for (int64_t i = 0; r.gridder && i < r.bands.channels.n; i++) msi_gridder_free(r.gridder[i]);
     msi_free(r.gridder);
     msi_image_free(&r.model);
@@ -561,7 +561,7 @@ int msi_run_predict_request(const msi_predict_request *request, msi_ranks *team,
     return rc;
 }
 
-int msi_run_predict(const msi_options *o, msi_ranks *team, void (*forked)(void))
+int msi_run_predict(const msi_options *o, msi_ranks *ranks, void (*forked)(void))
 {
     msi_predict_request q = {.ms_paths = o->ms_paths,
                              .n_ms = o->n_ms,
@@ -582,5 +582,5 @@ int msi_run_predict(const msi_options *o, msi_ranks *team, void (*forked)(void))
                              .gridder = msi_gridder_choice_spec(o),
                              .options = o};
     q.gridder.temp_dir = o->temp_dir;
-    return msi_run_predict_request(&q, team, forked);
+    return msi_run_predict_request(&q, ranks, forked);
 }

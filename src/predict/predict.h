@@ -30,15 +30,15 @@ typedef struct msi_predict_request {
 /*
  * msi_run_predict - write the visibilities of the models into every set.
  *
- * Given:   team    begun; every rank calls this with the same options. NULL: there is one rank
+ * Given:   ranks    begun; every rank calls this with the same options. NULL: there is one rank
  *          forked  called after the last fork of this function. Threads may start from then on. NULL is fine
  * Returns: 0 or any code of core/status.h
  * Notes:   call it in a process of one thread, without a GPU context or an open table. A lock that another thread holds
  *          during the fork, such as one of the allocator, would never be released in the forked process.
  */
-int msi_run_predict(const msi_options *options, msi_ranks *team, void (*forked)(void));
+int msi_run_predict(const msi_options *options, msi_ranks *ranks, void (*forked)(void));
 
 /* msi_run_predict_request - the same for a request. */
-int msi_run_predict_request(const msi_predict_request *request, msi_ranks *team, void (*forked)(void));
+int msi_run_predict_request(const msi_predict_request *request, msi_ranks *ranks, void (*forked)(void));
 
 #endif
