@@ -126,6 +126,20 @@ int msi_parse_flux(double *out_jy, const char *what, const char *text)
     return msi_error_set(MSI_EUSAGE, "%s %s: unknown unit '%s'; use Jy, mJy, uJy or nJy", what, text, unit);
 }
 
+int msi_parse_frequency(double *out_hz, const char *what, const char *text)
+{
+    static const msi_unit units[] = {{"", 1}, {"Hz", 1}, {"kHz", 1e3}, {"MHz", 1e6}, {"GHz", 1e9}};
+    double number;
+    const char *unit = leading_real(&number, text);
+    for (size_t i = 0; unit && number > 0 && i < sizeof units / sizeof *units; i++)
+        if (strcasecmp(unit, units[i].name) == 0) {
+            *out_hz = number * units[i].size;
+            return MSI_OK;
+        }
+    return msi_error_set(MSI_EUSAGE, "%s %s: give a frequency in Hz or with its unit, such as 870MHz or 0.92GHz", what,
+                         text);
+}
+
 int msi_parse_angle_or(double *out_rad, const char *what, const char *text, double bare_rad)
 {
     double number;

@@ -26,6 +26,10 @@ int msi_parse_real(double *out, const char *what, const char *text);
  * Returns: 0 or MSI_EUSAGE */
 int msi_parse_flux(double *out_jy, const char *what, const char *text);
 
+/* msi_parse_frequency - read a number of Hz, or with its unit attached: Hz, kHz, MHz, GHz, in upper or lower case.
+ * Returned: *out_hz, positive. Returns: 0 or MSI_EUSAGE */
+int msi_parse_frequency(double *out_hz, const char *what, const char *text);
+
 /*
  * msi_parse_angle - read a number with its unit attached: nasec, uasec (uarcsec, uas), masec (marcsec, mas), asec
  * (arcsec), amin (arcmin), deg (degree, degrees), rad (radian, radians), in upper or lower case. A bare number is

@@ -530,27 +530,13 @@ static int has_letter(const char *text)
     return *text != 0;
 }
 
-/* Read a frequency: Hz, or a number with its unit attached. Returns: 0, or another value if it is none */
+/* Read the frequency in the first `length` characters. Returns: 0, or another value if it is none */
 static int read_frequency(double *hz, const char *text, size_t length)
 {
-    static const struct {
-        const char *unit;
-        double hz;
-    } units[] = {{"GHz", 1e9}, {"MHz", 1e6}, {"kHz", 1e3}, {"Hz", 1}};
     char number[48];
-    double scale = 1;
     if (length >= sizeof number) return MSI_EUSAGE;
     snprintf(number, sizeof number, "%.*s", (int)length, text);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        const size_t n = strlen(units[i].unit);
-        if (length <= n || strcasecmp(number + length - n, units[i].unit) != 0) continue;
-        number[length - n] = 0;
-        scale = units[i].hz;
-        break;
-    }
-    MSI_TRY(msi_parse_real(hz, "a frequency", number));
-    *hz *= scale;
-    return *hz > 0 ? MSI_OK : MSI_EUSAGE;
+    return msi_parse_frequency(hz, "a frequency", number);
 }
 
 int msi_read_splits(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)

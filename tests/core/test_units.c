@@ -127,6 +127,19 @@ static void test_angle(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(msi_parse_angle, bad[i]);
 }
 
+static void test_frequency(void **state)
+{
+    (void)state;
+    check(msi_parse_frequency, "870e6", 870e6);
+    check(msi_parse_frequency, "1420405752Hz", 1420405752);
+    check(msi_parse_frequency, "25khz", 25e3);
+    check(msi_parse_frequency, "870MHz", 870e6);
+    check(msi_parse_frequency, "1.4GHz", 1.4e9);
+    static const char *const wrong[] = {"",        "GHz",    "0",   "-1GHz", "1.4 GHz",
+                                        "1.4GHzz", "1.4THz", "nan", "1e999", "1,4GHz"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) refuse(msi_parse_frequency, wrong[i]);
+}
+
 static void test_bare_angle_names_both_spellings(void **state)
 {
     (void)state;
@@ -180,9 +193,13 @@ static void test_declination(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integer),         cmocka_unit_test(test_real),
-        cmocka_unit_test(test_angle),           cmocka_unit_test(test_bare_angle_names_both_spellings),
-        cmocka_unit_test(test_right_ascension), cmocka_unit_test(test_declination),
+        cmocka_unit_test(test_integer),
+        cmocka_unit_test(test_real),
+        cmocka_unit_test(test_frequency),
+        cmocka_unit_test(test_angle),
+        cmocka_unit_test(test_bare_angle_names_both_spellings),
+        cmocka_unit_test(test_right_ascension),
+        cmocka_unit_test(test_declination),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
