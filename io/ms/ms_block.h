@@ -43,6 +43,7 @@ typedef struct msi_ms_raw {
     int64_t n_row_allocated, n_sample_allocated;
     int64_t *row;
     int32_t *antenna1, *antenna2, *kept;
+    uint8_t *pair; /* msi_ms_block.pair of the kept rows */
     uint8_t *flag_row;
     float *row_weight;
     msi_ms_source *source;

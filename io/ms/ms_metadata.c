@@ -267,6 +267,8 @@ static int read_antennas(msi_ms_set *set)
         status = msi_error_set(MSI_EINPUT, "%s/ANTENNA: has 0 rows", set->path);
     else
         status = msi_alloc(&set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, "antenna positions");
+    if (status == MSI_OK)
+        status = msi_alloc(&set->antenna_diameter_m, n, sizeof *set->antenna_diameter_m, "diameters of antennas");
     if (status != MSI_OK) goto out;
     set->n_antenna = n;
     /* Positions are used for headers only, so a table without them is accepted. */
@@ -276,7 +278,27 @@ static int read_antennas(msi_ms_set *set)
     status =
         check_optional(ccc_get_range(t, "POSITION", 0, n, NULL, CCC_DOUBLE, set->antenna_itrf_m, 3 * n), &is_there);
     if (!is_there) memset(set->antenna_itrf_m, 0, (size_t)n * 3 * sizeof *set->antenna_itrf_m);
+    if (status == MSI_OK)
+        status = check_optional(ccc_get_range(t, "DISH_DIAMETER", 0, n, NULL, CCC_DOUBLE, set->antenna_diameter_m, n),
+                                &is_there);
+    for (int64_t i = 0; i < n; i++)
+        if (!is_there || !(set->antenna_diameter_m[i] > 0) || !isfinite(set->antenna_diameter_m[i]))
+            set->antenna_diameter_m[i] = 0;
 out:
+    ccc_table_close(t);
+    return status;
+}
+
+/* Read the delays of the first pointing of MWA tiles, if the set has that subtable. */
+static int read_delays(msi_ms_set *set)
+{
+    ccc_table *t = NULL;
+    int is_there;
+    MSI_TRY(check_optional(ccc_subtable_open(&t, set->table, "MWA_TILE_POINTING"), &is_there));
+    if (!is_there) return MSI_OK;
+    int status =
+        check_optional(ccc_get_range(t, "DELAYS", 0, 1, NULL, CCC_INT32, set->delay, MSI_MS_DELAYS), &is_there);
+    set->has_delay = is_there;
     ccc_table_close(t);
     return status;
 }
@@ -649,6 +671,13 @@ static int pass_store_metadata(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
         *is_whole = pass_store_field(c, &set->field[i], &set->store->rest_hz[i]);
     if (*is_whole)
         MSI_TRY(msi_ms_transfer_array(c, &set->antenna_itrf_m, 3 * set->n_antenna, sizeof(double), is_whole));
+    if (!*is_whole) return MSI_OK;
+    /* Stores of earlier versions end here. */
+    if (c->from && c->at == c->n)
+        return msi_alloc(&set->antenna_diameter_m, set->n_antenna, sizeof(double), "diameters of antennas");
+    MSI_TRY(msi_ms_transfer_array(c, &set->antenna_diameter_m, set->n_antenna, sizeof(double), is_whole));
+    if (*is_whole) *is_whole = msi_ms_transfer(c, &set->has_delay, sizeof set->has_delay);
+    if (*is_whole) *is_whole = msi_ms_transfer(c, set->delay, sizeof set->delay);
     return MSI_OK;
 }
 
@@ -906,10 +935,8 @@ static int watch_columns(msi_ms_set *set, const msi_ms_selection *selection)
 
 /* ---- The whole set ---- */
 
-int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
+static int describe_tables(msi_ms_set *set, const msi_ms_selection *selection)
 {
-    if (set->store) return describe_store(set, selection);
-    if (set->uv) return msi_ms_uv_describe(set, selection);
     static const unit_column units[] = {{"UVW", "m"},           {"TIME", "s"},
                                         {"TIME_CENTROID", "s"}, {"TIME_EXTRA_PREC", "s"},
                                         {"INTERVAL", "s"},      {"EXPOSURE", "s"}};
@@ -920,8 +947,17 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
     MSI_TRY(read_setups(set));
     MSI_TRY(read_fields(set));
     MSI_TRY(read_antennas(set));
+    MSI_TRY(read_delays(set));
     if (set->n_table_row < 1) return msi_error_set(MSI_EINPUT, "%s: has 0 rows", set->path);
     return MSI_OK;
+}
+
+int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
+{
+    MSI_TRY(set->store ? describe_store(set, selection)
+            : set->uv  ? msi_ms_uv_describe(set, selection)
+                       : describe_tables(set, selection));
+    return msi_ms_set_sort_dishes(set);
 }
 
 void msi_ms_set_free(msi_ms_set *set)
@@ -945,6 +981,8 @@ void msi_ms_set_free(msi_ms_set *set)
     msi_free(set->setup);
     msi_free(set->field);
     msi_free(set->antenna_itrf_m);
+    msi_free(set->antenna_diameter_m);
+    msi_free(set->antenna_kind);
     msi_free(set->run);
     memset(set, 0, sizeof *set);
 }
@@ -958,7 +996,7 @@ static int is_somewhere(const double *itrf_m)
     return r2 > 0 && r2 < 1e9 * 1e9;
 }
 
-static void observe_antennas(const msi_ms_set *set, msi_observation *o)
+void msi_ms_observe_antennas(const msi_ms_set *set, msi_observation *o)
 {
     const double *p = set->antenna_itrf_m;
     double sum[3] = {0}, longest2 = 0;
@@ -993,6 +1031,32 @@ static int observe_tables(msi_ms_set *set, msi_observation *o)
     return MSI_OK;
 }
 
+int msi_ms_set_sort_dishes(msi_ms_set *set)
+{
+    long size[MSI_MS_KINDS];
+    int n = 0;
+    MSI_TRY(msi_alloc(&set->antenna_kind, set->n_antenna, sizeof *set->antenna_kind, "kinds of antennas"));
+    /* The smallest sizes, ascending. */
+    for (;;) {
+        long next = 0;
+        int is_there = 0;
+        for (int64_t i = 0; i < set->n_antenna; i++) {
+            const long metres = lround(fmin(set->antenna_diameter_m[i], 1e6));
+            if ((n && metres <= size[n - 1]) || (is_there && metres >= next)) continue;
+            next = metres;
+            is_there = 1;
+        }
+        if (!is_there) break;
+        size[n++] = next;
+        if (n == MSI_MS_KINDS) break;
+    }
+    for (int64_t i = 0; i < set->n_antenna; i++) {
+        const long metres = lround(fmin(set->antenna_diameter_m[i], 1e6));
+        while (set->antenna_kind[i] + 1 < n && size[set->antenna_kind[i]] < metres) set->antenna_kind[i]++;
+    }
+    return MSI_OK;
+}
+
 int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
 {
     memset(o, 0, sizeof *o);
@@ -1002,9 +1066,10 @@ int msi_ms_set_observe(msi_ms_set *set, msi_observation *o)
         msi_ms_uv_observe(set, o);
     else
         MSI_TRY(observe_tables(set, o));
+    copy_text(set->telescope, sizeof set->telescope, o->telescope);
     o->start_mjd_s = set->start_mjd_s;
     o->end_mjd_s = set->end_mjd_s;
-    observe_antennas(set, o);
+    msi_ms_observe_antennas(set, o);
     if (set->n_run == 0) return MSI_OK;
     const msi_ms_run *first = &set->run[0];
     const msi_ms_field *field = &set->field[first->field_id];

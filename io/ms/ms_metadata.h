@@ -52,6 +52,12 @@ typedef struct msi_ms_run {
     int data_desc_id, field_id;
 } msi_ms_run;
 
+/* How rows are distributed over sidereal time. */
+typedef struct msi_ms_row_times {
+    double row[MSI_MS_TIME_BINS];    /* number of rows */
+    double time_s[MSI_MS_TIME_BINS]; /* sum of their TIMEs, MJD seconds */
+} msi_ms_row_times;
+
 typedef struct msi_ms_set {
     const char *path;           /* borrowed */
     ccc_table *table;           /* NULL while closed */
@@ -70,8 +76,14 @@ typedef struct msi_ms_set {
     msi_ms_setup *setup; /* [n_setup] by DATA_DESC_ID */
     int n_field;
     msi_ms_field *field;
+    char telescope[64];
     int64_t n_antenna;
-    double *antenna_itrf_m; /* [n_antenna][3] */
+    double *antenna_itrf_m;     /* [n_antenna][3] */
+    double *antenna_diameter_m; /* [n_antenna] 0: unknown */
+    uint8_t *antenna_kind;      /* [n_antenna] below MSI_MS_KINDS, by diameter */
+    int has_delay;              /* the first row of MWA_TILE_POINTING was read */
+    int32_t delay[MSI_MS_DELAYS];
+    msi_ms_row_times row_times; /* of the selected rows */
     int64_t n_run;
     msi_ms_run *run; /* ascending rows */
     int64_t n_row;   /* selected */
@@ -118,6 +130,12 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection);
 
 /* msi_ms_set_observe - fill an observation from the subtables and selected rows. Returns: 0, MSI_EINPUT, MSI_ENOMEM. */
 int msi_ms_set_observe(msi_ms_set *set, msi_observation *observation);
+
+/* msi_ms_observe_antennas - compute the mean position and the longest baseline of an observation's antennas. */
+void msi_ms_observe_antennas(const msi_ms_set *set, msi_observation *observation);
+
+/* msi_ms_set_sort_dishes - fill antenna_kind. Returns: 0, MSI_ENOMEM */
+int msi_ms_set_sort_dishes(msi_ms_set *set);
 
 /* msi_ms_set_free - close and free the set, and leave it empty. */
 void msi_ms_set_free(msi_ms_set *set);

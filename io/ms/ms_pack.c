@@ -47,9 +47,17 @@ typedef struct reader_head {
 } reader_head;
 
 typedef struct set_head {
-    int64_t n_setup, n_field, n_table_row, n_selected_time, n_window, n_antenna, has_weight_spectrum, n_notes;
-    char data_column[64];
+    int64_t n_setup, n_field, n_table_row, n_selected_time, n_window, n_antenna, has_weight_spectrum, n_notes,
+        has_delay;
+    char data_column[64], telescope[64];
+    int32_t delay[MSI_MS_DELAYS];
+    msi_ms_row_times row_times;
 } set_head;
+
+static void end_text(char *text, size_t size)
+{
+    text[size - 1] = 0;
+}
 
 /* ---- Both directions ---- */
 
@@ -92,8 +100,10 @@ static int pass_antennas(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_w
     *is_whole = n >= 0 && n <= INT32_MAX;
     if (*is_whole)
         MSI_TRY(msi_ms_transfer_array(c, &set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, is_whole));
+    if (*is_whole)
+        MSI_TRY(msi_ms_transfer_array(c, &set->antenna_diameter_m, n, sizeof *set->antenna_diameter_m, is_whole));
     if (*is_whole) set->n_antenna = n;
-    return MSI_OK;
+    return *is_whole && c->from ? msi_ms_set_sort_dishes(set) : MSI_OK;
 }
 
 static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
@@ -105,8 +115,12 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
                   .n_window = set->n_window,
                   .n_antenna = set->n_antenna,
                   .has_weight_spectrum = set->has_weight_spectrum,
-                  .n_notes = set->n_notes};
+                  .n_notes = set->n_notes,
+                  .has_delay = set->has_delay,
+                  .row_times = set->row_times};
     memcpy(h.data_column, set->data_column, sizeof h.data_column);
+    memcpy(h.telescope, set->telescope, sizeof h.telescope);
+    memcpy(h.delay, set->delay, sizeof h.delay);
     *is_whole = msi_ms_transfer(c, &h, sizeof h);
     if (c->from) {
         if (!*is_whole || h.n_setup < 0 || h.n_setup > (c->n - c->at) / (int64_t)sizeof *set->setup || h.n_field < 0 ||
@@ -119,6 +133,11 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
         set->has_weight_spectrum = h.has_weight_spectrum != 0;
         memcpy(set->data_column, h.data_column, sizeof h.data_column);
         set->data_column[sizeof set->data_column - 1] = 0;
+        memcpy(set->telescope, h.telescope, sizeof h.telescope);
+        end_text(set->telescope, sizeof set->telescope);
+        set->has_delay = h.has_delay != 0;
+        memcpy(set->delay, h.delay, sizeof h.delay);
+        set->row_times = h.row_times;
         MSI_TRY(msi_alloc(&set->setup, h.n_setup > 0 ? h.n_setup : 1, sizeof *set->setup, "data descriptions"));
         set->n_setup = (int)h.n_setup;
     }
@@ -161,11 +180,6 @@ int msi_ms_pack_metadata(const msi_ms_reader *r, char **out, int64_t *n)
 }
 
 /* ---- Unpacking ---- */
-
-static void end_text(char *text, size_t size)
-{
-    text[size - 1] = 0;
-}
 
 static int channels_are_sound(const msi_ms_setup *s)
 {

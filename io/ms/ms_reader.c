@@ -245,6 +245,39 @@ int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char
     return 1;
 }
 
+int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double *ra_rad, double *dec_rad,
+                           int64_t *n_row)
+{
+    field_place place = {(int)(*at >> 32), (int)(*at & INT32_MAX) - 1};
+    const msi_ms_field *f = next_field(r, &place);
+    if (!f) return 0;
+    *at = (int64_t)place.set << 32 | (place.id + 1);
+    *set = place.set;
+    *ra_rad = f->ra_rad;
+    *dec_rad = f->dec_rad;
+    *n_row = f->n_row;
+    return 1;
+}
+
+msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set)
+{
+    const msi_ms_set *s = &r->set[set];
+    msi_ms_beam_facts f = {.n_antenna = s->n_antenna,
+                           .diameter_m = s->antenna_diameter_m,
+                           .kind = s->antenna_kind,
+                           .has_delay = s->has_delay};
+    msi_observation o = {0};
+    memcpy(f.telescope, s->telescope, sizeof f.telescope);
+    memcpy(f.delay, s->delay, sizeof f.delay);
+    msi_ms_observe_antennas(s, &o);
+    memcpy(f.position_itrf_m, o.antenna_itrf_m, sizeof f.position_itrf_m);
+    for (int i = 0; i < MSI_MS_TIME_BINS; i++) {
+        f.row[i] = s->row_times.row[i];
+        f.time_mjd_s[i] = f.row[i] > 0 ? s->row_times.time_s[i] / f.row[i] : 0;
+    }
+    return f;
+}
+
 msi_ms_motion msi_ms_reader_moving(const msi_ms_reader *r, int *id, const char **name)
 {
     field_place place = {0, -1};

@@ -43,6 +43,9 @@ typedef struct msi_ms_selection {
  * its first use. Arrays are owned by the reader and valid until the next call of msi_ms_reader_next with the same
  * block, so several blocks can be in use at once.
  */
+/* Kinds of dishes in a set: by rounded diameter, ascending; larger ones beyond the last kind count as that. */
+enum { MSI_MS_KINDS = 4, MSI_MS_PAIRS = MSI_MS_KINDS * MSI_MS_KINDS };
+
 typedef struct msi_ms_block {
     int set; /* index into the paths given to open */
     int field_id, data_desc_id, spw_id;
@@ -55,6 +58,8 @@ typedef struct msi_ms_block {
     const int64_t *ms_row;        /* [n_row] row number in the Measurement Set */
     const double *time_s;         /* [n_row] MJD seconds */
     const double *uvw_m;          /* [n_row][3] */
+    const uint8_t *pair;          /* [n_row] kinds of the two dishes, MSI_MS_KINDS * smaller + larger; only in the
+                                     process that read the block, until it reads the next one */
     const msi_c32 *data;          /* [n_row][n_chan][n_corr] Jy */
     const float *weight;          /* [n_row][n_chan][n_corr] as stored: WEIGHT_SPECTRUM, else WEIGHT */
     const uint8_t *flag;          /* [n_row][n_chan][n_corr] non-zero: FLAG, or outside the uv limits */
@@ -141,6 +146,33 @@ const char *msi_ms_reader_notes(const msi_ms_reader *r, int set);
 
 /* msi_ms_reader_fingerprint - return a hash of the selected rows and channels. */
 uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r);
+
+/* Bins of sidereal time, over which the selected rows of a set are counted. */
+enum { MSI_MS_TIME_BINS = 96, MSI_MS_DELAYS = 16 };
+
+/* The facts of a set that its primary beam depends on. */
+typedef struct msi_ms_beam_facts {
+    char telescope[64];
+    int64_t n_antenna;
+    const double *diameter_m;            /* [n_antenna] 0: unknown; borrowed, as the next */
+    const uint8_t *kind;                 /* [n_antenna] below MSI_MS_KINDS */
+    double position_itrf_m[3];           /* mean of the antennas; 0: unknown */
+    double row[MSI_MS_TIME_BINS];        /* selected rows in each bin of sidereal time */
+    double time_mjd_s[MSI_MS_TIME_BINS]; /* mean TIME of these rows; 0 without rows */
+    int has_delay;                       /* MWA_TILE_POINTING has the delays of the tiles */
+    int32_t delay[MSI_MS_DELAYS];        /* steps; 32: the dipole is off */
+} msi_ms_beam_facts;
+
+/* msi_ms_reader_beam_facts - return these facts. Given: set  index into the paths given to open */
+msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set);
+
+/*
+ * msi_ms_reader_pointing - list the fields with selected rows as msi_ms_reader_field, with their phase centres.
+ * Returned: *set  index of its set; *ra_rad, *dec_rad; *n_row  selected
+ * Returns:  1; 0 after the last one
+ */
+int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double *ra_rad, double *dec_rad,
+                           int64_t *n_row);
 
 /* msi_ms_reader_n_process - return the number of reader processes; 0 if this process reads. */
 int msi_ms_reader_n_process(const msi_ms_reader *r);

@@ -27,6 +27,7 @@ typedef struct msi_ms_found {
     msi_ms_run *run; /* selected rows, ascending */
     int64_t n_setup;
     uint8_t *is_used; /* [n_setup] as in msi_ms_setup */
+    msi_ms_row_times row_times;
 } msi_ms_found;
 
 /* ---- Lists ---- */
@@ -118,6 +119,7 @@ static int pass(msi_ms_cursor *c, msi_ms_found *f, int *is_whole)
         MSI_TRY(msi_ms_transfer_array(c, &f->selected.time_s, head[1], sizeof *f->selected.time_s, is_whole));
     if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &f->run, head[2], sizeof *f->run, is_whole));
     if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &f->is_used, head[3], sizeof *f->is_used, is_whole));
+    if (*is_whole) *is_whole = msi_ms_transfer(c, &f->row_times, sizeof f->row_times);
     if (*is_whole && c->from) {
         f->all.n = head[0];
         f->selected.n = head[1];
@@ -142,6 +144,10 @@ static int append(msi_ms_found *sum, const msi_ms_found *f, const msi_ms_set *se
     for (int64_t i = 0; i < f->selected.n && *is_sound; i++) *is_sound = isfinite(f->selected.time_s[i]);
     if (!*is_sound) return MSI_OK;
     for (int64_t i = 0; i < f->n_setup; i++) sum->is_used[i] |= f->is_used[i] != 0;
+    for (int i = 0; i < MSI_MS_TIME_BINS; i++) {
+        sum->row_times.row[i] += f->row_times.row[i];
+        sum->row_times.time_s[i] += f->row_times.time_s[i];
+    }
     MSI_TRY(add_times(&sum->all, f->all.time_s, f->all.n));
     return add_times(&sum->selected, f->selected.time_s, f->selected.n);
 }
@@ -491,6 +497,9 @@ static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
     s->found.is_used[r->data_desc_id] = 1;
     if (!is_selected_time(f, time_s)) return MSI_OK;
     MSI_TRY(add_rows(&s->found, r));
+    const int bin = (int)(msi_sidereal_turns(time_s / 86400) * MSI_MS_TIME_BINS) % MSI_MS_TIME_BINS;
+    s->found.row_times.row[bin] += (double)r->n_row;
+    s->found.row_times.time_s[bin] += (double)r->n_row * time_s;
     return add_times(&s->found.selected, &time_s, 1);
 }
 
@@ -570,6 +579,7 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b, const msi_m
         for (int i = 0; i < set->n_setup; i++) set->setup[i].is_used |= s.found.is_used[i];
         set->run = s.found.run;
         set->n_run = s.found.n_run;
+        set->row_times = s.found.row_times;
         s.found.run = NULL;
     }
     free_row_index(&s.found);

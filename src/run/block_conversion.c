@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/run/block_conversion.h"
 
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
@@ -72,21 +73,28 @@ int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, c
     o->ra_rad = spec->ra_rad;
     o->dec_rad = spec->dec_rad;
     o->least_turn_rad = spec->least_turn_rad;
+    o->sums_beam_weights = spec->sums_beam_weights;
     o->n_channel = spec->channels->n;
     memcpy(o->edge_hz, spec->channels->edge_hz, edges);
     return MSI_OK;
 }
 
-/* ---- Layout of a converted block: the tally, then the visibilities and weights of each part ---- */
+/* ---- Layout of a converted block: the tally, the weights for the primary beam if they are requested, then the visibilities and weights of each part ---- */
 
 static int64_t aligned(int64_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
 
-static int64_t tally_bytes(void)
+static int64_t tally_bytes(const msi_conversion_request *o)
 {
-    return aligned((int64_t)sizeof(msi_sample_tally));
+    return aligned((int64_t)sizeof(msi_sample_tally)) +
+           (o->sums_beam_weights ? aligned((int64_t)sizeof(msi_beam_weights)) : 0);
+}
+
+static msi_beam_weights *beam_weights_of(void *converted)
+{
+    return (msi_beam_weights *)(void *)((char *)converted + aligned((int64_t)sizeof(msi_sample_tally)));
 }
 
 /* Find the output channels that contain any of the frequencies. */
@@ -105,7 +113,7 @@ static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, co
     int64_t first, end;
     overlapping_channels(o, n_chan, freq_hz, &first, &end);
     const int64_t value = msi_complex_bytes(o->precision) + (int64_t)sizeof(float);
-    return tally_bytes() + n_row * n_chan * o->n_plane * value + 2 * 64 * (end - first);
+    return tally_bytes(o) + n_row * n_chan * o->n_plane * value + 2 * 64 * (end - first);
 }
 
 static int next_place(msi_converted_walk *walk, place *p)
@@ -131,7 +139,7 @@ static int next_place(msi_converted_walk *walk, place *p)
 
 void msi_converted_first(msi_converted_walk *walk, const msi_conversion_request *request, const msi_ms_block *block)
 {
-    *walk = (msi_converted_walk){.request = request, .block = block, .at = tally_bytes()};
+    *walk = (msi_converted_walk){.request = request, .block = block, .at = tally_bytes(request)};
     overlapping_channels(request, block->n_chan, block->freq_hz, &walk->channel, &walk->end_channel);
 }
 
@@ -167,6 +175,17 @@ int msi_converted_tally(const msi_ms_block *b, msi_sample_tally *tally)
     }
     tally->largest_set = b->set;
     return MSI_OK;
+}
+
+void msi_converted_beam_weights(const msi_conversion_request *o, const msi_ms_block *b, msi_beam_weights *sum)
+{
+    if (!o->sums_beam_weights) return;
+    const msi_beam_weights *w = beam_weights_of((void *)b->converted);
+    for (int i = 0; i < MSI_MS_PAIRS; i++) sum->pair[i] += w->pair[i];
+    for (int i = 0; i < MSI_MS_TIME_BINS; i++) {
+        sum->bin[i] += w->bin[i];
+        sum->time_s[i] += w->time_s[i];
+    }
 }
 
 /* ---- Conversion ---- */
@@ -254,6 +273,21 @@ static msi_ms_block piece_rows(const msi_ms_block *b, const piece *t)
     return part;
 }
 
+/* Sum the weights of the rows of a piece. Given: weight [n_row][n_chan] of the first plane */
+static void sum_weights(const msi_ms_block *b, const piece *t, const float *weight, msi_beam_weights *sum)
+{
+    for (int64_t i = 0; i < t->n_row; i++) {
+        const double time_s = b->time_s[t->row + i];
+        double of_row = 0;
+        for (int32_t c = 0; c < t->n_chan; c++) of_row += (double)weight[i * t->n_chan + c];
+        if (!(of_row > 0) || !isfinite(of_row)) continue;
+        const int bin = (int)(msi_sidereal_turns(time_s / 86400) * MSI_MS_TIME_BINS) % MSI_MS_TIME_BINS;
+        sum->pair[b->pair[t->row + i]] += of_row;
+        sum->bin[bin] += of_row;
+        sum->time_s[bin] += of_row * time_s;
+    }
+}
+
 static int convert_block(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *converted)
 {
     const msi_conversion_request *o = order;
@@ -267,6 +301,7 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
     MSI_TRY(msi_mix_make(mix, o->planes, o->n_plane, o->weight, block->corr, block->n_corr));
     MSI_TRY(list_places(converter, o, block, &n_place));
     memcpy(converted, &tally, sizeof tally);
+    if (o->sums_beam_weights) memset(beam_weights_of(converted), 0, sizeof(msi_beam_weights));
     if (!n_place) return MSI_OK;
     const int turns = needs_shift(o, block, &shift);
     const place *last = &converter->place[n_place - 1];
@@ -280,6 +315,7 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
         if (turns)
             msi_phase_shift_apply(&shift, t.n_row, t.n_chan, o->n_plane, block->freq_hz + t.first, uvw_m + 3 * t.row,
                                   w->vis);
+        if (o->sums_beam_weights) sum_weights(block, &t, w->weight, beam_weights_of(converted));
         put_piece(converter, o, n_place, &t, block->n_row, converted);
     }
     memcpy(converted, &tally, sizeof tally);

@@ -27,6 +27,7 @@ typedef struct msi_conversion_spec {
 
     const msi_output_channels *channels; /* each has a gridder */
     double ra_rad, dec_rad;              /* the images' centre; fields with another phase centre are shifted to it */
+    int sums_beam_weights;               /* count the weights that a mean primary beam needs */
     double least_turn_rad;               /* a block is not shifted if no phase would change by more than this */
 } msi_conversion_spec;
 
@@ -37,6 +38,7 @@ typedef struct msi_conversion_request {
     msi_stokes_weight weight;
     msi_precision precision;
     double ra_rad, dec_rad, least_turn_rad;
+    int sums_beam_weights;
     int64_t n_channel;
     double edge_hz[]; /* [n_channel + 1] of msi_output_channels */
 } msi_conversion_request;
@@ -69,6 +71,18 @@ int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, c
  * Returns: 0, MSI_EINPUT (the counts are impossible: the reader process is corrupt)
  */
 int msi_converted_tally(const msi_ms_block *block, msi_sample_tally *tally);
+
+/* Sums of the weights of the first plane, before density weighting, by the kinds of dishes of a baseline and by sidereal
+ * time. */
+typedef struct msi_beam_weights {
+    double pair[MSI_MS_PAIRS];       /* as msi_ms_block.pair */
+    double bin[MSI_MS_TIME_BINS];    /* of sidereal time */
+    double time_s[MSI_MS_TIME_BINS]; /* weight times TIME, MJD seconds */
+} msi_beam_weights;
+
+/* msi_converted_beam_weights - add the weights of a converted block, if the request sums them. */
+void msi_converted_beam_weights(const msi_conversion_request *request, const msi_ms_block *block,
+                                msi_beam_weights *sum);
 
 /* The samples of one output channel in a converted block. */
 typedef struct msi_converted_part {
