@@ -19,7 +19,14 @@ typedef enum msi_fits_kind {
     MSI_FITS_IMAGE,          /* restored */
     MSI_FITS_MASK,           /* 1 where components may lie, or do lie */
     MSI_FITS_INDEX,          /* spectral index */
-    MSI_FITS_HORIZON,        /* 1 where components may lie, by -horizon-mask and other masks */
+    MSI_FITS_IMAGE_PB,       /* images corrected for the primary beam: restored or dirty, model, PSF */
+    MSI_FITS_MODEL_PB,
+    MSI_FITS_PSF_PB,
+    MSI_FITS_PBCOR,  /* the restored or dirty image, as tclean corrects it */
+    MSI_FITS_PB,     /* the primary beam: response of a plane */
+    MSI_FITS_FEED_X, /* power of a feed */
+    MSI_FITS_FEED_Y,
+    MSI_FITS_HORIZON, /* 1 where components may lie, by -horizon-mask and other masks */
     MSI_FITS_WEIGHTS,
     MSI_FITS_UV_REAL,
     MSI_FITS_UV_IMAG
@@ -28,7 +35,20 @@ typedef enum msi_fits_kind {
 /* msi_fits_is_brightness - return whether pixels of a kind are in Jy, per beam or per pixel. */
 static inline int msi_fits_is_brightness(msi_fits_kind kind)
 {
-    return kind == MSI_FITS_DIRTY || (kind >= MSI_FITS_MODEL && kind <= MSI_FITS_IMAGE);
+    return kind == MSI_FITS_DIRTY || (kind >= MSI_FITS_MODEL && kind <= MSI_FITS_IMAGE) || kind == MSI_FITS_IMAGE_PB ||
+           kind == MSI_FITS_MODEL_PB || kind == MSI_FITS_PBCOR;
+}
+
+/* msi_fits_is_model - return whether pixels of a kind are in Jy/pixel. */
+static inline int msi_fits_is_model(msi_fits_kind kind)
+{
+    return kind == MSI_FITS_MODEL || kind == MSI_FITS_MODEL_PB;
+}
+
+/* msi_fits_is_psf - return whether an image of a kind is a point spread function. */
+static inline int msi_fits_is_psf(msi_fits_kind kind)
+{
+    return kind == MSI_FITS_PSF || kind == MSI_FITS_PSF_PB;
 }
 
 enum { MSI_FITS_STOP = 32 };
@@ -59,13 +79,14 @@ typedef struct msi_fits_spec {
     const char *unit; /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
     msi_beam beam;    /* written for images in Jy/beam, the PSF and spectral indices */
     msi_fits_clean clean;
-    int64_t n_vis;           /* samples gridded (WSCNVIS) */
-    double sum_weight;       /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
-    double largest_weight;   /* largest of these weights (WSCENVIS is sum_weight / largest_weight); 0: unknown */
-    double sum_vis_weight;   /* sum of the weights of the same samples before density weighting (WSCVWSUM) */
-    const char *weighting;   /* natural, uniform, briggs 0 .. (WSCWEIGH) */
-    const char *data_column; /* (WSCDATAC) */
-    int has_field, field_id; /* the first field imaged, if its number is known (WSCFIELD) */
+    int64_t n_vis;            /* samples gridded (WSCNVIS) */
+    double sum_weight;        /* sum of the weights gridded (WSCIMGWG, WSCNORMF) */
+    double largest_weight;    /* largest of these weights (WSCENVIS is sum_weight / largest_weight); 0: unknown */
+    double sum_vis_weight;    /* sum of the weights of the same samples before density weighting (WSCVWSUM) */
+    const char *primary_beam; /* the model of the primary beam that the image is or was corrected for (PBMODEL) */
+    const char *weighting;    /* natural, uniform, briggs 0 .. (WSCWEIGH) */
+    const char *data_column;  /* (WSCDATAC) */
+    int has_field, field_id;  /* the first field imaged, if its number is known (WSCFIELD) */
     int64_t channel_begin, channel_end;   /* selected, end exclusive (WSCCHANS, WSCCHANE); 0, 0: all */
     int64_t interval_begin, interval_end; /* the same for times (WSCTIMES, WSCTIMEE) */
     const char *command_line;             /* of any length (HISTORY) */

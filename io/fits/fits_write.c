@@ -252,13 +252,33 @@ static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
                                        [MSI_FITS_UV_IMAG] = "Jy",
                                        [MSI_FITS_MASK] = NULL,
                                        [MSI_FITS_INDEX] = NULL,
+                                       [MSI_FITS_IMAGE_PB] = "Jy/beam",
+                                       [MSI_FITS_MODEL_PB] = "Jy/pixel",
+                                       [MSI_FITS_PSF_PB] = "Jy/beam",
+                                       [MSI_FITS_PBCOR] = "Jy/beam",
+                                       [MSI_FITS_PB] = NULL,
+                                       [MSI_FITS_FEED_X] = NULL,
+                                       [MSI_FITS_FEED_Y] = NULL,
                                        [MSI_FITS_HORIZON] = NULL};
-    static const char *const type[] = {[MSI_FITS_DIRTY] = "Intensity",          [MSI_FITS_PSF] = "Beam",
-                                       [MSI_FITS_MODEL] = "Intensity",          [MSI_FITS_RESIDUAL] = "Intensity",
-                                       [MSI_FITS_IMAGE] = "Intensity",          [MSI_FITS_WEIGHTS] = "Weight",
-                                       [MSI_FITS_FIRST_RESIDUAL] = "Intensity", [MSI_FITS_UV_REAL] = "Visibility",
-                                       [MSI_FITS_UV_IMAG] = "Visibility",       [MSI_FITS_MASK] = "Mask",
-                                       [MSI_FITS_INDEX] = "Spectral Index",     [MSI_FITS_HORIZON] = "Mask"};
+    static const char *const type[] = {[MSI_FITS_DIRTY] = "Intensity",
+                                       [MSI_FITS_PSF] = "Beam",
+                                       [MSI_FITS_MODEL] = "Intensity",
+                                       [MSI_FITS_RESIDUAL] = "Intensity",
+                                       [MSI_FITS_IMAGE] = "Intensity",
+                                       [MSI_FITS_WEIGHTS] = "Weight",
+                                       [MSI_FITS_FIRST_RESIDUAL] = "Intensity",
+                                       [MSI_FITS_UV_REAL] = "Visibility",
+                                       [MSI_FITS_UV_IMAG] = "Visibility",
+                                       [MSI_FITS_MASK] = "Mask",
+                                       [MSI_FITS_INDEX] = "Spectral Index",
+                                       [MSI_FITS_HORIZON] = "Mask",
+                                       [MSI_FITS_IMAGE_PB] = "Intensity",
+                                       [MSI_FITS_MODEL_PB] = "Intensity",
+                                       [MSI_FITS_PSF_PB] = "Beam",
+                                       [MSI_FITS_PBCOR] = "Intensity",
+                                       [MSI_FITS_PB] = "Primary Beam",
+                                       [MSI_FITS_FEED_X] = "Primary Beam",
+                                       [MSI_FITS_FEED_Y] = "Primary Beam"};
     const msi_observation *o = spec->observation;
     put_number(f, "BSCALE", 1, NULL, status);
     put_number(f, "BZERO", 0, NULL, status);
@@ -267,10 +287,11 @@ static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
     put_string(f, "OBJECT", o->object, NULL, status);
     put_string(f, "TELESCOP", o->telescope, NULL, status);
     put_string(f, "OBSERVER", o->observer, NULL, status);
+    if (spec->primary_beam) put_string(f, "PBMODEL", spec->primary_beam, "Model of the primary beam", status);
     put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
     const int is_of_beam =
-        spec->kind == MSI_FITS_PSF || spec->kind == MSI_FITS_INDEX || msi_fits_is_brightness(spec->kind);
-    if (is_of_beam && spec->kind != MSI_FITS_MODEL && msi_beam_known(&spec->beam)) {
+        msi_fits_is_psf(spec->kind) || spec->kind == MSI_FITS_INDEX || msi_fits_is_brightness(spec->kind);
+    if (is_of_beam && !msi_fits_is_model(spec->kind) && msi_beam_known(&spec->beam)) {
         put_number(f, "BMAJ", spec->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
         put_number(f, "BMIN", spec->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
         put_number(f, "BPA", spec->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east", status);

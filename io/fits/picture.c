@@ -230,6 +230,13 @@ static void write_detail(composition *c, const msi_fits_spec *spec)
                                        [MSI_FITS_IMAGE] = "restored image",
                                        [MSI_FITS_MASK] = "mask",
                                        [MSI_FITS_INDEX] = "spectral index",
+                                       [MSI_FITS_IMAGE_PB] = "corrected for the primary beam",
+                                       [MSI_FITS_MODEL_PB] = "model corrected for the primary beam",
+                                       [MSI_FITS_PSF_PB] = "point spread function over the primary beam",
+                                       [MSI_FITS_PBCOR] = "corrected for the primary beam",
+                                       [MSI_FITS_PB] = "primary beam",
+                                       [MSI_FITS_FEED_X] = "primary beam of the first feed",
+                                       [MSI_FITS_FEED_Y] = "primary beam of the second feed",
                                        [MSI_FITS_WEIGHTS] = "weights in the uv plane"};
     const msi_picture *p = &c->picture;
     char part[96], width[32], whole[32];
@@ -241,7 +248,7 @@ static void write_detail(composition *c, const msi_fits_spec *spec)
         add_part(c->detail, part);
     }
     msi_caption_add_band(c->detail, spec->bandwidth_hz);
-    if (spec->weighting && spec->weighting[0] && spec->kind != MSI_FITS_MODEL) {
+    if (spec->weighting && spec->weighting[0] && !msi_fits_is_model(spec->kind)) {
         snprintf(part, sizeof part, "%.60s weighting", spec->weighting);
         add_part(c->detail, part);
     }
@@ -296,13 +303,16 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
                       const void *pixel, msi_precision precision)
 {
     static const char *const unit[] = {
-        [MSI_FITS_DIRTY] = "Jy/beam",          [MSI_FITS_PSF] = "Jy/beam",   [MSI_FITS_MODEL] = "Jy/pixel",
-        [MSI_FITS_RESIDUAL] = "Jy/beam",       [MSI_FITS_IMAGE] = "Jy/beam", [MSI_FITS_WEIGHTS] = "weight",
-        [MSI_FITS_FIRST_RESIDUAL] = "Jy/beam", [MSI_FITS_MASK] = "mask",     [MSI_FITS_INDEX] = "index"};
+        [MSI_FITS_DIRTY] = "Jy/beam",          [MSI_FITS_PSF] = "Jy/beam",       [MSI_FITS_MODEL] = "Jy/pixel",
+        [MSI_FITS_RESIDUAL] = "Jy/beam",       [MSI_FITS_IMAGE] = "Jy/beam",     [MSI_FITS_WEIGHTS] = "weight",
+        [MSI_FITS_FIRST_RESIDUAL] = "Jy/beam", [MSI_FITS_MASK] = "mask",         [MSI_FITS_INDEX] = "index",
+        [MSI_FITS_IMAGE_PB] = "Jy/beam",       [MSI_FITS_MODEL_PB] = "Jy/pixel", [MSI_FITS_PSF_PB] = "Jy/beam",
+        [MSI_FITS_PBCOR] = "Jy/beam",          [MSI_FITS_PB] = "response",       [MSI_FITS_FEED_X] = "response",
+        [MSI_FITS_FEED_Y] = "response"};
     const msi_image_geometry *g = &spec->geometry;
     if (spec->kind > MSI_FITS_WEIGHTS)
         return msi_error_set(MSI_ERANGE, "pictures of transforms to the uv plane are not supported");
-    const int is_weights = spec->kind == MSI_FITS_WEIGHTS, is_model = spec->kind == MSI_FITS_MODEL;
+    const int is_weights = spec->kind == MSI_FITS_WEIGHTS, is_model = msi_fits_is_model(spec->kind);
     const int is_image = !is_model && msi_fits_is_brightness(spec->kind);
     composition c = {.picture = {.nx = g->nx,
                                  .ny = g->ny,
@@ -315,7 +325,7 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
                                                                                             : MSI_VALUES_BRIGHTNESS,
                                  .unit = spec->unit ? spec->unit : unit[spec->kind],
                                  .cell_rad = g->cell_y_rad,
-                                 .is_psf = spec->kind == MSI_FITS_PSF,
+                                 .is_psf = msi_fits_is_psf(spec->kind),
                                  /* A range of brightness does not apply to a PSF or weights. */
                                  .style = is_image || is_model ? style : NULL}};
     if (is_image || c.picture.is_psf) c.picture.beam = spec->beam;

@@ -47,7 +47,8 @@ static int choose_centre(msi_imaging_run *r)
                              "or select one with -field");
     /* Smaller distances are those of frames and of the same pointing, centred again. */
     static const double ONE_POINTING_RAD = 1e-5;
-    if (r->interval == 0 && msi_ms_reader_field_distance(r->reader) > ONE_POINTING_RAD)
+    if (r->interval == 0 && !o->pb.apply && !o->pb.correct &&
+        msi_ms_reader_field_distance(r->reader) > ONE_POINTING_RAD)
         msi_log_warning(
             "pointings with different phase centres are joined without their primary beams: fluxes away from "
             "a pointing's centre are wrong; image pointings one by one with -field");
@@ -260,8 +261,9 @@ typedef struct load {
     msi_gridder *const *gridder;
     int n_block;
     msi_ms_block block[MOST_BLOCKS];
-    int64_t *n_part;     /* [n_channel] number of parts of the batch */
-    msi_vis_block *part; /* [n_channel][MOST_BLOCKS] samples of the output channel, in the order of blocks */
+    int64_t *n_part;                /* [n_channel] number of parts of the batch */
+    msi_vis_block *part;            /* [n_channel][MOST_BLOCKS] samples of the output channel, in the order of blocks */
+    msi_beam_weights *beam_weights; /* [sets] NULL unless they are requested */
 } load;
 
 static int begin_load(load *l, const msi_conversion_spec *spec)
@@ -283,6 +285,7 @@ static int list_parts(load *l, msi_sample_tally *tally)
         msi_converted_part p;
         MSI_TRY(msi_converted_tally(&l->block[i], &of_block));
         msi_sample_tally_add(tally, &of_block);
+        if (l->beam_weights) msi_converted_beam_weights(l->request, &l->block[i], &l->beam_weights[l->block[i].set]);
         msi_converted_first(&walk, l->request, &l->block[i]);
         while (msi_converted_next(&walk, &p)) l->part[p.channel * MOST_BLOCKS + l->n_part[p.channel]++] = p.samples;
     }
@@ -342,15 +345,16 @@ static int load_blocks(load *l, msi_sample_tally *tally)
  * Given:    pool, reader  the reader processes convert by an msi_block_converter; reader is the last that they opened
  *           gridder       [spec->channels->n] of spec->n_plane planes each
  * Given and returned: *tally  the samples are added to it
+ *           beam_weights [sets]  their weights are added; NULL: not counted
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the file of the store), MSI_EINTERRUPTED
  */
 static int read_samples(msi_reader_pool *pool, msi_ms_reader *reader, const msi_conversion_spec *spec,
-                        msi_gridder *const *gridder, msi_sample_tally *tally)
+                        msi_gridder *const *gridder, msi_sample_tally *tally, msi_beam_weights *beam_weights)
 {
     /* OpenMP leaves one core to each reader process. With several planes it keeps at least half of the threads:
      * otherwise the readers would wait for the gridders. */
     const int n_thread = omp_get_max_threads(), n_reader = msi_reader_pool_size(pool);
-    load l = {.reader_pool = pool, .reader = reader, .gridder = gridder};
+    load l = {.reader_pool = pool, .reader = reader, .gridder = gridder, .beam_weights = beam_weights};
     const int left = n_thread - n_reader, half = spec->n_plane > 1 && n_thread > 1 ? n_thread / 2 : 1;
     omp_set_num_threads(left > half ? left : half);
     int rc = begin_load(&l, spec);
@@ -402,9 +406,16 @@ static int load_samples(msi_imaging_run *r)
                                       .channels = &r->channels,
                                       .ra_rad = r->ra_rad,
                                       .dec_rad = r->dec_rad,
+                                      .sums_beam_weights = msi_imaging_pb_wanted(r->options),
                                       .least_turn_rad = MSI_LOST_TO_CENTRE * r->options->accuracy};
+    msi_beam_weights *beam_weights = NULL;
     memset(&r->tally, 0, sizeof r->tally);
-    MSI_TRY(read_samples(r->reader_pool, r->reader, &spec, r->gridder, &r->tally));
+    if (spec.sums_beam_weights)
+        MSI_TRY(msi_alloc(&beam_weights, r->options->n_ms, sizeof *beam_weights, "weights of the primary beam"));
+    int rc = read_samples(r->reader_pool, r->reader, &spec, r->gridder, &r->tally, beam_weights);
+    if (!rc && beam_weights) rc = msi_imaging_pb_weigh(r, beam_weights);
+    msi_free(beam_weights);
+    MSI_TRY(rc);
     if (r->interval + 1 == r->options->intervals_out) stop_readers(r);
     MSI_TRY(count_loaded(r));
     msi_imaging_report_loaded(r);
@@ -669,6 +680,7 @@ static int image_interval(msi_imaging_run *r)
     if (r->is_empty && r->options->dry_run) return MSI_OK;
     if (!r->is_empty) msi_imaging_report_subject(r);
     if (r->interval == 0 && r->outputs) MSI_TRY(msi_imaging_reuse_check(r));
+    MSI_TRY(msi_imaging_pb_open(r));
     r->plan = (msi_imaging_plan){0};
     MSI_TRY(open_gridders(r));
     const int is_early = reads_first(r, r->gridder[0]);
@@ -697,6 +709,7 @@ static void end_interval(msi_imaging_run *r)
     msi_free(r->density);
     r->gridder = NULL;
     r->density = NULL;
+    msi_imaging_pb_close(r);
     msi_output_channels_free(&r->channels);
     msi_ms_reader_free(r->reader);
     r->reader = NULL;
@@ -751,7 +764,7 @@ static int check_mask(const msi_imaging_run *r)
 {
     const char *option, *path = msi_clean_options_mask(&r->options->clean, &option);
     int64_t n_empty = 0;
-    if (!path) path = "-horizon-mask";
+    if (!path) path = r->options->pb.mask > 0 ? "-pbmask" : "-horizon-mask";
     for (int64_t c = 0; c < r->mask.n_plane; c++) n_empty += !(msi_clean_mask_fraction(&r->mask, c) > 0);
     if (n_empty == r->mask.n_plane)
         return msi_error_set(
@@ -788,6 +801,8 @@ static int read_mask(msi_imaging_run *r)
     int rc = choose_centre(r);
     const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
     if (!rc) rc = make_mask(r, &target);
+    if (!rc && o->pb.mask > 0)
+        rc = msi_imaging_pb_mask(&r->mask, o, t.reader, target.frame, (const double[]){r->ra_rad, r->dec_rad});
     if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
         rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels need a mask of one plane",
                            msi_clean_options_mask(&o->clean, &option));
@@ -845,7 +860,8 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     MSI_TRY(msi_block_converter_create(&r->converter));
     MSI_TRY(msi_open_sets_reader_pool(&r->reader_pool, o, msi_block_converter_conversion(r->converter)));
     const char *option;
-    const int has_mask = o->clean.niter && (msi_clean_options_mask(&o->clean, &option) || o->clean.has_horizon);
+    const int has_mask =
+        o->clean.niter && (msi_clean_options_mask(&o->clean, &option) || o->clean.has_horizon || o->pb.mask > 0);
     return has_mask && is_first ? read_mask(r) : MSI_OK;
 }
 

@@ -107,6 +107,22 @@ static void put_weight(msi_fits_spec *spec, double sum_weight, const msi_imaging
     spec->sum_vis_weight = weight->vis_sum;
 }
 
+/* Write what is corrected for the primary beam. Given: file  of the planes, the PSF first if there is one */
+static int put_corrected(msi_imaging_run *r, int64_t channel, const msi_image *image, int psf,
+                         const msi_image_file *file)
+{
+    msi_fits_spec spec[MSI_IMAGE_MAX_FILES];
+    const int has_psf = r->options->make_psf, n = image->n_plane - has_psf;
+    for (int i = 0; i < image->n_plane; i++) spec[i] = file[i].spec;
+    if (has_psf) {
+        const msi_imaging_pb_image of = {channel, MSI_FITS_PSF, image, psf, 1, 0, spec};
+        MSI_TRY(msi_imaging_pb_put(r, &of));
+    }
+    if (n <= 0) return MSI_OK;
+    const msi_imaging_pb_image of = {channel, MSI_FITS_DIRTY, image, 0, n, 0, spec + has_psf};
+    return msi_imaging_pb_put(r, &of);
+}
+
 int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *image, const msi_imaging_weight *weight)
 {
     const msi_options *o = r->options;
@@ -126,6 +142,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
         if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
     }
     if (o->save_weights) MSI_TRY(write_weights(r, channel, &spec));
+    MSI_TRY(put_corrected(r, channel, image, psf, file));
     return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
 }
 
@@ -159,6 +176,10 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)
             MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
     }
+    msi_fits_spec all[MSI_IMAGE_MAX_FILES];
+    for (int i = 0; i < image->n_plane; i++) all[i] = file[i].spec;
+    const msi_imaging_pb_image of = {product->channel, product->kind, image, 0, image->n_plane, first, all};
+    MSI_TRY(msi_imaging_pb_put(r, &of));
     return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
 }
 

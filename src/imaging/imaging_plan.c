@@ -108,6 +108,8 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
         bytes += density_bytes * n_grid * (o->mf_weighting ? 1 : o->channels_out);
     /* Temporary buffers: -save-uv takes a complex plane and its two parts, -save-weights a grid of weights and both of
      * its halves joined. They are not needed at the same time. */
+    if (o->pb.apply || o->pb.correct)
+        bytes += n_pixel * (need->n_plane * msi_image_pixel_bytes(precision) + (int64_t)sizeof(float));
     if (o->save_uv)
         bytes += n_pixel * 32;
     else if (o->save_weights)

@@ -12,6 +12,7 @@
 #include "src/clean/clean_mask.h"
 #include "src/imaging/imaging_plan.h"
 #include "src/options/options.h"
+#include "src/pb/pb_mean.h"
 #include "src/predict/model_update.h"
 #include "src/run/block_conversion.h"
 #include "src/run/gpu_share.h"
@@ -55,6 +56,9 @@ typedef struct msi_imaging_run {
     msi_density **density; /* [channels_out] NULL for natural weights; with -mf-weighting [0] is that of all channels */
     msi_sample_tally tally; /* this and the following are over all ranks */
     msi_ms_dropped dropped;
+    msi_pb_array *pb;            /* on the first rank, if a primary beam is applied; otherwise NULL, as the next two */
+    msi_pb_mean *pb_mean;        /* [channels_out + 1] of each channel, and of all; empty until it is needed */
+    double *pb_weight;           /* [channels_out] the sums of weights of the channels */
     int64_t n_loaded, n_outside; /* samples that the gridders kept; that they dropped */
 } msi_imaging_run;
 
@@ -165,6 +169,46 @@ int msi_imaging_files_beam(const msi_imaging_run *run, msi_beam *beam, const msi
  *          beam can be fitted.
  */
 int msi_imaging_files_write(msi_imaging_run *run, int64_t channel, msi_image *image, const msi_imaging_weight *weight);
+
+/* ---- Primary beams (imaging_pb.c) ---- */
+
+/* msi_imaging_pb_wanted - return 1 if options need a primary beam. */
+int msi_imaging_pb_wanted(const msi_options *options);
+
+/* msi_imaging_pb_open - choose the models of an interval's sets, if the options need them. Returns: as
+ * msi_pb_array_make */
+int msi_imaging_pb_open(msi_imaging_run *run);
+void msi_imaging_pb_close(msi_imaging_run *run);
+
+/* msi_imaging_pb_weigh - set the weights of an interval, summed over the ranks; every rank calls it. Given and returned:
+ * weights [sets]. Returns: 0, MSI_EMPI.. as msi_ranks_sum */
+int msi_imaging_pb_weigh(msi_imaging_run *run, msi_beam_weights *weights);
+
+/* Planes that are being written. */
+typedef struct msi_imaging_pb_image {
+    int64_t channel; /* or MSI_OUTPUT_MFS */
+    msi_fits_kind kind;
+    const msi_image *image;
+    int plane, n_plane;        /* which of its planes */
+    int first;                 /* the number of the first of them among the run's */
+    const msi_fits_spec *spec; /* [n_plane] their headers */
+} msi_imaging_pb_image;
+
+/*
+ * msi_imaging_pb_put - write the primary beam of a channel before its first image, and the corrected images that belong
+ * to planes that are being written. Nothing is done without a primary beam, and for images that are not corrected.
+ * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINPUT (a file of -reuse-primary-beam), MSI_EINTERRUPTED
+ */
+int msi_imaging_pb_put(msi_imaging_run *run, const msi_imaging_pb_image *image);
+
+/*
+ * msi_imaging_pb_mask - take pixels where the primary beam is at or below -pbmask out of a mask.
+ * Given:              reader  opened; frame of directions; centre  ra, dec of the image
+ * Given and returned: mask    empty: everywhere
+ * Returns:            as msi_pb_array_make
+ */
+int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *options, const msi_ms_reader *reader,
+                        const char *frame, const double centre[2]);
 
 /* ---- Images of earlier runs: models, dirty images, PSFs, local noise (imaging_reuse.c) ---- */
 

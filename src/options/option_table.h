@@ -15,6 +15,7 @@ typedef enum msi_option_group {
     MSI_GROUP_SAMPLES,
     MSI_GROUP_WEIGHTING,
     MSI_GROUP_CLEAN,
+    MSI_GROUP_BEAM,
     MSI_GROUP_OUTPUT,
     MSI_GROUP_PREDICT,
     MSI_GROUP_PERFORMANCE,
@@ -71,8 +72,8 @@ typedef struct msi_option_table {
 } msi_option_table;
 
 extern const msi_option_table msi_table_image, msi_table_samples, msi_table_weighting, msi_table_clean_loop,
-    msi_table_clean_mask, msi_table_clean_component, msi_table_clean_beam, msi_table_clean_run, msi_table_output,
-    msi_table_predict, msi_table_performance, msi_table_other;
+    msi_table_clean_mask, msi_table_clean_component, msi_table_clean_beam, msi_table_clean_run, msi_table_beam,
+    msi_table_output, msi_table_predict, msi_table_performance, msi_table_other;
 
 /* msi_option_count - return the number of options, without aliases. */
 int msi_option_count(void);

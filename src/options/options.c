@@ -24,6 +24,7 @@
 #include "src/options/gridder_choice.h"
 #include "src/options/option_table.h"
 #include "src/options/suggestion.h"
+#include "src/pb/pb_model.h"
 
 /* ---- The options, one by one ---- */
 
@@ -491,6 +492,24 @@ static int check_tapers(const msi_options *o)
     return MSI_OK;
 }
 
+static int check_primary_beam(const msi_options *o)
+{
+    const msi_pb_options *p = &o->pb;
+    const char *wanted = p->apply ? "apply-primary-beam" : p->correct ? "pbcor" : p->mask > 0 ? "pbmask" : NULL;
+    MSI_TRY(msi_pb_model_check(p->model));
+    if (wanted && strcmp(p->model, "off") == 0)
+        return msi_error_set(MSI_EUSAGE, "-%s: -pb off names no primary beam; leave one of them out", wanted);
+    if (p->reuse && !p->apply) return msi_error_set(MSI_EUSAGE, "-reuse-primary-beam: it needs -apply-primary-beam");
+    if (p->save_psf && !p->apply) return msi_error_set(MSI_EUSAGE, "-save-psf-pb: it needs -apply-primary-beam");
+    if (p->mask > 0 && !o->clean.niter) return msi_error_set(MSI_EUSAGE, "-pbmask: it needs -niter");
+    for (int i = 0; wanted && !p->reuse && i < o->n_note; i++)
+        if (strcmp(o->note[i]->name, "mwa-path") == 0)
+            return msi_error_set(MSI_EUSAGE,
+                                 "-mwa-path: beams of full embedded elements are not computed; leave it out and give "
+                                 "-pb mwa-analytic, or -reuse-primary-beam with files of another program");
+    return MSI_OK;
+}
+
 static int check_imaging(const msi_options *o)
 {
     const msi_image_geometry *g = &o->geometry;
@@ -520,6 +539,7 @@ static int check_imaging(const msi_options *o)
     const msi_ms_selection *s = &o->selection;
     MSI_TRY(msi_options_check_selection(s));
     MSI_TRY(check_tapers(o));
+    MSI_TRY(check_primary_beam(o));
     if (o->bandwidth_taper && o->channels_out < 2)
         return msi_error_set(MSI_EUSAGE,
                              "-weight briggsbwtaper: it is for channel images; give -channels-out, or "

@@ -73,6 +73,16 @@ typedef struct msi_clean_options {
     int save_sources; /* the scales are Gaussians then */
 } msi_clean_options;
 
+/* Primary beams. */
+typedef struct msi_pb_options {
+    const char *model;          /* the word of -pb */
+    int apply, reuse, save_psf; /* -apply-primary-beam, -reuse-primary-beam, -save-psf-pb */
+    double limit;               /* -primary-beam-limit */
+    int correct;                /* -pbcor */
+    double pblimit;             /* -pblimit; negative: no limit */
+    double mask;                /* -pbmask; 0: none */
+} msi_pb_options;
+
 typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
 
 /* -model-interpolation: the model at a frequency between channel images. */
@@ -150,6 +160,8 @@ typedef struct msi_options {
 
     msi_clean_options clean;
     const char *only_clean; /* the first given option of deconvolution except -niter; NULL: none */
+
+    msi_pb_options pb;
 
     double accuracy;          /* 1e-12 .. 1e-2 */
     int accuracy_follows;     /* cleaning without -accuracy: residuals of a deep image use a smaller one */

@@ -31,8 +31,6 @@ static const casa_name tclean_names[] = {
     {"nterms", NULL, "use -channels-out with -join-channels and -fit-spectral-log-pol"},
     {"outframe", NULL, "channels stay in the frame of the set; convert the set with mstransform or cvel2 first"},
     {"outputvis", NULL, "use msimage-convert to write a new set"},
-    {"pbcor", NULL, "primary beams are not supported yet; correct the finished image for the beam"},
-    {"pblimit", NULL, "primary beams are not supported yet; every pixel above the horizon is imaged"},
     {"perchanweightdensity", "no-mf-weighting", NULL},
     {"phasecenter", "shift", NULL},
     {"restfreq", NULL, "the rest frequency is read from the set"},

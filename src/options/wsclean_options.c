@@ -24,8 +24,7 @@
     }
 
 #define OTHER_METHOD "CLEAN is the only method; use -multiscale for extended sources"
-#define PRIMARY_BEAM "primary beams are not supported yet; correct the finished image for the beam"
-#define NO_BEAM      "no primary beam is applied"
+#define NO_BEAM      "the primary beam is computed by the model of -pb"
 #define ATERMS       "a-terms are not supported yet; apply direction-independent corrections to the data first"
 #define NO_ATERMS    "no a-terms are applied"
 #define FACETS       "facets are not supported, and not needed for the w term; apply solutions to the data first"
@@ -137,11 +136,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("fit-beam-without-negatives", 0, "the fit uses the PSF's main lobe, which is positive"),
 
     /* Primary beams, a-terms and facets. Their settings have no effect while none is applied. */
-    REFUSED("apply-primary-beam", 0, PRIMARY_BEAM),
-    REFUSED("reuse-primary-beam", 0, PRIMARY_BEAM),
-    REFUSED("save-psf-pb", 0, PRIMARY_BEAM),
     ACCEPTED("use-differential-lofar-beam", 0, NO_BEAM),
-    ACCEPTED("primary-beam-limit", 1, NO_BEAM),
     ACCEPTED("scalar-beam", 0, NO_BEAM),
     ACCEPTED("mwa-path", 1, NO_BEAM),
     ACCEPTED("pb-grid-size", 1, NO_BEAM),

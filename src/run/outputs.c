@@ -40,10 +40,23 @@ static const char *const kind_names[] = {[MSI_FITS_DIRTY] = "dirty",
                                          [MSI_FITS_IMAGE] = "image",
                                          [MSI_FITS_MASK] = "mask",
                                          [MSI_FITS_INDEX] = "spectral-index",
+                                         [MSI_FITS_IMAGE_PB] = "image-pb",
+                                         [MSI_FITS_MODEL_PB] = "model-pb",
+                                         [MSI_FITS_PSF_PB] = "psf-pb",
+                                         [MSI_FITS_PBCOR] = "pbcor",
+                                         [MSI_FITS_PB] = "pb",
+                                         [MSI_FITS_FEED_X] = "beam-0",
+                                         [MSI_FITS_FEED_Y] = "beam-15",
                                          [MSI_FITS_HORIZON] = "horizon-mask",
                                          [MSI_FITS_WEIGHTS] = "weights",
                                          [MSI_FITS_UV_REAL] = "uv-real",
                                          [MSI_FITS_UV_IMAG] = "uv-imag"};
+
+/* Return 1 if images of a kind do not depend on the plane. */
+static int is_of_all_planes(msi_fits_kind kind)
+{
+    return msi_fits_is_psf(kind) || kind == MSI_FITS_WEIGHTS || kind == MSI_FITS_FEED_X || kind == MSI_FITS_FEED_Y;
+}
 
 /* Make a file's name: NAME[-tNNNN][-NNNN|-MFS][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv */
 static int make_name(const msi_outputs *o, const char *prefix, entry *e)
@@ -70,7 +83,7 @@ static int make_name(const msi_outputs *o, const char *prefix, entry *e)
         snprintf(e->name + at, size - (size_t)at, "-sources.txt");
         return MSI_OK;
     }
-    if (o->n_plane > 1 && e->id.kind != MSI_FITS_PSF && e->id.kind != MSI_FITS_WEIGHTS)
+    if (o->n_plane > 1 && !is_of_all_planes(e->id.kind))
         at += snprintf(e->name + at, size - (size_t)at, "-%s%s", msi_pol_name(o->planes[e->id.plane].pol),
                        o->planes[e->id.plane].imaginary ? "i" : "");
     snprintf(e->name + at, size - (size_t)at, "-%s.%s", kind_names[e->id.kind], e->picture ? "png" : "fits");
@@ -134,6 +147,32 @@ static int add_cleaned(msi_outputs *o, msi_output_id id)
                                                                                            : MSI_OK;
 }
 
+/* Add images of a kind for all planes, or one. */
+static int add_planes(msi_outputs *o, msi_output_id id, msi_fits_kind kind)
+{
+    id.kind = kind;
+    for (int p = 0; p < (is_of_all_planes(kind) ? 1 : o->n_plane); p++) {
+        id.plane = p;
+        MSI_TRY(add_with_picture(o, id));
+    }
+    return MSI_OK;
+}
+
+/* Add the primary beam of a channel, and the images that are corrected for it. */
+static int add_primary_beam(msi_outputs *o, msi_output_id id)
+{
+    const msi_options *opt = o->options;
+    if (opt->pb.apply && !opt->pb.reuse) {
+        MSI_TRY(add_planes(o, id, MSI_FITS_FEED_X));
+        MSI_TRY(add_planes(o, id, MSI_FITS_FEED_Y));
+    }
+    if (opt->pb.apply && opt->make_psf && opt->pb.save_psf) MSI_TRY(add_planes(o, id, MSI_FITS_PSF_PB));
+    if (opt->pb.apply && !opt->make_psf_only) MSI_TRY(add_planes(o, id, MSI_FITS_IMAGE_PB));
+    if (opt->pb.apply && opt->clean.niter) MSI_TRY(add_planes(o, id, MSI_FITS_MODEL_PB));
+    if (opt->pb.correct) MSI_TRY(add_planes(o, id, MSI_FITS_PB));
+    return opt->pb.correct && !opt->make_psf_only ? add_planes(o, id, MSI_FITS_PBCOR) : MSI_OK;
+}
+
 /* Add the files of one interval and channel. */
 static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
 {
@@ -142,6 +181,7 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
     if (opt->make_psf) MSI_TRY(add_with_picture(o, id));
     id.kind = MSI_FITS_WEIGHTS;
     if (opt->save_weights) MSI_TRY(add_with_picture(o, id));
+    MSI_TRY(add_primary_beam(o, id));
     for (int p = 0; p < o->n_plane && !opt->make_psf_only; p++) {
         id.plane = p;
         if (opt->clean.niter) MSI_TRY(add_cleaned(o, id));

@@ -38,7 +38,7 @@ expect 2 '-scale: .*missing' -size 256 256 x.ms
 expect 2 '-nonsense: no such option' -nonsense x.ms
 expect 2 '-acuracy: .*did you mean -accuracy\?' -acuracy 1e-4 x.ms
 expect 2 '-niter 1000.5: ' "${good[@]}" -niter 1000.5 x.ms
-expect 2 '-apply-primary-beam: primary beams are not supported' "${good[@]}" -apply-primary-beam x.ms
+expect 2 '-grid-with-beam: ' "${good[@]}" -grid-with-beam x.ms
 expect 2 '-name: an argument is missing' "${good[@]}" -name
 expect 2 'x.ms was read as an argument of -name' "${good[@]}" -name x.ms
 expect 2 'no Measurement Set' "${good[@]}"

@@ -698,7 +698,6 @@ static void test_suggestions(void **state)
     refused_value("-scan 3", "-scan: no such option;", "-taql 'SCAN_NUMBER == 3'");
     refused_value("-usemask user", "-usemask:", "-auto-multithresh");
     refused_value("-specmode cube", "-specmode:", "-channels-out");
-    refused_value("-pbcor", "-pbcor:", "primary beams");
     refused_value("-vis a.ms", "-vis:", "give the Measurement Sets last");
     refused_value("-spws 0:3~10", "-spws 0:3~10:", "-select-spw");
     assert_null(msi_suggestion_advice(MSI_CASA_TCLEAN, "spw"));

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Primary beams of a run. For each output channel the mean beam is made when its first image is written; each image
+ * that is to be corrected is copied, corrected and written before the writer takes it. The beam of all channels is
+ * their mean, weighted as their images are.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/imaging/imaging_run.h"
+#include "src/run/open_sets.h"
+
+/* Groups of frequencies of an output channel at which its beam is averaged. */
+enum { MOST_FREQUENCIES = 8 };
+
+/* A channel narrower than this part of its frequency needs one of them. */
+static const double NARROW = 0.002;
+
+int msi_imaging_pb_wanted(const msi_options *o)
+{
+    return o->pb.apply || o->pb.correct || o->pb.mask > 0;
+}
+
+/* ---- Frequencies ---- */
+
+typedef struct frequencies {
+    int n;
+    double freq_hz[MOST_FREQUENCIES], weight[MOST_FREQUENCIES];
+} frequencies;
+
+/* Group the selected channels of a range of frequencies by equal steps: means, weighted by rows and width. */
+static void group_frequencies(frequencies *f, const msi_ms_reader *reader, double begin_hz, double end_hz,
+                              double low_hz, double high_hz)
+{
+    memset(f, 0, sizeof *f);
+    f->n = (high_hz - low_hz) / high_hz < NARROW ? 1 : MOST_FREQUENCIES;
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *s = msi_ms_reader_spw(reader, i);
+        for (int32_t c = 0; c < s->n_chan; c++) {
+            const double hz = s->freq_hz[c], w = (double)s->n_row * s->width_hz[c];
+            int g = (int)((hz - low_hz) / (high_hz - low_hz) * f->n);
+            if (hz < begin_hz || hz >= end_hz) continue;
+            g = g < 0 ? 0 : g >= f->n ? f->n - 1 : g;
+            f->freq_hz[g] += w * hz;
+            f->weight[g] += w;
+        }
+    }
+    double all = 0;
+    for (int g = 0; g < f->n; g++) {
+        all += f->weight[g];
+        if (f->weight[g] > 0) f->freq_hz[g] /= f->weight[g];
+    }
+    if (all > 0) return;
+    /* An interval without rows: its images are NaN, whatever the beam. */
+    *f = (frequencies){1, {0.5 * (low_hz + high_hz)}, {1}};
+}
+
+static int mean_of(msi_pb_mean *mean, const msi_pb_array *a, const frequencies *f, const msi_image_geometry *g,
+                   const double centre[2], const msi_plane *planes, int n_plane)
+{
+    const msi_pb_target t = {.geometry = *g,
+                             .ra_rad = centre[0],
+                             .dec_rad = centre[1],
+                             .planes = planes,
+                             .n_plane = n_plane,
+                             .n_freq = f->n,
+                             .freq_hz = f->freq_hz,
+                             .weight = f->weight};
+    return msi_pb_mean_make(mean, a, &t);
+}
+
+/* ---- Means of channels ---- */
+
+int msi_imaging_pb_open(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    const double *edge = r->channels.low_hz, *end = r->channels.high_hz;
+    if (!msi_imaging_pb_wanted(o) || !r->outputs) return MSI_OK;
+    MSI_TRY(msi_alloc(&r->pb_mean, o->channels_out + 1, sizeof *r->pb_mean, "primary beams"));
+    MSI_TRY(msi_alloc(&r->pb_weight, o->channels_out, sizeof *r->pb_weight, "primary beams"));
+    if (o->pb.reuse || r->is_empty) return MSI_OK;
+    return msi_pb_array_make(&r->pb, o->pb.model, r->reader, edge[0], end[o->channels_out - 1],
+                             r->observation.dir_frame);
+}
+
+int msi_imaging_pb_weigh(msi_imaging_run *r, msi_beam_weights *weights)
+{
+    const int n = r->options->n_ms;
+    MSI_TRY(msi_ranks_sum(r->ranks, weights, n * (int64_t)(sizeof *weights / sizeof(double)), MSI_FP64));
+    for (int i = 0; r->pb && i < n; i++)
+        msi_pb_array_weigh(r->pb, i, weights[i].pair, weights[i].bin, weights[i].time_s);
+    return MSI_OK;
+}
+
+void msi_imaging_pb_close(msi_imaging_run *r)
+{
+    for (int64_t c = 0; r->pb_mean && c <= r->options->channels_out; c++) msi_pb_mean_free(&r->pb_mean[c]);
+    msi_free(r->pb_mean);
+    msi_free(r->pb_weight);
+    msi_pb_array_free(r->pb);
+    r->pb_mean = NULL;
+    r->pb_weight = NULL;
+    r->pb = NULL;
+}
+
+/* Read the power of a feed from a file of an earlier run. */
+static int read_feed(const msi_imaging_run *r, int64_t channel, msi_fits_kind kind, float **pixel)
+{
+    const msi_options *o = r->options;
+    const msi_output_id id = {r->interval, channel, 0, kind};
+    char *path;
+    msi_fits_image image = {0};
+    *pixel = NULL;
+    MSI_TRY(msi_outputs_path(&path, r->outputs, o->name, &id));
+    int rc = msi_fits_read(&image, path, MSI_FP32);
+    if (!rc && (image.geometry.nx != o->geometry.nx || image.geometry.ny != o->geometry.ny ||
+                fabs(image.geometry.cell_x_rad / o->geometry.cell_x_rad - 1) > 1e-6 ||
+                fabs(image.geometry.cell_y_rad / o->geometry.cell_y_rad - 1) > 1e-6))
+        rc = msi_error_set(MSI_EINPUT,
+                           "%s: %lld x %lld pixels of another size or number than those of the image, %lld x %lld; "
+                           "leave -reuse-primary-beam out",
+                           path, (long long)image.geometry.nx, (long long)image.geometry.ny, (long long)o->geometry.nx,
+                           (long long)o->geometry.ny);
+    if (!rc) {
+        *pixel = image.pixel;
+        image.pixel = NULL;
+    }
+    msi_fits_image_free(&image);
+    msi_free(path);
+    return rc;
+}
+
+static int read_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean *mean)
+{
+    float *x, *y = NULL;
+    int rc = read_feed(r, channel, MSI_FITS_FEED_X, &x);
+    if (!rc) rc = read_feed(r, channel, MSI_FITS_FEED_Y, &y);
+    if (!rc) rc = msi_pb_mean_from_feeds(mean, &r->options->geometry, r->planes, r->n_plane, x, y);
+    msi_free(x);
+    msi_free(y);
+    return rc;
+}
+
+static int make_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean *mean)
+{
+    frequencies f;
+    const double centre[2] = {r->ra_rad, r->dec_rad};
+    group_frequencies(&f, r->reader, r->channels.edge_hz[channel], r->channels.edge_hz[channel + 1],
+                      r->channels.low_hz[channel], r->channels.high_hz[channel]);
+    return mean_of(mean, r->pb, &f, &r->options->geometry, centre, r->planes, r->n_plane);
+}
+
+static int find_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean **out)
+{
+    const int64_t n = r->options->channels_out;
+    msi_pb_mean *mean = &r->pb_mean[channel == MSI_OUTPUT_MFS ? n : channel];
+    *out = mean;
+    if (mean->node) return MSI_OK;
+    if (channel != MSI_OUTPUT_MFS)
+        return r->options->pb.reuse ? read_mean(r, channel, mean) : make_mean(r, channel, mean);
+    for (int64_t c = 0; c < n; c++) {
+        msi_pb_mean *of_channel;
+        MSI_TRY(find_mean(r, c, &of_channel));
+        MSI_TRY(msi_pb_mean_add(mean, of_channel, r->pb_weight[c]));
+    }
+    return MSI_OK;
+}
+
+/* ---- Files ---- */
+
+/* Write an image. It may be NaN where the beam is not known. */
+static int write(msi_imaging_run *r, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
+                 msi_precision precision)
+{
+    msi_fits_spec of_kind = *spec;
+    of_kind.primary_beam = r->pb ? msi_pb_array_name(r->pb) : "files of an earlier run";
+    return msi_outputs_write(r->outputs, id, &of_kind, pixel, precision);
+}
+
+/* Write the beam of a channel, once. */
+static int write_beam(msi_imaging_run *r, int64_t channel, const msi_fits_spec *spec, msi_pb_mean *mean)
+{
+    const msi_pb_options *o = &r->options->pb;
+    float *pixel;
+    msi_output_id id = {r->interval, channel, 0, MSI_FITS_FEED_X};
+    if (mean->is_written) return MSI_OK;
+    mean->is_written = 1;
+    MSI_TRY(msi_alloc(&pixel, msi_image_n_pixel(&mean->geometry), sizeof *pixel, "the primary beam"));
+    int rc = MSI_OK;
+    for (int feed = 0; o->apply && !o->reuse && !rc && feed < 2; feed++) {
+        id.kind = feed ? MSI_FITS_FEED_Y : MSI_FITS_FEED_X;
+        msi_pb_mean_image(mean, feed ? MSI_PB_FEED_Y : MSI_PB_FEED_X, 0, -1, pixel);
+        rc = write(r, &id, spec, pixel, MSI_FP32);
+    }
+    id.kind = MSI_FITS_PB;
+    for (id.plane = 0; o->correct && !rc && id.plane < r->n_plane; id.plane++) {
+        msi_pb_mean_image(mean, MSI_PB_RESPONSE, id.plane, o->pblimit, pixel);
+        rc = write(r, &id, spec, pixel, MSI_FP32);
+    }
+    msi_free(pixel);
+    return rc;
+}
+
+/* Copy some planes of an image, correct and write them. Given: of  first plane among the run's */
+static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fits_kind kind, double limit,
+                           const msi_pb_mean *mean)
+{
+    msi_image copy;
+    const msi_image *from = of->image;
+    const int64_t bytes = msi_image_n_pixel(&from->geometry) * msi_image_pixel_bytes(from->precision);
+    MSI_TRY(msi_image_alloc(&copy, &from->geometry, of->n_plane, from->precision));
+    memcpy(copy.pixel, msi_image_plane(from, of->plane), (size_t)(bytes * of->n_plane));
+    msi_pb_mean_correct(mean, of->first, limit, &copy);
+    int rc = MSI_OK;
+    for (int p = 0; !rc && p < of->n_plane; p++) {
+        const msi_output_id id = {r->interval, of->channel, of->first + p, kind};
+        rc = write(r, &id, &of->spec[p], msi_image_plane(&copy, p), copy.precision);
+    }
+    msi_image_free(&copy);
+    return rc;
+}
+
+/* Make the beam of an interval without rows, whose pointing is not known: NaN. */
+static int make_unknown(msi_imaging_run *r, const msi_imaging_pb_image *of)
+{
+    const msi_image_geometry *g = &of->image->geometry;
+    msi_pb_mean none = {.geometry = *g, .n_plane = r->n_plane, .step = g->nx > g->ny ? g->nx : g->ny};
+    none.n_element = none.n_plane * none.n_plane;
+    none.n_x = (g->nx - 1) / none.step + 4;
+    none.n_y = (g->ny - 1) / none.step + 4;
+    const int64_t n = none.n_x * none.n_y * (none.n_element + 2);
+    msi_pb_mean *mean = &r->pb_mean[of->channel == MSI_OUTPUT_MFS ? r->options->channels_out : of->channel];
+    if (mean->node) return MSI_OK;
+    MSI_TRY(msi_alloc(&none.node, n, sizeof *none.node, "the primary beam"));
+    for (int64_t i = 0; i < n; i++) none.node[i] = NAN;
+    *mean = none;
+    return MSI_OK;
+}
+
+int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
+{
+    const msi_pb_options *o = &r->options->pb;
+    const int is_model = of->kind == MSI_FITS_MODEL, is_psf = of->kind == MSI_FITS_PSF;
+    const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
+    msi_pb_mean *mean;
+    if (!r->outputs || !(o->apply || o->correct) || !(is_model || is_psf || is_image)) return MSI_OK;
+    if (of->channel != MSI_OUTPUT_MFS && r->pb_weight[of->channel] == 0)
+        r->pb_weight[of->channel] = of->image->sum_weight[of->plane];
+    if (r->is_empty && !o->reuse) MSI_TRY(make_unknown(r, of));
+    MSI_TRY(find_mean(r, of->channel, &mean));
+    MSI_TRY(write_beam(r, of->channel, &of->spec[0], mean));
+    if (is_psf) return o->apply && o->save_psf ? write_corrected(r, of, MSI_FITS_PSF_PB, o->limit, mean) : MSI_OK;
+    if (o->apply) MSI_TRY(write_corrected(r, of, is_model ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB, o->limit, mean));
+    return o->correct && is_image ? write_corrected(r, of, MSI_FITS_PBCOR, fmax(o->pblimit, 0), mean) : MSI_OK;
+}
+
+/* ---- The mask of -pbmask ---- */
+
+int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms_reader *reader, const char *frame,
+                        const double centre[2])
+{
+    static const msi_plane intensity = {MSI_POL_I, 0};
+    const int64_t n = msi_image_n_pixel(&o->geometry);
+    double low = INFINITY, high = 0;
+    msi_pb_array *a;
+    msi_pb_mean mean;
+    frequencies f;
+    float *pixel;
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *s = msi_ms_reader_spw(reader, i);
+        low = fmin(low, s->freq_hz[0]);
+        high = fmax(high, s->freq_hz[s->n_chan - 1]);
+    }
+    MSI_TRY(msi_pb_array_make(&a, o->pb.model, reader, low, high, frame));
+    group_frequencies(&f, reader, low, INFINITY, low, high);
+    int rc = mean_of(&mean, a, &f, &o->geometry, centre, &intensity, 1);
+    msi_pb_array_free(a);
+    MSI_TRY(rc);
+    rc = msi_alloc(&pixel, n, sizeof *pixel, "the mask of the primary beam");
+    if (!rc && !mask->pixel) {
+        *mask = (msi_clean_mask){.nx = o->geometry.nx, .ny = o->geometry.ny, .n_plane = 1};
+        rc = msi_alloc(&mask->pixel, n, sizeof *mask->pixel, "the mask of the primary beam");
+        if (!rc) memset(mask->pixel, 1, (size_t)n);
+    }
+    if (!rc) msi_pb_mean_image(&mean, MSI_PB_RESPONSE, 0, o->pb.mask, pixel);
+    for (int64_t c = 0; !rc && c < mask->n_plane; c++)
+        for (int64_t i = 0; i < n; i++)
+            if (!(pixel[i] > o->pb.mask)) mask->pixel[c * n + i] = 0;
+    msi_free(pixel);
+    msi_pb_mean_free(&mean);
+    return rc;
+}

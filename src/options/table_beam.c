@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Options of primary beams: the model, and the images that are corrected by it. */
+#include "src/options/option_table.h"
+
+static const msi_option beam_rows[] = {
+    {.name = "pb",
+     .arguments = "MODEL",
+     .fallback = "auto",
+     .help = "Model of the primary beam, for the options below; by itself it writes nothing: auto (by telescope and "
+             "band), meerkat, vla, atca, gmrt, alma, askap, ska-mid, mwa-analytic, airy:DIAMETER[,BLOCKAGE] in "
+             "metres, gauss:FWHM@FREQUENCY such as gauss:60amin@1.4GHz, poly:A,B,.. with the coefficients of "
+             "(arcmin GHz)^2, ^4 and so on; off.",
+     .read = msi_read_text,
+     AT(pb.model)},
+    {.name = "apply-primary-beam",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help = "Also write images that are corrected for the primary beam, PREFIX-image-pb.fits and, after cleaning, "
+             "PREFIX-model-pb.fits, and the power of the two feeds, PREFIX-beam-0.fits and PREFIX-beam-15.fits.",
+     .read = msi_read_flag,
+     AT(pb.apply),
+     .high = 1},
+    {.name = "primary-beam-limit",
+     .use = MSI_USE_IMAGING,
+     .arguments = "LEVEL",
+     .fallback = "0.005",
+     .help = "Pixels of the images of -apply-primary-beam are NaN where the beam is at or below LEVEL.",
+     .read = msi_read_real,
+     AT(pb.limit),
+     .low = 0,
+     .high = 1},
+    {.name = "reuse-primary-beam",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help = "Read the beam from the files PREFIX-beam-0.fits and PREFIX-beam-15.fits of an earlier run or of another "
+             "program, instead of computing it. With -apply-primary-beam.",
+     .read = msi_read_flag,
+     AT(pb.reuse),
+     .high = 1},
+    {.name = "save-psf-pb",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help = "With -apply-primary-beam, also write the point spread function divided by the beam, PREFIX-psf-pb.fits.",
+     .read = msi_read_flag,
+     AT(pb.save_psf),
+     .high = 1},
+    {.name = "pbcor",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help = "As in tclean, also write the primary beam, PREFIX-pb.fits, and the image divided by it, "
+             "PREFIX-pbcor.fits.",
+     .read = msi_read_flag,
+     AT(pb.correct),
+     .high = 1},
+    {.name = "pblimit",
+     .use = MSI_USE_IMAGING,
+     .arguments = "LEVEL",
+     .fallback = "0.2",
+     .help = "Pixels of the images of -pbcor are NaN where the beam is at or below LEVEL. A negative LEVEL keeps all "
+             "pixels within the range of the model.",
+     .read = msi_read_real,
+     AT(pb.pblimit),
+     .low = -1,
+     .high = 1},
+    {.name = "pbmask",
+     .use = MSI_USE_IMAGING,
+     .arguments = "LEVEL",
+     .fallback_words = "none",
+     .help = "Clean only where the primary beam is above LEVEL, within other masks.",
+     .read = msi_read_real,
+     AT(pb.mask),
+     .low = 0,
+     .high = 1},
+};
+
+const msi_option_table msi_table_beam = {MSI_GROUP_BEAM, beam_rows, sizeof beam_rows / sizeof *beam_rows};

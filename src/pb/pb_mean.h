@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The mean primary beam of an image: how the image of each plane responds to the sky of each plane, as a mean over
+ * pointings, times, frequencies and kinds of baselines. It is computed on a coarse grid and interpolated, since beams
+ * are smooth.
+ */
+#ifndef MSI_PB_MEAN_H
+#define MSI_PB_MEAN_H
+
+#include "core/image.h"
+#include "io/ms/ms_reader.h"
+#include "src/pb/pb_model.h"
+#include "src/sky/stokes.h"
+
+typedef struct msi_pb_array msi_pb_array;
+
+/*
+ * msi_pb_array_make - choose the model of each set of a reader, and log it.
+ * Given:    word     of -pb, not "off"
+ *           reader   borrowed while the array is used
+ *           low_hz, high_hz  of the selected channels
+ *           frame    of directions: J2000 and ICRS are known
+ * Returned: *out     freed by msi_pb_array_free; NULL on failure
+ * Returns:  0, MSI_EINPUT (no model; the positions of the antennas are needed and unknown; another frame), MSI_ENOMEM
+ */
+int msi_pb_array_make(msi_pb_array **out, const char *word, const msi_ms_reader *reader, double low_hz, double high_hz,
+                      const char *frame);
+void msi_pb_array_free(msi_pb_array *a); /* NULL-safe */
+
+/*
+ * msi_pb_array_weigh - weigh a set's kinds of baselines and times by samples instead of rows.
+ * Given: pair [MSI_MS_PAIRS]  as msi_ms_block.pair; bin, time_s [MSI_MS_TIME_BINS] weights, and weights times TIME, in
+ *        bins of sidereal time
+ */
+void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const double *bin, const double *time_s);
+
+/* msi_pb_array_name - return the name of the first set's model, for headers. Borrowed. */
+const char *msi_pb_array_name(const msi_pb_array *a);
+
+/* The image that a mean beam belongs to. */
+typedef struct msi_pb_target {
+    msi_image_geometry geometry;
+    double ra_rad, dec_rad; /* its centre */
+    const msi_plane *planes;
+    int n_plane;
+    int n_freq;
+    const double *freq_hz, *weight; /* [n_freq] frequencies at which the beam is averaged; weights sum to more than 0 */
+} msi_pb_target;
+
+/* The mean on nodes at every `step` pixels. Node (i, j) is at pixel ((i - 1) * step, (j - 1) * step). */
+typedef struct msi_pb_mean {
+    msi_image_geometry geometry;
+    int n_plane, n_element; /* n_element = n_plane^2: element [to][from] is the response of image `to` to sky `from` */
+    int64_t step, n_x, n_y;
+    float *node; /* [n_y][n_x][n_element + 2], the last two the power of feed X (or H, or R) and of Y (V, L) */
+    int n_disc;  /* the model is valid within any of these; 0: everywhere above the horizon */
+    struct msi_pb_disc {
+        double l, m, n, cos_limit; /* direction from the image centre, in its frame */
+    } * disc;
+    double weight;  /* of this mean in sums */
+    int is_written; /* for the caller: its files are written */
+} msi_pb_mean;
+
+/*
+ * msi_pb_mean_make - compute the mean beam.
+ * Returned: *out  emptied by msi_pb_mean_free; empty on failure
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_pb_mean_make(msi_pb_mean *out, const msi_pb_array *a, const msi_pb_target *t);
+
+/* msi_pb_mean_from_feeds - make a mean beam from images of the power of both feeds, [ny][nx]. Stokes parameters respond
+ * by the mean of both. Returns: as msi_pb_mean_make */
+int msi_pb_mean_from_feeds(msi_pb_mean *out, const msi_image_geometry *geometry, const msi_plane *planes, int n_plane,
+                           const float *x, const float *y);
+void msi_pb_mean_free(msi_pb_mean *m); /* leaves it empty */
+
+/* msi_pb_mean_add - add the mean of another channel of the same image to a sum, which is empty at first.
+ * Given: weight  of the channel. Returns: 0, MSI_ENOMEM */
+int msi_pb_mean_add(msi_pb_mean *sum, const msi_pb_mean *more, double weight);
+
+/* What an image of a mean beam shows. */
+typedef enum msi_pb_part { MSI_PB_RESPONSE, MSI_PB_FEED_X, MSI_PB_FEED_Y } msi_pb_part;
+
+/*
+ * msi_pb_mean_image - make an image of the mean beam.
+ * Given:    part   the response of a plane to itself, or the power of a feed
+ *           plane  for MSI_PB_RESPONSE
+ *           limit  values at and below it become NaN, as does everything outside the model's range; negative: nothing
+ *                  but the latter
+ * Returned: pixel  [ny][nx]
+ */
+void msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double limit, float *pixel);
+
+/*
+ * msi_pb_mean_correct - correct the planes of an image for the beam: multiply each pixel by the inverse of its matrix.
+ * Given:              first  the number of the image's first plane among the target's; an image of fewer planes is
+ *                            divided by the response of each plane to itself
+ *                     limit  pixels where the least response of a plane to itself is at or below it become NaN
+ * Given and returned: image
+ */
+void msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image);
+
+/* msi_pb_mean_at - return an element at a pixel; NaN outside the model's range. */
+double msi_pb_mean_at(const msi_pb_mean *m, int to, int from, double x, double y);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Models of primary beams: the response of one dish or station to a direction, as a Jones matrix. The response at the
+ * pointing is about 1.
+ */
+#ifndef MSI_PB_MODEL_H
+#define MSI_PB_MODEL_H
+
+#include "core/types.h"
+
+/* How a dish follows its pointing, which gives the frame of a model's directions. */
+typedef enum msi_pb_mount {
+    MSI_PB_ALTAZ,      /* x towards growing azimuth, y towards the zenith: turns on the sky */
+    MSI_PB_EQUATORIAL, /* x towards east, y towards north; also for models without a direction of their own */
+    MSI_PB_FIXED       /* a station that is steered by delays: azimuth and zenith angle */
+} msi_pb_mount;
+
+/* A direction, as a model sees it. */
+typedef struct msi_pb_direction {
+    double x_rad, y_rad;            /* angular offsets from the pointing, in the frame of the mount; their hypot is the
+                                       angle from the pointing */
+    double azimuth_rad, zenith_rad; /* of the direction: azimuth from north through east. Only for MSI_PB_FIXED */
+} msi_pb_direction;
+
+/* What is known of the set. */
+typedef struct msi_pb_set {
+    const char *telescope;  /* OBSERVATION::TELESCOPE_NAME */
+    double low_hz, high_hz; /* of the selected channels */
+    int64_t n_antenna;
+    const double *diameter_m; /* [n_antenna] DISH_DIAMETER; 0: unknown */
+    const char *const *name;  /* [n_antenna] */
+    const int32_t *delay;     /* [16] steps of the delays of an MWA tile, 32: dipole off; NULL if unknown */
+} msi_pb_set;
+
+enum { MSI_PB_NOTE = 256, MSI_PB_CLASSES = 4 };
+
+typedef struct msi_pb_model msi_pb_model;
+
+/*
+ * msi_pb_model_check - check the word of -pb without a set.
+ * Given:   word  auto, off, the name of a telescope, airy:D[,B] (diameter and blockage in metres), gauss:FWHM@FREQ
+ *                (an angle at a frequency, such as 60amin@1.4GHz), poly:a,b,c.. (coefficients of even powers of
+ *                arcmin GHz)
+ * Returns: 0, MSI_EUSAGE (the message lists the words)
+ */
+int msi_pb_model_check(const char *word);
+
+/*
+ * msi_pb_model_make - choose and prepare a model.
+ * Given:    word   as above, not `off`; `auto` chooses by the telescope, band and diameters
+ * Returned: *out   freed by msi_pb_model_free; NULL on failure
+ *           note   one line for the log: model, band, and whether it is extrapolated
+ * Returns:  0, MSI_EINPUT (no model of this telescope; frequencies outside the model's; the message names both), MSI_ENOMEM
+ */
+int msi_pb_model_make(msi_pb_model **out, const char *word, const msi_pb_set *set, char note[MSI_PB_NOTE]);
+
+void msi_pb_model_free(msi_pb_model *m); /* NULL-safe */
+
+/* msi_pb_model_name - return its short name for headers, such as "MeerKAT L". Borrowed. */
+const char *msi_pb_model_name(const msi_pb_model *m);
+
+msi_pb_mount msi_pb_model_mount(const msi_pb_model *m);
+
+/* msi_pb_model_is_scalar - return 1 if both feeds have one circularly symmetric response: the Jones matrix is V(angle)
+ * times the unit matrix. */
+int msi_pb_model_is_scalar(const msi_pb_model *m);
+
+/* msi_pb_model_classes - return the number of kinds of dishes, at most MSI_PB_CLASSES; class_of [n_antenna] the kind of
+ * each antenna of the set, borrowed. */
+int msi_pb_model_classes(const msi_pb_model *m, const uint8_t **class_of);
+
+/* msi_pb_model_limit - return the angle from the pointing beyond which the model is not valid, in radians: a first
+ * minimum, a published radius, or pi. */
+double msi_pb_model_limit(const msi_pb_model *m, int class_id, double freq_hz);
+
+/* msi_pb_model_width - return the full width at half power in radians, for grids and pictures; about 1 beam for fixed
+ * stations. */
+double msi_pb_model_width(const msi_pb_model *m, int class_id, double freq_hz);
+
+/*
+ * msi_pb_model_jones - evaluate a model. It may be called from several threads.
+ * Returned: jones  [4] rows feed X (or H), Y (or V), columns the components of the electric field along x and along y
+ *                  of the mount's frame (for MSI_PB_FIXED along theta, from the zenith down, and along phi, growing
+ *                  azimuth); beyond the limit the continued formula, which need not be small
+ */
+void msi_pb_model_jones(const msi_pb_model *m, int class_id, double freq_hz, const msi_pb_direction *direction,
+                        msi_c64 jones[4]);
+
+#endif

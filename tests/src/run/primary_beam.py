@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images that are corrected for the primary beam, on sets whose visibilities are sums in double over sources that were
+attenuated by each baseline's own beam: formulas written out here, with the coefficients that BEAM names, rotation by the
+parallactic angle, dishes of two sizes. primary_beam.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from image_oracle import C
+from program_suite import ImagingSuite, fresh_copy, main
+import numpy as np
+from astropy.io import fits
+from casacore.tables import table
+
+ARCMIN = np.pi / 10800
+SOURCES = 16
+
+# Where dishes differ, or turn, the point spread function of a source off the centre is not that of the image, and its
+# sidelobes are not cleaned whole: one source alone then.
+ALONE = ("alma",)
+
+# Rows of the tables, each at one of the channels that are made: MHz and coefficients.
+MEERKAT_L = {1000: (.05, .20, .02, .38, 87.89, 89.30, 85.59, 91.74), 1100: (-.03, -.03, .01, -.23, 79.08, 80.06, 76.76, 82.25),
+             1200: (-.05, 0, 0, -.36, 70.81, 72.78, 69.70, 73.86), 1300: (.06, .02, .01, -.58, 64.20, 67.18, 64.30, 67.11)}
+VLA_L = {1040: (-1.529, 8.69, -1.88), 1168: (-1.439, 7.53, -1.45), 1296: (-1.428, 7.62, -1.54), 1424: (-1.462, 8.23, -1.83)}
+ATCA_16CM = {1332: (1.06274e-3, 1.32342e-6, -8.72013e-10, 1.08020e-12), 1588: (9.80817e-4, 1.17898e-6, -7.83160e-10, 8.66199e-13),
+             1844: (9.53553e-4, 9.33233e-7, -4.26759e-10, 5.63667e-13), 2100: (9.78268e-4, 6.63231e-7, 4.18235e-11, 2.62297e-13)}
+GMRT_4 = (-3.263, 42.618, -25.580, 5.823)
+
+
+def cosine_taper(x_deg, y_deg, squint_x, squint_y, width_x, width_y):
+    """The voltage of one feed of MeerKAT; squint and width in arcmin. Not evaluated at its removable pole."""
+    rho = 1.1889647809329453 * np.hypot((x_deg - squint_x / 60) / (width_x / 60), (y_deg - squint_y / 60) / (width_y / 60))
+    return np.cos(np.pi * rho) / (1 - 4 * rho**2)
+
+
+def meerkat(mhz, x, y, _):
+    c = MEERKAT_L[mhz]
+    h, v = (cosine_taper(np.degrees(x), np.degrees(y), *c[k:k + 2], *c[4 + k:6 + k]) for k in (0, 2))
+    return (h**2 + v**2) / 2
+
+
+def polynomial(terms, mhz, x, y):
+    """The sum of terms of even powers of arcmin GHz, without the first, 1."""
+    q = (np.hypot(x, y) / ARCMIN * mhz / 1000)**2
+    return 1 + sum(t * q**(k + 1) for k, t in enumerate(terms))
+
+
+def vla(mhz, x, y, _):
+    a, b, c = VLA_L[mhz]
+    return polynomial((a * 1e-3, b * 1e-7, c * 1e-10), mhz, x, y)
+
+
+def atca(mhz, x, y, _):
+    return 1 / polynomial(ATCA_16CM[mhz], mhz, x, y)
+
+
+def gmrt(mhz, x, y, _):
+    a, b, c, d = GMRT_4
+    return polynomial((a * 1e-3, b * 1e-7, c * 1e-10, d * 1e-13), mhz, x, y)
+
+
+def airy_voltage(mhz, angle, dish, hole):
+    def j(t):
+        """2 J1(t) / t, J1 by Bessel's integral over a period."""
+        tau = np.arange(400) * 2 * np.pi / 400
+        return 2 * np.mean(np.cos(tau - t[..., None] * np.sin(tau)), axis=-1) / t
+    s = np.pi * np.sin(np.maximum(angle, 1e-9)) * mhz * 1e6 / C
+    return (dish**2 * j(dish * s) - hole**2 * j(hole * s)) / (dish**2 - hole**2)
+
+
+def alma(mhz, x, y, sizes):
+    return np.prod([airy_voltage(mhz, np.hypot(x, y), *((10.7, .75) if d > 9 else (6.25, .75))) for d in sizes], axis=0)
+
+
+# Name in OBSERVATION, beam, first channel and step in MHz, half-power width at the first channel in arcmin, layout.
+BEAMS = {"meerkat": ("MeerKAT", meerkat, 1000, 100, 88, ("-telescope", "meerkat")),
+         "vla": ("EVLA", vla, 1040, 128, 40, ("-telescope", "vla", "-config", "D")),
+         "atca": ("ATCA", atca, 1332, 256, 36, ("-telescope", "vla", "-config", "D")),
+         "gmrt": ("GMRT", gmrt, 600, 60, 46, ("-telescope", "vla", "-config", "D")),
+         "alma": ("ALMA", alma, 100000, 2000, 1.1, ("-telescope", "vla", "-config", "D"))}
+
+
+def latitude_longitude(p):
+    """Geodetic latitude by iteration, and longitude."""
+    a, e2 = 6378137.0, 6.69437999014e-3
+    r, phi = np.hypot(p[0], p[1]), np.arctan2(p[2], np.hypot(p[0], p[1]))
+    for _ in range(10):
+        n = a / np.sqrt(1 - e2 * np.sin(phi)**2)
+        phi = np.arctan2(p[2] + e2 * n * np.sin(phi), r)
+    return phi, np.arctan2(p[1], p[0])
+
+
+def parallactic_angle(time_s, position, ra, dec):
+    """From north through east to the zenith."""
+    phi, lon = latitude_longitude(position)
+    gmst = np.radians(280.46061837 + 360.98564736629 * (time_s / 86400 - 51544.5))
+    h = gmst + lon - ra
+    return np.arctan2(np.cos(phi) * np.sin(h), np.sin(phi) * np.cos(dec) - np.cos(phi) * np.sin(dec) * np.cos(h))
+
+
+class Sky:
+    """A set of a telescope whose DATA are sums over attenuated sources, and its pixels."""
+
+    def __init__(self, s, name, pixels=256):
+        self.name, (self.telescope, self.beam, first, step, width, layout) = name, BEAMS[name]
+        self.mhz, self.n = [first + step * k for k in range(4)], pixels
+        self.cell = 2.0 * width * ARCMIN / pixels
+        self.reach = 0.95 * width * ARCMIN * self.mhz[0] / self.mhz[-1]
+        self.limit = 1 / (3.2 * self.cell)
+        self.path = s.path(name + ".ms")
+        made = s.made(name + ".made.ms", *layout, "-duration", "8h", "-integration", "30min" if name == "meerkat" else "2h", "-ra", "60deg", "-dec",
+                      "-25deg" if name == "meerkat" else "30deg", "-pol", "XX,YY", "-spw", "%dMHz" % first, "%dMHz" % step, 4)
+        fresh_copy(made, self.path)
+        with table(self.path + "/OBSERVATION", readonly=False, ack=False) as t:
+            t.putcell("TELESCOPE_NAME", 0, self.telescope)
+        with table(self.path + "/ANTENNA", readonly=False, ack=False) as t:
+            self.position = np.mean(t.getcol("POSITION"), axis=0)
+            self.size = np.where(np.arange(t.nrows()) % 3, 12.0, 7.0) if name == "alma" else np.full(t.nrows(), 25.0)
+            t.putcol("DISH_DIAMETER", self.size)
+        self.place_sources()
+        self.fill()
+
+    def place_sources(self):
+        """Sources on pixels, apart from each other, out to a tenth of the beam at the highest frequency."""
+        random = np.random.default_rng(5)
+        n = 1 if self.name in ALONE else SOURCES
+        self.at, self.flux, self.index = [], random.uniform(1, 2, n), random.uniform(-1, 0, n)
+        while len(self.at) < n:
+            x, y = random.integers(8, self.n - 8, 2)
+            if np.hypot(x - self.n / 2, y - self.n / 2) * self.cell > self.reach:  # where polynomials rise again
+                continue
+            if all(np.hypot(x - a, y - b) > 14 for a, b in self.at) and self.mean(self.mhz[-1], x, y) > 0.1:
+                self.at.append((int(x), int(y)))
+
+    def offsets(self, x, y):
+        """Angles to the east and north of the pointing, which is the centre."""
+        l, m = (self.n / 2 - np.asarray(x)) * self.cell, (np.asarray(y) - self.n / 2) * self.cell
+        r = np.hypot(l, m)
+        stretch = np.where(r > 0, np.arcsin(r) / np.where(r > 0, r, 1), 1)
+        return l * stretch, m * stretch, l, m
+
+    def response(self, mhz, x, y, chi, sizes):
+        """Of one baseline at one time, with the feeds turned by chi."""
+        east, north, _, _ = self.offsets(x, y)
+        if self.name == "meerkat":
+            return self.beam(mhz, north * np.sin(chi) - east * np.cos(chi), north * np.cos(chi) + east * np.sin(chi), sizes)
+        return self.beam(mhz, east, north, sizes)
+
+    def mean(self, mhz, x, y):
+        """Over all samples within the uv limit, which have weight 1."""
+        with table(self.path, ack=False) as t:
+            rows = np.stack([t.getcol("TIME"), self.size[t.getcol("ANTENNA1")], self.size[t.getcol("ANTENNA2")]], axis=1)
+            centre = table(self.path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0]
+            uv = np.hypot(*t.getcol("UVW").T[:2]) * 1e6 / C
+        kinds, of_row = np.unique(rows, axis=0, return_inverse=True)
+        count = np.bincount(of_row.ravel(), sum(uv * m <= self.limit for m in self.mhz), len(kinds))
+        of = [self.response(mhz, x, y, parallactic_angle(k[0], self.position, *centre), k[1:]) for k in kinds]
+        return np.tensordot(count / count.sum(), np.array(of), 1)
+
+    def fill(self):
+        """DATA: sums over the sources, in double."""
+        _, _, l, m = self.offsets(*np.array(self.at).T)
+        n_1 = np.sqrt(1 - l**2 - m**2) - 1
+        with table(self.path, readonly=False, ack=False) as t:
+            uvw, time, data = t.getcol("UVW"), t.getcol("TIME"), t.getcol("DATA")
+            centre = table(self.path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0]
+            sizes = np.sort(np.stack([self.size[t.getcol("ANTENNA1")], self.size[t.getcol("ANTENNA2")]], axis=1))
+            for when in np.unique(time):
+                chi = parallactic_angle(when, self.position, *centre)
+                for kind in np.unique(sizes, axis=0):
+                    rows = np.flatnonzero((time == when) & (sizes == kind).all(axis=1))
+                    for c, mhz in enumerate(self.mhz):
+                        seen = self.spectrum(mhz) * self.response(mhz, *np.array(self.at).T, chi, kind)
+                        turns = uvw[rows] @ np.array([l, m, n_1]) * mhz * 1e6 / C
+                        data[rows, c] = (np.exp(2j * np.pi * turns) @ seen)[:, None]
+            t.putcol("DATA", data)
+
+    def spectrum(self, mhz):
+        return self.flux * (mhz / self.mhz[0])**self.index
+
+
+def run(s, sky, *words):
+    done = s.launch("-quiet", "-overwrite", "-size", sky.n, sky.n, "-scale", "%.12grad" % sky.cell, "-maxuv-l",
+                    "%.12g" % sky.limit, "-channels-out", 4, "-name", "pb", *words, sky.path)
+    s.must(done.returncode == 0, "%s: runs%s" % (sky.name, done.stderr[-800:]))
+
+
+def pixels(s, name):
+    return fits.getdata(os.path.join(s.out, "pb-%s.fits" % name)).squeeze()
+
+
+def check_beams(s):
+    """The beam files are the mean of all baselines and times, at each channel."""
+    for name in BEAMS:
+        sky = Sky(s, name)
+        run(s, sky, "-apply-primary-beam", "-pbcor", "-pblimit", 0.1)
+        x, y = np.meshgrid(np.arange(3, sky.n, 10), np.arange(3, sky.n, 10))
+        dirty = pixels(s, "MFS-dirty")
+        worst = 0
+        for c, mhz in enumerate(sky.mhz):
+            want = sky.mean(mhz, x.ravel(), y.ravel())
+            seen = (pixels(s, "%04d-beam-0" % c)[y, x] + pixels(s, "%04d-beam-15" % c)[y, x]).ravel() / 2
+            inside = want > 0.1
+            worst = max(worst, np.abs(seen - want)[inside].max())
+            pb, pbcor, image = pixels(s, "%04d-pb" % c), pixels(s, "%04d-pbcor" % c), pixels(s, "%04d-dirty" % c)
+            s.must(np.array_equal(np.isnan(pb), np.isnan(pbcor)) and np.nanmin(pb) > 0.1, "%s: limit" % name)
+            worst = max(worst, np.nanmax(np.abs(pbcor * pb - image)) / np.abs(image).max())
+        s.must(worst < 2e-4, "%s: beam, %.1e from the mean of all baselines" % (name, worst))
+        mean = pixels(s, "MFS-beam-0") + pixels(s, "MFS-beam-15")
+        ratio = pixels(s, "MFS-image-pb") * mean / 2 / dirty
+        s.must(np.nanmax(np.abs(ratio - 1)[mean > 0.2]) < 1e-5, "%s: the image of all channels" % name)
+
+
+def check_fluxes(s):
+    """Cleaned and corrected, sources have their fluxes and spectra."""
+    for name in BEAMS:
+        sky = Sky(s, name)
+        run(s, sky, "-apply-primary-beam", "-niter", 30000, "-threshold", "0.5mJy", "-mgain", 0.8, "-join-channels",
+            "-no-update-model-required", "-no-dirty")
+        flux = []
+        for c, mhz in enumerate(sky.mhz):
+            image = pixels(s, "%04d-image-pb" % c)
+            flux.append([image[b, a] for a, b in sky.at])
+            off = np.abs(np.array(flux[-1]) / sky.spectrum(mhz) - 1).max()
+            s.must(off < 0.01, "%s, %d MHz: fluxes within %.2f %%" % (name, mhz, 100 * off))
+        slope = np.polyfit(np.log(np.array(sky.mhz) / sky.mhz[0]), np.log(np.array(flux)), 1)[0]
+        off = np.abs(slope - sky.index).max()
+        s.must(off < 0.03, "%s: spectral indices within %.3f" % (name, off))
+
+
+def check_choices(s):
+    """Models by words, files of an earlier run, a mask, and what is refused."""
+    sky = Sky(s, "vla")
+    run(s, sky, "-apply-primary-beam", "-save-psf-pb", "-make-psf")
+    first, psf = pixels(s, "0002-image-pb"), pixels(s, "0002-psf")
+    beam = pixels(s, "0002-beam-0")
+    s.must(np.allclose(pixels(s, "0002-psf-pb") * beam, psf, atol=1e-5, equal_nan=True) or
+           np.nanmax(np.abs(pixels(s, "0002-psf-pb") * beam - psf)) < 1e-5, "the PSF over the beam")
+    os.rename(os.path.join(s.out, "pb-0002-beam-0.fits"), os.path.join(s.out, "kept.fits"))
+    with fits.open(os.path.join(s.out, "kept.fits")) as f:
+        f[0].data *= 0.5
+        f.writeto(os.path.join(s.out, "pb-0002-beam-0.fits"))
+    run(s, sky, "-apply-primary-beam", "-reuse-primary-beam")
+    ratio = pixels(s, "0002-image-pb") / first
+    s.must(abs(np.nanmedian(ratio) - 1 / 0.75) < 1e-4, "files of an earlier run are used: %.5f" % np.nanmedian(ratio))
+    run(s, sky, "-pbcor", "-pb", "gauss:40amin@1.04GHz")
+    x = sky.n // 2 + 20
+    angle = np.arcsin(20 * sky.cell) / ARCMIN
+    for c, mhz in enumerate(sky.mhz):
+        want = np.exp(-4 * np.log(2) * (angle * mhz / 1040 / 40)**2)
+        s.must(abs(pixels(s, "%04d-pb" % c)[sky.n // 2, x] - want) < 1e-5, "a Gaussian of the command line")
+    run(s, sky, "-niter", 200, "-pbmask", 0.5, "-join-channels", "-no-update-model-required")
+    model = np.abs(pixels(s, "MFS-model")) > 0
+    y, x = np.nonzero(model)
+    s.must(model.any() and np.mean([sky.mean(m, x, y) for m in sky.mhz], axis=0).min() > 0.499, "components within the mask of the beam")
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+    size = ("-size", 64, 64, "-scale", "5asec")
+    other = s.made("other.ms", "-telescope", "vla", "-duration", "10s", "-spw", "1.4GHz", "1MHz", 1)
+    with table(other + "/OBSERVATION", readonly=False, ack=False) as t:
+        t.putcell("TELESCOPE_NAME", 0, "NOWHERE")
+    s.refused("no model", 3, "NOWHERE", *size, "-pbcor", other)
+    s.refused("no word", 2, "-pb", *size, "-pb", "banana", "-pbcor", other)
+    s.refused("no beam", 2, "-pb off", *size, "-pb", "off", "-pbcor", other)
+    s.refused("mask without cleaning", 2, "-niter", *size, "-pbmask", 0.5, other)
+    s.refused("PSF without beam", 2, "-apply-primary-beam", *size, "-save-psf-pb", other)
+    s.refused("embedded elements", 2, "-pb mwa-analytic", *size, "-apply-primary-beam", "-mwa-path", "/", other)
+    s.refused("files that are not there", 3, "beam-0", *size, "-apply-primary-beam", "-reuse-primary-beam", other)
+
+
+main(ImagingSuite, globals())
