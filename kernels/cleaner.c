@@ -16,6 +16,8 @@ static int alloc_cleaner(msi_cleaner *c)
     MSI_TRY(o->alloc(c->e, (void **)&c->allow, c->n_pixel, "the mask"));
     /* A GPU sets a pixel's bits in a word of two pixels, so the array needs an even number of them. */
     MSI_TRY(o->alloc(c->e, (void **)&c->found, (c->n_pixel + c->n_pixel % 2) * (int64_t)sizeof *c->found, "the mask"));
+    if (c->spec.by_scale)
+        MSI_TRY(o->alloc(c->e, (void **)&c->scale_mask, c->n_pixel * (int64_t)sizeof *c->scale_mask, "the mask"));
     MSI_TRY(o->alloc(c->e, &c->quantity, c->n_pixel * c->real_bytes, "the joined image"));
     return c->method->prepare ? c->method->prepare(c) : MSI_OK;
 }
@@ -40,7 +42,7 @@ void msi_cleaner_free(msi_cleaner *c)
     if (!c) return;
     if (c->e) {
         if (c->method->release) c->method->release(c);
-        void *all[] = {c->psf, c->mask, c->allow, c->found, c->quantity, c->factor};
+        void *all[] = {c->psf, c->mask, c->allow, c->found, c->scale_mask, c->quantity, c->factor};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) c->ops->release(c->e, all[i]);
         msi_clean_parts_release(c);
         c->ops->free(c->e);
@@ -89,7 +91,8 @@ int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *d
     int rc = msi_clean_spec_set(c, spec);
     if (!rc) {
         /* PSFs and the joined image; mask, allowed and found pixels; lists and records. */
-        const int64_t images = c->n_pixel * (c->real_bytes * (c->spec.n_channel + 1) + 4);
+        const int64_t masks = c->spec.by_scale ? 6 : 4;
+        const int64_t images = c->n_pixel * (c->real_bytes * (c->spec.n_channel + 1) + masks);
         const int64_t lists = c->setup.list_limit * (4 + c->real_bytes * (2 * c->n_plane + 1));
         const int64_t records = MSI_CLEAN_CHUNK * (4 + c->real_bytes * c->n_plane);
         const int64_t all = images + lists + records + c->method->bytes(c);
@@ -151,6 +154,14 @@ int msi_cleaner_mask(msi_cleaner *c, const uint8_t *mask)
 {
     c->has_mask = mask != NULL;
     return mask ? c->ops->upload(c->e, c->mask, mask, c->n_pixel) : MSI_OK;
+}
+
+int msi_cleaner_scale_mask(msi_cleaner *c, const uint16_t *scales)
+{
+    if (!c->spec.by_scale)
+        return msi_error_about(msi_error_set(MSI_EARGUMENT, "the cleaner was made without by_scale"), "by_scale");
+    c->has_scale_mask = scales != NULL;
+    return scales ? c->ops->upload(c->e, c->scale_mask, scales, c->n_pixel * (int64_t)sizeof *scales) : MSI_OK;
 }
 
 int msi_cleaner_found(msi_cleaner *c, uint16_t *found)

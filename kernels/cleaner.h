@@ -70,6 +70,14 @@ int msi_cleaner_psf(msi_cleaner *c, const msi_planes *psf);
 int msi_cleaner_mask(msi_cleaner *c, const uint8_t *mask);
 
 /*
+ * msi_cleaner_scale_mask - set a mask of its own for each scale, which applies in addition to msi_cleaner_mask. Needs
+ *   spec.by_scale.
+ * Given:   scales  [ny][nx] on the host: bit s of a pixel allows scale s; copied; NULL: everywhere
+ * Returns: 0, MSI_EARGUMENT (by_scale is 0), MSI_EGPU
+ */
+int msi_cleaner_scale_mask(msi_cleaner *c, const uint16_t *scales);
+
+/*
  * msi_cleaner_found - copy the mask of found components: bit s of a pixel stands for scale s.
  * Returned: found [ny][nx], on the host
  * Returns:  0, MSI_EGPU

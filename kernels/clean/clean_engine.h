@@ -111,6 +111,8 @@ typedef struct msi_clean_allow {
     const uint8_t *mask;        /* NULL: everywhere */
     const uint16_t *found;      /* NULL: everywhere; else only where one of the bits is set */
     uint16_t bits;
+    const uint16_t *scales; /* NULL: everywhere; else only where this bit is set */
+    uint16_t scale_bit;
 } msi_clean_allow;
 
 typedef struct msi_clean_fft msi_clean_fft; /* a transform of images padded with zeros */

@@ -145,7 +145,9 @@ static int engine_allow(msi_clean_engine *e, const msi_clean_allow *from, uint8_
             const int64_t i = y * nx + x;
             const int inside =
                 x >= from->border_x && x < nx - from->border_x && y >= from->border_y && y < ny - from->border_y;
-            allow[i] = inside && (!from->mask || from->mask[i]) && (!from->found || (from->found[i] & from->bits) != 0);
+            allow[i] = inside && (!from->mask || from->mask[i]) &&
+                       (!from->found || (from->found[i] & from->bits) != 0) &&
+                       (!from->scales || (from->scales[i] & from->scale_bit) != 0);
         }
     return MSI_OK;
 }

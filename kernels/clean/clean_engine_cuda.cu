@@ -212,7 +212,8 @@ __global__ void k_allow(msi_clean_allow from, int64_t nx, int64_t ny, uint8_t *a
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, x = i % nx, y = i / nx;
     if (i >= nx * ny) return;
     const bool inside = x >= from.border_x && x < nx - from.border_x && y >= from.border_y && y < ny - from.border_y;
-    allow[i] = inside && (!from.mask || from.mask[i]) && (!from.found || (from.found[i] & from.bits) != 0);
+    allow[i] = inside && (!from.mask || from.mask[i]) && (!from.found || (from.found[i] & from.bits) != 0) &&
+               (!from.scales || (from.scales[i] & from.scale_bit) != 0);
 }
 
 template <typename T> __global__ void k_finite(T *image, int64_t n)

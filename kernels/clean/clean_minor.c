@@ -28,9 +28,11 @@ int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t border, const
                                           : scale && call->scale_mask ? call->scale_mask[scale]
                                                                       : c->mask,
                                   .found = call->limits->only_found ? c->found : NULL,
+                                  .scales = c->has_scale_mask ? c->scale_mask : NULL,
+                                  .scale_bit = (uint16_t)(1U << scale),
                                   .bits = c->spec.scale_rule == MSI_CLEAN_BY_POWER ? UINT16_MAX
                                                                                    : (uint16_t)(7U << scale >> 1)};
-    *allow = from.border_x || from.border_y || from.mask || from.found ? c->allow : NULL;
+    *allow = from.border_x || from.border_y || from.mask || from.found || from.scales ? c->allow : NULL;
     return *allow ? c->ops->allow(c->e, &from, c->allow) : MSI_OK;
 }
 

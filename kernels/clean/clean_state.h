@@ -75,11 +75,11 @@ struct msi_cleaner {
     int n_plane;
     int64_t n_pixel, real_bytes, complex_bytes;
     void *psf; /* [n_channel] */
-    int has_psf, has_mask;
+    int has_psf, has_mask, has_scale_mask;
     int has_noise, has_factor; /* local noise was measured; it is nowhere zero, and factor is made from it */
     uint8_t *mask, *allow;
-    uint16_t *found;
-    void *quantity, *factor; /* factor: made at first use */
+    uint16_t *found, *scale_mask; /* scale_mask: NULL unless spec.by_scale */
+    void *quantity, *factor;      /* factor: made at first use */
     /* For lists: the padded transform, the spectra of the PSFs, and a work spectrum. */
     msi_clean_fft *wide;
     int64_t n_wide;
@@ -126,7 +126,7 @@ static inline int64_t msi_clean_padded(int64_t n, int64_t more)
 
 /*
  * msi_clean_allow_scale - make the mask of pixels in which a scale may be found: not within `border` pixels of an edge
- * nor in the specification's border, inside the mask, and where components were found before if the limits require it.
+ * nor in the specification's border, inside the masks, and where components were found before if the limits require it.
  * Returned: *allow  c->allow, or NULL if all pixels are allowed
  */
 int msi_clean_allow_scale(msi_clean_call *call, int scale, int64_t border, const uint8_t **allow);

@@ -90,6 +90,7 @@ typedef struct msi_cleaner_spec {
     msi_clean_shape shape;
     msi_clean_scale_rule scale_rule;
     double small_scale_bias; /* for MSI_CLEAN_BY_POWER; -1 to 1 */
+    int by_scale;            /* msi_cleaner_scale_mask may be called */
 } msi_cleaner_spec;
 
 /* A row of the table of methods. */

@@ -137,7 +137,8 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .scale_gain = c->scale_gain,
                               .shape = c->shape,
                               .scale_rule = c->scale_rule,
-                              .small_scale_bias = c->small_scale_bias};
+                              .small_scale_bias = c->small_scale_bias,
+                              .by_scale = c->scale_mask != NULL};
 }
 
 /* Return the number of Stokes I, of which lists of sources are made, in the components of a group; -1 without it. */

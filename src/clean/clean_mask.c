@@ -35,7 +35,8 @@ typedef struct resampling {
     const msi_sky_wcs *to;
     const msi_image_geometry *geometry;
     uint8_t *mask;
-    int64_t n_beyond, n_unknown;   /* image pixels outside the mask; mask pixels without a value */
+    uint16_t *scales;              /* of the image's pixels instead of mask; NULL: not wanted */
+    int64_t n_beyond, n_unknown;   /* image pixels outside the mask; mask pixels without a value, or a wrong one */
     int64_t beyond[2], unknown[2]; /* the first pixel of each kind */
 } resampling;
 
@@ -74,8 +75,12 @@ static void set_pixel(resampling *f, int64_t x, int64_t y, const place *p)
         return;
     }
     const float value = s->pixel[(int64_t)py * s->nx + (int64_t)px];
-    if (!isfinite(value)) count_pixel(&f->n_unknown, f->unknown, x, y);
-    f->mask[y * f->geometry->nx + x] = value != 0;
+    const int is_bits = value >= 0 && value <= UINT16_MAX && value == floorf(value);
+    if (!isfinite(value) || (f->scales && !is_bits)) count_pixel(&f->n_unknown, f->unknown, x, y);
+    if (f->scales)
+        f->scales[y * f->geometry->nx + x] = is_bits ? (uint16_t)value : 0;
+    else
+        f->mask[y * f->geometry->nx + x] = value != 0;
 }
 
 /* Interpolate between the corners of a cell. Given: fx, fy  0 to 1 */
@@ -152,6 +157,12 @@ static int check_pixels(const resampling *f)
                              f->from->path, (long long)f->from->nx, (long long)f->from->ny, (long long)f->geometry->nx,
                              (long long)f->geometry->ny, (long long)f->n_beyond, 100 * (double)f->n_beyond / (double)n,
                              (long long)f->beyond[0], (long long)f->beyond[1]);
+    if (f->n_unknown && f->scales)
+        return msi_error_set(MSI_EINPUT,
+                             "%s: %lld image pixels, for example %lld, %lld, have a value that is not a sum of bits; "
+                             "every pixel of a mask of scales must be a whole number from 0 to 65535",
+                             f->from->path, (long long)f->n_unknown, (long long)f->unknown[0],
+                             (long long)f->unknown[1]);
     if (f->n_unknown)
         return msi_error_set(MSI_EINPUT,
                              "%s: the mask has no value at %lld image pixels, for example %lld, %lld; every pixel of a "
@@ -161,17 +172,22 @@ static int check_pixels(const resampling *f)
     return MSI_OK;
 }
 
-/* Resample a plane of the mask to the pixels of the image. */
-static int read_plane(msi_clean_mask *mask, int plane, const source *s, const msi_mask_target *t)
+/* Resample a plane of the mask to the pixels of the image. Returned: mask or scales */
+static int resample(const source *s, const msi_mask_target *t, uint8_t *mask, uint16_t *scales)
 {
     msi_sky_wcs *to;
     MSI_TRY(msi_sky_wcs_create(&to, t->geometry, t->ra_rad, t->dec_rad, t->frame, 0));
-    resampling f = {.from = s, .to = to, .geometry = t->geometry, .mask = mask->pixel + plane * mask->nx * mask->ny};
+    resampling f = {.from = s, .to = to, .geometry = t->geometry, .mask = mask, .scales = scales};
     int rc = check_frame(s, to);
     if (!rc) rc = resample_plane(&f);
     if (!rc) rc = check_pixels(&f);
     msi_sky_wcs_free(to);
     return rc;
+}
+
+static int read_plane(msi_clean_mask *mask, int plane, const source *s, const msi_mask_target *t)
+{
+    return resample(s, t, mask->pixel + plane * mask->nx * mask->ny, NULL);
 }
 
 static int alloc_mask(msi_clean_mask *mask, const char *path, int64_t n_plane, const msi_mask_target *t)
@@ -186,16 +202,20 @@ static int alloc_mask(msi_clean_mask *mask, const char *path, int64_t n_plane, c
     return msi_alloc(&mask->pixel, n_plane * mask->nx * mask->ny, 1, "a mask");
 }
 
+static int check_on_sky(const msi_fits_view *view, const char *path)
+{
+    if (view->wcs) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: the first two axes, %s and %s, are not sky coordinates, which a mask needs",
+                         path, view->ctype[0], view->ctype[1]);
+}
+
 static int read_fits_plane(msi_clean_mask *mask, const char *path, int plane, const msi_mask_target *t,
                            int64_t *n_plane)
 {
     msi_fits_view view;
     MSI_TRY(msi_fits_view_read(&view, path, plane));
-    int rc = MSI_OK;
+    int rc = check_on_sky(&view, path);
     *n_plane = view.n_plane;
-    if (!view.wcs)
-        rc = msi_error_set(MSI_EINPUT, "%s: the first two axes, %s and %s, are not sky coordinates, which a mask needs",
-                           path, view.ctype[0], view.ctype[1]);
     if (!rc && plane == 0) rc = alloc_mask(mask, path, view.n_plane, t);
     const source s = {path, view.nx, view.ny, view.pixel, view.wcs};
     if (!rc) rc = read_plane(mask, plane, &s, t);
@@ -210,6 +230,32 @@ int msi_clean_mask_fits(msi_clean_mask *mask, const char *path, const msi_mask_t
     *mask = (msi_clean_mask){0};
     for (int64_t i = 0; i < n_plane && !rc; i++) rc = read_fits_plane(mask, path, (int)i, target, &n_plane);
     if (rc) msi_clean_mask_free(mask);
+    return rc;
+}
+
+int msi_clean_mask_scales(uint16_t **scales, const char *path, const msi_mask_target *t)
+{
+    const int64_t n = msi_image_n_pixel(t->geometry);
+    msi_fits_view view;
+    int any = 0;
+    *scales = NULL;
+    MSI_TRY(msi_fits_view_read(&view, path, 0));
+    int rc = check_on_sky(&view, path);
+    if (!rc && view.n_plane != 1)
+        rc = msi_error_set(MSI_EINPUT, "%s: a mask of scales must have one plane, not %lld", path,
+                           (long long)view.n_plane);
+    if (!rc) rc = msi_alloc(scales, n, sizeof **scales, "a mask");
+    const source s = {path, view.nx, view.ny, view.pixel, view.wcs};
+    if (!rc) rc = resample(&s, t, NULL, *scales);
+    msi_fits_view_free(&view);
+    for (int64_t i = 0; !rc && i < n; i++) any |= (*scales)[i];
+    if (!rc && !any)
+        rc = msi_error_set(MSI_EINPUT,
+                           "%s: the mask is 0 everywhere in the image, so nothing would be cleaned; give another mask",
+                           path);
+    if (!rc) return MSI_OK;
+    msi_free(*scales);
+    *scales = NULL;
     return rc;
 }
 

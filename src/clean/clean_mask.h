@@ -31,6 +31,14 @@ typedef struct msi_mask_target {
  */
 int msi_clean_mask_fits(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
 
+/*
+ * msi_clean_mask_scales - read a mask of scales from a FITS image of one plane, as msi_clean_mask_fits reads it. Pixels
+ * are whole numbers from 0 to 65535; bit s allows scale s.
+ * Returned: *scales [ny][nx]  freed by msi_free; NULL on failure
+ * Returns:  0, MSI_EINPUT (as above; another value; 0 everywhere), MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_clean_mask_scales(uint16_t **scales, const char *path, const msi_mask_target *target);
+
 /* msi_clean_mask_casa - read a mask from a CASA image. Call it before any thread is started. Returns: as above */
 int msi_clean_mask_casa(msi_clean_mask *mask, const char *path, const msi_mask_target *target);
 

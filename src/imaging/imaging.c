@@ -777,6 +777,20 @@ static int check_mask(const msi_imaging_run *r)
     return MSI_OK;
 }
 
+/* Warn if the mask of scales has bits of scales that are not used. */
+static void warn_of_scales(const msi_imaging_run *r)
+{
+    const msi_clean_options *c = &r->options->clean;
+    const int64_t n = msi_image_n_pixel(&r->options->geometry);
+    unsigned all = 0;
+    int highest = 0;
+    for (int64_t i = 0; i < n; i++) all |= r->scale_mask[i];
+    while (all >> (highest + 1)) highest++;
+    if (c->n_scale && highest >= c->n_scale)
+        msi_log_warning("%s: the mask allows scale %d in places, but -multiscale-scales has only %d, numbered from 0",
+                        c->scale_mask, highest, c->n_scale);
+}
+
 /* Read the mask that is given, if any, and apply that of the horizon. */
 static int make_mask(msi_imaging_run *r, const msi_mask_target *target)
 {
@@ -787,6 +801,8 @@ static int make_mask(msi_imaging_run *r, const msi_mask_target *target)
              : c->any_mask    ? msi_clean_mask_any(&r->mask, c->any_mask, target)
                               : MSI_OK;
     if (!rc && c->has_horizon) rc = msi_clean_mask_horizon(&r->mask, c->horizon_rad, target);
+    if (!rc && c->scale_mask) rc = msi_clean_mask_scales(&r->scale_mask, c->scale_mask, target);
+    if (!rc && c->scale_mask) warn_of_scales(r);
     return rc;
 }
 
@@ -806,7 +822,7 @@ static int read_mask(msi_imaging_run *r)
     if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
         rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels need a mask of one plane",
                            msi_clean_options_mask(&o->clean, &option));
-    if (!rc) rc = check_mask(r);
+    if (!rc && r->mask.pixel) rc = check_mask(r);
     msi_ms_reader_free(t.reader);
     msi_ms_reader_free(t.whole);
     r->reader = NULL;
@@ -860,8 +876,8 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     MSI_TRY(msi_block_converter_create(&r->converter));
     MSI_TRY(msi_open_sets_reader_pool(&r->reader_pool, o, msi_block_converter_conversion(r->converter)));
     const char *option;
-    const int has_mask =
-        o->clean.niter && (msi_clean_options_mask(&o->clean, &option) || o->clean.has_horizon || o->pb.mask > 0);
+    const int has_mask = o->clean.niter && (msi_clean_options_mask(&o->clean, &option) || o->clean.has_horizon ||
+                                            o->pb.mask > 0 || o->clean.scale_mask);
     return has_mask && is_first ? read_mask(r) : MSI_OK;
 }
 
@@ -912,6 +928,7 @@ int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(v
     msi_model_update_free(r.update);
     msi_free(r.modelled);
     msi_clean_mask_free(&r.mask);
+    msi_free(r.scale_mask);
     msi_clean_history_free(&r.history);
     free(r.temp_dir);
     msi_backend_await_all();

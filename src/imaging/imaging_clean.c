@@ -158,6 +158,8 @@ static int make_psfs(msi_cleaning *k)
     const uint8_t *mask = msi_clean_mask_plane(&k->run->mask, k->run->mask.n_plane > 1 ? k->first : 0);
     for (int i = 0; !rc && mask && i < k->field.n_group; i++)
         if (k->field.group[i].cleaner) rc = msi_cleaner_mask(k->field.group[i].cleaner, mask);
+    for (int i = 0; !rc && k->run->scale_mask && i < k->field.n_group; i++)
+        if (k->field.group[i].cleaner) rc = msi_cleaner_scale_mask(k->field.group[i].cleaner, k->run->scale_mask);
     if (!rc && k->run->options->clean.multithresh && msi_beam_known(&k->beam[0]))
         rc = msi_clean_field_masks(&k->field, &k->beam[0], k->sidelobe);
     return rc;

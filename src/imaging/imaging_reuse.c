@@ -268,6 +268,8 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     const double numbers[] = {c->small_scale_bias, c->local_rms_strength};
     options = msi_hash(options, numbers, (int64_t)sizeof numbers);
     options = msi_hash(options, &mask_hash, (int64_t)sizeof mask_hash);
+    if (r->scale_mask)
+        options = msi_hash(options, r->scale_mask, msi_image_n_pixel(&o->geometry) * (int64_t)sizeof *r->scale_mask);
     options = hash_text(options, c->reuse_psf);
     options = hash_text(options, c->reuse_dirty);
     options = hash_text(options, c->local_rms_image);

@@ -37,6 +37,7 @@ typedef struct msi_imaging_run {
     msi_outputs *outputs;           /* on the first rank, as is the writer; NULL on others */
     msi_image_writer *writer;
     msi_clean_mask mask;       /* the user's, with that of the horizon; empty: none */
+    uint16_t *scale_mask;      /* [ny][nx] bits of the scales that are allowed; owned; NULL: none */
     int has_written_horizon;   /* the file of -horizon-mask was written */
     msi_clean_history history; /* of all fields */
     double checkpoint_at_s;    /* when the last checkpoint was written */

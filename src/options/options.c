@@ -409,6 +409,8 @@ static int check_masks(const msi_clean_options *c)
                              is_given         ? first
                              : c->has_horizon ? "horizon-mask"
                                               : "auto-mask");
+    if (c->scale_mask && !c->multiscale)
+        return msi_error_set(MSI_EUSAGE, "-multiscale-fits-mask: it needs -multiscale; without scales give -fits-mask");
     for (int i = 0; i < N_MASK; i++)
         if (mask_of(c, i) && strcmp(MASKS[i].name, first) != 0)
             return msi_error_set(MSI_EUSAGE, "-%s: only one mask can be given; leave it or -%s out", MASKS[i].name,

@@ -56,6 +56,7 @@ typedef struct msi_clean_options {
     int64_t deconvolution_channels;   /* channels to clean, each a mean of output channels; 0: all output channels */
 
     const char *fits_mask, *casa_mask, *region_mask, *any_mask; /* NULL: none; at most one is given */
+    const char *scale_mask;                                     /* NULL: none; may be given together with these */
     int has_horizon;
     double horizon_rad; /* components are at least this far from the horizon */
     int multithresh;

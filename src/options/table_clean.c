@@ -146,6 +146,15 @@ static const msi_option mask_rows[] = {
              "centre; the nearest mask pixel on the sky is used. It has one plane, or one for each output channel.",
      .read = msi_read_text,
      AT(clean.fits_mask)},
+    {.name = "multiscale-fits-mask",
+     .use = MSI_USE_IMAGING,
+     .arguments = "FILE",
+     .completion = MSI_COMPLETE_PATH,
+     .help =
+         "Make components of each scale only where this FITS image allows it: pixels are sums of 2^n, n = 0 for the "
+         "first of -multiscale-scales. Of one plane, otherwise like -fits-mask; both may be given.",
+     .read = msi_read_text,
+     AT(clean.scale_mask)},
     {.name = "casa-mask",
      .use = MSI_USE_IMAGING,
      .arguments = "IMAGE",

@@ -243,6 +243,57 @@ static void test_found_scales(void **state)
     clean_problem_free(&p);
 }
 
+/* A scale is found only where its own bit of the mask of scales is set, whatever the other bits are. */
+static void test_scale_mask(void **state)
+{
+    (void)state;
+    clean_problem p = {.nx = 96, .ny = 96, .n_channel = 1, .n_pol = 1};
+    static const double scale[] = {0, 6, 12, 24};
+    enum { AT = 50 * 96 + 46 };
+    static uint16_t scales[96 * 96];
+    clean_problem_make(&p, 800, 27);
+    clean_problem_add(&p, &(clean_source){.x = 46, .y = 50, .flux = {1}});
+    for (int s = 0; s < 4; s++) {
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        clean_run run;
+        spec.method = "multiscale";
+        spec.scale = scale;
+        spec.n_scale = 4;
+        spec.beam_pixel = 2;
+        spec.by_scale = 1;
+        clean_run_make(&run, &p, &spec);
+        /* The other scales are allowed where there is less flux. */
+        for (int64_t i = 0; i < 96 * 96; i++) scales[i] = i == AT ? (uint16_t)(1U << s) : 0;
+        scales[20 * 96 + 20] = (uint16_t)(15 & ~(1U << s));
+        assert_int_equal(msi_cleaner_scale_mask(run.c, scales), 0);
+        msi_clean_report r = clean(&run, (msi_clean_limits){.n_iteration = 1});
+        assert_int_equal(r.scale_count[s], 1);
+        r = clean(&run, (msi_clean_limits){.n_iteration = 30});
+        double *model = calloc(96 * 96, sizeof *model);
+        assert_int_equal(msi_planes_fetch(run.model, 0, 1, model), 0);
+        /* Only components at the two pixels, of their scales; wide ones are added by transforms. */
+        int64_t reach = (int64_t)scale[s] / 2 + 1, n_far = 0;
+        for (int64_t y = 0; y < 96; y++)
+            for (int64_t x = 0; x < 96; x++) {
+                const int near_source = llabs(x - 46) <= reach && llabs(y - 50) <= reach;
+                const int near_other = llabs(x - 20) <= 13 && llabs(y - 20) <= 13;
+                n_far += fabs(model[y * 96 + x]) > 1e-12 && !near_source && !near_other;
+            }
+        assert_int_equal(n_far, 0);
+        assert_int_equal(msi_cleaner_scale_mask(run.c, NULL), 0);
+        r = clean(&run, (msi_clean_limits){.n_iteration = 1});
+        assert_int_equal(r.n_iteration, 1);
+        free(model);
+        clean_run_free(&run);
+    }
+    clean_run plain;
+    msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+    clean_run_make(&plain, &p, &spec);
+    assert_int_equal(msi_cleaner_scale_mask(plain.c, scales), MSI_EARGUMENT);
+    clean_run_free(&plain);
+    clean_problem_free(&p);
+}
+
 /* A signal ends a call with its code; the cleaner then works as before. */
 static void check_interrupt(const clean_problem *p, const char *method)
 {
@@ -480,8 +531,8 @@ static void test_refusals(void **state)
     } while (0)
     REFUSED("nx", s.nx = 0);
     REFUSED("ny", s.ny = 65536);
-    REFUSED("n_channel", s.n_channel = 65);
-    REFUSED("n_channel", (s.n_channel = 20, s.n_pol = 4));
+    REFUSED("n_channel", s.n_channel = 257);
+    REFUSED("n_channel", (s.n_channel = 129, s.n_pol = 4));
     REFUSED("n_pol", s.n_pol = 5);
     REFUSED("method", s.method = "clark");
     REFUSED("gain", s.gain = -1);
@@ -659,6 +710,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_gaussian),
                                        cmocka_unit_test(test_stops),
                                        cmocka_unit_test(test_found_scales),
+                                       cmocka_unit_test(test_scale_mask),
                                        cmocka_unit_test(test_opposite_polarisations),
                                        cmocka_unit_test(test_power_law),
                                        cmocka_unit_test(test_divergence),

@@ -460,6 +460,7 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -threshold 1K", "-threshold 1K:", "mJy");
     refused_value("-niter 9 -threshold -1mJy", "-threshold -1mJy:", "from 0");
     refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "smaller than -auto-threshold 5");
+    refused_value("-niter 9 -multiscale-fits-mask a.fits", "-multiscale-fits-mask", "needs -multiscale");
     refused_value("-niter 9 -force-mask-rounds 3", "-force-mask-rounds", "needs -auto-mask");
     refused_value("-niter 9 -multiscale -no-fast-subminor", "-no-fast-subminor:", "cannot be used with -multiscale");
     refused_value("-mgain 0", "-mgain 0:", "0.01 to 1");

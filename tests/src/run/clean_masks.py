@@ -55,6 +55,49 @@ def check_mask(s):
     s.told("a mask of nothing", done, 3, "mask.fits: the mask is 0 everywhere in the image, so nothing would be cleaned")
 
 
+def check_scale_mask(s):
+    """Each scale is cleaned where its bit of the mask is set, with and without -fits-mask; wrong values are refused."""
+    name, _ = s.clean(s.ms("points"), "-make-psf")
+    mask, plain = s.path("scales.fits"), s.path("plain.fits")
+
+    def write(value, to=mask, planes=1):
+        with fits.open(name + "-dirty.fits") as f:
+            pixels = np.zeros((planes, SIZE, SIZE), ">f4")
+            for (x, y, *_), bits in zip(POINTS, value):
+                pixels[:, y - 1:y + 2, x - 1:x + 2] = bits
+            fits.writeto(to, pixels[None], f[0].header, overwrite=True)
+    words = ["-niter", 300, "-auto-threshold", 4, "-multiscale", "-multiscale-scales", "0,8,20"]
+    bits = [1, 2, 0, 0, 4]
+    write(bits)
+    write([1, 1, 0, 0, 0], to=plain)
+    for more, seen in (([], (0, 1, 4)), (["-fits-mask", plain], (0, 1))):
+        cleaned, _ = s.clean(s.ms("points"), *words, "-multiscale-fits-mask", mask, *more)
+        model = load(cleaned + "-model.fits")[0]
+        # Wide scales are added by transforms, whose rounding is below 1e-6 of the peak.
+        model = np.where(np.abs(model) > 1e-6 * np.abs(model).max(), model, 0)
+        far, reach = model != 0, {1: 1, 2: 6, 4: 12}
+        for n, (x, y, flux, *_) in enumerate(POINTS):
+            got = flux_about(model, x, y, 14)
+            s.must(got > 0.5 * flux if n in seen else got == 0, "scales %d at %g Jy: %g" % (bits[n], flux, got))
+            if n in seen:
+                r = reach[bits[n]]
+                far[y - r:y + r + 1, x - r:x + r + 1] = False
+                wide = np.count_nonzero(model[y - r:y + r + 1, x - r:x + r + 1])
+                s.must((wide <= 9) == (bits[n] == 1), "%d pixels of the model about it" % wide)
+        s.must(not far.any(), "%d pixels of the model elsewhere" % np.count_nonzero(far))
+    write([8, 1, 0, 0, 0])
+    _, log = s.clean(s.ms("points"), *words, "-multiscale-fits-mask", mask)
+    s.must("allows scale 3 in places, but -multiscale-scales has only 3" in log, "a scale that is not there")
+    pixels = ["-quiet", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-name", s.path("none"), *words]
+    for title, value, planes, pattern in (("a fraction", [0.5], 1, "scales.fits: 9 image pixels, .* whole number"),
+                                          ("a negative value", [-1], 1, "whole number"), ("too many bits", [65536], 1, "whole number"),
+                                          ("NaN", [np.nan], 1, "whole number"), ("nothing", [0], 1, "0 everywhere"),
+                                          ("two planes", [1], 2, "one plane, not 2")):
+        write(value, planes=planes)
+        s.told(title, s.launch(*pixels, "-multiscale-fits-mask", mask, s.ms("points")), 3, pattern)
+    s.told("without scales", s.launch(*pixels[:-3], "-multiscale-fits-mask", mask, s.ms("points")), 2, "it needs -multiscale")
+
+
 class Pixels:
     """Positions of the pixels of an image, by astropy."""
 
