@@ -98,7 +98,7 @@ int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *d
         const int64_t all = images + lists + records + c->method->bytes(c);
         const int64_t noise = c->ops->noise_bytes(&c->setup);
         const int64_t psf = c->method->while_bytes ? c->method->while_bytes(c) : 0, most = noise > psf ? noise : psf;
-        *host = c->spec.backend == MSI_BACKEND_CPU ? all + most : records + most;
+        *host = (int64_t)sizeof *c + most + (c->spec.backend == MSI_BACKEND_CPU ? all : records);
         *device = c->spec.backend == MSI_BACKEND_CPU ? 0 : all;
     }
     msi_clean_spec_release(c);
