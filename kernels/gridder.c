@@ -484,14 +484,15 @@ int msi_gridder_move_to_host(msi_gridder *g)
 }
 
 #ifdef MSI_HAVE_CUDA
-int msi_gridder_gpu_reserve(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_gpu_samples *room)
+int msi_gridder_gpu_reserve(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz,
+                            msi_gpu_samples *samples)
 {
     const msi_vis_store *s = &g->store;
     if (g->strategy->backend != MSI_BACKEND_CUDA || g->spec.n_plane != 1 || n_chan > MSI_STORE_MAX_CHAN ||
         g->is_weighted || g->spec.store_bytes || g->spec.n_worker || (s->n_segment && !s->gpu))
         return msi_error_set(MSI_EINTERNAL, "this gridder cannot hold samples on the GPU");
     drop_sample_products(g);
-    return msi_gpu_samples_reserve(&g->store, g->spec.device, n_row, n_chan, freq_hz, room);
+    return msi_gpu_samples_reserve(&g->store, g->spec.device, n_row, n_chan, freq_hz, samples);
 }
 
 int msi_gridder_gpu_commit(msi_gridder *g, const msi_gpu_totals *figures)

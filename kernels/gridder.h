@@ -77,12 +77,12 @@ int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
  * Given:    g  of one plane and on a GPU, without spec.store_bytes and workers; all of its samples, if any, were added
  *              this way; before msi_gridder_weight
  *           freq_hz  [n_chan], at most MSI_STORE_MAX_CHAN
- * Returned: *room  n_row rows, to be committed or discarded next
+ * Returned: *samples  n_row rows, to be committed or discarded next
  * Returns:  0, MSI_EGPU (not enough memory there), MSI_ENOMEM, MSI_ERANGE (more than 2^32 rows), MSI_EINTERNAL (not
  *           such a gridder)
  */
 int msi_gridder_gpu_reserve(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz,
-                            msi_gpu_samples *room);
+                            msi_gpu_samples *samples);
 
 /*
  * msi_gridder_gpu_commit - add the samples that the reserved space was filled with, as msi_gridder_add does a block.

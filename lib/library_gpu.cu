@@ -17,7 +17,7 @@
 
 /* Factors of a block's predicted visibilities, kept so that its weights and mask are copied only once. */
 struct kept_factor {
-    buffer room; /* [n_row][n_chan] of the caller's precision: the weight; 0 if weight or mask exclude a sample */
+    buffer memory; /* [n_row][n_chan] of the caller's precision: the weight; 0 if weight or mask exclude a sample */
     const void *weight = nullptr, *mask = nullptr; /* the caller's arrays that it was made from */
     int64_t block = 0;
     kept_factor *next = nullptr;
@@ -51,18 +51,17 @@ struct msi_library_gpu {
     }
 
     /*
-     * reach - get an array of the caller in device memory, for kernels on the stream: the array itself, or a copy in
-     * room, which may be incomplete until the stream has been waited for. NULL stays NULL. Returns: 0, MSI_EGPU,
-     * MSI_ENOMEM
+     * reach - get an array of the caller in device memory, for kernels on the stream: the array itself, or `copy`, which
+     * may be incomplete until the stream has been waited for. NULL stays NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM
      */
-    template <typename T> int reach(const T *given, int64_t bytes, buffer &room, const T **at)
+    template <typename T> int reach(const T *given, int64_t bytes, buffer &copy, const T **at)
     {
         *at = given;
         if (!given || is_here(given)) return MSI_OK;
-        MSI_TRY(room.fit(bytes, "a copy of an array"));
-        *at = as<T>(room);
+        MSI_TRY(copy.fit(bytes, "a copy of an array"));
+        *at = as<T>(copy);
         MSI_TRY(staging.begin(bytes, given));
-        MSI_TRY(staging.upload(as<char>(room), reinterpret_cast<const char *>(given), bytes));
+        MSI_TRY(staging.upload(as<char>(copy), reinterpret_cast<const char *>(given), bytes));
         return staging.push();
     }
 
@@ -580,14 +579,14 @@ int reach_rows(msi_library_gpu *gpu, const msimage_samples *s, int64_t first, in
     const double *uvw = s->uvw_m ? s->uvw_m + 3 * first : nullptr;
     const R *vis = s->vis ? static_cast<const R *>(s->vis) + 2 * i : nullptr,
             *weight = s->weight ? static_cast<const R *>(s->weight) + i : nullptr;
-    buffer *room = gpu->array;
+    buffer *copies = gpu->array;
     at->n_row = n_row;
     at->n_chan = s->n_chan;
-    MSI_TRY(gpu->reach(uvw, n_row * 3 * (int64_t)sizeof(double), room[msi_library_gpu::UVW], &at->uvw_m));
-    MSI_TRY(gpu->reach(s->freq_hz, n_chan * (int64_t)sizeof(double), room[msi_library_gpu::FREQ], &at->freq_hz));
-    MSI_TRY(gpu->reach(vis, n * 2 * real, room[msi_library_gpu::VIS], &at->vis));
-    MSI_TRY(gpu->reach(weight, n * real, room[msi_library_gpu::WEIGHT], &at->weight));
-    return gpu->reach(s->mask ? s->mask + i : nullptr, n, room[msi_library_gpu::MASK], &at->mask);
+    MSI_TRY(gpu->reach(uvw, n_row * 3 * (int64_t)sizeof(double), copies[msi_library_gpu::UVW], &at->uvw_m));
+    MSI_TRY(gpu->reach(s->freq_hz, n_chan * (int64_t)sizeof(double), copies[msi_library_gpu::FREQ], &at->freq_hz));
+    MSI_TRY(gpu->reach(vis, n * 2 * real, copies[msi_library_gpu::VIS], &at->vis));
+    MSI_TRY(gpu->reach(weight, n * real, copies[msi_library_gpu::WEIGHT], &at->weight));
+    return gpu->reach(s->mask ? s->mask + i : nullptr, n, copies[msi_library_gpu::MASK], &at->mask);
 }
 
 /* Count the rows of a chunk: all rows if no array has to be copied. */
@@ -630,7 +629,7 @@ template <typename R> void make_factor(msi_library_gpu *gpu, const msimage_sampl
     *out = nullptr;
     if ((!s->weight || gpu->is_here(s->weight)) && (!s->mask || gpu->is_here(s->mask))) return;
     kept_factor *k = new (std::nothrow) kept_factor;
-    if (!k || k->room.fit(s->n_row * s->n_chan * (int64_t)sizeof(R), "weights")) {
+    if (!k || k->memory.fit(s->n_row * s->n_chan * (int64_t)sizeof(R), "weights")) {
         delete k;
         return;
     }
@@ -639,11 +638,11 @@ template <typename R> void make_factor(msi_library_gpu *gpu, const msimage_sampl
     k->block = gpu->n_block;
     k->next = gpu->factor;
     gpu->factor = k;
-    *out = as<R>(k->room);
+    *out = as<R>(k->memory);
 }
 
 template <typename R, typename T>
-int add_chunks(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &room, sample_tally *all)
+int add_chunks(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &samples, sample_tally *all)
 {
     msi_library_gpu *gpu = g->gpu;
     const sample_rule rule = sample_rule_of(g);
@@ -657,7 +656,7 @@ int add_chunks(msimage_gridder *g, const msimage_samples *s, const msi_gpu_sampl
         caller_rows<R> from;
         MSI_TRY(msi_interrupt_check());
         MSI_TRY(reach_rows(gpu, s, first, n_row, &from));
-        k_take<R, T><<<BLOCKS, THREADS, 0, gpu->on.get()>>>(rule, from, rows_of(room, first, n_row, 2 * sizeof(T)),
+        k_take<R, T><<<BLOCKS, THREADS, 0, gpu->on.get()>>>(rule, from, rows_of(samples, first, n_row, 2 * sizeof(T)),
                                                             factor ? factor + first * s->n_chan : nullptr, first == 0,
                                                             as<sample_tally>(gpu->tally));
         MSI_CUDA(cudaGetLastError());
@@ -667,16 +666,16 @@ int add_chunks(msimage_gridder *g, const msimage_samples *s, const msi_gpu_sampl
     return MSI_OK;
 }
 
-int add_any(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &room, sample_tally *all)
+int add_any(msimage_gridder *g, const msimage_samples *s, const msi_gpu_samples &samples, sample_tally *all)
 {
     const bool to_fp32 = g->precision == MSI_FP32;
     if (g->spec.precision == MSIMAGE_FP32)
-        return to_fp32 ? add_chunks<float, float>(g, s, room, all) : add_chunks<float, double>(g, s, room, all);
-    return to_fp32 ? add_chunks<double, float>(g, s, room, all) : add_chunks<double, double>(g, s, room, all);
+        return to_fp32 ? add_chunks<float, float>(g, s, samples, all) : add_chunks<float, double>(g, s, samples, all);
+    return to_fp32 ? add_chunks<double, float>(g, s, samples, all) : add_chunks<double, double>(g, s, samples, all);
 }
 
 /* Samples may use a quarter of the free memory; sorting them uses more. */
-bool has_room(const msimage_gridder *g, const msimage_samples *s)
+bool fits_in_memory(const msimage_gridder *g, const msimage_samples *s)
 {
     size_t free_bytes, total_bytes;
     const int64_t each = msi_complex_bytes(g->precision) + (int64_t)sizeof(float);
@@ -720,7 +719,7 @@ int write_predictions(msimage_gridder *g, const msimage_samples *s, const msi_gp
         caller_rows<R> from;
         MSI_TRY(msi_interrupt_check());
         MSI_TRY(reach_rows(gpu, s, first, n_row, &from));
-        if (kept) from.weight = as<R>(kept->room) + first * s->n_chan;
+        if (kept) from.weight = as<R>(kept->memory) + first * s->n_chan;
         if (!is_here) MSI_TRY(gpu->image.fit(2 * n * (int64_t)sizeof(R), "a copy of an array"));
         R *out = is_here ? to : as<R>(gpu->image);
         k_give<R, T><<<(unsigned)((n + THREADS - 1) / THREADS), THREADS, 0, gpu->on.get()>>>(
@@ -735,16 +734,16 @@ int write_predictions(msimage_gridder *g, const msimage_samples *s, const msi_gp
 
 int msi_library_gpu_add(msimage_gridder *g, const msimage_samples *samples, int *is_taken)
 {
-    msi_gpu_samples room;
+    msi_gpu_samples reserved;
     msimage_samples s = *samples;
     if (g->spec.task == MSIMAGE_PREDICT) s.vis = nullptr;
     *is_taken = 0;
-    if (!has_room(g, &s)) return MSI_OK;
-    int rc = msi_gridder_gpu_reserve(g->inner, s.n_row, s.n_chan, s.freq_hz, &room);
+    if (!fits_in_memory(g, &s)) return MSI_OK;
+    int rc = msi_gridder_gpu_reserve(g->inner, s.n_row, s.n_chan, s.freq_hz, &reserved);
     if (rc) return rc == MSI_EGPU ? MSI_OK : rc;
     *is_taken = 1;
     sample_tally all = sample_tally::none();
-    rc = g->gpu->wait_on_failure(add_any(g, &s, room, &all));
+    rc = g->gpu->wait_on_failure(add_any(g, &s, reserved, &all));
     if (rc)
         msi_gridder_gpu_discard(g->inner);
     else

@@ -237,7 +237,7 @@ void msimage_gridder_free(msimage_gridder *g)
     msi_planes_free(g->psf);
     msi_planes_free(g->gpu_dirty);
     msi_free(g->dirty);
-    msi_library_buffers_free(&g->room);
+    msi_library_buffers_free(&g->buffers);
     msi_free(g);
 #ifdef MSI_HAVE_CUDA
     if (device_before >= 0) msi_library_gpu_trim();

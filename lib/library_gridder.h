@@ -50,7 +50,7 @@ struct msimage_gridder {
     msi_image_geometry geometry;
     double l_rad, m_rad; /* the kernels' direction of pixel (nx/2, ny/2) */
     msi_sample_tally samples;
-    msi_sample_buffers room;
+    msi_sample_buffers buffers;
 
     /* For residuals: */
     msi_planes *model, *residual, *psf; /* the model also serves predictions on the GPU */
@@ -73,6 +73,6 @@ int msi_library_add(msimage_gridder *g, const msimage_samples *samples);
 /* msi_library_fetch - fetch predicted visibilities in host memory, in the caller's convention. */
 int msi_library_fetch(msimage_gridder *g, const msimage_samples *samples, void *vis);
 
-void msi_library_buffers_free(msi_sample_buffers *room);
+void msi_library_buffers_free(msi_sample_buffers *buffers);
 
 #endif

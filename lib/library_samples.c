@@ -26,25 +26,25 @@ typedef struct chunk {
     int64_t first, n_row;
 } chunk;
 
-void msi_library_buffers_free(msi_sample_buffers *room)
+void msi_library_buffers_free(msi_sample_buffers *buffers)
 {
-    msi_free(room->uvw_m);
-    msi_free(room->vis);
-    msi_free(room->weight);
-    msi_free(room->beyond);
-    memset(room, 0, sizeof *room);
+    msi_free(buffers->uvw_m);
+    msi_free(buffers->vis);
+    msi_free(buffers->weight);
+    msi_free(buffers->beyond);
+    memset(buffers, 0, sizeof *buffers);
 }
 
-static int make_room(msi_sample_buffers *room, int64_t n_row, int64_t n_sample, int n_plane)
+static int grow_buffers(msi_sample_buffers *buffers, int64_t n_row, int64_t n_sample, int n_plane)
 {
-    if (n_row <= room->n_row && n_sample <= room->n_sample) return MSI_OK;
-    msi_library_buffers_free(room);
-    MSI_TRY(msi_alloc(&room->uvw_m, 3 * n_row, sizeof(double), "samples"));
-    MSI_TRY(msi_alloc(&room->vis, n_plane * n_sample, sizeof(msi_c64), "samples"));
-    MSI_TRY(msi_alloc(&room->weight, n_plane * n_sample, sizeof(float), "samples"));
-    MSI_TRY(msi_alloc(&room->beyond, n_sample, 1, "samples"));
-    room->n_row = n_row;
-    room->n_sample = n_sample;
+    if (n_row <= buffers->n_row && n_sample <= buffers->n_sample) return MSI_OK;
+    msi_library_buffers_free(buffers);
+    MSI_TRY(msi_alloc(&buffers->uvw_m, 3 * n_row, sizeof(double), "samples"));
+    MSI_TRY(msi_alloc(&buffers->vis, n_plane * n_sample, sizeof(msi_c64), "samples"));
+    MSI_TRY(msi_alloc(&buffers->weight, n_plane * n_sample, sizeof(float), "samples"));
+    MSI_TRY(msi_alloc(&buffers->beyond, n_sample, 1, "samples"));
+    buffers->n_row = n_row;
+    buffers->n_sample = n_sample;
     return MSI_OK;
 }
 
@@ -115,7 +115,7 @@ static double brought_back(double coordinate_m, double freq_hz, double cell_rad)
 
 /* Convert a sample of a plane into the buffers at `to`. Returns 1 if it counts; *is_bad is set for an invalid
  * weight. */
-static int convert_sample(const chunk *c, int64_t from, double complex turned, msi_sample_buffers *room, int64_t to,
+static int convert_sample(const chunk *c, int64_t from, double complex turned, msi_sample_buffers *buffers, int64_t to,
                           msi_sample_tally *t, int *is_bad)
 {
     const msimage_gridder *g = c->g;
@@ -124,18 +124,18 @@ static int convert_sample(const chunk *c, int64_t from, double complex turned, m
     const int counts = weighs(weight) && isfinite(weight) && isfinite(creal(v)) && isfinite(cimag(v));
     v = counts ? v * turned * (g->folds ? weight : 1) : 0;
     if (counts && !g->folds && (weight < 0 || !isfinite((float)weight))) *is_bad = 1;
-    room->vis[to] = (msi_c64){creal(v), cimag(v)};
-    room->weight[to] = counts ? (g->folds ? 1 : (float)weight) : 0;
+    buffers->vis[to] = (msi_c64){creal(v), cimag(v)};
+    buffers->weight[to] = counts ? (g->folds ? 1 : (float)weight) : 0;
     t->largest_jy = fmax(t->largest_jy, fmax(fabs(creal(v)), fabs(cimag(v))));
     return counts;
 }
 
 /* Convert a row of an image. Returns the number of its samples beyond the uv plane. */
-static int64_t convert_row(const chunk *c, int64_t row, msi_sample_buffers *room, msi_sample_tally *t, int *is_bad)
+static int64_t convert_row(const chunk *c, int64_t row, msi_sample_buffers *buffers, msi_sample_tally *t, int *is_bad)
 {
     const msimage_gridder *g = c->g;
     const int64_t n_chan = c->s->n_chan, from = (c->first + row) * n_chan, n = c->n_row * n_chan;
-    double *uvw = room->uvw_m + 3 * row;
+    double *uvw = buffers->uvw_m + 3 * row;
     const int is_known = coordinates(g, c->s->uvw_m + 3 * (c->first + row), uvw);
     int64_t n_beyond = 0;
     for (int64_t k = 0; k < n_chan; k++) {
@@ -146,14 +146,15 @@ static int64_t convert_row(const chunk *c, int64_t row, msi_sample_buffers *room
         int counts = 0;
         for (int p = 0; p < g->n_plane; p++) {
             if (is_wanted)
-                counts |= convert_sample(c, p * c->s->n_row * n_chan + from + k, turned, room, p * n + to, t, is_bad);
+                counts |=
+                    convert_sample(c, p * c->s->n_row * n_chan + from + k, turned, buffers, p * n + to, t, is_bad);
             else
-                room->weight[p * n + to] = 0, room->vis[p * n + to] = (msi_c64){0, 0};
+                buffers->weight[p * n + to] = 0, buffers->vis[p * n + to] = (msi_c64){0, 0};
         }
         t->n += counts;
         t->n_left_out += !counts;
-        room->beyond[to] = counts && g->is_xy && is_beyond(g, uvw, freq_hz);
-        n_beyond += room->beyond[to];
+        buffers->beyond[to] = counts && g->is_xy && is_beyond(g, uvw, freq_hz);
+        n_beyond += buffers->beyond[to];
     }
     return n_beyond;
 }
@@ -161,11 +162,11 @@ static int64_t convert_row(const chunk *c, int64_t row, msi_sample_buffers *room
 /* Add the samples of a channel that are beyond the uv plane. */
 static int add_beyond(msimage_gridder *g, const chunk *c, int64_t chan)
 {
-    const msi_sample_buffers *room = &g->room;
+    const msi_sample_buffers *buffers = &g->buffers;
     const int64_t n_chan = c->s->n_chan;
     const double freq_hz = c->s->freq_hz[chan];
     int64_t n = 0, at = 0;
-    for (int64_t row = 0; row < c->n_row; row++) n += room->beyond[row * n_chan + chan];
+    for (int64_t row = 0; row < c->n_row; row++) n += buffers->beyond[row * n_chan + chan];
     if (!n) return MSI_OK;
     double *uvw = NULL;
     msi_c64 *vis = NULL;
@@ -175,13 +176,13 @@ static int add_beyond(msimage_gridder *g, const chunk *c, int64_t chan)
     if (!rc) rc = msi_alloc(&weight, g->n_plane * n, sizeof *weight, "samples");
     for (int64_t row = 0; !rc && row < c->n_row; row++) {
         const int64_t from = row * n_chan + chan;
-        if (!room->beyond[from]) continue;
-        uvw[3 * at] = brought_back(room->uvw_m[3 * row], freq_hz, g->geometry.cell_x_rad);
-        uvw[3 * at + 1] = brought_back(room->uvw_m[3 * row + 1], freq_hz, g->geometry.cell_y_rad);
-        uvw[3 * at + 2] = room->uvw_m[3 * row + 2];
+        if (!buffers->beyond[from]) continue;
+        uvw[3 * at] = brought_back(buffers->uvw_m[3 * row], freq_hz, g->geometry.cell_x_rad);
+        uvw[3 * at + 1] = brought_back(buffers->uvw_m[3 * row + 1], freq_hz, g->geometry.cell_y_rad);
+        uvw[3 * at + 2] = buffers->uvw_m[3 * row + 2];
         for (int p = 0; p < g->n_plane; p++) {
-            vis[p * n + at] = room->vis[p * c->n_row * n_chan + from];
-            weight[p * n + at] = room->weight[p * c->n_row * n_chan + from];
+            vis[p * n + at] = buffers->vis[p * c->n_row * n_chan + from];
+            weight[p * n + at] = buffers->weight[p * c->n_row * n_chan + from];
         }
         at++;
     }
@@ -204,10 +205,10 @@ static msi_vis_block block_of(const msimage_gridder *g, const chunk *c)
     return (msi_vis_block){.n_row = c->n_row,
                            .n_chan = c->s->n_chan,
                            .n_plane = g->n_plane,
-                           .uvw_m = g->room.uvw_m,
+                           .uvw_m = g->buffers.uvw_m,
                            .freq_hz = c->s->freq_hz,
-                           .vis = g->room.vis,
-                           .weight = g->room.weight};
+                           .vis = g->buffers.vis,
+                           .weight = g->buffers.weight};
 }
 
 static int add_images(msimage_gridder *g, const chunk *c)
@@ -216,12 +217,12 @@ static int add_images(msimage_gridder *g, const chunk *c)
     int64_t n_beyond = 0, n = 0, n_left_out = 0;
     double jy = g->samples.largest_jy;
     int is_bad = 0;
-    msi_sample_buffers *room = &g->room;
+    msi_sample_buffers *buffers = &g->buffers;
 #pragma omp parallel for schedule(static) num_threads(g->n_thread) reduction(+ : n_beyond, n, n_left_out)              \
     reduction(max : jy) reduction(| : is_bad)
     for (int64_t row = 0; row < c->n_row; row++) {
         msi_sample_tally t = {.largest_jy = jy};
-        n_beyond += convert_row(c, row, room, &t, &is_bad);
+        n_beyond += convert_row(c, row, buffers, &t, &is_bad);
         n += t.n;
         n_left_out += t.n_left_out;
         jy = t.largest_jy;
@@ -236,7 +237,7 @@ static int add_images(msimage_gridder *g, const chunk *c)
     if (n_beyond) {
         for (int64_t k = 0; k < n_chan; k++) MSI_TRY(add_beyond(g, c, k));
         for (int64_t i = 0; i < c->n_row * n_chan; i++)
-            for (int p = 0; room->beyond[i] && p < g->n_plane; p++) room->weight[p * c->n_row * n_chan + i] = 0;
+            for (int p = 0; buffers->beyond[i] && p < g->n_plane; p++) buffers->weight[p * c->n_row * n_chan + i] = 0;
     }
     const msi_vis_block block = block_of(g, c);
     return msi_gridder_add(g->inner, &block);
@@ -261,7 +262,7 @@ static int add_coordinates(msimage_gridder *g, const chunk *c)
 #pragma omp parallel for schedule(static) num_threads(g->n_thread) reduction(+ : n, n_left_out)                       \
     reduction(min : w_min) reduction(max : w_max)
     for (int64_t row = 0; row < c->n_row; row++) {
-        double *uvw = g->room.uvw_m + 3 * row;
+        double *uvw = g->buffers.uvw_m + 3 * row;
         const int is_known = coordinates(g, c->s->uvw_m + 3 * (c->first + row), uvw);
         const double w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
         for (int64_t k = 0; k < c->s->n_chan; k++) {
@@ -302,7 +303,7 @@ static int for_each_chunk(msimage_gridder *g, const msimage_samples *s, void *fe
     if (!s->n_row || !s->n_chan) return MSI_OK;
     const int64_t suits = s->n_chan < CHUNK_SAMPLES ? CHUNK_SAMPLES / s->n_chan : 1;
     const int64_t most = suits < s->n_row ? suits : s->n_row;
-    MSI_TRY(make_room(&g->room, most, most * s->n_chan, g->n_plane));
+    MSI_TRY(grow_buffers(&g->buffers, most, most * s->n_chan, g->n_plane));
     for (int64_t first = 0; first < s->n_row; first += most) {
         const chunk c = {g, s, fetched, first, s->n_row - first < most ? s->n_row - first : most};
         MSI_TRY(msi_interrupt_check());
@@ -331,7 +332,7 @@ static void give_row(const chunk *c, int64_t row)
         for (int p = 0; p < g->n_plane; p++) {
             const int64_t to = p * c->s->n_row * n_chan + (c->first + row) * n_chan + k;
             const double weight = weight_of(c, to);
-            const msi_c64 at = g->room.vis[p * n + row * n_chan + k];
+            const msi_c64 at = g->buffers.vis[p * n + row * n_chan + k];
             double complex v = 0;
             if (!is_masked && weighs(weight))
                 v = !is_known || g->is_nan[p] ? (double)NAN + I * (double)NAN : (at.re + I * at.im) * back * weight;
@@ -348,7 +349,7 @@ static void give_row(const chunk *c, int64_t row)
 
 static int fetch_chunk(msimage_gridder *g, const chunk *c)
 {
-    if (g->samples.n) MSI_TRY(msi_gridder_fetch(g->inner, c->n_row, c->s->n_chan, c->s->freq_hz, g->room.vis));
+    if (g->samples.n) MSI_TRY(msi_gridder_fetch(g->inner, c->n_row, c->s->n_chan, c->s->freq_hz, g->buffers.vis));
 #pragma omp parallel for schedule(static) num_threads(g->n_thread)
     for (int64_t row = 0; row < c->n_row; row++) give_row(c, row);
     return MSI_OK;

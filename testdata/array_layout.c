@@ -187,7 +187,7 @@ int msi_layout_skalow(msi_layout *out, int n_station, uint64_t seed)
 static int read_stations(msi_layout *out, const char *path, FILE *f)
 {
     char line[512];
-    int room = 0;
+    int capacity = 0;
     for (int64_t number = 1; fgets(line, sizeof line, f); number++) {
         char *p = line + strspn(line, " \t\r\n");
         if (!*p || *p == '#') continue;
@@ -196,10 +196,10 @@ static int read_stations(msi_layout *out, const char *path, FILE *f)
         if (sscanf(p, "%lf %lf %lf %lf %31s", &x[0], &x[1], &x[2], &station.diameter_m, station.name) != 5 ||
             !isfinite(x[0] + x[1] + x[2]) || !(station.diameter_m > 0))
             return msi_error_set(MSI_EINPUT, "%s: line %lld is not `X Y Z diameter name`", path, (long long)number);
-        if (out->n_station == room) {
+        if (out->n_station == capacity) {
             msi_station *wider;
-            room = room ? 2 * room : 64;
-            MSI_TRY(msi_alloc(&wider, room, sizeof *wider, "stations"));
+            capacity = capacity ? 2 * capacity : 64;
+            MSI_TRY(msi_alloc(&wider, capacity, sizeof *wider, "stations"));
             if (out->station) memcpy(wider, out->station, (size_t)out->n_station * sizeof *wider);
             msi_free(out->station);
             out->station = wider;

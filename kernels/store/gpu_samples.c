@@ -52,7 +52,7 @@ static int alloc_piece(const msi_vis_store *s, piece *p)
 }
 
 int msi_gpu_samples_reserve(msi_vis_store *s, int device, int64_t n_row, int32_t n_chan, const double *freq_hz,
-                            msi_gpu_samples *room)
+                            msi_gpu_samples *samples)
 {
     piece *p;
     if (!s->gpu) {
@@ -70,7 +70,7 @@ int msi_gpu_samples_reserve(msi_vis_store *s, int device, int64_t n_row, int32_t
     }
     *(s->gpu->last ? &s->gpu->last->next : &s->gpu->first) = p;
     s->gpu->last = p;
-    *room = p->samples;
+    *samples = p->samples;
     return MSI_OK;
 }
 

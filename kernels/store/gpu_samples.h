@@ -32,11 +32,11 @@ typedef struct msi_gpu_totals {
 /*
  * msi_gpu_samples_reserve - add an empty piece to a store, after the existing ones.
  * Given:    store  empty, or only with pieces, of one plane; device; freq_hz [n_chan]
- * Returned: *room  to be filled, and then committed or discarded before any other use of the store
+ * Returned: *samples  to be filled, and then committed or discarded before any other use of the store
  * Returns:  0, MSI_EGPU (not enough memory there), MSI_ENOMEM, MSI_ERANGE (more rows than a store can number)
  */
 int msi_gpu_samples_reserve(msi_vis_store *store, int device, int64_t n_row, int32_t n_chan, const double *freq_hz,
-                            msi_gpu_samples *room);
+                            msi_gpu_samples *samples);
 
 /* msi_gpu_samples_commit - make the last piece part of the store. Returns: 0, MSI_ENOMEM, MSI_ERANGE */
 int msi_gpu_samples_commit(msi_vis_store *store, const msi_gpu_totals *figures);

@@ -323,12 +323,12 @@ struct msi_vis_intake {
 };
 
 /* Ensure a capacity of n elements; array is the address of the pointer to them, and the first n_held are kept. */
-static int grow_array(void *array, int64_t *room, int64_t n_held, int64_t n, size_t size)
+static int grow_array(void *array, int64_t *capacity, int64_t n_held, int64_t n, size_t size)
 {
-    if (n <= *room) return MSI_OK;
-    if (n < 2 * *room) n = 2 * *room;
+    if (n <= *capacity) return MSI_OK;
+    if (n < 2 * *capacity) n = 2 * *capacity;
     MSI_TRY(msi_grow(array, n_held, n, size, "visibility store"));
-    *room = n;
+    *capacity = n;
     return MSI_OK;
 }
 
