@@ -51,8 +51,8 @@ struct msi_library_gpu {
     }
 
     /*
-     * reach - get an array of the caller in device memory, for kernels on the stream: the array itself, or `copy`, which
-     * may be incomplete until the stream has been waited for. NULL stays NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM
+     * reach - get an array of the caller in device memory, for kernels on the stream: the array itself, or `copy`,
+     * which may be incomplete until the stream has been waited for. NULL stays NULL. Returns: 0, MSI_EGPU, MSI_ENOMEM
      */
     template <typename T> int reach(const T *given, int64_t bytes, buffer &copy, const T **at)
     {
@@ -686,7 +686,7 @@ bool fits_in_memory(const msimage_gridder *g, const msimage_samples *s)
     return s->n_row * (24 + s->n_chan * each) <= (int64_t)(free_bytes / 4);
 }
 
-/* Add samples on the GPU, or leave them to the host. */
+/* Commit the reserved samples. If the host must process some of them, discard all: *is_taken is 0 then. */
 int commit_samples(msimage_gridder *g, const sample_tally &t, int *is_taken)
 {
     const msi_gpu_totals figures = {t.n_sample,       t.n_outside,         t.w_min,          t.w_max, t.sum_weight,

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "io/fits/fits_image.h"
 #include "io/fits/publish.h"
 #include "testdata/makems.h"
@@ -118,10 +119,11 @@ static void describe(const msi_makems_spec *spec)
                  field->ra_rad * DEG_PER_RAD, field->dec_rad * DEG_PER_RAD, hours(start_rad), hours(end_rad),
                  msi_sky_elevation(start_rad, field->dec_rad, layout->latitude_rad) * DEG_PER_RAD,
                  msi_sky_elevation(end_rad, field->dec_rad, layout->latitude_rad) * DEG_PER_RAD);
-    msi_log_info("%lld rows: %lld baselines x %lld timesteps x %d spectral windows; %.3f million visibilities of %d "
-                 "correlations; %d sources",
+    msi_log_info("%lld rows: %lld baselines x %lld timestep%s x %d spectral window%s; %.3f million visibilities of %d "
+                 "correlation%s; %d source%s",
                  (long long)msi_makems_n_row(spec), (long long)msi_makems_n_baseline(spec), (long long)spec->n_time,
-                 spec->n_spw, 1e-6 * sample, spec->spw[0].n_corr, spec->n_source);
+                 msi_plural(spec->n_time), spec->n_spw, msi_plural(spec->n_spw), 1e-6 * sample, spec->spw[0].n_corr,
+                 msi_plural(spec->spw[0].n_corr), spec->n_source, msi_plural(spec->n_source));
 }
 
 static void list_sources(const msi_makems_spec *spec)
