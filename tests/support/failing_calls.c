@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Has calls of the system and of libraries fail, for programs as they are. This library is loaded before a program's own
+ * Makes system calls and library calls of unmodified programs fail. This library is loaded before a program's own
  * libraries (LD_PRELOAD). FAILING_CALL is "NAME ERRNO FIRST LAST WHO": the calls FIRST to LAST of a process fail with
  * ERRNO. WHO is parent (the program itself), child (processes that it forks), or all. Names are those of the functions
- * below; fsync stands for calls on directories. With FAILING_COMMAND, the shell runs that command before the first lock
- * for writing is taken.
+ * below; fsync means calls on directories. With FAILING_COMMAND, the shell runs that command before the first lock for
+ * writing is taken.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -51,7 +51,7 @@ static int fails(const char *name)
     return n >= failing.first && n <= failing.last;
 }
 
-/* The function that this library stands before. */
+/* The function that is replaced by this library. */
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 ssize_t send(int fd, const void *message, size_t size, int flags)
@@ -75,7 +75,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return fails("pthread_create") ? failing.error : REAL(pthread_create)(thread, attributes, start, of);
 }
 
-/* FFTW takes its memory from here, and so does OpenMP. */
+/* FFTW and OpenMP allocate memory by this function. */
 void *memalign(size_t alignment, size_t size);
 void *memalign(size_t alignment, size_t size)
 {
@@ -84,7 +84,7 @@ void *memalign(size_t alignment, size_t size)
     return is_fftw && fails("memalign") ? NULL : REAL(memalign)(alignment, size);
 }
 
-/* The choice of a font, where memory that is not there ends the process. */
+/* The choice of a font, where a lack of memory ends the process. */
 int FcConfigSubstitute(void *config, void *pattern, int kind);
 int FcConfigSubstitute(void *config, void *pattern, int kind)
 {
@@ -92,7 +92,7 @@ int FcConfigSubstitute(void *config, void *pattern, int kind)
     return REAL(FcConfigSubstitute)(config, pattern, kind);
 }
 
-/* casacore takes the lock of a table in this way. */
+/* casacore locks a table by this function. */
 int fcntl64(int fd, int command, ...);
 int fcntl64(int fd, int command, ...)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs that a test stops at moments of its choice, and what it may ask of how they end; none of it by the clock."""
+"""Programs that a test stops at chosen moments, and checks of their ends. Nothing depends on the clock."""
 import contextlib
 import fcntl
 import os
@@ -11,11 +11,11 @@ import time
 
 from program_suite import GUARD_S
 
-# Within two seconds of a signal a run ends; a sanitizer's build is slower. How long that takes by the clock depends on
-# what else the machine does, so processor time is held to it: no thread can have more of that than has passed.
+# A run ends within two seconds of a signal; a sanitizer's build is slower. The time by the clock depends on the
+# machine's load, so the limit is applied to processor time, of which a thread cannot use more than has passed.
 STOP_S, SLACK_S = 2.0, 0.5
 
-# The watchdog of a program ends it, wherever it is, so long after a signal if it has not ended by itself.
+# Time after a signal at which the watchdog ends a program that has not ended by itself.
 WATCHDOG_S = 1.5
 
 # Lines that are logged when the results have their final names, and not before.
@@ -23,7 +23,7 @@ PUBLISHED = ("wrote ", "predicted ")
 
 
 def process_times(path):
-    """Processor time of a process or thread, in seconds, by its stat file under /proc; None where it is gone."""
+    """Processor time of a process or thread, in seconds, from its stat file under /proc; None if it has ended."""
     try:
         with open(path, encoding="latin-1") as f:
             user, system = f.read().rpartition(")")[2].split()[11:13]
@@ -33,7 +33,7 @@ def process_times(path):
 
 
 def group_of(leader):
-    """The processes of a group that run, those that ended and were not waited for left out."""
+    """The running processes of a group, without those that ended and were not waited for."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -47,7 +47,7 @@ def group_of(leader):
 
 
 def await_none_of(leader):
-    """Wait until no process of a group runs; whether it came to that."""
+    """Wait until no process of a group runs; return whether this happened in time."""
     until = time.monotonic() + GUARD_S
     while group_of(leader):
         if time.monotonic() > until:
@@ -57,17 +57,17 @@ def await_none_of(leader):
 
 
 def receive_all_signals():
-    """For preexec_fn: no signal is ignored, as some are where the tests themselves run under nohup or beside a script."""
+    """For preexec_fn: reset ignored signals, as some are ignored if the tests run under nohup or in the background of a
+    script."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with contextlib.suppress(OSError):
             signal.signal(number, signal.SIG_DFL)
 
 
 class Held:
-    """A program in a session of its own, whose progress the test commands.
-
-    The pipe for its stderr holds a single write. Until that is read the program stands in its next one, so that it can
-    be stopped in the midst of any line that it prints, on the busiest machine."""
+    """A program in its own session, whose progress the test controls. The pipe for its stderr has space for a single
+    write. Until that is read, the program waits in its next write, so that it can be stopped at any line that it
+    prints, even on a busy machine."""
 
     def __init__(self, command, **options):
         self.end_of_pipe, written = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
@@ -79,7 +79,7 @@ class Held:
         self.sent, self.watched, self.times_before = time.monotonic(), [], {}
 
     def is_written(self, wait_s=None):
-        """Whether something stands in the pipe, after a wait for it; False at the end of stderr, too."""
+        """Wait for data in the pipe; return whether there are any. False also at the end of stderr."""
         poll = select.poll()
         poll.register(self.end_of_pipe, select.POLLIN)
         return any(events & select.POLLIN for _, events in poll.poll(None if wait_s is None else 1000 * wait_s))
@@ -94,7 +94,7 @@ class Held:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def hold_at_line(self, number):
-        """Until the program stands in this line of its own, counted from 0, or has ended."""
+        """Wait until the program prints its line of this number, counted from 0, or has ended."""
         while self.is_written():
             if self.text.count(b"\n") == number:
                 self.held_line = number
@@ -102,12 +102,12 @@ class Held:
             self.take()
 
     def hold_after_line(self, beginning):
-        """Until the program stands in the line after one with this beginning, or has ended."""
+        """Wait until the program prints the line after one with this beginning, or has ended."""
         while self.is_written() and not (self.text.endswith(b"\n") and self.lines()[-1].startswith(beginning)):
             self.take()
 
     def run_for(self, processor_s):
-        """Until the program has used so much processor time since its start, or has ended."""
+        """Wait until the program has used this much processor time since its start, or has ended."""
         self.held_line = None
         while not self.has_ended() and self.processor_so_far() < processor_s:
             if self.is_written(0.002):
@@ -118,7 +118,7 @@ class Held:
 
     def send(self, number, to_group=False):
         self.sent = time.monotonic()
-        (os.killpg if to_group else os.kill)(self.pid, number)  # not waited for, so it is still there
+        (os.killpg if to_group else os.kill)(self.pid, number)  # not waited for, so it still exists
         self.watched = [self.pid, *group_of(self.pid)]
         self.times_before = self.thread_times()
 
@@ -131,8 +131,9 @@ class Held:
         return times
 
     def end(self):
-        """Go on to the end: its exit code as subprocess has it, or "no end". Sets text; took_s since the signal or the start,
-        for people to read; thread_s, the most processor time that one thread has had since the signal; processor_s."""
+        """Continue to the end. Returns the exit code as in subprocess, or "no end". Sets text; took_s since the signal
+        or the start, for information; thread_s, the largest processor time of a thread since the signal;
+        processor_s."""
         code, began, self.thread_s = None, time.monotonic(), 0
         while not self.has_ended():
             if self.is_written(0.02):
@@ -163,11 +164,11 @@ class Held:
         return any(line.startswith(PUBLISHED) for line in self.lines()[:self.held_line + 1])
 
     def stopped_well(self, code, number):
-        """Is this how a run that a signal reached may end: told in one line, complete, or before it has begun?"""
+        """Return whether a run after a signal ended validly: with one error line, complete, or before it began."""
         is_late = self.took_s >= WATCHDOG_S
         told = all(line.startswith("msimage: error: stopped by signal %d" % number) for line in self.errors())
         if code == -number:
-            # The program had no handler yet, as its libraries were being loaded; it has done nothing.
+            # The program had no handler yet, because its libraries were being loaded; it has done nothing.
             good = not self.text
         elif code == 128 + number:
             # The watchdog may print the error instead of the main thread.
@@ -178,8 +179,8 @@ class Held:
 
 
 def in_lines(process):
-    """Where to disturb runs like one that has ended: by name, with what brings a run there. Before it has begun, and in
-    every line up to that of the first file with its final name."""
+    """Places at which to disturb runs, derived from a complete one: names, and functions that bring a run there. Before
+    it has begun, and at every line up to that of the first file with its final name."""
     yield "at once", lambda run: None
     for i, line in enumerate(process.lines()):
         yield "in line %d, '%.12s'" % (i, line), lambda run, i=i: run.hold_at_line(i)

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Direct Fourier sums over Measurement Sets in double precision: what images are held against.
-
-Written apart from the program, from the definitions alone: sets are read through python-casacore, baselines are vectors
-in equatorial coordinates (so that fields with other phase centres and -shift need no rotation), Stokes parameters and
-weights follow the documentation. A test that cannot import what this needs exits 77.
-"""
+"""Direct Fourier sums over Measurement Sets in double precision, with which images are compared. Written independently
+of the program, from the definitions: sets are read through python-casacore, baselines are vectors in equatorial
+coordinates (so that fields with other phase centres and -shift need no rotation), Stokes parameters and weights follow
+the documentation. A test that cannot import the required modules exits with 77. """
 from program_suite import skip_without_modules
 
 skip_without_modules("numpy", "astropy.io.fits", "casacore.tables")
@@ -16,11 +14,11 @@ from casacore.tables import table
 C = 299792458.0
 ASEC = np.pi / 648000
 
-# float32 pixels: each is off by at most 2^-24 of itself, so their relative L2 error is at most that.
+# float32 pixels: the relative error of each is at most 2^-24, and so is their relative L2 error.
 FITS_FLOOR = 2.0**-24
 
 CORRELATIONS = {"RR": 5, "RL": 6, "LR": 7, "LL": 8, "XX": 9, "XY": 10, "YX": 11, "YY": 12}
-# Stokes parameters as sums of factor * correlation; None stands for a set with one parallel hand alone.
+# Stokes parameters as sums of factor * correlation; None: a set with only one parallel hand.
 STOKES = {
     "linear": {"I": (("XX", 0.5), ("YY", 0.5)), "Q": (("XX", 0.5), ("YY", -0.5)),
                "U": (("XY", 0.5), ("YX", 0.5)), "V": (("XY", -0.5j), ("YX", 0.5j))},
@@ -82,7 +80,7 @@ class Samples:
 
 def read(paths, pol="I", column=None, fields=(0,), spws=None, channels=None, interval=None, taql=None, min_uv=0,
          max_uv=np.inf, mean_weight=False, steps=None):
-    """The samples that an image of these sets holds, except for the limits of its uv grid.
+    """The samples of an image of these sets, without the limits of its uv grid.
 
     fields None: all. channels, interval: begin, end (exclusive). steps: 0 for even time steps, 1 for odd ones. taql: a condition on rows. mean_weight: the mean
     of the correlations' weights, not the smallest.
@@ -118,7 +116,7 @@ def read(paths, pol="I", column=None, fields=(0,), spws=None, channels=None, int
 
 
 def lacked(planes):
-    """The samples that the first of several image planes lacks, as the first plane has them that has them at all."""
+    """The samples that are missing in the first of several image planes, as in the first plane that has them."""
     seen, parts = {b.tobytes() for b in planes[0].baseline}, Samples()
     for plane in planes[1:]:
         part = plane.take(np.array([b.tobytes() not in seen for b in plane.baseline], bool))
@@ -199,19 +197,18 @@ class Frame:
         return sky(*self.lm(x, y), self.ra, self.dec)
 
     def inside(self, samples):
-        """The samples that pixels of this size can hold."""
+        """The samples within the uv plane of pixels of this size."""
         uv = samples.baseline @ self.axes[:2].T
         return samples.take((np.abs(uv) * self.cell <= 0.5).all(1))
 
     def cells(self, samples, padding=1.0, super_weight=1.0):
         """Column and row of each sample's cell on the whole uv grid of density weights, and the grid's size.
 
-        A sample and its mirror image are one: it is taken where v > 0, or where u >= 0 on v = 0. The grid is that of an
-        image padding times as large, raised to a multiple of 4; super_weight makes its cells larger. Cells are floors;
-        what lies on the far edge belongs to the last. So the mirror image of cell k is cell -1 - k.
-        """
+        A sample and its mirror image are equivalent: the one with v > 0 is used, or with u >= 0 on v = 0. The grid is
+        that of an image padding times as large, raised to a multiple of 4; super_weight makes its cells larger. Cells
+        are floors; the far edge belongs to the last cell. So the mirror image of cell k is cell -1 - k. """
         u, v = (samples.baseline @ self.axes[:2].T).T
-        # Where nothing was turned, zeros are exact.
+        # Without a rotation zeros are exact.
         unturned = np.abs(samples.centre - self.axes[2]).max(1) < 1e-12
         u, v = np.where(unturned, samples.stored[:, 0], u), np.where(unturned, samples.stored[:, 1], v)
         mirror = (v < 0) | ((v == 0) & (u < 0))
@@ -235,20 +232,20 @@ class Frame:
 
     def weigh(self, samples, mode, robust=0.0, taper=0.0, padding=1.0, super_weight=1.0, density_of=None, rank=None,
               rest=None):
-        """Weights after density weighting and taper; densities of other samples where density_of gives them.
+        """Weights after density weighting and taper; densities are those of other samples if density_of is given.
 
         rest: samples that make the densities of cells in which those samples have no density.
 
         rank (level, size): a cell's factor is at most level times the mean of the factors that are not 0 around it.
 
-        Where nothing is in a sample's cell, Briggs leaves its weight as it is, and uniform leaves it out.
+        If the density of a sample's cell is 0, Briggs does not change its weight, and uniform drops the sample.
         """
         weight = samples.weight.copy()
         if mode != "natural":
             source = samples if density_of is None else density_of
             grid = self.plane(source, source.weight, padding, super_weight)
             column, row, _ = self.cells(samples, padding, super_weight)
-            # One half of the plane counts: each of the two holds all that there is.
+            # Only one half of the plane is summed, since each half has all samples.
             mean = 0 if mode == "uniform" else (grid**2).sum() / 2 / source.weight.sum()
             if rest is not None:
                 grid = np.where(grid > 0, grid, self.plane(rest, rest.weight, padding, super_weight))
@@ -258,7 +255,7 @@ class Frame:
                 s2 = (5 * 10**-robust)**2 / mean
                 factor = 1 / (1 + grid * s2)
             if rank:
-                half = len(grid) // 2  # cells of samples lie in the half of v >= 0
+                half = len(grid) // 2  # cells of samples are in the half v >= 0
                 factor[half:] = limited(factor[half:], *rank)
             weight = weight * factor[row, column]
         if taper:
@@ -285,7 +282,7 @@ class Frame:
 
 
 def pixels(nx, ny, extra=(), n_random=27, seed=5):
-    """Corners, middles of the edges, the centre, the given ones, and some by lot."""
+    """Corners, middles of the edges, the centre, the given ones, and some random ones."""
     chosen = [(x, y) for x in (0, nx // 2, nx - 1) for y in (0, ny // 2, ny - 1)] + list(extra)
     lot = np.random.default_rng(seed)
     chosen += [(int(lot.integers(nx)), int(lot.integers(ny))) for _ in range(n_random)]
@@ -294,7 +291,7 @@ def pixels(nx, ny, extra=(), n_random=27, seed=5):
 
 
 def relative_error(got, want):
-    """Relative L2 difference; infinite where NaN and number do not match."""
+    """Relative L2 difference; infinite if only one value is NaN somewhere."""
     got, want = np.asarray(got, float), np.asarray(want, float)
     if (np.isnan(got) != np.isnan(want)).any():
         return np.inf
@@ -302,7 +299,7 @@ def relative_error(got, want):
 
 
 def peak_error(got, want, image):
-    """Largest difference, of the image's peak; infinite where NaN and number do not match."""
+    """Largest difference relative to the image's peak; infinite if only one value is NaN somewhere."""
     if (np.isnan(got) != np.isnan(want)).any():
         return np.inf
     return float(np.nanmax(np.abs(got - want)) / np.nanmax(np.abs(image)))

@@ -13,11 +13,11 @@ import time
 from held_program import Held, await_none_of
 from program_suite import GUARD_S
 
-# Ranks may be more than cores; a container may forbid one process to copy from another's memory; there need be no ssh.
+# Allow more ranks than cores; do not copy from another process's memory, which a container may forbid; do not need ssh.
 VARIABLES = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_mpi_yield_when_idle": "1",
              "OMPI_MCA_plm": "isolated", "OMPI_MCA_btl": "self,vader", "OMPI_MCA_orte_tmpdir_base": "/tmp",
              "OMPI_MCA_rmaps_base_oversubscribe": "1",
-             # What MPI's libraries leave is not msimage's.
+             # Leaks of MPI's libraries are ignored.
              "ASAN_OPTIONS": "detect_leaks=0"}
 
 
@@ -30,7 +30,7 @@ RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
 
 
 def program(msimage):
-    """The path of msimage-mp, where it can be run."""
+    """The path of msimage-mp, if it can be run."""
     path = os.path.join(os.path.dirname(msimage), "msimage-mp")
     if not os.path.exists(path):
         print("skipped: msimage-mp is not built: there is no MPI")
@@ -52,9 +52,9 @@ def words(n, *command):
 
 
 def stopped_codes(number):
-    """The exit codes of a job that a signal to a rank, or to what has started the ranks, has ended. MPICH's mpiexec, when it
-    receives a signal to stop, ends with 0, with what the first rank ended with, or with the signal by which it kills the
-    ranks that are left then, whichever it sees first."""
+    """The exit codes of a job that was ended by a signal to a rank or to the launcher. After a signal, MPICH's mpiexec
+    ends with 0, with the code of the first rank, or with the signal by which it kills the remaining ranks, depending on
+    which it sees first."""
     if LAUNCH[0] != "mpiexec.hydra":
         return (128 + number,) if number == signal.SIGKILL else (1, 128 + number)
     return (number,) if number == signal.SIGKILL else (0, 128 + number, signal.SIGKILL)
@@ -65,7 +65,7 @@ def environment(**more):
 
 
 def run(n, *command, **options):
-    """A job that has ended, in two minutes at most; what it printed is text."""
+    """Run a job, for at most two minutes; its output is text."""
     try:
         return subprocess.run(words(n, *command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env=environment(), timeout=GUARD_S, check=False, encoding="utf-8", errors="replace", **options)
@@ -73,7 +73,8 @@ def run(n, *command, **options):
         return subprocess.CompletedProcess(command, "no end", "", str(e))
 
 
-# What each rank begins as: it leaves its number; the first one's lines go into the pipe, each in a write of its own.
+# The start of each rank: it writes its process number to a file. The lines of the first one go into the pipe, each in a
+# separate write.
 BEGINNING = """
 import fcntl, os, sys
 rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"]
@@ -89,7 +90,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class Job(Held):
-    """A job whose first rank can be held in any line that it prints, and whose ranks can be ended."""
+    """A job whose first rank can be stopped at any line that it prints, and whose ranks can be ended."""
 
     def __init__(self, n, *command):
         self.n, self.folder = n, tempfile.mkdtemp(dir=os.path.dirname(os.getcwd()))
@@ -112,9 +113,9 @@ class Job(Held):
         return any(line.startswith(beginning) for line in self.lines())
 
     def end_at(self, beginning, victim, number, last=None):
-        """Send a signal to a rank, or to mpirun (None), while rank 0 is held after the line with this beginning; or, where
-        it is to go on to its last one without the rank, which is stopped there, after that. Returns whether it came to
-        that, and the exit code of mpirun, which ends before rank 0 is let go."""
+        """Send a signal to a rank, or to mpirun (None), while rank 0 is stopped after the line with this beginning; or,
+        if rank 0 shall continue to its last line without the other rank, which is stopped there, after that. Returns
+        whether the line was reached, and the exit code of mpirun, which ends before rank 0 continues."""
         self.hold_after_line(beginning)
         if last and self.says(beginning):
             os.kill(self.rank(victim), signal.SIGSTOP)
@@ -127,7 +128,7 @@ class Job(Held):
         return self.has_ended_all() and there, code
 
     def stop_after(self, beginning, number):
-        """Send a signal to mpirun after the line with this beginning, and let rank 0 go on: as end_at."""
+        """Like end_at, but send the signal to mpirun and let rank 0 continue."""
         self.hold_after_line(beginning)
         there = self.says(beginning)
         os.kill(self.pid, number)
@@ -138,10 +139,10 @@ class Job(Held):
         return self.has_ended_all() and there, self.process.returncode
 
     def has_ended_all(self):
-        """Take what is left in the pipe when the job has ended; whether no rank is left."""
+        """Read the rest of the pipe when the job has ended; return whether no rank is left."""
         while self.is_written(0):
             self.take()
         os.close(self.end_of_pipe)
-        ended = all(await_none_of(self.rank(k)) for k in range(self.n))  # mpirun gives each a group of its own
+        ended = all(await_none_of(self.rank(k)) for k in range(self.n))  # mpirun puts each into its own group
         shutil.rmtree(self.folder)
         return ended

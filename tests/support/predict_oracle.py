@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Model images of a few pixels, their visibilities by the direct sum in double precision, and whether a set is as it was.
-
-Written apart from the program, from the definitions alone: baselines and directions are vectors in equatorial
-coordinates, so that centres may differ without any rotation of uvw.
-"""
+"""Model images of a few pixels, their visibilities by the direct sum in double precision, and a check that a set is
+unchanged. Written independently of the program, from the definitions: baselines and directions are vectors in
+equatorial coordinates, so that centres may differ without any rotation of uvw. """
 import hashlib
 import os
 
@@ -15,17 +13,17 @@ from casacore.tables import table
 from image_oracle import ASEC, C, CORRELATIONS, axes
 from program_suite import VLA, Suite
 
-# The column holds complex64: each part is rounded to 2^-24 of itself at most.
+# The column is complex64: the relative rounding of each part is at most 2^-24.
 COLUMN_FLOOR = 2.0**-24
 
 STOKES_NUMBER = {"I": 1, "Q": 2, "U": 3, "V": 4, "RR": -1, "LL": -2, "XX": -5, "YY": -6}
-# The coherency matrix is what feeds see of each Stokes parameter.
+# The coherency matrix of each Stokes parameter.
 HANDS = {"XX": {"I": 1, "Q": 1}, "XY": {"U": 1, "V": 1j}, "YX": {"U": 1, "V": -1j}, "YY": {"I": 1, "Q": -1},
          "RR": {"I": 1, "V": 1}, "RL": {"Q": 1, "U": 1j}, "LR": {"Q": 1, "U": -1j}, "LL": {"I": 1, "V": -1}}
 
 
 class Model:
-    """A few pixels that are not zero, of one frequency: flux[pol][k] Jy at pixel x[k], y[k]."""
+    """A few nonzero pixels at one frequency: flux[pol][k] Jy at pixel x[k], y[k]."""
 
     def __init__(self, size, cell_rad, centre_deg, pols="I", n=60, seed=1, crpix=None, freq=None, width=0.0):
         self.nx, self.ny = size
@@ -33,7 +31,7 @@ class Model:
         self.crpix = crpix or (self.nx // 2 + 1, self.ny // 2 + 1)
         self.freq, self.width = freq, width
         lot = np.random.default_rng(seed)
-        # The corners and the middles of the edges among them, as far as they are above the horizon.
+        # Including the corners and the middles of the edges that are above the horizon.
         x = np.concatenate([[0, 0, self.nx - 1, self.nx - 1, self.nx // 2, 0], lot.integers(self.nx, size=n)])
         y = np.concatenate([[0, self.ny - 1, 0, self.ny - 1, 0, self.ny // 2], lot.integers(self.ny, size=n)])
         place = np.unique(np.stack([x, y]), axis=1)
@@ -77,7 +75,7 @@ class Model:
         return h
 
     def write(self, name, number=None):
-        """NAME[-NNNN][-POL]-model.fits, the polarisation in the name where there are several."""
+        """NAME[-NNNN][-POL]-model.fits, with the polarisation in the name if there are several."""
         for pol in self.flux:
             middle = ("-%04d" % number if number is not None else "") + ("-" + pol if len(self.flux) > 1 else "")
             fits.PrimaryHDU(self.image(pol)[None, None], self.header(pol)).writeto(name + middle + "-model.fits",
@@ -85,7 +83,7 @@ class Model:
 
 
 class Set:
-    """A set's coordinates, and which samples a selection names."""
+    """A set's coordinates, and the samples of a selection."""
 
     def __init__(self, path):
         self.path = path
@@ -134,7 +132,7 @@ class Set:
         return out
 
     def mask(self, rows=None, fields=None, spws=None, channels=None, interval=None, taql=None):
-        """True where a sample is selected. channels: counted through the selected spws, ascending in frequency."""
+        """True for selected samples. channels: counted through the selected spws, ascending in frequency."""
         keep = np.ones(len(self.uvw), bool)
         keep &= np.isfinite(self.uvw).all(1)
         if rows is not None:
@@ -200,7 +198,7 @@ def _column(t, name):
 
 
 def _columns(t, leave_out):
-    # Keywords that name subtables hold their paths.
+    # Keywords that refer to subtables contain their paths.
     here = os.path.dirname(t.name()) if "/" in t.name() else t.name()
     found = {}
     for name in t.colnames():

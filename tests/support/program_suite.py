@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests that run the programs share this: sets made at first use, runs, verdicts, and a main that runs the checks."""
+"""Shared by tests that run the programs: sets made at first use, runs, checks of results, and a main function."""
 import contextlib
 import hashlib
 import importlib
@@ -17,10 +17,10 @@ import tempfile
 # Phase centres of made sets, in degrees.
 VLA, MEERKAT, LOW = (60.0, 44.0), (60.0, -45.0), (0.05, -20.0)
 
-# A program that hangs is ended. It is no measurement: a busy machine takes long for whatever it does.
+# A program that hangs is ended after this time. The limit is generous, since a busy machine is slow.
 GUARD_S = 120
 
-# casacore in a test itself asks for it, where some batch systems set none.
+# casacore in the tests needs it, and some batch systems do not set it.
 os.environ.setdefault("HOME", tempfile.gettempdir())
 
 # Names of sets that a shell, printf or cfitsio might read otherwise.
@@ -29,7 +29,7 @@ ODD_NAMES = ("with spaces.ms", "%s%n%d.ms", "[1:5].ms", "(x).ms", "!bang.ms", "'
 
 
 def run(program, *words, code=0, **options):
-    """Run a program; end the test where it exits otherwise than expected. Returns the finished process."""
+    """Run a program; end the test if its exit code is not the expected one. Returns the finished process."""
     done = subprocess.run([program, *[str(w) for w in words]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           check=False, **options)
     if done.returncode != code:
@@ -39,14 +39,14 @@ def run(program, *words, code=0, **options):
 
 
 def skip_without(program):
-    """End the test as skipped where a program is not installed."""
+    """End the test as skipped if a program is not installed."""
     if not shutil.which(program):
         print("skipped: %s is not installed" % program)
         sys.exit(77)
 
 
 def skip_without_modules(*names):
-    """End the test as skipped where a module of Python cannot be imported."""
+    """End the test as skipped if a Python module cannot be imported."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -66,12 +66,13 @@ def python_with(module):
 
 
 def sanitized(program):
-    """Is it built with AddressSanitizer? Its shadow memory is not the program's, and its leak checker is a process more."""
+    """Return whether it is built with AddressSanitizer, which needs shadow memory and one more process for its leak
+    checker."""
     return b"libasan" in subprocess.run(["ldd", program], stdout=subprocess.PIPE, check=True).stdout
 
 
 def may_trace():
-    """Whether strace is there and may trace; told where not."""
+    """Return whether strace is installed and may trace; print a line if not."""
     good = shutil.which("strace") and subprocess.run(["strace", "-o", "/dev/null", "true"], stderr=subprocess.DEVNULL,
                                                      check=False).returncode == 0
     if not good:
@@ -80,7 +81,7 @@ def may_trace():
 
 
 def fresh_copy(source, path):
-    """A copy of a set, in place of what was there."""
+    """Make a copy of a set; an existing one is replaced."""
     shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(source, path)
     return path
@@ -100,7 +101,7 @@ def files(path, but=("table.lock",)):
 
 
 def change_modes(path, of_files, of_folders):
-    """Give the files and folders of a set these modes."""
+    """Set the modes of the files and directories of a set."""
     for folder, _, names in os.walk(path):
         os.chmod(folder, 0o755)
         for name in names:
@@ -122,7 +123,7 @@ def with_small_files(most_bytes):
 
 
 class Suite:
-    """A test's programs, a folder of its own, and how many of its checks failed."""
+    """A test's programs, its directory, and the number of failed checks."""
 
     def __init__(self, msimage, makems, folder):
         self.msimage, self.makems, self.folder = msimage, makems, folder
@@ -140,7 +141,7 @@ class Suite:
         return path
 
     def made_at(self, name, centre_deg, options):
-        """As made, about a phase centre."""
+        """The same with a given phase centre."""
         ra, dec = centre_deg
         return self.made(name, "-j", 2, "-ra", "%.15gdeg" % ra, "-dec", "%.15gdeg" % dec, *options)
 
@@ -177,7 +178,7 @@ class Suite:
         yield None
 
     def must(self, good, text):
-        """Print what was tried, and count a failure unless it is good."""
+        """Print a check, and count a failure unless it passed."""
         self.tried += 1
         self.failed += not good
         print(text + ("" if good else "  FAILED"), flush=True)
@@ -187,7 +188,7 @@ class Suite:
         print("FAILED:", text, flush=True)
 
     def launch(self, *words, **options):
-        """Run msimage, for two minutes at most; the finished process, with what it printed as text."""
+        """Run msimage, for at most two minutes. Returns the finished process, with its output as text."""
         self.tried += 1
         try:
             return subprocess.run([self.msimage, *[str(w) for w in words]], stdout=subprocess.PIPE, timeout=GUARD_S,
@@ -221,11 +222,11 @@ class ImagingSuite(Suite):
         return super().launch(*words, cwd=self.out, **options)
 
     def refused(self, title, code, pattern, *words, **options):
-        """The exit code, one line with the pattern, nothing on stdout, nothing new on disk."""
+        """Check for the exit code, one line with the pattern, nothing on stdout, and no new file."""
         self.judge_refusal(title, self.launch("-quiet", *words, **options), code, pattern)
 
     def judge_refusal(self, title, done, code, pattern):
-        """What refused() asks, of a quiet run that has ended; what it left is removed."""
+        """The check of refused() for a finished quiet run; its files are removed."""
         self.told(title, done, code, pattern)
         left = os.listdir(self.out)
         for name in left:
@@ -235,7 +236,7 @@ class ImagingSuite(Suite):
 
 
 def check_names(wanted):
-    """End the test where it would not run what it should: a check whose name another one takes over, or that is not there."""
+    """End the test if a check would not run: if its name is used twice, or if it does not exist."""
     with open(sys.argv[0], encoding="utf-8") as f:
         defined = re.findall(r"^def check_(\w+)", f.read(), re.MULTILINE)
     lost = sorted({name for name in defined if defined.count(name) > 1} | set(wanted) - set(defined))

@@ -18,7 +18,7 @@ from program_suite import Suite, files, fresh_copy, main, run
 IMAGE = ["-quiet", "-size", 64, 64, "-scale", "20asec", "-overwrite", "-backend", "cpu"]
 SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,YY", "-ra", "60deg", "-dec", "44deg", "-duration", "30s", "-spw", "1GHz",
        "40MHz", "4"]
-# Of the same length as what stands there; casacore would load libra/abcdefghij.so of the working folder.
+# Of the same length as the replaced name; casacore would load libra/abcdefghij.so of the working directory.
 OWN, BROUGHT = b"StandardStMan", b"ra/abcdefghij"
 LIBRARY = """#include <fcntl.h>
 #include <unistd.h>
@@ -62,7 +62,7 @@ class Hostile(Suite):
         return self.path("sky")
 
     def convert(self, path):
-        """Run msimage-convert to another set; the finished process, of which `told` takes no other name."""
+        """Run msimage-convert to another set. Returns the finished process."""
         shutil.rmtree(self.path("converted.ms"), ignore_errors=True)
         done = subprocess.run([self.convert_program, "-quiet", path, "converted.ms"], cwd=self.folder, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, check=False, timeout=120, encoding="utf-8", errors="replace")
@@ -103,7 +103,7 @@ def concatenate(names, path, **options):
 # ---- Storage managers ----
 
 def check_managers(s):
-    """A manager that is not known is not looked for, whether columns are stored by it or only said to be."""
+    """The library of an unknown manager is not loaded, whether columns use it or are only declared to use it."""
     for title, last in (("all of its names", False), ("its last name", True)):
         path = s.fresh()
         patch(path, OWN, BROUGHT, last)
@@ -115,7 +115,7 @@ def check_managers(s):
 
 
 def check_subtables(s):
-    """The same of subtables, also of such that lie elsewhere and have others of their own."""
+    """The same for subtables, also for those in other directories and with their own subtables."""
     for name in ("ANTENNA", "FIELD", "SPECTRAL_WINDOW"):
         path = s.fresh()
         patch(os.path.join(path, name), OWN, BROUGHT)
@@ -129,7 +129,7 @@ def check_subtables(s):
 
 
 def check_nested(s):
-    """A copy has casacore open tables that keywords of a subtable and of its columns name."""
+    """For a copy casacore opens tables to which keywords of a subtable and of its columns refer."""
     for of_column in (False, True):
         path = s.fresh()
         nested = path + "/FIELD/NESTED"
@@ -145,7 +145,7 @@ def check_nested(s):
 
 
 def check_taql(s):
-    """Functions of a condition open subtables that nothing else needs."""
+    """Functions of a condition open subtables that are not needed otherwise."""
     path = s.fresh()
     words = [*IMAGE, "-dry-run", "-taql", "mscal.statecol('OBS_MODE') != 'x'"]
     with table(path + "/STATE", readonly=False, ack=False) as t:
@@ -201,7 +201,7 @@ def check_mask(s):
 
 
 def check_engines(s):
-    """Engines that compute are read: bits of flags, and compressed numbers."""
+    """Columns of computing engines are read: bits of flags, and compressed numbers."""
     path = s.fresh()
     with table(path, readonly=False, ack=False) as t:
         flags = t.getcol("FLAG")
@@ -216,7 +216,7 @@ def check_engines(s):
 # ---- TaQL ----
 
 def check_expression(s):
-    """A column that is an expression can make and remove tables."""
+    """A column that is an expression could make and remove tables."""
     path, precious = s.fresh(), s.path("precious.ms")
     with table(path, readonly=False, ack=False) as t:
         t.removecols("FLAG_ROW")
@@ -232,7 +232,8 @@ def check_expression(s):
 # ---- Files ----
 
 def check_links(s):
-    """Links that lead to no table's file are not read, nor what is linked written; links to tables and of tables are."""
+    """Links that do not lead to a table's file are not read, and their targets are not written; links to tables and of
+    tables are used."""
     with open(s.path("plain"), "wb") as f:
         f.write(bytes(1 << 20))
     for target in ("/proc/self/exe", "/proc/kmsg", s.path("plain"), s.path("nowhere"), "/dev/zero"):
@@ -259,7 +260,7 @@ def check_links(s):
 # ---- Circles ----
 
 def check_circles(s):
-    """Tables that refer to themselves, or to each other, end in a line."""
+    """Tables that refer to themselves, or to each other, cause an error line."""
     with table(s.fresh("abcd.ms"), ack=False) as t, t.query("ANTENNA1 >= 0") as chosen:
         chosen.copy(s.path("efgh.ms")).close()
     fresh_copy(s.path("efgh.ms"), s.path("self.ms"))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""hosts_clean.py MSIMAGE MSIMAGE_MAKEMS: what several ranks clean is what one cleans to the accuracy, and the same to the last
-bit when it is repeated or goes on from a checkpoint; where one rank fails or is killed in a major cycle, all end."""
+"""hosts_clean.py MSIMAGE MSIMAGE_MAKEMS: images cleaned by several ranks equal those of one rank to the accuracy. They
+are the same to the last bit if the run is repeated or continued from a checkpoint. If a rank fails or is killed in a
+major cycle, all ranks end."""
 import glob
 import os
 import signal
@@ -21,8 +22,8 @@ SET = ["-telescope", "meerkat", "-ra", "60deg", "-dec", "-45deg", "-integration"
        "-source", "59.99deg", "-44.98deg", "0.5Jy"]
 
 ACCURACY = 1e-8
-# A residual has the errors of two directions, a cleaned image those of all residuals that its components were found in,
-# each a part of the one before. Of each run, and rounded in files.
+# A residual has the errors of both directions, a cleaned image those of all its residuals, each of which is a part of
+# the previous one. Both runs have these errors, and files are rounded.
 TOLERANCE = 2 * (2 * ACCURACY + FITS_FLOOR)
 CLEAN = ["-backend", "cpu", "-size", 128, 128, "-scale", "2.5asec", "-niter", 300, "-auto-threshold", 3, "-mgain", 0.7]
 EXACT = ["-accuracy", ACCURACY]
@@ -48,7 +49,7 @@ class Cleaning(Suite):
         return taken("several")
 
     def compare(self, title, one, several):
-        """Images against the dirty ones, which have the accuracy; what is rounded is their own."""
+        """Errors are relative to the dirty images; the rounding is that of the images themselves."""
         worst, cards = np.inf, []
         if one and set(one) == set(several):
             differences = [difference(f, one, several) for f in one]
@@ -63,7 +64,7 @@ class Cleaning(Suite):
 
 
 def taken(name):
-    """The images of a run, which leaves nothing else but its record."""
+    """The images of a run, which leaves no other file except its record."""
     images = {f[len(name) + 1:]: load(f) for f in sorted(glob.glob(name + "-*.fits"))}
     for f in glob.glob(name + "*"):
         os.remove(f)
@@ -71,7 +72,7 @@ def taken(name):
 
 
 def difference(f, one, several):
-    """The L2 difference of an image, of the larger of its own size and that of the dirty image beside it."""
+    """The L2 difference of an image relative to the larger of its own norm and that of the dirty image."""
     a, b = np.asarray(one[f][0], float), np.asarray(several[f][0], float)
     if (np.isnan(a) != np.isnan(b)).any():
         return np.inf
@@ -87,7 +88,7 @@ def column(path):
 
 
 def check_values(s):
-    """Channels and polarisations joined, by scales, with masks and weights; then each for itself, in intervals."""
+    """Channels and polarisations joined, with scales, masks and weights; then separately, in intervals."""
     mask = s.by_one("-accuracy", 1e-3, s.small)["dirty.fits"]
     fits.writeto("mask.fits", (mask[0] > 0.1 * mask[0].max()).astype(np.float32)[None, None], mask[1])
     options = [*EXACT, "-channels-out", 2, "-join-channels", "-pol", "I,Q", "-join-polarizations", "-multiscale",
@@ -114,7 +115,8 @@ def check_repeated(s):
 
 
 def check_killed(s):
-    """The checkpoint of a run that is killed serves any number of ranks; of as many, to the last bit."""
+    """The checkpoint of a killed run can be used with any number of ranks; with the same number, images are the same to
+    the last bit."""
     options = [*CLEAN, *EXACT, "-j", 1, "-checkpoint", 0, "-no-update-model-required", "-name", "several"]
     whole = s.by_ranks(3, *options, s.large)
     for title, victim, number, last, n in (("rank 2 killed", 2, signal.SIGKILL, "about", 3),
@@ -135,7 +137,7 @@ def check_killed(s):
 
 
 def check_refused(s):
-    """Rank 0 fails between two requests: its checkpoint is larger than all that is written before, and than what MPI shares."""
+    """Rank 0 fails between two requests: its checkpoint is larger than all earlier files and MPI's shared memory."""
     script = 'if [ %s = 0 ]; then ulimit -f 12288; fi; exec "$@"' % mpi_job.RANK
     options = ["-quiet", "-j", 1, "-no-update-model-required", "-name", "several", "-size", 1024, 1024, "-precision", "fp64",
                "-accuracy", 1e-5, "-checkpoint", 0, s.large]

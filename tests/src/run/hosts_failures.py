@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""hosts_failures.py MSIMAGE MSIMAGE_MAKEMS: where one rank of several fails or is killed, all end: with one line of error,
-one exit code, and no file that is not whole."""
+"""hosts_failures.py MSIMAGE MSIMAGE_MAKEMS: if one of several ranks fails or is killed, all end, with one error line,
+one exit code, and no incomplete file."""
 import os
 import signal
 
@@ -23,7 +23,7 @@ class Failures(Suite):
         os.chdir(self.path("out"))
 
     def files(self):
-        """What the runs have left. A rank that is killed leaves its hidden temporaries."""
+        """The files that the runs have left. A killed rank leaves its hidden temporary files."""
         return sorted(f for f in os.listdir(".") if not f.startswith("."))
 
     def refused(self, title, n, code, pattern, *command):
@@ -34,7 +34,7 @@ class Failures(Suite):
         print(title, flush=True)
 
     def on_rank(self, rank, before, *more):
-        """msimage-mp on every rank, on one of them with something before it."""
+        """msimage-mp on every rank, on one of them started by another command."""
         return ["sh", "-c", 'if [ %s = %d ]; then %s; fi; exec "$@"' % (mpi_job.RANK, rank, before), "sh", self.mp, *IMAGE,
                 *more]
 
@@ -57,13 +57,13 @@ def check_agreement(s):
     s.refused("few files on all", 3, 5, "64 files can be open at once, but 128 are needed", "sh", "-c", 'ulimit -n 64; exec "$@"', "sh",
               s.mp, *IMAGE, s.set)
     s.refused("pictures restored by several", 2, 2, "-restore: it uses one process", s.mp, "-restore", "a", "b", "c")
-    # Beyond it the image's file, not what MPI shares.
+    # A limit below the image's file and above MPI's shared memory.
     s.refused("a full disk on rank 0", 3, 4, "image-dirty.fits: cannot be written: File too large",
               *s.on_rank(0, "ulimit -f 12288", "-size", 2048, 2048, s.set))
 
 
 def killed(s, title, line, victim, number):
-    """After this line of rank 0, which is held there, end a rank, or mpirun."""
+    """Stop rank 0 after this line, and end a rank or mpirun."""
     job = mpi_job.Job(3, s.mp, "-verbose", *IMAGE[1:], "-size", 512, 512, "-make-psf", s.set)
     there, code = job.end_at(line, victim, number)
     left = s.files()
@@ -81,8 +81,8 @@ def check_kills(s):
 
 
 def check_stopped(s):
-    """The ranks that wait could be gone first, and launchers then end the one that works: not before it has said why it stops
-    and has removed its temporaries, or has all its files: Open MPI passes the signal on after a second."""
+    """Waiting ranks could end first, and launchers then end the working one. Before that it must have printed its error
+    and removed its temporary files, or have completed its files: Open MPI passes the signal on after a second."""
     for k in range(4):
         job = mpi_job.Job(3, s.mp, "-verbose", *IMAGE[1:], "-size", 2048, 2048, "-make-psf", s.set)
         there, code = job.stop_after("weights:", signal.SIGTERM)

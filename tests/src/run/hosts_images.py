@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""hosts_images.py MSIMAGE MSIMAGE_MAKEMS: images of several ranks are those of one to the accuracy, whatever the weights and
-however little a rank has, and the same to the last bit when the run is repeated."""
+"""hosts_images.py MSIMAGE MSIMAGE_MAKEMS: images of several ranks equal those of one rank to the accuracy, for all
+weights and for ranks with few samples, and are the same to the last bit if the run is repeated."""
 import os
 import re
 
@@ -19,9 +19,9 @@ LARGE = [*SET, "-duration", "160s", "-spw", "882.75MHz", "53.5MHz", "16"]
 SMALL = [*SET, "-duration", "8s", "-spw", "882.75MHz", "53.5MHz", "8"]
 
 ACCURACY = 1e-8
-# Each image is off by the accuracy at most, and rounded to single precision in its file.
+# The error of each image is at most the accuracy, plus the rounding to single precision in its file.
 TOLERANCE = 2 * (ACCURACY + FITS_FLOOR)
-# What counts all samples. Sums of a million terms in double precision, of weights that are rounded to single.
+# Cards with sums over all samples: a million terms in double precision, of weights rounded to single precision.
 SUMS, SUM_TOLERANCE = ("WSCNVIS", "WSCIMGWG", "WSCVWSUM", "WSCENVIS"), 1e-7
 COMMON = ["-quiet", "-overwrite", "-backend", "cpu", "-accuracy", ACCURACY, "-size", 96, 96, "-scale", "2.5asec"]
 
@@ -69,7 +69,7 @@ def check_weights(s):
 
 
 def check_planes(s):
-    """Channels that are imaged in turn, in several intervals, in several polarisations; then many at a time."""
+    """Channels imaged one after the other, in several intervals and polarisations; then many at a time."""
     options = ["-pol", "IQUV", "-make-psf", "-channels-out", 2, "-intervals-out", 2, "-weight", "uniform", s.large]
     s.compare("2 ranks, intervals, channels, polarisations", s.by_one(*options), s.by_ranks(2, *options))
     options = ["-channels-out", 5, "-mf-weighting", "-weight", "briggs", 0, "-j", 2, s.large]
@@ -77,7 +77,7 @@ def check_planes(s):
 
 
 def check_little(s):
-    """A set of fewer blocks than ranks, sets of unequal size, a rank whose samples are all left out."""
+    """A set with fewer blocks than ranks, sets of different sizes, and a rank whose samples are all dropped."""
     s.compare("4 ranks, a set of one block", s.by_one("-weight", "uniform", s.small), s.by_ranks(4, "-weight", "uniform", s.small))
     both = table([s.large, s.small], ack=False)
     both.rename("multi.ms")
@@ -98,7 +98,7 @@ def check_repeated(s):
 
 
 def threads_and_limit(s, n, *options):
-    """The most threads that a process of a job works with, and the memory limit that its first rank logs, in GB."""
+    """The largest number of threads of a process of a job, and the memory limit in the log of its first rank, in GB."""
     command = ["env", "OMP_DISPLAY_AFFINITY=TRUE", "OMP_AFFINITY_FORMAT=threads: %N", s.mp, "-backend", "cpu", "-size", 64, 64,
                "-scale", "2.5asec", "-name", "shares", "-overwrite", *options, s.small]
     told = mpi_job.run(n, *command).stderr
@@ -106,7 +106,7 @@ def threads_and_limit(s, n, *options):
 
 
 def check_shares(s):
-    """Ranks of a host share its processors and its memory, unless -j and -abs-mem say what each has."""
+    """Ranks of a host share its processors and its memory, unless -j and -abs-mem give the values for each rank."""
     (threads, limit), shared = threads_and_limit(s, 1), threads_and_limit(s, 2)
     s.must(shared[0] == max(1, threads // 2) and abs(shared[1] - limit / 2) <= 0.002,
            "2 ranks: %d threads and %.3f GB each, of %d and %.3f" % (*shared, threads, limit))

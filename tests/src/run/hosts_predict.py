@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""hosts_predict.py MSIMAGE MSIMAGE_MAKEMS: several ranks predict whole sets each, and get what one gets; where one rank fails
-or is killed, every set is as it was, or complete, or marked as incomplete."""
+"""hosts_predict.py MSIMAGE MSIMAGE_MAKEMS: several ranks predict whole sets each, with the same result as one rank. If
+a rank fails or is killed, every set is unchanged, complete, or marked as incomplete."""
 import os
 import shutil
 import signal
@@ -12,7 +12,7 @@ from predict_oracle import PredictSuite, contents, errors, marked
 from program_suite import VLA, fresh_copy, main, run
 
 ACCURACY = 1e-8
-# Two predictions, each off by the accuracy at most, in numbers of single precision.
+# Two predictions, each with an error of at most the accuracy, in single precision.
 TOLERANCE = 2 * (ACCURACY + 2.0**-24)
 SET = ["-telescope", "vla", "-config", "D", "-pol", "XX,YY", "-integration", "10s", "-spw", "1GHz", "40MHz", "4"]
 PREDICT = ["-quiet", "-predict", "-j", 1, "-backend", "cpu", "-accuracy", ACCURACY, "-name", "good"]
@@ -28,7 +28,7 @@ class Predict(PredictSuite):
         return [fresh_copy(self.source[i], "%s%d.ms" % (prefix, i)) for i in range(n)]
 
     def by_one(self, n, *options):
-        """What a column has after a run of one rank."""
+        """The column after a run of one rank."""
         sets = self.sets(n, "one")
         run(self.msimage, *PREDICT, *options, *sets)
         return sets
@@ -82,7 +82,7 @@ def check_refused(s):
 
 
 def check_kills(s):
-    """A rank is killed when the first one, which is held there, has said this; or waits for that rank in predicting."""
+    """A rank is killed while the first one is stopped after this line, or waits for that rank in predicting."""
     want = s.by_one(3)
     for line, victim, last in (("gridder", 1, None), ("disk", 0, None), ("disk", 2, "to predict")):
         sets = s.sets(3)

@@ -245,7 +245,7 @@ def check_files(s):
     ours = s.ours("files", "-threshold", 2e-3)
     restored = s.path("restored.fits")
     run("wsclean", "-restore", ours + "-residual.fits", ours + "-model.fits", restored, cwd=s.folder)
-    # WSClean's convolution comes in again on the other side.
+    # WSClean's convolution wraps around edges.
     image, edge = load(ours + "-image.fits")[0], slice(32, -32)
     error = np.abs(load(restored)[0] - image)[edge, edge].max() / image.max()
     s.must(error < 1e-5, "restored by WSClean: off by %.1e of the peak" % error)
