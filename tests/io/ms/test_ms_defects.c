@@ -129,7 +129,7 @@ static void test_no_set(void **state)
     fixture_remove(path);
     fails("No such file");
     shell("echo plain > \"$1\"", path, "");
-    fails("is a file, but not");
+    fails("is a file, but neither a visibility store nor a FITS file");
     fixture_remove(path);
     shell("mkdir \"$1\"", path, "");
     fails("not a table");
