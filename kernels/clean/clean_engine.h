@@ -30,7 +30,7 @@ typedef struct msi_clean_log_table {
     int n_channel, n_term; /* n_term 0: no such fit */
     int n_node;            /* 1, or MSI_CLEAN_NODES for wide channels */
     double x[MSI_CLEAN_LOG_CHANNELS][MSI_CLEAN_NODES], part[MSI_CLEAN_LOG_CHANNELS][MSI_CLEAN_NODES];
-    double weight[MSI_CLEAN_LOG_CHANNELS];
+    double weight[MSI_CLEAN_LOG_CHANNELS], correction[MSI_CLEAN_LOG_CHANNELS];
 } msi_clean_log_table;
 
 /* A map of planes, pixel by pixel: out_o = sum_i matrix[o][i] in_i; or, if there is one, the log-polynomial of the

@@ -154,13 +154,14 @@ MSI_CLEAN_FN int msi_clean_log_find(const msi_clean_log_table *t, const double *
 }
 
 /*
- * msi_clean_log_fit - replace values by their log-polynomial fit, n_term from 1.
+ * msi_clean_log_fit - replace values by the log-polynomial fit to them times the correction, n_term from 1.
  * Given and returned: y [n_channel]; 0 in channels of weight 0
- * Returns: 0 if there is no fit; y is then unchanged
+ * Returns: 0 if there is no fit; y is then undefined
  */
 MSI_CLEAN_FN int msi_clean_log_fit(const msi_clean_log_table *t, double *y)
 {
     msi_clean_log_state at;
+    for (int c = 0; c < t->n_channel; c++) y[c] *= t->correction[c];
     const int sign = msi_clean_log_find(t, y, &at);
     if (!sign) return 0;
     for (int c = 0; c < t->n_channel; c++) y[c] = t->weight[c] > 0 ? sign * at.value[c] : 0;

@@ -196,6 +196,9 @@ static int copy_lists(msi_cleaner *c)
     for (int i = 0; i < s->n_channel; i++) {
         c->spectrum[i] = s->spectrum ? s->spectrum[i] : 1;
         if (!isfinite(c->spectrum[i])) return wrong_member("spectrum", "finite", c->spectrum[i]);
+        c->correction[i] = s->correction ? s->correction[i] : 1;
+        if (!(c->correction[i] > 0) || !isfinite(c->correction[i]))
+            return wrong_member("correction", "finite and positive", c->correction[i]);
     }
     for (int i = 0; i < p->n; i++) {
         c->weight[p->channel[i]] += p->weight[i];
@@ -207,6 +210,7 @@ static int copy_lists(msi_cleaner *c)
     s->weight = c->weight;
     s->freq_hz = c->freq_hz;
     s->spectrum = c->spectrum;
+    if (s->correction) s->correction = c->correction;
     s->part_weight = p->weight;
     s->part_freq_hz = p->freq_hz;
     return MSI_OK;
@@ -220,6 +224,20 @@ static int make_fit(msi_cleaner *c)
     if (s->fit == MSI_CLEAN_FIT_FORCED) return msi_clean_forced(s->n_channel, c->setup.share, c->spectrum, c->fit);
     if (s->fit == MSI_CLEAN_FIT_LOG) msi_clean_log_nodes(c);
     return msi_clean_parts_fit(c);
+}
+
+/* Multiply the weights of searches and the residuals of components by the correction. Fits have been made with the
+ * weights without it. */
+static void correct_channels(msi_cleaner *c)
+{
+    const int n = c->spec.n_channel;
+    double sum = 0;
+    if (!c->spec.correction) return;
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < n; i++) c->fit[k * n + i] = (c->setup.fit ? c->fit[k * n + i] : k == i) * c->correction[i];
+    c->setup.fit = c->fit;
+    for (int i = 0; i < n; i++) sum += c->setup.share[i] * c->correction[i];
+    for (int i = 0; i < n; i++) c->setup.share[i] *= c->correction[i] / sum;
 }
 
 static int choose_method(msi_cleaner *c)
@@ -252,6 +270,7 @@ int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
     MSI_TRY(msi_clean_parts_make(c));
     MSI_TRY(copy_lists(c));
     MSI_TRY(make_fit(c));
+    correct_channels(c);
     const msi_cleaner_spec *s = &c->spec;
     c->n_plane = s->n_channel * s->n_pol;
     c->n_pixel = s->nx * s->ny;

@@ -293,6 +293,7 @@ void msi_clean_log_nodes(msi_cleaner *c)
         int end = first, n = 0;
         while (end < p->n && p->channel[end] == k) end++;
         t->weight[k] = c->setup.share[k];
+        t->correction[k] = c->spec.correction ? c->spec.correction[k] : 1;
         for (int i = first; i < end; i++) {
             if (!(p->share[i] > 0)) continue;
             if (n < MSI_CLEAN_NODES) {

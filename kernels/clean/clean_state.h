@@ -65,7 +65,8 @@ typedef struct msi_clean_parts {
 
 struct msi_cleaner {
     msi_cleaner_spec spec; /* complete, with defaults filled in; lists point into this struct */
-    double weight[MSI_CLEAN_CHANNELS], freq_hz[MSI_CLEAN_CHANNELS], spectrum[MSI_CLEAN_CHANNELS];
+    double weight[MSI_CLEAN_CHANNELS], freq_hz[MSI_CLEAN_CHANNELS], spectrum[MSI_CLEAN_CHANNELS],
+        correction[MSI_CLEAN_CHANNELS];
     double fit[MSI_CLEAN_CHANNELS * MSI_CLEAN_CHANNELS], scale[MSI_CLEAN_MAX_SCALE];
     msi_clean_setup setup;
     const msi_clean_method *row;

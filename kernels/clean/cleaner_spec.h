@@ -79,6 +79,9 @@ typedef struct msi_cleaner_spec {
     msi_clean_fit fit;
     int n_term;             /* of the fit; at most MSI_CLEAN_MAX_TERM */
     const double *spectrum; /* [n_channel], for MSI_CLEAN_FIT_FORCED */
+    const double
+        *correction;     /* [n_channel], positive: in searches a channel's weight is multiplied by it, and values of
+                                 components are those of residuals multiplied by it, before a fit; NULL: 1 */
     const double *scale; /* multiscale: [n_scale] full widths in pixels, the first 0, increasing; NULL: 0, 4 b, 8 b ..
                             below half the image, b = beam_pixel, and 0.4 times the image if that is more than 1.2 times
                             the last */

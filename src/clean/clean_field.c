@@ -167,6 +167,38 @@ static int set_psf(const msi_clean_field *f, msi_cleaner *cleaner, const msi_pla
     return rc;
 }
 
+static double correction_flux(const msi_clean_options *c, double freq_hz)
+{
+    const double x = log10(freq_hz / c->correction_hz);
+    double sum = 0;
+    for (int k = c->n_correction - 1; k > 0; k--) sum = (sum + c->correction_term[k]) * x;
+    return c->correction_term[0] * pow(10, sum);
+}
+
+/* Compute the factors of -spectral-correction for the cleaned channels. */
+static int make_correction(const msi_clean_field_spec *spec, double factor[MSI_CLEAN_MAX_CHANNEL])
+{
+    const msi_clean_options *c = spec->options;
+    const int n = n_cleaned(spec);
+    double freq_hz[MSI_CLEAN_MAX_CHANNEL] = {0};
+    int count[MSI_CLEAN_MAX_CHANNEL] = {0};
+    const double middle = correction_flux(c, 0.5 * (spec->freq_hz[0] + spec->freq_hz[spec->n_channel - 1]));
+    for (int64_t i = 0; i < spec->n_channel; i++) {
+        const int64_t k = i * n / spec->n_channel;
+        freq_hz[k] += spec->freq_hz[i];
+        count[k]++;
+    }
+    for (int i = 0; i < n; i++) {
+        factor[i] = middle / correction_flux(c, freq_hz[i] / count[i]);
+        if (!(factor[i] > 0 && factor[i] * c->gain < 1))
+            return msi_error_set(MSI_EUSAGE,
+                                 "-spectral-correction: channel %d is multiplied by %.4g, and cleaned with a gain of "
+                                 "%.4g, which must be below 1; give other terms, or a smaller -gain",
+                                 i, factor[i], factor[i] * c->gain);
+    }
+    return MSI_OK;
+}
+
 /* Make the cleaner of a group. Given: weight [n_channel] */
 static int make_weighted_cleaner(msi_clean_field *f, msi_clean_group *g, const double *weight, const msi_planes *psf,
                                  double beam_pixel)
@@ -176,6 +208,11 @@ static int make_weighted_cleaner(msi_clean_field *f, msi_clean_group *g, const d
     spec.precision = shape->precision;
     spec.backend = shape->backend;
     spec.device = shape->device;
+    double factor[MSI_CLEAN_MAX_CHANNEL];
+    if (f->spec.options->n_correction && f->spec.options->join_channels) {
+        MSI_TRY(make_correction(&f->spec, factor));
+        spec.correction = factor;
+    }
     MSI_TRY(msi_cleaner_create(&g->cleaner, &spec));
     MSI_TRY(set_psf(f, g->cleaner, psf));
     return f->spec.options->save_sources ? make_sources(f, g, &spec) : MSI_OK;

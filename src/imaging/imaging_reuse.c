@@ -265,8 +265,9 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     options = msi_hash(options, tapers, (int64_t)sizeof tapers);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
     options = msi_hash(options, centre, (int64_t)sizeof centre);
-    const double numbers[] = {c->small_scale_bias, c->local_rms_strength};
+    const double numbers[] = {c->small_scale_bias, c->local_rms_strength, c->correction_hz};
     options = msi_hash(options, numbers, (int64_t)sizeof numbers);
+    options = msi_hash(options, c->correction_term, (int64_t)sizeof *c->correction_term * c->n_correction);
     options = msi_hash(options, &mask_hash, (int64_t)sizeof mask_hash);
     if (r->scale_mask)
         options = msi_hash(options, r->scale_mask, msi_image_n_pixel(&o->geometry) * (int64_t)sizeof *r->scale_mask);

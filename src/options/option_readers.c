@@ -560,6 +560,31 @@ int msi_read_splits(msi_options *options, const msi_option *option, int n_argume
                          option->name, argument[0]);
 }
 
+int msi_read_correction(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    msi_clean_options *c = &options->clean;
+    const char *word;
+    size_t length;
+    int n = 0;
+    if (read_frequency(&c->correction_hz, argument[0], strlen(argument[0])))
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give a frequency above 0, such as 150e6 or 150MHz", option->name,
+                             argument[0]);
+    for (; (word = msi_option_word(argument[1], ',', n, &length)); n++) {
+        char text[64];
+        snprintf(text, sizeof text, "%.*s", (int)length, word);
+        if (n == MSI_CLEAN_MAX_TERM || length >= sizeof text ||
+            msi_parse_real(&c->correction_term[n], dashed(option).text, text))
+            break;
+    }
+    c->n_correction = n;
+    if (!word && n && c->correction_term[0] > 0) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE,
+                         "-%s %s: give a flux above 0, a spectral index and so on, at most %d numbers, "
+                         "such as 83.084,-0.699,-0.110",
+                         option->name, argument[1], MSI_CLEAN_MAX_TERM);
+}
+
 int msi_read_draw_band(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;

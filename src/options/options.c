@@ -844,6 +844,8 @@ void msi_options_log(const msi_options *options)
         msi_log_advice("-%s: it has no effect without -niter; the result is a dirty image", options->only_clean);
     if (c->niter && c->squared_join && !c->join_channels)
         msi_log_advice("-squared-channel-joining: it has no effect without -join-channels");
+    if (c->niter && c->n_correction && !c->join_channels)
+        msi_log_advice("-spectral-correction: it has no effect without -join-channels");
     if (c->niter && !(c->threshold_jy > 0) && !(c->auto_threshold > 0))
         msi_log_warning("no threshold is given: cleaning ends only at -niter %lld and goes into the noise; see "
                         "-auto-threshold",

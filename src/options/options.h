@@ -51,9 +51,12 @@ typedef struct msi_clean_options {
     double small_scale_bias; /* for scale_rule tclean */
 
     int join_channels, join_pols, squared_join;
-    unsigned link_pols;               /* bit p: search msi_pol p of the joined polarisations; 0: search all */
-    int64_t fit_terms, log_fit_terms; /* 0: no such fit */
-    int64_t deconvolution_channels;   /* channels to clean, each a mean of output channels; 0: all output channels */
+    unsigned link_pols;                         /* bit p: search msi_pol p of the joined polarisations; 0: search all */
+    int64_t fit_terms, log_fit_terms;           /* 0: no such fit */
+    double correction_hz;                       /* -spectral-correction: the reference frequency; 0: none */
+    double correction_term[MSI_CLEAN_MAX_TERM]; /* [n_correction] a_0 10^(a_1 x + ..), x = log10(freq / reference) */
+    int n_correction;
+    int64_t deconvolution_channels; /* channels to clean, each a mean of output channels; 0: all output channels */
 
     const char *fits_mask, *casa_mask, *region_mask, *any_mask; /* NULL: none; at most one is given */
     const char *scale_mask;                                     /* NULL: none; may be given together with these */

@@ -437,6 +437,13 @@ static const msi_option component_rows[] = {
          "With several polarisations in -pol, find components in these only, such as I; each has a value in every "
          "polarisation. Several are searched as with -join-polarizations. The noise is that of these polarisations.",
      .read = msi_read_link_pol},
+    {.name = "spectral-correction",
+     .use = MSI_USE_IMAGING,
+     .arguments = "FREQUENCY TERMS",
+     .help = "With -join-channels, multiply each channel by F(middle of the band) / F(channel) when components are "
+             "searched and before spectra are fitted. TERMS are the flux, spectral index, curvature .. of F at this "
+             "frequency, such as 150e6 83.084,-0.699,-0.110. Models and residuals are not multiplied.",
+     .read = msi_read_correction},
     {.name = "squared-channel-joining",
      .use = MSI_USE_IMAGING,
      .arguments = "",

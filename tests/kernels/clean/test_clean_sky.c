@@ -294,6 +294,90 @@ static void test_scale_mask(void **state)
     clean_problem_free(&p);
 }
 
+/* Compute the weighted least-squares line a + b x through values, at x. */
+static double line_at(int n, const double *weight, const double *x, const double *y, double at)
+{
+    double s = 0, sx = 0, sxx = 0, sy = 0, sxy = 0;
+    for (int c = 0; c < n; c++) {
+        s += weight[c];
+        sx += weight[c] * x[c];
+        sxx += weight[c] * x[c] * x[c];
+        sy += weight[c] * y[c];
+        sxy += weight[c] * x[c] * y[c];
+    }
+    const double b = (s * sxy - sx * sy) / (s * sxx - sx * sx);
+    return (sy - b * sx) / s + b * at;
+}
+
+/* With a correction k the pixel of largest |sum w k R| is found, and its values are g k R, or the fit to them: a line, or
+ * a power law, which k R is here. */
+static void test_correction(void **state)
+{
+    (void)state;
+    enum { N = 64, C = 4 };
+    static const double correction[C] = {0.5, 0.9, 1.4, 2.2}, weight[C] = {1, 2, 1.5, 0.7};
+    static const struct {
+        const char *method;
+        msi_clean_fit fit;
+    } cases[] = {{"hogbom", MSI_CLEAN_FIT_NONE},     {"list", MSI_CLEAN_FIT_NONE}, {"hogbom", MSI_CLEAN_FIT_POLYNOMIAL},
+                 {"list", MSI_CLEAN_FIT_POLYNOMIAL}, {"list", MSI_CLEAN_FIT_LOG},  {"hogbom", MSI_CLEAN_FIT_LOG},
+                 {"multiscale", MSI_CLEAN_FIT_NONE}};
+    clean_problem p = {.nx = N, .ny = N, .n_channel = C, .n_pol = 1};
+    clean_source steep = {.x = 20, .y = 40}, flat = {.x = 45, .y = 22};
+    for (int c = 0; c < C; c++) {
+        p.weight[c] = weight[c];
+        p.freq_hz[c] = 1e9 + 2e8 * c;
+        steep.flux[c] = pow(p.freq_hz[c] / 1e9, -0.8) / correction[c];
+        flat.flux[c] = 0.2;
+    }
+    clean_problem_make(&p, 400, 51);
+    clean_problem_add(&p, &steep);
+    clean_problem_add(&p, &flat);
+    int64_t best = 0;
+    double largest = 0, x[C], y[C], mean = 0, all = 0;
+    for (int64_t i = 0; i < N * N; i++) {
+        double sum = 0;
+        for (int c = 0; c < C; c++) sum += weight[c] * correction[c] * p.residual[c * N * N + i];
+        if (fabs(sum) > largest) best = i;
+        largest = fmax(largest, fabs(sum));
+    }
+    for (int c = 0; c < C; c++) {
+        mean += weight[c] * p.freq_hz[c];
+        all += weight[c];
+    }
+    for (int c = 0; c < C; c++) {
+        x[c] = p.freq_hz[c] / (mean / all) - 1;
+        y[c] = correction[c] * p.residual[c * N * N + best];
+    }
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        clean_run run;
+        msi_clean_component component;
+        double value[C];
+        spec.method = cases[k].method;
+        spec.fit = cases[k].fit;
+        spec.n_term = 2;
+        spec.correction = correction;
+        spec.scale = (const double[]){0};
+        spec.n_scale = 1;
+        spec.beam_pixel = 3;
+        clean_run_make(&run, &p, &spec);
+        clean(&run,
+              (msi_clean_limits){.n_iteration = 1, .component = &component, .value = value, .component_capacity = 1});
+        assert_int_equal(component.y * N + component.x, best);
+        for (int c = 0; c < C; c++) {
+            const double want =
+                0.1 * (cases[k].fit == MSI_CLEAN_FIT_POLYNOMIAL ? line_at(C, weight, x, y, x[c]) : y[c]);
+            /* The other source's sidelobes make y differ from a power law. */
+            const double limit = cases[k].fit == MSI_CLEAN_FIT_LOG ? 0.02 : 1e-12;
+            if (!(fabs(value[c] - want) <= limit * fabs(want)))
+                fail_msg("%s, fit %d, channel %d: %g, wanted %g", cases[k].method, cases[k].fit, c, value[c], want);
+        }
+        clean_run_free(&run);
+    }
+    clean_problem_free(&p);
+}
+
 /* A signal ends a call with its code; the cleaner then works as before. */
 static void check_interrupt(const clean_problem *p, const char *method)
 {
@@ -542,6 +626,7 @@ static void test_refusals(void **state)
     REFUSED("n_term", (s.n_channel = 2, s.fit = MSI_CLEAN_FIT_POLYNOMIAL, s.n_term = 2, s.freq_hz = frequencies));
     REFUSED("freq_hz", (s.fit = MSI_CLEAN_FIT_LOG, s.n_term = 1));
     REFUSED("spectrum", s.fit = MSI_CLEAN_FIT_FORCED);
+    REFUSED("correction", (s.n_channel = 2, s.correction = none));
     REFUSED("scale", s.method = "multiscale");
     REFUSED("scale", (s.method = "multiscale", s.beam_pixel = 2, s.scale = scales, s.n_scale = 3));
     REFUSED("scale", (s.method = "multiscale", s.beam_pixel = 2, s.scale = scales + 1, s.n_scale = 1));
@@ -711,6 +796,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_stops),
                                        cmocka_unit_test(test_found_scales),
                                        cmocka_unit_test(test_scale_mask),
+                                       cmocka_unit_test(test_correction),
                                        cmocka_unit_test(test_opposite_polarisations),
                                        cmocka_unit_test(test_power_law),
                                        cmocka_unit_test(test_divergence),

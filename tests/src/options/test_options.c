@@ -460,6 +460,9 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -threshold 1K", "-threshold 1K:", "mJy");
     refused_value("-niter 9 -threshold -1mJy", "-threshold -1mJy:", "from 0");
     refused_value("-niter 9 -auto-mask 3 -auto-threshold 5", "-auto-mask 3:", "smaller than -auto-threshold 5");
+    refused_value("-spectral-correction 150e6 0,-0.7", "-spectral-correction 0,-0.7:", "a flux above 0");
+    refused_value("-spectral-correction 150e6 1,x", "-spectral-correction 1,x:", "a spectral index");
+    refused_value("-spectral-correction x 1", "-spectral-correction x:", "150MHz");
     refused_value("-niter 9 -multiscale-fits-mask a.fits", "-multiscale-fits-mask", "needs -multiscale");
     refused_value("-niter 9 -force-mask-rounds 3", "-force-mask-rounds", "needs -auto-mask");
     refused_value("-niter 9 -multiscale -no-fast-subminor", "-no-fast-subminor:", "cannot be used with -multiscale");

@@ -349,6 +349,28 @@ def refiled(name, to, edit=None):
     return to
 
 
+def check_correction(s):
+    """-spectral-correction: a component has g k R in each channel, k the flux at the middle of the band over that at the channel;
+    models have the true spectrum."""
+    law = lambda f: 10**(-0.7 * np.log10(f / 1.375e9))
+    words = ["-channels-out", 4, "-join-channels", "-mgain", 0.8, "-spectral-correction", "1.375e9"]
+    name, _ = s.clean(*words, "2,-0.7", "-niter", 1)
+    models = [load("%s-%04d-model.fits" % (name, c)) for c in range(4)]
+    at = np.unravel_index(np.argmax(models[0][0]), models[0][0].shape)
+    freqs = np.array([h["CRVAL3"] for _, h in models])
+    dirty = np.array([load("%s-%04d-dirty.fits" % (name, c))[0][at] for c in range(4)])
+    got = np.array([m[at] for m, _ in models])
+    want = 0.1 * law(0.5 * (freqs[0] + freqs[3])) / law(freqs) * dirty
+    s.must(np.abs(got - want).max() < 1e-4 * want.max(), "the first component: %s, wanted %s" % (got, want))
+    name, _ = s.clean(*words, "2,-0.7", "-niter", 2000, "-auto-threshold", 4)
+    got = np.array([load("%s-%04d-model.fits" % (name, c))[0][125:132, 125:132].sum() for c in range(4)])
+    s.must(np.abs(got / (2 * law(freqs)) - 1).max() < 0.03, "the model's spectrum: %s, wanted %s" % (got, 2 * law(freqs)))
+    done = s.launch("-quiet", *s.words("-niter", 9, "-threshold", 1, *words, "1,-20", "-name", s.path("none")), s.ms())
+    s.told("a correction that diverges", done, 2, "-spectral-correction: channel 3 is multiplied by")
+    _, log = s.clean("-channels-out", 2, "-niter", 1, "-spectral-correction", "1e9", "1,-0.7")
+    s.must("no effect without -join-channels" in log, "channels that are not joined")
+
+
 def check_restore(s):
     """A residual and a model give the image that cleaning made, or one with another beam."""
     name, _ = s.clean("-niter", 3000, "-auto-threshold", 4)
