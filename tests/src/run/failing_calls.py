@@ -66,7 +66,7 @@ def check_messages(s):
                                                   (3, "child", IMAGE, None), (1, "child", ["-quiet", "../set.ms", "o.ms"], s.convert))]
     lasting += [(s.start(("recv", errno.ENOMEM, 2, ALWAYS, who), *IMAGE), no_memory) for who in ("parent", "child")]
     for started in passing:
-        s.end(started, 0, "", ["o-dirty.fits"])
+        s.end(started, 0, "", ["o-dirty.fits", "o-image.fits"])
         s.must(np.array_equal(fits.getdata(os.path.join(started[1], "o-dirty.fits")), s.image), "the image")
     for started, why in lasting:
         s.end(started, 5, "the system refused a message between processes: " + why)
@@ -91,10 +91,10 @@ def check_pictures(s):
     words = [w for w in IMAGE if w != "-quiet"]
     call, folder, process = s.start(("FcConfigSubstitute", 0, 1, ALWAYS, "all"), "-png", *words)
     log = "".join(process.communicate(timeout=GUARD_S))
-    s.must(process.returncode == 0 and os.listdir(folder) == ["o-dirty.fits"], "%s: %s" % (call, os.listdir(folder)))
+    s.must(process.returncode == 0 and sorted(os.listdir(folder)) == ["o-dirty.fits", "o-image.fits"], "%s: %s" % (call, os.listdir(folder)))
     s.must(np.array_equal(fits.getdata(os.path.join(folder, "o-dirty.fits")), s.image), "the image beside a lost picture")
     s.must(re.search("warning: o-dirty.png: .*signal 11 .*this picture is not made", log), "the warning: " + log)
-    s.must(re.search("wrote o-dirty.fits in", log), "what was written")
+    s.must(re.search("wrote 2 files in .*: o-dirty.fits, o-image.fits", log), "what was written")
     png = os.path.join(os.path.dirname(s.msimage), "msimage-png")
     s.end(s.start(call, "-quiet", "-name", "o.png", "../o-dirty.fits", program=png), 5, "o.png: .*signal 11")
 
@@ -111,7 +111,7 @@ def check_libraries(s):
 def check_after(s):
     """The directory cannot be synced when the files have their names."""
     call = ("fsync", errno.EIO, 1, ALWAYS, "all")
-    s.end(s.start(call, *IMAGE), 4, "Input/output error; all files are complete", ["o-dirty.fits"])
+    s.end(s.start(call, *IMAGE), 4, "Input/output error; all files are complete", ["o-dirty.fits", "o-image.fits"])
     s.end(s.start(call, "-quiet", "../set.ms", "o.ms", program=s.convert), 4, "o.ms: cannot be synced: Input/output error")
     s.end(s.start((*call[:2], 20, ALWAYS, "parent"), "-quiet", "../set.ms", "o.uvfits", program=s.convert), 0, "", ["o.uvfits"])
     s.end(s.start((*call[:2], 1, ALWAYS, "parent"), "-quiet", "../set.ms", "o.uvfits", program=s.convert), 4,
