@@ -4,6 +4,7 @@
 
 static const msi_option beam_rows[] = {
     {.name = "pb",
+     .use = MSI_USE_IMAGING,
      .arguments = "MODEL",
      .fallback = "auto",
      .help = "Model of the primary beam, for the options below; by itself it writes nothing: auto (by telescope and "
