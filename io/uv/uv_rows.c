@@ -12,7 +12,7 @@ enum {
     BY_2048 = 65536,     /* codes of antennas by 2048 begin above it */
     LOOK_EACH = 16384,   /* groups between calls of interrupt */
     COMPARED = 4096,     /* groups whose u, v, w are compared with the positions of antennas */
-    LARGE_GROUP = 32768, /* bytes: of larger groups only what is needed is read */
+    LARGE_GROUP = 32768, /* bytes; from a larger group only the bytes that are used are read */
     AHEAD = 1 << 20
 };
 

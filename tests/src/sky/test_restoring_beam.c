@@ -100,8 +100,8 @@ static void sum_cosines(double *psf, const msi_image_geometry *g, const double u
 
 /*
  * The PSFs of random uv points in an ellipse, with 1.8 to 8 pixels a beam: the fit to their pixels is the fit to the
- * same PSF on pixels 16 times finer. Resampling is exact to 1e-5 for these 64 pixels. What is left is the position of
- * the lobe's edge, where the two are evaluated on different pixels, of 1/64 of the beam or less: 1e-4.
+ * same PSF on pixels 16 times finer. Resampling these 64 pixels is exact to 1e-5. The two fits evaluate the edge of the
+ * lobe on different pixels, 1/64 of the beam or less apart, which changes the beam by up to 1e-4.
  */
 static void few_pixels_give_the_beam_of_fine_ones(void **state)
 {
