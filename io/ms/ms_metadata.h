@@ -52,12 +52,6 @@ typedef struct msi_ms_run {
     int data_desc_id, field_id;
 } msi_ms_run;
 
-/* How rows are distributed over sidereal time. */
-typedef struct msi_ms_row_times {
-    double row[MSI_MS_TIME_BINS];    /* number of rows */
-    double time_s[MSI_MS_TIME_BINS]; /* sum of their TIMEs, MJD seconds */
-} msi_ms_row_times;
-
 typedef struct msi_ms_set {
     const char *path;           /* borrowed */
     ccc_table *table;           /* NULL while closed */

@@ -265,16 +265,13 @@ msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set)
     msi_ms_beam_facts f = {.n_antenna = s->n_antenna,
                            .diameter_m = s->antenna_diameter_m,
                            .kind = s->antenna_kind,
+                           .row_times = s->row_times,
                            .has_delay = s->has_delay};
     msi_observation o = {0};
     memcpy(f.telescope, s->telescope, sizeof f.telescope);
     memcpy(f.delay, s->delay, sizeof f.delay);
     msi_ms_observe_antennas(s, &o);
     memcpy(f.position_itrf_m, o.antenna_itrf_m, sizeof f.position_itrf_m);
-    for (int i = 0; i < MSI_MS_TIME_BINS; i++) {
-        f.row[i] = s->row_times.row[i];
-        f.time_mjd_s[i] = f.row[i] > 0 ? s->row_times.time_s[i] / f.row[i] : 0;
-    }
     return f;
 }
 

@@ -147,20 +147,41 @@ const char *msi_ms_reader_notes(const msi_ms_reader *r, int set);
 /* msi_ms_reader_fingerprint - return a hash of the selected rows and channels. */
 uint64_t msi_ms_reader_fingerprint(const msi_ms_reader *r);
 
-/* Bins of sidereal time, over which the selected rows of a set are counted. */
 enum { MSI_MS_TIME_BINS = 96, MSI_MS_DELAYS = 16 };
+
+/* How rows or samples are distributed over sidereal time. Zero-initialised: empty. */
+typedef struct msi_ms_row_times {
+    double weight[MSI_MS_TIME_BINS]; /* in each bin of sidereal time */
+    double time_s[MSI_MS_TIME_BINS]; /* sum of weight times TIME, MJD seconds */
+} msi_ms_row_times;
+
+/* msi_ms_row_times_count - count a weight at a TIME. */
+static inline void msi_ms_row_times_count(msi_ms_row_times *t, double time_s, double weight)
+{
+    const int bin = (int)(msi_sidereal_turns(time_s / 86400) * MSI_MS_TIME_BINS) % MSI_MS_TIME_BINS;
+    t->weight[bin] += weight;
+    t->time_s[bin] += weight * time_s;
+}
+
+/* msi_ms_row_times_add - add another distribution. */
+static inline void msi_ms_row_times_add(msi_ms_row_times *to, const msi_ms_row_times *from)
+{
+    for (int i = 0; i < MSI_MS_TIME_BINS; i++) {
+        to->weight[i] += from->weight[i];
+        to->time_s[i] += from->time_s[i];
+    }
+}
 
 /* The facts of a set that its primary beam depends on. */
 typedef struct msi_ms_beam_facts {
     char telescope[64];
     int64_t n_antenna;
-    const double *diameter_m;            /* [n_antenna] 0: unknown; borrowed, as the next */
-    const uint8_t *kind;                 /* [n_antenna] below MSI_MS_KINDS */
-    double position_itrf_m[3];           /* mean of the antennas; 0: unknown */
-    double row[MSI_MS_TIME_BINS];        /* selected rows in each bin of sidereal time */
-    double time_mjd_s[MSI_MS_TIME_BINS]; /* mean TIME of these rows; 0 without rows */
-    int has_delay;                       /* MWA_TILE_POINTING has the delays of the tiles */
-    int32_t delay[MSI_MS_DELAYS];        /* steps; 32: the dipole is off */
+    const double *diameter_m;     /* [n_antenna] 0: unknown; borrowed, as the next */
+    const uint8_t *kind;          /* [n_antenna] below MSI_MS_KINDS */
+    double position_itrf_m[3];    /* mean of the antennas; 0: unknown */
+    msi_ms_row_times row_times;   /* the selected rows */
+    int has_delay;                /* MWA_TILE_POINTING has the delays of the tiles */
+    int32_t delay[MSI_MS_DELAYS]; /* steps; 32: the dipole is off */
 } msi_ms_beam_facts;
 
 /* msi_ms_reader_beam_facts - return these facts. Given: set  index into the paths given to open */

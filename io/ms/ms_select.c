@@ -144,10 +144,7 @@ static int append(msi_ms_found *sum, const msi_ms_found *f, const msi_ms_set *se
     for (int64_t i = 0; i < f->selected.n && *is_sound; i++) *is_sound = isfinite(f->selected.time_s[i]);
     if (!*is_sound) return MSI_OK;
     for (int64_t i = 0; i < f->n_setup; i++) sum->is_used[i] |= f->is_used[i] != 0;
-    for (int i = 0; i < MSI_MS_TIME_BINS; i++) {
-        sum->row_times.row[i] += f->row_times.row[i];
-        sum->row_times.time_s[i] += f->row_times.time_s[i];
-    }
+    msi_ms_row_times_add(&sum->row_times, &f->row_times);
     MSI_TRY(add_times(&sum->all, f->all.time_s, f->all.n));
     return add_times(&sum->selected, f->selected.time_s, f->selected.n);
 }
@@ -497,9 +494,7 @@ static int take_rows(row_scan *s, const msi_ms_run *r, double time_s)
     s->found.is_used[r->data_desc_id] = 1;
     if (!is_selected_time(f, time_s)) return MSI_OK;
     MSI_TRY(add_rows(&s->found, r));
-    const int bin = (int)(msi_sidereal_turns(time_s / 86400) * MSI_MS_TIME_BINS) % MSI_MS_TIME_BINS;
-    s->found.row_times.row[bin] += (double)r->n_row;
-    s->found.row_times.time_s[bin] += (double)r->n_row * time_s;
+    msi_ms_row_times_count(&s->found.row_times, time_s, (double)r->n_row);
     return add_times(&s->found.selected, &time_s, 1);
 }
 

@@ -20,6 +20,7 @@
 #include "core/process.h"
 #include "core/status.h"
 #include "core/units.h"
+#include "src/sky/phase_shift.h"
 
 typedef enum shape { ELLIPSE, BOX, ANNULUS, POLYGON } shape;
 
@@ -94,15 +95,9 @@ static vector vector_of_pixel(const msi_mask_target *t, double x, double y, int 
 /* Compute the directions east, north and outwards at a position, in the frame of the image. */
 static void find_axes(const msi_mask_target *t, double ra, double dec, vector axis[3])
 {
-    const double a0 = t->ra_rad, d0 = t->dec_rad;
-    const vector image[3] = {{-sin(a0), cos(a0), 0},
-                             {-sin(d0) * cos(a0), -sin(d0) * sin(a0), cos(d0)},
-                             {cos(d0) * cos(a0), cos(d0) * sin(a0), sin(d0)}};
-    const vector here[3] = {{-sin(ra), cos(ra), 0},
-                            {-sin(dec) * cos(ra), -sin(dec) * sin(ra), cos(dec)},
-                            {cos(dec) * cos(ra), cos(dec) * sin(ra), sin(dec)}};
-    for (int i = 0; i < 3; i++)
-        axis[i] = (vector){dot(&here[i], &image[0]), dot(&here[i], &image[1]), dot(&here[i], &image[2])};
+    msi_phase_shift turned;
+    msi_phase_shift_make(&turned, t->ra_rad, t->dec_rad, ra, dec);
+    for (int i = 0; i < 3; i++) axis[i] = (vector){turned.rotation[i][0], turned.rotation[i][1], turned.rotation[i][2]};
 }
 
 static int pixel_of_sky(const reading *r, double ra, double dec, double at[2])

@@ -111,15 +111,13 @@ static void put_weight(msi_fits_spec *spec, double sum_weight, const msi_imaging
 static int put_corrected(msi_imaging_run *r, int64_t channel, const msi_image *image, int psf,
                          const msi_image_file *file)
 {
-    msi_fits_spec spec[MSI_IMAGE_MAX_FILES];
     const int has_psf = r->options->make_psf, n = image->n_plane - has_psf;
-    for (int i = 0; i < image->n_plane; i++) spec[i] = file[i].spec;
     if (has_psf) {
-        const msi_imaging_pb_image of = {channel, MSI_FITS_PSF, image, psf, 1, 0, spec};
+        const msi_imaging_pb_image of = {channel, MSI_FITS_PSF, image, psf, 1, 0, file};
         MSI_TRY(msi_imaging_pb_put(r, &of));
     }
     if (n <= 0) return MSI_OK;
-    const msi_imaging_pb_image of = {channel, MSI_FITS_DIRTY, image, 0, n, 0, spec + has_psf};
+    const msi_imaging_pb_image of = {channel, MSI_FITS_DIRTY, image, 0, n, 0, file + has_psf};
     return msi_imaging_pb_put(r, &of);
 }
 
@@ -176,9 +174,7 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
         if (o->save_uv && id.kind == MSI_FITS_DIRTY)
             MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
     }
-    msi_fits_spec all[MSI_IMAGE_MAX_FILES];
-    for (int i = 0; i < image->n_plane; i++) all[i] = file[i].spec;
-    const msi_imaging_pb_image of = {product->channel, product->kind, image, 0, image->n_plane, first, all};
+    const msi_imaging_pb_image of = {product->channel, product->kind, image, 0, image->n_plane, first, file};
     MSI_TRY(msi_imaging_pb_put(r, &of));
     return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
 }

@@ -41,7 +41,7 @@ static void group_frequencies(frequencies *f, const msi_ms_reader *reader, doubl
         const msi_ms_spw *s = msi_ms_reader_spw(reader, i);
         for (int32_t c = 0; c < s->n_chan; c++) {
             const double hz = s->freq_hz[c], w = (double)s->n_row * s->width_hz[c];
-            int g = (int)((hz - low_hz) / (high_hz - low_hz) * f->n);
+            int g = f->n > 1 ? (int)((hz - low_hz) / (high_hz - low_hz) * f->n) : 0;
             if (hz < begin_hz || hz >= end_hz) continue;
             g = g < 0 ? 0 : g >= f->n ? f->n - 1 : g;
             f->freq_hz[g] += w * hz;
@@ -90,8 +90,7 @@ int msi_imaging_pb_weigh(msi_imaging_run *r, msi_beam_weights *weights)
 {
     const int n = r->options->n_ms;
     MSI_TRY(msi_ranks_sum(r->ranks, weights, n * (int64_t)(sizeof *weights / sizeof(double)), MSI_FP64));
-    for (int i = 0; r->pb && i < n; i++)
-        msi_pb_array_weigh(r->pb, i, weights[i].pair, weights[i].bin, weights[i].time_s);
+    for (int i = 0; r->pb && i < n; i++) msi_pb_array_weigh(r->pb, i, weights[i].pair, &weights[i].times);
     return MSI_OK;
 }
 
@@ -192,13 +191,13 @@ static int write_beam(msi_imaging_run *r, int64_t channel, const msi_fits_spec *
     int rc = MSI_OK;
     for (int feed = 0; o->apply && !o->reuse && !rc && feed < 2; feed++) {
         id.kind = feed ? MSI_FITS_FEED_Y : MSI_FITS_FEED_X;
-        msi_pb_mean_image(mean, feed ? MSI_PB_FEED_Y : MSI_PB_FEED_X, 0, -1, pixel);
-        rc = write(r, &id, spec, pixel, MSI_FP32);
+        rc = msi_pb_mean_image(mean, feed ? MSI_PB_FEED_Y : MSI_PB_FEED_X, 0, -1, pixel);
+        if (!rc) rc = write(r, &id, spec, pixel, MSI_FP32);
     }
     id.kind = MSI_FITS_PB;
     for (id.plane = 0; o->correct && !rc && id.plane < r->n_plane; id.plane++) {
-        msi_pb_mean_image(mean, MSI_PB_RESPONSE, id.plane, o->pblimit, pixel);
-        rc = write(r, &id, spec, pixel, MSI_FP32);
+        rc = msi_pb_mean_image(mean, MSI_PB_RESPONSE, id.plane, o->pblimit, pixel);
+        if (!rc) rc = write(r, &id, spec, pixel, MSI_FP32);
     }
     msi_free(pixel);
     return rc;
@@ -213,11 +212,10 @@ static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, m
     const int64_t bytes = msi_image_n_pixel(&from->geometry) * msi_image_pixel_bytes(from->precision);
     MSI_TRY(msi_image_alloc(&copy, &from->geometry, of->n_plane, from->precision));
     memcpy(copy.pixel, msi_image_plane(from, of->plane), (size_t)(bytes * of->n_plane));
-    msi_pb_mean_correct(mean, of->first, limit, &copy);
-    int rc = MSI_OK;
+    int rc = msi_pb_mean_correct(mean, of->first, limit, &copy);
     for (int p = 0; !rc && p < of->n_plane; p++) {
         const msi_output_id id = {r->interval, of->channel, of->first + p, kind};
-        rc = write(r, &id, &of->spec[p], msi_image_plane(&copy, p), copy.precision);
+        rc = write(r, &id, &of->file[p].spec, msi_image_plane(&copy, p), copy.precision);
     }
     msi_image_free(&copy);
     return rc;
@@ -251,7 +249,7 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
         r->pb_weight[of->channel] = of->image->sum_weight[of->plane];
     if (r->is_empty && !o->reuse) MSI_TRY(make_unknown(r, of));
     MSI_TRY(find_mean(r, of->channel, &mean));
-    MSI_TRY(write_beam(r, of->channel, &of->spec[0], mean));
+    MSI_TRY(write_beam(r, of->channel, &of->file[0].spec, mean));
     if (is_psf) return o->apply && o->save_psf ? write_corrected(r, of, MSI_FITS_PSF_PB, o->limit, mean) : MSI_OK;
     if (o->apply) MSI_TRY(write_corrected(r, of, is_model ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB, o->limit, mean));
     return o->correct && is_image ? write_corrected(r, of, MSI_FITS_PBCOR, fmax(o->pblimit, 0), mean) : MSI_OK;
@@ -285,7 +283,7 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms
         rc = msi_alloc(&mask->pixel, n, sizeof *mask->pixel, "the mask of the primary beam");
         if (!rc) memset(mask->pixel, 1, (size_t)n);
     }
-    if (!rc) msi_pb_mean_image(&mean, MSI_PB_RESPONSE, 0, o->pb.mask, pixel);
+    if (!rc) rc = msi_pb_mean_image(&mean, MSI_PB_RESPONSE, 0, o->pb.mask, pixel);
     for (int64_t c = 0; !rc && c < mask->n_plane; c++)
         for (int64_t i = 0; i < n; i++)
             if (!(pixel[i] > o->pb.mask)) mask->pixel[c * n + i] = 0;

@@ -190,9 +190,9 @@ typedef struct msi_imaging_pb_image {
     int64_t channel; /* or MSI_OUTPUT_MFS */
     msi_fits_kind kind;
     const msi_image *image;
-    int plane, n_plane;        /* which of its planes */
-    int first;                 /* the number of the first of them among the run's */
-    const msi_fits_spec *spec; /* [n_plane] their headers */
+    int plane, n_plane;         /* which of its planes */
+    int first;                  /* the number of the first of them among the run's */
+    const msi_image_file *file; /* [n_plane] their files; the headers are used */
 } msi_imaging_pb_image;
 
 /*

@@ -17,6 +17,7 @@
 
 #include <complex.h>
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "core/log.h"
@@ -105,10 +106,12 @@ static sky_time sky_at(const double *itrf_m, double mjd_s, double weight)
     return t;
 }
 
-static void find_times(beam_set *s, const msi_ms_beam_facts *f)
+static void find_times(beam_set *s, const msi_ms_row_times *t)
 {
-    for (int i = 0; i < MSI_MS_TIME_BINS; i++)
-        if (f->row[i] > 0) s->time[s->n_time++] = sky_at(f->position_itrf_m, f->time_mjd_s[i], f->row[i]);
+    s->n_time = 0;
+    for (int i = 0; s->is_placed && i < MSI_MS_TIME_BINS; i++)
+        if (t->weight[i] > 0)
+            s->time[s->n_time++] = sky_at(s->position_itrf_m, t->time_s[i] / t->weight[i], t->weight[i]);
 }
 
 /* Count the baselines of each pair of kinds, all antennas alike. */
@@ -155,11 +158,11 @@ static int make_set(beam_set *s, const char *word, const msi_ms_beam_facts *f, d
                              msi_pb_model_name(s->model));
     s->is_placed = is_placed;
     memcpy(s->position_itrf_m, p, sizeof s->position_itrf_m);
-    if (is_placed) find_times(s, f);
+    find_times(s, &f->row_times);
     return MSI_OK;
 }
 
-void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const double *bin, const double *time_s)
+void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const msi_ms_row_times *times)
 {
     double all = 0;
     if (set >= a->n_set) return;
@@ -171,9 +174,7 @@ void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const doub
         const int p = s->class_of_kind[i / MSI_MS_KINDS], q = s->class_of_kind[i % MSI_MS_KINDS];
         s->pair[p < q ? p : q][p < q ? q : p] += pair[i] / all;
     }
-    s->n_time = 0;
-    for (int i = 0; s->is_placed && i < MSI_MS_TIME_BINS; i++)
-        if (bin[i] > 0) s->time[s->n_time++] = sky_at(s->position_itrf_m, time_s[i] / bin[i], bin[i]);
+    find_times(s, times);
 }
 
 static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader)
@@ -309,10 +310,11 @@ static double dot(const double *a, const double *b)
 
 static void look_at(double ra, double dec, double at[3], double east[3], double north[3])
 {
-    const double ca = cos(ra), sa = sin(ra), cd = cos(dec), sd = sin(dec);
-    memcpy(at, (const double[]){cd * ca, cd * sa, sd}, 3 * sizeof *at);
-    memcpy(east, (const double[]){-sa, ca, 0}, 3 * sizeof *east);
-    memcpy(north, (const double[]){-sd * ca, -sd * sa, cd}, 3 * sizeof *north);
+    double axes[3][3];
+    msi_phase_shift_axes(ra, dec, axes);
+    memcpy(east, axes[0], sizeof axes[0]);
+    memcpy(north, axes[1], sizeof axes[1]);
+    memcpy(at, axes[2], sizeof axes[2]);
 }
 
 static void see_pointing(seen_pointing *s, const msi_pb_array *a, const pointing *p, const msi_pb_target *t)
@@ -650,18 +652,20 @@ static void correct_pixel(const msi_pb_mean *m, int first, double limit, const d
     }
 }
 
-void msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image)
+int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image)
 {
     const int64_t nx = m->geometry.nx, ny = m->geometry.ny;
+    const int64_t n_row = m->n_x * (m->n_element + 2);
+    double *rows;
+    MSI_TRY(msi_alloc(&rows, omp_get_max_threads() * n_row, sizeof *rows, "rows of the primary beam"));
 #pragma omp parallel
     {
-        double *row = NULL, value[MSI_MAX_PLANES * MSI_MAX_PLANES + 2];
-        const int rc = msi_alloc(&row, m->n_x * (m->n_element + 2), sizeof *row, "a row of the primary beam");
+        double *row = rows + omp_get_thread_num() * n_row, value[MSI_MAX_PLANES * MSI_MAX_PLANES + 2];
 #pragma omp for schedule(static)
         for (int64_t y = 0; y < ny; y++) {
-            if (!rc) node_row(m, (double)y, row);
+            node_row(m, (double)y, row);
             for (int64_t x = 0; x < nx; x++) {
-                if (rc || !is_valid(m, (double)x, (double)y)) {
+                if (!is_valid(m, (double)x, (double)y)) {
                     for (int p = 0; p < image->n_plane; p++) set_pixel(image, p, y * nx + x, NAN);
                     continue;
                 }
@@ -669,31 +673,35 @@ void msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_imag
                 correct_pixel(m, first, limit, value, image, y * nx + x);
             }
         }
-        msi_free(row);
     }
+    msi_free(rows);
+    return MSI_OK;
 }
 
-void msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double limit, float *pixel)
+int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double limit, float *pixel)
 {
     const int64_t nx = m->geometry.nx, ny = m->geometry.ny;
     const int k = part == MSI_PB_RESPONSE ? plane * (m->n_plane + 1) : m->n_element + (part == MSI_PB_FEED_Y);
+    const int64_t n_row = m->n_x * (m->n_element + 2);
+    double *rows;
+    MSI_TRY(msi_alloc(&rows, omp_get_max_threads() * n_row, sizeof *rows, "rows of the primary beam"));
 #pragma omp parallel
     {
-        double *row = NULL, value[MSI_MAX_PLANES * MSI_MAX_PLANES + 2];
-        const int rc = msi_alloc(&row, m->n_x * (m->n_element + 2), sizeof *row, "a row of the primary beam");
+        double *row = rows + omp_get_thread_num() * n_row, value[MSI_MAX_PLANES * MSI_MAX_PLANES + 2];
 #pragma omp for schedule(static)
         for (int64_t y = 0; y < ny; y++) {
-            if (!rc) node_row(m, (double)y, row);
+            node_row(m, (double)y, row);
             for (int64_t x = 0; x < nx; x++) {
                 float *out = &pixel[y * nx + x];
                 *out = NAN;
-                if (rc || !is_valid(m, (double)x, (double)y)) continue;
+                if (!is_valid(m, (double)x, (double)y)) continue;
                 at_pixel(m, row, (double)x, value);
                 if (limit < 0 || value[k] > limit) *out = (float)value[k];
             }
         }
-        msi_free(row);
     }
+    msi_free(rows);
+    return MSI_OK;
 }
 
 double msi_pb_mean_at(const msi_pb_mean *m, int to, int from, double x, double y)

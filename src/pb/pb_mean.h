@@ -29,10 +29,9 @@ void msi_pb_array_free(msi_pb_array *a); /* NULL-safe */
 
 /*
  * msi_pb_array_weigh - weigh a set's kinds of baselines and times by samples instead of rows.
- * Given: pair [MSI_MS_PAIRS]  as msi_ms_block.pair; bin, time_s [MSI_MS_TIME_BINS] weights, and weights times TIME, in
- *        bins of sidereal time
+ * Given: pair [MSI_MS_PAIRS]  as msi_ms_block.pair
  */
-void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const double *bin, const double *time_s);
+void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const msi_ms_row_times *times);
 
 /* msi_pb_array_name - return the name of the first set's model, for headers. Borrowed. */
 const char *msi_pb_array_name(const msi_pb_array *a);
@@ -88,8 +87,9 @@ typedef enum msi_pb_part { MSI_PB_RESPONSE, MSI_PB_FEED_X, MSI_PB_FEED_Y } msi_p
  *           limit  values at and below it become NaN, as does everything outside the model's range; negative: nothing
  *                  but the latter
  * Returned: pixel  [ny][nx]
+ * Returns:  0, MSI_ENOMEM
  */
-void msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double limit, float *pixel);
+int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double limit, float *pixel);
 
 /*
  * msi_pb_mean_correct - correct the planes of an image for the beam: multiply each pixel by the inverse of its matrix.
@@ -97,8 +97,9 @@ void msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double
  *                            divided by the response of each plane to itself
  *                     limit  pixels where the least response of a plane to itself is at or below it become NaN
  * Given and returned: image
+ * Returns:            0, MSI_ENOMEM
  */
-void msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image);
+int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image);
 
 /* msi_pb_mean_at - return an element at a pixel; NaN outside the model's range. */
 double msi_pb_mean_at(const msi_pb_mean *m, int to, int from, double x, double y);

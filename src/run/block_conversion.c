@@ -182,10 +182,7 @@ void msi_converted_beam_weights(const msi_conversion_request *o, const msi_ms_bl
     if (!o->sums_beam_weights) return;
     const msi_beam_weights *w = beam_weights_of((void *)b->converted);
     for (int i = 0; i < MSI_MS_PAIRS; i++) sum->pair[i] += w->pair[i];
-    for (int i = 0; i < MSI_MS_TIME_BINS; i++) {
-        sum->bin[i] += w->bin[i];
-        sum->time_s[i] += w->time_s[i];
-    }
+    msi_ms_row_times_add(&sum->times, &w->times);
 }
 
 /* ---- Conversion ---- */
@@ -277,14 +274,11 @@ static msi_ms_block piece_rows(const msi_ms_block *b, const piece *t)
 static void sum_weights(const msi_ms_block *b, const piece *t, const float *weight, msi_beam_weights *sum)
 {
     for (int64_t i = 0; i < t->n_row; i++) {
-        const double time_s = b->time_s[t->row + i];
         double of_row = 0;
         for (int32_t c = 0; c < t->n_chan; c++) of_row += (double)weight[i * t->n_chan + c];
         if (!(of_row > 0) || !isfinite(of_row)) continue;
-        const int bin = (int)(msi_sidereal_turns(time_s / 86400) * MSI_MS_TIME_BINS) % MSI_MS_TIME_BINS;
         sum->pair[b->pair[t->row + i]] += of_row;
-        sum->bin[bin] += of_row;
-        sum->time_s[bin] += of_row * time_s;
+        msi_ms_row_times_count(&sum->times, b->time_s[t->row + i], of_row);
     }
 }
 

@@ -75,9 +75,8 @@ int msi_converted_tally(const msi_ms_block *block, msi_sample_tally *tally);
 /* Sums of the weights of the first plane, before density weighting, by the kinds of dishes of a baseline and by sidereal
  * time. */
 typedef struct msi_beam_weights {
-    double pair[MSI_MS_PAIRS];       /* as msi_ms_block.pair */
-    double bin[MSI_MS_TIME_BINS];    /* of sidereal time */
-    double time_s[MSI_MS_TIME_BINS]; /* weight times TIME, MJD seconds */
+    double pair[MSI_MS_PAIRS]; /* as msi_ms_block.pair */
+    msi_ms_row_times times;
 } msi_beam_weights;
 
 /* msi_converted_beam_weights - add the weights of a converted block, if the request sums them. */

@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-/* Compute the unit vectors towards east, north and the centre itself, in equatorial coordinates. */
-static void unit_vectors(double ra, double dec, double e[3][3])
+void msi_phase_shift_axes(double ra, double dec, double e[3][3])
 {
     double sa = sin(ra), ca = cos(ra), sd = sin(dec), cd = cos(dec);
     double rows[3][3] = {{-sa, ca, 0}, {-sd * ca, -sd * sa, cd}, {cd * ca, cd * sa, sd}};
@@ -15,8 +14,8 @@ static void unit_vectors(double ra, double dec, double e[3][3])
 void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec)
 {
     double from[3][3], to[3][3];
-    unit_vectors(from_ra, from_dec, from);
-    unit_vectors(to_ra, to_dec, to);
+    msi_phase_shift_axes(from_ra, from_dec, from);
+    msi_phase_shift_axes(to_ra, to_dec, to);
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
             double sum = 0;

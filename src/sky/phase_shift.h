@@ -14,6 +14,10 @@ typedef struct msi_phase_shift {
     double direction[3];   /* l, m, n - 1 of the new centre seen from the old one */
 } msi_phase_shift;
 
+/* msi_phase_shift_axes - compute the unit vectors towards the east, the north and a direction itself, in equatorial
+ * coordinates. Given: radians */
+void msi_phase_shift_axes(double ra, double dec, double axes[3][3]);
+
 /* msi_phase_shift_make - make the shift from one centre to another, radians, both in the same frame. */
 void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec);
 
