@@ -137,7 +137,7 @@ int msi_exit_code(int status)
 /* A run needs less than 128 kB of stack. Libraries and threads of the GPU driver get the usual size. */
 static const rlim_t NEEDED_STACK = 512 << 10, USUAL_STACK = 8 << 20;
 
-/* casacore opens all files of a set, a conversion those of two sets. Each column with a storage manager of its own is
+/* casacore opens all files of a set, a conversion those of two sets. Each column with its own storage manager is
  * one more file. */
 static const rlim_t NEEDED_FILES = 128, USUAL_FILES = 1024;
 

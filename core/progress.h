@@ -52,7 +52,7 @@ void msi_progress_mute(int muted);
 void msi_progress_listen(void (*listener)(void *user, const char *stage, double fraction), void *user);
 
 /*
- * msi_progress_thread_begin - give the calling thread stages of its own. They are not shown; only the listener gets
+ * msi_progress_thread_begin - give the calling thread its own stages. They are not shown; only the listener gets
  * them. It serves libraries, whose callers use several threads.
  * Given: listener  as above
  */

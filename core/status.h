@@ -28,7 +28,7 @@ enum { MSI_MESSAGE_BYTES = 8192 }; /* of the longest message, with its terminati
  * msi_error_set - record the one line that describes a failure, and return its code.
  *
  * The function that detects the failure calls it, with the values in the message. Its callers do not overwrite the
- * message. Each thread has a message of its own.
+ * message. Each thread has its own message.
  * Returns: status, so that `return msi_error_set(MSI_EINPUT, ...)` reads as one step.
  */
 int msi_error_set(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -70,7 +70,7 @@ int msi_cleaner_psf(msi_cleaner *c, const msi_planes *psf);
 int msi_cleaner_mask(msi_cleaner *c, const uint8_t *mask);
 
 /*
- * msi_cleaner_scale_mask - set a mask of its own for each scale, which applies in addition to msi_cleaner_mask. Needs
+ * msi_cleaner_scale_mask - set a mask for each scale, which applies in addition to msi_cleaner_mask. Needs
  *   spec.by_scale.
  * Given:   scales  [ny][nx] on the host: bit s of a pixel allows scale s; copied; NULL: everywhere
  * Returns: 0, MSI_EARGUMENT (by_scale is 0), MSI_EGPU

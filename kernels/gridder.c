@@ -159,11 +159,11 @@ static int64_t free_host_bytes(const msi_gridder *g)
     return limit - msi_memory_in_use();
 }
 
-/* Return 1 if plan a is better: one that fits into room_bytes before one that does not, then the faster or smaller
+/* Return 1 if plan a is better: one that fits into available_bytes before one that does not, then the faster or smaller
  * one. */
-static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report *b, int64_t room_bytes)
+static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report *b, int64_t available_bytes)
 {
-    int a_fits = a->least_grid_bytes <= room_bytes, b_fits = b->least_grid_bytes <= room_bytes;
+    int a_fits = a->least_grid_bytes <= available_bytes, b_fits = b->least_grid_bytes <= available_bytes;
     if (a_fits != b_fits) return a_fits;
     return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
 }
@@ -183,11 +183,11 @@ static void free_candidate(candidate *c)
 
 /*
  * Find the plan with the lowest estimated time, of all strategies of a name (NULL: any) on the gridder's backend whose
- * grids fit into room_bytes. A strategy that cannot serve (MSI_ERANGE) is skipped; if all are, the last error stands.
+ * grids fit into available_bytes. A strategy that cannot serve (MSI_ERANGE) is skipped; if all are, the last error stands.
  * Returned: *best  its report is g's with the plan's figures; its plan is NULL after a failure
  */
 static int find_fastest_plan(const msi_gridder *g, const msi_plan_request *request, const char *name,
-                             int64_t room_bytes, candidate *best)
+                             int64_t available_bytes, candidate *best)
 {
     const msi_gridder_spec *spec = &g->spec;
     int reason = MSI_OK;
@@ -203,7 +203,7 @@ static int find_fastest_plan(const msi_gridder *g, const msi_plan_request *reque
         }
         if (rc) {
             reason = rc;
-        } else if (best->plan && !is_better_plan(&c.report, &best->report, room_bytes)) {
+        } else if (best->plan && !is_better_plan(&c.report, &best->report, available_bytes)) {
             free_candidate(&c);
         } else {
             free_candidate(best);
@@ -215,11 +215,11 @@ static int find_fastest_plan(const msi_gridder *g, const msi_plan_request *reque
 }
 
 /* Use the requested strategy. If it needs a range of w and the field has none, try the others. */
-static int find_plan(const msi_gridder *g, const msi_plan_request *request, int64_t room_bytes, candidate *best)
+static int find_plan(const msi_gridder *g, const msi_plan_request *request, int64_t available_bytes, candidate *best)
 {
-    const int rc = find_fastest_plan(g, request, g->spec.strategy, room_bytes, best);
+    const int rc = find_fastest_plan(g, request, g->spec.strategy, available_bytes, best);
     if (rc != MSI_ERANGE || strcmp(msi_error_about_get(), "w_width") != 0) return rc;
-    return find_fastest_plan(g, request, NULL, room_bytes, best);
+    return find_fastest_plan(g, request, NULL, available_bytes, best);
 }
 
 /* Make a request for a plan of the gridder's images; the caller fills in the samples. */
@@ -687,8 +687,8 @@ static int check_planes(const msi_gridder *g, const msi_planes *planes, int n, c
         return MSI_OK;
     return msi_error_set(
         MSI_EINTERNAL,
-        "%s: got %d planes of %lld x %lld pixels; the gridder needs %d planes of its own size, precision and device",
-        what, s->n, (long long)s->nx, (long long)s->ny, n);
+        "%s: got %d planes of %lld x %lld pixels; the gridder needs %d planes of its size, precision and device", what,
+        s->n, (long long)s->nx, (long long)s->ny, n);
 }
 
 /* Fill planes without a sample with NaN. */

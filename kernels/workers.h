@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Workers run the jobs of one gridder, each by a plan of its own, on a device of its own, in a thread of its own. They
+ * Workers run the jobs of one gridder, each with its own plan, device and thread. They
  * share either of these:
  * - images, if there are enough: each worker makes some of them;
  * - samples of every image, cut so that a worker transforms only the planes that its own samples touch

@@ -2,7 +2,7 @@
 /*
  * Conversion between the caller's samples and the kernels' blocks: coordinates of the convention, weights, masks, and a
  * phase shift to the image's centre. Samples of an image that are beyond the uv plane are moved by whole periods; each
- * is added with its channel as a row of its own, since the shift depends on the frequency.
+ * is added with its channel as a separate row, since the shift depends on the frequency.
  */
 #include <complex.h>
 #include <math.h>

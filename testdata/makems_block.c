@@ -9,7 +9,7 @@
 #include "testdata/counter_random.h"
 #include "testdata/point_model.h"
 
-/* Streams of random numbers, one for each use; each spw has streams of its own. */
+/* Streams of random numbers, one for each use; each spw has its own streams. */
 enum {
     STREAM_TEMPERATURE = 1,
     STREAM_FLAG_ROW = 1000,

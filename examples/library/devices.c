@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Images on several GPUs at once with the installed library: a gridder for each, in a thread of its own.
+ * Images on several GPUs at once with the installed library: a gridder for each, in its own thread.
  *
  * An image of MSIMAGE_XY is a sum over samples, so each device takes a share of the rows and the images are added. The
  * sum is compared with the image that one gridder makes of all rows. Without two GPUs two gridders share one device.

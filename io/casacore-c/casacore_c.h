@@ -152,7 +152,7 @@ int ccc_table_forget_changes(ccc_table *t);
  * CCC_EFAILED. */
 int ccc_table_resync(ccc_table *t);
 
-/* ccc_table_is_root - return 1 for a table with rows and columns of its own; 0 for one that refers to those of others,
+/* ccc_table_is_root - return 1 for a table with its own rows and columns; 0 for one that refers to those of others,
  * and for NULL. */
 int ccc_table_is_root(const ccc_table *t);
 
@@ -386,7 +386,7 @@ typedef struct ccc_column_spec {
     const char *comment; /* or NULL */
 } ccc_column_spec;
 
-/* A storage manager of its own for some columns. */
+/* A separate storage manager for some columns. */
 typedef struct ccc_storage {
     const char *type; /* "StandardStMan", "IncrementalStMan", "TiledColumnStMan", "TiledShapeStMan" */
     const char *name; /* unique in the table; NULL: "Tiled", "Std" or "Inc" and the first column's name, and
@@ -425,7 +425,7 @@ int ccc_table_create(ccc_table **out, const char *path, const ccc_column_spec *c
                      const ccc_storage *storage, int n_storage);
 
 /*
- * ccc_column_add - add a column with a storage manager of its own, so that no existing data file is rewritten.
+ * ccc_column_add - add a column with its own storage manager, so that no existing data file is rewritten.
  * The cells of a new array column have no value until they are written (ccc_put_range).
  * Returns: 0, CCC_EARGUMENT (the column exists), CCC_EREADONLY, CCC_EFAILED
  */

@@ -35,7 +35,7 @@ const char FORWARDING[] = "ForwardColumn", FORWARDS_TO[] = "_ForwardColumn_Table
 
 /* The header of a table. */
 struct Header {
-    bool is_plain = false;           /* has columns of its own */
+    bool is_plain = false;           /* has its own columns */
     std::vector<std::string> opened; /* tables that casacore opens with it: parent, members, where columns lie */
     std::vector<std::string> joined; /* keywords of a concatenation's members whose tables it opens too */
     std::map<std::string, std::string> subtables; /* by keyword, of the table or a column (then the name is longer) */
@@ -202,7 +202,7 @@ class Walk {
             if (!member) continue;
             for (const auto &keyword : header.joined)
                 if (member->subtables.count(keyword)) visit(member->subtables.at(keyword));
-            /* A table without columns of its own has the keywords of the first that it refers to. */
+            /* A table without its own columns has the keywords of the first that it refers to. */
             if (!header.is_plain && &next == &header.opened[0]) header.subtables = member->subtables;
         }
         above_.erase(place);

@@ -7,7 +7,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/convert/set_beside.h"
+#include "io/convert/set_process.h"
 #include "io/convert/set_maps.h"
 #include "io/convert/set_writer.h"
 
@@ -54,7 +54,7 @@ typedef struct rows_ahead {
 struct msi_set_output {
     msi_set_maps *maps;
     msi_set_writer *writer; /* NULL: another process writes */
-    msi_set_beside *beside;
+    msi_set_process *process;
     int described; /* the set of the last msi_set_output_describe; -1: none */
     int64_t n_row; /* appended */
     held_rows held;
@@ -97,8 +97,8 @@ static int number_set(msi_set_output *out, const msi_ms_reader *reader, int set,
 static int make_writer(msi_set_output *o, const char *path, const msi_ms_reader *reader,
                        const msi_set_output_spec *spec)
 {
-    if (spec->beside && msi_set_beside_fits(reader, spec->groups))
-        return msi_set_beside_start(&o->beside, path, reader, spec, o->maps);
+    if (spec->in_process && msi_set_process_fits(reader, spec->groups))
+        return msi_set_process_start(&o->process, path, reader, spec, o->maps);
     return msi_set_writer_make(&o->writer, path, reader, spec, o->maps);
 }
 
@@ -379,7 +379,7 @@ int msi_set_output_next(msi_set_output *o, int32_t n_chan, int32_t n_corr, msi_s
     held_rows *h = &o->held;
     const int64_t n_sample = (int64_t)n_chan * n_corr;
     o->n_row++;
-    if (o->beside) return msi_set_beside_next(o->beside, n_chan, n_corr, space);
+    if (o->process) return msi_set_process_next(o->process, n_chan, n_corr, space);
     const int is_alike = h->n_chan == n_chan && h->n_corr == n_corr;
     if (h->n && (!is_alike || are_many(h->n * n_sample))) MSI_TRY(write_held(o));
     MSI_TRY(grow_held(o, n_chan, n_corr, 1));
@@ -394,7 +394,7 @@ int msi_set_output_put(msi_set_output *o, const msi_set_rows *rows)
     const int64_t n_sample = (int64_t)rows->n_chan * rows->n_corr;
     if (rows->n_row == 0) return MSI_OK;
     o->n_row += rows->n_row;
-    if (o->beside) return msi_error_set(MSI_EINTERNAL, "rows put into an output that another process writes");
+    if (o->process) return msi_error_set(MSI_EINTERNAL, "rows put into an output that another process writes");
     const int is_alike = h->n_chan == rows->n_chan && h->n_corr == rows->n_corr;
     const int goes_alone = are_many(rows->n_row * n_sample);
     if (h->n && (goes_alone || !is_alike)) MSI_TRY(write_held(o));
@@ -415,12 +415,12 @@ const double *msi_set_output_antenna_m(const msi_set_output *o)
 
 pid_t msi_set_output_process(const msi_set_output *o)
 {
-    return o->beside ? msi_set_beside_process(o->beside) : 0;
+    return o->process ? msi_set_process_id(o->process) : 0;
 }
 
 int msi_set_output_finish(msi_set_output *o)
 {
-    if (o->beside) return msi_set_beside_finish(o->beside);
+    if (o->process) return msi_set_process_finish(o->process);
     MSI_TRY(write_held(o));
     return msi_set_writer_finish(o->writer);
 }
@@ -429,7 +429,7 @@ void msi_set_output_free(msi_set_output *o)
 {
     if (!o) return;
     msi_set_writer_free(o->writer);
-    msi_set_beside_free(o->beside);
+    msi_set_process_free(o->process);
     msi_set_maps_free(o->maps);
     msi_free(o->antenna_m);
     msi_free(o->held.row);

@@ -49,7 +49,7 @@ typedef struct msi_set_output_spec {
     void (*gone)(void *of, const char *path, const char *subtable);
     void *of; /* handed to it */
     /* Write in another process while this one makes more rows. */
-    int beside;
+    int in_process;
     const char *name; /* of the set, for messages about that process; borrowed until it ends */
     int kept_fd;      /* a descriptor that it keeps open, so that the other end of a socket sees when it ends */
 } msi_set_output_spec;

@@ -312,9 +312,9 @@ static int put_channels(ccc_table *t, const char *column, int64_t row, int64_t n
 
 /* Write EFFECTIVE_BW or RESOLUTION, summed over each group. If the set has none, use the channel widths. */
 static int put_sums(ccc_table *t, const char *column, int64_t row, const msi_ms_setup *setup,
-                    const msi_channel_groups *g, double *room)
+                    const msi_channel_groups *g, double *buffer)
 {
-    double *stored = room, *chosen = room + setup->n_stored, *out = chosen + setup->n_chan;
+    double *stored = buffer, *chosen = buffer + setup->n_stored, *out = chosen + setup->n_chan;
     const int status = ccc_get_range(t, column, row, 1, NULL, CCC_DOUBLE, stored, setup->n_stored);
     for (int32_t c = 0; c < setup->n_chan; c++)
         chosen[c] = status == CCC_OK ? fabs(stored[setup->chan_index[c]]) : setup->width_hz[c];
@@ -324,18 +324,18 @@ static int put_sums(ccc_table *t, const char *column, int64_t row, const msi_ms_
 
 static int put_window(ccc_table *t, int64_t row, const msi_ms_setup *setup, const msi_channel_groups *g)
 {
-    double *room, total_hz = 0;
-    MSI_TRY(msi_alloc(&room, 2 * (int64_t)setup->n_chan + setup->n_stored, sizeof *room, "channels"));
-    int status = put_sums(t, "EFFECTIVE_BW", row, setup, g, room);
-    if (!status) status = put_sums(t, "RESOLUTION", row, setup, g, room);
-    group_channels(g, setup->freq_hz, setup->width_hz, room);
-    if (!status) status = put_channels(t, "CHAN_FREQ", row, g->n_group, room);
-    group_channels(g, setup->width_hz, NULL, room);
-    if (!status) status = put_channels(t, "CHAN_WIDTH", row, g->n_group, room);
-    for (int32_t i = 0; i < g->n_group; i++) total_hz += room[i];
+    double *buffer, total_hz = 0;
+    MSI_TRY(msi_alloc(&buffer, 2 * (int64_t)setup->n_chan + setup->n_stored, sizeof *buffer, "channels"));
+    int status = put_sums(t, "EFFECTIVE_BW", row, setup, g, buffer);
+    if (!status) status = put_sums(t, "RESOLUTION", row, setup, g, buffer);
+    group_channels(g, setup->freq_hz, setup->width_hz, buffer);
+    if (!status) status = put_channels(t, "CHAN_FREQ", row, g->n_group, buffer);
+    group_channels(g, setup->width_hz, NULL, buffer);
+    if (!status) status = put_channels(t, "CHAN_WIDTH", row, g->n_group, buffer);
+    for (int32_t i = 0; i < g->n_group; i++) total_hz += buffer[i];
     if (!status) status = msi_set_written(ccc_put_int(t, "NUM_CHAN", row, g->n_group));
     if (!status) status = msi_set_written(ccc_put_double(t, "TOTAL_BANDWIDTH", row, total_hz));
-    msi_free(room);
+    msi_free(buffer);
     return status;
 }
 

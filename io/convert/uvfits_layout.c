@@ -236,9 +236,9 @@ static void put_text(cards *c, const char *key, const char *value)
 
 static void put_history(cards *c, const char *text)
 {
-    enum { ROOM = CARD - 8 };
+    enum { VALUE_BYTES = CARD - 8 };
     for (size_t left = strlen(text); left > 0;) {
-        const size_t n = left < ROOM ? left : ROOM;
+        const size_t n = left < VALUE_BYTES ? left : VALUE_BYTES;
         put(c, "HISTORY %.*s", (int)n, text);
         text += n;
         left -= n;

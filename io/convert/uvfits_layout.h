@@ -38,7 +38,8 @@ int msi_uvfits_layout_make(msi_uvfits_layout *l, const msi_ms_reader *reader, co
 /* msi_uvfits_n_parameter - return the parameters of a group. */
 int msi_uvfits_n_parameter(const msi_uvfits_layout *l);
 
-/* msi_uvfits_has_wide_antennas - tell whether antennas have a parameter each: a code by 256 does not hold them. */
+/* msi_uvfits_has_wide_antennas - return whether each antenna has a parameter: baseline codes of 256 cannot number
+ * these antennas. */
 int msi_uvfits_has_wide_antennas(const msi_uvfits_layout *l);
 
 /* msi_uvfits_group_bytes - count the bytes of one group. */

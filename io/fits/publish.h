@@ -55,8 +55,8 @@ int msi_publish_fail(const msi_publish *p, int i, int errno_value, const char *r
 /* msi_publish_seal - fsync and close output i after the last write. Returns 0, MSI_EOUTPUT. */
 int msi_publish_seal(msi_publish *p, int i);
 
-/* msi_publish_drop - remove output i, which need not be begun, from what is published. msi_publish_is_dropped - tell
- * whether it was. */
+/* msi_publish_drop - remove output i, which need not be begun, from what is published.
+ * msi_publish_is_dropped - return whether output i was removed in this way. */
 void msi_publish_drop(msi_publish *p, int i);
 int msi_publish_is_dropped(const msi_publish *p, int i);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* CASA images. They are casacore tables, so a process of its own reads them. */
+/* CASA images. They are casacore tables, so a separate process reads them. */
 #ifndef MSI_IO_CASA_IMAGE_H
 #define MSI_IO_CASA_IMAGE_H
 

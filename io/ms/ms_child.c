@@ -332,14 +332,14 @@ enum { COMPRESSED_COLUMNS = 8, MOST_DESCRIPTION = 4 << 20 };
 /* Limits of this process. msi_ms_limit_explain uses them to distinguish a damaged set from a lack of memory. */
 static struct {
     struct rlimit before;
-    int64_t by_user, beside, all_stacks; /* all_stacks: as if each set had COMPRESSED_COLUMNS; 0: lifted, or no limit */
+    int64_t by_user, extra, all_stacks; /* all_stacks: as if each set had COMPRESSED_COLUMNS; 0: lifted, or no limit */
     int is_by_size;
 } limits;
 
 /* Mapped files and stacks take address space but no memory, so they are added to the limit. */
 static int limit_space(int64_t bytes)
 {
-    return msi_child_limit_memory(bytes < INT64_MAX - limits.beside ? bytes + limits.beside : bytes);
+    return msi_child_limit_memory(bytes < INT64_MAX - limits.extra ? bytes + limits.extra : bytes);
 }
 
 static int limit_to(int64_t bytes)
@@ -393,9 +393,9 @@ void msi_ms_limit_memory(const char *const *paths, int n_path)
         bytes < (INT64_MAX - LEAST_BYTES) / TIMES_SIZE ? LEAST_BYTES + TIMES_SIZE * bytes : INT64_MAX;
     const int64_t stacks = make_threads_small();
     limits.by_user = allowed > LEAST_BYTES ? allowed : LEAST_BYTES;
-    limits.beside = 0;
+    limits.extra = 0;
     for (int i = 0; i < n_path; i++)
-        limits.beside +=
+        limits.extra +=
             msi_msv_is_file(paths[i]) ? msi_ms_paths_bytes(&paths[i], 1) : compressed_columns(paths[i]) * stacks;
     if (getrlimit(RLIMIT_AS, &limits.before) != 0) return;
     limits.all_stacks = n_path * COMPRESSED_COLUMNS * stacks;
@@ -406,7 +406,7 @@ void msi_ms_limit_lift(void)
 {
     if (!limits.all_stacks) return;
     /* The compressed columns are in other tables, to which this one refers. */
-    limits.beside += limits.all_stacks;
+    limits.extra += limits.all_stacks;
     limits.all_stacks = 0;
     setrlimit(RLIMIT_AS, &limits.before);
     if (limits.is_by_size)

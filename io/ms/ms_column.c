@@ -853,7 +853,7 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
 
 /* ---- Removing old columns ---- */
 
-/* Old columns are removed in a directory of its own, where casacore may fail without harm to the set. */
+/* Old columns are removed in a separate directory, where casacore may fail without harm to the set. */
 typedef struct drop {
     int set_fd, folder_fd;
     int32_t *before, *after; /* numbers of all storage managers of the set, and of the remaining ones */

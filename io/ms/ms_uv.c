@@ -35,7 +35,7 @@ static int check_selection(const msi_ms_set *set, const msi_ms_selection *s)
             "msimage-convert",
             set->path);
     const char *other = s->model_column;
-    /* Sets without CORRECTED_DATA are read from DATA beside sets that have it. */
+    /* Sets without CORRECTED_DATA are read from DATA, together with sets that have it. */
     if (s->data_column && strcmp(s->data_column, "DATA") != 0 && strcmp(s->data_column, "CORRECTED_DATA") != 0)
         other = s->data_column;
     if (other)

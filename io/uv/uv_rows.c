@@ -286,7 +286,7 @@ static void put_compressed(const unsigned char *p, double scale, double weight, 
         put_sample(&plain, re * scale, im * scale, weight, data, to_weight, flag);
 }
 
-/* Read the weights of a window of a row, which stand in a column of their own, into the buffer. */
+/* Read the weights of a window of a row, which are in a separate column, into the buffer. */
 static int read_weights(msi_uv_set *s, const msi_uv_part *p, int64_t row, int64_t window)
 {
     struct msi_uv_state *t = s->state;

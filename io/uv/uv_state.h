@@ -85,7 +85,7 @@ struct msi_uv_state {
     int (*interrupt)(void);
 };
 
-/* msi_uv_note - append a line to the notes, unless it is there or there is no room. */
+/* msi_uv_note - append a line to the notes, unless it is there already or the notes are full. */
 void msi_uv_note(msi_uv_set *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* msi_uv_is_idi - return 1 for FITS-IDI. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A row el56/ of the CPU's tile strategy: a store whose coordinates are the float32 ones in cells, and in w the number
- * of the plane, so that it comes to the same indices; conjugated kernels are planes of their own.
+ * of the plane, so that it comes to the same indices; conjugated kernels are separate planes.
  */
 #include <stdio.h>
 #include <string.h>

@@ -129,7 +129,7 @@ int degrid_all(state *s)
     return msi_window_table_degrid(s->window, &s->job, !s->d->unsorted);
 }
 
-/* Sort and kernel may overlap, so they are timed together; the sort is timed again in a round of its own that ends with
+/* Sort and kernel may overlap, so they are timed together; the sort is timed again in a separate round that ends with
  * the same kernel. */
 int run_overlapping(state *s, msi_bench_time *time)
 {

@@ -165,7 +165,7 @@ int run_team(state *s, msi_bench_time *time)
 }
 
 /* Sort and kernel may overlap, so they are timed together, after a round of the same; the sort is timed again in a
- * round of its own. */
+ * separate round. */
 int run(void *state_, msi_bench_work *, msi_bench_time *time)
 {
     state *s = (state *)state_;

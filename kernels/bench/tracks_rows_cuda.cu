@@ -2,7 +2,7 @@
 /*
  * Rows tracks/ and merged/: the moving window on tracks of baselines. Kernels, values and grids are random numbers,
  * functions of their index, so that the reference needs no copy of them. Rows ..-team are by -gpus: each device has
- * some of the baselines and a grid of its own, and adds up a slice of all grids; wall time, the sum counted.
+ * some of the baselines and its own grid, and adds up a slice of all grids; wall time, the sum counted.
  */
 #include <math.h>
 #include <stdio.h>

@@ -96,7 +96,7 @@ void msi_auto_mask_estimate(const msi_planes_shape *shape, const msi_auto_mask_s
     *host = n_pixel + (on_gpu ? noise : all + (noise > 4 * n_pixel ? noise : 4 * n_pixel));
 }
 
-static int make_room(msi_auto_mask *m)
+static int allocate_arrays(msi_auto_mask *m)
 {
     const msi_clean_setup setup = msi_clean_setup_of_plane(&m->shape, m->spec.n_thread);
     const msi_clean_method *row = msi_clean_method_find("list", m->shape.backend);
@@ -127,7 +127,7 @@ int msi_auto_mask_create(msi_auto_mask **out, const msi_planes_shape *shape, con
     const double area =
         MSI_PI * spec->beam.major_rad * spec->beam.minor_rad / (4 * log(2)) / (spec->cell_x_rad * spec->cell_y_rad);
     m->least = (int64_t)ceil(fmin(spec->min_beam_frac * area, (double)m->n_pixel + 1));
-    const int rc = make_room(m);
+    const int rc = allocate_arrays(m);
     if (rc)
         msi_auto_mask_free(m);
     else

@@ -97,7 +97,7 @@ static int make_tables(msi_clean_engine *e)
     return MSI_OK;
 }
 
-static int make_room(msi_clean_engine *e)
+static int allocate_arrays(msi_clean_engine *e)
 {
     const int64_t real = msi_clean_real_bytes(e), n = e->s.list_limit;
     e->n_piece = (e->s.nx + MSI_CLEAN_TILE - 1) / MSI_CLEAN_TILE;
@@ -125,7 +125,7 @@ static int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
     e->n_thread = setup->n_thread > 0 ? setup->n_thread : omp_get_max_threads();
     e->simd = simd_table();
     int rc = make_tables(e);
-    if (!rc) rc = make_room(e);
+    if (!rc) rc = allocate_arrays(e);
     if (rc) {
         engine_free(e);
         return rc;

@@ -129,12 +129,12 @@ template <typename T> __global__ void k_count(selection<T> c, int64_t *count)
 __global__ void __launch_bounds__(1024) k_begin(int64_t *count, int64_t n)
 {
     typedef cub::BlockScan<int64_t, 1024> scan;
-    __shared__ typename scan::TempStorage room;
+    __shared__ typename scan::TempStorage temp_storage;
     int64_t before = 0;
     for (int64_t first = 0; first < n; first += blockDim.x) {
         const int64_t i = first + threadIdx.x;
         int64_t value = i < n ? count[i] : 0, sum;
-        scan(room).ExclusiveSum(value, value, sum);
+        scan(temp_storage).ExclusiveSum(value, value, sum);
         if (i < n) count[i] = before + value;
         before += sum;
         __syncthreads();
@@ -145,14 +145,14 @@ __global__ void __launch_bounds__(1024) k_begin(int64_t *count, int64_t n)
 template <typename T> __global__ void k_select(selection<T> c, const int64_t *begin, int64_t most, uint32_t *list)
 {
     typedef cub::BlockScan<int, BLOCK> scan;
-    __shared__ typename scan::TempStorage room;
+    __shared__ typename scan::TempStorage temp_storage;
     int64_t to = begin[blockIdx.x];
     if (begin[blockIdx.x + 1] == to) return;
     for (int k = 0; k < PER; k++) {
         const int64_t i = (int64_t)blockIdx.x * PART + k * BLOCK + threadIdx.x;
         const int taken = i < c.s.n && bin_at(c, i) >= c.first_bin;
         int before, sum;
-        scan(room).ExclusiveSum(taken, before, sum);
+        scan(temp_storage).ExclusiveSum(taken, before, sum);
         if (taken && to + before < most) list[to + before] = place_at(i, c.s.nx);
         to += sum;
         __syncthreads();
@@ -760,7 +760,7 @@ int make_tables(msi_clean_engine *e)
     return engine_upload(e, e->log, &e->s.log, sizeof *e->log);
 }
 
-int make_room(msi_clean_engine *e)
+int allocate_arrays(msi_clean_engine *e)
 {
     const int64_t real = clean_real_bytes(e), n = e->s.list_limit, values = MSI_CLEAN_CHUNK * e->n_plane;
     const int64_t n_block = clean_blocks(e->n_pixel, PART);
@@ -791,7 +791,7 @@ int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
         rc = msi_error_set(MSI_EGPU, "%s: cannot get its number of multiprocessors", msi_gpu_name(setup->device));
     }
     if (!rc) rc = make_tables(e);
-    if (!rc) rc = make_room(e);
+    if (!rc) rc = allocate_arrays(e);
     if (rc) {
         engine_free(e);
         return rc;

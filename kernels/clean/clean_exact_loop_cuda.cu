@@ -138,13 +138,13 @@ __device__ __forceinline__ T read_number(const exact_job<T> &job, uint32_t gener
 }
 
 /* The beginning of a block's shared memory. tile_value and tile_place [n_slot] follow it, then component [n_plane]. */
-template <typename T> struct block_room {
+template <typename T> struct block_state {
     best_pixel<T> of_warp[WARPS];
     int of_block[WARPS];
 };
 
 template <typename T> struct block_view {
-    block_room<T> *room;
+    block_state<T> *state;
     T *tile_value, *component;
     uint32_t *tile_place;
 };
@@ -152,8 +152,8 @@ template <typename T> struct block_view {
 template <typename T> __device__ __forceinline__ block_view<T> lay_out(const exact_job<T> &job, char *bytes)
 {
     block_view<T> v;
-    v.room = reinterpret_cast<block_room<T> *>(bytes);
-    v.tile_value = reinterpret_cast<T *>(v.room + 1);
+    v.state = reinterpret_cast<block_state<T> *>(bytes);
+    v.tile_value = reinterpret_cast<T *>(v.state + 1);
     v.component = v.tile_value + job.n_slot;
     v.tile_place = reinterpret_cast<uint32_t *>(v.component + job.j.n_channel * job.j.n_pol);
     return v;
@@ -283,9 +283,9 @@ __device__ __forceinline__ best_pixel<T> best_of_block(const exact_job<T> &job, 
             best = {v.tile_value[slot], place};
         }
     }
-    if (is_best_of_warp(most, best.place)) v.room->of_warp[warp] = best;
+    if (is_best_of_warp(most, best.place)) v.state->of_warp[warp] = best;
     __syncthreads();
-    best = lane < WARPS ? v.room->of_warp[lane] : best_pixel<T>{0, MSI_CLEAN_NOWHERE};
+    best = lane < WARPS ? v.state->of_warp[lane] : best_pixel<T>{0, MSI_CLEAN_NOWHERE};
     const int from = __ffs(__ballot_sync(ALL, is_best_of_warp(key_of(best.value, job.j.no_negative), best.place))) - 1;
     best.value = __shfl_sync(ALL, best.value, from);
     best.place = __shfl_sync(ALL, best.place, from);
@@ -324,17 +324,17 @@ __device__ __forceinline__ best_pixel<T> read_best(const exact_job<T> &job, cons
     if (warp * 32 < (int)gridDim.x) {
         if (threadIdx.x < gridDim.x) best = read_block(job, generation, threadIdx.x);
         if (is_best_of_warp(key_of(best.value, job.j.no_negative), best.place)) {
-            v.room->of_warp[warp] = best;
-            v.room->of_block[warp] = threadIdx.x;
+            v.state->of_warp[warp] = best;
+            v.state->of_block[warp] = threadIdx.x;
         }
     }
     __syncthreads();
     best = {0, MSI_CLEAN_NOWHERE};
-    if (lane * 32 < (int)gridDim.x) best = v.room->of_warp[lane];
+    if (lane * 32 < (int)gridDim.x) best = v.state->of_warp[lane];
     const int from = __ffs(__ballot_sync(ALL, is_best_of_warp(key_of(best.value, job.j.no_negative), best.place))) - 1;
     best.value = __shfl_sync(ALL, best.value, from);
     best.place = __shfl_sync(ALL, best.place, from);
-    *block = v.room->of_block[from];
+    *block = v.state->of_block[from];
     return best;
 }
 
@@ -415,7 +415,7 @@ template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_
 template <typename T> int lay_tiles(const msi_clean_engine *e, exact_job<T> *job, int n_block, size_t *bytes)
 {
     size_t most;
-    const size_t fixed = sizeof(block_room<T>) + sizeof(T) * (size_t)e->n_plane + 1024;
+    const size_t fixed = sizeof(block_state<T>) + sizeof(T) * (size_t)e->n_plane + 1024;
     MSI_TRY(block_shared_bytes(&most));
     job->tiles_x = (int)((e->s.nx + TILE_WIDTH - 1) / TILE_WIDTH);
     job->slots_of_row = (job->tiles_x + n_block - 1) / n_block;

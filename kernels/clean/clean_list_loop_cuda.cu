@@ -132,14 +132,14 @@ template <typename T> __device__ __forceinline__ candidate<T> best_of_warp(candi
 }
 
 /* The beginning of a block's shared memory. */
-template <typename T> struct block_room {
+template <typename T> struct block_state {
     candidate<T> inbox[2][MOST_BLOCKS], of_warp[MOST_WARPS];
     uint64_t barrier[2];
 };
 
-/* Pointers to a block's part of the list, and to the arrays that follow block_room. */
+/* Pointers to a block's part of the list, and to the arrays that follow block_state. */
 template <typename T> struct block_view {
-    block_room<T> *room;
+    block_state<T> *state;
     T *sent;     /* [2][MOST_BLOCKS][n_plane], components */
     T *share;    /* [n_channel] */
     T *residual; /* [n_plane][per] */
@@ -157,8 +157,8 @@ __device__ __forceinline__ block_view<T> lay_out(const list_job<T> &job, char *b
     block_view<T> v;
     v.first = min((int)blockIdx.x * job.per, job.n);
     v.n = min(job.per, job.n - v.first);
-    v.room = reinterpret_cast<block_room<T> *>(bytes);
-    v.sent = reinterpret_cast<T *>(v.room + 1);
+    v.state = reinterpret_cast<block_state<T> *>(bytes);
+    v.sent = reinterpret_cast<T *>(v.state + 1);
     v.share = v.sent + 2 * MOST_BLOCKS * n_plane;
     v.residual = IN_SHARED ? v.share + job.j.n_channel : job.residual + v.first;
     v.stride = IN_SHARED ? (int64_t)job.per : job.stride;
@@ -278,24 +278,24 @@ __device__ __forceinline__ void send_candidate(const list_job<T> &job, const blo
                                                int parity)
 {
     const int lane = threadIdx.x, n_block = gridDim.x, rank = blockIdx.x, n_plane = job.j.n_channel * job.j.n_pol;
-    block_room<T> *room = v.room;
+    block_state<T> *state = v.state;
     T *component = v.sent + (parity * MOST_BLOCKS + rank) * n_plane;
     const bool any = c.place != MSI_CLEAN_NOWHERE;
     if (!ONE && any) make_component<T>(job, v.share, {v.residual + ((int)c.slot - v.first), v.stride}, component);
     if (!ONE) __syncwarp();
     if (n_block == 1) {
-        if (lane == 0) room->inbox[parity][0] = c;
+        if (lane == 0) state->inbox[parity][0] = c;
         return;
     }
     if (lane < n_block)
-        clean_cluster::send(clean_cluster::address_in(&room->inbox[parity][rank], lane), words_of(c),
-                            clean_cluster::address_in(&room->barrier[parity], lane));
+        clean_cluster::send(clean_cluster::address_in(&state->inbox[parity][rank], lane), words_of(c),
+                            clean_cluster::address_in(&state->barrier[parity], lane));
     /* Components are sent to the other blocks; the block's own are in place already, and only counted. */
     if (!ONE)
         for (int i = lane; i < n_block * n_plane; i += 32) {
             const int to = i / n_plane, k = i % n_plane;
             clean_cluster::send(clean_cluster::address_in(component + k, to), any ? component[k] : T(0),
-                                clean_cluster::address_in(&room->barrier[parity], to));
+                                clean_cluster::address_in(&state->barrier[parity], to));
         }
 }
 
@@ -313,21 +313,21 @@ __device__ __forceinline__ candidate<T> find_winner(const list_job<T> &job, cons
 {
     const int parity = iteration & 1, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const candidate<T> none = {0, MSI_CLEAN_NOWHERE, 0};
-    block_room<T> *room = v.room;
+    block_state<T> *state = v.state;
     int from;
-    if (is_best_of_warp(key_of(best.value, job.j.no_negative), best.place)) room->of_warp[warp] = best;
+    if (is_best_of_warp(key_of(best.value, job.j.no_negative), best.place)) state->of_warp[warp] = best;
     __syncthreads();
     if (warp == 0)
         send_candidate<T, ONE>(
-            job, v, best_of_warp(lane < (int)blockDim.x / 32 ? room->of_warp[lane] : none, job.j.no_negative, &from),
+            job, v, best_of_warp(lane < (int)blockDim.x / 32 ? state->of_warp[lane] : none, job.j.no_negative, &from),
             parity);
     if (gridDim.x == 1) {
         __syncthreads();
     } else {
-        clean_cluster::wait(&room->barrier[parity], iteration >> 1 & 1);
-        if (threadIdx.x == 0) expect<T, ONE>(job, &room->barrier[parity]);
+        clean_cluster::wait(&state->barrier[parity], iteration >> 1 & 1);
+        if (threadIdx.x == 0) expect<T, ONE>(job, &state->barrier[parity]);
     }
-    return best_of_warp(lane < (int)gridDim.x ? room->inbox[parity][lane] : none, job.j.no_negative, rank);
+    return best_of_warp(lane < (int)gridDim.x ? state->inbox[parity][lane] : none, job.j.no_negative, rank);
 }
 
 /* Record the winner's component, by its block, and add it to the pixel's components. */
@@ -357,9 +357,9 @@ template <typename T, bool ONE, bool IN_SHARED> __global__ void __launch_bounds_
     int iteration = 0, end = -1;
     load_list<T, IN_SHARED>(job, v);
     if (gridDim.x > 1 && threadIdx.x == 0) {
-        for (int i = 0; i < 2; i++) hopper::init_barrier(&v.room->barrier[i], 1);
+        for (int i = 0; i < 2; i++) hopper::init_barrier(&v.state->barrier[i], 1);
         hopper::fence_barriers();
-        for (int i = 0; i < 2; i++) expect<T, ONE>(job, &v.room->barrier[i]);
+        for (int i = 0; i < 2; i++) expect<T, ONE>(job, &v.state->barrier[i]);
     }
     __syncthreads();
     if (gridDim.x > 1) clean_cluster::meet();
@@ -393,10 +393,10 @@ struct list_shape {
     bool in_shared;
 };
 
-template <typename T> size_t room_bytes(const msi_clean_engine *e, int per, bool in_shared)
+template <typename T> size_t shared_bytes_for(const msi_clean_engine *e, int per, bool in_shared)
 {
     const size_t fixed =
-        sizeof(block_room<T>) + sizeof(T) * (size_t)(2 * MOST_BLOCKS * e->n_plane + e->s.join.n_channel);
+        sizeof(block_state<T>) + sizeof(T) * (size_t)(2 * MOST_BLOCKS * e->n_plane + e->s.join.n_channel);
     if (!in_shared) return fixed;
     return fixed + (size_t)per * (sizeof(T) * (size_t)(e->n_plane + (e->has_factor ? 1 : 0)) + sizeof(uint32_t));
 }
@@ -429,7 +429,7 @@ constexpr int WORTH_A_BLOCK = 512;
 /* Distribute a list over as many blocks as are worth using and as the device allows in a cluster. */
 template <typename T, class K> list_shape shape_of(const msi_clean_engine *e, K *kernel)
 {
-    const size_t room = hopper::room_for(kernel);
+    const size_t limit = hopper::dynamic_shared_bytes(kernel);
     int n_block = 1;
     while (n_block < MOST_BLOCKS && e->n_list * e->n_plane > (int64_t)n_block * WORTH_A_BLOCK) n_block *= 2;
     for (; n_block > 1; n_block /= 2) {
@@ -437,16 +437,16 @@ template <typename T, class K> list_shape shape_of(const msi_clean_engine *e, K 
         s.n_block = n_block;
         s.per = (int)((e->n_list + n_block - 1) / n_block);
         s.n_thread = threads_for(s.per * std::min(e->n_plane, 4));
-        s.shared_bytes = room_bytes<T>(e, s.per, true);
+        s.shared_bytes = shared_bytes_for<T>(e, s.per, true);
         s.in_shared = true;
-        if (s.shared_bytes <= room && cluster_fits(kernel, s)) return s;
+        if (s.shared_bytes <= limit && cluster_fits(kernel, s)) return s;
     }
     list_shape s = {1, (int)std::max<int64_t>(e->n_list, 1), 0, 0, true};
     s.n_thread = threads_for(s.per);
-    s.shared_bytes = room_bytes<T>(e, s.per, true);
+    s.shared_bytes = shared_bytes_for<T>(e, s.per, true);
     if (s.shared_bytes > LEAST_SHARED_BYTES - 1024) {
         s.in_shared = false;
-        s.shared_bytes = room_bytes<T>(e, s.per, false);
+        s.shared_bytes = shared_bytes_for<T>(e, s.per, false);
     }
     return s;
 }
@@ -491,9 +491,9 @@ template <class K, typename T> int launch(msi_clean_engine *e, K *kernel, const 
 
 template <typename T, bool ONE> int run(msi_clean_engine *e, const msi_clean_loop *loop)
 {
-    const size_t room = hopper::room_for(k_list_loop<T, ONE, true>);
-    const size_t most = room ? room : LEAST_SHARED_BYTES - 1024;
-    MSI_TRY(prepare(k_list_loop<T, ONE, true>, most, room > 0));
+    const size_t limit = hopper::dynamic_shared_bytes(k_list_loop<T, ONE, true>);
+    const size_t most = limit ? limit : LEAST_SHARED_BYTES - 1024;
+    MSI_TRY(prepare(k_list_loop<T, ONE, true>, most, limit > 0));
     const list_shape s = shape_of<T>(e, k_list_loop<T, ONE, true>);
     if (s.in_shared) return launch(e, k_list_loop<T, ONE, true>, s, job_of<T>(e, loop));
     MSI_TRY(prepare(k_list_loop<T, ONE, false>, s.shared_bytes, false));

@@ -209,7 +209,7 @@ static int make_kernels(msi_cleaner *c)
     return MSI_OK;
 }
 
-static int make_room(msi_cleaner *c)
+static int allocate_arrays(msi_cleaner *c)
 {
     const msi_clean_engine_ops *o = c->ops;
     msi_clean_multiscale *m = c->multiscale;
@@ -234,7 +234,7 @@ static int prepare_scales(msi_cleaner *c)
     const int64_t nx = c->spec.nx, ny = c->spec.ny;
     MSI_TRY(c->ops->fft_create(c->e, wide_edge(c, nx), wide_edge(c, ny), &c->wide, &c->n_wide));
     MSI_TRY(c->ops->fft_create(c->e, narrow_edge(c, nx), narrow_edge(c, ny), &m->narrow, &m->n_narrow));
-    MSI_TRY(make_room(c));
+    MSI_TRY(allocate_arrays(c));
     return make_kernels(c);
 }
 

@@ -33,10 +33,10 @@ inline bool find_encoder(PFN_cuTensorMapEncodeTiled_v12000 *encode)
 #ifdef __CUDACC__
 
 /*
- * room_for - return the dynamic shared memory that a block of a kernel may have on the current device.
+ * dynamic_shared_bytes - return the most dynamic shared memory of a block of this kernel on the current device.
  * Returns: bytes; 0 if the kernel was compiled for an older architecture, and is therefore empty
  */
-template <class K> size_t room_for(K *kernel)
+template <class K> size_t dynamic_shared_bytes(K *kernel)
 {
     cudaFuncAttributes compiled;
     size_t bytes;

@@ -80,10 +80,10 @@ int msi_host_slot_acquire(msi_host_slot *slot)
 static int keep_slot(char *p)
 {
     pthread_mutex_lock(&lock);
-    const int has_room = n_kept < MOST_KEPT;
-    if (has_room) kept[n_kept++] = p;
+    const int is_kept = n_kept < MOST_KEPT;
+    if (is_kept) kept[n_kept++] = p;
     pthread_mutex_unlock(&lock);
-    return has_room;
+    return is_kept;
 }
 
 void msi_host_slot_release(msi_host_slot *slot)

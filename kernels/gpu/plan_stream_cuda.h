@@ -104,7 +104,7 @@ class staged_copy {
         for (slot &s : slots) {
             if (s.done && cudaEventSynchronize(s.done) != cudaSuccess) cudaGetLastError();
             if (s.done && cudaEventDestroy(s.done) != cudaSuccess) cudaGetLastError();
-            msi_host_slot_release(&s.room);
+            msi_host_slot_release(&s.buffer);
         }
     }
 
@@ -145,7 +145,7 @@ class staged_copy {
             if (target != first_target + filled || filled == SLOT_BYTES || n_piece == MOST_PIECES)
                 MSI_TRY(start_slot(target));
             const int64_t bytes = std::min({left, SLOT_BYTES - filled, PIECE_BYTES});
-            piece[n_piece++] = {slots[at].room.memory + filled, next, bytes};
+            piece[n_piece++] = {slots[at].buffer.memory + filled, next, bytes};
             filled += bytes;
             next += bytes;
             target += bytes;
@@ -174,18 +174,18 @@ class staged_copy {
     /* download - copy bytes to the host, after all earlier work on the stream. Returns: 0, MSI_ENOMEM, MSI_EGPU */
     int download(void *to, const void *from, int64_t bytes)
     {
-        const auto place = [=](int64_t at) { return host_room{static_cast<char *>(to) + at, bytes - at}; };
+        const auto place = [=](int64_t at) { return host_part{static_cast<char *>(to) + at, bytes - at}; };
         return download_to(place, from, bytes);
     }
 
     /* Host memory for the next bytes: `bytes` contiguous bytes. */
-    struct host_room {
+    struct host_part {
         char *at;
         int64_t bytes;
     };
 
     /*
-     * download_to - do the same to memory in several pieces, all of one kind. Given: place(at) returns the host_room of
+     * download_to - do the same to memory in several pieces, all of one kind. Given: place(at) returns the host_part of
      * byte `at` and the following ones; `at` rises from call to call. Returns: 0, MSI_ENOMEM, MSI_EGPU
      */
     template <typename PLACE> int download_to(PLACE place, const void *from, int64_t bytes)
@@ -208,13 +208,13 @@ class staged_copy {
     static constexpr int64_t SLOT_BYTES = MSI_HOST_SLOT_BYTES, PIECE_BYTES = 64 << 10, LEAST_STAGED = 1 << 20;
     static constexpr int MOST_PIECES = 512;
     struct slot {
-        msi_host_slot room = {};
+        msi_host_slot buffer = {};
         cudaEvent_t done = nullptr; /* the last transfer that uses the memory */
     };
     /* Some bytes on their way to the host, and their place in a slot. */
     struct part {
         slot *by;
-        int64_t room_at, first, bytes;
+        int64_t slot_at, first, bytes;
     };
     const plan_stream &on;
     const int n_slot;
@@ -252,7 +252,7 @@ class staged_copy {
 
     static int make(slot &s)
     {
-        if (!s.room.memory) MSI_TRY(msi_host_slot_acquire(&s.room));
+        if (!s.buffer.memory) MSI_TRY(msi_host_slot_acquire(&s.buffer));
         if (!s.done) MSI_CUDA(cudaEventCreateWithFlags(&s.done, cudaEventDisableTiming));
         return MSI_OK;
     }
@@ -265,7 +265,7 @@ class staged_copy {
         msi_host_copy(piece, n_piece, 1);
         n_piece = 0;
         at = (at + 1) % n_slot;
-        MSI_TRY(on.upload(first_target, static_cast<const char *>(s.room.memory), filled));
+        MSI_TRY(on.upload(first_target, static_cast<const char *>(s.buffer.memory), filled));
         first_target = nullptr;
         filled = 0;
         MSI_CUDA(cudaEventRecord(s.done, on.get()));
@@ -284,9 +284,9 @@ class staged_copy {
     template <typename PLACE> int download_pieces(PLACE &place, const char *from, int64_t bytes)
     {
         for (int64_t i = 0; i < bytes;) {
-            const host_room room = place(i);
-            const int64_t n = std::min(bytes - i, room.bytes);
-            MSI_TRY(join(room.at, from + i, n));
+            const host_part to = place(i);
+            const int64_t n = std::min(bytes - i, to.bytes);
+            MSI_TRY(join(to.at, from + i, n));
             i += n;
         }
         MSI_TRY(send_joined());
@@ -302,7 +302,7 @@ class staged_copy {
     int fetch(const part &p, const void *from)
     {
         MSI_TRY(make(*p.by));
-        MSI_CUDA(cudaMemcpyAsync(p.by->room.memory + p.room_at, static_cast<const char *>(from) + p.first,
+        MSI_CUDA(cudaMemcpyAsync(p.by->buffer.memory + p.slot_at, static_cast<const char *>(from) + p.first,
                                  (size_t)p.bytes, cudaMemcpyDeviceToHost, on.get()));
         MSI_CUDA(cudaEventRecord(p.by->done, on.get()));
         return MSI_OK;
@@ -313,9 +313,9 @@ class staged_copy {
         int n_out = 0;
         MSI_CUDA(cudaEventSynchronize(p.by->done));
         for (int64_t i = 0; i < p.bytes;) {
-            const host_room room = place(p.first + i);
-            const int64_t some = std::min({p.bytes - i, room.bytes, PIECE_BYTES});
-            piece[n_out++] = {room.at, p.by->room.memory + p.room_at + i, some};
+            const host_part to = place(p.first + i);
+            const int64_t some = std::min({p.bytes - i, to.bytes, PIECE_BYTES});
+            piece[n_out++] = {to.at, p.by->buffer.memory + p.slot_at + i, some};
             i += some;
             if (n_out < MOST_PIECES && i < p.bytes) continue;
             msi_host_copy(piece, n_out, 0);

@@ -53,7 +53,7 @@ typedef struct msi_gridder_spec {
     msi_backend plan_for;     /* CPU: the plan that the CPU would make, on any backend, to compare them; AUTO: its own
                              plan */
     double least_padding;     /* the padded grid is at least this many times the image; 0: automatic */
-    int n_slice;              /* wproj: slices of w, each with a transform of its own; 0: automatic */
+    int n_slice;              /* wproj: slices of w, each with its own transform; 0: automatic */
     msi_kernel_lookup kernel; /* wproj */
     int device;               /* CUDA ordinal of the GPU to use, which holds the planes */
     int n_worker;         /* number of GPUs that share the work of images, residuals and predictions; 0: only device */
@@ -85,7 +85,7 @@ typedef struct msi_gridder_report {
     double sum_vis_weight[MSI_GRIDDER_MAX_PLANES]; /* of the samples stored, before density weighting */
     int64_t n_sample;                              /* samples stored (weight > 0 in some plane) */
     int64_t n_outside;                             /* samples dropped because |u| or |v| is beyond 1 / (2 cell) */
-    double w_max_lambda;   /* largest |w| of the samples stored */
+    double w_max_lambda;                           /* largest |w| of the samples stored */
     double longest_lambda; /* largest length of (u, v, w) of the samples stored; 0: not known, as for samples on the
                               GPU */
     double weight_scale;   /* a power of two that the stored weights are multiplied by; 1 for ordinary data */

@@ -470,12 +470,12 @@ static int choose_per_block(uint32_t *per_block, const msi_stack_job *job, int n
     /* Even, so that the next arrays in shared memory are aligned. */
     const uint32_t of_block = (uint32_t)((most + 2 * CLUSTER - 1) / (2 * CLUSTER) * 2);
     const auto kernel = cluster_kernel(of_block);
-    const size_t room = hopper::room_for(kernel);
-    if (room < cluster_bytes(of_block, n_tile)) return MSI_OK;
+    const size_t limit = hopper::dynamic_shared_bytes(kernel);
+    if (limit < cluster_bytes(of_block, n_tile)) return MSI_OK;
     *per_block = of_block;
     /* The largest size for any sorter, since they share the kernel. */
     MSI_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  (int)std::min(room, cluster_bytes(CHUNK, MAX_TILES))));
+                                  (int)std::min(limit, cluster_bytes(CHUNK, MAX_TILES))));
     /* Leave space for blocks of the next kernel. */
     MSI_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));

@@ -12,11 +12,11 @@
  * thread of a block has a unit's rows, 8 at a time, copied into a ring in shared memory, as far ahead as the ring
  * allows and across units; the copies are the hardware's (cp.async.bulk.tensor) and cost no other warp an instruction.
  * The first ring is filled while the visibilities are still being sorted. The others take visibilities in turn, in the
- * order of rows, four to a warp: each of eight lanes sums over v and w at one u, for which it needs 13 weights; those
- * of the next turn are on their way while it sums. Shared memory gives a warp 128 bytes at a time whether lanes share
- * them or not, so weights count: 4 KB of cells go to a visibility, and with 32 lanes to it, each with weights of its
- * own, nearly half as much would be weights. Barriers in shared memory count bytes that arrive and warps that are done
- * with 8 rows; nothing else is waited for.
+ * order of rows, four to a warp: each of eight lanes sums over v and w at one u, for which it needs 13 weights. It loads
+ * those of the next turn while it sums. Shared memory gives a warp 128 bytes at a time, whether lanes share them or not.
+ * So the number of weights matters: a visibility has 4 KB of cells, and with 32 lanes to a visibility, each with
+ * different weights, nearly half of all bytes would be weights. Barriers in shared memory count the bytes that have
+ * arrived and the warps that have finished with 8 rows; there are no other waits.
  *
  * With nothing computed the copies alone take most of the time.
  *
@@ -132,7 +132,7 @@ template <typename T> __device__ unit find_unit(const stream_args<T> &a, const u
     return {p.subgrid, p.column * STRIP, begin, end, first, n};
 }
 
-/* Get the next unit that has visibilities; every block begins with the unit of its own number. */
+/* Get the next unit that has visibilities; every block begins with the unit of its number. */
 template <typename T> __device__ unit draw_unit(const stream_args<T> &a)
 {
     for (;;) {
@@ -389,7 +389,7 @@ extern "C" int msi_stack_stream_serves(void)
 {
     /* One block per multiprocessor is enough, since blocks get their work dynamically and do not wait for each
      * other. */
-    return room_for(k_stack_stream<double>) >= sizeof(ring<double>);
+    return dynamic_shared_bytes(k_stack_stream<double>) >= sizeof(ring<double>);
 }
 
 static int fill_stream(msi_stack_stream *s, const msi_stack_job *job)

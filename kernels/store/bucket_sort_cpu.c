@@ -213,7 +213,7 @@ int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision pr
     return n_sample * n_plane * msi_complex_bytes(precision);
 }
 
-/* Give the second store segments with visibilities of their own. */
+/* Give the second store segments with separate visibilities. */
 static int make_left_store(msi_residual_store *s, const msi_vis_store *store)
 {
     int64_t bytes = 0, each = store->n_plane * msi_complex_bytes(store->precision);

@@ -82,7 +82,7 @@ const msi_bucket_simd_table *msi_bucket_simd(void);
  * share the segments of the original store, except for the second one's visibilities. */
 typedef struct msi_residual_store {
     msi_vis_store data; /* visibilities as they are */
-    msi_vis_store left; /* with visibilities of its own: predicted, then the data less them */
+    msi_vis_store left; /* with its own visibilities: predicted, then the data minus those */
     msi_buckets order;
     void *vis;
 } msi_residual_store;

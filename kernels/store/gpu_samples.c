@@ -153,14 +153,14 @@ typedef struct host_buffers {
     void *vis;
 } host_buffers;
 
-static void free_room(host_buffers *r)
+static void free_buffers(host_buffers *r)
 {
     msi_free(r->uvw_m);
     msi_free(r->weight);
     msi_free(r->vis);
 }
 
-static int make_room(host_buffers *r, int64_t n_row, int64_t n_sample, int64_t vis_bytes)
+static int allocate_buffers(host_buffers *r, int64_t n_row, int64_t n_sample, int64_t vis_bytes)
 {
     memset(r, 0, sizeof *r);
     MSI_TRY(msi_alloc(&r->uvw_m, 3 * n_row, sizeof *r->uvw_m, "samples"));
@@ -196,10 +196,10 @@ static int add_piece(msi_vis_store *to, const piece *p, const msi_gpu_stream *on
     const int64_t suits = HOME_SAMPLES / p->samples.n_chan + 1, n_row = p->samples.n_row,
                   most = suits < n_row ? suits : n_row;
     host_buffers r;
-    int rc = make_room(&r, most, most * p->samples.n_chan, msi_complex_bytes(to->precision));
+    int rc = allocate_buffers(&r, most, most * p->samples.n_chan, msi_complex_bytes(to->precision));
     for (int64_t row = 0; !rc && row < n_row; row += most)
         rc = add_rows(to, p, on, &r, row, n_row - row < most ? n_row - row : most);
-    free_room(&r);
+    free_buffers(&r);
     return rc;
 }
 

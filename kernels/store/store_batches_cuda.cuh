@@ -89,7 +89,7 @@ template <typename T> class store_batches {
                 for (; at >= begin + s->n_row * s->n_chan * bytes_each; s = &store->segment[++segment])
                     begin += s->n_row * s->n_chan * bytes_each;
                 char *first = reinterpret_cast<char *>((T *)s->vis + 2 * msi_segment_index(s, p, 0, 0));
-                return staged_copy::host_room{first + (at - begin), begin + s->n_row * s->n_chan * bytes_each - at};
+                return staged_copy::host_part{first + (at - begin), begin + s->n_row * s->n_chan * bytes_each - at};
             };
             MSI_TRY(staging.download_to(place, value + 2 * p * now.n_sample, now.n_sample * bytes_each));
         }

@@ -309,9 +309,9 @@ typedef struct copy {
     int64_t piece, first, n_row;
 } copy;
 
-/* Arrays that grow to the largest size needed so far; the *_room members are their capacities. */
+/* Arrays that grow to the largest size needed so far; the *_capacity members are their capacities. */
 struct msi_vis_intake {
-    int64_t range_room, row_room, share_room, piece_room, copy_room;
+    int64_t range_capacity, row_capacity, share_capacity, piece_capacity, copy_capacity;
     span *range; /* [n_range] */
     struct msi_vis_setup **setup;
     int64_t *row;
@@ -456,15 +456,15 @@ static span span_of(const msi_vis_store *s, const msi_vis_block *block, int32_t 
 static int list_shares(msi_vis_store *s, const msi_vis_block *block, int n_block)
 {
     struct msi_vis_intake *t = s->intake;
-    int64_t n_row = 0, n_range = 0, at = 0, setup_room = t->range_room;
+    int64_t n_row = 0, n_range = 0, at = 0, setup_capacity = t->range_capacity;
     for (int i = 0; i < n_block; i++) {
         const int64_t n = (block[i].n_chan + MSI_STORE_MAX_CHAN - 1) / MSI_STORE_MAX_CHAN;
         n_range += n;
         n_row += n * block[i].n_row;
     }
-    MSI_TRY(grow_array(&t->setup, &setup_room, 0, n_range, sizeof(struct msi_vis_setup *)));
-    MSI_TRY(grow_array(&t->range, &t->range_room, 0, n_range, sizeof *t->range));
-    MSI_TRY(grow_array(&t->row, &t->row_room, 0, n_row, sizeof *t->row));
+    MSI_TRY(grow_array(&t->setup, &setup_capacity, 0, n_range, sizeof(struct msi_vis_setup *)));
+    MSI_TRY(grow_array(&t->range, &t->range_capacity, 0, n_range, sizeof *t->range));
+    MSI_TRY(grow_array(&t->row, &t->row_capacity, 0, n_row, sizeof *t->row));
     t->n_range = 0;
     t->n_share = 0;
     for (int i = 0; i < n_block; i++)
@@ -475,7 +475,7 @@ static int list_shares(msi_vis_store *s, const msi_vis_block *block, int n_block
             MSI_TRY(msi_vis_store_setup(s, n_chan, block[i].freq_hz + first, &t->setup[t->n_range]));
             for (int64_t row = 0; row < block[i].n_row; row += step) {
                 const int64_t n = block[i].n_row - row < step ? block[i].n_row - row : step;
-                MSI_TRY(grow_array(&t->share, &t->share_room, t->n_share, t->n_share + 1, sizeof *t->share));
+                MSI_TRY(grow_array(&t->share, &t->share_capacity, t->n_share, t->n_share + 1, sizeof *t->share));
                 t->share[t->n_share++] = (share){.range = t->n_range, .row = row, .n_row = n, .kept = t->row + at};
                 at += n;
             }
@@ -501,8 +501,9 @@ static int place_rows(msi_vis_store *s, int range, const int64_t *row, int64_t n
     const int32_t n_chan = t->range[range].in.n_chan;
     const int64_t step = n_chan < SHARE_SAMPLES ? SHARE_SAMPLES / n_chan : 1;
     for (int64_t done = 0; done < n_row; done += t->piece[t->n_piece - 1].n_row) {
-        MSI_TRY(grow_array(&t->piece, &t->piece_room, t->n_piece, t->n_piece + 1, sizeof *t->piece));
-        MSI_TRY(grow_array(&t->copy, &t->copy_room, t->n_copy, t->n_copy + (n_row - done) / step + 1, sizeof *t->copy));
+        MSI_TRY(grow_array(&t->piece, &t->piece_capacity, t->n_piece, t->n_piece + 1, sizeof *t->piece));
+        MSI_TRY(
+            grow_array(&t->copy, &t->copy_capacity, t->n_copy, t->n_copy + (n_row - done) / step + 1, sizeof *t->copy));
         piece *p = &t->piece[t->n_piece];
         p->range = t->range[range];
         p->row = row + done;

@@ -121,32 +121,32 @@ ALWAYS_INLINE void NAME(run_stage)(int p, int left, int done, const CPLX *turn, 
             }
 }
 
-/* Transform x [n], with a workspace `room` of the same size. Returns: the array that has the result, one of the two */
-static ELEMENT *NAME(transform_part)(const msi_column_part *part, int re, ELEMENT *x, ELEMENT *room)
+/* Transform x [n], with a workspace `scratch` of the same size. Returns: the array that has the result, one of the two */
+static ELEMENT *NAME(transform_part)(const msi_column_part *part, int re, ELEMENT *x, ELEMENT *scratch)
 {
     int left = part->n, done = 1;
     for (int s = 0; s < part->n_stage; s++) {
         const int p = part->radix[s];
         switch (p) {
         case 2:
-            NAME(run_stage)(2, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(2, left, done, part->turn[s], re, x, scratch);
             break;
         case 3:
-            NAME(run_stage)(3, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(3, left, done, part->turn[s], re, x, scratch);
             break;
         case 4:
-            NAME(run_stage)(4, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(4, left, done, part->turn[s], re, x, scratch);
             break;
         case 5:
-            NAME(run_stage)(5, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(5, left, done, part->turn[s], re, x, scratch);
             break;
         default:
-            NAME(run_stage)(7, left, done, part->turn[s], re, x, room);
+            NAME(run_stage)(7, left, done, part->turn[s], re, x, scratch);
             break;
         }
         ELEMENT *const was = x;
-        x = room;
-        room = was;
+        x = scratch;
+        scratch = was;
         left /= p;
         done *= p;
     }
@@ -209,10 +209,10 @@ ALWAYS_INLINE void NAME(turn_element)(CPLX w, int re, ELEMENT *x)
 /* Do the second step for one k1, whose elements begin at `line` of the workspace: forward, backward, or both with the
  * product between them. */
 static void NAME(middle_step)(const msi_column_fft *f, msi_column_way way, const msi_column_rows *rows, int k1,
-                              ELEMENT *line, ELEMENT *room)
+                              ELEMENT *line, ELEMENT *scratch)
 {
     const int n1 = f->part[0].n, n2 = f->part[1].n;
-    ELEMENT *x = room, *other = room + n2;
+    ELEMENT *x = scratch, *other = scratch + n2;
     const CPLX *turn = (const CPLX *)f->turn + (int64_t)k1 * n2;
     if (way == MSI_COLUMN_BACKWARD)
         for (int k = 0; k < n2; k++) NAME(get_row)(rows, k1 + (int64_t)n1 * k, &x[k]);
@@ -220,7 +220,7 @@ static void NAME(middle_step)(const msi_column_fft *f, msi_column_way way, const
         memcpy(x, line, (size_t)n2 * sizeof *x);
     if (way != MSI_COLUMN_BACKWARD && NAME(transform_part)(&f->part[1], 0, x, other) == other) {
         other = x;
-        x = room + n2;
+        x = scratch + n2;
     }
     if (way == MSI_COLUMN_FORWARD) {
         for (int k = 0; k < n2; k++) NAME(put_row)(rows, k1 + (int64_t)n1 * k, &x[k]);
@@ -236,20 +236,20 @@ static void NAME(middle_step)(const msi_column_fft *f, msi_column_way way, const
 static void NAME(run_columns)(const msi_column_fft *f, msi_column_way way, const msi_column_rows *rows, void *work)
 {
     const int n1 = f->part[0].n, n2 = f->part[1].n;
-    ELEMENT *all = work, *room = all + f->n;
+    ELEMENT *all = work, *scratch = all + f->n;
     const CPLX *turn = f->turn;
     for (int i = 0; i < n2 && way != MSI_COLUMN_BACKWARD; i++) {
-        for (int k = 0; k < n1; k++) NAME(get_row)(rows, i + (int64_t)n2 * k, &room[k]);
-        ELEMENT *x = NAME(transform_part)(&f->part[0], 0, room, room + n1);
+        for (int k = 0; k < n1; k++) NAME(get_row)(rows, i + (int64_t)n2 * k, &scratch[k]);
+        ELEMENT *x = NAME(transform_part)(&f->part[0], 0, scratch, scratch + n1);
         for (int k = 0; k < n1; k++) {
             NAME(turn_element)(turn[(int64_t)k * n2 + i], 0, &x[k]);
             all[(int64_t)k * n2 + i] = x[k];
         }
     }
-    for (int k = 0; k < n1; k++) NAME(middle_step)(f, way, rows, k, all + (int64_t)k * n2, room);
+    for (int k = 0; k < n1; k++) NAME(middle_step)(f, way, rows, k, all + (int64_t)k * n2, scratch);
     for (int i = 0; i < n2 && way != MSI_COLUMN_FORWARD; i++) {
-        for (int k = 0; k < n1; k++) room[k] = all[(int64_t)k * n2 + i];
-        const ELEMENT *x = NAME(transform_part)(&f->part[0], 1, room, room + n1);
+        for (int k = 0; k < n1; k++) scratch[k] = all[(int64_t)k * n2 + i];
+        const ELEMENT *x = NAME(transform_part)(&f->part[0], 1, scratch, scratch + n1);
         for (int k = 0; k < n1; k++) NAME(put_row)(rows, i + (int64_t)n2 * k, &x[k]);
     }
 }

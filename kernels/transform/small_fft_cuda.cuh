@@ -240,7 +240,7 @@ template <typename T>
 __device__ __forceinline__ void join_halves(cplx<T> even, cplx<T> odd, cplx<T> w, cplx<T> *sum, cplx<T> *rest)
 {
     *sum = {even.re + w.re * odd.re - w.im * odd.im, even.im + w.re * odd.im + w.im * odd.re};
-    /* Doubling would be an addition of its own; fma avoids it. */
+    /* Doubling would be one more addition; fma avoids it. */
     *rest = {fma((T)2, even.re, -sum->re), fma((T)2, even.im, -sum->im)};
 }
 

@@ -668,9 +668,9 @@ template <typename T> class placed_batches : public sample_batches<T> {
     /* Count a sample's bytes in a batch of n_plane planes that stores these parts, without counters. */
     static int64_t sample_bytes(int n_plane, parts kept)
     {
-        const size_t beside = kept == parts::NONE ? 0 : (size_t)data_pitch<T>(n_plane), n = (size_t)n_plane;
-        return (int64_t)((n + (kept == parts::VISIBILITIES ? beside : 0)) * sizeof(float) +
-                         (n + beside) * sizeof(cplx<T>) + sizeof(placed<T>) + 6 * sizeof(uint32_t) + sizeof(item) +
+        const size_t pitch = kept == parts::NONE ? 0 : (size_t)data_pitch<T>(n_plane), n = (size_t)n_plane;
+        return (int64_t)((n + (kept == parts::VISIBILITIES ? pitch : 0)) * sizeof(float) +
+                         (n + pitch) * sizeof(cplx<T>) + sizeof(placed<T>) + 6 * sizeof(uint32_t) + sizeof(item) +
                          3 * sizeof(double));
     }
 

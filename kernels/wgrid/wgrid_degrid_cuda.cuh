@@ -139,7 +139,7 @@ template <int N_PLANE, typename PLANES> struct degrid_position {
 #pragma unroll
         for (int s = 0; s < N_PLANE; s++) f(s, number + (s < turned ? s - turned + N_PLANE : s - turned));
     }
-    /* Call f(s, its number) for the place s of plane k only, in a branch of its own. */
+    /* Call f(s, its number) for the place s of plane k only, in a separate branch. */
     template <class F> __device__ __forceinline__ void at_place(int k, const F &f) const
     {
         const int place = (z + k) % N_PLANE;

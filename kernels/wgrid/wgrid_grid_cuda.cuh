@@ -16,7 +16,7 @@
  *     G_p[v][u] = sum_s (V_s kv_s[v]) (ku_s[u] kw_s[p]),
  *
  * which tensor cores compute in double for four samples at a time. Taps are stored in shared memory between zeros, so
- * that cells beside a footprint need no test, and taps along w in the order of the ring. While a batch is added, the
+ * that cells next to a footprint need no test, and taps along w in the order of the ring. While a batch is added, the
  * taps of the next one are made, and the one after that is loaded.
  */
 #ifndef MSI_WGRID_GRID_CUDA_CUH
@@ -362,7 +362,7 @@ __device__ inline void add_two_cells(cplx<float> *first, cplx<float> *second, fl
 template <int WIDTH, bool HAS_W, bool IS_COARSE, typename PLANES> struct tensor_sums {
     using ring = tensor_ring<WIDTH, HAS_W, IS_COARSE>;
     static constexpr int N_PLANE = ring::N_PLANE, EIGHTS = ring::EIGHTS;
-    static_assert(!ring::SUMS_IN_MMA || EIGHTS == 1, "the first warp chooses the unit of its own sums alone");
+    static_assert(!ring::SUMS_IN_MMA || EIGHTS == 1, "the first warp chooses only the unit of its sums");
     const msi_wgrid_geometry &g;
     const grid_job<float> &job;
     const even_taps<float, WIDTH> &window;

@@ -395,7 +395,7 @@ int msi_wproj_cuda_check(const msi_wproj_plan *plan)
     if (longest <= MSI_WPROJ_MAX_BOX && g->n_plane <= MSI_WPROJ_MAX_PLANE) return MSI_OK;
     return msi_error_about(
         msi_error_set(MSI_ERANGE,
-                      "w-projection on a GPU has room for %d cells along an axis and %d w-planes, not %lld and %d",
+                      "w-projection on a GPU supports %d cells along an axis and %d w-planes, not %lld and %d",
                       MSI_WPROJ_MAX_BOX, MSI_WPROJ_MAX_PLANE, (long long)longest, g->n_plane),
         "backend");
 }

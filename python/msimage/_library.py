@@ -50,8 +50,8 @@ ffi.cdef(declarations(_HEADERS, "lib", "include", "msimage"))
 
 def load(name: str) -> Any:
     """A library next to this file, or in the system's search path."""
-    beside = os.path.join(_HERE, name)
-    name = beside if os.path.exists(beside) else name
+    local = os.path.join(_HERE, name)
+    name = local if os.path.exists(local) else name
     try:
         return ffi.dlopen(name)
     except OSError as error:

@@ -87,7 +87,7 @@ class Same:
         uvw, freq, _, wgt, mask, _ = self.places
         return samples_at(self.known.n_row, self.known.n_chan, uvw, freq, vis_place, wgt, mask)
 
-    def room(self) -> Any:
+    def buffer(self) -> Any:
         """An array for the result."""
         if self.cupy.cuda.runtime.getDevice() == self.device:
             return self.cupy.ndarray(self.known.shape, self.known.dtype)

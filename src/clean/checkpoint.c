@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A file consists of a header; sections, each with a header of its own and data; and an end section, which has no data
+ * A file consists of a header; sections, each with its own header and data; and an end section, which has no data
  * and whose index is the number of sections. Numbers have the byte order of the machine, which the file header records.
  * The checksum of a section covers its header and data and continues from the previous checksum, so that a lost,
  * repeated or moved section is found.

@@ -575,17 +575,17 @@ static void finish_weights(const msi_average *a, const sums *sum, int64_t n_bad,
 }
 
 /* Write the averages of an interval. */
-static void finish_samples(const msi_average *a, interval *v, const msi_set_space *room)
+static void finish_samples(const msi_average *a, interval *v, const msi_set_space *space)
 {
     const int64_t n = n_cell(a);
     const sums sum = sums_of(a, v);
-    sum_means(n, sum.value, sum.weight, room->data, room->weight);
-    memset(room->flag, 0, (size_t)n);
+    sum_means(n, sum.value, sum.weight, space->data, space->weight);
+    memset(space->flag, 0, (size_t)n);
     for (int64_t i = 0; v->n_bad > 0; i++) {
         bad_samples *b = &sum.bad[i];
         if (!b->n) continue;
-        room->data[i] = (msi_c32){(float)(sum.value[2 * i] / b->n), (float)(sum.value[2 * i + 1] / b->n)};
-        room->flag[i] = b->flag;
+        space->data[i] = (msi_c32){(float)(sum.value[2 * i] / b->n), (float)(sum.value[2 * i + 1] / b->n)};
+        space->flag[i] = b->flag;
         *b = (bad_samples){0};
         v->n_bad--;
     }
@@ -595,11 +595,11 @@ static int finish_interval(msi_average *a, interval *v)
 {
     const sums sum = sums_of(a, v);
     if (!v->n_row) return MSI_OK;
-    msi_set_space room;
-    MSI_TRY(msi_set_output_next(a->to, a->n_group, a->n_corr, &room));
-    finish_row(v, room.row);
-    if (v->n_row > 1 || a->n_group < a->n_chan) finish_weights(a, &sum, v->n_bad, room.row);
-    finish_samples(a, v, &room);
+    msi_set_space space;
+    MSI_TRY(msi_set_output_next(a->to, a->n_group, a->n_corr, &space));
+    finish_row(v, space.row);
+    if (v->n_row > 1 || a->n_group < a->n_chan) finish_weights(a, &sum, v->n_bad, space.row);
+    finish_samples(a, v, &space);
     v->n_row = 0;
     return MSI_OK;
 }

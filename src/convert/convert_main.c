@@ -2,7 +2,7 @@
 /*
  * msimage-convert: convert, select, average and join Measurement Sets and UVFITS files.
  *
- * A conversion has these stages, each in a process of its own (stage.c):
+ * A conversion has these stages, each in its own process (stage.c):
  *   1. The sets, UVFITS and FITS-IDI files are converted to one set (convert_sets.c), or one to a visibility store
  *      (convert_store.c).
  *   2. If the output is a UVFITS file, the set is exported (convert_fits.c).

@@ -411,7 +411,7 @@ static int make_output(conversion *c)
                                       .command = o->command_line,
                                       .gone = warn_of_missing_subtable,
                                       .of = c->stage,
-                                      .beside = c->readers && c->averages,
+                                      .in_process = c->readers && c->averages,
                                       .name = c->job->options->out,
                                       .kept_fd = msi_stage_socket(c->stage)};
     MSI_TRY(msi_set_output_make(&c->out, c->job->to, c->reader, &spec));
@@ -426,7 +426,7 @@ static int read_all(conversion *c)
     for (;;) {
         MSI_TRY(msi_ms_reader_next(c->from, &block));
         if (!block.n_row) break;
-        /* A reader resets the CPU time limit only of its own process. */
+        /* A reader resets the CPU time limit of its process only. */
         msi_child_progress(MSI_CHILD_STEP_S);
         MSI_TRY(add_block(c, &block));
         c->n_read += block.n_row;

@@ -116,7 +116,7 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     spec.geometry = o->geometry;
     spec.n_plane = r->n_plane;
     spec.residual = o->clean.niter > 0;
-    spec.psf = o->make_psf && !spec.residual; /* a gridder of residuals makes the PSF by a call of its own */
+    spec.psf = o->make_psf && !spec.residual; /* a gridder of residuals makes the PSF by a separate call */
     spec.psf_only = o->make_psf_only;
     spec.memory_bytes = msi_imaging_gridder_bytes(o);
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;

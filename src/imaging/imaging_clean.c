@@ -347,7 +347,7 @@ static int clean_field(msi_cleaning *k)
     return msi_cleaning_put_cleaned(k);
 }
 
-/* Log and free the gridders of the field, and free the field. Returns: rc, or a failure of its own */
+/* Log and free the gridders of the field, and free the field. Returns: rc, or a new failure */
 static int end_field(msi_cleaning *k, int rc)
 {
     msi_imaging_run *r = k->run;

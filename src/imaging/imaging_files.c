@@ -141,7 +141,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     }
     if (o->save_weights) MSI_TRY(write_weights(r, channel, &spec));
     MSI_TRY(put_corrected(r, channel, image, psf, file));
-    return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
+    return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_pending);
 }
 
 int msi_imaging_files_weights(msi_imaging_run *r, int64_t channel, const msi_imaging_sums *sums)
@@ -176,7 +176,7 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
     }
     const msi_imaging_pb_image of = {product->channel, product->kind, image, 0, image->n_plane, first, file};
     MSI_TRY(msi_imaging_pb_put(r, &of));
-    return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_beside);
+    return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_pending);
 }
 
 int msi_imaging_files_put(msi_imaging_run *r, const msi_imaging_product *product, msi_image *image)
@@ -197,7 +197,7 @@ int msi_imaging_files_horizon(msi_imaging_run *r)
         .id = {0, MSI_OUTPUT_MFS, 0, MSI_FITS_HORIZON}, .spec = fits_spec(r, MSI_OUTPUT_MFS), .cause = cause_of(r)};
     file.spec.n_vis = image.n_vis[0];
     r->has_written_horizon = 1;
-    const int rc = msi_image_writer_put(r->writer, &image, 1, &file, r->plan.n_beside);
+    const int rc = msi_image_writer_put(r->writer, &image, 1, &file, r->plan.n_pending);
     msi_image_free(&image);
     return rc;
 }

@@ -157,17 +157,17 @@ static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
 
 /* Allow more images to be written while the next ones are computed, as long as they do not force visibilities to disk.
  * The only image of a run needs no more memory: it is written while the gridder is freed. */
-static void add_images_beside(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
+static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
 {
     const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out;
     const int is_only = n_image == 1 && !o->clean.niter;
     const int most = n_image < MSI_IMAGES_IN_FLIGHT && !o->clean.niter ? (int)n_image : MSI_IMAGES_IN_FLIGHT;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
-    while (plan->n_beside < most &&
+    while (plan->n_pending < most &&
            plan->grid_bytes + plan->store_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES + bytes <=
                msi_memory_limit()) {
-        plan->n_beside++;
+        plan->n_pending++;
         plan->image_bytes += bytes;
     }
 }
@@ -210,7 +210,7 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     /* The samples of all joined channels stay on the device, because residuals are made of them. */
     if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
     if (o->clean.niter) MSI_TRY(add_cleaning(plan, need));
-    add_images_beside(plan, o, plan->one_image_bytes);
+    add_pending_images(plan, o, plan->one_image_bytes);
     MSI_TRY(share_memory(plan, o));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);
     plan->image_s = r->estimate_s * (double)o->channels_out;

@@ -34,7 +34,7 @@ typedef struct msi_imaging_plan {
     int64_t grid_bytes, image_bytes, device_bytes, output_bytes;
     int64_t one_image_bytes;    /* images of one output channel */
     int64_t store_budget_bytes; /* memory limit of the stores */
-    int n_beside;               /* images that may be written while others are computed */
+    int n_pending;              /* images that may be written while others are computed */
     double read_s, image_s;
     msi_gridder_report gridder; /* of one output channel */
 } msi_imaging_plan;

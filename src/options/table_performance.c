@@ -41,7 +41,7 @@ static const msi_option performance_rows[] = {
     {.name = "wstack-slices",
      .arguments = "N",
      .fallback = "auto",
-     .help = "With -gridder wproj, number of slices of w, 1 to 100000. Each needs a transform of its own; more slices "
+     .help = "With -gridder wproj, number of slices of w, 1 to 100000. Each needs its own transform; more slices "
              "need smaller kernels. auto balances the two.",
      .read = msi_read_auto,
      AT(n_slice),

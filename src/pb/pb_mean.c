@@ -335,7 +335,7 @@ static void see_pointing(seen_pointing *s, const msi_pb_array *a, const pointing
     }
 }
 
-/* Compute the Jones matrix of a station without a pointing of its own, in the basis of north and east. */
+/* Compute the Jones matrix of a station without its own pointing, in the basis of north and east. */
 static void station_jones(const seen_pointing *s, int class_id, double freq_hz, const sky_time *when,
                           const double *direction, jones out)
 {

@@ -543,7 +543,7 @@ static int make_askap(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_N
     set_gauss(m, 1.09 * MSI_SPEED_OF_LIGHT / 12);
     snprintf(m->name, sizeof m->name, "ASKAP Gaussian");
     snprintf(note, MSI_PB_NOTE,
-             "ASKAP, a Gaussian of 1.09 lambda / 12 m: a rough fallback, as each formed beam has a shape of its own");
+             "ASKAP, a Gaussian of 1.09 lambda / 12 m: a rough fallback, as each formed beam has its own shape");
     return MSI_OK;
 }
 

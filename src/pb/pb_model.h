@@ -11,7 +11,7 @@
 /* How a dish follows its pointing, which gives the frame of a model's directions. */
 typedef enum msi_pb_mount {
     MSI_PB_ALTAZ,      /* x towards growing azimuth, y towards the zenith: turns on the sky */
-    MSI_PB_EQUATORIAL, /* x towards east, y towards north; also for models without a direction of their own */
+    MSI_PB_EQUATORIAL, /* x towards east, y towards north; also for models without a direction */
     MSI_PB_FIXED       /* a station that is steered by delays: azimuth and zenith angle */
 } msi_pb_mount;
 

@@ -66,7 +66,7 @@ static int check_columns(const msi_model_update_spec *spec)
     msi_options_selection_words(&q->selection, selection, sizeof selection);
     const msi_ms_write_spec write = {q->column, q->op, NULL, "", selection, 0};
     int rc = msi_ms_writer_start(&writer, q->ms_paths, q->n_ms, &write);
-    /* Each interval is a selection of its own. */
+    /* Each interval is a separate selection. */
     if (!rc && spec->intervals_out == 1) rc = check_marks(writer, q, selection);
     msi_ms_writer_free(writer);
     if (rc == MSI_EINPUT || rc == MSI_EOUTPUT) return msi_error_append(rc, "; %s", HINT);
@@ -186,7 +186,7 @@ static int await_answer(int from, int caller, pid_t process, answer *a)
     }
 }
 
-/* Predict an interval in a process of its own: threads and a GPU context do not survive the fork of the next writer. */
+/* Predict an interval in a separate process: threads and a GPU context do not survive the fork of the next writer. */
 static int predict_apart(int caller, const msi_model_update_spec *spec, int64_t interval,
                          const msi_model_interval *rows, void (*forked)(void))
 {

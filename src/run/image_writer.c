@@ -192,9 +192,9 @@ static int has_failed(const msi_image_writer *w)
     return 0;
 }
 
-int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_beside)
+int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_pending)
 {
-    while (w->n && (w->n >= n_beside || has_failed(w))) finish_first(w);
+    while (w->n && (w->n >= n_pending || has_failed(w))) finish_first(w);
     batch *b = &w->batch[(w->first + w->n++) % MSI_IMAGES_IN_FLIGHT];
     b->writer = w;
     b->image = *image;
@@ -204,7 +204,7 @@ int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, cons
     while (b->n_thread < n_file && b->n_thread < w->most_threads &&
            pthread_create(&b->thread[b->n_thread], NULL, write_in_background, b) == 0)
         b->n_thread++;
-    return b->n_thread && n_beside ? MSI_OK : msi_image_writer_wait(w);
+    return b->n_thread && n_pending ? MSI_OK : msi_image_writer_wait(w);
 }
 
 void msi_image_writer_free(msi_image_writer *w)

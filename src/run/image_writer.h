@@ -47,14 +47,14 @@ typedef struct msi_image_writer msi_image_writer;
 int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_thread);
 
 /*
- * msi_image_writer_put - begin to write an image, as soon as fewer than n_beside images are being written.
- * Given:              n_beside  0 .. MSI_IMAGES_IN_FLIGHT; 0: the image is written on return
+ * msi_image_writer_put - begin to write an image, as soon as fewer than n_pending images are being written.
+ * Given:              n_pending  0 .. MSI_IMAGES_IN_FLIGHT; 0: the image is written on return
  *                     file [n_file]  copied, with what spec.observation and spec.data_column point to; the other
  *                     pointers of a spec are borrowed until the image is written
  * Given and returned: image  the writer takes it; empty on return, also after a failure
  * Returns: 0, or the status of an earlier image that failed; then this one is not written
  */
-int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_beside);
+int msi_image_writer_put(msi_image_writer *w, msi_image *image, int n_file, const msi_image_file *file, int n_pending);
 
 /* msi_image_writer_wait - wait until all images are written. Returns 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED,
  * MSI_EINPUT (of msi_finite_check). */

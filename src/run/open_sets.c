@@ -307,7 +307,7 @@ static void warn_of_column(const msi_ms_reader *reader, int set, const char *pat
 {
     const char *read = msi_ms_reader_data_column_of(reader, set);
     if (column && *read && strcmp(read, column) != 0)
-        msi_log_warning("%s: has no column %s: its %s is read instead, beside %s of other sets", path, column, read,
+        msi_log_warning("%s: has no column %s; column %s is read instead, and %s of other sets", path, column, read,
                         column);
 }
 

@@ -299,7 +299,7 @@ static void test_fetches(void **state)
         if (k) assert_true(distance(vis[1], again, 2 * N_SAMPLE) <= 1e-13);
         memcpy(again, vis[1], sizeof again);
     }
-    /* Parts have plans of their own. */
+    /* Each part has its own plan. */
     assert_true(distance(vis[1], vis[0], 2 * N_SAMPLE) <= 4e-10);
     assert_int_equal(msimage_gridder_predict(g, a.model), 0);
     assert_int_equal(msimage_gridder_fetch(g, &part[1], vis[1]), MSIMAGE_EARGUMENT);
@@ -623,7 +623,7 @@ static void test_cleaner(void **state)
     assert_true(distance(model[1][0], model[0][0], N * N) <= 1e-12);
 }
 
-/* A gridder's work in a thread of its own, repeatedly. */
+/* A gridder's work in its own thread, repeatedly. */
 typedef struct thread_work {
     way how;
     const arrays *of;
@@ -638,7 +638,7 @@ static void *work(void *of)
 }
 
 /* The CPU and a GPU are used in parallel in one process, and two threads share the GPU. */
-static void test_beside(void **state)
+static void test_next_to_processor(void **state)
 {
     (void)state;
     static arrays a;
@@ -652,7 +652,7 @@ static void test_beside(void **state)
     }
     for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
     for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
-    compare(&w[1].made, &w[0].made, 4e-10, "beside the processor");
+    compare(&w[1].made, &w[0].made, 4e-10, "compared with the CPU");
     compare(&w[2].made, &w[0].made, 4e-10, "on the GPU");
 }
 
@@ -663,10 +663,17 @@ int main(int argc, char **argv)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),         cmocka_unit_test(test_ways_home), cmocka_unit_test(test_fetches),
-        cmocka_unit_test(test_factors),        cmocka_unit_test(test_resident),  cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_current_device), cmocka_unit_test(test_memory),    cmocka_unit_test(test_large),
-        cmocka_unit_test(test_cleaner),        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_ways_home),
+        cmocka_unit_test(test_fetches),
+        cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_resident),
+        cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_current_device),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_cleaner),
+        cmocka_unit_test(test_next_to_processor),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

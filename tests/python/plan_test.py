@@ -674,7 +674,7 @@ def check_interrupted_predictor():
     assert (plan.predict(case.model) == truth).all()
 
 
-def check_interrupt_beside():
+def check_interrupt_in_thread():
     """Ctrl-C ends the main thread's call; a call in another thread continues."""
     case = next(cases())
     truth = plan_of(case).dirty()

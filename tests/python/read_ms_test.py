@@ -317,7 +317,7 @@ def check_ends():
 
 
 def check_hostile():
-    """A set that would have casacore run a library of its own is refused, and nothing is run."""
+    """A set that would have casacore load a library is refused, and nothing is run."""
     path = make("hostile.ms")
     mark = os.path.abspath("mark")
     os.mkdir("libra")

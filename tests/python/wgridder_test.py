@@ -34,14 +34,14 @@ ROUNDING = {"f4": 1e-6, "f8": 1e-14}
 made = {"the direct sum": [0, 0.0], "ducc0": [0, 0.0]}
 
 
-def within(errors, bound, beside, what):
+def within(errors, bound, reference, what):
     """Errors below a bound."""
-    made[beside][0] += len(errors)
-    made[beside][1] = max(made[beside][1], *(error / bound for error in errors))
-    assert max(errors) <= bound, f"{what}: errors beside {beside} {errors} of {bound}"
+    made[reference][0] += len(errors)
+    made[reference][1] = max(made[reference][1], *(error / bound for error in errors))
+    assert max(errors) <= bound, f"{what}: errors {errors} relative to {reference}, allowed {bound}"
 
 
-def compare(case, epsilon, what, beside=True, **options):
+def compare(case, epsilon, what, with_peer=True, **options):
     """Both directions compared with the direct sum and the peer."""
     given = case.arguments(epsilon=epsilon, **options)
     bound = epsilon + ROUNDING[case.real.str[1:]]
@@ -50,7 +50,7 @@ def compare(case, epsilon, what, beside=True, **options):
     assert dirty.dtype == case.real and dirty.shape == case.shape
     assert vis.dtype == case.cplx and vis.shape == case.vis.shape
     within((distance(dirty, case.dirty(**options)), distance(vis, case.predicted(**options))), bound, "the direct sum", what)
-    if not peer or not beside:
+    if not peer or not with_peer:
         return
     with np.errstate(invalid="ignore"):
         theirs = (peer.vis2dirty(vis=case.vis, npix_x=case.shape[0], npix_y=case.shape[1], **given),
@@ -122,11 +122,11 @@ def check_random():
                 must_raise(RuntimeError, lambda: peer.vis2dirty(**given))
             continue
         try:
-            beside = bool(peer) and peer.vis2dirty(**given) is not None
+            with_peer = bool(peer) and peer.vis2dirty(**given) is not None
         except RuntimeError:
             # It has no window for some bounds of the oversampling; results must still be right.
-            beside = False
-        compare(case, epsilon, (i, shape, single, epsilon, options), beside=beside, **options)
+            with_peer = False
+        compare(case, epsilon, (i, shape, single, epsilon, options), with_peer=with_peer, **options)
     assert n_refused <= i // 4
 
 
@@ -471,5 +471,5 @@ def check_solver():
 if __name__ == "__main__":
     print("with ducc0" if peer else "without ducc0")
     run_checks(globals())
-    for beside, (n, part) in made.items():
-        print(f"{n} comparisons with {beside}; the largest took {part:.2f} of what is allowed")
+    for reference, (n, part) in made.items():
+        print(f"{n} comparisons with {reference}; the largest error was {part:.2f} of the bound")

@@ -100,7 +100,7 @@ def await_end(process):
 
 
 class Convert(Suite):
-    """A suite whose folder is the working directory, with msimage-convert beside msimage."""
+    """A suite whose folder is the working directory, with msimage-convert in the directory of msimage."""
 
     def __init__(self, msimage, makems, folder):
         super().__init__(msimage, makems, folder)

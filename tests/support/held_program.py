@@ -71,7 +71,7 @@ class Held:
 
     def __init__(self, command, **options):
         self.end_of_pipe, written = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
-        fcntl.fcntl(written, fcntl.F_SETPIPE_SZ, 1)  # one page, and each write has pages of its own
+        fcntl.fcntl(written, fcntl.F_SETPIPE_SZ, 1)  # one page, and each write has its own pages
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=written,
                                         start_new_session=True, preexec_fn=receive_all_signals, **options)
         os.close(written)

@@ -5,7 +5,7 @@ set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/cli_prologue.sh"
 makems=$1
-# The files of output lie beside the folder whose content is checked.
+# The output files are next to the folder whose content is checked.
 mkdir here
 cd here
 

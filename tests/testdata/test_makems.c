@@ -104,7 +104,7 @@ static void check_uvw(ccc_table *ms, ccc_table *antenna, const msi_makems_spec *
             fail_msg("row %lld: uvw[%d] is %.12g, not %.12g", (long long)row, k, uvw_m[k], want_m[k]);
 }
 
-/* The row's visibilities are the exact ones of its own UVW, rounded once. */
+/* The row's visibilities are the exact ones of its UVW, rounded once. */
 static void check_visibilities(ccc_table *ms, const msi_makems_spec *spec, int64_t row, const double uvw_m[3])
 {
     const msi_makems_spw *spw = &spec->spw[get_int(ms, "DATA_DESC_ID", row)];

@@ -184,7 +184,7 @@ template <class O> __device__ __forceinline__ void list_place_items(const place_
  */
 template <class O, uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_constant__ place_args<O> a, uint32_t *count,
-                                                              uint32_t *count_after)
+                                                               uint32_t *count_after)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     place_store<O, EACH> &s = *(place_store<O, EACH> *)memory;
@@ -222,7 +222,8 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_sort_places(const __grid_cons
 
 /* Count the samples of every tile t in count[t]. */
 template <class O, uint32_t EACH>
-__global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const __grid_constant__ place_args<O> a, uint32_t *count)
+__global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const __grid_constant__ place_args<O> a,
+                                                                uint32_t *count)
 {
     __shared__ uint32_t here[PLACE_THREADS];
     const uint32_t t = threadIdx.x;
@@ -236,7 +237,7 @@ __global__ __launch_bounds__(PLACE_THREADS) void k_count_places(const __grid_con
 /* Write samples to their positions; taken[t] counts the positions of tile t in use. */
 template <class O, uint32_t EACH>
 __global__ __launch_bounds__(PLACE_THREADS) void k_put_places(const __grid_constant__ place_args<O> a,
-                                                             const uint32_t *count, uint32_t *taken)
+                                                              const uint32_t *count, uint32_t *taken)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     place_store<O, EACH> &s = *(place_store<O, EACH> *)memory;
@@ -554,14 +555,14 @@ extern "C" int msi_wproj_points_sort(msi_wproj_points_sorter *s, const msi_wproj
 }
 
 /* Allocate memory for the pieces of n samples. */
-static int make_item_room(msi_wproj_points_sorter *s, int64_t n, int32_t most, int32_t n_tile)
+static int grow_items(msi_wproj_points_sorter *s, int64_t n, int32_t most, int32_t n_tile)
 {
-    const int64_t room = n / most + std::min<int64_t>(n, n_tile);
-    if (room <= s->item_capacity) return MSI_OK;
+    const int64_t needed = n / most + std::min<int64_t>(n, n_tile);
+    if (needed <= s->item_capacity) return MSI_OK;
     s->item_capacity = 0;
     cudaFree(s->item);
-    MSI_TRY(allocate(&s->item, room, "work items"));
-    s->item_capacity = room;
+    MSI_TRY(allocate(&s->item, needed, "work items"));
+    s->item_capacity = needed;
     return MSI_OK;
 }
 
@@ -603,7 +604,7 @@ static int sort_by(const O &order, msi_wproj_points_sorter *s, const msi_wproj_j
     if (job->n_vis > s->capacity || n_tile > MSI_WPROJ_POINTS_MAX_PLACE_TILES)
         return msi_error_set(MSI_ERANGE, "%lld samples in %d tiles, and memory for %lld in %d", (long long)job->n_vis,
                              (int)n_tile, (long long)s->capacity, (int)MSI_WPROJ_POINTS_MAX_PLACE_TILES);
-    MSI_TRY(make_item_room(s, job->n_vis, most, n_tile));
+    MSI_TRY(grow_items(s, job->n_vis, most, n_tile));
     *placed = {nullptr, nullptr, s->item, s->n_item};
     if (job->n_vis == 0) return MSI_OK;
     const place_args<O> a = {order,   job->sample, (uint32_t)job->n_vis, (typename O::place *)s->word, (uint32_t)most,
@@ -639,7 +640,7 @@ extern "C" int msi_wproj_points_sort_strips(msi_wproj_points_sorter *s, const ms
 extern "C" int msi_wproj_points_list_items(msi_wproj_points_sorter *s, const msi_wproj_points_sorted *sorted,
                                            int32_t most, const msi_wproj_points_item **item, const uint32_t **n_item)
 {
-    MSI_TRY(make_item_room(s, sorted->n, most, s->classes.n_tile));
+    MSI_TRY(grow_items(s, sorted->n, most, s->classes.n_tile));
     k_points_items<<<1, SCAN, 0, (cudaStream_t)s->gpu.stream>>>(s->first, s->classes.n_tile, (uint32_t)most, s->item,
                                                                 s->n_item);
     MSI_CUDA(cudaGetLastError());

@@ -66,7 +66,7 @@ int msi_wproj_points_sorter_create(msi_wproj_points_sorter **out, const msi_gpu_
 void msi_wproj_points_sorter_free(msi_wproj_points_sorter *s);
 
 /* msi_wproj_points_sorter_classes - the classes; tile_u and tile_v are the caller's to set,
- * msi_wproj_points_sorter_tiles then numbers the tiles and finds room for them. Returns: 0, MSI_EGPU, MSI_ERANGE */
+ * msi_wproj_points_sorter_tiles then numbers the tiles and allocates memory for them. Returns: 0, MSI_EGPU, MSI_ERANGE */
 msi_wproj_points_classes *msi_wproj_points_sorter_classes(msi_wproj_points_sorter *s);
 int msi_wproj_points_sorter_tiles(msi_wproj_points_sorter *s);
 

@@ -48,7 +48,7 @@ struct tile_boxes {
 template <typename T> struct tile_args {
     msi_wproj_points_classes classes;
     tile_shape shape[MSI_WPROJ_POINTS_MAX_CLASS];
-    int32_t cells; /* room for the image */
+    int32_t cells; /* of shared memory, for the image */
     int32_t n_image;
     const msi_wproj_sample *sample;
     cplx<T> *value;

@@ -546,7 +546,7 @@ template <typename T> bool shape(msi_wproj_points_strips *strips, const msi_wpro
     const int64_t line = n_strip * height, each = MSI_WPROJ_POINTS_MAX_PLACE_TILES / n_block;
     /* A row is copied in pieces, and wraps once. */
     if (job->nu % CELLS != 0 || job->nu < TAPS || each < 1 || line > INT32_MAX / 2) return false;
-    if (room_for(k_gather_strip<T>) < sizeof(strip_store<T>)) return false;
+    if (dynamic_shared_bytes(k_gather_strip<T>) < sizeof(strip_store<T>)) return false;
     int64_t rows = (line + each * n_block - 1) / (each * n_block);
     rows = std::max<int64_t>((rows + GROUP - 1) / GROUP * GROUP, FEWEST_ROWS);
     if (rows > G::ROWS) return false;

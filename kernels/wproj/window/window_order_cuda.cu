@@ -28,7 +28,7 @@ struct msi_window_order {
     uint32_t *count; /* [MSI_WINDOW_MAX_CLASS + 1]: of classes, and of all */
     msi_wproj_sample *sample;
     void *value;
-    void *sort_room;
+    void *sort_storage;
     size_t sort_bytes;
 };
 
@@ -89,8 +89,8 @@ __device__ bool is_in_slice(const order_args &a, const coordinates &c)
 }
 
 /* List the slice's samples by key and index, in the samples' order within a block, and count them by class. All are
- * counted; at most `room` are listed. */
-__global__ void k_window_keys(const __grid_constant__ order_args a, int64_t n, uint32_t room, uint32_t *key,
+ * counted; at most `capacity` are listed. */
+__global__ void k_window_keys(const __grid_constant__ order_args a, int64_t n, uint32_t capacity, uint32_t *key,
                               uint32_t *index, uint32_t *count)
 {
     __shared__ uint32_t of_block[MSI_WINDOW_MAX_CLASS];
@@ -111,7 +111,7 @@ __global__ void k_window_keys(const __grid_constant__ order_args a, int64_t n, u
         uint32_t u = (uint32_t)msi_wproj_wrap(p.u, a.geometry.nu) >> a.block_shift;
         uint32_t v = (uint32_t)msi_wproj_wrap(p.v, a.geometry.nv) >> a.block_shift;
         atomicAdd(&of_block[of_class], 1u);
-        if (at < room) {
+        if (at < capacity) {
             key[at] = of_class << CLASS_SHIFT | v << AXIS_BITS | u;
             index[at] = (uint32_t)i;
         }
@@ -232,7 +232,7 @@ int allocate(msi_window_order *o, const int32_t *half)
     MSI_CUDA(cudaMalloc(&o->value, n * (size_t)(o->n_image * msi_complex_bytes(o->precision))));
     MSI_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, o->sort_bytes, o->key, o->key_sorted, o->index, o->index_sorted,
                                              (int64_t)n));
-    MSI_CUDA(cudaMalloc(&o->sort_room, o->sort_bytes));
+    MSI_CUDA(cudaMalloc(&o->sort_storage, o->sort_bytes));
     return msi_gpu_stream_wait(&o->gpu);
 }
 
@@ -280,7 +280,7 @@ extern "C" void msi_window_order_free(msi_window_order *o)
 {
     if (!o) return;
     for (void *p : {(void *)o->class_of_plane, (void *)o->key, (void *)o->key_sorted, (void *)o->index,
-                    (void *)o->index_sorted, (void *)o->count, (void *)o->sample, o->value, o->sort_room})
+                    (void *)o->index_sorted, (void *)o->count, (void *)o->sample, o->value, o->sort_storage})
         cudaFree(p);
     delete o;
 }
@@ -316,11 +316,11 @@ extern "C" int msi_window_order_take(msi_window_order *o, const msi_window_block
     MSI_CUDA(cudaStreamSynchronize(stream));
     const int64_t n_taken = count[MSI_WINDOW_MAX_CLASS];
     if (n_taken > o->capacity)
-        return msi_error_set(MSI_ERANGE, "%lld samples where the window strategy has room for %lld", (long long)n_taken,
-                             (long long)o->capacity);
+        return msi_error_set(MSI_ERANGE, "the window strategy can sort %lld samples, not %lld", (long long)o->capacity,
+                             (long long)n_taken);
     for (int c = 0; c < o->n_class; c++) ordered->first[c + 1] = ordered->first[c] + (int64_t)count[c];
     if (n_taken > 0)
-        MSI_CUDA(cub::DeviceRadixSort::SortPairs(o->sort_room, o->sort_bytes, o->key, o->key_sorted, o->index,
+        MSI_CUDA(cub::DeviceRadixSort::SortPairs(o->sort_storage, o->sort_bytes, o->key, o->key_sorted, o->index,
                                                  o->index_sorted, n_taken, 0, 32, stream));
     o->n = ordered->first[o->n_class];
     if (o->n == 0) return MSI_OK;

@@ -4,7 +4,7 @@
  *
  * A work group takes a fixed number of visibilities; a block of threads takes one tile of the window for it. Batches of
  * visibilities are staged: for separable kernels the visibility is multiplied by the weights along v once for every row
- * of the window, all polarisations, and the weights along u are laid beside them; a thread then needs only four
+ * of the window, all polarisations, and the weights along u are stored next to them; a thread then needs only four
  * multiply-adds per cell and polarisation, as Merry's section 6 proposes. Sums leave the registers by vector reductions
  * to global memory when the window's corner moves past a thread's block.
  *

@@ -90,13 +90,13 @@ template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N
 };
 
 /*
- * Find the place of element x of a staged row of ROOM elements, threads' B blocks of C one after another, read in packs
+ * Find the place of element x of a staged row of LENGTH elements, threads' B blocks of C one after another, read in packs
  * of PACK: the same pack of all threads' same blocks lies together.
  */
-template <int C, int B, int ROOM, int PACK> __device__ __forceinline__ int pack_place(int x)
+template <int C, int B, int LENGTH, int PACK> __device__ __forceinline__ int pack_place(int x)
 {
     int block = x / C, i = x % C;
-    return i / PACK * (ROOM / C * PACK) + (block % B * (ROOM / C / B) + block / B) * PACK + i % PACK;
+    return i / PACK * (LENGTH / C * PACK) + (block % B * (LENGTH / C / B) + block / B) * PACK + i % PACK;
 }
 
 /*
@@ -289,17 +289,17 @@ __device__ __forceinline__ staging divide_items(int log2_width)
     return s;
 }
 
-/* Stage weights along one axis of n visibilities in rows of ROOM elements. */
-template <int C, int B, int ROOM, msi_wproj_lookup LOOKUP, typename T>
+/* Stage weights along one axis of n visibilities in rows of LENGTH elements. */
+template <int C, int B, int LENGTH, msi_wproj_lookup LOOKUP, typename T>
 __device__ __forceinline__ void stage_rows(cplx<T> *staged, const tap_source<T> *source, const float *frac, axis along,
                                            int n, staging items)
 {
     for (int x = items.x; x < along.cells; x += items.x_step) {
-        cplx<T> *out = staged + pack_place<C, B, ROOM, 16 / (int)sizeof(cplx<T>)>(x);
+        cplx<T> *out = staged + pack_place<C, B, LENGTH, 16 / (int)sizeof(cplx<T>)>(x);
 #pragma unroll 4
         for (int k = items.k; k < n; k += items.k_step)
-            out[k * ROOM] = weight_at<LOOKUP>(read_source(&source[k]), LOOKUP == MSI_WPROJ_LINEAR ? frac[k] : 0.0f,
-                                              along.first + x, along);
+            out[k * LENGTH] = weight_at<LOOKUP>(read_source(&source[k]), LOOKUP == MSI_WPROJ_LINEAR ? frac[k] : 0.0f,
+                                                along.first + x, along);
     }
 }
 
@@ -509,12 +509,12 @@ __device__ __forceinline__ void read_column(cplx<T> *w, const batch_store<T, P, 
 
 namespace {
 
-/* Cut a window into the least number of tiles of at most `room` cells; find the threads of each, `blocks` blocks to a
+/* Cut a window into the least number of tiles of at most `most_cells` cells; find the threads of each, `blocks` blocks to a
  * thread. */
-inline void cut_window(int cells, int coarsen, int blocks, int room, int *window, int *n_tile, int *threads)
+inline void cut_window(int cells, int coarsen, int blocks, int most_cells, int *window, int *n_tile, int *threads)
 {
     int n = (cells + coarsen - 1) / coarsen;
-    *n_tile = (n * coarsen + room - 1) / room;
+    *n_tile = (n * coarsen + most_cells - 1) / most_cells;
     *threads = (n + *n_tile * blocks - 1) / (*n_tile * blocks);
     *window = *threads * blocks * *n_tile * coarsen;
 }

@@ -24,7 +24,7 @@ extern "C" {
 
 /** The task of a gridder. */
 typedef enum msimage_task {
-    MSIMAGE_IMAGE,    /**< images, each with a plan of its own: uses the least memory */
+    MSIMAGE_IMAGE,    /**< images, each with its own plan: uses the least memory */
     MSIMAGE_RESIDUAL, /**< images less models, any number of times; everything derived from the samples is kept */
     MSIMAGE_PREDICT   /**< visibilities of models */
 } msimage_task;

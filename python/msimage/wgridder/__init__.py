@@ -260,7 +260,7 @@ def _image(values: tuple, uvw: Any, freq: Any, vis: Any, wgt: Any, mask: Any, di
         vis_place, image_place = met
         known, samples = same.known, same.samples_with(vis_place)
         if dirty is None:
-            dirty = same.room()
+            dirty = same.buffer()
             image_place = dirty.data.ptr
     else:
         known, places, key = _recall(values, arrays)
@@ -307,7 +307,7 @@ def _visibilities(values: tuple, uvw: Any, freq: Any, dirty: Any, wgt: Any, mask
         vis_place, model_place = met
         known, samples = same.known, same.samples
         if vis is None:
-            vis = same.room()
+            vis = same.buffer()
             vis_place = vis.data.ptr
     else:
         known, places, key = _recall(values, arrays)

@@ -89,12 +89,12 @@ static int put(const char *name, const msi_fits_spec *spec, const void *pixel, m
 }
 
 /* Read the cards of the header as strings. Returns the number of cards before END. */
-static int get_cards(const char *name, char card[][CARD + 1], int room)
+static int get_cards(const char *name, char card[][CARD + 1], int capacity)
 {
     FILE *f = fopen(name, "rb");
     assert_non_null(f);
     int n = 0;
-    while (n < room && fread(card[n], 1, CARD, f) == CARD) {
+    while (n < capacity && fread(card[n], 1, CARD, f) == CARD) {
         card[n][CARD] = 0;
         if (strncmp(card[n], "END     ", 8) == 0) break;
         n++;

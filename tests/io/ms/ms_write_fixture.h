@@ -39,7 +39,7 @@ extern const ms_fixture ws_mixed; /* setups of different shapes in neighbouring 
 extern const msi_ms_write_spec ws_replace;
 extern const msi_ms_selection ws_everything;
 
-/* ws_make - make a new set; ws_add_column - add a column of old values, with a manager of its own; `gap` leaves every
+/* ws_make - make a new set; ws_add_column - add a column of old values, with its own manager; `gap` leaves every
  * tenth row without a value, extra_chan makes the cells wider than DATA's. */
 void ws_make(written_set *m, const ms_fixture *f);
 void ws_add_column(written_set *m, const char *column, ccc_type type, const char *manager, int gap, int extra_chan);

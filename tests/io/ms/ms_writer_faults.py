@@ -84,7 +84,7 @@ def add_columns(ms, names, manager):
 
 
 def make_fixtures(makems, folder):
-    """No column; one in a tiled storage manager of its own; one that shares its manager. Two spectral setups each."""
+    """No column; one with its own tiled storage manager; one that shares its manager. Two spectral setups each."""
     base = os.path.join(folder, "none.ms")
     subprocess.run([makems, "-quiet", "-telescope", "skalow", "-stations", "6", "-ra", "60deg", "-dec", "-30deg",
                     "-duration", "40s", "-integration", "10s", "-weight-spectrum", "none", "-spw", "150MHz", "1MHz", "8",

@@ -666,14 +666,14 @@ static void test_memory(void **state)
 
 /* Clean with a limit of host memory beyond that in use. Returns: the first failure, or 0 */
 static int clean_within(const msi_cleaner_spec *spec, const msi_planes *psf, msi_planes *residual, msi_planes *model,
-                        int64_t room)
+                        int64_t allowed)
 {
     const int64_t in_use = msi_memory_in_use();
     const msi_clean_limits limits = {.n_iteration = 200, .mgain = 0.9};
     msi_clean_report report;
     msi_cleaner *c;
     double sigma;
-    msi_memory_limit_set(in_use + room);
+    msi_memory_limit_set(in_use + allowed);
     int rc = msi_cleaner_create(&c, spec);
     if (!rc) rc = msi_cleaner_psf(c, psf);
     if (!rc) rc = msi_cleaner_noise(c, residual, &sigma);
@@ -737,16 +737,16 @@ static void test_no_memory(void **state)
             .nx = 64, .ny = 64, .n_channel = 2, .method = row[i].name, .backend = clean_backend, .beam_pixel = 2};
         const int64_t before = msi_memory_in_use();
         msi_cleaner *c;
-        int64_t room = 0;
+        int64_t allowed = 0;
         do {
-            room += 50000;
-            msi_memory_limit_set(before + room);
+            allowed += 50000;
+            msi_memory_limit_set(before + allowed);
             const int rc = msi_cleaner_create(&c, &spec);
             msi_memory_limit_set(0);
             assert_int_equal(rc, c ? 0 : MSI_ENOMEM);
             n_refused += !c;
             if (!c) assert_int_equal(msi_memory_in_use(), before);
-        } while (!c && room < (int64_t)1 << 30);
+        } while (!c && allowed < (int64_t)1 << 30);
         assert_non_null(c);
         msi_cleaner_free(c);
         assert_int_equal(msi_memory_in_use(), before);

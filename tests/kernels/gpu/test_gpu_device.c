@@ -141,16 +141,16 @@ static void test_pool_shrinks(void **state)
 static void test_host_copies(void **state)
 {
     (void)state;
-    enum { ROOM = 400, MOST = 200 };
-    static char from[ROOM], to[2][ROOM];
-    for (int i = 0; i < ROOM; i++) from[i] = (char)(i * 7 + 3);
+    enum { BYTES = 400, MOST = 200 };
+    static char from[BYTES], to[2][BYTES];
+    for (int i = 0; i < BYTES; i++) from[i] = (char)(i * 7 + 3);
     for (int for_bus = 0; for_bus < 2; for_bus++)
         for (int begin = 0; begin < 70; begin++)
             for (int bytes = 0; bytes <= MOST; bytes += bytes < 70 ? 1 : 13) {
                 memset(to, 0, sizeof to);
                 const msi_host_piece piece[2] = {{to[0] + begin, from + 5, bytes}, {to[1] + 70, from + begin, bytes}};
                 msi_host_copy(piece, 2, for_bus);
-                for (int i = 0; i < ROOM; i++) {
+                for (int i = 0; i < BYTES; i++) {
                     const int first = i >= begin && i < begin + bytes, second = i >= 70 && i < 70 + bytes;
                     assert_int_equal(to[0][i], first ? from[5 + i - begin] : 0);
                     assert_int_equal(to[1][i], second ? from[begin + i - 70] : 0);

@@ -95,11 +95,11 @@ bool upload(samples &s, const int *order)
 void test_arrays_side_by_side(void **)
 {
     samples s;
-    int order[] = {0, 1, 2}, n_beside = 0;
-    do n_beside += upload(s, order);
+    int order[] = {0, 1, 2}, n_joined = 0;
+    do n_joined += upload(s, order);
     while (std::next_permutation(order, order + 3));
-    printf("  in %d of 6 orders an array begins where the one filled before it ends\n", n_beside);
-    if (!n_beside) skip();
+    printf("  in %d of 6 orders an array begins where the one filled before it ends\n", n_joined);
+    if (!n_joined) skip();
 }
 
 /* Copies that follow each other on both sides are sent together, unless push() is called between them. */

@@ -56,7 +56,7 @@ static double random_value(void)
     return random_below(1 << 20) * 0x1p-19 - 1;
 }
 
-static void *room(int64_t n, size_t size)
+static void *alloc_zeroed(int64_t n, size_t size)
 {
     void *p = calloc((size_t)(n > 0 ? n : 1), size);
     assert_non_null(p);
@@ -65,7 +65,7 @@ static void *room(int64_t n, size_t size)
 
 static double *random_values(int64_t n)
 {
-    double *x = room(n, sizeof *x);
+    double *x = alloc_zeroed(n, sizeof *x);
     for (int64_t i = 0; i < n; i++) x[i] = random_value();
     return x;
 }
@@ -113,13 +113,13 @@ static void make_stacks(stacks *t, int32_t size, int32_t n, const int64_t *count
     memset(t, 0, sizeof *t);
     t->job.size = size;
     t->job.n_subgrid = n;
-    t->first_vis = room(n + 1, sizeof *t->first_vis);
+    t->first_vis = alloc_zeroed(n + 1, sizeof *t->first_vis);
     for (int32_t s = 0; s < n; s++) t->first_vis[s + 1] = t->first_vis[s] + count[s];
     t->n_cell = (int64_t)n * 4 * size * size;
     t->cell = random_values(2 * t->n_cell);
     for (int k = 0; k < 3; k++) t->table[k] = random_values((int64_t)SUB * (k < 2 ? 8 : 4));
-    t->uvw = room(t->first_vis[n], sizeof *t->uvw);
-    t->exact = room(t->first_vis[n], sizeof *t->exact);
+    t->uvw = alloc_zeroed(t->first_vis[n], sizeof *t->uvw);
+    t->exact = alloc_zeroed(t->first_vis[n], sizeof *t->exact);
     t->job.first_vis = t->first_vis;
 }
 
@@ -159,14 +159,14 @@ static void scatter_visibilities(stacks *t)
 
 static void *narrowed(const double *x, int64_t n)
 {
-    float *y = room(n, sizeof *y);
+    float *y = alloc_zeroed(n, sizeof *y);
     for (int64_t i = 0; i < n; i++) y[i] = (float)x[i];
     return y;
 }
 
 static void *widened(const double *x, int64_t n)
 {
-    double *y = room(n, sizeof *y);
+    double *y = alloc_zeroed(n, sizeof *y);
     memcpy(y, x, (size_t)n * sizeof *y);
     return y;
 }
@@ -182,7 +182,7 @@ static void open_job(stacks *t, msi_precision precision)
     job->kernel_u = copy(t->table[0], SUB * 8);
     job->kernel_v = copy(t->table[1], SUB * 8);
     job->kernel_w = copy(t->table[2], SUB * 4);
-    job->value = room(n, sizeof(msi_c64));
+    job->value = alloc_zeroed(n, sizeof(msi_c64));
     /* Earlier contents of the values must not matter. */
     memset(job->value, 0x41, (size_t)n * sizeof(msi_c64));
 }
@@ -295,7 +295,7 @@ static void check_cuda(stacks *t)
         job.kernel_u = to_device(t->job.kernel_u, SUB * 8, real);
         job.kernel_v = to_device(t->job.kernel_v, SUB * 8, real);
         job.kernel_w = to_device(t->job.kernel_w, SUB * 4, real);
-        msi_stack_uvw *backwards = room(n, sizeof *backwards);
+        msi_stack_uvw *backwards = alloc_zeroed(n, sizeof *backwards);
         for (int64_t i = 0; i < n; i++) backwards[i] = t->uvw[n - 1 - i];
         msi_stack_job other = job;
         other.uvw = to_device(backwards, n, sizeof *backwards);
@@ -467,7 +467,7 @@ static void test_empty(void **state)
 }
 
 /* Move visibilities one sub-position beyond either end of every axis, far outside, or to coordinates that are not
- * finite. The visibilities beside them keep their values. */
+ * finite. The other visibilities keep their values. */
 static void test_outside(void **state)
 {
     (void)state;

@@ -38,7 +38,7 @@ typedef struct own_block {
     float *weight;
 } own_block;
 
-static void *room(int64_t n, size_t size)
+static void *alloc_zeroed(int64_t n, size_t size)
 {
     void *p = calloc((size_t)n, size);
     assert_non_null(p);
@@ -52,11 +52,11 @@ static void block_make(own_block *b, int k)
     const int kind = k % 5 == 4 ? 3 : k % 3;
     const int64_t n_row = kind == 3 ? 3 : 1 + (int64_t)(3000 * draw(&seed));
     const int64_t n = N_PLANE * n_row * n_chan[kind];
-    b->uvw_m = room(3 * n_row, sizeof *b->uvw_m);
-    b->freq_hz = room(n_chan[kind], sizeof *b->freq_hz);
-    b->vis = room(n, sizeof *b->vis);
-    b->single = room(n, sizeof *b->single);
-    b->weight = room(n, sizeof *b->weight);
+    b->uvw_m = alloc_zeroed(3 * n_row, sizeof *b->uvw_m);
+    b->freq_hz = alloc_zeroed(n_chan[kind], sizeof *b->freq_hz);
+    b->vis = alloc_zeroed(n, sizeof *b->vis);
+    b->single = alloc_zeroed(n, sizeof *b->single);
+    b->weight = alloc_zeroed(n, sizeof *b->weight);
     for (int32_t c = 0; c < n_chan[kind]; c++) b->freq_hz[c] = 1e8 * (1 + kind) + 1e8 * c / n_chan[kind];
     const double reach_m = 3 * LIMIT_LAMBDA * MSI_SPEED_OF_LIGHT / b->freq_hz[n_chan[kind] - 1];
     for (int64_t i = 0; i < 3 * n_row; i++) b->uvw_m[i] = reach_m * (draw(&seed) - 0.5);
@@ -203,7 +203,7 @@ static void test_no_weights(void **state)
 }
 
 /* If memory for a segment cannot be allocated, earlier rows have been added. */
-static void test_no_room(void **state)
+static void test_no_disk_space(void **state)
 {
     (void)state;
     static own_block b[N_BLOCK];
@@ -272,7 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_together_and_one_by_one),
         cmocka_unit_test(test_no_weights),
-        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_no_disk_space),
         cmocka_unit_test(test_signals_while_reserving),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,7 +217,7 @@ static void check_rows(int64_t n, int64_t kept, int forward, msi_precision preci
     assert_int_equal(msi_row_fft_create(&fft, n, precision, NULL), 0);
     /* A transform that needs less shared memory does not reduce the limit of another one. */
     assert_int_equal(msi_row_fft_create(&shorter, LEAST_LENGTH, precision, NULL), 0);
-    if (!fft) printf("  rows of %lld, fp%d: no room\n", (long long)n, precision == MSI_FP32 ? 32 : 64);
+    if (!fft) printf("  rows of %lld, fp%d: not enough memory\n", (long long)n, precision == MSI_FP32 ? 32 : 64);
     if (fft) {
         const int rc = forward ? msi_row_fft_forward(fft, d_rows, N_ROW, d_used, kept)
                                : msi_row_fft_backward(fft, d_rows, N_ROW, d_used, kept);

@@ -256,7 +256,7 @@ static void test_nothing(void **state)
     msi_check_nothing(MSI_BACKEND_CPU, "tile");
 }
 
-/* An array's core needs a grid of its own size, not the image's; each slice's box contains its samples. */
+/* An array's core needs a grid of the core's size, not the image's; each slice's box contains its samples. */
 static void test_trimmed_grid(void **state)
 {
     (void)state;

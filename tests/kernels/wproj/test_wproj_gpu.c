@@ -68,7 +68,7 @@ static void image_on_gpu(const msi_wproj_parts *d, int form, const int *store_pl
         fail_msg("%s", msi_error_get());
 }
 
-/* Either side errs by the plan's rounding, of what the other is given too; four of them leave room for chance, and for
+/* Either side errs by the plan's rounding, of what the other is given too; four of them allow for chance, and for
  * the factors of 22 bits of the tensor form, which err by two. */
 static void compare(const msi_wproj_parts *d, const char *name, int n_image, const int *store_plane)
 {
@@ -553,7 +553,7 @@ static void test_refusal(void **state)
     assert_int_equal(msi_wproj_cuda_check(&plan), 0);
     plan.grid.nu = 65536;
     assert_int_equal(msi_wproj_cuda_check(&plan), MSI_ERANGE);
-    assert_true(strstr(msi_error_get(), "has room for 65535 cells") != NULL);
+    assert_true(strstr(msi_error_get(), "supports 65535 cells") != NULL);
     plan.grid.nu = 512;
     plan.grid.n_plane = 65537;
     assert_int_equal(msi_wproj_cuda_check(&plan), MSI_ERANGE);

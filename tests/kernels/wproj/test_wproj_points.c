@@ -53,7 +53,7 @@ static msi_c64 random_value(void)
     return (msi_c64){random_below(1 << 20) * 0x1p-19 - 1, random_below(1 << 20) * 0x1p-19 - 1};
 }
 
-static void *room(int64_t n, size_t size)
+static void *alloc_zeroed(int64_t n, size_t size)
 {
     void *p = calloc((size_t)(n > 0 ? n : 1), size);
     assert_non_null(p);
@@ -93,10 +93,10 @@ static void fill_points(points *t)
         t->offset[p] = t->n_element;
         t->n_element += squares * t->taps[p] * t->taps[p];
     }
-    t->sample = room(t->n, sizeof *t->sample);
-    t->grid = room((int64_t)t->nu * t->nv * t->n_image, sizeof *t->grid);
-    t->table = room(t->n_element, sizeof *t->table);
-    t->exact = room(t->n * t->n_image, sizeof *t->exact);
+    t->sample = alloc_zeroed(t->n, sizeof *t->sample);
+    t->grid = alloc_zeroed((int64_t)t->nu * t->nv * t->n_image, sizeof *t->grid);
+    t->table = alloc_zeroed(t->n_element, sizeof *t->table);
+    t->exact = alloc_zeroed(t->n * t->n_image, sizeof *t->exact);
     for (int64_t i = 0; i < (int64_t)t->nu * t->nv * t->n_image; i++) t->grid[i] = random_value();
     for (int64_t i = 0; i < t->n_element; i++) t->table[i] = random_value();
     for (int64_t i = 0; i < t->n; i++) {
@@ -136,7 +136,7 @@ static void *to_device(const void *from, int64_t n, size_t size)
 static void *values_to_device(const msi_c64 *from, int64_t n, msi_precision precision)
 {
     if (precision == MSI_FP64) return to_device(from, n, sizeof *from);
-    msi_c32 *narrow = room(n, sizeof *narrow);
+    msi_c32 *narrow = alloc_zeroed(n, sizeof *narrow);
     for (int64_t i = 0; i < n; i++) narrow[i] = (msi_c32){(float)from[i].re, (float)from[i].im};
     void *p = to_device(narrow, n, sizeof *narrow);
     free(narrow);
@@ -175,7 +175,7 @@ static double error_of(const points *t, const msi_wproj_job *job)
 {
     const int64_t n = t->n * t->n_image;
     const size_t size = t->precision == MSI_FP32 ? sizeof(msi_c32) : sizeof(msi_c64);
-    void *found = room(n, size);
+    void *found = alloc_zeroed(n, size);
     assert_int_equal(cudaMemcpy(found, job->value, (size_t)n * size, cudaMemcpyDeviceToHost), cudaSuccess);
     double difference = 0, norm = 0;
     for (int64_t i = 0; i < n; i++) {

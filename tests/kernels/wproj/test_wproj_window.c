@@ -259,8 +259,8 @@ static void test_every_shape(void **state)
 
 /*
  * Degridding where the left half of the grid is `step` times the right one: half-precision operands have to be scaled.
- * An error may be what rounding 2^-22 of every product makes, and 2^-35 of the largest cell that is read beside it;
- * some of either.
+ * The allowed error is the rounding, 2^-22 of every product, and 2^-35 of the largest cell in the same fragment;
+ * a few of each.
  */
 static void check_range(uint64_t seed, double cell, double weight, double step)
 {

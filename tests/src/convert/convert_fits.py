@@ -218,7 +218,7 @@ def check_antennas(s):
     a = s.made("many.ms", *many)
     s.convert("-quiet", a, "many.uvfits")
     g = Groups("many.uvfits")
-    s.must("BASELINE" not in g.names and g.parameter("ANTENNA2").max() == 260, "260 antennas have numbers of their own")
+    s.must("BASELINE" not in g.names and g.parameter("ANTENNA2").max() == 260, "260 antennas have different numbers")
     s.convert("-quiet", "many.uvfits", "many-back.ms")
     compare(s, "260 antennas", Rows(a), Rows("many-back.ms"))
     def by_2048(first, second):
@@ -475,7 +475,7 @@ def check_scaled_antennas(s):
         n = raw.header["PCOUNT"]
         raw.header["PSCAL%d" % n], raw.header["PZERO%d" % n] = scale, zero
     s.convert("-quiet", "-overwrite", raw.write("scaled.uvfits"), "scaled.ms")
-    compare(s, "beside their code", Rows(a), Rows("scaled.ms"))
+    compare(s, "times with and without a code", Rows(a), Rows("scaled.ms"))
     raw.header["PTYPE%d" % (at + 1)] = "NOTHING"
     s.convert("-quiet", "-overwrite", raw.write("scaled.uvfits"), "scaled.ms")
     compare(s, "without a code", Rows(a), Rows("scaled.ms"))
@@ -648,7 +648,7 @@ def check_idi(s):
     at = cards.index(b"CRVAL2  =", begin)
     with open("stokes.fits", "wb") as f:
         f.write(cards[:at + 10] + b"1.0".rjust(20) + cards[at + 30:])
-    s.refused("Stokes I beside correlations", 3, "element 2 of its axis STOKES is 0", "stokes.fits", "none.ms")
+    s.refused("Stokes I among correlations", 3, "element 2 of its axis STOKES is 0", "stokes.fits", "none.ms")
     told = say(s, "-dry-run", "idi.fits", "none.ms")
     s.must("FITS-IDI" in told and not os.path.exists("none.ms"), "-dry-run")
 
@@ -673,7 +673,7 @@ def recolumned(t, name, form):
 
 
 def check_idi_damage(s):
-    """Columns of FITS-IDI have numbers of any kind, axes any order, and tables too. A header with Stokes parameters beside
+    """Columns of FITS-IDI have numbers of any kind, axes any order, and tables too. A header with Stokes parameters and
     correlations, times of another scale and missing tables are refused. TIME_CENTROID is TIME."""
     a = s.made("idi2.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4, "-pol", "RR,RL,LR,LL")
     write_idi(Rows(a), a, "good.fits")
@@ -773,7 +773,7 @@ def check_subarrays(s):
     for name, values in (("ANTENNA1", code // 256 - 1), ("ANTENNA2", code % 256 - 1), ("SUBARRAY", 1)):
         raw.add(name, np.broadcast_to(values, len(code)))
     s.convert("-quiet", "-overwrite", raw.write("zero.uvfits"), "zero.ms")
-    compare(s, "antennas from 0 on beside their code", x, Rows("zero.ms"))
+    compare(s, "antennas from 0 on, with their code", x, Rows("zero.ms"))
 
 
 def check_several(s):
@@ -788,8 +788,8 @@ def check_several(s):
     s.must(g.header["NAXIS4"] == 2 and g.header["CDELT4"] == 4e6 and np.all(g.weight == 4), "averaged on the way")
     s.convert("-quiet", "-interval", 2, 4, a, "rest.ms")
     for k, inputs in enumerate((("first.uvfits", "rest.ms"), ("rest.ms", "first.uvfits"))):
-        s.convert("-quiet", *inputs, "beside%d.ms" % k)
-        compare(s, "%s and %s" % inputs, Rows(a), Rows("beside%d.ms" % k))
+        s.convert("-quiet", *inputs, "joined%d.ms" % k)
+        compare(s, "%s and %s" % inputs, Rows(a), Rows("joined%d.ms" % k))
     s.convert("-quiet", "first.uvfits", "first.msv")
     want, got = s.image("first.uvfits", "want", *IMAGE[:5]), s.image("first.msv", "got", *IMAGE[:5])
     s.must(np.array_equal(want, got), "a store of a file has its image")
@@ -849,7 +849,7 @@ def check_hostile(s):
             ("more groups than there are", "truncated or corrupt", lambda b: re.sub(
                 rb"GCOUNT  = {15}....", b"GCOUNT  =           99999999", b)),
             ("an image", "neither UVFITS", lambda b: b.replace(b"NAXIS1  =                    0", b"NAXIS1  =                    1")),
-            ("Stokes I beside correlations", "element 2 of its axis STOKES is 0", card("CRVAL3", "1.0")),
+            ("Stokes I among correlations", "element 2 of its axis STOKES is 0", card("CRVAL3", "1.0")),
             ("numbers of a kind that FITS does not have", "BITPIX = 33", card("BITPIX", "33")),
             ("no BASELINE", "no parameter BASELINE", lambda b: b.replace(b"'BASELINE'", b"'BASELESS'")),
             ("an invalid code of antennas", "is not a code of two antennas", lambda b: b[:data + 20] + b"\xc0\0\0\0" + b[data + 24:])):

@@ -3,7 +3,7 @@
 """convert_fits_real.py MSIMAGE MSIMAGE_MAKEMS SOURCE: real sets exported to UVFITS and imported again give the same images; real
 UVFITS and FITS-IDI files give the images of the direct sums of their samples as astropy reads them, converted or not.
 
-Sets NAME.tar.xz and files uvfits/NAME.xz are looked for in $MSIMAGE_TEST_DATA, else in ../shared/data beside the source. Without
+Sets NAME.tar.xz and files uvfits/NAME.xz are looked for in $MSIMAGE_TEST_DATA, else in ../shared/data next to the source. Without
 any: skipped."""
 import lzma
 import os

@@ -113,8 +113,8 @@ def check_readers(s):
     for words in ([], ["-average-time", "6s", "-average-channels", 3], ["-shift", "61deg", "43deg", "-maxuvw-m", 800]):
         s.convert("-quiet", "-overwrite", *words, a, b, "alone.ms")
         for n in (1, 3):
-            s.convert("-quiet", "-overwrite", *words, "-readers", n, a, b, "beside.ms")
-            x, y = Rows("alone.ms"), Rows("beside.ms")
+            s.convert("-quiet", "-overwrite", *words, "-readers", n, a, b, "joined.ms")
+            x, y = Rows("alone.ms"), Rows("joined.ms")
             same = x.n == y.n and all(np.array_equal(getattr(x, k), getattr(y, k)) for k in SCALARS)
             same = same and all(np.array_equal(p, q, equal_nan=p.dtype.kind in "fc") for k in ("data", "weight", "flag")
                                 for p, q in zip(getattr(x, k), getattr(y, k)))
@@ -557,24 +557,24 @@ def check_signals(s):
     s.disturb([a], "old2.ms", Rows(a).n, 12)
 
 
-def check_beside(s):
+def check_two_processes(s):
     """Averages written by another process are the same as those written by one process. If either ends early, the old output is kept."""
     sizes = ["-spw", "1.4GHz", "1MHz", 10, "-spw", "1.5GHz", "1MHz", 6]
-    a = spoil(s.made("beside.ms", *VLA, "-duration", "60s", *sizes, "-flags", 0.3, "-flag-rows", 0.1, "-weight-spectrum", "partly"))
-    b = s.made("beside2.ms", *VLA, "-duration", "20s", "-field", "61deg", "44deg", *sizes)
+    a = spoil(s.made("joined.ms", *VLA, "-duration", "60s", *sizes, "-flags", 0.3, "-flag-rows", 0.1, "-weight-spectrum", "partly"))
+    b = s.made("joined2.ms", *VLA, "-duration", "20s", "-field", "61deg", "44deg", *sizes)
     for name, inputs in (("one", [a]), ("two", [a, b])):
         words = ["-quiet", "-average-time", "6s", "-average-channels", 4]
         s.convert(*words, *inputs, "one-process.ms")
-        s.convert(*words, "-readers", 1, *inputs, "beside-out.ms")
-        different = [what for what in differences("one-process.ms", "beside-out.ms") if not what.startswith("HISTORY ")]
-        s.must(not different, "%s: a process beside writes the same set %s" % (name, different))
+        s.convert(*words, "-readers", 1, *inputs, "two-processes.ms")
+        different = [what for what in differences("one-process.ms", "two-processes.ms") if not what.startswith("HISTORY ")]
+        s.must(not different, "%s: a second process writes the same set %s" % (name, different))
         shutil.rmtree("one-process.ms")
-        shutil.rmtree("beside-out.ms")
+        shutil.rmtree("two-processes.ms")
     words = ["-readers", "1", "-average-channels", "2"]
     fresh_copy(b, "old3.ms")
     before = files("old3.ms")
     for most in (20000, 100000, 200000):
-        s.refused("files of no more than %d bytes beside" % most, 4, "error: old3.ms: File too large$", "-overwrite", *words, a,
+        s.refused("files of no more than %d bytes, two processes" % most, 4, "error: old3.ms: File too large$", "-overwrite", *words, a,
                   "old3.ms", preexec_fn=with_small_files(most))
     s.must(files("old3.ms") == before, "what was there is as it was")
     s.disturb([*words, a], "old3.ms", Rows(a).n, 8)

@@ -268,7 +268,7 @@ def other_columns(t, forms, values=None):
 
 def check_idi(s):
     """FITS-IDI has the image of its set: with bands and sources, another FREQID, numbers of other kinds, weights of channels, and
-    times of its own scale."""
+    times in the file's scale."""
     a = s.made("idi.ms", *VLA, "-spw", "1.4GHz", "1MHz", 4, "-spw", "1.5GHz", "1MHz", 4, "-pol", "RR,RL,LR,LL", "-field", "61deg",
                "44deg", "-source", "60.1deg", "44.05deg", "1Jy", "-source", "61.1deg", "44.05deg", "3Jy", "-flag-rows", 0.1)
     write_idi(Rows(a), a, "idi.fits")

@@ -4,7 +4,7 @@
 becomes a set: visibilities, weights, flags, u, v, w, frequencies and times are held against each other one by one.
 
 Each is looked for among the modules of this Python and of those that MSIMAGE_PEER_PYTHON names, separated by colons, as both
-mostly live in environments of their own. A check without its peer says so; without any the test is skipped."""
+mostly live in separate environments. A check without its peer says so; without any the test is skipped."""
 import subprocess
 import sys
 

@@ -228,7 +228,7 @@ def check_local_noise(s):
            "beams, %.3g with 100" % (narrow[120:137, 120:137].max(), wide[120:137, 120:137].max()))
     least = left("-local-rms-window", 25, "-local-rms-method", "rms-with-min")
     plain = left("-local-rms-window", 25, "-local-rms-method", "rms")
-    s.must(least[57:64, 77:84].max() > 1.2 * plain[57:64, 77:84].max(), "beside a negative source %.3g Jy/beam are left, and %.3g" %
+    s.must(least[57:64, 77:84].max() > 1.2 * plain[57:64, 77:84].max(), "next to a negative source %.3g Jy/beam are left, and %.3g" %
            (least[57:64, 77:84].max(), plain[57:64, 77:84].max()))
 
 

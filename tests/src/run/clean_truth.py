@@ -157,7 +157,7 @@ def check_stops(s):
                                              "-no-update-model-required"], "iterations"),
             ("cycles", ["-niter", 10000, "-threshold", 0.001, "-nmiter", 2], "major cycles"),
             ("negative", ["-niter", 10000, "-threshold", 0.0001, "-stop-negative"], "negative peak"),
-            ("no room", ["-niter", 10000, "-threshold", 100], "threshold")):
+            ("nothing to clean", ["-niter", 10000, "-threshold", 100], "threshold")):
         name, log = s.clean(ms, *options)
         header = load(name + "-image.fits")[1]
         s.must(header["MSISTOP"] == reason and "cleaned: %s after" % reason in log,
@@ -168,7 +168,7 @@ def check_stops(s):
             s.must(header["WSCMAJOR"] == 2, "two cycles")
         if title == "threshold":
             s.must(header["MSIPEAK"] <= 1.1 * 0.02, "the residual's peak is at the threshold")
-        if title == "no room":
+        if title == "nothing to clean":
             s.must(header["WSCMINOR"] == 0 and not load(name + "-model.fits")[0].any(), "a model of nothing")
     name, _ = s.clean(ms, "-niter", 2000, "-auto-threshold", 3, "-no-negative")
     s.must((load(name + "-model.fits")[0] >= 0).all(), "no negative components")
@@ -223,7 +223,7 @@ def check_linked(s):
         s.near("%s where there is no I" % pol, left[pol][faint[1], faint[0]], flux, 4 * sigma)
         s.must(flux_about(models[pol], *faint) == 0, "no component there")
     s.must((models["I"] >= 0).all() and any((models[pol] < 0).any() for pol in "QUV"), "only I is never negative")
-    s.must(np.abs(left["I"]).max() < 1.1 * 5 * sigma * 1.05, "I is cleaned to 5 sigma of its own noise")
+    s.must(np.abs(left["I"]).max() < 1.1 * 5 * sigma * 1.05, "I is cleaned to 5 sigma of its noise")
     name, _ = s.clean(s.ms("polarised"), *words, "-link-polarizations", "QU")
     for pol, flux in (("Q", 1), ("U", -1)):
         s.near("%s by Q and U" % pol, flux_about(load("%s-%s-model.fits" % (name, pol))[0], *faint), flux, (5 + 4) * sigma)
@@ -252,7 +252,7 @@ def check_spectrum(s):
             mean, all_of_it = np.average(planes, axis=0, weights=weight), load("%s-MFS-%s.fits" % (name, kind))[0]
             s.must(np.abs(mean - all_of_it).max() < 1e-6 * np.abs(mean).max(), "%s of the band is the weighted mean" % kind)
         beams = [load("%s-%s-image.fits" % (name, c))[1]["BMAJ"] for c in ("0000", "MFS", "0003")]
-        s.must(beams[0] > beams[1] > beams[2], "the band has a beam of its own")
+        s.must(beams[0] > beams[1] > beams[2], "the band has its own beam")
 
 
 def check_spectrum_limits(s):
@@ -287,7 +287,7 @@ def check_dynamic_range(s):
         image = load(name + "-image.fits")[0]
         s.must(1 / residual.std() > 1e5 and np.abs(residual).max() < 1e-5, "%s: dynamic range %.3g, to the highest pixel %.3g" %
                (" ".join(map(str, options)) or "natural", 1 / residual.std(), 1 / np.abs(residual).max()))
-        s.near("a source of 1e-4 beside it", image[330, 200], 1e-4, 1e-5)
+        s.near("a source of 1e-4 next to it", image[330, 200], 1e-4, 1e-5)
         s.must("accuracy: 1.5e-06 from now on" in log, "the accuracy follows the threshold")
         if options:
             continue

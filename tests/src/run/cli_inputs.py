@@ -107,7 +107,7 @@ def check_output_in_a_set(s):
     s.refused("a dry run too", 2, "good.ms", *IMAGE, "-dry-run", "-name", good + "/o", good)
     if sorted(os.listdir(good)) != files:
         s.complain("output in the set leaves %s" % sorted(os.listdir(good)))
-    s.imaged("output beside the set", good, "-name", os.path.join(s.out, "right"))
+    s.imaged("output next to the set", good, "-name", os.path.join(s.out, "right"))
     os.remove(link)
 
 
@@ -359,7 +359,7 @@ def check_log(s):
     """The log begins with the subject of the image, and ends with the files and the time."""
     words, told, good = WORDS, s.told_log, s.make("good.ms")
     log = s.launch(*words, "-make-psf", good).stderr
-    # A stage of more than 5 s has lines of its own; a busy machine can slow any stage down to that.
+    # A stage of more than 5 s has its own lines; a busy machine can slow any stage down to that.
     log = re.sub(r"(?m)^\w+: \d+ %, ETA \d+ s\n", "", log)
     labels = ["set", "telescope", "field", "data", "band", "times", "centre", "image", "resolution"]
     lines = log.splitlines()
@@ -466,7 +466,7 @@ def check_spoilt_samples(s):
     path = s.copy(s.make("good.ms"))
     spoil(path, "DATA", (1, 0), complex("nan"))
     spoil(path, "FLAG", (1, 3), True)
-    s.imaged("NaN beside a flag", path)
+    s.imaged("a flagged NaN", path)
     # Cross-hands do not matter to Stokes I.
     path = s.copy(s.make("good.ms"))
     spoil(path, "DATA", (slice(None), 1), complex("nan"))

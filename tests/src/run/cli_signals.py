@@ -124,7 +124,7 @@ def stop(s, words, steps):
                 os.remove(os.path.join(work.out, name))
     process = work.start()
     code = process.end()
-    s.must(code == 0, "a run beside what killed ones left: exits %s %s" % (code, process.text.decode()[-300:] if code else ""))
+    s.must(code == 0, "a run among files that killed runs left: exits %s %s" % (code, process.text.decode()[-300:] if code else ""))
 
 
 def check_signals(s):

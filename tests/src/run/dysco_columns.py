@@ -85,14 +85,14 @@ def check_images(s):
             s.must(one is not None and np.array_equal(one, other), "%s is imaged as decoded %s" % (name, words))
 
 
-def check_beside(s):
+def check_existing_columns(s):
     """A compressed column that is not read does not matter, and a prediction into another column does not change it."""
     for name in ("dysco", "together"):
         ms = fresh_copy(name + ".ms", "copy.ms")
         before = contents(ms, ("MODEL_DATA",))
         done = s.launch("-predict", "-quiet", "-name", "model", ms)
         s.must(done.returncode == 0 and contents(ms, ("MODEL_DATA",)) == before and not marked(ms),
-               "predicted beside the columns of %s: %s" % (name, done.stderr))
+               "predicted into a set with the columns of %s: %s" % (name, done.stderr))
         s.launch("-predict", "-quiet", "-name", "model", fresh_copy("plain.ms", "expected.ms"))
         s.must(np.array_equal(*columns_of(ms, "MODEL_DATA"), *columns_of("expected.ms", "MODEL_DATA")),
                "the prediction is that of a plain set")

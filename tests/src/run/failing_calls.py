@@ -31,7 +31,7 @@ class Failing(Suite):
         self.image = fits.getdata("o-dirty.fits")
 
     def start(self, call, *words, program=None, **environment):
-        """Begin a run in a folder of its own, in which a call (NAME, ERRNO, FIRST, LAST, WHO) fails."""
+        """Begin a run in a new folder, in which a call (NAME, ERRNO, FIRST, LAST, WHO) fails."""
         folder = self.path("run%d" % next(self.number))
         os.mkdir(folder)
         run_in = {**os.environ, **environment, "LD_PRELOAD": LIBRARY}
@@ -92,7 +92,7 @@ def check_pictures(s):
     call, folder, process = s.start(("FcConfigSubstitute", 0, 1, ALWAYS, "all"), "-png", *words)
     log = "".join(process.communicate(timeout=GUARD_S))
     s.must(process.returncode == 0 and sorted(os.listdir(folder)) == ["o-dirty.fits", "o-image.fits"], "%s: %s" % (call, os.listdir(folder)))
-    s.must(np.array_equal(fits.getdata(os.path.join(folder, "o-dirty.fits")), s.image), "the image beside a lost picture")
+    s.must(np.array_equal(fits.getdata(os.path.join(folder, "o-dirty.fits")), s.image), "the image of a run whose picture failed")
     s.must(re.search("warning: o-dirty.png: .*signal 11 .*this picture is not made", log), "the warning: " + log)
     s.must(re.search("wrote 2 files in .*: o-dirty.fits, o-image.fits", log), "what was written")
     png = os.path.join(os.path.dirname(s.msimage), "msimage-png")

@@ -105,7 +105,7 @@ class GpuShares(ImagingSuite):
         """Check that the files of two runs are the same. Given: judge  returns the difference of their pixels"""
         a, b, worst = self.files(one), self.files(other), 0
         if not a or a.keys() != b.keys():
-            return self.complain("%s: %s beside %s" % (title, sorted(b), sorted(a)))
+            return self.complain("%s: %s instead of %s" % (title, sorted(b), sorted(a)))
         for kind in a:
             (pixels, cards), (others, other_cards) = read_fits(a[kind]), read_fits(b[kind])
             if same_cards(cards, other_cards):

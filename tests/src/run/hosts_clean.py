@@ -72,7 +72,7 @@ def taken(name):
 
 
 def difference(f, one, several):
-    """The L2 difference of an image relative to the larger of its own norm and that of the dirty image."""
+    """The L2 difference of an image relative to the larger of its norm and that of the dirty image."""
     a, b = np.asarray(one[f][0], float), np.asarray(several[f][0], float)
     if (np.isnan(a) != np.isnan(b)).any():
         return np.inf

@@ -232,7 +232,7 @@ def check_tclean(s):
         for deconvolver, options in BY_TCLEAN:
             made = "%s-%s" % (theirs, deconvolver)
             run(s.msimage, "-quiet", "-overwrite", *words, "-fits-mask", mask, *options, *beam_words(made), "-name", ours, ms)
-            judge(s, "%s beside tclean's %s" % (name, deconvolver), ours, made, peer="tclean")
+            judge(s, "%s compared with tclean's %s" % (name, deconvolver), ours, made, peer="tclean")
             must_agree_in_flux(s, ours, made, "tclean")
         start, made = images_of(s, theirs), theirs + "-hogbom"
         run(s.msimage, "-quiet", "-overwrite", *words, "-fits-mask", mask, "-reuse-psf", start, "-reuse-dirty", start,

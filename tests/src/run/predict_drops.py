@@ -87,11 +87,11 @@ def check_managers(s):
     """All columns of the set in one manager; the old one in another's, or with loss in its own; several sets."""
     path = s.made("standard.ms", *SET, "-storage", "standard")
     with table(path, readonly=False, ack=False) as t:
-        # casacore looks for a manager that has room.
+        # casacore looks for a manager that may take one more column.
         t.addcols(maketabdesc([makearrcoldesc("MODEL_DATA", 0j, valuetype="complex", ndim=2, options=5, shape=[8, 2])]))
         t.putcol("MODEL_DATA", t.getcol("DATA"))
-        beside = [c for m in t.getdminfo().values() if "MODEL_DATA" in m["COLUMNS"] for c in m["COLUMNS"]]
-        s.must(len(beside) > 1, "beside %s" % beside)
+        others = [c for m in t.getdminfo().values() if "MODEL_DATA" in m["COLUMNS"] for c in m["COLUMNS"]]
+        s.must(len(others) > 1, "columns of one manager: %s" % others)
     s.right("standard storage", path)
     path = fresh_copy(s.expected, "dysco.ms")
     compress(path, ["MODEL_DATA"])

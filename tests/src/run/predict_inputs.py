@@ -239,7 +239,7 @@ def check_columns(s):
         s.refused(" ".join(words), 2, pattern, path, *good(s), *words)
     s.refused("no such input", 3, "NOSUCH", path, *good(s), "-predict-op", "add", "-output-column", "SUM", "-data-column",
               "NOSUCH")
-    # A column among others in one storage manager, and one of its own.
+    # A column among others in one storage manager, and one with its own manager.
     for own in (False, True):
         path = s.fresh()
         with table(path, readonly=False, ack=False) as t:

@@ -44,7 +44,7 @@ class Keeps(PredictSuite):
 
 
 def add_column(path, name, manager):
-    """A column like DATA, with a comment and keywords of its own."""
+    """A column like DATA, with its own comment and keywords."""
     with table(path, readonly=False, ack=False) as t:
         description = makearrcoldesc(name, 0j, valuetype="complex", ndim=2, comment="what somebody wrote")
         t.addcols(maketabdesc([description]), {"TYPE": manager, "NAME": "Manager" + name, "DEFAULTTILESHAPE": [2, 4, 100]})

@@ -43,7 +43,7 @@ class Stops(Suite):
         return np.abs(column - want).max() <= ROUNDING * np.abs(want).max()
 
     def fresh(self, state):
-        """A copy of the set: without the column, with the old one in a storage manager of its own, or together with others."""
+        """A copy of the set: without the column, with the old one in its own storage manager, or together with others."""
         fresh_copy(self.path(state + ".ms"), self.ms)
 
     def states(self):

@@ -330,7 +330,7 @@ def main():
                     if code or wrong:
                         sys.exit("the whole set %s, %s: exits %s, %s: %s" % (name, way, code, wrong, text))
         codes, ends, n_wrong = collections.Counter(), collections.Counter(), 0
-        print("seed %d, mutants %d to %d, beside %d of the list" % (seed, first, first + count - 1, len(fallen())), flush=True)
+        print("seed %d, mutants %d to %d, and %d of the list" % (seed, first, first + count - 1, len(fallen())), flush=True)
         with concurrent.futures.ThreadPoolExecutor(n_worker) as pool:
             for done in pool.map(try_share, works, [tries[i::n_worker] for i in range(n_worker)]):
                 for title, mutant, code, wrong, text in done:

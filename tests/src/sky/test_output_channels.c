@@ -205,8 +205,8 @@ static void test_too_little_memory(void **state)
     const msi_ms_selection all = {0};
     msi_ms_reader *r = open_set(&spw, 1, &all);
     const int64_t before = msi_memory_in_use();
-    for (int64_t room = 0; room < 4000; room += 500) {
-        msi_memory_limit_set(before + room);
+    for (int64_t allowed = 0; allowed < 4000; allowed += 500) {
+        msi_memory_limit_set(before + allowed);
         msi_output_channels c;
         int rc = msi_output_channels_make(&c, r, 100, &evenly);
         assert_true(rc == MSI_ENOMEM || rc == MSI_OK);

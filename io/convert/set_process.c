@@ -3,7 +3,7 @@
  * Rows are passed in slots of shared memory. Messages report full and free slots. If the writer process fails, it
  * stores the error in the shared memory and ends, which closes the socket.
  */
-#include "io/convert/set_beside.h"
+#include "io/convert/set_process.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -59,7 +59,7 @@ typedef struct slot_parts {
     uint8_t *flag;
 } slot_parts;
 
-struct msi_set_beside {
+struct msi_set_process {
     msi_child child;
     shared *shared;
     int64_t n_shared;
@@ -129,7 +129,7 @@ static int write_all(msi_set_writer *w, const shared *s, const msi_child *parent
     }
 }
 
-static _Noreturn void run_writer(const msi_set_beside *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
+static _Noreturn void run_writer(const msi_set_process *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
                                  msi_set_maps *maps)
 {
     msi_set_writer *w = NULL;
@@ -152,14 +152,14 @@ static _Noreturn void run_writer(const msi_set_beside *b, const msi_ms_reader *r
 
 /* ---- The parent process ---- */
 
-int msi_set_beside_fits(const msi_ms_reader *reader, const msi_channel_groups *groups)
+int msi_set_process_fits(const msi_ms_reader *reader, const msi_channel_groups *groups)
 {
     for (int i = 0; i < reader->n_spw; i++)
         if (row_bytes(groups[i].n_group, reader->spw[i].n_corr) > LARGEST_ROW) return 0;
     return 1;
 }
 
-static int get_failure(msi_set_beside *b)
+static int get_failure(msi_set_process *b)
 {
     char text[1024];
     const int by_signal = msi_child_end_text(&b->child, b->name, WHAT, text, sizeof text);
@@ -171,7 +171,7 @@ static int get_failure(msi_set_beside *b)
 }
 
 /* Wait for the next message, which may free a slot. */
-static int receive(msi_set_beside *b, int wait, message *m, int *got)
+static int receive(msi_set_process *b, int wait, message *m, int *got)
 {
     MSI_TRY(msi_child_await(&b->child, wait, m, sizeof *m, got));
     if (*got < 0) return get_failure(b);
@@ -179,7 +179,7 @@ static int receive(msi_set_beside *b, int wait, message *m, int *got)
     return MSI_OK;
 }
 
-static int await_kind(msi_set_beside *b, message_kind kind)
+static int await_kind(msi_set_process *b, message_kind kind)
 {
     message m;
     int got;
@@ -189,7 +189,7 @@ static int await_kind(msi_set_beside *b, message_kind kind)
 }
 
 /* Send a request. If it cannot be sent, return the error of the ended process. */
-static int request(msi_set_beside *b, message_kind kind, int slot)
+static int request(msi_set_process *b, message_kind kind, int slot)
 {
     const int sent = send_message(&b->child, kind, slot);
     if (sent < 0) return sent;
@@ -197,7 +197,7 @@ static int request(msi_set_beside *b, message_kind kind, int slot)
     return MSI_OK;
 }
 
-static int map_shared(msi_set_beside *b, int n_set)
+static int map_shared(msi_set_process *b, int n_set)
 {
     const int64_t page = sysconf(_SC_PAGESIZE);
     const int64_t head = (int64_t)sizeof *b->shared + n_set * (int64_t)sizeof b->shared->offset[0];
@@ -221,7 +221,7 @@ static void close_tables(const msi_ms_reader *reader)
     }
 }
 
-static int fork_child(msi_set_beside *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
+static int fork_child(msi_set_process *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
                       msi_set_maps *maps)
 {
     int is_child;
@@ -234,10 +234,10 @@ static int fork_child(msi_set_beside *b, const msi_ms_reader *reader, const msi_
     run_writer(b, reader, spec, maps);
 }
 
-int msi_set_beside_start(msi_set_beside **out, const char *path, const msi_ms_reader *reader,
-                         const msi_set_output_spec *spec, msi_set_maps *maps)
+int msi_set_process_start(msi_set_process **out, const char *path, const msi_ms_reader *reader,
+                          const msi_set_output_spec *spec, msi_set_maps *maps)
 {
-    msi_set_beside *b;
+    msi_set_process *b;
     *out = NULL;
     MSI_TRY(msi_alloc(&b, 1, sizeof *b, WHAT));
     b->child = MSI_CHILD_NONE;
@@ -252,14 +252,14 @@ int msi_set_beside_start(msi_set_beside **out, const char *path, const msi_ms_re
         if (!status) pass_offsets(maps, b->shared, reader->n_set, 1);
     }
     if (status) {
-        msi_set_beside_free(b);
+        msi_set_process_free(b);
         return status;
     }
     *out = b;
     return MSI_OK;
 }
 
-static int submit(msi_set_beside *b)
+static int submit(msi_set_process *b)
 {
     const int k = b->filling;
     if (k < 0) return MSI_OK;
@@ -268,7 +268,7 @@ static int submit(msi_set_beside *b)
     return request(b, FILL, k);
 }
 
-static int free_slot(const msi_set_beside *b)
+static int free_slot(const msi_set_process *b)
 {
     for (int k = 0; k < SLOTS; k++)
         if (!b->is_busy[k]) return k;
@@ -276,7 +276,7 @@ static int free_slot(const msi_set_beside *b)
 }
 
 /* Wait for a free slot and begin it for rows of a shape. */
-static int begin_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr)
+static int begin_slot(msi_set_process *b, int32_t n_chan, int32_t n_corr)
 {
     message m;
     int got = 1;
@@ -290,7 +290,7 @@ static int begin_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr)
 }
 
 /* Find a slot with space for a row of a shape. */
-static int find_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr, slot_parts *to)
+static int find_slot(msi_set_process *b, int32_t n_chan, int32_t n_corr, slot_parts *to)
 {
     if (b->filling >= 0) {
         *to = lay_out(b->shared, b->filling);
@@ -303,7 +303,7 @@ static int find_slot(msi_set_beside *b, int32_t n_chan, int32_t n_corr, slot_par
     return MSI_OK;
 }
 
-int msi_set_beside_next(msi_set_beside *b, int32_t n_chan, int32_t n_corr, msi_set_space *space)
+int msi_set_process_next(msi_set_process *b, int32_t n_chan, int32_t n_corr, msi_set_space *space)
 {
     slot_parts to;
     MSI_TRY(find_slot(b, n_chan, n_corr, &to));
@@ -312,7 +312,7 @@ int msi_set_beside_next(msi_set_beside *b, int32_t n_chan, int32_t n_corr, msi_s
     return MSI_OK;
 }
 
-int msi_set_beside_finish(msi_set_beside *b)
+int msi_set_process_finish(msi_set_process *b)
 {
     MSI_TRY(submit(b));
     MSI_TRY(request(b, FINISH, 0));
@@ -321,12 +321,12 @@ int msi_set_beside_finish(msi_set_beside *b)
     return MSI_OK;
 }
 
-pid_t msi_set_beside_process(const msi_set_beside *b)
+pid_t msi_set_process_id(const msi_set_process *b)
 {
     return b->child.pid;
 }
 
-void msi_set_beside_free(msi_set_beside *b)
+void msi_set_process_free(msi_set_process *b)
 {
     if (!b) return;
     if (b->child.pid > 0) {
