@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
 # quick_build.sh SOURCE: `scripts/build quick` builds the programs of a first image, for this machine's GPU or for the CPU;
-# `scripts/build` builds everything.
+# `scripts/build test` builds everything, for this machine's GPU or sm_90; `scripts/build` builds everything for all GPUs.
 set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
 source "$(dirname "${BASH_SOURCE[0]}")/support/cli_prologue.sh"
@@ -27,11 +27,13 @@ programs='--build --preset quick .*--target msimage msimage-png msimage-makems m
 : >capability
 expect '--preset quick .*MSIMAGE_CUDA=OFF' ARCHITECTURES quick
 expect "$programs" '--preset release' quick
+expect '--preset test .*CMAKE_CUDA_ARCHITECTURES=90-real( |$)' 'MSIMAGE_CUDA|quick|target' test
 echo 9.0 >capability
 expect 'MSIMAGE_CUDA=AUTO -D CMAKE_CUDA_ARCHITECTURES=90-real( |$)' OFF quick
 expect "$programs" '--preset release' quick
 printf '9.0\n8.0\n' >capability
 expect 'CMAKE_CUDA_ARCHITECTURES=80-real( |$)' OFF quick
+expect '--preset test .*CMAKE_CUDA_ARCHITECTURES=80-real( |$)' 'MSIMAGE_CUDA|quick|target' test
 echo 12.0 >capability
 expect 'CMAKE_CUDA_ARCHITECTURES=90-virtual( |$)' OFF quick
 echo 7.0 >capability

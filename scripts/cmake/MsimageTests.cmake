@@ -4,6 +4,11 @@ pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 find_program(MSIMAGE_PYTHON python3 HINTS /usr/bin)
 set(MSIMAGE_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support)
 
+# The longest tests. CTest starts them first, so that none of them runs alone at the end.
+set(MSIMAGE_LONG_TESTS predict_truth clean_truth test_wgrid_subgrid convert_sets image_truth clean_products ms_writer_faults
+    test_workers_subgrid docs_commands test_failures_run convert_fits clean_goes_on test_degrid_subgrid test_tower peer_clean
+    clean_choices packages)
+
 # msimage_add_test(NAME LABEL TIMEOUT COMMAND..): add an entry of CTest. Scripts find the modules of tests/support. The leak
 # checker of a sanitizer build ignores memory that libraries keep. Waiting threads do not spin, because next to other tests
 # spinning would take several times the processor time of the work itself.
@@ -12,6 +17,9 @@ function(msimage_add_test name label timeout)
   set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT ${timeout}
     ENVIRONMENT "LSAN_OPTIONS=suppressions=${MSIMAGE_TEST_SUPPORT}/lsan.supp:print_suppressions=0;OMP_WAIT_POLICY=passive"
     ENVIRONMENT_MODIFICATION PYTHONPATH=path_list_prepend:${MSIMAGE_TEST_SUPPORT})
+  if(name IN_LIST MSIMAGE_LONG_TESTS)
+    set_tests_properties(${name} PROPERTIES COST 100)
+  endif()
 endfunction()
 
 # msimage_test(NAME SOURCES f.. [LIBRARIES l..] [RUNS run..] [LABEL l] [TIMEOUT s] [CUDA])
@@ -36,6 +44,8 @@ function(msimage_test name)
 
   add_executable(${name} ${_T_SOURCES})
   msimage_target(${name})
+  # To optimise a test takes the compiler longer than the test gains.
+  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C>>:-O1>)
   target_link_libraries(${name} PRIVATE ${_T_LIBRARIES} PkgConfig::CMOCKA)
 
   string(REGEX REPLACE "_gpu$" "" _stem ${name})

@@ -230,21 +230,21 @@ static void test_every_failure(void **state)
 {
     (void)state;
     const msi_case narrow = {.name = "first",
-                             .nx = 96,
-                             .ny = 80,
+                             .nx = 48,
+                             .ny = 40,
                              .field_x_rad = 0.15,
                              .stretch_y = 1.1,
                              .w_ratio = 0.1,
-                             .n_row = 600,
+                             .n_row = 150,
                              .n_chan = 3,
                              .n_plane = 2,
                              .band = 1.2};
     const msi_case wide = {.name = "wide",
-                           .nx = 128,
-                           .ny = 120,
+                           .nx = 64,
+                           .ny = 60,
                            .field_x_rad = 0.3,
                            .w_ratio = 0.6,
-                           .n_row = 200,
+                           .n_row = 100,
                            .n_chan = 3,
                            .n_plane = 2,
                            .band = 1.2};
@@ -252,7 +252,7 @@ static void test_every_failure(void **state)
     scenario all[] = {
         {.name = "fp32", .strategy = "planes", .accuracy = 1e-4, .rule = briggs},
         {.name = "fp64", .strategy = "planes", .accuracy = 1e-8, .rule = natural},
-        {.name = "spilled", .strategy = "planes", .accuracy = 1e-3, .rule = briggs, .store_bytes = 300 << 10},
+        {.name = "spilled", .strategy = "planes", .accuracy = 1e-3, .rule = briggs, .store_bytes = 75 << 10},
         {.name = "towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural},
         {.name = "residual", .strategy = "planes", .accuracy = 1e-4, .rule = briggs, .residual = 1},
         {.name = "residual of towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural, .residual = 1},
@@ -265,7 +265,6 @@ static void test_every_failure(void **state)
         if (only && strcmp(only, all[i].name) != 0) continue;
         n_met++;
         msi_case one = strcmp(all[i].strategy, "subgrid") == 0 ? wide : narrow, other;
-        if (all[i].n_worker) one.nx = one.ny = 64;
         other = one;
         other.n_chan = 5;
         msi_case_make(&all[i].first, &one, 3);

@@ -19,6 +19,17 @@ SCALARS = ("ANTENNA1", "ANTENNA2", "FIELD_ID", "DATA_DESC_ID", "SCAN_NUMBER", "T
            "FLAG_ROW", "UVW", "FEED1", "FEED2", "ARRAY_ID", "OBSERVATION_ID", "STATE_ID", "PROCESSOR_ID")
 
 
+def _cells(rows, setup, column):
+    """The cells of a column, read together for the rows of each setup, since these have one shape."""
+    out = [None] * len(setup)
+    for k in np.unique(setup):
+        which = np.flatnonzero(setup == k)
+        with rows.selectrows(which) as part:
+            for i, cell in zip(which, part.getcol(column)):
+                out[i] = cell
+    return out
+
+
 class Rows:
     """The rows of a set: columns as arrays, and for each row data, weights and flags [channel][correlation]."""
 
@@ -27,13 +38,14 @@ class Rows:
             for name in SCALARS:
                 setattr(self, name, t.getcol(name))
             self.n = t.nrows()
-            self.data = [t.getcell(column, i) for i in range(self.n)]
-            self.flag = [t.getcell("FLAG", i) for i in range(self.n)]
-            self.row_weight = [t.getcell("WEIGHT", i) for i in range(self.n)]
-            self.sigma = [t.getcell("SIGMA", i) for i in range(self.n)]
-            has = "WEIGHT_SPECTRUM" in t.colnames()
-            self.weight = [t.getcell("WEIGHT_SPECTRUM", i) if has and t.iscelldefined("WEIGHT_SPECTRUM", i) else
-                           np.broadcast_to(w, d.shape) for i, (w, d) in enumerate(zip(self.row_weight, self.data))]
+            self.data, self.flag, self.row_weight, self.sigma = (_cells(t, self.DATA_DESC_ID, name)
+                                                                 for name in (column, "FLAG", "WEIGHT", "SIGMA"))
+            self.weight = [np.broadcast_to(w, d.shape) for w, d in zip(self.row_weight, self.data)]
+            if "WEIGHT_SPECTRUM" in t.colnames():
+                has = np.flatnonzero([t.iscelldefined("WEIGHT_SPECTRUM", i) for i in range(self.n)])
+                with t.selectrows(has) as part:
+                    for i, cell in zip(has, _cells(part, self.DATA_DESC_ID[has], "WEIGHT_SPECTRUM")):
+                        self.weight[i] = cell
         with table(path + "/SPECTRAL_WINDOW", ack=False) as t:
             self.freq = [t.getcell("CHAN_FREQ", i) for i in range(t.nrows())]
             self.width = [t.getcell("CHAN_WIDTH", i) for i in range(t.nrows())]
@@ -55,14 +67,18 @@ def average(rows, members, groups):
     stop = rows.FLAG_ROW[members][:, None, None]
     with np.errstate(invalid="ignore"):
         good = ~flag & ~stop & (weight > 0) & np.isfinite(weight) & (abs(data.real) < 1e30) & (abs(data.imag) < 1e30)
-    n_corr = data.shape[2]
-    out = [np.zeros((len(groups), n_corr), t) for t in (np.complex128, np.float64, bool)]
-    for g, (a, b) in enumerate(groups):
-        for p in range(n_corr):
-            k, d, w, f = (x[:, a:b, p].ravel() for x in (good, data, weight, flag))
-            out[0][g, p] = (d[k] * w[k]).sum() / w[k].sum() if k.any() else d.mean()
-            out[1][g, p] = w[k].sum() if k.any() else w.sum()
-            out[2][g, p] = not k.any() and (len(d) > 1 or f[0])
+    first = [a for a, _ in groups]
+    count = len(members) * np.array([b - a for a, b in groups])[:, None]
+
+    def sums(values):
+        """The sums of [member][channel][correlation] over the members and each group."""
+        return np.add.reduceat(values.sum(axis=0), first, axis=0)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        n_good = sums(good.astype(int))
+        of_good = sums(np.where(good, weight, 0))
+        mean = sums(np.where(good, data, 0) * np.where(good, weight, 0)) / of_good
+        out = (np.where(n_good > 0, mean, sums(data) / count), np.where(n_good > 0, of_good, sums(weight)),
+               (n_good == 0) & ((count > 1) | flag[0][first]))
     of_row = np.where(good, weight, 0).sum(axis=(1, 2))
     by = of_row if of_row.sum() > 0 else np.ones(len(members))
     start = (rows.TIME - rows.INTERVAL / 2)[members].min()

@@ -101,8 +101,13 @@ class Set:
 
     def column(self, name):
         """Cells by row: rows of different spectral windows differ in shape."""
+        out = [None] * len(self.ddid)
         main = table(self.path, ack=False)
-        return [main.getcell(name, i) for i in range(main.nrows())]
+        for d in np.unique(self.ddid):
+            rows = np.flatnonzero(self.ddid == d)
+            for i, cell in zip(rows, main.selectrows(rows).getcol(name)):
+                out[i] = cell
+        return out
 
     def predict(self, models, at=lambda freq, freqs: [(int(np.argmin(np.abs(freqs - freq))), 1.0)]):
         """Predict every sample of every row. at(freq, freqs): (model, weight) pairs of a frequency."""

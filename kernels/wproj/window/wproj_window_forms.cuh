@@ -90,8 +90,8 @@ template <typename T_, int P_, int CU_, int CV_, int B_, int TU_, int TV_, int N
 };
 
 /*
- * Find the place of element x of a staged row of LENGTH elements, threads' B blocks of C one after another, read in packs
- * of PACK: the same pack of all threads' same blocks lies together.
+ * Find the place of element x in a staged row of LENGTH elements. A thread has B blocks of C elements, read in packs of
+ * PACK. Packs of one number are stored together: those of the first blocks of all threads, then of the second blocks, ..
  */
 template <int C, int B, int LENGTH, int PACK> __device__ __forceinline__ int pack_place(int x)
 {

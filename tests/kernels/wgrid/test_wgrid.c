@@ -42,6 +42,15 @@ enum { N_CASE = sizeof cases / sizeof *cases };
 
 static msi_case_choice chosen;
 
+/* Return a case. On a CPU a plane of a tower takes as long as a whole w-plane, so images that are large get smaller. The
+ * field stays, and |w| over |u| too. */
+static msi_case case_of(int i)
+{
+    msi_case c = cases[i];
+    if (!chosen.is_planes && !chosen.on_gpu && c.nx >= 400) c.nx = c.ny = c.nx * 5 / 16 * 2;
+    return c;
+}
+
 /* Check one accuracy of a case with a known direct sum. Returns: whether the strategy supports it */
 static int check_accuracy(const msi_case_data *data, const msi_case_truth *truth, const char *name, double accuracy,
                           msi_precision_choice precision)
@@ -71,7 +80,7 @@ static void test_accuracy(void **state)
         if (chosen.brief && strcmp(cases[i].name, "oblong") != 0 && strcmp(cases[i].name, "flat") != 0) continue;
         msi_case_data data;
         msi_case_truth truth;
-        msi_case c = cases[i];
+        msi_case c = case_of(i);
         if (chosen.brief) c.n_row /= 20;
         msi_case_make(&data, &c, 7);
         msi_case_truth_make(&truth, &data, 0, MSI_CASE_PIXELS, 11);

@@ -15,6 +15,7 @@ from astropy.io import fits
 from casacore.tables import complete_ms_desc, default_ms_subtable, makearrcoldesc, makescacoldesc, maketabdesc, table
 
 from convert_oracle import C, SCALARS, Convert, Rows, average
+from predict_oracle import contents
 from program_suite import files, fresh_copy, main, run, may_trace, with_small_files
 
 # Data and weights are rounded to float32, half a unit in the last place each. Differences in the rounding of the sums are far
@@ -40,6 +41,14 @@ def spoil(path):
     return path
 
 
+def of_ten(path):
+    """The rows of the first ten antennas of a set, as a set: the oracle takes long for each row."""
+    out = path[:-3] + "-of-ten.ms"
+    with table(path, ack=False) as t:
+        t.query("ANTENNA1 < 10 && ANTENNA2 < 10").copy(out, deep=True).close()
+    return out
+
+
 def alike(a, b, relative):
     """Return whether arrays are equal to within rounding, with NaN in the same places."""
     a, b = np.asarray(a), np.asarray(b)
@@ -62,14 +71,14 @@ def check_copy(s):
 
 def check_average(s):
     """Compare averages in time and frequency with numpy in double precision, with every kind of bad sample."""
-    must_average(s, spoil(s.made("average.ms", *HOSTILE)), ((4, 1), (1, 3), (4, 4), (7, 100)))
+    must_average(s, spoil(of_ten(s.made("average.ms", *HOSTILE))), ((4, 1), (1, 3), (4, 4), (7, 100)))
 
 
 def check_average_good(s):
     """Rows without bad samples, which another loop sums, agree with numpy too, for one, two and four correlations."""
     good = [*VLA, "-duration", "20s", "-spw", "1.4GHz", "1MHz", 10, "-flags", 0.005, "-weights", "radiometer"]
     for corr in ("XX", "RR,LL", "XX,XY,YX,YY"):
-        a = s.made("good-%s.ms" % corr.replace(",", "-"), *good, "-pol", corr)
+        a = of_ten(s.made("good-%s.ms" % corr.replace(",", "-"), *good, "-pol", corr))
         flagged = [f.any() for f in Rows(a).flag]
         s.must(0.02 < np.mean(flagged) < 0.9, "%s: rows of both kinds" % corr)
         must_average(s, a, ((4, 3),))
@@ -108,13 +117,13 @@ def must_average(s, a, ways):
 
 def check_readers(s):
     """Sets read by reader processes give the same output, row by row."""
-    a = spoil(s.made("read-0.ms", *HOSTILE))
+    a = spoil(of_ten(s.made("read-0.ms", *HOSTILE)))
     b = s.made("read-1.ms", *VLA, "-duration", "20s", "-spw", "1.5GHz", "1MHz", 6, "-weights", "radiometer")
     for words in ([], ["-average-time", "6s", "-average-channels", 3], ["-shift", "61deg", "43deg", "-maxuvw-m", 800]):
         s.convert("-quiet", "-overwrite", *words, a, b, "alone.ms")
         for n in (1, 3):
-            s.convert("-quiet", "-overwrite", *words, "-readers", n, a, b, "joined.ms")
-            x, y = Rows("alone.ms"), Rows("joined.ms")
+            s.convert("-quiet", "-overwrite", *words, "-readers", n, a, b, "by-readers.ms")
+            x, y = Rows("alone.ms"), Rows("by-readers.ms")
             same = x.n == y.n and all(np.array_equal(getattr(x, k), getattr(y, k)) for k in SCALARS)
             same = same and all(np.array_equal(p, q, equal_nan=p.dtype.kind in "fc") for k in ("data", "weight", "flag")
                                 for p, q in zip(getattr(x, k), getattr(y, k)))
@@ -560,8 +569,8 @@ def check_signals(s):
 def check_two_processes(s):
     """Averages written by another process are the same as those written by one process. If either ends early, the old output is kept."""
     sizes = ["-spw", "1.4GHz", "1MHz", 10, "-spw", "1.5GHz", "1MHz", 6]
-    a = spoil(s.made("joined.ms", *VLA, "-duration", "60s", *sizes, "-flags", 0.3, "-flag-rows", 0.1, "-weight-spectrum", "partly"))
-    b = s.made("joined2.ms", *VLA, "-duration", "20s", "-field", "61deg", "44deg", *sizes)
+    a = spoil(s.made("windows.ms", *VLA, "-duration", "60s", *sizes, "-flags", 0.3, "-flag-rows", 0.1, "-weight-spectrum", "partly"))
+    b = s.made("windows2.ms", *VLA, "-duration", "20s", "-field", "61deg", "44deg", *sizes)
     for name, inputs in (("one", [a]), ("two", [a, b])):
         words = ["-quiet", "-average-time", "6s", "-average-channels", 4]
         s.convert(*words, *inputs, "one-process.ms")
@@ -581,20 +590,9 @@ def check_two_processes(s):
 
 
 def differences(a, b):
-    """Return the tables and columns of two sets that are not bitwise equal."""
-    found = []
-    with table(a, ack=False) as t:
-        names = [""] + [k for k, v in t.getkeywords().items() if str(v).startswith("Table: ")]
-    for name in names:
-        with table(os.path.join(a, name), ack=False) as t, table(os.path.join(b, name), ack=False) as u:
-            if t.nrows() != u.nrows() or sorted(t.colnames()) != sorted(u.colnames()):
-                found.append("%s has other rows or columns" % name)
-                continue
-            for c in t.colnames():
-                cells = [[repr(np.asarray(v.getcell(c, i)).tolist()) if v.iscelldefined(c, i) else "" for i in range(v.nrows())] for v in (t, u)]
-                if cells[0] != cells[1] or t.getcolkeywords(c).keys() != u.getcolkeywords(c).keys():
-                    found.append("%s %s" % (name, c))
-    return found
+    """Return the columns, keywords and subtables of two sets that are not bitwise equal."""
+    x, y = contents(a), contents(b)
+    return sorted(k for k in x.keys() | y.keys() if x.get(k) != y.get(k))
 
 
 def check_long(s):

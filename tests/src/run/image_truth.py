@@ -42,8 +42,19 @@ SETS = {
 
 
 class Truth(Suite):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.known = {}
+
     def ms(self, name):
         return self.made_at(name + ".ms", *SETS[name])
+
+    def samples(self, sets, pol, **selection):
+        """The samples of unchanged sets, read once."""
+        key = (tuple(sets), pol, *sorted(selection.items()))
+        if key not in self.known:
+            self.known[key] = read([self.ms(s) for s in sets], pol, **selection)
+        return self.known[key]
 
     def image(self, sets, size, cell_asec, *options):
         """Image sets. Returns the prefix of the files."""
@@ -84,7 +95,7 @@ class Truth(Suite):
             given += ["-taper-gaussian", "%.15grad" % weighting["taper"]]
         name = self.image(sets, size, cell_asec, "-accuracy", accuracy, "-make-psf", *given, *options)
         frame = Frame(*size, cell_asec * ASEC, *np.radians(centre or SETS[sets[0]][0]))
-        planes = [frame.inside(read([self.ms(s) for s in sets], pol, **selection)) for pol in pols]
+        planes = [frame.inside(self.samples(sets, pol, **selection)) for pol in pols]
         # In cells without samples of the first polarisation, those of the others make the density.
         rest = lacked(planes)
         for i, (pol, samples) in enumerate(zip(pols, planes)):
