@@ -57,10 +57,16 @@ struct msi_gridder {
 
 static_assert((int)MSI_STORE_MAX_PLANES >= (int)MSI_GRIDDER_MAX_PLANES - 1, "a store holds a gridder's planes");
 
+/* Count the planes of a model. */
+static int count_model_planes(const msi_gridder_spec *s)
+{
+    return s->n_plane * (s->n_term > 1 ? s->n_term : 1);
+}
+
 /* Count the images that a gridder makes, including its PSF, or the models that it predicts from. */
 static int count_images(const msi_gridder_spec *s)
 {
-    return s->predict ? s->n_plane : (s->psf_only ? 0 : s->n_plane) + (s->psf || s->psf_only);
+    return s->predict ? s->n_plane : (s->psf_only ? 0 : count_model_planes(s)) + (s->psf || s->psf_only);
 }
 
 /* Set OpenMP's number of threads, which plans and strategies use, to the gridder's. Returns: the caller's number, for
@@ -299,6 +305,10 @@ static int check_spec(const msi_gridder_spec *s)
         return msi_error_set(MSI_ERANGE, "n_plane must be 1 to %d, got %d", MSI_GRIDDER_MAX_PLANES - 1, s->n_plane);
     if (s->predict && s->residual)
         return msi_error_set(MSI_ERANGE, "residual: a gridder that predicts has no data to subtract a model from");
+    if (s->n_term > 1 && (!s->residual || !(s->reference_hz > 0) || count_model_planes(s) >= MSI_GRIDDER_MAX_PLANES))
+        return msi_error_set(MSI_ERANGE,
+                             "n_term %d needs residuals, a reference frequency, and at most %d planes of a model",
+                             s->n_term, MSI_GRIDDER_MAX_PLANES - 1);
     if (!(s->accuracy >= 1e-13 && s->accuracy <= 0.1))
         return msi_error_about(msi_error_set(MSI_ERANGE, "accuracy must be 1e-13 to 0.1, got %g", s->accuracy),
                                "accuracy");
@@ -439,7 +449,7 @@ static int64_t count_host_images(const msi_gridder *g)
 {
     if (g->spec.predict) return 0;
     if (!g->spec.residual) return count_images(&g->spec);
-    return g->strategy->backend == MSI_BACKEND_CPU ? 2 * g->spec.n_plane + 1 : 0;
+    return g->strategy->backend == MSI_BACKEND_CPU ? 2 * count_model_planes(&g->spec) + 1 : 0;
 }
 
 int msi_gridder_estimate(const msi_gridder *g, int64_t n_sample, int64_t n_row, double w_min_lambda,
@@ -608,8 +618,11 @@ static int run_residual_job(msi_gridder *g, msi_residual_job *job, const msi_pla
 /* Make images in host memory by the gridder's plan. */
 static int image_by_kept_plan(msi_gridder *g, const int *store_plane, msi_image *out)
 {
-    msi_residual_job job = {
-        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
+    msi_residual_job job = {.store = &g->store,
+                            .n_image = out->n_plane,
+                            .store_plane = store_plane,
+                            .sum_weight = out->sum_weight,
+                            .n_term = 1};
     if (g->strategy->backend == MSI_BACKEND_CPU || has_workers(g)) {
         job.pixel = out->pixel;
         return run_residual_job(g, &job, NULL, NULL);
@@ -634,8 +647,11 @@ static int image_by_new_plan(msi_gridder *g, const int *store_plane, msi_image *
     request_stored_samples(&request, &g->store);
     int rc = choose_plan(g, &request, &plan);
     if (!rc) rc = create_workers(g, &request, plan, &workers);
-    const msi_residual_job job = {
-        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
+    const msi_residual_job job = {.store = &g->store,
+                                  .n_image = out->n_plane,
+                                  .store_plane = store_plane,
+                                  .sum_weight = out->sum_weight,
+                                  .n_term = 1};
     if (!rc)
         rc = workers ? msi_workers_image(workers, &job, out->pixel, &times)
                      : g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
@@ -651,6 +667,7 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     memset(out, 0, sizeof *out);
     const msi_gridder_spec *s = &g->spec;
     if (s->predict) return msi_error_set(MSI_EINTERNAL, "an image was requested from a gridder that predicts");
+    if (s->n_term > 1) return msi_error_set(MSI_EINTERNAL, "a gridder of several terms makes residuals and PSFs only");
     int store_plane[MSI_GRIDDER_MAX_PLANES];
     msi_progress_share all = msi_progress_enter(0, 1, SUM_PARTS);
     sum_stored_weights(g);
@@ -703,32 +720,50 @@ static int fill_planes_with_nan(const msi_gridder *g, msi_planes *planes, int n)
     return rc;
 }
 
-/* Image planes of the store, or the PSF of plane 0, less a model. */
-static int make_residual(msi_gridder *g, const int *store_plane, int n, const msi_planes *model, msi_planes *out)
+/* Image planes of the store, or the PSF of plane 0, less a model. Given: power [n] of each image's x */
+static int make_residual(msi_gridder *g, const int *store_plane, const int *power, int n, const msi_planes *model,
+                         msi_planes *out)
 {
     double sum[MSI_GRIDDER_MAX_PLANES];
     if (!g->spec.residual)
         return msi_error_set(MSI_EINTERNAL, "a residual was requested from a gridder made without spec.residual");
     MSI_TRY(check_planes(g, out, n, "residual"));
-    if (model) MSI_TRY(check_planes(g, model, g->spec.n_plane, "model"));
+    if (model) MSI_TRY(check_planes(g, model, count_model_planes(&g->spec), "model"));
     if (!g->store.n_sample) return fill_planes_with_nan(g, out, n);
     sum_stored_weights(g);
     for (int i = 0; i < n; i++) sum[i] = g->weights.sum[store_plane[i] < 0 ? 0 : store_plane[i]];
-    msi_residual_job job = {.store = &g->store, .n_image = n, .store_plane = store_plane, .sum_weight = sum};
+    msi_residual_job job = {.store = &g->store,
+                            .n_image = n,
+                            .store_plane = store_plane,
+                            .sum_weight = sum,
+                            .n_term = g->spec.n_term > 1 ? g->spec.n_term : 1,
+                            .power = power,
+                            .reference_hz = g->spec.reference_hz};
     return run_residual_job(g, &job, model, out);
 }
 
 int msi_gridder_residual(msi_gridder *g, const msi_planes *model, msi_planes *residual)
 {
-    int store_plane[MSI_GRIDDER_MAX_PLANES];
-    for (int i = 0; i < g->spec.n_plane; i++) store_plane[i] = i;
-    return make_residual(g, store_plane, g->spec.n_plane, model, residual);
+    int store_plane[MSI_GRIDDER_MAX_PLANES], power[MSI_GRIDDER_MAX_PLANES];
+    const int n = count_model_planes(&g->spec), n_term = n / g->spec.n_plane;
+    for (int i = 0; i < n; i++) {
+        store_plane[i] = i / n_term;
+        power[i] = i % n_term;
+    }
+    return make_residual(g, store_plane, power, n, model, residual);
 }
 
 int msi_gridder_psf(msi_gridder *g, msi_planes *psf)
 {
-    const int of_first_plane = -1;
-    return make_residual(g, &of_first_plane, 1, NULL, psf);
+    int of_first_plane[MSI_GRIDDER_MAX_PLANES], power[MSI_GRIDDER_MAX_PLANES];
+    const int n = msi_planes_shape_of(psf)->n, most = g->spec.n_term > 1 ? 2 * g->spec.n_term - 1 : 1;
+    if (n > most)
+        return msi_error_set(MSI_EINTERNAL, "%d PSFs were requested; %d terms have %d", n, g->spec.n_term, most);
+    for (int i = 0; i < n; i++) {
+        of_first_plane[i] = -1;
+        power[i] = i;
+    }
+    return make_residual(g, of_first_plane, power, n, NULL, psf);
 }
 
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */

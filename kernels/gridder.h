@@ -131,8 +131,8 @@ int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out);
  * Any number of times, for a gridder with spec.residual. Everything derived from the samples by the first call is kept
  * on the device for later calls: order, coordinates, values, weights, transforms, windows. A store that does not fit on
  * the device is processed in batches, in each call.
- * Given:    model     the spec's n_plane planes of msi_gridder_planes, Jy/pixel; pixels beyond the horizon are ignored,
- *                     all others must be finite. NULL: nothing is subtracted
+ * Given:    model     the spec's [n_plane][n_term] planes of msi_gridder_planes, Jy/pixel; pixels beyond the horizon
+ *                     are ignored, all others must be finite. NULL: nothing is subtracted
  * Returned: residual  as many planes, different from the model: Jy/beam, divided by the sums of weights; NaN beyond the
  *                     horizon, and everywhere in a plane without a sample
  * Returns:  0, MSI_ERANGE (no plan reaches the accuracy), MSI_ENOMEM, MSI_EGPU, MSI_EINTERRUPTED, MSI_EINTERNAL (not
@@ -143,7 +143,8 @@ int msi_gridder_planes(const msi_gridder *g, int n, msi_planes **out);
 int msi_gridder_residual(msi_gridder *g, const msi_planes *model, msi_planes *residual);
 
 /* msi_gridder_psf - image the point spread function, from plane 0's weights: one plane, otherwise as
- * msi_gridder_residual. */
+ * msi_gridder_residual. With n_term terms, up to 2 n_term - 1 planes: in plane k weights are multiplied by x^k. All are
+ * divided by the same sum of weights. */
 int msi_gridder_psf(msi_gridder *g, msi_planes *psf);
 
 /*

@@ -215,6 +215,7 @@ static int work_at_images(void *of, int64_t number)
     own.n_image = t->shares_samples ? n : (int)first_of(t, n, i + 1) - first;
     own.store_plane += first;
     own.sum_weight += first;
+    if (own.power) own.power += first;
     if (!own.n_image) return MSI_OK;
     MSI_TRY(ready_model(j, i, &own.model));
     MSI_TRY(ready_planes(t, i, own.n_image, &w->part));

@@ -44,6 +44,11 @@ typedef struct msi_gridder_spec {
     int predict;  /* the gridder degrids: only coordinates are added, and every sample is kept, in order */
     int residual; /* the gridder images any number of times and subtracts models; it keeps everything derived from the
                      samples */
+    /* With `residual`: models and residuals have n_term planes for each plane of the blocks, the terms of a polynomial in
+     * x = frequency / reference_hz - 1. A model is the sum over t of x^t times its term t; in residual t, weights are
+     * multiplied by x^t. 0: 1, without x. */
+    int n_term;
+    double reference_hz;
     /* Of the table of strategies; NULL: "wgrid", and the strategy with the lowest estimated time; "subgrid" becomes
      * "planes" if w does not matter anywhere in the field. */
     const char *method, *strategy;

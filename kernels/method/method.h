@@ -45,8 +45,12 @@ typedef struct msi_residual_job {
     int n_image;
     const int *store_plane;   /* [n_image] -1: the PSF of plane 0, from which nothing is subtracted */
     const double *sum_weight; /* [n_image] divisors of the images; 0: the image is NaN */
-    const void *model;        /* [store planes][ny][nx] Jy/pixel; NULL: nothing is subtracted */
+    const void *model;        /* [store planes][n_term][ny][nx] Jy/pixel; NULL: nothing is subtracted */
     void *pixel;              /* [n_image][ny][nx] Jy/beam, returned */
+    /* With more than one term: images of one plane follow each other, those of its PSF are not mixed with others. */
+    int n_term;       /* of the specification, at least 1 */
+    const int *power; /* [n_image] weights are multiplied by x^power; read if n_term > 1 */
+    double reference_hz;
 } msi_residual_job;
 
 /* A plan holds a method's decisions for some samples, and the data that it keeps between calls. Every strategy defines

@@ -6,6 +6,7 @@
  */
 #include "kernels/store/bucket_sort_cpu.h"
 
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,7 +217,7 @@ int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision pr
 /* Give the second store segments with separate visibilities. */
 static int make_left_store(msi_residual_store *s, const msi_vis_store *store)
 {
-    int64_t bytes = 0, each = store->n_plane * msi_complex_bytes(store->precision);
+    int64_t bytes = 0, each = store->n_plane * s->left.n_term * msi_complex_bytes(store->precision);
     s->left.segment = NULL;
     for (int64_t i = 0; i < store->n_segment; i++)
         bytes += store->segment[i].n_row_max * store->segment[i].n_chan * each;
@@ -231,12 +232,14 @@ static int make_left_store(msi_residual_store *s, const msi_vis_store *store)
     return MSI_OK;
 }
 
-int msi_residual_store_make(msi_residual_store **out, const msi_vis_store *store, const msi_wgrid_geometry *geometry)
+int msi_residual_store_make(msi_residual_store **out, const msi_vis_store *store, int n_term,
+                            const msi_wgrid_geometry *geometry)
 {
     msi_residual_store *s;
     *out = NULL;
     MSI_TRY(msi_alloc(&s, 1, sizeof *s, "visibilities less a model"));
     s->data = s->left = *store;
+    s->left.n_term = n_term;
     int rc = make_left_store(s, store);
     if (!rc) rc = msi_bucket_sort(&s->order, store, geometry);
     s->data.order = s->left.order = &s->order;
@@ -280,4 +283,80 @@ void msi_residual_store_subtract(msi_residual_store *s)
             else
                 subtract_msi_c64((const msi_c64 *)g->vis + first, (msi_c64 *)s->left.segment[i].vis + first, n);
         }
+}
+
+/* ---- Terms of polynomials ---- */
+
+/* The samples of a channel of a segment, in both stores. */
+typedef struct term_samples {
+    const void *data; /* of the plane; NULL: not read */
+    void *left;       /* of its first term */
+    int64_t pitch;    /* of the terms, in samples */
+    int n_term;
+    int has_model;
+    double x;
+} term_samples;
+
+#define TERMS(type, real)                                                                                              \
+    static void subtract_terms_##type(const term_samples *s, int64_t at)                                               \
+    {                                                                                                                  \
+        const type *data = s->data;                                                                                    \
+        type *left = (type *)s->left + at;                                                                             \
+        const real x = (real)s->x;                                                                                     \
+        type sum = {0, 0};                                                                                             \
+        for (int t = s->n_term - 1; s->has_model && t >= 0; t--) {                                                     \
+            sum.re = sum.re * x + left[t * s->pitch].re;                                                               \
+            sum.im = sum.im * x + left[t * s->pitch].im;                                                               \
+        }                                                                                                              \
+        type value = {data[at].re - sum.re, data[at].im - sum.im};                                                     \
+        for (int t = 0; t < s->n_term; t++) {                                                                          \
+            left[t * s->pitch] = value;                                                                                \
+            value.re *= x;                                                                                             \
+            value.im *= x;                                                                                             \
+        }                                                                                                              \
+    }
+TERMS(msi_c32, float)
+TERMS(msi_c64, double)
+#undef TERMS
+
+void msi_residual_store_subtract_terms(msi_residual_store *s, double reference_hz, int has_model)
+{
+    const int is_single = s->data.precision == MSI_FP32;
+    const int64_t each = msi_complex_bytes(s->data.precision);
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < s->data.n_segment; i++) {
+        const msi_vis_segment *g = &s->data.segment[i];
+        for (int p = 0; p < s->data.n_plane; p++) {
+            const int n_term = s->left.n_term;
+            term_samples of = {.data = (const char *)g->vis + msi_segment_index(g, p, 0, 0) * each,
+                               .left = (char *)s->left.segment[i].vis + msi_segment_index(g, p * n_term, 0, 0) * each,
+                               .pitch = g->n_row_max * g->n_chan,
+                               .n_term = n_term,
+                               .has_model = has_model};
+            for (int64_t row = 0; row < g->n_row; row++)
+                for (int32_t c = 0; c < g->n_chan; c++) {
+                    of.x = g->freq_hz[c] / reference_hz - 1;
+                    (is_single ? subtract_terms_msi_c32 : subtract_terms_msi_c64)(&of, row * g->n_chan + c);
+                }
+        }
+    }
+}
+
+void msi_residual_store_powers(msi_residual_store *s, double reference_hz, const int *power, int n)
+{
+    const int is_single = s->data.precision == MSI_FP32;
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < s->left.n_segment; i++) {
+        const msi_vis_segment *g = &s->left.segment[i];
+        for (int k = 0; k < n; k++)
+            for (int64_t row = 0; row < g->n_row; row++)
+                for (int32_t c = 0; c < g->n_chan; c++) {
+                    const double value = pow(g->freq_hz[c] / reference_hz - 1, power[k]);
+                    const int64_t at = msi_segment_index(g, k, row, c);
+                    if (is_single)
+                        ((msi_c32 *)g->vis)[at] = (msi_c32){(float)value, 0};
+                    else
+                        ((msi_c64 *)g->vis)[at] = (msi_c64){value, 0};
+                }
+    }
 }

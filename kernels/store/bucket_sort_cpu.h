@@ -89,11 +89,13 @@ typedef struct msi_residual_store {
 
 /*
  * msi_residual_store_make - sort a store's samples.
- * Given:    store  borrowed; it must not change while *out is used
+ * Given:    store   borrowed; it must not change while *out is used
+ *           n_term  the second store has this many planes of visibilities for each plane of the first
  * Returned: *out, freed by msi_residual_store_free; NULL after a failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
-int msi_residual_store_make(msi_residual_store **out, const msi_vis_store *store, const msi_wgrid_geometry *geometry);
+int msi_residual_store_make(msi_residual_store **out, const msi_vis_store *store, int n_term,
+                            const msi_wgrid_geometry *geometry);
 void msi_residual_store_free(msi_residual_store *s);
 
 /* msi_residual_store_bytes - count the host bytes for n_sample samples of n_plane planes, without their order. */
@@ -101,5 +103,16 @@ int64_t msi_residual_store_bytes(int64_t n_sample, int n_plane, msi_precision pr
 
 /* msi_residual_store_subtract - replace predicted visibilities by the data less them. */
 void msi_residual_store_subtract(msi_residual_store *s);
+
+/*
+ * msi_residual_store_subtract_terms - the same for polynomials in x = frequency / reference_hz - 1: planes p n_term + t,
+ * which are the predicted terms t of plane p, become x^t (V - sum over q of x^q predicted_q).
+ * Given: has_model  0: there is no prediction, and they become x^t V
+ */
+void msi_residual_store_subtract_terms(msi_residual_store *s, double reference_hz, int has_model);
+
+/* msi_residual_store_powers - set the visibilities of the first n planes of the second store, at most n_term, to
+ * x^power[k]. */
+void msi_residual_store_powers(msi_residual_store *s, double reference_hz, const int *power, int n);
 
 #endif

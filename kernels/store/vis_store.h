@@ -30,6 +30,7 @@ typedef struct msi_vis_segment {
 /* Gridders read the members from n_segment on; only the store changes them. */
 typedef struct msi_vis_store {
     int n_plane;
+    int n_term; /* visibilities have n_term planes for each of the n_plane planes of weights; 0: 1 */
     msi_precision precision;
     int coordinates; /* 1: every row is kept, in order, with space for predicted visibilities; set by the store's
                         user */

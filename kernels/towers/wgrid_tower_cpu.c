@@ -544,7 +544,7 @@ static void degrid_first_plane(const tower_degridder *d, int image, const tower_
                                       .v_middle = (double)(tv * g->tile - g->nv / 2 - g->width + to_middle),
                                       .reach = 0.5 * g->tile + 1};
             for (int k = 0; k < g->w_width; k++) source.plane[k] = ring[(w0 + k) % g->w_width];
-            msi_span span = {g, d->store, d->model.planes.taps, d->buckets.run + start[0], start[1] - start[0], image};
+            msi_span span = {g, d->store, d->model.planes.taps, d->buckets.run + start[0], start[1] - start[0], image, 0};
             (d->stacks.fp32 ? d->stacks.simd->degrid_f32 : d->stacks.simd->degrid_f64)(&span, &source);
         }
 }

@@ -283,7 +283,7 @@ int stack_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, const 
     MSI_TRY(tower_imager<T>::counter_bytes(*plan, *towers, bytes));
     *bytes += tower_stacks<T>::bytes(*plan, *towers, n_small) +
               r->n_sample * wgrid_imager<T>::sample_bytes(r->spec->n_plane, r->spec->residual || r->n_image > 1,
-                                                          r->spec->residual);
+                                                          r->spec->residual, r->spec->n_term);
     return MSI_OK;
 }
 

@@ -426,6 +426,8 @@ template <typename T> struct sample_places {
     cplx<T> *data;
     float *weight; /* [n_sample][pitch]; NULL: visibilities are weighted, and samples have the PSF's values */
     int pitch;     /* data_pitch */
+    T *x;          /* [n_sample] frequency / reference_hz - 1; NULL: not needed */
+    double reference_hz;
 };
 
 /* Compute exp(-2 pi i turns). Whole turns are removed first. */
@@ -530,6 +532,7 @@ __global__ void __launch_bounds__(256)
         } else if (has) {
             value = turned_sample(turn, weighted(raw.weight_of(0, i), raw.vis_of(0, i)), conjugate);
         }
+        if (has && to.x) to.x[at] = (T)(freq_hz / to.reference_hz - 1);
         store_in_pairs(to.samples, has, at, placed<T>((T)f.zu, (T)f.zv, (T)f.zw, f.u0, f.v0, f.w0, value));
     });
 }
@@ -541,6 +544,8 @@ template <typename T> struct plane_data {
     int64_t pitch;        /* elements from sample to sample, of both */
     const cplx<T> *model; /* the model's visibilities, contiguous; NULL: nothing is subtracted */
     bool is_psf;          /* visibilities are 1, turned by the footprint's w */
+    const T *x;           /* weights are multiplied by x^power; NULL: they are not */
+    int power;
 };
 
 /* Make the values of n sorted samples: weight times (visibility - model). */
@@ -550,7 +555,11 @@ __global__ void __launch_bounds__(256)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const T wt = (T)plane.weight[i * plane.pitch];
+    T wt = (T)plane.weight[i * plane.pitch];
+    if (plane.x) {
+        const T x = plane.x[i];
+        for (int k = 0; k < plane.power; k++) wt *= x;
+    }
     cplx<T> v;
     if (plane.is_psf) {
         const record<T> &r = samples[i].at;
@@ -564,6 +573,16 @@ __global__ void __launch_bounds__(256)
         }
     }
     samples[i].value = {wt * v.re, wt * v.im};
+}
+
+/* Add a term of a polynomial to the sum of the higher ones: sum = sum x + term. */
+template <typename T>
+__global__ void __launch_bounds__(256) k_add_term(int64_t n, const T *x, const cplx<T> *term, cplx<T> *sum)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const cplx<T> s = sum[i], t = read_once(term + i);
+    sum[i] = {s.re * x[i] + t.re, s.im * x[i] + t.im};
 }
 
 /* Store the samples of degridding at their places: begin[key] + rank. */
@@ -663,9 +682,10 @@ template <typename T> class placed_batches : public sample_batches<T> {
     explicit placed_batches(const msi_wgrid_plan *plan) : base(plan) {}
     placed_batches(const msi_wgrid_plan *plan, const sample_order &o) : base(plan, o) {}
 
-    int64_t n_placed = 0; /* samples that have a place */
+    int64_t n_placed = 0;    /* samples that have a place */
+    double reference_hz = 0; /* of polynomials in frequency, whose x is stored with the samples; 0: none */
 
-    /* Count a sample's bytes in a batch of n_plane planes that stores these parts, without counters. */
+    /* Count a sample's bytes in a batch of n_plane planes that stores these parts, without counters and x. */
     static int64_t sample_bytes(int n_plane, parts kept)
     {
         const size_t pitch = kept == parts::NONE ? 0 : (size_t)data_pitch<T>(n_plane), n = (size_t)n_plane;
@@ -715,9 +735,14 @@ template <typename T> class placed_batches : public sample_batches<T> {
         pitch = data_pitch<T>(map.n_image);
         if (has_data) MSI_TRY(d_value.fit(pitch * count * (int64_t)sizeof(cplx<T>), "visibilities"));
         if (has_weights) MSI_TRY(d_kept_weight.fit(pitch * count * (int64_t)sizeof(float), "weights"));
+        if (reference_hz > 0) MSI_TRY(d_x.fit(count * (int64_t)sizeof(T), "frequencies"));
         MSI_TRY(count_batch(weighted_samples{map}));
-        const sample_places<T> to = {as<placed<T>>(d_records), has_data ? as<cplx<T>>(d_value) : nullptr,
-                                     has_weights ? as<float>(d_kept_weight) : nullptr, pitch};
+        const sample_places<T> to = {as<placed<T>>(d_records),
+                                     has_data ? as<cplx<T>>(d_value) : nullptr,
+                                     has_weights ? as<float>(d_kept_weight) : nullptr,
+                                     pitch,
+                                     reference_hz > 0 ? as<T>(d_x) : nullptr,
+                                     reference_hz};
         const raw_samples<T> raw = {map, as<cplx<T>>(base::d_raw), as<float>(base::d_weight), count};
         k_place_samples<T><<<base::segment_blocks(), 256, 0, on.get()>>>(g, order, raw, rows(), as<uint32_t>(d_count),
                                                                          as<uint32_t>(d_rank), to);
@@ -726,13 +751,27 @@ template <typename T> class placed_batches : public sample_batches<T> {
     }
 
     /* make_values - make the values to be gridded, in the samples, of a plane whose visibilities are stored, minus
-     * model [n_placed] unless it is NULL; -1: those of the PSF of plane 0. */
-    int make_values(int plane, const cplx<T> *model)
+     * model [n_placed] unless it is NULL; -1: those of the PSF of plane 0. Weights are multiplied by x^power. */
+    int make_values(int plane, const cplx<T> *model, int power)
     {
         const int of = std::max(plane, 0);
-        const plane_data<T> from = {as<cplx<T>>(d_value) + of, as<float>(d_kept_weight) + of, pitch, model, plane < 0};
+        const plane_data<T> from = {as<cplx<T>>(d_value) + of,
+                                    as<float>(d_kept_weight) + of,
+                                    pitch,
+                                    model,
+                                    plane < 0,
+                                    power ? as<T>(d_x) : nullptr,
+                                    power};
         k_make_values<T>
             <<<(unsigned)((n_placed + 255) / 256), 256, 0, on.get()>>>(g, n_placed, from, as<placed<T>>(d_records));
+        MSI_CUDA(cudaGetLastError());
+        return MSI_OK;
+    }
+
+    /* add_term - sum = sum x + term, [n_placed] each. */
+    int add_term(const cplx<T> *term, cplx<T> *sum)
+    {
+        k_add_term<T><<<(unsigned)((n_placed + 255) / 256), 256, 0, on.get()>>>(n_placed, as<T>(d_x), term, sum);
         MSI_CUDA(cudaGetLastError());
         return MSI_OK;
     }
@@ -758,7 +797,7 @@ template <typename T> class placed_batches : public sample_batches<T> {
     }
 
   private:
-    buffer d_count, d_sums, d_kept_weight;
+    buffer d_count, d_sums, d_kept_weight, d_x;
     int pitch = 1;    /* of the stored data */
     int gridded = -1; /* plane of grid_values */
 

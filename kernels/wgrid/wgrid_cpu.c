@@ -165,6 +165,8 @@ void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int
 {
     const msi_wgrid_geometry *g = t->g;
     const int thread = omp_get_thread_num(), crowded = is_crowded(t, work, step);
+    const int n_term = t->store->n_term > 1 ? t->store->n_term : 1,
+              weight_plane = image_plane < 0 ? 0 : image_plane / n_term;
     tile_buffer b = {.cell = crowded ? t->buffer[thread] : NULL,
                      .wide = crowded && t->fp32 ? t->wide[thread] : NULL,
                      .u_first = work->tile % g->n_tile_u * g->tile - g->nu / 2 - g->width,
@@ -177,7 +179,7 @@ void msi_tile_grid(const msi_tile_gridder *t, const msi_tile_planes *planes, int
         for (int64_t i = start[0], n, n_sample = 0; i < start[1]; i += n) {
             n = start[1] - i;
             if (b.wide) n = runs_within(t->buckets->run + i, n, SAMPLES_IN_FLOAT - in_float, &n_sample);
-            msi_span span = {g, t->store, t->taps, t->buckets->run + i, n, image_plane};
+            msi_span span = {g, t->store, t->taps, t->buckets->run + i, n, image_plane, weight_plane};
             (t->fp32 ? t->simd->grid_f32 : t->simd->grid_f64)(&span, &target);
             in_float += n_sample;
             if (in_float < SAMPLES_IN_FLOAT) continue;
@@ -442,7 +444,7 @@ static void degrid_runs(const degridder *d, int image, const run_work *work, con
                                   .reach = 0.5 * g->tile + 1};
         for (int k = source.first_tap; k < source.end_tap; k++)
             source.plane[k] = p->plane[msi_model_plane_number(&d->model, image, w0 + k)];
-        msi_span span = {g, d->store, p->taps, d->buckets.run + start[0] + from, to - from, image};
+        msi_span span = {g, d->store, p->taps, d->buckets.run + start[0] + from, to - from, image, 0};
         (p->fp32 ? p->simd->degrid_f32 : p->simd->degrid_f64)(&span, &source);
     }
 }

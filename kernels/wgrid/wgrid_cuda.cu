@@ -140,7 +140,7 @@ template <typename T> int sample_bytes(const msi_wgrid_plan *plan, const msi_pla
     sample_order order;
     MSI_TRY(order_for_rings<T>(&order, *plan));
     *bytes = r->n_sample * wgrid_imager<T>::sample_bytes(r->spec->n_plane, r->spec->residual || r->n_image > 1,
-                                                         r->spec->residual) +
+                                                         r->spec->residual, r->spec->n_term) +
              counter_bytes(order);
     return MSI_OK;
 }

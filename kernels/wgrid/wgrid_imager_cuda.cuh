@@ -75,6 +75,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         buffer d_images;
         msi_residual_job one = {};
         one.store = store_;
+        one.n_term = 1;
         int n = image->n_plane, most;
         MSI_TRY(samples.enter());
         MSI_TRY(images_at_once(n, &most));
@@ -92,11 +93,12 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Count the device bytes of a sample of a store with n_plane planes. */
-    static int64_t sample_bytes(int n_plane, bool keeps_parts, bool stays)
+    /* Count the device bytes of a sample of a store with n_plane planes: its data, the sum over a model, and with
+     * several terms its x and the sum over one of them. */
+    static int64_t sample_bytes(int n_plane, bool keeps_parts, bool stays, int n_term)
     {
         return placed_batches<T>::sample_bytes(n_plane, parts_of(keeps_parts, stays)) +
-               (stays ? (int64_t)sizeof(cplx<T>) : 0);
+               (stays ? (int64_t)sizeof(cplx<T>) : 0) + (n_term > 1 ? (int64_t)(sizeof(T) + sizeof(cplx<T>)) : 0);
     }
 
   protected:
@@ -142,12 +144,14 @@ template <typename T> class wgrid_imager : public kept_imager {
     }
     int64_t loaded = -1; /* first segment of the batch on the device; -1: none */
     int placed_part = -1;
-    buffer d_sums;
+    int summed_plane = -1; /* d_sums has the visibilities of this plane's model; -1: of none */
+    buffer d_sums, d_term;
 
     int begin(const msi_residual_job &job_, msi_stage_times *times_)
     {
         job = &job_;
         store = samples.store = job->store;
+        samples.reference_hz = job->n_term > 1 ? job->reference_hz : 0;
         times = samples.times = times_;
         MSI_TRY(samples.enter());
         if (!is_ready) MSI_TRY(prepare());
@@ -168,7 +172,7 @@ template <typename T> class wgrid_imager : public kept_imager {
         MSI_TRY(usable_bytes(&usable));
         usable -= counter_bytes(samples.order);
         /* Flagged samples are uploaded too. */
-        const int64_t fit = usable / sample_bytes(store->n_plane, keeps_parts, stays);
+        const int64_t fit = usable / sample_bytes(store->n_plane, keeps_parts, stays, job->n_term);
         const int64_t stored = 2 * std::max<int64_t>(store->n_sample, 1);
         const int64_t most = plan->batch_samples ? plan->batch_samples : MOST_IN_BATCH;
         samples.batch_samples = std::clamp<int64_t>(std::min(fit, stored), 1, most);
@@ -203,6 +207,7 @@ template <typename T> class wgrid_imager : public kept_imager {
     int image_part(int part)
     {
         MSI_TRY(place_part(part));
+        summed_plane = -1;
         if (!samples.n_placed) return MSI_OK;
         for (int i = 0; i < job->n_image; i++) {
             const int64_t number = (int64_t)part * job->n_image + i;
@@ -216,11 +221,11 @@ template <typename T> class wgrid_imager : public kept_imager {
     /* For the progress, degridding is half of a residual. */
     int image_one(int i)
     {
-        const int halves = job->model && job->store_plane[i] >= 0 ? 2 : 1;
+        const int halves = job->model && job->store_plane[i] >= 0 && job->store_plane[i] != summed_plane ? 2 : 1;
         msi_progress_share all = msi_progress_enter(0, halves - 1, halves);
         const parts kept = parts_of(keeps_parts, stays);
         if (kept == parts::VALUES) samples.grid_values(job->store_plane[i]);
-        if (kept == parts::VISIBILITIES) MSI_TRY(make_values(job->store_plane[i]));
+        if (kept == parts::VISIBILITIES) MSI_TRY(make_values(i));
         msi_progress_leave(all);
         all = msi_progress_enter(halves - 1, halves, halves);
         MSI_TRY(add_image(static_cast<T *>(job->pixel) + i * image_pixels()));
@@ -228,17 +233,32 @@ template <typename T> class wgrid_imager : public kept_imager {
         return MSI_OK;
     }
 
-    /* Make the values to be gridded for a plane of the store, or for its PSF. */
-    int make_values(int store_plane)
+    /* Sum over the terms of the model of a plane, from the highest on: d_sums = (.. m_2) x + m_1) x + m_0. */
+    int sum_model(int plane)
     {
-        const cplx<T> *model = nullptr;
-        if (job->model && store_plane >= 0) {
-            MSI_TRY(d_sums.fit(samples.n_placed * (int64_t)sizeof(cplx<T>), "predicted visibilities"));
-            model = as<cplx<T>>(d_sums);
-            MSI_TRY(degrid(static_cast<const T *>(job->model) + store_plane * image_pixels(), as<cplx<T>>(d_sums)));
+        if (summed_plane == plane) return MSI_OK;
+        const int64_t bytes = samples.n_placed * (int64_t)sizeof(cplx<T>);
+        const T *model = static_cast<const T *>(job->model) + plane * job->n_term * image_pixels();
+        MSI_TRY(d_sums.fit(bytes, "predicted visibilities"));
+        if (job->n_term > 1) MSI_TRY(d_term.fit(bytes, "predicted visibilities"));
+        for (int t = job->n_term - 1; t >= 0; t--) {
+            const bool is_first = t == job->n_term - 1;
+            MSI_TRY(degrid(model + t * image_pixels(), is_first ? as<cplx<T>>(d_sums) : as<cplx<T>>(d_term)));
+            if (!is_first) MSI_TRY(samples.add_term(as<cplx<T>>(d_term), as<cplx<T>>(d_sums)));
         }
+        summed_plane = plane;
+        return MSI_OK;
+    }
+
+    /* Make the values to be gridded for an image. */
+    int make_values(int i)
+    {
+        const int plane = job->store_plane[i];
+        const bool has_model = job->model && plane >= 0;
+        if (has_model) MSI_TRY(sum_model(plane));
         const stage_timer stage("values", &times->sort_s);
-        MSI_TRY(samples.make_values(store_plane, model));
+        MSI_TRY(
+            samples.make_values(plane, has_model ? as<cplx<T>>(d_sums) : nullptr, job->n_term > 1 ? job->power[i] : 0));
         return on.wait();
     }
 

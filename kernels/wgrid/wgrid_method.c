@@ -43,16 +43,53 @@ int64_t msi_wgrid_cpu_samples_bytes(const msi_wgrid_plan *plan, const msi_plan_r
     const msi_gridder_spec *s = request->spec;
     const int64_t n_bucket = (g->n_w - g->w_width + 1) * g->n_tile_u * g->n_tile_v;
     const int64_t order = request->n_sample * (int64_t)sizeof(msi_run) + n_bucket * (int64_t)sizeof(int64_t);
-    return order + (s->residual ? msi_residual_store_bytes(request->n_sample, s->n_plane, request->precision) : 0);
+    const int n_plane = s->n_plane * (s->n_term > 1 ? s->n_term : 1);
+    return order + (s->residual ? msi_residual_store_bytes(request->n_sample, n_plane, request->precision) : 0);
+}
+
+/* Image the PSFs of a job whose weights are multiplied by powers, n_term at a time. */
+static int image_powers(const msi_plan *plan, const msi_residual_job *job, msi_residual_store *s,
+                        msi_stage_times *times)
+{
+    const int64_t image_bytes = msi_image_n_pixel(&plan->wgrid.image) * msi_image_pixel_bytes(plan->wgrid.precision);
+    int plane[MSI_STORE_MAX_PLANES];
+    for (int i = 0; i < job->n_term; i++) plane[i] = i;
+    for (int first = 0, n; first < job->n_image; first += n) {
+        n = job->n_image - first < job->n_term ? job->n_image - first : job->n_term;
+        msi_residual_store_powers(s, job->reference_hz, job->power + first, n);
+        msi_image image = {plan->wgrid.image,
+                           n,
+                           plan->wgrid.precision,
+                           (char *)job->pixel + first * image_bytes,
+                           (double *)job->sum_weight + first,
+                           NULL};
+        MSI_TRY(plan->form->image(plan, &s->left, plane, &image, times));
+    }
+    return MSI_OK;
+}
+
+/* Image the residuals of a job with several terms. */
+static int image_terms(const msi_plan *plan, const msi_residual_job *job, msi_residual_store *s, msi_stage_times *times)
+{
+    int plane[MSI_STORE_MAX_PLANES];
+    msi_image model = {
+        plan->wgrid.image, job->store->n_plane * job->n_term, plan->wgrid.precision, (void *)job->model, NULL, NULL};
+    msi_image image = {plan->wgrid.image,         job->n_image, plan->wgrid.precision, job->pixel,
+                       (double *)job->sum_weight, NULL};
+    if (job->model) MSI_TRY(plan->form->predict(plan, &s->left, &model, NULL, times));
+    msi_residual_store_subtract_terms(s, job->reference_hz, job->model != NULL);
+    for (int i = 0; i < job->n_image; i++) plane[i] = job->store_plane[i] * job->n_term + job->power[i];
+    return plan->form->image(plan, &s->left, plane, &image, times);
 }
 
 int msi_wgrid_cpu_residual(const msi_plan *plan, const msi_residual_job *job, void **samples, msi_stage_times *times)
 {
     const double t0 = msi_wall_s();
     msi_residual_store *s = *samples;
-    if (!s) MSI_TRY(msi_residual_store_make(&s, job->store, &plan->wgrid.grid));
+    if (!s) MSI_TRY(msi_residual_store_make(&s, job->store, job->n_term, &plan->wgrid.grid));
     *samples = s;
     times->sort_s += msi_wall_s() - t0;
+    if (job->n_term > 1) return (job->store_plane[0] < 0 ? image_powers : image_terms)(plan, job, s, times);
     /* Only the pixels of these images are read and written. The sums of weights are read. */
     msi_image model = {plan->wgrid.image, job->store->n_plane, plan->wgrid.precision, (void *)job->model, NULL, NULL};
     msi_image image = {plan->wgrid.image,         job->n_image, plan->wgrid.precision, job->pixel,

@@ -34,7 +34,8 @@ typedef struct msi_span {
     const void *taps; /* msi_taps_f32 or msi_taps_f64 */
     const msi_run *run;
     int64_t n_run;
-    int image_plane; /* plane of the store; -1: the PSF of plane 0, visibility 1 */
+    int image_plane;  /* plane of the store's visibilities; -1: the PSF of plane 0, visibility 1 */
+    int weight_plane; /* the plane of their weights; not read by degridding */
 } msi_span;
 
 /* The planes that a span's footprints are added to. Cell (u, v) of w tap k is at plane[k] + (v - v_origin) * stride +

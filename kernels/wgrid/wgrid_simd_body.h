@@ -26,11 +26,10 @@ ALWAYS_INLINE void NAME(tap_values)(const int n, const int n_coef, const REAL *c
 ALWAYS_INLINE CPLX NAME(sample_value)(const msi_span *s, const msi_vis_segment *segment, int64_t row, int32_t chan,
                                       int conjugate, double w_lambda)
 {
-    int plane = s->image_plane < 0 ? 0 : s->image_plane;
-    int64_t at = msi_segment_index(segment, plane, row, chan);
-    REAL weight = (REAL)segment->weight[at];
+    REAL weight = (REAL)segment->weight[msi_segment_index(segment, s->weight_plane, row, chan)];
     CPLX v = {weight, 0};
     if (s->image_plane >= 0) {
+        const int64_t at = msi_segment_index(segment, s->image_plane, row, chan);
         v.re = weight * ((const CPLX *)segment->vis)[at].re;
         v.im = weight * ((const CPLX *)segment->vis)[at].im;
         if (conjugate) v.im = -v.im;
@@ -45,11 +44,10 @@ ALWAYS_INLINE void NAME(prefetch_run)(const msi_span *s, const msi_run *run)
 {
     const msi_vis_segment *segment = &s->store->segment[run->row >> MSI_SEGMENT_SHIFT];
     int64_t row = run->row & (MSI_SEGMENT_ROWS - 1);
-    int plane = s->image_plane < 0 ? 0 : s->image_plane;
-    int64_t at = msi_segment_index(segment, plane, row, run->chan);
     __builtin_prefetch(segment->uvw_m + 3 * row);
-    __builtin_prefetch(segment->weight + at);
-    if (s->image_plane >= 0) __builtin_prefetch((const CPLX *)segment->vis + at);
+    __builtin_prefetch(segment->weight + msi_segment_index(segment, s->weight_plane, row, run->chan));
+    if (s->image_plane >= 0)
+        __builtin_prefetch((const CPLX *)segment->vis + msi_segment_index(segment, s->image_plane, row, run->chan));
 }
 
 /* width and has_w are compile-time constants in every call, so that the tap loops unroll. */

@@ -309,6 +309,110 @@ static void test_refined(void **state)
     msi_field_free(&f);
 }
 
+/* Terms of a polynomial model: term q of plane p has the pixels of one of the field's planes times a factor. */
+enum { N_TERM = 3 };
+static const double term_factor[N_TERM] = {1, -0.7, 0.4};
+
+static int pixels_of_term(const msi_field *f, int p, int q)
+{
+    return (p + q) % f->data.block.n_plane;
+}
+
+/* Upload the terms' images. */
+static void upload_terms(const msi_field *f, const msi_gridder_spec *spec, msi_precision precision, msi_planes *planes)
+{
+    const int64_t n_pixel = msi_image_n_pixel(&spec->geometry);
+    msi_image model;
+    msi_case_model(&model, &spec->geometry, spec->n_plane, f->pixels, precision);
+    double *scaled = msi_test_alloc(n_pixel, sizeof *scaled);
+    for (int k = 0; k < spec->n_plane * N_TERM; k++) {
+        const int64_t first = pixels_of_term(f, k / N_TERM, k % N_TERM) * n_pixel;
+        for (int64_t i = 0; i < n_pixel; i++) {
+            const double value = msi_pixel_at(&model, first + i) * term_factor[k % N_TERM];
+            if (precision == MSI_FP32)
+                ((float *)scaled)[i] = (float)value;
+            else
+                scaled[i] = value;
+        }
+        check(msi_planes_upload(planes, k, 1, scaled));
+    }
+    free(scaled);
+    msi_image_free(&model);
+}
+
+/* Compare images of weights times x^t with direct sums of x^t (V - sum over q of x^q V_q), and the PSFs of x^k. */
+static void check_terms(msi_field *f, double accuracy)
+{
+    const double reference_hz = 1.05 * f->data.block.freq_hz[0];
+    msi_gridder_spec spec = spec_of(f, accuracy);
+    spec.n_term = N_TERM;
+    spec.reference_hz = reference_hz;
+    const int n = spec.n_plane * N_TERM, n_psf = 2 * N_TERM - 1, n_chan = f->data.block.n_chan;
+    if (!msi_case_serves(&f->data, &spec)) return;
+    msi_gridder *g;
+    msi_planes *model, *residual, *psf;
+    msi_image made;
+    check(msi_gridder_create(&g, &spec));
+    check(msi_gridder_add(g, &f->data.block));
+    check(msi_gridder_planes(g, n, &model));
+    check(msi_gridder_planes(g, n, &residual));
+    check(msi_gridder_planes(g, n_psf, &psf));
+    check(msi_image_alloc(&made, &spec.geometry, n > n_psf ? n : n_psf, msi_gridder_precision(g)));
+    upload_terms(f, &spec, msi_gridder_precision(g), model);
+    msi_c64 *const vis = f->data.vis, *kept = msi_test_alloc(spec.n_plane * f->n, sizeof *kept);
+    memcpy(kept, vis, sizeof *kept * (size_t)(spec.n_plane * f->n));
+    for (int with_model = 0; with_model < 2; with_model++) {
+        check(msi_gridder_residual(g, with_model ? model : NULL, residual));
+        check(msi_planes_fetch(residual, 0, n, made.pixel));
+        for (int t = 0; t < N_TERM; t++) {
+            for (int64_t i = 0; i < spec.n_plane * f->n; i++) {
+                const int p = (int)(i / f->n);
+                const double x = f->data.block.freq_hz[i % n_chan] / reference_hz - 1;
+                vis[i] = kept[i];
+                for (int q = 0; with_model && q < N_TERM; q++) {
+                    const msi_c64 m = f->truth[pixels_of_term(f, p, q) * f->n + i % f->n];
+                    vis[i].re -= pow(x, q) * term_factor[q] * m.re;
+                    vis[i].im -= pow(x, q) * term_factor[q] * m.im;
+                }
+                vis[i].re *= pow(x, t);
+                vis[i].im *= pow(x, t);
+            }
+            for (int p = 0; p < spec.n_plane; p++) {
+                const double error = msi_case_error(&f->data, &made, p * N_TERM + t, p, chosen.brief ? 20 : 60, 5);
+                printf("  accuracy %.0e, %s, plane %d, term %d: %.2e\n", accuracy, with_model ? "less a model" : "data",
+                       p, t, error);
+                assert_true(error <= (with_model ? 1.5 : 1) * accuracy);
+            }
+        }
+    }
+    check(msi_gridder_psf(g, psf));
+    check(msi_planes_fetch(psf, 0, n_psf, made.pixel));
+    for (int k = 0; k < n_psf; k++) {
+        for (int64_t i = 0; i < f->n; i++)
+            vis[i] = (msi_c64){pow(f->data.block.freq_hz[i % n_chan] / reference_hz - 1, k), 0};
+        const double error = msi_case_error(&f->data, &made, k, 0, chosen.brief ? 20 : 60, 5);
+        printf("  accuracy %.0e, PSF %d: %.2e\n", accuracy, k, error);
+        assert_true(error <= accuracy);
+    }
+    memcpy(vis, kept, sizeof *kept * (size_t)(spec.n_plane * f->n));
+    free(kept);
+    msi_planes_free(model);
+    msi_planes_free(residual);
+    msi_planes_free(psf);
+    msi_image_free(&made);
+    msi_gridder_free(g);
+}
+
+static void test_terms(void **state)
+{
+    (void)state;
+    msi_field f;
+    field_make(&f, &cases[0]);
+    check_terms(&f, 1e-4);
+    if (!chosen.brief) check_terms(&f, 1e-9);
+    msi_field_free(&f);
+}
+
 /* A gridder without samples makes images of NaN; one that cannot make residuals fails when it is created. */
 static void test_refusals(void **state)
 {
@@ -347,8 +451,8 @@ static void test_refusals(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_direct_sum), cmocka_unit_test(test_separate_gridders),
-                                       cmocka_unit_test(test_calls), cmocka_unit_test(test_refined),
-                                       cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_calls),      cmocka_unit_test(test_refined),
+                                       cmocka_unit_test(test_terms),      cmocka_unit_test(test_refusals)};
     const int rc = msi_case_choose(argc, argv, &chosen);
     return rc ? rc : cmocka_run_group_tests(tests, NULL, NULL);
 }
