@@ -219,6 +219,21 @@ int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *pa
     return wait_on_failure(c, msi_clean_expand(c, &from, &to));
 }
 
+int msi_cleaner_combine(msi_cleaner *c, const double *matrix, const msi_cleaner_planes *in,
+                        const msi_cleaner_planes *out)
+{
+    msi_clean_planes from, to;
+    MSI_TRY(check_planes(c, "in", in->planes, msi_planes_shape_of(in->planes)->n, &from));
+    MSI_TRY(check_planes(c, "out", out->planes, msi_planes_shape_of(out->planes)->n, &to));
+    const msi_clean_map m = {.in = msi_clean_plane(c, &from, in->first),
+                             .in_stride = from.stride * in->pitch,
+                             .n_in = in->n,
+                             .out = msi_clean_plane(c, &to, out->first),
+                             .out_stride = to.stride * out->pitch,
+                             .n_out = out->n};
+    return wait_on_failure(c, msi_clean_combine(c, matrix, m));
+}
+
 int msi_cleaner_n_term(const msi_cleaner *c, double *reference_hz, int *is_logarithmic)
 {
     *reference_hz = c->parts.mean_hz;

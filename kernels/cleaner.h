@@ -118,6 +118,21 @@ int msi_cleaner_mean(msi_cleaner *c, const msi_planes *part, msi_planes *channel
  */
 int msi_cleaner_expand(msi_cleaner *c, const msi_planes *channel, msi_planes *part);
 
+/* Planes first, first + pitch .. of a set of planes. */
+typedef struct msi_cleaner_planes {
+    const msi_planes *planes; /* of the cleaner's size, precision and backend */
+    int first, pitch, n;
+} msi_cleaner_planes;
+
+/*
+ * msi_cleaner_combine - compute sums of planes: out_o = sum_i matrix[o][i] in_i.
+ * Given:    matrix  [out->n][in->n], on the host; where it is 0, a plane is not read
+ * Returned: out     other planes than those of in
+ * Returns:  0, MSI_EARGUMENT (planes of another shape), MSI_EGPU, MSI_ENOMEM
+ */
+int msi_cleaner_combine(msi_cleaner *c, const double *matrix, const msi_cleaner_planes *in,
+                        const msi_cleaner_planes *out);
+
 /*
  * msi_cleaner_n_term - count the terms of a spectrum: 1 without a fit, or with a forced one.
  * Returned: *reference_hz    at which the first term is the value: the weighted mean of frequencies; 0: not known

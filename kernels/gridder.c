@@ -559,6 +559,17 @@ void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_wei
     }
 }
 
+void msi_gridder_band(const msi_gridder *g, double *low_hz, double *high_hz)
+{
+    msi_vis_store_band(&g->store, low_hz, high_hz);
+}
+
+void msi_gridder_moments(const msi_gridder *g, double middle_hz, double half_hz, int n, double *moment)
+{
+    msi_vis_store_moments(&g->store, middle_hz, half_hz, n, moment);
+    for (int k = 0; k < n; k++) moment[k] /= g->store.weight_scale;
+}
+
 int msi_density_add(msi_density *d, const msi_gridder *g)
 {
     return msi_density_add_store(d, &g->store);

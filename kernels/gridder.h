@@ -160,6 +160,11 @@ int msi_gridder_refine(msi_gridder *g, double accuracy);
  */
 void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_weight, int64_t *n_vis);
 
+/* msi_gridder_band, msi_gridder_moments - as msi_vis_store_band and msi_vis_store_moments, with weights as
+ * msi_gridder_weights gives them. */
+void msi_gridder_band(const msi_gridder *g, double *low_hz, double *high_hz);
+void msi_gridder_moments(const msi_gridder *g, double middle_hz, double half_hz, int n, double *moment);
+
 /* ---- Predictions ------------------------------------------------------------------------------------------------ */
 
 /*

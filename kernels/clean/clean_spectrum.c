@@ -381,6 +381,17 @@ int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean
     return map_all(c, m, part, channel, n_pol);
 }
 
+int msi_clean_combine(msi_cleaner *c, const double *matrix, msi_clean_map map)
+{
+    void *own = NULL;
+    MSI_TRY(upload_matrix(c, &own, matrix, (int64_t)map.n_out * map.n_in));
+    map.matrix = own;
+    int rc = c->ops->map(c->e, &map);
+    if (!rc) rc = c->ops->wait(c->e);
+    c->ops->release(c->e, own);
+    return rc;
+}
+
 int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part)
 {
     MSI_TRY(upload_matrix(c, &c->parts.expand_matrix, c->parts.expand, (int64_t)c->parts.n * c->spec.n_channel));

@@ -161,9 +161,10 @@ int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, co
 /* msi_clean_subtract_list - subtract the list's components of a plane, convolved with its PSF, from the residual. */
 int msi_clean_subtract_list(msi_clean_call *call, int plane);
 
-/* These implement msi_cleaner_mean, msi_cleaner_expand and msi_cleaner_terms on the engine's planes; n_pol planes
+/* These implement msi_cleaner_mean, msi_cleaner_combine, msi_cleaner_expand and msi_cleaner_terms on the engine's planes; n_pol planes
  * follow each other in a channel or part. */
 int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean_planes *channel, int n_pol);
+int msi_clean_combine(msi_cleaner *c, const double *matrix, msi_clean_map map); /* map.matrix is set */
 int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part);
 void msi_clean_terms(const msi_cleaner *c, const double *value, double *term);
 

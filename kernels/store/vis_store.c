@@ -773,6 +773,35 @@ void msi_vis_store_weights(const msi_vis_store *s, double *sum, double *largest,
     }
 }
 
+void msi_vis_store_band(const msi_vis_store *s, double *low_hz, double *high_hz)
+{
+    *low_hz = HUGE_VAL;
+    *high_hz = 0;
+    for (const struct msi_vis_setup *p = s->setup; p; p = p->next)
+        for (int32_t c = 0; c < p->n_chan; c++) {
+            *low_hz = fmin(*low_hz, p->freq_hz[c]);
+            *high_hz = fmax(*high_hz, p->freq_hz[c]);
+        }
+    if (*high_hz == 0) *low_hz = 0;
+}
+
+void msi_vis_store_moments(const msi_vis_store *s, double middle_hz, double half_hz, int n, double *moment)
+{
+    for (int k = 0; k < n; k++) moment[k] = 0;
+    for (int64_t i = 0; !s->gpu && i < s->n_segment; i++) {
+        const msi_vis_segment *g = &s->segment[i];
+#pragma omp parallel for schedule(static) reduction(+ : moment[:n])
+        for (int32_t c = 0; c < g->n_chan; c++) {
+            double sum = 0;
+            for (int64_t row = 0; row < g->n_row; row++) sum += (double)g->weight[msi_segment_index(g, 0, row, c)];
+            for (int k = 0; k < n; k++) {
+                moment[k] += sum;
+                sum *= (g->freq_hz[c] - middle_hz) / half_hz;
+            }
+        }
+    }
+}
+
 /* ---- Fetching --------------------------------------------------------------------------------------------------- */
 
 /* Copy the next rows of a setup to the caller's block, from row `row` on. Returns the number of rows. */

@@ -113,6 +113,15 @@ int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_
  */
 void msi_vis_store_weights(const msi_vis_store *s, double *sum, double *largest, int64_t *count);
 
+/* msi_vis_store_band - find the least and largest frequency of the samples' channels; 0 and 0 of an empty store. */
+void msi_vis_store_band(const msi_vis_store *s, double *low_hz, double *high_hz);
+
+/*
+ * msi_vis_store_moments - sum plane 0's current weights times y^k, y = (frequency - middle) / half, segment by segment.
+ * Returned: moment [n], k = 0, 1 ..; 0 for samples on a GPU
+ */
+void msi_vis_store_moments(const msi_vis_store *s, double middle_hz, double half_hz, int n, double *moment);
+
 /* msi_segment_index - return the index of a sample in its segment's arrays of all planes. */
 static inline int64_t msi_segment_index(const msi_vis_segment *segment, int plane, int64_t row, int32_t chan)
 {

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Multi-term cleaning (U. Rau and T. J. Cornwell, A&A 532, A71 (2011)) by a cleaner of joined channels.
+ *
+ * A spectrum is a polynomial of n_term coefficients in x = frequency / reference_hz - 1. Its PSFs are
+ * P_n = sum w x^n .. for n up to 2 n_term - 2, its residuals R_t = sum w x^t (V - V_model) .., all divided by sum w. A
+ * component c changes R_t by sum over q of P_(t+q) c_q, so the terms cannot be cleaned one by one. Instead of samples at
+ * many frequencies, take a few nodes x_k with shares g_k of the weight, Gauss's quadrature for the weights of the
+ * samples: n_node = 2 n_term - 1 of them, or as many as there are frequencies. With Lagrange's polynomials L_k over the
+ * nodes, x^n = sum_k x_k^n L_k(x) for every power that occurs, so
+ *
+ *     P_n = sum_k g_k x_k^n p_k          with the PSFs of the nodes  p_k = sum w L_k(x) .. / g_k, which are 1 in the middle
+ *     R_t = sum_k g_k x_k^t r_k
+ *
+ * and a component changes r_k by p_k times its value at node k. That is what a cleaner of joined channels does to
+ * channels of weights g_k at the frequencies of the nodes. Its weighted least-squares polynomial of n_term coefficients
+ * is the solution H^-1 R with the Hessian H_tq = P_(t+q)(0), since H_tq = sum_k g_k x_k^(t+q). The residuals r_k are not
+ * unique; those of the polynomial H^-1 R are taken.
+ */
+#ifndef MSI_CLEAN_TAYLOR_H
+#define MSI_CLEAN_TAYLOR_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MSI_TAYLOR_MAX_TERM = 4, MSI_TAYLOR_MAX_NODE = 2 * MSI_TAYLOR_MAX_TERM - 1 };
+
+/* Nodes, and matrices between planes of terms and of nodes. */
+typedef struct msi_clean_taylor {
+    int n_term, n_node; /* n_term 0: no Taylor terms */
+    double reference_hz;
+    double x[MSI_TAYLOR_MAX_NODE], share[MSI_TAYLOR_MAX_NODE], freq_hz[MSI_TAYLOR_MAX_NODE];
+    double psf[MSI_TAYLOR_MAX_NODE * MSI_TAYLOR_MAX_NODE];      /* [n_node][2 n_term - 1] from P_n */
+    double residual[MSI_TAYLOR_MAX_NODE * MSI_TAYLOR_MAX_TERM]; /* [n_node][n_term] from R_t */
+    double term[MSI_TAYLOR_MAX_TERM * MSI_TAYLOR_MAX_NODE];     /* [n_term][n_node] the terms of values at the nodes */
+} msi_clean_taylor;
+
+/*
+ * msi_clean_taylor_make - find the nodes of a distribution of weights.
+ * Given:   n_term               2 to MSI_TAYLOR_MAX_TERM
+ *          reference_hz         > 0
+ *          middle_hz, half_hz   y = (frequency - middle) / half lies in -1 .. 1
+ *          moment [4 n_term - 2]  sum w y^k, k = 0, 1 ..
+ * Returns: 0, MSI_EINPUT (fewer different frequencies with weight than terms)
+ */
+int msi_clean_taylor_make(msi_clean_taylor *t, int n_term, double reference_hz, double middle_hz, double half_hz,
+                          const double *moment);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
