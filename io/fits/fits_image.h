@@ -18,8 +18,11 @@ typedef enum msi_fits_kind {
     MSI_FITS_FIRST_RESIDUAL, /* after the first major cycle */
     MSI_FITS_IMAGE,          /* restored */
     MSI_FITS_MASK,           /* 1 where components may lie, or do lie */
-    MSI_FITS_INDEX,          /* spectral index */
-    MSI_FITS_IMAGE_PB,       /* images corrected for the primary beam: restored or dirty, model, PSF */
+    MSI_FITS_INDEX,          /* spectral index of joined channels */
+    MSI_FITS_ALPHA,          /* of Taylor terms: spectral index, its standard deviation, curvature */
+    MSI_FITS_ALPHA_ERROR,
+    MSI_FITS_BETA,
+    MSI_FITS_IMAGE_PB, /* images corrected for the primary beam: restored or dirty, model, PSF */
     MSI_FITS_MODEL_PB,
     MSI_FITS_PSF_PB,
     MSI_FITS_PBCOR,  /* the restored or dirty image, as tclean corrects it */
@@ -31,6 +34,12 @@ typedef enum msi_fits_kind {
     MSI_FITS_UV_REAL,
     MSI_FITS_UV_IMAG
 } msi_fits_kind;
+
+/* msi_fits_is_index - return whether pixels of a kind describe a spectrum. */
+static inline int msi_fits_is_index(msi_fits_kind kind)
+{
+    return kind >= MSI_FITS_INDEX && kind <= MSI_FITS_BETA;
+}
 
 /* msi_fits_is_brightness - return whether pixels of a kind are in Jy, per beam or per pixel. */
 static inline int msi_fits_is_brightness(msi_fits_kind kind)
@@ -75,6 +84,7 @@ typedef struct msi_fits_spec {
     double ra_rad, dec_rad;             /* image centre; the centre of the observation is OBSRA, OBSDEC */
     double freq_hz, bandwidth_hz;       /* centre and total width */
     int64_t channel, n_channel;         /* index and number of the output channels; channel below 0: all together */
+    int n_term, term;                   /* Taylor terms, and that of the image (NTERMS, TERM); n_term 0: none */
     msi_pol pol;      /* required, also for a PSF; 0: several together, and the file has no STOKES axis */
     const char *unit; /* NULL: Jy/beam, Jy/pixel for a model, Jy for uv, none for weights */
     msi_beam beam;    /* written for images in Jy/beam, the PSF and spectral indices */

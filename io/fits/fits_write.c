@@ -252,6 +252,9 @@ static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
                                        [MSI_FITS_UV_IMAG] = "Jy",
                                        [MSI_FITS_MASK] = NULL,
                                        [MSI_FITS_INDEX] = NULL,
+                                       [MSI_FITS_ALPHA] = NULL,
+                                       [MSI_FITS_ALPHA_ERROR] = NULL,
+                                       [MSI_FITS_BETA] = NULL,
                                        [MSI_FITS_IMAGE_PB] = "Jy/beam",
                                        [MSI_FITS_MODEL_PB] = "Jy/pixel",
                                        [MSI_FITS_PSF_PB] = "Jy/beam",
@@ -271,6 +274,9 @@ static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
                                        [MSI_FITS_UV_IMAG] = "Visibility",
                                        [MSI_FITS_MASK] = "Mask",
                                        [MSI_FITS_INDEX] = "Spectral Index",
+                                       [MSI_FITS_ALPHA] = "Spectral Index",
+                                       [MSI_FITS_ALPHA_ERROR] = "Uncertainty",
+                                       [MSI_FITS_BETA] = "Spectral Curvature",
                                        [MSI_FITS_HORIZON] = "Mask",
                                        [MSI_FITS_IMAGE_PB] = "Intensity",
                                        [MSI_FITS_MODEL_PB] = "Intensity",
@@ -284,13 +290,17 @@ static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
     put_number(f, "BZERO", 0, NULL, status);
     put_string(f, "BUNIT", spec->unit ? spec->unit : unit[spec->kind], "Unit of the pixels", status);
     put_string(f, "BTYPE", type[spec->kind], NULL, status);
+    if (spec->n_term > 1 && !*status && spec->kind <= MSI_FITS_IMAGE) {
+        fits_write_key_lng(f, "TERM", spec->term, "Taylor term in FREQ / reference - 1", status);
+        fits_write_key_lng(f, "NTERMS", spec->n_term, "Number of Taylor terms", status);
+    }
     put_string(f, "OBJECT", o->object, NULL, status);
     put_string(f, "TELESCOP", o->telescope, NULL, status);
     put_string(f, "OBSERVER", o->observer, NULL, status);
     if (spec->primary_beam) put_string(f, "PBMODEL", spec->primary_beam, "Model of the primary beam", status);
     put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
     const int is_of_beam =
-        msi_fits_is_psf(spec->kind) || spec->kind == MSI_FITS_INDEX || msi_fits_is_brightness(spec->kind);
+        msi_fits_is_psf(spec->kind) || msi_fits_is_index(spec->kind) || msi_fits_is_brightness(spec->kind);
     if (is_of_beam && !msi_fits_is_model(spec->kind) && msi_beam_known(&spec->beam)) {
         put_number(f, "BMAJ", spec->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
         put_number(f, "BMIN", spec->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
@@ -360,7 +370,7 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
 /* Say what the pixels include that a reader could overlook. */
 static void put_caveat(fitsfile *f, const msi_fits_spec *spec, int *status)
 {
-    if (spec->kind == MSI_FITS_INDEX && !*status)
+    if (msi_fits_is_index(spec->kind) && !*status)
         fits_write_comment(f, "Not corrected for the primary beam, whose spectrum the map includes.", status);
 }
 

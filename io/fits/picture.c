@@ -230,6 +230,9 @@ static void write_detail(composition *c, const msi_fits_spec *spec)
                                        [MSI_FITS_IMAGE] = "restored image",
                                        [MSI_FITS_MASK] = "mask",
                                        [MSI_FITS_INDEX] = "spectral index",
+                                       [MSI_FITS_ALPHA] = "spectral index",
+                                       [MSI_FITS_ALPHA_ERROR] = "standard deviation of the spectral index",
+                                       [MSI_FITS_BETA] = "spectral curvature",
                                        [MSI_FITS_IMAGE_PB] = "corrected for the primary beam",
                                        [MSI_FITS_MODEL_PB] = "model corrected for the primary beam",
                                        [MSI_FITS_PSF_PB] = "point spread function over the primary beam",
@@ -308,7 +311,8 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
         [MSI_FITS_FIRST_RESIDUAL] = "Jy/beam", [MSI_FITS_MASK] = "mask",         [MSI_FITS_INDEX] = "index",
         [MSI_FITS_IMAGE_PB] = "Jy/beam",       [MSI_FITS_MODEL_PB] = "Jy/pixel", [MSI_FITS_PSF_PB] = "Jy/beam",
         [MSI_FITS_PBCOR] = "Jy/beam",          [MSI_FITS_PB] = "response",       [MSI_FITS_FEED_X] = "response",
-        [MSI_FITS_FEED_Y] = "response"};
+        [MSI_FITS_FEED_Y] = "response",        [MSI_FITS_ALPHA] = "index",       [MSI_FITS_ALPHA_ERROR] = "index",
+        [MSI_FITS_BETA] = "curvature"};
     const msi_image_geometry *g = &spec->geometry;
     if (spec->kind > MSI_FITS_WEIGHTS)
         return msi_error_set(MSI_ERANGE, "pictures of transforms to the uv plane are not supported");
@@ -320,7 +324,7 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
                                  .pixel = pixel,
                                  .window = {0, 0, g->nx, g->ny},
                                  .values = is_weights                                       ? MSI_VALUES_WEIGHTS
-                                           : spec->kind == MSI_FITS_INDEX                   ? MSI_VALUES_INDEX
+                                           : msi_fits_is_index(spec->kind)                  ? MSI_VALUES_INDEX
                                            : (is_image || is_model) && is_signed(spec->pol) ? MSI_VALUES_SIGNED
                                                                                             : MSI_VALUES_BRIGHTNESS,
                                  .unit = spec->unit ? spec->unit : unit[spec->kind],

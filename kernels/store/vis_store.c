@@ -785,20 +785,30 @@ void msi_vis_store_band(const msi_vis_store *s, double *low_hz, double *high_hz)
     if (*high_hz == 0) *low_hz = 0;
 }
 
+enum { MOST_MOMENTS = 16 };
+
 void msi_vis_store_moments(const msi_vis_store *s, double middle_hz, double half_hz, int n, double *moment)
 {
+    enum { AT_ONCE = 256 };
     for (int k = 0; k < n; k++) moment[k] = 0;
-    for (int64_t i = 0; !s->gpu && i < s->n_segment; i++) {
-        const msi_vis_segment *g = &s->segment[i];
-#pragma omp parallel for schedule(static) reduction(+ : moment[:n])
-        for (int32_t c = 0; c < g->n_chan; c++) {
-            double sum = 0;
-            for (int64_t row = 0; row < g->n_row; row++) sum += (double)g->weight[msi_segment_index(g, 0, row, c)];
-            for (int k = 0; k < n; k++) {
-                moment[k] += sum;
-                sum *= (g->freq_hz[c] - middle_hz) / half_hz;
+    for (int64_t first = 0; !s->gpu && first < s->n_segment; first += AT_ONCE) {
+        const int64_t n_part = s->n_segment - first < AT_ONCE ? s->n_segment - first : AT_ONCE;
+        double part[AT_ONCE][MOST_MOMENTS];
+#pragma omp parallel for schedule(dynamic, 4)
+        for (int64_t i = 0; i < n_part; i++) {
+            const msi_vis_segment *g = &s->segment[first + i];
+            for (int k = 0; k < n; k++) part[i][k] = 0;
+            for (int32_t c = 0; c < g->n_chan; c++) {
+                double sum = 0;
+                for (int64_t row = 0; row < g->n_row; row++) sum += (double)g->weight[msi_segment_index(g, 0, row, c)];
+                for (int k = 0; k < n; k++) {
+                    part[i][k] += sum;
+                    sum *= (g->freq_hz[c] - middle_hz) / half_hz;
+                }
             }
         }
+        for (int64_t i = 0; i < n_part; i++)
+            for (int k = 0; k < n; k++) moment[k] += part[i][k];
     }
 }
 

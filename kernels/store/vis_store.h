@@ -118,7 +118,7 @@ void msi_vis_store_band(const msi_vis_store *s, double *low_hz, double *high_hz)
 
 /*
  * msi_vis_store_moments - sum plane 0's current weights times y^k, y = (frequency - middle) / half, segment by segment.
- * Returned: moment [n], k = 0, 1 ..; 0 for samples on a GPU
+ * Returned: moment [n], n at most 16, k = 0, 1 ..; 0 for samples on a GPU
  */
 void msi_vis_store_moments(const msi_vis_store *s, double middle_hz, double half_hz, int n, double *moment);
 

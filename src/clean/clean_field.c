@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/clean/clean_field.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -18,8 +19,16 @@ msi_planes *msi_clean_field_model(const msi_clean_field *f)
     return f->cleaned_model ? f->cleaned_model : f->model;
 }
 
+/* Return the number of Taylor terms, 0 without. */
+static int n_taylor(const msi_clean_field_spec *spec)
+{
+    return (int)spec->options->n_taylor;
+}
+
+/* Without samples there are as many nodes as powers. */
 static int n_cleaned(const msi_clean_field_spec *spec)
 {
+    if (n_taylor(spec)) return spec->taylor ? spec->taylor->n_node : 2 * n_taylor(spec) - 1;
     const int64_t n = spec->options->deconvolution_channels;
     return n && n < spec->n_channel ? (int)n : spec->n_channel;
 }
@@ -47,6 +56,7 @@ static int make_planes(const msi_clean_field *f, int n, msi_planes **out)
 static int make_views(msi_clean_field *f)
 {
     const int n_channel = f->spec.n_channel, n_pol = f->spec.n_pol;
+    if (n_taylor(&f->spec)) return MSI_OK;
     MSI_TRY(msi_alloc(&f->channel_residual, n_channel, sizeof(msi_planes *), "image planes"));
     MSI_TRY(msi_alloc(&f->channel_model, n_channel, sizeof(msi_planes *), "image planes"));
     for (int k = 0; f->by_pol && k < n_parallel(f); k++) {
@@ -73,10 +83,25 @@ static int make_groups(msi_clean_field *f)
         MSI_TRY(msi_planes_view(&g->residual, f->cleaned_residual ? f->cleaned_residual : f->residual, i * n, n));
         MSI_TRY(msi_planes_view(&g->model, msi_clean_field_model(f), i * n, n));
         MSI_TRY(msi_planes_view(&g->before, f->before, i * n, n));
-        if (!f->cleaned_model) continue;
+        if (!f->cleaned_model || n_taylor(&f->spec)) continue;
         MSI_TRY(msi_planes_view(&g->part_residual, f->residual, i * n_part, n_part));
         MSI_TRY(msi_planes_view(&g->part_model, f->model, i * n_part, n_part));
     }
+    return MSI_OK;
+}
+
+/* Give each term the weights of the channel. */
+static int repeat_weights(msi_clean_field *f)
+{
+    const int n_pol = f->spec.n_pol, n = f->spec.n_channel * n_pol;
+    MSI_TRY(msi_alloc(&f->own_sum_weight, n, sizeof *f->own_sum_weight, "sums of weights"));
+    MSI_TRY(msi_alloc(&f->own_n_vis, n, sizeof *f->own_n_vis, "numbers of samples"));
+    for (int i = 0; i < n; i++) {
+        f->own_sum_weight[i] = f->sum_weight[i % n_pol];
+        f->own_n_vis[i] = f->n_vis[i % n_pol];
+    }
+    f->sum_weight = f->own_sum_weight;
+    f->n_vis = f->own_n_vis;
     return MSI_OK;
 }
 
@@ -86,15 +111,17 @@ int msi_clean_field_make(msi_clean_field *f, const msi_clean_field_spec *spec)
     *f = (msi_clean_field){.spec = *spec,
                            .accuracy = spec->accuracy,
                            .n_cleaned = n_cleaned(spec),
-                           .by_pol = spec->n_channel > 1 && spec->n_pol > 1 && !spec->options->join_pols};
+                           .by_pol =
+                               n_taylor(spec) || (spec->n_channel > 1 && spec->n_pol > 1 && !spec->options->join_pols)};
     f->sum_weight = spec->samples->sum_weight + spec->first * spec->n_pol;
     f->n_vis = spec->samples->n_vis + spec->first * spec->n_pol;
     MSI_TRY(make_planes(f, n, &f->residual));
     MSI_TRY(make_planes(f, n, &f->model));
-    const int n_clean = f->n_cleaned * spec->n_pol;
+    const int n_clean = f->n_cleaned * spec->n_pol, has_cleaned = n_taylor(spec) || n_clean < n;
+    if (n_taylor(spec)) MSI_TRY(repeat_weights(f));
     MSI_TRY(make_planes(f, n_clean, &f->before));
-    if (n_clean < n) MSI_TRY(make_planes(f, n_clean, &f->cleaned_residual));
-    if (n_clean < n) MSI_TRY(make_planes(f, n_clean, &f->cleaned_model));
+    if (has_cleaned) MSI_TRY(make_planes(f, n_clean, &f->cleaned_residual));
+    if (has_cleaned) MSI_TRY(make_planes(f, n_clean, &f->cleaned_model));
     MSI_TRY(make_views(f));
     return make_groups(f);
 }
@@ -108,14 +135,19 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
     const int fits = c->fit_terms       ? MSI_CLEAN_FIT_POLYNOMIAL
                      : c->log_fit_terms ? MSI_CLEAN_FIT_LOG
                                         : MSI_CLEAN_FIT_NONE;
-    const int n = n_cleaned(spec), has_parts = n < spec->n_channel;
+    const int n = n_cleaned(spec), n_term = n_taylor(spec), has_parts = n < spec->n_channel;
+    const msi_clean_taylor *t = spec->taylor;
     return (msi_cleaner_spec){.nx = spec->geometry.nx,
                               .ny = spec->geometry.ny,
                               .n_channel = n,
                               .n_pol = c->join_pols ? spec->n_pol : 1,
                               .search_pol = spec->searched,
-                              .weight = has_parts ? NULL : weight,
-                              .freq_hz = has_parts ? NULL : spec->freq_hz,
+                              .weight = t                     ? t->share
+                                        : has_parts || n_term ? NULL
+                                                              : weight,
+                              .freq_hz = t           ? t->freq_hz
+                                         : has_parts ? NULL
+                                                     : spec->freq_hz,
                               .n_part = has_parts ? spec->n_channel : 0,
                               .part_weight = has_parts ? weight : NULL,
                               .part_freq_hz = has_parts ? spec->freq_hz : NULL,
@@ -128,8 +160,10 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .stop_negative = c->stop_negative,
                               .squared_join = c->squared_join && c->join_channels,
                               .border = c->border_percent / 100,
-                              .fit = (msi_clean_fit)fits,
-                              .n_term = (int)(c->fit_terms ? c->fit_terms : c->log_fit_terms),
+                              .fit = t        ? MSI_CLEAN_FIT_POLYNOMIAL
+                                     : n_term ? MSI_CLEAN_FIT_NONE
+                                              : (msi_clean_fit)fits,
+                              .n_term = t ? n_term : (int)(c->fit_terms ? c->fit_terms : c->log_fit_terms),
                               .scale = c->n_scale ? c->scale : NULL,
                               .n_scale = c->n_scale ? c->n_scale : (int)c->max_scales,
                               .beam_pixel = beam_pixel,
@@ -161,7 +195,9 @@ static int set_psf(const msi_clean_field *f, msi_cleaner *cleaner, const msi_pla
     msi_planes *mean;
     if (!f->cleaned_model) return msi_cleaner_psf(cleaner, psf);
     MSI_TRY(make_planes(f, f->n_cleaned, &mean));
-    int rc = msi_cleaner_mean(cleaner, psf, mean);
+    const msi_cleaner_planes powers = {psf, 0, 1, 2 * f->spec.n_channel - 1}, nodes = {mean, 0, 1, f->n_cleaned};
+    int rc = n_taylor(&f->spec) ? msi_cleaner_combine(cleaner, f->spec.taylor->psf, &powers, &nodes)
+                                : msi_cleaner_mean(cleaner, psf, mean);
     if (!rc) rc = msi_cleaner_psf(cleaner, mean);
     msi_planes_free(mean);
     return rc;
@@ -299,12 +335,12 @@ int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder
 {
     const msi_image_geometry *geometry = &spec->geometry;
     const int n_pol = spec->n_pol, n = spec->n_channel * n_pol, joined = spec->options->join_pols;
-    const int by_pol = spec->n_channel > 1 && n_pol > 1 && !joined;
-    const int n_clean = n_cleaned(spec) * n_pol;
+    const int n_term = n_taylor(spec), by_pol = spec->n_channel > 1 && n_pol > 1 && !joined && !n_term;
+    const int n_clean = n_cleaned(spec) * n_pol, n_psf = n_term ? 2 * n_term - 1 : spec->n_channel;
     msi_planes_shape shape = {.nx = geometry->nx,
                               .ny = geometry->ny,
-                              .n = 2 * n + n_clean + spec->n_channel + (by_pol ? 2 * n_pol : 0) +
-                                   (n_clean < n ? 2 * n_clean + n_cleaned(spec) : 0),
+                              .n = 2 * n + n_clean + n_psf + (by_pol ? 2 * n_pol : 0) +
+                                   (n_clean < n || n_term ? 2 * n_clean + n_cleaned(spec) : 0),
                               .precision = gridder->precision,
                               .backend = gridder->backend};
     const int64_t planes = msi_planes_bytes(&shape);
@@ -357,15 +393,55 @@ static int subtract_by_copies(const subtraction *s, int channel)
 
 int msi_clean_field_refine(msi_clean_field *f, double accuracy)
 {
-    for (int c = 0; c < f->spec.n_channel; c++)
+    for (int c = 0; c < (n_taylor(&f->spec) ? 1 : f->spec.n_channel); c++)
         if (f->n_vis[c * f->spec.n_pol])
             MSI_TRY(msi_clean_samples_refine(f->spec.samples, f->spec.first + c, accuracy));
     f->accuracy = accuracy;
     return MSI_OK;
 }
 
+/* Planes of a polarisation: its terms, and its nodes in the planes of the group. */
+typedef struct taylor_planes {
+    msi_cleaner *cleaner;
+    msi_cleaner_planes terms, nodes;
+} taylor_planes;
+
+static taylor_planes find_taylor_planes(const msi_clean_field *f, int pol, int models)
+{
+    const msi_clean_group *g = msi_clean_field_group(f, pol);
+    const int n_term = n_taylor(&f->spec), joined = g->pol < 0;
+    return (taylor_planes){
+        g->cleaner,
+        {models ? f->model : f->residual, pol * n_term, 1, n_term},
+        {models ? g->model : g->residual, joined ? pol : 0, joined ? f->spec.n_pol : 1, f->n_cleaned}};
+}
+
+/* Make the planes of the nodes from those of the terms: residuals by the Hessian, models by the polynomial. */
+static int make_nodes(msi_clean_field *f, int models)
+{
+    const msi_clean_taylor *t = f->spec.taylor;
+    double value[MSI_TAYLOR_MAX_NODE * MSI_TAYLOR_MAX_TERM];
+    for (int i = 0; t && i < t->n_node * t->n_term; i++) value[i] = pow(t->x[i / t->n_term], i % t->n_term);
+    for (int p = 0; t && p < f->spec.n_pol; p++) {
+        const taylor_planes of = find_taylor_planes(f, p, models);
+        if (of.cleaner) MSI_TRY(msi_cleaner_combine(of.cleaner, models ? value : t->residual, &of.terms, &of.nodes));
+    }
+    return MSI_OK;
+}
+
+int msi_clean_field_terms(msi_clean_field *f, int models)
+{
+    const msi_clean_taylor *t = f->spec.taylor;
+    for (int p = 0; t && p < f->spec.n_pol; p++) {
+        const taylor_planes of = find_taylor_planes(f, p, models);
+        if (of.cleaner) MSI_TRY(msi_cleaner_combine(of.cleaner, t->term, &of.nodes, &of.terms));
+    }
+    return MSI_OK;
+}
+
 int msi_clean_field_average(msi_clean_field *f, int models)
 {
+    if (n_taylor(&f->spec)) return make_nodes(f, models);
     for (int i = 0; f->cleaned_model && i < f->n_group; i++) {
         const msi_clean_group *g = &f->group[i];
         if (g->cleaner)
@@ -378,6 +454,7 @@ int msi_clean_field_average(msi_clean_field *f, int models)
 /* Make the models of the imaged channels from those of the cleaned channels. */
 static int expand_models(msi_clean_field *f)
 {
+    if (n_taylor(&f->spec)) return msi_clean_field_terms(f, 1);
     for (int i = 0; f->cleaned_model && i < f->n_group; i++)
         if (f->group[i].cleaner)
             MSI_TRY(msi_cleaner_expand(f->group[i].cleaner, f->group[i].model, f->group[i].part_model));
@@ -424,6 +501,10 @@ int msi_clean_field_subtract(msi_clean_field *f, int with_model)
                                         .finish = finish_nothing,
                                         .of = &s};
     if (with_model) MSI_TRY(expand_models(f));
+    if (n_taylor(&f->spec)) {
+        MSI_TRY(msi_clean_samples_residual(f->spec.samples, f->spec.first, with_model ? f->model : NULL, f->residual));
+        return make_nodes(f, 0);
+    }
     MSI_TRY(n_parallel(f) == 1 ? subtract_in_turn(&s) : msi_ordered_parallel_run(&turns));
     return msi_clean_field_average(f, 0);
 }
@@ -452,6 +533,8 @@ void msi_clean_field_free(msi_clean_field *f)
     msi_planes_free(f->cleaned_residual);
     msi_planes_free(f->cleaned_model);
     msi_free(f->first_residual);
+    msi_free(f->own_sum_weight);
+    msi_free(f->own_n_vis);
     msi_free(f->group);
     memset(f, 0, sizeof *f);
 }

@@ -28,7 +28,10 @@ typedef struct msi_clean_field_spec {
     const msi_plane *planes; /* [n_pol] */
     unsigned searched;       /* bits of the planes that are searched if they are joined; 0: all */
     const double *freq_hz;   /* [n_channel] */
-    int n_parallel;          /* channels whose gridders may work at the same time, each on its own device; 0: 1 */
+    /* NULL: none. With Taylor terms the samples have one channel, first. The images of the field are those of the terms,
+     * n_channel of them, and the cleaned channels are the nodes. */
+    const msi_clean_taylor *taylor;
+    int n_parallel; /* channels whose gridders may work at the same time, each on its own device; 0: 1 */
 } msi_clean_field_spec;
 
 enum { MSI_CLEAN_STOP_TEXT = 32 };
@@ -76,8 +79,10 @@ typedef struct msi_clean_field {
     msi_planes **channel_residual, **channel_model; /* [n_channel] views for the gridders; by_pol: [n_parallel] buffers
                                                        to which planes are copied */
     void *first_residual;     /* [planes of residual] pixels after the first cycle; NULL: not stored */
-    const double *sum_weight; /* [n_channel][n_pol], borrowed from the samples */
+    const double *sum_weight; /* [n_channel][n_pol], borrowed from the samples, or own_.. */
     const int64_t *n_vis;
+    double *own_sum_weight; /* with Taylor terms, which all have the weights of their channel; NULL without */
+    int64_t *own_n_vis;
     int n_group;
     msi_clean_group *group;
 } msi_clean_field;
@@ -91,7 +96,7 @@ int msi_clean_field_make(msi_clean_field *field, const msi_clean_field_spec *spe
 
 /*
  * msi_clean_field_cleaners - make a cleaner for each group.
- * Given:   psf         [n_channel] planes; not needed afterwards
+ * Given:   psf         [n_channel] planes, with Taylor terms those of 2 n_channel - 1 powers; not needed afterwards
  *          beam_pixel  width of the beam, in pixels
  * Returns: 0, MSI_EUSAGE, MSI_ENOMEM, MSI_EGPU, MSI_EINPUT (a PSF without a peak)
  */
@@ -118,6 +123,14 @@ int msi_clean_field_refine(msi_clean_field *field, double accuracy);
  * Returns: 0, MSI_EGPU, MSI_ENOMEM
  */
 int msi_clean_field_average(msi_clean_field *field, int models);
+
+/*
+ * msi_clean_field_terms - with Taylor terms, make their planes from those of the nodes: the terms of the models, or the
+ * principal solution of the residuals, H^-1 R.
+ * Given:   models  1: models; 0: residuals
+ * Returns: 0, MSI_EGPU, MSI_ENOMEM
+ */
+int msi_clean_field_terms(msi_clean_field *field, int models);
 
 /* msi_clean_field_model - return the models of the cleaned channels, from which those of the imaged channels follow. */
 msi_planes *msi_clean_field_model(const msi_clean_field *field);

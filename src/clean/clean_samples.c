@@ -22,6 +22,20 @@ typedef struct working_planes {
 
 /* ---- Counts ---- */
 
+/* Sum the moments of weights over the band of all ranks. */
+static int sum_moments(msi_clean_samples *s)
+{
+    const int n = 4 * s->n_term - 2;
+    double low, high;
+    msi_gridder_band(s->gridder[0], &low, &high);
+    double edge[2] = {high > 0 ? -low : -HUGE_VAL, high};
+    MSI_TRY(msi_ranks_largest(s->ranks, edge, 2));
+    s->middle_hz = 0.5 * (edge[1] - edge[0]);
+    s->half_hz = edge[1] + edge[0] > 0 ? 0.5 * (edge[1] + edge[0]) : 1;
+    msi_gridder_moments(s->gridder[0], s->middle_hz, s->half_hz, n, s->moment);
+    return msi_ranks_sum(s->ranks, s->moment, n, MSI_FP64);
+}
+
 int msi_clean_samples_count(msi_clean_samples *s)
 {
     const int64_t n = s->n_channel * s->n_plane;
@@ -43,6 +57,7 @@ int msi_clean_samples_count(msi_clean_samples *s)
     MSI_TRY(msi_ranks_sum(s->ranks, s->sum_weight, n, MSI_FP64));
     MSI_TRY(msi_ranks_sum(s->ranks, s->sum_vis_weight, n, MSI_FP64));
     MSI_TRY(msi_ranks_largest(s->ranks, s->largest_weight, n));
+    if (s->n_term) MSI_TRY(sum_moments(s));
     return msi_ranks_count(s->ranks, s->n_vis, (int)n);
 }
 
@@ -76,9 +91,10 @@ static int broadcast_model(msi_clean_samples *s, const working_planes *own, msi_
 {
     const int is_first = s->ranks->rank == 0;
     const int64_t bytes = msi_planes_bytes(msi_planes_shape_of(own->model));
-    MSI_TRY(msi_ranks_agree(s->ranks, is_first ? msi_planes_fetch(own->model, 0, s->n_plane, image->pixel) : MSI_OK));
+    const int n = msi_planes_shape_of(own->model)->n;
+    MSI_TRY(msi_ranks_agree(s->ranks, is_first ? msi_planes_fetch(own->model, 0, n, image->pixel) : MSI_OK));
     MSI_TRY(msi_ranks_broadcast(s->ranks, image->pixel, bytes));
-    return is_first ? MSI_OK : msi_planes_upload(own->model, 0, s->n_plane, image->pixel);
+    return is_first ? MSI_OK : msi_planes_upload(own->model, 0, n, image->pixel);
 }
 
 /* Each rank makes its part of an image; rank 0 gets the weighted mean. */
@@ -97,11 +113,12 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
     if (!rc) rc = msi_planes_fetch(planes, 0, shape->n, image.pixel);
     rc = msi_ranks_agree(s->ranks, rc);
     msi_gridder_weights(s->gridder[q->channel], sum_weight, NULL, n_vis);
-    for (int p = 0; !rc && p < shape->n; p++) {
-        image.sum_weight[p] = sum_weight[p];
-        image.n_vis[p] = n_vis[p];
+    for (int i = 0; !rc && i < shape->n; i++) {
+        const int p = q->kind == PSF ? 0 : i / (s->n_term ? s->n_term : 1);
+        image.sum_weight[i] = sum_weight[p];
+        image.n_vis[i] = n_vis[p];
         /* A plane is NaN if no rank has a sample of it. */
-        if (!s->n_vis[first + p]) msi_image_fill_nan(&image, p);
+        if (!s->n_vis[first + p]) msi_image_fill_nan(&image, i);
     }
     if (!rc) rc = msi_ranks_image(s->ranks, &image);
     if (!rc && !s->ranks->rank) rc = msi_planes_upload(planes, 0, shape->n, image.pixel);
@@ -168,9 +185,11 @@ int msi_clean_samples_done(msi_clean_samples *s)
 
 static int make_planes(msi_clean_samples *s, working_planes *own)
 {
-    MSI_TRY(msi_gridder_planes(s->gridder[0], s->n_plane, &own->model));
-    MSI_TRY(msi_gridder_planes(s->gridder[0], s->n_plane, &own->residual));
-    return msi_planes_view(&own->psf, own->residual, 0, 1);
+    const int n = s->n_plane * (s->n_term ? s->n_term : 1), n_psf = s->n_term ? 2 * s->n_term - 1 : 1;
+    MSI_TRY(msi_gridder_planes(s->gridder[0], n, &own->model));
+    MSI_TRY(msi_gridder_planes(s->gridder[0], n, &own->residual));
+    return n_psf <= n ? msi_planes_view(&own->psf, own->residual, 0, n_psf)
+                      : msi_gridder_planes(s->gridder[0], n_psf, &own->psf);
 }
 
 int msi_clean_samples_serve(msi_clean_samples *s)

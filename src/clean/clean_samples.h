@@ -10,6 +10,7 @@
 #define MSI_SRC_CLEAN_SAMPLES_H
 
 #include "core/image.h"
+#include "kernels/clean/clean_taylor.h"
 #include "kernels/gridder.h"
 #include "src/run/ranks.h"
 
@@ -18,12 +19,16 @@ typedef struct msi_clean_samples {
     msi_gridder **gridder; /* [n_channel] of this rank, weighted, made with spec.residual; borrowed */
     int64_t n_channel;     /* output channels of the run */
     int n_plane;           /* planes of each channel */
+    int n_term;            /* Taylor terms of each plane, of a single channel; 0: none */
+    double reference_hz;   /* of the terms */
     msi_image_geometry geometry;
     /* Over all ranks, [n_channel][n_plane]: sums of weights, with and without density weights, the largest weight, and
      * the number of samples with a weight. */
     double *sum_weight, *sum_vis_weight, *largest_weight;
     int64_t *n_vis;
     double longest_lambda; /* the longest baseline of the samples; 0: unknown */
+    /* With terms: sums of weights of plane 0 times powers of (frequency - middle) / half, as msi_gridder_moments. */
+    double middle_hz, half_hz, moment[4 * MSI_TAYLOR_MAX_TERM - 2];
 } msi_clean_samples;
 
 /*
@@ -38,7 +43,8 @@ int msi_clean_samples_count(msi_clean_samples *samples);
  * msi_clean_samples_residual, msi_clean_samples_psf - as msi_gridder_residual and msi_gridder_psf, for the samples of
  * an output channel on all ranks; called by rank 0. The images of the ranks are averaged by weight, in the order of
  * ranks.
- * Given:   model  unchanged; NULL: nothing is subtracted
+ * Given:   model  unchanged; NULL: nothing is subtracted. With Taylor terms planes are [n_plane][n_term], and PSFs are of
+ *                 the first powers, as many as psf has planes
  * Returns: as those, or the code of a rank that failed
  * Notes:   with several ranks make one channel after the other; with one rank, threads may make channels in parallel.
  */

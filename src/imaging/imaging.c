@@ -118,6 +118,8 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     spec.residual = o->clean.niter > 0;
     spec.psf = o->make_psf && !spec.residual; /* a gridder of residuals makes the PSF by a separate call */
     spec.psf_only = o->make_psf_only;
+    spec.n_term = (int)o->clean.n_taylor;
+    spec.reference_hz = msi_imaging_reference(r);
     spec.memory_bytes = msi_imaging_gridder_bytes(o);
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
     spec.temp_dir = r->temp_dir;

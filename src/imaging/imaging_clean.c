@@ -36,7 +36,8 @@ typedef struct reused_planes {
 static int read_plane(msi_cleaning *k, const reused_planes *from, int channel, int pol)
 {
     msi_imaging_run *r = k->run;
-    const msi_output_id id = {r->interval, k->first + channel, pol, from->kind};
+    const msi_output_id id = {r->interval, msi_cleaning_channel(k, channel), pol, from->kind,
+                              msi_cleaning_term(k, channel)};
     msi_image image;
     MSI_TRY(msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision));
     int rc = MSI_OK;
@@ -103,7 +104,7 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
     msi_planes *psf;
     MSI_TRY(msi_planes_view(&psf, all, channel, 1));
     int rc = msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision);
-    const msi_output_id id = {r->interval, k->first + channel, 0, MSI_FITS_PSF};
+    const msi_output_id id = {r->interval, k->first + channel, 0, MSI_FITS_PSF, 0};
     if (!rc && reused) rc = msi_imaging_reuse_read(r, reused, &id, image.precision, image.pixel);
     if (!rc)
         rc = reused ? msi_planes_upload(psf, 0, 1, image.pixel)
@@ -118,7 +119,8 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
         k->field.edge_level = fmax(k->field.edge_level, edge_level(&image));
     }
     if (!rc) rc = msi_cleaning_add_to_sum(k, MSI_FITS_PSF, &image);
-    const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel], k->weight[channel], NULL};
+    const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel],
+                                         k->weight[channel], NULL,         0};
     if (!rc) rc = msi_imaging_files_put(r, &product, &image);
     msi_image_free(&image);
     return rc;
@@ -140,15 +142,42 @@ static double find_beam_pixel(const msi_cleaning *k)
     return 3;
 }
 
+/* Make the PSFs of all powers of Taylor terms, and write them; the beam is that of power 0. */
+static int make_powers(msi_cleaning *k, msi_planes *psf)
+{
+    msi_imaging_run *r = k->run;
+    const int n = msi_planes_shape_of(psf)->n;
+    int rc = msi_clean_samples_psf(k->samples, k->first, psf);
+    for (int i = 0; !rc && i < n; i++) {
+        msi_image image = {0};
+        rc = msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision);
+        if (!rc) rc = msi_planes_fetch(psf, i, 1, image.pixel);
+        if (!rc) {
+            image.sum_weight[0] = k->field.sum_weight[0];
+            image.n_vis[0] = k->field.n_vis[0];
+        }
+        if (!rc && i == 0) {
+            rc = msi_imaging_files_beam(r, &k->beam[0], &image);
+            k->sidelobe = sidelobe_level(&image, &k->beam[0]);
+            k->field.edge_level = edge_level(&image);
+        }
+        const msi_imaging_product product = {k->first, MSI_FITS_PSF, k->beam[0], k->weight[0], NULL, i};
+        if (!rc) rc = msi_imaging_files_put(r, &product, &image);
+        msi_image_free(&image);
+    }
+    for (int c = 1; c < k->field.spec.n_channel; c++) k->beam[c] = k->beam[0];
+    return rc;
+}
+
 /* Make the PSF of each channel, or read those of an earlier run; make the cleaners of the field and set their masks. */
 static int make_psfs(msi_cleaning *k)
 {
-    const int n = k->field.spec.n_channel;
+    const int n = k->field.spec.n_channel, n_term = k->samples->n_term;
     msi_planes *psf;
     k->field.edge_level = 0;
-    MSI_TRY(msi_gridder_planes(k->samples->gridder[k->first], n, &psf));
-    int rc = MSI_OK;
-    for (int c = 0; !rc && c < n; c++) {
+    MSI_TRY(msi_gridder_planes(k->samples->gridder[k->first], n_term ? 2 * n_term - 1 : n, &psf));
+    int rc = n_term ? make_powers(k, psf) : MSI_OK;
+    for (int c = 0; !rc && !n_term && c < n; c++) {
         const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
         rc = make_psf(k, c, psf);
         msi_progress_leave(all);
@@ -204,12 +233,13 @@ static int begin_models(msi_cleaning *k, int *resumed)
 static void begin_channel(msi_cleaning *k, int channel)
 {
     const msi_clean_field *f = &k->field;
-    const int64_t first = (k->first + channel) * f->spec.n_pol;
-    msi_imaging_report_empty(k->run, k->first + channel, f->spec.n_pol, f->n_vis + channel * f->spec.n_pol);
+    const int64_t first = msi_cleaning_channel(k, channel) * f->spec.n_pol;
+    const int is_new = msi_cleaning_term(k, channel) == 0;
+    if (is_new) msi_imaging_report_empty(k->run, k->first + channel, f->spec.n_pol, f->n_vis + channel * f->spec.n_pol);
     for (int p = 0; p < f->spec.n_pol; p++) {
         k->weight[channel][p] = (msi_imaging_weight){.largest = k->samples->largest_weight[first + p],
                                                      .vis_sum = k->samples->sum_vis_weight[first + p]};
-        msi_imaging_weight_add(&k->band_weight[p], &k->weight[channel][p]);
+        if (is_new) msi_imaging_weight_add(&k->band_weight[p], &k->weight[channel][p]);
     }
 }
 
@@ -220,23 +250,42 @@ static int n_parallel(const msi_imaging_run *r, int n_channel)
     return n_channel == r->options->channels_out ? r->gpus.n_slot : 1;
 }
 
+/* Find the nodes that stand for the Taylor terms. Without samples nothing is cleaned, and any nodes do. */
+static int find_nodes(msi_cleaning *k)
+{
+    const msi_clean_samples *s = k->samples;
+    const double low = s->middle_hz - s->half_hz, high = s->middle_hz + s->half_hz;
+    if (!(s->moment[0] > 0)) {
+        k->taylor = (msi_clean_taylor){.n_term = s->n_term, .n_node = 2 * s->n_term - 1, .share = {1}};
+        return MSI_OK;
+    }
+    if (s->reference_hz < low || s->reference_hz > high)
+        return msi_error_set(MSI_EINPUT, "-reffreq: %.6g MHz lies outside of the band, %.6g to %.6g MHz",
+                             1e-6 * s->reference_hz, 1e-6 * low, 1e-6 * high);
+    return msi_clean_taylor_make(&k->taylor, s->n_term, s->reference_hz, s->middle_hz, s->half_hz, s->moment);
+}
+
 static int make_field(msi_cleaning *k, int64_t first, int n_channel)
 {
     msi_imaging_run *r = k->run;
     k->first = first;
     k->has_first_residual = 0;
     k->dirty_peak_jy = 0;
+    const int n_term = k->samples->n_term;
     for (int c = 0; c < n_channel; c++)
-        k->freq_hz[c] = 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
+        k->freq_hz[c] =
+            n_term ? k->samples->reference_hz : 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
+    if (n_term) MSI_TRY(find_nodes(k));
     msi_clean_field_spec spec = msi_imaging_field_spec(r->options, r->planes, r->n_plane);
     spec.samples = k->samples;
     spec.first = first;
     spec.n_channel = n_channel;
     spec.freq_hz = k->freq_hz;
-    spec.n_parallel = n_parallel(r, n_channel);
+    spec.n_parallel = n_term ? 1 : n_parallel(r, n_channel);
+    spec.taylor = n_term ? &k->taylor : NULL;
     MSI_TRY(msi_clean_field_make(&k->field, &spec));
     k->shape = *msi_planes_shape_of(k->field.residual);
-    if (k->field.n_cleaned < n_channel)
+    if (!n_term && k->field.n_cleaned < n_channel)
         msi_log_info("%d channels are cleaned as %d; fitted spectra give the models of all channels", n_channel,
                      k->field.n_cleaned);
     for (int c = 0; c < n_channel; c++) begin_channel(k, c);
@@ -351,7 +400,7 @@ static int clean_field(msi_cleaning *k)
 static int end_field(msi_cleaning *k, int rc)
 {
     msi_imaging_run *r = k->run;
-    for (int c = 0; !rc && c < k->field.spec.n_channel; c++) {
+    for (int c = 0; !rc && c < (k->samples->n_term ? 1 : k->field.spec.n_channel); c++) {
         msi_gridder_report report;
         msi_gridder_report_get(r->gridder[k->first + c], &report);
         msi_imaging_report_channel(k->first + c, report.n_sample, &report);
@@ -416,12 +465,13 @@ static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples)
 {
     const int64_t n = r->options->channels_out;
     const int each = r->options->clean.join_channels ? (int)n : 1;
+    const int n_image = samples->n_term ? samples->n_term : each; /* of a field and polarisation */
     msi_cleaning *k = NULL;
     int rc = check_polarisations(r, samples);
-    if (!rc) rc = make_cleaning(&k, r, each);
+    if (!rc) rc = make_cleaning(&k, r, n_image);
     if (!rc) k->samples = samples;
     for (int64_t first = 0; !rc && first < n; first += each) {
-        rc = make_field(k, first, each);
+        rc = make_field(k, first, n_image);
         if (!rc) rc = clean_field(k);
         rc = end_field(k, rc);
     }
@@ -477,6 +527,8 @@ int msi_imaging_clean_run(msi_imaging_run *r)
                                  .gridder = r->gridder,
                                  .n_channel = r->options->channels_out,
                                  .n_plane = r->n_plane,
+                                 .n_term = (int)r->options->clean.n_taylor,
+                                 .reference_hz = msi_imaging_reference(r),
                                  .geometry = r->options->geometry};
     int rc = msi_clean_samples_count(&samples);
     if (!rc) count_gridded(r, &samples);

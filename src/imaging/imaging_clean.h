@@ -30,9 +30,10 @@ typedef struct msi_cleaning {
     msi_clean_samples *samples;
     msi_clean_field field;
     int64_t first;
-    double *freq_hz;                                      /* [field.spec.n_channel] */
-    msi_beam *beam;                                       /* [field.spec.n_channel] */
-    double sidelobe;                                      /* of the first PSF */
+    msi_clean_taylor taylor; /* nodes of Taylor terms; the channels of the field are then the terms of channel first */
+    double *freq_hz;         /* [field.spec.n_channel] */
+    msi_beam *beam;          /* [field.spec.n_channel] */
+    double sidelobe;         /* of the first PSF */
     msi_imaging_weight (*weight)[MSI_GRIDDER_MAX_PLANES]; /* [field.spec.n_channel] */
     int has_first_residual;
     double dirty_peak_jy; /* of all dirty images written; 0: none */
@@ -52,6 +53,16 @@ typedef struct msi_cleaning {
 static inline int msi_cleaning_has_mfs(const msi_cleaning *k)
 {
     return k->run->options->channels_out > 1;
+}
+
+/* msi_cleaning_channel, msi_cleaning_term - return the output channel and the Taylor term of a channel of the field. */
+static inline int64_t msi_cleaning_channel(const msi_cleaning *k, int channel)
+{
+    return k->first + (k->samples->n_term ? 0 : channel);
+}
+static inline int msi_cleaning_term(const msi_cleaning *k, int channel)
+{
+    return k->samples->n_term ? channel : 0;
 }
 
 /* msi_cleaning_put - write one kind of image of every channel of the field. Returns: 0, or any code of the writer */

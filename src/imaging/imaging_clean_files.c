@@ -110,8 +110,12 @@ int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *plan
         clean[p] = msi_cleaning_cards(k, msi_clean_field_group(f, p));
     for (int c = 0; c < f->spec.n_channel; c++) {
         msi_image image = {0};
-        const msi_imaging_product product = {k->first + c, kind, k->beam[c], k->weight[c],
-                                             is_dirty || kind == MSI_FITS_FIRST_RESIDUAL ? NULL : clean};
+        const msi_imaging_product product = {msi_cleaning_channel(k, c),
+                                             kind,
+                                             k->beam[c],
+                                             k->weight[c],
+                                             is_dirty || kind == MSI_FITS_FIRST_RESIDUAL ? NULL : clean,
+                                             msi_cleaning_term(k, c)};
         MSI_TRY(fetch_channel(k, c, planes, &image));
         if (kind != MSI_FITS_MODEL) measure_image(k, c, kind, &image);
         for (int p = 0; p < f->spec.n_pol; p++) {
@@ -139,7 +143,7 @@ static int put_masks(msi_cleaning *k, int channel, uint16_t *buffer, uint8_t *ma
 {
     const msi_clean_field *f = &k->field;
     const msi_image_geometry *g = &k->run->options->geometry;
-    const msi_imaging_product product = {k->first + channel, MSI_FITS_MASK, {0, 0, 0}, k->weight[channel], NULL};
+    const msi_imaging_product product = {k->first + channel, MSI_FITS_MASK, {0, 0, 0}, k->weight[channel], NULL, 0};
     const int64_t n_pixel = msi_image_n_pixel(g);
     msi_image image;
     MSI_TRY(msi_image_alloc(&image, g, f->spec.n_pol, MSI_FP32));
@@ -164,7 +168,8 @@ static int put_all_masks(msi_cleaning *k)
     if (!msi_outputs_has_mask(k->run->options)) return MSI_OK;
     MSI_TRY(msi_alloc(&buffer, n_pixel, sizeof *buffer, "mask"));
     int rc = msi_alloc(&mask, n_pixel, 1, "mask");
-    for (int c = 0; !rc && c < k->field.spec.n_channel; c++) rc = put_masks(k, c, buffer, mask);
+    for (int c = 0; !rc && c < (k->samples->n_term ? 1 : k->field.spec.n_channel); c++)
+        rc = put_masks(k, c, buffer, mask);
     msi_free(buffer);
     msi_free(mask);
     return rc;
@@ -440,8 +445,73 @@ static int put_index(msi_cleaning *k)
     MSI_TRY(find_band_beam(k));
     if (!k->run->interval)
         msi_log_info("spectral-index map: not corrected for the primary beam, whose spectrum it includes");
-    const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band_beam, k->band_weight, k->clean};
+    const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band_beam, k->band_weight, k->clean, 0};
     return put_index_map(k->run, &k->field, &product);
+}
+
+/* ---- Maps of the spectra of Taylor terms ---- */
+
+/* The first restored terms of Stokes I, [n_pixel] each, and the inverse of their Hessian. */
+typedef struct taylor_map {
+    int n_term;
+    double least, noise; /* Jy/beam: maps have values where term 0 is above; the noise of the residual */
+    double inverse[2][2];
+    msi_image term;
+} taylor_map;
+
+/* Return the value of a map at a pixel. The variance of alpha = t_1 / t_0 follows from the covariance of the principal
+ * solution, noise^2 H^-1. */
+static double map_value(const taylor_map *m, msi_fits_kind kind, int64_t i)
+{
+    double t[MSI_TAYLOR_MAX_TERM];
+    for (int k = 0; k < m->n_term; k++) t[k] = msi_image_value(msi_image_plane(&m->term, k), m->term.precision, i);
+    if (!(t[0] > m->least) || !(t[0] > 0)) return NAN;
+    const double alpha = t[1] / t[0];
+    if (kind == MSI_FITS_ALPHA) return alpha;
+    if (kind == MSI_FITS_BETA) return t[2] / t[0] - 0.5 * alpha * (alpha - 1);
+    const double square = m->inverse[1][1] - 2 * alpha * m->inverse[0][1] + alpha * alpha * m->inverse[0][0];
+    return m->noise / t[0] * sqrt(fmax(0, square));
+}
+
+static int put_taylor_map(msi_cleaning *k, const taylor_map *m, msi_fits_kind kind, int plane)
+{
+    msi_image image;
+    const msi_imaging_product product = {k->first, kind, k->beam[0], k->weight[0], k->clean, 0};
+    MSI_TRY(msi_image_alloc(&image, &k->run->options->geometry, 1, MSI_FP32));
+    const int64_t n_pixel = msi_image_n_pixel(&image.geometry);
+    float *pixel = image.pixel;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n_pixel; i++) pixel[i] = (float)map_value(m, kind, i);
+    image.sum_weight[0] = k->field.sum_weight[plane];
+    image.n_vis[0] = k->field.n_vis[plane];
+    const int rc = msi_imaging_files_put_plane(k->run, &product, plane, &image);
+    msi_image_free(&image);
+    return rc;
+}
+
+/* Write alpha, its standard deviation and, with three terms or more, beta of the restored terms, where term 0 is above
+ * LEAST_SIGMA times the noise. */
+static int put_taylor_maps(msi_cleaning *k)
+{
+    const msi_clean_field *f = &k->field;
+    const int plane = msi_outputs_taylor_plane(k->run->options), n_term = f->spec.n_channel;
+    taylor_map m = {.n_term = n_term};
+    if (plane < 0) return MSI_OK;
+    m.noise = msi_clean_field_group(f, plane)->noise;
+    m.least = LEAST_SIGMA * m.noise;
+    for (int i = 0; i < 4; i++)
+        for (int c = 0; c < k->taylor.n_node; c++)
+            m.inverse[i / 2][i % 2] += k->taylor.term[(i / 2) * k->taylor.n_node + c] *
+                                       k->taylor.term[(i % 2) * k->taylor.n_node + c] / k->taylor.share[c];
+    MSI_TRY(msi_image_alloc(&m.term, &k->run->options->geometry, n_term, k->shape.precision));
+    int rc = MSI_OK;
+    for (int t = 0; !rc && t < n_term; t++)
+        rc = msi_planes_fetch(f->residual, msi_clean_field_plane(f, t, plane), 1, msi_image_plane(&m.term, t));
+    if (!rc) rc = put_taylor_map(k, &m, MSI_FITS_ALPHA, plane);
+    if (!rc) rc = put_taylor_map(k, &m, MSI_FITS_ALPHA_ERROR, plane);
+    if (!rc && n_term > 2) rc = put_taylor_map(k, &m, MSI_FITS_BETA, plane);
+    msi_image_free(&m.term);
+    return rc;
 }
 
 /* ---- All files of a field ---- */
@@ -452,19 +522,20 @@ int msi_cleaning_put_cleaned(msi_cleaning *k)
     msi_clean_field *f = &k->field;
     if (!k->has_first_residual) MSI_TRY(msi_cleaning_put_first_residual(k));
     MSI_TRY(measure_models(k));
+    MSI_TRY(msi_clean_field_terms(f, 0));
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_RESIDUAL, f->residual));
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_MODEL, f->model));
     MSI_TRY(put_all_masks(k));
     MSI_TRY(put_sources(k->run, f, k->first));
     for (int c = 0; c < f->spec.n_channel; c++) {
-        if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol])
+        if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol] && !msi_cleaning_term(k, c))
             msi_log_warning(
                 "there is no beam, so the pixels of the restored image are NaN; set a beam with -beam-size");
         for (int p = 0; p < f->spec.n_pol; p++)
             MSI_TRY(restore_plane(k, &k->beam[c], msi_clean_field_plane(f, c, p), f->residual, f->model));
     }
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_IMAGE, f->residual));
-    return put_index(k);
+    return k->samples->n_term ? put_taylor_maps(k) : put_index(k);
 }
 
 /* ---- Images of all channels together: means of the images of the channels ---- */
@@ -473,7 +544,7 @@ static int put_sum(msi_cleaning *k, msi_fits_kind kind, const msi_beam *beam)
 {
     msi_image *sum = &k->sum[kind];
     const int has_cards = kind == MSI_FITS_RESIDUAL || kind == MSI_FITS_MODEL || kind == MSI_FITS_IMAGE;
-    const msi_imaging_product product = {MSI_OUTPUT_MFS, kind, *beam, k->band_weight, has_cards ? k->clean : NULL};
+    const msi_imaging_product product = {MSI_OUTPUT_MFS, kind, *beam, k->band_weight, has_cards ? k->clean : NULL, 0};
     for (int p = 0; p < sum->n_plane; p++)
         if (!sum->n_vis[p]) msi_image_fill_nan(sum, p);
     return msi_imaging_files_put(k->run, &product, sum);

@@ -19,7 +19,8 @@ static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
                            .observation = &r->observation,
                            .ra_rad = r->ra_rad,
                            .dec_rad = r->dec_rad,
-                           .freq_hz = 0.5 * (low + high),
+                           .freq_hz = o->clean.n_taylor ? msi_imaging_reference(r) : 0.5 * (low + high),
+                           .n_term = (int)o->clean.n_taylor,
                            .bandwidth_hz = high - low,
                            .channel = is_mfs ? -1 : channel,
                            .n_channel = o->channels_out,
@@ -60,7 +61,7 @@ static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spe
     msi_fits_spec of_grid = *spec;
     of_grid.geometry.nx = grid.nu;
     of_grid.geometry.ny = grid.nv;
-    const msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS};
+    const msi_output_id id = {r->interval, channel, 0, MSI_FITS_WEIGHTS, 0};
     if (!rc && r->outputs) rc = write_finite(r, &id, &of_grid, weight);
     msi_free(weight);
     return rc;
@@ -133,7 +134,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     /* The PSF is the last plane and is written first. */
     for (int n = 0, i = o->make_psf ? psf : 0; n < image->n_plane; n++, i = (i + 1) % image->n_plane) {
         const int is_psf = i == psf;
-        const msi_output_id id = {r->interval, channel, is_psf ? 0 : i, is_psf ? MSI_FITS_PSF : MSI_FITS_DIRTY};
+        const msi_output_id id = {r->interval, channel, is_psf ? 0 : i, is_psf ? MSI_FITS_PSF : MSI_FITS_DIRTY, 0};
         spec.n_vis = image->n_vis[i];
         put_weight(&spec, image->sum_weight[i], &weight[is_psf ? 0 : i]);
         file[n] = (msi_image_file){id, i, spec, cause_of(r)};
@@ -166,7 +167,8 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
     msi_image_file file[MSI_IMAGE_MAX_FILES];
     spec.beam = product->beam;
     for (int i = 0; i < image->n_plane; i++) {
-        const msi_output_id id = {r->interval, product->channel, first + i, product->kind};
+        const msi_output_id id = {r->interval, product->channel, first + i, product->kind, product->term};
+        spec.term = product->term;
         spec.n_vis = image->n_vis[i];
         put_weight(&spec, image->sum_weight[i], &product->weight[first + i]);
         if (product->clean) spec.clean = product->clean[first + i];
@@ -194,7 +196,7 @@ int msi_imaging_files_horizon(msi_imaging_run *r)
     for (int64_t i = 0; i < msi_image_n_pixel(&image.geometry); i++) pixel[i] = mask[i];
     image.n_vis[0] = r->n_loaded;
     msi_image_file file = {
-        .id = {0, MSI_OUTPUT_MFS, 0, MSI_FITS_HORIZON}, .spec = fits_spec(r, MSI_OUTPUT_MFS), .cause = cause_of(r)};
+        .id = {0, MSI_OUTPUT_MFS, 0, MSI_FITS_HORIZON, 0}, .spec = fits_spec(r, MSI_OUTPUT_MFS), .cause = cause_of(r)};
     file.spec.n_vis = image.n_vis[0];
     r->has_written_horizon = 1;
     const int rc = msi_image_writer_put(r->writer, &image, 1, &file, r->plan.n_pending);

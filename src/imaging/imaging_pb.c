@@ -109,7 +109,7 @@ void msi_imaging_pb_close(msi_imaging_run *r)
 static int read_feed(const msi_imaging_run *r, int64_t channel, msi_fits_kind kind, float **pixel)
 {
     const msi_options *o = r->options;
-    const msi_output_id id = {r->interval, channel, 0, kind};
+    const msi_output_id id = {r->interval, channel, 0, kind, 0};
     char *path;
     msi_fits_image image = {0};
     *pixel = NULL;
@@ -184,7 +184,7 @@ static int write_beam(msi_imaging_run *r, int64_t channel, const msi_fits_spec *
 {
     const msi_pb_options *o = &r->options->pb;
     float *pixel;
-    msi_output_id id = {r->interval, channel, 0, MSI_FITS_FEED_X};
+    msi_output_id id = {r->interval, channel, 0, MSI_FITS_FEED_X, 0};
     if (mean->is_written) return MSI_OK;
     mean->is_written = 1;
     MSI_TRY(msi_alloc(&pixel, msi_image_n_pixel(&mean->geometry), sizeof *pixel, "the primary beam"));
@@ -214,7 +214,7 @@ static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, m
     memcpy(copy.pixel, msi_image_plane(from, of->plane), (size_t)(bytes * of->n_plane));
     int rc = msi_pb_mean_correct(mean, of->first, limit, &copy);
     for (int p = 0; !rc && p < of->n_plane; p++) {
-        const msi_output_id id = {r->interval, of->channel, of->first + p, kind};
+        const msi_output_id id = {r->interval, of->channel, of->first + p, kind, 0};
         rc = write(r, &id, &of->file[p].spec, msi_image_plane(&copy, p), copy.precision);
     }
     msi_image_free(&copy);

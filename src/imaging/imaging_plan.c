@@ -134,11 +134,14 @@ static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
 {
     const msi_options *o = need->options;
     const msi_clean_options *c = &o->clean;
-    const int n_channel = c->join_channels ? (int)o->channels_out : 1;
-    const int64_t n_cleaned = c->deconvolution_channels ? c->deconvolution_channels : n_channel;
+    const int n_channel = c->n_taylor ? (int)c->n_taylor : c->join_channels ? (int)o->channels_out : 1;
+    const int64_t n_cleaned = c->n_taylor                 ? 2 * c->n_taylor - 1
+                              : c->deconvolution_channels ? c->deconvolution_channels
+                                                          : n_channel;
     double *freq_hz;
     MSI_TRY(msi_alloc(&freq_hz, n_channel, sizeof *freq_hz, "frequencies"));
-    for (int i = 0; i < n_channel; i++) freq_hz[i] = 0.5 * (need->channels->low_hz[i] + need->channels->high_hz[i]);
+    for (int i = 0; i < n_channel && !c->n_taylor; i++)
+        freq_hz[i] = 0.5 * (need->channels->low_hz[i] + need->channels->high_hz[i]);
     msi_clean_field_spec field = msi_imaging_field_spec(o, need->planes, need->n_plane);
     field.n_channel = n_channel;
     field.freq_hz = freq_hz;

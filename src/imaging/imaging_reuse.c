@@ -63,7 +63,9 @@ static int check_place(const char *path, const msi_fits_header *h, const msi_ima
 static int check_kind(const char *path, const msi_fits_header *h, const msi_imaging_run *r, const msi_output_id *id)
 {
     if (!id) return MSI_OK;
-    const double freq_hz = 0.5 * (r->channels.low_hz[id->channel] + r->channels.high_hz[id->channel]);
+    const double freq_hz = r->options->clean.n_taylor
+                               ? msi_imaging_reference(r)
+                               : 0.5 * (r->channels.low_hz[id->channel] + r->channels.high_hz[id->channel]);
     const msi_pol pol = r->planes[id->plane].pol;
     if (h->freq_hz > 0 && fabs(h->freq_hz / freq_hz - 1) > 1e-6)
         return msi_error_set(MSI_EINPUT, "%s: its frequency is %.9g MHz, but that of the image is %.9g", path,
@@ -102,9 +104,11 @@ static int check_image(const msi_imaging_run *r, const char *prefix, const msi_o
 static int check_kind_of_images(const msi_imaging_run *r, const char *prefix, msi_fits_kind kind)
 {
     const int n_plane = kind == MSI_FITS_PSF ? 1 : r->n_plane;
+    const int n_term = r->options->clean.n_taylor ? (int)r->options->clean.n_taylor : 1;
     for (int64_t t = 0; prefix && t < r->options->intervals_out; t++)
         for (int64_t c = 0; c < r->options->channels_out; c++)
-            for (int p = 0; p < n_plane; p++) MSI_TRY(check_image(r, prefix, &(msi_output_id){t, c, p, kind}));
+            for (int i = 0; i < n_plane * n_term; i++)
+                MSI_TRY(check_image(r, prefix, &(msi_output_id){t, c, i / n_term, kind, i % n_term}));
     return MSI_OK;
 }
 
@@ -255,7 +259,8 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
                             c->scale_rule,
                             c->auto_mask_nmiter,
                             c->force_mask_rounds,
-                            c->skip_final};
+                            c->skip_final,
+                            c->n_taylor};
     options = msi_hash(options, more, (int64_t)sizeof more);
     const double tapers[] = {
         o->weighting.taper.minor_rad,        o->weighting.taper.pa_rad,      o->weighting.taper.inner_tukey,
@@ -265,7 +270,7 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     options = msi_hash(options, tapers, (int64_t)sizeof tapers);
     const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
     options = msi_hash(options, centre, (int64_t)sizeof centre);
-    const double numbers[] = {c->small_scale_bias, c->local_rms_strength, c->correction_hz};
+    const double numbers[] = {c->small_scale_bias, c->local_rms_strength, c->correction_hz, c->reference_hz};
     options = msi_hash(options, numbers, (int64_t)sizeof numbers);
     options = msi_hash(options, c->correction_term, (int64_t)sizeof *c->correction_term * c->n_correction);
     options = msi_hash(options, &mask_hash, (int64_t)sizeof mask_hash);

@@ -63,6 +63,13 @@ typedef struct msi_imaging_run {
     int64_t n_loaded, n_outside; /* samples that the gridders kept; that they dropped */
 } msi_imaging_run;
 
+/* msi_imaging_reference - return the reference frequency of Taylor terms: that of -reffreq, or the middle of the band. */
+static inline double msi_imaging_reference(const msi_imaging_run *r)
+{
+    const double given = r->options->clean.reference_hz;
+    return given > 0 ? given : 0.5 * (r->channels.low_hz[0] + r->channels.high_hz[r->options->channels_out - 1]);
+}
+
 /* ---- The log: lines with many numbers (imaging_report.c) ---- */
 
 /* Times at which the stages of an interval ended, by msi_wall_s. */
@@ -125,6 +132,7 @@ typedef struct msi_imaging_product {
     msi_beam beam;
     const msi_imaging_weight *weight; /* [planes] */
     const msi_fits_clean *clean;      /* [planes] results of cleaning; NULL: no cards of cleaning */
+    int term;                         /* Taylor term of the images, or power of the PSF */
 } msi_imaging_product;
 
 /* Properties of the samples of a plane on all ranks, for headers. */

@@ -585,6 +585,16 @@ int msi_read_correction(msi_options *options, const msi_option *option, int n_ar
                          option->name, argument[1], MSI_CLEAN_MAX_TERM);
 }
 
+int msi_read_reference(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    /* An empty word is tclean's default. */
+    if (!*argument[0] || read_frequency(&options->clean.reference_hz, argument[0], strlen(argument[0])) == 0)
+        return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "-%s %s: give a frequency above 0, such as 1.4e9 or 1.4GHz", option->name,
+                         argument[0]);
+}
+
 int msi_read_draw_band(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;

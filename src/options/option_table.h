@@ -147,6 +147,7 @@ msi_option_reader msi_read_field;
 msi_option_reader msi_read_spws;
 msi_option_reader msi_read_splits;
 msi_option_reader msi_read_correction;
+msi_option_reader msi_read_reference;
 msi_option_reader msi_read_name;
 msi_option_reader msi_read_help;
 msi_option_reader msi_read_gpus;

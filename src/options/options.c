@@ -310,6 +310,39 @@ static int check_spectral_fit(const msi_options *o)
     return MSI_OK;
 }
 
+/* Return the name of an option that Taylor terms exclude, NULL if none is given. */
+static const char *excluded_by_taylor(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    return o->channels_out > 1                 ? "channels-out"
+           : c->fit_terms                      ? "fit-spectral-pol"
+           : c->log_fit_terms                  ? "fit-spectral-log-pol"
+           : c->n_correction                   ? "spectral-correction"
+           : c->reuse_psf                      ? "reuse-psf"
+           : c->reuse_dirty                    ? "reuse-dirty"
+           : o->save_uv                        ? "save-uv"
+           : o->pb.apply                       ? "apply-primary-beam"
+           : o->pb.correct                     ? "pbcor"
+           : msi_clean_options_writes_model(o) ? "update-model-required"
+                                               : NULL;
+}
+
+static int check_taylor(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    const int is_mtmfs = c->deconvolver == MSI_DECONVOLVER_MTMFS;
+    if (!is_mtmfs && (c->n_taylor || c->reference_hz > 0))
+        return msi_error_set(MSI_EUSAGE, "-%s: it needs -deconvolver mtmfs", c->n_taylor ? "nterms" : "reffreq");
+    if (!c->n_taylor) return MSI_OK;
+    if (!c->niter)
+        return msi_error_set(MSI_EUSAGE, "-deconvolver mtmfs: images of terms are made by cleaning only; give -niter");
+    const char *other = excluded_by_taylor(o);
+    if (other)
+        return msi_error_set(MSI_EUSAGE,
+                             "-%s: it cannot be used with the Taylor terms of -deconvolver mtmfs; leave it out", other);
+    return MSI_OK;
+}
+
 /* A beam wider than the image is a mistake. */
 static int check_beam(const msi_options *o)
 {
@@ -424,6 +457,7 @@ static int clean_options_check(const msi_options *o)
     const msi_clean_options *c = &o->clean;
     MSI_TRY(check_beam(o));
     MSI_TRY(check_subtract_model(o));
+    MSI_TRY(check_taylor(o));
     if (!c->niter) return MSI_OK;
     if (o->geometry.nx > MSI_CLEAN_MAX_SIZE || o->geometry.ny > MSI_CLEAN_MAX_SIZE)
         return msi_error_set(MSI_EUSAGE, "-size %lld %lld: with -niter, width and height can be at most %d pixels",
@@ -655,6 +689,15 @@ void msi_options_limit_memory(msi_options *options)
     options->memory_limit_bytes = (int64_t)bytes;
 }
 
+/* Set what the word of -deconvolver stands for. */
+static void set_deconvolver(msi_clean_options *c)
+{
+    if (c->deconvolver == MSI_DECONVOLVER_HOGBOM) c->is_exact = 1;
+    if (c->deconvolver == MSI_DECONVOLVER_MULTISCALE) c->multiscale = 1;
+    if (c->deconvolver == MSI_DECONVOLVER_MTMFS)
+        c->n_taylor = c->n_taylor == 0 ? 2 : c->n_taylor == 1 ? 0 : c->n_taylor;
+}
+
 static void set_dependent_values(msi_options *o)
 {
     msi_uv_taper *taper = &o->weighting.taper;
@@ -766,6 +809,7 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
             return msi_error_set(MSI_EUSAGE, "%s: it comes after %s; options go before the Measurement Sets", argv[k],
                                  argv[k - 1]);
     }
+    set_deconvolver(&options->clean);
     MSI_TRY(check_together(options));
     set_dependent_values(options);
     return MSI_OK;

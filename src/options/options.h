@@ -56,6 +56,9 @@ typedef struct msi_clean_options {
     double correction_hz;                       /* -spectral-correction: the reference frequency; 0: none */
     double correction_term[MSI_CLEAN_MAX_TERM]; /* [n_correction] a_0 10^(a_1 x + ..), x = log10(freq / reference) */
     int n_correction;
+    int64_t n_taylor;               /* Taylor terms of mtmfs, at least 2; 0: none */
+    int deconvolver;                /* the word of -deconvolver */
+    double reference_hz;            /* -reffreq; 0: the middle of the band */
     int64_t deconvolution_channels; /* channels to clean, each a mean of output channels; 0: all output channels */
 
     const char *fits_mask, *casa_mask, *region_mask, *any_mask; /* NULL: none; at most one is given */
@@ -76,6 +79,9 @@ typedef struct msi_clean_options {
     int no_dirty, save_first_residual;
     int save_sources; /* the scales are Gaussians then */
 } msi_clean_options;
+
+/* -deconvolver: the method by tclean's name. */
+enum { MSI_DECONVOLVER_CLARK, MSI_DECONVOLVER_HOGBOM, MSI_DECONVOLVER_MULTISCALE, MSI_DECONVOLVER_MTMFS };
 
 /* Primary beams. */
 typedef struct msi_pb_options {

@@ -335,6 +335,35 @@ const msi_option_table msi_table_clean_mask = {MSI_GROUP_CLEAN, mask_rows, sizeo
 
 /* Components have scales and, where images are joined, spectra; loops differ in how they find them. */
 static const msi_option component_rows[] = {
+    {.name = "deconvolver",
+     .use = MSI_USE_IMAGING,
+     .arguments = "METHOD",
+     .fallback = "clark",
+     .choices = "clark|hogbom|multiscale|mtmfs",
+     .help =
+         "How components are found and subtracted, by tclean's names. clark: the default. hogbom: as "
+         "-no-fast-subminor. multiscale: as -multiscale. mtmfs: components have Taylor terms (-nterms), and one band "
+         "gives images of each term, of the spectral index and of its error; -multiscale gives them scales.",
+     .read = msi_read_choice,
+     AT(clean.deconvolver)},
+    {.name = "nterms",
+     .use = MSI_USE_IMAGING,
+     .arguments = "COUNT",
+     .fallback_words = "2 with -deconvolver mtmfs",
+     .help = "With -deconvolver mtmfs, the number of Taylor terms: spectra are polynomials of this many terms in "
+             "frequency / reference - 1. 1 is a flat spectrum.",
+     .read = msi_read_count,
+     AT(clean.n_taylor),
+     .low = 1,
+     .high = 4},
+    {.name = "reffreq",
+     .use = MSI_USE_IMAGING,
+     .arguments = "FREQUENCY",
+     .fallback_words = "the middle of the selected band",
+     .help =
+         "With -deconvolver mtmfs, the frequency at which the first term is the flux: in Hz or with a unit, such as "
+         "1.4GHz. It lies in the band.",
+     .read = msi_read_reference},
     {.name = "no-fast-subminor",
      .use = MSI_USE_IMAGING,
      .arguments = "",

@@ -40,6 +40,9 @@ static const char *const kind_names[] = {[MSI_FITS_DIRTY] = "dirty",
                                          [MSI_FITS_IMAGE] = "image",
                                          [MSI_FITS_MASK] = "mask",
                                          [MSI_FITS_INDEX] = "spectral-index",
+                                         [MSI_FITS_ALPHA] = "alpha",
+                                         [MSI_FITS_ALPHA_ERROR] = "alpha-error",
+                                         [MSI_FITS_BETA] = "beta",
                                          [MSI_FITS_IMAGE_PB] = "image-pb",
                                          [MSI_FITS_MODEL_PB] = "model-pb",
                                          [MSI_FITS_PSF_PB] = "psf-pb",
@@ -58,7 +61,13 @@ static int is_of_all_planes(msi_fits_kind kind)
     return msi_fits_is_psf(kind) || kind == MSI_FITS_WEIGHTS || kind == MSI_FITS_FEED_X || kind == MSI_FITS_FEED_Y;
 }
 
-/* Make a file's name: NAME[-tNNNN][-NNNN|-MFS][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv */
+/* Return 1 if images of a kind are those of a Taylor term. */
+static int is_of_term(msi_fits_kind kind)
+{
+    return kind <= MSI_FITS_IMAGE;
+}
+
+/* Make a file's name: NAME[-tNNNN][-NNNN|-MFS][-ttK][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv */
 static int make_name(const msi_outputs *o, const char *prefix, entry *e)
 {
     const msi_options *opt = o->options;
@@ -83,6 +92,8 @@ static int make_name(const msi_outputs *o, const char *prefix, entry *e)
         snprintf(e->name + at, size - (size_t)at, "-sources.txt");
         return MSI_OK;
     }
+    if (opt->clean.n_taylor && is_of_term(e->id.kind))
+        at += snprintf(e->name + at, size - (size_t)at, "-tt%d", e->id.term);
     if (o->n_plane > 1 && !is_of_all_planes(e->id.kind))
         at += snprintf(e->name + at, size - (size_t)at, "-%s%s", msi_pol_name(o->planes[e->id.plane].pol),
                        o->planes[e->id.plane].imaginary ? "i" : "");
@@ -115,6 +126,12 @@ static int add_with_picture(msi_outputs *o, msi_output_id id)
     return o->options->png ? add_image(o, id, 1) : MSI_OK;
 }
 
+/* Return the number of images of each kind that differ in their Taylor term. */
+static int n_term(const msi_outputs *o)
+{
+    return o->options->clean.n_taylor > 1 ? (int)o->options->clean.n_taylor : 1;
+}
+
 int msi_outputs_has_mask(const msi_options *o)
 {
     return o->clean.niter && (o->clean.multithresh || o->clean.auto_mask > 0);
@@ -131,15 +148,40 @@ int msi_outputs_index_plane(const msi_options *o)
     return -1;
 }
 
+int msi_outputs_taylor_plane(const msi_options *o)
+{
+    msi_plane planes[MSI_MAX_PLANES];
+    const int n = o->clean.n_taylor > 1 ? msi_planes_of(o->pol, o->n_pol, planes) : 0;
+    for (int p = 0; p < n; p++)
+        if (planes[p].pol == MSI_POL_I) return p;
+    return -1;
+}
+
+/* Add the maps of the spectra of Taylor terms. */
+static int add_taylor_maps(msi_outputs *o, msi_output_id id)
+{
+    if (id.plane != msi_outputs_taylor_plane(o->options)) return MSI_OK;
+    id.kind = MSI_FITS_ALPHA;
+    MSI_TRY(add_with_picture(o, id));
+    id.kind = MSI_FITS_ALPHA_ERROR;
+    MSI_TRY(add_with_picture(o, id));
+    id.kind = MSI_FITS_BETA;
+    return o->options->clean.n_taylor > 2 ? add_with_picture(o, id) : MSI_OK;
+}
+
 /* Add the images that deconvolution makes of a plane. */
 static int add_cleaned(msi_outputs *o, msi_output_id id)
 {
     static const msi_fits_kind kind[] = {MSI_FITS_IMAGE, MSI_FITS_MODEL, MSI_FITS_RESIDUAL, MSI_FITS_FIRST_RESIDUAL};
     const int n = o->options->clean.save_first_residual ? 4 : 3;
-    for (int i = 0; i < n; i++) {
-        id.kind = kind[i];
-        MSI_TRY(add_with_picture(o, id));
-    }
+    for (int i = 0; i < n; i++)
+        for (int t = 0; t < n_term(o); t++) {
+            id.kind = kind[i];
+            id.term = t;
+            MSI_TRY(add_with_picture(o, id));
+        }
+    id.term = 0;
+    MSI_TRY(add_taylor_maps(o, id));
     id.kind = MSI_FITS_MASK;
     if (msi_outputs_has_mask(o->options) && id.channel != MSI_OUTPUT_MFS) MSI_TRY(add_image(o, id, 0));
     id.kind = MSI_FITS_INDEX;
@@ -177,8 +219,9 @@ static int add_primary_beam(msi_outputs *o, msi_output_id id)
 static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
 {
     const msi_options *opt = o->options;
-    msi_output_id id = {interval, channel, 0, MSI_FITS_PSF};
-    if (opt->make_psf) MSI_TRY(add_with_picture(o, id));
+    msi_output_id id = {interval, channel, 0, MSI_FITS_PSF, 0};
+    for (id.term = 0; opt->make_psf && id.term < 2 * n_term(o) - 1; id.term++) MSI_TRY(add_with_picture(o, id));
+    id.term = 0;
     id.kind = MSI_FITS_WEIGHTS;
     if (opt->save_weights) MSI_TRY(add_with_picture(o, id));
     MSI_TRY(add_primary_beam(o, id));
@@ -187,9 +230,11 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
         if (opt->clean.niter) MSI_TRY(add_cleaned(o, id));
         if (opt->clean.niter && opt->clean.no_dirty) continue;
         id.kind = MSI_FITS_DIRTY;
+        for (id.term = 1; id.term < n_term(o); id.term++) MSI_TRY(add_with_picture(o, id));
+        id.term = 0;
         MSI_TRY(add_image(o, id, 0));
         /* Programs that look for a restored image find the dirty one if nothing was cleaned, as with WSClean. */
-        const msi_output_id image = {interval, channel, p, MSI_FITS_IMAGE};
+        const msi_output_id image = {interval, channel, p, MSI_FITS_IMAGE, 0};
         if (!opt->clean.niter) MSI_TRY(add_entry(o, (entry){.id = image, .links = 1}));
         if (opt->png) MSI_TRY(add_image(o, id, 1));
         if (!opt->save_uv) continue;
@@ -207,7 +252,7 @@ static int add_sources(msi_outputs *o, int64_t interval)
     const msi_options *opt = o->options;
     const int64_t n = opt->clean.join_channels ? 1 : opt->channels_out;
     for (int64_t c = 0; c < n; c++)
-        MSI_TRY(add_entry(o, (entry){.id = {interval, c, 0, 0}, .text = MSI_OUTPUT_SOURCES}));
+        MSI_TRY(add_entry(o, (entry){.id = {interval, c, 0, 0, 0}, .text = MSI_OUTPUT_SOURCES}));
     return MSI_OK;
 }
 
@@ -219,7 +264,7 @@ static int add_all(msi_outputs *o)
         if (o->options->clean.niter && o->options->clean.save_sources) MSI_TRY(add_sources(o, t));
     }
     if (o->options->clean.niter && o->options->clean.has_horizon)
-        MSI_TRY(add_image(o, (msi_output_id){0, MSI_OUTPUT_MFS, 0, MSI_FITS_HORIZON}, 0));
+        MSI_TRY(add_image(o, (msi_output_id){0, MSI_OUTPUT_MFS, 0, MSI_FITS_HORIZON, 0}, 0));
     if (o->options->clean.niter) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_HISTORY}));
     if (o->options->clean.niter && o->options->png) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_CURVES}));
     return MSI_OK;
@@ -310,7 +355,7 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
     for (int i = 0; i < o->n; i++) {
         const msi_output_id *e = &o->list[i].id;
         if (o->list[i].text || o->list[i].links || e->interval != id->interval || e->channel != id->channel ||
-            e->plane != id->plane || e->kind != id->kind)
+            e->plane != id->plane || e->kind != id->kind || e->term != id->term)
             continue;
         if (o->list[i].picture)
             MSI_TRY(msi_picture_spare(o->publish, i,

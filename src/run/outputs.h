@@ -17,6 +17,7 @@ typedef struct msi_output_id {
     int64_t channel;  /* or MSI_OUTPUT_MFS */
     int plane;        /* of the image planes; 0 for PSF and weights */
     msi_fits_kind kind;
+    int term; /* Taylor term, or power of a PSF; 0 for kinds that are not of a term */
 } msi_output_id;
 
 /* Output files that are not images. */
@@ -38,6 +39,10 @@ int msi_outputs_has_mask(const msi_options *options);
 /* msi_outputs_index_plane - return the plane whose spectral index is mapped: Stokes I, if spectra of at least two terms
  * are fitted to joined channels; else -1. */
 int msi_outputs_index_plane(const msi_options *options);
+
+/* msi_outputs_taylor_plane - return the plane of which maps of alpha and beta are made: Stokes I, with Taylor terms;
+ * else -1. */
+int msi_outputs_taylor_plane(const msi_options *options);
 
 int msi_outputs_n(const msi_outputs *o);
 

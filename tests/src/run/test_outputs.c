@@ -70,7 +70,7 @@ static void empty_folder(void)
 
 static void write_one(msi_outputs *o, int64_t interval, int64_t channel, int plane, msi_fits_kind kind)
 {
-    msi_output_id id = {interval, channel, plane, kind};
+    msi_output_id id = {interval, channel, plane, kind, 0};
     if (msi_outputs_write(o, &id, &header, blank, MSI_FP64) != MSI_OK) fail_msg("%s", msi_error_get());
 }
 
@@ -233,7 +233,7 @@ static void test_refusals(void **state)
     assert_non_null(strstr(msi_error_get(), "absent"));
     o = plain();
     assert_int_equal(msi_outputs_plan(&out, &o, planes, 1), MSI_OK);
-    msi_output_id unplanned = {0, 0, 0, MSI_FITS_PSF};
+    msi_output_id unplanned = {0, 0, 0, MSI_FITS_PSF, 0};
     assert_int_equal(msi_outputs_write(out, &unplanned, &header, blank, MSI_FP64), MSI_EINTERNAL);
     /* At least a header block and the pixels; a second name of the image needs no space here. */
     assert_true(msi_outputs_bytes(out) >= 2880 + SIZE * SIZE * 4);
