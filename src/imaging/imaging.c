@@ -847,6 +847,7 @@ static int start_update(msi_imaging_run *r, void (*forked)(void))
                                               .gridder = msi_gridder_choice_spec(o),
                                               .options = o},
                                   .channels_out = o->channels_out,
+                                  .n_term = (int)o->clean.n_taylor,
                                   .intervals_out = o->intervals_out,
                                   .planes = r->planes,
                                   .n_plane = r->n_plane};

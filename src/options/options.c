@@ -314,17 +314,16 @@ static int check_spectral_fit(const msi_options *o)
 static const char *excluded_by_taylor(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
-    return o->channels_out > 1                 ? "channels-out"
-           : c->fit_terms                      ? "fit-spectral-pol"
-           : c->log_fit_terms                  ? "fit-spectral-log-pol"
-           : c->n_correction                   ? "spectral-correction"
-           : c->reuse_psf                      ? "reuse-psf"
-           : c->reuse_dirty                    ? "reuse-dirty"
-           : o->save_uv                        ? "save-uv"
-           : o->pb.apply                       ? "apply-primary-beam"
-           : o->pb.correct                     ? "pbcor"
-           : msi_clean_options_writes_model(o) ? "update-model-required"
-                                               : NULL;
+    return o->channels_out > 1 ? "channels-out"
+           : c->fit_terms      ? "fit-spectral-pol"
+           : c->log_fit_terms  ? "fit-spectral-log-pol"
+           : c->n_correction   ? "spectral-correction"
+           : c->reuse_psf      ? "reuse-psf"
+           : c->reuse_dirty    ? "reuse-dirty"
+           : o->save_uv        ? "save-uv"
+           : o->pb.apply       ? "apply-primary-beam"
+           : o->pb.correct     ? "pbcor"
+                               : NULL;
 }
 
 static int check_taylor(const msi_options *o)

@@ -50,10 +50,29 @@ static void count(msi_model_bands *b, const msi_ms_reader *reader)
     }
 }
 
+/* Make the band of all frequencies, whose images are Taylor terms. */
+static int make_taylor(msi_model_bands *out, const msi_model_images *models, const msi_ms_reader *reader)
+{
+    out->channels.n = 1;
+    int rc = msi_alloc(&out->channels.edge_hz, 2, sizeof(double), "bands of models");
+    if (!rc) rc = msi_alloc(&out->band, 1, sizeof *out->band, "bands of models");
+    if (rc) {
+        msi_model_bands_free(out);
+        return rc;
+    }
+    out->channels.edge_hz[0] = -HUGE_VAL;
+    out->channels.edge_hz[1] = HUGE_VAL;
+    count(out, reader);
+    out->band[0].n_image = (int)models->n_channel;
+    out->band[0].reference_hz = models->channel[0].freq_hz;
+    return MSI_OK;
+}
+
 int msi_model_bands_make(msi_model_bands *out, const msi_model_images *models, const msi_ms_reader *reader,
                          msi_model_interpolation interpolation)
 {
     memset(out, 0, sizeof *out);
+    if (models->is_taylor) return make_taylor(out, models, reader);
     if (models->n_channel == 1) interpolation = MSI_MODEL_NEAREST;
     out->channels.n = models->n_channel + (interpolation == MSI_MODEL_LINEAR);
     int rc = msi_alloc(&out->channels.edge_hz, out->channels.n + 1, sizeof(double), "bands of models");
@@ -74,11 +93,31 @@ void msi_model_bands_free(msi_model_bands *b)
     b->band = NULL;
 }
 
+/* Sum over Taylor terms: vis = (.. v_2) x + v_1) x + v_0. */
+static void add_terms(const msi_model_band *band, int64_t n_line, int32_t n_chan, const double *freq_hz, msi_c64 *vis)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t line = 0; line < n_line; line++)
+        for (int32_t c = 0; c < n_chan; c++) {
+            msi_c64 *at = vis + line * n_chan + c, sum = {0, 0};
+            const double x = freq_hz[c] / band->reference_hz - 1;
+            for (int t = band->n_image - 1; t >= 0; t--) {
+                const msi_c64 v = at[t * n_line * n_chan];
+                sum = (msi_c64){sum.re * x + v.re, sum.im * x + v.im};
+            }
+            *at = sum;
+        }
+}
+
 void msi_model_band_blend(const msi_model_band *band, int n_plane, int64_t n_row, int32_t n_chan, const double *freq_hz,
                           msi_c64 *vis)
 {
     if (band->n_image == 1) return;
     const int64_t n_line = n_plane * n_row;
+    if (band->reference_hz > 0) {
+        add_terms(band, n_line, n_chan, freq_hz, vis);
+        return;
+    }
     const double span_hz = band->high_hz - band->low_hz;
 #pragma omp parallel for schedule(static)
     for (int64_t line = 0; line < n_line; line++)

@@ -8,11 +8,13 @@
 #include "src/sky/model_images.h"
 #include "src/sky/output_channels.h"
 
-/* A band holds frequencies predicted from one channel image, or from two between which they are interpolated. */
+/* A band holds frequencies predicted from one channel image, from two between which they are interpolated, or from
+ * Taylor terms. */
 typedef struct msi_model_band {
     int64_t first;          /* channel image */
-    int n_image;            /* 1, or 2: first and first + 1 */
+    int n_image;            /* 1, or 2: first and first + 1; the number of terms */
     double low_hz, high_hz; /* of the two images; high_hz is 0 where there is no second one */
+    double reference_hz;    /* of Taylor terms; 0: none */
     int64_t n_sample;       /* selected rows times channels; 0: the band is not used */
 } msi_model_band;
 
@@ -26,7 +28,7 @@ typedef struct msi_model_bands {
  *
  * Nearest: the boundary between two neighbours lies midway between the upper edge of the one and the lower edge of the
  * other, so that a frequency in the band of an image is that image's. Linear: between two neighbours both count, below
- * the first and above the last that one alone.
+ * the first and above the last that one alone. Taylor terms serve all frequencies.
  * Returned: *out  freed by msi_model_bands_free; empty on failure
  * Returns:  0, MSI_ENOMEM
  */
@@ -36,10 +38,9 @@ void msi_model_bands_free(msi_model_bands *b);
 
 /*
  * msi_model_band_blend - interpolate visibilities between two images: (1 - t) of the lower and t of the upper, t linear
- * in frequency. A band of one image is left as it is.
+ * in frequency; or sum the Taylor terms. A band of one image is left as it is.
  * Given:              freq_hz [n_chan]
- * Given and returned: vis [2][n_plane][n_row][n_chan]  Jy, of the lower and the upper image; the first half holds the
- *                     result
+ * Given and returned: vis [n_image][n_plane][n_row][n_chan]  Jy; those of the first image become the result
  */
 void msi_model_band_blend(const msi_model_band *band, int n_plane, int64_t n_row, int32_t n_chan, const double *freq_hz,
                           msi_c64 *vis);

@@ -90,8 +90,11 @@ static int check_writable(const msi_model_update_spec *spec)
 /* Return 1 if a model has a channel and polarisation of the run. */
 static int is_of_run(const msi_model_name *m, const msi_model_update_spec *spec)
 {
-    const int64_t most = spec->channels_out > 1 ? spec->channels_out - 1 : MSI_MODEL_NO_CHANNEL;
-    if (m->number > most || (m->number < 0) != (spec->channels_out < 2)) return 0;
+    if (m->is_term != (spec->n_term > 0) || (m->is_term && m->number >= spec->n_term)) return 0;
+    const int64_t most = m->is_term               ? spec->n_term - 1
+                         : spec->channels_out > 1 ? spec->channels_out - 1
+                                                  : MSI_MODEL_NO_CHANNEL;
+    if (m->number > most || (m->number < 0) != (spec->channels_out < 2 && !m->is_term)) return 0;
     if (spec->n_plane == 1) return !m->pol;
     for (int p = 0; p < spec->n_plane; p++)
         if (spec->planes[p].pol == m->pol) return 1;

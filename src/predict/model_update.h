@@ -15,6 +15,7 @@ typedef struct msi_model_update msi_model_update;
 typedef struct msi_model_update_spec {
     msi_predict_request predict; /* of the whole selection; name is that of the run */
     int64_t channels_out, intervals_out;
+    int n_term;              /* Taylor terms; 0: none */
     const msi_plane *planes; /* [n_plane] of each output channel */
     int n_plane;
 } msi_model_update_spec;

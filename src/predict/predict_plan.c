@@ -145,7 +145,7 @@ static int estimate_plan(msi_predict_plan *plan, msi_gridder *g, const budget *b
                         msi_gridder_store_bytes(g, 0, plan->batch_row);
     msi_predict_expect(plan, scan, b->largest, g);
     MSI_TRY(msi_gridder_estimate(g, batch_samples_of(plan, scan, b->largest), plan->batch_row, scan->w_min_lambda,
-                                scan->w_max_lambda, r));
+                                 scan->w_max_lambda, r));
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     return MSI_OK;

@@ -29,12 +29,17 @@ static const char ENDING[] = "-model.fits";
 
 enum { NO_CHANNEL = MSI_MODEL_NO_CHANNEL, MFS = MSI_MODEL_MFS };
 
-/* Parse "-NNNN", "-MFS" or nothing, then "-POL" or nothing. Return 1 if this is the whole text. */
-static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
+/* Parse "-NNNN", "-MFS", "-ttK" or nothing, then "-POL" or nothing. Return 1 if this is the whole text. */
+static int parse_middle(const char *text, msi_model_name *m)
 {
-    *number = NO_CHANNEL;
-    *pol = 0;
-    if (strncmp(text, "-MFS", 4) == 0) {
+    int64_t *number = &m->number;
+    msi_pol *pol = &m->pol;
+    *m = (msi_model_name){.number = NO_CHANNEL};
+    if (strncmp(text, "-tt", 3) == 0 && isdigit((unsigned char)text[3])) {
+        m->is_term = 1;
+        *number = text[3] - '0';
+        text += 4;
+    } else if (strncmp(text, "-MFS", 4) == 0) {
         *number = MFS;
         text += 4;
     } else if (text[0] == '-' && isdigit((unsigned char)text[1])) {
@@ -54,17 +59,16 @@ static int parse_middle(const char *text, int64_t *number, msi_pol *pol)
 }
 
 /* Append a file to the list. */
-static int add_name(msi_model_names *names, const char *name, const char *middle, int64_t number, msi_pol pol)
+static int add_name(msi_model_names *names, const char *name, const char *middle, const msi_model_name *parsed)
 {
     /* The list grows to twice its size at each power of two. */
     if ((names->n & (names->n - 1)) == 0)
         MSI_TRY(msi_grow(&names->list, names->n, names->n ? 2 * names->n : 1, sizeof *names->list, "list of models"));
     msi_model_name *m = &names->list[names->n];
+    *m = *parsed;
     const size_t size = strlen(name) + strlen(middle) + sizeof ENDING;
     MSI_TRY(msi_alloc(&m->path, (int64_t)size, 1, "file name"));
     snprintf(m->path, size, "%s%s%s", name, middle, ENDING);
-    m->number = number;
-    m->pol = pol;
     names->n++;
     return MSI_OK;
 }
@@ -82,8 +86,7 @@ static int list_files(msi_model_names *names, const char *name)
     for (struct dirent *e; !rc && (e = readdir(dir));) {
         const size_t length = strlen(e->d_name);
         char middle[32];
-        int64_t number;
-        msi_pol pol;
+        msi_model_name parsed;
         if (length < prefix_length + ending_length || strncmp(e->d_name, prefix, prefix_length) != 0 ||
             strcmp(e->d_name + length - ending_length, ENDING) != 0)
             continue;
@@ -91,7 +94,7 @@ static int list_files(msi_model_names *names, const char *name)
         if (n >= sizeof middle) continue;
         memcpy(middle, e->d_name + prefix_length, n);
         middle[n] = 0;
-        if (parse_middle(middle, &number, &pol)) rc = add_name(names, name, middle, number, pol);
+        if (parse_middle(middle, &parsed)) rc = add_name(names, name, middle, &parsed);
     }
     if (dir) closedir(dir);
     return rc;
@@ -117,11 +120,28 @@ static void keep_numbers(msi_model_names *names, int64_t least, int64_t most)
     names->n = n;
 }
 
-/* Keep the files of one kind, in order: channel images or images without a number, else MFS images. If both of the
- * first two kinds exist, or a channel image is missing, fail. */
+/* Refuse Taylor terms next to models of another kind. */
+static int check_terms_alone(const msi_model_names *names)
+{
+    const msi_model_name *term = NULL, *other = NULL;
+    for (int64_t i = 0; i < names->n; i++) {
+        if (names->list[i].is_term)
+            term = &names->list[i];
+        else if (names->list[i].number != MFS)
+            other = &names->list[i];
+    }
+    if (!term || !other) return MSI_OK;
+    return msi_error_set(MSI_EINPUT,
+                         "%s and %s: a model of Taylor terms and another one; move the files of one of them away",
+                         term->path, other->path);
+}
+
+/* Keep the files of one kind, in order: channel images, terms or images without a number, else MFS images. If several
+ * of the first kinds exist, or a channel image or term is missing, fail. */
 static int choose_names(msi_model_names *names, const char *name)
 {
     const msi_model_name *plain = NULL, *channel = NULL;
+    MSI_TRY(check_terms_alone(names));
     if (names->n) qsort(names->list, (size_t)names->n, sizeof *names->list, compare_names);
     for (int64_t i = 0; i < names->n; i++) {
         if (names->list[i].number == NO_CHANNEL && !plain) plain = &names->list[i];
@@ -143,9 +163,9 @@ static int choose_names(msi_model_names *names, const char *name)
     int64_t expected = 0;
     for (int64_t i = 0; channel && i < names->n; i++) {
         if (names->list[i].number > expected)
-            return msi_error_set(MSI_EINPUT,
-                                 "%s exists, but channel image %04lld is missing; all from 0000 on are needed",
-                                 names->list[i].path, (long long)expected);
+            return msi_error_set(MSI_EINPUT, "%s exists, but %s%0*lld is missing; all from 0 on are needed",
+                                 names->list[i].path, channel->is_term ? "term tt" : "channel image ",
+                                 channel->is_term ? 1 : 4, (long long)expected);
         expected = names->list[i].number + 1;
     }
     for (int64_t i = 0; i < names->n; i++)
@@ -306,7 +326,7 @@ static int add_planes(struct msi_model_files *f, const msi_model_name *n, const 
                                .path = n->path,
                                .freq_index = k,
                                .pol_index = i,
-                               .is_numbered = n->number >= 0,
+                               .is_numbered = n->number >= 0 && !n->is_term,
                                .is_empty = h->is_empty ? NO_SAMPLES : 0};
             MSI_TRY(find_pol(n, h, i, &p->pol));
             if (p->number >= f->n_file_channel) f->n_file_channel = p->number + 1;
@@ -400,6 +420,20 @@ static int unite_frequencies(struct msi_model_files *f)
     return MSI_OK;
 }
 
+/* Check that all Taylor terms have one reference frequency. */
+static int check_reference(const struct msi_model_files *f)
+{
+    const double hz = f->plane[0].channel.freq_hz;
+    for (int64_t i = 0; i < f->n_plane; i++)
+        if (!(hz > 0) || !is_equal(f->plane[i].channel.freq_hz, hz, 1e-9 * hz))
+            return msi_error_set(
+                MSI_EINPUT,
+                "%s: its frequency is %.9g Hz, that of %s is %.9g Hz; all Taylor terms must have that of "
+                "the reference",
+                f->plane[i].path, f->plane[i].channel.freq_hz, f->plane[0].path, hz);
+    return MSI_OK;
+}
+
 /* Check that every channel has every polarisation once. */
 static int check_complete(const msi_model_images *m)
 {
@@ -409,7 +443,7 @@ static int check_complete(const msi_model_images *m)
         if (next && next->number == p->number && next->pol == p->pol)
             return msi_error_set(MSI_EINPUT, "%s and %s: both hold %s of the same channel; move one of them away",
                                  p->path, next->path, msi_pol_name(p->pol));
-        if (next && next->number != p->number && next->channel.freq_hz == p->channel.freq_hz)
+        if (next && !m->is_taylor && next->number != p->number && next->channel.freq_hz == p->channel.freq_hz)
             return msi_error_set(MSI_EINPUT, "%s and %s: %s", p->path, next->path,
                                  p->channel.freq_hz > 0 ? "two channel images of the same frequency"
                                                         : "channel images without a frequency in their headers");
@@ -428,8 +462,10 @@ static int check_complete(const msi_model_images *m)
 static int list_channels(msi_model_images *m)
 {
     struct msi_model_files *f = m->files;
+    m->is_taylor = f->names.list[0].is_term;
     qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, compare_numbers);
     MSI_TRY(unite_frequencies(f));
+    if (m->is_taylor) MSI_TRY(check_reference(f));
     qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, compare_frequencies);
     while (m->n_plane < f->n_plane && f->plane[m->n_plane].number == f->plane[0].number) {
         msi_pol pol = f->plane[m->n_plane].pol;
@@ -654,7 +690,9 @@ static void log_models(const msi_model_images *m)
     char pols[16] = "", freq[80] = "no frequency, used at all frequencies";
     for (int i = 0; i < m->n_plane; i++) strcat(pols, msi_pol_name(m->pol[i]));
     const double low = m->channel[0].freq_hz, high = m->channel[m->n_channel - 1].freq_hz;
-    if (m->n_channel > 1)
+    if (m->is_taylor)
+        snprintf(freq, sizeof freq, "%lld Taylor terms about %.6g MHz", (long long)m->n_channel, 1e-6 * low);
+    else if (m->n_channel > 1)
         snprintf(freq, sizeof freq, "%lld channels of %.6g to %.6g MHz", (long long)m->n_channel, 1e-6 * low,
                  1e-6 * high);
     else if (low > 0)

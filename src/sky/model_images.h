@@ -13,7 +13,9 @@ enum { MSI_MODEL_NO_CHANNEL = -1, MSI_MODEL_MFS = -2 };
 
 typedef struct msi_model_name {
     char *path;     /* owned by the list */
-    int64_t number; /* of a channel image, or one of the above; chosen MFS images have MSI_MODEL_NO_CHANNEL */
+    int64_t number; /* of a channel image or Taylor term, or one of the above; chosen MFS images have
+                       MSI_MODEL_NO_CHANNEL */
+    int is_term;    /* a Taylor term, -ttK */
     msi_pol pol;    /* 0 if the name has none */
 } msi_model_name;
 
@@ -42,6 +44,7 @@ typedef struct msi_model_images {
                                     around them */
     double ra_rad, dec_rad;      /* the projection's centre */
     char dir_frame[16];          /* J2000, ICRS, B1950 ..; UNKNOWN */
+    int is_taylor; /* channels are the Taylor terms 0, 1 .. of spectra in x = frequency / channel[0].freq_hz - 1 */
     int64_t n_channel;
     msi_model_channel *channel; /* [n_channel] owned; ascending frequencies */
     int64_t n_file_channel;     /* n_channel and the channels without samples, which are left out */
@@ -57,7 +60,8 @@ typedef struct msi_model_images {
  * msi_model_images_find - find the models called NAME, read them, and check every pixel.
  *
  * NAME-model.fits, or one for each Stokes parameter or parallel hand, NAME-Q-model.fits; or channel images
- * NAME-0000[-Q]-model.fits, NAME-0001[-Q]-model.fits ..; or, without any of these, NAME-MFS[-Q]-model.fits. A file may
+ * NAME-0000[-Q]-model.fits, NAME-0001[-Q]-model.fits ..; or Taylor terms NAME-tt0[-Q]-model.fits, NAME-tt1[-Q]-model.fits
+ * ..; or, without any of these, NAME-MFS[-Q]-model.fits. A file may
  * hold several planes along STOKES and, unless it is a channel image, along FREQ. A Stokes parameter without a file is
  * zero. All files must have the same size, pixels and centre, and all polarisations the same channels.
  *
