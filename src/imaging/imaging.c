@@ -671,6 +671,16 @@ static int image_channels(msi_imaging_run *r)
     return rc;
 }
 
+/* Refuse a reference frequency of Taylor terms outside of the band, where its polynomials are ill-conditioned. */
+static int check_reference(const msi_imaging_run *r)
+{
+    const double reference = r->options->clean.reference_hz, low = r->channels.low_hz[0],
+                 high = r->channels.high_hz[r->options->channels_out - 1];
+    if (!(reference > 0) || (reference >= low && reference <= high)) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "-reffreq: %.6g MHz lies outside of the selected band, %.6g to %.6g MHz",
+                         1e-6 * reference, 1e-6 * low, 1e-6 * high);
+}
+
 /* ---- Run ---- */
 
 static int image_interval(msi_imaging_run *r)
@@ -681,6 +691,7 @@ static int image_interval(msi_imaging_run *r)
     t.opened_s = msi_wall_s();
     if (r->is_empty && r->options->dry_run) return MSI_OK;
     if (!r->is_empty) msi_imaging_report_subject(r);
+    MSI_TRY(check_reference(r));
     if (r->interval == 0 && r->outputs) MSI_TRY(msi_imaging_reuse_check(r));
     MSI_TRY(msi_imaging_pb_open(r));
     r->plan = (msi_imaging_plan){0};

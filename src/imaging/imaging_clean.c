@@ -254,14 +254,10 @@ static int n_parallel(const msi_imaging_run *r, int n_channel)
 static int find_nodes(msi_cleaning *k)
 {
     const msi_clean_samples *s = k->samples;
-    const double low = s->middle_hz - s->half_hz, high = s->middle_hz + s->half_hz;
     if (!(s->moment[0] > 0)) {
         k->taylor = (msi_clean_taylor){.n_term = s->n_term, .n_node = 2 * s->n_term - 1, .share = {1}};
         return MSI_OK;
     }
-    if (s->reference_hz < low || s->reference_hz > high)
-        return msi_error_set(MSI_EINPUT, "-reffreq: %.6g MHz lies outside of the band, %.6g to %.6g MHz",
-                             1e-6 * s->reference_hz, 1e-6 * low, 1e-6 * high);
     return msi_clean_taylor_make(&k->taylor, s->n_term, s->reference_hz, s->middle_hz, s->half_hz, s->moment);
 }
 

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Multi-term cleaning (-deconvolver mtmfs): terms of a lone source against least squares, MODEL_DATA and -predict against
+the polynomial, errors of spectral indices against their scatter, joined polarisations, and refusals.
+taylor.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from program_suite import ImagingSuite, fresh_copy, main
+import numpy as np
+from astropy.io import fits
+from casacore.tables import table
+
+N, CELL = 128, "4asec"
+# Least squares over 8 channels from 1 to 2 GHz of a flux that is (frequency / 1.5 GHz)^index: the published table of
+# tt0, alpha and beta, by index and terms.
+TABLE = {(-2, 2): (1.1660, -2.0521), (-2, 3): (0.9906, -2.4155, -0.4058), (-0.7, 2): (1.0305, -0.7270),
+         (-0.7, 3): (0.9991, -0.7498, 0.0033), (-0.7, 4): (None, -0.6985), (0.5, 2): (0.9939, 0.5086),
+         (0.5, 3): (1.0001, 0.5055, -0.0048)}
+
+
+def lone_source(s, index):
+    return s.made("lone%g.ms" % index, "-telescope", "vla", "-config", "C", "-duration", "3min", "-integration", "60s", "-spw",
+                  "1GHz", "142857142.857142857Hz", 8, "-pol", "XX,YY", "-ra", "30deg", "-dec", "40deg", "-source", "30deg", "40deg",
+                  "1Jy", index, "-reference-frequency", "1.5GHz")
+
+
+def pixels(s, name, kind):
+    with fits.open(os.path.join(s.out, "%s-%s.fits" % (name, kind))) as f:
+        return f[0].data.squeeze().astype(float), f[0].header
+
+
+def middle(s, name, kind):
+    return pixels(s, name, kind)[0][N // 2, N // 2]
+
+
+def clean(s, ms, name, *words):
+    done = s.launch("-quiet", "-overwrite", "-size", N, N, "-scale", CELL, "-weight", "natural", "-deconvolver", "mtmfs", "-niter",
+                    300, "-gain", 0.5, "-no-update-model-required", "-name", name, *words, ms)
+    s.must(done.returncode == 0, "%s: runs%s" % (name, done.stderr[-800:]))
+
+
+def mask_of(s, *places):
+    """A mask of these pixels (x, y)."""
+    made = np.zeros((N, N), np.float32)
+    for x, y in places:
+        made[y, x] = 1
+    path = s.path("mask%d.fits" % len(places))
+    cell = float(CELL[:-4]) / 3600
+    cards = {"CTYPE1": "RA---SIN", "CRPIX1": N // 2 + 1, "CRVAL1": 30, "CDELT1": -cell, "CUNIT1": "deg", "CTYPE2": "DEC--SIN",
+             "CRPIX2": N // 2 + 1, "CRVAL2": 40, "CDELT2": cell, "CUNIT2": "deg"}
+    fits.PrimaryHDU(made, fits.Header(cards)).writeto(path, overwrite=True)
+    return path
+
+
+def check_table(s):
+    """Terms, alpha and beta of a lone source are those of least squares, not the true ones."""
+    mask = mask_of(s, (N // 2, N // 2))
+    for (index, n_term), (flux, alpha, *beta) in TABLE.items():
+        clean(s, lone_source(s, index), "lone", "-nterms", n_term, "-fits-mask", mask, "-threshold", "2e-6", "-accuracy", 1e-6)
+        x = np.linspace(1, 2, 8) / 1.5 - 1
+        fitted = np.linalg.lstsq(np.vander(x, n_term, increasing=True), (1 + x)**index, rcond=None)[0]
+        for t in range(n_term):
+            term = middle(s, "lone", "tt%d-image" % t)
+            s.must(abs(term - fitted[t]) <= 3e-5 * max(1, abs(fitted[t])), "index %g, %d terms: tt%d is %.5f, wanted %.5f" % (index, n_term, t, term, fitted[t]))
+        for what, value, kind in (("tt0", flux, "tt0-image"), ("alpha", alpha, "alpha"), ("beta", beta and beta[0], "beta")):
+            if value is not None and value != []:
+                found = middle(s, "lone", kind)
+                s.must(abs(found - value) <= 1e-3, "index %g, %d terms: %s is %.4f, wanted %.4f" % (index, n_term, what, found, value))
+        powers = [np.mean(x**k) for k in range(2 * n_term - 1)]
+        for k, power in enumerate(powers):
+            peak = middle(s, "lone", "tt%d-psf" % k)
+            s.must(abs(peak - power) <= 1e-5, "PSF %d is %.6f in the middle, the mean %.6f" % (k, peak, power))
+    header = pixels(s, "lone", "tt1-image")[1]
+    s.must(header["TERM"] == 1 and header["NTERMS"] == 3 and abs(header["CRVAL3"] - 1.5e9) < 1, "cards of a term")
+
+
+def check_predict(s):
+    """MODEL_DATA after cleaning, and of -predict, is the polynomial; imaging less the model leaves what the fit leaves."""
+    ms = s.path("predicted.ms")
+    fresh_copy(lone_source(s, -0.7), ms)
+    words = ("-nterms", 3, "-fits-mask", mask_of(s, (N // 2, N // 2)), "-threshold", "2e-5", "-reffreq", "1.3GHz")
+    done = s.launch("-quiet", "-overwrite", "-size", N, N, "-scale", CELL, "-weight", "natural", "-deconvolver", "mtmfs", "-niter", 300,
+                    "-gain", 0.5, "-mgain", 0.9, "-name", "updated", *words, ms)
+    s.must(done.returncode == 0, "writes MODEL_DATA%s" % done.stderr[-400:])
+    terms = [pixels(s, "updated", "tt%d-model" % t)[0].sum() for t in range(3)]
+    x = np.linspace(1e9, 2e9, 8) / 1.3e9 - 1
+    wanted = terms[0] + terms[1] * x + terms[2] * x**2
+
+    def compare(title):
+        with table(ms, ack=False) as t:
+            found = t.getcol("MODEL_DATA")[:, :, 0]
+        s.must(np.abs(np.abs(found) - wanted).max() <= 1e-4, "%s: |V| is the polynomial" % title)
+
+    compare("after cleaning")
+    with table(ms, readonly=False, ack=False) as t:
+        t.putcol("MODEL_DATA", 0 * t.getcol("MODEL_DATA"))
+    done = s.launch("-quiet", "-predict", "-name", "updated", ms)
+    s.must(done.returncode == 0, "predicts%s" % done.stderr[-400:])
+    compare("-predict")
+    os.rename(os.path.join(s.out, "updated-tt1-model.fits"), s.path("aside.fits"))
+    s.told("a missing term", s.launch("-predict", "-name", "updated", ms), 3, "term tt1 is missing")
+    os.rename(s.path("aside.fits"), os.path.join(s.out, "updated-model.fits"))
+    s.told("terms and another model", s.launch("-predict", "-name", "updated", ms), 3, "a model of Taylor terms and another one")
+    os.remove(os.path.join(s.out, "updated-model.fits"))
+
+
+def check_errors(s):
+    """Spectral indices of sources in noise scatter by their predicted errors, and resumed cleaning ends the same."""
+    random = np.random.default_rng(3)
+    at = [(12 + 8 * i, 12 + 8 * j) for i in range(14) for j in range(14)]
+    index = random.uniform(-1.5, 1, len(at))
+    words = []
+    for (x, y), a in zip(at, index):
+        l, m = (N / 2 - x) * 4 / 206264.806247, (y - N / 2) * 4 / 206264.806247
+        dec0, n = np.radians(40), np.sqrt(1 - l * l - m * m)
+        dec = np.arcsin(m * np.cos(dec0) + n * np.sin(dec0))
+        ra = np.radians(30) + np.arctan2(l, n * np.cos(dec0) - m * np.sin(dec0))
+        words += ["-source", "%.12fdeg" % np.degrees(ra), "%.12fdeg" % np.degrees(dec), "1Jy", "%.6f" % a]
+    ms = s.made("noise.ms", "-telescope", "vla", "-config", "C", "-duration", "2h", "-integration", "10min", "-spw", "1.4GHz", "30MHz", 16,
+                "-pol", "XX,YY", "-ra", "30deg", "-dec", "40deg", "-reference-frequency", "1.625GHz", "-noise", "0.5Jy", *words)
+    clean(s, ms, "noise", "-niter", 40000, "-gain", 0.2, "-fits-mask", mask_of(s, *at), "-threshold", "2e-3")
+    alpha, error = pixels(s, "noise", "alpha")[0], pixels(s, "noise", "alpha-error")[0]
+    pull = np.array([(alpha[y, x] - a) / error[y, x] for (x, y), a in zip(at, index)])
+    spread = np.sqrt(np.mean(pull**2))
+    s.must(0.8 <= spread <= 1.2, "errors of alpha are right to 20 %%: %.3f, median error %.4f" % (spread, np.median(error[np.isfinite(error)])))
+    s.must(abs(np.mean(pull)) <= 4 / np.sqrt(len(at)), "alpha has no bias: %.3f" % np.mean(pull))
+    noise = pixels(s, "noise", "tt0-residual")[0]
+    cut = pixels(s, "noise", "tt0-image")[0][np.isfinite(alpha)].min() / (1.4826 * np.median(np.abs(noise - np.median(noise))))
+    s.must(4 <= cut, "alpha has values above five times the noise: %.2f" % cut)
+    residual = [pixels(s, "noise", "tt%d-residual" % t)[0] for t in range(2)]
+    clean(s, ms, "short", "-niter", 20000, "-gain", 0.2, "-fits-mask", mask_of(s, *at), "-threshold", "2e-3", "-nmiter", 2)
+    clean(s, ms, "short", "-niter", 40000, "-gain", 0.2, "-fits-mask", mask_of(s, *at), "-threshold", "2e-3", "-continue")
+    for t in range(2):
+        other = pixels(s, "short", "tt%d-residual" % t)[0]
+        s.must(np.std(other - residual[t]) <= 0.02 * np.std(residual[t]), "tt%d continues from models of terms" % t)
+
+
+def check_joined(s):
+    """Joined polarisations have terms each."""
+    ms = s.made("joined.ms", "-telescope", "vla", "-config", "C", "-duration", "2min", "-integration", "60s", "-spw", "1GHz", "125MHz", 8,
+                "-pol", "XX,XY,YX,YY", "-ra", "30deg", "-dec", "40deg", "-source", "30deg", "40deg", "1Jy", "0.2Jy", "-0.1Jy", "0.05Jy", -0.7,
+                "-reference-frequency", "1.4375GHz")
+    clean(s, ms, "joined", "-nterms", 2, "-pol", "IQUV", "-join-polarizations", "-fits-mask", mask_of(s, (N // 2, N // 2)), "-threshold", "1e-5", "-png")
+    x = np.linspace(1, 1.875, 8) / 1.4375 - 1
+    fitted = np.linalg.lstsq(np.vander(x, 2, increasing=True), (1 + x)**-0.7, rcond=None)[0]
+    for pol, flux in (("I", 1), ("Q", .2), ("U", -.1), ("V", .05)):
+        for t in range(2):
+            found = middle(s, "joined", "tt%d-%s-image" % (t, pol))
+            s.must(abs(found - flux * fitted[t]) <= 1e-4, "%s tt%d is %.5f, wanted %.5f" % (pol, t, found, flux * fitted[t]))
+    s.must(os.path.exists(os.path.join(s.out, "joined-I-alpha.fits")) and os.path.exists(os.path.join(s.out, "joined-I-alpha.png")), "alpha of Stokes I, and its picture")
+    s.must(not os.path.exists(s.path("joined-Q-alpha.fits")), "no alpha of Q")
+
+
+def check_bad(s):
+    ms = lone_source(s, -0.7)
+    line = ("-size", N, N, "-scale", CELL, "-niter", 10, "-threshold", 1, "-name", "bad")
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+    s.refused("terms without mtmfs", 2, "-nterms: it needs -deconvolver mtmfs", *line, "-nterms", 2, ms)
+    s.refused("a reference without mtmfs", 2, "-reffreq: it needs", *line, "-reffreq", "1.5GHz", ms)
+    s.refused("too many terms", 2, "nterms", *line, "-deconvolver", "mtmfs", "-nterms", 5, ms)
+    s.refused("channels", 2, "-channels-out: it cannot be used with the Taylor terms", *line, "-deconvolver", "mtmfs", "-channels-out", 2, ms)
+    s.refused("no cleaning", 2, "give -niter", "-size", N, N, "-scale", CELL, "-name", "bad", "-deconvolver", "mtmfs", ms)
+    s.refused("a reference outside", 3, "-reffreq: 3000 MHz lies outside of the selected band", *line, "-deconvolver", "mtmfs", "-reffreq", "3GHz", ms)
+    s.refused("one frequency", 3, "2 Taylor terms need as many different frequencies with weight; the samples have 1", *line, "-deconvolver", "mtmfs",
+              "-channel-range", 0, 1, ms)
+    plan = s.launch(*line, "-deconvolver", "mtmfs", "-nterms", 3, "-dry-run", ms)
+    s.must(plan.returncode == 0 and re.search("memory", plan.stdout + plan.stderr), "plans")
+
+
+main(ImagingSuite, globals())
