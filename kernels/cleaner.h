@@ -20,6 +20,7 @@
 
 #include "kernels/clean/clean_auto_mask.h"
 #include "kernels/clean/clean_restore.h"
+#include "kernels/clean/clean_taylor.h"
 #include "kernels/clean/cleaner_spec.h"
 #include "kernels/method/planes.h"
 

@@ -10,7 +10,7 @@
 #define MSI_SRC_CLEAN_SAMPLES_H
 
 #include "core/image.h"
-#include "kernels/clean/clean_taylor.h"
+#include "kernels/cleaner.h"
 #include "kernels/gridder.h"
 #include "src/run/ranks.h"
 
