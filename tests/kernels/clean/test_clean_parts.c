@@ -83,6 +83,37 @@ static void fetch(const msi_planes *p, double *out)
     free(single);
 }
 
+/* Sums of planes with pitches; a plane whose factors are 0 may have any value. */
+static void test_combine(void **state)
+{
+    (void)state;
+    enum { IN = 7, OUT = 6 };
+    static const double matrix[2 * 3] = {1.5, 0, -0.25, -2, 0, 0.125};
+    static double value[IN * N_PIXEL], got[OUT * N_PIXEL];
+    make_parts(4);
+    for (int wide = 0; wide < 2; wide++) {
+        uint64_t seed = 4;
+        msi_cleaner_spec spec = spec_of(4, 4, MSI_CLEAN_FIT_NONE, 0);
+        spec.precision = wide ? MSI_FP64 : MSI_FP32;
+        for (int i = 0; i < IN * N_PIXEL; i++) value[i] = i / N_PIXEL == 3 ? NAN : clean_random(&seed);
+        msi_cleaner *c = create(&spec);
+        msi_planes *in = planes_of(c, IN, value), *out = planes_of(c, OUT, NULL);
+        const msi_cleaner_planes from = {in, 1, 2, 3}, to = {out, 2, 3, 2};
+        assert_int_equal(msi_cleaner_combine(c, matrix, &from, &to), 0);
+        fetch(out, got);
+        for (int i = 0; i < OUT * N_PIXEL; i++) {
+            const int plane = i / N_PIXEL, at = i % N_PIXEL, o = plane == 2 ? 0 : plane == 5 ? 1 : -1;
+            const double wanted =
+                o < 0 ? 0 : matrix[3 * o] * value[N_PIXEL + at] + matrix[3 * o + 2] * value[5 * N_PIXEL + at];
+            if (!(fabs(got[i] - wanted) < (wide ? 1e-15 : 5e-7)))
+                fail_msg("plane %d: %g, not %g", plane, got[i], wanted);
+        }
+        msi_planes_free(in);
+        msi_planes_free(out);
+        msi_cleaner_free(c);
+    }
+}
+
 /* Return the position of part i. */
 static int channel_of(int i, int n_part, int n_channel)
 {
@@ -349,9 +380,10 @@ static void test_refused(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mean),       cmocka_unit_test(test_expand),
-                                       cmocka_unit_test(test_both_signs), cmocka_unit_test(test_components),
-                                       cmocka_unit_test(test_terms),      cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_combine),    cmocka_unit_test(test_mean),
+                                       cmocka_unit_test(test_expand),     cmocka_unit_test(test_both_signs),
+                                       cmocka_unit_test(test_components), cmocka_unit_test(test_terms),
+                                       cmocka_unit_test(test_refused)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
