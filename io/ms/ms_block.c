@@ -294,14 +294,14 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
 
 /* ---- Samples of a table ---- */
 
-/* Copy the kept rows of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in order. */
+/* Copy the kept rows (NULL: all) of `in`, [row][n_span][n_corr], to `out`, [n_kept][n_chan][n_corr], with channels in order. */
 static void arrange(const msi_ms_setup *s, const int32_t *kept, int64_t n_kept, const void *in, void *out, size_t size)
 {
     const size_t group = (size_t)s->n_corr * size, row_in = (size_t)s->n_span * group;
     const char *from = in;
     char *to = out;
     for (int64_t i = 0; i < n_kept; i++) {
-        const char *row = from + (size_t)kept[i] * row_in;
+        const char *row = from + (size_t)(kept ? kept[i] : i) * row_in;
         if (s->is_identity) {
             if (row != to) memmove(to, row, row_in);
             to += row_in;
@@ -623,14 +623,14 @@ static int read_uv_samples(const msi_ms_reader *r, const msi_ms_group *g, struct
     return MSI_OK;
 }
 
-/* ---- One block ---- */
+/* ---- Samples of a table, without casacore ---- */
 
 /* Flag the samples outside the uv limits. */
-static void limit_uv(msi_ms_reader *r, const msi_ms_setup *s, struct msi_ms_buffer *b, int64_t n_row)
+static void limit_uv(const msi_ms_selection *selection, const msi_ms_setup *s, struct msi_ms_buffer *b, int64_t n_row,
+                     msi_ms_dropped *dropped)
 {
-    const double min2 = r->selection.min_uv_lambda * r->selection.min_uv_lambda;
-    const double max2 =
-        r->selection.max_uv_lambda > 0 ? r->selection.max_uv_lambda * r->selection.max_uv_lambda : INFINITY;
+    const double min2 = selection->min_uv_lambda * selection->min_uv_lambda;
+    const double max2 = selection->max_uv_lambda > 0 ? selection->max_uv_lambda * selection->max_uv_lambda : INFINITY;
     if (min2 == 0 && isinf(max2)) return;
     uint8_t *flag = b->flag;
     for (int64_t i = 0; i < n_row; i++) {
@@ -640,11 +640,118 @@ static void limit_uv(msi_ms_reader *r, const msi_ms_setup *s, struct msi_ms_buff
             const double uv2 = uv2_m * s->inverse_lambda2[c];
             if (uv2 >= min2 && uv2 <= max2) continue;
             memset(flag, 1, (size_t)s->n_corr);
-            r->dropped.uv_limits++;
-            r->dropped.uv_flagged++;
+            dropped->uv_limits++;
+            dropped->uv_flagged++;
         }
     }
 }
+
+/* Check the cells that are read directly, and read WEIGHT if rows lack WEIGHT_SPECTRUM. */
+static int prepare_fill(msi_ms_reader *r, const msi_ms_group *g, int64_t n_kept)
+{
+    const msi_ms_set *set = &r->set[r->set_index];
+    const msi_ms_setup *s = &set->setup[g->data_desc_id];
+    msi_ms_raw *w = &r->raw;
+    int state;
+    MSI_TRY(check_cells(r, g, set->data_column));
+    MSI_TRY(check_cells(r, g, "FLAG"));
+    if (*set->model_column) MSI_TRY(check_cells(r, g, set->model_column));
+    MSI_TRY(spectrum_state(r, g, &state));
+    w->has_row_weight = state != 1;
+    if (state == 1) return MSI_OK;
+    MSI_TRY(read_column(r, g, &(column_part){"WEIGHT", NULL, CCC_FLOAT, s->n_corr, sizeof(float)}, w->row_weight));
+    for (int64_t i = 0; i < n_kept; i++)
+        memmove(w->row_weight + i * s->n_corr, w->row_weight + (int64_t)w->kept[i] * s->n_corr,
+                (size_t)s->n_corr * sizeof *w->row_weight);
+    return MSI_OK;
+}
+
+/* Read a large column of rows. Each cell must have the stored shape of the setup. */
+static int fill_column(const msi_ms_set *set, const msi_ms_setup *s, msi_ms_large k, const int64_t *row, int64_t n,
+                       msi_tiled_scratch *scratch, void *out)
+{
+    int64_t shape[2];
+    for (int64_t i = 0; i < n;) {
+        const int64_t end = row[i] + msi_tiled_column_alike(set->column[k], row[i], row[n - 1] - row[i] + 1, shape);
+        if (shape[0] != s->n_corr || shape[1] != s->n_stored)
+            return msi_error_set(MSI_EINPUT, "%s: row %lld: the shape of a cell changed while it was read", set->path,
+                                 (long long)row[i]);
+        while (i < n && row[i] < end) i++;
+    }
+    return msi_tiled_column_read(set->column[k], row, n, s->n_corr, s->span_first, s->n_span, scratch, out);
+}
+
+/* Read weights: WEIGHT_SPECTRUM of the rows that have it, else WEIGHT. */
+static int fill_weights(const msi_ms_set *set, const msi_ms_setup *s, const float *row_weight, const int64_t *row,
+                        int64_t n, msi_tiled_scratch *scratch, float *out)
+{
+    const msi_tiled_column *spectrum = set->column[MSI_MS_SPECTRUM];
+    const int64_t n_row_sample = (int64_t)s->n_span * s->n_corr;
+    for (int64_t i = 0, j; i < n; i = j) {
+        int64_t shape[2] = {0, 0}, end = row[n - 1] + 1;
+        if (spectrum) end = row[i] + msi_tiled_column_alike(spectrum, row[i], row[n - 1] - row[i] + 1, shape);
+        for (j = i; j < n && row[j] < end;) j++;
+        if (shape[0] == s->n_corr && shape[1] == s->n_stored)
+            MSI_TRY(fill_column(set, s, MSI_MS_SPECTRUM, row + i, j - i, scratch, out + i * n_row_sample));
+        else if (row_weight)
+            spread_weight(s, row_weight + i * s->n_corr, j - i, out + i * n_row_sample);
+        else
+            return msi_error_set(MSI_EINPUT, "%s: column WEIGHT_SPECTRUM, row %lld: changed while it was read",
+                                 set->path, (long long)row[i]);
+    }
+    return MSI_OK;
+}
+
+static int fill_model(const msi_ms_set *set, const msi_ms_setup *s, const int64_t *row, int64_t n, msi_ms_raw *w,
+                      msi_c32 *data)
+{
+    const int64_t n_value = n * s->n_span * s->n_corr;
+    if (w->n_model_allocated < n_value) {
+        w->n_model_allocated = 0;
+        MSI_TRY(msi_grow(&w->model, 0, n_value, sizeof *w->model, "a block of visibilities"));
+        w->n_model_allocated = n_value;
+    }
+    MSI_TRY(fill_column(set, s, MSI_MS_MODEL, row, n, &w->scratch, w->model));
+    for (int64_t i = 0; i < n_value; i++) {
+        data[i].re -= w->model[i].re;
+        data[i].im -= w->model[i].im;
+    }
+    return MSI_OK;
+}
+
+int msi_ms_block_fill(const msi_ms_set *set, const msi_ms_selection *selection, const float *row_weight,
+                      msi_ms_raw *raw, msi_ms_block *block, msi_ms_dropped *dropped)
+{
+    const msi_ms_setup *s = &set->setup[block->data_desc_id];
+    struct msi_ms_buffer *b = block->buffer;
+    const int64_t *row = block->ms_row, n = block->n_row, n_value = n * s->n_span * s->n_corr;
+    MSI_TRY(grow_samples(&b->data, &b->weight, &b->flag, &b->n_sample_allocated, n_value, 1));
+    msi_c32 *data = b->data;
+    float *weight = b->weight;
+    uint8_t *flag = b->flag;
+    if (!s->is_identity) {
+        MSI_TRY(grow_samples(&raw->data, &raw->weight, &raw->flag, &raw->n_sample_allocated, n_value, 1));
+        data = raw->data;
+        weight = raw->weight;
+        flag = raw->flag;
+    }
+    MSI_TRY(fill_column(set, s, MSI_MS_DATA, row, n, &raw->scratch, data));
+    if (set->column[MSI_MS_MODEL]) MSI_TRY(fill_model(set, s, row, n, raw, data));
+    MSI_TRY(fill_column(set, s, MSI_MS_FLAG, row, n, &raw->scratch, flag));
+    MSI_TRY(fill_weights(set, s, row_weight, row, n, &raw->scratch, weight));
+    if (!s->is_identity) {
+        arrange(s, NULL, n, data, b->data, sizeof *data);
+        arrange(s, NULL, n, weight, b->weight, sizeof *weight);
+        arrange(s, NULL, n, flag, b->flag, sizeof *flag);
+    }
+    limit_uv(selection, s, b, n, dropped);
+    block->data = b->data;
+    block->weight = b->weight;
+    block->flag = b->flag;
+    return MSI_OK;
+}
+
+/* ---- One block ---- */
 
 void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, int field_id, struct msi_ms_buffer *b,
                            int64_t n_row, msi_ms_block *block)
@@ -688,7 +795,17 @@ static int read_block(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
             : set->uv  ? read_uv_rows(r, g, b, &n_kept)
                        : read_rows(r, g, b, &n_kept));
     block->n_row = n_kept;
+    r->raw.has_row_weight = 0;
     if (n_kept == 0) return MSI_OK;
+    const int is_filled = !only_coordinates && !set->store && !set->uv;
+    if (is_filled && !set->only_rows) MSI_TRY(msi_ms_set_open_columns(set));
+    if (is_filled && (set->only_rows || set->is_direct)) {
+        MSI_TRY(prepare_fill(r, g, n_kept));
+        msi_ms_block_describe(r, r->set_index, g->data_desc_id, g->field_id, b, n_kept, block);
+        if (set->only_rows) return MSI_OK;
+        return msi_ms_block_fill(set, &r->selection, r->raw.has_row_weight ? r->raw.row_weight : NULL, &r->raw, block,
+                                 &r->dropped);
+    }
     MSI_TRY(grow_samples(&b->data, &b->weight, &b->flag, &b->n_sample_allocated, g->n_row * s->n_span * s->n_corr,
                          !only_coordinates));
     const msi_c32 *data = b->data;
@@ -698,7 +815,7 @@ static int read_block(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
         MSI_TRY(set->store ? read_store_samples(r, g, b, n_kept, &data)
                 : set->uv  ? read_uv_samples(r, g, b, n_kept)
                            : read_samples(r, g, b, n_kept));
-    limit_uv(r, s, b, n_kept);
+    limit_uv(&r->selection, s, b, n_kept, &r->dropped);
     msi_ms_block_describe(r, r->set_index, g->data_desc_id, g->field_id, b, n_kept, block);
     if (block->data) block->data = data;
     return MSI_OK;
@@ -711,6 +828,20 @@ int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
     /* The failure may be due to another process that wrote meanwhile. */
     MSI_TRY(msi_ms_set_recheck(&r->set[r->set_index]));
     return status;
+}
+
+void msi_ms_buffer_free(struct msi_ms_buffer *b)
+{
+    msi_free(b->ms_row);
+    msi_free(b->time_s);
+    msi_free(b->uvw_m);
+    msi_free(b->data);
+    msi_free(b->weight);
+    msi_free(b->flag);
+    msi_free(b->converted);
+    msi_free(b->pair);
+    msi_free(b->row_weight);
+    *b = (struct msi_ms_buffer){0};
 }
 
 void msi_ms_raw_free(msi_ms_raw *w)
@@ -728,5 +859,6 @@ void msi_ms_raw_free(msi_ms_raw *w)
     msi_free(w->flag);
     msi_free(w->model);
     msi_free(w->between);
+    msi_tiled_scratch_free(&w->scratch);
     memset(w, 0, sizeof *w);
 }

@@ -22,7 +22,9 @@ struct msi_ms_buffer {
     msi_c32 *data;
     float *weight;
     uint8_t *flag;
-    void *converted; /* in a slot of a pool: the converted block, instead of the three above */
+    void *converted;   /* in a slot of a pool: the converted block, instead of the three above */
+    uint8_t *pair;     /* in a slot of a pool with rows alone, as the next one: msi_ms_block.pair */
+    float *row_weight; /* [n_row][n_corr] WEIGHT; read only if rows lack WEIGHT_SPECTRUM */
 };
 
 /* The samples of a row in a visibility store: chunk, and index among its rows with samples; -1: the row has none. */
@@ -45,7 +47,8 @@ typedef struct msi_ms_raw {
     int32_t *antenna1, *antenna2, *kept;
     uint8_t *pair; /* msi_ms_block.pair of the kept rows */
     uint8_t *flag_row;
-    float *row_weight;
+    float *row_weight;  /* [n_row][n_corr] WEIGHT of the rows read, then of the kept rows */
+    int has_row_weight; /* in the last block */
     msi_ms_source *source;
     msi_c32 *data;
     float *weight;
@@ -54,6 +57,7 @@ typedef struct msi_ms_raw {
     int64_t n_model_allocated;
     char *between; /* a range of rows of a column, including rows that are not needed */
     int64_t n_between_allocated;
+    msi_tiled_scratch scratch;
 } msi_ms_raw;
 
 struct msi_ms_partners;
@@ -110,6 +114,19 @@ int msi_ms_reader_list(msi_ms_reader *r);
  */
 int msi_ms_block_read(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *block);
 
+/*
+ * msi_ms_block_fill - read the samples of a block's rows directly, without casacore. Threads may call it concurrently,
+ * each with its own raw.
+ * Given:    selection   for the uv limits
+ *           row_weight  [block->n_row][block->n_corr] WEIGHT; NULL if all rows have WEIGHT_SPECTRUM
+ *           block       described, with its rows; its set is_direct
+ * Returned: the samples in block->buffer, and block's pointers to them
+ * Given and returned: *dropped  the samples beyond the uv limits are added
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_ms_block_fill(const msi_ms_set *set, const msi_ms_selection *selection, const float *row_weight,
+                      msi_ms_raw *raw, msi_ms_block *block, msi_ms_dropped *dropped);
+
 /* The properties of a row by which it is kept or dropped. */
 typedef struct msi_ms_row_kind {
     int is_autocorrelation, is_flagged;
@@ -128,6 +145,9 @@ void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, in
  * Returns:  as msi_ms_reader_next
  */
 int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *block, int *is_end);
+
+/* msi_ms_buffer_free - free the arrays of a block. */
+void msi_ms_buffer_free(struct msi_ms_buffer *b);
 
 /* msi_ms_raw_free - free what the columns hold. */
 void msi_ms_raw_free(msi_ms_raw *raw);

@@ -827,6 +827,97 @@ static int check_writing(const msi_ms_set *set)
     return msi_ms_watch_rewritten(set->path, *set->model_column ? set->model_column : set->data_column);
 }
 
+/* ---- Large columns, read without casacore ---- */
+
+static int only_casacore;
+
+void msi_ms_read_by_casacore(int only)
+{
+    only_casacore = only;
+}
+
+static const char *large_column(const msi_ms_set *set, msi_ms_large k)
+{
+    const char *const names[] = {[MSI_MS_DATA] = set->data_column,
+                                 [MSI_MS_MODEL] = set->model_column,
+                                 [MSI_MS_FLAG] = "FLAG",
+                                 [MSI_MS_SPECTRUM] = set->has_weight_spectrum ? "WEIGHT_SPECTRUM" : ""};
+    return names[k];
+}
+
+/* Describe where a column is stored; place->type is MSI_TILED_NONE for a column that is not in tiles of its own. */
+static int find_place(const msi_ms_set *set, const char *column, msi_tiled_place *place)
+{
+    static const char *const managers[] = {[MSI_TILED_SHAPE] = "TiledShapeStMan",
+                                           [MSI_TILED_COLUMN] = "TiledColumnStMan",
+                                           [MSI_TILED_CELL] = "TiledCellStMan"};
+    ccc_column_info info;
+    *place = (msi_tiled_place){0};
+    MSI_CCC(ccc_column_describe(set->table, column, &info));
+    if (info.is_scalar || info.manager_n_column != 1 || info.manager_file < 0) return MSI_OK;
+    for (int i = 0; i < (int)(sizeof managers / sizeof *managers); i++) {
+        if (strcmp(info.manager_type, managers[i]) != 0) continue;
+        place->manager = i;
+        place->number = info.manager_file;
+        place->type = info.type == CCC_BOOL      ? MSI_TILED_BOOL
+                      : info.type == CCC_FLOAT   ? MSI_TILED_FLOAT
+                      : info.type == CCC_COMPLEX ? MSI_TILED_COMPLEX
+                                                 : MSI_TILED_NONE;
+    }
+    return MSI_OK;
+}
+
+/* Describe where the large columns of an open table are stored. Rows of other tables are read by casacore. */
+static int find_places(msi_ms_set *set)
+{
+    const char *by = getenv("MSIMAGE_READ");
+    set->has_places = 0;
+    if (only_casacore || (by && strcmp(by, "casacore") == 0) || !stores_rows(set->table)) return MSI_OK;
+    for (msi_ms_large k = 0; k < MSI_MS_N_LARGE; k++) {
+        set->place[k] = (msi_tiled_place){0};
+        if (!*large_column(set, k)) continue;
+        MSI_TRY(find_place(set, large_column(set, k), &set->place[k]));
+        if (set->place[k].type == MSI_TILED_NONE) return MSI_OK;
+    }
+    /* Only these types are read without a conversion. */
+    set->has_places = set->place[MSI_MS_DATA].type == MSI_TILED_COMPLEX &&
+                      set->place[MSI_MS_FLAG].type == MSI_TILED_BOOL &&
+                      (!*set->model_column || set->place[MSI_MS_MODEL].type == MSI_TILED_COMPLEX) &&
+                      (!set->has_weight_spectrum || set->place[MSI_MS_SPECTRUM].type == MSI_TILED_FLOAT);
+    return MSI_OK;
+}
+
+static void close_columns(msi_ms_set *set)
+{
+    set->is_direct = 0;
+    for (msi_ms_large k = 0; k < MSI_MS_N_LARGE; k++) {
+        msi_tiled_column_free(set->column[k]);
+        set->column[k] = NULL;
+    }
+}
+
+int msi_ms_set_open_columns(msi_ms_set *set)
+{
+    if (set->is_direct || !set->has_places) return MSI_OK;
+    for (msi_ms_large k = 0; k < MSI_MS_N_LARGE; k++) {
+        if (set->place[k].type == MSI_TILED_NONE) continue;
+        const int status = msi_tiled_column_open(&set->column[k], set->path, &set->place[k], set->n_table_row);
+        if (status == MSI_OK && set->column[k]) continue;
+        close_columns(set);
+        set->has_places = 0;
+        return status;
+    }
+    set->is_direct = 1;
+    return MSI_OK;
+}
+
+void msi_ms_set_close(msi_ms_set *set)
+{
+    ccc_table_close(set->table);
+    set->table = NULL;
+    close_columns(set);
+}
+
 int msi_ms_set_open(msi_ms_set *set)
 {
     if (set->table || set->store || set->uv) return MSI_OK;
@@ -842,14 +933,12 @@ int msi_ms_set_recheck(msi_ms_set *set)
 {
     if (!set->watch.is_on || msi_ms_watch_is_same(&set->watch, set->path)) return MSI_OK;
     /* casacore keeps a table in the state that it had when it was opened. */
-    ccc_table_close(set->table);
-    set->table = NULL;
+    msi_ms_set_close(set);
     const int status = msi_ms_set_open(set);
     if (status == MSI_OK) return MSI_OK;
     /* Otherwise a process that continues, such as Python, would get casacore's old state of this table at the next
      * opening. */
-    ccc_table_close(set->table);
-    set->table = NULL;
+    msi_ms_set_close(set);
     return status;
 }
 
@@ -949,7 +1038,8 @@ static int describe_tables(msi_ms_set *set, const msi_ms_selection *selection)
     MSI_TRY(read_antennas(set));
     MSI_TRY(read_delays(set));
     if (set->n_table_row < 1) return msi_error_set(MSI_EINPUT, "%s: has 0 rows", set->path);
-    return MSI_OK;
+    if (selection->coordinates_only || !*set->data_column) return MSI_OK;
+    return find_places(set);
 }
 
 int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
@@ -962,7 +1052,7 @@ int msi_ms_set_describe(msi_ms_set *set, const msi_ms_selection *selection)
 
 void msi_ms_set_free(msi_ms_set *set)
 {
-    ccc_table_close(set->table);
+    msi_ms_set_close(set);
     msi_ms_watch_free(&set->watch);
     free_store(set->store);
     msi_uv_set_free(set->uv);

@@ -8,6 +8,7 @@
 #include "io/casacore-c/casacore_c.h"
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_reader.h"
+#include "io/ms/tiled_column.h"
 #include "io/msv/msv_file.h"
 #include "io/uv/uv_set.h"
 
@@ -52,9 +53,17 @@ typedef struct msi_ms_run {
     int data_desc_id, field_id;
 } msi_ms_run;
 
+/* The large columns, which are read without casacore if all that a set has are stored in a known way. */
+typedef enum msi_ms_large { MSI_MS_DATA, MSI_MS_MODEL, MSI_MS_FLAG, MSI_MS_SPECTRUM, MSI_MS_N_LARGE } msi_ms_large;
+
 typedef struct msi_ms_set {
-    const char *path;           /* borrowed */
-    ccc_table *table;           /* NULL while closed */
+    const char *path; /* borrowed */
+    ccc_table *table; /* NULL while closed */
+    int has_places;   /* the large columns are, as far as is known, stored so that they can be read directly */
+    msi_tiled_place place[MSI_MS_N_LARGE];
+    int is_direct;                            /* column[] is open */
+    msi_tiled_column *column[MSI_MS_N_LARGE]; /* NULL: the set has no such column */
+    int only_rows;              /* the large columns are left to another process, which reads them directly */
     struct msi_ms_store *store; /* is read instead of the tables; NULL: the tables are read */
     const char *tables_path;    /* of a set with the subtables of such a file; borrowed; NULL: path has the subtables */
     msi_uv_set *uv;             /* the same for a UVFITS or FITS-IDI file */
@@ -108,6 +117,20 @@ int msi_ms_failed(int ccc_status);
  *          written), MSI_ENOMEM
  */
 int msi_ms_set_open(msi_ms_set *set);
+
+/* msi_ms_set_close - close the table and the columns. */
+void msi_ms_set_close(msi_ms_set *set);
+
+/*
+ * msi_ms_set_open_columns - open the large columns to read them directly, if they are not open. It needs no table.
+ * Returned: set->is_direct  1; 0 if anything about them is unknown; then has_places becomes 0
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_ms_set_open_columns(msi_ms_set *set);
+
+/* msi_ms_read_by_casacore - read all columns by casacore, as the variable MSIMAGE_READ=casacore does. Sets that are open
+ * are not affected. */
+void msi_ms_read_by_casacore(int only);
 
 /*
  * msi_ms_set_recheck - fail unless all values read from the columns are complete and of one writing. Call it after

@@ -48,8 +48,9 @@ typedef struct reader_head {
 
 typedef struct set_head {
     int64_t n_setup, n_field, n_table_row, n_selected_time, n_window, n_antenna, has_weight_spectrum, n_notes,
-        has_delay;
-    char data_column[64], telescope[64];
+        has_delay, has_places;
+    char data_column[64], model_column[64], telescope[64];
+    msi_tiled_place place[MSI_MS_N_LARGE];
     int32_t delay[MSI_MS_DELAYS];
     msi_ms_row_times row_times;
 } set_head;
@@ -76,6 +77,9 @@ static int pass_setup(msi_ms_cursor *c, msi_ms_setup *s, int *is_whole)
     MSI_TRY(msi_ms_transfer_array(c, &s->chan_index, s->n_chan, sizeof *s->chan_index, is_whole));
     if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &s->freq_hz, s->n_chan, sizeof *s->freq_hz, is_whole));
     if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &s->width_hz, s->n_chan, sizeof *s->width_hz, is_whole));
+    if (!c->from || !*is_whole) return MSI_OK;
+    MSI_TRY(msi_alloc(&s->inverse_lambda2, s->n_chan, sizeof *s->inverse_lambda2, "channels"));
+    for (int32_t i = 0; i < s->n_chan; i++) s->inverse_lambda2[i] = pow(s->freq_hz[i] / MSI_SPEED_OF_LIGHT, 2);
     return MSI_OK;
 }
 
@@ -117,8 +121,11 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
                   .has_weight_spectrum = set->has_weight_spectrum,
                   .n_notes = set->n_notes,
                   .has_delay = set->has_delay,
+                  .has_places = set->has_places,
                   .row_times = set->row_times};
     memcpy(h.data_column, set->data_column, sizeof h.data_column);
+    memcpy(h.model_column, set->model_column, sizeof h.model_column);
+    memcpy(h.place, set->place, sizeof h.place);
     memcpy(h.telescope, set->telescope, sizeof h.telescope);
     memcpy(h.delay, set->delay, sizeof h.delay);
     *is_whole = msi_ms_transfer(c, &h, sizeof h);
@@ -132,7 +139,11 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
         set->n_selected_time = h.n_selected_time;
         set->has_weight_spectrum = h.has_weight_spectrum != 0;
         memcpy(set->data_column, h.data_column, sizeof h.data_column);
-        set->data_column[sizeof set->data_column - 1] = 0;
+        end_text(set->data_column, sizeof set->data_column);
+        memcpy(set->model_column, h.model_column, sizeof h.model_column);
+        end_text(set->model_column, sizeof set->model_column);
+        set->has_places = h.has_places != 0;
+        memcpy(set->place, h.place, sizeof h.place);
         memcpy(set->telescope, h.telescope, sizeof h.telescope);
         end_text(set->telescope, sizeof set->telescope);
         set->has_delay = h.has_delay != 0;

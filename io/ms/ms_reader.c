@@ -103,10 +103,7 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
         r->n_spw += set->setup[k].n_chan > 0;
     }
     /* Only one set is open at a time, because of the limit of open files. */
-    if (r->n_set > 1) {
-        ccc_table_close(set->table);
-        set->table = NULL;
-    }
+    if (r->n_set > 1) msi_ms_set_close(set);
     return MSI_OK;
 }
 
@@ -388,10 +385,7 @@ static void plan(msi_ms_reader *r)
         msi_ms_set *set = &r->set[r->set_index];
         if (r->run_index == set->n_run) {
             if (r->n_group > 0) break;
-            if (r->n_set > 1) {
-                ccc_table_close(set->table);
-                set->table = NULL;
-            }
+            if (r->n_set > 1) msi_ms_set_close(set);
             r->set_index++;
             r->run_index = r->run_offset = 0;
             continue;
@@ -474,10 +468,7 @@ int msi_ms_reader_next(msi_ms_reader *r, msi_ms_block *block)
 void msi_ms_reader_rewind(msi_ms_reader *r)
 {
     if (r->pool) r->pool_ops->rewind(r->pool);
-    if (r->n_set > 1 && r->set_index < r->n_set) {
-        ccc_table_close(r->set[r->set_index].table);
-        r->set[r->set_index].table = NULL;
-    }
+    if (r->n_set > 1 && r->set_index < r->n_set) msi_ms_set_close(&r->set[r->set_index]);
     r->set_index = 0;
     r->run_index = r->run_offset = 0;
     r->n_piece = r->n_group = r->next_group = 0;
@@ -492,12 +483,7 @@ void msi_ms_reader_free(msi_ms_reader *r)
     while (r->buffers) {
         struct msi_ms_buffer *b = r->buffers;
         r->buffers = b->next;
-        msi_free(b->ms_row);
-        msi_free(b->time_s);
-        msi_free(b->uvw_m);
-        msi_free(b->data);
-        msi_free(b->weight);
-        msi_free(b->flag);
+        msi_ms_buffer_free(b);
         msi_free(b);
     }
     msi_ms_raw_free(&r->raw);

@@ -65,6 +65,12 @@ typedef struct msi_ms_block {
     const uint8_t *flag;          /* [n_row][n_chan][n_corr] non-zero: FLAG, or outside the uv limits */
     const void *converted;        /* the block as converted by a pool; data, weight and flag are NULL then */
     struct msi_ms_buffer *buffer; /* the reader's; NULL at first */
+
+    /* fill - read the samples of rows [row, row + n_row) of a block. Returned: *part  a block of these rows, valid until
+     * the next call. Returns: as msi_ms_reader_next. NULL except in a conversion that reads by itself
+     * (msi_reader_conversion.fills): then data, weight and flag are NULL. */
+    int (*fill)(const struct msi_ms_block *block, int64_t row, int64_t n_row, struct msi_ms_block *part);
+    void *fill_of;
 } msi_ms_block;
 
 /* Numbers of samples (row x channel) dropped with all their correlations, by reason. */

@@ -6,12 +6,15 @@
  *   2. The parent sends BEGIN. Process k of n reads the blocks k, k + n, .. into its slots of the shared memory in turn
  *      (BLOCK), and waits for slots that the parent frees (FREED).
  *   3. The parent takes the blocks in the order of one reader, whatever the speed of the processes.
+ *   4. Of sets whose large columns can be read without casacore, blocks have rows alone. Threads of the parent read and
+ *      convert their samples. Afterwards the parent sends CHECK: no column may have been rewritten meanwhile.
  * The parent checks every reply, as a damaged set may have damaged the process that reads it.
  */
 #include "io/ms/reader_pool.h"
 
 #include <errno.h>
 #include <math.h>
+#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,13 +34,18 @@
 
 /* ---- Messages and shared memory ---- */
 
-enum { POOL_SLOTS = 4 }; /* of each process */
+enum {
+    POOL_SLOTS = 4,  /* of each process: the shared memory has space for this many of any size */
+    MOST_SLOTS = 32, /* of rows alone, which take little space */
+    MOST_QUEUE = 64  /* blocks that threads fill at a time */
+};
 
 typedef enum request_kind {
     POOL_OPEN,
     POOL_SHARED, /* all processes have written their results of this OPEN */
     POOL_BEGIN,
-    POOL_FREED
+    POOL_FREED,
+    POOL_CHECK /* no column that was read may have been rewritten */
 } request_kind;
 
 /* A request of the parent to a process. */
@@ -47,6 +55,8 @@ typedef struct pool_request {
     msi_ms_opening opening; /* OPEN */
     int part, n_part;       /* OPEN: its part of the rows; BEGIN: it reads the blocks part, part + n_part .. */
     int64_t n_order;        /* BEGIN: bytes of the conversion; 0: blocks as read */
+    int64_t slot_bytes;     /* BEGIN: size of a slot, and their number */
+    int n_slot;
 } pool_request;
 
 typedef enum reply_kind {
@@ -54,6 +64,7 @@ typedef enum reply_kind {
     POOL_OPENED,
     POOL_BLOCK,
     POOL_END,
+    POOL_CHECKED,
     POOL_FAILED
 } reply_kind;
 
@@ -66,12 +77,14 @@ typedef struct pool_reply {
     uint64_t written;                /* OPENED: identifies the writing of the columns */
     int64_t n_row;                   /* BLOCK */
     int set, data_desc_id, field_id; /* BLOCK */
+    int has_row_weight;              /* BLOCK with rows alone */
     msi_ms_dropped dropped;          /* since the block before */
     int status;                      /* FAILED */
     char message[MSI_MESSAGE_BYTES];
 } pool_reply;
 
-/* Beginning of the shared memory. The conversion begins a page later, the slots after the space for it. */
+/* Beginning of the shared memory. After it come a byte for each set (1: its blocks have rows alone), the conversion, and
+ * the slots. */
 typedef struct pool_shared {
     _Atomic int64_t opened_ppm; /* progress of OPEN in the first process, in parts per million */
 } pool_shared;
@@ -90,7 +103,8 @@ typedef struct reader_process {
     int n_path;
     msi_ms_selection selection;
     pool_shared *shared;
-    const char *order; /* [most_order] shared */
+    const uint8_t *only_rows; /* [n_path] shared */
+    const char *order;        /* [most_order] shared */
     int64_t most_order;
     char *slots;     /* [POOL_SLOTS][slot_bytes], shared */
     char *all_slots; /* [n_process] slots of all processes */
@@ -122,6 +136,7 @@ static int64_t lay_out_slot(struct msi_ms_buffer *b, char *slot, const msi_ms_re
             if (s->n_chan == 0) continue;
             const int64_t n = s->block_rows * s->n_span * s->n_corr;
             n_row = s->block_rows > n_row ? s->block_rows : n_row;
+            if (r->set[i].only_rows) continue;
             n_sample = n > n_sample ? n : n_sample;
             if (!order->n_byte) continue;
             const int64_t converted = order->conversion->bytes(order->bytes, s->block_rows, s->n_chan, s->freq_hz);
@@ -131,6 +146,8 @@ static int64_t lay_out_slot(struct msi_ms_buffer *b, char *slot, const msi_ms_re
     b->ms_row = next_bytes(slot, &at, n_row * (int64_t)sizeof *b->ms_row);
     b->time_s = next_bytes(slot, &at, n_row * (int64_t)sizeof *b->time_s);
     b->uvw_m = next_bytes(slot, &at, 3 * n_row * (int64_t)sizeof *b->uvw_m);
+    b->pair = next_bytes(slot, &at, n_row);
+    b->row_weight = next_bytes(slot, &at, n_row * MSI_MAX_CORR * (int64_t)sizeof *b->row_weight);
     if (order->n_byte) {
         b->converted = next_bytes(slot, &at, n_converted);
         return at;
@@ -265,12 +282,13 @@ static int open_sets(const reader_process *p, pool_request *q, msi_ms_reader **r
 /* ---- Read ---- */
 
 /* Wait until a slot is free. Returns 0 if the parent has sent another request, which is in *q. */
-static int await_slot(const reader_process *p, int64_t number, int64_t n_full, int64_t *n_freed, pool_request *q)
+static int await_slot(const reader_process *p, const pool_request *begin, int64_t n_full, int64_t *n_freed,
+                      pool_request *q)
 {
-    while (n_full - *n_freed == POOL_SLOTS) {
+    while (n_full - *n_freed == begin->n_slot) {
         recv_request(p, q);
         if (q->kind != POOL_FREED) return 0;
-        *n_freed += q->number == number;
+        *n_freed += q->number == begin->number;
     }
     return 1;
 }
@@ -288,22 +306,33 @@ static int copy_conversion(const reader_process *p, const pool_request *q, block
     return MSI_OK;
 }
 
-/* Read the next block into a slot, as it is or converted. */
+/* Copy the rows of a block to other arrays. */
+static void copy_rows(const msi_ms_block *block, struct msi_ms_buffer *to)
+{
+    const size_t n = (size_t)block->n_row;
+    memcpy(to->ms_row, block->ms_row, n * sizeof *to->ms_row);
+    memcpy(to->time_s, block->time_s, n * sizeof *to->time_s);
+    memcpy(to->uvw_m, block->uvw_m, 3 * n * sizeof *to->uvw_m);
+}
+
+/* Read the next block into a slot, as it is, converted, or its rows alone. */
 static int read_block(msi_ms_reader *r, const pool_request *q, const block_conversion *order,
                       struct msi_ms_buffer *slot, msi_ms_block *block, int *is_end)
 {
-    if (!order->n_byte) {
-        r->lends = 0;
-        block->buffer = slot;
-        return msi_ms_reader_next_of(r, q->part, q->n_part, block, is_end);
-    }
-    r->lends = 1;
+    r->lends = order->n_byte > 0;
+    if (!order->n_byte) block->buffer = slot;
     MSI_TRY(msi_ms_reader_next_of(r, q->part, q->n_part, block, is_end));
-    const size_t n = (size_t)block->n_row;
-    if (!n) return MSI_OK;
-    memcpy(slot->ms_row, block->ms_row, n * sizeof *slot->ms_row);
-    memcpy(slot->time_s, block->time_s, n * sizeof *slot->time_s);
-    memcpy(slot->uvw_m, block->uvw_m, 3 * n * sizeof *slot->uvw_m);
+    if (!block->n_row) return MSI_OK;
+    if (r->set[block->set].only_rows) {
+        if (order->n_byte) copy_rows(block, slot);
+        memcpy(slot->pair, r->raw.pair, (size_t)block->n_row);
+        if (r->raw.has_row_weight)
+            memcpy(slot->row_weight, r->raw.row_weight,
+                   (size_t)(block->n_row * block->n_corr) * sizeof *slot->row_weight);
+        return MSI_OK;
+    }
+    if (!order->n_byte) return MSI_OK;
+    copy_rows(block, slot);
     return order->conversion->convert(order->conversion->of, order->bytes, block, slot->uvw_m, slot->converted);
 }
 
@@ -315,13 +344,15 @@ static int read_blocks(const reader_process *p, msi_ms_reader *r, const block_co
     const pool_request begin = *q;
     msi_ms_block block = {0};
     int is_end = 0;
+    if (begin.n_slot < 1 || begin.slot_bytes < 1 || begin.n_slot > POOL_SLOTS * p->slot_bytes / begin.slot_bytes)
+        return msi_error_set(MSI_EINTERNAL, "a reader process was given invalid slots");
     for (int64_t n_full = 0, n_freed = 0; !is_end; n_full++) {
-        if (!await_slot(p, begin.number, n_full, &n_freed, q)) {
+        if (!await_slot(p, &begin, n_full, &n_freed, q)) {
             *is_done = 0;
             return MSI_OK;
         }
         struct msi_ms_buffer slot;
-        if (lay_out_slot(&slot, p->slots + n_full % POOL_SLOTS * p->slot_bytes, r, order) > p->slot_bytes)
+        if (lay_out_slot(&slot, p->slots + n_full % begin.n_slot * begin.slot_bytes, r, order) > begin.slot_bytes)
             return msi_error_set(MSI_ENOMEM, "a block is too large for the shared memory");
         memset(&r->dropped, 0, sizeof r->dropped);
         MSI_TRY(read_block(r, &begin, order, &slot, &block, &is_end));
@@ -331,6 +362,7 @@ static int read_blocks(const reader_process *p, msi_ms_reader *r, const block_co
                                     .set = block.set,
                                     .data_desc_id = block.data_desc_id,
                                     .field_id = block.field_id,
+                                    .has_row_weight = r->raw.has_row_weight,
                                     .dropped = r->dropped});
     }
     return MSI_OK;
@@ -341,10 +373,23 @@ static int read_all(const reader_process *p, msi_ms_reader *r, pool_request *q, 
     block_conversion order;
     if (!r) return msi_error_set(MSI_EINTERNAL, "a reader process was asked to read sets that it has not opened");
     MSI_TRY(copy_conversion(p, q, &order));
+    for (int i = 0; i < r->n_set; i++) r->set[i].only_rows = p->only_rows[i] != 0;
     msi_ms_reader_rewind(r);
     const int status = read_blocks(p, r, &order, q, is_done);
     msi_free(order.bytes);
     return status;
+}
+
+/* Fail if a column was rewritten since its set was opened first. */
+static int check_columns(const reader_process *p, msi_ms_reader *r, const pool_request *q)
+{
+    for (int i = 0; r && i < r->n_set; i++) {
+        const int status = msi_ms_set_recheck(&r->set[i]);
+        if (r->n_set > 1) msi_ms_set_close(&r->set[i]);
+        MSI_TRY(status);
+    }
+    send_reply(p, &(pool_reply){.kind = POOL_CHECKED, .number = q->number});
+    return MSI_OK;
 }
 
 /* Serve the parent until it ends. */
@@ -361,6 +406,7 @@ static _Noreturn void run_process(const reader_process *p)
         is_done = 1;
         if (kind == POOL_OPEN) status = open_sets(p, &q, &r, &is_done);
         if (kind == POOL_BEGIN) status = read_all(p, r, &q, &is_done);
+        if (kind == POOL_CHECK) status = check_columns(p, r, &q);
         if (status != MSI_OK) send_failure(p, number, status);
     }
 }
@@ -370,21 +416,40 @@ static _Noreturn void run_process(const reader_process *p)
 /* Size of a slot. A block has about 2 MB, but a row may have more: at 13 bytes per value up to 80 million values. */
 static const int64_t LARGEST_SLOT = (int64_t)1 << 30, LEAST_SLOT = (int64_t)4 << 20;
 
-/* Place and largest size of the conversion in the shared memory. Only pages that are touched become memory. */
-static const int64_t ORDER_AT = 4096, MOST_ORDER = (int64_t)64 << 20;
-_Static_assert(sizeof(pool_shared) <= 4096, "it begins behind it");
+/* Places in the shared memory, and the largest size of the conversion. Only pages that are touched become memory. */
+static const int64_t ROWS_AT = 4096, MOST_ORDER = (int64_t)64 << 20;
 
-/* Most blocks of a process that the caller has at a time. The process fills the other slots. */
-enum { MOST_LENT = POOL_SLOTS / 2 };
+static int64_t order_at(int n_path)
+{
+    return ROWS_AT + ((int64_t)n_path + 4095) / 4096 * 4096;
+}
+
+static int64_t slots_at(int n_path)
+{
+    return order_at(n_path) + MOST_ORDER;
+}
+_Static_assert(sizeof(pool_shared) <= 4096, "it begins behind it");
 
 /* A process as seen by the parent. */
 typedef struct worker {
     msi_child child;
     char *slots; /* [POOL_SLOTS][slot_bytes] of the pool's */
-    struct msi_ms_buffer slot[POOL_SLOTS];
+    struct msi_ms_buffer slot[MOST_SLOTS];
     int64_t n_taken; /* blocks, since BEGIN */
     int n_lent;      /* of them, those that the caller has */
 } worker;
+
+/* What the threads have that fill blocks of rows: kept until the pool is freed, so that its pages are touched once. */
+typedef struct filler {
+    int n_thread, open_set;                  /* -1: none */
+    msi_ms_raw *raw;                         /* [n_thread] */
+    struct msi_ms_buffer *sample;            /* [n_thread] of blocks that are converted */
+    void **of;                               /* [n_thread] of the conversion */
+    const float *row_weight[MOST_QUEUE];     /* of the taken blocks, in their slots; NULL: none */
+    struct msi_ms_buffer buffer[MOST_QUEUE]; /* of the blocks that the caller has */
+    int64_t n_converted_allocated[MOST_QUEUE];
+    msi_ms_dropped dropped[MOST_QUEUE];
+} filler;
 
 struct msi_reader_pool {
     const char *const *paths;
@@ -396,9 +461,13 @@ struct msi_reader_pool {
     pool_shared *shared;     /* mapped, with the slots of all processes */
     int64_t slot_bytes, n_mapped;
     block_conversion order;
-    int is_reading, is_at_end;
+    int is_reading, is_at_end, is_checked;
     int64_t n_block; /* taken so far */
-    int has_read;    /* columns were opened to be read */
+    int n_slot; /* of each process; the caller has blocks of half of them at a time, the process fills the others */
+    filler filler;
+    msi_ms_block queue[MOST_QUEUE]; /* blocks for next_block, taken in advance */
+    int n_queued, queue_at;
+    int has_read; /* columns were opened to be read */
     uint64_t written;
 };
 
@@ -411,7 +480,7 @@ static int map_slots(msi_reader_pool *pool)
     void *p = MAP_FAILED;
     for (int64_t bytes = LARGEST_SLOT; p == MAP_FAILED && bytes >= LEAST_SLOT; bytes /= 4) {
         pool->slot_bytes = bytes;
-        pool->n_mapped = ORDER_AT + MOST_ORDER + pool->n_worker * POOL_SLOTS * bytes;
+        pool->n_mapped = slots_at(pool->n_path) + pool->n_worker * POOL_SLOTS * bytes;
         p = mmap(NULL, (size_t)pool->n_mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                  0);
     }
@@ -419,7 +488,7 @@ static int map_slots(msi_reader_pool *pool)
         return msi_error_set(MSI_ENOMEM, "cannot map memory shared with reader processes: %s", strerror(errno));
     pool->shared = p;
     for (int k = 0; k < pool->n_worker; k++)
-        pool->worker[k].slots = (char *)p + ORDER_AT + MOST_ORDER + k * POOL_SLOTS * pool->slot_bytes;
+        pool->worker[k].slots = (char *)p + slots_at(pool->n_path) + k * POOL_SLOTS * pool->slot_bytes;
     return MSI_OK;
 }
 
@@ -437,7 +506,8 @@ static int start_worker(msi_reader_pool *pool, int k)
                             .n_path = pool->n_path,
                             .selection = pool->selection,
                             .shared = pool->shared,
-                            .order = (const char *)pool->shared + ORDER_AT,
+                            .only_rows = (const uint8_t *)pool->shared + ROWS_AT,
+                            .order = (const char *)pool->shared + order_at(pool->n_path),
                             .most_order = MOST_ORDER,
                             .conversion = pool->order.conversion,
                             .slots = pool->worker[k].slots,
@@ -613,15 +683,25 @@ static int check_writing(msi_reader_pool *pool, const msi_ms_opening *opening, c
 /* Do msi_ms_reader_next for the reader of the last opening. Earlier blocks become invalid. */
 static int next_block(void *pool, msi_ms_reader *reader, msi_ms_block *block)
 {
+    msi_reader_pool *p = pool;
     int n;
     block->n_row = 0;
-    return msi_reader_pool_take(pool, reader, 1, block, &n);
+    if (msi_reader_pool_load(p, reader) > 0) return msi_reader_pool_take(pool, reader, 1, block, &n);
+    if (p->queue_at == p->n_queued) {
+        const int wanted = 2 * omp_get_max_threads();
+        p->queue_at = 0;
+        MSI_TRY(msi_reader_pool_take(pool, reader, wanted < MOST_QUEUE ? wanted : MOST_QUEUE, p->queue, &p->n_queued));
+    }
+    if (p->queue_at < p->n_queued) *block = p->queue[p->queue_at++];
+    return MSI_OK;
 }
 
 /* Continue with the first block. */
 static void rewind_blocks(void *pool)
 {
-    ((msi_reader_pool *)pool)->is_reading = 0;
+    msi_reader_pool *p = pool;
+    p->is_reading = 0;
+    p->n_queued = p->queue_at = 0;
 }
 
 static int count_processes(const void *pool)
@@ -631,12 +711,32 @@ static int count_processes(const void *pool)
 
 static const msi_ms_pool_ops POOL_OPS = {next_block, rewind_blocks, count_processes};
 
+/* Find the sets whose large columns threads of this process can read. */
+static int choose_direct(const msi_reader_pool *pool, msi_ms_reader *r)
+{
+    if (pool->order.conversion && !pool->order.conversion->copy) return MSI_OK;
+    for (int i = 0; i < r->n_set; i++) {
+        msi_ms_set *set = &r->set[i];
+        MSI_TRY(msi_ms_set_open_columns(set));
+        set->only_rows = set->is_direct;
+        if (r->n_set > 1) msi_ms_set_close(set); /* because of the limit of open files */
+    }
+    return MSI_OK;
+}
+
+int msi_reader_pool_load(const msi_reader_pool *pool, const msi_ms_reader *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->n_set; i++) n += !r->set[i].only_rows;
+    return n ? pool->n_worker : 0;
+}
+
 int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, msi_ms_reader **reader)
 {
     pool_request open = {.kind = POOL_OPEN, .opening = *opening};
     pool_reply first;
     *reader = NULL;
-    pool->is_reading = 0;
+    rewind_blocks(pool);
     reset_conversion(pool);
     pool->shared->opened_ppm = 0;
     MSI_TRY(send_all(pool, &open));
@@ -650,6 +750,7 @@ int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, m
     }
     MSI_TRY(check_writing(pool, opening, &first));
     MSI_TRY(unpack_reply(pool, &first, reader));
+    (*reader)->selection = pool->selection;
     (*reader)->selection.coordinates_only = opening->coordinates_only;
     (*reader)->selection.keep_flagged_rows = opening->keep_flagged_rows;
     (*reader)->share = opening->share;
@@ -657,7 +758,7 @@ int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, m
     (*reader)->pool = pool;
     (*reader)->pool_ops = &POOL_OPS;
     (*reader)->pool_opening = pool->opening;
-    return MSI_OK;
+    return opening->coordinates_only ? MSI_OK : choose_direct(pool, *reader);
 }
 
 /* ---- Read ---- */
@@ -673,34 +774,69 @@ int msi_reader_pool_set_conversion(msi_reader_pool *pool, const void *order, int
     MSI_TRY(msi_alloc(&pool->order.bytes, n_byte, 1, "the conversion of blocks"));
     memcpy(pool->order.bytes, order, (size_t)n_byte);
     pool->order.n_byte = n_byte;
-    pool->is_reading = 0;
+    rewind_blocks(pool);
     return MSI_OK;
+}
+
+/* Make the memory of the threads that fill blocks, unless it is there. */
+static int make_filler(msi_reader_pool *pool)
+{
+    filler *f = &pool->filler;
+    const int n = omp_get_max_threads();
+    if (n <= f->n_thread) return MSI_OK;
+    MSI_TRY(msi_grow(&f->raw, f->n_thread, n, sizeof *f->raw, "threads that read"));
+    MSI_TRY(msi_grow(&f->sample, f->n_thread, n, sizeof *f->sample, "threads that read"));
+    MSI_TRY(msi_grow(&f->of, f->n_thread, n, sizeof *f->of, "threads that read"));
+    for (; f->n_thread < n; f->n_thread++)
+        if (pool->order.conversion && pool->order.conversion->copy)
+            MSI_TRY(pool->order.conversion->copy(&f->of[f->n_thread]));
+    return MSI_OK;
+}
+
+static void free_filler(msi_reader_pool *pool)
+{
+    filler *f = &pool->filler;
+    for (int i = 0; i < f->n_thread; i++) {
+        msi_ms_raw_free(&f->raw[i]);
+        msi_ms_buffer_free(&f->sample[i]);
+        if (f->of[i]) pool->order.conversion->drop(f->of[i]);
+    }
+    for (int i = 0; i < MOST_QUEUE; i++) msi_ms_buffer_free(&f->buffer[i]);
+    msi_free(f->raw);
+    msi_free(f->sample);
+    msi_free(f->of);
 }
 
 /* Let the processes read all blocks of the open sets. */
 static int begin_reading(msi_reader_pool *pool, msi_ms_reader *reader)
 {
     struct msi_ms_buffer none;
-    const int64_t bytes = lay_out_slot(&none, pool->worker[0].slots, reader, &pool->order);
-    if (bytes > pool->slot_bytes || bytes > msi_memory_limit() / (POOL_SLOTS * pool->n_worker))
+    /* A reader without rows has no blocks, but its slots have a size. */
+    const int64_t needed = lay_out_slot(&none, pool->worker[0].slots, reader, &pool->order),
+                  bytes = needed > 0 ? needed : 64;
+    const int is_direct = msi_reader_pool_load(pool, reader) == 0;
+    pool->n_slot = is_direct && bytes <= pool->slot_bytes * POOL_SLOTS / MOST_SLOTS ? MOST_SLOTS : POOL_SLOTS;
+    if (bytes > pool->slot_bytes || bytes > msi_memory_limit() / (pool->n_slot * pool->n_worker))
         return msi_error_about(
             msi_error_set(MSI_ENOMEM, "the blocks of %d reader process%s need %.3f GB; the limit is %.3f GB",
                           pool->n_worker, pool->n_worker == 1 ? "" : "es",
-                          1e-9 * POOL_SLOTS * pool->n_worker * (double)bytes, 1e-9 * (double)msi_memory_limit()),
+                          1e-9 * pool->n_slot * pool->n_worker * (double)bytes, 1e-9 * (double)msi_memory_limit()),
             pool->n_worker > 1 ? "n_reader" : "memory");
     for (int k = 0; k < pool->n_worker; k++) {
         worker *w = &pool->worker[k];
         w->n_taken = w->n_lent = 0;
-        for (int i = 0; i < POOL_SLOTS; i++)
-            lay_out_slot(&w->slot[i], w->slots + i * pool->slot_bytes, reader, &pool->order);
+        for (int i = 0; i < pool->n_slot; i++) lay_out_slot(&w->slot[i], w->slots + i * bytes, reader, &pool->order);
     }
-    if (pool->order.n_byte) memcpy((char *)pool->shared + ORDER_AT, pool->order.bytes, (size_t)pool->order.n_byte);
-    pool_request request = {.kind = POOL_BEGIN};
+    char *shared = (char *)pool->shared;
+    for (int i = 0; i < reader->n_set; i++) shared[ROWS_AT + i] = (char)reader->set[i].only_rows;
+    if (pool->order.n_byte) memcpy(shared + order_at(pool->n_path), pool->order.bytes, (size_t)pool->order.n_byte);
+    MSI_TRY(make_filler(pool));
+    pool_request request = {.kind = POOL_BEGIN, .slot_bytes = bytes, .n_slot = pool->n_slot};
     MSI_TRY(send_all(pool, &request));
     memset(&reader->dropped, 0, sizeof reader->dropped);
     pool->n_block = 0;
     pool->is_reading = 1;
-    pool->is_at_end = 0;
+    pool->is_at_end = pool->is_checked = 0;
     return MSI_OK;
 }
 
@@ -756,6 +892,7 @@ static int block_is_valid(const msi_ms_reader *r, const pool_reply *a, const str
     if (s->n_chan == 0 || a->n_row > s->block_rows || set->field[a->field_id].n_row == 0) return 0;
     for (int64_t i = 0; i < a->n_row; i++) {
         const double *uvw = slot->uvw_m + 3 * i;
+        if (set->only_rows && slot->pair[i] >= MSI_MS_PAIRS) return 0;
         if (slot->ms_row[i] < (i > 0 ? slot->ms_row[i - 1] + 1 : 0) || slot->ms_row[i] >= set->n_table_row) return 0;
         if (!(fabs(uvw[0]) < MSI_MS_MAX_UVW_M && fabs(uvw[1]) < MSI_MS_MAX_UVW_M && fabs(uvw[2]) < MSI_MS_MAX_UVW_M))
             return 0;
@@ -766,7 +903,7 @@ static int block_is_valid(const msi_ms_reader *r, const pool_reply *a, const str
 /* Take the next block that has rows. If the caller has blocks already, do not wait for it. *is_taken is 0 if it is not
  * read yet, and after the last block. */
 static int take_next_block(msi_reader_pool *pool, msi_ms_reader *reader, int may_wait, msi_ms_block *block,
-                           int *is_taken)
+                           int *has_row_weight, int *is_taken)
 {
     *is_taken = 0;
     for (; !pool->is_at_end; pool->n_block++) {
@@ -774,12 +911,12 @@ static int take_next_block(msi_reader_pool *pool, msi_ms_reader *reader, int may
         worker *w = &pool->worker[k];
         pool_reply answer;
         int is_there = may_wait;
-        if (!may_wait && w->n_lent == MOST_LENT) return MSI_OK;
+        if (!may_wait && w->n_lent >= pool->n_slot / 2) return MSI_OK;
         MSI_TRY(may_wait ? recv_reply(pool, w, &answer) : poll_reply(pool, w, &answer, &is_there));
         if (!is_there) return MSI_OK;
         if (!add_dropped(&reader->dropped, &answer.dropped)) return fail_process(pool, "returned invalid counts");
         if (answer.kind == POOL_END) return recv_ends(pool, k);
-        struct msi_ms_buffer *slot = &w->slot[w->n_taken++ % POOL_SLOTS];
+        struct msi_ms_buffer *slot = &w->slot[w->n_taken++ % pool->n_slot];
         if (answer.kind != POOL_BLOCK || !block_is_valid(reader, &answer, slot))
             return fail_process(pool, "returned an invalid block");
         /* Slots are freed in order: an empty block after one that the caller has stays in its slot until that is
@@ -790,6 +927,7 @@ static int take_next_block(msi_reader_pool *pool, msi_ms_reader *reader, int may
             continue;
         }
         msi_ms_block_describe(reader, answer.set, answer.data_desc_id, answer.field_id, slot, answer.n_row, block);
+        *has_row_weight = answer.has_row_weight;
         w->n_lent++;
         pool->n_block++;
         *is_taken = 1;
@@ -798,16 +936,177 @@ static int take_next_block(msi_reader_pool *pool, msi_ms_reader *reader, int may
     return MSI_OK;
 }
 
+/* ---- Read directly ---- */
+
+/* Copy the rows of a block from its slot to another buffer, which the block refers to then. */
+static int keep_rows(struct msi_ms_buffer *b, msi_ms_block *block)
+{
+    const int64_t n = block->n_row;
+    if (b->n_row_allocated < n) {
+        b->n_row_allocated = 0;
+        MSI_TRY(msi_grow(&b->ms_row, 0, n, sizeof *b->ms_row, "a block of rows"));
+        MSI_TRY(msi_grow(&b->time_s, 0, n, sizeof *b->time_s, "a block of rows"));
+        MSI_TRY(msi_grow(&b->uvw_m, 0, 3 * n, sizeof *b->uvw_m, "a block of rows"));
+        MSI_TRY(msi_grow(&b->pair, 0, n, sizeof *b->pair, "a block of rows"));
+        b->n_row_allocated = n;
+    }
+    copy_rows(block, b);
+    memcpy(b->pair, block->buffer->pair, (size_t)n);
+    block->ms_row = b->ms_row;
+    block->time_s = b->time_s;
+    block->uvw_m = b->uvw_m;
+    block->pair = b->pair;
+    return MSI_OK;
+}
+
+/* Convert a block with its samples. */
+static int convert_filled(const msi_reader_pool *pool, void *of, struct msi_ms_buffer *b, int64_t *n_allocated,
+                          msi_ms_block *block)
+{
+    const block_conversion *order = &pool->order;
+    const int64_t bytes = order->conversion->bytes(order->bytes, block->n_row, block->n_chan, block->freq_hz);
+    if (*n_allocated < bytes) {
+        *n_allocated = 0;
+        msi_free(b->converted);
+        b->converted = NULL;
+        MSI_TRY(msi_alloc(&b->converted, bytes, 1, "a block of visibilities"));
+        *n_allocated = bytes;
+    }
+    MSI_TRY(order->conversion->convert(of, order->bytes, block, b->uvw_m, b->converted));
+    block->data = NULL;
+    block->weight = NULL;
+    block->flag = NULL;
+    block->converted = b->converted;
+    return MSI_OK;
+}
+
+/* What fill_rows needs. */
+typedef struct fill_task {
+    msi_reader_pool *pool;
+    const msi_ms_reader *reader;
+    int block, thread; /* of the batch */
+} fill_task;
+
+/* Implement msi_ms_block.fill. */
+static int fill_rows(const msi_ms_block *block, int64_t row, int64_t n_row, msi_ms_block *part)
+{
+    const fill_task *t = block->fill_of;
+    const msi_ms_reader *r = t->reader;
+    filler *f = &t->pool->filler;
+    const float *row_weight = f->row_weight[t->block];
+    *part = *block;
+    part->n_row = n_row;
+    part->ms_row += row;
+    part->time_s += row;
+    part->uvw_m += 3 * row;
+    part->pair += row;
+    part->buffer = &f->sample[t->thread];
+    return msi_ms_block_fill(&r->set[block->set], &r->selection, row_weight ? row_weight + row * block->n_corr : NULL,
+                             &f->raw[t->thread], part, &f->dropped[t->block]);
+}
+
+/* Read the samples of block i of a batch, and convert them if that is requested. */
+static int fill_block(msi_reader_pool *pool, const msi_ms_reader *r, msi_ms_block *block, int i)
+{
+    filler *f = &pool->filler;
+    const int k = omp_get_thread_num();
+    const int is_converted = pool->order.n_byte > 0;
+    MSI_TRY(keep_rows(&f->buffer[i], block));
+    fill_task task = {pool, r, i, k};
+    block->buffer = is_converted ? &f->sample[k] : &f->buffer[i];
+    block->data = NULL;
+    block->weight = NULL;
+    block->flag = NULL;
+    block->fill = fill_rows;
+    block->fill_of = &task;
+    int status = MSI_OK;
+    if (!is_converted || !pool->order.conversion->fills)
+        status =
+            msi_ms_block_fill(&r->set[block->set], &r->selection, f->row_weight[i], &f->raw[k], block, &f->dropped[i]);
+    if (status == MSI_OK && is_converted)
+        status = convert_filled(pool, f->of[k], &f->buffer[i], &f->n_converted_allocated[i], block);
+    block->fill = NULL;
+    block->fill_of = NULL;
+    return status;
+}
+
+/* Open the columns of a set, and close those of another one. */
+static int open_for_fill(filler *f, msi_ms_reader *r, int set)
+{
+    if (r->n_set > 1 && f->open_set != set && f->open_set < r->n_set) msi_ms_set_close(&r->set[f->open_set]);
+    f->open_set = set;
+    MSI_TRY(msi_ms_set_open_columns(&r->set[set]));
+    if (r->set[set].is_direct) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: its columns changed while it was read", r->set[set].path);
+}
+
+/* Read the samples of the blocks that have rows alone, by all threads. */
+static int fill_blocks(msi_reader_pool *pool, msi_ms_reader *r, msi_ms_block *block, int n)
+{
+    filler *f = &pool->filler;
+    int n_filled = 0;
+    for (int i = 0, end; i < n; i = end) {
+        const int set = block[i].set;
+        for (end = i + 1; end < n && block[end].set == set;) end++;
+        if (!r->set[set].only_rows) continue;
+        msi_first_error failure = {0};
+        MSI_TRY(open_for_fill(f, r, set));
+        memset(f->dropped + i, 0, sizeof *f->dropped * (size_t)(end - i));
+#pragma omp parallel for schedule(dynamic, 1) num_threads(end - i < f->n_thread ? end - i : f->n_thread)
+        for (int k = i; k < end; k++)
+            if (!msi_first_error_status(&failure)) msi_first_error_keep(&failure, fill_block(pool, r, &block[k], k));
+        MSI_TRY(msi_first_error_raise(&failure));
+        for (int k = i; k < end; k++) add_dropped(&r->dropped, &f->dropped[k]);
+        n_filled += end - i;
+    }
+    return n_filled == n ? free_lent_slots(pool) : MSI_OK;
+}
+
+/* Fail if a column was rewritten while threads read it. */
+static int check_at_end(msi_reader_pool *pool, const msi_ms_reader *r)
+{
+    pool_reply answer;
+    int n = 0;
+    for (int i = 0; i < r->n_set; i++) n += r->set[i].only_rows;
+    if (pool->is_checked || n == 0) return MSI_OK;
+    const pool_request check = {.kind = POOL_CHECK, .number = pool->number};
+    MSI_TRY(msi_child_request(&pool->worker[0].child, &check, sizeof check));
+    MSI_TRY(recv_reply(pool, &pool->worker[0], &answer));
+    if (answer.kind != POOL_CHECKED) return fail_process(pool, "sent an unexpected reply");
+    pool->is_checked = 1;
+    return MSI_OK;
+}
+
+/* The most bytes of a batch of blocks that threads fill; a single block may be larger. */
+static const int64_t BATCH_BYTES = (int64_t)256 << 20;
+
+/* Return the bytes of a block that threads fill. */
+static int64_t filled_bytes(const msi_reader_pool *pool, const msi_ms_reader *r, const msi_ms_block *b)
+{
+    const int64_t value = sizeof(msi_c32) + sizeof(float) + 1;
+    if (!r->set[b->set].only_rows) return 0;
+    if (!pool->order.n_byte) return value * b->n_row * b->n_chan * b->n_corr;
+    return pool->order.conversion->bytes(pool->order.bytes, b->n_row, b->n_chan, b->freq_hz);
+}
+
 int msi_reader_pool_take(msi_reader_pool *pool, msi_ms_reader *reader, int most, msi_ms_block *block, int *n)
 {
+    int64_t bytes = 0;
     *n = 0;
     if (reader->pool_opening != pool->opening)
         return msi_error_set(MSI_EINTERNAL, "a reader was used after its pool opened the sets again");
     if (!pool->is_reading) MSI_TRY(begin_reading(pool, reader));
     MSI_TRY(free_lent_slots(pool));
-    for (int is_taken = 1; is_taken && *n < most; *n += is_taken)
-        MSI_TRY(take_next_block(pool, reader, *n == 0, &block[*n], &is_taken));
-    return MSI_OK;
+    most = most < MOST_QUEUE ? most : MOST_QUEUE;
+    for (int is_taken = 1; is_taken && *n < most && bytes < BATCH_BYTES; *n += is_taken) {
+        int has_row_weight;
+        MSI_TRY(take_next_block(pool, reader, *n == 0, &block[*n], &has_row_weight, &is_taken));
+        if (!is_taken) break;
+        pool->filler.row_weight[*n] = has_row_weight ? block[*n].buffer->row_weight : NULL;
+        bytes += filled_bytes(pool, reader, &block[*n]);
+    }
+    if (*n == 0) return check_at_end(pool, reader);
+    return fill_blocks(pool, reader, block, *n);
 }
 
 int msi_reader_pool_size(const msi_reader_pool *pool)
@@ -826,6 +1125,7 @@ void msi_reader_pool_free(msi_reader_pool *pool)
     }
     for (int k = 0; k < pool->n_worker; k++)
         if (pool->worker[k].child.pid > 0) msi_child_wait(&pool->worker[k].child);
+    free_filler(pool);
     if (pool->shared) munmap(pool->shared, (size_t)pool->n_mapped);
     reset_conversion(pool);
     msi_free(pool->worker);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A pool of processes that open and read sets. For some damaged sets casacore ends the process, loops, or allocates
- * unlimited memory, and threads cannot share its tables. So the caller's process does not open tables.
+ * unlimited memory, and threads cannot share its tables. So the caller's process does not open tables. The large columns
+ * of most sets need no casacore (tiled_column.h): the processes read the other columns of these sets, and threads of
+ * the caller's process read the samples.
  */
 #ifndef MSI_READER_POOL_H
 #define MSI_READER_POOL_H
@@ -11,11 +13,19 @@
 typedef struct msi_reader_pool msi_reader_pool;
 
 /*
- * A conversion of blocks that the reader processes make, such as to Stokes parameters, so that the process that takes
- * all blocks need not make it. Its parameters (`order`) are bytes without pointers, which are copied to the processes.
+ * A conversion of blocks, such as to Stokes parameters. It is made where the samples are read: by the reader processes,
+ * or by threads. Its parameters (`order`) are bytes without pointers, which are copied to the processes.
  */
 typedef struct msi_reader_conversion {
     void *of; /* each process has its own copy, from the time of the fork */
+
+    /* copy - make an `of` for a thread of the caller's process; drop - free it. NULL: only processes convert. */
+    int (*copy)(void **of);
+    void (*drop)(void *of);
+
+    /* 1: convert reads the samples by msi_ms_block.fill if a block has it, some rows at a time, so that they stay in the
+     * cache. 0: all samples of a block are read before. */
+    int fills;
 
     /* bytes - return the most bytes that n_row rows of a setup may need. It must not fall with n_row. Called in the
      * processes and in the caller. */
@@ -65,13 +75,17 @@ int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, m
 int msi_reader_pool_set_conversion(msi_reader_pool *pool, const void *order, int64_t n_byte);
 
 /*
- * msi_reader_pool_take - return the next block and the following blocks that are already read, at most two of each
- * process. The processes continue with others.
+ * msi_reader_pool_take - return the next block and the following blocks that are already read, at most half of the
+ * slots of each process. The processes continue with others.
  * Given:    block [most]
  * Returned: block [*n]   valid until the next call; *n is 0 after the last one
  * Returns:  as msi_ms_reader_next
  */
 int msi_reader_pool_take(msi_reader_pool *pool, msi_ms_reader *reader, int most, msi_ms_block *block, int *n);
+
+/* msi_reader_pool_load - return the number of processes that need a processor each while the reader of the last opening
+ * is read: 0 if all its sets are read by threads. */
+int msi_reader_pool_load(const msi_reader_pool *pool, const msi_ms_reader *reader);
 
 /* msi_reader_pool_size - return the number of processes; 0 for NULL. */
 int msi_reader_pool_size(const msi_reader_pool *pool);

@@ -355,7 +355,7 @@ static int read_samples(msi_reader_pool *pool, msi_ms_reader *reader, const msi_
 {
     /* OpenMP leaves one core to each reader process. With several planes it keeps at least half of the threads:
      * otherwise the readers would wait for the gridders. */
-    const int n_thread = omp_get_max_threads(), n_reader = msi_reader_pool_size(pool);
+    const int n_thread = omp_get_max_threads(), n_reader = msi_reader_pool_load(pool, reader);
     load l = {.reader_pool = pool, .reader = reader, .gridder = gridder, .beam_weights = beam_weights};
     const int left = n_thread - n_reader, half = spec->n_plane > 1 && n_thread > 1 ? n_thread / 2 : 1;
     omp_set_num_threads(left > half ? left : half);

@@ -13,6 +13,9 @@
  * channel has enough rows in sequence for streaming access. */
 enum { PIECE_SAMPLES = 16384 };
 
+/* The same where the samples are read piece by piece: these are in the cache too. */
+enum { FILLED_SAMPLES = 4096 };
+
 /* Where an output channel's samples are stored: after those of the channel before. */
 typedef struct place {
     int64_t channel;
@@ -300,11 +303,16 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
     const int turns = needs_shift(o, block, &shift);
     const place *last = &converter->place[n_place - 1];
     piece t = {.first = converter->place[0].first, .n_chan = last->first + last->n_chan - converter->place[0].first};
-    const int64_t suits = PIECE_SAMPLES / ((int64_t)t.n_chan * o->n_plane), step = suits < 1 ? 1 : suits;
+    const int64_t most = block->fill ? FILLED_SAMPLES : PIECE_SAMPLES;
+    const int64_t suits = most / ((int64_t)t.n_chan * o->n_plane), step = suits < 1 ? 1 : suits;
     MSI_TRY(msi_block_workspace_fit(w, 0, step * t.n_chan * o->n_plane, step * t.n_chan * o->n_plane));
     for (; t.row < block->n_row; t.row += t.n_row) {
         t.n_row = block->n_row - t.row < step ? block->n_row - t.row : step;
-        const msi_ms_block part = piece_rows(block, &t);
+        msi_ms_block part;
+        if (block->fill)
+            MSI_TRY(block->fill(block, t.row, t.n_row, &part));
+        else
+            part = piece_rows(block, &t);
         msi_stokes_convert(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, w->vis, w->weight, &tally);
         if (turns)
             msi_phase_shift_apply(&shift, t.n_row, t.n_chan, o->n_plane, block->freq_hz + t.first, uvw_m + 3 * t.row,
@@ -318,10 +326,25 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
 
 /* ---- The converter ---- */
 
+static int copy_converter(void **out)
+{
+    return msi_alloc(out, 1, sizeof(msi_block_converter), "block of visibilities");
+}
+
+static void drop_converter(void *of)
+{
+    msi_block_converter_free(of);
+}
+
 int msi_block_converter_create(msi_block_converter **out)
 {
     MSI_TRY(msi_alloc(out, 1, sizeof **out, "block of visibilities"));
-    (*out)->conversion = (msi_reader_conversion){.of = *out, .bytes = bytes_needed, .convert = convert_block};
+    (*out)->conversion = (msi_reader_conversion){.of = *out,
+                                                 .copy = copy_converter,
+                                                 .drop = drop_converter,
+                                                 .fills = 1,
+                                                 .bytes = bytes_needed,
+                                                 .convert = convert_block};
     return MSI_OK;
 }
 

@@ -234,13 +234,19 @@ void fixture_make(const ms_fixture *f, const char *path)
     if (f->with_corrected) columns[n_column++] = (ccc_column_spec){.name = "CORRECTED_DATA", .ndim = 2};
     if (f->with_weight_spectrum) columns[n_column++] = (ccc_column_spec){.name = "WEIGHT_SPECTRUM", .ndim = 2};
     static const char *const data[] = {"DATA"}, *const flag[] = {"FLAG"}, *const spectrum[] = {"WEIGHT_SPECTRUM"},
+                             *const corrected[] = {"CORRECTED_DATA"},
                              *const slow[] = {"TIME", "DATA_DESC_ID", "FIELD_ID", "FLAG_ROW"};
-    const ccc_storage storage[] = {
+    int n_storage = 3;
+    ccc_storage storage[5] = {
         {.type = "TiledShapeStMan", .n_column = 1, .columns = data, .tile_ndim = 3, .tile_shape = {4, 8, 64}},
         {.type = "TiledShapeStMan", .n_column = 1, .columns = flag, .tile_ndim = 3, .tile_shape = {4, 8, 64}},
-        {.type = "IncrementalStMan", .n_column = 4, .columns = slow},
-        {.type = "TiledShapeStMan", .n_column = 1, .columns = spectrum, .tile_ndim = 3, .tile_shape = {4, 8, 64}}};
-    MUST(ccc_ms_create(&ms, path, columns, n_column, storage, f->tiled ? 3 + (f->with_weight_spectrum != 0) : 0));
+        {.type = "IncrementalStMan", .n_column = 4, .columns = slow}};
+    const ccc_storage others[] = {
+        {.type = "TiledShapeStMan", .n_column = 1, .columns = spectrum, .tile_ndim = 3, .tile_shape = {4, 8, 64}},
+        {.type = "TiledShapeStMan", .n_column = 1, .columns = corrected, .tile_ndim = 3, .tile_shape = {4, 200, 16}}};
+    if (f->with_weight_spectrum) storage[n_storage++] = others[0];
+    if (f->with_corrected) storage[n_storage++] = others[1];
+    MUST(ccc_ms_create(&ms, path, columns, n_column, storage, f->tiled ? n_storage : 0));
     fill_antenna(f, ms);
     fill_field(f, ms);
     fill_spectral(f, ms);

@@ -613,6 +613,115 @@ static void test_formed(void **state)
     no_child_is_left();
 }
 
+static int copy_count(void **of)
+{
+    *of = calloc(1, sizeof(int));
+    return *of ? MSI_OK : MSI_ENOMEM;
+}
+
+/* Make the set of the following tests anew, with its large columns in tiles. */
+static void make_tiled(int with_weight_spectrum, int interleaved, int with_corrected)
+{
+    static int n;
+    ms_fixture tiled = fixture;
+    tiled.tiled = 1;
+    tiled.with_weight_spectrum = with_weight_spectrum;
+    tiled.interleaved = interleaved;
+    tiled.with_corrected = with_corrected;
+    snprintf(path, sizeof path, "%s/tiled%d.ms", temp_folder, n++);
+    fixture_make(&tiled, path);
+}
+
+/* Samples of sets in tiles are read by threads of this process, and are those that casacore reads: with all kinds of
+ * weights, parts of the channels, a model that is subtracted, and limits of uv. */
+static void test_direct(void **state)
+{
+    (void)state;
+    const msi_ms_selection selections[] = {{.min_uv_lambda = 100},
+                                           {.channel_begin = 100, .channel_end = 150},
+                                           {.data_column = "CORRECTED_DATA", .model_column = "DATA"},
+                                           {.interval_begin = 2, .interval_end = 5, .max_uvw_m = 2000}};
+    for (int k = 0; k < 6; k++) {
+        make_tiled(k % 3, k < 3, 1);
+        for (size_t i = 0; i < sizeof selections / sizeof *selections; i++) {
+            const msi_ms_selection *s = &selections[i];
+            msi_reader_pool *pool = start(s, 1 + k % 3);
+            msi_ms_reader *r = open_by(pool, s);
+            assert_int_equal(msi_reader_pool_load(pool, r), 0);
+            msi_ms_reader_free(r);
+            msi_ms_read_by_casacore(1); /* in this process */
+            assert_true(same_blocks(pool, s) > 0);
+            msi_ms_read_by_casacore(0);
+            assert_true(same_blocks(pool, s) > 0);
+            msi_reader_pool_free(pool);
+        }
+    }
+    no_child_is_left();
+}
+
+/* Threads convert what they read, as processes do. */
+static void test_direct_conversion(void **state)
+{
+    (void)state;
+    int n_converted = 0, n, n_own = 0;
+    const msi_reader_conversion conversion = {
+        .of = &n_converted, .copy = copy_count, .drop = free, .bytes = growth_bytes, .convert = grow};
+    const msi_ms_selection s = {.min_uv_lambda = 100};
+    const growth g = {1, -1}, fails = {0, fixture_n_row(&fixture) / 2};
+    msi_reader_pool *pool;
+    msi_ms_block a = {0}, b[5] = {{0}};
+    msi_ms_reader *one;
+    make_tiled(2, 1, 0);
+    if (msi_reader_pool_start(&pool, paths, 1, &s, 2, &conversion)) fail_msg("%s", msi_error_get());
+    msi_ms_reader *r = open_by(pool, &s);
+    assert_int_equal(msi_reader_pool_load(pool, r), 0);
+    msi_ms_read_by_casacore(1);
+    assert_int_equal(msi_ms_reader_open(&one, paths, 1, &s), MSI_OK);
+    msi_ms_read_by_casacore(0);
+    assert_int_equal(msi_reader_pool_set_conversion(pool, &g, sizeof g), MSI_OK);
+    do {
+        if (msi_reader_pool_take(pool, r, 5, b, &n)) fail_msg("%s", msi_error_get());
+        for (int k = 0; k < n; k++) {
+            assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
+            check_converted(&n_own, &g, &a, &b[k]);
+        }
+    } while (n > 0);
+    assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
+    assert_int_equal(a.n_row, 0);
+    assert_memory_equal(msi_ms_reader_dropped(r), msi_ms_reader_dropped(one), sizeof(msi_ms_dropped));
+    /* A failure of a conversion is reported. */
+    assert_int_equal(msi_reader_pool_set_conversion(pool, &fails, sizeof fails), MSI_OK);
+    int status;
+    while ((status = msi_reader_pool_take(pool, r, 5, b, &n)) == MSI_OK) assert_true(n > 0);
+    assert_int_equal(status, MSI_EINPUT);
+    msi_ms_reader_free(one);
+    msi_ms_reader_free(r);
+    msi_reader_pool_free(pool);
+    no_child_is_left();
+}
+
+/* A file of samples that becomes shorter while it is read gives an error. */
+static void test_direct_cut(void **state)
+{
+    (void)state;
+    const msi_ms_selection s = {0};
+    char command[640];
+    msi_ms_block b = {0};
+    int status;
+    make_tiled(1, 1, 0);
+    msi_reader_pool *pool = start(&s, 1);
+    msi_ms_reader *r = open_by(pool, &s);
+    assert_int_equal(msi_reader_pool_load(pool, r), 0);
+    snprintf(command, sizeof command, "for f in %s/table.f*_TSM*; do truncate -s 1000 $f; done", path);
+    assert_int_equal(system(command), 0);
+    while ((status = msi_ms_reader_next(r, &b)) == MSI_OK) assert_true(b.n_row > 0);
+    assert_int_equal(status, MSI_EINPUT);
+    assert_non_null(strstr(msi_error_get(), "shorter"));
+    msi_ms_reader_free(r);
+    msi_reader_pool_free(pool);
+    no_child_is_left();
+}
+
 /* A block that cannot be converted ends the reading with the error line of the conversion function. */
 static void test_not_formed(void **state)
 {
@@ -643,10 +752,14 @@ static void test_not_formed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),    cmocka_unit_test(test_damaged),    cmocka_unit_test(test_again),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_index),      cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_ends),    cmocka_unit_test(test_wide),       cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_formed),  cmocka_unit_test(test_not_formed), cmocka_unit_test(test_wait_through_signals),
+        cmocka_unit_test(test_same),       cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_again),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_index),      cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_ends),       cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_limits),     cmocka_unit_test(test_formed),
+        cmocka_unit_test(test_not_formed), cmocka_unit_test(test_wait_through_signals),
+        cmocka_unit_test(test_direct),     cmocka_unit_test(test_direct_conversion),
+        cmocka_unit_test(test_direct_cut),
     };
     return cmocka_run_group_tests(tests, make_set, temp_folder_teardown);
 }
