@@ -89,8 +89,10 @@ static const msi_option performance_rows[] = {
     {.name = "readers",
      .arguments = "N",
      .fallback = "auto",
-     .help = "Number of processes that read the sets and form the samples for imaging. auto uses three for every four "
-             "threads, at most 12, but only 1 if there are fewer than 4 threads or the sets are smaller than 50 MB.",
+     .help =
+         "Number of processes that read rows by casacore, and samples that threads cannot read directly, such as "
+         "those of Dysco columns. auto uses three for every four threads, at most 12, but only 1 if there are fewer "
+         "than 4 threads or the sets are smaller than 50 MB.",
      .read = msi_read_auto,
      AT(n_reader),
      .low = 1,

@@ -285,6 +285,15 @@ static void sum_weights(const msi_ms_block *b, const piece *t, const float *weig
     }
 }
 
+/* Return the place in a converted block of the rows from `row` on. */
+static msi_planes_out place_of_rows(const msi_conversion_request *o, const place *p, int64_t row, int64_t n_row,
+                                    char *converted)
+{
+    const int64_t at = row * p->n_chan;
+    return (msi_planes_out){o->precision, converted + p->vis_at + at * msi_complex_bytes(o->precision),
+                            (float *)(void *)(converted + p->weight_at) + at, n_row};
+}
+
 static int convert_block(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *converted)
 {
     const msi_conversion_request *o = order;
@@ -305,7 +314,9 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
     piece t = {.first = converter->place[0].first, .n_chan = last->first + last->n_chan - converter->place[0].first};
     const int64_t most = block->fill ? FILLED_SAMPLES : PIECE_SAMPLES;
     const int64_t suits = most / ((int64_t)t.n_chan * o->n_plane), step = suits < 1 ? 1 : suits;
-    MSI_TRY(msi_block_workspace_fit(w, 0, step * t.n_chan * o->n_plane, step * t.n_chan * o->n_plane));
+    /* Samples of one output channel that keep their phases need no other place than that of the gridder. */
+    const int at_once = n_place == 1 && !turns;
+    if (!at_once) MSI_TRY(msi_block_workspace_fit(w, 0, step * t.n_chan * o->n_plane, step * t.n_chan * o->n_plane));
     for (; t.row < block->n_row; t.row += t.n_row) {
         t.n_row = block->n_row - t.row < step ? block->n_row - t.row : step;
         msi_ms_block part;
@@ -313,12 +324,14 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
             MSI_TRY(block->fill(block, t.row, t.n_row, &part));
         else
             part = piece_rows(block, &t);
-        msi_stokes_convert(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, w->vis, w->weight, &tally);
+        const msi_planes_out out = at_once ? place_of_rows(o, last, t.row, block->n_row, converted)
+                                           : (msi_planes_out){MSI_FP64, w->vis, w->weight, t.n_row};
+        msi_stokes_convert_into(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, &out, &tally);
         if (turns)
             msi_phase_shift_apply(&shift, t.n_row, t.n_chan, o->n_plane, block->freq_hz + t.first, uvw_m + 3 * t.row,
                                   w->vis);
-        if (o->sums_beam_weights) sum_weights(block, &t, w->weight, beam_weights_of(converted));
-        put_piece(converter, o, n_place, &t, block->n_row, converted);
+        if (o->sums_beam_weights) sum_weights(block, &t, out.weight, beam_weights_of(converted));
+        if (!at_once) put_piece(converter, o, n_place, &t, block->n_row, converted);
     }
     memcpy(converted, &tally, sizeof tally);
     return MSI_OK;

@@ -101,18 +101,6 @@ static inline double product(msi_c64 value, float weight)
     return larger((double)weight * fabs(value.re), (double)weight * fabs(value.im));
 }
 
-/* Store the row of a block with the largest product in its planes [n_plane][n_row][n_chan]. */
-static void store_largest(msi_sample_tally *tally, double largest, const msi_ms_block *b, int64_t n_value,
-                          int32_t n_chan, const msi_c64 *vis, const float *weight)
-{
-    if (!(largest > tally->largest_product)) return;
-    int64_t i = 0;
-    while (i < n_value - 1 && product(vis[i], weight[i]) < largest) i++;
-    tally->largest_product = largest;
-    tally->largest_set = b->set;
-    tally->largest_row = b->ms_row[i / n_chan % b->n_row];
-}
-
 /* ---- Conversion ---- */
 
 /* Channels that are converted at a time. Their intermediate values fit in the first-level cache. */
@@ -132,8 +120,7 @@ typedef struct conversion {
     const msi_mix *mix; /* [n_plane] */
     int n_plane;
     msi_channel_range channels;
-    msi_c64 *vis; /* [n_plane][n_row][channels.n] */
-    float *weight;
+    msi_planes_out out;
 } conversion;
 
 /* As msi_sample_tally, for one row. */
@@ -165,7 +152,7 @@ IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag
 
 /* Compute a plane's samples; those that are left out become 0. If the mix has one correlation, the second term is the
  * same one with factor 0. Returns: the number of samples that are left out */
-IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, msi_c64 *vis, float *weight,
+IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, int is_single, void *vis, float *weight,
                          double *largest)
 {
     const one_corr *a = &corr[mix->corr[0]], *b = &corr[mix->corr[mix->n - 1]];
@@ -182,9 +169,14 @@ IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, ms
         const float either = is_mean ? mean : least, w = is_good ? either : 0;
         const double re = 0.0 + (f.re * ra - f.im * ia) + (g.re * rb - g.im * ib);
         const double im = 0.0 + (f.re * ia + f.im * ra) + (g.re * ib + g.im * rb);
-        const msi_c64 v = {is_good ? re : 0, is_good ? im : 0};
+        const msi_c64 exact = {is_good ? re : 0, is_good ? im : 0};
+        const msi_c32 single = {(float)exact.re, (float)exact.im};
+        const msi_c64 v = is_single ? (msi_c64){(double)single.re, (double)single.im} : exact;
         const double part = larger((double)w * fabs(v.re), (double)w * fabs(v.im));
-        vis[c] = v;
+        if (is_single)
+            ((msi_c32 *)vis)[c] = single;
+        else
+            ((msi_c64 *)vis)[c] = exact;
         weight[c] = w;
         n_out += !is_good;
         most = part > most ? part : most;
@@ -212,7 +204,7 @@ static void count_reason(const msi_mix *mix, const msi_c32 *data, const float *w
         to->too_large += large;
 }
 
-IN_BOTH void convert_row_of(const conversion *f, int64_t row, int n_corr, counts *count)
+IN_BOTH void convert_row_of(const conversion *f, int64_t row, int n_corr, int is_single, counts *count)
 {
     one_corr corr[MSI_MAX_CORR];
     const msi_ms_block *b = f->block;
@@ -221,8 +213,9 @@ IN_BOTH void convert_row_of(const conversion *f, int64_t row, int n_corr, counts
         const int64_t from = (row * b->n_chan + f->channels.first + first) * n_corr;
         split(b->data + from, b->weight + from, b->flag + from, n_corr, n, corr);
         for (int p = 0; p < f->n_plane; p++) {
-            const int64_t to = (p * b->n_row + row) * f->channels.n + first;
-            const int32_t n_out = mix_corr(&f->mix[p], corr, n, f->vis + to, f->weight + to, &count->largest);
+            const int64_t to = (p * f->out.plane_rows + row) * f->channels.n + first;
+            void *vis = is_single ? (void *)((msi_c32 *)f->out.vis + to) : (void *)((msi_c64 *)f->out.vis + to);
+            const int32_t n_out = mix_corr(&f->mix[p], corr, n, is_single, vis, f->out.weight + to, &count->largest);
             if (!n_out || p > 0) continue;
             for (int64_t at = from; at < from + n * n_corr; at += n_corr)
                 count_reason(f->mix, b->data + at, b->weight + at, b->flag + at, count);
@@ -233,13 +226,17 @@ IN_BOTH void convert_row_of(const conversion *f, int64_t row, int n_corr, counts
 /* Compile the loops for the usual numbers of correlations. */
 IN_BOTH void convert_row_any(const conversion *f, int64_t row, counts *count)
 {
-    const int n_corr = f->block->n_corr;
-    if (n_corr == 4)
-        convert_row_of(f, row, 4, count);
+    const int n_corr = f->block->n_corr, is_single = f->out.precision == MSI_FP32;
+    if (n_corr == 4 && is_single)
+        convert_row_of(f, row, 4, 1, count);
+    else if (n_corr == 2 && is_single)
+        convert_row_of(f, row, 2, 1, count);
+    else if (n_corr == 4)
+        convert_row_of(f, row, 4, 0, count);
     else if (n_corr == 2)
-        convert_row_of(f, row, 2, count);
+        convert_row_of(f, row, 2, 0, count);
     else
-        convert_row_of(f, row, n_corr, count);
+        convert_row_of(f, row, n_corr, is_single, count);
 }
 
 typedef void row_converter(const conversion *f, int64_t row, counts *count);
@@ -266,10 +263,43 @@ static row_converter *best_converter(void)
 }
 #endif
 
+/* Return the product of a converted sample. */
+static double product_at(const conversion *f, int64_t i)
+{
+    const msi_c32 *single = f->out.vis;
+    const msi_c64 *exact = f->out.vis;
+    if (f->out.precision == MSI_FP64) return product(exact[i], f->out.weight[i]);
+    return product((msi_c64){(double)single[i].re, (double)single[i].im}, f->out.weight[i]);
+}
+
+/* Store the row of a block with the largest product in its planes. */
+static void store_largest(msi_sample_tally *tally, double largest, const conversion *f)
+{
+    const msi_ms_block *b = f->block;
+    if (!(largest > tally->largest_product)) return;
+    tally->largest_product = largest;
+    tally->largest_set = b->set;
+    tally->largest_row = b->ms_row[b->n_row - 1];
+    for (int p = 0; p < f->n_plane; p++)
+        for (int64_t row = 0; row < b->n_row; row++)
+            for (int64_t c = 0, at = (p * f->out.plane_rows + row) * f->channels.n; c < f->channels.n; c++, at++)
+                if (!(product_at(f, at) < largest)) {
+                    tally->largest_row = b->ms_row[row];
+                    return;
+                }
+}
+
 void msi_stokes_convert(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels,
                         msi_c64 *vis, float *weight, msi_sample_tally *tally)
 {
-    const conversion f = {b, mix, n_plane, channels, vis, weight};
+    const msi_planes_out out = {MSI_FP64, vis, weight, b->n_row};
+    msi_stokes_convert_into(b, mix, n_plane, channels, &out, tally);
+}
+
+void msi_stokes_convert_into(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels,
+                             const msi_planes_out *out, msi_sample_tally *tally)
+{
+    const conversion f = {b, mix, n_plane, channels, *out};
     row_converter *const converter = best_converter();
     int64_t flagged = 0, bad_weight = 0, not_finite = 0, too_large = 0;
     double largest = 0;
@@ -288,7 +318,7 @@ void msi_stokes_convert(const msi_ms_block *b, const msi_mix *mix, int n_plane, 
     tally->weight += bad_weight;
     tally->data_not_finite += not_finite;
     tally->data_too_large += too_large;
-    store_largest(tally, largest, b, n_plane * b->n_row * channels.n, channels.n, vis, weight);
+    store_largest(tally, largest, &f);
 }
 
 void msi_sample_tally_add(msi_sample_tally *to, const msi_sample_tally *from)

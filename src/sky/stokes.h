@@ -78,4 +78,17 @@ int msi_mix_make(msi_mix *mix, const msi_plane *planes, int n_plane, msi_stokes_
 void msi_stokes_convert(const msi_ms_block *block, const msi_mix *mix, int n_plane, msi_channel_range channels,
                         msi_c64 *vis, float *weight, msi_sample_tally *tally);
 
+/* Arrays that planes are converted into: [n_plane][plane_rows][channels.n], of which the rows of a block are the first. */
+typedef struct msi_planes_out {
+    msi_precision precision;
+    void *vis; /* msi_c32 or msi_c64 */
+    float *weight;
+    int64_t plane_rows; /* >= n_row of the block */
+} msi_planes_out;
+
+/* msi_stokes_convert_into - do the same in one of two precisions. Values are computed in double precision; the largest
+ * product is that of the values as stored. */
+void msi_stokes_convert_into(const msi_ms_block *block, const msi_mix *mix, int n_plane, msi_channel_range channels,
+                             const msi_planes_out *out, msi_sample_tally *tally);
+
 #endif

@@ -619,7 +619,7 @@ static int copy_count(void **of)
     return *of ? MSI_OK : MSI_ENOMEM;
 }
 
-/* Make the set of the following tests anew, with its large columns in tiles. */
+/* Make a new set for the following tests, with its large columns in tiles. */
 static void make_tiled(int with_weight_spectrum, int interleaved, int with_corrected)
 {
     static int n;
