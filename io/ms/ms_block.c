@@ -626,15 +626,14 @@ static int read_uv_samples(const msi_ms_reader *r, const msi_ms_group *g, struct
 /* ---- Samples of a table, without casacore ---- */
 
 /* Flag the samples outside the uv limits. */
-static void limit_uv(const msi_ms_selection *selection, const msi_ms_setup *s, struct msi_ms_buffer *b, int64_t n_row,
-                     msi_ms_dropped *dropped)
+static void limit_uv(const msi_ms_selection *selection, const msi_ms_setup *s, const double *uvw_m, int64_t n_row,
+                     uint8_t *flag, msi_ms_dropped *dropped)
 {
     const double min2 = selection->min_uv_lambda * selection->min_uv_lambda;
     const double max2 = selection->max_uv_lambda > 0 ? selection->max_uv_lambda * selection->max_uv_lambda : INFINITY;
     if (min2 == 0 && isinf(max2)) return;
-    uint8_t *flag = b->flag;
     for (int64_t i = 0; i < n_row; i++) {
-        const double *uvw = b->uvw_m + 3 * i;
+        const double *uvw = uvw_m + 3 * i;
         const double uv2_m = uvw[0] * uvw[0] + uvw[1] * uvw[1];
         for (int32_t c = 0; c < s->n_chan; c++, flag += s->n_corr) {
             const double uv2 = uv2_m * s->inverse_lambda2[c];
@@ -744,7 +743,7 @@ int msi_ms_block_fill(const msi_ms_set *set, const msi_ms_selection *selection, 
         arrange(s, NULL, n, weight, b->weight, sizeof *weight);
         arrange(s, NULL, n, flag, b->flag, sizeof *flag);
     }
-    limit_uv(selection, s, b, n, dropped);
+    limit_uv(selection, s, block->uvw_m, n, b->flag, dropped);
     block->data = b->data;
     block->weight = b->weight;
     block->flag = b->flag;
@@ -815,7 +814,7 @@ static int read_block(msi_ms_reader *r, const msi_ms_group *g, msi_ms_block *blo
         MSI_TRY(set->store ? read_store_samples(r, g, b, n_kept, &data)
                 : set->uv  ? read_uv_samples(r, g, b, n_kept)
                            : read_samples(r, g, b, n_kept));
-    limit_uv(&r->selection, s, b, n_kept, &r->dropped);
+    limit_uv(&r->selection, s, b->uvw_m, n_kept, b->flag, &r->dropped);
     msi_ms_block_describe(r, r->set_index, g->data_desc_id, g->field_id, b, n_kept, block);
     if (block->data) block->data = data;
     return MSI_OK;

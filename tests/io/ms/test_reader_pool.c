@@ -641,18 +641,17 @@ static void test_direct(void **state)
                                            {.channel_begin = 100, .channel_end = 150},
                                            {.data_column = "CORRECTED_DATA", .model_column = "DATA"},
                                            {.interval_begin = 2, .interval_end = 5, .max_uvw_m = 2000}};
-    for (int k = 0; k < 6; k++) {
-        make_tiled(k % 3, k < 3, 1);
+    for (int k = 0; k < 3; k++) {
+        make_tiled(k, k != 1, 1);
         for (size_t i = 0; i < sizeof selections / sizeof *selections; i++) {
             const msi_ms_selection *s = &selections[i];
-            msi_reader_pool *pool = start(s, 1 + k % 3);
+            msi_reader_pool *pool = start(s, 1 + k);
             msi_ms_reader *r = open_by(pool, s);
             assert_int_equal(msi_reader_pool_load(pool, r), 0);
             msi_ms_reader_free(r);
             msi_ms_read_by_casacore(1); /* in this process */
             assert_true(same_blocks(pool, s) > 0);
             msi_ms_read_by_casacore(0);
-            assert_true(same_blocks(pool, s) > 0);
             msi_reader_pool_free(pool);
         }
     }
