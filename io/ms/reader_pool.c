@@ -807,6 +807,17 @@ static void free_filler(msi_reader_pool *pool)
     msi_free(f->of);
 }
 
+/* The most bytes of the slots of all processes, if these are more than POOL_SLOTS for each. */
+static const int64_t MORE_SLOTS_BYTES = (int64_t)64 << 20;
+
+/* Return the number of slots of a process for blocks of rows alone. */
+static int slots_of_rows(const msi_reader_pool *pool, int64_t bytes)
+{
+    const int64_t fits = pool->slot_bytes * POOL_SLOTS / bytes, suits = MORE_SLOTS_BYTES / (bytes * pool->n_worker);
+    const int64_t n = fits < suits ? fits : suits;
+    return n < POOL_SLOTS ? POOL_SLOTS : n > MOST_SLOTS ? MOST_SLOTS : (int)n;
+}
+
 /* Let the processes read all blocks of the open sets. */
 static int begin_reading(msi_reader_pool *pool, msi_ms_reader *reader)
 {
@@ -815,7 +826,7 @@ static int begin_reading(msi_reader_pool *pool, msi_ms_reader *reader)
     const int64_t needed = lay_out_slot(&none, pool->worker[0].slots, reader, &pool->order),
                   bytes = needed > 0 ? needed : 64;
     const int is_direct = msi_reader_pool_load(pool, reader) == 0;
-    pool->n_slot = is_direct && bytes <= pool->slot_bytes * POOL_SLOTS / MOST_SLOTS ? MOST_SLOTS : POOL_SLOTS;
+    pool->n_slot = is_direct ? slots_of_rows(pool, bytes) : POOL_SLOTS;
     if (bytes > pool->slot_bytes || bytes > msi_memory_limit() / (pool->n_slot * pool->n_worker))
         return msi_error_about(
             msi_error_set(MSI_ENOMEM, "the blocks of %d reader process%s need %.3f GB; the limit is %.3f GB",
@@ -1078,7 +1089,7 @@ static int check_at_end(msi_reader_pool *pool, const msi_ms_reader *r)
 }
 
 /* The most bytes of a batch of blocks that threads fill; a single block may be larger. */
-static const int64_t BATCH_BYTES = (int64_t)256 << 20;
+static const int64_t BATCH_BYTES = (int64_t)64 << 20;
 
 /* Return the bytes of a block that threads fill. */
 static int64_t filled_bytes(const msi_reader_pool *pool, const msi_ms_reader *r, const msi_ms_block *b)
