@@ -108,7 +108,8 @@ bool ccc::is_in_one_cube(ccc_table *t, const char *column)
     bool one = false;
     const cc::Record manager = manager_of(t->table, column);
     const cc::Record *cubes = cubes_of(manager);
-    if (cubes && cubes->nfields() == 1) {
+    /* A cube of a TiledCellStMan is one cell. */
+    if (cubes && cubes->nfields() == 1 && manager.asString("TYPE") != "TiledCellStMan") {
         const cc::Vector<cc::Int> shape(cubes->subRecord(0).toArrayInt("CubeShape"));
         one = shape.size() > 0 && static_cast<cc::rownr_t>(shape[shape.size() - 1]) == t->table.nrow();
     }

@@ -845,7 +845,7 @@ static const char *large_column(const msi_ms_set *set, msi_ms_large k)
     return names[k];
 }
 
-/* Describe where a column is stored; place->type is MSI_TILED_NONE for a column that is not in tiles of its own. */
+/* Describe where a column is stored; place->type is MSI_TILED_NONE for a column that is not alone in its tiles. */
 static int find_place(const msi_ms_set *set, const char *column, msi_tiled_place *place)
 {
     static const char *const managers[] = {[MSI_TILED_SHAPE] = "TiledShapeStMan",

@@ -140,7 +140,7 @@ static void skip_position(parser *p)
     get_position(p, value, 8, &n);
 }
 
-/* Skip a record. Those of cubes have the values of coordinate columns, which columns of their own do not have. */
+/* Skip a record. Those of cubes have the values of coordinate columns, which a column that is alone in its manager lacks. */
 static void skip_record(parser *p)
 {
     int64_t end;

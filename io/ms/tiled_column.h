@@ -20,7 +20,7 @@ typedef enum msi_tiled_type {
 
 typedef enum msi_tiled_manager { MSI_TILED_SHAPE, MSI_TILED_COLUMN, MSI_TILED_CELL } msi_tiled_manager;
 
-/* Where a column is stored, as the table's description says. Zero-initialised: not in a tiled file of its own. */
+/* Where a column is stored, as the table's description says. Zero-initialised: not alone in tiles. */
 typedef struct msi_tiled_place {
     int32_t type, manager; /* msi_tiled_type, msi_tiled_manager */
     int32_t number;        /* N of the files table.fN and table.fN_TSM0 .. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * tiled_columns TABLE..: read every column in tiles of its own by tiled_column.h, all rows and channels and random parts of
+ * tiled_columns TABLE..: read every column that is alone in its tiles by tiled_column.h, all rows and channels and random parts of
  * them, and compare with the values in file TABLE.COLUMN. Prints the number of columns of each table.
  * tiled_columns -mutants SEED COUNT TABLE: change bytes of the columns' headers, or cut their files, and read whatever is
  * still recognised. Nothing may crash, and nothing beyond a file may be read. Prints how many were still recognised.
@@ -38,7 +38,7 @@ static void *memory(int64_t n)
     return p;
 }
 
-/* Describe the place of a column. Returns 0 unless it has tiles of its own. */
+/* Describe the place of a column. Returns 0 unless it is alone in its tiles. */
 static int find_place(ccc_table *t, const char *column, msi_tiled_place *place, ccc_type *type)
 {
     static const char *const managers[] = {"TiledShapeStMan", "TiledColumnStMan", "TiledCellStMan"};
