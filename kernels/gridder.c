@@ -629,11 +629,8 @@ static int run_residual_job(msi_gridder *g, msi_residual_job *job, const msi_pla
 /* Make images in host memory by the gridder's plan. */
 static int image_by_kept_plan(msi_gridder *g, const int *store_plane, msi_image *out)
 {
-    msi_residual_job job = {.store = &g->store,
-                            .n_image = out->n_plane,
-                            .store_plane = store_plane,
-                            .sum_weight = out->sum_weight,
-                            .n_term = 1};
+    msi_residual_job job = {
+        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
     if (g->strategy->backend == MSI_BACKEND_CPU || has_workers(g)) {
         job.pixel = out->pixel;
         return run_residual_job(g, &job, NULL, NULL);
@@ -658,11 +655,8 @@ static int image_by_new_plan(msi_gridder *g, const int *store_plane, msi_image *
     request_stored_samples(&request, &g->store);
     int rc = choose_plan(g, &request, &plan);
     if (!rc) rc = create_workers(g, &request, plan, &workers);
-    const msi_residual_job job = {.store = &g->store,
-                                  .n_image = out->n_plane,
-                                  .store_plane = store_plane,
-                                  .sum_weight = out->sum_weight,
-                                  .n_term = 1};
+    const msi_residual_job job = {
+        .store = &g->store, .n_image = out->n_plane, .store_plane = store_plane, .sum_weight = out->sum_weight};
     if (!rc)
         rc = workers ? msi_workers_image(workers, &job, out->pixel, &times)
                      : g->strategy->ops->image(plan, &g->store, store_plane, out, &times);
@@ -747,7 +741,7 @@ static int make_residual(msi_gridder *g, const int *store_plane, const int *powe
                             .n_image = n,
                             .store_plane = store_plane,
                             .sum_weight = sum,
-                            .n_term = g->spec.n_term > 1 ? g->spec.n_term : 1,
+                            .n_term = g->spec.n_term,
                             .power = power,
                             .reference_hz = g->spec.reference_hz};
     return run_residual_job(g, &job, model, out);

@@ -48,10 +48,16 @@ typedef struct msi_residual_job {
     const void *model;        /* [store planes][n_term][ny][nx] Jy/pixel; NULL: nothing is subtracted */
     void *pixel;              /* [n_image][ny][nx] Jy/beam, returned */
     /* With more than one term: images of one plane follow each other, those of its PSF are not mixed with others. */
-    int n_term;       /* of the specification, at least 1 */
+    int n_term;       /* of the specification; 0: 1 */
     const int *power; /* [n_image] weights are multiplied by x^power; read if n_term > 1 */
     double reference_hz;
 } msi_residual_job;
+
+/* msi_residual_terms - return the number of terms of a job's model planes, at least 1. */
+static inline int msi_residual_terms(const msi_residual_job *job)
+{
+    return job->n_term > 1 ? job->n_term : 1;
+}
 
 /* A plan holds a method's decisions for some samples, and the data that it keeps between calls. Every strategy defines
  * its own plan type, and only receives its own plans. */

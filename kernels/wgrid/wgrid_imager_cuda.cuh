@@ -75,7 +75,6 @@ template <typename T> class wgrid_imager : public kept_imager {
         buffer d_images;
         msi_residual_job one = {};
         one.store = store_;
-        one.n_term = 1;
         int n = image->n_plane, most;
         MSI_TRY(samples.enter());
         MSI_TRY(images_at_once(n, &most));
@@ -238,11 +237,12 @@ template <typename T> class wgrid_imager : public kept_imager {
     {
         if (summed_plane == plane) return MSI_OK;
         const int64_t bytes = samples.n_placed * (int64_t)sizeof(cplx<T>);
-        const T *model = static_cast<const T *>(job->model) + plane * job->n_term * image_pixels();
+        const int n_term = msi_residual_terms(job);
+        const T *model = static_cast<const T *>(job->model) + plane * n_term * image_pixels();
         MSI_TRY(d_sums.fit(bytes, "predicted visibilities"));
-        if (job->n_term > 1) MSI_TRY(d_term.fit(bytes, "predicted visibilities"));
-        for (int t = job->n_term - 1; t >= 0; t--) {
-            const bool is_first = t == job->n_term - 1;
+        if (n_term > 1) MSI_TRY(d_term.fit(bytes, "predicted visibilities"));
+        for (int t = n_term - 1; t >= 0; t--) {
+            const bool is_first = t == n_term - 1;
             MSI_TRY(degrid(model + t * image_pixels(), is_first ? as<cplx<T>>(d_sums) : as<cplx<T>>(d_term)));
             if (!is_first) MSI_TRY(samples.add_term(as<cplx<T>>(d_term), as<cplx<T>>(d_sums)));
         }

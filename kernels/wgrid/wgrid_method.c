@@ -86,7 +86,7 @@ int msi_wgrid_cpu_residual(const msi_plan *plan, const msi_residual_job *job, vo
 {
     const double t0 = msi_wall_s();
     msi_residual_store *s = *samples;
-    if (!s) MSI_TRY(msi_residual_store_make(&s, job->store, job->n_term, &plan->wgrid.grid));
+    if (!s) MSI_TRY(msi_residual_store_make(&s, job->store, msi_residual_terms(job), &plan->wgrid.grid));
     *samples = s;
     times->sort_s += msi_wall_s() - t0;
     if (job->n_term > 1) return (job->store_plane[0] < 0 ? image_powers : image_terms)(plan, job, s, times);
