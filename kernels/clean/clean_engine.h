@@ -85,6 +85,8 @@ typedef enum msi_clean_end {
 /* The arguments of a loop. */
 typedef struct msi_clean_loop {
     const void *psf; /* [n_channel][ny][nx] */
+    const void
+        *fit; /* [n_channel][n_channel] a linear fit instead of the setup's, as a matrix of a map; NULL: the setup's */
     double gain, threshold, diverged;
     int stop_negative;
     int64_t n_iteration; /* at most MSI_CLEAN_CHUNK */

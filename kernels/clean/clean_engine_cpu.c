@@ -280,9 +280,10 @@ static void make_component(const msi_clean_engine *e, double gain, const void *r
         for (int c = 0; c < j->n_channel; c++)
             if (e->s.precision == MSI_FP32)
                 ((float *)value)[c * j->n_pol + p] =
-                    msi_clean_value_f32(j, e->share, e->fit, (float)gain, r, stride, c, p);
+                    msi_clean_value_f32(j, e->share, e->loop_fit, (float)gain, r, stride, c, p);
             else
-                ((double *)value)[c * j->n_pol + p] = msi_clean_value_f64(j, e->share, e->fit, gain, r, stride, c, p);
+                ((double *)value)[c * j->n_pol + p] =
+                    msi_clean_value_f64(j, e->share, e->loop_fit, gain, r, stride, c, p);
     }
 }
 
@@ -338,6 +339,7 @@ static const void *add_list_component(msi_clean_engine *e, const msi_clean_loop 
 
 static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
 {
+    e->loop_fit = loop->fit ? loop->fit : e->fit;
     msi_clean_list_step step = {
         &e->s.join, e->share, e->list, e->residual, e->s.list_limit, e->has_factor ? e->factor : NULL, loop->psf,
         e->s.nx,    e->s.ny,  0,       NULL};
@@ -444,6 +446,7 @@ static void add_exact_component(exact_loop *x, int64_t px, int64_t py, int64_t i
 
 static int engine_exact_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
 {
+    e->loop_fit = loop->fit ? loop->fit : e->fit;
     exact_loop x = {e, loop, NULL, 0, 0, 0, e->s.nx, 0, e->s.ny};
     *done = (msi_clean_looped){.end = MSI_CLEAN_END_MORE, .place = e->place, .value = e->value};
     for (;;) {

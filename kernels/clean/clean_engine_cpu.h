@@ -13,7 +13,8 @@ struct msi_clean_engine {
     int n_plane, n_thread;
     int64_t n_pixel;
     const msi_clean_simd_table *simd;
-    void *share, *fit; /* in the planes' precision; fit NULL without */
+    void *share, *fit;    /* in the planes' precision; fit NULL without */
+    const void *loop_fit; /* that of the present loop */
     /* The list: */
     uint32_t *list;
     int64_t n_list;

@@ -29,7 +29,7 @@ template <typename T> loop_job<T> loop_job_of(const msi_clean_engine *e, const m
     loop_job<T> job = {};
     job.j = e->s.join;
     job.share = (const T *)e->share;
-    job.fit = (const T *)e->fit;
+    job.fit = (const T *)(loop->fit ? loop->fit : e->fit);
     job.log = e->log;
     job.psf = (const T *)loop->psf;
     job.nx = (int)e->s.nx;

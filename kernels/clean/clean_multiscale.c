@@ -46,7 +46,8 @@ struct msi_clean_multiscale {
     void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
     void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];
-    int used[MSI_CLEAN_MAX_SCALE]; /* 0: left out because the PSF has no response to it; gain and bias are not set */
+    void *fit[MSI_CLEAN_MAX_SCALE]; /* with spec.fit_by_scale, those of psf; NULL: the setup's */
+    int used[MSI_CLEAN_MAX_SCALE];  /* 0: left out because the PSF has no response to it; gain and bias are not set */
     void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of the searched images */
     void *narrow_work;
     void *planes, *mean;                /* [n_plane], [n_pol] images */
@@ -250,6 +251,7 @@ static void release_scales(msi_cleaner *c)
         o->release(c->e, m->kernel_wide[i]);
         o->release(c->e, m->kernel_narrow[i]);
         o->release(c->e, m->psf[i]);
+        o->release(c->e, m->fit[i]);
         o->release(c->e, m->mask[i]);
     }
     for (int i = 0; i < MSI_CLEAN_MAX_PLANE; i++) {
@@ -317,6 +319,37 @@ static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
     return rc;
 }
 
+/* Get the middle of a channel's PSF of a scale, (P * K * K)(0). */
+static int fetch_middle(msi_cleaner *c, int scale, int channel, double *value)
+{
+    const int64_t middle = c->spec.ny / 2 * c->spec.nx + c->spec.nx / 2;
+    const int64_t at = (channel * c->n_pixel + middle) * c->real_bytes;
+    union {
+        float single;
+        double wide;
+    } p;
+    MSI_TRY(c->ops->download(c->e, &p, (char *)c->multiscale->psf[scale] + at, c->real_bytes));
+    *value = c->spec.precision == MSI_FP32 ? (double)p.single : p.wide;
+    return MSI_OK;
+}
+
+/* Make the fit of a scale from the responses of channels to it. */
+static int make_scale_fit(msi_cleaner *c, int scale)
+{
+    msi_clean_multiscale *m = c->multiscale;
+    const int64_t n = c->spec.n_channel;
+    double response[MSI_CLEAN_CHANNELS], *fit;
+    c->ops->release(c->e, m->fit[scale]);
+    m->fit[scale] = NULL;
+    for (int i = 0; i < n; i++) MSI_TRY(fetch_middle(c, scale, i, &response[i]));
+    MSI_TRY(msi_alloc(&fit, n * n, sizeof *fit, "a spectral fit"));
+    memcpy(fit, c->fit, (size_t)(n * n) * sizeof *fit);
+    int rc = msi_clean_fit_of_scale(c, response, fit);
+    if (!rc) rc = msi_clean_upload_matrix(c, &m->fit[scale], fit, n * n);
+    msi_free(fit);
+    return rc;
+}
+
 /* Make the PSFs of a scale's list when it is first chosen. */
 static int make_scale_psf(msi_cleaner *c, int scale)
 {
@@ -329,6 +362,7 @@ static int make_scale_psf(msi_cleaner *c, int scale)
         MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET,
                                 (char *)m->psf[scale] + i * image));
     }
+    if (c->spec.fit_by_scale) MSI_TRY(make_scale_fit(c, scale));
     m->has_psf[scale] = 1;
     return MSI_OK;
 }
@@ -336,19 +370,13 @@ static int make_scale_psf(msi_cleaner *c, int scale)
 /* Compute (P * K * K)(0) of the joined PSF at a scale above 0. */
 static int find_power(msi_cleaner *c, int scale, double *power)
 {
-    const msi_clean_multiscale *m = c->multiscale;
-    const int64_t middle = c->spec.ny / 2 * c->spec.nx + c->spec.nx / 2;
     MSI_TRY(make_scale_psf(c, scale));
     *power = 0;
     for (int i = 0; i < c->spec.n_channel; i++) {
-        union {
-            float single;
-            double wide;
-        } p;
+        double value;
         if (c->setup.share[i] == 0) continue;
-        const int64_t at = (i * c->n_pixel + middle) * c->real_bytes;
-        MSI_TRY(c->ops->download(c->e, &p, (char *)m->psf[scale] + at, c->real_bytes));
-        *power += c->setup.share[i] * (c->spec.precision == MSI_FP32 ? (double)p.single : p.wide);
+        MSI_TRY(fetch_middle(c, scale, i, &value));
+        *power += c->setup.share[i] * value;
     }
     return MSI_OK;
 }
@@ -571,6 +599,7 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     msi_clean_looped done;
     MSI_TRY(make_scale_psf(c, scale));
     msi_clean_loop loop = {.psf = scale ? m->psf[scale] : c->psf,
+                           .fit = m->fit[scale],
                            .gain = m->gain[scale],
                            .stop_negative = c->spec.stop_negative,
                            .diverged = DIVERGED * call->peak_first / m->bias[scale]};

@@ -217,6 +217,30 @@ int msi_clean_parts_fit(msi_cleaner *c)
     return make_polynomial(&b, c->spec.n_term, p->term, c->fit, p->expand);
 }
 
+int msi_clean_fit_of_scale(const msi_cleaner *c, const double *response, double *fit)
+{
+    const msi_clean_parts *p = &c->parts;
+    const int n = c->spec.n_channel;
+    double weight[N] = {0}, mean = 0, *work;
+    for (int k = 0; k < n; k++) {
+        if (c->setup.share[k] > 0 && !(response[k] > 0)) return MSI_OK;
+        weight[k] = c->setup.share[k] * response[k];
+        mean += weight[k];
+    }
+    const bands b = {.n_channel = n,
+                     .n_part = p->n,
+                     .weight = weight,
+                     .channel = p->channel,
+                     .share = p->share,
+                     .freq_hz = p->freq_hz,
+                     .mean_hz = p->mean_hz};
+    MSI_TRY(msi_alloc(&work, (int64_t)(K + n) * n, sizeof *work, "a spectral fit"));
+    const int rc = make_polynomial(&b, c->spec.n_term, work, fit, work + (int64_t)K * n);
+    for (int i = 0; !rc && i < n * n; i++) fit[i] *= weight[i % n] > 0 ? mean / response[i % n] : 0;
+    msi_free(work);
+    return rc;
+}
+
 /* ---- Nodes of log-polynomials ----------------------------------------------------------------------------------- */
 
 /* The parts of a channel: their x, and their shares. */
@@ -310,7 +334,7 @@ void msi_clean_log_nodes(msi_cleaner *c)
 
 /* ---- Planes ----------------------------------------------------------------------------------------------------- */
 
-static int upload_matrix(msi_cleaner *c, void **to, const double *from, int64_t n)
+int msi_clean_upload_matrix(msi_cleaner *c, void **to, const double *from, int64_t n)
 {
     if (*to) return MSI_OK;
     float *single = NULL;
@@ -332,7 +356,7 @@ static int make_mean_matrix(msi_cleaner *c)
     MSI_TRY(msi_alloc(&matrix, (int64_t)c->spec.n_channel * p->n, sizeof *matrix, "spectra of channels"));
     for (int i = 0; i < p->n; i++)
         if (c->weight[p->channel[i]] > 0) matrix[p->channel[i] * p->n + i] = p->share[i];
-    const int rc = upload_matrix(c, &c->parts.mean_matrix, matrix, (int64_t)c->spec.n_channel * p->n);
+    const int rc = msi_clean_upload_matrix(c, &c->parts.mean_matrix, matrix, (int64_t)c->spec.n_channel * p->n);
     msi_free(matrix);
     return rc;
 }
@@ -384,7 +408,7 @@ int msi_clean_mean(msi_cleaner *c, const msi_clean_planes *part, const msi_clean
 int msi_clean_combine(msi_cleaner *c, const double *matrix, msi_clean_map map)
 {
     void *own = NULL;
-    MSI_TRY(upload_matrix(c, &own, matrix, (int64_t)map.n_out * map.n_in));
+    MSI_TRY(msi_clean_upload_matrix(c, &own, matrix, (int64_t)map.n_out * map.n_in));
     map.matrix = own;
     int rc = c->ops->map(c->e, &map);
     if (!rc) rc = c->ops->wait(c->e);
@@ -394,7 +418,8 @@ int msi_clean_combine(msi_cleaner *c, const double *matrix, msi_clean_map map)
 
 int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part)
 {
-    MSI_TRY(upload_matrix(c, &c->parts.expand_matrix, c->parts.expand, (int64_t)c->parts.n * c->spec.n_channel));
+    MSI_TRY(
+        msi_clean_upload_matrix(c, &c->parts.expand_matrix, c->parts.expand, (int64_t)c->parts.n * c->spec.n_channel));
     MSI_TRY(make_log_x(c));
     const msi_clean_map m = {
         .n_in = c->spec.n_channel, .n_out = c->parts.n, .matrix = c->parts.expand_matrix, .log_x = c->parts.log_x};

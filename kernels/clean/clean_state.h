@@ -168,6 +168,9 @@ int msi_clean_combine(msi_cleaner *c, const double *matrix, msi_clean_map map); 
 int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part);
 void msi_clean_terms(const msi_cleaner *c, const double *value, double *term);
 
+/* msi_clean_upload_matrix - copy n numbers to the engine's memory in its precision, unless *to is there already. */
+int msi_clean_upload_matrix(msi_cleaner *c, void **to, const double *from, int64_t n);
+
 /* ---- Noise (clean_noise.c) -------------------------------------------------------------------------------------- */
 
 /* These implement msi_cleaner_noise, msi_cleaner_sigmas and msi_cleaner_local_rms. */
@@ -201,6 +204,15 @@ const msi_clean_method *msi_clean_method_find(const char *name, msi_backend back
  * Returns:  0, MSI_EARGUMENT (the weighted mean of the spectrum is 0)
  */
 int msi_clean_forced(int n, const double *weight, const double *spectrum, double *fit);
+
+/*
+ * msi_clean_fit_of_scale - make the polynomial fit for channels of these responses a_k to a scale: the least squares of
+ * m_k a_k to the residuals R_k, times the mean of a_k, by which gains are divided.
+ * Given:    response [n_channel]
+ * Returned: fit [n_channel][n_channel]; unchanged if a response is not positive
+ * Returns:  0, MSI_EARGUMENT, MSI_ENOMEM
+ */
+int msi_clean_fit_of_scale(const msi_cleaner *c, const double *response, double *fit);
 
 /*
  * msi_clean_parts_make - check c->spec's parts, or its channels if it has no parts, and copy them to c->parts.

@@ -77,7 +77,9 @@ typedef struct msi_cleaner_spec {
     int64_t list_limit;  /* list, multiscale: most pixels of a list; 0: 131072 over the number of planes, but at least
                            4096 */
     msi_clean_fit fit;
-    int n_term;             /* of the fit; at most MSI_CLEAN_MAX_TERM */
+    int n_term;       /* of the fit; at most MSI_CLEAN_MAX_TERM */
+    int fit_by_scale; /* multiscale, a polynomial without parts: the fit weighs channels by their response to the scale,
+                         (P * K * K)(0), which differs between channels */
     const double *spectrum; /* [n_channel], for MSI_CLEAN_FIT_FORCED */
     const double
         *correction;     /* [n_channel], positive: in searches a channel's weight is multiplied by it, and values of

@@ -138,6 +138,31 @@ def check_errors(s):
         s.must(np.std(other - residual[t]) <= 0.02 * np.std(residual[t]), "tt%d continues from models of terms" % t)
 
 
+def check_extended(s):
+    """The spectral index of a Gaussian of 20 pixels, cleaned with scales, is flat over its disc."""
+    ms = s.path("extended.ms")
+    fresh_copy(s.made("empty.ms", "-telescope", "vla", "-config", "D", "-duration", "4h", "-integration", "20min", "-spw", "1.0625GHz", "125MHz", 8,
+                      "-pol", "XX,YY", "-ra", "30deg", "-dec", "40deg", "-source", "30deg", "40deg", "1Jy"), ms)
+    size = ("-quiet", "-overwrite", "-size", N, N, "-scale", "10asec")
+    s.must(s.launch(*size, "-channels-out", 8, "-name", "drawn", ms).returncode == 0, "headers")
+    y, x = np.mgrid[:N, :N] - N // 2
+    gauss = np.exp(-4 * np.log(2) * (x**2 + y**2) / 400)
+    for c in range(8):
+        with fits.open(os.path.join(s.out, "drawn-%04d-dirty.fits" % c)) as f:
+            f[0].data[...] = 10 * gauss / gauss.sum() * (f[0].header["CRVAL3"] / 1.5e9)**-0.7
+            f[0].header["BUNIT"] = "Jy/pixel"
+            f.writeto(os.path.join(s.out, "drawn-%04d-model.fits" % c))
+    s.must(s.launch("-quiet", "-predict", "-name", "drawn", ms).returncode == 0, "predicts")
+    done = s.launch(*size, "-data-column", "MODEL_DATA", "-weight", "briggs", 0, "-deconvolver", "mtmfs", "-multiscale", "-niter", 20000, "-threshold",
+                    "1mJy", "-mgain", 0.7, "-no-update-model-required", "-name", "extended", ms)
+    s.must(done.returncode == 0, "cleans%s" % done.stderr[-400:])
+    disc = pixels(s, "extended", "alpha")[0][np.hypot(x, y) <= 10]
+    s.must(np.isfinite(disc).all() and np.ptp(disc) < 0.06 and abs(np.mean(disc) + 0.72) < 0.06,
+           "alpha of the disc is %.3f to %.3f" % (disc.min(), disc.max()))
+    flux = pixels(s, "extended", "tt0-model")[0].sum()
+    s.must(abs(flux / 10.23 - 1) < 0.02, "flux of the first term: %.3f Jy" % flux)
+
+
 def check_joined(s):
     """Joined polarisations have terms each."""
     ms = s.made("joined.ms", "-telescope", "vla", "-config", "C", "-duration", "2min", "-integration", "60s", "-spw", "1GHz", "125MHz", 8,
