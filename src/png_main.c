@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* msimage-png: draws pictures of FITS images. */
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "core/units.h"
 #include "io/fits/picture.h"
 #include "io/fits/publish.h"
+#include "src/png_moments.h"
 
 typedef struct options {
     const char *const *file; /* [n_file] borrowed from argv */
@@ -22,6 +24,8 @@ typedef struct options {
     const char *name;
     int64_t plane;
     msi_picture_style style;
+    int moments;
+    double above; /* for moments; NaN: not given */
     int overwrite, quiet, version, help;
 } options;
 
@@ -56,11 +60,22 @@ static int read_range(options *o, const char *const *argument)
                          argument[1]);
 }
 
+static int read_above(options *o, const char *const *argument)
+{
+    return msi_parse_real(&o->above, "-above", argument[0]);
+}
+
 static const option option_table[] = {
     {"name", 1, "FILE.png", "name of the picture, if there is one image (name of the image, with .png)", read_name, 0},
     {"plane", 1, "N", "plane of an image with several planes, counted from 0 (0)", read_plane, 0},
     {"range", 2, "LOW HIGH", "linear colours from LOW to HIGH, in the unit of the pixels (chosen from the image)",
      read_range, 0},
+    {"moments", 0, "",
+     "draw and write moments 0, 1 and 2 and the peak of each cube: FILE-moment0.png, FILE-moment0.fits .. "
+     "FILE-peak.fits",
+     NULL, offsetof(options, moments)},
+    {"above", 1, "LEVEL",
+     "moments 1 and 2 are of values above LEVEL, in the unit of the pixels (three times the noise)", read_above, 0},
     {"overwrite", 0, "", "replace pictures that exist", NULL, offsetof(options, overwrite)},
     {"quiet", 0, "", "print errors only", NULL, offsetof(options, quiet)},
     {"version", 0, "", "print the version", NULL, offsetof(options, version)},
@@ -109,12 +124,16 @@ static int read_options(options *o, int argc, const char *const *argv)
     o->n_file = argc - i;
     if (o->help || o->version) return MSI_OK;
     if (!o->n_file) return msi_error_set(MSI_EUSAGE, "no image given; usage: msimage-png [options] FILE.fits ..");
+    if (o->moments && (o->name || o->plane))
+        return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -moments", o->name ? "name" : "plane");
+    if (!o->moments && !isnan(o->above)) return msi_error_set(MSI_EUSAGE, "-above: it needs -moments");
     if (o->name && o->n_file > 1) return msi_error_set(MSI_EUSAGE, "-name %s: it needs exactly one image", o->name);
     return MSI_OK;
 }
 
-/* Return the name of the picture: FILE.png instead of FILE.fits, FILE.fit or FILE.fts; owned by the caller. */
-static char *picture_name(const char *file)
+/* Return the name of the picture: FILE.png instead of FILE.fits, FILE.fit or FILE.fts, with `-end` before its end unless
+ * that is NULL; owned by the caller. */
+static char *picture_name(const char *file, const char *end, const char *extension)
 {
     static const char *const endings[] = {".fits", ".fit", ".fts"};
     const size_t length = strlen(file);
@@ -123,8 +142,8 @@ static char *picture_name(const char *file)
         const size_t n = strlen(endings[i]);
         if (length > n && strcasecmp(file + length - n, endings[i]) == 0) keep = length - n;
     }
-    char *name = malloc(keep + sizeof ".png");
-    if (name) sprintf(name, "%.*s.png", (int)keep, file);
+    char *name = malloc(keep + 16 + sizeof ".fits");
+    if (name) sprintf(name, "%.*s%s%s%s", (int)keep, file, end ? "-" : "", end ? end : "", extension);
     return name;
 }
 
@@ -140,39 +159,69 @@ static int draw_one(msi_publish *p, int i, const options *o)
     return rc;
 }
 
+/* Draw and write the moments of cube i. */
+static int draw_moments(msi_publish *p, int i, const options *o)
+{
+    msi_fits_view view[MSI_N_MOMENT];
+    const char *file = o->file[i], *slash = strrchr(file, '/');
+    const msi_progress_share all = msi_progress_enter(i, i + 1, o->n_file);
+    char name[256];
+    MSI_TRY(msi_moments_make(view, file, o->above));
+    int rc = MSI_OK;
+    for (int m = 0; m < MSI_N_MOMENT; m++) {
+        const int at = 2 * (MSI_N_MOMENT * i + m);
+        const msi_fits_change change = {
+            .unit = view[m].unit, .type = view[m].type, .one_plane = 1, .beam = view[m].beam};
+        snprintf(name, sizeof name, "%s of %.200s", view[m].type, slash ? slash + 1 : file);
+        if (!rc) rc = msi_picture_write_view(p, at, &view[m], name, &o->style);
+        if (!rc) rc = msi_fits_write_like(p, at + 1, file, &change, view[m].pixel);
+        msi_fits_view_free(&view[m]);
+    }
+    msi_progress_leave(all);
+    return rc;
+}
+
+static int n_picture(const options *o)
+{
+    return o->moments ? 2 * MSI_N_MOMENT * o->n_file : o->n_file;
+}
+
 /* Draw all pictures or none. */
 static int draw_all(const options *o, const char *const *name)
 {
     msi_publish *p;
-    int rc = msi_publish_plan(&p, name, o->n_file, o->overwrite);
+    int rc = msi_publish_plan(&p, name, n_picture(o), o->overwrite);
     if (rc && strcmp(msi_error_about_get(), "overwrite") == 0) return msi_error_append(rc, "; -overwrite replaces it");
     MSI_TRY(rc);
     msi_progress_begin("drawing");
-    for (int i = 0; !rc && i < o->n_file; i++) rc = draw_one(p, i, o);
+    for (int i = 0; !rc && i < o->n_file; i++) rc = o->moments ? draw_moments(p, i, o) : draw_one(p, i, o);
     if (!rc) msi_progress_end();
     if (!rc) rc = msi_publish_commit(p);
     msi_publish_free(p);
-    for (int i = 0; !rc && i < o->n_file; i++) msi_log_info("wrote %s", name[i]);
+    for (int i = 0; !rc && i < n_picture(o); i++) msi_log_info("wrote %s", name[i]);
     return rc;
 }
 
 static int draw(const options *o)
 {
     char **name;
-    MSI_TRY(msi_alloc(&name, o->n_file, sizeof *name, "file names"));
+    const int n = n_picture(o), each = o->moments ? 2 * MSI_N_MOMENT : 1;
+    MSI_TRY(msi_alloc(&name, n, sizeof *name, "file names"));
     int rc = MSI_OK;
-    for (int i = 0; !rc && i < o->n_file; i++)
-        if (!(name[i] = o->name ? strdup(o->name) : picture_name(o->file[i])))
+    for (int i = 0; !rc && i < n; i++)
+        if (!(name[i] = o->name ? strdup(o->name)
+                                : picture_name(o->file[i / each], o->moments ? msi_moment_names[i % each / 2] : NULL,
+                                               o->moments && i % 2 ? ".fits" : ".png")))
             rc = msi_error_set(MSI_ENOMEM, "no memory for file names");
     if (!rc) rc = draw_all(o, (const char *const *)name);
-    for (int i = 0; i < o->n_file; i++) free(name[i]);
+    for (int i = 0; i < n; i++) free(name[i]);
     msi_free(name);
     return rc;
 }
 
 static int run_program(int argc, char **argv)
 {
-    options o = {0};
+    options o = {.above = NAN};
     int is_raised;
     MSI_TRY(msi_process_limits_stack(&is_raised));
     MSI_TRY(read_options(&o, argc, (const char *const *)argv));

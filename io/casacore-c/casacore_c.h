@@ -530,6 +530,25 @@ int ccc_image_direction(ccc_table *t, ccc_image_axes *out);
 
 /* ---- Measures -------------------------------------------------------------------------------------------------- */
 
+/* Where and towards what frequencies are observed. */
+typedef struct ccc_observer {
+    const char *time_scale;      /* of the times: "UTC", "TAI" .. */
+    double itrf_m[3];            /* position, ITRF metres */
+    const char *direction_frame; /* "J2000" ..; or a planet, the Sun or the Moon: the direction is not used then */
+    double lon_rad, lat_rad;     /* direction */
+} ccc_observer;
+
+/*
+ * ccc_frequency_ratios - return by how much frequencies are higher in one reference frame than in another.
+ *
+ * Given:    from, to  "TOPO", "GEO", "BARY", "LSRK", "LSRD", "GALACTO", "LGROUP", "CMB"
+ *           n, mjd_s  times [n], MJD seconds
+ * Returned: ratio     [n] of the frequency in frame `to` to that in frame `from`
+ * Returns:  0, CCC_EARGUMENT (unknown frame or scale), CCC_EFAILED
+ */
+int ccc_frequency_ratios(const char *from, const char *to, const ccc_observer *observer, int64_t n, const double *mjd_s,
+                         double *ratio);
+
 /*
  * ccc_direction_convert - convert a direction between reference frames.
  *

@@ -60,6 +60,13 @@ static inline int msi_fits_is_psf(msi_fits_kind kind)
     return kind == MSI_FITS_PSF || kind == MSI_FITS_PSF_PB;
 }
 
+/* msi_fits_has_beam - return whether images of a kind have a beam in the header. */
+static inline int msi_fits_has_beam(msi_fits_kind kind)
+{
+    return msi_fits_is_psf(kind) || kind == MSI_FITS_INDEX ||
+           (msi_fits_is_brightness(kind) && !msi_fits_is_model(kind));
+}
+
 enum { MSI_FITS_STOP = 32 };
 
 /* Settings and results of the deconvolution, for the cards of a cleaned image. */
@@ -75,6 +82,15 @@ typedef struct msi_fits_clean {
     double flux_jy;            /* of this image's model */
 } msi_fits_clean;
 
+/* The planes of a cube, along FREQ. */
+typedef struct msi_fits_cube {
+    int64_t n;
+    double first_hz, step_hz; /* the first plane, and from one to the next; a negative step goes down */
+    int is_not_radio;         /* velocities are not of the radio definition */
+    double observer_m_s;      /* velocity of the observer in the frame, away from the source; 0: unknown */
+    const msi_beam *beam;     /* [n] borrowed: the planes have these beams; NULL: all have that of the image */
+} msi_fits_cube;
+
 /* The contents of a file. A zero member is unknown unless its comment says otherwise. Strings are borrowed for the
  * call. */
 typedef struct msi_fits_spec {
@@ -83,6 +99,7 @@ typedef struct msi_fits_spec {
     const msi_observation *observation; /* required; its empty and zero members give no cards */
     double ra_rad, dec_rad;             /* image centre; the centre of the observation is OBSRA, OBSDEC */
     double freq_hz, bandwidth_hz;       /* centre and total width */
+    const msi_fits_cube *cube;          /* NULL: the image is one plane */
     int64_t channel, n_channel;         /* index and number of the output channels; channel below 0: all together */
     int n_term, term;                   /* Taylor terms, and that of the image (NTERMS, TERM); n_term 0: none */
     msi_pol pol;      /* required, also for a PSF; 0: several together, and the file has no STOKES axis */
@@ -199,6 +216,8 @@ typedef struct msi_fits_view {
     double cell_rad;                     /* size of a pixel in y; 0 without a wcs */
     char object[72], telescope[72], type[72], unit[72];
     double freq_hz, bandwidth_hz; /* of the plane; 0 if unknown */
+    int64_t n_freq;               /* planes along FREQ, if it is the third axis; else 1 */
+    double rest_freq_hz;          /* 0 if unknown */
     int has_pol;
     msi_pol pol; /* valid if has_pol */
     msi_beam beam;
@@ -221,7 +240,9 @@ void msi_fits_view_free(msi_fits_view *view);
 /* Differences of an image from the one whose header it gets. */
 typedef struct msi_fits_change {
     const char *unit; /* BUNIT */
-    msi_beam beam;    /* required */
+    const char *type; /* BTYPE; NULL: Intensity */
+    int one_plane;    /* all axes after the first two have one pixel */
+    msi_beam beam;    /* unknown: none */
     const char *command_line;
 } msi_fits_change;
 

@@ -404,6 +404,7 @@ static void read_view_plane_axes(msi_fits_view *v, fitsfile *f, const char *path
         const double value = a.crval + (at + 1 - a.crpix) * a.cdelt;
         if (strcmp(a.ctype, "FREQ") == 0) {
             v->freq_hz = fmax(0, value * msi_fits_unit_factor(a.cunit, 0));
+            if (k == 2) v->n_freq = axis[k];
             v->bandwidth_hz = fabs(a.cdelt * msi_fits_unit_factor(a.cunit, 0));
         }
         for (int pol = MSI_POL_I; pol <= MSI_POL_YY && strcmp(a.ctype, "STOKES") == 0; pol++) {
@@ -438,7 +439,8 @@ static int read_view_plane(msi_fits_view *v, const msi_fits_handle *h, const cha
     MSI_TRY(msi_fits_check_size(h, path, n_axis, axis, bitpix));
     v->nx = axis[0];
     v->ny = axis[1];
-    v->n_plane = 1;
+    v->n_plane = v->n_freq = 1;
+    v->rest_freq_hz = fmax(0, number_or(h->f, path, "RESTFRQ", 0));
     for (int k = 2; k < n_axis; k++) v->n_plane *= axis[k]; /* does not overflow: at most the bytes of the file */
     if (v->plane >= v->n_plane)
         return msi_error_set(MSI_EARGUMENT, "%s: has no plane %lld; it has %lld, counted from 0", path,

@@ -24,6 +24,7 @@
 #include "core/progress.h"
 #include "core/types.h"
 #include "io/fits/fits_cards.h"
+#include "io/fits/fits_write.h"
 
 static const double DEG_PER_RAD = 180 / MSI_PI;
 
@@ -112,19 +113,24 @@ static void put_history(fitsfile *f, const char *text, int *status)
 /*
  * Return the header as the bytes of a file, padded with blanks to whole blocks.
  * Given:    status  of cfitsio; nothing is done after a failure
+ *           least   bytes, whole blocks: a shorter header gets blank cards before its END
  * Returned: *header  freed by free; *size in bytes
  * Returns:  a status of cfitsio
  */
-static int header_text(fitsfile *f, char **header, size_t *size, int status)
+static int header_text(fitsfile *f, size_t least, char **header, size_t *size, int status)
 {
     int n_card = 0;
     fits_hdr2str(f, 0, NULL, 0, header, &n_card, &status);
     if (!status) {
         size_t used = (size_t)n_card * CARD;
         *size = (used + BLOCK - 1) / BLOCK * BLOCK;
+        const int grows = *size < least;
+        if (grows) *size = least;
         char *padded = realloc(*header, *size);
         if (padded) {
+            if (grows) used -= CARD;
             memset(padded + used, ' ', *size - used);
+            if (grows) memcpy(padded + *size - CARD, "END", 3);
             *header = padded;
         } else {
             status = MEMORY_ALLOCATION;
@@ -167,14 +173,10 @@ static int write_chunk(const msi_publish *p, int i, int64_t at, int64_t first, i
     return msi_publish_write_at(p, i, at + first * (int64_t)sizeof *chunk, chunk, (size_t)n * sizeof *chunk);
 }
 
-/* Write all pixels of output i from byte `at` on, as big-endian float32, padded with zeros to whole blocks. Several
- * threads are faster than one if the file is in memory, and as fast on most disks. Returns: 0, MSI_EOUTPUT,
- * MSI_EINTERRUPTED. */
-static int write_pixels(const msi_publish *p, int i, int64_t at, int64_t n_pixel, const void *pixel,
-                        msi_precision precision)
+/* Several threads are faster than one if the file is in memory, and as fast on most disks. */
+int msi_fits_write_pixels(const msi_publish *p, int i, int64_t at, int64_t n_pixel, const void *pixel,
+                          msi_precision precision)
 {
-    static const char zeros[BLOCK];
-    const int64_t bytes = n_pixel * (int64_t)sizeof(float);
     msi_first_error failure = {0};
 #pragma omp parallel for schedule(dynamic, TURN_CHUNKS) if (n_pixel > WORTH_THREADS)
     for (int64_t first = 0; first < n_pixel; first += CHUNK_PIXELS) {
@@ -184,8 +186,21 @@ static int write_pixels(const msi_publish *p, int i, int64_t at, int64_t n_pixel
         if (omp_get_thread_num() == 0) msi_progress_at(first, n_pixel);
         msi_first_error_keep(&failure, write_chunk(p, i, at, first, n, pixel, precision));
     }
-    MSI_TRY(msi_first_error_raise(&failure));
-    return msi_publish_write_at(p, i, at + bytes, zeros, (size_t)(BLOCK - bytes % BLOCK) % BLOCK);
+    return msi_first_error_raise(&failure);
+}
+
+int msi_fits_write_padding(const msi_publish *p, int i, int64_t end)
+{
+    static const char zeros[BLOCK];
+    return msi_publish_write_at(p, i, end, zeros, (size_t)(BLOCK - end % BLOCK) % BLOCK);
+}
+
+/* Write all pixels of a file after its header, padded to whole blocks. */
+static int write_pixels(const msi_publish *p, int i, int64_t at, int64_t n_pixel, const void *pixel,
+                        msi_precision precision)
+{
+    MSI_TRY(msi_fits_write_pixels(p, i, at, n_pixel, pixel, precision));
+    return msi_fits_write_padding(p, i, at + n_pixel * (int64_t)sizeof(float));
 }
 
 /* ---- The header of an image of this program ---- */
@@ -299,9 +314,9 @@ static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
     put_string(f, "OBSERVER", o->observer, NULL, status);
     if (spec->primary_beam) put_string(f, "PBMODEL", spec->primary_beam, "Model of the primary beam", status);
     put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
-    const int is_of_beam =
-        msi_fits_is_psf(spec->kind) || msi_fits_is_index(spec->kind) || msi_fits_is_brightness(spec->kind);
-    if (is_of_beam && !msi_fits_is_model(spec->kind) && msi_beam_known(&spec->beam)) {
+    const int has_table = spec->cube && spec->cube->beam;
+    if (has_table && !*status) fits_write_key_log(f, "CASAMBM", 1, "Beams of the planes: the table BEAMS", status);
+    if (msi_fits_has_beam(spec->kind) && !has_table && msi_beam_known(&spec->beam)) {
         put_number(f, "BMAJ", spec->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
         put_number(f, "BMIN", spec->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
         put_number(f, "BPA", spec->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east", status);
@@ -347,7 +362,8 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
     /* FITS has no unit for wavelengths, and readers warn of an unknown unit. So these axes have no unit. */
     axis_cards axis[] = {{"U---WAV", u_crpix, 0, du, NULL, "In wavelengths"},
                          {"V---WAV", v_crpix, 0, dv, NULL, "In wavelengths"},
-                         {"FREQ", 1, spec->freq_hz, spec->bandwidth_hz, "Hz", NULL},
+                         {"FREQ", 1, spec->cube ? spec->cube->first_hz : spec->freq_hz,
+                          spec->cube ? spec->cube->step_hz : spec->bandwidth_hz, "Hz", NULL},
                          {"STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL, NULL}};
     for (int i = 0; i < 2 && is_on_sky(spec->kind); i++)
         axis[i] = (axis_cards){sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg", NULL};
@@ -382,14 +398,18 @@ static void put_observation(fitsfile *f, const msi_fits_spec *spec, int *status)
         if (strcasecmp(o->spec_frame, SPECTRAL_FRAMES[i].frame) != 0) continue;
         put_string(f, "SPECSYS", SPECTRAL_FRAMES[i].specsys, "Frame of the frequencies", status);
         velref = SPECTRAL_FRAMES[i].velref;
+        if (spec->cube) put_string(f, "SSYSOBS", "TOPOCENT", "Frame in which a channel is one frequency", status);
+        if (spec->cube && spec->cube->observer_m_s != 0)
+            put_number(f, "VELOSYS", spec->cube->observer_m_s, "[m/s] Of the observer in SPECSYS, at the start",
+                       status);
     }
     if (o->rest_freq_hz > 0)
         put_number(f, "RESTFRQ", o->rest_freq_hz, "[Hz] Rest frequency of the source", status);
     else if (spec->freq_hz > 0)
         put_number(f, "RESTFRQ", spec->freq_hz, "[Hz] The image's, for want of the source's", status);
     if (velref && !*status)
-        fits_write_key_lng(f, "VELREF", VELREF_RADIO + velref, "1 LSR 2 HEL 3 OBS 4 LSRD 5 GEO 6 SOU 7 GAL +256 radio",
-                           status);
+        fits_write_key_lng(f, "VELREF", (spec->cube && spec->cube->is_not_radio ? 0 : VELREF_RADIO) + velref,
+                           "1 LSR 2 HEL 3 OBS 4 LSRD 5 GEO 6 SOU 7 GAL +256 radio", status);
     /* A FITS date has a year of four digits. */
     if (o->start_mjd_s > 0 && o->start_mjd_s < YEAR_10000_MJD_S) {
         char date[32], scale[16] = "UTC";
@@ -465,9 +485,9 @@ static void put_making(fitsfile *f, const msi_fits_spec *spec, int *status)
  * cfitsio wrote the file itself, the error of its last flush would be lost, and a full disk would truncate the file.
  * Returned: *header  freed by free; *size in bytes. Returns a status of cfitsio.
  */
-static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char **header, size_t *size)
+static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, size_t least, char **header, size_t *size)
 {
-    LONGLONG axis[4] = {spec->geometry.nx, spec->geometry.ny, 1, 1};
+    LONGLONG axis[4] = {spec->geometry.nx, spec->geometry.ny, spec->cube ? spec->cube->n : 1, 1};
     fitsfile *f = NULL;
     void *memory = NULL;
     size_t memory_size = 0;
@@ -480,21 +500,23 @@ static int make_header(const msi_fits_spec *spec, const msi_sky_axes *sky, char 
     put_caveat(f, spec, &status);
     put_observation(f, spec, &status);
     put_making(f, spec, &status);
-    status = header_text(f, header, size, status);
+    status = header_text(f, least, header, size, status);
     close_header(f, &memory);
     return status;
 }
 
-/* Make the header of output i, one thread at a time. Not every build of cfitsio is thread-safe. */
-static int make_header_locked(const msi_publish *p, int i, const msi_fits_spec *spec, char **header, size_t *size)
+/* One thread at a time makes a header: not every build of cfitsio is thread-safe. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+int msi_fits_make_header(const msi_publish *p, int i, const msi_fits_spec *spec, size_t least, char **header,
+                         size_t *size)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     msi_sky_wcs *wcs = NULL;
     *header = NULL;
     pthread_mutex_lock(&lock);
     int rc = msi_sky_wcs_create(&wcs, &spec->geometry, spec->ra_rad, spec->dec_rad, spec->observation->dir_frame,
                                 spec->observation->start_mjd_s / 86400);
-    int status = rc ? 0 : make_header(spec, msi_sky_wcs_axes(wcs), header, size);
+    int status = rc ? 0 : make_header(spec, msi_sky_wcs_axes(wcs), least, header, size);
     if (status == MEMORY_ALLOCATION) {
         rc = msi_error_set(MSI_ENOMEM, "%s: out of memory for the FITS header", msi_publish_name(p, i));
     } else if (status) {
@@ -513,13 +535,66 @@ int msi_fits_write(msi_publish *p, int i, const msi_fits_spec *spec, const void 
     char *header;
     size_t header_size = 0;
     int fd, rc;
-    if ((rc = make_header_locked(p, i, spec, &header, &header_size))) goto out;
+    if ((rc = msi_fits_make_header(p, i, spec, 0, &header, &header_size))) goto out;
     if ((rc = msi_publish_begin(p, i, &fd))) goto out;
     if ((rc = msi_publish_write(p, i, header, header_size))) goto out;
     if ((rc = write_pixels(p, i, (int64_t)header_size, msi_image_n_pixel(&spec->geometry), pixel, precision))) goto out;
     rc = msi_publish_seal(p, i);
 out:
     free(header);
+    return rc;
+}
+
+/* ---- The beams of a cube ---- */
+
+/* Make the table BEAMS in memory, as an extension of an empty file. Returns a status of cfitsio. */
+static int make_beams(const msi_fits_cube *cube, fitsfile **f, void **memory, size_t *memory_size)
+{
+    /* cfitsio's arguments are not const. */
+    static char names[][5] = {"BMAJ", "BMIN", "BPA", "CHAN", "POL"}, forms[][3] = {"1E", "1J"},
+                units[][7] = {"arcsec", "deg", ""};
+    char *column[] = {names[0], names[1], names[2], names[3], names[4]},
+         *form[] = {forms[0], forms[0], forms[0], forms[1], forms[1]},
+         *unit[] = {units[0], units[0], units[1], units[2], units[2]};
+    const double asec = 3600 * DEG_PER_RAD;
+    int status = 0;
+    if (fits_create_memfile(f, memory, memory_size, BLOCK, realloc, &status)) return status;
+    fits_create_tbl(*f, BINARY_TBL, cube->n, 5, column, form, unit, "BEAMS", &status);
+    if (!status) fits_write_key_lng(*f, "EXTVER", 1, NULL, &status);
+    if (!status) fits_write_key_lng(*f, "NCHAN", cube->n, "Planes along FREQ", &status);
+    if (!status) fits_write_key_lng(*f, "NPOL", 1, "Planes along STOKES", &status);
+    for (int64_t k = 0; k < cube->n && !status; k++) {
+        const msi_beam *b = &cube->beam[k];
+        const int is_known = msi_beam_known(b);
+        float value[] = {is_known ? (float)(b->major_rad * asec) : 0, is_known ? (float)(b->minor_rad * asec) : 0,
+                         is_known ? (float)(b->pa_rad * DEG_PER_RAD) : 0};
+        int number[] = {(int)k, 0};
+        for (int c = 0; c < 3; c++) fits_write_col(*f, TFLOAT, c + 1, k + 1, 1, 1, &value[c], &status);
+        for (int c = 0; c < 2; c++) fits_write_col(*f, TINT, c + 4, k + 1, 1, 1, &number[c], &status);
+    }
+    fits_flush_file(*f, &status);
+    return status;
+}
+
+int msi_fits_write_beams(const msi_publish *p, int i, int64_t at, const msi_fits_cube *cube)
+{
+    fitsfile *f = NULL;
+    void *memory = NULL;
+    size_t memory_size = 0;
+    LONGLONG head, data, end = 0;
+    pthread_mutex_lock(&lock);
+    int status = make_beams(cube, &f, &memory, &memory_size), ignored = 0;
+    fits_get_hduaddrll(f, &head, &data, &end, &status);
+    int rc = MSI_OK;
+    if (status || end < head || (size_t)end > memory_size)
+        rc = msi_error_set(MSI_ENOMEM, "%s: cannot make the table of beams (cfitsio status %d)", msi_publish_name(p, i),
+                           status);
+    else
+        rc = msi_publish_write_at(p, i, at, (const char *)memory + head, (size_t)(end - head));
+    if (f) fits_close_file(f, &ignored);
+    if (status) fits_clear_errmsg();
+    free(memory);
+    pthread_mutex_unlock(&lock);
     return rc;
 }
 
@@ -553,10 +628,12 @@ static void copy_cards(fitsfile *to, fitsfile *from, int *status)
 static void put_changed_cards(fitsfile *f, const msi_fits_change *change, int *status)
 {
     put_string(f, "BUNIT", change->unit, "Unit of the pixels", status);
-    put_string(f, "BTYPE", "Intensity", NULL, status);
-    put_number(f, "BMAJ", change->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
-    put_number(f, "BMIN", change->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
-    put_number(f, "BPA", change->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east", status);
+    put_string(f, "BTYPE", change->type ? change->type : "Intensity", NULL, status);
+    if (msi_beam_known(&change->beam)) {
+        put_number(f, "BMAJ", change->beam.major_rad * DEG_PER_RAD, "[deg] Beam's major axis, FWHM", status);
+        put_number(f, "BMIN", change->beam.minor_rad * DEG_PER_RAD, "[deg] Beam's minor axis, FWHM", status);
+        put_number(f, "BPA", change->beam.pa_rad * DEG_PER_RAD, "[deg] Beam's angle, north through east", status);
+    }
     put_string(f, "ORIGIN", "msimage " MSIMAGE_VERSION, "The program that wrote this file", status);
     if (!*status) fits_write_date(f, status);
     put_history(f, change->command_line, status);
@@ -574,7 +651,7 @@ static int make_header_like(const msi_fits_handle *from, int n_axis, LONGLONG *a
     fits_create_imgll(f, FLOAT_IMG, n_axis, axis, &status);
     copy_cards(f, from->f, &status);
     put_changed_cards(f, change, &status);
-    status = header_text(f, header, size, status);
+    status = header_text(f, 0, header, size, status);
     close_header(f, &memory);
     return status;
 }
@@ -598,6 +675,7 @@ int msi_fits_write_like(msi_publish *p, int i, const char *path, const msi_fits_
     int64_t n_pixel = 1;
     MSI_TRY(msi_fits_handle_open(&h, path));
     int rc = msi_fits_find_image(&h, path, &n_axis, axis, &bitpix);
+    for (int k = 2; k < n_axis && change->one_plane; k++) axis[k] = 1;
     const int status = rc ? 0 : make_header_like(&h, n_axis, axis, change, &header, &size);
     if (status) rc = msi_fits_failed(path, status, "copying its header");
     msi_fits_handle_close(&h);

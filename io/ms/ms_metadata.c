@@ -1071,6 +1071,8 @@ void msi_ms_set_free(msi_ms_set *set)
     msi_free(set->setup);
     msi_free(set->field);
     msi_free(set->antenna_itrf_m);
+    msi_free(set->minute);
+    msi_free(set->doppler);
     msi_free(set->antenna_diameter_m);
     msi_free(set->antenna_kind);
     msi_free(set->run);

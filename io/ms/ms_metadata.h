@@ -44,7 +44,8 @@ typedef struct msi_ms_field {
     char name[64];
     int source_id;
     msi_ms_motion motion;
-    int64_t n_row; /* selected rows */
+    int64_t n_row;   /* selected rows */
+    int64_t doppler; /* index among the fields of msi_ms_set.doppler */
 } msi_ms_field;
 
 /* Consecutive rows with one setup and field. */
@@ -87,6 +88,10 @@ typedef struct msi_ms_set {
     int has_delay;              /* the first row of MWA_TILE_POINTING was read */
     int32_t delay[MSI_MS_DELAYS];
     msi_ms_row_times row_times; /* of the selected rows */
+    int64_t n_minute;           /* minutes with selected rows, and fields with Doppler shifts; 0: none */
+    int64_t n_doppler;
+    int64_t *minute; /* [n_minute] ascending: MJD seconds over 60, rounded down */
+    double *doppler; /* [n_doppler][n_minute][2] as msi_ms_doppler */
     int64_t n_run;
     msi_ms_run *run; /* ascending rows */
     int64_t n_row;   /* selected */
@@ -153,6 +158,19 @@ void msi_ms_observe_antennas(const msi_ms_set *set, msi_observation *observation
 
 /* msi_ms_set_sort_dishes - fill antenna_kind. Returns: 0, MSI_ENOMEM */
 int msi_ms_set_sort_dishes(msi_ms_set *set);
+
+/* msi_ms_set_keep_minutes - set the minutes of ascending times [n]. Returns: 0, MSI_ENOMEM */
+int msi_ms_set_keep_minutes(msi_ms_set *set, const double *time_s, int64_t n);
+
+/*
+ * msi_ms_set_find_doppler - compute the Doppler shifts of all fields with selected rows (ms_doppler.c).
+ * Given:   o   of the set; to  the frame of frequencies
+ * Returns: 0, MSI_EINPUT (no position or frame, or an unknown frame), MSI_ENOMEM
+ */
+int msi_ms_set_find_doppler(msi_ms_set *set, const msi_observation *o, const char *to);
+
+/* msi_ms_set_doppler_is_sound - return 1 if the shifts, which another process computed, can be used. */
+int msi_ms_set_doppler_is_sound(const msi_ms_set *set);
 
 /* msi_ms_set_free - close and free the set, and leave it empty. */
 void msi_ms_set_free(msi_ms_set *set);

@@ -48,7 +48,7 @@ typedef struct reader_head {
 
 typedef struct set_head {
     int64_t n_setup, n_field, n_table_row, n_selected_time, n_window, n_antenna, has_weight_spectrum, n_notes,
-        has_delay, has_places;
+        has_delay, has_places, n_minute, n_doppler;
     char data_column[64], model_column[64], telescope[64];
     msi_tiled_place place[MSI_MS_N_LARGE];
     int32_t delay[MSI_MS_DELAYS];
@@ -110,6 +110,21 @@ static int pass_antennas(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_w
     return *is_whole && c->from ? msi_ms_set_sort_dishes(set) : MSI_OK;
 }
 
+static int pass_doppler(msi_ms_cursor *c, msi_ms_set *set, int64_t n_minute, int64_t n_doppler, int *is_whole)
+{
+    *is_whole = n_minute >= 0 && n_minute <= INT32_MAX && n_doppler >= 0 && n_doppler <= set->n_field;
+    if (*is_whole && n_doppler > 0) {
+        MSI_TRY(msi_ms_transfer_array(c, &set->minute, n_minute, sizeof *set->minute, is_whole));
+        if (*is_whole)
+            MSI_TRY(msi_ms_transfer_array(c, &set->doppler, n_doppler * n_minute * 2, sizeof *set->doppler, is_whole));
+    }
+    if (*is_whole && c->from) {
+        set->n_minute = n_doppler > 0 ? n_minute : 0;
+        set->n_doppler = n_minute > 0 ? n_doppler : 0;
+    }
+    return MSI_OK;
+}
+
 static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
 {
     set_head h = {.n_setup = set->n_setup,
@@ -122,6 +137,8 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
                   .n_notes = set->n_notes,
                   .has_delay = set->has_delay,
                   .has_places = set->has_places,
+                  .n_minute = set->n_minute,
+                  .n_doppler = set->n_doppler,
                   .row_times = set->row_times};
     memcpy(h.data_column, set->data_column, sizeof h.data_column);
     memcpy(h.model_column, set->model_column, sizeof h.model_column);
@@ -157,6 +174,7 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
     for (int i = 0; i < set->n_setup && *is_whole; i++) MSI_TRY(pass_setup(c, &set->setup[i], is_whole));
     if (*is_whole) MSI_TRY(pass_windows(c, set, h.n_window, is_whole));
     if (*is_whole) MSI_TRY(pass_antennas(c, set, h.n_antenna, is_whole));
+    if (*is_whole) MSI_TRY(pass_doppler(c, set, h.n_minute, h.n_doppler, is_whole));
     if (*is_whole && h.n_notes > 0) MSI_TRY(msi_ms_transfer_array(c, &set->notes, h.n_notes, 1, is_whole));
     if (*is_whole) set->n_notes = h.n_notes;
     return MSI_OK;
@@ -230,6 +248,7 @@ static int check_set(msi_ms_reader *r, msi_ms_set *set)
         if ((int)f->motion < MSI_MS_FIXED || f->motion > MSI_MS_PLANET) return 0;
         if (f->n_row > 0 && !(isfinite(f->ra_rad) && isfinite(f->dec_rad))) return 0;
     }
+    if (!msi_ms_set_doppler_is_sound(set)) return 0;
     for (int i = 0; i < set->n_setup; i++) {
         const msi_ms_setup *s = &set->setup[i];
         int64_t n_sample;

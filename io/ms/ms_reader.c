@@ -94,6 +94,7 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
     MSI_TRY(msi_ms_set_select(set, selection, partners));
     msi_observation o;
     MSI_TRY(msi_ms_set_observe(set, &o));
+    if (selection->spectral_frame) MSI_TRY(msi_ms_set_find_doppler(set, &o, selection->spectral_frame));
     MSI_TRY(take_time_scale(r, i, &o));
     join_observation(r, i, &o);
     r->n_row += set->n_row;
@@ -254,6 +255,29 @@ int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double
     *dec_rad = f->dec_rad;
     *n_row = f->n_row;
     return 1;
+}
+
+msi_ms_doppler msi_ms_reader_doppler(const msi_ms_reader *r, int set, int field_id)
+{
+    const msi_ms_set *s = &r->set[set];
+    const int is_there = s->n_doppler && field_id >= 0 && field_id < s->n_field && s->field[field_id].n_row > 0;
+    if (!is_there) return (msi_ms_doppler){0};
+    return (msi_ms_doppler){s->n_minute, s->minute, s->doppler + s->field[field_id].doppler * s->n_minute * 2};
+}
+
+double msi_ms_doppler_at(const msi_ms_doppler *d, double time_s)
+{
+    const int64_t minute = (int64_t)floor(time_s / MSI_MS_MINUTE_S);
+    int64_t low = 0, high = d->n_minute - 1;
+    while (low < high) {
+        const int64_t middle = (low + high + 1) / 2;
+        if (d->minute[middle] <= minute)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    const double part = time_s / MSI_MS_MINUTE_S - (double)d->minute[low], along = fmin(1, fmax(0, part));
+    return d->ratio[2 * low] + along * (d->ratio[2 * low + 1] - d->ratio[2 * low]);
 }
 
 msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set)

@@ -30,12 +30,13 @@ typedef struct msi_ms_selection {
     double min_uvw_m, max_uvw_m;         /* of the length of (u, v, w); 0: no limit; applied a row at a time */
     const char *mssel_field, *mssel_spw, *mssel_antenna, *mssel_uvrange, *mssel_time; /* MSSelection; NULL: none */
     const char *taql;                                                                 /* a TaQL condition on rows */
-    int may_be_empty;         /* a set may have no selected rows; all sets may, if there is an interval */
-    int coordinates_only;     /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
+    const char *spectral_frame; /* Doppler shifts to this frame of frequencies are computed; NULL: none */
+    int may_be_empty;           /* a set may have no selected rows; all sets may, if there is an interval */
+    int coordinates_only;       /* data, weights and FLAG are not read (msi_ms_block.data and weight are NULL): dry run,
                               predict */
-    int keep_flagged_rows;    /* autocorrelations and rows with FLAG_ROW are kept: predict */
-    int needs_one_time_scale; /* times of several sets are written together: sets of several scales are refused */
-    int describe_rows;        /* antennas and FLAG_ROW are read also if such rows are kept */
+    int keep_flagged_rows;      /* autocorrelations and rows with FLAG_ROW are kept: predict */
+    int needs_one_time_scale;   /* times of several sets are written together: sets of several scales are refused */
+    int describe_rows;          /* antennas and FLAG_ROW are read also if such rows are kept */
 } msi_ms_selection;
 
 /*
@@ -200,6 +201,21 @@ msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set);
  */
 int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double *ra_rad, double *dec_rad,
                            int64_t *n_row);
+
+#define MSI_MS_MINUTE_S 60.0
+
+/* Doppler shifts of a field: the ratio of frequencies in the frame of the selection to those of the data. */
+typedef struct msi_ms_doppler {
+    int64_t n_minute;
+    const int64_t *minute; /* [n_minute] ascending: MJD seconds over 60, rounded down */
+    const double *ratio;   /* [n_minute][2] at the beginning and the end of the minute */
+} msi_ms_doppler;
+
+/* msi_ms_reader_doppler - return those of a field, borrowed; n_minute is 0 without a frame in the selection. */
+msi_ms_doppler msi_ms_reader_doppler(const msi_ms_reader *r, int set, int field_id);
+
+/* msi_ms_doppler_at - return the ratio at a time; that of the nearest minute if the time is in none. */
+double msi_ms_doppler_at(const msi_ms_doppler *d, double time_s);
 
 /* msi_ms_reader_n_process - return the number of reader processes; 0 if this process reads. */
 int msi_ms_reader_n_process(const msi_ms_reader *r);

@@ -576,6 +576,7 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b, const msi_m
         set->n_run = s.found.n_run;
         set->row_times = s.found.row_times;
         s.found.run = NULL;
+        status = msi_ms_set_keep_minutes(set, selected->time_s, selected->n);
     }
     free_row_index(&s.found);
     return status;

@@ -24,7 +24,8 @@ from ._plan import Plan
 from ._cleaner import Cleaner, CleanReport
 from ._ms import Block, read_ms
 from ._picture import picture
+from ._tclean import tclean
 
 __version__ = version()
 __all__ = ["wgridder", "Plan", "Cleaner", "CleanReport", "Error", "gpu_count", "keep_memory", "libraries", "picture", "release_memory",
-           "version", "Block", "read_ms"]
+           "tclean", "version", "Block", "read_ms"]

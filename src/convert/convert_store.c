@@ -34,6 +34,7 @@ int msi_convert_store_check(const msi_convert_options *o)
                    {o->average_channels > 1, "average-channels"},
                    {o->smearing_loss > 0, "average-baseline-dependent"},
                    {o->shared.shift_set, "shift"},
+                   {o->shared.cube.continuum.is_set, "uvcontsub"},
                    {o->flip_uvw, "flip-uvw"}};
     if (o->shared.n_ms > 1)
         return msi_error_set(MSI_EUSAGE,

@@ -18,6 +18,7 @@
 #include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "io/ms/ms_paths.h"
 #include "io/ms/reader_pool.h"
 #include "kernels/gridder.h"
@@ -84,6 +85,25 @@ static int check_planes(const msi_imaging_run *r)
                             lacking->spw_id, lacking->data_desc_id, r->options->ms_paths[lacking->set]);
 }
 
+/* Tell the outputs the frequencies of the planes of cubes. */
+static int set_axis(msi_imaging_run *r)
+{
+    const msi_channel_grid *g = &r->grid;
+    const msi_cube_request *q = &r->options->cube.grid;
+    msi_fits_cube axis = {.n = r->channels.n, .is_not_radio = q->velocity != MSI_VELOCITY_RADIO};
+    if (g->n)
+        axis.first_hz = g->first_hz + (g->descends ? (double)(g->n - 1) * g->step_hz : 0);
+    else
+        MSI_TRY(msi_output_channels_axis(&r->channels, &axis.first_hz, &axis.step_hz));
+    if (g->n) axis.step_hz = g->descends ? -g->step_hz : g->step_hz;
+    const double square = g->first_ratio * g->first_ratio;
+    if (q->frame) axis.observer_m_s = MSI_SPEED_OF_LIGHT * (square - 1) / (square + 1);
+    if (q->frame) snprintf(r->observation.spec_frame, sizeof r->observation.spec_frame, "%s", q->frame);
+    if (q->rest_hz > 0) r->observation.rest_freq_hz = q->rest_hz;
+    msi_outputs_set_axis(r->outputs, &axis);
+    return MSI_OK;
+}
+
 static int open_reader(msi_imaging_run *r)
 {
     msi_interval t;
@@ -100,9 +120,11 @@ static int open_reader(msi_imaging_run *r)
     /* Output channels are the same in all intervals, even if an interval lacks some spectral windows. */
     int rc = choose_centre(r);
     if (!rc) rc = check_planes(r);
-    if (!rc)
+    if (!rc && r->grid.n) rc = msi_output_channels_regular(&r->channels, &r->grid);
+    if (!rc && !r->grid.n)
         rc = msi_output_channels_make(&r->channels, t.whole ? t.whole : t.reader, r->options->channels_out,
                                       &r->options->division);
+    if (!rc && r->options->cube.is_cube && r->outputs) rc = set_axis(r);
     msi_ms_reader_free(t.whole);
     return rc;
 }
@@ -146,6 +168,16 @@ static void share_gpus(msi_imaging_run *r)
     msi_gpu_share_report(&r->gpus, &work);
 }
 
+/* Return the samples of all planes of a cube in another frame. */
+static int64_t n_framed_sample(const msi_imaging_run *r, const msi_imaging_scan *scan)
+{
+    const msi_channel_grid *g = &r->grid;
+    if (!g->n) return scan->n_sample;
+    const int64_t most = scan->n_row * g->n * g->n_part;
+    const int is_wide = g->interpolation == MSI_CHANNEL_NEAREST && g->step_hz >= g->data_width_hz;
+    return is_wide && scan->n_sample < most ? scan->n_sample : most;
+}
+
 /* Plan the run from bounds that are known without reading visibilities; in a dry run from a scan of the coordinates. */
 static int make_plan(msi_imaging_run *r)
 {
@@ -165,6 +197,7 @@ static int make_plan(msi_imaging_run *r)
         /* The plan depends on the free device memory. A run does not wait for the GPU here, but after reading. */
         msi_backend_await(r->gpus.device, r->gpus.n);
     }
+    need.scan.n_sample = n_framed_sample(r, &need.scan);
     const msi_imaging_scan whole = need.scan;
     /* A rank has at most a block more than its share, which MSI_UNPLANNED_BYTES covers. */
     need.scan.n_row = (need.scan.n_row + r->ranks->size - 1) / r->ranks->size;
@@ -218,7 +251,6 @@ static int open_gridders(msi_imaging_run *r)
     const msi_options *o = r->options;
     const msi_gridder_spec spec = gridder_spec(r);
     MSI_TRY(msi_alloc(&r->gridder, o->channels_out, sizeof(msi_gridder *), "gridders"));
-    MSI_TRY(msi_alloc(&r->density, o->channels_out, sizeof(msi_density *), "density weights"));
     for (int64_t c = 0; c < o->channels_out; c++) MSI_TRY(msi_gridder_create_early(&r->gridder[c], &spec));
     return MSI_OK;
 }
@@ -406,6 +438,8 @@ static int load_samples(msi_imaging_run *r)
                                       .precision = msi_gridder_precision(r->gridder[0]),
                                       .n_plane = r->n_plane,
                                       .channels = &r->channels,
+                                      .reader = r->reader,
+                                      .continuum = &r->options->cube.continuum,
                                       .ra_rad = r->ra_rad,
                                       .dec_rad = r->dec_rad,
                                       .sums_beam_weights = msi_imaging_pb_wanted(r->options),
@@ -471,34 +505,48 @@ static int needs_density(const msi_weighting *rule)
     return rule->mode != MSI_WEIGHT_NATURAL || rule->taper.at_cells;
 }
 
+/* Add the weights of an output channel to the density. */
+static int add_density(msi_imaging_run *r, int64_t channel)
+{
+    const msi_options *o = r->options;
+    if (!r->density) MSI_TRY(msi_density_create(&r->density, &o->geometry, &o->weighting));
+    return msi_density_add(r->density, r->gridder[channel]);
+}
+
+static void free_density(msi_imaging_run *r)
+{
+    msi_density_free(r->density);
+    r->density = NULL;
+}
+
 static int weigh_samples(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     const int64_t n = o->channels_out;
+    const int has_density = needs_density(&o->weighting);
     MSI_TRY(check_inner_taper(r));
     msi_progress_begin("weighting");
-    if (needs_density(&o->weighting))
-        for (int64_t c = 0; c < n; c++) {
-            msi_density **d = &r->density[o->mf_weighting ? 0 : c];
-            const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
-            if (!*d) MSI_TRY(msi_density_create(d, &o->geometry, &o->weighting));
-            MSI_TRY(msi_density_add(*d, r->gridder[c]));
-            msi_progress_leave(all);
-        }
+    for (int64_t c = 0; c < n && has_density && o->mf_weighting; c++) {
+        const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
+        MSI_TRY(add_density(r, c));
+        msi_progress_leave(all);
+    }
     for (int64_t c = 0; c < n; c++) {
         const msi_progress_share all = msi_progress_enter(n + c, n + c + 1, 2 * n);
+        if (has_density && !o->mf_weighting) MSI_TRY(add_density(r, c));
         msi_gridder_report report;
         msi_weighting rule;
         msi_gridder_report_get(r->gridder[c], &report);
         MSI_TRY(rule_of(&rule, r, &report));
         r->n_kept += report.n_sample;
         /* Sum a density over the ranks before its first use. */
-        msi_density *d = r->density[o->mf_weighting ? 0 : c];
+        msi_density *d = r->density;
         if (d && (c == 0 || !o->mf_weighting)) {
             MSI_TRY(msi_ranks_sum_density(r->ranks, d));
             MSI_TRY(msi_density_limit(d, &o->weighting));
         }
         MSI_TRY(msi_gridder_weight(r->gridder[c], d, &rule));
+        if (!o->mf_weighting) free_density(r);
         msi_progress_leave(all);
     }
     msi_progress_end();
@@ -707,6 +755,7 @@ static int image_interval(msi_imaging_run *r)
     t.weighed_s = msi_wall_s();
     if (r->plan.gridder.backend == MSI_BACKEND_CUDA) msi_gpu_share_adjust(&r->gpus, &r->plan.gridder);
     MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : image_channels(r));
+    MSI_TRY(msi_imaging_cube_restore(r));
     t.imaged_s = msi_wall_s();
     msi_imaging_report_times(&t);
     return MSI_OK;
@@ -716,12 +765,10 @@ static void end_interval(msi_imaging_run *r)
 {
     for (int64_t c = 0; c < r->options->channels_out; c++) {
         if (r->gridder) msi_gridder_free(r->gridder[c]);
-        if (r->density) msi_density_free(r->density[c]);
     }
     msi_free(r->gridder);
-    msi_free(r->density);
     r->gridder = NULL;
-    r->density = NULL;
+    free_density(r);
     msi_imaging_pb_close(r);
     msi_output_channels_free(&r->channels);
     msi_ms_reader_free(r->reader);
@@ -819,6 +866,43 @@ static int make_mask(msi_imaging_run *r, const msi_mask_target *target)
     return rc;
 }
 
+static void report_grid(const msi_imaging_run *r)
+{
+    const msi_channel_grid *g = &r->grid;
+    const char *frame = r->options->cube.grid.frame;
+    const msi_unit unit = msi_freq_unit(g->step_hz);
+    msi_log_info("cube: %lld planes of %.6g %s from %.9g MHz %s, %s", (long long)g->n, g->step_hz / unit.size,
+                 unit.name, 1e-6 * (g->first_hz + (g->descends ? (double)(g->n - 1) * g->step_hz : 0)),
+                 g->descends ? "down" : "up", frame ? frame : "in the frame of the data");
+    if (frame)
+        msi_log_detail("Doppler shifts: frequencies in %s are %.9f to %.9f of those of the data", frame,
+                       g->lowest_ratio, g->highest_ratio);
+}
+
+/* Count the planes of a cube that are not given: a set is opened for its channels. */
+static int count_planes(msi_imaging_run *r)
+{
+    msi_interval t;
+    if (!r->options->cube.is_cube || r->options->channels_out > 1) return MSI_OK;
+    MSI_TRY(msi_open_sets_interval(&t, r->reader_pool, r->options, &(msi_open_request){0}));
+    r->cube_options = *r->options;
+    r->options = &r->cube_options;
+    const msi_ms_reader *all = t.whole ? t.whole : t.reader;
+    int rc = MSI_OK;
+    if (msi_cube_request_is_made(&r->options->cube.grid)) {
+        rc = msi_cube_grid_make(&r->grid, &r->options->cube.grid, all);
+        r->cube_options.channels_out = r->grid.n;
+        if (!rc) report_grid(r);
+    } else {
+        double *freq_hz = NULL;
+        rc = msi_output_channels_frequencies(all, &freq_hz, &r->cube_options.channels_out);
+        msi_free(freq_hz);
+    }
+    msi_ms_reader_free(t.reader);
+    msi_ms_reader_free(t.whole);
+    return rc;
+}
+
 /* Read the user's mask. It is resampled to the pixels of the images, so a set is opened for their centre. */
 static int read_mask(msi_imaging_run *r)
 {
@@ -889,6 +973,7 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     if (msi_clean_options_writes_model(o) && !o->dry_run && is_first) MSI_TRY(start_update(r, forked));
     MSI_TRY(msi_block_converter_create(&r->converter));
     MSI_TRY(msi_open_sets_reader_pool(&r->reader_pool, o, msi_block_converter_conversion(r->converter)));
+    MSI_TRY(count_planes(r));
     const char *option;
     const int has_mask = o->clean.niter && (msi_clean_options_mask(&o->clean, &option) || o->clean.has_horizon ||
                                             o->pb.mask > 0 || o->clean.scale_mask);

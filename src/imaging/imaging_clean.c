@@ -184,7 +184,9 @@ static int make_psfs(msi_cleaning *k)
     }
     if (!rc) rc = msi_clean_field_cleaners(&k->field, psf, find_beam_pixel(k));
     msi_planes_free(psf);
-    const uint8_t *mask = msi_clean_mask_plane(&k->run->mask, k->run->mask.n_plane > 1 ? k->first : 0);
+    const msi_channel_grid *grid = &k->run->grid;
+    const int64_t plane = grid->descends ? grid->n - 1 - k->first : k->first;
+    const uint8_t *mask = msi_clean_mask_plane(&k->run->mask, k->run->mask.n_plane > 1 ? plane : 0);
     for (int i = 0; !rc && mask && i < k->field.n_group; i++)
         if (k->field.group[i].cleaner) rc = msi_cleaner_mask(k->field.group[i].cleaner, mask);
     for (int i = 0; !rc && k->run->scale_mask && i < k->field.n_group; i++)

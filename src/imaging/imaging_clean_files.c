@@ -527,14 +527,14 @@ int msi_cleaning_put_cleaned(msi_cleaning *k)
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_MODEL, f->model));
     MSI_TRY(put_all_masks(k));
     MSI_TRY(put_sources(k->run, f, k->first));
-    for (int c = 0; c < f->spec.n_channel; c++) {
+    for (int c = 0; c < f->spec.n_channel && !k->run->options->cube.restoring_beam; c++) {
         if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol] && !msi_cleaning_term(k, c))
             msi_log_warning(
                 "there is no beam, so the pixels of the restored image are NaN; set a beam with -beam-size");
         for (int p = 0; p < f->spec.n_pol; p++)
             MSI_TRY(restore_plane(k, &k->beam[c], msi_clean_field_plane(f, c, p), f->residual, f->model));
     }
-    MSI_TRY(msi_cleaning_put(k, MSI_FITS_IMAGE, f->residual));
+    if (!k->run->options->cube.restoring_beam) MSI_TRY(msi_cleaning_put(k, MSI_FITS_IMAGE, f->residual));
     return k->samples->n_term ? put_taylor_maps(k) : put_index(k);
 }
 

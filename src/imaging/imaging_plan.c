@@ -104,8 +104,7 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     /* Several channels add their mean; cleaned ones a mean of each kind. */
     const int n_kind = o->channels_out < 2 ? 1 : o->clean.niter ? 4 : 2;
     int64_t bytes = one_image_bytes(need, precision) * n_kind;
-    if (o->weighting.mode != MSI_WEIGHT_NATURAL || o->weighting.taper.at_cells)
-        bytes += density_bytes * n_grid * (o->mf_weighting ? 1 : o->channels_out);
+    if (o->weighting.mode != MSI_WEIGHT_NATURAL || o->weighting.taper.at_cells) bytes += density_bytes * n_grid;
     /* Temporary buffers: -save-uv takes a complex plane and its two parts, -save-weights a grid of weights and both of
      * its halves joined. They are not needed at the same time. */
     if (o->pb.apply || o->pb.correct)

@@ -23,8 +23,10 @@
 #include "src/sky/stokes.h"
 
 typedef struct msi_imaging_run {
-    const msi_options *options;
-    msi_ranks *ranks; /* samples are distributed over its ranks; the first rank writes files */
+    const msi_options *options; /* of the run: &cube_options for a cube with the channels of the data */
+    msi_options cube_options;   /* a copy with their number; its pointers are borrowed */
+    msi_channel_grid grid;      /* the planes of a cube in another frame; n 0: none */
+    msi_ranks *ranks;           /* samples are distributed over its ranks; the first rank writes files */
     msi_plane planes[MSI_MAX_PLANES];
     int n_plane;
     char *temp_dir;               /* owned; for visibilities that exceed the memory limit */
@@ -53,8 +55,8 @@ typedef struct msi_imaging_run {
     double ra_rad, dec_rad; /* the centre of the images */
     msi_output_channels channels;
     msi_imaging_plan plan;
-    msi_gridder **gridder; /* [channels_out] NULL after its last use */
-    msi_density **density; /* [channels_out] NULL for natural weights; with -mf-weighting [0] is that of all channels */
+    msi_gridder **gridder;  /* [channels_out] NULL after its last use */
+    msi_density *density;   /* of all channels, or of one while its samples are weighted; otherwise NULL */
     msi_sample_tally tally; /* this and the following are over all ranks */
     msi_ms_dropped dropped;
     msi_pb_array *pb;            /* on the first rank, if a primary beam is applied; otherwise NULL, as the next two */
@@ -178,6 +180,12 @@ int msi_imaging_files_beam(const msi_imaging_run *run, msi_beam *beam, const msi
  *          beam can be fitted.
  */
 int msi_imaging_files_write(msi_imaging_run *run, int64_t channel, msi_image *image, const msi_imaging_weight *weight);
+
+/* ---- Cubes (imaging_cube.c) ---- */
+
+/* msi_imaging_cube_restore - with -restoring-beam common or largest make the restored cubes of the interval, after all
+ * of its planes are written. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINTERRUPTED */
+int msi_imaging_cube_restore(msi_imaging_run *run);
 
 /* ---- Primary beams (imaging_pb.c) ---- */
 

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -662,4 +663,81 @@ int msi_read_version(msi_options *options, const msi_option *option, int n_argum
     (void)argument;
     options->action = MSI_ACTION_VERSION;
     return MSI_OK;
+}
+
+int msi_read_spectral(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    static const struct {
+        const char *name;
+        double size;
+        int is_velocity;
+    } units[] = {{"Hz", 1, 0}, {"kHz", 1e3, 0}, {"MHz", 1e6, 0}, {"GHz", 1e9, 0}, {"m/s", 1, 1}, {"km/s", 1e3, 1}};
+    char *unit;
+    const double number = strtod(argument[0], &unit);
+    msi_spectral_value value = {0};
+    if (unit > argument[0] && !*unit && fabs(number) < 1e9 && number == floor(number)) {
+        value.unit = MSI_SPECTRAL_CHANNEL;
+        value.value = number;
+    }
+    for (size_t i = 0; unit > argument[0] && isfinite(number) && i < sizeof units / sizeof *units; i++) {
+        if (strcasecmp(unit, units[i].name) != 0) continue;
+        value.unit = units[i].is_velocity ? MSI_SPECTRAL_M_S : MSI_SPECTRAL_HZ;
+        value.value = number * units[i].size;
+    }
+    if (!value.unit)
+        return msi_error_set(MSI_EUSAGE,
+                             "-%s %s: give a number of channels, such as 10, or a frequency or velocity with its unit, "
+                             "such as 1.42GHz or -30km/s",
+                             option->name, argument[0]);
+    memcpy(member_of(options, option), &value, sizeof value);
+    return MSI_OK;
+}
+
+int msi_read_frequency(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    double hz;
+    MSI_TRY(msi_parse_frequency(&hz, dashed(option).text, argument[0]));
+    memcpy(member_of(options, option), &hz, sizeof hz);
+    return MSI_OK;
+}
+
+int msi_read_frame(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    if (strcasecmp(argument[0], "data") == 0) {
+        memset(member_of(options, option), 0, sizeof(char *));
+        return MSI_OK;
+    }
+    static const char *const frames[] = {"LSRK", "BARY", "TOPO", "LSRD", "GEO", "GALACTO", "LGROUP", "CMB"};
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
+        if (strcasecmp(argument[0], frames[i]) == 0) {
+            memcpy(member_of(options, option), &frames[i], sizeof frames[i]);
+            return MSI_OK;
+        }
+    return msi_error_set(MSI_EUSAGE, "-%s %s: give LSRK, BARY, TOPO, LSRD, GEO, GALACTO, LGROUP, CMB or data",
+                         option->name, argument[0]);
+}
+
+int msi_read_tclean(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)options, (void)n_argument, (void)argument;
+    return msi_error_set(MSI_EUSAGE, "-%s: it is given twice; leave one of them out", option->name);
+}
+
+int msi_read_uvcontsub(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    int64_t order;
+    MSI_TRY(integer_in_range(&order, option, argument[0]));
+    options->cube.continuum.is_set = 1;
+    options->cube.continuum.order = (int)order;
+    return MSI_OK;
+}
+
+int msi_read_fit_channels(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    return msi_continuum_parse(&options->cube.continuum, dashed(option).text, argument[0]);
 }

@@ -16,6 +16,7 @@ typedef enum msi_option_group {
     MSI_GROUP_WEIGHTING,
     MSI_GROUP_CLEAN,
     MSI_GROUP_BEAM,
+    MSI_GROUP_CUBE,
     MSI_GROUP_OUTPUT,
     MSI_GROUP_PREDICT,
     MSI_GROUP_PERFORMANCE,
@@ -73,7 +74,7 @@ typedef struct msi_option_table {
 
 extern const msi_option_table msi_table_image, msi_table_samples, msi_table_weighting, msi_table_clean_loop,
     msi_table_clean_mask, msi_table_clean_component, msi_table_clean_beam, msi_table_clean_run, msi_table_beam,
-    msi_table_output, msi_table_predict, msi_table_performance, msi_table_other;
+    msi_table_cube, msi_table_output, msi_table_predict, msi_table_performance, msi_table_other;
 
 /* msi_option_count - return the number of options, without aliases. */
 int msi_option_count(void);
@@ -123,6 +124,9 @@ msi_option_reader msi_read_angle;     /* double: radians, positive */
 msi_option_reader msi_read_choice;    /* enum: the index of the word in `choices` */
 msi_option_reader msi_read_word;      /* const char *: one of the choices */
 msi_option_reader msi_read_range;     /* two adjacent int64_t, A < B */
+msi_option_reader msi_read_spectral;  /* msi_spectral_value */
+msi_option_reader msi_read_frequency; /* double: Hz, above 0 */
+msi_option_reader msi_read_frame;     /* const char *: the frame in upper case */
 msi_option_reader msi_read_interval;  /* the same, or A 0: from A to the end */
 msi_option_reader msi_read_png_range; /* the range of the pictures, A < B; also sets `png` */
 
@@ -152,6 +156,9 @@ msi_option_reader msi_read_name;
 msi_option_reader msi_read_help;
 msi_option_reader msi_read_gpus;
 msi_option_reader msi_read_version;
+msi_option_reader msi_read_tclean;
+msi_option_reader msi_read_uvcontsub;
+msi_option_reader msi_read_fit_channels;
 
 /* The member of msi_options that the row's reader fills. */
 #define AT(member) .offset = offsetof(msi_options, member)

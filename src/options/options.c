@@ -66,6 +66,8 @@ static const struct {
     {MSI_PEER_TCLEAN, "no-mf-weighting", NULL, 1},
     {MSI_PEER_TCLEAN, "nmiter", "0", 0},
     {MSI_PEER_TCLEAN, "multiscale-rule", "tclean", 0},
+    {MSI_PEER_TCLEAN, "frame", "LSRK", 0},
+    {MSI_PEER_TCLEAN, "channel-interpolation", "linear", 0},
     {MSI_PEER_TCLEAN, "multiscale-shape", "spheroidal", 0},
 };
 
@@ -545,6 +547,47 @@ static int check_primary_beam(const msi_options *o)
     return MSI_OK;
 }
 
+static int check_cube(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    const msi_cube_request *q = &o->cube.grid;
+    const int is_given = q->start.unit || q->width.unit || q->n_plane;
+    if (!o->cube.is_cube && (is_given || (q->frame && o->like != MSI_PEER_TCLEAN)))
+        return msi_error_set(MSI_EUSAGE, "-%s: it needs -cube",
+                             q->start.unit   ? "cube-start"
+                             : q->width.unit ? "cube-width"
+                             : q->n_plane    ? "cube-nchan"
+                                             : "frame");
+    if (o->cube.continuum.n_range && !o->cube.continuum.is_set)
+        return msi_error_set(MSI_EUSAGE, "-fit-channels: it needs -uvcontsub");
+    if (!o->cube.is_cube && o->cube.restoring_beam) return msi_error_set(MSI_EUSAGE, "-restoring-beam: it needs -cube");
+    if (!o->cube.is_cube) return MSI_OK;
+    if (o->cube.restoring_beam && msi_beam_known(&c->beam.given))
+        return msi_error_set(MSI_EUSAGE, "-restoring-beam: -beam-shape and -beam-size give the beam; leave it out");
+    if (msi_cube_request_is_made(q) && o->channels_out > 1)
+        return msi_error_set(MSI_EUSAGE,
+                             "-channels-out: planes of -frame and -cube-.. are counted by -cube-nchan; leave "
+                             "it out");
+    if ((q->start.unit == MSI_SPECTRAL_M_S || q->width.unit == MSI_SPECTRAL_M_S) && !q->frame)
+        return msi_error_set(MSI_EUSAGE, "-cube-%s: a velocity needs its frame; give -frame LSRK or another",
+                             q->start.unit == MSI_SPECTRAL_M_S ? "start" : "width");
+    if (q->start.unit == MSI_SPECTRAL_CHANNEL && q->start.value < 0)
+        return msi_error_set(MSI_EUSAGE, "-cube-start %.0f: channels are counted from 0", q->start.value);
+    const char *other = o->save_weights                  ? "save-weights"
+                        : o->save_uv                     ? "save-uv"
+                        : o->pb.reuse                    ? "reuse-primary-beam"
+                        : c->niter && c->continues       ? "continue"
+                        : c->niter && c->reuse_psf       ? "reuse-psf"
+                        : c->niter && c->reuse_dirty     ? "reuse-dirty"
+                        : c->niter && c->local_rms_image ? "local-rms-image"
+                                                         : NULL;
+    if (other) return msi_error_set(MSI_EUSAGE, "-%s: it needs a file for each channel; leave it or -cube out", other);
+    if (msi_clean_options_writes_model(o))
+        return msi_error_set(MSI_EUSAGE, "-cube: MODEL_DATA is not predicted from cubes; give "
+                                         "-no-update-model-required, or leave -cube out");
+    return MSI_OK;
+}
+
 static int check_imaging(const msi_options *o)
 {
     const msi_image_geometry *g = &o->geometry;
@@ -575,7 +618,8 @@ static int check_imaging(const msi_options *o)
     MSI_TRY(msi_options_check_selection(s));
     MSI_TRY(check_tapers(o));
     MSI_TRY(check_primary_beam(o));
-    if (o->bandwidth_taper && o->channels_out < 2)
+    MSI_TRY(check_cube(o));
+    if (o->bandwidth_taper && o->channels_out < 2 && !o->cube.is_cube)
         return msi_error_set(MSI_EUSAGE,
                              "-weight briggsbwtaper: it is for channel images; give -channels-out, or "
                              "-weight briggs %g",
@@ -705,13 +749,14 @@ static void set_dependent_values(msi_options *o)
     if (taper->at_cells || taper->outer_tukey > 0) taper->outer_lambda = o->selection.max_uv_lambda;
     /* Then the samples of cells within the limits are needed that are themselves outside of them. */
     if (taper->at_cells) o->selection.min_uv_lambda = o->selection.max_uv_lambda = 0;
-    if (o->make_psf_only || o->clean.niter) o->make_psf = 1;
+    if (o->make_psf_only || o->clean.niter || o->cube.restoring_beam) o->make_psf = 1;
     /* A cleaned image has a lower noise floor than a dirty one. */
     o->accuracy_follows = o->clean.niter && !(o->accuracy > 0);
     if (!(o->accuracy > 0)) o->accuracy = o->clean.niter ? 1e-5 : msi_gridder_choice_accuracy(o->gridder);
     /* The default, field 0, would contradict fields selected by an expression. */
     if (o->selection.mssel_field && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (o->subtract_model) o->selection.model_column = "MODEL_DATA";
+    if (o->cube.is_cube) o->selection.spectral_frame = o->cube.grid.frame;
     if (!o->n_threads) o->n_threads = msi_cpu_count();
     msi_options_limit_memory(o);
     o->clean.mask.grow_iterations = (int)o->clean.grow_iterations;
@@ -778,7 +823,7 @@ static int read_words(msi_options *options, int argc, const char *const *argv, m
     return MSI_OK;
 }
 
-int msi_options_parse(msi_options *options, int argc, const char *const *argv)
+static int parse(msi_options *options, int argc, const char *const *argv)
 {
     word_places at;
     MSI_TRY(read_words(options, argc, argv, MSI_PEER_NONE, 0, &at));
@@ -814,6 +859,16 @@ int msi_options_parse(msi_options *options, int argc, const char *const *argv)
     return MSI_OK;
 }
 
+int msi_options_parse(msi_options *options, int argc, const char *const *argv)
+{
+    msi_words words;
+    memset(options, 0, sizeof *options);
+    MSI_TRY(msi_tclean_expand(&words, argc, argv));
+    const int rc = words.n ? parse(options, words.n, (const char *const *)words.word) : parse(options, argc, argv);
+    options->tclean = words;
+    return rc;
+}
+
 int msi_options_expand_multi_ms(msi_options *o)
 {
     int which, n;
@@ -841,6 +896,7 @@ void msi_options_free(msi_options *options)
     msi_free((void *)options->selection.spws);
     msi_free((void *)options->division.split_hz);
     msi_free(options->members);
+    msi_words_free(&options->tclean);
     msi_free(options->command_line);
     memset(options, 0, sizeof *options);
 }

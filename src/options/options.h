@@ -13,7 +13,10 @@
 #include "io/ms/ms_writer.h"
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
+#include "src/options/tclean_words.h"
 #include "src/options/wsclean_options.h"
+#include "src/sky/continuum.h"
+#include "src/sky/cube_grid.h"
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
 #include "src/sky/restoring_beam.h"
@@ -92,6 +95,17 @@ typedef struct msi_pb_options {
     double pblimit;             /* -pblimit; negative: no limit */
     double mask;                /* -pbmask; 0: none */
 } msi_pb_options;
+
+/* -restoring-beam: the beam of each plane of a cube, or one for all. */
+typedef enum msi_restoring_planes { MSI_RESTORE_EACH, MSI_RESTORE_COMMON, MSI_RESTORE_LARGEST } msi_restoring_planes;
+
+/* Spectral cubes. */
+typedef struct msi_cube_options {
+    int is_cube;           /* the output channels are planes of one file; channels_out 1: those of the data */
+    msi_cube_request grid; /* evenly spaced planes instead, if it is made */
+    msi_restoring_planes restoring_beam;
+    msi_continuum continuum; /* -uvcontsub, with or without a cube */
+} msi_cube_options;
 
 typedef enum msi_action { MSI_ACTION_RUN, MSI_ACTION_HELP, MSI_ACTION_VERSION } msi_action;
 
@@ -172,6 +186,7 @@ typedef struct msi_options {
     const char *only_clean; /* the first given option of deconvolution except -niter; NULL: none */
 
     msi_pb_options pb;
+    msi_cube_options cube;
 
     double accuracy;          /* 1e-12 .. 1e-2 */
     int accuracy_follows;     /* cleaning without -accuracy: residuals of a deep image use a smaller one */
@@ -207,6 +222,7 @@ typedef struct msi_options {
     msi_log_level log_level;
     int log_time;
 
+    msi_words tclean;   /* owned; the words that -tclean stands for; empty: it is not given */
     char *command_line; /* owned; quoted for a shell, for HISTORY */
 
     int n_note;                                   /* options of WSClean that were accepted or mapped, */

@@ -13,6 +13,14 @@ static const msi_option image_rows[] = {
              "causes writing into a set.",
      .read = msi_read_choice,
      AT(like)},
+    {.name = "tclean",
+     .use = MSI_USE_IMAGING,
+     .arguments = "CALL",
+     .help =
+         "Image as this call of CASA's tclean, such as \"tclean(vis='a.ms', imagename='a', imsize=512, "
+         "cell='1arcsec')\", "
+         "with literal values. A parameter that has no meaning here is ignored; one that cannot be obeyed is refused.",
+     .read = msi_read_tclean},
     {.name = "size",
      .arguments = "WIDTH HEIGHT",
      .help = "Image width and height in pixels, both even and at least 16. Required, except with -predict, which "

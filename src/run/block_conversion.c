@@ -7,6 +7,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "src/run/framed_samples.h"
 #include "src/sky/phase_shift.h"
 
 /* Samples of all planes that are converted at a time, in whole rows. They fit in the second-level cache, and each
@@ -28,7 +29,11 @@ struct msi_block_converter {
     msi_reader_conversion conversion;
     msi_block_workspace workspace; /* for a piece */
     int64_t n_place_allocated;
-    place *place; /* of the current block */
+    place *place;              /* of the current block */
+    msi_block_workspace parts; /* of a row of a plane in another frame */
+    int64_t n_line;            /* samples of the following arrays, of a piece without its continuum */
+    msi_c32 *line;
+    uint8_t *line_flag;
 };
 
 /* ---- Buffers ---- */
@@ -63,11 +68,51 @@ void msi_block_workspace_free(msi_block_workspace *w)
 
 /* ---- The request ---- */
 
+/* Pack the Doppler shifts of all fields. Given: o  NULL: only count their bytes. Returns: the end, in bytes */
+static int64_t pack_shifts(const msi_ms_reader *reader, msi_conversion_request *o, int64_t begin, int64_t n)
+{
+    int64_t at = begin + n * (int64_t)sizeof(msi_conversion_shift), name_at = 0, pointing = 0, n_row, k = 0;
+    double ra, dec;
+    const char *name;
+    for (int set, id; msi_ms_reader_field(reader, &name_at, &id, &name) &&
+                      msi_ms_reader_pointing(reader, &pointing, &set, &ra, &dec, &n_row);
+         k++) {
+        const msi_ms_doppler d = msi_ms_reader_doppler(reader, set, id);
+        if (o) {
+            char *bytes = (char *)o;
+            const msi_conversion_shift shift = {set, id, d.n_minute, at};
+            memcpy(bytes + begin + k * (int64_t)sizeof shift, &shift, sizeof shift);
+            if (d.n_minute) memcpy(bytes + at, d.minute, sizeof *d.minute * (size_t)d.n_minute);
+            if (d.n_minute) memcpy(bytes + at + 8 * d.n_minute, d.ratio, sizeof *d.ratio * 2 * (size_t)d.n_minute);
+        }
+        at += 24 * d.n_minute;
+    }
+    return at;
+}
+
+static int64_t n_field(const msi_ms_reader *reader)
+{
+    int64_t n = 0, at = 0;
+    const char *name;
+    for (int id; msi_ms_reader_field(reader, &at, &id, &name);) n++;
+    return n;
+}
+
 int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, const msi_conversion_spec *spec)
 {
+    const msi_channel_grid *g = &spec->channels->grid;
     const size_t edges = sizeof(double) * (size_t)(spec->channels->n + 1);
-    *n_byte = (int64_t)(sizeof **out + edges);
+    const int64_t n_part = g->n * g->n_part, begin = (int64_t)(sizeof **out + edges) + 8 * n_part,
+                  n_shift = g->n ? n_field(spec->reader) : 0;
+    *n_byte = g->n ? pack_shifts(spec->reader, NULL, begin, n_shift) : begin;
     MSI_TRY(msi_alloc(out, *n_byte, 1, "output channels"));
+    (*out)->grid = *g;
+    if (spec->continuum) (*out)->continuum = *spec->continuum;
+    (*out)->n_shift = n_shift;
+    (*out)->shift_at = begin;
+    for (int64_t i = 0; i < n_part; i++)
+        (*out)->edge_hz[spec->channels->n + 1 + i] = msi_framed_part_hz(g, i / g->n_part, (int)(i % g->n_part));
+    if (g->n) pack_shifts(spec->reader, *out, begin, n_shift);
     msi_conversion_request *o = *out;
     memcpy(o->planes, spec->planes, sizeof *o->planes * (size_t)spec->n_plane);
     o->n_plane = spec->n_plane;
@@ -100,6 +145,42 @@ static msi_beam_weights *beam_weights_of(void *converted)
     return (msi_beam_weights *)(void *)((char *)converted + aligned((int64_t)sizeof(msi_sample_tally)));
 }
 
+/* ---- Doppler shifts ---- */
+
+/* Find the shifts of a field; n_minute is 0 if there are none. */
+static msi_ms_doppler shifts_of(const msi_conversion_request *o, int set, int field_id)
+{
+    const char *bytes = (const char *)o;
+    for (int64_t k = 0; k < o->n_shift; k++) {
+        msi_conversion_shift s;
+        memcpy(&s, bytes + o->shift_at + k * (int64_t)sizeof s, sizeof s);
+        if (s.set != set || s.field_id != field_id) continue;
+        return (msi_ms_doppler){s.n_minute, (const int64_t *)(const void *)(bytes + s.at),
+                                (const double *)(const void *)(bytes + s.at + 8 * s.n_minute)};
+    }
+    return (msi_ms_doppler){0};
+}
+
+static double ratio_at(const msi_ms_doppler *d, double time_s)
+{
+    return d->n_minute ? msi_ms_doppler_at(d, time_s) : 1;
+}
+
+/* Find the range of the shifts of a block's rows. */
+static void find_ratios(const msi_conversion_request *o, const msi_ms_block *b, double *lowest, double *highest)
+{
+    const msi_ms_doppler d = shifts_of(o, b->set, b->field_id);
+    *lowest = *highest = b->n_row ? ratio_at(&d, b->time_s[0]) : 1;
+    for (int64_t i = 1; i < b->n_row && d.n_minute; i++) {
+        if (b->time_s[i] == b->time_s[i - 1]) continue;
+        const double ratio = ratio_at(&d, b->time_s[i]);
+        *lowest = fmin(*lowest, ratio);
+        *highest = fmax(*highest, ratio);
+    }
+}
+
+/* ---- The samples of output channels ---- */
+
 /* Find the output channels that contain any of the frequencies. */
 static msi_output_channels overlapping_channels(const msi_conversion_request *o, int32_t n_chan, const double *freq_hz,
                                                 int64_t *first, int64_t *end)
@@ -114,8 +195,18 @@ static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, co
 {
     const msi_conversion_request *o = order;
     int64_t first, end;
-    overlapping_channels(o, n_chan, freq_hz, &first, &end);
     const int64_t value = msi_complex_bytes(o->precision) + (int64_t)sizeof(float);
+    if (o->grid.n) {
+        /* The shifts of a block's rows are among those of all rows. */
+        const msi_framed_block f =
+            msi_framed_block_make(&o->grid, freq_hz, n_chan, o->grid.lowest_ratio, o->grid.highest_ratio);
+        int64_t n_part = 0;
+        int32_t unused;
+        msi_framed_planes(&f, &first, &end);
+        for (int64_t c = first; c < end; c++) n_part += msi_framed_range(&f, c, &unused);
+        return tally_bytes(o) + n_row * n_part * o->n_plane * value + 2 * 64 * (end - first);
+    }
+    overlapping_channels(o, n_chan, freq_hz, &first, &end);
     return tally_bytes(o) + n_row * n_chan * o->n_plane * value + 2 * 64 * (end - first);
 }
 
@@ -124,10 +215,14 @@ static int next_place(msi_converted_walk *walk, place *p)
     const msi_ms_block *b = walk->block;
     const msi_conversion_request *o = walk->request;
     int64_t none;
+    const msi_framed_block f = msi_framed_block_make(&o->grid, b->freq_hz, b->n_chan, walk->lowest, walk->highest);
     const msi_output_channels c = overlapping_channels(o, b->n_chan, b->freq_hz, &none, &none);
     for (; walk->channel < walk->end_channel; walk->channel++) {
         int32_t end;
-        msi_output_channels_range(&c, walk->channel, b->freq_hz, b->n_chan, &p->first, &end);
+        if (o->grid.n)
+            end = msi_framed_range(&f, walk->channel, &p->first) + p->first;
+        else
+            msi_output_channels_range(&c, walk->channel, b->freq_hz, b->n_chan, &p->first, &end);
         if (p->first == end) continue;
         p->channel = walk->channel++;
         p->n_chan = end - p->first;
@@ -144,6 +239,18 @@ void msi_converted_first(msi_converted_walk *walk, const msi_conversion_request 
 {
     *walk = (msi_converted_walk){.request = request, .block = block, .at = tally_bytes(request)};
     overlapping_channels(request, block->n_chan, block->freq_hz, &walk->channel, &walk->end_channel);
+    if (!request->grid.n) return;
+    find_ratios(request, block, &walk->lowest, &walk->highest);
+    const msi_framed_block f =
+        msi_framed_block_make(&request->grid, block->freq_hz, block->n_chan, walk->lowest, walk->highest);
+    msi_framed_planes(&f, &walk->channel, &walk->end_channel);
+}
+
+/* Return the frequencies of a part's samples. */
+static const double *part_freq_hz(const msi_conversion_request *o, const msi_ms_block *b, const place *p)
+{
+    if (!o->grid.n || o->grid.interpolation == MSI_CHANNEL_NEAREST) return b->freq_hz + p->first;
+    return o->edge_hz + o->n_channel + 1 + p->channel * o->grid.n_part;
 }
 
 int msi_converted_next(msi_converted_walk *walk, msi_converted_part *part)
@@ -158,7 +265,7 @@ int msi_converted_next(msi_converted_walk *walk, msi_converted_part *part)
                                     .n_chan = p.n_chan,
                                     .n_plane = walk->request->n_plane,
                                     .uvw_m = b->uvw_m,
-                                    .freq_hz = b->freq_hz + p.first,
+                                    .freq_hz = part_freq_hz(walk->request, b, &p),
                                     .vis = is_fp64 ? vis : NULL,
                                     .vis_f32 = is_fp64 ? NULL : vis,
                                     .weight = weight};
@@ -260,6 +367,32 @@ static void put_piece(const msi_block_converter *converter, const msi_conversion
     }
 }
 
+/* Make the samples of planes in another frame from a piece, which has all channels. */
+static void put_framed(const msi_block_converter *converter, const msi_conversion_request *o, int64_t n_place,
+                       const piece *t, const msi_ms_block *block, double *uvw_m, char *converted)
+{
+    const msi_block_workspace *w = &converter->workspace, *of_row = &converter->parts;
+    const msi_ms_doppler d = shifts_of(o, block->set, block->field_id);
+    const msi_framed_block f = msi_framed_block_make(&o->grid, block->freq_hz, block->n_chan, 1, 1);
+    for (int64_t i = 0; i < t->n_row; i++) {
+        msi_framed_row row = {.ratio = ratio_at(&d, block->time_s[t->row + i])};
+        for (int plane = 0; plane < o->n_plane; plane++) {
+            const int64_t from = (plane * t->n_row + i) * t->n_chan;
+            row.vis = w->vis + from;
+            row.weight = w->weight + from;
+            for (int64_t k = 0; k < n_place; k++) {
+                const place *p = &converter->place[k];
+                msi_framed_convert(&f, &row, p->channel, p->first, p->n_chan, of_row->vis, of_row->weight);
+                const rectangle r = {of_row->vis, of_row->weight, p->n_chan,
+                                     1,           p->n_chan,      (plane * block->n_row + t->row + i) * p->n_chan};
+                put_rectangle(&r, o->precision, converted + p->vis_at, (float *)(void *)(converted + p->weight_at));
+            }
+        }
+        /* A value of a frequency in the frame was seen at that frequency over the ratio. */
+        for (int k = 0; k < 3 && o->grid.interpolation != MSI_CHANNEL_NEAREST; k++) uvw_m[3 * i + k] /= row.ratio;
+    }
+}
+
 /* Return the rows of a piece as a block. */
 static msi_ms_block piece_rows(const msi_ms_block *b, const piece *t)
 {
@@ -283,6 +416,20 @@ static void sum_weights(const msi_ms_block *b, const piece *t, const float *weig
         sum->pair[b->pair[t->row + i]] += of_row;
         msi_ms_row_times_count(&sum->times, b->time_s[t->row + i], of_row);
     }
+}
+
+/* Replace the data and flags of a piece by those without the continuum. */
+static int subtract_continuum(msi_block_converter *converter, const msi_continuum *c, msi_ms_block *part)
+{
+    const int64_t n = part->n_row * part->n_chan * part->n_corr;
+    int64_t n_flag = converter->n_line;
+    MSI_TRY(fit_array(&converter->line, &converter->n_line, n, sizeof *converter->line));
+    MSI_TRY(fit_array(&converter->line_flag, &n_flag, n, 1));
+    memcpy(converter->line, part->data, (size_t)n * sizeof *part->data);
+    memcpy(converter->line_flag, part->flag, (size_t)n);
+    part->data = converter->line;
+    part->flag = converter->line_flag;
+    return msi_continuum_subtract(c, part, converter->line, converter->line_flag);
 }
 
 /* Return the place in a converted block of the rows from `row` on. */
@@ -312,10 +459,17 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
     const int turns = needs_shift(o, block, &shift);
     const place *last = &converter->place[n_place - 1];
     piece t = {.first = converter->place[0].first, .n_chan = last->first + last->n_chan - converter->place[0].first};
+    if (o->grid.n) {
+        int32_t most = 0;
+        for (int64_t i = 0; i < n_place; i++)
+            if (converter->place[i].n_chan > most) most = converter->place[i].n_chan;
+        MSI_TRY(msi_block_workspace_fit(&converter->parts, 0, most, most));
+        t = (piece){.first = 0, .n_chan = block->n_chan};
+    }
     const int64_t most = block->fill ? FILLED_SAMPLES : PIECE_SAMPLES;
     const int64_t suits = most / ((int64_t)t.n_chan * o->n_plane), step = suits < 1 ? 1 : suits;
     /* Samples of one output channel that keep their phases need no other place than that of the gridder. */
-    const int at_once = n_place == 1 && !turns;
+    const int at_once = n_place == 1 && !turns && !o->grid.n;
     if (!at_once) MSI_TRY(msi_block_workspace_fit(w, 0, step * t.n_chan * o->n_plane, step * t.n_chan * o->n_plane));
     for (; t.row < block->n_row; t.row += t.n_row) {
         t.n_row = block->n_row - t.row < step ? block->n_row - t.row : step;
@@ -324,6 +478,7 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
             MSI_TRY(block->fill(block, t.row, t.n_row, &part));
         else
             part = piece_rows(block, &t);
+        if (o->continuum.is_set) MSI_TRY(subtract_continuum(converter, &o->continuum, &part));
         const msi_planes_out out = at_once ? place_of_rows(o, last, t.row, block->n_row, converted)
                                            : (msi_planes_out){MSI_FP64, w->vis, w->weight, t.n_row};
         msi_stokes_convert_into(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, &out, &tally);
@@ -331,7 +486,10 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
             msi_phase_shift_apply(&shift, t.n_row, t.n_chan, o->n_plane, block->freq_hz + t.first, uvw_m + 3 * t.row,
                                   w->vis);
         if (o->sums_beam_weights) sum_weights(block, &t, out.weight, beam_weights_of(converted));
-        if (!at_once) put_piece(converter, o, n_place, &t, block->n_row, converted);
+        if (o->grid.n)
+            put_framed(converter, o, n_place, &t, block, uvw_m + 3 * t.row, converted);
+        else if (!at_once)
+            put_piece(converter, o, n_place, &t, block->n_row, converted);
     }
     memcpy(converted, &tally, sizeof tally);
     return MSI_OK;
@@ -370,6 +528,9 @@ void msi_block_converter_free(msi_block_converter *converter)
 {
     if (!converter) return;
     msi_block_workspace_free(&converter->workspace);
+    msi_block_workspace_free(&converter->parts);
+    msi_free(converter->line);
+    msi_free(converter->line_flag);
     msi_free(converter->place);
     msi_free(converter);
 }

@@ -15,6 +15,7 @@
 
 #include "core/types.h"
 #include "io/ms/reader_pool.h"
+#include "src/sky/continuum.h"
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
 
@@ -26,7 +27,9 @@ typedef struct msi_conversion_spec {
     msi_precision precision;  /* of the gridders */
 
     const msi_output_channels *channels; /* each has a gridder */
+    const msi_ms_reader *reader;         /* its Doppler shifts, if channels have a grid */
     double ra_rad, dec_rad;              /* the images' centre; fields with another phase centre are shifted to it */
+    const msi_continuum *continuum;      /* to subtract; NULL: none */
     int sums_beam_weights;               /* count the weights that a mean primary beam needs */
     double least_turn_rad;               /* a block is not shifted if no phase would change by more than this */
 } msi_conversion_spec;
@@ -39,9 +42,17 @@ typedef struct msi_conversion_request {
     msi_precision precision;
     double ra_rad, dec_rad, least_turn_rad;
     int sums_beam_weights;
+    msi_continuum continuum;
+    msi_channel_grid grid;     /* n 0: channels are groups of the data's channels */
+    int64_t n_shift, shift_at; /* Doppler shifts of fields, and the byte of the request at which the first one is */
     int64_t n_channel;
-    double edge_hz[]; /* [n_channel + 1] of msi_output_channels */
+    double edge_hz[]; /* [n_channel + 1] of msi_output_channels; with a grid then [n_channel][n_part] frequencies */
 } msi_conversion_request;
+
+/* The Doppler shifts of a field in a request: n_minute minutes, then their ratios, from byte `at` on. */
+typedef struct msi_conversion_shift {
+    int64_t set, field_id, n_minute, at;
+} msi_conversion_shift;
 
 /* A converter has the buffers of a conversion. */
 typedef struct msi_block_converter msi_block_converter;
@@ -94,6 +105,7 @@ typedef struct msi_converted_walk {
     const msi_conversion_request *request;
     const msi_ms_block *block;
     int64_t channel, end_channel; /* the next one; the end */
+    double lowest, highest;       /* Doppler shifts of the block's rows */
     int64_t at;                   /* offset in block->converted */
 } msi_converted_walk;
 

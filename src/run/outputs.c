@@ -2,6 +2,7 @@
 #include "src/run/outputs.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "core/memory.h"
 #include "core/image.h"
 #include "core/status.h"
+#include "io/fits/cube_file.h"
 #include "io/fits/picture.h"
 #include "io/fits/picture_apart.h"
 
@@ -21,6 +23,7 @@ typedef struct entry {
     msi_output_text text; /* 0: an image */
     int links;            /* 1: a second name of the file before it */
     char *name;
+    msi_cube_file *cube; /* of an image of -cube, from its first plane on */
 } entry;
 
 struct msi_outputs {
@@ -30,6 +33,8 @@ struct msi_outputs {
     int n, capacity;
     entry *list;
     msi_publish *publish;
+    msi_fits_cube axis;   /* of -cube */
+    pthread_mutex_t gate; /* of entry.cube, before it is made */
 };
 
 static const char *const kind_names[] = {[MSI_FITS_DIRTY] = "dirty",
@@ -67,6 +72,12 @@ static int is_of_term(msi_fits_kind kind)
     return kind <= MSI_FITS_IMAGE;
 }
 
+/* Return 1 if an image is a plane of a cube. */
+static int is_cube(const msi_outputs *o, const msi_output_id *id)
+{
+    return o->options->cube.is_cube && id->channel != MSI_OUTPUT_MFS;
+}
+
 /* Make a file's name: NAME[-tNNNN][-NNNN|-MFS][-ttK][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv */
 static int make_name(const msi_outputs *o, const char *prefix, entry *e)
 {
@@ -83,7 +94,8 @@ static int make_name(const msi_outputs *o, const char *prefix, entry *e)
         return MSI_OK;
     }
     if (opt->intervals_out > 1) at += snprintf(e->name + at, size - (size_t)at, "-t%04lld", (long long)e->id.interval);
-    const int is_one = opt->channels_out < 2 || (e->text && opt->clean.join_channels);
+    const int is_one =
+        opt->channels_out < 2 || (e->text && opt->clean.join_channels) || (is_cube(o, &e->id) && !e->text);
     if (!is_one && e->id.channel == MSI_OUTPUT_MFS)
         at += snprintf(e->name + at, size - (size_t)at, "-MFS");
     else if (!is_one)
@@ -123,7 +135,7 @@ static int add_image(msi_outputs *o, msi_output_id id, int picture)
 static int add_with_picture(msi_outputs *o, msi_output_id id)
 {
     MSI_TRY(add_image(o, id, 0));
-    return o->options->png ? add_image(o, id, 1) : MSI_OK;
+    return o->options->png && !is_cube(o, &id) ? add_image(o, id, 1) : MSI_OK;
 }
 
 /* Return the number of images of each kind that differ in their Taylor term. */
@@ -235,8 +247,9 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
         MSI_TRY(add_image(o, id, 0));
         /* Programs that look for a restored image find the dirty one if nothing was cleaned, as with WSClean. */
         const msi_output_id image = {interval, channel, p, MSI_FITS_IMAGE, 0};
-        if (!opt->clean.niter) MSI_TRY(add_entry(o, (entry){.id = image, .links = 1}));
-        if (opt->png) MSI_TRY(add_image(o, id, 1));
+        const int is_other = is_cube(o, &id) && opt->cube.restoring_beam;
+        if (!opt->clean.niter) MSI_TRY(add_entry(o, (entry){.id = image, .links = !is_other}));
+        if (opt->png && !is_cube(o, &id)) MSI_TRY(add_image(o, id, 1));
         if (!opt->save_uv) continue;
         id.kind = MSI_FITS_UV_REAL;
         MSI_TRY(add_image(o, id, 0));
@@ -259,7 +272,9 @@ static int add_sources(msi_outputs *o, int64_t interval)
 static int add_all(msi_outputs *o)
 {
     for (int64_t t = 0; t < o->options->intervals_out; t++) {
-        for (int64_t c = 0; c < o->options->channels_out; c++) MSI_TRY(add_channel(o, t, c));
+        /* The planes of a cube are one file, that of channel 0. */
+        const int64_t n = o->options->cube.is_cube ? 1 : o->options->channels_out;
+        for (int64_t c = 0; c < n; c++) MSI_TRY(add_channel(o, t, c));
         if (o->options->channels_out > 1) MSI_TRY(add_channel(o, t, MSI_OUTPUT_MFS));
         if (o->options->clean.niter && o->options->clean.save_sources) MSI_TRY(add_sources(o, t));
     }
@@ -306,6 +321,7 @@ int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_pl
     MSI_TRY(check_outside(options, options->given_paths, options->n_given));
     msi_outputs *o;
     MSI_TRY(msi_alloc(&o, 1, sizeof *o, "list of outputs"));
+    pthread_mutex_init(&o->gate, NULL);
     o->options = options;
     o->planes = planes;
     o->n_plane = n_plane;
@@ -337,9 +353,51 @@ int64_t msi_outputs_bytes(const msi_outputs *o)
     for (int i = 0; i < o->n; i++) {
         if (o->list[i].picture || o->list[i].text) continue;
         if (o->list[i].links && msi_publish_links(o->publish)) continue;
-        bytes += (o->list[i].id.kind == MSI_FITS_WEIGHTS ? weights.nu * weights.nv : n_pixel) * 4 + 4 * 2880;
+        const int64_t n_plane = is_cube(o, &o->list[i].id) ? o->options->channels_out : 1;
+        bytes += (o->list[i].id.kind == MSI_FITS_WEIGHTS ? weights.nu * weights.nv : n_pixel) * n_plane * 4 + 4 * 2880;
     }
     return bytes;
+}
+
+void msi_outputs_set_axis(msi_outputs *o, const msi_fits_cube *axis)
+{
+    o->axis = *axis;
+}
+
+/* Begin a cube before its first plane. Several threads write planes. */
+static int begin_cube(msi_outputs *o, int i, const msi_fits_spec *spec)
+{
+    pthread_mutex_lock(&o->gate);
+    const int rc = o->list[i].cube ? MSI_OK : msi_cube_file_begin(&o->list[i].cube, o->publish, i, spec);
+    pthread_mutex_unlock(&o->gate);
+    return rc;
+}
+
+/* Return the plane of a cube for an output channel, which are numbered by ascending frequency. */
+static int64_t plane_of(const msi_outputs *o, int64_t channel)
+{
+    return o->axis.step_hz < 0 ? o->axis.n - 1 - channel : channel;
+}
+
+/* Return 1 if cubes of a kind stay open until the restored one is made of them. */
+static int is_read_back(const msi_outputs *o, msi_fits_kind kind)
+{
+    return o->options->cube.restoring_beam &&
+           (kind == MSI_FITS_DIRTY || kind == MSI_FITS_RESIDUAL || kind == MSI_FITS_MODEL);
+}
+
+/* Write a plane of the cube that is output i. */
+static int write_plane(msi_outputs *o, int i, int64_t channel, const msi_fits_spec *spec, const void *pixel,
+                       msi_precision precision)
+{
+    msi_fits_spec of_cube = *spec;
+    int is_last;
+    of_cube.cube = &o->axis;
+    MSI_TRY(begin_cube(o, i, &of_cube));
+    MSI_TRY(msi_cube_file_put(o->list[i].cube, plane_of(o, channel), spec, pixel, precision, &is_last));
+    if (!is_last || is_read_back(o, spec->kind)) return MSI_OK;
+    MSI_TRY(msi_cube_file_finish(o->list[i].cube));
+    return i + 1 < o->n && o->list[i + 1].links ? msi_publish_link(o->publish, i + 1, i) : MSI_OK;
 }
 
 int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
@@ -351,12 +409,14 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
      * polarisation of the first plane. Saved weights are of all polarisations. */
     const int has_several_pols = o->planes[o->n_plane - 1].pol != o->planes[0].pol;
     full.pol = id->kind == MSI_FITS_WEIGHTS && has_several_pols ? (msi_pol)0 : o->planes[id->plane].pol;
+    const int64_t channel = is_cube(o, id) ? 0 : id->channel;
     int written = 0;
     for (int i = 0; i < o->n; i++) {
         const msi_output_id *e = &o->list[i].id;
-        if (o->list[i].text || o->list[i].links || e->interval != id->interval || e->channel != id->channel ||
+        if (o->list[i].text || o->list[i].links || e->interval != id->interval || e->channel != channel ||
             e->plane != id->plane || e->kind != id->kind || e->term != id->term)
             continue;
+        if (is_cube(o, id)) return write_plane(o, i, id->channel, &full, pixel, precision);
         if (o->list[i].picture)
             MSI_TRY(msi_picture_spare(o->publish, i,
                                       msi_picture_write(o->publish, i, &full, &o->options->picture, pixel, precision)));
@@ -366,6 +426,37 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
         written++;
     }
     return written ? MSI_OK : msi_error_set(MSI_EINTERNAL, "an image was not planned: kind %d", (int)id->kind);
+}
+
+/* Return the number of the cube of an image; -1 if it is not begun. */
+static int find_cube(const msi_outputs *o, const msi_output_id *id)
+{
+    for (int i = 0; i < o->n; i++) {
+        const entry *e = &o->list[i];
+        if (e->cube && e->id.interval == id->interval && e->id.plane == id->plane && e->id.kind == id->kind) return i;
+    }
+    return -1;
+}
+
+const msi_beam *msi_outputs_cube_beams(const msi_outputs *o, const msi_output_id *id)
+{
+    const int i = find_cube(o, id);
+    return i < 0 ? NULL : msi_cube_file_beams(o->list[i].cube);
+}
+
+int msi_outputs_read_back(const msi_outputs *o, const msi_output_id *id, msi_fits_spec *facts, float *pixel)
+{
+    const int i = find_cube(o, id);
+    if (i < 0) return msi_error_set(MSI_EINTERNAL, "a cube was not written: kind %d", (int)id->kind);
+    return msi_cube_file_get(o->list[i].cube, plane_of(o, id->channel), facts, pixel);
+}
+
+int msi_outputs_finish_cubes(msi_outputs *o, int64_t interval)
+{
+    for (int i = 0; i < o->n; i++)
+        if (o->list[i].cube && o->list[i].id.interval == interval && is_read_back(o, o->list[i].id.kind))
+            MSI_TRY(msi_cube_file_finish(o->list[i].cube));
+    return MSI_OK;
 }
 
 int msi_outputs_path(char **path, const msi_outputs *o, const char *prefix, const msi_output_id *id)
@@ -453,7 +544,11 @@ void msi_outputs_free(msi_outputs *o)
 {
     if (!o) return;
     msi_publish_free(o->publish);
-    for (int i = 0; i < o->n; i++) msi_free(o->list[i].name);
+    for (int i = 0; i < o->n; i++) {
+        msi_free(o->list[i].name);
+        msi_cube_file_free(o->list[i].cube);
+    }
+    pthread_mutex_destroy(&o->gate);
     msi_free(o->list);
     msi_free(o);
 }

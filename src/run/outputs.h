@@ -46,6 +46,26 @@ int msi_outputs_taylor_plane(const msi_options *options);
 
 int msi_outputs_n(const msi_outputs *o);
 
+/* msi_outputs_set_axis - set the planes of cubes before the first image is written; copied, without beams. */
+void msi_outputs_set_axis(msi_outputs *o, const msi_fits_cube *axis);
+
+/* ---- Cubes that are read back, with -restoring-beam: dirty images, residuals and models ---- */
+
+/* msi_outputs_cube_beams - return the beams of the planes of a cube, in the order of its planes, borrowed; NULL if none
+ * is begun. */
+const msi_beam *msi_outputs_cube_beams(const msi_outputs *o, const msi_output_id *id);
+
+/*
+ * msi_outputs_read_back - read a plane that was written.
+ * Returned: *facts  its beam, samples, weights and results of cleaning; pixel [ny][nx]
+ * Returns:  0, MSI_EOUTPUT
+ */
+int msi_outputs_read_back(const msi_outputs *o, const msi_output_id *id, msi_fits_spec *facts, float *pixel);
+
+/* msi_outputs_finish_cubes - write the headers of an interval's cubes of these kinds. Returns: 0, MSI_EOUTPUT,
+ * MSI_ENOMEM */
+int msi_outputs_finish_cubes(msi_outputs *o, int64_t interval);
+
 /* msi_outputs_bytes - return the disk space of the images. */
 int64_t msi_outputs_bytes(const msi_outputs *o);
 

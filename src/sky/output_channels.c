@@ -15,8 +15,7 @@ static int compare_values(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* List the distinct frequencies of all spws, ascending; the caller frees *out. */
-static int sorted_frequencies(const msi_ms_reader *reader, double **out, int64_t *n_out)
+int msi_output_channels_frequencies(const msi_ms_reader *reader, double **out, int64_t *n_out)
 {
     int64_t n = 0, unique = 0;
     for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) n += msi_ms_reader_spw(reader, i)->n_chan;
@@ -153,7 +152,7 @@ int msi_output_channels_make(msi_output_channels *out, const msi_ms_reader *read
     *out = (msi_output_channels){.n = n};
     double *freq;
     int64_t n_freq;
-    MSI_TRY(sorted_frequencies(reader, &freq, &n_freq));
+    MSI_TRY(msi_output_channels_frequencies(reader, &freq, &n_freq));
     int rc = msi_alloc(&out->edge_hz, n + 1, sizeof(double), "output channels");
     if (!rc) rc = msi_alloc(&out->low_hz, n, sizeof(double), "output channels");
     if (!rc) rc = msi_alloc(&out->high_hz, n, sizeof(double), "output channels");
@@ -162,6 +161,41 @@ int msi_output_channels_make(msi_output_channels *out, const msi_ms_reader *read
     msi_free(freq);
     if (rc) msi_output_channels_free(out);
     return rc;
+}
+
+int msi_output_channels_regular(msi_output_channels *out, const msi_channel_grid *g)
+{
+    *out = (msi_output_channels){.n = g->n, .grid = *g};
+    int rc = msi_alloc(&out->edge_hz, g->n + 1, sizeof(double), "output channels");
+    if (!rc) rc = msi_alloc(&out->low_hz, g->n, sizeof(double), "output channels");
+    if (!rc) rc = msi_alloc(&out->high_hz, g->n, sizeof(double), "output channels");
+    for (int64_t i = 0; !rc && i <= g->n; i++) {
+        out->edge_hz[i] = g->first_hz + ((double)i - 0.5) * g->step_hz;
+        if (i < g->n) out->low_hz[i] = out->edge_hz[i];
+        if (i > 0) out->high_hz[i - 1] = out->edge_hz[i];
+    }
+    if (rc) msi_output_channels_free(out);
+    return rc;
+}
+
+int msi_output_channels_axis(const msi_output_channels *c, double *first_hz, double *step_hz)
+{
+    static const double MOST_OFF = 1e-2; /* of a step; a real set has rounded frequencies */
+    const double first = 0.5 * (c->low_hz[0] + c->high_hz[0]),
+                 last = 0.5 * (c->low_hz[c->n - 1] + c->high_hz[c->n - 1]);
+    *first_hz = first;
+    *step_hz = c->n > 1 ? (last - first) / (double)(c->n - 1) : c->high_hz[0] - c->low_hz[0];
+    for (int64_t i = 1; i + 1 < c->n; i++) {
+        const double centre = 0.5 * (c->low_hz[i] + c->high_hz[i]), on_axis = first + (double)i * *step_hz;
+        if (fabs(centre - on_axis) > MOST_OFF * *step_hz)
+            return msi_error_set(
+                MSI_EINPUT,
+                "-cube: channel %lld is at %.9g MHz, but with evenly spaced planes it would be at %.9g "
+                "MHz; select one spectral window with -spws, or give a -channels-out that divides its "
+                "channels evenly",
+                (long long)i, 1e-6 * centre, 1e-6 * on_axis);
+    }
+    return MSI_OK;
 }
 
 void msi_output_channels_free(msi_output_channels *c)

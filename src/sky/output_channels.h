@@ -5,11 +5,31 @@
 
 #include "io/ms/ms_reader.h"
 
+/* How samples of the data's channels become samples of a plane in another frame: each is assigned to the plane that
+ * contains it (the nearest one if planes are narrower than channels), or values are interpolated along frequency. */
+typedef enum msi_channel_interpolation {
+    MSI_CHANNEL_NEAREST,
+    MSI_CHANNEL_LINEAR,
+    MSI_CHANNEL_CUBIC
+} msi_channel_interpolation;
+
+/* Evenly spaced output channels in a frame of frequencies (cube_grid.h). */
+typedef struct msi_channel_grid {
+    int64_t n;                /* 0: output channels are groups of the data's channels */
+    double first_hz, step_hz; /* the lowest centre; step above 0 */
+    int descends;             /* the planes of a cube are in the other order */
+    msi_channel_interpolation interpolation;
+    int n_part;                                      /* values that are interpolated for a channel, evenly spaced */
+    double data_width_hz;                            /* of the narrowest channel of the data */
+    double first_ratio, lowest_ratio, highest_ratio; /* of frequencies to those of the data: at the first time; all */
+} msi_channel_grid;
+
 /* Output channel i holds the selected frequencies in [edge_hz[i], edge_hz[i + 1]). */
 typedef struct msi_output_channels {
     int64_t n;
     double *edge_hz;          /* [n + 1] ascending; owned */
     double *low_hz, *high_hz; /* [n] band covered, channel widths included; owned */
+    msi_channel_grid grid;    /* if it is used, edges and bands are in its frame */
 } msi_output_channels;
 
 /* How frequencies are divided. Zero-initialised: evenly. */
@@ -30,6 +50,24 @@ typedef struct msi_channel_division {
  */
 int msi_output_channels_make(msi_output_channels *out, const msi_ms_reader *reader, int64_t n,
                              const msi_channel_division *division);
+
+/* msi_output_channels_regular - make the output channels of a grid. Returns: 0, MSI_ENOMEM; *out is empty on failure */
+int msi_output_channels_regular(msi_output_channels *out, const msi_channel_grid *grid);
+
+/*
+ * msi_output_channels_frequencies - list the distinct frequencies of all selected spws, ascending.
+ * Returned: *freq_hz [*n]  freed by msi_free
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_output_channels_frequencies(const msi_ms_reader *reader, double **freq_hz, int64_t *n);
+
+/*
+ * msi_output_channels_axis - find the frequencies of a cube whose planes are the output channels.
+ * Returned: *first_hz  the centre of the first one; *step_hz  from one to the next; the width if there is one
+ * Returns:  0, MSI_EINPUT (the centres are not evenly spaced)
+ */
+int msi_output_channels_axis(const msi_output_channels *c, double *first_hz, double *step_hz);
+
 void msi_output_channels_free(msi_output_channels *c);
 
 /* msi_output_channels_range - find the channels [*first, *end) of ascending frequencies freq_hz [n_chan] that belong to

@@ -680,10 +680,11 @@ static void test_suggestions(void **state)
                                           {"cell", "-scale"},
                                           {"imagename", "-name"},
                                           {"imsize", "-size"},
-                                          {"nchan", "-channels-out"},
+                                          {"nchan", "-cube-nchan"},
+                                          {"outframe", "-frame"},
+                                          {"restfreq", "-rest-frequency"},
                                           {"nsigma", "-auto-threshold"},
                                           {"phasecenter", "-shift"},
-                                          {"restoringbeam", "-beam-shape"},
                                           {"robust", "-weight"},
                                           {"savemodel", "-update-model-required"},
                                           {"scales", "-multiscale-scales"},
@@ -696,12 +697,12 @@ static void test_suggestions(void **state)
     for (size_t i = 0; i < sizeof near / sizeof *near; i++)
         assert_true(strchr(near[i][1], ' ') || msi_option_find(near[i][1] + 1) || !strcmp(near[i][0], "no-reoder"));
     /* Each is similar to some option by its letters only: -force, -scale, -mem, -png, -size, -field .. */
-    static const char *const far[] = {"restfreq", "cores", "scans", "mode", "yield", "threads", "x", "", "-"};
+    static const char *const far[] = {"cores", "scans", "mode", "yield", "threads", "x", "", "-"};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
     /* CASA's parameters without a corresponding option give advice. */
     refused_value("-scan 3", "-scan: no such option;", "-taql 'SCAN_NUMBER == 3'");
     refused_value("-usemask user", "-usemask:", "-auto-multithresh");
-    refused_value("-specmode cube", "-specmode:", "-channels-out");
+    refused_value("-specmode cube", "-specmode:", "-cube");
     refused_value("-vis a.ms", "-vis:", "give the Measurement Sets last");
     refused_value("-spws 0:3~10", "-spws 0:3~10:", "-select-spw");
     assert_null(msi_suggestion_advice(MSI_CASA_TCLEAN, "spw"));

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A FITS cube, written plane by plane in any order; several threads may write planes at once. */
+#ifndef MSI_IO_CUBE_FILE_H
+#define MSI_IO_CUBE_FILE_H
+
+#include "io/fits/fits_image.h"
+
+typedef struct msi_cube_file msi_cube_file;
+
+/*
+ * msi_cube_file_begin - begin output i of a plan: reserve the disk space of its planes, and space for its header.
+ * Given:    spec  as msi_fits_write, copied with its observation and column; other strings are borrowed until
+ *                 msi_cube_file_finish. spec->cube has the axis; its beams are ignored
+ * Returned: *out  freed by msi_cube_file_free; NULL on failure
+ * Returns:  0, MSI_EOUTPUT (also if the disk is full), MSI_ENOMEM, MSI_ERANGE
+ */
+int msi_cube_file_begin(msi_cube_file **out, msi_publish *p, int i, const msi_fits_spec *spec);
+
+/*
+ * msi_cube_file_put - write a plane, once each.
+ * Given:    plane  0 .. n - 1; spec  of the plane: its beam, samples, weights and results of cleaning are kept
+ * Returned: *is_last  1: all planes are written now
+ * Returns:  0, MSI_EOUTPUT, MSI_EINTERRUPTED
+ */
+int msi_cube_file_put(msi_cube_file *c, int64_t plane, const msi_fits_spec *spec, const void *pixel,
+                      msi_precision precision, int *is_last);
+
+/*
+ * msi_cube_file_finish - write the header, with the sums over all planes, and the table BEAMS if beams differ, and seal
+ * the output.
+ * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
+ */
+int msi_cube_file_finish(msi_cube_file *c);
+
+/* msi_cube_file_beams - return the beams of the planes written so far, [n], borrowed. */
+const msi_beam *msi_cube_file_beams(const msi_cube_file *c);
+
+/*
+ * msi_cube_file_get - read back a plane that was written, before msi_cube_file_finish.
+ * Returned: *facts  beam, n_vis, weights and clean as given; pixel [ny][nx]
+ * Returns:  0, MSI_EOUTPUT
+ */
+int msi_cube_file_get(const msi_cube_file *c, int64_t plane, msi_fits_spec *facts, float *pixel);
+
+/* msi_cube_file_free - NULL is fine. The output itself is that of the plan. */
+void msi_cube_file_free(msi_cube_file *c);
+
+#endif

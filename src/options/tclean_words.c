@@ -1,0 +1,773 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A call is read in three steps:
+ *   1. The text is parsed as keywords with literal values: strings, numbers, True, False, None, lists and tuples.
+ *   2. Each value is checked by its row: a parameter without effect is accepted, another one only with values that this
+ *      program can give.
+ *   3. Values become options, in groups that depend on each other: data, image, channels, weights, cleaning, masks.
+ */
+#include "src/options/tclean_words.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/units.h"
+#include "src/options/option_table.h"
+
+/* ---- Words ---- */
+
+static int add_word(msi_words *w, const char *text)
+{
+    if (w->n + 2 > w->capacity) {
+        const int capacity = w->capacity ? 2 * w->capacity : 64;
+        MSI_TRY(msi_grow(&w->word, w->n, capacity, sizeof *w->word, "words of a command line"));
+        w->capacity = capacity;
+    }
+    const size_t size = strlen(text) + 1;
+    char *copy;
+    MSI_TRY(msi_alloc(&copy, (int64_t)size, 1, "words of a command line"));
+    memcpy(copy, text, size);
+    w->word[w->n++] = copy;
+    w->word[w->n] = NULL;
+    return MSI_OK;
+}
+
+/* Add words that are separated by blanks in the format; an argument is one word. */
+static int add_words(msi_words *w, int n, ...)
+{
+    va_list list;
+    int rc = MSI_OK;
+    va_start(list, n);
+    for (int i = 0; i < n && !rc; i++) rc = add_word(w, va_arg(list, const char *));
+    va_end(list);
+    return rc;
+}
+
+void msi_words_free(msi_words *w)
+{
+    for (int i = 0; i < w->n; i++) msi_free(w->word[i]);
+    msi_free(w->word);
+    *w = (msi_words){0};
+}
+
+/* ---- Values ---- */
+
+enum { MOST_ITEMS = 64, MOST_TEXT = 4096 };
+
+typedef enum value_kind { VALUE_ABSENT, VALUE_TEXT, VALUE_NUMBER, VALUE_BOOL, VALUE_NONE } value_kind;
+
+typedef struct item {
+    value_kind kind;
+    char text[MOST_TEXT]; /* a string; a number as written; 1 or 0; "" for None */
+} item;
+
+/* The value of a parameter: one item, or a list of them. */
+typedef struct value {
+    int is_given, is_list, n;
+    item *item; /* [n] owned */
+} value;
+
+/* ---- The parameters ---- */
+
+typedef enum answer { MAPPED, ACCEPTED, REFUSED } answer;
+
+/* A parameter. A refused one is accepted with the values that mean that it is not used. */
+typedef struct parameter {
+    const char *name;
+    answer is;
+    const char *why;    /* MAPPED: the option */
+    const char *unused; /* REFUSED: such values, separated by | */
+} parameter;
+
+#define NO_AWPROJECT "it belongs to awproject, which is refused"
+#define CYCLES       "a major cycle ends at 1 - mgain of the peak; -mgain sets it"
+
+enum {
+    P_VIS,
+    P_SELECTDATA,
+    P_FIELD,
+    P_SPW,
+    P_TIMERANGE,
+    P_UVRANGE,
+    P_ANTENNA,
+    P_SCAN,
+    P_OBSERVATION,
+    P_DATACOLUMN,
+    P_IMAGENAME,
+    P_IMSIZE,
+    P_CELL,
+    P_PHASECENTER,
+    P_STOKES,
+    P_SPECMODE,
+    P_NCHAN,
+    P_START,
+    P_WIDTH,
+    P_OUTFRAME,
+    P_VELTYPE,
+    P_RESTFREQ,
+    P_INTERPOLATION,
+    P_PERCHAN,
+    P_GRIDDER,
+    P_PBLIMIT,
+    P_DECONVOLVER,
+    P_SCALES,
+    P_NTERMS,
+    P_SMALLSCALEBIAS,
+    P_RESTORINGBEAM,
+    P_PBCOR,
+    P_WEIGHTING,
+    P_ROBUST,
+    P_UVTAPER,
+    P_NITER,
+    P_GAIN,
+    P_THRESHOLD,
+    P_NSIGMA,
+    P_NMAJOR,
+    P_USEMASK,
+    P_MASK,
+    P_PBMASK,
+    P_SIDELOBE,
+    P_NOISE_THRESHOLD,
+    P_LOWNOISE,
+    P_NEGATIVE,
+    P_SMOOTH,
+    P_MINBEAM,
+    P_CUT,
+    P_GROW,
+    P_PRUNE,
+    P_CHANGE,
+    P_SAVEMODEL,
+    N_MAPPED
+};
+
+static const parameter parameters[] = {
+    [P_VIS] = {"vis", MAPPED, "the sets, last", NULL},
+    [P_SELECTDATA] = {"selectdata", MAPPED, "False: nothing is selected", NULL},
+    [P_FIELD] = {"field", MAPPED, "-field, -select-field", NULL},
+    [P_SPW] = {"spw", MAPPED, "-select-spw", NULL},
+    [P_TIMERANGE] = {"timerange", MAPPED, "-select-time", NULL},
+    [P_UVRANGE] = {"uvrange", MAPPED, "-select-uvrange", NULL},
+    [P_ANTENNA] = {"antenna", MAPPED, "-select-antenna", NULL},
+    [P_SCAN] = {"scan", MAPPED, "-taql", NULL},
+    [P_OBSERVATION] = {"observation", MAPPED, "-taql", NULL},
+    [P_DATACOLUMN] = {"datacolumn", MAPPED, "-data-column", NULL},
+    [P_IMAGENAME] = {"imagename", MAPPED, "-name", NULL},
+    [P_IMSIZE] = {"imsize", MAPPED, "-size", NULL},
+    [P_CELL] = {"cell", MAPPED, "-scale", NULL},
+    [P_PHASECENTER] = {"phasecenter", MAPPED, "-shift", NULL},
+    [P_STOKES] = {"stokes", MAPPED, "-pol", NULL},
+    [P_SPECMODE] = {"specmode", MAPPED, "-cube", NULL},
+    [P_NCHAN] = {"nchan", MAPPED, "-cube-nchan", NULL},
+    [P_START] = {"start", MAPPED, "-cube-start", NULL},
+    [P_WIDTH] = {"width", MAPPED, "-cube-width", NULL},
+    [P_OUTFRAME] = {"outframe", MAPPED, "-frame", NULL},
+    [P_VELTYPE] = {"veltype", MAPPED, "-velocity", NULL},
+    [P_RESTFREQ] = {"restfreq", MAPPED, "-rest-frequency", NULL},
+    [P_INTERPOLATION] = {"interpolation", MAPPED, "-channel-interpolation", NULL},
+    [P_PERCHAN] = {"perchanweightdensity", MAPPED, "-no-mf-weighting, -mf-weighting", NULL},
+    [P_GRIDDER] = {"gridder", MAPPED, "standard and wproject: the default gridder", NULL},
+    [P_PBLIMIT] = {"pblimit", MAPPED, "-pblimit", NULL},
+    [P_DECONVOLVER] = {"deconvolver", MAPPED, "-multiscale; hogbom and clark: the default", NULL},
+    [P_SCALES] = {"scales", MAPPED, "-multiscale-scales", NULL},
+    [P_NTERMS] = {"nterms", MAPPED, "1 only", NULL},
+    [P_SMALLSCALEBIAS] = {"smallscalebias", MAPPED, "-smallscalebias", NULL},
+    [P_RESTORINGBEAM] = {"restoringbeam", MAPPED, "-restoring-beam, -beam-shape", NULL},
+    [P_PBCOR] = {"pbcor", MAPPED, "-pbcor", NULL},
+    [P_WEIGHTING] = {"weighting", MAPPED, "-weight", NULL},
+    [P_ROBUST] = {"robust", MAPPED, "-weight", NULL},
+    [P_UVTAPER] = {"uvtaper", MAPPED, "-taper-gaussian", NULL},
+    [P_NITER] = {"niter", MAPPED, "-niter", NULL},
+    [P_GAIN] = {"gain", MAPPED, "-gain", NULL},
+    [P_THRESHOLD] = {"threshold", MAPPED, "-threshold", NULL},
+    [P_NSIGMA] = {"nsigma", MAPPED, "-auto-threshold", NULL},
+    [P_NMAJOR] = {"nmajor", MAPPED, "-nmiter", NULL},
+    [P_USEMASK] = {"usemask", MAPPED, "-auto-multithresh, -pbmask", NULL},
+    [P_MASK] = {"mask", MAPPED, "-mask", NULL},
+    [P_PBMASK] = {"pbmask", MAPPED, "-pbmask", NULL},
+    [P_SIDELOBE] = {"sidelobethreshold", MAPPED, "-sidelobethreshold", NULL},
+    [P_NOISE_THRESHOLD] = {"noisethreshold", MAPPED, "-noisethreshold", NULL},
+    [P_LOWNOISE] = {"lownoisethreshold", MAPPED, "-lownoisethreshold", NULL},
+    [P_NEGATIVE] = {"negativethreshold", MAPPED, "-negativethreshold", NULL},
+    [P_SMOOTH] = {"smoothfactor", MAPPED, "-smoothfactor", NULL},
+    [P_MINBEAM] = {"minbeamfrac", MAPPED, "-minbeamfrac", NULL},
+    [P_CUT] = {"cutthreshold", MAPPED, "-cutthreshold", NULL},
+    [P_GROW] = {"growiterations", MAPPED, "-growiterations", NULL},
+    [P_PRUNE] = {"dogrowprune", MAPPED, "-dogrowprune", NULL},
+    [P_CHANGE] = {"minpercentchange", MAPPED, "-minpercentchange", NULL},
+    [P_SAVEMODEL] = {"savemodel", MAPPED, "-update-model-required, -no-update-model-required", NULL},
+    {"reffreq", ACCEPTED, "it is the frequency of Taylor terms", NULL},
+    {"facets", ACCEPTED, "the w term is exact in the whole image", NULL},
+    {"wprojplanes", ACCEPTED, "the number of w-planes follows from -accuracy", NULL},
+    {"chanchunks", ACCEPTED, "cubes are made plane by plane", NULL},
+    {"mosweight", ACCEPTED, "it belongs to mosaics, which are refused", NULL},
+    {"normtype", ACCEPTED, "images have flat noise; -pbcor corrects them", NULL},
+    {"aterm", ACCEPTED, NO_AWPROJECT, NULL},
+    {"psterm", ACCEPTED, NO_AWPROJECT, NULL},
+    {"wbawp", ACCEPTED, NO_AWPROJECT, NULL},
+    {"conjbeams", ACCEPTED, NO_AWPROJECT, NULL},
+    {"cfcache", ACCEPTED, NO_AWPROJECT, NULL},
+    {"computepastep", ACCEPTED, NO_AWPROJECT, NULL},
+    {"rotatepastep", ACCEPTED, NO_AWPROJECT, NULL},
+    {"pointingoffsetsigdev", ACCEPTED, NO_AWPROJECT, NULL},
+    {"fusedthreshold", ACCEPTED, "it belongs to asp, which is refused", NULL},
+    {"largestscale", ACCEPTED, "it belongs to asp, which is refused", NULL},
+    {"noise", ACCEPTED, "it belongs to briggsabs, which is refused", NULL},
+    {"cycleniter", ACCEPTED, CYCLES, NULL},
+    {"cyclefactor", ACCEPTED, CYCLES, NULL},
+    {"minpsffraction", ACCEPTED, CYCLES, NULL},
+    {"maxpsffraction", ACCEPTED, CYCLES, NULL},
+    {"fullsummary", ACCEPTED, "NAME-clean.csv has the whole record", NULL},
+    {"verbose", ACCEPTED, "the log is that of -verbose", NULL},
+    {"fastnoise", ACCEPTED, "the noise is measured by the median of the residual", NULL},
+    {"restart", ACCEPTED, "-resume continues from a checkpoint, -continue from models", NULL},
+    {"parallel", ACCEPTED, "all cores are used; msimage-mp uses several hosts", NULL},
+    {"psfcutoff", ACCEPTED, "the beam is fitted to the main lobe above 0.35", NULL},
+    {"intent", REFUSED, "select the scans of an intent with scan, or -taql", ""},
+    {"projection", REFUSED, "images are in the SIN projection; leave it out", "SIN"},
+    {"startmodel", REFUSED, "CASA images are not read as models; export it to NAME-model.fits and give -continue", ""},
+    {"psfphasecenter", REFUSED, "it belongs to mosaics, which are not made", ""},
+    {"vptable", REFUSED, "voltage patterns of CASA are not read; name the beam with -pb", ""},
+    {"usepointing", REFUSED, "the POINTING table is not read; beams point at the phase centre of the field", "False|0"},
+    {"restoration", REFUSED, "the restored image is always written; leave it out", "True|1"},
+    {"outlierfile", REFUSED, "one image is made in a run; include the source in it, or subtract it first with -predict",
+     ""},
+    {"npixels", REFUSED, "superuniform weights of CASA are not made; give -weight uniform -super-weight FACTOR", "0"},
+    {"interactive", REFUSED, "masks are not drawn; give mask, or usemask='auto-multithresh'", "False|0"},
+    {"calcres", REFUSED, "the residual is always computed; -continue starts from a model", "True|1"},
+    {"calcpsf", REFUSED, "the PSF is always computed; -reuse-psf reads that of an earlier run", "True|1"},
+};
+enum { N_PARAMETER = sizeof parameters / sizeof *parameters };
+
+const char *msi_tclean_parameter(int i, const char **is, const char **why)
+{
+    static const char *const words[] = {[MAPPED] = "mapped", [ACCEPTED] = "accepted", [REFUSED] = "refused"};
+    if (i < 0 || i >= N_PARAMETER) return NULL;
+    *is = words[parameters[i].is];
+    *why = parameters[i].why;
+    return parameters[i].name;
+}
+
+/* ---- Parsing ---- */
+
+typedef struct parser {
+    const char *at;
+    value v[N_PARAMETER];
+} parser;
+
+static int syntax(const parser *p, const char *expected)
+{
+    return msi_error_set(MSI_EUSAGE,
+                         "-tclean: %s is expected at '%.24s'; give a call such as tclean(vis='a.ms', "
+                         "imagename='a', imsize=512, cell='1arcsec'), with literal values",
+                         expected, p->at);
+}
+
+/* Skip blanks, line ends and comments. */
+static void skip(parser *p)
+{
+    for (;;) {
+        while (isspace((unsigned char)*p->at) || *p->at == '\\') p->at++;
+        if (*p->at != '#') return;
+        while (*p->at && *p->at != '\n') p->at++;
+    }
+}
+
+static int parse_string(parser *p, item *out)
+{
+    const char quote = *p->at;
+    const int is_long = p->at[1] == quote && p->at[2] == quote;
+    size_t n = 0;
+    p->at += is_long ? 3 : 1;
+    while (*p->at && !(*p->at == quote && (!is_long || (p->at[1] == quote && p->at[2] == quote)))) {
+        if (*p->at == '\\' && p->at[1]) p->at++;
+        if (n + 1 == sizeof out->text) return syntax(p, "a shorter string");
+        out->text[n++] = *p->at++;
+    }
+    if (!*p->at) return syntax(p, "the end of a string");
+    p->at += is_long ? 3 : 1;
+    out->text[n] = 0;
+    out->kind = VALUE_TEXT;
+    return MSI_OK;
+}
+
+static int parse_item(parser *p, item *out)
+{
+    static const struct {
+        const char *word, *text;
+        value_kind kind;
+    } words[] = {{"True", "1", VALUE_BOOL}, {"False", "0", VALUE_BOOL}, {"None", "", VALUE_NONE}};
+    char *end;
+    if (*p->at == '\'' || *p->at == '"') return parse_string(p, out);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const size_t n = strlen(words[i].word);
+        if (strncmp(p->at, words[i].word, n) != 0 || isalnum((unsigned char)p->at[n])) continue;
+        out->kind = words[i].kind;
+        snprintf(out->text, sizeof out->text, "%s", words[i].text);
+        p->at += n;
+        return MSI_OK;
+    }
+    const double number = strtod(p->at, &end);
+    const size_t n = (size_t)(end - p->at);
+    if (n == 0 || n >= 64 || !isfinite(number)) return syntax(p, "a string, a number, True, False, None or a list");
+    snprintf(out->text, sizeof out->text, "%.*s", (int)n, p->at);
+    out->kind = VALUE_NUMBER;
+    p->at = end;
+    return MSI_OK;
+}
+
+static int add_item(parser *p, value *v)
+{
+    if (v->n == MOST_ITEMS) return syntax(p, "the end of a list of at most 64 values");
+    return parse_item(p, &v->item[v->n++]);
+}
+
+static int parse_value(parser *p, value *v)
+{
+    msi_free(v->item);
+    *v = (value){.is_given = 1, .is_list = *p->at == '[' || *p->at == '('};
+    MSI_TRY(msi_alloc(&v->item, MOST_ITEMS, sizeof *v->item, "a call of tclean"));
+    if (!v->is_list) return add_item(p, v);
+    const char closing = *p->at == '[' ? ']' : ')';
+    p->at++;
+    for (skip(p); *p->at != closing; skip(p)) {
+        MSI_TRY(add_item(p, v));
+        skip(p);
+        if (*p->at == ',')
+            p->at++;
+        else if (*p->at != closing)
+            return syntax(p, "a comma");
+    }
+    p->at++;
+    return MSI_OK;
+}
+
+static int find_parameter(const char *name, size_t length)
+{
+    for (int i = 0; i < N_PARAMETER; i++)
+        if (strlen(parameters[i].name) == length && strncmp(parameters[i].name, name, length) == 0) return i;
+    return -1;
+}
+
+static int parse_call(parser *p)
+{
+    skip(p);
+    if (strncmp(p->at, "tclean", 6) == 0) p->at += 6;
+    skip(p);
+    if (*p->at != '(') return syntax(p, "'('");
+    p->at++;
+    for (skip(p); *p->at != ')'; skip(p)) {
+        const char *name = p->at;
+        while (isalnum((unsigned char)*p->at) || *p->at == '_') p->at++;
+        const size_t length = (size_t)(p->at - name);
+        skip(p);
+        if (!length || *p->at != '=') return syntax(p, "'name='");
+        const int i = find_parameter(name, length);
+        if (i < 0) return msi_error_set(MSI_EUSAGE, "-tclean: %.*s is not a parameter of tclean", (int)length, name);
+        p->at++;
+        skip(p);
+        MSI_TRY(parse_value(p, &p->v[i]));
+        skip(p);
+        if (*p->at == ',')
+            p->at++;
+        else if (*p->at != ')')
+            return syntax(p, "a comma");
+    }
+    p->at++;
+    skip(p);
+    return *p->at ? syntax(p, "the end") : MSI_OK;
+}
+
+/* ---- Values of parameters ---- */
+
+/* Return the only item as text; "" if the parameter is not given, or empty. */
+static const char *text_of(const parser *p, int i)
+{
+    return p->v[i].n ? p->v[i].item[0].text : "";
+}
+
+static const char *text_or(const parser *p, int i, const char *absent)
+{
+    return *text_of(p, i) ? text_of(p, i) : absent;
+}
+
+static int is_true(const parser *p, int i, int absent)
+{
+    return p->v[i].n ? strcmp(p->v[i].item[0].text, "0") != 0 && *p->v[i].item[0].text : absent;
+}
+
+static double number_of(const parser *p, int i, double absent)
+{
+    return p->v[i].n && *p->v[i].item[0].text ? atof(p->v[i].item[0].text) : absent;
+}
+
+static int refuse(int i, const char *text, const char *why)
+{
+    return msi_error_set(MSI_EUSAGE, "-tclean: %s=%s is refused: %s", parameters[i].name, text, why);
+}
+
+/* Return 1 if a text is one of the words of a list that | separates. */
+static int is_one_of(const char *text, const char *list)
+{
+    size_t length;
+    const char *word;
+    if (!*text && !*list) return 1;
+    for (int i = 0; (word = msi_option_word(list, '|', i, &length)); i++)
+        if (strlen(text) == length && strncasecmp(text, word, length) == 0) return 1;
+    return 0;
+}
+
+/* Check the refused parameters. One may have the value that means that it is not used. */
+static int check_refused(const parser *p)
+{
+    for (int i = N_MAPPED; i < N_PARAMETER; i++) {
+        const parameter *q = &parameters[i];
+        const value *v = &p->v[i];
+        const int is_empty = v->n == 0 || (v->n == 1 && !*v->item[0].text);
+        if (q->is != REFUSED || !v->is_given || is_empty) continue;
+        if (v->n > 1 || !is_one_of(v->item[0].text, q->unused)) return refuse(i, v->item[0].text, q->why);
+    }
+    return MSI_OK;
+}
+
+/* Return 1 if all items of a list are the same. */
+static int is_uniform(const value *v)
+{
+    for (int i = 1; i < v->n; i++)
+        if (strcmp(v->item[i].text, v->item[0].text) != 0) return 0;
+    return 1;
+}
+
+/* Add an option with the text of a parameter, if it is given. A list, of several sets, must have equal items. */
+static int put_text(msi_words *w, const parser *p, int i, const char *option)
+{
+    if (!*text_of(p, i)) return MSI_OK;
+    if (!is_uniform(&p->v[i]))
+        return refuse(i, "a list", "all sets get the same selection; image sets that differ together with -taql");
+    return add_words(w, 2, option, text_of(p, i));
+}
+
+/* ---- Data ---- */
+
+/* Add a TaQL condition that a column has one of the numbers of a list such as 1,3~5. */
+static int put_ids(char *taql, size_t size, const parser *p, int i, const char *column)
+{
+    const char *list = text_of(p, i);
+    size_t at = strlen(taql);
+    if (!*list) return MSI_OK;
+    if (list[strspn(list, "0123456789,~ ")] || !is_uniform(&p->v[i]))
+        return refuse(i, list, "give numbers and ranges, such as 3,5~7, the same for all sets");
+    at += (size_t)snprintf(taql + at, size - at, "%s(", *taql ? " && " : "");
+    for (int k = 0; *list; k++) {
+        char *end;
+        const long first = strtol(list, &end, 10);
+        const int is_range = *end == '~';
+        const long last = is_range ? strtol(end + 1, &end, 10) : first;
+        at += (size_t)snprintf(taql + at, at < size ? size - at : 0, "%s(%s >= %ld && %s <= %ld)", k ? " || " : "",
+                               column, first, column, last);
+        list = end;
+        while (*list == ',' || *list == ' ') list++;
+        if (at >= size || end == list) break;
+    }
+    if (at + 2 > size) return refuse(i, "the list", "it is too long; give -taql");
+    strcat(taql, ")");
+    return MSI_OK;
+}
+
+static int put_selection(msi_words *w, const parser *p)
+{
+    char taql[1024] = "";
+    const char *field = text_of(p, P_FIELD);
+    if (!is_true(p, P_SELECTDATA, 1)) return add_words(w, 2, "-field", "all");
+    if (!*field)
+        MSI_TRY(add_words(w, 2, "-field", "all"));
+    else
+        MSI_TRY(put_text(w, p, P_FIELD, field[strspn(field, "0123456789,")] ? "-select-field" : "-field"));
+    MSI_TRY(put_text(w, p, P_SPW, "-select-spw"));
+    MSI_TRY(put_text(w, p, P_TIMERANGE, "-select-time"));
+    MSI_TRY(put_text(w, p, P_UVRANGE, "-select-uvrange"));
+    MSI_TRY(put_text(w, p, P_ANTENNA, "-select-antenna"));
+    MSI_TRY(put_ids(taql, sizeof taql, p, P_SCAN, "SCAN_NUMBER"));
+    MSI_TRY(put_ids(taql, sizeof taql, p, P_OBSERVATION, "OBSERVATION_ID"));
+    return *taql ? add_words(w, 2, "-taql", taql) : MSI_OK;
+}
+
+static int put_column(msi_words *w, const parser *p)
+{
+    const char *c = text_or(p, P_DATACOLUMN, "corrected");
+    if (is_one_of(c, "corrected|corrected_data")) return MSI_OK; /* DATA in sets that lack it, as in tclean */
+    if (is_one_of(c, "data")) return add_words(w, 2, "-data-column", "DATA");
+    if (is_one_of(c, "model|model_data")) return add_words(w, 2, "-data-column", "MODEL_DATA");
+    return refuse(P_DATACOLUMN, c, "give corrected, data or model");
+}
+
+/* ---- Image ---- */
+
+static int put_cell(msi_words *w, const parser *p)
+{
+    const value *v = &p->v[P_CELL];
+    char text[64];
+    if (!v->n || !*text_of(p, P_CELL)) return add_words(w, 2, "-scale", "1asec");
+    if (!is_uniform(v)) return refuse(P_CELL, "a list", "pixels are square; give one size");
+    const int is_bare =
+        v->item[0].kind == VALUE_NUMBER || !isalpha((unsigned char)text_of(p, P_CELL)[strlen(text_of(p, P_CELL)) - 1]);
+    snprintf(text, sizeof text, "%.40s%s", text_of(p, P_CELL), is_bare ? "asec" : "");
+    return add_words(w, 2, "-scale", text);
+}
+
+/* A direction such as J2000 05h35m17s -05d23m28s. */
+static int put_centre(msi_words *w, const parser *p)
+{
+    const char *text = text_of(p, P_PHASECENTER);
+    char frame[32] = "", ra[64] = "", dec[64] = "";
+    if (!*text) return MSI_OK;
+    const int n = sscanf(text, "%31s %63s %63s", frame, ra, dec);
+    if (n == 3 && (strcasecmp(frame, "J2000") == 0 || strcasecmp(frame, "ICRS") == 0))
+        return add_words(w, 3, "-shift", ra, dec);
+    if (n == 2 && isdigit((unsigned char)*frame)) return add_words(w, 3, "-shift", frame, ra);
+    return refuse(P_PHASECENTER, text, "give a direction such as 'J2000 05h35m17s -05d23m28s'");
+}
+
+static int put_stokes(msi_words *w, const parser *p)
+{
+    const char *s = text_or(p, P_STOKES, "I");
+    char list[32] = "";
+    if (is_one_of(s, "RRLL|XXYY|RR|LL|XX|YY")) {
+        snprintf(list, sizeof list, "%.2s%s%.2s", s, s[2] ? "," : "", s + 2);
+        return add_words(w, 2, "-pol", list);
+    }
+    if (s[strspn(s, "IQUV")] || strlen(s) > 4)
+        return refuse(P_STOKES, s, "give I, Q, U, V, RRLL, XXYY or parts of them");
+    for (size_t i = 0; s[i]; i++) snprintf(list + strlen(list), sizeof list - strlen(list), "%s%c", i ? "," : "", s[i]);
+    return add_words(w, 2, "-pol", list);
+}
+
+static int put_image(msi_words *w, const parser *p)
+{
+    const value *size = &p->v[P_IMSIZE];
+    const char *gridder = text_or(p, P_GRIDDER, "standard");
+    if (size->n < 1) return refuse(P_IMSIZE, "nothing", "give the size of the image");
+    MSI_TRY(add_words(w, 3, "-size", size->item[0].text, size->item[size->n > 1].text));
+    MSI_TRY(put_cell(w, p));
+    MSI_TRY(put_centre(w, p));
+    MSI_TRY(put_stokes(w, p));
+    if (!*text_of(p, P_IMAGENAME)) return refuse(P_IMAGENAME, "''", "give the beginning of the names of the files");
+    MSI_TRY(add_words(w, 2, "-name", text_of(p, P_IMAGENAME)));
+    if (is_one_of(gridder, "mosaic|mosaicft|ftmosaic"))
+        return refuse(P_GRIDDER, gridder,
+                      "pointings are not joined to a mosaic; image each by its field, with "
+                      "gridder='standard'");
+    if (!is_one_of(gridder, "standard|gridft|ft|wproject|wprojectft|widefield"))
+        return refuse(P_GRIDDER, gridder,
+                      "beams are not applied in the gridder; gridder='wproject' with pbcor=True "
+                      "corrects the image");
+    if (!is_true(p, P_PBCOR, 0)) return MSI_OK;
+    return add_words(w, 3, "-pbcor", "-pblimit", text_or(p, P_PBLIMIT, "0.2"));
+}
+
+/* ---- Channels ---- */
+
+static int put_cube(msi_words *w, const parser *p)
+{
+    const char *mode = text_or(p, P_SPECMODE, "mfs"), *frame = text_or(p, P_OUTFRAME, "LSRK"),
+               *velocity = text_or(p, P_VELTYPE, "radio");
+    if (is_one_of(mode, "mfs|mvc")) {
+        if (strcasecmp(mode, "mvc") == 0) return refuse(P_SPECMODE, mode, "Taylor terms are not made of cubes");
+        return MSI_OK;
+    }
+    if (strcasecmp(mode, "cubesource") == 0)
+        return refuse(P_SPECMODE, mode,
+                      "frames do not follow a moving source; specmode='cube' with outframe='TOPO' or "
+                      "'LSRK' does not either");
+    if (!is_one_of(mode, "cube|cubedata")) return refuse(P_SPECMODE, mode, "give mfs, cube or cubedata");
+    if (!is_one_of(velocity, "radio|optical|relativistic"))
+        return refuse(P_VELTYPE, velocity, "give radio, optical or relativistic");
+    MSI_TRY(add_words(w, 3, "-cube", "-frame", strcasecmp(mode, "cubedata") == 0 ? "data" : frame));
+    if (number_of(p, P_NCHAN, -1) > 0) MSI_TRY(add_words(w, 2, "-cube-nchan", text_of(p, P_NCHAN)));
+    MSI_TRY(put_text(w, p, P_START, "-cube-start"));
+    MSI_TRY(put_text(w, p, P_WIDTH, "-cube-width"));
+    MSI_TRY(add_words(w, 2, "-velocity", velocity));
+    MSI_TRY(put_text(w, p, P_RESTFREQ, "-rest-frequency"));
+    return put_text(w, p, P_INTERPOLATION, "-channel-interpolation");
+}
+
+/* ---- Weights ---- */
+
+static int put_taper(msi_words *w, const parser *p)
+{
+    const value *v = &p->v[P_UVTAPER];
+    char text[256] = "";
+    if (!v->n || !*text_of(p, P_UVTAPER)) return MSI_OK;
+    if (v->n > 3) return refuse(P_UVTAPER, "a list", "give one or two widths, and an angle");
+    for (int i = 0; i < v->n; i++) {
+        char *unit;
+        const double number = strtod(v->item[i].text, &unit);
+        while (*unit == ' ') unit++;
+        const int is_wavelengths = strstr(unit, "lambda") != NULL || (!*unit && i < 2);
+        /* An angle of tclean is that of the image's Gaussian times pi / (4 ln 2). */
+        const double factor = is_wavelengths || i == 2 ? 1 : 4 * log(2) / MSI_PI;
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.12g%s", i ? "," : "", factor * number,
+                 *unit    ? unit
+                 : i == 2 ? "deg"
+                          : "lambda");
+    }
+    return add_words(w, 2, "-taper-gaussian", text);
+}
+
+static int put_weights(msi_words *w, const parser *p)
+{
+    const char *weight = text_or(p, P_WEIGHTING, "natural");
+    const int is_cube = is_one_of(text_or(p, P_SPECMODE, "mfs"), "cube|cubedata");
+    if (is_one_of(weight, "briggs|briggsbwtaper"))
+        MSI_TRY(add_words(w, 3, "-weight", weight, text_or(p, P_ROBUST, "0.5")));
+    else if (is_one_of(weight, "natural|uniform"))
+        MSI_TRY(add_words(w, 2, "-weight", weight));
+    else
+        return refuse(P_WEIGHTING, weight, "give natural, uniform, briggs or briggsbwtaper");
+    if (is_cube && !is_true(p, P_PERCHAN, 1)) {
+        if (strcasecmp(weight, "briggsbwtaper") == 0)
+            return refuse(P_PERCHAN, "False", "briggsbwtaper has the densities of each channel");
+        MSI_TRY(add_word(w, "-mf-weighting"));
+    }
+    return put_taper(w, p);
+}
+
+/* ---- Cleaning ---- */
+
+static int put_deconvolver(msi_words *w, const parser *p)
+{
+    const char *name = text_or(p, P_DECONVOLVER, "hogbom");
+    const value *s = &p->v[P_SCALES];
+    char scales[512] = "";
+    if (is_one_of(name, "mtmfs|mem|asp") && !(strcasecmp(name, "mtmfs") == 0 && number_of(p, P_NTERMS, 2) == 1))
+        return refuse(P_DECONVOLVER, name,
+                      strcasecmp(name, "mtmfs") == 0
+                          ? "give -channels-out with -join-channels and -fit-spectral-log-pol, which fit spectra; or "
+                            "nterms=1"
+                          : "give hogbom, clark or multiscale");
+    if (is_one_of(name, "hogbom|clark|clarkstokes|clark_exp|clarkstokes_exp")) return MSI_OK;
+    if (!is_one_of(name, "multiscale|mtmfs")) return refuse(P_DECONVOLVER, name, "give hogbom, clark or multiscale");
+    MSI_TRY(add_word(w, "-multiscale"));
+    /* tclean's scales are radii; without any it cleans points. */
+    for (int i = 0; i < s->n; i++)
+        snprintf(scales + strlen(scales), sizeof scales - strlen(scales), "%s%.9g", i ? "," : "",
+                 2 * atof(s->item[i].text));
+    MSI_TRY(add_words(w, 2, "-multiscale-scales", *scales ? scales : "0"));
+    return put_text(w, p, P_SMALLSCALEBIAS, "-smallscalebias");
+}
+
+static int put_restoring(msi_words *w, const parser *p)
+{
+    const value *v = &p->v[P_RESTORINGBEAM];
+    const char *first = text_of(p, P_RESTORINGBEAM);
+    if (!*first) return MSI_OK;
+    if (strcasecmp(first, "common") == 0)
+        return is_one_of(text_or(p, P_SPECMODE, "mfs"), "cube|cubedata") ? add_words(w, 2, "-restoring-beam", "common")
+                                                                         : MSI_OK;
+    return add_words(w, 4, "-beam-shape", first, v->n > 1 ? v->item[1].text : first,
+                     v->n > 2 ? v->item[2].text : "0deg");
+}
+
+static int put_threshold(msi_words *w, const parser *p)
+{
+    const char *text = text_of(p, P_THRESHOLD);
+    char jy[80];
+    if (number_of(p, P_NSIGMA, 0) > 0) MSI_TRY(add_words(w, 2, "-auto-threshold", text_of(p, P_NSIGMA)));
+    if (!(number_of(p, P_THRESHOLD, 0) > 0)) return MSI_OK;
+    snprintf(jy, sizeof jy, "%.64s%s", text, p->v[P_THRESHOLD].item[0].kind == VALUE_NUMBER ? "Jy" : "");
+    char *to = jy;
+    for (char *c = jy; *c; c++)
+        if (*c != ' ') *to++ = *c;
+    *to = 0;
+    if (to > jy + 5 && strcasecmp(to - 5, "/beam") == 0) to[-5] = 0;
+    return add_words(w, 2, "-threshold", jy);
+}
+
+static int put_mask(msi_words *w, const parser *p)
+{
+    static const struct {
+        int parameter;
+        const char *option;
+    } automatic[] = {{P_SIDELOBE, "-sidelobethreshold"}, {P_NOISE_THRESHOLD, "-noisethreshold"},
+                     {P_LOWNOISE, "-lownoisethreshold"}, {P_NEGATIVE, "-negativethreshold"},
+                     {P_SMOOTH, "-smoothfactor"},        {P_MINBEAM, "-minbeamfrac"},
+                     {P_CUT, "-cutthreshold"},           {P_GROW, "-growiterations"},
+                     {P_CHANGE, "-minpercentchange"}};
+    const char *use = text_or(p, P_USEMASK, "user"), *mask = text_of(p, P_MASK);
+    if (!is_one_of(use, "user|pb|auto-multithresh")) return refuse(P_USEMASK, use, "give user, pb or auto-multithresh");
+    if (strcasecmp(use, "user") == 0 && *mask) {
+        if (p->v[P_MASK].n > 1) return refuse(P_MASK, "a list", "give one file");
+        if (strchr(mask, '[')) return refuse(P_MASK, mask, "write the region into a file, and give its name");
+        return add_words(w, 2, "-mask", mask);
+    }
+    if (strcasecmp(use, "user") != 0 && number_of(p, P_PBMASK, 0) > 0)
+        MSI_TRY(add_words(w, 2, "-pbmask", text_of(p, P_PBMASK)));
+    if (strcasecmp(use, "auto-multithresh") != 0) return MSI_OK;
+    MSI_TRY(add_word(w, "-auto-multithresh"));
+    for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++)
+        MSI_TRY(put_text(w, p, automatic[i].parameter, automatic[i].option));
+    if (!p->v[P_PRUNE].n) return MSI_OK;
+    return add_words(w, 2, "-dogrowprune", is_true(p, P_PRUNE, 1) ? "true" : "false");
+}
+
+static int put_cleaning(msi_words *w, const parser *p)
+{
+    const char *save = text_or(p, P_SAVEMODEL, "none");
+    if (!is_one_of(save, "none|modelcolumn"))
+        return refuse(P_SAVEMODEL, save, "models are written as a column; give savemodel='modelcolumn'");
+    MSI_TRY(put_deconvolver(w, p));
+    MSI_TRY(put_restoring(w, p));
+    if (!(number_of(p, P_NITER, 0) > 0)) return MSI_OK;
+    char niter[32];
+    snprintf(niter, sizeof niter, "%.0f", number_of(p, P_NITER, 0));
+    MSI_TRY(add_words(w, 2, "-niter", niter));
+    MSI_TRY(put_text(w, p, P_GAIN, "-gain"));
+    if (number_of(p, P_NMAJOR, -1) > 0) MSI_TRY(put_text(w, p, P_NMAJOR, "-nmiter"));
+    MSI_TRY(put_threshold(w, p));
+    MSI_TRY(put_mask(w, p));
+    return add_word(w, strcasecmp(save, "none") == 0 ? "-no-update-model-required" : "-update-model-required");
+}
+
+/* ---- The command line ---- */
+
+static int put_call(msi_words *w, const parser *p)
+{
+    MSI_TRY(check_refused(p));
+    MSI_TRY(add_words(w, 2, "-like", "tclean"));
+    MSI_TRY(put_selection(w, p));
+    MSI_TRY(put_column(w, p));
+    MSI_TRY(put_image(w, p));
+    MSI_TRY(put_cube(w, p));
+    MSI_TRY(put_weights(w, p));
+    return put_cleaning(w, p);
+}
+
+int msi_tclean_expand(msi_words *out, int argc, const char *const *argv)
+{
+    int at = 1;
+    parser *p;
+    *out = (msi_words){0};
+    while (at < argc && !(argv[at][0] == '-' && strcmp(msi_parse_option_name(argv[at]), "tclean") == 0)) at++;
+    if (at == argc) return MSI_OK;
+    if (at + 1 == argc)
+        return msi_error_set(MSI_EUSAGE, "-tclean: an argument is missing; write -tclean \"tclean(..)\"");
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "a call of tclean"));
+    p->at = argv[at + 1];
+    int rc = parse_call(p);
+    if (!rc) rc = add_word(out, argv[0]);
+    if (!rc) rc = put_call(out, p);
+    for (int i = 1; i < argc && !rc; i++)
+        if (i != at && i != at + 1) rc = add_word(out, argv[i]);
+    if (!rc && !p->v[P_VIS].n) rc = refuse(P_VIS, "nothing", "give the Measurement Set");
+    for (int i = 0; i < p->v[P_VIS].n && !rc; i++) rc = add_word(out, p->v[P_VIS].item[i].text);
+    for (int i = 0; i < N_PARAMETER; i++) msi_free(p->v[i].item);
+    msi_free(p);
+    if (rc) msi_words_free(out);
+    return rc;
+}

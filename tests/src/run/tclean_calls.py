@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Calls of CASA's tclean, -tclean and msimage.tclean: every parameter of CASA 6 is answered, and the images are those of the
+options that a call stands for. tclean_calls.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
+import importlib.util
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from program_suite import ImagingSuite, main
+import numpy as np
+from astropy.io import fits
+
+# The parameters of tclean with the defaults of CASA 6.6, from its documentation.
+CASA = dict(selectdata=True, field="", spw="", timerange="", uvrange="", antenna="", scan="", observation="", intent="",
+            datacolumn="corrected", imsize=[128], cell=["12arcsec"], phasecenter="", stokes="I", projection="SIN", startmodel="",
+            specmode="mfs", reffreq="", nchan=-1, start="", width="", outframe="LSRK", veltype="radio", restfreq=[], interpolation="linear",
+            perchanweightdensity=True, gridder="standard", facets=1, psfphasecenter="", wprojplanes=1, vptable="", mosweight=True,
+            aterm=True, psterm=False, wbawp=True, conjbeams=False, cfcache="", usepointing=False, computepastep=360.0, rotatepastep=360.0,
+            pointingoffsetsigdev=[], pblimit=0.2, normtype="flatnoise", deconvolver="hogbom", scales=[], nterms=2, smallscalebias=0.0,
+            fusedthreshold=0.0, largestscale=-1, restoration=True, restoringbeam=[], pbcor=False, outlierfile="", weighting="natural",
+            robust=0.5, noise="1.0Jy", npixels=0, uvtaper=[], niter=0, gain=0.1, threshold=0.0, nsigma=0.0, cycleniter=-1, cyclefactor=1.0,
+            minpsffraction=0.05, maxpsffraction=0.8, interactive=False, nmajor=-1, fullsummary=False, usemask="user", mask="", pbmask=0.0,
+            sidelobethreshold=3.0, noisethreshold=5.0, lownoisethreshold=1.5, negativethreshold=0.0, smoothfactor=1.0, minbeamfrac=0.3,
+            cutthreshold=0.01, growiterations=75, dogrowprune=True, minpercentchange=-1.0, verbose=False, fastnoise=True, restart=True,
+            savemodel="none", calcres=True, calcpsf=True, psfcutoff=0.35, parallel=False, chanchunks=1)
+
+AUTO = dict(usemask="auto-multithresh", sidelobethreshold=2.0, noisethreshold=4.25)
+CUBE = dict(specmode="cube", outframe="LSRK", veltype="radio", restfreq="1.42GHz", restoringbeam="common", weighting="briggs")
+# Public imaging scripts, by what they ask of tclean; with the parameter that is refused, or "" if the call runs.
+SCRIPTS = {
+    "MeerKAT science image": (dict(gridder="wproject", wprojplanes=512, deconvolver="mtmfs", nterms=2, pblimit=-1, weighting="briggs"), "deconvolver"),
+    "MeerKAT quick look": (dict(specmode="mfs", deconvolver="clark", niter=9, threshold="0.5mJy", weighting="briggs", robust=0), ""),
+    "ALMA and VLA self-calibration": (dict(deconvolver="multiscale", scales=[0, 2], smallscalebias=0.6, nsigma=3.0, niter=9, cycleniter=200,
+                                           uvtaper=["40klambda"], pblimit=0.1, savemodel="none", **AUTO), ""),
+    "uGMRT": (dict(gridder="wproject", deconvolver="multiscale", scales=[0, 5], niter=9, savemodel="modelcolumn", minbeamfrac=0.1, pblimit=-0.001,
+                   **AUTO), ""),
+    "ALMA mosaic cube": (dict(gridder="mosaic", mosweight=True, perchanweightdensity=True, **CUBE), "gridder"),
+    "VLA HI cube": (dict(CUBE, outframe="bary", pbcor=True, pblimit=0.1, niter=9, threshold="1mJy", gridder="wproject", wprojplanes=128), ""),
+    "VLA velocity cube": (dict(CUBE, start="100km/s", width="40km/s", nchan=2, niter=0, nsigma=3, restfreq="1420.405752MHz"), ""),
+    "ALMA continuum": (dict(deconvolver="multiscale", scales=[0, 2, 4], uvtaper=["3arcsec", "2arcsec", "30deg"], gain=0.3, niter=9), ""),
+    "ALMA mosaic with robust channels": (dict(gridder="mosaic", usepointing=False, **dict(CUBE, weighting="briggsbwtaper")), "gridder"),
+    "robust channels of one field": (dict(CUBE, weighting="briggsbwtaper", robust=0.0), ""),
+    "VLASS": (dict(gridder="awproject", conjbeams=True, rotatepastep=5.0, deconvolver="mtmfs", nterms=2), "gridder"),
+    "outliers": (dict(outlierfile="outlier.txt"), "outlierfile"),
+    "pointings": (dict(usepointing=True), "usepointing"),
+    "a model": (dict(startmodel="a.model"), "startmodel"),
+    "a moving source": (dict(specmode="cubesource"), "specmode"),
+}
+
+
+def observed(s):
+    return s.made("c.ms", "-telescope", "vla", "-config", "D", "-duration", "10min", "-integration", "2min", "-ra", "60deg", "-dec", "40deg", "-pol",
+                  "XX,YY", "-source", "60deg", "40deg", "1Jy", "-0.7", "-noise", "0.1Jy", "-spw", "1418.8MHz", "500kHz", 6)
+
+
+def call(s, **parameters):
+    return "tclean(%s)" % ", ".join("%s=%r" % p for p in dict(CASA, vis=observed(s), imagename="t", **parameters).items())
+
+
+def check_parameters(s):
+    """All parameters with tclean's defaults run; one that tclean does not have, and values that are no literals, are refused."""
+    done = s.launch("-quiet", "-dry-run", "-tclean", call(s))
+    s.must(done.returncode == 0, "all defaults: " + done.stderr)
+    for name in CASA:
+        done = s.launch("-quiet", "-dry-run", "-tclean", call(s, **{name: CASA[name]}))
+        s.must(done.returncode == 0, name + " is known " + done.stderr)
+    s.refused("a parameter of nothing", 2, "-tclean: nonsense is not a parameter of tclean", "-tclean", "tclean(nonsense=1)")
+    s.refused("a variable", 2, "-tclean: a string, a number.* at 'myms,", "-tclean", "tclean(vis=myms, imagename='x')")
+    s.refused("no end", 2, "-tclean: the end of a string", "-tclean", "tclean(vis='a.ms)")
+    s.refused("no set", 2, "-tclean: vis=nothing", "-tclean", "tclean(imagename='x', imsize=64, cell='1arcsec')")
+
+
+def check_scripts(s):
+    """Public scripts run, or one parameter of each is refused by name."""
+    n = 0
+    for name, (parameters, refused) in SCRIPTS.items():
+        done = s.launch("-quiet", "-dry-run", "-pb", "airy:25", "-tclean", call(s, **parameters))
+        if refused:
+            s.judge_refusal(name, done, 2, "-tclean: %s=.* is refused: " % refused)
+        else:
+            s.must(done.returncode == 0, "%s: %s" % (name, done.stderr))
+            n += 1
+    print("%d of %d calls run" % (n, len(SCRIPTS)))
+
+
+def check_images(s):
+    """The image of a call is that of its options; in Python the call is a function."""
+    ms = observed(s)
+    run = dict(niter=30, weighting="briggs", robust=0.0, threshold="20mJy", uvtaper=["3klambda"], deconvolver="multiscale", scales=[0, 2], imagename="t",
+               vis=ms, imsize=[128, 96], cell="12arcsec", savemodel="none", specmode="cube", nchan=3, start=1, width=2)
+    words = ("-like", "tclean", "-field", "all", "-size", 128, 96, "-scale", "12asec", "-cube", "-frame", "LSRK", "-cube-nchan", 3, "-cube-start", 1,
+             "-cube-width", 2, "-weight", "briggs", 0, "-taper-gaussian", "3klambda", "-multiscale", "-multiscale-scales", "0,4", "-niter", 30,
+             "-threshold", "20mJy", "-no-update-model-required")
+    text = "tclean(  # a comment\n%s,)" % ",\n ".join("%s = %r" % p for p in run.items())
+    for name, done in ("t", s.launch("-quiet", "-tclean", text)), ("o", s.launch("-quiet", *words, "-name", "o", ms)):
+        s.must(done.returncode == 0, "%s: %s" % (name, done.stderr))
+    spec = importlib.util.spec_from_file_location("_tclean", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../python/msimage/_tclean.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.tclean(msimage=s.msimage, options=["-quiet"], **dict(run, imagename=os.path.join(s.out, "p"), scales=np.array([0, 2])))
+    for kind in "image", "model", "residual", "psf":
+        t, o, p = (fits.getdata(os.path.join(s.out, "%s-%s.fits" % (n, kind))) for n in "top")
+        s.must(np.array_equal(t, o) and np.array_equal(t, p), "%s: the same image by the call, by options and in Python" % kind)
+    try:
+        module.tclean(msimage=s.msimage, **dict(run, gridder="mosaic"))
+        s.complain("a refused parameter does not raise an exception")
+    except RuntimeError as e:
+        s.must("gridder=mosaic" in str(e), "an exception: %s" % e)
+
+
+if __name__ == "__main__":
+    main(ImagingSuite, globals())
