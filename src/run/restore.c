@@ -323,7 +323,7 @@ static int restore_all(restoring *k, msi_publish *publish)
                      (long long)k->geometry.ny, (long long)k->n_plane, msi_plural(k->n_plane));
         return MSI_OK;
     }
-    const msi_fits_change change = {"Jy/beam", k->beam, o->command_line};
+    const msi_fits_change change = {.unit = "Jy/beam", .beam = k->beam, .command_line = o->command_line};
     MSI_TRY(msi_fits_write_like(publish, 0, k->files->residual, &change, k->pixel));
     MSI_TRY(msi_publish_commit(publish));
     msi_log_info("wrote %s in %.2f s", k->files->out, msi_wall_s());

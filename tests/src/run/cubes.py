@@ -10,8 +10,7 @@ from program_suite import ImagingSuite, fresh_copy, main, run
 import numpy as np
 from astropy.io import fits
 from astropy.wcs import WCS
-from astropy import units as u
-from astropy.coordinates import EarthLocation, SkyCoord
+from astropy.coordinates import EarthLocation, SkyCoord, get_body_barycentric_posvel
 from astropy.time import Time
 from astropy.utils import iers
 from casacore.tables import table
@@ -38,6 +37,11 @@ def band(s):
             flag[:, 3] = True
             t.putcol("FLAG", flag)
     return path
+
+
+def empty(s):
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
 
 
 def ran(s, *words):
@@ -96,7 +100,8 @@ def check_stokes(s):
 
 class Line:
     """A set of eight hours, in which the Doppler shift passes five channels, of one source with a line that is a Gaussian in
-    LSRK. Ratios of frequencies to those of the set are astropy's, and for LSRK the sun's 20 km/s to RA 18h, Dec 30 of B1900."""
+    LSRK. Ratios of frequencies to those of the set are of the velocities along the line of sight: astropy's of the earth and the
+    observatory (without gravity, as in all these frames), and for LSRK the sun's 20 km/s to RA 18h, Dec 30 of B1900."""
 
     SIGMA_HZ, PIXEL = 3 * STEP_HZ, (75, 60)
 
@@ -115,8 +120,10 @@ class Line:
         with table(self.path + "/FIELD", ack=False) as t:
             ra, dec = t.getcell("PHASE_DIR", 0)[0]
         at = SkyCoord(ra, dec, unit="rad")
-        to_sun = at.radial_velocity_correction("barycentric", obstime=Time(self.time / 86400, format="mjd", scale="utc"), location=where)
-        self.bary = 1 / (1 + to_sun.to_value("m/s") / C)
+        when = Time(self.time / 86400, format="mjd", scale="utc")
+        moves = get_body_barycentric_posvel("earth", when)[1].xyz + where.get_gcrs_posvel(when)[1].xyz
+        beta = at.cartesian.xyz.value @ moves.to_value("m/s") / C
+        self.bary = np.sqrt((1 - beta) / (1 + beta))
         beta = 20e3 / C * np.cos(at.separation(SkyCoord("18h", "30d", frame="fk4", equinox="B1900").transform_to("icrs")).rad)
         self.lsrk = self.bary * np.sqrt((1 - beta) / (1 + beta))
         self.freq = FIRST_HZ + STEP_HZ * np.arange(N_CHANNEL)
@@ -141,7 +148,7 @@ class Line:
         ran(s, "-name", "line", "-cube", *words, self.path)
         with opened(s, "line-dirty") as f:
             h, n = f[0].header, f[0].header["NAXIS3"]
-            return f[0].data[0, :, self.PIXEL[1], self.PIXEL[0]], h["CRVAL3"] + h["CDELT3"] * np.arange(n), h
+            return f[0].data[0, :, self.PIXEL[1], self.PIXEL[0]].astype(float), h["CRVAL3"] + h["CDELT3"] * np.arange(n), h
 
 
 def check_line(s):
@@ -220,7 +227,8 @@ def convolved(image, kernel, cell=12.0):
     n = 2 * image.shape[0]
     x = np.fft.fftfreq(n, 1 / n) * cell
     east, north = np.meshgrid(-x, x)
-    inverse = np.linalg.inv(kernel)
+    values, vectors = np.linalg.eigh(kernel)
+    inverse = vectors @ np.diag(1 / np.maximum(values, (1e-3 * cell)**2)) @ vectors.T
     g = np.exp(-4 * np.log(2) * (inverse[0, 0] * east**2 + 2 * inverse[0, 1] * east * north + inverse[1, 1] * north**2))
     out = np.fft.ifft2(np.fft.fft2(image, (n, n)) * np.fft.fft2(g)).real[:n // 2, :n // 2]
     return out, g.sum()
@@ -265,7 +273,7 @@ def check_continuum(s):
     ran(s, "-name", "line", "-channels-out", 6, "-uvcontsub", 1, "-fit-channels", "0:0~1;4~5", path)
     for c in range(6):
         peak = np.nanmax(opened(s, "line-%04d-dirty" % c)[0].data) if c != 3 else 0
-        s.must(abs(peak - (c == 2)) < 1e-5, "channel %d: %.2e Jy after the continuum is subtracted" % (c, peak))
+        s.must(abs(peak - (c == 2)) < 1e-4, "channel %d: %.7f Jy after the continuum is subtracted" % (c, peak))
     ran(s, "-name", "all", "-channels-out", 6, "-uvcontsub", 1, path)
     fitted = np.polyfit(np.delete(x, 3), np.delete(np.arange(6) == 2, 3), 1)
     for c in (0, 2, 5):
@@ -276,6 +284,7 @@ def check_continuum(s):
     with table(out, ack=False) as t:
         left = t.getcol("DATA")[:, [0, 1, 2, 4, 5]]
     s.must(np.abs(left - (np.arange(5) == 2)[None, :, None]).max() < 1e-5, "msimage-convert leaves the line")
+    empty(s)
     s.refused("no channel to fit", 3, "-uvcontsub 1: 1 of the selected channels", *SIZE, "-name", "x", "-uvcontsub", 1, "-fit-channels", "0:2~2", path)
     s.refused("no channels", 2, "-fit-channels 0:5-6: give channels", *SIZE, "-name", "x", "-uvcontsub", 1, "-fit-channels", "0:5-6", path)
 
@@ -307,8 +316,9 @@ def check_input(s):
     ms = band(s)
     gap = s.made("gap.ms", "-config", "D", "-duration", "2min", "-integration", "1min", "-pol", "XX,YY", "-spw", "1400MHz", "8MHz", 2,
                  "-spw", "1500MHz", "8MHz", 2)
+    empty(s)
     s.refused("two windows", 3, "-cube: channel 1 is at 1408 MHz, but .* -spws", *SIZE, "-name", "x", "-cube", gap)
-    s.refused("uneven channels", 3, "-channels-out that divides", *SIZE, "-name", "x", "-cube", "-channels-out", 4, ms)
+    s.refused("uneven channels", 3, "-channels-out that divides", *SIZE, "-name", "x", "-cube", "-channels-out", 5, ms)
     s.refused("velocity without frame", 2, "-cube-start: a velocity needs its frame", *SIZE, "-name", "x", "-cube", "-cube-start", "3km/s", ms)
     s.refused("no line", 3, "-rest-frequency", *SIZE, "-name", "x", "-cube", "-frame", "LSRK", "-cube-start", "3km/s", ms)
     s.refused("outside", 3, "are outside the data", *SIZE, "-name", "x", "-cube", "-cube-start", "2GHz", "-cube-nchan", 2, ms)
