@@ -63,7 +63,7 @@ static inline int msi_fits_is_psf(msi_fits_kind kind)
 /* msi_fits_has_beam - return whether images of a kind have a beam in the header. */
 static inline int msi_fits_has_beam(msi_fits_kind kind)
 {
-    return msi_fits_is_psf(kind) || kind == MSI_FITS_INDEX ||
+    return msi_fits_is_psf(kind) || msi_fits_is_index(kind) ||
            (msi_fits_is_brightness(kind) && !msi_fits_is_model(kind));
 }
 

@@ -108,8 +108,11 @@ static int restore(msi_imaging_run *r, work *w, const msi_output_id *id, const m
     image.sum_weight[0] = facts.sum_weight;
     weight[id->plane] = (msi_imaging_weight){.largest = facts.largest_weight, .vis_sum = facts.sum_vis_weight};
     clean[id->plane] = facts.clean;
-    const msi_imaging_product product = {id->channel, MSI_FITS_IMAGE, is_empty ? (msi_beam){0} : *common, weight,
-                                         clean};
+    const msi_imaging_product product = {.channel = id->channel,
+                                         .kind = MSI_FITS_IMAGE,
+                                         .beam = is_empty ? (msi_beam){0} : *common,
+                                         .weight = weight,
+                                         .clean = clean};
     if (!rc) rc = msi_imaging_files_put_plane(r, &product, id->plane, &image);
     msi_image_free(&image);
     return rc;
@@ -147,13 +150,13 @@ int msi_imaging_cube_restore(msi_imaging_run *r)
     msi_beam common;
     if (!r->outputs || !c->is_cube || !c->restoring_beam || o->make_psf_only) return MSI_OK;
     MSI_TRY(msi_image_writer_wait(r->writer));
-    const msi_output_id first = {r->interval, 0, 0, of_beams};
+    const msi_output_id first = {r->interval, 0, 0, of_beams, 0};
     const msi_beam *beam = msi_outputs_cube_beams(r->outputs, &first);
     MSI_TRY(find_common(&common, c->restoring_beam, beam, o->channels_out));
     int rc = make_work(&w, &o->geometry);
     for (int p = 0; !rc && p < r->n_plane; p++)
         for (int64_t k = 0; !rc && k < o->channels_out; k++) {
-            const msi_output_id id = {r->interval, k, p, MSI_FITS_IMAGE};
+            const msi_output_id id = {r->interval, k, p, MSI_FITS_IMAGE, 0};
             rc = restore(r, &w, &id, &common);
         }
     free_work(&w);

@@ -582,6 +582,8 @@ static int check_cube(const msi_options *o)
                         : c->niter && c->local_rms_image ? "local-rms-image"
                                                          : NULL;
     if (other) return msi_error_set(MSI_EUSAGE, "-%s: it needs a file for each channel; leave it or -cube out", other);
+    if (c->niter && c->n_taylor)
+        return msi_error_set(MSI_EUSAGE, "-nterms: Taylor terms are of a band; leave them or -cube out");
     if (msi_clean_options_writes_model(o))
         return msi_error_set(MSI_EUSAGE, "-cube: MODEL_DATA is not predicted from cubes; give "
                                          "-no-update-model-required, or leave -cube out");

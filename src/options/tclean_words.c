@@ -119,6 +119,7 @@ enum {
     P_DECONVOLVER,
     P_SCALES,
     P_NTERMS,
+    P_REFFREQ,
     P_SMALLSCALEBIAS,
     P_RESTORINGBEAM,
     P_PBCOR,
@@ -174,9 +175,10 @@ static const parameter parameters[] = {
     [P_PERCHAN] = {"perchanweightdensity", MAPPED, "-no-mf-weighting, -mf-weighting", NULL},
     [P_GRIDDER] = {"gridder", MAPPED, "standard and wproject: the default gridder", NULL},
     [P_PBLIMIT] = {"pblimit", MAPPED, "-pblimit", NULL},
-    [P_DECONVOLVER] = {"deconvolver", MAPPED, "-multiscale; hogbom and clark: the default", NULL},
+    [P_DECONVOLVER] = {"deconvolver", MAPPED, "-multiscale, -deconvolver mtmfs; hogbom and clark: the default", NULL},
     [P_SCALES] = {"scales", MAPPED, "-multiscale-scales", NULL},
-    [P_NTERMS] = {"nterms", MAPPED, "1 only", NULL},
+    [P_NTERMS] = {"nterms", MAPPED, "-nterms", NULL},
+    [P_REFFREQ] = {"reffreq", MAPPED, "-reffreq", NULL},
     [P_SMALLSCALEBIAS] = {"smallscalebias", MAPPED, "-smallscalebias", NULL},
     [P_RESTORINGBEAM] = {"restoringbeam", MAPPED, "-restoring-beam, -beam-shape", NULL},
     [P_PBCOR] = {"pbcor", MAPPED, "-pbcor", NULL},
@@ -202,7 +204,6 @@ static const parameter parameters[] = {
     [P_PRUNE] = {"dogrowprune", MAPPED, "-dogrowprune", NULL},
     [P_CHANGE] = {"minpercentchange", MAPPED, "-minpercentchange", NULL},
     [P_SAVEMODEL] = {"savemodel", MAPPED, "-update-model-required, -no-update-model-required", NULL},
-    {"reffreq", ACCEPTED, "it is the frequency of Taylor terms", NULL},
     {"facets", ACCEPTED, "the w term is exact in the whole image", NULL},
     {"wprojplanes", ACCEPTED, "the number of w-planes follows from -accuracy", NULL},
     {"chanchunks", ACCEPTED, "cubes are made plane by plane", NULL},
@@ -644,15 +645,16 @@ static int put_deconvolver(msi_words *w, const parser *p)
 {
     const char *name = text_or(p, P_DECONVOLVER, "hogbom");
     const value *s = &p->v[P_SCALES];
+    const int is_mtmfs = strcasecmp(name, "mtmfs") == 0 && number_of(p, P_NTERMS, 2) > 1;
     char scales[512] = "";
-    if (is_one_of(name, "mtmfs|mem|asp") && !(strcasecmp(name, "mtmfs") == 0 && number_of(p, P_NTERMS, 2) == 1))
-        return refuse(P_DECONVOLVER, name,
-                      strcasecmp(name, "mtmfs") == 0
-                          ? "give -channels-out with -join-channels and -fit-spectral-log-pol, which fit spectra; or "
-                            "nterms=1"
-                          : "give hogbom, clark or multiscale");
+    if (is_mtmfs && number_of(p, P_NITER, 0) > 0) {
+        MSI_TRY(add_words(w, 4, "-deconvolver", "mtmfs", "-nterms", text_or(p, P_NTERMS, "2")));
+        MSI_TRY(put_text(w, p, P_REFFREQ, "-reffreq"));
+    }
+    if (is_mtmfs && !s->n) return MSI_OK;
     if (is_one_of(name, "hogbom|clark|clarkstokes|clark_exp|clarkstokes_exp")) return MSI_OK;
-    if (!is_one_of(name, "multiscale|mtmfs")) return refuse(P_DECONVOLVER, name, "give hogbom, clark or multiscale");
+    if (!is_one_of(name, "multiscale|mtmfs"))
+        return refuse(P_DECONVOLVER, name, "give hogbom, clark, multiscale or mtmfs");
     MSI_TRY(add_word(w, "-multiscale"));
     /* tclean's scales are radii; without any it cleans points. */
     for (int i = 0; i < s->n; i++)

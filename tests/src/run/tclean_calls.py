@@ -29,7 +29,9 @@ AUTO = dict(usemask="auto-multithresh", sidelobethreshold=2.0, noisethreshold=4.
 CUBE = dict(specmode="cube", outframe="LSRK", veltype="radio", restfreq="1.42GHz", restoringbeam="common", weighting="briggs")
 # Public imaging scripts, by what they ask of tclean; with the parameter that is refused, or "" if the call runs.
 SCRIPTS = {
-    "MeerKAT science image": (dict(gridder="wproject", wprojplanes=512, deconvolver="mtmfs", nterms=2, pblimit=-1, weighting="briggs"), "deconvolver"),
+    "MeerKAT science image": (dict(gridder="wproject", wprojplanes=512, deconvolver="mtmfs", nterms=2, pblimit=-1, weighting="briggs", niter=9,
+                                   threshold="1mJy", scales=[0, 5], reffreq="1.42GHz"), ""),
+    "maximum entropy": (dict(deconvolver="mem"), "deconvolver"),
     "MeerKAT quick look": (dict(specmode="mfs", deconvolver="clark", niter=9, threshold="0.5mJy", weighting="briggs", robust=0), ""),
     "ALMA and VLA self-calibration": (dict(deconvolver="multiscale", scales=[0, 2], smallscalebias=0.6, nsigma=3.0, niter=9, cycleniter=200,
                                            uvtaper=["40klambda"], pblimit=0.1, savemodel="none", **AUTO), ""),
