@@ -16,7 +16,7 @@ using namespace ccc;
 
 namespace {
 
-cc::MFrequency::Types frame_of(const char *name)
+cc::MFrequency::Types spectral_frame_of(const char *name)
 {
     cc::MFrequency::Types type;
     if (!name || !cc::MFrequency::getType(type, name))
@@ -30,7 +30,7 @@ int ccc_frequency_ratios(const char *from, const char *to, const ccc_observer *o
                          double *ratio)
 {
     return guarded("frequency", [&] {
-        const cc::MFrequency::Types source = frame_of(from), target = frame_of(to);
+        const cc::MFrequency::Types source = spectral_frame_of(from), target = spectral_frame_of(to);
         cc::MEpoch::Types scale;
         cc::MDirection::Types frame;
         if (!cc::MEpoch::getType(scale, o->time_scale))
