@@ -366,20 +366,6 @@ static int check_scales(const msi_options *o)
         c->scale[c->n_scale - 1], (long long)edge);
 }
 
-/* MODEL_DATA is written by -predict, which reads models of Stokes parameters and of parallel hands only. */
-static int check_model_update(const msi_options *o)
-{
-    if (!msi_clean_options_writes_model(o)) return MSI_OK;
-    for (int i = 0; i < o->n_pol; i++)
-        if (o->pol[i] == MSI_POL_XY || o->pol[i] == MSI_POL_YX || o->pol[i] == MSI_POL_RL || o->pol[i] == MSI_POL_LR)
-            return msi_error_set(
-                MSI_EUSAGE,
-                "-pol %s: MODEL_DATA can be predicted from Stokes parameters or parallel hands only; give "
-                "-no-update-model-required",
-                msi_pol_name(o->pol[i]));
-    return MSI_OK;
-}
-
 /* The format can list other Stokes parameters together with I, but not without it. */
 static int check_sources(const msi_options *o)
 {
@@ -483,7 +469,6 @@ static int clean_options_check(const msi_options *o)
         return msi_error_set(MSI_EUSAGE,
                              "-no-fast-subminor: it cannot be used with -multiscale; leave one of them out");
     MSI_TRY(check_scales(o));
-    MSI_TRY(check_model_update(o));
     MSI_TRY(check_sources(o));
     MSI_TRY(check_deconvolution_channels(o));
     MSI_TRY(check_linked(o));

@@ -97,7 +97,7 @@ static int is_of_run(const msi_model_name *m, const msi_model_update_spec *spec)
     if (m->number > most || (m->number < 0) != (spec->channels_out < 2 && !m->is_term)) return 0;
     if (spec->n_plane == 1) return !m->pol;
     for (int p = 0; p < spec->n_plane; p++)
-        if (spec->planes[p].pol == m->pol) return 1;
+        if (spec->planes[p].pol == m->pol && spec->planes[p].imaginary == m->imaginary) return 1;
     return 0;
 }
 

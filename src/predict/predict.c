@@ -113,15 +113,25 @@ static int check_frequency(const prediction *r)
     return refuse_model(r, text);
 }
 
-/* List polarisations. Given: is_reached  lists only those for which it is 0; NULL: all */
-static void list_pols(char text[64], const msi_pol *pol, int n, const int *is_reached)
+/* List polarisations. */
+static void list_pols(char text[64], const msi_pol *pol, int n)
 {
     *text = 0;
     for (int i = 0; i < n; i++) {
         const size_t length = strlen(text);
-        if (!is_reached || !is_reached[i])
-            snprintf(text + length, 64 - length, "%s%s", length ? " " : "", msi_pol_name(pol[i]));
+        snprintf(text + length, 64 - length, "%s%s", length ? " " : "", msi_pol_name(pol[i]));
     }
+}
+
+/* The same for the planes of a model, a cross hand once. Given: is_reached  lists only those for which it is 0; NULL:
+ * all */
+static void list_planes(char text[64], const msi_model_images *m, const int *is_reached)
+{
+    msi_pol pol[MSI_MODEL_MAX_PLANES];
+    int n = 0;
+    for (int i = 0; i < m->n_plane; i++)
+        if (!m->plane[i].imaginary && (!is_reached || !is_reached[i])) pol[n++] = m->plane[i].pol;
+    list_pols(text, pol, n);
 }
 
 /* Check that the correlations of the sets contain the polarisations of the model. Q and U, for example, are not in RR
@@ -136,7 +146,7 @@ static int check_correlations(const prediction *r)
         const msi_ms_spw *spw = msi_ms_reader_spw(r->reader, i);
         msi_unmix unmix[MSI_MAX_CORR];
         int n_term = 0;
-        MSI_TRY(msi_unmix_make(unmix, m->pol, m->n_plane, spw->corr, spw->n_corr));
+        MSI_TRY(msi_unmix_make(unmix, m->plane, m->n_plane, spw->corr, spw->n_corr));
         for (int k = 0; k < spw->n_corr; k++) {
             n_term += unmix[k].n;
             for (int t = 0; t < unmix[k].n; t++) is_reached[unmix[k].plane[t]] = 1;
@@ -145,8 +155,8 @@ static int check_correlations(const prediction *r)
         if (n_term == 0) empty = spw;
     }
     if (empty) {
-        list_pols(pols, m->pol, m->n_plane, NULL);
-        list_pols(corr, empty->corr, empty->n_corr, NULL);
+        list_planes(pols, m, NULL);
+        list_pols(corr, empty->corr, empty->n_corr);
         snprintf(
             text, sizeof text,
             "%.200s: %s does not contribute to the correlations %s of spectral window %d of %.200s, which would be "
@@ -157,7 +167,7 @@ static int check_correlations(const prediction *r)
     }
     for (int p = 0; p < m->n_plane; p++) n_reached += is_reached[p];
     if (n_reached == m->n_plane) return MSI_OK;
-    list_pols(pols, m->pol, m->n_plane, is_reached);
+    list_planes(pols, m, is_reached);
     msi_log_warning("%.200s: the set has no correlation for %s, which is not predicted", m->names, pols);
     return MSI_OK;
 }

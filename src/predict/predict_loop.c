@@ -168,7 +168,7 @@ static int make_correlations(predict_state *r, const msi_ms_block *block, msi_c3
     msi_unmix unmix[MSI_MAX_CORR];
     msi_phase_shift shift;
     const int turns = make_shift(r, block, &shift);
-    MSI_TRY(msi_unmix_make(unmix, models->pol, models->n_plane, block->corr, block->n_corr));
+    MSI_TRY(msi_unmix_make(unmix, models->plane, models->n_plane, block->corr, block->n_corr));
     band_part at = {0};
     while (next_part(bands, block, &at)) {
         const msi_model_band *band = &bands->band[at.band];

@@ -16,11 +16,20 @@ static const struct recipe {
     {MSI_POL_RL, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, 1}}}, {MSI_POL_LR, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, -1}}},
 };
 
+msi_pol msi_pol_conjugate(msi_pol pol)
+{
+    return pol == MSI_POL_XY   ? MSI_POL_YX
+           : pol == MSI_POL_YX ? MSI_POL_XY
+           : pol == MSI_POL_RL ? MSI_POL_LR
+           : pol == MSI_POL_LR ? MSI_POL_RL
+                               : pol;
+}
+
 /* Return the index of a plane; -1 if it is missing. */
-static int find_plane(msi_pol wanted, const msi_pol *planes, int n_plane)
+static int find_plane(msi_pol wanted, int imaginary, const msi_plane *planes, int n_plane)
 {
     for (int i = 0; i < n_plane; i++)
-        if (planes[i] == wanted) return i;
+        if (planes[i].pol == wanted && planes[i].imaginary == imaginary) return i;
     return -1;
 }
 
@@ -32,18 +41,26 @@ static void add_term(msi_unmix *u, int plane, msi_c64 factor)
     u->factor[u->n++] = factor;
 }
 
-int msi_unmix_make(msi_unmix *unmix, const msi_pol *planes, int n_plane, const msi_pol *corr, int n_corr)
+/* Add the planes of a hand; without them the complex conjugate of the other cross hand. Returns: 1 if there are any */
+static int add_hand(msi_unmix *u, msi_pol hand, const msi_plane *planes, int n_plane)
 {
-    int n_hand = 0, is_stokes = planes[0] <= MSI_POL_V;
+    const int is_there = find_plane(hand, 0, planes, n_plane) >= 0;
+    const msi_pol pol = is_there ? hand : msi_pol_conjugate(hand);
+    add_term(u, find_plane(pol, 0, planes, n_plane), (msi_c64){1, 0});
+    add_term(u, find_plane(pol, 1, planes, n_plane), (msi_c64){0, is_there ? 1 : -1});
+    return u->n > 0;
+}
+
+int msi_unmix_make(msi_unmix *unmix, const msi_plane *planes, int n_plane, const msi_pol *corr, int n_corr)
+{
+    int n_hand = 0, is_stokes = planes[0].pol <= MSI_POL_V;
     for (int k = 0; k < n_corr; k++) {
         msi_unmix *u = &unmix[k];
         *u = (msi_unmix){0};
-        int hand = find_plane(corr[k], planes, n_plane);
-        n_hand += hand >= 0;
-        add_term(u, hand, (msi_c64){1, 0});
+        n_hand += add_hand(u, corr[k], planes, n_plane);
         for (size_t r = 0; r < sizeof recipes / sizeof *recipes && is_stokes; r++)
             for (int i = 0; i < 2 && recipes[r].corr == corr[k]; i++)
-                add_term(u, find_plane(recipes[r].pol[i], planes, n_plane), recipes[r].factor[i]);
+                add_term(u, find_plane(recipes[r].pol[i], 0, planes, n_plane), recipes[r].factor[i]);
     }
     if (is_stokes || n_hand) return MSI_OK;
     return msi_error_set(MSI_EINPUT,

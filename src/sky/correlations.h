@@ -16,13 +16,17 @@ typedef struct msi_unmix {
 /*
  * msi_unmix_make - find the planes and factors of correlations.
  *
- * Given:    planes [n_plane]  either of I, Q, U, V or of the parallel hands XX, YY, RR, LL; a missing plane is zero
+ * Given:    planes [n_plane]  either of I, Q, U, V or of hands, cross hands with both parts; a missing plane is zero, but
+ *                             of a cross hand the complex conjugate of the other's image
  *           corr [n_corr]     of the set, linear or circular
  * Returned: unmix [n_corr]    linear feeds XX = I+Q, XY = U+iV, YX = U-iV, YY = I-Q; circular RR = I+V, RL = Q+iU,
  *                             LR = Q-iU, LL = I-V
  * Returns:  0, MSI_EINPUT (the planes are hands, and the set has none of them)
  */
-int msi_unmix_make(msi_unmix *unmix, const msi_pol *planes, int n_plane, const msi_pol *corr, int n_corr);
+int msi_unmix_make(msi_unmix *unmix, const msi_plane *planes, int n_plane, const msi_pol *corr, int n_corr);
+
+/* msi_pol_conjugate - return the cross hand whose image is the complex conjugate: YX of XY, LR of RL; of others the same. */
+msi_pol msi_pol_conjugate(msi_pol pol);
 
 /*
  * msi_correlations_convert - compute the correlations of some channels of a block.

@@ -22,6 +22,7 @@
 #include "core/status.h"
 #include "core/units.h"
 #include "io/fits/fits_image.h"
+#include "src/sky/correlations.h"
 
 /* ---- Names of files ---- */
 
@@ -29,11 +30,15 @@ static const char ENDING[] = "-model.fits";
 
 enum { NO_CHANNEL = MSI_MODEL_NO_CHANNEL, MFS = MSI_MODEL_MFS };
 
-/* Parse "-NNNN", "-MFS", "-ttK" or nothing, then "-POL" or nothing. Return 1 if this is the whole text. */
+static int is_cross(msi_pol pol)
+{
+    return pol == MSI_POL_XY || pol == MSI_POL_YX || pol == MSI_POL_RL || pol == MSI_POL_LR;
+}
+
+/* Parse "-NNNN", "-MFS", "-ttK" or nothing, then "-POL", "-POLi" or nothing. Return 1 if this is the whole text. */
 static int parse_middle(const char *text, msi_model_name *m)
 {
     int64_t *number = &m->number;
-    msi_pol *pol = &m->pol;
     *m = (msi_model_name){.number = NO_CHANNEL};
     if (strncmp(text, "-tt", 3) == 0 && isdigit((unsigned char)text[3])) {
         m->is_term = 1;
@@ -54,8 +59,14 @@ static int parse_middle(const char *text, msi_model_name *m)
     }
     if (!*text) return 1;
     for (int p = MSI_POL_I; p <= MSI_POL_YY; p++)
-        if (text[0] == '-' && strcmp(text + 1, msi_pol_name((msi_pol)p)) == 0) *pol = (msi_pol)p;
-    return *pol != 0;
+        for (int imaginary = 0; imaginary <= is_cross((msi_pol)p); imaginary++) {
+            char name[8];
+            snprintf(name, sizeof name, "-%s%s", msi_pol_name((msi_pol)p), imaginary ? "i" : "");
+            if (strcmp(text, name) != 0) continue;
+            m->pol = (msi_pol)p;
+            m->imaginary = imaginary;
+        }
+    return m->pol != 0;
 }
 
 /* Append a file to the list. */
@@ -100,11 +111,17 @@ static int list_files(msi_model_names *names, const char *name)
     return rc;
 }
 
+/* Return a number that orders planes: by polarisation, the imaginary part of a cross hand after the real part. */
+static int order_of(msi_pol pol, int imaginary)
+{
+    return 2 * (int)pol + imaginary;
+}
+
 static int compare_names(const void *a, const void *b)
 {
     const msi_model_name *x = a, *y = b;
     if (x->number != y->number) return x->number < y->number ? -1 : 1;
-    return ((int)x->pol > (int)y->pol) - ((int)x->pol < (int)y->pol);
+    return order_of(x->pol, x->imaginary) - order_of(y->pol, y->imaginary);
 }
 
 /* Keep the files of one kind only: those with numbers from least to most. */
@@ -218,6 +235,7 @@ typedef struct model_plane {
     int64_t number; /* of the channel image, or of the plane along FREQ */
     msi_model_channel channel;
     msi_pol pol;
+    int imaginary;
     const char *path;
     int64_t freq_index;
     int pol_index;
@@ -288,11 +306,6 @@ static int check_agreement(const char *path, const msi_fits_header *h, const cha
                          first_path);
 }
 
-static int is_hand(msi_pol pol)
-{
-    return pol == MSI_POL_XX || pol == MSI_POL_YY || pol == MSI_POL_RR || pol == MSI_POL_LL;
-}
-
 /* Find the polarisation of plane i of a file in its header, else in its name. */
 static int find_pol(const msi_model_name *n, const msi_fits_header *h, int i, msi_pol *pol)
 {
@@ -300,12 +313,6 @@ static int find_pol(const msi_model_name *n, const msi_fits_header *h, int i, ms
     if (n->pol && (*pol != n->pol || h->n_pol > 1))
         return msi_error_set(MSI_EINPUT, "%s: named %s, but its Stokes axis has %s%s", n->path, msi_pol_name(n->pol),
                              msi_pol_name(*pol), h->n_pol > 1 ? " and others" : "");
-    if (*pol > MSI_POL_V && !is_hand(*pol))
-        return msi_error_set(
-            MSI_EINPUT,
-            "%s: the image of the cross-hand %s is complex, and this file has only one part of it; give models of "
-            "Stokes parameters",
-            n->path, msi_pol_name(*pol));
     return MSI_OK;
 }
 
@@ -325,6 +332,7 @@ static int add_planes(struct msi_model_files *f, const msi_model_name *n, const 
                                .channel = {freq, freq - half, freq + half},
                                .path = n->path,
                                .freq_index = k,
+                               .imaginary = n->imaginary,
                                .pol_index = i,
                                .is_numbered = n->number >= 0 && !n->is_term,
                                .is_empty = h->is_empty ? NO_SAMPLES : 0};
@@ -396,7 +404,7 @@ static int compare_numbers(const void *a, const void *b)
 {
     const model_plane *x = a, *y = b;
     if (x->number != y->number) return x->number < y->number ? -1 : 1;
-    return ((int)x->pol > (int)y->pol) - ((int)x->pol < (int)y->pol);
+    return order_of(x->pol, x->imaginary) - order_of(y->pol, y->imaginary);
 }
 
 static int compare_frequencies(const void *a, const void *b)
@@ -440,7 +448,7 @@ static int check_complete(const msi_model_images *m)
     const struct msi_model_files *f = m->files;
     for (int64_t i = 0; i < f->n_plane; i++) {
         const model_plane *p = &f->plane[i], *next = i + 1 < f->n_plane ? p + 1 : NULL;
-        if (next && next->number == p->number && next->pol == p->pol)
+        if (next && next->number == p->number && next->pol == p->pol && next->imaginary == p->imaginary)
             return msi_error_set(MSI_EINPUT, "%s and %s: both hold %s of the same channel; move one of them away",
                                  p->path, next->path, msi_pol_name(p->pol));
         if (next && !m->is_taylor && next->number != p->number && next->channel.freq_hz == p->channel.freq_hz)
@@ -450,10 +458,30 @@ static int check_complete(const msi_model_images *m)
     }
     for (int64_t i = 0; i < f->n_plane; i++) {
         const model_plane *p = &f->plane[i], *at = &f->plane[i / m->n_plane * m->n_plane];
-        if (f->n_plane % m->n_plane || p->pol != m->pol[i % m->n_plane] || p->number != at->number)
+        const msi_plane *of_first = &m->plane[i % m->n_plane];
+        if (f->n_plane % m->n_plane || p->pol != of_first->pol || p->imaginary != of_first->imaginary ||
+            p->number != at->number)
             return msi_error_set(MSI_EINPUT,
                                  "%s: the channel images do not all have the same polarisations; a file may be missing",
                                  p->path);
+    }
+    return MSI_OK;
+}
+
+/* Check that cross hands have both parts. */
+static int check_parts(const msi_model_images *m)
+{
+    for (int i = 0; i < m->n_plane; i++) {
+        const msi_plane *p = &m->plane[i];
+        int other = !is_cross(p->pol);
+        for (int k = 0; k < m->n_plane; k++)
+            other |= m->plane[k].pol == p->pol && m->plane[k].imaginary != p->imaginary;
+        if (!other)
+            return msi_error_set(
+                MSI_EINPUT,
+                "%s: the image of the cross-hand %s is complex, and this file has only one part of it; "
+                "give files named %s and %si, or models of Stokes parameters",
+                m->files->plane[i].path, msi_pol_name(p->pol), msi_pol_name(p->pol), msi_pol_name(p->pol));
     }
     return MSI_OK;
 }
@@ -468,15 +496,17 @@ static int list_channels(msi_model_images *m)
     if (m->is_taylor) MSI_TRY(check_reference(f));
     qsort(f->plane, (size_t)f->n_plane, sizeof *f->plane, compare_frequencies);
     while (m->n_plane < f->n_plane && f->plane[m->n_plane].number == f->plane[0].number) {
-        msi_pol pol = f->plane[m->n_plane].pol;
+        const msi_pol pol = f->plane[m->n_plane].pol;
+        const int imaginary = f->plane[m->n_plane].imaginary;
         for (int i = 0; i < m->n_plane; i++)
-            if (m->pol[i] == pol) return check_complete(m);
-        if (is_hand(pol) != is_hand(f->plane[0].pol) || m->n_plane == MSI_MODEL_MAX_PLANES)
+            if (m->plane[i].pol == pol && m->plane[i].imaginary == imaginary) return check_complete(m);
+        if ((pol > MSI_POL_V) != (f->plane[0].pol > MSI_POL_V) || m->n_plane == MSI_MODEL_MAX_PLANES)
             return msi_error_set(
                 MSI_EINPUT, "%s and %s: models of %s and of %s; give either Stokes parameters or hands",
                 f->plane[0].path, f->plane[m->n_plane].path, msi_pol_name(f->plane[0].pol), msi_pol_name(pol));
-        m->pol[m->n_plane++] = pol;
+        m->plane[m->n_plane++] = (msi_plane){pol, imaginary};
     }
+    MSI_TRY(check_parts(m));
     MSI_TRY(check_complete(m));
     m->n_channel = f->n_plane / m->n_plane;
     MSI_TRY(msi_alloc(&m->channel, m->n_channel, sizeof *m->channel, "list of models"));
@@ -611,6 +641,7 @@ static int check_plane(msi_model_images *m, const model_plane *p, msi_precision 
     }
     m->hash = hash_words(m->hash, &p->channel, sizeof p->channel);
     m->hash = hash_words(m->hash, &p->pol, sizeof p->pol);
+    m->hash = hash_words(m->hash, &p->imaginary, sizeof p->imaginary);
     if (!(s.absolute_jy <= MOST_FLUX_JY))
         return msi_error_set(MSI_EINPUT, "%s: the sum of its pixels is %.3g Jy; a model must not exceed %.0e Jy",
                              p->path, s.absolute_jy, MOST_FLUX_JY);
@@ -687,8 +718,9 @@ static int make_names(msi_model_images *m)
 
 static void log_models(const msi_model_images *m)
 {
-    char pols[16] = "", freq[80] = "no frequency, used at all frequencies";
-    for (int i = 0; i < m->n_plane; i++) strcat(pols, msi_pol_name(m->pol[i]));
+    char pols[40] = "", freq[80] = "no frequency, used at all frequencies";
+    for (int i = 0; i < m->n_plane; i++)
+        if (!m->plane[i].imaginary) strcat(pols, msi_pol_name(m->plane[i].pol));
     const double low = m->channel[0].freq_hz, high = m->channel[m->n_channel - 1].freq_hz;
     if (m->is_taylor)
         snprintf(freq, sizeof freq, "%lld Taylor terms about %.6g MHz", (long long)m->n_channel, 1e-6 * low);
@@ -725,10 +757,18 @@ int msi_model_images_find(msi_model_images **out, const char *name, int force)
     return MSI_OK;
 }
 
-static int has_pol(const msi_pol *list, int n, msi_pol pol)
+/* Return 1 if models, or the polarisations of an option, include a polarisation. A cross hand gives both. */
+static int is_modelled(const msi_model_images *m, msi_pol pol)
 {
-    for (int i = 0; i < n; i++)
-        if (list[i] == pol) return 1;
+    for (int i = 0; i < m->n_plane; i++)
+        if (m->plane[i].pol == pol || m->plane[i].pol == msi_pol_conjugate(pol)) return 1;
+    return 0;
+}
+
+static int is_wanted(const msi_model_wanted *w, msi_pol pol)
+{
+    for (int i = 0; i < w->n_pol; i++)
+        if (w->pol[i] == pol || w->pol[i] == msi_pol_conjugate(pol)) return 1;
     return 0;
 }
 
@@ -749,13 +789,13 @@ int msi_model_images_check(const msi_model_images *m, const msi_model_wanted *w)
                              (long long)w->n_channel, m->names, (long long)m->n_file_channel,
                              msi_plural(m->n_file_channel));
     for (int i = 0; i < w->n_pol; i++)
-        if (!has_pol(m->pol, m->n_plane, w->pol[i]))
+        if (!is_modelled(m, w->pol[i]))
             return msi_error_set(MSI_EINPUT, "-pol: there is no model of %s in %s; leave it out of -pol",
                                  msi_pol_name(w->pol[i]), m->names);
     for (int i = 0; i < m->n_plane && w->n_pol; i++)
-        if (!has_pol(w->pol, w->n_pol, m->pol[i]))
+        if (!is_wanted(w, m->plane[i].pol))
             return msi_error_set(MSI_EINPUT, "-pol: there is also a model of %s in %s; add it to -pol, or move it away",
-                                 msi_pol_name(m->pol[i]), m->names);
+                                 msi_pol_name(m->plane[i].pol), m->names);
     return MSI_OK;
 }
 

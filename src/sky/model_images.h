@@ -5,6 +5,7 @@
 
 #include "core/image.h"
 #include "core/types.h"
+#include "src/sky/stokes.h"
 
 /* ---- Names of files ---- */
 
@@ -17,6 +18,7 @@ typedef struct msi_model_name {
                        MSI_MODEL_NO_CHANNEL */
     int is_term;    /* a Taylor term, -ttK */
     msi_pol pol;    /* 0 if the name has none */
+    int imaginary;  /* 1: named XYi, for example: the imaginary part of a cross hand */
 } msi_model_name;
 
 typedef struct msi_model_names {
@@ -31,7 +33,7 @@ void msi_model_names_free(msi_model_names *names);
 
 /* ---- Images ---- */
 
-enum { MSI_MODEL_MAX_PLANES = 4 }; /* Stokes parameters or hands of one frequency */
+enum { MSI_MODEL_MAX_PLANES = 12 }; /* Stokes parameters, or hands, of one frequency; cross hands have two planes */
 
 /* The images of one frequency. */
 typedef struct msi_model_channel {
@@ -49,7 +51,7 @@ typedef struct msi_model_images {
     msi_model_channel *channel; /* [n_channel] owned; ascending frequencies */
     int64_t n_file_channel;     /* n_channel and the channels without samples, which are left out */
     int n_plane;
-    msi_pol pol[MSI_MODEL_MAX_PLANES]; /* [n_plane] all of I, Q, U, V, or all parallel hands */
+    msi_plane plane[MSI_MODEL_MAX_PLANES]; /* [n_plane] all of I, Q, U, V, or all of hands */
     double least_peak_jy;          /* the smallest peak |pixel| of the planes that are not zero; 0 if there are none */
     uint64_t hash;                 /* changes with any pixel, plane or frequency */
     char *names;                   /* owned; the first file and the number of others, for messages */
@@ -59,7 +61,8 @@ typedef struct msi_model_images {
 /*
  * msi_model_images_find - find the models called NAME, read them, and check every pixel.
  *
- * NAME-model.fits, or one for each Stokes parameter or parallel hand, NAME-Q-model.fits; or channel images
+ * NAME-model.fits, or one for each Stokes parameter or parallel hand, NAME-Q-model.fits, and two for a cross hand,
+ * NAME-XY-model.fits and, for the imaginary part, NAME-XYi-model.fits; or channel images
  * NAME-0000[-Q]-model.fits, NAME-0001[-Q]-model.fits ..; or Taylor terms NAME-tt0[-Q]-model.fits, NAME-tt1[-Q]-model.fits
  * ..; or, without any of these, NAME-MFS[-Q]-model.fits. A file may
  * hold several planes along STOKES and, unless it is a channel image, along FREQ. A Stokes parameter without a file is

@@ -16,7 +16,7 @@ from program_suite import VLA, Suite
 # The column is complex64: the relative rounding of each part is at most 2^-24.
 COLUMN_FLOOR = 2.0**-24
 
-STOKES_NUMBER = {"I": 1, "Q": 2, "U": 3, "V": 4, "RR": -1, "LL": -2, "XX": -5, "YY": -6}
+STOKES_NUMBER = {"I": 1, "Q": 2, "U": 3, "V": 4, "RR": -1, "LL": -2, "XX": -5, "YY": -6, "XY": -7, "XYi": -7}
 # The coherency matrix of each Stokes parameter.
 HANDS = {"XX": {"I": 1, "Q": 1}, "XY": {"U": 1, "V": 1j}, "YX": {"U": 1, "V": -1j}, "YY": {"I": 1, "Q": -1},
          "RR": {"I": 1, "V": 1}, "RL": {"Q": 1, "U": 1j}, "LR": {"Q": 1, "U": -1j}, "LL": {"I": 1, "V": -1}}
@@ -56,6 +56,15 @@ class Model:
         l, m = self.lm(self.x, self.y)
         e = axes(*np.radians(self.centre_deg))
         return np.stack([l, m, np.sqrt(1 - l * l - m * m)], 1) @ e
+
+    def brightness(self, corr):
+        """The coherency of the pixels in a correlation. Those of XY are complex, with the parts XY and XYi; the matrix is
+        Hermitian."""
+        if "XYi" in self.flux and corr in ("XY", "YX"):
+            return self.flux["XY"] + (1j if corr == "XY" else -1j) * self.flux["XYi"]
+        if corr in self.flux:
+            return self.flux[corr]
+        return sum((g * self.flux[s] for s, g in HANDS[corr].items() if s in self.flux), np.zeros(len(self.x)))
 
     def image(self, pol):
         data = np.zeros((self.ny, self.nx), np.float32)
@@ -128,9 +137,7 @@ class Set:
                     turns = path_m * (freq / C)
                     kernel = np.exp(2j * np.pi * (turns - np.rint(turns)))
                     for k, corr in enumerate(self.corr[d]):
-                        flux = sum(w * models[i].flux[corr] if corr in models[i].flux else
-                                   w * sum((g * models[i].flux[s] for s, g in HANDS[corr].items() if s in models[i].flux),
-                                           np.zeros(len(vectors))) for i, w in at(freq, freqs))
+                        flux = sum(w * models[i].brightness(corr) for i, w in at(freq, freqs))
                         values[:, c, k] = kernel @ flux
                 for i, row in enumerate(rows):
                     out[row] = values[i]

@@ -445,7 +445,6 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -multiscale -multiscale-scales 0,8,5000", "-multiscale-scales:", "below half of the image");
     refused_value("-niter 9 -beam-size 1000deg", "-beam-size: a beam of 1000 degrees", "wider than the image");
     refused_value("-niter 9 -beam-shape 1000deg 1 0", "-beam-shape: a beam of 1000 degrees", "wider than the image");
-    refused_value("-niter 9 -pol XX,XY -update-model-required", "-pol XY:", "-no-update-model-required");
     refused_value("-niter 9 -casa-mask a.mask -fits-mask b.fits", "-casa-mask:", "only one mask");
     refused_value("-niter 9 -mask a.mask -region-mask b.reg", "-mask:", "leave it or -region-mask out");
     refused_value("-niter 9 -horizon-mask 5deg -auto-multithresh", "-auto-multithresh:", "leave -horizon-mask out");

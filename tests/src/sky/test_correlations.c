@@ -30,7 +30,7 @@ typedef struct formed {
     msi_c32 out[N_ROW * N_OUT * MSI_MAX_CORR];
 } formed;
 
-static void form(formed *f, const msi_pol *planes, int n_plane, const msi_pol *corr, int n_corr)
+static void form_parts(formed *f, const msi_plane *planes, int n_plane, const msi_pol *corr, int n_corr)
 {
     msi_unmix unmix[MSI_MAX_CORR];
     assert_int_equal(msi_unmix_make(unmix, planes, n_plane, corr, n_corr), MSI_OK);
@@ -41,6 +41,13 @@ static void form(formed *f, const msi_pol *planes, int n_plane, const msi_pol *c
         }
     for (int i = 0; i < N_ROW * N_OUT * MSI_MAX_CORR; i++) f->out[i] = (msi_c32){NAN, -1};
     msi_correlations_convert(unmix, n_corr, N_ROW, (msi_channel_range){FIRST, N_CHAN}, f->vis, N_OUT, f->out);
+}
+
+static void form(formed *f, const msi_pol *pol, int n, const msi_pol *corr, int n_corr)
+{
+    msi_plane planes[N_STOKES];
+    for (int p = 0; p < n; p++) planes[p] = (msi_plane){pol[p], 0};
+    form_parts(f, planes, n, corr, n_corr);
 }
 
 static double complex got(const formed *f, int n_corr, int sample, int k)
@@ -137,7 +144,32 @@ static void hands_are_themselves(void **state)
     form(&f, hands, 1, linear, 4);
     for (int i = 0; i < N_SAMPLE; i++) assert_true(got(&f, 4, i, 0) == 0 && got(&f, 4, i, 3) == value(0, i));
     msi_unmix unmix[MSI_MAX_CORR];
-    assert_int_equal(msi_unmix_make(unmix, hands, 2, circular, 2), MSI_EINPUT);
+    const msi_plane planes[] = {{MSI_POL_YY, 0}, {MSI_POL_XX, 0}};
+    assert_int_equal(msi_unmix_make(unmix, planes, 2, circular, 2), MSI_EINPUT);
+}
+
+/* The image of a cross hand is complex. The image of the other cross hand is its complex conjugate, unless it is given:
+ * a sky's coherency matrix is Hermitian in every direction. */
+static void cross_hands_have_two_parts(void **state)
+{
+    (void)state;
+    static const msi_plane one[] = {{MSI_POL_XX, 0}, {MSI_POL_XY, 0}, {MSI_POL_XY, 1}, {MSI_POL_YY, 0}},
+                           both[] = {{MSI_POL_RL, 0}, {MSI_POL_RL, 1}, {MSI_POL_LR, 0}, {MSI_POL_LR, 1}};
+    static const msi_pol linear[] = {MSI_POL_XX, MSI_POL_XY, MSI_POL_YX, MSI_POL_YY},
+                         circular[] = {MSI_POL_RR, MSI_POL_RL, MSI_POL_LR, MSI_POL_LL};
+    formed f;
+    form_parts(&f, one, 4, linear, 4);
+    for (int i = 0; i < N_SAMPLE; i++) {
+        assert_true(got(&f, 4, i, 0) == value(0, i) && got(&f, 4, i, 3) == value(3, i));
+        assert_true(got(&f, 4, i, 1) == value(1, i) + I * value(2, i));
+        assert_true(got(&f, 4, i, 2) == value(1, i) - I * value(2, i));
+    }
+    form_parts(&f, both, 4, circular, 4);
+    for (int i = 0; i < N_SAMPLE; i++) {
+        assert_true(got(&f, 4, i, 0) == 0 && got(&f, 4, i, 3) == 0);
+        assert_true(got(&f, 4, i, 1) == value(0, i) + I * value(1, i));
+        assert_true(got(&f, 4, i, 2) == value(2, i) + I * value(3, i));
+    }
 }
 
 /* Channels outside [FIRST, FIRST + N_CHAN) are not written. */
@@ -159,9 +191,9 @@ static void other_channels_are_untouched(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stokes_make_all_hands),        cmocka_unit_test(imaging_finds_the_planes_again),
-        cmocka_unit_test(missing_planes_are_zero),      cmocka_unit_test(hands_are_themselves),
-        cmocka_unit_test(other_channels_are_untouched),
+        cmocka_unit_test(stokes_make_all_hands),      cmocka_unit_test(imaging_finds_the_planes_again),
+        cmocka_unit_test(missing_planes_are_zero),    cmocka_unit_test(hands_are_themselves),
+        cmocka_unit_test(cross_hands_have_two_parts), cmocka_unit_test(other_channels_are_untouched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

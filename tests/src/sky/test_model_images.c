@@ -166,7 +166,7 @@ static void one_model(void **state)
             assert_true(fabs(m->ra_rad * 180 / MSI_PI - 60) < 1e-12 && fabs(m->dec_rad * 180 / MSI_PI - 40) < 1e-12);
             assert_true(m->channel[0].freq_hz == 1e9 && m->channel[0].low_hz == 0.95e9 &&
                         m->channel[0].high_hz == 1.05e9);
-            assert_int_equal(m->pol[0], MSI_POL_I);
+            assert_int_equal(m->plane[0].pol, MSI_POL_I);
             assert_string_equal(m->dir_frame, "J2000");
             assert_string_equal(m->names, "a-model.fits");
             for (int again = 0; again < 2; again++) {
@@ -236,7 +236,7 @@ static void polarisations_by_name(void **state)
     for (int k = 0; k < 3; k++) {
         msi_model_images *m = find(names[k]);
         assert_true(m->n_plane == 3 && m->n_channel == 1);
-        assert_true(m->pol[0] == MSI_POL_I && m->pol[1] == MSI_POL_Q && m->pol[2] == MSI_POL_V);
+        assert_true(m->plane[0].pol == MSI_POL_I && m->plane[1].pol == MSI_POL_Q && m->plane[2].pol == MSI_POL_V);
         msi_image image;
         assert_int_equal(msi_model_images_load(m, 0, 1, MSI_FP64, &image), MSI_OK);
         placed(&image, 0, 1e5, 20, 20, 0, 0);
@@ -260,7 +260,7 @@ static void hands(void **state)
     make("a-XX-model.fits", &(recipe){.stokes = -5, .offset = 1e5});
     make("a-YY-model.fits", &(recipe){.stokes = -6, .offset = 2e5});
     msi_model_images *m = find("a");
-    assert_true(m->n_plane == 2 && m->pol[0] == MSI_POL_XX && m->pol[1] == MSI_POL_YY);
+    assert_true(m->n_plane == 2 && m->plane[0].pol == MSI_POL_XX && m->plane[1].pol == MSI_POL_YY);
     msi_model_images_free(m);
     make("a-I-model.fits", &(recipe){0});
     refused("a", "a-I-model.fits and a-XX-model.fits", "either");
@@ -336,7 +336,8 @@ static void cubes(void **state)
                                        .stokes_step = -3, /* V, then I */
                                        .step_hz = -1e8});
         msi_model_images *m = find("a");
-        assert_true(m->n_channel == 3 && m->n_plane == 2 && m->pol[0] == MSI_POL_I && m->pol[1] == MSI_POL_V);
+        assert_true(m->n_channel == 3 && m->n_plane == 2 && m->plane[0].pol == MSI_POL_I &&
+                    m->plane[1].pol == MSI_POL_V);
         assert_true(fabs(m->channel[0].freq_hz - 0.8e9) < 1 && fabs(m->channel[2].freq_hz - 1e9) < 1);
         for (int c = 0; c < 3; c++) {
             msi_image image;
