@@ -336,6 +336,25 @@ static int check_rule(const msimage_weighting *rule)
     if (!(rule->taper_fwhm_rad >= 0 && isfinite(rule->taper_fwhm_rad)))
         return msi_error_set(MSI_ERANGE, "taper_fwhm_rad must be positive, or 0 for no taper, got %g",
                              rule->taper_fwhm_rad);
+    const struct {
+        const char *name;
+        double value;
+    } length[] = {{"taper_minor_rad", rule->taper_minor_rad},       {"inner_lambda", rule->inner_lambda},
+                  {"inner_tukey_lambda", rule->inner_tukey_lambda}, {"outer_lambda", rule->outer_lambda},
+                  {"outer_tukey_lambda", rule->outer_tukey_lambda}, {"edge_lambda", rule->edge_lambda},
+                  {"edge_tukey_lambda", rule->edge_tukey_lambda}};
+    for (size_t i = 0; i < sizeof length / sizeof *length; i++)
+        if (!(length[i].value >= 0 && isfinite(length[i].value)))
+            return msi_error_set(MSI_ERANGE, "%s must be positive, or 0 for none, got %g", length[i].name,
+                                 length[i].value);
+    if (!isfinite(rule->taper_pa_rad))
+        return msi_error_set(MSI_ERANGE, "taper_pa_rad must be finite, got %g", rule->taper_pa_rad);
+    if (rule->taper_minor_rad > rule->taper_fwhm_rad)
+        return msi_error_set(MSI_ERANGE, "taper_minor_rad must be at most taper_fwhm_rad, %g, got %g",
+                             rule->taper_fwhm_rad, rule->taper_minor_rad);
+    if (rule->outer_tukey_lambda > rule->outer_lambda)
+        return msi_error_set(MSI_ERANGE, "outer_tukey_lambda must be at most outer_lambda, %g, got %g",
+                             rule->outer_lambda, rule->outer_tukey_lambda);
     if (!(rule->super_weight >= 0 && isfinite(rule->super_weight)))
         return msi_error_set(MSI_ERANGE, "super_weight must be positive, or 0 for the default, got %g",
                              rule->super_weight);
@@ -348,7 +367,15 @@ static int apply_weights(msimage_gridder *g, const msimage_weighting *rule)
                                          : rule->mode == MSIMAGE_BRIGGS ? MSI_WEIGHT_BRIGGS
                                                                         : MSI_WEIGHT_NATURAL,
                                  .robust = rule->robust,
-                                 .taper = {.major_rad = rule->taper_fwhm_rad * g->scale},
+                                 .taper = {.major_rad = rule->taper_fwhm_rad * g->scale,
+                                           .minor_rad = rule->taper_minor_rad * g->scale,
+                                           .pa_rad = rule->taper_pa_rad,
+                                           .inner_lambda = rule->inner_lambda / g->scale,
+                                           .inner_tukey = rule->inner_tukey_lambda / g->scale,
+                                           .outer_lambda = rule->outer_lambda / g->scale,
+                                           .outer_tukey = rule->outer_tukey_lambda / g->scale,
+                                           .edge_lambda = rule->edge_lambda / g->scale,
+                                           .edge_tukey = rule->edge_tukey_lambda / g->scale},
                                  .super_weight = rule->super_weight};
     msi_density *density = NULL;
     int rc = MSI_OK;

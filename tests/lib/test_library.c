@@ -514,6 +514,54 @@ static void test_weights(void **state)
     msimage_gridder_free(g);
 }
 
+static double rise(double x, double n)
+{
+    return x <= 0 ? 0 : x >= n ? 1 : 0.5 * (1 + cos(TWO_PI / 2 * (x - n) / n));
+}
+
+/* Sums of weights with tapers, by their definitions. */
+static void test_tapers(void **state)
+{
+    (void)state;
+    static observation o;
+    observe(&o, 1e-3, 0.8);
+    const msimage_gridder_spec spec = spec_of(MSIMAGE_RESIDUAL, MSIMAGE_SKY, 1e-3, 1e-5);
+    const double edge_u = 0.5 / spec.cell_x_rad, edge_v = 0.5 / spec.cell_y_rad, pa = 0.6;
+    const msimage_weighting rules[] = {
+        {.taper_fwhm_rad = 4e-3, .taper_minor_rad = 1e-3, .taper_pa_rad = pa},
+        {.inner_lambda = 50, .inner_tukey_lambda = 100, .outer_lambda = 350, .outer_tukey_lambda = 150},
+        {.edge_lambda = 60, .edge_tukey_lambda = 120}};
+    for (int k = 0; k < 3; k++) {
+        const msimage_weighting *r = &rules[k];
+        double want = 0, got;
+        for (int row = 0; row < N_ROW; row++)
+            for (int c = 0; c < N_CHAN; c++) {
+                const double u = o.uvw_m[row][0] * o.freq_hz[c] / LIGHT_M_S,
+                             v = o.uvw_m[row][1] * o.freq_hz[c] / LIGHT_M_S;
+                const double along = u * sin(pa) + v * cos(pa), across = u * cos(pa) - v * sin(pa);
+                const double major = r->taper_fwhm_rad * along, minor = r->taper_minor_rad * across, uv = hypot(u, v);
+                double factor = exp(-TWO_PI * TWO_PI / (16 * log(2)) * (major * major + minor * minor));
+                if (k == 1) factor = rise(uv - 50, 100) * rise(350 - uv, 150);
+                if (k == 2) factor = rise(edge_u - 60 - fabs(u), 120) * rise(edge_v - 60 - fabs(v), 120);
+                if (counts(&o, row, c)) want += o.weight[row][c] * factor;
+            }
+        msimage_gridder *g = gridder(&spec, &o);
+        assert_int_equal(msimage_gridder_weight(g, r), 0);
+        assert_int_equal(msimage_gridder_sum_weight(g, &got, NULL), 0);
+        /* Weights are stored in fp32. */
+        if (!(want > 0) || fabs(got / want - 1) > 1e-6) fail_msg("rule %d: %.9g, not %.9g", k, got, want);
+        msimage_gridder_free(g);
+    }
+    const msimage_weighting wrong[] = {{.taper_minor_rad = 1},
+                                       {.outer_tukey_lambda = 1},
+                                       {.inner_lambda = NAN},
+                                       {.edge_lambda = -1},
+                                       {.taper_pa_rad = INFINITY}};
+    msimage_gridder *g = gridder(&spec, &o);
+    for (int k = 0; k < 5; k++) assert_int_equal(msimage_gridder_weight(g, &wrong[k]), MSIMAGE_ERANGE);
+    msimage_gridder_free(g);
+}
+
 static void *work(void *of)
 {
     observation *o = malloc(sizeof *o);
@@ -682,6 +730,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_once),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_tapers),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_cleaner),

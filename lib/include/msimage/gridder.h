@@ -98,12 +98,21 @@ typedef struct msimage_samples {
 /** Density weighting. */
 typedef enum msimage_weighting_mode { MSIMAGE_NATURAL, MSIMAGE_UNIFORM, MSIMAGE_BRIGGS } msimage_weighting_mode;
 
-/** A rule for density weights. */
+/**
+ * A rule for density weights and tapers. A transition of n wavelengths is (1 + cos(pi (x - n) / n)) / 2, from 0 at x = 0 to
+ * 1 at x = n; uv is the length of (u, v).
+ */
 typedef struct msimage_weighting {
-    msimage_weighting_mode mode; /**< natural, uniform or robust */
-    double robust;               /**< Briggs' R, -2 .. 2 */
-    double taper_fwhm_rad;       /**< Gaussian uv taper: full width at half maximum of its image; 0: none */
-    double super_weight;         /**< each cell of the density's grid is this many times as large; 0: 1 */
+    msimage_weighting_mode mode;             /**< natural, uniform or robust */
+    double robust;                           /**< Briggs' R, -2 .. 2 */
+    double taper_fwhm_rad;                   /**< Gaussian uv taper: full width at half maximum of its image; 0: none */
+    double super_weight;                     /**< each cell of the density's grid is this many times as large; 0: 1 */
+    double taper_minor_rad;                  /**< minor axis of an elliptical taper; 0: as taper_fwhm_rad */
+    double taper_pa_rad;                     /**< position angle of its major axis, from north through east */
+    double inner_lambda, inner_tukey_lambda; /**< weights are 0 below inner_lambda, then a transition */
+    double outer_lambda, outer_tukey_lambda; /**< before outer_lambda a transition, beyond it 0; 0: none */
+    double edge_lambda, edge_tukey_lambda;   /**< 0 if u or v is within edge_lambda of 1 / (2 cell), the edge of the uv
+                                                plane; inside it a transition along each */
 } msimage_weighting;
 
 /** The plan, and the samples added so far. */
