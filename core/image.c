@@ -14,7 +14,7 @@ int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_
     image->n_plane = n_plane;
     image->precision = precision;
     size_t size = precision == MSI_FP32 ? sizeof(float) : sizeof(double);
-    int rc = msi_alloc(&image->pixel, msi_image_n_pixel(geometry) * n_plane, size, "image");
+    int rc = msi_alloc_paged(&image->pixel, msi_image_n_pixel(geometry) * n_plane, size, "images");
     if (!rc) rc = msi_alloc(&image->sum_weight, n_plane, sizeof(double), "image");
     if (!rc) rc = msi_alloc(&image->n_vis, n_plane, sizeof(int64_t), "image");
     if (rc) msi_image_free(image);

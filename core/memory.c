@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/memory.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,7 +20,14 @@ enum { HEADER = 64 };
  * begins at a huge page, so that the kernel can use huge pages. */
 enum { HUGE_PAGE = 2 << 20, MAPPED_FROM = HUGE_PAGE };
 
+/* The header. Blocks in files are not counted. */
+typedef struct header {
+    int64_t bytes;
+    int is_in_file;
+} header;
+
 static _Atomic int64_t in_use, limit;
+static const char *page_directory; /* NULL: no block is in a file */
 
 int64_t msi_memory_physical(void)
 {
@@ -68,15 +78,22 @@ static int reserve(int64_t bytes, int64_t *before)
     return now <= most - bytes;
 }
 
+/* Find the bytes of a block with its header. */
+static int block_bytes(int64_t n, size_t size, const char *what, int64_t *bytes)
+{
+    if (n < 0 || __builtin_mul_overflow(n, (int64_t)size, bytes) || *bytes > INT64_MAX - 4 * HEADER)
+        return msi_error_set(MSI_ENOMEM, "%s: %lld elements of %zu bytes exceed the address space", what, (long long)n,
+                             size);
+    *bytes = (*bytes + HEADER + HEADER - 1) / HEADER * HEADER;
+    return MSI_OK;
+}
+
 int msi_alloc(void *out, int64_t n, size_t size, const char *what)
 {
     void **p = out;
     *p = NULL;
-    int64_t bytes;
-    if (n < 0 || __builtin_mul_overflow(n, (int64_t)size, &bytes) || bytes > INT64_MAX - 4 * HEADER)
-        return msi_error_set(MSI_ENOMEM, "%s: %lld elements of %zu bytes exceed the address space", what, (long long)n,
-                             size);
-    bytes = (bytes + HEADER + HEADER - 1) / HEADER * HEADER;
+    int64_t bytes = 0;
+    MSI_TRY(block_bytes(n, size, what, &bytes));
     void *block = NULL;
     int64_t before;
     const int is_allowed = reserve(bytes, &before);
@@ -93,9 +110,77 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what)
         return msi_error_set(MSI_ENOMEM, "%s needs %.3f GB; %.3f GB are in use and the limit is %.3f GB", what,
                              1e-9 * (double)bytes, 1e-9 * (double)before, 1e-9 * (double)msi_memory_limit());
     }
-    memcpy(block, &bytes, sizeof bytes);
+    memcpy(block, &(header){bytes, 0}, sizeof(header));
     *p = (char *)block + HEADER;
     return MSI_OK;
+}
+
+/* Reserve a file's blocks. A signal may interrupt posix_fallocate: signals of the program end the run, after others (a
+ * caller's timer) the call is repeated. */
+static int reserve_blocks(int fd, int64_t size)
+{
+    int error;
+    do error = posix_fallocate(fd, 0, size);
+    while (error == EINTR && !msi_interrupt_signal());
+    return error;
+}
+
+static int make_unlinked(const char *directory, int *fd)
+{
+    char *name = malloc(strlen(directory) + sizeof "/msimage-store-XXXXXX");
+    if (!name) return msi_error_set(MSI_ENOMEM, "no memory for a file name");
+    sprintf(name, "%s/msimage-store-XXXXXX", directory);
+    *fd = mkostemp(name, O_CLOEXEC);
+    const int error = errno;
+    if (*fd >= 0) unlink(name);
+    free(name);
+    if (*fd >= 0) return MSI_OK;
+    return msi_error_about(
+        msi_error_set(MSI_EOUTPUT, "temp_dir %s: cannot make a temporary file: %s", directory, strerror(error)),
+        "temp_dir");
+}
+
+/* A file's blocks are reserved before they are mapped, since writing to a mapping on a full disk would raise SIGBUS. */
+int msi_map_file(void *out, int64_t bytes, const char *directory, const char *what)
+{
+    void **base = out, *p = MAP_FAILED;
+    int fd = -1;
+    *base = NULL;
+    if (!directory) directory = getenv("TMPDIR");
+    if (!directory || !*directory) directory = "/tmp";
+    MSI_TRY(make_unlinked(directory, &fd));
+    int error = reserve_blocks(fd, bytes);
+    if (!error) {
+        p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED) error = errno;
+    }
+    close(fd);
+    if (error == EINTR) return msi_interrupt_check();
+    if (error)
+        return msi_error_about(msi_error_set(MSI_EOUTPUT,
+                                             "temp_dir %s: cannot hold %.3f GB of %s that exceed the memory limit: %s",
+                                             directory, 1e-9 * (double)bytes, what, strerror(error)),
+                               "temp_dir");
+    *base = p;
+    return MSI_OK;
+}
+
+int msi_alloc_paged(void *out, int64_t n, size_t size, const char *what)
+{
+    void **p = out, *block;
+    int64_t bytes = 0;
+    *p = NULL;
+    MSI_TRY(block_bytes(n, size, what, &bytes));
+    if (!page_directory || bytes < MAPPED_FROM) return msi_alloc(out, n, size, what);
+    MSI_TRY(msi_map_file(&block, bytes, page_directory, what));
+    memcpy(block, &(header){bytes, 1}, sizeof(header));
+    *p = (char *)block + HEADER;
+    return MSI_OK;
+}
+
+void msi_memory_page_to(const char *directory)
+{
+    page_directory = directory;
 }
 
 int msi_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what)
@@ -113,13 +198,13 @@ void msi_free(void *p)
 {
     if (!p) return;
     char *block = (char *)p - HEADER;
-    int64_t bytes;
-    memcpy(&bytes, block, sizeof bytes);
-    atomic_fetch_sub(&in_use, bytes);
-    if (bytes < MAPPED_FROM)
+    header h;
+    memcpy(&h, block, sizeof h);
+    if (!h.is_in_file) atomic_fetch_sub(&in_use, h.bytes);
+    if (h.bytes < MAPPED_FROM)
         free(block);
     else
-        munmap(block, (size_t)bytes);
+        munmap(block, (size_t)h.bytes);
 }
 
 uint64_t msi_hash(uint64_t hash, const void *data, int64_t n)

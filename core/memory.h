@@ -25,7 +25,31 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what);
  */
 int msi_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what);
 
-/* msi_free - free memory of msi_alloc; NULL is fine. */
+/*
+ * msi_alloc_paged - as msi_alloc, for memory that a run uses from time to time, and in order. After
+ * msi_memory_page_to, larger blocks are mapped from unlinked files: the system writes them to the disk when it needs
+ * their pages, and they do not count against the limit.
+ * Returns: as msi_alloc, and as msi_map_file
+ */
+int msi_alloc_paged(void *out, int64_t n, size_t size, const char *what);
+
+/*
+ * msi_memory_page_to - let msi_alloc_paged map files of a directory.
+ * Given: directory  borrowed until the next call; NULL, the default: it is msi_alloc
+ */
+void msi_memory_page_to(const char *directory);
+
+/*
+ * msi_map_file - map a new unlinked file, of zeros, so that nothing is left however the process ends.
+ * Given:    directory  NULL: that of TMPDIR, otherwise /tmp
+ *           what       name of the memory in an error message, plural
+ * Returned: *out       aligned to pages; unmapped by munmap
+ * Returns:  0, MSI_ENOMEM, MSI_EOUTPUT (about temp_dir: the file cannot be made, or the disk has no space for all of
+ *           it), MSI_EINTERRUPTED
+ */
+int msi_map_file(void *out, int64_t bytes, const char *directory, const char *what);
+
+/* msi_free - free memory of msi_alloc, msi_grow and msi_alloc_paged; NULL is fine. */
 void msi_free(void *p);
 
 /* msi_memory_limit_set - limit the bytes that msi_alloc has allocated at a time; 0, the default:

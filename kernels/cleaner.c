@@ -83,10 +83,10 @@ const double *msi_cleaner_scales(const msi_cleaner *c, int *n)
     return c->spec.scale;
 }
 
-int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *device)
+int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *paged, int64_t *device)
 {
     msi_cleaner *c;
-    *host = *device = 0;
+    *host = *paged = *device = 0;
     MSI_TRY(msi_alloc(&c, 1, sizeof *c, "the cleaner"));
     int rc = msi_clean_spec_set(c, spec);
     if (!rc) {
@@ -100,6 +100,7 @@ int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *d
         const int64_t psf = c->method->while_bytes ? c->method->while_bytes(c) : 0, most = noise > psf ? noise : psf;
         *host = (int64_t)sizeof *c + most + (c->spec.backend == MSI_BACKEND_CPU ? all : records);
         *device = c->spec.backend == MSI_BACKEND_CPU ? 0 : all;
+        *paged = c->spec.backend == MSI_BACKEND_CPU && c->method->paged ? c->method->paged(c) : 0;
     }
     msi_clean_spec_release(c);
     msi_free(c);

@@ -48,11 +48,12 @@ msi_planes_shape msi_cleaner_shape(const msi_cleaner *c);
 const double *msi_cleaner_scales(const msi_cleaner *c, int *n);
 
 /*
- * msi_cleaner_estimate - count the bytes that a cleaner needs on the host and on the GPU, not counting its caller's
- * planes.
+ * msi_cleaner_estimate - count the bytes that a cleaner needs, not counting its caller's planes.
+ * Returned: host, device  on the host and on the GPU
+ *           paged         the part of host that may be out of memory after msi_memory_page_to
  * Returns: 0, MSI_EARGUMENT as msi_cleaner_create
  */
-int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *device);
+int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *paged, int64_t *device);
 
 /*
  * msi_cleaner_psf - set the point spread functions.

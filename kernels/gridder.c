@@ -161,6 +161,7 @@ static int create_workers(msi_gridder *g, const msi_plan_request *request, const
 
 static int64_t free_host_bytes(const msi_gridder *g)
 {
+    if (g->spec.grid_bytes) return g->spec.grid_bytes;
     int64_t limit = g->spec.memory_bytes ? g->spec.memory_bytes : msi_memory_limit();
     return limit - msi_memory_in_use();
 }
@@ -367,6 +368,7 @@ int msi_gridder_bind(msi_gridder *g, const msi_gridder_spec *spec)
     g->spec.device = spec->device;
     g->spec.n_thread = spec->n_thread;
     g->spec.store_bytes = g->store.memory_budget = spec->store_bytes;
+    g->spec.grid_bytes = spec->grid_bytes;
     g->spec.method = strategy->method;
     g->spec.strategy = msi_strategy_is_open(spec->strategy) ? NULL : strategy->name;
     g->strategy = strategy;

@@ -147,6 +147,8 @@ struct msi_clean_engine_ops {
     void (*free)(msi_clean_engine *e); /* NULL-safe */
     /* alloc: memory, initially zero. */
     int (*alloc)(msi_clean_engine *e, void **out, int64_t bytes, const char *what);
+    /* alloc_paged: the same for memory that is used from time to time; on the CPU that of msi_alloc_paged. */
+    int (*alloc_paged)(msi_clean_engine *e, void **out, int64_t bytes, const char *what);
     void (*release)(msi_clean_engine *e, void *p); /* NULL-safe */
     int (*upload)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);
     int (*download)(msi_clean_engine *e, void *to, const void *from, int64_t bytes);

@@ -51,6 +51,12 @@ static int engine_alloc(msi_clean_engine *e, void **out, int64_t bytes, const ch
     return msi_alloc(out, bytes, 1, what);
 }
 
+static int engine_alloc_paged(msi_clean_engine *e, void **out, int64_t bytes, const char *what)
+{
+    (void)e;
+    return msi_alloc_paged(out, bytes, 1, what);
+}
+
 static void engine_release(msi_clean_engine *e, void *p)
 {
     (void)e;
@@ -583,6 +589,7 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .create = engine_create,
     .free = engine_free,
     .alloc = engine_alloc,
+    .alloc_paged = engine_alloc_paged,
     .release = engine_release,
     .upload = engine_copy,
     .download = engine_copy,

@@ -825,6 +825,7 @@ int msi_clean_fetch_loop_cuda(msi_clean_engine *e, msi_clean_looped *done)
 extern const msi_clean_engine_ops msi_clean_engine_cuda = {engine_create,
                                                            engine_free,
                                                            engine_alloc,
+                                                           engine_alloc,
                                                            engine_release,
                                                            engine_upload,
                                                            engine_download,

@@ -207,7 +207,7 @@ static int prepare_list(msi_cleaner *c)
     MSI_TRY(o->fft_create(c->e, list_padded(c->spec.nx), list_padded(c->spec.ny), &c->wide, &c->n_wide));
     MSI_TRY(o->alloc(c->e, &c->work, c->n_wide * c->complex_bytes, "a transform"));
     for (int i = 0; i < c->spec.n_channel; i++)
-        MSI_TRY(o->alloc(c->e, &c->psf_hat[i], c->n_wide * c->complex_bytes, "the PSF's transform"));
+        MSI_TRY(o->alloc_paged(c->e, &c->psf_hat[i], c->n_wide * c->complex_bytes, "transforms of PSFs"));
     return MSI_OK;
 }
 
@@ -231,6 +231,13 @@ static int64_t list_bytes(const msi_cleaner *c)
     const int64_t cells = (list_padded(c->spec.nx) / 2 + 8) * list_padded(c->spec.ny);
     return cells * c->complex_bytes * (c->spec.n_channel + 1) +
            c->ops->fft_bytes(&c->setup, list_padded(c->spec.nx), list_padded(c->spec.ny));
+}
+
+/* One transform is at work. */
+static int64_t list_paged(const msi_cleaner *c)
+{
+    const int64_t cells = (list_padded(c->spec.nx) / 2 + 8) * list_padded(c->spec.ny);
+    return cells * c->complex_bytes * (c->spec.n_channel - 1);
 }
 
 /* Find the peak of the residual's quantity, which is the residual itself if there is one plane and no factor. */
@@ -299,4 +306,5 @@ const msi_clean_method_ops msi_clean_list_ops = {.prepare = prepare_list,
                                                  .psf = transform_psf,
                                                  .minor = run_list,
                                                  .bytes = list_bytes,
+                                                 .paged = list_paged,
                                                  .uses_lists = 1};

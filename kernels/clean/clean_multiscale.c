@@ -203,8 +203,8 @@ static int make_kernels(msi_cleaner *c)
     for (int s = 0; s < c->spec.n_scale; s++) {
         m->half[s] = s ? kernel_half(&c->spec, s) : 0;
         if (!s) continue;
-        MSI_TRY(c->ops->alloc(c->e, &m->kernel_wide[s], c->n_wide * c->complex_bytes, "a scale's kernel"));
-        MSI_TRY(c->ops->alloc(c->e, &m->kernel_narrow[s], m->n_narrow * c->complex_bytes, "a scale's kernel"));
+        MSI_TRY(c->ops->alloc_paged(c->e, &m->kernel_wide[s], c->n_wide * c->complex_bytes, "kernels of scales"));
+        MSI_TRY(c->ops->alloc_paged(c->e, &m->kernel_narrow[s], m->n_narrow * c->complex_bytes, "kernels of scales"));
         MSI_TRY(make_kernel(c, s));
     }
     return MSI_OK;
@@ -218,10 +218,11 @@ static int allocate_arrays(msi_cleaner *c)
     const int64_t narrow = m->n_narrow * c->complex_bytes;
     MSI_TRY(o->alloc(c->e, &c->work, wide, "a transform"));
     MSI_TRY(o->alloc(c->e, &m->narrow_work, narrow, "a transform"));
-    for (int i = 0; i < c->spec.n_channel; i++) MSI_TRY(o->alloc(c->e, &c->psf_hat[i], wide, "the PSF's transform"));
+    for (int i = 0; i < c->spec.n_channel; i++)
+        MSI_TRY(o->alloc_paged(c->e, &c->psf_hat[i], wide, "transforms of PSFs"));
     for (int i = 0; i < n_joined(c); i++) MSI_TRY(o->alloc(c->e, &m->searched[i], narrow, "a transform"));
-    for (int i = 0; i < c->n_plane; i++) MSI_TRY(o->alloc(c->e, &m->model[i], wide, "the model's transform"));
-    MSI_TRY(o->alloc(c->e, &m->planes, image * c->n_plane, "convolved residuals"));
+    for (int i = 0; i < c->n_plane; i++) MSI_TRY(o->alloc_paged(c->e, &m->model[i], wide, "transforms of models"));
+    MSI_TRY(o->alloc_paged(c->e, &m->planes, image * c->n_plane, "convolved residuals"));
     MSI_TRY(o->alloc(c->e, &m->mean, image * c->spec.n_pol, "the joined image"));
     for (int s = 1; s < c->spec.n_scale && by_power(c); s++)
         MSI_TRY(o->alloc(c->e, (void **)&m->mask[s], c->n_pixel, "a scale's mask"));
@@ -274,6 +275,16 @@ static int64_t bytes(const msi_cleaner *c)
            c->ops->fft_bytes(&c->setup, wide_edge(c, c->spec.nx), wide_edge(c, c->spec.ny)) +
            c->ops->fft_bytes(&c->setup, narrow_edge(c, c->spec.nx), narrow_edge(c, c->spec.ny)) +
            images * c->n_pixel * c->real_bytes + (by_power(c) ? (n_scale - 1) * c->n_pixel : 0);
+}
+
+/* One transform and the PSFs of one scale are at work. */
+static int64_t paged_bytes(const msi_cleaner *c)
+{
+    const int64_t wide = (wide_edge(c, c->spec.nx) / 2 + 8) * wide_edge(c, c->spec.ny);
+    const int64_t narrow = (narrow_edge(c, c->spec.nx) / 2 + 8) * narrow_edge(c, c->spec.ny);
+    const int64_t n_kernel = c->spec.n_scale - 1, n_psf = n_kernel > 1 ? n_kernel - 1 : 0;
+    return c->complex_bytes * (wide * (n_kernel + c->spec.n_channel + c->n_plane - 1) + narrow * n_kernel) +
+           (c->n_plane + n_psf * c->spec.n_channel) * c->n_pixel * c->real_bytes;
 }
 
 /* A kernel, and the image that it or a PSF is stored in. */
@@ -356,7 +367,7 @@ static int make_scale_psf(msi_cleaner *c, int scale)
     msi_clean_multiscale *m = c->multiscale;
     const int64_t image = c->n_pixel * c->real_bytes;
     if (!scale || m->has_psf[scale]) return MSI_OK;
-    if (!m->psf[scale]) MSI_TRY(c->ops->alloc(c->e, &m->psf[scale], image * c->spec.n_channel, "a scale's PSF"));
+    if (!m->psf[scale]) MSI_TRY(c->ops->alloc_paged(c->e, &m->psf[scale], image * c->spec.n_channel, "PSFs of scales"));
     for (int i = 0; i < c->spec.n_channel; i++) {
         MSI_TRY(c->ops->product(c->e, c->wide, c->psf_hat[i], m->kernel_wide[scale], 1, c->work));
         MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET,
@@ -738,5 +749,6 @@ const msi_clean_method_ops msi_clean_multiscale_ops = {.prepare = prepare_scales
                                                        .psf = set_psf,
                                                        .minor = minor,
                                                        .bytes = bytes,
+                                                       .paged = paged_bytes,
                                                        .while_bytes = while_bytes,
                                                        .uses_lists = 1};

@@ -69,8 +69,8 @@ static int prepare_restorer(restorer *r, const msi_planes_shape *shape, const ms
     MSI_TRY(r->ops->create(&r->e, &setup));
     MSI_TRY(r->ops->fft_create(r->e, msi_clean_beam_padded(shape->nx, &s->beam, s->cell_x_rad),
                                msi_clean_beam_padded(shape->ny, &s->beam, s->cell_y_rad), &r->fft, &n_complex));
-    MSI_TRY(r->ops->alloc(r->e, &r->beam, n_complex * complex_bytes, "the beam's transform"));
-    MSI_TRY(r->ops->alloc(r->e, &r->work, n_complex * complex_bytes, "a transform"));
+    MSI_TRY(r->ops->alloc_paged(r->e, &r->beam, n_complex * complex_bytes, "transforms of beams"));
+    MSI_TRY(r->ops->alloc_paged(r->e, &r->work, n_complex * complex_bytes, "transforms of models"));
     return r->ops->gaussian(r->e, r->fft, &g, r->beam);
 }
 
@@ -99,7 +99,8 @@ int msi_restore(msi_planes *image, const msi_planes *residual, const msi_planes 
     return rc;
 }
 
-void msi_restore_estimate(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device)
+void msi_restore_estimate(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *paged,
+                          int64_t *device)
 {
     const int64_t nx = msi_clean_beam_padded(shape->nx, &spec->beam, spec->cell_x_rad);
     const int64_t ny = msi_clean_beam_padded(shape->ny, &spec->beam, spec->cell_y_rad);
@@ -110,5 +111,6 @@ void msi_restore_estimate(const msi_planes_shape *shape, const msi_restore_spec 
     const int64_t records = MSI_CLEAN_CHUNK * (4 + (shape->precision == MSI_FP32 ? 4 : 8));
     const int on_gpu = shape->backend == MSI_BACKEND_CUDA;
     *device = on_gpu ? spectra + work + records : 0;
+    *paged = on_gpu ? 0 : spectra;
     *host = on_gpu ? records : spectra + work + records + shape->nx * shape->ny / 4;
 }

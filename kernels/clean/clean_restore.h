@@ -31,9 +31,11 @@ int msi_restore(msi_planes *image, const msi_planes *residual, const msi_planes 
 
 /*
  * msi_restore_estimate - count the bytes that msi_restore needs on the host and on the GPU, not counting the planes.
- * Given: shape  of the planes
+ * Given:    shape  of the planes
+ * Returned: paged  the part of host that may be out of memory after msi_memory_page_to
  */
-void msi_restore_estimate(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *device);
+void msi_restore_estimate(const msi_planes_shape *shape, const msi_restore_spec *spec, int64_t *host, int64_t *paged,
+                          int64_t *device);
 
 #ifdef __cplusplus
 }

@@ -42,6 +42,7 @@ struct msi_clean_method_ops {
     int (*psf)(msi_cleaner *c);      /* process a new c->psf; NULL: nothing to do */
     int (*minor)(msi_clean_call *call);
     int64_t (*bytes)(const msi_cleaner *c);       /* the engine's memory for the method */
+    int64_t (*paged)(const msi_cleaner *c);       /* the part of it that may be out of memory; NULL: none */
     int64_t (*while_bytes)(const msi_cleaner *c); /* host memory needed while a PSF is set; NULL: none */
     int uses_lists;
 };

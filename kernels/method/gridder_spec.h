@@ -66,6 +66,7 @@ typedef struct msi_gridder_spec {
     int n_thread;         /* 0: as many as OpenMP gives */
     int64_t memory_bytes; /* host memory that the gridder may use; 0: msi_memory_limit() */
     int64_t store_bytes;  /* part of it for stored visibilities; more go to temp_dir; 0: no separate limit */
+    int64_t grid_bytes;   /* part of it for the grids of plans; 0: all that is not in use when a plan is made */
     const char *temp_dir; /* directory for the part of the store that does not fit; NULL: $TMPDIR or /tmp */
     msi_plan_pins pins;   /* all 0 except in measurements */
 } msi_gridder_spec;
@@ -96,6 +97,7 @@ typedef struct msi_gridder_report {
     double weight_scale;   /* a power of two that the stored weights are multiplied by; 1 for ordinary data */
     int64_t store_bytes, spilled_bytes, grid_bytes, device_bytes;
     int64_t least_grid_bytes;                                  /* with one w-plane in memory at a time */
+    int64_t kept_bytes;                                        /* part of grid_bytes that stays between residuals */
     double sort_s, grid_s, transform_s, correct_s, transfer_s; /* wall seconds so far */
 } msi_gridder_report;
 

@@ -38,7 +38,7 @@ int64_t msi_planes_bytes(const msi_planes_shape *shape)
 /* Planes on a device are zeroed here; msi_alloc zeroes those on the host. */
 static int acquire(msi_planes *p)
 {
-    if (!on_gpu(p)) return msi_alloc(&p->pixel, msi_planes_bytes(&p->shape), 1, "image planes");
+    if (!on_gpu(p)) return msi_alloc_paged(&p->pixel, msi_planes_bytes(&p->shape), 1, "image planes");
 #ifdef MSI_HAVE_CUDA
     if (p->shape.device < 0 || p->shape.device >= msi_gpu_count())
         return msi_error_about(

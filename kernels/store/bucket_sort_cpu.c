@@ -137,7 +137,7 @@ int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgri
     memset(out, 0, sizeof *out);
     int64_t n_w0 = g->n_w - g->w_width + 1;
     out->n_bucket = n_w0 * g->n_tile_v * g->n_tile_u;
-    int rc = msi_alloc(&out->start, out->n_bucket + 2, sizeof *out->start, "table of buckets");
+    int rc = msi_alloc_paged(&out->start, out->n_bucket + 2, sizeof *out->start, "tables of buckets");
     if (rc) return rc;
     /* Counts are stored one place further on, so that after the prefix sum start[b] is the first run of bucket b and,
      * after placing, of bucket b + 1. */
@@ -147,7 +147,7 @@ int msi_bucket_sort(msi_buckets *out, const msi_vis_store *store, const msi_wgri
     msi_progress_leave(all);
     for (int64_t i = 0; i < out->n_bucket; i++) out->start[i + 1] += out->start[i];
     out->n_run = out->start[out->n_bucket];
-    rc = msi_alloc(&out->run, out->n_run, sizeof *out->run, "sorted runs of visibilities");
+    rc = msi_alloc_paged(&out->run, out->n_run, sizeof *out->run, "sorted runs of visibilities");
     if (!rc) {
         all = msi_progress_enter(2, 4, 5);
         walk_all(store, g, place_run, out);
@@ -221,7 +221,7 @@ static int make_left_store(msi_residual_store *s, const msi_vis_store *store)
     s->left.segment = NULL;
     for (int64_t i = 0; i < store->n_segment; i++)
         bytes += store->segment[i].n_row_max * store->segment[i].n_chan * each;
-    MSI_TRY(msi_alloc(&s->vis, bytes, 1, "visibilities less a model"));
+    MSI_TRY(msi_alloc_paged(&s->vis, bytes, 1, "visibilities less a model"));
     MSI_TRY(msi_alloc(&s->left.segment, store->n_segment, sizeof *s->left.segment, "visibilities less a model"));
     char *at = s->vis;
     for (int64_t i = 0; i < store->n_segment; i++) {

@@ -11,15 +11,10 @@
  */
 #include "kernels/store/vis_store.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/process.h"
 #include "core/memory.h"
@@ -60,54 +55,6 @@ struct msi_vis_arena {
     int mapped;
 };
 
-/* Reserve a file's blocks. A signal may interrupt posix_fallocate: signals of the program end the run, after others (a
- * caller's timer) the call is repeated. */
-static int reserve_blocks(int fd, int64_t size)
-{
-    int error;
-    do error = posix_fallocate(fd, 0, size);
-    while (error == EINTR && !msi_interrupt_signal());
-    return error;
-}
-
-/* The file is unlinked at once, so that nothing is left however the process ends. Its blocks are reserved before they
- * are mapped, since writing to a mapping on a full disk would raise SIGBUS. */
-static int map_file(const msi_vis_store *s, int64_t size, char **base)
-{
-    const char *dir = s->temp_dir ? s->temp_dir : getenv("TMPDIR");
-    if (!dir || !*dir) dir = "/tmp";
-    size_t length = strlen(dir) + sizeof "/msimage-store-XXXXXX";
-    char *name = malloc(length);
-    if (!name) return msi_error_set(MSI_ENOMEM, "no memory for a file name");
-    snprintf(name, length, "%s/msimage-store-XXXXXX", dir);
-    int fd = mkostemp(name, O_CLOEXEC);
-    if (fd < 0) {
-        int rc = msi_error_about(
-            msi_error_set(MSI_EOUTPUT, "temp_dir %s: cannot make a temporary file: %s", dir, strerror(errno)),
-            "temp_dir");
-        free(name);
-        return rc;
-    }
-    unlink(name);
-    free(name);
-    int error = reserve_blocks(fd, size);
-    void *p = MAP_FAILED;
-    if (!error) {
-        p = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED) error = errno;
-    }
-    close(fd);
-    if (error == EINTR) return msi_interrupt_check();
-    if (error)
-        return msi_error_about(
-            msi_error_set(MSI_EOUTPUT,
-                          "temp_dir %s: cannot hold %.3f GB of visibilities that exceed the memory limit: %s", dir,
-                          1e-9 * (double)size, strerror(error)),
-            "temp_dir");
-    *base = p;
-    return MSI_OK;
-}
-
 /* Take a spare arena of at least `bytes` bytes into use; NULL if there is none. */
 static struct msi_vis_arena *reuse_arena(msi_vis_store *s, int64_t bytes)
 {
@@ -143,7 +90,8 @@ static int carve_arena(msi_vis_store *s, int64_t bytes, void *out)
         MSI_TRY(msi_alloc(&a, 1, sizeof *a, "visibility store"));
         a->size = size;
         a->mapped = s->memory_budget && s->bytes_memory + size > s->memory_budget;
-        int rc = a->mapped ? map_file(s, size, &a->base) : msi_alloc(&a->base, size, 1, "visibility store");
+        int rc = a->mapped ? msi_map_file(&a->base, size, s->temp_dir, "visibilities")
+                           : msi_alloc(&a->base, size, 1, "visibility store");
         if (rc) {
             msi_free(a);
             return rc;

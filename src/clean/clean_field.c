@@ -279,7 +279,8 @@ int msi_clean_field_keep_first(msi_clean_field *f)
 {
     const int n = msi_planes_shape_of(f->residual)->n;
     if (!f->first_residual)
-        MSI_TRY(msi_alloc(&f->first_residual, msi_planes_bytes(msi_planes_shape_of(f->residual)), 1, "first residual"));
+        MSI_TRY(msi_alloc_paged(&f->first_residual, msi_planes_bytes(msi_planes_shape_of(f->residual)), 1,
+                                "first residuals"));
     return msi_planes_fetch(f->residual, 0, n, f->first_residual);
 }
 
@@ -352,19 +353,24 @@ int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder
         .n = n_pol,
         .n_thread = spec->n_thread};
     msi_cleaner_spec cleaner = cleaner_spec(spec, NULL, LEAST_BEAM_PIXEL);
-    int64_t host, device, restore_host, restore_device, more_host, more_device;
+    int64_t host, paged, device, restore_host, restore_paged, restore_device, more_host, more_device;
     cleaner.precision = shape.precision;
     cleaner.backend = shape.backend;
-    MSI_TRY(msi_cleaner_estimate(&cleaner, &host, &device));
+    MSI_TRY(msi_cleaner_estimate(&cleaner, &host, &paged, &device));
     estimate_mask_and_noise(spec, &shape, &more_host, &more_device);
     shape.n = n;
-    msi_restore_estimate(&shape, &restored, &restore_host, &restore_device);
+    msi_restore_estimate(&shape, &restored, &restore_host, &restore_paged, &restore_device);
     const int n_cleaner = joined ? 1 : n_pol, on_gpu = shape.backend == MSI_BACKEND_CUDA;
     const int64_t sources = spec->options->save_sources ? msi_clean_sources_bytes() : 0;
     const int64_t first = spec->options->save_first_residual ? msi_planes_bytes(&shape) : 0;
-    *bytes =
-        (msi_clean_field_bytes){n_cleaner * (host + more_host) + restore_host + sources + first + (on_gpu ? 0 : planes),
-                                n_cleaner * (device + more_device) + restore_device + (on_gpu ? planes : 0)};
+    /* The model and the residual of one channel are at work. */
+    shape.n = 2 * n_pol;
+    const int64_t at_work = msi_planes_bytes(&shape);
+    *bytes = (msi_clean_field_bytes){
+        .host = n_cleaner * (host + more_host) + restore_host + sources + first + (on_gpu ? 0 : planes),
+        .device = n_cleaner * (device + more_device) + restore_device + (on_gpu ? planes : 0),
+        /* Restoring follows the minor iterations, so its transform at work is not another one. */
+        .paged = n_cleaner * paged + restore_paged + first + (on_gpu ? 0 : planes - at_work)};
     return MSI_OK;
 }
 

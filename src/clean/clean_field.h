@@ -163,6 +163,7 @@ msi_clean_group *msi_clean_field_group(const msi_clean_field *field, int pol);
 /* Memory of a field and its cleaners. */
 typedef struct msi_clean_field_bytes {
     int64_t host, device;
+    int64_t paged; /* part of host that may be out of memory after msi_memory_page_to */
 } msi_clean_field_bytes;
 
 /*

@@ -144,6 +144,7 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     spec.reference_hz = msi_imaging_reference(r);
     spec.memory_bytes = msi_imaging_gridder_bytes(o);
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
+    spec.grid_bytes = spec.residual ? r->plan.grid_budget_bytes : 0;
     spec.temp_dir = r->temp_dir;
     return spec;
 }
@@ -205,6 +206,14 @@ static int make_plan(msi_imaging_run *r)
     MSI_TRY(msi_gridder_create(&empty, &spec));
     need.gridder = empty;
     int rc = msi_imaging_plan_make(&r->plan, &need);
+    if (rc == MSI_ENOMEM && o->clean.niter) {
+        /* Another strategy may fit beside the memory of cleaning. */
+        msi_gridder_free(empty);
+        spec.memory_bytes = spec.memory_bytes > r->plan.image_bytes ? spec.memory_bytes - r->plan.image_bytes : 1;
+        MSI_TRY(msi_gridder_create(&empty, &spec));
+        need.gridder = empty;
+        rc = msi_imaging_plan_make(&r->plan, &need);
+    }
     if (rc == MSI_ERANGE && !o->dry_run) {
         const double bound_lambda = need.scan.w_max_lambda;
         /* The bound of w is useless if an antenna has a wrong position. Whether UVW can be imaged shows when they are
@@ -222,6 +231,7 @@ static int make_plan(msi_imaging_run *r)
         }
     }
     msi_gridder_free(empty);
+    if (!rc) msi_memory_page_to(r->plan.paged_bytes && !o->dry_run ? r->temp_dir : NULL);
     if (r->plan.gridder.nu) share_gpus(r);
     if (!rc && o->dry_run) msi_imaging_report_dry_run(r, &whole);
     return rc;
@@ -549,6 +559,7 @@ static int weigh_samples(msi_imaging_run *r)
         if (!o->mf_weighting) free_density(r);
         msi_progress_leave(all);
     }
+    free_density(r);
     msi_progress_end();
     msi_imaging_report_weights(r);
     return MSI_OK;
@@ -1029,6 +1040,7 @@ int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(v
     msi_clean_mask_free(&r.mask);
     msi_free(r.scale_mask);
     msi_clean_history_free(&r.history);
+    msi_memory_page_to(NULL);
     free(r.temp_dir);
     msi_backend_await_all();
     return rc;

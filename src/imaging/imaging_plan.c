@@ -92,19 +92,36 @@ static int64_t one_image_bytes(const msi_imaging_need *need, msi_precision preci
     return n_image * msi_image_n_pixel(&o->geometry) * msi_image_pixel_bytes(precision);
 }
 
-/* Return the bytes of all arrays of the size of an image: images, densities, buffers of -save-uv and -save-weights. */
+static int64_t density_bytes(const msi_options *o)
+{
+    const msi_density_grid density = msi_density_grid_of(&o->geometry, &o->weighting);
+    return density.nu * (density.nv / 2) * 8;
+}
+
+/* Return the bytes of the densities of weights, which are freed before the first image. */
+static int64_t weighting_bytes(const msi_imaging_need *need)
+{
+    const msi_options *o = need->options;
+    const int n_sum = need->n_plane > 1 ? 2 : 1; /* of the first plane; of samples that only others have */
+    const int n_grid = n_sum + (o->weighting.rank_level >= 1); /* and limited factors */
+    return o->weighting.mode != MSI_WEIGHT_NATURAL || o->weighting.taper.at_cells ? density_bytes(o) * n_grid : 0;
+}
+
+/* Return the bytes of images: of a channel and of the mean of several channels; cleaned ones have a mean of each
+ * kind. */
+static int64_t mean_bytes(const msi_imaging_need *need, msi_precision precision)
+{
+    const msi_options *o = need->options;
+    return one_image_bytes(need, precision) * (o->channels_out < 2 ? 1 : o->clean.niter ? 4 : 2);
+}
+
+/* Return the bytes of all arrays of the size of an image: images, buffers of -save-uv and -save-weights. */
 static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     const msi_options *o = need->options;
     const int64_t n_pixel = msi_image_n_pixel(&o->geometry);
-    const msi_density_grid density = msi_density_grid_of(&o->geometry, &o->weighting);
-    const int64_t density_bytes = density.nu * (density.nv / 2) * 8;
-    const int n_sum = need->n_plane > 1 ? 2 : 1; /* of the first plane; of samples that only others have */
-    const int n_grid = n_sum + (o->weighting.rank_level >= 1); /* and limited factors */
-    /* Several channels add their mean; cleaned ones a mean of each kind. */
-    const int n_kind = o->channels_out < 2 ? 1 : o->clean.niter ? 4 : 2;
-    int64_t bytes = one_image_bytes(need, precision) * n_kind;
-    if (o->weighting.mode != MSI_WEIGHT_NATURAL || o->weighting.taper.at_cells) bytes += density_bytes * n_grid;
+    const int n_sum = need->n_plane > 1 ? 2 : 1;
+    int64_t bytes = mean_bytes(need, precision);
     /* Temporary buffers: -save-uv takes a complex plane and its two parts, -save-weights a grid of weights and both of
      * its halves joined. They are not needed at the same time. */
     if (o->pb.apply || o->pb.correct)
@@ -112,7 +129,7 @@ static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision
     if (o->save_uv)
         bytes += n_pixel * 32;
     else if (o->save_weights)
-        bytes += (2 + n_sum) * density_bytes;
+        bytes += (2 + n_sum) * density_bytes(o);
     return bytes;
 }
 
@@ -148,7 +165,10 @@ static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
     const int rc = msi_clean_field_estimate(&field, &plan->gridder, &bytes);
     msi_free(freq_hz);
     MSI_TRY(rc);
-    plan->image_bytes += bytes.host;
+    /* All channels of the field keep their sorted samples. */
+    const int64_t kept = (n_channel - 1) * plan->gridder.kept_bytes;
+    plan->image_bytes += bytes.host + kept;
+    plan->paged_bytes += bytes.paged + kept;
     plan->device_bytes += bytes.device;
     /* A new checkpoint exists next to the one that it replaces. */
     const int64_t n_plane = n_cleaned + (c->save_first_residual ? o->channels_out : 0);
@@ -174,12 +194,26 @@ static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int
     }
 }
 
+/* Return the memory that a run needs whatever is on disk: images and the smallest grids; before them, densities. */
+static int64_t least_bytes(const msi_imaging_plan *plan, int64_t weighting)
+{
+    const int64_t imaging = plan->gridder.least_grid_bytes + plan->image_bytes;
+    return (imaging > weighting ? imaging : weighting) + MSI_UNPLANNED_BYTES;
+}
+
+/* If memory is short, images that are not at work are in files. */
+static void page_images(msi_imaging_plan *plan, int64_t weighting)
+{
+    if (least_bytes(plan, weighting) <= msi_memory_limit()) plan->paged_bytes = 0;
+    plan->image_bytes -= plan->paged_bytes;
+}
+
 /* Images and the smallest grids must be in memory. The stores get the remaining memory, and a file the other
  * samples. */
-static int share_memory(msi_imaging_plan *plan, const msi_options *o)
+static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t weighting)
 {
     const msi_gridder_report *r = &plan->gridder;
-    const int64_t limit = msi_memory_limit(), least = r->least_grid_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES;
+    const int64_t limit = msi_memory_limit(), least = least_bytes(plan, weighting);
     if (least > limit)
         return msi_error_set(MSI_ENOMEM,
                              "an image of %lld x %lld needs %.3f GB of memory (grid %lld x %lld); the limit is %.3f GB",
@@ -187,11 +221,15 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o)
                              (long long)r->nu, (long long)r->nv, 1e-9 * (double)limit);
     const int64_t left = limit - plan->image_bytes - MSI_UNPLANNED_BYTES;
     const int64_t grid = plan->store_bytes + plan->grid_bytes <= left ? plan->grid_bytes : r->least_grid_bytes;
-    plan->store_budget_bytes = left - grid > o->channels_out ? left - grid : o->channels_out;
+    const int64_t weighs = limit - weighting - MSI_UNPLANNED_BYTES;
+    const int64_t stores = left - grid < weighs ? left - grid : weighs;
+    plan->store_budget_bytes = stores > o->channels_out ? stores : o->channels_out;
     if (plan->store_bytes > plan->store_budget_bytes) {
         plan->spilled_bytes = plan->store_bytes - plan->store_budget_bytes;
         plan->store_bytes = plan->store_budget_bytes;
     }
+    plan->grid_budget_bytes = left - plan->store_bytes;
+    if (plan->grid_bytes > plan->grid_budget_bytes) plan->grid_bytes = plan->grid_budget_bytes;
     return MSI_OK;
 }
 
@@ -200,6 +238,7 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     const msi_options *o = need->options;
     const msi_imaging_scan *scan = &need->scan;
     msi_gridder_report *r = &plan->gridder;
+    const int64_t weighting = weighting_bytes(need);
     *plan = (msi_imaging_plan){.output_bytes = need->output_bytes};
     MSI_TRY(check_size(&o->geometry));
     MSI_TRY(msi_gridder_estimate(need->gridder, scan->n_sample / o->channels_out, scan->n_row, scan->w_min_lambda,
@@ -211,9 +250,11 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
     /* The samples of all joined channels stay on the device, because residuals are made of them. */
     if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
+    plan->paged_bytes = mean_bytes(need, r->precision);
     if (o->clean.niter) MSI_TRY(add_cleaning(plan, need));
-    add_pending_images(plan, o, plan->one_image_bytes);
-    MSI_TRY(share_memory(plan, o));
+    page_images(plan, weighting);
+    add_pending_images(plan, o, plan->paged_bytes ? 0 : plan->one_image_bytes);
+    MSI_TRY(share_memory(plan, o, weighting));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);
     plan->image_s = r->estimate_s * (double)o->channels_out;
     return MSI_OK;

@@ -6,7 +6,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "core/memory.h"
@@ -141,6 +144,50 @@ static void test_refusals_affect_one_thread(void **state)
     assert_int_equal(n_refused, 0);
 }
 
+/* Count the mapped files of a directory by /proc/self/maps, which ends their lines with "(deleted)" once unlinked. */
+static int count_unlinked_maps(const char *directory)
+{
+    char line[4096];
+    int n = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps)) n += strstr(line, directory) && strstr(line, "(deleted)");
+    fclose(maps);
+    return n;
+}
+
+/* Large blocks are in unlinked files of the directory, zero, aligned, and not counted; small ones are in memory. */
+static void test_paged_blocks_are_in_files(void **state)
+{
+    (void)state;
+    enum { LARGE = 5 << 20, SMALL = 4096 };
+    char directory[] = "/tmp/msimage-test-XXXXXX";
+    const int64_t before = msi_memory_in_use();
+    unsigned char *large, *small;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(msi_alloc_paged(&large, LARGE, 1, "blocks"), MSI_OK);
+    assert_true(msi_memory_in_use() - before >= LARGE);
+    msi_free(large);
+    msi_memory_page_to(directory);
+    assert_int_equal(msi_alloc_paged(&large, LARGE, 1, "blocks"), MSI_OK);
+    assert_int_equal(msi_memory_in_use(), before);
+    assert_int_equal(count_unlinked_maps(directory), 1);
+    assert_int_equal((uintptr_t)large % 64, 0);
+    for (int i = 0; i < LARGE; i++) assert_int_equal(large[i], 0);
+    memset(large, 1, LARGE);
+    assert_int_equal(msi_alloc_paged(&small, SMALL, 1, "blocks"), MSI_OK);
+    assert_true(msi_memory_in_use() - before >= SMALL);
+    msi_free(large);
+    msi_free(small);
+    assert_int_equal(count_unlinked_maps(directory), 0);
+    assert_int_equal(rmdir(directory), 0);
+    /* The directory is gone. */
+    assert_int_equal(msi_alloc_paged(&large, LARGE, 1, "blocks"), MSI_EOUTPUT);
+    assert_null(large);
+    assert_string_equal(msi_error_about_get(), "temp_dir");
+    msi_memory_page_to(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +197,7 @@ int main(void)
         cmocka_unit_test(test_sizes_that_overflow_are_refused),
         cmocka_unit_test(test_limit_holds),
         cmocka_unit_test(test_refusals_affect_one_thread),
+        cmocka_unit_test(test_paged_blocks_are_in_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -595,11 +595,11 @@ static void test_scales_without_response(void **state)
 static void refused(msi_cleaner_spec spec, const char *member)
 {
     msi_cleaner *c;
-    int64_t host, device;
+    int64_t host, paged, device;
     assert_int_equal(msi_cleaner_create(&c, &spec), MSI_EARGUMENT);
     assert_null(c);
     assert_string_equal(msi_error_about_get(), member);
-    assert_int_equal(msi_cleaner_estimate(&spec, &host, &device), MSI_EARGUMENT);
+    assert_int_equal(msi_cleaner_estimate(&spec, &host, &paged, &device), MSI_EARGUMENT);
 }
 
 static void test_refusals(void **state)
@@ -646,12 +646,12 @@ static void test_memory(void **state)
     for (int i = 0; i < n; i++) {
         if (row[i].backend != clean_backend) continue;
         const int64_t before = msi_memory_in_use();
-        int64_t host, device;
+        int64_t host, paged, device;
         clean_run run;
         msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
         spec.method = row[i].name;
         spec.beam_pixel = 2;
-        assert_int_equal(msi_cleaner_estimate(&spec, &host, &device), 0);
+        assert_int_equal(msi_cleaner_estimate(&spec, &host, &paged, &device), 0);
         clean_run_make(&run, &p, &spec);
         clean(&run, (msi_clean_limits){.n_iteration = 300});
         const int64_t planes = clean_backend == MSI_BACKEND_CPU ? 2 * 4 * run.n_value : 0;
@@ -709,8 +709,8 @@ static void test_estimate(void **state)
                                                .method = m ? "multiscale" : "list",
                                                .beam_pixel = 12,
                                                .n_thread = n_thread};
-                int64_t host, device;
-                assert_int_equal(msi_cleaner_estimate(&spec, &host, &device), 0);
+                int64_t host, paged, device;
+                assert_int_equal(msi_cleaner_estimate(&spec, &host, &paged, &device), 0);
                 assert_int_equal(msi_planes_upload(residual, 0, 1, image), 0);
                 assert_int_equal(clean_within(&spec, psf, residual, model, host + 65536), 0);
                 assert_int_equal(msi_planes_upload(residual, 0, 1, image), 0);

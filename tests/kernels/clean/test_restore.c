@@ -172,10 +172,10 @@ static void test_memory(void **state)
 {
     (void)state;
     sky s = make_sky(200, 150);
-    int64_t host, device;
+    int64_t host, paged, device;
     msi_planes *model = planes_of(&s, s.model, MSI_FP32);
     const int64_t in_use = msi_memory_in_use();
-    msi_restore_estimate(msi_planes_shape_of(model), &beams[0], &host, &device);
+    msi_restore_estimate(msi_planes_shape_of(model), &beams[0], &host, &paged, &device);
     assert_true(clean_backend == MSI_BACKEND_CPU ? device == 0 : device > 200 * 150 * 8);
     msi_memory_limit_set(in_use + host + (1 << 16)); /* tables of a few kilobytes in addition to images */
     assert_int_equal(msi_restore(model, model, model, &beams[0]), 0);
@@ -184,7 +184,7 @@ static void test_memory(void **state)
     for (int n_thread = 1; n_thread <= 3 && clean_backend == MSI_BACKEND_CPU; n_thread += 2) {
         msi_restore_spec spec = beams[0];
         spec.n_thread = n_thread;
-        msi_restore_estimate(msi_planes_shape_of(model), &spec, &host, &device);
+        msi_restore_estimate(msi_planes_shape_of(model), &spec, &host, &paged, &device);
         msi_memory_limit_set(in_use + host + (1 << 16));
         assert_int_equal(msi_restore(model, model, model, &spec), 0);
         msi_memory_limit_set(in_use + (int64_t)((double)host / 1.3));

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 from image_oracle import load, relative_error
 from program_suite import Suite, main, run, sanitized
@@ -86,6 +87,65 @@ def check_choice(s):
            "-abs-mem %.3f of %s: %s" % (limit_gb, least_gb, log.splitlines()[0]))
 
 
+# Joined channels of a few sources.
+JOINED = ["-size", 512, 512, "-scale", "3asec", "-channels-out", 3, "-join-channels", "-no-mf-weighting", "-weight", "briggs", 0,
+          "-niter", 2000, "-mgain", 0.8, "-nmiter", 1, "-threshold", 0.01, "-no-update-model-required", "-accuracy", 1e-4]
+KINDS = ("-0000-image", "-0001-residual", "-0002-psf", "-0001-model", "-MFS-image")
+
+
+def private_mb(pid):
+    """Memory that only belongs to a process, without pages of files, in MB; 0 after its end."""
+    try:
+        with open("/proc/%d/status" % pid, encoding="ascii") as f:
+            return sum(int(line.split()[1]) for line in f if line.startswith(("RssAnon", "RssShmem"))) / 1000
+    except OSError:
+        return 0
+
+
+def joined(s, name, ms, *words):
+    """Clean joined channels. Returns the log, seconds, and the largest private memory in MB."""
+    path, most, start = s.path(name + ".log"), 0, time.monotonic()
+    with open(path, "w", encoding="utf-8") as f:
+        process = subprocess.Popen([s.msimage, *map(str, [*JOINED, *words, "-j", 2, "-overwrite", "-name", name]), ms], stderr=f,
+                                   cwd=s.folder)
+        while process.poll() is None:
+            most = max(most, private_mb(process.pid))
+            time.sleep(0.01)
+    with open(path, encoding="utf-8") as f:
+        log = f.read()
+    s.must(process.returncode == 0, "%s: exits %d%s" % (name, process.returncode, log[-400:] if process.returncode else ""))
+    return log, time.monotonic() - start, most
+
+
+def planned_mb(log):
+    told = re.search(r"memory: visibilities ([0-9.]+) GB, grids ([0-9.]+) GB, images ([0-9.]+) GB", log)
+    return 1000 * sum(map(float, told.groups()))
+
+
+def check_paged(s):
+    """With the least memory, images of channels that are not at work are in files; the results do not change."""
+    ms = s.made("few.ms", *SET[:6], "-duration", "16s", *SET[8:14], "53.5MHz", 8, *SET[-4:])
+    for title, words in (("scales", ["-multiscale", "-multiscale-scales", "0,8,32"]),
+                         ("IQUV", ["-pol", "IQUV", "-join-polarizations"])):
+        log, free_s, free_mb = joined(s, "whole", ms, *words)
+        refused = s.launch(*JOINED, *words, "-j", 2, "-quiet", "-abs-mem", 0.01, "-name", "none", ms, cwd=s.folder)
+        limit_mb = 1000 * float(re.search(r"needs ([0-9.]+) GB", refused.stderr)[1]) + 1
+        s.must("not at work" not in log, "%s: no limit, %.0f MB planned, %.0f MB used" % (title, planned_mb(log), free_mb))
+        log, paged_s, paged_mb = joined(s, "paged", ms, *words, "-abs-mem", limit_mb / 1000, "-temp-dir", s.folder)
+        s.must(re.search(r"disk: [0-9.]+ GB of images that are not at work.*in " + re.escape(s.folder), log) is not None,
+               "%s: with %.0f MB images are in files" % (title, limit_mb))
+        s.must(paged_mb <= limit_mb + BESIDE_MB or sanitized(s.msimage),
+               "%s: %.0f MB used of %.0f MB planned; %.1f s instead of %.1f s" %
+               (title, paged_mb, planned_mb(log) + 96, paged_s, free_s))
+        pol = "-V" if title == "IQUV" else ""
+        for kind in KINDS:
+            at = kind.rindex("-") if pol and kind != "-0002-psf" else len(kind)
+            names = [s.path("%s%s%s%s.fits" % (run, kind[:at], pol if at < len(kind) else "", kind[at:])) for run in ("whole", "paged")]
+            s.must((load(names[0])[0] == load(names[1])[0]).all(), "%s%s: the same to the last bit" % (title, kind))
+    left = [f for f in os.listdir(s.folder) if f.startswith("msimage-store")]
+    s.must(not left, "nothing is left: %s" % left)
+
+
 def dry_run_elsewhere(s, ms):
     """With another centre other samples lie outside the uv plane of coarse pixels: a dry run counts as many as a run."""
     told = []
@@ -113,8 +173,8 @@ def check_dry_run(s):
                 s.complain("-dry-run: /%s/ is not in: %s" % (what, log))
         if done.stdout or sorted(os.listdir(s.folder)) != before:
             s.complain("-dry-run writes: %s %s" % (done.stdout, os.listdir(s.folder)))
-    # Image and PSF of a channel and of all, and of three channels before, which are being written; a grid of densities
-    # for each channel or one for all, the weights as written. With 0.01 GB less there are two before. With one thread
+    # Image and PSF of a channel and of all, and of three channels before, which are being written; the weights as
+    # written. Densities are freed before images are made. With 0.01 GB less there are two before. With one thread
     # there are none. With two images less in addition to the 0.01 GB there are none.
     image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1536 * 768 * 8e-6
     threads = ["-j", 2]
@@ -125,8 +185,8 @@ def check_dry_run(s):
                            ([*threads, "-abs-mem", needed + unplanned_gb + 0.01], 5 * image_mb),
                            ([*threads, "-abs-mem", needed + unplanned_gb - 0.01], 4 * image_mb),
                            ([*threads, "-abs-mem", needed + unplanned_gb - 0.01 - 2e-3 * image_mb], 2 * image_mb),
-                           ([*threads, "-weight", "uniform"], 5 * image_mb + density_mb),
-                           ([*threads, "-weight", "uniform", "-no-mf-weighting"], 5 * image_mb + 4 * density_mb),
+                           ([*threads, "-weight", "uniform"], 5 * image_mb),
+                           ([*threads, "-weight", "uniform", "-no-mf-weighting"], 5 * image_mb),
                            ([*threads, "-save-weights"], 5 * image_mb + 3 * density_mb)):
         log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *words, "-name", "dry", ms, cwd=s.folder).stderr.decode()
         told = re.search(r"images ([0-9.]+) GB; limit", log)
