@@ -83,10 +83,10 @@ const double *msi_cleaner_scales(const msi_cleaner *c, int *n)
     return c->spec.scale;
 }
 
-int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *paged, int64_t *device)
+int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes)
 {
     msi_cleaner *c;
-    *host = *paged = *device = 0;
+    *bytes = (msi_cleaner_bytes){0};
     MSI_TRY(msi_alloc(&c, 1, sizeof *c, "the cleaner"));
     int rc = msi_clean_spec_set(c, spec);
     if (!rc) {
@@ -97,10 +97,12 @@ int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *p
         const int64_t records = MSI_CLEAN_CHUNK * (4 + c->real_bytes * c->n_plane);
         const int64_t all = images + lists + records + c->method->bytes(c);
         const int64_t noise = c->ops->noise_bytes(&c->setup);
-        const int64_t psf = c->method->while_bytes ? c->method->while_bytes(c) : 0, most = noise > psf ? noise : psf;
-        *host = (int64_t)sizeof *c + most + (c->spec.backend == MSI_BACKEND_CPU ? all : records);
-        *device = c->spec.backend == MSI_BACKEND_CPU ? 0 : all;
-        *paged = c->spec.backend == MSI_BACKEND_CPU && c->method->paged ? c->method->paged(c) : 0;
+        const int64_t psf = c->method->while_bytes ? c->method->while_bytes(c) : 0;
+        const int on_cpu = c->spec.backend == MSI_BACKEND_CPU;
+        bytes->temporary = noise > psf ? noise : psf;
+        bytes->host = (int64_t)sizeof *c + bytes->temporary + (on_cpu ? all : records);
+        bytes->device = on_cpu ? 0 : all;
+        bytes->paged = on_cpu && c->method->paged ? c->method->paged(c) : 0;
     }
     msi_clean_spec_release(c);
     msi_free(c);

@@ -47,13 +47,18 @@ msi_planes_shape msi_cleaner_shape(const msi_cleaner *c);
 /* msi_cleaner_scales - return the full widths in pixels of the cleaner's scales, [*n]. Borrowed. */
 const double *msi_cleaner_scales(const msi_cleaner *c, int *n);
 
+/* Memory of a cleaner. */
+typedef struct msi_cleaner_bytes {
+    int64_t host, device;
+    int64_t temporary; /* part of host that is needed only while a PSF is set or noise is measured */
+    int64_t paged;     /* part of host that may be out of memory after msi_memory_page_to */
+} msi_cleaner_bytes;
+
 /*
  * msi_cleaner_estimate - count the bytes that a cleaner needs, not counting its caller's planes.
- * Returned: host, device  on the host and on the GPU
- *           paged         the part of host that may be out of memory after msi_memory_page_to
  * Returns: 0, MSI_EARGUMENT as msi_cleaner_create
  */
-int msi_cleaner_estimate(const msi_cleaner_spec *spec, int64_t *host, int64_t *paged, int64_t *device);
+int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes);
 
 /*
  * msi_cleaner_psf - set the point spread functions.

@@ -313,64 +313,101 @@ int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *buffer, 
  * depends on the longest baseline, for which the narrowest usual beam is assumed. */
 static const double USUAL_BEAM_PIXEL = 4, LEAST_BEAM_PIXEL = 2;
 
+/* Memory next to a cleaner: held, and temporary. */
+typedef struct beside {
+    int64_t host, temporary, device;
+} beside;
+
 /* Estimate the mask of -auto-multithresh and the local noise of a cleaner. The latter takes five images: the noise and
  * at most four temporary ones. */
-static void estimate_mask_and_noise(const msi_clean_field_spec *spec, const msi_planes_shape *shape, int64_t *host,
-                                    int64_t *device)
+static void estimate_mask_and_noise(const msi_clean_field_spec *spec, const msi_planes_shape *shape, beside *bytes)
 {
     const msi_clean_options *o = spec->options;
-    const msi_planes_shape images = {.nx = shape->nx, .ny = shape->ny, .n = 5, .precision = shape->precision};
-    *host = *device = 0;
+    const msi_planes_shape image = {.nx = shape->nx, .ny = shape->ny, .n = 1, .precision = shape->precision};
+    *bytes = (beside){0};
     if (o->multithresh) {
         msi_auto_mask_spec mask = o->mask;
         mask.cell_x_rad = spec->geometry.cell_x_rad;
         mask.cell_y_rad = spec->geometry.cell_y_rad;
         mask.beam = (msi_beam){USUAL_BEAM_PIXEL * mask.cell_x_rad, USUAL_BEAM_PIXEL * mask.cell_x_rad, 0};
         mask.n_thread = spec->n_thread;
-        msi_auto_mask_estimate(shape, &mask, host, device);
+        msi_auto_mask_estimate(shape, &mask, &bytes->host, &bytes->device);
     }
-    if (o->local_rms) *(shape->backend == MSI_BACKEND_CUDA ? device : host) += msi_planes_bytes(&images);
+    if (!o->local_rms) return;
+    if (shape->backend == MSI_BACKEND_CUDA) {
+        bytes->device += 5 * msi_planes_bytes(&image);
+    } else {
+        bytes->host += msi_planes_bytes(&image);
+        bytes->temporary += 4 * msi_planes_bytes(&image);
+    }
 }
 
-int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
-                             msi_clean_field_bytes *bytes)
+/* Return the shape of all planes of a field while it is cleaned. */
+static msi_planes_shape held_planes(const msi_clean_field_spec *spec, const msi_gridder_report *gridder)
 {
-    const msi_image_geometry *geometry = &spec->geometry;
-    const int n_pol = spec->n_pol, n = spec->n_channel * n_pol, joined = spec->options->join_pols;
-    const int n_term = n_taylor(spec), by_pol = spec->n_channel > 1 && n_pol > 1 && !joined && !n_term;
-    const int n_clean = n_cleaned(spec) * n_pol, n_psf = n_term ? 2 * n_term - 1 : spec->n_channel;
-    msi_planes_shape shape = {.nx = geometry->nx,
-                              .ny = geometry->ny,
-                              .n = 2 * n + n_clean + n_psf + (by_pol ? 2 * n_pol : 0) +
-                                   (n_clean < n || n_term ? 2 * n_clean + n_cleaned(spec) : 0),
+    const int n_pol = spec->n_pol, n = spec->n_channel * n_pol, n_clean = n_cleaned(spec) * n_pol;
+    const int n_term = n_taylor(spec);
+    const int by_pol = spec->n_channel > 1 && n_pol > 1 && !spec->options->join_pols && !n_term;
+    return (msi_planes_shape){.nx = spec->geometry.nx,
+                              .ny = spec->geometry.ny,
+                              .n = 2 * n + n_clean + (by_pol ? 2 * n_pol : 0) +
+                                   (n_clean < n || n_term ? 2 * n_clean : 0),
                               .precision = gridder->precision,
                               .backend = gridder->backend};
-    const int64_t planes = msi_planes_bytes(&shape);
-    const msi_restore_spec restored = {
-        .beam = {USUAL_BEAM_PIXEL * geometry->cell_x_rad, USUAL_BEAM_PIXEL * geometry->cell_x_rad, 0},
-        .cell_x_rad = geometry->cell_x_rad,
-        .cell_y_rad = geometry->cell_y_rad,
-        .n = n_pol,
-        .n_thread = spec->n_thread};
+}
+
+/* Return the bytes of n planes of a shape. */
+static int64_t bytes_of(msi_planes_shape shape, int n)
+{
+    shape.n = n;
+    return msi_planes_bytes(&shape);
+}
+
+/* Estimate the buffers of restoring. */
+static void estimate_restoring(const msi_clean_field_spec *spec, const msi_planes_shape *shape, int64_t *host,
+                               int64_t *paged, int64_t *device)
+{
+    const msi_image_geometry *g = &spec->geometry;
+    const msi_restore_spec restored = {.beam = {USUAL_BEAM_PIXEL * g->cell_x_rad, USUAL_BEAM_PIXEL * g->cell_x_rad, 0},
+                                       .cell_x_rad = g->cell_x_rad,
+                                       .cell_y_rad = g->cell_y_rad,
+                                       .n = spec->n_pol,
+                                       .n_thread = spec->n_thread};
+    msi_restore_estimate(shape, &restored, host, paged, device);
+}
+
+int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder_report *gridder, int is_paged,
+                             msi_clean_field_bytes *bytes)
+{
+    const msi_planes_shape shape = held_planes(spec, gridder);
+    const int on_gpu = shape.backend == MSI_BACKEND_CUDA, n_cleaner = spec->options->join_pols ? 1 : spec->n_pol;
+    const int n_clean = n_cleaned(spec), n_term = n_taylor(spec);
+    const int n_psf = (n_term ? 2 * n_term - 1 : spec->n_channel) + (n_clean < spec->n_channel || n_term ? n_clean : 0);
+    const int64_t planes = msi_planes_bytes(&shape), psfs = bytes_of(shape, n_psf);
+    const int64_t first = spec->options->save_first_residual ? bytes_of(shape, spec->n_channel * spec->n_pol) : 0;
     msi_cleaner_spec cleaner = cleaner_spec(spec, NULL, LEAST_BEAM_PIXEL);
-    int64_t host, paged, device, restore_host, restore_paged, restore_device, more_host, more_device;
+    msi_cleaner_bytes each;
+    beside more;
+    int64_t restore_host, restore_paged, restore_device;
     cleaner.precision = shape.precision;
     cleaner.backend = shape.backend;
-    MSI_TRY(msi_cleaner_estimate(&cleaner, &host, &paged, &device));
-    estimate_mask_and_noise(spec, &shape, &more_host, &more_device);
-    shape.n = n;
-    msi_restore_estimate(&shape, &restored, &restore_host, &restore_paged, &restore_device);
-    const int n_cleaner = joined ? 1 : n_pol, on_gpu = shape.backend == MSI_BACKEND_CUDA;
-    const int64_t sources = spec->options->save_sources ? msi_clean_sources_bytes() : 0;
-    const int64_t first = spec->options->save_first_residual ? msi_planes_bytes(&shape) : 0;
-    /* The model and the residual of one channel are at work. */
-    shape.n = 2 * n_pol;
-    const int64_t at_work = msi_planes_bytes(&shape);
+    MSI_TRY(msi_cleaner_estimate(&cleaner, &each));
+    estimate_mask_and_noise(spec, &shape, &more);
+    estimate_restoring(spec, &shape, &restore_host, &restore_paged, &restore_device);
     *bytes = (msi_clean_field_bytes){
-        .host = n_cleaner * (host + more_host) + restore_host + sources + first + (on_gpu ? 0 : planes),
-        .device = n_cleaner * (device + more_device) + restore_device + (on_gpu ? planes : 0),
-        /* Restoring follows the minor iterations, so its transform at work is not another one. */
-        .paged = n_cleaner * paged + restore_paged + first + (on_gpu ? 0 : planes - at_work)};
+        .host = n_cleaner * (each.host - each.temporary + more.host) + first + (on_gpu ? 0 : planes) +
+                (spec->options->save_sources ? msi_clean_sources_bytes() : 0),
+        .device = n_cleaner * (each.device + more.device) + restore_device + (on_gpu ? planes + psfs : 0),
+        .psfs = each.temporary + (on_gpu ? 0 : psfs),
+        .measuring = more.temporary + each.temporary,
+        .restoring = restore_host};
+    if (!is_paged || on_gpu) return MSI_OK;
+    /* The model and the residual of one channel are at work. */
+    const int64_t out = n_cleaner * each.paged + first + planes - bytes_of(shape, 2 * spec->n_pol);
+    bytes->host -= out;
+    bytes->psfs -= psfs;
+    bytes->restoring -= restore_paged;
+    bytes->paged = out + (psfs > restore_paged ? psfs : restore_paged);
     return MSI_OK;
 }
 

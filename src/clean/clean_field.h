@@ -160,19 +160,23 @@ int msi_clean_field_plane(const msi_clean_field *field, int channel, int pol);
 /* msi_clean_field_group - return the group of a polarisation. */
 msi_clean_group *msi_clean_field_group(const msi_clean_field *field, int pol);
 
-/* Memory of a field and its cleaners. */
+/* Memory of a field and its cleaners. Only `host` is needed while gridders work. */
 typedef struct msi_clean_field_bytes {
     int64_t host, device;
-    int64_t paged; /* part of host that may be out of memory after msi_memory_page_to */
+    int64_t psfs;      /* in addition while cleaners are made */
+    int64_t measuring; /* in addition while masks and noise are measured */
+    int64_t restoring; /* in addition while images are restored */
+    int64_t paged;     /* in files after msi_memory_page_to; not in the others */
 } msi_clean_field_bytes;
 
 /*
  * msi_clean_field_estimate - estimate the memory of a field: planes, PSFs, cleaners, and buffers of restoring.
- * Given:   spec     samples is not used
- *          gridder  backend and precision of the work
+ * Given:   spec      samples is not used
+ *          gridder   backend and precision of the work
+ *          is_paged  1: msi_memory_page_to has been or will be called
  * Returns: 0, MSI_EUSAGE, MSI_EARGUMENT (it cannot be cleaned)
  */
-int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder_report *gridder,
+int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder_report *gridder, int is_paged,
                              msi_clean_field_bytes *bytes);
 
 /* msi_clean_field_free - an empty field is fine. */

@@ -107,23 +107,21 @@ static int64_t weighting_bytes(const msi_imaging_need *need)
     return o->weighting.mode != MSI_WEIGHT_NATURAL || o->weighting.taper.at_cells ? density_bytes(o) * n_grid : 0;
 }
 
-/* Return the bytes of images: of a channel and of the mean of several channels; cleaned ones have a mean of each
- * kind. */
+/* Return the bytes of a dirty image and of the mean of several channels. */
 static int64_t mean_bytes(const msi_imaging_need *need, msi_precision precision)
 {
-    const msi_options *o = need->options;
-    return one_image_bytes(need, precision) * (o->channels_out < 2 ? 1 : o->clean.niter ? 4 : 2);
+    return one_image_bytes(need, precision) * (need->options->channels_out < 2 ? 1 : 2);
 }
 
-/* Return the bytes of all arrays of the size of an image: images, buffers of -save-uv and -save-weights. */
-static int64_t image_bytes(const msi_imaging_need *need, msi_precision precision)
+/* Return the bytes of arrays of the size of an image that are needed while an image is written: for -save-uv a complex
+ * plane and its two parts, for -save-weights a grid of weights and both of its halves joined. The last two are not needed
+ * at the same time. */
+static int64_t writing_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     const msi_options *o = need->options;
     const int64_t n_pixel = msi_image_n_pixel(&o->geometry);
     const int n_sum = need->n_plane > 1 ? 2 : 1;
-    int64_t bytes = mean_bytes(need, precision);
-    /* Temporary buffers: -save-uv takes a complex plane and its two parts, -save-weights a grid of weights and both of
-     * its halves joined. They are not needed at the same time. */
+    int64_t bytes = 0;
     if (o->pb.apply || o->pb.correct)
         bytes += n_pixel * (need->n_plane * msi_image_pixel_bytes(precision) + (int64_t)sizeof(float));
     if (o->save_uv)
@@ -145,36 +143,71 @@ msi_clean_field_spec msi_imaging_field_spec(const msi_options *o, const msi_plan
                                   .searched = msi_clean_options_searched_planes(o)};
 }
 
-/* Add the memory of cleaning: planes and cleaners of a field, on the backend that does the work. */
-static int add_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need)
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Plan the images of a run that does not clean. */
+static void plan_dirty(msi_imaging_plan *plan, const msi_imaging_need *need, int is_paged)
+{
+    const int64_t images = mean_bytes(need, plan->gridder.precision);
+    plan->image_bytes = writing_bytes(need, plan->gridder.precision) + (is_paged ? 0 : images);
+    plan->alone_bytes = plan->image_bytes;
+    plan->paged_bytes = is_paged ? images : 0;
+}
+
+/*
+ * Plan cleaning: planes and cleaners of a field, on the backend that does the work. Gridders work next to the field and
+ * to the means of dirty images and PSFs. When they do not, PSFs become those of cleaners, noise is measured, or images
+ * are restored, written, and added to means of other kinds.
+ */
+static int plan_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need, int is_paged)
 {
     const msi_options *o = need->options;
     const msi_clean_options *c = &o->clean;
+    const msi_precision precision = plan->gridder.precision;
     const int n_channel = c->n_taylor ? (int)c->n_taylor : c->join_channels ? (int)o->channels_out : 1;
-    const int64_t n_cleaned = c->n_taylor                 ? 2 * c->n_taylor - 1
-                              : c->deconvolution_channels ? c->deconvolution_channels
-                                                          : n_channel;
+    const int64_t n_gridder = c->n_taylor || c->join_channels ? o->channels_out : 1;
+    const int64_t plane = msi_image_n_pixel(&o->geometry) * msi_image_pixel_bytes(precision);
+    const int64_t images = need->n_plane * plane;
     double *freq_hz;
+    msi_clean_field_bytes bytes;
     MSI_TRY(msi_alloc(&freq_hz, n_channel, sizeof *freq_hz, "frequencies"));
     for (int i = 0; i < n_channel && !c->n_taylor; i++)
         freq_hz[i] = 0.5 * (need->channels->low_hz[i] + need->channels->high_hz[i]);
     msi_clean_field_spec field = msi_imaging_field_spec(o, need->planes, need->n_plane);
     field.n_channel = n_channel;
     field.freq_hz = freq_hz;
-    msi_clean_field_bytes bytes;
-    const int rc = msi_clean_field_estimate(&field, &plan->gridder, &bytes);
+    const int rc = msi_clean_field_estimate(&field, &plan->gridder, is_paged, &bytes);
     msi_free(freq_hz);
     MSI_TRY(rc);
     /* All channels of the field keep their sorted samples. */
-    const int64_t kept = (n_channel - 1) * plan->gridder.kept_bytes;
-    plan->image_bytes += bytes.host + kept;
-    plan->paged_bytes += bytes.paged + kept;
+    const int64_t kept = (n_gridder - 1) * plan->gridder.kept_bytes;
+    const int64_t means = o->channels_out > 1 ? images + plane : 0,
+                  last_means = o->channels_out > 1 ? (3 + c->save_first_residual) * images : 0;
+    plan->image_bytes = bytes.host + (is_paged ? 0 : kept + means);
+    plan->alone_bytes = larger(bytes.psfs + (is_paged ? 0 : plane), bytes.measuring);
+    plan->alone_bytes = larger(plan->alone_bytes,
+                               bytes.restoring + writing_bytes(need, precision) + (is_paged ? 0 : last_means + images));
+    plan->alone_bytes += plan->image_bytes + (is_paged ? 0 : plan->gridder.kept_bytes);
+    plan->paged_bytes = is_paged ? bytes.paged + kept + means + last_means + images : 0;
     plan->device_bytes += bytes.device;
-    /* A new checkpoint exists next to the one that it replaces. */
+    return MSI_OK;
+}
+
+/* Count the checkpoint of a field. A new one exists next to the one that it replaces. */
+static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *need)
+{
+    const msi_options *o = need->options;
+    const msi_clean_options *c = &o->clean;
+    const int64_t n_channel = c->join_channels ? o->channels_out : 1;
+    const int64_t n_cleaned = c->n_taylor                 ? 2 * c->n_taylor - 1
+                              : c->deconvolution_channels ? c->deconvolution_channels
+                                                          : n_channel;
     const int64_t n_plane = n_cleaned + (c->save_first_residual ? o->channels_out : 0);
     plan->output_bytes += 2 * msi_checkpoint_field_bytes(&o->geometry, (int)n_plane * need->n_plane,
                                                          c->join_pols ? 1 : need->n_plane, plan->gridder.precision);
-    return MSI_OK;
 }
 
 /* Allow more images to be written while the next ones are computed, as long as they do not force visibilities to disk.
@@ -186,26 +219,36 @@ static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int
     const int most = n_image < MSI_IMAGES_IN_FLIGHT && !o->clean.niter ? (int)n_image : MSI_IMAGES_IN_FLIGHT;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
-    while (plan->n_pending < most &&
-           plan->grid_bytes + plan->store_bytes + plan->image_bytes + MSI_UNPLANNED_BYTES + bytes <=
-               msi_memory_limit()) {
+    while (plan->n_pending < most && larger(plan->grid_bytes + plan->image_bytes, plan->alone_bytes) +
+                                             plan->store_bytes + MSI_UNPLANNED_BYTES + bytes <=
+                                         msi_memory_limit()) {
         plan->n_pending++;
         plan->image_bytes += bytes;
+        plan->alone_bytes += bytes;
     }
 }
 
-/* Return the memory that a run needs whatever is on disk: images and the smallest grids; before them, densities. */
+/* Return the memory that a run needs whatever is on disk: images and the smallest grids, or images without grids;
+ * before them, densities. */
 static int64_t least_bytes(const msi_imaging_plan *plan, int64_t weighting)
 {
-    const int64_t imaging = plan->gridder.least_grid_bytes + plan->image_bytes;
-    return (imaging > weighting ? imaging : weighting) + MSI_UNPLANNED_BYTES;
+    const int64_t imaging = larger(plan->gridder.least_grid_bytes + plan->image_bytes, plan->alone_bytes);
+    return larger(imaging, weighting) + MSI_UNPLANNED_BYTES;
 }
 
-/* If memory is short, images that are not at work are in files. */
-static void page_images(msi_imaging_plan *plan, int64_t weighting)
+/* Plan the images; if memory is short, those that are not at work are in files. */
+static int plan_images(msi_imaging_plan *plan, const msi_imaging_need *need, int64_t weighting)
 {
-    if (least_bytes(plan, weighting) <= msi_memory_limit()) plan->paged_bytes = 0;
-    plan->image_bytes -= plan->paged_bytes;
+    const int64_t device_bytes = plan->device_bytes;
+    for (int is_paged = 0; is_paged < 2; is_paged++) {
+        plan->device_bytes = device_bytes;
+        if (need->options->clean.niter)
+            MSI_TRY(plan_cleaning(plan, need, is_paged));
+        else
+            plan_dirty(plan, need, is_paged);
+        if (least_bytes(plan, weighting) <= msi_memory_limit()) break;
+    }
+    return MSI_OK;
 }
 
 /* Images and the smallest grids must be in memory. The stores get the remaining memory, and a file the other
@@ -220,9 +263,10 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
                              (long long)o->geometry.nx, (long long)o->geometry.ny, 1e-9 * (double)least,
                              (long long)r->nu, (long long)r->nv, 1e-9 * (double)limit);
     const int64_t left = limit - plan->image_bytes - MSI_UNPLANNED_BYTES;
+    const int64_t before = larger(weighting, plan->alone_bytes); /* and after: without grids */
     const int64_t grid = plan->store_bytes + plan->grid_bytes <= left ? plan->grid_bytes : r->least_grid_bytes;
-    const int64_t weighs = limit - weighting - MSI_UNPLANNED_BYTES;
-    const int64_t stores = left - grid < weighs ? left - grid : weighs;
+    const int64_t without = limit - before - MSI_UNPLANNED_BYTES;
+    const int64_t stores = left - grid < without ? left - grid : without;
     plan->store_budget_bytes = stores > o->channels_out ? stores : o->channels_out;
     if (plan->store_bytes > plan->store_budget_bytes) {
         plan->spilled_bytes = plan->store_bytes - plan->store_budget_bytes;
@@ -230,6 +274,8 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
     }
     plan->grid_budget_bytes = left - plan->store_bytes;
     if (plan->grid_bytes > plan->grid_budget_bytes) plan->grid_bytes = plan->grid_budget_bytes;
+    /* The images that are told of are those next to grids, or more if they need more without. */
+    plan->image_bytes = larger(plan->image_bytes, plan->alone_bytes - plan->grid_bytes);
     return MSI_OK;
 }
 
@@ -244,15 +290,13 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     MSI_TRY(msi_gridder_estimate(need->gridder, scan->n_sample / o->channels_out, scan->n_row, scan->w_min_lambda,
                                  scan->w_max_lambda, r));
     plan->one_image_bytes = one_image_bytes(need, r->precision);
-    plan->image_bytes = image_bytes(need, r->precision);
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     plan->store_bytes = (r->store_bytes + r->spilled_bytes) * o->channels_out;
     /* The samples of all joined channels stay on the device, because residuals are made of them. */
     if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
-    plan->paged_bytes = mean_bytes(need, r->precision);
-    if (o->clean.niter) MSI_TRY(add_cleaning(plan, need));
-    page_images(plan, weighting);
+    if (o->clean.niter) count_checkpoint(plan, need);
+    MSI_TRY(plan_images(plan, need, weighting));
     add_pending_images(plan, o, plan->paged_bytes ? 0 : plan->one_image_bytes);
     MSI_TRY(share_memory(plan, o, weighting));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);

@@ -362,10 +362,10 @@ static void test_refused(void **state)
     bad[2].part_freq_hz = NULL;
     bad[3].n_term = 5;
     for (int i = 0; i < 4; i++) {
-        int64_t host, paged, device;
+        msi_cleaner_bytes bytes;
         assert_int_equal(msi_cleaner_create(&c, &bad[i]), MSI_EARGUMENT);
         assert_null(c);
-        assert_int_equal(msi_cleaner_estimate(&bad[i], &host, &paged, &device), MSI_EARGUMENT);
+        assert_int_equal(msi_cleaner_estimate(&bad[i], &bytes), MSI_EARGUMENT);
     }
     const msi_cleaner_spec good = spec_of(8, 4, MSI_CLEAN_FIT_POLYNOMIAL, 2);
     c = create(&good);

@@ -595,11 +595,11 @@ static void test_scales_without_response(void **state)
 static void refused(msi_cleaner_spec spec, const char *member)
 {
     msi_cleaner *c;
-    int64_t host, paged, device;
+    msi_cleaner_bytes bytes;
     assert_int_equal(msi_cleaner_create(&c, &spec), MSI_EARGUMENT);
     assert_null(c);
     assert_string_equal(msi_error_about_get(), member);
-    assert_int_equal(msi_cleaner_estimate(&spec, &host, &paged, &device), MSI_EARGUMENT);
+    assert_int_equal(msi_cleaner_estimate(&spec, &bytes), MSI_EARGUMENT);
 }
 
 static void test_refusals(void **state)
@@ -646,18 +646,18 @@ static void test_memory(void **state)
     for (int i = 0; i < n; i++) {
         if (row[i].backend != clean_backend) continue;
         const int64_t before = msi_memory_in_use();
-        int64_t host, paged, device;
+        msi_cleaner_bytes bytes;
         clean_run run;
         msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP32);
         spec.method = row[i].name;
         spec.beam_pixel = 2;
-        assert_int_equal(msi_cleaner_estimate(&spec, &host, &paged, &device), 0);
+        assert_int_equal(msi_cleaner_estimate(&spec, &bytes), 0);
         clean_run_make(&run, &p, &spec);
         clean(&run, (msi_clean_limits){.n_iteration = 300});
         const int64_t planes = clean_backend == MSI_BACKEND_CPU ? 2 * 4 * run.n_value : 0;
         /* Other tables need less than 64 KB. */
-        assert_true(msi_memory_in_use() - before - planes <= host + 65536);
-        assert_true((device > 0) == (clean_backend == MSI_BACKEND_CUDA));
+        assert_true(msi_memory_in_use() - before - planes <= bytes.host + 65536);
+        assert_true((bytes.device > 0) == (clean_backend == MSI_BACKEND_CUDA));
         clean_run_free(&run);
         assert_int_equal(msi_memory_in_use(), before);
     }
@@ -709,14 +709,14 @@ static void test_estimate(void **state)
                                                .method = m ? "multiscale" : "list",
                                                .beam_pixel = 12,
                                                .n_thread = n_thread};
-                int64_t host, paged, device;
-                assert_int_equal(msi_cleaner_estimate(&spec, &host, &paged, &device), 0);
+                msi_cleaner_bytes bytes;
+                assert_int_equal(msi_cleaner_estimate(&spec, &bytes), 0);
                 assert_int_equal(msi_planes_upload(residual, 0, 1, image), 0);
-                assert_int_equal(clean_within(&spec, psf, residual, model, host + 65536), 0);
+                assert_int_equal(clean_within(&spec, psf, residual, model, bytes.host + 65536), 0);
                 assert_int_equal(msi_planes_upload(residual, 0, 1, image), 0);
-                const int rc = clean_within(&spec, psf, residual, model, (int64_t)((double)host / 1.3));
+                const int rc = clean_within(&spec, psf, residual, model, (int64_t)((double)bytes.host / 1.3));
                 if (rc != MSI_ENOMEM)
-                    fail_msg("%s, %d threads: %lld bytes are too many", spec.method, n_thread, (long long)host);
+                    fail_msg("%s, %d threads: %lld bytes are too many", spec.method, n_thread, (long long)bytes.host);
             }
         msi_planes_free(psf);
         msi_planes_free(residual);
