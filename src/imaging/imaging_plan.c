@@ -274,7 +274,7 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
     }
     plan->grid_budget_bytes = left - plan->store_bytes;
     if (plan->grid_bytes > plan->grid_budget_bytes) plan->grid_bytes = plan->grid_budget_bytes;
-    /* The images that are told of are those next to grids, or more if they need more without. */
+    /* The log has the images next to grids, or more if they need more without grids. */
     plan->image_bytes = larger(plan->image_bytes, plan->alone_bytes - plan->grid_bytes);
     return MSI_OK;
 }
