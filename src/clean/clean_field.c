@@ -314,17 +314,17 @@ int msi_clean_group_mask(msi_clean_group *g, int64_t n_pixel, uint16_t *buffer, 
 static const double USUAL_BEAM_PIXEL = 4, LEAST_BEAM_PIXEL = 2;
 
 /* Memory next to a cleaner: held, and temporary. */
-typedef struct beside {
+typedef struct additional {
     int64_t host, temporary, device;
-} beside;
+} additional;
 
 /* Estimate the mask of -auto-multithresh and the local noise of a cleaner. The latter takes five images: the noise and
  * at most four temporary ones. */
-static void estimate_mask_and_noise(const msi_clean_field_spec *spec, const msi_planes_shape *shape, beside *bytes)
+static void estimate_mask_and_noise(const msi_clean_field_spec *spec, const msi_planes_shape *shape, additional *bytes)
 {
     const msi_clean_options *o = spec->options;
     const msi_planes_shape image = {.nx = shape->nx, .ny = shape->ny, .n = 1, .precision = shape->precision};
-    *bytes = (beside){0};
+    *bytes = (additional){0};
     if (o->multithresh) {
         msi_auto_mask_spec mask = o->mask;
         mask.cell_x_rad = spec->geometry.cell_x_rad;
@@ -387,7 +387,7 @@ int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder
     const int64_t first = spec->options->save_first_residual ? bytes_of(shape, spec->n_channel * spec->n_pol) : 0;
     msi_cleaner_spec cleaner = cleaner_spec(spec, NULL, LEAST_BEAM_PIXEL);
     msi_cleaner_bytes each;
-    beside more;
+    additional more;
     int64_t restore_host, restore_paged, restore_device;
     cleaner.precision = shape.precision;
     cleaner.backend = shape.backend;

@@ -207,7 +207,7 @@ static int make_plan(msi_imaging_run *r)
     need.gridder = empty;
     int rc = msi_imaging_plan_make(&r->plan, &need);
     if (rc == MSI_ENOMEM && o->clean.niter) {
-        /* Another strategy may fit beside the memory of cleaning. */
+        /* Another strategy may fit next to the memory of cleaning. */
         msi_gridder_free(empty);
         spec.memory_bytes = spec.memory_bytes > r->plan.image_bytes ? spec.memory_bytes - r->plan.image_bytes : 1;
         MSI_TRY(msi_gridder_create(&empty, &spec));

@@ -134,7 +134,7 @@ def check_paged(s):
         log, paged_s, paged_mb = joined(s, "paged", ms, *words, "-abs-mem", limit_mb / 1000, "-temp-dir", s.folder)
         s.must(re.search(r"disk: [0-9.]+ GB of images that are not at work.*in " + re.escape(s.folder), log) is not None,
                "%s: with %.0f MB images are in files" % (title, limit_mb))
-        s.must(paged_mb <= limit_mb + BESIDE_MB or sanitized(s.msimage),
+        s.must(paged_mb <= limit_mb + UNCOUNTED_MB or sanitized(s.msimage),
                "%s: %.0f MB used of %.0f MB planned; %.1f s instead of %.1f s" %
                (title, paged_mb, planned_mb(log) + 96, paged_s, free_s))
         pol = "-V" if title == "IQUV" else ""

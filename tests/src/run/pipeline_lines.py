@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """pipeline_lines.py MSIMAGE MSIMAGE_MAKEMS: command lines of public pipelines (pipeline_lines.txt), word by word as the
 pipelines give them to WSClean but with small images, on small sets made like their telescopes'. A line that needs no facets,
-a-terms or beam of another program runs to its files; its images lie on the sources and, beside WSClean 3.1's, differ by no
+a-terms or beam of another program runs to its files; its images lie on the sources and, compared with WSClean 3.1's, differ by no
 more than the weights and gridders of the two do. Prints how many lines run whole."""
 import os
 import re
@@ -213,7 +213,7 @@ def check_lines(s):
         if shutil.which("wsclean") and number not in ("13", "19", "33", "37", "39", "53"):
             theirs = s.theirs(number, words, ms)
             good, text = compare(folder, theirs) if theirs else (True, "WSClean fails")
-            s.must(good, "%s beside WSClean 3.1: %s" % (number, text))
+            s.must(good, "%s compared with WSClean 3.1: %s" % (number, text))
     print("%d of %d lines run whole: %s" % (len(whole), len(lines), " ".join(whole)))
 
 
