@@ -274,6 +274,19 @@ int64_t rows_in_header(const std::string &real);
  */
 void check_managers(const std::string &real, const std::string &shown);
 
+/* While it exists, casacore loads no library in this thread but those of known managers, and does not construct
+ * VirtualTaQLColumn. */
+class KnownManagersOnly {
+  public:
+    KnownManagersOnly();
+    ~KnownManagersOnly();
+    KnownManagersOnly(const KnownManagersOnly &) = delete;
+    KnownManagersOnly &operator=(const KnownManagersOnly &) = delete;
+
+  private:
+    const cc::DataManagerCtor own_; /* of VirtualTaQLColumn */
+};
+
 /* Check an open table and, recursively, all tables that keywords name, as check_managers does. casacore opens these to
  * copy the table. */
 void check_managers_of_all(const cc::Table &table, const std::string &real, const std::string &shown);

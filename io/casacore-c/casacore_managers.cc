@@ -6,12 +6,19 @@
  * a path, so a table can bring its own library. VirtualTaQLColumn evaluates an expression of the table, and TaQL can
  * create and remove tables. The headers are therefore read here first, with casacore's own reader and in its order, up
  * to the names. Tables that casacore opens together with a table are checked in the same way.
+ *
+ * Another process may exchange the table between this check and casacore's reading. Therefore, while casacore opens a
+ * table, programs that are linked to this library load only the libraries of the known managers, and
+ * VirtualTaQLColumn cannot be constructed.
  */
 #include "casacore_internal.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <set>
 #include <utility>
 
+#include <dlfcn.h>
 #include <sys/stat.h>
 
 #include <casacore/casa/Containers/BlockIO.h>
@@ -30,6 +37,8 @@ namespace {
 constexpr size_t MOST_DEEP = 32;
 constexpr size_t SHOWN_TYPE = 80;
 
+const char TAQL_ENGINE[] = "VirtualTaQLColumn";
+
 /* Prefixes of the name of the engine, and of the column keyword that names the table with the data. */
 const char FORWARDING[] = "ForwardColumn", FORWARDS_TO[] = "_ForwardColumn_TableName";
 
@@ -45,18 +54,23 @@ struct Header {
  * Return whether a manager may be used: those of casacore that only store and compute, and those of observatories,
  * which casacore loads from the directories of system libraries.
  */
+const std::set<std::string> &plug_ins()
+{
+    static const std::set<std::string> names{"DyscoStMan",       "LofarStMan",   "SiscoStMan", "Adios2StMan",
+                                             "AntennaPairStMan", "StokesIStMan", "UvwStMan"};
+    return names;
+}
+
 bool is_known(const std::string &type)
 {
-    static const std::set<std::string> plug_ins{"DyscoStMan",       "LofarStMan",   "SiscoStMan", "Adios2StMan",
-                                                "AntennaPairStMan", "StokesIStMan", "UvwStMan"};
-    if (type == "VirtualTaQLColumn") return false;
-    return plug_ins.count(type) > 0 || cc::DataManager::isRegistered(type);
+    if (type == TAQL_ENGINE) return false;
+    return plug_ins().count(type) > 0 || cc::DataManager::isRegistered(type);
 }
 
 void require_known(const std::string &type, const std::string &shown)
 {
     if (is_known(type)) return;
-    if (type == "VirtualTaQLColumn")
+    if (type == TAQL_ENGINE)
         throw Failure(CCC_EREFUSED, shown + ": a column of VirtualTaQLColumn, which would evaluate any TaQL expression "
                                             "that the table brings, and is not opened");
     throw Failure(CCC_EREFUSED, shown + ": the storage manager or engine '" + type.substr(0, SHOWN_TYPE) +
@@ -248,6 +262,58 @@ class Walk {
 };
 
 } // namespace
+
+namespace {
+
+/* Tables that this thread is opening. */
+thread_local int n_opening = 0;
+
+/* Return whether a library is one that casacore loads for a known manager: "lib" or "libcasa_", its name in small
+ * letters, and a suffix. */
+bool is_of_plug_in(std::string file)
+{
+    for (const char *prefix : {"libcasa_", "lib"})
+        if (begins(file, prefix)) {
+            file.erase(0, std::strlen(prefix));
+            break;
+        }
+    file = file.substr(0, file.find('.'));
+    for (std::string name : plug_ins()) {
+        std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+        if (file == name) return true;
+    }
+    return false;
+}
+
+cc::DataManager *refuse_taql(const cc::String &, const cc::Record &)
+{
+    throw Failure(CCC_EREFUSED,
+                  "a column of VirtualTaQLColumn, which would evaluate any TaQL expression that the table "
+                  "brings, and is not opened");
+}
+
+} // namespace
+
+/* The dynamic linker gives this function to casacore in place of that of the C library. */
+extern "C" void *dlopen(const char *file, int mode) noexcept
+{
+    using Open = void *(const char *, int);
+    static Open *const open = reinterpret_cast<Open *>(::dlsym(RTLD_NEXT, "dlopen"));
+    /* A name that does not exist fails, and sets the message of dlerror. */
+    return open(n_opening && file && !is_of_plug_in(file) ? "/nonexistent/library" : file, mode);
+}
+
+ccc::KnownManagersOnly::KnownManagersOnly() : own_(cc::DataManager::getCtor(TAQL_ENGINE))
+{
+    cc::DataManager::registerCtor(TAQL_ENGINE, refuse_taql);
+    n_opening++;
+}
+
+ccc::KnownManagersOnly::~KnownManagersOnly()
+{
+    cc::DataManager::registerCtor(TAQL_ENGINE, own_);
+    n_opening--;
+}
 
 void ccc::check_managers(const std::string &real, const std::string &shown)
 {

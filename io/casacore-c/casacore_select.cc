@@ -49,6 +49,7 @@ class NeededSubtables {
     explicit NeededSubtables(ccc_table *ms)
         : keywords(const_cast<cc::TableRecord &>(ms->table.keywordSet())), all(keywords)
     {
+        const KnownManagersOnly known;
         static const std::set<std::string> needed{"ANTENNA",     "DATA_DESCRIPTION", "FIELD",
                                                   "OBSERVATION", "POLARIZATION",     "SPECTRAL_WINDOW"};
         try {

@@ -143,6 +143,7 @@ cc::TSMOption ccc::tile_option(ccc_mode mode)
 void ccc::open_table(ccc_table **out, const std::string &path, const std::string &real,
                      const std::shared_ptr<Descriptor> &directory, ccc_mode mode, ccc_lock lock)
 {
+    const KnownManagersOnly known;
     require_table(real);
     check_files(real, path);
     check_managers(real, path);
@@ -230,6 +231,7 @@ int ccc_table_flush(ccc_table *t)
 int ccc_table_resync(ccc_table *t)
 {
     return guarded(t, nullptr, [&] {
+        const KnownManagersOnly known;
         check_managers(t->real, t->path);
         t->table.resync();
         t->forget_shapes();

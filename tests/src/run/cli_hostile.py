@@ -25,6 +25,29 @@ LIBRARY = """#include <fcntl.h>
 __attribute__((constructor)) static void leave_a_mark(void) { close(open("%s", O_CREAT | O_WRONLY, 0666)); }
 """
 
+SWAP = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+static int swapped(const char *name, int flags, int mode, const char *function)
+{
+    static int n;
+    const char *of = getenv("SWAP_FROM"), *own = "%s";
+    int (*open_it)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, function);
+    struct stat a, b;
+    const int is_own = of && !stat(name, &a) && !stat(own, &b) && a.st_ino == b.st_ino;
+    return open_it(is_own && ++n >= atoi(of) ? "%s" : name, flags, mode);
+}
+#define SWAPPED(function) int function(const char *name, int flags, ...) { va_list v; va_start(v, flags); \\
+    const int mode = va_arg(v, int); va_end(v); return swapped(name, flags, mode, #function); }
+SWAPPED(open)
+SWAPPED(open64)
+int __open64_2(const char *name, int flags) { return swapped(name, flags, 0, "open64"); }
+"""
+
 
 def patch(path, old, new, last=False):
     """Replace words of a table's header by others of the same length; the last one alone is a manager's name."""
@@ -101,6 +124,22 @@ def concatenate(names, path, **options):
 
 
 # ---- Storage managers ----
+
+def check_exchanged(s):
+    """A set whose header changes between the check and the opening cannot bring a library either. A preloaded library lets
+    each process see another header from its Nth opening on."""
+    bad, path = s.fresh("bad.ms"), s.fresh("exchanged.ms")
+    patch(bad, OWN, BROUGHT)
+    with open(s.path("swap.c"), "w", encoding="ascii") as f:
+        f.write(SWAP % (os.path.join(path, "table.dat"), os.path.join(bad, "table.dat")))
+    run(os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", s.path("swap.so"), s.path("swap.c"), "-ldl")
+    codes = []
+    for nth in range(2, 8):
+        done = subprocess.run([s.msimage, *map(str, IMAGE), "-dry-run", path], cwd=s.folder, stderr=subprocess.PIPE, check=False, timeout=60,
+                              env=dict(os.environ, LD_PRELOAD=s.path("swap.so"), SWAP_FROM=str(nth)))
+        codes.append(done.returncode)
+    s.must(set(codes) <= {0, 3} and 3 in codes and not os.path.exists(s.mark), "codes %s, mark %s" % (codes, os.path.exists(s.mark)))
+
 
 def check_managers(s):
     """The library of an unknown manager is not loaded, whether columns use it or are only declared to use it."""
