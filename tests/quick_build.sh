@@ -7,11 +7,13 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/support/cli_prologue.sh"
 mkdir -p tree/scripts bin
 cp "$1/scripts/build" tree/scripts
+cmake=$(command -v cmake)
 # Stand-ins: cmake writes its arguments to the file called; nvidia-smi prints the file capability.
 printf '#!/bin/sh\necho "$@" >>"%s/called"\n' "$PWD" >bin/cmake
 printf '#!/bin/sh\n[ -s "%s/capability" ] && cat "%s/capability"\n' "$PWD" "$PWD" >bin/nvidia-smi
 printf '#!/bin/sh\nprintf "compute_80\\ncompute_90\\n"\n' >bin/nvcc
 chmod +x bin/*
+printf 'include(%s/scripts/cmake/MsimageCuda.cmake)\nmsimage_native_architecture(of)\nmessage("of ${of}.")\n' "$1" >native.cmake
 
 # expect WANTED UNWANTED ARGUMENTS..: patterns that the arguments of cmake must and must not match when scripts/build gets these.
 expect() {
@@ -40,4 +42,20 @@ echo 7.0 >capability
 expect 'MSIMAGE_CUDA=OFF' ARCHITECTURES quick
 expect '--build --preset release --parallel [0-9]+$' 'CUDA|quick|target'
 ! tree/scripts/build other 2>/dev/null || complain "scripts/build other succeeds"
+
+# is_for WANTED: MSIMAGE_CUDA=NATIVE builds for this architecture; of several GPUs for the oldest.
+is_for() {
+    PATH=$PWD/bin:$PATH "$cmake" -D CMAKE_CUDA_COMPILER="$PWD/bin/nvcc" -P native.cmake 2>&1 | grep -qx "of $1." ||
+        complain "a GPU of $(xargs <capability): not built for '$1'"
+}
+: >capability
+is_for ''
+echo 9.0 >capability
+is_for 90-real
+printf '9.0\n8.0\n' >capability
+is_for 80-real
+echo 12.0 >capability
+is_for 90-virtual
+echo 7.0 >capability
+is_for ''
 exit $failed

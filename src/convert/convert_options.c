@@ -9,6 +9,7 @@
 
 #include "core/status.h"
 #include "core/units.h"
+#include "kernels/strategy.h"
 #include "src/options/help.h"
 #include "src/options/option_table.h"
 #include "src/options/suggestion.h"
@@ -280,4 +281,20 @@ int msi_convert_options_parse(msi_convert_options *o, int argc, const char *cons
 void msi_convert_options_free(msi_convert_options *o)
 {
     msi_options_free(&o->shared);
+}
+
+/* ---- Gridders ---- */
+
+/* The tables of options that this program shares with msimage name the gridders. It has none: with these functions in
+ * place of those of strategy.c, gridders and their code for GPUs, which is larger than the program, are not linked. */
+const msi_strategy *msi_strategies(int *n)
+{
+    *n = 0;
+    return NULL;
+}
+
+const msi_strategy *msi_strategy_next(const msi_strategy *last, const char *method, const char *name, int predict)
+{
+    (void)last, (void)method, (void)name, (void)predict;
+    return NULL;
 }
