@@ -308,6 +308,7 @@ static void add_lists(row_list *l, msi_backend backend, int64_t most, int n_iter
     }
     /* The PSF of this image fits in a GPU's cache. */
     add_row(l, "list-8k-of-1024", &(detail){backend, "list", 1024, 8192, 0, 1, 0, n_iteration});
+    add_row(l, "list-32k-4chan-of-1024", &(detail){backend, "list", 1024, 32768, 0, 4, 0, n_iteration});
     add_row(l, "list-16k-8chan", &(detail){backend, "list", 4096, 16384, 0, 8, 2, n_iteration});
 }
 

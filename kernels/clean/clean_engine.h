@@ -87,6 +87,7 @@ typedef struct msi_clean_loop {
     const void *psf; /* [n_channel][ny][nx] */
     const void
         *fit; /* [n_channel][n_channel] a linear fit instead of the setup's, as a matrix of a map; NULL: the setup's */
+    int64_t psf_id; /* for lists: another number for other values; 0: unknown */
     double gain, threshold, diverged;
     int stop_negative;
     int64_t n_iteration; /* at most MSI_CLEAN_CHUNK */
@@ -137,7 +138,8 @@ typedef struct msi_clean_gaussian {
 MSI_CLEAN_FN double msi_clean_gaussian_at(const msi_clean_gaussian *g, int64_t u, int64_t v, int64_t nx, int64_t ny)
 {
     const double x = (double)(2 * u > nx ? u - nx : u), y = (double)(2 * v > ny ? v - ny : v);
-    return exp(-(g->xx * x * x + 2 * g->xy * x * y + g->yy * y * y));
+    const double power = g->xx * x * x + 2 * g->xy * x * y + g->yy * y * y;
+    return power < 746 ? exp(-power) : 0; /* exp(-746) is 0, but takes long */
 }
 
 typedef struct msi_clean_engine msi_clean_engine;

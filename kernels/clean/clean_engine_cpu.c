@@ -26,16 +26,22 @@ static const msi_clean_simd_table *simd_table(void)
     return table[msi_simd_best()];
 }
 
+/* Pixels that a search looks at, or skips, at once. */
+enum { PIECE = 256 };
+
 #define REAL  float
 #define FMA   fmaf
+#define FABS  fabsf
 #define IN(x) x##_f32
 #include "kernels/clean/clean_image_cpu_body.h"
 #undef REAL
 #undef FMA
+#undef FABS
 #undef IN
 
 #define REAL  double
 #define FMA   fma
+#define FABS  fabs
 #define IN(x) x##_f64
 #include "kernels/clean/clean_image_cpu_body.h"
 
@@ -87,7 +93,7 @@ static void engine_free(msi_clean_engine *e)
 {
     if (!e) return;
     void *all[] = {e->share, e->fit,   e->list,  e->residual, e->component, e->factor,
-                   e->place, e->value, e->piece, e->row,      e->of_thread};
+                   e->place, e->value, e->piece, e->row,      e->of_thread, e->beside};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) msi_free(all[i]);
     msi_free(e);
 }
@@ -117,6 +123,8 @@ static int allocate_arrays(msi_clean_engine *e)
     MSI_TRY(msi_alloc(&e->list, n, sizeof *e->list, "a list of pixels"));
     MSI_TRY(msi_alloc(&e->residual, n * e->n_plane, (size_t)real, "a list of pixels"));
     MSI_TRY(msi_alloc(&e->component, n * e->n_plane, (size_t)real, "a list of pixels"));
+    if (e->s.join.n_channel > 1)
+        MSI_TRY(msi_alloc(&e->beside, e->n_pixel * e->s.join.n_channel, (size_t)real, "the PSF for lists"));
     return msi_alloc(&e->factor, n, (size_t)real, "a list of pixels");
 }
 
@@ -343,22 +351,63 @@ static const void *add_list_component(msi_clean_engine *e, const msi_clean_loop 
     return value;
 }
 
+/* Return 1 if the PSF's channels are to be put side by side: as many pixels were read from its planes as it has. */
+static int beside_is_worth(const msi_clean_engine *e)
+{
+    return e->beside && e->psf_id && !e->beside_is_made && e->n_gathered > e->n_pixel;
+}
+
+/* Put the channels of a row of the PSF side by side. */
+static void put_beside(const msi_clean_engine *e, const void *psf, int64_t y)
+{
+    const int64_t n_channel = e->s.join.n_channel;
+    for (int64_t c = 0; c < n_channel; c++) {
+        const int64_t from = c * e->n_pixel + y * e->s.nx, to = y * e->s.nx * n_channel + c;
+        for (int64_t x = 0; x < e->s.nx; x++)
+            if (e->s.precision == MSI_FP32)
+                ((float *)e->beside)[to + x * n_channel] = ((const float *)psf)[from + x];
+            else
+                ((double *)e->beside)[to + x * n_channel] = ((const double *)psf)[from + x];
+    }
+}
+
 static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
 {
     e->loop_fit = loop->fit ? loop->fit : e->fit;
-    msi_clean_list_step step = {
-        &e->s.join, e->share, e->list, e->residual, e->s.list_limit, e->has_factor ? e->factor : NULL, loop->psf,
-        e->s.nx,    e->s.ny,  0,       NULL};
+    msi_clean_list_step step = {.join = &e->s.join,
+                                .share = e->share,
+                                .list = e->list,
+                                .residual = e->residual,
+                                .list_stride = e->s.list_limit,
+                                .factor = e->has_factor ? e->factor : NULL,
+                                .psf = loop->psf,
+                                .nx = e->s.nx,
+                                .ny = e->s.ny};
     const int64_t worth = e->n_list * e->n_plane / LEAST_LIST_SHARE + 1;
     int n_thread = worth < e->n_thread ? (int)worth : e->n_thread, over = 0;
     void (*run)(const msi_clean_list_step *, int64_t, int64_t, msi_clean_best *) =
         e->s.precision == MSI_FP32 ? e->simd->list_f32 : e->simd->list_f64;
     *done = (msi_clean_looped){.end = MSI_CLEAN_END_MORE, .place = e->place, .value = e->value};
+    if (loop->psf_id != e->psf_id) {
+        e->psf_id = loop->psf_id;
+        e->beside_is_made = 0;
+        e->n_gathered = 0;
+    }
+    step.beside = e->beside_is_made ? e->beside : NULL;
 #pragma omp parallel num_threads(n_thread)
     {
         const int64_t t = omp_get_thread_num(), n = omp_get_num_threads();
         const int64_t first = e->n_list * t / n, end = e->n_list * (t + 1) / n;
         while (!over) {
+            if (beside_is_worth(e)) {
+#pragma omp for
+                for (int64_t y = 0; y < e->s.ny; y++) put_beside(e, loop->psf, y);
+#pragma omp single
+                {
+                    e->beside_is_made = 1;
+                    step.beside = e->beside;
+                }
+            }
             run(&step, first, end, &e->of_thread[t]);
 #pragma omp barrier
 #pragma omp single
@@ -366,6 +415,7 @@ static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi
                 const msi_clean_best best = best_of_threads(e->of_thread, (int)n);
                 over = loop_ends(e, loop, &best, &done->end) || done->n_iteration == loop->n_iteration;
                 set_peak(done, &best, e->n_list ? e->list[best.at] : 0);
+                e->n_gathered += e->n_list;
                 if (!over) {
                     step.component = add_list_component(e, loop, best.at, done->n_iteration++);
                     step.place = e->list[best.at];

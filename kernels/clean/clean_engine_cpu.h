@@ -20,6 +20,10 @@ struct msi_clean_engine {
     int64_t n_list;
     void *residual, *component, *factor; /* [n_plane][list_limit], and [list_limit] */
     int has_factor;
+    /* The PSF's channels side by side, for lists that read it often: [ny][nx][n_channel], NULL for one channel. */
+    void *beside;
+    int beside_is_made;
+    int64_t psf_id, n_gathered; /* of the last loop; pixels of that PSF that loops have read so far */
     /* Components recorded by a loop. */
     uint32_t *place; /* [MSI_CLEAN_CHUNK] */
     void *value;     /* [MSI_CLEAN_CHUNK][n_plane] */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The passes of clean_engine_cpu.c for one precision. That file includes this one with REAL, FMA and IN defined. */
+/* The passes of clean_engine_cpu.c for one precision. That file includes this one with REAL, FMA, FABS and IN
+ * defined. */
 
 static void IN(set_real)(const msi_clean_engine *e, void *array, int64_t i, double value)
 {
@@ -38,17 +39,30 @@ static void IN(mean)(const msi_clean_engine *e, const void *planes, int64_t stri
         ((REAL *)out)[i] = IN(msi_clean_quantity)(&one, e->share, first + i, e->s.join.n_pol * stride);
 }
 
+/* Return 1 if one of n values may have a key of at least this. Most pieces of an image have none, and this loop is
+ * vectorised. */
+static int IN(any_key)(const REAL *q, int64_t n, REAL key)
+{
+    int any = 0;
+    for (int64_t i = 0; i < n; i++) any |= FABS(q[i]) >= key;
+    return any;
+}
+
 static msi_clean_best IN(peak)(const msi_clean_engine *e, const msi_clean_search *s, int64_t first, int64_t end)
 {
     const REAL *q = s->quantity;
     msi_clean_best best = {0, 0, 0};
     REAL most = 0;
-    for (int64_t i = first; i < end; i++) {
-        if (s->allow && !s->allow[i]) continue;
-        const REAL key = IN(msi_clean_key)(q[i], e->s.join.no_negative);
-        if (key > most) {
-            most = key;
-            best = (msi_clean_best){key, q[i], i};
+    for (int64_t from = first; from < end; from += PIECE) {
+        const int64_t to = from + PIECE < end ? from + PIECE : end;
+        if (!IN(any_key)(q + from, to - from, most)) continue;
+        for (int64_t i = from; i < to; i++) {
+            if (s->allow && !s->allow[i]) continue;
+            const REAL key = IN(msi_clean_key)(q[i], e->s.join.no_negative);
+            if (key > most) {
+                most = key;
+                best = (msi_clean_best){key, q[i], i};
+            }
         }
     }
     return best;
@@ -73,9 +87,13 @@ static void IN(bins)(const msi_clean_engine *e, const msi_clean_search *s, const
                      int64_t end, int64_t *bins)
 {
     const REAL per = IN(bins_per)(range);
-    for (int64_t i = first; i < end; i++) {
-        const int bin = IN(bin_of)(e, s, range, per, i);
-        if (bin >= 0) bins[bin]++;
+    for (int64_t from = first; from < end; from += PIECE) {
+        const int64_t to = from + PIECE < end ? from + PIECE : end;
+        if (!IN(any_key)((const REAL *)s->quantity + from, to - from, (REAL)range->threshold)) continue;
+        for (int64_t i = from; i < to; i++) {
+            const int bin = IN(bin_of)(e, s, range, per, i);
+            if (bin >= 0) bins[bin]++;
+        }
     }
 }
 
@@ -83,9 +101,13 @@ static void IN(select)(msi_clean_engine *e, const msi_clean_search *s, const msi
 {
     const REAL per = IN(bins_per)(range);
     e->n_list = 0;
-    for (int64_t i = 0; i < e->n_pixel && e->n_list < e->s.list_limit; i++)
-        if (IN(bin_of)(e, s, range, per, i) >= first_bin)
-            e->list[e->n_list++] = msi_clean_place((uint32_t)(i % e->s.nx), (uint32_t)(i / e->s.nx));
+    for (int64_t from = 0; from < e->n_pixel; from += PIECE) {
+        const int64_t to = from + PIECE < e->n_pixel ? from + PIECE : e->n_pixel;
+        if (!IN(any_key)((const REAL *)s->quantity + from, to - from, (REAL)range->threshold)) continue;
+        for (int64_t i = from; i < to && e->n_list < e->s.list_limit; i++)
+            if (IN(bin_of)(e, s, range, per, i) >= first_bin)
+                e->list[e->n_list++] = msi_clean_place((uint32_t)(i % e->s.nx), (uint32_t)(i / e->s.nx));
+    }
 }
 
 static int64_t IN(pixel_of)(const msi_clean_engine *e, int64_t i)

@@ -272,8 +272,11 @@ static int run_round(msi_clean_call *call, const msi_clean_search *search, const
 {
     msi_cleaner *c = call->c;
     msi_clean_looped done;
-    msi_clean_loop loop = {
-        .psf = c->psf, .gain = c->spec.gain, .stop_negative = c->spec.stop_negative, .diverged = 2 * call->peak_first};
+    msi_clean_loop loop = {.psf = c->psf,
+                           .psf_id = c->psf_id,
+                           .gain = c->spec.gain,
+                           .stop_negative = c->spec.stop_negative,
+                           .diverged = 2 * call->peak_first};
     const msi_clean_range range = {call->report->threshold, peak->key};
     MSI_TRY(msi_clean_make_list(call, search, &call->residual, range, &loop.threshold));
     MSI_TRY(msi_clean_iterate(call, &loop, c->ops->list_loop, &done, n));

@@ -419,12 +419,12 @@ static int choose_gain(msi_cleaner *c, int scale, double peak)
     return MSI_OK;
 }
 
-/* Set the gain and the bias of points. */
+/* Set the gain and the bias of points, which may be left out by the user's wish. */
 static int choose_gain_of_points(msi_cleaner *c, double peak)
 {
     msi_clean_multiscale *m = c->multiscale;
     if (!(peak > 0)) return msi_error_set(MSI_EINPUT, "the joined PSF has no peak in the middle: %g", peak);
-    m->used[0] = 1;
+    m->used[0] = !c->spec.no_points;
     m->power[0] = m->bias[0] = 1;
     m->gain[0] = c->spec.gain;
     return MSI_OK;
@@ -454,9 +454,16 @@ static int set_psf(msi_cleaner *c)
         MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
     MSI_TRY(find_peaks(c, peak));
     MSI_TRY(choose_gain_of_points(c, peak[0]));
-    for (int s = 1; s < c->spec.n_scale; s++) MSI_TRY(choose_gain(c, s, peak[s]));
+    int any = c->multiscale->used[0];
+    for (int s = 1; s < c->spec.n_scale; s++) {
+        MSI_TRY(choose_gain(c, s, peak[s]));
+        any |= m->used[s];
+    }
     report_unused(c);
-    return MSI_OK;
+    if (any) return MSI_OK;
+    return msi_error_about(msi_error_set(MSI_EINPUT, "the point spread function has no response to any of the scales; "
+                                                     "use smaller ones, or 0"),
+                           "scale");
 }
 
 /* Make the masks of scales above 0: pixels where nearly all of a component lies within the mask. */
@@ -611,6 +618,7 @@ static int run_scale(rounds *r, int scale, double down, msi_clean_end *end, int6
     MSI_TRY(make_scale_psf(c, scale));
     msi_clean_loop loop = {.psf = scale ? m->psf[scale] : c->psf,
                            .fit = m->fit[scale],
+                           .psf_id = c->psf_id + scale,
                            .gain = m->gain[scale],
                            .stop_negative = c->spec.stop_negative,
                            .diverged = DIVERGED * call->peak_first / m->bias[scale]};

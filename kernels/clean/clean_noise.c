@@ -20,8 +20,12 @@ int msi_clean_noise(msi_cleaner *c, const msi_clean_planes *residual, double *si
         double median, deviation;
         int64_t n;
         if (!msi_clean_searched(&c->setup.join, p)) continue;
-        MSI_TRY(c->ops->mean(c->e, residual->pixel, residual->stride, p, c->quantity));
-        MSI_TRY(c->ops->deviation(c->e, c->quantity, &median, &deviation, &n));
+        const void *image = c->quantity;
+        if (c->spec.n_channel == 1)
+            image = msi_clean_plane(c, residual, p);
+        else
+            MSI_TRY(c->ops->mean(c->e, residual->pixel, residual->stride, p, c->quantity));
+        MSI_TRY(c->ops->deviation(c->e, image, &median, &deviation, &n));
         if (!n) return no_pixel();
         squares += of_normal * deviation * of_normal * deviation;
     }

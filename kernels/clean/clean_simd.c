@@ -7,8 +7,8 @@
 #include "kernels/method/simd.h"
 
 /* Pixels are processed in pieces that stay in the first-level cache; a piece is a whole number of the longest
- * vectors. */
-enum { MSI_CLEAN_PIECE = 128, MSI_CLEAN_LANES = 16 };
+ * vectors. Channels of the PSF that are side by side are read MSI_CLEAN_SIDE at a time. */
+enum { MSI_CLEAN_PIECE = 128, MSI_CLEAN_LANES = 16, MSI_CLEAN_SIDE = 8 };
 
 #define REAL   float
 #define SUFFIX f32

@@ -58,37 +58,55 @@ ALWAYS_INLINE void NAME(find_best)(const REAL *q, const REAL *factor, const uint
         }
 }
 
-/* Gather the PSF of a component at s->place for n pixels of the list: 0 beyond the PSF's edges. Indices count from the
- * PSF's middle, so that 32 bits suffice for the largest image. */
-ALWAYS_INLINE void NAME(gather_psf)(const msi_clean_list_step *s, const uint32_t *list, int n, const REAL *psf,
-                                    REAL *restrict p)
+/* Find where the PSF of a component at s->place has its values for n pixels of the list: elements counted from the PSF's
+ * middle, so that 32 bits suffice for the largest image. Beyond the PSF's edges inside is 0. */
+ALWAYS_INLINE void NAME(find_psf)(const msi_clean_list_step *s, const uint32_t *list, int n, int32_t *restrict at,
+                                  int32_t *restrict inside)
 {
     const int32_t nx = (int32_t)s->nx, ny = (int32_t)s->ny, left = nx / 2, low = ny / 2;
     const int32_t place_x = (int32_t)msi_clean_x(s->place), place_y = (int32_t)msi_clean_y(s->place);
-    const REAL *middle = psf + (int64_t)low * nx + left;
-    int32_t at[MSI_CLEAN_PIECE], inside[MSI_CLEAN_PIECE];
     for (int i = 0; i < n; i++) {
         const int32_t x = (int32_t)msi_clean_x(list[i]) - place_x, y = (int32_t)msi_clean_y(list[i]) - place_y;
         inside[i] = (x >= -left) & (x < nx - left) & (y >= -low) & (y < ny - low);
         at[i] = inside[i] ? y * nx + x : 0;
     }
-    for (int i = 0; i < n; i++) p[i] = middle[at[i]];
-    for (int i = 0; i < n; i++) p[i] = inside[i] ? p[i] : 0;
 }
 
-/* Subtract a component from n pixels of the list. */
+/* Subtract a component's planes k to end - 1, of one channel, from n pixels of the list; p: the PSF's values there. */
+ALWAYS_INLINE void NAME(subtract_channel)(const msi_clean_list_step *s, int c, const REAL *p, int n, REAL *residual)
+{
+    const int n_pol = s->join->n_pol;
+    for (int k = c * n_pol; k < (c + 1) * n_pol; k++) {
+        REAL *restrict r = residual + k * s->list_stride;
+        const REAL minus = -((const REAL *)s->component)[k];
+        for (int i = 0; i < n; i++) r[i] = FMA(minus, p[i], r[i]);
+    }
+}
+
+/* Subtract a component from n pixels of the list. Where the PSF's channels are side by side, a pixel's values for
+ * MSI_CLEAN_SIDE channels are in one or two lines of the cache. */
 ALWAYS_INLINE void NAME(subtract_piece)(const msi_clean_list_step *s, const uint32_t *list, int n, REAL *residual)
 {
-    const REAL *component = s->component;
-    const int n_pol = s->join->n_pol;
-    REAL p[MSI_CLEAN_PIECE];
-    for (int c = 0; c < s->join->n_channel; c++) {
-        NAME(gather_psf)(s, list, n, (const REAL *)s->psf + c * s->nx * s->ny, p);
-        for (int k = c * n_pol; k < (c + 1) * n_pol; k++) {
-            REAL *restrict r = residual + k * s->list_stride;
-            const REAL minus = -component[k];
-            for (int i = 0; i < n; i++) r[i] = FMA(minus, p[i], r[i]);
+    const int n_channel = s->join->n_channel;
+    const int64_t middle = s->ny / 2 * s->nx + s->nx / 2;
+    int32_t at[MSI_CLEAN_PIECE], inside[MSI_CLEAN_PIECE];
+    REAL p[MSI_CLEAN_SIDE][MSI_CLEAN_PIECE];
+    NAME(find_psf)(s, list, n, at, inside);
+    for (int first = 0; s->beside && first < n_channel; first += MSI_CLEAN_SIDE) {
+        const int wide = n_channel - first < MSI_CLEAN_SIDE ? n_channel - first : MSI_CLEAN_SIDE;
+        const REAL *from = (const REAL *)s->beside + middle * n_channel + first;
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < wide; k++) p[k][i] = from[(int64_t)at[i] * n_channel + k];
+        for (int k = 0; k < wide; k++) {
+            for (int i = 0; i < n; i++) p[k][i] = inside[i] ? p[k][i] : 0;
+            NAME(subtract_channel)(s, first + k, p[k], n, residual);
         }
+    }
+    for (int c = 0; !s->beside && c < n_channel; c++) {
+        const REAL *from = (const REAL *)s->psf + c * s->nx * s->ny + middle;
+        for (int i = 0; i < n; i++) p[0][i] = from[at[i]];
+        for (int i = 0; i < n; i++) p[0][i] = inside[i] ? p[0][i] : 0;
+        NAME(subtract_channel)(s, c, p[0], n, residual);
     }
 }
 

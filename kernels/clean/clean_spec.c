@@ -111,6 +111,9 @@ static int set_scales(msi_cleaner *c)
         choose_scales(c);
     s->scale = c->scale;
     if (c->scale[0] != 0) return wrong_scale("the first must be 0", c->scale[0]);
+    if (s->no_points && s->scale_rule == MSI_CLEAN_BY_POWER)
+        return wrong_scale("by power thresholds are of scale 0, which must be used", 0);
+    if (s->no_points && s->n_scale < 2) return wrong_scale("without points there must be another", s->n_scale);
     for (int i = 1; i < s->n_scale; i++) {
         if (!(c->scale[i] > c->scale[i - 1])) return wrong_scale("they must increase", c->scale[i]);
         if (!(c->scale[i] < shorter_edge(s) / 2)) return wrong_scale("they must be below half the image", c->scale[i]);

@@ -78,6 +78,7 @@ struct msi_cleaner {
     int64_t n_pixel, real_bytes, complex_bytes;
     void *psf; /* [n_channel] */
     int has_psf, has_mask, has_scale_mask;
+    int64_t psf_id;            /* another number for every PSF; of a scale: psf_id + scale */
     int has_noise, has_factor; /* local noise was measured; it is nowhere zero, and factor is made from it */
     uint8_t *mask, *allow;
     uint16_t *found, *scale_mask; /* scale_mask: NULL unless spec.by_scale */

@@ -87,6 +87,7 @@ typedef struct msi_cleaner_spec {
     const double *scale; /* multiscale: [n_scale] full widths in pixels, the first 0, increasing; NULL: 0, 4 b, 8 b ..
                             below half the image, b = beam_pixel, and 0.4 times the image if that is more than 1.2 times
                             the last */
+    int no_points;       /* by beam: scale 0 is not used, although a list begins with it */
     int n_scale;         /* 0: as many as the default list has; at most MSI_CLEAN_MAX_SCALE */
     double beam_pixel;   /* multiscale: width of the beam */
     double scale_bias; /* 0: 0.6; a scale's peak is multiplied by scale_bias^-log2(s / (2 beam_pixel)) for comparison */

@@ -30,28 +30,34 @@ enum { SCREEN_STRIP = 256 };
 #include "kernels/transform/column_screen_simd_body.h"
 #include "kernels/transform/column_fft_simd_body.h"
 
-/* Compute msi_taper_w of many pixels by Clenshaw's recurrence. Pixels are the inner loop, which vectorises. */
+/* Compute msi_taper_w of many pixels by Clenshaw's recurrence. Pixels are the inner loop, which vectorises; those of a
+ * piece are few enough that the recurrence runs in registers. */
 static void taper_column(const msi_taper_column *c)
 {
-    enum { STRIP = MSI_TAPER_STRIP };
+    enum { STRIP = MSI_TAPER_STRIP, LANES = MSI_VECTOR_BYTES / 8, PIECE = 4 };
+    typedef double vector __attribute__((vector_size(MSI_VECTOR_BYTES), aligned(8), may_alias));
     const msi_taper *t = c->taper;
-    double y[STRIP], b1[STRIP], b2[STRIP];
+    double y[STRIP], w[STRIP];
     for (int i = 0; i < STRIP; i++) {
         double m = c->m_first + i * c->cell_y_rad, r2 = c->l * c->l + m * m;
         double n_1 = r2 < 1 ? -r2 / (1 + sqrt(r2 < 1 ? 1 - r2 : 0)) : -1;
         double q = (n_1 - t->n_mid) * t->w_scale;
         y[i] = 2 * q * q - 1;
-        b1[i] = b2[i] = 0;
     }
-    for (int k = t->n_term - 1; k > 0; k--)
-        for (int i = 0; i < STRIP; i++) {
-            double next = t->term[k] + 2 * y[i] * b1[i] - b2[i];
-            b2[i] = b1[i];
-            b1[i] = next;
-        }
+    for (int i = 0; i < STRIP; i += PIECE * LANES) {
+        vector of[PIECE], b1[PIECE] = {{0}}, b2[PIECE] = {{0}};
+        for (int v = 0; v < PIECE; v++) of[v] = *(const vector *)(y + i + v * LANES);
+        for (int k = t->n_term - 1; k > 0; k--)
+            for (int v = 0; v < PIECE; v++) {
+                const vector next = t->term[k] + 2 * of[v] * b1[v] - b2[v];
+                b2[v] = b1[v];
+                b1[v] = next;
+            }
+        for (int v = 0; v < PIECE; v++) *(vector *)(w + i + v * LANES) = t->term[0] + of[v] * b1[v] - b2[v];
+    }
     for (int i = 0; i < c->n; i++) {
         double m = c->m_first + i * c->cell_y_rad, value = c->sum[i] * c->factor * c->along_y[i];
-        if (t->has_w) value /= t->term[0] + y[i] * b1[i] - b2[i];
+        if (t->has_w) value /= w[i];
         c->out[i] = c->l * c->l + m * m < 1 ? value : NAN;
     }
 }

@@ -345,18 +345,24 @@ void msi_model_planes_load(msi_model_planes *m, const msi_image *model, int imag
     const double *in64 = (const double *)model->pixel + image * nx * ny;
     float *out32 = m->value;
     double *out64 = m->value;
+    const int64_t pixel_bytes = fp32 ? sizeof *out32 : sizeof *out64;
     uint8_t *column_used = m->column_used + image * nx;
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t x0 = 0; x0 < nx; x0 += BLOCK)
         for (int64_t y0 = 0; y0 < ny; y0 += BLOCK) {
             double in[BLOCK][BLOCK], out[BLOCK];
+            int any = 0;
             int64_t n_x = nx - x0 < BLOCK ? nx - x0 : BLOCK, n_y = ny - y0 < BLOCK ? ny - y0 : BLOCK;
             for (int64_t y = 0; y < n_y; y++)
                 for (int64_t x = 0; x < n_x; x++) {
                     int64_t at = (y0 + y) * nx + x0 + x;
                     in[x][y] = fp32 ? (double)in32[at] : in64[at];
+                    any |= in[x][y] != 0;
                 }
-            for (int64_t x = 0; x < n_x; x++) {
+            /* Most of a cleaned model is zero. */
+            for (int64_t x = 0; x < n_x && !any; x++)
+                memset((char *)m->value + ((x0 + x) * ny + y0) * pixel_bytes, 0, (size_t)(n_y * pixel_bytes));
+            for (int64_t x = 0; x < n_x && any; x++) {
                 msi_taper_column column = {.sum = in[x],
                                            .n = (int)n_y,
                                            .l = g->l_center_rad + (double)(nx / 2 - x0 - x) * geometry->cell_x_rad,

@@ -224,7 +224,8 @@ static const char *peak_word(const msi_clean_group *g)
     return n_scale > 1 ? "biased peak" : "peak";
 }
 
-/* Log a line for each group that made a cycle. Given: label  begins the line, such as "channel 3" */
+/* Log two lines for each group that made a cycle, since one would be wider than a terminal. Given: label  begins them,
+ * such as "channel 3" */
 static void report_cycle(const char *label, msi_clean_field *f, double minor_s, double major_s)
 {
     char name[TEXT], peak[TEXT], least[TEXT], noise[TEXT], flux[TEXT];
@@ -232,13 +233,12 @@ static void report_cycle(const char *label, msi_clean_field *f, double minor_s, 
         msi_clean_group *g = &f->group[i];
         if (g->n_logged == g->n_major) continue;
         g->n_logged = g->n_major;
-        msi_log_info("%scycle %d%s: %s %s/beam down to %s/beam, %lld component%s, model %s; noise %s/beam; "
-                     "minor %.2f s, major %.2f s",
-                     name_group(name, label, f, g), g->n_major, g->in_mask ? " in the mask" : "", peak_word(g),
-                     format_jy(peak, g->report.peak_before),
-                     format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold),
-                     (long long)g->report.n_iteration, msi_plural(g->report.n_iteration), format_jy(flux, g->flux_jy),
-                     format_jy(noise, g->noise), minor_s, major_s);
+        msi_log_info("%scycle %d%s: %s %s to %s/beam", name_group(name, label, f, g), g->n_major,
+                     g->in_mask ? " in the mask" : "", peak_word(g), format_jy(peak, g->report.peak_before),
+                     format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold));
+        msi_log_info("  noise %s/beam; %lld component%s, model %s; minor %.1f s, major %.1f s",
+                     format_jy(noise, g->noise), (long long)g->report.n_iteration, msi_plural(g->report.n_iteration),
+                     format_jy(flux, g->flux_jy), minor_s, major_s);
     }
 }
 
@@ -266,11 +266,11 @@ void msi_clean_report_end(const char *label, const msi_clean_field *f)
     for (int i = 0; i < f->n_group; i++) {
         const msi_clean_group *g = &f->group[i];
         if (!g->cleaner) continue;
-        msi_log_info("%scleaned: %s after %d cycle%s and %lld component%s; model %s, residual's %s %s/beam, threshold "
-                     "%s/beam, noise %s/beam",
-                     name_group(name, label, f, g), g->stop, g->n_major, msi_plural(g->n_major), (long long)g->n_minor,
-                     msi_plural(g->n_minor), format_jy(flux, g->flux_jy), peak_word(g), format_jy(peak, g->peak),
-                     format_jy(threshold, g->threshold), format_jy(noise, g->noise));
+        msi_log_info("%scleaned: %s after %d cycle%s and %lld component%s", name_group(name, label, f, g), g->stop,
+                     g->n_major, msi_plural(g->n_major), (long long)g->n_minor, msi_plural(g->n_minor));
+        msi_log_info("  model %s; residual: %s %s, threshold %s, noise %s per beam", format_jy(flux, g->flux_jy),
+                     peak_word(g), format_jy(peak, g->peak), format_jy(threshold, g->threshold),
+                     format_jy(noise, g->noise));
     }
 }
 

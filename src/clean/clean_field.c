@@ -167,6 +167,7 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .n_term = t ? n_term : (int)(c->fit_terms ? c->fit_terms : c->log_fit_terms),
                               .scale = c->n_scale ? c->scale : NULL,
                               .n_scale = c->n_scale ? c->n_scale : (int)c->max_scales,
+                              .no_points = c->no_points,
                               .beam_pixel = beam_pixel,
                               .scale_bias = c->scale_bias,
                               .scale_gain = c->scale_gain,

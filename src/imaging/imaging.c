@@ -804,7 +804,7 @@ static int image_intervals(msi_imaging_run *r)
 static int plan_planes(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    r->n_plane = msi_planes_of(o->pol, o->n_pol, r->planes);
+    r->n_plane = msi_options_planes(o, r->planes);
     const char *mode = o->weighting.mode == MSI_WEIGHT_NATURAL ? "natural" : "uniform";
     if (o->weighting.mode == MSI_WEIGHT_BRIGGS)
         snprintf(r->weighting, sizeof r->weighting, "briggs%s %g", o->bandwidth_taper ? "bwtaper" : "",
@@ -857,9 +857,17 @@ static void warn_of_scales(const msi_imaging_run *r)
     int highest = 0;
     for (int64_t i = 0; i < n; i++) all |= r->scale_mask[i];
     while (all >> (highest + 1)) highest++;
-    if (c->n_scale && highest >= c->n_scale)
+    const int n_scale = c->n_scale - c->no_points;
+    if (c->n_scale && highest >= n_scale)
         msi_log_warning("%s: the mask allows scale %d in places, but -multiscale-scales has only %d, numbered from 0",
-                        c->scale_mask, highest, c->n_scale);
+                        c->scale_mask, highest, n_scale);
+}
+
+/* Number the scales of the mask as the cleaner does, whose scale 0 is of points. */
+static void shift_scales(const msi_imaging_run *r)
+{
+    const int64_t n = msi_image_n_pixel(&r->options->geometry);
+    for (int64_t i = 0; i < n && r->options->clean.no_points; i++) r->scale_mask[i] = (uint16_t)(r->scale_mask[i] << 1);
 }
 
 /* Read the mask that is given, if any, and apply that of the horizon. */
@@ -873,7 +881,10 @@ static int make_mask(msi_imaging_run *r, const msi_mask_target *target)
                               : MSI_OK;
     if (!rc && c->has_horizon) rc = msi_clean_mask_horizon(&r->mask, c->horizon_rad, target);
     if (!rc && c->scale_mask) rc = msi_clean_mask_scales(&r->scale_mask, c->scale_mask, target);
-    if (!rc && c->scale_mask) warn_of_scales(r);
+    if (!rc && c->scale_mask) {
+        warn_of_scales(r);
+        shift_scales(r);
+    }
     return rc;
 }
 

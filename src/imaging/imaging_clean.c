@@ -60,6 +60,7 @@ static int read_planes(msi_cleaning *k, const reused_planes *from)
 /* Return the largest sidelobe of a PSF: the depth of its lowest pixel, or its largest excess over the fitted beam. */
 static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
 {
+    static const double FAR = 100; /* exp(-FAR) is below the rounding of any sidelobe */
     const msi_image_geometry *g = &psf->geometry;
     const double s = sin(beam->pa_rad), c = cos(beam->pa_rad);
     double level = 0;
@@ -72,7 +73,9 @@ static double sidelobe_level(const msi_image *psf, const msi_beam *beam)
                          north = (double)(y - g->ny / 2) * g->cell_y_rad;
             const double along = (north * c + east * s) / beam->major_rad,
                          across = (east * c - north * s) / beam->minor_rad;
-            const double above = value - exp(-4 * log(2) * (along * along + across * across));
+            /* exp is slow where its result is tiny or zero; above is then the value. */
+            const double power = 4 * log(2) * (along * along + across * across);
+            const double above = power < FAR ? value - exp(-power) : value;
             level = fmax(level, fmax(above, -value));
         }
     return level;
@@ -114,7 +117,7 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
     if (!rc) {
         image.sum_weight[0] = k->field.sum_weight[channel * k->field.spec.n_pol];
         image.n_vis[0] = k->field.n_vis[channel * k->field.spec.n_pol];
-        rc = msi_imaging_files_beam(r, &k->beam[channel], &image);
+        rc = msi_imaging_files_beam(r, k->first + channel, &k->beam[channel], &image);
         if (channel == 0) k->sidelobe = sidelobe_level(&image, &k->beam[0]);
         k->field.edge_level = fmax(k->field.edge_level, edge_level(&image));
     }
@@ -157,7 +160,7 @@ static int make_powers(msi_cleaning *k, msi_planes *psf)
             image.n_vis[0] = k->field.n_vis[0];
         }
         if (!rc && i == 0) {
-            rc = msi_imaging_files_beam(r, &k->beam[0], &image);
+            rc = msi_imaging_files_beam(r, k->first, &k->beam[0], &image);
             k->sidelobe = sidelobe_level(&image, &k->beam[0]);
             k->field.edge_level = edge_level(&image);
         }

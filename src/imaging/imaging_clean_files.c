@@ -436,7 +436,7 @@ static int find_band_beam(msi_cleaning *k)
 {
     if (k->has_band_beam) return MSI_OK;
     k->has_band_beam = 1;
-    return msi_imaging_files_beam(k->run, &k->band_beam, &k->sum[MSI_FITS_PSF]);
+    return msi_imaging_files_beam(k->run, MSI_OUTPUT_MFS, &k->band_beam, &k->sum[MSI_FITS_PSF]);
 }
 
 static int put_index(msi_cleaning *k)

@@ -82,14 +82,14 @@ static int write_uv(msi_imaging_run *r, const msi_output_id *image_id, const msi
     return rc;
 }
 
-static int fit_beam(const msi_imaging_run *r, msi_beam *beam, const msi_image *image, int psf)
+static int fit_beam(const msi_imaging_run *r, int64_t channel, msi_beam *beam, const msi_image *image, int psf)
 {
     const msi_beam_psf of = {image->geometry, msi_image_plane(image, psf), image->precision,
                              msi_imaging_theoretic_beam(r)};
     msi_beam_origin origin;
     MSI_TRY(msi_restoring_beam(beam, &origin, &r->options->clean.beam, &of));
     if (origin != MSI_BEAM_NONE)
-        msi_imaging_report_beam(beam);
+        msi_imaging_report_beam(r, channel, beam);
     else if (!r->options->clean.beam.no_fit)
         msi_log_warning("%s", msi_error_get());
     return MSI_OK;
@@ -130,7 +130,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     msi_image_file file[MSI_IMAGE_MAX_FILES];
     /* The other ranks only contribute to the weights. */
     if (!r->outputs) return o->save_weights ? write_weights(r, channel, &spec) : MSI_OK;
-    if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(r, &spec.beam, image, psf));
+    if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(r, channel, &spec.beam, image, psf));
     /* The PSF is the last plane and is written first. */
     for (int n = 0, i = o->make_psf ? psf : 0; n < image->n_plane; n++, i = (i + 1) % image->n_plane) {
         const int is_psf = i == psf;
@@ -153,10 +153,10 @@ int msi_imaging_files_weights(msi_imaging_run *r, int64_t channel, const msi_ima
     return write_weights(r, channel, &spec);
 }
 
-int msi_imaging_files_beam(const msi_imaging_run *r, msi_beam *beam, const msi_image *psf)
+int msi_imaging_files_beam(const msi_imaging_run *r, int64_t channel, msi_beam *beam, const msi_image *psf)
 {
     *beam = (msi_beam){0};
-    return psf->n_vis[0] > 0 ? fit_beam(r, beam, psf, 0) : MSI_OK;
+    return psf->n_vis[0] > 0 ? fit_beam(r, channel, beam, psf, 0) : MSI_OK;
 }
 
 /* Write the planes of an image. Given: first  the number of its first plane among the run's */

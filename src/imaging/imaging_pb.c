@@ -260,7 +260,7 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
 int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms_reader *reader, const char *frame,
                         const double centre[2])
 {
-    static const msi_plane intensity = {MSI_POL_I, 0};
+    static const msi_plane intensity = {MSI_POL_I, 0, 0};
     const int64_t n = msi_image_n_pixel(&o->geometry);
     double low = INFINITY, high = 0;
     msi_pb_array *a;

@@ -126,9 +126,11 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
 {
     const msi_gridder_report *r = &p->gridder;
     msi_gridder_choice_log(o, r);
-    msi_log_info("memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB; limit %.3f GB",
-                 1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
-                 1e-9 * (double)msi_memory_limit());
+    const int64_t all = p->store_bytes + p->grid_bytes + p->image_bytes + MSI_UNPLANNED_BYTES;
+    msi_log_info(
+        "memory: visibilities %.3f GB, grids %.3f GB, images %.3f GB, other %.3f GB; in all %.3f GB, limit %.3f GB",
+        1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
+        1e-9 * (double)MSI_UNPLANNED_BYTES, 1e-9 * (double)all, 1e-9 * (double)msi_memory_limit());
     if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: up to %.3f GB", 1e-9 * (double)p->device_bytes);
     if (p->spilled_bytes)
         msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in %s",
@@ -160,6 +162,27 @@ static void add_reader_reasons(reasons *r, const msi_ms_dropped *d)
     add_reason(r, d->uv_limits, "outside the uv limits");
 }
 
+/* Return the cycles that lower a peak by this factor. */
+static double cycles_of(const msi_clean_options *c, double factor)
+{
+    const double n = c->mgain < 1 ? ceil(log(factor) / -log1p(-c->mgain) - 1e-9) : 1;
+    return c->nmiter && n > (double)c->nmiter ? (double)c->nmiter : n;
+}
+
+/* Estimate the cycles of cleaning. Their number depends on the peak, which is not known before imaging. A residual is a
+ * prediction and an image. */
+static void estimate_cycles(const msi_imaging_run *run)
+{
+    const msi_clean_options *c = &run->options->clean;
+    const double cycle_s = 2 * run->plan.image_s;
+    const double few = cycles_of(c, 1e2), many = cycles_of(c, 1e4);
+    char least[MSI_FORMAT_SIZE], most[MSI_FORMAT_SIZE];
+    msi_log_info("cycles: %.0f for a peak of 100 times the threshold, %.0f for 10000 times; about %s and %s", few, many,
+                 msi_format_duration(least, few * cycle_s), msi_format_duration(most, many * cycle_s));
+    msi_log_info("  (-mgain: each lowers the peak to %.2g of it; -nmiter: at most %lld)", 1 - c->mgain,
+                 (long long)c->nmiter);
+}
+
 void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan)
 {
     reasons dropped = {""};
@@ -171,6 +194,7 @@ void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_sc
                  scan->w_max_lambda);
     warn_of_coarse_pixels(run, scan->n_outside);
     msi_log_info("time: about %.0f s to read, %.0f s to image", ceil(run->plan.read_s), ceil(run->plan.image_s));
+    if (run->options->clean.niter) estimate_cycles(run);
 }
 
 static reasons reasons_of(const msi_imaging_run *run)
@@ -287,10 +311,16 @@ void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gri
                    r->transform_s, r->correct_s, r->transfer_s);
 }
 
-void msi_imaging_report_beam(const msi_beam *beam)
+void msi_imaging_report_beam(const msi_imaging_run *run, int64_t channel, const msi_beam *beam)
 {
     const msi_unit unit = msi_angle_unit(beam->major_rad);
-    msi_log_info("beam: %.4g x %.4g %s, position angle %.1f deg", beam->major_rad / unit.size,
+    char label[32] = "";
+    /* Labels of one width make the lines of all channels a table. */
+    if (channel == MSI_OUTPUT_MFS)
+        snprintf(label, sizeof label, "  all channels ");
+    else if (run->options->channels_out > 1)
+        snprintf(label, sizeof label, "  channel %4lld ", (long long)channel);
+    msi_log_info("beam:%s %.4g x %.4g %s, position angle %.1f deg", label, beam->major_rad / unit.size,
                  beam->minor_rad / unit.size, unit.name, beam->pa_rad * 180 / MSI_PI);
 }
 

@@ -113,7 +113,7 @@ void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gri
 /* msi_imaging_theoretic_beam - return the wavelength over the longest baseline, in radians; 0 if unknown. */
 double msi_imaging_theoretic_beam(const msi_imaging_run *run);
 
-void msi_imaging_report_beam(const msi_beam *beam);
+void msi_imaging_report_beam(const msi_imaging_run *run, int64_t channel, const msi_beam *beam);
 void msi_imaging_report_times(const msi_imaging_times *times);
 
 /* ---- Image files and their headers (imaging_files.c) ---- */
@@ -167,7 +167,7 @@ int msi_imaging_files_horizon(msi_imaging_run *run);
 int msi_imaging_files_weights(msi_imaging_run *run, int64_t channel, const msi_imaging_sums *sums);
 
 /* msi_imaging_files_beam - choose the beam of a PSF and log it; warn if there is none. Returns: 0, MSI_ENOMEM */
-int msi_imaging_files_beam(const msi_imaging_run *run, msi_beam *beam, const msi_image *psf);
+int msi_imaging_files_beam(const msi_imaging_run *run, int64_t channel, msi_beam *beam, const msi_image *psf);
 
 /*
  * msi_imaging_files_write - write the images of an output channel, and the files of -save-uv and -save-weights.

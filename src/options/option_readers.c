@@ -471,18 +471,24 @@ int msi_read_scales(msi_options *options, const msi_option *option, int n_argume
     msi_clean_options *c = &options->clean;
     const char *p = argument[0];
     int n = 0;
+    c->no_points = 0;
     for (;; n++) {
         char word[32];
         const size_t length = strcspn(p, ",");
         snprintf(word, sizeof word, "%.*s", (int)length, p);
         double value = -1;
         if (length >= sizeof word || msi_parse_real(&value, dashed(option).text, word) || value < 0 ||
-            (n ? value <= c->scale[n - 1] : value != 0))
-            return msi_error_set(MSI_EUSAGE, "-%s %s: give widths in pixels, ascending from 0, such as 0,8,16,32",
+            (n && value <= c->scale[n - 1]))
+            return msi_error_set(MSI_EUSAGE, "-%s %s: give widths in pixels, ascending, such as 0,8,16,32",
                                  option->name, argument[0]);
+        /* The cleaner's list always begins with points. */
+        if (!n && value > 0) {
+            c->no_points = 1;
+            c->scale[n++] = 0;
+        }
         if (n == MSI_CLEAN_MAX_SCALE)
             return msi_error_set(MSI_EUSAGE, "-%s %s: give at most %d scales", option->name, argument[0],
-                                 MSI_CLEAN_MAX_SCALE);
+                                 MSI_CLEAN_MAX_SCALE - c->no_points);
         c->scale[n] = value;
         if (!p[length]) break;
         p += length + 1;

@@ -200,13 +200,22 @@ static int64_t n_cleaned_channel(const msi_options *o)
     return n ? n : o->channels_out;
 }
 
+int msi_options_planes(const msi_options *o, msi_plane planes[MSI_MAX_PLANES])
+{
+    return msi_planes_of(o->pol, o->n_pol, o->clean.niter && o->clean.join_pols, planes);
+}
+
 unsigned msi_clean_options_searched_planes(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     msi_plane planes[MSI_MAX_PLANES];
-    const int n = msi_planes_of(o->pol, o->n_pol, planes);
+    const int n = msi_options_planes(o, planes);
     unsigned bits = 0;
-    for (int p = 0; p < n; p++) bits |= (c->link_pols >> planes[p].pol & 1) << p;
+    for (int p = 0; p < n; p++) {
+        unsigned pols = 1U << planes[p].pol;
+        if (planes[p].both) pols |= 1U << msi_other_hand(planes[p].pol);
+        bits |= (unsigned)((c->link_pols & pols) != 0) << p;
+    }
     return bits;
 }
 
@@ -246,7 +255,7 @@ static int check_joined(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     msi_plane planes[MSI_MAX_PLANES];
-    const int n_plane = msi_planes_of(o->pol, o->n_pol, planes);
+    const int n_plane = msi_options_planes(o, planes);
     const int64_t n_joined = (c->join_channels ? n_cleaned_channel(o) : 1) * (c->join_pols ? n_plane : 1);
     if (c->join_channels && o->channels_out < 2)
         return msi_error_set(MSI_EUSAGE,
@@ -359,6 +368,10 @@ static int check_scales(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     const int64_t edge = o->geometry.nx < o->geometry.ny ? o->geometry.nx : o->geometry.ny;
+    if (c->multiscale && c->no_points && c->scale_rule == MSI_CLEAN_BY_POWER)
+        return msi_error_set(MSI_EUSAGE,
+                             "-multiscale-rule tclean: its thresholds are of points; -multiscale-scales must "
+                             "begin with 0");
     if (!c->multiscale || !c->n_scale || c->scale[c->n_scale - 1] < 0.5 * (double)edge) return MSI_OK;
     return msi_error_set(
         MSI_EUSAGE,

@@ -46,6 +46,7 @@ typedef struct msi_clean_options {
     int is_exact; /* Hogbom's loop over the whole image */
     int multiscale;
     double scale[MSI_CLEAN_MAX_SCALE]; /* [n_scale] pixels, ascending from 0 */
+    int no_points;                     /* scale 0 is not used */
     int n_scale;                       /* 0: scales are chosen */
     int64_t max_scales;                /* maximum of scales if they are chosen; 0: no limit */
     double scale_bias, scale_gain;
@@ -275,6 +276,10 @@ int msi_options_expand_multi_ms(msi_options *options);
  * Returns:  its argument; NULL: none is given
  */
 const char *msi_clean_options_mask(const msi_clean_options *options, const char **option);
+
+/* msi_options_planes - list the image planes of -pol. Joined cross-hands are imaged as their mean, so that all four
+ * correlations are four planes. Returns: their number */
+int msi_options_planes(const msi_options *options, msi_plane planes[MSI_MAX_PLANES]);
 
 /* msi_clean_options_searched_planes - return the image planes that -link-polarizations searches, as the bits of
  * msi_cleaner_spec; 0: all. */

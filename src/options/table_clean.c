@@ -383,7 +383,8 @@ static const msi_option component_rows[] = {
      .use = MSI_USE_IMAGING,
      .arguments = "LIST",
      .fallback_words = "0, four beams, then doubled up to half the image",
-     .help = "Full widths of the scales of -multiscale in pixels, ascending from 0, such as 0,8,16,32.",
+     .help = "Full widths of the scales of -multiscale in pixels, ascending, such as 0,8,16,32. Without 0 no "
+             "component is a point.",
      .read = msi_read_scales},
     {.name = "multiscale-max-scales",
      .use = MSI_USE_IMAGING,
@@ -454,7 +455,8 @@ static const msi_option component_rows[] = {
      .use = MSI_USE_IMAGING,
      .arguments = "",
      .help = "With several polarisations in -pol, find components where the root of the sum of their squares is "
-             "largest; each has a value in every polarisation.",
+             "largest; each has a value in every polarisation. XY and YX, or RL and LR, are then imaged as the real "
+             "and the imaginary part of one image, their mean.",
      .read = msi_read_flag,
      AT(clean.join_pols),
      .high = 1},

@@ -153,7 +153,7 @@ int msi_outputs_index_plane(const msi_options *o)
 {
     const msi_clean_options *c = &o->clean;
     msi_plane planes[MSI_MAX_PLANES];
-    const int n = msi_planes_of(o->pol, o->n_pol, planes);
+    const int n = msi_options_planes(o, planes);
     if (!c->niter || !c->join_channels || (c->fit_terms < 2 && c->log_fit_terms < 2)) return -1;
     for (int p = 0; p < n; p++)
         if (planes[p].pol == MSI_POL_I) return p;
@@ -163,7 +163,7 @@ int msi_outputs_index_plane(const msi_options *o)
 int msi_outputs_taylor_plane(const msi_options *o)
 {
     msi_plane planes[MSI_MAX_PLANES];
-    const int n = o->clean.n_taylor > 1 ? msi_planes_of(o->pol, o->n_pol, planes) : 0;
+    const int n = o->clean.n_taylor > 1 ? msi_options_planes(o, planes) : 0;
     for (int p = 0; p < n; p++)
         if (planes[p].pol == MSI_POL_I) return p;
     return -1;

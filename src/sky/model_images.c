@@ -504,7 +504,7 @@ static int list_channels(msi_model_images *m)
             return msi_error_set(
                 MSI_EINPUT, "%s and %s: models of %s and of %s; give either Stokes parameters or hands",
                 f->plane[0].path, f->plane[m->n_plane].path, msi_pol_name(f->plane[0].pol), msi_pol_name(pol));
-        m->plane[m->n_plane++] = (msi_plane){pol, imaginary};
+        m->plane[m->n_plane++] = (msi_plane){.pol = pol, .imaginary = imaginary};
     }
     MSI_TRY(check_parts(m));
     MSI_TRY(check_complete(m));

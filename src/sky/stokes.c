@@ -29,12 +29,25 @@ static int is_cross_hand(msi_pol pol)
     return pol == MSI_POL_XY || pol == MSI_POL_YX || pol == MSI_POL_RL || pol == MSI_POL_LR;
 }
 
-int msi_planes_of(const msi_pol *pol, int n_pol, msi_plane planes[MSI_MAX_PLANES])
+msi_pol msi_other_hand(msi_pol pol)
+{
+    if (pol == MSI_POL_XY) return MSI_POL_YX;
+    if (pol == MSI_POL_YX) return MSI_POL_XY;
+    if (pol == MSI_POL_RL) return MSI_POL_LR;
+    return pol == MSI_POL_LR ? MSI_POL_RL : pol;
+}
+
+int msi_planes_of(const msi_pol *pol, int n_pol, int both, msi_plane planes[MSI_MAX_PLANES])
 {
     int n = 0;
-    for (int i = 0; i < n_pol; i++)
+    for (int i = 0; i < n_pol; i++) {
+        int other = -1;
+        for (int k = 0; k < n_pol && both && is_cross_hand(pol[i]); k++)
+            if (pol[k] == msi_other_hand(pol[i])) other = k;
+        if (other >= 0 && other < i) continue;
         for (int part = 0; part < (is_cross_hand(pol[i]) ? 2 : 1); part++)
-            if (n < MSI_MAX_PLANES) planes[n++] = (msi_plane){pol[i], part};
+            if (n < MSI_MAX_PLANES) planes[n++] = (msi_plane){pol[i], part, other >= 0};
+    }
     return n;
 }
 
@@ -50,6 +63,15 @@ static int find_corr(msi_pol wanted, const msi_pol *corr, int n_corr)
 static int mix_one(msi_mix *mix, const msi_plane *plane, const msi_pol *corr, int n_corr)
 {
     int at = find_corr(plane->pol, corr, n_corr);
+    if (plane->both) {
+        /* With the images A and B of the hands, the parts of (A + conj B) / 2 are the real parts of the images of (V_A +
+         * V_B) / 2 and of -i (V_A - V_B) / 2. */
+        const int other = find_corr(msi_other_hand(plane->pol), corr, n_corr);
+        if (at < 0 || other < 0) return 0;
+        *mix = (msi_mix){.n = 2, .corr = {at, other}, .factor = {{0.5, 0}, {0.5, 0}}};
+        if (plane->imaginary) mix->factor[0] = (msi_c64){0, -0.5}, mix->factor[1] = (msi_c64){0, 0.5};
+        return 1;
+    }
     if (at >= 0) {
         /* The imaginary part of an image is the real part of the image of -i V. */
         *mix = (msi_mix){.n = 1, .corr = {at}, .factor = {{plane->imaginary ? 0 : 1, plane->imaginary ? -1 : 0}}};

@@ -23,6 +23,7 @@ typedef enum msi_stokes_weight { MSI_STOKES_WEIGHT_SMALLER, MSI_STOKES_WEIGHT_ME
 typedef struct msi_plane {
     msi_pol pol;
     int imaginary; /* 1: the imaginary part of a raw cross-hand's image */
+    int both;      /* 1: of the mean of a cross-hand's image and the conjugate of the other cross-hand's */
 } msi_plane;
 
 /* Counts of samples of the first plane that are left out, each for the first reason that applies; and the largest
@@ -40,9 +41,17 @@ typedef struct msi_sample_tally {
 /* msi_sample_tally_add - add another tally. */
 void msi_sample_tally_add(msi_sample_tally *to, const msi_sample_tally *from);
 
-/* msi_planes_of - list the planes that images of pol [n_pol] need, in order, at most MSI_MAX_PLANES. Returns their
- * number. */
-int msi_planes_of(const msi_pol *pol, int n_pol, msi_plane planes[MSI_MAX_PLANES]);
+/* msi_other_hand - return the other cross-hand of XY, YX, RL or LR, whose image is the conjugate one; any other
+ * polarisation itself. */
+msi_pol msi_other_hand(msi_pol pol);
+
+/*
+ * msi_planes_of - list the planes that images of pol [n_pol] need, in order, at most MSI_MAX_PLANES.
+ * Given:   both  1: if both cross-hands of a pair are in pol, their mean is imaged in place of the first, and none in
+ *                place of the second
+ * Returns: their number
+ */
+int msi_planes_of(const msi_pol *pol, int n_pol, int both, msi_plane planes[MSI_MAX_PLANES]);
 
 /* A plane is the sum of factor * V over one or two correlations of a set. */
 typedef struct msi_mix {

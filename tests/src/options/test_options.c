@@ -414,7 +414,7 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -gridder wproj", "-gridder wproj:", "cannot make the residuals");
     refused_value("-niter 9 -join-channels", "-join-channels:", "give -channels-out");
     refused_value("-niter 9 -join-polarizations", "-join-polarizations:", "several with -pol");
-    refused_value("-niter 9 -pol XX,XY,YX,YY -join-polarizations", "-join-polarizations:", "6 images");
+    refused_value("-niter 9 -pol I,XX,XY,YX,YY -join-polarizations", "-join-polarizations:", "5 images");
     refused_value("-niter 9 -pol IQUV -join-polarizations -channels-out 129 -join-channels",
                   "-channels-out 129:", "516");
     refused("-size 65536 64 -scale 1asec -niter 9 a.ms", "-size 65536 64: with -niter", "at most 65535 pixels");
@@ -467,8 +467,11 @@ static void test_refused_cleaning(void **state)
     refused_value("-niter 9 -multiscale -no-fast-subminor", "-no-fast-subminor:", "cannot be used with -multiscale");
     refused_value("-mgain 0", "-mgain 0:", "0.01 to 1");
     refused_value("-clean-border 50", "-clean-border 50:", "49.9");
-    refused_value("-multiscale-scales 4,8", "-multiscale-scales 4,8:", "ascending from 0");
-    refused_value("-multiscale-scales 0,8,8", "-multiscale-scales 0,8,8:", "ascending from 0");
+    refused_value("-multiscale-scales 8,4", "-multiscale-scales 8,4:", "ascending");
+    refused_value("-multiscale-scales 0,8,8", "-multiscale-scales 0,8,8:", "ascending");
+    refused_value("-multiscale-scales 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "-multiscale-scales", "at most 15");
+    refused_value("-niter 9 -multiscale -multiscale-scales 4,8 -multiscale-rule tclean", "-multiscale-rule tclean:",
+                  "begin with 0");
     refused_value("-multiscale-scales 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "-multiscale-scales", "at most 16");
 }
 

@@ -100,6 +100,10 @@ def check_scales(s):
         j, i = np.unravel_index(np.abs(model).argmax(), model.shape)
         error = np.abs(model / model[j, i] - shape_of(kind, width, np.hypot(x - i, y - j))).max()
         s.must(error < 1e-5, "a %s: off by %.1e" % (kind, error))
+    without = s.clean(*words, "-multiscale-scales", "8,%d" % width, "-niter", 200)
+    residual, dirty = (np.abs(load(without + kind)[0]).max() for kind in ("-residual.fits", "-dirty.fits"))
+    s.must({8.0} <= scales_of(without) <= {8.0, float(width)} and residual < dirty, "without points: scales %s, peak %.3g of %.3g" %
+           (scales_of(without), residual, dirty))
     wide, two = (s.clean(*words, "-multiscale-scale-bias", 0.4, *o) for o in ([], ["-multiscale-max-scales", 2]))
     s.must(len(scales_of(wide)) > 2 and len(scales_of(two)) == 2 and max(scales_of(two)) < max(scales_of(wide)),
            "%d scales, at most two: %d" % (len(scales_of(wide)), len(scales_of(two))))
@@ -300,7 +304,7 @@ def check_mask_cycles(s):
         name = s.path("choice%d" % next(s.number))
         log = run(s.msimage, "-j", 2, "-backend", "cpu", "-size", SIZE, SIZE, "-scale", "%gasec" % CELL, "-niter", 5000,
                   "-no-update-model-required", "-name", name, *words, *options, s.ms()).stderr.decode()
-        lines = [line for line in log.splitlines() if "components, model" in line or "component, model" in line]
+        lines = [line for line in log.splitlines() if line.startswith("cycle ")]
         return sum("in the mask" not in line for line in lines), sum("in the mask" in line for line in lines), name
     whole = split()
     s.must(whole[0] > 2 and whole[1] > 3, "without a limit: %d cycles, then %d in the mask" % whole[:2])

@@ -189,7 +189,7 @@ def check_dry_run(s):
                            ([*threads, "-weight", "uniform", "-no-mf-weighting"], 5 * image_mb),
                            ([*threads, "-save-weights"], 5 * image_mb + 3 * density_mb)):
         log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *words, "-name", "dry", ms, cwd=s.folder).stderr.decode()
-        told = re.search(r"images ([0-9.]+) GB; limit", log)
+        told = re.search(r"images ([0-9.]+) GB,", log)
         if not told or abs(1000 * float(told[1]) - want_mb) > 1:
             s.complain("-dry-run %s: %.0f MB of images wanted: %s" % (" ".join(map(str, words)), want_mb, log))
     dry_run_elsewhere(s, ms)

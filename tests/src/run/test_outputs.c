@@ -90,7 +90,7 @@ static void write_channel(msi_outputs *o, const msi_options *opt, int n_plane, i
 static void check(const msi_options *opt, const msi_pol *pol, int n_pol, const char *want)
 {
     msi_plane planes[MSI_MAX_PLANES];
-    int n_plane = msi_planes_of(pol, n_pol, planes);
+    int n_plane = msi_planes_of(pol, n_pol, 0, planes);
     msi_outputs *o;
     if (msi_outputs_plan(&o, opt, planes, n_plane) != MSI_OK) fail_msg("%s", msi_error_get());
     int n_want = 1;
@@ -202,7 +202,7 @@ static void test_refusals(void **state)
     (void)state;
     msi_options o = plain();
     msi_plane planes[MSI_MAX_PLANES];
-    int n_plane = msi_planes_of(stokes, 2, planes);
+    int n_plane = msi_planes_of(stokes, 2, 0, planes);
     msi_outputs *out;
     char names[4096];
     FILE *f = fopen("run-Q-dirty.fits", "w");

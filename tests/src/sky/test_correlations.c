@@ -46,7 +46,7 @@ static void form_parts(formed *f, const msi_plane *planes, int n_plane, const ms
 static void form(formed *f, const msi_pol *pol, int n, const msi_pol *corr, int n_corr)
 {
     msi_plane planes[N_STOKES];
-    for (int p = 0; p < n; p++) planes[p] = (msi_plane){pol[p], 0};
+    for (int p = 0; p < n; p++) planes[p] = (msi_plane){.pol = pol[p]};
     form_parts(f, planes, n, corr, n_corr);
 }
 
@@ -91,7 +91,7 @@ static void imaging_finds_the_planes_again(void **state)
         msi_plane planes[MSI_MAX_PLANES];
         msi_mix mix[MSI_MAX_PLANES];
         form(&f, stokes, 4, orders[k], 4);
-        const int n = msi_planes_of(stokes, 4, planes);
+        const int n = msi_planes_of(stokes, 4, 0, planes);
         assert_int_equal(msi_mix_make(mix, planes, n, MSI_STOKES_WEIGHT_SMALLER, orders[k], 4), MSI_OK);
         for (int p = 0; p < 4; p++)
             for (int i = 0; i < N_SAMPLE; i++) {
@@ -144,7 +144,7 @@ static void hands_are_themselves(void **state)
     form(&f, hands, 1, linear, 4);
     for (int i = 0; i < N_SAMPLE; i++) assert_true(got(&f, 4, i, 0) == 0 && got(&f, 4, i, 3) == value(0, i));
     msi_unmix unmix[MSI_MAX_CORR];
-    const msi_plane planes[] = {{MSI_POL_YY, 0}, {MSI_POL_XX, 0}};
+    const msi_plane planes[] = {{MSI_POL_YY, 0, 0}, {MSI_POL_XX, 0, 0}};
     assert_int_equal(msi_unmix_make(unmix, planes, 2, circular, 2), MSI_EINPUT);
 }
 
@@ -153,8 +153,8 @@ static void hands_are_themselves(void **state)
 static void cross_hands_have_two_parts(void **state)
 {
     (void)state;
-    static const msi_plane one[] = {{MSI_POL_XX, 0}, {MSI_POL_XY, 0}, {MSI_POL_XY, 1}, {MSI_POL_YY, 0}},
-                           both[] = {{MSI_POL_RL, 0}, {MSI_POL_RL, 1}, {MSI_POL_LR, 0}, {MSI_POL_LR, 1}};
+    static const msi_plane one[] = {{MSI_POL_XX, 0, 0}, {MSI_POL_XY, 0, 0}, {MSI_POL_XY, 1, 0}, {MSI_POL_YY, 0, 0}},
+                           both[] = {{MSI_POL_RL, 0, 0}, {MSI_POL_RL, 1, 0}, {MSI_POL_LR, 0, 0}, {MSI_POL_LR, 1, 0}};
     static const msi_pol linear[] = {MSI_POL_XX, MSI_POL_XY, MSI_POL_YX, MSI_POL_YY},
                          circular[] = {MSI_POL_RR, MSI_POL_RL, MSI_POL_LR, MSI_POL_LL};
     formed f;

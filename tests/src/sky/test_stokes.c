@@ -29,6 +29,7 @@ typedef struct fixture {
     msi_c64 vis[MSI_MAX_PLANES * N_SAMPLE];
     float out_weight[MSI_MAX_PLANES * N_SAMPLE];
     msi_sample_tally tally;
+    int both;
 } fixture;
 
 /* Valid samples of n_corr correlations, for tests that change them. */
@@ -52,7 +53,7 @@ static void fixture_init(fixture *f, const msi_pol *corr, int n_corr)
 
 static void form(fixture *f, const msi_pol *pol, int n_pol, int32_t first, int32_t n_chan)
 {
-    f->n_plane = msi_planes_of(pol, n_pol, f->planes);
+    f->n_plane = msi_planes_of(pol, n_pol, f->both, f->planes);
     assert_int_equal(
         msi_mix_make(f->mix, f->planes, f->n_plane, MSI_STOKES_WEIGHT_SMALLER, f->block.corr, f->block.n_corr), MSI_OK);
     /* Old contents of the buffers must not matter. */
@@ -118,6 +119,20 @@ static void test_stokes_of_feeds(void **state)
                     assert_true(f.out_weight[at] == (float)(1 + sample));
                 }
         assert_int_equal(total(&f.tally), 0);
+        /* Joined, both cross-hands are the real and the imaginary part of an image: of Stokes U and V, or of Q and U. */
+        f.both = 1;
+        form(&f, f.block.corr, MSI_MAX_CORR, FIRST, N_USED);
+        assert_int_equal(f.n_plane, 4);
+        assert_true(f.planes[1].pol == f.block.corr[1] && f.planes[2].pol == f.block.corr[1] && f.planes[2].imaginary);
+        for (int i = 0; i < N_ROW * N_USED; i++) {
+            double complex stokes[N_STOKES];
+            stokes_of(i / N_USED * N_CHAN + FIRST + i % N_USED, stokes);
+            for (int p = 1; p < 3; p++) {
+                const msi_c64 got = f.vis[p * N_ROW * N_USED + i];
+                const double complex want = stokes[p + !is_circular];
+                assert_true(got.re == creal(want) && got.im == cimag(want));
+            }
+        }
     }
 }
 
@@ -130,7 +145,7 @@ static void test_raw_correlations(void **state)
     f.weight[1] = 7;
     form(&f, pol, 3, 0, N_CHAN);
     static const msi_plane want[] = {
-        {MSI_POL_YY, 0}, {MSI_POL_XY, 0}, {MSI_POL_XY, 1}, {MSI_POL_YX, 0}, {MSI_POL_YX, 1}};
+        {MSI_POL_YY, 0, 0}, {MSI_POL_XY, 0, 0}, {MSI_POL_XY, 1, 0}, {MSI_POL_YX, 0, 0}, {MSI_POL_YX, 1, 0}};
     assert_int_equal(f.n_plane, 5);
     for (int p = 0; p < 5; p++) {
         assert_int_equal(f.planes[p].pol, want[p].pol);
@@ -172,7 +187,7 @@ static void test_impossible_planes(void **state)
 {
     (void)state;
     static const msi_pol pair[] = {MSI_POL_XX, MSI_POL_YY};
-    static const msi_plane u = {MSI_POL_U, 0}, v = {MSI_POL_V, 0}, rr = {MSI_POL_RR, 0}, i = {MSI_POL_I, 0};
+    static const msi_plane u = {MSI_POL_U, 0, 0}, v = {MSI_POL_V, 0, 0}, rr = {MSI_POL_RR, 0, 0}, i = {MSI_POL_I, 0, 0};
     const msi_plane *refused[] = {&u, &v, &rr};
     for (int k = 0; k < 3; k++) {
         msi_mix mix;
@@ -182,7 +197,7 @@ static void test_impossible_planes(void **state)
     msi_mix mix;
     static const msi_pol crosses[] = {MSI_POL_XY, MSI_POL_YX};
     assert_int_equal(msi_mix_make(&mix, &i, 1, MSI_STOKES_WEIGHT_SMALLER, crosses, 2), MSI_EINPUT);
-    static const msi_plane q = {MSI_POL_Q, 0};
+    static const msi_plane q = {MSI_POL_Q, 0, 0};
     assert_int_equal(msi_mix_make(&mix, &q, 1, MSI_STOKES_WEIGHT_SMALLER, pair, 1), MSI_EINPUT);
 }
 
@@ -378,7 +393,7 @@ static void check_channels(int32_t n_chan, int n_corr, msi_stokes_weight rule)
     msi_plane planes[MSI_MAX_PLANES];
     msi_mix mix[MSI_MAX_PLANES];
     msi_sample_tally tally = {0};
-    assert_int_equal(msi_planes_of(pol[which], 3, planes), 3);
+    assert_int_equal(msi_planes_of(pol[which], 3, 0, planes), 3);
     assert_int_equal(msi_mix_make(mix, planes, 3, rule, which ? linear : pair, n_corr), MSI_OK);
     msi_stokes_convert(&block, mix, 3, (msi_channel_range){.n = n_chan}, got, got_weight, &tally);
     const int n = ROWS * n_chan;
