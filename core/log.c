@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/log.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,16 @@ static double monotonic_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+enum { LABEL = 12 }; /* columns */
+
+/* The lines that are kept, in order. Each is one allocation, which is never freed. */
+static struct {
+    int is_on;
+    pthread_mutex_t gate;
+    msi_log_line **line; /* [n] */
+    int64_t n, capacity;
+} kept = {.gate = PTHREAD_MUTEX_INITIALIZER};
+
 double msi_wall_s(void)
 {
     static double start = -1;
@@ -66,6 +77,11 @@ static int printable_length(const unsigned char *s)
         if ((s[i] & 0xc0) != 0x80) return 0;
     if ((s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90)) return 0;
     return n;
+}
+
+int msi_log_printable(const char *text)
+{
+    return *text ? printable_length((const unsigned char *)text) : 0;
 }
 
 /* Write text to stderr, with every byte that a terminal could interpret as \xNN. */
@@ -105,6 +121,59 @@ static void put_formatted(const char *format, va_list ap)
     free(many);
 }
 
+void msi_log_keep(void)
+{
+    kept.is_on = 1;
+}
+
+int msi_log_kept(int64_t i, msi_log_line *line)
+{
+    pthread_mutex_lock(&kept.gate);
+    const int is_there = i >= 0 && i < kept.n;
+    if (is_there) *line = *kept.line[i];
+    pthread_mutex_unlock(&kept.gate);
+    return is_there;
+}
+
+static void append_line(msi_log_line *line)
+{
+    if (kept.n == kept.capacity) {
+        const int64_t capacity = 2 * kept.capacity + 64;
+        msi_log_line **more = realloc(kept.line, (size_t)capacity * sizeof(msi_log_line *));
+        if (!more) {
+            free(line);
+            return;
+        }
+        kept.line = more;
+        kept.capacity = capacity;
+    }
+    kept.line[kept.n++] = line;
+}
+
+static void keep_line(msi_log_level level, const char *label, const char *text)
+{
+    if (!kept.is_on || level == MSI_LOG_VERBOSE) return;
+    const size_t of_label = strlen(label) + 1, of_text = strlen(text) + 1;
+    msi_log_line *line = malloc(sizeof *line + of_label + of_text);
+    if (!line) return;
+    char *at = (char *)(line + 1);
+    *line = (msi_log_line){level, msi_wall_s(), at, at + of_label};
+    memcpy(at, label, of_label);
+    memcpy(at + of_label, text, of_text);
+    pthread_mutex_lock(&kept.gate);
+    append_line(line);
+    pthread_mutex_unlock(&kept.gate);
+}
+
+static void keep_formatted(msi_log_level level, const char *format, va_list ap) __attribute__((format(printf, 2, 0)));
+
+static void keep_formatted(msi_log_level level, const char *format, va_list ap)
+{
+    char text[4096];
+    vsnprintf(text, sizeof text, format, ap);
+    keep_line(level, "", text);
+}
+
 static void write_line(msi_log_level level, const char *kind, const char *format, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
@@ -133,39 +202,65 @@ static void write_line(msi_log_level level, const char *kind, const char *format
     funlockfile(stderr);
 }
 
-#define MSI_LOG_LINE(level, kind)                                                                                      \
+#define MSI_LOG_LINE(of, kind, shown_from)                                                                             \
     do {                                                                                                               \
         va_list ap;                                                                                                    \
-        va_start(ap, format);                                                                                          \
-        write_line(level, kind, format, ap);                                                                           \
-        va_end(ap);                                                                                                    \
+        if (listening.call || state.level >= (shown_from)) {                                                           \
+            va_start(ap, format);                                                                                      \
+            write_line(of, kind, format, ap);                                                                          \
+            va_end(ap);                                                                                                \
+        }                                                                                                              \
+        if (kept.is_on) {                                                                                              \
+            va_start(ap, format);                                                                                      \
+            keep_formatted(of, format, ap);                                                                            \
+            va_end(ap);                                                                                                \
+        }                                                                                                              \
     } while (0)
 
 void msi_log_info(const char *format, ...)
 {
-    if (listening.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_NORMAL, "");
+    MSI_LOG_LINE(MSI_LOG_NORMAL, "", MSI_LOG_NORMAL);
 }
 
 void msi_log_detail(const char *format, ...)
 {
-    if (listening.call || state.level >= MSI_LOG_VERBOSE) MSI_LOG_LINE(MSI_LOG_VERBOSE, "");
+    MSI_LOG_LINE(MSI_LOG_VERBOSE, "", MSI_LOG_VERBOSE);
 }
 
 void msi_log_warning(const char *format, ...)
 {
-    MSI_LOG_LINE(MSI_LOG_QUIET, "warning");
+    MSI_LOG_LINE(MSI_LOG_QUIET, "warning", MSI_LOG_QUIET);
 }
 
 void msi_log_advice(const char *format, ...)
 {
-    if (listening.call || state.level >= MSI_LOG_NORMAL) MSI_LOG_LINE(MSI_LOG_QUIET, "warning");
+    MSI_LOG_LINE(MSI_LOG_QUIET, "warning", MSI_LOG_NORMAL);
 }
 
 static void error_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void error_line(const char *format, ...)
 {
-    MSI_LOG_LINE(MSI_LOG_QUIET, "error");
+    MSI_LOG_LINE(MSI_LOG_QUIET, "error", MSI_LOG_QUIET);
+}
+
+static void labelled_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void labelled_line(const char *format, ...)
+{
+    va_list ap;
+    if (!listening.call && state.level < MSI_LOG_NORMAL) return;
+    va_start(ap, format);
+    write_line(MSI_LOG_NORMAL, "", format, ap);
+    va_end(ap);
+}
+
+void msi_log_labelled(const char *label, const char *text)
+{
+    char with_colon[LABEL + 1];
+    snprintf(with_colon, sizeof with_colon, "%s:", label);
+    labelled_line("%-*s%s", LABEL, with_colon, text);
+    keep_line(MSI_LOG_NORMAL, label, text);
 }
 
 void msi_log_error(const char *message)

@@ -4,6 +4,8 @@
 #ifndef MSI_CORE_LOG_H
 #define MSI_CORE_LOG_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -38,6 +40,31 @@ void msi_log_advice(const char *format, ...) __attribute__((format(printf, 1, 2)
  */
 typedef void msi_log_listener(void *user, msi_log_level level, const char *line);
 void msi_log_listen(msi_log_listener *listener, void *user);
+
+/*
+ * msi_log_labelled - print a line of the normal log that is a label, such as "band", and its text in the next column.
+ */
+void msi_log_labelled(const char *label, const char *text);
+
+/* A line that msi_log_keep keeps. */
+typedef struct msi_log_line {
+    msi_log_level level; /* MSI_LOG_QUIET: a warning */
+    double at_s;         /* by msi_wall_s */
+    const char *label;   /* of msi_log_labelled; "": none */
+    const char *text;
+} msi_log_line;
+
+/*
+ * msi_log_keep - keep the lines of all threads from now on, also those that are not shown, except details.
+ * msi_log_kept - return line i in *line, borrowed for the life of the process. Returns 0 past the last.
+ * Notes: if memory is short, lines are not kept.
+ */
+void msi_log_keep(void);
+int msi_log_kept(int64_t i, msi_log_line *line);
+
+/* msi_log_printable - return the bytes of the UTF-8 character at the start of a text if it can be printed; 0 for a
+ * control character, an overlong form, a byte that is not UTF-8, and the end. */
+int msi_log_printable(const char *text);
 
 /* msi_log_error - print "msimage: error: " and the message, as the last line of a failed run. */
 void msi_log_error(const char *message);

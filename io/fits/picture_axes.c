@@ -192,20 +192,6 @@ static void draw_tick(cairo_t *cr, double x, double y, double dx, double dy)
     cairo_stroke(cr);
 }
 
-/* Draw the label of a line that reaches no labelled edge: white, inside the image. */
-static void label_inside(cairo_t *cr, const msi_picture_frame *f, const double at[2], const char *text)
-{
-    double width = msi_picture_measure_text(cr, text), margin = 6;
-    if (at[0] < f->left + width / 2 + margin || at[0] > f->left + f->width - width / 2 - margin ||
-        at[1] < f->top + 24 || at[1] > f->top + f->height - 24)
-        return;
-    cairo_set_source_rgba(cr, 0, 0, 0, 0.45);
-    cairo_rectangle(cr, at[0] - width / 2 - 4, at[1] - 12, width + 8, 19);
-    cairo_fill(cr);
-    cairo_set_source_rgb(cr, 1, 1, 1);
-    msi_picture_draw_text(cr, at[0], at[1] + 3, 0.5, text);
-}
-
 /* Find where segment p-q crosses the edge of the image at coordinate k = level (0 x, 1 y). *other is the other
  * coordinate. Returns 0 if it does not. */
 static int crossing(const msi_picture_frame *f, const double p[2], const double q[2], int k, double level,
@@ -218,9 +204,16 @@ static int crossing(const msi_picture_frame *f, const double p[2], const double 
     return *other >= from && *other <= from + length;
 }
 
+/* A rectangle of the canvas. */
+typedef struct box {
+    double left, top, right, bottom;
+} box;
+
 typedef struct label_state {
     placed_labels left, bottom, top;
     double widest_left;
+    box inside[MAX_LABELS]; /* labels inside the image */
+    int n_inside;
 } label_state;
 
 /* A line of constant longitude or latitude, from one value of the other coordinate to another, and its label. */
@@ -253,10 +246,18 @@ static int line_point(const msi_picture_frame *f, const grid_line *l, int i, dou
     return to_canvas(f, l->is_lng ? l->fixed_deg : along_deg, l->is_lng ? along_deg : l->fixed_deg, at);
 }
 
-/* Draw a line. Returns whether a part of it is in the image. */
-static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line *l)
+/* Return whether a part of a line is in the image. */
+static int is_shown(const msi_picture_frame *f, const grid_line *l)
 {
-    int shown = 0, previous_valid = 0;
+    double at[2];
+    for (int i = 0; i <= LINE_POINTS; i++)
+        if (line_point(f, l, i, at) && is_inside(f, at)) return 1;
+    return 0;
+}
+
+static void stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line *l)
+{
+    int previous_valid = 0;
     double last[2] = {0, 0};
     cairo_save(cr);
     cairo_rectangle(cr, f->left, f->top, f->width, f->height);
@@ -272,7 +273,6 @@ static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line 
             cairo_line_to(cr, at[0], at[1]);
         else if (valid)
             cairo_move_to(cr, at[0], at[1]);
-        shown |= valid && is_inside(f, at);
         previous_valid = valid;
         memcpy(last, at, sizeof last);
     }
@@ -280,7 +280,6 @@ static int stroke_line(cairo_t *cr, const msi_picture_frame *f, const grid_line 
     cairo_set_line_width(cr, 0.8);
     cairo_stroke(cr);
     cairo_restore(cr);
-    return shown;
 }
 
 static void label_bottom(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, double x, label_state *labels)
@@ -324,23 +323,65 @@ static int label_edges(cairo_t *cr, const msi_picture_frame *f, const grid_line 
     return labelled;
 }
 
-/* Draw one grid line, of constant longitude (is_lng) or latitude, with its label. */
-static void draw_line(cairo_t *cr, const msi_picture_frame *f, const coordinate c[2], int is_lng, double value,
-                      label_state *labels)
+/* Return whether a point of the canvas lies in the image and on the sky, at a distance from the edge of the image. */
+static int is_on_sky(const msi_picture_frame *f, double x, double y)
 {
-    const grid_line l = make_line(cr, c, is_lng, value);
-    double top_x, middle[2];
-    if (!stroke_line(cr, f, &l) || label_edges(cr, f, &l, labels, &top_x)) return;
-    if (isfinite(top_x)) {
-        draw_tick(cr, top_x, f->top, 0, -6);
-        if (reserve_label(&labels->top, top_x - l.text_width / 2 - 8, top_x + l.text_width / 2 + 8))
-            msi_picture_draw_text(cr, top_x, f->top - 11, 0.5, l.text);
+    const double margin = 6;
+    const double pixel[2] = {(x - f->left) / f->scale - 0.5, (f->top + f->height - y) / f->scale - 0.5};
+    double sky[2];
+    return x > f->left + margin && x < f->left + f->width - margin && y > f->top + margin &&
+           y < f->top + f->height - margin && msi_sky_wcs_pixel_to_sky(f->wcs, pixel, sky);
+}
+
+/* Return whether a label has a place inside the image: all of it on the sky, and apart from the other labels. */
+static int is_free(const msi_picture_frame *f, const label_state *labels, const box *b)
+{
+    const double apart = 12;
+    for (int i = 0; i < labels->n_inside; i++) {
+        const box *o = &labels->inside[i];
+        if (b->left < o->right + apart && b->right > o->left - apart && b->top < o->bottom + apart &&
+            b->bottom > o->top - apart)
+            return 0;
+    }
+    return is_on_sky(f, b->left, b->top) && is_on_sky(f, b->right, b->top) && is_on_sky(f, b->left, b->bottom) &&
+           is_on_sky(f, b->right, b->bottom);
+}
+
+/* Label a line that reaches no labelled edge: white, inside the image, on the line at the free place that is nearest to
+ * the centre of the image. A line without a free place has no label. */
+static void label_inside(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, label_state *labels)
+{
+    const double centre = msi_sky_wcs_axes(f->wcs)->crval_deg[l->is_lng ? 1 : 0];
+    const int middle = (int)lround((centre - l->from_deg) / (l->to_deg - l->from_deg) * LINE_POINTS);
+    if (labels->n_inside == MAX_LABELS) return;
+    for (int k = 0; k <= 2 * LINE_POINTS; k++) {
+        const int i = middle + (k % 2 ? -(k + 1) / 2 : k / 2);
+        double at[2];
+        if (i < 0 || i > LINE_POINTS || !line_point(f, l, i, at)) continue;
+        const box b = {at[0] - l->text_width / 2 - 4, at[1] - 12, at[0] + l->text_width / 2 + 4, at[1] + 7};
+        if (!is_free(f, labels, &b)) continue;
+        labels->inside[labels->n_inside++] = b;
+        cairo_set_source_rgba(cr, 0, 0, 0, 0.45);
+        cairo_rectangle(cr, b.left, b.top, b.right - b.left, b.bottom - b.top);
+        cairo_fill(cr);
+        cairo_set_source_rgb(cr, 1, 1, 1);
+        msi_picture_draw_text(cr, at[0], at[1] + 3, 0.5, l->text);
         return;
     }
-    const double *centre = msi_sky_wcs_axes(f->wcs)->crval_deg;
-    if (to_canvas(f, is_lng ? l.fixed_deg : centre[0], is_lng ? centre[1] : l.fixed_deg, middle) &&
-        is_inside(f, middle))
-        label_inside(cr, f, middle, l.text);
+}
+
+/* Label a grid line, if a part of it is in the image. */
+static void label_line(cairo_t *cr, const msi_picture_frame *f, const grid_line *l, label_state *labels)
+{
+    double top_x;
+    if (!is_shown(f, l) || label_edges(cr, f, l, labels, &top_x)) return;
+    if (!isfinite(top_x)) {
+        label_inside(cr, f, l, labels);
+        return;
+    }
+    draw_tick(cr, top_x, f->top, 0, -6);
+    if (reserve_label(&labels->top, top_x - l->text_width / 2 - 8, top_x + l->text_width / 2 + 8))
+        msi_picture_draw_text(cr, top_x, f->top - 11, 0.5, l->text);
 }
 
 void msi_picture_draw_border(cairo_t *cr, const msi_picture_frame *f, const char *title_x, const char *title_y,
@@ -368,6 +409,23 @@ void msi_picture_format_direction(char lng[64], char lat[64], const msi_sky_axes
     format_label(&c[1], a->crval_deg[1] * c[1].unit_per_deg, lat, 64);
 }
 
+/* Draw the grid lines of coordinate k, 0 longitude, 1 latitude; or their labels, if these are given. */
+static void draw_lines(cairo_t *cr, const msi_picture_frame *f, const coordinate c[2], int k, label_state *labels)
+{
+    const int64_t last = (int64_t)floor(c[k].high / c[k].step);
+    for (int64_t n = (int64_t)ceil(c[k].low / c[k].step); n <= last; n++) {
+        const double value = (double)n * c[k].step;
+        /* The meridian 180 degrees away is reached from both sides: draw it once. A parallel at a pole is a point. */
+        if (k == 0 && value - c[0].low >= 360 * c[0].unit_per_deg * (1 - 1e-12)) continue;
+        if (k == 1 && fabs(value) >= 90 * c[1].unit_per_deg) continue;
+        const grid_line l = make_line(cr, c, k == 0, value);
+        if (labels)
+            label_line(cr, f, &l, labels);
+        else
+            stroke_line(cr, f, &l);
+    }
+}
+
 void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
 {
     const msi_sky_axes *a = msi_sky_wcs_axes(f->wcs);
@@ -386,20 +444,18 @@ void msi_picture_draw_axes(cairo_t *cr, const msi_picture_frame *f)
 
     label_state labels;
     memset(&labels, 0, sizeof labels);
+    int has_lines[2];
     for (int k = 0; k < 2; k++) {
         const double range = k == 0 ? along_bottom * c[0].unit_per_deg : c[1].high - c[1].low;
-        if (!(range > 0) || !isfinite(c[k].low + c[k].high)) continue; /* all pixels are beyond the horizon */
-        choose_step(&c[k], range);
-        int64_t last = (int64_t)floor(c[k].high / c[k].step);
-        for (int64_t n = (int64_t)ceil(c[k].low / c[k].step); n <= last; n++) {
-            double value = (double)n * c[k].step;
-            /* The meridian 180 degrees away is reached from both sides: draw it once. A parallel at a pole is a
-             * point. */
-            if (k == 0 && value - c[0].low >= 360 * c[0].unit_per_deg * (1 - 1e-12)) continue;
-            if (k == 1 && fabs(value) >= 90 * c[1].unit_per_deg) continue;
-            draw_line(cr, f, c, k == 0, value, &labels);
-        }
+        /* It is empty if all pixels are beyond the horizon. */
+        has_lines[k] = range > 0 && isfinite(c[k].low + c[k].high);
+        if (has_lines[k]) choose_step(&c[k], range);
     }
+    /* All lines come before the first label, so that none crosses a label. */
+    for (int k = 0; k < 2; k++)
+        if (has_lines[k]) draw_lines(cr, f, c, k, NULL);
+    for (int k = 0; k < 2; k++)
+        if (has_lines[k]) draw_lines(cr, f, c, k, &labels);
     char frame[40];
     const int is_named = a->is_equatorial && a->frame[0];
     snprintf(frame, sizeof frame, "%s%s%s", is_named ? " (" : "", is_named ? a->frame : "", is_named ? ")" : "");

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
 
@@ -275,6 +276,34 @@ int msi_publish_seal(msi_publish *p, int i)
     if (why) return msi_publish_fail(p, i, why, NULL);
     o->state = SEALED;
     return MSI_OK;
+}
+
+int msi_publish_read(const msi_publish *p, int i, unsigned char **bytes, int64_t *n)
+{
+    const output *o = &p->o[i];
+    struct stat st;
+    *bytes = NULL;
+    *n = 0;
+    if (o->state != SEALED) return msi_error_set(MSI_EINTERNAL, "%s: read before it was written", o->name);
+    const int fd = open(o->temp->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        const int why = errno;
+        if (fd >= 0) close(fd);
+        return msi_publish_fail(p, i, why, "it was to be read again");
+    }
+    int rc = st.st_size ? msi_alloc(bytes, st.st_size, 1, "a picture") : MSI_OK;
+    while (!rc && *n < st.st_size) {
+        const ssize_t got = read(fd, *bytes + *n, (size_t)(st.st_size - *n));
+        if (got == 0) break;
+        if (got < 0 && errno != EINTR) rc = msi_publish_fail(p, i, errno, "it was to be read again");
+        if (got > 0) *n += got;
+    }
+    close(fd);
+    if (rc) {
+        msi_free(*bytes);
+        *bytes = NULL;
+    }
+    return rc;
 }
 
 /* Copy output `of` to output i, which is new. */

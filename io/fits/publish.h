@@ -55,6 +55,13 @@ int msi_publish_fail(const msi_publish *p, int i, int errno_value, const char *r
 /* msi_publish_seal - fsync and close output i after the last write. Returns 0, MSI_EOUTPUT. */
 int msi_publish_seal(msi_publish *p, int i);
 
+/*
+ * msi_publish_read - read output i, which is sealed.
+ * Returned: *bytes [*n]  owned by the caller, msi_free; NULL if it is empty
+ * Returns:  0, MSI_EOUTPUT, MSI_ENOMEM
+ */
+int msi_publish_read(const msi_publish *p, int i, unsigned char **bytes, int64_t *n);
+
 /* msi_publish_drop - remove output i, which need not be begun, from what is published.
  * msi_publish_is_dropped - return whether output i was removed in this way. */
 void msi_publish_drop(msi_publish *p, int i);

@@ -82,6 +82,42 @@ static void test_levels(void **state)
     assert_string_equal(shown, "ordinary 1\ndetail 2\nmsimage: warning: odd 3\nmsimage: error: it failed: 100%s\n");
 }
 
+static void print_labelled(void)
+{
+    msi_log_labelled("band", "1.4 GHz");
+    msi_log_advice("too fine");
+    print_each();
+}
+
+/* Lines are kept from the first call of msi_log_keep on, also where -quiet hides them, but no details. */
+static void test_kept_lines(void **state)
+{
+    (void)state;
+    static const msi_log_line want[] = {{MSI_LOG_NORMAL, 0, "band", "1.4 GHz"},
+                                        {MSI_LOG_QUIET, 0, "", "too fine"},
+                                        {MSI_LOG_NORMAL, 0, "", "ordinary 1"},
+                                        {MSI_LOG_QUIET, 0, "", "odd 3"},
+                                        {MSI_LOG_QUIET, 0, "", "it failed: 100%s"}};
+    msi_log_line line;
+    msi_log_setup(MSI_LOG_QUIET, 0);
+    assert_false(msi_log_kept(0, &line));
+    msi_log_keep();
+    capture_pipe(print_labelled);
+    assert_string_equal(shown, "msimage: warning: odd 3\nmsimage: error: it failed: 100%s\n");
+    for (int i = 0; i < 5; i++) {
+        assert_true(msi_log_kept(i, &line));
+        assert_int_equal(line.level, want[i].level);
+        assert_string_equal(line.label, want[i].label);
+        assert_string_equal(line.text, want[i].text);
+        assert_true(line.at_s >= 0);
+    }
+    assert_false(msi_log_kept(5, &line));
+    msi_log_setup(MSI_LOG_NORMAL, 0);
+    capture_pipe(print_labelled);
+    assert_string_equal(shown, "band:       1.4 GHz\nmsimage: warning: too fine\nordinary 1\nmsimage: warning: odd 3\n"
+                               "msimage: error: it failed: 100%s\n");
+}
+
 static void test_name_of_program(void **state)
 {
     (void)state;
@@ -285,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_lines_without_a_terminal),
         cmocka_unit_test(test_bar_on_a_terminal),
         cmocka_unit_test(test_wall_clock_runs),
+        cmocka_unit_test(test_kept_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

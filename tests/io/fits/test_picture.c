@@ -146,6 +146,35 @@ static void components_can_be_seen(void **state)
     }
 }
 
+/* A picture of the whole sky about a pole has labels inside the image, and none lies upon another: their ground is 0.55
+ * of a bright image, two of them would be 0.3. */
+static void labels_at_a_pole_do_not_overlap(void **state)
+{
+    (void)state;
+    enum { N = 500 };
+    const msi_image_geometry g = {N, N, 2.4 / N, 2.4 / N};
+    float *pixel;
+    int n_ground = 0, n_darker = 0;
+    assert_int_equal(msi_alloc(&pixel, N * N, sizeof *pixel, "test"), MSI_OK);
+    for (int i = 0; i < N * N; i++) pixel[i] = 1;
+    style = (msi_picture_style){1, 0, 1};
+    assert_int_equal(draw(&g, 89, "J2000", pixel, MSI_FITS_DIRTY), MSI_OK);
+    style = (msi_picture_style){0, 0, 0};
+    msi_free(pixel);
+    cairo_surface_t *s = cairo_image_surface_create_from_png(path);
+    /* The image has 1000 canvas pixels a side from (150, 100), 417 of them from the centre to the horizon. */
+    for (int y = 300; y < 900; y++)
+        for (int x = 400; x < 900; x++) {
+            const unsigned green = pixel_of(s, x, y) >> 8 & 255;
+            n_ground += green > 120 && green < 150;
+            n_darker += green < 110;
+        }
+    cairo_surface_destroy(s);
+    /* Eight hours and the declinations from 75 to 45 degrees have about 30 x 19 pixels each, a half of them ground. */
+    assert_true(n_ground > 2500);
+    assert_int_equal(n_darker, 0);
+}
+
 static void uv_planes_are_refused(void **state)
 {
     (void)state;
@@ -352,6 +381,7 @@ int main(void)
         TEST(every_field_is_drawn),
         TEST(north_is_up_and_no_value_is_grey),
         TEST(components_can_be_seen),
+        TEST(labels_at_a_pole_do_not_overlap),
         TEST(uv_planes_are_refused),
         TEST(zero_is_white),
         TEST(range_is_applied),

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
 #include "io/fits/publish.h"
@@ -105,8 +106,15 @@ static void set_appears_whole(void **state)
     msi_publish *p;
     assert_int_equal(msi_publish_plan(&p, name, 3, 0), MSI_OK);
     assert_int_equal(n_files(), 1);
+    unsigned char *bytes;
+    int64_t n;
+    assert_int_equal(msi_publish_read(p, 0, &bytes, &n), MSI_EINTERNAL);
     put_all(p, "new");
     assert_int_equal(access(name[0], F_OK), -1);
+    assert_int_equal(msi_publish_read(p, 0, &bytes, &n), MSI_OK);
+    assert_int_equal(n, 3);
+    assert_memory_equal(bytes, "new", 3);
+    msi_free(bytes);
     assert_int_equal(msi_publish_commit(p), MSI_OK);
     msi_publish_free(p);
     for (int i = 0; i < 3; i++) assert_content(name[i], "new");
