@@ -43,7 +43,7 @@ static const struct {
 const char *msi_parse_option_name(const char *word)
 {
     const char *name = word[0] == '-' ? word + 1 + (word[1] == '-') : "";
-    if (strcmp(name, "h") == 0 || strncmp(name, "help=", 5) == 0) return "help";
+    if (strcmp(name, "h") == 0 || strcmp(name, "?") == 0 || strncmp(name, "help=", 5) == 0) return "help";
     return strcmp(name, "V") == 0 ? "version" : name;
 }
 

@@ -12,7 +12,7 @@
  * option's spelling, and ends with a hint. */
 
 /* msi_parse_option_name - return the name in a word of a command line, without its one or two dashes: "" if there is no
- * dash, "help" for -h, --h and -help=TOPIC, "version" for -V. */
+ * dash, "help" for -h, -? and -help=TOPIC, "version" for -V. */
 const char *msi_parse_option_name(const char *word);
 
 /* msi_parse_integer - read a whole decimal number, signed, as digits or with an exponent, 100000 or 1e5. Returns 0 or

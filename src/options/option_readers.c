@@ -148,6 +148,10 @@ int msi_read_flux(msi_options *options, const msi_option *option, int n_argument
 {
     (void)n_argument;
     double jy;
+    const char *sigma = strstr(argument[0], "sigma");
+    if (sigma && !sigma[5])
+        return msi_error_set(MSI_EUSAGE, "-%s %s: give a flux; -auto-threshold is a threshold in units of the noise",
+                             option->name, argument[0]);
     MSI_TRY(msi_parse_flux(&jy, dashed(option).text, argument[0]));
     if (jy < option->low || jy > option->high)
         return msi_error_set(MSI_EUSAGE, "-%s %s: give a flux from %g to %g Jy", option->name, argument[0], option->low,

@@ -10,10 +10,13 @@
  */
 #include "src/options/options.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "core/units.h"
 #include "core/memory.h"
@@ -34,15 +37,134 @@ static int is_option(const char *word)
     return msi_option_find(msi_parse_option_name(word)) || msi_wsclean_find(msi_parse_option_name(word));
 }
 
+enum { MOST_NAME = 64 };
+
+/* Copy the first n characters of a name, as far as they fit. */
+static void copy_name(char to[MOST_NAME], const char *from, size_t n)
+{
+    snprintf(to, MOST_NAME, "%.*s", (int)(n < MOST_NAME ? n : MOST_NAME - 1), from);
+}
+
+/* Write an argument that was joined to its option as the words that the option takes: "512,512" as "512 512". */
+static void split_argument(char to[MOST_NAME], const char *joined, int arity)
+{
+    copy_name(to, joined, strlen(joined));
+    for (char *s = to; arity > 1 && *s; s++)
+        if (*s == ',' || *s == 'x') *s = ' ';
+}
+
+/* Refuse a word such as -niter=5, -niter5 or -j4: an option of n letters and its argument. */
+static int joined_option(const char *word, const char *name, size_t n)
+{
+    char only[MOST_NAME], argument[MOST_NAME];
+    const size_t skip = name[n] == '=' || name[n] == ':';
+    copy_name(only, name, n);
+    const msi_option *option = msi_option_find(only);
+    const int arity = option ? msi_option_arity(option, NULL) : 1;
+    if (!arity)
+        return msi_error_set(MSI_EUSAGE, "%s: -%s takes no argument; write -%s, or leave it out", word, only, only);
+    split_argument(argument, name + n + skip, arity);
+    return msi_error_set(MSI_EUSAGE, "%s: arguments follow after a space; write -%s %s", word, only, argument);
+}
+
+/* Return the letters of a word that are an option, if its argument is joined to it; 0: they are not. */
+static size_t letters_of_joined(const char *name)
+{
+    char only[MOST_NAME];
+    size_t n = strcspn(name, "=:");
+    if (!name[n]) n = strcspn(name, "0123456789");
+    if (!n || !name[n]) return 0;
+    copy_name(only, name, n);
+    return msi_option_find(only) || msi_wsclean_find(only) ? n : 0;
+}
+
 static int unknown_option(const char *word)
 {
-    char names[MSI_SUGGESTION_SIZE];
-    const char *instead = msi_suggestion_advice(MSI_CASA_TCLEAN, msi_parse_option_name(word));
+    char names[MSI_SUGGESTION_SIZE], only[MOST_NAME];
+    const char *name = msi_parse_option_name(word);
+    const size_t joined = letters_of_joined(name);
+    if (joined) return joined_option(word, name, joined);
+    copy_name(only, name, strcspn(name, "="));
+    const msi_option *flag = strncmp(only, "no-", 3) == 0 ? msi_option_find(only + 3) : NULL;
+    if (flag) return msi_error_set(MSI_EUSAGE, "%s: no such option; leave out -%s", word, flag->name);
+    const char *instead = msi_suggestion_advice(MSI_CASA_TCLEAN, only);
     if (instead) return msi_error_set(MSI_EUSAGE, "%s: no such option; %s", word, instead);
-    if (msi_suggestion(names, msi_parse_option_name(word)))
+    if (msi_suggestion(names, only))
         return msi_error_set(MSI_EUSAGE, "%s: no such option; did you mean %s? (msimage -help lists all options)", word,
                              names);
     return msi_error_set(MSI_EUSAGE, "%s: no such option; msimage -help lists all options", word);
+}
+
+/* ---- A word that is read as a Measurement Set, but is none ---- */
+
+/* Return 1 if a word begins with a dash as word processors write it: U+2010 to U+2015, U+2212. */
+static int has_typographic_dash(const char *word)
+{
+    const unsigned char *s = (const unsigned char *)word;
+    return s[0] == 0xe2 && ((s[1] == 0x80 && s[2] >= 0x90 && s[2] <= 0x95) || (s[1] == 0x88 && s[2] == 0x92));
+}
+
+/* Return 1 if a word is a unit, which users write after a number and a space. */
+static int is_unit(const char *word)
+{
+    static const char *const unit[] = {"uasec", "masec", "asec", "arcsec", "amin",   "arcmin",  "deg", "rad",
+                                       "ujy",   "mjy",   "jy",   "sigma",  "hz",     "khz",     "mhz", "ghz",
+                                       "m",     "km",    "gb",   "mb",     "lambda", "klambda", "%"};
+    for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
+        if (strcasecmp(word, unit[i]) == 0) return 1;
+    return 0;
+}
+
+/* Return 1 if a word is the name of an option, or of a parameter of CASA, without its dash, or such a name with "=". */
+static int is_bare_option(const char *word)
+{
+    char only[MOST_NAME], names[MSI_SUGGESTION_SIZE];
+    const size_t n = strcspn(word, "=");
+    copy_name(only, word, n);
+    if (msi_option_find(only)) return 1;
+    return word[n] && (msi_suggestion_advice(MSI_CASA_TCLEAN, only) || msi_suggestion(names, only));
+}
+
+/* Return 1 if a word may be the path of a set that does not exist: it has a dot or a slash, and is not a number. */
+static int is_like_path(const char *word)
+{
+    char *end;
+    strtod(word, &end);
+    return *end && strpbrk(word, "./") != NULL;
+}
+
+/* Explain the first word after the options, if no file has this name and it looks like something else. Given:
+ * words [n]  from it on; before  the word before it; NULL: none */
+static int check_first_path(const char *const *words, int n, const char *before, const char *last_option)
+{
+    const char *word = words[0];
+    int is_another = 0;
+    struct stat st;
+    if (stat(word, &st) == 0) return MSI_OK;
+    if (has_typographic_dash(word))
+        return msi_error_set(MSI_EUSAGE, "%s: it begins with a typographic dash; options begin with the character -",
+                             word);
+    if (is_bare_option(word)) {
+        const char *value = strchr(word, '=');
+        if (value && value[1] && msi_option_find(word) == NULL) {
+            return msi_error_set(
+                MSI_EUSAGE,
+                "%s: options begin with a dash, and their arguments follow after a space, as in -niter "
+                "1000; msimage -help lists all options",
+                word);
+        }
+        return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word);
+    }
+    if (before && is_unit(word) && (isdigit((unsigned char)before[0]) || before[0] == '.'))
+        return msi_error_set(MSI_EUSAGE, "%s: a unit follows its number without a space; write %s%s", word, before,
+                             word);
+    for (int i = 1; i < n; i++) is_another |= stat(words[i], &st) == 0;
+    if (is_another && last_option && !is_like_path(word))
+        return msi_error_set(MSI_EUSAGE,
+                             "%s: no such file or directory; it was read as a Measurement Set, because it is no "
+                             "argument of %s",
+                             word, last_option);
+    return MSI_OK;
 }
 
 /* Defaults of other programs, where they differ from those of this one. */
@@ -847,11 +969,16 @@ static int parse(msi_options *options, int argc, const char *const *argv)
                              argv[argc - 1], argv[last_option]);
     if (needs_set && options->n_ms == 0)
         return msi_error_set(MSI_EUSAGE, "no Measurement Set is given; put its path after the options");
+    if (options->n_ms && !only_paths)
+        MSI_TRY(
+            check_first_path(argv + i, argc - i, i > 1 ? argv[i - 1] : NULL, last_option ? argv[last_option] : NULL));
     for (int k = i; k < argc; k++) {
         if (!*argv[k]) return msi_error_set(MSI_EUSAGE, "the path of a Measurement Set is empty");
         if (k > i && !only_paths && is_option(argv[k]))
-            return msi_error_set(MSI_EUSAGE, "%s: it comes after %s; options go before the Measurement Sets", argv[k],
-                                 argv[k - 1]);
+            return msi_error_set(MSI_EUSAGE,
+                                 "%s: it comes after %s, which was read as a set; options go before the Measurement "
+                                 "Sets",
+                                 argv[k], argv[k - 1]);
     }
     set_deconvolver(&options->clean);
     MSI_TRY(check_together(options));

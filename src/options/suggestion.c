@@ -1,36 +1,66 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/options/suggestion.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "src/options/option_table.h"
 #include "src/options/wsclean_options.h"
 
-/* A parameter of CASA, with the option of the same meaning, or with advice if there is none. Options with a similar
- * name are then not suggested. */
+/* A parameter of CASA, or a word of other programs, with the option of the same meaning, or with advice if there is
+ * none. Options with a similar name are then not suggested. */
 typedef struct casa_name {
     const char *parameter, *option, *instead;
 } casa_name;
 
-/* Parameters of tclean, and those of mstransform that users may look for in msimage. */
+/* Parameters of tclean, those of mstransform that users may look for in msimage, and habits of other programs. */
 static const casa_name tclean_names[] = {
     {"antenna", "select-antenna", NULL},
+    {"briggs", "weight", NULL},
     {"cell", "scale", NULL},
+    {"center", "shift", NULL},
+    {"centre", "shift", NULL},
+    {"chan", "channel-range", NULL},
     {"chanbin", NULL, "use msimage-convert -average-channels"},
+    {"clobber", "overwrite", NULL},
+    {"column", "data-column", NULL},
     {"cyclefactor", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
     {"cycleniter", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
+    {"dirty-only", NULL, "leave out -niter: without it the image is dirty"},
+    {"epsilon", "accuracy", NULL},
+    {"f", "overwrite", NULL},
     {"facets", NULL, "facets are not needed, the w term is exact in the whole image"},
+    {"i", NULL, "give the Measurement Sets last, without an option name"},
     {"imagename", "name", NULL},
     {"imsize", "size", NULL},
+    {"input", NULL, "give the Measurement Sets last, without an option name"},
     {"interactive", NULL,
      "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"},
+    {"interpolation", "channel-interpolation", NULL},
+    {"iter", "niter", NULL},
+    {"iterations", "niter", NULL},
+    {"loopgain", "gain", NULL},
+    {"maxpsffraction", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
+    {"minpsffraction", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
+    {"ms", NULL, "give the Measurement Sets last, without an option name"},
+    {"n", "niter", NULL},
+    {"natural", "weight", NULL},
     {"nchan", "cube-nchan", NULL},
+    {"nproc", "j", NULL},
     {"nsigma", "auto-threshold", NULL},
+    {"nthreads", "j", NULL},
+    {"o", "name", NULL},
+    {"out", "name", NULL},
     {"outframe", "frame", NULL},
+    {"output", "name", NULL},
     {"outputvis", NULL, "use msimage-convert to write a new set"},
     {"perchanweightdensity", "no-mf-weighting", NULL},
     {"phasecenter", "shift", NULL},
+    {"phasecentre", "shift", NULL},
+    {"prefix", "name", NULL},
+    {"psf", "make-psf", NULL},
+    {"q", "quiet", NULL},
     {"restfreq", "rest-frequency", NULL},
     {"restoringbeam", NULL, "use -restoring-beam for the planes of a cube, or -beam-shape"},
     {"robust", "weight", NULL},
@@ -42,17 +72,21 @@ static const casa_name tclean_names[] = {
     {"start", "cube-start", NULL},
     {"startmodel", "continue", NULL},
     {"stokes", "pol", NULL},
+    {"t", "j", NULL},
+    {"threads", "j", NULL},
     {"timebin", NULL, "use msimage-convert -average-time"},
     {"timerange", "select-time", NULL},
-    {"veltype", "velocity", NULL},
-    {"interpolation", "channel-interpolation", NULL},
+    {"trim", NULL, "-size is the size of the image, and padding is chosen from -accuracy"},
+    {"uniform", "weight", NULL},
     {"usemask", NULL, "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"},
     {"uvrange", "select-uvrange", NULL},
     {"uvtaper", "taper-gaussian", NULL},
+    {"veltype", "velocity", NULL},
     {"vis", NULL, "give the Measurement Sets last, without an option name"},
     {"weighting", "weight", NULL},
     {"width", "cube-width", NULL},
     {"wprojplanes", NULL, "the number of w-planes follows from -accuracy"},
+    {"y", "overwrite", NULL},
 };
 
 /* Parameters of mstransform and split, for msimage-convert. */
@@ -130,6 +164,7 @@ static int same_but_dashes(const char *a, const char *b)
 static int option_distance(const char *name, const char *other)
 {
     const size_t length = strlen(name);
+    if (strcmp(name, other) == 0) return 0;
     if (same_but_dashes(name, other)) return 1;
     if (length >= LEAST_PREFIX && strncmp(name, other, length) == 0 && other[length] == '-') return 1;
     int sum = 0;
@@ -173,15 +208,19 @@ int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const 
 {
     const char *near[MAX_NAMED], *other;
     int least = FAR, n_near = 0, used = 0;
+    char lower[LONGEST + 1];
     out[0] = 0;
     if (!*name || strlen(name) > LONGEST) return 0;
-    const casa_name *casa = find_casa(task, name);
+    size_t length = 0;
+    for (; name[length]; length++) lower[length] = (char)tolower((unsigned char)name[length]);
+    lower[length] = 0;
+    const casa_name *casa = find_casa(task, lower);
     if (casa) {
         if (casa->option) snprintf(out, MSI_SUGGESTION_SIZE, "-%s", casa->option);
         return casa->option != NULL;
     }
     for (int i = 0; (other = option_at(i)); i++) {
-        const int distance = option_distance(name, other);
+        const int distance = option_distance(lower, other);
         if (distance >= FAR || distance > least) continue;
         if (distance < least) n_near = 0;
         least = distance;

@@ -47,10 +47,53 @@ expect 2 '-precision fp32: ' "${good[@]}" -accuracy 1e-9 -precision fp32 x.ms
 expect 2 '-pol I,I: I is given twice' "${good[@]}" -pol I,I x.ms
 expect 2 '-weight: an argument is missing before -make-psf' "${good[@]}" -weight briggs -make-psf x.ms
 expect 2 '-shift 91deg: the Dec must be' "${good[@]}" -shift 0deg 91deg x.ms
-expect 2 '-png: it comes after x.ms' "${good[@]}" x.ms -png
+expect 2 '-png: it comes after x.ms, which was read as a set' "${good[@]}" x.ms -png
 expect 2 '-help nonsense: no option or section has this name' -help nonsense
 expect 3 'x.ms' "${good[@]}" x.ms
 expect 3 '%s%n' "${good[@]}" 'no such set %s%n [1:5] (x).ms'
+
+# Habits of other programs: an answer names the mistake, and what to write.
+expect 2 '^msimage: error: -niter=5: arguments follow after a space; write -niter 5$' "${good[@]}" -niter=5 x.ms
+expect 2 '^msimage: error: --niter=5: arguments follow after a space; write -niter 5$' "${good[@]}" --niter=5 x.ms
+expect 2 'write -niter 5$' "${good[@]}" -niter:5 x.ms
+expect 2 'write -niter 5$' "${good[@]}" -niter5 x.ms
+expect 2 'write -j 4$' "${good[@]}" -j4 x.ms
+expect 2 'write -name x$' "${good[@]}" --name=x x.ms
+expect 2 'write -size 512 512$' --size=512,512 --scale=2asec x.ms
+expect 2 'write -size 512 512$' -size=512x512 -scale 2asec x.ms
+expect 2 '-multiscale=true: -multiscale takes no argument' "${good[@]}" -niter 5 -multiscale=true x.ms
+expect 2 '--imsize=512: .*did you mean -size\?' --imsize=512 --cell=2arcsec x.ms
+expect 2 '-imsize: .*did you mean -size\?' -imsize 512 512 -cell 2asec x.ms
+expect 2 '-phasecentre: .*did you mean -shift\?' "${good[@]}" -phasecentre 30deg 40deg x.ms
+expect 2 '-Niter: .*did you mean -niter\?' "${good[@]}" -Niter 5 x.ms
+expect 2 '-NITER: .*did you mean -niter\?' "${good[@]}" -NITER 5 x.ms
+expect 2 '-iterations: .*did you mean -niter\?' "${good[@]}" -iterations 5 x.ms
+expect 2 '-loopgain: .*did you mean -gain\?' "${good[@]}" -niter 5 -loopgain 0.1 x.ms
+expect 2 '-natural: .*did you mean -weight\?' "${good[@]}" -natural x.ms
+expect 2 '-output: .*did you mean -name\?' "${good[@]}" -output x x.ms
+expect 2 '--threads=4: .*did you mean -j\?' "${good[@]}" --threads=4 x.ms
+expect 2 '-q: .*did you mean -quiet\?' "${good[@]}" -q x.ms
+expect 2 '-psf: .*did you mean -make-psf\?' "${good[@]}" -psf x.ms
+expect 2 '-ms: .*give the Measurement Sets last' "${good[@]}" -ms x.ms
+expect 2 '-no-multiscale: no such option; leave out -multiscale$' "${good[@]}" -niter 5 -no-multiscale x.ms
+expect 2 '-threshold 3sigma: give a flux; -auto-threshold' "${good[@]}" -niter 5 -threshold 3sigma x.ms
+expect 2 '^msimage: error: mJy: a unit follows its number without a space; write 1mJy$' "${good[@]}" -niter 5 -threshold 1 mJy x.ms
+expect 2 'write 3sigma$' "${good[@]}" -niter 5 -auto-threshold 3 sigma x.ms
+expect 2 'write 10asec$' "${good[@]}" -taper-gaussian 10 asec x.ms
+expect 2 '^msimage: error: niter=5: options begin with a dash' "${good[@]}" niter=5 x.ms
+expect 2 '^msimage: error: niter: options begin with a dash; write -niter$' "${good[@]}" niter 5 x.ms
+expect 2 '^msimage: error: predict: options begin with a dash; write -predict$' predict -name x x.ms
+expect 2 '^msimage: error: help: options begin with a dash; write -help$' help
+expect 2 '^msimage: error: vis=x.ms: options begin with a dash' vis=x.ms imagename=x imsize=512
+expect 2 'typographic dash' "${good[@]}" −niter 5 x.ms
+expect 2 'typographic dash' "${good[@]}" –niter 5 x.ms
+expect 2 'yes: no such file or directory; .* it is no argument of -overwrite$' "${good[@]}" -overwrite yes /
+expect 2 '0: no such file or directory; .* it is no argument of -weight$' "${good[@]}" -weight uniform 0 /
+expect 3 'absent.ms: No such file' "${good[@]}" absent.ms /
+expect 2 '-scale: it comes after 256, which was read as a set' -size 256 256 256 -scale 2asec x.ms
+expect 2 '-size: an argument is missing before -scale; write -size WIDTH HEIGHT' -size 512 -scale 2asec x.ms
+expect 2 '-niter: an argument is missing before -name; write -niter COUNT' "${good[@]}" -niter -name x x.ms
+expect 2 '-niter x.ms: give a whole number' "${good[@]}" -niter x.ms
 
 # Options of WSClean without effect are logged, and their arguments are not taken for sets.
 got=0
@@ -71,7 +114,7 @@ got=0
 if [[ $got != 2 || -s out ]] || ! grep -q '^usage: msimage' err; then complain "no arguments: exit $got, $(cat err)"; fi
 rm -f out err
 
-for words in -help -h --help --help=size -V '-help size' '-help weighting' -version --version; do
+for words in -help -h -\? --help --help=size -V '-help size' '-help weighting' -version --version; do
     # shellcheck disable=SC2086
     "$msimage" $words >out 2>err || complain "$words exits $?"
     [[ -s out && ! -s err ]] || complain "$words: nothing on stdout, or something on stderr"

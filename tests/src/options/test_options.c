@@ -674,6 +674,11 @@ static void test_suggestions(void **state)
                                           {"no-reoder", "-no-reorder"},
                                           {"intervals", "-intervals-out or -interval"},
                                           {"fit-spectral-pols", "-fit-spectral-pol"},
+                                          {"Niter", "-niter"},
+                                          /* Words of other programs. */
+                                          {"threads", "-j"},
+                                          {"iterations", "-niter"},
+                                          {"output", "-name"},
                                           /* Parameters of tclean. */
                                           {"antenna", "-select-antenna"},
                                           {"spw", "-select-spw"},
@@ -699,7 +704,7 @@ static void test_suggestions(void **state)
     for (size_t i = 0; i < sizeof near / sizeof *near; i++)
         assert_true(strchr(near[i][1], ' ') || msi_option_find(near[i][1] + 1) || !strcmp(near[i][0], "no-reoder"));
     /* Each is similar to some option by its letters only: -force, -scale, -mem, -png, -size, -field .. */
-    static const char *const far[] = {"cores", "scans", "mode", "yield", "threads", "x", "", "-"};
+    static const char *const far[] = {"cores", "scans", "mode", "yield", "x", "", "-"};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
     /* CASA's parameters without a corresponding option give advice. */
     refused_value("-scan 3", "-scan: no such option;", "-taql 'SCAN_NUMBER == 3'");
