@@ -36,6 +36,7 @@ typedef struct msi_wgrid_geometry {
     double n_half;                     /* [n_mid - n_half, n_mid + n_half] around it */
     double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
     double u_limit, v_limit;           /* |u|, |v| in cells beyond which the image cannot hold a sample */
+    double beyond;                     /* of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
 } msi_wgrid_geometry;
 
 /* A footprint begins at cell (u0, v0) of w-plane w0; z in [-1, 1) is the distance of its first taps from the window's
@@ -150,12 +151,19 @@ MSI_HD int64_t msi_bucket(const msi_wgrid_geometry *g, const msi_footprint *f)
     return ((int64_t)f->w0 * g->n_tile_v + tv) * g->n_tile_u + tu;
 }
 
-/* msi_n_minus_1 - return n - 1 without cancellation; -1 at and beyond the horizon. */
-MSI_HD double msi_n_minus_1(double l, double m)
+/* msi_n_minus_1_to - return n - 1 without cancellation; with r2 = l^2 + m^2, it is -1 - beyond sqrt(r2 - 1) at and
+ * beyond the horizon. Given: beyond  0, or 1 as ducc0 continues n */
+MSI_HD double msi_n_minus_1_to(double l, double m, double beyond)
 {
     double r2 = l * l + m * m;
-    if (r2 >= 1) return -1;
+    if (r2 >= 1) return -1 - beyond * sqrt(r2 - 1);
     return -r2 / (1 + sqrt(1 - r2));
+}
+
+/* msi_n_minus_1 - return n - 1; -1 at and beyond the horizon. */
+MSI_HD double msi_n_minus_1(double l, double m)
+{
+    return msi_n_minus_1_to(l, m, 0);
 }
 
 #endif

@@ -38,10 +38,11 @@ typedef struct msi_gridder_spec {
     /* wgrid: direction of pixel (nx/2, ny/2), for its n - 1; the caller has turned the visibilities to it by u l + v m
      * wavelengths. */
     double l_center_rad, m_center_rad;
-    int n_plane;  /* planes of the blocks added: real images from the same coordinates */
-    int psf;      /* the PSF too: plane 0's weights with visibility 1, as the last plane of the image */
-    int psf_only; /* only the PSF, no image planes */
-    int predict;  /* the gridder degrids: only coordinates are added, and every sample is kept, in order */
+    int goes_beyond; /* wgrid: pixels beyond the horizon have values, with n - 1 = -1 - sqrt(l^2 + m^2 - 1) */
+    int n_plane;     /* planes of the blocks added: real images from the same coordinates */
+    int psf;         /* the PSF too: plane 0's weights with visibility 1, as the last plane of the image */
+    int psf_only;    /* only the PSF, no image planes */
+    int predict;     /* the gridder degrids: only coordinates are added, and every sample is kept, in order */
     int residual; /* the gridder images any number of times and subtracts models; it keeps everything derived from the
                      samples */
     /* With `residual`: models and residuals have n_term planes for each plane of the blocks, the terms of a polynomial in

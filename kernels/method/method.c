@@ -54,10 +54,10 @@ double msi_field_n_range(const msi_image_geometry *image)
     return msi_n_minus_1(l, m);
 }
 
-void msi_field_n_span(const msi_image_geometry *image, double l, double m, double *least, double *most)
+void msi_field_n_span(const msi_image_geometry *image, double l, double m, double beyond, double *least, double *most)
 {
     const double half_l = 0.5 * (double)image->nx * image->cell_x_rad,
                  half_m = 0.5 * (double)image->ny * image->cell_y_rad;
-    *least = msi_n_minus_1(fabs(l) + half_l, fabs(m) + half_m);
-    *most = msi_n_minus_1(fmax(fabs(l) - half_l, 0), fmax(fabs(m) - half_m, 0));
+    *least = msi_n_minus_1_to(fabs(l) + half_l, fabs(m) + half_m, beyond);
+    *most = msi_n_minus_1_to(fmax(fabs(l) - half_l, 0), fmax(fabs(m) - half_m, 0), beyond);
 }

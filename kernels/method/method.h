@@ -165,9 +165,10 @@ double msi_field_n_range(const msi_image_geometry *image);
 
 /*
  * msi_field_n_span - find the least and largest n - 1 in a field whose pixel (nx/2, ny/2) lies in direction (l, m).
- * Returned: *least, *most; -1 <= n - 1 <= 0
+ * Given:    beyond  of msi_n_minus_1_to
+ * Returned: *least, *most; n - 1 <= 0, and -1 <= n - 1 if beyond is 0
  */
-void msi_field_n_span(const msi_image_geometry *image, double l, double m, double *least, double *most);
+void msi_field_n_span(const msi_image_geometry *image, double l, double m, double beyond, double *least, double *most);
 
 #ifdef __cplusplus
 }

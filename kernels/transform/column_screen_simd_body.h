@@ -8,8 +8,8 @@ ALWAYS_INLINE void NAME(screen_phases)(const msi_column_screen *c, double step, 
     REAL turns[SCREEN_STRIP];
     for (int i = 0; i < n; i++) {
         double m = c->m_center + (double)(first + i) * step, r2 = c->l * c->l + m * m;
-        double inside = r2 < 1 ? 1 - r2 : 0;
-        double n_1 = r2 < 1 ? -r2 / (1 + sqrt(inside)) : -1;
+        double root = sqrt(r2 < 1 ? 1 - r2 : r2 - 1);
+        double n_1 = r2 < 1 ? -r2 / (1 + root) : -1 - c->beyond * root;
         double t = c->w_lambda * (n_1 - c->n_mid);
         turns[i] = (REAL)(t - rint(t));
     }

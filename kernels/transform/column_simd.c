@@ -40,7 +40,8 @@ static void taper_column(const msi_taper_column *c)
     double y[STRIP], w[STRIP];
     for (int i = 0; i < STRIP; i++) {
         double m = c->m_first + i * c->cell_y_rad, r2 = c->l * c->l + m * m;
-        double n_1 = r2 < 1 ? -r2 / (1 + sqrt(r2 < 1 ? 1 - r2 : 0)) : -1;
+        double root = sqrt(r2 < 1 ? 1 - r2 : r2 - 1);
+        double n_1 = r2 < 1 ? -r2 / (1 + root) : -1 - t->beyond * root;
         double q = (n_1 - t->n_mid) * t->w_scale;
         y[i] = 2 * q * q - 1;
     }
@@ -58,7 +59,7 @@ static void taper_column(const msi_taper_column *c)
     for (int i = 0; i < c->n; i++) {
         double m = c->m_first + i * c->cell_y_rad, value = c->sum[i] * c->factor * c->along_y[i];
         if (t->has_w) value /= w[i];
-        c->out[i] = c->l * c->l + m * m < 1 ? value : NAN;
+        c->out[i] = t->beyond > 0 || c->l * c->l + m * m < 1 ? value : NAN;
     }
 }
 

@@ -18,6 +18,7 @@ struct screen_geometry {
     double cell_x_rad, cell_y_rad, w_first, w_step, n_mid;
     int has_w;
     double l_center, m_center; /* of pixel (nx/2, ny/2) */
+    double beyond;             /* of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
 };
 
 /* Add planes [low, high) to an image: sum [ny][nx] += Re sum_p plane_p exp(-2 pi i w_p (n - 1 - n_mid)). */
@@ -29,7 +30,7 @@ __global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int 
     int64_t i = x - g.nx / 2, j = y - g.ny / 2;
     const cplx<T> *at = planes + (j < 0 ? j + g.nv : j) * g.nu + (i < 0 ? i + g.nu : i);
     double l = g.l_center - (double)i * g.cell_x_rad, m = g.m_center + (double)j * g.cell_y_rad;
-    double nu = g.has_w ? msi_n_minus_1(l, m) - g.n_mid : 0;
+    double nu = g.has_w ? msi_n_minus_1_to(l, m, g.beyond) - g.n_mid : 0;
     double total = 0;
     for (int p = low; p < high; p++, at += g.nu * g.nv) {
         double turns = (g.w_first + p * g.w_step) * nu;
@@ -41,7 +42,7 @@ __global__ void k_screen(screen_geometry g, const cplx<T> *planes, int low, int 
 }
 
 /* Divide sum [ny][nx] by the windows' transforms and scale it. image may be the same array. Pixels beyond the horizon
- * become NaN. */
+ * become NaN, unless the screen goes beyond. */
 template <typename SUM, typename T>
 __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, const SUM *sum, T *image)
 {
@@ -50,8 +51,9 @@ __global__ void k_correct(screen_geometry g, msi_taper taper, double scale, cons
     double l = g.l_center + (double)(g.nx / 2 - x) * g.cell_x_rad,
            m = g.m_center + (double)(y - g.ny / 2) * g.cell_y_rad;
     double value = (double)sum[y * g.nx + x] * scale * taper.along_x[x] * taper.along_y[y];
-    if (taper.has_w) value *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, msi_n_minus_1(l, m));
-    image[y * g.nx + x] = l * l + m * m < 1 ? (T)value : (T)nan("");
+    if (taper.has_w)
+        value *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, msi_n_minus_1_to(l, m, g.beyond));
+    image[y * g.nx + x] = g.beyond > 0 || l * l + m * m < 1 ? (T)value : (T)nan("");
 }
 
 /* Compute the cell of a plane at w wavelengths for pixel (x, y) of a model image [ny][nx]: divided by the windows'
@@ -63,8 +65,8 @@ __device__ __forceinline__ cplx<T> screened_model(const screen_geometry &g, cons
     const T value = model[y * g.nx + x];
     const double l = g.l_center + (double)(g.nx / 2 - x) * g.cell_x_rad,
                  m = g.m_center + (double)(y - g.ny / 2) * g.cell_y_rad;
-    if (value == 0 || l * l + m * m >= 1) return {0, 0};
-    double factor = taper.along_x[x] * taper.along_y[y], n_1 = msi_n_minus_1(l, m);
+    if (value == 0 || (g.beyond == 0 && l * l + m * m >= 1)) return {0, 0};
+    double factor = taper.along_x[x] * taper.along_y[y], n_1 = msi_n_minus_1_to(l, m, g.beyond);
     if (taper.has_w) factor *= msi_taper_w(taper.term, taper.n_term, taper.w_scale, taper.n_mid, n_1);
     const double turns = g.has_w ? w_lambda * (n_1 - g.n_mid) : 0;
     const T scaled = (T)((double)value * factor);

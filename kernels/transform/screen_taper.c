@@ -30,6 +30,7 @@ int msi_taper_make(msi_taper *taper, const msi_image_geometry *image, const msi_
         return rc;
     }
     taper->has_w = g->w_width > 1;
+    taper->beyond = g->beyond;
     if (!taper->has_w) return MSI_OK;
     taper->n_mid = g->n_mid;
     taper->w_scale = 1 / g->n_half;

@@ -25,6 +25,7 @@ typedef struct msi_taper {
     int n_term;                   /* of the Chebyshev series of the w window's transform in 2 q^2 - 1 */
     double term[MSI_TAPER_TERMS]; /* q = (n - 1 - n_mid) * w_scale in [-1, 1] */
     double w_scale, n_mid;
+    double beyond; /* of msi_n_minus_1_to; 0: pixels beyond the horizon have no value */
 } msi_taper;
 
 /*
@@ -60,6 +61,7 @@ typedef struct msi_column_screen {
     double l, m_center, cell_y_rad;
     double w_lambda; /* of the plane */
     double n_mid;
+    double beyond; /* of msi_n_minus_1_to */
 } msi_column_screen;
 
 /* Add the screened transform of a plane's column to a column of the image. */
@@ -89,7 +91,7 @@ typedef struct msi_taper_column {
     double factor;                 /* 1 / (sum of weights), and the taper along x */
     const double *along_y;         /* [n] */
     const msi_taper *taper;
-    double *out; /* [n] Jy/beam; NaN at and beyond the horizon */
+    double *out; /* [n] Jy/beam; NaN at and beyond the horizon, unless the taper goes beyond */
 } msi_taper_column;
 
 /* The functions of one instruction set. */

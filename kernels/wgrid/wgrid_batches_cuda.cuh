@@ -126,8 +126,8 @@ template <typename T> class sample_batches : public store_batches<T> {
     screen_geometry screen() const
     {
         const msi_image_geometry &i = plan->image;
-        return {i.nx,      i.ny,     g.nu,    g.nv,          i.cell_x_rad,   i.cell_y_rad,
-                g.w_first, g.w_step, g.n_mid, g.w_width > 1, g.l_center_rad, g.m_center_rad};
+        return {i.nx,     i.ny,    g.nu,          g.nv,           i.cell_x_rad,   i.cell_y_rad, g.w_first,
+                g.w_step, g.n_mid, g.w_width > 1, g.l_center_rad, g.m_center_rad, g.beyond};
     }
 
     /* Count the blocks of 32 x 8 threads that cover the image. */

@@ -84,7 +84,7 @@ static int try_width(msi_wgrid_plan *best, const msi_wgrid_request *s, w_range w
     const msi_image_geometry *image = &s->image;
     int64_t (*padded_size)(int64_t) = s->padded_size ? s->padded_size : msi_fft_size;
     double n_min, n_max;
-    msi_field_n_span(image, s->l_center_rad, s->m_center_rad, &n_min, &n_max);
+    msi_field_n_span(image, s->l_center_rad, s->m_center_rad, s->beyond, &n_min, &n_max);
     /* w is left out if no pixel's phase turns by a tenth of the accuracy. */
     int has_w = 2 * MSI_PI * w.high * -n_min > 0.1 * s->accuracy;
     /* Phases in double are off by half a unit in the last place, which no window can correct. */
@@ -139,6 +139,7 @@ msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const ms
     return (msi_wgrid_request){.image = request->spec->geometry,
                                .l_center_rad = request->spec->l_center_rad,
                                .m_center_rad = request->spec->m_center_rad,
+                               .beyond = request->spec->goes_beyond ? 1 : 0,
                                .accuracy = request->spec->accuracy,
                                .precision = request->precision,
                                .least_padding = request->spec->least_padding,
@@ -174,6 +175,7 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request)
     g->w_lambda_per_m_hz = 1 / MSI_SPEED_OF_LIGHT;
     g->l_center_rad = request->l_center_rad;
     g->m_center_rad = request->m_center_rad;
+    g->beyond = request->beyond;
     g->u_limit = 0.5 * (double)g->nu;
     g->v_limit = 0.5 * (double)g->nv;
     return MSI_OK;

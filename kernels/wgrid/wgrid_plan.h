@@ -29,6 +29,7 @@ typedef struct msi_wgrid_plan {
 typedef struct msi_wgrid_request {
     msi_image_geometry image;
     double l_center_rad, m_center_rad; /* direction of pixel (nx/2, ny/2) */
+    double beyond;                     /* of msi_n_minus_1_to */
     double accuracy;                   /* relative L2 of the image */
     msi_precision precision;
     double least_padding;        /* the padded grid is at least this many times the image; 0: no limit */

@@ -168,7 +168,8 @@ static void add_transformed_columns(const msi_wgrid_planes *p, const char *plane
                        .m_center = g->m_center_rad,
                        .cell_y_rad = image->cell_y_rad,
                        .w_lambda = w_lambda,
-                       .n_mid = g->n_mid},
+                       .n_mid = g->n_mid,
+                       .beyond = g->beyond},
             .sum = sum + (first + k) * image->ny};
         (fp32 ? p->column_simd->screen_f32 : p->column_simd->screen_f64)(&screen);
     }
@@ -207,8 +208,8 @@ void msi_image_sum_add(const msi_wgrid_planes *p, char *plane, uint8_t *row_used
 }
 
 /*
- * Divide by the windows' transforms and the sum of weights, set pixels beyond the horizon to NaN, and put rows and
- * columns in FITS order.
+ * Divide by the windows' transforms and the sum of weights, set pixels beyond the horizon to NaN unless the plan goes
+ * beyond, and put rows and columns in FITS order.
  * Given:    sum [nx][ny] of msi_image_sum_add, taper
  * Returned: a plane of image, whose sum_weight is set (0: NaN)
  */
@@ -427,7 +428,8 @@ static void spread_columns(const msi_model_planes *m, int image, double w_lambda
                        .m_center = g->m_center_rad,
                        .cell_y_rad = geometry->cell_y_rad,
                        .w_lambda = w_lambda,
-                       .n_mid = g->n_mid},
+                       .n_mid = g->n_mid,
+                       .beyond = g->beyond},
             .out = column};
         (p->fp32 ? p->column_simd->spread_f32 : p->column_simd->spread_f64)(&spread);
         msi_fft1d_run(p->fft_v, column);

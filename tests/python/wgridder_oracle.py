@@ -43,10 +43,12 @@ class Case:
         y = signs[1] * center_y + (np.arange(self.shape[1]) - self.shape[1] // 2) * self.pixsize[1]
         x, y = (a.ravel() for a in np.meshgrid(x, y, indexing="ij"))
         u, v, w = (np.outer(self.uvw[:, i] * signs[i], self.freq / LIGHT_M_S).reshape(-1, 1) for i in range(3))
-        n_1 = -(x * x + y * y) / (1 + np.sqrt(1 - x * x - y * y)) if do_wgridding else 0 * x
+        r2 = x * x + y * y
+        root = np.sqrt(abs(1 - r2))
+        n_1 = np.where(r2 <= 1, -r2 / (1 + root), -1 - root) if do_wgridding else 0 * x
         turns = u * x + v * y - w * n_1
         wave = np.exp(2j * np.pi * (turns - np.rint(turns)))
-        return wave / (1 + n_1) if divide_by_n and do_wgridding else wave
+        return np.where(n_1 > -1, wave / (1 + n_1), 0) if divide_by_n and do_wgridding else wave
 
     def dirty(self, **options):
         vis = np.where(self.effective() != 0, np.nan_to_num(self.vis.astype("c16")), 0) * self.effective()

@@ -43,8 +43,8 @@ typedef enum msimage_convention {
     /**
      * An image as in ducc0.wgridder: [nx][ny], x = center_x + (i - nx/2) cell_x, y = center_y + (j - ny/2) cell_y.
      * Image: Re sum w V exp(+2 pi i f/c (u x + v y - w_m (n - 1))), not divided by the weights. Samples beyond
-     * 1 / (2 cell) count: the Fourier transform of an image of pixels is periodic in u and v. Pixels beyond the horizon
-     * are 0.
+     * 1 / (2 cell) count: the Fourier transform of an image of pixels is periodic in u and v. Beyond the horizon n is
+     * -sqrt(x^2 + y^2 - 1); with divides_by_n pixels there are 0.
      */
     MSIMAGE_XY
 } msimage_convention;
@@ -197,7 +197,7 @@ MSIMAGE_API int msimage_gridder_psf(msimage_gridder *g, void *psf);
  * Image the visibilities less those of a model, for #MSIMAGE_RESIDUAL; any number of times. The first call sorts the
  * samples and keeps them, on the GPU if the work is done there.
  * @param g the gridder
- * @param model [n_plane] images, Jy/pixel, finite (pixels beyond the horizon are ignored); NULL: no model
+ * @param model [n_plane] images, Jy/pixel, finite (pixels beyond the horizon are ignored if they have no value); NULL: no model
  * @param[out] residual [n_plane] images; may be model
  * @return as msimage_gridder_image(); #MSIMAGE_ERANGE if the model is not finite
  */
