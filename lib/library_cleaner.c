@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "kernels/cleaner.h"
+#include "kernels/restoring_beam.h"
 #include "lib/library.h"
 #include "lib/library_gpu.h"
 #include "msimage/cleaner.h"
@@ -202,4 +204,22 @@ int msimage_cleaner_noise(msimage_cleaner *c, const void *residual, double *sigm
     if (!rc) rc = upload_images(c, &c->residual, c->shape.n, residual);
     if (!rc) rc = msi_cleaner_noise(c->inner, c->residual, sigma);
     return msi_library_end(&begun, rc);
+}
+
+int msimage_beam_fit(msimage_beam *beam, const void *psf, int64_t nx, int64_t ny, double cell_x_rad, double cell_y_rad,
+                     msimage_precision precision)
+{
+    const msi_image_geometry geometry = {nx, ny, cell_x_rad, cell_y_rad};
+    const msi_psf_fit_constraints none = {0};
+    msi_beam fitted;
+    *beam = (msimage_beam){NAN, NAN, NAN};
+    if (!psf || nx < 2 || ny < 2 || precision < MSIMAGE_FP32 || precision > MSIMAGE_FP64)
+        return msi_error_set(MSI_EARGUMENT, "psf of %lld x %lld pixels, precision %d: invalid", (long long)nx,
+                             (long long)ny, (int)precision);
+    if (!(cell_x_rad > 0 && isfinite(cell_x_rad) && cell_y_rad > 0 && isfinite(cell_y_rad)))
+        return msi_error_set(MSI_ERANGE, "cell_x_rad and cell_y_rad must be positive, got %g, %g", cell_x_rad,
+                             cell_y_rad);
+    MSI_TRY(msi_psf_fit(&fitted, &geometry, psf, msi_library_precision(precision), &none));
+    *beam = (msimage_beam){fitted.major_rad, fitted.minor_rad, fitted.pa_rad};
+    return MSI_OK;
 }

@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "src/run/uv_plane.h"
-#include "src/sky/restoring_beam.h"
+#include "kernels/restoring_beam.h"
 
 static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
 {

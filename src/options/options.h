@@ -19,7 +19,7 @@
 #include "src/sky/cube_grid.h"
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
-#include "src/sky/restoring_beam.h"
+#include "kernels/restoring_beam.h"
 
 /* -local-rms-method: the rms in a window around each pixel, or also the most negative residual in it. */
 typedef enum msi_local_rms_method { MSI_LOCAL_RMS, MSI_LOCAL_RMS_WITH_MIN } msi_local_rms_method;

@@ -35,6 +35,16 @@ for example in grid_once major_cycle devices; do
         "$program" >log 2>&1 || complain "$program: $(cat log)"
     done
 done
+
+# The static line of pkg-config is all that a program needs where there is no shared library.
+cp -r "$root" alone
+rm "$(find alone -name 'libmsimage.so')"
+# shellcheck disable=SC2046
+"$cc" -std=c11 "$tree/examples/library/grid_once.c" -o static_alone \
+    $(PKG_CONFIG_PATH=$(dirname "$(find "$PWD/alone" -name msimage.pc)") pkg-config --static --cflags --libs msimage) ||
+    complain "pkg-config --static"
+./static_alone >log 2>&1 || complain "static_alone: $(cat log)"
+! ldd static_alone | grep msimage || complain "static_alone needs the shared library"
 [[ $(pkg-config --modversion msimage) == "$(sed -n 's/^project(msimage VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")" ]] ||
     complain "msimage.pc has another version"
 ! ldd cmake/grid_once_static | grep msimage || complain "the static program needs the shared library"

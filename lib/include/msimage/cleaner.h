@@ -145,6 +145,30 @@ MSIMAGE_API int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *
  */
 MSIMAGE_API int msimage_cleaner_noise(msimage_cleaner *c, const void *residual, double *sigma);
 
+/** A beam: the elliptical Gaussian that fits the main lobe of a point spread function. */
+typedef struct msimage_beam {
+    double major_rad; /**< full width at half maximum, along the major axis */
+    double minor_rad; /**< and along the minor axis */
+    double pa_rad;    /**< position angle of the major axis, from north (higher rows) through east (lower pixels of a
+                           row), in [0, pi) */
+} msimage_beam;
+
+/**
+ * Fit the beam of a point spread function, with which a model is restored. The fit uses the main lobe down to 0.35 of the
+ * peak; values between the pixels are computed, so that the beam does not depend on their size.
+ * @param[out] beam NaN after a failure
+ * @param psf an image of #MSIMAGE_SKY in host memory, its peak at (nx/2, ny/2)
+ * @param nx pixels along a row, at least 2
+ * @param ny rows, at least 2
+ * @param cell_x_rad size of a pixel, positive, in direction cosines
+ * @param cell_y_rad size of a pixel, positive, in direction cosines
+ * @param precision of the image
+ * @return 0, #MSIMAGE_ERANGE (no peak in the middle, or no lobe that falls off in every direction), #MSIMAGE_EARGUMENT,
+ *         #MSIMAGE_ENOMEM
+ */
+MSIMAGE_API int msimage_beam_fit(msimage_beam *beam, const void *psf, int64_t nx, int64_t ny, double cell_x_rad,
+                                 double cell_y_rad, msimage_precision precision);
+
 #ifdef __cplusplus
 }
 #endif

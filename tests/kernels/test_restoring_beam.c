@@ -13,7 +13,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/sky/restoring_beam.h"
+#include "kernels/restoring_beam.h"
 
 static const double DEG = MSI_PI / 180;
 static const double CELL = 1e-5;

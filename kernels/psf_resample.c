@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/sky/psf_resample.h"
+#include "kernels/psf_resample.h"
 
 #include <math.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "src/sky/restoring_beam.h"
+#include "kernels/restoring_beam.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/sky/psf_resample.h"
+#include "kernels/psf_resample.h"
 
 /* Pixels of the lobe are at least this part of the peak. */
 static const double THRESHOLD = 0.35;
