@@ -627,10 +627,10 @@ static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made,
     return msi_imaging_files_write(r, channel, image, weight);
 }
 
-/* Free the gridder of a channel, unless -save-weights needs those of all channels at the end. */
+/* Free the gridder of a channel, unless the weights of all channels are drawn or saved at the end. */
 static void release_gridder(msi_imaging_run *r, int64_t c)
 {
-    if (r->options->save_weights) return;
+    if (r->options->save_weights || r->options->report) return;
     msi_gridder_free(r->gridder[c]);
     r->gridder[c] = NULL;
 }
@@ -768,7 +768,7 @@ static int image_interval(msi_imaging_run *r)
     MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : image_channels(r));
     MSI_TRY(msi_imaging_cube_restore(r));
     t.imaged_s = msi_wall_s();
-    msi_imaging_report_times(&t);
+    msi_imaging_report_times(r, &t);
     return MSI_OK;
 }
 
@@ -825,6 +825,7 @@ static int commit_outputs(msi_imaging_run *r)
         return msi_error_set(MSI_EINPUT, "nothing to image: all samples have zero weight after weighting and taper");
     if (!r->n_gridded) return msi_imaging_report_no_samples(r);
     if (!r->outputs) return MSI_OK;
+    MSI_TRY(msi_imaging_page_write(r));
     MSI_TRY(msi_outputs_commit(r->outputs));
     r->ranks->is_done = 1;
     return MSI_OK;
@@ -1034,6 +1035,7 @@ int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(v
 {
     msi_ranks alone = MSI_RANKS_ALONE;
     msi_imaging_run r = {.options = options, .ranks = ranks ? ranks : &alone};
+    if (options->report && !options->dry_run) msi_log_keep();
     r.gpus = (msi_gpu_share){.ranks = r.ranks, .n = 1, .n_slot = 1};
     int rc = plan_planes(&r);
     if (!rc) rc = start_processes(&r, forked);

@@ -501,12 +501,12 @@ static void count_gridded(msi_imaging_run *r, const msi_clean_samples *s)
 static int put_weights(msi_imaging_run *r, const msi_clean_samples *s)
 {
     msi_imaging_sums all = {0};
-    if (!r->options->save_weights) return MSI_OK;
+    if (!r->options->save_weights && !r->options->report) return MSI_OK;
     for (int64_t c = 0; c < s->n_channel; c++) {
         const int64_t i = c * s->n_plane;
         const msi_imaging_sums of_channel = {
             s->sum_weight[i], {.largest = s->largest_weight[i], .vis_sum = s->sum_vis_weight[i]}, s->n_vis[i]};
-        MSI_TRY(msi_imaging_files_weights(r, c, &of_channel));
+        if (msi_outputs_has_weights(r->options, c)) MSI_TRY(msi_imaging_files_weights(r, c, &of_channel));
         all.sum_weight += of_channel.sum_weight;
         msi_imaging_weight_add(&all.weight, &of_channel.weight);
         all.n_vis += of_channel.n_vis;
@@ -546,5 +546,7 @@ int msi_imaging_clean_record(msi_imaging_run *r)
     int i = msi_outputs_text(r->outputs, MSI_OUTPUT_HISTORY, &publish);
     if (i >= 0) MSI_TRY(msi_clean_history_write(publish, i, &r->history));
     i = msi_outputs_text(r->outputs, MSI_OUTPUT_CURVES, &publish);
-    return i >= 0 ? msi_clean_history_draw(publish, i, &r->history, r->observation.object) : MSI_OK;
+    if (i < 0) return MSI_OK;
+    MSI_TRY(msi_clean_history_draw(publish, i, &r->history, r->observation.object));
+    return msi_outputs_keep_picture(r->outputs, i);
 }

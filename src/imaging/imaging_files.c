@@ -129,7 +129,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     msi_fits_spec spec = fits_spec(r, channel);
     msi_image_file file[MSI_IMAGE_MAX_FILES];
     /* The other ranks only contribute to the weights. */
-    if (!r->outputs) return o->save_weights ? write_weights(r, channel, &spec) : MSI_OK;
+    if (!r->outputs) return msi_outputs_has_weights(o, channel) ? write_weights(r, channel, &spec) : MSI_OK;
     if (o->make_psf && image->n_vis[psf] > 0) MSI_TRY(fit_beam(r, channel, &spec.beam, image, psf));
     /* The PSF is the last plane and is written first. */
     for (int n = 0, i = o->make_psf ? psf : 0; n < image->n_plane; n++, i = (i + 1) % image->n_plane) {
@@ -140,7 +140,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
         file[n] = (msi_image_file){id, i, spec, cause_of(r)};
         if (o->save_uv && !is_psf) MSI_TRY(write_uv(r, &id, &spec, msi_image_plane(image, i), image->precision));
     }
-    if (o->save_weights) MSI_TRY(write_weights(r, channel, &spec));
+    if (msi_outputs_has_weights(o, channel)) MSI_TRY(write_weights(r, channel, &spec));
     MSI_TRY(put_corrected(r, channel, image, psf, file));
     return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_pending);
 }

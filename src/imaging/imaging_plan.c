@@ -126,7 +126,7 @@ static int64_t writing_bytes(const msi_imaging_need *need, msi_precision precisi
         bytes += n_pixel * (need->n_plane * msi_image_pixel_bytes(precision) + (int64_t)sizeof(float));
     if (o->save_uv)
         bytes += n_pixel * 32;
-    else if (o->save_weights)
+    else if (o->save_weights || o->report)
         bytes += (2 + n_sum) * density_bytes(o);
     return bytes;
 }

@@ -143,23 +143,37 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
 
 /* ---- Samples ---- */
 
-/* Reasons for which samples were dropped, with their counts. Reasons without a sample are left out. */
+/* Reasons for which samples are dropped, as words after their counts. */
+static const char *const reason[MSI_N_REASON] = {"autocorrelation",
+                                                 "FLAG_ROW",
+                                                 "UVW not finite",
+                                                 "outside the uv limits",
+                                                 "FLAG",
+                                                 "weight not positive or not finite",
+                                                 "data not finite",
+                                                 "data beyond 1e30",
+                                                 "outside the uv grid"};
+
+const char *msi_imaging_reason(int i)
+{
+    return reason[i];
+}
+
 typedef struct reasons {
     char text[640];
 } reasons;
 
-static void add_reason(reasons *r, int64_t n, const char *what)
+/* Write the counts that are not 0, with their reasons. */
+static reasons write_reasons(const int64_t count[MSI_N_REASON])
 {
-    const size_t length = strlen(r->text);
-    if (n) snprintf(r->text + length, sizeof r->text - length, "%s%lld %s", length ? ", " : "", (long long)n, what);
-}
-
-static void add_reader_reasons(reasons *r, const msi_ms_dropped *d)
-{
-    add_reason(r, d->autocorrelation, "autocorrelation");
-    add_reason(r, d->flag_row, "FLAG_ROW");
-    add_reason(r, d->uvw_not_finite, "UVW not finite");
-    add_reason(r, d->uv_limits, "outside the uv limits");
+    reasons r = {""};
+    for (int i = 0; i < MSI_N_REASON; i++) {
+        const size_t length = strlen(r.text);
+        if (count[i])
+            snprintf(r.text + length, sizeof r.text - length, "%s%lld %s", length ? ", " : "", (long long)count[i],
+                     reason[i]);
+    }
+    return r;
 }
 
 /* Return the cycles that lower a peak by this factor. */
@@ -185,9 +199,10 @@ static void estimate_cycles(const msi_imaging_run *run)
 
 void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan)
 {
-    reasons dropped = {""};
-    add_reader_reasons(&dropped, msi_ms_reader_dropped(run->reader));
-    add_reason(&dropped, scan->n_outside, "outside the uv grid");
+    const msi_ms_dropped *d = msi_ms_reader_dropped(run->reader);
+    const int64_t count[MSI_N_REASON] = {d->autocorrelation, d->flag_row, d->uvw_not_finite, d->uv_limits, 0, 0, 0, 0,
+                                         scan->n_outside};
+    const reasons dropped = write_reasons(count);
     msi_log_info("rows: %lld kept; samples dropped: %s; a dry run does not read flags and weights",
                  (long long)scan->n_row, *dropped.text ? dropped.text : "none");
     msi_log_info("samples: up to %lld; |w| %.1f to %.1f wavelengths", (long long)scan->n_sample, scan->w_min_lambda,
@@ -197,17 +212,22 @@ void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_sc
     if (run->options->clean.niter) estimate_cycles(run);
 }
 
-static reasons reasons_of(const msi_imaging_run *run)
+/* Count the dropped samples of an interval by their reasons. */
+static void count_dropped(const msi_imaging_run *run, int64_t count[MSI_N_REASON])
 {
     const msi_sample_tally *s = &run->tally;
-    reasons dropped = {""};
-    add_reader_reasons(&dropped, &run->dropped);
-    add_reason(&dropped, s->flagged - run->dropped.uv_flagged, "FLAG");
-    add_reason(&dropped, s->weight, "weight not positive or not finite");
-    add_reason(&dropped, s->data_not_finite, "data not finite");
-    add_reason(&dropped, s->data_too_large, "data beyond 1e30");
-    add_reason(&dropped, run->n_outside, "outside the uv grid");
-    return dropped;
+    const msi_ms_dropped *d = &run->dropped;
+    const int64_t all[MSI_N_REASON] = {
+        d->autocorrelation, d->flag_row,        d->uvw_not_finite, d->uv_limits,  s->flagged - d->uv_flagged,
+        s->weight,          s->data_not_finite, s->data_too_large, run->n_outside};
+    memcpy(count, all, sizeof all);
+}
+
+static reasons reasons_of(const msi_imaging_run *run)
+{
+    int64_t count[MSI_N_REASON];
+    count_dropped(run, count);
+    return write_reasons(count);
 }
 
 int msi_imaging_report_no_samples(const msi_imaging_run *run)
@@ -220,9 +240,13 @@ int msi_imaging_report_no_samples(const msi_imaging_run *run)
                          dropped.text);
 }
 
-void msi_imaging_report_loaded(const msi_imaging_run *run)
+void msi_imaging_report_loaded(msi_imaging_run *run)
 {
     const reasons dropped = reasons_of(run);
+    int64_t count[MSI_N_REASON];
+    count_dropped(run, count);
+    for (int i = 0; i < MSI_N_REASON; i++) run->n_dropped[i] += count[i];
+    run->n_used += run->n_loaded;
     msi_log_info("samples: %lld kept; dropped: %s", (long long)run->n_loaded, *dropped.text ? dropped.text : "none");
     warn_of_coarse_pixels(run, run->n_outside);
 }
@@ -324,8 +348,11 @@ void msi_imaging_report_beam(const msi_imaging_run *run, int64_t channel, const 
                  beam->minor_rad / unit.size, unit.name, beam->pa_rad * 180 / MSI_PI);
 }
 
-void msi_imaging_report_times(const msi_imaging_times *t)
+void msi_imaging_report_times(msi_imaging_run *run, const msi_imaging_times *t)
 {
+    const double spent[MSI_N_STAGE] = {t->opened_s - t->start_s, t->loaded_s - t->opened_s, t->weighed_s - t->loaded_s,
+                                       t->imaged_s - t->weighed_s};
+    for (int i = 0; i < MSI_N_STAGE; i++) run->spent_s[i] += spent[i];
     msi_log_info("time: open %.2f s, read %.2f s, weights %.2f s, images and files %.2f s", t->opened_s - t->start_s,
                  t->loaded_s - t->opened_s, t->weighed_s - t->loaded_s, t->imaged_s - t->weighed_s);
 }

@@ -22,6 +22,8 @@
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
 
+enum { MSI_N_REASON = 9, MSI_N_STAGE = 4 };
+
 typedef struct msi_imaging_run {
     const msi_options *options; /* of the run: &cube_options for a cube with the channels of the data */
     msi_options cube_options;   /* a copy with their number; its pointers are borrowed */
@@ -38,14 +40,16 @@ typedef struct msi_imaging_run {
     msi_block_converter *converter; /* the Stokes conversion of the reader processes */
     msi_outputs *outputs;           /* on the first rank, as is the writer; NULL on others */
     msi_image_writer *writer;
-    msi_clean_mask mask;       /* the user's, with that of the horizon; empty: none */
-    uint16_t *scale_mask;      /* [ny][nx] bits of the scales that are allowed; owned; NULL: none */
-    int has_written_horizon;   /* the file of -horizon-mask was written */
-    msi_clean_history history; /* of all fields */
-    double checkpoint_at_s;    /* when the last checkpoint was written */
-    int has_checkpoint;        /* this run has written or loaded one */
-    int64_t n_kept;            /* samples read and kept, over all intervals and channels */
-    int64_t n_gridded;         /* samples with a weight after weighting */
+    msi_clean_mask mask;                     /* the user's, with that of the horizon; empty: none */
+    uint16_t *scale_mask;                    /* [ny][nx] bits of the scales that are allowed; owned; NULL: none */
+    int has_written_horizon;                 /* the file of -horizon-mask was written */
+    msi_clean_history history;               /* of all fields */
+    double checkpoint_at_s;                  /* when the last checkpoint was written */
+    int has_checkpoint;                      /* this run has written or loaded one */
+    int64_t n_kept;                          /* samples read and kept, over all intervals and channels */
+    int64_t n_gridded;                       /* samples with a weight after weighting */
+    int64_t n_used, n_dropped[MSI_N_REASON]; /* samples that gridders kept and that were dropped, on all ranks */
+    double spent_s[MSI_N_STAGE];             /* opening, reading, weighting, images and files */
 
     /* The following members belong to the present interval. */
     int64_t interval;
@@ -89,8 +93,11 @@ void msi_imaging_report_plan(const msi_imaging_plan *plan, const msi_options *op
 /* Log the samples that a dry run found, and the estimated time of a run. */
 void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_scan *scan);
 
-/* Log samples loaded and dropped, with the reasons. Warn of pixels so coarse that samples are lost. */
-void msi_imaging_report_loaded(const msi_imaging_run *run);
+/* Log samples loaded and dropped, with the reasons, and add them to the run's counts. Warn of pixels so coarse that samples are lost. */
+void msi_imaging_report_loaded(msi_imaging_run *run);
+
+/* msi_imaging_reason - return the i-th reason for which samples are dropped, in words. */
+const char *msi_imaging_reason(int i);
 
 /* msi_imaging_report_no_samples - set the error that no sample is left, with the reasons and their counts, which a
  * quiet log lacks. Returns: MSI_EINPUT */
@@ -114,7 +121,11 @@ void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gri
 double msi_imaging_theoretic_beam(const msi_imaging_run *run);
 
 void msi_imaging_report_beam(const msi_imaging_run *run, int64_t channel, const msi_beam *beam);
-void msi_imaging_report_times(const msi_imaging_times *times);
+void msi_imaging_report_times(msi_imaging_run *run, const msi_imaging_times *times);
+
+/* msi_imaging_page_write - write the page of -report, if it was planned. Returns: 0, MSI_EOUTPUT, MSI_ENOMEM
+ * (imaging_page.c) */
+int msi_imaging_page_write(const msi_imaging_run *run);
 
 /* ---- Image files and their headers (imaging_files.c) ---- */
 

@@ -212,7 +212,7 @@ typedef struct msi_options {
     const char *not_restore, *not_draw; /* the first given option that does not apply to a restoration or to drawing a
                                            model; NULL: none */
 
-    int save_weights, save_uv, png;
+    int save_weights, save_uv, png, report;
     msi_picture_style picture;
     int overwrite, dry_run;
     const char *temp_dir; /* NULL: the directory of the output */
@@ -235,7 +235,8 @@ typedef struct msi_options {
 } msi_options;
 
 /*
- * msi_options_parse - parse and check a command line. It accesses no file.
+ * msi_options_parse - parse and check a command line. It accesses no file, except that it looks whether the paths exist,
+ * to explain a word that is not a path.
  *
  * Given:     argc, argv  of main; argv must outlive the options
  * Returned:  *options, to be freed by msi_options_free even after a failure

@@ -419,6 +419,15 @@ static const msi_option output_rows[] = {
      .help = "Colour range of the pictures, linear from LOW to HIGH in Jy/beam, such as -0.001 0.01, and symmetric "
              "about zero for Q, U and V. Implies -png.",
      .read = msi_read_png_range},
+    {.name = "report",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help =
+         "Also write PREFIX-report.html, a page for a browser that needs no other file: pictures of the images and of "
+         "the weights, samples dropped, beams, convergence, warnings, times and the command.",
+     .read = msi_read_flag,
+     AT(report),
+     .high = 1},
     {.name = "save-weights",
      .use = MSI_USE_IMAGING,
      .arguments = "",

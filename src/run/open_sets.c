@@ -137,9 +137,7 @@ void msi_set_report_line(const char *label, const char *format, ...)
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    char with_colon[LABEL + 1];
-    snprintf(with_colon, sizeof with_colon, "%s:", label);
-    msi_log_info("%-*s%s", LABEL, with_colon, text);
+    msi_log_labelled(label, text);
 }
 
 void msi_set_report_names(char *text, size_t size, const char *const *names, int64_t n)

@@ -2,6 +2,7 @@
 #include "src/run/outputs.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +17,19 @@
 #include "io/fits/cube_file.h"
 #include "io/fits/picture.h"
 #include "io/fits/picture_apart.h"
+#include "io/ms/ms_paths.h"
 
 typedef struct entry {
     msi_output_id id;
     int picture;
     msi_output_text text; /* 0: an image */
     int links;            /* 1: a second name of the file before it */
+    int is_inline;        /* a picture that is only in the report */
     char *name;
     msi_cube_file *cube; /* of an image of -cube, from its first plane on */
+    unsigned char *png;  /* the picture, for the report */
+    int64_t n_png;
+    msi_output_shown shown;
 } entry;
 
 struct msi_outputs {
@@ -78,17 +84,21 @@ static int is_cube(const msi_outputs *o, const msi_output_id *id)
     return o->options->cube.is_cube && id->channel != MSI_OUTPUT_MFS;
 }
 
-/* Make a file's name: NAME[-tNNNN][-NNNN|-MFS][-ttK][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv */
+/* Make a file's name: NAME[-tNNNN][-NNNN|-MFS][-ttK][-POL]-KIND.fits, NAME[-tNNNN][-NNNN]-sources.txt, NAME-clean.csv,
+ * NAME-report.html. A picture that is only in the report has a file of a similar name until it is read. */
 static int make_name(const msi_outputs *o, const char *prefix, entry *e)
 {
     const msi_options *opt = o->options;
     size_t size = strlen(prefix) + 96;
     MSI_TRY(msi_alloc(&e->name, (int64_t)size, 1, "file name"));
-    if (e->text == MSI_OUTPUT_HISTORY || e->text == MSI_OUTPUT_CURVES) {
-        snprintf(e->name, size, "%s-clean.%s", prefix, e->text == MSI_OUTPUT_CURVES ? "png" : "csv");
+    int at = snprintf(e->name, size, "%s%s", prefix, e->is_inline ? "-report" : "");
+    if (e->text == MSI_OUTPUT_REPORT || e->text == MSI_OUTPUT_HISTORY || e->text == MSI_OUTPUT_CURVES) {
+        snprintf(e->name + at, size - (size_t)at, "%s",
+                 e->text == MSI_OUTPUT_REPORT   ? "-report.html"
+                 : e->text == MSI_OUTPUT_CURVES ? "-clean.png"
+                                                : "-clean.csv");
         return MSI_OK;
     }
-    int at = snprintf(e->name, size, "%s", prefix);
     if (e->id.kind == MSI_FITS_HORIZON && !e->text) {
         snprintf(e->name + at, size - (size_t)at, "-%s.fits", kind_names[e->id.kind]);
         return MSI_OK;
@@ -132,10 +142,26 @@ static int add_image(msi_outputs *o, msi_output_id id, int picture)
     return add_entry(o, (entry){.id = id, .picture = picture});
 }
 
+enum { MOST_SHOWN_INTERVALS = 3 };
+
+/* Return whether the report shows the picture of an image: of the first intervals, and of all channels together. */
+static int is_shown(const msi_outputs *o, const msi_output_id *id)
+{
+    const int64_t channel = o->options->channels_out > 1 ? MSI_OUTPUT_MFS : 0;
+    return o->options->report && id->channel == channel && id->interval < MOST_SHOWN_INTERVALS;
+}
+
+static int add_picture(msi_outputs *o, msi_output_id id)
+{
+    if (is_cube(o, &id)) return MSI_OK;
+    if (o->options->png) return add_image(o, id, 1);
+    return is_shown(o, &id) ? add_entry(o, (entry){.id = id, .picture = 1, .is_inline = 1}) : MSI_OK;
+}
+
 static int add_with_picture(msi_outputs *o, msi_output_id id)
 {
     MSI_TRY(add_image(o, id, 0));
-    return o->options->png && !is_cube(o, &id) ? add_image(o, id, 1) : MSI_OK;
+    return add_picture(o, id);
 }
 
 /* Return the number of images of each kind that differ in their Taylor term. */
@@ -235,7 +261,10 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
     for (id.term = 0; opt->make_psf && id.term < 2 * n_term(o) - 1; id.term++) MSI_TRY(add_with_picture(o, id));
     id.term = 0;
     id.kind = MSI_FITS_WEIGHTS;
-    if (opt->save_weights) MSI_TRY(add_with_picture(o, id));
+    if (opt->save_weights)
+        MSI_TRY(add_with_picture(o, id));
+    else if (msi_outputs_has_weights(opt, channel))
+        MSI_TRY(add_picture(o, id));
     MSI_TRY(add_primary_beam(o, id));
     for (int p = 0; p < o->n_plane && !opt->make_psf_only; p++) {
         id.plane = p;
@@ -249,7 +278,7 @@ static int add_channel(msi_outputs *o, int64_t interval, int64_t channel)
         const msi_output_id image = {interval, channel, p, MSI_FITS_IMAGE, 0};
         const int is_other = is_cube(o, &id) && opt->cube.restoring_beam;
         if (!opt->clean.niter) MSI_TRY(add_entry(o, (entry){.id = image, .links = !is_other}));
-        if (opt->png && !is_cube(o, &id)) MSI_TRY(add_image(o, id, 1));
+        MSI_TRY(add_picture(o, id));
         if (!opt->save_uv) continue;
         id.kind = MSI_FITS_UV_REAL;
         MSI_TRY(add_image(o, id, 0));
@@ -281,7 +310,10 @@ static int add_all(msi_outputs *o)
     if (o->options->clean.niter && o->options->clean.has_horizon)
         MSI_TRY(add_image(o, (msi_output_id){0, MSI_OUTPUT_MFS, 0, MSI_FITS_HORIZON, 0}, 0));
     if (o->options->clean.niter) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_HISTORY}));
-    if (o->options->clean.niter && o->options->png) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_CURVES}));
+    const int is_inline = !o->options->png;
+    if (o->options->clean.niter && (o->options->png || o->options->report))
+        MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_CURVES, .is_inline = is_inline}));
+    if (o->options->report) MSI_TRY(add_entry(o, (entry){.text = MSI_OUTPUT_REPORT}));
     return MSI_OK;
 }
 
@@ -302,7 +334,7 @@ static int check_outside(const msi_options *o, const char *const *paths, int n_p
     free(folder);
     while (!rc && fd >= 0 && fstat(fd, &here) == 0) {
         for (int i = 0; !rc && i < n_path; i++)
-            if (stat(paths[i], &set) == 0 && is_same(&set, &here))
+            if (msi_ms_path_is_table(paths[i]) && stat(paths[i], &set) == 0 && is_same(&set, &here))
                 rc = msi_error_set(MSI_EUSAGE, "-name %s: lies inside the Measurement Set %s; give another directory",
                                    o->name, paths[i]);
         const int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -343,6 +375,57 @@ int msi_outputs_plan(msi_outputs **out, const msi_options *options, const msi_pl
 int msi_outputs_n(const msi_outputs *o)
 {
     return o->n;
+}
+
+int msi_outputs_has_weights(const msi_options *o, int64_t channel)
+{
+    return o->save_weights || (o->report && ((o->channels_out < 2 && !o->cube.is_cube) || channel == MSI_OUTPUT_MFS));
+}
+
+void msi_outputs_shown(const msi_outputs *o, int i, msi_output_shown *shown)
+{
+    const entry *e = &o->list[i];
+    *shown = e->shown;
+    shown->name = e->name;
+    shown->id = e->id;
+    shown->text = e->text;
+    shown->png = e->png;
+    shown->n_png = e->n_png;
+    shown->is_picture = e->picture || e->text == MSI_OUTPUT_CURVES;
+}
+
+int msi_outputs_keep_picture(msi_outputs *o, int i)
+{
+    entry *e = &o->list[i];
+    if (msi_publish_is_dropped(o->publish, i)) return MSI_OK;
+    if (!o->options->report || (!e->text && !is_shown(o, &e->id))) return MSI_OK;
+    MSI_TRY(msi_publish_read(o->publish, i, &e->png, &e->n_png));
+    if (e->is_inline) msi_publish_drop(o->publish, i);
+    return MSI_OK;
+}
+
+/* Measure what the report says about an image. */
+static void measure(msi_output_shown *s, const msi_fits_spec *spec, const void *pixel, msi_precision precision)
+{
+    const int64_t n_pixel = msi_image_n_pixel(&spec->geometry);
+    double sum = 0, low = INFINITY, high = -INFINITY;
+    int64_t n = 0;
+    for (int64_t i = 0; i < n_pixel; i++) {
+        const double v = msi_image_value(pixel, precision, i);
+        if (!isfinite(v)) continue;
+        sum += v * v;
+        low = fmin(low, v);
+        high = fmax(high, v);
+        n++;
+    }
+    s->freq_hz = spec->freq_hz;
+    s->bandwidth_hz = spec->bandwidth_hz;
+    s->beam = spec->beam;
+    s->pol = spec->pol;
+    s->n_vis = spec->n_vis;
+    s->low = n ? low : NAN;
+    s->high = n ? high : NAN;
+    s->rms = n ? sqrt(sum / (double)n) : NAN;
 }
 
 int64_t msi_outputs_bytes(const msi_outputs *o)
@@ -417,11 +500,14 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
             e->plane != id->plane || e->kind != id->kind || e->term != id->term)
             continue;
         if (is_cube(o, id)) return write_plane(o, i, id->channel, &full, pixel, precision);
-        if (o->list[i].picture)
+        if (o->list[i].picture) {
             MSI_TRY(msi_picture_spare(o->publish, i,
                                       msi_picture_write(o->publish, i, &full, &o->options->picture, pixel, precision)));
-        else
+            MSI_TRY(msi_outputs_keep_picture(o, i));
+        } else {
             MSI_TRY(msi_fits_write(o->publish, i, &full, pixel, precision));
+        }
+        if (o->options->report) measure(&o->list[i].shown, &full, pixel, precision);
         if (i + 1 < o->n && o->list[i + 1].links) MSI_TRY(msi_publish_link(o->publish, i + 1, i));
         written++;
     }
@@ -486,13 +572,14 @@ int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel,
 }
 
 /* Write the extensions of all files as a pattern of the shell. */
-static const char *suffixes(const msi_outputs *o, int n_picture, char text[32])
+static const char *suffixes(const msi_outputs *o, int n_picture, char text[40])
 {
     const msi_clean_options *c = &o->options->clean;
     const char *const csv = c->niter ? ",csv" : "", *const png = n_picture ? ",png" : "",
+                      *const html = o->options->report ? ",html" : "",
                       *const txt = c->niter && c->save_sources ? ",txt" : "";
-    if (!*csv && !*png && !*txt) return "fits";
-    snprintf(text, 32, "{fits%s%s%s}", csv, png, txt);
+    if (!*csv && !*html && !*png && !*txt) return "fits";
+    snprintf(text, 40, "{fits%s%s%s%s}", csv, html, png, txt);
     return text;
 }
 
@@ -513,20 +600,27 @@ static void log_written(const msi_outputs *o)
         for (int i = 0; i < o->n; i++) strcat(strcat(text, i ? ", " : ""), o->list[i].name);
         msi_log_info("wrote %d files in %.2f s: %s", o->n, msi_wall_s(), text);
     } else {
-        char text[32];
+        char text[40];
         msi_log_info("wrote %d files in %.2f s: %s-*.%s", o->n, msi_wall_s(), o->options->name,
                      suffixes(o, n_picture, text));
         for (int i = 0; i < o->n; i++) msi_log_detail("wrote %s", o->list[i].name);
     }
 }
 
-/* Remove pictures that could not be drawn from the list. */
+static void entry_free(entry *e)
+{
+    msi_free(e->name);
+    msi_free(e->png);
+    msi_cube_file_free(e->cube);
+}
+
+/* Remove pictures that have no file from the list: they could not be drawn, or are in the report. */
 static void forget_dropped(msi_outputs *o)
 {
     int n = 0;
     for (int i = 0; i < o->n; i++)
         if (msi_publish_is_dropped(o->publish, i))
-            msi_free(o->list[i].name);
+            entry_free(&o->list[i]);
         else
             o->list[n++] = o->list[i];
     o->n = n;
@@ -544,10 +638,7 @@ void msi_outputs_free(msi_outputs *o)
 {
     if (!o) return;
     msi_publish_free(o->publish);
-    for (int i = 0; i < o->n; i++) {
-        msi_free(o->list[i].name);
-        msi_cube_file_free(o->list[i].cube);
-    }
+    for (int i = 0; i < o->n; i++) entry_free(&o->list[i]);
     pthread_mutex_destroy(&o->gate);
     msi_free(o->list);
     msi_free(o);

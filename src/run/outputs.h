@@ -21,7 +21,28 @@ typedef struct msi_output_id {
 } msi_output_id;
 
 /* Output files that are not images. */
-typedef enum msi_output_text { MSI_OUTPUT_HISTORY = 1, MSI_OUTPUT_CURVES, MSI_OUTPUT_SOURCES } msi_output_text;
+typedef enum msi_output_text {
+    MSI_OUTPUT_HISTORY = 1,
+    MSI_OUTPUT_CURVES,
+    MSI_OUTPUT_SOURCES,
+    MSI_OUTPUT_REPORT
+} msi_output_text;
+
+/* What -report shows of an output file. */
+typedef struct msi_output_shown {
+    const char *name;
+    msi_output_id id;
+    msi_output_text text; /* 0: an image or its picture */
+    int is_picture;
+    const unsigned char *png; /* [n_png] the picture; NULL: not drawn, or not shown */
+    int64_t n_png;
+    /* Of images: */
+    double freq_hz, bandwidth_hz;
+    msi_beam beam; /* zero: none */
+    msi_pol pol;   /* 0: of several */
+    int64_t n_vis;
+    double low, high, rms; /* of the finite pixels; NaN: there are none */
+} msi_output_shown;
 
 typedef struct msi_outputs msi_outputs;
 
@@ -66,11 +87,21 @@ int msi_outputs_read_back(const msi_outputs *o, const msi_output_id *id, msi_fit
  * MSI_ENOMEM */
 int msi_outputs_finish_cubes(msi_outputs *o, int64_t interval);
 
+/* msi_outputs_has_weights - return whether the weights of a channel are written or drawn. */
+int msi_outputs_has_weights(const msi_options *options, int64_t channel);
+
+/* msi_outputs_shown - tell what -report shows of file i, borrowed until the files are renamed. */
+void msi_outputs_shown(const msi_outputs *o, int i, msi_output_shown *shown);
+
+/* msi_outputs_keep_picture - after picture i is written, read it for -report, if that shows it. Returns: 0, MSI_EOUTPUT,
+ * MSI_ENOMEM */
+int msi_outputs_keep_picture(msi_outputs *o, int i);
+
 /* msi_outputs_bytes - return the disk space of the images. */
 int64_t msi_outputs_bytes(const msi_outputs *o);
 
 /*
- * msi_outputs_write - write one image, and its picture with -png.
+ * msi_outputs_write - write one image, and its picture with -png or -report.
  * Given: spec  as msi_fits_write; kind and pol are set from id
  */
 int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,

@@ -22,4 +22,7 @@ for program in msimage msimage-makems msimage-bench msimage-png; do
     done
     diff in_help in_page || complain "$program: the man page has other options than the help"
 done
+for file in recipes.md options.md from-wsclean.md examples/msimage.sbatch; do
+    [[ -s prefix/share/doc/msimage/$file ]] || complain "$file is not installed"
+done
 exit $failed
