@@ -2,8 +2,8 @@
 """Images of radio-telescope visibilities, and back, to an accuracy that the caller chooses.
 
 `wgridder` has the four functions of ducc0.wgridder, with the same arguments and conventions. `Plan` keeps visibilities
-in host or GPU memory, for solvers and deconvolution; `Cleaner` runs minor cycles; `read_ms` reads Measurement Sets as
-blocks of NumPy arrays.
+in host or GPU memory, for solvers and deconvolution, and weights them; `Cleaner` runs minor cycles; `read_ms` reads Measurement
+Sets as blocks of NumPy arrays; `fit_beam` fits the beam; `write_fits` and `Picture` are for images that are finished.
 
     import numpy as np, msimage
     for b in msimage.read_ms("my.ms", pol="I"):           # a block: its arrays have shapes and units in help(msimage.Block)
@@ -22,10 +22,11 @@ from .wgridder import experimental as _experimental  # noqa: F401
 from ._library import Error, gpu_count, keep_memory, libraries, release_memory, version
 from ._plan import Plan
 from ._cleaner import Cleaner, CleanReport
-from ._ms import Block, read_ms
-from ._picture import picture
+from ._ms import Block, Blocks, read_ms
+from ._picture import Picture, picture
+from ._sky import Beam, fit_beam, write_fits
 from ._tclean import tclean
 
 __version__ = version()
-__all__ = ["wgridder", "Plan", "Cleaner", "CleanReport", "Error", "gpu_count", "keep_memory", "libraries", "picture", "release_memory",
-           "tclean", "version", "Block", "read_ms"]
+__all__ = ["wgridder", "Plan", "Cleaner", "CleanReport", "Error", "gpu_count", "keep_memory", "libraries", "Picture", "picture",
+           "release_memory", "tclean", "version", "Beam", "fit_beam", "write_fits", "Block", "Blocks", "read_ms"]

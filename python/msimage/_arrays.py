@@ -2,15 +2,43 @@
 """Arrays for the C library: in C order without gaps, NumPy arrays or, through DLPack, arrays on a GPU."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import operator
-from typing import Any, Optional
+from typing import Any, Optional, Protocol, TypeVar, Union
 
 import cffi
 import numpy as np
 
 from ._library import ffi
+
+
+class DLPackArray(Protocol):
+    """An array of a package that supports DLPack, such as CuPy, PyTorch and JAX, in host or GPU memory."""
+
+    def __dlpack__(self, *, stream: Optional[int] = None) -> object: ...
+
+    def __dlpack_device__(self) -> tuple: ...
+
+
+#: What functions accept as an array.
+ArrayLike = Union[np.ndarray, DLPackArray]
+#: An array of some kind, in whose kind and memory a result is returned.
+AnyArray = TypeVar("AnyArray", np.ndarray, DLPackArray)
+
+
+class ArrayTypeError(TypeError, RuntimeError):
+    """An array with elements of a wrong type. It is also a RuntimeError, which ducc0 raises."""
+
+
+def real_argument(value: float, name: str) -> float:
+    """Check that an argument is a real number."""
+    if not isinstance(value, (str, bytes, bytearray, bool, np.bool_)):
+        with contextlib.suppress(TypeError, ValueError):
+            return float(value)
+    raise TypeError(f"{name}: must be a number, not {type(value).__name__}")
+
 
 # DLPack's C interface, version 1.0. The data of an unversioned capsule begins with the DLTensor.
 _dlpack = cffi.FFI()

@@ -2,11 +2,11 @@
 """Minor cycles of deconvolution."""
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ._arrays import Given
+from ._arrays import ArrayLike, ArrayTypeError, Given, real_argument
 from ._gridder import (UINT8, ImagesHeld, array_argument, backend_argument, has, other_array, require, thread_count,
                        whole_argument)
 from ._library import CALLBACKS, Calls, ffi, lib, one_at_a_time
@@ -17,9 +17,11 @@ _SHAPES = {"tapered-quadratic": lib.MSIMAGE_SCALE_TAPERED_QUADRATIC, "gaussian":
            "spheroidal": lib.MSIMAGE_SCALE_SPHEROIDAL}
 
 
-def chosen(word: Any, name: str, choices: dict) -> int:
+def chosen(word: str, name: str, choices: dict) -> int:
     """Return the value of a word."""
-    if not isinstance(word, str) or word not in choices:
+    if not isinstance(word, str):
+        raise TypeError(f"{name}: must be a string, not {type(word).__name__}")
+    if word not in choices:
         raise ValueError(f"{name} {word!r}: must be one of {', '.join(choices)}")
     return int(choices[word])
 
@@ -54,30 +56,32 @@ class Cleaner(ImagesHeld):
         tclean; 0: 0.2, or 0.05 for tclean
     """
 
-    def __init__(self, psf: Any, *, method: str = "list", gain: float = 0.1, mask: Any = None,
+    def __init__(self, psf: ArrayLike, *, method: str = "list", gain: float = 0.1, mask: Optional[ArrayLike] = None,
                  scales: Optional[Sequence[float]] = None, beam: Optional[float] = None, scale_rule: str = "wsclean",
                  scale_shape: str = "tapered-quadratic", scale_bias: float = 0.0, smallscalebias: float = 0.0,
                  scale_gain: float = 0.0, backend: str = "auto", device: int = 0, nthreads: int = 0):
         given = Given(array_argument(psf, "psf"))
         require(len(given.shape) == 2, f"psf: must have 2 dimensions, has {len(given.shape)}")
-        require(given.dtype in (np.dtype(np.float32), np.dtype(np.float64)), f"psf: its type must be float32 or float64, not {given.dtype}")
+        if given.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise ArrayTypeError(f"psf: its type must be float32 or float64, not {given.dtype}")
         if not isinstance(method, str) or "\0" in method:
             raise TypeError("method: must be a string")
         super().__init__(given.shape, given.dtype)
-        self._call = Calls()
+        self._call, self._method = Calls(), method
         name = ffi.new("char[]", method.encode())
         if beam is None and method == "multiscale":
             beam = 2 * float(np.sqrt(float((array_argument(psf, "psf") > 0.5).sum()) / np.pi))
-        widths = ffi.NULL if scales is None else ffi.new("double[]", [float(s) for s in scales])
+        widths = ffi.NULL if scales is None else ffi.new("double[]", [real_argument(s, "scales") for s in scales])
         # Images are [x][y]: rows of the library's images have constant x.
         spec = ffi.new("msimage_cleaner_spec *", {
             "struct_bytes": ffi.sizeof("msimage_cleaner_spec"), "nx": self.shape[1], "ny": self.shape[0],
             "precision": lib.MSIMAGE_FP32 if self.dtype == np.float32 else lib.MSIMAGE_FP64,
             "backend": backend_argument(backend), "device": whole_argument(device, "device"),
-            "n_thread": thread_count(whole_argument(nthreads, "nthreads")), "method": name, "gain": gain,
+            "n_thread": thread_count(whole_argument(nthreads, "nthreads")), "method": name, "gain": real_argument(gain, "gain"),
             "scale": widths, "n_scale": 0 if scales is None else len(scales),
-            "beam_pixel": beam or 0, "scale_bias": scale_bias, "small_scale_bias": smallscalebias,
-            "scale_gain": scale_gain, "scale_rule": chosen(scale_rule, "scale_rule", _RULES),
+            "beam_pixel": real_argument(beam or 0, "beam"), "scale_bias": real_argument(scale_bias, "scale_bias"),
+            "small_scale_bias": real_argument(smallscalebias, "smallscalebias"),
+            "scale_gain": real_argument(scale_gain, "scale_gain"), "scale_rule": chosen(scale_rule, "scale_rule", _RULES),
             "scale_shape": chosen(scale_shape, "scale_shape", _SHAPES)})
         out = ffi.new("msimage_cleaner **")
         self._call(lib.msimage_cleaner_create, out, spec, CALLBACKS)
@@ -88,7 +92,10 @@ class Cleaner(ImagesHeld):
             has(allowed, "mask", UINT8, self.shape)
             self._call(lib.msimage_cleaner_mask, self._c, allowed.pointer("uint8_t[]"))
 
-    def _images(self, *images: Any) -> list:
+    def __repr__(self) -> str:
+        return f"<msimage.Cleaner by {self._method}, of {self.shape[0]} x {self.shape[1]} pixels, {self.dtype}>"
+
+    def _images(self, *images: ArrayLike) -> list:
         given = []
         for name, image in zip(("residual", "model"), images):
             one = Given(other_array(image, name))
@@ -99,7 +106,7 @@ class Cleaner(ImagesHeld):
         return given
 
     @one_at_a_time
-    def minor(self, residual: Any, model: Any, *, threshold: float = 0.0, mgain: float = 1.0,
+    def minor(self, residual: ArrayLike, model: ArrayLike, *, threshold: float = 0.0, mgain: float = 1.0,
               n_iteration: int = 1000) -> CleanReport:
         """Clean in place: subtract components from residual [nx, ny], Jy/beam, and add them to model, Jy/pixel.
 
@@ -109,13 +116,15 @@ class Cleaner(ImagesHeld):
         if a.device is None and b.device is None and np.may_share_memory(a.kept, b.kept):
             raise ValueError("residual, model: must not share memory")
         limits = ffi.new("msimage_clean_limits *",
-                         {"threshold": threshold, "mgain": 0 if mgain >= 1 else mgain, "n_iteration": n_iteration})
+                         {"threshold": real_argument(threshold, "threshold"),
+                          "mgain": 0 if real_argument(mgain, "mgain") >= 1 else mgain,
+                          "n_iteration": whole_argument(n_iteration, "n_iteration")})
         r = ffi.new("msimage_clean_report *")
         self._call(lib.msimage_cleaner_minor, self._c, a.pointer(), b.pointer(), limits, r)
         return CleanReport(_STOPS[int(r.stop)], int(r.n_iteration), r.peak_before, r.peak_after, r.flux)
 
     @one_at_a_time
-    def noise(self, residual: Any) -> float:
+    def noise(self, residual: ArrayLike) -> float:
         """The noise of a residual image, Jy/beam: 1.4826 times the median distance from the median."""
         sigma = ffi.new("double *")
         (given,) = self._images(residual)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ._arrays import Given, is_cupy, owned, packed, viewed
+from ._arrays import ArrayTypeError, Given, is_cupy, owned, packed, viewed
 from ._library import CALLBACKS, Calls, Held, ffi, lib
 
 FLOAT64, UINT8 = np.dtype(np.float64), np.dtype(np.uint8)
@@ -67,7 +67,9 @@ def flag_argument(value: Any, name: str) -> bool:
 
 def backend_argument(backend: Any) -> int:
     """The C library's number of a backend."""
-    if not isinstance(backend, str) or backend not in BACKENDS:
+    if not isinstance(backend, str):
+        raise TypeError(f"backend: must be a string, not {type(backend).__name__}")
+    if backend not in BACKENDS:
         raise ValueError(f"backend {backend!r}: must be one of {', '.join(BACKENDS)}")
     return int(BACKENDS[backend])
 
@@ -82,7 +84,7 @@ def has(array: Given, name: str, dtype: np.dtype, shape: tuple, axes: str = "") 
     """Check the type and shape of an array; its axes have names."""
     # Formatting a type takes NumPy longer than the rest of the check, so messages are made only if needed.
     if array.dtype != dtype:
-        raise RuntimeError(f"{name}: its type must be {dtype}, not {array.dtype}")
+        raise ArrayTypeError(f"{name}: its type must be {dtype}, not {array.dtype}")
     if array.shape != shape:
         raise RuntimeError(f"{name}: its shape must be {axes or shape}, not {array.shape}")
 

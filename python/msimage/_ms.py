@@ -9,6 +9,7 @@ from typing import Any, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from ._arrays import real_argument
 from ._library import CALLBACKS, Calls, Held, declarations, ffi, load, one_at_a_time
 
 _POLS = ("I", "Q", "U", "V", "RR", "RL", "LR", "LL", "XX", "XY", "YX", "YY")  # CASA's numbers, from 1
@@ -99,7 +100,7 @@ def _numbers(value: Union[int, Sequence[int], None], name: str) -> list:
 
 
 def _limits(least: float, most: float, name: str) -> Tuple[float, float]:
-    least, most = float(least), float(most)
+    least, most = real_argument(least, f"min{name}"), real_argument(most, f"max{name}")
     if not (0 <= least < np.inf and 0 <= most < np.inf) or (most and least > most):
         raise ValueError(f"min{name}, max{name}: {least} to {most} is not a range")
     return least, most
@@ -145,7 +146,7 @@ class _Text:
         return self.kept[-1]
 
 
-class _Blocks(Held):
+class Blocks(Held):
     """The blocks of an open reader, one after another."""
 
     def __init__(self, lib: Any, call: Calls, reader: Any, paths: list):
@@ -154,6 +155,10 @@ class _Blocks(Held):
         self._reader = ffi.gc(reader, lib.msimage_read_free)
         self.n_row = int(lib.msimage_read_n_row(reader))  #: rows selected, in all sets
         self.data_column = ffi.string(lib.msimage_read_column(reader)).decode(errors="replace")  #: the column that is read
+
+    def __repr__(self) -> str:
+        state = "closed" if self._reader is None else f"{self.n_row} rows of {self.data_column}"
+        return f"<msimage.Blocks of {', '.join(self._paths)}: {state}>"
 
     def __iter__(self) -> Iterator[Block]:
         return self
@@ -191,7 +196,7 @@ class _Blocks(Held):
             ffi.release(self._reader)
             self._reader = None
 
-    def __enter__(self) -> "_Blocks":
+    def __enter__(self) -> "Blocks":
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -204,7 +209,7 @@ def read_ms(paths: Union[str, os.PathLike, Sequence], *, data_column: Optional[s
             minuv_l: float = 0, maxuv_l: float = 0, minuvw_m: float = 0, maxuvw_m: float = 0,
             select_field: Optional[str] = None, select_spw: Optional[str] = None, select_antenna: Optional[str] = None,
             select_uvrange: Optional[str] = None, select_time: Optional[str] = None, taql: Optional[str] = None,
-            pol: Union[str, Sequence[str], None] = "I", stokes_weight: str = "smaller") -> _Blocks:
+            pol: Union[str, Sequence[str], None] = "I", stokes_weight: str = "smaller") -> Blocks:
     """Open Measurement Sets and iterate over their selected samples in blocks of about a megabyte.
 
         for b in msimage.read_ms("sim.ms", field=0, pol="IQUV"):
@@ -250,6 +255,8 @@ def read_ms(paths: Union[str, os.PathLike, Sequence], *, data_column: Optional[s
     several threads are safe, and wait for each other. A damaged set may make it end the process in ways that cannot be
     checked beforehand: read untrusted sets in a separate process (`multiprocessing`), as the program msimage does.
     """
+    if not isinstance(paths, (str, bytes, os.PathLike, Sequence)):
+        raise TypeError(f"paths: must be the name of a Measurement Set or a list of them, not {type(paths).__name__}")
     several = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else list(paths)
     if not several:
         raise ValueError("paths: no Measurement Set was given")
@@ -274,4 +281,4 @@ def read_ms(paths: Union[str, os.PathLike, Sequence], *, data_column: Optional[s
         "weight_is_mean": stokes_weight == "mean", "interrupt": CALLBACKS.interrupt, **members})
     out = ffi.new("msimage_read **")
     call(lib.msimage_read_open, out, ffi.new("char *[]", c_paths), len(c_paths), spec)
-    return _Blocks(lib, call, out[0], [os.fsdecode(path) for path in several])
+    return Blocks(lib, call, out[0], [os.fsdecode(path) for path in several])

@@ -2,11 +2,11 @@
 """A plan keeps visibilities in host or GPU memory, for solvers and deconvolution."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Callable, Optional, Union, overload
 
 import numpy as np
 
-from ._arrays import Given, empty, finished
+from ._arrays import AnyArray, ArrayLike, ArrayTypeError, Given, empty, finished, real_argument
 from ._gridder import (COMPLEXES, REALS, Gridder, ImagesHeld, Samples, array_argument, flag_argument, gridder, has, other_array,
                        require, whole_argument)
 from ._library import ffi, lib, one_at_a_time
@@ -35,30 +35,64 @@ class Plan(ImagesHeld):
     Several plans may be used in several threads; calls of one plan wait for each other.
     """
 
-    def __init__(self, uvw: Any, freq: Any, vis: Any = None, wgt: Any = None, mask: Any = None, *, npix_x: int,
-                 npix_y: int, pixsize_x: float, pixsize_y: float, epsilon: float, do_wgridding: bool = True,
-                 divide_by_n: bool = True, center_x: float = 0.0, center_y: float = 0.0, dtype: Any = np.float64,
-                 nthreads: int = 0, backend: str = "auto", device: int = 0):
+    def __init__(self, uvw: ArrayLike, freq: ArrayLike, vis: Optional[ArrayLike] = None, wgt: Optional[ArrayLike] = None,
+                 mask: Optional[ArrayLike] = None, *, npix_x: int, npix_y: int, pixsize_x: float, pixsize_y: float, epsilon: float,
+                 do_wgridding: bool = True, divide_by_n: bool = True, center_x: float = 0.0, center_y: float = 0.0,
+                 dtype: Union[str, type, np.dtype] = np.float64, nthreads: int = 0, backend: str = "auto", device: int = 0):
         given = None if vis is None else Given(array_argument(vis, "vis"))
         if given is not None:
-            require(given.dtype in REALS, f"vis: its type must be complex64 or complex128, not {given.dtype}")
+            if given.dtype not in REALS:
+                raise ArrayTypeError(f"vis: its type must be complex64 or complex128, not {given.dtype}")
             dtype = REALS[given.dtype]
         require(np.dtype(dtype) in COMPLEXES, f"dtype {np.dtype(dtype)}: must be float32 or float64")
         super().__init__((whole_argument(npix_x, "npix_x"), whole_argument(npix_y, "npix_y")), np.dtype(dtype))
         self._samples = Samples(uvw, freq, self.dtype, wgt, mask)
-        self._options = dict(nx=self.shape[0], ny=self.shape[1], cell_x_rad=float(pixsize_x), cell_y_rad=float(pixsize_y),
-                             center_x_rad=float(center_x), center_y_rad=float(center_y), epsilon=float(epsilon),
+        self._options = dict(nx=self.shape[0], ny=self.shape[1], cell_x_rad=real_argument(pixsize_x, "pixsize_x"),
+                             cell_y_rad=real_argument(pixsize_y, "pixsize_y"), center_x_rad=real_argument(center_x, "center_x"),
+                             center_y_rad=real_argument(center_y, "center_y"), epsilon=real_argument(epsilon, "epsilon"),
                              ignores_w=not flag_argument(do_wgridding, "do_wgridding"),
                              divides_by_n=flag_argument(divide_by_n, "divide_by_n"),
                              nthreads=whole_argument(nthreads, "nthreads"), backend=backend,
                              device=whole_argument(device, "device"))
         self._gridder = gridder(lib.MSIMAGE_RESIDUAL, self.dtype, **self._options)
         self._predictor: Optional[Gridder] = None
+        self._weighting = "natural weights"
         self._gridder.call(lib.msimage_gridder_add, self._gridder.c, self._samples.given(given))
         self._samples.keep()
 
+    def __repr__(self) -> str:
+        o, (n_row, n_chan) = self._options, self._samples.shape
+        seconds = [f"{o[name] * 180 / np.pi * 3600:.4g}" for name in ("cell_x_rad", "cell_y_rad")]
+        size = seconds[0] if seconds[0] == seconds[1] else " x ".join(seconds)
+        return (f"<msimage.Plan of {n_row} rows x {n_chan} channels: images of {self.shape[0]} x {self.shape[1]} pixels of {size} arcsec, "
+                f"{self.dtype}, epsilon {o['epsilon']:g}, {'without' if o['ignores_w'] else 'with'} w, {self._weighting}>")
+
     @one_at_a_time
-    def _run(self, function: Any, out: Any, *models: Any) -> Any:
+    def weight(self, mode: str = "briggs", robust: float = 0.0, *, taper: float = 0.0, super_weight: float = 1.0) -> None:
+        """Multiply the weights of all samples by density weights, once; later images, products and sums use them.
+
+        Densities are the sums of weights in the cells of the images' uv plane, as with the program's `-weight`.
+
+        Parameters
+        ----------
+        mode : "natural", "uniform" or "briggs"
+        robust : of Briggs' weights, -2 (nearly uniform) to 2 (nearly natural)
+        taper : full width at half maximum, in radians, of the Gaussian by which images are smoothed; 0: none
+        super_weight : cells of the density's grid are this many times as large
+        """
+        modes = {"natural": lib.MSIMAGE_NATURAL, "uniform": lib.MSIMAGE_UNIFORM, "briggs": lib.MSIMAGE_BRIGGS}
+        if not isinstance(mode, str):
+            raise TypeError(f"mode: must be a string, not {type(mode).__name__}")
+        if mode not in modes:
+            raise ValueError(f"mode {mode!r}: must be one of {', '.join(modes)}")
+        rule = ffi.new("msimage_weighting *", {"mode": modes[mode], "robust": real_argument(robust, "robust"),
+                                               "taper_fwhm_rad": real_argument(taper, "taper"),
+                                               "super_weight": real_argument(super_weight, "super_weight")})
+        self._gridder.call(lib.msimage_gridder_weight, self._gridder.c, rule)
+        self._weighting = f"briggs {robust:g} weights" if mode == "briggs" else f"{mode} weights"
+
+    @one_at_a_time
+    def _run(self, function: Callable[..., int], out: Any, *models: Any) -> Any:
         arguments, model = [self._gridder.c], None
         for model in models:
             model = array_argument(model, "model")
@@ -73,24 +107,36 @@ class Plan(ImagesHeld):
         self._gridder.call(function, *arguments, into.pointer())
         return finished(out, model)
 
-    def dirty(self, out: Any = None) -> Any:
+    @overload
+    def dirty(self, out: None = None) -> np.ndarray: ...
+
+    @overload
+    def dirty(self, out: AnyArray) -> AnyArray: ...
+
+    def dirty(self, out: Optional[ArrayLike] = None) -> ArrayLike:
         """The image of the visibilities [npix_x, npix_y], Jy times weight."""
         return self._run(lib.msimage_gridder_image, out)
 
-    def psf(self, out: Any = None) -> Any:
+    @overload
+    def psf(self, out: None = None) -> np.ndarray: ...
+
+    @overload
+    def psf(self, out: AnyArray) -> AnyArray: ...
+
+    def psf(self, out: Optional[ArrayLike] = None) -> ArrayLike:
         """The image of visibilities 1: the point spread function [npix_x, npix_y], times the sum of weights."""
         return self._run(lib.msimage_gridder_psf, out)
 
-    def residual(self, model: Any, out: Any = None) -> Any:
+    def residual(self, model: AnyArray, out: Optional[AnyArray] = None) -> AnyArray:
         """The image of the visibilities less those of a model [npix_x, npix_y], Jy/pixel."""
         return self._run(lib.msimage_gridder_residual, out, model)
 
-    def hessian(self, model: Any, out: Any = None) -> Any:
+    def hessian(self, model: AnyArray, out: Optional[AnyArray] = None) -> AnyArray:
         """The normal operator: the image of a model's weighted visibilities. The plan's visibilities are not used."""
         return self._run(lib.msimage_gridder_hessian, out, model)
 
     @one_at_a_time
-    def predict(self, model: Any, out: Any = None) -> Any:
+    def predict(self, model: AnyArray, out: Optional[AnyArray] = None) -> AnyArray:
         """The visibilities [row, channel] of a model, Jy, not weighted; 0 where the mask is 0."""
         model = array_argument(model, "model")
         given = Given(model)

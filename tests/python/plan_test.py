@@ -89,7 +89,9 @@ def check_arguments():
     """Invalid arguments raise an exception with a message, and the plan can be used afterwards."""
     case = next(cases())
     plan = plan_of(case)
-    must_raise(RuntimeError, lambda: plan.hessian(case.model.astype("f4")))
+    # Wrong types are both, as ducc0 raises RuntimeError.
+    for kind in (TypeError, RuntimeError):
+        must_raise(kind, lambda: plan.hessian(case.model.astype("f4")))
     must_raise(RuntimeError, lambda: plan.residual(case.model[:, :20]))
     must_raise(TypeError, lambda: plan.predict(case.model.tolist()))
     must_raise(RuntimeError, lambda: plan.dirty(np.zeros((3, 3))))
@@ -101,7 +103,10 @@ def check_arguments():
     bad[1, 1] = np.inf
     assert must_raise(msimage.Error, lambda: plan.residual(bad)).status == -7
     must_raise(ValueError, lambda: plan_of(case, backend="tpu"))
-    must_raise(ValueError, lambda: plan_of(case, backend=["cpu"]))
+    must_raise(TypeError, lambda: plan_of(case, backend=["cpu"]))
+    for name in ("pixsize_x", "pixsize_y", "epsilon", "center_x"):
+        for wrong in ("1e-3", None, 1j, [0.01], True):
+            assert name in str(must_raise(TypeError, lambda: plan_of(case, **{name: wrong})))
     for of_model in (plan.residual, plan.hessian, plan.predict):
         assert "model" in str(must_raise(TypeError, lambda: of_model(None)))
     must_raise(msimage.Error, lambda: plan_of(case, epsilon=0))
@@ -115,6 +120,70 @@ def check_arguments():
         must_raise(AttributeError, lambda: setattr(plan, name, getattr(plan, name)))
         must_raise(AttributeError, lambda: setattr(msimage.Cleaner(plan.psf() / plan.sum_weight(), **HOST), name, None))
     assert np.isfinite(plan.dirty()).all()
+
+
+def check_weights():
+    """Density weights equal their definition, with the sums of weights in the cells of the half plane of u and v."""
+    for case in cases():
+        cells = {}
+        uv = case.uvw[:, None, :2] * case.freq[None, :, None] / 299792458.0 * case.shape * np.array(case.pixsize)
+        at = np.floor(uv).astype(int)
+        # A sample and its mirror image are one, and so are their cells.
+        key = [max(tuple(c), tuple(-c - 1)) for c in at.reshape(-1, 2)]
+        w = case.effective().ravel()
+        for c, weight in zip(key, w):
+            cells[c] = cells.get(c, 0) + weight
+        density = np.array([cells[c] for c in key])
+        inside = (abs(uv) < np.array(case.shape) / 2).all(-1).ravel()
+        if not inside.all():
+            continue  # samples beyond the uv plane count in images of this convention, but have no cell
+        for mode, robust in (("natural", 0), ("uniform", 0), ("briggs", 0.5), ("briggs", -1.5)):
+            f = (5 * 10.0**-robust) ** 2 / (sum(d * d for d in cells.values()) / w.sum())
+            wanted = {"natural": w, "uniform": np.where(density > 0, w / np.where(density > 0, density, 1), 0),
+                      "briggs": w / (1 + density * f)}[mode]
+            plan = plan_of(case)
+            plan.weight(mode, robust)
+            assert np.isclose(plan.sum_weight(), wanted.sum(), rtol=1e-6), (mode, plan.sum_weight(), wanted.sum())
+            truth = ((wanted * case.vis.ravel()) @ case.kernel(do_wgridding=True)).real.reshape(case.shape)
+            assert distance(plan.dirty(), truth) <= 1e-6, mode
+            assert mode in repr(plan)
+        must_raise(msimage.Error, lambda: plan.weight("uniform"))
+        must_raise(ValueError, lambda: plan_of(case).weight("robust"))
+        must_raise(TypeError, lambda: plan_of(case).weight("briggs", "0"))
+        must_raise(TypeError, lambda: plan_of(case).weight(0))
+
+
+def check_words():
+    """A plan, a cleaner and a picture tell what they are; a picture is the PNG that a notebook shows."""
+    case = next(cases())
+    words = repr(plan_of(case))
+    for part in ("50 rows x 3 channels", "32 x 46 pixels of 2063 x 1650 arcsec", "float64", "with w", "natural weights"):
+        assert part in words, (part, words)
+    psf = np.zeros((32, 46))
+    psf[16, 23] = 1
+    assert "multiscale" in repr(msimage.Cleaner(psf, method="multiscale", beam=2, **HOST))
+    shown = msimage.Picture(psf)
+    png = shown._repr_png_()
+    assert png[:8] == b"\x89PNG\r\n\x1a\n" and "32 x 46" in repr(shown) and png[16:24] == bytes((0, 0, 0, 32, 0, 0, 0, 46))
+    for wrong in (psf[0], psf * 1j, "psf", None):
+        must_raise(TypeError, lambda: msimage.Picture(wrong))
+    must_raise(TypeError, lambda: msimage.Picture(psf, low="0"))
+
+
+def check_beam():
+    """The beam of a Gaussian is that Gaussian: widths, and the angle from y through -x."""
+    step = np.array((2e-5, 1e-5))
+    x, y = np.meshgrid((np.arange(128) - 64) * step[0], (np.arange(160) - 80) * step[1], indexing="ij")
+    for major, minor, pa in ((3e-4, 2e-4, 0.4), (5e-4, 1.5e-4, 2.6), (2.5e-4, 2.4e-4, 1.2)):
+        north, east = y, -x
+        along, across = north * np.cos(pa) + east * np.sin(pa), -north * np.sin(pa) + east * np.cos(pa)
+        psf = 7 * np.exp(-4 * np.log(2) * ((along / major) ** 2 + (across / minor) ** 2))
+        for kind in ("f8", "f4"):
+            beam = msimage.fit_beam(psf.astype(kind), pixsize_x=step[0], pixsize_y=step[1])
+            assert np.allclose(beam, (major, minor, pa), rtol=1e-4), (beam, major, minor, pa)
+    must_raise(msimage.Error, lambda: msimage.fit_beam(np.zeros((16, 16)), pixsize_x=1e-5, pixsize_y=1e-5))
+    must_raise(TypeError, lambda: msimage.fit_beam(psf, pixsize_x="1", pixsize_y=1e-5))
+    must_raise(TypeError, lambda: msimage.fit_beam(psf[0], pixsize_x=1e-5, pixsize_y=1e-5))
 
 
 def check_arrays():
@@ -808,8 +877,9 @@ def check_scales():
     model = np.zeros((64, 64))
     least.minor(np.exp(-0.05 * blob**2), model, n_iteration=1)
     assert (abs(model) > 1e-12).sum() == 1 and abs(model[8, 32] - 0.1) < 1e-9
-    for change in ({"scale_rule": "casa"}, {"scale_rule": 1}, {"scale_shape": "box"}, {"scale_shape": None}):
-        assert next(iter(change)) in str(must_raise(ValueError, lambda: msimage.Cleaner(psf, **dict(HOST, **change))))
+    for change, kind in (({"scale_rule": "casa"}, ValueError), ({"scale_rule": 1}, TypeError), ({"scale_shape": "box"}, ValueError),
+                         ({"scale_shape": None}, TypeError), ({"gain": "0.1"}, TypeError), ({"scales": ["0"]}, TypeError)):
+        assert next(iter(change)) in str(must_raise(kind, lambda: msimage.Cleaner(psf, **dict(HOST, **change))))
     for change in ({"smallscalebias": 2.0}, {"scale_gain": -1.0}, {"scale_bias": 2.0}):
         must_raise(msimage.Error, lambda: msimage.Cleaner(psf, method="multiscale", scales=[0, 12], beam=1, **dict(HOST, **change)))
 

@@ -208,11 +208,12 @@ def check_refusals():
                            ({"channel_range": (3, 3)}, ValueError), ({"interval": (1, 2, 3)}, TypeError),
                            ({"interval": (2, 1)}, ValueError), ({"minuv_l": -1}, ValueError),
                            ({"minuv_l": float("nan")}, ValueError), ({"minuvw_m": 5, "maxuvw_m": 3}, ValueError),
-                           ({"maxuv_l": "far"}, ValueError), ({"pol": "K"}, ValueError), ({"pol": "II"}, ValueError),
+                           ({"maxuv_l": "far"}, TypeError), ({"pol": "K"}, ValueError), ({"pol": "II"}, ValueError),
                            ({"pol": []}, ValueError), ({"taql": 3}, TypeError), ({"taql": "a\0b"}, ValueError),
                            ({"stokes_weight": "largest"}, ValueError), ({"data_column": ""}, ValueError)):
         must_raise(kinds, lambda: read(path, **options))
     must_raise(ValueError, lambda: read([]), "no Measurement Set")
+    must_raise(TypeError, lambda: read(3), "paths")
     must_raise(TypeError, lambda: read([3]))
     for options in ({"field": 7}, {"spws": 9}, {"pol": "XX"}, {"data_column": "NONE"}, {"taql": "NONE > 3"},
                     {"channel_range": (0, 10**6)}, {"interval": (0, 10**6)}, {"select_antenna": "&&&"},
@@ -314,6 +315,45 @@ def check_ends():
     for thread in threads:
         thread.join()
     assert len(sums) == 2 and sums[0] == sums[1] != 0
+
+
+def check_fits():
+    """An image made of blocks, its beam and its FITS file are those of the program msimage: pixels, axes and cards."""
+    try:
+        from astropy.io import fits
+    except ImportError:
+        print("astropy is not installed: FITS files are not compared")
+        return
+    n, cell = 64, np.radians(6 / 3600)
+    path = make("image.ms", "-ra", "60deg", "-dec", "30deg", "-source", "60.02deg", "30.01deg", "2Jy", "-spw", "1.4GHz", "1MHz", "4")
+    subprocess.run([os.path.join(os.path.dirname(MAKEMS), "msimage"), "-quiet", "-size", str(n), str(n), "-scale", "6asec", "-make-psf",
+                    "-accuracy", "1e-6", "-backend", "cpu", "-weight", "briggs", "0", "-name", "program", path], check=True)
+    blocks = list(msimage.read_ms(path))
+    assert "image.ms" in repr(msimage.read_ms(path)) and len({b.freq.tobytes() for b in blocks}) == 1
+    uvw, vis, wgt = (np.concatenate([part(b) for b in blocks]) for part in (lambda b: b.uvw, lambda b: b.vis[0], lambda b: b.wgt[0]))
+    plan = msimage.Plan(uvw * (1, -1, 1), blocks[0].freq, vis, wgt, npix_x=n, npix_y=n, pixsize_x=cell, pixsize_y=cell, epsilon=1e-6,
+                        divide_by_n=False, backend="cpu")
+    plan.weight("briggs", 0)
+    total = plan.sum_weight()
+    beam = msimage.fit_beam(plan.psf(), pixsize_x=cell, pixsize_y=cell)
+    ra, dec = blocks[0].phase_centre
+    given = dict(pixsize_x=cell, pixsize_y=cell, ra=ra, dec=dec, freq=1.4015e9, bandwidth=4e6, beam=beam)
+    msimage.write_fits("own.fits", plan.dirty() / total, object="field0", **given)
+    own, want = fits.open("own.fits")[0], fits.open("program-dirty.fits")[0]
+    own.verify("exception")
+    assert own.data.shape == want.data.shape == (1, 1, n, n)
+    # Both are within 1e-6 of the sum, in single precision.
+    assert np.linalg.norm(own.data - want.data) < 5e-6 * np.linalg.norm(want.data)
+    for key in ("BUNIT", "OBJECT", *(name + axis for axis in "1234" for name in ("CTYPE", "CRPIX"))):
+        assert own.header[key] == want.header[key], (key, own.header[key], want.header[key])
+    for key in ("BMAJ", "BMIN", "BPA", "CRVAL1", "CRVAL2", "CRVAL3", "CDELT1", "CDELT2", "CDELT3", "CRVAL4"):
+        assert np.isclose(own.header[key], want.header[key], rtol=2e-4 if key[0] == "B" else 1e-9), (key, own.header[key],
+                                                                                                 want.header[key])
+    must_raise(FileExistsError, lambda: msimage.write_fits("own.fits", plan.dirty(), **given), "own.fits", "overwrite")
+    msimage.write_fits("own.fits", plan.dirty(), overwrite=True, **given)
+    must_raise(TypeError, lambda: msimage.write_fits("x.fits", plan.dirty(), **dict(given, ra="0")), "ra")
+    must_raise(ValueError, lambda: msimage.write_fits("x.fits", plan.dirty(), object="\n", **given), "OBJECT")
+    assert not os.path.exists("x.fits") and not [name for name in os.listdir(".") if name.startswith(".msimage")]
 
 
 def check_hostile():

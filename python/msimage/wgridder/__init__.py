@@ -14,8 +14,10 @@ The other direction is its transpose. Results are within epsilon of these sums, 
 positions of samples: a few samples may exceed it by a few hundredths of epsilon. Visibilities and weights that are NaN are left out;
 samples beyond 1 / (2 pixsize) count, as the Fourier transform of pixels is periodic in u and v.
 
-Differences from ducc0: pixels beyond the horizon are 0 with `do_wgridding`; samples whose coordinates or values are not finite
-are left out, where ducc0 may return images of NaN; `sigma_max` and `allow_nshift` do not change the method. In
+Beyond the horizon n is -sqrt(x^2 + y^2 - 1), as in ducc0; if images are divided by n, pixels there are 0.
+
+Differences from ducc0: samples whose coordinates or values are not finite are left out, where ducc0 may return images of NaN;
+`sigma_max` and `allow_nshift` do not change the method. In
 addition to ducc0's arguments all functions have `backend`, "auto", "cpu" or "cuda", and `device`, a GPU's number.
 """
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from .._arrays import Given, empty, finished, overlaps_itself, place, plain
+from .._arrays import ArrayTypeError, Given, empty, finished, overlaps_itself, place, plain
 from .._gridder import (COMPLEXES, REALS, Samples, array_argument, backend_argument, flag_argument, has, other_array, require,
                         samples_at, specification, thread_count, whole_argument, work_once)
 from .._library import CALLBACKS, complain, ffi, forget_raised, lib, raised
@@ -237,7 +239,7 @@ def _new_image(vis: Any, dirty: Any, npix: tuple, request: _Request, key: Option
     vis = array_argument(vis, "vis")
     given = Given(vis)
     if given.dtype not in REALS:
-        raise RuntimeError(f"vis: its type must be complex64 or complex128, not {given.dtype}")
+        raise ArrayTypeError(f"vis: its type must be complex64 or complex128, not {given.dtype}")
     real = REALS[given.dtype]
     blocks = request.blocks(real, given)
     shape = (npix_x, npix_y)
@@ -285,7 +287,7 @@ def _new_visibilities(dirty: Any, vis: Any, request: _Request, key: Optional[tup
     dirty = array_argument(dirty, "dirty")
     given = Given(dirty)
     if given.dtype not in COMPLEXES:
-        raise RuntimeError(f"dirty: its type must be float32 or float64, not {given.dtype}")
+        raise ArrayTypeError(f"dirty: its type must be float32 or float64, not {given.dtype}")
     require(len(given.shape) == 2, "dirty: must have 2 dimensions")
     blocks = request.blocks(given.dtype)
     dtype = COMPLEXES[given.dtype]
