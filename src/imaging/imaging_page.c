@@ -156,7 +156,7 @@ static void add_warnings(msi_html *h)
     if (n) msi_html_add(h, "</ul></section>\n");
 }
 
-/* Return the name, without directories, of the image of a picture, which may have no file of its own. */
+/* Return the name, without directories, of the image of a picture, which may have no file. */
 static const char *name_of(const msi_imaging_run *r, const msi_output_shown *picture)
 {
     msi_output_shown s;

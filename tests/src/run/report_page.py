@@ -103,7 +103,7 @@ def check_dirty(s):
     s.well_formed("dirty", text, page)
     s.must(page.alts[0] == "dirty-dirty.fits" and len(page.pictures) == 3, "its pictures are %s" % page.alts)
     s.must(not [n for n in os.listdir(s.path(".")) if n.startswith("dirty") and n.endswith(".png")],
-           "no picture is left beside the page")
+           "no picture is left next to the page")
     for count, reason in re.findall(r"(\d+) ([a-zA-Z_]+)", re.search(r"dropped: (.*)", log)[1]):
         s.must("%s" % reason in page.sections["samples"] and count in page.sections["samples"],
                   "%s samples dropped by %s are in the page" % (count, reason))
