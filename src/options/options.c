@@ -45,12 +45,18 @@ static void copy_name(char to[MOST_NAME], const char *from, size_t n)
     snprintf(to, MOST_NAME, "%.*s", (int)(n < MOST_NAME ? n : MOST_NAME - 1), from);
 }
 
-/* Write an argument that was joined to its option as the words that the option takes: "512,512" as "512 512". */
-static void split_argument(char to[MOST_NAME], const char *joined, int arity)
+/* Write an argument that was joined to its option as the words that the option takes: "512,512" as "512 512". If their
+ * number is wrong, write the names of the arguments instead. */
+static void split_argument(char to[MOST_NAME], const char *joined, const msi_option *option, int arity)
 {
+    const int has_more = option && strchr(option->arguments, '[') != NULL;
+    int n_word = 1;
     copy_name(to, joined, strlen(joined));
-    for (char *s = to; arity > 1 && *s; s++)
-        if (*s == ',' || *s == 'x') *s = ' ';
+    for (char *s = to; *s; s++) {
+        if ((arity > 1 && (*s == ',' || *s == 'x')) || (has_more && *s == '=')) *s = ' ';
+        n_word += *s == ' ';
+    }
+    if (option && n_word < arity) copy_name(to, option->arguments, strlen(option->arguments));
 }
 
 /* Refuse a word such as -niter=5, -niter5 or -j4: an option of n letters and its argument. */
@@ -63,7 +69,7 @@ static int joined_option(const char *word, const char *name, size_t n)
     const int arity = option ? msi_option_arity(option, NULL) : 1;
     if (!arity)
         return msi_error_set(MSI_EUSAGE, "%s: -%s takes no argument; write -%s, or leave it out", word, only, only);
-    split_argument(argument, name + n + skip, arity);
+    split_argument(argument, name + n + skip, option, arity);
     return msi_error_set(MSI_EUSAGE, "%s: arguments follow after a space; write -%s %s", word, only, argument);
 }
 

@@ -61,6 +61,8 @@ expect 2 'write -j 4$' "${good[@]}" -j4 x.ms
 expect 2 'write -name x$' "${good[@]}" --name=x x.ms
 expect 2 'write -size 512 512$' --size=512,512 --scale=2asec x.ms
 expect 2 'write -size 512 512$' -size=512x512 -scale 2asec x.ms
+expect 2 'write -size WIDTH HEIGHT$' -size=512 -scale 2asec x.ms
+expect 2 'write -weight briggs 0$' "${good[@]}" --weight=briggs=0 x.ms
 expect 2 '-multiscale=true: -multiscale takes no argument' "${good[@]}" -niter 5 -multiscale=true x.ms
 expect 2 '--imsize=512: .*did you mean -size\?' --imsize=512 --cell=2arcsec x.ms
 expect 2 '-imsize: .*did you mean -size\?' -imsize 512 512 -cell 2asec x.ms
