@@ -43,6 +43,19 @@ void msi_image_fill_nan(msi_image *image, int plane)
     }
 }
 
+void msi_image_blank(msi_image *image)
+{
+    const int64_t n = image->n_plane * msi_image_n_pixel(&image->geometry);
+    float *f32 = image->pixel;
+    double *f64 = image->pixel;
+    for (int64_t i = 0; i < n; i++) {
+        if (image->precision == MSI_FP32)
+            f32[i] = isfinite(f32[i]) ? f32[i] : 0;
+        else
+            f64[i] = isfinite(f64[i]) ? f64[i] : 0;
+    }
+}
+
 static void add_plane(msi_image *sum, const msi_image *image, int plane)
 {
     const int64_t n = msi_image_n_pixel(&image->geometry);

@@ -34,6 +34,9 @@ int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_
 /* msi_image_free - free the arrays and leave the struct empty; NULL and an empty struct are fine. */
 void msi_image_free(msi_image *image);
 
+/* msi_image_blank - set pixels that are not finite to 0. */
+void msi_image_blank(msi_image *image);
+
 /* msi_image_fill_nan - set every pixel of a plane to NaN: an image without samples is unknown, not zero. */
 void msi_image_fill_nan(msi_image *image, int plane);
 

@@ -57,6 +57,7 @@ typedef struct msi_vis_block {
     const msi_c64 *vis;     /* [n_plane][n_row][n_chan]  Jy, unweighted */
     const float *weight;    /* [n_plane][n_row][n_chan]  >= 0; 0 leaves the sample out of that plane */
     const msi_c32 *vis_f32; /* used if vis is NULL */
+    const uint64_t *tag;    /* [n_row] numbers of the caller that are stored with the rows (msi_gridder_spec.tagged) */
 } msi_vis_block;
 
 /* Metadata of a Measurement Set, for FITS headers and logs. */
@@ -76,12 +77,12 @@ typedef struct msi_observation {
 } msi_observation;
 
 /* Rotations of the Earth in a day of UT1. Source: the linear terms of Aoki et al. 1982, A&A 105, 359. */
-#define MSI_TURNS_PER_DAY 1.00273781191135448
+#define MSI_TURNS_PER_DAY 1.00273790935079524
 
 /* msi_sidereal_turns - return Greenwich mean sidereal time in turns, 0 .. 1. Given: mjd  of UT1. Source: as above. */
 static inline double msi_sidereal_turns(double mjd)
 {
-    const double turns = 0.7790572732640 + MSI_TURNS_PER_DAY * (mjd - 51544.5);
+    const double turns = 0.77905727325 + MSI_TURNS_PER_DAY * (mjd - 51544.5);
     return turns - floor(turns);
 }
 

@@ -354,6 +354,7 @@ int msi_gridder_create_early(msi_gridder **out, const msi_gridder_spec *spec)
     msi_vis_store_init(&g->store, spec->n_plane, g->precision, 0.5 / spec->geometry.cell_x_rad,
                        0.5 / spec->geometry.cell_y_rad, spec->store_bytes, g->temp_dir);
     g->store.coordinates = spec->predict;
+    g->store.tagged = spec->tagged;
     *out = g;
     return MSI_OK;
 }
@@ -541,6 +542,11 @@ void msi_gridder_clear(msi_gridder *g)
     drop_sample_products(g);
     msi_vis_store_clear(&g->store);
     g->is_weighted = 0;
+}
+
+msi_vis_store *msi_gridder_store(msi_gridder *g)
+{
+    return &g->store;
 }
 
 /* Compute g->weights from the samples, unless it is up to date. */

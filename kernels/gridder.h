@@ -17,6 +17,7 @@
 #include "kernels/method/planes.h"
 #include "kernels/store/density.h"
 #include "kernels/store/gpu_samples.h"
+#include "kernels/store/vis_store.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +69,13 @@ int msi_gridder_add(msi_gridder *g, const msi_vis_block *block);
  * After a failure, some of the blocks may have been added.
  */
 int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block);
+
+/*
+ * msi_gridder_store - return the stored samples, in host memory, for callers that make other samples of them: with
+ * another centre, or with gains. Borrowed until samples are added, cleared or freed. Visibilities of a gridder that
+ * predicts may be written.
+ */
+msi_vis_store *msi_gridder_store(msi_gridder *g);
 
 /* ---- Samples on the GPU ----------------------------------------------------------------------------------------- */
 

@@ -202,6 +202,26 @@ int msi_fits_read_plane(msi_fits_file *file, int64_t freq, int pol, msi_precisio
 /* msi_fits_close - close a file and free its handle; NULL is fine. */
 void msi_fits_close(msi_fits_file *file);
 
+/* A primary beam: a cube of responses by direction and frequency. */
+typedef struct msi_fits_beam {
+    int on_sky; /* axes are RA and DEC, else those of a dish: towards growing azimuth, and up */
+    int is_sin; /* pixels are at sines of angles, else at angles */
+    int64_t nx, ny, n_freq;
+    double centre[2];          /* 0-based pixel of the pointing */
+    double step_rad[2];        /* of a pixel: positive to growing azimuth and up, or to growing RA and DEC */
+    double *freq_hz, width_hz; /* [n_freq] ascending; width of a plane */
+    float *pixel;              /* [n_freq][ny][nx] */
+} msi_fits_beam;
+
+/*
+ * msi_fits_beam_read - read a beam: axes RA and DEC, X and Y, L and M, or AZ and EL, and FREQ, whose values GFREQ1,
+ * GFREQ2 .. may replace.
+ * Returned: *beam  emptied by msi_fits_beam_free; empty on failure
+ * Returns:  0, MSI_EINPUT (not such a file; no axis FREQ), MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_fits_beam_read(msi_fits_beam *beam, const char *path);
+void msi_fits_beam_free(msi_fits_beam *beam);
+
 /* msi_fits_stokes - return the number on a FITS STOKES axis: I Q U V 1..4, RR LL RL LR -1..-4, XX YY XY YX -5..-8. */
 int msi_fits_stokes(msi_pol pol);
 

@@ -192,7 +192,6 @@ static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
         MSI_TRY(msi_grow(&w->row, 0, n, sizeof *w->row, "rows read"));
         MSI_TRY(msi_grow(&w->antenna1, 0, n, sizeof *w->antenna1, "rows read"));
         MSI_TRY(msi_grow(&w->antenna2, 0, n, sizeof *w->antenna2, "rows read"));
-        MSI_TRY(msi_grow(&w->pair, 0, n, sizeof *w->pair, "rows read"));
         MSI_TRY(msi_grow(&w->kept, 0, n, sizeof *w->kept, "rows read"));
         MSI_TRY(msi_grow(&w->flag_row, 0, n, sizeof *w->flag_row, "rows read"));
         MSI_TRY(msi_grow(&w->source, 0, n, sizeof *w->source, "rows read"));
@@ -204,6 +203,8 @@ static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
         MSI_TRY(msi_grow(&b->ms_row, 0, n, sizeof *b->ms_row, "a block of rows"));
         MSI_TRY(msi_grow(&b->time_s, 0, n, sizeof *b->time_s, "a block of rows"));
         MSI_TRY(msi_grow(&b->uvw_m, 0, 3 * n, sizeof *b->uvw_m, "a block of rows"));
+        MSI_TRY(msi_grow(&b->pair, 0, n, sizeof *b->pair, "a block of rows"));
+        MSI_TRY(msi_grow(&b->antenna, 0, 2 * n, sizeof *b->antenna, "a block of rows"));
         b->n_row_allocated = n;
     }
     return MSI_OK;
@@ -226,8 +227,7 @@ static int grow_samples(msi_c32 **data, float **weight, uint8_t **flag, int64_t 
 /* Return msi_ms_block.pair of two antennas. */
 static uint8_t pair_of(const msi_ms_set *set, int32_t a, int32_t b)
 {
-    const uint8_t p = set->antenna_kind[a], q = set->antenna_kind[b];
-    return (uint8_t)(p < q ? p * MSI_MS_KINDS + q : q * MSI_MS_KINDS + p);
+    return (uint8_t)(set->antenna_kind[a] * MSI_MS_KINDS + set->antenna_kind[b]);
 }
 
 /* Return whether the length of a row's baseline is selected. */
@@ -284,7 +284,9 @@ static int read_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_buff
         if (!keep_row(r, g, &row)) continue;
         b->ms_row[kept] = w->row[i];
         b->time_s[kept] = b->time_s[i];
-        w->pair[kept] = reads_kinds ? pair_of(set, w->antenna1[i], w->antenna2[i]) : 0;
+        b->pair[kept] = reads_kinds ? pair_of(set, w->antenna1[i], w->antenna2[i]) : 0;
+        b->antenna[2 * kept] = reads_kinds ? w->antenna1[i] : 0;
+        b->antenna[2 * kept + 1] = reads_kinds ? w->antenna2[i] : 0;
         memmove(b->uvw_m + 3 * kept, uvw, 3 * sizeof *uvw);
         w->kept[kept++] = (int32_t)i;
     }
@@ -427,10 +429,16 @@ static int open_chunk(const msi_ms_set *set, const msi_msv_chunk *chunk, opened_
     return MSI_OK;
 }
 
+/* Return an antenna of a file, which may be damaged. */
+static int32_t stored_antenna(const msi_ms_set *set, int32_t a)
+{
+    return a >= 0 && a < set->n_antenna ? a : 0;
+}
+
 /* Return the same for antennas of a file, which may be damaged. */
 static uint8_t stored_pair(const msi_ms_set *set, int32_t a, int32_t b)
 {
-    const int is_sound = a >= 0 && b >= 0 && a < set->n_antenna && b < set->n_antenna;
+    const int is_sound = stored_antenna(set, a) == a && stored_antenna(set, b) == b;
     return is_sound ? pair_of(set, a, b) : 0;
 }
 
@@ -452,7 +460,9 @@ static void read_stretch(msi_ms_reader *r, const msi_ms_group *g, const row_part
         if (keep_row(r, g, &row)) {
             b->ms_row[*n_kept] = s->row + i;
             b->time_s[*n_kept] = f->time_s[s->run->time];
-            r->raw.pair[*n_kept] = stored_pair(&r->set[r->set_index], a1, a2);
+            b->pair[*n_kept] = stored_pair(&r->set[r->set_index], a1, a2);
+            b->antenna[2 * *n_kept] = stored_antenna(&r->set[r->set_index], a1);
+            b->antenna[2 * *n_kept + 1] = stored_antenna(&r->set[r->set_index], a2);
             memcpy(b->uvw_m + 3 * *n_kept, row.uvw_m, sizeof row.uvw_m);
             r->raw.source[(*n_kept)++] = (msi_ms_source){s->chunk, with_data ? at->data_row : -1};
         }
@@ -604,7 +614,9 @@ static int read_uv_rows(msi_ms_reader *r, const msi_ms_group *g, struct msi_ms_b
             if (!keep_row(r, g, &kind)) continue;
             b->ms_row[*n_kept] = p->row + k;
             b->time_s[*n_kept] = row.time_s;
-            w->pair[*n_kept] = pair_of(&r->set[r->set_index], row.antenna1, row.antenna2);
+            b->pair[*n_kept] = pair_of(&r->set[r->set_index], row.antenna1, row.antenna2);
+            b->antenna[2 * *n_kept] = row.antenna1;
+            b->antenna[2 * *n_kept + 1] = row.antenna2;
             memcpy(b->uvw_m + 3 * *n_kept, row.uvw_m, sizeof row.uvw_m);
             w->kept[(*n_kept)++] = (int32_t)n;
         }
@@ -773,7 +785,8 @@ void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, in
                             .ms_row = b->ms_row,
                             .time_s = b->time_s,
                             .uvw_m = b->uvw_m,
-                            .pair = r->raw.pair,
+                            .pair = b->pair,
+                            .antenna = b->antenna,
                             .data = has_data ? b->data : NULL,
                             .weight = has_data ? b->weight : NULL,
                             .flag = b->flag,
@@ -839,6 +852,7 @@ void msi_ms_buffer_free(struct msi_ms_buffer *b)
     msi_free(b->flag);
     msi_free(b->converted);
     msi_free(b->pair);
+    msi_free(b->antenna);
     msi_free(b->row_weight);
     *b = (struct msi_ms_buffer){0};
 }
@@ -847,7 +861,6 @@ void msi_ms_raw_free(msi_ms_raw *w)
 {
     msi_free(w->row);
     msi_free(w->antenna1);
-    msi_free(w->pair);
     msi_free(w->antenna2);
     msi_free(w->kept);
     msi_free(w->flag_row);

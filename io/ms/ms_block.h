@@ -19,12 +19,14 @@ struct msi_ms_buffer {
     int64_t n_row_allocated, n_sample_allocated;
     int64_t *ms_row;
     double *time_s, *uvw_m;
+    uint8_t *pair;
+    int32_t *antenna; /* [n_row][2] */
     msi_c32 *data;
     float *weight;
     uint8_t *flag;
     void *converted;   /* in a slot of a pool: the converted block, instead of the three above */
-    uint8_t *pair;     /* in a slot of a pool with rows alone, as the next one: msi_ms_block.pair */
-    float *row_weight; /* [n_row][n_corr] WEIGHT; read only if rows lack WEIGHT_SPECTRUM */
+    float *row_weight; /* in a slot of a pool with rows alone: [n_row][n_corr] WEIGHT; read only if rows lack
+                          WEIGHT_SPECTRUM */
 };
 
 /* The samples of a row in a visibility store: chunk, and index among its rows with samples; -1: the row has none. */
@@ -45,7 +47,6 @@ typedef struct msi_ms_raw {
     int64_t n_row_allocated, n_sample_allocated;
     int64_t *row;
     int32_t *antenna1, *antenna2, *kept;
-    uint8_t *pair; /* msi_ms_block.pair of the kept rows */
     uint8_t *flag_row;
     float *row_weight;  /* [n_row][n_corr] WEIGHT of the rows read, then of the kept rows */
     int has_row_weight; /* in the last block */

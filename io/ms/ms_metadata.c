@@ -269,6 +269,8 @@ static int read_antennas(msi_ms_set *set)
         status = msi_alloc(&set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, "antenna positions");
     if (status == MSI_OK)
         status = msi_alloc(&set->antenna_diameter_m, n, sizeof *set->antenna_diameter_m, "diameters of antennas");
+    if (status == MSI_OK)
+        status = msi_alloc(&set->antenna_name, n, sizeof *set->antenna_name, "names of antennas");
     if (status != MSI_OK) goto out;
     set->n_antenna = n;
     /* Positions are used for headers only, so a table without them is accepted. */
@@ -284,6 +286,10 @@ static int read_antennas(msi_ms_set *set)
     for (int64_t i = 0; i < n; i++)
         if (!is_there || !(set->antenna_diameter_m[i] > 0) || !isfinite(set->antenna_diameter_m[i]))
             set->antenna_diameter_m[i] = 0;
+    for (int64_t i = 0; status == MSI_OK && i < n; i++) {
+        msi_child_progress(MSI_CHILD_STEP_S);
+        status = read_text(t, "NAME", i, set->antenna_name[i].text, sizeof set->antenna_name[i].text);
+    }
 out:
     ccc_table_close(t);
     return status;
@@ -673,12 +679,17 @@ static int pass_store_metadata(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
         MSI_TRY(msi_ms_transfer_array(c, &set->antenna_itrf_m, 3 * set->n_antenna, sizeof(double), is_whole));
     if (!*is_whole) return MSI_OK;
     /* Stores of earlier versions end here. */
-    if (c->from && c->at == c->n)
+    if (c->from && c->at == c->n) {
+        MSI_TRY(msi_alloc(&set->antenna_name, set->n_antenna, sizeof *set->antenna_name, "names of antennas"));
         return msi_alloc(&set->antenna_diameter_m, set->n_antenna, sizeof(double), "diameters of antennas");
+    }
     MSI_TRY(msi_ms_transfer_array(c, &set->antenna_diameter_m, set->n_antenna, sizeof(double), is_whole));
     if (*is_whole) *is_whole = msi_ms_transfer(c, &set->has_delay, sizeof set->has_delay);
     if (*is_whole) *is_whole = msi_ms_transfer(c, set->delay, sizeof set->delay);
-    return MSI_OK;
+    if (!*is_whole) return MSI_OK;
+    if (c->from && c->at == c->n)
+        return msi_alloc(&set->antenna_name, set->n_antenna, sizeof *set->antenna_name, "names of antennas");
+    return msi_ms_transfer_names(c, &set->antenna_name, set->n_antenna, is_whole);
 }
 
 /* Fill a set with the metadata that a store has of its set. Its windows have only the selected channels. */
@@ -1071,6 +1082,7 @@ void msi_ms_set_free(msi_ms_set *set)
     msi_free(set->setup);
     msi_free(set->field);
     msi_free(set->antenna_itrf_m);
+    msi_free(set->antenna_name);
     msi_free(set->minute);
     msi_free(set->doppler);
     msi_free(set->antenna_diameter_m);

@@ -84,6 +84,7 @@ typedef struct msi_ms_set {
     int64_t n_antenna;
     double *antenna_itrf_m;     /* [n_antenna][3] */
     double *antenna_diameter_m; /* [n_antenna] 0: unknown */
+    msi_ms_name *antenna_name;  /* [n_antenna] "": unknown */
     uint8_t *antenna_kind;      /* [n_antenna] below MSI_MS_KINDS, by diameter */
     int has_delay;              /* the first row of MWA_TILE_POINTING was read */
     int32_t delay[MSI_MS_DELAYS];

@@ -99,6 +99,13 @@ static int pass_windows(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_wh
     return MSI_OK;
 }
 
+int msi_ms_transfer_names(msi_ms_cursor *c, msi_ms_name **names, int64_t n, int *is_whole)
+{
+    MSI_TRY(msi_ms_transfer_array(c, names, n, sizeof **names, is_whole));
+    for (int64_t i = 0; *is_whole && c->from && i < n; i++) end_text((*names)[i].text, sizeof (*names)[i].text);
+    return MSI_OK;
+}
+
 static int pass_antennas(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_whole)
 {
     *is_whole = n >= 0 && n <= INT32_MAX;
@@ -107,6 +114,7 @@ static int pass_antennas(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_w
     if (*is_whole)
         MSI_TRY(msi_ms_transfer_array(c, &set->antenna_diameter_m, n, sizeof *set->antenna_diameter_m, is_whole));
     if (*is_whole) set->n_antenna = n;
+    if (*is_whole) MSI_TRY(msi_ms_transfer_names(c, &set->antenna_name, n, is_whole));
     return *is_whole && c->from ? msi_ms_set_sort_dishes(set) : MSI_OK;
 }
 

@@ -28,6 +28,9 @@ int msi_ms_transfer(msi_ms_cursor *c, void *value, int64_t bytes);
  */
 int msi_ms_transfer_array(msi_ms_cursor *c, void *array, int64_t n, size_t size, int *is_whole);
 
+/* msi_ms_transfer_names - the same for names of antennas, which end within their texts. */
+int msi_ms_transfer_names(msi_ms_cursor *c, msi_ms_name **names, int64_t n, int *is_whole);
+
 /*
  * msi_ms_pack_metadata - pack the results of the functions of ms_reader.h for an open reader.
  * Returned: *out [*n]  owned, msi_free; NULL on failure

@@ -257,6 +257,12 @@ int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double
     return 1;
 }
 
+const msi_ms_name *msi_ms_reader_antenna_names(const msi_ms_reader *r, int set, int64_t *n)
+{
+    *n = r->set[set].n_antenna;
+    return r->set[set].antenna_name;
+}
+
 msi_ms_doppler msi_ms_reader_doppler(const msi_ms_reader *r, int set, int field_id)
 {
     const msi_ms_set *s = &r->set[set];

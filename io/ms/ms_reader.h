@@ -53,18 +53,19 @@ typedef struct msi_ms_block {
     double ra_rad, dec_rad; /* the field's phase centre */
     int64_t n_row;
     int32_t n_chan, n_corr;
-    const msi_pol *corr;          /* [n_corr] */
-    const double *freq_hz;        /* [n_chan], ascending */
-    const int32_t *chan_index;    /* [n_chan] channel's index in the stored DATA cell (which may descend) */
-    const int64_t *ms_row;        /* [n_row] row number in the Measurement Set */
-    const double *time_s;         /* [n_row] MJD seconds */
-    const double *uvw_m;          /* [n_row][3] */
-    const uint8_t *pair;          /* [n_row] kinds of the two dishes, MSI_MS_KINDS * smaller + larger; only in the
-                                     process that read the block, until it reads the next one */
-    const msi_c32 *data;          /* [n_row][n_chan][n_corr] Jy */
-    const float *weight;          /* [n_row][n_chan][n_corr] as stored: WEIGHT_SPECTRUM, else WEIGHT */
-    const uint8_t *flag;          /* [n_row][n_chan][n_corr] non-zero: FLAG, or outside the uv limits */
-    const void *converted;        /* the block as converted by a pool; data, weight and flag are NULL then */
+
+    const msi_pol *corr;       /* [n_corr] */
+    const double *freq_hz;     /* [n_chan], ascending */
+    const int32_t *chan_index; /* [n_chan] channel's index in the stored DATA cell (which may descend) */
+    const int64_t *ms_row;     /* [n_row] row number in the Measurement Set */
+    const double *time_s;      /* [n_row] MJD seconds */
+    const double *uvw_m;       /* [n_row][3] */
+    const int32_t *antenna;    /* [n_row][2] rows of ANTENNA; 0 if the selection does not read them */
+    const uint8_t *pair;       /* [n_row] kinds of the dishes of ANTENNA1 and ANTENNA2, MSI_MS_KINDS * first + second */
+    const msi_c32 *data;       /* [n_row][n_chan][n_corr] Jy */
+    const float *weight;       /* [n_row][n_chan][n_corr] as stored: WEIGHT_SPECTRUM, else WEIGHT */
+    const uint8_t *flag;       /* [n_row][n_chan][n_corr] non-zero: FLAG, or outside the uv limits */
+    const void *converted;     /* the block as converted by a pool; data, weight and flag are NULL then */
     struct msi_ms_buffer *buffer; /* the reader's; NULL at first */
 
     /* fill - read the samples of rows [row, row + n_row) of a block. Returned: *part  a block of these rows, valid until
@@ -190,6 +191,14 @@ typedef struct msi_ms_beam_facts {
     int has_delay;                /* MWA_TILE_POINTING has the delays of the tiles */
     int32_t delay[MSI_MS_DELAYS]; /* steps; 32: the dipole is off */
 } msi_ms_beam_facts;
+
+/* The name of an antenna, which solutions refer to. */
+typedef struct msi_ms_name {
+    char text[32];
+} msi_ms_name;
+
+/* msi_ms_reader_antenna_names - return the names of the antennas of a set, [*n]; "" if unknown. Borrowed. */
+const msi_ms_name *msi_ms_reader_antenna_names(const msi_ms_reader *r, int set, int64_t *n);
 
 /* msi_ms_reader_beam_facts - return these facts. Given: set  index into the paths given to open */
 msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set);

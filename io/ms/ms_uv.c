@@ -93,10 +93,12 @@ int msi_ms_uv_describe(msi_ms_set *set, const msi_ms_selection *selection)
     MSI_TRY(msi_alloc(&set->antenna_itrf_m, 3 * uv->n_antenna, sizeof *set->antenna_itrf_m, "antenna positions"));
     MSI_TRY(
         msi_alloc(&set->antenna_diameter_m, uv->n_antenna, sizeof *set->antenna_diameter_m, "diameters of antennas"));
+    MSI_TRY(msi_alloc(&set->antenna_name, uv->n_antenna, sizeof *set->antenna_name, "names of antennas"));
     set->n_antenna = uv->n_antenna;
     for (int64_t i = 0; i < uv->n_antenna; i++) {
         memcpy(set->antenna_itrf_m + 3 * i, uv->antenna[i].itrf_m, sizeof uv->antenna[i].itrf_m);
         set->antenna_diameter_m[i] = uv->antenna[i].diameter_m;
+        copy_text(set->antenna_name[i].text, sizeof set->antenna_name[i].text, uv->antenna[i].name);
     }
     set->n_notes = (int64_t)strlen(uv->notes) + 1;
     MSI_TRY(msi_alloc(&set->notes, set->n_notes, 1, "notes"));

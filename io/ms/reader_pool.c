@@ -147,6 +147,7 @@ static int64_t lay_out_slot(struct msi_ms_buffer *b, char *slot, const msi_ms_re
     b->time_s = next_bytes(slot, &at, n_row * (int64_t)sizeof *b->time_s);
     b->uvw_m = next_bytes(slot, &at, 3 * n_row * (int64_t)sizeof *b->uvw_m);
     b->pair = next_bytes(slot, &at, n_row);
+    b->antenna = next_bytes(slot, &at, 2 * n_row * (int64_t)sizeof *b->antenna);
     b->row_weight = next_bytes(slot, &at, n_row * MSI_MAX_CORR * (int64_t)sizeof *b->row_weight);
     if (order->n_byte) {
         b->converted = next_bytes(slot, &at, n_converted);
@@ -313,6 +314,8 @@ static void copy_rows(const msi_ms_block *block, struct msi_ms_buffer *to)
     memcpy(to->ms_row, block->ms_row, n * sizeof *to->ms_row);
     memcpy(to->time_s, block->time_s, n * sizeof *to->time_s);
     memcpy(to->uvw_m, block->uvw_m, 3 * n * sizeof *to->uvw_m);
+    memcpy(to->pair, block->pair, n);
+    memcpy(to->antenna, block->antenna, 2 * n * sizeof *to->antenna);
 }
 
 /* Read the next block into a slot, as it is, converted, or its rows alone. */
@@ -325,7 +328,6 @@ static int read_block(msi_ms_reader *r, const pool_request *q, const block_conve
     if (!block->n_row) return MSI_OK;
     if (r->set[block->set].only_rows) {
         if (order->n_byte) copy_rows(block, slot);
-        memcpy(slot->pair, r->raw.pair, (size_t)block->n_row);
         if (r->raw.has_row_weight)
             memcpy(slot->row_weight, r->raw.row_weight,
                    (size_t)(block->n_row * block->n_corr) * sizeof *slot->row_weight);
@@ -903,10 +905,10 @@ static int block_is_valid(const msi_ms_reader *r, const pool_reply *a, const str
     if (s->n_chan == 0 || a->n_row > s->block_rows || set->field[a->field_id].n_row == 0) return 0;
     for (int64_t i = 0; i < a->n_row; i++) {
         const double *uvw = slot->uvw_m + 3 * i;
-        if (set->only_rows && slot->pair[i] >= MSI_MS_PAIRS) return 0;
         if (slot->ms_row[i] < (i > 0 ? slot->ms_row[i - 1] + 1 : 0) || slot->ms_row[i] >= set->n_table_row) return 0;
         if (!(fabs(uvw[0]) < MSI_MS_MAX_UVW_M && fabs(uvw[1]) < MSI_MS_MAX_UVW_M && fabs(uvw[2]) < MSI_MS_MAX_UVW_M))
             return 0;
+        if (slot->pair[i] >= MSI_MS_PAIRS) return 0;
     }
     return 1;
 }
@@ -959,14 +961,15 @@ static int keep_rows(struct msi_ms_buffer *b, msi_ms_block *block)
         MSI_TRY(msi_grow(&b->time_s, 0, n, sizeof *b->time_s, "a block of rows"));
         MSI_TRY(msi_grow(&b->uvw_m, 0, 3 * n, sizeof *b->uvw_m, "a block of rows"));
         MSI_TRY(msi_grow(&b->pair, 0, n, sizeof *b->pair, "a block of rows"));
+        MSI_TRY(msi_grow(&b->antenna, 0, 2 * n, sizeof *b->antenna, "a block of rows"));
         b->n_row_allocated = n;
     }
     copy_rows(block, b);
-    memcpy(b->pair, block->buffer->pair, (size_t)n);
     block->ms_row = b->ms_row;
     block->time_s = b->time_s;
     block->uvw_m = b->uvw_m;
     block->pair = b->pair;
+    block->antenna = b->antenna;
     return MSI_OK;
 }
 
@@ -1011,6 +1014,7 @@ static int fill_rows(const msi_ms_block *block, int64_t row, int64_t n_row, msi_
     part->time_s += row;
     part->uvw_m += 3 * row;
     part->pair += row;
+    part->antenna += 2 * row;
     part->buffer = &f->sample[t->thread];
     return msi_ms_block_fill(&r->set[block->set], &r->selection, row_weight ? row_weight + row * block->n_corr : NULL,
                              &f->raw[t->thread], part, &f->dropped[t->block]);

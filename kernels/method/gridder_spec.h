@@ -42,6 +42,7 @@ typedef struct msi_gridder_spec {
     int n_plane;     /* planes of the blocks added: real images from the same coordinates */
     int psf;         /* the PSF too: plane 0's weights with visibility 1, as the last plane of the image */
     int psf_only;    /* only the PSF, no image planes */
+    int tagged;      /* the rows of blocks have tags, which are stored with them (msi_gridder_store) */
     int predict;     /* the gridder degrids: only coordinates are added, and every sample is kept, in order */
     int residual; /* the gridder images any number of times and subtracts models; it keeps everything derived from the
                      samples */

@@ -132,7 +132,7 @@ static int64_t sample_bytes(const msi_vis_store *s)
 
 int64_t msi_vis_store_bytes(const msi_vis_store *s, int64_t n_sample, int64_t n_row)
 {
-    return n_sample * sample_bytes(s) + n_row * UVW_BYTES;
+    return n_sample * sample_bytes(s) + n_row * (UVW_BYTES + (s->tagged ? (int64_t)sizeof(uint64_t) : 0));
 }
 
 int64_t msi_vis_store_rows_of_segment(const msi_vis_store *s, int32_t n_chan)
@@ -184,6 +184,8 @@ static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
     g->freq_hz = setup->freq_hz;
     MSI_TRY(carve_arena(s, UVW_BYTES * g->n_row_max, &g->uvw_m));
     g->weight = NULL;
+    g->tag = NULL;
+    if (s->tagged) MSI_TRY(carve_arena(s, (int64_t)sizeof(uint64_t) * g->n_row_max, &g->tag));
     if (!s->coordinates) MSI_TRY(carve_arena(s, (int64_t)sizeof(float) * n, &g->weight));
     MSI_TRY(carve_arena(s, msi_complex_bytes(s->precision) * n, &g->vis));
     setup->open_segment = s->n_segment++;
@@ -533,6 +535,7 @@ static void copy_stretch(const msi_vis_store *s, const span *range, int64_t row,
 {
     const msi_vis_block *b = range->in.block;
     memcpy(g->uvw_m + 3 * at, b->uvw_m + 3 * row, 3 * sizeof *g->uvw_m * (size_t)n);
+    if (s->tagged) memcpy(g->tag + at, b->tag + row, sizeof *g->tag * (size_t)n);
     if (s->coordinates) return;
     /* If the range has all channels of the block, rows are contiguous. */
     const int64_t together = range->in.n_chan == b->n_chan ? n : 1;
@@ -653,6 +656,8 @@ int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_bl
         if (block[i].n_plane != s->n_plane)
             return msi_error_set(MSI_EINTERNAL, "the block has %d planes, the gridder %d", block[i].n_plane,
                                  s->n_plane);
+        else if (s->tagged && !block[i].tag)
+            return msi_error_set(MSI_EINTERNAL, "the block has no tags, the gridder keeps them");
     if (!s->intake) MSI_TRY(msi_alloc(&s->intake, 1, sizeof *s->intake, "visibility store"));
     MSI_TRY(list_shares(s, block, n_block));
 #pragma omp parallel for schedule(dynamic, 1)

@@ -23,6 +23,7 @@ typedef struct msi_vis_segment {
     int32_t n_chan;
     const double *freq_hz; /* [n_chan], shared by the segments of a setup */
     double *uvw_m;         /* [n_row_max][3] */
+    uint64_t *tag;         /* [n_row_max] msi_vis_block.tag; NULL in a store without tags */
     float *weight;         /* [n_plane][n_row_max][n_chan]; 0: not in that plane. NULL in a store of coordinates */
     void *vis;             /* [n_plane][n_row_max][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
 } msi_vis_segment;
@@ -34,6 +35,7 @@ typedef struct msi_vis_store {
     msi_precision precision;
     int coordinates; /* 1: every row is kept, in order, with space for predicted visibilities; set by the store's
                         user */
+    int tagged; /* 1: rows have a tag; set by the store's user */
     double u_limit_lambda, v_limit_lambda;
     int64_t n_segment, segment_capacity;
     msi_vis_segment *segment;

@@ -49,8 +49,15 @@ int msi_clean_samples_count(msi_clean_samples *s)
         memcpy(s->sum_vis_weight + c * s->n_plane, report.sum_vis_weight,
                (size_t)s->n_plane * sizeof *s->sum_vis_weight);
         s->longest_lambda = fmax(s->longest_lambda, report.longest_lambda);
-        msi_gridder_weights(s->gridder[c], s->sum_weight + c * s->n_plane, s->largest_weight + c * s->n_plane,
-                            s->n_vis + c * s->n_plane);
+        /* Facets may store more planes than are imaged. */
+        double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES];
+        int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
+        msi_gridder_weights(s->gridder[c], sum, largest, n_vis);
+        for (int p = 0; p < s->n_plane; p++) {
+            s->sum_weight[c * s->n_plane + p] = sum[p];
+            s->largest_weight[c * s->n_plane + p] = largest[p];
+            s->n_vis[c * s->n_plane + p] = n_vis[p];
+        }
     }
     MSI_TRY(msi_ranks_agree(s->ranks, rc));
     MSI_TRY(msi_ranks_largest(s->ranks, &s->longest_lambda, 1));
@@ -78,11 +85,35 @@ static int is_alone(const msi_clean_samples *s)
     return s->ranks->size == 1;
 }
 
+/* Make a residual by facets, in host memory. */
+static int make_by_facets(msi_clean_samples *s, const request *q, const working_planes *own)
+{
+    const msi_planes_shape *shape = msi_planes_shape_of(own->residual);
+    msi_image model = {0}, image = {0};
+    int rc = MSI_OK;
+    if (q->kind == RESIDUAL) {
+        rc = msi_image_alloc(&model, &s->geometry, shape->n, shape->precision);
+        if (!rc) rc = msi_planes_fetch(own->model, 0, shape->n, model.pixel);
+    }
+    if (!rc) rc = msi_facet_image(&s->facets[q->channel], q->kind == RESIDUAL ? &model : NULL, &image);
+    msi_image_free(&model);
+    if (!rc) rc = msi_planes_upload(own->residual, 0, shape->n, image.pixel);
+    msi_image_free(&image);
+    return rc;
+}
+
 /* Make the part of this rank. */
 static int make_own_part(msi_clean_samples *s, const request *q, const working_planes *own)
 {
     msi_gridder *g = s->gridder[q->channel];
-    if (q->kind == PSF) return msi_gridder_psf(g, own->psf);
+    if (q->kind == PSF) {
+        const int rc = msi_gridder_psf(g, own->psf);
+        /* Facets do not need the plan of the whole image. */
+        if (s->facets) msi_gridder_reset(g);
+        return rc;
+    }
+    if (s->facets) return make_by_facets(s, q, own);
+    if (s->beam && q->kind == RESIDUAL) return msi_pb_channel_residual(&s->beam[q->channel], own->model, own->residual);
     return msi_gridder_residual(g, q->kind == RESIDUAL ? own->model : NULL, own->residual);
 }
 
@@ -161,6 +192,14 @@ int msi_clean_samples_psf(msi_clean_samples *s, int64_t channel, msi_planes *psf
 /* Refine on all ranks; all fail if one does. */
 static int refine_channel(msi_clean_samples *s, const request *q)
 {
+    if (s->facets) {
+        s->facets[q->channel].accuracy = q->accuracy;
+        return MSI_OK;
+    }
+    if (s->beam) {
+        msi_pb_channel_free(&s->beam[q->channel]);
+        s->beam[q->channel].accuracy = q->accuracy;
+    }
     return msi_ranks_agree(s->ranks, msi_gridder_refine(s->gridder[q->channel], q->accuracy));
 }
 

@@ -12,15 +12,19 @@
 #include "core/image.h"
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
+#include "src/facets/facet_gridding.h"
+#include "src/pb/pb_samples.h"
 #include "src/run/ranks.h"
 
 typedef struct msi_clean_samples {
     msi_ranks *ranks;
-    msi_gridder **gridder; /* [n_channel] of this rank, weighted, made with spec.residual; borrowed */
-    int64_t n_channel;     /* output channels of the run */
-    int n_plane;           /* planes of each channel */
-    int n_term;            /* Taylor terms of each plane, of a single channel; 0: none */
-    double reference_hz;   /* of the terms */
+    msi_gridder **gridder;     /* [n_channel] of this rank, weighted, made with spec.residual; borrowed */
+    msi_facet_channel *facets; /* [n_channel] residuals are made by facets, of a single rank; NULL: whole images */
+    msi_pb_channel *beam;      /* [n_channel] models are seen through the primary beam; NULL: they are apparent */
+    int64_t n_channel;         /* output channels of the run */
+    int n_plane;               /* planes of each channel */
+    int n_term;                /* Taylor terms of each plane, of a single channel; 0: none */
+    double reference_hz;       /* of the terms */
     msi_image_geometry geometry;
     /* Over all ranks, [n_channel][n_plane]: sums of weights, with and without density weights, the largest weight, and
      * the number of samples with a weight. */

@@ -207,10 +207,18 @@ static int compare_sources(const void *a, const void *b)
     return p->i < q->i ? -1 : p->i > q->i;
 }
 
+/* Return the response at a source; 1 if there is none in the list's coordinates. */
+static double response_at(const msi_source_list *l, const msi_source_sky *sky, int64_t i)
+{
+    const place *p = &l->kept.p[i];
+    return sky->response ? (double)sky->response[(int64_t)p->y * sky->geometry->nx + (int64_t)p->x] : 1;
+}
+
 static int find_terms(const msi_source_list *l, const msi_source_sky *sky, int64_t i, double term[MAX_TERM])
 {
-    const double *value = l->kept.value + i * l->n_channel;
-    double sum = 0, all = 0;
+    const double response = response_at(l, sky, i);
+    double sum = 0, all = 0, value[MSI_CLEAN_MAX_CHANNEL];
+    for (int c = 0; c < l->n_channel; c++) value[c] = l->kept.value[i * l->n_channel + c] / response;
     if (sky->terms) return sky->terms(sky->fit, value, term);
     for (int c = 0; c < l->n_channel; c++) {
         const double weight = sky->weight ? sky->weight[c] : 1;
@@ -279,7 +287,7 @@ static int format_source(char line[LINE], const msi_source_list *l, const msi_so
 }
 
 static int write_sources(msi_publish *p, int i, const msi_source_list *l, const msi_source_sky *sky,
-                         const source *order)
+                         const source *order, int64_t n)
 {
     char line[LINE];
     msi_sky_wcs *wcs;
@@ -290,7 +298,7 @@ static int write_sources(msi_publish *p, int i, const msi_source_list *l, const 
              "MinorAxis, Orientation\n",
              sky->reference_hz);
     int rc = msi_publish_write(p, i, line, strlen(line));
-    for (int64_t k = 0; k < l->kept.n && !rc; k++) {
+    for (int64_t k = 0; k < n && !rc; k++) {
         number = k && order[k].scale == order[k - 1].scale ? number + 1 : 0;
         rc = format_source(line, l, sky, wcs, &order[k], number);
         if (!rc) rc = msi_publish_write(p, i, line, strlen(line));
@@ -305,16 +313,18 @@ int msi_source_list_write(msi_publish *p, int i, const msi_source_list *l, const
     int fd;
     MSI_TRY(msi_alloc(&order, l->kept.n + 1, sizeof *order, "a list of sources"));
     int rc = MSI_OK;
+    int64_t n = 0;
     for (int64_t k = 0; k < l->kept.n && !rc; k++) {
         double term[MAX_TERM];
+        if (!(response_at(l, sky, k) > 0)) continue;
         rc = find_terms(l, sky, k, term);
-        order[k] = (source){k, l->kept.p[k].scale, term[0]};
+        order[n++] = (source){k, l->kept.p[k].scale, term[0]};
     }
     if (!rc) {
-        qsort(order, (size_t)l->kept.n, sizeof *order, compare_sources);
+        qsort(order, (size_t)n, sizeof *order, compare_sources);
         rc = msi_publish_begin(p, i, &fd);
     }
-    if (!rc) rc = write_sources(p, i, l, sky, order);
+    if (!rc) rc = write_sources(p, i, l, sky, order, n);
     if (!rc) rc = msi_publish_seal(p, i);
     msi_free(order);
     return rc;

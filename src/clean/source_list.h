@@ -63,6 +63,8 @@ typedef struct msi_source_sky {
                            frequency / reference - 1 */
     double reference_hz;
     const double *weight; /* [n_channel]; NULL: equal weights */
+    /* [ny][nx] The values are divided by it, and sources where it is not positive are left out; NULL: 1. */
+    const float *response;
 } msi_source_sky;
 
 /*

@@ -146,6 +146,8 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
     spec.grid_bytes = spec.residual ? r->plan.grid_budget_bytes : 0;
     spec.temp_dir = r->temp_dir;
+    msi_imaging_facets_gridder(r, &spec);
+    spec.tagged |= r->beam != NULL;
     return spec;
 }
 
@@ -274,8 +276,8 @@ static int channels_at_once(const msi_imaging_run *r)
 {
     const int n_thread = omp_get_max_threads();
     const int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
-    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) return r->gpus.n_slot;
-    if (r->options->channels_out < 2 * n_thread) return 1;
+    if (r->plan.gridder.backend == MSI_BACKEND_CUDA && !r->facets) return r->gpus.n_slot;
+    if (r->options->channels_out < 2 * n_thread || r->facets) return 1;
     return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
 }
 
@@ -289,6 +291,8 @@ static int bind_gridders(msi_imaging_run *r)
         else if (!spec.residual && channels_at_once(r) > 1)
             spec.n_thread = 1;
         MSI_TRY(msi_gridder_bind(r->gridder[c], &spec));
+        if (c == 0 && r->facets) MSI_TRY(msi_imaging_facets_bind(r, &spec));
+        if (c == 0 && r->beam) r->beam->work.spec = spec;
     }
     return MSI_OK;
 }
@@ -308,6 +312,8 @@ typedef struct load {
     int64_t *n_part;                /* [n_channel] number of parts of the batch */
     msi_vis_block *part;            /* [n_channel][MOST_BLOCKS] samples of the output channel, in the order of blocks */
     msi_beam_weights *beam_weights; /* [sets] NULL unless they are requested */
+    msi_imaging_facets *facets;     /* NULL: rows have no tags, unless there is a beam */
+    msi_imaging_beam *beam;         /* of -grid-with-beam; NULL: none */
 } load;
 
 static int begin_load(load *l, const msi_conversion_spec *spec)
@@ -322,7 +328,10 @@ static int begin_load(load *l, const msi_conversion_spec *spec)
 /* List the samples of the batch for each output channel. */
 static int list_parts(load *l, msi_sample_tally *tally)
 {
+    const uint64_t *tag[MOST_BLOCKS] = {0};
     memset(l->n_part, 0, sizeof *l->n_part * (size_t)l->request->n_channel);
+    if (l->facets) MSI_TRY(msi_imaging_facets_tag(l->facets, l->block, l->n_block, tag));
+    if (l->beam) MSI_TRY(msi_imaging_pb_tag(l->beam, l->block, l->n_block, tag));
     for (int i = 0; i < l->n_block; i++) {
         msi_sample_tally of_block;
         msi_converted_walk walk;
@@ -331,7 +340,10 @@ static int list_parts(load *l, msi_sample_tally *tally)
         msi_sample_tally_add(tally, &of_block);
         if (l->beam_weights) msi_converted_beam_weights(l->request, &l->block[i], &l->beam_weights[l->block[i].set]);
         msi_converted_first(&walk, l->request, &l->block[i]);
-        while (msi_converted_next(&walk, &p)) l->part[p.channel * MOST_BLOCKS + l->n_part[p.channel]++] = p.samples;
+        while (msi_converted_next(&walk, &p)) {
+            p.samples.tag = tag[i];
+            l->part[p.channel * MOST_BLOCKS + l->n_part[p.channel]++] = p.samples;
+        }
     }
     return MSI_OK;
 }
@@ -388,17 +400,24 @@ static int load_blocks(load *l, msi_sample_tally *tally)
  *
  * Given:    pool, reader  the reader processes convert by an msi_block_converter; reader is the last that they opened
  *           gridder       [spec->channels->n] of spec->n_plane planes each
+ *           facets, beam  one of them makes the tags of rows; NULL: none
  * Given and returned: *tally  the samples are added to it
  *           beam_weights [sets]  their weights are added; NULL: not counted
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the file of the store), MSI_EINTERRUPTED
  */
 static int read_samples(msi_reader_pool *pool, msi_ms_reader *reader, const msi_conversion_spec *spec,
-                        msi_gridder *const *gridder, msi_sample_tally *tally, msi_beam_weights *beam_weights)
+                        msi_gridder *const *gridder, msi_imaging_facets *facets, msi_imaging_beam *beam,
+                        msi_sample_tally *tally, msi_beam_weights *beam_weights)
 {
     /* OpenMP leaves one core to each reader process. With several planes it keeps at least half of the threads:
      * otherwise the readers would wait for the gridders. */
     const int n_thread = omp_get_max_threads(), n_reader = msi_reader_pool_load(pool, reader);
-    load l = {.reader_pool = pool, .reader = reader, .gridder = gridder, .beam_weights = beam_weights};
+    load l = {.reader_pool = pool,
+              .reader = reader,
+              .gridder = gridder,
+              .beam_weights = beam_weights,
+              .facets = facets,
+              .beam = beam};
     const int left = n_thread - n_reader, half = spec->n_plane > 1 && n_thread > 1 ? n_thread / 2 : 1;
     omp_set_num_threads(left > half ? left : half);
     int rc = begin_load(&l, spec);
@@ -443,10 +462,11 @@ static int count_loaded(msi_imaging_run *r)
 
 static int load_samples(msi_imaging_run *r)
 {
-    const msi_conversion_spec spec = {.planes = r->planes,
+    const msi_facet_planes *stored = r->facets ? &r->facets->work.planes : NULL;
+    const msi_conversion_spec spec = {.planes = stored ? stored->stored : r->planes,
                                       .weight = r->options->stokes_weight,
                                       .precision = msi_gridder_precision(r->gridder[0]),
-                                      .n_plane = r->n_plane,
+                                      .n_plane = stored ? stored->n_stored : r->n_plane,
                                       .channels = &r->channels,
                                       .reader = r->reader,
                                       .continuum = &r->options->cube.continuum,
@@ -458,7 +478,7 @@ static int load_samples(msi_imaging_run *r)
     memset(&r->tally, 0, sizeof r->tally);
     if (spec.sums_beam_weights)
         MSI_TRY(msi_alloc(&beam_weights, r->options->n_ms, sizeof *beam_weights, "weights of the primary beam"));
-    int rc = read_samples(r->reader_pool, r->reader, &spec, r->gridder, &r->tally, beam_weights);
+    int rc = read_samples(r->reader_pool, r->reader, &spec, r->gridder, r->facets, r->beam, &r->tally, beam_weights);
     if (!rc && beam_weights) rc = msi_imaging_pb_weigh(r, beam_weights);
     msi_free(beam_weights);
     MSI_TRY(rc);
@@ -598,12 +618,16 @@ typedef struct made_image {
 } made_image;
 
 /* Make the image of a channel, and get the report and weights of its gridder. */
-static void make_image(msi_gridder *g, made_image *m)
+static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
 {
+    msi_gridder *g = r->gridder[channel];
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
     int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
-    m->rc = msi_gridder_image(g, &m->image);
-    msi_gridder_report_get(g, &m->report);
+    m->rc = r->facets ? msi_imaging_facets_image(r, channel, &m->image) : msi_gridder_image(g, &m->image);
+    if (r->facets)
+        msi_imaging_facets_report(r, channel, &m->report);
+    else
+        msi_gridder_report_get(g, &m->report);
     if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
 }
 
@@ -652,7 +676,7 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
         made_image made = {0};
         const msi_progress_share all = msi_progress_enter(WRITE_PARTS * c, WRITE_PARTS * (c + 1), n_part(r));
         msi_progress_share gridding = msi_progress_enter(0, WRITE_PARTS - 1, WRITE_PARTS);
-        make_image(r->gridder[c], &made);
+        make_image(r, c, &made);
         msi_progress_leave(gridding);
         gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
         int rc = msi_ranks_agree(r->ranks, made.rc);
@@ -678,7 +702,7 @@ static int image_in_slot(void *slots, int64_t c)
 {
     channel_slots *l = slots;
     made_image *m = &l->made[c % l->n];
-    make_image(l->run->gridder[c], m);
+    make_image(l->run, c, m);
     release_gridder(l->run, c);
     return MSI_OK;
 }
@@ -753,6 +777,7 @@ static int image_interval(msi_imaging_run *r)
     MSI_TRY(check_reference(r));
     if (r->interval == 0 && r->outputs) MSI_TRY(msi_imaging_reuse_check(r));
     MSI_TRY(msi_imaging_pb_open(r));
+    MSI_TRY(msi_imaging_facets_open(r));
     r->plan = (msi_imaging_plan){0};
     MSI_TRY(open_gridders(r));
     const int is_early = reads_first(r, r->gridder[0]);
@@ -781,6 +806,7 @@ static void end_interval(msi_imaging_run *r)
     r->gridder = NULL;
     free_density(r);
     msi_imaging_pb_close(r);
+    msi_imaging_facets_close(r);
     msi_output_channels_free(&r->channels);
     msi_ms_reader_free(r->reader);
     r->reader = NULL;
@@ -937,7 +963,7 @@ static int read_mask(msi_imaging_run *r)
     int rc = choose_centre(r);
     const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
     if (!rc) rc = make_mask(r, &target);
-    if (!rc && o->pb.mask > 0)
+    if (!rc && (o->pb.mask > 0 || o->pb.grid))
         rc = msi_imaging_pb_mask(&r->mask, o, t.reader, target.frame, (const double[]){r->ra_rad, r->dec_rad});
     if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
         rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels need a mask of one plane",
@@ -963,13 +989,15 @@ static int start_update(msi_imaging_run *r, void (*forked)(void))
                                               .drop_old = o->drop_old,
                                               .force = o->force,
                                               .gridder = msi_gridder_choice_spec(o),
-                                              .options = o},
+                                              .options = o,
+                                              .gains = r->facets ? r->facets->gains : NULL},
                                   .channels_out = o->channels_out,
                                   .n_term = (int)o->clean.n_taylor,
                                   .intervals_out = o->intervals_out,
                                   .planes = r->planes,
                                   .n_plane = r->n_plane};
     spec.predict.gridder.temp_dir = o->temp_dir;
+    if (o->pb.grid) spec.predict.beam = msi_imaging_pb_word(o);
     MSI_TRY(msi_alloc(&r->modelled, o->intervals_out, sizeof *r->modelled, "intervals"));
     return msi_model_update_start(&r->update, &spec, forked);
 }
@@ -993,13 +1021,16 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
                         o->ms_paths[b]);
     /* Only the first rank cleans, and so needs the mask and predicts. */
     const int is_first = r->ranks->env_rank == 0;
+    MSI_TRY(msi_imaging_facets_start(r));
+    if (o->pb.grid && (r->ranks->size > 1 || r->ranks->env_rank > 0))
+        return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it cannot be distributed over ranks yet; use msimage");
     if (msi_clean_options_writes_model(o) && !o->dry_run && is_first) MSI_TRY(start_update(r, forked));
     MSI_TRY(msi_block_converter_create(&r->converter));
     MSI_TRY(msi_open_sets_reader_pool(&r->reader_pool, o, msi_block_converter_conversion(r->converter)));
     MSI_TRY(count_planes(r));
     const char *option;
     const int has_mask = o->clean.niter && (msi_clean_options_mask(&o->clean, &option) || o->clean.has_horizon ||
-                                            o->pb.mask > 0 || o->clean.scale_mask);
+                                            o->pb.mask > 0 || o->pb.grid || o->clean.scale_mask);
     return has_mask && is_first ? read_mask(r) : MSI_OK;
 }
 
@@ -1050,6 +1081,7 @@ int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(v
     msi_outputs_free(r.outputs);
     msi_model_update_free(r.update);
     msi_free(r.modelled);
+    msi_imaging_facets_free(&r);
     msi_clean_mask_free(&r.mask);
     msi_free(r.scale_mask);
     msi_clean_history_free(&r.history);

@@ -251,7 +251,7 @@ static void begin_channel(msi_cleaning *k, int channel)
 /* Return how many channels of a field may be made in parallel: joined channels of a single rank, on several GPUs. */
 static int n_parallel(const msi_imaging_run *r, int n_channel)
 {
-    if (r->plan.gridder.backend != MSI_BACKEND_CUDA || r->ranks->size > 1) return 1;
+    if (r->plan.gridder.backend != MSI_BACKEND_CUDA || r->ranks->size > 1 || r->facets || r->beam) return 1;
     return n_channel == r->options->channels_out ? r->gpus.n_slot : 1;
 }
 
@@ -403,7 +403,10 @@ static int end_field(msi_cleaning *k, int rc)
     msi_imaging_run *r = k->run;
     for (int c = 0; !rc && c < (k->samples->n_term ? 1 : k->field.spec.n_channel); c++) {
         msi_gridder_report report;
-        msi_gridder_report_get(r->gridder[k->first + c], &report);
+        if (r->facets)
+            msi_imaging_facets_report(r, k->first + c, &report);
+        else
+            msi_gridder_report_get(r->gridder[k->first + c], &report);
         msi_imaging_report_channel(k->first + c, report.n_sample, &report);
         rc = msi_clean_samples_release(k->samples, k->first + c);
     }
@@ -526,12 +529,15 @@ int msi_imaging_clean_run(msi_imaging_run *r)
 {
     msi_clean_samples samples = {.ranks = r->ranks,
                                  .gridder = r->gridder,
+                                 .facets = r->facets ? r->facets->channel : NULL,
+                                 .beam = r->beam ? r->beam->channel : NULL,
                                  .n_channel = r->options->channels_out,
                                  .n_plane = r->n_plane,
                                  .n_term = (int)r->options->clean.n_taylor,
                                  .reference_hz = msi_imaging_reference(r),
                                  .geometry = r->options->geometry};
     int rc = msi_clean_samples_count(&samples);
+    if (!rc) rc = msi_imaging_pb_channels(r);
     if (!rc) count_gridded(r, &samples);
     if (!rc) rc = clean_or_serve(r, &samples);
     msi_clean_samples_free(&samples);

@@ -216,7 +216,23 @@ static void warn_of_frame(const char *frame)
                         frame);
 }
 
-static int write_list(const msi_imaging_run *r, int64_t first, const msi_clean_group *g)
+/* Make the response to true flux of the images whose sources are listed. Returned: *response  owned */
+static int make_response(msi_imaging_run *r, int64_t first, float **response)
+{
+    const msi_options *o = r->options;
+    const int64_t channel = o->clean.join_channels && o->channels_out > 1 ? MSI_OUTPUT_MFS : first;
+    MSI_TRY(msi_alloc(response, msi_image_n_pixel(&o->geometry), sizeof **response, "responses of sources"));
+    const int rc = r->facets && r->facets->gains ? msi_imaging_facets_response(r, channel, *response)
+                                                 : msi_imaging_pb_response(r, channel, 0, *response);
+    if (rc) {
+        msi_free(*response);
+        *response = NULL;
+    }
+    return rc;
+}
+
+/* Write a list of sources. Given: is_true  that of true fluxes */
+static int write_list(msi_imaging_run *r, int64_t first, int is_true, const msi_clean_group *g)
 {
     msi_source_sky sky = {.geometry = &r->options->geometry,
                           .ra_rad = r->ra_rad,
@@ -225,11 +241,16 @@ static int write_list(const msi_imaging_run *r, int64_t first, const msi_clean_g
                           .terms = find_terms,
                           .fit = g->cleaner};
     msi_publish *publish;
-    const int i = msi_outputs_sources(r->outputs, r->interval, first, &publish);
+    float *response = NULL;
+    const int i = msi_outputs_sources(r->outputs, r->interval, first, is_true, &publish);
     if (i < 0) return MSI_OK;
     sky.scale = msi_cleaner_scales(g->cleaner, &sky.n_scale);
     sky.n_term = msi_cleaner_n_term(g->cleaner, &sky.reference_hz, &sky.is_logarithmic);
-    MSI_TRY(msi_source_list_write(publish, i, g->sources->list, &sky));
+    if (is_true) MSI_TRY(make_response(r, first, &response));
+    sky.response = response;
+    const int rc = msi_source_list_write(publish, i, g->sources->list, &sky);
+    msi_free(response);
+    if (rc || is_true) return rc;
     const int64_t n = msi_source_list_n(g->sources->list);
     msi_log_info("%lld clean component%s in %s", (long long)n, msi_plural(n), msi_publish_name(publish, i));
     warn_of_frame(sky.frame);
@@ -237,7 +258,7 @@ static int write_list(const msi_imaging_run *r, int64_t first, const msi_clean_g
 }
 
 /* Write an empty list for a field without samples. */
-static int write_empty_list(const msi_imaging_run *r, int64_t first, double freq_hz)
+static int write_empty_list(const msi_imaging_run *r, int64_t first, int is_true, double freq_hz)
 {
     const msi_source_sky sky = {.geometry = &r->options->geometry,
                                 .ra_rad = r->ra_rad,
@@ -247,7 +268,7 @@ static int write_empty_list(const msi_imaging_run *r, int64_t first, double freq
                                 .reference_hz = freq_hz};
     msi_publish *publish;
     msi_source_list *none;
-    const int i = msi_outputs_sources(r->outputs, r->interval, first, &publish);
+    const int i = msi_outputs_sources(r->outputs, r->interval, first, is_true, &publish);
     if (i < 0) return MSI_OK;
     MSI_TRY(msi_source_list_create(&none, 1));
     const int rc = msi_source_list_write(publish, i, none, &sky);
@@ -257,11 +278,14 @@ static int write_empty_list(const msi_imaging_run *r, int64_t first, double freq
 
 /* Write the sources of Stokes I of a field, if a list was planned. Given: first  the first output channel of the
  * field */
-static int put_sources(const msi_imaging_run *r, const msi_clean_field *f, int64_t first)
+static int put_sources(msi_imaging_run *r, const msi_clean_field *f, int64_t first)
 {
-    for (int i = 0; i < f->n_group; i++)
-        if (f->group[i].sources) return write_list(r, first, &f->group[i]);
-    return write_empty_list(r, first, f->spec.freq_hz[0]);
+    const msi_clean_group *g = NULL;
+    for (int i = 0; i < f->n_group && !g; i++)
+        if (f->group[i].sources) g = &f->group[i];
+    for (int is_true = 0; is_true < 2; is_true++)
+        MSI_TRY(g ? write_list(r, first, is_true, g) : write_empty_list(r, first, is_true, f->spec.freq_hz[0]));
+    return MSI_OK;
 }
 
 /* ---- The map of the spectral index ---- */

@@ -21,7 +21,7 @@ static const double NARROW = 0.002;
 
 int msi_imaging_pb_wanted(const msi_options *o)
 {
-    return o->pb.apply || o->pb.correct || o->pb.mask > 0;
+    return o->pb.apply || o->pb.correct || o->pb.mask > 0 || o->facets.beam;
 }
 
 /* ---- Frequencies ---- */
@@ -74,6 +74,52 @@ static int mean_of(msi_pb_mean *mean, const msi_pb_array *a, const frequencies *
 
 /* ---- Means of channels ---- */
 
+const char *msi_imaging_pb_word(const msi_options *o)
+{
+    return o->pb.model ? o->pb.model : "auto";
+}
+
+/* Prepare cleaning through the beam. */
+static int open_beam(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    MSI_TRY(msi_alloc(&r->beam, 1, sizeof *r->beam, "primary beams"));
+    r->beam->work = (msi_pb_work){.low_s = r->observation.start_mjd_s,
+                                  .high_s = r->observation.end_mjd_s,
+                                  .n_plane = r->n_plane,
+                                  .planes = r->planes};
+    MSI_TRY(msi_alloc(&r->beam->channel, o->channels_out, sizeof *r->beam->channel, "primary beams"));
+    return msi_pb_work_make(&r->beam->work, r->pb, (const double[]){r->ra_rad, r->dec_rad});
+}
+
+static void close_beam(msi_imaging_run *r)
+{
+    if (!r->beam) return;
+    for (int64_t c = 0; r->beam->channel && c < r->options->channels_out; c++)
+        msi_pb_channel_free(&r->beam->channel[c]);
+    msi_pb_work_free(&r->beam->work);
+    msi_free(r->beam->channel);
+    msi_free(r->beam->tag);
+    msi_free(r->beam);
+    r->beam = NULL;
+}
+
+int msi_imaging_pb_tag(msi_imaging_beam *beam, const msi_ms_block *block, int n, const uint64_t **tag)
+{
+    int64_t n_row = 0;
+    for (int i = 0; i < n; i++) n_row += block[i].n_row;
+    if (n_row > beam->n_tag) {
+        beam->n_tag = 0;
+        MSI_TRY(msi_grow(&beam->tag, 0, n_row, sizeof *beam->tag, "tags of rows"));
+        beam->n_tag = n_row;
+    }
+    for (int64_t i = 0, at = 0; i < n; at += block[i++].n_row) {
+        tag[i] = beam->tag + at;
+        msi_pb_work_tag(&beam->work, &block[i], beam->tag + at);
+    }
+    return MSI_OK;
+}
+
 int msi_imaging_pb_open(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
@@ -82,8 +128,9 @@ int msi_imaging_pb_open(msi_imaging_run *r)
     MSI_TRY(msi_alloc(&r->pb_mean, o->channels_out + 1, sizeof *r->pb_mean, "primary beams"));
     MSI_TRY(msi_alloc(&r->pb_weight, o->channels_out, sizeof *r->pb_weight, "primary beams"));
     if (o->pb.reuse || r->is_empty) return MSI_OK;
-    return msi_pb_array_make(&r->pb, o->pb.model, r->reader, edge[0], end[o->channels_out - 1],
-                             r->observation.dir_frame);
+    MSI_TRY(msi_pb_array_make(&r->pb, msi_imaging_pb_word(o), r->reader, edge[0], end[o->channels_out - 1],
+                              r->observation.dir_frame));
+    return o->pb.grid ? open_beam(r) : MSI_OK;
 }
 
 int msi_imaging_pb_weigh(msi_imaging_run *r, msi_beam_weights *weights)
@@ -96,6 +143,7 @@ int msi_imaging_pb_weigh(msi_imaging_run *r, msi_beam_weights *weights)
 
 void msi_imaging_pb_close(msi_imaging_run *r)
 {
+    close_beam(r);
     for (int64_t c = 0; r->pb_mean && c <= r->options->channels_out; c++) msi_pb_mean_free(&r->pb_mean[c]);
     msi_free(r->pb_mean);
     msi_free(r->pb_weight);
@@ -168,6 +216,24 @@ static int find_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean **out)
     return MSI_OK;
 }
 
+int msi_imaging_pb_response(msi_imaging_run *r, int64_t channel, double weight, float *pixel)
+{
+    msi_pb_mean *mean;
+    if (channel != MSI_OUTPUT_MFS && r->pb_weight[channel] == 0) r->pb_weight[channel] = weight;
+    MSI_TRY(find_mean(r, channel, &mean));
+    return msi_pb_mean_image(mean, MSI_PB_RESPONSE, 0, r->options->pb.limit, pixel);
+}
+
+int msi_imaging_pb_channels(msi_imaging_run *r)
+{
+    for (int64_t c = 0; r->beam && c < r->options->channels_out; c++) {
+        msi_pb_mean *mean;
+        MSI_TRY(find_mean(r, c, &mean));
+        r->beam->channel[c] = (msi_pb_channel){.work = &r->beam->work, .gridder = r->gridder[c], .mean = mean};
+    }
+    return MSI_OK;
+}
+
 /* ---- Files ---- */
 
 /* Write an image. It may be NaN where the beam is not known. */
@@ -213,6 +279,8 @@ static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, m
     MSI_TRY(msi_image_alloc(&copy, &from->geometry, of->n_plane, from->precision));
     memcpy(copy.pixel, msi_image_plane(from, of->plane), (size_t)(bytes * of->n_plane));
     int rc = msi_pb_mean_correct(mean, of->first, limit, &copy);
+    /* A model has nothing where the beam is not known. */
+    if (!rc && kind == MSI_FITS_MODEL_PB) msi_image_blank(&copy);
     for (int p = 0; !rc && p < of->n_plane; p++) {
         const msi_output_id id = {r->interval, of->channel, of->first + p, kind, 0};
         rc = write(r, &id, &of->file[p].spec, msi_image_plane(&copy, p), copy.precision);
@@ -244,6 +312,7 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
     const int is_model = of->kind == MSI_FITS_MODEL, is_psf = of->kind == MSI_FITS_PSF;
     const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
     msi_pb_mean *mean;
+    if (r->facets && r->facets->gains) return msi_imaging_facets_put(r, of);
     if (!r->outputs || !(o->apply || o->correct) || !(is_model || is_psf || is_image)) return MSI_OK;
     if (of->channel != MSI_OUTPUT_MFS && r->pb_weight[of->channel] == 0)
         r->pb_weight[of->channel] = of->image->sum_weight[of->plane];
@@ -256,6 +325,9 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
 }
 
 /* ---- The mask of -pbmask ---- */
+
+/* Components of -grid-with-beam are where the beam exceeds this at all frequencies. */
+static const double LEAST_RESPONSE = 0.02;
 
 int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms_reader *reader, const char *frame,
                         const double centre[2])
@@ -272,8 +344,11 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms
         low = fmin(low, s->freq_hz[0]);
         high = fmax(high, s->freq_hz[s->n_chan - 1]);
     }
-    MSI_TRY(msi_pb_array_make(&a, o->pb.model, reader, low, high, frame));
+    MSI_TRY(msi_pb_array_make(&a, msi_imaging_pb_word(o), reader, low, high, frame));
     group_frequencies(&f, reader, low, INFINITY, low, high);
+    /* A model must be divided by the beam at all frequencies. */
+    if (o->pb.grid) f = (frequencies){1, {high}, {1}};
+    const double level = o->pb.grid ? fmax(fmax(o->pb.mask, o->pb.limit), LEAST_RESPONSE) : o->pb.mask;
     int rc = mean_of(&mean, a, &f, &o->geometry, centre, &intensity, 1);
     msi_pb_array_free(a);
     MSI_TRY(rc);
@@ -283,10 +358,10 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms
         rc = msi_alloc(&mask->pixel, n, sizeof *mask->pixel, "the mask of the primary beam");
         if (!rc) memset(mask->pixel, 1, (size_t)n);
     }
-    if (!rc) rc = msi_pb_mean_image(&mean, MSI_PB_RESPONSE, 0, o->pb.mask, pixel);
+    if (!rc) rc = msi_pb_mean_image(&mean, MSI_PB_RESPONSE, 0, level, pixel);
     for (int64_t c = 0; !rc && c < mask->n_plane; c++)
         for (int64_t i = 0; i < n; i++)
-            if (!(pixel[i] > o->pb.mask)) mask->pixel[c * n + i] = 0;
+            if (!(pixel[i] > level)) mask->pixel[c * n + i] = 0;
     msi_free(pixel);
     msi_pb_mean_free(&mean);
     return rc;

@@ -11,7 +11,9 @@
 #include "core/status.h"
 #include "src/clean/checkpoint.h"
 #include "src/clean/clean_field.h"
+#include "src/facets/facet_gridding.h"
 #include "src/run/image_writer.h"
+#include "src/pb/pb_samples.h"
 #include "src/run/open_sets.h"
 #include "src/sky/phase_shift.h"
 
@@ -129,6 +131,17 @@ static int64_t writing_bytes(const msi_imaging_need *need, msi_precision precisi
     else if (o->save_weights || o->report)
         bytes += (2 + n_sum) * density_bytes(o);
     return bytes;
+}
+
+/* Return the bytes of a residual through the primary beam: visibilities of one channel, and predictions of the products
+ * of the model and some terms of the beam. */
+static int64_t beam_bytes(const msi_imaging_need *need, msi_precision precision)
+{
+    const msi_options *o = need->options;
+    const int n = need->n_plane > MSI_PB_PLANES_AT_ONCE ? need->n_plane : MSI_PB_PLANES_AT_ONCE;
+    const int64_t n_sample = need->scan.n_sample / o->channels_out;
+    return (n + need->n_plane) * (n_sample * msi_complex_bytes(precision) +
+                                  msi_image_n_pixel(&o->geometry) * msi_image_pixel_bytes(precision));
 }
 
 msi_clean_field_spec msi_imaging_field_spec(const msi_options *o, const msi_plane *planes, int n_plane)
@@ -297,6 +310,13 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
     if (o->clean.niter) count_checkpoint(plan, need);
     MSI_TRY(plan_images(plan, need, weighting));
+    if (msi_options_has_facets(o)) {
+        const int64_t of_plane = msi_complex_bytes(r->precision) + (int64_t)sizeof(float);
+        const int n_stored = (int)(msi_gridder_store_bytes(need->gridder, 1, 0) / of_plane);
+        plan->image_bytes += msi_facet_bytes(scan->n_sample / o->channels_out, scan->n_row, need->n_plane, n_stored,
+                                             r->precision, o->clean.niter > 0);
+    }
+    if (o->pb.grid) plan->image_bytes += beam_bytes(need, r->precision);
     add_pending_images(plan, o, plan->paged_bytes ? 0 : plan->one_image_bytes);
     MSI_TRY(share_memory(plan, o, weighting));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);

@@ -277,7 +277,16 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     if (r->scale_mask)
         options = msi_hash(options, r->scale_mask, msi_image_n_pixel(&o->geometry) * (int64_t)sizeof *r->scale_mask);
     options = hash_text(options, c->reuse_psf);
+    options = hash_text(options, o->facets.regions);
+    options = hash_text(options, o->facets.automatic);
+    options = hash_text(options, o->facets.files);
+    options = hash_text(options, o->facets.tables);
+    const double facets[] = {o->facets.feather_pixel, o->facets.is_linear, o->facets.scalar,
+                             o->facets.diagonal,      o->facets.beam,      o->facets.update_s};
+    options = msi_hash(options, facets, (int64_t)sizeof facets);
     options = hash_text(options, c->reuse_dirty);
+    if (o->pb.grid) options = hash_text(options, msi_imaging_pb_word(o));
+    if (o->pb.grid) options = msi_hash(options, &o->pb.limit, (int64_t)sizeof o->pb.limit);
     options = hash_text(options, c->local_rms_image);
     options = msi_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
     options = msi_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);

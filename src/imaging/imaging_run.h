@@ -11,8 +11,10 @@
 #include "src/clean/clean_history.h"
 #include "src/clean/clean_mask.h"
 #include "src/imaging/imaging_plan.h"
+#include "src/facets/facet_gridding.h"
 #include "src/options/options.h"
 #include "src/pb/pb_mean.h"
+#include "src/pb/pb_samples.h"
 #include "src/predict/model_update.h"
 #include "src/run/block_conversion.h"
 #include "src/run/gpu_share.h"
@@ -21,6 +23,25 @@
 #include "src/run/ranks.h"
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
+
+/* Facets of a run (imaging_facets.c). */
+typedef struct msi_imaging_facets {
+    msi_facet_gains *gains; /* NULL: none */
+    msi_facets facets;      /* of the present interval, as the next ones */
+    msi_facet_work work;
+    msi_facet_channel *channel; /* [channels_out] */
+    double *weight;             /* [channels_out] sums of weights, for the mean of the channels */
+    int64_t n_tag;
+    uint64_t *tag; /* of a batch of blocks */
+} msi_imaging_facets;
+
+/* The primary beam of -grid-with-beam (imaging_pb.c). */
+typedef struct msi_imaging_beam {
+    msi_pb_work work;
+    msi_pb_channel *channel; /* [channels_out] */
+    int64_t n_tag;
+    uint64_t *tag; /* of a batch of blocks */
+} msi_imaging_beam;
 
 enum { MSI_N_REASON = 9, MSI_N_STAGE = 4 };
 
@@ -50,6 +71,8 @@ typedef struct msi_imaging_run {
     int64_t n_gridded;                       /* samples with a weight after weighting */
     int64_t n_used, n_dropped[MSI_N_REASON]; /* samples that gridders kept and that were dropped, on all ranks */
     double spent_s[MSI_N_STAGE];             /* opening, reading, weighting, images and files */
+    msi_imaging_facets *facets; /* NULL: images are made whole */
+    msi_imaging_beam *beam;     /* of the present interval; NULL: models are apparent */
 
     /* The following members belong to the present interval. */
     int64_t interval;
@@ -208,6 +231,17 @@ int msi_imaging_pb_wanted(const msi_options *options);
 int msi_imaging_pb_open(msi_imaging_run *run);
 void msi_imaging_pb_close(msi_imaging_run *run);
 
+/* msi_imaging_pb_word - return the word of -pb. */
+const char *msi_imaging_pb_word(const msi_options *options);
+
+/* msi_imaging_pb_tag - make the tags of the rows of blocks [n] for -grid-with-beam. Returned: tag [n]  addresses of them,
+ * valid until the next call. Returns: 0, MSI_ENOMEM */
+int msi_imaging_pb_tag(msi_imaging_beam *beam, const msi_ms_block *block, int n, const uint64_t **tag);
+
+/* msi_imaging_pb_channels - make the mean beams by which the channels are cleaned. Does nothing without
+ * -grid-with-beam. Returns: 0, MSI_ENOMEM */
+int msi_imaging_pb_channels(msi_imaging_run *run);
+
 /* msi_imaging_pb_weigh - set the weights of an interval, summed over the ranks; every rank calls it. Given and returned:
  * weights [sets]. Returns: 0, MSI_EMPI.. as msi_ranks_sum */
 int msi_imaging_pb_weigh(msi_imaging_run *run, msi_beam_weights *weights);
@@ -230,13 +264,62 @@ typedef struct msi_imaging_pb_image {
 int msi_imaging_pb_put(msi_imaging_run *run, const msi_imaging_pb_image *image);
 
 /*
- * msi_imaging_pb_mask - take pixels where the primary beam is at or below -pbmask out of a mask.
+ * msi_imaging_pb_response - make the image of the mean beam of a channel, or of all channels, for the first plane.
+ * Given:    weight  sum of the weights of the channel
+ * Returned: pixel   [ny][nx] NaN at or below -primary-beam-limit
+ * Returns:  0, MSI_ENOMEM, MSI_EINPUT
+ */
+int msi_imaging_pb_response(msi_imaging_run *run, int64_t channel, double weight, float *pixel);
+
+/*
+ * msi_imaging_pb_mask - take pixels where the primary beam is at or below -pbmask out of a mask; with -grid-with-beam
+ * those where it cannot be divided out.
  * Given:              reader  opened; frame of directions; centre  ra, dec of the image
  * Given and returned: mask    empty: everywhere
  * Returns:            as msi_pb_array_make
  */
 int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *options, const msi_ms_reader *reader,
                         const char *frame, const double centre[2]);
+
+/* ---- Facets (imaging_facets.c) ---- */
+
+/* msi_imaging_facets_start - read solutions, if the run has facets. Call it before any thread starts. Returns: as
+ * msi_facet_gains_open */
+int msi_imaging_facets_start(msi_imaging_run *run);
+
+/* msi_imaging_facets_open - make the facets of an interval. Returns: as msi_facets_read, msi_facet_gains_assign */
+int msi_imaging_facets_open(msi_imaging_run *run);
+
+/* msi_imaging_facets_gridder - change the specification of a gridder of the whole image so that it stores samples for
+ * facets. Does nothing without facets. */
+void msi_imaging_facets_gridder(const msi_imaging_run *run, msi_gridder_spec *spec);
+
+/* msi_imaging_facets_bind - give the gridders to the facets. Given: spec  of the gridders */
+int msi_imaging_facets_bind(msi_imaging_run *run, const msi_gridder_spec *spec);
+
+/*
+ * msi_imaging_facets_tag - make the tags of the rows of blocks [n].
+ * Returned: tag [n]  addresses of them, valid until the next call; NULL without gains
+ * Returns:  0, MSI_ENOMEM, MSI_EINPUT
+ */
+int msi_imaging_facets_tag(msi_imaging_facets *f, const msi_ms_block *block, int n, const uint64_t **tag);
+
+/* msi_imaging_facets_image - make the images of an output channel, as msi_gridder_image. */
+int msi_imaging_facets_image(msi_imaging_run *run, int64_t channel, msi_image *image);
+
+/* msi_imaging_facets_report - get the report of a channel's gridder, with the plan of its facets. */
+void msi_imaging_facets_report(const msi_imaging_run *run, int64_t channel, msi_gridder_report *report);
+
+/* msi_imaging_facets_put - write the images of true flux that belong to planes that are being written. Returns: as
+ * msi_imaging_pb_put */
+int msi_imaging_facets_put(msi_imaging_run *run, const msi_imaging_pb_image *image);
+
+/* msi_imaging_facets_response - make the image of the response of an output channel, or of the mean of all: true flux
+ * times it is the image. Returned: pixel [ny][nx]. Returns: 0, MSI_ENOMEM, MSI_EINPUT */
+int msi_imaging_facets_response(msi_imaging_run *run, int64_t channel, float *pixel);
+
+void msi_imaging_facets_close(msi_imaging_run *run); /* free what belongs to an interval */
+void msi_imaging_facets_free(msi_imaging_run *run);
 
 /* ---- Images of earlier runs: models, dirty images, PSFs, local noise (imaging_reuse.c) ---- */
 

@@ -431,6 +431,16 @@ int msi_read_local_rms(msi_options *options, const msi_option *option, int n_arg
                            : msi_read_real(options, option, n_argument, argument);
 }
 
+int msi_read_solutions(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    (void)n_argument;
+    if (!*argument[0] || !*argument[1])
+        return msi_error_set(MSI_EUSAGE, "-%s: an empty argument; give files and the names of tables", option->name);
+    options->facets.files = argument[0];
+    options->facets.tables = argument[1];
+    return MSI_OK;
+}
+
 int msi_read_beam_shape(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     msi_beam *beam = &options->clean.beam.given;

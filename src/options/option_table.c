@@ -10,6 +10,7 @@ const msi_option_group_text msi_option_groups[MSI_N_GROUP] = {
     [MSI_GROUP_WEIGHTING] = {"weighting", "Weighting"},
     [MSI_GROUP_CLEAN] = {"cleaning", "Deconvolution"},
     [MSI_GROUP_BEAM] = {"beam", "Primary beam"},
+    [MSI_GROUP_FACETS] = {"facets", "Facets and solutions"},
     [MSI_GROUP_CUBE] = {"cube", "Spectral cubes"},
     [MSI_GROUP_OUTPUT] = {"output", "Output files"},
     [MSI_GROUP_PREDICT] = {"predict", "Prediction of visibilities"},
@@ -19,11 +20,10 @@ const msi_option_group_text msi_option_groups[MSI_N_GROUP] = {
 
 /* All tables, in the order of the help, in which the defaults are also parsed. */
 static const msi_option_table *const tables[] = {
-    &msi_table_image,       &msi_table_samples,    &msi_table_weighting,
-    &msi_table_clean_loop,  &msi_table_clean_mask, &msi_table_clean_component,
-    &msi_table_clean_beam,  &msi_table_clean_run,  &msi_table_beam,
-    &msi_table_cube,        &msi_table_output,     &msi_table_predict,
-    &msi_table_performance, &msi_table_other,
+    &msi_table_image,      &msi_table_samples,         &msi_table_weighting,  &msi_table_clean_loop,
+    &msi_table_clean_mask, &msi_table_clean_component, &msi_table_clean_beam, &msi_table_clean_run,
+    &msi_table_beam,       &msi_table_facets,          &msi_table_cube,       &msi_table_output,
+    &msi_table_predict,    &msi_table_performance,     &msi_table_other,
 };
 enum { N_TABLE = sizeof tables / sizeof *tables };
 

@@ -16,6 +16,7 @@ typedef enum msi_option_group {
     MSI_GROUP_WEIGHTING,
     MSI_GROUP_CLEAN,
     MSI_GROUP_BEAM,
+    MSI_GROUP_FACETS,
     MSI_GROUP_CUBE,
     MSI_GROUP_OUTPUT,
     MSI_GROUP_PREDICT,
@@ -74,7 +75,7 @@ typedef struct msi_option_table {
 
 extern const msi_option_table msi_table_image, msi_table_samples, msi_table_weighting, msi_table_clean_loop,
     msi_table_clean_mask, msi_table_clean_component, msi_table_clean_beam, msi_table_clean_run, msi_table_beam,
-    msi_table_cube, msi_table_output, msi_table_predict, msi_table_performance, msi_table_other;
+    msi_table_facets, msi_table_cube, msi_table_output, msi_table_predict, msi_table_performance, msi_table_other;
 
 /* msi_option_count - return the number of options, without aliases. */
 int msi_option_count(void);
@@ -142,6 +143,7 @@ msi_option_reader msi_read_taper;
 msi_option_reader msi_read_scales;
 msi_option_reader msi_read_mgain;
 msi_option_reader msi_read_local_rms;
+msi_option_reader msi_read_solutions;
 msi_option_reader msi_read_horizon;
 msi_option_reader msi_read_beam_shape;
 msi_option_reader msi_read_restore;

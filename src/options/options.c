@@ -659,10 +659,18 @@ static int check_primary_beam(const msi_options *o)
 {
     const msi_pb_options *p = &o->pb;
     const char *wanted = p->apply ? "apply-primary-beam" : p->correct ? "pbcor" : p->mask > 0 ? "pbmask" : NULL;
-    MSI_TRY(msi_pb_model_check(p->model));
-    if (wanted && strcmp(p->model, "off") == 0)
+    if (p->model) MSI_TRY(msi_pb_model_check(p->model));
+    if (wanted && p->model && strcmp(p->model, "off") == 0)
         return msi_error_set(MSI_EUSAGE, "-%s: -pb off names no primary beam; leave one of them out", wanted);
     if (p->reuse && !p->apply) return msi_error_set(MSI_EUSAGE, "-reuse-primary-beam: it needs -apply-primary-beam");
+    if (p->grid && !o->clean.niter)
+        return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it needs -niter; without cleaning give -apply-primary-beam");
+    for (int i = 0; p->grid && i < o->n_pol; i++)
+        if (o->pol[i] == MSI_POL_XY || o->pol[i] == MSI_POL_YX || o->pol[i] == MSI_POL_RL || o->pol[i] == MSI_POL_LR)
+            return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it cannot clean %s; give -pol IQUV instead",
+                                 msi_pol_name(o->pol[i]));
+    if (p->grid && p->reuse)
+        return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it needs a model of the beam, not -reuse-primary-beam");
     if (p->save_psf && !p->apply) return msi_error_set(MSI_EUSAGE, "-save-psf-pb: it needs -apply-primary-beam");
     if (p->mask > 0 && !o->clean.niter) return msi_error_set(MSI_EUSAGE, "-pbmask: it needs -niter");
     for (int i = 0; wanted && !p->reuse && i < o->n_note; i++)
@@ -670,6 +678,55 @@ static int check_primary_beam(const msi_options *o)
             return msi_error_set(MSI_EUSAGE,
                                  "-mwa-path: beams of full embedded elements are not computed; leave it out and give "
                                  "-pb mwa-analytic, or -reuse-primary-beam with files of another program");
+    return MSI_OK;
+}
+
+int msi_options_has_gains(const msi_options *o)
+{
+    return o->facets.files || o->facets.beam;
+}
+
+int msi_options_has_facets(const msi_options *o)
+{
+    return o->facets.regions || o->facets.automatic;
+}
+
+static int check_facets(const msi_options *o)
+{
+    const msi_facet_options *f = &o->facets;
+    const char *option = f->regions ? "facet-regions" : f->automatic ? "facet-auto" : NULL;
+    if (f->regions && f->automatic)
+        return msi_error_set(MSI_EUSAGE, "-facet-regions and -facet-auto: give one of them");
+    const char *applied = f->files ? "apply-facet-solutions" : f->beam ? "apply-facet-beam" : NULL;
+    if (applied && !option)
+        return msi_error_set(MSI_EUSAGE, "-%s: it needs facets; give -facet-regions FILE or -facet-auto N", applied);
+    if (!option) return MSI_OK;
+    if (o->pb.grid) return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it cannot be used with -%s yet", option);
+    if (o->cube.is_cube || o->cube.continuum.is_set)
+        return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -%s yet; leave one of them out",
+                             o->cube.is_cube ? "cube" : "uvcontsub", option);
+    if (o->clean.n_taylor)
+        return msi_error_set(MSI_EUSAGE, "-deconvolver mtmfs: it cannot be used with -%s yet; leave one of them out",
+                             option);
+    if (f->scalar && f->diagonal)
+        return msi_error_set(MSI_EUSAGE, "-scalar-visibilities and -diagonal-visibilities: give one of them");
+    if (strcmp(o->gridder, "wgrid") != 0)
+        return msi_error_set(MSI_EUSAGE, "-gridder %s: it cannot make facets; give wgrid, or leave -%s out", o->gridder,
+                             option);
+    if (f->beam && o->pb.model && strcmp(o->pb.model, "off") == 0)
+        return msi_error_set(MSI_EUSAGE, "-apply-facet-beam: -pb off names no primary beam; leave one of them out");
+    if (o->predict && applied && o->model_interpolation != MSI_MODEL_NEAREST)
+        return msi_error_set(MSI_EUSAGE, "-model-interpolation linear: it cannot be used with -%s; leave it out",
+                             applied);
+    if (o->predict && f->files && !f->beam && o->pb.model && strcmp(o->pb.model, "off") != 0)
+        return msi_error_set(MSI_EUSAGE, "-pb: it cannot be used with -predict and -apply-facet-solutions; give "
+                                         "-apply-facet-beam too, or leave it out");
+    if (o->make_psf_only)
+        return msi_error_set(MSI_EUSAGE, "-make-psf-only: the PSF does not depend on facets; leave -%s out", option);
+    if (applied && (o->pb.apply || o->pb.correct))
+        return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -%s; leave one of them out%s",
+                             o->pb.apply ? "apply-primary-beam" : "pbcor", applied,
+                             f->beam ? "" : ", or give -apply-facet-beam instead");
     return MSI_OK;
 }
 
@@ -777,6 +834,7 @@ static int check_predict(const msi_options *o)
     const char *input = o->selection.data_column;
     if (o->only_imaging)
         return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -predict; leave it out", o->only_imaging);
+    if (o->pb.model) MSI_TRY(msi_pb_model_check(o->pb.model));
     if (o->predict_op == MSI_MS_WRITE_REPLACE) {
         if (o->output_column)
             return msi_error_set(
@@ -841,6 +899,7 @@ static int check_together(const msi_options *o)
     if (o->draw.list) return check_draw(o);
     if (o->only_draw) return msi_error_set(MSI_EUSAGE, "-%s: it needs -draw-model LIST; leave it out", o->only_draw);
     MSI_TRY(o->predict ? check_predict(o) : check_imaging(o));
+    MSI_TRY(check_facets(o));
     if (!o->predict) MSI_TRY(clean_options_check(o));
     MSI_TRY(msi_gridder_choice_check(o));
     if (o->backend == MSI_BACKEND_CPU && (o->gpus.kind == MSI_GPUS_COUNT || o->gpus.kind == MSI_GPUS_LIST))
@@ -877,6 +936,7 @@ static void set_dependent_values(msi_options *o)
     if (taper->at_cells || taper->outer_tukey > 0) taper->outer_lambda = o->selection.max_uv_lambda;
     /* Then the samples of cells within the limits are needed that are themselves outside of them. */
     if (taper->at_cells) o->selection.min_uv_lambda = o->selection.max_uv_lambda = 0;
+    o->pb.apply |= o->pb.grid;
     if (o->make_psf_only || o->clean.niter || o->cube.restoring_beam) o->make_psf = 1;
     /* A cleaned image has a lower noise floor than a dirty one. */
     o->accuracy_follows = o->clean.niter && !(o->accuracy > 0);

@@ -89,13 +89,26 @@ enum { MSI_DECONVOLVER_CLARK, MSI_DECONVOLVER_HOGBOM, MSI_DECONVOLVER_MULTISCALE
 
 /* Primary beams. */
 typedef struct msi_pb_options {
-    const char *model;          /* the word of -pb */
+    const char *model;          /* the word of -pb; NULL: auto, and off for predictions */
     int apply, reuse, save_psf; /* -apply-primary-beam, -reuse-primary-beam, -save-psf-pb */
+    int grid;                   /* -grid-with-beam: cleaned models are seen through the beam; sets apply */
     double limit;               /* -primary-beam-limit */
     int correct;                /* -pbcor */
     double pblimit;             /* -pblimit; negative: no limit */
     double mask;                /* -pbmask; 0: none */
 } msi_pb_options;
+
+/* Facets. */
+typedef struct msi_facet_options {
+    const char *regions, *automatic; /* -facet-regions, -facet-auto; NULL: not given; at most one is */
+    const char *files, *tables;      /* -apply-facet-solutions; NULL: none */
+    enum { MSI_SOLUTION_NEAREST, MSI_SOLUTION_LINEAR } is_linear;
+    int beam;             /* -apply-facet-beam */
+    double update_s;      /* -facet-beam-update */
+    int any_direction;    /* -no-solution-directions-check */
+    double feather_pixel; /* -feather-size; negative: chosen */
+    int scalar, diagonal; /* -scalar-visibilities, -diagonal-visibilities */
+} msi_facet_options;
 
 /* -restoring-beam: the beam of each plane of a cube, or one for all. */
 typedef enum msi_restoring_planes { MSI_RESTORE_EACH, MSI_RESTORE_COMMON, MSI_RESTORE_LARGEST } msi_restoring_planes;
@@ -187,6 +200,7 @@ typedef struct msi_options {
     const char *only_clean; /* the first given option of deconvolution except -niter; NULL: none */
 
     msi_pb_options pb;
+    msi_facet_options facets;
     msi_cube_options cube;
 
     double accuracy;          /* 1e-12 .. 1e-2 */
@@ -289,6 +303,10 @@ unsigned msi_clean_options_searched_planes(const msi_options *options);
 /* msi_clean_options_writes_model - return 1 if MODEL_DATA is to be written: as requested, or because -mgain was given
  * and is below 1; never if MODEL_DATA is subtracted. */
 int msi_clean_options_writes_model(const msi_options *options);
+
+/* msi_options_has_facets - return 1 if images are made by facets; msi_options_has_gains - with solutions or a beam. */
+int msi_options_has_gains(const msi_options *options);
+int msi_options_has_facets(const msi_options *options);
 
 /* msi_options_hash - return a hash of the command line. */
 uint64_t msi_options_hash(const msi_options *options);

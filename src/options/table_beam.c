@@ -4,13 +4,14 @@
 
 static const msi_option beam_rows[] = {
     {.name = "pb",
-     .use = MSI_USE_IMAGING,
      .arguments = "MODEL",
-     .fallback = "auto",
-     .help = "Model of the primary beam, for the options below; by itself it writes nothing: auto (by telescope and "
+     .fallback_words = "auto for the options below; off with -predict",
+     .help = "Model of the primary beam, for the options below; by itself it writes nothing. With -predict, the model "
+             "images are the true sky, and visibilities as seen through the beam are written. auto (by telescope and "
              "band), meerkat, vla, atca, gmrt, alma, askap, ska-mid, mwa-analytic, airy:DIAMETER[,BLOCKAGE] in "
              "metres, gauss:FWHM@FREQUENCY such as gauss:60amin@1.4GHz, poly:A,B,.. with the coefficients of "
-             "(arcmin GHz)^2, ^4 and so on; off.",
+             "(arcmin GHz)^2, ^4 and so on; FILE.fits with a cube of power, or a pattern such as "
+             "'beam_$(corr)_$(reim).fits' of eight cubes of a Jones matrix; off.",
      .read = msi_read_text,
      AT(pb.model)},
     {.name = "apply-primary-beam",
@@ -20,6 +21,16 @@ static const msi_option beam_rows[] = {
              "PREFIX-model-pb.fits, and the power of the two feeds, PREFIX-beam-0.fits and PREFIX-beam-15.fits.",
      .read = msi_read_flag,
      AT(pb.apply),
+     .high = 1},
+    {.name = "grid-with-beam",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help =
+         "Clean through the primary beam: in major cycles and in MODEL_DATA each baseline sees the model through its "
+         "own beam at each time and frequency. PREFIX-image.fits keeps flat noise, PREFIX-image-pb.fits and "
+         "PREFIX-model-pb.fits are in true flux. It needs -niter and implies -apply-primary-beam.",
+     .read = msi_read_flag,
+     AT(pb.grid),
      .high = 1},
     {.name = "primary-beam-limit",
      .use = MSI_USE_IMAGING,

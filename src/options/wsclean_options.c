@@ -27,11 +27,9 @@
 #define NO_BEAM      "the primary beam is computed by the model of -pb"
 #define ATERMS       "a-terms are not supported yet; apply direction-independent corrections to the data first"
 #define NO_ATERMS    "no a-terms are applied"
-#define FACETS       "facets are not supported, and not needed for the w term; apply solutions to the data first"
-#define NO_FACETS    "there are no facets"
+#define ONE_READ     "samples are read once for all facets"
 #define ALL_THREADS  "the gridder always uses all threads (-j)"
 #define NO_REORDER   "the gridder sorts samples itself; sets are not reordered"
-#define BY_POL       "-pol selects the correlations to read"
 #define RANKS        "msimage-mp divides the work among its hosts itself"
 #define W_PLANES     "the number of w-planes follows from -accuracy"
 #define GRID_SIZE    "the grid's size follows from -accuracy and -padding"
@@ -54,9 +52,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("save-reordered", 0, NO_REORDER),
     ACCEPTED("reuse-reordered", 0, NO_REORDER),
     ACCEPTED("baseline-averaging", 1, "all samples are imaged as they are, which is at least as exact"),
-    ACCEPTED("scalar-visibilities", 0, BY_POL),
-    ACCEPTED("diagonal-visibilities", 0, BY_POL),
-    ACCEPTED("diagonal-solutions", 0, BY_POL),
+    ACCEPTED("diagonal-solutions", 0, "the form of solutions follows from their file"),
     ACCEPTED("model-storage-manager", 1, "a new MODEL_DATA has the tile shape of DATA"),
 
     /* The gridder. */
@@ -143,19 +139,12 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("beam-mode", 1, NO_BEAM),
     ACCEPTED("beam-normalisation-mode", 1, NO_BEAM),
     REFUSED("aterm-config", 1, ATERMS),
-    REFUSED("grid-with-beam", 0, ATERMS),
     ACCEPTED("beam-aterm-update", 1, NO_ATERMS),
     ACCEPTED("aterm-kernel-size", 1, NO_ATERMS),
     ACCEPTED("save-aterms", 0, NO_ATERMS),
-    REFUSED("facet-regions", 1, FACETS),
-    REFUSED("apply-facet-solutions", 2, FACETS),
-    REFUSED("apply-facet-beam", 0, FACETS),
-    ACCEPTED("facet-beam-update", 1, NO_FACETS),
-    ACCEPTED("feather-size", 1, NO_FACETS),
-    ACCEPTED("no-solution-directions-check", 0, NO_FACETS),
-    ACCEPTED("shared-facet-reads", 0, NO_FACETS),
-    ACCEPTED("shared-facet-writes", 0, NO_FACETS),
-    ACCEPTED("apply-time-frequency-smearing", 0, "it acts on facets and PSF grids only, and neither is used"),
+    ACCEPTED("shared-facet-reads", 0, ONE_READ),
+    ACCEPTED("shared-facet-writes", 0, ONE_READ),
+    ACCEPTED("apply-time-frequency-smearing", 0, "one PSF is used for the whole image, and smearing is not modelled"),
 };
 
 const int msi_wsclean_count = sizeof msi_wsclean_table / sizeof *msi_wsclean_table;

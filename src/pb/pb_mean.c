@@ -9,253 +9,21 @@
  * 3. Cubic interpolation between the nodes gives the response at each pixel. Nodes are at most 1/64 of the half-power
  *    width apart, which leaves an error of 2e-7 of the peak.
  *
- * The response of a baseline is V' = J_p V J_q^H for the coherency V in the basis of north and east, in which Stokes
- * parameters are defined. Feeds of dishes that turn on the sky are taken as turned back, as calibration by parallactic
- * angle leaves them; images of single hands respond by the power of their feed.
+ * Images of single hands respond by the power of their feed.
  */
 #include "src/pb/pb_mean.h"
 
-#include <complex.h>
 #include <math.h>
 #include <omp.h>
 #include <string.h>
 
-#include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/sky/phase_shift.h"
 
 /* Nodes per half-power width, and the most nodes along an axis of an image: beyond, beams would be too small to see. */
 enum { NODES_PER_WIDTH = 64, MOST_NODES = 4096 };
 
-/* A direction at which the zenith is seen, with the weight of the rows. */
-typedef struct sky_time {
-    double zenith[3], north[3], east[3]; /* unit vectors of the horizon, in the frame of directions */
-    double weight;
-} sky_time;
-
-/* A field of a set. */
-typedef struct pointing {
-    int set;
-    double ra_rad, dec_rad, weight;
-} pointing;
-
-/* What a set contributes. */
-typedef struct beam_set {
-    msi_pb_model *model;
-    int n_class;
-    double pair[MSI_PB_CLASSES][MSI_PB_CLASSES]; /* share of the baselines of each pair of kinds, p <= q; sum 1 */
-    int n_time;
-    sky_time time[MSI_MS_TIME_BINS];
-    int class_of_kind[MSI_MS_KINDS];
-    double position_itrf_m[3];
-    int is_placed;
-} beam_set;
-
-struct msi_pb_array {
-    int n_set;
-    beam_set *set;
-    int64_t n_pointing;
-    pointing *pointing;
-    double width_rad; /* the narrowest half-power width, at the highest frequency */
-};
-
-/* ---- The array ---- */
-
-/* Compute the matrix from J2000 to the mean equator and equinox of a date (J. H. Lieske et al., A&A 58, 1, 1977).
- * Given: centuries since J2000 */
-static void precession(double t, double p[3][3])
-{
-    const double asec = MSI_PI / 180 / 3600;
-    const double zeta = (2306.2181 * t + 0.30188 * t * t + 0.017998 * t * t * t) * asec;
-    const double z = (2306.2181 * t + 1.09468 * t * t + 0.018203 * t * t * t) * asec;
-    const double theta = (2004.3109 * t - 0.42665 * t * t - 0.041833 * t * t * t) * asec;
-    const double cx = cos(zeta), sx = sin(zeta), cz = cos(z), sz = sin(z), ct = cos(theta), st = sin(theta);
-    const double rows[3][3] = {{cx * ct * cz - sx * sz, -sx * ct * cz - cx * sz, -st * cz},
-                               {cx * ct * sz + sx * cz, -sx * ct * sz + cx * cz, -st * sz},
-                               {cx * st, -sx * st, ct}};
-    memcpy(p, rows, sizeof rows);
-}
-
-/* Turn a vector of the date back to J2000. */
-static void to_j2000(const double p[3][3], const double *of_date, double *out)
-{
-    for (int i = 0; i < 3; i++) out[i] = p[0][i] * of_date[0] + p[1][i] * of_date[1] + p[2][i] * of_date[2];
-}
-
-/* Compute the geodetic latitude and longitude of a place (B. R. Bowring, Survey Review 181, 323, 1976; WGS 84). */
-static void geodetic(const double *itrf_m, double *latitude, double *longitude)
-{
-    const double a = 6378137, f = 1 / 298.257223563, b = a * (1 - f), e2 = f * (2 - f), d2 = e2 / (1 - e2);
-    const double r = hypot(itrf_m[0], itrf_m[1]), u = atan2(itrf_m[2] * a, r * b);
-    *latitude = atan2(itrf_m[2] + d2 * b * pow(sin(u), 3), r - e2 * a * pow(cos(u), 3));
-    *longitude = atan2(itrf_m[1], itrf_m[0]);
-}
-
-static sky_time sky_at(const double *itrf_m, double mjd_s, double weight)
-{
-    double latitude, longitude, p[3][3];
-    sky_time t = {.weight = weight};
-    geodetic(itrf_m, &latitude, &longitude);
-    const double lst = 2 * MSI_PI * msi_sidereal_turns(mjd_s / 86400) + longitude;
-    precession((mjd_s / 86400 - 51544.5) / 36525, p);
-    const double cl = cos(lst), sl = sin(lst), cb = cos(latitude), sb = sin(latitude);
-    to_j2000(p, (const double[]){cb * cl, cb * sl, sb}, t.zenith);
-    to_j2000(p, (const double[]){-sb * cl, -sb * sl, cb}, t.north);
-    to_j2000(p, (const double[]){-sl, cl, 0}, t.east);
-    return t;
-}
-
-static void find_times(beam_set *s, const msi_ms_row_times *t)
-{
-    s->n_time = 0;
-    for (int i = 0; s->is_placed && i < MSI_MS_TIME_BINS; i++)
-        if (t->weight[i] > 0)
-            s->time[s->n_time++] = sky_at(s->position_itrf_m, t->time_s[i] / t->weight[i], t->weight[i]);
-}
-
-/* Count the baselines of each pair of kinds, all antennas alike. */
-static void find_pairs(beam_set *s, const msi_ms_beam_facts *f)
-{
-    const uint8_t *class_of;
-    double n[MSI_PB_CLASSES] = {0}, all = 0;
-    s->n_class = msi_pb_model_classes(s->model, &class_of);
-    for (int64_t i = 0; i < f->n_antenna; i++) {
-        const int k = s->n_class > 1 ? class_of[i] : 0;
-        n[k]++;
-        s->class_of_kind[f->kind[i]] = k;
-    }
-    for (int p = 0; p < s->n_class; p++)
-        for (int q = p; q < s->n_class; q++) all += s->pair[p][q] = p == q ? n[p] * (n[p] - 1) / 2 : n[p] * n[q];
-    if (!(all > 0)) s->pair[0][0] = all = 1;
-    for (int p = 0; p < s->n_class; p++)
-        for (int q = p; q < s->n_class; q++) s->pair[p][q] /= all;
-}
-
-/* Return 1 if the response in a direction of the sky depends on the time. */
-static int turns(const msi_pb_model *m)
-{
-    return msi_pb_model_mount(m) == MSI_PB_FIXED ||
-           (msi_pb_model_mount(m) == MSI_PB_ALTAZ && !msi_pb_model_is_scalar(m));
-}
-
-static int make_set(beam_set *s, const char *word, const msi_ms_beam_facts *f, double low_hz, double high_hz,
-                    char note[MSI_PB_NOTE])
-{
-    const msi_pb_set of = {.telescope = f->telescope,
-                           .low_hz = low_hz,
-                           .high_hz = high_hz,
-                           .n_antenna = f->n_antenna,
-                           .diameter_m = f->diameter_m,
-                           .delay = f->has_delay ? f->delay : NULL};
-    MSI_TRY(msi_pb_model_make(&s->model, word, &of, note));
-    find_pairs(s, f);
-    const double *p = f->position_itrf_m;
-    const int is_placed = hypot(hypot(p[0], p[1]), p[2]) > 1e6;
-    if (turns(s->model) && !is_placed)
-        return msi_error_set(MSI_EINPUT,
-                             "the primary beam of %s turns on the sky, but ANTENNA has no positions on the Earth",
-                             msi_pb_model_name(s->model));
-    s->is_placed = is_placed;
-    memcpy(s->position_itrf_m, p, sizeof s->position_itrf_m);
-    find_times(s, &f->row_times);
-    return MSI_OK;
-}
-
-void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const msi_ms_row_times *times)
-{
-    double all = 0;
-    if (set >= a->n_set) return;
-    beam_set *s = &a->set[set];
-    for (int i = 0; i < MSI_MS_PAIRS; i++) all += pair[i];
-    if (!(all > 0)) return;
-    memset(s->pair, 0, sizeof s->pair);
-    for (int i = 0; i < MSI_MS_PAIRS; i++) {
-        const int p = s->class_of_kind[i / MSI_MS_KINDS], q = s->class_of_kind[i % MSI_MS_KINDS];
-        s->pair[p < q ? p : q][p < q ? q : p] += pair[i] / all;
-    }
-    find_times(s, times);
-}
-
-static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader)
-{
-    int64_t at = 0, n = 0, n_row;
-    pointing p = {0};
-    while (msi_ms_reader_pointing(reader, &at, &p.set, &p.ra_rad, &p.dec_rad, &n_row)) n++;
-    MSI_TRY(msi_alloc(&a->pointing, n ? n : 1, sizeof *a->pointing, "pointings"));
-    for (at = 0; msi_ms_reader_pointing(reader, &at, &p.set, &p.ra_rad, &p.dec_rad, &n_row);) {
-        p.weight = (double)n_row;
-        a->pointing[a->n_pointing++] = p;
-    }
-    return MSI_OK;
-}
-
-int msi_pb_array_make(msi_pb_array **out, const char *word, const msi_ms_reader *reader, double low_hz, double high_hz,
-                      const char *frame)
-{
-    msi_pb_array *a;
-    *out = NULL;
-    if (strcmp(frame, "J2000") && strcmp(frame, "ICRS"))
-        return msi_error_set(MSI_EINPUT, "primary beams need directions in J2000 or ICRS, not in %s", frame);
-    MSI_TRY(msi_alloc(&a, 1, sizeof *a, "primary beams"));
-    a->width_rad = MSI_PI;
-    int rc = list_pointings(a, reader);
-    for (int64_t i = 0; i < a->n_pointing; i++)
-        if (a->pointing[i].set >= a->n_set) a->n_set = a->pointing[i].set + 1;
-    if (!rc) rc = msi_alloc(&a->set, a->n_set ? a->n_set : 1, sizeof *a->set, "primary beams");
-    char last[MSI_PB_NOTE] = "";
-    for (int i = 0; !rc && i < a->n_set; i++) {
-        const msi_ms_beam_facts f = msi_ms_reader_beam_facts(reader, i);
-        char note[MSI_PB_NOTE] = "";
-        rc = make_set(&a->set[i], word, &f, low_hz, high_hz, note);
-        if (!rc && strcmp(note, last) != 0) msi_log_info("primary beam: %s", note);
-        memcpy(last, note, sizeof last);
-        for (int k = 0; !rc && k < a->set[i].n_class; k++)
-            a->width_rad = fmin(a->width_rad, msi_pb_model_width(a->set[i].model, k, high_hz));
-    }
-    if (rc)
-        msi_pb_array_free(a);
-    else
-        *out = a;
-    return rc;
-}
-
-void msi_pb_array_free(msi_pb_array *a)
-{
-    if (!a) return;
-    for (int i = 0; a->set && i < a->n_set; i++) msi_pb_model_free(a->set[i].model);
-    msi_free(a->set);
-    msi_free(a->pointing);
-    msi_free(a);
-}
-
-const char *msi_pb_array_name(const msi_pb_array *a)
-{
-    return msi_pb_model_name(a->set[0].model);
-}
-
 /* ---- The response of one baseline in one direction ---- */
-
-typedef double complex jones[2][2];
-
-/* Compute the Mueller matrix of Stokes parameters I Q U V: V' = p V q^H. Row and column of out: image and sky. */
-static void mueller(jones p, jones q, double out[4][4])
-{
-    /* Coherencies of unit Stokes parameters, XX XY; YX YY. */
-    static const double complex unit[4][2][2] = {
-        {{1, 0}, {0, 1}}, {{1, 0}, {0, -1}}, {{0, 1}, {1, 0}}, {{0, I}, {-I, 0}}};
-    for (int s = 0; s < 4; s++) {
-        double complex left[2][2], v[2][2];
-        for (int i = 0; i < 2; i++)
-            for (int j = 0; j < 2; j++) left[i][j] = p[i][0] * unit[s][0][j] + p[i][1] * unit[s][1][j];
-        for (int i = 0; i < 2; i++)
-            for (int j = 0; j < 2; j++) v[i][j] = left[i][0] * conj(q[j][0]) + left[i][1] * conj(q[j][1]);
-        out[0][s] = creal(v[0][0] + v[1][1]) / 2;
-        out[1][s] = creal(v[0][0] - v[1][1]) / 2;
-        out[2][s] = creal(v[0][1] + v[1][0]) / 2;
-        out[3][s] = cimag(v[0][1] - v[1][0]) / 2;
-    }
-}
 
 static int stokes_of(const msi_plane *p)
 {
@@ -270,10 +38,14 @@ static int feed_of(const msi_plane *p)
 }
 
 /* Add the response of a pair of dishes. Given: sky  their Jones matrices in the basis of the sky; feed  in their own. */
-static void add_pair(const msi_pb_target *t, jones sky_p, jones sky_q, double weight, double *sum)
+static void add_pair(const msi_pb_target *t, msi_pb_jones sky_p, msi_pb_jones sky_q, double weight, double *sum)
 {
     double m[4][4];
-    mueller(sky_p, sky_q, m);
+    for (int b = 0; b < 4; b++) {
+        double complex seen[4];
+        msi_pb_respond(sky_p, sky_q, b, seen);
+        for (int k = 0; k < 4; k++) m[k][b] = creal(seen[k]);
+    }
     for (int to = 0; to < t->n_plane; to++)
         for (int from = 0; from < t->n_plane; from++) {
             const int a = stokes_of(&t->planes[to]), b = stokes_of(&t->planes[from]);
@@ -292,119 +64,34 @@ static void add_pair(const msi_pb_target *t, jones sky_p, jones sky_q, double we
 
 /* ---- One direction ---- */
 
-/* A pointing, as seen from the image's centre. */
+/* A pointing, and the times that matter. */
 typedef struct seen_pointing {
-    const beam_set *set;
+    msi_pb_view view;
     double weight;
-    double rotation[3][3];           /* from the image's l, m, n to east, north and radius of the pointing */
-    double at[3], east[3], north[3]; /* unit vectors of the pointing in the frame of directions */
-    int turns;                       /* the response depends on the time */
-    int n_turn;                      /* times that matter */
-    double cos_up[MSI_MS_TIME_BINS], sin_up[MSI_MS_TIME_BINS]; /* of the parallactic angle at each time */
+    int n_turn;
+    msi_pb_moment time[MSI_MS_TIME_BINS];
 } seen_pointing;
 
-static double dot(const double *a, const double *b)
+static void see_pointing(seen_pointing *s, const msi_pb_array *a, const msi_pb_pointing *p, const msi_pb_target *t)
 {
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
-
-static void look_at(double ra, double dec, double at[3], double east[3], double north[3])
-{
-    double axes[3][3];
-    msi_phase_shift_axes(ra, dec, axes);
-    memcpy(east, axes[0], sizeof axes[0]);
-    memcpy(north, axes[1], sizeof axes[1]);
-    memcpy(at, axes[2], sizeof axes[2]);
-}
-
-static void see_pointing(seen_pointing *s, const msi_pb_array *a, const pointing *p, const msi_pb_target *t)
-{
-    msi_phase_shift shift;
-    s->set = &a->set[p->set];
+    const msi_pb_site *site = &a->set[p->set];
     s->weight = p->weight;
-    msi_phase_shift_make(&shift, t->ra_rad, t->dec_rad, p->ra_rad, p->dec_rad);
-    memcpy(s->rotation, shift.rotation, sizeof s->rotation);
-    look_at(p->ra_rad, p->dec_rad, s->at, s->east, s->north);
-    s->turns = turns(s->set->model) && s->set->n_time > 0;
-    s->n_turn = s->turns ? s->set->n_time : 1;
-    for (int i = 0; s->turns && i < s->n_turn; i++) {
-        const double *zenith = s->set->time[i].zenith;
-        const double e = dot(zenith, s->east), n = dot(zenith, s->north), r = hypot(e, n);
-        s->cos_up[i] = r > 0 ? n / r : 1;
-        s->sin_up[i] = r > 0 ? e / r : 0;
-    }
-}
-
-/* Compute the Jones matrix of a station without its own pointing, in the basis of north and east. */
-static void station_jones(const seen_pointing *s, int class_id, double freq_hz, const sky_time *when,
-                          const double *direction, jones out)
-{
-    double north[3], east[3], at[3], theta[3], phi[3];
-    msi_c64 j[4];
-    const double up = dot(direction, when->zenith), n = dot(direction, when->north), e = dot(direction, when->east);
-    const double flat = hypot(n, e);
-    const msi_pb_direction d = {.azimuth_rad = atan2(e, n), .zenith_rad = atan2(flat, up)};
-    msi_pb_model_jones(s->set->model, class_id, freq_hz, &d, j);
-    look_at(atan2(direction[1], direction[0]), atan2(direction[2], hypot(direction[0], direction[1])), at, east, north);
-    for (int k = 0; k < 3; k++) {
-        /* theta grows from the zenith down, phi with the azimuth. */
-        phi[k] = flat > 0 ? (n * when->east[k] - e * when->north[k]) / flat : when->east[k];
-        const double level = flat > 0 ? (n * when->north[k] + e * when->east[k]) / flat : when->north[k];
-        theta[k] = up * level - flat * when->zenith[k];
-    }
-    for (int f = 0; f < 2; f++) {
-        const double complex a = j[2 * f].re + I * j[2 * f].im, b = j[2 * f + 1].re + I * j[2 * f + 1].im;
-        out[f][0] = a * dot(theta, north) + b * dot(phi, north);
-        out[f][1] = a * dot(theta, east) + b * dot(phi, east);
-    }
-}
-
-/* Compute the Jones matrix of a dish in the basis of north and east, with its feeds turned back to it; where hands are
- * imaged, in that of its feeds. */
-static void dish_jones(const seen_pointing *s, int class_id, double freq_hz, int time, double x_east, double y_north,
-                       int is_hand, jones out)
-{
-    msi_pb_direction d = {.x_rad = x_east, .y_rad = y_north};
-    msi_c64 j[4];
-    const int is_altaz = s->turns;
-    const double c = is_altaz ? s->cos_up[time] : 0, si = is_altaz ? s->sin_up[time] : 0;
-    if (is_altaz) {
-        /* x towards growing azimuth, y up: to the west and north on the meridian south of the zenith. */
-        d.x_rad = -x_east * c + y_north * si;
-        d.y_rad = y_north * c + x_east * si;
-    }
-    msi_pb_model_jones(s->set->model, class_id, freq_hz, &d, j);
-    double complex of[2][2];
-    for (int f = 0; f < 2; f++)
-        for (int k = 0; k < 2; k++) of[f][k] = j[2 * f + k].re + I * j[2 * f + k].im;
-    if (!is_altaz || is_hand) {
-        memcpy(out, of, sizeof of);
-        return;
-    }
-    /* Components along x and y from those along north and east; turned back on the side of the feeds. */
-    const double turn[2][2] = {{si, -c}, {c, si}};
-    double complex half[2][2];
-    for (int f = 0; f < 2; f++)
-        for (int k = 0; k < 2; k++) half[f][k] = of[f][0] * turn[0][k] + of[f][1] * turn[1][k];
-    for (int f = 0; f < 2; f++)
-        for (int k = 0; k < 2; k++) out[f][k] = turn[0][f] * half[0][k] + turn[1][f] * half[1][k];
+    msi_pb_view_make(&s->view, site, p->ra_rad, p->dec_rad, (const double[]){t->ra_rad, t->dec_rad});
+    s->n_turn = site->turns && site->n_time > 0 ? site->n_time : 1;
+    for (int i = 0; i < s->n_turn; i++) s->time[i] = msi_pb_view_under(&s->view, &site->time[i]);
 }
 
 /* Add the responses of a pointing at a frequency and a time. */
-static void add_time(const seen_pointing *s, const msi_pb_target *t, double freq_hz, int time, const double *direction,
-                     double x_east, double y_north, double weight, double *sum)
+static void add_time(const seen_pointing *s, const msi_pb_target *t, double freq_hz, const msi_pb_moment *when,
+                     const double *lmn, double weight, double *sum)
 {
-    jones of[MSI_PB_CLASSES];
-    const beam_set *b = s->set;
-    for (int k = 0; k < b->n_class; k++) {
-        if (msi_pb_model_mount(b->model) == MSI_PB_FIXED)
-            station_jones(s, k, freq_hz, &b->time[time], direction, of[k]);
-        else
-            dish_jones(s, k, freq_hz, time, x_east, y_north, stokes_of(&t->planes[0]) < 0, of[k]);
-    }
-    for (int p = 0; p < b->n_class; p++)
-        for (int q = p; q < b->n_class; q++)
-            if (b->pair[p][q] > 0) add_pair(t, of[p], of[q], weight * b->pair[p][q], sum);
+    msi_pb_jones of[MSI_PB_CLASSES];
+    const msi_pb_site *site = s->view.site;
+    for (int k = 0; k < site->n_class; k++)
+        msi_pb_view_jones(&s->view, when, k, freq_hz, lmn, stokes_of(&t->planes[0]) < 0, of[k]);
+    for (int p = 0; p < site->n_class; p++)
+        for (int q = p; q < site->n_class; q++)
+            if (site->pair[p][q] > 0) add_pair(t, of[p], of[q], weight * site->pair[p][q], sum);
 }
 
 /* The angle beyond which a pointing's model is not valid, at the highest frequency of the target. */
@@ -412,8 +99,7 @@ static double limit_of(const seen_pointing *s, const msi_pb_target *t)
 {
     double limit = MSI_PI;
     for (int f = 0; f < t->n_freq; f++)
-        for (int k = 0; k < s->set->n_class; k++)
-            if (t->weight[f] > 0) limit = fmin(limit, msi_pb_model_limit(s->set->model, k, t->freq_hz[f]));
+        if (t->weight[f] > 0) limit = fmin(limit, msi_pb_view_limit(&s->view, t->freq_hz[f]));
     return limit;
 }
 
@@ -422,20 +108,17 @@ static double limit_of(const seen_pointing *s, const msi_pb_target *t)
  * Given: limit  [n] angles of the pointings; with several of them, each counts only within its own
  */
 static void respond(const seen_pointing *s, int64_t n, const double *limit, const msi_pb_target *t, const double *lmn,
-                    const double *direction, double *sum)
+                    double *sum)
 {
     for (int64_t i = 0; i < n; i++, s++) {
-        const double *const r0 = s->rotation[0], *const r1 = s->rotation[1], *const r2 = s->rotation[2];
-        const double e = dot(r0, lmn), north = dot(r1, lmn), rho = hypot(e, north);
-        const double angle = atan2(rho, dot(r2, lmn)), stretch = rho > 0 ? angle / rho : 1;
         double all = 0;
-        if (n > 1 && angle > limit[i]) continue;
-        for (int k = 0; k < s->n_turn; k++) all += s->n_turn > 1 ? s->set->time[k].weight : 1;
+        if (n > 1 && msi_pb_view_angle(&s->view, lmn) > limit[i]) continue;
+        for (int k = 0; k < s->n_turn; k++) all += s->n_turn > 1 ? s->time[k].horizon.weight : 1;
         for (int k = 0; k < s->n_turn; k++)
             for (int f = 0; f < t->n_freq; f++)
                 if (t->weight[f] > 0)
-                    add_time(s, t, t->freq_hz[f], k, direction, e * stretch, north * stretch,
-                             s->weight * t->weight[f] * (s->n_turn > 1 ? s->set->time[k].weight : 1) / all, sum);
+                    add_time(s, t, t->freq_hz[f], &s->time[k], lmn,
+                             s->weight * t->weight[f] * (s->n_turn > 1 ? s->time[k].horizon.weight : 1) / all, sum);
     }
 }
 
@@ -459,7 +142,7 @@ static int lay_nodes(msi_pb_mean *m, const msi_pb_target *t, double width_rad)
 static void fill_node(const seen_pointing *s, const msi_pb_array *a, const double *limit, const msi_pb_target *t,
                       msi_pb_mean *m, int64_t i, int64_t j)
 {
-    double sum[MSI_MAX_PLANES * MSI_MAX_PLANES + 2] = {0}, at[3], east[3], north[3], direction[3];
+    double sum[MSI_MAX_PLANES * MSI_MAX_PLANES + 2] = {0};
     double all = 0, of_freq = 0;
     float *node = m->node + (j * m->n_x + i) * (m->n_element + 2);
     const double l = ((double)t->geometry.nx / 2 - (double)((i - 1) * m->step)) * t->geometry.cell_x_rad;
@@ -467,9 +150,7 @@ static void fill_node(const seen_pointing *s, const msi_pb_array *a, const doubl
     const double r2 = l * l + y * y;
     /* Nodes beyond the horizon serve the interpolation of pixels before it. */
     const double scale = r2 < 1 ? 1 : 1 / sqrt(r2), lmn[3] = {l * scale, y * scale, r2 < 1 ? sqrt(1 - r2) : 0};
-    look_at(t->ra_rad, t->dec_rad, at, east, north);
-    for (int k = 0; k < 3; k++) direction[k] = lmn[0] * east[k] + lmn[1] * north[k] + lmn[2] * at[k];
-    respond(s, a->n_pointing, limit, t, lmn, direction, sum);
+    respond(s, a->n_pointing, limit, t, lmn, sum);
     for (int64_t k = 0; k < a->n_pointing; k++) all += s[k].weight;
     for (int f = 0; f < t->n_freq; f++) of_freq += t->weight[f];
     for (int k = 0; k < m->n_element + 2; k++) node[k] = (float)(sum[k] / all / of_freq);
@@ -483,7 +164,8 @@ static int make_discs(msi_pb_mean *m, const seen_pointing *s, int64_t n, const d
     MSI_TRY(msi_alloc(&m->disc, n, sizeof *m->disc, "the primary beam"));
     m->n_disc = (int)n;
     for (int64_t i = 0; i < n; i++)
-        m->disc[i] = (struct msi_pb_disc){s[i].rotation[2][0], s[i].rotation[2][1], s[i].rotation[2][2], cos(limit[i])};
+        m->disc[i] = (struct msi_pb_disc){s[i].view.rotation[2][0], s[i].view.rotation[2][1], s[i].view.rotation[2][2],
+                                          cos(limit[i])};
     return MSI_OK;
 }
 
@@ -544,8 +226,7 @@ void msi_pb_mean_free(msi_pb_mean *m)
 
 /* ---- Interpolation ---- */
 
-/* Weights of four neighbouring nodes at 0 <= t < 1 between the inner two: Lagrange's cubic. */
-static void cubic(double t, double w[4])
+void msi_pb_cubic(double t, double w[4])
 {
     w[0] = -t * (t - 1) * (t - 2) / 6;
     w[1] = (t + 1) * (t - 1) * (t - 2) / 2;
@@ -558,7 +239,7 @@ static void node_row(const msi_pb_mean *m, double y, double *row)
 {
     const int64_t n = m->n_x * (m->n_element + 2), j = (int64_t)floor(y / (double)m->step);
     double w[4];
-    cubic(y / (double)m->step - (double)j, w);
+    msi_pb_cubic(y / (double)m->step - (double)j, w);
     for (int64_t k = 0; k < n; k++) row[k] = 0;
     /* Nodes that are not used may be NaN. */
     for (int i = 0; i < 4; i++)
@@ -571,7 +252,7 @@ static void at_pixel(const msi_pb_mean *m, const double *row, double x, double *
     const int n = m->n_element + 2;
     const int64_t i = (int64_t)floor(x / (double)m->step);
     double w[4];
-    cubic(x / (double)m->step - (double)i, w);
+    msi_pb_cubic(x / (double)m->step - (double)i, w);
     for (int k = 0; k < n; k++) {
         const double *r = row + i * n + k;
         value[k] = w[1] == 1 ? r[n] : w[0] * r[0] + w[1] * r[n] + w[2] * r[2 * n] + w[3] * r[3 * n];
@@ -711,8 +392,8 @@ double msi_pb_mean_at(const msi_pb_mean *m, int to, int from, double x, double y
     if (!(x >= 0 && y >= 0 && x < (double)m->geometry.nx && y < (double)m->geometry.ny) || !is_valid(m, x, y))
         return NAN;
     const int64_t i = (int64_t)floor(x / (double)m->step), j = (int64_t)floor(y / (double)m->step);
-    cubic(x / (double)m->step - (double)i, wx);
-    cubic(y / (double)m->step - (double)j, wy);
+    msi_pb_cubic(x / (double)m->step - (double)i, wx);
+    msi_pb_cubic(y / (double)m->step - (double)j, wy);
     for (int b = 0; b < 4; b++)
         for (int a = 0; a < 4; a++)
             sum += wy[b] * wx[a] * (double)m->node[((j + b) * m->n_x + i + a) * n + to * m->n_plane + from];

@@ -8,33 +8,8 @@
 #define MSI_PB_MEAN_H
 
 #include "core/image.h"
-#include "io/ms/ms_reader.h"
-#include "src/pb/pb_model.h"
+#include "src/pb/pb_array.h"
 #include "src/sky/stokes.h"
-
-typedef struct msi_pb_array msi_pb_array;
-
-/*
- * msi_pb_array_make - choose the model of each set of a reader, and log it.
- * Given:    word     of -pb, not "off"
- *           reader   borrowed while the array is used
- *           low_hz, high_hz  of the selected channels
- *           frame    of directions: J2000 and ICRS are known
- * Returned: *out     freed by msi_pb_array_free; NULL on failure
- * Returns:  0, MSI_EINPUT (no model; the positions of the antennas are needed and unknown; another frame), MSI_ENOMEM
- */
-int msi_pb_array_make(msi_pb_array **out, const char *word, const msi_ms_reader *reader, double low_hz, double high_hz,
-                      const char *frame);
-void msi_pb_array_free(msi_pb_array *a); /* NULL-safe */
-
-/*
- * msi_pb_array_weigh - weigh a set's kinds of baselines and times by samples instead of rows.
- * Given: pair [MSI_MS_PAIRS]  as msi_ms_block.pair
- */
-void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const msi_ms_row_times *times);
-
-/* msi_pb_array_name - return the name of the first set's model, for headers. Borrowed. */
-const char *msi_pb_array_name(const msi_pb_array *a);
 
 /* The image that a mean beam belongs to. */
 typedef struct msi_pb_target {
@@ -100,6 +75,9 @@ int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double 
  * Returns:            0, MSI_ENOMEM
  */
 int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image);
+
+/* msi_pb_cubic - return the weights of four neighbouring nodes at 0 <= t < 1 between the inner two: Lagrange's cubic. */
+void msi_pb_cubic(double t, double w[4]);
 
 /* msi_pb_mean_at - return an element at a pixel; NaN outside the model's range. */
 double msi_pb_mean_at(const msi_pb_mean *m, int to, int from, double x, double y);

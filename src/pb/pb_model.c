@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/units.h"
+#include "pb_file.h"
 #include "pb_tables.h"
 
 static const double ARCMIN = MSI_PI / 10800;
@@ -36,6 +37,7 @@ struct msi_pb_model {
     airy_dish dish[MSI_PB_CLASSES];
     double width_rad_hz;         /* Gaussian: full width at half power times frequency */
     int32_t delay[TILE_DIPOLES]; /* MWA */
+    msi_pb_file *file;           /* of FILE.fits */
 };
 
 /* How a group of models is evaluated. */
@@ -250,6 +252,39 @@ static double tile_width(const msi_pb_model *m, double freq_hz)
 }
 
 static const family tile_family = {.mount = MSI_PB_FIXED, .jones = tile_jones, .width = tile_width};
+
+/* ---- Files ---- */
+
+static void file_jones(const msi_pb_model *m, double freq_hz, const msi_pb_direction *direction, msi_c64 jones[4])
+{
+    msi_pb_file_jones(m->file, freq_hz, direction, jones);
+}
+
+static double file_width(const msi_pb_model *m, double freq_hz)
+{
+    return msi_pb_file_width(m->file, freq_hz);
+}
+
+static double file_limit(const msi_pb_model *m, double freq_hz)
+{
+    (void)freq_hz;
+    return msi_pb_file_limit(m->file);
+}
+
+static const family sky_file_family = {
+    .mount = MSI_PB_EQUATORIAL, .jones = file_jones, .width = file_width, .limit = file_limit};
+static const family dish_file_family = {
+    .mount = MSI_PB_ALTAZ, .jones = file_jones, .width = file_width, .limit = file_limit};
+
+static int make_file(msi_pb_model *m, const char *word, const msi_pb_set *set, char note[MSI_PB_NOTE])
+{
+    const char *slash = strrchr(word, '/');
+    MSI_TRY(msi_pb_file_read(&m->file, word, set, note));
+    m->family = msi_pb_file_mount(m->file) == MSI_PB_ALTAZ ? &dish_file_family : &sky_file_family;
+    m->n_class = 1;
+    snprintf(m->name, sizeof m->name, "%.31s", slash ? slash + 1 : word);
+    return MSI_OK;
+}
 
 /* ---- Words with numbers ---- */
 
@@ -612,7 +647,8 @@ static const char *list_words(char text[WORDS_BYTES])
 {
     int n = 0;
     for (int i = 0; i < N_NAMED; i++) n += snprintf(text + n, WORDS_BYTES - (size_t)n, "%s, ", named[i].word);
-    snprintf(text + n, WORDS_BYTES - (size_t)n, "airy:25 (dishes of 25 m), gauss:60amin@1.4GHz or poly:a,b,c");
+    snprintf(text + n, WORDS_BYTES - (size_t)n,
+             "airy:25 (dishes of 25 m), gauss:60amin@1.4GHz, poly:a,b,c or FILE.fits");
     return text;
 }
 
@@ -656,6 +692,7 @@ int msi_pb_model_check(const char *word)
     char note[MSI_PB_NOTE];
     msi_pb_model scratch = {0};
     const int i = find_with_numbers(word);
+    if (msi_pb_file_is_word(word)) return MSI_OK;
     if (i >= 0) return with_numbers[i].read(&scratch, word, word + strlen(with_numbers[i].start), note);
     if (strcmp(word, "auto") == 0 || strcmp(word, "off") == 0) return MSI_OK;
     const int found = find_named(word);
@@ -669,7 +706,9 @@ int msi_pb_model_make(msi_pb_model **out, const char *word, const msi_pb_set *se
     MSI_TRY(msi_alloc(&m, 1, sizeof *m, "primary beam"));
     int rc = msi_alloc(&m->class_of, set->n_antenna, sizeof *m->class_of, "primary beam");
     const int i = find_with_numbers(word);
-    if (!rc && i >= 0) {
+    if (!rc && msi_pb_file_is_word(word)) {
+        rc = make_file(m, word, set, note);
+    } else if (!rc && i >= 0) {
         rc = with_numbers[i].read(m, word, word + strlen(with_numbers[i].start), note);
     } else if (!rc) {
         const int k = strcmp(word, "auto") == 0 ? find_telescope(set->telescope) : find_named(word);
@@ -687,6 +726,7 @@ void msi_pb_model_free(msi_pb_model *m)
 {
     if (!m) return;
     msi_free(m->class_of);
+    msi_pb_file_free(m->file);
     msi_free(m);
 }
 

@@ -29,6 +29,7 @@ typedef struct msi_pb_set {
     int64_t n_antenna;
     const double *diameter_m; /* [n_antenna] DISH_DIAMETER; 0: unknown */
     const char *const *name;  /* [n_antenna] */
+    int is_circular;          /* feeds are R and L */
     const int32_t *delay;     /* [16] steps of the delays of an MWA tile, 32: dipole off; NULL if unknown */
 } msi_pb_set;
 
@@ -40,7 +41,7 @@ typedef struct msi_pb_model msi_pb_model;
  * msi_pb_model_check - check the word of -pb without a set.
  * Given:   word  auto, off, the name of a telescope, airy:D[,B] (diameter and blockage in metres), gauss:FWHM@FREQ
  *                (an angle at a frequency, such as 60amin@1.4GHz), poly:a,b,c.. (coefficients of even powers of
- *                arcmin GHz)
+ *                arcmin GHz), FILE.fits or a pattern of files (pb_file.h)
  * Returns: 0, MSI_EUSAGE (the message lists the words)
  */
 int msi_pb_model_check(const char *word);
@@ -50,7 +51,8 @@ int msi_pb_model_check(const char *word);
  * Given:    word   as above, not `off`; `auto` chooses by the telescope, band and diameters
  * Returned: *out   freed by msi_pb_model_free; NULL on failure
  *           note   one line for the log: model, band, and whether it is extrapolated
- * Returns:  0, MSI_EINPUT (no model of this telescope; frequencies outside the model's; the message names both), MSI_ENOMEM
+ * Returns:  0, MSI_EUSAGE (no such word), MSI_EINPUT (no model of this telescope; frequencies outside the model's; the
+ *           message names both; a file cannot be used), MSI_ENOMEM, MSI_EINTERRUPTED
  */
 int msi_pb_model_make(msi_pb_model **out, const char *word, const msi_pb_set *set, char note[MSI_PB_NOTE]);
 

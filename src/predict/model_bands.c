@@ -31,11 +31,14 @@ static void divide(msi_model_bands *b, const msi_model_images *m, msi_model_inte
     }
 }
 
-/* Count the samples of each band. A band between two images takes the second only where one of its frequencies lies
+/* A band between two images takes the second only where one of its frequencies lies
  * above the first image's. */
-static void count(msi_model_bands *b, const msi_ms_reader *reader)
+void msi_model_bands_count(msi_model_bands *b, const msi_ms_reader *reader)
 {
-    for (int64_t i = 0; i < b->channels.n; i++) b->band[i].n_image = 1;
+    for (int64_t i = 0; i < b->channels.n; i++) {
+        b->band[i].n_image = 1;
+        b->band[i].n_sample = 0;
+    }
     for (int s = 0; s < msi_ms_reader_n_spw(reader); s++) {
         const msi_ms_spw *spw = msi_ms_reader_spw(reader, s);
         int64_t begin, stop;
@@ -62,7 +65,7 @@ static int make_taylor(msi_model_bands *out, const msi_model_images *models, con
     }
     out->channels.edge_hz[0] = -HUGE_VAL;
     out->channels.edge_hz[1] = HUGE_VAL;
-    count(out, reader);
+    msi_model_bands_count(out, reader);
     out->band[0].n_image = (int)models->n_channel;
     out->band[0].reference_hz = models->channel[0].freq_hz;
     return MSI_OK;
@@ -82,7 +85,7 @@ int msi_model_bands_make(msi_model_bands *out, const msi_model_images *models, c
         return rc;
     }
     divide(out, models, interpolation);
-    count(out, reader);
+    msi_model_bands_count(out, reader);
     return MSI_OK;
 }
 

@@ -36,6 +36,9 @@ int msi_model_bands_make(msi_model_bands *out, const msi_model_images *models, c
                          msi_model_interpolation interpolation);
 void msi_model_bands_free(msi_model_bands *b);
 
+/* msi_model_bands_count - count the images and samples of each band again, after bands were divided. */
+void msi_model_bands_count(msi_model_bands *bands, const msi_ms_reader *reader);
+
 /*
  * msi_model_band_blend - interpolate visibilities between two images: (1 - t) of the lower and t of the upper, t linear
  * in frequency; or sum the Taylor terms. A band of one image is left as it is.

@@ -119,7 +119,7 @@ static int check_models(const msi_model_update_spec *spec, int64_t interval)
     msi_model_names names;
     char *name;
     MSI_TRY(name_interval(&name, spec, interval));
-    int rc = msi_model_names_list(&names, name);
+    int rc = msi_model_names_list(&names, name, spec->predict.gains || spec->predict.beam);
     msi_free(name);
     if (rc) return rc;
     for (int64_t i = 0; !rc && i < names.n; i++)

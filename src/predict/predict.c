@@ -23,6 +23,7 @@
 #include "io/ms/ms_writer.h"
 #include "io/ms/reader_pool.h"
 #include "kernels/gridder.h"
+#include "src/facets/facet_gridding.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/options.h"
 #include "src/predict/model_bands.h"
@@ -53,8 +54,12 @@ typedef struct prediction {
     msi_predict_scan scan;
     msi_model_bands bands;
     msi_predict_plan plan;
-    msi_gridder **gridder; /* [bands.channels.n] NULL for an unused band */
-    msi_image model;       /* of the only band; empty if there are several */
+    msi_predict_parts parts;
+    msi_image model;        /* of the only part; empty if there are several */
+    msi_facet_gains *gains; /* NULL: the image is predicted whole */
+    msi_facets facets;
+    msi_facet_work work;
+    msi_pb_array *facet_pb; /* of the facets; NULL: none */
 } prediction;
 
 /* ---- Check that the model belongs to the sets ---- */
@@ -302,6 +307,7 @@ static int assign_sets(prediction *r)
     r->request = &r->own;
     /* A column that is replaced is not read, so it does not matter that only some sets have CORRECTED_DATA. */
     if (all->op == MSI_MS_WRITE_REPLACE && !all->selection.data_column) r->own.selection.data_column = "DATA";
+    if (all->beam || r->gains) r->own.selection.describe_rows = 1;
     if (r->ranks->env_size == 1) return MSI_OK;
     if (msi_ms_paths_same(all->ms_paths, all->n_ms, &a, &b))
         return msi_error_set(MSI_EARGUMENT, "%s and %s are the same Measurement Set", all->ms_paths[a],
@@ -342,6 +348,47 @@ static int start_processes(prediction *r)
     return rc;
 }
 
+/* Make the facets of the models, and find their gains. */
+static int make_facets(prediction *r)
+{
+    const msi_facet_options *f = &r->request->options->facets;
+    const msi_model_images *m = r->models;
+    const msi_facet_target target = {.geometry = m->geometry,
+                                     .ra_rad = m->ra_rad,
+                                     .dec_rad = m->dec_rad,
+                                     .frame = m->dir_frame,
+                                     .feather_pixel = f->feather_pixel};
+    const msi_gain_form most = f->scalar ? MSI_GAIN_SCALAR : f->diagonal ? MSI_GAIN_DIAGONAL : MSI_GAIN_FULL;
+    msi_plane plane[MSI_MODEL_MAX_PLANES] = {{0}};
+    int is_circular;
+    for (int i = 0; i < m->n_plane; i++) plane[i] = m->plane[i];
+    MSI_TRY(f->regions ? msi_facets_read(&r->facets, f->regions, &target)
+                       : msi_facets_auto(&r->facets, f->automatic, &target));
+    if (f->beam) {
+        const char *word = r->request->options->pb.model;
+        double low = HUGE_VAL, high = 0;
+        for (int i = 0; i < msi_ms_reader_n_spw(r->reader); i++) {
+            const msi_ms_spw *s = msi_ms_reader_spw(r->reader, i);
+            low = fmin(low, s->freq_hz[0]);
+            high = fmax(high, s->freq_hz[s->n_chan - 1]);
+        }
+        MSI_TRY(msi_pb_array_make(&r->facet_pb, word ? word : "auto", r->reader, low, high, m->dir_frame));
+    }
+    MSI_TRY(msi_facet_gains_assign(r->gains, &r->facets, r->reader, r->facet_pb));
+    MSI_TRY(msi_facet_feeds(r->reader, &is_circular));
+    r->work = (msi_facet_work){.facets = &r->facets, .gains = r->gains};
+    msi_log_info("facets: %d", r->facets.n);
+    MSI_TRY(msi_facet_planes_choose(&r->work.planes, plane, m->n_plane, r->gains, is_circular, most));
+    if (m->is_taylor)
+        return msi_error_set(
+            MSI_EINPUT, "%.200s: Taylor terms cannot be predicted by facets yet; predict images of channels", m->names);
+    /* The samples of each part have the planes that the gains need. */
+    r->parts.n_out = r->work.planes.n_stored;
+    for (int i = 0; i < r->parts.n_out; i++) r->parts.out[i] = r->work.planes.stored[i];
+    for (int64_t i = 0; i < r->parts.n; i++) r->parts.part[i].n_plane = r->parts.n_out;
+    return MSI_OK;
+}
+
 static int open_reader(prediction *r)
 {
     const msi_predict_request *q = r->request;
@@ -358,35 +405,23 @@ static int open_reader(prediction *r)
 
 /* ---- Plan ---- */
 
-/* Return the band of all samples; -1 if there are several. */
-static int64_t only_band(const prediction *r)
-{
-    int64_t only = -1;
-    for (int64_t i = 0; i < r->bands.channels.n; i++) {
-        if (!r->bands.band[i].n_sample) continue;
-        if (only >= 0) return -1;
-        only = i;
-    }
-    return only;
-}
-
 static int make_gridders(prediction *r)
 {
-    MSI_TRY(msi_alloc(&r->gridder, r->bands.channels.n, sizeof(msi_gridder *), "gridders"));
-    for (int64_t i = 0; i < r->bands.channels.n; i++) {
-        const msi_model_band *band = &r->bands.band[i];
-        if (!band->n_sample) continue;
-        msi_gridder_spec spec = msi_predict_gridder_spec(
-            &r->request->gridder, r->models, band->n_image * r->models->n_plane, msi_predict_unplanned_bytes());
+    for (int64_t i = 0; i < r->parts.n; i++) {
+        msi_gridder_spec spec = msi_predict_gridder_spec(&r->request->gridder, r->models, r->parts.part[i].n_plane,
+                                                         msi_predict_unplanned_bytes());
         spec.device = r->gpus.device[0];
-        MSI_TRY(msi_gridder_create(&r->gridder[i], &spec));
+        if (r->gains) {
+            spec.tagged = 1;
+            r->work.spec = spec;
+        }
+        MSI_TRY(msi_gridder_create(&r->parts.part[i].gridder, &spec));
     }
-    const int64_t only = only_band(r);
-    if (only < 0) return MSI_OK;
-    const msi_model_band *band = &r->bands.band[only];
-    MSI_TRY(msi_model_images_load(r->models, band->first, band->n_image, msi_gridder_precision(r->gridder[only]),
-                                  &r->model));
-    return msi_gridder_model(r->gridder[only], &r->model);
+    if (r->parts.n > 1) return MSI_OK;
+    const msi_predict_part *only = &r->parts.part[0];
+    MSI_TRY(
+        msi_predict_parts_load(&r->parts, only, r->models, &r->bands, msi_gridder_precision(only->gridder), &r->model));
+    return r->gains ? MSI_OK : msi_gridder_model(only->gridder, &r->model);
 }
 
 /* Distribute the work over the GPUs, and log the plan. */
@@ -397,8 +432,8 @@ static int share_gpus(prediction *r)
     r->plan.degrid_s = msi_gpu_share_s(&r->gpus, &work);
     report_plan(r);
     msi_gpu_share_report(&r->gpus, &work);
-    for (int64_t i = 0; r->gpus.n > 1 && i < r->bands.channels.n; i++)
-        if (r->gridder[i]) MSI_TRY(msi_gridder_set_workers(r->gridder[i], r->gpus.device, r->gpus.n));
+    for (int64_t i = 0; r->gpus.n > 1 && i < r->parts.n; i++)
+        MSI_TRY(msi_gridder_set_workers(r->parts.part[i].gridder, r->gpus.device, r->gpus.n));
     return MSI_OK;
 }
 
@@ -407,13 +442,16 @@ static int make_plan(prediction *r)
     const msi_predict_need need = {.gridder = &r->request->gridder,
                                    .models = r->models,
                                    .bands = &r->bands,
+                                   .parts = &r->parts,
                                    .reader = r->reader,
                                    .scan = &r->scan,
                                    .model_in_memory = r->model.pixel != NULL};
     MSI_TRY(msi_predict_plan_make(&r->plan, &need));
     MSI_TRY(share_gpus(r));
-    for (int64_t i = 0; i < r->bands.channels.n; i++)
-        if (r->gridder[i]) msi_predict_expect(&r->plan, &r->scan, &r->bands.band[i], r->gridder[i]);
+    for (int64_t i = 0; i < r->parts.n; i++) {
+        const msi_predict_part *part = &r->parts.part[i];
+        msi_predict_expect(&r->plan, &r->scan, &r->bands.band[part->band], part->gridder);
+    }
     return MSI_OK;
 }
 
@@ -450,6 +488,9 @@ static int plan_sets(prediction *r)
     MSI_TRY(open_reader(r));
     report_subject(r);
     MSI_TRY(check_model(r));
+    MSI_TRY(msi_predict_parts_make(&r->parts, r->request->beam, r->models, r->reader, r->scan.field, r->scan.n_field,
+                                   r->request->gridder.accuracy, &r->bands));
+    if (r->gains) MSI_TRY(make_facets(r));
     MSI_TRY(msi_gpu_share_check(&r->gpus, r->all->options));
     MSI_TRY(make_gridders(r));
     msi_backend_await(r->gpus.device, r->gpus.n);
@@ -463,8 +504,11 @@ static int predict_sets(prediction *r, msi_predict_loop *loop)
                                .writer = r->writer,
                                .models = r->models,
                                .bands = &r->bands,
+                               .parts = &r->parts,
                                .plan = &r->plan,
-                               .gridder = r->gridder,
+                               .facets = r->gains ? &r->work : NULL,
+                               .gains = r->gains,
+                               .model = &r->model,
                                .n_row = r->scan.n_row,
                                .no_turn_rad =
                                    MSI_LOST_TO_CENTRE * r->request->gridder.accuracy / (4 * MSI_PI * longest_lambda)};
@@ -529,12 +573,31 @@ static int run_stages(prediction *r)
     return MSI_OK;
 }
 
+/* Read the solutions of facets, unless they are open. Without solutions facets predict what the whole image does. */
+static int open_gains(prediction *r)
+{
+    const msi_predict_request *all = r->all;
+    const msi_facet_options *f = &all->options->facets;
+    r->gains = all->gains;
+    if (r->gains || !msi_options_has_gains(all->options)) return MSI_OK;
+    if (r->ranks->env_size > 1)
+        return msi_error_set(MSI_EUSAGE, "facets cannot be distributed over ranks yet; use msimage");
+    const msi_facet_gains_spec spec = {.files = f->files,
+                                       .tables = f->tables,
+                                       .n_set = all->n_ms,
+                                       .is_linear = f->is_linear == MSI_SOLUTION_LINEAR,
+                                       .checks_directions = !f->any_direction,
+                                       .update_s = f->update_s};
+    return msi_facet_gains_open(&r->gains, &spec);
+}
+
 static int start_run(prediction *r)
 {
     const msi_predict_request *all = r->all;
     r->start_s = msi_wall_s();
     MSI_TRY(
         msi_open_sets_have_columns(all->options, "it has no columns to write to; predict into its Measurement Set"));
+    MSI_TRY(open_gains(r));
     MSI_TRY(assign_sets(r));
     if (r->ranks->env_size > all->n_ms)
         msi_log_info("ranks: %d of %d have nothing to do, because each set has one writer and the number of sets is %d",
@@ -542,7 +605,7 @@ static int start_run(prediction *r)
     if (r->own.n_ms < all->n_ms)
         msi_log_info("ranks: the first rank writes %d of %d sets; this log is about those", r->own.n_ms, all->n_ms);
     if (!r->own.n_ms) return MSI_OK;
-    MSI_TRY(msi_model_images_find(&r->models, r->request->name, r->request->force));
+    MSI_TRY(msi_model_images_find(&r->models, r->request->name, r->request->force, r->gains || r->request->beam));
     MSI_TRY(msi_model_images_check(r->models, &r->request->wanted));
     r->models_s = msi_wall_s();
     return start_processes(r);
@@ -558,14 +621,17 @@ int msi_run_predict_request(const msi_predict_request *request, msi_ranks *ranks
     if (!rc) rc = run_stages(&r);
     rc = append_incomplete(&r, rc);
     rc = msi_ranks_agree(r.ranks, rc);
-    for (int64_t i = 0; r.gridder && i < r.bands.channels.n; i++) msi_gridder_free(r.gridder[i]);
-    msi_free(r.gridder);
+    msi_predict_parts_free(&r.parts);
+    msi_predict_scan_free(&r.scan);
     msi_image_free(&r.model);
     msi_model_bands_free(&r.bands);
     msi_ms_reader_free(r.reader);
     msi_reader_pool_free(r.reader_pool);
     msi_ms_writer_free(r.writer);
     msi_model_images_free(r.models);
+    msi_facets_free(&r.facets);
+    msi_pb_array_free(r.facet_pb);
+    if (r.gains != request->gains) msi_facet_gains_free(r.gains);
     msi_free(r.paths);
     msi_backend_await_all();
     return rc;
@@ -589,6 +655,8 @@ int msi_run_predict(const msi_options *o, msi_ranks *ranks, void (*forked)(void)
                              .drop_old = o->drop_old,
                              .force = o->force,
                              .dry_run = o->dry_run,
+                             .beam =
+                                 o->pb.model && strcmp(o->pb.model, "off") != 0 && !o->facets.beam ? o->pb.model : NULL,
                              .gridder = msi_gridder_choice_spec(o),
                              .options = o};
     q.gridder.temp_dir = o->temp_dir;

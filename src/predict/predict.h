@@ -6,6 +6,7 @@
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
+#include "src/facets/facet_gains.h"
 #include "src/options/options.h"
 #include "src/run/ranks.h"
 #include "src/sky/model_images.h"
@@ -23,8 +24,10 @@ typedef struct msi_predict_request {
     int drop_old;               /* remove columns that predictions put aside */
     int force;                  /* predict a model that probably does not belong to the sets */
     int dry_run;                /* plan only */
+    const char *beam;           /* word of -pb: the models are seen through this primary beam; NULL: as they are */
     msi_gridder_spec gridder;   /* members that all gridders have in common */
-    const msi_options *options; /* of the whole run, for GPUs, ranks and the log */
+    const msi_options *options; /* of the whole run, for facets, GPUs, ranks and the log */
+    msi_facet_gains *gains; /* of facets, if they are open already; NULL: they are opened if the options have some */
 } msi_predict_request;
 
 /*

@@ -17,10 +17,12 @@
 /* The blocks that the gridders hold, in the order in which they were added. */
 typedef struct block_batch {
     int64_t n_block, block_capacity;
-    msi_ms_block *block; /* [n_block] without data; ms_row and uvw_m point into the arrays below */
+    msi_ms_block *block; /* [n_block] without data; its arrays point into those below */
     int64_t n_row, n_sample;
     int64_t *ms_row; /* [n_row] */
     double *uvw_m;   /* [n_row][3] for the field's own centre */
+    double *time_s;  /* [n_row] with a primary beam, as the next; else NULL */
+    uint8_t *pair;   /* [n_row] */
 } block_batch;
 
 typedef struct predict_state {
@@ -28,6 +30,9 @@ typedef struct predict_state {
     msi_ms_block next; /* read but not added; n_row is 0 after the last block */
     block_batch batch;
     msi_block_workspace workspace; /* buffers of one block */
+    msi_block_workspace sum;       /* with a primary beam: of the sums over its terms */
+    int64_t n_tag;
+    uint64_t *tag; /* of one block, for facets */
 } predict_state;
 
 /* ---- Fill ---- */
@@ -54,11 +59,16 @@ static int store_block(predict_state *r, const msi_ms_block *block)
     *kept = *block;
     kept->ms_row = batch->ms_row + batch->n_row;
     kept->uvw_m = batch->uvw_m + 3 * batch->n_row;
-    kept->time_s = NULL;
+    kept->time_s = batch->time_s ? batch->time_s + batch->n_row : NULL;
+    kept->pair = batch->pair ? batch->pair + batch->n_row : NULL;
     kept->flag = NULL;
     kept->buffer = NULL;
     memcpy(batch->ms_row + batch->n_row, block->ms_row, sizeof *block->ms_row * (size_t)block->n_row);
     memcpy(batch->uvw_m + 3 * batch->n_row, block->uvw_m, sizeof *block->uvw_m * 3 * (size_t)block->n_row);
+    if (batch->time_s) {
+        memcpy(batch->time_s + batch->n_row, block->time_s, sizeof *block->time_s * (size_t)block->n_row);
+        memcpy(batch->pair + batch->n_row, block->pair, (size_t)block->n_row);
+    }
     batch->n_row += block->n_row;
     batch->n_sample += block->n_row * block->n_chan;
     return MSI_OK;
@@ -86,6 +96,17 @@ static int next_part(const msi_model_bands *bands, const msi_ms_block *block, ba
     return 0;
 }
 
+/* Make the tags of a block's rows. */
+static int tag_rows(predict_state *r, const msi_ms_block *block)
+{
+    if (block->n_row > r->n_tag) {
+        r->n_tag = 0;
+        MSI_TRY(msi_grow(&r->tag, 0, block->n_row, sizeof *r->tag, "tags of rows"));
+        r->n_tag = block->n_row;
+    }
+    return msi_facet_gains_tag(r->loop->gains, block, r->tag);
+}
+
 static int add_block(predict_state *r, const msi_ms_block *block)
 {
     const msi_model_bands *bands = r->loop->bands;
@@ -96,14 +117,20 @@ static int add_block(predict_state *r, const msi_ms_block *block)
         msi_phase_shift_rotate(&shift, block->n_row, block->uvw_m, r->workspace.uvw_m);
         uvw_m = r->workspace.uvw_m;
     }
+    if (r->loop->facets) MSI_TRY(tag_rows(r, block));
     band_part at = {0};
     while (next_part(bands, block, &at)) {
-        msi_vis_block part = {.n_row = block->n_row,
-                              .n_chan = at.n_chan,
-                              .n_plane = bands->band[at.band].n_image * r->loop->models->n_plane,
-                              .uvw_m = uvw_m,
-                              .freq_hz = block->freq_hz + at.first};
-        MSI_TRY(msi_gridder_add(r->loop->gridder[at.band], &part));
+        int n;
+        const msi_predict_part *part = r->loop->parts->part + msi_predict_parts_of(r->loop->parts, at.band, block, &n);
+        for (int k = 0; k < n; k++, part++) {
+            const msi_vis_block samples = {.n_row = block->n_row,
+                                           .n_chan = at.n_chan,
+                                           .n_plane = part->n_plane,
+                                           .uvw_m = uvw_m,
+                                           .tag = r->tag,
+                                           .freq_hz = block->freq_hz + at.first};
+            MSI_TRY(msi_gridder_add(part->gridder, &samples));
+        }
     }
     return store_block(r, block);
 }
@@ -130,27 +157,42 @@ static int fill_batch(predict_state *r)
 
 /* ---- Degrid ---- */
 
-/* Degrid one of several bands. Its model, and the grids that the gridder makes of it, are freed afterwards. */
-static int degrid_with_model(predict_state *r, int64_t i)
+/* Degrid one of several parts. Its model, and the grids that the gridder makes of it, are freed afterwards. */
+static int degrid_with_model(predict_state *r, const msi_predict_part *part)
 {
-    const msi_model_band *band = &r->loop->bands->band[i];
-    msi_gridder *g = r->loop->gridder[i];
+    const msi_predict_loop *loop = r->loop;
+    msi_gridder_report report;
     msi_image model;
-    MSI_TRY(msi_model_images_load(r->loop->models, band->first, band->n_image, msi_gridder_precision(g), &model));
-    int rc = msi_gridder_model(g, &model);
-    if (!rc) rc = msi_gridder_predict(g);
-    msi_gridder_reset(g);
+    msi_gridder_report_get(part->gridder, &report);
+    if (!report.n_sample) return MSI_OK;
+    MSI_TRY(msi_predict_parts_load(loop->parts, part, loop->models, loop->bands, msi_gridder_precision(part->gridder),
+                                   &model));
+    int rc = MSI_OK;
+    if (loop->facets) {
+        rc = msi_facet_predict(loop->facets, part->gridder, &model);
+    } else {
+        rc = msi_gridder_model(part->gridder, &model);
+        if (!rc) rc = msi_gridder_predict(part->gridder);
+        msi_gridder_reset(part->gridder);
+    }
     msi_image_free(&model);
     return rc;
+}
+
+/* Degrid the only part, whose model is in memory. */
+static int degrid_only(const msi_predict_loop *loop)
+{
+    msi_gridder *g = loop->parts->part[0].gridder;
+    return loop->facets ? msi_facet_predict(loop->facets, g, loop->model) : msi_gridder_predict(g);
 }
 
 static int degrid_batch(predict_state *r)
 {
     const double start = msi_wall_s();
-    for (int64_t i = 0; i < r->loop->bands->channels.n; i++) {
-        if (!r->loop->gridder[i]) continue;
-        const msi_progress_share all = msi_progress_enter(i, i + 1, r->loop->bands->channels.n);
-        MSI_TRY(r->loop->plan->n_band == 1 ? msi_gridder_predict(r->loop->gridder[i]) : degrid_with_model(r, i));
+    const msi_predict_parts *parts = r->loop->parts;
+    for (int64_t i = 0; i < parts->n; i++) {
+        const msi_progress_share all = msi_progress_enter(i, i + 1, parts->n);
+        MSI_TRY(parts->n == 1 ? degrid_only(r->loop) : degrid_with_model(r, &parts->part[i]));
         msi_progress_leave(all);
         MSI_TRY(msi_interrupt_check());
     }
@@ -160,28 +202,59 @@ static int degrid_batch(predict_state *r)
 
 /* ---- Drain ---- */
 
+/* Fetch the visibilities of a part for some channels of a block, and blend those of two models. */
+static int fetch_part(predict_state *r, const msi_predict_part *part, const msi_ms_block *block, const band_part *at)
+{
+    const msi_model_band *band = &r->loop->bands->band[at->band];
+    const double *freq_hz = block->freq_hz + at->first;
+    MSI_TRY(msi_block_workspace_fit(&r->workspace, 0, block->n_row * at->n_chan * part->n_plane, 0));
+    MSI_TRY(msi_gridder_fetch(part->gridder, block->n_row, at->n_chan, freq_hz, r->workspace.vis));
+    msi_model_band_blend(band, part->n_plane / band->n_image, block->n_row, at->n_chan, freq_hz, r->workspace.vis);
+    return MSI_OK;
+}
+
+/* Make the visibilities of the planes for some channels of a block. Returned: *vis [n_out][n_row][n_chan] */
+static int make_planes(predict_state *r, const msi_ms_block *block, const band_part *at, msi_c64 **vis)
+{
+    const msi_predict_parts *parts = r->loop->parts;
+    int n;
+    const msi_predict_part *part = parts->part + msi_predict_parts_of(parts, at->band, block, &n);
+    const int64_t n_vis = block->n_row * at->n_chan * parts->n_out;
+    if (!parts->array) {
+        *vis = NULL;
+        MSI_TRY(fetch_part(r, part, block, at));
+        *vis = r->workspace.vis;
+        return MSI_OK;
+    }
+    MSI_TRY(msi_block_workspace_fit(&r->sum, 0, n_vis, 0));
+    memset(r->sum.vis, 0, sizeof *r->sum.vis * (size_t)n_vis);
+    *vis = r->sum.vis;
+    const msi_pb_rows rows = {block->n_row, at->n_chan, block->time_s, block->freq_hz + at->first, block->pair};
+    for (int k = 0; k < n; k++, part++) {
+        MSI_TRY(fetch_part(r, part, block, at));
+        msi_pb_terms_add(&parts->terms[at->band * parts->n_view + part->view], &rows, part->first_term, part->n_term,
+                         r->workspace.vis, r->sum.vis);
+    }
+    return MSI_OK;
+}
+
 /* Make the correlations of a block, [n_row][n_chan][n_corr]. */
 static int make_correlations(predict_state *r, const msi_ms_block *block, msi_c32 *out)
 {
-    const msi_model_bands *bands = r->loop->bands;
-    const msi_model_images *models = r->loop->models;
+    const msi_predict_parts *parts = r->loop->parts;
     msi_unmix unmix[MSI_MAX_CORR];
     msi_phase_shift shift;
+    msi_c64 *vis;
     const int turns = make_shift(r, block, &shift);
-    MSI_TRY(msi_unmix_make(unmix, models->plane, models->n_plane, block->corr, block->n_corr));
+    MSI_TRY(msi_unmix_make(unmix, parts->out, parts->n_out, block->corr, block->n_corr));
     band_part at = {0};
-    while (next_part(bands, block, &at)) {
-        const msi_model_band *band = &bands->band[at.band];
-        const double *freq_hz = block->freq_hz + at.first;
-        const int32_t n_chan = at.n_chan;
-        MSI_TRY(msi_block_workspace_fit(&r->workspace, 0, block->n_row * n_chan * band->n_image * models->n_plane, 0));
-        MSI_TRY(msi_gridder_fetch(r->loop->gridder[at.band], block->n_row, n_chan, freq_hz, r->workspace.vis));
-        msi_model_band_blend(band, models->n_plane, block->n_row, n_chan, freq_hz, r->workspace.vis);
+    while (next_part(r->loop->bands, block, &at)) {
+        MSI_TRY(make_planes(r, block, &at, &vis));
         if (turns)
-            msi_phase_shift_inverse(&shift, block->n_row, n_chan, models->n_plane, freq_hz, block->uvw_m,
-                                    r->workspace.vis);
-        msi_correlations_convert(unmix, block->n_corr, block->n_row, (msi_channel_range){at.first, n_chan},
-                                 r->workspace.vis, block->n_chan, out);
+            msi_phase_shift_inverse(&shift, block->n_row, at.n_chan, parts->n_out, block->freq_hz + at.first,
+                                    block->uvw_m, vis);
+        msi_correlations_convert(unmix, block->n_corr, block->n_row, (msi_channel_range){at.first, at.n_chan}, vis,
+                                 block->n_chan, out);
     }
     return MSI_OK;
 }
@@ -225,8 +298,7 @@ static int drain_batch(predict_state *r)
         loop->done.n_sample += all.n_row * all.n_chan;
         msi_progress_at(first + n, batch->n_block);
     }
-    for (int64_t i = 0; i < loop->bands->channels.n; i++)
-        if (loop->gridder[i]) msi_gridder_clear(loop->gridder[i]);
+    for (int64_t i = 0; i < loop->parts->n; i++) msi_gridder_clear(loop->parts->part[i].gridder);
     loop->done.write_s += msi_wall_s() - start;
     return MSI_OK;
 }
@@ -258,6 +330,10 @@ int msi_predict_loop_run(msi_predict_loop *loop)
     omp_set_num_threads(n_thread > 1 ? n_thread - 1 : 1);
     int rc = msi_alloc(&r.batch.ms_row, loop->plan->batch_row, sizeof *r.batch.ms_row, "rows at a time");
     if (!rc) rc = msi_alloc(&r.batch.uvw_m, 3 * loop->plan->batch_row, sizeof *r.batch.uvw_m, "rows at a time");
+    if (!rc && loop->parts->array)
+        rc = msi_alloc(&r.batch.time_s, loop->plan->batch_row, sizeof *r.batch.time_s, "rows at a time");
+    if (!rc && loop->parts->array)
+        rc = msi_alloc(&r.batch.pair, loop->plan->batch_row, sizeof *r.batch.pair, "rows at a time");
     if (!rc) rc = msi_ms_reader_next(loop->reader, &r.next);
     msi_progress_begin("predicting");
     while (!rc && r.next.n_row) {
@@ -267,8 +343,12 @@ int msi_predict_loop_run(msi_predict_loop *loop)
     if (!rc) msi_progress_end();
     omp_set_num_threads(n_thread);
     msi_free(r.batch.block);
+    msi_free(r.tag);
     msi_free(r.batch.ms_row);
     msi_free(r.batch.uvw_m);
+    msi_free(r.batch.time_s);
+    msi_free(r.batch.pair);
     msi_block_workspace_free(&r.workspace);
+    msi_block_workspace_free(&r.sum);
     return rc;
 }

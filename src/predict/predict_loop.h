@@ -9,7 +9,9 @@
 #include "io/ms/ms_reader.h"
 #include "io/ms/ms_writer.h"
 #include "kernels/gridder.h"
+#include "src/facets/facet_gridding.h"
 #include "src/predict/model_bands.h"
+#include "src/predict/predict_beam.h"
 #include "src/predict/predict_plan.h"
 #include "src/sky/model_images.h"
 
@@ -18,11 +20,14 @@ typedef struct msi_predict_loop {
     msi_ms_writer *writer; /* prepared */
     msi_model_images *models;
     const msi_model_bands *bands;
+    msi_predict_parts *parts; /* with gridders; that of a single part has its model already, several parts get
+                                       theirs in the loop */
     const msi_predict_plan *plan;
-    msi_gridder *const *gridder; /* [bands->channels.n] NULL for an unused band; the gridder of a single band has its
-                                    model already, several bands get theirs in the loop */
-    int64_t n_row;               /* total, for progress */
-    double no_turn_rad;          /* a phase centre not farther from that of the models counts as theirs */
+    const msi_facet_work *facets; /* predict by facets; NULL: whole images */
+    msi_facet_gains *gains;       /* of them */
+    const msi_image *model;       /* of a single part, by facets */
+    int64_t n_row;                /* total, for progress */
+    double no_turn_rad;           /* a phase centre not farther from that of the models counts as theirs */
     struct {
         int64_t n_row, n_sample, n_batch;
         double read_s, degrid_s, write_s; /* waiting for coordinates; degridding; making correlations and waiting to

@@ -26,6 +26,22 @@ static const int64_t LEAST_SAMPLES = 1 << 12;
 /* Bytes of a row in addition to the store: its number, and its uvw for the field's centre. */
 enum { ROW_BYTES = 8 + 24 };
 
+/* Note the field of a block and the times of its rows. */
+static int scan_field(msi_predict_scan *s, const msi_ms_block *b)
+{
+    int i = 0;
+    while (i < s->n_field && (s->field[i].set != b->set || s->field[i].field_id != b->field_id)) i++;
+    if (i == s->n_field) {
+        MSI_TRY(msi_grow(&s->field, s->n_field, s->n_field + 1, sizeof *s->field, "fields"));
+        s->field[s->n_field++] = (msi_predict_field){b->set, b->field_id, b->ra_rad, b->dec_rad, HUGE_VAL, -HUGE_VAL};
+    }
+    for (int64_t row = 0; row < b->n_row; row++) {
+        s->field[i].low_s = fmin(s->field[i].low_s, b->time_s[row]);
+        s->field[i].high_s = fmax(s->field[i].high_s, b->time_s[row]);
+    }
+    return MSI_OK;
+}
+
 static void scan_block(msi_predict_scan *s, const msi_ms_block *b, const msi_model_images *m)
 {
     msi_phase_shift shift;
@@ -55,6 +71,7 @@ int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const m
         MSI_TRY(msi_interrupt_check());
         if (!block.n_row) break;
         scan_block(scan, &block, models);
+        MSI_TRY(scan_field(scan, &block));
         msi_progress_at(scan->n_row, msi_ms_reader_n_row(reader));
     }
     msi_progress_end();
@@ -62,6 +79,12 @@ int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const m
     if (!scan->n_row) return msi_error_set(MSI_EINPUT, "nothing to predict: no selected row has a finite UVW");
     msi_ms_reader_rewind(reader);
     return MSI_OK;
+}
+
+void msi_predict_scan_free(msi_predict_scan *scan)
+{
+    msi_free(scan->field);
+    *scan = (msi_predict_scan){0};
 }
 
 static int64_t slot_bytes(void)
@@ -95,22 +118,24 @@ msi_gridder_spec msi_predict_gridder_spec(const msi_gridder_spec *common, const 
 /* The input for the size of batches. */
 typedef struct budget {
     const msi_predict_scan *scan;
-    const msi_model_band *largest; /* the band with the largest grids */
-    double sample_bytes;           /* bytes of a sample in the stores, averaged over the bands */
-    int64_t left;                  /* memory for stores and grids */
+    const msi_model_bands *bands;
+    const msi_predict_part *largest; /* the part with the largest grids */
+    double sample_bytes;             /* bytes of a sample in the stores, averaged over the parts */
+    int64_t left;                    /* memory for stores and grids */
 } budget;
 
-static void find_largest(msi_predict_plan *plan, budget *b, const msi_model_bands *bands, int n_plane)
+static void find_largest(msi_predict_plan *plan, budget *b, const msi_predict_parts *parts)
 {
     double planes = 0, selected = 0;
-    for (int64_t i = 0; i < bands->channels.n; i++) {
-        const msi_model_band *band = &bands->band[i];
-        if (!band->n_sample) continue;
-        plan->n_band++;
-        planes += (double)(band->n_image * n_plane) * (double)band->n_sample;
-        selected += (double)band->n_sample;
-        if (!b->largest || band->n_image * band->n_sample > b->largest->n_image * b->largest->n_sample)
-            b->largest = band;
+    for (int64_t i = 0; i < b->bands->channels.n; i++) selected += (double)b->bands->band[i].n_sample;
+    for (int64_t i = 0; i < parts->n; i++) {
+        const msi_predict_part *p = &parts->part[i];
+        const int64_t n_sample = b->bands->band[p->band].n_sample;
+        plan->n_part++;
+        /* Each sample belongs to one of the pointings. */
+        planes += (double)p->n_plane * (double)n_sample / parts->n_view;
+        if (!b->largest || p->n_plane * n_sample > b->largest->n_plane * b->bands->band[b->largest->band].n_sample)
+            b->largest = p;
     }
     b->sample_bytes = planes / selected;
 }
@@ -125,8 +150,8 @@ static int64_t batch_samples_of(const msi_predict_plan *plan, const msi_predict_
 void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band,
                         msi_gridder *gridder)
 {
-    /* One of several bands frees its grids after each batch. */
-    if (plan->n_band == 1)
+    /* One of several parts frees its grids after each batch. */
+    if (plan->n_part == 1)
         msi_gridder_expect(gridder, batch_samples_of(plan, scan, band), plan->batch_row, scan->w_min_lambda,
                            scan->w_max_lambda);
 }
@@ -143,9 +168,9 @@ static int estimate_plan(msi_predict_plan *plan, msi_gridder *g, const budget *b
     if (plan->batch_row > scan->n_row) plan->batch_row = scan->n_row;
     plan->store_bytes = (int64_t)(b->sample_bytes * (double)plan->batch_sample) + plan->batch_row * ROW_BYTES +
                         msi_gridder_store_bytes(g, 0, plan->batch_row);
-    msi_predict_expect(plan, scan, b->largest, g);
-    MSI_TRY(msi_gridder_estimate(g, batch_samples_of(plan, scan, b->largest), plan->batch_row, scan->w_min_lambda,
-                                 scan->w_max_lambda, r));
+    msi_predict_expect(plan, scan, &b->bands->band[b->largest->band], g);
+    MSI_TRY(msi_gridder_estimate(g, batch_samples_of(plan, scan, &b->bands->band[b->largest->band]), plan->batch_row,
+                                 scan->w_min_lambda, scan->w_max_lambda, r));
     plan->grid_bytes = r->grid_bytes;
     plan->device_bytes = r->device_bytes;
     return MSI_OK;
@@ -163,7 +188,7 @@ static int fits(const msi_predict_plan *plan, const budget *b)
 static int choose_batch(msi_predict_plan *plan, msi_gridder *g, const budget *b, const msi_image_geometry *geometry)
 {
     const int64_t n_sample = b->scan->n_sample;
-    if (plan->n_band == 1) {
+    if (plan->n_part == 1) {
         MSI_TRY(estimate_plan(plan, g, b, (n_sample + FEW_SAMPLES - 1) / FEW_SAMPLES));
         if (plan->gridder.n_w_resident >= plan->gridder.n_w && fits(plan, b)) return MSI_OK;
     }
@@ -197,11 +222,10 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
     const msi_predict_scan *scan = need->scan;
     int64_t reserved = msi_predict_unplanned_bytes();
     memset(plan, 0, sizeof *plan);
-    budget b = {.scan = scan};
-    find_largest(plan, &b, need->bands, models->n_plane);
+    budget b = {.scan = scan, .bands = need->bands};
+    find_largest(plan, &b, need->parts);
     if (!b.largest) return msi_error_set(MSI_EINTERNAL, "no channel of the sets is in a band of the models");
-    msi_gridder_spec spec =
-        msi_predict_gridder_spec(need->gridder, models, b.largest->n_image * models->n_plane, reserved);
+    msi_gridder_spec spec = msi_predict_gridder_spec(need->gridder, models, b.largest->n_plane, reserved);
     msi_gridder *g;
     MSI_TRY(msi_gridder_create(&g, &spec));
     const int64_t pixel_bytes = msi_image_pixel_bytes(msi_gridder_precision(g));
@@ -219,7 +243,7 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
     int rc = choose_batch(plan, g, &b, &models->geometry);
     msi_gridder_free(g);
     plan->read_s = 2 * (double)scan->n_row / MSI_READ_ROWS_PER_S;
-    plan->degrid_s = plan->gridder.estimate_s * (double)plan->n_batch * (double)plan->n_band;
+    plan->degrid_s = plan->gridder.estimate_s * (double)plan->n_batch * (double)plan->n_part / need->parts->n_view;
     plan->write_s = written_bytes(need->reader) / MSI_WRITE_BYTES_PER_S;
     return rc;
 }

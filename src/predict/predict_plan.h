@@ -6,6 +6,7 @@
 #include "io/ms/ms_reader.h"
 #include "kernels/gridder.h"
 #include "src/predict/model_bands.h"
+#include "src/predict/predict_beam.h"
 #include "src/sky/model_images.h"
 
 /* The selected coordinates, for the centre of the models. */
@@ -15,6 +16,8 @@ typedef struct msi_predict_scan {
     double w_min_lambda, w_max_lambda; /* of |w| */
     double longest_lambda;             /* of |uvw| */
     double farthest_rad;               /* largest distance of a phase centre from that of the models */
+    int n_field;
+    msi_predict_field *field; /* [n_field] owned; those with rows */
 } msi_predict_scan;
 
 /* The input of a plan. Everything is borrowed. */
@@ -22,29 +25,32 @@ typedef struct msi_predict_need {
     const msi_gridder_spec *gridder; /* members that all gridders have in common */
     const msi_model_images *models;
     const msi_model_bands *bands;
+    const msi_predict_parts *parts;
     const msi_ms_reader *reader;
     const msi_predict_scan *scan;
-    int model_in_memory; /* there is one band, and its model is loaded */
+    int model_in_memory; /* there is one part, and its model is loaded */
 } msi_predict_need;
 
 typedef struct msi_predict_plan {
-    int64_t n_band;       /* used bands */
+    int64_t n_part;       /* of the prediction */
     int64_t n_batch;      /* approximate number of batches */
-    int64_t batch_sample; /* limit of samples of all bands in a batch (at least one block) */
+    int64_t batch_sample; /* limit of samples of all parts in a batch (at least one block) */
     int64_t batch_row;    /* limit of rows in a batch */
     int64_t slot_bytes;   /* limit of correlations sent to the writer at a time (at least one block) */
     int64_t store_bytes;  /* coordinates and visibilities of a batch */
     int64_t grid_bytes, device_bytes, image_bytes;
     double read_s, degrid_s, write_s;
-    msi_gridder_report gridder; /* of the band with the largest grids */
+    msi_gridder_report gridder; /* of the part with the largest grids */
 } msi_predict_plan;
 
 /*
  * msi_predict_scan_read - read all coordinates once.
- * Given:   reader  of coordinates; at its beginning afterwards
+ * Given:    reader  of coordinates; at its beginning afterwards
+ * Returned: *scan   always freed by msi_predict_scan_free
  * Returns: 0, MSI_EINPUT (no row has a finite UVW), MSI_EINTERRUPTED, or any code of msi_ms_reader_next
  */
 int msi_predict_scan_read(msi_predict_scan *scan, msi_ms_reader *reader, const msi_model_images *models);
+void msi_predict_scan_free(msi_predict_scan *scan);
 
 /*
  * msi_predict_gridder_spec - return the specification of a gridder of n_plane real planes.
@@ -55,15 +61,15 @@ msi_gridder_spec msi_predict_gridder_spec(const msi_gridder_spec *common, const 
                                           int64_t reserved_bytes);
 
 /* msi_predict_expect - give a gridder the number of samples of its band in each batch. Does nothing if there are
- * several bands. */
+ * several parts. */
 void msi_predict_expect(const msi_predict_plan *plan, const msi_predict_scan *scan, const msi_model_band *band,
                         msi_gridder *gridder);
 
 /*
  * msi_predict_plan_make - plan the run within the memory limit.
  *
- * Several bands load their models one after the other, again in each batch, so batches are as large as memory allows.
- * The same holds for one band, unless all w-planes of its model fit in memory: then a batch has a few million samples,
+ * Several parts load their models one after the other, again in each batch, so batches are as large as memory allows.
+ * The same holds for one part, unless all w-planes of its model fit in memory: then a batch has a few million samples,
  * so that writing overlaps with degridding.
  *
  * Returns:  0, MSI_ENOMEM (it does not fit; the message gives the memory that it needs), MSI_ERANGE

@@ -111,7 +111,7 @@ static int make_name(const msi_outputs *o, const char *prefix, entry *e)
     else if (!is_one)
         at += snprintf(e->name + at, size - (size_t)at, "-%04lld", (long long)e->id.channel);
     if (e->text) {
-        snprintf(e->name + at, size - (size_t)at, "-sources.txt");
+        snprintf(e->name + at, size - (size_t)at, "-sources%s.txt", e->text == MSI_OUTPUT_SOURCES_PB ? "-pb" : "");
         return MSI_OK;
     }
     if (opt->clean.n_taylor && is_of_term(e->id.kind))
@@ -247,8 +247,9 @@ static int add_primary_beam(msi_outputs *o, msi_output_id id)
         MSI_TRY(add_planes(o, id, MSI_FITS_FEED_Y));
     }
     if (opt->pb.apply && opt->make_psf && opt->pb.save_psf) MSI_TRY(add_planes(o, id, MSI_FITS_PSF_PB));
-    if (opt->pb.apply && !opt->make_psf_only) MSI_TRY(add_planes(o, id, MSI_FITS_IMAGE_PB));
-    if (opt->pb.apply && opt->clean.niter) MSI_TRY(add_planes(o, id, MSI_FITS_MODEL_PB));
+    const int corrects = opt->pb.apply || msi_options_has_gains(opt);
+    if (corrects && !opt->make_psf_only) MSI_TRY(add_planes(o, id, MSI_FITS_IMAGE_PB));
+    if (corrects && opt->clean.niter) MSI_TRY(add_planes(o, id, MSI_FITS_MODEL_PB));
     if (opt->pb.correct) MSI_TRY(add_planes(o, id, MSI_FITS_PB));
     return opt->pb.correct && !opt->make_psf_only ? add_planes(o, id, MSI_FITS_PBCOR) : MSI_OK;
 }
@@ -293,8 +294,11 @@ static int add_sources(msi_outputs *o, int64_t interval)
 {
     const msi_options *opt = o->options;
     const int64_t n = opt->clean.join_channels ? 1 : opt->channels_out;
-    for (int64_t c = 0; c < n; c++)
+    for (int64_t c = 0; c < n; c++) {
         MSI_TRY(add_entry(o, (entry){.id = {interval, c, 0, 0, 0}, .text = MSI_OUTPUT_SOURCES}));
+        if (opt->pb.apply || msi_options_has_gains(opt))
+            MSI_TRY(add_entry(o, (entry){.id = {interval, c, 0, 0, 0}, .text = MSI_OUTPUT_SOURCES_PB}));
+    }
     return MSI_OK;
 }
 
@@ -561,12 +565,13 @@ int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **p
     return -1;
 }
 
-int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel, msi_publish **publish)
+int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel, int is_true, msi_publish **publish)
 {
+    const msi_output_text text = is_true ? MSI_OUTPUT_SOURCES_PB : MSI_OUTPUT_SOURCES;
     *publish = o->publish;
     for (int i = 0; i < o->n; i++) {
         const entry *e = &o->list[i];
-        if (e->text == MSI_OUTPUT_SOURCES && e->id.interval == interval && e->id.channel == channel) return i;
+        if (e->text == text && e->id.interval == interval && e->id.channel == channel) return i;
     }
     return -1;
 }

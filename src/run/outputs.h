@@ -25,6 +25,7 @@ typedef enum msi_output_text {
     MSI_OUTPUT_HISTORY = 1,
     MSI_OUTPUT_CURVES,
     MSI_OUTPUT_SOURCES,
+    MSI_OUTPUT_SOURCES_PB,
     MSI_OUTPUT_REPORT
 } msi_output_text;
 
@@ -121,9 +122,9 @@ int msi_outputs_path(char **path, const msi_outputs *o, const char *prefix, cons
  */
 int msi_outputs_text(const msi_outputs *o, msi_output_text text, msi_publish **publish);
 
-/* msi_outputs_sources - find the list of sources of an interval and channel, as msi_outputs_text. Joined channels are
- * channel 0. */
-int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel, msi_publish **publish);
+/* msi_outputs_sources - find the list of sources of an interval and channel, as msi_outputs_text; is_true: that of true
+ * fluxes. Joined channels are channel 0. */
+int msi_outputs_sources(const msi_outputs *o, int64_t interval, int64_t channel, int is_true, msi_publish **publish);
 
 /* msi_outputs_commit - rename all files to their final names, and log the names. */
 int msi_outputs_commit(msi_outputs *o);

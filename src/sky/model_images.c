@@ -26,7 +26,8 @@
 
 /* ---- Names of files ---- */
 
-static const char ENDING[] = "-model.fits";
+/* The endings of names of models, and of models of true flux. */
+static const char *const ENDINGS[] = {"-model.fits", "-model-pb.fits"};
 
 enum { NO_CHANNEL = MSI_MODEL_NO_CHANNEL, MFS = MSI_MODEL_MFS };
 
@@ -70,25 +71,25 @@ static int parse_middle(const char *text, msi_model_name *m)
 }
 
 /* Append a file to the list. */
-static int add_name(msi_model_names *names, const char *name, const char *middle, const msi_model_name *parsed)
+static int add_name(msi_model_names *names, const char *name, const char *rest, const msi_model_name *parsed)
 {
     /* The list grows to twice its size at each power of two. */
     if ((names->n & (names->n - 1)) == 0)
         MSI_TRY(msi_grow(&names->list, names->n, names->n ? 2 * names->n : 1, sizeof *names->list, "list of models"));
     msi_model_name *m = &names->list[names->n];
     *m = *parsed;
-    const size_t size = strlen(name) + strlen(middle) + sizeof ENDING;
+    const size_t size = strlen(name) + strlen(rest) + 1;
     MSI_TRY(msi_alloc(&m->path, (int64_t)size, 1, "file name"));
-    snprintf(m->path, size, "%s%s%s", name, middle, ENDING);
+    snprintf(m->path, size, "%s%s", name, rest);
     names->n++;
     return MSI_OK;
 }
 
 /* List the files of the directory whose names have the form. */
-static int list_files(msi_model_names *names, const char *name)
+static int list_files(msi_model_names *names, const char *name, const char *ending)
 {
     const char *slash = strrchr(name, '/'), *prefix = slash ? slash + 1 : name;
-    const size_t prefix_length = strlen(prefix), ending_length = sizeof ENDING - 1;
+    const size_t prefix_length = strlen(prefix), ending_length = strlen(ending);
     char *folder = slash ? strndup(name, slash == name ? 1 : (size_t)(slash - name)) : strdup(".");
     if (!folder) return msi_error_set(MSI_ENOMEM, "no memory for a file name");
     DIR *dir = opendir(folder);
@@ -99,13 +100,13 @@ static int list_files(msi_model_names *names, const char *name)
         char middle[32];
         msi_model_name parsed;
         if (length < prefix_length + ending_length || strncmp(e->d_name, prefix, prefix_length) != 0 ||
-            strcmp(e->d_name + length - ending_length, ENDING) != 0)
+            strcmp(e->d_name + length - ending_length, ending) != 0)
             continue;
         const size_t n = length - prefix_length - ending_length;
         if (n >= sizeof middle) continue;
         memcpy(middle, e->d_name + prefix_length, n);
         middle[n] = 0;
-        if (parse_middle(middle, &parsed)) rc = add_name(names, name, middle, &parsed);
+        if (parse_middle(middle, &parsed)) rc = add_name(names, name, e->d_name + prefix_length, &parsed);
     }
     if (dir) closedir(dir);
     return rc;
@@ -155,7 +156,7 @@ static int check_terms_alone(const msi_model_names *names)
 
 /* Keep the files of one kind, in order: channel images, terms or images without a number, else MFS images. If several
  * of the first kinds exist, or a channel image or term is missing, fail. */
-static int choose_names(msi_model_names *names, const char *name)
+static int choose_names(msi_model_names *names, const char *name, const char *ending)
 {
     const msi_model_name *plain = NULL, *channel = NULL;
     MSI_TRY(check_terms_alone(names));
@@ -167,7 +168,7 @@ static int choose_names(msi_model_names *names, const char *name)
     if (!names->n)
         return msi_error_set(
             MSI_EINPUT, "no model found: no file %s%s, %s-I%s or %s-0000%s; give the beginning of their names by -name",
-            name, ENDING, name, ENDING, name, ENDING);
+            name, ending, name, ending, name, ending);
     if (plain && channel)
         return msi_error_set(
             MSI_EINPUT,
@@ -190,10 +191,10 @@ static int choose_names(msi_model_names *names, const char *name)
     return MSI_OK;
 }
 
-int msi_model_names_list(msi_model_names *out, const char *name)
+int msi_model_names_list(msi_model_names *out, const char *name, int is_true)
 {
     memset(out, 0, sizeof *out);
-    const int rc = list_files(out, name);
+    const int rc = list_files(out, name, ENDINGS[is_true]);
     if (rc) msi_model_names_free(out);
     return rc;
 }
@@ -201,15 +202,17 @@ int msi_model_names_list(msi_model_names *out, const char *name)
 /*
  * Find the files NAME[-NNNN|-MFS][-POL]-model.fits: the channel images, else the images without
  * a channel, else the MFS images.
- * Given:    name  with its directory, if any
+ * Given:    name     with its directory, if any
+ *           is_true  use NAME..-model-pb.fits if there are any
  * Returned: *out  freed by msi_model_names_free; empty on failure
  * Returns:  0, MSI_EINPUT (no files; both channel images and images without a channel; a missing channel; a directory
  *           that cannot be read), MSI_ENOMEM
  */
-static int model_names_find(msi_model_names *out, const char *name)
+static int model_names_find(msi_model_names *out, const char *name, int is_true)
 {
-    MSI_TRY(msi_model_names_list(out, name));
-    const int rc = choose_names(out, name);
+    MSI_TRY(msi_model_names_list(out, name, is_true));
+    if (is_true && !out->n) MSI_TRY(msi_model_names_list(out, name, is_true = 0));
+    const int rc = choose_names(out, name, ENDINGS[is_true]);
     if (rc) msi_model_names_free(out);
     return rc;
 }
@@ -736,13 +739,13 @@ static void log_models(const msi_model_images *m)
                  m->dir_frame, pols, freq);
 }
 
-int msi_model_images_find(msi_model_images **out, const char *name, int force)
+int msi_model_images_find(msi_model_images **out, const char *name, int force, int is_true)
 {
     *out = NULL;
     msi_model_images *m;
     MSI_TRY(msi_alloc(&m, 1, sizeof *m, "list of models"));
     int rc = msi_alloc(&m->files, 1, sizeof *m->files, "list of models");
-    if (!rc) rc = model_names_find(&m->files->names, name);
+    if (!rc) rc = model_names_find(&m->files->names, name, is_true);
     if (!rc) rc = read_headers(m->files, force);
     if (!rc) rc = list_channels(m);
     if (!rc) rc = find_geometry(m);

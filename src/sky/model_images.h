@@ -26,8 +26,9 @@ typedef struct msi_model_names {
     msi_model_name *list; /* [n] owned; channel images in order, polarisations in the order of msi_pol */
 } msi_model_names;
 
-/* msi_model_names_list - list all files of that form, unsorted. Returns: 0, MSI_EINPUT, MSI_ENOMEM */
-int msi_model_names_list(msi_model_names *out, const char *name);
+/* msi_model_names_list - list all files of that form, unsorted; is_true: those of true flux, NAME..-model-pb.fits.
+ * Returns: 0, MSI_EINPUT, MSI_ENOMEM */
+int msi_model_names_list(msi_model_names *out, const char *name, int is_true);
 
 void msi_model_names_free(msi_model_names *names);
 
@@ -70,12 +71,13 @@ typedef struct msi_model_images {
  *
  * Given:    name   with its directory, if any
  *           force  treat other units as Jy/pixel
+ *           is_true  use files of true flux, NAME..-model-pb.fits, if there are any
  * Returned: *out   owned, freed by msi_model_images_free
  * Returns:  0, MSI_EINPUT (no model, or an invalid one; the message names the file), MSI_ENOMEM,
  *           MSI_EINTERRUPTED
  * Notes:    NaN beyond the horizon is zero. The function starts no thread. It logs the models.
  */
-int msi_model_images_find(msi_model_images **out, const char *name, int force);
+int msi_model_images_find(msi_model_images **out, const char *name, int force, int is_true);
 
 /* What the models must be. Members that are zero allow anything. */
 typedef struct msi_model_wanted {

@@ -92,7 +92,7 @@ void msi_case_make(msi_case_data *d, const msi_case *given, uint64_t seed)
         d->vis[i].im = (float)gaussian(&seed);
         d->weight[i] = msi_random(&seed) < 0.1 ? 0 : (float)(0.1 + 1.9 * msi_random(&seed));
     }
-    d->block = (msi_vis_block){c->n_row, c->n_chan, c->n_plane, d->uvw_m, d->freq_hz, d->vis, d->weight, NULL};
+    d->block = (msi_vis_block){c->n_row, c->n_chan, c->n_plane, d->uvw_m, d->freq_hz, d->vis, d->weight, NULL, NULL};
 }
 
 void msi_case_free(msi_case_data *d)

@@ -14,6 +14,7 @@
 #include <omp.h>
 
 #include "core/process.h"
+#include "core/memory.h"
 #include "core/status.h"
 #include "kernels/store/vis_store.h"
 
@@ -69,7 +70,7 @@ static void block_make(own_block *b, int k)
         const int64_t row = i / n_chan[kind] % n_row;
         b->weight[i] = row % 4 == 3 || draw(&seed) < 0.2 ? 0 : (float)draw(&seed);
     }
-    b->block = (msi_vis_block){n_row, n_chan[kind], N_PLANE, b->uvw_m, b->freq_hz, b->vis, b->weight, NULL};
+    b->block = (msi_vis_block){n_row, n_chan[kind], N_PLANE, b->uvw_m, b->freq_hz, b->vis, b->weight, NULL, NULL};
 }
 
 static void block_free(own_block *b)
@@ -193,13 +194,44 @@ static void test_no_weights(void **state)
     const double uvw_m[] = {1, 2, 3}, freq_hz[] = {1e8, 1.1e8, 1.2e8, 1.3e8};
     const msi_c64 vis[N_PLANE * 4] = {{1, 1}};
     float weight[N_PLANE * 4] = {NAN, -1, INFINITY, 2};
-    const msi_vis_block block = {1, 4, N_PLANE, uvw_m, freq_hz, vis, weight, NULL};
+    const msi_vis_block block = {1, 4, N_PLANE, uvw_m, freq_hz, vis, weight, NULL, NULL};
     msi_vis_store s;
     start(&s, MSI_FP32);
     assert_int_equal(msi_vis_store_add(&s, &block), MSI_OK);
     assert_true(s.sum_weight[0] == 2 && s.largest_weight == 2 && s.segment[0].n_row == 1);
     for (int c = 0; c < 4; c++) assert_true(s.segment[0].weight[c] == (c == 3 ? 2 : 0));
     msi_vis_store_free(&s);
+}
+
+/* Tags stay with their rows, of which those without a sample are left out. A block without tags is refused. */
+static void test_tags(void **state)
+{
+    (void)state;
+    static own_block b[N_BLOCK];
+    static msi_vis_block block[N_BLOCK];
+    uint64_t *tag[N_BLOCK];
+    int64_t n_row = 0;
+    make_blocks(b, block);
+    msi_vis_store s;
+    start(&s, MSI_FP32);
+    s.tagged = 1;
+    assert_int_equal(msi_vis_store_add(&s, &block[0]), MSI_EINTERNAL);
+    for (int k = 0; k < N_BLOCK; k++) {
+        assert_int_equal(msi_alloc(&tag[k], block[k].n_row, sizeof *tag[k], "tags"), MSI_OK);
+        /* The bits of a coordinate that no other row has. */
+        for (int64_t i = 0; i < block[k].n_row; i++) memcpy(&tag[k][i], &block[k].uvw_m[3 * i], sizeof *tag[k]);
+        block[k].tag = tag[k];
+    }
+    assert_int_equal(msi_vis_store_add_all(&s, block, N_BLOCK), MSI_OK);
+    for (int64_t k = 0; k < s.n_segment; k++)
+        for (int64_t i = 0; i < s.segment[k].n_row; i++, n_row++)
+            assert_memory_equal(&s.segment[k].tag[i], &s.segment[k].uvw_m[3 * i], sizeof(uint64_t));
+    assert_true(n_row > 0);
+    msi_vis_store_free(&s);
+    for (int k = 0; k < N_BLOCK; k++) {
+        msi_free(tag[k]);
+        block_free(&b[k]);
+    }
 }
 
 /* If memory for a segment cannot be allocated, earlier rows have been added. */
@@ -272,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_together_and_one_by_one),
         cmocka_unit_test(test_no_weights),
+        cmocka_unit_test(test_tags),
         cmocka_unit_test(test_no_disk_space),
         cmocka_unit_test(test_signals_while_reserving),
     };

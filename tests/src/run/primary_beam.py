@@ -10,7 +10,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from image_oracle import C
 from program_suite import ImagingSuite, fresh_copy, main
 import numpy as np
+from astropy.coordinates import FK5, SkyCoord
 from astropy.io import fits
+from astropy.time import Time
 from casacore.tables import table
 
 ARCMIN = np.pi / 10800
@@ -93,25 +95,28 @@ def latitude_longitude(p):
 
 
 def parallactic_angle(time_s, position, ra, dec):
-    """From north through east to the zenith."""
+    """From north through east to the zenith, in J2000; astropy precesses the zenith."""
     phi, lon = latitude_longitude(position)
-    gmst = np.radians(280.46061837 + 360.98564736629 * (time_s / 86400 - 51544.5))
-    h = gmst + lon - ra
-    return np.arctan2(np.cos(phi) * np.sin(h), np.sin(phi) * np.cos(dec) - np.cos(phi) * np.sin(dec) * np.cos(h))
+    days = time_s / 86400 - 51544.5
+    of_date = FK5(equinox=Time(time_s / 86400, format="mjd"))
+    lst = np.radians((280.46061837 + 360.98564736629 * days) % 360) + lon
+    zenith = SkyCoord(lst, phi, unit="rad", frame=of_date).transform_to(FK5(equinox="J2000"))
+    return SkyCoord(ra, dec, unit="rad", frame="fk5").position_angle(zenith).rad
 
 
 class Sky:
     """A set of a telescope whose DATA are sums over attenuated sources, and its pixels."""
 
-    def __init__(self, s, name, pixels=256):
+    def __init__(self, s, name, pixels=256, pols="XX,YY", channels=4, index=None):
         self.name, (self.telescope, self.beam, first, step, width, layout) = name, BEAMS[name]
-        self.mhz, self.n = [first + step * k for k in range(4)], pixels
+        step = step * 4 / channels
+        self.mhz, self.n = [first + step * k for k in range(channels)], pixels
         self.cell = 2.0 * width * ARCMIN / pixels
         self.reach = 0.95 * width * ARCMIN * self.mhz[0] / self.mhz[-1]
         self.limit = 1 / (3.2 * self.cell)
         self.path = s.path(name + ".ms")
-        made = s.made(name + ".made.ms", *layout, "-duration", "8h", "-integration", "30min" if name == "meerkat" else "2h", "-ra", "60deg", "-dec",
-                      "-25deg" if name == "meerkat" else "30deg", "-pol", "XX,YY", "-spw", "%dMHz" % first, "%dMHz" % step, 4)
+        made = s.made("%s%d%d.made.ms" % (name, len(pols), channels), *layout, "-duration", "8h", "-integration", "30min" if name == "meerkat" and channels == 4 and len(pols) == 5 else "2h", "-ra", "60deg", "-dec",
+                      "-25deg" if name == "meerkat" else "30deg", "-pol", pols, "-spw", "%gMHz" % first, "%gMHz" % step, channels)
         fresh_copy(made, self.path)
         with table(self.path + "/OBSERVATION", readonly=False, ack=False) as t:
             t.putcell("TELESCOPE_NAME", 0, self.telescope)
@@ -119,13 +124,16 @@ class Sky:
             self.position = np.mean(t.getcol("POSITION"), axis=0)
             self.size = np.where(np.arange(t.nrows()) % 3, 12.0, 7.0) if name == "alma" else np.full(t.nrows(), 25.0)
             t.putcol("DISH_DIAMETER", self.size)
-        self.place_sources()
-        self.fill()
+        self.place_sources(name in ALONE)
+        if index is not None:
+            self.index[:] = index
+        if pols == "XX,YY":
+            self.fill()
 
-    def place_sources(self):
+    def place_sources(self, alone):
         """Sources on pixels, apart from each other, out to a tenth of the beam at the highest frequency."""
         random = np.random.default_rng(5)
-        n = 1 if self.name in ALONE else SOURCES
+        n = 1 if alone else SOURCES
         self.at, self.flux, self.index = [], random.uniform(1, 2, n), random.uniform(-1, 0, n)
         while len(self.at) < n:
             x, y = random.integers(8, self.n - 8, 2)
@@ -133,6 +141,7 @@ class Sky:
                 continue
             if all(np.hypot(x - a, y - b) > 14 for a, b in self.at) and self.mean(self.mhz[-1], x, y) > 0.1:
                 self.at.append((int(x), int(y)))
+        self.polarised = np.concatenate([np.ones((n, 1)), random.uniform(-0.3, 0.3, (n, 3))], axis=1)
 
     def offsets(self, x, y):
         """Angles to the east and north of the pointing, which is the centre."""
@@ -180,10 +189,66 @@ class Sky:
     def spectrum(self, mhz):
         return self.flux * (mhz / self.mhz[0])**self.index
 
+    def write_models(self, s, planes="I", is_one=False):
+        """Model images of each channel, or one for all channels, in true flux."""
+        with table(self.path + "/FIELD", ack=False) as t:
+            ra, dec = np.degrees(t.getcell("PHASE_DIR", 0)[0])
+        for c, mhz in enumerate(self.mhz[:1] if is_one else self.mhz):
+            for k, pol in enumerate(planes):
+                image = np.zeros((1, 1, self.n, self.n), np.float32)
+                for (x, y), flux, share in zip(self.at, self.spectrum(mhz), self.polarised):
+                    image[0, 0, y, x] = flux * share[k]
+                hdu = fits.PrimaryHDU(image)
+                step = 1e6 * (self.mhz[1] - self.mhz[0])
+                cards = (("RA---SIN", self.n / 2 + 1, -np.degrees(self.cell), ra), ("DEC--SIN", self.n / 2 + 1, np.degrees(self.cell), dec),
+                         ("FREQ", 1, step, mhz * 1e6), ("STOKES", 1, 1, 1 + "IQUV".index(pol)))
+                for i, (kind, pixel, delta, value) in enumerate(cards, 1):
+                    hdu.header.update({"CTYPE%d" % i: kind, "CRPIX%d" % i: pixel, "CDELT%d" % i: delta, "CRVAL%d" % i: value})
+                hdu.header.update({"BUNIT": "JY/PIXEL", "RADESYS": "FK5", "EQUINOX": 2000.0})
+                name = "pb%s%s-model.fits" % ("" if is_one else "-%04d" % c, "" if planes == "I" else "-" + pol)
+                hdu.writeto(os.path.join(s.out, name), overwrite=True)
+
+    def coherencies(self, mhz, chi, sizes):
+        """What each source gives in XX, XY, YX, YY of a baseline, [source][4]. X is north, Y east."""
+        i, q, u, v = (self.spectrum(mhz)[:, None] * self.polarised).T
+        sky = np.array([[i + q, u + 1j * v], [u - 1j * v, i - q]])
+        east, north, _, _ = self.offsets(*np.array(self.at).T)
+        if self.name != "meerkat":
+            seen = sky * self.beam(mhz, east, north, sizes)
+        else:
+            # Feed axes: H towards growing azimuth, V up; calibrated data are turned back to north and east.
+            c, si = np.cos(chi), np.sin(chi)
+            turn = np.array([[si, -c], [c, si]])
+            row = MEERKAT_L[mhz]
+            x, y = (np.degrees(a) for a in (north * si - east * c, north * c + east * si))
+            gain = np.zeros((2, 2, len(east)))
+            gain[0, 0], gain[1, 1] = cosine_taper(x, y, *row[:2], *row[4:6]), cosine_taper(x, y, *row[2:4], *row[6:])
+            jones = np.einsum("ai,abn,bj->ijn", turn, gain, turn)
+            seen = np.einsum("ijn,jkn,lkn->iln", jones, sky, jones)
+        return seen.reshape(4, -1).T
+
+    def predicted(self):
+        """The visibilities of every row, channel and correlation, [row][channel][XX XY YX YY]."""
+        _, _, l, m = self.offsets(*np.array(self.at).T)
+        n_1 = np.sqrt(1 - l**2 - m**2) - 1
+        with table(self.path, ack=False) as t:
+            uvw, time = t.getcol("UVW"), t.getcol("TIME")
+            centre = table(self.path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0]
+            sizes = np.stack([self.size[t.getcol("ANTENNA1")], self.size[t.getcol("ANTENNA2")]], axis=1)
+        out = np.zeros((len(time), len(self.mhz), 4), complex)
+        for when in np.unique(time):
+            chi = parallactic_angle(when, self.position, *centre)
+            for kind in np.unique(sizes, axis=0):
+                rows = np.flatnonzero((time == when) & (sizes == kind).all(axis=1))
+                for c, mhz in enumerate(self.mhz):
+                    turns = uvw[rows] @ np.array([l, m, n_1]) * mhz * 1e6 / C
+                    out[rows, c] = np.exp(2j * np.pi * turns) @ self.coherencies(mhz, chi, kind)
+        return out
+
 
 def run(s, sky, *words):
     done = s.launch("-quiet", "-overwrite", "-size", sky.n, sky.n, "-scale", "%.12grad" % sky.cell, "-maxuv-l",
-                    "%.12g" % sky.limit, "-channels-out", 4, "-name", "pb", *words, sky.path)
+                    "%.12g" % sky.limit, *(() if "-channels-out" in words else ("-channels-out", 4)), "-name", "pb", *words, sky.path)
     s.must(done.returncode == 0, "%s: runs%s" % (sky.name, done.stderr[-800:]))
 
 
@@ -230,6 +295,137 @@ def check_fluxes(s):
         s.must(off < 0.03, "%s: spectral indices within %.3f" % (name, off))
 
 
+def empty(s):
+    """Remove the files of earlier runs."""
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+
+
+def check_predict(s):
+    """True models, predicted through the beam, are the sum over each baseline's and time's own beam."""
+    empty(s)
+    for name, planes, accuracy, channels in (("meerkat", "I", 1e-5, 4), ("vla", "I", 1e-4, 4),
+                                             ("alma", "I", 1e-6, 4), ("atca", "I", 1e-5, 4), ("gmrt", "IQUV", 1e-5, 32)):
+        sky = Sky(s, name, 128, "XX,XY,YX,YY", channels, 0 if channels > 4 else None)
+        if planes == "I":
+            sky.polarised[:, 1:] = 0
+        sky.write_models(s, planes, is_one=channels > 4)
+        done = s.launch("-quiet", "-predict", "-pb", "auto", "-accuracy", accuracy, "-name", "pb", sky.path)
+        s.must(done.returncode == 0, "%s: predicts%s" % (name, done.stderr[-800:]))
+        with table(sky.path, ack=False) as t:
+            seen = t.getcol("MODEL_DATA")
+        off = np.abs(seen - sky.predicted()).max() / sky.spectrum(sky.mhz[0]).sum()
+        s.must(off < accuracy, "%s, %s: %.1e of the flux from the sum, %.0e allowed" % (name, planes, off, accuracy))
+        empty(s)
+
+
+def model_error(sky):
+    """The rms of DATA less MODEL_DATA on the imaged baselines, as part of the flux."""
+    with table(sky.path, ack=False) as t:
+        data, seen = t.getcol("DATA"), t.getcol("MODEL_DATA")
+        inside = np.hypot(*t.getcol("UVW").T[:2]) < 0.95 * sky.limit * C / (1e6 * sky.mhz[-1])
+    return np.sqrt(np.mean(np.abs(data - seen)[inside]**2)) / sky.spectrum(sky.mhz[0]).sum()
+
+
+def check_through(s):
+    """Cleaned through the beam, a band of 40 % in one image: fluxes are true, the residual has no sidelobes of sources off the
+    centre, and MODEL_DATA is what each baseline sees."""
+    sky = Sky(s, "gmrt", 128, channels=32, index=0)
+    empty(s)
+    words = ("-grid-with-beam", "-niter", 30000, "-threshold", "0.2mJy", "-mgain", 0.8, "-no-dirty", "-channels-out", 1)
+    run(s, sky, *words, "-nmiter", 3)
+    run(s, sky, *words, "-continue")
+    image, model = pixels(s, "image-pb"), pixels(s, "model-pb")
+    off = max(abs(image[b, a] / f - 1) for (a, b), f in zip(sky.at, sky.flux))
+    s.must(off < 0.002, "fluxes within %.3f %%" % (100 * off))
+    off = max(abs(model[b - 3:b + 4, a - 3:a + 4].sum() / f - 1) for (a, b), f in zip(sky.at, sky.flux))
+    s.must(off < 0.005, "the model within %.2f %%" % (100 * off))
+    left = np.nanmax(np.abs(pixels(s, "residual")))
+    s.must(left < 1e-3, "residual %.2g Jy" % left)
+    off = model_error(sky)
+    s.must(off < 1e-3, "MODEL_DATA, rms %.1e of the flux from DATA" % off)
+    empty(s)
+    s.refused("through the beam without cleaning", 2, "-niter", "-size", 64, 64, "-scale", "5asec", "-grid-with-beam", sky.path)
+    s.refused("through files of an earlier run", 2, "reuse", "-size", 64, 64, "-scale", "5asec", "-niter", 9, "-grid-with-beam",
+              "-apply-primary-beam", "-reuse-primary-beam", sky.path)
+
+
+def check_polarised(s):
+    """Stokes parameters of sources off the centre of dishes that turn, corrected by the inverse matrix and through the beam."""
+    sky = Sky(s, "meerkat", 128, "XX,XY,YX,YY")
+    with table(sky.path, readonly=False, ack=False) as t:
+        t.putcol("DATA", sky.predicted())
+    for word, most in ("-apply-primary-beam", 0.01), ("-grid-with-beam", 0.002):
+        run(s, sky, word, "-pol", "IQUV", "-join-polarizations", "-niter", 30000, "-threshold", "0.5mJy", "-mgain", 0.8, "-no-dirty",
+            "-join-channels")
+        for k, pol in enumerate("IQUV"):
+            image = pixels(s, "0001-%s-image-pb" % pol)
+            off = max(abs(image[b, a] - f * share[k]) / f for (a, b), f, share in zip(sky.at, sky.spectrum(sky.mhz[1]), sky.polarised))
+            s.must(off < most, "%s, %s within %.2f %% of the flux" % (word, pol, 100 * off))
+        empty(s)
+    off = model_error(sky)
+    s.must(off < 2e-3, "MODEL_DATA, rms %.1e of the flux from DATA" % off)
+
+
+def write_beam(path, values, step, mhz, on_sky):
+    """A cube of a beam, [frequency][y][x], with pixels of a step in radians around its middle."""
+    hdu = fits.PrimaryHDU(values.astype(np.float32))
+    n = values.shape[-1]
+    kinds = (("RA---SIN", -1), ("DEC--SIN", 1)) if on_sky else (("X", 1), ("Y", 1))
+    for i, (kind, sign) in enumerate(kinds, 1):
+        hdu.header.update({"CTYPE%d" % i: kind, "CUNIT%d" % i: "deg", "CRPIX%d" % i: n // 2 + 1, "CRVAL%d" % i: 0.0,
+                           "CDELT%d" % i: sign * np.degrees(step)})
+    hdu.header.update({"CTYPE3": "FREQ", "CUNIT3": "Hz", "CRPIX3": 1, "CRVAL3": mhz[0] * 1e6, "CDELT3": (mhz[1] - mhz[0]) * 1e6})
+    hdu.writeto(path, overwrite=True)
+
+
+def check_files(s):
+    """Beams of files that were written from a model give its images; what does not fit is refused."""
+    empty(s)
+    pixel = np.arange(-150, 151)
+    sky, step = Sky(s, "vla", 128), 1.4 * 40 * ARCMIN / 150
+    x, y = np.meshgrid(-pixel * step, pixel * step)
+    x, y = (np.arcsin(np.minimum(1, np.hypot(x, y))) / np.maximum(np.hypot(x, y), 1e-9) * a for a in (x, y))
+    power = s.path("power.fits")
+    write_beam(power, np.array([vla(m, x, y, None) for m in sky.mhz]), step, sky.mhz, True)
+    worst = compare_models(s, sky, "vla", power)
+    s.must(worst < 1e-4, "a cube of power, %.1e from the model" % worst)
+    size = ("-size", 64, 64, "-scale", "1amin", "-pbcor")
+    with fits.open(power) as f:
+        narrow = s.path("narrow.fits")
+        write_beam(narrow, f[0].data[1:3], step, sky.mhz[1:3], True)
+        fits.writeto(s.path("flat.fits"), f[0].data[0], f[0].header, overwrite=True)
+    s.refused("a beam of other frequencies", 3, "1104 to 1360 MHz", *size, "-pb", narrow, sky.path)
+    s.refused("a beam without frequencies", 3, "FREQ", *size, "-pb", s.path("flat.fits"), sky.path)
+    s.refused("no beam", 3, "none.fits", *size, "-pb", s.path("none.fits"), sky.path)
+    sky, step = Sky(s, "meerkat", 128), 1.5 * 88 * ARCMIN / 150
+    x, y = np.meshgrid(pixel * step, pixel * step)
+    feeds = [[cosine_taper(np.degrees(x), np.degrees(y), *MEERKAT_L[m][k:k + 2], *MEERKAT_L[m][4 + k:6 + k]) for m in sky.mhz]
+             for k in (0, 2)]
+    for corr, values in (("xx", feeds[0]), ("xy", None), ("yx", None), ("yy", feeds[1])):
+        for part in ("re", "im"):
+            cube = np.array(values) if values and part == "re" else np.zeros((4, 301, 301))
+            write_beam(s.path("dish_%s_%s.fits" % (corr, part)), cube, step, sky.mhz, False)
+    pattern = s.path("dish_$(corr)_$(reim).fits")
+    worst = compare_models(s, sky, "meerkat", pattern)
+    s.must(worst < 1e-4, "eight cubes of a Jones matrix, %.1e from the model" % worst)
+    with table(sky.path + "/POLARIZATION", readonly=False, ack=False) as t:
+        t.putcell("CORR_TYPE", 0, np.array([5, 8], np.int32))
+    s.refused("a beam of other feeds", 3, "linear", *size, "-pb", pattern, sky.path)
+
+
+def compare_models(s, sky, *models):
+    """The largest difference between the responses of two models."""
+    beams = []
+    for model in models:
+        run(s, sky, "-pbcor", "-pb", model, "-pblimit", 0.06, "-apply-primary-beam")
+        beams.append(np.array([pixels(s, "%04d-%s" % (c, kind)) for c in range(4) for kind in ("pb", "beam-0", "beam-15")]))
+    empty(s)
+    both = np.isfinite(beams[0]) & np.isfinite(beams[1]) & (beams[0] > 0.07)
+    s.must(both.mean() > 0.1, "beams cover the image, %.2f" % both.mean())
+    return np.abs(beams[0] - beams[1])[both].max()
+
+
 def check_choices(s):
     """Models by words, files of an earlier run, a mask, and what is refused."""
     sky = Sky(s, "vla")
@@ -255,12 +451,12 @@ def check_choices(s):
     model = np.abs(pixels(s, "MFS-model")) > 0
     y, x = np.nonzero(model)
     s.must(model.any() and np.mean([sky.mean(m, x, y) for m in sky.mhz], axis=0).min() > 0.499, "components within the mask of the beam")
-    for name in os.listdir(s.out):
-        os.remove(os.path.join(s.out, name))
+    empty(s)
     size = ("-size", 64, 64, "-scale", "5asec")
     other = s.made("other.ms", "-telescope", "vla", "-duration", "10s", "-spw", "1.4GHz", "1MHz", 1)
     with table(other + "/OBSERVATION", readonly=False, ack=False) as t:
         t.putcell("TELESCOPE_NAME", 0, "NOWHERE")
+    s.refused("no word for a prediction", 2, "-pb", "-predict", "-pb", "banana", "-name", "pb", other)
     s.refused("no model", 3, "NOWHERE", *size, "-pbcor", other)
     s.refused("no word", 2, "-pb", *size, "-pb", "banana", "-pbcor", other)
     s.refused("no beam", 2, "-pb off", *size, "-pb", "off", "-pbcor", other)

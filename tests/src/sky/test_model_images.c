@@ -117,7 +117,7 @@ static void clean(void)
 static msi_model_images *find(const char *name)
 {
     msi_model_images *m;
-    if (msi_model_images_find(&m, name, 0) != MSI_OK) fail_msg("%s: %s", name, msi_error_get());
+    if (msi_model_images_find(&m, name, 0, 0) != MSI_OK) fail_msg("%s: %s", name, msi_error_get());
     return m;
 }
 
@@ -126,7 +126,7 @@ static void refused(const char *name, const char *begin, const char *holds)
 {
     msi_model_images *m;
     const int64_t before = msi_memory_in_use();
-    int rc = msi_model_images_find(&m, name, 0);
+    int rc = msi_model_images_find(&m, name, 0, 0);
     const char *message = rc ? msi_error_get() : "accepted";
     if (rc != MSI_EINPUT || strncmp(message, begin, strlen(begin)) != 0 || !strstr(message, holds))
         fail_msg("%s: %d: %s", name, rc, message);
@@ -427,7 +427,7 @@ static void bad_headers(void **state)
     }
     make("a-model.fits", &(recipe){.card = {"BUNIT   = 'Jy/beam '"}});
     msi_model_images *m;
-    assert_int_equal(msi_model_images_find(&m, "a", 1), MSI_OK);
+    assert_int_equal(msi_model_images_find(&m, "a", 1, 0), MSI_OK);
     msi_model_images_free(m);
 }
 

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A child process reads each table of an H5Parm file and writes it into a file in memory, as a head and the arrays in
+ * the order of `arrays`. This process checks the head, and copies the arrays.
+ */
+#include "io/h5/h5parm.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/process.h"
+#include "core/status.h"
+#include "io/h5/h5parm_file.h"
+#include "io/ms/ms_child.h"
+
+/* The result of the child, the last bytes of its output. */
+typedef struct answer {
+    int status;
+    int64_t n_byte;
+    char message[MSI_MESSAGE_BYTES];
+} answer;
+
+/* The part of a table that is not in arrays. */
+typedef struct head {
+    msi_h5_text name;
+    int32_t kind, has_dir, has_ant;
+    int64_t n_dir, n_time, n_freq, n_ant, n_pol;
+} head;
+
+typedef struct array {
+    void **at;
+    int64_t n;
+    size_t size;
+} array;
+
+enum { N_ARRAY = 6 };
+
+/* List the arrays of a table. Returned: bytes of all */
+static int64_t list_arrays(msi_solution_table *t, array list[N_ARRAY])
+{
+    const array all[N_ARRAY] = {
+        {(void **)&t->time_s, t->n_time, sizeof *t->time_s},
+        {(void **)&t->freq_hz, t->n_freq, sizeof *t->freq_hz},
+        {(void **)&t->dir_rad, t->n_dir, sizeof *t->dir_rad},
+        {(void **)&t->dir, t->n_dir, sizeof *t->dir},
+        {(void **)&t->ant, t->n_ant, sizeof *t->ant},
+        {(void **)&t->value, t->n_dir * t->n_time * t->n_freq * t->n_ant * t->n_pol, sizeof *t->value}};
+    int64_t bytes = 0;
+    memcpy(list, all, sizeof all);
+    for (int i = 0; i < N_ARRAY; i++) bytes += all[i].n * (int64_t)all[i].size;
+    return bytes;
+}
+
+/* ---- The child ---- */
+
+static int put(int fd, const void *bytes, int64_t n)
+{
+    const char *from = bytes;
+    while (n > 0) {
+        const ssize_t done = write(fd, from, n > 1 << 24 ? 1 << 24 : (size_t)n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return msi_error_set(MSI_ENOMEM, "no memory for solutions: %s", strerror(errno));
+        from += done;
+        n -= done;
+    }
+    return MSI_OK;
+}
+
+static int put_table(int fd, msi_solution_table *t)
+{
+    array list[N_ARRAY];
+    const head h = {t->name,   (int32_t)t->kind, t->has_dir, t->has_ant, t->n_dir,
+                    t->n_time, t->n_freq,        t->n_ant,   t->n_pol};
+    MSI_TRY(put(fd, &h, sizeof h));
+    list_arrays(t, list);
+    for (int i = 0; i < N_ARRAY; i++) MSI_TRY(put(fd, *list[i].at, list[i].n * (int64_t)list[i].size));
+    return MSI_OK;
+}
+
+static int put_tables(int fd, const char *path, const char *names)
+{
+    char copy[1024], *rest;
+    snprintf(copy, sizeof copy, "%.1000s", names);
+    for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        msi_solution_table t;
+        msi_child_progress(MSI_CHILD_STEP_S);
+        int rc = msi_h5parm_file_read(&t, path, name);
+        if (!rc) rc = put_table(fd, &t);
+        msi_solution_table_free(&t);
+        MSI_TRY(rc);
+    }
+    return MSI_OK;
+}
+
+static _Noreturn void serve(const msi_child *parent, int fd, const char *path, const char *names)
+{
+    answer a = {0};
+    msi_child_limit_memory(msi_memory_limit());
+    msi_child_watch();
+    a.status = put_tables(fd, path, names);
+    a.n_byte = lseek(fd, 0, SEEK_END);
+    if (a.status) snprintf(a.message, sizeof a.message, "%s", msi_error_get());
+    msi_child_send(parent, &a, sizeof a);
+    _exit(0);
+}
+
+/* ---- This process ---- */
+
+/* Copy a table from the child's output. Given and returned: *at. Returns: as msi_h5parm_read */
+static int take_table(msi_solution_table *t, const char *path, const char *bytes, int64_t n_byte, int64_t *at)
+{
+    static const char WRONG[] = "%s: truncated or corrupt: the process that reads it returned impossible sizes";
+    array list[N_ARRAY];
+    head h;
+    *t = (msi_solution_table){0};
+    if (n_byte - *at < (int64_t)sizeof h) return msi_error_set(MSI_EINPUT, WRONG, path);
+    memcpy(&h, bytes + *at, sizeof h);
+    *at += (int64_t)sizeof h;
+    const int64_t n[] = {h.n_dir, h.n_time, h.n_freq, h.n_ant, h.n_pol};
+    int64_t product = 1;
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
+        if (n[i] < 1 || n[i] > n_byte || product > n_byte / n[i]) return msi_error_set(MSI_EINPUT, WRONG, path);
+        product *= n[i];
+    }
+    if (h.kind < 0 || h.kind > MSI_SOLUTION_ROTATION_MEASURE || h.n_pol == 3 || h.n_pol > 4)
+        return msi_error_set(MSI_EINPUT, WRONG, path);
+    *t = (msi_solution_table){.name = h.name,
+                              .kind = (msi_solution_kind)h.kind,
+                              .has_dir = h.has_dir,
+                              .has_ant = h.has_ant,
+                              .n_dir = h.n_dir,
+                              .n_time = h.n_time,
+                              .n_freq = h.n_freq,
+                              .n_ant = h.n_ant,
+                              .n_pol = h.n_pol};
+    t->name.text[sizeof t->name.text - 1] = 0;
+    if (list_arrays(t, list) > n_byte - *at) return msi_error_set(MSI_EINPUT, WRONG, path);
+    for (int i = 0; i < N_ARRAY; i++) {
+        MSI_TRY(msi_alloc(list[i].at, list[i].n, list[i].size, "solutions"));
+        memcpy(*list[i].at, bytes + *at, (size_t)list[i].n * list[i].size);
+        *at += list[i].n * (int64_t)list[i].size;
+    }
+    for (int64_t i = 0; i < t->n_dir; i++) t->dir[i].text[sizeof t->dir[i].text - 1] = 0;
+    for (int64_t i = 0; i < t->n_ant; i++) t->ant[i].text[sizeof t->ant[i].text - 1] = 0;
+    return MSI_OK;
+}
+
+static int take_tables(msi_h5parm *out, const char *path, int fd, int64_t n_byte, int n_table)
+{
+    int64_t at = 0;
+    if (n_byte < 1) return msi_error_set(MSI_EINPUT, "%s: no table was read", path);
+    const char *bytes = mmap(NULL, (size_t)n_byte, PROT_READ, MAP_SHARED, fd, 0);
+    if (bytes == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "no memory for solutions: %s", strerror(errno));
+    int rc = msi_alloc(&out->table, n_table, sizeof *out->table, "solutions");
+    while (!rc && out->n_table < n_table) rc = take_table(&out->table[out->n_table++], path, bytes, n_byte, &at);
+    munmap((void *)bytes, (size_t)n_byte);
+    return rc;
+}
+
+/* Count the tables of a list. */
+static int count_tables(const char *names, int *n)
+{
+    *n = 0;
+    for (const char *at = names; *at;) {
+        const size_t length = strcspn(at, ",");
+        *n += length > 0;
+        at += length + (at[length] != 0);
+    }
+    if (*n >= 1 && *n <= MSI_H5_MOST_TABLES && strlen(names) < 1000) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "solution tables \"%.100s\": give 1 to %d names, separated by commas", names,
+                         MSI_H5_MOST_TABLES);
+}
+
+int msi_h5parm_read(msi_h5parm *out, const char *path, const char *names)
+{
+    msi_child child;
+    answer a;
+    int is_child, got = 0, n_table;
+    char text[600];
+    *out = (msi_h5parm){0};
+    MSI_TRY(count_tables(names, &n_table));
+    const int fd = memfd_create("msimage-solutions", MFD_CLOEXEC);
+    if (fd < 0) return msi_error_set(MSI_ENOMEM, "cannot create a file in memory: %s", strerror(errno));
+    int rc = msi_child_fork_keeping(&child, "to read solutions with", fd, &is_child);
+    if (!rc && is_child) serve(&child, fd, path, names);
+    if (!rc) rc = msi_child_await(&child, 1, &a, sizeof a, &got);
+    if (!rc && got != 1) {
+        msi_child_end_text(&child, path, "the process that reads it", text, sizeof text);
+        rc = msi_error_set(MSI_EINPUT, "%s; the file is damaged", text);
+    } else if (!rc) {
+        a.message[sizeof a.message - 1] = 0;
+        rc = a.status ? msi_error_set(a.status, "%s", a.message) : take_tables(out, path, fd, a.n_byte, n_table);
+    }
+    if (child.pid) {
+        msi_child_hang_up(&child);
+        msi_child_wait(&child);
+    }
+    msi_child_close(&child);
+    close(fd);
+    if (rc) msi_h5parm_free(out);
+    return rc;
+}
+
+void msi_h5parm_free(msi_h5parm *h)
+{
+    for (int i = 0; i < h->n_table; i++) msi_solution_table_free(&h->table[i]);
+    msi_free(h->table);
+    *h = (msi_h5parm){0};
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * H5Parm files: solutions of a calibration by antenna, direction, time, frequency and polarisation, in HDF5. The HDF5
+ * library reads the file in a separate process, because a damaged file may crash it; this process checks the result.
+ */
+#ifndef MSI_IO_H5PARM_H
+#define MSI_IO_H5PARM_H
+
+#include <stdint.h>
+
+typedef enum msi_solution_kind {
+    MSI_SOLUTION_AMPLITUDE,
+    MSI_SOLUTION_PHASE,           /* rad */
+    MSI_SOLUTION_TEC,             /* TECU */
+    MSI_SOLUTION_CLOCK,           /* s */
+    MSI_SOLUTION_ROTATION,        /* rad */
+    MSI_SOLUTION_ROTATION_MEASURE /* rad / m^2 */
+} msi_solution_kind;
+
+/* A text of a file, which ends with 0. */
+typedef struct msi_h5_text {
+    char text[128];
+} msi_h5_text;
+
+/* A table of solutions. An axis that the file lacks has one element, which holds everywhere. */
+typedef struct msi_solution_table {
+    msi_h5_text name;
+    msi_solution_kind kind;
+    int64_t n_dir, n_time, n_freq, n_ant, n_pol; /* n_pol: 1, 2 for XX, YY, or 4 for XX, XY, YX, YY */
+    int has_dir, has_ant;
+    double *time_s;       /* [n_time] MJD s, ascending */
+    double *freq_hz;      /* [n_freq] ascending */
+    double (*dir_rad)[2]; /* [n_dir] right ascension and declination */
+    msi_h5_text *dir;     /* [n_dir] */
+    msi_h5_text *ant;     /* [n_ant] */
+    float *value;         /* [n_dir][n_time][n_freq][n_ant][n_pol] NaN: no solution */
+} msi_solution_table;
+
+typedef struct msi_h5parm {
+    int n_table;
+    msi_solution_table *table;
+} msi_h5parm;
+
+enum { MSI_H5_MOST_TABLES = 8 };
+
+/*
+ * msi_h5parm_read - read tables of a file. Call it before any thread starts: it forks.
+ * Given:    names  of the tables, separated by commas
+ * Returned: *out   emptied by msi_h5parm_free; empty on failure
+ * Returns:  0, MSI_EINPUT (no such file or table; damaged; without any solution; axes or polarisations that are not
+ *           known; times or frequencies that do not ascend), MSI_EUSAGE (a build without HDF5), MSI_ENOMEM,
+ *           MSI_EINTERRUPTED
+ */
+int msi_h5parm_read(msi_h5parm *out, const char *path, const char *names);
+
+/* msi_h5parm_free - leave it empty. */
+void msi_h5parm_free(msi_h5parm *h);
+
+#endif

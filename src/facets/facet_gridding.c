@@ -1,0 +1,906 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/facets/facet_gridding.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/ordered_parallel.h"
+#include "core/process.h"
+#include "core/progress.h"
+#include "core/status.h"
+
+/* Samples that a gridder of a facet takes at once, and segments that are formed together. */
+enum { BATCH_SAMPLES = 1 << 26, SEGMENTS_AT_ONCE = 16 };
+
+/* Channels between exact values of a phase; those between are products with a step. */
+enum { EXACT_EVERY = 16 };
+
+/* ---- Complex numbers and matrices ---- */
+
+static inline msi_c64 times(msi_c64 a, msi_c64 b)
+{
+    return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+/* a times the conjugate of b. */
+static inline msi_c64 times_conj(msi_c64 a, msi_c64 b)
+{
+    return (msi_c64){a.re * b.re + a.im * b.im, a.im * b.re - a.re * b.im};
+}
+
+static inline msi_c64 plus(msi_c64 a, msi_c64 b)
+{
+    return (msi_c64){a.re + b.re, a.im + b.im};
+}
+
+static inline msi_c64 half_sum(msi_c64 a, msi_c64 b)
+{
+    return (msi_c64){0.5 * (a.re + b.re), 0.5 * (a.im + b.im)};
+}
+
+static inline msi_c64 half_difference(msi_c64 a, msi_c64 b)
+{
+    return (msi_c64){0.5 * (a.re - b.re), 0.5 * (a.im - b.im)};
+}
+
+/* ---- Planes and correlations ---- */
+
+/* Where the elements of a matrix of correlations are among planes: the number of the plane of each Stokes parameter I,
+ * Q, U, V, or of each correlation XX, XY, YX, YY; -1: it is 0. */
+typedef struct plane_map {
+    int is_stokes, is_circular, n;
+    int plane[4];
+} plane_map;
+
+/* Return the number of a polarisation among I, Q, U, V, or among the elements of a matrix. */
+static int element_of(msi_pol pol, int *is_stokes, int *is_circular)
+{
+    *is_stokes = pol <= MSI_POL_V;
+    *is_circular = pol >= MSI_POL_RR && pol <= MSI_POL_LL;
+    return *is_stokes ? (int)pol - MSI_POL_I : *is_circular ? (int)pol - MSI_POL_RR : (int)pol - MSI_POL_XX;
+}
+
+static plane_map map_of(const msi_facet_planes *p)
+{
+    plane_map map = {.is_circular = p->is_circular, .n = p->n_stored, .plane = {-1, -1, -1, -1}};
+    for (int i = 0; i < p->n_stored; i++) {
+        int is_circular;
+        const int e = element_of(p->stored[i].pol, &map.is_stokes, &is_circular);
+        map.plane[e] = i;
+    }
+    return map;
+}
+
+int msi_facet_planes_choose(msi_facet_planes *out, const msi_plane *planes, int n, const msi_facet_gains *gains,
+                            int is_circular, msi_gain_form most)
+{
+    int n_stokes = 0;
+    unsigned has = 0;
+    *out = (msi_facet_planes){.n_image = n, .n_stored = n, .is_circular = is_circular};
+    memcpy(out->stored, planes, sizeof *planes * (size_t)n);
+    const msi_gain_form form = gains ? msi_facet_gains_form(gains) : MSI_GAIN_SCALAR;
+    if (form == MSI_GAIN_SCALAR) return MSI_OK;
+    if (form == MSI_GAIN_FULL && is_circular && msi_facet_gains_has_beam(gains))
+        return msi_error_set(MSI_EINPUT,
+                             "the primary beam of facets differs between linear feeds, but the set has circular "
+                             "ones; give a model with one response, such as -pb gauss:FWHM@FREQUENCY");
+    for (int i = 0; i < n; i++) {
+        int is_stokes, is_of_circular;
+        has |= 1u << element_of(planes[i].pol, &is_stokes, &is_of_circular);
+        n_stokes += is_stokes;
+        if (planes[i].imaginary)
+            return msi_error_set(MSI_EUSAGE,
+                                 "-pol %s: the solutions differ between the feeds and cannot be applied to images of a "
+                                 "cross-hand; use Stokes parameters",
+                                 msi_pol_name(planes[i].pol));
+        if (!is_stokes && is_of_circular != is_circular)
+            return msi_error_set(MSI_EUSAGE, "-pol %s: the set has other feeds", msi_pol_name(planes[i].pol));
+    }
+    if (n_stokes && n_stokes < n)
+        return msi_error_set(MSI_EUSAGE, "-pol: the solutions differ between the feeds; give Stokes parameters or "
+                                         "correlations, not both");
+    /* The other hand of a correlation matters only to full matrices. */
+    const msi_gain_form use = form < most ? form : most;
+    const int first = n_stokes ? MSI_POL_I : is_circular ? MSI_POL_RR : MSI_POL_XX;
+    const int partner = is_circular ? 3 : 1; /* Stokes V or Q has the difference of both feeds */
+    for (int e = 0; e < 4; e++) {
+        if (has >> e & 1) continue;
+        const int is_needed =
+            use == MSI_GAIN_FULL || (use == MSI_GAIN_DIAGONAL && n_stokes && (e == 0 || e == partner));
+        /* The two parts of a raw cross-hand cannot be separated from one plane. */
+        if (!is_needed || (!n_stokes && (e == 1 || e == 2))) continue;
+        out->stored[out->n_stored++] = (msi_plane){.pol = (msi_pol)(first + e)};
+    }
+    return MSI_OK;
+}
+
+/* Make the matrix of correlations of a sample's planes. */
+static void to_matrix(const plane_map *p, const msi_c64 *v, msi_c64 m[4])
+{
+    msi_c64 s[4];
+    for (int e = 0; e < 4; e++) s[e] = p->plane[e] >= 0 ? v[p->plane[e]] : (msi_c64){0, 0};
+    if (!p->is_stokes) {
+        memcpy(m, s, sizeof s);
+        return;
+    }
+    const msi_c64 a = s[p->is_circular ? 3 : 1], b = s[p->is_circular ? 1 : 2], c = s[p->is_circular ? 2 : 3];
+    m[0] = plus(s[0], a);
+    m[3] = (msi_c64){s[0].re - a.re, s[0].im - a.im};
+    m[1] = (msi_c64){b.re - c.im, b.im + c.re};
+    m[2] = (msi_c64){b.re + c.im, b.im - c.re};
+}
+
+static void from_matrix(const plane_map *p, const msi_c64 m[4], msi_c64 *v)
+{
+    msi_c64 s[4];
+    if (p->is_stokes) {
+        const msi_c64 d = half_difference(m[1], m[2]);
+        s[0] = half_sum(m[0], m[3]);
+        s[p->is_circular ? 3 : 1] = half_difference(m[0], m[3]);
+        s[p->is_circular ? 1 : 2] = half_sum(m[1], m[2]);
+        s[p->is_circular ? 2 : 3] = (msi_c64){d.im, -d.re};
+    } else {
+        memcpy(s, m, sizeof s);
+    }
+    for (int e = 0; e < 4; e++)
+        if (p->plane[e] >= 0) v[p->plane[e]] = s[e];
+}
+
+/* Apply gains to a matrix of correlations: J_p M J_q^H, or J_p^H M J_q. */
+static void apply_to_matrix(msi_gain_form form, int is_adjoint, const msi_c64 *p, const msi_c64 *q, msi_c64 m[4])
+{
+    if (form == MSI_GAIN_DIAGONAL) {
+        for (int e = 0; e < 4; e++) {
+            const msi_c64 g = is_adjoint ? times_conj(q[e % 2], p[e / 2]) : times_conj(p[e / 2], q[e % 2]);
+            m[e] = times(m[e], g);
+        }
+        return;
+    }
+    msi_c64 t[4];
+    for (int row = 0; row < 2; row++)
+        for (int col = 0; col < 2; col++)
+            t[2 * row + col] = is_adjoint ? plus(times_conj(m[col], p[row]), times_conj(m[2 + col], p[2 + row]))
+                                          : plus(times(p[2 * row], m[col]), times(p[2 * row + 1], m[2 + col]));
+    for (int row = 0; row < 2; row++)
+        for (int col = 0; col < 2; col++)
+            m[2 * row + col] =
+                is_adjoint ? plus(times(t[2 * row], q[col]), times(t[2 * row + 1], q[2 + col]))
+                           : plus(times_conj(t[2 * row], q[2 * col]), times_conj(t[2 * row + 1], q[2 * col + 1]));
+}
+
+/* Apply gains to the planes of a sample. */
+static void apply_gains(const plane_map *map, msi_gain_form form, int is_adjoint, const msi_c64 *p, const msi_c64 *q,
+                        msi_c64 *v)
+{
+    msi_c64 m[4];
+    if (form == MSI_GAIN_SCALAR) {
+        const msi_c64 g = is_adjoint ? times_conj(*q, *p) : times_conj(*p, *q);
+        for (int i = 0; i < map->n; i++) v[i] = times(v[i], g);
+        return;
+    }
+    to_matrix(map, v, m);
+    apply_to_matrix(form, is_adjoint, p, q, m);
+    from_matrix(map, m, v);
+}
+
+/* ---- The rows of a segment ---- */
+
+/* The gains of the slot that is being used, of all antennas and channels. */
+typedef struct slot_gains {
+    const msi_facet_gains *gains; /* NULL: none */
+    msi_gain_form form;
+    int facet, only_beam;
+    int64_t slot, n_allocated; /* slot -1: none yet */
+    msi_c64 *jones;            /* [antennas][n_chan][form] */
+} slot_gains;
+
+static int use_slot(slot_gains *s, int64_t slot, const msi_vis_segment *g)
+{
+    if (!s->gains || slot == s->slot) return MSI_OK;
+    const int64_t n = msi_facet_gains_n_antenna(s->gains, slot) * g->n_chan * (int64_t)s->form;
+    if (n > s->n_allocated) {
+        s->n_allocated = 0;
+        MSI_TRY(msi_grow(&s->jones, 0, n, sizeof *s->jones, "gains of facets"));
+        s->n_allocated = n;
+    }
+    msi_facet_gains_make(s->gains, s->facet, slot, s->only_beam, g->n_chan, g->freq_hz, s->jones);
+    s->slot = slot;
+    return MSI_OK;
+}
+
+/* The phases of a row for another centre, channel by channel. */
+typedef struct phases {
+    double turns_hz; /* turns for each hertz */
+    int is_even;     /* frequencies have equal steps */
+    msi_c64 now, step;
+} phases;
+
+static msi_c64 turn(double turns)
+{
+    turns -= round(turns);
+    return (msi_c64){cos(2 * MSI_PI * turns), sin(2 * MSI_PI * turns)};
+}
+
+/* Return whether the frequencies of a segment have equal steps, to far below the accuracy of a phase. */
+static int has_even_steps(const msi_vis_segment *g)
+{
+    const int32_t n = g->n_chan;
+    const double step = n > 1 ? (g->freq_hz[n - 1] - g->freq_hz[0]) / (n - 1) : 0;
+    for (int32_t c = 0; c < n; c++)
+        if (fabs(g->freq_hz[c] - g->freq_hz[0] - c * step) > 1e-12 * g->freq_hz[0]) return 0;
+    return 1;
+}
+
+static phases begin_phases(const msi_vis_segment *g, int is_even, double turns_m)
+{
+    phases p = {.turns_hz = turns_m / MSI_SPEED_OF_LIGHT, .is_even = is_even && g->n_chan > 2};
+    if (p.is_even) p.step = turn((g->freq_hz[1] - g->freq_hz[0]) * p.turns_hz);
+    return p;
+}
+
+static msi_c64 next_phase(phases *p, const msi_vis_segment *g, int32_t c)
+{
+    p->now = p->is_even && c % EXACT_EVERY ? times(p->now, p->step) : turn(g->freq_hz[c] * p->turns_hz);
+    return p->now;
+}
+
+static msi_c64 stored_value(const void *vis, msi_precision precision, int64_t i)
+{
+    if (precision == MSI_FP64) return ((const msi_c64 *)vis)[i];
+    const msi_c32 v = ((const msi_c32 *)vis)[i];
+    return (msi_c64){(double)v.re, (double)v.im};
+}
+
+/* The work on a facet of a channel. */
+typedef struct facet_pass {
+    const msi_facet_work *work;
+    msi_vis_store *store;
+    plane_map map;
+    msi_gain_form form;
+    int facet, only_beam; /* only_beam: gains without solutions */
+    double l, m;          /* its centre */
+    void **model;         /* [segments] visibilities to subtract, shaped as those of the segment; NULL: none */
+} facet_pass;
+
+static facet_pass begin_pass(const msi_facet_work *work, msi_vis_store *store)
+{
+    return (facet_pass){.work = work,
+                        .store = store,
+                        .map = map_of(&work->planes),
+                        .form = work->gains ? msi_facet_gains_form(work->gains) : MSI_GAIN_SCALAR};
+}
+
+static slot_gains begin_gains(const facet_pass *p)
+{
+    return (slot_gains){
+        .gains = p->work->gains, .form = p->form, .facet = p->facet, .only_beam = p->only_beam, .slot = -1};
+}
+
+/* Return the gains of an antenna of a row. */
+static const msi_c64 *gains_of(const slot_gains *s, const msi_vis_segment *g, int antenna)
+{
+    return s->jones + (int64_t)antenna * g->n_chan * (int64_t)s->form;
+}
+
+/* Return the weight of a sample in a plane of the images. Gains that mix planes need all of them. */
+static float weight_of(const facet_pass *p, const msi_vis_segment *g, int plane, int64_t row, int32_t chan)
+{
+    const int n = p->form == MSI_GAIN_SCALAR ? 0 : p->work->planes.n_stored;
+    for (int i = 0; i < n; i++)
+        if (!(g->weight[msi_segment_index(g, i, row, chan)] > 0)) return 0;
+    return g->weight[msi_segment_index(g, plane, row, chan)];
+}
+
+/*
+ * Form the samples of a segment for the facet's gridder.
+ * Returned: vis, weight [n_image][n_row][n_chan]
+ */
+static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, float *weight)
+{
+    const msi_vis_store *store = p->store;
+    const msi_vis_segment *g = &store->segment[segment];
+    const int n = p->work->planes.n_stored, n_image = p->work->planes.n_image, is_even = has_even_steps(g);
+    const int64_t of_plane = g->n_row * g->n_chan;
+    slot_gains gains = begin_gains(p);
+    int rc = MSI_OK;
+    for (int64_t row = 0; !rc && row < g->n_row; row++) {
+        const double *uvw = g->uvw_m + 3 * row;
+        phases phase = begin_phases(g, is_even, -(uvw[0] * p->l + uvw[1] * p->m));
+        const msi_c64 *jp = NULL, *jq = NULL;
+        if (gains.gains) {
+            rc = use_slot(&gains, msi_tag_slot(g->tag[row]), g);
+            if (rc) break;
+            jp = gains_of(&gains, g, msi_tag_first(g->tag[row]));
+            jq = gains_of(&gains, g, msi_tag_second(g->tag[row]));
+        }
+        for (int32_t c = 0; c < g->n_chan; c++) {
+            const msi_c64 factor = next_phase(&phase, g, c);
+            msi_c64 v[MSI_MAX_PLANES];
+            for (int i = 0; i < n; i++) {
+                const int64_t at = msi_segment_index(g, i, row, c);
+                v[i] = stored_value(g->vis, store->precision, at);
+                if (!p->model) continue;
+                const msi_c64 m = stored_value(p->model[segment], store->precision, at);
+                v[i] = (msi_c64){v[i].re - m.re, v[i].im - m.im};
+            }
+            if (jp) apply_gains(&p->map, p->form, 1, jp + c * (int)p->form, jq + c * (int)p->form, v);
+            for (int i = 0; i < n_image; i++) {
+                vis[i * of_plane + row * g->n_chan + c] = times(v[i], factor);
+                weight[i * of_plane + row * g->n_chan + c] = weight_of(p, g, i, row, c);
+            }
+        }
+    }
+    msi_free(gains.jones);
+    return rc;
+}
+
+/* Add predicted visibilities of a facet to those of a segment. Given: vis [n_image][n_row][n_chan] at the facet's
+ * centre; to  shaped as those of the segment */
+static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vis, void *to)
+{
+    const msi_vis_store *store = p->store;
+    const msi_vis_segment *g = &store->segment[segment];
+    const int n = p->work->planes.n_stored, n_image = p->work->planes.n_image, is_even = has_even_steps(g);
+    const int64_t of_plane = g->n_row * g->n_chan;
+    msi_first_error failure = {0};
+#pragma omp parallel
+    {
+        slot_gains gains = begin_gains(p);
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < g->n_row; row++) {
+            const double *uvw = g->uvw_m + 3 * row;
+            phases phase = begin_phases(g, is_even, uvw[0] * p->l + uvw[1] * p->m);
+            const msi_c64 *jp = NULL, *jq = NULL;
+            if (gains.gains) {
+                const int rc = use_slot(&gains, msi_tag_slot(g->tag[row]), g);
+                if (rc) msi_first_error_keep(&failure, rc);
+                if (rc) continue;
+                jp = gains_of(&gains, g, msi_tag_first(g->tag[row]));
+                jq = gains_of(&gains, g, msi_tag_second(g->tag[row]));
+            }
+            for (int32_t c = 0; c < g->n_chan; c++) {
+                const msi_c64 factor = next_phase(&phase, g, c);
+                msi_c64 v[MSI_MAX_PLANES] = {{0, 0}};
+                for (int i = 0; i < n_image; i++) v[i] = times(vis[i * of_plane + row * g->n_chan + c], factor);
+                if (jp) apply_gains(&p->map, p->form, 0, jp + c * (int)p->form, jq + c * (int)p->form, v);
+                for (int i = 0; i < n; i++) {
+                    const int64_t at = msi_segment_index(g, i, row, c);
+                    if (store->precision == MSI_FP64) {
+                        ((msi_c64 *)to)[at] = plus(((msi_c64 *)to)[at], v[i]);
+                    } else {
+                        ((msi_c32 *)to)[at].re += (float)v[i].re;
+                        ((msi_c32 *)to)[at].im += (float)v[i].im;
+                    }
+                }
+            }
+        }
+        msi_free(gains.jones);
+    }
+    return msi_first_error_raise(&failure);
+}
+
+/* ---- The response of a facet ---- */
+
+/* Add the response of a segment's samples to a sky of 1 Jy, times their weights. Returned: sum [n_image][n_image], and
+ * total [n_image] of the weights */
+static int sum_response(const facet_pass *p, int64_t segment, double *sum, double *total)
+{
+    const msi_vis_segment *g = &p->store->segment[segment];
+    const int n = p->work->planes.n_image;
+    slot_gains gains = begin_gains(p);
+    int rc = MSI_OK;
+    memset(sum, 0, sizeof *sum * (size_t)(n * n));
+    memset(total, 0, sizeof *total * (size_t)n);
+    for (int64_t row = 0; !rc && row < g->n_row; row++) {
+        rc = use_slot(&gains, msi_tag_slot(g->tag[row]), g);
+        if (rc) break;
+        const msi_c64 *jp = gains_of(&gains, g, msi_tag_first(g->tag[row])),
+                      *jq = gains_of(&gains, g, msi_tag_second(g->tag[row]));
+        for (int32_t c = 0; c < g->n_chan; c++, jp += (int)p->form, jq += (int)p->form) {
+            double weight[MSI_MAX_PLANES];
+            for (int to = 0; to < n; to++) {
+                weight[to] = (double)weight_of(p, g, to, row, c);
+                total[to] += weight[to];
+            }
+            for (int from = 0; from < n; from++) {
+                msi_c64 v[MSI_MAX_PLANES] = {{0, 0}};
+                v[from].re = 1;
+                apply_gains(&p->map, p->form, 0, jp, jq, v);
+                apply_gains(&p->map, p->form, 1, jp, jq, v);
+                for (int to = 0; to < n; to++) sum[to * n + from] += weight[to] * v[to].re;
+            }
+        }
+    }
+    msi_free(gains.jones);
+    return rc;
+}
+
+/* Compute the response of a facet. Returned: correction [n_image][n_image] */
+static int find_correction(const facet_pass *p, double *correction)
+{
+    const int n = p->work->planes.n_image;
+    const int64_t n_segment = p->store->n_segment;
+    const int n_part = n * n + n;
+    double *part, total[MSI_MAX_PLANES] = {0};
+    msi_first_error failure = {0};
+    memset(correction, 0, sizeof *correction * (size_t)(n * n));
+    if (!p->work->gains) {
+        for (int i = 0; i < n; i++) correction[i * n + i] = 1;
+        return MSI_OK;
+    }
+    MSI_TRY(msi_alloc(&part, n_segment * n_part, sizeof *part, "responses of facets"));
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int64_t i = 0; i < n_segment; i++)
+        if (!msi_first_error_status(&failure))
+            msi_first_error_keep(&failure, sum_response(p, i, part + i * n_part, part + i * n_part + n * n));
+    const int rc = msi_first_error_raise(&failure);
+    for (int64_t i = 0; !rc && i < n_segment; i++) {
+        for (int k = 0; k < n * n; k++) correction[k] += part[i * n_part + k];
+        for (int k = 0; k < n; k++) total[k] += part[i * n_part + n * n + k];
+    }
+    msi_free(part);
+    for (int k = 0; k < n * n; k++) correction[k] = total[k / n] > 0 ? correction[k] / total[k / n] : k % (n + 1) == 0;
+    return rc;
+}
+
+/* Return the response of Stokes I, or the mean of those of the planes. */
+static double intensity_response(const double *correction, const msi_facet_planes *p)
+{
+    double mean = 0;
+    for (int i = 0; i < p->n_image; i++) {
+        const double c = correction[i * p->n_image + i];
+        if (p->stored[i].pol == MSI_POL_I) return c;
+        mean += c / p->n_image;
+    }
+    return mean;
+}
+
+double msi_facet_response(const msi_facet_channel *c, int facet)
+{
+    const int n = c->work->planes.n_image;
+    return sqrt(fmax(0, intensity_response(c->correction + (int64_t)facet * n * n, &c->work->planes)));
+}
+
+double msi_facet_beam(const msi_facet_channel *c, int facet)
+{
+    const int n = c->work->planes.n_image;
+    if (!c->beam) return 1;
+    return sqrt(fmax(0, intensity_response(c->beam + (int64_t)facet * n * n, &c->work->planes)));
+}
+
+/* Compute the matrix that makes a flat-noise image of a facet's image: sqrt(C of I) times the inverse of C. Without a
+ * response it is 0. */
+static void find_inverse(const double *correction, const msi_facet_planes *p, double *out)
+{
+    const int n = p->n_image;
+    double a[MSI_MAX_PLANES][2 * MSI_MAX_PLANES] = {{0}};
+    const double scale = sqrt(fmax(0, intensity_response(correction, p)));
+    memset(out, 0, sizeof *out * (size_t)(n * n));
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < n; k++) a[i][k] = correction[i * n + k];
+        a[i][n + i] = 1;
+    }
+    for (int i = 0; i < n; i++) {
+        int pivot = i;
+        for (int k = i + 1; k < n; k++)
+            if (fabs(a[k][i]) > fabs(a[pivot][i])) pivot = k;
+        if (!(fabs(a[pivot][i]) > 1e-12 * scale * scale)) return;
+        for (int k = 0; k < 2 * n; k++) {
+            const double t = a[i][k];
+            a[i][k] = a[pivot][k];
+            a[pivot][k] = t;
+        }
+        for (int k = 0; k < n; k++) {
+            if (k == i) continue;
+            const double f = a[k][i] / a[i][i];
+            for (int j = 0; j < 2 * n; j++) a[k][j] -= f * a[i][j];
+        }
+    }
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) out[i * n + k] = scale * a[i][n + k] / a[i][i];
+}
+
+/* ---- Gridders of facets ---- */
+
+/* Segments [first, end) of a store. */
+typedef struct batch {
+    int64_t first, end, n_sample, n_row;
+} batch;
+
+static batch next_batch(const msi_vis_store *s, int64_t first)
+{
+    batch b = {first, first, 0, 0};
+    while (b.end < s->n_segment) {
+        const msi_vis_segment *g = &s->segment[b.end];
+        const int64_t n = g->n_row * g->n_chan;
+        if (b.end > first && b.n_sample + n > BATCH_SAMPLES) break;
+        b.n_sample += n;
+        b.n_row += g->n_row;
+        b.end++;
+    }
+    return b;
+}
+
+/* Make a gridder of a facet's box. */
+static int make_gridder(const facet_pass *p, double accuracy, int predicts, msi_gridder **out)
+{
+    const msi_facet *f = &p->work->facets->facet[p->facet];
+    msi_gridder_spec spec = p->work->spec;
+    spec.geometry.nx = f->nx;
+    spec.geometry.ny = f->ny;
+    spec.l_center_rad = p->l;
+    spec.m_center_rad = p->m;
+    spec.n_plane = p->work->planes.n_image;
+    spec.psf = spec.psf_only = spec.residual = spec.tagged = 0;
+    spec.predict = predicts;
+    spec.precision = p->store->precision == MSI_FP32 ? MSI_PRECISION_FP32 : MSI_PRECISION_FP64;
+    if (accuracy > 0) spec.accuracy = accuracy;
+    /* Towers need a centred image. */
+    spec.strategy = NULL;
+    spec.store_bytes = 0;
+    return msi_gridder_create(out, &spec);
+}
+
+static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b)
+{
+    const msi_vis_store *s = p->store;
+    const int n_image = p->work->planes.n_image;
+    int64_t most = 0;
+    msi_c64 *vis = NULL;
+    float *weight = NULL;
+    for (int64_t i = b->first; i < b->end; i++) {
+        const int64_t n = n_image * s->segment[i].n_row * s->segment[i].n_chan;
+        most = n > most ? n : most;
+    }
+    int rc = msi_alloc(&vis, SEGMENTS_AT_ONCE * most, sizeof *vis, "samples of a facet");
+    if (!rc) rc = msi_alloc(&weight, SEGMENTS_AT_ONCE * most, sizeof *weight, "samples of a facet");
+    for (int64_t first = b->first; !rc && first < b->end; first += SEGMENTS_AT_ONCE) {
+        const int64_t n = b->end - first < SEGMENTS_AT_ONCE ? b->end - first : SEGMENTS_AT_ONCE;
+        msi_vis_block block[SEGMENTS_AT_ONCE];
+        msi_first_error failure = {0};
+#pragma omp parallel for schedule(dynamic, 1)
+        for (int64_t i = 0; i < n; i++) {
+            const msi_vis_segment *g = &s->segment[first + i];
+            block[i] = (msi_vis_block){.n_row = g->n_row,
+                                       .n_chan = g->n_chan,
+                                       .n_plane = n_image,
+                                       .uvw_m = g->uvw_m,
+                                       .freq_hz = g->freq_hz,
+                                       .vis = vis + i * most,
+                                       .weight = weight + i * most};
+            if (msi_first_error_status(&failure)) continue;
+            msi_first_error_keep(&failure, form_segment(p, first + i, vis + i * most, weight + i * most));
+        }
+        rc = msi_first_error_raise(&failure);
+        if (!rc) rc = msi_gridder_add_all(gridder, block, (int)n);
+        if (!rc) rc = msi_interrupt_check();
+    }
+    msi_free(vis);
+    msi_free(weight);
+    return rc;
+}
+
+/* Keep the figures of a plan, with the times of all facets. */
+static void keep_report(msi_facet_channel *c, const msi_gridder *g)
+{
+    msi_gridder_report r;
+    msi_gridder_report_get(g, &r);
+    r.sort_s += c->report.sort_s;
+    r.grid_s += c->report.grid_s;
+    r.transform_s += c->report.transform_s;
+    r.correct_s += c->report.correct_s;
+    r.transfer_s += c->report.transfer_s;
+    c->report = r;
+}
+
+/* Image a facet, batch by batch. Returned: *out  of the facet's box */
+static int image_facet(msi_facet_channel *c, const facet_pass *p, msi_image *out)
+{
+    *out = (msi_image){0};
+    int rc = MSI_OK;
+    for (batch b = next_batch(p->store, 0); !rc && b.first < p->store->n_segment; b = next_batch(p->store, b.end)) {
+        msi_gridder *g;
+        msi_image image = {0};
+        MSI_TRY(make_gridder(p, c->accuracy, 0, &g));
+        rc = add_samples(p, g, &b);
+        if (!rc) rc = msi_gridder_image(g, &image);
+        if (!rc) keep_report(c, g);
+        msi_gridder_free(g);
+        if (!rc && !out->pixel) {
+            *out = image;
+            continue;
+        }
+        if (!rc) msi_image_add(out, &image);
+        msi_image_free(&image);
+    }
+    if (rc) msi_image_free(out);
+    return rc;
+}
+
+/* ---- Models of facets ---- */
+
+/* Copy the part of a model that belongs to a facet. Returned: *out  of the facet's box; *is_zero */
+static int cut_model(const facet_pass *p, const msi_image *model, const float *weight, double scale, msi_image *out,
+                     int *is_zero)
+{
+    const msi_facets *all = p->work->facets;
+    const msi_facet *f = &all->facet[p->facet];
+    const msi_image_geometry box = {f->nx, f->ny, all->geometry.cell_x_rad, all->geometry.cell_y_rad};
+    int found = 0;
+    MSI_TRY(msi_image_alloc(out, &box, model->n_plane, model->precision));
+    for (int k = 0; k < model->n_plane; k++) {
+        const void *from = msi_image_plane(model, k);
+        void *to = msi_image_plane(out, k);
+#pragma omp parallel for schedule(static) reduction(| : found)
+        for (int64_t y = 0; y < f->ny; y++)
+            for (int64_t x = 0; x < f->nx; x++) {
+                const double w = (double)weight[y * f->nx + x];
+                if (w == 0) continue;
+                const double v = msi_image_value(from, model->precision, (f->y0 + y) * all->geometry.nx + f->x0 + x);
+                if (v == 0) continue;
+                found = 1;
+                if (out->precision == MSI_FP32)
+                    ((float *)to)[y * f->nx + x] = (float)(w * scale * v);
+                else
+                    ((double *)to)[y * f->nx + x] = w * scale * v;
+            }
+    }
+    *is_zero = !found;
+    return MSI_OK;
+}
+
+/* Predict a facet, batch by batch, and add it. Given: to [segments] */
+static int predict_facet(const facet_pass *p, double accuracy, const msi_image *model, void **to)
+{
+    const msi_vis_store *s = p->store;
+    msi_gridder *g;
+    msi_c64 *vis = NULL;
+    int64_t n_allocated = 0;
+    MSI_TRY(make_gridder(p, accuracy, 1, &g));
+    int rc = msi_gridder_model(g, model);
+    batch b = next_batch(s, 0);
+    if (!rc && b.end < s->n_segment) msi_gridder_expect(g, b.n_sample, b.n_row, s->w_min_lambda, s->w_max_lambda);
+    for (; !rc && b.first < s->n_segment; b = next_batch(s, b.end)) {
+        for (int64_t i = b.first; !rc && i < b.end; i++) {
+            const msi_vis_segment *segment = &s->segment[i];
+            const msi_vis_block block = {.n_row = segment->n_row,
+                                         .n_chan = segment->n_chan,
+                                         .n_plane = p->work->planes.n_image,
+                                         .uvw_m = segment->uvw_m,
+                                         .freq_hz = segment->freq_hz};
+            rc = msi_gridder_add(g, &block);
+        }
+        if (!rc) rc = msi_gridder_predict(g);
+        for (int64_t i = b.first; !rc && i < b.end; i++) {
+            const msi_vis_segment *segment = &s->segment[i];
+            const int64_t n = p->work->planes.n_image * segment->n_row * segment->n_chan;
+            if (n > n_allocated) {
+                n_allocated = 0;
+                rc = msi_grow(&vis, 0, n, sizeof *vis, "predicted samples of a facet");
+                if (rc) break;
+                n_allocated = n;
+            }
+            rc = msi_gridder_fetch(g, segment->n_row, segment->n_chan, segment->freq_hz, vis);
+            if (!rc) rc = add_predicted(p, i, vis, to[i]);
+        }
+        msi_gridder_clear(g);
+        if (!rc) rc = msi_interrupt_check();
+    }
+    msi_free(vis);
+    msi_gridder_free(g);
+    return rc;
+}
+
+/* Go to a facet. Returned: weight  [ny][nx] of its box, owned */
+static int enter_facet(facet_pass *p, int facet, float **weight)
+{
+    const msi_facets *f = p->work->facets;
+    p->facet = facet;
+    msi_facets_centre(f, facet, &p->l, &p->m);
+    MSI_TRY(msi_alloc(weight, f->facet[facet].nx * f->facet[facet].ny, sizeof **weight, "weights of a facet"));
+    const int rc = msi_facets_weights(f, facet, *weight);
+    if (rc) msi_free(*weight);
+    return rc;
+}
+
+/* Predict all facets of a model. Given: scale [facets]  factors of the model, NULL: 1; to [segments] zeroed */
+static int predict_facets(facet_pass *p, double accuracy, const msi_image *model, const double *scale, void **to)
+{
+    const int n = p->work->facets->n;
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < n; i++) {
+        float *weight;
+        msi_image part = {0};
+        int is_zero;
+        const msi_progress_share all = msi_progress_enter(i, i + 1, n);
+        MSI_TRY(enter_facet(p, i, &weight));
+        rc = cut_model(p, model, weight, scale ? scale[i] : 1, &part, &is_zero);
+        msi_free(weight);
+        if (!rc && !is_zero) rc = predict_facet(p, accuracy, &part, to);
+        msi_image_free(&part);
+        msi_progress_leave(all);
+    }
+    return rc;
+}
+
+int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const msi_image *model)
+{
+    facet_pass p = begin_pass(work, msi_gridder_store(gridder));
+    void **to;
+    MSI_TRY(msi_alloc(&to, p.store->n_segment + 1, sizeof *to, "visibilities of facets"));
+    for (int64_t i = 0; i < p.store->n_segment; i++) to[i] = p.store->segment[i].vis;
+    for (int k = 0; k < p.store->n_plane; k++) msi_vis_store_zero(p.store, k);
+    const int rc = predict_facets(&p, 0, model, NULL, to);
+    msi_vis_store_rewind(p.store);
+    msi_free(to);
+    return rc;
+}
+
+/* ---- Images ---- */
+
+/* Add a facet's image to the whole image. Given: inverse [n_image][n_image] */
+static void add_facet(const facet_pass *p, const msi_image *facet, const float *weight, const double *inverse,
+                      msi_image *out)
+{
+    const msi_facets *all = p->work->facets;
+    const msi_facet *f = &all->facet[p->facet];
+    const int n = out->n_plane;
+    const int64_t of_facet = f->nx * f->ny;
+#pragma omp parallel for schedule(static)
+    for (int64_t y = 0; y < f->ny; y++)
+        for (int64_t x = 0; x < f->nx; x++) {
+            const int64_t from = y * f->nx + x, to = (f->y0 + y) * all->geometry.nx + f->x0 + x;
+            const double w = (double)weight[from];
+            if (w == 0) continue;
+            for (int i = 0; i < n; i++) {
+                double sum = 0;
+                for (int k = 0; k < n; k++)
+                    if (inverse[i * n + k] != 0)
+                        sum +=
+                            inverse[i * n + k] * msi_image_value(facet->pixel, facet->precision, k * of_facet + from);
+                void *plane = msi_image_plane(out, i);
+                if (out->precision == MSI_FP32)
+                    ((float *)plane)[to] += (float)(w * sum);
+                else
+                    ((double *)plane)[to] += w * sum;
+            }
+        }
+}
+
+/* Set the pixels beyond the horizon to NaN. */
+static void hide_horizon(const msi_facets *f, msi_image *out)
+{
+    const int64_t n = msi_image_n_pixel(&f->geometry);
+    for (int k = 0; k < out->n_plane; k++) {
+        void *plane = msi_image_plane(out, k);
+        for (int64_t i = 0; i < n; i++) {
+            if (f->label[i] >= 0) continue;
+            if (out->precision == MSI_FP32)
+                ((float *)plane)[i] = NAN;
+            else
+                ((double *)plane)[i] = NAN;
+        }
+    }
+}
+
+/* Allocate zeroed visibilities shaped as those of the segments. */
+static int make_model_samples(const msi_vis_store *s, void ***out, char **memory)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < s->n_segment; i++)
+        bytes += s->n_plane * s->segment[i].n_row_max * s->segment[i].n_chan * msi_complex_bytes(s->precision);
+    MSI_TRY(msi_alloc(out, s->n_segment + 1, sizeof **out, "visibilities of the model"));
+    MSI_TRY(msi_alloc(memory, bytes + 1, 1, "visibilities of the model"));
+    char *at = *memory;
+    for (int64_t i = 0; i < s->n_segment; i++) {
+        (*out)[i] = at;
+        at += s->n_plane * s->segment[i].n_row_max * s->segment[i].n_chan * msi_complex_bytes(s->precision);
+    }
+    return MSI_OK;
+}
+
+/* Compute the responses of all facets, once. */
+static int find_corrections(msi_facet_channel *c, facet_pass *p)
+{
+    const int n = c->work->planes.n_image, n_facet = c->work->facets->n;
+    if (c->correction) return MSI_OK;
+    MSI_TRY(msi_alloc(&c->correction, (int64_t)n_facet * n * n, sizeof *c->correction, "responses of facets"));
+    const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains);
+    if (has_beam) MSI_TRY(msi_alloc(&c->beam, (int64_t)n_facet * n * n, sizeof *c->beam, "responses of facets"));
+    for (int i = 0; i < n_facet; i++) {
+        p->facet = i;
+        MSI_TRY(find_correction(p, c->correction + (int64_t)i * n * n));
+        p->only_beam = 1;
+        const int rc = has_beam ? find_correction(p, c->beam + (int64_t)i * n * n) : MSI_OK;
+        p->only_beam = 0;
+        MSI_TRY(rc);
+        const double response = msi_facet_response(c, i);
+        msi_log_detail("facet %d \"%s\": response %.6g", i, c->work->facets->facet[i].name, response);
+        if (!(response > 0))
+            msi_log_warning("facet %d \"%s\" has no solution of any sample; its part of the image is 0", i,
+                            c->work->facets->facet[i].name);
+        MSI_TRY(msi_interrupt_check());
+    }
+    return MSI_OK;
+}
+
+static int image_facets(msi_facet_channel *c, facet_pass *p, msi_image *out)
+{
+    const int n = c->work->planes.n_image, n_facet = c->work->facets->n;
+    double inverse[MSI_MAX_PLANES * MSI_MAX_PLANES];
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < n_facet; i++) {
+        float *weight;
+        msi_image part = {0};
+        const msi_progress_share all = msi_progress_enter(i, i + 1, n_facet);
+        MSI_TRY(enter_facet(p, i, &weight));
+        find_inverse(c->correction + (int64_t)i * n * n, &c->work->planes, inverse);
+        rc = image_facet(c, p, &part);
+        if (!rc) add_facet(p, &part, weight, inverse, out);
+        msi_image_free(&part);
+        msi_free(weight);
+        msi_progress_leave(all);
+    }
+    return rc;
+}
+
+int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out)
+{
+    const msi_facet_work *work = c->work;
+    const int n = work->planes.n_image, n_facet = work->facets->n;
+    facet_pass p = begin_pass(work, msi_gridder_store(c->gridder));
+    double sum_weight[MSI_GRIDDER_MAX_PLANES], *scale = NULL;
+    int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
+    void **predicted = NULL;
+    char *memory = NULL;
+    MSI_TRY(msi_image_alloc(out, &work->facets->geometry, n, p.store->precision));
+    msi_gridder_weights(c->gridder, sum_weight, NULL, n_vis);
+    memcpy(out->sum_weight, sum_weight, sizeof *sum_weight * (size_t)n);
+    memcpy(out->n_vis, n_vis, sizeof *n_vis * (size_t)n);
+    int rc = find_corrections(c, &p);
+    if (!rc && model) {
+        rc = msi_alloc(&scale, n_facet, sizeof *scale, "responses of facets");
+        for (int i = 0; !rc && i < n_facet; i++) {
+            const double response = msi_facet_response(c, i);
+            scale[i] = response > 0 ? 1 / response : 0;
+        }
+        if (!rc) rc = make_model_samples(p.store, &predicted, &memory);
+        const msi_progress_share all = msi_progress_enter(0, 1, 2);
+        if (!rc) rc = predict_facets(&p, c->accuracy, model, scale, predicted);
+        msi_progress_leave(all);
+    }
+    p.model = predicted;
+    const msi_progress_share all = msi_progress_enter(model ? 1 : 0, model ? 2 : 1, model ? 2 : 1);
+    if (!rc) rc = image_facets(c, &p, out);
+    msi_progress_leave(all);
+    msi_free(scale);
+    msi_free(predicted);
+    msi_free(memory);
+    if (rc) {
+        msi_image_free(out);
+        return rc;
+    }
+    hide_horizon(work->facets, out);
+    for (int k = 0; k < n; k++)
+        if (!n_vis[k]) msi_image_fill_nan(out, k);
+    return MSI_OK;
+}
+
+int64_t msi_facet_bytes(int64_t n_sample, int64_t n_row, int n_image, int n_stored, msi_precision precision,
+                        int subtracts)
+{
+    enum { UVW_BYTES = 3 * sizeof(double), ORDER_BYTES = 8 };
+    const int64_t value = msi_complex_bytes(precision), at_once = n_sample < BATCH_SAMPLES ? n_sample : BATCH_SAMPLES;
+    const int64_t model = subtracts ? n_stored * n_sample * value : 0;
+    return model + at_once * (n_image * (value + (int64_t)sizeof(float)) + ORDER_BYTES) + n_row * UVW_BYTES;
+}
+
+void msi_facet_channel_free(msi_facet_channel *c)
+{
+    msi_free(c->correction);
+    msi_free(c->beam);
+    c->correction = c->beam = NULL;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Images and predictions by facets. The samples of an output channel are stored once, by a gridder of the whole image.
+ * For each facet in turn they are given the facet's centre and gains, and a gridder of the facet's box images them. The
+ * facets are added with their weights (facet_regions.h).
+ *
+ *   imaging     V' = J_p^H V J_q        image = mean of V' exp(..), divided by C
+ *   predicting  V  = sum over facets of J_p S J_q^H
+ *   C           mean over samples, by weight, of the response of this pair to a sky of 1 Jy
+ *
+ * An image has flat noise: an image of one plane is divided by sqrt(C), and images of several by the matrix C, times
+ * sqrt(C of Stokes I). A model is divided by sqrt(C of Stokes I), so that predicting returns what was imaged.
+ */
+#ifndef MSI_FACET_GRIDDING_H
+#define MSI_FACET_GRIDDING_H
+
+#include "core/image.h"
+#include "kernels/gridder.h"
+#include "src/facets/facet_gains.h"
+#include "src/facets/facet_regions.h"
+#include "src/sky/stokes.h"
+
+/* The planes of stored samples: those of the images, then others that the gains need. */
+typedef struct msi_facet_planes {
+    msi_plane stored[MSI_MAX_PLANES];
+    int n_image, n_stored;
+    int is_circular; /* feeds are R and L */
+} msi_facet_planes;
+
+/*
+ * msi_facet_planes_choose - choose the planes that are stored.
+ * Given:    planes [n]    of the images
+ *           gains         NULL: none
+ *           is_circular   feeds are R and L
+ *           most          at most this form of the visibilities is used: -scalar-visibilities, -diagonal-visibilities
+ * Returns:  0, MSI_EUSAGE (gains of two feeds cannot be applied to these planes)
+ */
+int msi_facet_planes_choose(msi_facet_planes *out, const msi_plane *planes, int n, const msi_facet_gains *gains,
+                            int is_circular, msi_gain_form most);
+
+/* Everything that the output channels share. Borrowed. */
+typedef struct msi_facet_work {
+    const msi_facets *facets;
+    const msi_facet_gains *gains; /* NULL: none */
+    msi_facet_planes planes;
+    msi_gridder_spec spec; /* of the whole image, n_image planes */
+} msi_facet_work;
+
+/* An output channel: its samples, and results that are kept between calls. */
+typedef struct msi_facet_channel {
+    const msi_facet_work *work;
+    msi_gridder *gridder;      /* of the whole image, n_stored planes, tagged if there are gains; borrowed */
+    double accuracy;           /* of facets; 0: that of work->spec */
+    double *beam;              /* the same of the beam alone; NULL: there is none */
+    double *correction;        /* [facets][n_image][n_image] C; NULL: not known yet */
+    msi_gridder_report report; /* of the last facet, with the times of all */
+} msi_facet_channel;
+
+/*
+ * msi_facet_image - image the samples of a channel less those of a model.
+ * Given:    model  n_image planes of the whole image; NULL: nothing is subtracted
+ * Returned: *out   allocated here, freed by msi_image_free: n_image planes of the whole image, as msi_gridder_image
+ * Returns:  0, or any code of msi_gridder_image, msi_gridder_predict
+ */
+int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out);
+
+/* msi_facet_response - return the factor of a facet's flat-noise image: true flux times it is the image. The channel
+ * must have been imaged. */
+double msi_facet_response(const msi_facet_channel *c, int facet);
+
+/* msi_facet_beam - return the part of that factor that the beam has; 1 without a beam. */
+double msi_facet_beam(const msi_facet_channel *c, int facet);
+
+/*
+ * msi_facet_predict - predict the visibilities of a true sky into the samples of a gridder that predicts.
+ * Given:    model  n_image planes of the whole image
+ * Returns:  0, or any code of msi_gridder_predict
+ */
+int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const msi_image *model);
+
+/*
+ * msi_facet_bytes - return the memory that facets need in addition to the stored samples: the visibilities of a model, and the
+ * samples of a facet with their order.
+ * Given: n_sample, n_row  of an output channel; n_image, n_stored  planes; subtracts  models are subtracted
+ */
+int64_t msi_facet_bytes(int64_t n_sample, int64_t n_row, int n_image, int n_stored, msi_precision precision,
+                        int subtracts);
+
+/* msi_facet_channel_free - free what was kept. */
+void msi_facet_channel_free(msi_facet_channel *c);
+
+#endif

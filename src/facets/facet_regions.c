@@ -1,0 +1,744 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Facets become a label for each pixel:
+ *   1. Polygons are read, with vertices in pixels, and filled row by row; directions label the nearest pixels.
+ *   2. Gaps and overlaps of at most SLACK pixels, which come from rounded vertices, are closed. Wider ones are errors.
+ *   3. The box of each facet is found.
+ */
+#include "src/facets/facet_regions.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/memory.h"
+#include "core/process.h"
+#include "core/status.h"
+#include "core/units.h"
+#include "src/sky/phase_shift.h"
+
+enum { SLACK = 2, MOST_FACETS = INT16_MAX, LEAST_EDGE = 16, MOST_BYTES = 64 << 20 };
+
+static const double DEG = MSI_PI / 180;
+
+/* ---- Directions and pixels ---- */
+
+/* Return the direction of a position as l, m, n of an image. */
+static void direction_of(const msi_facet_target *t, double ra, double dec, double lmn[3])
+{
+    msi_phase_shift shift;
+    msi_phase_shift_make(&shift, t->ra_rad, t->dec_rad, ra, dec);
+    memcpy(lmn, shift.direction, 3 * sizeof *lmn);
+    lmn[2] += 1;
+}
+
+static void pixel_of(const msi_image_geometry *g, const double lmn[3], double at[2])
+{
+    at[0] = (double)(g->nx / 2) - lmn[0] / g->cell_x_rad;
+    at[1] = (double)(g->ny / 2) + lmn[1] / g->cell_y_rad;
+}
+
+/* Return the right ascension and declination of a pixel position, or of the horizon behind it. */
+static void sky_of(const msi_facet_target *t, const double at[2], double *ra, double *dec)
+{
+    const msi_image_geometry *g = &t->geometry;
+    double l = ((double)(g->nx / 2) - at[0]) * g->cell_x_rad, m = (at[1] - (double)(g->ny / 2)) * g->cell_y_rad;
+    const double r = hypot(l, m);
+    if (r > 1) {
+        l /= r;
+        m /= r;
+    }
+    const double n = sqrt(fmax(0, 1 - l * l - m * m)), up = n * cos(t->dec_rad) - m * sin(t->dec_rad);
+    *ra = t->ra_rad + atan2(l, up);
+    *dec = atan2(n * sin(t->dec_rad) + m * cos(t->dec_rad), hypot(l, up));
+    if (*ra < 0) *ra += 2 * MSI_PI;
+    if (*ra >= 2 * MSI_PI) *ra -= 2 * MSI_PI;
+}
+
+static int is_on_sky(const msi_image_geometry *g, int64_t x, int64_t y)
+{
+    const double l = (double)(g->nx / 2 - x) * g->cell_x_rad, m = (double)(y - g->ny / 2) * g->cell_y_rad;
+    return l * l + m * m < 1;
+}
+
+/* ---- Files ---- */
+
+/* Read a text file into memory. Returned: *text, owned */
+static int load_text(const char *path, char **text)
+{
+    FILE *f = fopen(path, "re");
+    *text = NULL;
+    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+    int64_t n = 0, capacity = 1 << 16;
+    int rc = msi_alloc(text, capacity + 1, 1, "facets");
+    while (!rc) {
+        const size_t got = fread(*text + n, 1, (size_t)(capacity - n), f);
+        n += (int64_t)got;
+        if (!got && ferror(f)) rc = msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
+        if (!got) break;
+        if (n < capacity) continue;
+        if (n >= MOST_BYTES) rc = msi_error_set(MSI_EINPUT, "%s: too long for a file of facets", path);
+        if (!rc) rc = msi_grow(text, capacity + 1, 2 * capacity + 1, 1, "facets");
+        capacity *= 2;
+    }
+    fclose(f);
+    if (!rc && memchr(*text, 0, (size_t)n)) rc = msi_error_set(MSI_EINPUT, "%s: not a text file of facets", path);
+    if (rc) {
+        msi_free(*text);
+        *text = NULL;
+        return rc;
+    }
+    (*text)[n] = 0;
+    return MSI_OK;
+}
+
+/* FK5 and ICRS differ by some hundredths of an arcsecond. */
+static int check_frame(const char *path, const char *frame)
+{
+    if (!*frame || strcasecmp(frame, "J2000") == 0 || strcasecmp(frame, "ICRS") == 0) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: the facets are in J2000, but the image is in %s; select a field in J2000",
+                         path, frame);
+}
+
+/* ---- Polygons ---- */
+
+typedef struct polygon {
+    int64_t line, first, n_vertex;
+} polygon;
+
+typedef struct reading {
+    const char *path;
+    int64_t line;
+    const msi_facet_target *target;
+    polygon *polygon; /* [n] owned, as the facets and vertices */
+    msi_facet *facet; /* [n] */
+    int64_t n, capacity;
+    double (*vertex)[2]; /* [n_vertex] pixels */
+    int64_t n_vertex, vertex_capacity;
+} reading;
+
+static int line_error(const reading *r, const char *why, const char *text)
+{
+    return msi_error_set(MSI_EINPUT, "%s, line %lld: %s \"%.60s\"", r->path, (long long)r->line, why, text);
+}
+
+/* Read a coordinate: degrees, or parts separated by colons or letters. */
+static int read_coordinate(const reading *r, const char *text, int is_dec, double *rad)
+{
+    char *end;
+    *rad = strtod(text, &end) * DEG;
+    if (end > text && (!*end || (*end == 'd' && !end[1])) && isfinite(*rad)) {
+        if (!is_dec || fabs(*rad) <= 0.5 * MSI_PI) return MSI_OK;
+    } else if (!(is_dec ? msi_parse_dec(rad, "Dec", text) : msi_parse_ra(rad, "Ra", text))) {
+        return MSI_OK;
+    }
+    return line_error(r, is_dec ? "not a declination:" : "not a right ascension:", text);
+}
+
+static int add_vertex(reading *r, double ra, double dec)
+{
+    double lmn[3];
+    direction_of(r->target, ra, dec, lmn);
+    if (!(lmn[2] > 0))
+        return msi_error_set(MSI_EINPUT, "%s, line %lld: a vertex is on the other half of the sky", r->path,
+                             (long long)r->line);
+    if (r->n_vertex == r->vertex_capacity) {
+        const int64_t capacity = r->vertex_capacity ? 2 * r->vertex_capacity : 256;
+        MSI_TRY(msi_grow(&r->vertex, r->n_vertex, capacity, sizeof *r->vertex, "facets"));
+        r->vertex_capacity = capacity;
+    }
+    pixel_of(&r->target->geometry, lmn, r->vertex[r->n_vertex++]);
+    return MSI_OK;
+}
+
+/* Return the centroid of a polygon, in pixels. */
+static void find_centroid(const reading *r, const polygon *p, double at[2])
+{
+    const double(*v)[2] = (const double(*)[2])r->vertex + p->first;
+    double area = 0, sum[2] = {0}, mean[2] = {0};
+    for (int64_t i = 0, k = p->n_vertex - 1; i < p->n_vertex; k = i++) {
+        /* Offsets from the first vertex keep the products small. */
+        const double a[2] = {v[k][0] - v[0][0], v[k][1] - v[0][1]}, b[2] = {v[i][0] - v[0][0], v[i][1] - v[0][1]};
+        const double cross = a[0] * b[1] - b[0] * a[1];
+        area += cross;
+        for (int c = 0; c < 2; c++) {
+            sum[c] += cross * (a[c] + b[c]) / 3;
+            mean[c] += b[c] / (double)p->n_vertex;
+        }
+    }
+    for (int c = 0; c < 2; c++) at[c] = v[0][c] + (area != 0 ? sum[c] / area : mean[c]);
+}
+
+/* Read the numbers between brackets. Returned: *after  the rest of the line */
+static int read_numbers(reading *r, const char *name, char *text, char **after, int (*put)(reading *, double, double))
+{
+    char *open = text + strspn(text, " \t"), *rest;
+    if (*open != '(') return line_error(r, "no ( after", name);
+    char *end = strchr(open, ')');
+    if (!end) return line_error(r, "no ) after", name);
+    *end = 0;
+    *after = end + 1;
+    double value[2];
+    int64_t n = 0;
+    for (char *word = strtok_r(open + 1, ", \t", &rest); word; word = strtok_r(NULL, ", \t", &rest), n++) {
+        MSI_TRY(read_coordinate(r, word, n % 2, &value[n % 2]));
+        if (n % 2) MSI_TRY(put(r, value[0], value[1]));
+    }
+    if (n % 2 || !n) return line_error(r, "not pairs of right ascension and declination after", name);
+    return MSI_OK;
+}
+
+/* Set the direction of the last polygon. */
+static int put_direction(reading *r, double ra, double dec)
+{
+    r->facet[r->n - 1].ra_rad = ra < 0 ? ra + 2 * MSI_PI : ra;
+    r->facet[r->n - 1].dec_rad = dec;
+    return MSI_OK;
+}
+
+static int read_polygon(reading *r, char *text, char **after)
+{
+    if (r->n == MOST_FACETS) return line_error(r, "too many facets, from", text);
+    if (r->n == r->capacity) {
+        const int64_t capacity = r->capacity ? 2 * r->capacity : 64;
+        MSI_TRY(msi_grow(&r->polygon, r->n, capacity, sizeof *r->polygon, "facets"));
+        MSI_TRY(msi_grow(&r->facet, r->n, capacity, sizeof *r->facet, "facets"));
+        r->capacity = capacity;
+    }
+    polygon *p = &r->polygon[r->n];
+    r->facet[r->n] = (msi_facet){0};
+    *p = (polygon){.line = r->line, .first = r->n_vertex};
+    MSI_TRY(read_numbers(r, "polygon", text, after, add_vertex));
+    p->n_vertex = r->n_vertex - p->first;
+    /* The first vertex may be repeated at the end. */
+    const double *first = r->vertex[p->first], *last = r->vertex[r->n_vertex - 1];
+    if (p->n_vertex > 1 && fabs(first[0] - last[0]) < 1e-6 && fabs(first[1] - last[1]) < 1e-6) {
+        p->n_vertex--;
+        r->n_vertex--;
+    }
+    if (p->n_vertex < 3) return line_error(r, "fewer than three vertices in", "polygon");
+    double at[2], ra, dec;
+    find_centroid(r, p, at);
+    sky_of(r->target, at, &ra, &dec);
+    r->n++;
+    return put_direction(r, ra, dec);
+}
+
+/* Copy the name of text=NAME, text={NAME} or text="NAME". */
+static void read_name(reading *r, const char *comment)
+{
+    const char *text = strstr(comment, "text=");
+    char *to = r->n ? r->facet[r->n - 1].name : NULL;
+    if (!text || !to) return;
+    text += strlen("text=");
+    const char end = *text == '{' ? '}' : *text == '"' || *text == '\'' ? *text : 0;
+    if (end) text++;
+    size_t n = 0;
+    while (text[n] && (end ? text[n] != end : !isspace((unsigned char)text[n])) && n + 1 < sizeof r->facet->name) n++;
+    memcpy(to, text, n);
+    to[n] = 0;
+}
+
+/* Return 1 if a word names the frame of the image, -1 another frame, 0 no frame. */
+static int frame_of(const char *word, size_t n)
+{
+    static const char *const known[] = {"fk5", "icrs", "j2000"}, *const other[] = {"fk4",      "b1950", "galactic",
+                                                                                   "ecliptic", "image", "physical",
+                                                                                   "detector", "wcs"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i]) == n && strncasecmp(word, known[i], n) == 0) return 1;
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (strlen(other[i]) == n && strncasecmp(word, other[i], n) == 0) return -1;
+    return 0;
+}
+
+static int read_line(reading *r, char *line)
+{
+    char *comment = strchr(line, '#');
+    if (comment) *comment++ = 0;
+    for (;;) {
+        line += strspn(line, " \t\r;+");
+        const size_t n = strcspn(line, " \t\r;(");
+        if (!n && !*line) break;
+        if (n == 6 && strncasecmp(line, "global", n) == 0) return MSI_OK;
+        const int frame = frame_of(line, n);
+        if (frame < 0) return line_error(r, "unknown frame (use fk5, icrs or j2000):", line);
+        if (frame > 0) {
+            line += n;
+        } else if (n == 7 && strncasecmp(line, "polygon", n) == 0) {
+            MSI_TRY(read_polygon(r, line + n, &line));
+        } else if (n == 5 && strncasecmp(line, "point", n) == 0) {
+            if (!r->n) return line_error(r, "no polygon before", "point");
+            MSI_TRY(read_numbers(r, "point", line + n, &line, put_direction));
+        } else {
+            return line_error(r, "unknown shape (use polygon and point):", line);
+        }
+    }
+    if (comment) read_name(r, comment);
+    return MSI_OK;
+}
+
+static int read_lines(reading *r, char *text)
+{
+    for (char *line = text, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = 0;
+        r->line++;
+        MSI_TRY(read_line(r, line));
+    }
+    return r->n ? MSI_OK : msi_error_set(MSI_EINPUT, "%s: it has no polygon, so there are no facets", r->path);
+}
+
+/* ---- Labels of polygons ---- */
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Return a number of pixels within [0, n]. */
+static int64_t clamp(double x, int64_t n)
+{
+    return x <= 0 ? 0 : x >= (double)n ? n : (int64_t)x;
+}
+
+/* Label the pixels of a polygon. Given: crossing [n_vertex]; over [ny][nx] set where another facet has the pixel */
+static void fill_polygon(const reading *r, int i, double *crossing, int16_t *label, uint8_t *over)
+{
+    const msi_image_geometry *g = &r->target->geometry;
+    const polygon *p = &r->polygon[i];
+    const double(*v)[2] = (const double(*)[2])r->vertex + p->first;
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t k = 0; k < p->n_vertex; k++) {
+        low = fmin(low, v[k][1]);
+        high = fmax(high, v[k][1]);
+    }
+    for (int64_t y = clamp(ceil(low), g->ny); y < clamp(floor(high) + 1, g->ny); y++) {
+        size_t n = 0;
+        for (int64_t k = 0, j = p->n_vertex - 1; k < p->n_vertex; j = k++) {
+            const double *a = v[k], *b = v[j], at = (double)y;
+            if ((a[1] > at) != (b[1] > at)) crossing[n++] = a[0] + (b[0] - a[0]) * (at - a[1]) / (b[1] - a[1]);
+        }
+        qsort(crossing, n, sizeof *crossing, compare);
+        for (size_t k = 0; k + 1 < n; k += 2)
+            for (int64_t x = clamp(ceil(crossing[k]), g->nx); x < clamp(ceil(crossing[k + 1]), g->nx); x++) {
+                const int64_t at = y * g->nx + x;
+                if (!is_on_sky(g, x, y)) continue;
+                if (label[at] >= 0) {
+                    over[at] = 1;
+                } else {
+                    label[at] = (int16_t)i;
+                    r->facet[i].n_pixel++;
+                }
+            }
+    }
+}
+
+/* Describe a pixel for messages. */
+static void describe_pixel(const msi_facet_target *t, int64_t at, char *text, size_t size)
+{
+    const double place[2] = {(double)(at % t->geometry.nx), (double)(at / t->geometry.nx)};
+    double ra, dec;
+    sky_of(t, place, &ra, &dec);
+    snprintf(text, size, "pixel %lld, %lld (ra %.4f, dec %.4f deg)", (long long)(at % t->geometry.nx),
+             (long long)(at / t->geometry.nx), ra / DEG, dec / DEG);
+}
+
+/* Refuse overlaps that are wider than rounding makes them. */
+static int check_overlap(const reading *r, const uint8_t *over)
+{
+    const msi_image_geometry *g = &r->target->geometry;
+    char place[96];
+    for (int64_t at = 0; at < g->nx * g->ny; at++) {
+        int is_wide = over[at];
+        const int64_t x = at % g->nx, y = at / g->nx;
+        for (int64_t dy = -SLACK; is_wide && dy <= SLACK; dy++)
+            for (int64_t dx = -SLACK; is_wide && dx <= SLACK; dx++)
+                if (x + dx >= 0 && x + dx < g->nx && y + dy >= 0 && y + dy < g->ny)
+                    is_wide = over[at + dy * g->nx + dx];
+        if (!is_wide) continue;
+        describe_pixel(r->target, at, place, sizeof place);
+        return msi_error_set(MSI_EINPUT, "%s: facets overlap at %s; each pixel must belong to one facet", r->path,
+                             place);
+    }
+    return MSI_OK;
+}
+
+/* Label free pixels next to labelled ones. Returns: the number of free pixels before */
+static int64_t close_gaps(const msi_image_geometry *g, int16_t *label, int16_t *next)
+{
+    int64_t n_free = 0;
+    memcpy(next, label, sizeof *label * (size_t)(g->nx * g->ny));
+#pragma omp parallel for schedule(static) reduction(+ : n_free)
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const int64_t at = y * g->nx + x;
+            if (label[at] >= 0 || !is_on_sky(g, x, y)) continue;
+            n_free++;
+            for (int64_t k = 0; k < 9 && next[at] < 0; k++) {
+                const int64_t u = x + k % 3 - 1, w = y + k / 3 - 1;
+                if (u >= 0 && u < g->nx && w >= 0 && w < g->ny) next[at] = label[w * g->nx + u];
+            }
+        }
+    if (n_free) memcpy(label, next, sizeof *label * (size_t)(g->nx * g->ny));
+    return n_free;
+}
+
+/* Refuse an image that the facets do not cover. */
+static int check_gaps(const reading *r, int16_t *label)
+{
+    const msi_image_geometry *g = &r->target->geometry;
+    int16_t *next;
+    char place[96];
+    MSI_TRY(msi_alloc(&next, g->nx * g->ny, sizeof *next, "facets"));
+    int64_t n_free = 1;
+    for (int i = 0; i <= SLACK && n_free; i++) n_free = close_gaps(g, label, next);
+    msi_free(next);
+    for (int64_t at = 0; n_free && at < g->nx * g->ny; at++) {
+        if (label[at] >= 0 || !is_on_sky(g, at % g->nx, at / g->nx)) continue;
+        describe_pixel(r->target, at, place, sizeof place);
+        return msi_error_set(MSI_EINPUT,
+                             "%s: no facet has %s, nor the area around it; facets must cover the whole image", r->path,
+                             place);
+    }
+    return MSI_OK;
+}
+
+static int label_polygons(reading *r, int16_t *label)
+{
+    const msi_image_geometry *g = &r->target->geometry;
+    double *crossing;
+    uint8_t *over = NULL;
+    int rc = msi_alloc(&crossing, r->n_vertex, sizeof *crossing, "facets");
+    if (!rc) rc = msi_alloc(&over, g->nx * g->ny, 1, "facets");
+    for (int64_t i = 0; !rc && i < r->n; i++) {
+        fill_polygon(r, (int)i, crossing, label, over);
+        rc = msi_interrupt_check();
+    }
+    if (!rc) rc = check_overlap(r, over);
+    for (int64_t i = 0; !rc && i < r->n; i++)
+        if (!r->facet[i].n_pixel)
+            rc = msi_error_set(MSI_EINPUT,
+                               "%s, line %lld: the polygon lies outside the image; remove it, or make the "
+                               "image larger",
+                               r->path, (long long)r->polygon[i].line);
+    if (!rc) rc = check_gaps(r, label);
+    msi_free(crossing);
+    msi_free(over);
+    return rc;
+}
+
+/* ---- Facets of labels ---- */
+
+/* Widen a range to an even number of pixels, and to LEAST_EDGE if the image has as many. */
+static void widen(int64_t *from, int64_t *n, int64_t of)
+{
+    const int64_t least = of < LEAST_EDGE ? of : LEAST_EDGE;
+    while (*n % 2 || *n < least) {
+        if (*from > 0 && *n % 2)
+            --*from;
+        else if (*from + *n >= of)
+            --*from;
+        ++*n;
+    }
+}
+
+/* Find the boxes and numbers of pixels, and whether the directions lie in the facets. */
+static int find_boxes(msi_facets *f, const msi_facet_target *t)
+{
+    const msi_image_geometry *g = &f->geometry;
+    const int64_t h = f->feather;
+    int64_t(*box)[4];
+    MSI_TRY(msi_alloc(&box, f->n, sizeof *box, "facets"));
+    for (int i = 0; i < f->n; i++) {
+        box[i][0] = g->nx;
+        box[i][1] = g->ny;
+        f->facet[i].n_pixel = 0;
+    }
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const int i = f->label[y * g->nx + x];
+            if (i < 0) continue;
+            f->facet[i].n_pixel++;
+            if (x < box[i][0]) box[i][0] = x;
+            if (y < box[i][1]) box[i][1] = y;
+            if (x + 1 > box[i][2]) box[i][2] = x + 1;
+            if (y + 1 > box[i][3]) box[i][3] = y + 1;
+        }
+    for (int i = 0; i < f->n; i++) {
+        msi_facet *to = &f->facet[i];
+        const int64_t x1 = box[i][2] + h < g->nx ? box[i][2] + h : g->nx,
+                      y1 = box[i][3] + h < g->ny ? box[i][3] + h : g->ny;
+        to->x0 = box[i][0] > h ? box[i][0] - h : 0;
+        to->y0 = box[i][1] > h ? box[i][1] - h : 0;
+        to->nx = x1 - to->x0;
+        to->ny = y1 - to->y0;
+        widen(&to->x0, &to->nx, g->nx);
+        widen(&to->y0, &to->ny, g->ny);
+        double lmn[3], at[2];
+        direction_of(t, to->ra_rad, to->dec_rad, lmn);
+        pixel_of(g, lmn, at);
+        const int64_t x = clamp(at[0] + 0.5, g->nx - 1), y = clamp(at[1] + 0.5, g->ny - 1);
+        to->has_direction = lmn[2] > 0 && f->label[y * g->nx + x] == i;
+    }
+    msi_free(box);
+    return MSI_OK;
+}
+
+/* Make empty labels. */
+static int begin_facets(msi_facets *f, const msi_facet_target *t)
+{
+    const msi_image_geometry *g = &t->geometry;
+    *f = (msi_facets){.geometry = *g, .ra_rad = t->ra_rad, .dec_rad = t->dec_rad};
+    const double width = t->feather_pixel >= 0 ? t->feather_pixel : 0.01 * sqrt((double)g->nx * (double)g->ny);
+    f->feather = llround(0.5 * fmin(width, (double)(g->nx > g->ny ? g->nx : g->ny)));
+    MSI_TRY(msi_alloc(&f->label, g->nx * g->ny, sizeof *f->label, "facets"));
+    for (int64_t i = 0; i < g->nx * g->ny; i++) f->label[i] = -1;
+    return MSI_OK;
+}
+
+int msi_facets_read(msi_facets *out, const char *path, const msi_facet_target *t)
+{
+    reading r = {.path = path, .target = t};
+    char *text;
+    *out = (msi_facets){0};
+    MSI_TRY(check_frame(path, t->frame));
+    MSI_TRY(load_text(path, &text));
+    int rc = read_lines(&r, text);
+    if (!rc) rc = begin_facets(out, t);
+    if (!rc) rc = label_polygons(&r, out->label);
+    msi_free(text);
+    msi_free(r.polygon);
+    msi_free(r.vertex);
+    out->facet = r.facet;
+    out->n = (int)r.n;
+    if (!rc) rc = find_boxes(out, t);
+    if (rc) msi_facets_free(out);
+    return rc;
+}
+
+void msi_facets_free(msi_facets *f)
+{
+    msi_free(f->facet);
+    msi_free(f->label);
+    *f = (msi_facets){0};
+}
+
+/* ---- Facets of directions ---- */
+
+/* Label each pixel by the direction at the smallest angle. Given: lmn [n][3] */
+static int label_nearest(msi_facets *f, const double (*lmn)[3], int64_t n)
+{
+    const msi_image_geometry *g = &f->geometry;
+    for (int64_t y = 0; y < g->ny; y++) {
+        const double m = (double)(y - g->ny / 2) * g->cell_y_rad;
+        MSI_TRY(msi_interrupt_check());
+#pragma omp parallel for schedule(static)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const double l = (double)(g->nx / 2 - x) * g->cell_x_rad, rest = 1 - l * l - m * m;
+            if (!(rest > 0)) continue;
+            /* The square of a distance is exact for small angles, where a cosine is not. */
+            const double n0 = sqrt(rest);
+            double least = INFINITY;
+            for (int64_t i = 0; i < n; i++) {
+                const double a = l - lmn[i][0], b = m - lmn[i][1], c = n0 - lmn[i][2], d = a * a + b * b + c * c;
+                if (d >= least) continue;
+                least = d;
+                f->label[y * g->nx + x] = (int16_t)i;
+            }
+        }
+    }
+    return MSI_OK;
+}
+
+/* Leave out the facets without a pixel. */
+static int drop_empty(msi_facets *f, int64_t n)
+{
+    const int64_t n_pixel = f->geometry.nx * f->geometry.ny;
+    int16_t *number;
+    MSI_TRY(msi_alloc(&number, n, sizeof *number, "facets"));
+    for (int64_t i = 0; i < n_pixel; i++)
+        if (f->label[i] >= 0) f->facet[f->label[i]].n_pixel = 1;
+    for (int64_t i = 0; i < n; i++) {
+        number[i] = (int16_t)f->n;
+        if (f->facet[i].n_pixel) f->facet[f->n++] = f->facet[i];
+    }
+    for (int64_t i = 0; i < n_pixel; i++)
+        if (f->label[i] >= 0) f->label[i] = number[f->label[i]];
+    msi_free(number);
+    return MSI_OK;
+}
+
+int msi_facets_of_directions(msi_facets *out, const char *from, const msi_facet_direction *direction, int64_t n,
+                             const msi_facet_target *t)
+{
+    double(*lmn)[3] = NULL;
+    *out = (msi_facets){0};
+    MSI_TRY(check_frame(from, t->frame));
+    if (n < 1 || n > MOST_FACETS)
+        return msi_error_set(MSI_EINPUT, "%s: has %lld directions; facets need 1 to %d", from, (long long)n,
+                             MOST_FACETS);
+    int rc = begin_facets(out, t);
+    if (!rc) rc = msi_alloc(&lmn, n, sizeof *lmn, "facets");
+    if (!rc) rc = msi_alloc(&out->facet, n, sizeof *out->facet, "facets");
+    for (int64_t i = 0; !rc && i < n; i++) {
+        msi_facet *f = &out->facet[i];
+        *f = (msi_facet){.ra_rad = direction[i].ra_rad, .dec_rad = direction[i].dec_rad};
+        memcpy(f->name, direction[i].name, sizeof f->name);
+        direction_of(t, f->ra_rad, f->dec_rad, lmn[i]);
+        for (int64_t k = 0; !rc && k < i; k++)
+            if (fabs(lmn[i][0] - lmn[k][0]) < 1e-9 && fabs(lmn[i][1] - lmn[k][1]) < 1e-9)
+                rc = msi_error_set(MSI_EINPUT, "%s: directions %lld and %lld are the same", from, (long long)k + 1,
+                                   (long long)i + 1);
+    }
+    if (!rc) rc = label_nearest(out, (const double(*)[3])lmn, n);
+    msi_free(lmn);
+    if (!rc) rc = drop_empty(out, n);
+    if (!rc) rc = find_boxes(out, t);
+    if (rc) msi_facets_free(out);
+    return rc;
+}
+
+/* Spread directions evenly over the image: points on a spiral, each moved to the middle of its Voronoi cell a number of
+ * times. */
+static int spread_directions(msi_facet_direction *direction, int64_t n, const msi_facet_target *t)
+{
+    enum { ROUNDS = 50, EDGE = 128 };
+    const msi_image_geometry *g = &t->geometry;
+    double(*p)[2], (*sum)[3];
+    MSI_TRY(msi_alloc(&p, n, sizeof *p, "facets"));
+    int rc = msi_alloc(&sum, n, sizeof *sum, "facets");
+    for (int64_t i = 0; !rc && i < n; i++) {
+        const double r = 0.5 * sqrt(((double)i + 0.5) / (double)n), a = 2.399963229728653 * (double)i;
+        p[i][0] = 0.5 + r * cos(a);
+        p[i][1] = 0.5 + r * sin(a);
+    }
+    for (int k = 0; !rc && k < ROUNDS; k++) {
+        memset(sum, 0, sizeof *sum * (size_t)n);
+        for (int j = 0; j < EDGE * EDGE; j++) {
+            const double x = (j % EDGE + 0.5) / EDGE, y = (j / EDGE + 0.5) / EDGE;
+            double least = INFINITY;
+            int64_t nearest = 0;
+            for (int64_t i = 0; i < n; i++) {
+                const double d = (x - p[i][0]) * (x - p[i][0]) + (y - p[i][1]) * (y - p[i][1]);
+                if (d < least) {
+                    least = d;
+                    nearest = i;
+                }
+            }
+            sum[nearest][0] += x;
+            sum[nearest][1] += y;
+            sum[nearest][2] += 1;
+        }
+        for (int64_t i = 0; i < n; i++)
+            for (int c = 0; c < 2 && sum[i][2] > 0; c++) p[i][c] = sum[i][c] / sum[i][2];
+        rc = msi_interrupt_check();
+    }
+    for (int64_t i = 0; !rc && i < n; i++) {
+        const double at[2] = {p[i][0] * (double)g->nx - 0.5, p[i][1] * (double)g->ny - 0.5};
+        sky_of(t, at, &direction[i].ra_rad, &direction[i].dec_rad);
+        snprintf(direction[i].name, sizeof direction[i].name, "facet %d", (int)i);
+    }
+    msi_free(p);
+    msi_free(sum);
+    return rc;
+}
+
+/* Read directions from the lines of a text. Given: direction  with space for one in each line */
+static int read_directions(const char *path, char *text, msi_facet_direction *direction, int64_t *n)
+{
+    reading r = {.path = path};
+    for (char *line = text, *next; line; line = next) {
+        char *rest;
+        next = strchr(line, '\n');
+        if (next) *next++ = 0;
+        r.line++;
+        line[strcspn(line, "#")] = 0;
+        const char *ra = strtok_r(line, ", \t\r", &rest), *dec = strtok_r(NULL, ", \t\r", &rest),
+                   *name = strtok_r(NULL, ", \t\r", &rest);
+        if (!ra) continue;
+        if (!dec) return line_error(&r, "no declination after", ra);
+        msi_facet_direction *d = &direction[(*n)++];
+        MSI_TRY(read_coordinate(&r, ra, 0, &d->ra_rad));
+        MSI_TRY(read_coordinate(&r, dec, 1, &d->dec_rad));
+        snprintf(d->name, sizeof d->name, "%.60s", name ? name : "");
+    }
+    return MSI_OK;
+}
+
+int msi_facets_auto(msi_facets *out, const char *from, const msi_facet_target *t)
+{
+    msi_facet_direction *direction = NULL;
+    char *end, *text = NULL;
+    int64_t n = strtoll(from, &end, 10), n_line = 1;
+    const int is_number = end > from && !*end;
+    *out = (msi_facets){0};
+    if (is_number && (n < 1 || n > 4096))
+        return msi_error_set(MSI_EINPUT, "-facet-auto %s: give 1 to 4096 facets", from);
+    if (!is_number) {
+        MSI_TRY(load_text(from, &text));
+        for (const char *c = text; *c; c++) n_line += *c == '\n';
+        n = 0;
+    }
+    int rc = msi_alloc(&direction, is_number ? n : n_line, sizeof *direction, "facets");
+    if (!rc) rc = is_number ? spread_directions(direction, n, t) : read_directions(from, text, direction, &n);
+    if (!rc) rc = msi_facets_of_directions(out, from, direction, n, t);
+    msi_free(direction);
+    msi_free(text);
+    return rc;
+}
+
+/* ---- Boxes and weights ---- */
+
+void msi_facets_centre(const msi_facets *f, int facet, double *l, double *m)
+{
+    const msi_facet *p = &f->facet[facet];
+    const msi_image_geometry *g = &f->geometry;
+    *l = (double)(g->nx / 2 - p->x0 - p->nx / 2) * g->cell_x_rad;
+    *m = (double)(p->y0 + p->ny / 2 - g->ny / 2) * g->cell_y_rad;
+}
+
+/*
+ * The weight is the part of the pixels in a square around a pixel that belong to the facet, so that all weights sum to
+ * 1 and change linearly across a straight border. Sums over rectangles count these pixels: modulo 2^32 is enough.
+ */
+int msi_facets_weights(const msi_facets *f, int facet, float *weight)
+{
+    const msi_facet *p = &f->facet[facet];
+    const msi_image_geometry *g = &f->geometry;
+    const int64_t h = f->feather, x0 = p->x0 > h ? p->x0 - h : 0, y0 = p->y0 > h ? p->y0 - h : 0;
+    const int64_t x1 = p->x0 + p->nx + h < g->nx ? p->x0 + p->nx + h : g->nx,
+                  y1 = p->y0 + p->ny + h < g->ny ? p->y0 + p->ny + h : g->ny;
+    const int64_t width = x1 - x0 + 1;
+    uint32_t(*sum)[2]; /* of the facet's pixels, and of those of all facets, left of and below a corner */
+    MSI_TRY(msi_alloc(&sum, width * (y1 - y0 + 1), sizeof *sum, "weights of a facet"));
+    for (int64_t y = y0; y < y1; y++) {
+        uint32_t of_row[2] = {0};
+        for (int64_t x = x0; x < x1; x++) {
+            const int label = f->label[y * g->nx + x];
+            const int64_t at = (y - y0 + 1) * width + x - x0 + 1;
+            of_row[0] += label == facet;
+            of_row[1] += label >= 0;
+            for (int k = 0; k < 2; k++) sum[at][k] = sum[at - width][k] + of_row[k];
+        }
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t y = 0; y < p->ny; y++)
+        for (int64_t x = 0; x < p->nx; x++) {
+            const int64_t px = p->x0 + x, py = p->y0 + y;
+            const int64_t left = (px - h > x0 ? px - h : x0) - x0, right = (px + h + 1 < x1 ? px + h + 1 : x1) - x0;
+            const int64_t low = (py - h > y0 ? py - h : y0) - y0, high = (py + h + 1 < y1 ? py + h + 1 : y1) - y0;
+            uint32_t n[2];
+            for (int k = 0; k < 2; k++)
+                n[k] = sum[high * width + right][k] - sum[high * width + left][k] - sum[low * width + right][k] +
+                       sum[low * width + left][k];
+            weight[y * p->nx + x] = f->label[py * g->nx + px] >= 0 && n[1] ? (float)n[0] / (float)n[1] : 0;
+        }
+    msi_free(sum);
+    return MSI_OK;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Facets: areas that together cover an image, each with the direction whose gains it has. They are polygons of a DS9
+ * region file, or the Voronoi cells of directions: each pixel belongs to the direction at the smallest angle.
+ *
+ * Facets blend over the feather, a band along their common borders: there each pixel is a mean of the facets near it,
+ * with weights that sum to 1.
+ */
+#ifndef MSI_FACET_REGIONS_H
+#define MSI_FACET_REGIONS_H
+
+#include "core/image.h"
+
+typedef struct msi_facet {
+    char name[64];          /* text of the region, or "" */
+    double ra_rad, dec_rad; /* its direction */
+    int64_t x0, y0, nx, ny; /* the box of its pixels with feather; nx and ny are even */
+    int64_t n_pixel;        /* pixels that belong to it */
+    int has_direction;      /* inside: the direction lies in the facet */
+} msi_facet;
+
+typedef struct msi_facets {
+    msi_image_geometry geometry;
+    double ra_rad, dec_rad; /* centre of the image */
+    int n;
+    msi_facet *facet;
+    int16_t *label;  /* [ny][nx] the facet of a pixel; -1: beyond the horizon */
+    int64_t feather; /* half of its width, in pixels */
+} msi_facets;
+
+/* The image that is divided. */
+typedef struct msi_facet_target {
+    msi_image_geometry geometry;
+    double ra_rad, dec_rad; /* its centre */
+    const char *frame;      /* of the centre: J2000, ICRS .. */
+    double feather_pixel;   /* width of the feather; negative: 1 % of the image */
+} msi_facet_target;
+
+/*
+ * msi_facets_read - read a DS9 file: polygon(ra, dec, ..) in degrees, optional text={NAME}, and point(ra, dec) on a
+ * later line for the direction of the polygon before it; otherwise the direction is the centroid.
+ * Returned: *out  emptied by msi_facets_free; empty on failure
+ * Returns:  0, MSI_EINPUT (not such a file; facets overlap, leave a part of the image free, or lie outside of it; the
+ *           image is in another frame), MSI_ENOMEM
+ */
+int msi_facets_read(msi_facets *out, const char *path, const msi_facet_target *target);
+
+/*
+ * msi_facets_auto - make facets of directions.
+ * Given:    from  a number of facets, whose directions are spread evenly over the image; or a file with a direction in
+ *                 each line: RA DEC, and optionally a name
+ * Returned, returns: as msi_facets_read
+ */
+int msi_facets_auto(msi_facets *out, const char *from, const msi_facet_target *target);
+
+/* msi_facets_of_directions - make the Voronoi cells of directions [n]; those without a pixel in the image are left out.
+ * Returned, returns: as msi_facets_read */
+typedef struct msi_facet_direction {
+    char name[64];
+    double ra_rad, dec_rad;
+} msi_facet_direction;
+int msi_facets_of_directions(msi_facets *out, const char *from, const msi_facet_direction *direction, int64_t n,
+                             const msi_facet_target *target);
+
+/* msi_facets_centre - return the direction of the middle pixel of a facet's box as l, m in the image. */
+void msi_facets_centre(const msi_facets *f, int facet, double *l, double *m);
+
+/*
+ * msi_facets_weights - compute the weight of a facet at the pixels of its box.
+ * Returned: weight [ny][nx] of the box, 0 to 1
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_facets_weights(const msi_facets *f, int facet, float *weight);
+
+/* msi_facets_free - leave it empty. */
+void msi_facets_free(msi_facets *f);
+
+#endif

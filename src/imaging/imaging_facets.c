@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Facets of a run. Solutions are read at the start. In each interval the facets are made once its centre is known, rows
+ * get tags when they are read, and images and residuals are made by facets (facet_gridding.h). Images of true flux are
+ * written together with those of flat noise.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/imaging/imaging_run.h"
+
+int msi_imaging_facets_start(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    if (!msi_options_has_facets(o)) return MSI_OK;
+    if (r->ranks->size > 1 || r->ranks->env_rank > 0)
+        return msi_error_set(MSI_EUSAGE, "-%s: facets cannot be distributed over ranks yet; use msimage",
+                             o->facets.regions ? "facet-regions" : "facet-auto");
+    MSI_TRY(msi_alloc(&r->facets, 1, sizeof *r->facets, "facets"));
+    if (!msi_options_has_gains(o)) return MSI_OK;
+    const msi_facet_gains_spec spec = {.files = o->facets.files,
+                                       .tables = o->facets.tables,
+                                       .n_set = o->n_ms,
+                                       .is_linear = o->facets.is_linear == MSI_SOLUTION_LINEAR,
+                                       .checks_directions = !o->facets.any_direction,
+                                       .update_s = o->facets.update_s};
+    return msi_facet_gains_open(&r->facets->gains, &spec);
+}
+
+int msi_imaging_facets_open(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    msi_imaging_facets *f = r->facets;
+    int is_circular = 0;
+    if (!f) return MSI_OK;
+    const msi_facet_target target = {.geometry = o->geometry,
+                                     .ra_rad = r->ra_rad,
+                                     .dec_rad = r->dec_rad,
+                                     .frame = r->observation.dir_frame,
+                                     .feather_pixel = o->facets.feather_pixel};
+    MSI_TRY(o->facets.regions ? msi_facets_read(&f->facets, o->facets.regions, &target)
+                              : msi_facets_auto(&f->facets, o->facets.automatic, &target));
+    if (f->gains) MSI_TRY(msi_facet_gains_assign(f->gains, &f->facets, r->reader, o->facets.beam ? r->pb : NULL));
+    if (f->gains && msi_facet_gains_form(f->gains) != MSI_GAIN_SCALAR)
+        MSI_TRY(msi_facet_feeds(r->reader, &is_circular));
+    const msi_gain_form most = o->facets.scalar     ? MSI_GAIN_SCALAR
+                               : o->facets.diagonal ? MSI_GAIN_DIAGONAL
+                                                    : MSI_GAIN_FULL;
+    f->work = (msi_facet_work){.facets = &f->facets, .gains = f->gains};
+    MSI_TRY(msi_facet_planes_choose(&f->work.planes, r->planes, r->n_plane, f->gains, is_circular, most));
+    MSI_TRY(msi_alloc(&f->channel, o->channels_out, sizeof *f->channel, "facets"));
+    MSI_TRY(msi_alloc(&f->weight, o->channels_out, sizeof *f->weight, "facets"));
+    int64_t largest = 0;
+    for (int i = 0; i < f->facets.n; i++) {
+        const int64_t n = f->facets.facet[i].nx * f->facets.facet[i].ny;
+        largest = n > largest ? n : largest;
+    }
+    if (r->interval == 0)
+        msi_log_info("facets: %d, the largest box %.3g Mpixel, feather %lld pixels%s", f->facets.n,
+                     1e-6 * (double)largest, (long long)(2 * f->facets.feather),
+                     !f->gains                                             ? ", no gains"
+                     : msi_facet_gains_form(f->gains) == MSI_GAIN_SCALAR   ? ", scalar gains"
+                     : msi_facet_gains_form(f->gains) == MSI_GAIN_DIAGONAL ? ", diagonal gains"
+                                                                           : ", gains of full matrices");
+    return MSI_OK;
+}
+
+void msi_imaging_facets_gridder(const msi_imaging_run *r, msi_gridder_spec *spec)
+{
+    if (!r->facets) return;
+    spec->n_plane = r->facets->work.planes.n_stored;
+    spec->residual = 1;
+    spec->psf = 0;
+    spec->tagged = r->facets->gains != NULL;
+}
+
+int msi_imaging_facets_bind(msi_imaging_run *r, const msi_gridder_spec *spec)
+{
+    msi_imaging_facets *f = r->facets;
+    f->work.spec = *spec;
+    for (int64_t c = 0; c < r->options->channels_out; c++)
+        f->channel[c] = (msi_facet_channel){.work = &f->work, .gridder = r->gridder[c]};
+    return MSI_OK;
+}
+
+int msi_imaging_facets_tag(msi_imaging_facets *f, const msi_ms_block *block, int n, const uint64_t **tag)
+{
+    int64_t n_row = 0;
+    if (!f->gains) return MSI_OK;
+    for (int i = 0; i < n; i++) n_row += block[i].n_row;
+    if (n_row > f->n_tag) {
+        f->n_tag = 0;
+        MSI_TRY(msi_grow(&f->tag, 0, n_row, sizeof *f->tag, "tags of rows"));
+        f->n_tag = n_row;
+    }
+    for (int64_t i = 0, at = 0; i < n; at += block[i++].n_row) {
+        tag[i] = f->tag + at;
+        MSI_TRY(msi_facet_gains_tag(f->gains, &block[i], f->tag + at));
+    }
+    return MSI_OK;
+}
+
+/* Make the PSF, which is one for the whole image, as plane p of an image. */
+static int make_psf(msi_gridder *g, int p, msi_image *image)
+{
+    msi_planes *psf;
+    MSI_TRY(msi_gridder_planes(g, 1, &psf));
+    int rc = msi_gridder_psf(g, psf);
+    if (!rc) rc = msi_planes_fetch(psf, 0, 1, msi_image_plane(image, p));
+    msi_planes_free(psf);
+    msi_gridder_reset(g);
+    image->sum_weight[p] = image->sum_weight[0];
+    image->n_vis[p] = image->n_vis[0];
+    return rc;
+}
+
+int msi_imaging_facets_image(msi_imaging_run *r, int64_t channel, msi_image *image)
+{
+    msi_image facets;
+    *image = (msi_image){0};
+    if (!r->options->make_psf) return msi_facet_image(&r->facets->channel[channel], NULL, image);
+    MSI_TRY(msi_facet_image(&r->facets->channel[channel], NULL, &facets));
+    int rc = msi_image_alloc(image, &facets.geometry, r->n_plane + 1, facets.precision);
+    if (!rc) {
+        const int64_t bytes = msi_image_n_pixel(&facets.geometry) * msi_image_pixel_bytes(facets.precision);
+        memcpy(image->pixel, facets.pixel, (size_t)(bytes * r->n_plane));
+        memcpy(image->sum_weight, facets.sum_weight, sizeof *facets.sum_weight * (size_t)r->n_plane);
+        memcpy(image->n_vis, facets.n_vis, sizeof *facets.n_vis * (size_t)r->n_plane);
+    }
+    msi_image_free(&facets);
+    if (!rc) rc = make_psf(r->gridder[channel], r->n_plane, image);
+    if (rc) msi_image_free(image);
+    return rc;
+}
+
+void msi_imaging_facets_report(const msi_imaging_run *r, int64_t channel, msi_gridder_report *report)
+{
+    msi_gridder_report whole;
+    msi_gridder_report_get(r->gridder[channel], &whole);
+    *report = r->facets->channel[channel].report;
+    report->n_sample = whole.n_sample;
+    report->n_outside = whole.n_outside;
+    report->store_bytes = whole.store_bytes;
+    report->spilled_bytes = whole.spilled_bytes;
+    report->longest_lambda = whole.longest_lambda;
+    memcpy(report->sum_vis_weight, whole.sum_vis_weight, sizeof report->sum_vis_weight);
+}
+
+/* ---- Images of true flux ---- */
+
+/* Return the factor of a facet in an image of a channel, or of the mean of all channels, over that of its beam. */
+static double response_of(const msi_imaging_run *r, int64_t channel, int facet)
+{
+    const msi_imaging_facets *f = r->facets;
+    double sum = 0, weight = 0;
+    for (int64_t c = 0; c < r->options->channels_out; c++) {
+        const msi_facet_channel *of = &f->channel[c];
+        if (!of->correction || (channel != MSI_OUTPUT_MFS && c != channel)) continue;
+        const double w = channel == MSI_OUTPUT_MFS ? f->weight[c] : 1, beam = msi_facet_beam(of, facet);
+        sum += beam > 0 ? w * msi_facet_response(of, facet) / beam : 0;
+        weight += w;
+    }
+    return weight > 0 ? sum / weight : 0;
+}
+
+int msi_imaging_facets_response(msi_imaging_run *r, int64_t channel, float *pixel)
+{
+    const msi_facets *f = &r->facets->facets;
+    for (int i = 0; i < f->n; i++) {
+        const msi_facet *p = &f->facet[i];
+        const float response = (float)response_of(r, channel, i);
+        float *weight;
+        MSI_TRY(msi_alloc(&weight, p->nx * p->ny, sizeof *weight, "weights of a facet"));
+        const int rc = msi_facets_weights(f, i, weight);
+        for (int64_t y = 0; !rc && y < p->ny; y++)
+            for (int64_t x = 0; x < p->nx; x++)
+                pixel[(p->y0 + y) * f->geometry.nx + p->x0 + x] += weight[y * p->nx + x] * response;
+        msi_free(weight);
+        MSI_TRY(rc);
+    }
+    if (!msi_facet_gains_has_beam(r->facets->gains)) return MSI_OK;
+    const int64_t n = msi_image_n_pixel(&f->geometry);
+    float *beam;
+    MSI_TRY(msi_alloc(&beam, n, sizeof *beam, "the primary beam"));
+    const int rc =
+        msi_imaging_pb_response(r, channel, channel == MSI_OUTPUT_MFS ? 0 : r->facets->weight[channel], beam);
+    for (int64_t i = 0; !rc && i < n; i++) pixel[i] *= beam[i];
+    msi_free(beam);
+    return rc;
+}
+
+/* Divide a plane of an image by the response, and write it. Given: out  of one plane */
+static int write_true(msi_imaging_run *r, const msi_imaging_pb_image *of, int plane, const float *response,
+                      msi_image *out)
+{
+    const msi_image *from = of->image;
+    const void *pixel = msi_image_plane(from, of->plane + plane);
+    const int64_t n = msi_image_n_pixel(&from->geometry);
+    const msi_fits_kind kind = of->kind == MSI_FITS_MODEL ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB;
+    const msi_output_id id = {r->interval, of->channel, of->first + plane, kind, 0};
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        const double value = msi_image_value(pixel, from->precision, i);
+        /* Without a response nothing is known; a model has nothing there. */
+        const double flux = response[i] > 0 ? value / (double)response[i] : kind == MSI_FITS_MODEL_PB ? 0 : (double)NAN;
+        if (out->precision == MSI_FP32)
+            ((float *)out->pixel)[i] = (float)flux;
+        else
+            ((double *)out->pixel)[i] = flux;
+    }
+    return msi_outputs_write(r->outputs, &id, &of->file[plane].spec, out->pixel, out->precision);
+}
+
+int msi_imaging_facets_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
+{
+    const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
+    float *response;
+    msi_image out;
+    if (!r->outputs || !(is_image || of->kind == MSI_FITS_MODEL)) return MSI_OK;
+    if (of->channel != MSI_OUTPUT_MFS && !(r->facets->weight[of->channel] > 0))
+        r->facets->weight[of->channel] = of->image->sum_weight[of->plane];
+    MSI_TRY(msi_alloc(&response, msi_image_n_pixel(&of->image->geometry), sizeof *response, "responses of facets"));
+    int rc = msi_imaging_facets_response(r, of->channel, response);
+    if (!rc) rc = msi_image_alloc(&out, &of->image->geometry, 1, of->image->precision);
+    for (int p = 0; !rc && p < of->n_plane; p++) rc = write_true(r, of, p, response, &out);
+    if (!rc) msi_image_free(&out);
+    msi_free(response);
+    return rc;
+}
+
+/* ---- The end ---- */
+
+void msi_imaging_facets_close(msi_imaging_run *r)
+{
+    msi_imaging_facets *f = r->facets;
+    if (!f) return;
+    for (int64_t c = 0; f->channel && c < r->options->channels_out; c++) msi_facet_channel_free(&f->channel[c]);
+    msi_free(f->channel);
+    msi_free(f->weight);
+    f->channel = NULL;
+    f->weight = NULL;
+    msi_facets_free(&f->facets);
+}
+
+void msi_imaging_facets_free(msi_imaging_run *r)
+{
+    if (!r->facets) return;
+    msi_facet_gains_free(r->facets->gains);
+    msi_free(r->facets->tag);
+    msi_free(r->facets);
+    r->facets = NULL;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/pb/pb_array.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "src/sky/phase_shift.h"
+
+/* ---- Sites and times ---- */
+
+/* Compute the matrix from J2000 to the mean equator and equinox of a date (J. H. Lieske et al., A&A 58, 1, 1977).
+ * Given: centuries since J2000 */
+static void precession(double t, double p[3][3])
+{
+    const double asec = MSI_PI / 180 / 3600;
+    const double zeta = (2306.2181 * t + 0.30188 * t * t + 0.017998 * t * t * t) * asec;
+    const double z = (2306.2181 * t + 1.09468 * t * t + 0.018203 * t * t * t) * asec;
+    const double theta = (2004.3109 * t - 0.42665 * t * t - 0.041833 * t * t * t) * asec;
+    const double cx = cos(zeta), sx = sin(zeta), cz = cos(z), sz = sin(z), ct = cos(theta), st = sin(theta);
+    const double rows[3][3] = {{cx * ct * cz - sx * sz, -sx * ct * cz - cx * sz, -st * cz},
+                               {cx * ct * sz + sx * cz, -sx * ct * sz + cx * cz, -st * sz},
+                               {cx * st, -sx * st, ct}};
+    memcpy(p, rows, sizeof rows);
+}
+
+/* Turn a vector of the date back to J2000. */
+static void to_j2000(const double p[3][3], const double *of_date, double *out)
+{
+    for (int i = 0; i < 3; i++) out[i] = p[0][i] * of_date[0] + p[1][i] * of_date[1] + p[2][i] * of_date[2];
+}
+
+/* Compute the geodetic latitude and longitude of a place (B. R. Bowring, Survey Review 181, 323, 1976; WGS 84). */
+static void geodetic(const double *itrf_m, double *latitude, double *longitude)
+{
+    const double a = 6378137, f = 1 / 298.257223563, b = a * (1 - f), e2 = f * (2 - f), d2 = e2 / (1 - e2);
+    const double r = hypot(itrf_m[0], itrf_m[1]), u = atan2(itrf_m[2] * a, r * b);
+    *latitude = atan2(itrf_m[2] + d2 * b * pow(sin(u), 3), r - e2 * a * pow(cos(u), 3));
+    *longitude = atan2(itrf_m[1], itrf_m[0]);
+}
+
+static msi_pb_horizon horizon_at(const double *itrf_m, double mjd_s, double weight)
+{
+    double latitude, longitude, p[3][3];
+    msi_pb_horizon t = {.weight = weight};
+    geodetic(itrf_m, &latitude, &longitude);
+    const double lst = 2 * MSI_PI * msi_sidereal_turns(mjd_s / 86400) + longitude;
+    precession((mjd_s / 86400 - 51544.5) / 36525, p);
+    const double cl = cos(lst), sl = sin(lst), cb = cos(latitude), sb = sin(latitude);
+    to_j2000(p, (const double[]){cb * cl, cb * sl, sb}, t.zenith);
+    to_j2000(p, (const double[]){-sb * cl, -sb * sl, cb}, t.north);
+    to_j2000(p, (const double[]){-sl, cl, 0}, t.east);
+    return t;
+}
+
+static void find_times(msi_pb_site *s, const msi_ms_row_times *t)
+{
+    s->n_time = 0;
+    for (int i = 0; s->is_placed && i < MSI_MS_TIME_BINS; i++)
+        if (t->weight[i] > 0)
+            s->time[s->n_time++] = horizon_at(s->position_itrf_m, t->time_s[i] / t->weight[i], t->weight[i]);
+}
+
+/* Count the baselines of each pair of kinds, all antennas alike. */
+static void find_pairs(msi_pb_site *s, const msi_ms_beam_facts *f)
+{
+    const uint8_t *class_of;
+    double n[MSI_PB_CLASSES] = {0}, all = 0;
+    s->n_class = msi_pb_model_classes(s->model, &class_of);
+    for (int64_t i = 0; i < f->n_antenna; i++) {
+        const int k = s->n_class > 1 ? class_of[i] : 0;
+        n[k]++;
+        s->class_of_kind[f->kind[i]] = k;
+    }
+    for (int p = 0; p < s->n_class; p++)
+        for (int q = p; q < s->n_class; q++) all += s->pair[p][q] = p == q ? n[p] * (n[p] - 1) / 2 : n[p] * n[q];
+    if (!(all > 0)) s->pair[0][0] = all = 1;
+    for (int p = 0; p < s->n_class; p++)
+        for (int q = p; q < s->n_class; q++) s->pair[p][q] /= all;
+}
+
+/* Return 1 if the response in a direction of the sky depends on the time. */
+static int model_turns(const msi_pb_model *m)
+{
+    return msi_pb_model_mount(m) == MSI_PB_FIXED ||
+           (msi_pb_model_mount(m) == MSI_PB_ALTAZ && !msi_pb_model_is_scalar(m));
+}
+
+/* Return 1 if the feeds of a set are R and L. */
+static int has_circular_feeds(const msi_ms_reader *reader, int set)
+{
+    for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
+        const msi_ms_spw *s = msi_ms_reader_spw(reader, i);
+        if (s->set == set) return s->corr[0] >= MSI_POL_RR && s->corr[0] <= MSI_POL_LL;
+    }
+    return 0;
+}
+
+static int make_set(msi_pb_site *s, const char *word, const msi_ms_beam_facts *f, int is_circular, double low_hz,
+                    double high_hz, char note[MSI_PB_NOTE])
+{
+    const msi_pb_set of = {.telescope = f->telescope,
+                           .low_hz = low_hz,
+                           .high_hz = high_hz,
+                           .n_antenna = f->n_antenna,
+                           .is_circular = is_circular,
+                           .diameter_m = f->diameter_m,
+                           .delay = f->has_delay ? f->delay : NULL};
+    MSI_TRY(msi_pb_model_make(&s->model, word, &of, note));
+    find_pairs(s, f);
+    const double *p = f->position_itrf_m;
+    const int is_placed = hypot(hypot(p[0], p[1]), p[2]) > 1e6;
+    s->turns = model_turns(s->model);
+    if (s->turns && !is_placed)
+        return msi_error_set(MSI_EINPUT,
+                             "the primary beam of %s turns on the sky, but ANTENNA has no positions on the Earth",
+                             msi_pb_model_name(s->model));
+    s->is_placed = is_placed;
+    memcpy(s->position_itrf_m, p, sizeof s->position_itrf_m);
+    find_times(s, &f->row_times);
+    return MSI_OK;
+}
+
+void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const msi_ms_row_times *times)
+{
+    double all = 0;
+    if (set >= a->n_set) return;
+    msi_pb_site *s = &a->set[set];
+    for (int i = 0; i < MSI_MS_PAIRS; i++) all += pair[i];
+    if (!(all > 0)) return;
+    memset(s->pair, 0, sizeof s->pair);
+    for (int i = 0; i < MSI_MS_PAIRS; i++) {
+        const int p = s->class_of_kind[i / MSI_MS_KINDS], q = s->class_of_kind[i % MSI_MS_KINDS];
+        s->pair[p < q ? p : q][p < q ? q : p] += pair[i] / all;
+    }
+    find_times(s, times);
+}
+
+static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader)
+{
+    int64_t at = 0, n = 0, n_row;
+    msi_pb_pointing p = {0};
+    while (msi_ms_reader_pointing(reader, &at, &p.set, &p.ra_rad, &p.dec_rad, &n_row)) n++;
+    MSI_TRY(msi_alloc(&a->pointing, n ? n : 1, sizeof *a->pointing, "pointings"));
+    for (at = 0; msi_ms_reader_pointing(reader, &at, &p.set, &p.ra_rad, &p.dec_rad, &n_row);) {
+        p.weight = (double)n_row;
+        a->pointing[a->n_pointing++] = p;
+    }
+    return MSI_OK;
+}
+
+int msi_pb_array_make(msi_pb_array **out, const char *word, const msi_ms_reader *reader, double low_hz, double high_hz,
+                      const char *frame)
+{
+    msi_pb_array *a;
+    *out = NULL;
+    if (strcmp(frame, "J2000") && strcmp(frame, "ICRS"))
+        return msi_error_set(MSI_EINPUT, "primary beams need directions in J2000 or ICRS, not in %s", frame);
+    MSI_TRY(msi_alloc(&a, 1, sizeof *a, "primary beams"));
+    a->width_rad = MSI_PI;
+    int rc = list_pointings(a, reader);
+    for (int64_t i = 0; i < a->n_pointing; i++)
+        if (a->pointing[i].set >= a->n_set) a->n_set = a->pointing[i].set + 1;
+    if (!rc) rc = msi_alloc(&a->set, a->n_set ? a->n_set : 1, sizeof *a->set, "primary beams");
+    char last[MSI_PB_NOTE] = "";
+    for (int i = 0; !rc && i < a->n_set; i++) {
+        const msi_ms_beam_facts f = msi_ms_reader_beam_facts(reader, i);
+        char note[MSI_PB_NOTE] = "";
+        rc = make_set(&a->set[i], word, &f, has_circular_feeds(reader, i), low_hz, high_hz, note);
+        if (!rc && strcmp(note, last) != 0) msi_log_info("primary beam: %s", note);
+        memcpy(last, note, sizeof last);
+        for (int k = 0; !rc && k < a->set[i].n_class; k++)
+            a->width_rad = fmin(a->width_rad, msi_pb_model_width(a->set[i].model, k, high_hz));
+    }
+    if (rc)
+        msi_pb_array_free(a);
+    else
+        *out = a;
+    return rc;
+}
+
+void msi_pb_array_free(msi_pb_array *a)
+{
+    if (!a) return;
+    for (int i = 0; a->set && i < a->n_set; i++) msi_pb_model_free(a->set[i].model);
+    msi_free(a->set);
+    msi_free(a->pointing);
+    msi_free(a);
+}
+
+const char *msi_pb_array_name(const msi_pb_array *a)
+{
+    return msi_pb_model_name(a->set[0].model);
+}
+
+/* ---- Jones matrices ---- */
+
+static double dot(const double *a, const double *b)
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static void look_at(double ra, double dec, double at[3], double east[3], double north[3])
+{
+    double axes[3][3];
+    msi_phase_shift_axes(ra, dec, axes);
+    memcpy(east, axes[0], sizeof axes[0]);
+    memcpy(north, axes[1], sizeof axes[1]);
+    memcpy(at, axes[2], sizeof axes[2]);
+}
+
+void msi_pb_view_make(msi_pb_view *v, const msi_pb_site *site, double ra_rad, double dec_rad, const double centre[2])
+{
+    msi_phase_shift shift;
+    v->site = site;
+    msi_phase_shift_make(&shift, centre[0], centre[1], ra_rad, dec_rad);
+    memcpy(v->rotation, shift.rotation, sizeof v->rotation);
+    look_at(ra_rad, dec_rad, v->at, v->east, v->north);
+    msi_phase_shift_axes(centre[0], centre[1], v->axes);
+}
+
+msi_pb_moment msi_pb_view_under(const msi_pb_view *v, const msi_pb_horizon *horizon)
+{
+    const double e = dot(horizon->zenith, v->east), n = dot(horizon->zenith, v->north), r = hypot(e, n);
+    return (msi_pb_moment){.horizon = *horizon, .cos_up = r > 0 ? n / r : 1, .sin_up = r > 0 ? e / r : 0};
+}
+
+msi_pb_moment msi_pb_view_at(const msi_pb_view *v, double mjd_s)
+{
+    if (!v->site->turns) return (msi_pb_moment){.cos_up = 1};
+    const msi_pb_horizon horizon = horizon_at(v->site->position_itrf_m, mjd_s, 1);
+    return msi_pb_view_under(v, &horizon);
+}
+
+/* Compute the Jones matrix of a station without its own pointing, in the basis of north and east. */
+static void station_jones(const msi_pb_site *s, int class_id, double freq_hz, const msi_pb_horizon *when,
+                          const double *direction, msi_pb_jones out)
+{
+    double north[3], east[3], at[3], theta[3], phi[3];
+    msi_c64 j[4];
+    const double up = dot(direction, when->zenith), n = dot(direction, when->north), e = dot(direction, when->east);
+    const double flat = hypot(n, e);
+    const msi_pb_direction d = {.azimuth_rad = atan2(e, n), .zenith_rad = atan2(flat, up)};
+    msi_pb_model_jones(s->model, class_id, freq_hz, &d, j);
+    look_at(atan2(direction[1], direction[0]), atan2(direction[2], hypot(direction[0], direction[1])), at, east, north);
+    for (int k = 0; k < 3; k++) {
+        /* theta grows from the zenith down, phi with the azimuth. */
+        phi[k] = flat > 0 ? (n * when->east[k] - e * when->north[k]) / flat : when->east[k];
+        const double level = flat > 0 ? (n * when->north[k] + e * when->east[k]) / flat : when->north[k];
+        theta[k] = up * level - flat * when->zenith[k];
+    }
+    for (int f = 0; f < 2; f++) {
+        const double complex a = j[2 * f].re + I * j[2 * f].im, b = j[2 * f + 1].re + I * j[2 * f + 1].im;
+        out[f][0] = a * dot(theta, north) + b * dot(phi, north);
+        out[f][1] = a * dot(theta, east) + b * dot(phi, east);
+    }
+}
+
+/* Compute the Jones matrix of a dish in the basis of north and east, with its feeds turned back to it, or in that of
+ * its feeds. */
+static void dish_jones(const msi_pb_site *s, int class_id, double freq_hz, const msi_pb_moment *when, double x_east,
+                       double y_north, int in_feeds, msi_pb_jones out)
+{
+    msi_pb_direction d = {.x_rad = x_east, .y_rad = y_north};
+    msi_c64 j[4];
+    const double c = s->turns ? when->cos_up : 0, si = s->turns ? when->sin_up : 0;
+    if (s->turns) {
+        /* x towards growing azimuth, y up: to the west and north on the meridian south of the zenith. */
+        d.x_rad = -x_east * c + y_north * si;
+        d.y_rad = y_north * c + x_east * si;
+    }
+    msi_pb_model_jones(s->model, class_id, freq_hz, &d, j);
+    double complex of[2][2];
+    for (int f = 0; f < 2; f++)
+        for (int k = 0; k < 2; k++) of[f][k] = j[2 * f + k].re + I * j[2 * f + k].im;
+    if (!s->turns || in_feeds) {
+        memcpy(out, of, sizeof of);
+        return;
+    }
+    /* Components along x and y from those along north and east; turned back on the side of the feeds. */
+    const double turn[2][2] = {{si, -c}, {c, si}};
+    double complex half[2][2];
+    for (int f = 0; f < 2; f++)
+        for (int k = 0; k < 2; k++) half[f][k] = of[f][0] * turn[0][k] + of[f][1] * turn[1][k];
+    for (int f = 0; f < 2; f++)
+        for (int k = 0; k < 2; k++) out[f][k] = turn[0][f] * half[0][k] + turn[1][f] * half[1][k];
+}
+
+void msi_pb_view_jones(const msi_pb_view *v, const msi_pb_moment *when, int class_id, double freq_hz, const double *lmn,
+                       int in_feeds, msi_pb_jones out)
+{
+    if (msi_pb_model_mount(v->site->model) == MSI_PB_FIXED) {
+        double direction[3];
+        for (int k = 0; k < 3; k++)
+            direction[k] = lmn[0] * v->axes[0][k] + lmn[1] * v->axes[1][k] + lmn[2] * v->axes[2][k];
+        station_jones(v->site, class_id, freq_hz, &when->horizon, direction, out);
+        return;
+    }
+    const double e = dot(v->rotation[0], lmn), n = dot(v->rotation[1], lmn), rho = hypot(e, n);
+    const double stretch = rho > 0 ? atan2(rho, dot(v->rotation[2], lmn)) / rho : 1;
+    dish_jones(v->site, class_id, freq_hz, when, e * stretch, n * stretch, in_feeds, out);
+}
+
+double msi_pb_view_angle(const msi_pb_view *v, const double *lmn)
+{
+    return atan2(hypot(dot(v->rotation[0], lmn), dot(v->rotation[1], lmn)), dot(v->rotation[2], lmn));
+}
+
+double msi_pb_view_limit(const msi_pb_view *v, double freq_hz)
+{
+    double limit = MSI_PI;
+    for (int k = 0; k < v->site->n_class; k++) limit = fmin(limit, msi_pb_model_limit(v->site->model, k, freq_hz));
+    return limit;
+}
+
+void msi_pb_respond(msi_pb_jones p, msi_pb_jones q, int stokes, double complex out[4])
+{
+    /* Coherencies of unit Stokes parameters, XX XY; YX YY. */
+    static const double complex unit[4][2][2] = {
+        {{1, 0}, {0, 1}}, {{1, 0}, {0, -1}}, {{0, 1}, {1, 0}}, {{0, I}, {-I, 0}}};
+    double complex left[2][2], v[2][2];
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++) left[i][j] = p[i][0] * unit[stokes][0][j] + p[i][1] * unit[stokes][1][j];
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++) v[i][j] = left[i][0] * conj(q[j][0]) + left[i][1] * conj(q[j][1]);
+    out[0] = (v[0][0] + v[1][1]) / 2;
+    out[1] = (v[0][0] - v[1][1]) / 2;
+    out[2] = (v[0][1] + v[1][0]) / 2;
+    out[3] = (v[0][1] - v[1][0]) / (2 * I);
+}

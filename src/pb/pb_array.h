@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The primary beams of the antennas of several sets: the model of each set, its kinds of dishes, pointings and times,
+ * and the Jones matrix of a kind of dish in a direction, at a time and a frequency.
+ *
+ * The response of a baseline is V' = J_p V J_q^H for the coherency V in the basis of north and east, in which Stokes
+ * parameters are defined. Feeds of dishes that turn on the sky are taken as turned back, as calibration by parallactic
+ * angle leaves them.
+ */
+#ifndef MSI_PB_ARRAY_H
+#define MSI_PB_ARRAY_H
+
+#include <complex.h>
+
+#include "io/ms/ms_reader.h"
+#include "src/pb/pb_model.h"
+
+/* The horizon of a site at a time: unit vectors in the frame of directions. */
+typedef struct msi_pb_horizon {
+    double zenith[3], north[3], east[3];
+    double weight; /* of the rows at this time */
+} msi_pb_horizon;
+
+/* A set. */
+typedef struct msi_pb_site {
+    msi_pb_model *model;
+    int n_class;                                 /* kinds of dishes, as the model tells them apart */
+    double pair[MSI_PB_CLASSES][MSI_PB_CLASSES]; /* share of the baselines of each pair of kinds, p <= q; sum 1 */
+    int n_time;
+    msi_pb_horizon time[MSI_MS_TIME_BINS]; /* of the rows, by bins of sidereal time */
+    int class_of_kind[MSI_MS_KINDS];       /* kinds of msi_ms_block.pair */
+    int turns;                             /* the response in a direction of the sky depends on the time */
+    int is_placed;
+    double position_itrf_m[3];
+} msi_pb_site;
+
+/* A field of a set. */
+typedef struct msi_pb_pointing {
+    int set;
+    double ra_rad, dec_rad, weight;
+} msi_pb_pointing;
+
+typedef struct msi_pb_array {
+    int n_set;
+    msi_pb_site *set;
+    int64_t n_pointing;
+    msi_pb_pointing *pointing;
+    double width_rad; /* the narrowest half-power width, at the highest frequency */
+} msi_pb_array;
+
+/*
+ * msi_pb_array_make - choose the model of each set of a reader, and log it.
+ * Given:    word     of -pb, not "off"
+ *           reader   borrowed while the array is used
+ *           low_hz, high_hz  of the selected channels
+ *           frame    of directions: J2000 and ICRS are known
+ * Returned: *out     freed by msi_pb_array_free; NULL on failure
+ * Returns:  0, MSI_EINPUT (no model; the positions of the antennas are needed and unknown; another frame), MSI_ENOMEM
+ */
+int msi_pb_array_make(msi_pb_array **out, const char *word, const msi_ms_reader *reader, double low_hz, double high_hz,
+                      const char *frame);
+void msi_pb_array_free(msi_pb_array *a); /* NULL-safe */
+
+/*
+ * msi_pb_array_weigh - weigh a set's kinds of baselines and times by samples instead of rows.
+ * Given: pair [MSI_MS_PAIRS]  as msi_ms_block.pair
+ */
+void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const msi_ms_row_times *times);
+
+/* msi_pb_array_name - return the name of the first set's model, for headers. Borrowed. */
+const char *msi_pb_array_name(const msi_pb_array *a);
+
+/* ---- Jones matrices ---- */
+
+typedef double complex msi_pb_jones[2][2]; /* rows feed X (H) and Y (V), columns north and east */
+
+/* A pointing of a set, seen from the centre of an image. */
+typedef struct msi_pb_view {
+    const msi_pb_site *site;
+    double rotation[3][3];           /* from the image's l, m, n to east, north and radius of the pointing */
+    double at[3], east[3], north[3]; /* unit vectors of the pointing in the frame of directions */
+    double axes[3][3];               /* those of the image's l, m and n */
+} msi_pb_view;
+
+/* A time of a view. */
+typedef struct msi_pb_moment {
+    msi_pb_horizon horizon;
+    double cos_up, sin_up; /* of the parallactic angle at the pointing */
+} msi_pb_moment;
+
+/*
+ * msi_pb_view_make - look at a pointing.
+ * Given: ra_rad, dec_rad  of the pointing; centre  ra, dec of the image
+ */
+void msi_pb_view_make(msi_pb_view *v, const msi_pb_site *site, double ra_rad, double dec_rad, const double centre[2]);
+
+/* msi_pb_view_at - return a time of a view. It matters only for a site that turns. Given: mjd_s  MJD seconds, UTC */
+msi_pb_moment msi_pb_view_at(const msi_pb_view *v, double mjd_s);
+
+/* msi_pb_view_under - the same, for a horizon of the site. */
+msi_pb_moment msi_pb_view_under(const msi_pb_view *v, const msi_pb_horizon *horizon);
+
+/*
+ * msi_pb_view_jones - compute the Jones matrix of a kind of dish. It may be called from several threads.
+ * Given:    class_id  of the model (msi_pb_site.class_of_kind)
+ *           lmn       direction from the image's centre
+ *           in_feeds  1: the columns are those of the dish's own feeds, for images of single hands
+ * Returned: out       beyond msi_pb_view_limit the continued formula, which need not be small
+ */
+void msi_pb_view_jones(const msi_pb_view *v, const msi_pb_moment *when, int class_id, double freq_hz, const double *lmn,
+                       int in_feeds, msi_pb_jones out);
+
+/* msi_pb_view_angle - return the angle of a direction from the pointing. */
+double msi_pb_view_angle(const msi_pb_view *v, const double *lmn);
+
+/* msi_pb_view_limit - return the angle from the pointing beyond which no kind of dish has a valid response. */
+double msi_pb_view_limit(const msi_pb_view *v, double freq_hz);
+
+/*
+ * msi_pb_respond - compute the response of a baseline to a Stokes parameter of 1: V' = p V q^H.
+ * Given:    stokes  0 to 3: I, Q, U, V
+ * Returned: out     I, Q, U, V as the baseline sees them. An image responds with the real parts, as a baseline and its
+ *                   conjugate are its samples; imaginary parts are those of unlike dishes
+ */
+void msi_pb_respond(msi_pb_jones p, msi_pb_jones q, int stokes, double complex out[4]);
+
+#endif

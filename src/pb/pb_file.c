@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/pb/pb_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include "io/fits/fits_image.h"
+#include "src/pb/pb_mean.h"
+
+struct msi_pb_file {
+    int is_power, is_circular;
+    msi_fits_beam beam[8]; /* power: the first one; else element, then real and imaginary part: [4][2] */
+    double limit_rad, width_rad_hz;
+};
+
+int msi_pb_file_is_word(const char *word)
+{
+    const size_t n = strlen(word);
+    return strstr(word, "$(") || (n > 5 && strcmp(word + n - 5, ".fits") == 0);
+}
+
+/* ---- Names ---- */
+
+enum { PATH_BYTES = 4096 };
+
+static const char *const correlations[2][4] = {{"xx", "xy", "yx", "yy"}, {"rr", "rl", "lr", "ll"}};
+static const char *const parts[2][2] = {{"re", "im"}, {"real", "imag"}};
+
+/* Append a word, in capitals if its name is. */
+static void append(char *path, size_t *n, const char *word, const char *name)
+{
+    const int is_capital = name[0] >= 'A' && name[0] <= 'Z', is_title = is_capital && name[1] >= 'a' && name[1] <= 'z';
+    for (int i = 0; word[i] && *n + 1 < PATH_BYTES; i++)
+        path[(*n)++] = (char)(is_capital && (!is_title || i == 0) ? word[i] - 'a' + 'A' : word[i]);
+}
+
+/* Replace the names of a pattern. Returns: 0, MSI_EINPUT (an unknown name) */
+static int expand(char path[PATH_BYTES], const char *pattern, const char *corr, int part)
+{
+    size_t n = 0;
+    for (const char *p = pattern; *p && n + 1 < PATH_BYTES;) {
+        char name[16] = "";
+        const size_t length = p[0] == '$' && p[1] == '(' ? strcspn(p + 2, ")") : 0;
+        if (!length || p[2 + length] != ')' || length >= sizeof name) {
+            path[n++] = *p++;
+            continue;
+        }
+        memcpy(name, p + 2, length);
+        if (strcasecmp(name, "corr") == 0 || strcasecmp(name, "xy") == 0)
+            append(path, &n, corr, name);
+        else if (strcasecmp(name, "reim") == 0)
+            append(path, &n, parts[0][part], name);
+        else if (strcasecmp(name, "realimag") == 0)
+            append(path, &n, parts[1][part], name);
+        else
+            return msi_error_set(MSI_EINPUT,
+                                 "-pb %s: $(%s) is not known; give $(corr) or $(xy), and $(reim) or $(realimag)",
+                                 pattern, name);
+        p += length + 3;
+    }
+    path[n] = 0;
+    return MSI_OK;
+}
+
+/* ---- Reading ---- */
+
+/* Check that a beam has the pixels and frequencies of the first one. */
+static int check_alike(const msi_pb_file *f, int i, const char *path)
+{
+    const msi_fits_beam *a = &f->beam[0], *b = &f->beam[i];
+    int is_alike = a->nx == b->nx && a->ny == b->ny && a->n_freq == b->n_freq && a->on_sky == b->on_sky;
+    for (int k = 0; k < 2; k++)
+        is_alike &= fabs(a->centre[k] - b->centre[k]) < 1e-6 && fabs(b->step_rad[k] / a->step_rad[k] - 1) < 1e-6;
+    for (int64_t c = 0; is_alike && c < a->n_freq; c++) is_alike &= fabs(b->freq_hz[c] / a->freq_hz[c] - 1) < 1e-9;
+    if (is_alike) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: its pixels or frequencies are not those of the other elements of the beam",
+                         path);
+}
+
+static int read_elements(msi_pb_file *f, const char *pattern, const msi_pb_set *set)
+{
+    char path[PATH_BYTES], other[PATH_BYTES];
+    for (int e = 0; e < 4; e++)
+        for (int part = 0; part < 2; part++) {
+            MSI_TRY(expand(path, pattern, correlations[set->is_circular][e], part));
+            MSI_TRY(expand(other, pattern, correlations[!set->is_circular][e], part));
+            if (access(path, F_OK) != 0 && access(other, F_OK) == 0)
+                return msi_error_set(
+                    MSI_EINPUT, "%s: no such file, but %s: the beam is of %s feeds, those of the set are %s", path,
+                    other, set->is_circular ? "linear" : "circular", set->is_circular ? "circular" : "linear");
+            MSI_TRY(msi_fits_beam_read(&f->beam[2 * e + part], path));
+            MSI_TRY(check_alike(f, 2 * e + part, path));
+        }
+    f->is_circular = set->is_circular;
+    return MSI_OK;
+}
+
+/* ---- The response ---- */
+
+/* Interpolate a plane: cubic, 0 outside. */
+static double at_pixel(const msi_fits_beam *b, int64_t plane, double x, double y)
+{
+    double wx[4], wy[4], sum = 0;
+    const int64_t i = (int64_t)floor(x), j = (int64_t)floor(y);
+    if (!(x >= 0 && y >= 0 && x <= (double)(b->nx - 1) && y <= (double)(b->ny - 1))) return 0;
+    msi_pb_cubic(x - (double)i, wx);
+    msi_pb_cubic(y - (double)j, wy);
+    for (int k = 0; k < 4; k++) {
+        const int64_t row = j - 1 + k < 0 ? 0 : j - 1 + k < b->ny ? j - 1 + k : b->ny - 1;
+        for (int m = 0; m < 4; m++) {
+            const int64_t column = i - 1 + m < 0 ? 0 : i - 1 + m < b->nx ? i - 1 + m : b->nx - 1;
+            const float v = b->pixel[(plane * b->ny + row) * b->nx + column];
+            if (isfinite(v)) sum += wy[k] * wx[m] * (double)v;
+        }
+    }
+    return sum;
+}
+
+/* Interpolate in frequency: linear, the end values outside. */
+static double value_at(const msi_fits_beam *b, double freq_hz, const msi_pb_direction *d)
+{
+    const double r = hypot(d->x_rad, d->y_rad), shrink = b->is_sin && r > 0 ? sin(fmin(r, MSI_PI / 2)) / r : 1;
+    const double x = b->centre[0] + d->x_rad * shrink / b->step_rad[0],
+                 y = b->centre[1] + d->y_rad * shrink / b->step_rad[1];
+    int64_t i = 0;
+    while (i + 2 < b->n_freq && b->freq_hz[i + 1] <= freq_hz) i++;
+    const double t =
+        b->n_freq > 1 ? fmin(1, fmax(0, (freq_hz - b->freq_hz[i]) / (b->freq_hz[i + 1] - b->freq_hz[i]))) : 0;
+    double value = t < 1 ? (1 - t) * at_pixel(b, i, x, y) : 0;
+    if (t > 0) value += t * at_pixel(b, i + 1, x, y);
+    return value;
+}
+
+static msi_c64 times(msi_c64 a, msi_c64 b)
+{
+    return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+/* Convert a matrix of circular feeds to linear ones, C^H J C with R = (X + i Y) / sqrt(2), L = (X - i Y) / sqrt(2). */
+static void to_linear(msi_c64 j[4])
+{
+    static const msi_c64 c[4] = {{1, 0}, {0, 1}, {1, 0}, {0, -1}};
+    msi_c64 half[4], out[4];
+    for (int r = 0; r < 2; r++)
+        for (int k = 0; k < 2; k++) {
+            const msi_c64 a = times(j[2 * r], c[k]), b = times(j[2 * r + 1], c[2 + k]);
+            half[2 * r + k] = (msi_c64){a.re + b.re, a.im + b.im};
+        }
+    for (int r = 0; r < 2; r++)
+        for (int k = 0; k < 2; k++) {
+            const msi_c64 p = {c[r].re, -c[r].im}, q = {c[2 + r].re, -c[2 + r].im};
+            const msi_c64 a = times(p, half[k]), b = times(q, half[2 + k]);
+            out[2 * r + k] = (msi_c64){(a.re + b.re) / 2, (a.im + b.im) / 2};
+        }
+    memcpy(j, out, sizeof out);
+}
+
+void msi_pb_file_jones(const msi_pb_file *f, double freq_hz, const msi_pb_direction *direction, msi_c64 jones[4])
+{
+    if (f->is_power) {
+        const double power = value_at(&f->beam[0], freq_hz, direction);
+        jones[0] = jones[3] = (msi_c64){power > 0 ? sqrt(power) : 0, 0};
+        jones[1] = jones[2] = (msi_c64){0, 0};
+        return;
+    }
+    for (int e = 0; e < 4; e++)
+        jones[e] =
+            (msi_c64){value_at(&f->beam[2 * e], freq_hz, direction), value_at(&f->beam[2 * e + 1], freq_hz, direction)};
+    if (f->is_circular) to_linear(jones);
+}
+
+static double power_of(const msi_pb_file *f, double freq_hz, const msi_pb_direction *d)
+{
+    msi_c64 j[4];
+    double sum = 0;
+    msi_pb_file_jones(f, freq_hz, d, j);
+    for (int e = 0; e < 4; e++) sum += j[e].re * j[e].re + j[e].im * j[e].im;
+    return sum / 2;
+}
+
+double msi_pb_file_width(const msi_pb_file *f, double freq_hz)
+{
+    return f->width_rad_hz / freq_hz;
+}
+
+double msi_pb_file_limit(const msi_pb_file *f)
+{
+    return f->limit_rad;
+}
+
+msi_pb_mount msi_pb_file_mount(const msi_pb_file *f)
+{
+    return f->beam[0].on_sky ? MSI_PB_EQUATORIAL : MSI_PB_ALTAZ;
+}
+
+/* ---- Checks ---- */
+
+/* Find the range and the width, and check the response at the pointing. */
+static int measure(msi_pb_file *f, const char *word)
+{
+    enum { STEPS = 512 };
+    const msi_fits_beam *b = &f->beam[0];
+    const double freq_hz = b->freq_hz[b->n_freq - 1], at_pointing = power_of(f, freq_hz, &(msi_pb_direction){0});
+    f->limit_rad = MSI_PI / 2;
+    for (int k = 0; k < 2; k++) {
+        const double n = (double)(k ? b->ny : b->nx), step = fabs(b->step_rad[k]);
+        f->limit_rad = fmin(f->limit_rad, fmin(b->centre[k], n - 1 - b->centre[k]) * step);
+    }
+    if (b->is_sin) f->limit_rad = asin(fmin(1, f->limit_rad));
+    if (!(at_pointing > 0.5 && at_pointing < 2))
+        return msi_error_set(MSI_EINPUT,
+                             "%s: the power at the pointing, pixel %g %g, is %g at %g MHz; a beam is about 1 there",
+                             word, b->centre[0] + 1, b->centre[1] + 1, at_pointing, 1e-6 * freq_hz);
+    double half = f->limit_rad;
+    for (int i = 1; i < STEPS && half == f->limit_rad; i++) {
+        const double r = f->limit_rad * i / STEPS;
+        if (power_of(f, freq_hz, &(msi_pb_direction){.x_rad = r}) < at_pointing / 2) half = r;
+    }
+    f->width_rad_hz = 2 * half * freq_hz;
+    return MSI_OK;
+}
+
+/* Check that the channels are within the planes, each of which covers the half of the distance to its neighbours. */
+static int check_channels(const msi_pb_file *f, const char *word, const msi_pb_set *set)
+{
+    const msi_fits_beam *b = &f->beam[0];
+    const int64_t n = b->n_freq;
+    const double first = n > 1 ? b->freq_hz[1] - b->freq_hz[0] : b->width_hz,
+                 last = n > 1 ? b->freq_hz[n - 1] - b->freq_hz[n - 2] : b->width_hz;
+    if (set->low_hz >= b->freq_hz[0] - 0.5 * first * (1 + 1e-9) &&
+        set->high_hz <= b->freq_hz[n - 1] + 0.5 * last * (1 + 1e-9))
+        return MSI_OK;
+    return msi_error_set(MSI_EINPUT,
+                         "%s: the beam is given from %g to %g MHz, but the channels are from %g to %g MHz; select "
+                         "channels, or give a beam that covers them",
+                         word, 1e-6 * (b->freq_hz[0] - 0.5 * first), 1e-6 * (b->freq_hz[n - 1] + 0.5 * last),
+                         1e-6 * set->low_hz, 1e-6 * set->high_hz);
+}
+
+int msi_pb_file_read(msi_pb_file **out, const char *word, const msi_pb_set *set, char note[MSI_PB_NOTE])
+{
+    msi_pb_file *f;
+    *out = NULL;
+    MSI_TRY(msi_alloc(&f, 1, sizeof *f, "primary beam"));
+    f->is_power = !strstr(word, "$(");
+    int rc = f->is_power ? msi_fits_beam_read(&f->beam[0], word) : read_elements(f, word, set);
+    if (!rc) rc = check_channels(f, word, set);
+    if (!rc) rc = measure(f, word);
+    if (rc) {
+        msi_pb_file_free(f);
+        return rc;
+    }
+    const msi_fits_beam *b = &f->beam[0];
+    snprintf(note, MSI_PB_NOTE, "%.120s, %s, %g to %g MHz, to %.4g degrees, fixed %s", word,
+             f->is_power ? "power" : "Jones matrix", 1e-6 * b->freq_hz[0], 1e-6 * b->freq_hz[b->n_freq - 1],
+             f->limit_rad * 180 / MSI_PI, b->on_sky ? "on the sky" : "to the dish");
+    *out = f;
+    return MSI_OK;
+}
+
+void msi_pb_file_free(msi_pb_file *f)
+{
+    if (!f) return;
+    for (int i = 0; i < 8; i++) msi_fits_beam_free(&f->beam[i]);
+    msi_free(f);
+}
