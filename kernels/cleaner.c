@@ -94,10 +94,10 @@ int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes)
         const int64_t masks = c->spec.by_scale ? 6 : 4;
         const int64_t images = c->n_pixel * (c->real_bytes * (c->spec.n_channel + 1) + masks);
         const int64_t lists = c->setup.list_limit * (4 + c->real_bytes * (2 * c->n_plane + 1));
-        const int64_t beside =
+        const int64_t interleaved =
             c->spec.backend == MSI_BACKEND_CPU && c->setup.list_limit && c->spec.n_channel > 1 ? c->spec.n_channel : 0;
         const int64_t records = MSI_CLEAN_CHUNK * (4 + c->real_bytes * c->n_plane);
-        const int64_t all = images + beside * c->n_pixel * c->real_bytes + lists + records + c->method->bytes(c);
+        const int64_t all = images + interleaved * c->n_pixel * c->real_bytes + lists + records + c->method->bytes(c);
         const int64_t noise = c->ops->noise_bytes(&c->setup);
         const int64_t psf = c->method->while_bytes ? c->method->while_bytes(c) : 0;
         const int on_cpu = c->spec.backend == MSI_BACKEND_CPU;

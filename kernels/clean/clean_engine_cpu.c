@@ -93,7 +93,7 @@ static void engine_free(msi_clean_engine *e)
 {
     if (!e) return;
     void *all[] = {e->share, e->fit,   e->list,  e->residual, e->component, e->factor,
-                   e->place, e->value, e->piece, e->row,      e->of_thread, e->beside};
+                   e->place, e->value, e->piece, e->row,      e->of_thread, e->interleaved};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) msi_free(all[i]);
     msi_free(e);
 }
@@ -124,7 +124,7 @@ static int allocate_arrays(msi_clean_engine *e)
     MSI_TRY(msi_alloc(&e->residual, n * e->n_plane, (size_t)real, "a list of pixels"));
     MSI_TRY(msi_alloc(&e->component, n * e->n_plane, (size_t)real, "a list of pixels"));
     if (e->s.join.n_channel > 1)
-        MSI_TRY(msi_alloc(&e->beside, e->n_pixel * e->s.join.n_channel, (size_t)real, "the PSF for lists"));
+        MSI_TRY(msi_alloc(&e->interleaved, e->n_pixel * e->s.join.n_channel, (size_t)real, "the PSF for lists"));
     return msi_alloc(&e->factor, n, (size_t)real, "a list of pixels");
 }
 
@@ -352,22 +352,22 @@ static const void *add_list_component(msi_clean_engine *e, const msi_clean_loop 
 }
 
 /* Return 1 if the PSF's channels are to be put side by side: as many pixels were read from its planes as it has. */
-static int beside_is_worth(const msi_clean_engine *e)
+static int is_worth_interleaving(const msi_clean_engine *e)
 {
-    return e->beside && e->psf_id && !e->beside_is_made && e->n_gathered > e->n_pixel;
+    return e->interleaved && e->psf_id && !e->is_interleaved && e->n_gathered > e->n_pixel;
 }
 
 /* Put the channels of a row of the PSF side by side. */
-static void put_beside(const msi_clean_engine *e, const void *psf, int64_t y)
+static void interleave_row(const msi_clean_engine *e, const void *psf, int64_t y)
 {
     const int64_t n_channel = e->s.join.n_channel;
     for (int64_t c = 0; c < n_channel; c++) {
         const int64_t from = c * e->n_pixel + y * e->s.nx, to = y * e->s.nx * n_channel + c;
         for (int64_t x = 0; x < e->s.nx; x++)
             if (e->s.precision == MSI_FP32)
-                ((float *)e->beside)[to + x * n_channel] = ((const float *)psf)[from + x];
+                ((float *)e->interleaved)[to + x * n_channel] = ((const float *)psf)[from + x];
             else
-                ((double *)e->beside)[to + x * n_channel] = ((const double *)psf)[from + x];
+                ((double *)e->interleaved)[to + x * n_channel] = ((const double *)psf)[from + x];
     }
 }
 
@@ -390,22 +390,22 @@ static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi
     *done = (msi_clean_looped){.end = MSI_CLEAN_END_MORE, .place = e->place, .value = e->value};
     if (loop->psf_id != e->psf_id) {
         e->psf_id = loop->psf_id;
-        e->beside_is_made = 0;
+        e->is_interleaved = 0;
         e->n_gathered = 0;
     }
-    step.beside = e->beside_is_made ? e->beside : NULL;
+    step.interleaved = e->is_interleaved ? e->interleaved : NULL;
 #pragma omp parallel num_threads(n_thread)
     {
         const int64_t t = omp_get_thread_num(), n = omp_get_num_threads();
         const int64_t first = e->n_list * t / n, end = e->n_list * (t + 1) / n;
         while (!over) {
-            if (beside_is_worth(e)) {
+            if (is_worth_interleaving(e)) {
 #pragma omp for
-                for (int64_t y = 0; y < e->s.ny; y++) put_beside(e, loop->psf, y);
+                for (int64_t y = 0; y < e->s.ny; y++) interleave_row(e, loop->psf, y);
 #pragma omp single
                 {
-                    e->beside_is_made = 1;
-                    step.beside = e->beside;
+                    e->is_interleaved = 1;
+                    step.interleaved = e->interleaved;
                 }
             }
             run(&step, first, end, &e->of_thread[t]);

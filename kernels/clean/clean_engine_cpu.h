@@ -21,8 +21,8 @@ struct msi_clean_engine {
     void *residual, *component, *factor; /* [n_plane][list_limit], and [list_limit] */
     int has_factor;
     /* The PSF's channels side by side, for lists that read it often: [ny][nx][n_channel], NULL for one channel. */
-    void *beside;
-    int beside_is_made;
+    void *interleaved;
+    int is_interleaved;
     int64_t psf_id, n_gathered; /* of the last loop; pixels of that PSF that loops have read so far */
     /* Components recorded by a loop. */
     uint32_t *place; /* [MSI_CLEAN_CHUNK] */

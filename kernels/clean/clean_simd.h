@@ -18,9 +18,9 @@ typedef struct msi_clean_list_step {
     const uint32_t *list;
     void *residual;
     int64_t list_stride;
-    const void *factor; /* [list_stride], NULL without */
-    const void *psf;    /* [n_channel][ny][nx] */
-    const void *beside; /* the same, [ny][nx][n_channel]; NULL: psf is read */
+    const void *factor;      /* [list_stride], NULL without */
+    const void *psf;         /* [n_channel][ny][nx] */
+    const void *interleaved; /* the same, [ny][nx][n_channel]; NULL: psf is read */
     int64_t nx, ny;
     uint32_t place;
     const void *component; /* [n_plane]; NULL: only find the best pixel */

@@ -92,9 +92,9 @@ ALWAYS_INLINE void NAME(subtract_piece)(const msi_clean_list_step *s, const uint
     int32_t at[MSI_CLEAN_PIECE], inside[MSI_CLEAN_PIECE];
     REAL p[MSI_CLEAN_SIDE][MSI_CLEAN_PIECE];
     NAME(find_psf)(s, list, n, at, inside);
-    for (int first = 0; s->beside && first < n_channel; first += MSI_CLEAN_SIDE) {
+    for (int first = 0; s->interleaved && first < n_channel; first += MSI_CLEAN_SIDE) {
         const int wide = n_channel - first < MSI_CLEAN_SIDE ? n_channel - first : MSI_CLEAN_SIDE;
-        const REAL *from = (const REAL *)s->beside + middle * n_channel + first;
+        const REAL *from = (const REAL *)s->interleaved + middle * n_channel + first;
         for (int i = 0; i < n; i++)
             for (int k = 0; k < wide; k++) p[k][i] = from[(int64_t)at[i] * n_channel + k];
         for (int k = 0; k < wide; k++) {
@@ -102,7 +102,7 @@ ALWAYS_INLINE void NAME(subtract_piece)(const msi_clean_list_step *s, const uint
             NAME(subtract_channel)(s, first + k, p[k], n, residual);
         }
     }
-    for (int c = 0; !s->beside && c < n_channel; c++) {
+    for (int c = 0; !s->interleaved && c < n_channel; c++) {
         const REAL *from = (const REAL *)s->psf + c * s->nx * s->ny + middle;
         for (int i = 0; i < n; i++) p[0][i] = from[at[i]];
         for (int i = 0; i < n; i++) p[0][i] = inside[i] ? p[0][i] : 0;

@@ -9,7 +9,7 @@ static const msi_option cube_rows[] = {
      .help = "Write the output channels of each kind of image and polarisation as the planes of one file, "
              "NAME-KIND.fits, with the axes RA, DEC, FREQ and STOKES, and with the beam of each plane in the table "
              "BEAMS. Without -channels-out there is a plane for each channel of the data. Images of the whole band "
-             "stay files of their own, NAME-MFS-KIND.fits.",
+             "stay separate files, NAME-MFS-KIND.fits.",
      .read = msi_read_flag,
      AT(cube.is_cube),
      .high = 1},

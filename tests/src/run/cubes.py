@@ -262,7 +262,7 @@ def check_common(s):
 
 
 def check_continuum(s):
-    """A source whose visibilities are a polynomial in frequency leaves nothing; a line beside it stays, the fit being numpy's."""
+    """A source whose visibilities are a polynomial in frequency leaves nothing; a line at other channels stays; the fit is numpy's."""
     path = fresh_copy(band(s), s.path("line6.ms"))
     with table(path, readonly=False, ack=False) as t:
         data, random = t.getcol("DATA"), np.random.default_rng(3)
