@@ -36,7 +36,8 @@ static void divide(msi_model_bands *b, const msi_model_images *m, msi_model_inte
 void msi_model_bands_count(msi_model_bands *b, const msi_ms_reader *reader)
 {
     for (int64_t i = 0; i < b->channels.n; i++) {
-        b->band[i].n_image = 1;
+        /* Taylor terms are needed everywhere. */
+        if (!(b->band[i].reference_hz > 0)) b->band[i].n_image = 1;
         b->band[i].n_sample = 0;
     }
     for (int s = 0; s < msi_ms_reader_n_spw(reader); s++) {

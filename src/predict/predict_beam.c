@@ -151,7 +151,8 @@ static void add_parts(msi_predict_parts *p, const msi_model_images *m, const msi
         return;
     }
     const msi_pb_terms *t = &p->terms[band * p->n_view + view];
-    const int of_term = b->n_image * p->n_out, most = (MSI_GRIDDER_MAX_PLANES - 1) / of_term;
+    const int of_term = b->n_image * p->n_out,
+              most = of_term < MSI_GRIDDER_MAX_PLANES ? (MSI_GRIDDER_MAX_PLANES - 1) / of_term : 1;
     for (int k = 0; k < t->n; k += most) {
         const int n = t->n - k < most ? t->n - k : most;
         p->part[p->n++] =

@@ -304,8 +304,7 @@ def empty(s):
 def check_predict(s):
     """True models, predicted through the beam, are the sum over each baseline's and time's own beam."""
     empty(s)
-    for name, planes, accuracy, channels in (("meerkat", "I", 1e-5, 4), ("vla", "I", 1e-4, 4),
-                                             ("alma", "I", 1e-6, 4), ("atca", "I", 1e-5, 4), ("gmrt", "IQUV", 1e-5, 32)):
+    for name, planes, accuracy, channels in ("meerkat", "I", 1e-5, 4), ("alma", "I", 1e-6, 4), ("gmrt", "IQUV", 1e-5, 32):
         sky = Sky(s, name, 128, "XX,XY,YX,YY", channels, 0 if channels > 4 else None)
         if planes == "I":
             sky.polarised[:, 1:] = 0
