@@ -760,7 +760,11 @@ int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, m
     (*reader)->pool = pool;
     (*reader)->pool_ops = &POOL_OPS;
     (*reader)->pool_opening = pool->opening;
-    return opening->coordinates_only ? MSI_OK : choose_direct(pool, *reader);
+    const int rc = opening->coordinates_only ? MSI_OK : choose_direct(pool, *reader);
+    if (!rc) return MSI_OK;
+    msi_ms_reader_free(*reader);
+    *reader = NULL;
+    return rc;
 }
 
 /* ---- Read ---- */

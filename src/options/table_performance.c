@@ -151,9 +151,9 @@ static const msi_option log_rows[] = {
     {.name = "help",
      .alias = "h",
      .arguments = "[TOPIC]",
-     .choices = "image|samples|weighting|cleaning|beam|output|predict|performance|other",
+     .choices = "image|samples|weighting|cleaning|beam|facets|cube|output|predict|performance|other",
      .help = "Print this help and stop. TOPIC limits it to one option, or to one section: image, samples, weighting, "
-             "cleaning, beam, output, predict, performance or other. Any other word is searched in names and texts.",
+             "cleaning, beam, facets, cube, output, predict, performance or other. Any other word is searched in names and texts.",
      .read = msi_read_help},
     {.name = "version",
      .alias = "V",

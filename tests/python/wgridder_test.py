@@ -399,8 +399,8 @@ def check_repeated():
             assert wgridder.vis2dirty(**dict(base, wgt=factor * base["wgt"], dirty=out)) is out
             assert distance(out, factor * truth) <= 1e-13
         assert not known or len(wgridder._known) == n, "nothing new is to be found out of these"
-    more = {TypeError: [{"nthreads": 1.0}, {"npix_x": 32.0}, {"epsilon": 1e-6 + 0j}, {"device": 0.0}, {"do_wgridding": []}],
-            ValueError: [{"backend": []}, {"backend": "gpu"}], RuntimeError: []}
+    more = {TypeError: [{"nthreads": 1.0}, {"npix_x": 32.0}, {"epsilon": 1e-6 + 0j}, {"device": 0.0}, {"do_wgridding": []}, {"backend": []}],
+            ValueError: [{"backend": "gpu"}], RuntimeError: []}
     for kind, changes in wrong.items():
         for change in changes + more[kind]:
             wgridder.vis2dirty(**base)

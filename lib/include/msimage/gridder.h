@@ -109,10 +109,13 @@ typedef struct msimage_weighting {
     double super_weight;                     /**< each cell of the density's grid is this many times as large; 0: 1 */
     double taper_minor_rad;                  /**< minor axis of an elliptical taper; 0: as taper_fwhm_rad */
     double taper_pa_rad;                     /**< position angle of its major axis, from north through east */
-    double inner_lambda, inner_tukey_lambda; /**< weights are 0 below inner_lambda, then a transition */
-    double outer_lambda, outer_tukey_lambda; /**< before outer_lambda a transition, beyond it 0; 0: none */
-    double edge_lambda, edge_tukey_lambda;   /**< 0 if u or v is within edge_lambda of 1 / (2 cell), the edge of the uv
-                                                plane; inside it a transition along each */
+    double inner_lambda;                     /**< weights are 0 below this uv distance; 0: none */
+    double inner_tukey_lambda;               /**< width of the transition above it */
+    double outer_lambda;                     /**< weights are 0 beyond this uv distance; 0: none */
+    double outer_tukey_lambda;               /**< width of the transition before it */
+    double edge_lambda;                      /**< weights are 0 if u or v is this close to 1 / (2 cell), the edge of the
+                                                uv plane; 0: none */
+    double edge_tukey_lambda;                /**< width of the transition inside it, along each axis */
 } msimage_weighting;
 
 /** The plan, and the samples added so far. */

@@ -18,7 +18,7 @@ others=$(grep -n '#include "' "$source"/*.h "$source"/*.hpp "$source"/*.cc | gre
 for part in libcasacore-c libcasacore-c-dev; do
     cmake --install "$build" --component $part --prefix "$work/prefix" >install.log || fail "$(cat install.log)"
 done
-[[ $(find prefix -type f | wc -l) == 7 ]] || fail "installed: $(find prefix -type f)"
+[[ $(find prefix -type f | wc -l) == 8 ]] || fail "installed: $(find prefix -type f)"
 library=$(find "$work/prefix" -name 'libcasacore-c.so.0')
 grep -o '\bccc_[a-z0-9_]*(' "$source/casacore_c.h" | tr -d '(' | sort -u >declared
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >exported

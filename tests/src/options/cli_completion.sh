@@ -25,7 +25,7 @@ offers() {
 }
 
 offers '-accuracy' -acc
-offers '--scale' --sc
+offers '--scalar-visibilities --scale' --sc
 offers 'data set.ms' ''
 offers 'set.ms' s
 offers 'briggs briggsbwtaper natural uniform' -weight ''
@@ -36,7 +36,7 @@ offers '-size' -weight briggsbwtaper 0 -siz
 offers 'data set.ms' -weight natural ''
 offers '' -size ''
 offers '' -size 64 ''
-offers '-scale' -size 64 64 -sc
+offers '-scalar-visibilities -scale' -size 64 64 -sc
 offers 'auto cpu cuda' --backend ''
 offers 'data file.txt set.ms' -name ''
 offers 'data set.ms' -temp-dir ''

@@ -630,7 +630,7 @@ static void test_wsclean_lines(void **state)
     assert_string_equal(o.note[1]->value, "tuned-wgridder");
     msi_options_free(&o);
     o = parsed("-scalar-visibilities -model-storage-manager stokes_i -shared-facet-reads");
-    assert_int_equal(o.n_note, 3);
+    assert_int_equal(o.n_note, 2);
     msi_options_free(&o);
     o = parsed("-abs-threshold 2mJy -niter 5 -no-mfs-weighting -dd-psf-grid 3 3 -no-min-grid-resolution -mwa-path /x "
                "-use-differential-lofar-beam -facet-beam-update 120 -baseline-averaging 4 -major-iteration-mode dual");
