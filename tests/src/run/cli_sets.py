@@ -337,7 +337,7 @@ def check_uncalibrated(s):
     one = image_of(s, "one", good)[0]
     both, log = image_of(s, "both", "-data-column", "CORRECTED_DATA", path, good)
     s.must(relative_error(both, 2 * one) < 1e-6, "the mean of CORRECTED_DATA and DATA")
-    s.must(re.search("good.ms: has no column CORRECTED_DATA: column DATA is read instead", log), "the warning: " + log)
+    s.must(re.search("good.ms: has no column CORRECTED_DATA; column DATA is read instead", log), "the warning: " + log)
     s.told("no such column", s.launch(*IMAGE, "-data-column", "CORRECTED_DATA", good), 3, "good.ms: has no column CORRECTED_DATA")
 
 
