@@ -176,8 +176,12 @@ static void residual_of(job *j, int by_towers, int64_t n_resident, int64_t batch
     assert_int_equal(msi_planes_create(&from, &shape), 0);
     assert_int_equal(msi_planes_create(&to, &shape), 0);
     assert_int_equal(msi_planes_upload(from, 0, 2, model->pixel), 0);
-    const msi_residual_job work = {
-        &j->store, 3, store_plane, image->sum_weight, msi_planes_pixel(from, 0), msi_planes_pixel(to, 0)};
+    const msi_residual_job work = {.store = &j->store,
+                                   .n_image = 3,
+                                   .store_plane = store_plane,
+                                   .sum_weight = image->sum_weight,
+                                   .model = msi_planes_pixel(from, 0),
+                                   .pixel = msi_planes_pixel(to, 0)};
     j->plan.batch_samples = batch_samples;
     for (int time = 0; time < 2; time++)
         if (by_towers ? msi_wgrid_tower_cuda_residual(&j->plan, &j->towers, &work, n_resident, &kept, &times)
