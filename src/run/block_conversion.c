@@ -7,7 +7,6 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "src/run/framed_samples.h"
 #include "src/sky/phase_shift.h"
 
 /* Samples of all planes that are converted at a time, in whole rows. They fit in the second-level cache, and each
@@ -181,14 +180,18 @@ static void find_ratios(const msi_conversion_request *o, const msi_ms_block *b, 
 
 /* ---- The samples of output channels ---- */
 
-/* Find the output channels that contain any of the frequencies. */
-static msi_output_channels overlapping_channels(const msi_conversion_request *o, int32_t n_chan, const double *freq_hz,
-                                                int64_t *first, int64_t *end)
+static msi_output_channels channels_of(const msi_conversion_request *o)
 {
     /* The channels are only read, so the cast is safe. */
-    const msi_output_channels c = {.n = o->n_channel, .edge_hz = (double *)o->edge_hz};
+    return (msi_output_channels){.n = o->n_channel, .edge_hz = (double *)o->edge_hz};
+}
+
+/* Find the output channels that contain any of the frequencies. */
+static void overlapping_channels(const msi_conversion_request *o, int32_t n_chan, const double *freq_hz, int64_t *first,
+                                 int64_t *end)
+{
+    const msi_output_channels c = channels_of(o);
     msi_output_channels_overlap(&c, freq_hz, n_chan, first, end);
-    return c;
 }
 
 static int64_t bytes_needed(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz)
@@ -214,13 +217,11 @@ static int next_place(msi_converted_walk *walk, place *p)
 {
     const msi_ms_block *b = walk->block;
     const msi_conversion_request *o = walk->request;
-    int64_t none;
-    const msi_framed_block f = msi_framed_block_make(&o->grid, b->freq_hz, b->n_chan, walk->lowest, walk->highest);
-    const msi_output_channels c = overlapping_channels(o, b->n_chan, b->freq_hz, &none, &none);
+    const msi_output_channels c = channels_of(o);
     for (; walk->channel < walk->end_channel; walk->channel++) {
         int32_t end;
         if (o->grid.n)
-            end = msi_framed_range(&f, walk->channel, &p->first) + p->first;
+            end = msi_framed_range(&walk->framed, walk->channel, &p->first) + p->first;
         else
             msi_output_channels_range(&c, walk->channel, b->freq_hz, b->n_chan, &p->first, &end);
         if (p->first == end) continue;
@@ -238,12 +239,14 @@ static int next_place(msi_converted_walk *walk, place *p)
 void msi_converted_first(msi_converted_walk *walk, const msi_conversion_request *request, const msi_ms_block *block)
 {
     *walk = (msi_converted_walk){.request = request, .block = block, .at = tally_bytes(request)};
-    overlapping_channels(request, block->n_chan, block->freq_hz, &walk->channel, &walk->end_channel);
-    if (!request->grid.n) return;
-    find_ratios(request, block, &walk->lowest, &walk->highest);
-    const msi_framed_block f =
-        msi_framed_block_make(&request->grid, block->freq_hz, block->n_chan, walk->lowest, walk->highest);
-    msi_framed_planes(&f, &walk->channel, &walk->end_channel);
+    if (!request->grid.n) {
+        overlapping_channels(request, block->n_chan, block->freq_hz, &walk->channel, &walk->end_channel);
+        return;
+    }
+    double lowest, highest;
+    find_ratios(request, block, &lowest, &highest);
+    walk->framed = msi_framed_block_make(&request->grid, block->freq_hz, block->n_chan, lowest, highest);
+    msi_framed_planes(&walk->framed, &walk->channel, &walk->end_channel);
 }
 
 /* Return the frequencies of a part's samples. */

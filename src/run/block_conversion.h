@@ -15,6 +15,7 @@
 
 #include "core/types.h"
 #include "io/ms/reader_pool.h"
+#include "src/run/framed_samples.h"
 #include "src/sky/continuum.h"
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
@@ -105,7 +106,7 @@ typedef struct msi_converted_walk {
     const msi_conversion_request *request;
     const msi_ms_block *block;
     int64_t channel, end_channel; /* the next one; the end */
-    double lowest, highest;       /* Doppler shifts of the block's rows */
+    msi_framed_block framed;      /* with a grid: the block with the Doppler shifts of its rows */
     int64_t at;                   /* offset in block->converted */
 } msi_converted_walk;
 
