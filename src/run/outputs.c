@@ -175,24 +175,26 @@ int msi_outputs_has_mask(const msi_options *o)
     return o->clean.niter && (o->clean.multithresh || o->clean.auto_mask > 0);
 }
 
-int msi_outputs_index_plane(const msi_options *o)
+/* Return the plane of Stokes I; -1: none. */
+static int plane_of_stokes_i(const msi_options *o)
 {
-    const msi_clean_options *c = &o->clean;
     msi_plane planes[MSI_MAX_PLANES];
     const int n = msi_options_planes(o, planes);
-    if (!c->niter || !c->join_channels || (c->fit_terms < 2 && c->log_fit_terms < 2)) return -1;
     for (int p = 0; p < n; p++)
         if (planes[p].pol == MSI_POL_I) return p;
     return -1;
 }
 
+int msi_outputs_index_plane(const msi_options *o)
+{
+    const msi_clean_options *c = &o->clean;
+    if (!c->niter || !c->join_channels || (c->fit_terms < 2 && c->log_fit_terms < 2)) return -1;
+    return plane_of_stokes_i(o);
+}
+
 int msi_outputs_taylor_plane(const msi_options *o)
 {
-    msi_plane planes[MSI_MAX_PLANES];
-    const int n = o->clean.n_taylor > 1 ? msi_options_planes(o, planes) : 0;
-    for (int p = 0; p < n; p++)
-        if (planes[p].pol == MSI_POL_I) return p;
-    return -1;
+    return o->clean.n_taylor > 1 ? plane_of_stokes_i(o) : -1;
 }
 
 /* Add the maps of the spectra of Taylor terms. */
