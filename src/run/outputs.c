@@ -499,7 +499,9 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
     const int has_several_pols = o->planes[o->n_plane - 1].pol != o->planes[0].pol;
     full.pol = id->kind == MSI_FITS_WEIGHTS && has_several_pols ? (msi_pol)0 : o->planes[id->plane].pol;
     const int64_t channel = is_cube(o, id) ? 0 : id->channel;
+    msi_output_shown shown = {0};
     int written = 0;
+    if (o->options->report && !is_cube(o, id)) measure(&shown, &full, pixel, precision);
     for (int i = 0; i < o->n; i++) {
         const msi_output_id *e = &o->list[i].id;
         if (o->list[i].text || o->list[i].links || e->interval != id->interval || e->channel != channel ||
@@ -513,7 +515,7 @@ int msi_outputs_write(msi_outputs *o, const msi_output_id *id, const msi_fits_sp
         } else {
             MSI_TRY(msi_fits_write(o->publish, i, &full, pixel, precision));
         }
-        if (o->options->report) measure(&o->list[i].shown, &full, pixel, precision);
+        o->list[i].shown = shown;
         if (i + 1 < o->n && o->list[i + 1].links) MSI_TRY(msi_publish_link(o->publish, i + 1, i));
         written++;
     }
