@@ -10,18 +10,10 @@ static const double GAP = 1.5;
 /* Rounding of frequencies, in widths: a value at the very edge of the band still belongs to it. */
 static const double EDGE = 1e-6;
 
-/* Return how many of n ascending values are less than a limit. */
-static int32_t n_below(const double *value, int32_t n, double limit)
+/* Return how many channels of a block are below a frequency. */
+static int32_t n_below(const msi_framed_block *b, double limit_hz)
 {
-    int32_t low = 0, high = n;
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (value[middle] < limit)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (int32_t)msi_n_below(b->freq_hz, b->n_chan, limit_hz);
 }
 
 msi_framed_block msi_framed_block_make(const msi_channel_grid *grid, const double *freq_hz, int32_t n_chan,
@@ -54,8 +46,7 @@ int32_t msi_framed_range(const msi_framed_block *b, int64_t plane, int32_t *firs
 {
     const msi_channel_grid *g = b->grid;
     const double centre = g->first_hz + (double)plane * g->step_hz, reach = half_plane(b) * (1 + EDGE);
-    const int32_t begin = n_below(b->freq_hz, b->n_chan, (centre - reach) / b->highest),
-                  end = n_below(b->freq_hz, b->n_chan, (centre + reach) / b->lowest);
+    const int32_t begin = n_below(b, (centre - reach) / b->highest), end = n_below(b, (centre + reach) / b->lowest);
     const int is_nearest = g->interpolation == MSI_CHANNEL_NEAREST;
     *first = is_nearest ? begin : 0;
     return end <= begin ? 0 : is_nearest ? end - begin : g->n_part;
@@ -64,7 +55,7 @@ int32_t msi_framed_range(const msi_framed_block *b, int64_t plane, int32_t *firs
 /* Return the channel nearest to a frequency, if it contains it; else -1. */
 static int32_t containing(const msi_framed_block *b, double hz)
 {
-    const int32_t above = n_below(b->freq_hz, b->n_chan, hz);
+    const int32_t above = n_below(b, hz);
     int32_t k = above == b->n_chan ? above - 1 : above;
     if (k > 0 && hz - b->freq_hz[k - 1] < b->freq_hz[k] - hz) k--;
     return fabs(hz - b->freq_hz[k]) <= (0.5 + EDGE) * b->width_hz ? k : -1;
@@ -80,8 +71,8 @@ static void assign(const msi_framed_block *b, const msi_framed_row *row, int64_t
         begin = containing(b, centre / row->ratio);
         end = begin + (begin >= 0);
     } else {
-        begin = n_below(b->freq_hz, b->n_chan, (centre - 0.5 * g->step_hz) / row->ratio);
-        end = n_below(b->freq_hz, b->n_chan, (centre + 0.5 * g->step_hz) / row->ratio);
+        begin = n_below(b, (centre - 0.5 * g->step_hz) / row->ratio);
+        end = n_below(b, (centre + 0.5 * g->step_hz) / row->ratio);
     }
     for (int32_t i = 0; i < n; i++) {
         const int32_t k = first + i;
@@ -111,7 +102,7 @@ static int cubic(const msi_framed_block *b, const msi_framed_row *row, int32_t k
 /* Make a value at a frequency of the data between two channels; both must have a weight. */
 static void interpolate(const msi_framed_block *b, const msi_framed_row *row, double hz, msi_c64 *vis, float *weight)
 {
-    const int32_t above = n_below(b->freq_hz, b->n_chan, hz), k = above - 1;
+    const int32_t above = n_below(b, hz), k = above - 1;
     *vis = (msi_c64){0, 0};
     *weight = 0;
     if (above == 0 || above == b->n_chan || b->freq_hz[above] - b->freq_hz[k] > GAP * b->width_hz) {

@@ -35,8 +35,7 @@ int msi_output_channels_frequencies(const msi_ms_reader *reader, double **out, i
     return MSI_OK;
 }
 
-/* Return how many of n ascending values are less than a limit. */
-static int64_t n_below(const double *value, int64_t n, double limit)
+int64_t msi_n_below(const double *value, int64_t n, double limit)
 {
     int64_t low = 0, high = n;
     while (low < high) {
@@ -135,8 +134,8 @@ static int find_edges(msi_output_channels *out, const double *freq, int64_t n_fr
 {
     const int64_t n_part = d->n_split + 1;
     for (int64_t k = 0; k < n_part; k++) {
-        const int64_t begin = k ? n_below(freq, n_freq, d->split_hz[k - 1]) : 0;
-        const int64_t end = k < d->n_split ? n_below(freq, n_freq, d->split_hz[k]) : n_freq, size = end - begin;
+        const int64_t begin = k ? msi_n_below(freq, n_freq, d->split_hz[k - 1]) : 0;
+        const int64_t end = k < d->n_split ? msi_n_below(freq, n_freq, d->split_hz[k]) : n_freq, size = end - begin;
         const int64_t first = out->n * k / n_part, n = out->n * (k + 1) / n_part - first;
         MSI_TRY(check_part(d, k, n, size));
         if (d->by_gaps) MSI_TRY(divide_by_gaps(out->edge_hz + first, n, freq + begin, size));
@@ -209,15 +208,15 @@ void msi_output_channels_free(msi_output_channels *c)
 void msi_output_channels_range(const msi_output_channels *c, int64_t i, const double *freq_hz, int32_t n_chan,
                                int32_t *first, int32_t *end)
 {
-    *first = (int32_t)n_below(freq_hz, n_chan, c->edge_hz[i]);
-    *end = *first + (int32_t)n_below(freq_hz + *first, n_chan - *first, c->edge_hz[i + 1]);
+    *first = (int32_t)msi_n_below(freq_hz, n_chan, c->edge_hz[i]);
+    *end = *first + (int32_t)msi_n_below(freq_hz + *first, n_chan - *first, c->edge_hz[i + 1]);
 }
 
 void msi_output_channels_overlap(const msi_output_channels *c, const double *freq_hz, int32_t n_chan, int64_t *first,
                                  int64_t *end)
 {
     /* A frequency belongs to the channel of the last edge that is not above it. */
-    *end = n_below(c->edge_hz, c->n, nextafter(freq_hz[n_chan - 1], HUGE_VAL));
-    *first = n_below(c->edge_hz, *end, nextafter(freq_hz[0], HUGE_VAL));
+    *end = msi_n_below(c->edge_hz, c->n, nextafter(freq_hz[n_chan - 1], HUGE_VAL));
+    *first = msi_n_below(c->edge_hz, *end, nextafter(freq_hz[0], HUGE_VAL));
     if (*first > 0) --*first;
 }

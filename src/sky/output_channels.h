@@ -70,6 +70,9 @@ int msi_output_channels_axis(const msi_output_channels *c, double *first_hz, dou
 
 void msi_output_channels_free(msi_output_channels *c);
 
+/* msi_n_below - return how many of n ascending values are less than a limit. */
+int64_t msi_n_below(const double *value, int64_t n, double limit);
+
 /* msi_output_channels_range - find the channels [*first, *end) of ascending frequencies freq_hz [n_chan] that belong to
  * output channel i; *first == *end if there are none. */
 void msi_output_channels_range(const msi_output_channels *c, int64_t i, const double *freq_hz, int32_t n_chan,
