@@ -36,8 +36,6 @@ static double monotonic_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-enum { LABEL = 12 }; /* columns */
-
 /* The lines that are kept, in order. Each is one allocation, which is never freed. */
 static struct {
     int is_on;
@@ -257,9 +255,9 @@ static void labelled_line(const char *format, ...)
 
 void msi_log_labelled(const char *label, const char *text)
 {
-    char with_colon[LABEL + 1];
+    char with_colon[MSI_LOG_LABEL + 1];
     snprintf(with_colon, sizeof with_colon, "%s:", label);
-    labelled_line("%-*s%s", LABEL, with_colon, text);
+    labelled_line("%-*s%s", MSI_LOG_LABEL, with_colon, text);
     keep_line(MSI_LOG_NORMAL, label, text);
 }
 

@@ -41,6 +41,8 @@ void msi_log_advice(const char *format, ...) __attribute__((format(printf, 1, 2)
 typedef void msi_log_listener(void *user, msi_log_level level, const char *line);
 void msi_log_listen(msi_log_listener *listener, void *user);
 
+enum { MSI_LOG_LABEL = 12 }; /* columns of a label */
+
 /*
  * msi_log_labelled - print a line of the normal log that is a label, such as "band", and its text in the next column.
  */

@@ -127,8 +127,8 @@ int msi_open_sets_interval(msi_interval *t, msi_reader_pool *pool, const msi_opt
 
 /* ---- The first lines of the log ---- */
 
-/* A line has 100 columns; its label takes 12 of them. */
-enum { LABEL = 12, WIDTH = 100 - LABEL };
+/* A line has 100 columns; its label takes some of them. */
+enum { WIDTH = 100 - MSI_LOG_LABEL };
 
 void msi_set_report_line(const char *label, const char *format, ...)
 {
