@@ -269,8 +269,7 @@ static int read_antennas(msi_ms_set *set)
         status = msi_alloc(&set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, "antenna positions");
     if (status == MSI_OK)
         status = msi_alloc(&set->antenna_diameter_m, n, sizeof *set->antenna_diameter_m, "diameters of antennas");
-    if (status == MSI_OK)
-        status = msi_alloc(&set->antenna_name, n, sizeof *set->antenna_name, "names of antennas");
+    if (status == MSI_OK) status = msi_alloc(&set->antenna_name, n, sizeof *set->antenna_name, "names of antennas");
     if (status != MSI_OK) goto out;
     set->n_antenna = n;
     /* Positions are used for headers only, so a table without them is accepted. */
@@ -859,15 +858,12 @@ static const char *large_column(const msi_ms_set *set, msi_ms_large k)
 /* Describe where a column is stored; place->type is MSI_TILED_NONE for a column that is not alone in its tiles. */
 static int find_place(const msi_ms_set *set, const char *column, msi_tiled_place *place)
 {
-    static const char *const managers[] = {[MSI_TILED_SHAPE] = "TiledShapeStMan",
-                                           [MSI_TILED_COLUMN] = "TiledColumnStMan",
-                                           [MSI_TILED_CELL] = "TiledCellStMan"};
     ccc_column_info info;
     *place = (msi_tiled_place){0};
     MSI_CCC(ccc_column_describe(set->table, column, &info));
     if (info.is_scalar || info.manager_n_column != 1 || info.manager_file < 0) return MSI_OK;
-    for (int i = 0; i < (int)(sizeof managers / sizeof *managers); i++) {
-        if (strcmp(info.manager_type, managers[i]) != 0) continue;
+    for (int i = 0; i < MSI_TILED_N_MANAGER; i++) {
+        if (strcmp(info.manager_type, msi_tiled_manager_names[i]) != 0) continue;
         place->manager = i;
         place->number = info.manager_file;
         place->type = info.type == CCC_BOOL      ? MSI_TILED_BOOL

@@ -55,6 +55,10 @@ struct msi_tiled_column {
     row_range *range;   /* [n_range] ascending, unless is_by_cell: then row i is cube i */
 };
 
+const char *const msi_tiled_manager_names[MSI_TILED_N_MANAGER] = {[MSI_TILED_SHAPE] = "TiledShapeStMan",
+                                                                  [MSI_TILED_COLUMN] = "TiledColumnStMan",
+                                                                  [MSI_TILED_CELL] = "TiledCellStMan"};
+
 /* ---- Header ---- */
 
 /* Bytes that are parsed. After a failure is_bad stays set, and values are 0. */
@@ -337,12 +341,9 @@ static int map_all_rows(parser *p, msi_tiled_column *c)
 
 static int parse(parser *p, msi_tiled_column *c, const msi_tiled_place *place)
 {
-    static const char *const names[] = {[MSI_TILED_SHAPE] = "TiledShapeStMan",
-                                        [MSI_TILED_COLUMN] = "TiledColumnStMan",
-                                        [MSI_TILED_CELL] = "TiledCellStMan"};
     int64_t end;
     require(p, get_u32(p) == 0xbebebebe);
-    require(p, begin_object(p, names[place->manager], &end) == 1);
+    require(p, begin_object(p, msi_tiled_manager_names[place->manager], &end) == 1);
     if (place->manager != MSI_TILED_SHAPE) skip_position(p);
     if (!p->is_bad) MSI_TRY(get_tiled(p, c, place));
     if (!p->is_bad && place->manager == MSI_TILED_SHAPE) MSI_TRY(get_row_map(p, c));

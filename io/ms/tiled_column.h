@@ -18,7 +18,15 @@ typedef enum msi_tiled_type {
     MSI_TILED_COMPLEX /* two floats */
 } msi_tiled_type;
 
-typedef enum msi_tiled_manager { MSI_TILED_SHAPE, MSI_TILED_COLUMN, MSI_TILED_CELL } msi_tiled_manager;
+typedef enum msi_tiled_manager {
+    MSI_TILED_SHAPE,
+    MSI_TILED_COLUMN,
+    MSI_TILED_CELL,
+    MSI_TILED_N_MANAGER
+} msi_tiled_manager;
+
+/* Their names in casacore. */
+extern const char *const msi_tiled_manager_names[MSI_TILED_N_MANAGER];
 
 /* Where a column is stored, as the table's description says. Zero-initialised: not alone in tiles. */
 typedef struct msi_tiled_place {

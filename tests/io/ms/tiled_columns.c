@@ -41,13 +41,12 @@ static void *memory(int64_t n)
 /* Describe the place of a column. Returns 0 unless it is alone in its tiles. */
 static int find_place(ccc_table *t, const char *column, msi_tiled_place *place, ccc_type *type)
 {
-    static const char *const managers[] = {"TiledShapeStMan", "TiledColumnStMan", "TiledCellStMan"};
     ccc_column_info info;
     if (ccc_column_describe(t, column, &info) != CCC_OK) fail(column, "describe");
     *type = info.type;
     *place = (msi_tiled_place){.manager = -1, .number = info.manager_file};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(info.manager_type, managers[i]) == 0) place->manager = i;
+    for (int i = 0; i < MSI_TILED_N_MANAGER; i++)
+        if (strcmp(info.manager_type, msi_tiled_manager_names[i]) == 0) place->manager = i;
     place->type = info.type == CCC_BOOL      ? MSI_TILED_BOOL
                   : info.type == CCC_FLOAT   ? MSI_TILED_FLOAT
                   : info.type == CCC_DOUBLE  ? MSI_TILED_DOUBLE
