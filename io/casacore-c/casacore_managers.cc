@@ -38,6 +38,8 @@ constexpr size_t MOST_DEEP = 32;
 constexpr size_t SHOWN_TYPE = 80;
 
 const char TAQL_ENGINE[] = "VirtualTaQLColumn";
+const char TAQL_REFUSED[] = "a column of VirtualTaQLColumn, which would evaluate any TaQL expression that the table "
+                            "brings, and is not opened";
 
 /* Prefixes of the name of the engine, and of the column keyword that names the table with the data. */
 const char FORWARDING[] = "ForwardColumn", FORWARDS_TO[] = "_ForwardColumn_TableName";
@@ -70,9 +72,7 @@ bool is_known(const std::string &type)
 void require_known(const std::string &type, const std::string &shown)
 {
     if (is_known(type)) return;
-    if (type == TAQL_ENGINE)
-        throw Failure(CCC_EREFUSED, shown + ": a column of VirtualTaQLColumn, which would evaluate any TaQL expression "
-                                            "that the table brings, and is not opened");
+    if (type == TAQL_ENGINE) throw Failure(CCC_EREFUSED, shown + ": " + TAQL_REFUSED);
     throw Failure(CCC_EREFUSED, shown + ": the storage manager or engine '" + type.substr(0, SHOWN_TYPE) +
                                     (type.size() > SHOWN_TYPE ? ".." : "") + "' is not known, so it is not loaded");
 }
@@ -261,10 +261,6 @@ class Walk {
     std::set<Place> above_;
 };
 
-} // namespace
-
-namespace {
-
 /* Tables that this thread is opening. */
 thread_local int n_opening = 0;
 
@@ -287,9 +283,7 @@ bool is_of_plug_in(std::string file)
 
 cc::DataManager *refuse_taql(const cc::String &, const cc::Record &)
 {
-    throw Failure(CCC_EREFUSED,
-                  "a column of VirtualTaQLColumn, which would evaluate any TaQL expression that the table "
-                  "brings, and is not opened");
+    throw Failure(CCC_EREFUSED, TAQL_REFUSED);
 }
 
 } // namespace
