@@ -560,7 +560,8 @@ static int scan_uv(row_scan *s)
     return gather_row_index(&s->found, s->set, NULL);
 }
 
-static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b, const msi_ms_partners *partners)
+static int scan_rows(msi_ms_set *set, const msi_ms_selection *selection, row_filter *f, index_block *b,
+                     const msi_ms_partners *partners)
 {
     row_scan s = {.set = set, .filter = f};
     int status = make_row_index(&s.found, set->n_setup);
@@ -576,7 +577,7 @@ static int scan_rows(msi_ms_set *set, row_filter *f, index_block *b, const msi_m
         set->n_run = s.found.n_run;
         set->row_times = s.found.row_times;
         s.found.run = NULL;
-        status = msi_ms_set_keep_minutes(set, selected->time_s, selected->n);
+        if (selection->spectral_frame) status = msi_ms_set_keep_minutes(set, selected->time_s, selected->n);
     }
     free_row_index(&s.found);
     return status;
@@ -759,7 +760,7 @@ int msi_ms_set_select(msi_ms_set *set, const msi_ms_selection *selection, const 
         status = interval_times(set, selection, block, partners, &filter);
         if (status != MSI_OK) goto out;
     }
-    if ((status = scan_rows(set, &filter, block, partners)) != MSI_OK) goto out;
+    if ((status = scan_rows(set, selection, &filter, block, partners)) != MSI_OK) goto out;
     count_rows(set, 0);
     if (set->n_row > 0) {
         status = select_channels(set, selection, ranges, n_range);
