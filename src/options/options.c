@@ -667,7 +667,7 @@ static int check_primary_beam(const msi_options *o)
     if (p->grid && !o->clean.niter)
         return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it needs -niter; without cleaning give -apply-primary-beam");
     for (int i = 0; p->grid && i < o->n_pol; i++)
-        if (o->pol[i] == MSI_POL_XY || o->pol[i] == MSI_POL_YX || o->pol[i] == MSI_POL_RL || o->pol[i] == MSI_POL_LR)
+        if (msi_is_cross_hand(o->pol[i]))
             return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it cannot clean %s; give -pol IQUV instead",
                                  msi_pol_name(o->pol[i]));
     if (p->grid && p->reuse)

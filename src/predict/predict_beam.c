@@ -92,8 +92,7 @@ static void choose_planes(msi_predict_parts *p, const msi_model_images *m, const
         for (int c = 0; c < s->n_corr; c++) {
             is_linear |= s->corr[c] == MSI_POL_XX || s->corr[c] == MSI_POL_YY;
             is_circular |= s->corr[c] == MSI_POL_RR || s->corr[c] == MSI_POL_LL;
-            is_cross |= s->corr[c] == MSI_POL_XY || s->corr[c] == MSI_POL_YX || s->corr[c] == MSI_POL_RL ||
-                        s->corr[c] == MSI_POL_LR;
+            is_cross |= msi_is_cross_hand(s->corr[c]);
         }
     }
     p->n_out = 0;

@@ -16,15 +16,6 @@ static const struct recipe {
     {MSI_POL_RL, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, 1}}}, {MSI_POL_LR, {MSI_POL_Q, MSI_POL_U}, {{1, 0}, {0, -1}}},
 };
 
-msi_pol msi_pol_conjugate(msi_pol pol)
-{
-    return pol == MSI_POL_XY   ? MSI_POL_YX
-           : pol == MSI_POL_YX ? MSI_POL_XY
-           : pol == MSI_POL_RL ? MSI_POL_LR
-           : pol == MSI_POL_LR ? MSI_POL_RL
-                               : pol;
-}
-
 /* Return the index of a plane; -1 if it is missing. */
 static int find_plane(msi_pol wanted, int imaginary, const msi_plane *planes, int n_plane)
 {
@@ -45,7 +36,7 @@ static void add_term(msi_unmix *u, int plane, msi_c64 factor)
 static int add_hand(msi_unmix *u, msi_pol hand, const msi_plane *planes, int n_plane)
 {
     const int is_there = find_plane(hand, 0, planes, n_plane) >= 0;
-    const msi_pol pol = is_there ? hand : msi_pol_conjugate(hand);
+    const msi_pol pol = is_there ? hand : msi_other_hand(hand);
     add_term(u, find_plane(pol, 0, planes, n_plane), (msi_c64){1, 0});
     add_term(u, find_plane(pol, 1, planes, n_plane), (msi_c64){0, is_there ? 1 : -1});
     return u->n > 0;

@@ -25,9 +25,6 @@ typedef struct msi_unmix {
  */
 int msi_unmix_make(msi_unmix *unmix, const msi_plane *planes, int n_plane, const msi_pol *corr, int n_corr);
 
-/* msi_pol_conjugate - return the cross hand whose image is the complex conjugate: YX of XY, LR of RL; of others the same. */
-msi_pol msi_pol_conjugate(msi_pol pol);
-
 /*
  * msi_correlations_convert - compute the correlations of some channels of a block.
  *

@@ -31,11 +31,6 @@ static const char *const ENDINGS[] = {"-model.fits", "-model-pb.fits"};
 
 enum { NO_CHANNEL = MSI_MODEL_NO_CHANNEL, MFS = MSI_MODEL_MFS };
 
-static int is_cross(msi_pol pol)
-{
-    return pol == MSI_POL_XY || pol == MSI_POL_YX || pol == MSI_POL_RL || pol == MSI_POL_LR;
-}
-
 /* Parse "-NNNN", "-MFS", "-ttK" or nothing, then "-POL", "-POLi" or nothing. Return 1 if this is the whole text. */
 static int parse_middle(const char *text, msi_model_name *m)
 {
@@ -60,7 +55,7 @@ static int parse_middle(const char *text, msi_model_name *m)
     }
     if (!*text) return 1;
     for (int p = MSI_POL_I; p <= MSI_POL_YY; p++)
-        for (int imaginary = 0; imaginary <= is_cross((msi_pol)p); imaginary++) {
+        for (int imaginary = 0; imaginary <= msi_is_cross_hand((msi_pol)p); imaginary++) {
             char name[8];
             snprintf(name, sizeof name, "-%s%s", msi_pol_name((msi_pol)p), imaginary ? "i" : "");
             if (strcmp(text, name) != 0) continue;
@@ -476,7 +471,7 @@ static int check_parts(const msi_model_images *m)
 {
     for (int i = 0; i < m->n_plane; i++) {
         const msi_plane *p = &m->plane[i];
-        int other = !is_cross(p->pol);
+        int other = !msi_is_cross_hand(p->pol);
         for (int k = 0; k < m->n_plane; k++)
             other |= m->plane[k].pol == p->pol && m->plane[k].imaginary != p->imaginary;
         if (!other)
@@ -764,14 +759,14 @@ int msi_model_images_find(msi_model_images **out, const char *name, int force, i
 static int is_modelled(const msi_model_images *m, msi_pol pol)
 {
     for (int i = 0; i < m->n_plane; i++)
-        if (m->plane[i].pol == pol || m->plane[i].pol == msi_pol_conjugate(pol)) return 1;
+        if (m->plane[i].pol == pol || m->plane[i].pol == msi_other_hand(pol)) return 1;
     return 0;
 }
 
 static int is_wanted(const msi_model_wanted *w, msi_pol pol)
 {
     for (int i = 0; i < w->n_pol; i++)
-        if (w->pol[i] == pol || w->pol[i] == msi_pol_conjugate(pol)) return 1;
+        if (w->pol[i] == pol || w->pol[i] == msi_other_hand(pol)) return 1;
     return 0;
 }
 

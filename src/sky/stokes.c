@@ -24,7 +24,7 @@ static const struct recipe {
     {MSI_POL_V, {MSI_POL_RR, MSI_POL_LL}, {{0.5, 0}, {-0.5, 0}}},
 };
 
-static int is_cross_hand(msi_pol pol)
+int msi_is_cross_hand(msi_pol pol)
 {
     return pol == MSI_POL_XY || pol == MSI_POL_YX || pol == MSI_POL_RL || pol == MSI_POL_LR;
 }
@@ -42,10 +42,10 @@ int msi_planes_of(const msi_pol *pol, int n_pol, int both, msi_plane planes[MSI_
     int n = 0;
     for (int i = 0; i < n_pol; i++) {
         int other = -1;
-        for (int k = 0; k < n_pol && both && is_cross_hand(pol[i]); k++)
+        for (int k = 0; k < n_pol && both && msi_is_cross_hand(pol[i]); k++)
             if (pol[k] == msi_other_hand(pol[i])) other = k;
         if (other >= 0 && other < i) continue;
-        for (int part = 0; part < (is_cross_hand(pol[i]) ? 2 : 1); part++)
+        for (int part = 0; part < (msi_is_cross_hand(pol[i]) ? 2 : 1); part++)
             if (n < MSI_MAX_PLANES) planes[n++] = (msi_plane){pol[i], part, other >= 0};
     }
     return n;

@@ -41,6 +41,9 @@ typedef struct msi_sample_tally {
 /* msi_sample_tally_add - add another tally. */
 void msi_sample_tally_add(msi_sample_tally *to, const msi_sample_tally *from);
 
+/* msi_is_cross_hand - return whether a polarisation is XY, YX, RL or LR. */
+int msi_is_cross_hand(msi_pol pol);
+
 /* msi_other_hand - return the other cross-hand of XY, YX, RL or LR, whose image is the conjugate one; any other
  * polarisation itself. */
 msi_pol msi_other_hand(msi_pol pol);
