@@ -8,22 +8,13 @@ import numpy as np
 
 from ._arrays import ArrayLike, ArrayTypeError, Given, real_argument
 from ._gridder import (UINT8, ImagesHeld, array_argument, backend_argument, has, other_array, require, thread_count,
-                       whole_argument)
+                       whole_argument, word_argument)
 from ._library import CALLBACKS, Calls, ffi, lib, one_at_a_time
 
 _STOPS = ("threshold", "major", "iterations", "negative", "empty", "diverged", "stalled")
 _RULES = {"wsclean": lib.MSIMAGE_SCALE_BY_BEAM, "tclean": lib.MSIMAGE_SCALE_BY_POWER}
 _SHAPES = {"tapered-quadratic": lib.MSIMAGE_SCALE_TAPERED_QUADRATIC, "gaussian": lib.MSIMAGE_SCALE_GAUSSIAN,
            "spheroidal": lib.MSIMAGE_SCALE_SPHEROIDAL}
-
-
-def chosen(word: str, name: str, choices: dict) -> int:
-    """Return the value of a word."""
-    if not isinstance(word, str):
-        raise TypeError(f"{name}: must be a string, not {type(word).__name__}")
-    if word not in choices:
-        raise ValueError(f"{name} {word!r}: must be one of {', '.join(choices)}")
-    return int(choices[word])
 
 
 class CleanReport(NamedTuple):
@@ -81,8 +72,8 @@ class Cleaner(ImagesHeld):
             "scale": widths, "n_scale": 0 if scales is None else len(scales),
             "beam_pixel": real_argument(beam or 0, "beam"), "scale_bias": real_argument(scale_bias, "scale_bias"),
             "small_scale_bias": real_argument(smallscalebias, "smallscalebias"),
-            "scale_gain": real_argument(scale_gain, "scale_gain"), "scale_rule": chosen(scale_rule, "scale_rule", _RULES),
-            "scale_shape": chosen(scale_shape, "scale_shape", _SHAPES)})
+            "scale_gain": real_argument(scale_gain, "scale_gain"), "scale_rule": word_argument(scale_rule, "scale_rule", _RULES),
+            "scale_shape": word_argument(scale_shape, "scale_shape", _SHAPES)})
         out = ffi.new("msimage_cleaner **")
         self._call(lib.msimage_cleaner_create, out, spec, CALLBACKS)
         self._c = ffi.gc(out[0], lib.msimage_cleaner_free)

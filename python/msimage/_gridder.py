@@ -65,13 +65,18 @@ def flag_argument(value: Any, name: str) -> bool:
     raise TypeError(f"{name}: must be true or false, not {type(value).__name__}")
 
 
+def word_argument(word: Any, name: str, choices: dict) -> int:
+    """The C library's number of a word."""
+    if not isinstance(word, str):
+        raise TypeError(f"{name}: must be a string, not {type(word).__name__}")
+    if word not in choices:
+        raise ValueError(f"{name} {word!r}: must be one of {', '.join(choices)}")
+    return int(choices[word])
+
+
 def backend_argument(backend: Any) -> int:
     """The C library's number of a backend."""
-    if not isinstance(backend, str):
-        raise TypeError(f"backend: must be a string, not {type(backend).__name__}")
-    if backend not in BACKENDS:
-        raise ValueError(f"backend {backend!r}: must be one of {', '.join(BACKENDS)}")
-    return int(BACKENDS[backend])
+    return word_argument(backend, "backend", BACKENDS)
 
 
 def require(holds: bool, message: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ._arrays import AnyArray, ArrayLike, ArrayTypeError, Given, empty, finished, real_argument
 from ._gridder import (COMPLEXES, REALS, Gridder, ImagesHeld, Samples, array_argument, flag_argument, gridder, has, other_array,
-                       require, whole_argument)
+                       require, whole_argument, word_argument)
 from ._library import ffi, lib, one_at_a_time
 
 
@@ -81,11 +81,7 @@ class Plan(ImagesHeld):
         super_weight : cells of the density's grid are this many times as large
         """
         modes = {"natural": lib.MSIMAGE_NATURAL, "uniform": lib.MSIMAGE_UNIFORM, "briggs": lib.MSIMAGE_BRIGGS}
-        if not isinstance(mode, str):
-            raise TypeError(f"mode: must be a string, not {type(mode).__name__}")
-        if mode not in modes:
-            raise ValueError(f"mode {mode!r}: must be one of {', '.join(modes)}")
-        rule = ffi.new("msimage_weighting *", {"mode": modes[mode], "robust": real_argument(robust, "robust"),
+        rule = ffi.new("msimage_weighting *", {"mode": word_argument(mode, "mode", modes), "robust": real_argument(robust, "robust"),
                                                "taper_fwhm_rad": real_argument(taper, "taper"),
                                                "super_weight": real_argument(super_weight, "super_weight")})
         self._gridder.call(lib.msimage_gridder_weight, self._gridder.c, rule)
