@@ -14,6 +14,12 @@ typedef struct casa_name {
     const char *parameter, *option, *instead;
 } casa_name;
 
+#define CYCLES      "-mgain sets the depth of a major cycle, -nmiter the number of cycles"
+#define MASKS       "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"
+#define SETS_LAST   "give the Measurement Sets last, without an option name"
+#define OUTPUT_LAST "give the inputs and the output last, without an option name"
+#define SCANS       "select scans with -taql 'SCAN_NUMBER == 3'"
+
 /* Parameters of tclean, those of mstransform that users may look for in msimage, and habits of other programs. */
 static const casa_name tclean_names[] = {
     {"antenna", "select-antenna", NULL},
@@ -25,25 +31,24 @@ static const casa_name tclean_names[] = {
     {"chanbin", NULL, "use msimage-convert -average-channels"},
     {"clobber", "overwrite", NULL},
     {"column", "data-column", NULL},
-    {"cyclefactor", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
-    {"cycleniter", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
+    {"cyclefactor", NULL, CYCLES},
+    {"cycleniter", NULL, CYCLES},
     {"dirty-only", NULL, "leave out -niter: without it the image is dirty"},
     {"epsilon", "accuracy", NULL},
     {"f", "overwrite", NULL},
     {"facets", NULL, "facets are not needed, the w term is exact in the whole image"},
-    {"i", NULL, "give the Measurement Sets last, without an option name"},
+    {"i", NULL, SETS_LAST},
     {"imagename", "name", NULL},
     {"imsize", "size", NULL},
-    {"input", NULL, "give the Measurement Sets last, without an option name"},
-    {"interactive", NULL,
-     "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"},
+    {"input", NULL, SETS_LAST},
+    {"interactive", NULL, MASKS},
     {"interpolation", "channel-interpolation", NULL},
     {"iter", "niter", NULL},
     {"iterations", "niter", NULL},
     {"loopgain", "gain", NULL},
-    {"maxpsffraction", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
-    {"minpsffraction", NULL, "-mgain sets the depth of a major cycle, -nmiter the number of cycles"},
-    {"ms", NULL, "give the Measurement Sets last, without an option name"},
+    {"maxpsffraction", NULL, CYCLES},
+    {"minpsffraction", NULL, CYCLES},
+    {"ms", NULL, SETS_LAST},
     {"n", "niter", NULL},
     {"natural", "weight", NULL},
     {"nchan", "cube-nchan", NULL},
@@ -66,7 +71,7 @@ static const casa_name tclean_names[] = {
     {"robust", "weight", NULL},
     {"savemodel", "update-model-required", NULL},
     {"scales", "multiscale-scales", NULL},
-    {"scan", NULL, "select scans with -taql 'SCAN_NUMBER == 3'"},
+    {"scan", NULL, SCANS},
     {"specmode", NULL, "use -cube for the planes of a cube, -channels-out for several images of the band"},
     {"spw", "select-spw", NULL},
     {"start", "cube-start", NULL},
@@ -78,11 +83,11 @@ static const casa_name tclean_names[] = {
     {"timerange", "select-time", NULL},
     {"trim", NULL, "-size is the size of the image, and padding is chosen from -accuracy"},
     {"uniform", "weight", NULL},
-    {"usemask", NULL, "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"},
+    {"usemask", NULL, MASKS},
     {"uvrange", "select-uvrange", NULL},
     {"uvtaper", "taper-gaussian", NULL},
     {"veltype", "velocity", NULL},
-    {"vis", NULL, "give the Measurement Sets last, without an option name"},
+    {"vis", NULL, SETS_LAST},
     {"weighting", "weight", NULL},
     {"width", "cube-width", NULL},
     {"wprojplanes", NULL, "the number of w-planes follows from -accuracy"},
@@ -95,15 +100,15 @@ static const casa_name mstransform_names[] = {
     {"chanaverage", "average-channels", NULL},
     {"chanbin", "average-channels", NULL},
     {"datacolumn", "data-column", NULL},
-    {"outputvis", NULL, "give the inputs and the output last, without an option name"},
+    {"outputvis", NULL, OUTPUT_LAST},
     {"phasecenter", "shift", NULL},
-    {"scan", NULL, "select scans with -taql 'SCAN_NUMBER == 3'"},
+    {"scan", NULL, SCANS},
     {"spw", "select-spw", NULL},
     {"timeaverage", "average-time", NULL},
     {"timebin", "average-time", NULL},
     {"timerange", "select-time", NULL},
     {"uvrange", "select-uvrange", NULL},
-    {"vis", NULL, "give the inputs and the output last, without an option name"},
+    {"vis", NULL, OUTPUT_LAST},
     {"width", "average-channels", NULL},
 };
 
