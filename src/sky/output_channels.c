@@ -145,6 +145,14 @@ static int find_edges(msi_output_channels *out, const double *freq, int64_t n_fr
     return MSI_OK;
 }
 
+/* Allocate the frequencies of out->n channels. */
+static int alloc_edges(msi_output_channels *out)
+{
+    MSI_TRY(msi_alloc(&out->edge_hz, out->n + 1, sizeof(double), "output channels"));
+    MSI_TRY(msi_alloc(&out->low_hz, out->n, sizeof(double), "output channels"));
+    return msi_alloc(&out->high_hz, out->n, sizeof(double), "output channels");
+}
+
 int msi_output_channels_make(msi_output_channels *out, const msi_ms_reader *reader, int64_t n,
                              const msi_channel_division *division)
 {
@@ -152,9 +160,7 @@ int msi_output_channels_make(msi_output_channels *out, const msi_ms_reader *read
     double *freq;
     int64_t n_freq;
     MSI_TRY(msi_output_channels_frequencies(reader, &freq, &n_freq));
-    int rc = msi_alloc(&out->edge_hz, n + 1, sizeof(double), "output channels");
-    if (!rc) rc = msi_alloc(&out->low_hz, n, sizeof(double), "output channels");
-    if (!rc) rc = msi_alloc(&out->high_hz, n, sizeof(double), "output channels");
+    int rc = alloc_edges(out);
     if (!rc) rc = find_edges(out, freq, n_freq, division);
     if (!rc) find_bands(out, reader);
     msi_free(freq);
@@ -165,9 +171,7 @@ int msi_output_channels_make(msi_output_channels *out, const msi_ms_reader *read
 int msi_output_channels_regular(msi_output_channels *out, const msi_channel_grid *g)
 {
     *out = (msi_output_channels){.n = g->n, .grid = *g};
-    int rc = msi_alloc(&out->edge_hz, g->n + 1, sizeof(double), "output channels");
-    if (!rc) rc = msi_alloc(&out->low_hz, g->n, sizeof(double), "output channels");
-    if (!rc) rc = msi_alloc(&out->high_hz, g->n, sizeof(double), "output channels");
+    int rc = alloc_edges(out);
     for (int64_t i = 0; !rc && i <= g->n; i++) {
         out->edge_hz[i] = g->first_hz + ((double)i - 0.5) * g->step_hz;
         if (i < g->n) out->low_hz[i] = out->edge_hz[i];
