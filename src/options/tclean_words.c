@@ -39,7 +39,7 @@ static int add_word(msi_words *w, const char *text)
     return MSI_OK;
 }
 
-/* Add words that are separated by blanks in the format; an argument is one word. */
+/* Add n words. */
 static int add_words(msi_words *w, int n, ...)
 {
     va_list list;
@@ -280,6 +280,17 @@ static void skip(parser *p)
     }
 }
 
+/* Skip the comma after a value; before the closing bracket there need not be one. */
+static int skip_comma(parser *p, char closing)
+{
+    skip(p);
+    if (*p->at == ',')
+        p->at++;
+    else if (*p->at != closing)
+        return syntax(p, "a comma");
+    return MSI_OK;
+}
+
 static int parse_string(parser *p, item *out)
 {
     const char quote = *p->at;
@@ -339,11 +350,7 @@ static int parse_value(parser *p, value *v)
     p->at++;
     for (skip(p); *p->at != closing; skip(p)) {
         MSI_TRY(add_item(p, v));
-        skip(p);
-        if (*p->at == ',')
-            p->at++;
-        else if (*p->at != closing)
-            return syntax(p, "a comma");
+        MSI_TRY(skip_comma(p, closing));
     }
     p->at++;
     return MSI_OK;
@@ -374,11 +381,7 @@ static int parse_call(parser *p)
         p->at++;
         skip(p);
         MSI_TRY(parse_value(p, &p->v[i]));
-        skip(p);
-        if (*p->at == ',')
-            p->at++;
-        else if (*p->at != ')')
-            return syntax(p, "a comma");
+        MSI_TRY(skip_comma(p, ')'));
     }
     p->at++;
     skip(p);
@@ -400,12 +403,12 @@ static const char *text_or(const parser *p, int i, const char *absent)
 
 static int is_true(const parser *p, int i, int absent)
 {
-    return p->v[i].n ? strcmp(p->v[i].item[0].text, "0") != 0 && *p->v[i].item[0].text : absent;
+    return p->v[i].n ? strcmp(text_of(p, i), "0") != 0 && *text_of(p, i) : absent;
 }
 
 static double number_of(const parser *p, int i, double absent)
 {
-    return p->v[i].n && *p->v[i].item[0].text ? atof(p->v[i].item[0].text) : absent;
+    return *text_of(p, i) ? atof(text_of(p, i)) : absent;
 }
 
 static int refuse(int i, const char *text, const char *why)
@@ -422,6 +425,11 @@ static int is_one_of(const char *text, const char *list)
     for (int i = 0; (word = msi_option_word(list, '|', i, &length)); i++)
         if (strlen(text) == length && strncasecmp(text, word, length) == 0) return 1;
     return 0;
+}
+
+static int is_cube(const parser *p)
+{
+    return is_one_of(text_or(p, P_SPECMODE, "mfs"), "cube|cubedata");
 }
 
 /* Check the refused parameters. One may have the value that means that it is not used. */
@@ -586,7 +594,7 @@ static int put_cube(msi_words *w, const parser *p)
         return refuse(P_SPECMODE, mode,
                       "frames do not follow a moving source; specmode='cube' with outframe='TOPO' or "
                       "'LSRK' does not either");
-    if (!is_one_of(mode, "cube|cubedata")) return refuse(P_SPECMODE, mode, "give mfs, cube or cubedata");
+    if (!is_cube(p)) return refuse(P_SPECMODE, mode, "give mfs, cube or cubedata");
     if (!is_one_of(velocity, "radio|optical|relativistic"))
         return refuse(P_VELTYPE, velocity, "give radio, optical or relativistic");
     MSI_TRY(add_words(w, 3, "-cube", "-frame", strcasecmp(mode, "cubedata") == 0 ? "data" : frame));
@@ -624,14 +632,13 @@ static int put_taper(msi_words *w, const parser *p)
 static int put_weights(msi_words *w, const parser *p)
 {
     const char *weight = text_or(p, P_WEIGHTING, "natural");
-    const int is_cube = is_one_of(text_or(p, P_SPECMODE, "mfs"), "cube|cubedata");
     if (is_one_of(weight, "briggs|briggsbwtaper"))
         MSI_TRY(add_words(w, 3, "-weight", weight, text_or(p, P_ROBUST, "0.5")));
     else if (is_one_of(weight, "natural|uniform"))
         MSI_TRY(add_words(w, 2, "-weight", weight));
     else
         return refuse(P_WEIGHTING, weight, "give natural, uniform, briggs or briggsbwtaper");
-    if (is_cube && !is_true(p, P_PERCHAN, 1)) {
+    if (is_cube(p) && !is_true(p, P_PERCHAN, 1)) {
         if (strcasecmp(weight, "briggsbwtaper") == 0)
             return refuse(P_PERCHAN, "False", "briggsbwtaper has the densities of each channel");
         MSI_TRY(add_word(w, "-mf-weighting"));
@@ -669,9 +676,7 @@ static int put_restoring(msi_words *w, const parser *p)
     const value *v = &p->v[P_RESTORINGBEAM];
     const char *first = text_of(p, P_RESTORINGBEAM);
     if (!*first) return MSI_OK;
-    if (strcasecmp(first, "common") == 0)
-        return is_one_of(text_or(p, P_SPECMODE, "mfs"), "cube|cubedata") ? add_words(w, 2, "-restoring-beam", "common")
-                                                                         : MSI_OK;
+    if (strcasecmp(first, "common") == 0) return is_cube(p) ? add_words(w, 2, "-restoring-beam", "common") : MSI_OK;
     return add_words(w, 4, "-beam-shape", first, v->n > 1 ? v->item[1].text : first,
                      v->n > 2 ? v->item[2].text : "0deg");
 }
