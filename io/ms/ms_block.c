@@ -184,6 +184,19 @@ static int read_weight(msi_ms_reader *r, const msi_ms_group *g, const ccc_slice 
 
 /* ---- Memory ---- */
 
+int msi_ms_buffer_fit_rows(struct msi_ms_buffer *b, int64_t n)
+{
+    if (b->n_row_allocated >= n) return MSI_OK;
+    b->n_row_allocated = 0;
+    MSI_TRY(msi_grow(&b->ms_row, 0, n, sizeof *b->ms_row, "a block of rows"));
+    MSI_TRY(msi_grow(&b->time_s, 0, n, sizeof *b->time_s, "a block of rows"));
+    MSI_TRY(msi_grow(&b->uvw_m, 0, 3 * n, sizeof *b->uvw_m, "a block of rows"));
+    MSI_TRY(msi_grow(&b->pair, 0, n, sizeof *b->pair, "a block of rows"));
+    MSI_TRY(msi_grow(&b->antenna, 0, 2 * n, sizeof *b->antenna, "a block of rows"));
+    b->n_row_allocated = n;
+    return MSI_OK;
+}
+
 static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
 {
     msi_ms_raw *w = &r->raw;
@@ -198,16 +211,7 @@ static int grow_rows(msi_ms_reader *r, struct msi_ms_buffer *b, int64_t n)
         MSI_TRY(msi_grow(&w->row_weight, 0, n * MSI_MAX_CORR, sizeof *w->row_weight, "rows read"));
         w->n_row_allocated = n;
     }
-    if (b->n_row_allocated < n) {
-        b->n_row_allocated = 0;
-        MSI_TRY(msi_grow(&b->ms_row, 0, n, sizeof *b->ms_row, "a block of rows"));
-        MSI_TRY(msi_grow(&b->time_s, 0, n, sizeof *b->time_s, "a block of rows"));
-        MSI_TRY(msi_grow(&b->uvw_m, 0, 3 * n, sizeof *b->uvw_m, "a block of rows"));
-        MSI_TRY(msi_grow(&b->pair, 0, n, sizeof *b->pair, "a block of rows"));
-        MSI_TRY(msi_grow(&b->antenna, 0, 2 * n, sizeof *b->antenna, "a block of rows"));
-        b->n_row_allocated = n;
-    }
-    return MSI_OK;
+    return msi_ms_buffer_fit_rows(b, n);
 }
 
 /* Data and weights are allocated only if they are read (has_data). */

@@ -147,6 +147,10 @@ void msi_ms_block_describe(const msi_ms_reader *r, int set, int data_desc_id, in
  */
 int msi_ms_reader_next_of(msi_ms_reader *r, int part, int n_part, msi_ms_block *block, int *is_end);
 
+/* msi_ms_buffer_fit_rows - make the arrays of a block's rows large enough for n rows; their values are lost. Returns: 0,
+ * MSI_ENOMEM */
+int msi_ms_buffer_fit_rows(struct msi_ms_buffer *b, int64_t n);
+
 /* msi_ms_buffer_free - free the arrays of a block. */
 void msi_ms_buffer_free(struct msi_ms_buffer *b);
 

@@ -958,16 +958,7 @@ static int take_next_block(msi_reader_pool *pool, msi_ms_reader *reader, int may
 /* Copy the rows of a block from its slot to another buffer, which the block refers to then. */
 static int keep_rows(struct msi_ms_buffer *b, msi_ms_block *block)
 {
-    const int64_t n = block->n_row;
-    if (b->n_row_allocated < n) {
-        b->n_row_allocated = 0;
-        MSI_TRY(msi_grow(&b->ms_row, 0, n, sizeof *b->ms_row, "a block of rows"));
-        MSI_TRY(msi_grow(&b->time_s, 0, n, sizeof *b->time_s, "a block of rows"));
-        MSI_TRY(msi_grow(&b->uvw_m, 0, 3 * n, sizeof *b->uvw_m, "a block of rows"));
-        MSI_TRY(msi_grow(&b->pair, 0, n, sizeof *b->pair, "a block of rows"));
-        MSI_TRY(msi_grow(&b->antenna, 0, 2 * n, sizeof *b->antenna, "a block of rows"));
-        b->n_row_allocated = n;
-    }
+    MSI_TRY(msi_ms_buffer_fit_rows(b, block->n_row));
     copy_rows(block, b);
     block->ms_row = b->ms_row;
     block->time_s = b->time_s;
