@@ -448,8 +448,8 @@ static void widen(int64_t *from, int64_t *n, int64_t of)
     }
 }
 
-/* Find the boxes and numbers of pixels, and whether the directions lie in the facets. */
-static int find_boxes(msi_facets *f, const msi_facet_target *t)
+/* Find the boxes and numbers of pixels. */
+static int find_boxes(msi_facets *f)
 {
     const msi_image_geometry *g = &f->geometry;
     const int64_t h = f->feather;
@@ -480,11 +480,6 @@ static int find_boxes(msi_facets *f, const msi_facet_target *t)
         to->ny = y1 - to->y0;
         widen(&to->x0, &to->nx, g->nx);
         widen(&to->y0, &to->ny, g->ny);
-        double lmn[3], at[2];
-        direction_of(t, to->ra_rad, to->dec_rad, lmn);
-        pixel_of(g, lmn, at);
-        const int64_t x = clamp(at[0] + 0.5, g->nx - 1), y = clamp(at[1] + 0.5, g->ny - 1);
-        to->has_direction = lmn[2] > 0 && f->label[y * g->nx + x] == i;
     }
     msi_free(box);
     return MSI_OK;
@@ -517,7 +512,7 @@ int msi_facets_read(msi_facets *out, const char *path, const msi_facet_target *t
     msi_free(r.vertex);
     out->facet = r.facet;
     out->n = (int)r.n;
-    if (!rc) rc = find_boxes(out, t);
+    if (!rc) rc = find_boxes(out);
     if (rc) msi_facets_free(out);
     return rc;
 }
@@ -599,7 +594,7 @@ int msi_facets_of_directions(msi_facets *out, const char *from, const msi_facet_
     if (!rc) rc = label_nearest(out, (const double(*)[3])lmn, n);
     msi_free(lmn);
     if (!rc) rc = drop_empty(out, n);
-    if (!rc) rc = find_boxes(out, t);
+    if (!rc) rc = find_boxes(out);
     if (rc) msi_facets_free(out);
     return rc;
 }

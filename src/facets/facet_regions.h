@@ -16,7 +16,6 @@ typedef struct msi_facet {
     double ra_rad, dec_rad; /* its direction */
     int64_t x0, y0, nx, ny; /* the box of its pixels with feather; nx and ny are even */
     int64_t n_pixel;        /* pixels that belong to it */
-    int has_direction;      /* inside: the direction lies in the facet */
 } msi_facet;
 
 typedef struct msi_facets {
