@@ -202,22 +202,16 @@ static double dot(const double *a, const double *b)
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-static void look_at(double ra, double dec, double at[3], double east[3], double north[3])
-{
-    double axes[3][3];
-    msi_phase_shift_axes(ra, dec, axes);
-    memcpy(east, axes[0], sizeof axes[0]);
-    memcpy(north, axes[1], sizeof axes[1]);
-    memcpy(at, axes[2], sizeof axes[2]);
-}
-
 void msi_pb_view_make(msi_pb_view *v, const msi_pb_site *site, double ra_rad, double dec_rad, const double centre[2])
 {
     msi_phase_shift shift;
+    double axes[3][3];
     v->site = site;
     msi_phase_shift_make(&shift, centre[0], centre[1], ra_rad, dec_rad);
     memcpy(v->rotation, shift.rotation, sizeof v->rotation);
-    look_at(ra_rad, dec_rad, v->at, v->east, v->north);
+    msi_phase_shift_axes(ra_rad, dec_rad, axes);
+    memcpy(v->east, axes[0], sizeof v->east);
+    memcpy(v->north, axes[1], sizeof v->north);
     msi_phase_shift_axes(centre[0], centre[1], v->axes);
 }
 
@@ -238,13 +232,15 @@ msi_pb_moment msi_pb_view_at(const msi_pb_view *v, double mjd_s)
 static void station_jones(const msi_pb_site *s, int class_id, double freq_hz, const msi_pb_horizon *when,
                           const double *direction, msi_pb_jones out)
 {
-    double north[3], east[3], at[3], theta[3], phi[3];
+    double axes[3][3], theta[3], phi[3];
     msi_c64 j[4];
     const double up = dot(direction, when->zenith), n = dot(direction, when->north), e = dot(direction, when->east);
     const double flat = hypot(n, e);
     const msi_pb_direction d = {.azimuth_rad = atan2(e, n), .zenith_rad = atan2(flat, up)};
     msi_pb_model_jones(s->model, class_id, freq_hz, &d, j);
-    look_at(atan2(direction[1], direction[0]), atan2(direction[2], hypot(direction[0], direction[1])), at, east, north);
+    msi_phase_shift_axes(atan2(direction[1], direction[0]), atan2(direction[2], hypot(direction[0], direction[1])),
+                         axes);
+    const double *east = axes[0], *north = axes[1];
     for (int k = 0; k < 3; k++) {
         /* theta grows from the zenith down, phi with the azimuth. */
         phi[k] = flat > 0 ? (n * when->east[k] - e * when->north[k]) / flat : when->east[k];

@@ -77,9 +77,9 @@ typedef double complex msi_pb_jones[2][2]; /* rows feed X (H) and Y (V), columns
 /* A pointing of a set, seen from the centre of an image. */
 typedef struct msi_pb_view {
     const msi_pb_site *site;
-    double rotation[3][3];           /* from the image's l, m, n to east, north and radius of the pointing */
-    double at[3], east[3], north[3]; /* unit vectors of the pointing in the frame of directions */
-    double axes[3][3];               /* those of the image's l, m and n */
+    double rotation[3][3];    /* from the image's l, m, n to east, north and radius of the pointing */
+    double east[3], north[3]; /* unit vectors at the pointing in the frame of directions */
+    double axes[3][3];        /* those of the image's l, m and n */
 } msi_pb_view;
 
 /* A time of a view. */
