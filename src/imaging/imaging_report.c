@@ -242,9 +242,9 @@ int msi_imaging_report_no_samples(const msi_imaging_run *run)
 
 void msi_imaging_report_loaded(msi_imaging_run *run)
 {
-    const reasons dropped = reasons_of(run);
     int64_t count[MSI_N_REASON];
     count_dropped(run, count);
+    const reasons dropped = write_reasons(count);
     for (int i = 0; i < MSI_N_REASON; i++) run->n_dropped[i] += count[i];
     run->n_used += run->n_loaded;
     msi_log_info("samples: %lld kept; dropped: %s", (long long)run->n_loaded, *dropped.text ? dropped.text : "none");
