@@ -291,7 +291,7 @@ static int bind_gridders(msi_imaging_run *r)
         else if (!spec.residual && channels_at_once(r) > 1)
             spec.n_thread = 1;
         MSI_TRY(msi_gridder_bind(r->gridder[c], &spec));
-        if (c == 0 && r->facets) MSI_TRY(msi_imaging_facets_bind(r, &spec));
+        if (c == 0 && r->facets) msi_imaging_facets_bind(r, &spec);
         if (c == 0 && r->beam) r->beam->work.spec = spec;
     }
     return MSI_OK;
@@ -624,10 +624,7 @@ static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
     int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
     m->rc = r->facets ? msi_imaging_facets_image(r, channel, &m->image) : msi_gridder_image(g, &m->image);
-    if (r->facets)
-        msi_imaging_facets_report(r, channel, &m->report);
-    else
-        msi_gridder_report_get(g, &m->report);
+    msi_imaging_facets_report(r, channel, &m->report);
     if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
 }
 

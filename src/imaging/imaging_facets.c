@@ -77,13 +77,12 @@ void msi_imaging_facets_gridder(const msi_imaging_run *r, msi_gridder_spec *spec
     spec->tagged = r->facets->gains != NULL;
 }
 
-int msi_imaging_facets_bind(msi_imaging_run *r, const msi_gridder_spec *spec)
+void msi_imaging_facets_bind(msi_imaging_run *r, const msi_gridder_spec *spec)
 {
     msi_imaging_facets *f = r->facets;
     f->work.spec = *spec;
     for (int64_t c = 0; c < r->options->channels_out; c++)
         f->channel[c] = (msi_facet_channel){.work = &f->work, .gridder = r->gridder[c]};
-    return MSI_OK;
 }
 
 int msi_imaging_facets_tag(msi_imaging_facets *f, const msi_ms_block *block, int n, const uint64_t **tag)
@@ -140,6 +139,10 @@ void msi_imaging_facets_report(const msi_imaging_run *r, int64_t channel, msi_gr
 {
     msi_gridder_report whole;
     msi_gridder_report_get(r->gridder[channel], &whole);
+    if (!r->facets) {
+        *report = whole;
+        return;
+    }
     *report = r->facets->channel[channel].report;
     report->n_sample = whole.n_sample;
     report->n_outside = whole.n_outside;

@@ -71,8 +71,8 @@ typedef struct msi_imaging_run {
     int64_t n_gridded;                       /* samples with a weight after weighting */
     int64_t n_used, n_dropped[MSI_N_REASON]; /* samples that gridders kept and that were dropped, on all ranks */
     double spent_s[MSI_N_STAGE];             /* opening, reading, weighting, images and files */
-    msi_imaging_facets *facets; /* NULL: images are made whole */
-    msi_imaging_beam *beam;     /* of the present interval; NULL: models are apparent */
+    msi_imaging_facets *facets;              /* NULL: images are made whole */
+    msi_imaging_beam *beam;                  /* of the present interval; NULL: models are apparent */
 
     /* The following members belong to the present interval. */
     int64_t interval;
@@ -295,7 +295,7 @@ int msi_imaging_facets_open(msi_imaging_run *run);
 void msi_imaging_facets_gridder(const msi_imaging_run *run, msi_gridder_spec *spec);
 
 /* msi_imaging_facets_bind - give the gridders to the facets. Given: spec  of the gridders */
-int msi_imaging_facets_bind(msi_imaging_run *run, const msi_gridder_spec *spec);
+void msi_imaging_facets_bind(msi_imaging_run *run, const msi_gridder_spec *spec);
 
 /*
  * msi_imaging_facets_tag - make the tags of the rows of blocks [n].
@@ -307,7 +307,7 @@ int msi_imaging_facets_tag(msi_imaging_facets *f, const msi_ms_block *block, int
 /* msi_imaging_facets_image - make the images of an output channel, as msi_gridder_image. */
 int msi_imaging_facets_image(msi_imaging_run *run, int64_t channel, msi_image *image);
 
-/* msi_imaging_facets_report - get the report of a channel's gridder, with the plan of its facets. */
+/* msi_imaging_facets_report - get the report of a channel's gridder, with the plan of its facets, if there are any. */
 void msi_imaging_facets_report(const msi_imaging_run *run, int64_t channel, msi_gridder_report *report);
 
 /* msi_imaging_facets_put - write the images of true flux that belong to planes that are being written. Returns: as
