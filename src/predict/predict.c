@@ -359,9 +359,7 @@ static int make_facets(prediction *r)
                                      .frame = m->dir_frame,
                                      .feather_pixel = f->feather_pixel};
     const msi_gain_form most = f->scalar ? MSI_GAIN_SCALAR : f->diagonal ? MSI_GAIN_DIAGONAL : MSI_GAIN_FULL;
-    msi_plane plane[MSI_MODEL_MAX_PLANES] = {{0}};
     int is_circular;
-    for (int i = 0; i < m->n_plane; i++) plane[i] = m->plane[i];
     MSI_TRY(f->regions ? msi_facets_read(&r->facets, f->regions, &target)
                        : msi_facets_auto(&r->facets, f->automatic, &target));
     if (f->beam) {
@@ -378,7 +376,7 @@ static int make_facets(prediction *r)
     MSI_TRY(msi_facet_feeds(r->reader, &is_circular));
     r->work = (msi_facet_work){.facets = &r->facets, .gains = r->gains};
     msi_log_info("facets: %d", r->facets.n);
-    MSI_TRY(msi_facet_planes_choose(&r->work.planes, plane, m->n_plane, r->gains, is_circular, most));
+    MSI_TRY(msi_facet_planes_choose(&r->work.planes, m->plane, m->n_plane, r->gains, is_circular, most));
     if (m->is_taylor)
         return msi_error_set(
             MSI_EINPUT, "%.200s: Taylor terms cannot be predicted by facets yet; predict images of channels", m->names);
