@@ -526,6 +526,11 @@ void msi_facets_free(msi_facets *f)
 
 /* ---- Facets of directions ---- */
 
+typedef struct facet_direction {
+    char name[64];
+    double ra_rad, dec_rad;
+} facet_direction;
+
 /* Label each pixel by the direction at the smallest angle. Given: lmn [n][3] */
 static int label_nearest(msi_facets *f, const double (*lmn)[3], int64_t n)
 {
@@ -569,8 +574,9 @@ static int drop_empty(msi_facets *f, int64_t n)
     return MSI_OK;
 }
 
-int msi_facets_of_directions(msi_facets *out, const char *from, const msi_facet_direction *direction, int64_t n,
-                             const msi_facet_target *t)
+/* Make the Voronoi cells of directions [n]. Given: from  for messages. Returns: as msi_facets_read */
+static int cells_of_directions(msi_facets *out, const char *from, const facet_direction *direction, int64_t n,
+                               const msi_facet_target *t)
 {
     double(*lmn)[3] = NULL;
     *out = (msi_facets){0};
@@ -601,7 +607,7 @@ int msi_facets_of_directions(msi_facets *out, const char *from, const msi_facet_
 
 /* Spread directions evenly over the image: points on a spiral, each moved to the middle of its Voronoi cell a number of
  * times. */
-static int spread_directions(msi_facet_direction *direction, int64_t n, const msi_facet_target *t)
+static int spread_directions(facet_direction *direction, int64_t n, const msi_facet_target *t)
 {
     enum { ROUNDS = 50, EDGE = 128 };
     const msi_image_geometry *g = &t->geometry;
@@ -645,7 +651,7 @@ static int spread_directions(msi_facet_direction *direction, int64_t n, const ms
 }
 
 /* Read directions from the lines of a text. Given: direction  with space for one in each line */
-static int read_directions(const char *path, char *text, msi_facet_direction *direction, int64_t *n)
+static int read_directions(const char *path, char *text, facet_direction *direction, int64_t *n)
 {
     reading r = {.path = path};
     for (char *line = text, *next; line; line = next) {
@@ -658,7 +664,7 @@ static int read_directions(const char *path, char *text, msi_facet_direction *di
                    *name = strtok_r(NULL, ", \t\r", &rest);
         if (!ra) continue;
         if (!dec) return line_error(&r, "no declination after", ra);
-        msi_facet_direction *d = &direction[(*n)++];
+        facet_direction *d = &direction[(*n)++];
         MSI_TRY(read_coordinate(&r, ra, 0, &d->ra_rad));
         MSI_TRY(read_coordinate(&r, dec, 1, &d->dec_rad));
         snprintf(d->name, sizeof d->name, "%.60s", name ? name : "");
@@ -668,7 +674,7 @@ static int read_directions(const char *path, char *text, msi_facet_direction *di
 
 int msi_facets_auto(msi_facets *out, const char *from, const msi_facet_target *t)
 {
-    msi_facet_direction *direction = NULL;
+    facet_direction *direction = NULL;
     char *end, *text = NULL;
     int64_t n = strtoll(from, &end, 10), n_line = 1;
     const int is_number = end > from && !*end;
@@ -682,7 +688,7 @@ int msi_facets_auto(msi_facets *out, const char *from, const msi_facet_target *t
     }
     int rc = msi_alloc(&direction, is_number ? n : n_line, sizeof *direction, "facets");
     if (!rc) rc = is_number ? spread_directions(direction, n, t) : read_directions(from, text, direction, &n);
-    if (!rc) rc = msi_facets_of_directions(out, from, direction, n, t);
+    if (!rc) rc = cells_of_directions(out, from, direction, n, t);
     msi_free(direction);
     msi_free(text);
     return rc;

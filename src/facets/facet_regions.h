@@ -45,21 +45,12 @@ typedef struct msi_facet_target {
 int msi_facets_read(msi_facets *out, const char *path, const msi_facet_target *target);
 
 /*
- * msi_facets_auto - make facets of directions.
+ * msi_facets_auto - make the Voronoi cells of directions; those without a pixel in the image are left out.
  * Given:    from  a number of facets, whose directions are spread evenly over the image; or a file with a direction in
  *                 each line: RA DEC, and optionally a name
  * Returned, returns: as msi_facets_read
  */
 int msi_facets_auto(msi_facets *out, const char *from, const msi_facet_target *target);
-
-/* msi_facets_of_directions - make the Voronoi cells of directions [n]; those without a pixel in the image are left out.
- * Returned, returns: as msi_facets_read */
-typedef struct msi_facet_direction {
-    char name[64];
-    double ra_rad, dec_rad;
-} msi_facet_direction;
-int msi_facets_of_directions(msi_facets *out, const char *from, const msi_facet_direction *direction, int64_t n,
-                             const msi_facet_target *target);
 
 /* msi_facets_centre - return the direction of the middle pixel of a facet's box as l, m in the image. */
 void msi_facets_centre(const msi_facets *f, int facet, double *l, double *m);

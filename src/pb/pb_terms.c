@@ -406,8 +406,10 @@ static int interval_of(const double *list, int n, double value, double *t)
     return low;
 }
 
-void msi_pb_terms_factors(const msi_pb_terms *t, double time_s, int class_p, int class_q, double freq_hz,
-                          double complex *factor)
+/* Return the factors of all terms at a time and a frequency. Given: class_p, class_q  kinds of the two dishes.
+ * Returned: factor [n] */
+static void factors_at(const msi_pb_terms *t, double time_s, int class_p, int class_q, double freq_hz,
+                       double complex *factor)
 {
     double along_time, along_freq;
     const int i = interval_of(t->time_s, t->n_time, time_s, &along_time);
@@ -515,7 +517,7 @@ static int measure(maker *k)
         const msi_pb_moment when = msi_pb_view_at(d->view, at.time_s);
         const double limit = msi_pb_view_limit(d->view, at.freq_hz);
         double complex factor[MSI_PB_MOST_TERMS], of[16];
-        msi_pb_terms_factors(t, at.time_s, at.p, at.q, at.freq_hz, factor);
+        factors_at(t, at.time_s, at.p, at.q, at.freq_hz, factor);
         for (int c = first; c < k->n_lmn; c++) {
             if (msi_pb_view_angle(d->view, k->lmn[c]) > limit) continue;
             respond(k, &when, &at, k->lmn[c], of);
@@ -660,7 +662,7 @@ void msi_pb_terms_add(const msi_pb_terms *t, const msi_pb_rows *rows, int first,
         const int p = t->n_class > 1 ? class_of[rows->pair[row] / MSI_MS_KINDS] : 0;
         const int q = t->n_class > 1 ? class_of[rows->pair[row] % MSI_MS_KINDS] : 0;
         for (int64_t c = 0; c < n_chan; c++) {
-            msi_pb_terms_factors(t, rows->time_s[row], p, q, rows->freq_hz[c], factor);
+            factors_at(t, rows->time_s[row], p, q, rows->freq_hz[c], factor);
             for (int o = 0; o < t->n_out; o++) {
                 double re = 0, im = 0;
                 for (int k = 0; k < n_term; k++) {

@@ -75,14 +75,6 @@ int msi_pb_terms_apply(const msi_pb_terms *t, const msi_image *model, int of, in
                        int to, double lost[2]);
 
 /*
- * msi_pb_terms_factors - return the factors of all terms at a time and a frequency.
- * Given:    class_p, class_q  kinds of the two dishes
- * Returned: factor  [n]
- */
-void msi_pb_terms_factors(const msi_pb_terms *t, double time_s, int class_p, int class_q, double freq_hz,
-                          double complex *factor);
-
-/*
  * msi_pb_terms_add - add the visibilities of some terms to those of the model.
  * Given:              n_row rows with time_s and pair as in msi_ms_block; freq_hz [n_chan]
  *                     of_terms  [n_term][n_out][n_row][n_chan] Jy
