@@ -71,6 +71,16 @@ static inline void *msi_image_plane(const msi_image *image, int plane)
     return (char *)image->pixel + plane * msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
 }
 
+/* msi_image_set - set pixel i of a plane. */
+static inline void msi_image_set(const msi_image *image, int plane, int64_t i, double value)
+{
+    void *pixel = msi_image_plane(image, plane);
+    if (image->precision == MSI_FP32)
+        ((float *)pixel)[i] = (float)value;
+    else
+        ((double *)pixel)[i] = value;
+}
+
 /* msi_pol_name - return the name of a Stokes parameter or correlation, "I", "XX" ..; "?" for another number. */
 const char *msi_pol_name(msi_pol pol);
 

@@ -633,7 +633,6 @@ static int cut_model(const facet_pass *p, const msi_image *model, const float *w
     MSI_TRY(msi_image_alloc(out, &box, model->n_plane, model->precision));
     for (int k = 0; k < model->n_plane; k++) {
         const void *from = msi_image_plane(model, k);
-        void *to = msi_image_plane(out, k);
 #pragma omp parallel for schedule(static) reduction(| : found)
         for (int64_t y = 0; y < f->ny; y++)
             for (int64_t x = 0; x < f->nx; x++) {
@@ -642,10 +641,7 @@ static int cut_model(const facet_pass *p, const msi_image *model, const float *w
                 const double v = msi_image_value(from, model->precision, (f->y0 + y) * all->geometry.nx + f->x0 + x);
                 if (v == 0) continue;
                 found = 1;
-                if (out->precision == MSI_FP32)
-                    ((float *)to)[y * f->nx + x] = (float)(w * scale * v);
-                else
-                    ((double *)to)[y * f->nx + x] = w * scale * v;
+                msi_image_set(out, k, y * f->nx + x, w * scale * v);
             }
     }
     *is_zero = !found;
@@ -775,14 +771,8 @@ static void hide_horizon(const msi_facets *f, msi_image *out)
 {
     const int64_t n = msi_image_n_pixel(&f->geometry);
     for (int k = 0; k < out->n_plane; k++) {
-        void *plane = msi_image_plane(out, k);
-        for (int64_t i = 0; i < n; i++) {
-            if (f->label[i] >= 0) continue;
-            if (out->precision == MSI_FP32)
-                ((float *)plane)[i] = NAN;
-            else
-                ((double *)plane)[i] = NAN;
-        }
+        for (int64_t i = 0; i < n; i++)
+            if (f->label[i] < 0) msi_image_set(out, k, i, (double)NAN);
     }
 }
 

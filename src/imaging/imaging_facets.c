@@ -209,10 +209,7 @@ static int write_true(msi_imaging_run *r, const msi_imaging_pb_image *of, int pl
         const double value = msi_image_value(pixel, from->precision, i);
         /* Without a response nothing is known; a model has nothing there. */
         const double flux = response[i] > 0 ? value / (double)response[i] : kind == MSI_FITS_MODEL_PB ? 0 : (double)NAN;
-        if (out->precision == MSI_FP32)
-            ((float *)out->pixel)[i] = (float)flux;
-        else
-            ((double *)out->pixel)[i] = flux;
+        msi_image_set(out, 0, i, flux);
     }
     return msi_outputs_write(r->outputs, &id, &of->file[plane].spec, out->pixel, out->precision);
 }

@@ -296,15 +296,6 @@ static int invert(int n, double *a, double *inverse)
     return 1;
 }
 
-static void set_pixel(msi_image *image, int plane, int64_t at, double value)
-{
-    void *p = msi_image_plane(image, plane);
-    if (image->precision == MSI_FP32)
-        ((float *)p)[at] = (float)value;
-    else
-        ((double *)p)[at] = value;
-}
-
 /* Correct the planes of a pixel by its matrix. */
 static void correct_pixel(const msi_pb_mean *m, int first, double limit, const double *value, msi_image *image,
                           int64_t at)
@@ -329,7 +320,7 @@ static void correct_pixel(const msi_pb_mean *m, int first, double limit, const d
         } else if (is_there) {
             out = in[p] / value[(first + p) * (m->n_plane + 1)];
         }
-        set_pixel(image, p, at, out);
+        msi_image_set(image, p, at, out);
     }
 }
 
@@ -347,7 +338,7 @@ int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image
             node_row(m, (double)y, row);
             for (int64_t x = 0; x < nx; x++) {
                 if (!is_valid(m, (double)x, (double)y)) {
-                    for (int p = 0; p < image->n_plane; p++) set_pixel(image, p, y * nx + x, NAN);
+                    for (int p = 0; p < image->n_plane; p++) msi_image_set(image, p, y * nx + x, NAN);
                     continue;
                 }
                 at_pixel(m, row, (double)x, value);

@@ -586,15 +586,6 @@ void msi_pb_terms_free(msi_pb_terms *t)
 
 /* ---- Use ---- */
 
-static void set_pixel(msi_image *image, int plane, int64_t at, double value)
-{
-    void *p = msi_image_plane(image, plane);
-    if (image->precision == MSI_FP32)
-        ((float *)p)[at] = (float)value;
-    else
-        ((double *)p)[at] = value;
-}
-
 /* Multiply a pixel. Given: row  of node_row; x  in the seen part */
 static void apply_at(const msi_pb_terms *t, const double *row, double x, const double *in, int first, int n_term,
                      msi_image *product, int to, int64_t pixel)
@@ -610,7 +601,7 @@ static void apply_at(const msi_pb_terms *t, const double *row, double x, const d
                 const double *r = row + i * all + (first + k) * n_element + o * t->n_in + s;
                 sum += in[s] * (w[0] * r[0] + w[1] * r[all] + w[2] * r[2 * all] + w[3] * r[3 * all]);
             }
-            set_pixel(product, to + k * t->n_out + o, pixel, sum);
+            msi_image_set(product, to + k * t->n_out + o, pixel, sum);
         }
 }
 
@@ -639,7 +630,7 @@ int msi_pb_terms_apply(const msi_pb_terms *t, const msi_image *model, int of, in
             if (is_near) {
                 apply_at(t, row, (double)(x - t->x0), in, first, n_term, product, to, y * nx + x);
             } else {
-                for (int k = 0; k < n_term * t->n_out; k++) set_pixel(product, to + k, y * nx + x, 0);
+                for (int k = 0; k < n_term * t->n_out; k++) msi_image_set(product, to + k, y * nx + x, 0);
             }
         }
     }
