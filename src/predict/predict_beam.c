@@ -18,7 +18,7 @@ static int ascending(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-/* List the different frequencies of all channels. Given: set  -1: of any set; low_hz, high_hz: within [low, high) */
+/* List the different frequencies of a set within [low_hz, high_hz). */
 static int list_frequencies(double **out, int64_t *n, const msi_ms_reader *reader, int set, double low_hz,
                             double high_hz)
 {
@@ -28,7 +28,7 @@ static int list_frequencies(double **out, int64_t *n, const msi_ms_reader *reade
     MSI_TRY(msi_alloc(out, most ? most : 1, sizeof **out, "frequencies"));
     for (int s = 0; s < msi_ms_reader_n_spw(reader); s++) {
         const msi_ms_spw *spw = msi_ms_reader_spw(reader, s);
-        for (int32_t c = 0; c < spw->n_chan && (set < 0 || spw->set == set); c++)
+        for (int32_t c = 0; c < spw->n_chan && spw->set == set; c++)
             if (spw->freq_hz[c] >= low_hz && spw->freq_hz[c] < high_hz) (*out)[(*n)++] = spw->freq_hz[c];
     }
     qsort(*out, (size_t)*n, sizeof **out, ascending);
@@ -39,13 +39,12 @@ static int list_frequencies(double **out, int64_t *n, const msi_ms_reader *reade
     return MSI_OK;
 }
 
-/* Divide the bands where their channels extend over more than MSI_PB_WIDEST. */
-static int divide_bands(msi_model_bands *bands, const msi_ms_reader *reader)
+/* Divide the bands where their channels extend over more than MSI_PB_WIDEST. Given: freq_hz  of all channels, ascending */
+static int divide_bands(msi_model_bands *bands, const msi_ms_reader *reader, const double *freq_hz, int64_t n_freq)
 {
-    double *freq_hz = NULL, *edge = NULL;
+    double *edge = NULL;
     msi_model_band *band = NULL;
-    int64_t n_freq, n = 0;
-    MSI_TRY(list_frequencies(&freq_hz, &n_freq, reader, -1, -HUGE_VAL, HUGE_VAL));
+    int64_t n = 0;
     int rc = msi_alloc(&edge, bands->channels.n + n_freq + 1, sizeof *edge, "bands of models");
     if (!rc) rc = msi_alloc(&band, bands->channels.n + n_freq, sizeof *band, "bands of models");
     for (int64_t i = 0, f = 0; !rc && i < bands->channels.n; i++) {
@@ -72,7 +71,6 @@ static int divide_bands(msi_model_bands *bands, const msi_ms_reader *reader)
         msi_free(edge);
         msi_free(band);
     }
-    msi_free(freq_hz);
     return rc;
 }
 
@@ -195,13 +193,14 @@ static int make_beam(msi_predict_parts *p, const char *word, const msi_model_ima
 {
     double *freq_hz;
     int64_t n_freq;
-    MSI_TRY(list_frequencies(&freq_hz, &n_freq, reader, -1, -HUGE_VAL, HUGE_VAL));
-    const double low_hz = freq_hz[0], high_hz = freq_hz[n_freq - 1];
+    MSI_TRY(msi_output_channels_frequencies(reader, &freq_hz, &n_freq));
+    int rc = msi_pb_array_make(&p->array, word, reader, freq_hz[0], freq_hz[n_freq - 1],
+                               msi_ms_reader_observation(reader)->dir_frame);
+    if (!rc) rc = divide_bands(bands, reader, freq_hz, n_freq);
     msi_free(freq_hz);
-    MSI_TRY(msi_pb_array_make(&p->array, word, reader, low_hz, high_hz, msi_ms_reader_observation(reader)->dir_frame));
+    MSI_TRY(rc);
     p->n_view = n_field;
     choose_planes(p, models, reader);
-    MSI_TRY(divide_bands(bands, reader));
     MSI_TRY(make_views(p, models, field, n_field));
     MSI_TRY(msi_alloc(&p->terms, bands->channels.n * n_field, sizeof *p->terms, "primary beams"));
     p->n_terms = bands->channels.n * n_field;
