@@ -260,12 +260,8 @@ static int assign_beam(msi_facet_gains *g, const msi_facets *facets, const msi_m
     g->lmn = NULL;
     g->form = g->of_solutions;
     if (!g->pb) return MSI_OK;
-    MSI_TRY(msi_alloc(&g->view, g->pb->n_pointing, sizeof *g->view, "beams of facets"));
+    MSI_TRY(msi_pb_array_views(g->pb, centre, &g->view));
     MSI_TRY(msi_alloc(&g->lmn, facets->n, sizeof *g->lmn, "beams of facets"));
-    for (int64_t i = 0; i < g->pb->n_pointing; i++) {
-        const msi_pb_pointing *p = &g->pb->pointing[i];
-        msi_pb_view_make(&g->view[i], &g->pb->set[p->set], p->ra_rad, p->dec_rad, centre);
-    }
     for (int i = 0; i < facets->n; i++) {
         msi_phase_shift shift;
         msi_phase_shift_make(&shift, centre[0], centre[1], facets->facet[i].ra_rad, facets->facet[i].dec_rad);

@@ -215,6 +215,16 @@ void msi_pb_view_make(msi_pb_view *v, const msi_pb_site *site, double ra_rad, do
     msi_phase_shift_axes(centre[0], centre[1], v->axes);
 }
 
+int msi_pb_array_views(const msi_pb_array *a, const double centre[2], msi_pb_view **view)
+{
+    MSI_TRY(msi_alloc(view, a->n_pointing + 1, sizeof **view, "pointings"));
+    for (int64_t i = 0; i < a->n_pointing; i++) {
+        const msi_pb_pointing *p = &a->pointing[i];
+        msi_pb_view_make(&(*view)[i], &a->set[p->set], p->ra_rad, p->dec_rad, centre);
+    }
+    return MSI_OK;
+}
+
 msi_pb_moment msi_pb_view_under(const msi_pb_view *v, const msi_pb_horizon *horizon)
 {
     const double e = dot(horizon->zenith, v->east), n = dot(horizon->zenith, v->north), r = hypot(e, n);

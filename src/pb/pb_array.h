@@ -94,6 +94,9 @@ typedef struct msi_pb_moment {
  */
 void msi_pb_view_make(msi_pb_view *v, const msi_pb_site *site, double ra_rad, double dec_rad, const double centre[2]);
 
+/* msi_pb_array_views - look at all pointings. Returned: *view [n_pointing], owned. Returns: 0, MSI_ENOMEM */
+int msi_pb_array_views(const msi_pb_array *a, const double centre[2], msi_pb_view **view);
+
 /* msi_pb_view_at - return a time of a view. It matters only for a site that turns. Given: mjd_s  MJD seconds, UTC */
 msi_pb_moment msi_pb_view_at(const msi_pb_view *v, double mjd_s);
 

@@ -20,12 +20,7 @@ int msi_pb_work_make(msi_pb_work *w, const msi_pb_array *array, const double cen
         return msi_error_set(MSI_EINPUT, "%lld pointings are too many for -grid-with-beam; at most %d are possible",
                              (long long)array->n_pointing, MOST_VIEWS);
     w->array = array;
-    MSI_TRY(msi_alloc(&w->view, array->n_pointing + 1, sizeof *w->view, "pointings"));
-    for (int64_t i = 0; i < array->n_pointing; i++) {
-        const msi_pb_pointing *p = &array->pointing[i];
-        msi_pb_view_make(&w->view[i], &array->set[p->set], p->ra_rad, p->dec_rad, centre);
-    }
-    return MSI_OK;
+    return msi_pb_array_views(array, centre, &w->view);
 }
 
 void msi_pb_work_free(msi_pb_work *w)
