@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
+#include "core/units.h"
 
 /* ---- Tags: pointing, kinds of dishes, time in milliseconds ---- */
 
@@ -117,7 +118,7 @@ static int open_bands(msi_pb_channel *c)
         most = c->terms[i].n > most ? c->terms[i].n : most;
     }
     if (!rc && most)
-        msi_log_detail("primary beam in major cycles: %d band%s, %d to %d terms", c->n_band, c->n_band == 1 ? "" : "s",
+        msi_log_detail("primary beam in major cycles: %d band%s, %d to %d terms", c->n_band, msi_plural(c->n_band),
                        least, most);
     msi_free(freq_hz);
     return rc;
