@@ -43,10 +43,16 @@ struct msi_facet_gains {
     int32_t *bucket;  /* [n_bucket] a slot; -1: free */
 };
 
+/* Return which file has the solutions of a set. */
+static int file_number(const msi_facet_gains *g, int set)
+{
+    return g->n_file > 1 ? set : 0;
+}
+
 static const msi_h5parm *file_of(const msi_facet_gains *g, int set)
 {
     static const msi_h5parm none;
-    return !g->n_file ? &none : &g->file[g->n_file > 1 ? set : 0];
+    return !g->n_file ? &none : &g->file[file_number(g, set)];
 }
 
 /* ---- Open ---- */
@@ -241,10 +247,10 @@ static int assign_antennas(msi_facet_gains *g, int set, const msi_ms_reader *rea
             return msi_error_set(MSI_EINPUT,
                                  "%s: %s: has no antenna of the set: it has %s.., the set %s..; give the solutions of "
                                  "this set",
-                                 g->path[g->n_file > 1 ? set : 0], t->name.text, t->ant[0].text, name[0].text);
+                                 g->path[file_number(g, set)], t->name.text, t->ant[0].text, name[0].text);
         if (n_missing)
             msi_log_warning("%s: %s: has no solutions for %lld of %lld antennas, the first of them %s; their gain is 1",
-                            g->path[g->n_file > 1 ? set : 0], t->name.text, (long long)n_missing, (long long)n,
+                            g->path[file_number(g, set)], t->name.text, (long long)n_missing, (long long)n,
                             name[first].text);
     }
     return MSI_OK;
@@ -507,7 +513,7 @@ static void make_solutions(const msi_facet_gains *g, int facet, const time_of_se
                            const double *freq_hz, msi_c64 *jones)
 {
     const msi_h5parm *h = file_of(g, s->set);
-    const int file = g->n_file > 1 ? s->set : 0, n = (int)g->form;
+    const int file = file_number(g, s->set), n = (int)g->form;
     const int64_t n_antenna = g->n_antenna[s->set];
     place time[MSI_H5_MOST_TABLES], freq[MSI_H5_MOST_TABLES], before[MSI_H5_MOST_TABLES];
     const float *value[MSI_H5_MOST_TABLES];
