@@ -19,7 +19,7 @@ def _literal(value):
 
 
 def tclean(*, msimage=None, options=(), **parameters):
-    """Image as CASA's tclean with these parameters; `msimage -help=tclean` tells which have a meaning.
+    """Image as CASA's tclean with these parameters; docs/from-casa.md says what each of them does here.
 
     msimage: the program; by default that of the environment variable MSIMAGE, or the first on the PATH. options: more words of
     its command line, such as ["-j", "8"], which have precedence. Files are NAME-image.fits and so on for imagename NAME. Returns
