@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/h5/h5parm.h"
+#include "src/facets/aterms.h"
 #include "src/sky/phase_shift.h"
 
 /* Phase of a total electron content of 1 TECU, times the frequency: e^2 1e16 / (4 pi epsilon_0 m c) in rad Hz. */
@@ -32,9 +33,12 @@ struct msi_facet_gains {
     int64_t *n_antenna;     /* [n_set] */
     const msi_pb_array *pb; /* borrowed; NULL: none */
     double update_s;
-    msi_pb_view *view; /* [pb->n_pointing] */
-    uint8_t **kind;    /* [n_set] [antennas] class of the beam's model */
-    double (*lmn)[3];  /* [n_facet] directions of the facets */
+    msi_pb_view *view;   /* [pb->n_pointing] */
+    uint8_t **kind;      /* [n_set] [antennas] class of the beam's model */
+    double (*lmn)[3];    /* [n_facet] directions of the facets */
+    msi_aterms *aterms;  /* NULL: none */
+    msi_aterm_view look; /* of the facets */
+    double (*offset)[2]; /* [n_facet] l and m from the facet's direction to the middle of its box */
     int64_t n_facet;
     int32_t **direction; /* [n_file] [tables][n_facet] */
     int64_t n_slot, slot_capacity;
@@ -82,43 +86,47 @@ static int find_form(const msi_h5parm *h, const char *path, msi_gain_form *form,
     return MSI_OK;
 }
 
-int msi_facet_gains_open(msi_facet_gains **out, const msi_facet_gains_spec *spec)
+int msi_facet_gains_open(msi_facet_gains **out, const msi_facet_options *o, int n_set)
 {
     msi_facet_gains *g;
     char *list, *rest;
-    int n = spec->files != NULL;
+    int n = o->files != NULL;
     *out = NULL;
-    for (const char *c = spec->files; c && *c; c++) n += *c == ',';
-    if (n > 1 && n != spec->n_set)
+    if (!o->files && !o->beam && !o->aterms) return MSI_OK;
+    for (const char *c = o->files; c && *c; c++) n += *c == ',';
+    if (n > 1 && n != n_set)
         return msi_error_set(MSI_EINPUT, "%s: %d files of solutions for %d sets; give one file, or one for each set",
-                             spec->files, n, spec->n_set);
+                             o->files, n, n_set);
     MSI_TRY(msi_alloc(&g, 1, sizeof *g, "solutions"));
     *out = g;
-    g->n_set = spec->n_set;
-    g->is_linear = spec->is_linear;
-    g->checks_directions = spec->checks_directions;
-    g->update_s = spec->update_s;
+    g->n_set = n_set;
+    g->is_linear = o->is_linear == MSI_SOLUTION_LINEAR;
+    g->checks_directions = !o->any_direction;
+    g->update_s = o->aterms ? o->aterm_update_s : o->update_s;
     g->of_solutions = MSI_GAIN_SCALAR;
-    g->varies = spec->is_linear;
+    g->varies = g->is_linear;
     int rc = msi_alloc(&g->file, n, sizeof *g->file, "solutions");
     if (!rc) rc = msi_alloc(&g->path, n, sizeof *g->path, "solutions");
     if (!rc) rc = msi_alloc(&g->direction, n, sizeof *g->direction, "solutions");
     if (!rc) rc = msi_alloc(&g->antenna, g->n_set, sizeof *g->antenna, "solutions");
     if (!rc) rc = msi_alloc(&g->n_antenna, g->n_set, sizeof *g->n_antenna, "solutions");
     if (!rc) rc = msi_alloc(&g->kind, g->n_set, sizeof *g->kind, "solutions");
-    if (!rc && n) rc = msi_alloc(&list, (int64_t)strlen(spec->files) + 1, 1, "solutions");
+    if (!rc && n) rc = msi_alloc(&list, (int64_t)strlen(o->files) + 1, 1, "solutions");
     if (!rc && n) {
-        strcpy(list, spec->files);
+        strcpy(list, o->files);
         for (char *path = strtok_r(list, ",", &rest); !rc && path; path = strtok_r(NULL, ",", &rest)) {
             const int i = g->n_file++;
             rc = msi_alloc(&g->path[i], (int64_t)strlen(path) + 1, 1, "solutions");
             if (!rc) strcpy(g->path[i], path);
-            if (!rc) rc = msi_h5parm_read(&g->file[i], path, spec->tables);
+            if (!rc) rc = msi_h5parm_read(&g->file[i], path, o->tables);
             if (!rc) rc = find_form(&g->file[i], path, &g->of_solutions, &g->varies);
         }
         msi_free(list);
-        if (!rc && g->n_file != n) rc = msi_error_set(MSI_EINPUT, "%s: an empty name of a file", spec->files);
+        if (!rc && g->n_file != n) rc = msi_error_set(MSI_EINPUT, "%s: an empty name of a file", o->files);
     }
+    if (!rc && o->aterms) rc = msi_aterms_open(&g->aterms, o->aterms);
+    if (!rc && g->aterms && msi_aterms_is_diagonal(g->aterms)) g->of_solutions = MSI_GAIN_DIAGONAL;
+    if (!rc && g->aterms && msi_aterms_beam_update(g->aterms) >= 0) g->update_s = msi_aterms_beam_update(g->aterms);
     if (rc) {
         msi_facet_gains_free(g);
         *out = NULL;
@@ -142,6 +150,9 @@ void msi_facet_gains_free(msi_facet_gains *g)
     msi_free(g->kind);
     msi_free(g->view);
     msi_free(g->lmn);
+    msi_aterms_free(g->aterms);
+    msi_aterm_view_free(&g->look);
+    msi_free(g->offset);
     msi_free(g->slot);
     msi_free(g->bucket);
     msi_free(g);
@@ -155,6 +166,11 @@ msi_gain_form msi_facet_gains_form(const msi_facet_gains *g)
 int msi_facet_gains_has_beam(const msi_facet_gains *g)
 {
     return g->pb != NULL;
+}
+
+int msi_facet_gains_has_slopes(const msi_facet_gains *g)
+{
+    return g->aterms != NULL;
 }
 
 /* ---- Directions and antennas ---- */
@@ -256,6 +272,36 @@ static int assign_antennas(msi_facet_gains *g, int set, const msi_ms_reader *rea
     return MSI_OK;
 }
 
+/* Find the facets in the screens of a-terms. */
+static int assign_aterms(msi_facet_gains *g, const msi_facets *facets)
+{
+    const msi_image_geometry *geometry = &facets->geometry;
+    const double centre[2] = {facets->ra_rad, facets->dec_rad};
+    double(*lm)[2];
+    msi_aterm_view_free(&g->look);
+    msi_free(g->offset);
+    g->offset = NULL;
+    if (!g->aterms) return MSI_OK;
+    MSI_TRY(msi_alloc(&g->offset, facets->n, sizeof *g->offset, "directions of screens"));
+    MSI_TRY(msi_alloc(&lm, facets->n, sizeof *lm, "directions of screens"));
+    for (int i = 0; i < facets->n; i++) {
+        msi_phase_shift shift;
+        double l, m;
+        msi_phase_shift_make(&shift, centre[0], centre[1], facets->facet[i].ra_rad, facets->facet[i].dec_rad);
+        memcpy(lm[i], shift.direction, sizeof lm[i]);
+        if (!facets->label) continue;
+        msi_facets_centre(facets, i, &l, &m);
+        g->offset[i][0] = l - lm[i][0];
+        g->offset[i][1] = m - lm[i][1];
+    }
+    /* A hundredth of the image is small beside the distance of facets, and large beside the rounding of floats. */
+    const double reach =
+        0.01 * fmax((double)geometry->nx * geometry->cell_x_rad, (double)geometry->ny * geometry->cell_y_rad);
+    const int rc = msi_aterms_look(g->aterms, centre, facets->n, (const double(*)[2])lm, reach, &g->look);
+    msi_free(lm);
+    return rc;
+}
+
 /* Look at the pointings of the sets, and find the directions of the facets and the kinds of the antennas. */
 static int assign_beam(msi_facet_gains *g, const msi_facets *facets, const msi_ms_reader *reader)
 {
@@ -295,7 +341,14 @@ int msi_facet_gains_assign(msi_facet_gains *g, const msi_facets *facets, const m
     for (int i = 0; i < g->n_set; i++) MSI_TRY(assign_antennas(g, i, reader));
     for (int i = 0; g->n_file == 1 && i < g->file[0].n_table; i++)
         warn_of_range(&g->file[0].table[i], g->path[0], reader);
+    MSI_TRY(assign_aterms(g, facets));
     return assign_beam(g, facets, reader);
+}
+
+int msi_facet_gains_check(const msi_facet_gains *g, const msi_ms_reader *reader)
+{
+    for (int i = 0; g->aterms && i < g->n_set; i++) MSI_TRY(msi_aterms_check(g->aterms, reader, i));
+    return MSI_OK;
 }
 
 int msi_facet_feeds(const msi_ms_reader *reader, int *is_circular)
@@ -369,6 +422,13 @@ static int view_of(const msi_facet_gains *g, const msi_ms_block *block)
         nearest = (int)i;
     }
     return nearest;
+}
+
+int msi_facet_gains_slot(msi_facet_gains *g, int set, double time_s, int64_t *slot)
+{
+    time_of_set t = {.set = set, .time_s = time_s};
+    while (g->pb && t.view + 1 < g->pb->n_pointing && g->pb->pointing[t.view].set != set) t.view++;
+    return find_slot(g, &t, slot);
 }
 
 int msi_facet_gains_tag(msi_facet_gains *g, const msi_ms_block *block, uint64_t *tag)
@@ -562,8 +622,12 @@ static void apply_beam(const msi_facet_gains *g, int facet, const time_of_set *s
     const double angle = msi_pb_view_angle(view, g->lmn[facet]);
     for (int32_t c = 0; c < n_chan; c++) {
         msi_pb_jones beam[MSI_PB_CLASSES];
-        if (angle > msi_pb_view_limit(view, freq_hz[c])) continue;
-        for (int k = 0; k < n_class; k++) msi_pb_view_jones(view, &when, k, freq_hz[c], g->lmn[facet], 0, beam[k]);
+        const int is_outside = angle > msi_pb_view_limit(view, freq_hz[c]);
+        if (is_outside && !g->aterms) continue;
+        for (int k = 0; k < n_class; k++) {
+            msi_pb_view_jones(view, &when, k, freq_hz[c], g->lmn[facet], 0, beam[k]);
+            if (is_outside) memset(beam[k], 0, sizeof beam[k]);
+        }
         for (int64_t a = 0; a < g->n_antenna[s->set]; a++) {
             msi_c64 *j = jones + (a * n_chan + c) * n;
             double complex m[2][2], (*b)[2] = beam[g->kind[s->set][a]];
@@ -583,15 +647,44 @@ static void apply_beam(const msi_facet_gains *g, int facet, const time_of_set *s
     }
 }
 
+/* Move gains with slopes from the direction of a facet to the middle of its box. */
+static void move_gains(const msi_facet_gains *g, int facet, int64_t n, msi_c64 *jones, double (*slope)[2])
+{
+    const int form = (int)g->form;
+    const double *offset = g->offset[facet];
+    if (offset[0] == 0 && offset[1] == 0) return;
+    for (int64_t i = 0; i < n; i++) {
+        const double complex turn = cexp(I * (slope[i][0] * offset[0] + slope[i][1] * offset[1]));
+        for (int e = 0; e < form; e++) {
+            msi_c64 *j = &jones[i * form + e];
+            const double complex v = (j->re + j->im * I) * turn;
+            *j = (msi_c64){creal(v), cimag(v)};
+        }
+    }
+}
+
 void msi_facet_gains_make(const msi_facet_gains *g, int facet, int64_t slot, int only_beam, int32_t n_chan,
-                          const double *freq_hz, msi_c64 *jones)
+                          const double *freq_hz, msi_c64 *jones, double (*slope)[2])
 {
     const time_of_set *s = &g->slot[slot];
     const int n = (int)g->form;
-    if (only_beam)
-        for (int64_t i = 0; i < g->n_antenna[s->set] * n_chan * n; i++)
+    const int64_t n_antenna = g->n_antenna[s->set];
+    if (only_beam || !g->n_file)
+        for (int64_t i = 0; i < n_antenna * n_chan * n; i++)
             jones[i] = (msi_c64){n < (int)MSI_GAIN_FULL || i % 4 % 3 == 0 ? 1 : 0, 0};
     else
         make_solutions(g, facet, s, n_chan, freq_hz, jones);
+    if (g->aterms) {
+        msi_aterms_gains(g->aterms, &g->look, facet, s->time_s, n_antenna, n_chan, freq_hz, n, jones, slope);
+        move_gains(g, facet, n_antenna * n_chan, jones, slope);
+    }
     if (g->pb) apply_beam(g, facet, s, n_chan, freq_hz, jones);
+}
+
+void msi_facet_gains_shift(const msi_facet_gains *g, int facet, int64_t slot, double shift[3][3])
+{
+    memset(shift, 0, 9 * sizeof(double));
+    if (!g->aterms) return;
+    msi_aterms_shift(g->aterms, &g->look, facet, g->slot[slot].time_s, shift);
+    for (int k = 0; k < 3; k++) shift[0][k] += shift[1][k] * g->offset[facet][0] + shift[2][k] * g->offset[facet][1];
 }

@@ -2,7 +2,8 @@
 /*
  * The gains of facets: for each facet, antenna, time and frequency a Jones matrix J = G B of solutions G in H5Parm files
  * and the primary beam B in the facet's direction. The model is V_pq = J_p S J_q^H for the baseline of antennas p and q
- * and the sky S of the facet.
+ * and the sky S of the facet. Gains of a-terms change within a facet: their phases are linear in l and m, with slopes
+ * from the middle of its box.
  *
  * Times are numbered in slots as they come, and each row of samples has a tag: its antennas and its slot.
  */
@@ -19,23 +20,30 @@ typedef struct msi_facet_gains msi_facet_gains;
 /* Forms of a Jones matrix: a number for both feeds, a number for each, or all four elements XX, XY, YX, YY. */
 typedef enum msi_gain_form { MSI_GAIN_SCALAR = 1, MSI_GAIN_DIAGONAL = 2, MSI_GAIN_FULL = 4 } msi_gain_form;
 
-typedef struct msi_facet_gains_spec {
-    const char *files;  /* H5Parm files separated by commas: one, or one for each set; NULL: no solutions */
-    const char *tables; /* names of solution tables separated by commas */
-    int n_set;
-    int is_linear;         /* interpolate between solutions; otherwise use the nearest */
-    int checks_directions; /* refuse a facet whose nearest solutions are for a direction in another facet */
-    double update_s;       /* the beam is constant for this time; 0: computed for each time */
-} msi_facet_gains_spec;
+/* What a user asks of facets. */
+typedef struct msi_facet_options {
+    const char *regions, *automatic; /* -facet-regions, -facet-auto; NULL: not given; at most one is */
+    const char *aterms;              /* -aterm-config (aterms.h), which makes facets by itself; NULL: none */
+    const char *files, *tables;      /* -apply-facet-solutions: H5Parm files, one or one for each set; NULL: none */
+    enum { MSI_SOLUTION_NEAREST, MSI_SOLUTION_LINEAR } is_linear;
+    int beam;              /* -apply-facet-beam, or -grid-with-beam with a-terms */
+    double update_s;       /* -facet-beam-update: the beam is constant for this time; 0: computed for each time */
+    double aterm_update_s; /* -beam-aterm-update: the same with a-terms */
+    int any_direction;     /* -no-solution-directions-check; otherwise a facet whose nearest solutions are for a
+                              direction in another facet is refused */
+    double feather_pixel;  /* -feather-size; negative: chosen */
+    int scalar, diagonal;  /* -scalar-visibilities, -diagonal-visibilities */
+} msi_facet_options;
 
 /*
- * msi_facet_gains_open - read the solutions. Call it before any thread starts: it forks.
- * Given:    spec  needed only for the call
- * Returned: *out  freed by msi_facet_gains_free; NULL on failure
- * Returns:  0, MSI_EINPUT (as msi_h5parm_read; amplitudes and phases of other polarisations; another number of files),
- *           MSI_EUSAGE, MSI_ENOMEM
+ * msi_facet_gains_open - read the solutions and a-terms. Call it before any thread starts: it forks.
+ * Given:    o      needed only for the call
+ *           n_set  sets
+ * Returned: *out   freed by msi_facet_gains_free; NULL if there are no gains, and on failure
+ * Returns:  0, MSI_EINPUT (as msi_h5parm_read, msi_aterms_open; amplitudes and phases of other polarisations; another
+ *           number of files), MSI_EUSAGE, MSI_ENOMEM
  */
-int msi_facet_gains_open(msi_facet_gains **out, const msi_facet_gains_spec *spec);
+int msi_facet_gains_open(msi_facet_gains **out, const msi_facet_options *o, int n_set);
 
 /*
  * msi_facet_gains_assign - find the solutions of the facets and of the antennas of the sets. Antennas without solutions
@@ -49,6 +57,9 @@ int msi_facet_gains_open(msi_facet_gains **out, const msi_facet_gains_spec *spec
 int msi_facet_gains_assign(msi_facet_gains *g, const msi_facets *facets, const msi_ms_reader *reader,
                            const msi_pb_array *pb);
 
+/* msi_facet_gains_check - compare the a-terms with the sets. Returns: 0, MSI_EINPUT (another number of antennas) */
+int msi_facet_gains_check(const msi_facet_gains *g, const msi_ms_reader *reader);
+
 /* msi_facet_feeds - find whether the feeds of all sets are circular. Returns: 0, MSI_EINPUT (there are both kinds) */
 int msi_facet_feeds(const msi_ms_reader *reader, int *is_circular);
 
@@ -57,6 +68,9 @@ msi_gain_form msi_facet_gains_form(const msi_facet_gains *g);
 
 /* msi_facet_gains_has_beam - return 1 if a primary beam is part of the gains. */
 int msi_facet_gains_has_beam(const msi_facet_gains *g);
+
+/* msi_facet_gains_has_slopes - return 1 if gains change within a facet, as those of a-terms. */
+int msi_facet_gains_has_slopes(const msi_facet_gains *g);
 
 /*
  * msi_facet_gains_tag - make the tags of the rows of a block.
@@ -87,10 +101,19 @@ int64_t msi_facet_gains_n_antenna(const msi_facet_gains *g, int64_t slot);
 /*
  * msi_facet_gains_make - make the gains of a facet in a slot. Several threads may call it.
  * Given:    only_beam  without solutions
- * Returned: jones [antennas][n_chan][form]  0: no solution
+ * Returned: jones [antennas][n_chan][form]  0: no solution. In the middle of the facet's box if they have slopes
+ *           slope [antennas][n_chan][2]     change of the phase by l and m; not used if they have none
  */
 void msi_facet_gains_make(const msi_facet_gains *g, int facet, int64_t slot, int only_beam, int32_t n_chan,
-                          const double *freq_hz, msi_c64 *jones);
+                          const double *freq_hz, msi_c64 *jones, double (*slope)[2]);
+
+/* msi_facet_gains_shift - compute how far a-terms shift sources in the middle of a facet's box. Returned: shift  l, m,
+ * n; its change by l; by m */
+void msi_facet_gains_shift(const msi_facet_gains *g, int facet, int64_t slot, double shift[3][3]);
+
+/* msi_facet_gains_slot - return the slot of a time of a set and the pointing of its first field, for trials. Returns: 0,
+ * MSI_ENOMEM, MSI_EINPUT */
+int msi_facet_gains_slot(msi_facet_gains *g, int set, double time_s, int64_t *slot);
 
 void msi_facet_gains_free(msi_facet_gains *g); /* NULL-safe */
 

@@ -195,6 +195,8 @@ typedef struct slot_gains {
     int facet, only_beam;
     int64_t slot, n_allocated; /* slot -1: none yet */
     msi_c64 *jones;            /* [antennas][n_chan][form] */
+    double (*slope)[2];        /* [antennas][n_chan] of phases by l and m; NULL: they are constant in a facet */
+    double shift[3][3];        /* of sources: l, m, n, its change by l, by m */
 } slot_gains;
 
 static int use_slot(slot_gains *s, int64_t slot, const msi_vis_segment *g)
@@ -204,11 +206,20 @@ static int use_slot(slot_gains *s, int64_t slot, const msi_vis_segment *g)
     if (n > s->n_allocated) {
         s->n_allocated = 0;
         MSI_TRY(msi_grow(&s->jones, 0, n, sizeof *s->jones, "gains of facets"));
+        if (msi_facet_gains_has_slopes(s->gains))
+            MSI_TRY(msi_grow(&s->slope, 0, n / (int64_t)s->form, sizeof *s->slope, "gains of facets"));
         s->n_allocated = n;
     }
-    msi_facet_gains_make(s->gains, s->facet, slot, s->only_beam, g->n_chan, g->freq_hz, s->jones);
+    msi_facet_gains_make(s->gains, s->facet, slot, s->only_beam, g->n_chan, g->freq_hz, s->jones, s->slope);
+    if (s->slope) msi_facet_gains_shift(s->gains, s->facet, slot, s->shift);
     s->slot = slot;
     return MSI_OK;
+}
+
+static void end_gains(slot_gains *s)
+{
+    msi_free(s->jones);
+    msi_free(s->slope);
 }
 
 /* The phases of a row for another centre, channel by channel. */
@@ -285,6 +296,37 @@ static const msi_c64 *gains_of(const slot_gains *s, const msi_vis_segment *g, in
     return s->jones + (int64_t)antenna * g->n_chan * (int64_t)s->form;
 }
 
+/*
+ * Gains with slopes: a phase that is linear in l and m over a facet is a change of u and v. Samples that have their own
+ * u and v are passed as rows of one channel, at a frequency that all segments share.
+ */
+static const double BENT_HZ = 1e8;
+
+/* Return the path of a source in the middle of the facet, in metres, without w (n - 1) but with the shift of a-terms. */
+static double path_of(const facet_pass *p, const slot_gains *s, const double *uvw)
+{
+    const double path = uvw[0] * p->l + uvw[1] * p->m;
+    return s->slope ? path + uvw[0] * s->shift[0][0] + uvw[1] * s->shift[0][1] + uvw[2] * s->shift[0][2] : path;
+}
+
+/* Compute the uvw of a row's samples. Returned: bent [n_chan][3] metres at BENT_HZ */
+static void bend_row(const slot_gains *s, const msi_vis_segment *g, int64_t row, double *bent)
+{
+    const double *uvw = g->uvw_m + 3 * row;
+    const double(*sp)[2] = (const double(*)[2])s->slope + msi_tag_first(g->tag[row]) * g->n_chan,
+          (*sq)[2] = (const double(*)[2])s->slope + msi_tag_second(g->tag[row]) * g->n_chan;
+    double moved[2];
+    for (int k = 0; k < 2; k++) {
+        moved[k] = uvw[k];
+        for (int i = 0; i < 3; i++) moved[k] += uvw[i] * s->shift[k + 1][i];
+    }
+    for (int32_t c = 0; c < g->n_chan; c++) {
+        const double scale = g->freq_hz[c] / BENT_HZ, metres = MSI_SPEED_OF_LIGHT / (2 * MSI_PI * BENT_HZ);
+        for (int k = 0; k < 2; k++) bent[3 * c + k] = moved[k] * scale + (sp[c][k] - sq[c][k]) * metres;
+        bent[3 * c + 2] = uvw[2] * scale;
+    }
+}
+
 /* Return the weight of a sample in a plane of the images. Gains that mix planes need all of them. */
 static float weight_of(const facet_pass *p, const msi_vis_segment *g, int plane, int64_t row, int32_t chan)
 {
@@ -297,8 +339,9 @@ static float weight_of(const facet_pass *p, const msi_vis_segment *g, int plane,
 /*
  * Form the samples of a segment for the facet's gridder.
  * Returned: vis, weight [n_image][n_row][n_chan]
+ *           bent [n_row][n_chan][3] uvw of gains with slopes
  */
-static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, float *weight)
+static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, float *weight, double *bent)
 {
     const msi_vis_store *store = p->store;
     const msi_vis_segment *g = &store->segment[segment];
@@ -307,8 +350,6 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
     slot_gains gains = begin_gains(p);
     int rc = MSI_OK;
     for (int64_t row = 0; !rc && row < g->n_row; row++) {
-        const double *uvw = g->uvw_m + 3 * row;
-        phases phase = begin_phases(g, is_even, -(uvw[0] * p->l + uvw[1] * p->m));
         const msi_c64 *jp = NULL, *jq = NULL;
         if (gains.gains) {
             rc = use_slot(&gains, msi_tag_slot(g->tag[row]), g);
@@ -316,6 +357,8 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
             jp = gains_of(&gains, g, msi_tag_first(g->tag[row]));
             jq = gains_of(&gains, g, msi_tag_second(g->tag[row]));
         }
+        if (gains.slope) bend_row(&gains, g, row, bent + 3 * row * g->n_chan);
+        phases phase = begin_phases(g, is_even, -path_of(p, &gains, g->uvw_m + 3 * row));
         for (int32_t c = 0; c < g->n_chan; c++) {
             const msi_c64 factor = next_phase(&phase, g, c);
             msi_c64 v[MSI_MAX_PLANES];
@@ -333,7 +376,7 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
             }
         }
     }
-    msi_free(gains.jones);
+    end_gains(&gains);
     return rc;
 }
 
@@ -351,8 +394,6 @@ static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vi
         slot_gains gains = begin_gains(p);
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < g->n_row; row++) {
-            const double *uvw = g->uvw_m + 3 * row;
-            phases phase = begin_phases(g, is_even, uvw[0] * p->l + uvw[1] * p->m);
             const msi_c64 *jp = NULL, *jq = NULL;
             if (gains.gains) {
                 const int rc = use_slot(&gains, msi_tag_slot(g->tag[row]), g);
@@ -361,6 +402,7 @@ static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vi
                 jp = gains_of(&gains, g, msi_tag_first(g->tag[row]));
                 jq = gains_of(&gains, g, msi_tag_second(g->tag[row]));
             }
+            phases phase = begin_phases(g, is_even, path_of(p, &gains, g->uvw_m + 3 * row));
             for (int32_t c = 0; c < g->n_chan; c++) {
                 const msi_c64 factor = next_phase(&phase, g, c);
                 msi_c64 v[MSI_MAX_PLANES] = {{0, 0}};
@@ -377,7 +419,7 @@ static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vi
                 }
             }
         }
-        msi_free(gains.jones);
+        end_gains(&gains);
     }
     return msi_first_error_raise(&failure);
 }
@@ -414,7 +456,7 @@ static int sum_response(const facet_pass *p, int64_t segment, double *sum, doubl
             }
         }
     }
-    msi_free(gains.jones);
+    end_gains(&gains);
     return rc;
 }
 
@@ -544,6 +586,40 @@ static int make_gridder(const facet_pass *p, double accuracy, int predicts, msi_
     return msi_gridder_create(out, &spec);
 }
 
+static int has_slopes(const facet_pass *p)
+{
+    return p->work->gains && msi_facet_gains_has_slopes(p->work->gains);
+}
+
+/* Return the block of a segment, with its coordinates. Given: bent [n_row][n_chan][3]; NULL: none */
+static msi_vis_block block_of(const msi_vis_segment *g, int n_plane, const double *bent)
+{
+    const int is_bent = bent != NULL;
+    return (msi_vis_block){.n_row = is_bent ? g->n_row * g->n_chan : g->n_row,
+                           .n_chan = is_bent ? 1 : g->n_chan,
+                           .n_plane = n_plane,
+                           .uvw_m = is_bent ? bent : g->uvw_m,
+                           .freq_hz = is_bent ? &BENT_HZ : g->freq_hz};
+}
+
+/* Compute the uvw of all samples of a segment. Returned: bent [n_row][n_chan][3] */
+static int bend_segment(const facet_pass *p, const msi_vis_segment *g, double *bent)
+{
+    msi_first_error failure = {0};
+#pragma omp parallel
+    {
+        slot_gains gains = begin_gains(p);
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < g->n_row; row++) {
+            const int rc = use_slot(&gains, msi_tag_slot(g->tag[row]), g);
+            if (rc) msi_first_error_keep(&failure, rc);
+            if (!rc) bend_row(&gains, g, row, bent + 3 * row * g->n_chan);
+        }
+        end_gains(&gains);
+    }
+    return msi_first_error_raise(&failure);
+}
+
 static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b)
 {
     const msi_vis_store *s = p->store;
@@ -551,12 +627,14 @@ static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b
     int64_t most = 0;
     msi_c64 *vis = NULL;
     float *weight = NULL;
+    double *bent = NULL;
     for (int64_t i = b->first; i < b->end; i++) {
         const int64_t n = n_image * s->segment[i].n_row * s->segment[i].n_chan;
         most = n > most ? n : most;
     }
     int rc = msi_alloc(&vis, SEGMENTS_AT_ONCE * most, sizeof *vis, "samples of a facet");
     if (!rc) rc = msi_alloc(&weight, SEGMENTS_AT_ONCE * most, sizeof *weight, "samples of a facet");
+    if (!rc && has_slopes(p)) rc = msi_alloc(&bent, 3 * SEGMENTS_AT_ONCE * most, sizeof *bent, "samples of a facet");
     for (int64_t first = b->first; !rc && first < b->end; first += SEGMENTS_AT_ONCE) {
         const int64_t n = b->end - first < SEGMENTS_AT_ONCE ? b->end - first : SEGMENTS_AT_ONCE;
         msi_vis_block block[SEGMENTS_AT_ONCE];
@@ -564,15 +642,12 @@ static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b
 #pragma omp parallel for schedule(dynamic, 1)
         for (int64_t i = 0; i < n; i++) {
             const msi_vis_segment *g = &s->segment[first + i];
-            block[i] = (msi_vis_block){.n_row = g->n_row,
-                                       .n_chan = g->n_chan,
-                                       .n_plane = n_image,
-                                       .uvw_m = g->uvw_m,
-                                       .freq_hz = g->freq_hz,
-                                       .vis = vis + i * most,
-                                       .weight = weight + i * most};
+            block[i] = block_of(g, n_image, bent ? bent + 3 * i * most : NULL);
+            block[i].vis = vis + i * most;
+            block[i].weight = weight + i * most;
             if (msi_first_error_status(&failure)) continue;
-            msi_first_error_keep(&failure, form_segment(p, first + i, vis + i * most, weight + i * most));
+            msi_first_error_keep(&failure, form_segment(p, first + i, vis + i * most, weight + i * most,
+                                                        bent ? bent + 3 * i * most : NULL));
         }
         rc = msi_first_error_raise(&failure);
         if (!rc) rc = msi_gridder_add_all(gridder, block, (int)n);
@@ -580,6 +655,7 @@ static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b
     }
     msi_free(vis);
     msi_free(weight);
+    msi_free(bent);
     return rc;
 }
 
@@ -652,22 +728,29 @@ static int cut_model(const facet_pass *p, const msi_image *model, const float *w
 static int predict_facet(const facet_pass *p, double accuracy, const msi_image *model, void **to)
 {
     const msi_vis_store *s = p->store;
+    const int is_bent = has_slopes(p);
     msi_gridder *g;
     msi_c64 *vis = NULL;
-    int64_t n_allocated = 0;
+    double *bent = NULL;
+    int64_t n_allocated = 0, n_bent = 0;
     MSI_TRY(make_gridder(p, accuracy, 1, &g));
     int rc = msi_gridder_model(g, model);
     batch b = next_batch(s, 0);
-    if (!rc && b.end < s->n_segment) msi_gridder_expect(g, b.n_sample, b.n_row, s->w_min_lambda, s->w_max_lambda);
+    if (!rc && b.end < s->n_segment)
+        msi_gridder_expect(g, b.n_sample, is_bent ? b.n_sample : b.n_row, s->w_min_lambda, s->w_max_lambda);
     for (; !rc && b.first < s->n_segment; b = next_batch(s, b.end)) {
         for (int64_t i = b.first; !rc && i < b.end; i++) {
             const msi_vis_segment *segment = &s->segment[i];
-            const msi_vis_block block = {.n_row = segment->n_row,
-                                         .n_chan = segment->n_chan,
-                                         .n_plane = p->work->planes.n_image,
-                                         .uvw_m = segment->uvw_m,
-                                         .freq_hz = segment->freq_hz};
-            rc = msi_gridder_add(g, &block);
+            const int64_t n = 3 * segment->n_row * segment->n_chan;
+            if (is_bent && n > n_bent) {
+                n_bent = 0;
+                rc = msi_grow(&bent, 0, n, sizeof *bent, "predicted samples of a facet");
+                if (rc) break;
+                n_bent = n;
+            }
+            if (is_bent) rc = bend_segment(p, segment, bent);
+            const msi_vis_block block = block_of(segment, p->work->planes.n_image, bent);
+            if (!rc) rc = msi_gridder_add(g, &block);
         }
         if (!rc) rc = msi_gridder_predict(g);
         for (int64_t i = b.first; !rc && i < b.end; i++) {
@@ -679,13 +762,15 @@ static int predict_facet(const facet_pass *p, double accuracy, const msi_image *
                 if (rc) break;
                 n_allocated = n;
             }
-            rc = msi_gridder_fetch(g, segment->n_row, segment->n_chan, segment->freq_hz, vis);
+            const msi_vis_block block = block_of(segment, p->work->planes.n_image, bent);
+            rc = msi_gridder_fetch(g, block.n_row, block.n_chan, block.freq_hz, vis);
             if (!rc) rc = add_predicted(p, i, vis, to[i]);
         }
         msi_gridder_clear(g);
         if (!rc) rc = msi_interrupt_check();
     }
     msi_free(vis);
+    msi_free(bent);
     msi_gridder_free(g);
     return rc;
 }
@@ -798,7 +883,8 @@ static int find_corrections(msi_facet_channel *c, facet_pass *p)
     const int n = c->work->planes.n_image, n_facet = c->work->facets->n;
     if (c->correction) return MSI_OK;
     MSI_TRY(msi_alloc(&c->correction, (int64_t)n_facet * n * n, sizeof *c->correction, "responses of facets"));
-    const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains);
+    /* Responses of a-terms are interpolated with the beam in them. */
+    const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains) && !has_slopes(p);
     if (has_beam) MSI_TRY(msi_alloc(&c->beam, (int64_t)n_facet * n * n, sizeof *c->beam, "responses of facets"));
     for (int i = 0; i < n_facet; i++) {
         p->facet = i;

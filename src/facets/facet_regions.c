@@ -694,6 +694,110 @@ int msi_facets_auto(msi_facets *out, const char *from, const msi_facet_target *t
     return rc;
 }
 
+/* ---- Facets of a grid ---- */
+
+int64_t msi_facets_stencil(double at, int64_t n, int *n_weight, double weight[MSI_STENCIL])
+{
+    const double x = at * (double)(n - 1);
+    const int m = n < MSI_STENCIL ? (int)n : MSI_STENCIL;
+    int64_t first = (int64_t)floor(x) - (MSI_STENCIL / 2 - 1);
+    first = first > n - m ? n - m : first;
+    first = first < 0 ? 0 : first;
+    *n_weight = m;
+    for (int i = 0; i < m; i++) {
+        weight[i] = 1;
+        for (int k = 0; k < m; k++)
+            if (k != i) weight[i] *= (x - (double)(first + k)) / (i - k);
+    }
+    return first;
+}
+
+/* Return the weight of a node at a pixel of a row or column of n_pixel. */
+static double node_weight(int64_t node, int64_t n, int64_t pixel, int64_t n_pixel)
+{
+    double w[MSI_STENCIL];
+    int n_weight;
+    const int64_t i = node - msi_facets_stencil((double)pixel / (double)(n_pixel - 1), n, &n_weight, w);
+    return i < 0 || i >= n_weight ? 0 : w[i];
+}
+
+/* Find the pixels where a node has a weight. */
+static void node_range(int64_t node, int64_t n, int64_t n_pixel, int64_t *from, int64_t *count)
+{
+    int64_t last = 0;
+    *from = n_pixel;
+    for (int64_t i = 0; i < n_pixel; i++) {
+        if (node_weight(node, n, i, n_pixel) == 0) continue;
+        if (*from == n_pixel) *from = i;
+        last = i;
+    }
+    if (*from == n_pixel) *from = last;
+    *count = last - *from + 1;
+}
+
+void msi_facets_place(const msi_facet_target *t, const double at[2], msi_facet *f)
+{
+    sky_of(t, at, &f->ra_rad, &f->dec_rad);
+}
+
+/* Return the middle of the image, or a position of n from the first pixel to the last. */
+static double node_pixel(int64_t i, int64_t n, int64_t n_pixel)
+{
+    return n > 1 ? (double)i / (double)(n - 1) * (double)(n_pixel - 1) : 0.5 * (double)(n_pixel - 1);
+}
+
+int msi_facets_grid(msi_facets *f, int64_t nx, int64_t ny, int only_directions, const msi_facet_target *t)
+{
+    const msi_image_geometry *g = &t->geometry;
+    *f = (msi_facets){0};
+    MSI_TRY(check_frame("a-terms", t->frame));
+    int rc = MSI_OK;
+    if (only_directions)
+        *f = (msi_facets){.geometry = *g, .ra_rad = t->ra_rad, .dec_rad = t->dec_rad};
+    else
+        rc = begin_facets(f, t);
+    f->feather = 0;
+    f->node[0] = nx;
+    f->node[1] = ny;
+    f->n = (int)(nx * ny);
+    if (!rc) rc = msi_alloc(&f->facet, f->n, sizeof *f->facet, "facets");
+    for (int i = 0; !rc && i < f->n; i++) {
+        msi_facet *p = &f->facet[i];
+        const int64_t x = i % nx, y = i / nx;
+        msi_facets_place(t, (const double[]){node_pixel(x, nx, g->nx), node_pixel(y, ny, g->ny)}, p);
+        snprintf(p->name, sizeof p->name, "%d, %d", (int)x, (int)y);
+        if (only_directions) continue;
+        node_range(x, nx, g->nx, &p->x0, &p->nx);
+        node_range(y, ny, g->ny, &p->y0, &p->ny);
+        p->n_pixel = p->nx * p->ny;
+        widen(&p->x0, &p->nx, g->nx);
+        widen(&p->y0, &p->ny, g->ny);
+    }
+    for (int64_t i = 0; !rc && f->label && i < g->nx * g->ny; i++)
+        if (is_on_sky(g, i % g->nx, i / g->nx)) f->label[i] = 0;
+    if (rc) msi_facets_free(f);
+    return rc;
+}
+
+/* Compute the weights of a facet of a grid. */
+static int grid_weights(const msi_facets *f, int facet, float *weight)
+{
+    const msi_facet *p = &f->facet[facet];
+    const msi_image_geometry *g = &f->geometry;
+    const int64_t i = facet % f->node[0], j = facet / f->node[0];
+    double *of_column;
+    MSI_TRY(msi_alloc(&of_column, p->nx, sizeof *of_column, "weights of a facet"));
+    for (int64_t x = 0; x < p->nx; x++) of_column[x] = node_weight(i, f->node[0], p->x0 + x, g->nx);
+#pragma omp parallel for schedule(static)
+    for (int64_t y = 0; y < p->ny; y++) {
+        const int16_t *label = f->label + (p->y0 + y) * g->nx + p->x0;
+        const double of_row = node_weight(j, f->node[1], p->y0 + y, g->ny);
+        for (int64_t x = 0; x < p->nx; x++) weight[y * p->nx + x] = label[x] >= 0 ? (float)(of_row * of_column[x]) : 0;
+    }
+    msi_free(of_column);
+    return MSI_OK;
+}
+
 /* ---- Boxes and weights ---- */
 
 void msi_facets_centre(const msi_facets *f, int facet, double *l, double *m)
@@ -716,6 +820,7 @@ int msi_facets_weights(const msi_facets *f, int facet, float *weight)
     const int64_t x1 = p->x0 + p->nx + h < g->nx ? p->x0 + p->nx + h : g->nx,
                   y1 = p->y0 + p->ny + h < g->ny ? p->y0 + p->ny + h : g->ny;
     const int64_t width = x1 - x0 + 1;
+    if (f->node[0]) return grid_weights(f, facet, weight);
     uint32_t(*sum)[2]; /* of the facet's pixels, and of those of all facets, left of and below a corner */
     MSI_TRY(msi_alloc(&sum, width * (y1 - y0 + 1), sizeof *sum, "weights of a facet"));
     for (int64_t y = y0; y < y1; y++) {

@@ -4,7 +4,7 @@
  * region file, or the Voronoi cells of directions: each pixel belongs to the direction at the smallest angle.
  *
  * Facets blend over the feather, a band along their common borders: there each pixel is a mean of the facets near it,
- * with weights that sum to 1.
+ * with weights that sum to 1. The facets of a grid overlap so far that their weights are those of an interpolation.
  */
 #ifndef MSI_FACET_REGIONS_H
 #define MSI_FACET_REGIONS_H
@@ -25,6 +25,7 @@ typedef struct msi_facets {
     msi_facet *facet;
     int16_t *label;  /* [ny][nx] the facet of a pixel; -1: beyond the horizon */
     int64_t feather; /* half of its width, in pixels */
+    int64_t node[2]; /* columns and rows of a grid of facets (msi_facets_grid); 0: none */
 } msi_facets;
 
 /* The image that is divided. */
@@ -52,12 +53,30 @@ int msi_facets_read(msi_facets *out, const char *path, const msi_facet_target *t
  */
 int msi_facets_auto(msi_facets *out, const char *from, const msi_facet_target *target);
 
+enum { MSI_STENCIL = 6 }; /* nodes in each direction */
+
+/*
+ * msi_facets_grid - make facets of nx x ny nodes from one corner of the image to the other. Their weights at a pixel are
+ * those of Lagrange's interpolation between the MSI_STENCIL nearest nodes, or all if there are fewer. A negative weight
+ * is possible; they sum to 1.
+ * Given:    only_directions  without boxes and labels
+ * Returned, returns: as msi_facets_read
+ */
+int msi_facets_grid(msi_facets *out, int64_t nx, int64_t ny, int only_directions, const msi_facet_target *target);
+
+/* msi_facets_stencil - find the nodes, of n from 0 to 1, that a position between 0 and 1 is interpolated from, and their
+ * weights. Returns the first of them */
+int64_t msi_facets_stencil(double at, int64_t n, int *n_weight, double weight[MSI_STENCIL]);
+
+/* msi_facets_place - make a facet's direction that of a position, in pixels of the image. */
+void msi_facets_place(const msi_facet_target *target, const double at[2], msi_facet *facet);
+
 /* msi_facets_centre - return the direction of the middle pixel of a facet's box as l, m in the image. */
 void msi_facets_centre(const msi_facets *f, int facet, double *l, double *m);
 
 /*
  * msi_facets_weights - compute the weight of a facet at the pixels of its box.
- * Returned: weight [ny][nx] of the box, 0 to 1
+ * Returned: weight [ny][nx] of the box
  * Returns:  0, MSI_ENOMEM
  */
 int msi_facets_weights(const msi_facets *f, int facet, float *weight);

@@ -18,54 +18,31 @@ int msi_imaging_facets_start(msi_imaging_run *r)
     if (!msi_options_has_facets(o)) return MSI_OK;
     if (r->ranks->size > 1 || r->ranks->env_rank > 0)
         return msi_error_set(MSI_EUSAGE, "-%s: facets cannot be distributed over ranks yet; use msimage",
-                             o->facets.regions ? "facet-regions" : "facet-auto");
+                             o->facets.aterms    ? "aterm-config"
+                             : o->facets.regions ? "facet-regions"
+                                                 : "facet-auto");
     MSI_TRY(msi_alloc(&r->facets, 1, sizeof *r->facets, "facets"));
-    if (!msi_options_has_gains(o)) return MSI_OK;
-    const msi_facet_gains_spec spec = {.files = o->facets.files,
-                                       .tables = o->facets.tables,
-                                       .n_set = o->n_ms,
-                                       .is_linear = o->facets.is_linear == MSI_SOLUTION_LINEAR,
-                                       .checks_directions = !o->facets.any_direction,
-                                       .update_s = o->facets.update_s};
-    return msi_facet_gains_open(&r->facets->gains, &spec);
+    return msi_facet_gains_open(&r->facets->gains, &o->facets, o->n_ms);
 }
 
 int msi_imaging_facets_open(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     msi_imaging_facets *f = r->facets;
-    int is_circular = 0;
     if (!f) return MSI_OK;
-    const msi_facet_target target = {.geometry = o->geometry,
-                                     .ra_rad = r->ra_rad,
-                                     .dec_rad = r->dec_rad,
-                                     .frame = r->observation.dir_frame,
-                                     .feather_pixel = o->facets.feather_pixel};
-    MSI_TRY(o->facets.regions ? msi_facets_read(&f->facets, o->facets.regions, &target)
-                              : msi_facets_auto(&f->facets, o->facets.automatic, &target));
-    if (f->gains) MSI_TRY(msi_facet_gains_assign(f->gains, &f->facets, r->reader, o->facets.beam ? r->pb : NULL));
-    if (f->gains && msi_facet_gains_form(f->gains) != MSI_GAIN_SCALAR)
-        MSI_TRY(msi_facet_feeds(r->reader, &is_circular));
-    const msi_gain_form most = o->facets.scalar     ? MSI_GAIN_SCALAR
-                               : o->facets.diagonal ? MSI_GAIN_DIAGONAL
-                                                    : MSI_GAIN_FULL;
-    f->work = (msi_facet_work){.facets = &f->facets, .gains = f->gains};
-    MSI_TRY(msi_facet_planes_choose(&f->work.planes, r->planes, r->n_plane, f->gains, is_circular, most));
+    const msi_facet_subject subject = {.target = {.geometry = o->geometry,
+                                                  .ra_rad = r->ra_rad,
+                                                  .dec_rad = r->dec_rad,
+                                                  .frame = r->observation.dir_frame},
+                                       .reader = r->reader,
+                                       .pb = o->facets.beam ? r->pb : NULL,
+                                       .planes = r->planes,
+                                       .n_plane = r->n_plane,
+                                       .accuracy = o->accuracy_follows ? 1e-4 : o->accuracy,
+                                       .is_quiet = r->interval > 0};
+    MSI_TRY(msi_facet_setup_make(&o->facets, &subject, f->gains, &f->facets, &f->work));
     MSI_TRY(msi_alloc(&f->channel, o->channels_out, sizeof *f->channel, "facets"));
-    MSI_TRY(msi_alloc(&f->weight, o->channels_out, sizeof *f->weight, "facets"));
-    int64_t largest = 0;
-    for (int i = 0; i < f->facets.n; i++) {
-        const int64_t n = f->facets.facet[i].nx * f->facets.facet[i].ny;
-        largest = n > largest ? n : largest;
-    }
-    if (r->interval == 0)
-        msi_log_info("facets: %d, the largest box %.3g Mpixel, feather %lld pixels%s", f->facets.n,
-                     1e-6 * (double)largest, (long long)(2 * f->facets.feather),
-                     !f->gains                                             ? ", no gains"
-                     : msi_facet_gains_form(f->gains) == MSI_GAIN_SCALAR   ? ", scalar gains"
-                     : msi_facet_gains_form(f->gains) == MSI_GAIN_DIAGONAL ? ", diagonal gains"
-                                                                           : ", gains of full matrices");
-    return MSI_OK;
+    return msi_alloc(&f->weight, o->channels_out, sizeof *f->weight, "facets");
 }
 
 void msi_imaging_facets_gridder(const msi_imaging_run *r, msi_gridder_spec *spec)
@@ -184,7 +161,8 @@ int msi_imaging_facets_response(msi_imaging_run *r, int64_t channel, float *pixe
         msi_free(weight);
         MSI_TRY(rc);
     }
-    if (!msi_facet_gains_has_beam(r->facets->gains)) return MSI_OK;
+    const msi_facet_gains *gains = r->facets->gains;
+    if (!msi_facet_gains_has_beam(gains) || msi_facet_gains_has_slopes(gains)) return MSI_OK;
     const int64_t n = msi_image_n_pixel(&f->geometry);
     float *beam;
     MSI_TRY(msi_alloc(&beam, n, sizeof *beam, "the primary beam"));

@@ -313,8 +313,10 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     if (msi_options_has_facets(o)) {
         const int64_t of_plane = msi_complex_bytes(r->precision) + (int64_t)sizeof(float);
         const int n_stored = (int)(msi_gridder_store_bytes(need->gridder, 1, 0) / of_plane);
-        plan->image_bytes += msi_facet_bytes(scan->n_sample / o->channels_out, scan->n_row, need->n_plane, n_stored,
-                                             r->precision, o->clean.niter > 0);
+        const int64_t n_sample = scan->n_sample / o->channels_out;
+        /* With a-terms each sample has its own coordinates. */
+        plan->image_bytes += msi_facet_bytes(n_sample, o->facets.aterms ? n_sample : scan->n_row, need->n_plane,
+                                             n_stored, r->precision, o->clean.niter > 0);
     }
     if (o->pb.grid) plan->image_bytes += beam_bytes(need, r->precision);
     add_pending_images(plan, o, plan->paged_bytes ? 0 : plan->one_image_bytes);

@@ -281,8 +281,10 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     options = hash_text(options, o->facets.automatic);
     options = hash_text(options, o->facets.files);
     options = hash_text(options, o->facets.tables);
+    options = hash_text(options, o->facets.aterms);
     const double facets[] = {o->facets.feather_pixel, o->facets.is_linear, o->facets.scalar,
-                             o->facets.diagonal,      o->facets.beam,      o->facets.update_s};
+                             o->facets.diagonal,      o->facets.beam,      o->facets.update_s,
+                             o->facets.aterm_update_s};
     options = msi_hash(options, facets, (int64_t)sizeof facets);
     options = hash_text(options, c->reuse_dirty);
     if (o->pb.grid) options = hash_text(options, msi_imaging_pb_word(o));

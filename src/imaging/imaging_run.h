@@ -11,7 +11,7 @@
 #include "src/clean/clean_history.h"
 #include "src/clean/clean_mask.h"
 #include "src/imaging/imaging_plan.h"
-#include "src/facets/facet_gridding.h"
+#include "src/facets/facet_setup.h"
 #include "src/options/options.h"
 #include "src/pb/pb_mean.h"
 #include "src/pb/pb_samples.h"

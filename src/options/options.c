@@ -684,21 +684,27 @@ static int check_primary_beam(const msi_options *o)
 
 int msi_options_has_gains(const msi_options *o)
 {
-    return o->facets.files || o->facets.beam;
+    return o->facets.files || o->facets.beam || o->facets.aterms;
 }
 
 int msi_options_has_facets(const msi_options *o)
 {
-    return o->facets.regions || o->facets.automatic;
+    return o->facets.regions || o->facets.automatic || o->facets.aterms;
 }
 
 static int check_facets(const msi_options *o)
 {
     const msi_facet_options *f = &o->facets;
-    const char *option = f->regions ? "facet-regions" : f->automatic ? "facet-auto" : NULL;
+    const char *option = f->regions ? "facet-regions" : f->automatic ? "facet-auto" : f->aterms ? "aterm-config" : NULL;
     if (f->regions && f->automatic)
         return msi_error_set(MSI_EUSAGE, "-facet-regions and -facet-auto: give one of them");
-    const char *applied = f->files ? "apply-facet-solutions" : f->beam ? "apply-facet-beam" : NULL;
+    if (f->aterms && (f->regions || f->automatic || f->files))
+        return msi_error_set(MSI_EUSAGE, "-aterm-config: it makes its own facets; leave -%s out",
+                             f->regions || f->automatic ? option : "apply-facet-solutions");
+    const char *applied = f->files    ? "apply-facet-solutions"
+                          : f->aterms ? "aterm-config"
+                          : f->beam   ? "apply-facet-beam"
+                                      : NULL;
     if (applied && !option)
         return msi_error_set(MSI_EUSAGE, "-%s: it needs facets; give -facet-regions FILE or -facet-auto N", applied);
     if (!option) return MSI_OK;
@@ -715,19 +721,22 @@ static int check_facets(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-gridder %s: it cannot make facets; give wgrid, or leave -%s out", o->gridder,
                              option);
     if (f->beam && o->pb.model && strcmp(o->pb.model, "off") == 0)
-        return msi_error_set(MSI_EUSAGE, "-apply-facet-beam: -pb off names no primary beam; leave one of them out");
+        return msi_error_set(MSI_EUSAGE, "-%s: -pb off names no primary beam; leave one of them out",
+                             f->aterms ? "grid-with-beam" : "apply-facet-beam");
     if (o->predict && applied && o->model_interpolation != MSI_MODEL_NEAREST)
         return msi_error_set(MSI_EUSAGE, "-model-interpolation linear: it cannot be used with -%s; leave it out",
                              applied);
-    if (o->predict && f->files && !f->beam && o->pb.model && strcmp(o->pb.model, "off") != 0)
-        return msi_error_set(MSI_EUSAGE, "-pb: it cannot be used with -predict and -apply-facet-solutions; give "
-                                         "-apply-facet-beam too, or leave it out");
+    if (o->predict && (f->files || f->aterms) && !f->beam && o->pb.model && strcmp(o->pb.model, "off") != 0)
+        return msi_error_set(MSI_EUSAGE, "-pb: it cannot be used with -predict and -%s; give -%s too, or leave it out",
+                             applied, f->aterms ? "grid-with-beam" : "apply-facet-beam");
     if (o->make_psf_only)
         return msi_error_set(MSI_EUSAGE, "-make-psf-only: the PSF does not depend on facets; leave -%s out", option);
     if (applied && (o->pb.apply || o->pb.correct))
         return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -%s; leave one of them out%s",
                              o->pb.apply ? "apply-primary-beam" : "pbcor", applied,
-                             f->beam ? "" : ", or give -apply-facet-beam instead");
+                             f->beam     ? ""
+                             : f->aterms ? ", or give -grid-with-beam instead"
+                                         : ", or give -apply-facet-beam instead");
     return MSI_OK;
 }
 
@@ -929,6 +938,15 @@ static void set_deconvolver(msi_clean_options *c)
         c->n_taylor = c->n_taylor == 0 ? 2 : c->n_taylor == 1 ? 0 : c->n_taylor;
 }
 
+/* Say what -grid-with-beam means in other words: with a-terms the beam is one of them, and a prediction through the beam
+ * is what -pb makes of -predict. */
+static void translate_grid_with_beam(msi_options *o)
+{
+    if (o->facets.aterms) o->facets.beam |= o->pb.grid;
+    if (o->predict && o->pb.grid && !o->facets.aterms && !o->pb.model) o->pb.model = "auto";
+    if (o->predict || o->facets.aterms) o->pb.grid = 0;
+}
+
 static void set_dependent_values(msi_options *o)
 {
     msi_uv_taper *taper = &o->weighting.taper;
@@ -1048,6 +1066,7 @@ static int parse(msi_options *options, int argc, const char *const *argv)
                                  argv[k], argv[k - 1]);
     }
     set_deconvolver(&options->clean);
+    translate_grid_with_beam(options);
     MSI_TRY(check_together(options));
     set_dependent_values(options);
     return MSI_OK;

@@ -13,6 +13,7 @@
 #include "io/ms/ms_writer.h"
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
+#include "src/facets/facet_gains.h"
 #include "src/options/tclean_words.h"
 #include "src/options/wsclean_options.h"
 #include "src/sky/continuum.h"
@@ -97,18 +98,6 @@ typedef struct msi_pb_options {
     double pblimit;             /* -pblimit; negative: no limit */
     double mask;                /* -pbmask; 0: none */
 } msi_pb_options;
-
-/* Facets. */
-typedef struct msi_facet_options {
-    const char *regions, *automatic; /* -facet-regions, -facet-auto; NULL: not given; at most one is */
-    const char *files, *tables;      /* -apply-facet-solutions; NULL: none */
-    enum { MSI_SOLUTION_NEAREST, MSI_SOLUTION_LINEAR } is_linear;
-    int beam;             /* -apply-facet-beam */
-    double update_s;      /* -facet-beam-update */
-    int any_direction;    /* -no-solution-directions-check */
-    double feather_pixel; /* -feather-size; negative: chosen */
-    int scalar, diagonal; /* -scalar-visibilities, -diagonal-visibilities */
-} msi_facet_options;
 
 /* -restoring-beam: the beam of each plane of a cube, or one for all. */
 typedef enum msi_restoring_planes { MSI_RESTORE_EACH, MSI_RESTORE_COMMON, MSI_RESTORE_LARGEST } msi_restoring_planes;

@@ -23,12 +23,13 @@ static const msi_option beam_rows[] = {
      AT(pb.apply),
      .high = 1},
     {.name = "grid-with-beam",
-     .use = MSI_USE_IMAGING,
      .arguments = "",
      .help =
          "Clean through the primary beam: in major cycles and in MODEL_DATA each baseline sees the model through its "
          "own beam at each time and frequency. PREFIX-image.fits keeps flat noise, PREFIX-image-pb.fits and "
-         "PREFIX-model-pb.fits are in true flux. It needs -niter and implies -apply-primary-beam.",
+         "PREFIX-model-pb.fits are in true flux. It needs -niter and implies -apply-primary-beam. With -predict it is "
+         "-pb "
+         "auto, and with -aterm-config it adds the beam to the a-terms.",
      .read = msi_read_flag,
      AT(pb.grid),
      .high = 1},

@@ -41,6 +41,23 @@ static const msi_option facet_rows[] = {
      AT(facets.update_s),
      .low = 0,
      .high = 1e6},
+    {.name = "aterm-config",
+     .arguments = "FILE",
+     .completion = MSI_COMPLETE_PATH,
+     .help =
+         "Apply a-terms: screens of gains for each antenna and time, which a file in WSClean's format names: tec, dldm "
+         "and diagonal, FITS files with axes RA---SIN, DEC--SIN, MATRIX, ANTENNA, FREQ, TIME, and beam. Images, "
+         "cleaning and predictions are made by facets, whose number follows from the screens and -accuracy. Images of "
+         "true flux are written as with -apply-facet-solutions. -grid-with-beam applies the beam (-pb) too.",
+     .read = msi_read_aterms},
+    {.name = "beam-aterm-update",
+     .arguments = "SECONDS",
+     .fallback = "300",
+     .help = "With -aterm-config the beam is constant for this time; 0: it is computed for each time step.",
+     .read = msi_read_real,
+     AT(facets.aterm_update_s),
+     .low = 0,
+     .high = 1e6},
     {.name = "solution-interpolation",
      .arguments = "METHOD",
      .fallback = "nearest",

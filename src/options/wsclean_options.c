@@ -25,8 +25,7 @@
 
 #define OTHER_METHOD "CLEAN is the only method; use -multiscale for extended sources"
 #define NO_BEAM      "the primary beam is computed by the model of -pb"
-#define ATERMS       "a-terms are not supported yet; apply direction-independent corrections to the data first"
-#define NO_ATERMS    "no a-terms are applied"
+#define BY_FACETS    "the number of facets of a-terms follows from -accuracy"
 #define ONE_READ     "samples are read once for all facets"
 #define ALL_THREADS  "the gridder always uses all threads (-j)"
 #define NO_REORDER   "the gridder sorts samples itself; sets are not reordered"
@@ -138,10 +137,8 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("beam-model", 1, NO_BEAM),
     ACCEPTED("beam-mode", 1, NO_BEAM),
     ACCEPTED("beam-normalisation-mode", 1, NO_BEAM),
-    REFUSED("aterm-config", 1, ATERMS),
-    ACCEPTED("beam-aterm-update", 1, NO_ATERMS),
-    ACCEPTED("aterm-kernel-size", 1, NO_ATERMS),
-    ACCEPTED("save-aterms", 0, NO_ATERMS),
+    ACCEPTED("aterm-kernel-size", 1, BY_FACETS),
+    ACCEPTED("save-aterms", 0, "a-terms are not written"),
     ACCEPTED("shared-facet-reads", 0, ONE_READ),
     ACCEPTED("shared-facet-writes", 0, ONE_READ),
     ACCEPTED("apply-time-frequency-smearing", 0, "one PSF is used for the whole image, and smearing is not modelled"),

@@ -23,7 +23,7 @@
 #include "io/ms/ms_writer.h"
 #include "io/ms/reader_pool.h"
 #include "kernels/gridder.h"
-#include "src/facets/facet_gridding.h"
+#include "src/facets/facet_setup.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/options.h"
 #include "src/predict/model_bands.h"
@@ -351,19 +351,11 @@ static int start_processes(prediction *r)
 /* Make the facets of the models, and find their gains. */
 static int make_facets(prediction *r)
 {
-    const msi_facet_options *f = &r->request->options->facets;
+    const msi_options *o = r->request->options;
+    const msi_facet_options *f = &o->facets;
     const msi_model_images *m = r->models;
-    const msi_facet_target target = {.geometry = m->geometry,
-                                     .ra_rad = m->ra_rad,
-                                     .dec_rad = m->dec_rad,
-                                     .frame = m->dir_frame,
-                                     .feather_pixel = f->feather_pixel};
-    const msi_gain_form most = f->scalar ? MSI_GAIN_SCALAR : f->diagonal ? MSI_GAIN_DIAGONAL : MSI_GAIN_FULL;
-    int is_circular;
-    MSI_TRY(f->regions ? msi_facets_read(&r->facets, f->regions, &target)
-                       : msi_facets_auto(&r->facets, f->automatic, &target));
     if (f->beam) {
-        const char *word = r->request->options->pb.model;
+        const char *word = o->pb.model;
         double low = HUGE_VAL, high = 0;
         for (int i = 0; i < msi_ms_reader_n_spw(r->reader); i++) {
             const msi_ms_spw *s = msi_ms_reader_spw(r->reader, i);
@@ -372,11 +364,14 @@ static int make_facets(prediction *r)
         }
         MSI_TRY(msi_pb_array_make(&r->facet_pb, word ? word : "auto", r->reader, low, high, m->dir_frame));
     }
-    MSI_TRY(msi_facet_gains_assign(r->gains, &r->facets, r->reader, r->facet_pb));
-    MSI_TRY(msi_facet_feeds(r->reader, &is_circular));
-    r->work = (msi_facet_work){.facets = &r->facets, .gains = r->gains};
-    msi_log_info("facets: %d", r->facets.n);
-    MSI_TRY(msi_facet_planes_choose(&r->work.planes, m->plane, m->n_plane, r->gains, is_circular, most));
+    const msi_facet_subject subject = {
+        .target = {.geometry = m->geometry, .ra_rad = m->ra_rad, .dec_rad = m->dec_rad, .frame = m->dir_frame},
+        .reader = r->reader,
+        .pb = r->facet_pb,
+        .planes = m->plane,
+        .n_plane = m->n_plane,
+        .accuracy = o->accuracy_follows ? 1e-4 : o->accuracy};
+    MSI_TRY(msi_facet_setup_make(f, &subject, r->gains, &r->facets, &r->work));
     if (m->is_taylor)
         return msi_error_set(
             MSI_EINPUT, "%.200s: Taylor terms cannot be predicted by facets yet; predict images of channels", m->names);
@@ -575,18 +570,11 @@ static int run_stages(prediction *r)
 static int open_gains(prediction *r)
 {
     const msi_predict_request *all = r->all;
-    const msi_facet_options *f = &all->options->facets;
     r->gains = all->gains;
     if (r->gains || !msi_options_has_gains(all->options)) return MSI_OK;
     if (r->ranks->env_size > 1)
         return msi_error_set(MSI_EUSAGE, "facets cannot be distributed over ranks yet; use msimage");
-    const msi_facet_gains_spec spec = {.files = f->files,
-                                       .tables = f->tables,
-                                       .n_set = all->n_ms,
-                                       .is_linear = f->is_linear == MSI_SOLUTION_LINEAR,
-                                       .checks_directions = !f->any_direction,
-                                       .update_s = f->update_s};
-    return msi_facet_gains_open(&r->gains, &spec);
+    return msi_facet_gains_open(&r->gains, &all->options->facets, all->n_ms);
 }
 
 static int start_run(prediction *r)

@@ -461,6 +461,190 @@ def check_seams(s):
         s.must(np.abs(step).max() < 2e-3, "no step in the residual: %.1e" % np.abs(step).max())
 
 
+# Pixels of screens: wider than the image, and other ones.
+SCREEN_N, SCREEN_CELL = 48, np.radians(0.06)
+
+
+def write_screen(path, rows, value, matrix, antennas=True, times=None):
+    """Write a screen of a-terms. Given: value(time, antenna, l, m) -> [matrix][..]"""
+    i = np.arange(SCREEN_N)
+    m, l = np.meshgrid((i - SCREEN_N // 2) * SCREEN_CELL, (SCREEN_N // 2 - i) * SCREEN_CELL, indexing="ij")
+    times = rows.times if times is None else times
+    n = len(rows.names) if antennas else 1
+    cube = np.array([[[value(t, a, l, m) for a in range(n)]] for t in range(len(times))])
+    if not antennas:
+        cube = cube[:, :, 0]
+    elif matrix == 1:
+        cube = cube[:, :, :, 0]
+    h = fits.PrimaryHDU(cube.astype("f4"))
+    ra, dec = np.degrees(CENTRE)
+    axes = [("RA---SIN", ra, -np.degrees(SCREEN_CELL), SCREEN_N // 2 + 1), ("DEC--SIN", dec, np.degrees(SCREEN_CELL), SCREEN_N // 2 + 1)]
+    axes += [("MATRIX", 0, 1, 1)] * (matrix > 1) + [("ANTENNA", 0, 1, 1)] * antennas + [("FREQ", 140e6, 1e6, 1)]
+    axes += [("TIME", times[0], times[1] - times[0], 1)]
+    for k, (kind, at, step, pixel) in enumerate(axes, 1):
+        for card, v in (("CTYPE", kind), ("CRVAL", at), ("CDELT", step), ("CRPIX", pixel)):
+            h.header["%s%d" % (card, k)] = v
+    h.writeto(path, overwrite=True)
+    return path
+
+
+def aterm_config(s, name, text):
+    with open(s.path(name), "w", encoding="utf-8") as f:
+        f.write("# a-terms\n" + text)
+    return s.path(name)
+
+
+class Screens:
+    """Smooth screens of each antenna and time: phases with a gradient and waves, gains of feeds, and shifts."""
+
+    def __init__(self, rows, seed=21):
+        r = np.random.default_rng(seed)
+        self.rows = rows
+        shape = (len(rows.times), len(rows.names))
+        self.gradient, self.wave, self.start = r.normal(size=shape + (2,)), 0.06 * r.normal(size=shape), r.uniform(0, 6, shape)
+        self.gain = r.normal(size=shape + (2, 3))
+
+    def tec(self, t, a, l, m):
+        """TECU; at 140 MHz 1 rad is 0.0166 of them."""
+        x, y = l / np.radians(1), m / np.radians(1)
+        g = self.gradient[t, a]
+        return np.array([0.0166 * (g[0] * x + g[1] * y + self.wave[t, a] * np.sin(1.2 * x - 0.8 * y + self.start[t, a]))])
+
+    def feed(self, t, a, l, m):
+        """Gains of X and Y, real and imaginary parts."""
+        x, y = l / np.radians(1), m / np.radians(1)
+        g = 0.15 * self.gain[t, a]
+        value = [g[k, 0] * (x + 0.2) + 1j * g[k, 1] * y + g[k, 2] * x * y for k in range(2)]
+        return np.array([part for v in value for part in ((1 + v).real, v.imag)])
+
+    def shift(self, t, a, l, m):
+        """Shifts by up to an arc minute."""
+        x, y = l / np.radians(1), m / np.radians(1)
+        return np.radians(1 / 60) * np.array([0.4 * np.sin(x + 0.1 * t) + 0.2 * y, 0.5 * np.cos(0.8 * y) - 0.1 * t])
+
+    def jones(self, kinds, l, m):
+        """Jones matrices [time][freq][antenna][2][2] in a direction."""
+        n_time, n_ant = len(self.rows.times), len(self.rows.names)
+        out = np.zeros((n_time, len(FREQ), n_ant, 2, 2), complex)
+        out[..., 0, 0] = out[..., 1, 1] = 1
+        for t in range(n_time):
+            for a in range(n_ant):
+                if "tec" in kinds:
+                    out[t, :, a] *= np.exp(-8.44797245e9j * self.tec(t, a, l, m)[0] / FREQ)[:, None, None]
+                if "diagonal" in kinds:
+                    g = self.feed(t, a, l, m)
+                    out[t, :, a, 0, 0] *= g[0] + 1j * g[1]
+                    out[t, :, a, 1, 1] *= g[2] + 1j * g[3]
+        if "beam" in kinds:
+            angle = np.degrees(np.arcsin(np.hypot(l, m)))
+            out *= np.exp(-2 * np.log(2) * (angle / 2.5 * FREQ / 140e6)**2)[:, None, None, None]
+        return out
+
+    def of_rows(self, kinds, l, m):
+        """J_p and J_q, and the phases of a source."""
+        rows, j = self.rows, self.jones(kinds, l, m)[self.rows.slot]
+        at = np.arange(len(rows.p))
+        d = np.zeros((len(rows.times), 2))
+        if "dldm" in kinds:
+            d = np.array([self.shift(t, 0, l, m) for t in range(len(rows.times))])
+        lm = np.array([l, m]) + d[rows.slot]
+        turns = (rows.uvw * np.column_stack([lm, np.sqrt(1 - (lm**2).sum(1)) - 1])).sum(1)
+        return j[at, :, rows.p], j[at, :, rows.q], np.exp(2j * np.pi * turns[:, None] * FREQ / C)
+
+    def predict(self, kinds, sources):
+        vis = np.zeros_like(self.rows.vis)
+        for x, y, b in sources:
+            p, q, phase = self.of_rows(kinds, *pixel_lm(x, y))
+            vis += p @ (phase[..., None, None] * b) @ q.conj().swapaxes(-1, -2)
+        return vis
+
+    def image(self, kinds, x, y):
+        """Stokes I at a pixel: sum of J_p^H V J_q, normalised by sqrt(C)."""
+        p, q, phase = self.of_rows(kinds, *pixel_lm(x, y))
+        v = stokes(p.conj().swapaxes(-1, -2) @ self.rows.vis @ q, "I") * phase.conj()
+        c = np.mean(stokes(p.conj().swapaxes(-1, -2) @ p @ q.conj().swapaxes(-1, -2) @ q, "I").real)
+        return np.mean(v.real) / np.sqrt(c)
+
+
+def check_aterms(s):
+    """A-terms from screens: images and predictions are direct sums with the Jones matrices of each pixel; cleaning recovers
+    sources anywhere."""
+    path = fresh_copy(base_set(s, "base.ms", "-pol", "XX,XY,YX,YY"), s.path("screens.ms"))
+    rows = Rows(path)
+    r = np.random.default_rng(6)
+    screens = Screens(rows)
+    write_screen(s.path("tec.fits"), rows, screens.tec, 1)
+    write_screen(s.path("diagonal.fits"), rows, screens.feed, 4)
+    write_screen(s.path("dldm.fits"), rows, screens.shift, 2, antennas=False)
+    x, y = r.integers(4, N - 4, (2, 14))
+    sources = [(N // 2 + a, N // 2 + b, np.eye(2) * f) for a, b, f in ((-57, -45, 2), (61, -60, 1), (-40, 59, 1), (70, 51, 1.5), (9, -3, 0.7))]
+    x[:5], y[:5] = [a for a, _, _ in sources], [b for _, b, _ in sources]
+    for kinds, words in ((("tec",), ()), (("tec", "dldm", "diagonal", "beam"), ("-pb", "gauss:2.5deg@140MHz"))):
+        lines = "aterms = [ %s ]\n" % ", ".join(kinds)
+        lines += "".join("%s.images = [\n %s ] # comment\n%s.window = raised_hann\n" % (k, s.path(k + ".fits"), k) for k in kinds if k != "beam")
+        config = aterm_config(s, "config.txt", lines)
+        vis = screens.predict(kinds, sources)
+        rows.put(vis)
+        rows.vis = vis.astype(np.complex64).astype(complex)
+        run(s, "-accuracy", 1e-4, "-weight", "natural", "-aterm-config", config, *words, path)
+        want = np.array([screens.image(kinds, a, b) for a, b in zip(x, y)])
+        off = np.abs(pixels(s, "dirty")[y, x] - want).max() / np.abs(want).max()
+        s.must(off < 1e-4, "%s: image %.1e from the direct sum" % (" and ".join(kinds), off))
+        with fits.open(os.path.join(s.out, "f-dirty.fits")) as f:
+            f[0].data[:] = 0
+            for a, b, flux in sources:
+                f[0].data[0, 0, b, a] = flux[0, 0]
+            f[0].header["BUNIT"] = "Jy/pixel"
+            f.writeto(os.path.join(s.out, "a-model.fits"), overwrite=True)
+        done = s.launch("-quiet", "-predict", "-name", "a", "-accuracy", 1e-4, "-aterm-config", config, *words, path)
+        s.must(done.returncode == 0, "predicts%s" % done.stderr[-800:])
+        with table(path, ack=False) as t:
+            got = t.getcol("MODEL_DATA").reshape(vis.shape)
+        off = np.sqrt(np.mean(np.abs(got - vis)**2) / np.mean(np.abs(vis)**2))
+        s.must(off < 1e-4, "%s: prediction %.1e from the direct sum" % (" and ".join(kinds), off))
+    run(s, *CLEAN, "-accuracy", 1e-4, "-aterm-config", config, *words, path)
+    image = pixels(s, "image-pb")
+    off = max(abs(image[b, a] / flux[0, 0] - 1) for a, b, flux in sources)
+    s.must(off < 3e-3 and pixels(s, "residual").std() < 5e-4, "cleaned: fluxes within %.1e, residual %.1e Jy/beam" % (off, pixels(s, "residual").std()))
+
+
+def check_aterm_refusals(s):
+    """Bad configurations and screens: one line each."""
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+    path = base_set(s, "base.ms", "-pol", "XX,XY,YX,YY")
+    rows = Rows(path)
+    good = write_screen(s.path("good.fits"), rows, lambda t, a, l, m: np.array([0 * l]), 1)
+
+    def config(title, pattern, text, *words, code=3):
+        s.refused(title, code, pattern, *SIZE, "-aterm-config", aterm_config(s, "bad.txt", text), *words, path)
+
+    config("no terms", "no a-terms", "# nothing\n")
+    config("no images", "has no images", "aterms = [tec]\n")
+    config("paf", "kind paf, which is not supported", "aterms = paf\n")
+    config("klfit by another name", "kind klfit, which is not supported", "aterms = x\nx.type = klfit\n")
+    config("an unknown kind", "unknown kind 'spin'", "aterms = spin\n")
+    config("a window", "tec.window is 'square'", "aterms = tec\ntec.images = %s\ntec.window = square\n" % good)
+    config("no file", "No such file", "aterms = tec\ntec.images = none.fits\n")
+    config("no line", "line 3", "aterms = tec\nimages\n")
+    config("another kind of screen", "MATRIX has 1 planes", "aterms = diagonal\ndiagonal.images = %s\n" % good)
+    config("facets too", "makes its own facets", "aterms = tec\ntec.images = %s\n" % good, "-facet-auto", 3, code=2)
+    config("no beam", "-pb off", "aterms = [tec, beam]\ntec.images = %s\n" % good, "-pb", "off", code=2)
+    config("the same times twice", "times overlap", "aterms = tec\ntec.images = [%s, %s]\n" % (good, good))
+    for title, pattern, card, value in (("a projection", "CTYPE1", "CTYPE1", "RA---TAN"), ("no antennas of this set", "has 27 antennas, the set", None, 26),
+                                        ("a value", "is nan", None, np.nan)):
+        with fits.open(good) as f:
+            if card:
+                f[0].header[card] = value
+            elif value == 26:
+                f[0].data = f[0].data[:, :, :5]
+                pattern = "has 5 antennas, the set"
+            else:
+                f[0].data[0, 0, 1, 3, 4] = value
+            f.writeto(s.path("bad.fits"), overwrite=True)
+        config(title, pattern, "aterms = tec\ntec.images = %s\n" % s.path("bad.fits"))
+
+
 def check_refusals(s):
     """Bad regions and solutions: one line each."""
     for name in os.listdir(s.out):

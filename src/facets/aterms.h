@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A-terms: screens of gains over the image, for each antenna and time, in FITS files (aterm_config.h). Between pixels
+ * they are cubic; in time, and in frequency for gains, the nearest plane is used.
+ *
+ *     tec       phase = -8.44797245e9 TEC / frequency
+ *     diagonal  real and imaginary parts of the gains of feeds X and Y
+ *     dldm      a source at l, m is seen at l + dl, m + dm
+ */
+#ifndef MSI_ATERMS_H
+#define MSI_ATERMS_H
+
+#include "core/types.h"
+#include "io/ms/ms_reader.h"
+
+typedef struct msi_aterms msi_aterms;
+
+/* Directions at which screens are looked up. */
+typedef struct msi_aterm_view {
+    int64_t n;
+    double reach;       /* slopes are differences over this distance in l and m, to both sides */
+    double (*lm)[2];    /* [n] from the centre of the image */
+    double (*pixel)[2]; /* [n][5][screens] the direction, and those to both sides in l and m */
+} msi_aterm_view;
+
+/*
+ * msi_aterms_open - read the configuration and its images.
+ * Returned: *out  freed by msi_aterms_free; NULL on failure
+ * Returns:  0, MSI_EINPUT (as msi_aterm_config_read, msi_fits_screen_read; a screen has other axes than its kind needs;
+ *           times overlap), MSI_ENOMEM
+ */
+int msi_aterms_open(msi_aterms **out, const char *path);
+void msi_aterms_free(msi_aterms *a); /* NULL-safe */
+
+/* msi_aterms_is_diagonal - return 1 if the gains of both feeds differ. */
+int msi_aterms_is_diagonal(const msi_aterms *a);
+
+/* msi_aterms_beam_update - return the time in seconds for which the configuration has the beam constant; negative: it does
+ * not say. */
+double msi_aterms_beam_update(const msi_aterms *a);
+
+/* msi_aterms_check - compare the screens with a set: its number of antennas and its times. Returns: 0, MSI_EINPUT */
+int msi_aterms_check(const msi_aterms *a, const msi_ms_reader *reader, int set);
+
+/*
+ * msi_aterms_look - find directions in the screens.
+ * Given:    centre  right ascension and declination of the image; lm [n]
+ * Returned: *view   emptied by msi_aterm_view_free; empty on failure
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_aterms_look(const msi_aterms *a, const double centre[2], int64_t n, const double (*lm)[2], double reach,
+                    msi_aterm_view *view);
+void msi_aterm_view_free(msi_aterm_view *view);
+
+/*
+ * msi_aterms_gains - multiply Jones matrices by the gains in a direction. Several threads may call it.
+ * Given:              point  of the view
+ *                     form   elements of a matrix: 1, 2 or 4
+ * Given and returned: jones [n_antenna][n_chan][form]
+ * Returned:           slope [n_antenna][n_chan][2]  change of the phase by l and m
+ */
+void msi_aterms_gains(const msi_aterms *a, const msi_aterm_view *view, int64_t point, double time_s, int64_t n_antenna,
+                      int32_t n_chan, const double *freq_hz, int form, msi_c64 *jones, double (*slope)[2]);
+
+/* msi_aterms_shift - compute the shift of a source in a direction. Returned: shift  l, m, n; its change by l; by m */
+void msi_aterms_shift(const msi_aterms *a, const msi_aterm_view *view, int64_t point, double time_s,
+                      double shift[3][3]);
+
+#endif
