@@ -268,6 +268,7 @@ static int prepare_run(msi_options *options)
 {
     msi_interrupt_install();
     MSI_TRY(msi_process_limits_threads(options->n_threads));
+    MSI_TRY(msi_options_read_aterms(options));
     return msi_options_expand_multi_ms(options);
 }
 

@@ -294,7 +294,8 @@ static int assign_aterms(msi_facet_gains *g, const msi_facets *facets)
         g->offset[i][0] = l - lm[i][0];
         g->offset[i][1] = m - lm[i][1];
     }
-    /* A hundredth of the image is small beside the distance of facets, and large beside the rounding of floats. */
+    /* A hundredth of the image is small compared with the distance of facets, and large compared with the rounding of
+     * floats. */
     const double reach =
         0.01 * fmax((double)geometry->nx * geometry->cell_x_rad, (double)geometry->ny * geometry->cell_y_rad);
     const int rc = msi_aterms_look(g->aterms, centre, facets->n, (const double(*)[2])lm, reach, &g->look);

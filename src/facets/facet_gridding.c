@@ -460,17 +460,18 @@ static int sum_response(const facet_pass *p, int64_t segment, double *sum, doubl
     return rc;
 }
 
-/* Compute the response of a facet. Returned: correction [n_image][n_image] */
-static int find_correction(const facet_pass *p, double *correction)
+/* Sum the response of a facet. Returned: sum [n_image][n_image], total [n_image] of the weights */
+static int sum_facet_response(const facet_pass *p, double *sum, double *total)
 {
     const int n = p->work->planes.n_image;
     const int64_t n_segment = p->store->n_segment;
     const int n_part = n * n + n;
-    double *part, total[MSI_MAX_PLANES] = {0};
+    double *part;
     msi_first_error failure = {0};
-    memset(correction, 0, sizeof *correction * (size_t)(n * n));
+    memset(sum, 0, sizeof *sum * (size_t)(n * n));
+    memset(total, 0, sizeof *total * (size_t)n);
     if (!p->work->gains) {
-        for (int i = 0; i < n; i++) correction[i * n + i] = 1;
+        for (int i = 0; i < n; i++) sum[i * n + i] = total[i] = 1;
         return MSI_OK;
     }
     MSI_TRY(msi_alloc(&part, n_segment * n_part, sizeof *part, "responses of facets"));
@@ -480,11 +481,10 @@ static int find_correction(const facet_pass *p, double *correction)
             msi_first_error_keep(&failure, sum_response(p, i, part + i * n_part, part + i * n_part + n * n));
     const int rc = msi_first_error_raise(&failure);
     for (int64_t i = 0; !rc && i < n_segment; i++) {
-        for (int k = 0; k < n * n; k++) correction[k] += part[i * n_part + k];
+        for (int k = 0; k < n * n; k++) sum[k] += part[i * n_part + k];
         for (int k = 0; k < n; k++) total[k] += part[i * n_part + n * n + k];
     }
     msi_free(part);
-    for (int k = 0; k < n * n; k++) correction[k] = total[k / n] > 0 ? correction[k] / total[k / n] : k % (n + 1) == 0;
     return rc;
 }
 
@@ -672,7 +672,7 @@ static void keep_report(msi_facet_channel *c, const msi_gridder *g)
     c->report = r;
 }
 
-/* Image a facet, batch by batch. Returned: *out  of the facet's box */
+/* Image a facet, batch by batch. Returned: *out  of the facet's box; empty without a sample */
 static int image_facet(msi_facet_channel *c, const facet_pass *p, msi_image *out)
 {
     *out = (msi_image){0};
@@ -877,30 +877,40 @@ static int make_model_samples(const msi_vis_store *s, void ***out, char **memory
     return MSI_OK;
 }
 
-/* Compute the responses of all facets, once. */
-static int find_corrections(msi_facet_channel *c, facet_pass *p)
+int msi_facet_respond(msi_facet_channel *c)
 {
+    facet_pass p = begin_pass(c->work, msi_gridder_store(c->gridder));
     const int n = c->work->planes.n_image, n_facet = c->work->facets->n;
-    if (c->correction) return MSI_OK;
-    MSI_TRY(msi_alloc(&c->correction, (int64_t)n_facet * n * n, sizeof *c->correction, "responses of facets"));
+    MSI_TRY(msi_alloc(&c->correction, msi_facet_n_correction(c), sizeof *c->correction, "responses of facets"));
+    MSI_TRY(msi_alloc(&c->total, n, sizeof *c->total, "responses of facets"));
     /* Responses of a-terms are interpolated with the beam in them. */
-    const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains) && !has_slopes(p);
-    if (has_beam) MSI_TRY(msi_alloc(&c->beam, (int64_t)n_facet * n * n, sizeof *c->beam, "responses of facets"));
-    for (int i = 0; i < n_facet; i++) {
-        p->facet = i;
-        MSI_TRY(find_correction(p, c->correction + (int64_t)i * n * n));
-        p->only_beam = 1;
-        const int rc = has_beam ? find_correction(p, c->beam + (int64_t)i * n * n) : MSI_OK;
-        p->only_beam = 0;
-        MSI_TRY(rc);
-        const double response = msi_facet_response(c, i);
-        msi_log_detail("facet %d \"%s\": response %.6g", i, c->work->facets->facet[i].name, response);
-        if (!(response > 0))
-            msi_log_warning("facet %d \"%s\" has no solution of any sample; its part of the image is 0", i,
-                            c->work->facets->facet[i].name);
+    const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains) && !has_slopes(&p);
+    if (has_beam) MSI_TRY(msi_alloc(&c->beam, msi_facet_n_correction(c), sizeof *c->beam, "responses of facets"));
+    for (p.facet = 0; p.facet < n_facet; p.facet++) {
+        MSI_TRY(sum_facet_response(&p, c->correction + (int64_t)p.facet * n * n, c->total));
+        p.only_beam = 1;
+        if (has_beam) MSI_TRY(sum_facet_response(&p, c->beam + (int64_t)p.facet * n * n, c->total));
+        p.only_beam = 0;
         MSI_TRY(msi_interrupt_check());
     }
     return MSI_OK;
+}
+
+void msi_facet_responses_done(msi_facet_channel *c)
+{
+    const int n = c->work->planes.n_image;
+    for (int64_t i = 0; i < msi_facet_n_correction(c); i++) {
+        const double total = c->total[i / n % n], none = i % (n * n) % (n + 1) == 0;
+        c->correction[i] = total > 0 ? c->correction[i] / total : none;
+        if (c->beam) c->beam[i] = total > 0 ? c->beam[i] / total : none;
+    }
+    for (int i = 0; i < c->work->facets->n; i++) {
+        const double response = msi_facet_response(c, i);
+        const char *name = c->work->facets->facet[i].name;
+        msi_log_detail("facet %d \"%s\": response %.6g", i, name, response);
+        if (!(response > 0))
+            msi_log_warning("facet %d \"%s\" has no solution of any sample; its part of the image is 0", i, name);
+    }
 }
 
 static int image_facets(msi_facet_channel *c, facet_pass *p, msi_image *out)
@@ -915,7 +925,7 @@ static int image_facets(msi_facet_channel *c, facet_pass *p, msi_image *out)
         MSI_TRY(enter_facet(p, i, &weight));
         find_inverse(c->correction + (int64_t)i * n * n, &c->work->planes, inverse);
         rc = image_facet(c, p, &part);
-        if (!rc) add_facet(p, &part, weight, inverse, out);
+        if (!rc && part.pixel) add_facet(p, &part, weight, inverse, out);
         msi_image_free(&part);
         msi_free(weight);
         msi_progress_leave(all);
@@ -936,8 +946,8 @@ int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out
     msi_gridder_weights(c->gridder, sum_weight, NULL, n_vis);
     memcpy(out->sum_weight, sum_weight, sizeof *sum_weight * (size_t)n);
     memcpy(out->n_vis, n_vis, sizeof *n_vis * (size_t)n);
-    int rc = find_corrections(c, &p);
-    if (!rc && model) {
+    int rc = MSI_OK;
+    if (model) {
         rc = msi_alloc(&scale, n_facet, sizeof *scale, "responses of facets");
         for (int i = 0; !rc && i < n_facet; i++) {
             const double response = msi_facet_response(c, i);
@@ -978,5 +988,6 @@ void msi_facet_channel_free(msi_facet_channel *c)
 {
     msi_free(c->correction);
     msi_free(c->beam);
-    c->correction = c->beam = NULL;
+    msi_free(c->total);
+    c->correction = c->beam = c->total = NULL;
 }

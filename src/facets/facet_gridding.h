@@ -51,10 +51,27 @@ typedef struct msi_facet_channel {
     const msi_facet_work *work;
     msi_gridder *gridder;      /* of the whole image, n_stored planes, tagged if there are gains; borrowed */
     double accuracy;           /* of facets; 0: that of work->spec */
-    double *beam;              /* the same of the beam alone; NULL: there is none */
-    double *correction;        /* [facets][n_image][n_image] C; NULL: not known yet */
+    double *total;             /* [n_image] sums of weights; NULL: responses are not known yet */
+    double *beam;              /* as correction, of the beam alone; NULL: there is none */
+    double *correction;        /* [facets][n_image][n_image] C */
     msi_gridder_report report; /* of the last facet, with the times of all */
 } msi_facet_channel;
+
+/*
+ * msi_facet_respond - sum the responses of all facets over the samples: correction, beam and total are sums, for a caller
+ * that adds those of other ranks.
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ *
+ * msi_facet_responses_done - make C of these sums. Call both before images are made.
+ */
+int msi_facet_respond(msi_facet_channel *c);
+void msi_facet_responses_done(msi_facet_channel *c);
+
+/* msi_facet_n_correction - return the number of values of msi_facet_channel.correction. */
+static inline int64_t msi_facet_n_correction(const msi_facet_channel *c)
+{
+    return (int64_t)c->work->facets->n * c->work->planes.n_image * c->work->planes.n_image;
+}
 
 /*
  * msi_facet_image - image the samples of a channel less those of a model.

@@ -785,6 +785,7 @@ static int image_interval(msi_imaging_run *r)
     if (!is_early && !r->is_empty) MSI_TRY(load_samples(r));
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh_samples(r));
+    MSI_TRY(msi_imaging_facets_respond(r));
     t.weighed_s = msi_wall_s();
     if (r->plan.gridder.backend == MSI_BACKEND_CUDA) msi_gpu_share_adjust(&r->gpus, &r->plan.gridder);
     MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : image_channels(r));

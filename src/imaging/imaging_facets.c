@@ -16,11 +16,6 @@ int msi_imaging_facets_start(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     if (!msi_options_has_facets(o)) return MSI_OK;
-    if (r->ranks->size > 1 || r->ranks->env_rank > 0)
-        return msi_error_set(MSI_EUSAGE, "-%s: facets cannot be distributed over ranks yet; use msimage",
-                             o->facets.aterms    ? "aterm-config"
-                             : o->facets.regions ? "facet-regions"
-                                                 : "facet-auto");
     MSI_TRY(msi_alloc(&r->facets, 1, sizeof *r->facets, "facets"));
     return msi_facet_gains_open(&r->facets->gains, &o->facets, o->n_ms);
 }
@@ -40,7 +35,8 @@ int msi_imaging_facets_open(msi_imaging_run *r)
                                        .n_plane = r->n_plane,
                                        .accuracy = o->accuracy_follows ? 1e-4 : o->accuracy,
                                        .is_quiet = r->interval > 0};
-    MSI_TRY(msi_facet_setup_make(&o->facets, &subject, f->gains, &f->facets, &f->work));
+    MSI_TRY(msi_ranks_agree(r->ranks, msi_facet_setup_make(&o->facets, &subject, f->gains, &f->facets, &f->work)));
+    MSI_TRY(msi_ranks_same(r->ranks, (uint64_t)f->facets.n, "makes another number of facets"));
     MSI_TRY(msi_alloc(&f->channel, o->channels_out, sizeof *f->channel, "facets"));
     return msi_alloc(&f->weight, o->channels_out, sizeof *f->weight, "facets");
 }
@@ -60,6 +56,27 @@ void msi_imaging_facets_bind(msi_imaging_run *r, const msi_gridder_spec *spec)
     f->work.spec = *spec;
     for (int64_t c = 0; c < r->options->channels_out; c++)
         f->channel[c] = (msi_facet_channel){.work = &f->work, .gridder = r->gridder[c]};
+}
+
+/* Sum the responses of a channel over the ranks. */
+static int sum_responses(msi_imaging_run *r, msi_facet_channel *c)
+{
+    if (r->ranks->size == 1) return MSI_OK;
+    MSI_TRY(msi_ranks_sum(r->ranks, c->correction, msi_facet_n_correction(c), MSI_FP64));
+    if (c->beam) MSI_TRY(msi_ranks_sum(r->ranks, c->beam, msi_facet_n_correction(c), MSI_FP64));
+    /* Without gains, responses and totals are 1 in each rank. */
+    return msi_ranks_sum(r->ranks, c->total, c->work->planes.n_image, MSI_FP64);
+}
+
+int msi_imaging_facets_respond(msi_imaging_run *r)
+{
+    for (int64_t c = 0; r->facets && c < r->options->channels_out; c++) {
+        msi_facet_channel *of = &r->facets->channel[c];
+        MSI_TRY(msi_ranks_agree(r->ranks, msi_facet_respond(of)));
+        MSI_TRY(sum_responses(r, of));
+        msi_facet_responses_done(of);
+    }
+    return MSI_OK;
 }
 
 int msi_imaging_facets_tag(msi_imaging_facets *f, const msi_ms_block *block, int n, const uint64_t **tag)
@@ -195,17 +212,23 @@ static int write_true(msi_imaging_run *r, const msi_imaging_pb_image *of, int pl
 int msi_imaging_facets_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
 {
     const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
-    float *response;
-    msi_image out;
+    msi_imaging_facets *f = r->facets;
+    msi_image out = {0};
     if (!r->outputs || !(is_image || of->kind == MSI_FITS_MODEL)) return MSI_OK;
-    if (of->channel != MSI_OUTPUT_MFS && !(r->facets->weight[of->channel] > 0))
-        r->facets->weight[of->channel] = of->image->sum_weight[of->plane];
-    MSI_TRY(msi_alloc(&response, msi_image_n_pixel(&of->image->geometry), sizeof *response, "responses of facets"));
-    int rc = msi_imaging_facets_response(r, of->channel, response);
+    if (of->channel != MSI_OUTPUT_MFS && !(f->weight[of->channel] > 0))
+        f->weight[of->channel] = of->image->sum_weight[of->plane];
+    int rc = MSI_OK;
+    if (!f->response || f->response_channel != of->channel) {
+        msi_free(f->response);
+        f->response = NULL;
+        MSI_TRY(msi_alloc(&f->response, msi_image_n_pixel(&of->image->geometry), sizeof *f->response,
+                          "responses of facets"));
+        f->response_channel = of->channel;
+        rc = msi_imaging_facets_response(r, of->channel, f->response);
+    }
     if (!rc) rc = msi_image_alloc(&out, &of->image->geometry, 1, of->image->precision);
-    for (int p = 0; !rc && p < of->n_plane; p++) rc = write_true(r, of, p, response, &out);
-    if (!rc) msi_image_free(&out);
-    msi_free(response);
+    for (int p = 0; !rc && p < of->n_plane; p++) rc = write_true(r, of, p, f->response, &out);
+    msi_image_free(&out);
     return rc;
 }
 
@@ -218,6 +241,8 @@ void msi_imaging_facets_close(msi_imaging_run *r)
     for (int64_t c = 0; f->channel && c < r->options->channels_out; c++) msi_facet_channel_free(&f->channel[c]);
     msi_free(f->channel);
     msi_free(f->weight);
+    msi_free(f->response);
+    f->response = NULL;
     f->channel = NULL;
     f->weight = NULL;
     msi_facets_free(&f->facets);

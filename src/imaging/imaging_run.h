@@ -31,6 +31,8 @@ typedef struct msi_imaging_facets {
     msi_facet_work work;
     msi_facet_channel *channel; /* [channels_out] */
     double *weight;             /* [channels_out] sums of weights, for the mean of the channels */
+    float *response;            /* of the channel below, kept for its images; NULL: none yet */
+    int64_t response_channel;
     int64_t n_tag;
     uint64_t *tag; /* of a batch of blocks */
 } msi_imaging_facets;
@@ -296,6 +298,10 @@ void msi_imaging_facets_gridder(const msi_imaging_run *run, msi_gridder_spec *sp
 
 /* msi_imaging_facets_bind - give the gridders to the facets. Given: spec  of the gridders */
 void msi_imaging_facets_bind(msi_imaging_run *run, const msi_gridder_spec *spec);
+
+/* msi_imaging_facets_respond - find the responses of facets, over the samples of all ranks. Does nothing without facets.
+ * Returns: 0, MSI_ENOMEM, MSI_EINTERRUPTED, a failure of another rank */
+int msi_imaging_facets_respond(msi_imaging_run *run);
 
 /*
  * msi_imaging_facets_tag - make the tags of the rows of blocks [n].

@@ -13,7 +13,6 @@
 #include "core/image.h"
 #include "core/status.h"
 #include "core/units.h"
-#include "src/facets/aterm_config.h"
 
 enum { MIN_SIZE = 16, MAX_SIZE = 1 << 30, MAX_OPTION_NAME = 32 };
 
@@ -439,18 +438,6 @@ int msi_read_solutions(msi_options *options, const msi_option *option, int n_arg
         return msi_error_set(MSI_EUSAGE, "-%s: an empty argument; give files and the names of tables", option->name);
     options->facets.files = argument[0];
     options->facets.tables = argument[1];
-    return MSI_OK;
-}
-
-int msi_read_aterms(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
-{
-    (void)option;
-    (void)n_argument;
-    msi_aterm_config config;
-    MSI_TRY(msi_aterm_config_read(&config, argument[0]));
-    options->facets.aterms = argument[0];
-    options->facets.beam |= config.has_beam;
-    msi_aterm_config_free(&config);
     return MSI_OK;
 }
 

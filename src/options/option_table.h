@@ -144,7 +144,6 @@ msi_option_reader msi_read_scales;
 msi_option_reader msi_read_mgain;
 msi_option_reader msi_read_local_rms;
 msi_option_reader msi_read_solutions;
-msi_option_reader msi_read_aterms;
 msi_option_reader msi_read_horizon;
 msi_option_reader msi_read_beam_shape;
 msi_option_reader msi_read_restore;

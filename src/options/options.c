@@ -23,6 +23,7 @@
 #include "core/image.h"
 #include "core/status.h"
 #include "io/ms/ms_members.h"
+#include "src/facets/aterm_config.h"
 #include "src/options/cpu_count.h"
 #include "src/options/gridder_choice.h"
 #include "src/options/option_table.h"
@@ -721,8 +722,8 @@ static int check_facets(const msi_options *o)
         return msi_error_set(MSI_EUSAGE, "-gridder %s: it cannot make facets; give wgrid, or leave -%s out", o->gridder,
                              option);
     if (f->beam && o->pb.model && strcmp(o->pb.model, "off") == 0)
-        return msi_error_set(MSI_EUSAGE, "-%s: -pb off names no primary beam; leave one of them out",
-                             f->aterms ? "grid-with-beam" : "apply-facet-beam");
+        return msi_error_set(MSI_EUSAGE, "-pb off: %s needs a primary beam; leave one of them out",
+                             f->aterms ? "the beam of a-terms" : "-apply-facet-beam");
     if (o->predict && applied && o->model_interpolation != MSI_MODEL_NEAREST)
         return msi_error_set(MSI_EUSAGE, "-model-interpolation linear: it cannot be used with -%s; leave it out",
                              applied);
@@ -1100,6 +1101,16 @@ int msi_options_expand_multi_ms(msi_options *o)
                                                          : "interval",
                              o->given_paths[which], n);
     return MSI_OK;
+}
+
+int msi_options_read_aterms(msi_options *o)
+{
+    msi_aterm_config config;
+    if (!o->facets.aterms) return MSI_OK;
+    MSI_TRY(msi_aterm_config_read(&config, o->facets.aterms));
+    o->facets.beam |= config.has_beam;
+    msi_aterm_config_free(&config);
+    return check_facets(o);
 }
 
 void msi_options_free(msi_options *options)

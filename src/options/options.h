@@ -274,6 +274,10 @@ int msi_options_check_selection(const msi_ms_selection *selection);
  */
 int msi_options_expand_multi_ms(msi_options *options);
 
+/* msi_options_read_aterms - find out whether the configuration of a-terms names the beam. Returns: 0, MSI_EINPUT,
+ * MSI_EUSAGE, MSI_ENOMEM */
+int msi_options_read_aterms(msi_options *options);
+
 /*
  * msi_clean_options_mask - find the mask that is given.
  * Returned: *option  its option, such as "fits-mask"

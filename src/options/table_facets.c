@@ -49,7 +49,8 @@ static const msi_option facet_rows[] = {
          "and diagonal, FITS files with axes RA---SIN, DEC--SIN, MATRIX, ANTENNA, FREQ, TIME, and beam. Images, "
          "cleaning and predictions are made by facets, whose number follows from the screens and -accuracy. Images of "
          "true flux are written as with -apply-facet-solutions. -grid-with-beam applies the beam (-pb) too.",
-     .read = msi_read_aterms},
+     .read = msi_read_text,
+     AT(facets.aterms)},
     {.name = "beam-aterm-update",
      .arguments = "SECONDS",
      .fallback = "300",

@@ -307,7 +307,7 @@ static int assign_sets(prediction *r)
     r->request = &r->own;
     /* A column that is replaced is not read, so it does not matter that only some sets have CORRECTED_DATA. */
     if (all->op == MSI_MS_WRITE_REPLACE && !all->selection.data_column) r->own.selection.data_column = "DATA";
-    if (all->beam || r->gains) r->own.selection.describe_rows = 1;
+    if (all->beam || all->gains || msi_options_has_gains(all->options)) r->own.selection.describe_rows = 1;
     if (r->ranks->env_size == 1) return MSI_OK;
     if (msi_ms_paths_same(all->ms_paths, all->n_ms, &a, &b))
         return msi_error_set(MSI_EARGUMENT, "%s and %s are the same Measurement Set", all->ms_paths[a],
@@ -566,15 +566,38 @@ static int run_stages(prediction *r)
     return MSI_OK;
 }
 
+/* List the files of the solutions of this rank's sets, of the files of all sets. Returned: *own, to be freed; NULL: these
+ * files are for all sets */
+static int own_files(const prediction *r, const char *files, char **own)
+{
+    const msi_predict_request *all = r->all, *q = r->request;
+    *own = NULL;
+    if (!files || !strchr(files, ',') || q->n_ms == all->n_ms) return MSI_OK;
+    MSI_TRY(msi_alloc(own, (int64_t)strlen(files) + 2, 1, "names of files"));
+    const char *from = files;
+    for (int i = 0, k = 0; i < all->n_ms && *from; i++) {
+        const size_t n = strcspn(from, ",");
+        if (k < q->n_ms && q->ms_paths[k] == all->ms_paths[i]) {
+            if (k++) strcat(*own, ",");
+            strncat(*own, from, n);
+        }
+        from += from[n] ? n + 1 : n;
+    }
+    return MSI_OK;
+}
+
 /* Read the solutions of facets, unless they are open. Without solutions facets predict what the whole image does. */
 static int open_gains(prediction *r)
 {
-    const msi_predict_request *all = r->all;
-    r->gains = all->gains;
-    if (r->gains || !msi_options_has_gains(all->options)) return MSI_OK;
-    if (r->ranks->env_size > 1)
-        return msi_error_set(MSI_EUSAGE, "facets cannot be distributed over ranks yet; use msimage");
-    return msi_facet_gains_open(&r->gains, &all->options->facets, all->n_ms);
+    msi_facet_options o = r->all->options->facets;
+    char *files;
+    r->gains = r->all->gains;
+    if (r->gains || !r->own.n_ms) return MSI_OK;
+    MSI_TRY(own_files(r, o.files, &files));
+    if (files) o.files = files;
+    const int rc = msi_facet_gains_open(&r->gains, &o, r->own.n_ms);
+    msi_free(files);
+    return rc;
 }
 
 static int start_run(prediction *r)
@@ -583,8 +606,8 @@ static int start_run(prediction *r)
     r->start_s = msi_wall_s();
     MSI_TRY(
         msi_open_sets_have_columns(all->options, "it has no columns to write to; predict into its Measurement Set"));
-    MSI_TRY(open_gains(r));
     MSI_TRY(assign_sets(r));
+    MSI_TRY(open_gains(r));
     if (r->ranks->env_size > all->n_ms)
         msi_log_info("ranks: %d of %d have nothing to do, because each set has one writer and the number of sets is %d",
                      r->ranks->env_size - all->n_ms, r->ranks->env_size, all->n_ms);

@@ -6,6 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import mpi_job
 from program_suite import ImagingSuite, fresh_copy, main, skip_without_modules
 
 skip_without_modules("numpy", "astropy.io.fits", "casacore.tables", "h5py")
@@ -459,6 +460,45 @@ def check_seams(s):
         s.must(abs(one - 1) < 5e-3 and abs(flux - 1) < 5e-3, "feather %d: on the border %.4f Jy, over four facets %.4f Jy" % (feather, one, flux))
         step = pixels(s, "residual")
         s.must(np.abs(step).max() < 2e-3, "no step in the residual: %.1e" % np.abs(step).max())
+
+
+def check_ranks(s):
+    """Several ranks make the images and predictions of one, with a file of solutions for each set."""
+    if not os.path.exists(os.path.join(os.path.dirname(s.msimage), "msimage-mp")):
+        print("msimage-mp is not built: not tried")
+        return
+    mp = mpi_job.program(s.msimage)
+    base = base_set(s, "base.ms", "-pol", "XX,XY,YX,YY")
+    paths = [fresh_copy(base, s.path("ranks%d.ms" % k)) for k in range(2)]
+    h5 = []
+    for k, path in enumerate(paths):
+        rows = Rows(path)
+        jones, tables = random_jones(rows, "diagonal", seed=30 + k)
+        rows.put(rows.predict([(N // 2 + a, N // 2 + b, np.eye(2) * (k + 1)) for a, b in DIRECTIONS], jones))
+        h5.append(write_h5(s.path("ranks%d.h5" % k), rows, tables))
+    words = ["-quiet", "-overwrite", "-name", "f", "-facet-auto", directions_file(s), "-feather-size", 0, "-accuracy", 1e-6,
+             "-apply-facet-solutions", ",".join(h5), "amplitude000,phase000"]
+    seen = []
+    for launch in (s.launch, lambda *w: mpi_job.run(2, mp, *w, cwd=s.out)):
+        for more in ((*SIZE, "-niter", 60, "-mgain", 0.7, "-weight", "natural", "-no-update-model-required"), ("-predict",)):
+            done = launch(*[w for w in words if more[0] != "-predict" or w != "-overwrite"], *more, *paths)
+            s.must(done.returncode == 0, "%s%s" % (more[0], done.stderr[-800:]))
+        seen.append([pixels(s, kind) for kind in ("dirty", "residual", "image-pb", "psf")])
+        for path in paths:
+            with table(path, ack=False) as t:
+                seen[-1].append(t.getcol("MODEL_DATA"))
+    off = max(np.abs(a - b).max() / np.abs(a).max() for a, b in zip(*seen))
+    s.must(off < 1e-4, "images and predictions of one and two ranks differ by %.1e" % off)
+    # With a-terms, too.
+    write_screen(s.path("tec.fits"), rows, Screens(rows).tec, 1)
+    config = aterm_config(s, "ranks.txt", "aterms = tec\ntec.images = %s\n" % s.path("tec.fits"))
+    seen = []
+    for launch in (s.launch, lambda *w: mpi_job.run(2, mp, *w, cwd=s.out)):
+        done = launch("-quiet", "-overwrite", "-name", "f", *SIZE, "-accuracy", 1e-3, "-aterm-config", config, paths[0])
+        s.must(done.returncode == 0, "a-terms%s" % done.stderr[-800:])
+        seen.append(pixels(s, "dirty"))
+    off = np.abs(seen[0] - seen[1]).max() / np.abs(seen[0]).max()
+    s.must(off < 1e-3, "images with a-terms of one and two ranks differ by %.1e" % off)
 
 
 # Pixels of screens: wider than the image, and other ones.
