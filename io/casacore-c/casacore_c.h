@@ -42,11 +42,22 @@ enum ccc_status {
     CCC_ENOMEM = -6,    /* not enough memory */
     CCC_EFAILED = -7,   /* casacore failed: damaged files, a failed read or write, an invalid expression */
     CCC_EREADONLY = -8, /* the table, its files or its directory cannot be written */
-    CCC_EREFUSED = -9   /* casacore would load a library that the table names, or evaluate an expression of the table */
+    CCC_EREFUSED = -9,  /* casacore would load a library that the table names, or evaluate an expression of the table */
+    CCC_EWRITE = -10    /* a write failed; ccc_error_number may have the reason */
 };
 
 /* ccc_error - return the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */
 const char *ccc_error(void);
+
+/* ccc_error_number - return the errno of this thread's last failure, as far as casacore names it; else 0. */
+int ccc_error_number(void);
+
+/*
+ * ccc_on_terminate - set a function that is called when the process ends by an exception that nothing catches, such as
+ * one of a destructor or a thread of casacore. ccc_error has its message.
+ * Given: leave  is to end the process; code: as that of any function. If it returns, the process aborts
+ */
+void ccc_on_terminate(void (*leave)(int code));
 
 /* ccc_version - return casacore's version, such as "3.5.0". Borrowed. */
 const char *ccc_version(void);

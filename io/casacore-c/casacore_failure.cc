@@ -3,6 +3,7 @@
 #include "casacore_internal.hpp"
 
 #include <cerrno>
+#include <exception>
 
 #include <casacore/casa/Logging/LogSink.h>
 #include <casacore/casa/Logging/NullLogSink.h>
@@ -17,20 +18,38 @@
 namespace {
 
 thread_local char message[2048];
+thread_local int message_number;
+void (*leave_process)(int code);
 
 } // namespace
 
-/* Return whether the text names a limit of the system that was reached. */
-static bool indicates_shortage(const char *text) noexcept
+/* Return the reason that a text of casacore names; 0: none. casacore's exceptions have no codes. */
+static int number_of(const char *text) noexcept
 {
-    for (const int reason : {ENOMEM, EAGAIN, EMFILE, ENFILE})
-        if (std::strstr(text, std::strerror(reason))) return true;
-    return false;
+    for (const int reason : {ENOMEM, EAGAIN, EMFILE, ENFILE, ENOSPC, EFBIG, EDQUOT, EROFS, EIO})
+        if (std::strstr(text, std::strerror(reason))) return reason;
+    return 0;
+}
+
+/* Return whether a limit of the system was reached. */
+static bool is_shortage(int reason) noexcept
+{
+    return reason == ENOMEM || reason == EAGAIN || reason == EMFILE || reason == ENFILE;
+}
+
+/* Return whether a write failed. Those of lock files have no reason. */
+static bool is_write(const char *text) noexcept
+{
+    const int reason = number_of(text);
+    return reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == EROFS ||
+           std::strstr(text, "tracePWRITE") || std::strstr(text, "traceWRITE");
 }
 
 int ccc::fail(int code, const char *text) noexcept
 {
-    if (code == CCC_EFAILED && indicates_shortage(text)) code = CCC_ENOMEM;
+    message_number = number_of(text);
+    if (code == CCC_EFAILED && is_shortage(message_number)) code = CCC_ENOMEM;
+    if (code == CCC_EFAILED && is_write(text)) code = CCC_EWRITE;
     size_t n = std::min(std::strlen(text), sizeof message - 1);
     std::memcpy(message, text, n);
     message[n] = 0;
@@ -46,7 +65,7 @@ bool ccc::indicates_damage(const char *what) noexcept
         "Internal error", "Internal Table error", "AlwaysAssert",   "RecordDesc::",
         "ArrayIterator<", "shape mismatch",       "is incorrect"};
     for (const char *sign : signs)
-        if (std::strstr(what, sign)) return !std::strstr(what, "getcwd") && !indicates_shortage(what);
+        if (std::strstr(what, sign)) return !std::strstr(what, "getcwd") && !is_shortage(number_of(what)) && !is_write(what);
     return false;
 }
 
@@ -85,6 +104,28 @@ extern "C" const char *__lsan_default_suppressions(void)
 const char *ccc_error(void)
 {
     return message;
+}
+
+int ccc_error_number(void)
+{
+    return message_number;
+}
+
+/* Describe the exception that ends the process. */
+static int describe_end() noexcept
+{
+    const std::exception_ptr e = std::current_exception();
+    if (!e) return ccc::fail(CCC_EFAILED, "casacore failed");
+    return ccc::guarded(std::string("casacore"), [&e] { std::rethrow_exception(e); });
+}
+
+void ccc_on_terminate(void (*f)(int code))
+{
+    leave_process = f;
+    std::set_terminate([] {
+        leave_process(describe_end());
+        std::abort();
+    });
 }
 
 const char *ccc_version(void)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/convert/set_output.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
 
 #include "core/memory.h"
 #include "core/status.h"
@@ -413,9 +416,28 @@ const double *msi_set_output_antenna_m(const msi_set_output *o)
     return o->antenna_m;
 }
 
-pid_t msi_set_output_process(const msi_set_output *o)
+static int is_disk_full(const char *folder)
 {
-    return o->process ? msi_set_process_id(o->process) : 0;
+    enum { LITTLE = 1 << 20 };
+    struct statvfs disk;
+    if (statvfs(folder, &disk) != 0) return 0;
+    /* A file system without a fixed number of files has 0 of them. */
+    return disk.f_bavail * disk.f_frsize < LITTLE || (disk.f_files > 0 && disk.f_favail == 0);
+}
+
+int msi_set_output_explain(int status, const char *folder, const char *out)
+{
+    struct rlimit limit;
+    int reason = ccc_error_number();
+    if (status != MSI_EOUTPUT && status != MSI_EINPUT) return status;
+    /* A file that cannot be read has the reason EIO too, but those of a failed write are its own. */
+    const int is_write = reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == EROFS;
+    if (!is_write && !(reason == EIO && status == MSI_EOUTPUT)) {
+        const int is_limited =
+            status == MSI_EOUTPUT && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+        reason = is_disk_full(folder) ? ENOSPC : is_limited ? EFBIG : 0;
+    }
+    return reason ? msi_error_set(MSI_EOUTPUT, "%s: %s", out, strerror(reason)) : status;
 }
 
 int msi_set_output_finish(msi_set_output *o)

@@ -51,7 +51,6 @@ typedef struct msi_set_output_spec {
     /* Write in another process while this one makes more rows. */
     int in_process;
     const char *name; /* of the set, for messages about that process; borrowed until it ends */
-    int kept_fd;      /* a descriptor that it keeps open, so that the other end of a socket sees when it ends */
 } msi_set_output_spec;
 
 typedef struct msi_set_output msi_set_output;
@@ -102,12 +101,16 @@ int64_t msi_set_output_n_row(const msi_set_output *out);
 /* msi_set_output_antenna_m - return geocentric positions [..][3] by the antenna numbers of the output; borrowed. */
 const double *msi_set_output_antenna_m(const msi_set_output *out);
 
-/* msi_set_output_process - return the id of the writer process, which must end before the set is removed; 0 if there is
- * none. */
-pid_t msi_set_output_process(const msi_set_output *out);
-
 /* msi_set_output_finish - write the remaining rows and close the set. Returns: 0, MSI_EOUTPUT. */
 int msi_set_output_finish(msi_set_output *out);
+
+/*
+ * msi_set_output_explain - give the reason of a failure by the file system that has the output: a full disk, or the
+ * limit of the size of a file. casacore may lose the reason when it fails again while it closes a file, or crash.
+ * Given:   status  of the work, with its error; folder  of the output; out  its name, for the message
+ * Returns: MSI_EOUTPUT with the reason, or status
+ */
+int msi_set_output_explain(int status, const char *folder, const char *out);
 
 /* msi_set_output_free - close everything; NULL is fine. */
 void msi_set_output_free(msi_set_output *out);

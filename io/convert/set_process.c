@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * Rows are passed in slots of shared memory. Messages report full and free slots. If the writer process fails, it
- * stores the error in the shared memory and ends, which closes the socket.
- */
+/* Rows are passed in slots of shared memory. Frames report filled and freed slots. */
 #include "io/convert/set_process.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/memory.h"
+#include "io/convert/set_output.h"
 #include "io/convert/set_writer.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 
 enum {
     SLOTS = 3,
@@ -29,17 +21,11 @@ enum {
 
 #define WHAT "the writer process"
 
-typedef enum message_kind { MADE, FILL, FREED, FINISH, FINISHED } message_kind;
-
-typedef struct message {
-    message_kind kind;
-    int slot;
-} message;
+/* The steps of the process: the output is made, and is complete. */
+enum { OUTPUT_MADE, OUTPUT_COMPLETE };
 
 /* Beginning of the shared memory. */
 typedef struct shared {
-    int status; /* error of the writer process */
-    char message[MSI_MESSAGE_BYTES];
     int64_t slots_at;
     int32_t offset[][OFFSETS]; /* [n_set] */
 } shared;
@@ -60,10 +46,8 @@ typedef struct slot_parts {
 } slot_parts;
 
 struct msi_set_process {
-    msi_child child;
-    shared *shared;
-    int64_t n_shared;
-    const char *path, *name;
+    msi_child *child;
+    shared *shared; /* of the child */
     int is_busy[SLOTS];
     int filling; /* the slot that is being filled; -1: none */
 };
@@ -100,54 +84,45 @@ static void pass_offsets(msi_set_maps *maps, shared *s, int n_set, int is_taken)
     }
 }
 
-static int send_message(const msi_child *other, message_kind kind, int slot)
-{
-    const message m = {kind, slot};
-    return msi_child_send(other, &m, sizeof m);
-}
-
 /* ---- The writer process ---- */
 
-/* Send a message to the parent. If the parent has ended, end too. */
-static void send_or_exit(const msi_child *parent, message_kind kind, int slot)
-{
-    if (send_message(parent, kind, slot) != 0) _exit(1);
-}
+/* What the process writes. */
+typedef struct job {
+    const char *path;
+    const msi_ms_reader *reader;
+    const msi_set_output_spec *spec;
+    msi_set_maps *maps;
+    int64_t slots_at;
+} job;
 
-static int write_all(msi_set_writer *w, const shared *s, const msi_child *parent)
+/* Write the rows of slots until the output is complete. The table is not closed after a failure, as this could fail
+ * again and hide the first error. */
+static int write_set(msi_child *self, const job *j)
 {
+    shared *s = msi_child_shared(self);
+    msi_set_writer *w;
+    s->slots_at = j->slots_at;
+    MSI_TRY(msi_set_writer_make(&w, j->path, j->reader, j->spec, j->maps));
+    pass_offsets(j->maps, s, j->reader->n_set, 0);
+    msi_child_tell(self, MSI_CHILD_STEP, OUTPUT_MADE, 0);
     for (;;) {
-        message m;
-        if (msi_child_receive(parent, &m, sizeof m) != 0) _exit(1);
-        if (m.kind == FINISH) return msi_set_writer_finish(w);
-        const slot_parts from = lay_out(s, m.slot);
+        msi_frame f;
+        msi_child_hear(self, &f);
+        if (f.kind == MSI_CHILD_NEXT) return msi_set_writer_finish(w);
+        const slot_parts from = lay_out(s, (int)f.number);
         const slot_head *h = from.head;
         const msi_set_rows rows = {h->n_row, h->n_chan, h->n_corr, from.row, from.data, from.weight, from.flag};
         msi_child_progress(MSI_CHILD_STEP_S);
         MSI_TRY(msi_set_writer_put(w, &rows));
-        send_or_exit(parent, FREED, m.slot);
+        msi_child_tell(self, MSI_CHILD_FREED, f.number, 0);
     }
 }
 
-static _Noreturn void run_writer(const msi_set_process *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
-                                 msi_set_maps *maps)
+static int run_writer(msi_child *self, void *of)
 {
-    msi_set_writer *w = NULL;
-    msi_child_progress(MSI_CHILD_STEP_S);
-    int status = msi_set_writer_make(&w, b->path, reader, spec, maps);
-    if (!status) {
-        pass_offsets(maps, b->shared, reader->n_set, 0);
-        send_or_exit(&b->child, MADE, 0);
-        status = write_all(w, b->shared, &b->child);
-    }
-    if (status) {
-        snprintf(b->shared->message, sizeof b->shared->message, "%s", msi_error_get());
-        b->shared->status = status;
-        /* Do not close the table: this could fail again and hide the first error. */
-        _exit(1);
-    }
-    send_or_exit(&b->child, FINISHED, 0);
-    _exit(0);
+    const job *j = of;
+    msi_ms_child_begin();
+    return msi_set_output_explain(write_set(self, j), j->path, j->spec->name);
 }
 
 /* ---- The parent process ---- */
@@ -159,56 +134,13 @@ int msi_set_process_fits(const msi_ms_reader *reader, const msi_channel_groups *
     return 1;
 }
 
-static int get_failure(msi_set_process *b)
+/* Receive the next frame. *got is 0 if there is none yet. */
+static int receive(msi_set_process *b, int wait, msi_frame *f, int *got)
 {
-    char text[1024];
-    const int by_signal = msi_child_end_text(&b->child, b->name, WHAT, text, sizeof text);
-    if (b->shared->status) return msi_error_set(b->shared->status, "%s", b->shared->message);
-    /* The kernel sends SIGKILL if memory runs out. */
-    char refused[256];
-    const int is_refused = msi_child_refused(&b->child, refused, sizeof refused);
-    return msi_error_set(by_signal == SIGKILL || is_refused ? MSI_ENOMEM : MSI_EOUTPUT, "%s", text);
-}
-
-/* Wait for the next message, which may free a slot. */
-static int receive(msi_set_process *b, int wait, message *m, int *got)
-{
-    MSI_TRY(msi_child_await(&b->child, wait, m, sizeof *m, got));
-    if (*got < 0) return get_failure(b);
-    if (*got && m->kind == FREED) b->is_busy[m->slot] = 0;
-    return MSI_OK;
-}
-
-static int await_kind(msi_set_process *b, message_kind kind)
-{
-    message m;
-    int got;
-    do MSI_TRY(receive(b, 1, &m, &got));
-    while (m.kind != kind);
-    return MSI_OK;
-}
-
-/* Send a request. If it cannot be sent, return the error of the ended process. */
-static int request(msi_set_process *b, message_kind kind, int slot)
-{
-    const int sent = send_message(&b->child, kind, slot);
-    if (sent < 0) return sent;
-    while (sent) MSI_TRY(await_kind(b, FINISHED));
-    return MSI_OK;
-}
-
-static int map_shared(msi_set_process *b, int n_set)
-{
-    const int64_t page = sysconf(_SC_PAGESIZE);
-    const int64_t head = (int64_t)sizeof *b->shared + n_set * (int64_t)sizeof b->shared->offset[0];
-    const int64_t slots_at = (head + page - 1) / page * page;
-    b->n_shared = slots_at + (int64_t)SLOTS * SLOT_BYTES;
-    void *p =
-        mmap(NULL, (size_t)b->n_shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
-        return msi_error_set(MSI_ENOMEM, "cannot map memory shared with %s: %s", WHAT, strerror(errno));
-    b->shared = p;
-    b->shared->slots_at = slots_at;
+    MSI_TRY(msi_child_receive(b->child, wait, f, got));
+    if (*got < 0) return msi_child_fail(b->child, MSI_EOUTPUT);
+    if (*got && f->kind == MSI_CHILD_DONE) return msi_child_error(f);
+    if (*got && f->kind == MSI_CHILD_FREED && f->number >= 0 && f->number < SLOTS) b->is_busy[f->number] = 0;
     return MSI_OK;
 }
 
@@ -221,17 +153,26 @@ static void close_tables(const msi_ms_reader *reader)
     }
 }
 
-static int fork_child(msi_set_process *b, const msi_ms_reader *reader, const msi_set_output_spec *spec,
-                      msi_set_maps *maps)
+static int start(msi_set_process *b, job *j)
 {
-    int is_child;
-    const pid_t self = getpid();
-    close_tables(reader);
-    MSI_TRY(msi_child_fork_keeping(&b->child, "to write with", spec->kept_fd, &is_child));
-    if (!is_child) return MSI_OK;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != self) _exit(1);
-    run_writer(b, reader, spec, maps);
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    const int64_t head = (int64_t)sizeof *b->shared + j->reader->n_set * (int64_t)sizeof b->shared->offset[0];
+    j->slots_at = (head + page - 1) / page * page;
+    const msi_child_spec spec = {.work = run_writer,
+                                 .of = j,
+                                 .what = WHAT,
+                                 .path = j->spec->name,
+                                 .shared_bytes = j->slots_at + (int64_t)SLOTS * SLOT_BYTES,
+                                 .cpu_s = MSI_CHILD_STEP_S};
+    close_tables(j->reader);
+    MSI_TRY(msi_child_start(&b->child, &spec));
+    b->shared = msi_child_shared(b->child);
+    b->shared->slots_at = j->slots_at;
+    /* The numbers of the first set have no offsets. */
+    if (j->reader->n_set < 2) return MSI_OK;
+    MSI_TRY(msi_child_await(b->child, MSI_CHILD_STEP, OUTPUT_MADE, MSI_EOUTPUT));
+    pass_offsets(j->maps, b->shared, j->reader->n_set, 1);
+    return MSI_OK;
 }
 
 int msi_set_process_start(msi_set_process **out, const char *path, const msi_ms_reader *reader,
@@ -240,17 +181,9 @@ int msi_set_process_start(msi_set_process **out, const char *path, const msi_ms_
     msi_set_process *b;
     *out = NULL;
     MSI_TRY(msi_alloc(&b, 1, sizeof *b, WHAT));
-    b->child = MSI_CHILD_NONE;
-    b->path = path;
-    b->name = spec->name;
     b->filling = -1;
-    int status = map_shared(b, reader->n_set);
-    if (!status) status = fork_child(b, reader, spec, maps);
-    /* The numbers of the first set have no offsets. */
-    if (!status && reader->n_set > 1) {
-        status = await_kind(b, MADE);
-        if (!status) pass_offsets(maps, b->shared, reader->n_set, 1);
-    }
+    job j = {path, reader, spec, maps, 0};
+    const int status = start(b, &j);
     if (status) {
         msi_set_process_free(b);
         return status;
@@ -265,7 +198,7 @@ static int submit(msi_set_process *b)
     if (k < 0) return MSI_OK;
     b->filling = -1;
     b->is_busy[k] = 1;
-    return request(b, FILL, k);
+    return msi_child_ask(b->child, &(msi_frame){.kind = MSI_CHILD_FILLED, .number = k});
 }
 
 static int free_slot(const msi_set_process *b)
@@ -278,10 +211,10 @@ static int free_slot(const msi_set_process *b)
 /* Wait for a free slot and begin it for rows of a shape. */
 static int begin_slot(msi_set_process *b, int32_t n_chan, int32_t n_corr)
 {
-    message m;
+    msi_frame f;
     int got = 1;
-    while (got) MSI_TRY(receive(b, 0, &m, &got));
-    while (free_slot(b) < 0) MSI_TRY(receive(b, 1, &m, &got));
+    while (got) MSI_TRY(receive(b, 0, &f, &got));
+    while (free_slot(b) < 0) MSI_TRY(receive(b, 1, &f, &got));
     b->filling = free_slot(b);
     slot_head *h = lay_out(b->shared, b->filling).head;
     const int64_t capacity = (FILLED_BYTES - (int64_t)sizeof *h) / row_bytes(n_chan, n_corr);
@@ -315,25 +248,13 @@ int msi_set_process_next(msi_set_process *b, int32_t n_chan, int32_t n_corr, msi
 int msi_set_process_finish(msi_set_process *b)
 {
     MSI_TRY(submit(b));
-    MSI_TRY(request(b, FINISH, 0));
-    MSI_TRY(await_kind(b, FINISHED));
-    msi_child_wait(&b->child);
-    return MSI_OK;
-}
-
-pid_t msi_set_process_id(const msi_set_process *b)
-{
-    return b->child.pid;
+    MSI_TRY(msi_child_ask(b->child, &(msi_frame){.kind = MSI_CHILD_NEXT, .number = OUTPUT_COMPLETE}));
+    return msi_child_await_done(b->child, MSI_EOUTPUT);
 }
 
 void msi_set_process_free(msi_set_process *b)
 {
     if (!b) return;
-    if (b->child.pid > 0) {
-        kill(b->child.pid, SIGKILL);
-        msi_child_wait(&b->child);
-    }
-    msi_child_close(&b->child);
-    if (b->shared) munmap(b->shared, (size_t)b->n_shared);
+    msi_child_free(b->child);
     msi_free(b);
 }

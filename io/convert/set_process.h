@@ -29,9 +29,6 @@ int msi_set_process_next(msi_set_process *b, int32_t n_chan, int32_t n_corr, msi
  * process. */
 int msi_set_process_finish(msi_set_process *b);
 
-/* msi_set_process_id - return the process id. */
-pid_t msi_set_process_id(const msi_set_process *b);
-
 /* msi_set_process_free - kill the process if it runs; NULL is fine. */
 void msi_set_process_free(msi_set_process *b);
 

@@ -11,7 +11,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 
 /* ---- Choice of rows ---- */
 

@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "io/convert/set_maps.h"
 #include "io/convert/uvfits_layout.h"
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_reader.h"
 
 /* Sort the rows of a set into the groups of a UVFITS file: one time, baseline and source, with a place for each
@@ -289,7 +290,7 @@ static int put_rows(output *o)
         if (!block.n_row) break;
         for (int64_t i = 0; i < block.n_row; i++) MSI_TRY(put_row(o, &block, i));
         n_done += block.n_row;
-        o->spec->progress(o->spec->arg, n_done, o->rows.n_row);
+        msi_progress_at(n_done, o->rows.n_row);
     }
     if (n_done != o->rows.n_row)
         return msi_error_set(MSI_EINTERNAL, "%s: read only %lld of %lld rows", o->spec->name, (long long)n_done,

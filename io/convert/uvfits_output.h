@@ -5,15 +5,10 @@
 
 #include "io/ms/ms_reader.h"
 
-/* Called with the number of rows written. `arg` is the caller's. */
-typedef void msi_uvfits_progress(void *arg, int64_t done, int64_t total);
-
 typedef struct msi_uvfits_output_spec {
     const char *path;    /* of a file that does not exist yet */
     const char *name;    /* the output's, for messages */
     const char *command; /* for HISTORY */
-    msi_uvfits_progress *progress;
-    void *arg;
 } msi_uvfits_output_spec;
 
 /* Counts what became of a set. */

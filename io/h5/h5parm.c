@@ -8,23 +8,20 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/child.h"
 #include "core/memory.h"
-#include "core/process.h"
 #include "core/status.h"
 #include "io/h5/h5parm_file.h"
-#include "io/ms/ms_child.h"
 
-/* The result of the child, the last bytes of its output. */
-typedef struct answer {
-    int status;
-    int64_t n_byte;
-    char message[MSI_MESSAGE_BYTES];
-} answer;
+/* What the child reads, and where its output goes. */
+typedef struct job {
+    const char *path, *names;
+    int fd;
+} job;
 
 /* The part of a table that is not in arrays. */
 typedef struct head {
@@ -98,16 +95,12 @@ static int put_tables(int fd, const char *path, const char *names)
     return MSI_OK;
 }
 
-static _Noreturn void serve(const msi_child *parent, int fd, const char *path, const char *names)
+static int read_tables(msi_child *self, void *of)
 {
-    answer a = {0};
+    const job *j = of;
+    (void)self;
     msi_child_limit_memory(msi_memory_limit());
-    msi_child_watch();
-    a.status = put_tables(fd, path, names);
-    a.n_byte = lseek(fd, 0, SEEK_END);
-    if (a.status) snprintf(a.message, sizeof a.message, "%s", msi_error_get());
-    msi_child_send(parent, &a, sizeof a);
-    _exit(0);
+    return put_tables(j->fd, j->path, j->names);
 }
 
 /* ---- This process ---- */
@@ -179,30 +172,20 @@ static int count_tables(const char *names, int *n)
 
 int msi_h5parm_read(msi_h5parm *out, const char *path, const char *names)
 {
-    msi_child child;
-    answer a;
-    int is_child, got = 0, n_table;
-    char text[600];
+    int n_table;
     *out = (msi_h5parm){0};
     MSI_TRY(count_tables(names, &n_table));
-    const int fd = memfd_create("msimage-solutions", MFD_CLOEXEC);
-    if (fd < 0) return msi_error_set(MSI_ENOMEM, "cannot create a file in memory: %s", strerror(errno));
-    int rc = msi_child_fork_keeping(&child, "to read solutions with", fd, &is_child);
-    if (!rc && is_child) serve(&child, fd, path, names);
-    if (!rc) rc = msi_child_await(&child, 1, &a, sizeof a, &got);
-    if (!rc && got != 1) {
-        msi_child_end_text(&child, path, "the process that reads it", text, sizeof text);
-        rc = msi_error_set(MSI_EINPUT, "%s; the file is damaged", text);
-    } else if (!rc) {
-        a.message[sizeof a.message - 1] = 0;
-        rc = a.status ? msi_error_set(a.status, "%s", a.message) : take_tables(out, path, fd, a.n_byte, n_table);
-    }
-    if (child.pid) {
-        msi_child_hang_up(&child);
-        msi_child_wait(&child);
-    }
-    msi_child_close(&child);
-    close(fd);
+    job of = {path, names, memfd_create("msimage-solutions", MFD_CLOEXEC)};
+    if (of.fd < 0) return msi_error_set(MSI_ENOMEM, "cannot create a file in memory: %s", strerror(errno));
+    const msi_child_spec spec = {.work = read_tables,
+                                 .of = &of,
+                                 .what = "the process that reads it",
+                                 .path = path,
+                                 .keeps_files = 1,
+                                 .cpu_s = MSI_CHILD_STEP_S};
+    int rc = msi_child_run(&spec);
+    if (!rc) rc = take_tables(out, path, of.fd, (int64_t)lseek(of.fd, 0, SEEK_END), n_table);
+    close(of.fd);
     if (rc) msi_h5parm_free(out);
     return rc;
 }

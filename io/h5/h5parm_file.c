@@ -7,9 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/child.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_child.h"
 
 void msi_solution_table_free(msi_solution_table *t)
 {

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/ms/casa_image.h"
 
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_metadata.h"
+#include "io/ms/ms_paths.h"
 
-/* The first message of the process. The pixels follow in pieces. */
-typedef struct reply {
-    int status;
-    char message[MSI_MESSAGE_BYTES];
+/* The shared memory. */
+typedef struct answer {
     msi_casa_image image; /* without pixels */
-} reply;
+    float pixel[];        /* [n_plane][ny][nx] */
+} answer;
 
-enum { PIECE = 1 << 13 };
+/* A mask has a bit for a pixel in its file, so an image has no more pixels than these for a byte. */
+enum { PIXELS_OF_BYTE = 8 };
 
-typedef struct piece {
-    float pixel[PIECE];
-} piece;
+/* Where the pixels go, and how many fit. */
+typedef struct job {
+    const char *path;
+    int64_t most_pixel;
+} job;
 
 /* Limit of pixels: no image has more, and the number of bytes does not overflow. */
 static const int64_t MOST_PIXEL = (int64_t)1 << 40;
@@ -55,124 +54,84 @@ static int describe(ccc_table *t, const char *path, msi_casa_image *image)
     return MSI_OK;
 }
 
-/* Send rows of pixels as they are read. The axes beyond the first two are passed through one plane at a time. */
-static int send_plane(ccc_table *t, const msi_child *parent, const msi_casa_image *image, int64_t plane)
+/* Check the axes of an image, which may be damaged. */
+static int check_size(const msi_casa_image *i, const job *j)
 {
-    static piece p;
+    if (i->nx < 1 || i->ny < 1 || i->n_plane < 1 || i->n_parameter < 0 || i->n_parameter > MSI_CASA_PARAMETERS ||
+        i->nx > MOST_PIXEL / i->ny || i->nx * i->ny > MOST_PIXEL / i->n_plane)
+        return msi_error_set(MSI_EINPUT, "%s: invalid image size: %lld x %lld pixels in %lld planes", j->path,
+                             (long long)i->nx, (long long)i->ny, (long long)i->n_plane);
+    if (i->nx * i->ny * i->n_plane <= j->most_pixel) return MSI_OK;
+    return msi_error_set(MSI_EINPUT,
+                         "%s: truncated or corrupt: its files are too small for %lld x %lld pixels in %lld "
+                         "planes",
+                         j->path, (long long)i->nx, (long long)i->ny, (long long)i->n_plane);
+}
+
+/* Read a plane. The axes beyond the first two are read one plane at a time. */
+static int read_plane(ccc_table *t, const msi_casa_image *image, int64_t plane, float *pixel)
+{
     int64_t shape[CCC_MAX_DIM];
     int ndim;
-    const int64_t n = image->nx * image->ny;
-    float *pixel;
     MSI_CCC(ccc_cell_shape(t, "map", 0, &ndim, shape));
     ccc_slice slice = {.ndim = ndim, .count = {image->nx, image->ny}, .stride = {1, 1}};
     for (int i = 2; i < ndim; i++, plane /= shape[i - 1]) {
         slice.start[i] = plane % shape[i];
         slice.count[i] = slice.stride[i] = 1;
     }
-    MSI_TRY(msi_alloc(&pixel, n, sizeof *pixel, "an image"));
-    int rc = MSI_OK;
-    if (ccc_get_range(t, "map", 0, 1, &slice, CCC_FLOAT, pixel, n) != CCC_OK) rc = msi_ms_failed(CCC_EFAILED);
-    /* Pieces have a fixed size. The last one is padded with zeros. */
-    for (int64_t at = 0; at < n; at += PIECE) {
-        const int64_t left = n - at < PIECE ? n - at : PIECE;
-        memset(&p, 0, sizeof p);
-        if (!rc) memcpy(p.pixel, pixel + at, (size_t)left * sizeof *pixel);
-        if (rc || msi_child_send(parent, &p, sizeof p) != 0) break;
-        msi_child_progress(MSI_CHILD_STEP_S);
-    }
-    msi_free(pixel);
-    return rc;
+    msi_child_progress(MSI_CHILD_STEP_S);
+    MSI_CCC(ccc_get_range(t, "map", 0, 1, &slice, CCC_FLOAT, pixel, image->nx * image->ny));
+    return MSI_OK;
 }
 
-static _Noreturn void read_image(const msi_child *parent, const char *path)
+static int read_image(msi_child *self, void *of)
 {
-    static reply r;
+    const job *j = of;
+    answer *a = msi_child_shared(self);
     ccc_table *t;
-    msi_ms_limit_memory(&path, 1);
+    msi_ms_child_begin();
+    msi_ms_limit_memory(&j->path, 1);
     /* A mask has one bit per pixel in its file, and a byte per pixel here. */
     msi_ms_limit_lift();
-    msi_child_watch();
-    msi_child_progress(MSI_CHILD_STEP_S);
-    r.status = ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE) == CCC_OK ? MSI_OK : msi_ms_failed(CCC_EFAILED);
-    if (!r.status) r.status = describe(t, path, &r.image);
-    if (r.status) snprintf(r.message, sizeof r.message, "%s", msi_error_get());
-    msi_child_send(parent, &r, sizeof r);
-    /* If pixels cannot be read, the last message reports it. */
-    for (int64_t i = 0; !r.status && i < r.image.n_plane; i++) r.status = send_plane(t, parent, &r.image, i);
-    _exit(0);
+    MSI_CCC(ccc_table_open(&t, j->path, CCC_READ, CCC_LOCK_NONE));
+    MSI_TRY(describe(t, j->path, &a->image));
+    MSI_TRY(check_size(&a->image, j));
+    const int64_t n = a->image.nx * a->image.ny;
+    for (int64_t i = 0; i < a->image.n_plane; i++) MSI_TRY(read_plane(t, &a->image, i, a->pixel + i * n));
+    return MSI_OK;
 }
 
 /* ---- The caller ---- */
 
-static int explain_end(const msi_child *child, const char *path)
+/* Copy an image. Damage of the file may have damaged the process that read it. */
+static int take_image(const answer *a, const job *j, msi_casa_image *image)
 {
-    char why[256];
-    if (msi_child_refused(child, why, sizeof why))
-        return msi_error_set(MSI_ENOMEM, "%s: the reader process ended: %s", path, why);
-    return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the reader process ended while it read the image",
-                         path);
-}
-
-/* Check the message: a damaged image may have damaged the process. */
-static int check_reply(reply *r, const char *path)
-{
-    msi_casa_image *i = &r->image;
-    r->message[sizeof r->message - 1] = 0;
-    if (r->status) return msi_error_set(r->status == MSI_ENOMEM ? MSI_ENOMEM : MSI_EINPUT, "%s", r->message);
-    i->system[sizeof i->system - 1] = i->projection[sizeof i->projection - 1] = 0;
-    i->pixel = NULL;
-    if (i->nx < 1 || i->ny < 1 || i->n_plane < 1 || i->n_parameter < 0 || i->n_parameter > MSI_CASA_PARAMETERS ||
-        i->nx > MOST_PIXEL / i->ny || i->nx * i->ny > MOST_PIXEL / i->n_plane)
-        return msi_error_set(MSI_EINPUT, "%s: invalid image size: %lld x %lld pixels in %lld planes", path,
-                             (long long)i->nx, (long long)i->ny, (long long)i->n_plane);
-    return MSI_OK;
-}
-
-static int take_plane(const msi_child *child, const char *path, int64_t n, float *pixel)
-{
-    static piece p;
-    int got;
-    for (int64_t at = 0; at < n; at += PIECE) {
-        const int64_t left = n - at < PIECE ? n - at : PIECE;
-        MSI_TRY(msi_child_await(child, 1, &p, sizeof p, &got));
-        if (got < 0) return explain_end(child, path);
-        memcpy(pixel + at, p.pixel, (size_t)left * sizeof *pixel);
-    }
-    return MSI_OK;
-}
-
-static int take_image(const msi_child *child, const char *path, msi_casa_image *image)
-{
-    static reply r;
-    int got;
-    MSI_TRY(msi_child_await(child, 1, &r, sizeof r, &got));
-    if (got < 0) return explain_end(child, path);
-    MSI_TRY(check_reply(&r, path));
-    *image = r.image;
-    const int64_t n = image->nx * image->ny;
-    MSI_TRY(msi_alloc(&image->pixel, n * image->n_plane, sizeof *image->pixel, "an image"));
-    for (int64_t i = 0; i < image->n_plane; i++) MSI_TRY(take_plane(child, path, n, image->pixel + i * n));
+    *image = a->image;
+    image->pixel = NULL;
+    image->system[sizeof image->system - 1] = image->projection[sizeof image->projection - 1] = 0;
+    MSI_TRY(check_size(image, j));
+    const int64_t n = image->nx * image->ny * image->n_plane;
+    MSI_TRY(msi_alloc(&image->pixel, n, sizeof *image->pixel, "an image"));
+    memcpy(image->pixel, a->pixel, (size_t)n * sizeof *image->pixel);
     return MSI_OK;
 }
 
 int msi_casa_image_read(msi_casa_image *image, const char *path)
 {
-    msi_child child;
-    int is_child;
+    msi_child *child;
+    const int64_t bytes = msi_ms_paths_bytes(&path, 1);
+    job of = {path, PIXELS_OF_BYTE * (bytes < MOST_PIXEL ? bytes : MOST_PIXEL)};
+    const msi_child_spec spec = {.work = read_image,
+                                 .of = &of,
+                                 .what = "the reader process",
+                                 .path = path,
+                                 .shared_bytes = (int64_t)sizeof(answer) + of.most_pixel * (int64_t)sizeof(float),
+                                 .cpu_s = MSI_CHILD_STEP_S};
     *image = (msi_casa_image){0};
-    const pid_t self = getpid();
-    int rc = msi_child_fork(&child, "to read with", &is_child);
-    if (!rc && is_child) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != self) _exit(1);
-        read_image(&child, path);
-    }
-    if (!rc) rc = take_image(&child, path, image);
-    msi_child_close(&child);
-    if (child.pid > 0) {
-        kill(child.pid, SIGKILL);
-        msi_child_wait(&child);
-    }
+    MSI_TRY(msi_child_start(&child, &spec));
+    int rc = msi_child_await_done(child, MSI_EINPUT);
+    if (!rc) rc = take_image(msi_child_shared(child), &of, image);
+    msi_child_free(child);
     if (rc) msi_casa_image_free(image);
     return rc;
 }

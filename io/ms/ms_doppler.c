@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_metadata.h"
 
 static const double MINUTE_S = MSI_MS_MINUTE_S;

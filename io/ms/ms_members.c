@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/ms/ms_members.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/casacore-c/casacore_c.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_paths.h"
 #include "io/ms/ms_metadata.h"
 
-/* Address space for the names of all members. Only pages that are written take memory. */
-static const int64_t NAMES_BYTES = (int64_t)64 << 20;
+/* Address space for the names of all members. */
+static const int64_t SHARED_BYTES = (int64_t)64 << 20;
 
-/* The reply of the process. The names of the members, each with its terminating zero, are in shared memory. */
-typedef struct reply {
-    int status;
+/* The shared memory: each name has its terminating zero. */
+typedef struct names {
     int64_t n, n_byte;
-    char message[MSI_MESSAGE_BYTES];
-} reply;
+    char byte[];
+} names;
+
+/* The sets whose members are listed. */
+typedef struct job {
+    const char *const *paths;
+    int n_path;
+} job;
 
 /* Return whether a table concatenates others. The beginning of its table.dat has its kind. */
 static int is_concatenation(const char *path)
@@ -47,53 +48,53 @@ static int is_concatenation(const char *path)
 
 /* ---- The process ---- */
 
-static int put_name(char *names, reply *r, const char *name)
+static int put_name(names *to, const char *name)
 {
     const int64_t length = (int64_t)strlen(name) + 1;
-    if (length > NAMES_BYTES - r->n_byte) return msi_error_set(MSI_ENOMEM, "%s: too many members", name);
-    memcpy(names + r->n_byte, name, (size_t)length);
-    r->n_byte += length;
-    r->n++;
+    if (length > SHARED_BYTES - (int64_t)sizeof *to - to->n_byte)
+        return msi_error_set(MSI_ENOMEM, "%s: too many members", name);
+    memcpy(to->byte + to->n_byte, name, (size_t)length);
+    to->n_byte += length;
+    to->n++;
     return MSI_OK;
 }
 
-static int put_members(char *names, reply *r, const char *path)
+static int put_members(names *to, const char *path)
 {
     ccc_table *t;
     char **parts;
     int64_t n;
-    if (!is_concatenation(path)) return put_name(names, r, path);
+    if (!is_concatenation(path)) return put_name(to, path);
     msi_child_progress(MSI_CHILD_STEP_S);
-    if (ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE) != CCC_OK) return msi_ms_failed(CCC_EFAILED);
+    MSI_CCC(ccc_table_open(&t, path, CCC_READ, CCC_LOCK_NONE));
     int rc = ccc_table_parts(t, &parts, &n) == CCC_OK ? MSI_OK : msi_ms_failed(CCC_ENOMEM);
-    for (int64_t i = 0; !rc && i < n; i++) rc = put_name(names, r, parts[i]);
+    for (int64_t i = 0; !rc && i < n; i++) rc = put_name(to, parts[i]);
     ccc_free(parts);
     ccc_table_close(t);
     return rc;
 }
 
-static _Noreturn void list_all(const msi_child *parent, char *names, const char *const *paths, int n_path)
+static int list_all(msi_child *self, void *of)
 {
-    static reply r;
-    msi_ms_limit_memory(paths, n_path);
+    const job *j = of;
+    msi_ms_child_begin();
+    msi_ms_limit_memory(j->paths, j->n_path);
     /* The members of a multi-MS are not among its own files, so its size is no limit. */
     msi_ms_limit_lift();
-    msi_child_watch();
-    for (int i = 0; !r.status && i < n_path; i++) r.status = put_members(names, &r, paths[i]);
-    if (r.status) snprintf(r.message, sizeof r.message, "%s", msi_error_get());
-    msi_child_send(parent, &r, sizeof r);
-    _exit(0);
+    for (int i = 0; i < j->n_path; i++) MSI_TRY(put_members(msi_child_shared(self), j->paths[i]));
+    return MSI_OK;
 }
 
 /* ---- The caller ---- */
 
 /* Check the names, which a damaged table may have made invalid, and make a list of them. */
-static int take_names(char ***out, int *n_out, const char *names, const reply *r, const char *path)
+static int take_names(char ***out, int *n_out, const names *from, const char *path)
 {
-    const char *name = names;
+    const char *name = from->byte;
+    const int64_t n_byte = from->n_byte, most = SHARED_BYTES - (int64_t)sizeof *from;
     int64_t n = 0;
-    for (int64_t i = 0; i < r->n_byte; i++) n += names[i] == 0;
-    if (r->n < 1 || r->n > INT32_MAX || n != r->n || names[r->n_byte - 1])
+    for (int64_t i = 0; i < n_byte && n_byte <= most; i++) n += from->byte[i] == 0;
+    if (n < 1 || n > INT32_MAX || n != from->n || from->byte[n_byte - 1])
         return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the names of its members are missing", path);
     const char **list;
     MSI_TRY(msi_alloc(&list, n, sizeof *list, "members"));
@@ -104,45 +105,23 @@ static int take_names(char ***out, int *n_out, const char *names, const reply *r
     return rc;
 }
 
-static int take_reply(char ***out, int *n_out, msi_child *child, const char *names, const char *path)
-{
-    static reply r;
-    int got;
-    MSI_TRY(msi_child_await(child, 1, &r, sizeof r, &got));
-    if (got < 0 && msi_child_refused(child, r.message, sizeof r.message))
-        return msi_error_set(MSI_ENOMEM, "%s: the reader process ended: %s", path, r.message);
-    if (got < 0) return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt: the reader process ended", path);
-    r.message[sizeof r.message - 1] = 0;
-    if (r.status) return msi_error_set(r.status < 0 ? r.status : MSI_EINPUT, "%s", r.message);
-    if (r.n_byte < 1 || r.n_byte > NAMES_BYTES) return msi_error_set(MSI_EINPUT, "%s: truncated or corrupt", path);
-    return take_names(out, n_out, names, &r, path);
-}
-
 int msi_ms_members(char ***out, int *n_out, int *which, const char *const *paths, int n_path)
 {
-    msi_child child;
-    int is_child;
+    msi_child *child;
     *out = NULL;
     *n_out = 0;
     for (*which = 0; *which < n_path && !is_concatenation(paths[*which]);) ++*which;
     if (*which == n_path) return MSI_OK;
-    char *names =
-        mmap(NULL, (size_t)NAMES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (names == MAP_FAILED)
-        return msi_error_set(MSI_ENOMEM, "cannot map memory for the names of members: %s", strerror(errno));
-    const pid_t self = getpid();
-    int rc = msi_child_fork(&child, "to read with", &is_child);
-    if (!rc && is_child) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != self) _exit(1);
-        list_all(&child, names, paths, n_path);
-    }
-    if (!rc) rc = take_reply(out, n_out, &child, names, paths[*which]);
-    msi_child_close(&child);
-    if (child.pid > 0) {
-        kill(child.pid, SIGKILL);
-        msi_child_wait(&child);
-    }
-    munmap(names, (size_t)NAMES_BYTES);
+    job of = {paths, n_path};
+    const msi_child_spec spec = {.work = list_all,
+                                 .of = &of,
+                                 .what = "the reader process",
+                                 .path = paths[*which],
+                                 .shared_bytes = SHARED_BYTES,
+                                 .cpu_s = MSI_CHILD_STEP_S};
+    MSI_TRY(msi_child_start(&child, &spec));
+    int rc = msi_child_await_done(child, MSI_EINPUT);
+    if (!rc) rc = take_names(out, n_out, msi_child_shared(child), paths[*which]);
+    msi_child_free(child);
     return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/ms/ms_metadata.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_column.h"
 #include "io/ms/ms_pack.h"
 #include "io/ms/ms_paths.h"
@@ -17,8 +18,15 @@
 
 int msi_ms_failed(int ccc_status)
 {
-    const int status = ccc_status == CCC_ENOMEM ? MSI_ENOMEM : ccc_status == CCC_ELOCKED ? MSI_ELOCKED : MSI_EINPUT;
-    return msi_error_set(status, "%s", ccc_error());
+    const int status = ccc_status == CCC_ENOMEM    ? MSI_ENOMEM
+                       : ccc_status == CCC_ELOCKED ? MSI_ELOCKED
+                       : ccc_status == CCC_EWRITE  ? MSI_EOUTPUT
+                                                   : MSI_EINPUT;
+    msi_error_set(status, "%s", ccc_error());
+    /* Not memory, but another limit of the system. */
+    const int number = ccc_error_number();
+    const int is_limit = number == EAGAIN || number == EMFILE || number == ENFILE;
+    return is_limit ? msi_error_about(status, "limit") : status;
 }
 
 /* ---- Tables and cells ---- */

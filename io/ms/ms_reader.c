@@ -12,7 +12,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_select.h"
 #include "io/ms/ms_paths.h"
 

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_pack.h"
 

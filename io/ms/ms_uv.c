@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 
 /* A scan of all groups of a file may take long, so each call reports progress. */
 static int check_on(void)

@@ -3,14 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/process.h"
@@ -18,7 +12,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/types.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_column.h"
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
@@ -258,32 +252,27 @@ static int put_rest(written_column *f)
 
 enum { WRITEBACK_MS = 250 };
 
+struct msi_ms_writer {
+    int n_set;
+    char **paths;
+    char *text; /* the strings of spec */
+    msi_ms_write_spec spec;
+    msi_child *child;
+    msi_writer_shared *shared; /* of the child */
+    int64_t slots_at;
+    int is_ready, is_prepared, is_busy[MSI_MS_WRITER_SLOTS], slot;
+    int failed; /* status of the failure after which the writer cannot be used */
+    char message[MSI_MESSAGE_BYTES];
+};
+
 typedef struct first_writer {
     msi_writer_shared *shared;
-    const msi_child *parent;
+    msi_child *self;
     const char *const *paths;
     const msi_ms_write_spec *spec;
-    ccc_table **table;   /* [n_set] */
-    int **fd, *n_fd;     /* [n_set] data files of the columns */
-    pid_t second_writer; /* 0 if it does not run */
+    ccc_table **table; /* [n_set] */
+    int **fd, *n_fd;   /* [n_set] data files of the columns */
 } first_writer;
-
-/* ---- Both ---- */
-
-/* Send one message; returns as msi_child_send. */
-static int send_message(const msi_child *other, msi_writer_kind kind, int slot)
-{
-    const msi_writer_message m = {kind, slot};
-    return msi_child_send(other, &m, sizeof m);
-}
-
-/* Store a failure for the parent, unless there was an earlier one. */
-static void keep_failure(msi_writer_shared *shared, int status)
-{
-    if (shared->status != MSI_OK) return;
-    snprintf(shared->message, sizeof shared->message, "%s", msi_error_get());
-    shared->status = status;
-}
 
 /* ---- The second writer process ----  */
 
@@ -300,46 +289,34 @@ static int write_slot(written_column *columns, msi_writer_shared *shared, int sl
     return put_values(&columns[head->set], &values);
 }
 
-static int write_all(first_writer *h)
+/* Write the slots that the parent of the first writer process fills. The process ends without flushing and without
+ * destructors: the kernel already has the written values, and a header must not be written. */
+static int write_all(msi_child *self, void *of)
 {
+    const first_writer *h = of;
     msi_writer_shared *shared = h->shared;
-    msi_writer_message m;
+    msi_frame f;
     written_column *columns;
+    (void)self;
+    msi_ms_child_begin();
     MSI_TRY(msi_alloc(&columns, shared->n_set, sizeof *columns, "sets"));
     for (int i = 0; i < shared->n_set; i++)
         columns[i] = (written_column){.table = h->table[i], .column = &shared->column[i], .spec = h->spec};
     for (;;) {
-        if (msi_child_receive(h->parent, &m, sizeof m) != 0) _exit(1);
-        if (m.kind == MSI_WRITER_FINISH) break;
-        MSI_TRY(write_slot(columns, shared, m.slot));
-        if (send_message(h->parent, MSI_WRITER_FREED, m.slot) != 0) _exit(1);
+        msi_child_hear(h->self, &f);
+        if (f.kind == MSI_CHILD_NEXT) break;
+        MSI_TRY(write_slot(columns, shared, (int)f.number));
+        msi_child_tell(h->self, MSI_CHILD_FREED, f.number, 0);
     }
     for (int i = 0; i < shared->n_set; i++) MSI_TRY(put_rest(&columns[i]));
-    shared->is_complete = 1;
     return MSI_OK;
-}
-
-/* Exit without flushing and without destructors. The kernel already has the written values, and a header must not be
- * written. */
-static _Noreturn void run_second_writer(first_writer *h, pid_t parent)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);
-    const int status = write_all(h);
-    if (status != MSI_OK) keep_failure(h->shared, status);
-    _exit(status != MSI_OK);
 }
 
 /* ---- The first writer process ----  */
 
-/* Undo the changes, except columns that stay marked, and end the process. */
-static _Noreturn void stop(first_writer *h, int status)
+/* Undo the changes, except columns that stay marked. */
+static void undo_all(first_writer *h)
 {
-    if (h->second_writer) {
-        kill(h->second_writer, SIGKILL);
-        waitpid(h->second_writer, NULL, 0);
-    }
-    if (status != MSI_OK) keep_failure(h->shared, status);
     for (int i = 0; i < h->shared->n_set; i++) msi_ms_column_drop_abandon(&h->shared->column[i], h->paths[i]);
     for (int i = 0; i < h->shared->n_set; i++)
         if (h->shared->column[i].stage != MSI_COLUMN_MARKED)
@@ -347,8 +324,6 @@ static _Noreturn void stop(first_writer *h, int status)
     for (int i = 0; i < h->shared->n_set; i++)
         if (h->shared->column[i].stage == MSI_COLUMN_MARKED)
             msi_ms_column_abandon(&h->shared->column[i], h->paths[i], h->table[i], h->spec);
-    if (status != MSI_OK) send_message(h->parent, MSI_WRITER_FAILED, 0);
-    _exit(status != MSI_OK);
 }
 
 static int open_all(first_writer *h)
@@ -388,48 +363,41 @@ static void start_writeback(const first_writer *h)
             sync_file_range(h->fd[i][k], 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-/* Wait for the end of the second writer process, which closes the other end of a pipe. No process writes to the
- * pipe. */
-static int wait_second_writer(first_writer *h, int pipe_fd)
+/* Set the status of a process whose parent has ended, or has stopped it. */
+static int abandoned(void)
 {
-    struct pollfd fds[2] = {{.fd = pipe_fd}, {.fd = h->parent->socket, .events = POLLRDHUP}};
-    for (;;) {
-        const int n = poll(fds, 2, WRITEBACK_MS);
-        if (n < 0 && errno != EINTR) return msi_error_set(MSI_EINTERNAL, "poll: %s", strerror(errno));
-        if (n <= 0) {
-            start_writeback(h);
-            continue;
-        }
-        if (fds[1].revents && !fds[0].revents) stop(h, MSI_OK); /* the parent has ended or stopped */
-        if (fds[0].revents) break;
-    }
-    int how = 0;
-    waitpid(h->second_writer, &how, 0);
-    h->second_writer = 0;
-    if (h->shared->is_complete) return MSI_OK;
-    if (h->shared->status != MSI_OK) return h->shared->status;
-    char text[1024];
-    msi_child_status_text(h->parent->output_fd, how, h->paths[0], MSI_WRITER_WHAT, text, sizeof text);
-    return msi_error_set(MSI_EOUTPUT, "%s", text);
+    return msi_error_set(MSI_EINTERRUPTED, "the writer was stopped");
 }
 
-static int start_second_writer(first_writer *h)
+/* Wait until the second writer process is done. */
+static int await_second_writer(const first_writer *h, msi_child *second)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return msi_error_set(MSI_EOUTPUT, "cannot create a pipe: %s", strerror(errno));
-    const pid_t self = getpid();
-    h->second_writer = fork();
-    if (h->second_writer < 0) {
-        h->second_writer = 0;
-        return msi_error_set(MSI_EOUTPUT, "cannot start a process to write with: %s", strerror(errno));
+    msi_frame f;
+    double started_s = msi_wall_s();
+    for (;;) {
+        int got;
+        MSI_TRY(msi_child_receive(second, 0, &f, &got));
+        if (got > 0 && f.kind == MSI_CHILD_DONE) return msi_child_error(&f);
+        if (msi_child_is_orphan(h->self)) return abandoned();
+        if (got < 0) return msi_child_fail(second, MSI_EOUTPUT);
+        if (1e3 * (msi_wall_s() - started_s) >= WRITEBACK_MS) {
+            start_writeback(h);
+            started_s = msi_wall_s();
+        }
+        msi_child_wait_briefly(second);
     }
-    if (h->second_writer == 0) {
-        close(ends[0]);
-        run_second_writer(h, self);
-    }
-    close(ends[1]);
-    if (send_message(h->parent, MSI_WRITER_PREPARED, 0) != 0) stop(h, MSI_OK);
-    return wait_second_writer(h, ends[0]);
+}
+
+static int run_second_writer(first_writer *h)
+{
+    const msi_child_spec spec = {
+        .work = write_all, .of = h, .what = MSI_WRITER_WHAT, .path = h->paths[0], .keeps_files = 1};
+    msi_child *second;
+    MSI_TRY(msi_child_start(&second, &spec));
+    int status = msi_child_send(h->self, &(msi_frame){.kind = MSI_CHILD_STEP, .number = MSI_WRITER_PREPARED});
+    status = status ? abandoned() : await_second_writer(h, second);
+    msi_child_free(second);
+    return status;
 }
 
 static int sync_all(const first_writer *h)
@@ -445,11 +413,13 @@ static int sync_all(const first_writer *h)
 /* Serve the parent, from its request to prepare until the columns are complete. */
 static int serve(first_writer *h)
 {
-    msi_writer_message m;
-    if (send_message(h->parent, MSI_WRITER_READY, 0) != 0 || msi_child_receive(h->parent, &m, sizeof m) != 0)
-        stop(h, MSI_OK);
+    msi_frame f;
+    int got = 0;
+    if (msi_child_send(h->self, &(msi_frame){.kind = MSI_CHILD_STEP, .number = MSI_WRITER_READY}) != 0 ||
+        msi_child_receive(h->self, 1, &f, &got) != MSI_OK || got < 0)
+        return abandoned();
     MSI_TRY(prepare_all(h));
-    MSI_TRY(start_second_writer(h));
+    MSI_TRY(run_second_writer(h));
     MSI_TRY(sync_all(h));
     for (int i = 0; i < h->shared->n_set; i++)
         MSI_TRY(msi_ms_column_complete(&h->shared->column[i], h->table[i], h->spec));
@@ -458,42 +428,29 @@ static int serve(first_writer *h)
     return MSI_OK;
 }
 
-/*
- * Run the first writer process. Does not return.
- * Given: paths [shared->n_set]
- */
-static _Noreturn void run_first_writer(msi_writer_shared *shared, const msi_child *parent, const char *const *paths,
-                                       const msi_ms_write_spec *spec)
+/* Run the first writer process. Given: of  the msi_ms_writer */
+static int run_first_writer(msi_child *self, void *of)
 {
-    first_writer h = {.shared = shared, .parent = parent, .paths = paths, .spec = spec};
-    msi_ms_limit_memory(paths, shared->n_set);
+    const msi_ms_writer *w = of;
+    const char *const *paths = (const char *const *)w->paths;
+    first_writer h = {.shared = msi_child_shared(self), .self = self, .paths = paths, .spec = &w->spec};
+    h.shared->slots_at = w->slots_at;
+    h.shared->n_set = w->n_set;
+    msi_ms_child_begin();
+    msi_ms_limit_memory(paths, w->n_set);
     int status = msi_ms_limit_explain(open_all(&h), paths[0]);
-    if (status == MSI_OK) status = serve(&h);
-    if (status != MSI_OK) stop(&h, status);
-    send_message(h.parent, MSI_WRITER_FINISHED, 0);
-    _exit(0);
+    if (!status) status = serve(&h);
+    if (!status) return MSI_OK;
+    char message[MSI_MESSAGE_BYTES];
+    snprintf(message, sizeof message, "%s", msi_error_get());
+    undo_all(&h);
+    return msi_error_set(status, "%s", message);
 }
 
 /* The parent: starts the first writer process, passes blocks, and converts failures of the processes to a status and an
  * error line. */
 
-enum {
-    STOP_MS = 1000, /* time for the child to stop by itself */
-    PAUSE_MS = 2
-};
-
-struct msi_ms_writer {
-    int n_set;
-    char **paths;
-    char *text; /* the strings of spec */
-    msi_ms_write_spec spec;
-    msi_writer_shared *shared;
-    int64_t n_shared;
-    msi_child child;
-    int is_ready, is_prepared, is_busy[MSI_MS_WRITER_SLOTS], slot;
-    int failed; /* status of the failure after which the writer cannot be used */
-    char message[2048];
-};
+enum { STOP_MS = 1000 }; /* time for the child to stop by itself */
 
 /* ---- Failures ---- */
 
@@ -514,56 +471,38 @@ static void undo(msi_ms_writer *w)
     }
 }
 
-/* Wait for the end of a child that sends no more messages. */
-static int take_failure(msi_ms_writer *w)
+/* ---- Frames ---- */
+
+/* Receive the next frame, and free the slot that it names. Returned: *got  0: there is none yet */
+static int receive(msi_ms_writer *w, int wait, msi_frame *f, int *got)
 {
-    char message[1024];
-    const int by_signal = msi_child_end_text(&w->child, w->paths[0], MSI_WRITER_WHAT, message, sizeof message);
+    MSI_TRY(msi_child_receive(w->child, wait, f, got));
+    if (*got > 0 && f->kind == MSI_CHILD_FREED && f->number >= 0 && f->number < MSI_MS_WRITER_SLOTS)
+        w->is_busy[f->number] = 0;
+    if (*got >= 0 && !(*got && f->kind == MSI_CHILD_DONE && f->status)) return MSI_OK;
+    /* What it has written is not damaged before it is ready. */
+    const int status = *got < 0 ? msi_child_fail(w->child, w->is_ready ? MSI_EOUTPUT : MSI_EINPUT) : msi_child_error(f);
+    fail(w, status, msi_error_get());
+    msi_child_end(w->child);
     undo(w);
-    if (w->shared->status != MSI_OK) return fail(w, w->shared->status, w->shared->message);
-    if (!w->is_ready && by_signal && by_signal != SIGKILL) { /* it has not written yet */
-        snprintf(message, sizeof message, "%.300s: truncated or corrupt: %s was ended by signal %d (%s)", w->paths[0],
-                 MSI_WRITER_WHAT, by_signal, strsignal(by_signal));
-        return fail(w, MSI_EINPUT, message);
-    }
-    char refused[256];
-    return fail(w, msi_child_refused(&w->child, refused, sizeof refused) ? MSI_ENOMEM : MSI_EOUTPUT, message);
+    return msi_error_set(status, "%s", w->message);
 }
 
-/* ---- Messages ---- */
-
-/* Receive the next message and free the slot that it names. With wait 0, slot is -1 if there is no message yet. */
-static int recv_message(msi_ms_writer *w, int wait, msi_writer_message *m)
+/* Wait for a frame. */
+static int await(msi_ms_writer *w, msi_child_kind kind, int64_t number)
 {
+    msi_frame f;
     int got;
-    MSI_TRY(msi_child_await(&w->child, wait, m, sizeof *m, &got));
-    if (got < 0) return take_failure(w);
-    if (got == 0) {
-        *m = (msi_writer_message){MSI_WRITER_FREED, -1};
-        return MSI_OK;
-    }
-    if (m->kind == MSI_WRITER_FAILED) return take_failure(w);
-    if (m->kind == MSI_WRITER_FREED) w->is_busy[m->slot] = 0;
+    do MSI_TRY(receive(w, 1, &f, &got));
+    while (f.kind != (int32_t)kind || (kind == MSI_CHILD_STEP && f.number != number));
     return MSI_OK;
 }
 
-/* Wait for a reply of this kind. */
-static int recv_reply(msi_ms_writer *w, msi_writer_kind kind)
+/* Send a frame. If the child has ended, what is received next gives the reason. */
+static int send_frame(msi_ms_writer *w, msi_child_kind kind, int64_t number)
 {
-    msi_writer_message m;
-    do MSI_TRY(recv_message(w, 1, &m));
-    while (m.kind != (int)kind);
-    return MSI_OK;
-}
-
-/* Send a request. If the child has ended, its last message or exit status gives the reason. */
-static int send_request(msi_ms_writer *w, msi_writer_kind kind, int slot)
-{
-    msi_writer_message m;
-    const int sent = send_message(&w->child, kind, slot);
-    if (sent < 0) return fail(w, sent, msi_error_get());
-    while (sent) MSI_TRY(recv_message(w, 1, &m));
-    return MSI_OK;
+    const int status = msi_child_ask(w->child, &(msi_frame){.kind = (int32_t)kind, .number = number});
+    return status ? fail(w, status, msi_error_get()) : MSI_OK;
 }
 
 /* ---- Start ---- */
@@ -597,28 +536,22 @@ static int copy_spec(msi_ms_writer *w, const msi_ms_write_spec *spec)
     return MSI_OK;
 }
 
-static int map_shared(msi_ms_writer *w)
+static int start_child(msi_ms_writer *w)
 {
     const int64_t page = sysconf(_SC_PAGESIZE);
     const int64_t head = (int64_t)sizeof *w->shared + w->n_set * (int64_t)sizeof w->shared->column[0];
-    const int64_t slots_at = (head + page - 1) / page * page;
-    w->n_shared = slots_at + MSI_MS_WRITER_SLOTS * MSI_WRITER_SLOT_BYTES;
-    void *p =
-        mmap(NULL, (size_t)w->n_shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED)
-        return msi_error_set(MSI_ENOMEM, "cannot map memory shared with the writer: %s", strerror(errno));
-    w->shared = p;
-    w->shared->slots_at = slots_at;
+    w->slots_at = (head + page - 1) / page * page;
+    const msi_child_spec spec = {.type = MSI_CHILD_KEEPER,
+                                 .work = run_first_writer,
+                                 .of = w,
+                                 .what = MSI_WRITER_WHAT,
+                                 .path = w->paths[0],
+                                 .shared_bytes = w->slots_at + MSI_MS_WRITER_SLOTS * MSI_WRITER_SLOT_BYTES};
+    MSI_TRY(msi_child_start(&w->child, &spec));
+    w->shared = msi_child_shared(w->child);
+    w->shared->slots_at = w->slots_at;
     w->shared->n_set = w->n_set;
-    return MSI_OK;
-}
-
-static int fork_child(msi_ms_writer *w)
-{
-    int is_child;
-    MSI_TRY(msi_child_fork(&w->child, "to write with", &is_child));
-    if (is_child) run_first_writer(w->shared, &w->child, (const char *const *)w->paths, &w->spec);
-    MSI_TRY(recv_reply(w, MSI_WRITER_READY));
+    MSI_TRY(await(w, MSI_CHILD_STEP, MSI_WRITER_READY));
     w->is_ready = 1;
     return MSI_OK;
 }
@@ -655,13 +588,11 @@ int msi_ms_writer_start(msi_ms_writer **out, const char *const *paths, int n_pat
     MSI_TRY(msi_ms_column_check(spec));
     MSI_TRY(check_distinct(paths, n_path));
     MSI_TRY(msi_alloc(&w, 1, sizeof *w, "the writer"));
-    w->child = MSI_CHILD_NONE;
     w->slot = -1;
     w->n_set = n_path;
     int status = msi_ms_paths_copy(&w->paths, paths, n_path);
     if (status == MSI_OK) status = copy_spec(w, spec);
-    if (status == MSI_OK) status = map_shared(w);
-    if (status == MSI_OK) status = fork_child(w);
+    if (status == MSI_OK) status = start_child(w);
     if (status != MSI_OK) {
         msi_ms_writer_free(w);
         return status;
@@ -695,8 +626,8 @@ static int check_state(const msi_ms_writer *w, int is_right)
 int msi_ms_writer_prepare(msi_ms_writer *w)
 {
     MSI_TRY(check_state(w, !w->is_prepared));
-    MSI_TRY(send_request(w, MSI_WRITER_PREPARE, 0));
-    MSI_TRY(recv_reply(w, MSI_WRITER_PREPARED));
+    MSI_TRY(send_frame(w, MSI_CHILD_NEXT, MSI_WRITER_PREPARED));
+    MSI_TRY(await(w, MSI_CHILD_STEP, MSI_WRITER_PREPARED));
     w->is_prepared = 1;
     return MSI_OK;
 }
@@ -710,16 +641,17 @@ static int free_slot(msi_ms_writer *w)
 
 int msi_ms_writer_slot(msi_ms_writer *w, const msi_ms_block *block, msi_c32 **values)
 {
-    msi_writer_message m;
+    msi_frame f;
+    int got;
     *values = NULL;
     MSI_TRY(check_state(w, w->is_prepared && w->slot < 0 && block->set >= 0 && block->set < w->n_set));
     const int64_t n_value = block->n_row * block->n_chan * block->n_corr;
     if (n_value * (int64_t)sizeof **values > MSI_MS_WRITER_BLOCK_BYTES || block->n_row > MSI_MS_WRITER_BLOCK_ROWS)
         return msi_error_set(MSI_ERANGE, "a block of %lld rows x %d channels x %d correlations is too large to write",
                              (long long)block->n_row, block->n_chan, block->n_corr);
-    do MSI_TRY(recv_message(w, 0, &m));
-    while (m.slot >= 0);
-    while (free_slot(w) < 0) MSI_TRY(recv_message(w, 1, &m));
+    do MSI_TRY(receive(w, 0, &f, &got));
+    while (got);
+    while (free_slot(w) < 0) MSI_TRY(receive(w, 1, &f, &got));
     w->slot = free_slot(w);
     char *at = (char *)w->shared + w->shared->slots_at + w->slot * MSI_WRITER_SLOT_BYTES;
     msi_writer_slot_head *head = (msi_writer_slot_head *)(void *)at;
@@ -739,45 +671,24 @@ int msi_ms_writer_submit(msi_ms_writer *w)
     const int slot = w->slot;
     w->slot = -1;
     w->is_busy[slot] = 1;
-    return send_request(w, MSI_WRITER_FILL, slot);
-}
-
-/* Wait for the child to end by itself. Returns 0 if it has not ended in time. */
-static int has_stopped(const msi_ms_writer *w)
-{
-    const struct timespec pause = {0, PAUSE_MS * 1000000};
-    for (int ms = 0; ms < STOP_MS; ms += PAUSE_MS) {
-        if (waitpid(w->child.pid, NULL, WNOHANG) == w->child.pid) return 1;
-        nanosleep(&pause, NULL);
-    }
-    return 0;
-}
-
-/* The second writer process ends with the first one, but perhaps a moment later. */
-static void kill_child(msi_ms_writer *w)
-{
-    kill(w->child.pid, SIGKILL);
-    msi_child_wait(&w->child);
-    msi_child_await_end(&w->child);
+    return send_frame(w, MSI_CHILD_FILLED, slot);
 }
 
 static void stop_child(msi_ms_writer *w)
 {
-    if (w->child.pid > 0) {
-        msi_child_hang_up(&w->child);
-        if (!has_stopped(w)) kill_child(w);
-        w->child.pid = 0;
-        undo(w);
-    }
-    msi_child_close(&w->child);
+    if (!w->child || msi_child_id(w->child) == 0) return;
+    msi_child_stop(w->child, STOP_MS);
+    /* The second writer process ends with the first one, but perhaps a moment later. */
+    msi_child_end(w->child);
+    undo(w);
 }
 
 int msi_ms_writer_finish(msi_ms_writer *w)
 {
     MSI_TRY(check_state(w, w->is_prepared && w->slot < 0));
     MSI_TRY(msi_interrupt_check());
-    MSI_TRY(send_request(w, MSI_WRITER_FINISH, 0));
-    const int status = recv_reply(w, MSI_WRITER_FINISHED);
+    MSI_TRY(send_frame(w, MSI_CHILD_NEXT, MSI_WRITER_COMPLETE));
+    const int status = await(w, MSI_CHILD_DONE, 0);
     if (status == MSI_EINTERRUPTED) {
         /* The signal may have come too late to stop anything. */
         stop_child(w);
@@ -788,7 +699,7 @@ int msi_ms_writer_finish(msi_ms_writer *w)
         return MSI_OK;
     }
     MSI_TRY(status);
-    msi_child_wait(&w->child);
+    msi_child_end(w->child);
     for (int i = 0; i < w->n_set; i++)
         for (int k = 0; k < w->shared->column[i].n_old; k++)
             msi_log_info("%s: column %s is removed", w->paths[i], w->shared->column[i].old_columns[k]);
@@ -797,7 +708,7 @@ int msi_ms_writer_finish(msi_ms_writer *w)
 
 void msi_ms_writer_stop(msi_ms_writer *w)
 {
-    if (!w || w->child.pid <= 0) return;
+    if (!w || !w->child || msi_child_id(w->child) == 0) return;
     stop_child(w);
     if (w->failed) return;
     w->failed = MSI_EINTERNAL;
@@ -813,7 +724,7 @@ void msi_ms_writer_free(msi_ms_writer *w)
 {
     if (!w) return;
     stop_child(w);
-    if (w->shared) munmap(w->shared, (size_t)w->n_shared);
+    msi_child_free(w->child);
     msi_free(w->paths);
     msi_free(w->text);
     msi_free(w);

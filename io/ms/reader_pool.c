@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -28,7 +27,7 @@
 #include "core/status.h"
 #include "core/process.h"
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_pack.h"
 #include "io/ms/ms_select.h"
 
@@ -40,18 +39,20 @@ enum {
     MOST_QUEUE = 64  /* blocks that threads fill at a time */
 };
 
+/* Kinds of frames. A process that fails sends MSI_CHILD_DONE, and waits for the next request. */
 typedef enum request_kind {
-    POOL_OPEN,
+    POOL_OPEN = MSI_CHILD_OTHER,
     POOL_SHARED, /* all processes have written their results of this OPEN */
     POOL_BEGIN,
     POOL_FREED,
     POOL_CHECK /* no column that was read may have been rewritten */
 } request_kind;
 
-/* A request of the parent to a process. */
+/* A request of the parent to a process: the text of a frame. */
 typedef struct pool_request {
-    request_kind kind;
-    int64_t number;         /* of this OPEN or BEGIN, of the OPEN that is SHARED, of the BEGIN whose slot is FREED */
+    request_kind kind; /* that of the frame */
+    int64_t
+        number; /* that of the frame: of this OPEN or BEGIN, of the OPEN that is SHARED, of the BEGIN whose slot is FREED */
     msi_ms_opening opening; /* OPEN */
     int part, n_part;       /* OPEN: its part of the rows; BEGIN: it reads the blocks part, part + n_part .. */
     int64_t n_order;        /* BEGIN: bytes of the conversion; 0: blocks as read */
@@ -60,18 +61,17 @@ typedef struct pool_request {
 } pool_request;
 
 typedef enum reply_kind {
-    POOL_FOUND, /* during OPEN: the process has written its results for a set */
+    POOL_FOUND = POOL_CHECK + 1, /* during OPEN: the process has written its results for a set */
     POOL_OPENED,
     POOL_BLOCK,
     POOL_END,
-    POOL_CHECKED,
-    POOL_FAILED
+    POOL_CHECKED
 } reply_kind;
 
-/* A reply of a process to the parent. */
+/* A reply of a process to the parent: the text of a frame. */
 typedef struct pool_reply {
-    reply_kind kind;
-    int64_t number;                  /* of the request that it answers */
+    reply_kind kind;                 /* that of the frame */
+    int64_t number;                  /* that of the frame: of the request that it answers */
     int64_t n_byte;                  /* OPENED: of the metadata, which the first process leaves in the shared memory */
     uint64_t hash;                   /* OPENED: of the metadata */
     uint64_t written;                /* OPENED: identifies the writing of the columns */
@@ -79,8 +79,6 @@ typedef struct pool_reply {
     int set, data_desc_id, field_id; /* BLOCK */
     int has_row_weight;              /* BLOCK with rows alone */
     msi_ms_dropped dropped;          /* since the block before */
-    int status;                      /* FAILED */
-    char message[MSI_MESSAGE_BYTES];
 } pool_reply;
 
 /* Beginning of the shared memory. After it come a byte for each set (1: its blocks have rows alone), the conversion, and
@@ -98,7 +96,7 @@ typedef struct block_conversion {
 
 /* The data of a reader process. */
 typedef struct reader_process {
-    const msi_child *parent;
+    msi_child *self;
     const char *const *paths;
     int n_path;
     msi_ms_selection selection;
@@ -173,25 +171,36 @@ static uint64_t hash_bytes(const char *bytes, int64_t n)
     return hash;
 }
 
+/* Make a frame of a request or reply. */
+static msi_frame frame_of(int kind, int64_t number, const void *bytes, size_t size)
+{
+    msi_frame f = {.kind = kind, .number = number, .n_byte = (int64_t)size};
+    memcpy(f.text, bytes, size);
+    return f;
+}
+
 /* ---- Replies ---- */
 
 /* Send a reply. If the parent has ended, end too. */
 static void send_reply(const reader_process *p, const pool_reply *answer)
 {
-    if (msi_child_send(p->parent, answer, sizeof *answer) != 0) _exit(1);
+    const msi_frame f = frame_of(answer->kind, answer->number, answer, sizeof *answer);
+    if (msi_child_send(p->self, &f) != 0) _exit(0);
 }
 
 static void recv_request(const reader_process *p, pool_request *q)
 {
-    if (msi_child_receive(p->parent, q, sizeof *q) != 0) _exit(0);
+    msi_frame f;
+    msi_child_hear(p->self, &f);
+    memcpy(q, f.text, sizeof *q);
 }
 
 static void send_failure(const reader_process *p, int64_t number, int status)
 {
-    const int explained = msi_ms_limit_explain(status, p->paths[0]);
-    pool_reply answer = {.kind = POOL_FAILED, .number = number, .status = explained};
-    snprintf(answer.message, sizeof answer.message, "%s", msi_error_get());
-    send_reply(p, &answer);
+    msi_frame f = {.kind = MSI_CHILD_DONE, .number = number, .status = msi_ms_limit_explain(status, p->paths[0])};
+    snprintf(f.text, sizeof f.text, "%s", msi_error_get());
+    f.n_byte = (int64_t)strlen(f.text);
+    if (msi_child_send(p->self, &f) != 0) _exit(0);
 }
 
 /* ---- Open ---- */
@@ -395,7 +404,7 @@ static int check_columns(const reader_process *p, msi_ms_reader *r, const pool_r
 }
 
 /* Serve the parent until it ends. */
-static _Noreturn void run_process(const reader_process *p)
+static _Noreturn void serve(const reader_process *p)
 {
     msi_ms_reader *r = NULL;
     pool_request q;
@@ -434,7 +443,7 @@ _Static_assert(sizeof(pool_shared) <= 4096, "it begins behind it");
 
 /* A process as seen by the parent. */
 typedef struct worker {
-    msi_child child;
+    msi_child *child;
     char *slots; /* [POOL_SLOTS][slot_bytes] of the pool's */
     struct msi_ms_buffer slot[MOST_SLOTS];
     int64_t n_taken; /* blocks, since BEGIN */
@@ -494,33 +503,40 @@ static int map_slots(msi_reader_pool *pool)
     return MSI_OK;
 }
 
+/* Which process of a pool starts. */
+typedef struct start_task {
+    msi_reader_pool *pool;
+    int k;
+} start_task;
+
+static int run_process(msi_child *self, void *of)
+{
+    const start_task *t = of;
+    const msi_reader_pool *pool = t->pool;
+    const reader_process p = {.self = self,
+                              .paths = pool->paths,
+                              .n_path = pool->n_path,
+                              .selection = pool->selection,
+                              .shared = pool->shared,
+                              .only_rows = (const uint8_t *)pool->shared + ROWS_AT,
+                              .order = (const char *)pool->shared + order_at(pool->n_path),
+                              .most_order = MOST_ORDER,
+                              .conversion = pool->order.conversion,
+                              .slots = pool->worker[t->k].slots,
+                              .all_slots = pool->worker[0].slots,
+                              .slot_bytes = pool->slot_bytes,
+                              .is_first = t->k == 0};
+    msi_ms_child_begin();
+    msi_ms_limit_memory(p.paths, p.n_path);
+    serve(&p);
+}
+
 static int start_worker(msi_reader_pool *pool, int k)
 {
-    int is_child;
-    const pid_t self = getpid();
-    msi_child *child = &pool->worker[k].child;
-    MSI_TRY(msi_child_fork(child, "to read with", &is_child));
-    if (is_child) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != self) _exit(1);
-        reader_process p = {.parent = child,
-                            .paths = pool->paths,
-                            .n_path = pool->n_path,
-                            .selection = pool->selection,
-                            .shared = pool->shared,
-                            .only_rows = (const uint8_t *)pool->shared + ROWS_AT,
-                            .order = (const char *)pool->shared + order_at(pool->n_path),
-                            .most_order = MOST_ORDER,
-                            .conversion = pool->order.conversion,
-                            .slots = pool->worker[k].slots,
-                            .all_slots = pool->worker[0].slots,
-                            .slot_bytes = pool->slot_bytes,
-                            .is_first = k == 0};
-        msi_ms_limit_memory(p.paths, p.n_path);
-        msi_child_watch();
-        run_process(&p);
-    }
-    return MSI_OK;
+    start_task t = {pool, k};
+    const msi_child_spec spec = {
+        .work = run_process, .of = &t, .what = "a reader process", .path = pool->paths[0], .cpu_s = MSI_CHILD_STEP_S};
+    return msi_child_start(&pool->worker[k].child, &spec);
 }
 
 int msi_reader_pool_start(msi_reader_pool **out, const char *const *paths, int n_path,
@@ -536,13 +552,11 @@ int msi_reader_pool_start(msi_reader_pool **out, const char *const *paths, int n
                               .order = {.conversion = conversion}};
     int status = msi_alloc(&pool->worker, n_process, sizeof *pool->worker, "reader processes");
     if (status != MSI_OK) pool->n_worker = 0;
-    for (int k = 0; k < pool->n_worker; k++) pool->worker[k].child = MSI_CHILD_NONE;
     if (status == MSI_OK) status = map_slots(pool);
     for (int k = 0; k < pool->n_worker && status == MSI_OK; k++) {
         status = start_worker(pool, k);
         if (status == MSI_OK || k == 0) continue;
         msi_log_warning("%s; continuing with %d reader process%s", msi_error_get(), k, k == 1 ? "" : "es");
-        msi_child_close(&pool->worker[k].child);
         pool->n_worker = k;
         status = MSI_OK;
     }
@@ -562,51 +576,29 @@ static int fail_process(const msi_reader_pool *pool, const char *what)
 }
 
 /* Set the error for a process that ended instead of sending a reply. */
-static int explain_end(const msi_reader_pool *pool, worker *w)
+static int explain_end(const worker *w)
 {
-    const int signal_number = msi_child_wait(&w->child);
-    char what[256];
-    if ((signal_number == 0 || signal_number == SIGABRT) && msi_child_refused(&w->child, what, sizeof what))
-        return msi_error_set(MSI_ENOMEM, "%s: a reader process ended: %s", pool->paths[0], what);
-    if (signal_number == SIGKILL)
-        return msi_error_about(msi_error_set(MSI_ENOMEM,
-                                             "%s: a reader process was ended by signal 9 (Killed), perhaps for lack of "
-                                             "memory?",
-                                             pool->paths[0]),
-                               "n_reader");
-    if (signal_number == SIGXCPU) {
-        /* The user's limit of CPU time applies to each process. */
-        msi_interrupt_raise(SIGXCPU);
-        return msi_interrupt_check();
-    }
-    if (signal_number == SIGPROF)
-        return fail_process(pool, "came to no end of one step in the time that a whole set takes");
-    if (signal_number == 0) return fail_process(pool, "ended");
-    snprintf(what, sizeof what, "was ended by signal %d (%s)", signal_number, strsignal(signal_number));
-    return fail_process(pool, what);
-}
-
-/* Set the error that a process has sent. */
-static int forward_failure(const msi_reader_pool *pool, pool_reply *answer)
-{
-    answer->message[sizeof answer->message - 1] = 0;
-    if (answer->status >= MSI_OK || answer->status < MSI_EARGUMENT || !*answer->message)
-        return fail_process(pool, "failed without an error message");
-    return msi_error_set(answer->status, "%s", answer->message);
+    const int status = msi_child_fail(w->child, MSI_EINPUT);
+    return strcmp(msi_error_about_get(), "killed") == 0 ? msi_error_about(status, "n_reader") : status;
 }
 
 /* Receive the next reply of a process to the last request, if there is one. Replies to earlier requests are ignored. */
 static int poll_reply(const msi_reader_pool *pool, worker *w, pool_reply *answer, int *is_there)
 {
+    msi_frame f;
     int got;
     *is_there = 0;
     do {
-        MSI_TRY(msi_child_await(&w->child, 0, answer, sizeof *answer, &got));
-        if (got < 0) return explain_end(pool, w);
+        MSI_TRY(msi_child_receive(w->child, 0, &f, &got));
+        if (got < 0) return explain_end(w);
         if (got == 0) return MSI_OK;
-    } while (answer->number != pool->number);
+    } while (f.number != pool->number);
     *is_there = 1;
-    return answer->kind == POOL_FAILED ? forward_failure(pool, answer) : MSI_OK;
+    if (f.kind == MSI_CHILD_DONE)
+        return f.status ? msi_child_error(&f) : fail_process(pool, "sent an unexpected reply");
+    if (f.n_byte != (int64_t)sizeof *answer) return fail_process(pool, "sent an unexpected reply");
+    memcpy(answer, f.text, sizeof *answer);
+    return MSI_OK;
 }
 
 /* Wait for the next reply of a process. */
@@ -617,9 +609,15 @@ static int recv_reply(const msi_reader_pool *pool, worker *w, pool_reply *answer
         MSI_TRY(poll_reply(pool, w, answer, &is_there));
         if (is_there) return MSI_OK;
         if (!pool->is_reading) msi_progress_at(pool->shared->opened_ppm, 1000000);
-        msi_child_wait_briefly(&w->child);
+        msi_child_wait_briefly(w->child);
         MSI_TRY(msi_interrupt_check());
     }
+}
+
+static int send_request(const worker *w, const pool_request *q)
+{
+    const msi_frame f = frame_of(q->kind, q->number, q, sizeof *q);
+    return msi_child_ask(w->child, &f);
 }
 
 static int send_all(msi_reader_pool *pool, pool_request *q)
@@ -627,8 +625,7 @@ static int send_all(msi_reader_pool *pool, pool_request *q)
     q->number = ++pool->number;
     q->n_part = pool->n_worker;
     q->n_order = pool->order.n_byte;
-    for (q->part = 0; q->part < pool->n_worker; q->part++)
-        MSI_TRY(msi_child_request(&pool->worker[q->part].child, q, sizeof *q));
+    for (q->part = 0; q->part < pool->n_worker; q->part++) MSI_TRY(send_request(&pool->worker[q->part], q));
     return MSI_OK;
 }
 
@@ -747,8 +744,7 @@ int msi_reader_pool_open(msi_reader_pool *pool, const msi_ms_opening *opening, m
         MSI_TRY(recv_equal_replies(pool, &first));
         if (first.kind == POOL_OPENED) break;
         const pool_request shared = {.kind = POOL_SHARED, .number = pool->number};
-        for (int k = 0; k < pool->n_worker; k++)
-            MSI_TRY(msi_child_request(&pool->worker[k].child, &shared, sizeof shared));
+        for (int k = 0; k < pool->n_worker; k++) MSI_TRY(send_request(&pool->worker[k], &shared));
     }
     MSI_TRY(check_writing(pool, opening, &first));
     MSI_TRY(unpack_reply(pool, &first, reader));
@@ -861,7 +857,7 @@ static int begin_reading(msi_reader_pool *pool, msi_ms_reader *reader)
 static int send_freed(msi_reader_pool *pool, worker *w)
 {
     const pool_request freed = {.kind = POOL_FREED, .number = pool->number};
-    return msi_child_request(&w->child, &freed, sizeof freed);
+    return send_request(w, &freed);
 }
 
 /* Free all slots of blocks that the caller has. */
@@ -1080,7 +1076,7 @@ static int check_at_end(msi_reader_pool *pool, const msi_ms_reader *r)
     for (int i = 0; i < r->n_set; i++) n += r->set[i].only_rows;
     if (pool->is_checked || n == 0) return MSI_OK;
     const pool_request check = {.kind = POOL_CHECK, .number = pool->number};
-    MSI_TRY(msi_child_request(&pool->worker[0].child, &check, sizeof check));
+    MSI_TRY(send_request(&pool->worker[0], &check));
     MSI_TRY(recv_reply(pool, &pool->worker[0], &answer));
     if (answer.kind != POOL_CHECKED) return fail_process(pool, "sent an unexpected reply");
     pool->is_checked = 1;
@@ -1129,12 +1125,10 @@ void msi_reader_pool_free(msi_reader_pool *pool)
     if (!pool) return;
     /* Kill all processes first and wait afterwards, so that they end in parallel. */
     for (int k = 0; k < pool->n_worker; k++) {
-        msi_child *c = &pool->worker[k].child;
-        msi_child_close(c);
-        if (c->pid > 0) kill(c->pid, SIGKILL);
+        const msi_child *c = pool->worker[k].child;
+        if (c && msi_child_id(c) > 0) kill(msi_child_id(c), SIGKILL);
     }
-    for (int k = 0; k < pool->n_worker; k++)
-        if (pool->worker[k].child.pid > 0) msi_child_wait(&pool->worker[k].child);
+    for (int k = 0; k < pool->n_worker; k++) msi_child_free(pool->worker[k].child);
     free_filler(pool);
     if (pool->shared) munmap(pool->shared, (size_t)pool->n_mapped);
     reset_conversion(pool);

@@ -1,47 +1,41 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/log.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "core/units.h"
 #include "io/convert/uvfits_output.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/uv/uv_set.h"
 #include "src/convert/convert_stages.h"
 
-static void send_progress(void *stage, int64_t done, int64_t total)
-{
-    msi_stage_send_progress(stage, done, total);
-}
-
 /* Warn that the file, which has one position for each source, does not record the motion of a field. */
-static void warn_of_motion(msi_stage *stage, const msi_ms_reader *reader)
+static void warn_of_motion(const msi_ms_reader *reader)
 {
     const char *name;
     int id;
     if (msi_ms_reader_moving(reader, &id, &name) != MSI_MS_FIXED)
-        msi_stage_warn(stage,
-                       "field '%s' (id %d) moves on the sky; UVFITS has one position of a source: the first values of "
-                       "PHASE_DIR are kept, but not the motion",
-                       name, id);
+        msi_log_warning("field '%s' (id %d) moves on the sky; UVFITS has one position of a source: the first values of "
+                        "PHASE_DIR are kept, but not the motion",
+                        name, id);
 }
 
-static void log_exported(msi_stage *stage, const msi_uvfits_report *r)
+static void log_exported(const msi_uvfits_report *r)
 {
-    msi_stage_log(stage, MSI_LOG_NORMAL, "%lld row%s became %lld group%s of %d window%s", (long long)r->n_row,
-                  msi_plural(r->n_row), (long long)r->n_group, msi_plural(r->n_group), r->n_window,
-                  msi_plural(r->n_window));
+    msi_log_info("%lld row%s became %lld group%s of %d window%s", (long long)r->n_row, msi_plural(r->n_row),
+                 (long long)r->n_group, msi_plural(r->n_group), r->n_window, msi_plural(r->n_window));
     if (r->n_filled)
-        msi_stage_warn(
-            stage,
+        msi_log_warning(
             "%.0f %% of the file is flagged padding: windows were not observed at the same times, and every group "
             "contains all of them; use -spws to select windows",
             100.0 * (double)r->n_filled / (double)(r->n_group * r->n_window));
     if (r->n_unweighted)
-        msi_stage_warn(stage,
-                       "%lld unflagged visibilit%s a weight of zero or below, and become flagged, because UVFITS marks "
-                       "flags by weights",
-                       (long long)r->n_unweighted, r->n_unweighted == 1 ? "y has" : "ies have");
+        msi_log_warning(
+            "%lld unflagged visibilit%s a weight of zero or below, and become flagged, because UVFITS marks "
+            "flags by weights",
+            (long long)r->n_unweighted, r->n_unweighted == 1 ? "y has" : "ies have");
     if (r->n_not_finite)
-        msi_stage_warn(stage, "%lld visibilit%s not finite or without a finite weight: set to zero and flagged",
-                       (long long)r->n_not_finite, r->n_not_finite == 1 ? "y is" : "ies are");
+        msi_log_warning("%lld visibilit%s not finite or without a finite weight: set to zero and flagged",
+                        (long long)r->n_not_finite, r->n_not_finite == 1 ? "y is" : "ies are");
 }
 
 static int check_on(void)
@@ -64,18 +58,19 @@ static int check_exported(const msi_export_job *job, const msi_uvfits_report *r)
                          n_if, (long long)r->n_group, r->n_window);
 }
 
-int msi_export_fits(msi_stage *stage, const void *of)
+int msi_export_fits(const void *of)
 {
     const msi_export_job *job = of;
     const msi_ms_selection all = {.data_column = "DATA", .all_fields = 1, .keep_flagged_rows = 1};
-    const msi_uvfits_output_spec spec = {job->fits, job->name, job->command, send_progress, stage};
+    const msi_uvfits_output_spec spec = {job->fits, job->name, job->command};
     msi_uvfits_report report;
     msi_ms_reader *reader;
     MSI_TRY(msi_ms_reader_open(&reader, &job->set, 1, &all));
-    warn_of_motion(stage, reader);
+    warn_of_motion(reader);
+    msi_progress_begin("writing");
     int status = msi_uvfits_write(reader, &spec, &report);
     msi_ms_reader_free(reader);
     if (!status) status = check_exported(job, &report);
-    if (!status) log_exported(stage, &report);
+    if (!status) log_exported(&report);
     return status;
 }

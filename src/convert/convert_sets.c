@@ -13,14 +13,16 @@
 #include <string.h>
 
 #include "core/units.h"
+#include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/types.h"
 #include "core/status.h"
 #include "io/convert/set_output.h"
 #include "io/convert/set_subtables.h"
 #include "io/convert/uvfits_output.h"
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/reader_pool.h"
 #include "io/ms/ms_paths.h"
 #include "src/convert/average.h"
@@ -95,7 +97,6 @@ typedef struct stream {
 
 /* The state of a conversion. */
 typedef struct conversion {
-    msi_stage *stage;
     const msi_sets_job *job;
     msi_ms_reader *reader;
     msi_reader_pool *readers; /* reader processes; NULL: this process reads */
@@ -372,13 +373,11 @@ static void log_input(const conversion *c)
         n_in += msi_ms_reader_spw(r, i)->n_chan;
         n_out += c->groups[i].n_group;
     }
-    msi_stage_log(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->job->name,
-                  o->telescope, msi_format_date(start, o->start_mjd_s), msi_format_date(end, o->end_mjd_s),
-                  msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r), msi_plural(msi_ms_reader_n_row(r)),
-                  msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
-    if (n_out < n_in)
-        msi_stage_log(c->stage, MSI_LOG_NORMAL, "%lld channels are averaged to %lld", (long long)n_in,
-                      (long long)n_out);
+    msi_log_info("%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->job->name, o->telescope,
+                 msi_format_date(start, o->start_mjd_s), msi_format_date(end, o->end_mjd_s),
+                 msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r), msi_plural(msi_ms_reader_n_row(r)),
+                 msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
+    if (n_out < n_in) msi_log_info("%lld channels are averaged to %lld", (long long)n_in, (long long)n_out);
 }
 
 /* Open the files among the sets, log what they are and what was assumed, and make their subtables. */
@@ -391,12 +390,12 @@ static int open_files(conversion *c)
         if (!msi_uv_set_is_file(set->path)) continue;
         c->has_file = 1;
         MSI_TRY(msi_ms_set_open(set));
-        msi_stage_log(c->stage, MSI_LOG_NORMAL, "%s: %s, %lld group%s of %d window%s", set->path,
-                      set->uv->format == MSI_UV_UVFITS ? "UVFITS" : "FITS-IDI", (long long)set->uv->n_group,
-                      msi_plural(set->uv->n_group), set->uv->n_if, msi_plural(set->uv->n_if));
+        msi_log_info("%s: %s, %lld group%s of %d window%s", set->path,
+                     set->uv->format == MSI_UV_UVFITS ? "UVFITS" : "FITS-IDI", (long long)set->uv->n_group,
+                     msi_plural(set->uv->n_group), set->uv->n_if, msi_plural(set->uv->n_if));
         const char *line = set->uv->notes;
         for (const char *end; (end = strchr(line, '\n')); line = end + 1)
-            msi_stage_warn(c->stage, "%s: %.*s", set->path, (int)(end - line), line);
+            msi_log_warning("%s: %.*s", set->path, (int)(end - line), line);
         if (!c->job->to || !set->n_row) continue;
         if (snprintf(c->tables[i], PATH_MAX, "%s/tables%d.ms", c->job->folder, i) >= PATH_MAX)
             return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", c->job->folder);
@@ -408,7 +407,8 @@ static int open_files(conversion *c)
 
 static void warn_of_missing_subtable(void *of, const char *path, const char *subtable)
 {
-    msi_stage_warn(of, "%s: subtable %s is missing; the output has no rows of it", path, subtable);
+    (void)of;
+    msi_log_warning("%s: subtable %s is missing; the output has no rows of it", path, subtable);
 }
 
 /* Return 1 if channels are averaged in every window, because the rows then get new weights. */
@@ -433,12 +433,9 @@ static int make_output(conversion *c)
                                       .application = "msimage-convert " MSIMAGE_VERSION,
                                       .command = o->command_line,
                                       .gone = warn_of_missing_subtable,
-                                      .of = c->stage,
                                       .in_process = c->readers && c->averages,
-                                      .name = c->job->options->out,
-                                      .kept_fd = msi_stage_socket(c->stage)};
+                                      .name = c->job->options->out};
     MSI_TRY(msi_set_output_make(&c->out, c->job->to, c->reader, &spec));
-    msi_stage_set_writer(c->stage, msi_set_output_process(c->out));
     return MSI_OK;
 }
 
@@ -446,6 +443,7 @@ static int read_all(conversion *c)
 {
     msi_ms_block block = {0};
     c->last_set = -1;
+    msi_progress_begin("converting");
     for (;;) {
         MSI_TRY(msi_ms_reader_next(c->from, &block));
         if (!block.n_row) break;
@@ -453,7 +451,7 @@ static int read_all(conversion *c)
         msi_child_progress(MSI_CHILD_STEP_S);
         MSI_TRY(add_block(c, &block));
         c->n_read += block.n_row;
-        msi_stage_send_progress(c->stage, c->n_read, msi_ms_reader_n_row(c->reader));
+        msi_progress_at(c->n_read, msi_ms_reader_n_row(c->reader));
     }
     MSI_TRY(end_others(c, NULL));
     if (msi_set_output_n_row(c->out) > 0) return MSI_OK;
@@ -469,16 +467,15 @@ static void log_uvw_sign(const conversion *c)
     const double cosine = uvw_sign_cosine(s);
     if (!c->has_file) return;
     if (s->n_along && s->n_against)
-        msi_stage_warn(
-            c->stage,
+        msi_log_warning(
             "u, v, w of %lld rows point from ANTENNA1 to ANTENNA2, by the antenna positions, and of %lld rows in the "
             "opposite direction; they cannot be imaged together",
             (long long)s->n_along, (long long)s->n_against);
     else if (fabs(cosine) > 0.9)
-        msi_stage_log(c->stage, MSI_LOG_NORMAL, "u, v, w point from %s, by the antenna positions (cosine %.6f); %s",
-                      cosine > 0 ? "ANTENNA1 to ANTENNA2" : "ANTENNA2 to ANTENNA1", cosine, flip);
+        msi_log_info("u, v, w point from %s, by the antenna positions (cosine %.6f); %s",
+                     cosine > 0 ? "ANTENNA1 to ANTENNA2" : "ANTENNA2 to ANTENNA1", cosine, flip);
     else
-        msi_stage_warn(c->stage, "u, v, w do not agree with the antenna positions (cosine %.3f); %s", cosine, flip);
+        msi_log_warning("u, v, w do not agree with the antenna positions (cosine %.3f); %s", cosine, flip);
 }
 
 static void log_result(const conversion *c)
@@ -486,16 +483,14 @@ static void log_result(const conversion *c)
     const int64_t lost = msi_ms_reader_dropped(c->from)->uvw_not_finite;
     log_uvw_sign(c);
     if (c->n_back && (c->time.longest_s > 0 || c->time.loss > 0))
-        msi_stage_warn(
-            c->stage,
+        msi_log_warning(
             "%lld of %lld rows are earlier than a previous row of their baseline, and are not averaged with it; "
             "sort the set by TIME",
             (long long)c->n_back, (long long)c->n_read);
     if (lost)
-        msi_stage_warn(c->stage, "%lld sample%s left out, because u, v, w are not finite", (long long)lost,
-                       msi_plural(lost));
-    msi_stage_log(c->stage, MSI_LOG_NORMAL, "%lld row%s became %lld", (long long)c->n_read, msi_plural(c->n_read),
-                  (long long)msi_set_output_n_row(c->out));
+        msi_log_warning("%lld sample%s left out, because u, v, w are not finite", (long long)lost, msi_plural(lost));
+    msi_log_info("%lld row%s became %lld", (long long)c->n_read, msi_plural(c->n_read),
+                 (long long)msi_set_output_n_row(c->out));
 }
 
 static void free_conversion(conversion *c)
@@ -510,7 +505,6 @@ static void free_conversion(conversion *c)
     msi_free(c->line_flag);
     msi_free(c->tables);
     msi_set_output_free(c->out);
-    msi_stage_set_writer(c->stage, 0);
     msi_reader_pool_free(c->readers);
     if (c->from != c->reader) msi_ms_reader_free(c->from);
     msi_ms_reader_free(c->reader);
@@ -523,21 +517,20 @@ static int convert_blocks(conversion *c)
         MSI_TRY(msi_uvfits_check(c->reader, job->name));
     MSI_TRY(open_files(c));
     log_input(c);
-    MSI_TRY(msi_smearing_report(c->stage, c->reader, c->groups, c->job->options, &c->time));
+    MSI_TRY(msi_smearing_report(c->reader, c->groups, c->job->options, &c->time));
     if (!c->job->to) return MSI_OK;
     /* The reader processes start to read while the subtables are written. */
     if (c->readers && job->is_exported) MSI_TRY(open_in_readers(c));
     MSI_TRY(make_output(c));
     MSI_TRY(read_all(c));
     MSI_TRY(msi_set_output_finish(c->out));
-    msi_stage_set_writer(c->stage, 0);
     log_result(c);
     return MSI_OK;
 }
 
-int msi_convert_sets(msi_stage *stage, const void *of)
+int msi_convert_sets(const void *of)
 {
-    conversion c = {.stage = stage, .job = of};
+    conversion c = {.job = of};
     select_all(&c);
     int status = start_readers(&c);
     msi_ms_limit_memory(c.job->paths, c.job->n_path);

@@ -5,51 +5,28 @@
 #define MSI_SRC_CONVERT_STAGES_H
 
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "core/log.h"
 #include "src/convert/convert_options.h"
 
-/* The state of a stage in the child. */
-typedef struct msi_stage msi_stage;
-
-/* The work of a stage, run in the child. Returns a status, with its message. */
-typedef int msi_stage_work(msi_stage *stage, const void *job);
+/* The work of a stage, run in the child, whose log and progress the parent shows. Returns a status, with its message. */
+typedef int msi_stage_work(const void *job);
 
 typedef struct msi_stage_spec {
     msi_stage_work *work;
     const void *job;
     const char *name;   /* for the progress; static */
     const char *path;   /* the input, for messages */
-    const char *folder; /* the workspace, which the child removes if the parent is gone; NULL: nothing is written */
+    const char *folder; /* the workspace; NULL: nothing is written */
     const char *out;    /* the output, for messages; NULL: nothing is written */
 } msi_stage_spec;
 
 /*
  * msi_stage_run - run a stage and wait for its end.
- * Returns: the status of the work, or MSI_EOUTPUT if the workspace cannot be written. If the child ended early:
- *          MSI_EINPUT or MSI_EOUTPUT, according to its last message. MSI_EINTERRUPTED, after the child has ended
+ * Returns: the status of the work, MSI_EOUTPUT if the workspace cannot be written, MSI_EINTERRUPTED; if the child
+ *          crashed, as msi_child_fail for MSI_EINPUT
  */
 int msi_stage_run(const msi_stage_spec *spec);
-
-/*
- * The child calls these.
- * msi_stage_log, msi_stage_warn - log a line or a warning.
- * msi_stage_send_progress - report progress. At most 20 messages a second are sent; a message also detects the end of
- *   the parent.
- */
-void msi_stage_log(msi_stage *stage, msi_log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void msi_stage_warn(msi_stage *stage, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void msi_stage_send_progress(msi_stage *stage, int64_t done, int64_t total);
-
-/*
- * msi_stage_socket - return the child's socket. The parent waits until all processes that hold it have ended.
- * msi_stage_set_writer - register a process that writes for the child, to be killed before the workspace is removed;
- *   0: none.
- */
-int msi_stage_socket(const msi_stage *stage);
-void msi_stage_set_writer(msi_stage *stage, pid_t process);
 
 /* ---- Convert Measurement Sets, UVFITS and FITS-IDI files to one set: select, average, shift, join ---- */
 

@@ -9,10 +9,12 @@
 #include <strings.h>
 
 #include "core/units.h"
+#include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
@@ -53,7 +55,6 @@ int msi_convert_store_check(const msi_convert_options *o)
 
 /* The state of a conversion. */
 typedef struct conversion {
-    msi_stage *stage;
     const msi_store_job *job;
     const char *path;         /* of the set */
     char real_path[PATH_MAX]; /* the same as an absolute path */
@@ -83,11 +84,11 @@ static void log_input(const conversion *c)
     char start[MSI_FORMAT_SIZE], end[MSI_FORMAT_SIZE];
     const char *line = msi_ms_reader_notes(r, 0);
     for (const char *newline; (newline = strchr(line, '\n')); line = newline + 1)
-        msi_stage_warn(c->stage, "%s: %.*s", c->path, (int)(newline - line), line);
-    msi_stage_log(c->stage, MSI_LOG_NORMAL, "%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->path,
-                  o->telescope, msi_format_date(start, o->start_mjd_s), msi_format_date(end, o->end_mjd_s),
-                  msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r), msi_plural(msi_ms_reader_n_row(r)),
-                  msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
+        msi_log_warning("%s: %.*s", c->path, (int)(newline - line), line);
+    msi_log_info("%s: %s, %s to %s; %s of %lld row%s in %d spectral setup%s", c->path, o->telescope,
+                 msi_format_date(start, o->start_mjd_s), msi_format_date(end, o->end_mjd_s),
+                 msi_ms_reader_data_column(r), (long long)msi_ms_reader_n_row(r), msi_plural(msi_ms_reader_n_row(r)),
+                 msi_ms_reader_n_spw(r), msi_plural(msi_ms_reader_n_spw(r)));
 }
 
 /* Copy antennas and FLAG_ROW of the rows of a block from the reader, which has them for all rows that it read. */
@@ -132,7 +133,7 @@ static int put_blocks(conversion *c)
                                    .flag = b.flag};
         MSI_TRY(msi_msv_output_put(c->out, &rows));
         c->n_read += b.n_row;
-        msi_stage_send_progress(c->stage, c->n_read, msi_ms_reader_n_row(c->reader));
+        msi_progress_at(c->n_read, msi_ms_reader_n_row(c->reader));
     }
 }
 
@@ -152,21 +153,18 @@ static void log_result(const conversion *c)
     const msi_msv_counts t = msi_msv_output_counts(c->out);
     const int64_t lost = msi_ms_reader_dropped(c->reader)->uvw_not_finite, bare = t.n_row - t.n_data_row;
     if (lost)
-        msi_stage_warn(c->stage, "%lld sample%s left out, because u, v, w are not finite", (long long)lost,
-                       msi_plural(lost));
+        msi_log_warning("%lld sample%s left out, because u, v, w are not finite", (long long)lost, msi_plural(lost));
     if (bare)
-        msi_stage_log(c->stage, MSI_LOG_NORMAL,
-                      "%lld of %lld rows are autocorrelations or flagged, and are stored without samples",
-                      (long long)bare, (long long)t.n_row);
-    msi_stage_log(c->stage, MSI_LOG_NORMAL, "%lld row%s of %.3f GB in the main table became %.3f GB",
-                  (long long)t.n_row, msi_plural(t.n_row), 1e-9 * (double)msi_ms_paths_bytes(&c->path, 1),
-                  1e-9 * (double)t.bytes);
+        msi_log_info("%lld of %lld rows are autocorrelations or flagged, and are stored without samples",
+                     (long long)bare, (long long)t.n_row);
+    msi_log_info("%lld row%s of %.3f GB in the main table became %.3f GB", (long long)t.n_row, msi_plural(t.n_row),
+                 1e-9 * (double)msi_ms_paths_bytes(&c->path, 1), 1e-9 * (double)t.bytes);
 }
 
-int msi_convert_store(msi_stage *stage, const void *of)
+int msi_convert_store(const void *of)
 {
     const msi_store_job *job = of;
-    conversion c = {.stage = stage, .job = job, .path = job->options->shared.ms_paths[0]};
+    conversion c = {.job = job, .path = job->options->shared.ms_paths[0]};
     msi_ms_limit_memory(&c.path, 1);
     int status = msi_ms_limit_explain(open_reader(&c), c.path);
     if (!status) log_input(&c);

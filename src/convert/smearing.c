@@ -96,8 +96,8 @@ static double averaging_time_s(const msi_average_time *t, double baseline_m)
     return t->longest_s > 0 ? fmin(s, t->longest_s) : s;
 }
 
-int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_channel_groups *groups,
-                        const msi_convert_options *o, msi_average_time *time)
+int msi_smearing_report(const msi_ms_reader *r, const msi_channel_groups *groups, const msi_convert_options *o,
+                        msi_average_time *time)
 {
     const band b = find_band(r, groups);
     const double longest_m = msi_ms_reader_observation(r)->longest_baseline_m;
@@ -116,8 +116,8 @@ int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_chan
                              o->shared.ms_paths[0]);
     time->radius_rad = radius_rad;
     if (!(radius_rad > 0) || !(longest_m > 0)) return MSI_OK;
-    msi_stage_log(stage, MSI_LOG_NORMAL, "amplitude lost by averaging, %s from the phase centre, at most:",
-                  msi_format_angle(angle, radius_rad));
+    msi_log_info("amplitude lost by averaging, %s from the phase centre, at most:",
+                 msi_format_angle(angle, radius_rad));
     double baseline_m = longest_m;
     for (int i = 0; i < N_LENGTH; i++, baseline_m /= 2) {
         const double s = averaging_time_s(time, baseline_m);
@@ -126,8 +126,8 @@ int msi_smearing_report(msi_stage *stage, const msi_ms_reader *r, const msi_chan
         char in_time[MSI_FORMAT_SIZE + 32] = "";
         if (s > 0)
             snprintf(in_time, sizeof in_time, "%6.3g %% by %s, ", 100 * by_time, msi_format_duration(duration, s));
-        msi_stage_log(stage, MSI_LOG_NORMAL, "  baselines of %8.6g m: %s%6.3g %% by channels of %.6g kHz", baseline_m,
-                      in_time, 100 * by_band, 1e-3 * b.widest_hz);
+        msi_log_info("  baselines of %8.6g m: %s%6.3g %% by channels of %.6g kHz", baseline_m, in_time, 100 * by_band,
+                     1e-3 * b.widest_hz);
     }
     return MSI_OK;
 }

@@ -27,7 +27,7 @@ double msi_smearing_time_turns(double baseline_m, double radius_rad, double time
  * Returned: *time
  * Returns:  0, MSI_EINPUT (baseline-dependent averaging without a radius, and no dish diameter is known)
  */
-int msi_smearing_report(msi_stage *stage, const msi_ms_reader *reader, const msi_channel_groups *groups,
+int msi_smearing_report(const msi_ms_reader *reader, const msi_channel_groups *groups,
                         const msi_convert_options *options, msi_average_time *time);
 
 #endif

@@ -11,17 +11,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/child.h"
 #include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "io/ms/ms_child.h"
 #include "io/ms/ms_paths.h"
 
 struct msi_workspace {
     char out[PATH_MAX], parent[PATH_MAX], folder[PATH_MAX];
     int overwrite;
-    msi_child keeper;
+    msi_child *keeper;
 };
 
 enum { OPEN_FOLDERS = 16 };
@@ -87,57 +87,52 @@ int msi_workspace_check(const char *out, const char *const *inputs, int n_input,
 /* ---- The keeper ---- */
 
 /* A killed program cannot remove its directory, so a child process makes it, and removes it after the end of the
- * program. Another process of the program may still make new files there until it fails, so the removal is repeated. */
-enum { KEEPER_TRIES = 1200, KEEPER_PAUSE_US = 50000 };
+ * program. Another process of the program may still make new files there until it ends, so the removal is repeated. */
+enum { KEEPER_TRIES = 1200, KEEPER_PAUSE_US = 50000, KEEPER_END_MS = 60000 };
 
-typedef struct kept_folder {
-    int failed; /* errno, or 0 */
-    char name[PATH_MAX];
-} kept_folder;
+/* The steps of the keeper: the directory is made, and was removed by the program. */
+enum { FOLDER_MADE, FOLDER_REMOVED };
 
-static _Noreturn void run_keeper(const msi_child *program, const char *pattern)
+/* Make the directory, put its name into the shared memory, and wait. */
+static int keep_folder(msi_child *self, void *of)
 {
-    char done;
-    kept_folder made = {0};
-    strcpy(made.name, pattern);
-    if (!mkdtemp(made.name)) made.failed = errno;
-    int is_left =
-        msi_child_send(program, &made, sizeof made) != 0 || msi_child_receive(program, &done, sizeof done) != 0;
-    if (made.failed) is_left = 0;
-    for (int i = 0; is_left && i < KEEPER_TRIES && access(made.name, F_OK) == 0; i++) {
+    const msi_workspace *w = of;
+    char *folder = msi_child_shared(self);
+    msi_frame removed;
+    int got;
+    strcpy(folder, w->folder);
+    if (!mkdtemp(folder))
+        return msi_error_set(MSI_EOUTPUT, "%s: cannot make a directory in it: %s", w->parent, strerror(errno));
+    const int is_told = msi_child_send(self, &(msi_frame){.kind = MSI_CHILD_STEP, .number = FOLDER_MADE}) == 0;
+    if (is_told && msi_child_receive(self, 1, &removed, &got) == MSI_OK && got > 0) return MSI_OK;
+    for (int i = 0; i < KEEPER_TRIES && access(folder, F_OK) == 0; i++) {
         if (i) usleep(KEEPER_PAUSE_US);
-        msi_workspace_remove(made.name);
+        msi_workspace_remove(folder);
     }
-    _exit(0);
+    return MSI_OK;
+}
+
+static int make_folder(msi_workspace *w)
+{
+    const msi_child_spec spec = {.type = MSI_CHILD_KEEPER,
+                                 .work = keep_folder,
+                                 .of = w,
+                                 .what = "the process that cleans up",
+                                 .path = w->parent,
+                                 .shared_bytes = PATH_MAX};
+    if (snprintf(w->folder, sizeof w->folder, "%s.msimage-convert-XXXXXX", w->parent) >= PATH_MAX)
+        return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", w->out);
+    MSI_TRY(msi_child_start(&w->keeper, &spec));
+    MSI_TRY(msi_child_await(w->keeper, MSI_CHILD_STEP, FOLDER_MADE, MSI_ENOMEM));
+    memcpy(w->folder, msi_child_shared(w->keeper), sizeof w->folder);
+    return MSI_OK;
 }
 
 /* Wait for the end of the keeper. It removes the directory, unless the program reported that it did so. */
 static void end_keeper(msi_child *keeper)
 {
-    msi_child_close(keeper);
-    if (keeper->pid) msi_child_wait(keeper);
-}
-
-static int make_folder(msi_workspace *w)
-{
-    int is_child, got;
-    char why[256];
-    kept_folder made = {0};
-    if (snprintf(w->folder, sizeof w->folder, "%s.msimage-convert-XXXXXX", w->parent) >= PATH_MAX)
-        return msi_error_set(MSI_EOUTPUT, "%.100s..: the name is too long", w->out);
-    int status = msi_child_fork(&w->keeper, "to clean up after this one", &is_child);
-    if (is_child) run_keeper(&w->keeper, w->folder);
-    if (!status) status = msi_child_await(&w->keeper, 1, &made, sizeof made, &got);
-    if (!status && got < 0)
-        status = msi_error_set(MSI_ENOMEM, "the process that cleans up ended early%s%s",
-                               msi_child_refused(&w->keeper, why, sizeof why) ? ": " : "", why);
-    if (!status && made.failed)
-        status = msi_error_set(MSI_EOUTPUT, "%s: cannot make a directory in it: %s", w->parent, strerror(made.failed));
-    if (!status)
-        memcpy(w->folder, made.name, sizeof w->folder);
-    else
-        end_keeper(&w->keeper);
-    return status;
+    msi_child_stop(keeper, KEEPER_END_MS);
+    msi_child_free(keeper);
 }
 
 int msi_workspace_make(msi_workspace **out, const char *path, int overwrite)
@@ -148,10 +143,12 @@ int msi_workspace_make(msi_workspace **out, const char *path, int overwrite)
     w->overwrite = overwrite;
     int status = split_path(path, w->out, w->parent);
     if (!status) status = make_folder(w);
-    if (status)
-        msi_free(w);
-    else
+    if (!status) {
         *out = w;
+        return MSI_OK;
+    }
+    end_keeper(w->keeper);
+    msi_free(w);
     return status;
 }
 
@@ -248,10 +245,9 @@ void msi_workspace_remove(const char *path)
 void msi_workspace_free(msi_workspace *w)
 {
     if (!w) return;
-    const char done = 1;
     msi_workspace_remove(w->folder);
     if (access(w->folder, F_OK) == 0) msi_log_warning("%s: cannot be removed; remove it", w->folder);
-    msi_child_send(&w->keeper, &done, sizeof done);
-    end_keeper(&w->keeper);
+    msi_child_ask(w->keeper, &(msi_frame){.kind = MSI_CHILD_NEXT, .number = FOLDER_REMOVED});
+    end_keeper(w->keeper);
     msi_free(w);
 }

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Three kinds of process work here. The main process checks the sets, forks the update process
+ * Three kinds of process work here. The main process checks the sets, starts the update process
  * (msi_model_update_start), and waits for it at the end (msi_model_update_run). The update process (serve_update)
- * receives the time steps of each interval and forks a process that predicts them (predict_apart). Each sends one
- * answer back.
+ * receives the time steps of each interval and starts a process that predicts them (predict_rows).
  */
 #include "src/predict/model_update.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/child.h"
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
@@ -30,15 +25,19 @@
 
 struct msi_model_update {
     msi_model_update_spec spec;
-    pid_t process;
-    int socket;
+    void (*forked)(void);
+    msi_child *child; /* the intervals are in its shared memory */
 };
 
-/* The result of a process, which it sends at its end. */
-typedef struct answer {
-    int status;
-    char message[MSI_MESSAGE_BYTES];
-} answer;
+/* What a process predicts. */
+typedef struct job {
+    const msi_model_update *update;
+    int64_t interval;
+    const msi_model_interval *rows;
+} job;
+
+/* Time for a process to end by itself. It may have to remove a column. */
+static const int64_t END_MS = 3600000;
 
 static const char HINT[] = "use -no-update-model-required to run without writing MODEL_DATA";
 
@@ -152,129 +151,94 @@ static int predict_interval(const msi_model_update_spec *spec, int64_t interval,
     return rc;
 }
 
-/* Read n bytes. Returns: 0 if there are fewer */
-static int read_all(int from, void *to, size_t n)
+/* Wait until a process is done. A signal to this process is sent on to it, and so is SIGTERM if the caller ends.
+ * Given: caller  of this process; NULL: none */
+static int await_prediction(msi_child *child, const msi_child *caller)
 {
-    for (size_t done = 0; done < n;) {
-        const ssize_t got = read(from, (char *)to + done, n - done);
-        if (got == 0 || (got < 0 && errno != EINTR)) return 0;
-        if (got > 0) done += (size_t)got;
-    }
-    return 1;
-}
-
-static int write_all(int to, const void *from, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        const ssize_t put = write(to, (const char *)from + done, n - done);
-        if (put < 0 && errno != EINTR) return 0;
-        if (put > 0) done += (size_t)put;
-    }
-    return 1;
-}
-
-/* Wait for the answer of a process. A signal to this process is sent on to it, and so is SIGTERM if the caller ends.
- * Given: caller  a socket to the process that waits for this one; -1: none. Returns: 0 if there is no answer */
-static int await_answer(int from, int caller, pid_t process, answer *a)
-{
-    enum { POLL_MS = 100 };
-    struct pollfd ends[] = {{.fd = from, .events = POLLIN}, {.fd = caller}};
+    msi_frame f;
     for (int is_sent = 0;;) {
-        const int n = poll(ends, caller < 0 ? 1 : 2, POLL_MS);
-        const int stop = ends[1].revents & (POLLHUP | POLLERR) ? SIGTERM : msi_interrupt_signal();
-        if (stop && !is_sent) is_sent = kill(process, stop) == 0;
-        /* The closed socket of a caller that has ended would make every poll return at once. */
-        if (is_sent) ends[1].fd = -1;
-        if (n > 0 && ends[0].revents) return read_all(from, a, sizeof *a);
+        int got;
+        MSI_TRY(msi_child_receive(child, 0, &f, &got));
+        if (got < 0) return msi_child_fail(child, MSI_EOUTPUT);
+        if (got > 0 && f.kind == MSI_CHILD_DONE) return msi_child_error(&f);
+        const int stop = caller && msi_child_is_orphan(caller) ? SIGTERM : msi_interrupt_signal();
+        if (stop && !is_sent) is_sent = kill(msi_child_id(child), stop) == 0;
+        msi_child_wait_briefly(child);
     }
+}
+
+static int predict_rows(msi_child *self, void *of)
+{
+    const job *j = of;
+    (void)self;
+    return msi_hint_append(predict_interval(&j->update->spec, j->interval, j->rows, j->update->forked));
 }
 
 /* Predict an interval in a separate process: threads and a GPU context do not survive the fork of the next writer. */
-static int predict_apart(int caller, const msi_model_update_spec *spec, int64_t interval,
-                         const msi_model_interval *rows, void (*forked)(void))
+static int predict_apart(const msi_child *self, job *j)
 {
-    static answer a;
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return msi_error_set(MSI_ENOMEM, "cannot create a pipe to the process that predicts");
-    const pid_t process = fork();
-    if (process == 0) {
-        close(ends[0]);
-        close(caller);
-        a.status = msi_hint_append(predict_interval(spec, interval, rows, forked));
-        snprintf(a.message, sizeof a.message, "%s", a.status ? msi_error_get() : "");
-        write_all(ends[1], &a, sizeof a);
-        _exit(0);
-    }
-    close(ends[1]);
-    const int answered = process > 0 && await_answer(ends[0], caller, process, &a);
-    close(ends[0]);
-    if (process < 0) return msi_error_set(MSI_ENOMEM, "cannot start the process that predicts: %s", strerror(errno));
-    while (waitpid(process, NULL, 0) < 0 && errno == EINTR) {
-    }
-    if (!answered) return msi_error_set(MSI_EOUTPUT, "MODEL_DATA: the process that predicts ended unexpectedly");
-    return a.status ? msi_error_set(a.status, "%s", a.message) : MSI_OK;
+    const msi_child_spec spec = {.type = MSI_CHILD_PROGRAM,
+                                 .work = predict_rows,
+                                 .of = j,
+                                 .what = "the process that predicts",
+                                 .path = "MODEL_DATA"};
+    msi_child *child;
+    MSI_TRY(msi_child_start(&child, &spec));
+    const int status = await_prediction(child, self);
+    msi_child_stop(child, END_MS);
+    msi_child_free(child);
+    return status;
 }
 
-/* Run the update process: receive the intervals, predict them, send the answer. Ends if the main process ends. */
-static void serve_update(int caller, const msi_model_update_spec *spec, void (*forked)(void))
+/* Run the update process: wait for the intervals, and predict them. */
+static int serve_update(msi_child *self, void *of)
 {
-    static answer a;
-    for (int64_t i = 0; i < spec->intervals_out; i++) {
-        msi_model_interval rows;
-        if (!read_all(caller, &rows, sizeof rows)) _exit(0);
-        if (!a.status && !rows.is_empty) a.status = predict_apart(caller, spec, i, &rows, forked);
+    const msi_model_update *u = of;
+    const msi_model_interval *rows = msi_child_shared(self);
+    msi_frame begin;
+    msi_child_hear(self, &begin);
+    for (int64_t i = 0; i < u->spec.intervals_out; i++) {
+        job j = {u, i, &rows[i]};
+        if (!rows[i].is_empty) MSI_TRY(predict_apart(self, &j));
     }
-    snprintf(a.message, sizeof a.message, "%s", a.status ? msi_error_get() : "");
-    write_all(caller, &a, sizeof a);
-    _exit(0);
+    return MSI_OK;
 }
 
 int msi_model_update_start(msi_model_update **out, const msi_model_update_spec *spec, void (*forked)(void))
 {
-    int ends[2];
     msi_model_update *u;
     *out = NULL;
     MSI_TRY(check_writable(spec));
     for (int64_t i = 0; i < spec->intervals_out; i++) MSI_TRY(check_models(spec, i));
     MSI_TRY(msi_alloc(&u, 1, sizeof *u, "process that predicts"));
     u->spec = *spec;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    u->forked = forked;
+    const msi_child_spec process = {.type = MSI_CHILD_PROGRAM,
+                                    .work = serve_update,
+                                    .of = u,
+                                    .what = "the process that predicts",
+                                    .path = "MODEL_DATA",
+                                    .shared_bytes = spec->intervals_out * (int64_t)sizeof(msi_model_interval)};
+    const int status = msi_child_start(&u->child, &process);
+    if (status)
         msi_free(u);
-        return msi_error_set(MSI_ENOMEM, "cannot create a socket to the process that predicts: %s", strerror(errno));
-    }
-    u->process = fork();
-    if (u->process == 0) {
-        close(ends[0]);
-        serve_update(ends[1], spec, forked);
-    }
-    close(ends[1]);
-    u->socket = ends[0];
-    if (u->process < 0) {
-        const int why = errno;
-        close(u->socket);
-        msi_free(u);
-        return msi_error_set(MSI_ENOMEM, "cannot start the process that predicts: %s", strerror(why));
-    }
-    *out = u;
-    return MSI_OK;
+    else
+        *out = u;
+    return status;
 }
 
 int msi_model_update_run(msi_model_update *u, const msi_model_interval *interval)
 {
-    static answer a;
-    static const char ended[] = "MODEL_DATA: the process that predicts ended unexpectedly; the images are complete";
-    write_all(u->socket, interval, (size_t)u->spec.intervals_out * sizeof *interval);
-    if (!await_answer(u->socket, -1, u->process, &a)) return msi_error_set(MSI_EOUTPUT, ended);
-    if (!a.status) return MSI_OK;
-    return msi_error_set(a.status, "%s; the images are complete", a.message);
+    memcpy(msi_child_shared(u->child), interval, (size_t)u->spec.intervals_out * sizeof *interval);
+    int status = msi_child_ask(u->child, &(msi_frame){.kind = MSI_CHILD_NEXT});
+    if (!status) status = await_prediction(u->child, NULL);
+    return status ? msi_error_append(status, "; the images are complete") : MSI_OK;
 }
 
 void msi_model_update_free(msi_model_update *u)
 {
     if (!u) return;
-    close(u->socket);
-    while (waitpid(u->process, NULL, 0) < 0 && errno == EINTR) {
-    }
+    msi_child_stop(u->child, END_MS);
+    msi_child_free(u->child);
     msi_free(u);
 }

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 
 /* As many sets as the members of a multi-MS of many scans and windows. */
 enum { MEMBERS = 400 };

@@ -19,7 +19,7 @@
 #include "core/process.h"
 #include "core/status.h"
 #include "io/ms/ms_block.h"
-#include "io/ms/ms_child.h"
+#include "io/ms/ms_limit.h"
 #include "io/ms/reader_pool.h"
 #include "tests/support/ms_fixture.h"
 
@@ -398,28 +398,24 @@ static void test_ends(void **state)
     no_child_is_left();
 }
 
-/* Run a child that calls `limit`, then `work`. Returns the signal that ended it, or 0. */
-static int end_of(void (*limit)(void), void (*work)(void))
+/* Run a child that does some work, whose steps may take so much CPU time. Returns: its status. */
+static int end_of(double cpu_s, msi_child_work *work)
 {
-    msi_child child;
-    int is_child;
-    assert_int_equal(msi_child_fork(&child, "to test with", &is_child), MSI_OK);
-    if (is_child) {
-        limit();
-        work();
-        _exit(0);
-    }
-    const int signal_number = msi_child_wait(&child);
-    msi_child_close(&child);
-    return signal_number;
+    const msi_child_spec spec = {.work = work, .what = "the process", .path = "test", .cpu_s = cpu_s};
+    msi_child *child;
+    assert_int_equal(msi_child_start(&child, &spec), MSI_OK);
+    const int status = msi_child_await_done(child, MSI_EINPUT);
+    msi_child_free(child);
+    return status;
 }
 
-static void rest(void)
+static int rest(msi_child *self, void *of)
 {
+    (void)self;
+    (void)of;
     usleep(200000);
+    return MSI_OK;
 }
-
-static void nothing(void) {}
 
 static int n_alarm;
 
@@ -429,7 +425,7 @@ static void count_alarm(int signal_number)
     n_alarm++;
 }
 
-/* Signal handlers, such as Python's, may interrupt system calls. msi_child_wait still waits for the child. */
+/* Signal handlers, such as Python's, may interrupt system calls. The parent still waits for the child. */
 static void test_wait_through_signals(void **state)
 {
     (void)state;
@@ -438,62 +434,90 @@ static void test_wait_through_signals(void **state)
     const struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
     sigaction(SIGALRM, &ending, &before);
     setitimer(ITIMER_REAL, &often, NULL);
-    assert_int_equal(end_of(nothing, rest), 0);
+    assert_int_equal(end_of(0, rest), MSI_OK);
     setitimer(ITIMER_REAL, &never, NULL);
     sigaction(SIGALRM, &before, NULL);
     assert_true(n_alarm > 0);
     no_child_is_left();
 }
 
-static void watch(void)
-{
-    msi_child_watch();
-    msi_child_progress(0);
-}
+static const double SHORT_S = 0.5; /* it is rounded up to a second */
 
-static void no_limit(void)
+static int work_on(msi_child *self, void *of)
 {
-    msi_child_progress(0); /* of no effect without msi_child_watch */
-}
-
-static void work_on(void)
-{
+    (void)self;
+    (void)of;
     for (volatile int64_t i = 0;; i++) continue;
 }
 
-static void work_for_two_seconds(void)
+static int work_for_two_seconds(msi_child *self, void *of)
 {
+    (void)self;
+    (void)of;
+    msi_child_progress(0); /* of no effect without a limit */
     while (clock() < 2 * CLOCKS_PER_SEC) continue;
+    return MSI_OK;
 }
 
-static void work_in_steps(void)
+static int work_in_steps(msi_child *self, void *of)
 {
+    (void)self;
+    (void)of;
     for (int step = 1; step <= 4; step++) {
         msi_child_progress(0);
         while (clock() < step * CLOCKS_PER_SEC / 2) continue;
     }
+    return MSI_OK;
 }
 
-static void little_memory(void)
+/* A status other than 0 means that a request was granted instead of refused, or the reverse. */
+static int take_memory(msi_child *self, void *of)
 {
-    if (!msi_child_limit_memory(64 << 20)) _exit(77);
-}
-
-/* A signal means that a request was granted instead of refused, or the reverse. */
-static void take_memory(void)
-{
+    (void)self;
+    (void)of;
+    if (!msi_child_limit_memory(64 << 20)) return msi_error_set(MSI_EINTERNAL, "no limit");
     void *volatile little = malloc(32 << 20), *volatile much = malloc(512 << 20);
-    if (!little || much) abort();
+    return little && !much ? MSI_OK : msi_error_set(MSI_EINTERNAL, "wrong answers");
+}
+
+static int crash(msi_child *self, void *of)
+{
+    (void)self;
+    (void)of;
+    raise(SIGSEGV);
+    return MSI_OK;
+}
+
+/* As a library does to which the system refuses a thread. */
+static int leave(msi_child *self, void *of)
+{
+    (void)self;
+    (void)of;
+    fprintf(stderr, "library: no thread\n");
+    exit(1);
+}
+
+/* The way in which a process ends gives the status. */
+static void test_ends(void **state)
+{
+    (void)state;
+    assert_int_equal(end_of(0, crash), MSI_EINPUT);
+    assert_string_equal(msi_error_get(),
+                        "test: truncated or corrupt: the process was ended by signal 11 (Segmentation fault)");
+    assert_int_equal(end_of(0, leave), MSI_ENOMEM);
+    assert_string_equal(msi_error_get(), "test: the process has ended: library: no thread");
+    no_child_is_left();
 }
 
 /* Limits end a process that does not progress, by its CPU time, and refuse it memory. */
 static void test_limits(void **state)
 {
     (void)state;
-    assert_int_equal(end_of(watch, work_on), SIGPROF);
-    assert_int_equal(end_of(watch, work_in_steps), 0);
-    assert_int_equal(end_of(no_limit, work_for_two_seconds), 0);
-    assert_int_equal(end_of(little_memory, take_memory), 0);
+    assert_int_equal(end_of(SHORT_S, work_on), MSI_EINPUT);
+    assert_non_null(strstr(msi_error_get(), "took longer for one step than a whole set takes"));
+    assert_int_equal(end_of(SHORT_S, work_in_steps), MSI_OK);
+    assert_int_equal(end_of(0, work_for_two_seconds), MSI_OK);
+    assert_int_equal(end_of(0, take_memory), MSI_OK);
     no_child_is_left();
 }
 
@@ -751,13 +775,21 @@ static void test_not_formed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same),       cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_again),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_index),      cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_ends),       cmocka_unit_test(test_wide),
-        cmocka_unit_test(test_limits),     cmocka_unit_test(test_formed),
-        cmocka_unit_test(test_not_formed), cmocka_unit_test(test_wait_through_signals),
-        cmocka_unit_test(test_direct),     cmocka_unit_test(test_direct_conversion),
+        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_again),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_index),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_formed),
+        cmocka_unit_test(test_not_formed),
+        cmocka_unit_test(test_wait_through_signals),
+        cmocka_unit_test(test_direct),
+        cmocka_unit_test(test_direct_conversion),
         cmocka_unit_test(test_direct_cut),
     };
     return cmocka_run_group_tests(tests, make_set, temp_folder_teardown);
