@@ -357,8 +357,8 @@ int msi_child_fail(msi_child *c, int status)
         return msi_interrupt_check();
     }
     if (by == SIGPROF)
-        return msi_error_set(status, "%.300s: %s%s took longer for one step than a whole set takes", s->path, lead,
-                             s->what);
+        return msi_error_set(status, "%.300s: %s%s came to no end of one step in the time that a whole set takes",
+                             s->path, lead, s->what);
     if (by == SIGKILL)
         return msi_error_about(msi_error_set(MSI_ENOMEM,
                                              "%.300s: %s was ended by signal 9 (Killed), perhaps for lack of memory",

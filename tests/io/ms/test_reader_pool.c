@@ -447,7 +447,8 @@ static int work_on(msi_child *self, void *of)
 {
     (void)self;
     (void)of;
-    for (volatile int64_t i = 0;; i++) continue;
+    for (volatile int64_t i = 0; i >= 0;) i = (i + 1) & INT32_MAX;
+    return MSI_OK;
 }
 
 static int work_for_two_seconds(msi_child *self, void *of)
@@ -498,7 +499,7 @@ static int leave(msi_child *self, void *of)
 }
 
 /* The way in which a process ends gives the status. */
-static void test_ends(void **state)
+static void test_child_ends(void **state)
 {
     (void)state;
     assert_int_equal(end_of(0, crash), MSI_EINPUT);
@@ -514,7 +515,7 @@ static void test_limits(void **state)
 {
     (void)state;
     assert_int_equal(end_of(SHORT_S, work_on), MSI_EINPUT);
-    assert_non_null(strstr(msi_error_get(), "took longer for one step than a whole set takes"));
+    assert_non_null(strstr(msi_error_get(), "no end of one step"));
     assert_int_equal(end_of(SHORT_S, work_in_steps), MSI_OK);
     assert_int_equal(end_of(0, work_for_two_seconds), MSI_OK);
     assert_int_equal(end_of(0, take_memory), MSI_OK);
@@ -784,7 +785,7 @@ int main(void)
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_wide),
         cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_child_ends),
         cmocka_unit_test(test_formed),
         cmocka_unit_test(test_not_formed),
         cmocka_unit_test(test_wait_through_signals),

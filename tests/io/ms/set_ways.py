@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""set_ways.py DRIVER MSIMAGE_MAKEMS SETS MUTANTS [SEED]: draws Measurement Sets, which DRIVER (set_ways.c) reads directly and by
+casacore; all blocks must be the same. Drawn are: setups with several numbers of channels (hypercubes), the storage managers and
+tiles of the large columns, the order of columns, both byte orders, the order of rows, deleted rows, tables that refer to rows of
+others, concatenations, and rows without WEIGHT_SPECTRUM. Then DRIVER reads MUTANTS damaged sets of some of them. The seed is
+printed; a failure names its number, and SEED repeats it."""
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from casacore.tables import makearrcoldesc, maketabdesc, table
+
+LARGE = ("DATA", "MODEL_DATA", "FLAG", "WEIGHT_SPECTRUM")
+AT_ONCE_S = 800
+
+
+def make_base(r, makems, path):
+    """A set of few rows, with one or several setups; casacore's own tool then rewrites it."""
+    setups = r.choice(([3], [8], [5, 5], [4, 7], [1]))
+    words = ["-telescope", "vla", "-duration", "%ds" % r.choice((10, 20, 30)), "-seed", str(r.randrange(1000)),
+             "-flags", str(r.choice((0, 0.1, 0.5))), "-noise", "1Jy", "-weight-spectrum", r.choice(("none", "full", "partly")),
+             "-pol", r.choice(("XX,XY,YX,YY", "XX,YY", "XX"))]
+    for i, n in enumerate(setups):
+        words += ["-spw", "%.3fGHz" % (1 + 0.1 * i), r.choice(("1MHz", "-1MHz")), str(n)]
+    if r.random() < 0.3:
+        words += ["-autocorrelations"]
+    subprocess.run([makems, *words, path], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with table(path, readonly=False, ack=False) as t:
+        t.addcols(maketabdesc(makearrcoldesc("MODEL_DATA", 0j, 2, valuetype="complex")), {"TYPE": "StandardStMan", "NAME": "SSM_MODEL"})
+        for row in range(t.nrows()):
+            t.putcell("MODEL_DATA", row, (t.getcell("DATA", row) + row).astype(np.complex64))
+
+
+def draw_managers(r, source):
+    """Managers and tiles of the large columns: each alone in its manager, in tiles or not."""
+    info = source.getdminfo()
+    large = [c for c in LARGE if c in source.colnames()]
+    for i in list(info):
+        info[i]["COLUMNS"] = [c for c in info[i]["COLUMNS"] if c not in large]
+        if not info[i]["COLUMNS"]:
+            del info[i]
+    # casacore cannot read a part of the cells of a TiledCellStMan at once; tiled_columns.py reads these.
+    shape = list(min(source.getcell("DATA", row).shape for row in range(source.nrows()))[::-1])
+    for column in large:
+        is_tiled = r.random() < 0.95
+        tile = (shape if r.random() < 0.4 else [r.randint(1, n) for n in shape]) + [r.choice((1, 3, 17, 200))]
+        info["*" + column] = dict(TYPE="TiledShapeStMan" if is_tiled else "StandardStMan", NAME="drawn" + column,
+                                  COLUMNS=[column], SPEC=dict(DEFAULTTILESHAPE=tile[::-1]) if is_tiled else {})
+    return {"*%d" % (i + 1): dict(m, SEQNR=i) for i, m in enumerate(info.values())}
+
+
+def make_set(r, makems, folder, name):
+    """Returns the path of a drawn set."""
+    base, path = os.path.join(folder, name + ".base"), os.path.join(folder, name)
+    make_base(r, makems, base)
+    with table(base, ack=False) as t:
+        columns = list(t.colnames())
+        if r.random() < 0.5:
+            r.shuffle(columns)
+        source = t.select(",".join(columns))
+        if r.random() < 0.5:
+            source = source.sort(r.choice(("ANTENNA2, TIME", "DATA_DESC_ID, TIME DESC", "ANTENNA1 DESC")))
+        source.copy(path, deep=True, valuecopy=True, dminfo=draw_managers(r, source),
+                    endian=r.choice(("big", "little", "local")))
+    kind = r.choice(("plain", "plain", "reference", "concatenation", "deleted"))
+    if kind == "deleted":
+        with table(path, readonly=False, ack=False) as t:
+            try:
+                t.removerows(sorted(r.sample(range(t.nrows()), t.nrows() // 5)))
+            except RuntimeError:
+                pass  # tiled managers do not remove rows
+    if kind == "reference":
+        with table(path, ack=False) as t:
+            t.query("rownumber() % 5 < 3" if r.random() < 0.5 else "ANTENNA1 < 9").copy(path + ".ref")
+        return path + ".ref"
+    if kind == "concatenation":
+        shutil.copytree(path, path + ".two")
+        with table([path, path + ".two"], ack=False) as t:
+            t.rename(path + ".all")
+            t.flush()
+        return path + ".all"
+    return path
+
+
+def run(driver, *words):
+    return subprocess.run([driver, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=AT_ONCE_S)
+
+
+def main():
+    driver, makems, n_set, n_mutant = *sys.argv[1:3], int(sys.argv[3]), int(sys.argv[4])
+    seed = int(sys.argv[5]) if len(sys.argv) > 5 else random.randrange(1 << 32)
+    print("seed", seed, flush=True)
+    n_direct = 0
+    read, one, none = 0, 0, 0
+    for i in range(n_set):
+        with tempfile.TemporaryDirectory() as folder:
+            path = make_set(random.Random("%d/%d" % (seed, i)), makems, folder, "set%d" % i)
+            done = run(driver, str(seed + i), path)
+            if done.returncode:
+                sys.exit("FAILED: set %d of seed %d: code %d: %s%s" % (i, seed, done.returncode, done.stdout[-400:], done.stderr[-400:]))
+            n_direct += int(done.stdout) > 0
+            if not n_mutant or path.endswith((".all", ".ref")):
+                continue
+            done = run(driver, "-mutants", str(seed + i), str(n_mutant), path)
+            if done.returncode:
+                sys.exit("FAILED: mutants of set %d of seed %d: code %d: %s%s" % (i, seed, done.returncode, done.stdout[-400:],
+                                                                                 done.stderr[-400:]))
+            read, one, none = (a + int(b) for a, b in zip((read, one, none), done.stdout.split()))
+    print("%d sets, %d of them read directly: the same in both ways" % (n_set, n_direct))
+    print("%d mutants: read by both ways, which agree, %d; by one %d; by none %d" % (read + one + none, read, one, none))
+    if n_set >= 10 and not 0 < n_direct < n_set:
+        sys.exit("FAILED: sets of one kind were drawn")
+
+
+main()
