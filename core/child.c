@@ -380,7 +380,7 @@ int msi_child_error(const msi_frame *f)
     return msi_error_set(f->status, "%s", f->text);
 }
 
-static void show(const msi_frame *f)
+void msi_child_show(const msi_frame *f)
 {
     if (f->kind == MSI_CHILD_PROGRESS)
         msi_progress_at(f->number, f->total);
@@ -401,7 +401,7 @@ int msi_child_await(msi_child *c, msi_child_kind kind, int64_t number, int statu
         if (got < 0) return msi_child_fail(c, status_of_crash);
         if (f.kind == MSI_CHILD_DONE && (f.status || kind == MSI_CHILD_DONE)) return msi_child_error(&f);
         if (f.kind == (int32_t)kind && f.number == number) return MSI_OK;
-        show(&f);
+        msi_child_show(&f);
     }
 }
 
@@ -460,7 +460,7 @@ void msi_child_tell(const msi_child *c, msi_child_kind kind, int64_t number, int
     send_or_end(c, &(msi_frame){.kind = (int32_t)kind, .number = number, .total = total});
 }
 
-void msi_child_hear(msi_child *c, msi_frame *f)
+void msi_child_get(msi_child *c, msi_frame *f)
 {
     int got;
     if (msi_child_receive(c, 1, f, &got) != MSI_OK || got < 0) _exit(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A function that runs in a process of its own: a crash, an endless loop or a huge request for memory of a library then
+ * A function that runs in a separate process: a crash, an endless loop or a huge request for memory of a library then
  * costs one error line, and not the program.
  *
  * Both sides exchange frames (msi_frame) on a socket, and share a block of memory. The child ends with MSI_CHILD_DONE,
@@ -49,7 +49,7 @@ typedef int msi_child_work(msi_child *self, void *of);
 typedef enum msi_child_type {
     MSI_CHILD_WORKER, /* it is killed when its parent ends */
     MSI_CHILD_KEEPER, /* it outlives its parent, to clean up */
-    MSI_CHILD_PROGRAM /* likewise; and it is a program like its parent, with its signals, files and output */
+    MSI_CHILD_PROGRAM /* it outlives its parent too, and is a program like it, with its signals, files and output */
 } msi_child_type;
 
 typedef struct msi_child_spec {
@@ -125,6 +125,9 @@ int msi_child_await_done(msi_child *child, int status_of_crash);
  */
 int msi_child_fail(msi_child *child, int status_of_crash);
 
+/* msi_child_show - log a line, or show progress; other frames do nothing. */
+void msi_child_show(const msi_frame *frame);
+
 /* msi_child_error - set the error of a frame MSI_CHILD_DONE. Returns: its status; MSI_EINTERNAL if it has none. */
 int msi_child_error(const msi_frame *frame);
 
@@ -143,8 +146,8 @@ void msi_child_free(msi_child *child);
 /* msi_child_tell - send a frame without text; if the parent has ended, end this process. */
 void msi_child_tell(const msi_child *self, msi_child_kind kind, int64_t number, int64_t total);
 
-/* msi_child_hear - receive the next frame of the parent; if the parent has ended, end this process. */
-void msi_child_hear(msi_child *self, msi_frame *frame);
+/* msi_child_get - receive the next frame of the parent; if the parent has ended, end this process. */
+void msi_child_get(msi_child *self, msi_frame *frame);
 
 /* msi_child_is_orphan - return whether the parent has ended or has stopped this child. */
 int msi_child_is_orphan(const msi_child *self);

@@ -107,7 +107,7 @@ static int write_set(msi_child *self, const job *j)
     msi_child_tell(self, MSI_CHILD_STEP, OUTPUT_MADE, 0);
     for (;;) {
         msi_frame f;
-        msi_child_hear(self, &f);
+        msi_child_get(self, &f);
         if (f.kind == MSI_CHILD_NEXT) return msi_set_writer_finish(w);
         const slot_parts from = lay_out(s, (int)f.number);
         const slot_head *h = from.head;
@@ -140,6 +140,7 @@ static int receive(msi_set_process *b, int wait, msi_frame *f, int *got)
     MSI_TRY(msi_child_receive(b->child, wait, f, got));
     if (*got < 0) return msi_child_fail(b->child, MSI_EOUTPUT);
     if (*got && f->kind == MSI_CHILD_DONE) return msi_child_error(f);
+    if (*got) msi_child_show(f);
     if (*got && f->kind == MSI_CHILD_FREED && f->number >= 0 && f->number < SLOTS) b->is_busy[f->number] = 0;
     return MSI_OK;
 }
@@ -163,7 +164,8 @@ static int start(msi_set_process *b, job *j)
                                  .what = WHAT,
                                  .path = j->spec->name,
                                  .shared_bytes = j->slots_at + (int64_t)SLOTS * SLOT_BYTES,
-                                 .cpu_s = MSI_CHILD_STEP_S};
+                                 .cpu_s = MSI_CHILD_STEP_S,
+                                 .reports = 1};
     close_tables(j->reader);
     MSI_TRY(msi_child_start(&b->child, &spec));
     b->shared = msi_child_shared(b->child);

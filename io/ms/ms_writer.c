@@ -16,10 +16,37 @@
 #include "io/ms/ms_column.h"
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
-#include "io/ms/ms_writer_shared.h"
 
 /* Write predicted visibilities. The first part of this file writes values into the cells of a column, the second is the
  * two writer processes, and the third is the parent (ms_writer.h). */
+
+/* The name of the child in messages. */
+#define MSI_WRITER_WHAT "the writer process"
+
+/* Address space of a slot: the head, row numbers, channel indices and values. Only pages that a block touches become
+ * memory. */
+#define MSI_WRITER_SLOT_BYTES (4096 + MSI_MS_WRITER_BLOCK_ROWS * 8 + MSI_MS_WRITER_BLOCK_BYTES / 2 * 3)
+
+/* The steps of the first writer process. The second one receives the frames that follow MSI_WRITER_PREPARED. */
+typedef enum msi_writer_step {
+    MSI_WRITER_READY,    /* checked, locked */
+    MSI_WRITER_PREPARED, /* space is reserved, columns are marked */
+    MSI_WRITER_COMPLETE
+} msi_writer_step;
+
+/* Beginning of a slot. Row numbers, channel indices and values follow at these byte offsets. */
+typedef struct msi_writer_slot_head {
+    int set;
+    int32_t n_chan, n_corr;
+    int64_t n_row, chan_at, value_at;
+} msi_writer_slot_head;
+
+/* Beginning of the shared memory. The slots begin at slots_at. */
+typedef struct msi_writer_shared {
+    int64_t slots_at;
+    int n_set;
+    msi_ms_column column[];
+} msi_writer_shared;
 
 /* A set whose column is being written; zero-initialised. Its memory is freed by the end of the process. */
 typedef struct written_column {
@@ -303,7 +330,7 @@ static int write_all(msi_child *self, void *of)
     for (int i = 0; i < shared->n_set; i++)
         columns[i] = (written_column){.table = h->table[i], .column = &shared->column[i], .spec = h->spec};
     for (;;) {
-        msi_child_hear(h->self, &f);
+        msi_child_get(h->self, &f);
         if (f.kind == MSI_CHILD_NEXT) break;
         MSI_TRY(write_slot(columns, shared, (int)f.number));
         msi_child_tell(h->self, MSI_CHILD_FREED, f.number, 0);

@@ -191,7 +191,7 @@ static void send_reply(const reader_process *p, const pool_reply *answer)
 static void recv_request(const reader_process *p, pool_request *q)
 {
     msi_frame f;
-    msi_child_hear(p->self, &f);
+    msi_child_get(p->self, &f);
     memcpy(q, f.text, sizeof *q);
 }
 

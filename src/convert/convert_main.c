@@ -2,7 +2,7 @@
 /*
  * msimage-convert: convert, select, average and join Measurement Sets and UVFITS files.
  *
- * A conversion has these stages, each in its own process (stage.c):
+ * A conversion has these stages, each in its own process:
  *   1. The sets, UVFITS and FITS-IDI files are converted to one set (convert_sets.c), or one to a visibility store
  *      (convert_store.c).
  *   2. If the output is a UVFITS file, the set is exported (convert_fits.c).
@@ -16,10 +16,13 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "core/child.h"
 #include "core/process.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
+#include "io/convert/set_output.h"
 #include "io/ms/ms_paths.h"
 #include "io/msv/msv_file.h"
 #include "io/uv/uv_set.h"
@@ -95,31 +98,71 @@ static int find_inputs(inputs *in)
     return MSI_OK;
 }
 
+/* ---- Stages ---- */
+
+typedef struct stage_spec {
+    msi_stage_work *work;
+    const void *job;
+    const char *name;   /* for the progress; static */
+    const char *path;   /* the input, for messages */
+    const char *folder; /* the workspace; NULL: nothing is written */
+    const char *out;    /* the output, for messages */
+} stage_spec;
+
+static int run_work(msi_child *self, void *of)
+{
+    const stage_spec *spec = of;
+    (void)self;
+    const int status = spec->work(spec->job);
+    return spec->folder ? msi_set_output_explain(status, spec->folder, spec->out) : status;
+}
+
+/* Run a stage and wait for its end. */
+static int run_stage(const stage_spec *spec)
+{
+    msi_child *child;
+    stage_spec of = *spec;
+    const msi_child_spec process = {.work = run_work,
+                                    .of = &of,
+                                    .what = "the process that converts",
+                                    .path = spec->path,
+                                    .cpu_s = MSI_CHILD_STEP_S,
+                                    .reports = 1};
+    MSI_TRY(msi_child_start(&child, &process));
+    msi_progress_begin(spec->name);
+    int status = msi_child_await_done(child, MSI_EINPUT);
+    if (!status) msi_progress_end();
+    /* On a full disk casacore may crash. */
+    if (status == MSI_EINPUT && spec->folder) status = msi_set_output_explain(status, spec->folder, spec->out);
+    msi_child_free(child);
+    return status;
+}
+
 static int make_set(const inputs *in, const msi_workspace *w, const char *to)
 {
     const msi_convert_options *o = in->o;
     const char *name = o->shared.ms_paths[0];
     const msi_sets_job job = {
         o, in->path, o->shared.n_ms, name, becomes_fits(o->out), w ? msi_workspace_folder(w) : NULL, to};
-    const msi_stage_spec stage = {.work = msi_convert_sets,
-                                  .job = &job,
-                                  .name = "converting",
-                                  .path = name,
-                                  .folder = w ? msi_workspace_folder(w) : NULL,
-                                  .out = o->out};
-    return msi_stage_run(&stage);
+    const stage_spec stage = {.work = msi_convert_sets,
+                              .job = &job,
+                              .name = "converting",
+                              .path = name,
+                              .folder = w ? msi_workspace_folder(w) : NULL,
+                              .out = o->out};
+    return run_stage(&stage);
 }
 
 static int make_store(const msi_convert_options *o, const msi_workspace *w, const char *to)
 {
     const msi_store_job job = {o, to};
-    const msi_stage_spec stage = {.work = msi_convert_store,
-                                  .job = &job,
-                                  .name = "converting",
-                                  .path = o->shared.ms_paths[0],
-                                  .folder = w ? msi_workspace_folder(w) : NULL,
-                                  .out = o->out};
-    return msi_stage_run(&stage);
+    const stage_spec stage = {.work = msi_convert_store,
+                              .job = &job,
+                              .name = "converting",
+                              .path = o->shared.ms_paths[0],
+                              .folder = w ? msi_workspace_folder(w) : NULL,
+                              .out = o->out};
+    return run_stage(&stage);
 }
 
 static int export_file(const inputs *in, const msi_workspace *w, const char *set)
@@ -127,13 +170,13 @@ static int export_file(const inputs *in, const msi_workspace *w, const char *set
     char fits[PATH_MAX];
     MSI_TRY(msi_workspace_path(w, "out.uvfits", fits, sizeof fits));
     const msi_export_job job = {set, fits, in->o->out, in->o->shared.command_line};
-    const msi_stage_spec stage = {.work = msi_export_fits,
-                                  .job = &job,
-                                  .name = "writing",
-                                  .path = in->o->out,
-                                  .folder = msi_workspace_folder(w),
-                                  .out = in->o->out};
-    return msi_stage_run(&stage);
+    const stage_spec stage = {.work = msi_export_fits,
+                              .job = &job,
+                              .name = "writing",
+                              .path = in->o->out,
+                              .folder = msi_workspace_folder(w),
+                              .out = in->o->out};
+    return run_stage(&stage);
 }
 
 static int make_all(inputs *in, msi_workspace *w)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The stages of a conversion. Each runs in a child process, because casacore may end its process on damaged data. The
- * parent then reports an error. */
+/* The stages of a conversion. Each runs in a child process (convert_main.c), because casacore may end its process on damaged
+ * data. */
 #ifndef MSI_SRC_CONVERT_STAGES_H
 #define MSI_SRC_CONVERT_STAGES_H
 
@@ -11,22 +11,6 @@
 
 /* The work of a stage, run in the child, whose log and progress the parent shows. Returns a status, with its message. */
 typedef int msi_stage_work(const void *job);
-
-typedef struct msi_stage_spec {
-    msi_stage_work *work;
-    const void *job;
-    const char *name;   /* for the progress; static */
-    const char *path;   /* the input, for messages */
-    const char *folder; /* the workspace; NULL: nothing is written */
-    const char *out;    /* the output, for messages; NULL: nothing is written */
-} msi_stage_spec;
-
-/*
- * msi_stage_run - run a stage and wait for its end.
- * Returns: the status of the work, MSI_EOUTPUT if the workspace cannot be written, MSI_EINTERRUPTED; if the child
- *          crashed, as msi_child_fail for MSI_EINPUT
- */
-int msi_stage_run(const msi_stage_spec *spec);
 
 /* ---- Convert Measurement Sets, UVFITS and FITS-IDI files to one set: select, average, shift, join ---- */
 

@@ -103,8 +103,8 @@ static int keep_folder(msi_child *self, void *of)
     strcpy(folder, w->folder);
     if (!mkdtemp(folder))
         return msi_error_set(MSI_EOUTPUT, "%s: cannot make a directory in it: %s", w->parent, strerror(errno));
-    const int is_told = msi_child_send(self, &(msi_frame){.kind = MSI_CHILD_STEP, .number = FOLDER_MADE}) == 0;
-    if (is_told && msi_child_receive(self, 1, &removed, &got) == MSI_OK && got > 0) return MSI_OK;
+    const int is_sent = msi_child_send(self, &(msi_frame){.kind = MSI_CHILD_STEP, .number = FOLDER_MADE}) == 0;
+    if (is_sent && msi_child_receive(self, 1, &removed, &got) == MSI_OK && got > 0) return MSI_OK;
     for (int i = 0; i < KEEPER_TRIES && access(folder, F_OK) == 0; i++) {
         if (i) usleep(KEEPER_PAUSE_US);
         msi_workspace_remove(folder);

@@ -196,7 +196,7 @@ static int serve_update(msi_child *self, void *of)
     const msi_model_update *u = of;
     const msi_model_interval *rows = msi_child_shared(self);
     msi_frame begin;
-    msi_child_hear(self, &begin);
+    msi_child_get(self, &begin);
     for (int64_t i = 0; i < u->spec.intervals_out; i++) {
         job j = {u, i, &rows[i]};
         if (!rows[i].is_empty) MSI_TRY(predict_apart(self, &j));

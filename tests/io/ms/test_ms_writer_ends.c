@@ -18,7 +18,6 @@
 
 #include "core/process.h"
 #include "core/log.h"
-#include "io/ms/ms_writer_shared.h"
 
 /* On a busy machine a step may be late: it is tried this often, and must be in time once. */
 enum { TRIES = 100 };
