@@ -134,8 +134,7 @@ static _Noreturn void leave(const msi_child *c, int status)
     msi_frame done = {.kind = MSI_CHILD_DONE, .status = status};
     if (status) snprintf(done.text, sizeof done.text, "%s", msi_error_get());
     done.n_byte = (int64_t)strlen(done.text);
-    msi_child_send(c, &done);
-    _exit(0);
+    _exit(msi_child_send(c, &done) < 0 ? EXIT_REFUSED : 0);
 }
 
 static _Noreturn void run_child(msi_child *c, pid_t parent)
@@ -231,10 +230,9 @@ static int is_end(int failed)
 
 static int refuse(const msi_child *c, int why)
 {
-    if (c->is_child && c->spec.type != MSI_CHILD_PROGRAM) {
+    if (c->is_child && c->spec.type != MSI_CHILD_PROGRAM)
         dprintf(STDERR_FILENO, "the system refused a message between processes: %s\n", strerror(why));
-        _exit(EXIT_REFUSED);
-    }
+    if (c->is_child && c->spec.type == MSI_CHILD_WORKER) _exit(EXIT_REFUSED);
     return msi_error_set(MSI_ENOMEM, "the system refused a message between processes: %s", strerror(why));
 }
 

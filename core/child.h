@@ -85,7 +85,7 @@ pid_t msi_child_id(const msi_child *child);
 /* ---- Frames ---- */
 
 /* msi_child_send - send a frame. Returns: 0; 1 if the other side has ended; MSI_ENOMEM if the system refuses the frame
- * for a second. */
+ * for a second, which ends a worker. */
 int msi_child_send(const msi_child *child, const msi_frame *frame);
 
 /* msi_child_ask - send a frame of the parent. A child that has ended is no failure here: what the parent receives next

@@ -396,6 +396,13 @@ static int abandoned(void)
     return msi_error_set(MSI_EINTERRUPTED, "the writer was stopped");
 }
 
+/* Report to the parent that a step is complete. */
+static int send_step(const first_writer *h, msi_writer_step step)
+{
+    const int sent = msi_child_send(h->self, &(msi_frame){.kind = MSI_CHILD_STEP, .number = (int64_t)step});
+    return sent > 0 ? abandoned() : sent;
+}
+
 /* Wait until the second writer process is done. */
 static int await_second_writer(const first_writer *h, msi_child *second)
 {
@@ -421,8 +428,8 @@ static int run_second_writer(first_writer *h)
         .work = write_all, .of = h, .what = MSI_WRITER_WHAT, .path = h->paths[0], .keeps_files = 1};
     msi_child *second;
     MSI_TRY(msi_child_start(&second, &spec));
-    int status = msi_child_send(h->self, &(msi_frame){.kind = MSI_CHILD_STEP, .number = MSI_WRITER_PREPARED});
-    status = status ? abandoned() : await_second_writer(h, second);
+    int status = send_step(h, MSI_WRITER_PREPARED);
+    if (!status) status = await_second_writer(h, second);
     msi_child_free(second);
     return status;
 }
@@ -441,10 +448,10 @@ static int sync_all(const first_writer *h)
 static int serve(first_writer *h)
 {
     msi_frame f;
-    int got = 0;
-    if (msi_child_send(h->self, &(msi_frame){.kind = MSI_CHILD_STEP, .number = MSI_WRITER_READY}) != 0 ||
-        msi_child_receive(h->self, 1, &f, &got) != MSI_OK || got < 0)
-        return abandoned();
+    int got;
+    MSI_TRY(send_step(h, MSI_WRITER_READY));
+    MSI_TRY(msi_child_receive(h->self, 1, &f, &got));
+    if (got < 0) return abandoned();
     MSI_TRY(prepare_all(h));
     MSI_TRY(run_second_writer(h));
     MSI_TRY(sync_all(h));
