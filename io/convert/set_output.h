@@ -45,9 +45,6 @@ typedef struct msi_set_output_spec {
     int is_shifted;       /* every field gets the phase centre below, in its own frame */
     double ra_rad, dec_rad;
     const char *application, *command; /* for HISTORY */
-    /* Called for a subtable of a set whose files are missing, which is left out. May be NULL. */
-    void (*gone)(void *of, const char *path, const char *subtable);
-    void *of; /* handed to it */
     /* Write in another process while this one makes more rows. */
     int in_process;
     const char *name; /* of the set, for messages about that process; borrowed until it ends */

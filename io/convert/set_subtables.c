@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/ms/ms_limit.h"
@@ -256,7 +257,7 @@ static int copy_other(ccc_table *to, const msi_subtables_source *s, const char *
     table_copy p;
     int status = begin(&p, to, s, name);
     if (p.is_gone) {
-        if (s->spec->gone) s->spec->gone(s->spec->of, s->reader->set[s->set].path, name);
+        msi_log_warning("%s: subtable %s is missing; the output has no rows of it", s->reader->set[s->set].path, name);
         status = MSI_OK;
         goto out;
     }

@@ -405,12 +405,6 @@ static int open_files(conversion *c)
     return MSI_OK;
 }
 
-static void warn_of_missing_subtable(void *of, const char *path, const char *subtable)
-{
-    (void)of;
-    msi_log_warning("%s: subtable %s is missing; the output has no rows of it", path, subtable);
-}
-
 /* Return 1 if channels are averaged in every window, because the rows then get new weights. */
 static int weights_are_made(const conversion *c)
 {
@@ -432,7 +426,6 @@ static int make_output(conversion *c)
                                       .dec_rad = o->shift_dec_rad,
                                       .application = "msimage-convert " MSIMAGE_VERSION,
                                       .command = o->command_line,
-                                      .gone = warn_of_missing_subtable,
                                       .in_process = c->readers && c->averages,
                                       .name = c->job->options->out};
     MSI_TRY(msi_set_output_make(&c->out, c->job->to, c->reader, &spec));
