@@ -6,6 +6,8 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "io/casacore-c/casacore_c.h"
 #include "tests/io/casacore-c/table_fixture.h"
@@ -271,12 +273,34 @@ static void test_directions(void **state)
     FAILS(CCC_EARGUMENT, "NOWHERE", ccc_direction_convert("NOWHERE", "J2000", 4.5e9, NULL, &lon, &lat));
 }
 
+/* C++'s function that an exception calls which nothing catches. */
+extern void terminate_cxx(void) __asm__("_ZSt9terminatev");
+
+static void leave_with(int code)
+{
+    _exit(code == CCC_EFAILED && *ccc_error() ? 0 : 1);
+}
+
+/* Before a process ends by an exception, its own function is called. */
+static void test_terminate(void **state)
+{
+    (void)state;
+    int how;
+    const pid_t child = fork();
+    if (child == 0) {
+        ccc_on_terminate(leave_with);
+        terminate_cxx();
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_shapes),   cmocka_unit_test(test_slices_written),
-        cmocka_unit_test(test_describe),   cmocka_unit_test(test_keywords), cmocka_unit_test(test_select),
-        cmocka_unit_test(test_directions),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_shapes),    cmocka_unit_test(test_slices_written),
+        cmocka_unit_test(test_describe),   cmocka_unit_test(test_keywords),  cmocka_unit_test(test_select),
+        cmocka_unit_test(test_directions), cmocka_unit_test(test_terminate),
     };
     return cmocka_run_group_tests(tests, temp_folder_setup, temp_folder_leave);
 }
