@@ -16,6 +16,7 @@
 #include "core/units.h"
 #include "io/fits/picture.h"
 #include "io/fits/publish.h"
+#include "src/png_channels.h"
 #include "src/png_moments.h"
 
 typedef struct options {
@@ -24,8 +25,10 @@ typedef struct options {
     const char *name;
     int64_t plane;
     msi_picture_style style;
-    int moments;
+    int moments, channel_maps;
     double above; /* for moments; NaN: not given */
+    msi_png_place place[MSI_PNG_MOST_PLACES];
+    int n_place; /* not 0: spectra are drawn */
     int overwrite, quiet, version, help;
 } options;
 
@@ -65,6 +68,16 @@ static int read_above(options *o, const char *const *argument)
     return msi_parse_real(&o->above, "-above", argument[0]);
 }
 
+static int read_place(options *o, const char *const *argument)
+{
+    if (o->n_place == MSI_PNG_MOST_PLACES)
+        return msi_error_set(MSI_EUSAGE, "-spectrum: at most %d places can be given", MSI_PNG_MOST_PLACES);
+    msi_png_place *p = &o->place[o->n_place++];
+    p->name = argument[0];
+    MSI_TRY(msi_parse_ra(&p->ra_rad, "-spectrum", argument[1]));
+    return msi_parse_dec(&p->dec_rad, "-spectrum", argument[2]);
+}
+
 static const option option_table[] = {
     {"name", 1, "FILE.png", "name of the picture, if there is one image (name of the image, with .png)", read_name, 0},
     {"plane", 1, "N", "plane of an image with several planes, counted from 0 (0)", read_plane, 0},
@@ -76,6 +89,12 @@ static const option option_table[] = {
      NULL, offsetof(options, moments)},
     {"above", 1, "LEVEL",
      "moments 1 and 2 are of values above LEVEL, in the unit of the pixels (three times the noise)", read_above, 0},
+    {"channel-maps", 0, "", "draw all planes of each cube on one page: FILE-channels.png", NULL,
+     offsetof(options, channel_maps)},
+    {"spectrum", 3, "NAME RA DEC",
+     "draw the spectrum of each cube at a place, such as core 8h24m07s -42d59m48s, which has this name in the legend: "
+     "FILE-spectra.png; may be repeated",
+     read_place, 0},
     {"overwrite", 0, "", "replace pictures that exist", NULL, offsetof(options, overwrite)},
     {"quiet", 0, "", "print errors only", NULL, offsetof(options, quiet)},
     {"version", 0, "", "print the version", NULL, offsetof(options, version)},
@@ -124,8 +143,11 @@ static int read_options(options *o, int argc, const char *const *argv)
     o->n_file = argc - i;
     if (o->help || o->version) return MSI_OK;
     if (!o->n_file) return msi_error_set(MSI_EUSAGE, "no image given; usage: msimage-png [options] FILE.fits ..");
-    if (o->moments && (o->name || o->plane))
-        return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -moments", o->name ? "name" : "plane");
+    const char *cube = o->moments ? "moments" : o->channel_maps ? "channel-maps" : o->n_place ? "spectrum" : NULL;
+    if ((o->moments != 0) + (o->channel_maps != 0) + (o->n_place > 0) > 1)
+        return msi_error_set(MSI_EUSAGE, "-moments, -channel-maps, -spectrum: give one of them");
+    if (cube && ((o->name && o->moments) || o->plane))
+        return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -%s", o->plane ? "plane" : "name", cube);
     if (!o->moments && !isnan(o->above)) return msi_error_set(MSI_EUSAGE, "-above: it needs -moments");
     if (o->name && o->n_file > 1) return msi_error_set(MSI_EUSAGE, "-name %s: it needs exactly one image", o->name);
     return MSI_OK;
@@ -181,6 +203,24 @@ static int draw_moments(msi_publish *p, int i, const options *o)
     return rc;
 }
 
+/* Draw the channel maps or the spectra of cube i. */
+static int draw_channels(msi_publish *p, int i, const options *o)
+{
+    msi_fits_view view;
+    char title[320];
+    const msi_progress_share all = msi_progress_enter(i, i + 1, o->n_file);
+    int rc;
+    if (o->n_place) {
+        rc = msi_channel_spectra_draw(p, i, o->file[i], o->place, o->n_place);
+    } else {
+        MSI_TRY(msi_channel_maps_make(&view, o->file[i], title, sizeof title));
+        rc = msi_picture_write_view(p, i, &view, title, &o->style);
+        msi_fits_view_free(&view);
+    }
+    msi_progress_leave(all);
+    return rc;
+}
+
 static int n_picture(const options *o)
 {
     return o->moments ? 2 * MSI_N_MOMENT * o->n_file : o->n_file;
@@ -194,7 +234,10 @@ static int draw_all(const options *o, const char *const *name)
     if (rc && strcmp(msi_error_about_get(), "overwrite") == 0) return msi_error_append(rc, "; -overwrite replaces it");
     MSI_TRY(rc);
     msi_progress_begin("drawing");
-    for (int i = 0; !rc && i < o->n_file; i++) rc = o->moments ? draw_moments(p, i, o) : draw_one(p, i, o);
+    for (int i = 0; !rc && i < o->n_file; i++)
+        rc = o->moments                      ? draw_moments(p, i, o)
+             : o->channel_maps || o->n_place ? draw_channels(p, i, o)
+                                             : draw_one(p, i, o);
     if (!rc) msi_progress_end();
     if (!rc) rc = msi_publish_commit(p);
     msi_publish_free(p);
@@ -210,7 +253,11 @@ static int draw(const options *o)
     int rc = MSI_OK;
     for (int i = 0; !rc && i < n; i++)
         if (!(name[i] = o->name ? strdup(o->name)
-                                : picture_name(o->file[i / each], o->moments ? msi_moment_names[i % each / 2] : NULL,
+                                : picture_name(o->file[i / each],
+                                               o->moments        ? msi_moment_names[i % each / 2]
+                                               : o->channel_maps ? "channels"
+                                               : o->n_place      ? "spectra"
+                                                                 : NULL,
                                                o->moments && i % 2 ? ".fits" : ".png")))
             rc = msi_error_set(MSI_ENOMEM, "no memory for file names");
     if (!rc) rc = draw_all(o, (const char *const *)name);

@@ -190,9 +190,10 @@ static void draw_panel(cairo_t *cr, const msi_picture_curves *c, int panel)
 static int paint(msi_publish *p, int i, const void *of)
 {
     const msi_picture_curves *c = of;
-    cairo_surface_t *canvas =
-        cairo_image_surface_create(CAIRO_FORMAT_RGB24, LEFT + WIDTH + RIGHT,
-                                   TOP + MSI_CURVE_PANELS * HEIGHT + (MSI_CURVE_PANELS - 1) * GAP + BOTTOM);
+    int n_panel = 0;
+    while (n_panel < MSI_CURVE_PANELS && c->panel[n_panel].title) n_panel++;
+    cairo_surface_t *canvas = cairo_image_surface_create(CAIRO_FORMAT_RGB24, LEFT + WIDTH + RIGHT,
+                                                         TOP + n_panel * HEIGHT + (n_panel - 1) * GAP + BOTTOM);
     cairo_t *cr = cairo_create(canvas);
     cairo_set_source_rgb(cr, 1, 1, 1);
     cairo_paint(cr);
@@ -200,7 +201,7 @@ static int paint(msi_publish *p, int i, const void *of)
     cairo_select_font_face(cr, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_BOLD);
     cairo_set_font_size(cr, 22);
     msi_picture_draw_text(cr, LEFT, TOP - 35, 0, c->title);
-    for (int panel = 0; panel < MSI_CURVE_PANELS; panel++) draw_panel(cr, c, panel);
+    for (int panel = 0; panel < n_panel; panel++) draw_panel(cr, c, panel);
     const int rc = msi_picture_save(p, i, cr, canvas);
     cairo_destroy(cr);
     cairo_surface_destroy(canvas);

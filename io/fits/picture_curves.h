@@ -21,7 +21,7 @@ enum { MSI_CURVE_PANELS = 2 };
 typedef struct msi_picture_curves {
     const char *title, *x_title;
     struct {
-        const char *title;
+        const char *title; /* NULL: there is no such panel, nor any after it */
         int logarithmic;
     } panel[MSI_CURVE_PANELS];
     const msi_picture_curve *curve; /* [n_curve] */

@@ -3,6 +3,7 @@
 """Cubes: -cube writes the images of the channels, which other tests compare with direct sums, as planes of one file.
 cubes.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
@@ -309,6 +310,15 @@ def check_moments(s):
             s.must(f[0].header["BUNIT"] == {"moment0": "Jy/beam km/s", "peak": "Jy/beam"}.get(name, "km/s"), name + ": unit")
         s.must(np.array_equal(np.isnan(got), np.isnan(want)) and np.nanmax(np.abs(got - want)) < 1e-4, "%s: off by %.1e" % (name, np.nanmax(np.abs(got - want))))
         s.must(os.path.getsize(os.path.join(s.out, "line-dirty-%s.png" % name)) > 10000, name + ": a picture")
+    path = os.path.join(s.out, "line-dirty.fits")
+    run(png, "-quiet", "-overwrite", "-channel-maps", "-range", 0, 1, path)
+    run(png, "-quiet", "-overwrite", "-spectrum", "source", "59.95deg", "39.99deg", "-spectrum", "nothing", "60.1deg", "40.1deg", path)
+    for name in "channels", "spectra":
+        s.must(os.path.getsize(os.path.join(s.out, "line-dirty-%s.png" % name)) > 10000, name + ": a picture")
+    for words, text in ((("-spectrum", "far", "80deg", "40deg"), "the place far lies outside of the image"), (("-moments", "-channel-maps"), "give one of them"),
+                        (("-channel-maps", "-plane", 1), "-plane: it cannot be used with -channel-maps")):
+        done = subprocess.run([png, "-overwrite", *map(str, words), path], capture_output=True, text=True, timeout=60)
+        s.must(done.returncode in (2, 3) and text in done.stderr, "%s: %s" % (words[0], done.stderr))
 
 
 def check_input(s):
