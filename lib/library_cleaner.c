@@ -34,10 +34,85 @@ struct msimage_cleaner {
     int n_psf, n_thread;
     msi_array_place place;
     msi_planes *residual, *model; /* NULL: not made yet */
+    msi_clean_taylor taylor;      /* n_term 0: no Taylor terms. Otherwise channels of the cleaner are its nodes */
+    msi_planes *term;             /* the caller's planes of terms; NULL: not made yet */
 };
 
-static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s)
+/* ---- Taylor terms ---- */
+
+static int check_terms(const msimage_cleaner_spec *s)
 {
+    if (s->n_term < 2 || s->n_term > MSI_TAYLOR_MAX_TERM)
+        return msi_error_set(MSI_EARGUMENT, "n_term must be 0, or 2 to %d, got %d", MSI_TAYLOR_MAX_TERM, s->n_term);
+    if (s->n_channel > 1)
+        return msi_error_set(MSI_EARGUMENT, "n_channel must be 1 with Taylor terms, got %d", s->n_channel);
+    if (s->n_freq < s->n_term || !s->freq_hz || !s->freq_weight)
+        return msi_error_set(MSI_EARGUMENT, "n_freq: %d Taylor terms need as many frequencies and weights, got %d",
+                             s->n_term, s->n_freq);
+    if (!(s->reference_hz > 0) || !isfinite(s->reference_hz))
+        return msi_error_set(MSI_EARGUMENT, "reference_hz must be positive, got %g", s->reference_hz);
+    for (int i = 0; i < s->n_freq; i++)
+        if (!(s->freq_hz[i] > 0 && isfinite(s->freq_hz[i]) && s->freq_weight[i] >= 0 && isfinite(s->freq_weight[i])))
+            return msi_error_set(MSI_EARGUMENT, "frequency %d: %g Hz with weight %g is invalid", i, s->freq_hz[i],
+                                 s->freq_weight[i]);
+    return MSI_OK;
+}
+
+/* Find the nodes that stand for the frequencies. */
+static int find_nodes(msi_clean_taylor *t, const msimage_cleaner_spec *s)
+{
+    double low = INFINITY, high = 0, moment[4 * MSI_TAYLOR_MAX_TERM - 2] = {0};
+    if (!s->n_term) return MSI_OK;
+    MSI_TRY(check_terms(s));
+    for (int i = 0; i < s->n_freq; i++) {
+        low = fmin(low, s->freq_hz[i]);
+        high = fmax(high, s->freq_hz[i]);
+    }
+    const double middle = 0.5 * (low + high), half = high > low ? 0.5 * (high - low) : 1;
+    for (int i = 0; i < s->n_freq; i++) {
+        double power = s->freq_weight[i];
+        for (int k = 0; k < 4 * s->n_term - 2; k++, power *= (s->freq_hz[i] - middle) / half) moment[k] += power;
+    }
+    return msi_clean_taylor_make(t, s->n_term, s->reference_hz, middle, half, moment);
+}
+
+/* What a matrix between planes of terms and of nodes does. */
+typedef enum term_task { RESIDUAL_TO_NODES, MODEL_TO_NODES, RESIDUAL_TO_TERMS, MODEL_TO_TERMS } term_task;
+
+/* Make the planes of the nodes from those of terms, or the reverse, for each polarisation. */
+static int combine_terms(const msimage_cleaner *c, term_task task, msi_planes *nodes)
+{
+    const msi_clean_taylor *t = &c->taylor;
+    const int n_pol = c->shape.n / t->n_node, to_nodes = task == RESIDUAL_TO_NODES || task == MODEL_TO_NODES;
+    double power[MSI_TAYLOR_MAX_NODE * MSI_TAYLOR_MAX_TERM];
+    for (int i = 0; i < t->n_node * t->n_term; i++)
+        power[i] = task == MODEL_TO_NODES ? pow(t->x[i / t->n_term], i % t->n_term)
+                                          : t->share[i % t->n_node] * pow(t->x[i % t->n_node], i / t->n_node);
+    const double *matrix = task == RESIDUAL_TO_NODES ? t->residual : task == MODEL_TO_TERMS ? t->term : power;
+    for (int p = 0; p < n_pol; p++) {
+        const msi_cleaner_planes of_nodes = {nodes, p, n_pol, t->n_node}, of_terms = {c->term, p, n_pol, t->n_term};
+        MSI_TRY(
+            msi_cleaner_combine(c->inner, matrix, to_nodes ? &of_terms : &of_nodes, to_nodes ? &of_nodes : &of_terms));
+    }
+    return MSI_OK;
+}
+
+/* ---- The cleaner ---- */
+
+static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s, const msi_clean_taylor *t)
+{
+    if (t->n_term) {
+        msimage_cleaner_spec of_nodes = *s;
+        of_nodes.n_term = 0;
+        of_nodes.n_channel = t->n_node;
+        of_nodes.weight = t->share;
+        msi_cleaner_spec inner = inner_spec(&of_nodes, &(msi_clean_taylor){0});
+        inner.freq_hz = t->freq_hz;
+        inner.fit = MSI_CLEAN_FIT_POLYNOMIAL;
+        inner.fit_by_scale = 1;
+        inner.n_term = t->n_term;
+        return inner;
+    }
     return (msi_cleaner_spec){.nx = s->nx,
                               .ny = s->ny,
                               .n_channel = s->n_channel,
@@ -90,14 +165,15 @@ int msimage_cleaner_create(msimage_cleaner **out, const msimage_cleaner_spec *sp
     MSI_TRY(msi_alloc(&c, 1, sizeof *c, "cleaner"));
     if (callbacks) c->callbacks = *callbacks;
     c->n_thread = msi_library_threads(s.n_thread);
-    const msi_cleaner_spec inner = inner_spec(&s);
     msi_library_call begun = call_of(c, NULL);
     begun.uses_gpu = msi_library_may_use_gpu(s.backend);
     int rc = msi_library_begin(&begun);
+    if (!rc) rc = find_nodes(&c->taylor, &s);
+    const msi_cleaner_spec inner = inner_spec(&s, &c->taylor);
     if (!rc) rc = msi_cleaner_create(&c->inner, &inner);
     if (!rc) rc = find_place(c);
     if (!msi_library_end(&begun, rc)) {
-        c->n_psf = s.n_channel ? s.n_channel : 1;
+        c->n_psf = s.n_term ? 2 * s.n_term - 1 : s.n_channel ? s.n_channel : 1;
         *out = c;
     } else {
         msimage_cleaner_free(c);
@@ -115,6 +191,7 @@ void msimage_cleaner_free(msimage_cleaner *c)
     msi_cleaner_free(c->inner);
     msi_planes_free(c->residual);
     msi_planes_free(c->model);
+    msi_planes_free(c->term);
     msi_free(c);
 #ifdef MSI_HAVE_CUDA
     if (device_before >= 0) msi_library_gpu_trim();
@@ -140,9 +217,45 @@ static int upload_images(const msimage_cleaner *c, msi_planes **planes, int n, c
 static int download_images(const msimage_cleaner *c, const msi_planes *planes, void *image)
 {
 #ifdef MSI_HAVE_CUDA
-    if (c->gpu) return msi_library_gpu_out(c->gpu, image, msi_planes_pixel(planes, 0), msi_planes_bytes(&c->shape));
+    if (c->gpu)
+        return msi_library_gpu_out(c->gpu, image, msi_planes_pixel(planes, 0),
+                                   msi_planes_bytes(msi_planes_shape_of(planes)));
+#else
+    (void)c;
 #endif
-    return msi_planes_fetch(planes, 0, c->shape.n, image);
+    return msi_planes_fetch(planes, 0, msi_planes_shape_of(planes)->n, image);
+}
+
+/* Take the caller's residuals or models, which are those of terms or of channels. */
+static int take(msimage_cleaner *c, term_task task, msi_planes **planes, const void *image)
+{
+    const msi_clean_taylor *t = &c->taylor;
+    if (!t->n_term) return upload_images(c, planes, c->shape.n, image);
+    if (!*planes) MSI_TRY(msi_planes_create(planes, &c->shape));
+    MSI_TRY(upload_images(c, &c->term, c->shape.n / t->n_node * t->n_term, image));
+    return combine_terms(c, task, *planes);
+}
+
+static int give(msimage_cleaner *c, term_task task, msi_planes *planes, void *image)
+{
+    if (!c->taylor.n_term) return download_images(c, planes, image);
+    MSI_TRY(combine_terms(c, task, planes));
+    return download_images(c, c->term, image);
+}
+
+static int set_psf(const msimage_cleaner *c, const msi_planes *powers)
+{
+    const msi_clean_taylor *t = &c->taylor;
+    msi_planes_shape shape = c->shape;
+    msi_planes *nodes;
+    if (!t->n_term) return msi_cleaner_psf(c->inner, powers);
+    shape.n = t->n_node;
+    MSI_TRY(msi_planes_create(&nodes, &shape));
+    const msi_cleaner_planes from = {powers, 0, 1, c->n_psf}, to = {nodes, 0, 1, t->n_node};
+    int rc = msi_cleaner_combine(c->inner, t->psf, &from, &to);
+    if (!rc) rc = msi_cleaner_psf(c->inner, nodes);
+    msi_planes_free(nodes);
+    return rc;
 }
 
 int msimage_cleaner_psf(msimage_cleaner *c, const void *psf)
@@ -151,7 +264,7 @@ int msimage_cleaner_psf(msimage_cleaner *c, const void *psf)
     msi_library_call begun = call_of(c, NULL);
     int rc = msi_library_begin(&begun);
     if (!rc) rc = upload_images(c, &planes, c->n_psf, psf);
-    if (!rc) rc = msi_cleaner_psf(c->inner, planes);
+    if (!rc) rc = set_psf(c, planes);
     msi_planes_free(planes);
     return msi_library_end(&begun, rc);
 }
@@ -172,11 +285,11 @@ static int minor(msimage_cleaner *c, void *residual, void *model, const msimage_
 {
     const msi_clean_limits inner = {
         .threshold = limits->threshold, .mgain = limits->mgain, .n_iteration = limits->n_iteration};
-    MSI_TRY(upload_images(c, &c->residual, c->shape.n, residual));
-    MSI_TRY(upload_images(c, &c->model, c->shape.n, model));
+    MSI_TRY(take(c, RESIDUAL_TO_NODES, &c->residual, residual));
+    MSI_TRY(take(c, MODEL_TO_NODES, &c->model, model));
     MSI_TRY(msi_cleaner_minor(c->inner, c->residual, c->model, &inner, report));
-    MSI_TRY(download_images(c, c->residual, residual));
-    return download_images(c, c->model, model);
+    MSI_TRY(give(c, RESIDUAL_TO_TERMS, c->residual, residual));
+    return give(c, MODEL_TO_TERMS, c->model, model);
 }
 
 int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *model, const msimage_clean_limits *limits,
@@ -201,7 +314,7 @@ int msimage_cleaner_noise(msimage_cleaner *c, const void *residual, double *sigm
 {
     msi_library_call begun = call_of(c, NULL);
     int rc = msi_library_begin(&begun);
-    if (!rc) rc = upload_images(c, &c->residual, c->shape.n, residual);
+    if (!rc) rc = take(c, RESIDUAL_TO_NODES, &c->residual, residual);
     if (!rc) rc = msi_cleaner_noise(c->inner, c->residual, sigma);
     return msi_library_end(&begun, rc);
 }

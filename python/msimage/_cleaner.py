@@ -32,7 +32,7 @@ class Cleaner(ImagesHeld):
 
     Parameters
     ----------
-    psf : float32 or float64 [nx, ny], 1 at (nx/2, ny/2): the point spread function
+    psf : float32 or float64 [nx, ny], 1 at (nx/2, ny/2): the point spread function; with nterms [2 nterms - 1, nx, ny]
     method : "hogbom", "list" or "multiscale"
     gain : fraction of a peak that becomes a component
     mask : uint8 [nx, ny], not 0 where components are allowed
@@ -45,27 +45,47 @@ class Cleaner(ImagesHeld):
     smallscalebias : for tclean: fraction by which the widest scale's squares are reduced, -1 to 1
     scale_gain : fraction of a scale's peak that is cleaned before a scale is chosen again: 1e-6 for one component, as
         tclean; 0: 0.2, or 0.05 for tclean
+    nterms : 2 to 4: components have Taylor terms in x = frequency / reference - 1, as tclean's mtmfs; 0: none. Residuals and
+        models are then [nterms, nx, ny]. Residual t is the image of the visibilities less the model with weights times x**t,
+        divided by the sum of the weights without x**t; so is psf k, up to k = 2 nterms - 2. Residual 0 is searched
+    reference : with nterms: reference frequency in Hz
+    frequencies : with nterms: float [channel], Hz: frequencies of the samples, at least nterms different ones
+    weights : with nterms: float [channel]: sums of the weights of the samples of each frequency; None: equal
     """
 
     def __init__(self, psf: ArrayLike, *, method: str = "list", gain: float = 0.1, mask: Optional[ArrayLike] = None,
                  scales: Optional[Sequence[float]] = None, beam: Optional[float] = None, scale_rule: str = "wsclean",
                  scale_shape: str = "tapered-quadratic", scale_bias: float = 0.0, smallscalebias: float = 0.0,
-                 scale_gain: float = 0.0, backend: str = "auto", device: int = 0, nthreads: int = 0):
+                 scale_gain: float = 0.0, nterms: int = 0, reference: float = 0.0, frequencies: Optional[Sequence[float]] = None,
+                 weights: Optional[Sequence[float]] = None, backend: str = "auto", device: int = 0, nthreads: int = 0):
         given = Given(array_argument(psf, "psf"))
-        require(len(given.shape) == 2, f"psf: must have 2 dimensions, has {len(given.shape)}")
+        nterms = whole_argument(nterms, "nterms")
+        require(nterms == 0 or 2 <= nterms <= 4, f"nterms: must be 0 or 2 to 4, not {nterms}")
+        n_dim = 3 if nterms else 2
+        require(len(given.shape) == n_dim, f"psf: must have {n_dim} dimensions, has {len(given.shape)}")
+        require(not nterms or given.shape[0] == 2 * nterms - 1,
+                f"psf: {nterms} terms need {2 * nterms - 1} images, not {given.shape[0]}")
+        hz = [] if frequencies is None else [real_argument(f, "frequencies") for f in frequencies]
+        weight = [1.0] * len(hz) if weights is None else [real_argument(w, "weights") for w in weights]
+        require(len(hz) == len(weight), f"weights: {len(weight)} for {len(hz)} frequencies")
+        require(bool(nterms) or not hz, "frequencies: they are for Taylor terms; give nterms")
         if given.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ArrayTypeError(f"psf: its type must be float32 or float64, not {given.dtype}")
         if not isinstance(method, str) or "\0" in method:
             raise TypeError("method: must be a string")
-        super().__init__(given.shape, given.dtype)
+        nx, ny = given.shape[-2:]
+        super().__init__((nterms, nx, ny) if nterms else (nx, ny), given.dtype)
         self._call, self._method = Calls(), method
         name = ffi.new("char[]", method.encode())
         if beam is None and method == "multiscale":
-            beam = 2 * float(np.sqrt(float((array_argument(psf, "psf") > 0.5).sum()) / np.pi))
+            first = array_argument(psf, "psf")[0] if nterms else array_argument(psf, "psf")
+            beam = 2 * float(np.sqrt(float((first > 0.5).sum()) / np.pi))
         widths = ffi.NULL if scales is None else ffi.new("double[]", [real_argument(s, "scales") for s in scales])
+        hz_list, weight_list = ffi.new("double[]", hz), ffi.new("double[]", weight)
         # Images are [x][y]: rows of the library's images have constant x.
         spec = ffi.new("msimage_cleaner_spec *", {
-            "struct_bytes": ffi.sizeof("msimage_cleaner_spec"), "nx": self.shape[1], "ny": self.shape[0],
+            "struct_bytes": ffi.sizeof("msimage_cleaner_spec"), "nx": ny, "ny": nx, "n_term": nterms,
+            "reference_hz": real_argument(reference, "reference"), "freq_hz": hz_list, "freq_weight": weight_list, "n_freq": len(hz),
             "precision": lib.MSIMAGE_FP32 if self.dtype == np.float32 else lib.MSIMAGE_FP64,
             "backend": backend_argument(backend), "device": whole_argument(device, "device"),
             "n_thread": thread_count(whole_argument(nthreads, "nthreads")), "method": name, "gain": real_argument(gain, "gain"),
@@ -80,11 +100,12 @@ class Cleaner(ImagesHeld):
         self._call(lib.msimage_cleaner_psf, self._c, given.pointer())
         if mask is not None:
             allowed = Given(array_argument(mask, "mask"))
-            has(allowed, "mask", UINT8, self.shape)
+            has(allowed, "mask", UINT8, (nx, ny))
             self._call(lib.msimage_cleaner_mask, self._c, allowed.pointer("uint8_t[]"))
 
     def __repr__(self) -> str:
-        return f"<msimage.Cleaner by {self._method}, of {self.shape[0]} x {self.shape[1]} pixels, {self.dtype}>"
+        terms = f"{self.shape[0]} terms of " if len(self.shape) > 2 else ""
+        return f"<msimage.Cleaner by {self._method}, of {terms}{self.shape[-2]} x {self.shape[-1]} pixels, {self.dtype}>"
 
     def _images(self, *images: ArrayLike) -> list:
         given = []
@@ -99,7 +120,8 @@ class Cleaner(ImagesHeld):
     @one_at_a_time
     def minor(self, residual: ArrayLike, model: ArrayLike, *, threshold: float = 0.0, mgain: float = 1.0,
               n_iteration: int = 1000) -> CleanReport:
-        """Clean in place: subtract components from residual [nx, ny], Jy/beam, and add them to model, Jy/pixel.
+        """Clean in place: subtract components from residual [nx, ny], Jy/beam, and add them to model, Jy/pixel; with Taylor terms
+        both are [nterms, nx, ny].
 
         It ends at the threshold in Jy/beam, when the peak has fallen to (1 - mgain) of the first, or after n_iteration.
         """
@@ -116,7 +138,7 @@ class Cleaner(ImagesHeld):
 
     @one_at_a_time
     def noise(self, residual: ArrayLike) -> float:
-        """The noise of a residual image, Jy/beam: 1.4826 times the median distance from the median."""
+        """The noise of a residual image, of the first with Taylor terms, Jy/beam: 1.4826 times the median distance from the median."""
         sigma = ffi.new("double *")
         (given,) = self._images(residual)
         self._call(lib.msimage_cleaner_noise, self._c, given.pointer(), sigma)

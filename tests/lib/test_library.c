@@ -712,6 +712,43 @@ static void test_cleaner_scales(void **state)
     assert_true(fabs(wide_source_at(spec) - 8) < 1e-6);
 }
 
+/* One pixel without sidelobes: the model is the polynomial through two frequencies, and no residual is left. */
+static void test_cleaner_terms(void **state)
+{
+    enum { N = 32, AT = 9 * N + 20 };
+    static double psf[3][N * N], residual[2][N * N], model[2][N * N];
+    static const double freq_hz[] = {1e9, 1.5e9}, weight[] = {1, 3}, flux[] = {2, 1};
+    const msimage_clean_limits limits = {.threshold = 1e-9, .n_iteration = 1000};
+    msimage_cleaner_spec spec = {.struct_bytes = sizeof spec,
+                                 .nx = N,
+                                 .ny = N,
+                                 .precision = MSIMAGE_FP64,
+                                 .backend = backend,
+                                 .n_term = 2,
+                                 .reference_hz = 1.25e9,
+                                 .freq_hz = freq_hz,
+                                 .freq_weight = weight,
+                                 .n_freq = 2};
+    msimage_cleaner *c;
+    (void)state;
+    for (int f = 0; f < 2; f++) {
+        const double x = freq_hz[f] / spec.reference_hz - 1;
+        for (int k = 0; k < 3; k++) psf[k][N / 2 * N + N / 2] += weight[f] / 4 * pow(x, k);
+        for (int t = 0; t < 2; t++) residual[t][AT] += weight[f] / 4 * pow(x, t) * flux[f];
+    }
+    assert_int_equal(msimage_cleaner_create(&c, &spec, NULL), 0);
+    assert_int_equal(msimage_cleaner_psf(c, psf), 0);
+    assert_int_equal(msimage_cleaner_minor(c, residual, model, &limits, NULL), 0);
+    msimage_cleaner_free(c);
+    assert_true(fabs(model[0][AT] - 1.5) < 1e-6 && fabs(model[1][AT] + 2.5) < 1e-5); /* 1.5 at x = 0, 2 at -0.2 */
+    assert_true(fabs(residual[0][AT]) < 1e-6 && fabs(residual[1][AT]) < 1e-6);
+    spec.n_term = 3;
+    assert_int_equal(msimage_cleaner_create(&c, &spec, NULL), MSIMAGE_EARGUMENT);
+    spec.n_term = 2;
+    spec.n_channel = 2;
+    assert_int_equal(msimage_cleaner_create(&c, &spec, NULL), MSIMAGE_EARGUMENT);
+}
+
 int main(int argc, char **argv)
 {
     backend = argc > 1 && strcmp(argv[1], "cuda") == 0 ? MSIMAGE_CUDA : MSIMAGE_CPU;
@@ -735,6 +772,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_cleaner),
         cmocka_unit_test(test_cleaner_scales),
+        cmocka_unit_test(test_cleaner_terms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -858,6 +858,47 @@ def check_cleaner():
     must_raise(RuntimeError, lambda: cleaner.minor(model, model.astype("f4")))
 
 
+def check_terms():
+    """Taylor terms of cleaned sources are those of the least-squares polynomials of their spectra; residuals are updated exactly."""
+    n, hz, weight = 64, np.linspace(1e9, 1.6e9, 5), np.array([1, 2, 2.5, 1, 0.5])
+    x = hz / 1.2e9 - 1
+    places = {(20, 30): hz**0 * (hz / 1.2e9)**-0.7, (45, 12): 0.5 * (hz / 1.2e9)**1.5}
+    a, b = np.mgrid[:n, :n]
+
+    def beam(c, i, j):
+        r2 = ((a - i)**2 + (b - j)**2) * (hz[c] / 1e9)**2
+        return np.exp(-r2 / 8) + 0.1 * np.exp(-r2 / 200) * np.cos(np.sqrt(r2))
+
+    def scaled(c):
+        return weight[c] / weight.sum() / 1.1
+
+    for terms in 2, 3:
+        psf = np.array([sum(scaled(c) * x[c]**k * beam(c, n // 2, n // 2) for c in range(5)) for k in range(2 * terms - 1)])
+        seen = [sum(flux[c] * beam(c, i, j) for (i, j), flux in places.items()) for c in range(5)]
+        residual = np.array([sum(scaled(c) * x[c]**t * seen[c] for c in range(5)) for t in range(terms)])
+        mask, model = np.zeros((n, n), np.uint8), np.zeros((terms, n, n))
+        for place in places:
+            mask[place] = 1
+        cleaner = msimage.Cleaner(psf, nterms=terms, reference=1.2e9, frequencies=hz, weights=weight, mask=mask, gain=0.3, method="hogbom", **HOST)
+        assert "%d terms of 64 x 64" % terms in repr(cleaner) and cleaner.shape == (terms, n, n)
+        for _ in range(2):  # models are continued
+            report = cleaner.minor(residual, model, threshold=1e-8, n_iteration=2000)
+        assert report.stop == "threshold"
+        powers, root = np.vander(x, terms, increasing=True), np.sqrt(weight)
+        for (i, j), flux in places.items():
+            wanted = np.linalg.lstsq(powers * root[:, None], flux * root, rcond=None)[0]
+            assert np.allclose(model[:, i, j], wanted, rtol=0, atol=2e-3), (terms, model[:, i, j], wanted)
+        values = np.tensordot(powers, model, 1)
+        left = [seen[c] - sum(values[c, i, j] * beam(c, i, j) for i, j in places) for c in range(5)]
+        exact = np.array([sum(scaled(c) * x[c]**t * left[c] for c in range(5)) for t in range(terms)])
+        # What a polynomial cannot describe is not in the nodes; residual t keeps it.
+        assert np.abs(residual - exact)[:, mask > 0].max() <= 1e-7 and np.isfinite(cleaner.noise(residual))
+    for change in ({"frequencies": [1e9]}, {"reference": 0.0}, {"weights": [1, 1, 1, 1, -1]}, {"frequencies": [1e9] * 5}):
+        must_raise(msimage.Error, lambda: msimage.Cleaner(psf, **dict(dict(nterms=3, reference=1.2e9, frequencies=hz, **HOST), **change)))
+    must_raise(RuntimeError, lambda: msimage.Cleaner(psf, nterms=2, reference=1.2e9, frequencies=hz, **HOST))
+    must_raise(RuntimeError, lambda: cleaner.minor(residual[0].copy(), model))
+
+
 def check_scales():
     """By tclean's rule a scale is not found within three quarters of its width and a pixel of an edge, by WSClean's within half; and
     components equal those of its definition: the scale and pixel of the largest square over the power of its response."""

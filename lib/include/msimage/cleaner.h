@@ -7,6 +7,10 @@
  * mean over channels, whose sign counts; several by the square root of the summed squares of the means. Images are of
  * #MSIMAGE_SKY, or [nx][ny] with nx and ny exchanged in the specification.
  *
+ * With Taylor terms residuals and models are [n_term][n_pol] images. Residual t is the image of the visibilities less the
+ * model, with weights times x^t, divided by the sum of the weights without x^t; so is PSF k, up to k = 2 n_term - 2.
+ * Images are searched by residual 0. See U. Rau and T. J. Cornwell, A&A 532, A71 (2011).
+ *
  * See base.h for errors, arrays and threads.
  */
 #ifndef MSIMAGE_CLEANER_H
@@ -62,6 +66,11 @@ typedef struct msimage_cleaner_spec {
     double small_scale_bias;         /**< multiscale by power: squares are multiplied by 1 - b s / s_max; -1 to 1 */
     double scale_gain; /**< multiscale: fraction of a scale's peak that is cleaned before a scale is chosen again; 1e-6:
                          one component; 0: 0.2, by power 0.05 */
+    int n_term;        /**< 2 to 4: components have Taylor terms; 0: none. n_channel is then 0 or 1 */
+    double reference_hz;       /**< of terms: spectra are sums of term t times x^t, x = frequency / reference - 1 */
+    const double *freq_hz;     /**< of terms: [n_freq] frequencies of the samples, at least n_term different ones */
+    const double *freq_weight; /**< of terms: [n_freq] >= 0, the sums of the weights of the samples */
+    int n_freq;                /**< length of both lists */
 } msimage_cleaner_spec;
 
 /** Limits of msimage_cleaner_minor(). */
@@ -111,7 +120,7 @@ MSIMAGE_API void msimage_cleaner_free(msimage_cleaner *c);
 /**
  * Set the point spread functions.
  * @param c the cleaner
- * @param psf [n_channel] images, 1 at (nx/2, ny/2)
+ * @param psf [n_channel] images, 1 at (nx/2, ny/2); with Taylor terms [2 n_term - 1], of which the first is 1 there
  * @return 0, #MSIMAGE_EINPUT (no positive peak in the middle), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
  */
 MSIMAGE_API int msimage_cleaner_psf(msimage_cleaner *c, const void *psf);
@@ -127,7 +136,7 @@ MSIMAGE_API int msimage_cleaner_mask(msimage_cleaner *c, const uint8_t *mask);
 /**
  * Run minor iterations until one of the limits.
  * @param c the cleaner
- * @param[in,out] residual [n_channel][n_pol] images, Jy/beam; undefined after a failure
+ * @param[in,out] residual [n_channel][n_pol] images, or [n_term][n_pol], Jy/beam; undefined after a failure
  * @param[in,out] model as many, Jy/pixel, not overlapping: components are added
  * @param limits when to stop
  * @param[out] report results; may be NULL
@@ -137,9 +146,9 @@ MSIMAGE_API int msimage_cleaner_minor(msimage_cleaner *c, void *residual, void *
                                       const msimage_clean_limits *limits, msimage_clean_report *report);
 
 /**
- * Measure the noise of the mean over channels: 1.4826 times the median distance from the median.
+ * Measure the noise of the mean over channels, or of residual 0: 1.4826 times the median distance from the median.
  * @param c the cleaner
- * @param residual [n_channel][n_pol] images
+ * @param residual [n_channel][n_pol] images, or [n_term][n_pol]
  * @param[out] sigma Jy/beam
  * @return 0, #MSIMAGE_EINPUT (no finite pixel), #MSIMAGE_EGPU, #MSIMAGE_ENOMEM
  */
