@@ -709,8 +709,7 @@ static int put_mask(msi_words *w, const parser *p)
     const char *use = text_or(p, P_USEMASK, "user"), *mask = text_of(p, P_MASK);
     if (!is_one_of(use, "user|pb|auto-multithresh")) return refuse(P_USEMASK, use, "give user, pb or auto-multithresh");
     if (strcasecmp(use, "user") == 0 && *mask) {
-        if (p->v[P_MASK].n > 1) return refuse(P_MASK, "a list", "give one file");
-        if (strchr(mask, '[')) return refuse(P_MASK, mask, "write the region into a file, and give its name");
+        if (p->v[P_MASK].n > 1) return refuse(P_MASK, "a list", "give one file or region");
         return add_words(w, 2, "-mask", mask);
     }
     if (strcasecmp(use, "user") != 0 && number_of(p, P_PBMASK, 0) > 0)
