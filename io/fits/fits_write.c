@@ -305,7 +305,8 @@ static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
     put_number(f, "BZERO", 0, NULL, status);
     put_string(f, "BUNIT", spec->unit ? spec->unit : unit[spec->kind], "Unit of the pixels", status);
     put_string(f, "BTYPE", type[spec->kind], NULL, status);
-    if (spec->n_term > 1 && !*status && spec->kind <= MSI_FITS_IMAGE) {
+    if (spec->n_term > 1 && !*status &&
+        (spec->kind <= MSI_FITS_IMAGE || spec->kind == MSI_FITS_PBCOR || spec->kind == MSI_FITS_PB)) {
         fits_write_key_lng(f, "TERM", spec->term, "Taylor term in FREQ / reference - 1", status);
         fits_write_key_lng(f, "NTERMS", spec->n_term, "Number of Taylor terms", status);
     }

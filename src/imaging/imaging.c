@@ -751,14 +751,17 @@ static int image_channels(msi_imaging_run *r)
     return rc;
 }
 
-/* Refuse a reference frequency of Taylor terms outside of the band, where its polynomials are ill-conditioned. */
+/* Refuse a reference frequency of Taylor terms far outside of the band, where its polynomials are ill-conditioned. */
 static int check_reference(const msi_imaging_run *r)
 {
     const double reference = r->options->clean.reference_hz, low = r->channels.low_hz[0],
                  high = r->channels.high_hz[r->options->channels_out - 1];
-    if (!(reference > 0) || (reference >= low && reference <= high)) return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "-reffreq: %.6g MHz lies outside of the selected band, %.6g to %.6g MHz",
-                         1e-6 * reference, 1e-6 * low, 1e-6 * high);
+    if (!(reference > 0) || (reference >= 0.5 * low && reference <= 2 * high)) return MSI_OK;
+    return msi_error_set(
+        MSI_EINPUT,
+        "-reffreq: %.6g MHz lies too far outside of the selected band, %.6g to %.6g MHz; give one from "
+        "half the lowest to twice the highest",
+        1e-6 * reference, 1e-6 * low, 1e-6 * high);
 }
 
 /* ---- Run ---- */

@@ -473,31 +473,96 @@ static int put_index(msi_cleaning *k)
     return put_index_map(k->run, &k->field, &product);
 }
 
-/* ---- Maps of the spectra of Taylor terms ---- */
+/* ---- Taylor terms: images of true flux, and maps of spectra ---- */
 
-/* The first restored terms of Stokes I, [n_pixel] each, and the inverse of their Hessian. */
-typedef struct taylor_map {
-    int n_term;
-    double least, noise; /* Jy/beam: maps have values where term 0 is above; the noise of the residual */
-    double inverse[2][2];
-    msi_image term;
-} taylor_map;
+/* The restored terms. */
+typedef struct taylor_terms {
+    int n_term, n_pol;
+    int plane;            /* of Stokes I, whose maps are written; -1: none */
+    double least, noise;  /* Jy/beam: maps have values where term 0 is above; the noise of the residual */
+    double inverse[2][2]; /* of the Hessian */
+    msi_image term;       /* [n_term][n_pol] */
+    msi_image apparent;   /* term 0 of Stokes I before a correction; empty: the same */
+    msi_image covariance; /* 3 planes: of the corrected terms 0 and 1 of Stokes I at a noise of 1; empty: inverse */
+} taylor_terms;
 
-/* Return the value of a map at a pixel. The variance of alpha = t_1 / t_0 follows from the covariance of the principal
- * solution, noise^2 H^-1. */
-static double map_value(const taylor_map *m, msi_fits_kind kind, int64_t i)
+static int fetch_terms(const msi_cleaning *k, taylor_terms *m)
+{
+    const msi_clean_field *f = &k->field;
+    MSI_TRY(msi_image_alloc(&m->term, &k->run->options->geometry, m->n_term * m->n_pol, k->shape.precision));
+    for (int i = 0; i < m->n_term * m->n_pol; i++)
+        MSI_TRY(msi_planes_fetch(f->residual, msi_clean_field_plane(f, i / m->n_pol, i % m->n_pol), 1,
+                                 msi_image_plane(&m->term, i)));
+    return MSI_OK;
+}
+
+/* Write images [n_term][n_pol] of a kind. */
+static int put_terms(msi_cleaning *k, const taylor_terms *m, msi_fits_kind kind, const msi_image *all)
+{
+    const size_t bytes = (size_t)(msi_image_n_pixel(&all->geometry) * msi_image_pixel_bytes(all->precision));
+    for (int t = 0; t < m->n_term; t++) {
+        msi_image image;
+        const msi_imaging_product product = {k->first, kind, k->beam[0], k->weight[0], k->clean, t};
+        MSI_TRY(msi_image_alloc(&image, &all->geometry, m->n_pol, all->precision));
+        memcpy(image.pixel, msi_image_plane(all, t * m->n_pol), bytes * (size_t)m->n_pol);
+        for (int p = 0; p < m->n_pol; p++) {
+            image.sum_weight[p] = k->field.sum_weight[p];
+            image.n_vis[p] = k->field.n_vis[p];
+        }
+        const int rc = msi_imaging_files_put(k->run, &product, &image);
+        msi_image_free(&image);
+        MSI_TRY(rc);
+    }
+    return MSI_OK;
+}
+
+/* Correct the terms for the primary beam, and write them and those of the beam. */
+static int correct_terms(msi_cleaning *k, taylor_terms *m)
+{
+    const msi_image_geometry *g = &k->run->options->geometry;
+    const msi_pb_taylor taylor = {m->n_term, k->taylor.n_node, k->taylor.x, k->taylor.share};
+    msi_image beam = {0};
+    int rc = MSI_OK;
+    if (m->plane >= 0) {
+        MSI_TRY(msi_image_alloc(&m->apparent, g, 1, k->shape.precision));
+        memcpy(m->apparent.pixel, msi_image_plane(&m->term, m->plane),
+               (size_t)(msi_image_n_pixel(g) * msi_image_pixel_bytes(k->shape.precision)));
+        MSI_TRY(msi_image_alloc(&m->covariance, g, 3, MSI_FP32));
+    }
+    MSI_TRY(msi_image_alloc(&beam, g, m->n_term * m->n_pol, MSI_FP32));
+    rc = msi_imaging_pb_terms(k->run, &taylor, k->taylor.freq_hz, m->plane, &m->term, &beam,
+                              m->plane < 0 ? NULL : &m->covariance);
+    if (!rc) rc = put_terms(k, m, MSI_FITS_PB, &beam);
+    msi_image_free(&beam);
+    if (!rc && !k->run->interval) msi_log_info("spectral indices: corrected for the primary beam");
+    return rc ? rc : put_terms(k, m, MSI_FITS_PBCOR, &m->term);
+}
+
+/* Return the variance of alpha = t_1 / t_0, which follows from the covariance of the terms, in units of (noise / t_0)^2:
+ * that of the principal solution is H^-1. */
+static double alpha_variance(const taylor_terms *m, double alpha, int64_t i)
+{
+    double v[3] = {m->inverse[0][0], m->inverse[0][1], m->inverse[1][1]};
+    for (int n = 0; m->covariance.pixel && n < 3; n++)
+        v[n] = msi_image_value(msi_image_plane(&m->covariance, n), MSI_FP32, i);
+    return v[2] - 2 * alpha * v[1] + alpha * alpha * v[0];
+}
+
+/* Return the value of a map at a pixel. */
+static double map_value(const taylor_terms *m, msi_fits_kind kind, int64_t i)
 {
     double t[MSI_TAYLOR_MAX_TERM];
-    for (int k = 0; k < m->n_term; k++) t[k] = msi_image_value(msi_image_plane(&m->term, k), m->term.precision, i);
-    if (!(t[0] > m->least) || !(t[0] > 0)) return NAN;
+    for (int k = 0; k < m->n_term; k++)
+        t[k] = msi_image_value(msi_image_plane(&m->term, k * m->n_pol + m->plane), m->term.precision, i);
+    const double apparent = m->apparent.pixel ? msi_image_value(m->apparent.pixel, m->apparent.precision, i) : t[0];
+    if (!(apparent > m->least) || !(t[0] > 0)) return NAN;
     const double alpha = t[1] / t[0];
     if (kind == MSI_FITS_ALPHA) return alpha;
     if (kind == MSI_FITS_BETA) return t[2] / t[0] - 0.5 * alpha * (alpha - 1);
-    const double square = m->inverse[1][1] - 2 * alpha * m->inverse[0][1] + alpha * alpha * m->inverse[0][0];
-    return m->noise / t[0] * sqrt(fmax(0, square));
+    return m->noise / t[0] * sqrt(fmax(0, alpha_variance(m, alpha, i)));
 }
 
-static int put_taylor_map(msi_cleaning *k, const taylor_map *m, msi_fits_kind kind, int plane)
+static int put_taylor_map(msi_cleaning *k, const taylor_terms *m, msi_fits_kind kind)
 {
     msi_image image;
     const msi_imaging_product product = {k->first, kind, k->beam[0], k->weight[0], k->clean, 0};
@@ -506,35 +571,41 @@ static int put_taylor_map(msi_cleaning *k, const taylor_map *m, msi_fits_kind ki
     float *pixel = image.pixel;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n_pixel; i++) pixel[i] = (float)map_value(m, kind, i);
-    image.sum_weight[0] = k->field.sum_weight[plane];
-    image.n_vis[0] = k->field.n_vis[plane];
-    const int rc = msi_imaging_files_put_plane(k->run, &product, plane, &image);
+    image.sum_weight[0] = k->field.sum_weight[m->plane];
+    image.n_vis[0] = k->field.n_vis[m->plane];
+    const int rc = msi_imaging_files_put_plane(k->run, &product, m->plane, &image);
     msi_image_free(&image);
     return rc;
 }
 
 /* Write alpha, its standard deviation and, with three terms or more, beta of the restored terms, where term 0 is above
  * LEAST_SIGMA times the noise. */
-static int put_taylor_maps(msi_cleaning *k)
+static int put_taylor_maps(msi_cleaning *k, taylor_terms *m)
 {
-    const msi_clean_field *f = &k->field;
-    const int plane = msi_outputs_taylor_plane(k->run->options), n_term = f->spec.n_channel;
-    taylor_map m = {.n_term = n_term};
-    if (plane < 0) return MSI_OK;
-    m.noise = msi_clean_field_group(f, plane)->noise;
-    m.least = LEAST_SIGMA * m.noise;
+    if (m->plane < 0) return MSI_OK;
+    m->noise = msi_clean_field_group(&k->field, m->plane)->noise;
+    m->least = LEAST_SIGMA * m->noise;
     for (int i = 0; i < 4; i++)
         for (int c = 0; c < k->taylor.n_node; c++)
-            m.inverse[i / 2][i % 2] += k->taylor.term[(i / 2) * k->taylor.n_node + c] *
-                                       k->taylor.term[(i % 2) * k->taylor.n_node + c] / k->taylor.share[c];
-    MSI_TRY(msi_image_alloc(&m.term, &k->run->options->geometry, n_term, k->shape.precision));
-    int rc = MSI_OK;
-    for (int t = 0; !rc && t < n_term; t++)
-        rc = msi_planes_fetch(f->residual, msi_clean_field_plane(f, t, plane), 1, msi_image_plane(&m.term, t));
-    if (!rc) rc = put_taylor_map(k, &m, MSI_FITS_ALPHA, plane);
-    if (!rc) rc = put_taylor_map(k, &m, MSI_FITS_ALPHA_ERROR, plane);
-    if (!rc && n_term > 2) rc = put_taylor_map(k, &m, MSI_FITS_BETA, plane);
+            m->inverse[i / 2][i % 2] += k->taylor.term[(i / 2) * k->taylor.n_node + c] *
+                                        k->taylor.term[(i % 2) * k->taylor.n_node + c] / k->taylor.share[c];
+    MSI_TRY(put_taylor_map(k, m, MSI_FITS_ALPHA));
+    MSI_TRY(put_taylor_map(k, m, MSI_FITS_ALPHA_ERROR));
+    return m->n_term > 2 ? put_taylor_map(k, m, MSI_FITS_BETA) : MSI_OK;
+}
+
+/* Write what is made of the restored terms. */
+static int put_taylor(msi_cleaning *k)
+{
+    taylor_terms m = {.n_term = k->field.spec.n_channel,
+                      .n_pol = k->field.spec.n_pol,
+                      .plane = msi_outputs_taylor_plane(k->run->options)};
+    int rc = fetch_terms(k, &m);
+    if (!rc && k->run->options->pb.correct) rc = correct_terms(k, &m);
+    if (!rc) rc = put_taylor_maps(k, &m);
     msi_image_free(&m.term);
+    msi_image_free(&m.apparent);
+    msi_image_free(&m.covariance);
     return rc;
 }
 
@@ -546,11 +617,11 @@ int msi_cleaning_put_cleaned(msi_cleaning *k)
     msi_clean_field *f = &k->field;
     if (!k->has_first_residual) MSI_TRY(msi_cleaning_put_first_residual(k));
     MSI_TRY(measure_models(k));
-    MSI_TRY(msi_clean_field_terms(f, 0));
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_RESIDUAL, f->residual));
     MSI_TRY(msi_cleaning_put(k, MSI_FITS_MODEL, f->model));
     MSI_TRY(put_all_masks(k));
     MSI_TRY(put_sources(k->run, f, k->first));
+    MSI_TRY(msi_clean_field_terms(f, 0));
     for (int c = 0; c < f->spec.n_channel && !k->run->options->cube.restoring_beam; c++) {
         if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol] && !msi_cleaning_term(k, c))
             msi_log_warning(
@@ -559,7 +630,7 @@ int msi_cleaning_put_cleaned(msi_cleaning *k)
             MSI_TRY(restore_plane(k, &k->beam[c], msi_clean_field_plane(f, c, p), f->residual, f->model));
     }
     if (!k->run->options->cube.restoring_beam) MSI_TRY(msi_cleaning_put(k, MSI_FITS_IMAGE, f->residual));
-    return k->samples->n_term ? put_taylor_maps(k) : put_index(k);
+    return k->samples->n_term ? put_taylor(k) : put_index(k);
 }
 
 /* ---- Images of all channels together: means of the images of the channels ---- */

@@ -159,6 +159,13 @@ int msi_imaging_files_beam(const msi_imaging_run *r, int64_t channel, msi_beam *
     return psf->n_vis[0] > 0 ? fit_beam(r, channel, beam, psf, 0) : MSI_OK;
 }
 
+/* Return 1 for the primary beam, and for images of Taylor terms that are corrected for it. */
+static int is_of_beam(const msi_imaging_run *r, msi_fits_kind kind)
+{
+    if (!r->pb || !r->options->pb.correct) return 0;
+    return kind == MSI_FITS_PB || kind == MSI_FITS_PBCOR || (r->options->clean.n_taylor && msi_fits_is_index(kind));
+}
+
 /* Write the planes of an image. Given: first  the number of its first plane among the run's */
 static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, int first, msi_image *image)
 {
@@ -166,6 +173,7 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
     msi_fits_spec spec = fits_spec(r, product->channel);
     msi_image_file file[MSI_IMAGE_MAX_FILES];
     spec.beam = product->beam;
+    if (is_of_beam(r, product->kind)) spec.primary_beam = msi_pb_array_name(r->pb);
     for (int i = 0; i < image->n_plane; i++) {
         const msi_output_id id = {r->interval, product->channel, first + i, product->kind, product->term};
         spec.term = product->term;

@@ -2,7 +2,7 @@
 /*
  * Primary beams of a run. For each output channel the mean beam is made when its first image is written; each image
  * that is to be corrected is copied, corrected and written before the writer takes it. The beam of all channels is
- * their mean, weighted as their images are.
+ * their mean, weighted as their images are. Images of Taylor terms are corrected together (msi_imaging_pb_terms).
  */
 #include <math.h>
 #include <string.h>
@@ -313,6 +313,8 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
     const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
     msi_pb_mean *mean;
     if (r->facets && r->facets->gains) return msi_imaging_facets_put(r, of);
+    /* The terms of an image are corrected together, after all of them were made. */
+    if (r->options->clean.n_taylor) return MSI_OK;
     if (!r->outputs || !(o->apply || o->correct) || !(is_model || is_psf || is_image)) return MSI_OK;
     if (of->channel != MSI_OUTPUT_MFS && r->pb_weight[of->channel] == 0)
         r->pb_weight[of->channel] = of->image->sum_weight[of->plane];
@@ -322,6 +324,34 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
     if (is_psf) return o->apply && o->save_psf ? write_corrected(r, of, MSI_FITS_PSF_PB, o->limit, mean) : MSI_OK;
     if (o->apply) MSI_TRY(write_corrected(r, of, is_model ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB, o->limit, mean));
     return o->correct && is_image ? write_corrected(r, of, MSI_FITS_PBCOR, fmax(o->pblimit, 0), mean) : MSI_OK;
+}
+
+/* ---- Taylor terms ---- */
+
+int msi_imaging_pb_terms(msi_imaging_run *r, const msi_pb_taylor *taylor, const double *freq_hz, int plane,
+                         msi_image *term, msi_image *beam, msi_image *covariance)
+{
+    const double centre[2] = {r->ra_rad, r->dec_rad};
+    msi_pb_mean *node;
+    int rc = MSI_OK;
+    if (!r->pb) {
+        for (int i = 0; i < term->n_plane; i++) {
+            msi_image_fill_nan(term, i);
+            msi_image_fill_nan(beam, i);
+        }
+        for (int i = 0; covariance && i < covariance->n_plane; i++) msi_image_fill_nan(covariance, i);
+        return MSI_OK;
+    }
+    MSI_TRY(msi_alloc(&node, taylor->n_node, sizeof *node, "primary beams"));
+    for (int k = 0; k < taylor->n_node && !rc; k++) {
+        const frequencies f = {1, {freq_hz[k]}, {1}};
+        rc = mean_of(&node[k], r->pb, &f, &r->options->geometry, centre, r->planes, r->n_plane);
+    }
+    if (!rc)
+        rc = msi_pb_mean_correct_terms(node, taylor, fmax(r->options->pb.pblimit, 0), plane, term, beam, covariance);
+    for (int k = 0; k < taylor->n_node; k++) msi_pb_mean_free(&node[k]);
+    msi_free(node);
+    return rc;
 }
 
 /* ---- The mask of -pbmask ---- */

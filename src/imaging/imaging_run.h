@@ -274,6 +274,17 @@ int msi_imaging_pb_put(msi_imaging_run *run, const msi_imaging_pb_image *image);
 int msi_imaging_pb_response(msi_imaging_run *run, int64_t channel, double weight, float *pixel);
 
 /*
+ * msi_imaging_pb_terms - correct images of Taylor terms for the beam of a channel.
+ * Given:              taylor, freq_hz  [n_node] the nodes; without samples their images become NaN
+ *                     limit, plane     as msi_pb_mean_correct_terms, as are all images
+ * Given and returned: term
+ * Returned:           beam, covariance
+ * Returns:            0, MSI_ENOMEM
+ */
+int msi_imaging_pb_terms(msi_imaging_run *run, const msi_pb_taylor *taylor, const double *freq_hz, int plane,
+                         msi_image *term, msi_image *beam, msi_image *covariance);
+
+/*
  * msi_imaging_pb_mask - take pixels where the primary beam is at or below -pbmask out of a mask; with -grid-with-beam
  * those where it cannot be divided out.
  * Given:              reader  opened; frame of directions; centre  ra, dec of the image

@@ -463,7 +463,7 @@ static const char *excluded_by_taylor(const msi_options *o)
            : o->save_uv        ? "save-uv"
            : o->pb.grid        ? "grid-with-beam"
            : o->pb.apply       ? "apply-primary-beam"
-           : o->pb.correct     ? "pbcor"
+           : o->pb.reuse       ? "reuse-primary-beam"
                                : NULL;
 }
 

@@ -362,7 +362,7 @@ static const msi_option component_rows[] = {
      .fallback_words = "the middle of the selected band",
      .help =
          "With -deconvolver mtmfs, the frequency at which the first term is the flux: in Hz or with a unit, such as "
-         "1.4GHz. It lies in the band.",
+         "1.4GHz. From half the lowest to twice the highest frequency of the band.",
      .read = msi_read_reference},
     {.name = "no-fast-subminor",
      .use = MSI_USE_IMAGING,

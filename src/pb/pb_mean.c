@@ -350,6 +350,145 @@ int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image
     return MSI_OK;
 }
 
+/* ---- Taylor terms ---- */
+
+enum { MOST_TERMS = 4, MOST_FREQUENCIES = 2 * MOST_TERMS - 1, MOST_UNKNOWNS = MOST_TERMS * MSI_MAX_PLANES };
+
+/* A correction of terms, with what is the same for all pixels. */
+typedef struct term_correction {
+    const msi_pb_mean *node;
+    msi_pb_taylor taylor;
+    double limit;
+    int plane;
+    double power[MOST_FREQUENCIES][2 * MOST_TERMS - 1]; /* share_k x_k^n */
+    double hessian[MOST_TERMS * MOST_TERMS], inverse[MOST_TERMS * MOST_TERMS];
+    msi_image *term, *beam, *covariance;
+} term_correction;
+
+static void find_hessian(term_correction *c)
+{
+    const int n = c->taylor.n_term;
+    for (int k = 0; k < c->taylor.n_node; k++) {
+        c->power[k][0] = c->taylor.share[k];
+        for (int i = 1; i < 2 * n - 1; i++) c->power[k][i] = c->power[k][i - 1] * c->taylor.x[k];
+        for (int i = 0; i < n * n; i++) c->hessian[i] += c->power[k][i / n + i % n];
+    }
+    double copy[MOST_TERMS * MOST_TERMS];
+    memcpy(copy, c->hessian, sizeof copy);
+    (void)invert(n, copy, c->inverse);
+}
+
+/* Sum share x^n P over the nodes. Given: value [n_node][n_element + 2] */
+static double beam_moment(const term_correction *c, const double *value, int n, int element)
+{
+    double sum = 0;
+    for (int k = 0; k < c->taylor.n_node; k++) sum += c->power[k][n] * value[k * (c->node->n_element + 2) + element];
+    return sum;
+}
+
+/* Set all images of a pixel to NaN. */
+static void blank_terms(const term_correction *c, int64_t at)
+{
+    for (int i = 0; i < c->term->n_plane; i++) {
+        msi_image_set(c->term, i, at, NAN);
+        msi_image_set(c->beam, i, at, NAN);
+    }
+    for (int i = 0; c->covariance && i < 3; i++) msi_image_set(c->covariance, i, at, NAN);
+}
+
+/* Find the variances of the terms of a plane: B^-1 H B^-1 of its own responses. */
+static void find_covariance(const term_correction *c, const double *value, int64_t at)
+{
+    static const int of[3][2] = {{0, 0}, {0, 1}, {1, 1}};
+    const int n = c->taylor.n_term, element = c->plane * (c->node->n_plane + 1);
+    double b[MOST_TERMS * MOST_TERMS], inverse[MOST_TERMS * MOST_TERMS];
+    for (int i = 0; i < n * n; i++) b[i] = beam_moment(c, value, i / n + i % n, element);
+    const int is_regular = invert(n, b, inverse);
+    for (int m = 0; m < 3; m++) {
+        double sum = is_regular ? 0 : NAN;
+        for (int i = 0; i < n && is_regular; i++)
+            for (int j = 0; j < n; j++)
+                sum += inverse[of[m][0] * n + i] * c->hessian[i * n + j] * inverse[j * n + of[m][1]];
+        msi_image_set(c->covariance, m, at, sum);
+    }
+}
+
+/*
+ * Correct the terms of a pixel: solve B s = H a, B_(ip)(jq) = sum_k share_k x_k^(i+j) P_k[p][q].
+ * Given: value  [n_node][n_element + 2] the responses; work  [2][n_unknown^2]
+ */
+static void correct_terms(const term_correction *c, const double *value, double *work, int64_t at)
+{
+    const int n_term = c->taylor.n_term, n_plane = c->node->n_plane, n = n_term * n_plane;
+    double right[MOST_UNKNOWNS], *matrix = work, *inverse = work + n * n;
+    double least = INFINITY;
+    for (int p = 0; p < n_plane; p++) least = fmin(least, beam_moment(c, value, 0, p * (n_plane + 1)));
+    if (!(least > c->limit)) {
+        blank_terms(c, at);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        double sum = 0, response = 0;
+        for (int j = 0; j < n_term; j++) {
+            const double in =
+                msi_image_value(msi_image_plane(c->term, j * n_plane + i % n_plane), c->term->precision, at);
+            sum += c->hessian[i / n_plane * n_term + j] * in;
+            response += c->inverse[i / n_plane * n_term + j] * beam_moment(c, value, j, i % n_plane * (n_plane + 1));
+        }
+        right[i] = sum;
+        msi_image_set(c->beam, i, at, response);
+        for (int j = 0; j < n; j++)
+            matrix[i * n + j] = beam_moment(c, value, i / n_plane + j / n_plane, i % n_plane * n_plane + j % n_plane);
+    }
+    const int is_regular = invert(n, matrix, inverse);
+    for (int i = 0; i < n; i++) {
+        double out = is_regular ? 0 : NAN;
+        for (int j = 0; j < n && is_regular; j++) out += inverse[i * n + j] * right[j];
+        msi_image_set(c->term, i, at, out);
+    }
+    if (c->covariance) find_covariance(c, value, at);
+}
+
+int msi_pb_mean_correct_terms(const msi_pb_mean *node, const msi_pb_taylor *t, double limit, int plane, msi_image *term,
+                              msi_image *beam, msi_image *covariance)
+{
+    term_correction c = {.node = node,
+                         .taylor = *t,
+                         .limit = limit,
+                         .plane = plane,
+                         .term = term,
+                         .beam = beam,
+                         .covariance = covariance};
+    const int64_t nx = node->geometry.nx, ny = node->geometry.ny, n_value = node->n_element + 2,
+                  n_row = node->n_x * n_value, n_unknown = t->n_term * node->n_plane,
+                  n_work = t->n_node * (n_row + n_value) + 2 * n_unknown * n_unknown;
+    double *all;
+    find_hessian(&c);
+    MSI_TRY(msi_alloc(&all, omp_get_max_threads() * n_work, sizeof *all, "rows of primary beams"));
+#pragma omp parallel
+    {
+        double *row = all + omp_get_thread_num() * n_work, *value = row + t->n_node * n_row,
+               *work = value + t->n_node * n_value;
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t y = 0; y < ny; y++) {
+            for (int k = 0; k < t->n_node; k++) node_row(&node[k], (double)y, row + k * n_row);
+            for (int64_t x = 0; x < nx; x++) {
+                int is_there = 1;
+                for (int k = 0; k < t->n_node && is_there; k++) {
+                    is_there = is_valid(&node[k], (double)x, (double)y);
+                    if (is_there) at_pixel(&node[k], row + k * n_row, (double)x, value + k * n_value);
+                }
+                if (is_there)
+                    correct_terms(&c, value, work, y * nx + x);
+                else
+                    blank_terms(&c, y * nx + x);
+            }
+        }
+    }
+    msi_free(all);
+    return MSI_OK;
+}
+
 int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double limit, float *pixel)
 {
     const int64_t nx = m->geometry.nx, ny = m->geometry.ny;

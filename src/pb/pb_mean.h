@@ -76,6 +76,30 @@ int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double 
  */
 int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image);
 
+/* Taylor terms of spectra, in x = frequency / reference - 1, and the frequencies that stand for a band: nodes with shares
+ * of its weight. */
+typedef struct msi_pb_taylor {
+    int n_term, n_node;
+    const double *x, *share; /* [n_node]; shares sum to 1 */
+} msi_pb_taylor;
+
+/*
+ * msi_pb_mean_correct_terms - correct images of Taylor terms for the beam. Terms of an image are those of the
+ * least-squares polynomial of the beam times the sky's spectrum, a = H^-1 G X^T B s; of true flux, they are those of the
+ * least-squares polynomial of the sky's spectrum with weights times the beam.
+ * Given:              node        [n_node] the beams at the frequencies of the nodes, of the same image
+ *                     limit       pixels where the least mean response of a plane to itself is at or below it become NaN
+ *                     plane       that of *covariance
+ * Given and returned: term        [n_term][n_plane] images
+ * Returned:           beam        [n_term][n_plane] images of the same size: the terms of the response of each plane to
+ *                                 itself
+ *                     covariance  3 images for images whose residuals have a noise of 1: the variance of term 0 after
+ *                                 the correction, the covariance of terms 0 and 1, the variance of term 1; or NULL
+ * Returns:            0, MSI_ENOMEM
+ */
+int msi_pb_mean_correct_terms(const msi_pb_mean *node, const msi_pb_taylor *t, double limit, int plane, msi_image *term,
+                              msi_image *beam, msi_image *covariance);
+
 /* msi_pb_cubic - return the weights of four neighbouring nodes at 0 <= t < 1 between the inner two: Lagrange's cubic. */
 void msi_pb_cubic(double t, double w[4]);
 

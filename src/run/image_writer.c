@@ -50,7 +50,8 @@ int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const ms
     int64_t n = 0;
     if (is_sky && !spec->n_vis) return MSI_OK;
     /* A restored image without a beam is NaN. */
-    if (msi_fits_is_index(kind)) return MSI_OK; /* computed where finite, NaN elsewhere */
+    /* Computed where they are finite, NaN elsewhere. */
+    if (msi_fits_is_index(kind) || kind == MSI_FITS_PB || kind == MSI_FITS_PBCOR) return MSI_OK;
     if (kind == MSI_FITS_IMAGE && !msi_beam_known(&spec->beam)) return MSI_OK;
 #pragma omp parallel for schedule(static) reduction(+ : n) if (g->nx * g->ny > MIN_PIXELS_FOR_THREADS)
     for (int64_t y = 0; y < g->ny; y++) {

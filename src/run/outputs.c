@@ -75,7 +75,7 @@ static int is_of_all_planes(msi_fits_kind kind)
 /* Return 1 if images of a kind are those of a Taylor term. */
 static int is_of_term(msi_fits_kind kind)
 {
-    return kind <= MSI_FITS_IMAGE;
+    return kind <= MSI_FITS_IMAGE || kind == MSI_FITS_PB || kind == MSI_FITS_PBCOR;
 }
 
 /* Return 1 if an image is a plane of a cube. */
@@ -229,14 +229,15 @@ static int add_cleaned(msi_outputs *o, msi_output_id id)
                                                                                            : MSI_OK;
 }
 
-/* Add images of a kind for all planes, or one. */
+/* Add images of a kind for all planes, or one, and for all Taylor terms. */
 static int add_planes(msi_outputs *o, msi_output_id id, msi_fits_kind kind)
 {
     id.kind = kind;
-    for (int p = 0; p < (is_of_all_planes(kind) ? 1 : o->n_plane); p++) {
-        id.plane = p;
-        MSI_TRY(add_with_picture(o, id));
-    }
+    for (id.term = 0; id.term < (is_of_term(kind) ? n_term(o) : 1); id.term++)
+        for (int p = 0; p < (is_of_all_planes(kind) ? 1 : o->n_plane); p++) {
+            id.plane = p;
+            MSI_TRY(add_with_picture(o, id));
+        }
     return MSI_OK;
 }
 

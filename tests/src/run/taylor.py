@@ -36,6 +36,14 @@ def middle(s, name, kind):
     return pixels(s, name, kind)[0][N // 2, N // 2]
 
 
+def place_of(x, y):
+    """RA and DEC of a pixel."""
+    l, m = (N / 2 - x) * 4 / 206264.806247, (y - N / 2) * 4 / 206264.806247
+    dec0, n = np.radians(40), np.sqrt(1 - l * l - m * m)
+    ra = np.radians(30) + np.arctan2(l, n * np.cos(dec0) - m * np.sin(dec0))
+    return "%.12fdeg" % np.degrees(ra), "%.12fdeg" % np.degrees(np.arcsin(m * np.cos(dec0) + n * np.sin(dec0)))
+
+
 def clean(s, ms, name, *words):
     done = s.launch("-quiet", "-overwrite", "-size", N, N, "-scale", CELL, "-weight", "natural", "-deconvolver", "mtmfs", "-niter",
                     300, "-gain", 0.5, "-no-update-model-required", "-name", name, *words, ms)
@@ -73,6 +81,14 @@ def check_table(s):
         for k, power in enumerate(powers):
             peak = middle(s, "lone", "tt%d-psf" % k)
             s.must(abs(peak - power) <= 1e-5, "PSF %d is %.6f in the middle, the mean %.6f" % (k, peak, power))
+    # A reference outside of the band: the same polynomial about another point.
+    for reference in 0.8, 2.6:
+        clean(s, lone_source(s, -0.7), "far", "-nterms", 3, "-fits-mask", mask, "-threshold", "2e-6", "-accuracy", 1e-6, "-reffreq", "%gGHz" % reference)
+        x = np.linspace(1, 2, 8) / reference - 1
+        fitted = np.linalg.lstsq(np.vander(x, 3, increasing=True), (np.linspace(1, 2, 8) / 1.5)**-0.7, rcond=None)[0]
+        terms = np.array([middle(s, "far", "tt%d-image" % t) for t in range(3)])
+        off = np.abs(np.vander(x, 3, increasing=True) @ (terms - fitted)).max()
+        s.must(off <= 1e-4 and abs(terms[1] / terms[0] - fitted[1] / fitted[0]) <= 1e-3, "about %g GHz: the spectrum is off by %.1e, alpha is %.4f, wanted %.4f" % (reference, off, terms[1] / terms[0], fitted[1] / fitted[0]))
     header = pixels(s, "lone", "tt1-image")[1]
     s.must(header["TERM"] == 1 and header["NTERMS"] == 3 and abs(header["CRVAL3"] - 1.5e9) < 1, "cards of a term")
 
@@ -81,7 +97,7 @@ def check_predict(s):
     """MODEL_DATA after cleaning, and of -predict, is the polynomial; imaging less the model leaves what the fit leaves."""
     ms = s.path("predicted.ms")
     fresh_copy(lone_source(s, -0.7), ms)
-    words = ("-nterms", 3, "-fits-mask", mask_of(s, (N // 2, N // 2)), "-threshold", "2e-5", "-reffreq", "1.3GHz")
+    words = ("-nterms", 3, "-fits-mask", mask_of(s, (N // 2, N // 2)), "-threshold", "0.1", "-reffreq", "1.3GHz")
     done = s.launch("-quiet", "-overwrite", "-size", N, N, "-scale", CELL, "-weight", "natural", "-deconvolver", "mtmfs", "-niter", 300,
                     "-gain", 0.5, "-mgain", 0.9, "-name", "updated", *words, ms)
     s.must(done.returncode == 0, "writes MODEL_DATA%s" % done.stderr[-400:])
@@ -95,6 +111,10 @@ def check_predict(s):
         s.must(np.abs(np.abs(found) - wanted).max() <= 1e-4, "%s: |V| is the polynomial" % title)
 
     compare("after cleaning")
+    done = s.launch("-quiet", "-overwrite", "-size", N, N, "-scale", CELL, "-weight", "natural", "-subtract-model", "-name", "less", ms)
+    s.must(done.returncode == 0, "images less the model%s" % done.stderr[-400:])
+    residual, less = pixels(s, "updated", "tt0-residual")[0], pixels(s, "less", "dirty")[0]
+    s.must(np.abs(residual - less).max() <= 1e-5, "tt0-residual is the image of the data less the model: %.1e" % np.abs(residual - less).max())
     with table(ms, readonly=False, ack=False) as t:
         t.putcol("MODEL_DATA", 0 * t.getcol("MODEL_DATA"))
     done = s.launch("-quiet", "-predict", "-name", "updated", ms)
@@ -114,11 +134,7 @@ def check_errors(s):
     index = random.uniform(-1.5, 1, len(at))
     words = []
     for (x, y), a in zip(at, index):
-        l, m = (N / 2 - x) * 4 / 206264.806247, (y - N / 2) * 4 / 206264.806247
-        dec0, n = np.radians(40), np.sqrt(1 - l * l - m * m)
-        dec = np.arcsin(m * np.cos(dec0) + n * np.sin(dec0))
-        ra = np.radians(30) + np.arctan2(l, n * np.cos(dec0) - m * np.sin(dec0))
-        words += ["-source", "%.12fdeg" % np.degrees(ra), "%.12fdeg" % np.degrees(dec), "1Jy", "%.6f" % a]
+        words += ["-source", *place_of(x, y), "1Jy", "%.6f" % a]
     ms = s.made("noise.ms", "-telescope", "vla", "-config", "C", "-duration", "2h", "-integration", "10min", "-spw", "1.4GHz", "30MHz", 16,
                 "-pol", "XX,YY", "-ra", "30deg", "-dec", "40deg", "-reference-frequency", "1.625GHz", "-noise", "0.5Jy", *words)
     clean(s, ms, "noise", "-niter", 40000, "-gain", 0.2, "-fits-mask", mask_of(s, *at), "-threshold", "2e-3")
@@ -163,19 +179,80 @@ def check_extended(s):
     s.must(abs(flux / 10.23 - 1) < 0.02, "flux of the first term: %.3f Jy" % flux)
 
 
+def check_beam(s):
+    """Terms and indices of sources seen through a primary beam are corrected, in noise, out to a fifth of the beam; the
+    errors of the indices are right."""
+    random = np.random.default_rng(8)
+    at = [(9 + 8 * i, 9 + 8 * j) for i in range(14) for j in range(14)]
+    index = random.uniform(-2, 1, len(at))
+    y, x = np.mgrid[:N, :N] - N // 2
+    # A Gaussian whose width is 6.4 arcmin at 1.625 GHz, and that scales with the wavelength.
+    radius = np.hypot(x, y) * 4 / 60
+    ms = s.path("beam.ms")
+    fresh_copy(s.made("unattenuated.ms", "-telescope", "vla", "-config", "C", "-duration", "2h", "-integration", "10min", "-spw", "1.4GHz", "30MHz",
+                      16, "-pol", "XX,YY", "-ra", "30deg", "-dec", "40deg", "-noise", "0.3Jy", "-source", "30deg", "40deg", "1e-12Jy"), ms)
+    size = ("-quiet", "-overwrite", "-size", N, N, "-scale", CELL)
+    s.must(s.launch(*size, "-channels-out", 16, "-name", "seen", ms).returncode == 0, "headers")
+    ratio = (1.4e9 + 30e6 * np.arange(16)) / 1.625e9
+    beam = np.exp(-4 * np.log(2) * (radius[None] * ratio[:, None, None] / 6.4)**2)
+    for c in range(16):
+        with fits.open(os.path.join(s.out, "seen-%04d-dirty.fits" % c)) as f:
+            f[0].data[...] = 0
+            for (i, j), a in zip(at, index):
+                f[0].data[..., j, i] = ratio[c]**a * beam[c, j, i]
+            f[0].header["BUNIT"] = "Jy/pixel"
+            f.writeto(os.path.join(s.out, "seen-%04d-model.fits" % c))
+    s.must(s.launch("-quiet", "-predict", "-name", "seen", ms).returncode == 0, "predicts")
+    with table(ms, readonly=False, ack=False) as t:
+        t.putcol("DATA", t.getcol("DATA") + t.getcol("MODEL_DATA"))
+    words = ("-niter", 40000, "-gain", 0.2, "-fits-mask", mask_of(s, *at), "-threshold", "2e-3", "-pbcor", "-pb", "gauss:6.4amin@1.625GHz")
+    clean(s, ms, "seen", *words, "-pblimit", 0.15)
+    xs = ratio * 1.625e9 / 1.625e9 - 1
+    terms = [pixels(s, "seen", "tt%d-pb" % t)[0] for t in range(2)]
+    fitted = np.linalg.lstsq(np.vander(xs, 2, increasing=True), beam.reshape(16, -1), rcond=None)[0].reshape(2, N, N)
+    for t in range(2):
+        s.must(np.nanmax(np.abs(terms[t] - fitted[t])) <= 2e-3, "tt%d-pb is the beam's least-squares polynomial: %.1e" % (t, np.nanmax(np.abs(terms[t] - fitted[t]))))
+    alpha, error, flux = (pixels(s, "seen", kind)[0] for kind in ("alpha", "alpha-error", "tt0-pbcor"))
+    pull, off, wrong, predicted = [], [], [], []
+    for (i, j), a in zip(at, index):
+        if beam[:, j, i].mean() < 0.2 or not np.isfinite(alpha[j, i]):
+            continue
+        root = np.sqrt(beam[:, j, i])
+        wanted = np.linalg.lstsq(np.vander(xs, 2, increasing=True) * root[:, None], ratio**a * root, rcond=None)[0]
+        pull.append((alpha[j, i] - wanted[1] / wanted[0]) / error[j, i])
+        off.append(flux[j, i] / wanted[0] - 1)
+        wrong.append(abs(alpha[j, i] - a))
+        predicted.append(error[j, i])
+    spread = np.sqrt(np.mean(np.square(pull)))
+    s.must(len(pull) >= 150 and np.median(wrong) <= np.median(predicted), "%d sources: median error of alpha %.4f, predicted %.4f" % (len(pull), np.median(wrong), np.median(predicted)))
+    s.must(0.8 <= spread <= 1.2 and abs(np.mean(pull)) <= 4 / np.sqrt(len(pull)), "errors of corrected alpha are right to 20 %%: %.3f, bias %.3f" % (spread, np.mean(pull)))
+    s.must(abs(np.median(off)) < 0.01, "tt0-pbcor has the true fluxes: %.4f" % np.median(off))
+    header = pixels(s, "seen", "tt1-pbcor")[1]
+    s.must(header["TERM"] == 1 and header["PBMODEL"].lower().startswith("gauss") and "PBMODEL" in pixels(s, "seen", "alpha")[1], "cards of corrected terms")
+
+
 def check_joined(s):
-    """Joined polarisations have terms each."""
+    """Joined polarisations have terms each, and are corrected for the beam."""
+    at = (N // 2 + 20, N // 2 - 15)
     ms = s.made("joined.ms", "-telescope", "vla", "-config", "C", "-duration", "2min", "-integration", "60s", "-spw", "1GHz", "125MHz", 8,
-                "-pol", "XX,XY,YX,YY", "-ra", "30deg", "-dec", "40deg", "-source", "30deg", "40deg", "1Jy", "0.2Jy", "-0.1Jy", "0.05Jy", -0.7,
+                "-pol", "XX,XY,YX,YY", "-ra", "30deg", "-dec", "40deg", "-source", *place_of(*at), "1Jy", "0.2Jy", "-0.1Jy", "0.05Jy", -0.7,
                 "-reference-frequency", "1.4375GHz")
-    clean(s, ms, "joined", "-nterms", 2, "-pol", "IQUV", "-join-polarizations", "-fits-mask", mask_of(s, (N // 2, N // 2)), "-threshold", "1e-5", "-png")
-    x = np.linspace(1, 1.875, 8) / 1.4375 - 1
-    fitted = np.linalg.lstsq(np.vander(x, 2, increasing=True), (1 + x)**-0.7, rcond=None)[0]
+    clean(s, ms, "joined", "-nterms", 2, "-pol", "IQUV", "-join-polarizations", "-fits-mask", mask_of(s, at), "-threshold", "1e-5", "-png", "-pbcor",
+          "-pb", "gauss:5amin@1.4375GHz")
+    ratio = np.linspace(1, 1.875, 8) / 1.4375
+    powers, beam = np.vander(ratio - 1, 2, increasing=True), np.exp(-4 * np.log(2) * (np.hypot(20, 15) * 4 / 60 * ratio / 5)**2)
+    fitted = np.linalg.lstsq(powers, ratio**-0.7, rcond=None)[0]
+    # The data are not attenuated, so that the true flux is that over the beam, with weights times the beam.
+    true = np.linalg.lstsq(powers * np.sqrt(beam)[:, None], ratio**-0.7 / np.sqrt(beam), rcond=None)[0]
     for pol, flux in (("I", 1), ("Q", .2), ("U", -.1), ("V", .05)):
         for t in range(2):
-            found = middle(s, "joined", "tt%d-%s-image" % (t, pol))
-            s.must(abs(found - flux * fitted[t]) <= 1e-4, "%s tt%d is %.5f, wanted %.5f" % (pol, t, found, flux * fitted[t]))
+            for kind, wanted in (("image", flux * fitted[t]), ("pbcor", flux * true[t])):
+                found = pixels(s, "joined", "tt%d-%s-%s" % (t, pol, kind))[0][at[1], at[0]]
+                s.must(abs(found - wanted) <= 1e-4, "%s tt%d of %s is %.5f, wanted %.5f" % (pol, t, kind, found, wanted))
+    alpha = pixels(s, "joined", "I-alpha")[0][at[1], at[0]]
+    s.must(abs(alpha - true[1] / true[0]) <= 1e-3, "corrected alpha is %.4f, wanted %.4f" % (alpha, true[1] / true[0]))
     s.must(os.path.exists(os.path.join(s.out, "joined-I-alpha.fits")) and os.path.exists(os.path.join(s.out, "joined-I-alpha.png")), "alpha of Stokes I, and its picture")
+    s.must(os.path.exists(os.path.join(s.out, "joined-tt1-Q-pb.png")), "a picture of a term of the beam")
     s.must(not os.path.exists(s.path("joined-Q-alpha.fits")), "no alpha of Q")
 
 
@@ -189,7 +266,8 @@ def check_bad(s):
     s.refused("too many terms", 2, "nterms", *line, "-deconvolver", "mtmfs", "-nterms", 5, ms)
     s.refused("channels", 2, "-channels-out: it cannot be used with the Taylor terms", *line, "-deconvolver", "mtmfs", "-channels-out", 2, ms)
     s.refused("no cleaning", 2, "give -niter", "-size", N, N, "-scale", CELL, "-name", "bad", "-deconvolver", "mtmfs", ms)
-    s.refused("a reference outside", 3, "-reffreq: 3000 MHz lies outside of the selected band", *line, "-deconvolver", "mtmfs", "-reffreq", "3GHz", ms)
+    s.refused("a reference far outside", 3, "-reffreq: 5000 MHz lies too far outside of the selected band", *line, "-deconvolver", "mtmfs", "-reffreq", "5GHz", ms)
+    s.refused("files of a beam", 2, "-apply-primary-beam: it cannot be used with the Taylor terms", *line, "-deconvolver", "mtmfs", "-apply-primary-beam", ms)
     s.refused("one frequency", 3, "2 Taylor terms need as many different frequencies with weight; the samples have 1", *line, "-deconvolver", "mtmfs",
               "-channel-range", 0, 1, ms)
     plan = s.launch(*line, "-deconvolver", "mtmfs", "-nterms", 3, "-dry-run", ms)
