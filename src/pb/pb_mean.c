@@ -396,7 +396,7 @@ static void blank_terms(const term_correction *c, int64_t at)
     for (int i = 0; c->covariance && i < 3; i++) msi_image_set(c->covariance, i, at, NAN);
 }
 
-/* Find the variances of the terms of a plane: B^-1 H B^-1 of its own responses. */
+/* Find the variances of the terms of a plane: B^-1 H B^-1 of its responses to itself. */
 static void find_covariance(const term_correction *c, const double *value, int64_t at)
 {
     static const int of[3][2] = {{0, 0}, {0, 1}, {1, 1}};
