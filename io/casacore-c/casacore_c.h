@@ -49,7 +49,8 @@ enum ccc_status {
 /* ccc_error - return the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */
 const char *ccc_error(void);
 
-/* ccc_error_number - return the errno of this thread's last failure, as far as casacore names it; else 0. */
+/* ccc_error_number - return the errno of this thread's last failure, as far as casacore names it; -1: a write failed for
+ * an unknown reason; else 0. */
 int ccc_error_number(void);
 
 /*

@@ -23,12 +23,13 @@ void (*leave_process)(int code);
 
 } // namespace
 
-/* Return the reason that a text of casacore names; 0: none. casacore's exceptions have no codes. */
+/* Return the reason that a text of casacore names; -1: a write, without a reason, as of lock files; 0: none. casacore's
+ * exceptions have no codes. */
 static int number_of(const char *text) noexcept
 {
     for (const int reason : {ENOMEM, EAGAIN, EMFILE, ENFILE, ENOSPC, EFBIG, EDQUOT, EROFS, EIO})
         if (std::strstr(text, std::strerror(reason))) return reason;
-    return 0;
+    return std::strstr(text, "tracePWRITE") || std::strstr(text, "traceWRITE") ? -1 : 0;
 }
 
 /* Return whether a limit of the system was reached. */
@@ -37,19 +38,17 @@ static bool is_shortage(int reason) noexcept
     return reason == ENOMEM || reason == EAGAIN || reason == EMFILE || reason == ENFILE;
 }
 
-/* Return whether a write failed. Those of lock files have no reason. */
-static bool is_write(const char *text) noexcept
+/* Return whether a write failed. */
+static bool is_write(int reason) noexcept
 {
-    const int reason = number_of(text);
-    return reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == EROFS ||
-           std::strstr(text, "tracePWRITE") || std::strstr(text, "traceWRITE");
+    return reason == -1 || reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == EROFS;
 }
 
 int ccc::fail(int code, const char *text) noexcept
 {
     message_number = number_of(text);
     if (code == CCC_EFAILED && is_shortage(message_number)) code = CCC_ENOMEM;
-    if (code == CCC_EFAILED && is_write(text)) code = CCC_EWRITE;
+    if (code == CCC_EFAILED && is_write(message_number)) code = CCC_EWRITE;
     size_t n = std::min(std::strlen(text), sizeof message - 1);
     std::memcpy(message, text, n);
     message[n] = 0;
@@ -65,7 +64,8 @@ bool ccc::indicates_damage(const char *what) noexcept
         "Internal error", "Internal Table error", "AlwaysAssert",   "RecordDesc::",
         "ArrayIterator<", "shape mismatch",       "is incorrect"};
     for (const char *sign : signs)
-        if (std::strstr(what, sign)) return !std::strstr(what, "getcwd") && !is_shortage(number_of(what)) && !is_write(what);
+        if (std::strstr(what, sign))
+            return !std::strstr(what, "getcwd") && !is_shortage(number_of(what)) && !is_write(number_of(what));
     return false;
 }
 

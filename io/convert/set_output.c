@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
+#include "core/child.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "io/convert/set_process.h"
@@ -425,19 +426,41 @@ static int is_disk_full(const char *folder)
     return disk.f_bavail * disk.f_frsize < LITTLE || (disk.f_files > 0 && disk.f_favail == 0);
 }
 
-int msi_set_output_explain(int status, const char *folder, const char *out)
+/* Return the reason of a failed write: errno; -1: unknown; 0: it was no failed write. */
+static int write_reason(int status, const char *folder)
 {
     struct rlimit limit;
-    int reason = ccc_error_number();
-    if (status != MSI_EOUTPUT && status != MSI_EINPUT) return status;
-    /* A file that cannot be read has the reason EIO too, but those of a failed write are its own. */
-    const int is_write = reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == EROFS;
-    if (!is_write && !(reason == EIO && status == MSI_EOUTPUT)) {
-        const int is_limited =
-            status == MSI_EOUTPUT && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-        reason = is_disk_full(folder) ? ENOSPC : is_limited ? EFBIG : 0;
-    }
-    return reason ? msi_error_set(MSI_EOUTPUT, "%s: %s", out, strerror(reason)) : status;
+    const int reason = ccc_error_number();
+    /* A file that cannot be read has the reason EIO too. */
+    if (reason == ENOSPC || reason == EFBIG || reason == EDQUOT || reason == EROFS) return reason;
+    if (reason == EIO && status == MSI_EOUTPUT) return reason;
+    if (is_disk_full(folder)) return ENOSPC;
+    if (status == MSI_EOUTPUT && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) return EFBIG;
+    return reason == -1 ? -1 : 0;
+}
+
+int msi_set_output_explain(int status, const char *folder, const char *out)
+{
+    const int reason = status == MSI_EOUTPUT || status == MSI_EINPUT ? write_reason(status, folder) : 0;
+    if (reason > 0) return msi_error_set(MSI_EOUTPUT, "%s: %s", out, strerror(reason));
+    if (reason == 0) return status;
+    return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: a write failed in casacore; the disk may be full", out);
+}
+
+/* The output of this process, if it is a child. */
+static const char *own_folder, *own_out;
+
+static void leave(int code)
+{
+    const int status = msi_ms_failed(code);
+    msi_child_leave(own_folder ? msi_set_output_explain(status, own_folder, own_out) : status);
+}
+
+void msi_set_output_child_begin(const char *folder, const char *out)
+{
+    own_folder = folder;
+    own_out = out;
+    ccc_on_terminate(leave);
 }
 
 int msi_set_output_finish(msi_set_output *o)

@@ -109,6 +109,10 @@ int msi_set_output_finish(msi_set_output *out);
  */
 int msi_set_output_explain(int status, const char *folder, const char *out);
 
+/* msi_set_output_child_begin - do msi_ms_child_begin in a child that writes an output, and explain failures as above.
+ * Given: folder, out  borrowed; folder NULL: nothing is written */
+void msi_set_output_child_begin(const char *folder, const char *out);
+
 /* msi_set_output_free - close everything; NULL is fine. */
 void msi_set_output_free(msi_set_output *out);
 

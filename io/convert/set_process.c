@@ -121,7 +121,7 @@ static int write_set(msi_child *self, const job *j)
 static int run_writer(msi_child *self, void *of)
 {
     const job *j = of;
-    msi_ms_child_begin();
+    msi_set_output_child_begin(j->path, j->spec->name);
     return msi_set_output_explain(write_set(self, j), j->path, j->spec->name);
 }
 

@@ -113,6 +113,7 @@ static int run_work(msi_child *self, void *of)
 {
     const stage_spec *spec = of;
     (void)self;
+    msi_set_output_child_begin(spec->folder, spec->out);
     const int status = spec->work(spec->job);
     return spec->folder ? msi_set_output_explain(status, spec->folder, spec->out) : status;
 }
@@ -132,8 +133,8 @@ static int run_stage(const stage_spec *spec)
     msi_progress_begin(spec->name);
     int status = msi_child_await_done(child, MSI_EINPUT);
     if (!status) msi_progress_end();
-    /* On a full disk casacore may crash. */
-    if (status == MSI_EINPUT && spec->folder) status = msi_set_output_explain(status, spec->folder, spec->out);
+    /* On a full disk casacore may crash, or end the process by an exception. */
+    if (status && spec->folder) status = msi_set_output_explain(status, spec->folder, spec->out);
     msi_child_free(child);
     return status;
 }
