@@ -42,8 +42,7 @@ enum ccc_status {
     CCC_ENOMEM = -6,    /* not enough memory */
     CCC_EFAILED = -7,   /* casacore failed: damaged files, a failed read or write, an invalid expression */
     CCC_EREADONLY = -8, /* the table, its files or its directory cannot be written */
-    CCC_EREFUSED = -9,  /* casacore would load a library that the table names, or evaluate an expression of the table */
-    CCC_EWRITE = -10    /* a write failed; ccc_error_number may have the reason */
+    CCC_EREFUSED = -9   /* casacore would load a library that the table names, or evaluate an expression of the table */
 };
 
 /* ccc_error - return the message of this thread's last failure; "" if none. Borrowed, valid until the next failure. */

@@ -48,7 +48,6 @@ int ccc::fail(int code, const char *text) noexcept
 {
     message_number = number_of(text);
     if (code == CCC_EFAILED && is_shortage(message_number)) code = CCC_ENOMEM;
-    if (code == CCC_EFAILED && is_write(message_number)) code = CCC_EWRITE;
     size_t n = std::min(std::strlen(text), sizeof message - 1);
     std::memcpy(message, text, n);
     message[n] = 0;
