@@ -727,9 +727,9 @@ static int check_facets(const msi_options *o)
     if (o->predict && applied && o->model_interpolation != MSI_MODEL_NEAREST)
         return msi_error_set(MSI_EUSAGE, "-model-interpolation linear: it cannot be used with -%s; leave it out",
                              applied);
-    if (o->predict && (f->files || f->aterms) && !f->beam && o->pb.model && strcmp(o->pb.model, "off") != 0)
-        return msi_error_set(MSI_EUSAGE, "-pb: it cannot be used with -predict and -%s; give -%s too, or leave it out",
-                             applied, f->aterms ? "grid-with-beam" : "apply-facet-beam");
+    if (o->predict && f->files && !f->beam && o->pb.model && strcmp(o->pb.model, "off") != 0)
+        return msi_error_set(MSI_EUSAGE, "-pb: it cannot be used with -predict and -apply-facet-solutions; give "
+                                         "-apply-facet-beam too, or leave it out");
     if (o->make_psf_only)
         return msi_error_set(MSI_EUSAGE, "-make-psf-only: the PSF does not depend on facets; leave -%s out", option);
     if (applied && (o->pb.apply || o->pb.correct))
@@ -1110,6 +1110,9 @@ int msi_options_read_aterms(msi_options *o)
     MSI_TRY(msi_aterm_config_read(&config, o->facets.aterms));
     o->facets.beam |= config.has_beam;
     msi_aterm_config_free(&config);
+    if (o->predict && !o->facets.beam && o->pb.model && strcmp(o->pb.model, "off") != 0)
+        return msi_error_set(
+            MSI_EUSAGE, "-pb: the a-terms of -aterm-config have no beam; give -grid-with-beam too, or leave it out");
     return check_facets(o);
 }
 
