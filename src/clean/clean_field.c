@@ -49,7 +49,7 @@ static int n_parallel(const msi_clean_field *f)
 /* The gridder of the first channel makes the planes; all gridders take them. */
 static int make_planes(const msi_clean_field *f, int n, msi_planes **out)
 {
-    return msi_gridder_planes(f->spec.samples->gridder[f->spec.first], n, out);
+    return msi_clean_samples_planes(f->spec.samples, f->spec.first, n, out);
 }
 
 /* Make consecutive planes of each channel for its gridder: views, or buffers if planes are ordered by polarisation. */

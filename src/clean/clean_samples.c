@@ -43,20 +43,20 @@ int msi_clean_samples_count(msi_clean_samples *s)
     if (!rc) rc = msi_alloc(&s->sum_vis_weight, n, sizeof *s->sum_vis_weight, "sums of weights");
     if (!rc) rc = msi_alloc(&s->largest_weight, n, sizeof *s->largest_weight, "largest weights");
     if (!rc) rc = msi_alloc(&s->n_vis, n, sizeof *s->n_vis, "numbers of samples");
-    for (int64_t c = 0; !rc && c < s->n_channel; c++) {
+    for (int64_t i = 0; !rc && i < s->n_channel * s->n_part; i++) {
         msi_gridder_report report;
-        msi_gridder_report_get(s->gridder[c], &report);
-        memcpy(s->sum_vis_weight + c * s->n_plane, report.sum_vis_weight,
-               (size_t)s->n_plane * sizeof *s->sum_vis_weight);
+        const int64_t first = i / s->n_part * s->n_plane;
+        msi_gridder_report_get(s->gridder[i], &report);
         s->longest_lambda = fmax(s->longest_lambda, report.longest_lambda);
         /* Facets may store more planes than are imaged. */
         double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES];
         int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
-        msi_gridder_weights(s->gridder[c], sum, largest, n_vis);
+        msi_gridder_weights(s->gridder[i], sum, largest, n_vis);
         for (int p = 0; p < s->n_plane; p++) {
-            s->sum_weight[c * s->n_plane + p] = sum[p];
-            s->largest_weight[c * s->n_plane + p] = largest[p];
-            s->n_vis[c * s->n_plane + p] = n_vis[p];
+            s->sum_vis_weight[first + p] += report.sum_vis_weight[p];
+            s->sum_weight[first + p] += sum[p];
+            s->largest_weight[first + p] = fmax(s->largest_weight[first + p], largest[p]);
+            s->n_vis[first + p] += n_vis[p];
         }
     }
     MSI_TRY(msi_ranks_agree(s->ranks, rc));
@@ -78,6 +78,11 @@ void msi_clean_samples_free(msi_clean_samples *s)
     s->n_vis = NULL;
 }
 
+int msi_clean_samples_planes(const msi_clean_samples *s, int64_t channel, int n, msi_planes **out)
+{
+    return msi_gridder_planes(s->whole ? s->whole : s->gridder[channel * s->n_part], n, out);
+}
+
 /* ---- An image from the samples of all ranks ---- */
 
 static int is_alone(const msi_clean_samples *s)
@@ -85,8 +90,8 @@ static int is_alone(const msi_clean_samples *s)
     return s->ranks->size == 1;
 }
 
-/* Make a residual by facets, in host memory. */
-static int make_by_facets(msi_clean_samples *s, const request *q, const working_planes *own)
+/* Make a residual by facets or by the fields of a mosaic, in host memory. */
+static int make_by_parts(msi_clean_samples *s, const request *q, const working_planes *own)
 {
     const msi_planes_shape *shape = msi_planes_shape_of(own->residual);
     msi_image model = {0}, image = {0};
@@ -95,7 +100,10 @@ static int make_by_facets(msi_clean_samples *s, const request *q, const working_
         rc = msi_image_alloc(&model, &s->geometry, shape->n, shape->precision);
         if (!rc) rc = msi_planes_fetch(own->model, 0, shape->n, model.pixel);
     }
-    if (!rc) rc = msi_facet_image(&s->facets[q->channel], q->kind == RESIDUAL ? &model : NULL, &image);
+    const msi_image *known = q->kind == RESIDUAL ? &model : NULL;
+    if (!rc)
+        rc = s->mosaic ? msi_mosaic_image(&s->mosaic[q->channel], known, &image)
+                       : msi_facet_image(&s->facets[q->channel], known, &image);
     msi_image_free(&model);
     if (!rc) rc = msi_planes_upload(own->residual, 0, shape->n, image.pixel);
     msi_image_free(&image);
@@ -105,14 +113,15 @@ static int make_by_facets(msi_clean_samples *s, const request *q, const working_
 /* Make the part of this rank. */
 static int make_own_part(msi_clean_samples *s, const request *q, const working_planes *own)
 {
-    msi_gridder *g = s->gridder[q->channel];
+    msi_gridder *g = s->gridder[q->channel * s->n_part];
+    if (q->kind == PSF && s->mosaic) return msi_mosaic_psf(&s->mosaic[q->channel], s->of_whole, own->psf);
     if (q->kind == PSF) {
         const int rc = msi_gridder_psf(g, own->psf);
         /* Facets do not need the plan of the whole image. */
         if (s->facets) msi_gridder_reset(g);
         return rc;
     }
-    if (s->facets) return make_by_facets(s, q, own);
+    if (s->facets || s->mosaic) return make_by_parts(s, q, own);
     if (s->beam && q->kind == RESIDUAL) return msi_pb_channel_residual(&s->beam[q->channel], own->model, own->residual);
     return msi_gridder_residual(g, q->kind == RESIDUAL ? own->model : NULL, own->residual);
 }
@@ -126,6 +135,21 @@ static int broadcast_model(msi_clean_samples *s, const working_planes *own, msi_
     MSI_TRY(msi_ranks_agree(s->ranks, is_first ? msi_planes_fetch(own->model, 0, n, image->pixel) : MSI_OK));
     MSI_TRY(msi_ranks_broadcast(s->ranks, image->pixel, bytes));
     return is_first ? MSI_OK : msi_planes_upload(own->model, 0, n, image->pixel);
+}
+
+/* Sum the weights of this rank. Returned: sum_weight, n_vis [n_plane] */
+static void own_weights(const msi_clean_samples *s, int64_t channel, double *sum_weight, int64_t *n_vis)
+{
+    for (int p = 0; p < s->n_plane; p++) sum_weight[p] = 0, n_vis[p] = 0;
+    for (int i = 0; i < s->n_part; i++) {
+        double sum[MSI_GRIDDER_MAX_PLANES];
+        int64_t n[MSI_GRIDDER_MAX_PLANES];
+        msi_gridder_weights(s->gridder[channel * s->n_part + i], sum, NULL, n);
+        for (int p = 0; p < s->n_plane; p++) {
+            sum_weight[p] += sum[p];
+            n_vis[p] += n[p];
+        }
+    }
 }
 
 /* Each rank makes its part of an image; rank 0 gets the weighted mean. */
@@ -143,7 +167,7 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
     if (!rc) rc = make_own_part(s, q, own);
     if (!rc) rc = msi_planes_fetch(planes, 0, shape->n, image.pixel);
     rc = msi_ranks_agree(s->ranks, rc);
-    msi_gridder_weights(s->gridder[q->channel], sum_weight, NULL, n_vis);
+    own_weights(s, q->channel, sum_weight, n_vis);
     for (int i = 0; !rc && i < shape->n; i++) {
         const int p = q->kind == PSF ? 0 : i / (s->n_term ? s->n_term : 1);
         image.sum_weight[i] = sum_weight[p];
@@ -159,8 +183,10 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
 
 static void release_gridder(msi_clean_samples *s, int64_t channel)
 {
-    msi_gridder_free(s->gridder[channel]);
-    s->gridder[channel] = NULL;
+    for (int64_t i = channel * s->n_part; i < (channel + 1) * s->n_part; i++) {
+        msi_gridder_free(s->gridder[i]);
+        s->gridder[i] = NULL;
+    }
 }
 
 /* ---- Requests ---- */
@@ -200,7 +226,10 @@ static int refine_channel(msi_clean_samples *s, const request *q)
         msi_pb_channel_free(&s->beam[q->channel]);
         s->beam[q->channel].accuracy = q->accuracy;
     }
-    return msi_ranks_agree(s->ranks, msi_gridder_refine(s->gridder[q->channel], q->accuracy));
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < s->n_part; i++)
+        rc = msi_gridder_refine(s->gridder[q->channel * s->n_part + i], q->accuracy);
+    return msi_ranks_agree(s->ranks, rc);
 }
 
 int msi_clean_samples_refine(msi_clean_samples *s, int64_t channel, double accuracy)
@@ -225,10 +254,10 @@ int msi_clean_samples_done(msi_clean_samples *s)
 static int make_planes(msi_clean_samples *s, working_planes *own)
 {
     const int n = s->n_plane * (s->n_term ? s->n_term : 1), n_psf = s->n_term ? 2 * s->n_term - 1 : 1;
-    MSI_TRY(msi_gridder_planes(s->gridder[0], n, &own->model));
-    MSI_TRY(msi_gridder_planes(s->gridder[0], n, &own->residual));
+    MSI_TRY(msi_clean_samples_planes(s, 0, n, &own->model));
+    MSI_TRY(msi_clean_samples_planes(s, 0, n, &own->residual));
     return n_psf <= n ? msi_planes_view(&own->psf, own->residual, 0, n_psf)
-                      : msi_gridder_planes(s->gridder[0], n_psf, &own->psf);
+                      : msi_clean_samples_planes(s, 0, n_psf, &own->psf);
 }
 
 int msi_clean_samples_serve(msi_clean_samples *s)

@@ -13,12 +13,17 @@
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
 #include "src/facets/facet_gridding.h"
+#include "src/pb/pb_mosaic.h"
 #include "src/pb/pb_samples.h"
 #include "src/run/ranks.h"
 
 typedef struct msi_clean_samples {
     msi_ranks *ranks;
-    msi_gridder **gridder;     /* [n_channel] of this rank, weighted, made with spec.residual; borrowed */
+    msi_gridder **gridder;      /* [n_channel][n_part] of this rank, weighted, made with spec.residual; borrowed */
+    int n_part;                 /* fields of a mosaic, otherwise 1 */
+    msi_mosaic_channel *mosaic; /* [n_channel] residuals are made by fields; NULL: no mosaic */
+    const msi_gridder_spec *of_whole; /* of a gridder of the whole image of a mosaic */
+    const msi_gridder *whole;         /* such a gridder, without samples */
     msi_facet_channel *facets; /* [n_channel] residuals are made by facets, of a single rank; NULL: whole images */
     msi_pb_channel *beam;      /* [n_channel] models are seen through the primary beam; NULL: they are apparent */
     int64_t n_channel;         /* output channels of the run */
@@ -42,6 +47,9 @@ typedef struct msi_clean_samples {
  * Returns: 0, MSI_ENOMEM, or the code of a rank that failed
  */
 int msi_clean_samples_count(msi_clean_samples *samples);
+
+/* msi_clean_samples_planes - make planes for the images of channels, as msi_gridder_planes. */
+int msi_clean_samples_planes(const msi_clean_samples *samples, int64_t channel, int n, msi_planes **out);
 
 /*
  * msi_clean_samples_residual, msi_clean_samples_psf - as msi_gridder_residual and msi_gridder_psf, for the samples of

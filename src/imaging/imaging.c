@@ -41,14 +41,19 @@ static int choose_centre(msi_imaging_run *r)
 {
     const msi_observation *obs = msi_ms_reader_observation(r->reader);
     const msi_options *o = r->options;
-    MSI_TRY(o->shift_set ? msi_ms_reader_check_shift(r->reader) : msi_ms_reader_check_frames(r->reader));
+    MSI_TRY(o->shift_set || o->pb.mosaic ? msi_ms_reader_check_shift(r->reader)
+                                         : msi_ms_reader_check_frames(r->reader));
+    if (o->pb.mosaic && !o->shift_set) {
+        msi_mosaic_centre(r->reader, &r->ra_rad, &r->dec_rad);
+        return MSI_OK;
+    }
     if (!o->shift_set && !msi_ms_reader_one_centre(r->reader))
         return msi_error_set(MSI_EINPUT,
                              "the selected fields or sets have different phase centres; name one with -shift RA DEC, "
                              "or select one with -field");
     /* Smaller distances are those of frames and of the same pointing, centred again. */
     static const double ONE_POINTING_RAD = 1e-5;
-    if (r->interval == 0 && !o->pb.apply && !o->pb.correct &&
+    if (r->interval == 0 && !o->pb.apply && !o->pb.correct && !o->pb.mosaic &&
         msi_ms_reader_field_distance(r->reader) > ONE_POINTING_RAD)
         msi_log_warning(
             "pointings with different phase centres are joined without their primary beams: fluxes away from "
@@ -137,9 +142,9 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     msi_gridder_spec spec = msi_gridder_choice_spec(o);
     spec.geometry = o->geometry;
     spec.n_plane = r->n_plane;
-    spec.residual = o->clean.niter > 0;
+    spec.residual = o->clean.niter > 0 || r->mosaic;
     spec.psf = o->make_psf && !spec.residual; /* a gridder of residuals makes the PSF by a separate call */
-    spec.psf_only = o->make_psf_only;
+    spec.psf_only = o->make_psf_only && !spec.residual;
     spec.n_term = (int)o->clean.n_taylor;
     spec.reference_hz = msi_imaging_reference(r);
     spec.memory_bytes = msi_imaging_gridder_bytes(o);
@@ -261,9 +266,13 @@ static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
 static int open_gridders(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
-    const msi_gridder_spec spec = gridder_spec(r);
-    MSI_TRY(msi_alloc(&r->gridder, o->channels_out, sizeof(msi_gridder *), "gridders"));
-    for (int64_t c = 0; c < o->channels_out; c++) MSI_TRY(msi_gridder_create_early(&r->gridder[c], &spec));
+    const int n_part = msi_imaging_n_part(r);
+    MSI_TRY(msi_alloc(&r->gridder, o->channels_out * n_part, sizeof(msi_gridder *), "gridders"));
+    for (int64_t i = 0; i < o->channels_out * n_part; i++) {
+        msi_gridder_spec spec = gridder_spec(r);
+        msi_imaging_mosaic_spec(r, (int)(i % n_part), &spec);
+        MSI_TRY(msi_gridder_create_early(&r->gridder[i], &spec));
+    }
     return MSI_OK;
 }
 
@@ -276,8 +285,9 @@ static int channels_at_once(const msi_imaging_run *r)
 {
     const int n_thread = omp_get_max_threads();
     const int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
-    if (r->plan.gridder.backend == MSI_BACKEND_CUDA && !r->facets) return r->gpus.n_slot;
-    if (r->options->channels_out < 2 * n_thread || r->facets) return 1;
+    if (r->facets || r->mosaic) return 1;
+    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) return r->gpus.n_slot;
+    if (r->options->channels_out < 2 * n_thread) return 1;
     return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
 }
 
@@ -290,7 +300,12 @@ static int bind_gridders(msi_imaging_run *r)
             msi_gpu_share_gridder(&r->gpus, c, &spec);
         else if (!spec.residual && channels_at_once(r) > 1)
             spec.n_thread = 1;
-        MSI_TRY(msi_gridder_bind(r->gridder[c], &spec));
+        if (c == 0 && r->mosaic) MSI_TRY(msi_imaging_mosaic_bind(r, &spec));
+        for (int i = 0; i < msi_imaging_n_part(r); i++) {
+            msi_gridder_spec of_part = spec;
+            msi_imaging_mosaic_spec(r, i, &of_part);
+            MSI_TRY(msi_gridder_bind(r->gridder[c * msi_imaging_n_part(r) + i], &of_part));
+        }
         if (c == 0 && r->facets) msi_imaging_facets_bind(r, &spec);
         if (c == 0 && r->beam) r->beam->work.spec = spec;
     }
@@ -301,16 +316,18 @@ static int bind_gridders(msi_imaging_run *r)
 
 enum { MOST_BLOCKS = 32 }; /* per batch: larger batches have fewer barriers between threads */
 
-/* The state of loading: a batch of blocks, and their samples by output channel. */
+/* The state of loading: a batch of blocks, and their samples by gridder. */
 typedef struct load {
+    const msi_imaging_run *run;
     msi_reader_pool *reader_pool;
     msi_ms_reader *reader;
     msi_conversion_request *request;
     msi_gridder *const *gridder;
     int n_block;
     msi_ms_block block[MOST_BLOCKS];
-    int64_t *n_part;                /* [n_channel] number of parts of the batch */
-    msi_vis_block *part;            /* [n_channel][MOST_BLOCKS] samples of the output channel, in the order of blocks */
+    int64_t n_gridder;
+    int64_t *n_part;                /* [n_gridder] number of parts of the batch */
+    msi_vis_block *part;            /* [n_gridder][MOST_BLOCKS] samples of the gridder, in the order of blocks */
     msi_beam_weights *beam_weights; /* [sets] NULL unless they are requested */
     msi_imaging_facets *facets;     /* NULL: rows have no tags, unless there is a beam */
     msi_imaging_beam *beam;         /* of -grid-with-beam; NULL: none */
@@ -320,16 +337,17 @@ static int begin_load(load *l, const msi_conversion_spec *spec)
 {
     int64_t n_byte;
     MSI_TRY(msi_conversion_request_make(&l->request, &n_byte, spec));
-    MSI_TRY(msi_alloc(&l->n_part, l->request->n_channel, sizeof *l->n_part, "blocks of visibilities"));
-    MSI_TRY(msi_alloc(&l->part, l->request->n_channel * MOST_BLOCKS, sizeof *l->part, "blocks of visibilities"));
+    l->n_gridder = l->request->n_channel * msi_imaging_n_part(l->run);
+    MSI_TRY(msi_alloc(&l->n_part, l->n_gridder, sizeof *l->n_part, "blocks of visibilities"));
+    MSI_TRY(msi_alloc(&l->part, l->n_gridder * MOST_BLOCKS, sizeof *l->part, "blocks of visibilities"));
     return msi_reader_pool_set_conversion(l->reader_pool, l->request, n_byte);
 }
 
-/* List the samples of the batch for each output channel. */
+/* List the samples of the batch for each gridder. */
 static int list_parts(load *l, msi_sample_tally *tally)
 {
     const uint64_t *tag[MOST_BLOCKS] = {0};
-    memset(l->n_part, 0, sizeof *l->n_part * (size_t)l->request->n_channel);
+    memset(l->n_part, 0, sizeof *l->n_part * (size_t)l->n_gridder);
     if (l->facets) MSI_TRY(msi_imaging_facets_tag(l->facets, l->block, l->n_block, tag));
     if (l->beam) MSI_TRY(msi_imaging_pb_tag(l->beam, l->block, l->n_block, tag));
     for (int i = 0; i < l->n_block; i++) {
@@ -339,35 +357,38 @@ static int list_parts(load *l, msi_sample_tally *tally)
         MSI_TRY(msi_converted_tally(&l->block[i], &of_block));
         msi_sample_tally_add(tally, &of_block);
         if (l->beam_weights) msi_converted_beam_weights(l->request, &l->block[i], &l->beam_weights[l->block[i].set]);
+        const int part = msi_imaging_mosaic_part(l->run, &l->block[i]);
+        if (part < 0) continue;
         msi_converted_first(&walk, l->request, &l->block[i]);
         while (msi_converted_next(&walk, &p)) {
+            const int64_t g = p.channel * msi_imaging_n_part(l->run) + part;
             p.samples.tag = tag[i];
-            l->part[p.channel * MOST_BLOCKS + l->n_part[p.channel]++] = p.samples;
+            l->part[g * MOST_BLOCKS + l->n_part[g]++] = p.samples;
         }
     }
     return MSI_OK;
 }
 
-static int add_channel(const load *l, int64_t c)
+static int add_to(const load *l, int64_t g)
 {
-    return l->n_part[c] ? msi_gridder_add_all(l->gridder[c], l->part + c * MOST_BLOCKS, (int)l->n_part[c]) : MSI_OK;
+    return l->n_part[g] ? msi_gridder_add_all(l->gridder[g], l->part + g * MOST_BLOCKS, (int)l->n_part[g]) : MSI_OK;
 }
 
-/* Add to many output channels in parallel, one thread each: the batch has too few samples of one channel for many
+/* Add to many gridders in parallel, one thread each: the batch has too few samples of one channel for many
  * threads. */
 static int add_at_once(const load *l)
 {
     msi_first_error failure = {0};
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t c = 0; c < l->request->n_channel; c++)
-        if (!msi_first_error_status(&failure)) msi_first_error_keep(&failure, add_channel(l, c));
+    for (int64_t g = 0; g < l->n_gridder; g++)
+        if (!msi_first_error_status(&failure)) msi_first_error_keep(&failure, add_to(l, g));
     return msi_first_error_raise(&failure);
 }
 
 static int add_parts(const load *l)
 {
     if (l->request->n_channel > 1 && 2 * l->request->n_channel >= omp_get_max_threads()) return add_at_once(l);
-    for (int64_t c = 0; c < l->request->n_channel; c++) MSI_TRY(add_channel(l, c));
+    for (int64_t g = 0; g < l->n_gridder; g++) MSI_TRY(add_to(l, g));
     return MSI_OK;
 }
 
@@ -398,26 +419,26 @@ static int load_blocks(load *l, msi_sample_tally *tally)
 /*
  * Read all samples of the reader into the gridders.
  *
- * Given:    pool, reader  the reader processes convert by an msi_block_converter; reader is the last that they opened
- *           gridder       [spec->channels->n] of spec->n_plane planes each
- *           facets, beam  one of them makes the tags of rows; NULL: none
+ *           run           facets or beam make the tags of rows; gridders of spec->n_plane planes each
  * Given and returned: *tally  the samples are added to it
  *           beam_weights [sets]  their weights are added; NULL: not counted
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the file of the store), MSI_EINTERRUPTED
  */
-static int read_samples(msi_reader_pool *pool, msi_ms_reader *reader, const msi_conversion_spec *spec,
-                        msi_gridder *const *gridder, msi_imaging_facets *facets, msi_imaging_beam *beam,
-                        msi_sample_tally *tally, msi_beam_weights *beam_weights)
+static int read_samples(const msi_imaging_run *run, const msi_conversion_spec *spec, msi_sample_tally *tally,
+                        msi_beam_weights *beam_weights)
 {
+    msi_reader_pool *pool = run->reader_pool;
+    msi_ms_reader *reader = run->reader;
     /* OpenMP leaves one core to each reader process. With several planes it keeps at least half of the threads:
      * otherwise the readers would wait for the gridders. */
     const int n_thread = omp_get_max_threads(), n_reader = msi_reader_pool_load(pool, reader);
-    load l = {.reader_pool = pool,
+    load l = {.run = run,
+              .reader_pool = pool,
               .reader = reader,
-              .gridder = gridder,
+              .gridder = run->gridder,
               .beam_weights = beam_weights,
-              .facets = facets,
-              .beam = beam};
+              .facets = run->facets,
+              .beam = run->beam};
     const int left = n_thread - n_reader, half = spec->n_plane > 1 && n_thread > 1 ? n_thread / 2 : 1;
     omp_set_num_threads(left > half ? left : half);
     int rc = begin_load(&l, spec);
@@ -445,7 +466,7 @@ static int count_loaded(msi_imaging_run *r)
     memcpy(count, d, sizeof *d);
     for (int64_t c = 0; c < r->options->channels_out; c++) {
         msi_gridder_report report;
-        msi_gridder_report_get(r->gridder[c], &report);
+        msi_imaging_report_of_channel(r, c, &report);
         count[N_DROPPED] += report.n_sample;
         count[N_DROPPED + 1] += report.n_outside;
     }
@@ -469,6 +490,8 @@ static int load_samples(msi_imaging_run *r)
                                       .n_plane = stored ? stored->n_stored : r->n_plane,
                                       .channels = &r->channels,
                                       .reader = r->reader,
+                                      .turn = r->mosaic ? r->mosaic->turn : NULL,
+                                      .n_turn = r->mosaic ? r->mosaic->n_turn : 0,
                                       .continuum = &r->options->cube.continuum,
                                       .ra_rad = r->ra_rad,
                                       .dec_rad = r->dec_rad,
@@ -478,7 +501,7 @@ static int load_samples(msi_imaging_run *r)
     memset(&r->tally, 0, sizeof r->tally);
     if (spec.sums_beam_weights)
         MSI_TRY(msi_alloc(&beam_weights, r->options->n_ms, sizeof *beam_weights, "weights of the primary beam"));
-    int rc = read_samples(r->reader_pool, r->reader, &spec, r->gridder, r->facets, r->beam, &r->tally, beam_weights);
+    int rc = read_samples(r, &spec, &r->tally, beam_weights);
     if (!rc && beam_weights) rc = msi_imaging_pb_weigh(r, beam_weights);
     msi_free(beam_weights);
     MSI_TRY(rc);
@@ -498,7 +521,7 @@ static int check_inner_taper(const msi_imaging_run *r)
     if (!(t->inner_tukey > 0)) return MSI_OK;
     for (int64_t c = 0; c < r->options->channels_out; c++) {
         msi_gridder_report report;
-        msi_gridder_report_get(r->gridder[c], &report);
+        msi_imaging_report_of_channel(r, c, &report);
         longest = fmax(longest, report.longest_lambda);
     }
     MSI_TRY(msi_ranks_largest(r->ranks, &longest, 1));
@@ -535,12 +558,19 @@ static int needs_density(const msi_weighting *rule)
     return rule->mode != MSI_WEIGHT_NATURAL || rule->taper.at_cells;
 }
 
+/* Gridders of each channel whose weights are made together: all, or those of a field. */
+typedef struct weight_group {
+    int first, end;
+} weight_group;
+
 /* Add the weights of an output channel to the density. */
-static int add_density(msi_imaging_run *r, int64_t channel)
+static int add_density(msi_imaging_run *r, int64_t channel, weight_group of)
 {
     const msi_options *o = r->options;
     if (!r->density) MSI_TRY(msi_density_create(&r->density, &o->geometry, &o->weighting));
-    return msi_density_add(r->density, r->gridder[channel]);
+    for (int i = of.first; i < of.end; i++)
+        MSI_TRY(msi_density_add(r->density, r->gridder[channel * msi_imaging_n_part(r) + i]));
+    return MSI_OK;
 }
 
 static void free_density(msi_imaging_run *r)
@@ -549,37 +579,46 @@ static void free_density(msi_imaging_run *r)
     r->density = NULL;
 }
 
-static int weigh_samples(msi_imaging_run *r)
+/* Weigh the gridders of a group. Given: all  the progress of the group; n_group */
+static int weigh_group(msi_imaging_run *r, weight_group of, int n_group)
 {
     const msi_options *o = r->options;
-    const int64_t n = o->channels_out;
-    const int has_density = needs_density(&o->weighting);
-    MSI_TRY(check_inner_taper(r));
-    msi_progress_begin("weighting");
+    const int64_t n = o->channels_out, n_part = msi_imaging_n_part(r);
+    const int has_density = needs_density(&o->weighting), at = n_group > 1 ? of.first : 0;
     for (int64_t c = 0; c < n && has_density && o->mf_weighting; c++) {
-        const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
-        MSI_TRY(add_density(r, c));
+        const msi_progress_share all = msi_progress_enter(2 * n * at + c, 2 * n * at + c + 1, 2 * n * n_group);
+        MSI_TRY(add_density(r, c, of));
         msi_progress_leave(all);
     }
     for (int64_t c = 0; c < n; c++) {
-        const msi_progress_share all = msi_progress_enter(n + c, n + c + 1, 2 * n);
-        if (has_density && !o->mf_weighting) MSI_TRY(add_density(r, c));
+        const msi_progress_share all = msi_progress_enter(2 * n * at + n + c, 2 * n * at + n + c + 1, 2 * n * n_group);
+        if (has_density && !o->mf_weighting) MSI_TRY(add_density(r, c, of));
         msi_gridder_report report;
         msi_weighting rule;
-        msi_gridder_report_get(r->gridder[c], &report);
+        msi_imaging_report_of_channel(r, c, &report);
         MSI_TRY(rule_of(&rule, r, &report));
-        r->n_kept += report.n_sample;
+        if (of.first == 0) r->n_kept += report.n_sample;
         /* Sum a density over the ranks before its first use. */
         msi_density *d = r->density;
         if (d && (c == 0 || !o->mf_weighting)) {
             MSI_TRY(msi_ranks_sum_density(r->ranks, d));
             MSI_TRY(msi_density_limit(d, &o->weighting));
         }
-        MSI_TRY(msi_gridder_weight(r->gridder[c], d, &rule));
+        for (int i = of.first; i < of.end; i++) MSI_TRY(msi_gridder_weight(r->gridder[c * n_part + i], d, &rule));
         if (!o->mf_weighting) free_density(r);
         msi_progress_leave(all);
     }
     free_density(r);
+    return MSI_OK;
+}
+
+static int weigh_samples(msi_imaging_run *r)
+{
+    const int n_part = msi_imaging_n_part(r), by_field = r->mosaic && r->options->pb.weighs_fields;
+    MSI_TRY(check_inner_taper(r));
+    msi_progress_begin("weighting");
+    if (!by_field) MSI_TRY(weigh_group(r, (weight_group){0, n_part}, 1));
+    for (int i = 0; by_field && i < n_part; i++) MSI_TRY(weigh_group(r, (weight_group){i, i + 1}, n_part));
     msi_progress_end();
     msi_imaging_report_weights(r);
     return MSI_OK;
@@ -620,9 +659,19 @@ typedef struct made_image {
 /* Make the image of a channel, and get the report and weights of its gridder. */
 static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
 {
-    msi_gridder *g = r->gridder[channel];
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
     int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
+    if (r->mosaic) {
+        m->rc = msi_imaging_mosaic_image(r, channel, &m->image);
+        msi_imaging_report_of_channel(r, channel, &m->report);
+        for (int i = 0; !m->rc && i < msi_imaging_n_part(r); i++) {
+            double largest[MSI_GRIDDER_MAX_PLANES];
+            msi_gridder_weights(r->gridder[channel * msi_imaging_n_part(r) + i], sum_weight, largest, n_vis);
+            for (int p = 0; p < r->n_plane; p++) m->largest_weight[p] = fmax(m->largest_weight[p], largest[p]);
+        }
+        return;
+    }
+    msi_gridder *g = r->gridder[channel];
     m->rc = r->facets ? msi_imaging_facets_image(r, channel, &m->image) : msi_gridder_image(g, &m->image);
     msi_imaging_facets_report(r, channel, &m->report);
     if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
@@ -651,9 +700,12 @@ static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made,
 /* Free the gridder of a channel, unless the weights of all channels are drawn or saved at the end. */
 static void release_gridder(msi_imaging_run *r, int64_t c)
 {
+    const int n_part = msi_imaging_n_part(r);
     if (r->options->save_weights || r->options->report) return;
-    msi_gridder_free(r->gridder[c]);
-    r->gridder[c] = NULL;
+    for (int64_t i = c * n_part; i < (c + 1) * n_part; i++) {
+        msi_gridder_free(r->gridder[i]);
+        r->gridder[i] = NULL;
+    }
 }
 
 /* Parts of the progress of a channel. The last one is its files. */
@@ -778,6 +830,7 @@ static int image_interval(msi_imaging_run *r)
     if (r->interval == 0 && r->outputs) MSI_TRY(msi_imaging_reuse_check(r));
     MSI_TRY(msi_imaging_pb_open(r));
     MSI_TRY(msi_imaging_facets_open(r));
+    MSI_TRY(msi_imaging_mosaic_open(r));
     r->plan = (msi_imaging_plan){0};
     MSI_TRY(open_gridders(r));
     const int is_early = reads_first(r, r->gridder[0]);
@@ -789,6 +842,7 @@ static int image_interval(msi_imaging_run *r)
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh_samples(r));
     MSI_TRY(msi_imaging_facets_respond(r));
+    MSI_TRY(msi_imaging_mosaic_channels(r));
     t.weighed_s = msi_wall_s();
     if (r->plan.gridder.backend == MSI_BACKEND_CUDA) msi_gpu_share_adjust(&r->gpus, &r->plan.gridder);
     MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : image_channels(r));
@@ -800,12 +854,12 @@ static int image_interval(msi_imaging_run *r)
 
 static void end_interval(msi_imaging_run *r)
 {
-    for (int64_t c = 0; c < r->options->channels_out; c++) {
-        if (r->gridder) msi_gridder_free(r->gridder[c]);
-    }
+    for (int64_t i = 0; r->gridder && i < r->options->channels_out * msi_imaging_n_part(r); i++)
+        msi_gridder_free(r->gridder[i]);
     msi_free(r->gridder);
     r->gridder = NULL;
     free_density(r);
+    msi_imaging_mosaic_close(r);
     msi_imaging_pb_close(r);
     msi_imaging_facets_close(r);
     msi_output_channels_free(&r->channels);
@@ -964,7 +1018,7 @@ static int read_mask(msi_imaging_run *r)
     int rc = choose_centre(r);
     const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
     if (!rc) rc = make_mask(r, &target);
-    if (!rc && (o->pb.mask > 0 || o->pb.grid))
+    if (!rc && (o->pb.mask > 0 || o->pb.grid || o->pb.mosaic))
         rc = msi_imaging_pb_mask(&r->mask, o, t.reader, target.frame, (const double[]){r->ra_rad, r->dec_rad});
     if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
         rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels need a mask of one plane",
@@ -998,7 +1052,7 @@ static int start_update(msi_imaging_run *r, void (*forked)(void))
                                   .planes = r->planes,
                                   .n_plane = r->n_plane};
     spec.predict.gridder.temp_dir = o->temp_dir;
-    if (o->pb.grid) spec.predict.beam = msi_imaging_pb_word(o);
+    if (o->pb.grid || o->pb.mosaic) spec.predict.beam = msi_imaging_pb_word(o);
     MSI_TRY(msi_alloc(&r->modelled, o->intervals_out, sizeof *r->modelled, "intervals"));
     return msi_model_update_start(&r->update, &spec, forked);
 }
@@ -1031,7 +1085,7 @@ static int start_processes(msi_imaging_run *r, void (*forked)(void))
     MSI_TRY(count_planes(r));
     const char *option;
     const int has_mask = o->clean.niter && (msi_clean_options_mask(&o->clean, &option) || o->clean.has_horizon ||
-                                            o->pb.mask > 0 || o->pb.grid || o->clean.scale_mask);
+                                            o->pb.mask > 0 || o->pb.grid || o->pb.mosaic || o->clean.scale_mask);
     return has_mask && is_first ? read_mask(r) : MSI_OK;
 }
 

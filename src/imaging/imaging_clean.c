@@ -178,7 +178,7 @@ static int make_psfs(msi_cleaning *k)
     const int n = k->field.spec.n_channel, n_term = k->samples->n_term;
     msi_planes *psf;
     k->field.edge_level = 0;
-    MSI_TRY(msi_gridder_planes(k->samples->gridder[k->first], n_term ? 2 * n_term - 1 : n, &psf));
+    MSI_TRY(msi_clean_samples_planes(k->samples, k->first, n_term ? 2 * n_term - 1 : n, &psf));
     int rc = n_term ? make_powers(k, psf) : MSI_OK;
     for (int c = 0; !rc && !n_term && c < n; c++) {
         const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
@@ -251,7 +251,8 @@ static void begin_channel(msi_cleaning *k, int channel)
 /* Return how many channels of a field may be made in parallel: joined channels of a single rank, on several GPUs. */
 static int n_parallel(const msi_imaging_run *r, int n_channel)
 {
-    if (r->plan.gridder.backend != MSI_BACKEND_CUDA || r->ranks->size > 1 || r->facets || r->beam) return 1;
+    if (r->plan.gridder.backend != MSI_BACKEND_CUDA || r->ranks->size > 1 || r->facets || r->beam || r->mosaic)
+        return 1;
     return n_channel == r->options->channels_out ? r->gpus.n_slot : 1;
 }
 
@@ -526,6 +527,10 @@ int msi_imaging_clean_run(msi_imaging_run *r)
 {
     msi_clean_samples samples = {.ranks = r->ranks,
                                  .gridder = r->gridder,
+                                 .n_part = msi_imaging_n_part(r),
+                                 .mosaic = r->mosaic ? r->mosaic->channel : NULL,
+                                 .of_whole = r->mosaic ? &r->mosaic->spec : NULL,
+                                 .whole = r->mosaic ? r->mosaic->whole : NULL,
                                  .facets = r->facets ? r->facets->channel : NULL,
                                  .beam = r->beam ? r->beam->channel : NULL,
                                  .n_channel = r->options->channels_out,

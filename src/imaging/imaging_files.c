@@ -38,7 +38,7 @@ static msi_fits_spec fits_spec(const msi_imaging_run *r, int64_t channel)
 static msi_finite_cause cause_of(const msi_imaging_run *r)
 {
     return (msi_finite_cause){r->options->ms_paths[r->tally.largest_set], r->tally.largest_row,
-                              r->tally.largest_product};
+                              r->tally.largest_product, r->mosaic != NULL};
 }
 
 static int write_finite(msi_imaging_run *r, const msi_output_id *id, const msi_fits_spec *spec, const double *pixel)
@@ -55,8 +55,9 @@ static int write_weights(msi_imaging_run *r, int64_t channel, const msi_fits_spe
     const int is_mfs = channel == MSI_OUTPUT_MFS;
     const msi_density_grid grid = msi_density_grid_of(&o->geometry, &o->weighting);
     double *weight;
-    MSI_TRY(msi_uv_weights(&o->geometry, &o->weighting, r->gridder + (is_mfs ? 0 : channel),
-                           is_mfs ? o->channels_out : 1, &weight));
+    const int n_part = msi_imaging_n_part(r);
+    MSI_TRY(msi_uv_weights(&o->geometry, &o->weighting, r->gridder + (is_mfs ? 0 : channel * n_part),
+                           (is_mfs ? o->channels_out : 1) * n_part, &weight));
     int rc = msi_ranks_sum(r->ranks, weight, grid.nu * grid.nv, MSI_FP64);
     msi_fits_spec of_grid = *spec;
     of_grid.geometry.nx = grid.nu;

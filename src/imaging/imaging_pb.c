@@ -21,7 +21,7 @@ static const double NARROW = 0.002;
 
 int msi_imaging_pb_wanted(const msi_options *o)
 {
-    return o->pb.apply || o->pb.correct || o->pb.mask > 0 || o->facets.beam;
+    return o->pb.apply || o->pb.correct || o->pb.mask > 0 || o->pb.mosaic || o->facets.beam;
 }
 
 /* ---- Frequencies ---- */
@@ -124,7 +124,7 @@ int msi_imaging_pb_open(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     const double *edge = r->channels.low_hz, *end = r->channels.high_hz;
-    if (!msi_imaging_pb_wanted(o) || !r->outputs) return MSI_OK;
+    if (!msi_imaging_pb_wanted(o) || !(r->outputs || o->pb.mosaic)) return MSI_OK;
     MSI_TRY(msi_alloc(&r->pb_mean, o->channels_out + 1, sizeof *r->pb_mean, "primary beams"));
     MSI_TRY(msi_alloc(&r->pb_weight, o->channels_out, sizeof *r->pb_weight, "primary beams"));
     if (o->pb.reuse || r->is_empty) return MSI_OK;
@@ -200,12 +200,26 @@ static int make_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean *mean)
     return mean_of(mean, r->pb, &f, &r->options->geometry, centre, r->planes, r->n_plane);
 }
 
+int msi_imaging_pb_mosaic(msi_imaging_run *r, int64_t channel, double *weight, msi_mosaic_channel *out)
+{
+    frequencies f;
+    float *plain;
+    const int64_t n = msi_image_n_pixel(&r->options->geometry);
+    group_frequencies(&f, r->reader, r->channels.edge_hz[channel], r->channels.edge_hz[channel + 1],
+                      r->channels.low_hz[channel], r->channels.high_hz[channel]);
+    MSI_TRY(msi_mosaic_channel_make(out, &r->mosaic->fields, weight, r->planes, r->n_plane, f.n, f.freq_hz, f.weight));
+    MSI_TRY(msi_alloc(&plain, n, sizeof *plain, "the response of a mosaic"));
+    memcpy(plain, out->response, (size_t)n * sizeof *plain);
+    msi_pb_mean_from_plain(&r->pb_mean[channel], &r->options->geometry, r->n_plane, plain);
+    return MSI_OK;
+}
+
 static int find_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean **out)
 {
     const int64_t n = r->options->channels_out;
     msi_pb_mean *mean = &r->pb_mean[channel == MSI_OUTPUT_MFS ? n : channel];
     *out = mean;
-    if (mean->node) return MSI_OK;
+    if (mean->node || mean->plain) return MSI_OK;
     if (channel != MSI_OUTPUT_MFS)
         return r->options->pb.reuse ? read_mean(r, channel, mean) : make_mean(r, channel, mean);
     for (int64_t c = 0; c < n; c++) {
@@ -322,7 +336,8 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
     MSI_TRY(find_mean(r, of->channel, &mean));
     MSI_TRY(write_beam(r, of->channel, &of->file[0].spec, mean));
     if (is_psf) return o->apply && o->save_psf ? write_corrected(r, of, MSI_FITS_PSF_PB, o->limit, mean) : MSI_OK;
-    if (o->apply) MSI_TRY(write_corrected(r, of, is_model ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB, o->limit, mean));
+    if (o->apply || (o->mosaic && is_model))
+        MSI_TRY(write_corrected(r, of, is_model ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB, o->limit, mean));
     return o->correct && is_image ? write_corrected(r, of, MSI_FITS_PBCOR, fmax(o->pblimit, 0), mean) : MSI_OK;
 }
 
@@ -359,6 +374,27 @@ int msi_imaging_pb_terms(msi_imaging_run *r, const msi_pb_taylor *taylor, const 
 /* Components of -grid-with-beam are where the beam exceeds this at all frequencies. */
 static const double LEAST_RESPONSE = 0.02;
 
+/* Make the response of a mosaic whose fields are weighted by rows. */
+static int mosaic_of(msi_pb_mean *mean, const msi_pb_array *a, const frequencies *f, const msi_image_geometry *g,
+                     const double centre[2], double low_hz)
+{
+    static const msi_plane intensity = {MSI_POL_I, 0, 0};
+    msi_mosaic m;
+    msi_mosaic_channel c = {0};
+    double *weight = NULL;
+    MSI_TRY(msi_mosaic_make(&m, a, g, centre, low_hz));
+    int rc = msi_alloc(&weight, m.n, sizeof *weight, "weights of fields");
+    for (int i = 0; !rc && i < m.n; i++) weight[i] = m.field[i].weight;
+    if (!rc) rc = msi_mosaic_channel_make(&c, &m, weight, &intensity, 1, f->n, f->freq_hz, f->weight);
+    if (!rc) {
+        msi_pb_mean_from_plain(mean, g, 1, c.response);
+        c.response = NULL;
+        msi_mosaic_channel_free(&c);
+    }
+    msi_mosaic_free(&m);
+    return rc;
+}
+
 int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms_reader *reader, const char *frame,
                         const double centre[2])
 {
@@ -377,9 +413,11 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms
     MSI_TRY(msi_pb_array_make(&a, msi_imaging_pb_word(o), reader, low, high, frame));
     group_frequencies(&f, reader, low, INFINITY, low, high);
     /* A model must be divided by the beam at all frequencies. */
-    if (o->pb.grid) f = (frequencies){1, {high}, {1}};
-    const double level = o->pb.grid ? fmax(fmax(o->pb.mask, o->pb.limit), LEAST_RESPONSE) : o->pb.mask;
-    int rc = mean_of(&mean, a, &f, &o->geometry, centre, &intensity, 1);
+    const int divides = o->pb.grid || o->pb.mosaic;
+    if (divides) f = (frequencies){1, {high}, {1}};
+    const double level = divides ? fmax(fmax(o->pb.mask, o->pb.limit), LEAST_RESPONSE) : o->pb.mask;
+    int rc = o->pb.mosaic ? mosaic_of(&mean, a, &f, &o->geometry, centre, low)
+                          : mean_of(&mean, a, &f, &o->geometry, centre, &intensity, 1);
     msi_pb_array_free(a);
     MSI_TRY(rc);
     rc = msi_alloc(&pixel, n, sizeof *pixel, "the mask of the primary beam");

@@ -144,6 +144,19 @@ static int64_t beam_bytes(const msi_imaging_need *need, msi_precision precision)
                                   msi_image_n_pixel(&o->geometry) * msi_image_pixel_bytes(precision));
 }
 
+/* Return what a mosaic needs: the responses of channels, planes of fields and of the sum, and a copy of a channel's
+ * samples for the PSF. */
+static int64_t mosaic_bytes(const msi_imaging_need *need, const msi_gridder_report *r)
+{
+    enum { RESPONSES = 2, PLANES = 4, ROW_BYTES = 32 };
+    const msi_options *o = need->options;
+    const int64_t n = msi_image_n_pixel(&o->geometry), n_sample = need->scan.n_sample / o->channels_out;
+    const int64_t of_sample = msi_complex_bytes(r->precision) + (int64_t)sizeof(float);
+    return n * ((int64_t)sizeof(float) * RESPONSES * o->channels_out +
+                (int64_t)PLANES * need->n_plane * msi_image_pixel_bytes(r->precision)) +
+           2 * n_sample * of_sample + ROW_BYTES * need->scan.n_row;
+}
+
 msi_clean_field_spec msi_imaging_field_spec(const msi_options *o, const msi_plane *planes, int n_plane)
 {
     return (msi_clean_field_spec){.options = &o->clean,
@@ -319,6 +332,7 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
                                              n_stored, r->precision, o->clean.niter > 0);
     }
     if (o->pb.grid) plan->image_bytes += beam_bytes(need, r->precision);
+    if (o->pb.mosaic) plan->image_bytes += mosaic_bytes(need, r);
     add_pending_images(plan, o, plan->paged_bytes ? 0 : plan->one_image_bytes);
     MSI_TRY(share_memory(plan, o, weighting));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);

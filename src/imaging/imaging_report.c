@@ -257,7 +257,7 @@ static void report_scale(const msi_imaging_run *run)
     for (int64_t c = 0; c < run->options->channels_out; c++) {
         msi_gridder_report report;
         int exponent;
-        msi_gridder_report_get(run->gridder[c], &report);
+        msi_gridder_report_get(run->gridder[c * msi_imaging_n_part(run)], &report);
         if (report.weight_scale == 1) continue;
         frexp(report.weight_scale, &exponent);
         msi_log_info("weights are multiplied by 2^%d for gridding, because visibilities times weights, up to %.1e, "

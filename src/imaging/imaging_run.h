@@ -14,6 +14,7 @@
 #include "src/facets/facet_setup.h"
 #include "src/options/options.h"
 #include "src/pb/pb_mean.h"
+#include "src/pb/pb_mosaic.h"
 #include "src/pb/pb_samples.h"
 #include "src/predict/model_update.h"
 #include "src/run/block_conversion.h"
@@ -44,6 +45,16 @@ typedef struct msi_imaging_beam {
     int64_t n_tag;
     uint64_t *tag; /* of a batch of blocks */
 } msi_imaging_beam;
+
+/* The fields of a mosaic (imaging_mosaic.c). */
+typedef struct msi_imaging_mosaic {
+    msi_mosaic fields;
+    msi_mosaic_channel *channel; /* [channels_out] */
+    msi_conversion_turn *turn;   /* [n_turn] */
+    int64_t n_turn;
+    msi_gridder_spec spec; /* of a gridder of the whole image */
+    msi_gridder *whole;    /* without samples, for its planes */
+} msi_imaging_mosaic;
 
 enum { MSI_N_REASON = 9, MSI_N_STAGE = 4 };
 
@@ -84,15 +95,22 @@ typedef struct msi_imaging_run {
     double ra_rad, dec_rad; /* the centre of the images */
     msi_output_channels channels;
     msi_imaging_plan plan;
-    msi_gridder **gridder;  /* [channels_out] NULL after its last use */
-    msi_density *density;   /* of all channels, or of one while its samples are weighted; otherwise NULL */
-    msi_sample_tally tally; /* this and the following are over all ranks */
+    msi_imaging_mosaic *mosaic; /* NULL: one gridder images a channel */
+    msi_gridder **gridder;      /* [channels_out][fields of a mosaic, otherwise 1] NULL after its last use */
+    msi_density *density;       /* of all channels, or of one while its samples are weighted; otherwise NULL */
+    msi_sample_tally tally;     /* this and the following are over all ranks */
     msi_ms_dropped dropped;
     msi_pb_array *pb;            /* on the first rank, if a primary beam is applied; otherwise NULL, as the next two */
     msi_pb_mean *pb_mean;        /* [channels_out + 1] of each channel, and of all; empty until it is needed */
     double *pb_weight;           /* [channels_out] the sums of weights of the channels */
     int64_t n_loaded, n_outside; /* samples that the gridders kept; that they dropped */
 } msi_imaging_run;
+
+/* msi_imaging_n_part - return the number of gridders of an output channel. */
+static inline int msi_imaging_n_part(const msi_imaging_run *r)
+{
+    return r->mosaic ? r->mosaic->fields.n : 1;
+}
 
 /* msi_imaging_reference - return the reference frequency of Taylor terms: that of -reffreq, or the middle of the band. */
 static inline double msi_imaging_reference(const msi_imaging_run *r)
@@ -293,6 +311,36 @@ int msi_imaging_pb_terms(msi_imaging_run *run, const msi_pb_taylor *taylor, cons
  */
 int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *options, const msi_ms_reader *reader,
                         const char *frame, const double centre[2]);
+
+/* msi_imaging_pb_mosaic - make the beams of a mosaic's channel, and its response, which corrects its images. Given:
+ * weight [fields]  moved. Returns: as msi_mosaic_channel_make */
+int msi_imaging_pb_mosaic(msi_imaging_run *run, int64_t channel, double *weight, msi_mosaic_channel *out);
+
+/* ---- Mosaics (imaging_mosaic.c) ---- */
+
+/* msi_imaging_mosaic_open - find the fields of an interval's mosaic. Does nothing without -mosaic, as the next ones.
+ * Returns: as msi_mosaic_make */
+int msi_imaging_mosaic_open(msi_imaging_run *run);
+void msi_imaging_mosaic_close(msi_imaging_run *run);
+
+/* msi_imaging_mosaic_spec - change the specification of a gridder of the whole image to that of a field. */
+void msi_imaging_mosaic_spec(const msi_imaging_run *run, int part, msi_gridder_spec *spec);
+
+/* msi_imaging_mosaic_part - return which gridder of a channel takes a block; -1: none. */
+int msi_imaging_mosaic_part(const msi_imaging_run *run, const msi_ms_block *block);
+
+/* msi_imaging_mosaic_bind - keep the specification of the whole image. Returns: as msi_gridder_create */
+int msi_imaging_mosaic_bind(msi_imaging_run *run, const msi_gridder_spec *whole);
+
+/* msi_imaging_mosaic_channels - make the beams of all channels, once samples are weighted; every rank calls it. Returns:
+ * as msi_imaging_pb_mosaic */
+int msi_imaging_mosaic_channels(msi_imaging_run *run);
+
+/* msi_imaging_mosaic_image - make the images of an output channel, as msi_gridder_image. */
+int msi_imaging_mosaic_image(msi_imaging_run *run, int64_t channel, msi_image *image);
+
+/* msi_imaging_report_of_channel - get the sum of the reports of a channel's gridders. */
+void msi_imaging_report_of_channel(const msi_imaging_run *run, int64_t channel, msi_gridder_report *report);
 
 /* ---- Facets (imaging_facets.c) ---- */
 

@@ -461,6 +461,7 @@ static const char *excluded_by_taylor(const msi_options *o)
            : c->reuse_psf      ? "reuse-psf"
            : c->reuse_dirty    ? "reuse-dirty"
            : o->save_uv        ? "save-uv"
+           : o->pb.mosaic      ? "mosaic"
            : o->pb.grid        ? "grid-with-beam"
            : o->pb.apply       ? "apply-primary-beam"
            : o->pb.reuse       ? "reuse-primary-beam"
@@ -657,20 +658,55 @@ static int check_tapers(const msi_options *o)
     return MSI_OK;
 }
 
+int msi_options_has_gains(const msi_options *o)
+{
+    return o->facets.files || o->facets.beam || o->facets.aterms;
+}
+
+int msi_options_has_facets(const msi_options *o)
+{
+    return o->facets.regions || o->facets.automatic || o->facets.aterms;
+}
+
+static int check_mosaic(const msi_options *o)
+{
+    const char *other = o->pb.grid                  ? "grid-with-beam"
+                        : o->pb.reuse               ? "reuse-primary-beam"
+                        : o->save_uv                ? "save-uv"
+                        : msi_options_has_facets(o) ? "facet-.."
+                        : o->clean.reuse_psf        ? "reuse-psf"
+                                                    : NULL;
+    if (other) return msi_error_set(MSI_EUSAGE, "-mosaic: it cannot be used with -%s; leave one of them out", other);
+    if (strcmp(o->gridder, "wgrid") != 0)
+        return msi_error_set(MSI_EUSAGE, "-gridder %s: it cannot make mosaics; give wgrid, or leave -mosaic out",
+                             o->gridder);
+    if (o->intervals_out > 1 && !o->shift_set)
+        return msi_error_set(MSI_EUSAGE,
+                             "-mosaic: intervals see other pointings, so their mean direction differs; give "
+                             "the centre with -shift RA DEC");
+    return MSI_OK;
+}
+
 static int check_primary_beam(const msi_options *o)
 {
     const msi_pb_options *p = &o->pb;
-    const char *wanted = p->apply ? "apply-primary-beam" : p->correct ? "pbcor" : p->mask > 0 ? "pbmask" : NULL;
+    const char *wanted = p->mosaic     ? "mosaic"
+                         : p->apply    ? "apply-primary-beam"
+                         : p->correct  ? "pbcor"
+                         : p->mask > 0 ? "pbmask"
+                                       : NULL;
     if (p->model) MSI_TRY(msi_pb_model_check(p->model));
     if (wanted && p->model && strcmp(p->model, "off") == 0)
         return msi_error_set(MSI_EUSAGE, "-%s: -pb off names no primary beam; leave one of them out", wanted);
     if (p->reuse && !p->apply) return msi_error_set(MSI_EUSAGE, "-reuse-primary-beam: it needs -apply-primary-beam");
     if (p->grid && !o->clean.niter)
         return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it needs -niter; without cleaning give -apply-primary-beam");
-    for (int i = 0; p->grid && i < o->n_pol; i++)
+    for (int i = 0; (p->grid || p->mosaic) && i < o->n_pol; i++)
         if (msi_is_cross_hand(o->pol[i]))
-            return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it cannot clean %s; give -pol IQUV instead",
+            return msi_error_set(MSI_EUSAGE, "-%s: it cannot %s %s; give -pol IQUV instead",
+                                 p->mosaic ? "mosaic" : "grid-with-beam", p->mosaic ? "join" : "clean",
                                  msi_pol_name(o->pol[i]));
+    if (p->mosaic) MSI_TRY(check_mosaic(o));
     if (p->grid && p->reuse)
         return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it needs a model of the beam, not -reuse-primary-beam");
     if (p->save_psf && !p->apply) return msi_error_set(MSI_EUSAGE, "-save-psf-pb: it needs -apply-primary-beam");
@@ -681,16 +717,6 @@ static int check_primary_beam(const msi_options *o)
                                  "-mwa-path: beams of full embedded elements are not computed; leave it out and give "
                                  "-pb mwa-analytic, or -reuse-primary-beam with files of another program");
     return MSI_OK;
-}
-
-int msi_options_has_gains(const msi_options *o)
-{
-    return o->facets.files || o->facets.beam || o->facets.aterms;
-}
-
-int msi_options_has_facets(const msi_options *o)
-{
-    return o->facets.regions || o->facets.automatic || o->facets.aterms;
 }
 
 static int check_facets(const msi_options *o)
@@ -957,6 +983,8 @@ static void set_dependent_values(msi_options *o)
     /* Then the samples of cells within the limits are needed that are themselves outside of them. */
     if (taper->at_cells) o->selection.min_uv_lambda = o->selection.max_uv_lambda = 0;
     o->pb.apply |= o->pb.grid;
+    o->pb.correct |= o->pb.mosaic;
+    if (o->pb.mosaic && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (o->make_psf_only || o->clean.niter || o->cube.restoring_beam) o->make_psf = 1;
     /* A cleaned image has a lower noise floor than a dirty one. */
     o->accuracy_follows = o->clean.niter && !(o->accuracy > 0);

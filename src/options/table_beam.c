@@ -33,6 +33,33 @@ static const msi_option beam_rows[] = {
      .read = msi_read_flag,
      AT(pb.grid),
      .high = 1},
+    {.name = "mosaic",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help =
+         "Join all fields of all sets, or those of -field, to one image about their mean direction or that of -shift. "
+         "Each field is imaged on its own small part of the image, multiplied by its primary beam and added. "
+         "PREFIX-image.fits has flat noise; PREFIX-pb.fits has the response, and PREFIX-pbcor.fits is divided by "
+         "it, as with -pbcor, or -image-pb.fits with -apply-primary-beam. With -niter fields are cleaned together.",
+     .read = msi_read_flag,
+     AT(pb.mosaic),
+     .high = 1},
+    {.name = "mosweight",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help = "With -mosaic, make the densities of uniform and Briggs weights of each field by itself, which is the "
+             "default.",
+     .read = msi_read_flag,
+     AT(pb.weighs_fields),
+     .fallback = "1",
+     .high = 1},
+    {.name = "no-mosweight",
+     .use = MSI_USE_IMAGING,
+     .arguments = "",
+     .help = "With -mosaic, make one density of all fields.",
+     .read = msi_read_flag,
+     AT(pb.weighs_fields),
+     .high = 0},
     {.name = "primary-beam-limit",
      .use = MSI_USE_IMAGING,
      .arguments = "LEVEL",

@@ -153,7 +153,8 @@ static const msi_option log_rows[] = {
      .arguments = "[TOPIC]",
      .choices = "image|samples|weighting|cleaning|beam|facets|cube|output|predict|performance|other",
      .help = "Print this help and stop. TOPIC limits it to one option, or to one section: image, samples, weighting, "
-             "cleaning, beam, facets, cube, output, predict, performance or other. Any other word is searched in names and texts.",
+             "cleaning, beam, facets, cube, output, predict, performance or other. Any other word is searched in names "
+             "and texts.",
      .read = msi_read_help},
     {.name = "version",
      .alias = "V",

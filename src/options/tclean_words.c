@@ -115,6 +115,7 @@ enum {
     P_INTERPOLATION,
     P_PERCHAN,
     P_GRIDDER,
+    P_MOSWEIGHT,
     P_PBLIMIT,
     P_DECONVOLVER,
     P_SCALES,
@@ -173,7 +174,8 @@ static const parameter parameters[] = {
     [P_RESTFREQ] = {"restfreq", MAPPED, "-rest-frequency", NULL},
     [P_INTERPOLATION] = {"interpolation", MAPPED, "-channel-interpolation", NULL},
     [P_PERCHAN] = {"perchanweightdensity", MAPPED, "-no-mf-weighting, -mf-weighting", NULL},
-    [P_GRIDDER] = {"gridder", MAPPED, "standard and wproject: the default gridder", NULL},
+    [P_GRIDDER] = {"gridder", MAPPED, "standard and wproject: the default gridder; mosaic: -mosaic", NULL},
+    [P_MOSWEIGHT] = {"mosweight", MAPPED, "-mosweight, -no-mosweight", NULL},
     [P_PBLIMIT] = {"pblimit", MAPPED, "-pblimit", NULL},
     [P_DECONVOLVER] = {"deconvolver", MAPPED, "-multiscale, -deconvolver mtmfs; hogbom and clark: the default", NULL},
     [P_SCALES] = {"scales", MAPPED, "-multiscale-scales", NULL},
@@ -207,7 +209,6 @@ static const parameter parameters[] = {
     {"facets", ACCEPTED, "the w term is exact in the whole image", NULL},
     {"wprojplanes", ACCEPTED, "the number of w-planes follows from -accuracy", NULL},
     {"chanchunks", ACCEPTED, "cubes are made plane by plane", NULL},
-    {"mosweight", ACCEPTED, "it belongs to mosaics, which are refused", NULL},
     {"normtype", ACCEPTED, "images have flat noise; -pbcor corrects them", NULL},
     {"aterm", ACCEPTED, NO_AWPROJECT, NULL},
     {"psterm", ACCEPTED, NO_AWPROJECT, NULL},
@@ -233,7 +234,7 @@ static const parameter parameters[] = {
     {"intent", REFUSED, "select the scans of an intent with scan, or -taql", ""},
     {"projection", REFUSED, "images are in the SIN projection; leave it out", "SIN"},
     {"startmodel", REFUSED, "CASA images are not read as models; export it to NAME-model.fits and give -continue", ""},
-    {"psfphasecenter", REFUSED, "it belongs to mosaics, which are not made", ""},
+    {"psfphasecenter", ACCEPTED, "the PSF of a mosaic is that of the samples of all fields", NULL},
     {"vptable", REFUSED, "voltage patterns of CASA are not read; name the beam with -pb", ""},
     {"usepointing", REFUSED, "the POINTING table is not read; beams point at the phase centre of the field", "False|0"},
     {"restoration", REFUSED, "the restored image is always written; leave it out", "True|1"},
@@ -568,10 +569,10 @@ static int put_image(msi_words *w, const parser *p)
     MSI_TRY(put_stokes(w, p));
     if (!*text_of(p, P_IMAGENAME)) return refuse(P_IMAGENAME, "''", "give the beginning of the names of the files");
     MSI_TRY(add_words(w, 2, "-name", text_of(p, P_IMAGENAME)));
-    if (is_one_of(gridder, "mosaic|mosaicft|ftmosaic"))
-        return refuse(P_GRIDDER, gridder,
-                      "pointings are not joined to a mosaic; image each by its field, with "
-                      "gridder='standard'");
+    const int is_mosaic = is_one_of(gridder, "mosaic|mosaicft|ftmosaic");
+    if (is_mosaic) MSI_TRY(add_words(w, 1, "-mosaic"));
+    if (is_mosaic && !is_true(p, P_MOSWEIGHT, 1)) MSI_TRY(add_words(w, 1, "-no-mosweight"));
+    if (is_mosaic) return add_words(w, 2, "-pblimit", text_or(p, P_PBLIMIT, "0.2"));
     if (!is_one_of(gridder, "standard|gridft|ft|wproject|wprojectft|widefield"))
         return refuse(P_GRIDDER, gridder,
                       "beams are not applied in the gridder; gridder='wproject' with pbcor=True "

@@ -130,6 +130,8 @@ static int lay_nodes(msi_pb_mean *m, const msi_pb_target *t, double width_rad)
     const double cell = fmax(t->geometry.cell_x_rad, t->geometry.cell_y_rad);
     const int64_t larger = t->geometry.nx > t->geometry.ny ? t->geometry.nx : t->geometry.ny;
     m->geometry = t->geometry;
+    m->l = t->l;
+    m->m = t->m;
     m->n_plane = t->n_plane;
     m->n_element = t->n_plane * t->n_plane;
     m->step = (int64_t)fmin(fmax(floor(width_rad / NODES_PER_WIDTH / cell), 1), (double)larger);
@@ -145,8 +147,8 @@ static void fill_node(const seen_pointing *s, const msi_pb_array *a, const doubl
     double sum[MSI_MAX_PLANES * MSI_MAX_PLANES + 2] = {0};
     double all = 0, of_freq = 0;
     float *node = m->node + (j * m->n_x + i) * (m->n_element + 2);
-    const double l = ((double)t->geometry.nx / 2 - (double)((i - 1) * m->step)) * t->geometry.cell_x_rad;
-    const double y = ((double)((j - 1) * m->step) - (double)t->geometry.ny / 2) * t->geometry.cell_y_rad;
+    const double l = t->l + ((double)t->geometry.nx / 2 - (double)((i - 1) * m->step)) * t->geometry.cell_x_rad;
+    const double y = t->m + ((double)((j - 1) * m->step) - (double)t->geometry.ny / 2) * t->geometry.cell_y_rad;
     const double r2 = l * l + y * y;
     /* Nodes beyond the horizon serve the interpolation of pixels before it. */
     const double scale = r2 < 1 ? 1 : 1 / sqrt(r2), lmn[3] = {l * scale, y * scale, r2 < 1 ? sqrt(1 - r2) : 0};
@@ -217,9 +219,16 @@ int msi_pb_mean_from_feeds(msi_pb_mean *out, const msi_image_geometry *g, const 
     return MSI_OK;
 }
 
+void msi_pb_mean_from_plain(msi_pb_mean *out, const msi_image_geometry *g, int n_plane, float *plain)
+{
+    *out =
+        (msi_pb_mean){.geometry = *g, .n_plane = n_plane, .n_element = n_plane * n_plane, .plain = plain, .weight = 1};
+}
+
 void msi_pb_mean_free(msi_pb_mean *m)
 {
     msi_free(m->node);
+    msi_free(m->plain);
     msi_free(m->disc);
     *m = (msi_pb_mean){0};
 }
@@ -246,6 +255,13 @@ static void node_row(const msi_pb_mean *m, double y, double *row)
         for (int64_t k = 0; w[i] != 0 && k < n; k++) row[k] += w[i] * (double)m->node[(j + i) * n + k];
 }
 
+/* Copy the response of a pixel of a plain mean. */
+static void from_plain(const msi_pb_mean *m, int64_t at, double *value)
+{
+    const int n = m->n_element + 2;
+    for (int k = 0; k < n; k++) value[k] = k >= m->n_element || k % (m->n_plane + 1) == 0 ? (double)m->plain[at] : 0;
+}
+
 /* Interpolate along a row of nodes. Returned: value [n_element + 2] */
 static void at_pixel(const msi_pb_mean *m, const double *row, double x, double *value)
 {
@@ -262,8 +278,9 @@ static void at_pixel(const msi_pb_mean *m, const double *row, double x, double *
 /* Return 1 if a pixel is above the horizon and within the model's range. */
 static int is_valid(const msi_pb_mean *m, double x, double y)
 {
-    const double l = ((double)m->geometry.nx / 2 - x) * m->geometry.cell_x_rad;
-    const double mm = (y - (double)m->geometry.ny / 2) * m->geometry.cell_y_rad, r2 = l * l + mm * mm;
+    const double l = m->l + ((double)m->geometry.nx / 2 - x) * m->geometry.cell_x_rad;
+    const double mm = m->m + (y - (double)m->geometry.ny / 2) * m->geometry.cell_y_rad, r2 = l * l + mm * mm;
+    if (m->plain) return m->plain[(int64_t)y * m->geometry.nx + (int64_t)x] > 0;
     if (r2 >= 1) return 0;
     const double n = sqrt(1 - r2);
     for (int i = 0; i < m->n_disc; i++)
@@ -296,18 +313,54 @@ static int invert(int n, double *a, double *inverse)
     return 1;
 }
 
-/* Correct the planes of a pixel by its matrix. */
-static void correct_pixel(const msi_pb_mean *m, int first, double limit, const double *value, msi_image *image,
-                          int64_t at)
+/* What is done with each pixel. */
+typedef struct pixel_work {
+    void (*work)(const msi_pb_mean *m, const struct pixel_work *w, const double *value, int64_t at);
+    msi_image *image;
+    double limit;
+    int first; /* the number of the image's first plane among those of the mean */
+    int element;
+    float *pixel;
+} pixel_work;
+
+/* Work on all pixels. The values are [n_element + 2], NULL where nothing is seen. */
+static int work_on_pixels(const msi_pb_mean *m, const pixel_work *w)
 {
-    const int n = image->n_plane, is_whole = n == m->n_plane;
+    const int64_t nx = m->geometry.nx, ny = m->geometry.ny;
+    const int64_t n_row = m->n_x * (m->n_element + 2) + 1;
+    double *rows;
+    MSI_TRY(msi_alloc(&rows, omp_get_max_threads() * n_row, sizeof *rows, "rows of the primary beam"));
+#pragma omp parallel
+    {
+        double *row = rows + omp_get_thread_num() * n_row, value[MSI_MAX_PLANES * MSI_MAX_PLANES + 2];
+#pragma omp for schedule(static)
+        for (int64_t y = 0; y < ny; y++) {
+            if (!m->plain) node_row(m, (double)y, row);
+            for (int64_t x = 0; x < nx; x++) {
+                const int is_seen = is_valid(m, (double)x, (double)y);
+                if (is_seen && m->plain)
+                    from_plain(m, y * nx + x, value);
+                else if (is_seen)
+                    at_pixel(m, row, (double)x, value);
+                w->work(m, w, is_seen ? value : NULL, y * nx + x);
+            }
+        }
+    }
+    msi_free(rows);
+    return MSI_OK;
+}
+
+/* Correct the planes of a pixel by its matrix. */
+static void correct_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
+{
+    const int n = w->image->n_plane, first = w->first, is_whole = n == m->n_plane;
     double a[MSI_MAX_PLANES * MSI_MAX_PLANES], inverse[MSI_MAX_PLANES * MSI_MAX_PLANES], in[MSI_MAX_PLANES];
     double least = INFINITY;
     for (int p = 0; p < n; p++) {
-        in[p] = msi_image_value(msi_image_plane(image, p), image->precision, at);
-        least = fmin(least, value[(first + p) * (m->n_plane + 1)]);
+        in[p] = msi_image_value(msi_image_plane(w->image, p), w->image->precision, at);
+        if (value) least = fmin(least, value[(first + p) * (m->n_plane + 1)]);
     }
-    int is_there = value && least > limit;
+    int is_there = value && least > w->limit;
     if (is_there && is_whole && n > 1) {
         memcpy(a, value, (size_t)(n * n) * sizeof *a);
         is_there = invert(n, a, inverse);
@@ -320,34 +373,19 @@ static void correct_pixel(const msi_pb_mean *m, int first, double limit, const d
         } else if (is_there) {
             out = in[p] / value[(first + p) * (m->n_plane + 1)];
         }
-        msi_image_set(image, p, at, out);
+        msi_image_set(w->image, p, at, out);
     }
 }
 
 int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image)
 {
-    const int64_t nx = m->geometry.nx, ny = m->geometry.ny;
-    const int64_t n_row = m->n_x * (m->n_element + 2);
-    double *rows;
-    MSI_TRY(msi_alloc(&rows, omp_get_max_threads() * n_row, sizeof *rows, "rows of the primary beam"));
-#pragma omp parallel
-    {
-        double *row = rows + omp_get_thread_num() * n_row, value[MSI_MAX_PLANES * MSI_MAX_PLANES + 2];
-#pragma omp for schedule(static)
-        for (int64_t y = 0; y < ny; y++) {
-            node_row(m, (double)y, row);
-            for (int64_t x = 0; x < nx; x++) {
-                if (!is_valid(m, (double)x, (double)y)) {
-                    for (int p = 0; p < image->n_plane; p++) msi_image_set(image, p, y * nx + x, NAN);
-                    continue;
-                }
-                at_pixel(m, row, (double)x, value);
-                correct_pixel(m, first, limit, value, image, y * nx + x);
-            }
-        }
-    }
-    msi_free(rows);
-    return MSI_OK;
+    return work_on_pixels(m, &(pixel_work){.work = correct_pixel, .image = image, .limit = limit, .first = first});
+}
+
+static void show_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
+{
+    (void)m;
+    w->pixel[at] = value && (w->limit < 0 || value[w->element] > w->limit) ? (float)value[w->element] : NAN;
 }
 
 /* ---- Taylor terms ---- */
@@ -491,55 +529,65 @@ int msi_pb_mean_correct_terms(const msi_pb_mean *node, const msi_pb_taylor *t, d
 
 int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double limit, float *pixel)
 {
-    const int64_t nx = m->geometry.nx, ny = m->geometry.ny;
     const int k = part == MSI_PB_RESPONSE ? plane * (m->n_plane + 1) : m->n_element + (part == MSI_PB_FEED_Y);
-    const int64_t n_row = m->n_x * (m->n_element + 2);
-    double *rows;
-    MSI_TRY(msi_alloc(&rows, omp_get_max_threads() * n_row, sizeof *rows, "rows of the primary beam"));
-#pragma omp parallel
-    {
-        double *row = rows + omp_get_thread_num() * n_row, value[MSI_MAX_PLANES * MSI_MAX_PLANES + 2];
-#pragma omp for schedule(static)
-        for (int64_t y = 0; y < ny; y++) {
-            node_row(m, (double)y, row);
-            for (int64_t x = 0; x < nx; x++) {
-                float *out = &pixel[y * nx + x];
-                *out = NAN;
-                if (!is_valid(m, (double)x, (double)y)) continue;
-                at_pixel(m, row, (double)x, value);
-                if (limit < 0 || value[k] > limit) *out = (float)value[k];
-            }
-        }
-    }
-    msi_free(rows);
-    return MSI_OK;
+    return work_on_pixels(m, &(pixel_work){.work = show_pixel, .limit = limit, .element = k, .pixel = pixel});
 }
 
-double msi_pb_mean_at(const msi_pb_mean *m, int to, int from, double x, double y)
+static void see_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
 {
-    double sum = 0, wx[4], wy[4];
-    const int n = m->n_element + 2;
-    if (!(x >= 0 && y >= 0 && x < (double)m->geometry.nx && y < (double)m->geometry.ny) || !is_valid(m, x, y))
-        return NAN;
-    const int64_t i = (int64_t)floor(x / (double)m->step), j = (int64_t)floor(y / (double)m->step);
-    msi_pb_cubic(x / (double)m->step - (double)i, wx);
-    msi_pb_cubic(y / (double)m->step - (double)j, wy);
-    for (int b = 0; b < 4; b++)
-        for (int a = 0; a < 4; a++)
-            sum += wy[b] * wx[a] * (double)m->node[((j + b) * m->n_x + i + a) * n + to * m->n_plane + from];
-    return sum;
+    const int n = m->n_plane;
+    double in[MSI_MAX_PLANES];
+    for (int p = 0; p < n; p++) in[p] = msi_image_value(msi_image_plane(w->image, p), w->image->precision, at);
+    for (int p = 0; p < n; p++) {
+        double out = 0;
+        for (int q = 0; value && q < n; q++) out += value[p * n + q] * in[q];
+        msi_image_set(w->image, p, at, out);
+    }
+}
+
+int msi_pb_mean_see(const msi_pb_mean *m, msi_image *image)
+{
+    return work_on_pixels(m, &(pixel_work){.work = see_pixel, .image = image});
+}
+
+/* Below this response the polarisations are not separated: the inverse would amplify noise. */
+static const double LEAST_SEPARATED = 0.02;
+
+static void weigh_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
+{
+    const int n = m->n_plane;
+    double a[MSI_MAX_PLANES * MSI_MAX_PLANES], inverse[MSI_MAX_PLANES * MSI_MAX_PLANES], in[MSI_MAX_PLANES];
+    int separates = n > 1 && value && value[0] > LEAST_SEPARATED;
+    for (int p = 0; p < n; p++) in[p] = msi_image_value(msi_image_plane(w->image, p), w->image->precision, at);
+    if (separates) {
+        memcpy(a, value, (size_t)(n * n) * sizeof *a);
+        separates = invert(n, a, inverse);
+    }
+    for (int p = 0; p < n; p++) {
+        double out = value ? value[0] * in[p] : 0;
+        if (separates) {
+            out = 0;
+            for (int q = 0; q < n; q++) out += value[0] * value[0] * inverse[p * n + q] * in[q];
+        }
+        msi_image_set(w->image, p, at, out);
+    }
+}
+
+int msi_pb_mean_weigh(const msi_pb_mean *m, msi_image *image)
+{
+    return work_on_pixels(m, &(pixel_work){.work = weigh_pixel, .image = image});
 }
 
 int msi_pb_mean_add(msi_pb_mean *sum, const msi_pb_mean *more, double weight)
 {
-    const int64_t n = more->n_x * more->n_y * (more->n_element + 2);
-    if (!sum->node) {
+    const int64_t n = more->plain ? msi_image_n_pixel(&more->geometry) : more->n_x * more->n_y * (more->n_element + 2);
+    if (!sum->node && !sum->plain) {
         *sum = *more;
-        sum->node = NULL;
+        sum->node = sum->plain = NULL;
         sum->disc = NULL;
         sum->weight = 0;
         sum->is_written = 0;
-        MSI_TRY(msi_alloc(&sum->node, n, sizeof *sum->node, "the primary beam"));
+        MSI_TRY(msi_alloc(more->plain ? &sum->plain : &sum->node, n, sizeof *sum->node, "the primary beam"));
         if (more->n_disc) {
             MSI_TRY(msi_alloc(&sum->disc, more->n_disc, sizeof *sum->disc, "the primary beam"));
             memcpy(sum->disc, more->disc, (size_t)more->n_disc * sizeof *sum->disc);
@@ -547,7 +595,9 @@ int msi_pb_mean_add(msi_pb_mean *sum, const msi_pb_mean *more, double weight)
     }
     const double all = sum->weight + weight;
     if (!(weight > 0) || !(all > 0)) return MSI_OK;
-    for (int64_t k = 0; k < n; k++) sum->node[k] = (float)((sum->weight * sum->node[k] + weight * more->node[k]) / all);
+    float *to = more->plain ? sum->plain : sum->node;
+    const float *from = more->plain ? more->plain : more->node;
+    for (int64_t k = 0; k < n; k++) to[k] = (float)((sum->weight * to[k] + weight * from[k]) / all);
     /* The smaller range of the two is valid for both. */
     for (int i = 0; i < sum->n_disc && i < more->n_disc; i++)
         sum->disc[i].cos_limit = fmax(sum->disc[i].cos_limit, more->disc[i].cos_limit);

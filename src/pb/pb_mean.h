@@ -14,7 +14,8 @@
 /* The image that a mean beam belongs to. */
 typedef struct msi_pb_target {
     msi_image_geometry geometry;
-    double ra_rad, dec_rad; /* its centre */
+    double ra_rad, dec_rad; /* centre of the tangent plane */
+    double l, m;            /* direction of pixel (nx/2, ny/2) in it */
     const msi_plane *planes;
     int n_plane;
     int n_freq;
@@ -24,10 +25,12 @@ typedef struct msi_pb_target {
 /* The mean on nodes at every `step` pixels. Node (i, j) is at pixel ((i - 1) * step, (j - 1) * step). */
 typedef struct msi_pb_mean {
     msi_image_geometry geometry;
+    double l, m;            /* direction of pixel (nx/2, ny/2) */
     int n_plane, n_element; /* n_element = n_plane^2: element [to][from] is the response of image `to` to sky `from` */
     int64_t step, n_x, n_y;
-    float *node; /* [n_y][n_x][n_element + 2], the last two the power of feed X (or H, or R) and of Y (V, L) */
-    int n_disc;  /* the model is valid within any of these; 0: everywhere above the horizon */
+    float *node;  /* [n_y][n_x][n_element + 2], the last two the power of feed X (or H, or R) and of Y (V, L) */
+    float *plain; /* [ny][nx] instead of nodes: one response of all planes to themselves; 0: not seen. NULL: nodes */
+    int n_disc;   /* the model is valid within any of these; 0: everywhere above the horizon */
     struct msi_pb_disc {
         double l, m, n, cos_limit; /* direction from the image centre, in its frame */
     } * disc;
@@ -47,6 +50,9 @@ int msi_pb_mean_make(msi_pb_mean *out, const msi_pb_array *a, const msi_pb_targe
 int msi_pb_mean_from_feeds(msi_pb_mean *out, const msi_image_geometry *geometry, const msi_plane *planes, int n_plane,
                            const float *x, const float *y);
 void msi_pb_mean_free(msi_pb_mean *m); /* leaves it empty */
+
+/* msi_pb_mean_from_plain - make a mean beam from its image, which it then owns. */
+void msi_pb_mean_from_plain(msi_pb_mean *out, const msi_image_geometry *geometry, int n_plane, float *plain);
 
 /* msi_pb_mean_add - add the mean of another channel of the same image to a sum, which is empty at first.
  * Given: weight  of the channel. Returns: 0, MSI_ENOMEM */
@@ -100,10 +106,16 @@ typedef struct msi_pb_taylor {
 int msi_pb_mean_correct_terms(const msi_pb_mean *node, const msi_pb_taylor *t, double limit, int plane, msi_image *term,
                               msi_image *beam, msi_image *covariance);
 
+/*
+ * msi_pb_mean_see - multiply each pixel of an image of all planes by its matrix: the true sky becomes what the image
+ * shows. Pixels that are not seen become 0. msi_pb_mean_weigh - multiply by the inverse of the matrix and by the square
+ * of plane 0's response to itself: the part of an image in a sum that is weighted by the square of the beam.
+ * Returns: 0, MSI_ENOMEM
+ */
+int msi_pb_mean_see(const msi_pb_mean *m, msi_image *image);
+int msi_pb_mean_weigh(const msi_pb_mean *m, msi_image *image);
+
 /* msi_pb_cubic - return the weights of four neighbouring nodes at 0 <= t < 1 between the inner two: Lagrange's cubic. */
 void msi_pb_cubic(double t, double w[4]);
-
-/* msi_pb_mean_at - return an element at a pixel; NaN outside the model's range. */
-double msi_pb_mean_at(const msi_pb_mean *m, int to, int from, double x, double y);
 
 #endif

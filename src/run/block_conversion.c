@@ -103,8 +103,13 @@ int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, c
     const size_t edges = sizeof(double) * (size_t)(spec->channels->n + 1);
     const int64_t n_part = g->n * g->n_part, begin = (int64_t)(sizeof **out + edges) + 8 * n_part,
                   n_shift = g->n ? n_field(spec->reader) : 0;
-    *n_byte = g->n ? pack_shifts(spec->reader, NULL, begin, n_shift) : begin;
+    const int64_t turn_at = g->n ? pack_shifts(spec->reader, NULL, begin, n_shift) : begin;
+    const size_t turn_bytes = sizeof *spec->turn * (size_t)spec->n_turn;
+    *n_byte = turn_at + (int64_t)turn_bytes;
     MSI_TRY(msi_alloc(out, *n_byte, 1, "output channels"));
+    (*out)->n_turn = spec->n_turn;
+    (*out)->turn_at = turn_at;
+    if (turn_bytes) memcpy((char *)*out + turn_at, spec->turn, turn_bytes);
     (*out)->grid = *g;
     if (spec->continuum) (*out)->continuum = *spec->continuum;
     (*out)->n_shift = n_shift;
@@ -300,13 +305,27 @@ void msi_converted_beam_weights(const msi_conversion_request *o, const msi_ms_bl
 
 /* ---- Conversion ---- */
 
+/* Turn a block to the middle of its field's box, by u l + v m of the image's u and v. */
+static void add_turn(const msi_conversion_request *o, const msi_ms_block *b, msi_phase_shift *shift)
+{
+    for (int64_t i = 0; i < o->n_turn; i++) {
+        msi_conversion_turn t;
+        memcpy(&t, (const char *)o + o->turn_at + i * (int64_t)sizeof t, sizeof t);
+        if (t.set != b->set || t.ra_rad != b->ra_rad || t.dec_rad != b->dec_rad) continue;
+        for (int k = 0; k < 3; k++) shift->direction[k] += t.l * shift->rotation[0][k] + t.m * shift->rotation[1][k];
+        return;
+    }
+}
+
 /* Return whether a block must be shifted to the images' centre. Equal centres may differ by rounding. */
 static int needs_shift(const msi_conversion_request *o, const msi_ms_block *b, msi_phase_shift *shift)
 {
-    if (b->ra_rad == o->ra_rad && b->dec_rad == o->dec_rad) return 0;
+    if (!o->n_turn && b->ra_rad == o->ra_rad && b->dec_rad == o->dec_rad) return 0;
     msi_phase_shift_make(shift, b->ra_rad, b->dec_rad, o->ra_rad, o->dec_rad);
+    add_turn(o, b, shift);
     const double turns = msi_phase_shift_turns(shift, b->n_row, b->freq_hz[b->n_chan - 1], b->uvw_m);
-    return 2 * MSI_PI * turns > o->least_turn_rad;
+    /* A turn may cancel the phase of a shift, but not the rotation of uvw. */
+    return o->n_turn || 2 * MSI_PI * turns > o->least_turn_rad;
 }
 
 /* List the places of a block's output channels. */

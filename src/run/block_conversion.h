@@ -20,6 +20,13 @@
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
 
+/* The samples of a set with a phase centre are turned to the direction l, m in the image. */
+typedef struct msi_conversion_turn {
+    int64_t set;
+    double ra_rad, dec_rad;
+    double l, m;
+} msi_conversion_turn;
+
 /* Parameters of the conversion. Everything is borrowed. */
 typedef struct msi_conversion_spec {
     const msi_plane *planes; /* [n_plane] real planes of each gridder, in order */
@@ -30,9 +37,11 @@ typedef struct msi_conversion_spec {
     const msi_output_channels *channels; /* each has a gridder */
     const msi_ms_reader *reader;         /* its Doppler shifts, if channels have a grid */
     double ra_rad, dec_rad;              /* the images' centre; fields with another phase centre are shifted to it */
-    const msi_continuum *continuum;      /* to subtract; NULL: none */
-    int sums_beam_weights;               /* count the weights that a mean primary beam needs */
-    double least_turn_rad;               /* a block is not shifted if no phase would change by more than this */
+    const msi_conversion_turn *turn;     /* [n_turn] of a mosaic; others are not turned */
+    int64_t n_turn;
+    const msi_continuum *continuum; /* to subtract; NULL: none */
+    int sums_beam_weights;          /* count the weights that a mean primary beam needs */
+    double least_turn_rad;          /* a block is not shifted if no phase would change by more than this */
 } msi_conversion_spec;
 
 /* The parameters as bytes without pointers, for another process. */
@@ -46,6 +55,7 @@ typedef struct msi_conversion_request {
     msi_continuum continuum;
     msi_channel_grid grid;     /* n 0: channels are groups of the data's channels */
     int64_t n_shift, shift_at; /* Doppler shifts of fields, and the byte of the request at which the first one is */
+    int64_t n_turn, turn_at;   /* the same of msi_conversion_turn */
     int64_t n_channel;
     double edge_hz[]; /* [n_channel + 1] of msi_output_channels; with a grid then [n_channel][n_part] frequencies */
 } msi_conversion_request;

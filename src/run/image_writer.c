@@ -30,14 +30,16 @@ static int64_t count_not_finite(const void *pixel, msi_precision precision, int6
 
 enum { MIN_PIXELS_FOR_THREADS = 8 << 20 }; /* for fewer, starting threads takes longer than checking */
 
-/* Count the NaN of row y beyond the horizon, which are valid. */
-static int64_t count_beyond_horizon(const msi_image_geometry *g, const void *pixel, msi_precision precision, int64_t y)
+/* Count the NaN of row y that are valid: beyond the horizon, or any of a mosaic. */
+static int64_t count_unseen(const msi_finite_cause *cause, const msi_image_geometry *g, const void *pixel,
+                            msi_precision precision, int64_t y)
 {
     const double m = (double)(y - g->ny / 2) * g->cell_y_rad;
     int64_t count = 0;
     for (int64_t x = 0; x < g->nx; x++) {
         const double l = (double)(x - g->nx / 2) * g->cell_x_rad;
-        count += l * l + m * m > 1 - 1e-9 && isnan(msi_image_value(pixel, precision, y * g->nx + x));
+        count +=
+            (cause->is_mosaic || l * l + m * m > 1 - 1e-9) && isnan(msi_image_value(pixel, precision, y * g->nx + x));
     }
     return count;
 }
@@ -56,7 +58,7 @@ int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const ms
 #pragma omp parallel for schedule(static) reduction(+ : n) if (g->nx * g->ny > MIN_PIXELS_FOR_THREADS)
     for (int64_t y = 0; y < g->ny; y++) {
         const int64_t of_row = count_not_finite(pixel, precision, y * g->nx, g->nx);
-        if (of_row) n += of_row - (is_sky ? count_beyond_horizon(g, pixel, precision, y) : 0);
+        if (of_row) n += of_row - (is_sky ? count_unseen(cause, g, pixel, precision, y) : 0);
     }
     if (!n) return MSI_OK;
     return msi_error_set(

@@ -13,11 +13,12 @@ typedef struct msi_finite_cause {
     const char *ms_path; /* borrowed */
     int64_t row;
     double product;
+    int is_mosaic; /* NaN is where no field sees */
 } msi_finite_cause;
 
 /*
  * msi_finite_check - refuse an image, or a grid of the uv plane, with values that single precision cannot represent.
- * NaN is valid beyond the horizon, and everywhere in an image without samples. It is never valid in a grid.
+ * NaN is valid beyond the horizon, where no field of a mosaic sees, and everywhere in an image without samples. It is never valid in a grid.
  * Given:   spec  of the file; pixel [ny][nx]
  * Returns: 0, MSI_EINPUT
  */

@@ -252,7 +252,7 @@ static int add_primary_beam(msi_outputs *o, msi_output_id id)
     if (opt->pb.apply && opt->make_psf && opt->pb.save_psf) MSI_TRY(add_planes(o, id, MSI_FITS_PSF_PB));
     const int corrects = opt->pb.apply || msi_options_has_gains(opt);
     if (corrects && !opt->make_psf_only) MSI_TRY(add_planes(o, id, MSI_FITS_IMAGE_PB));
-    if (corrects && opt->clean.niter) MSI_TRY(add_planes(o, id, MSI_FITS_MODEL_PB));
+    if ((corrects || opt->pb.mosaic) && opt->clean.niter) MSI_TRY(add_planes(o, id, MSI_FITS_MODEL_PB));
     if (opt->pb.correct) MSI_TRY(add_planes(o, id, MSI_FITS_PB));
     return opt->pb.correct && !opt->make_psf_only ? add_planes(o, id, MSI_FITS_PBCOR) : MSI_OK;
 }

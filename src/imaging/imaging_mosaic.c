@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Mosaics of a run. Each output channel has a gridder for each field, which images the field's box of the image
+ * (pb_mosaic.h); blocks go to the gridder of their phase centre. Images of the channel are made of those of its fields.
+ */
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "core/units.h"
+#include "src/imaging/imaging_run.h"
+
+/* List how samples are turned to the boxes. */
+static int list_turns(msi_imaging_mosaic *m)
+{
+    const msi_pb_array *a = m->fields.array;
+    MSI_TRY(msi_alloc(&m->turn, a->n_pointing + 1, sizeof *m->turn, "fields"));
+    for (int64_t i = 0; i < a->n_pointing; i++) {
+        const msi_pb_pointing *p = &a->pointing[i];
+        const int f = m->fields.of_pointing[i];
+        if (f < 0) continue;
+        m->turn[m->n_turn++] = (msi_conversion_turn){.set = p->set,
+                                                     .ra_rad = p->ra_rad,
+                                                     .dec_rad = p->dec_rad,
+                                                     .l = m->fields.field[f].l,
+                                                     .m = m->fields.field[f].m};
+    }
+    return MSI_OK;
+}
+
+int msi_imaging_mosaic_open(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    int64_t largest = 0;
+    if (!o->pb.mosaic || r->is_empty) return MSI_OK;
+    MSI_TRY(msi_alloc(&r->mosaic, 1, sizeof *r->mosaic, "a mosaic"));
+    msi_imaging_mosaic *m = r->mosaic;
+    MSI_TRY(msi_mosaic_make(&m->fields, r->pb, &o->geometry, (const double[]){r->ra_rad, r->dec_rad},
+                            r->channels.low_hz[0]));
+    MSI_TRY(msi_alloc(&m->channel, o->channels_out, sizeof *m->channel, "primary beams"));
+    MSI_TRY(list_turns(m));
+    for (int i = 0; i < m->fields.n; i++) {
+        const int64_t n = m->fields.field[i].nx * m->fields.field[i].ny;
+        largest = n > largest ? n : largest;
+    }
+    if (r->interval == 0)
+        msi_log_info("mosaic: %d field%s, each on up to %.3g Mpixel", m->fields.n, msi_plural(m->fields.n),
+                     1e-6 * (double)largest);
+    if (m->fields.n_outside)
+        msi_log_warning("%lld pointing%s of the mosaic do%s not see the image; their samples are left out",
+                        (long long)m->fields.n_outside, msi_plural(m->fields.n_outside),
+                        m->fields.n_outside == 1 ? "es" : "");
+    return MSI_OK;
+}
+
+void msi_imaging_mosaic_spec(const msi_imaging_run *r, int part, msi_gridder_spec *spec)
+{
+    if (!r->mosaic) return;
+    const msi_mosaic_field *f = &r->mosaic->fields.field[part];
+    spec->geometry.nx = f->nx;
+    spec->geometry.ny = f->ny;
+    spec->l_center_rad = f->l;
+    spec->m_center_rad = f->m;
+    spec->store_bytes /= r->mosaic->fields.n;
+    /* Towers need a centred image. */
+    spec->strategy = NULL;
+}
+
+int msi_imaging_mosaic_part(const msi_imaging_run *r, const msi_ms_block *block)
+{
+    return r->mosaic ? msi_mosaic_field_of(&r->mosaic->fields, block->set, block->ra_rad, block->dec_rad) : 0;
+}
+
+int msi_imaging_mosaic_bind(msi_imaging_run *r, const msi_gridder_spec *whole)
+{
+    r->mosaic->spec = *whole;
+    return msi_gridder_create(&r->mosaic->whole, whole);
+}
+
+int msi_imaging_mosaic_channels(msi_imaging_run *r)
+{
+    const int64_t n = r->options->channels_out;
+    if (!r->mosaic) return MSI_OK;
+    for (int64_t c = 0; c < n; c++) {
+        const int n_field = r->mosaic->fields.n;
+        double *weight;
+        msi_gridder **gridder = r->gridder + c * n_field;
+        MSI_TRY(msi_alloc(&weight, n_field, sizeof *weight, "weights of fields"));
+        for (int i = 0; i < n_field; i++) {
+            double sum[MSI_GRIDDER_MAX_PLANES];
+            int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
+            msi_gridder_weights(gridder[i], sum, NULL, n_vis);
+            weight[i] = sum[0];
+        }
+        const int rc = msi_ranks_sum(r->ranks, weight, n_field, MSI_FP64);
+        if (rc) msi_free(weight);
+        MSI_TRY(rc);
+        MSI_TRY(msi_imaging_pb_mosaic(r, c, weight, &r->mosaic->channel[c]));
+        r->mosaic->channel[c].gridder = gridder;
+    }
+    return MSI_OK;
+}
+
+/* Make the PSF of a channel as plane p of an image. */
+static int make_psf(msi_imaging_run *r, int64_t channel, int p, msi_image *image)
+{
+    msi_planes *psf;
+    MSI_TRY(msi_gridder_planes(r->mosaic->whole, 1, &psf));
+    int rc = msi_mosaic_psf(&r->mosaic->channel[channel], &r->mosaic->spec, psf);
+    if (!rc) rc = msi_planes_fetch(psf, 0, 1, msi_image_plane(image, p));
+    msi_planes_free(psf);
+    return rc;
+}
+
+int msi_imaging_mosaic_image(msi_imaging_run *r, int64_t channel, msi_image *image)
+{
+    const msi_options *o = r->options;
+    msi_mosaic_channel *c = &r->mosaic->channel[channel];
+    msi_image planes;
+    *image = (msi_image){0};
+    if (!o->make_psf) return msi_mosaic_image(c, NULL, image);
+    MSI_TRY(msi_mosaic_image(c, NULL, &planes));
+    const int n = planes.n_plane, first = o->make_psf_only ? 0 : n;
+    int rc = msi_image_alloc(image, &planes.geometry, first + 1, planes.precision);
+    if (!rc) {
+        const int64_t bytes = msi_image_n_pixel(&planes.geometry) * msi_image_pixel_bytes(planes.precision);
+        memcpy(image->pixel, planes.pixel, (size_t)(bytes * first));
+        memcpy(image->sum_weight, planes.sum_weight, sizeof *planes.sum_weight * (size_t)n);
+        memcpy(image->n_vis, planes.n_vis, sizeof *planes.n_vis * (size_t)n);
+        image->sum_weight[first] = planes.sum_weight[0];
+        image->n_vis[first] = planes.n_vis[0];
+        rc = make_psf(r, channel, first, image);
+    }
+    msi_image_free(&planes);
+    if (rc) msi_image_free(image);
+    return rc;
+}
+
+void msi_imaging_report_of_channel(const msi_imaging_run *r, int64_t channel, msi_gridder_report *report)
+{
+    const int n = msi_imaging_n_part(r);
+    msi_gridder_report_get(r->gridder[channel * n], report);
+    for (int i = 1; i < n; i++) {
+        msi_gridder_report of;
+        msi_gridder_report_get(r->gridder[channel * n + i], &of);
+        for (int p = 0; p < r->n_plane; p++) report->sum_vis_weight[p] += of.sum_vis_weight[p];
+        report->n_sample += of.n_sample;
+        report->n_outside += of.n_outside;
+        report->store_bytes += of.store_bytes;
+        report->spilled_bytes += of.spilled_bytes;
+        report->longest_lambda =
+            of.longest_lambda > report->longest_lambda ? of.longest_lambda : report->longest_lambda;
+        report->w_max_lambda = of.w_max_lambda > report->w_max_lambda ? of.w_max_lambda : report->w_max_lambda;
+        report->sort_s += of.sort_s;
+        report->grid_s += of.grid_s;
+        report->transform_s += of.transform_s;
+        report->correct_s += of.correct_s;
+        report->transfer_s += of.transfer_s;
+    }
+}
+
+void msi_imaging_mosaic_close(msi_imaging_run *r)
+{
+    msi_imaging_mosaic *m = r->mosaic;
+    if (!m) return;
+    for (int64_t c = 0; m->channel && c < r->options->channels_out; c++)
+        if (m->channel[c].mosaic) msi_mosaic_channel_free(&m->channel[c]);
+    msi_free(m->channel);
+    msi_free(m->turn);
+    msi_mosaic_free(&m->fields);
+    msi_gridder_free(m->whole);
+    msi_free(m);
+    r->mosaic = NULL;
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/pb/pb_mosaic.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/process.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "src/sky/phase_shift.h"
+
+/* ---- Fields ---- */
+
+/* Pointings are the same within this part of the width of the beam. */
+static const double SAME_POINTING = 1e-4;
+
+/* A beam without a limit is followed to this many of its widths. */
+static const double MOST_WIDTHS = 2;
+
+/* The least edge of a box, in pixels. */
+enum { LEAST_EDGE = 32 };
+
+static double angle_between(const msi_pb_pointing *a, const msi_pb_pointing *b)
+{
+    const double half_dec = sin(0.5 * (b->dec_rad - a->dec_rad)), half_ra = sin(0.5 * (b->ra_rad - a->ra_rad));
+    return 2 * asin(fmin(1, sqrt(half_dec * half_dec + cos(a->dec_rad) * cos(b->dec_rad) * half_ra * half_ra)));
+}
+
+/* Return 1 if two sets have the same kinds of dishes. */
+static int same_beam(const msi_pb_site *a, const msi_pb_site *b, double freq_hz)
+{
+    if (a == b) return 1;
+    if (strcmp(msi_pb_model_name(a->model), msi_pb_model_name(b->model)) != 0 || a->n_class != b->n_class) return 0;
+    for (int k = 0; k < a->n_class; k++)
+        if (fabs(msi_pb_model_width(a->model, k, freq_hz) / msi_pb_model_width(b->model, k, freq_hz) - 1) > 1e-6)
+            return 0;
+    return 1;
+}
+
+/* Widen a range to an even number of pixels, at least LEAST_EDGE, within 0 .. of. */
+static void widen(int64_t *from, int64_t *n, int64_t of)
+{
+    const int64_t least = of < LEAST_EDGE ? of : LEAST_EDGE;
+    while (*n % 2 || *n < least) {
+        if (*from > 0 && (*n % 2 || *from + *n >= of)) --*from;
+        ++*n;
+    }
+}
+
+/* Find the box of a field: the pixels within an angle of its pointing. Returns: 0 if there are none */
+static int find_box(msi_mosaic_field *f, const msi_mosaic *m, const msi_pb_view *view, double angle_rad)
+{
+    const msi_image_geometry *g = &m->geometry;
+    double low_x = 0, high_x = (double)g->nx, low_y = 0, high_y = (double)g->ny;
+    if (angle_rad < MSI_PI / 2) {
+        const double reach = 2 * sin(angle_rad / 2), l = view->rotation[2][0], y = view->rotation[2][1];
+        if (view->rotation[2][2] < 0) return 0;
+        low_x = fmax(low_x, floor((double)g->nx / 2 - (l + reach) / g->cell_x_rad));
+        high_x = fmin(high_x, ceil((double)g->nx / 2 - (l - reach) / g->cell_x_rad) + 1);
+        low_y = fmax(low_y, floor((double)g->ny / 2 + (y - reach) / g->cell_y_rad));
+        high_y = fmin(high_y, ceil((double)g->ny / 2 + (y + reach) / g->cell_y_rad) + 1);
+    }
+    if (low_x >= high_x || low_y >= high_y) return 0;
+    f->x0 = (int64_t)low_x;
+    f->y0 = (int64_t)low_y;
+    f->nx = (int64_t)high_x - f->x0;
+    f->ny = (int64_t)high_y - f->y0;
+    widen(&f->x0, &f->nx, g->nx);
+    widen(&f->y0, &f->ny, g->ny);
+    f->l = ((double)(g->nx / 2) - (double)(f->x0 + f->nx / 2)) * g->cell_x_rad;
+    f->m = ((double)(f->y0 + f->ny / 2) - (double)(g->ny / 2)) * g->cell_y_rad;
+    return 1;
+}
+
+/* Return the angle to which a pointing sees the sky. */
+static double reach_of(const msi_pb_view *v, double low_hz)
+{
+    double width = 0;
+    const msi_pb_site *s = v->site;
+    if (msi_pb_model_mount(s->model) == MSI_PB_FIXED) return MSI_PI;
+    for (int k = 0; k < s->n_class; k++) width = fmax(width, msi_pb_model_width(s->model, k, low_hz));
+    return fmin(msi_pb_view_limit(v, low_hz), MOST_WIDTHS * width);
+}
+
+/* Add a pointing to its field, or make a new one. Returned: *of  its number; -1: it does not see the image */
+static int place_pointing(msi_mosaic *m, const msi_pb_pointing *p, double low_hz, int *of)
+{
+    const msi_pb_site *site = &m->array->set[p->set];
+    msi_mosaic_field new = {0};
+    msi_pb_view view;
+    *of = -1;
+    for (int i = 0; *of < 0 && i < m->n; i++)
+        if (angle_between(p, &m->field[i].pointing[0]) < SAME_POINTING * m->array->width_rad &&
+            same_beam(site, &m->array->set[m->field[i].pointing[0].set], low_hz))
+            *of = i;
+    if (*of < 0) {
+        msi_pb_view_make(&view, site, p->ra_rad, p->dec_rad, (const double[]){m->ra_rad, m->dec_rad});
+        if (!find_box(&new, m, &view, reach_of(&view, low_hz))) return MSI_OK;
+        *of = m->n++;
+        m->field[*of] = new;
+    }
+    msi_mosaic_field *f = &m->field[*of];
+    MSI_TRY(msi_grow(&f->pointing, f->n_pointing, f->n_pointing + 1, sizeof *f->pointing, "pointings"));
+    f->pointing[f->n_pointing++] = *p;
+    f->weight += p->weight;
+    return MSI_OK;
+}
+
+int msi_mosaic_make(msi_mosaic *out, const msi_pb_array *a, const msi_image_geometry *g, const double centre[2],
+                    double low_hz)
+{
+    *out = (msi_mosaic){.geometry = *g, .ra_rad = centre[0], .dec_rad = centre[1], .array = a};
+    int rc = msi_alloc(&out->field, a->n_pointing + 1, sizeof *out->field, "fields");
+    if (!rc) rc = msi_alloc(&out->of_pointing, a->n_pointing + 1, sizeof *out->of_pointing, "fields");
+    for (int64_t i = 0; !rc && i < a->n_pointing; i++) {
+        rc = place_pointing(out, &a->pointing[i], low_hz, &out->of_pointing[i]);
+        out->n_outside += out->of_pointing[i] < 0;
+    }
+    if (!rc && !out->n)
+        rc = msi_error_set(MSI_EINPUT, "-mosaic: no selected field sees the image; give another -shift, or none");
+    if (rc) msi_mosaic_free(out);
+    return rc;
+}
+
+void msi_mosaic_free(msi_mosaic *m)
+{
+    for (int i = 0; m->field && i < m->n; i++) msi_free(m->field[i].pointing);
+    msi_free(m->field);
+    msi_free(m->of_pointing);
+    *m = (msi_mosaic){0};
+}
+
+int msi_mosaic_field_of(const msi_mosaic *m, int set, double ra_rad, double dec_rad)
+{
+    for (int64_t i = 0; i < m->array->n_pointing; i++) {
+        const msi_pb_pointing *p = &m->array->pointing[i];
+        if (p->set == set && p->ra_rad == ra_rad && p->dec_rad == dec_rad) return m->of_pointing[i];
+    }
+    return -1;
+}
+
+void msi_mosaic_centre(const msi_ms_reader *reader, double *ra_rad, double *dec_rad)
+{
+    double sum[3] = {0}, ra, dec;
+    int64_t at = 0, n_row;
+    for (int set; msi_ms_reader_pointing(reader, &at, &set, &ra, &dec, &n_row);) {
+        double axes[3][3];
+        msi_phase_shift_axes(ra, dec, axes);
+        for (int k = 0; k < 3; k++) sum[k] += (double)n_row * axes[2][k];
+    }
+    *ra_rad = atan2(sum[1], sum[0]);
+    *dec_rad = atan2(sum[2], hypot(sum[0], sum[1]));
+}
+
+/* ---- Beams and the response of a channel ---- */
+
+static msi_image_geometry box_of(const msi_mosaic *m, int field)
+{
+    const msi_mosaic_field *f = &m->field[field];
+    return (msi_image_geometry){f->nx, f->ny, m->geometry.cell_x_rad, m->geometry.cell_y_rad};
+}
+
+/* Make the beam of a field, and add its square to the sum. */
+static int add_field(msi_mosaic_channel *c, int field, double share, const msi_pb_target *t)
+{
+    const msi_mosaic_field *f = &c->mosaic->field[field];
+    const int64_t nx = c->mosaic->geometry.nx;
+    msi_pb_array one = *c->mosaic->array;
+    msi_pb_target of = *t;
+    float *seen;
+    one.n_pointing = f->n_pointing;
+    one.pointing = f->pointing;
+    of.geometry = box_of(c->mosaic, field);
+    of.l = f->l;
+    of.m = f->m;
+    MSI_TRY(msi_pb_mean_make(&c->beam[field], &one, &of));
+    MSI_TRY(msi_alloc(&seen, f->nx * f->ny, sizeof *seen, "the primary beam of a field"));
+    const int rc = msi_pb_mean_image(&c->beam[field], MSI_PB_RESPONSE, 0, -1, seen);
+    for (int64_t y = 0; !rc && y < f->ny; y++)
+        for (int64_t x = 0; x < f->nx; x++) {
+            const double p = (double)seen[y * f->nx + x];
+            if (p > 0) c->response[(f->y0 + y) * nx + f->x0 + x] += (float)(share * p * p);
+        }
+    msi_free(seen);
+    return rc;
+}
+
+int msi_mosaic_channel_make(msi_mosaic_channel *out, const msi_mosaic *m, double *weight, const msi_plane *planes,
+                            int n_plane, int n_freq, const double *freq_hz, const double *of_freq)
+{
+    const msi_pb_target t = {.ra_rad = m->ra_rad,
+                             .dec_rad = m->dec_rad,
+                             .planes = planes,
+                             .n_plane = n_plane,
+                             .n_freq = n_freq,
+                             .freq_hz = freq_hz,
+                             .weight = of_freq};
+    const int64_t n = msi_image_n_pixel(&m->geometry);
+    double all = 0, peak = 0;
+    *out = (msi_mosaic_channel){.mosaic = m, .weight = weight};
+    for (int i = 0; i < m->n; i++) all += weight[i];
+    int rc = msi_alloc(&out->beam, m->n, sizeof *out->beam, "primary beams");
+    if (!rc) rc = msi_alloc(&out->response, n, sizeof *out->response, "the response of a mosaic");
+    for (int i = 0; !rc && i < m->n; i++) {
+        if (weight[i] > 0) rc = add_field(out, i, weight[i] / all, &t);
+        if (!rc) rc = msi_interrupt_check();
+    }
+    if (rc) {
+        msi_mosaic_channel_free(out);
+        return rc;
+    }
+#pragma omp parallel for schedule(static) reduction(max : peak)
+    for (int64_t i = 0; i < n; i++) peak = fmax(peak, (double)out->response[i]);
+    out->peak = peak;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) out->response[i] = peak > 0 ? (float)sqrt((double)out->response[i] / peak) : 0;
+    return MSI_OK;
+}
+
+void msi_mosaic_channel_free(msi_mosaic_channel *c)
+{
+    for (int i = 0; c->beam && i < c->mosaic->n; i++) msi_pb_mean_free(&c->beam[i]);
+    msi_free(c->beam);
+    msi_free(c->weight);
+    msi_free(c->response);
+    *c = (msi_mosaic_channel){0};
+}
+
+/* ---- Images ---- */
+
+/* Copy the part of a model that a field sees: in true flux, times its beam. Returned: *out  of the box */
+static int cut_model(const msi_mosaic_channel *c, int field, const msi_image *model, msi_image *out)
+{
+    const msi_mosaic_field *f = &c->mosaic->field[field];
+    const msi_image_geometry box = box_of(c->mosaic, field);
+    const int64_t nx = c->mosaic->geometry.nx;
+    MSI_TRY(msi_image_alloc(out, &box, model->n_plane, model->precision));
+    for (int k = 0; k < model->n_plane; k++) {
+        const void *from = msi_image_plane(model, k);
+#pragma omp parallel for schedule(static)
+        for (int64_t y = 0; y < f->ny; y++)
+            for (int64_t x = 0; x < f->nx; x++) {
+                const int64_t at = (f->y0 + y) * nx + f->x0 + x;
+                const double v = msi_image_value(from, model->precision, at), r = (double)c->response[at];
+                if (v != 0 && r > 0) msi_image_set(out, k, y * f->nx + x, v / r);
+            }
+    }
+    const int rc = msi_pb_mean_see(&c->beam[field], out);
+    if (rc) msi_image_free(out);
+    return rc;
+}
+
+/* The most memory that gridders of fields keep between residuals, as a part of the limit. */
+enum { KEPT_PART = 8 };
+
+/* Free what a gridder keeps if the gridders keep too much together. */
+static void keep_or_reset(msi_mosaic_channel *c, msi_gridder *g)
+{
+    msi_gridder_report r;
+    msi_gridder_report_get(g, &r);
+    const int64_t bytes = r.kept_bytes + r.store_bytes;
+    if (c->kept_bytes + bytes > msi_memory_limit() / KEPT_PART)
+        msi_gridder_reset(g);
+    else
+        c->kept_bytes += bytes;
+}
+
+/* Make the residual of a field. Returned: *out  of the box */
+static int image_field(msi_mosaic_channel *c, int field, const msi_image *model, int n_plane, msi_image *out)
+{
+    msi_gridder *g = c->gridder[field];
+    msi_planes *planes = NULL, *seen = NULL;
+    msi_image part = {0};
+    const msi_image_geometry box = box_of(c->mosaic, field);
+    *out = (msi_image){0};
+    int rc = msi_gridder_planes(g, n_plane, &planes);
+    if (!rc && model) rc = msi_gridder_planes(g, n_plane, &seen);
+    if (!rc && model) rc = cut_model(c, field, model, &part);
+    if (!rc && model) rc = msi_planes_upload(seen, 0, n_plane, part.pixel);
+    msi_image_free(&part);
+    if (!rc) rc = msi_gridder_residual(g, seen, planes);
+    if (!rc) rc = msi_image_alloc(out, &box, n_plane, msi_gridder_precision(g));
+    if (!rc) rc = msi_planes_fetch(planes, 0, n_plane, out->pixel);
+    msi_planes_free(planes);
+    msi_planes_free(seen);
+    keep_or_reset(c, g);
+    if (rc) msi_image_free(out);
+    return rc;
+}
+
+/* Add the image of a field to the sum. Given: share  of its samples in the plane [n_plane] */
+static void add_image(const msi_mosaic_channel *c, int field, const msi_image *image, const double *share,
+                      msi_image *sum)
+{
+    const msi_mosaic_field *f = &c->mosaic->field[field];
+    for (int k = 0; k < image->n_plane; k++) {
+        const void *from = msi_image_plane(image, k), *old = msi_image_plane(sum, k);
+#pragma omp parallel for schedule(static)
+        for (int64_t y = 0; y < f->ny; y++)
+            for (int64_t x = 0; x < f->nx; x++) {
+                const int64_t at = (f->y0 + y) * sum->geometry.nx + f->x0 + x;
+                const double v = msi_image_value(from, image->precision, y * f->nx + x);
+                if (v != 0) msi_image_set(sum, k, at, msi_image_value(old, sum->precision, at) + share[k] * v);
+            }
+    }
+}
+
+/* Divide the sum of fields so that its noise is flat. */
+static void flatten(const msi_mosaic_channel *c, msi_image *image)
+{
+    const int64_t n = msi_image_n_pixel(&image->geometry);
+    for (int k = 0; k < image->n_plane; k++) {
+        const void *from = msi_image_plane(image, k);
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < n; i++) {
+            const double r = (double)c->response[i];
+            msi_image_set(image, k, i,
+                          r > 0 ? msi_image_value(from, image->precision, i) / (r * c->peak) : (double)NAN);
+        }
+    }
+}
+
+/* Count the samples of this rank. Returned: sum_weight, n_vis [n_plane]; of_field [fields][n_plane] sums of weights */
+static int count_samples(const msi_mosaic_channel *c, int n_plane, double *sum_weight, int64_t *n_vis,
+                         double **of_field)
+{
+    MSI_TRY(msi_alloc(of_field, (int64_t)c->mosaic->n * n_plane, sizeof **of_field, "weights of fields"));
+    for (int k = 0; k < n_plane; k++) sum_weight[k] = 0, n_vis[k] = 0;
+    for (int i = 0; i < c->mosaic->n; i++) {
+        double sum[MSI_GRIDDER_MAX_PLANES];
+        int64_t n[MSI_GRIDDER_MAX_PLANES];
+        msi_gridder_weights(c->gridder[i], sum, NULL, n);
+        for (int k = 0; k < n_plane; k++) {
+            (*of_field)[i * n_plane + k] = sum[k];
+            sum_weight[k] += sum[k];
+            n_vis[k] += n[k];
+        }
+    }
+    return MSI_OK;
+}
+
+int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *out)
+{
+    const msi_mosaic *m = c->mosaic;
+    int n_plane = 0;
+    double *of_field = NULL;
+    for (int i = 0; !n_plane && i < m->n; i++) n_plane = c->beam[i].n_plane;
+    if (!n_plane) n_plane = 1;
+    MSI_TRY(msi_image_alloc(out, &m->geometry, n_plane, msi_gridder_precision(c->gridder[0])));
+    int rc = count_samples(c, n_plane, out->sum_weight, out->n_vis, &of_field);
+    for (int i = 0; !rc && i < m->n; i++) {
+        double share[MSI_MAX_PLANES];
+        msi_image field = {0};
+        int has_samples = c->weight[i] > 0;
+        for (int k = 0; k < n_plane; k++) {
+            has_samples &= of_field[i * n_plane + k] > 0;
+            share[k] = has_samples ? of_field[i * n_plane + k] / out->sum_weight[k] : 0;
+        }
+        if (!has_samples) continue;
+        const msi_progress_share all = msi_progress_enter(i, i + 1, m->n);
+        rc = image_field(c, i, model, n_plane, &field);
+        if (!rc) rc = msi_pb_mean_weigh(&c->beam[i], &field);
+        if (!rc) add_image(c, i, &field, share, out);
+        msi_image_free(&field);
+        msi_progress_leave(all);
+        if (!rc) rc = msi_interrupt_check();
+    }
+    msi_free(of_field);
+    if (rc) {
+        msi_image_free(out);
+        return rc;
+    }
+    flatten(c, out);
+    for (int k = 0; k < n_plane; k++)
+        if (!out->n_vis[k]) msi_image_fill_nan(out, k);
+    return MSI_OK;
+}
+
+/* ---- The PSF ---- */
+
+/* Add the samples of plane 0 of a gridder to another one. */
+static int copy_samples(msi_gridder *from, msi_gridder *to)
+{
+    msi_vis_store *s = msi_gridder_store(from);
+    float *weight = NULL;
+    int64_t n_allocated = 0;
+    int rc = MSI_OK;
+    for (int64_t i = 0; !rc && i < s->n_segment; i++) {
+        const msi_vis_segment *g = &s->segment[i];
+        const int64_t n = g->n_row * g->n_chan;
+        if (n > n_allocated) {
+            n_allocated = 0;
+            rc = msi_grow(&weight, 0, n, sizeof *weight, "weights");
+            if (rc) break;
+            n_allocated = n;
+        }
+        for (int64_t k = 0; k < n; k++) weight[k] = (float)((double)g->weight[k] / s->weight_scale);
+        const msi_vis_block block = {.n_row = g->n_row,
+                                     .n_chan = g->n_chan,
+                                     .n_plane = 1,
+                                     .uvw_m = g->uvw_m,
+                                     .freq_hz = g->freq_hz,
+                                     .vis = s->precision == MSI_FP64 ? g->vis : NULL,
+                                     .vis_f32 = s->precision == MSI_FP64 ? NULL : g->vis,
+                                     .weight = weight};
+        rc = msi_gridder_add(to, &block);
+        if (!rc) rc = msi_interrupt_check();
+    }
+    msi_free(weight);
+    return rc;
+}
+
+/* The overlap of beams on nodes: (EDGE - 1) steps to both sides of the source along an axis. */
+enum { EDGE = 40, SIDE = 2 * EDGE - 1 };
+
+typedef struct overlap {
+    double step_rad;
+    double node[SIDE][SIDE]; /* at the distances (i - EDGE + 1) steps in l, (j - EDGE + 1) in m */
+} overlap;
+
+/* Add the autocorrelation of a field's beam. Given: seen [ny][nx] of its box, NaN or 0 outside */
+static void add_overlap(overlap *o, const msi_mosaic *m, const msi_mosaic_field *f, const float *seen, double weight)
+{
+    double p[EDGE][EDGE] = {{0}};
+    for (int j = 0; j < EDGE; j++)
+        for (int i = 0; i < EDGE; i++) {
+            const int64_t x = (int64_t)(i * o->step_rad / m->geometry.cell_x_rad),
+                          y = (int64_t)(j * o->step_rad / m->geometry.cell_y_rad);
+            const float v = x < f->nx && y < f->ny ? seen[y * f->nx + x] : 0;
+            p[j][i] = v > 0 ? (double)v : 0;
+        }
+#pragma omp parallel for schedule(dynamic, 1)
+    for (int dj = -EDGE + 1; dj < EDGE; dj++)
+        for (int di = -EDGE + 1; di < EDGE; di++) {
+            double sum = 0;
+            for (int j = dj > 0 ? dj : 0; j < (dj < 0 ? EDGE + dj : EDGE); j++)
+                for (int i = di > 0 ? di : 0; i < (di < 0 ? EDGE + di : EDGE); i++) sum += p[j][i] * p[j - dj][i - di];
+            o->node[dj + EDGE - 1][di + EDGE - 1] += weight * sum;
+        }
+}
+
+/* Return the overlap at a distance, linear between nodes; 0 beyond them. */
+static double overlap_at(const overlap *o, double l, double m)
+{
+    const double x = l / o->step_rad + EDGE - 1, y = m / o->step_rad + EDGE - 1;
+    const int i = (int)floor(x), j = (int)floor(y);
+    if (i < 0 || j < 0 || i + 1 >= SIDE || j + 1 >= SIDE) return 0;
+    const double a = x - i, b = y - j, all = o->node[EDGE - 1][EDGE - 1];
+    return ((1 - b) * ((1 - a) * o->node[j][i] + a * o->node[j][i + 1]) +
+            b * ((1 - a) * o->node[j + 1][i] + a * o->node[j + 1][i + 1])) /
+           all;
+}
+
+static int find_overlap(const msi_mosaic_channel *c, overlap *o)
+{
+    const msi_mosaic *m = c->mosaic;
+    for (int i = 0; i < m->n; i++) {
+        const double x = (double)m->field[i].nx * m->geometry.cell_x_rad,
+                     y = (double)m->field[i].ny * m->geometry.cell_y_rad;
+        o->step_rad = fmax(o->step_rad, fmax(x, y) / EDGE);
+    }
+    for (int i = 0; i < m->n; i++) {
+        const msi_mosaic_field *f = &m->field[i];
+        float *seen;
+        if (!(c->weight[i] > 0)) continue;
+        MSI_TRY(msi_alloc(&seen, f->nx * f->ny, sizeof *seen, "the primary beam of a field"));
+        const int rc = msi_pb_mean_image(&c->beam[i], MSI_PB_RESPONSE, 0, -1, seen);
+        if (!rc) add_overlap(o, m, f, seen, c->weight[i]);
+        msi_free(seen);
+        MSI_TRY(rc);
+    }
+    return MSI_OK;
+}
+
+/* Multiply the PSF by the overlap. */
+static int apply_overlap(const msi_mosaic_channel *c, msi_planes *psf)
+{
+    const msi_image_geometry *g = &c->mosaic->geometry;
+    overlap *o;
+    msi_image image = {0};
+    MSI_TRY(msi_alloc(&o, 1, sizeof *o, "the overlap of beams"));
+    int rc = find_overlap(c, o);
+    if (!rc) rc = msi_image_alloc(&image, g, 1, msi_planes_shape_of(psf)->precision);
+    if (!rc) rc = msi_planes_fetch(psf, 0, 1, image.pixel);
+    if (!rc && o->node[EDGE - 1][EDGE - 1] > 0) {
+#pragma omp parallel for schedule(static)
+        for (int64_t y = 0; y < g->ny; y++)
+            for (int64_t x = 0; x < g->nx; x++) {
+                const double l = ((double)g->nx / 2 - (double)x) * g->cell_x_rad,
+                             mm = ((double)y - (double)g->ny / 2) * g->cell_y_rad;
+                const int64_t at = y * g->nx + x;
+                msi_image_set(&image, 0, at, msi_image_value(image.pixel, image.precision, at) * overlap_at(o, l, mm));
+            }
+        rc = msi_planes_upload(psf, 0, 1, image.pixel);
+    }
+    msi_image_free(&image);
+    msi_free(o);
+    return rc;
+}
+
+int msi_mosaic_psf(const msi_mosaic_channel *c, const msi_gridder_spec *spec, msi_planes *psf)
+{
+    msi_gridder_spec of = *spec;
+    msi_gridder *g;
+    of.n_plane = 1;
+    of.residual = 1;
+    of.psf = of.psf_only = of.tagged = of.predict = 0;
+    of.precision = msi_gridder_precision(c->gridder[0]) == MSI_FP64 ? MSI_PRECISION_FP64 : MSI_PRECISION_FP32;
+    MSI_TRY(msi_gridder_create(&g, &of));
+    int rc = MSI_OK;
+    for (int i = 0; !rc && i < c->mosaic->n; i++)
+        if (c->weight[i] > 0) rc = copy_samples(c->gridder[i], g);
+    if (!rc) rc = msi_gridder_psf(g, psf);
+    msi_gridder_free(g);
+    return rc ? rc : apply_overlap(c, psf);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A mosaic: one image of many pointings. Each field is gridded by itself, on a small box of the image about its
+ * pointing, exactly: its samples are turned to the middle of the box, and the image is that of the common tangent plane.
+ *
+ *     I = sum over fields of w_f P_f D_f / sqrt(S S_max),    S = sum over fields of w_f P_f^2
+ *
+ * D_f is the image of a field, P_f the mean response of its samples to the sky, w_f the sum of their weights. I has flat
+ * noise; it is true flux times the response sqrt(S / S_max). A model in flux of this image is divided by the response,
+ * multiplied by P_f, and subtracted from the samples of each field.
+ */
+#ifndef MSI_PB_MOSAIC_H
+#define MSI_PB_MOSAIC_H
+
+#include "kernels/gridder.h"
+#include "src/pb/pb_mean.h"
+
+/* Pointings of one direction and one kind of beam. */
+typedef struct msi_mosaic_field {
+    int64_t n_pointing;
+    msi_pb_pointing *pointing; /* [n_pointing] owned */
+    int64_t x0, y0, nx, ny;    /* the box in the image; nx and ny are even */
+    double l, m;               /* direction of its pixel (nx/2, ny/2) */
+    double weight;             /* rows */
+} msi_mosaic_field;
+
+typedef struct msi_mosaic {
+    msi_image_geometry geometry;
+    double ra_rad, dec_rad;
+    const msi_pb_array *array; /* borrowed */
+    int n;
+    msi_mosaic_field *field;
+    int *of_pointing;  /* [array->n_pointing] the field of a pointing; -1: it does not see the image */
+    int64_t n_outside; /* pointings that do not */
+} msi_mosaic;
+
+/*
+ * msi_mosaic_make - find the fields and their boxes.
+ * Given:    array   borrowed
+ *           centre  ra, dec of the image
+ *           low_hz  the lowest frequency, at which beams are widest
+ * Returned: *out    emptied by msi_mosaic_free; empty on failure
+ * Returns:  0, MSI_EINPUT (no field sees the image), MSI_ENOMEM
+ */
+int msi_mosaic_make(msi_mosaic *out, const msi_pb_array *array, const msi_image_geometry *geometry,
+                    const double centre[2], double low_hz);
+void msi_mosaic_free(msi_mosaic *m); /* leaves it empty */
+
+/* msi_mosaic_field_of - return the field of rows of a set with a phase centre; -1: none. */
+int msi_mosaic_field_of(const msi_mosaic *m, int set, double ra_rad, double dec_rad);
+
+/* msi_mosaic_centre - return the mean direction of pointings, weighted by their rows. */
+void msi_mosaic_centre(const msi_ms_reader *reader, double *ra_rad, double *dec_rad);
+
+/* An output channel. */
+typedef struct msi_mosaic_channel {
+    const msi_mosaic *mosaic;
+    msi_gridder **gridder; /* [fields] of the boxes, with spec.residual; borrowed. NULL: only the response is wanted */
+    double *weight;        /* [fields] owned: sums of weights over all ranks; 0: nothing of the field */
+    msi_pb_mean *beam;     /* [fields] owned */
+    float *response;       /* [ny][nx] owned; 0: not seen */
+    double peak;           /* S_max for weights that sum to 1 */
+    int64_t kept_bytes;    /* of the gridders, between residuals */
+} msi_mosaic_channel;
+
+/*
+ * msi_mosaic_channel_make - make the beams and the response of a channel.
+ * Given:    weight [fields]  moved
+ *           planes [n_plane]; freq_hz, of_freq [n_freq]  as msi_pb_target
+ * Returned: *out  emptied by msi_mosaic_channel_free; empty on failure
+ * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_mosaic_channel_make(msi_mosaic_channel *out, const msi_mosaic *m, double *weight, const msi_plane *planes,
+                            int n_plane, int n_freq, const double *freq_hz, const double *of_freq);
+void msi_mosaic_channel_free(msi_mosaic_channel *c); /* leaves it empty */
+
+/*
+ * msi_mosaic_image - image the samples of a channel, less those of a model.
+ * Given:    model  in the flux of the image; NULL: nothing is subtracted
+ * Returned: *out   freed by msi_image_free: the planes; NaN where nothing is seen. Of several ranks, the part of this one
+ * Returns:  as msi_gridder_residual
+ */
+int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *out);
+
+/*
+ * msi_mosaic_psf - make the PSF of a channel: that of all its samples, times the mean over the image of the part of a
+ * source that is seen at a distance from it, the autocorrelation of the fields' beams.
+ * Given:    spec  of a gridder of the whole image
+ * Returned: psf   one plane
+ * Returns:  as msi_gridder_psf
+ */
+int msi_mosaic_psf(const msi_mosaic_channel *c, const msi_gridder_spec *spec, msi_planes *psf);
+
+#endif
