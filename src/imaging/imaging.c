@@ -673,7 +673,7 @@ static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
     }
     msi_gridder *g = r->gridder[channel];
     m->rc = r->facets ? msi_imaging_facets_image(r, channel, &m->image) : msi_gridder_image(g, &m->image);
-    msi_imaging_facets_report(r, channel, &m->report);
+    msi_imaging_report_of_channel(r, channel, &m->report);
     if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
 }
 

@@ -404,7 +404,7 @@ static int end_field(msi_cleaning *k, int rc)
     msi_imaging_run *r = k->run;
     for (int c = 0; !rc && c < (k->samples->n_term ? 1 : k->field.spec.n_channel); c++) {
         msi_gridder_report report;
-        msi_imaging_facets_report(r, k->first + c, &report);
+        msi_imaging_report_of_channel(r, k->first + c, &report);
         msi_imaging_report_channel(k->first + c, report.n_sample, &report);
         rc = msi_clean_samples_release(k->samples, k->first + c);
     }

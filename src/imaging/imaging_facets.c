@@ -129,23 +129,6 @@ int msi_imaging_facets_image(msi_imaging_run *r, int64_t channel, msi_image *ima
     return rc;
 }
 
-void msi_imaging_facets_report(const msi_imaging_run *r, int64_t channel, msi_gridder_report *report)
-{
-    msi_gridder_report whole;
-    msi_gridder_report_get(r->gridder[channel], &whole);
-    if (!r->facets) {
-        *report = whole;
-        return;
-    }
-    *report = r->facets->channel[channel].report;
-    report->n_sample = whole.n_sample;
-    report->n_outside = whole.n_outside;
-    report->store_bytes = whole.store_bytes;
-    report->spilled_bytes = whole.spilled_bytes;
-    report->longest_lambda = whole.longest_lambda;
-    memcpy(report->sum_vis_weight, whole.sum_vis_weight, sizeof report->sum_vis_weight);
-}
-
 /* ---- Images of true flux ---- */
 
 /* Return the factor of a facet in an image of a channel, or of the mean of all channels, over that of its beam. */

@@ -137,29 +137,6 @@ int msi_imaging_mosaic_image(msi_imaging_run *r, int64_t channel, msi_image *ima
     return rc;
 }
 
-void msi_imaging_report_of_channel(const msi_imaging_run *r, int64_t channel, msi_gridder_report *report)
-{
-    const int n = msi_imaging_n_part(r);
-    msi_gridder_report_get(r->gridder[channel * n], report);
-    for (int i = 1; i < n; i++) {
-        msi_gridder_report of;
-        msi_gridder_report_get(r->gridder[channel * n + i], &of);
-        for (int p = 0; p < r->n_plane; p++) report->sum_vis_weight[p] += of.sum_vis_weight[p];
-        report->n_sample += of.n_sample;
-        report->n_outside += of.n_outside;
-        report->store_bytes += of.store_bytes;
-        report->spilled_bytes += of.spilled_bytes;
-        report->longest_lambda =
-            of.longest_lambda > report->longest_lambda ? of.longest_lambda : report->longest_lambda;
-        report->w_max_lambda = of.w_max_lambda > report->w_max_lambda ? of.w_max_lambda : report->w_max_lambda;
-        report->sort_s += of.sort_s;
-        report->grid_s += of.grid_s;
-        report->transform_s += of.transform_s;
-        report->correct_s += of.correct_s;
-        report->transfer_s += of.transfer_s;
-    }
-}
-
 void msi_imaging_mosaic_close(msi_imaging_run *r)
 {
     msi_imaging_mosaic *m = r->mosaic;

@@ -252,6 +252,44 @@ void msi_imaging_report_loaded(msi_imaging_run *run)
 }
 
 /* Log the scale of weights of the first channel that has one. */
+/* Add the figures of a gridder to those of others of its channel. */
+static void add_report(msi_gridder_report *sum, const msi_gridder_report *of)
+{
+    for (int p = 0; p < MSI_GRIDDER_MAX_PLANES; p++) sum->sum_vis_weight[p] += of->sum_vis_weight[p];
+    sum->n_sample += of->n_sample;
+    sum->n_outside += of->n_outside;
+    sum->store_bytes += of->store_bytes;
+    sum->spilled_bytes += of->spilled_bytes;
+    sum->longest_lambda = fmax(of->longest_lambda, sum->longest_lambda);
+    sum->w_max_lambda = fmax(of->w_max_lambda, sum->w_max_lambda);
+    sum->sort_s += of->sort_s;
+    sum->grid_s += of->grid_s;
+    sum->transform_s += of->transform_s;
+    sum->correct_s += of->correct_s;
+    sum->transfer_s += of->transfer_s;
+}
+
+void msi_imaging_report_of_channel(const msi_imaging_run *r, int64_t channel, msi_gridder_report *report)
+{
+    const int n = msi_imaging_n_part(r);
+    msi_gridder_report of;
+    msi_gridder_report_get(r->gridder[channel * n], report);
+    for (int i = 1; i < n; i++) {
+        msi_gridder_report_get(r->gridder[channel * n + i], &of);
+        add_report(report, &of);
+    }
+    if (!r->facets) return;
+    of = *report;
+    *report = r->facets->channel[channel].report;
+    report->n_sample = of.n_sample;
+    report->n_outside = of.n_outside;
+    report->store_bytes = of.store_bytes;
+    report->spilled_bytes = of.spilled_bytes;
+    report->longest_lambda = of.longest_lambda;
+    report->w_max_lambda = of.w_max_lambda;
+    memcpy(report->sum_vis_weight, of.sum_vis_weight, sizeof report->sum_vis_weight);
+}
+
 static void report_scale(const msi_imaging_run *run)
 {
     for (int64_t c = 0; c < run->options->channels_out; c++) {

@@ -160,6 +160,10 @@ void msi_imaging_report_empty(const msi_imaging_run *r, int64_t channel, int n, 
  */
 void msi_imaging_report_channel(int64_t channel, int64_t n_sample, const msi_gridder_report *report);
 
+/* msi_imaging_report_of_channel - get the report of a channel: the sum of its gridders, with the plan of its facets, if
+ * there are any. */
+void msi_imaging_report_of_channel(const msi_imaging_run *run, int64_t channel, msi_gridder_report *report);
+
 /* msi_imaging_theoretic_beam - return the wavelength over the longest baseline, in radians; 0 if unknown. */
 double msi_imaging_theoretic_beam(const msi_imaging_run *run);
 
@@ -339,9 +343,6 @@ int msi_imaging_mosaic_channels(msi_imaging_run *run);
 /* msi_imaging_mosaic_image - make the images of an output channel, as msi_gridder_image. */
 int msi_imaging_mosaic_image(msi_imaging_run *run, int64_t channel, msi_image *image);
 
-/* msi_imaging_report_of_channel - get the sum of the reports of a channel's gridders. */
-void msi_imaging_report_of_channel(const msi_imaging_run *run, int64_t channel, msi_gridder_report *report);
-
 /* ---- Facets (imaging_facets.c) ---- */
 
 /* msi_imaging_facets_start - read solutions, if the run has facets. Call it before any thread starts. Returns: as
@@ -371,9 +372,6 @@ int msi_imaging_facets_tag(msi_imaging_facets *f, const msi_ms_block *block, int
 
 /* msi_imaging_facets_image - make the images of an output channel, as msi_gridder_image. */
 int msi_imaging_facets_image(msi_imaging_run *run, int64_t channel, msi_image *image);
-
-/* msi_imaging_facets_report - get the report of a channel's gridder, with the plan of its facets, if there are any. */
-void msi_imaging_facets_report(const msi_imaging_run *run, int64_t channel, msi_gridder_report *report);
 
 /* msi_imaging_facets_put - write the images of true flux that belong to planes that are being written. Returns: as
  * msi_imaging_pb_put */

@@ -97,7 +97,7 @@ static void add_time(const seen_pointing *s, const msi_pb_target *t, double freq
 /* The angle beyond which a pointing's model is not valid, at the highest frequency of the target. */
 static double limit_of(const seen_pointing *s, const msi_pb_target *t)
 {
-    double limit = MSI_PI;
+    double limit = t->reach_rad > 0 ? t->reach_rad : MSI_PI;
     for (int f = 0; f < t->n_freq; f++)
         if (t->weight[f] > 0) limit = fmin(limit, msi_pb_view_limit(&s->view, t->freq_hz[f]));
     return limit;

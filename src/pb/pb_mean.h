@@ -16,6 +16,7 @@ typedef struct msi_pb_target {
     msi_image_geometry geometry;
     double ra_rad, dec_rad; /* centre of the tangent plane */
     double l, m;            /* direction of pixel (nx/2, ny/2) in it */
+    double reach_rad;       /* nothing is seen farther from a pointing; 0: no such limit */
     const msi_plane *planes;
     int n_plane;
     int n_freq;

@@ -97,7 +97,8 @@ static int place_pointing(msi_mosaic *m, const msi_pb_pointing *p, double low_hz
             *of = i;
     if (*of < 0) {
         msi_pb_view_make(&view, site, p->ra_rad, p->dec_rad, (const double[]){m->ra_rad, m->dec_rad});
-        if (!find_box(&new, m, &view, reach_of(&view, low_hz))) return MSI_OK;
+        new.reach_rad = reach_of(&view, low_hz);
+        if (!find_box(&new, m, &view, new.reach_rad)) return MSI_OK;
         *of = m->n++;
         m->field[*of] = new;
     }
@@ -175,6 +176,7 @@ static int add_field(msi_mosaic_channel *c, int field, double share, const msi_p
     of.geometry = box_of(c->mosaic, field);
     of.l = f->l;
     of.m = f->m;
+    of.reach_rad = f->reach_rad;
     MSI_TRY(msi_pb_mean_make(&c->beam[field], &one, &of));
     MSI_TRY(msi_alloc(&seen, f->nx * f->ny, sizeof *seen, "the primary beam of a field"));
     const int rc = msi_pb_mean_image(&c->beam[field], MSI_PB_RESPONSE, 0, -1, seen);

@@ -21,6 +21,7 @@ typedef struct msi_mosaic_field {
     msi_pb_pointing *pointing; /* [n_pointing] owned */
     int64_t x0, y0, nx, ny;    /* the box in the image; nx and ny are even */
     double l, m;               /* direction of its pixel (nx/2, ny/2) */
+    double reach_rad;          /* nothing is seen farther from the pointing */
     double weight;             /* rows */
 } msi_mosaic_field;
 

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mosaics, on sets of several pointings whose visibilities are sums in double over sources that are attenuated by a
+Gaussian or an Airy pattern about each pointing. mosaic.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from program_suite import ImagingSuite, fresh_copy, main, skip_without_modules
+
+skip_without_modules("numpy", "astropy.io.fits", "casacore.tables")
+import numpy as np
+from astropy.io import fits
+from casacore.tables import table
+
+C = 299792458.0
+N, CELL = 320, np.radians(20 / 3600)
+CENTRE = np.radians((60.0, 40.0))
+SIZE = ("-size", N, N, "-scale", "%.12grad" % CELL)
+SHIFT = ("-shift", "%.15grad" % CENTRE[0], "%.15grad" % CENTRE[1])
+WIDTH = np.radians(20 / 60)  # at half power, at the first frequency
+GAUSS = ("-pb", "gauss:20amin@1.4GHz")
+FREQ = 1.4e9 + 1e6 * np.arange(3)
+# The pointings, in half widths to the west and the north: a cross, and one alone.
+POINTINGS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (2.2, 1.6))
+
+
+def sky(x, y):
+    """Right ascension and declination of a pixel."""
+    l, m = (N / 2 - np.asarray(x, float)) * CELL, (np.asarray(y, float) - N / 2) * CELL
+    n, (ra, dec) = np.sqrt(1 - l * l - m * m), CENTRE
+    return ra + np.arctan2(l, n * np.cos(dec) - m * np.sin(dec)), np.arcsin(m * np.cos(dec) + n * np.sin(dec))
+
+
+def lmn(ra, dec, centre):
+    d, c = ra - centre[0], centre[1]
+    return np.array([np.cos(dec) * np.sin(d), np.sin(dec) * np.cos(c) - np.cos(dec) * np.sin(c) * np.cos(d),
+                     np.sin(dec) * np.sin(c) + np.cos(dec) * np.cos(c) * np.cos(d)])
+
+
+def gauss(hz, angle):
+    return np.exp(-4 * np.log(2) * (angle / (WIDTH * FREQ[0] / hz))**2)
+
+
+POINTED = [sky(N / 2 + a * WIDTH / 2 / CELL, N / 2 + b * WIDTH / 2 / CELL) for a, b in POINTINGS]
+
+
+class Sources:
+    """Sources on pixels: none near another, all where a field sees a good part of them."""
+
+    def __init__(self, n=14, polarised=False):
+        g = np.random.default_rng(7)
+        self.at = []
+        while len(self.at) < n:
+            x, y = (int(v) for v in g.integers(20, N - 20, 2))
+            seen = max(self.angles(x, y) < 0.62 * WIDTH)
+            if seen and all(np.hypot(x - a, y - b) > 9 for a, b in self.at):
+                self.at.append((x, y))
+        self.flux = g.uniform(0.5, 2, n)
+        self.share = np.concatenate([np.ones((n, 1)), g.uniform(-0.3, 0.3, (n, 3)) * polarised], axis=1)
+
+    @staticmethod
+    def angles(x, y):
+        ra, dec = sky(x, y)
+        return np.array([np.arctan2(np.hypot(*lmn(ra, dec, p)[:2]), lmn(ra, dec, p)[2]) for p in POINTED])
+
+
+def make(s, name, sources, beam=gauss, pols="XX,YY", noise=0, telescope=None, freq=FREQ, size=None):
+    """A set of all pointings, with the sources in DATA."""
+    fields = [w for p in POINTED[1:] for w in ("-field", "%.15grad" % p[0], "%.15grad" % p[1])]
+    made = s.made("made%d%d.ms" % (len(pols), len(freq)), "-telescope", "vla", "-config", "D", "-duration", "3h", "-integration", "3min", "-ra",
+                  "%.15grad" % POINTED[0][0], "-dec", "%.15grad" % POINTED[0][1], *fields, "-scan-length", "1", "-pol", pols,
+                  "-spw", "%.9gHz" % freq[0], "%.9gHz" % (freq[1] - freq[0]), len(freq))
+    path = fresh_copy(made, s.path(name))
+    with table(path + "/FIELD", ack=False) as t:
+        centres = t.getcol("PHASE_DIR")[:, 0]
+    with table(path, readonly=False, ack=False) as t:
+        uvw, field, data = t.getcol("UVW"), t.getcol("FIELD_ID"), np.zeros_like(t.getcol("DATA"), dtype=complex)
+        for i, centre in enumerate(centres):
+            rows = np.flatnonzero(field == i)
+            for (x, y), flux, share in zip(sources.at, sources.flux, sources.share):
+                d = lmn(*sky(x, y), centre)
+                angle = np.arctan2(np.hypot(d[0], d[1]), d[2])
+                i_, q, u, v = share * flux
+                corr = np.array([i_ + q, u + 1j * v, u - 1j * v, i_ - q])[[0, 1, 2, 3] if len(pols) > 5 else [0, 3]]
+                for c, hz in enumerate(freq):
+                    wave = np.exp(2j * np.pi * hz / C * (uvw[rows] @ (d - [0, 0, 1])))
+                    data[rows, c] += beam(hz, angle) * wave[:, None] * corr
+        if noise:
+            g = np.random.default_rng(2)
+            data += noise * (g.standard_normal(data.shape) + 1j * g.standard_normal(data.shape))
+        t.putcol("DATA", data.astype(np.complex64))
+    return path
+
+
+def one_kind(s, path, *words):
+    done = s.launch("-quiet", "-overwrite", "-mosaic", "-name", "m", *SIZE, *words, path)
+    s.must(done.returncode == 0, "runs: -mosaic %s%s" % (" ".join(str(w) for w in words), done.stderr[-800:]))
+
+
+def pixels(s, kind, name="m"):
+    return fits.getdata(os.path.join(s.out, "%s-%s.fits" % (name, kind))).squeeze()
+
+
+def angles_from(centre):
+    """The angle of each pixel from a pointing."""
+    y, x = np.mgrid[:N, :N]
+    ra, dec = sky(x, y)
+    d = lmn(ra, dec, centre)
+    return np.arctan2(np.hypot(d[0], d[1]), d[2])
+
+
+def beams(hz, reach=2):
+    """The mean response of each pointing over frequencies; 0 beyond the widths to which Gaussians are followed."""
+    out = []
+    for p in POINTED:
+        a = angles_from(p)
+        out.append(np.where(a <= reach * WIDTH, np.mean([gauss(f, a) for f in hz], axis=0), 0))
+    return np.array(out)
+
+
+def check_dirty(s):
+    """The response and the image at chosen pixels, by their definition."""
+    path = make(s, "dirty.ms", Sources())
+    one_kind(s, path, *GAUSS, *SHIFT, "-weight", "natural", "-accuracy", 1e-5, "-make-psf", "-pblimit", -1)
+    with table(path, ack=False) as t:
+        uvw, field, data = t.getcol("UVW"), t.getcol("FIELD_ID"), t.getcol("DATA").mean(axis=2)
+    with table(path + "/FIELD", ack=False) as t:
+        centres = t.getcol("PHASE_DIR")[:, 0]
+    count = np.bincount(field)
+    p = beams(FREQ)
+    total = np.tensordot(count / count.sum(), p**2, 1)
+    response = np.sqrt(total / total.max())
+    pb = pixels(s, "pb")
+    off = np.nanmax(np.abs(pb - response))
+    s.must(off < 2e-4, "the response is off by %.1e" % off)
+    unseen = total == 0
+    s.must((np.isnan(pb) == unseen).mean() > 0.999 and np.isnan(pixels(s, "image"))[unseen].mean() > 0.99, "NaN where no field sees")
+    g, image, worst, peak = np.random.default_rng(4), pixels(s, "image"), 0, np.nanmax(pixels(s, "image"))
+    for x, y in [tuple(g.integers(30, N - 30, 2)) for _ in range(40)] + Sources().at[:6]:
+        value = 0
+        for i, centre in enumerate(centres):
+            rows = field == i
+            turns = (uvw[rows] @ (lmn(*sky(x, y), centre) - [0, 0, 1]))[:, None] * FREQ / C
+            value += p[i, y, x] * (data[rows] * np.exp(-2j * np.pi * turns)).real.sum()
+        if total[y, x] > 1e-3 * total.max():
+            value /= len(FREQ) * count.sum() * np.sqrt(total[y, x] * total.max())
+            worst = max(worst, abs(image[y, x] - value))
+    s.must(worst < 3e-4 * peak, "pixels are off their definition by %.1e of the peak" % (worst / peak))
+    corrected = pixels(s, "pbcor")
+    ok = response > 0.05
+    off = np.abs(corrected * response - image)[ok].max() / peak
+    s.must(off < 1e-3, "the corrected image times the response is the image: off by %.1e" % off)
+
+
+def fluxes(s, kind, sources):
+    """The largest error of the sources' fluxes at their pixels."""
+    image = pixels(s, kind)
+    return max(abs(image[y, x] / f - 1) for (x, y), f in zip(sources.at, sources.flux))
+
+
+def check_clean(s):
+    """Fields are cleaned together: fluxes, MODEL_DATA, a flat noise; the same by two sets of the fields."""
+    sources = Sources()
+    path = make(s, "clean.ms", sources, noise=0)
+    clean = ("-niter", 4000, "-threshold", "1mJy", "-mgain", 0.7, "-weight", "briggs", 0)
+    one_kind(s, path, *GAUSS)
+    header = fits.getheader(os.path.join(s.out, "m-image.fits"))
+    mean = np.mean([lmn(*p, (0, 0)) for p in POINTED], axis=0)
+    off = np.hypot(header["CRVAL1"] - np.degrees(np.arctan2(mean[0], mean[2])),
+                   header["CRVAL2"] - np.degrees(np.arcsin(mean[1] / np.linalg.norm(mean))))
+    s.must(off < 1e-3, "the centre is the mean direction: off by %.1e degrees" % off)
+    one_kind(s, path, *GAUSS, *clean, *SHIFT)
+    off = fluxes(s, "pbcor", sources)
+    s.must(off < 2e-3, "about -shift fluxes are off by at most %.1e" % off)
+    whole = pixels(s, "image")
+    with table(path, ack=False) as t:
+        data, model = t.getcol("DATA"), t.getcol("MODEL_DATA")
+    off = np.sqrt((np.abs(data - model)**2).mean() / (np.abs(data)**2).mean())
+    s.must(off < 0.01, "MODEL_DATA is the data to %.1e of their rms" % off)
+    parts = []
+    for i in (0, 1):
+        parts.append(s.path("part%d.ms" % i))
+        with table(path, ack=False) as t:
+            t.query("FIELD_ID %% 2 == %d" % i).copy(parts[-1], deep=True).close()
+    done = s.launch("-quiet", "-overwrite", "-mosaic", "-name", "two", *SIZE, *GAUSS, *clean, *SHIFT, "-no-update-model-required", *parts)
+    s.must(done.returncode == 0, "two sets%s" % done.stderr[-800:])
+    off = np.nanmax(np.abs(pixels(s, "image", "two") - whole)) / np.nanmax(whole)
+    s.must(off < 2e-3, "two sets of the fields make the image of one: off by %.1e" % off)
+
+
+def check_noise(s):
+    """The noise is that of all samples, wherever fields see."""
+    path = make(s, "noise.ms", Sources(n=1), noise=1.0)
+    one_kind(s, path, *GAUSS, *SHIFT, "-weight", "natural", "-niter", 50, "-auto-threshold", 5, "-pblimit", -1)
+    residual, response = pixels(s, "residual"), pixels(s, "pb")
+    total = np.tensordot(np.full(len(POINTED), 1 / len(POINTED)), beams(FREQ)**2, 1)
+    with table(path, ack=False) as t:
+        n = t.nrows() * len(FREQ)
+    want = 1 / np.sqrt(2 * n * total.max())
+    of = [residual[(response > a) & (response <= b)].std() / want for a, b in ((0.01, 0.3), (0.3, 0.7), (0.7, 1))]
+    s.must(all(abs(v - 1) < 0.12 for v in of), "noise over what is expected, from the edge to the middle: %s" % np.round(of, 3))
+
+
+def check_polarised(s):
+    """IQUV of polarised sources."""
+    sources = Sources(polarised=True)
+    path = make(s, "iquv.ms", sources, pols="XX,XY,YX,YY")
+    one_kind(s, path, *GAUSS, *SHIFT, "-pol", "IQUV", "-join-polarizations", "-niter", 4000, "-threshold", "1mJy", "-no-update-model-required",
+             "-mgain", 0.7)
+    for k, pol in enumerate("IQUV"):
+        image = pixels(s, pol + "-pbcor")
+        off = max(abs(image[y, x] - f * share[k]) / f for (x, y), f, share in zip(sources.at, sources.flux, sources.share))
+        s.must(off < 3e-3, "%s is off by %.1e of I" % (pol, off))
+
+
+def check_channels(s):
+    """Joined channels of a wide band: each has its own beams."""
+    sources, freq = Sources(), np.array([1.4e9, 1.8e9])
+    path = make(s, "wide.ms", sources, freq=freq)
+    one_kind(s, path, *GAUSS, *SHIFT, "-channels-out", 2, "-join-channels", "-niter", 4000, "-threshold", "1mJy", "-mgain", 0.7, "-pblimit", 0.1,
+             "-no-update-model-required", "-apply-primary-beam")
+    for kind in ("0000-pbcor", "0001-pbcor", "MFS-pbcor", "MFS-image-pb"):
+        image = pixels(s, kind)
+        off = [abs(image[y, x] / f - 1) for (x, y), f in zip(sources.at, sources.flux) if np.isfinite(image[y, x])]
+        s.must(len(off) > 8 and max(off) < 5e-3, "%s: %d fluxes are off by at most %.1e" % (kind, len(off), max(off)))
+
+
+def check_weights(s):
+    """Densities of each field are those of its images; one density of all fields is that of an image of all."""
+    path = make(s, "weights.ms", Sources())
+    weigh = ("-weight", "briggs", 0, *SHIFT, *SIZE)
+    key, total = "WSCIMGWG", 0
+    for i in range(len(POINTED)):
+        s.launch("-quiet", "-overwrite", "-name", "f", "-field", i, *weigh, path)
+        total += fits.getheader(os.path.join(s.out, "f-image.fits"))[key]
+    one_kind(s, path, *GAUSS, *weigh)
+    own = fits.getheader(os.path.join(s.out, "m-image.fits"))[key]
+    s.must(abs(own / total - 1) < 1e-6, "sum of weights by fields: %.7g, by images of fields %.7g" % (own, total))
+    one_kind(s, path, *GAUSS, *weigh, "-no-mosweight")
+    shared = fits.getheader(os.path.join(s.out, "m-image.fits"))[key]
+    s.launch("-quiet", "-overwrite", "-name", "f", "-field", "all", *weigh, path)
+    total = fits.getheader(os.path.join(s.out, "f-image.fits"))[key]
+    s.must(abs(shared / total - 1) < 1e-6 and abs(shared / own - 1) > 0.01, "with -no-mosweight: %.7g, by an image of all %.7g" % (shared, total))
+
+
+def check_refusals(s):
+    path = make(s, "refused.ms", Sources(n=1))
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+    mosaic = ("-mosaic", *GAUSS, "-name", "r", *SIZE)
+    s.refused("facets", 2, "-mosaic: it cannot be used with -facet", *mosaic, "-facet-auto", 3, path)
+    s.refused("grid-with-beam", 2, "-mosaic: it cannot be used with -grid-with-beam", *mosaic, "-niter", 1, "-grid-with-beam", path)
+    s.refused("no beam", 2, "-mosaic: -pb off", "-mosaic", "-pb", "off", "-name", "r", *SIZE, path)
+    s.refused("intervals", 2, "-shift", *mosaic, "-intervals-out", 2, path)
+    s.refused("terms", 2, "-mosaic", *mosaic, "-niter", 1, "-deconvolver", "mtmfs", path)
+    s.refused("far away", 3, "no selected field sees the image", *mosaic, "-shift", "10h0m0s", "0d", path)
+    s.refused("cross hands", 2, "give -pol IQUV", *mosaic, "-pol", "XY", path)
+    s.refused("predict", 2, "-mosaic", "-predict", *mosaic, path)
+
+
+def check_tclean(s):
+    """gridder='mosaic' of tclean."""
+    path = make(s, "tclean.ms", Sources(n=3))
+    done = s.launch("-quiet", "-overwrite", "-pb", "gauss:20amin@1.4GHz", "-tclean",
+                    "tclean(vis='%s', imagename='t', imsize=[%d], cell='30arcsec', gridder='mosaic', mosweight=False, "
+                    "pblimit=0.1, niter=0)" % (path, N))
+    s.must(done.returncode == 0 and os.path.exists(os.path.join(s.out, "t-pbcor.fits")), "runs%s" % done.stderr[-500:])
+    pb = pixels(s, "pb", "t")
+    s.must(0.1 < np.nanmin(pb) < 0.12, "pblimit: the least response is %.3f" % np.nanmin(pb))
+
+
+main(ImagingSuite, globals())
