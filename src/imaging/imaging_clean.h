@@ -30,10 +30,11 @@ typedef struct msi_cleaning {
     msi_clean_samples *samples;
     msi_clean_field field;
     int64_t first;
-    msi_clean_taylor taylor; /* nodes of Taylor terms; the channels of the field are then the terms of channel first */
-    double *freq_hz;         /* [field.spec.n_channel] */
-    msi_beam *beam;          /* [field.spec.n_channel] */
-    double sidelobe;         /* of the first PSF */
+    double principal_peak_jy; /* with Taylor terms: the largest value of the principal solution of Stokes I, term 0 */
+    msi_clean_taylor taylor;  /* nodes of Taylor terms; the channels of the field are then the terms of channel first */
+    double *freq_hz;          /* [field.spec.n_channel] */
+    msi_beam *beam;           /* [field.spec.n_channel] */
+    double sidelobe;          /* of the first PSF */
     msi_imaging_weight (*weight)[MSI_GRIDDER_MAX_PLANES]; /* [field.spec.n_channel] */
     int has_first_residual;
     double dirty_peak_jy; /* of all dirty images written; 0: none */

@@ -578,13 +578,28 @@ static int put_taylor_map(msi_cleaning *k, const taylor_terms *m, msi_fits_kind 
     return rc;
 }
 
+/* Find the largest value of the principal solution of the residuals, term 0 of Stokes I, before it is restored. */
+static int find_principal_peak(msi_cleaning *k)
+{
+    const int plane = msi_outputs_taylor_plane(k->run->options);
+    msi_image image;
+    if (plane < 0) return MSI_OK;
+    MSI_TRY(msi_image_alloc(&image, &k->run->options->geometry, 1, k->shape.precision));
+    const int rc = msi_planes_fetch(k->field.residual, msi_clean_field_plane(&k->field, 0, plane), 1, image.pixel);
+    k->principal_peak_jy = 0;
+    for (int64_t i = 0; !rc && i < msi_image_n_pixel(&image.geometry); i++)
+        k->principal_peak_jy = fmax(k->principal_peak_jy, msi_image_value(image.pixel, image.precision, i));
+    msi_image_free(&image);
+    return rc;
+}
+
 /* Write alpha, its standard deviation and, with three terms or more, beta of the restored terms, where term 0 is above
- * LEAST_SIGMA times the noise. */
+ * LEAST_SIGMA times the noise; as tclean, above a tenth of the peak of its residual. */
 static int put_taylor_maps(msi_cleaning *k, taylor_terms *m)
 {
     if (m->plane < 0) return MSI_OK;
     m->noise = msi_clean_field_group(&k->field, m->plane)->noise;
-    m->least = LEAST_SIGMA * m->noise;
+    m->least = k->run->options->like == MSI_PEER_TCLEAN ? 0.1 * k->principal_peak_jy : LEAST_SIGMA * m->noise;
     for (int i = 0; i < 4; i++)
         for (int c = 0; c < k->taylor.n_node; c++)
             m->inverse[i / 2][i % 2] += k->taylor.term[(i / 2) * k->taylor.n_node + c] *
@@ -622,6 +637,7 @@ int msi_cleaning_put_cleaned(msi_cleaning *k)
     MSI_TRY(put_all_masks(k));
     MSI_TRY(put_sources(k->run, f, k->first));
     MSI_TRY(msi_clean_field_terms(f, 0));
+    MSI_TRY(find_principal_peak(k));
     for (int c = 0; c < f->spec.n_channel && !k->run->options->cube.restoring_beam; c++) {
         if (!msi_beam_known(&k->beam[c]) && f->n_vis[c * f->spec.n_pol] && !msi_cleaning_term(k, c))
             msi_log_warning(

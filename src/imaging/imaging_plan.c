@@ -183,6 +183,16 @@ static void plan_dirty(msi_imaging_plan *plan, const msi_imaging_need *need, int
     plan->paged_bytes = is_paged ? images : 0;
 }
 
+/* Return the bytes of the restored Taylor terms; with -pbcor those of the beam, of term 0 as it was, and of
+ * covariances. */
+static int64_t term_bytes(const msi_imaging_need *need, msi_precision precision)
+{
+    const msi_options *o = need->options;
+    const int64_t n_pixel = msi_image_n_pixel(&o->geometry), n_image = o->clean.n_taylor * need->n_plane,
+                  bytes = msi_image_pixel_bytes(precision), of_float = msi_image_pixel_bytes(MSI_FP32);
+    return n_pixel * (n_image * bytes + (n_image && o->pb.correct ? (n_image + 3) * of_float + bytes : 0));
+}
+
 /*
  * Plan cleaning: planes and cleaners of a field, on the backend that does the work. Gridders work next to the field and
  * to the means of dirty images and PSFs. When they do not, PSFs become those of cleaners, noise is measured, or images
@@ -214,8 +224,9 @@ static int plan_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need, i
                   last_means = o->channels_out > 1 ? (3 + c->save_first_residual) * images : 0;
     plan->image_bytes = bytes.host + (is_paged ? 0 : kept + means);
     plan->alone_bytes = larger(bytes.psfs + (is_paged ? 0 : plane), bytes.measuring);
-    plan->alone_bytes = larger(plan->alone_bytes,
-                               bytes.restoring + writing_bytes(need, precision) + (is_paged ? 0 : last_means + images));
+    plan->alone_bytes =
+        larger(plan->alone_bytes, larger(bytes.restoring, term_bytes(need, precision)) +
+                                      writing_bytes(need, precision) + (is_paged ? 0 : last_means + images));
     plan->alone_bytes += plan->image_bytes + (is_paged ? 0 : plan->gridder.kept_bytes);
     plan->paged_bytes = is_paged ? bytes.paged + kept + means + last_means + images : 0;
     plan->device_bytes += bytes.device;

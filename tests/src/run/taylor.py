@@ -147,6 +147,9 @@ def check_errors(s):
     cut = pixels(s, "noise", "tt0-image")[0][np.isfinite(alpha)].min() / (1.4826 * np.median(np.abs(noise - np.median(noise))))
     s.must(4 <= cut, "alpha has values above five times the noise: %.2f" % cut)
     residual = [pixels(s, "noise", "tt%d-residual" % t)[0] for t in range(2)]
+    clean(s, ms, "cut", "-niter", 1000, "-like", "tclean", "-auto-threshold", 5, "-nmiter", 2)
+    cut = [pixels(s, "cut", kind)[0] for kind in ("tt0-image", "tt0-residual", "alpha")]
+    s.must(np.mean(np.isfinite(cut[2]) == (cut[0] > cut[1].max() / 10)) > 0.999, "with -like tclean alpha has values above a tenth of the residual's peak")
     clean(s, ms, "short", "-niter", 20000, "-gain", 0.2, "-fits-mask", mask_of(s, *at), "-threshold", "2e-3", "-nmiter", 2)
     clean(s, ms, "short", "-niter", 40000, "-gain", 0.2, "-fits-mask", mask_of(s, *at), "-threshold", "2e-3", "-continue")
     for t in range(2):
