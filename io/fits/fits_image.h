@@ -5,67 +5,9 @@
 
 #include "core/image.h"
 #include "core/types.h"
+#include "io/fits/image_kind.h"
 #include "io/fits/publish.h"
 #include "io/fits/sky_wcs.h"
-
-/* Kinds of images. Kinds from MSI_FITS_WEIGHTS on lie in the uv plane: pixel (nx/2, ny/2) is u = v = 0, u grows with x
- * and v with y, and a pixel is 1 / (n * cell) wavelengths. */
-typedef enum msi_fits_kind {
-    MSI_FITS_DIRTY,
-    MSI_FITS_PSF,
-    MSI_FITS_MODEL,
-    MSI_FITS_RESIDUAL,
-    MSI_FITS_FIRST_RESIDUAL, /* after the first major cycle */
-    MSI_FITS_IMAGE,          /* restored */
-    MSI_FITS_MASK,           /* 1 where components may lie, or do lie */
-    MSI_FITS_INDEX,          /* spectral index of joined channels */
-    MSI_FITS_ALPHA,          /* of Taylor terms: spectral index, its standard deviation, curvature */
-    MSI_FITS_ALPHA_ERROR,
-    MSI_FITS_BETA,
-    MSI_FITS_IMAGE_PB, /* images corrected for the primary beam: restored or dirty, model, PSF */
-    MSI_FITS_MODEL_PB,
-    MSI_FITS_PSF_PB,
-    MSI_FITS_PBCOR,  /* the restored or dirty image, as tclean corrects it */
-    MSI_FITS_PB,     /* the primary beam: response of a plane */
-    MSI_FITS_FEED_X, /* power of a feed */
-    MSI_FITS_FEED_Y,
-    MSI_FITS_HORIZON, /* 1 where components may lie, by -horizon-mask and other masks */
-    MSI_FITS_WEIGHTS,
-    MSI_FITS_UV_REAL,
-    MSI_FITS_UV_IMAG
-} msi_fits_kind;
-
-/* msi_fits_is_index - return whether pixels of a kind describe a spectrum. */
-static inline int msi_fits_is_index(msi_fits_kind kind)
-{
-    return kind >= MSI_FITS_INDEX && kind <= MSI_FITS_BETA;
-}
-
-/* msi_fits_is_brightness - return whether pixels of a kind are in Jy, per beam or per pixel. */
-static inline int msi_fits_is_brightness(msi_fits_kind kind)
-{
-    return kind == MSI_FITS_DIRTY || (kind >= MSI_FITS_MODEL && kind <= MSI_FITS_IMAGE) || kind == MSI_FITS_IMAGE_PB ||
-           kind == MSI_FITS_MODEL_PB || kind == MSI_FITS_PBCOR;
-}
-
-/* msi_fits_is_model - return whether pixels of a kind are in Jy/pixel. */
-static inline int msi_fits_is_model(msi_fits_kind kind)
-{
-    return kind == MSI_FITS_MODEL || kind == MSI_FITS_MODEL_PB;
-}
-
-/* msi_fits_is_psf - return whether an image of a kind is a point spread function. */
-static inline int msi_fits_is_psf(msi_fits_kind kind)
-{
-    return kind == MSI_FITS_PSF || kind == MSI_FITS_PSF_PB;
-}
-
-/* msi_fits_has_beam - return whether images of a kind have a beam in the header. */
-static inline int msi_fits_has_beam(msi_fits_kind kind)
-{
-    return msi_fits_is_psf(kind) || msi_fits_is_index(kind) ||
-           (msi_fits_is_brightness(kind) && !msi_fits_is_model(kind));
-}
 
 enum { MSI_FITS_STOP = 32 };
 

@@ -249,64 +249,15 @@ static void format_date(double mjd_s, char text[32])
     snprintf(text + n, 32 - n, ".%04d", (int)(ticks - second * 10000));
 }
 
-static int is_on_sky(msi_fits_kind kind)
-{
-    return kind < MSI_FITS_WEIGHTS;
-}
-
 static void put_quantity(fitsfile *f, const msi_fits_spec *spec, int *status)
 {
-    static const char *const unit[] = {[MSI_FITS_DIRTY] = "Jy/beam",
-                                       [MSI_FITS_PSF] = "Jy/beam",
-                                       [MSI_FITS_MODEL] = "Jy/pixel",
-                                       [MSI_FITS_RESIDUAL] = "Jy/beam",
-                                       [MSI_FITS_IMAGE] = "Jy/beam",
-                                       [MSI_FITS_WEIGHTS] = NULL,
-                                       [MSI_FITS_FIRST_RESIDUAL] = "Jy/beam",
-                                       [MSI_FITS_UV_REAL] = "Jy",
-                                       [MSI_FITS_UV_IMAG] = "Jy",
-                                       [MSI_FITS_MASK] = NULL,
-                                       [MSI_FITS_INDEX] = NULL,
-                                       [MSI_FITS_ALPHA] = NULL,
-                                       [MSI_FITS_ALPHA_ERROR] = NULL,
-                                       [MSI_FITS_BETA] = NULL,
-                                       [MSI_FITS_IMAGE_PB] = "Jy/beam",
-                                       [MSI_FITS_MODEL_PB] = "Jy/pixel",
-                                       [MSI_FITS_PSF_PB] = "Jy/beam",
-                                       [MSI_FITS_PBCOR] = "Jy/beam",
-                                       [MSI_FITS_PB] = NULL,
-                                       [MSI_FITS_FEED_X] = NULL,
-                                       [MSI_FITS_FEED_Y] = NULL,
-                                       [MSI_FITS_HORIZON] = NULL};
-    static const char *const type[] = {[MSI_FITS_DIRTY] = "Intensity",
-                                       [MSI_FITS_PSF] = "Beam",
-                                       [MSI_FITS_MODEL] = "Intensity",
-                                       [MSI_FITS_RESIDUAL] = "Intensity",
-                                       [MSI_FITS_IMAGE] = "Intensity",
-                                       [MSI_FITS_WEIGHTS] = "Weight",
-                                       [MSI_FITS_FIRST_RESIDUAL] = "Intensity",
-                                       [MSI_FITS_UV_REAL] = "Visibility",
-                                       [MSI_FITS_UV_IMAG] = "Visibility",
-                                       [MSI_FITS_MASK] = "Mask",
-                                       [MSI_FITS_INDEX] = "Spectral Index",
-                                       [MSI_FITS_ALPHA] = "Spectral Index",
-                                       [MSI_FITS_ALPHA_ERROR] = "Uncertainty",
-                                       [MSI_FITS_BETA] = "Spectral Curvature",
-                                       [MSI_FITS_HORIZON] = "Mask",
-                                       [MSI_FITS_IMAGE_PB] = "Intensity",
-                                       [MSI_FITS_MODEL_PB] = "Intensity",
-                                       [MSI_FITS_PSF_PB] = "Beam",
-                                       [MSI_FITS_PBCOR] = "Intensity",
-                                       [MSI_FITS_PB] = "Primary Beam",
-                                       [MSI_FITS_FEED_X] = "Primary Beam",
-                                       [MSI_FITS_FEED_Y] = "Primary Beam"};
+    const msi_fits_kind_row *about = msi_fits_kind_about(spec->kind);
     const msi_observation *o = spec->observation;
     put_number(f, "BSCALE", 1, NULL, status);
     put_number(f, "BZERO", 0, NULL, status);
-    put_string(f, "BUNIT", spec->unit ? spec->unit : unit[spec->kind], "Unit of the pixels", status);
-    put_string(f, "BTYPE", type[spec->kind], NULL, status);
-    if (spec->n_term > 1 && !*status &&
-        (spec->kind <= MSI_FITS_IMAGE || spec->kind == MSI_FITS_PBCOR || spec->kind == MSI_FITS_PB)) {
+    put_string(f, "BUNIT", spec->unit ? spec->unit : about->unit, "Unit of the pixels", status);
+    put_string(f, "BTYPE", about->type, NULL, status);
+    if (spec->n_term > 1 && !*status && about->is_of_term) {
         fits_write_key_lng(f, "TERM", spec->term, "Taylor term in FREQ / reference - 1", status);
         fits_write_key_lng(f, "NTERMS", spec->n_term, "Number of Taylor terms", status);
     }
@@ -366,10 +317,10 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
                          {"FREQ", 1, spec->cube ? spec->cube->first_hz : spec->freq_hz,
                           spec->cube ? spec->cube->step_hz : spec->bandwidth_hz, "Hz", NULL},
                          {"STOKES", 1, msi_fits_stokes(spec->pol), 1, NULL, NULL}};
-    for (int i = 0; i < 2 && is_on_sky(spec->kind); i++)
+    for (int i = 0; i < 2 && msi_fits_is_on_sky(spec->kind); i++)
         axis[i] = (axis_cards){sky->ctype[i], sky->crpix[i], sky->crval_deg[i], sky->cdelt_deg[i], "deg", NULL};
     for (int i = 0; i < n_axis(spec); i++) put_axis(f, i + 1, &axis[i], status);
-    if (is_on_sky(spec->kind)) {
+    if (msi_fits_is_on_sky(spec->kind)) {
         put_number(f, "PV2_1", 0, NULL, status);
         put_number(f, "PV2_2", 0, NULL, status);
         put_number(f, "LONPOLE", sky->lonpole_deg, NULL, status);

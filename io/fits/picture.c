@@ -222,28 +222,9 @@ static int set_axes(composition *c, const msi_fits_spec *spec)
 
 static void write_detail(composition *c, const msi_fits_spec *spec)
 {
-    static const char *const kind[] = {[MSI_FITS_DIRTY] = "dirty image",
-                                       [MSI_FITS_PSF] = "point spread function",
-                                       [MSI_FITS_MODEL] = "model as seen with half a beam",
-                                       [MSI_FITS_RESIDUAL] = "residual",
-                                       [MSI_FITS_FIRST_RESIDUAL] = "residual of the first cycle",
-                                       [MSI_FITS_IMAGE] = "restored image",
-                                       [MSI_FITS_MASK] = "mask",
-                                       [MSI_FITS_INDEX] = "spectral index",
-                                       [MSI_FITS_ALPHA] = "spectral index",
-                                       [MSI_FITS_ALPHA_ERROR] = "standard deviation of the spectral index",
-                                       [MSI_FITS_BETA] = "spectral curvature",
-                                       [MSI_FITS_IMAGE_PB] = "corrected for the primary beam",
-                                       [MSI_FITS_MODEL_PB] = "model corrected for the primary beam",
-                                       [MSI_FITS_PSF_PB] = "point spread function over the primary beam",
-                                       [MSI_FITS_PBCOR] = "corrected for the primary beam",
-                                       [MSI_FITS_PB] = "primary beam",
-                                       [MSI_FITS_FEED_X] = "primary beam of the first feed",
-                                       [MSI_FITS_FEED_Y] = "primary beam of the second feed",
-                                       [MSI_FITS_WEIGHTS] = "weights in the uv plane"};
     const msi_picture *p = &c->picture;
     char part[96], width[32], whole[32];
-    add_part(c->detail, kind[spec->kind]);
+    add_part(c->detail, msi_fits_kind_about(spec->kind)->title);
     if (spec->kind == MSI_FITS_PSF && p->window.nx < p->nx) {
         format_angle((double)p->window.nx * spec->geometry.cell_x_rad, width, sizeof width);
         format_angle((double)p->nx * spec->geometry.cell_x_rad, whole, sizeof whole);
@@ -305,17 +286,9 @@ static int blur(float **out, const msi_image_geometry *g, const void *pixel, msi
 int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const msi_picture_style *style,
                       const void *pixel, msi_precision precision)
 {
-    static const char *const unit[] = {
-        [MSI_FITS_DIRTY] = "Jy/beam",          [MSI_FITS_PSF] = "Jy/beam",       [MSI_FITS_MODEL] = "Jy/pixel",
-        [MSI_FITS_RESIDUAL] = "Jy/beam",       [MSI_FITS_IMAGE] = "Jy/beam",     [MSI_FITS_WEIGHTS] = "weight",
-        [MSI_FITS_FIRST_RESIDUAL] = "Jy/beam", [MSI_FITS_MASK] = "mask",         [MSI_FITS_INDEX] = "index",
-        [MSI_FITS_IMAGE_PB] = "Jy/beam",       [MSI_FITS_MODEL_PB] = "Jy/pixel", [MSI_FITS_PSF_PB] = "Jy/beam",
-        [MSI_FITS_PBCOR] = "Jy/beam",          [MSI_FITS_PB] = "response",       [MSI_FITS_FEED_X] = "response",
-        [MSI_FITS_FEED_Y] = "response",        [MSI_FITS_ALPHA] = "index",       [MSI_FITS_ALPHA_ERROR] = "index",
-        [MSI_FITS_BETA] = "curvature"};
+    const msi_fits_kind_row *about = msi_fits_kind_about(spec->kind);
     const msi_image_geometry *g = &spec->geometry;
-    if (spec->kind > MSI_FITS_WEIGHTS)
-        return msi_error_set(MSI_ERANGE, "pictures of transforms to the uv plane are not supported");
+    if (!about->title) return msi_error_set(MSI_ERANGE, "pictures of transforms to the uv plane are not supported");
     const int is_weights = spec->kind == MSI_FITS_WEIGHTS, is_model = msi_fits_is_model(spec->kind);
     const int is_image = !is_model && msi_fits_is_brightness(spec->kind);
     composition c = {.picture = {.nx = g->nx,
@@ -327,7 +300,9 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
                                            : msi_fits_is_index(spec->kind)                  ? MSI_VALUES_INDEX
                                            : (is_image || is_model) && is_signed(spec->pol) ? MSI_VALUES_SIGNED
                                                                                             : MSI_VALUES_BRIGHTNESS,
-                                 .unit = spec->unit ? spec->unit : unit[spec->kind],
+                                 .unit = spec->unit     ? spec->unit
+                                         : about->scale ? about->scale
+                                                        : about->unit,
                                  .cell_rad = g->cell_y_rad,
                                  .is_psf = msi_fits_is_psf(spec->kind),
                                  /* A range of brightness does not apply to a PSF or weights. */

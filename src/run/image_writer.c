@@ -48,7 +48,7 @@ int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const ms
                      msi_precision precision)
 {
     const msi_image_geometry *g = &spec->geometry;
-    const int is_sky = kind < MSI_FITS_WEIGHTS;
+    const int is_sky = msi_fits_is_on_sky(kind);
     int64_t n = 0;
     if (is_sky && !spec->n_vis) return MSI_OK;
     /* A restored image without a beam is NaN. */

@@ -43,41 +43,6 @@ struct msi_outputs {
     pthread_mutex_t gate; /* of entry.cube, before it is made */
 };
 
-static const char *const kind_names[] = {[MSI_FITS_DIRTY] = "dirty",
-                                         [MSI_FITS_PSF] = "psf",
-                                         [MSI_FITS_MODEL] = "model",
-                                         [MSI_FITS_RESIDUAL] = "residual",
-                                         [MSI_FITS_FIRST_RESIDUAL] = "first-residual",
-                                         [MSI_FITS_IMAGE] = "image",
-                                         [MSI_FITS_MASK] = "mask",
-                                         [MSI_FITS_INDEX] = "spectral-index",
-                                         [MSI_FITS_ALPHA] = "alpha",
-                                         [MSI_FITS_ALPHA_ERROR] = "alpha-error",
-                                         [MSI_FITS_BETA] = "beta",
-                                         [MSI_FITS_IMAGE_PB] = "image-pb",
-                                         [MSI_FITS_MODEL_PB] = "model-pb",
-                                         [MSI_FITS_PSF_PB] = "psf-pb",
-                                         [MSI_FITS_PBCOR] = "pbcor",
-                                         [MSI_FITS_PB] = "pb",
-                                         [MSI_FITS_FEED_X] = "beam-0",
-                                         [MSI_FITS_FEED_Y] = "beam-15",
-                                         [MSI_FITS_HORIZON] = "horizon-mask",
-                                         [MSI_FITS_WEIGHTS] = "weights",
-                                         [MSI_FITS_UV_REAL] = "uv-real",
-                                         [MSI_FITS_UV_IMAG] = "uv-imag"};
-
-/* Return 1 if images of a kind do not depend on the plane. */
-static int is_of_all_planes(msi_fits_kind kind)
-{
-    return msi_fits_is_psf(kind) || kind == MSI_FITS_WEIGHTS || kind == MSI_FITS_FEED_X || kind == MSI_FITS_FEED_Y;
-}
-
-/* Return 1 if images of a kind are those of a Taylor term. */
-static int is_of_term(msi_fits_kind kind)
-{
-    return kind <= MSI_FITS_IMAGE || kind == MSI_FITS_PB || kind == MSI_FITS_PBCOR;
-}
-
 /* Return 1 if an image is a plane of a cube. */
 static int is_cube(const msi_outputs *o, const msi_output_id *id)
 {
@@ -89,6 +54,7 @@ static int is_cube(const msi_outputs *o, const msi_output_id *id)
 static int make_name(const msi_outputs *o, const char *prefix, entry *e)
 {
     const msi_options *opt = o->options;
+    const msi_fits_kind_row *about = msi_fits_kind_about(e->id.kind);
     size_t size = strlen(prefix) + 96;
     MSI_TRY(msi_alloc(&e->name, (int64_t)size, 1, "file name"));
     int at = snprintf(e->name, size, "%s%s", prefix, e->is_inline ? "-report" : "");
@@ -100,7 +66,7 @@ static int make_name(const msi_outputs *o, const char *prefix, entry *e)
         return MSI_OK;
     }
     if (e->id.kind == MSI_FITS_HORIZON && !e->text) {
-        snprintf(e->name + at, size - (size_t)at, "-%s.fits", kind_names[e->id.kind]);
+        snprintf(e->name + at, size - (size_t)at, "-%s.fits", about->name);
         return MSI_OK;
     }
     if (opt->intervals_out > 1) at += snprintf(e->name + at, size - (size_t)at, "-t%04lld", (long long)e->id.interval);
@@ -114,12 +80,11 @@ static int make_name(const msi_outputs *o, const char *prefix, entry *e)
         snprintf(e->name + at, size - (size_t)at, "-sources%s.txt", e->text == MSI_OUTPUT_SOURCES_PB ? "-pb" : "");
         return MSI_OK;
     }
-    if (opt->clean.n_taylor && is_of_term(e->id.kind))
-        at += snprintf(e->name + at, size - (size_t)at, "-tt%d", e->id.term);
-    if (o->n_plane > 1 && !is_of_all_planes(e->id.kind))
+    if (opt->clean.n_taylor && about->is_of_term) at += snprintf(e->name + at, size - (size_t)at, "-tt%d", e->id.term);
+    if (o->n_plane > 1 && !about->is_of_channel)
         at += snprintf(e->name + at, size - (size_t)at, "-%s%s", msi_pol_name(o->planes[e->id.plane].pol),
                        o->planes[e->id.plane].imaginary ? "i" : "");
-    snprintf(e->name + at, size - (size_t)at, "-%s.%s", kind_names[e->id.kind], e->picture ? "png" : "fits");
+    snprintf(e->name + at, size - (size_t)at, "-%s.%s", about->name, e->picture ? "png" : "fits");
     return MSI_OK;
 }
 
@@ -233,8 +198,9 @@ static int add_cleaned(msi_outputs *o, msi_output_id id)
 static int add_planes(msi_outputs *o, msi_output_id id, msi_fits_kind kind)
 {
     id.kind = kind;
-    for (id.term = 0; id.term < (is_of_term(kind) ? n_term(o) : 1); id.term++)
-        for (int p = 0; p < (is_of_all_planes(kind) ? 1 : o->n_plane); p++) {
+    const msi_fits_kind_row *about = msi_fits_kind_about(kind);
+    for (id.term = 0; id.term < (about->is_of_term ? n_term(o) : 1); id.term++)
+        for (int p = 0; p < (about->is_of_channel ? 1 : o->n_plane); p++) {
             id.plane = p;
             MSI_TRY(add_with_picture(o, id));
         }
