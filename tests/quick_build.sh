@@ -11,7 +11,7 @@ cmake=$(command -v cmake)
 # Stand-ins: cmake writes its arguments to the file called; nvidia-smi prints the file capability.
 printf '#!/bin/sh\necho "$@" >>"%s/called"\n' "$PWD" >bin/cmake
 printf '#!/bin/sh\n[ -s "%s/capability" ] && cat "%s/capability"\n' "$PWD" "$PWD" >bin/nvidia-smi
-printf '#!/bin/sh\nprintf "compute_80\\ncompute_90\\n"\n' >bin/nvcc
+printf '#!/bin/sh\nprintf "compute_80\\ncompute_90\\n--Ofast-compile\\n"\n' >bin/nvcc
 chmod +x bin/*
 printf 'include(%s/scripts/cmake/MsimageCuda.cmake)\nmsimage_native_architecture(of)\nmessage("of ${of}.")\n' "$1" >native.cmake
 
@@ -29,13 +29,14 @@ programs='--build --preset quick .*--target msimage msimage-png msimage-makems m
 : >capability
 expect '--preset quick .*MSIMAGE_CUDA=OFF' ARCHITECTURES quick
 expect "$programs" '--preset release' quick
-expect '--preset test .*CMAKE_CUDA_ARCHITECTURES=90-real( |$)' 'MSIMAGE_CUDA|quick|target' test
+expect '--preset test .*CMAKE_CUDA_ARCHITECTURES=90-real .*CMAKE_CUDA_FLAGS=--Ofast-compile=max( |$)' 'MSIMAGE_CUDA|quick|target' test
+expect '--preset release' Ofast release
 echo 9.0 >capability
 expect 'MSIMAGE_CUDA=AUTO -D CMAKE_CUDA_ARCHITECTURES=90-real( |$)' OFF quick
 expect "$programs" '--preset release' quick
 printf '9.0\n8.0\n' >capability
 expect 'CMAKE_CUDA_ARCHITECTURES=80-real( |$)' OFF quick
-expect '--preset test .*CMAKE_CUDA_ARCHITECTURES=80-real( |$)' 'MSIMAGE_CUDA|quick|target' test
+expect '--preset test .*CMAKE_CUDA_ARCHITECTURES=80-real( |$)' 'MSIMAGE_CUDA|quick|target|Ofast' test
 echo 12.0 >capability
 expect 'CMAKE_CUDA_ARCHITECTURES=90-virtual( |$)' OFF quick
 echo 7.0 >capability

@@ -253,7 +253,9 @@ def main(suite, names, if_named=()):
         s = suite(*programs, folder)
         for name, check in list(names.items()):
             if name.startswith("check_") and (name[6:] in wanted if wanted else name[6:] not in if_named):
+                before = sum(os.times()[:4])
                 check(s)
+                print("%s took %.1f s of processor" % (name, sum(os.times()[:4]) - before), flush=True)
         os.chdir("/")
         print("%d tried, %d failures" % (s.tried, s.failed))
     sys.exit(1 if s.failed else 0)

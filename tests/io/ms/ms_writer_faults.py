@@ -5,6 +5,7 @@ the process dies in it; every STEPth of these points is tried (1: all). After ea
 was, and the column is wholly old, wholly new, or marked; an old column that is to be removed is whole or gone; a run without
 faults then completes it and leaves no file.
 Exit 77: no strace, or it may not trace; no python3-casacore."""
+import collections
 import glob
 import hashlib
 import os
@@ -125,14 +126,18 @@ class Fixture:
     def run(self, strace):
         return subprocess.run(strace + self.command(), capture_output=True, text=True, timeout=GUARD_S)
 
-    def count(self, call):
-        """The most calls of one kind that one process makes: strace counts them by process."""
+    def count(self, calls):
+        """The most calls of each kind that one process makes: strace counts them by process."""
         self.fresh()
         for f in glob.glob(self.trace + "*"):
             os.remove(f)
-        subprocess.run(["strace", "-ff", "-o", self.trace, "-e", "trace=" + call] + self.command(), check=True,
-                       capture_output=True)
-        return max(sum(line.startswith(call + "(") for line in open(f)) for f in glob.glob(self.trace + "*"))
+        subprocess.run(["strace", "-ff", "--seccomp-bpf", "-o", self.trace, "-e", "trace=" + ",".join(calls)] + self.command(),
+                       check=True, capture_output=True)
+        made = []
+        for name in glob.glob(self.trace + "*"):
+            with open(name, encoding="utf-8", errors="replace") as f:
+                made.append(collections.Counter(line.partition("(")[0] for line in f))
+        return {call: max(of_process[call] for of_process in made) for call in calls}
 
     def judge(self, call, status, stderr, must_be_tidy):
         """Describe what is wrong with the set after a run, and after another one without a fault."""
@@ -180,7 +185,7 @@ class Fixture:
 
 def inject(fixture, call, what):
     fixture.fresh()
-    done = fixture.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e",
+    done = fixture.run(["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e",
                         "inject=%s:%s" % (call, what)])
     return done.returncode, done.stderr
 
@@ -230,8 +235,8 @@ def main():
         for name, path in make_fixtures(makems, folder).items():
             fixture = Fixture(name, path, driver, folder)
             cases = []
-            for call in CALLS + (DROP_CALLS if fixture.drops else []) + KILLED_CALLS:
-                n = fixture.count(call)
+            calls = CALLS + (DROP_CALLS if fixture.drops else []) + KILLED_CALLS
+            for call, n in fixture.count(calls).items():
                 for kind, forms in kinds.items():
                     if call in KILLED_CALLS and kind != "killed":
                         continue

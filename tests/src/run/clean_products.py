@@ -89,8 +89,9 @@ def rendered(found, header):
     centres."""
     pixels, off = np.zeros((SIZE, SIZE)), 0
     yy, xx = np.mgrid[:SIZE, :SIZE]
+    wcs = WCS(header).celestial
     for s in found:
-        x, y = WCS(header).celestial.all_world2pix(s.ra, s.dec, 0)
+        x, y = wcs.all_world2pix(s.ra, s.dec, 0)
         off = max(off, abs(x - np.rint(x)), abs(y - np.rint(y)))
         flux = s.at(header["CRVAL3"])
         if s.kind == "POINT":
@@ -179,12 +180,13 @@ def check_sources_go_on(s):
 def restored(model, header):
     """A model convolved with a beam: the sum of gaussians of peak 1 at its pixels."""
     widths, angle = np.array([header["BMAJ"], header["BMIN"]]) * 3600 / CELL, np.radians(header["BPA"])
-    yy, xx = np.mgrid[:SIZE, :SIZE]
+    # The gaussian of a pixel is a cutout of one gaussian that is twice as large.
+    yy, xx = np.mgrid[-SIZE:SIZE, -SIZE:SIZE]
+    major, minor = yy * np.cos(angle) - xx * np.sin(angle), -xx * np.cos(angle) - yy * np.sin(angle)
+    beam = np.exp(-4 * np.log(2) * ((major / widths[0])**2 + (minor / widths[1])**2))
     out = np.zeros((SIZE, SIZE))
     for y, x in zip(*np.nonzero(model)):
-        east, north = x - xx, yy - y
-        major, minor = north * np.cos(angle) + east * np.sin(angle), east * np.cos(angle) - north * np.sin(angle)
-        out += model[y, x] * np.exp(-4 * np.log(2) * ((major / widths[0])**2 + (minor / widths[1])**2))
+        out += model[y, x] * beam[SIZE - y:2 * SIZE - y, SIZE - x:2 * SIZE - x]
     return out
 
 

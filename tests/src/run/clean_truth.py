@@ -58,12 +58,13 @@ def check_definitions(s):
     y, x = np.nonzero(model)
     cards = load(name + "-image.fits")[1]
     widths, angle = np.array([cards["BMAJ"], cards["BMIN"]]) * 3600 / CELL, np.radians(cards["BPA"])
-    yy, xx = np.mgrid[:SIZE, :SIZE]
+    # The gaussian of a pixel is a cutout of one gaussian that is twice as large.
+    yy, xx = np.mgrid[-SIZE:SIZE, -SIZE:SIZE]
+    major, minor = yy * np.cos(angle) - xx * np.sin(angle), -xx * np.cos(angle) - yy * np.sin(angle)
+    beam = np.exp(-4 * np.log(2) * ((major / widths[0])**2 + (minor / widths[1])**2))
     restored = residual.copy()
     for i, j in zip(x, y):
-        east, north = -(xx - i), yy - j
-        major, minor = north * np.cos(angle) + east * np.sin(angle), east * np.cos(angle) - north * np.sin(angle)
-        restored += model[j, i] * np.exp(-4 * np.log(2) * ((major / widths[0])**2 + (minor / widths[1])**2))
+        restored += model[j, i] * beam[SIZE - j:2 * SIZE - j, SIZE - i:2 * SIZE - i]
     error = np.abs(restored - image).max() / np.abs(image).max()
     s.must(error < 2e-6, "image is residual and model with the header's beam: off by %.2e" % error)
     s.near("peak of the PSF", psf[SIZE // 2, SIZE // 2], 1, 2e-5)
@@ -319,21 +320,22 @@ def check_extended(s):
     array = ["-telescope", "meerkat", "-duration", "1h", "-integration", "3min", "-spw", "1.1GHz", "100MHz", "5"]
     empty = s.made_at("empty.ms", MEERKAT, [*array, "-noise", "0.2Jy", "-source", "60deg", "-45deg", "0Jy"])
     words = ["-weight", "briggs", 0, "-scale", "2.5asec"]
-    name, _ = s.clean(empty, "-make-psf", *words)
-    beam_pixel = load(name + "-psf.fits")[1]["BMAJ"] * 3600 / 2.5
-    yy, xx = np.mgrid[:SIZE, :SIZE]
-    for beams, flux in ((1, 1), (3, 2), (10, 5), (30, 20)):
-        sky = np.exp(-4 * np.log(2) * ((xx - 230)**2 + (yy - 270)**2) / (beams * beam_pixel)**2)
-        with fits.open(name + "-dirty.fits") as f:
-            f[0].data[...] = flux * sky / sky.sum()
-            f[0].header["BUNIT"] = "Jy/pixel"
-            f.writeto(s.path("extended-model.fits"), overwrite=True)
-        run(s.msimage, "-quiet", "-predict", "-name", s.path("extended"), "-predict-op", "add", "-data-column",
-            "DATA", "-output-column", "CORRECTED_DATA", empty)
-        for depth in (["-auto-mask", 5, "-auto-threshold", 1], ["-auto-threshold", 3]):
-            cleaned, _ = s.clean(empty, "-niter", 100000, "-multiscale", *words, *depth)
-            s.near("gaussian of %d beams, %s" % (beams, depth[0]), load(cleaned + "-model.fits")[0].sum(), flux,
-                   0.02 * flux)
+    for size, gaussians in ((256, ((1, 1), (3, 2))), (SIZE, ((10, 5), (30, 20)))):
+        name, _ = s.clean(empty, "-make-psf", *words, size=size)
+        beam_pixel = load(name + "-psf.fits")[1]["BMAJ"] * 3600 / 2.5
+        yy, xx = np.mgrid[:size, :size] - size // 2
+        for beams, flux in gaussians:
+            sky = np.exp(-4 * np.log(2) * ((xx + 26)**2 + (yy - 14)**2) / (beams * beam_pixel)**2)
+            with fits.open(name + "-dirty.fits") as f:
+                f[0].data[...] = flux * sky / sky.sum()
+                f[0].header["BUNIT"] = "Jy/pixel"
+                f.writeto(s.path("extended-model.fits"), overwrite=True)
+            run(s.msimage, "-quiet", "-predict", "-name", s.path("extended"), "-predict-op", "add", "-data-column",
+                "DATA", "-output-column", "CORRECTED_DATA", empty)
+            for depth in (["-auto-mask", 5, "-auto-threshold", 1], ["-auto-threshold", 3]):
+                cleaned, _ = s.clean(empty, "-niter", 100000, "-multiscale", *words, *depth, size=size)
+                s.near("gaussian of %d beams, %s" % (beams, depth[0]), load(cleaned + "-model.fits")[0].sum(), flux,
+                       0.02 * flux)
 
 
 def check_independent(s):

@@ -128,16 +128,16 @@ def stop(s, words, steps):
 
 
 def check_signals(s):
-    stop(s, ["-size", 1024, 1024, "-scale", "2asec", "-pol", "IQUV", "-make-psf"], 6)
+    stop(s, ["-size", 512, 512, "-scale", "4asec", "-pol", "IQUV", "-make-psf"], 6)
 
 
 def check_cleaning(s):
-    stop(s, ["-size", 512, 512, "-scale", "4asec", "-niter", 300, "-gain", 0.02, "-mgain", 0.5, "-threshold", 0.001,
+    stop(s, ["-size", 256, 256, "-scale", "8asec", "-niter", 300, "-gain", 0.02, "-mgain", 0.5, "-threshold", 0.001,
              "-no-update-model-required"], 4)
 
 
 def check_readers(s):
-    stop(s, ["-size", 1024, 1024, "-scale", "2asec", "-pol", "IQUV", "-readers", 3], 4)
+    stop(s, ["-size", 512, 512, "-scale", "4asec", "-pol", "IQUV", "-readers", 3], 4)
 
 
 def check_calls(s):

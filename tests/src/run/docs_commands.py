@@ -19,6 +19,7 @@ import tempfile
 from casacore.tables import table
 
 OTHERS = ("wsclean", "DP3", "goquartical", "sbatch")
+LARGEST = 256
 PROGRAMS = ("msimage", "msimage-makems", "msimage-convert", "msimage-png")
 SOUTH = ["-telescope", "meerkat", "-ra", "128deg", "-dec", "-40deg", "-duration", "1min", "-integration", "20s"]
 NORTH = ["-telescope", "vla", "-duration", "2min", "-integration", "4s"]
@@ -61,7 +62,9 @@ def commands(path):
 
 
 def as_shell(line, root):
-    """A command as the shell runs it here; None if its program is not installed. A batch job runs at once, on one core."""
+    """A command as the shell runs it here; None if its program is not installed. A batch job runs at once, on one core. Images of
+    more than LARGEST pixels are made with as many: their pixels stay, and the sets, which are small, need no more."""
+    line = re.sub(r"-size (\d+) (\d+)", lambda size: "-size %d %d" % tuple(min(int(n), LARGEST) for n in size.groups()), line)
     words = shlex.split(line)
     if words[0] == "sbatch":
         words = [word for word in words[1:] if not word.startswith("--")]
