@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Kinds of images, and what file names, headers and pictures say of each. */
+/* Kinds of images, and the texts of file names, headers and pictures. */
 #ifndef MSI_FITS_IMAGE_KIND_H
 #define MSI_FITS_IMAGE_KIND_H
 

@@ -3,6 +3,7 @@
 """Images that are corrected for the primary beam, on sets whose visibilities are sums in double over sources that were
 attenuated by each baseline's own beam: formulas written out here, with the coefficients that BEAM names, rotation by the
 parallactic angle, dishes of two sizes. primary_beam.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
+import functools
 import os
 import sys
 
@@ -157,16 +158,21 @@ class Sky:
             return self.beam(mhz, north * np.sin(chi) - east * np.cos(chi), north * np.cos(chi) + east * np.sin(chi), sizes)
         return self.beam(mhz, east, north, sizes)
 
-    def mean(self, mhz, x, y):
-        """Over all samples within the uv limit, which have weight 1."""
+    @functools.cached_property
+    def kinds(self):
+        """The kinds of samples within the uv limit, by time and dishes: share, parallactic angle, diameters."""
         with table(self.path, ack=False) as t:
             rows = np.stack([t.getcol("TIME"), self.size[t.getcol("ANTENNA1")], self.size[t.getcol("ANTENNA2")]], axis=1)
             centre = table(self.path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0]
             uv = np.hypot(*t.getcol("UVW").T[:2]) * 1e6 / C
         kinds, of_row = np.unique(rows, axis=0, return_inverse=True)
         count = np.bincount(of_row.ravel(), sum(uv * m <= self.limit for m in self.mhz), len(kinds))
-        of = [self.response(mhz, x, y, parallactic_angle(k[0], self.position, *centre), k[1:]) for k in kinds]
-        return np.tensordot(count / count.sum(), np.array(of), 1)
+        angle = {time: parallactic_angle(time, self.position, *centre) for time in np.unique(kinds[:, 0])}
+        return [(n, angle[k[0]], k[1:]) for n, k in zip(count / count.sum(), kinds)]
+
+    def mean(self, mhz, x, y):
+        """Over all samples within the uv limit, which have weight 1."""
+        return sum(share * self.response(mhz, x, y, chi, sizes) for share, chi, sizes in self.kinds)
 
     def fill(self):
         """DATA: sums over the sources, in double."""
