@@ -115,9 +115,7 @@ typedef struct conversion {
     int64_t n_row_allocated;
     msi_c32 *shifted; /* [n_shifted] visibilities of the block after the phase shift */
     int64_t n_shifted;
-    msi_c32 *line; /* [n_line] visibilities of the block without the continuum, and their flags */
-    uint8_t *line_flag;
-    int64_t n_line;
+    msi_continuum_buffer line;
     int last_set;
     uvw_sign sign;
 } conversion;
@@ -262,29 +260,11 @@ static int limit_memory(conversion *c, const msi_average *present)
     return bytes > msi_memory_limit() / AVERAGES_DIVISOR ? end_others(c, present) : MSI_OK;
 }
 
-/* Replace the data and flags of a block by those without the continuum. */
-static int subtract_continuum(conversion *c, msi_ms_block *b)
-{
-    const msi_continuum *continuum = &c->job->options->shared.cube.continuum;
-    const int64_t n = b->n_row * b->n_chan * b->n_corr;
-    if (!continuum->is_set) return MSI_OK;
-    if (c->n_line < n) {
-        c->n_line = 0;
-        MSI_TRY(msi_grow(&c->line, 0, n, sizeof *c->line, "visibilities without the continuum"));
-        MSI_TRY(msi_grow(&c->line_flag, 0, n, sizeof *c->line_flag, "visibilities without the continuum"));
-        c->n_line = n;
-    }
-    memcpy(c->line, b->data, (size_t)n * sizeof *b->data);
-    memcpy(c->line_flag, b->flag, (size_t)n);
-    b->data = c->line;
-    b->flag = c->line_flag;
-    return msi_continuum_subtract(continuum, b, c->line, c->line_flag);
-}
-
 static int add_block(conversion *c, msi_ms_block *b)
 {
     msi_average *a;
-    MSI_TRY(subtract_continuum(c, b));
+    const msi_continuum *continuum = &c->job->options->shared.cube.continuum;
+    if (continuum->is_set) MSI_TRY(msi_continuum_subtract(continuum, b, &c->line));
     if (b->set != c->last_set) MSI_TRY(end_others(c, NULL));
     c->last_set = b->set;
     MSI_TRY(describe_rows(c, b));
@@ -494,8 +474,7 @@ static void free_conversion(conversion *c)
     msi_free(c->stream);
     msi_free(c->row);
     msi_free(c->shifted);
-    msi_free(c->line);
-    msi_free(c->line_flag);
+    msi_continuum_buffer_free(&c->line);
     msi_free(c->tables);
     msi_set_output_free(c->out);
     msi_reader_pool_free(c->readers);

@@ -30,9 +30,7 @@ struct msi_block_converter {
     int64_t n_place_allocated;
     place *place;              /* of the current block */
     msi_block_workspace parts; /* of a row of a plane in another frame */
-    int64_t n_line;            /* samples of the following arrays, of a piece without its continuum */
-    msi_c32 *line;
-    uint8_t *line_flag;
+    msi_continuum_buffer line; /* of a piece */
 };
 
 /* ---- Buffers ---- */
@@ -440,20 +438,6 @@ static void sum_weights(const msi_ms_block *b, const piece *t, const float *weig
     }
 }
 
-/* Replace the data and flags of a piece by those without the continuum. */
-static int subtract_continuum(msi_block_converter *converter, const msi_continuum *c, msi_ms_block *part)
-{
-    const int64_t n = part->n_row * part->n_chan * part->n_corr;
-    int64_t n_flag = converter->n_line;
-    MSI_TRY(fit_array(&converter->line, &converter->n_line, n, sizeof *converter->line));
-    MSI_TRY(fit_array(&converter->line_flag, &n_flag, n, 1));
-    memcpy(converter->line, part->data, (size_t)n * sizeof *part->data);
-    memcpy(converter->line_flag, part->flag, (size_t)n);
-    part->data = converter->line;
-    part->flag = converter->line_flag;
-    return msi_continuum_subtract(c, part, converter->line, converter->line_flag);
-}
-
 /* Return the place in a converted block of the rows from `row` on. */
 static msi_planes_out place_of_rows(const msi_conversion_request *o, const place *p, int64_t row, int64_t n_row,
                                     char *converted)
@@ -500,7 +484,7 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
             MSI_TRY(block->fill(block, t.row, t.n_row, &part));
         else
             part = piece_rows(block, &t);
-        if (o->continuum.is_set) MSI_TRY(subtract_continuum(converter, &o->continuum, &part));
+        if (o->continuum.is_set) MSI_TRY(msi_continuum_subtract(&o->continuum, &part, &converter->line));
         const msi_planes_out out = at_once ? place_of_rows(o, last, t.row, block->n_row, converted)
                                            : (msi_planes_out){MSI_FP64, w->vis, w->weight, t.n_row};
         msi_stokes_convert_into(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, &out, &tally);
@@ -551,8 +535,7 @@ void msi_block_converter_free(msi_block_converter *converter)
     if (!converter) return;
     msi_block_workspace_free(&converter->workspace);
     msi_block_workspace_free(&converter->parts);
-    msi_free(converter->line);
-    msi_free(converter->line_flag);
+    msi_continuum_buffer_free(&converter->line);
     msi_free(converter->place);
     msi_free(converter);
 }

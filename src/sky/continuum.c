@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "core/status.h"
 
 enum { N_TERM = MSI_CONTINUUM_MAX_ORDER + 1 };
@@ -140,7 +141,25 @@ static void subtract_one(const msi_continuum *c, const msi_ms_block *b, int64_t 
     }
 }
 
-int msi_continuum_subtract(const msi_continuum *c, const msi_ms_block *b, msi_c32 *data, uint8_t *flag)
+/* Copy the data and flags of a block into the buffer, and let the block refer to the copies. */
+static int copy_samples(msi_ms_block *b, msi_continuum_buffer *buffer)
+{
+    static const char what[] = "visibilities without the continuum";
+    const int64_t n = b->n_row * b->n_chan * b->n_corr;
+    if (buffer->n < n) {
+        buffer->n = 0;
+        MSI_TRY(msi_grow(&buffer->data, 0, n, sizeof *buffer->data, what));
+        MSI_TRY(msi_grow(&buffer->flag, 0, n, sizeof *buffer->flag, what));
+        buffer->n = n;
+    }
+    memcpy(buffer->data, b->data, (size_t)n * sizeof *b->data);
+    memcpy(buffer->flag, b->flag, (size_t)n);
+    b->data = buffer->data;
+    b->flag = buffer->flag;
+    return MSI_OK;
+}
+
+int msi_continuum_subtract(const msi_continuum *c, msi_ms_block *b, msi_continuum_buffer *buffer)
 {
     int32_t n_fitted = 0;
     for (int32_t k = 0; k < b->n_chan; k++) n_fitted += is_fitted(c, b->spw_id, b->chan_index[k]);
@@ -150,7 +169,15 @@ int msi_continuum_subtract(const msi_continuum *c, const msi_ms_block *b, msi_c3
             "-uvcontsub %d: %d of the selected channels of spectral window %d are in -fit-channels, which "
             "counts the stored channels; a fit needs more than the order",
             c->order, n_fitted, b->spw_id);
+    MSI_TRY(copy_samples(b, buffer));
     for (int64_t row = 0; row < b->n_row; row++)
-        for (int32_t p = 0; p < b->n_corr; p++) subtract_one(c, b, row * b->n_chan * b->n_corr + p, data, flag);
+        for (int32_t p = 0; p < b->n_corr; p++)
+            subtract_one(c, b, row * b->n_chan * b->n_corr + p, buffer->data, buffer->flag);
     return MSI_OK;
+}
+
+void msi_continuum_buffer_free(msi_continuum_buffer *buffer)
+{
+    msi_free(buffer->data);
+    msi_free(buffer->flag);
 }

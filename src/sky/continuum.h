@@ -27,13 +27,23 @@ typedef struct msi_continuum {
  */
 int msi_continuum_parse(msi_continuum *c, const char *what, const char *text);
 
+/* Visibilities without their continuum. Zero-initialised; freed by msi_continuum_buffer_free. */
+typedef struct msi_continuum_buffer {
+    int64_t n; /* samples that fit */
+    msi_c32 *data;
+    uint8_t *flag;
+} msi_continuum_buffer;
+
 /*
  * msi_continuum_subtract - fit and subtract, by least squares with the weights of the samples.
- * Given:              b     its data and flags are those below
- * Given and returned: data  [n_row][n_chan][n_corr]; flag as many: a row and correlation with fewer samples to fit than
- *                           coefficients, or with a matrix that is singular, is flagged
- * Returns:            0, MSI_EINPUT (no channel to fit in the block's window)
+ * Given and returned: b       its data and flags are replaced by those of the buffer, valid until the next call. A row and
+ *                             correlation with fewer samples to fit than coefficients, or with a matrix that is singular,
+ *                             is flagged
+ *                     buffer  grown as needed
+ * Returns:            0, MSI_EINPUT (no channel to fit in the block's window), MSI_ENOMEM
  */
-int msi_continuum_subtract(const msi_continuum *c, const msi_ms_block *b, msi_c32 *data, uint8_t *flag);
+int msi_continuum_subtract(const msi_continuum *c, msi_ms_block *b, msi_continuum_buffer *buffer);
+
+void msi_continuum_buffer_free(msi_continuum_buffer *buffer);
 
 #endif
