@@ -8,17 +8,18 @@
 #include "src/clean/region_mask.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
+#include "core/text_file.h"
 #include "core/units.h"
 #include "src/sky/phase_shift.h"
 
@@ -481,37 +482,22 @@ static int read_lines(reading *r, char *text)
 /* Read a file into memory, or copy a text. Returned: *text, owned */
 static int load_text(const char *from, char **text)
 {
-    enum { MOST = 64 << 20 };
-    FILE *f = fopen(from, "re");
-    if (!f && strstr(from, "[[")) {
+    int64_t n;
+    if (strstr(from, "[[") && access(from, R_OK) != 0) {
         MSI_TRY(msi_alloc(text, (int64_t)strlen(from) + 1, 1, "regions"));
         strcpy(*text, from);
         return MSI_OK;
     }
-    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", from, strerror(errno));
-    int64_t n = 0, capacity = 1 << 16;
-    int rc = msi_alloc(text, capacity + 1, 1, "regions");
-    while (!rc) {
-        const size_t got = fread(*text + n, 1, (size_t)(capacity - n), f);
-        n += (int64_t)got;
-        if (!got && ferror(f)) rc = msi_error_set(MSI_EINPUT, "%s: %s", from, strerror(errno));
-        if (!got) break;
-        if (n < capacity) continue;
-        if (n >= MOST) rc = msi_error_set(MSI_EINPUT, "%s: too long for a region file", from);
-        if (!rc) rc = msi_grow(text, capacity + 1, 2 * capacity + 1, 1, "regions");
-        capacity *= 2;
-    }
-    fclose(f);
-    if (!rc && strncmp(*text, "SIMPLE  =", 9) == 0)
+    MSI_TRY(msi_text_file_read(text, &n, from, "a region file"));
+    int rc = MSI_OK;
+    if (strncmp(*text, "SIMPLE  =", 9) == 0)
         rc = msi_error_set(MSI_EINPUT, "%s: a FITS image, not a region file; give -fits-mask", from);
-    if (!rc && memchr(*text, 0, (size_t)n)) rc = msi_error_set(MSI_EINPUT, "%s: not a region file", from);
-    if (rc) {
-        msi_free(*text);
-        *text = NULL;
-        return rc;
-    }
-    (*text)[n] = 0;
-    return MSI_OK;
+    else if ((int64_t)strlen(*text) != n)
+        rc = msi_error_set(MSI_EINPUT, "%s: not a region file", from);
+    if (!rc) return MSI_OK;
+    msi_free(*text);
+    *text = NULL;
+    return rc;
 }
 
 /* ---- Pixels ---- */

@@ -8,7 +8,6 @@
 #include "src/facets/facet_regions.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +17,11 @@
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/status.h"
+#include "core/text_file.h"
 #include "core/units.h"
 #include "src/sky/phase_shift.h"
 
-enum { SLACK = 2, MOST_FACETS = INT16_MAX, LEAST_EDGE = 16, MOST_BYTES = 64 << 20 };
+enum { SLACK = 2, MOST_FACETS = INT16_MAX, LEAST_EDGE = 16 };
 
 static const double DEG = MSI_PI / 180;
 
@@ -70,30 +70,12 @@ static int is_on_sky(const msi_image_geometry *g, int64_t x, int64_t y)
 /* Read a text file into memory. Returned: *text, owned */
 static int load_text(const char *path, char **text)
 {
-    FILE *f = fopen(path, "re");
+    int64_t n;
+    MSI_TRY(msi_text_file_read(text, &n, path, "a file of facets"));
+    if ((int64_t)strlen(*text) == n) return MSI_OK;
+    msi_free(*text);
     *text = NULL;
-    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
-    int64_t n = 0, capacity = 1 << 16;
-    int rc = msi_alloc(text, capacity + 1, 1, "facets");
-    while (!rc) {
-        const size_t got = fread(*text + n, 1, (size_t)(capacity - n), f);
-        n += (int64_t)got;
-        if (!got && ferror(f)) rc = msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
-        if (!got) break;
-        if (n < capacity) continue;
-        if (n >= MOST_BYTES) rc = msi_error_set(MSI_EINPUT, "%s: too long for a file of facets", path);
-        if (!rc) rc = msi_grow(text, capacity + 1, 2 * capacity + 1, 1, "facets");
-        capacity *= 2;
-    }
-    fclose(f);
-    if (!rc && memchr(*text, 0, (size_t)n)) rc = msi_error_set(MSI_EINPUT, "%s: not a text file of facets", path);
-    if (rc) {
-        msi_free(*text);
-        *text = NULL;
-        return rc;
-    }
-    (*text)[n] = 0;
-    return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: not a text file of facets", path);
 }
 
 /* FK5 and ICRS differ by some hundredths of an arcsecond. */
