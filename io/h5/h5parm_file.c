@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/h5/h5parm_file.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "core/child.h"
 #include "core/memory.h"
@@ -195,6 +197,7 @@ static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, vo
 static int open_set(reading *r)
 {
     name_list names = {0};
+    if (access(r->path, R_OK)) return msi_error_set(MSI_EINPUT, "%s: %s", r->path, strerror(errno));
     r->file = H5Fopen(r->path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (r->file < 0) return msi_error_set(MSI_EINPUT, "%s: not an HDF5 file, or damaged", r->path);
     if (H5Lexists(r->file, "sol000", H5P_DEFAULT) > 0) {

@@ -409,9 +409,8 @@ static int check_joined(const msi_options *o)
                              "-fit-spectral-log-pol: it can be fitted to at most %d channels, not to %lld; give "
                              "-deconvolution-channels, or -fit-spectral-pol",
                              MSI_CLEAN_MAX_LOG_CHANNEL, (long long)n_channel);
-    if ((c->no_negative || c->stop_negative) && !has_sign(o))
-        return msi_error_set(MSI_EUSAGE, "-%s: joined polarisations have either sign; leave it out",
-                             c->no_negative ? "no-negative" : "stop-negative");
+    if (c->no_negative && !has_sign(o))
+        return msi_error_set(MSI_EUSAGE, "-no-negative: joined polarisations have either sign; leave it out");
     return MSI_OK;
 }
 
@@ -1198,6 +1197,8 @@ void msi_options_log(const msi_options *options)
         msi_log_advice("-%s: it has no effect without -niter; the result is a dirty image", options->only_clean);
     if (c->niter && c->squared_join && !c->join_channels)
         msi_log_advice("-squared-channel-joining: it has no effect without -join-channels");
+    if (c->niter && c->stop_negative && !has_sign(options))
+        msi_log_advice("-stop-negative: it has no effect on joined polarisations, whose peaks have no sign");
     if (c->niter && c->n_correction && !c->join_channels)
         msi_log_advice("-spectral-correction: it has no effect without -join-channels");
     if (c->niter && !(c->threshold_jy > 0) && !(c->auto_threshold > 0))

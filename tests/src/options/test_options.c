@@ -437,6 +437,9 @@ static void test_refused_cleaning(void **state)
         parse(&o, "-size 64 64 -scale 1asec -niter 9 -pol QI -link-polarizations I -no-negative -stop-negative a.ms"),
         MSI_OK);
     msi_options_free(&o);
+    assert_int_equal(parse(&o, "-size 64 64 -scale 1asec -niter 9 -pol IQ -join-polarizations -stop-negative a.ms"),
+                     MSI_OK);
+    msi_options_free(&o);
     refused_value("-niter 9 -fit-spectral-pol 2", "-fit-spectral-pol:", "give -join-channels");
     refused_value("-niter 9 -channels-out 2 -join-channels -fit-spectral-log-pol 3",
                   "-fit-spectral-log-pol 3:", "fewer terms");
@@ -470,8 +473,8 @@ static void test_refused_cleaning(void **state)
     refused_value("-multiscale-scales 8,4", "-multiscale-scales 8,4:", "ascending");
     refused_value("-multiscale-scales 0,8,8", "-multiscale-scales 0,8,8:", "ascending");
     refused_value("-multiscale-scales 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "-multiscale-scales", "at most 15");
-    refused_value("-niter 9 -multiscale -multiscale-scales 4,8 -multiscale-rule tclean", "-multiscale-rule tclean:",
-                  "begin with 0");
+    refused_value("-niter 9 -multiscale -multiscale-scales 4,8 -multiscale-rule tclean",
+                  "-multiscale-rule tclean:", "begin with 0");
     refused_value("-multiscale-scales 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "-multiscale-scales", "at most 16");
 }
 

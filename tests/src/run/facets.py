@@ -746,6 +746,7 @@ def check_refusals(s):
     s.refused("another direction", 3, "no-solution-directions-check", *SIZE, "-facet-auto", 40, "-apply-facet-solutions",
               write_h5(s.path("good.h5"), rows, good), "phase000", path)
     s.refused("not HDF5", 3, "not an HDF5 file", *SIZE, "-facet-auto", 3, "-apply-facet-solutions", text("x" * 999, "bad.h5"), "phase000", path)
+    s.refused("no solutions", 3, "none.h5: No such file", *SIZE, "-facet-auto", 3, "-apply-facet-solutions", s.path("none.h5"), "phase000", path)
     # Damaged files end in one line or in an image, never in a crash.
     with open(s.path("good.h5"), "rb") as f:
         whole = f.read()
