@@ -162,9 +162,14 @@ static int check_first_path(const char *const *words, int n, const char *before,
         }
         return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word);
     }
-    if (before && is_unit(word) && (isdigit((unsigned char)before[0]) || before[0] == '.'))
+    if (before && is_unit(word) && (isdigit((unsigned char)before[0]) || before[0] == '.')) {
+        const msi_option *last = last_option ? msi_option_find(msi_parse_option_name(last_option)) : NULL;
+        if (last && last->read == msi_read_real)
+            return msi_error_set(MSI_EUSAGE, "%s: -%s takes a number without a unit; leave %s out", word, last->name,
+                                 word);
         return msi_error_set(MSI_EUSAGE, "%s: a unit follows its number without a space; write %s%s", word, before,
                              word);
+    }
     for (int i = 1; i < n; i++) is_another |= stat(words[i], &st) == 0;
     if (is_another && last_option && !is_like_path(word))
         return msi_error_set(MSI_EUSAGE,

@@ -711,6 +711,10 @@ static void test_suggestions(void **state)
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
     /* CASA's parameters without a corresponding option give advice. */
     refused_value("-scan 3", "-scan: no such option;", "-taql 'SCAN_NUMBER == 3'");
+    refused_value("-restart", "-restart:", "did you mean -resume?");
+    refused_value("--silent", "--silent:", "did you mean -quiet?");
+    refused_value("-abs-mem 16 GB", "GB:", "-abs-mem takes a number without a unit");
+    refused_value("-scale 3 asec", "asec:", "write 3asec");
     refused_value("-usemask user", "-usemask:", "-auto-multithresh");
     refused_value("-specmode cube", "-specmode:", "-cube");
     refused_value("-vis a.ms", "-vis:", "give the Measurement Sets last");
