@@ -269,6 +269,8 @@ class Frame:
         vis = np.ones(len(weight), complex) if psf else samples.vis
         b = samples.baseline @ self.axes.T
         to_centre = np.zeros(len(weight)) if psf else (samples.baseline * (self.axes[2] - samples.centre)).sum(1)
+        # Re(V exp(i phase)) = |V| cos(arg V + phase): one function of each sample and pixel.
+        size, argument = weight * np.abs(vis), np.angle(vis)
         out = np.zeros(len(x))
         for k, (l, m) in enumerate(zip(*self.lm(x, y))):
             r2 = l * l + m * m
@@ -276,8 +278,7 @@ class Frame:
                 out[k] = np.nan
                 continue
             turns = b @ np.array([l, m, -r2 / (1 + np.sqrt(1 - r2))]) + to_centre
-            phase = -2 * np.pi * (turns - np.rint(turns))
-            out[k] = (weight * (vis.real * np.cos(phase) - vis.imag * np.sin(phase))).sum()
+            out[k] = (size * np.cos(argument - 2 * np.pi * (turns - np.rint(turns)))).sum()
         return out / weight.sum()
 
 
