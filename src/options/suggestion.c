@@ -38,7 +38,6 @@ static const casa_name tclean_names[] = {
     {"epsilon", "accuracy", NULL},
     {"f", "overwrite", NULL},
     {"facets", "facet-auto", NULL},
-    {"gpu", "backend", NULL},
     {"i", NULL, SETS_LAST},
     {"imagename", "name", NULL},
     {"imsize", "size", NULL},
