@@ -23,13 +23,16 @@ void (*leave_process)(int code);
 
 } // namespace
 
-/* Return the reason that a text of casacore names; -1: a write, without a reason, as of lock files; 0: none. casacore's
+/* Return the reason that a text of casacore names; -1: a write, without a reason, as of lock files, or with EIO, which
+ * reads have too; 0: none. casacore's
  * exceptions have no codes. */
 static int number_of(const char *text) noexcept
 {
+    const bool writes =
+        std::strstr(text, "tracePWRITE") || std::strstr(text, "traceWRITE") || std::strstr(text, "write error");
     for (const int reason : {ENOMEM, EAGAIN, EMFILE, ENFILE, ENOSPC, EFBIG, EDQUOT, EROFS, EIO})
-        if (std::strstr(text, std::strerror(reason))) return reason;
-    return std::strstr(text, "tracePWRITE") || std::strstr(text, "traceWRITE") ? -1 : 0;
+        if (std::strstr(text, std::strerror(reason))) return reason == EIO && writes ? -1 : reason;
+    return writes ? -1 : 0;
 }
 
 /* Return whether a limit of the system was reached. */
