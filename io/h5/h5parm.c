@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A child process reads each table of an H5Parm file and writes it into a file in memory, as a head and the arrays in
- * the order of `arrays`. This process checks the head, and copies the arrays.
+ * A child process (h5_apart.h) reads each table of an H5Parm file and puts a head and the arrays in the order of
+ * `arrays`. This process checks the head, and copies the arrays.
  */
 #include "io/h5/h5parm.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/child.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/h5/h5_apart.h"
 #include "io/h5/h5parm_file.h"
 
-/* What the child reads, and where its output goes. */
-typedef struct job {
-    const char *path, *names;
-    int fd;
-} job;
+/* What is read. */
+typedef struct request {
+    const char *names; /* of tables, separated by commas */
+    int n_table;
+    msi_h5parm *out;
+} request;
 
 /* The part of a table that is not in arrays. */
 typedef struct head {
@@ -56,34 +55,22 @@ static int64_t list_arrays(msi_solution_table *t, array list[N_ARRAY])
 
 /* ---- The child ---- */
 
-static int put(int fd, const void *bytes, int64_t n)
-{
-    const char *from = bytes;
-    while (n > 0) {
-        const ssize_t done = write(fd, from, n > 1 << 24 ? 1 << 24 : (size_t)n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return msi_error_set(MSI_ENOMEM, "no memory for solutions: %s", strerror(errno));
-        from += done;
-        n -= done;
-    }
-    return MSI_OK;
-}
-
 static int put_table(int fd, msi_solution_table *t)
 {
     array list[N_ARRAY];
     const head h = {t->name,   (int32_t)t->kind, t->has_dir, t->has_ant, t->n_dir,
                     t->n_time, t->n_freq,        t->n_ant,   t->n_pol};
-    MSI_TRY(put(fd, &h, sizeof h));
+    MSI_TRY(msi_h5_put(fd, &h, sizeof h));
     list_arrays(t, list);
-    for (int i = 0; i < N_ARRAY; i++) MSI_TRY(put(fd, *list[i].at, list[i].n * (int64_t)list[i].size));
+    for (int i = 0; i < N_ARRAY; i++) MSI_TRY(msi_h5_put(fd, *list[i].at, list[i].n * (int64_t)list[i].size));
     return MSI_OK;
 }
 
-static int put_tables(int fd, const char *path, const char *names)
+static int put_tables(int fd, const char *path, void *of)
 {
+    const request *q = of;
     char copy[1024], *rest;
-    snprintf(copy, sizeof copy, "%.1000s", names);
+    snprintf(copy, sizeof copy, "%.1000s", q->names);
     for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
         msi_solution_table t;
         msi_child_progress(MSI_CHILD_STEP_S);
@@ -93,14 +80,6 @@ static int put_tables(int fd, const char *path, const char *names)
         MSI_TRY(rc);
     }
     return MSI_OK;
-}
-
-static int read_tables(msi_child *self, void *of)
-{
-    const job *j = of;
-    (void)self;
-    msi_child_limit_memory(msi_memory_limit());
-    return put_tables(j->fd, j->path, j->names);
 }
 
 /* ---- This process ---- */
@@ -144,15 +123,13 @@ static int take_table(msi_solution_table *t, const char *path, const char *bytes
     return MSI_OK;
 }
 
-static int take_tables(msi_h5parm *out, const char *path, int fd, int64_t n_byte, int n_table)
+static int take_tables(void *of, const char *path, const char *bytes, int64_t n_byte)
 {
+    const request *q = of;
+    msi_h5parm *out = q->out;
     int64_t at = 0;
-    if (n_byte < 1) return msi_error_set(MSI_EINPUT, "%s: no table was read", path);
-    const char *bytes = mmap(NULL, (size_t)n_byte, PROT_READ, MAP_SHARED, fd, 0);
-    if (bytes == MAP_FAILED) return msi_error_set(MSI_ENOMEM, "no memory for solutions: %s", strerror(errno));
-    int rc = msi_alloc(&out->table, n_table, sizeof *out->table, "solutions");
-    while (!rc && out->n_table < n_table) rc = take_table(&out->table[out->n_table++], path, bytes, n_byte, &at);
-    munmap((void *)bytes, (size_t)n_byte);
+    int rc = msi_alloc(&out->table, q->n_table, sizeof *out->table, "solutions");
+    while (!rc && out->n_table < q->n_table) rc = take_table(&out->table[out->n_table++], path, bytes, n_byte, &at);
     return rc;
 }
 
@@ -172,20 +149,10 @@ static int count_tables(const char *names, int *n)
 
 int msi_h5parm_read(msi_h5parm *out, const char *path, const char *names)
 {
-    int n_table;
+    request q = {.names = names, .out = out};
     *out = (msi_h5parm){0};
-    MSI_TRY(count_tables(names, &n_table));
-    job of = {path, names, memfd_create("msimage-solutions", MFD_CLOEXEC)};
-    if (of.fd < 0) return msi_error_set(MSI_ENOMEM, "cannot create a file in memory: %s", strerror(errno));
-    const msi_child_spec spec = {.work = read_tables,
-                                 .of = &of,
-                                 .what = "the process that reads it",
-                                 .path = path,
-                                 .keeps_files = 1,
-                                 .cpu_s = MSI_CHILD_STEP_S};
-    int rc = msi_child_run(&spec);
-    if (!rc) rc = take_tables(out, path, of.fd, (int64_t)lseek(of.fd, 0, SEEK_END), n_table);
-    close(of.fd);
+    MSI_TRY(count_tables(names, &q.n_table));
+    const int rc = msi_h5_apart(path, put_tables, take_tables, &q);
     if (rc) msi_h5parm_free(out);
     return rc;
 }

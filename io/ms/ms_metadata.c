@@ -1053,6 +1053,7 @@ static int describe_tables(msi_ms_set *set, const msi_ms_selection *selection)
     MSI_TRY(read_fields(set));
     MSI_TRY(read_antennas(set));
     MSI_TRY(read_delays(set));
+    MSI_TRY(msi_ms_stations_read(&set->stations, set->table, set->data_column, set->n_antenna));
     if (set->n_table_row < 1) return msi_error_set(MSI_EINPUT, "%s: has 0 rows", set->path);
     if (selection->coordinates_only || !*set->data_column) return MSI_OK;
     return find_places(set);
@@ -1092,6 +1093,7 @@ void msi_ms_set_free(msi_ms_set *set)
     msi_free(set->doppler);
     msi_free(set->antenna_diameter_m);
     msi_free(set->antenna_kind);
+    msi_ms_stations_free(&set->stations);
     msi_free(set->run);
     memset(set, 0, sizeof *set);
 }

@@ -88,6 +88,7 @@ typedef struct msi_ms_set {
     uint8_t *antenna_kind;      /* [n_antenna] below MSI_MS_KINDS, by diameter */
     int has_delay;              /* the first row of MWA_TILE_POINTING was read */
     int32_t delay[MSI_MS_DELAYS];
+    msi_ms_stations stations;
     msi_ms_row_times row_times; /* of the selected rows */
     int64_t n_minute;           /* minutes with selected rows, and fields with Doppler shifts; 0: none */
     int64_t n_doppler;

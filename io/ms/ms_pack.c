@@ -48,7 +48,8 @@ typedef struct reader_head {
 
 typedef struct set_head {
     int64_t n_setup, n_field, n_table_row, n_selected_time, n_window, n_antenna, has_weight_spectrum, n_notes,
-        has_delay, has_places, n_minute, n_doppler;
+        has_delay, has_places, n_minute, n_doppler, n_dipole_field, n_element, n_beam_dir, applied;
+    double applied_rad[2];
     char data_column[64], model_column[64], telescope[64];
     msi_tiled_place place[MSI_MS_N_LARGE];
     int32_t delay[MSI_MS_DELAYS];
@@ -102,7 +103,7 @@ static int pass_windows(msi_ms_cursor *c, msi_ms_set *set, int64_t n, int *is_wh
 int msi_ms_transfer_names(msi_ms_cursor *c, msi_ms_name **names, int64_t n, int *is_whole)
 {
     MSI_TRY(msi_ms_transfer_array(c, names, n, sizeof **names, is_whole));
-    for (int64_t i = 0; *is_whole && c->from && i < n; i++) end_text((*names)[i].text, sizeof (*names)[i].text);
+    for (int64_t i = 0; *is_whole && c->from && i < n; i++) end_text((*names)[i].text, sizeof(*names)[i].text);
     return MSI_OK;
 }
 
@@ -133,6 +134,25 @@ static int pass_doppler(msi_ms_cursor *c, msi_ms_set *set, int64_t n_minute, int
     return MSI_OK;
 }
 
+static int pass_stations(msi_ms_cursor *c, msi_ms_set *set, const set_head *h, int *is_whole)
+{
+    msi_ms_stations *s = &set->stations;
+    if (c->from) {
+        s->applied = h->applied;
+        memcpy(s->applied_rad, h->applied_rad, sizeof s->applied_rad);
+    }
+    if (h->n_dipole_field == 0) return MSI_OK;
+    MSI_TRY(msi_ms_transfer_array(c, &s->field, h->n_dipole_field, sizeof *s->field, is_whole));
+    if (*is_whole) MSI_TRY(msi_ms_transfer_array(c, &s->element, h->n_element, sizeof *s->element, is_whole));
+    if (*is_whole && h->n_beam_dir) MSI_TRY(msi_ms_transfer_array(c, &s->dir, h->n_beam_dir, sizeof *s->dir, is_whole));
+    if (!*is_whole || !c->from) return MSI_OK;
+    s->n_field = h->n_dipole_field;
+    s->n_element = h->n_element;
+    s->n_dir = h->n_beam_dir;
+    *is_whole = msi_ms_stations_are_sound(s, set->n_antenna);
+    return MSI_OK;
+}
+
 static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
 {
     set_head h = {.n_setup = set->n_setup,
@@ -147,6 +167,11 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
                   .has_places = set->has_places,
                   .n_minute = set->n_minute,
                   .n_doppler = set->n_doppler,
+                  .n_dipole_field = set->stations.n_field,
+                  .n_element = set->stations.n_element,
+                  .n_beam_dir = set->stations.n_dir,
+                  .applied = set->stations.applied,
+                  .applied_rad = {set->stations.applied_rad[0], set->stations.applied_rad[1]},
                   .row_times = set->row_times};
     memcpy(h.data_column, set->data_column, sizeof h.data_column);
     memcpy(h.model_column, set->model_column, sizeof h.model_column);
@@ -183,6 +208,7 @@ static int pass_set(msi_ms_cursor *c, msi_ms_set *set, int *is_whole)
     if (*is_whole) MSI_TRY(pass_windows(c, set, h.n_window, is_whole));
     if (*is_whole) MSI_TRY(pass_antennas(c, set, h.n_antenna, is_whole));
     if (*is_whole) MSI_TRY(pass_doppler(c, set, h.n_minute, h.n_doppler, is_whole));
+    if (*is_whole) MSI_TRY(pass_stations(c, set, &h, is_whole));
     if (*is_whole && h.n_notes > 0) MSI_TRY(msi_ms_transfer_array(c, &set->notes, h.n_notes, 1, is_whole));
     if (*is_whole) set->n_notes = h.n_notes;
     return MSI_OK;

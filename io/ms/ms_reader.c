@@ -257,6 +257,13 @@ int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double
     return 1;
 }
 
+const msi_ms_beam_dir *msi_ms_reader_beam_dir(const msi_ms_reader *r, int64_t at)
+{
+    const msi_ms_stations *s = &r->set[at >> 32].stations;
+    const int64_t id = (at & INT32_MAX) - 1;
+    return id < s->n_dir ? &s->dir[id] : NULL;
+}
+
 const msi_ms_name *msi_ms_reader_antenna_names(const msi_ms_reader *r, int set, int64_t *n)
 {
     *n = r->set[set].n_antenna;
@@ -292,7 +299,9 @@ msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set)
     msi_ms_beam_facts f = {.n_antenna = s->n_antenna,
                            .diameter_m = s->antenna_diameter_m,
                            .kind = s->antenna_kind,
+                           .itrf_m = s->antenna_itrf_m,
                            .row_times = s->row_times,
+                           .stations = &s->stations,
                            .has_delay = s->has_delay};
     msi_observation o = {0};
     memcpy(f.telescope, s->telescope, sizeof f.telescope);

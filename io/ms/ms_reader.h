@@ -5,6 +5,7 @@
 #define MSI_IO_MS_READER_H
 
 #include "core/types.h"
+#include "io/ms/ms_stations.h"
 
 /* Limits of a block, in visibilities of one correlation and in rows. A block of one row may be larger. */
 enum { MSI_MS_BLOCK_SAMPLES = 1 << 17, MSI_MS_BLOCK_ROWS = 1 << 14 };
@@ -184,12 +185,14 @@ static inline void msi_ms_row_times_add(msi_ms_row_times *to, const msi_ms_row_t
 typedef struct msi_ms_beam_facts {
     char telescope[64];
     int64_t n_antenna;
-    const double *diameter_m;     /* [n_antenna] 0: unknown; borrowed, as the next */
-    const uint8_t *kind;          /* [n_antenna] below MSI_MS_KINDS */
-    double position_itrf_m[3];    /* mean of the antennas; 0: unknown */
-    msi_ms_row_times row_times;   /* the selected rows */
-    int has_delay;                /* MWA_TILE_POINTING has the delays of the tiles */
-    int32_t delay[MSI_MS_DELAYS]; /* steps; 32: the dipole is off */
+    const double *diameter_m;        /* [n_antenna] 0: unknown; borrowed, as the next two */
+    const uint8_t *kind;             /* [n_antenna] below MSI_MS_KINDS */
+    const double *itrf_m;            /* [n_antenna][3] */
+    double position_itrf_m[3];       /* mean of the antennas; 0: unknown */
+    msi_ms_row_times row_times;      /* the selected rows */
+    int has_delay;                   /* MWA_TILE_POINTING has the delays of the tiles */
+    int32_t delay[MSI_MS_DELAYS];    /* steps; 32: the dipole is off */
+    const msi_ms_stations *stations; /* borrowed */
 } msi_ms_beam_facts;
 
 /* The name of an antenna, which solutions refer to. */
@@ -210,6 +213,10 @@ msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set);
  */
 int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double *ra_rad, double *dec_rad,
                            int64_t *n_row);
+
+/* msi_ms_reader_beam_dir - return where the beams of LOFAR's stations point in the field that msi_ms_reader_pointing has
+ * listed, with `at` as it left it; NULL if the set does not say. Borrowed. */
+const msi_ms_beam_dir *msi_ms_reader_beam_dir(const msi_ms_reader *r, int64_t at);
 
 #define MSI_MS_MINUTE_S 60.0
 

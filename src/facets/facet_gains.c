@@ -327,7 +327,8 @@ static int assign_beam(msi_facet_gains *g, const msi_facets *facets, const msi_m
         msi_free(g->kind[i]);
         g->kind[i] = NULL;
         MSI_TRY(msi_alloc(&g->kind[i], g->n_antenna[i], sizeof **g->kind, "beams of facets"));
-        for (int64_t a = 0; a < g->n_antenna[i]; a++) g->kind[i][a] = (uint8_t)site->class_of_kind[facts.kind[a]];
+        for (int64_t a = 0; a < g->n_antenna[i]; a++)
+            g->kind[i][a] = (uint8_t)(site->is_by_antenna ? a : site->class_of_kind[facts.kind[a]]);
         if (site->model && !msi_pb_model_is_scalar(site->model)) g->form = MSI_GAIN_FULL;
     }
     return MSI_OK;
@@ -622,7 +623,7 @@ static void apply_beam(const msi_facet_gains *g, int facet, const time_of_set *s
     const int n = (int)g->form, n_class = view->site->n_class;
     const double angle = msi_pb_view_angle(view, g->lmn[facet]);
     for (int32_t c = 0; c < n_chan; c++) {
-        msi_pb_jones beam[MSI_PB_CLASSES];
+        msi_pb_jones beam[MSI_PB_STATIONS];
         const int is_outside = angle > msi_pb_view_limit(view, freq_hz[c]);
         if (is_outside && !g->aterms) continue;
         for (int k = 0; k < n_class; k++) {

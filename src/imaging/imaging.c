@@ -363,6 +363,7 @@ static int list_parts(load *l, msi_sample_tally *tally)
         while (msi_converted_next(&walk, &p)) {
             const int64_t g = p.channel * msi_imaging_n_part(l->run) + part;
             p.samples.tag = tag[i];
+            if (l->run->pb) msi_pb_array_count(l->run->pb, &l->block[i], p.samples.n_chan, p.samples.weight);
             l->part[g * MOST_BLOCKS + l->n_part[g]++] = p.samples;
         }
     }

@@ -128,8 +128,9 @@ int msi_imaging_pb_open(msi_imaging_run *r)
     MSI_TRY(msi_alloc(&r->pb_mean, o->channels_out + 1, sizeof *r->pb_mean, "primary beams"));
     MSI_TRY(msi_alloc(&r->pb_weight, o->channels_out, sizeof *r->pb_weight, "primary beams"));
     if (o->pb.reuse || r->is_empty) return MSI_OK;
-    MSI_TRY(msi_pb_array_make(&r->pb, msi_imaging_pb_word(o), r->reader, edge[0], end[o->channels_out - 1],
-                              r->observation.dir_frame));
+    MSI_TRY(msi_pb_array_make(&r->pb, msi_imaging_pb_word(o), o->pb.is_differential, r->reader, edge[0],
+                              end[o->channels_out - 1], r->observation.dir_frame));
+    if (o->pb.grid) MSI_TRY(msi_pb_array_refuse_stations(r->pb, "-grid-with-beam"));
     return o->pb.grid ? open_beam(r) : MSI_OK;
 }
 
@@ -137,6 +138,10 @@ int msi_imaging_pb_weigh(msi_imaging_run *r, msi_beam_weights *weights)
 {
     const int n = r->options->n_ms;
     MSI_TRY(msi_ranks_sum(r->ranks, weights, n * (int64_t)(sizeof *weights / sizeof(double)), MSI_FP64));
+    for (int i = 0; r->pb && i < r->pb->n_set; i++)
+        if (r->pb->set[i].counted)
+            MSI_TRY(msi_ranks_sum(r->ranks, r->pb->set[i].counted,
+                                  (int64_t)r->pb->set[i].n_class * r->pb->set[i].n_class, MSI_FP64));
     for (int i = 0; r->pb && i < n; i++) msi_pb_array_weigh(r->pb, i, weights[i].pair, &weights[i].times);
     return MSI_OK;
 }
@@ -410,7 +415,7 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms
         low = fmin(low, s->freq_hz[0]);
         high = fmax(high, s->freq_hz[s->n_chan - 1]);
     }
-    MSI_TRY(msi_pb_array_make(&a, msi_imaging_pb_word(o), reader, low, high, frame));
+    MSI_TRY(msi_pb_array_make(&a, msi_imaging_pb_word(o), o->pb.is_differential, reader, low, high, frame));
     group_frequencies(&f, reader, low, INFINITY, low, high);
     /* A model must be divided by the beam at all frequencies. */
     const int divides = o->pb.grid || o->pb.mosaic;

@@ -96,6 +96,7 @@ typedef struct msi_pb_options {
     int mosaic;                 /* -mosaic: fields are joined through their beams; sets correct unless apply is set */
     int weighs_fields;          /* -mosweight: densities of each field by itself */
     double limit;               /* -primary-beam-limit */
+    int is_differential;        /* -use-differential-lofar-beam */
     int correct;                /* -pbcor */
     double pblimit;             /* -pblimit; negative: no limit */
     double mask;                /* -pbmask; 0: none */

@@ -8,7 +8,8 @@ static const msi_option beam_rows[] = {
      .fallback_words = "auto for the options below; off with -predict",
      .help = "Model of the primary beam, for the options below; by itself it writes nothing. With -predict, the model "
              "images are the true sky, and visibilities as seen through the beam are written. auto (by telescope and "
-             "band), meerkat, vla, atca, gmrt, alma, askap, ska-mid, mwa-analytic, airy:DIAMETER[,BLOCKAGE] in "
+             "band), meerkat, vla, atca, gmrt, alma, askap, ska-mid, mwa-analytic, lofar[:FOLDER] with the "
+             "coefficients of dipoles, airy:DIAMETER[,BLOCKAGE] in "
              "metres, gauss:FWHM@FREQUENCY such as gauss:60amin@1.4GHz, poly:A,B,.. with the coefficients of "
              "(arcmin GHz)^2, ^4 and so on; FILE.fits with a cube of power, or a pattern such as "
              "'beam_$(corr)_$(reim).fits' of eight cubes of a Jones matrix; off.",
@@ -68,6 +69,13 @@ static const msi_option beam_rows[] = {
      .read = msi_read_real,
      AT(pb.limit),
      .low = 0,
+     .high = 1},
+    {.name = "use-differential-lofar-beam",
+     .arguments = "",
+     .help = "Take visibilities of LOFAR as corrected for the beam in the direction that the data column says, or else "
+             "where the stations point. Without it, the keyword LOFAR_APPLIED_BEAM_MODE of the column decides.",
+     .read = msi_read_flag,
+     AT(pb.is_differential),
      .high = 1},
     {.name = "reuse-primary-beam",
      .use = MSI_USE_IMAGING,

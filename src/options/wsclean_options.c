@@ -130,7 +130,6 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("fit-beam-without-negatives", 0, "the fit uses the PSF's main lobe, which is positive"),
 
     /* Primary beams, a-terms and facets. Their settings have no effect while none is applied. */
-    ACCEPTED("use-differential-lofar-beam", 0, NO_BEAM),
     ACCEPTED("scalar-beam", 0, NO_BEAM),
     ACCEPTED("mwa-path", 1, NO_BEAM),
     ACCEPTED("pb-grid-size", 1, NO_BEAM),

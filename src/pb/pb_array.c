@@ -41,6 +41,16 @@ static void geodetic(const double *itrf_m, double *latitude, double *longitude)
     *longitude = atan2(itrf_m[1], itrf_m[0]);
 }
 
+/* Compute unit vectors along east, north and up at a place. */
+static void site_axes(const double *itrf_m, double axes[3][3])
+{
+    double latitude, longitude;
+    geodetic(itrf_m, &latitude, &longitude);
+    const double cl = cos(longitude), sl = sin(longitude), cb = cos(latitude), sb = sin(latitude);
+    const double rows[3][3] = {{-sl, cl, 0}, {-sb * cl, -sb * sl, cb}, {cb * cl, cb * sl, sb}};
+    memcpy(axes, rows, sizeof rows);
+}
+
 static msi_pb_horizon horizon_at(const double *itrf_m, double mjd_s, double weight)
 {
     double latitude, longitude, p[3][3];
@@ -64,21 +74,26 @@ static void find_times(msi_pb_site *s, const msi_ms_row_times *t)
 }
 
 /* Count the baselines of each pair of kinds, all antennas alike. */
-static void find_pairs(msi_pb_site *s, const msi_ms_beam_facts *f)
+static int find_pairs(msi_pb_site *s, const msi_ms_beam_facts *f)
 {
     const uint8_t *class_of;
-    double n[MSI_PB_CLASSES] = {0}, all = 0;
-    s->n_class = msi_pb_model_classes(s->model, &class_of);
+    double n[MSI_PB_STATIONS] = {0}, all = 0;
+    const int n_class = s->n_class = msi_pb_model_classes(s->model, &class_of);
+    s->is_by_antenna = msi_pb_model_has_stations(s->model);
+    MSI_TRY(msi_alloc(&s->pair, (int64_t)n_class * n_class, sizeof *s->pair, "primary beams"));
+    if (s->is_by_antenna)
+        MSI_TRY(msi_alloc(&s->counted, (int64_t)n_class * n_class, sizeof *s->counted, "primary beams"));
     for (int64_t i = 0; i < f->n_antenna; i++) {
-        const int k = s->n_class > 1 ? class_of[i] : 0;
+        const int k = n_class > 1 ? class_of[i] : 0;
         n[k]++;
-        s->class_of_kind[f->kind[i]] = k;
+        s->class_of_kind[f->kind[i]] = s->is_by_antenna ? 0 : k;
     }
-    for (int p = 0; p < s->n_class; p++)
-        for (int q = p; q < s->n_class; q++) all += s->pair[p][q] = p == q ? n[p] * (n[p] - 1) / 2 : n[p] * n[q];
-    if (!(all > 0)) s->pair[0][0] = all = 1;
-    for (int p = 0; p < s->n_class; p++)
-        for (int q = p; q < s->n_class; q++) s->pair[p][q] /= all;
+    for (int p = 0; p < n_class; p++)
+        for (int q = p; q < n_class; q++)
+            all += s->pair[p * n_class + q] = p == q ? n[p] * (n[p] - 1) / 2 : n[p] * n[q];
+    if (!(all > 0)) s->pair[0] = all = 1;
+    for (int i = 0; i < n_class * n_class; i++) s->pair[i] /= all;
+    return MSI_OK;
 }
 
 /* Return 1 if the response in a direction of the sky depends on the time. */
@@ -98,19 +113,36 @@ static int has_circular_feeds(const msi_ms_reader *reader, int set)
     return 0;
 }
 
+/* Find which part of the response was taken out of the data, and say so. */
+static void find_applied(msi_pb_site *s, const msi_ms_stations *stations, int is_differential)
+{
+    static const char *const words[] = {"", "beams of dipoles", "array factors", "beams"};
+    s->applied = is_differential ? MSI_MS_APPLIED_FULL : (msi_ms_applied)stations->applied;
+    memcpy(s->applied_rad, stations->applied_rad, sizeof s->applied_rad);
+    if (s->applied == MSI_MS_APPLIED_NONE) return;
+    if (isfinite(s->applied_rad[0]))
+        msi_log_info("primary beam: relative to the %s at %.4f, %.4f degrees, for which the data are corrected",
+                     words[s->applied], s->applied_rad[0] * 180 / MSI_PI, s->applied_rad[1] * 180 / MSI_PI);
+    else
+        msi_log_info("primary beam: relative to the %s where the stations point", words[s->applied]);
+}
+
 static int make_set(msi_pb_site *s, const char *word, const msi_ms_beam_facts *f, int is_circular, double low_hz,
                     double high_hz, char note[MSI_PB_NOTE])
 {
-    const msi_pb_set of = {.telescope = f->telescope,
-                           .low_hz = low_hz,
-                           .high_hz = high_hz,
-                           .n_antenna = f->n_antenna,
-                           .is_circular = is_circular,
-                           .diameter_m = f->diameter_m,
-                           .delay = f->has_delay ? f->delay : NULL};
-    MSI_TRY(msi_pb_model_make(&s->model, word, &of, note));
-    find_pairs(s, f);
+    msi_pb_set of = {.telescope = f->telescope,
+                     .low_hz = low_hz,
+                     .high_hz = high_hz,
+                     .n_antenna = f->n_antenna,
+                     .is_circular = is_circular,
+                     .diameter_m = f->diameter_m,
+                     .delay = f->has_delay ? f->delay : NULL,
+                     .stations = f->stations,
+                     .itrf_m = f->itrf_m};
     const double *p = f->position_itrf_m;
+    site_axes(p, of.site_axes);
+    MSI_TRY(msi_pb_model_make(&s->model, word, &of, note));
+    MSI_TRY(find_pairs(s, f));
     const int is_placed = hypot(hypot(p[0], p[1]), p[2]) > 1e6;
     s->turns = model_turns(s->model);
     if (s->turns && !is_placed)
@@ -130,12 +162,31 @@ void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const msi_
     msi_pb_site *s = &a->set[set];
     for (int i = 0; i < MSI_MS_PAIRS; i++) all += pair[i];
     if (!(all > 0)) return;
-    memset(s->pair, 0, sizeof s->pair);
+    find_times(s, times);
+    if (s->is_by_antenna) {
+        double counted = 0;
+        for (int i = 0; i < s->n_class * s->n_class; i++) counted += s->counted[i];
+        for (int i = 0; counted > 0 && i < s->n_class * s->n_class; i++) s->pair[i] = s->counted[i] / counted;
+        return;
+    }
+    memset(s->pair, 0, (size_t)(s->n_class * s->n_class) * sizeof *s->pair);
     for (int i = 0; i < MSI_MS_PAIRS; i++) {
         const int p = s->class_of_kind[i / MSI_MS_KINDS], q = s->class_of_kind[i % MSI_MS_KINDS];
-        s->pair[p < q ? p : q][p < q ? q : p] += pair[i] / all;
+        s->pair[(p < q ? p : q) * s->n_class + (p < q ? q : p)] += pair[i] / all;
     }
-    find_times(s, times);
+}
+
+void msi_pb_array_count(msi_pb_array *a, const msi_ms_block *block, int32_t n_chan, const float *weight)
+{
+    if (block->set >= a->n_set || !a->set[block->set].is_by_antenna) return;
+    const msi_pb_site *s = &a->set[block->set];
+    for (int64_t i = 0; i < block->n_row; i++) {
+        const int32_t p = block->antenna[2 * i], q = block->antenna[2 * i + 1];
+        double of_row = 0;
+        for (int32_t c = 0; c < n_chan; c++) of_row += (double)weight[i * n_chan + c];
+        if (p < 0 || q < 0 || p >= s->n_class || q >= s->n_class || !(of_row > 0) || !isfinite(of_row)) continue;
+        s->counted[(p < q ? p : q) * s->n_class + (p < q ? q : p)] += of_row;
+    }
 }
 
 static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader)
@@ -146,13 +197,14 @@ static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader)
     MSI_TRY(msi_alloc(&a->pointing, n ? n : 1, sizeof *a->pointing, "pointings"));
     for (at = 0; msi_ms_reader_pointing(reader, &at, &p.set, &p.ra_rad, &p.dec_rad, &n_row);) {
         p.weight = (double)n_row;
+        p.beam = msi_ms_reader_beam_dir(reader, at);
         a->pointing[a->n_pointing++] = p;
     }
     return MSI_OK;
 }
 
-int msi_pb_array_make(msi_pb_array **out, const char *word, const msi_ms_reader *reader, double low_hz, double high_hz,
-                      const char *frame)
+int msi_pb_array_make(msi_pb_array **out, const char *word, int is_differential, const msi_ms_reader *reader,
+                      double low_hz, double high_hz, const char *frame)
 {
     msi_pb_array *a;
     *out = NULL;
@@ -170,6 +222,7 @@ int msi_pb_array_make(msi_pb_array **out, const char *word, const msi_ms_reader 
         char note[MSI_PB_NOTE] = "";
         rc = make_set(&a->set[i], word, &f, has_circular_feeds(reader, i), low_hz, high_hz, note);
         if (!rc && strcmp(note, last) != 0) msi_log_info("primary beam: %s", note);
+        if (!rc && a->set[i].is_by_antenna) find_applied(&a->set[i], f.stations, is_differential);
         memcpy(last, note, sizeof last);
         for (int k = 0; !rc && k < a->set[i].n_class; k++)
             a->width_rad = fmin(a->width_rad, msi_pb_model_width(a->set[i].model, k, high_hz));
@@ -184,7 +237,11 @@ int msi_pb_array_make(msi_pb_array **out, const char *word, const msi_ms_reader 
 void msi_pb_array_free(msi_pb_array *a)
 {
     if (!a) return;
-    for (int i = 0; a->set && i < a->n_set; i++) msi_pb_model_free(a->set[i].model);
+    for (int i = 0; a->set && i < a->n_set; i++) {
+        msi_pb_model_free(a->set[i].model);
+        msi_free(a->set[i].pair);
+        msi_free(a->set[i].counted);
+    }
     msi_free(a->set);
     msi_free(a->pointing);
     msi_free(a);
@@ -195,6 +252,17 @@ const char *msi_pb_array_name(const msi_pb_array *a)
     return msi_pb_model_name(a->set[0].model);
 }
 
+int msi_pb_array_refuse_stations(const msi_pb_array *a, const char *option)
+{
+    for (int i = 0; i < a->n_set; i++)
+        if (a->set[i].is_by_antenna)
+            return msi_error_set(MSI_EINPUT,
+                                 "%s: each station of %s has its own beam, which is possible by facets only: give "
+                                 "-facet-regions or -facet-auto, with -apply-facet-beam",
+                                 option, msi_pb_array_name(a));
+    return MSI_OK;
+}
+
 /* ---- Jones matrices ---- */
 
 static double dot(const double *a, const double *b)
@@ -202,14 +270,29 @@ static double dot(const double *a, const double *b)
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-void msi_pb_view_make(msi_pb_view *v, const msi_pb_site *site, double ra_rad, double dec_rad, const double centre[2])
+/* Compute the unit vector of a direction. */
+static void unit_vector(const double *ra_dec, double *out)
 {
+    double axes[3][3];
+    msi_phase_shift_axes(ra_dec[0], ra_dec[1], axes);
+    memcpy(out, axes[2], sizeof axes[2]);
+}
+
+void msi_pb_view_make(msi_pb_view *v, const msi_pb_array *a, const msi_pb_pointing *p, const double centre[2])
+{
+    const double own[2] = {p->ra_rad, p->dec_rad};
     msi_phase_shift shift;
     double axes[3][3];
-    v->site = site;
-    msi_phase_shift_make(&shift, centre[0], centre[1], ra_rad, dec_rad);
+    v->site = &a->set[p->set];
+    msi_phase_shift_make(&shift, centre[0], centre[1], p->ra_rad, p->dec_rad);
     memcpy(v->rotation, shift.rotation, sizeof v->rotation);
-    msi_phase_shift_axes(ra_rad, dec_rad, axes);
+    msi_phase_shift_axes(p->ra_rad, p->dec_rad, axes);
+    unit_vector(p->beam ? p->beam->station_rad : own, v->station);
+    unit_vector(p->beam ? p->beam->tile_rad : own, v->tile);
+    if (isfinite(v->site->applied_rad[0]))
+        unit_vector(v->site->applied_rad, v->applied);
+    else
+        memcpy(v->applied, v->station, sizeof v->applied);
     memcpy(v->east, axes[0], sizeof v->east);
     memcpy(v->north, axes[1], sizeof v->north);
     msi_phase_shift_axes(centre[0], centre[1], v->axes);
@@ -218,17 +301,25 @@ void msi_pb_view_make(msi_pb_view *v, const msi_pb_site *site, double ra_rad, do
 int msi_pb_array_views(const msi_pb_array *a, const double centre[2], msi_pb_view **view)
 {
     MSI_TRY(msi_alloc(view, a->n_pointing + 1, sizeof **view, "pointings"));
-    for (int64_t i = 0; i < a->n_pointing; i++) {
-        const msi_pb_pointing *p = &a->pointing[i];
-        msi_pb_view_make(&(*view)[i], &a->set[p->set], p->ra_rad, p->dec_rad, centre);
-    }
+    for (int64_t i = 0; i < a->n_pointing; i++) msi_pb_view_make(&(*view)[i], a, &a->pointing[i], centre);
     return MSI_OK;
+}
+
+/* Turn a direction to east, north and up. */
+static void to_horizon(const msi_pb_horizon *h, const double *direction, double *out)
+{
+    out[0] = dot(direction, h->east);
+    out[1] = dot(direction, h->north);
+    out[2] = dot(direction, h->zenith);
 }
 
 msi_pb_moment msi_pb_view_under(const msi_pb_view *v, const msi_pb_horizon *horizon)
 {
     const double e = dot(horizon->zenith, v->east), n = dot(horizon->zenith, v->north), r = hypot(e, n);
-    return (msi_pb_moment){.horizon = *horizon, .cos_up = r > 0 ? n / r : 1, .sin_up = r > 0 ? e / r : 0};
+    msi_pb_moment m = {.horizon = *horizon, .cos_up = r > 0 ? n / r : 1, .sin_up = r > 0 ? e / r : 0};
+    to_horizon(horizon, v->station, m.aim.station);
+    to_horizon(horizon, v->tile, m.aim.tile);
+    return m;
 }
 
 msi_pb_moment msi_pb_view_at(const msi_pb_view *v, double mjd_s)
@@ -238,16 +329,22 @@ msi_pb_moment msi_pb_view_at(const msi_pb_view *v, double mjd_s)
     return msi_pb_view_under(v, &horizon);
 }
 
-/* Compute the Jones matrix of a station without its own pointing, in the basis of north and east. */
-static void station_jones(const msi_pb_site *s, int class_id, double freq_hz, const msi_pb_horizon *when,
-                          const double *direction, msi_pb_jones out)
+/* Compute the Jones matrix of a station in the basis of north and east, or a part of it. */
+static void station_jones(const msi_pb_site *s, int class_id, double freq_hz, const msi_pb_moment *moment,
+                          const double *direction, msi_pb_part_of part, msi_pb_jones out)
 {
     double axes[3][3], theta[3], phi[3];
     msi_c64 j[4];
+    const msi_pb_horizon *when = &moment->horizon;
     const double up = dot(direction, when->zenith), n = dot(direction, when->north), e = dot(direction, when->east);
     const double flat = hypot(n, e);
-    const msi_pb_direction d = {.azimuth_rad = atan2(e, n), .zenith_rad = atan2(flat, up)};
+    const msi_pb_direction d = {
+        .azimuth_rad = atan2(e, n), .zenith_rad = atan2(flat, up), .aim = &moment->aim, .part = part};
     msi_pb_model_jones(s->model, class_id, freq_hz, &d, j);
+    if (part == MSI_PB_PART_ARRAY) {
+        for (int k = 0; k < 4; k++) out[k / 2][k % 2] = j[k].re + I * j[k].im;
+        return;
+    }
     msi_phase_shift_axes(atan2(direction[1], direction[0]), atan2(direction[2], hypot(direction[0], direction[1])),
                          axes);
     const double *east = axes[0], *north = axes[1];
@@ -261,6 +358,22 @@ static void station_jones(const msi_pb_site *s, int class_id, double freq_hz, co
         const double complex a = j[2 * f].re + I * j[2 * f].im, b = j[2 * f + 1].re + I * j[2 * f + 1].im;
         out[f][0] = a * dot(theta, north) + b * dot(phi, north);
         out[f][1] = a * dot(theta, east) + b * dot(phi, east);
+    }
+}
+
+/* Compute the Jones matrix of a station relative to what was taken out of the data. */
+static void relative_jones(const msi_pb_view *v, int class_id, double freq_hz, const msi_pb_moment *when,
+                           const double *direction, msi_pb_jones out)
+{
+    static const msi_pb_part_of part[] = {MSI_PB_PART_ALL, MSI_PB_PART_ELEMENT, MSI_PB_PART_ARRAY, MSI_PB_PART_ALL};
+    msi_pb_jones c, b;
+    station_jones(v->site, class_id, freq_hz, when, v->applied, part[v->site->applied], c);
+    station_jones(v->site, class_id, freq_hz, when, direction, MSI_PB_PART_ALL, b);
+    const double complex d = c[0][0] * c[1][1] - c[0][1] * c[1][0];
+    for (int k = 0; k < 2; k++) {
+        /* A station that sees nothing there has no response. */
+        out[0][k] = cabs(d) > 1e-12 ? (c[1][1] * b[0][k] - c[0][1] * b[1][k]) / d : 0;
+        out[1][k] = cabs(d) > 1e-12 ? (c[0][0] * b[1][k] - c[1][0] * b[0][k]) / d : 0;
     }
 }
 
@@ -301,7 +414,10 @@ void msi_pb_view_jones(const msi_pb_view *v, const msi_pb_moment *when, int clas
         double direction[3];
         for (int k = 0; k < 3; k++)
             direction[k] = lmn[0] * v->axes[0][k] + lmn[1] * v->axes[1][k] + lmn[2] * v->axes[2][k];
-        station_jones(v->site, class_id, freq_hz, &when->horizon, direction, out);
+        if (v->site->applied != MSI_MS_APPLIED_NONE)
+            relative_jones(v, class_id, freq_hz, when, direction, out);
+        else
+            station_jones(v->site, class_id, freq_hz, when, direction, MSI_PB_PART_ALL, out);
         return;
     }
     const double e = dot(v->rotation[0], lmn), n = dot(v->rotation[1], lmn), rho = hypot(e, n);
@@ -321,18 +437,46 @@ double msi_pb_view_limit(const msi_pb_view *v, double freq_hz)
     return limit;
 }
 
+/* Coherencies of unit Stokes parameters, XX XY; YX YY. */
+static const double complex unit[4][2][2] = {{{1, 0}, {0, 1}}, {{1, 0}, {0, -1}}, {{0, 1}, {1, 0}}, {{0, I}, {-I, 0}}};
+
+static void to_stokes(double complex v[2][2], double complex out[4])
+{
+    out[0] = (v[0][0] + v[1][1]) / 2;
+    out[1] = (v[0][0] - v[1][1]) / 2;
+    out[2] = (v[0][1] + v[1][0]) / 2;
+    out[3] = (v[0][1] - v[1][0]) / (2 * I);
+}
+
+void msi_pb_respond_pairs(const msi_pb_site *site, msi_pb_jones *of, double m[4][4])
+{
+    const int n = site->n_class;
+    double complex sum[2][2][2][2] = {{{{0}}}};
+    for (int p = 0; p < n; p++) {
+        double complex second[2][2] = {{0}};
+        for (int q = p; q < n; q++) {
+            const double w = site->pair[p * n + q];
+            for (int j = 0; w > 0 && j < 2; j++)
+                for (int l = 0; l < 2; l++) second[j][l] += w * conj(of[q][j][l]);
+        }
+        for (int k = 0; k < 16; k++)
+            sum[k / 8][k / 4 % 2][k / 2 % 2][k % 2] += of[p][k / 8][k / 4 % 2] * second[k / 2 % 2][k % 2];
+    }
+    for (int b = 0; b < 4; b++) {
+        double complex v[2][2] = {{0}}, seen[4];
+        for (int k = 0; k < 16; k++)
+            v[k / 8][k / 2 % 2] += unit[b][k / 4 % 2][k % 2] * sum[k / 8][k / 4 % 2][k / 2 % 2][k % 2];
+        to_stokes(v, seen);
+        for (int a = 0; a < 4; a++) m[a][b] = creal(seen[a]);
+    }
+}
+
 void msi_pb_respond(msi_pb_jones p, msi_pb_jones q, int stokes, double complex out[4])
 {
-    /* Coherencies of unit Stokes parameters, XX XY; YX YY. */
-    static const double complex unit[4][2][2] = {
-        {{1, 0}, {0, 1}}, {{1, 0}, {0, -1}}, {{0, 1}, {1, 0}}, {{0, I}, {-I, 0}}};
     double complex left[2][2], v[2][2];
     for (int i = 0; i < 2; i++)
         for (int j = 0; j < 2; j++) left[i][j] = p[i][0] * unit[stokes][0][j] + p[i][1] * unit[stokes][1][j];
     for (int i = 0; i < 2; i++)
         for (int j = 0; j < 2; j++) v[i][j] = left[i][0] * conj(q[j][0]) + left[i][1] * conj(q[j][1]);
-    out[0] = (v[0][0] + v[1][1]) / 2;
-    out[1] = (v[0][0] - v[1][1]) / 2;
-    out[2] = (v[0][1] + v[1][0]) / 2;
-    out[3] = (v[0][1] - v[1][0]) / (2 * I);
+    to_stokes(v, out);
 }

@@ -24,12 +24,16 @@ typedef struct msi_pb_horizon {
 /* A set. */
 typedef struct msi_pb_site {
     msi_pb_model *model;
-    int n_class;                                 /* kinds of dishes, as the model tells them apart */
-    double pair[MSI_PB_CLASSES][MSI_PB_CLASSES]; /* share of the baselines of each pair of kinds, p <= q; sum 1 */
+    int n_class;  /* kinds of dishes, as the model tells them apart */
+    double *pair; /* [n_class][n_class] share of the baselines of each pair of kinds, p <= q; sum 1 */
     int n_time;
     msi_pb_horizon time[MSI_MS_TIME_BINS]; /* of the rows, by bins of sidereal time */
-    int class_of_kind[MSI_MS_KINDS];       /* kinds of msi_ms_block.pair */
-    int turns;                             /* the response in a direction of the sky depends on the time */
+    double *counted;                       /* [n_class][n_class] weights of samples, if a kind is an antenna */
+    int is_by_antenna;                     /* a kind is an antenna */
+    int class_of_kind[MSI_MS_KINDS];       /* otherwise: kinds of msi_ms_block.pair */
+    msi_ms_applied applied; /* the part of the response that was taken out of the data, for a direction */
+    double applied_rad[2];  /* that direction; NaN: where the station points */
+    int turns;              /* the response in a direction of the sky depends on the time */
     int is_placed;
     double position_itrf_m[3];
 } msi_pb_site;
@@ -38,6 +42,7 @@ typedef struct msi_pb_site {
 typedef struct msi_pb_pointing {
     int set;
     double ra_rad, dec_rad, weight;
+    const msi_ms_beam_dir *beam; /* of stations; NULL: unknown. Borrowed */
 } msi_pb_pointing;
 
 typedef struct msi_pb_array {
@@ -51,14 +56,15 @@ typedef struct msi_pb_array {
 /*
  * msi_pb_array_make - choose the model of each set of a reader, and log it.
  * Given:    word     of -pb, not "off"
+ *           is_differential  take the response of LOFAR's stations as taken out for a direction, whatever the sets say
  *           reader   borrowed while the array is used
  *           low_hz, high_hz  of the selected channels
  *           frame    of directions: J2000 and ICRS are known
  * Returned: *out     freed by msi_pb_array_free; NULL on failure
  * Returns:  0, MSI_EINPUT (no model; the positions of the antennas are needed and unknown; another frame), MSI_ENOMEM
  */
-int msi_pb_array_make(msi_pb_array **out, const char *word, const msi_ms_reader *reader, double low_hz, double high_hz,
-                      const char *frame);
+int msi_pb_array_make(msi_pb_array **out, const char *word, int is_differential, const msi_ms_reader *reader,
+                      double low_hz, double high_hz, const char *frame);
 void msi_pb_array_free(msi_pb_array *a); /* NULL-safe */
 
 /*
@@ -67,8 +73,18 @@ void msi_pb_array_free(msi_pb_array *a); /* NULL-safe */
  */
 void msi_pb_array_weigh(msi_pb_array *a, int set, const double *pair, const msi_ms_row_times *times);
 
+/*
+ * msi_pb_array_count - count samples of a set whose kinds are antennas, for its next msi_pb_array_weigh.
+ * Given: weight [block->n_row][n_chan]
+ */
+void msi_pb_array_count(msi_pb_array *a, const msi_ms_block *block, int32_t n_chan, const float *weight);
+
 /* msi_pb_array_name - return the name of the first set's model, for headers. Borrowed. */
 const char *msi_pb_array_name(const msi_pb_array *a);
+
+/* msi_pb_array_refuse_stations - refuse kinds of dishes that are too many for pb_terms.h.
+ * Given: option  that needs them. Returns: 0, MSI_EINPUT */
+int msi_pb_array_refuse_stations(const msi_pb_array *a, const char *option);
 
 /* ---- Jones matrices ---- */
 
@@ -77,22 +93,24 @@ typedef double complex msi_pb_jones[2][2]; /* rows feed X (H) and Y (V), columns
 /* A pointing of a set, seen from the centre of an image. */
 typedef struct msi_pb_view {
     const msi_pb_site *site;
-    double rotation[3][3];    /* from the image's l, m, n to east, north and radius of the pointing */
-    double east[3], north[3]; /* unit vectors at the pointing in the frame of directions */
-    double axes[3][3];        /* those of the image's l, m and n */
+    double rotation[3][3];                  /* from the image's l, m, n to east, north and radius of the pointing */
+    double east[3], north[3];               /* unit vectors at the pointing in the frame of directions */
+    double axes[3][3];                      /* those of the image's l, m and n */
+    double station[3], tile[3], applied[3]; /* where the delays of stations point, and msi_pb_site.applied_rad */
 } msi_pb_view;
 
 /* A time of a view. */
 typedef struct msi_pb_moment {
     msi_pb_horizon horizon;
     double cos_up, sin_up; /* of the parallactic angle at the pointing */
+    msi_pb_aim aim;        /* of stations */
 } msi_pb_moment;
 
 /*
  * msi_pb_view_make - look at a pointing.
- * Given: ra_rad, dec_rad  of the pointing; centre  ra, dec of the image
+ * Given: p  whose site is of the array; centre  ra, dec of the image
  */
-void msi_pb_view_make(msi_pb_view *v, const msi_pb_site *site, double ra_rad, double dec_rad, const double centre[2]);
+void msi_pb_view_make(msi_pb_view *v, const msi_pb_array *a, const msi_pb_pointing *p, const double centre[2]);
 
 /* msi_pb_array_views - look at all pointings. Returned: *view [n_pointing], owned. Returns: 0, MSI_ENOMEM */
 int msi_pb_array_views(const msi_pb_array *a, const double centre[2], msi_pb_view **view);
@@ -126,5 +144,12 @@ double msi_pb_view_limit(const msi_pb_view *v, double freq_hz);
  *                   conjugate are its samples; imaginary parts are those of unlike dishes
  */
 void msi_pb_respond(msi_pb_jones p, msi_pb_jones q, int stokes, double complex out[4]);
+
+/*
+ * msi_pb_respond_pairs - compute the mean response of the baselines of a site, for many kinds.
+ * Given:    of [n_class]  their Jones matrices
+ * Returned: m   [to][from] Stokes parameters
+ */
+void msi_pb_respond_pairs(const msi_pb_site *site, msi_pb_jones *of, double m[4][4]);
 
 #endif

@@ -20,8 +20,9 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* Nodes per half-power width, and the most nodes along an axis of an image: beyond, beams would be too small to see. */
-enum { NODES_PER_WIDTH = 64, MOST_NODES = 4096 };
+/* Nodes per half-power width, that of many stations, whose nodes take longer, with an error of 5e-5, and the most nodes
+ * along an axis of an image: beyond, beams would be too small to see. */
+enum { NODES_PER_WIDTH = 64, NODES_PER_STATION = 16, MOST_NODES = 4096 };
 
 /* ---- The response of one baseline in one direction ---- */
 
@@ -37,15 +38,9 @@ static int feed_of(const msi_plane *p)
     return p->pol == MSI_POL_YY || p->pol == MSI_POL_LL ? 1 : -1;
 }
 
-/* Add the response of a pair of dishes. Given: sky  their Jones matrices in the basis of the sky; feed  in their own. */
-static void add_pair(const msi_pb_target *t, msi_pb_jones sky_p, msi_pb_jones sky_q, double weight, double *sum)
+/* Add a response. Given: m  [to][from] Stokes parameters */
+static void add_response(const msi_pb_target *t, double m[4][4], double weight, double *sum)
 {
-    double m[4][4];
-    for (int b = 0; b < 4; b++) {
-        double complex seen[4];
-        msi_pb_respond(sky_p, sky_q, b, seen);
-        for (int k = 0; k < 4; k++) m[k][b] = creal(seen[k]);
-    }
     for (int to = 0; to < t->n_plane; to++)
         for (int from = 0; from < t->n_plane; from++) {
             const int a = stokes_of(&t->planes[to]), b = stokes_of(&t->planes[from]);
@@ -62,6 +57,18 @@ static void add_pair(const msi_pb_target *t, msi_pb_jones sky_p, msi_pb_jones sk
     sum[t->n_plane * t->n_plane + 1] += weight * (m[0][0] - m[1][0]);
 }
 
+/* Add the response of a pair of dishes. Given: p, q  their Jones matrices */
+static void add_pair(const msi_pb_target *t, msi_pb_jones p, msi_pb_jones q, double weight, double *sum)
+{
+    double m[4][4];
+    for (int b = 0; b < 4; b++) {
+        double complex seen[4];
+        msi_pb_respond(p, q, b, seen);
+        for (int k = 0; k < 4; k++) m[k][b] = creal(seen[k]);
+    }
+    add_response(t, m, weight, sum);
+}
+
 /* ---- One direction ---- */
 
 /* A pointing, and the times that matter. */
@@ -76,7 +83,7 @@ static void see_pointing(seen_pointing *s, const msi_pb_array *a, const msi_pb_p
 {
     const msi_pb_site *site = &a->set[p->set];
     s->weight = p->weight;
-    msi_pb_view_make(&s->view, site, p->ra_rad, p->dec_rad, (const double[]){t->ra_rad, t->dec_rad});
+    msi_pb_view_make(&s->view, a, p, (const double[]){t->ra_rad, t->dec_rad});
     s->n_turn = site->turns && site->n_time > 0 ? site->n_time : 1;
     for (int i = 0; i < s->n_turn; i++) s->time[i] = msi_pb_view_under(&s->view, &site->time[i]);
 }
@@ -85,13 +92,20 @@ static void see_pointing(seen_pointing *s, const msi_pb_array *a, const msi_pb_p
 static void add_time(const seen_pointing *s, const msi_pb_target *t, double freq_hz, const msi_pb_moment *when,
                      const double *lmn, double weight, double *sum)
 {
-    msi_pb_jones of[MSI_PB_CLASSES];
+    msi_pb_jones of[MSI_PB_STATIONS];
     const msi_pb_site *site = s->view.site;
+    const int n = site->n_class;
     for (int k = 0; k < site->n_class; k++)
         msi_pb_view_jones(&s->view, when, k, freq_hz, lmn, stokes_of(&t->planes[0]) < 0, of[k]);
-    for (int p = 0; p < site->n_class; p++)
-        for (int q = p; q < site->n_class; q++)
-            if (site->pair[p][q] > 0) add_pair(t, of[p], of[q], weight * site->pair[p][q], sum);
+    if (site->is_by_antenna) {
+        double m[4][4];
+        msi_pb_respond_pairs(site, of, m);
+        add_response(t, m, weight, sum);
+        return;
+    }
+    for (int p = 0; p < n; p++)
+        for (int q = p; q < n; q++)
+            if (site->pair[p * n + q] > 0) add_pair(t, of[p], of[q], weight * site->pair[p * n + q], sum);
 }
 
 /* The angle beyond which a pointing's model is not valid, at the highest frequency of the target. */
@@ -125,8 +139,11 @@ static void respond(const seen_pointing *s, int64_t n, const double *limit, cons
 /* ---- The grid ---- */
 
 /* Lay the nodes: one more than the image on the low side and two on the high side, for the interpolation. */
-static int lay_nodes(msi_pb_mean *m, const msi_pb_target *t, double width_rad)
+static int lay_nodes(msi_pb_mean *m, const msi_pb_array *a, const msi_pb_target *t)
 {
+    int per_width = NODES_PER_WIDTH;
+    for (int i = 0; i < a->n_set; i++)
+        if (a->set[i].is_by_antenna) per_width = NODES_PER_STATION;
     const double cell = fmax(t->geometry.cell_x_rad, t->geometry.cell_y_rad);
     const int64_t larger = t->geometry.nx > t->geometry.ny ? t->geometry.nx : t->geometry.ny;
     m->geometry = t->geometry;
@@ -134,7 +151,7 @@ static int lay_nodes(msi_pb_mean *m, const msi_pb_target *t, double width_rad)
     m->m = t->m;
     m->n_plane = t->n_plane;
     m->n_element = t->n_plane * t->n_plane;
-    m->step = (int64_t)fmin(fmax(floor(width_rad / NODES_PER_WIDTH / cell), 1), (double)larger);
+    m->step = (int64_t)fmin(fmax(floor(a->width_rad / per_width / cell), 1), (double)larger);
     if (m->step < (larger + MOST_NODES - 1) / MOST_NODES) m->step = (larger + MOST_NODES - 1) / MOST_NODES;
     m->n_x = (t->geometry.nx - 1) / m->step + 4;
     m->n_y = (t->geometry.ny - 1) / m->step + 4;
@@ -176,7 +193,7 @@ int msi_pb_mean_make(msi_pb_mean *out, const msi_pb_array *a, const msi_pb_targe
     seen_pointing *s = NULL;
     double *limit = NULL;
     *out = (msi_pb_mean){0};
-    int rc = lay_nodes(out, t, a->width_rad);
+    int rc = lay_nodes(out, a, t);
     if (!rc) rc = msi_alloc(&s, a->n_pointing, sizeof *s, "pointings");
     if (!rc) rc = msi_alloc(&limit, a->n_pointing, sizeof *limit, "pointings");
     for (int64_t i = 0; !rc && i < a->n_pointing; i++) {

@@ -11,6 +11,7 @@
 #include "core/status.h"
 #include "core/units.h"
 #include "pb_file.h"
+#include "pb_stations.h"
 #include "pb_tables.h"
 
 static const double ARCMIN = MSI_PI / 10800;
@@ -38,6 +39,7 @@ struct msi_pb_model {
     double width_rad_hz;         /* Gaussian: full width at half power times frequency */
     int32_t delay[TILE_DIPOLES]; /* MWA */
     msi_pb_file *file;           /* of FILE.fits */
+    msi_pb_stations *stations;   /* LOFAR */
 };
 
 /* How a group of models is evaluated. */
@@ -252,6 +254,15 @@ static double tile_width(const msi_pb_model *m, double freq_hz)
 }
 
 static const family tile_family = {.mount = MSI_PB_FIXED, .jones = tile_jones, .width = tile_width};
+
+/* ---- LOFAR ---- */
+
+static double stations_width(const msi_pb_model *m, double freq_hz)
+{
+    return msi_pb_stations_width(m->stations, freq_hz);
+}
+
+static const family stations_family = {.mount = MSI_PB_FIXED, .width = stations_width};
 
 /* ---- Files ---- */
 
@@ -613,6 +624,39 @@ static int make_mwa(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOT
     return MSI_OK;
 }
 
+/* Return 1 if two names differ only in case and separators. */
+static int is_same_name(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a += strspn(a, "-_ ");
+        b += strspn(b, "-_ ");
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return 0;
+        if (!*a) return 1;
+    }
+}
+
+static int make_lofar(msi_pb_model *m, const char *folder, const msi_pb_set *set, char note[MSI_PB_NOTE])
+{
+    MSI_TRY(msi_pb_stations_make(&m->stations, folder, set, note));
+    m->family = &stations_family;
+    m->n_class = (int)set->n_antenna;
+    for (int64_t a = 0; a < set->n_antenna; a++) m->class_of[a] = (uint8_t)a;
+    snprintf(m->name, sizeof m->name, "LOFAR %s", msi_pb_stations_has_tiles(m->stations) ? "HBA" : "LBA");
+    return MSI_OK;
+}
+
+/* Return the folder of lofar:FOLDER; NULL for other words. */
+static const char *lofar_folder(const char *word)
+{
+    return strncmp(word, "lofar:", 6) == 0 && word[6] ? word + 6 : NULL;
+}
+
+static int is_lofar(const char *word, const char *telescope)
+{
+    return lofar_folder(word) || strcmp(word, "lofar") == 0 ||
+           (strcmp(word, "auto") == 0 && is_same_name(telescope, "LOFAR"));
+}
+
 static const struct {
     const char *word;
     int (*make)(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE]);
@@ -627,18 +671,7 @@ static const struct {
 enum { N_NAMED = sizeof named / sizeof *named };
 
 /* Arrays of dipoles whose beams follow from their station layouts. */
-static const char *const without_model[] = {"LOFAR", "SKA-Low", "OVRO-LWA", "OVRO-MMA", "LWA", "NenuFAR", "AARTFAAC"};
-
-/* Return 1 if two names differ only in case and separators. */
-static int is_same_name(const char *a, const char *b)
-{
-    for (;; a++, b++) {
-        a += strspn(a, "-_ ");
-        b += strspn(b, "-_ ");
-        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return 0;
-        if (!*a) return 1;
-    }
-}
+static const char *const without_model[] = {"SKA-Low", "OVRO-LWA", "OVRO-MMA", "LWA", "NenuFAR", "AARTFAAC"};
 
 enum { WORDS_BYTES = 256 };
 
@@ -648,7 +681,7 @@ static const char *list_words(char text[WORDS_BYTES])
     int n = 0;
     for (int i = 0; i < N_NAMED; i++) n += snprintf(text + n, WORDS_BYTES - (size_t)n, "%s, ", named[i].word);
     snprintf(text + n, WORDS_BYTES - (size_t)n,
-             "airy:25 (dishes of 25 m), gauss:60amin@1.4GHz, poly:a,b,c or FILE.fits");
+             "lofar, airy:25 (dishes of 25 m), gauss:60amin@1.4GHz, poly:a,b,c or FILE.fits");
     return text;
 }
 
@@ -694,7 +727,7 @@ int msi_pb_model_check(const char *word)
     const int i = find_with_numbers(word);
     if (msi_pb_file_is_word(word)) return MSI_OK;
     if (i >= 0) return with_numbers[i].read(&scratch, word, word + strlen(with_numbers[i].start), note);
-    if (strcmp(word, "auto") == 0 || strcmp(word, "off") == 0) return MSI_OK;
+    if (strcmp(word, "auto") == 0 || strcmp(word, "off") == 0 || is_lofar(word, "")) return MSI_OK;
     const int found = find_named(word);
     return found < 0 ? found : MSI_OK;
 }
@@ -710,6 +743,8 @@ int msi_pb_model_make(msi_pb_model **out, const char *word, const msi_pb_set *se
         rc = make_file(m, word, set, note);
     } else if (!rc && i >= 0) {
         rc = with_numbers[i].read(m, word, word + strlen(with_numbers[i].start), note);
+    } else if (!rc && is_lofar(word, set->telescope)) {
+        rc = make_lofar(m, lofar_folder(word), set, note);
     } else if (!rc) {
         const int k = strcmp(word, "auto") == 0 ? find_telescope(set->telescope) : find_named(word);
         rc = k < 0 ? k : named[k].make(m, set, note);
@@ -727,6 +762,7 @@ void msi_pb_model_free(msi_pb_model *m)
     if (!m) return;
     msi_free(m->class_of);
     msi_pb_file_free(m->file);
+    msi_pb_stations_free(m->stations);
     msi_free(m);
 }
 
@@ -743,6 +779,11 @@ msi_pb_mount msi_pb_model_mount(const msi_pb_model *m)
 int msi_pb_model_is_scalar(const msi_pb_model *m)
 {
     return m->family->voltage != NULL;
+}
+
+int msi_pb_model_has_stations(const msi_pb_model *m)
+{
+    return m->stations != NULL;
 }
 
 int msi_pb_model_classes(const msi_pb_model *m, const uint8_t **class_of)
@@ -768,6 +809,10 @@ double msi_pb_model_width(const msi_pb_model *m, int class_id, double freq_hz)
 void msi_pb_model_jones(const msi_pb_model *m, int class_id, double freq_hz, const msi_pb_direction *direction,
                         msi_c64 jones[4])
 {
+    if (m->stations) {
+        msi_pb_stations_jones(m->stations, class_id, freq_hz, direction, direction->part, jones);
+        return;
+    }
     if (!m->family->voltage) {
         m->family->jones(m, freq_hz, direction, jones);
         return;

@@ -7,6 +7,7 @@
 #define MSI_PB_MODEL_H
 
 #include "core/types.h"
+#include "io/ms/ms_stations.h"
 
 /* How a dish follows its pointing, which gives the frame of a model's directions. */
 typedef enum msi_pb_mount {
@@ -15,11 +16,21 @@ typedef enum msi_pb_mount {
     MSI_PB_FIXED       /* a station that is steered by delays: azimuth and zenith angle */
 } msi_pb_mount;
 
+/* Parts of the response of a LOFAR station. */
+typedef enum msi_pb_part_of { MSI_PB_PART_ALL, MSI_PB_PART_ELEMENT, MSI_PB_PART_ARRAY } msi_pb_part_of;
+
+/* Where the delays of a LOFAR station and of its tiles point: unit vectors along east, north and up at the site. */
+typedef struct msi_pb_aim {
+    double station[3], tile[3];
+} msi_pb_aim;
+
 /* A direction, as a model sees it. */
 typedef struct msi_pb_direction {
     double x_rad, y_rad;            /* angular offsets from the pointing, in the frame of the mount; their hypot is the
                                        angle from the pointing */
     double azimuth_rad, zenith_rad; /* of the direction: azimuth from north through east. Only for MSI_PB_FIXED */
+    const msi_pb_aim *aim;          /* only for stations of LOFAR */
+    msi_pb_part_of part;            /* of their response */
 } msi_pb_direction;
 
 /* What is known of the set. */
@@ -27,13 +38,16 @@ typedef struct msi_pb_set {
     const char *telescope;  /* OBSERVATION::TELESCOPE_NAME */
     double low_hz, high_hz; /* of the selected channels */
     int64_t n_antenna;
-    const double *diameter_m; /* [n_antenna] DISH_DIAMETER; 0: unknown */
-    const char *const *name;  /* [n_antenna] */
-    int is_circular;          /* feeds are R and L */
-    const int32_t *delay;     /* [16] steps of the delays of an MWA tile, 32: dipole off; NULL if unknown */
+    const double *diameter_m;        /* [n_antenna] DISH_DIAMETER; 0: unknown */
+    const char *const *name;         /* [n_antenna] */
+    int is_circular;                 /* feeds are R and L */
+    const int32_t *delay;            /* [16] steps of the delays of an MWA tile, 32: dipole off; NULL if unknown */
+    const msi_ms_stations *stations; /* layouts of LOFAR's stations; NULL if unknown */
+    const double *itrf_m;            /* [n_antenna][3] for the layouts: phases are relative to these */
+    double site_axes[3][3];          /* ITRF unit vectors along east, north and up at the site, for the layouts */
 } msi_pb_set;
 
-enum { MSI_PB_NOTE = 256, MSI_PB_CLASSES = 4 };
+enum { MSI_PB_NOTE = 256, MSI_PB_CLASSES = 4, MSI_PB_STATIONS = 128 };
 
 typedef struct msi_pb_model msi_pb_model;
 
@@ -41,7 +55,8 @@ typedef struct msi_pb_model msi_pb_model;
  * msi_pb_model_check - check the word of -pb without a set.
  * Given:   word  auto, off, the name of a telescope, airy:D[,B] (diameter and blockage in metres), gauss:FWHM@FREQ
  *                (an angle at a frequency, such as 60amin@1.4GHz), poly:a,b,c.. (coefficients of even powers of
- *                arcmin GHz), FILE.fits or a pattern of files (pb_file.h)
+ *                arcmin GHz), lofar:FOLDER (with the coefficients of dipoles), FILE.fits or a pattern of
+ *                files (pb_file.h)
  * Returns: 0, MSI_EUSAGE (the message lists the words)
  */
 int msi_pb_model_check(const char *word);
@@ -67,8 +82,11 @@ msi_pb_mount msi_pb_model_mount(const msi_pb_model *m);
  * times the unit matrix. */
 int msi_pb_model_is_scalar(const msi_pb_model *m);
 
-/* msi_pb_model_classes - return the number of kinds of dishes, at most MSI_PB_CLASSES; class_of [n_antenna] the kind of
- * each antenna of the set, borrowed. */
+/* msi_pb_model_has_stations - return 1 if each antenna is a kind of its own, whose beam is steered by delays. */
+int msi_pb_model_has_stations(const msi_pb_model *m);
+
+/* msi_pb_model_classes - return the number of kinds of dishes, at most MSI_PB_CLASSES, or of stations, each a kind, at
+ * most MSI_PB_STATIONS; class_of [n_antenna] the kind of each antenna of the set, borrowed. */
 int msi_pb_model_classes(const msi_pb_model *m, const uint8_t **class_of);
 
 /* msi_pb_model_limit - return the angle from the pointing beyond which the model is not valid, in radians: a first

@@ -96,7 +96,7 @@ static int place_pointing(msi_mosaic *m, const msi_pb_pointing *p, double low_hz
             same_beam(site, &m->array->set[m->field[i].pointing[0].set], low_hz))
             *of = i;
     if (*of < 0) {
-        msi_pb_view_make(&view, site, p->ra_rad, p->dec_rad, (const double[]){m->ra_rad, m->dec_rad});
+        msi_pb_view_make(&view, m->array, p, (const double[]){m->ra_rad, m->dec_rad});
         new.reach_rad = reach_of(&view, low_hz);
         if (!find_box(&new, m, &view, new.reach_rad)) return MSI_OK;
         *of = m->n++;

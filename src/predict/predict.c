@@ -362,7 +362,8 @@ static int make_facets(prediction *r)
             low = fmin(low, s->freq_hz[0]);
             high = fmax(high, s->freq_hz[s->n_chan - 1]);
         }
-        MSI_TRY(msi_pb_array_make(&r->facet_pb, word ? word : "auto", r->reader, low, high, m->dir_frame));
+        MSI_TRY(msi_pb_array_make(&r->facet_pb, word ? word : "auto", r->request->options->pb.is_differential,
+                                  r->reader, low, high, m->dir_frame));
     }
     const msi_facet_subject subject = {
         .target = {.geometry = m->geometry, .ra_rad = m->ra_rad, .dec_rad = m->dec_rad, .frame = m->dir_frame},

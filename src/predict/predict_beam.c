@@ -107,8 +107,10 @@ static int make_views(msi_predict_parts *p, const msi_model_images *m, const msi
     MSI_TRY(msi_alloc(&p->view, n, sizeof *p->view, "pointings"));
     MSI_TRY(msi_alloc(&p->field, n, sizeof *p->field, "pointings"));
     memcpy(p->field, field, (size_t)n * sizeof *field);
-    for (int i = 0; i < n; i++)
-        msi_pb_view_make(&p->view[i], &p->array->set[field[i].set], field[i].ra_rad, field[i].dec_rad, centre);
+    for (int i = 0; i < n; i++) {
+        const msi_pb_pointing of_field = {.set = field[i].set, .ra_rad = field[i].ra_rad, .dec_rad = field[i].dec_rad};
+        msi_pb_view_make(&p->view[i], p->array, &of_field, centre);
+    }
     return MSI_OK;
 }
 
@@ -194,11 +196,12 @@ static int make_beam(msi_predict_parts *p, const char *word, const msi_model_ima
     double *freq_hz;
     int64_t n_freq;
     MSI_TRY(msi_output_channels_frequencies(reader, &freq_hz, &n_freq));
-    int rc = msi_pb_array_make(&p->array, word, reader, freq_hz[0], freq_hz[n_freq - 1],
+    int rc = msi_pb_array_make(&p->array, word, 0, reader, freq_hz[0], freq_hz[n_freq - 1],
                                msi_ms_reader_observation(reader)->dir_frame);
     if (!rc) rc = divide_bands(bands, reader, freq_hz, n_freq);
     msi_free(freq_hz);
     MSI_TRY(rc);
+    MSI_TRY(msi_pb_array_refuse_stations(p->array, "-predict -pb"));
     p->n_view = n_field;
     choose_planes(p, models, reader);
     MSI_TRY(make_views(p, models, field, n_field));

@@ -9,7 +9,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
 from image_oracle import C
-from program_suite import ImagingSuite, fresh_copy, main
+from program_suite import ImagingSuite, fresh_copy, main, skip_without_modules
+skip_without_modules("numpy", "astropy", "casacore.tables", "h5py")
+import h5py
 import numpy as np
 from astropy.coordinates import FK5, SkyCoord
 from astropy.io import fits
@@ -469,6 +471,154 @@ def check_choices(s):
     s.refused("PSF without beam", 2, "-apply-primary-beam", *size, "-save-psf-pb", other)
     s.refused("embedded elements", 2, "-pb mwa-analytic", *size, "-apply-primary-beam", "-mwa-path", "/", other)
     s.refused("files that are not there", 3, "beam-0", *size, "-apply-primary-beam", "-reuse-primary-beam", other)
+
+
+# A station of LOFAR: tiles, whose dipoles have delays, towards two directions, with a dipole that is described by a series.
+FIELD_DTYPE = {"ANTENNA_ID": 0, "NAME": "", "POSITION": 0.0, "COORDINATE_AXES": 0.0, "ELEMENT_OFFSET": 0.0, "ELEMENT_FLAG": False,
+               "TILE_ELEMENT_OFFSET": 0.0}
+
+
+class Stations:
+    """A set with layouts of stations, and the definition of their beams."""
+
+    def __init__(self, s):
+        random = np.random.default_rng(7)
+        self.n, self.path, core = 5, s.path("lofar.ms"), np.array([3826896.2, 460979.5, 5064658.2])
+        east, north, up = site_axes(core)
+        at = core + random.normal(size=(self.n, 2)) * 100 @ np.array([east, north])
+        layout = s.path("stations.txt")
+        with open(layout, "w") as f:
+            f.writelines("%.4f %.4f %.4f 30 CS%03dHBA\n" % (*p, i) for i, p in enumerate(at))
+        fresh_copy(s.made("lofar.made.ms", "-layout-file", layout, "-duration", "6h", "-integration", "1h", "-ra",
+                          "60deg", "-dec", "50deg", "-pol", "XX,XY,YX,YY", "-spw", "145MHz", "6MHz", 1), self.path)
+        self.fields = []
+        for i in range(self.n):
+            turn = 0.7 * i
+            p, q = np.cos(turn) * east + np.sin(turn) * north, np.cos(turn) * north - np.sin(turn) * east
+            flags = random.random((24, 2)) < 0.1
+            self.fields.append({"ANTENNA_ID": i, "NAME": "HBA", "POSITION": at[i] + 0.06 * east, "COORDINATE_AXES": np.array([p, q, up]),
+                                "ELEMENT_OFFSET": random.uniform(-15, 15, (24, 2)) @ np.array([p, q]), "ELEMENT_FLAG": flags,
+                                "TILE_ELEMENT_OFFSET": np.array([(k // 4 - 1.5) * 1.25 * p + (k % 4 - 1.5) * 1.25 * q for k in range(16)])})
+        self.antenna = at
+        self.aim, self.tile = np.radians([60.5, 50.3]), np.radians([60.2, 49.6])
+        # Harmonics, powers of the angle, powers of the frequency, theta and phi.
+        self.dipole = (random.normal(size=(2, 5, 5, 2)) + 0.2j * random.normal(size=(2, 5, 5, 2))) * 0.1
+        self.dipole[0, 0, 0] = 1
+        self.write(s)
+
+    def write(self, s):
+        from casacore.tables import makearrcoldesc, makescacoldesc, maketabdesc
+        sample = self.fields[0]
+        columns = [makescacoldesc(k, v) if np.isscalar(sample[k]) else makearrcoldesc(k, v, np.ndim(sample[k]))
+                   for k, v in FIELD_DTYPE.items()]
+        with table(self.path + "/LOFAR_ANTENNA_FIELD", maketabdesc(columns), nrow=self.n, readonly=False, ack=False) as t:
+            for i, f in enumerate(self.fields):
+                for name, value in f.items():
+                    t.putcell(name, i, value)
+        with table(self.path, readonly=False, ack=False) as t:
+            t.putkeyword("LOFAR_ANTENNA_FIELD", "Table: " + self.path + "/LOFAR_ANTENNA_FIELD")
+            # Baselines differ in weight.
+            self.pairs = np.stack([t.getcol("ANTENNA1"), t.getcol("ANTENNA2")], axis=1)
+            self.weight = 1 + self.pairs[:, 0] + 2.0 * self.pairs[:, 1]
+            spectrum = t.getcol("WEIGHT_SPECTRUM")
+            t.putcol("WEIGHT_SPECTRUM", np.broadcast_to(self.weight[:, None, None], spectrum.shape).astype(np.float32))
+            self.time = t.getcol("TIME")
+        with table(self.path + "/FIELD", readonly=False, ack=False) as t:
+            t.addcols(maketabdesc([makearrcoldesc("LOFAR_TILE_BEAM_DIR", 0.0, 1)]))
+            t.putcell("LOFAR_TILE_BEAM_DIR", 0, self.tile)
+            t.putcell("DELAY_DIR", 0, self.aim[None])
+        with table(self.path + "/OBSERVATION", readonly=False, ack=False) as t:
+            t.putcell("TELESCOPE_NAME", 0, "LOFAR")
+        with h5py.File(s.path("HamakerHBACoeff.h5"), "w") as f:
+            f["coeff"] = self.dipole
+            f["coeff"].attrs["freq_center"], f["coeff"].attrs["freq_range"] = 180e6, 60e6
+
+    def jones(self, time_s, hz, ra, dec):
+        """Of each station, with columns along two axes of the sky, [station][feed][2][direction]."""
+        way, to, tile = (itrf(time_s, *d) for d in ((ra, dec), self.aim, self.tile))
+        turns = 2j * np.pi * hz / C
+        out = []
+        for f, antenna in zip(self.fields, self.antenna):
+            on = 1.0 - f["ELEMENT_FLAG"]
+            wave = np.exp(turns * (f["ELEMENT_OFFSET"] + f["POSITION"] - antenna) @ (way - to[:, None]))
+            factor = on.T @ wave / on.sum(axis=0)[:, None]
+            factor = factor * np.exp(turns * f["TILE_ELEMENT_OFFSET"] @ (way - tile[:, None])).mean(axis=0)
+            p, q, r = f["COORDINATE_AXES"] @ way
+            theta, phi = np.arccos(r), np.arctan2(q, p) - 1.25 * np.pi
+            of = np.polynomial.polynomial.polyval2d(theta, np.full_like(theta, (hz - 180e6) / 60e6), np.moveaxis(self.dipole, 0, 2).reshape(5, 5, 4))
+            dipole = sum(np.array([[np.cos(k * phi), -np.sin(k * phi)], [np.sin(k * phi), np.cos(k * phi)]]) * of[2 * i:2 * i + 2]
+                         for i, k in enumerate((1, -3)))
+            # From the station's theta and phi to axes that all stations share.
+            normal = f["COORDINATE_AXES"][2][:, None]
+            along = np.cross(normal, way, axis=0)
+            along /= np.linalg.norm(along, axis=0)
+            down = np.cross(along, way, axis=0)
+            shared = np.cross([0, 0, 1], way, axis=0)
+            shared /= np.linalg.norm(shared, axis=0)
+            other = np.cross(way, shared, axis=0)
+            turn = np.array([[(a * b).sum(axis=0) for b in (other, shared)] for a in (down, along)])
+            out.append(factor[:, None] * np.einsum("fin,ijn->fjn", dipole, turn))
+        return np.array(out)
+
+    def powers(self, hz, ra, dec, applied=None):
+        """The mean power of both feeds over all baselines and times, [feed][direction]."""
+        total = 0
+        for when in np.unique(self.time):
+            a = self.jones(when, hz, ra, dec)
+            if applied is not None:
+                a = np.einsum("sfi,sijn->sfjn", np.linalg.inv(self.jones(when, hz, *np.array(applied)[:, None])[..., 0]), a)
+            for (p, q), w in zip(self.pairs[self.time == when], self.weight[self.time == when]):
+                total = total + w * np.einsum("fjn,fjn->fn", a[p], a[q].conj()).real
+        return total / self.weight.sum()
+
+
+def site_axes(p):
+    phi, lon = latitude_longitude(p)
+    return np.array([[-np.sin(lon), np.cos(lon), 0], [-np.sin(phi) * np.cos(lon), -np.sin(phi) * np.sin(lon), np.cos(phi)],
+                     [np.cos(phi) * np.cos(lon), np.cos(phi) * np.sin(lon), np.sin(phi)]])
+
+
+def itrf(time_s, ra, dec):
+    """Directions of J2000 at a time; astropy precesses them."""
+    of_date = SkyCoord(ra, dec, unit="rad", frame=FK5(equinox="J2000")).transform_to(FK5(equinox=Time(time_s / 86400, format="mjd")))
+    lon = of_date.ra.rad - np.radians((280.46061837 + 360.98564736629 * (time_s / 86400 - 51544.5)) % 360)
+    return np.array([np.cos(of_date.dec.rad) * np.cos(lon), np.cos(of_date.dec.rad) * np.sin(lon), np.sin(of_date.dec.rad)])
+
+
+def check_lofar(s):
+    """Stations of LOFAR: the mean over baselines of unequal weight, data that are corrected for a direction, a beam of a facet."""
+    empty(s)
+    sky = Stations(s)
+    n, cell = 128, np.radians(0.06)
+    y, x = (a.ravel() for a in np.mgrid[4:n:17, 4:n:17])
+    l, m = -(x - n / 2) * np.sin(cell), (y - n / 2) * np.sin(cell)
+    dec0, ra0, nn = np.radians(50), np.radians(60), np.sqrt(1 - l**2 - m**2)
+    ra, dec = ra0 + np.arctan2(l, nn * np.cos(dec0) - m * np.sin(dec0)), np.arcsin(m * np.cos(dec0) + nn * np.sin(dec0))
+    size = ("-size", n, n, "-scale", "%.12grad" % cell, "-quiet", "-overwrite", "-name", "pb")
+    words = (*size, "-apply-primary-beam", "-pb", "lofar:" + s.path(""), sky.path)
+    applied = np.radians([60.1, 50.1])
+    for what in "as observed", "corrected":
+        if what == "corrected":
+            with table(sky.path, readonly=False, ack=False) as t:
+                t.putcolkeyword("DATA", "LOFAR_APPLIED_BEAM_MODE", "Full")
+                t.putcolkeyword("DATA", "LOFAR_APPLIED_BEAM_DIR", {"type": "direction", "refer": "J2000", "m0": {
+                    "value": applied[0], "unit": "rad"}, "m1": {"value": applied[1], "unit": "rad"}})
+        done = s.launch(*words)
+        s.must(done.returncode == 0, "LOFAR %s: runs%s" % (what, done.stderr[-800:]))
+        want = sky.powers(145e6, ra, dec, None if what == "as observed" else applied).mean(axis=0)
+        seen = (pixels(s, "beam-0")[y, x] + pixels(s, "beam-15")[y, x]) / 2
+        off = np.abs(seen - want).max() / want.max()
+        s.must(off < 3e-4, "LOFAR %s: beam, %.1e of its peak from the mean of all baselines" % (what, off))
+    empty(s)
+    s.refused("stations through the beam", 3, "-apply-facet-beam", *words[:-1], "-grid-with-beam", "-niter", 9, "-threshold", "1Jy", sky.path)
+    s.refused("no coefficients", 3, "HamakerHBACoeff.h5", *size, "-pbcor", "-pb", "lofar:/", sky.path)
+    with h5py.File(s.path("HamakerHBACoeff.h5"), "w") as f:
+        f["coeff"] = sky.dipole[:1, :, :, 0]
+    s.refused("other coefficients", 3, "coeff", *words)
+    os.remove(s.path("HamakerHBACoeff.h5"))
+    with table(sky.path, readonly=False, ack=False) as t:
+        t.removekeyword("LOFAR_ANTENNA_FIELD")
+    s.refused("no layouts", 3, "LOFAR_ANTENNA_FIELD", *words)
 
 
 main(ImagingSuite, globals())
