@@ -82,7 +82,7 @@ msi_pb_mount msi_pb_model_mount(const msi_pb_model *m);
  * times the unit matrix. */
 int msi_pb_model_is_scalar(const msi_pb_model *m);
 
-/* msi_pb_model_has_stations - return 1 if each antenna is a kind of its own, whose beam is steered by delays. */
+/* msi_pb_model_has_stations - return 1 if each antenna has a separate beam, which is steered by delays. */
 int msi_pb_model_has_stations(const msi_pb_model *m);
 
 /* msi_pb_model_classes - return the number of kinds of dishes, at most MSI_PB_CLASSES, or of stations, each a kind, at

@@ -620,7 +620,9 @@ static void errors_name_telescope_and_frequencies(void **state)
 static void words_are_checked_without_a_set(void **state)
 {
     (void)state;
-    static const char *const right[] = {"auto",
+    static const char *const right[] = {"lofar",
+                                        "lofar:/folder",
+                                        "auto",
                                         "off",
                                         "meerkat",
                                         "vla",
@@ -665,7 +667,8 @@ static void words_are_checked_without_a_set(void **state)
                                         "poly:-1e-3,1e-6",
                                         "poly:-1,2,3,4,5,6",
                                         "poly:a",
-                                        "lofar",
+                                        "lofar:",
+                                        "lofar-hba",
                                         "offf"};
     for (size_t i = 0; i < COUNT(right); i++)
         if (msi_pb_model_check(right[i]) != MSI_OK) fail_msg("%s: %s", right[i], msi_error_get());
@@ -676,9 +679,9 @@ static void words_are_checked_without_a_set(void **state)
         assert_int_equal(make(&m, wrong[i], "VLA", 1400, 1400), MSI_EUSAGE);
         assert_null(m);
     }
-    assert_int_equal(msi_pb_model_check("lofar"), MSI_EUSAGE);
-    assert_non_null(
-        strstr(msi_error_get(), "auto, off, meerkat, vla, atca, gmrt, alma, askap, ska-mid, mwa-analytic, airy:"));
+    assert_int_equal(msi_pb_model_check("banana"), MSI_EUSAGE);
+    assert_non_null(strstr(msi_error_get(),
+                           "auto, off, meerkat, vla, atca, gmrt, alma, askap, ska-mid, mwa-analytic, lofar, airy:"));
 }
 
 int main(void)

@@ -585,6 +585,33 @@ def itrf(time_s, ra, dec):
     return np.array([np.cos(of_date.dec.rad) * np.cos(lon), np.cos(of_date.dec.rad) * np.sin(lon), np.sin(of_date.dec.rad)])
 
 
+def check_facet_of(s, sky):
+    """The prediction by a facet has each station's own beam towards its middle."""
+    step, n = np.radians(1 / 3600), 64
+    hdu = fits.PrimaryHDU(np.zeros((1, 1, n, n), np.float32))
+    hdu.data[0, 0, n // 2, n // 2] = 1
+    for i, (kind, value, delta, unit) in enumerate((("RA---SIN", 61, -step, "deg"), ("DEC--SIN", 51, step, "deg"), ("FREQ", 145e6, 1e6, "Hz"),
+                                                    ("STOKES", 1, 1, "")), 1):
+        hdu.header.update({"CTYPE%d" % i: kind, "CRVAL%d" % i: value, "CDELT%d" % i: np.degrees(delta) if i < 3 else delta,
+                           "CRPIX%d" % i: n // 2 + 1 if i < 3 else 1, "CUNIT%d" % i: unit})
+    hdu.header["BUNIT"] = "JY/PIXEL"
+    hdu.writeto(os.path.join(s.out, "pb-model.fits"), overwrite=True)
+    done = s.launch("-quiet", "-predict", "-facet-auto", 1, "-apply-facet-beam", "-facet-beam-update", 0, "-accuracy", 1e-6, "-pb",
+                    "lofar:" + s.path(""), "-name", "pb", sky.path)
+    s.must(done.returncode == 0, "LOFAR, a facet: predicts%s" % done.stderr[-800:])
+    with table(sky.path, ack=False) as t:
+        seen = t.getcol("MODEL_DATA")[:, 0].reshape(-1, 2, 2)
+    worst = 0
+    for when in np.unique(sky.time):
+        a = sky.jones(when, 145e6, *np.radians([[61], [51]]))[..., 0]
+        for (p, q), got in zip(sky.pairs[sky.time == when], seen[sky.time == when]):
+            want = a[p] @ a[q].conj().T
+            # The phase is that of the baseline: amplitudes are compared.
+            worst = max(worst, np.abs(np.abs(got) - np.abs(want)).max(), abs(np.linalg.norm(got) - np.linalg.norm(want)))
+    s.must(worst < 1e-4, "LOFAR, a facet: visibilities, %.1e of 1 Jy from the beams of both stations" % worst)
+    empty(s)
+
+
 def check_lofar(s):
     """Stations of LOFAR: the mean over baselines of unequal weight, data that are corrected for a direction, a beam of a facet."""
     empty(s)
@@ -596,6 +623,7 @@ def check_lofar(s):
     ra, dec = ra0 + np.arctan2(l, nn * np.cos(dec0) - m * np.sin(dec0)), np.arcsin(m * np.cos(dec0) + nn * np.sin(dec0))
     size = ("-size", n, n, "-scale", "%.12grad" % cell, "-quiet", "-overwrite", "-name", "pb")
     words = (*size, "-apply-primary-beam", "-pb", "lofar:" + s.path(""), sky.path)
+    check_facet_of(s, sky)
     applied = np.radians([60.1, 50.1])
     for what in "as observed", "corrected":
         if what == "corrected":
