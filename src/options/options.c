@@ -717,9 +717,10 @@ static int check_primary_beam(const msi_options *o)
     if (p->mask > 0 && !o->clean.niter) return msi_error_set(MSI_EUSAGE, "-pbmask: it needs -niter");
     for (int i = 0; wanted && !p->reuse && i < o->n_note; i++)
         if (strcmp(o->note[i]->name, "mwa-path") == 0)
-            return msi_error_set(MSI_EUSAGE,
-                                 "-mwa-path: beams of full embedded elements are not computed; leave it out and give "
-                                 "-pb mwa-analytic, or -reuse-primary-beam with files of another program");
+            return msi_error_set(MSI_EINPUT,
+                                 "-mwa-path: beams of full embedded elements are made by 'python -m msimage.beam SET "
+                                 "-mwa-path FILE ..', then give -reuse-primary-beam; without them give -pb "
+                                 "mwa-analytic, and leave -mwa-path out");
     return MSI_OK;
 }
 

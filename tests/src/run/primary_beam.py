@@ -5,6 +5,7 @@ attenuated by each baseline's own beam: formulas written out here, with the coef
 parallactic angle, dishes of two sizes. primary_beam.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
 import functools
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
@@ -386,6 +387,83 @@ def write_beam(path, values, step, mhz, on_sky):
     hdu.writeto(path, overwrite=True)
 
 
+# Packages with the functions that msimage.beam calls. Stations have a Gaussian beam, with a phase that differs between them; the power
+# of a tile grows with the azimuth and falls with the angle from the zenith.
+EVERYBEAM = """import numpy as np
+class Telescope:
+    nr_stations = 3
+    def station_response(self, time, k, hz, ra, dec):
+        ra0, dec0 = %r, %r
+        r = np.arccos(np.clip(np.sin(dec) * np.sin(dec0) + np.cos(dec) * np.cos(dec0) * np.cos(ra - ra0), -1, 1))
+        return np.exp(1j * 0.3 * k - r**2 / 2 / np.radians(1)**2 * (hz / 1e9)**2) * np.diag([1, 0.8])
+def load_telescope(path):
+    return Telescope()
+"""
+HYPERBEAM = """import numpy as np
+class FEEBeam:
+    def __init__(self, path): open(path)
+    def calc_jones_array(self, az, za, hz, delays, amps, norm_to_zenith):
+        assert list(delays) == [0, 2, 4, 6] * 4 and all(amps == 1) and norm_to_zenith
+        of = np.sqrt((2 + np.sin(az)) * np.cos(za))
+        return np.array([[of, 0 * of], [0 * of, 0.5j * of]]).transpose(2, 0, 1)
+"""
+
+
+def helped(s, sky, *words):
+    """Run msimage.beam with these packages. Returns its process."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../python/msimage/beam.py")
+    return subprocess.run([sys.executable, path, sky.path, "-name", os.path.join(s.out, "pb"), "-size", "128", "128", "-scale",
+                           "%.12grad" % sky.cell, *words], env={**os.environ, "PYTHONPATH": s.path("packages")}, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+
+
+def check_helper(s):
+    """Beams of other packages, written by msimage.beam, are means over stations and times, and msimage takes them."""
+    empty(s)
+    sky = Sky(s, "gmrt", 128)
+    os.makedirs(s.path("packages"), exist_ok=True)
+    done = helped(s, sky)
+    s.must(done.returncode == 3 and "pip install everybeam" in done.stderr and done.stderr.count("\n") == 1, "no package: one line")
+    ra, dec = np.radians([60, 30])
+    for name, text in ("everybeam", EVERYBEAM % (ra, dec)), ("mwa_hyperbeam", HYPERBEAM):
+        with open(s.path("packages/%s.py" % name), "w") as f:
+            f.write(text)
+    done = helped(s, sky, "-channels-out", "4", "-slot", "14400", "-nodes", "40")
+    s.must(done.returncode == 0, "everybeam: %s" % done.stderr[-300:])
+    x, y = np.meshgrid(np.arange(3, 120, 9), np.arange(3, 120, 9))
+    _, _, l, m = sky.offsets(x.ravel(), y.ravel())
+    # The mean over pairs of the cosine of their phases.
+    pairs = (2 * np.cos(0.3) + np.cos(0.6)) / 3
+    worst = max(np.abs(pixels(s, "%04d-beam-%d" % (c, k))[y, x].ravel() -
+                       gain * pairs * np.exp(-(np.arcsin(np.hypot(l, m)) / np.radians(1) * mhz / 1000)**2)).max()
+                for c, mhz in enumerate(sky.mhz) for k, gain in ((0, 1), (15, 0.64)))
+    s.must(worst < 1e-3, "everybeam: %.1e from the mean over pairs" % worst)
+    run(s, sky, "-apply-primary-beam", "-reuse-primary-beam")
+    beam = (pixels(s, "0002-beam-0") + pixels(s, "0002-beam-15")) / 2
+    off = np.nanmax(np.abs(pixels(s, "0002-image-pb") * beam / pixels(s, "0002-dirty") - 1)[beam > 0.1])
+    s.must(off < 1e-4, "msimage divides by them, %.1e" % off)
+    empty(s)
+    with table(sky.path + "/OBSERVATION", readonly=False, ack=False) as t:
+        t.putcell("TELESCOPE_NAME", 0, "MWA")
+    from casacore.tables import makearrcoldesc, maketabdesc
+    with table(sky.path + "/MWA_TILE_POINTING", maketabdesc([makearrcoldesc("DELAYS", 0, 1)]), nrow=1, readonly=False, ack=False) as t:
+        t.putcell("DELAYS", 0, np.array([0, 2, 4, 6] * 4, np.int32))
+    done = helped(s, sky, "-mwa-path", s.path("packages/none.h5"))
+    s.must(done.returncode == 3 and "-pb mwa-analytic" in done.stderr, "no coefficients: one line")
+    with open(s.path("packages/mwa_full_embedded_element_pattern.h5"), "w"):
+        pass
+    done = helped(s, sky, "-mwa-path", s.path("packages"), "-slot", "1e6")
+    s.must(done.returncode == 0, "mwa_hyperbeam: %s" % done.stderr[-300:])
+    with table(sky.path, ack=False) as t:
+        when = t.getcol("TIME").mean()
+    east, north, up = site_axes(sky.position)
+    way = itrf(when, ra, dec)
+    want = (2 + way @ east / np.hypot(way @ east, way @ north)) * (way @ up)
+    seen = [pixels(s, "beam-%d" % k)[64, 64] for k in (0, 15)]
+    s.must(np.allclose(seen, [want, want / 4], rtol=2e-3), "mwa_hyperbeam: %.5f, %.5f and %.5f, %.5f" % (*seen, want, want / 4))
+    empty(s)
+
+
 def check_files(s):
     """Beams of files that were written from a model give its images; what does not fit is refused."""
     empty(s)
@@ -469,7 +547,7 @@ def check_choices(s):
     s.refused("no beam", 2, "-pb off", *size, "-pb", "off", "-pbcor", other)
     s.refused("mask without cleaning", 2, "-niter", *size, "-pbmask", 0.5, other)
     s.refused("PSF without beam", 2, "-apply-primary-beam", *size, "-save-psf-pb", other)
-    s.refused("embedded elements", 2, "-pb mwa-analytic", *size, "-apply-primary-beam", "-mwa-path", "/", other)
+    s.refused("embedded elements", 3, "-pb mwa-analytic", *size, "-apply-primary-beam", "-mwa-path", "/", other)
     s.refused("files that are not there", 3, "beam-0", *size, "-apply-primary-beam", "-reuse-primary-beam", other)
 
 
