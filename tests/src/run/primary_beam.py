@@ -650,6 +650,85 @@ class Stations:
         return total / self.weight.sum()
 
 
+class Tiles:
+    """A set of MWA tiles that are steered 6.8 degrees north of the zenith, and the definition of their beam."""
+    DELAYS = [3] * 4 + [2] * 4 + [1] * 4 + [0] * 4
+
+    def __init__(self, s):
+        from casacore.tables import makearrcoldesc, maketabdesc
+        self.path, site = s.path("mwa.ms"), np.array([-2559454.1, 5095372.1, -2849057.2])
+        self.axes = site_axes(site)
+        at = site + np.random.default_rng(3).normal(size=(6, 2)) * 60 @ self.axes[:2]
+        layout = s.path("tiles.txt")
+        with open(layout, "w") as f:
+            f.writelines("%.4f %.4f %.4f 4 Tile%03d\n" % (*p, i) for i, p in enumerate(at))
+        fresh_copy(s.made("mwa.made.ms", "-layout-file", layout, "-duration", "2h", "-integration", "20min", "-ra", "60deg", "-dec", "-20deg",
+                          "-pol", "XX,XY,YX,YY", "-spw", "150MHz", "1MHz", 2), self.path)
+        with table(self.path + "/OBSERVATION", readonly=False, ack=False) as t:
+            t.putcell("TELESCOPE_NAME", 0, "MWA")
+        with table(self.path + "/MWA_TILE_POINTING", maketabdesc([makearrcoldesc("DELAYS", 0, 1)]), nrow=1, readonly=False, ack=False) as t:
+            t.putcell("DELAYS", 0, np.array(self.DELAYS, np.int32))
+        with table(self.path, readonly=False, ack=False) as t:
+            t.putkeyword("MWA_TILE_POINTING", "Table: " + self.path + "/MWA_TILE_POINTING")
+
+    def jones(self, time_s, hz, ra, dec):
+        """Rows east-west and north-south dipole, columns theta and phi, [feed][2][direction]."""
+        e, n, u = self.axes @ itrf(time_s, ra, dec)
+        z, a = np.arccos(u), np.arctan2(e, n)
+        turns = 2 * np.pi * hz / C
+        path = [(k % 4 - 1.5) * 1.1 * e + (1.5 - k // 4) * 1.1 * n - self.DELAYS[k] * 435e-12 * C for k in range(16)]
+        gain = np.exp(1j * turns * np.array(path)).mean(axis=0) * np.sin(turns * 0.278 * np.cos(z)) / np.sin(turns * 0.278)
+        return gain * np.array([[np.cos(z) * np.sin(a), np.cos(a)], [np.cos(z) * np.cos(a), -np.sin(a)]])
+
+
+def check_mwa(s):
+    """Tiles that stand still: the mean beam over a time in which the sky turns, and a prediction."""
+    empty(s)
+    sky, n, cell = Tiles(s), 128, np.radians(0.2)
+    ra0, dec0 = np.radians([60, -20])
+
+    def directions(x, y):
+        l, m = -(x - n / 2) * cell, (y - n / 2) * cell
+        nn = np.sqrt(1 - l**2 - m**2)
+        return l, m, nn, ra0 + np.arctan2(l, nn * np.cos(dec0) - m * np.sin(dec0)), np.arcsin(m * np.cos(dec0) + nn * np.sin(dec0))
+    y, x = (a.ravel() for a in np.mgrid[4:n:17, 4:n:17])
+    done = s.launch("-quiet", "-overwrite", "-name", "pb", "-size", n, n, "-scale", "%.12grad" % cell, "-channels-out", 2,
+                    "-apply-primary-beam", sky.path)
+    s.must(done.returncode == 0, "MWA: runs%s" % done.stderr[-800:])
+    with table(sky.path, ack=False) as t:
+        uvw, time = t.getcol("UVW"), t.getcol("TIME")
+    worst = 0
+    for c, hz in enumerate((150e6, 151e6)):
+        want = np.mean([(np.abs(sky.jones(when, hz, *directions(x, y)[3:]))**2).sum(axis=1) for when in np.unique(time)], axis=0)
+        worst = max(worst, *(np.abs(pixels(s, "%04d-beam-%d" % (c, k))[y, x] - w).max() for k, w in zip((0, 15), want)))
+    s.must(worst < 2e-4, "MWA: power of both feeds, %.1e from the mean over times" % worst)
+    empty(s)
+    at, flux = np.array([[64, 70], [90, 40], [30, 75], [50, 20]]), np.array([1.0, 2.0, 0.5, 1.5])
+    hdu = fits.PrimaryHDU(np.zeros((1, 1, n, n), np.float32))
+    hdu.data[0, 0, at[:, 1], at[:, 0]] = flux
+    for i, (kind, value, delta, unit) in enumerate((("RA---SIN", 60, -np.degrees(cell), "deg"), ("DEC--SIN", -20, np.degrees(cell), "deg"),
+                                                    ("FREQ", 150.5e6, 2e6, "Hz"), ("STOKES", 1, 1, "")), 1):
+        hdu.header.update({"CTYPE%d" % i: kind, "CRVAL%d" % i: value, "CDELT%d" % i: delta, "CRPIX%d" % i: n // 2 + 1 if i < 3 else 1,
+                           "CUNIT%d" % i: unit})
+    hdu.header.update({"BUNIT": "JY/PIXEL", "RADESYS": "FK5", "EQUINOX": 2000.0})
+    hdu.writeto(os.path.join(s.out, "pb-model.fits"), overwrite=True)
+    done = s.launch("-quiet", "-predict", "-pb", "auto", "-accuracy", 1e-4, "-name", "pb", sky.path)
+    s.must(done.returncode == 0, "MWA: predicts%s" % done.stderr[-800:])
+    l, m, nn, ra, dec = directions(at[:, 0], at[:, 1])
+    with table(sky.path, ack=False) as t:
+        seen = t.getcol("MODEL_DATA").reshape(-1, 2, 2, 2)
+    worst = 0
+    for when in np.unique(time):
+        for c, hz in enumerate((150e6, 151e6)):
+            j = sky.jones(when, hz, ra, dec)
+            apparent = np.einsum("fin,gin->fgn", j, j.conj()) * flux
+            rows = np.flatnonzero(time == when)
+            want = np.einsum("rn,fgn->rfg", np.exp(2j * np.pi * hz / C * uvw[rows] @ np.array([l, m, nn - 1])), apparent)
+            worst = max(worst, np.abs(seen[rows, c] - want).max() / flux.sum())
+    s.must(worst < 1e-4, "MWA: visibilities, %.1e of the flux from the sum" % worst)
+    empty(s)
+
+
 def site_axes(p):
     phi, lon = latitude_longitude(p)
     return np.array([[-np.sin(lon), np.cos(lon), 0], [-np.sin(phi) * np.cos(lon), -np.sin(phi) * np.sin(lon), np.cos(phi)],
