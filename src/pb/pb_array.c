@@ -113,13 +113,13 @@ static int has_circular_feeds(const msi_ms_reader *reader, int set)
     return 0;
 }
 
-/* Find which part of the response was taken out of the data, and say so. */
-static void find_applied(msi_pb_site *s, const msi_ms_stations *stations, int is_differential)
+/* Find which part of the response was taken out of the data. Given: is_logged  say so */
+static void find_applied(msi_pb_site *s, const msi_ms_stations *stations, int is_differential, int is_logged)
 {
     static const char *const words[] = {"", "beams of dipoles", "array factors", "beams"};
     s->applied = is_differential ? MSI_MS_APPLIED_FULL : (msi_ms_applied)stations->applied;
     memcpy(s->applied_rad, stations->applied_rad, sizeof s->applied_rad);
-    if (s->applied == MSI_MS_APPLIED_NONE) return;
+    if (s->applied == MSI_MS_APPLIED_NONE || !is_logged) return;
     if (isfinite(s->applied_rad[0]))
         msi_log_info("primary beam: relative to the %s at %.4f, %.4f degrees, for which the data are corrected",
                      words[s->applied], s->applied_rad[0] * 180 / MSI_PI, s->applied_rad[1] * 180 / MSI_PI);
@@ -222,7 +222,8 @@ int msi_pb_array_make(msi_pb_array **out, const char *word, int is_differential,
         char note[MSI_PB_NOTE] = "";
         rc = make_set(&a->set[i], word, &f, has_circular_feeds(reader, i), low_hz, high_hz, note);
         if (!rc && strcmp(note, last) != 0) msi_log_info("primary beam: %s", note);
-        if (!rc && a->set[i].is_by_antenna) find_applied(&a->set[i], f.stations, is_differential);
+        if (!rc && a->set[i].is_by_antenna)
+            find_applied(&a->set[i], f.stations, is_differential, strcmp(note, last) != 0);
         memcpy(last, note, sizeof last);
         for (int k = 0; !rc && k < a->set[i].n_class; k++)
             a->width_rad = fmin(a->width_rad, msi_pb_model_width(a->set[i].model, k, high_hz));
