@@ -80,7 +80,7 @@ expect 2 '-ms: .*give the Measurement Sets last' "${good[@]}" -ms x.ms
 expect 2 '-no-multiscale: no such option; leave out -multiscale$' "${good[@]}" -niter 5 -no-multiscale x.ms
 expect 2 '-threshold 3sigma: give a flux; -auto-threshold' "${good[@]}" -niter 5 -threshold 3sigma x.ms
 expect 2 '^msimage: error: mJy: a unit follows its number without a space; write 1mJy$' "${good[@]}" -niter 5 -threshold 1 mJy x.ms
-expect 2 'write 3sigma$' "${good[@]}" -niter 5 -auto-threshold 3 sigma x.ms
+expect 2 '-auto-threshold takes a number without a unit; leave sigma out$' "${good[@]}" -niter 5 -auto-threshold 3 sigma x.ms
 expect 2 'write 10asec$' "${good[@]}" -taper-gaussian 10 asec x.ms
 expect 2 '^msimage: error: niter=5: options begin with a dash' "${good[@]}" niter=5 x.ms
 expect 2 '^msimage: error: niter: options begin with a dash; write -niter$' "${good[@]}" niter 5 x.ms

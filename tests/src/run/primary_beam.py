@@ -742,7 +742,7 @@ def itrf(time_s, ra, dec):
     return np.array([np.cos(of_date.dec.rad) * np.cos(lon), np.cos(of_date.dec.rad) * np.sin(lon), np.sin(of_date.dec.rad)])
 
 
-def check_facet_of(s, sky):
+def facet_is_right(s, sky):
     """The prediction by a facet has each station's own beam towards its middle."""
     step, n = np.radians(1 / 3600), 64
     hdu = fits.PrimaryHDU(np.zeros((1, 1, n, n), np.float32))
@@ -780,7 +780,7 @@ def check_lofar(s):
     ra, dec = ra0 + np.arctan2(l, nn * np.cos(dec0) - m * np.sin(dec0)), np.arcsin(m * np.cos(dec0) + nn * np.sin(dec0))
     size = ("-size", n, n, "-scale", "%.12grad" % cell, "-quiet", "-overwrite", "-name", "pb")
     words = (*size, "-apply-primary-beam", "-pb", "lofar:" + s.path(""), sky.path)
-    check_facet_of(s, sky)
+    facet_is_right(s, sky)
     applied = np.radians([60.1, 50.1])
     for what in "as observed", "corrected":
         if what == "corrected":
