@@ -201,7 +201,7 @@ int msi_mosaic_channel_make(msi_mosaic_channel *out, const msi_mosaic *m, double
                              .weight = of_freq};
     const int64_t n = msi_image_n_pixel(&m->geometry);
     double all = 0, peak = 0;
-    *out = (msi_mosaic_channel){.mosaic = m, .weight = weight};
+    *out = (msi_mosaic_channel){.mosaic = m, .n_plane = n_plane, .weight = weight};
     for (int i = 0; i < m->n; i++) all += weight[i];
     int rc = msi_alloc(&out->beam, m->n, sizeof *out->beam, "primary beams");
     if (!rc) rc = msi_alloc(&out->response, n, sizeof *out->response, "the response of a mosaic");
@@ -346,10 +346,9 @@ static int count_samples(const msi_mosaic_channel *c, int n_plane, double *sum_w
 int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *out)
 {
     const msi_mosaic *m = c->mosaic;
-    int n_plane = 0;
+    const int n_plane = c->n_plane;
     double *of_field = NULL;
-    for (int i = 0; !n_plane && i < m->n; i++) n_plane = c->beam[i].n_plane;
-    if (!n_plane) n_plane = 1;
+    c->kept_bytes = 0;
     MSI_TRY(msi_image_alloc(out, &m->geometry, n_plane, msi_gridder_precision(c->gridder[0])));
     int rc = count_samples(c, n_plane, out->sum_weight, out->n_vis, &of_field);
     for (int i = 0; !rc && i < m->n; i++) {

@@ -56,12 +56,13 @@ void msi_mosaic_centre(const msi_ms_reader *reader, double *ra_rad, double *dec_
 /* An output channel. */
 typedef struct msi_mosaic_channel {
     const msi_mosaic *mosaic;
+    int n_plane;
     msi_gridder **gridder; /* [fields] of the boxes, with spec.residual; borrowed. NULL: only the response is wanted */
     double *weight;        /* [fields] owned: sums of weights over all ranks; 0: nothing of the field */
     msi_pb_mean *beam;     /* [fields] owned */
     float *response;       /* [ny][nx] owned; 0: not seen */
     double peak;           /* S_max for weights that sum to 1 */
-    int64_t kept_bytes;    /* of the gridders, between residuals */
+    int64_t kept_bytes;    /* of the gridders, after a residual */
 } msi_mosaic_channel;
 
 /*
