@@ -24,7 +24,7 @@ typedef struct msi_clean_samples {
     msi_mosaic_channel *mosaic; /* [n_channel] residuals are made by fields; NULL: no mosaic */
     const msi_gridder_spec *of_whole; /* of a gridder of the whole image of a mosaic */
     const msi_gridder *whole;         /* such a gridder, without samples */
-    msi_facet_channel *facets; /* [n_channel] residuals are made by facets, of a single rank; NULL: whole images */
+    msi_facet_channel *facets; /* [n_channel] residuals are made by facets; NULL: whole images */
     msi_pb_channel *beam;      /* [n_channel] models are seen through the primary beam; NULL: they are apparent */
     int64_t n_channel;         /* output channels of the run */
     int n_plane;               /* planes of each channel */

@@ -197,6 +197,10 @@ int msi_aterm_config_read(msi_aterm_config *c, const char *path)
     const int n = list ? split_list(list, name, MSI_ATERM_MOST + 1) : 0;
     if (!rc && !n) rc = msi_error_set(MSI_EINPUT, "%s: no a-terms; give aterms = [tec], or other kinds", path);
     if (!rc && n > MSI_ATERM_MOST) rc = msi_error_set(MSI_EINPUT, "%s: more than %d a-terms", path, MSI_ATERM_MOST);
+    for (int i = 0; !rc && i < n; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(name[i], name[k]) == 0)
+                rc = msi_error_set(MSI_EINPUT, "%s: the a-term %s is listed twice", path, name[i]);
     for (int i = 0; !rc && i < n; i++) rc = read_term(&p, name[i], c);
     for (int i = 0; !rc && i < p.n; i++)
         if (!p.entry[i].is_used) msi_log_detail("%s: %s has no effect", path, p.entry[i].key);

@@ -321,7 +321,8 @@ static int assign_beam(msi_facet_gains *g, const msi_facets *facets, const msi_m
         memcpy(g->lmn[i], shift.direction, sizeof g->lmn[i]);
         g->lmn[i][2] += 1;
     }
-    for (int i = 0; i < g->n_set; i++) {
+    /* The last sets may have no rows in the interval. */
+    for (int i = 0; i < g->n_set && i < g->pb->n_set; i++) {
         const msi_pb_site *site = &g->pb->set[i];
         const msi_ms_beam_facts facts = msi_ms_reader_beam_facts(reader, i);
         msi_free(g->kind[i]);

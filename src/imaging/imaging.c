@@ -1020,7 +1020,8 @@ static int read_mask(msi_imaging_run *r)
     const msi_mask_target target = {&o->geometry, r->ra_rad, r->dec_rad, t.observation.dir_frame, o->channels_out};
     if (!rc) rc = make_mask(r, &target);
     if (!rc && (o->pb.mask > 0 || o->pb.grid || o->pb.mosaic))
-        rc = msi_imaging_pb_mask(&r->mask, o, t.reader, target.frame, (const double[]){r->ra_rad, r->dec_rad});
+        rc = msi_imaging_pb_mask(&r->mask, o, t.whole ? t.whole : t.reader, target.frame,
+                                 (const double[]){r->ra_rad, r->dec_rad});
     if (!rc && o->clean.join_channels && r->mask.n_plane > 1)
         rc = msi_error_set(MSI_EINPUT, "%s: has a plane for each channel; joined channels need a mask of one plane",
                            msi_clean_options_mask(&o->clean, &option));

@@ -78,6 +78,20 @@ int msi_imaging_mosaic_bind(msi_imaging_run *r, const msi_gridder_spec *whole)
     return msi_gridder_create(&r->mosaic->whole, whole);
 }
 
+/* Find the pixels that any channel sees. A field may lack samples in some channels. */
+static int join_seen(msi_imaging_mosaic *m, int64_t n_channel, int64_t n_pixel)
+{
+    MSI_TRY(msi_alloc(&m->seen, n_pixel, 1, "the response of a mosaic"));
+    for (int64_t c = 0; c < n_channel; c++) {
+        const float *response = m->channel[c].response;
+        m->channel[c].seen = m->seen;
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < n_pixel; i++)
+            if (response[i] > 0) m->seen[i] = 1;
+    }
+    return MSI_OK;
+}
+
 int msi_imaging_mosaic_channels(msi_imaging_run *r)
 {
     const int64_t n = r->options->channels_out;
@@ -99,7 +113,7 @@ int msi_imaging_mosaic_channels(msi_imaging_run *r)
         MSI_TRY(msi_imaging_pb_mosaic(r, c, weight, &r->mosaic->channel[c]));
         r->mosaic->channel[c].gridder = gridder;
     }
-    return MSI_OK;
+    return n > 1 ? join_seen(r->mosaic, n, msi_image_n_pixel(&r->options->geometry)) : MSI_OK;
 }
 
 /* Make the PSF of a channel as plane p of an image. */
@@ -145,6 +159,7 @@ void msi_imaging_mosaic_close(msi_imaging_run *r)
         if (m->channel[c].mosaic) msi_mosaic_channel_free(&m->channel[c]);
     msi_free(m->channel);
     msi_free(m->turn);
+    msi_free(m->seen);
     msi_mosaic_free(&m->fields);
     msi_gridder_free(m->whole);
     msi_free(m);

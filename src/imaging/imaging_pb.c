@@ -124,13 +124,15 @@ int msi_imaging_pb_open(msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     const double *edge = r->channels.low_hz, *end = r->channels.high_hz;
-    if (!msi_imaging_pb_wanted(o) || !(r->outputs || o->pb.mosaic)) return MSI_OK;
+    /* Every rank needs them: weights of stations, gains of facets and fields of mosaics are counted over all ranks. */
+    if (!msi_imaging_pb_wanted(o)) return MSI_OK;
     MSI_TRY(msi_alloc(&r->pb_mean, o->channels_out + 1, sizeof *r->pb_mean, "primary beams"));
     MSI_TRY(msi_alloc(&r->pb_weight, o->channels_out, sizeof *r->pb_weight, "primary beams"));
     if (o->pb.reuse || r->is_empty) return MSI_OK;
     MSI_TRY(msi_pb_array_make(&r->pb, msi_imaging_pb_word(o), o->pb.is_differential, r->reader, edge[0],
                               end[o->channels_out - 1], r->observation.dir_frame));
     if (o->pb.grid) MSI_TRY(msi_pb_array_refuse_stations(r->pb, "-grid-with-beam"));
+    if (o->pb.mosaic && r->update) MSI_TRY(msi_pb_array_refuse_stations(r->pb, "-mosaic with MODEL_DATA"));
     return o->pb.grid ? open_beam(r) : MSI_OK;
 }
 

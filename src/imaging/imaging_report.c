@@ -251,7 +251,6 @@ void msi_imaging_report_loaded(msi_imaging_run *run)
     warn_of_coarse_pixels(run, run->n_outside);
 }
 
-/* Log the scale of weights of the first channel that has one. */
 /* Add the figures of a gridder to those of others of its channel. */
 static void add_report(msi_gridder_report *sum, const msi_gridder_report *of)
 {
@@ -290,6 +289,7 @@ void msi_imaging_report_of_channel(const msi_imaging_run *r, int64_t channel, ms
     memcpy(report->sum_vis_weight, of.sum_vis_weight, sizeof report->sum_vis_weight);
 }
 
+/* Log the scale of weights of the first channel that has one. */
 static void report_scale(const msi_imaging_run *run)
 {
     for (int64_t c = 0; c < run->options->channels_out; c++) {

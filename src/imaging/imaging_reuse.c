@@ -287,7 +287,8 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
                              o->facets.aterm_update_s};
     options = msi_hash(options, facets, (int64_t)sizeof facets);
     options = hash_text(options, c->reuse_dirty);
-    if (o->pb.grid || o->pb.mosaic) options = hash_text(options, msi_imaging_pb_word(o));
+    if (o->pb.grid || o->pb.mosaic || o->facets.beam) options = hash_text(options, msi_imaging_pb_word(o));
+    options = hash_text(options, o->pb.is_differential ? "differential" : "");
     if (o->pb.mosaic) options = hash_text(options, "mosaic");
     if (o->pb.grid) options = msi_hash(options, &o->pb.limit, (int64_t)sizeof o->pb.limit);
     options = hash_text(options, c->local_rms_image);

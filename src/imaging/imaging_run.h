@@ -54,6 +54,7 @@ typedef struct msi_imaging_mosaic {
     int64_t n_turn;
     msi_gridder_spec spec; /* of a gridder of the whole image */
     msi_gridder *whole;    /* without samples, for its planes */
+    uint8_t *seen;         /* [ny][nx] 1: a channel sees the pixel */
 } msi_imaging_mosaic;
 
 enum { MSI_N_REASON = 9, MSI_N_STAGE = 4 };
@@ -100,7 +101,7 @@ typedef struct msi_imaging_run {
     msi_density *density;       /* of all channels, or of one while its samples are weighted; otherwise NULL */
     msi_sample_tally tally;     /* this and the following are over all ranks */
     msi_ms_dropped dropped;
-    msi_pb_array *pb;            /* on the first rank, if a primary beam is applied; otherwise NULL, as the next two */
+    msi_pb_array *pb;            /* NULL without a primary beam, as the next two */
     msi_pb_mean *pb_mean;        /* [channels_out + 1] of each channel, and of all; empty until it is needed */
     double *pb_weight;           /* [channels_out] the sums of weights of the channels */
     int64_t n_loaded, n_outside; /* samples that the gridders kept; that they dropped */

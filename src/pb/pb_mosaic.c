@@ -189,7 +189,7 @@ static int add_field(msi_mosaic_channel *c, int field, double share, const msi_p
     return rc;
 }
 
-int msi_mosaic_channel_make(msi_mosaic_channel *out, const msi_mosaic *m, double *weight, const msi_plane *planes,
+int msi_mosaic_channel_make(msi_mosaic_channel *out, msi_mosaic *m, double *weight, const msi_plane *planes,
                             int n_plane, int n_freq, const double *freq_hz, const double *of_freq)
 {
     const msi_pb_target t = {.ra_rad = m->ra_rad,
@@ -204,6 +204,7 @@ int msi_mosaic_channel_make(msi_mosaic_channel *out, const msi_mosaic *m, double
     *out = (msi_mosaic_channel){.mosaic = m, .n_plane = n_plane, .weight = weight};
     for (int i = 0; i < m->n; i++) all += weight[i];
     int rc = msi_alloc(&out->beam, m->n, sizeof *out->beam, "primary beams");
+    if (!rc) rc = msi_alloc(&out->kept_bytes, m->n, sizeof *out->kept_bytes, "fields");
     if (!rc) rc = msi_alloc(&out->response, n, sizeof *out->response, "the response of a mosaic");
     for (int i = 0; !rc && i < m->n; i++) {
         if (weight[i] > 0) rc = add_field(out, i, weight[i] / all, &t);
@@ -225,6 +226,7 @@ void msi_mosaic_channel_free(msi_mosaic_channel *c)
 {
     for (int i = 0; c->beam && i < c->mosaic->n; i++) msi_pb_mean_free(&c->beam[i]);
     msi_free(c->beam);
+    msi_free(c->kept_bytes);
     msi_free(c->weight);
     msi_free(c->response);
     *c = (msi_mosaic_channel){0};
@@ -258,15 +260,18 @@ static int cut_model(const msi_mosaic_channel *c, int field, const msi_image *mo
 enum { KEPT_PART = 8 };
 
 /* Free what a gridder keeps if the gridders keep too much together. */
-static void keep_or_reset(msi_mosaic_channel *c, msi_gridder *g)
+static void keep_or_reset(msi_mosaic_channel *c, int field)
 {
     msi_gridder_report r;
-    msi_gridder_report_get(g, &r);
-    const int64_t bytes = r.kept_bytes + r.store_bytes;
-    if (c->kept_bytes + bytes > msi_memory_limit() / KEPT_PART)
-        msi_gridder_reset(g);
-    else
-        c->kept_bytes += bytes;
+    int64_t *all = &c->mosaic->kept_bytes;
+    msi_gridder_report_get(c->gridder[field], &r);
+    *all -= c->kept_bytes[field];
+    c->kept_bytes[field] = r.kept_bytes;
+    if (*all + r.kept_bytes > msi_memory_limit() / KEPT_PART) {
+        msi_gridder_reset(c->gridder[field]);
+        c->kept_bytes[field] = 0;
+    }
+    *all += c->kept_bytes[field];
 }
 
 /* Make the residual of a field. Returned: *out  of the box */
@@ -287,7 +292,7 @@ static int image_field(msi_mosaic_channel *c, int field, const msi_image *model,
     if (!rc) rc = msi_planes_fetch(planes, 0, n_plane, out->pixel);
     msi_planes_free(planes);
     msi_planes_free(seen);
-    keep_or_reset(c, g);
+    keep_or_reset(c, field);
     if (rc) msi_image_free(out);
     return rc;
 }
@@ -317,9 +322,8 @@ static void flatten(const msi_mosaic_channel *c, msi_image *image)
         const void *from = msi_image_plane(image, k);
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < n; i++) {
-            const double r = (double)c->response[i];
-            msi_image_set(image, k, i,
-                          r > 0 ? msi_image_value(from, image->precision, i) / (r * c->peak) : (double)NAN);
+            const double r = (double)c->response[i], unseen = c->seen && c->seen[i] ? 0 : (double)NAN;
+            msi_image_set(image, k, i, r > 0 ? msi_image_value(from, image->precision, i) / (r * c->peak) : unseen);
         }
     }
 }
@@ -348,7 +352,6 @@ int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *o
     const msi_mosaic *m = c->mosaic;
     const int n_plane = c->n_plane;
     double *of_field = NULL;
-    c->kept_bytes = 0;
     MSI_TRY(msi_image_alloc(out, &m->geometry, n_plane, msi_gridder_precision(c->gridder[0])));
     int rc = count_samples(c, n_plane, out->sum_weight, out->n_vis, &of_field);
     for (int i = 0; !rc && i < m->n; i++) {
@@ -418,7 +421,7 @@ enum { EDGE = 40, SIDE = 2 * EDGE - 1 };
 
 typedef struct overlap {
     double step_rad;
-    double node[SIDE][SIDE]; /* at the distances (i - EDGE + 1) steps in l, (j - EDGE + 1) in m */
+    double node[SIDE][SIDE]; /* at the distances (i - EDGE + 1) steps along x, (j - EDGE + 1) along y */
 } overlap;
 
 /* Add the autocorrelation of a field's beam. Given: seen [ny][nx] of its box, NaN or 0 outside */
@@ -489,7 +492,8 @@ static int apply_overlap(const msi_mosaic_channel *c, msi_planes *psf)
 #pragma omp parallel for schedule(static)
         for (int64_t y = 0; y < g->ny; y++)
             for (int64_t x = 0; x < g->nx; x++) {
-                const double l = ((double)g->nx / 2 - (double)x) * g->cell_x_rad,
+                /* Both axes along those of the pixels, as the nodes are. */
+                const double l = ((double)x - (double)g->nx / 2) * g->cell_x_rad,
                              mm = ((double)y - (double)g->ny / 2) * g->cell_y_rad;
                 const int64_t at = y * g->nx + x;
                 msi_image_set(&image, 0, at, msi_image_value(image.pixel, image.precision, at) * overlap_at(o, l, mm));

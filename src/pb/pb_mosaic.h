@@ -31,8 +31,9 @@ typedef struct msi_mosaic {
     const msi_pb_array *array; /* borrowed */
     int n;
     msi_mosaic_field *field;
-    int *of_pointing;  /* [array->n_pointing] the field of a pointing; -1: it does not see the image */
-    int64_t n_outside; /* pointings that do not */
+    int *of_pointing;   /* [array->n_pointing] the field of a pointing; -1: it does not see the image */
+    int64_t n_outside;  /* pointings that do not */
+    int64_t kept_bytes; /* of all gridders, between residuals */
 } msi_mosaic;
 
 /*
@@ -55,14 +56,15 @@ void msi_mosaic_centre(const msi_ms_reader *reader, double *ra_rad, double *dec_
 
 /* An output channel. */
 typedef struct msi_mosaic_channel {
-    const msi_mosaic *mosaic;
+    msi_mosaic *mosaic;
     int n_plane;
     msi_gridder **gridder; /* [fields] of the boxes, with spec.residual; borrowed. NULL: only the response is wanted */
     double *weight;        /* [fields] owned: sums of weights over all ranks; 0: nothing of the field */
     msi_pb_mean *beam;     /* [fields] owned */
     float *response;       /* [ny][nx] owned; 0: not seen */
     double peak;           /* S_max for weights that sum to 1 */
-    int64_t kept_bytes;    /* of the gridders, after a residual */
+    int64_t *kept_bytes;   /* [fields] owned: of the gridders, between residuals */
+    const uint8_t *seen;   /* [ny][nx] 1: another channel sees the pixel; borrowed. NULL: none */
 } msi_mosaic_channel;
 
 /*
@@ -72,14 +74,14 @@ typedef struct msi_mosaic_channel {
  * Returned: *out  emptied by msi_mosaic_channel_free; empty on failure
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  */
-int msi_mosaic_channel_make(msi_mosaic_channel *out, const msi_mosaic *m, double *weight, const msi_plane *planes,
+int msi_mosaic_channel_make(msi_mosaic_channel *out, msi_mosaic *m, double *weight, const msi_plane *planes,
                             int n_plane, int n_freq, const double *freq_hz, const double *of_freq);
 void msi_mosaic_channel_free(msi_mosaic_channel *c); /* leaves it empty */
 
 /*
  * msi_mosaic_image - image the samples of a channel, less those of a model.
  * Given:    model  in the flux of the image; NULL: nothing is subtracted
- * Returned: *out   freed by msi_image_free: the planes; NaN where nothing is seen. Of several ranks, the part of this one
+ * Returned: *out   freed by msi_image_free: the planes; NaN where no channel sees, 0 where only others do. Of several ranks, the part of this one
  * Returns:  as msi_gridder_residual
  */
 int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *out);
