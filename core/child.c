@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +83,7 @@ static void set_up_worker(const msi_child *c)
     struct sigaction action;
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
+    sigprocmask(SIG_SETMASK, &action.sa_mask, NULL);
     action.sa_handler = SIG_IGN;
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) sigaction(ignored[i], &action, NULL);
     action.sa_handler = SIG_DFL;
@@ -150,7 +152,10 @@ static _Noreturn void run_child(msi_child *c, pid_t parent)
     if (c->spec.type != MSI_CHILD_PROGRAM) set_up_worker(c);
     if (c->spec.type != MSI_CHILD_PROGRAM) {
         msi_log_listen(c->spec.reports ? report_line : ignore_line, c);
-        if (c->spec.reports) msi_progress_thread_begin(report_progress, c);
+        if (c->spec.reports)
+            msi_progress_thread_begin(report_progress, c);
+        else
+            msi_progress_thread_end(); /* of the process that was forked */
     }
     msi_child_progress(c->spec.cpu_s);
     leave(c, c->spec.work(c, c->spec.of));
@@ -167,18 +172,29 @@ static int map_shared(msi_child *c)
     return MSI_OK;
 }
 
+static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER;
+
 static int fork_child(msi_child *c)
 {
     int ends[2];
     c->output_fd = memfd_create("msimage", MFD_CLOEXEC);
     if (c->output_fd < 0) return msi_error_set(MSI_ENOMEM, "cannot create a file in memory: %s", strerror(errno));
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return msi_error_set(MSI_ENOMEM, "cannot create a socket to %s: %s", c->spec.what, strerror(errno));
     fflush(stdout);
+    /* A child that another thread forks in between would keep this child's end, and the end of the child would not be
+     * noticed. */
+    pthread_mutex_lock(&forking);
+    const int has_ends = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0;
+    if (!has_ends) {
+        const int why = errno;
+        pthread_mutex_unlock(&forking);
+        return msi_error_set(MSI_ENOMEM, "cannot create a socket to %s: %s", c->spec.what, strerror(why));
+    }
     const pid_t self = getpid(), pid = fork();
+    const int why = errno;
     c->socket = ends[pid == 0];
     close(ends[pid != 0]);
-    if (pid < 0) return msi_error_set(MSI_ENOMEM, "cannot start %s: %s", c->spec.what, strerror(errno));
+    pthread_mutex_unlock(&forking);
+    if (pid < 0) return msi_error_set(MSI_ENOMEM, "cannot start %s: %s", c->spec.what, strerror(why));
     if (pid == 0) run_child(c, self);
     c->id = pid;
     return MSI_OK;
@@ -450,7 +466,8 @@ void msi_child_free(msi_child *c)
 
 static void send_or_end(const msi_child *c, const msi_frame *f)
 {
-    if (msi_child_send(c, f) != 0) _exit(0);
+    const int sent = msi_child_send(c, f);
+    if (sent) _exit(sent < 0 ? EXIT_REFUSED : 0);
 }
 
 void msi_child_tell(const msi_child *c, msi_child_kind kind, int64_t number, int64_t total)
@@ -461,7 +478,8 @@ void msi_child_tell(const msi_child *c, msi_child_kind kind, int64_t number, int
 void msi_child_get(msi_child *c, msi_frame *f)
 {
     int got;
-    if (msi_child_receive(c, 1, f, &got) != MSI_OK || got < 0) _exit(0);
+    if (msi_child_receive(c, 1, f, &got) != MSI_OK) _exit(EXIT_REFUSED);
+    if (got < 0) _exit(0);
 }
 
 int msi_child_is_orphan(const msi_child *c)

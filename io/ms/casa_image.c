@@ -121,15 +121,22 @@ int msi_casa_image_read(msi_casa_image *image, const char *path)
     msi_child *child;
     const int64_t bytes = msi_ms_paths_bytes(&path, 1);
     job of = {path, PIXELS_OF_BYTE * (bytes < MOST_PIXEL ? bytes : MOST_PIXEL)};
-    const msi_child_spec spec = {.work = read_image,
-                                 .of = &of,
-                                 .what = "the reader process",
-                                 .path = path,
-                                 .shared_bytes = (int64_t)sizeof(answer) + of.most_pixel * (int64_t)sizeof(float),
-                                 .cpu_s = MSI_CHILD_STEP_S};
+    msi_child_spec spec = {.work = read_image,
+                           .of = &of,
+                           .what = "the reader process",
+                           .path = path,
+                           .shared_bytes = (int64_t)sizeof(answer) + of.most_pixel * (int64_t)sizeof(float),
+                           .cpu_s = MSI_CHILD_STEP_S};
     *image = (msi_casa_image){0};
-    MSI_TRY(msi_child_start(&child, &spec));
-    int rc = msi_child_await_done(child, MSI_EINPUT);
+    int rc = msi_child_start(&child, &spec);
+    /* Only a mask has a pixel for each bit of its files. Where the address space is limited, make room for floats. */
+    while (rc == MSI_ENOMEM && of.most_pixel > bytes / 4) {
+        of.most_pixel /= 2;
+        spec.shared_bytes = (int64_t)sizeof(answer) + of.most_pixel * (int64_t)sizeof(float);
+        rc = msi_child_start(&child, &spec);
+    }
+    MSI_TRY(rc);
+    rc = msi_child_await_done(child, MSI_EINPUT);
     if (!rc) rc = take_image(msi_child_shared(child), &of, image);
     msi_child_free(child);
     if (rc) msi_casa_image_free(image);

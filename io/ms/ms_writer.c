@@ -608,7 +608,7 @@ static void log_methods(const msi_ms_writer *w)
                             : "cannot be overwritten safely in place",
                 c->old_name, 1e-6 * (double)c->disk_bytes);
         if (w->spec.drop_old && !c->n_old) msi_log_info("%s: no old column of a prediction to remove", w->paths[i]);
-        for (int k = 0; k < c->n_old; k++)
+        for (int k = 0; k < c->n_old && k < MSI_COLUMN_MOST_OLD; k++)
             msi_log_info("%s: when %s is complete, column %s will be removed", w->paths[i], w->spec.column,
                          c->old_columns[k]);
     }
@@ -687,7 +687,7 @@ int msi_ms_writer_slot(msi_ms_writer *w, const msi_ms_block *block, msi_c32 **va
     while (got);
     while (free_slot(w) < 0) MSI_TRY(receive(w, 1, &f, &got));
     w->slot = free_slot(w);
-    char *at = (char *)w->shared + w->shared->slots_at + w->slot * MSI_WRITER_SLOT_BYTES;
+    char *at = (char *)w->shared + w->slots_at + w->slot * MSI_WRITER_SLOT_BYTES;
     msi_writer_slot_head *head = (msi_writer_slot_head *)(void *)at;
     *head = (msi_writer_slot_head){
         .set = block->set, .n_chan = block->n_chan, .n_corr = block->n_corr, .n_row = block->n_row};
@@ -735,7 +735,7 @@ int msi_ms_writer_finish(msi_ms_writer *w)
     MSI_TRY(status);
     msi_child_end(w->child);
     for (int i = 0; i < w->n_set; i++)
-        for (int k = 0; k < w->shared->column[i].n_old; k++)
+        for (int k = 0; k < w->shared->column[i].n_old && k < MSI_COLUMN_MOST_OLD; k++)
             msi_log_info("%s: column %s is removed", w->paths[i], w->shared->column[i].old_columns[k]);
     return MSI_OK;
 }

@@ -592,7 +592,8 @@ static int poll_reply(const msi_reader_pool *pool, worker *w, pool_reply *answer
         MSI_TRY(msi_child_receive(w->child, 0, &f, &got));
         if (got < 0) return explain_end(w);
         if (got == 0) return MSI_OK;
-    } while (f.number != pool->number);
+        /* A process that leaves by itself answers no request. */
+    } while (f.number != pool->number && !(f.kind == MSI_CHILD_DONE && f.number == 0));
     *is_there = 1;
     if (f.kind == MSI_CHILD_DONE)
         return f.status ? msi_child_error(&f) : fail_process(pool, "sent an unexpected reply");
