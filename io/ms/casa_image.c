@@ -129,7 +129,7 @@ int msi_casa_image_read(msi_casa_image *image, const char *path)
                            .cpu_s = MSI_CHILD_STEP_S};
     *image = (msi_casa_image){0};
     int rc = msi_child_start(&child, &spec);
-    /* Only a mask has a pixel for each bit of its files. Where the address space is limited, make room for floats. */
+    /* Only a mask has a pixel for each bit of its files. Where the address space is limited, allocate for floats. */
     while (rc == MSI_ENOMEM && of.most_pixel > bytes / 4) {
         of.most_pixel /= 2;
         spec.shared_bytes = (int64_t)sizeof(answer) + of.most_pixel * (int64_t)sizeof(float);
