@@ -2,7 +2,6 @@
 #include "src/facets/aterm_config.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/text_file.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_KEYS = 256 };
 
@@ -28,20 +28,14 @@ typedef struct parser {
 
 static int load(const char *path, char **text)
 {
-    FILE *f = fopen(path, "re");
-    *text = NULL;
-    if (!f) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
-    int rc = msi_alloc(text, MOST_BYTES + 2, 1, "the configuration of a-terms");
-    const size_t n = rc ? 0 : fread(*text, 1, MOST_BYTES + 1, f);
-    if (!rc && ferror(f)) rc = msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
-    if (!rc && n > MOST_BYTES)
-        rc = msi_error_set(MSI_EINPUT, "%s: longer than %d bytes; it is no configuration of a-terms", path, MOST_BYTES);
-    if (!rc && memchr(*text, 0, n))
-        rc = msi_error_set(MSI_EINPUT, "%s: has bytes of 0; it is no configuration of a-terms", path);
-    (void)fclose(f);
-    if (rc) msi_free(*text);
-    if (rc) *text = NULL;
-    return rc;
+    int64_t n;
+    MSI_TRY(msi_text_file_read(text, &n, path, "a configuration of a-terms"));
+    if (n > MOST_BYTES)
+        return msi_error_set(MSI_EINPUT, "%s: longer than %d bytes; it is no configuration of a-terms", path,
+                             MOST_BYTES);
+    if (memchr(*text, 0, (size_t)n))
+        return msi_error_set(MSI_EINPUT, "%s: has bytes of 0; it is no configuration of a-terms", path);
+    return MSI_OK;
 }
 
 static char *trim(char *s)
@@ -190,9 +184,9 @@ int msi_aterm_config_read(msi_aterm_config *c, const char *path)
     parser p = {.path = path};
     const char *name[MSI_ATERM_MOST + 1];
     *c = (msi_aterm_config){.beam_update_s = -1};
-    MSI_TRY(load(path, &c->text));
-    join_lines(c->text);
-    int rc = split_lines(&p, c->text);
+    int rc = load(path, &c->text);
+    if (!rc) join_lines(c->text);
+    if (!rc) rc = split_lines(&p, c->text);
     char *list = rc ? NULL : find(&p, "", "aterms");
     const int n = list ? split_list(list, name, MSI_ATERM_MOST + 1) : 0;
     if (!rc && !n) rc = msi_error_set(MSI_EINPUT, "%s: no a-terms; give aterms = [tec], or other kinds", path);
