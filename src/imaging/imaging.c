@@ -580,32 +580,41 @@ static void free_density(msi_imaging_run *r)
     r->density = NULL;
 }
 
-/* Weigh the gridders of a group. Given: all  the progress of the group; n_group */
-static int weigh_group(msi_imaging_run *r, weight_group of, int n_group)
+/* Make the rules of all channels, and count their samples. Returned: *rule [channels_out], owned */
+static int make_rules(msi_imaging_run *r, msi_weighting **rule)
+{
+    const int64_t n = r->options->channels_out;
+    int rc = msi_alloc(rule, n, sizeof **rule, "weights");
+    for (int64_t c = 0; !rc && c < n; c++) {
+        msi_gridder_report report;
+        msi_imaging_report_of_channel(r, c, &report);
+        r->n_kept += report.n_sample;
+        rc = rule_of(&(*rule)[c], r, &report);
+    }
+    return rc;
+}
+
+/* Weigh the gridders of a group. Given: rule [channels_out] */
+static int weigh_group(msi_imaging_run *r, weight_group of, const msi_weighting *rule)
 {
     const msi_options *o = r->options;
     const int64_t n = o->channels_out, n_part = msi_imaging_n_part(r);
-    const int has_density = needs_density(&o->weighting), at = n_group > 1 ? of.first : 0;
+    const int has_density = needs_density(&o->weighting);
     for (int64_t c = 0; c < n && has_density && o->mf_weighting; c++) {
-        const msi_progress_share all = msi_progress_enter(2 * n * at + c, 2 * n * at + c + 1, 2 * n * n_group);
+        const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
         MSI_TRY(add_density(r, c, of));
         msi_progress_leave(all);
     }
     for (int64_t c = 0; c < n; c++) {
-        const msi_progress_share all = msi_progress_enter(2 * n * at + n + c, 2 * n * at + n + c + 1, 2 * n * n_group);
+        const msi_progress_share all = msi_progress_enter(n + c, n + c + 1, 2 * n);
         if (has_density && !o->mf_weighting) MSI_TRY(add_density(r, c, of));
-        msi_gridder_report report;
-        msi_weighting rule;
-        msi_imaging_report_of_channel(r, c, &report);
-        MSI_TRY(rule_of(&rule, r, &report));
-        if (of.first == 0) r->n_kept += report.n_sample;
         /* Sum a density over the ranks before its first use. */
         msi_density *d = r->density;
         if (d && (c == 0 || !o->mf_weighting)) {
             MSI_TRY(msi_ranks_sum_density(r->ranks, d));
             MSI_TRY(msi_density_limit(d, &o->weighting));
         }
-        for (int i = of.first; i < of.end; i++) MSI_TRY(msi_gridder_weight(r->gridder[c * n_part + i], d, &rule));
+        for (int i = of.first; i < of.end; i++) MSI_TRY(msi_gridder_weight(r->gridder[c * n_part + i], d, &rule[c]));
         if (!o->mf_weighting) free_density(r);
         msi_progress_leave(all);
     }
@@ -615,11 +624,18 @@ static int weigh_group(msi_imaging_run *r, weight_group of, int n_group)
 
 static int weigh_samples(msi_imaging_run *r)
 {
-    const int n_part = msi_imaging_n_part(r), by_field = r->mosaic && r->options->pb.weighs_fields;
+    const int n_part = msi_imaging_n_part(r), each = r->mosaic && r->options->pb.weighs_fields ? 1 : n_part;
+    msi_weighting *rule = NULL;
     MSI_TRY(check_inner_taper(r));
     msi_progress_begin("weighting");
-    if (!by_field) MSI_TRY(weigh_group(r, (weight_group){0, n_part}, 1));
-    for (int i = 0; by_field && i < n_part; i++) MSI_TRY(weigh_group(r, (weight_group){i, i + 1}, n_part));
+    int rc = make_rules(r, &rule);
+    for (int first = 0; !rc && first < n_part; first += each) {
+        const msi_progress_share all = msi_progress_enter(first, first + each, n_part);
+        rc = weigh_group(r, (weight_group){first, first + each}, rule);
+        msi_progress_leave(all);
+    }
+    msi_free(rule);
+    MSI_TRY(rc);
     msi_progress_end();
     msi_imaging_report_weights(r);
     return MSI_OK;
