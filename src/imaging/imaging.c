@@ -673,6 +673,21 @@ typedef struct made_image {
     int rc; /* of msi_gridder_image */
 } made_image;
 
+int msi_imaging_append_psf(msi_image *image, int n)
+{
+    msi_image more;
+    MSI_TRY(msi_image_alloc(&more, &image->geometry, n + 1, image->precision));
+    const int64_t bytes = msi_image_n_pixel(&image->geometry) * msi_image_pixel_bytes(image->precision);
+    memcpy(more.pixel, image->pixel, (size_t)(bytes * n));
+    memcpy(more.sum_weight, image->sum_weight, sizeof *more.sum_weight * (size_t)n);
+    memcpy(more.n_vis, image->n_vis, sizeof *more.n_vis * (size_t)n);
+    more.sum_weight[n] = image->sum_weight[0];
+    more.n_vis[n] = image->n_vis[0];
+    msi_image_free(image);
+    *image = more;
+    return MSI_OK;
+}
+
 /* Make the image of a channel, and get the report and weights of its gridder. */
 static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
 {

@@ -105,25 +105,15 @@ static int make_psf(msi_gridder *g, int p, msi_image *image)
     if (!rc) rc = msi_planes_fetch(psf, 0, 1, msi_image_plane(image, p));
     msi_planes_free(psf);
     msi_gridder_reset(g);
-    image->sum_weight[p] = image->sum_weight[0];
-    image->n_vis[p] = image->n_vis[0];
     return rc;
 }
 
 int msi_imaging_facets_image(msi_imaging_run *r, int64_t channel, msi_image *image)
 {
-    msi_image facets;
     *image = (msi_image){0};
-    if (!r->options->make_psf) return msi_facet_image(&r->facets->channel[channel], NULL, image);
-    MSI_TRY(msi_facet_image(&r->facets->channel[channel], NULL, &facets));
-    int rc = msi_image_alloc(image, &facets.geometry, r->n_plane + 1, facets.precision);
-    if (!rc) {
-        const int64_t bytes = msi_image_n_pixel(&facets.geometry) * msi_image_pixel_bytes(facets.precision);
-        memcpy(image->pixel, facets.pixel, (size_t)(bytes * r->n_plane));
-        memcpy(image->sum_weight, facets.sum_weight, sizeof *facets.sum_weight * (size_t)r->n_plane);
-        memcpy(image->n_vis, facets.n_vis, sizeof *facets.n_vis * (size_t)r->n_plane);
-    }
-    msi_image_free(&facets);
+    MSI_TRY(msi_facet_image(&r->facets->channel[channel], NULL, image));
+    if (!r->options->make_psf) return MSI_OK;
+    int rc = msi_imaging_append_psf(image, r->n_plane);
     if (!rc) rc = make_psf(r->gridder[channel], r->n_plane, image);
     if (rc) msi_image_free(image);
     return rc;

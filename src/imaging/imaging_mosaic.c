@@ -3,7 +3,6 @@
  * Mosaics of a run. Each output channel has a gridder for each field, which images the field's box of the image
  * (pb_mosaic.h); blocks go to the gridder of their phase centre. Images of the channel are made of those of its fields.
  */
-#include <string.h>
 
 #include "core/log.h"
 #include "core/memory.h"
@@ -131,22 +130,12 @@ int msi_imaging_mosaic_image(msi_imaging_run *r, int64_t channel, msi_image *ima
 {
     const msi_options *o = r->options;
     msi_mosaic_channel *c = &r->mosaic->channel[channel];
-    msi_image planes;
+    const int psf = o->make_psf_only ? 0 : r->n_plane;
     *image = (msi_image){0};
-    if (!o->make_psf) return msi_mosaic_image(c, NULL, image);
-    MSI_TRY(msi_mosaic_image(c, NULL, &planes));
-    const int n = planes.n_plane, first = o->make_psf_only ? 0 : n;
-    int rc = msi_image_alloc(image, &planes.geometry, first + 1, planes.precision);
-    if (!rc) {
-        const int64_t bytes = msi_image_n_pixel(&planes.geometry) * msi_image_pixel_bytes(planes.precision);
-        memcpy(image->pixel, planes.pixel, (size_t)(bytes * first));
-        memcpy(image->sum_weight, planes.sum_weight, sizeof *planes.sum_weight * (size_t)n);
-        memcpy(image->n_vis, planes.n_vis, sizeof *planes.n_vis * (size_t)n);
-        image->sum_weight[first] = planes.sum_weight[0];
-        image->n_vis[first] = planes.n_vis[0];
-        rc = make_psf(r, channel, first, image);
-    }
-    msi_image_free(&planes);
+    MSI_TRY(msi_mosaic_image(c, NULL, image));
+    if (!o->make_psf) return MSI_OK;
+    int rc = msi_imaging_append_psf(image, psf);
+    if (!rc) rc = make_psf(r, channel, psf, image);
     if (rc) msi_image_free(image);
     return rc;
 }

@@ -321,6 +321,10 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *options, const 
  * weight [fields]  moved. Returns: as msi_mosaic_channel_make */
 int msi_imaging_pb_mosaic(msi_imaging_run *run, int64_t channel, double *weight, msi_mosaic_channel *out);
 
+/* msi_imaging_append_psf - keep the first n planes of an image, and append an empty one for the PSF, with the weights of
+ * plane 0. Returns: 0, MSI_ENOMEM; the image is unchanged after a failure (imaging.c) */
+int msi_imaging_append_psf(msi_image *image, int n);
+
 /* ---- Mosaics (imaging_mosaic.c) ---- */
 
 /* msi_imaging_mosaic_open - find the fields of an interval's mosaic. Does nothing without -mosaic, as the next ones.
