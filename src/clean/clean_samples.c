@@ -26,13 +26,21 @@ typedef struct working_planes {
 static int sum_moments(msi_clean_samples *s)
 {
     const int n = 4 * s->n_term - 2;
-    double low, high;
-    msi_gridder_band(s->gridder[0], &low, &high);
-    double edge[2] = {high > 0 ? -low : -HUGE_VAL, high};
+    double edge[2] = {-HUGE_VAL, 0};
+    for (int i = 0; i < s->n_part; i++) {
+        double low, high;
+        msi_gridder_band(s->gridder[i], &low, &high);
+        if (high > 0) edge[0] = fmax(edge[0], -low);
+        edge[1] = fmax(edge[1], high);
+    }
     MSI_TRY(msi_ranks_largest(s->ranks, edge, 2));
     s->middle_hz = 0.5 * (edge[1] - edge[0]);
     s->half_hz = edge[1] + edge[0] > 0 ? 0.5 * (edge[1] + edge[0]) : 1;
-    msi_gridder_moments(s->gridder[0], s->middle_hz, s->half_hz, n, s->moment);
+    for (int i = 0; i < s->n_part; i++) {
+        double moment[4 * MSI_TAYLOR_MAX_TERM - 2];
+        msi_gridder_moments(s->gridder[i], s->middle_hz, s->half_hz, n, moment);
+        for (int k = 0; k < n; k++) s->moment[k] += moment[k];
+    }
     return msi_ranks_sum(s->ranks, s->moment, n, MSI_FP64);
 }
 
@@ -66,6 +74,15 @@ int msi_clean_samples_count(msi_clean_samples *s)
     MSI_TRY(msi_ranks_largest(s->ranks, s->largest_weight, n));
     if (s->n_term) MSI_TRY(sum_moments(s));
     return msi_ranks_count(s->ranks, s->n_vis, (int)n);
+}
+
+int msi_clean_samples_taylor(const msi_clean_samples *s, msi_clean_taylor *taylor)
+{
+    if (s->moment[0] > 0)
+        return msi_clean_taylor_make(taylor, s->n_term, s->reference_hz, s->middle_hz, s->half_hz, s->moment);
+    *taylor = (msi_clean_taylor){.n_term = s->n_term, .n_node = 2 * s->n_term - 1, .share = {1}};
+    for (int k = 0; k < taylor->n_node; k++) taylor->freq_hz[k] = s->reference_hz;
+    return MSI_OK;
 }
 
 void msi_clean_samples_free(msi_clean_samples *s)

@@ -24,12 +24,12 @@ typedef struct msi_clean_samples {
     msi_mosaic_channel *mosaic; /* [n_channel] residuals are made by fields; NULL: no mosaic */
     const msi_gridder_spec *of_whole; /* of a gridder of the whole image of a mosaic */
     const msi_gridder *whole;         /* such a gridder, without samples */
-    msi_facet_channel *facets; /* [n_channel] residuals are made by facets; NULL: whole images */
-    msi_pb_channel *beam;      /* [n_channel] models are seen through the primary beam; NULL: they are apparent */
-    int64_t n_channel;         /* output channels of the run */
-    int n_plane;               /* planes of each channel */
-    int n_term;                /* Taylor terms of each plane, of a single channel; 0: none */
-    double reference_hz;       /* of the terms */
+    msi_facet_channel *facets;        /* [n_channel] residuals are made by facets; NULL: whole images */
+    msi_pb_channel *beam; /* [n_channel] models are seen through the primary beam; NULL: they are apparent */
+    int64_t n_channel;    /* output channels of the run */
+    int n_plane;          /* planes of each channel */
+    int n_term;           /* Taylor terms of each plane, of a single channel; 0: none */
+    double reference_hz;  /* of the terms */
     msi_image_geometry geometry;
     /* Over all ranks, [n_channel][n_plane]: sums of weights, with and without density weights, the largest weight, and
      * the number of samples with a weight. */
@@ -47,6 +47,10 @@ typedef struct msi_clean_samples {
  * Returns: 0, MSI_ENOMEM, or the code of a rank that failed
  */
 int msi_clean_samples_count(msi_clean_samples *samples);
+
+/* msi_clean_samples_taylor - find the nodes that stand for the Taylor terms. Without samples nothing is cleaned, and any
+ * nodes do. Returns: as msi_clean_taylor_make */
+int msi_clean_samples_taylor(const msi_clean_samples *samples, msi_clean_taylor *taylor);
 
 /* msi_clean_samples_planes - make planes for the images of channels, as msi_gridder_planes. */
 int msi_clean_samples_planes(const msi_clean_samples *samples, int64_t channel, int n, msi_planes **out);

@@ -256,17 +256,6 @@ static int n_parallel(const msi_imaging_run *r, int n_channel)
     return n_channel == r->options->channels_out ? r->gpus.n_slot : 1;
 }
 
-/* Find the nodes that stand for the Taylor terms. Without samples nothing is cleaned, and any nodes do. */
-static int find_nodes(msi_cleaning *k)
-{
-    const msi_clean_samples *s = k->samples;
-    if (!(s->moment[0] > 0)) {
-        k->taylor = (msi_clean_taylor){.n_term = s->n_term, .n_node = 2 * s->n_term - 1, .share = {1}};
-        return MSI_OK;
-    }
-    return msi_clean_taylor_make(&k->taylor, s->n_term, s->reference_hz, s->middle_hz, s->half_hz, s->moment);
-}
-
 static int make_field(msi_cleaning *k, int64_t first, int n_channel)
 {
     msi_imaging_run *r = k->run;
@@ -277,7 +266,7 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
     for (int c = 0; c < n_channel; c++)
         k->freq_hz[c] =
             n_term ? k->samples->reference_hz : 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
-    if (n_term) MSI_TRY(find_nodes(k));
+    if (n_term) MSI_TRY(msi_clean_samples_taylor(k->samples, &k->taylor));
     msi_clean_field_spec spec = msi_imaging_field_spec(r->options, r->planes, r->n_plane);
     spec.samples = k->samples;
     spec.first = first;
@@ -540,6 +529,7 @@ int msi_imaging_clean_run(msi_imaging_run *r)
                                  .geometry = r->options->geometry};
     int rc = msi_clean_samples_count(&samples);
     if (!rc) rc = msi_imaging_pb_channels(r);
+    if (!rc) rc = msi_ranks_agree(r->ranks, msi_imaging_mosaic_terms(r, &samples));
     if (!rc) count_gridded(r, &samples);
     if (!rc) rc = clean_or_serve(r, &samples);
     msi_clean_samples_free(&samples);

@@ -20,6 +20,10 @@ int msi_imaging_clean_record(msi_imaging_run *run);
  */
 int msi_imaging_clean_run(msi_imaging_run *run);
 
+/* msi_imaging_mosaic_terms - prepare the Taylor terms of a mosaic; every rank calls it. Does nothing without both.
+ * Returns: as msi_clean_samples_taylor, msi_mosaic_channel_terms (imaging_mosaic.c) */
+int msi_imaging_mosaic_terms(msi_imaging_run *run, const msi_clean_samples *samples);
+
 /* ---- Shared by imaging_clean.c and imaging_clean_files.c ---- */
 
 enum { MSI_CLEANING_KINDS = MSI_FITS_IMAGE + 1 };

@@ -479,10 +479,10 @@ static int put_index(msi_cleaning *k)
 typedef struct taylor_terms {
     int n_term, n_pol;
     int plane;            /* of Stokes I, whose maps are written; -1: none */
-    double least, noise;  /* Jy/beam: maps have values where term 0 is above; the noise of the residual */
+    double least, noise;  /* Jy/beam: maps have values where term 0 is above, if it is not corrected; the noise of the
+                             residual */
     double inverse[2][2]; /* of the Hessian */
     msi_image term;       /* [n_term][n_pol] */
-    msi_image apparent;   /* term 0 of Stokes I before a correction; empty: the same */
     msi_image covariance; /* 3 planes: of the corrected terms 0 and 1 of Stokes I at a noise of 1; empty: inverse */
 } taylor_terms;
 
@@ -523,12 +523,7 @@ static int correct_terms(msi_cleaning *k, taylor_terms *m)
     const msi_pb_taylor taylor = {m->n_term, k->taylor.n_node, k->taylor.x, k->taylor.share};
     msi_image beam = {0};
     int rc = MSI_OK;
-    if (m->plane >= 0) {
-        MSI_TRY(msi_image_alloc(&m->apparent, g, 1, k->shape.precision));
-        memcpy(m->apparent.pixel, msi_image_plane(&m->term, m->plane),
-               (size_t)(msi_image_n_pixel(g) * msi_image_pixel_bytes(k->shape.precision)));
-        MSI_TRY(msi_image_alloc(&m->covariance, g, 3, MSI_FP32));
-    }
+    if (m->plane >= 0) MSI_TRY(msi_image_alloc(&m->covariance, g, 3, MSI_FP32));
     MSI_TRY(msi_image_alloc(&beam, g, m->n_term * m->n_pol, MSI_FP32));
     rc = msi_imaging_pb_terms(k->run, &taylor, k->taylor.freq_hz, m->plane, &m->term, &beam,
                               m->plane < 0 ? NULL : &m->covariance);
@@ -538,28 +533,30 @@ static int correct_terms(msi_cleaning *k, taylor_terms *m)
     return rc ? rc : put_terms(k, m, MSI_FITS_PBCOR, &m->term);
 }
 
-/* Return the variance of alpha = t_1 / t_0, which follows from the covariance of the terms, in units of (noise / t_0)^2:
- * that of the principal solution is H^-1. */
-static double alpha_variance(const taylor_terms *m, double alpha, int64_t i)
+/* Find the variances of terms 0 and 1, and between them their covariance, at a noise of 1: those of the principal
+ * solution are H^-1. */
+static void find_variances(const taylor_terms *m, int64_t i, double v[3])
 {
-    double v[3] = {m->inverse[0][0], m->inverse[0][1], m->inverse[1][1]};
+    v[0] = m->inverse[0][0];
+    v[1] = m->inverse[0][1];
+    v[2] = m->inverse[1][1];
     for (int n = 0; m->covariance.pixel && n < 3; n++)
         v[n] = msi_image_value(msi_image_plane(&m->covariance, n), MSI_FP32, i);
-    return v[2] - 2 * alpha * v[1] + alpha * alpha * v[0];
 }
 
 /* Return the value of a map at a pixel. */
 static double map_value(const taylor_terms *m, msi_fits_kind kind, int64_t i)
 {
-    double t[MSI_TAYLOR_MAX_TERM];
+    double t[MSI_TAYLOR_MAX_TERM], v[3];
     for (int k = 0; k < m->n_term; k++)
         t[k] = msi_image_value(msi_image_plane(&m->term, k * m->n_pol + m->plane), m->term.precision, i);
-    const double apparent = m->apparent.pixel ? msi_image_value(m->apparent.pixel, m->apparent.precision, i) : t[0];
-    if (!(apparent > m->least) || !(t[0] > 0)) return NAN;
+    find_variances(m, i, v);
+    if (!(t[0] > m->least * sqrt(v[0] / m->inverse[0][0])) || !(t[0] > 0)) return NAN;
     const double alpha = t[1] / t[0];
     if (kind == MSI_FITS_ALPHA) return alpha;
     if (kind == MSI_FITS_BETA) return t[2] / t[0] - 0.5 * alpha * (alpha - 1);
-    return m->noise / t[0] * sqrt(fmax(0, alpha_variance(m, alpha, i)));
+    /* The variance of alpha = t_1 / t_0 */
+    return m->noise / t[0] * sqrt(fmax(0, v[2] - 2 * alpha * v[1] + alpha * alpha * v[0]));
 }
 
 static int put_taylor_map(msi_cleaning *k, const taylor_terms *m, msi_fits_kind kind)
@@ -619,7 +616,6 @@ static int put_taylor(msi_cleaning *k)
     if (!rc && k->run->options->pb.correct) rc = correct_terms(k, &m);
     if (!rc) rc = put_taylor_maps(k, &m);
     msi_image_free(&m.term);
-    msi_image_free(&m.apparent);
     msi_image_free(&m.covariance);
     return rc;
 }

@@ -4,10 +4,14 @@
  * (pb_mosaic.h); blocks go to the gridder of their phase centre. Images of the channel are made of those of its fields.
  */
 
+#include <math.h>
+#include <string.h>
+
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/units.h"
+#include "src/imaging/imaging_clean.h"
 #include "src/imaging/imaging_run.h"
 
 /* List how samples are turned to the boxes. */
@@ -62,6 +66,8 @@ void msi_imaging_mosaic_spec(const msi_imaging_run *r, int part, msi_gridder_spe
     spec->l_center_rad = f->l;
     spec->m_center_rad = f->m;
     spec->store_bytes /= r->mosaic->fields.n;
+    /* As many powers as nodes, at which the beams are known. */
+    if (spec->n_term) spec->n_term = 2 * spec->n_term - 1;
     /* Towers need a centred image. */
     spec->strategy = NULL;
 }
@@ -113,6 +119,45 @@ int msi_imaging_mosaic_channels(msi_imaging_run *r)
         r->mosaic->channel[c].gridder = gridder;
     }
     return n > 1 ? join_seen(r->mosaic, n, msi_image_n_pixel(&r->options->geometry)) : MSI_OK;
+}
+
+/* Sum the powers of x over the weights of a field, of all ranks. Given: y = (frequency - middle) / half */
+static int find_moments(const msi_clean_samples *s, int field, double *moment)
+{
+    const int n = 2 * s->n_term - 1;
+    const double a = s->middle_hz / s->reference_hz - 1, b = s->half_hz / s->reference_hz;
+    double of_y[2 * MSI_TAYLOR_MAX_TERM - 1];
+    msi_gridder_moments(s->gridder[field], s->middle_hz, s->half_hz, n, of_y);
+    MSI_TRY(msi_ranks_sum(s->ranks, of_y, n, MSI_FP64));
+    /* x = a + b y, by the binomial theorem */
+    for (int k = 0; k < n; k++) {
+        double factor = 1;
+        moment[k] = 0;
+        for (int i = 0; i <= k; i++) {
+            moment[k] += factor * pow(a, k - i) * pow(b, i) * of_y[i];
+            factor *= (double)(k - i) / (i + 1);
+        }
+    }
+    return MSI_OK;
+}
+
+int msi_imaging_mosaic_terms(msi_imaging_run *r, const msi_clean_samples *s)
+{
+    msi_clean_taylor taylor;
+    double *moment;
+    if (!r->mosaic || !s->n_term) return MSI_OK;
+    const int n = 2 * s->n_term - 1, n_field = r->mosaic->fields.n;
+    MSI_TRY(msi_clean_samples_taylor(s, &taylor));
+    MSI_TRY(msi_alloc(&moment, (int64_t)n_field * n, sizeof *moment, "weights of fields"));
+    int rc = MSI_OK;
+    for (int i = 0; i < n_field && !rc; i++) rc = find_moments(s, i, moment + i * n);
+    msi_mosaic_channel *c = &r->mosaic->channel[0];
+    if (!rc) rc = msi_mosaic_channel_terms(c, &taylor, moment);
+    msi_free(moment);
+    if (!rc)
+        memcpy(r->pb_mean[0].plain, c->response,
+               (size_t)msi_image_n_pixel(&r->options->geometry) * sizeof *c->response);
+    return rc;
 }
 
 /* Make the PSF of a channel as plane p of an image. */

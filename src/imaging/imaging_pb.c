@@ -303,7 +303,7 @@ static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, m
     /* A model has nothing where the beam is not known. */
     if (!rc && kind == MSI_FITS_MODEL_PB) msi_image_blank(&copy);
     for (int p = 0; !rc && p < of->n_plane; p++) {
-        const msi_output_id id = {r->interval, of->channel, of->first + p, kind, 0};
+        const msi_output_id id = {r->interval, of->channel, of->first + p, kind, of->file[p].id.term};
         rc = write(r, &id, &of->file[p].spec, msi_image_plane(&copy, p), copy.precision);
     }
     msi_image_free(&copy);
@@ -334,14 +334,15 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
     const int is_image = of->kind == (r->options->clean.niter ? MSI_FITS_IMAGE : MSI_FITS_DIRTY);
     msi_pb_mean *mean;
     if (r->facets && r->facets->gains) return msi_imaging_facets_put(r, of);
-    /* The terms of an image are corrected together, after all of them were made. */
-    if (r->options->clean.n_taylor) return MSI_OK;
+    /* The terms of an image are corrected together, after all of them were made. The response of a mosaic corrects each
+     * term by itself. */
+    if (r->options->clean.n_taylor && !(r->mosaic && is_model)) return MSI_OK;
     if (!r->outputs || !(o->apply || o->correct) || !(is_model || is_psf || is_image)) return MSI_OK;
     if (of->channel != MSI_OUTPUT_MFS && r->pb_weight[of->channel] == 0)
         r->pb_weight[of->channel] = of->image->sum_weight[of->plane];
     if (r->is_empty && !o->reuse) MSI_TRY(make_unknown(r, of));
     MSI_TRY(find_mean(r, of->channel, &mean));
-    MSI_TRY(write_beam(r, of->channel, &of->file[0].spec, mean));
+    if (!r->options->clean.n_taylor) MSI_TRY(write_beam(r, of->channel, &of->file[0].spec, mean));
     if (is_psf) return o->apply && o->save_psf ? write_corrected(r, of, MSI_FITS_PSF_PB, o->limit, mean) : MSI_OK;
     if (o->apply || (o->mosaic && is_model))
         MSI_TRY(write_corrected(r, of, is_model ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB, o->limit, mean));
@@ -362,6 +363,10 @@ int msi_imaging_pb_terms(msi_imaging_run *r, const msi_pb_taylor *taylor, const 
             msi_image_fill_nan(beam, i);
         }
         for (int i = 0; covariance && i < covariance->n_plane; i++) msi_image_fill_nan(covariance, i);
+        return MSI_OK;
+    }
+    if (r->mosaic) {
+        msi_mosaic_correct_terms(&r->mosaic->channel[0], fmax(r->options->pb.pblimit, 0), term, beam, covariance);
         return MSI_OK;
     }
     MSI_TRY(msi_alloc(&node, taylor->n_node, sizeof *node, "primary beams"));

@@ -152,9 +152,12 @@ static int64_t mosaic_bytes(const msi_imaging_need *need, const msi_gridder_repo
     const msi_options *o = need->options;
     const int64_t n = msi_image_n_pixel(&o->geometry), n_sample = need->scan.n_sample / o->channels_out;
     const int64_t of_sample = msi_complex_bytes(r->precision) + (int64_t)sizeof(float);
-    return n * ((int64_t)sizeof(float) * RESPONSES * o->channels_out +
-                (int64_t)PLANES * need->n_plane * msi_image_pixel_bytes(r->precision)) +
-           2 * n_sample * of_sample + ROW_BYTES * need->scan.n_row;
+    /* Taylor terms have a response at each node, and planes of powers. */
+    const int64_t n_power = o->clean.n_taylor ? 2 * o->clean.n_taylor - 1 : 1;
+    return n * ((int64_t)sizeof(float) * (RESPONSES * o->channels_out + (n_power > 1 ? n_power : 0)) +
+                (int64_t)PLANES * need->n_plane * n_power * msi_image_pixel_bytes(r->precision)) +
+           2 * n_sample * of_sample + (n_power - 1) * need->n_plane * n_sample * msi_complex_bytes(r->precision) +
+           ROW_BYTES * need->scan.n_row;
 }
 
 msi_clean_field_spec msi_imaging_field_spec(const msi_options *o, const msi_plane *planes, int n_plane)
@@ -183,14 +186,13 @@ static void plan_dirty(msi_imaging_plan *plan, const msi_imaging_need *need, int
     plan->paged_bytes = is_paged ? images : 0;
 }
 
-/* Return the bytes of the restored Taylor terms; with -pbcor those of the beam, of term 0 as it was, and of
- * covariances. */
+/* Return the bytes of the restored Taylor terms; with -pbcor those of the beam and of covariances. */
 static int64_t term_bytes(const msi_imaging_need *need, msi_precision precision)
 {
     const msi_options *o = need->options;
     const int64_t n_pixel = msi_image_n_pixel(&o->geometry), n_image = o->clean.n_taylor * need->n_plane,
                   bytes = msi_image_pixel_bytes(precision), of_float = msi_image_pixel_bytes(MSI_FP32);
-    return n_pixel * (n_image * bytes + (n_image && o->pb.correct ? (n_image + 3) * of_float + bytes : 0));
+    return n_pixel * (n_image * bytes + (n_image && o->pb.correct ? (n_image + 3) * of_float : 0));
 }
 
 /*

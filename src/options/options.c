@@ -465,7 +465,6 @@ static const char *excluded_by_taylor(const msi_options *o)
            : c->reuse_psf      ? "reuse-psf"
            : c->reuse_dirty    ? "reuse-dirty"
            : o->save_uv        ? "save-uv"
-           : o->pb.mosaic      ? "mosaic"
            : o->pb.grid        ? "grid-with-beam"
            : o->pb.apply       ? "apply-primary-beam"
            : o->pb.reuse       ? "reuse-primary-beam"

@@ -163,27 +163,28 @@ static msi_image_geometry box_of(const msi_mosaic *m, int field)
     return (msi_image_geometry){f->nx, f->ny, m->geometry.cell_x_rad, m->geometry.cell_y_rad};
 }
 
-/* Make the beam of a field, and add its square to the sum. */
-static int add_field(msi_mosaic_channel *c, int field, double share, const msi_pb_target *t)
+/* Make a beam of a field, and add its square to a sum [ny][nx]. */
+static int add_field(const msi_mosaic *m, int field, double share, const msi_pb_target *t, msi_pb_mean *beam,
+                     float *sum)
 {
-    const msi_mosaic_field *f = &c->mosaic->field[field];
-    const int64_t nx = c->mosaic->geometry.nx;
-    msi_pb_array one = *c->mosaic->array;
+    const msi_mosaic_field *f = &m->field[field];
+    const int64_t nx = m->geometry.nx;
+    msi_pb_array one = *m->array;
     msi_pb_target of = *t;
     float *seen;
     one.n_pointing = f->n_pointing;
     one.pointing = f->pointing;
-    of.geometry = box_of(c->mosaic, field);
+    of.geometry = box_of(m, field);
     of.l = f->l;
     of.m = f->m;
     of.reach_rad = f->reach_rad;
-    MSI_TRY(msi_pb_mean_make(&c->beam[field], &one, &of));
+    MSI_TRY(msi_pb_mean_make(beam, &one, &of));
     MSI_TRY(msi_alloc(&seen, f->nx * f->ny, sizeof *seen, "the primary beam of a field"));
-    const int rc = msi_pb_mean_image(&c->beam[field], MSI_PB_RESPONSE, 0, -1, seen);
+    const int rc = msi_pb_mean_image(beam, MSI_PB_RESPONSE, 0, -1, seen);
     for (int64_t y = 0; !rc && y < f->ny; y++)
         for (int64_t x = 0; x < f->nx; x++) {
             const double p = (double)seen[y * f->nx + x];
-            if (p > 0) c->response[(f->y0 + y) * nx + f->x0 + x] += (float)(share * p * p);
+            if (p > 0) sum[(f->y0 + y) * nx + f->x0 + x] += (float)(share * p * p);
         }
     msi_free(seen);
     return rc;
@@ -201,13 +202,13 @@ int msi_mosaic_channel_make(msi_mosaic_channel *out, msi_mosaic *m, double *weig
                              .weight = of_freq};
     const int64_t n = msi_image_n_pixel(&m->geometry);
     double all = 0, peak = 0;
-    *out = (msi_mosaic_channel){.mosaic = m, .n_plane = n_plane, .weight = weight};
+    *out = (msi_mosaic_channel){.mosaic = m, .n_plane = n_plane, .weight = weight, .planes = planes};
     for (int i = 0; i < m->n; i++) all += weight[i];
     int rc = msi_alloc(&out->beam, m->n, sizeof *out->beam, "primary beams");
     if (!rc) rc = msi_alloc(&out->kept_bytes, m->n, sizeof *out->kept_bytes, "fields");
     if (!rc) rc = msi_alloc(&out->response, n, sizeof *out->response, "the response of a mosaic");
     for (int i = 0; !rc && i < m->n; i++) {
-        if (weight[i] > 0) rc = add_field(out, i, weight[i] / all, &t);
+        if (weight[i] > 0) rc = add_field(m, i, weight[i] / all, &t, &out->beam[i], out->response);
         if (!rc) rc = msi_interrupt_check();
     }
     if (rc) {
@@ -222,8 +223,19 @@ int msi_mosaic_channel_make(msi_mosaic_channel *out, msi_mosaic *m, double *weig
     return MSI_OK;
 }
 
+static void free_terms(msi_mosaic_terms *t, int n_field)
+{
+    if (!t) return;
+    for (int i = 0; t->node && i < n_field * t->taylor.n_node; i++) msi_pb_mean_free(&t->node[i]);
+    msi_free(t->node);
+    msi_free(t->share);
+    msi_free(t->power);
+    msi_free(t);
+}
+
 void msi_mosaic_channel_free(msi_mosaic_channel *c)
 {
+    free_terms(c->terms, c->mosaic->n);
     for (int i = 0; c->beam && i < c->mosaic->n; i++) msi_pb_mean_free(&c->beam[i]);
     msi_free(c->beam);
     msi_free(c->kept_bytes);
@@ -232,7 +244,200 @@ void msi_mosaic_channel_free(msi_mosaic_channel *c)
     *c = (msi_mosaic_channel){0};
 }
 
+/* ---- Taylor terms ---- */
+
+/* A part of the Hessian without beams is added to that of a pixel, so that its inverse is bounded where only some
+ * frequencies are seen. Sources are cleaned where all are; there it slows the cycles by this part. */
+static const double LEAST_PART = 1e-3;
+
+/* Return the coefficient of x^n of Lagrange's polynomial of a node. */
+static double lagrange(const msi_clean_taylor *t, int node, int n)
+{
+    return t->psf[node * (2 * t->n_term - 1) + n] * t->share[node];
+}
+
+/* Make the moments of the nodes, sum g_k x_k^n. Given: g [n_node], a stride apart */
+static void node_moments(const msi_clean_taylor *t, const double *g, double moment[MSI_TAYLOR_MAX_NODE])
+{
+    for (int n = 0; n < 2 * t->n_term - 1; n++) {
+        moment[n] = 0;
+        for (int k = 0; k < t->n_node; k++) moment[n] += g[k] * pow(t->x[k], n);
+    }
+}
+
+/* The Hessian of a pixel. */
+typedef struct pixel_hessian {
+    double moment[MSI_TAYLOR_MAX_NODE];                       /* S_tq = moment[t + q] */
+    double inverse[MSI_TAYLOR_MAX_TERM][MSI_TAYLOR_MAX_TERM]; /* of S plus LEAST_PART of H */
+} pixel_hessian;
+
+/* Invert the Hessian of a pixel by elimination; it is positive. Given: of_all  the moments of the nodes. Returns: 0 if
+ * nothing is seen */
+static int invert_pixel(const msi_mosaic_terms *t, const double *of_all, int64_t n_pixel, int64_t at, pixel_hessian *h)
+{
+    enum { T = MSI_TAYLOR_MAX_TERM };
+    const int n = t->taylor.n_term;
+    double g[MSI_TAYLOR_MAX_NODE], s[T][2 * T];
+    for (int k = 0; k < t->taylor.n_node; k++) g[k] = (double)t->power[k * n_pixel + at];
+    node_moments(&t->taylor, g, h->moment);
+    if (!(h->moment[0] > 0)) return 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            s[i][j] = h->moment[i + j] + LEAST_PART * h->moment[0] * of_all[i + j];
+            s[i][n + j] = i == j;
+        }
+    for (int i = 0; i < n; i++)
+        for (int r = 0; r < n; r++) {
+            const double f = r == i ? 0 : s[r][i] / s[i][i];
+            for (int j = 0; j < 2 * n && r != i; j++) s[r][j] -= f * s[i][j];
+        }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) h->inverse[i][j] = s[i][n + j] / s[i][i];
+    return 1;
+}
+
+/* Return a covariance of the terms of true flux, that of a and b, over the variance of an image without beams: of
+ * M^-1 S M^-1, M^-1 the inverse above. */
+static double covariance_of(const pixel_hessian *h, int n, const double *a, const double *b)
+{
+    double left[MSI_TAYLOR_MAX_TERM] = {0}, right[MSI_TAYLOR_MAX_TERM] = {0}, sum = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            left[i] += h->inverse[i][j] * a[j];
+            right[i] += h->inverse[i][j] * b[j];
+        }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) sum += left[i] * h->moment[i + j] * right[j];
+    return sum;
+}
+
+/* Find the response: the search image, term 0 of H S^-1 R, has flat noise. */
+static void find_response(msi_mosaic_channel *c)
+{
+    const msi_mosaic_terms *t = c->terms;
+    const int64_t n_pixel = msi_image_n_pixel(&c->mosaic->geometry);
+    double of_all[MSI_TAYLOR_MAX_NODE], peak = 0;
+    node_moments(&t->taylor, t->taylor.share, of_all);
+#pragma omp parallel for schedule(static) reduction(max : peak)
+    for (int64_t i = 0; i < n_pixel; i++) {
+        pixel_hessian h;
+        const int is_seen = c->response[i] > 0 && invert_pixel(t, of_all, n_pixel, i, &h);
+        const double s = is_seen ? 1 / covariance_of(&h, t->taylor.n_term, of_all, of_all) : 0;
+        c->response[i] = (float)s;
+        peak = fmax(peak, s);
+    }
+    c->peak = peak;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n_pixel; i++) c->response[i] = peak > 0 ? (float)sqrt((double)c->response[i] / peak) : 0;
+}
+
+int msi_mosaic_channel_terms(msi_mosaic_channel *c, const msi_clean_taylor *taylor, const double *moment)
+{
+    const msi_mosaic *m = c->mosaic;
+    const int n_power = 2 * taylor->n_term - 1, n_node = taylor->n_node;
+    const int64_t n_pixel = msi_image_n_pixel(&m->geometry);
+    double all = 0;
+    MSI_TRY(msi_alloc(&c->terms, 1, sizeof *c->terms, "Taylor terms"));
+    msi_mosaic_terms *t = c->terms;
+    t->taylor = *taylor;
+    MSI_TRY(msi_alloc(&t->node, (int64_t)m->n * n_node, sizeof *t->node, "primary beams"));
+    MSI_TRY(msi_alloc(&t->share, (int64_t)m->n * n_node, sizeof *t->share, "primary beams"));
+    MSI_TRY(msi_alloc(&t->power, n_node * n_pixel, sizeof *t->power, "the response of a mosaic"));
+    for (int f = 0; f < m->n; f++) all += c->weight[f];
+    for (int i = 0; i < m->n * n_node; i++) {
+        const int f = i / n_node, k = i % n_node;
+        const double one = 1;
+        const msi_pb_target target = {.ra_rad = m->ra_rad,
+                                      .dec_rad = m->dec_rad,
+                                      .planes = c->planes,
+                                      .n_plane = c->n_plane,
+                                      .n_freq = 1,
+                                      .freq_hz = &taylor->freq_hz[k],
+                                      .weight = &one};
+        if (!(c->weight[f] > 0)) continue;
+        for (int n = 0; n < n_power; n++)
+            t->share[i] += lagrange(taylor, k, n) * moment[f * n_power + n] / moment[f * n_power];
+        MSI_TRY(add_field(m, f, c->weight[f] / all * t->share[i], &target, &t->node[i], t->power + k * n_pixel));
+        MSI_TRY(msi_interrupt_check());
+    }
+    find_response(c);
+    return MSI_OK;
+}
+
+void msi_mosaic_correct_terms(const msi_mosaic_channel *c, double limit, msi_image *term, msi_image *beam,
+                              msi_image *covariance)
+{
+    static const double unit[2][MSI_TAYLOR_MAX_TERM] = {{1}, {0, 1}};
+    const msi_mosaic_terms *t = c->terms;
+    const int64_t n_pixel = msi_image_n_pixel(&c->mosaic->geometry);
+    double of_all[MSI_TAYLOR_MAX_NODE];
+    node_moments(&t->taylor, t->taylor.share, of_all);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n_pixel; i++) {
+        const double r = (double)c->response[i];
+        const int is_there = r > limit;
+        pixel_hessian h;
+        for (int k = 0; k < term->n_plane; k++) {
+            const double v = msi_image_value(msi_image_plane(term, k), term->precision, i);
+            msi_image_set(term, k, i, is_there ? v / r : (double)NAN);
+            msi_image_set(beam, k, i, !is_there ? (double)NAN : k < c->n_plane ? r : 0);
+        }
+        if (!covariance) continue;
+        const int is_known = is_there && invert_pixel(t, of_all, n_pixel, i, &h);
+        for (int m = 0; m < 3; m++)
+            msi_image_set(covariance, m, i,
+                          is_known ? c->peak * covariance_of(&h, t->taylor.n_term, unit[m / 2], unit[(m + 1) / 2])
+                                   : (double)NAN);
+    }
+}
+
 /* ---- Images ---- */
+
+/* Return the number of planes of a gridder, of an image and of its model. */
+static int n_term(const msi_mosaic_channel *c)
+{
+    return c->terms ? c->terms->taylor.n_term : 1;
+}
+
+/* Copy the part of terms that a field sees: in true flux at each node, times its beam, as the polynomial through the
+ * nodes. Returned: *out  of the box, [n_plane][2 n_term - 1] */
+static int cut_terms(const msi_mosaic_channel *c, int field, const msi_image *model, msi_image *out)
+{
+    const msi_mosaic_field *f = &c->mosaic->field[field];
+    const msi_clean_taylor *t = &c->terms->taylor;
+    const msi_image_geometry box = box_of(c->mosaic, field);
+    const int64_t nx = c->mosaic->geometry.nx, n_box = f->nx * f->ny;
+    const int n_power = 2 * t->n_term - 1;
+    msi_image seen = {0};
+    MSI_TRY(msi_image_alloc(out, &box, c->n_plane * n_power, model->precision));
+    int rc = msi_image_alloc(&seen, &box, c->n_plane, model->precision);
+    for (int k = 0; !rc && k < t->n_node; k++) {
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < n_box; i++) {
+            const int64_t at = (f->y0 + i / f->nx) * nx + f->x0 + i % f->nx;
+            const double r = (double)c->response[at];
+            for (int p = 0; p < c->n_plane; p++) {
+                double v = 0;
+                for (int n = t->n_term - 1; n >= 0; n--)
+                    v = v * t->x[k] + msi_image_value(msi_image_plane(model, p * t->n_term + n), model->precision, at);
+                msi_image_set(&seen, p, i, v != 0 && r > 0 ? v / r : 0);
+            }
+        }
+        rc = msi_pb_mean_see(&c->terms->node[field * t->n_node + k], &seen);
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < (rc ? 0 : n_box); i++)
+            for (int p = 0; p < c->n_plane; p++) {
+                const double v = msi_image_value(msi_image_plane(&seen, p), seen.precision, i);
+                for (int n = 0; n < n_power && v != 0; n++) {
+                    const double old = msi_image_value(msi_image_plane(out, p * n_power + n), out->precision, i);
+                    msi_image_set(out, p * n_power + n, i, old + lagrange(t, k, n) * v);
+                }
+            }
+    }
+    msi_image_free(&seen);
+    if (rc) msi_image_free(out);
+    return rc;
+}
 
 /* Copy the part of a model that a field sees: in true flux, times its beam. Returned: *out  of the box */
 static int cut_model(const msi_mosaic_channel *c, int field, const msi_image *model, msi_image *out)
@@ -240,6 +445,7 @@ static int cut_model(const msi_mosaic_channel *c, int field, const msi_image *mo
     const msi_mosaic_field *f = &c->mosaic->field[field];
     const msi_image_geometry box = box_of(c->mosaic, field);
     const int64_t nx = c->mosaic->geometry.nx;
+    if (c->terms) return cut_terms(c, field, model, out);
     MSI_TRY(msi_image_alloc(out, &box, model->n_plane, model->precision));
     for (int k = 0; k < model->n_plane; k++) {
         const void *from = msi_image_plane(model, k);
@@ -275,8 +481,9 @@ static void keep_or_reset(msi_mosaic_channel *c, int field)
 }
 
 /* Make the residual of a field. Returned: *out  of the box */
-static int image_field(msi_mosaic_channel *c, int field, const msi_image *model, int n_plane, msi_image *out)
+static int image_field(msi_mosaic_channel *c, int field, const msi_image *model, msi_image *out)
 {
+    const int n_plane = c->n_plane * (2 * n_term(c) - 1);
     msi_gridder *g = c->gridder[field];
     msi_planes *planes = NULL, *seen = NULL;
     msi_image part = {0};
@@ -297,21 +504,52 @@ static int image_field(msi_mosaic_channel *c, int field, const msi_image *model,
     return rc;
 }
 
-/* Add the image of a field to the sum. Given: share  of its samples in the plane [n_plane] */
+/* Add the image of a field to planes of the sum, those of a Taylor term. Given: share  of its samples in the plane
+ * [n_plane]; factor  of all */
 static void add_image(const msi_mosaic_channel *c, int field, const msi_image *image, const double *share,
-                      msi_image *sum)
+                      double factor, int term, msi_image *sum)
 {
     const msi_mosaic_field *f = &c->mosaic->field[field];
     for (int k = 0; k < image->n_plane; k++) {
-        const void *from = msi_image_plane(image, k), *old = msi_image_plane(sum, k);
+        const int to = k * n_term(c) + term;
+        const void *from = msi_image_plane(image, k), *old = msi_image_plane(sum, to);
 #pragma omp parallel for schedule(static)
         for (int64_t y = 0; y < f->ny; y++)
             for (int64_t x = 0; x < f->nx; x++) {
                 const int64_t at = (f->y0 + y) * sum->geometry.nx + f->x0 + x;
                 const double v = msi_image_value(from, image->precision, y * f->nx + x);
-                if (v != 0) msi_image_set(sum, k, at, msi_image_value(old, sum->precision, at) + share[k] * v);
+                if (v != 0)
+                    msi_image_set(sum, to, at, msi_image_value(old, sum->precision, at) + factor * share[k] * v);
             }
     }
+}
+
+/* Add the images of a field at all nodes to the terms of the sum. Given: image  [n_plane][2 n_term - 1] */
+static int add_nodes(const msi_mosaic_channel *c, int field, const msi_image *image, const double *share,
+                     msi_image *sum)
+{
+    const msi_clean_taylor *t = &c->terms->taylor;
+    const int n_power = 2 * t->n_term - 1;
+    const int64_t n_box = msi_image_n_pixel(&image->geometry);
+    msi_image node = {0};
+    MSI_TRY(msi_image_alloc(&node, &image->geometry, c->n_plane, image->precision));
+    int rc = MSI_OK;
+    for (int k = 0; !rc && k < t->n_node; k++) {
+        for (int p = 0; p < c->n_plane; p++) {
+#pragma omp parallel for schedule(static)
+            for (int64_t i = 0; i < n_box; i++) {
+                double v = 0;
+                for (int n = 0; n < n_power; n++)
+                    v += lagrange(t, k, n) *
+                         msi_image_value(msi_image_plane(image, p * n_power + n), image->precision, i);
+                msi_image_set(&node, p, i, v);
+            }
+        }
+        rc = msi_pb_mean_weigh(&c->terms->node[field * t->n_node + k], &node);
+        for (int n = 0; !rc && n < t->n_term; n++) add_image(c, field, &node, share, pow(t->x[k], n), n, sum);
+    }
+    msi_image_free(&node);
+    return rc;
 }
 
 /* Divide the sum of fields so that its noise is flat. */
@@ -324,6 +562,33 @@ static void flatten(const msi_mosaic_channel *c, msi_image *image)
         for (int64_t i = 0; i < n; i++) {
             const double r = (double)c->response[i], unseen = c->seen && c->seen[i] ? 0 : (double)NAN;
             msi_image_set(image, k, i, r > 0 ? msi_image_value(from, image->precision, i) / (r * c->peak) : unseen);
+        }
+    }
+}
+
+/* Make the terms of an image of the sums R_t. */
+static void flatten_terms(const msi_mosaic_channel *c, msi_image *image)
+{
+    const msi_clean_taylor *t = &c->terms->taylor;
+    const int64_t n_pixel = msi_image_n_pixel(&image->geometry);
+    double of_all[MSI_TAYLOR_MAX_NODE];
+    node_moments(t, t->share, of_all);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n_pixel; i++) {
+        const double r = (double)c->response[i];
+        pixel_hessian h;
+        const int is_seen = r > 0 && invert_pixel(c->terms, of_all, n_pixel, i, &h);
+        for (int p = 0; p < c->n_plane; p++) {
+            double in[MSI_TAYLOR_MAX_TERM] = {0}, flux[MSI_TAYLOR_MAX_TERM] = {0};
+            for (int n = 0; n < t->n_term; n++)
+                in[n] = msi_image_value(msi_image_plane(image, p * t->n_term + n), image->precision, i);
+            for (int n = 0; n < t->n_term * t->n_term && is_seen; n++)
+                flux[n / t->n_term] += h.inverse[n / t->n_term][n % t->n_term] * in[n % t->n_term];
+            for (int n = 0; n < t->n_term; n++) {
+                double sum = is_seen ? 0 : (double)NAN;
+                for (int q = 0; q < t->n_term && is_seen; q++) sum += of_all[n + q] * flux[q];
+                msi_image_set(image, p * t->n_term + n, i, r * sum);
+            }
         }
     }
 }
@@ -350,23 +615,29 @@ static int count_samples(const msi_mosaic_channel *c, int n_plane, double *sum_w
 int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *out)
 {
     const msi_mosaic *m = c->mosaic;
-    const int n_plane = c->n_plane;
-    double *of_field = NULL;
-    MSI_TRY(msi_image_alloc(out, &m->geometry, n_plane, msi_gridder_precision(c->gridder[0])));
-    int rc = count_samples(c, n_plane, out->sum_weight, out->n_vis, &of_field);
+    const int n_plane = c->n_plane, terms = n_term(c);
+    double *of_field = NULL, sum_weight[MSI_MAX_PLANES];
+    int64_t n_vis[MSI_MAX_PLANES];
+    MSI_TRY(msi_image_alloc(out, &m->geometry, n_plane * terms, msi_gridder_precision(c->gridder[0])));
+    int rc = count_samples(c, n_plane, sum_weight, n_vis, &of_field);
+    for (int k = 0; !rc && k < n_plane * terms; k++) {
+        out->sum_weight[k] = sum_weight[k / terms];
+        out->n_vis[k] = n_vis[k / terms];
+    }
     for (int i = 0; !rc && i < m->n; i++) {
         double share[MSI_MAX_PLANES];
         msi_image field = {0};
         int has_samples = c->weight[i] > 0;
         for (int k = 0; k < n_plane; k++) {
             has_samples &= of_field[i * n_plane + k] > 0;
-            share[k] = has_samples ? of_field[i * n_plane + k] / out->sum_weight[k] : 0;
+            share[k] = has_samples ? of_field[i * n_plane + k] / sum_weight[k] : 0;
         }
         if (!has_samples) continue;
         const msi_progress_share all = msi_progress_enter(i, i + 1, m->n);
-        rc = image_field(c, i, model, n_plane, &field);
-        if (!rc) rc = msi_pb_mean_weigh(&c->beam[i], &field);
-        if (!rc) add_image(c, i, &field, share, out);
+        rc = image_field(c, i, model, &field);
+        if (!rc && c->terms) rc = add_nodes(c, i, &field, share, out);
+        if (!rc && !c->terms) rc = msi_pb_mean_weigh(&c->beam[i], &field);
+        if (!rc && !c->terms) add_image(c, i, &field, share, 1, 0, out);
         msi_image_free(&field);
         msi_progress_leave(all);
         if (!rc) rc = msi_interrupt_check();
@@ -376,8 +647,11 @@ int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *o
         msi_image_free(out);
         return rc;
     }
-    flatten(c, out);
-    for (int k = 0; k < n_plane; k++)
+    if (c->terms)
+        flatten_terms(c, out);
+    else
+        flatten(c, out);
+    for (int k = 0; k < out->n_plane; k++)
         if (!out->n_vis[k]) msi_image_fill_nan(out, k);
     return MSI_OK;
 }
@@ -487,8 +761,8 @@ static int apply_overlap(const msi_mosaic_channel *c, msi_planes *psf)
     MSI_TRY(msi_alloc(&o, 1, sizeof *o, "the overlap of beams"));
     int rc = find_overlap(c, o);
     if (!rc) rc = msi_image_alloc(&image, g, 1, msi_planes_shape_of(psf)->precision);
-    if (!rc) rc = msi_planes_fetch(psf, 0, 1, image.pixel);
-    if (!rc && o->node[EDGE - 1][EDGE - 1] > 0) {
+    for (int k = 0; !rc && k < msi_planes_shape_of(psf)->n && o->node[EDGE - 1][EDGE - 1] > 0; k++) {
+        rc = msi_planes_fetch(psf, k, 1, image.pixel);
 #pragma omp parallel for schedule(static)
         for (int64_t y = 0; y < g->ny; y++)
             for (int64_t x = 0; x < g->nx; x++) {
@@ -498,7 +772,7 @@ static int apply_overlap(const msi_mosaic_channel *c, msi_planes *psf)
                 const int64_t at = y * g->nx + x;
                 msi_image_set(&image, 0, at, msi_image_value(image.pixel, image.precision, at) * overlap_at(o, l, mm));
             }
-        rc = msi_planes_upload(psf, 0, 1, image.pixel);
+        if (!rc) rc = msi_planes_upload(psf, k, 1, image.pixel);
     }
     msi_image_free(&image);
     msi_free(o);

@@ -8,10 +8,21 @@
  * D_f is the image of a field, P_f the mean response of its samples to the sky, w_f the sum of their weights. I has flat
  * noise; it is true flux times the response sqrt(S / S_max). A model in flux of this image is divided by the response,
  * multiplied by P_f, and subtracted from the samples of each field.
+ *
+ * With Taylor terms P_f is known at the nodes x_k of the band (clean_taylor.h), of which the field has the shares g_fk. A
+ * model is multiplied by P_f at each node, and the polynomial through the nodes is subtracted. The images D_fk of the
+ * nodes become
+ *
+ *     R_t = sum over f, k of w_f x_k^t P_fk D_fk,    S_tq = sum over f, k of w_f g_fk P_fk^2 x_k^(t+q)
+ *
+ * The terms of true flux are S^-1 R, those of the image S^-1 R times the response: spectra of the image are those of the
+ * sky. What is returned is H S^-1 R times the response, with the Hessian H of all samples, as if no beam was there. The
+ * response gives its term 0 flat noise.
  */
 #ifndef MSI_PB_MOSAIC_H
 #define MSI_PB_MOSAIC_H
 
+#include "kernels/cleaner.h"
 #include "kernels/gridder.h"
 #include "src/pb/pb_mean.h"
 
@@ -54,6 +65,14 @@ int msi_mosaic_field_of(const msi_mosaic *m, int set, double ra_rad, double dec_
 /* msi_mosaic_centre - return the mean direction of pointings, weighted by their rows. */
 void msi_mosaic_centre(const msi_ms_reader *reader, double *ra_rad, double *dec_rad);
 
+/* Taylor terms of a channel. */
+typedef struct msi_mosaic_terms {
+    msi_clean_taylor taylor;
+    msi_pb_mean *node; /* [fields][n_node] owned: beams at the nodes */
+    double *share;     /* [fields][n_node] owned: of the weight of the field */
+    float *power;      /* [n_node][ny][nx] owned: sum over fields of w_f g_fk P_fk^2 */
+} msi_mosaic_terms;
+
 /* An output channel. */
 typedef struct msi_mosaic_channel {
     msi_mosaic *mosaic;
@@ -65,6 +84,8 @@ typedef struct msi_mosaic_channel {
     double peak;           /* S_max for weights that sum to 1 */
     int64_t *kept_bytes;   /* [fields] owned: of the gridders, between residuals */
     const uint8_t *seen;   /* [ny][nx] 1: another channel sees the pixel; borrowed. NULL: none */
+    const msi_plane *planes; /* [n_plane] borrowed */
+    msi_mosaic_terms *terms; /* owned; NULL: none. With terms, images have planes [n_plane][n_term] */
 } msi_mosaic_channel;
 
 /*
@@ -79,6 +100,24 @@ int msi_mosaic_channel_make(msi_mosaic_channel *out, msi_mosaic *m, double *weig
 void msi_mosaic_channel_free(msi_mosaic_channel *c); /* leaves it empty */
 
 /*
+ * msi_mosaic_channel_terms - make a channel one of Taylor terms, whose gridders have 2 n_term - 1 terms. Changes the
+ * response.
+ * Given:   moment [fields][2 n_term - 1]  sums of weights times powers of x over all ranks
+ * Returns: 0, MSI_ENOMEM, MSI_EINTERRUPTED
+ */
+int msi_mosaic_channel_terms(msi_mosaic_channel *c, const msi_clean_taylor *taylor, const double *moment);
+
+/*
+ * msi_mosaic_correct_terms - divide the terms of an image by the response.
+ * Given:              limit       pixels where the response is at or below it become NaN
+ * Given and returned: term        [n_term][n_plane] images
+ * Returned:           beam        [n_term][n_plane]: the response, which does not depend on frequency, as term 0
+ *                     covariance  3 images, as msi_pb_mean_correct_terms; or NULL
+ */
+void msi_mosaic_correct_terms(const msi_mosaic_channel *c, double limit, msi_image *term, msi_image *beam,
+                              msi_image *covariance);
+
+/*
  * msi_mosaic_image - image the samples of a channel, less those of a model.
  * Given:    model  in the flux of the image; NULL: nothing is subtracted
  * Returned: *out   freed by msi_image_free: the planes; NaN where no channel sees, 0 where only others do. Of several ranks, the part of this one
@@ -90,7 +129,7 @@ int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *o
  * msi_mosaic_psf - make the PSF of a channel: that of all its samples, times the mean over the image of the part of a
  * source that is seen at a distance from it, the autocorrelation of the fields' beams.
  * Given:    spec  of a gridder of the whole image
- * Returned: psf   one plane
+ * Returned: psf   one plane, or those of the powers of Taylor terms
  * Returns:  as msi_gridder_psf
  */
 int msi_mosaic_psf(const msi_mosaic_channel *c, const msi_gridder_spec *spec, msi_planes *psf);
