@@ -544,6 +544,11 @@ void msi_gridder_clear(msi_gridder *g)
     g->is_weighted = 0;
 }
 
+const msi_gridder_spec *msi_gridder_spec_of(const msi_gridder *g)
+{
+    return &g->spec;
+}
+
 msi_vis_store *msi_gridder_store(msi_gridder *g)
 {
     return &g->store;

@@ -55,6 +55,9 @@ int msi_gridder_bind(msi_gridder *g, const msi_gridder_spec *spec);
  * MSI_ENOMEM */
 int msi_gridder_set_workers(msi_gridder *g, const int *worker, int n_worker);
 
+/* msi_gridder_spec_of - return the specification of a gridder, with its devices. Borrowed. */
+const msi_gridder_spec *msi_gridder_spec_of(const msi_gridder *g);
+
 /*
  * msi_gridder_add - add a block of visibilities; any number of times.
  * Given:   block  copied: of the spec's n_plane planes; a gridder that predicts reads only uvw and frequencies

@@ -35,7 +35,7 @@ typedef struct msi_vis_store {
     msi_precision precision;
     int coordinates; /* 1: every row is kept, in order, with space for predicted visibilities; set by the store's
                         user */
-    int tagged; /* 1: rows have a tag; set by the store's user */
+    int tagged;      /* 1: rows have a tag; set by the store's user */
     double u_limit_lambda, v_limit_lambda;
     int64_t n_segment, segment_capacity;
     msi_vis_segment *segment;

@@ -450,6 +450,11 @@ int msi_facet_gains_tag(msi_facet_gains *g, const msi_ms_block *block, uint64_t 
     return MSI_OK;
 }
 
+int64_t msi_facet_gains_n_slot(const msi_facet_gains *g)
+{
+    return g->n_slot;
+}
+
 int64_t msi_facet_gains_n_antenna(const msi_facet_gains *g, int64_t slot)
 {
     return g->n_antenna[g->slot[slot].set];

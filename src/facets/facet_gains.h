@@ -12,13 +12,11 @@
 
 #include "core/types.h"
 #include "io/ms/ms_reader.h"
+#include "kernels/store/sample_gains.h"
 #include "src/pb/pb_array.h"
 #include "src/facets/facet_regions.h"
 
 typedef struct msi_facet_gains msi_facet_gains;
-
-/* Forms of a Jones matrix: a number for both feeds, a number for each, or all four elements XX, XY, YX, YY. */
-typedef enum msi_gain_form { MSI_GAIN_SCALAR = 1, MSI_GAIN_DIAGONAL = 2, MSI_GAIN_FULL = 4 } msi_gain_form;
 
 /* What a user asks of facets. */
 typedef struct msi_facet_options {
@@ -79,23 +77,9 @@ int msi_facet_gains_has_slopes(const msi_facet_gains *g);
  */
 int msi_facet_gains_tag(msi_facet_gains *g, const msi_ms_block *block, uint64_t *tag);
 
-/* The parts of a tag. */
-static inline int msi_tag_first(uint64_t tag)
-{
-    return (int)(tag & 0xffff);
-}
-
-static inline int msi_tag_second(uint64_t tag)
-{
-    return (int)(tag >> 16 & 0xffff);
-}
-
-static inline int64_t msi_tag_slot(uint64_t tag)
-{
-    return (int64_t)(tag >> 32);
-}
-
-/* msi_facet_gains_n_antenna - return the number of antennas of the set of a slot. */
+/* msi_facet_gains_n_slot - return the number of slots so far; msi_facet_gains_n_antenna - return the number of antennas of
+ * the set of a slot. */
+int64_t msi_facet_gains_n_slot(const msi_facet_gains *g);
 int64_t msi_facet_gains_n_antenna(const msi_facet_gains *g, int64_t slot);
 
 /*

@@ -11,6 +11,9 @@
 #include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
+#ifdef MSI_HAVE_CUDA
+#include "src/facets/facet_devices.h"
+#endif
 
 /* Samples that a gridder of a facet takes at once, and segments that are formed together. */
 enum { BATCH_SAMPLES = 1 << 26, SEGMENTS_AT_ONCE = 16 };
@@ -18,42 +21,7 @@ enum { BATCH_SAMPLES = 1 << 26, SEGMENTS_AT_ONCE = 16 };
 /* Channels between exact values of a phase; those between are products with a step. */
 enum { EXACT_EVERY = 16 };
 
-/* ---- Complex numbers and matrices ---- */
-
-static inline msi_c64 times(msi_c64 a, msi_c64 b)
-{
-    return (msi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-
-/* a times the conjugate of b. */
-static inline msi_c64 times_conj(msi_c64 a, msi_c64 b)
-{
-    return (msi_c64){a.re * b.re + a.im * b.im, a.im * b.re - a.re * b.im};
-}
-
-static inline msi_c64 plus(msi_c64 a, msi_c64 b)
-{
-    return (msi_c64){a.re + b.re, a.im + b.im};
-}
-
-static inline msi_c64 half_sum(msi_c64 a, msi_c64 b)
-{
-    return (msi_c64){0.5 * (a.re + b.re), 0.5 * (a.im + b.im)};
-}
-
-static inline msi_c64 half_difference(msi_c64 a, msi_c64 b)
-{
-    return (msi_c64){0.5 * (a.re - b.re), 0.5 * (a.im - b.im)};
-}
-
 /* ---- Planes and correlations ---- */
-
-/* Where the elements of a matrix of correlations are among planes: the number of the plane of each Stokes parameter I,
- * Q, U, V, or of each correlation XX, XY, YX, YY; -1: it is 0. */
-typedef struct plane_map {
-    int is_stokes, is_circular, n;
-    int plane[4];
-} plane_map;
 
 /* Return the number of a polarisation among I, Q, U, V, or among the elements of a matrix. */
 static int element_of(msi_pol pol, int *is_stokes, int *is_circular)
@@ -63,9 +31,9 @@ static int element_of(msi_pol pol, int *is_stokes, int *is_circular)
     return *is_stokes ? (int)pol - MSI_POL_I : *is_circular ? (int)pol - MSI_POL_RR : (int)pol - MSI_POL_XX;
 }
 
-static plane_map map_of(const msi_facet_planes *p)
+static msi_gain_planes map_of(const msi_facet_planes *p)
 {
-    plane_map map = {.is_circular = p->is_circular, .n = p->n_stored, .plane = {-1, -1, -1, -1}};
+    msi_gain_planes map = {.is_circular = p->is_circular, .n = p->n_stored, .plane = {-1, -1, -1, -1}};
     for (int i = 0; i < p->n_stored; i++) {
         int is_circular;
         const int e = element_of(p->stored[i].pol, &map.is_stokes, &is_circular);
@@ -115,75 +83,6 @@ int msi_facet_planes_choose(msi_facet_planes *out, const msi_plane *planes, int 
         out->stored[out->n_stored++] = (msi_plane){.pol = (msi_pol)(first + e)};
     }
     return MSI_OK;
-}
-
-/* Make the matrix of correlations of a sample's planes. */
-static void to_matrix(const plane_map *p, const msi_c64 *v, msi_c64 m[4])
-{
-    msi_c64 s[4];
-    for (int e = 0; e < 4; e++) s[e] = p->plane[e] >= 0 ? v[p->plane[e]] : (msi_c64){0, 0};
-    if (!p->is_stokes) {
-        memcpy(m, s, sizeof s);
-        return;
-    }
-    const msi_c64 a = s[p->is_circular ? 3 : 1], b = s[p->is_circular ? 1 : 2], c = s[p->is_circular ? 2 : 3];
-    m[0] = plus(s[0], a);
-    m[3] = (msi_c64){s[0].re - a.re, s[0].im - a.im};
-    m[1] = (msi_c64){b.re - c.im, b.im + c.re};
-    m[2] = (msi_c64){b.re + c.im, b.im - c.re};
-}
-
-static void from_matrix(const plane_map *p, const msi_c64 m[4], msi_c64 *v)
-{
-    msi_c64 s[4];
-    if (p->is_stokes) {
-        const msi_c64 d = half_difference(m[1], m[2]);
-        s[0] = half_sum(m[0], m[3]);
-        s[p->is_circular ? 3 : 1] = half_difference(m[0], m[3]);
-        s[p->is_circular ? 1 : 2] = half_sum(m[1], m[2]);
-        s[p->is_circular ? 2 : 3] = (msi_c64){d.im, -d.re};
-    } else {
-        memcpy(s, m, sizeof s);
-    }
-    for (int e = 0; e < 4; e++)
-        if (p->plane[e] >= 0) v[p->plane[e]] = s[e];
-}
-
-/* Apply gains to a matrix of correlations: J_p M J_q^H, or J_p^H M J_q. */
-static void apply_to_matrix(msi_gain_form form, int is_adjoint, const msi_c64 *p, const msi_c64 *q, msi_c64 m[4])
-{
-    if (form == MSI_GAIN_DIAGONAL) {
-        for (int e = 0; e < 4; e++) {
-            const msi_c64 g = is_adjoint ? times_conj(q[e % 2], p[e / 2]) : times_conj(p[e / 2], q[e % 2]);
-            m[e] = times(m[e], g);
-        }
-        return;
-    }
-    msi_c64 t[4];
-    for (int row = 0; row < 2; row++)
-        for (int col = 0; col < 2; col++)
-            t[2 * row + col] = is_adjoint ? plus(times_conj(m[col], p[row]), times_conj(m[2 + col], p[2 + row]))
-                                          : plus(times(p[2 * row], m[col]), times(p[2 * row + 1], m[2 + col]));
-    for (int row = 0; row < 2; row++)
-        for (int col = 0; col < 2; col++)
-            m[2 * row + col] =
-                is_adjoint ? plus(times(t[2 * row], q[col]), times(t[2 * row + 1], q[2 + col]))
-                           : plus(times_conj(t[2 * row], q[2 * col]), times_conj(t[2 * row + 1], q[2 * col + 1]));
-}
-
-/* Apply gains to the planes of a sample. */
-static void apply_gains(const plane_map *map, msi_gain_form form, int is_adjoint, const msi_c64 *p, const msi_c64 *q,
-                        msi_c64 *v)
-{
-    msi_c64 m[4];
-    if (form == MSI_GAIN_SCALAR) {
-        const msi_c64 g = is_adjoint ? times_conj(*q, *p) : times_conj(*p, *q);
-        for (int i = 0; i < map->n; i++) v[i] = times(v[i], g);
-        return;
-    }
-    to_matrix(map, v, m);
-    apply_to_matrix(form, is_adjoint, p, q, m);
-    from_matrix(map, m, v);
 }
 
 /* ---- The rows of a segment ---- */
@@ -254,7 +153,7 @@ static phases begin_phases(const msi_vis_segment *g, int is_even, double turns_m
 
 static msi_c64 next_phase(phases *p, const msi_vis_segment *g, int32_t c)
 {
-    p->now = p->is_even && c % EXACT_EVERY ? times(p->now, p->step) : turn(g->freq_hz[c] * p->turns_hz);
+    p->now = p->is_even && c % EXACT_EVERY ? msi_times(p->now, p->step) : turn(g->freq_hz[c] * p->turns_hz);
     return p->now;
 }
 
@@ -269,11 +168,13 @@ static msi_c64 stored_value(const void *vis, msi_precision precision, int64_t i)
 typedef struct facet_pass {
     const msi_facet_work *work;
     msi_vis_store *store;
-    plane_map map;
+    msi_gain_planes map;
     msi_gain_form form;
     int facet, only_beam; /* only_beam: gains without solutions */
     double l, m;          /* its centre */
     void **model;         /* [segments] visibilities to subtract, shaped as those of the segment; NULL: none */
+    struct msi_facet_devices *devices; /* the samples on GPUs; NULL: they are made here */
+    int device;                        /* the number of the one to use */
 } facet_pass;
 
 static facet_pass begin_pass(const msi_facet_work *work, msi_vis_store *store)
@@ -300,7 +201,7 @@ static const msi_c64 *gains_of(const slot_gains *s, const msi_vis_segment *g, in
  * Gains with slopes: a phase that is linear in l and m over a facet is a change of u and v. Samples that have their own
  * u and v are passed as rows of one channel, at a frequency that all segments share.
  */
-static const double BENT_HZ = 1e8;
+static const double BENT_HZ = MSI_FACET_BENT_HZ;
 
 /* Return the path of a source in the middle of the facet, in metres, without w (n - 1) but with the shift of a-terms. */
 static double path_of(const facet_pass *p, const slot_gains *s, const double *uvw)
@@ -369,9 +270,9 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
                 const msi_c64 m = stored_value(p->model[segment], store->precision, at);
                 v[i] = (msi_c64){v[i].re - m.re, v[i].im - m.im};
             }
-            if (jp) apply_gains(&p->map, p->form, 1, jp + c * (int)p->form, jq + c * (int)p->form, v);
+            if (jp) msi_gains_apply(&p->map, p->form, 1, jp + c * (int)p->form, jq + c * (int)p->form, v);
             for (int i = 0; i < n_image; i++) {
-                vis[i * of_plane + row * g->n_chan + c] = times(v[i], factor);
+                vis[i * of_plane + row * g->n_chan + c] = msi_times(v[i], factor);
                 weight[i * of_plane + row * g->n_chan + c] = weight_of(p, g, i, row, c);
             }
         }
@@ -406,12 +307,12 @@ static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vi
             for (int32_t c = 0; c < g->n_chan; c++) {
                 const msi_c64 factor = next_phase(&phase, g, c);
                 msi_c64 v[MSI_MAX_PLANES] = {{0, 0}};
-                for (int i = 0; i < n_image; i++) v[i] = times(vis[i * of_plane + row * g->n_chan + c], factor);
-                if (jp) apply_gains(&p->map, p->form, 0, jp + c * (int)p->form, jq + c * (int)p->form, v);
+                for (int i = 0; i < n_image; i++) v[i] = msi_times(vis[i * of_plane + row * g->n_chan + c], factor);
+                if (jp) msi_gains_apply(&p->map, p->form, 0, jp + c * (int)p->form, jq + c * (int)p->form, v);
                 for (int i = 0; i < n; i++) {
                     const int64_t at = msi_segment_index(g, i, row, c);
                     if (store->precision == MSI_FP64) {
-                        ((msi_c64 *)to)[at] = plus(((msi_c64 *)to)[at], v[i]);
+                        ((msi_c64 *)to)[at] = msi_plus(((msi_c64 *)to)[at], v[i]);
                     } else {
                         ((msi_c32 *)to)[at].re += (float)v[i].re;
                         ((msi_c32 *)to)[at].im += (float)v[i].im;
@@ -450,8 +351,8 @@ static int sum_response(const facet_pass *p, int64_t segment, double *sum, doubl
             for (int from = 0; from < n; from++) {
                 msi_c64 v[MSI_MAX_PLANES] = {{0, 0}};
                 v[from].re = 1;
-                apply_gains(&p->map, p->form, 0, jp, jq, v);
-                apply_gains(&p->map, p->form, 1, jp, jq, v);
+                msi_gains_apply(&p->map, p->form, 0, jp, jq, v);
+                msi_gains_apply(&p->map, p->form, 1, jp, jq, v);
                 for (int to = 0; to < n; to++) sum[to * n + from] += weight[to] * v[to].re;
             }
         }
@@ -566,8 +467,8 @@ static batch next_batch(const msi_vis_store *s, int64_t first)
     return b;
 }
 
-/* Make a gridder of a facet's box. */
-static int make_gridder(const facet_pass *p, double accuracy, int predicts, msi_gridder **out)
+/* Specify a gridder of a facet's box. */
+static msi_gridder_spec spec_of(const facet_pass *p, double accuracy, int predicts)
 {
     const msi_facet *f = &p->work->facets->facet[p->facet];
     msi_gridder_spec spec = p->work->spec;
@@ -583,6 +484,12 @@ static int make_gridder(const facet_pass *p, double accuracy, int predicts, msi_
     /* Towers need a centred image. */
     spec.strategy = NULL;
     spec.store_bytes = 0;
+    return spec;
+}
+
+static int make_gridder(const facet_pass *p, double accuracy, int predicts, msi_gridder **out)
+{
+    const msi_gridder_spec spec = spec_of(p, accuracy, predicts);
     return msi_gridder_create(out, &spec);
 }
 
@@ -659,31 +566,34 @@ static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b
     return rc;
 }
 
-/* Keep the figures of a plan, with the times of all facets. */
-static void keep_report(msi_facet_channel *c, const msi_gridder *g)
+/* Keep the figures of a plan, with the times of others. */
+static void keep_report(msi_gridder_report *all, const msi_gridder_report *of)
 {
-    msi_gridder_report r;
-    msi_gridder_report_get(g, &r);
-    r.sort_s += c->report.sort_s;
-    r.grid_s += c->report.grid_s;
-    r.transform_s += c->report.transform_s;
-    r.correct_s += c->report.correct_s;
-    r.transfer_s += c->report.transfer_s;
-    c->report = r;
+    msi_gridder_report r = *of;
+    r.sort_s += all->sort_s;
+    r.grid_s += all->grid_s;
+    r.transform_s += all->transform_s;
+    r.correct_s += all->correct_s;
+    r.transfer_s += all->transfer_s;
+    *all = r;
 }
 
-/* Image a facet, batch by batch. Returned: *out  of the facet's box; empty without a sample */
-static int image_facet(msi_facet_channel *c, const facet_pass *p, msi_image *out)
+/* Image a facet, batch by batch. Returned: *out  of the facet's box; empty without a sample. *report  with the times of
+ * all batches */
+static int image_facet(const facet_pass *p, double accuracy, msi_image *out, msi_gridder_report *report)
 {
     *out = (msi_image){0};
+    *report = (msi_gridder_report){0};
     int rc = MSI_OK;
     for (batch b = next_batch(p->store, 0); !rc && b.first < p->store->n_segment; b = next_batch(p->store, b.end)) {
         msi_gridder *g;
         msi_image image = {0};
-        MSI_TRY(make_gridder(p, c->accuracy, 0, &g));
+        msi_gridder_report now;
+        MSI_TRY(make_gridder(p, accuracy, 0, &g));
         rc = add_samples(p, g, &b);
         if (!rc) rc = msi_gridder_image(g, &image);
-        if (!rc) keep_report(c, g);
+        msi_gridder_report_get(g, &now);
+        if (!rc) keep_report(report, &now);
         msi_gridder_free(g);
         if (!rc && !out->pixel) {
             *out = image;
@@ -775,48 +685,144 @@ static int predict_facet(const facet_pass *p, double accuracy, const msi_image *
     return rc;
 }
 
-/* Go to a facet. Returned: weight  [ny][nx] of its box, owned */
-static int enter_facet(facet_pass *p, int facet, float **weight)
+/* ---- All facets, shared out to devices ---- */
+
+#ifdef MSI_HAVE_CUDA
+static msi_facet_task task_of(const facet_pass *p, const msi_gridder_spec *spec)
 {
-    const msi_facets *f = p->work->facets;
-    p->facet = facet;
-    msi_facets_centre(f, facet, &p->l, &p->m);
-    MSI_TRY(msi_alloc(weight, f->facet[facet].nx * f->facet[facet].ny, sizeof **weight, "weights of a facet"));
-    const int rc = msi_facets_weights(f, facet, *weight);
-    if (rc) msi_free(*weight);
+    return (msi_facet_task){.facet = p->facet, .only_beam = p->only_beam, .l = p->l, .m = p->m, .spec = *spec};
+}
+#endif
+
+/* Copy the samples to the GPUs of their gridder, if it has any. Returned: p->devices  closed by end_pass */
+static int begin_devices(facet_pass *p, msi_gridder *gridder)
+{
+#ifdef MSI_HAVE_CUDA
+    return msi_facet_devices_open(&p->devices, gridder, p->work->gains, &p->map, p->form, p->work->planes.n_image,
+                                  p->work->facets->n);
+#else
+    (void)p;
+    (void)gridder;
+    return MSI_OK;
+#endif
+}
+
+static void end_pass(facet_pass *p)
+{
+#ifdef MSI_HAVE_CUDA
+    msi_facet_devices_close(p->devices);
+#endif
+    p->devices = NULL;
+}
+
+static int count_devices(const facet_pass *p)
+{
+#ifdef MSI_HAVE_CUDA
+    if (p->devices) return msi_facet_devices_n(p->devices);
+#endif
+    (void)p;
+    return 1;
+}
+
+/* What a facet's turn makes. */
+typedef struct facet_turn {
+    float *weight; /* [ny][nx] of its box */
+    msi_image image;
+    msi_gridder_report report;
+} facet_turn;
+
+/* A task for all facets: facet i has its turn on device i % n_device. */
+typedef struct facet_turns {
+    facet_pass pass;
+    double accuracy;
+    msi_facet_channel *channel;
+    /* Of predictions: */
+    const msi_image *model;
+    const double *scale; /* [facets] factors of the model, NULL: 1 */
+    void **to;           /* [segments] zeroed, where the CPU adds visibilities */
+    /* Of images: */
+    msi_image *out;
+    facet_turn *made; /* [n_device] */
+    int n_device;
+} facet_turns;
+
+static int run_turns(facet_turns *t, int (*work)(void *of, int64_t i), int (*finish)(void *of, int64_t i))
+{
+    t->n_device = count_devices(&t->pass);
+    MSI_TRY(msi_alloc(&t->made, t->n_device, sizeof *t->made, "facets"));
+    const msi_ordered_parallel turns = {
+        .n_item = t->pass.work->facets->n, .n_thread = t->n_device, .work = work, .finish = finish, .of = t};
+    const int rc = msi_ordered_parallel_run(&turns);
+    for (int i = 0; i < t->n_device; i++) {
+        msi_free(t->made[i].weight);
+        msi_image_free(&t->made[i].image);
+    }
+    msi_free(t->made);
     return rc;
 }
 
-/* Predict all facets of a model. Given: scale [facets]  factors of the model, NULL: 1; to [segments] zeroed */
-static int predict_facets(facet_pass *p, double accuracy, const msi_image *model, const double *scale, void **to)
+/* Return the pass of a facet's turn. */
+static facet_pass pass_of(const facet_turns *t, int64_t facet)
 {
-    const int n = p->work->facets->n;
-    int rc = MSI_OK;
-    for (int i = 0; !rc && i < n; i++) {
-        float *weight;
-        msi_image part = {0};
-        int is_zero;
-        const msi_progress_share all = msi_progress_enter(i, i + 1, n);
-        MSI_TRY(enter_facet(p, i, &weight));
-        rc = cut_model(p, model, weight, scale ? scale[i] : 1, &part, &is_zero);
-        msi_free(weight);
-        if (!rc && !is_zero) rc = predict_facet(p, accuracy, &part, to);
-        msi_image_free(&part);
-        msi_progress_leave(all);
-    }
+    facet_pass p = t->pass;
+    p.facet = (int)facet;
+    p.device = (int)(facet % t->n_device);
+    msi_facets_centre(p.work->facets, p.facet, &p.l, &p.m);
+    return p;
+}
+
+/* Compute the weights of a facet's box. Returned: *weight [ny][nx], freed by the caller */
+static int weigh_facet(const facet_pass *p, float **weight)
+{
+    const msi_facets *f = p->work->facets;
+    MSI_TRY(msi_alloc(weight, f->facet[p->facet].nx * f->facet[p->facet].ny, sizeof **weight, "weights of a facet"));
+    const int rc = msi_facets_weights(f, p->facet, *weight);
+    if (rc) msi_free(*weight);
+    if (rc) *weight = NULL;
     return rc;
+}
+
+static int predict_turn(void *of, int64_t facet)
+{
+    const facet_turns *t = of;
+    const facet_pass p = pass_of(t, facet);
+    float *weight;
+    msi_image part = {0};
+    int is_zero;
+    MSI_TRY(weigh_facet(&p, &weight));
+    int rc = cut_model(&p, t->model, weight, t->scale ? t->scale[facet] : 1, &part, &is_zero);
+    msi_free(weight);
+    if (!rc && !is_zero) {
+#ifdef MSI_HAVE_CUDA
+        const msi_gridder_spec spec = spec_of(&p, t->accuracy, 1);
+        const msi_facet_task task = task_of(&p, &spec);
+        if (p.devices)
+            rc = msi_facet_devices_predict(p.devices, p.device, &task, &part);
+        else
+#endif
+            rc = predict_facet(&p, t->accuracy, &part, t->to);
+    }
+    msi_image_free(&part);
+    return rc;
+}
+
+static int predict_done(void *of, int64_t facet)
+{
+    (void)of;
+    (void)facet;
+    return msi_interrupt_check();
 }
 
 int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const msi_image *model)
 {
-    facet_pass p = begin_pass(work, msi_gridder_store(gridder));
-    void **to;
-    MSI_TRY(msi_alloc(&to, p.store->n_segment + 1, sizeof *to, "visibilities of facets"));
-    for (int64_t i = 0; i < p.store->n_segment; i++) to[i] = p.store->segment[i].vis;
-    for (int k = 0; k < p.store->n_plane; k++) msi_vis_store_zero(p.store, k);
-    const int rc = predict_facets(&p, 0, model, NULL, to);
-    msi_vis_store_rewind(p.store);
-    msi_free(to);
+    facet_turns t = {.pass = begin_pass(work, msi_gridder_store(gridder)), .model = model};
+    msi_vis_store *s = t.pass.store;
+    MSI_TRY(msi_alloc(&t.to, s->n_segment + 1, sizeof *t.to, "visibilities of facets"));
+    for (int64_t i = 0; i < s->n_segment; i++) t.to[i] = s->segment[i].vis;
+    for (int k = 0; k < s->n_plane; k++) msi_vis_store_zero(s, k);
+    const int rc = run_turns(&t, predict_turn, predict_done);
+    msi_vis_store_rewind(s);
+    msi_free(t.to);
     return rc;
 }
 
@@ -877,23 +883,42 @@ static int make_model_samples(const msi_vis_store *s, void ***out, char **memory
     return MSI_OK;
 }
 
+/* Sum the response of a facet, and that of its beam. */
+static int respond_turn(void *of, int64_t facet)
+{
+    const facet_turns *t = of;
+    msi_facet_channel *c = t->channel;
+    const int n = c->work->planes.n_image;
+    facet_pass p = pass_of(t, facet);
+    double total[MSI_MAX_PLANES];
+    for (int only_beam = 0; only_beam < (c->beam ? 2 : 1); only_beam++) {
+        double *sum = (only_beam ? c->beam : c->correction) + facet * n * n;
+        p.only_beam = only_beam;
+#ifdef MSI_HAVE_CUDA
+        const msi_facet_task task = task_of(&p, &c->work->spec);
+        if (p.devices && p.work->gains)
+            MSI_TRY(msi_facet_devices_respond(p.devices, p.device, &task, sum, total));
+        else
+#endif
+            MSI_TRY(sum_facet_response(&p, sum, total));
+    }
+    if (facet == 0) memcpy(c->total, total, sizeof *total * (size_t)n);
+    return msi_interrupt_check();
+}
+
 int msi_facet_respond(msi_facet_channel *c)
 {
-    facet_pass p = begin_pass(c->work, msi_gridder_store(c->gridder));
-    const int n = c->work->planes.n_image, n_facet = c->work->facets->n;
+    facet_turns t = {.pass = begin_pass(c->work, msi_gridder_store(c->gridder)), .channel = c};
+    const int n = c->work->planes.n_image;
     MSI_TRY(msi_alloc(&c->correction, msi_facet_n_correction(c), sizeof *c->correction, "responses of facets"));
     MSI_TRY(msi_alloc(&c->total, n, sizeof *c->total, "responses of facets"));
     /* Responses of a-terms are interpolated with the beam in them. */
-    const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains) && !has_slopes(&p);
+    const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains) && !has_slopes(&t.pass);
     if (has_beam) MSI_TRY(msi_alloc(&c->beam, msi_facet_n_correction(c), sizeof *c->beam, "responses of facets"));
-    for (p.facet = 0; p.facet < n_facet; p.facet++) {
-        MSI_TRY(sum_facet_response(&p, c->correction + (int64_t)p.facet * n * n, c->total));
-        p.only_beam = 1;
-        if (has_beam) MSI_TRY(sum_facet_response(&p, c->beam + (int64_t)p.facet * n * n, c->total));
-        p.only_beam = 0;
-        MSI_TRY(msi_interrupt_check());
-    }
-    return MSI_OK;
+    if (c->work->gains) MSI_TRY(begin_devices(&t.pass, c->gridder));
+    const int rc = run_turns(&t, respond_turn, NULL);
+    end_pass(&t.pass);
+    return rc;
 }
 
 void msi_facet_responses_done(msi_facet_channel *c)
@@ -913,56 +938,92 @@ void msi_facet_responses_done(msi_facet_channel *c)
     }
 }
 
-static int image_facets(msi_facet_channel *c, facet_pass *p, msi_image *out)
+static int image_turn(void *of, int64_t facet)
 {
-    const int n = c->work->planes.n_image, n_facet = c->work->facets->n;
+    facet_turns *t = of;
+    const facet_pass p = pass_of(t, facet);
+    facet_turn *made = &t->made[p.device];
+    MSI_TRY(weigh_facet(&p, &made->weight));
+#ifdef MSI_HAVE_CUDA
+    const msi_gridder_spec spec = spec_of(&p, t->accuracy, 0);
+    const msi_facet_task task = task_of(&p, &spec);
+    if (p.devices) return msi_facet_devices_image(p.devices, p.device, &task, &made->image, &made->report);
+#endif
+    return image_facet(&p, t->accuracy, &made->image, &made->report);
+}
+
+static int image_done(void *of, int64_t facet)
+{
+    facet_turns *t = of;
+    const facet_pass p = pass_of(t, facet);
+    facet_turn *made = &t->made[p.device];
+    const int n = p.work->planes.n_image;
     double inverse[MSI_MAX_PLANES * MSI_MAX_PLANES];
-    int rc = MSI_OK;
-    for (int i = 0; !rc && i < n_facet; i++) {
-        float *weight;
-        msi_image part = {0};
-        const msi_progress_share all = msi_progress_enter(i, i + 1, n_facet);
-        MSI_TRY(enter_facet(p, i, &weight));
-        find_inverse(c->correction + (int64_t)i * n * n, &c->work->planes, inverse);
-        rc = image_facet(c, p, &part);
-        if (!rc && part.pixel) add_facet(p, &part, weight, inverse, out);
-        msi_image_free(&part);
-        msi_free(weight);
-        msi_progress_leave(all);
+    find_inverse(t->channel->correction + facet * n * n, &p.work->planes, inverse);
+    if (made->image.pixel) {
+        keep_report(&t->channel->report, &made->report);
+        add_facet(&p, &made->image, made->weight, inverse, t->out);
     }
+    msi_image_free(&made->image);
+    msi_free(made->weight);
+    made->weight = NULL;
+    return msi_interrupt_check();
+}
+
+/* Predict a model, for later images to subtract it. Returned: *predicted, *memory  of the CPU, freed by the caller */
+static int predict_model(facet_turns *t, const msi_image *model, void ***predicted, char **memory)
+{
+    const msi_facet_channel *c = t->channel;
+    const int n_facet = c->work->facets->n;
+    double *scale;
+    MSI_TRY(msi_alloc(&scale, n_facet, sizeof *scale, "responses of facets"));
+    for (int i = 0; i < n_facet; i++) {
+        const double response = msi_facet_response(c, i);
+        scale[i] = response > 0 ? 1 / response : 0;
+    }
+    int rc;
+#ifdef MSI_HAVE_CUDA
+    if (t->pass.devices)
+        rc = msi_facet_devices_model(t->pass.devices);
+    else
+#endif
+        rc = make_model_samples(t->pass.store, predicted, memory);
+    t->model = model;
+    t->scale = scale;
+    t->to = *predicted;
+    if (!rc) rc = run_turns(t, predict_turn, predict_done);
+#ifdef MSI_HAVE_CUDA
+    if (!rc && t->pass.devices) rc = msi_facet_devices_join_model(t->pass.devices);
+#endif
+    t->pass.model = *predicted;
+    msi_free(scale);
     return rc;
 }
 
 int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out)
 {
     const msi_facet_work *work = c->work;
-    const int n = work->planes.n_image, n_facet = work->facets->n;
-    facet_pass p = begin_pass(work, msi_gridder_store(c->gridder));
-    double sum_weight[MSI_GRIDDER_MAX_PLANES], *scale = NULL;
+    const int n = work->planes.n_image;
+    facet_turns t = {
+        .pass = begin_pass(work, msi_gridder_store(c->gridder)), .accuracy = c->accuracy, .channel = c, .out = out};
+    double sum_weight[MSI_GRIDDER_MAX_PLANES];
     int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
     void **predicted = NULL;
     char *memory = NULL;
-    MSI_TRY(msi_image_alloc(out, &work->facets->geometry, n, p.store->precision));
+    MSI_TRY(msi_image_alloc(out, &work->facets->geometry, n, t.pass.store->precision));
     msi_gridder_weights(c->gridder, sum_weight, NULL, n_vis);
     memcpy(out->sum_weight, sum_weight, sizeof *sum_weight * (size_t)n);
     memcpy(out->n_vis, n_vis, sizeof *n_vis * (size_t)n);
-    int rc = MSI_OK;
-    if (model) {
-        rc = msi_alloc(&scale, n_facet, sizeof *scale, "responses of facets");
-        for (int i = 0; !rc && i < n_facet; i++) {
-            const double response = msi_facet_response(c, i);
-            scale[i] = response > 0 ? 1 / response : 0;
-        }
-        if (!rc) rc = make_model_samples(p.store, &predicted, &memory);
+    int rc = begin_devices(&t.pass, c->gridder);
+    if (!rc && model) {
         const msi_progress_share all = msi_progress_enter(0, 1, 2);
-        if (!rc) rc = predict_facets(&p, c->accuracy, model, scale, predicted);
+        rc = predict_model(&t, model, &predicted, &memory);
         msi_progress_leave(all);
     }
-    p.model = predicted;
     const msi_progress_share all = msi_progress_enter(model ? 1 : 0, model ? 2 : 1, model ? 2 : 1);
-    if (!rc) rc = image_facets(c, &p, out);
+    if (!rc) rc = run_turns(&t, image_turn, image_done);
     msi_progress_leave(all);
-    msi_free(scale);
+    end_pass(&t.pass);
     msi_free(predicted);
     msi_free(memory);
     if (rc) {

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/facets/facet_devices.h"
+
+#include <string.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/ordered_parallel.h"
+#include "core/status.h"
+#include "kernels/gpu/gpu_device.h"
+#include "kernels/store/facet_samples.h"
+
+typedef struct facet_device {
+    int device; /* its ordinal */
+    msi_facet_samples *samples;
+} facet_device;
+
+struct msi_facet_devices {
+    const msi_facet_gains *gains;
+    msi_gridder *gridder;
+    int n_image, n;
+    const msi_facet_rule *rule; /* while samples are copied */
+    facet_device of[];
+};
+
+int msi_facet_devices_n(const msi_facet_devices *d)
+{
+    return d->n;
+}
+
+/* ---- Samples ---------------------------------------------------------------------------------------------------- */
+
+/* Return whether a device has the memory for samples, with a fifth left for plans. */
+static int has_memory(int device, int64_t bytes)
+{
+    size_t free_bytes, total_bytes;
+    return !msi_gpu_memory(device, &free_bytes, &total_bytes) && bytes <= (int64_t)(0.8 * (double)free_bytes);
+}
+
+static int upload(void *of, int64_t i)
+{
+    msi_facet_devices *d = of;
+    return msi_facet_samples_create(&d->of[i].samples, msi_gridder_store(d->gridder), d->rule, d->of[i].device);
+}
+
+/* Run a function for every device, in a thread of its own. */
+static int for_all(msi_facet_devices *d, int (*work)(void *of, int64_t i))
+{
+    const msi_ordered_parallel p = {.n_item = d->n, .n_thread = d->n, .work = work, .of = d};
+    return msi_ordered_parallel_run(&p);
+}
+
+/* Copy the samples to all devices. Returned: *is_there  0: there is too little memory */
+static int copy_samples(msi_facet_devices *d, const msi_facet_rule *rule, int *is_there)
+{
+    const int64_t bytes = msi_facet_samples_bytes(msi_gridder_store(d->gridder), rule);
+    *is_there = 0;
+    for (int i = 0; i < d->n; i++)
+        if (!has_memory(d->of[i].device, bytes)) return MSI_OK;
+    d->rule = rule;
+    const int rc = for_all(d, upload);
+    d->rule = NULL;
+    *is_there = !rc;
+    return rc == MSI_EGPU ? MSI_OK : rc;
+}
+
+/* Find the devices of a gridder. */
+static int find_devices(msi_facet_devices **out, msi_gridder *gridder, int most)
+{
+    const msi_gridder_spec *spec = msi_gridder_spec_of(gridder);
+    const int n_all = spec->n_worker ? spec->n_worker : 1, n = n_all < most ? n_all : most;
+    MSI_TRY(msi_alloc(out, 1, sizeof **out + (size_t)n * sizeof *(*out)->of, "facets on GPUs"));
+    (*out)->gridder = gridder;
+    (*out)->n = n;
+    for (int i = 0; i < n; i++) (*out)->of[i].device = spec->n_worker ? spec->worker[i] : spec->device;
+    return MSI_OK;
+}
+
+int msi_facet_devices_open(msi_facet_devices **out, msi_gridder *gridder, const msi_facet_gains *gains,
+                           const msi_gain_planes *map, msi_gain_form form, int n_image, int most)
+{
+    msi_gridder_report report;
+    int32_t *n_antenna = NULL;
+    int is_there = 0;
+    msi_gridder_report_get(gridder, &report);
+    *out = NULL;
+    if (report.backend != MSI_BACKEND_CUDA || map->n > MSI_FACET_MAX_PLANES || !msi_gridder_store(gridder)->n_segment)
+        return MSI_OK;
+    MSI_TRY(find_devices(out, gridder, most));
+    (*out)->gains = gains;
+    (*out)->n_image = n_image;
+    msi_facet_rule rule = {.map = *map, .n_image = n_image, .n_stored = map->n};
+    if (gains) {
+        rule.form = form;
+        rule.has_slopes = msi_facet_gains_has_slopes(gains);
+        rule.n_slot = msi_facet_gains_n_slot(gains);
+    }
+    int rc = msi_alloc(&n_antenna, rule.n_slot, sizeof *n_antenna, "facets on GPUs");
+    for (int64_t i = 0; !rc && i < rule.n_slot; i++) n_antenna[i] = (int32_t)msi_facet_gains_n_antenna(gains, i);
+    rule.n_antenna = n_antenna;
+    if (!rc) rc = copy_samples(*out, &rule, &is_there);
+    msi_free(n_antenna);
+    if (rc || !is_there) {
+        msi_facet_devices_close(*out);
+        *out = NULL;
+    }
+    if (!rc && !is_there)
+        msi_log_detail("the samples do not fit on the GPU as often as facets need them: the CPU makes those of facets");
+    return rc;
+}
+
+void msi_facet_devices_close(msi_facet_devices *d)
+{
+    for (int i = 0; d && i < d->n; i++) msi_facet_samples_free(d->of[i].samples);
+    msi_free(d);
+}
+
+/* ---- Gains ------------------------------------------------------------------------------------------------------ */
+
+/* Fill a device's tables with the gains of a facet. */
+static int use_gains(msi_facet_devices *d, int device, const msi_facet_task *task)
+{
+    msi_facet_samples *s = d->of[device].samples;
+    if (!d->gains) return MSI_OK;
+    const int64_t form = msi_facet_gains_form(d->gains);
+    double(*shift)[3][3] = msi_facet_samples_shift(s);
+    for (int k = 0; k < msi_facet_samples_n_part(s); k++) {
+        const msi_facet_part *p = msi_facet_samples_part(s, k);
+#pragma omp parallel for schedule(dynamic, 1)
+        for (int64_t i = 0; i < p->n_used; i++) {
+            const int64_t at = p->first[i] * p->n_chan;
+            msi_facet_gains_make(d->gains, task->facet, p->slot[i], task->only_beam, p->n_chan, p->freq_hz,
+                                 p->jones + at * form, p->slope ? p->slope + at : NULL);
+            if (shift) msi_facet_gains_shift(d->gains, task->facet, p->slot[i], shift[p->slot[i]]);
+        }
+    }
+    return msi_facet_samples_gains(s);
+}
+
+int msi_facet_devices_respond(msi_facet_devices *d, int device, const msi_facet_task *task, double *sum, double *total)
+{
+    MSI_TRY(use_gains(d, device, task));
+    return msi_facet_samples_respond(d->of[device].samples, sum, total);
+}
+
+/* ---- Images ----------------------------------------------------------------------------------------------------- */
+
+/* Make a gridder of one plane for a facet. */
+static int make_gridder(const msi_facet_devices *d, int device, const msi_facet_task *task, msi_gridder **out)
+{
+    msi_gridder_spec spec = task->spec;
+    spec.n_plane = 1;
+    spec.n_worker = 0;
+    spec.worker = NULL;
+    spec.backend = MSI_BACKEND_CUDA;
+    spec.device = d->of[device].device;
+    return msi_gridder_create(out, &spec);
+}
+
+/* Add the times of a plane to those of others, and keep its figures. */
+static void add_report(const msi_gridder *g, msi_gridder_report *all)
+{
+    msi_gridder_report r;
+    msi_gridder_report_get(g, &r);
+    r.sort_s += all->sort_s;
+    r.grid_s += all->grid_s;
+    r.transform_s += all->transform_s;
+    r.correct_s += all->correct_s;
+    r.transfer_s += all->transfer_s;
+    *all = r;
+}
+
+int msi_facet_devices_image(msi_facet_devices *d, int device, const msi_facet_task *task, msi_image *out,
+                            msi_gridder_report *report)
+{
+    const msi_image_geometry *box = &task->spec.geometry;
+    *out = (msi_image){0};
+    *report = (msi_gridder_report){0};
+    MSI_TRY(use_gains(d, device, task));
+    int rc = MSI_OK;
+    for (int k = 0; !rc && k < d->n_image; k++) {
+        msi_gridder *g;
+        msi_image plane = {0};
+        rc = make_gridder(d, device, task, &g);
+        if (rc) break;
+        rc = msi_facet_samples_form(d->of[device].samples, task->l, task->m, k, g);
+        if (!rc) rc = msi_gridder_image(g, &plane);
+        if (!rc) add_report(g, report);
+        msi_gridder_free(g);
+        if (!rc && d->n_image == 1) {
+            *out = plane;
+            break;
+        }
+        if (!rc && k == 0) rc = msi_image_alloc(out, box, d->n_image, plane.precision);
+        if (!rc)
+            memcpy(msi_image_plane(out, k), plane.pixel,
+                   (size_t)(msi_image_n_pixel(box) * msi_image_pixel_bytes(plane.precision)));
+        msi_image_free(&plane);
+    }
+    if (rc) msi_image_free(out);
+    return rc;
+}
+
+/* ---- Models ----------------------------------------------------------------------------------------------------- */
+
+static int clear_model(void *of, int64_t i)
+{
+    return msi_facet_samples_model(((msi_facet_devices *)of)->of[i].samples);
+}
+
+int msi_facet_devices_model(msi_facet_devices *d)
+{
+    return for_all(d, clear_model);
+}
+
+int msi_facet_devices_predict(msi_facet_devices *d, int device, const msi_facet_task *task, const msi_image *model)
+{
+    msi_facet_samples *s = d->of[device].samples;
+    MSI_TRY(use_gains(d, device, task));
+    for (int k = 0; k < d->n_image; k++) {
+        msi_gridder *g;
+        msi_image plane = *model;
+        plane.n_plane = 1;
+        plane.pixel = msi_image_plane(model, k);
+        MSI_TRY(make_gridder(d, device, task, &g));
+        int rc = msi_gridder_model(g, &plane);
+        if (!rc) rc = msi_facet_samples_place(s, g);
+        if (!rc) rc = msi_gridder_predict(g);
+        if (!rc) rc = msi_facet_samples_add(s, task->l, task->m, k, g);
+        msi_gridder_free(g);
+        MSI_TRY(rc);
+    }
+    return MSI_OK;
+}
+
+int msi_facet_devices_join_model(msi_facet_devices *d)
+{
+    for (int i = 1; i < d->n; i++) MSI_TRY(msi_facet_samples_add_model(d->of[0].samples, d->of[i].samples));
+    for (int i = 1; i < d->n; i++) MSI_TRY(msi_facet_samples_copy_model(d->of[i].samples, d->of[0].samples));
+    return MSI_OK;
+}
+
+int msi_facet_devices_fetch_model(msi_facet_devices *d)
+{
+    return msi_facet_samples_fetch_model(d->of[0].samples, msi_gridder_store(d->gridder));
+}

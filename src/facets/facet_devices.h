@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Facets on GPUs: the samples of a channel lie on every GPU (kernels/store/facet_samples.h), and each GPU images or
+ * predicts facets of its own. Functions that take the number of a device may be called by one thread for each. Builds
+ * without CUDA do not have these functions.
+ */
+#ifndef MSI_FACET_DEVICES_H
+#define MSI_FACET_DEVICES_H
+
+#include "kernels/gridder.h"
+#include "src/facets/facet_gains.h"
+
+/* What is done to a facet. */
+typedef struct msi_facet_task {
+    int facet;
+    int only_beam;         /* gains without solutions */
+    double l, m;           /* centre */
+    msi_gridder_spec spec; /* of the facet's box and n_image planes */
+} msi_facet_task;
+
+typedef struct msi_facet_devices msi_facet_devices;
+
+/*
+ * msi_facet_devices_open - copy the samples of a gridder to its GPUs.
+ * Given:    gridder  borrowed for the life of *out
+ *           gains    borrowed; NULL: none
+ *           map, form, n_image, n_stored  of the planes and gains of the samples
+ *           most     at most this many GPUs
+ * Returned: *out     freed by msi_facet_devices_close; NULL: the gridder works on the CPU, or a GPU has too little
+ *                    memory, so that the CPU makes the samples of facets
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_facet_devices_open(msi_facet_devices **out, msi_gridder *gridder, const msi_facet_gains *gains,
+                           const msi_gain_planes *map, msi_gain_form form, int n_image, int most);
+
+/* msi_facet_devices_n - return the number of GPUs. */
+int msi_facet_devices_n(const msi_facet_devices *d);
+
+/* msi_facet_devices_respond - as msi_facet_samples_respond. */
+int msi_facet_devices_respond(msi_facet_devices *d, int device, const msi_facet_task *task, double *sum, double *total);
+
+/* msi_facet_devices_image - image the samples of a facet less the model. Returned: *out  n_image planes of its box;
+ * *report  of the last plane, with the times of all. Returns: 0, or any code of msi_gridder_image */
+int msi_facet_devices_image(msi_facet_devices *d, int device, const msi_facet_task *task, msi_image *out,
+                            msi_gridder_report *report);
+
+/* msi_facet_devices_model - set the model to 0. msi_facet_devices_predict - add a facet's prediction to the model of a
+ * device. msi_facet_devices_join_model - add up the models of all devices, for later images.
+ * msi_facet_devices_fetch_model - copy it to the visibilities of the gridder's samples. */
+int msi_facet_devices_model(msi_facet_devices *d);
+int msi_facet_devices_predict(msi_facet_devices *d, int device, const msi_facet_task *task, const msi_image *model);
+int msi_facet_devices_join_model(msi_facet_devices *d);
+int msi_facet_devices_fetch_model(msi_facet_devices *d);
+
+void msi_facet_devices_close(msi_facet_devices *d); /* NULL-safe */
+
+#endif
