@@ -19,19 +19,17 @@ cudaStream_t stream_of(const msi_gpu_stream *on)
 
 int msi_gpu_alloc(void **out, const msi_gpu_stream *on, int64_t bytes, const char *what)
 {
-    char *p = nullptr;
     *out = nullptr;
     MSI_TRY(msi_gpu_stream_enter(on));
-    MSI_TRY(allocate(&p, bytes, what));
-    *out = p;
-    return MSI_OK;
+    const cudaError_t e = msi_gpu_pool_alloc(out, (size_t)std::max<int64_t>(bytes, 1));
+    return e == cudaSuccess ? MSI_OK : no_memory(e, (double)bytes, what);
 }
 
 void msi_gpu_release(void *p, const msi_gpu_stream *on)
 {
     if (!p) return;
     if (cudaSetDevice(on->device) != cudaSuccess) cudaGetLastError();
-    if (cudaFree(p) != cudaSuccess) cudaGetLastError();
+    msi_gpu_pool_free(p);
 }
 
 int msi_gpu_upload(const msi_gpu_stream *on, void *to, const void *from, int64_t bytes)

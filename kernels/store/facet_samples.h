@@ -49,7 +49,8 @@ int64_t msi_facet_samples_bytes(const msi_vis_store *store, const msi_facet_rule
 
 /*
  * msi_facet_samples_create - copy samples to a GPU.
- * Given:    store  in host memory, with tags if rule.form is not 0; borrowed for the life of *out
+ * Given:    store  in host memory, with tags if rule.form is not 0; of a store of coordinates there are only models;
+ *                  borrowed for the life of *out
  *           rule   needed only for the call
  * Returned: *out   freed by msi_facet_samples_free; NULL after a failure
  * Returns:  0, MSI_EGPU, MSI_ENOMEM

@@ -439,8 +439,6 @@ struct msi_facet_samples {
         const int64_t n = p->n_sample(), each = value_bytes();
         MSI_TRY(p->d_freq.fit(p->host.n_chan * (int64_t)sizeof(double), "frequencies"));
         MSI_TRY(p->d_uvw.fit(p->n_row * 3 * (int64_t)sizeof(double), "uvw"));
-        MSI_TRY(p->d_weight.fit(facet.n_stored * n * (int64_t)sizeof(float), "weights"));
-        MSI_TRY(p->d_vis.fit(facet.n_stored * n * each, "visibilities"));
         MSI_TRY(on.upload(as<double>(p->d_freq), p->host.freq_hz, p->host.n_chan));
         MSI_TRY(staging.begin(n * each, store->segment[p->segment[0]].uvw_m));
         MSI_TRY(copy_array(p, as<char>(p->d_uvw), [](const msi_vis_segment *s, int64_t *bytes) {
@@ -454,6 +452,9 @@ struct msi_facet_samples {
                 return static_cast<const void *>(s->tag);
             }));
         }
+        if (store->coordinates) return staging.flush();
+        MSI_TRY(p->d_weight.fit(facet.n_stored * n * (int64_t)sizeof(float), "weights"));
+        MSI_TRY(p->d_vis.fit(facet.n_stored * n * each, "visibilities"));
         for (int k = 0; k < facet.n_stored; k++) {
             MSI_TRY(copy_array(p, as<char>(p->d_weight) + k * n * (int64_t)sizeof(float),
                                [k](const msi_vis_segment *s, int64_t *bytes) {
@@ -527,9 +528,9 @@ int64_t msi_facet_samples_bytes(const msi_vis_store *s, const msi_facet_rule *ru
     }
     const int64_t value = msi_complex_bytes(s->precision), uvw = 3 * sizeof(double), order = 24,
                   own = (value + (int64_t)sizeof(float)) * n_sample + uvw * (rule->has_slopes ? n_sample : n_row);
+    const int64_t stored = s->coordinates ? value : 2 * value + (int64_t)sizeof(float);
     /* The store's planes with a model; a facet's samples twice, since its gridder copies them; their order. */
-    return rule->n_stored * n_sample * (2 * value + (int64_t)sizeof(float)) + n_row * (uvw + 8) + 2 * own +
-           order * n_sample;
+    return rule->n_stored * n_sample * stored + n_row * (uvw + 8) + 2 * own + order * n_sample;
 }
 
 int msi_facet_samples_create(msi_facet_samples **out, const msi_vis_store *store, const msi_facet_rule *rule,

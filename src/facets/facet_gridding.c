@@ -813,14 +813,33 @@ static int predict_done(void *of, int64_t facet)
     return msi_interrupt_check();
 }
 
+/* Predict all facets. Returned: t->pass.devices have the model; without devices it is in t->to */
+static int predict_all(facet_turns *t)
+{
+    int rc = MSI_OK;
+#ifdef MSI_HAVE_CUDA
+    if (t->pass.devices) rc = msi_facet_devices_model(t->pass.devices);
+#endif
+    if (!rc) rc = run_turns(t, predict_turn, predict_done);
+#ifdef MSI_HAVE_CUDA
+    if (!rc && t->pass.devices) rc = msi_facet_devices_join_model(t->pass.devices);
+#endif
+    return rc;
+}
+
 int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const msi_image *model)
 {
     facet_turns t = {.pass = begin_pass(work, msi_gridder_store(gridder)), .model = model};
     msi_vis_store *s = t.pass.store;
     MSI_TRY(msi_alloc(&t.to, s->n_segment + 1, sizeof *t.to, "visibilities of facets"));
     for (int64_t i = 0; i < s->n_segment; i++) t.to[i] = s->segment[i].vis;
-    for (int k = 0; k < s->n_plane; k++) msi_vis_store_zero(s, k);
-    const int rc = run_turns(&t, predict_turn, predict_done);
+    int rc = begin_devices(&t.pass, gridder);
+    for (int k = 0; k < s->n_plane && !t.pass.devices; k++) msi_vis_store_zero(s, k);
+    if (!rc) rc = predict_all(&t);
+#ifdef MSI_HAVE_CUDA
+    if (!rc && t.pass.devices) rc = msi_facet_devices_fetch_model(t.pass.devices);
+#endif
+    end_pass(&t.pass);
     msi_vis_store_rewind(s);
     msi_free(t.to);
     return rc;
@@ -981,20 +1000,11 @@ static int predict_model(facet_turns *t, const msi_image *model, void ***predict
         const double response = msi_facet_response(c, i);
         scale[i] = response > 0 ? 1 / response : 0;
     }
-    int rc;
-#ifdef MSI_HAVE_CUDA
-    if (t->pass.devices)
-        rc = msi_facet_devices_model(t->pass.devices);
-    else
-#endif
-        rc = make_model_samples(t->pass.store, predicted, memory);
+    int rc = t->pass.devices ? MSI_OK : make_model_samples(t->pass.store, predicted, memory);
     t->model = model;
     t->scale = scale;
     t->to = *predicted;
-    if (!rc) rc = run_turns(t, predict_turn, predict_done);
-#ifdef MSI_HAVE_CUDA
-    if (!rc && t->pass.devices) rc = msi_facet_devices_join_model(t->pass.devices);
-#endif
+    if (!rc) rc = predict_all(t);
     t->pass.model = *predicted;
     msi_free(scale);
     return rc;

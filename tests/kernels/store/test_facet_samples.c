@@ -60,8 +60,8 @@ static void draw_all(void)
         own_row *r = &row[i];
         const int p = (int)((draw() + 0.5) * N_ANTENNA), q = (int)((draw() + 0.5) * N_ANTENNA);
         r->part = i % 5 == 4;
-        /* Slot 3 has no row of the second list. */
-        const int slot = r->part ? i % 3 : i % N_SLOT;
+        /* Slots 3 and 4 have no row of the second list. */
+        const int slot = i / 5 % (r->part ? 3 : N_SLOT);
         r->tag = (uint64_t)p | (uint64_t)q << 16 | (uint64_t)slot << 32;
         for (int k = 0; k < 3; k++) r->uvw[k] = 800 * draw();
         for (int k = 0; k < MOST_PLANES; k++)
