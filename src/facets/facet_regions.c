@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -430,6 +431,16 @@ static void widen(int64_t *from, int64_t *n, int64_t of)
     }
 }
 
+/* Add pixels [x, end) of row y to a facet and its box. */
+static void add_to_box(msi_facet *f, int64_t box[4], int64_t x, int64_t end, int64_t y)
+{
+    f->n_pixel += end - x;
+    if (x < box[0]) box[0] = x;
+    if (y < box[1]) box[1] = y;
+    if (end > box[2]) box[2] = end;
+    if (y + 1 > box[3]) box[3] = y + 1;
+}
+
 /* Find the boxes and numbers of pixels. */
 static int find_boxes(msi_facets *f)
 {
@@ -442,16 +453,16 @@ static int find_boxes(msi_facets *f)
         box[i][1] = g->ny;
         f->facet[i].n_pixel = 0;
     }
-    for (int64_t y = 0; y < g->ny; y++)
-        for (int64_t x = 0; x < g->nx; x++) {
-            const int i = f->label[y * g->nx + x];
-            if (i < 0) continue;
-            f->facet[i].n_pixel++;
-            if (x < box[i][0]) box[i][0] = x;
-            if (y < box[i][1]) box[i][1] = y;
-            if (x + 1 > box[i][2]) box[i][2] = x + 1;
-            if (y + 1 > box[i][3]) box[i][3] = y + 1;
+#pragma omp parallel for schedule(static)
+    for (int64_t y = 0; y < g->ny; y++) {
+        const int16_t *label = f->label + y * g->nx;
+        for (int64_t x = 0, end; x < g->nx; x = end) {
+            for (end = x + 1; end < g->nx && label[end] == label[x]; end++) continue;
+            if (label[x] < 0) continue;
+#pragma omp critical
+            add_to_box(&f->facet[label[x]], box[label[x]], x, end, y);
         }
+    }
     for (int i = 0; i < f->n; i++) {
         msi_facet *to = &f->facet[i];
         const int64_t x1 = box[i][2] + h < g->nx ? box[i][2] + h : g->nx,
@@ -475,6 +486,7 @@ static int begin_facets(msi_facets *f, const msi_facet_target *t)
     const double width = t->feather_pixel >= 0 ? t->feather_pixel : 0.01 * sqrt((double)g->nx * (double)g->ny);
     f->feather = llround(0.5 * fmin(width, (double)(g->nx > g->ny ? g->nx : g->ny)));
     MSI_TRY(msi_alloc(&f->label, g->nx * g->ny, sizeof *f->label, "facets"));
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < g->nx * g->ny; i++) f->label[i] = -1;
     return MSI_OK;
 }
@@ -513,29 +525,74 @@ typedef struct facet_direction {
     double ra_rad, dec_rad;
 } facet_direction;
 
+/* Return the square of the distance of two directions, which is exact for small angles, where a cosine is not. */
+static inline double distance2(const double a[3], const double b[3])
+{
+    const double l = a[0] - b[0], m = a[1] - b[1], n = a[2] - b[2];
+    return l * l + m * m + n * n;
+}
+
+/* Compute the direction of a pixel. Returns: whether it is on the sky */
+static inline int look_at(const msi_image_geometry *g, int64_t x, int64_t y, double lmn[3])
+{
+    lmn[0] = (double)(g->nx / 2 - x) * g->cell_x_rad;
+    lmn[1] = (double)(y - g->ny / 2) * g->cell_y_rad;
+    const double rest = 1 - lmn[0] * lmn[0] - lmn[1] * lmn[1];
+    lmn[2] = sqrt(rest > 0 ? rest : 0);
+    return rest > 0;
+}
+
+/* List the directions that can be the nearest of some pixel [x, end) of a row: those that are at most twice the size of
+ * the pixels' span farther from its middle than the nearest. Given: lmn [n][3]. Returned: near [n]. Returns: their number */
+static int64_t list_near(const msi_image_geometry *g, int64_t x, int64_t end, int64_t y, const double (*lmn)[3],
+                         int64_t n, int16_t *near)
+{
+    double first[3], middle[3], last[3], least = INFINITY;
+    int64_t n_near = 0;
+    if (!look_at(g, x, y, first) | !look_at(g, (x + end) / 2, y, middle) | !look_at(g, end - 1, y, last)) {
+        for (int64_t i = 0; i < n; i++) near[i] = (int16_t)i;
+        return n;
+    }
+    const double size = 1.01 * sqrt(fmax(distance2(first, middle), distance2(middle, last)));
+    for (int64_t i = 0; i < n; i++) least = fmin(least, distance2(middle, lmn[i]));
+    const double most = sqrt(least) + 2 * size;
+    for (int64_t i = 0; i < n; i++)
+        if (distance2(middle, lmn[i]) <= most * most) near[n_near++] = (int16_t)i;
+    return n_near;
+}
+
 /* Label each pixel by the direction at the smallest angle. Given: lmn [n][3] */
 static int label_nearest(msi_facets *f, const double (*lmn)[3], int64_t n)
 {
+    enum { ROWS_AT_ONCE = 512, SPAN = 64 };
     const msi_image_geometry *g = &f->geometry;
-    for (int64_t y = 0; y < g->ny; y++) {
-        const double m = (double)(y - g->ny / 2) * g->cell_y_rad;
-        MSI_TRY(msi_interrupt_check());
-#pragma omp parallel for schedule(static)
-        for (int64_t x = 0; x < g->nx; x++) {
-            const double l = (double)(g->nx / 2 - x) * g->cell_x_rad, rest = 1 - l * l - m * m;
-            if (!(rest > 0)) continue;
-            /* The square of a distance is exact for small angles, where a cosine is not. */
-            const double n0 = sqrt(rest);
-            double least = INFINITY;
-            for (int64_t i = 0; i < n; i++) {
-                const double a = l - lmn[i][0], b = m - lmn[i][1], c = n0 - lmn[i][2], d = a * a + b * b + c * c;
-                if (d >= least) continue;
-                least = d;
-                f->label[y * g->nx + x] = (int16_t)i;
+    const int n_thread = omp_get_max_threads();
+    int16_t *near;
+    MSI_TRY(msi_alloc(&near, n_thread * n, sizeof *near, "facets"));
+    int rc = MSI_OK;
+    for (int64_t first = 0; !rc && first < g->ny; first += ROWS_AT_ONCE) {
+        const int64_t end = first + ROWS_AT_ONCE < g->ny ? first + ROWS_AT_ONCE : g->ny;
+#pragma omp parallel for schedule(dynamic, 8) num_threads(n_thread)
+        for (int64_t y = first; y < end; y++)
+            for (int64_t x0 = 0; x0 < g->nx; x0 += SPAN) {
+                const int64_t x1 = x0 + SPAN < g->nx ? x0 + SPAN : g->nx;
+                int16_t *own = near + omp_get_thread_num() * n;
+                const int64_t n_near = list_near(g, x0, x1, y, lmn, n, own);
+                for (int64_t x = x0; x < x1; x++) {
+                    double at[3], least = INFINITY;
+                    if (!look_at(g, x, y, at)) continue;
+                    for (int64_t i = 0; i < n_near; i++) {
+                        const double d = distance2(at, lmn[own[i]]);
+                        if (d >= least) continue;
+                        least = d;
+                        f->label[y * g->nx + x] = own[i];
+                    }
+                }
             }
-        }
+        rc = msi_interrupt_check();
     }
-    return MSI_OK;
+    msi_free(near);
+    return rc;
 }
 
 /* Leave out the facets without a pixel. */
@@ -543,16 +600,28 @@ static int drop_empty(msi_facets *f, int64_t n)
 {
     const int64_t n_pixel = f->geometry.nx * f->geometry.ny;
     int16_t *number;
+    int *seen;
     MSI_TRY(msi_alloc(&number, n, sizeof *number, "facets"));
+    int rc = msi_alloc(&seen, n, sizeof *seen, "facets");
+    if (rc) {
+        msi_free(number);
+        return rc;
+    }
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n_pixel; i++)
-        if (f->label[i] >= 0) f->facet[f->label[i]].n_pixel = 1;
+        if (f->label[i] >= 0 && !seen[f->label[i]]) {
+#pragma omp atomic write
+            seen[f->label[i]] = 1;
+        }
     for (int64_t i = 0; i < n; i++) {
         number[i] = (int16_t)f->n;
-        if (f->facet[i].n_pixel) f->facet[f->n++] = f->facet[i];
+        if (seen[i]) f->facet[f->n++] = f->facet[i];
     }
+#pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n_pixel; i++)
         if (f->label[i] >= 0) f->label[i] = number[f->label[i]];
     msi_free(number);
+    msi_free(seen);
     return MSI_OK;
 }
 
@@ -796,6 +865,7 @@ void msi_facets_centre(const msi_facets *f, int facet, double *l, double *m)
  */
 int msi_facets_weights(const msi_facets *f, int facet, float *weight)
 {
+    enum { COLUMNS = 64 };
     const msi_facet *p = &f->facet[facet];
     const msi_image_geometry *g = &f->geometry;
     const int64_t h = f->feather, x0 = p->x0 > h ? p->x0 - h : 0, y0 = p->y0 > h ? p->y0 - h : 0;
@@ -805,16 +875,21 @@ int msi_facets_weights(const msi_facets *f, int facet, float *weight)
     if (f->node[0]) return grid_weights(f, facet, weight);
     uint32_t(*sum)[2]; /* of the facet's pixels, and of those of all facets, left of and below a corner */
     MSI_TRY(msi_alloc(&sum, width * (y1 - y0 + 1), sizeof *sum, "weights of a facet"));
+#pragma omp parallel for schedule(static)
     for (int64_t y = y0; y < y1; y++) {
         uint32_t of_row[2] = {0};
         for (int64_t x = x0; x < x1; x++) {
             const int label = f->label[y * g->nx + x];
-            const int64_t at = (y - y0 + 1) * width + x - x0 + 1;
             of_row[0] += label == facet;
             of_row[1] += label >= 0;
-            for (int k = 0; k < 2; k++) sum[at][k] = sum[at - width][k] + of_row[k];
+            memcpy(sum[(y - y0 + 1) * width + x - x0 + 1], of_row, sizeof of_row);
         }
     }
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < width; first += COLUMNS)
+        for (int64_t y = 1; y <= y1 - y0; y++)
+            for (int64_t x = first; x < first + COLUMNS && x < width; x++)
+                for (int k = 0; k < 2; k++) sum[y * width + x][k] += sum[(y - 1) * width + x][k];
 #pragma omp parallel for schedule(static)
     for (int64_t y = 0; y < p->ny; y++)
         for (int64_t x = 0; x < p->nx; x++) {
