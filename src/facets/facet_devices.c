@@ -7,8 +7,7 @@
 #include "core/memory.h"
 #include "core/ordered_parallel.h"
 #include "core/status.h"
-#include "kernels/gpu/gpu_device.h"
-#include "kernels/store/facet_samples.h"
+#include "kernels/facet_samples.h"
 
 typedef struct facet_device {
     int device; /* its ordinal */
@@ -30,20 +29,13 @@ int msi_facet_devices_n(const msi_facet_devices *d)
 
 /* ---- Samples ---------------------------------------------------------------------------------------------------- */
 
-/* Return whether a device has the memory for samples, with a fifth left for plans. */
-static int has_memory(int device, int64_t bytes)
-{
-    size_t free_bytes, total_bytes;
-    return !msi_gpu_memory(device, &free_bytes, &total_bytes) && bytes <= (int64_t)(0.8 * (double)free_bytes);
-}
-
 static int upload(void *of, int64_t i)
 {
     msi_facet_devices *d = of;
     return msi_facet_samples_create(&d->of[i].samples, msi_gridder_store(d->gridder), d->rule, d->of[i].device);
 }
 
-/* Run a function for every device, in a thread of its own. */
+/* Run a function for every device, in one thread each. */
 static int for_all(msi_facet_devices *d, int (*work)(void *of, int64_t i))
 {
     const msi_ordered_parallel p = {.n_item = d->n, .n_thread = d->n, .work = work, .of = d};
@@ -53,10 +45,9 @@ static int for_all(msi_facet_devices *d, int (*work)(void *of, int64_t i))
 /* Copy the samples to all devices. Returned: *is_there  0: there is too little memory */
 static int copy_samples(msi_facet_devices *d, const msi_facet_rule *rule, int *is_there)
 {
-    const int64_t bytes = msi_facet_samples_bytes(msi_gridder_store(d->gridder), rule);
     *is_there = 0;
     for (int i = 0; i < d->n; i++)
-        if (!has_memory(d->of[i].device, bytes)) return MSI_OK;
+        if (!msi_facet_samples_fit(msi_gridder_store(d->gridder), rule, d->of[i].device)) return MSI_OK;
     d->rule = rule;
     const int rc = for_all(d, upload);
     d->rule = NULL;

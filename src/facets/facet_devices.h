@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Facets on GPUs: the samples of a channel lie on every GPU (kernels/store/facet_samples.h), and each GPU images or
- * predicts facets of its own. Functions that take the number of a device may be called by one thread for each. Builds
+ * Facets on GPUs: the samples of a channel lie on every GPU (kernels/facet_samples.h), and each GPU images or
+ * predicts some of the facets. Functions that take the number of a device may be called by one thread for each. Builds
  * without CUDA do not have these functions.
  */
 #ifndef MSI_FACET_DEVICES_H

@@ -12,7 +12,7 @@
 
 #include "core/types.h"
 #include "io/ms/ms_reader.h"
-#include "kernels/store/sample_gains.h"
+#include "kernels/sample_gains.h"
 #include "src/pb/pb_array.h"
 #include "src/facets/facet_regions.h"
 

@@ -746,8 +746,11 @@ typedef struct facet_turns {
     int n_device;
 } facet_turns;
 
-static int run_turns(facet_turns *t, int (*work)(void *of, int64_t i), int (*finish)(void *of, int64_t i))
+/* Given: what  is done to facets, for the log; NULL: no line */
+static int run_turns(facet_turns *t, const char *what, int (*work)(void *of, int64_t i),
+                     int (*finish)(void *of, int64_t i))
 {
+    const double start = msi_wall_s();
     t->n_device = count_devices(&t->pass);
     MSI_TRY(msi_alloc(&t->made, t->n_device, sizeof *t->made, "facets"));
     const msi_ordered_parallel turns = {
@@ -758,6 +761,11 @@ static int run_turns(facet_turns *t, int (*work)(void *of, int64_t i), int (*fin
         msi_image_free(&t->made[i].image);
     }
     msi_free(t->made);
+    if (!rc && what)
+        msi_log_detail("facets: %s %d in %.3f s%s", what, t->pass.work->facets->n, msi_wall_s() - start,
+                       !t->pass.devices   ? ""
+                       : t->n_device == 1 ? " on the GPU"
+                                          : " on several GPUs");
     return rc;
 }
 
@@ -820,7 +828,7 @@ static int predict_all(facet_turns *t)
 #ifdef MSI_HAVE_CUDA
     if (t->pass.devices) rc = msi_facet_devices_model(t->pass.devices);
 #endif
-    if (!rc) rc = run_turns(t, predict_turn, predict_done);
+    if (!rc) rc = run_turns(t, "predicted", predict_turn, predict_done);
 #ifdef MSI_HAVE_CUDA
     if (!rc && t->pass.devices) rc = msi_facet_devices_join_model(t->pass.devices);
 #endif
@@ -935,7 +943,7 @@ int msi_facet_respond(msi_facet_channel *c)
     const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains) && !has_slopes(&t.pass);
     if (has_beam) MSI_TRY(msi_alloc(&c->beam, msi_facet_n_correction(c), sizeof *c->beam, "responses of facets"));
     if (c->work->gains) MSI_TRY(begin_devices(&t.pass, c->gridder));
-    const int rc = run_turns(&t, respond_turn, NULL);
+    const int rc = run_turns(&t, NULL, respond_turn, NULL);
     end_pass(&t.pass);
     return rc;
 }
@@ -1031,7 +1039,7 @@ int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out
         msi_progress_leave(all);
     }
     const msi_progress_share all = msi_progress_enter(model ? 1 : 0, model ? 2 : 1, model ? 2 : 1);
-    if (!rc) rc = run_turns(&t, image_turn, image_done);
+    if (!rc) rc = run_turns(&t, "imaged", image_turn, image_done);
     msi_progress_leave(all);
     end_pass(&t.pass);
     msi_free(predicted);

@@ -19,7 +19,7 @@
 #include "core/status.h"
 #include "kernels/gpu/gpu_device.h"
 #include "kernels/gpu/gpu_memory.h"
-#include "kernels/store/facet_samples.h"
+#include "kernels/facet_samples.h"
 
 enum { N_ROW = 9000, N_ANTENNA = 7, N_SLOT = 5, N_PART = 2, MOST_CHAN = 3, MOST_PLANES = 4 };
 static const int n_chan[N_PART] = {3, 1};
@@ -204,7 +204,7 @@ static msi_facet_samples *make_samples(const trial *t, const msi_vis_store *stor
                            .n_antenna = n_antenna};
     msi_facet_samples *f;
     for (int k = t->n_stored; k < 4; k++) rule.map.plane[k] = -1;
-    assert_true(msi_facet_samples_bytes(store, &rule) > 0);
+    assert_true(msi_facet_samples_fit(store, &rule, 0));
     assert_int_equal(msi_facet_samples_create(&f, store, &rule, 0), MSI_OK);
     assert_int_equal(msi_facet_samples_n_part(f), N_PART);
     for (int a = 0; t->form && a < N_PART; a++) {

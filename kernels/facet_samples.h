@@ -11,7 +11,7 @@
 #define MSI_FACET_SAMPLES_H
 
 #include "kernels/gridder.h"
-#include "kernels/store/sample_gains.h"
+#include "kernels/sample_gains.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,10 +42,11 @@ typedef struct msi_facet_part {
 } msi_facet_part;
 
 /*
- * msi_facet_samples_bytes - return the memory of a GPU that samples, those of a facet, and their order need.
+ * msi_facet_samples_fit - find whether a GPU has the memory for samples, those of a facet, and their order, with a fifth
+ * left for plans.
  * Given: store  all samples in host memory
  */
-int64_t msi_facet_samples_bytes(const msi_vis_store *store, const msi_facet_rule *rule);
+int msi_facet_samples_fit(const msi_vis_store *store, const msi_facet_rule *rule, int device);
 
 /*
  * msi_facet_samples_create - copy samples to a GPU.

@@ -3,7 +3,7 @@
  * Samples of facets on a GPU. Each thread of a kernel processes samples; sums over samples are added up block by block
  * in a fixed order, so that a run gives the same bits again.
  */
-#include "kernels/store/facet_samples.h"
+#include "kernels/facet_samples.h"
 
 #include <algorithm>
 #include <memory>
@@ -519,7 +519,7 @@ struct msi_facet_samples {
     }
 };
 
-int64_t msi_facet_samples_bytes(const msi_vis_store *s, const msi_facet_rule *rule)
+int msi_facet_samples_fit(const msi_vis_store *s, const msi_facet_rule *rule, int device)
 {
     int64_t n_row = 0, n_sample = 0;
     for (int64_t i = 0; i < s->n_segment; i++) {
@@ -530,7 +530,9 @@ int64_t msi_facet_samples_bytes(const msi_vis_store *s, const msi_facet_rule *ru
                   own = (value + (int64_t)sizeof(float)) * n_sample + uvw * (rule->has_slopes ? n_sample : n_row);
     const int64_t stored = s->coordinates ? value : 2 * value + (int64_t)sizeof(float);
     /* The store's planes with a model; a facet's samples twice, since its gridder copies them; their order. */
-    return rule->n_stored * n_sample * stored + n_row * (uvw + 8) + 2 * own + order * n_sample;
+    const int64_t bytes = rule->n_stored * n_sample * stored + n_row * (uvw + 8) + 2 * own + order * n_sample;
+    size_t free_bytes, total_bytes;
+    return !msi_gpu_memory(device, &free_bytes, &total_bytes) && bytes <= (int64_t)(0.8 * (double)free_bytes);
 }
 
 int msi_facet_samples_create(msi_facet_samples **out, const msi_vis_store *store, const msi_facet_rule *rule,
