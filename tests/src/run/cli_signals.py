@@ -132,7 +132,7 @@ def check_signals(s):
 
 
 def check_cleaning(s):
-    stop(s, ["-size", 256, 256, "-scale", "8asec", "-niter", 300, "-gain", 0.02, "-mgain", 0.5, "-threshold", 0.001,
+    stop(s, ["-interval", 0, 4, "-size", 256, 256, "-scale", "8asec", "-niter", 300, "-gain", 0.02, "-mgain", 0.5, "-threshold", 0.001,
              "-no-update-model-required"], 4)
 
 

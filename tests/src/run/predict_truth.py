@@ -84,7 +84,7 @@ class Truth(Suite):
 def check_accuracies(s):
     # At 1e-8 the error is the rounding of the column.
     for name, model in (("vla", Model((384, 360), 4 * ASEC, VLA)), ("meerkat", Model((512, 512), 2 * ASEC, MEERKAT)),
-                        ("low", Model((1024, 512), 40 * ASEC, LOW))):
+                        ("low", Model((800, 400), 40 * ASEC, LOW))):
         want = Set(s.ms(name)).predict(model)
         for accuracy in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8):
             s.check("%s %g" % (name, accuracy), name, model, accuracy, want=want)
