@@ -180,6 +180,8 @@ typedef struct msi_fits_view {
     double freq_hz, bandwidth_hz; /* of the plane; 0 if unknown */
     int64_t n_freq;               /* planes along FREQ, if it is the third axis; else 1 */
     double rest_freq_hz;          /* 0 if unknown */
+    double pointing_deg[2];       /* OBSRA, OBSDEC; NaN if unknown */
+    char spec_frame[16];          /* as in msi_observation; "" if unknown */
     int has_pol;
     msi_pol pol; /* valid if has_pol */
     msi_beam beam;
@@ -189,7 +191,7 @@ typedef struct msi_fits_view {
  * msi_fits_view_read - read one plane of the first image in a file.
  *
  * Given:    path   a regular file; no character has a special meaning
- *           plane  counted from 0 through all axes beyond the first two
+ *           plane  counted from 0 through all axes beyond the first two; below 0: the header of plane 0 without pixels
  * Returned: *view  freed by msi_fits_view_free; empty on failure
  * Returns:  0, MSI_EINPUT (not a FITS image, compressed, truncated), MSI_EARGUMENT (no such plane), MSI_ENOMEM,
  *           MSI_EINTERRUPTED
@@ -198,6 +200,14 @@ int msi_fits_view_read(msi_fits_view *view, const char *path, int64_t plane);
 
 /* msi_fits_view_free - leave the struct empty. */
 void msi_fits_view_free(msi_fits_view *view);
+
+/*
+ * msi_fits_view_beams - read the beams of the planes of the first image in a file.
+ * Given:    n  planes; all but FREQ, the only longer axis, have one
+ * Returned: beam [n]  of the table BEAMS, if the file has one of n rows; else that of the header. Unknown ones are zero
+ * Returns:  0, MSI_EINPUT (a damaged table)
+ */
+int msi_fits_view_beams(msi_beam *beam, int64_t n, const char *path);
 
 /* Differences of an image from the one whose header it gets. */
 typedef struct msi_fits_change {

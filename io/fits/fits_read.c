@@ -17,6 +17,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "io/fits/fits_cards.h"
+#include "io/fits/fits_write.h"
 #include "io/fits/sky_wcs.h"
 
 static const double RAD_PER_DEG = MSI_PI / 180;
@@ -445,6 +446,11 @@ static int read_view_plane(msi_fits_view *v, const msi_fits_handle *h, const cha
     if (v->plane >= v->n_plane)
         return msi_error_set(MSI_EARGUMENT, "%s: has no plane %lld; it has %lld, counted from 0", path,
                              (long long)v->plane, (long long)v->n_plane);
+    char specsys[72];
+    copy_text(h->f, "SPECSYS", specsys);
+    snprintf(v->spec_frame, sizeof v->spec_frame, "%s", msi_fits_spec_frame(specsys));
+    v->pointing_deg[0] = number_or(h->f, path, "OBSRA", NAN);
+    v->pointing_deg[1] = number_or(h->f, path, "OBSDEC", NAN);
     copy_text(h->f, "OBJECT", v->object);
     copy_text(h->f, "TELESCOP", v->telescope);
     copy_text(h->f, "BTYPE", v->type);
@@ -454,8 +460,10 @@ static int read_view_plane(msi_fits_view *v, const msi_fits_handle *h, const cha
                    number_or(h->f, path, "BPA", 0) * MSI_PI / 180};
     read_view_axes(v, h->f, path);
     MSI_TRY(read_view_sky(v, h->f, path));
+    const int is_header = v->plane < 0;
+    if (is_header) v->plane = 0;
     read_view_plane_axes(v, h->f, path, n_axis, axis);
-    return read_view_pixels(v, h->f, path);
+    return is_header ? MSI_OK : read_view_pixels(v, h->f, path);
 }
 
 int msi_fits_view_read(msi_fits_view *view, const char *path, int64_t plane)
@@ -474,4 +482,59 @@ void msi_fits_view_free(msi_fits_view *view)
     msi_free(view->pixel);
     msi_sky_wcs_free(view->wcs);
     *view = (msi_fits_view){0};
+}
+
+/* ---- The beams of a cube ---- */
+
+/* Read a column of the table BEAMS, as angles in radians. */
+static int read_beam_column(fitsfile *f, const char *path, const char *name, int64_t n, double *value)
+{
+    int column, status = 0;
+    char key[FLEN_KEYWORD], unit[FLEN_VALUE], text[16];
+    snprintf(text, sizeof text, "%s", name);
+    if (fits_get_colnum(f, CASEINSEN, text, &column, &status)) return msi_fits_failed(path, status, "reading BEAMS");
+    snprintf(key, sizeof key, "TUNIT%d", column);
+    msi_fits_get_text(f, key, unit);
+    const double degrees = msi_fits_unit_factor(unit, 1);
+    if (degrees == 0) return msi_error_set(MSI_EINPUT, "%s: BEAMS: %s has the unknown unit %s", path, name, unit);
+    fits_read_col(f, TDOUBLE, column, 1, 1, n, NULL, value, NULL, &status);
+    if (status) return msi_fits_failed(path, status, "reading BEAMS");
+    for (int64_t i = 0; i < n; i++) value[i] *= degrees * RAD_PER_DEG;
+    return MSI_OK;
+}
+
+static int read_beam_table(fitsfile *f, const char *path, int64_t n, msi_beam *beam)
+{
+    static const char *const names[] = {"BMAJ", "BMIN", "BPA"};
+    double *value;
+    MSI_TRY(msi_alloc(&value, n, sizeof *value, "beams"));
+    int rc = MSI_OK;
+    for (int k = 0; k < 3 && !rc; k++) {
+        rc = read_beam_column(f, path, names[k], n, value);
+        for (int64_t i = 0; i < n && !rc; i++)
+            *(k == 0   ? &beam[i].major_rad
+              : k == 1 ? &beam[i].minor_rad
+                       : &beam[i].pa_rad) = isfinite(value[i]) ? value[i] : 0;
+    }
+    msi_free(value);
+    return rc;
+}
+
+int msi_fits_view_beams(msi_beam *beam, int64_t n, const char *path)
+{
+    msi_fits_handle h;
+    msi_fits_view v;
+    LONGLONG rows = 0;
+    int status = 0;
+    char table[] = "BEAMS";
+    MSI_TRY(msi_fits_view_read(&v, path, -1));
+    for (int64_t i = 0; i < n; i++) beam[i] = msi_beam_known(&v.beam) ? v.beam : (msi_beam){0};
+    msi_fits_view_free(&v);
+    MSI_TRY(msi_fits_handle_open(&h, path));
+    fits_movnam_hdu(h.f, BINARY_TBL, table, 0, &status);
+    fits_get_num_rowsll(h.f, &rows, &status);
+    fits_clear_errmsg();
+    const int rc = status || rows != n ? MSI_OK : read_beam_table(h.f, path, n, beam);
+    msi_fits_handle_close(&h);
+    return rc;
 }

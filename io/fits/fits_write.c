@@ -228,6 +228,13 @@ enum {
     VELREF_RADIO = 256 /* added to VELREF for velocities of the radio definition, as CASA uses */
 };
 
+const char *msi_fits_spec_frame(const char *specsys)
+{
+    for (int i = 0; i < N_SPECTRAL_FRAME; i++)
+        if (strcasecmp(specsys, SPECTRAL_FRAMES[i].specsys) == 0) return SPECTRAL_FRAMES[i].frame;
+    return "";
+}
+
 /* Convert an angle to a longitude in degrees, at least 0 and below 360. */
 static double longitude_deg(double rad)
 {

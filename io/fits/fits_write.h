@@ -32,4 +32,8 @@ int msi_fits_write_padding(const msi_publish *p, int i, int64_t end);
  */
 int msi_fits_write_beams(const msi_publish *p, int i, int64_t at, const msi_fits_cube *cube);
 
+/* msi_fits_spec_frame - return the frame of frequencies, as in msi_observation, of a value of SPECSYS; "" if it is
+ * unknown. */
+const char *msi_fits_spec_frame(const char *specsys);
+
 #endif

@@ -34,6 +34,8 @@ static const msi_fits_kind_row rows[] = {
                          "response", 0, 1},
     [MSI_FITS_FEED_Y] = {"beam-15", MSI_CONTENT_OTHER, NULL, "Primary Beam", "primary beam of the second feed",
                          "response", 0, 1},
+    [MSI_FITS_WEIGHT] = {"weight", MSI_CONTENT_OTHER, NULL, "Weight", "weight of a mosaic", "weight", 0, 0},
+    [MSI_FITS_NOISE] = {"noise", MSI_CONTENT_OTHER, BEAM, "Noise", "noise of a mosaic", "noise", 0, 0},
     [MSI_FITS_HORIZON] = {"horizon-mask", MSI_CONTENT_OTHER, NULL, "Mask", NULL, NULL, 0, 0},
     [MSI_FITS_WEIGHTS] = {"weights", MSI_CONTENT_OTHER, NULL, "Weight", "weights in the uv plane", "weight", 0, 1},
     [MSI_FITS_UV_REAL] = {"uv-real", MSI_CONTENT_OTHER, "Jy", "Visibility", NULL, NULL, 0, 0},

@@ -36,41 +36,12 @@ static void free_work(work *w)
     msi_free(w->pixel);
 }
 
-/* Return the sum of a Gaussian of peak 1 over pixels. */
-static double sum_of_gaussian(const msi_beam *b, const msi_image_geometry *g)
-{
-    const double s = sin(b->pa_rad), c = cos(b->pa_rad), ln16 = 4 * log(2);
-    const int64_t reach_x = (int64_t)ceil(3 * b->major_rad / g->cell_x_rad),
-                  reach_y = (int64_t)ceil(3 * b->major_rad / g->cell_y_rad);
-    double sum = 0;
-    for (int64_t y = -reach_y; y <= reach_y; y++)
-        for (int64_t x = -reach_x; x <= reach_x; x++) {
-            const double east = (double)x * g->cell_x_rad, north = (double)y * g->cell_y_rad;
-            const double along = (east * s + north * c) / b->major_rad, across = (east * c - north * s) / b->minor_rad;
-            sum += exp(-ln16 * (along * along + across * across));
-        }
-    return sum;
-}
-
 /* Convolve the image in w->pixel, in Jy per beam `from`, to the beam `to`. Returned: w->residual */
 static int convolve(work *w, const msi_imaging_run *r, const msi_beam *from, const msi_beam *to)
 {
-    static const double LEAST_PIXELS = 1e-3; /* of a kernel: a width of 0 would divide by 0 */
-    const msi_image_geometry *g = &r->options->geometry;
-    const int64_t n = msi_image_n_pixel(g);
-    const double least = LEAST_PIXELS * fmin(g->cell_x_rad, g->cell_y_rad);
-    msi_restore_spec spec = {
-        .cell_x_rad = g->cell_x_rad, .cell_y_rad = g->cell_y_rad, .n = 1, .n_thread = r->options->n_threads};
-    (void)msi_beam_kernel(&spec.beam, from, to);
-    spec.beam.major_rad = fmax(spec.beam.major_rad, least);
-    spec.beam.minor_rad = fmax(spec.beam.minor_rad, least);
     const double grown = to->major_rad * to->minor_rad / (from->major_rad * from->minor_rad);
-    const float factor = (float)(grown / sum_of_gaussian(&spec.beam, g));
-    for (int64_t i = 0; i < n; i++) w->pixel[i] *= factor;
-    MSI_TRY(msi_planes_upload(w->model, 0, 1, w->pixel));
-    for (int64_t i = 0; i < n; i++) w->pixel[i] = isfinite(w->pixel[i]) ? 0 : NAN;
-    MSI_TRY(msi_planes_upload(w->residual, 0, 1, w->pixel));
-    return msi_restore(w->residual, w->residual, w->model, &spec);
+    MSI_TRY(msi_beam_convolve(w->pixel, &r->options->geometry, from, to, grown));
+    return msi_planes_upload(w->residual, 0, 1, w->pixel);
 }
 
 /* Make and write the restored image of a plane. */

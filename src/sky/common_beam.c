@@ -5,6 +5,7 @@
  */
 #include "src/sky/common_beam.h"
 
+#include <fftw3.h>
 #include <math.h>
 
 #include "core/memory.h"
@@ -156,4 +157,76 @@ int msi_common_beam(msi_beam *common, const msi_beam *beam, int64_t n)
     m = (matrix){m.ee * grown, m.en * grown, m.nn * grown};
     *common = beam_of(&m, &least);
     return MSI_OK;
+}
+
+/* ---- Convolution ---- */
+
+/* Return the next length of a fast transform: products of 2, 3 and 5. */
+static int64_t fast_length(int64_t n)
+{
+    for (;; n++) {
+        int64_t rest = n;
+        for (int p = 2; p <= 5; p += p == 2 ? 1 : 2)
+            while (rest % p == 0) rest /= p;
+        if (rest == 1) return n;
+    }
+}
+
+/* Multiply a spectrum by that of a Gaussian. Given: grid  [ny][nx/2 + 1]; m in pixels; factor */
+static void multiply(fftwf_complex *grid, int64_t nx, int64_t ny, const matrix *m, double factor)
+{
+    const double scale = MSI_PI * MSI_PI / (4 * log(2));
+#pragma omp parallel for schedule(static)
+    for (int64_t j = 0; j < ny; j++)
+        for (int64_t i = 0; i <= nx / 2; i++) {
+            /* Columns run to the west. */
+            const double u = -(double)i / (double)nx, v = (double)(j <= ny / 2 ? j : j - ny) / (double)ny;
+            const double w = factor * exp(-scale * (m->ee * u * u + 2 * m->en * u * v + m->nn * v * v));
+            grid[j * (nx / 2 + 1) + i][0] *= (float)w;
+            grid[j * (nx / 2 + 1) + i][1] *= (float)w;
+        }
+}
+
+int msi_beam_convolve(float *pixel, const msi_image_geometry *g, const msi_beam *from, const msi_beam *to,
+                      double factor)
+{
+    msi_beam kernel;
+    (void)msi_beam_kernel(&kernel, from, to);
+    matrix m = matrix_of(&kernel);
+    /* The edges of the image do not reach each other. */
+    const int64_t nx = fast_length(g->nx + (int64_t)ceil(3 * kernel.major_rad / g->cell_x_rad) + 1),
+                  ny = fast_length(g->ny + (int64_t)ceil(3 * kernel.major_rad / g->cell_y_rad) + 1);
+    const int64_t row = 2 * (nx / 2 + 1);
+    float *grid;
+    fftwf_plan forward, backward;
+    MSI_TRY(msi_alloc(&grid, ny * row, sizeof *grid, "a convolved image"));
+    /* FFTW's planner is not thread-safe. */
+#pragma omp critical(msi_fftw_planner)
+    {
+        forward = fftwf_plan_dft_r2c_2d((int)ny, (int)nx, grid, (fftwf_complex *)grid, FFTW_ESTIMATE);
+        backward = fftwf_plan_dft_c2r_2d((int)ny, (int)nx, (fftwf_complex *)grid, grid, FFTW_ESTIMATE);
+    }
+    int rc = forward && backward ? MSI_OK : msi_error_set(MSI_ENOMEM, "no memory for a convolved image");
+    m = (matrix){m.ee / (g->cell_x_rad * g->cell_x_rad), m.en / (g->cell_x_rad * g->cell_y_rad),
+                 m.nn / (g->cell_y_rad * g->cell_y_rad)};
+    if (!rc) {
+        for (int64_t y = 0; y < g->ny; y++)
+            for (int64_t x = 0; x < g->nx; x++) {
+                const float v = pixel[y * g->nx + x];
+                grid[y * row + x] = isfinite(v) ? v : 0;
+            }
+        fftwf_execute(forward);
+        multiply((fftwf_complex *)grid, nx, ny, &m, factor / ((double)nx * (double)ny));
+        fftwf_execute(backward);
+        for (int64_t y = 0; y < g->ny; y++)
+            for (int64_t x = 0; x < g->nx; x++)
+                pixel[y * g->nx + x] = isfinite(pixel[y * g->nx + x]) ? grid[y * row + x] : NAN;
+    }
+#pragma omp critical(msi_fftw_planner)
+    {
+        if (forward) fftwf_destroy_plan(forward);
+        if (backward) fftwf_destroy_plan(backward);
+    }
+    msi_free(grid);
+    return rc;
 }

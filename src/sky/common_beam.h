@@ -25,4 +25,14 @@ msi_beam msi_largest_beam(const msi_beam *beam, int64_t n);
  */
 int msi_beam_kernel(msi_beam *kernel, const msi_beam *from, const msi_beam *to);
 
+/*
+ * msi_beam_convolve - convolve an image of one beam to another, by the exact transform of a Gaussian: a kernel of any
+ * width is right.
+ * Given:              factor  of the values: the ratio of the beams' areas if they are per beam, else 1
+ * Given and returned: pixel [ny][nx]  NaN counts as 0, and stays
+ * Returns:            0, MSI_ENOMEM
+ */
+int msi_beam_convolve(float *pixel, const msi_image_geometry *g, const msi_beam *from, const msi_beam *to,
+                      double factor);
+
 #endif

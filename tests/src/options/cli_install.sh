@@ -6,7 +6,7 @@ set -euo pipefail
 # shellcheck source=tests/support/cli_prologue.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../support/cli_prologue.sh"
 cmake --install "$1" --prefix "$work/prefix" >log || complain "cmake --install: $(cat log)"
-for program in msimage msimage-makems msimage-bench msimage-png; do
+for program in msimage msimage-makems msimage-bench msimage-mosaic msimage-png; do
     prefix/bin/$program -help >help || complain "$program -help"
     page=$(find prefix -name "$program.1")
     [[ -s $page ]] || complain "$program has no man page"

@@ -139,7 +139,7 @@ rm -f err
 grep -q '^  -sidelobethreshold' out || complain "-help sidelobe: $(cat out)"
 "$msimage" --help=predict >out
 if ! grep -q '^Prediction of visibilities' out || ! grep -q '^  -drop-old' out; then complain "--help=predict: $(cat out)"; fi
-for program in "$msimage-convert" "$msimage-png" "$msimage-makems" "$msimage-bench"; do
+for program in "$msimage-convert" "$msimage-mosaic" "$msimage-png" "$msimage-makems" "$msimage-bench"; do
     for words in -h -help --help=x; do
         "$program" $words >out 2>err || complain "$program $words exits $?"
         if ! grep -q '^usage: msimage' out || [[ -s err ]]; then complain "$program $words: $(cat out err)"; fi

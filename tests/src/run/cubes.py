@@ -224,15 +224,11 @@ def smallest(one, two):
 
 
 def convolved(image, kernel, cell=12.0):
-    """An image convolved with a Gaussian of peak 1, by a transform of twice its size."""
+    """An image convolved with a Gaussian of sum 1, whose transform is exact for every width, by transforms of twice the image's size."""
     n = 2 * image.shape[0]
-    x = np.fft.fftfreq(n, 1 / n) * cell
-    east, north = np.meshgrid(-x, x)
-    values, vectors = np.linalg.eigh(kernel)
-    inverse = vectors @ np.diag(1 / np.maximum(values, (1e-3 * cell)**2)) @ vectors.T
-    g = np.exp(-4 * np.log(2) * (inverse[0, 0] * east**2 + 2 * inverse[0, 1] * east * north + inverse[1, 1] * north**2))
-    out = np.fft.ifft2(np.fft.fft2(image, (n, n)) * np.fft.fft2(g)).real[:n // 2, :n // 2]
-    return out, g.sum()
+    u, v = np.meshgrid(-np.fft.fftfreq(n, cell), np.fft.fftfreq(n, cell))
+    g = np.exp(-np.pi**2 / (4 * np.log(2)) * (kernel[0, 0] * u**2 + 2 * kernel[0, 1] * u * v + kernel[1, 1] * v**2))
+    return np.fft.ifft2(np.fft.fft2(image, (n, n)) * g).real[:n // 2, :n // 2]
 
 
 def check_common(s):
@@ -256,8 +252,8 @@ def check_common(s):
         s.must("CASAMBM" not in h, kind + ": one beam in the header")
         model = opened(s, "one-model")[0].data[0].astype(float) if kind == "residual" else 0 * planes
         for c in range(2):
-            smooth, total = convolved(planes[c], got - beams[c])
-            expected = smooth / total * np.sqrt(np.linalg.det(got) / np.linalg.det(beams[c])) + convolved(model[c], got)[0]
+            area = np.pi / (4 * np.log(2)) * np.sqrt(np.linalg.det(got)) / 12**2
+            expected = convolved(planes[c], got - beams[c]) * np.sqrt(np.linalg.det(got) / np.linalg.det(beams[c])) + area * convolved(model[c], got)
             error = np.abs(image[c] - expected).max() / np.abs(expected).max()
             s.must(error < 1e-4, "%s, plane %d: convolved to it within %.1e" % (kind, c, error))
 

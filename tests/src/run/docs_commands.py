@@ -20,7 +20,7 @@ from casacore.tables import table
 
 OTHERS = ("wsclean", "DP3", "goquartical", "sbatch")
 LARGEST = 256
-PROGRAMS = ("msimage", "msimage-makems", "msimage-convert", "msimage-png")
+PROGRAMS = ("msimage", "msimage-makems", "msimage-convert", "msimage-mosaic", "msimage-png")
 SOUTH = ["-telescope", "meerkat", "-ra", "128deg", "-dec", "-40deg", "-duration", "1min", "-integration", "20s"]
 NORTH = ["-telescope", "vla", "-duration", "2min", "-integration", "4s"]
 # Two sources with a spectral index of -0.7.

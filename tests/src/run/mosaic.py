@@ -6,7 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
-from program_suite import ImagingSuite, fresh_copy, main, skip_without_modules
+from program_suite import ImagingSuite, fresh_copy, main, run, skip_without_modules
 
 skip_without_modules("numpy", "astropy.io.fits", "casacore.tables")
 import numpy as np
@@ -278,6 +278,24 @@ def check_weights(s):
     s.launch("-quiet", "-overwrite", "-name", "f", "-field", "all", *weigh, path)
     total = fits.getheader(os.path.join(s.out, "f-image.fits"))[key]
     s.must(abs(shared / total - 1) < 1e-6 and abs(shared / own - 1) > 0.01, "with -no-mosweight: %.7g, by an image of all %.7g" % (shared, total))
+
+
+def check_joined(s):
+    """msimage-mosaic makes the same image of images of the fields."""
+    path = make(s, "joined.ms", Sources())
+    one_kind(s, path, *GAUSS, *SHIFT, "-weight", "natural")
+    program = os.path.join(os.path.dirname(s.msimage), "msimage-mosaic")
+    weight = []
+    for i in range(len(POINTED)):
+        s.launch("-quiet", "-overwrite", "-name", "f%d" % i, "-field", i, *SHIFT, *SIZE, "-weight", "natural", path)
+        weight.append(fits.getheader(os.path.join(s.out, "f%d-image.fits" % i))["WSCIMGWG"])
+    run(program, "-quiet", "-overwrite", *GAUSS, "-rms", ",".join("%.9g" % w**-0.5 for w in weight), "-name", "j",
+        *("f%d-image.fits" % i for i in range(len(POINTED))), cwd=s.out)
+    joint, joined, response = pixels(s, "pbcor"), pixels(s, "image", "j"), pixels(s, "pb")
+    weight = pixels(s, "weight", "j")
+    good = np.isfinite(joint) & np.isfinite(joined)
+    off = np.abs(joint - joined)[good].max() / joint[good].max(), np.abs(np.sqrt(weight / weight.max()) - response)[good].max()
+    s.must(max(off) < 3e-4 and good.sum() > 0.999 * np.isfinite(joint).sum(), "image and response of msimage-mosaic and of -mosaic differ by %.1e, %.1e" % off)
 
 
 def check_refusals(s):

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "src/join/join_images.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/process.h"
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/units.h"
+#include "io/fits/cube_file.h"
+#include "io/fits/publish.h"
+#include "src/join/join_grid.h"
+#include "src/sky/common_beam.h"
+
+enum { OUT_IMAGE, OUT_WEIGHT, OUT_NOISE, N_OUT };
+
+static const msi_fits_kind out_kind[N_OUT] = {MSI_FITS_IMAGE, MSI_FITS_WEIGHT, MSI_FITS_NOISE};
+
+static const double ASEC = 648000 / MSI_PI;
+
+typedef struct joining {
+    const msi_join_spec *spec;
+    msi_join_input *in; /* [spec->n_file] */
+    msi_join_grid grid;
+    msi_beam common; /* unknown: images keep their beams */
+    int beams_differ;
+    int64_t n_pixel;
+    double *sum, *weight; /* [n_pixel] sums of w P D and w P^2 */
+    float *out;           /* [n_pixel] */
+    msi_publish *publish;
+    msi_cube_file *cube[N_OUT];
+    msi_observation observation;
+} joining;
+
+/* ---- The noise of an image ---- */
+
+static int compare(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static float median(float *value, int64_t n)
+{
+    qsort(value, (size_t)n, sizeof *value, compare);
+    return n % 2 ? value[n / 2] : 0.5f * (value[n / 2 - 1] + value[n / 2]);
+}
+
+/* Return the response at a pixel of an input. Given: pb  its image of the beam, or NULL */
+static double response_at(const msi_join_input *in, const float *pb, int64_t k)
+{
+    const double at[2] = {(double)(k % in->header.nx), (double)(k / in->header.nx)};
+    double sky[2], off[2];
+    if (pb) return (double)pb[k];
+    if (!in->model) return 1;
+    if (!msi_sky_wcs_pixel_to_sky(in->header.wcs, at, sky)) return NAN;
+    msi_join_offset(sky, in->pointing_deg, off);
+    return msi_join_input_response(in, off);
+}
+
+/* Measure the noise of an image before its correction, by the median of deviations from the median. Returned: *rms  NaN
+ * for an image without values. */
+static int measure_noise(const joining *j, const msi_join_input *in, const float *pixel, const float *pb, double *rms)
+{
+    static const int64_t MOST = 1 << 18; /* pixels, which give the noise to 0.2 % */
+    const int64_t n = in->header.nx * in->header.ny, stride = n <= MOST ? 1 : n / MOST | 1;
+    float *value;
+    int64_t n_value = 0;
+    *rms = NAN;
+    MSI_TRY(msi_alloc(&value, n / stride + 1, sizeof *value, "a sample of an image"));
+    for (int64_t k = 0; k < n; k += stride) {
+        const double v = (double)pixel[k] * (j->spec->is_corrected ? response_at(in, pb, k) : 1);
+        if (isfinite(v)) value[n_value++] = (float)v;
+    }
+    if (n_value) {
+        const float middle = median(value, n_value);
+        for (int64_t k = 0; k < n_value; k++) value[k] = fabsf(value[k] - middle);
+        *rms = 1.482602218505602 * (double)median(value, n_value);
+    }
+    msi_free(value);
+    if (*rms == 0)
+        return msi_error_set(
+            MSI_EINPUT, "%s: more than half of its pixels are equal, so its noise is unknown: give -rms", in->path);
+    return MSI_OK;
+}
+
+/* ---- One beam ---- */
+
+static msi_beam turned(const msi_beam *b, double by_rad)
+{
+    const double pa = fmod(b->pa_rad + by_rad, MSI_PI);
+    return (msi_beam){b->major_rad, b->minor_rad, pa < 0 ? pa + MSI_PI : pa};
+}
+
+/* Convolve an image to the common beam. */
+static int convolve(const joining *j, const msi_join_input *in, int64_t plane, float *pixel)
+{
+    const msi_fits_view *v = &in->header;
+    const msi_beam *from = &in->beam[plane], to = turned(&j->common, -in->turn_rad);
+    const msi_image_geometry g = {v->nx, v->ny, fabs(v->cdelt[0]) * v->cell_rad / fabs(v->cdelt[1]), v->cell_rad};
+    if (!msi_beam_known(from))
+        return msi_error_set(MSI_EINPUT,
+                             "%s: plane %lld has no beam (BMAJ, BMIN, BPA) that could be convolved to another",
+                             in->path, (long long)plane);
+    const double grown = to.major_rad * to.minor_rad / (from->major_rad * from->minor_rad);
+    return msi_beam_convolve(pixel, &g, from, &to, msi_join_is_of_beam(in) ? grown : 1);
+}
+
+/* Check that a beam contains all others. Given: what  for the message */
+static int check_contains(const joining *j, const msi_beam *all, int64_t n, const char *what)
+{
+    msi_beam unused;
+    for (int64_t i = 0; i < n; i++)
+        if (msi_beam_known(&all[i]) && !msi_beam_kernel(&unused, &all[i], &j->common))
+            return msi_error_set(MSI_EINPUT,
+                                 "%s, %.4g x %.4g arcsec, does not contain that of %s, %.4g x %.4g arcsec: give "
+                                 "-restoring-beam common",
+                                 what, j->common.major_rad * ASEC, j->common.minor_rad * ASEC,
+                                 j->in[i / j->in->n_plane].path, all[i].major_rad * ASEC, all[i].minor_rad * ASEC);
+    return MSI_OK;
+}
+
+static int find_common(joining *j, const msi_beam *all, int64_t n)
+{
+    const msi_join_spec *s = j->spec;
+    int has_one = 0;
+    for (int64_t i = 0; i < n; i++) has_one |= msi_beam_known(&all[i]);
+    if (!has_one)
+        return msi_error_set(MSI_EINPUT, "%s: no image has a beam (BMAJ, BMIN, BPA) that could be convolved to another",
+                             j->in->path);
+    if (msi_beam_known(&s->beam)) {
+        j->common = s->beam;
+        MSI_TRY(check_contains(j, all, n, "-beam-shape"));
+    } else if (s->beams == MSI_JOIN_LARGEST) {
+        j->common = msi_largest_beam(all, n);
+        MSI_TRY(check_contains(j, all, n, "the largest beam"));
+    } else {
+        MSI_TRY(msi_common_beam(&j->common, all, n));
+    }
+    msi_log_info("beam: %.4g x %.4g arcsec, position angle %.1f deg, of all images", j->common.major_rad * ASEC,
+                 j->common.minor_rad * ASEC, j->common.pa_rad * 180 / MSI_PI);
+    return MSI_OK;
+}
+
+static int choose_beam(joining *j)
+{
+    const msi_join_spec *s = j->spec;
+    const int64_t n_plane = j->in->n_plane;
+    msi_beam *all;
+    if (s->beams == MSI_JOIN_EACH && !msi_beam_known(&s->beam)) return MSI_OK;
+    MSI_TRY(msi_alloc(&all, n_plane * s->n_file, sizeof *all, "beams"));
+    for (int i = 0; i < s->n_file; i++)
+        for (int64_t k = 0; k < n_plane; k++) all[i * n_plane + k] = turned(&j->in[i].beam[k], j->in[i].turn_rad);
+    const int rc = find_common(j, all, n_plane * s->n_file);
+    msi_free(all);
+    return rc;
+}
+
+/* Return the beam of a plane of the mosaic; unknown if those of the images differ. */
+static msi_beam beam_of(joining *j, int64_t plane)
+{
+    const msi_beam *first = &j->in->beam[plane];
+    if (msi_beam_known(&j->common)) return j->common;
+    for (int i = 1; i < j->spec->n_file; i++) {
+        const msi_beam *b = &j->in[i].beam[plane];
+        if (fabs(b->major_rad - first->major_rad) <= 1e-3 * first->major_rad &&
+            fabs(b->minor_rad - first->minor_rad) <= 1e-3 * first->major_rad)
+            continue;
+        if (!j->beams_differ)
+            msi_log_warning(
+                "the beams of the images differ, so the mosaic has no beam in its header, and its unit is not "
+                "the same everywhere: -restoring-beam common convolves all to one");
+        j->beams_differ = 1;
+        return (msi_beam){0};
+    }
+    return *first;
+}
+
+/* ---- Sums ---- */
+
+/* Return how much larger a pixel of the mosaic is than one of the image. Given: next  the places of the next row */
+static double pixel_ratio(const msi_join_place *place, const msi_join_place *next)
+{
+    const double *o = place->at, *x = place[1].at, *y = next->at;
+    return fabs((x[0] - o[0]) * (y[1] - o[1]) - (x[1] - o[1]) * (y[0] - o[0]));
+}
+
+/* Add a row of an image. Given: place  its places and those of the next row */
+static void add_row(joining *j, const msi_join_input *in, const float *pixel, const float *pb, double w, int64_t y,
+                    const msi_join_place *place, const msi_join_place *next)
+{
+    const int64_t n[2] = {in->header.nx, in->header.ny};
+    const msi_join_map *m = &in->map;
+    for (int64_t x = m->x0; x < m->x1; x++) {
+        const msi_join_place *p = &place[x - m->x0];
+        const double v = msi_join_sample(pixel, n, p->at);
+        if (!isfinite(v)) continue;
+        const double response = pb ? msi_join_sample(pb, n, p->at) : msi_join_input_response(in, p->off);
+        if (!isfinite(response)) continue;
+        const double flat = j->spec->is_corrected ? v * response : v;
+        const int64_t k = y * j->grid.geometry.nx + x;
+        j->sum[k] += w * response * flat * (next ? pixel_ratio(p, next + (x - m->x0)) : 1);
+        j->weight[k] += w * response * response;
+    }
+}
+
+static int add_image(joining *j, const msi_join_input *in, const float *pixel, const float *pb, double w)
+{
+    const msi_join_map *m = &in->map;
+    /* Pixels in Jy/pixel have another area in the mosaic. */
+    const int is_of_pixel = strstr(in->header.unit, "pixel") != NULL;
+    const int64_t width = m->x1 - m->x0 + 1;
+    msi_join_place *buffer;
+    const int n_thread = omp_get_max_threads();
+    MSI_TRY(msi_alloc(&buffer, n_thread * (m->nx + 2 * width), sizeof *buffer, "coordinates"));
+#pragma omp parallel for schedule(dynamic, 16)
+    for (int64_t y = m->y0; y < m->y1; y++) {
+        msi_join_place *scratch = buffer + omp_get_thread_num() * (m->nx + 2 * width);
+        msi_join_place *place = scratch + m->nx, *next = place + width;
+        if (msi_interrupt_signal()) continue;
+        msi_join_map_row(m, y, scratch, place);
+        if (is_of_pixel) msi_join_map_row(m, y + 1 < j->grid.geometry.ny ? y + 1 : y, scratch, next);
+        place[width - 1] = place[width - 2];
+        add_row(j, in, pixel, pb, w, y, place, is_of_pixel ? next : NULL);
+    }
+    msi_free(buffer);
+    return msi_interrupt_check();
+}
+
+/* Add a plane of an input. */
+static int join_one(joining *j, msi_join_input *in, int64_t plane)
+{
+    msi_fits_view v, pb = {0};
+    double rms = in->rms;
+    MSI_TRY(msi_fits_view_read(&v, in->path, plane));
+    int rc = v.nx != in->header.nx || v.ny != in->header.ny
+                 ? msi_error_set(MSI_EINPUT, "%s: changed while it was read", in->path)
+                 : MSI_OK;
+    if (!rc && in->pb_path) rc = msi_fits_view_read(&pb, in->pb_path, in->n_pb_plane > 1 ? plane : 0);
+    if (!rc && pb.pixel && (pb.nx != v.nx || pb.ny != v.ny))
+        rc = msi_error_set(MSI_EINPUT, "%s: changed while it was read", in->pb_path);
+    if (!rc) msi_join_input_profile(in, plane);
+    int is_empty = 1;
+    for (int64_t k = 0; !rc && k < v.nx * v.ny && is_empty; k++) is_empty = !isfinite(v.pixel[k]);
+    if (!rc && !is_empty && msi_beam_known(&j->common)) rc = convolve(j, in, plane, v.pixel);
+    if (!rc && !is_empty && isnan(rms)) rc = measure_noise(j, in, v.pixel, pb.pixel, &rms);
+    if (!rc && !is_empty && in->n_plane == 1)
+        msi_log_info("%s: noise %.4g %s, pointing %.4f %.4f deg", in->path, rms, in->header.unit, in->pointing_deg[0],
+                     in->pointing_deg[1]);
+    if (!rc && !is_empty) rc = add_image(j, in, v.pixel, pb.pixel, 1 / (rms * rms));
+    msi_fits_view_free(&v);
+    msi_fits_view_free(&pb);
+    return rc;
+}
+
+/* ---- Files ---- */
+
+static msi_fits_spec spec_of(const joining *j, int out, int64_t plane, const msi_fits_cube *cube)
+{
+    static const char *const unit[N_OUT] = {NULL, "", NULL};
+    const msi_join_input *in = j->in;
+    return (msi_fits_spec){.kind = out_kind[out],
+                           .geometry = j->grid.geometry,
+                           .observation = &j->observation,
+                           .ra_rad = j->observation.ra_rad,
+                           .dec_rad = j->observation.dec_rad,
+                           .freq_hz = msi_join_input_freq(in, plane),
+                           /* An axis of step 0 cannot be read. */
+                           .bandwidth_hz = in->step_hz != 0 ? fabs(in->step_hz) : 1,
+                           .cube = cube,
+                           .channel = -1,
+                           .pol = in->header.has_pol ? in->header.pol : MSI_POL_I,
+                           .unit = unit[out] ? unit[out] : in->header.unit,
+                           .primary_beam = in->model ? msi_pb_model_name(in->model) : NULL,
+                           .command_line = j->spec->command_line};
+}
+
+static int begin_files(joining *j)
+{
+    const msi_join_input *in = j->in;
+    const msi_fits_cube axis = {.n = in->n_plane, .first_hz = in->freq_hz, .step_hz = in->step_hz};
+    for (int o = 0; o < N_OUT && in->n_plane > 1; o++) {
+        const msi_fits_spec spec = spec_of(j, o, 0, &axis);
+        MSI_TRY(msi_cube_file_begin(&j->cube[o], j->publish, o, &spec));
+    }
+    return MSI_OK;
+}
+
+/* Compute output o of the sums. Given: least  the mosaic ends where the weight is less */
+static void fill(const joining *j, int o, double least)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t k = 0; k < j->n_pixel; k++) {
+        const double w = j->weight[k];
+        const int is_seen = w > 0 && w >= least;
+        j->out[k] = o == OUT_WEIGHT  ? (float)w
+                    : !is_seen       ? NAN
+                    : o == OUT_IMAGE ? (float)(j->sum[k] / w)
+                                     : (float)(1 / sqrt(w));
+    }
+}
+
+static int write_plane(joining *j, int64_t plane)
+{
+    const double limit = j->spec->pblimit;
+    const msi_beam beam = beam_of(j, plane);
+    double most = 0;
+    for (int64_t k = 0; k < j->n_pixel; k++) most = fmax(most, j->weight[k]);
+    for (int o = 0; o < N_OUT; o++) {
+        msi_fits_spec spec = spec_of(j, o, plane, NULL);
+        int is_last;
+        spec.beam = beam;
+        fill(j, o, limit * limit * most);
+        if (!j->cube[o]) {
+            MSI_TRY(msi_fits_write(j->publish, o, &spec, j->out, MSI_FP32));
+            continue;
+        }
+        if (!(most > 0)) spec.beam = (msi_beam){0};
+        MSI_TRY(msi_cube_file_put(j->cube[o], plane, &spec, j->out, MSI_FP32, &is_last));
+        if (is_last) MSI_TRY(msi_cube_file_finish(j->cube[o]));
+    }
+    return MSI_OK;
+}
+
+/* ---- The run ---- */
+
+static int open_inputs(joining *j)
+{
+    const msi_join_spec *s = j->spec;
+    MSI_TRY(msi_alloc(&j->in, s->n_file, sizeof *j->in, "images"));
+    for (int i = 0; i < s->n_file; i++) {
+        MSI_TRY(msi_join_input_open(&j->in[i], s, i));
+        MSI_TRY(msi_join_input_alike(&j->in[i], &j->in[0]));
+    }
+    MSI_TRY(msi_join_grid_choose(&j->grid, s, j->in));
+    for (int i = 0; i < s->n_file; i++) MSI_TRY(msi_join_grid_place(&j->grid, &j->in[i]));
+    return choose_beam(j);
+}
+
+static int prepare(joining *j)
+{
+    const msi_image_geometry *g = &j->grid.geometry;
+    const msi_join_input *in = j->in;
+    const double bytes = (double)msi_image_n_pixel(g) * (2 * sizeof *j->sum + sizeof *j->out);
+    j->n_pixel = msi_image_n_pixel(g);
+    msi_log_info("mosaic: %d image%s of %lld plane%s on %lld x %lld pixels of %.4g arcsec about %.5f %.5f deg, %.3g GB",
+                 j->spec->n_file, msi_plural(j->spec->n_file), (long long)in->n_plane, msi_plural(in->n_plane),
+                 (long long)g->nx, (long long)g->ny, g->cell_y_rad * ASEC, j->grid.centre_deg[0], j->grid.centre_deg[1],
+                 1e-9 * bytes);
+    if (in->model) msi_log_info("beam: %s", msi_pb_model_name(in->model));
+    MSI_TRY(msi_alloc(&j->sum, j->n_pixel, sizeof *j->sum, "a mosaic of this size"));
+    MSI_TRY(msi_alloc(&j->weight, j->n_pixel, sizeof *j->weight, "a mosaic of this size"));
+    MSI_TRY(msi_alloc(&j->out, j->n_pixel, sizeof *j->out, "a mosaic of this size"));
+    j->observation = (msi_observation){.ra_rad = j->grid.centre_deg[0] * MSI_PI / 180,
+                                       .dec_rad = j->grid.centre_deg[1] * MSI_PI / 180,
+                                       .rest_freq_hz = in->header.rest_freq_hz};
+    snprintf(j->observation.telescope, sizeof j->observation.telescope, "%.63s", in->header.telescope);
+    snprintf(j->observation.object, sizeof j->observation.object, "%.63s", in->header.object);
+    snprintf(j->observation.dir_frame, sizeof j->observation.dir_frame, "%s", in->frame);
+    snprintf(j->observation.spec_frame, sizeof j->observation.spec_frame, "%s", in->header.spec_frame);
+    return begin_files(j);
+}
+
+static int join_planes(joining *j)
+{
+    const int64_t n_plane = j->in->n_plane;
+    const int n = j->spec->n_file;
+    msi_progress_begin("joining");
+    for (int64_t plane = 0; plane < n_plane; plane++) {
+        memset(j->sum, 0, (size_t)j->n_pixel * sizeof *j->sum);
+        memset(j->weight, 0, (size_t)j->n_pixel * sizeof *j->weight);
+        for (int i = 0; i < n; i++) {
+            const msi_progress_share all = msi_progress_enter(plane * n + i, plane * n + i + 1, n_plane * n);
+            const int rc = join_one(j, &j->in[i], plane);
+            msi_progress_leave(all);
+            MSI_TRY(rc);
+        }
+        MSI_TRY(write_plane(j, plane));
+    }
+    msi_progress_end();
+    return MSI_OK;
+}
+
+/* Outputs may replace files, but no input. */
+static int check_outputs(const joining *j, char *const *name)
+{
+    struct stat out, in;
+    for (int o = 0; o < N_OUT; o++) {
+        if (stat(name[o], &out) != 0) continue;
+        for (int i = 0; i < j->spec->n_file; i++)
+            if (stat(j->spec->file[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+                return msi_error_set(MSI_EUSAGE, "-name %s: %s is also an input; give another name", j->spec->name,
+                                     name[o]);
+    }
+    return MSI_OK;
+}
+
+static int join(joining *j, char *const *name)
+{
+    MSI_TRY(check_outputs(j, name));
+    int rc = msi_publish_plan(&j->publish, (const char *const *)name, N_OUT, j->spec->overwrite);
+    if (rc && strcmp(msi_error_about_get(), "overwrite") == 0) return msi_error_append(rc, "; -overwrite replaces it");
+    MSI_TRY(rc);
+    MSI_TRY(open_inputs(j));
+    MSI_TRY(prepare(j));
+    MSI_TRY(join_planes(j));
+    MSI_TRY(msi_publish_commit(j->publish));
+    msi_log_info("wrote %s, %s and %s in %.2f s", name[0], name[1], name[2], msi_wall_s());
+    return MSI_OK;
+}
+
+int msi_join_run(const msi_join_spec *spec)
+{
+    joining j = {.spec = spec};
+    char *name[N_OUT] = {NULL};
+    const size_t size = strlen(spec->name) + 32;
+    int rc = MSI_OK;
+    for (int o = 0; o < N_OUT && !rc; o++) {
+        rc = msi_alloc(&name[o], (int64_t)size, 1, "file names");
+        if (!rc) snprintf(name[o], size, "%s-%s.fits", spec->name, msi_fits_kind_about(out_kind[o])->name);
+    }
+    if (!rc) rc = join(&j, name);
+    for (int o = 0; o < N_OUT; o++) {
+        msi_cube_file_free(j.cube[o]);
+        msi_free(name[o]);
+    }
+    msi_publish_free(j.publish);
+    for (int i = 0; j.in && i < spec->n_file; i++) msi_join_input_free(&j.in[i]);
+    msi_free(j.in);
+    msi_join_grid_free(&j.grid);
+    msi_free(j.sum);
+    msi_free(j.weight);
+    msi_free(j.out);
+    return rc;
+}
