@@ -10,7 +10,9 @@
 static int alloc_cleaner(msi_cleaner *c)
 {
     const msi_clean_engine_ops *o = c->ops;
-    MSI_TRY(o->create(&c->e, &c->setup));
+    msi_clean_setup setup = c->setup;
+    if (c->spec.fit_later) setup.log.n_term = 0;
+    MSI_TRY(o->create(&c->e, &setup));
     MSI_TRY(o->alloc(c->e, &c->psf, c->n_pixel * c->spec.n_channel * c->real_bytes, "the PSF"));
     MSI_TRY(o->alloc(c->e, (void **)&c->mask, c->n_pixel, "the mask"));
     MSI_TRY(o->alloc(c->e, (void **)&c->allow, c->n_pixel, "the mask"));
@@ -250,6 +252,12 @@ int msi_cleaner_n_term(const msi_cleaner *c, double *reference_hz, int *is_logar
 void msi_cleaner_terms(const msi_cleaner *c, const double *value, double *term)
 {
     msi_clean_terms(c, value, term);
+}
+
+void msi_cleaner_fit_seen(const msi_cleaner *c, int n_pol, const double *response, const double *forced, double *value,
+                          double *part, double *term)
+{
+    msi_clean_fit_seen(c, n_pol, response, forced, value, part, term);
 }
 
 int msi_cleaner_noise(msi_cleaner *c, const msi_planes *residual, double *sigma)

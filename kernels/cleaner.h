@@ -157,6 +157,23 @@ int msi_cleaner_n_term(const msi_cleaner *c, double *reference_hz, int *is_logar
 void msi_cleaner_terms(const msi_cleaner *c, const double *value, double *term);
 
 /*
+ * msi_cleaner_fit_seen - fit spectra to the true flux of a pixel whose images respond to the sky by matrices, such as
+ * those of a primary beam. Weights of channels are multiplied by their response, so that what the fit leaves of the
+ * images has a weighted mean of 0, and is not found again. Needs a polynomial or log-polynomial of the specification.
+ * Given:              n_pol     polarisations of the pixel, at most 4; each has its own spectrum
+ *                     response  [n_part][n_pol][n_pol], image by sky; of channels without parts. If a diagonal is not
+ *                               positive in a channel with weight, or a matrix is singular, the response is taken as 1
+ *                     forced    [n_term - 1] the terms of the log-polynomial after the first, of all polarisations; NULL:
+ *                               they are fitted
+ * Given and returned: value     [n_channel][n_pol] of the images; replaced by those of the spectra
+ * Returned:           part      [n_part][n_pol] of the images
+ *                     term      [n_pol][msi_cleaner_n_term] of the spectra in true flux; if there is no log-polynomial,
+ *                               because values have different signs, that of a constant
+ */
+void msi_cleaner_fit_seen(const msi_cleaner *c, int n_pol, const double *response, const double *forced, double *value,
+                          double *part, double *term);
+
+/*
  * msi_cleaner_noise - measure the noise of the mean over channels: 1.48260221850560 times the median distance from the
  * median, over finite pixels; for several searched polarisations, the quadratic mean of theirs.
  * Returned: *sigma, Jy/beam

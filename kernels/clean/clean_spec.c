@@ -167,6 +167,8 @@ static int check_values(const msi_cleaner_spec *s)
         return wrong_member("scale_shape", "a member of its enumeration", s->shape);
     if (s->scale_rule < MSI_CLEAN_BY_BEAM || s->scale_rule > MSI_CLEAN_BY_POWER)
         return wrong_member("scale_rule", "a member of its enumeration", s->scale_rule);
+    if (s->fit_later && s->fit != MSI_CLEAN_FIT_POLYNOMIAL && s->fit != MSI_CLEAN_FIT_LOG)
+        return wrong_member("fit_later", "0 without a polynomial or log-polynomial fit", s->fit_later);
     if (s->fit < MSI_CLEAN_FIT_NONE || s->fit > MSI_CLEAN_FIT_FORCED)
         return wrong_member("fit", "a member of its enumeration", s->fit);
     if ((s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG) &&
@@ -223,7 +225,7 @@ static int make_fit(msi_cleaner *c)
 {
     const msi_cleaner_spec *s = &c->spec;
     if (s->fit == MSI_CLEAN_FIT_NONE) return MSI_OK;
-    c->setup.fit = c->fit;
+    if (!s->fit_later) c->setup.fit = c->fit;
     if (s->fit == MSI_CLEAN_FIT_FORCED) return msi_clean_forced(s->n_channel, c->setup.share, c->spectrum, c->fit);
     if (s->fit == MSI_CLEAN_FIT_LOG) msi_clean_log_nodes(c);
     return msi_clean_parts_fit(c);

@@ -308,15 +308,14 @@ static void gauss_nodes(const measure *m, double node[3], double part[3])
     }
 }
 
-void msi_clean_log_nodes(msi_cleaner *c)
+/* Fill a table with the nodes of channels. Given: weight [n_channel] */
+static void fill_log_table(msi_clean_log_table *t, const msi_cleaner *c, const msi_clean_parts *p, const double *weight)
 {
-    msi_clean_log_table *t = &c->setup.log;
-    const msi_clean_parts *p = &c->parts;
     *t = (msi_clean_log_table){.n_channel = c->spec.n_channel, .n_term = c->spec.n_term, .n_node = 1};
     for (int k = 0, first = 0; k < t->n_channel; k++) {
         int end = first, n = 0;
         while (end < p->n && p->channel[end] == k) end++;
-        t->weight[k] = c->setup.share[k];
+        t->weight[k] = weight[k];
         t->correction[k] = c->spec.correction ? c->spec.correction[k] : 1;
         for (int i = first; i < end; i++) {
             if (!(p->share[i] > 0)) continue;
@@ -329,6 +328,202 @@ void msi_clean_log_nodes(msi_cleaner *c)
         if (n > MSI_CLEAN_NODES) gauss_nodes(&(measure){p, first, end}, t->x[k], t->part[k]);
         if (n > 1) t->n_node = MSI_CLEAN_NODES;
         first = end;
+    }
+}
+
+void msi_clean_log_nodes(msi_cleaner *c)
+{
+    fill_log_table(&c->setup.log, c, &c->parts, c->setup.share);
+}
+
+/* ---- Spectra of true flux --------------------------------------------------------------------------------------- */
+
+enum { MOST_POL = 4 };
+
+/* The spectrum of one polarisation of a pixel. */
+typedef struct seen_spectrum {
+    const msi_cleaner *c;
+    msi_clean_parts parts; /* shares of parts are those of the channel's image */
+    double share[MSI_CLEAN_MAX_PART], weight[N], value[N], term[K];
+} seen_spectrum;
+
+/* Solve a x = b for a matrix [n][n] by elimination with pivots; both are overwritten, b by x. Returns: 0 if a is
+ * singular */
+static int solve(int n, double *a, double *b)
+{
+    for (int k = 0; k < n; k++) {
+        int pivot = k;
+        for (int i = k + 1; i < n; i++)
+            if (fabs(a[i * n + k]) > fabs(a[pivot * n + k])) pivot = i;
+        if (!(fabs(a[pivot * n + k]) > 0)) return 0;
+        for (int i = 0; i < n; i++) {
+            const double t = a[k * n + i];
+            a[k * n + i] = a[pivot * n + i], a[pivot * n + i] = t;
+        }
+        const double t = b[k];
+        b[k] = b[pivot], b[pivot] = t;
+        for (int i = 0; i < n; i++) {
+            const double f = i == k ? 0 : a[i * n + k] / a[k * n + k];
+            for (int j = 0; f != 0 && j < n; j++) a[i * n + j] -= f * a[k * n + j];
+            b[i] -= f * b[k];
+        }
+    }
+    for (int k = 0; k < n; k++) b[k] /= a[k * n + k];
+    return 1;
+}
+
+/* Fit a constant: what remains has a weighted mean of 0. */
+static void fit_constant(seen_spectrum *s)
+{
+    double sum = 0, all = 0;
+    for (int k = 0; k < s->c->spec.n_channel; k++) {
+        sum += s->weight[k] * s->value[k];
+        all += s->weight[k];
+    }
+    for (int k = 0; k < K; k++) s->term[k] = 0;
+    s->term[0] = all > 0 ? sum / all : 0;
+}
+
+static void fit_polynomial(seen_spectrum *s)
+{
+    const int n = s->c->spec.n_channel, n_term = s->c->spec.n_term;
+    const msi_clean_parts *p = &s->parts;
+    double x[K][N] = {{0}}, matrix[K * N];
+    const bands b = {.n_channel = n,
+                     .n_part = p->n,
+                     .weight = s->weight,
+                     .channel = p->channel,
+                     .share = p->share,
+                     .freq_hz = p->freq_hz,
+                     .mean_hz = p->mean_hz};
+    const double widest = find_widest(&b);
+    for (int i = 0; i < p->n; i++) {
+        double power = p->share[i];
+        for (int k = 0; k < n_term; k++) {
+            x[k][p->channel[i]] += power;
+            power *= (p->freq_hz[i] / p->mean_hz - 1) / widest;
+        }
+    }
+    /* The cleaner was made with as many frequencies as terms. */
+    if (invert_least_squares(&b, n_term, x, matrix)) {
+        fit_constant(s);
+        return;
+    }
+    for (int k = 0; k < n_term; k++) {
+        s->term[k] = 0;
+        for (int i = 0; i < n; i++) s->term[k] += matrix[k * n + i] * s->value[i];
+        s->term[k] /= pow(widest, k);
+    }
+}
+
+static void fit_logarithms(seen_spectrum *s)
+{
+    msi_clean_log_table table;
+    msi_clean_log_state at;
+    fill_log_table(&table, s->c, &s->parts, s->weight);
+    const int sign = msi_clean_log_find(&table, s->value, &at);
+    if (!sign) {
+        fit_constant(s);
+        return;
+    }
+    /* e^(b x) is 10^(b x / ln 10). */
+    for (int k = 0; k < s->c->spec.n_term; k++) s->term[k] = k ? at.b[k] / log(10) : sign * exp(at.b[0]);
+}
+
+/* Return the spectrum in a part. */
+static double seen_at(const seen_spectrum *s, int part)
+{
+    const int is_log = s->c->spec.fit == MSI_CLEAN_FIT_LOG;
+    const double x = is_log ? x_of(&s->parts, part) : s->parts.freq_hz[part] / s->parts.mean_hz - 1;
+    double sum = 0;
+    for (int k = s->c->spec.n_term - 1; k >= is_log; k--) sum = sum * x + s->term[k];
+    return is_log ? s->term[0] * pow(10, sum * x) : sum;
+}
+
+/* Scale the spectrum of these terms as msi_clean_forced does. Given: forced [n_term - 1] */
+static void fit_forced(seen_spectrum *s, const double *forced)
+{
+    double sum = 0, all = 0;
+    s->term[0] = 1;
+    for (int k = 1; k < s->c->spec.n_term; k++) s->term[k] = forced[k - 1];
+    for (int k = 0; k < s->c->spec.n_channel; k++) sum += s->weight[k] * s->value[k];
+    for (int i = 0; i < s->parts.n; i++) all += s->weight[s->parts.channel[i]] * s->share[i] * seen_at(s, i);
+    s->term[0] = all > 0 ? sum / all : 0;
+}
+
+/* Compute the mean responses of channels to all their parts. Returns: 0 if the images do not give the sky */
+static int mean_responses(const msi_cleaner *c, int n_pol, const double *response, double *mean)
+{
+    const int n = n_pol * n_pol;
+    for (int i = 0; i < c->spec.n_channel * n; i++) mean[i] = 0;
+    for (int i = 0; i < c->parts.n; i++)
+        for (int k = 0; k < n; k++) mean[c->parts.channel[i] * n + k] += c->parts.share[i] * response[i * n + k];
+    for (int i = 0; i < c->parts.n; i++)
+        for (int p = 0; p < n_pol && c->weight[c->parts.channel[i]] > 0; p++)
+            if (!(response[i * n + p * (n_pol + 1)] > 0)) return 0;
+    return 1;
+}
+
+/* Replace the images' values by those of the sky. Returns: 0 if a matrix is singular */
+static int find_sky(const msi_cleaner *c, int n_pol, const double *mean, const double *value, double *sky)
+{
+    double matrix[MOST_POL * MOST_POL];
+    for (int k = 0; k < c->spec.n_channel; k++) {
+        memcpy(sky + k * n_pol, value + k * n_pol, (size_t)n_pol * sizeof *sky);
+        memcpy(matrix, mean + k * n_pol * n_pol, (size_t)(n_pol * n_pol) * sizeof *matrix);
+        if (c->weight[k] > 0 && !solve(n_pol, matrix, sky + k * n_pol)) return 0;
+    }
+    return 1;
+}
+
+/* Set the share of each part in the image of its channel, and weights. Given: mean, response  NULL: 1 */
+static void set_shares(seen_spectrum *s, int n_pol, int pol, const double *response, const double *mean)
+{
+    const int n = n_pol * n_pol, own = pol * (n_pol + 1);
+    const msi_clean_parts *p = &s->c->parts;
+    for (int k = 0; k < s->c->spec.n_channel; k++)
+        s->weight[k] = s->c->weight[k] * (mean && s->c->weight[k] > 0 ? mean[k * n + own] : 1);
+    for (int i = 0; i < p->n; i++) {
+        const int k = p->channel[i];
+        s->share[i] = p->share[i] * (mean && s->c->weight[k] > 0 ? response[i * n + own] / mean[k * n + own] : 1);
+    }
+}
+
+void msi_clean_fit_seen(const msi_cleaner *c, int n_pol, const double *response, const double *forced, double *value,
+                        double *part, double *term)
+{
+    double mean[N * MOST_POL * MOST_POL], sky[N * MOST_POL];
+    const int n = n_pol * n_pol, n_channel = c->spec.n_channel;
+    int is_seen = mean_responses(c, n_pol, response, mean);
+    if (is_seen) is_seen = find_sky(c, n_pol, mean, value, sky);
+    if (!is_seen) memcpy(sky, value, (size_t)(n_channel * n_pol) * sizeof *sky);
+    for (int p = 0; p < n_pol; p++) {
+        seen_spectrum s = {.c = c, .parts = c->parts};
+        s.parts.share = s.share;
+        set_shares(&s, n_pol, p, response, is_seen ? mean : NULL);
+        for (int k = 0; k < n_channel; k++) s.value[k] = sky[k * n_pol + p];
+        if (forced)
+            fit_forced(&s, forced);
+        else if (c->spec.fit == MSI_CLEAN_FIT_LOG)
+            fit_logarithms(&s);
+        else
+            fit_polynomial(&s);
+        for (int k = 0; k < c->spec.n_term; k++) term[p * c->spec.n_term + k] = s.term[k];
+        for (int i = 0; i < c->parts.n; i++) part[i * n_pol + p] = seen_at(&s, i);
+    }
+    for (int k = 0; k < n_channel * n_pol; k++) value[k] = 0;
+    for (int i = 0; i < c->parts.n; i++) {
+        double of_sky[MOST_POL];
+        const int k = c->parts.channel[i];
+        memcpy(of_sky, part + i * n_pol, (size_t)n_pol * sizeof *of_sky);
+        for (int p = 0; p < n_pol && is_seen; p++) {
+            part[i * n_pol + p] = 0;
+            for (int q = 0; q < n_pol; q++) part[i * n_pol + p] += response[i * n + p * n_pol + q] * of_sky[q];
+            /* Without samples nothing is known of the response. */
+            if (!isfinite(part[i * n_pol + p])) part[i * n_pol + p] = 0;
+        }
+        for (int p = 0; p < n_pol && c->weight[k] > 0; p++)
+            value[k * n_pol + p] += c->parts.share[i] * part[i * n_pol + p];
     }
 }
 

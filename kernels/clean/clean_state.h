@@ -170,6 +170,10 @@ int msi_clean_combine(msi_cleaner *c, const double *matrix, msi_clean_map map); 
 int msi_clean_expand(msi_cleaner *c, const msi_clean_planes *channel, const msi_clean_planes *part);
 void msi_clean_terms(const msi_cleaner *c, const double *value, double *term);
 
+/* msi_clean_fit_seen implements msi_cleaner_fit_seen. */
+void msi_clean_fit_seen(const msi_cleaner *c, int n_pol, const double *response, const double *forced, double *value,
+                        double *part, double *term);
+
 /* msi_clean_upload_matrix - copy n numbers to the engine's memory in its precision, unless *to is there already. */
 int msi_clean_upload_matrix(msi_cleaner *c, void **to, const double *from, int64_t n);
 

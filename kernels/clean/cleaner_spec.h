@@ -78,6 +78,7 @@ typedef struct msi_cleaner_spec {
                            4096 */
     msi_clean_fit fit;
     int n_term;       /* of the fit; at most MSI_CLEAN_MAX_TERM */
+    int fit_later;    /* components are the residuals; the caller fits models by msi_cleaner_fit_seen */
     int fit_by_scale; /* multiscale, a polynomial without parts: the fit weighs channels by their response to the scale,
                          (P * K * K)(0), which differs between channels */
     const double *spectrum; /* [n_channel], for MSI_CLEAN_FIT_FORCED */

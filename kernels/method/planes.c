@@ -231,6 +231,18 @@ int msi_planes_fetch_pixels(const msi_planes *p, int64_t first, int64_t n, void 
     return MSI_OK;
 }
 
+int msi_planes_upload_pixels(msi_planes *p, int64_t first, int64_t n, const void *pixel)
+{
+    const int64_t bytes = n * msi_image_pixel_bytes(p->shape.precision);
+    void *at = NULL;
+    MSI_TRY(find_pixels(p, first, n, &at));
+#ifdef MSI_HAVE_CUDA
+    if (on_gpu(p)) return msi_gpu_upload(&p->on, at, pixel, bytes);
+#endif
+    memcpy(at, pixel, (size_t)bytes);
+    return MSI_OK;
+}
+
 int msi_planes_zero(msi_planes *p, int first, int n)
 {
     void *at = NULL;

@@ -78,12 +78,14 @@ int msi_planes_copy(msi_planes *p, int first, const msi_planes *from, int from_f
 int msi_planes_add(msi_planes *p, int first, const msi_planes *from, int from_first, int n);
 
 /*
- * msi_planes_add_pixels, msi_planes_fetch_pixels - the same for pixels [first, first + n) of all planes, [n][ny][nx].
- * Returned: pixel [n] of the planes' precision
+ * msi_planes_add_pixels, msi_planes_fetch_pixels, msi_planes_upload_pixels - the same for pixels [first, first + n) of
+ * all planes, [n][ny][nx].
+ * Given, returned: pixel [n] of the planes' precision
  * Returns:  0, MSI_EGPU, MSI_EINTERNAL (pixels out of range)
  */
 int msi_planes_add_pixels(msi_planes *p, const msi_planes *from, int64_t first, int64_t n);
 int msi_planes_fetch_pixels(const msi_planes *p, int64_t first, int64_t n, void *pixel);
+int msi_planes_upload_pixels(msi_planes *p, int64_t first, int64_t n, const void *pixel);
 
 /* msi_planes_zero - set planes [first, first + n) to zero. Returns: 0, MSI_EGPU, MSI_EINTERNAL */
 int msi_planes_zero(msi_planes *p, int first, int n);

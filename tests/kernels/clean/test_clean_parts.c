@@ -378,12 +378,81 @@ static void test_refused(void **state)
     assert_int_equal(msi_memory_in_use(), in_use);
 }
 
+/* The spectrum of polarisation p at a frequency. */
+static double seen_spectrum(msi_clean_fit fit, int p, const double *term, double x)
+{
+    const double sign = p & 1 ? -1 : 1;
+    if (fit == MSI_CLEAN_FIT_LOG) return sign * (1 + p) * pow(10, term[1] * x + term[2] * x * x);
+    return sign * (1 + p) * (1 + term[1] * x + term[2] * x * x);
+}
+
+/* Spectra of true flux are found from what images with responses of any spectrum see; what a spectrum of other terms
+ * leaves has a weighted mean of 0. */
+static void test_fit_seen(void **state)
+{
+    (void)state;
+    enum { CHANNELS = 4, POLS = 4 };
+    static const double term[3] = {1, -0.7, 0.4};
+    static double response[MOST * POLS * POLS], value[CHANNELS * POLS], before[CHANNELS * POLS], part[MOST * POLS],
+        got[POLS * MSI_CLEAN_MAX_TERM];
+    for (int turn = 0; turn < 6; turn++) {
+        uint64_t seed = 7;
+        const msi_clean_fit fit = turn & 1 ? MSI_CLEAN_FIT_LOG : MSI_CLEAN_FIT_POLYNOMIAL;
+        const int n_part = turn < 4 ? CHANNELS : 20, n_pol = turn < 2 || turn > 3 ? 1 : POLS;
+        double weight[CHANNELS] = {0}, seen[CHANNELS * POLS] = {0};
+        make_parts(n_part);
+        if (n_part == CHANNELS) part_weight[3] = 2;
+        msi_cleaner_spec spec = spec_of(n_part, CHANNELS, fit, 3);
+        spec.n_pol = n_pol;
+        spec.fit_later = 1;
+        msi_cleaner *c = create(&spec);
+        for (int i = 0; i < n_part; i++) weight[channel_of(i, n_part, CHANNELS)] += part_weight[i];
+        for (int i = 0; i < n_part; i++) {
+            const int k = channel_of(i, n_part, CHANNELS);
+            const double x = fit == MSI_CLEAN_FIT_LOG ? log10(part_freq[i] / mean_freq(n_part))
+                                                      : part_freq[i] / mean_freq(n_part) - 1;
+            for (int p = 0; p < n_pol; p++)
+                for (int q = 0; q < n_pol; q++) {
+                    double *r = &response[(i * n_pol + p) * n_pol + q];
+                    *r = p == q ? 0.6 + 0.4 * clean_random(&seed) : 0.1 * clean_random(&seed);
+                    seen[k * n_pol + p] += part_weight[i] / weight[k] * *r * seen_spectrum(fit, q, term, x);
+                }
+        }
+        for (int i = 0; i < CHANNELS * n_pol; i++) value[i] = seen[i];
+        msi_cleaner_fit_seen(c, n_pol, response, NULL, value, part, got);
+        for (int i = 0; i < CHANNELS * n_pol; i++)
+            if (!(fabs(value[i] - seen[i]) < 1e-6))
+                fail_msg("turn %d: image %d is %g, not %g", turn, i, value[i], seen[i]);
+        for (int p = 0; p < n_pol; p++) {
+            const double first = (p & 1 ? -1 : 1) * (1 + p);
+            for (int k = 0; k < 3; k++) {
+                const double wanted = fit == MSI_CLEAN_FIT_LOG && k ? term[k] : first * term[k];
+                /* Steps of the logarithmic fit end at 1e-14 of the squares. */
+                if (!(fabs(got[p * 3 + k] - wanted) < (fit == MSI_CLEAN_FIT_LOG ? 1e-5 : 1e-9)))
+                    fail_msg("turn %d, polarisation %d: term %d is %.9g, not %g", turn, p, k, got[p * 3 + k], wanted);
+            }
+        }
+        /* Values that no spectrum fits, and terms that are given. */
+        for (int forced = 0; forced < 2 && n_pol == 1; forced++) {
+            if (forced && fit != MSI_CLEAN_FIT_LOG) continue;
+            double left = 0;
+            for (int i = 0; i < CHANNELS; i++) before[i] = value[i] = seen[i] * (1 + 0.1 * clean_random(&seed));
+            msi_cleaner_fit_seen(c, 1, response, forced ? term + 1 : NULL, value, part, got);
+            for (int i = 0; i < CHANNELS; i++) left += weight[i] * (before[i] - value[i]);
+            if (forced) assert_true(got[1] == term[1] && got[2] == term[2]);
+            /* A fit of logarithms leaves a mean of 0 weighted by the spectrum. */
+            if ((forced || fit == MSI_CLEAN_FIT_POLYNOMIAL) && !(fabs(left) < 1e-9)) fail_msg("left: %g", left);
+        }
+        msi_cleaner_free(c);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_combine),    cmocka_unit_test(test_mean),
-                                       cmocka_unit_test(test_expand),     cmocka_unit_test(test_both_signs),
-                                       cmocka_unit_test(test_components), cmocka_unit_test(test_terms),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fit_seen),   cmocka_unit_test(test_combine),
+                                       cmocka_unit_test(test_mean),       cmocka_unit_test(test_expand),
+                                       cmocka_unit_test(test_both_signs), cmocka_unit_test(test_components),
+                                       cmocka_unit_test(test_terms),      cmocka_unit_test(test_refused)};
     if (!clean_begin(argc, argv)) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
