@@ -22,7 +22,7 @@
 typedef struct options {
     const char *const *file; /* [n_file] borrowed from argv */
     int n_file;
-    const char *name;
+    const char *name, *contour;
     int64_t plane;
     msi_picture_style style;
     int moments, channel_maps;
@@ -44,6 +44,12 @@ static int read_name(options *o, const char *const *argument)
 {
     o->name = argument[0];
     return *o->name ? MSI_OK : msi_error_set(MSI_EUSAGE, "-name: the argument is empty");
+}
+
+static int read_contour(options *o, const char *const *argument)
+{
+    o->contour = argument[0];
+    return MSI_OK;
 }
 
 static int read_plane(options *o, const char *const *argument)
@@ -83,6 +89,8 @@ static const option option_table[] = {
     {"plane", 1, "N", "plane of an image with several planes, counted from 0 (0)", read_plane, 0},
     {"range", 2, "LOW HIGH", "linear colours from LOW to HIGH, in the unit of the pixels (chosen from the image)",
      read_range, 0},
+    {"contour", 1, "FILE.fits",
+     "draw the line where this image, such as a primary beam NAME-pb.fits, is half of its peak", read_contour, 0},
     {"moments", 0, "",
      "draw and write moments 0, 1 and 2 and the peak of each cube: FILE-moment0.png, FILE-moment0.fits .. "
      "FILE-peak.fits",
@@ -148,6 +156,7 @@ static int read_options(options *o, int argc, const char *const *argv)
         return msi_error_set(MSI_EUSAGE, "-moments, -channel-maps, -spectrum: give one of them");
     if (cube && ((o->name && o->moments) || o->plane))
         return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -%s", o->plane ? "plane" : "name", cube);
+    if (cube && o->contour) return msi_error_set(MSI_EUSAGE, "-contour: it cannot be used with -%s", cube);
     if (!o->moments && !isnan(o->above)) return msi_error_set(MSI_EUSAGE, "-above: it needs -moments");
     if (o->name && o->n_file > 1) return msi_error_set(MSI_EUSAGE, "-name %s: it needs exactly one image", o->name);
     return MSI_OK;
@@ -169,13 +178,39 @@ static char *picture_name(const char *file, const char *end, const char *extensi
     return name;
 }
 
+/* Make a contour of an image with the pixels of a view. Returned: *out  owned */
+static int make_contour(msi_fits_contour **out, const char *file, const msi_fits_view *of)
+{
+    enum { N = MSI_CONTOUR_POINTS };
+    msi_fits_view view;
+    float largest = 0;
+    MSI_TRY(msi_fits_view_read(&view, file, 0));
+    int rc = MSI_OK;
+    if (view.nx != of->nx || view.ny != of->ny)
+        rc = msi_error_set(MSI_EINPUT, "-contour %s: it has %lld x %lld pixels, but the image has %lld x %lld", file,
+                           (long long)view.nx, (long long)view.ny, (long long)of->nx, (long long)of->ny);
+    if (!rc) rc = msi_alloc(out, 1, sizeof **out, "a contour");
+    for (int i = 0; !rc && i < N * N; i++) {
+        const float v = view.pixel[llround(msi_fits_contour_pixel(i / N, view.ny)) * view.nx +
+                                   llround(msi_fits_contour_pixel(i % N, view.nx))];
+        (*out)->value[i / N][i % N] = v;
+        largest = fmaxf(largest, v);
+    }
+    if (!rc) (*out)->level = 0.5 * (double)largest;
+    msi_fits_view_free(&view);
+    return rc;
+}
+
 static int draw_one(msi_publish *p, int i, const options *o)
 {
     const char *file = o->file[i], *slash = strrchr(file, '/');
     msi_fits_view view;
     const msi_progress_share all = msi_progress_enter(i, i + 1, o->n_file);
     MSI_TRY(msi_fits_view_read(&view, file, o->plane));
-    const int rc = msi_picture_write_view(p, i, &view, slash ? slash + 1 : file, &o->style);
+    msi_fits_contour *contour = NULL;
+    int rc = o->contour ? make_contour(&contour, o->contour, &view) : MSI_OK;
+    if (!rc) rc = msi_picture_write_view(p, i, &view, slash ? slash + 1 : file, &o->style, contour);
+    msi_free(contour);
     msi_fits_view_free(&view);
     msi_progress_leave(all);
     return rc;
@@ -195,7 +230,7 @@ static int draw_moments(msi_publish *p, int i, const options *o)
         const msi_fits_change change = {
             .unit = view[m].unit, .type = view[m].type, .one_plane = 1, .beam = view[m].beam};
         snprintf(name, sizeof name, "%s of %.200s", view[m].type, slash ? slash + 1 : file);
-        if (!rc) rc = msi_picture_write_view(p, at, &view[m], name, &o->style);
+        if (!rc) rc = msi_picture_write_view(p, at, &view[m], name, &o->style, NULL);
         if (!rc) rc = msi_fits_write_like(p, at + 1, file, &change, view[m].pixel);
         msi_fits_view_free(&view[m]);
     }
@@ -214,7 +249,7 @@ static int draw_channels(msi_publish *p, int i, const options *o)
         rc = msi_channel_spectra_draw(p, i, o->file[i], o->place, o->n_place);
     } else {
         MSI_TRY(msi_channel_maps_make(&view, o->file[i], title, sizeof title));
-        rc = msi_picture_write_view(p, i, &view, title, &o->style);
+        rc = msi_picture_write_view(p, i, &view, title, &o->style, NULL);
         msi_fits_view_free(&view);
     }
     msi_progress_leave(all);

@@ -33,6 +33,20 @@ typedef struct msi_fits_cube {
     const msi_beam *beam;     /* [n] borrowed: the planes have these beams; NULL: all have that of the image */
 } msi_fits_cube;
 
+enum { MSI_CONTOUR_POINTS = 97 };
+
+/* A smooth image of which pictures show a line of equal values, at points between its first and last pixels. */
+typedef struct msi_fits_contour {
+    double level;
+    float value[MSI_CONTOUR_POINTS][MSI_CONTOUR_POINTS]; /* [y][x]; NaN: unknown */
+} msi_fits_contour;
+
+/* msi_fits_contour_pixel - return the pixel of a point of a contour, among n pixels. */
+static inline double msi_fits_contour_pixel(int point, int64_t n)
+{
+    return (double)point * (double)(n - 1) / (MSI_CONTOUR_POINTS - 1);
+}
+
 /* The contents of a file. A zero member is unknown unless its comment says otherwise. Strings are borrowed for the
  * call. */
 typedef struct msi_fits_spec {
@@ -53,9 +67,10 @@ typedef struct msi_fits_spec {
     double largest_weight;    /* largest of these weights (WSCENVIS is sum_weight / largest_weight); 0: unknown */
     double sum_vis_weight;    /* sum of the weights of the same samples before density weighting (WSCVWSUM) */
     const char *primary_beam; /* the model of the primary beam that the image is or was corrected for (PBMODEL) */
-    const char *weighting;    /* natural, uniform, briggs 0 .. (WSCWEIGH) */
-    const char *data_column;  /* (WSCDATAC) */
-    int has_field, field_id;  /* the first field imaged, if its number is known (WSCFIELD) */
+    const msi_fits_contour *contour;      /* of half power of the primary beam, in pictures only; NULL: none */
+    const char *weighting;                /* natural, uniform, briggs 0 .. (WSCWEIGH) */
+    const char *data_column;              /* (WSCDATAC) */
+    int has_field, field_id;              /* the first field imaged, if its number is known (WSCFIELD) */
     int64_t channel_begin, channel_end;   /* selected, end exclusive (WSCCHANS, WSCCHANE); 0, 0: all */
     int64_t interval_begin, interval_end; /* the same for times (WSCTIMES, WSCTIMEE) */
     const char *command_line;             /* of any length (HISTORY) */

@@ -308,6 +308,7 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
                                  /* A range of brightness does not apply to a PSF or weights. */
                                  .style = is_image || is_model ? style : NULL}};
     if (is_image || c.picture.is_psf) c.picture.beam = spec->beam;
+    if (!is_weights && !c.picture.is_psf) c.picture.contour = spec->contour;
     c.picture.title = c.title;
     c.picture.detail = c.detail;
     if (is_weights) cut_weights(&c.picture.window, g, pixel, precision);
@@ -382,7 +383,7 @@ static void write_view_captions(const msi_fits_view *v, const char *name, char t
 }
 
 int msi_picture_write_view(msi_publish *p, int i, const msi_fits_view *view, const char *name,
-                           const msi_picture_style *style)
+                           const msi_picture_style *style, const msi_fits_contour *contour)
 {
     msi_linear_axis axis[2];
     char title[MSI_CAPTION_BYTES] = "", detail[MSI_CAPTION_BYTES] = "", axis_title[2][160];
@@ -394,6 +395,7 @@ int msi_picture_write_view(msi_publish *p, int i, const msi_fits_view *view, con
                                  .ny = view->ny,
                                  .precision = MSI_FP32,
                                  .pixel = view->pixel,
+                                 .contour = contour,
                                  .window = {0, 0, view->nx, view->ny},
                                  .values = view_values(view),
                                  .unit = view->unit,

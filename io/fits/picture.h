@@ -33,13 +33,14 @@ int msi_picture_write(msi_publish *p, int i, const msi_fits_spec *spec, const ms
 
 /*
  * msi_picture_write_view - write output i of a plan as a PNG, up to and including msi_publish_seal.
- * Given:   name   of the image, for the second line of the picture
+ * Given:   name     of the image, for the second line of the picture
  *          style
+ *          contour  NULL: none
  * Returns: as msi_picture_apart
  * Notes:   like msi_picture_write, but the image is never cut, and axes that are not on the sky are linear.
  */
 int msi_picture_write_view(msi_publish *p, int i, const msi_fits_view *view, const char *name,
-                           const msi_picture_style *style);
+                           const msi_picture_style *style, const msi_fits_contour *contour);
 
 enum { MSI_CAPTION_BYTES = 384 }; /* size of a caption */
 

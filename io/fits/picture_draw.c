@@ -287,6 +287,54 @@ static void draw_beam(cairo_t *cr, const msi_picture_frame *f, const msi_picture
     cairo_fill(cr);
 }
 
+/* Append the line within a cell of four points to the path. Given: x, y, value  of its corners, in turn */
+static void trace_cell(cairo_t *cr, const double x[4], const double y[4], const double value[4], double level)
+{
+    double at[4][2];
+    int n = 0;
+    for (int k = 0; k < 4; k++) {
+        const int next = (k + 1) % 4;
+        if (!isfinite(value[k])) return;
+        if ((value[k] < level) == (value[next] < level)) continue;
+        const double t = (level - value[k]) / (value[next] - value[k]);
+        at[n][0] = x[k] + t * (x[next] - x[k]);
+        at[n++][1] = y[k] + t * (y[next] - y[k]);
+    }
+    for (int k = 0; k + 1 < n; k += 2) {
+        cairo_move_to(cr, at[k][0], at[k][1]);
+        cairo_line_to(cr, at[k + 1][0], at[k + 1][1]);
+    }
+}
+
+/* Draw the line of a contour: dark on light, as the outline of a beam. */
+static void draw_contour(cairo_t *cr, const msi_picture_frame *f, const msi_picture *p)
+{
+    const msi_fits_contour *c = p->contour;
+    if (!c) return;
+    cairo_save(cr);
+    cairo_rectangle(cr, f->left, f->top, f->width, f->height);
+    cairo_clip(cr);
+    for (int j = 0; j + 1 < MSI_CONTOUR_POINTS; j++)
+        for (int i = 0; i + 1 < MSI_CONTOUR_POINTS; i++) {
+            double x[4], y[4], value[4];
+            for (int k = 0; k < 4; k++) {
+                const int px = i + (k == 1 || k == 2), py = j + k / 2;
+                value[k] = (double)c->value[py][px];
+                x[k] = f->left + (msi_fits_contour_pixel(px, p->nx) - (double)p->window.x + 0.5) * f->scale;
+                y[k] = f->top + f->height - (msi_fits_contour_pixel(py, p->ny) - (double)p->window.y + 0.5) * f->scale;
+            }
+            trace_cell(cr, x, y, value, c->level);
+        }
+    cairo_set_line_cap(cr, CAIRO_LINE_CAP_ROUND);
+    cairo_set_source_rgb(cr, 1, 1, 1);
+    cairo_set_line_width(cr, 3);
+    cairo_stroke_preserve(cr);
+    cairo_set_source_rgb(cr, 0, 0.25, 0.8);
+    cairo_set_line_width(cr, 1.5);
+    cairo_stroke(cr);
+    cairo_restore(cr);
+}
+
 /* Draw a line of text from the left of the frame. A long line gets smaller letters. */
 static void draw_caption(cairo_t *cr, const msi_picture_frame *f, double y, double size, const char *text)
 {
@@ -335,6 +383,7 @@ static void draw_all(cairo_t *cr, const msi_picture *p, const small_image *s, co
     else
         msi_picture_draw_linear(cr, f, p->axis);
     draw_bar(cr, f, stretch, colour, p->unit);
+    draw_contour(cr, f, p);
     draw_beam(cr, f, p);
     draw_title(cr, f, p);
 }

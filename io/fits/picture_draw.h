@@ -27,12 +27,13 @@ typedef struct msi_picture {
     msi_picture_window window;
     msi_picture_values values;
     const char *unit;
-    const msi_sky_wcs *wcs;         /* of the window; NULL: linear axes */
-    const msi_linear_axis *axis;    /* [2] if wcs is NULL, for pixels of the window */
-    msi_beam beam;                  /* zero: not drawn */
-    double cell_rad;                /* size of a pixel in y, needed with a beam */
-    int is_psf;                     /* the beam is outlined at the middle instead of drawn in a corner */
-    const msi_picture_style *style; /* NULL: default */
+    const msi_sky_wcs *wcs;          /* of the window; NULL: linear axes */
+    const msi_linear_axis *axis;     /* [2] if wcs is NULL, for pixels of the window */
+    msi_beam beam;                   /* zero: not drawn */
+    double cell_rad;                 /* size of a pixel in y, needed with a beam */
+    int is_psf;                      /* the beam is outlined at the middle instead of drawn in a corner */
+    const msi_fits_contour *contour; /* of the whole image; NULL: none */
+    const msi_picture_style *style;  /* NULL: default */
 } msi_picture;
 
 /*

@@ -53,7 +53,7 @@ int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const ms
     if (is_sky && !spec->n_vis) return MSI_OK;
     /* A restored image without a beam is NaN. */
     /* Computed where they are finite, NaN elsewhere. */
-    if (msi_fits_is_index(kind) || kind == MSI_FITS_PB || kind == MSI_FITS_PBCOR) return MSI_OK;
+    if (msi_fits_is_index(kind) || (kind >= MSI_FITS_IMAGE_PB && kind <= MSI_FITS_FEED_Y)) return MSI_OK;
     if (kind == MSI_FITS_IMAGE && !msi_beam_known(&spec->beam)) return MSI_OK;
 #pragma omp parallel for schedule(static) reduction(+ : n) if (g->nx * g->ny > MIN_PIXELS_FOR_THREADS)
     for (int64_t y = 0; y < g->ny; y++) {
@@ -80,6 +80,7 @@ typedef struct batch {
     int n_file;
     msi_image_file file[MSI_IMAGE_MAX_FILES];
     msi_observation observation;
+    msi_fits_contour contour; /* that of the files, which is one */
     char *data_column;
     atomic_int next; /* file that no thread writes yet */
     msi_first_error failure;
@@ -175,10 +176,12 @@ static int copy_files(batch *b, int n_file, const msi_image_file *file)
     MSI_TRY(msi_alloc(&b->data_column, (int64_t)size, 1, "name of a column"));
     memcpy(b->data_column, file->spec.data_column, size);
     b->observation = *file->spec.observation;
+    if (file->spec.contour) b->contour = *file->spec.contour;
     for (int i = 0; i < n_file; i++) {
         b->file[i] = file[i];
         b->file[i].spec.data_column = b->data_column;
         b->file[i].spec.observation = &b->observation;
+        if (file[i].spec.contour) b->file[i].spec.contour = &b->contour;
     }
     b->n_file = n_file;
     b->failure.status = MSI_OK;

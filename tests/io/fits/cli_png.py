@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """cli_png.py MSIMAGE_PNG: pictures of FITS images of every kind, which this test writes card by card.
 A file that is not an image is refused, and no picture is left."""
+import math
 import os
 import struct
 import subprocess
@@ -94,6 +95,21 @@ def main(program):
     run(program, "-quiet", "cube.fits")
     if pixels("cube.png")[500][160] != (0xd8, 0xd8, 0xd8):
         complain("a pixel without a value is", pixels("cube.png")[500][160])
+
+    # A circle where a Gaussian is half of its peak: a blue line, which is nowhere else.
+    fits("gauss.fits", (101, 101), value=lambda x, y, z: 0.5**(((x - 50)**2 + (y - 50)**2) / 30**2))
+    fits("flat.fits", (101, 101), value=lambda x, y, z: 0)
+    run(program, "-quiet", "-contour", "gauss.fits", "flat.fits")
+    rows = pixels("flat.png")
+    side = len(rows[0]) - 150 - 138  # the margins
+    for k in range(12):
+        for radius in 25, 30, 35:
+            x, y = (50.5 + radius * f(k * math.pi / 6) for f in (math.cos, math.sin))
+            column, row = int(150 + x / 101 * side), int(100 + side - y / 101 * side)
+            blue = any(b > r + 100 and b > 150 for line in rows[row - 4:row + 5] for r, g, b in line[column - 4:column + 5])
+            if blue != (radius == 30):
+                complain("the line of half power at", x, y, "is there" if blue else "is missing")
+    run(program, "-contour", "tan.fits", "-overwrite", "flat.fits", code=3, says="40 x 30 pixels")
 
     before = sorted(os.listdir("."))
     with open("none.fits", "wb") as f:
