@@ -529,11 +529,12 @@ static int judge_all(const cycles *k)
 /* ---- The end without a last residual ---- */
 
 /* Return 1 if cleaning ends with these minor iterations and -skip-final-iteration leaves out the residual after them.
- * Means of channels are not skipped: their minor iterations leave no residuals of the channels. */
+ * Means of channels are not skipped: their minor iterations leave no residuals of the channels. Nor are spectra of true
+ * flux, which are fitted after minor iterations. */
 static int ends_without_residual(const cycles *k)
 {
     const msi_clean_field *f = k->field;
-    if (!k->options->skip_final || f->cleaned_model) return 0;
+    if (!k->options->skip_final || f->cleaned_model || f->spec.sight) return 0;
     for (int i = 0; i < f->n_group; i++)
         if (!msi_clean_last_cycle(&f->group[i], k->options)) return 0;
     return 1;

@@ -161,6 +161,7 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .squared_join = c->squared_join && c->join_channels,
                               .border = c->border_percent / 100,
                               .fit_by_scale = t != NULL,
+                              .fit_later = spec->sight != NULL,
                               .fit = t        ? MSI_CLEAN_FIT_POLYNOMIAL
                                      : n_term ? MSI_CLEAN_FIT_NONE
                                               : (msi_clean_fit)fits,
@@ -500,7 +501,11 @@ int msi_clean_field_average(msi_clean_field *f, int models)
 static int expand_models(msi_clean_field *f)
 {
     if (n_taylor(&f->spec)) return msi_clean_field_terms(f, 1);
-    for (int i = 0; f->cleaned_model && i < f->n_group; i++)
+    for (int i = 0; f->spec.sight && i < f->n_group; i++)
+        if (f->group[i].cleaner)
+            MSI_TRY(msi_seen_spectra_fit(f->spec.sight, f->group[i].cleaner, f->group[i].pol, f->group[i].model,
+                                         f->group[i].part_model));
+    for (int i = 0; f->cleaned_model && !f->spec.sight && i < f->n_group; i++)
         if (f->group[i].cleaner)
             MSI_TRY(msi_cleaner_expand(f->group[i].cleaner, f->group[i].model, f->group[i].part_model));
     return MSI_OK;

@@ -11,6 +11,7 @@
 #include "kernels/cleaner.h"
 #include "kernels/gridder.h"
 #include "src/clean/clean_samples.h"
+#include "src/clean/seen_spectra.h"
 #include "src/clean/source_list.h"
 #include "src/options/options.h"
 #include "src/sky/stokes.h"
@@ -31,6 +32,8 @@ typedef struct msi_clean_field_spec {
     /* NULL: none. With Taylor terms the samples have one channel, first. The images of the field are those of the terms,
      * n_channel of them, and the cleaned channels are the nodes. */
     const msi_clean_taylor *taylor;
+    /* Fitted spectra are those of true flux, which the images see like this; NULL: those of the images. */
+    const msi_clean_sight *sight;
     int n_parallel; /* channels whose gridders may work at the same time, each on its own device; 0: 1 */
 } msi_clean_field_spec;
 

@@ -218,6 +218,9 @@ static int find_terms(const msi_source_list *l, const msi_source_sky *sky, int64
 {
     const double response = response_at(l, sky, i);
     double sum = 0, all = 0, value[MSI_CLEAN_MAX_CHANNEL];
+    if (sky->terms_at)
+        return sky->terms_at(sky->fit, (int64_t)l->kept.p[i].y * sky->geometry->nx + (int64_t)l->kept.p[i].x,
+                             l->kept.value + i * l->n_channel, term);
     for (int c = 0; c < l->n_channel; c++) value[c] = l->kept.value[i * l->n_channel + c] / response;
     if (sky->terms) return sky->terms(sky->fit, value, term);
     for (int c = 0; c < l->n_channel; c++) {

@@ -57,7 +57,9 @@ typedef struct msi_source_sky {
     /* Fits n_term terms to the values of the channels. The first is the value at the reference frequency. NULL: one
      * term, the weighted mean over channels. */
     int (*terms)(const void *fit, const double *value, double *term);
-    const void *fit; /* its argument */
+    /* Instead of it: fits terms to the values of the images at a pixel, without a division. */
+    int (*terms_at)(const void *fit, int64_t pixel, const double *value, double *term);
+    const void *fit; /* the argument of both */
     int n_term;
     int is_logarithmic; /* 1: a_0 10^(a_1 x + a_2 x^2 ..), x = log10(frequency / reference); 0: a_0 + a_1 x + .., x =
                            frequency / reference - 1 */

@@ -256,6 +256,27 @@ static int n_parallel(const msi_imaging_run *r, int n_channel)
     return n_channel == r->options->channels_out ? r->gpus.n_slot : 1;
 }
 
+/* Find what the spectra of models depend on: the primary beam, and forced spectral indices. */
+static int find_sight(msi_cleaning *k)
+{
+    msi_imaging_run *r = k->run;
+    const msi_options *o = r->options;
+    k->sight = (msi_clean_sight){.n_channel = (int)o->channels_out,
+                                 .n_pol = r->n_plane,
+                                 .n_pixel = msi_image_n_pixel(&o->geometry),
+                                 .n_forced = (int)o->clean.log_fit_terms - 1};
+    MSI_TRY(msi_imaging_pb_sight(r, &k->sight));
+    if (k->sight.respond && !r->interval) msi_log_info("fitted spectra: of true flux, corrected for the primary beam");
+    if (!o->clean.force_spectrum) return MSI_OK;
+    if (!k->forced) {
+        MSI_TRY(msi_alloc_paged(&k->forced, k->sight.n_forced * k->sight.n_pixel, sizeof *k->forced,
+                                "forced spectral indices"));
+        MSI_TRY(msi_imaging_reuse_forced(r, k->forced));
+    }
+    k->sight.forced = k->forced;
+    return MSI_OK;
+}
+
 static int make_field(msi_cleaning *k, int64_t first, int n_channel)
 {
     msi_imaging_run *r = k->run;
@@ -274,6 +295,8 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
     spec.freq_hz = k->freq_hz;
     spec.n_parallel = n_term ? 1 : n_parallel(r, n_channel);
     spec.taylor = n_term ? &k->taylor : NULL;
+    MSI_TRY(find_sight(k));
+    if (k->sight.respond || k->sight.forced) spec.sight = &k->sight;
     MSI_TRY(msi_clean_field_make(&k->field, &spec));
     k->shape = *msi_planes_shape_of(k->field.residual);
     if (!n_term && k->field.n_cleaned < n_channel)
@@ -425,6 +448,7 @@ static void free_cleaning(msi_cleaning *k)
     msi_free(k->weight);
     msi_free(k->peak_jy);
     msi_free(k->flux_jy);
+    msi_free(k->forced);
     msi_free(k);
 }
 

@@ -35,6 +35,8 @@ typedef struct msi_cleaning {
     msi_clean_field field;
     int64_t first;
     double principal_peak_jy; /* with Taylor terms: the largest value of the principal solution of Stokes I, term 0 */
+    msi_clean_sight sight;    /* of fitted spectra, if the field's refers to it */
+    float *forced;            /* [terms - 1] images of -force-spectrum; NULL: none */
     msi_clean_taylor taylor;  /* nodes of Taylor terms; the channels of the field are then the terms of channel first */
     double *freq_hz;          /* [field.spec.n_channel] */
     msi_beam *beam;           /* [field.spec.n_channel] */

@@ -208,6 +208,31 @@ static int find_terms(const void *cleaner, const double *value, double *term)
     return MSI_OK;
 }
 
+/* How terms of sources are found where spectra are those of true flux. */
+typedef struct seen_terms {
+    const msi_clean_field *field;
+    const msi_cleaner *cleaner;
+    int pol, is_true;
+} seen_terms;
+
+static int find_seen_terms(const void *of, int64_t pixel, const double *value, double *term)
+{
+    const seen_terms *s = of;
+    double seen[MSI_CLEAN_MAX_CHANNEL];
+    MSI_TRY(msi_seen_spectra_terms(s->field->spec.sight, s->cleaner, s->pol, pixel, s->field->n_cleaned, value, term,
+                                   seen));
+    if (s->field->spec.sight->respond && !s->is_true) msi_cleaner_terms(s->cleaner, seen, term);
+    return MSI_OK;
+}
+
+/* Return the number of Stokes I among the planes of a field. */
+static int intensity_of(const msi_clean_field *f)
+{
+    for (int p = 0; p < f->spec.n_pol; p++)
+        if (f->spec.planes[p].pol == MSI_POL_I) return p;
+    return 0;
+}
+
 /* Programs that read the list assume J2000. The axes of ICRS differ from it by 0.02 arcsec. */
 static void warn_of_frame(const char *frame)
 {
@@ -232,8 +257,10 @@ static int make_response(msi_imaging_run *r, int64_t first, float **response)
 }
 
 /* Write a list of sources. Given: is_true  that of true fluxes */
-static int write_list(msi_imaging_run *r, int64_t first, int is_true, const msi_clean_group *g)
+static int write_list(msi_imaging_run *r, const msi_clean_field *f, int64_t first, int is_true,
+                      const msi_clean_group *g)
 {
+    const seen_terms seen = {f, g->cleaner, intensity_of(f), is_true};
     msi_source_sky sky = {.geometry = &r->options->geometry,
                           .ra_rad = r->ra_rad,
                           .dec_rad = r->dec_rad,
@@ -248,6 +275,10 @@ static int write_list(msi_imaging_run *r, int64_t first, int is_true, const msi_
     sky.n_term = msi_cleaner_n_term(g->cleaner, &sky.reference_hz, &sky.is_logarithmic);
     if (is_true) MSI_TRY(make_response(r, first, &response));
     sky.response = response;
+    if (f->spec.sight) {
+        sky.terms_at = find_seen_terms;
+        sky.fit = &seen;
+    }
     const int rc = msi_source_list_write(publish, i, g->sources->list, &sky);
     msi_free(response);
     if (rc || is_true) return rc;
@@ -284,7 +315,7 @@ static int put_sources(msi_imaging_run *r, const msi_clean_field *f, int64_t fir
     for (int i = 0; i < f->n_group && !g; i++)
         if (f->group[i].sources) g = &f->group[i];
     for (int is_true = 0; is_true < 2; is_true++)
-        MSI_TRY(g ? write_list(r, first, is_true, g) : write_empty_list(r, first, is_true, f->spec.freq_hz[0]));
+        MSI_TRY(g ? write_list(r, f, first, is_true, g) : write_empty_list(r, first, is_true, f->spec.freq_hz[0]));
     return MSI_OK;
 }
 
@@ -295,13 +326,16 @@ static const double LEAST_SIGMA = 5;
 
 /* The map of Stokes I. */
 typedef struct index_map {
+    const msi_clean_field *field;
     const msi_clean_group *group;
+    int intensity;             /* the number of Stokes I among the planes of the field */
     int n_channel, n_pol, pol; /* of the group's planes; the number of Stokes I among n_pol */
     double weight[MSI_CLEAN_MAX_PLANE];
     int64_t n_pixel, n; /* all pixels; pixels with a value */
     void *plane;        /* [n_pixel] of a channel */
     double *mean;       /* [n_pixel] over channels, Jy/beam */
     double *value;      /* [n][n_channel] */
+    int64_t *at;        /* [n] pixels */
     float *pixel;       /* [n_pixel] initially NaN */
 } index_map;
 
@@ -356,22 +390,28 @@ static int find_mean(index_map *m)
 /* Gather the spectra of all pixels of the map. */
 static int gather_spectra(index_map *m)
 {
+    int64_t n = 0;
     MSI_TRY(msi_alloc(&m->value, m->n * m->n_channel, sizeof *m->value, "spectra"));
+    MSI_TRY(msi_alloc(&m->at, m->n, sizeof *m->at, "spectra"));
+    for (int64_t i = 0; i < m->n_pixel; i++)
+        if (has_index(m, i)) m->at[n++] = i;
     for (int c = 0; c < m->n_channel; c++) {
-        int64_t at = 0;
         MSI_TRY(fetch_index_plane(m, c));
-        for (int64_t i = 0; i < m->n_pixel; i++)
-            if (has_index(m, i)) m->value[at++ * m->n_channel + c] = pixel_of(m, i);
+        for (int64_t at = 0; at < m->n; at++) m->value[at * m->n_channel + c] = pixel_of(m, m->at[at]);
     }
     return MSI_OK;
 }
 
 /* Return the logarithmic slope of a spectrum at its reference frequency. NaN if its value there is not positive or,
  * with a logarithmic fit, if that of a channel is not. */
-static double index_of(const index_map *m, const double *value, int is_logarithmic)
+static double index_of(const index_map *m, int64_t pixel, const double *value, int is_logarithmic)
 {
     double term[MSI_CLEAN_MAX_TERM];
-    msi_cleaner_terms(m->group->cleaner, value, term);
+    if (!m->field->spec.sight)
+        msi_cleaner_terms(m->group->cleaner, value, term);
+    else if (msi_seen_spectra_terms(m->field->spec.sight, m->group->cleaner, m->intensity, pixel, m->n_channel, value,
+                                    term, NULL))
+        return NAN;
     if (!is_logarithmic) return term[0] > 0 ? term[1] / term[0] : NAN;
     for (int c = 0; c < m->n_channel; c++)
         if (m->weight[c] > 0 && !(value[c] > 0)) return NAN;
@@ -385,9 +425,7 @@ static void fit_spectra(index_map *m)
     (void)msi_cleaner_n_term(m->group->cleaner, &reference_hz, &is_logarithmic);
 #pragma omp parallel for schedule(dynamic, 256)
     for (int64_t at = 0; at < m->n; at++)
-        m->value[at * m->n_channel] = index_of(m, m->value + at * m->n_channel, is_logarithmic);
-    for (int64_t i = 0, at = 0; i < m->n_pixel; i++)
-        if (has_index(m, i)) m->pixel[i] = (float)m->value[at++ * m->n_channel];
+        m->pixel[m->at[at]] = (float)index_of(m, m->at[at], m->value + at * m->n_channel, is_logarithmic);
 }
 
 static int make_map(index_map *m)
@@ -402,6 +440,7 @@ static int make_map(index_map *m)
     msi_free(m->plane);
     msi_free(m->mean);
     msi_free(m->value);
+    msi_free(m->at);
     return rc;
 }
 
@@ -414,7 +453,10 @@ static void sum_weights(index_map *m, const msi_clean_field *f, int plane)
 
 static int find_index(msi_imaging_run *r, const msi_clean_field *f, int plane, const msi_beam *beam, msi_image *image)
 {
-    index_map m = {.group = msi_clean_field_group(f, plane), .n_pixel = msi_image_n_pixel(&image->geometry)};
+    index_map m = {.field = f,
+                   .intensity = plane,
+                   .group = msi_clean_field_group(f, plane),
+                   .n_pixel = msi_image_n_pixel(&image->geometry)};
     const int joined = m.group->pol < 0;
     if (!m.group->cleaner || !msi_beam_known(beam)) return MSI_OK;
     m.pixel = image->pixel;
@@ -468,7 +510,9 @@ static int put_index(msi_cleaning *k)
     if (msi_outputs_index_plane(k->run->options) < 0) return MSI_OK;
     MSI_TRY(find_band_beam(k));
     if (!k->run->interval)
-        msi_log_info("spectral-index map: not corrected for the primary beam, whose spectrum it includes");
+        msi_log_info(k->field.spec.sight && k->field.spec.sight->respond
+                         ? "spectral-index map: corrected for the primary beam"
+                         : "spectral-index map: not corrected for the primary beam, whose spectrum it includes");
     const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band_beam, k->band_weight, k->clean, 0};
     return put_index_map(k->run, &k->field, &product);
 }

@@ -163,6 +163,17 @@ int msi_imaging_facets_response(msi_imaging_run *r, int64_t channel, float *pixe
     return rc;
 }
 
+int msi_imaging_facets_see(msi_imaging_run *r, int64_t channel)
+{
+    const msi_image_geometry *g = &r->facets->facets.geometry;
+    msi_imaging_facets *f = r->facets;
+    float *pixel;
+    if (!f->seen) MSI_TRY(msi_alloc(&f->seen, r->options->channels_out, sizeof *f->seen, "responses of facets"));
+    MSI_TRY(msi_alloc(&pixel, msi_image_n_pixel(g), sizeof *pixel, "responses of facets"));
+    msi_pb_mean_from_plain(&f->seen[channel], g, r->n_plane, pixel);
+    return msi_imaging_facets_response(r, channel, pixel);
+}
+
 /* Divide a plane of an image by the response, and write it. Given: out  of one plane */
 static int write_true(msi_imaging_run *r, const msi_imaging_pb_image *of, int plane, const float *response,
                       msi_image *out)
@@ -212,10 +223,13 @@ void msi_imaging_facets_close(msi_imaging_run *r)
     msi_imaging_facets *f = r->facets;
     if (!f) return;
     for (int64_t c = 0; f->channel && c < r->options->channels_out; c++) msi_facet_channel_free(&f->channel[c]);
+    for (int64_t c = 0; f->seen && c < r->options->channels_out; c++) msi_pb_mean_free(&f->seen[c]);
+    msi_free(f->seen);
     msi_free(f->channel);
     msi_free(f->weight);
     msi_free(f->response);
     f->response = NULL;
+    f->seen = NULL;
     f->channel = NULL;
     f->weight = NULL;
     msi_facets_free(&f->facets);

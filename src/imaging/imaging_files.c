@@ -143,6 +143,7 @@ int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *imag
     }
     if (msi_outputs_has_weights(o, channel)) MSI_TRY(write_weights(r, channel, &spec));
     MSI_TRY(put_corrected(r, channel, image, psf, file));
+    for (int n = 0; n < image->n_plane; n++) file[n].spec.contour = msi_imaging_pb_contour(r, channel);
     return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_pending);
 }
 
@@ -187,6 +188,7 @@ static int put_planes(msi_imaging_run *r, const msi_imaging_product *product, in
     }
     const msi_imaging_pb_image of = {product->channel, product->kind, image, 0, image->n_plane, first, file};
     MSI_TRY(msi_imaging_pb_put(r, &of));
+    for (int i = 0; i < image->n_plane; i++) file[i].spec.contour = msi_imaging_pb_contour(r, product->channel);
     return msi_image_writer_put(r->writer, image, image->n_plane, file, r->plan.n_pending);
 }
 

@@ -131,6 +131,10 @@ int msi_imaging_pb_open(msi_imaging_run *r)
     if (o->pb.reuse || r->is_empty) return MSI_OK;
     MSI_TRY(msi_pb_array_make(&r->pb, msi_imaging_pb_word(o), o->pb.is_differential, r->reader, edge[0],
                               end[o->channels_out - 1], r->observation.dir_frame));
+    for (int i = 0; i < r->n_plane && !r->interval; i++)
+        if (r->planes[i].pol == MSI_POL_V && strncmp(msi_pb_array_name(r->pb), "VLA", 3) == 0 &&
+            !strstr(msi_imaging_pb_word(o), "squint"))
+            msi_log_info("Stokes V: the beams of R and L are taken as one; -pb vla-squint separates them");
     if (o->pb.grid) MSI_TRY(msi_pb_array_refuse_stations(r->pb, "-grid-with-beam"));
     if (o->pb.mosaic && r->update) MSI_TRY(msi_pb_array_refuse_stations(r->pb, "-mosaic with MODEL_DATA"));
     return o->pb.grid ? open_beam(r) : MSI_OK;
@@ -151,9 +155,13 @@ int msi_imaging_pb_weigh(msi_imaging_run *r, msi_beam_weights *weights)
 void msi_imaging_pb_close(msi_imaging_run *r)
 {
     close_beam(r);
+    if (r->pb_s[0] > 0) msi_log_detail("primary beams: %.3f s for models, %.3f s for pixels", r->pb_s[0], r->pb_s[1]);
+    r->pb_s[0] = r->pb_s[1] = 0;
     for (int64_t c = 0; r->pb_mean && c <= r->options->channels_out; c++) msi_pb_mean_free(&r->pb_mean[c]);
     msi_free(r->pb_mean);
     msi_free(r->pb_weight);
+    msi_free(r->contour);
+    r->contour = NULL;
     msi_pb_array_free(r->pb);
     r->pb_mean = NULL;
     r->pb_weight = NULL;
@@ -204,7 +212,10 @@ static int make_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean *mean)
     const double centre[2] = {r->ra_rad, r->dec_rad};
     group_frequencies(&f, r->reader, r->channels.edge_hz[channel], r->channels.edge_hz[channel + 1],
                       r->channels.low_hz[channel], r->channels.high_hz[channel]);
-    return mean_of(mean, r->pb, &f, &r->options->geometry, centre, r->planes, r->n_plane);
+    const double start_s = msi_wall_s();
+    const int rc = mean_of(mean, r->pb, &f, &r->options->geometry, centre, r->planes, r->n_plane);
+    r->pb_s[0] += msi_wall_s() - start_s;
+    return rc;
 }
 
 int msi_imaging_pb_mosaic(msi_imaging_run *r, int64_t channel, double *weight, msi_mosaic_channel *out)
@@ -255,39 +266,104 @@ int msi_imaging_pb_channels(msi_imaging_run *r)
     return MSI_OK;
 }
 
+/* ---- The sight of fitted spectra ---- */
+
+/* Find the responses of all channels at a pixel. Given: run  with the means of all channels */
+static void respond(const void *run, int64_t pixel, double *response)
+{
+    const msi_imaging_run *r = run;
+    const msi_pb_mean *mean = r->facets && r->facets->gains ? r->facets->seen : r->pb_mean;
+    const int64_t nx = r->options->geometry.nx;
+    for (int64_t c = 0; c < r->options->channels_out; c++)
+        msi_pb_mean_at(&mean[c], pixel % nx, pixel / nx, response + c * r->n_plane * r->n_plane);
+}
+
+int msi_imaging_pb_sight(msi_imaging_run *r, msi_clean_sight *sight)
+{
+    const msi_options *o = r->options;
+    const int by_facets = r->facets && r->facets->gains,
+              is_fitted = o->clean.join_channels && (o->clean.fit_terms || o->clean.log_fit_terms);
+    if (!is_fitted || r->is_empty || !(o->pb.apply || o->pb.correct || o->facets.beam)) return MSI_OK;
+    sight->respond = respond;
+    sight->user = r;
+    for (int64_t c = 0; c < o->channels_out; c++) {
+        msi_pb_mean *mean;
+        if (by_facets)
+            MSI_TRY(msi_imaging_facets_see(r, c));
+        else
+            MSI_TRY(find_mean(r, c, &mean));
+    }
+    return MSI_OK;
+}
+
 /* ---- Files ---- */
 
-/* Write an image. It may be NaN where the beam is not known. */
-static int write(msi_imaging_run *r, const msi_output_id *id, const msi_fits_spec *spec, const void *pixel,
-                 msi_precision precision)
+const msi_fits_contour *msi_imaging_pb_contour(msi_imaging_run *r, int64_t channel)
 {
-    msi_fits_spec of_kind = *spec;
-    of_kind.primary_beam = r->pb ? msi_pb_array_name(r->pb) : "files of an earlier run";
-    return msi_outputs_write(r->outputs, id, &of_kind, pixel, precision);
+    enum { N = MSI_CONTOUR_POINTS };
+    const msi_image_geometry *g = &r->options->geometry;
+    double matrix[MSI_MAX_PLANES * MSI_MAX_PLANES];
+    if (!r->pb_mean || !(r->options->png || r->options->report)) return NULL;
+    const msi_pb_mean *mean = &r->pb_mean[channel == MSI_OUTPUT_MFS ? r->options->channels_out : channel];
+    if (!mean->node && !mean->plain) return NULL;
+    if (!r->contour && msi_alloc(&r->contour, 1, sizeof *r->contour, "a contour")) return NULL;
+    float largest = 0;
+    for (int i = 0; i < N * N; i++) {
+        msi_pb_mean_at(mean, llround(msi_fits_contour_pixel(i % N, g->nx)),
+                       llround(msi_fits_contour_pixel(i / N, g->ny)), matrix);
+        r->contour->value[i / N][i % N] = (float)matrix[0];
+        largest = fmaxf(largest, (float)matrix[0]);
+    }
+    r->contour->level = 0.5 * (double)largest;
+    return r->contour;
+}
+
+/* Give an image to the writer, which frees it. Its files are those of an image that it belongs to. Given: first  the
+ * number of its first plane among the run's */
+static int put_image(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fits_kind kind, int first,
+                     msi_image *image)
+{
+    msi_image_file file[MSI_IMAGE_MAX_FILES];
+    const int n = image->n_plane;
+    for (int p = 0; p < n; p++) {
+        file[p] = of->file[p < of->n_plane ? p : 0];
+        file[p].id = (msi_output_id){r->interval, of->channel, first + p, kind, file[p].id.term};
+        file[p].plane = p;
+        file[p].spec.primary_beam = r->pb ? msi_pb_array_name(r->pb) : "files of an earlier run";
+        file[p].spec.contour = msi_imaging_pb_contour(r, of->channel);
+    }
+    return msi_image_writer_put(r->writer, image, n, file, r->plan.n_pending);
+}
+
+/* Write an image of a mean beam. Given: part, plane, limit  as msi_pb_mean_image */
+static int write_part(msi_imaging_run *r, const msi_imaging_pb_image *of, const msi_pb_mean *mean, msi_fits_kind kind,
+                      int plane, double limit)
+{
+    const msi_pb_part part = kind == MSI_FITS_FEED_X   ? MSI_PB_FEED_X
+                             : kind == MSI_FITS_FEED_Y ? MSI_PB_FEED_Y
+                                                       : MSI_PB_RESPONSE;
+    msi_image image;
+    MSI_TRY(msi_image_alloc(&image, &mean->geometry, 1, MSI_FP32));
+    const double start_s = msi_wall_s();
+    int rc = msi_pb_mean_image(mean, part, plane, limit, image.pixel);
+    r->pb_s[1] += msi_wall_s() - start_s;
+    if (!rc) rc = put_image(r, of, kind, plane, &image);
+    msi_image_free(&image);
+    return rc;
 }
 
 /* Write the beam of a channel, once. */
-static int write_beam(msi_imaging_run *r, int64_t channel, const msi_fits_spec *spec, msi_pb_mean *mean)
+static int write_beam(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_pb_mean *mean)
 {
     const msi_pb_options *o = &r->options->pb;
-    float *pixel;
-    msi_output_id id = {r->interval, channel, 0, MSI_FITS_FEED_X, 0};
     if (mean->is_written) return MSI_OK;
     mean->is_written = 1;
-    MSI_TRY(msi_alloc(&pixel, msi_image_n_pixel(&mean->geometry), sizeof *pixel, "the primary beam"));
-    int rc = MSI_OK;
-    for (int feed = 0; o->apply && !o->reuse && !rc && feed < 2; feed++) {
-        id.kind = feed ? MSI_FITS_FEED_Y : MSI_FITS_FEED_X;
-        rc = msi_pb_mean_image(mean, feed ? MSI_PB_FEED_Y : MSI_PB_FEED_X, 0, -1, pixel);
-        if (!rc) rc = write(r, &id, spec, pixel, MSI_FP32);
+    if (o->apply && !o->reuse) {
+        MSI_TRY(write_part(r, of, mean, MSI_FITS_FEED_X, 0, -1));
+        MSI_TRY(write_part(r, of, mean, MSI_FITS_FEED_Y, 0, -1));
     }
-    id.kind = MSI_FITS_PB;
-    for (id.plane = 0; o->correct && !rc && id.plane < r->n_plane; id.plane++) {
-        rc = msi_pb_mean_image(mean, MSI_PB_RESPONSE, id.plane, o->pblimit, pixel);
-        if (!rc) rc = write(r, &id, spec, pixel, MSI_FP32);
-    }
-    msi_free(pixel);
-    return rc;
+    for (int p = 0; o->correct && p < r->n_plane; p++) MSI_TRY(write_part(r, of, mean, MSI_FITS_PB, p, o->pblimit));
+    return MSI_OK;
 }
 
 /* Copy some planes of an image, correct and write them. Given: of  first plane among the run's */
@@ -298,14 +374,13 @@ static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, m
     const msi_image *from = of->image;
     const int64_t bytes = msi_image_n_pixel(&from->geometry) * msi_image_pixel_bytes(from->precision);
     MSI_TRY(msi_image_alloc(&copy, &from->geometry, of->n_plane, from->precision));
+    const double start_s = msi_wall_s();
     memcpy(copy.pixel, msi_image_plane(from, of->plane), (size_t)(bytes * of->n_plane));
     int rc = msi_pb_mean_correct(mean, of->first, limit, &copy);
+    r->pb_s[1] += msi_wall_s() - start_s;
     /* A model has nothing where the beam is not known. */
     if (!rc && kind == MSI_FITS_MODEL_PB) msi_image_blank(&copy);
-    for (int p = 0; !rc && p < of->n_plane; p++) {
-        const msi_output_id id = {r->interval, of->channel, of->first + p, kind, of->file[p].id.term};
-        rc = write(r, &id, &of->file[p].spec, msi_image_plane(&copy, p), copy.precision);
-    }
+    if (!rc) rc = put_image(r, of, kind, of->first, &copy);
     msi_image_free(&copy);
     return rc;
 }
@@ -342,7 +417,7 @@ int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)
         r->pb_weight[of->channel] = of->image->sum_weight[of->plane];
     if (r->is_empty && !o->reuse) MSI_TRY(make_unknown(r, of));
     MSI_TRY(find_mean(r, of->channel, &mean));
-    if (!r->options->clean.n_taylor) MSI_TRY(write_beam(r, of->channel, &of->file[0].spec, mean));
+    if (!r->options->clean.n_taylor) MSI_TRY(write_beam(r, of, mean));
     if (is_psf) return o->apply && o->save_psf ? write_corrected(r, of, MSI_FITS_PSF_PB, o->limit, mean) : MSI_OK;
     if (o->apply || (o->mosaic && is_model))
         MSI_TRY(write_corrected(r, of, is_model ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB, o->limit, mean));

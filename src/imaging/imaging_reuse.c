@@ -17,13 +17,14 @@
 
 /* ---- Headers of images ---- */
 
-static int check_pixels_match(const char *path, const msi_fits_header *h, const msi_image_geometry *g)
+static int check_pixels_match(const char *path, const msi_fits_header *h, const msi_image_geometry *g, int64_t n_plane)
 {
     const double asec = 180 * 3600 / MSI_PI;
     const msi_image_geometry *m = &h->geometry;
-    if (h->n_freq * h->n_pol != 1)
-        return msi_error_set(MSI_EINPUT, "%s: has %lld planes; an image of one plane is needed", path,
-                             (long long)(h->n_freq * h->n_pol));
+    if (h->n_freq * h->n_pol != n_plane)
+        return msi_error_set(
+            MSI_EINPUT, "%s: has %lld planes; an image of %s is needed", path, (long long)(h->n_freq * h->n_pol),
+            n_plane > 1 ? "one plane for each term of -fit-spectral-log-pol after the first" : "one plane");
     if (m->nx != g->nx || m->ny != g->ny)
         return msi_error_set(MSI_EINPUT, "%s: has %lld x %lld pixels, but the image has %lld x %lld", path,
                              (long long)m->nx, (long long)m->ny, (long long)g->nx, (long long)g->ny);
@@ -77,15 +78,26 @@ static int check_kind(const char *path, const msi_fits_header *h, const msi_imag
 }
 
 /* Open an image and check that its header matches the run. */
-static int open_image(msi_fits_file **out, const msi_imaging_run *r, const char *path, const msi_output_id *id)
+static int open_planes(msi_fits_file **out, const msi_imaging_run *r, const char *path, const msi_output_id *id,
+                       int64_t n_plane)
 {
     MSI_TRY(msi_fits_open(out, path));
     const msi_fits_header *h = msi_fits_header_get(*out);
-    int rc = check_pixels_match(path, h, &r->options->geometry);
+    int rc = check_pixels_match(path, h, &r->options->geometry, n_plane);
     if (!rc) rc = check_place(path, h, r);
     if (!rc) rc = check_kind(path, h, r, id);
     if (rc) msi_fits_close(*out);
     return rc;
+}
+
+static int open_image(msi_fits_file **out, const msi_imaging_run *r, const char *path, const msi_output_id *id)
+{
+    return open_planes(out, r, path, id, 1);
+}
+
+static int open_forced(msi_fits_file **out, const msi_imaging_run *r)
+{
+    return open_planes(out, r, r->options->clean.force_spectrum, NULL, r->options->clean.log_fit_terms - 1);
 }
 
 /* ---- All images that a run will read ---- */
@@ -120,6 +132,10 @@ int msi_imaging_reuse_check(const msi_imaging_run *r)
     MSI_TRY(check_kind_of_images(r, c->reuse_psf, MSI_FITS_PSF));
     MSI_TRY(check_kind_of_images(r, c->reuse_dirty, MSI_FITS_DIRTY));
     MSI_TRY(check_kind_of_images(r, c->continues ? r->options->name : NULL, MSI_FITS_MODEL));
+    if (c->force_spectrum) {
+        MSI_TRY(open_forced(&file, r));
+        msi_fits_close(file);
+    }
     if (!c->local_rms_image) return MSI_OK;
     MSI_TRY(open_image(&file, r, c->local_rms_image, NULL));
     msi_fits_close(file);
@@ -197,6 +213,20 @@ int msi_imaging_reuse_rms(const msi_imaging_run *r, msi_precision precision, voi
                                  (long long)(i % r->options->geometry.nx) + 1,
                                  (long long)(i / r->options->geometry.nx) + 1, msi_image_value(pixel, precision, i));
     return MSI_OK;
+}
+
+int msi_imaging_reuse_forced(const msi_imaging_run *r, float *pixel)
+{
+    const int64_t nx = r->options->geometry.nx, n = msi_image_n_pixel(&r->options->geometry);
+    msi_fits_file *file;
+    MSI_TRY(open_forced(&file, r));
+    const msi_fits_header *h = msi_fits_header_get(file);
+    int rc = MSI_OK;
+    for (int64_t f = 0; !rc && f < h->n_freq; f++)
+        for (int p = 0; !rc && p < h->n_pol; p++)
+            rc = msi_fits_read_plane(file, f, p, MSI_FP32, pixel + (f * h->n_pol + p) * n, nx);
+    msi_fits_close(file);
+    return rc;
 }
 
 /* ---- Checkpoints ---- */
@@ -282,16 +312,17 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     options = hash_text(options, o->facets.files);
     options = hash_text(options, o->facets.tables);
     options = hash_text(options, o->facets.aterms);
-    const double facets[] = {o->facets.feather_pixel, o->facets.is_linear, o->facets.scalar,
-                             o->facets.diagonal,      o->facets.beam,      o->facets.update_s,
-                             o->facets.aterm_update_s};
+    const double facets[] = {o->facets.feather_pixel, o->facets.is_linear, o->facets.scalar,        o->facets.diagonal,
+                             o->facets.beam,          o->facets.update_s,  o->facets.aterm_update_s};
     options = msi_hash(options, facets, (int64_t)sizeof facets);
     options = hash_text(options, c->reuse_dirty);
-    if (o->pb.grid || o->pb.mosaic || o->facets.beam) options = hash_text(options, msi_imaging_pb_word(o));
+    if (o->pb.grid || o->pb.mosaic || o->facets.beam || f->spec.sight)
+        options = hash_text(options, msi_imaging_pb_word(o));
     options = hash_text(options, o->pb.is_differential ? "differential" : "");
     if (o->pb.mosaic) options = hash_text(options, "mosaic");
     if (o->pb.grid) options = msi_hash(options, &o->pb.limit, (int64_t)sizeof o->pb.limit);
     options = hash_text(options, c->local_rms_image);
+    if (c->force_spectrum) options = hash_text(options, c->force_spectrum);
     options = msi_hash(options, o->pol, (int64_t)sizeof *o->pol * o->n_pol);
     options = msi_hash(options, c->scale, (int64_t)sizeof *c->scale * c->n_scale);
     options = msi_hash(options, f->spec.freq_hz, (int64_t)sizeof *f->spec.freq_hz * f->spec.n_channel);

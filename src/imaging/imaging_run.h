@@ -29,6 +29,7 @@
 typedef struct msi_imaging_facets {
     msi_facet_gains *gains; /* NULL: none */
     msi_facets facets;      /* of the present interval, as the next ones */
+    msi_pb_mean *seen;      /* [channels_out] the responses of channels, for spectra of true flux; NULL: not needed */
     msi_facet_work work;
     msi_facet_channel *channel; /* [channels_out] */
     double *weight;             /* [channels_out] sums of weights, for the mean of the channels */
@@ -103,6 +104,8 @@ typedef struct msi_imaging_run {
     msi_ms_dropped dropped;
     msi_pb_array *pb;            /* NULL without a primary beam, as the next two */
     msi_pb_mean *pb_mean;        /* [channels_out + 1] of each channel, and of all; empty until it is needed */
+    double pb_s[2];              /* time spent on models, and on their images and corrections */
+    msi_fits_contour *contour;   /* of half power of the channel whose images were written last; NULL: none */
     double *pb_weight;           /* [channels_out] the sums of weights of the channels */
     int64_t n_loaded, n_outside; /* samples that the gridders kept; that they dropped */
 } msi_imaging_run;
@@ -267,6 +270,18 @@ int msi_imaging_pb_tag(msi_imaging_beam *beam, const msi_ms_block *block, int n,
  * -grid-with-beam. Returns: 0, MSI_ENOMEM */
 int msi_imaging_pb_channels(msi_imaging_run *run);
 
+/*
+ * msi_imaging_pb_sight - say how the images of joined channels see the sky, if fitted spectra are to be those of true
+ * flux: where a beam is applied.
+ * Given and returned: sight  respond is set until msi_imaging_pb_close, or left NULL
+ * Returns:            0, MSI_ENOMEM, MSI_EINPUT (a file of -reuse-primary-beam)
+ */
+int msi_imaging_pb_sight(msi_imaging_run *run, msi_clean_sight *sight);
+
+/* msi_imaging_pb_contour - return the contour of half power of the mean beam of a channel, borrowed until the next call,
+ * if images are corrected for it and pictures are drawn; otherwise NULL. */
+const msi_fits_contour *msi_imaging_pb_contour(msi_imaging_run *run, int64_t channel);
+
 /* msi_imaging_pb_weigh - set the weights of an interval, summed over the ranks; every rank calls it. Given and returned:
  * weights [sets]. Returns: 0, MSI_EMPI.. as msi_ranks_sum */
 int msi_imaging_pb_weigh(msi_imaging_run *run, msi_beam_weights *weights);
@@ -382,6 +397,9 @@ int msi_imaging_facets_image(msi_imaging_run *run, int64_t channel, msi_image *i
  * msi_imaging_pb_put */
 int msi_imaging_facets_put(msi_imaging_run *run, const msi_imaging_pb_image *image);
 
+/* msi_imaging_facets_see - make run->facets->seen of a channel. Returns: 0, MSI_ENOMEM */
+int msi_imaging_facets_see(msi_imaging_run *run, int64_t channel);
+
 /* msi_imaging_facets_response - make the image of the response of an output channel, or of the mean of all: true flux
  * times it is the image. Returned: pixel [ny][nx]. Returns: 0, MSI_ENOMEM, MSI_EINPUT */
 int msi_imaging_facets_response(msi_imaging_run *run, int64_t channel, float *pixel);
@@ -415,6 +433,10 @@ int msi_imaging_reuse_read(const msi_imaging_run *run, const char *prefix, const
  * Returns:  as above
  */
 int msi_imaging_reuse_rms(const msi_imaging_run *run, msi_precision precision, void *pixel);
+
+/* msi_imaging_reuse_forced - read the images of -force-spectrum. Returned: pixel [terms - 1][ny][nx]; NaN where nothing is
+ * forced. Returns: as msi_imaging_reuse_rms */
+int msi_imaging_reuse_forced(const msi_imaging_run *run, float *pixel);
 
 /* ---- Checkpoints: NAME[-tNNNN][-NNNN].clean, one for each field (imaging_reuse.c) ---- */
 

@@ -442,6 +442,10 @@ static int check_spectral_fit(const msi_options *o)
     const msi_clean_options *c = &o->clean;
     const int64_t n_term = c->fit_terms ? c->fit_terms : c->log_fit_terms;
     const char *name = c->fit_terms ? "fit-spectral-pol" : "fit-spectral-log-pol";
+    if (c->force_spectrum && c->log_fit_terms < 2)
+        return msi_error_set(MSI_EUSAGE,
+                             "-force-spectrum: it gives the terms of a logarithmic spectrum after the first; "
+                             "give -fit-spectral-log-pol with one term more than the file has planes");
     if (!n_term) return MSI_OK;
     if (c->fit_terms && c->log_fit_terms)
         return msi_error_set(MSI_EUSAGE, "-fit-spectral-pol and -fit-spectral-log-pol: give one of them");
@@ -804,6 +808,7 @@ static int check_cube(const msi_options *o)
                         : c->niter && c->continues       ? "continue"
                         : c->niter && c->reuse_psf       ? "reuse-psf"
                         : c->niter && c->reuse_dirty     ? "reuse-dirty"
+                        : c->niter && c->force_spectrum  ? "force-spectrum"
                         : c->niter && c->local_rms_image ? "local-rms-image"
                                                          : NULL;
     if (other) return msi_error_set(MSI_EUSAGE, "-%s: it needs a file for each channel; leave it or -cube out", other);

@@ -42,6 +42,7 @@ typedef struct msi_clean_options {
     double local_rms_window; /* beams */
     msi_local_rms_method local_rms_method;
     double local_rms_strength;   /* 0: local noise is not used */
+    const char *force_spectrum;  /* images of the terms of log_fit_terms after the first; NULL: they are fitted */
     const char *local_rms_image; /* NULL: the noise is measured */
 
     int is_exact; /* Hogbom's loop over the whole image */

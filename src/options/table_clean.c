@@ -503,6 +503,16 @@ static const msi_option component_rows[] = {
      AT(clean.log_fit_terms),
      .low = 1,
      .high = 8},
+    {.name = "force-spectrum",
+     .use = MSI_USE_IMAGING,
+     .arguments = "FILE",
+     .completion = MSI_COMPLETE_PATH,
+     .help =
+         "Take the spectral index of each component from this FITS image of the image's size, pixels and centre, and "
+         "with more terms of -fit-spectral-log-pol their curvatures from further planes; only the flux is fitted. "
+         "Where the image is NaN all terms are fitted.",
+     .read = msi_read_text,
+     AT(clean.force_spectrum)},
     {.name = "deconvolution-channels",
      .use = MSI_USE_IMAGING,
      .arguments = "COUNT",

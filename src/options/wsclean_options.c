@@ -114,8 +114,6 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED_AS("component-optimization", "clean", "components have the values that CLEAN finds",
                 "components have the values that CLEAN finds; lower -auto-threshold for more exact ones"),
     REFUSED("fit-rm", 0, "rotation measures are not fitted; use -squared-channel-joining for Q and U"),
-    REFUSED("force-spectrum", 1,
-            "spectra are not read from an image; use -fit-spectral-log-pol to fit them, or -spectral-correction"),
     REFUSED("python-deconvolution", 1, OTHER_METHOD),
     REFUSED("asp", 0, OTHER_METHOD),
     REFUSED("iuwt", 0, OTHER_METHOD),

@@ -83,9 +83,16 @@ static int find_pairs(msi_pb_site *s, const msi_ms_beam_facts *f)
     MSI_TRY(msi_alloc(&s->pair, (int64_t)n_class * n_class, sizeof *s->pair, "primary beams"));
     if (s->is_by_antenna)
         MSI_TRY(msi_alloc(&s->counted, (int64_t)n_class * n_class, sizeof *s->counted, "primary beams"));
+    int first[MSI_MS_KINDS] = {0}; /* 1 + the first antenna of each kind */
     for (int64_t i = 0; i < f->n_antenna; i++) {
-        const int k = n_class > 1 ? class_of[i] : 0;
+        const int k = n_class > 1 ? class_of[i] : 0, of = f->kind[i];
         n[k]++;
+        if (!s->is_by_antenna && first[of] && s->class_of_kind[of] != k)
+            return msi_error_set(MSI_EINPUT,
+                                 "antennas %d and %lld have different primary beams, but DISH_DIAMETER does not tell "
+                                 "them apart; give them different diameters",
+                                 first[of] - 1, (long long)i);
+        if (!first[of]) first[of] = (int)i + 1;
         s->class_of_kind[f->kind[i]] = s->is_by_antenna ? 0 : k;
     }
     for (int p = 0; p < n_class; p++)
@@ -127,13 +134,14 @@ static void find_applied(msi_pb_site *s, const msi_ms_stations *stations, int is
         msi_log_info("primary beam: relative to the %s where the stations point", words[s->applied]);
 }
 
-static int make_set(msi_pb_site *s, const char *word, const msi_ms_beam_facts *f, int is_circular, double low_hz,
-                    double high_hz, char note[MSI_PB_NOTE])
+static int make_set(msi_pb_site *s, const char *word, const msi_ms_beam_facts *f, const char *const *name,
+                    int is_circular, double low_hz, double high_hz, char note[MSI_PB_NOTE])
 {
     msi_pb_set of = {.telescope = f->telescope,
                      .low_hz = low_hz,
                      .high_hz = high_hz,
                      .n_antenna = f->n_antenna,
+                     .name = name,
                      .is_circular = is_circular,
                      .diameter_m = f->diameter_m,
                      .delay = f->has_delay ? f->delay : NULL,
@@ -203,6 +211,16 @@ static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader)
     return MSI_OK;
 }
 
+/* List the names of a set's antennas. Returned: *name  owned */
+static int list_names(const char ***name, const msi_ms_reader *reader, int set)
+{
+    int64_t n;
+    const msi_ms_name *of = msi_ms_reader_antenna_names(reader, set, &n);
+    MSI_TRY(msi_alloc(name, n + 1, sizeof **name, "names of antennas"));
+    for (int64_t i = 0; i < n; i++) (*name)[i] = of ? of[i].text : "";
+    return MSI_OK;
+}
+
 int msi_pb_array_make(msi_pb_array **out, const char *word, int is_differential, const msi_ms_reader *reader,
                       double low_hz, double high_hz, const char *frame)
 {
@@ -220,7 +238,10 @@ int msi_pb_array_make(msi_pb_array **out, const char *word, int is_differential,
     for (int i = 0; !rc && i < a->n_set; i++) {
         const msi_ms_beam_facts f = msi_ms_reader_beam_facts(reader, i);
         char note[MSI_PB_NOTE] = "";
-        rc = make_set(&a->set[i], word, &f, has_circular_feeds(reader, i), low_hz, high_hz, note);
+        const char **name = NULL;
+        rc = list_names(&name, reader, i);
+        if (!rc) rc = make_set(&a->set[i], word, &f, name, has_circular_feeds(reader, i), low_hz, high_hz, note);
+        msi_free(name);
         if (!rc && strcmp(note, last) != 0) msi_log_info("primary beam: %s", note);
         if (!rc && a->set[i].is_by_antenna)
             find_applied(&a->set[i], f.stations, is_differential, strcmp(note, last) != 0);

@@ -18,10 +18,20 @@ struct msi_pb_file {
     double limit_rad, width_rad_hz;
 };
 
+static int ends_in(const char *word, const char *end)
+{
+    const size_t n = strlen(word), n_end = strlen(end);
+    return n > n_end && strcmp(word + n - n_end, end) == 0;
+}
+
+int msi_pb_file_is_config(const char *word)
+{
+    return ends_in(word, ".json");
+}
+
 int msi_pb_file_is_word(const char *word)
 {
-    const size_t n = strlen(word);
-    return strstr(word, "$(") || (n > 5 && strcmp(word + n - 5, ".fits") == 0);
+    return strstr(word, "$(") || ends_in(word, ".fits") || msi_pb_file_is_config(word);
 }
 
 /* ---- Names ---- */

@@ -10,8 +10,10 @@
 
 typedef struct msi_pb_file msi_pb_file;
 
-/* msi_pb_file_is_word - return 1 if a word of -pb names files: FILE.fits, or a pattern with $(..). */
+/* msi_pb_file_is_word - return 1 if a word of -pb names files: FILE.fits, a pattern with $(..), or a configuration,
+ * FILE.json (pb_config.h). msi_pb_file_is_config - return 1 if it is the last. */
 int msi_pb_file_is_word(const char *word);
+int msi_pb_file_is_config(const char *word);
 
 /*
  * msi_pb_file_read - read a beam.

@@ -116,6 +116,12 @@ int msi_pb_mean_correct_terms(const msi_pb_mean *node, const msi_pb_taylor *t, d
 int msi_pb_mean_see(const msi_pb_mean *m, msi_image *image);
 int msi_pb_mean_weigh(const msi_pb_mean *m, msi_image *image);
 
+/*
+ * msi_pb_mean_at - find the matrix of a pixel.
+ * Returned: matrix  [n_plane][n_plane]; NaN where nothing is known
+ */
+void msi_pb_mean_at(const msi_pb_mean *m, int64_t x, int64_t y, double *matrix);
+
 /* msi_pb_cubic - return the weights of four neighbouring nodes at 0 <= t < 1 between the inner two: Lagrange's cubic. */
 void msi_pb_cubic(double t, double w[4]);
 

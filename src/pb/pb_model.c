@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/units.h"
+#include "pb_config.h"
 #include "pb_file.h"
 #include "pb_stations.h"
 #include "pb_tables.h"
@@ -36,16 +37,16 @@ struct msi_pb_model {
     msi_pb_band own_band;
     msi_pb_row own_row;
     airy_dish dish[MSI_PB_CLASSES];
-    double width_rad_hz;         /* Gaussian: full width at half power times frequency */
-    int32_t delay[TILE_DIPOLES]; /* MWA */
-    msi_pb_file *file;           /* of FILE.fits */
-    msi_pb_stations *stations;   /* LOFAR */
+    double width_rad_hz;               /* Gaussian: full width at half power times frequency */
+    int32_t delay[TILE_DIPOLES];       /* MWA */
+    msi_pb_file *file[MSI_PB_CLASSES]; /* of FILE.fits; one for each class */
+    msi_pb_stations *stations;         /* LOFAR */
 };
 
 /* How a group of models is evaluated. */
 struct family {
     msi_pb_mount mount;
-    /* Models of one circular response have voltage and scale_rad, the others jones, width and limit. */
+    /* Models of one circular response have voltage and scale_rad, the others jones, width and limit; those of files none. */
     double (*voltage)(const msi_pb_model *m, int class_id, double freq_hz, double angle_rad);
     double (*scale_rad)(const msi_pb_model *m, int class_id, double freq_hz); /* a rough half width */
     double end_power; /* the limit is where the power falls to this, or rises again; below 0: there is no limit */
@@ -266,33 +267,47 @@ static const family stations_family = {.mount = MSI_PB_FIXED, .width = stations_
 
 /* ---- Files ---- */
 
-static void file_jones(const msi_pb_model *m, double freq_hz, const msi_pb_direction *direction, msi_c64 jones[4])
+static const family sky_file_family = {.mount = MSI_PB_EQUATORIAL};
+static const family dish_file_family = {.mount = MSI_PB_ALTAZ};
+
+/* Read the beam of a type of stations: the first pattern that covers the channels. */
+static int read_type(msi_pb_file **out, const msi_pb_station_type *t, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
-    msi_pb_file_jones(m->file, freq_hz, direction, jones);
+    int rc = MSI_EINPUT;
+    for (int i = 0; i < t->n_pattern && rc; i++) {
+        rc = msi_pb_file_read(out, t->pattern[i], set, note);
+        if (rc && rc != MSI_EINPUT) break;
+    }
+    return rc;
 }
 
-static double file_width(const msi_pb_model *m, double freq_hz)
+/* Read the beams of all types of a configuration. */
+static int read_config(msi_pb_model *m, const char *path, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
-    return msi_pb_file_width(m->file, freq_hz);
+    msi_pb_config c;
+    char each[MSI_PB_NOTE];
+    MSI_TRY(msi_pb_config_read(&c, path, set, m->class_of));
+    int rc = MSI_OK, n = 0;
+    for (int k = 0; k < c.n_type && !rc; k++) {
+        rc = read_type(&m->file[k], &c.type[k], set, each);
+        if (!rc && msi_pb_file_mount(m->file[k]) != msi_pb_file_mount(m->file[0]))
+            rc = msi_error_set(MSI_EINPUT, "%s: the beam of type \"%s\" has other axes than that of \"%s\"", path,
+                               c.type[k].name, c.type[0].name);
+        if (n < MSI_PB_NOTE - 1)
+            n += snprintf(note + n, MSI_PB_NOTE - (size_t)n, "%s%.20s: %.90s", k ? "; " : "", c.type[k].name, each);
+    }
+    m->n_class = c.n_type;
+    msi_pb_config_free(&c);
+    return rc;
 }
-
-static double file_limit(const msi_pb_model *m, double freq_hz)
-{
-    (void)freq_hz;
-    return msi_pb_file_limit(m->file);
-}
-
-static const family sky_file_family = {
-    .mount = MSI_PB_EQUATORIAL, .jones = file_jones, .width = file_width, .limit = file_limit};
-static const family dish_file_family = {
-    .mount = MSI_PB_ALTAZ, .jones = file_jones, .width = file_width, .limit = file_limit};
 
 static int make_file(msi_pb_model *m, const char *word, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
     const char *slash = strrchr(word, '/');
-    MSI_TRY(msi_pb_file_read(&m->file, word, set, note));
-    m->family = msi_pb_file_mount(m->file) == MSI_PB_ALTAZ ? &dish_file_family : &sky_file_family;
     m->n_class = 1;
+    MSI_TRY(msi_pb_file_is_config(word) ? read_config(m, word, set, note)
+                                        : msi_pb_file_read(&m->file[0], word, set, note));
+    m->family = msi_pb_file_mount(m->file[0]) == MSI_PB_ALTAZ ? &dish_file_family : &sky_file_family;
     snprintf(m->name, sizeof m->name, "%.31s", slash ? slash + 1 : word);
     return MSI_OK;
 }
@@ -402,6 +417,55 @@ static double first_fall(const msi_pb_model *m, int class_id, double freq_hz, do
     return MSI_PI;
 }
 
+/* ---- The feeds of the VLA ---- */
+
+/* Offset of the beam of R from the pointing at 1 GHz, that of L is opposite; from up towards growing azimuth, by band.
+ * Stokes I is that of the series within 0.1 %. */
+static const double VLA_SQUINT_ARCMIN = 1.21;
+static const struct {
+    double end_mhz, angle_deg;
+} vla_squint[] = {{700, NAN},    {2000, -185.9}, {4000, -11.61}, {8000, -104.8},  {12000, -113.7},
+                  {18000, 42.4}, {26500, 64.4},  {40000, 106.9}, {INFINITY, 85.5}};
+
+static void squint_jones(const msi_pb_model *m, double freq_hz, const msi_pb_direction *direction, msi_c64 jones[4])
+{
+    double voltage[2];
+    int i = 0;
+    while (1e-6 * freq_hz > vla_squint[i].end_mhz) i++;
+    const double angle = vla_squint[i].angle_deg * MSI_PI / 180,
+                 size = isfinite(angle) ? VLA_SQUINT_ARCMIN * ARCMIN / (1e-9 * freq_hz) : 0,
+                 x = size > 0 ? size * sin(angle) : 0, y = size > 0 ? size * cos(angle) : 0;
+    for (int k = 0; k < 2; k++)
+        voltage[k] =
+            series_voltage(m, 0, freq_hz, hypot(direction->x_rad - (k ? -x : x), direction->y_rad - (k ? -y : y)));
+    /* From circular to linear feeds, with R = (X + i Y) / sqrt(2). */
+    const double half = 0.5 * (voltage[0] - voltage[1]);
+    jones[0] = jones[3] = (msi_c64){0.5 * (voltage[0] + voltage[1]), 0};
+    jones[1] = (msi_c64){0, half};
+    jones[2] = (msi_c64){0, -half};
+}
+
+/* Return where the beam without offsets falls to a power. */
+static double squint_fall(const msi_pb_model *m, double freq_hz, double level)
+{
+    msi_pb_model symmetric = *m;
+    symmetric.family = &polynomial_family;
+    return first_fall(&symmetric, 0, freq_hz, level);
+}
+
+static double squint_width(const msi_pb_model *m, double freq_hz)
+{
+    return 2 * squint_fall(m, freq_hz, 0.5);
+}
+
+static double squint_limit(const msi_pb_model *m, double freq_hz)
+{
+    return squint_fall(m, freq_hz, polynomial_family.end_power);
+}
+
+static const family squint_family = {
+    .mount = MSI_PB_ALTAZ, .jones = squint_jones, .width = squint_width, .limit = squint_limit};
+
 static int read_poly(msi_pb_model *m, const char *word, const char *text, char note[MSI_PB_NOTE])
 {
     m->own = (msi_pb_series){.scale = {1, 1, 1, 1, 1}, .n_band = 1, .band = &m->own_band};
@@ -507,6 +571,19 @@ static int set_series(msi_pb_model *m, const msi_pb_series *series, const char *
 static int make_vla(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE])
 {
     return set_series(m, &msi_pb_vla, "VLA", "EVLA memo 195", set, note);
+}
+
+static int make_vla_squint(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE])
+{
+    MSI_TRY(make_vla(m, set, note));
+    if (!set->is_circular)
+        return msi_error_set(MSI_EINPUT,
+                             "-pb vla-squint: it is of feeds R and L, but those of the set are linear; give "
+                             "-pb vla");
+    m->family = &squint_family;
+    const size_t n = strlen(note);
+    snprintf(note + n, MSI_PB_NOTE - n, "; R and L are 2.42 arcmin GHz apart");
+    return MSI_OK;
 }
 
 static int make_atca(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE])
@@ -662,10 +739,11 @@ static const struct {
     int (*make)(msi_pb_model *m, const msi_pb_set *set, char note[MSI_PB_NOTE]);
     const char *telescope[3]; /* names for `auto` */
 } named[] = {
-    {"meerkat", make_meerkat, {"MeerKAT"}}, {"vla", make_vla, {"EVLA", "VLA", "JVLA"}},
-    {"atca", make_atca, {"ATCA"}},          {"gmrt", make_gmrt, {"GMRT", "uGMRT"}},
-    {"alma", make_alma, {"ALMA", "ACA"}},   {"askap", make_askap, {"ASKAP"}},
-    {"ska-mid", make_ska_mid, {"SKA-Mid"}}, {"mwa-analytic", make_mwa, {"MWA"}},
+    {"meerkat", make_meerkat, {"MeerKAT"}},  {"vla", make_vla, {"EVLA", "VLA", "JVLA"}},
+    {"atca", make_atca, {"ATCA"}},           {"gmrt", make_gmrt, {"GMRT", "uGMRT"}},
+    {"alma", make_alma, {"ALMA", "ACA"}},    {"askap", make_askap, {"ASKAP"}},
+    {"ska-mid", make_ska_mid, {"SKA-Mid"}},  {"mwa-analytic", make_mwa, {"MWA"}},
+    {"vla-squint", make_vla_squint, {NULL}},
 };
 
 enum { N_NAMED = sizeof named / sizeof *named };
@@ -761,7 +839,7 @@ void msi_pb_model_free(msi_pb_model *m)
 {
     if (!m) return;
     msi_free(m->class_of);
-    msi_pb_file_free(m->file);
+    for (int k = 0; k < MSI_PB_CLASSES; k++) msi_pb_file_free(m->file[k]);
     msi_pb_stations_free(m->stations);
     msi_free(m);
 }
@@ -795,6 +873,7 @@ int msi_pb_model_classes(const msi_pb_model *m, const uint8_t **class_of)
 double msi_pb_model_limit(const msi_pb_model *m, int class_id, double freq_hz)
 {
     const family *f = m->family;
+    if (m->file[0]) return msi_pb_file_limit(m->file[class_id]);
     if (!f->voltage) return f->limit ? f->limit(m, freq_hz) : MSI_PI;
     const double radius = m->series && m->series->limit_x > 0 ? m->series->limit_x * ARCMIN / (1e-9 * freq_hz) : MSI_PI;
     return fmin(radius, f->end_power < 0 ? MSI_PI : first_fall(m, class_id, freq_hz, f->end_power));
@@ -802,6 +881,7 @@ double msi_pb_model_limit(const msi_pb_model *m, int class_id, double freq_hz)
 
 double msi_pb_model_width(const msi_pb_model *m, int class_id, double freq_hz)
 {
+    if (m->file[0]) return msi_pb_file_width(m->file[class_id], freq_hz);
     if (m->family->width) return m->family->width(m, freq_hz);
     return 2 * first_fall(m, class_id, freq_hz, 0.5);
 }
@@ -811,6 +891,10 @@ void msi_pb_model_jones(const msi_pb_model *m, int class_id, double freq_hz, con
 {
     if (m->stations) {
         msi_pb_stations_jones(m->stations, class_id, freq_hz, direction, direction->part, jones);
+        return;
+    }
+    if (m->file[0]) {
+        msi_pb_file_jones(m->file[class_id], freq_hz, direction, jones);
         return;
     }
     if (!m->family->voltage) {

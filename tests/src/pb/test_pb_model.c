@@ -680,8 +680,9 @@ static void words_are_checked_without_a_set(void **state)
         assert_null(m);
     }
     assert_int_equal(msi_pb_model_check("banana"), MSI_EUSAGE);
-    assert_non_null(strstr(msi_error_get(),
-                           "auto, off, meerkat, vla, atca, gmrt, alma, askap, ska-mid, mwa-analytic, lofar, airy:"));
+    assert_non_null(
+        strstr(msi_error_get(),
+               "auto, off, meerkat, vla, atca, gmrt, alma, askap, ska-mid, mwa-analytic, vla-squint, lofar, airy:"));
 }
 
 int main(void)

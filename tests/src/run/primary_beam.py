@@ -3,7 +3,7 @@
 """Images that are corrected for the primary beam, on sets whose visibilities are sums in double over sources that were
 attenuated by each baseline's own beam: formulas written out here, with the coefficients that BEAM names, rotation by the
 parallactic angle, dishes of two sizes. primary_beam.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
-import functools
+import json
 import os
 import subprocess
 import sys
@@ -14,245 +14,13 @@ from program_suite import ImagingSuite, fresh_copy, main, skip_without_modules
 skip_without_modules("numpy", "astropy", "casacore.tables", "h5py")
 import h5py
 import numpy as np
-from astropy.coordinates import FK5, SkyCoord
 from astropy.io import fits
-from astropy.time import Time
+from beam_sky import (ARCMIN, BEAMS, MEERKAT_L, MWA_DELAYS, Sky, cosine_taper, itrf, parallactic_angle, site_axes,
+                      tile_jones, vla)
 from casacore.tables import table
 
-ARCMIN = np.pi / 10800
-SOURCES = 16
-
-# Where dishes differ, or turn, the point spread function of a source off the centre is not that of the image, and its
-# sidelobes are not cleaned whole: one source alone then.
-ALONE = ("alma",)
-
-# Rows of the tables, each at one of the channels that are made: MHz and coefficients.
-MEERKAT_L = {1000: (.05, .20, .02, .38, 87.89, 89.30, 85.59, 91.74), 1100: (-.03, -.03, .01, -.23, 79.08, 80.06, 76.76, 82.25),
-             1200: (-.05, 0, 0, -.36, 70.81, 72.78, 69.70, 73.86), 1300: (.06, .02, .01, -.58, 64.20, 67.18, 64.30, 67.11)}
-VLA_L = {1040: (-1.529, 8.69, -1.88), 1168: (-1.439, 7.53, -1.45), 1296: (-1.428, 7.62, -1.54), 1424: (-1.462, 8.23, -1.83)}
-ATCA_16CM = {1332: (1.06274e-3, 1.32342e-6, -8.72013e-10, 1.08020e-12), 1588: (9.80817e-4, 1.17898e-6, -7.83160e-10, 8.66199e-13),
-             1844: (9.53553e-4, 9.33233e-7, -4.26759e-10, 5.63667e-13), 2100: (9.78268e-4, 6.63231e-7, 4.18235e-11, 2.62297e-13)}
-GMRT_4 = (-3.263, 42.618, -25.580, 5.823)
-
-
-def cosine_taper(x_deg, y_deg, squint_x, squint_y, width_x, width_y):
-    """The voltage of one feed of MeerKAT; squint and width in arcmin. Not evaluated at its removable pole."""
-    rho = 1.1889647809329453 * np.hypot((x_deg - squint_x / 60) / (width_x / 60), (y_deg - squint_y / 60) / (width_y / 60))
-    return np.cos(np.pi * rho) / (1 - 4 * rho**2)
-
-
-def meerkat(mhz, x, y, _):
-    c = MEERKAT_L[mhz]
-    h, v = (cosine_taper(np.degrees(x), np.degrees(y), *c[k:k + 2], *c[4 + k:6 + k]) for k in (0, 2))
-    return (h**2 + v**2) / 2
-
-
-def polynomial(terms, mhz, x, y):
-    """The sum of terms of even powers of arcmin GHz, without the first, 1."""
-    q = (np.hypot(x, y) / ARCMIN * mhz / 1000)**2
-    return 1 + sum(t * q**(k + 1) for k, t in enumerate(terms))
-
-
-def vla(mhz, x, y, _):
-    a, b, c = VLA_L[mhz]
-    return polynomial((a * 1e-3, b * 1e-7, c * 1e-10), mhz, x, y)
-
-
-def atca(mhz, x, y, _):
-    return 1 / polynomial(ATCA_16CM[mhz], mhz, x, y)
-
-
-def gmrt(mhz, x, y, _):
-    a, b, c, d = GMRT_4
-    return polynomial((a * 1e-3, b * 1e-7, c * 1e-10, d * 1e-13), mhz, x, y)
-
-
-def airy_voltage(mhz, angle, dish, hole):
-    def j(t):
-        """2 J1(t) / t, J1 by Bessel's integral over a period."""
-        tau = np.arange(400) * 2 * np.pi / 400
-        return 2 * np.mean(np.cos(tau - t[..., None] * np.sin(tau)), axis=-1) / t
-    s = np.pi * np.sin(np.maximum(angle, 1e-9)) * mhz * 1e6 / C
-    return (dish**2 * j(dish * s) - hole**2 * j(hole * s)) / (dish**2 - hole**2)
-
-
-def alma(mhz, x, y, sizes):
-    return np.prod([airy_voltage(mhz, np.hypot(x, y), *((10.7, .75) if d > 9 else (6.25, .75))) for d in sizes], axis=0)
-
-
-# Name in OBSERVATION, beam, first channel and step in MHz, half-power width at the first channel in arcmin, layout.
-BEAMS = {"meerkat": ("MeerKAT", meerkat, 1000, 100, 88, ("-telescope", "meerkat")),
-         "vla": ("EVLA", vla, 1040, 128, 40, ("-telescope", "vla", "-config", "D")),
-         "atca": ("ATCA", atca, 1332, 256, 36, ("-telescope", "vla", "-config", "D")),
-         "gmrt": ("GMRT", gmrt, 600, 60, 46, ("-telescope", "vla", "-config", "D")),
-         "alma": ("ALMA", alma, 100000, 2000, 1.1, ("-telescope", "vla", "-config", "D"))}
-
-
-def latitude_longitude(p):
-    """Geodetic latitude by iteration, and longitude."""
-    a, e2 = 6378137.0, 6.69437999014e-3
-    r, phi = np.hypot(p[0], p[1]), np.arctan2(p[2], np.hypot(p[0], p[1]))
-    for _ in range(10):
-        n = a / np.sqrt(1 - e2 * np.sin(phi)**2)
-        phi = np.arctan2(p[2] + e2 * n * np.sin(phi), r)
-    return phi, np.arctan2(p[1], p[0])
-
-
-def parallactic_angle(time_s, position, ra, dec):
-    """From north through east to the zenith, in J2000; astropy precesses the zenith."""
-    phi, lon = latitude_longitude(position)
-    days = time_s / 86400 - 51544.5
-    of_date = FK5(equinox=Time(time_s / 86400, format="mjd"))
-    lst = np.radians((280.46061837 + 360.98564736629 * days) % 360) + lon
-    zenith = SkyCoord(lst, phi, unit="rad", frame=of_date).transform_to(FK5(equinox="J2000"))
-    return SkyCoord(ra, dec, unit="rad", frame="fk5").position_angle(zenith).rad
-
-
-class Sky:
-    """A set of a telescope whose DATA are sums over attenuated sources, and its pixels."""
-
-    def __init__(self, s, name, pixels=256, pols="XX,YY", channels=4, index=None):
-        self.name, (self.telescope, self.beam, first, step, width, layout) = name, BEAMS[name]
-        step = step * 4 / channels
-        self.mhz, self.n = [first + step * k for k in range(channels)], pixels
-        self.cell = 2.0 * width * ARCMIN / pixels
-        self.reach = 0.95 * width * ARCMIN * self.mhz[0] / self.mhz[-1]
-        self.limit = 1 / (3.2 * self.cell)
-        self.path = s.path(name + ".ms")
-        made = s.made("%s%d%d.made.ms" % (name, len(pols), channels), *layout, "-duration", "8h", "-integration", "30min" if name == "meerkat" and channels == 4 and len(pols) == 5 else "2h", "-ra", "60deg", "-dec",
-                      "-25deg" if name == "meerkat" else "30deg", "-pol", pols, "-spw", "%gMHz" % first, "%gMHz" % step, channels)
-        fresh_copy(made, self.path)
-        with table(self.path + "/OBSERVATION", readonly=False, ack=False) as t:
-            t.putcell("TELESCOPE_NAME", 0, self.telescope)
-        with table(self.path + "/ANTENNA", readonly=False, ack=False) as t:
-            self.position = np.mean(t.getcol("POSITION"), axis=0)
-            self.size = np.where(np.arange(t.nrows()) % 3, 12.0, 7.0) if name == "alma" else np.full(t.nrows(), 25.0)
-            t.putcol("DISH_DIAMETER", self.size)
-        self.place_sources(name in ALONE)
-        if index is not None:
-            self.index[:] = index
-        if pols == "XX,YY":
-            self.fill()
-
-    def place_sources(self, alone):
-        """Sources on pixels, apart from each other, out to a tenth of the beam at the highest frequency."""
-        random = np.random.default_rng(5)
-        n = 1 if alone else SOURCES
-        self.at, self.flux, self.index = [], random.uniform(1, 2, n), random.uniform(-1, 0, n)
-        while len(self.at) < n:
-            x, y = random.integers(8, self.n - 8, 2)
-            if np.hypot(x - self.n / 2, y - self.n / 2) * self.cell > self.reach:  # where polynomials rise again
-                continue
-            if all(np.hypot(x - a, y - b) > 14 for a, b in self.at) and self.mean(self.mhz[-1], x, y) > 0.1:
-                self.at.append((int(x), int(y)))
-        self.polarised = np.concatenate([np.ones((n, 1)), random.uniform(-0.3, 0.3, (n, 3))], axis=1)
-
-    def offsets(self, x, y):
-        """Angles to the east and north of the pointing, which is the centre."""
-        l, m = (self.n / 2 - np.asarray(x)) * self.cell, (np.asarray(y) - self.n / 2) * self.cell
-        r = np.hypot(l, m)
-        stretch = np.where(r > 0, np.arcsin(r) / np.where(r > 0, r, 1), 1)
-        return l * stretch, m * stretch, l, m
-
-    def response(self, mhz, x, y, chi, sizes):
-        """Of one baseline at one time, with the feeds turned by chi."""
-        east, north, _, _ = self.offsets(x, y)
-        if self.name == "meerkat":
-            return self.beam(mhz, north * np.sin(chi) - east * np.cos(chi), north * np.cos(chi) + east * np.sin(chi), sizes)
-        return self.beam(mhz, east, north, sizes)
-
-    @functools.cached_property
-    def kinds(self):
-        """The kinds of samples within the uv limit, by time and dishes: share, parallactic angle, diameters."""
-        with table(self.path, ack=False) as t:
-            rows = np.stack([t.getcol("TIME"), self.size[t.getcol("ANTENNA1")], self.size[t.getcol("ANTENNA2")]], axis=1)
-            centre = table(self.path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0]
-            uv = np.hypot(*t.getcol("UVW").T[:2]) * 1e6 / C
-        kinds, of_row = np.unique(rows, axis=0, return_inverse=True)
-        count = np.bincount(of_row.ravel(), sum(uv * m <= self.limit for m in self.mhz), len(kinds))
-        angle = {time: parallactic_angle(time, self.position, *centre) for time in np.unique(kinds[:, 0])}
-        return [(n, angle[k[0]], k[1:]) for n, k in zip(count / count.sum(), kinds)]
-
-    def mean(self, mhz, x, y):
-        """Over all samples within the uv limit, which have weight 1."""
-        return sum(share * self.response(mhz, x, y, chi, sizes) for share, chi, sizes in self.kinds)
-
-    def fill(self):
-        """DATA: sums over the sources, in double."""
-        _, _, l, m = self.offsets(*np.array(self.at).T)
-        n_1 = np.sqrt(1 - l**2 - m**2) - 1
-        with table(self.path, readonly=False, ack=False) as t:
-            uvw, time, data = t.getcol("UVW"), t.getcol("TIME"), t.getcol("DATA")
-            centre = table(self.path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0]
-            sizes = np.sort(np.stack([self.size[t.getcol("ANTENNA1")], self.size[t.getcol("ANTENNA2")]], axis=1))
-            for when in np.unique(time):
-                chi = parallactic_angle(when, self.position, *centre)
-                for kind in np.unique(sizes, axis=0):
-                    rows = np.flatnonzero((time == when) & (sizes == kind).all(axis=1))
-                    for c, mhz in enumerate(self.mhz):
-                        seen = self.spectrum(mhz) * self.response(mhz, *np.array(self.at).T, chi, kind)
-                        turns = uvw[rows] @ np.array([l, m, n_1]) * mhz * 1e6 / C
-                        data[rows, c] = (np.exp(2j * np.pi * turns) @ seen)[:, None]
-            t.putcol("DATA", data)
-
-    def spectrum(self, mhz):
-        return self.flux * (mhz / self.mhz[0])**self.index
-
-    def write_models(self, s, planes="I", is_one=False):
-        """Model images of each channel, or one for all channels, in true flux."""
-        with table(self.path + "/FIELD", ack=False) as t:
-            ra, dec = np.degrees(t.getcell("PHASE_DIR", 0)[0])
-        for c, mhz in enumerate(self.mhz[:1] if is_one else self.mhz):
-            for k, pol in enumerate(planes):
-                image = np.zeros((1, 1, self.n, self.n), np.float32)
-                for (x, y), flux, share in zip(self.at, self.spectrum(mhz), self.polarised):
-                    image[0, 0, y, x] = flux * share[k]
-                hdu = fits.PrimaryHDU(image)
-                step = 1e6 * (self.mhz[1] - self.mhz[0])
-                cards = (("RA---SIN", self.n / 2 + 1, -np.degrees(self.cell), ra), ("DEC--SIN", self.n / 2 + 1, np.degrees(self.cell), dec),
-                         ("FREQ", 1, step, mhz * 1e6), ("STOKES", 1, 1, 1 + "IQUV".index(pol)))
-                for i, (kind, pixel, delta, value) in enumerate(cards, 1):
-                    hdu.header.update({"CTYPE%d" % i: kind, "CRPIX%d" % i: pixel, "CDELT%d" % i: delta, "CRVAL%d" % i: value})
-                hdu.header.update({"BUNIT": "JY/PIXEL", "RADESYS": "FK5", "EQUINOX": 2000.0})
-                name = "pb%s%s-model.fits" % ("" if is_one else "-%04d" % c, "" if planes == "I" else "-" + pol)
-                hdu.writeto(os.path.join(s.out, name), overwrite=True)
-
-    def coherencies(self, mhz, chi, sizes):
-        """What each source gives in XX, XY, YX, YY of a baseline, [source][4]. X is north, Y east."""
-        i, q, u, v = (self.spectrum(mhz)[:, None] * self.polarised).T
-        sky = np.array([[i + q, u + 1j * v], [u - 1j * v, i - q]])
-        east, north, _, _ = self.offsets(*np.array(self.at).T)
-        if self.name != "meerkat":
-            seen = sky * self.beam(mhz, east, north, sizes)
-        else:
-            # Feed axes: H towards growing azimuth, V up; calibrated data are turned back to north and east.
-            c, si = np.cos(chi), np.sin(chi)
-            turn = np.array([[si, -c], [c, si]])
-            row = MEERKAT_L[mhz]
-            x, y = (np.degrees(a) for a in (north * si - east * c, north * c + east * si))
-            gain = np.zeros((2, 2, len(east)))
-            gain[0, 0], gain[1, 1] = cosine_taper(x, y, *row[:2], *row[4:6]), cosine_taper(x, y, *row[2:4], *row[6:])
-            jones = np.einsum("ai,abn,bj->ijn", turn, gain, turn)
-            seen = np.einsum("ijn,jkn,lkn->iln", jones, sky, jones)
-        return seen.reshape(4, -1).T
-
-    def predicted(self):
-        """The visibilities of every row, channel and correlation, [row][channel][XX XY YX YY]."""
-        _, _, l, m = self.offsets(*np.array(self.at).T)
-        n_1 = np.sqrt(1 - l**2 - m**2) - 1
-        with table(self.path, ack=False) as t:
-            uvw, time = t.getcol("UVW"), t.getcol("TIME")
-            centre = table(self.path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0]
-            sizes = np.stack([self.size[t.getcol("ANTENNA1")], self.size[t.getcol("ANTENNA2")]], axis=1)
-        out = np.zeros((len(time), len(self.mhz), 4), complex)
-        for when in np.unique(time):
-            chi = parallactic_angle(when, self.position, *centre)
-            for kind in np.unique(sizes, axis=0):
-                rows = np.flatnonzero((time == when) & (sizes == kind).all(axis=1))
-                for c, mhz in enumerate(self.mhz):
-                    turns = uvw[rows] @ np.array([l, m, n_1]) * mhz * 1e6 / C
-                    out[rows, c] = np.exp(2j * np.pi * turns) @ self.coherencies(mhz, chi, kind)
-        return out
+# Of the telescopes, those of dishes.
+DISHES = [name for name in BEAMS if name != "mwa"]
 
 
 def run(s, sky, *words):
@@ -265,9 +33,14 @@ def pixels(s, name):
     return fits.getdata(os.path.join(s.out, "pb-%s.fits" % name)).squeeze()
 
 
+def read_bytes(s, name):
+    with open(os.path.join(s.out, "pb-" + name), "rb") as f:
+        return f.read()
+
+
 def check_beams(s):
     """The beam files are the mean of all baselines and times, at each channel."""
-    for name in BEAMS:
+    for name in DISHES:
         sky = Sky(s, name)
         run(s, sky, "-apply-primary-beam", "-pbcor", "-pblimit", 0.1)
         x, y = np.meshgrid(np.arange(3, sky.n, 10), np.arange(3, sky.n, 10))
@@ -289,7 +62,7 @@ def check_beams(s):
 
 def check_fluxes(s):
     """Cleaned and corrected, sources have their fluxes and spectra."""
-    for name in BEAMS:
+    for name in DISHES:
         sky = Sky(s, name)
         run(s, sky, "-apply-primary-beam", "-niter", 30000, "-threshold", "0.5mJy", "-mgain", 0.8, "-join-channels",
             "-no-update-model-required", "-no-dirty")
@@ -302,6 +75,87 @@ def check_fluxes(s):
         slope = np.polyfit(np.log(np.array(sky.mhz) / sky.mhz[0]), np.log(np.array(flux)), 1)[0]
         off = np.abs(slope - sky.index).max()
         s.must(off < 0.03, "%s: spectral indices within %.3f" % (name, off))
+
+
+def listed(s):
+    """The sources of true flux: right ascension and declination in radians, flux, terms of the spectrum; the reference in MHz."""
+    out = []
+    with open(os.path.join(s.out, "pb-sources-pb.txt")) as f:
+        head, *lines = f.read().splitlines()
+    for line in lines:
+        (h, m, sec), (d, dm, *ds) = (x.split(c) for x, c in zip(line.split(",")[2:4], (":", ".")))
+        out.append((np.radians(15 * (float(h) + float(m) / 60 + float(sec) / 3600)), np.radians(float(d) + float(dm) / 60 + float(".".join(ds)) / 3600),
+                    float(line.split(",")[4]), [float(t) for t in line.split("[")[1].split("]")[0].split(",")]))
+    return out, float(head.split("ReferenceFrequency='")[1].split("'")[0]) / 1e6
+
+
+def list_is_right(s, sky):
+    """The list of true fluxes has each source with its flux and spectral index."""
+    sources, reference = listed(s)
+    ra0, dec0 = np.radians([60, 30])
+    worst = [0, 0]
+    for (x, y), want, index in zip(sky.at, sky.spectrum(reference), sky.index):
+        _, _, l, m = sky.offsets(x, y)
+        n = np.sqrt(1 - l**2 - m**2)
+        ra, dec = ra0 + np.arctan2(l, n * np.cos(dec0) - m * np.sin(dec0)), np.arcsin(m * np.cos(dec0) + n * np.sin(dec0))
+        near = [a for a in sources if np.hypot((a[0] - ra) * np.cos(dec), a[1] - dec) < 1.5 * sky.cell]
+        flux = sum(a[2] for a in near)
+        worst = np.maximum(worst, [abs(flux / want - 1), abs(sum(a[2] * a[3][0] for a in near) / flux - index)])
+    s.must(worst[0] < 0.01 and worst[1] < 0.03, "the list: fluxes within %.2f %%, indices within %.3f" % (100 * worst[0], worst[1]))
+
+
+def slopes(mhz, flux):
+    return np.polyfit(np.log(np.array(mhz) / mhz[0]), np.log(np.array(flux)), 1)[0]
+
+
+def check_spectra(s):
+    """Fitted spectra are those of true flux: in models, lists of sources and the map, also where channels are cleaned as means, and
+    through the beam, which adds up to -4 to the indices of the image. Spectral indices of an image are those of the model."""
+    words = ("-niter", 30000, "-threshold", "0.5mJy", "-mgain", 0.8, "-join-channels", "-no-dirty", "-no-update-model-required")
+    power_law = ("-apply-primary-beam", "-fit-spectral-log-pol", 2)
+    for name, channels, more in (("gmrt", 16, (*power_law, "-deconvolution-channels", 4)),
+                                 ("gmrt", 16, ("-grid-with-beam", "-fit-spectral-pol", 3, "-deconvolution-channels", 4)),
+                                 ("vla", 4, (*power_law, "-save-source-list"))):
+        empty(s)
+        sky = Sky(s, name, 128, channels=channels)
+        run(s, sky, *words, *more, "-channels-out", channels)
+        models = [pixels(s, "%04d-model-pb" % c) for c in range(channels)]
+        flux = np.array([[m[b - 2:b + 3, a - 2:a + 3].sum() for a, b in sky.at] for m in models])
+        off = np.abs(flux / np.array([sky.spectrum(m) for m in sky.mhz]) - 1).max()
+        s.must(off < 0.01, "%s %s: models within %.2f %%" % (name, more[0], 100 * off))
+        off = np.abs(slopes(sky.mhz, flux) - sky.index).max()
+        s.must(off < 0.03, "%s %s: spectral indices of the model within %.3f" % (name, more[0], off))
+        left = max(np.nanmax(np.abs(pixels(s, "%04d-residual" % c))) for c in range(channels))
+        s.must(left < 5e-3, "%s %s: the channels' residuals, %.1e Jy" % (name, more[0], left))
+        index = pixels(s, "MFS-spectral-index")
+        off = max(abs(index[b, a] - i) for (a, b), i in zip(sky.at, sky.index))
+        s.must(off < (0.03 if "-save-source-list" in more else 0.1), "%s %s: the map within %.3f" % (name, more[0], off))
+    list_is_right(s, sky)
+    forced_is_right(s, sky, (*words, *power_law))
+
+
+def forced_is_right(s, sky, words):
+    """Spectral indices of an image, here wrong ones, are those of the model; where it is NaN they are fitted."""
+    file = s.path("index.fits")
+    with fits.open(os.path.join(s.out, "pb-MFS-model.fits")) as f:
+        f[0].data[:] = 0.25
+        (a, b), others = sky.at[0], sky.at[1:]
+        f[0].data[..., b - 3:b + 4, a - 3:a + 4] = np.nan
+        f[0].header["BUNIT"] = ""
+        f.writeto(file, overwrite=True)
+    run(s, sky, *words, "-force-spectrum", file, "-nmiter", 5)
+    models = np.array([pixels(s, "%04d-model-pb" % c) for c in range(4)])
+    off = max(np.abs(slopes(sky.mhz, models[:, y, x]) - 0.25).max() for x, y in others)
+    s.must(off < 1e-5, "forced indices are off by %.1e" % off)
+    off = abs(slopes(sky.mhz, models[:, b - 2:b + 3, a - 2:a + 3].sum(axis=(1, 2))) - sky.index[0])
+    s.must(off < 0.1, "an index that is not forced is off by %.3f" % off)
+    # The weighted mean of what is left is 0 at the sources.
+    left = max(abs(pixels(s, "MFS-residual")[y, x]) for x, y in others)
+    s.must(left < 0.02, "the mean residual at sources is %.1e Jy" % left)
+    empty(s)
+    size = ("-size", 64, 64, "-scale", "5asec", "-niter", 9, "-threshold", "1Jy", "-channels-out", 4, "-join-channels")
+    s.refused("forced without a fit", 2, "-fit-spectral-log-pol", *size, "-force-spectrum", file, sky.path)
+    s.refused("forced by an image of other pixels", 3, "128 x 128", *size, "-fit-spectral-log-pol", 2, "-force-spectrum", file, sky.path)
 
 
 def empty(s):
@@ -373,6 +227,54 @@ def check_polarised(s):
         empty(s)
     off = model_error(sky)
     s.must(off < 2e-3, "MODEL_DATA, rms %.1e of the flux from DATA" % off)
+
+
+def check_squint(s):
+    """The beams of the VLA's feeds R and L lie to both sides of the pointing and turn with the dish: V of unpolarised sources is 0, and
+    the hands have their own beams."""
+    empty(s)
+    sky = Sky(s, "vla", 128, "RR,RL,LR,LL")
+    angle = np.radians(-185.9)
+    _, _, l, m = sky.offsets(*np.array(sky.at).T)
+    east, north, _, _ = sky.offsets(*np.array(sky.at).T)
+    n_1 = np.sqrt(1 - l**2 - m**2) - 1
+    with table(sky.path, readonly=False, ack=False) as t:
+        uvw, time, data = t.getcol("UVW"), t.getcol("TIME"), t.getcol("DATA")
+        centre = table(sky.path + "/FIELD", ack=False).getcell("PHASE_DIR", 0)[0]
+        data[:] = 0
+        for when in np.unique(time):
+            chi, rows = parallactic_angle(when, sky.position, *centre), np.flatnonzero(time == when)
+            x, y = north * np.sin(chi) - east * np.cos(chi), north * np.cos(chi) + east * np.sin(chi)
+            for c, mhz in enumerate(sky.mhz):
+                off = 1.21 * ARCMIN * 1000 / mhz * np.array([np.sin(angle), np.cos(angle)])
+                for hand, sign in (0, 1), (3, -1):
+                    seen = sky.spectrum(mhz) * vla(mhz, x - sign * off[0], y - sign * off[1], None)
+                    data[rows, c, hand] = np.exp(2j * np.pi * uvw[rows] @ np.array([l, m, n_1]) * mhz * 1e6 / C) @ seen
+        t.putcol("DATA", data)
+    clean = ("-niter", 30000, "-threshold", "0.5mJy", "-mgain", 0.8, "-no-dirty", "-join-channels", "-no-update-model-required")
+    for model in "vla-squint", "vla":
+        run(s, sky, "-grid-with-beam", "-pb", model, "-pol", "IV", "-join-polarizations", *clean)
+        flux, v = (np.array([pixels(s, "0001-%s-image-pb" % p)[b, a] for a, b in sky.at]) / sky.spectrum(sky.mhz[1]) for p in "IV")
+        off = np.abs(v).max()
+        if model == "vla":
+            s.must(off > 0.02, "%s: V is up to %.2f %% of I" % (model, 100 * off))
+        else:
+            s.must(off < 0.002 and np.abs(flux - 1).max() < 0.002, "%s: V is up to %.3f %% of I, which is within %.3f %%" %
+                   (model, 100 * off, 100 * np.abs(flux - 1).max()))
+        empty(s)
+    # The means of the hands over time.
+    run(s, sky, "-pbcor", "-pb", "vla-squint", "-pol", "RR,LL", "-pblimit", 0.1)
+    x, y = (a.ravel() for a in np.meshgrid(np.arange(3, sky.n, 6), np.arange(3, sky.n, 6)))
+    east, north, _, _ = sky.offsets(x, y)
+    for c, mhz in enumerate(sky.mhz):
+        size = 1.21 * ARCMIN * 1000 / mhz
+        for hand, sign in ("RR", 1), ("LL", -1):
+            want = sum(share * vla(mhz, north * np.sin(chi) - east * np.cos(chi) - sign * size * np.sin(angle),
+                                   north * np.cos(chi) + east * np.sin(chi) - sign * size * np.cos(angle), None) for share, chi, _ in sky.kinds)
+            off = np.abs(pixels(s, "%04d-%s-pb" % (c, hand))[y, x] - want)[want > 0.12]
+            s.must(np.nanmax(off) < 2e-4, "%s: the mean beam is off by %.1e" % (hand, np.nanmax(off)))
+    empty(s)
+    s.refused("linear feeds", 3, "linear", "-size", 64, 64, "-scale", "1amin", "-pbcor", "-pb", "vla-squint", Sky(s, "vla").path)
 
 
 def write_beam(path, values, step, mhz, on_sky):
@@ -494,9 +396,50 @@ def check_files(s):
     pattern = s.path("dish_$(corr)_$(reim).fits")
     worst = compare_models(s, sky, "meerkat", pattern)
     s.must(worst < 1e-4, "eight cubes of a Jones matrix, %.1e from the model" % worst)
+    check_config(s, sky, step, pattern)
     with table(sky.path + "/POLARIZATION", readonly=False, ack=False) as t:
         t.putcell("CORR_TYPE", 0, np.array([5, 8], np.int32))
     s.refused("a beam of other feeds", 3, "linear", *size, "-pb", pattern, sky.path)
+
+
+def check_config(s, sky, step, pattern):
+    """A JSON file gives antennas beams by their names: those of another type see 0.64 of the power."""
+    with table(sky.path + "/ANTENNA", readonly=False, ack=False) as t:
+        names = ["m%03d" % i if i % 3 else "SKA%03d" % i for i in range(t.nrows())]
+        t.putcol("NAME", names)
+        t.putcol("DISH_DIAMETER", np.where(np.arange(t.nrows()) % 3, 13.5, 15.0))
+    for corr in "xx", "xy", "yx", "yy":
+        for part in "re", "im":
+            with fits.open(pattern.replace("$(corr)", corr).replace("$(reim)", part)) as f:
+                f[0].data *= 0.8
+                f.writeto(s.path("ska_%s_%s.fits" % (corr, part)), overwrite=True)
+    config, size = s.path("beams.json"), ("-size", 64, 64, "-scale", "1amin", "-pbcor")
+    rules = {"cmd::default": "dish", "~SKA[0-9]{3}": "ska", "m001": "dish"}
+
+    def write(patterns, types):
+        with open(config, "w") as f:
+            json.dump({"lband": {"patterns": patterns, "define-stationtypes": types}}, f)
+    write({"cmd::default": [s.path("absent_$(corr)_$(reim).fits"), s.path("$(stype)_$(corr)_$(reim).fits")]}, rules)
+    run(s, sky, "-pbcor", "-pb", pattern)
+    alone = pixels(s, "0001-pb")
+    run(s, sky, "-pbcor", "-pb", config)
+    # The mean over baselines of products of voltages, 1 or 0.8.
+    with table(sky.path, ack=False) as t:
+        inside = np.hypot(*t.getcol("UVW").T[:2]) * sky.mhz[1] * 1e6 / C < sky.limit
+        voltage = np.where([n[0] == "S" for n in names], 0.8, 1)
+        want = (voltage[t.getcol("ANTENNA1")] * voltage[t.getcol("ANTENNA2")])[inside].mean()
+    off = np.nanmax(np.abs(pixels(s, "0001-pb") / alone / want - 1))
+    s.must(off < 5e-3, "two types of beams by names: the mean over baselines is off by %.1e" % off)
+    empty(s)
+    write({"cmd::default": pattern}, {"SKA000": "dish"})
+    s.refused("an antenna without a type", 3, "m001", *size, "-pb", config, sky.path)
+    write({"ska": pattern}, rules)
+    s.refused("a type without patterns", 3, "patterns", *size, "-pb", config, sky.path)
+    with open(config, "w") as f:
+        f.write("{'lband': {}}")
+    s.refused("another file", 3, "line 1", *size, "-pb", config, sky.path)
+    write({"cmd::default": s.path("$(stype)_$(corr)_$(reim).fits")}, {**rules, "m001": "ska"})
+    s.refused("types of one diameter", 3, "DISH_DIAMETER", *size, "-pb", config, sky.path)
 
 
 def compare_models(s, sky, *models):
@@ -514,7 +457,10 @@ def compare_models(s, sky, *models):
 def check_choices(s):
     """Models by words, files of an earlier run, a mask, and what is refused."""
     sky = Sky(s, "vla")
-    run(s, sky, "-apply-primary-beam", "-save-psf-pb", "-make-psf")
+    run(s, sky, "-png", "-overwrite")
+    plain = read_bytes(s, "0002-dirty.png")
+    run(s, sky, "-apply-primary-beam", "-save-psf-pb", "-make-psf", "-png")
+    s.must(read_bytes(s, "0002-dirty.png") != plain, "pictures show the contour of half power")
     first, psf = pixels(s, "0002-image-pb"), pixels(s, "0002-psf")
     beam = pixels(s, "0002-beam-0")
     s.must(np.allclose(pixels(s, "0002-psf-pb") * beam, psf, atol=1e-5, equal_nan=True) or
@@ -652,8 +598,6 @@ class Stations:
 
 class Tiles:
     """A set of MWA tiles that are steered 6.8 degrees north of the zenith, and the definition of their beam."""
-    DELAYS = [3] * 4 + [2] * 4 + [1] * 4 + [0] * 4
-
     def __init__(self, s):
         from casacore.tables import makearrcoldesc, maketabdesc
         self.path, site = s.path("mwa.ms"), np.array([-2559454.1, 5095372.1, -2849057.2])
@@ -667,18 +611,12 @@ class Tiles:
         with table(self.path + "/OBSERVATION", readonly=False, ack=False) as t:
             t.putcell("TELESCOPE_NAME", 0, "MWA")
         with table(self.path + "/MWA_TILE_POINTING", maketabdesc([makearrcoldesc("DELAYS", 0, 1)]), nrow=1, readonly=False, ack=False) as t:
-            t.putcell("DELAYS", 0, np.array(self.DELAYS, np.int32))
+            t.putcell("DELAYS", 0, np.array(MWA_DELAYS, np.int32))
         with table(self.path, readonly=False, ack=False) as t:
             t.putkeyword("MWA_TILE_POINTING", "Table: " + self.path + "/MWA_TILE_POINTING")
 
     def jones(self, time_s, hz, ra, dec):
-        """Rows east-west and north-south dipole, columns theta and phi, [feed][2][direction]."""
-        e, n, u = self.axes @ itrf(time_s, ra, dec)
-        z, a = np.arccos(u), np.arctan2(e, n)
-        turns = 2 * np.pi * hz / C
-        path = [(k % 4 - 1.5) * 1.1 * e + (1.5 - k // 4) * 1.1 * n - self.DELAYS[k] * 435e-12 * C for k in range(16)]
-        gain = np.exp(1j * turns * np.array(path)).mean(axis=0) * np.sin(turns * 0.278 * np.cos(z)) / np.sin(turns * 0.278)
-        return gain * np.array([[np.cos(z) * np.sin(a), np.cos(a)], [np.cos(z) * np.cos(a), -np.sin(a)]])
+        return tile_jones(self.axes, time_s, hz, ra, dec)
 
 
 def check_mwa(s):
@@ -727,19 +665,6 @@ def check_mwa(s):
             worst = max(worst, np.abs(seen[rows, c] - want).max() / flux.sum())
     s.must(worst < 1e-4, "MWA: visibilities, %.1e of the flux from the sum" % worst)
     empty(s)
-
-
-def site_axes(p):
-    phi, lon = latitude_longitude(p)
-    return np.array([[-np.sin(lon), np.cos(lon), 0], [-np.sin(phi) * np.cos(lon), -np.sin(phi) * np.sin(lon), np.cos(phi)],
-                     [np.cos(phi) * np.cos(lon), np.cos(phi) * np.sin(lon), np.sin(phi)]])
-
-
-def itrf(time_s, ra, dec):
-    """Directions of J2000 at a time; astropy precesses them."""
-    of_date = SkyCoord(ra, dec, unit="rad", frame=FK5(equinox="J2000")).transform_to(FK5(equinox=Time(time_s / 86400, format="mjd")))
-    lon = of_date.ra.rad - np.radians((280.46061837 + 360.98564736629 * (time_s / 86400 - 51544.5)) % 360)
-    return np.array([np.cos(of_date.dec.rad) * np.cos(lon), np.cos(of_date.dec.rad) * np.sin(lon), np.sin(of_date.dec.rad)])
 
 
 def facet_is_right(s, sky):
