@@ -115,6 +115,8 @@ def check_spectra(s):
     power_law = ("-apply-primary-beam", "-fit-spectral-log-pol", 2)
     for name, channels, more in (("gmrt", 16, (*power_law, "-deconvolution-channels", 4)),
                                  ("gmrt", 16, ("-grid-with-beam", "-fit-spectral-pol", 3, "-deconvolution-channels", 4)),
+                                 ("vla", 4, ("-mosaic", "-fit-spectral-log-pol", 2)),
+                                 ("vla", 4, ("-facet-auto", 4, "-apply-facet-beam", "-fit-spectral-log-pol", 2)),
                                  ("vla", 4, (*power_law, "-save-source-list"))):
         empty(s)
         sky = Sky(s, name, 128, channels=channels)
