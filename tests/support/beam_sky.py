@@ -154,6 +154,8 @@ class Sky:
         self.limit = 1 / (3.2 * self.cell)
         self.path = s.path(name + ".ms")
         integration = integration or ("30min" if name == "meerkat" and channels == 4 and len(pols) == 5 else "2h")
+        if band and name == "gmrt":
+            layout = (*layout[:-1], "C")
         made = s.made("%s%d%d%s.made.ms" % (name, len(pols), channels, "wide" if band else ""), *(layout or tile_layout(s)), "-duration",
                       "2h" if name == "mwa" else "8h", "-integration", integration, "-ra", "60deg", "-dec",
                       {"meerkat": "-25deg", "mwa": "-20deg"}.get(name, "30deg"), "-pol", pols, "-spw", "%gMHz" % first, "%gMHz" % step, channels)
