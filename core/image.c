@@ -7,18 +7,29 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision)
+static int make_image(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision,
+                      int (*allocate)(void *out, int64_t n, size_t size, const char *what))
 {
     memset(image, 0, sizeof *image);
     image->geometry = *geometry;
     image->n_plane = n_plane;
     image->precision = precision;
     size_t size = precision == MSI_FP32 ? sizeof(float) : sizeof(double);
-    int rc = msi_alloc_paged(&image->pixel, msi_image_n_pixel(geometry) * n_plane, size, "images");
+    int rc = allocate(&image->pixel, msi_image_n_pixel(geometry) * n_plane, size, "images");
     if (!rc) rc = msi_alloc(&image->sum_weight, n_plane, sizeof(double), "image");
     if (!rc) rc = msi_alloc(&image->n_vis, n_plane, sizeof(int64_t), "image");
     if (rc) msi_image_free(image);
     return rc;
+}
+
+int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision)
+{
+    return make_image(image, geometry, n_plane, precision, msi_alloc_paged);
+}
+
+int msi_image_alloc_unset(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision)
+{
+    return make_image(image, geometry, n_plane, precision, msi_alloc_unset);
 }
 
 void msi_image_free(msi_image *image)

@@ -31,6 +31,9 @@ typedef struct msi_image {
  */
 int msi_image_alloc(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision);
 
+/* msi_image_alloc_unset - the same with undefined pixels. */
+int msi_image_alloc_unset(msi_image *image, const msi_image_geometry *geometry, int n_plane, msi_precision precision);
+
 /* msi_image_free - free the arrays and leave the struct empty; NULL and an empty struct are fine. */
 void msi_image_free(msi_image *image);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,10 +24,23 @@ enum { HUGE_PAGE = 2 << 20, MAPPED_FROM = HUGE_PAGE };
 /* The header. Blocks in files are not counted. */
 typedef struct header {
     int64_t bytes;
-    int is_in_file;
+    int is_in_file, is_unset; /* is_unset: of msi_alloc_unset */
 } header;
 
 static _Atomic int64_t in_use, limit;
+
+/* Mapped blocks that were freed, for msi_alloc_unset: a process pays for each page that it touches first, in a virtual
+ * machine dearly. They are unmapped before the memory of the process would exceed what was in use at some time. */
+enum { MOST_IDLE = 8, LEAST_IDLE = 8 << 20 };
+static struct {
+    pthread_mutex_t lock;
+    void *block[MOST_IDLE];
+    int64_t bytes[MOST_IDLE];
+    int n, most;
+    _Atomic int64_t all; /* their bytes */
+} idle = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static _Atomic int64_t most_in_use;
+
 static const char *page_directory; /* NULL: no block is in a file */
 
 int64_t msi_memory_physical(void)
@@ -78,6 +92,68 @@ static int reserve(int64_t bytes, int64_t *before)
     return now <= most - bytes;
 }
 
+/* ---- Idle blocks ---- */
+
+/* Unmap idle blocks until those in use and idle are at most as many bytes as were in use at some time. */
+static void trim_idle(void)
+{
+    if (!idle.all) return;
+    pthread_mutex_lock(&idle.lock);
+    while (idle.n && in_use + idle.all > most_in_use) {
+        idle.all -= idle.bytes[--idle.n];
+        munmap(idle.block[idle.n], (size_t)idle.bytes[idle.n]);
+    }
+    pthread_mutex_unlock(&idle.lock);
+}
+
+/* Keep a mapped block that is no longer in use. Returns: 1, or 0 if it has to be unmapped */
+static int keep_idle(void *block, int64_t bytes)
+{
+    if (bytes < LEAST_IDLE) return 0;
+    pthread_mutex_lock(&idle.lock);
+    const int keeps = idle.n < idle.most && in_use + idle.all + bytes <= most_in_use;
+    if (keeps) {
+        idle.block[idle.n] = block;
+        idle.bytes[idle.n++] = bytes;
+        idle.all += bytes;
+    }
+    pthread_mutex_unlock(&idle.lock);
+    return keeps;
+}
+
+/* Take an idle block of a size. Returns: NULL if there is none */
+static void *take_idle(int64_t bytes)
+{
+    void *block = NULL;
+    if (!idle.all) return NULL;
+    pthread_mutex_lock(&idle.lock);
+    for (int i = idle.n - 1; i >= 0 && !block; i--) {
+        if (idle.bytes[i] != bytes) continue;
+        block = idle.block[i];
+        idle.n--;
+        idle.block[i] = idle.block[idle.n];
+        idle.bytes[i] = idle.bytes[idle.n];
+        idle.all -= bytes;
+    }
+    pthread_mutex_unlock(&idle.lock);
+    return block;
+}
+
+void msi_memory_reuse(int n)
+{
+    idle.most = n < MOST_IDLE ? n : MOST_IDLE;
+}
+
+/* Note that more is in use than before. */
+static void note_use(void)
+{
+    int64_t most = most_in_use, now = in_use;
+    while (now > most && !atomic_compare_exchange_weak(&most_in_use, &most, now)) continue;
+    trim_idle();
+}
+
+/* ---- Blocks ---- */
+
 /* Find the bytes of a block with its header. */
 static int block_bytes(int64_t n, size_t size, const char *what, int64_t *bytes)
 {
@@ -88,7 +164,8 @@ static int block_bytes(int64_t n, size_t size, const char *what, int64_t *bytes)
     return MSI_OK;
 }
 
-int msi_alloc(void *out, int64_t n, size_t size, const char *what)
+/* Allocate a block. Given: takes_idle  its contents need not be zero */
+static int allocate(void *out, int64_t n, size_t size, const char *what, int takes_idle)
 {
     void **p = out;
     *p = NULL;
@@ -102,17 +179,29 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what)
             block = aligned_alloc(HEADER, (size_t)bytes);
             if (block) memset(block, 0, (size_t)bytes);
         } else {
-            block = map_huge_pages((size_t)bytes);
+            if (takes_idle) block = take_idle(bytes);
+            if (!block) block = map_huge_pages((size_t)bytes);
         }
+        note_use();
     }
     if (!block) {
         if (is_allowed) atomic_fetch_sub(&in_use, bytes);
         return msi_error_set(MSI_ENOMEM, "%s needs %.3f GB; %.3f GB are in use and the limit is %.3f GB", what,
                              1e-9 * (double)bytes, 1e-9 * (double)before, 1e-9 * (double)msi_memory_limit());
     }
-    memcpy(block, &(header){bytes, 0}, sizeof(header));
+    memcpy(block, &(header){.bytes = bytes, .is_unset = takes_idle}, sizeof(header));
     *p = (char *)block + HEADER;
     return MSI_OK;
+}
+
+int msi_alloc(void *out, int64_t n, size_t size, const char *what)
+{
+    return allocate(out, n, size, what, 0);
+}
+
+int msi_alloc_unset(void *out, int64_t n, size_t size, const char *what)
+{
+    return page_directory ? msi_alloc_paged(out, n, size, what) : allocate(out, n, size, what, 1);
 }
 
 /* Reserve a file's blocks. A signal may interrupt posix_fallocate: signals of the program end the run, after others (a
@@ -173,7 +262,7 @@ int msi_alloc_paged(void *out, int64_t n, size_t size, const char *what)
     MSI_TRY(block_bytes(n, size, what, &bytes));
     if (!page_directory || bytes < MAPPED_FROM) return msi_alloc(out, n, size, what);
     MSI_TRY(msi_map_file(&block, bytes, page_directory, what));
-    memcpy(block, &(header){bytes, 1}, sizeof(header));
+    memcpy(block, &(header){.bytes = bytes, .is_in_file = 1}, sizeof(header));
     *p = (char *)block + HEADER;
     return MSI_OK;
 }
@@ -203,7 +292,7 @@ void msi_free(void *p)
     if (!h.is_in_file) atomic_fetch_sub(&in_use, h.bytes);
     if (h.bytes < MAPPED_FROM)
         free(block);
-    else
+    else if (!h.is_unset || !keep_idle(block, h.bytes))
         munmap(block, (size_t)h.bytes);
 }
 

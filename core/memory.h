@@ -26,6 +26,15 @@ int msi_alloc(void *out, int64_t n, size_t size, const char *what);
 int msi_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what);
 
 /*
+ * msi_alloc_unset - as msi_alloc_paged, with undefined contents, for what is filled at once: the memory of a freed block of
+ * the same size is used again.
+ * msi_memory_reuse - keep up to n freed blocks for it; 0, the default: none. For programs, since others may need the
+ * memory of a process that goes on.
+ */
+int msi_alloc_unset(void *out, int64_t n, size_t size, const char *what);
+void msi_memory_reuse(int n);
+
+/*
  * msi_alloc_paged - as msi_alloc, for memory that a run uses from time to time, and in order. After
  * msi_memory_page_to, larger blocks are mapped from unlinked files: the system writes them to the disk when it needs
  * their pages, and they do not count against the limit.

@@ -690,7 +690,9 @@ int msi_gridder_image(msi_gridder *g, msi_image *out)
     msi_progress_share all = msi_progress_enter(0, 1, SUM_PARTS);
     sum_stored_weights(g);
     msi_progress_leave(all);
-    MSI_TRY(msi_image_alloc(out, &s->geometry, count_images(s), g->precision));
+    /* A GPU's images are copied as a whole. */
+    MSI_TRY((g->strategy->backend == MSI_BACKEND_CUDA ? msi_image_alloc_unset : msi_image_alloc)(
+        out, &s->geometry, count_images(s), g->precision));
     for (int i = 0; i < out->n_plane; i++) {
         int is_psf = s->psf_only || i == s->n_plane;
         store_plane[i] = is_psf ? -1 : i;

@@ -29,6 +29,9 @@
 #include "src/run/draw_model.h"
 #include "src/run/restore.h"
 
+/* Images that are written at a time, and one that is being made. */
+enum { IDLE_BLOCKS = 4 };
+
 /* ---- Before anything else ---- */
 
 /* These functions run before libc is initialised, so AddressSanitizer must not instrument them. */
@@ -297,6 +300,7 @@ static int run_action(msi_options *options, msi_ranks *ranks)
     msi_log_setup(options->log_level, options->log_time);
     msi_options_log(options);
     msi_memory_limit_set(options->memory_limit_bytes);
+    msi_memory_reuse(IDLE_BLOCKS);
     omp_set_num_threads(options->n_threads);
     if (options->restore.residual) return agree_before_join(ranks, run_restore(options, ranks));
     if (options->draw.list) return agree_before_join(ranks, run_draw(options, ranks));

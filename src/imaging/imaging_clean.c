@@ -106,7 +106,7 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
     msi_image image = {0};
     msi_planes *psf;
     MSI_TRY(msi_planes_view(&psf, all, channel, 1));
-    int rc = msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision);
+    int rc = msi_image_alloc_unset(&image, &r->options->geometry, 1, k->shape.precision);
     const msi_output_id id = {r->interval, k->first + channel, 0, MSI_FITS_PSF, 0};
     if (!rc && reused) rc = msi_imaging_reuse_read(r, reused, &id, image.precision, image.pixel);
     if (!rc)
@@ -153,7 +153,7 @@ static int make_powers(msi_cleaning *k, msi_planes *psf)
     int rc = msi_clean_samples_psf(k->samples, k->first, psf);
     for (int i = 0; !rc && i < n; i++) {
         msi_image image = {0};
-        rc = msi_image_alloc(&image, &r->options->geometry, 1, k->shape.precision);
+        rc = msi_image_alloc_unset(&image, &r->options->geometry, 1, k->shape.precision);
         if (!rc) rc = msi_planes_fetch(psf, i, 1, image.pixel);
         if (!rc) {
             image.sum_weight[0] = k->field.sum_weight[0];
@@ -393,21 +393,30 @@ static int clean_field(msi_cleaning *k)
 {
     char label[32] = "";
     int resumed = 0;
+    double at[5] = {msi_wall_s()};
     if (msi_cleaning_has_mfs(k) && k->field.spec.n_channel == 1)
         snprintf(label, sizeof label, "channel %d", (int)k->first);
     msi_progress_begin("imaging");
     MSI_TRY(make_psfs(k));
+    at[1] = msi_wall_s();
     MSI_TRY(make_dirty(k));
     MSI_TRY(begin_models(k, &resumed));
     msi_progress_end();
+    at[2] = msi_wall_s();
     MSI_TRY(run_cycles(k, label, resumed));
+    at[3] = msi_wall_s();
     msi_clean_report_end(label, &k->field);
     warn_of_accuracy(k);
     for (int p = 0; p < k->field.spec.n_pol; p++) {
         const msi_fits_clean c = msi_cleaning_cards(k, msi_clean_field_group(&k->field, p));
         add_cards(&k->clean[p], &c);
     }
-    return msi_cleaning_put_cleaned(k);
+    MSI_TRY(msi_cleaning_put_cleaned(k));
+    at[4] = msi_wall_s();
+    msi_log_detail("time of cleaning: PSFs and beams %.2f s, dirty images %.2f s, cycles %.2f s, restored images and "
+                   "files %.2f s",
+                   at[1] - at[0], at[2] - at[1], at[3] - at[2], at[4] - at[3]);
+    return MSI_OK;
 }
 
 /* Log and free the gridders of the field, and free the field. Returns: rc, or a new failure */

@@ -33,18 +33,32 @@ msi_fits_clean msi_cleaning_cards(const msi_cleaning *k, const msi_clean_group *
     return c;
 }
 
-/* Find the pixel of the largest modulus, with its sign, and the sum of all finite pixels. */
-static void measure_plane(const msi_image *image, int plane, double *peak, double *sum)
+/* Find the pixel of the largest modulus, with its sign, and the sum of all finite pixels: row by row, so that they do not
+ * depend on the number of threads. */
+static int measure_plane(const msi_image *image, int plane, double *peak, double *sum)
 {
     const void *pixel = msi_image_plane(image, plane);
-    const int64_t n = msi_image_n_pixel(&image->geometry);
-    *peak = *sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double v = msi_image_value(pixel, image->precision, i);
-        if (!isfinite(v)) continue;
-        *sum += v;
-        if (fabs(v) > fabs(*peak)) *peak = v;
+    const int64_t nx = image->geometry.nx, ny = image->geometry.ny;
+    double(*row)[2];
+    MSI_TRY(msi_alloc(&row, ny, sizeof *row, "peaks of rows"));
+#pragma omp parallel for schedule(static)
+    for (int64_t y = 0; y < ny; y++) {
+        double of_row[2] = {0, 0};
+        for (int64_t x = 0; x < nx; x++) {
+            const double v = msi_image_value(pixel, image->precision, y * nx + x);
+            if (!isfinite(v)) continue;
+            of_row[1] += v;
+            if (fabs(v) > fabs(of_row[0])) of_row[0] = v;
+        }
+        memcpy(row[y], of_row, sizeof of_row);
     }
+    *peak = *sum = 0;
+    for (int64_t y = 0; y < ny; y++) {
+        *sum += row[y][1];
+        if (fabs(row[y][0]) > fabs(*peak)) *peak = row[y][0];
+    }
+    msi_free(row);
+    return MSI_OK;
 }
 
 /* Copy the images of a channel from the planes of the field, with their sums of weights. */
@@ -52,7 +66,7 @@ static int fetch_channel(const msi_cleaning *k, int channel, const msi_planes *p
 {
     const msi_clean_field *f = &k->field;
     const int n = f->spec.n_pol;
-    MSI_TRY(msi_image_alloc(image, &k->run->options->geometry, n, k->shape.precision));
+    MSI_TRY(msi_image_alloc_unset(image, &k->run->options->geometry, n, k->shape.precision));
     for (int p = 0; p < n; p++) {
         image->sum_weight[p] = f->sum_weight[channel * n + p];
         image->n_vis[p] = f->n_vis[channel * n + p];
@@ -68,16 +82,17 @@ static int fetch_channel(const msi_cleaning *k, int channel, const msi_planes *p
 
 /* Measure peak or flux of a written image for headers and warnings. The peaks of the search differ: they are of joined
  * images, multiplied by a bias, within the mask. */
-static void measure_image(msi_cleaning *k, int channel, msi_fits_kind kind, const msi_image *image)
+static int measure_image(msi_cleaning *k, int channel, msi_fits_kind kind, const msi_image *image)
 {
     for (int p = 0; p < image->n_plane; p++) {
         double peak, sum;
-        if (kind != MSI_FITS_DIRTY && kind != MSI_FITS_RESIDUAL && kind != MSI_FITS_MODEL) return;
-        measure_plane(image, p, &peak, &sum);
+        if (kind != MSI_FITS_DIRTY && kind != MSI_FITS_RESIDUAL && kind != MSI_FITS_MODEL) return MSI_OK;
+        MSI_TRY(measure_plane(image, p, &peak, &sum));
         if (kind == MSI_FITS_DIRTY) k->dirty_peak_jy = fmax(k->dirty_peak_jy, fabs(peak));
         if (kind == MSI_FITS_RESIDUAL) k->peak_jy[channel][p] = peak;
         if (kind == MSI_FITS_MODEL) k->flux_jy[channel][p] = sum;
     }
+    return MSI_OK;
 }
 
 /* Measure the fluxes of the models, before the first file with these in its header is written. */
@@ -86,8 +101,9 @@ static int measure_models(msi_cleaning *k)
     for (int c = 0; c < k->field.spec.n_channel; c++) {
         msi_image image = {0};
         MSI_TRY(fetch_channel(k, c, k->field.model, &image));
-        measure_image(k, c, MSI_FITS_MODEL, &image);
+        const int rc = measure_image(k, c, MSI_FITS_MODEL, &image);
         msi_image_free(&image);
+        MSI_TRY(rc);
     }
     return MSI_OK;
 }
@@ -117,12 +133,12 @@ int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *plan
                                              is_dirty || kind == MSI_FITS_FIRST_RESIDUAL ? NULL : clean,
                                              msi_cleaning_term(k, c)};
         MSI_TRY(fetch_channel(k, c, planes, &image));
-        if (kind != MSI_FITS_MODEL) measure_image(k, c, kind, &image);
+        int rc = kind == MSI_FITS_MODEL ? MSI_OK : measure_image(k, c, kind, &image);
         for (int p = 0; p < f->spec.n_pol; p++) {
             clean[p].peak_jy = k->peak_jy[c][p];
             clean[p].flux_jy = k->flux_jy[c][p];
         }
-        int rc = msi_cleaning_add_to_sum(k, kind, &image);
+        if (!rc) rc = msi_cleaning_add_to_sum(k, kind, &image);
         if (!rc) rc = msi_imaging_files_put(k->run, &product, &image);
         msi_image_free(&image);
         if (rc) return rc;
@@ -737,8 +753,8 @@ int msi_cleaning_put_sums(msi_cleaning *k)
     if (o->save_first_residual) MSI_TRY(put_sum(k, MSI_FITS_FIRST_RESIDUAL, beam));
     for (int p = 0; p < k->sum[MSI_FITS_MODEL].n_plane; p++) {
         double unused;
-        measure_plane(&k->sum[MSI_FITS_RESIDUAL], p, &k->clean[p].peak_jy, &unused);
-        measure_plane(&k->sum[MSI_FITS_MODEL], p, &unused, &k->clean[p].flux_jy);
+        MSI_TRY(measure_plane(&k->sum[MSI_FITS_RESIDUAL], p, &k->clean[p].peak_jy, &unused));
+        MSI_TRY(measure_plane(&k->sum[MSI_FITS_MODEL], p, &unused, &k->clean[p].flux_jy));
     }
     MSI_TRY(restore_sum(k, beam));
     MSI_TRY(put_sum(k, MSI_FITS_RESIDUAL, beam));
