@@ -37,6 +37,9 @@ static const double DIVERGED = 4;
 enum { MOST_IDLE = 3 };
 static const double IDLE = 0.999;
 
+/* Edge of a kernel that is worth starting threads. */
+enum { WORTH_THREADS = 128 };
+
 struct msi_clean_multiscale {
     msi_clean_fft *narrow;
     int64_t n_narrow;
@@ -114,26 +117,30 @@ static double tapered_spheroidal(double v)
     return v < 1 ? (1 - v * v) * spheroidal(v) : 0;
 }
 
-/* Make the kernel of scale i. Returned: kernel [2 half + 1][2 half + 1], of sum 1 */
+/* Return the kernel of scale i at a distance in pixels, without its normalisation. Given: n  edge of the kernel */
+static double kernel_value(const msi_cleaner_spec *s, int i, double r2, int64_t n)
+{
+    const double width = s->scale[i], sigma = 3 * width / 16;
+    if (width == 0) return r2 == 0;
+    if (s->shape == MSI_CLEAN_GAUSSIAN) return exp(-0.5 * r2 / (sigma * sigma));
+    if (s->shape == MSI_CLEAN_SPHEROIDAL) return tapered_spheroidal(2 * sqrt(r2) / width);
+    return tapered_quadratic(sqrt(r2), width, (double)n);
+}
+
+/* Make the kernel of scale i, which is symmetric. Returned: kernel [2 half + 1][2 half + 1], of sum 1 */
 static void sample_kernel(const msi_cleaner_spec *s, int i, double *kernel)
 {
     const int64_t half = kernel_half(s, i), n = 2 * half + 1;
-    const double width = s->scale[i], sigma = 3 * width / 16;
     double sum = 0;
-    for (int64_t y = 0; y < n; y++)
-        for (int64_t x = 0; x < n; x++) {
-            const double dx = (double)(x - half), dy = (double)(y - half), r2 = dx * dx + dy * dy;
-            double *k = &kernel[y * n + x];
-            if (width == 0)
-                *k = r2 == 0;
-            else if (s->shape == MSI_CLEAN_GAUSSIAN)
-                *k = exp(-0.5 * r2 / (sigma * sigma));
-            else if (s->shape == MSI_CLEAN_SPHEROIDAL)
-                *k = tapered_spheroidal(2 * sqrt(r2) / width);
-            else
-                *k = tapered_quadratic(sqrt(r2), width, (double)n);
-            sum += *k;
+#pragma omp parallel for schedule(dynamic, 4) if (n > WORTH_THREADS)
+    for (int64_t y = 0; y <= half; y++)
+        for (int64_t x = 0; x <= half; x++) {
+            const double dx = (double)(x - half), dy = (double)(y - half),
+                         value = kernel_value(s, i, dx * dx + dy * dy, n);
+            kernel[y * n + x] = kernel[y * n + n - 1 - x] = value;
+            kernel[(n - 1 - y) * n + x] = kernel[(n - 1 - y) * n + n - 1 - x] = value;
         }
+    for (int64_t k = 0; k < n * n; k++) sum += kernel[k];
     for (int64_t k = 0; k < n * n; k++) kernel[k] /= sum;
 }
 
@@ -171,28 +178,32 @@ static int n_joined(const msi_cleaner *c)
     return c->spec.squared_join ? c->n_plane : c->spec.n_pol;
 }
 
-static int make_kernel(msi_cleaner *c, int scale)
+/* Write a kernel, or zeros, into the middle of an image. */
+static void put_kernel(const msi_cleaner *c, const double *kernel, int64_t half, void *image)
+{
+    const int64_t n = 2 * half + 1, nx = c->spec.nx;
+    for (int64_t k = 0; k < n * n; k++) {
+        const int64_t to = (c->spec.ny / 2 - half + k / n) * nx + nx / 2 - half + k % n;
+        if (c->spec.precision == MSI_FP32)
+            ((float *)image)[to] = kernel ? (float)kernel[k] : 0;
+        else
+            ((double *)image)[to] = kernel ? kernel[k] : 0;
+    }
+}
+
+/* Make the transforms of a scale's kernel. Given: image  of zeros, as on return */
+static int make_kernel(msi_cleaner *c, int scale, void *image)
 {
     msi_clean_multiscale *m = c->multiscale;
-    const int64_t half = m->half[scale], n = 2 * half + 1, nx = c->spec.nx;
+    const int64_t half = m->half[scale], n = 2 * half + 1;
     double *kernel;
-    char *image;
     MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
-    int rc = msi_alloc(&image, c->n_pixel, (size_t)c->real_bytes, "a scale's kernel");
-    if (!rc) {
-        sample_kernel(&c->spec, scale, kernel);
-        for (int64_t k = 0; k < n * n; k++) {
-            const int64_t to = (c->spec.ny / 2 - half + k / n) * nx + nx / 2 - half + k % n;
-            if (c->spec.precision == MSI_FP32)
-                ((float *)image)[to] = (float)kernel[k];
-            else
-                ((double *)image)[to] = kernel[k];
-        }
-        rc = c->ops->upload(c->e, c->quantity, image, c->n_pixel * c->real_bytes);
-    }
+    sample_kernel(&c->spec, scale, kernel);
+    put_kernel(c, kernel, half, image);
+    int rc = c->ops->upload(c->e, c->quantity, image, c->n_pixel * c->real_bytes);
+    put_kernel(c, NULL, half, image);
     if (!rc) rc = c->ops->forward(c->e, c->wide, c->quantity, 0, MSI_CLEAN_MIDDLE, m->kernel_wide[scale]);
     if (!rc) rc = c->ops->forward(c->e, m->narrow, c->quantity, 0, MSI_CLEAN_MIDDLE, m->kernel_narrow[scale]);
-    msi_free(image);
     msi_free(kernel);
     return rc;
 }
@@ -200,14 +211,18 @@ static int make_kernel(msi_cleaner *c, int scale)
 static int make_kernels(msi_cleaner *c)
 {
     msi_clean_multiscale *m = c->multiscale;
-    for (int s = 0; s < c->spec.n_scale; s++) {
-        m->half[s] = s ? kernel_half(&c->spec, s) : 0;
-        if (!s) continue;
-        MSI_TRY(c->ops->alloc_paged(c->e, &m->kernel_wide[s], c->n_wide * c->complex_bytes, "kernels of scales"));
-        MSI_TRY(c->ops->alloc_paged(c->e, &m->kernel_narrow[s], m->n_narrow * c->complex_bytes, "kernels of scales"));
-        MSI_TRY(make_kernel(c, s));
+    const int64_t wide = c->n_wide * c->complex_bytes, narrow = m->n_narrow * c->complex_bytes;
+    void *image;
+    MSI_TRY(msi_alloc(&image, c->n_pixel, (size_t)c->real_bytes, "a scale's kernel"));
+    int rc = MSI_OK;
+    for (int s = 1; s < c->spec.n_scale && !rc; s++) {
+        m->half[s] = kernel_half(&c->spec, s);
+        rc = c->ops->alloc_paged(c->e, &m->kernel_wide[s], wide, "kernels of scales");
+        if (!rc) rc = c->ops->alloc_paged(c->e, &m->kernel_narrow[s], narrow, "kernels of scales");
+        if (!rc) rc = make_kernel(c, s, image);
     }
-    return MSI_OK;
+    msi_free(image);
+    return rc;
 }
 
 static int allocate_arrays(msi_cleaner *c)
@@ -291,40 +306,52 @@ static int64_t paged_bytes(const msi_cleaner *c)
 static int64_t while_bytes(const msi_cleaner *c)
 {
     const int64_t n = 2 * largest_half(c) + 1;
-    return n * n * (int64_t)sizeof(double) + c->n_pixel * c->real_bytes;
+    return 2 * n * n * (int64_t)sizeof(double) + c->n_pixel * c->real_bytes;
 }
 
-/* Compute (P * K)(0) of one channel's PSF on the host, in double precision: the sum over the kernel's pixels. */
-static double central_value(const msi_cleaner *c, const void *psf, const double *kernel, int64_t half)
+/* Compute (P * K)(0) in double precision: the sum over the kernel's pixels. Given: psf  the middle of the joined PSF, as
+ * large as the largest kernel */
+static double central_value(const msi_cleaner *c, const double *psf, const double *kernel, int64_t half)
 {
-    const int64_t n = 2 * half + 1, first_x = c->spec.nx / 2 - half, first_y = c->spec.ny / 2 - half;
+    const int64_t n = 2 * half + 1, all = 2 * largest_half(c) + 1, first = largest_half(c) - half;
     double sum = 0;
     for (int64_t y = 0; y < n; y++)
-        for (int64_t x = 0; x < n; x++) {
-            const int64_t i = (first_y + y) * c->spec.nx + first_x + x;
-            const double p = c->spec.precision == MSI_FP32 ? ((const float *)psf)[i] : ((const double *)psf)[i];
-            sum += p * kernel[y * n + x];
-        }
+        for (int64_t x = 0; x < n; x++) sum += psf[(first + y) * all + first + x] * kernel[y * n + x];
     return sum;
+}
+
+/* Add the middle of a channel's PSF to that of the joined one. */
+static void join_psf(const msi_cleaner *c, const void *psf, double share, double *joined)
+{
+    const int64_t half = largest_half(c), n = 2 * half + 1;
+    for (int64_t y = 0; y < n; y++)
+        for (int64_t x = 0; x < n; x++) {
+            const int64_t i = (c->spec.ny / 2 - half + y) * c->spec.nx + c->spec.nx / 2 - half + x;
+            joined[y * n + x] +=
+                share * (c->spec.precision == MSI_FP32 ? (double)((const float *)psf)[i] : ((const double *)psf)[i]);
+        }
 }
 
 /* Compute (P * K)(0) of the joined PSF at each scale. */
 static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
 {
     const int64_t half = largest_half(c), n = 2 * half + 1, bytes_of = c->n_pixel * c->real_bytes;
-    double *kernel;
-    char *psf;
+    double *kernel, *joined = NULL;
+    char *psf = NULL;
     memset(peak, 0, MSI_CLEAN_MAX_SCALE * sizeof *peak);
     MSI_TRY(msi_alloc(&kernel, n * n, sizeof *kernel, "a scale's kernel"));
     int rc = msi_alloc(&psf, bytes_of, 1, "the PSF");
+    if (!rc) rc = msi_alloc(&joined, n * n, sizeof *joined, "the PSF");
     for (int i = 0; i < c->spec.n_channel && !rc; i++) {
         if (c->setup.share[i] == 0) continue;
         rc = c->ops->download(c->e, psf, (char *)c->psf + i * bytes_of, bytes_of);
-        for (int s = 0; s < c->spec.n_scale && !rc; s++) {
-            sample_kernel(&c->spec, s, kernel);
-            peak[s] += c->setup.share[i] * central_value(c, psf, kernel, kernel_half(&c->spec, s));
-        }
+        if (!rc) join_psf(c, psf, c->setup.share[i], joined);
     }
+    for (int s = 0; s < c->spec.n_scale && !rc; s++) {
+        sample_kernel(&c->spec, s, kernel);
+        peak[s] = central_value(c, joined, kernel, kernel_half(&c->spec, s));
+    }
+    msi_free(joined);
     msi_free(psf);
     msi_free(kernel);
     return rc;
