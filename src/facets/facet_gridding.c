@@ -177,6 +177,22 @@ typedef struct facet_pass {
     int device;                        /* the number of the one to use */
 } facet_pass;
 
+/* Return the number of Taylor terms, and of planes of images and models. */
+static int n_term(const msi_facet_work *w)
+{
+    return w->n_term > 1 ? w->n_term : 1;
+}
+static int n_made(const msi_facet_work *w)
+{
+    return w->planes.n_image * n_term(w);
+}
+
+/* Return x of the terms; without terms 0. */
+static double x_of(const msi_facet_work *w, double freq_hz)
+{
+    return w->n_term > 1 ? freq_hz / w->reference_hz - 1 : 0;
+}
+
 static facet_pass begin_pass(const msi_facet_work *work, msi_vis_store *store)
 {
     return (facet_pass){.work = work,
@@ -239,7 +255,7 @@ static float weight_of(const facet_pass *p, const msi_vis_segment *g, int plane,
 
 /*
  * Form the samples of a segment for the facet's gridder.
- * Returned: vis, weight [n_image][n_row][n_chan]
+ * Returned: vis, weight [n_image][n_term][n_row][n_chan]
  *           bent [n_row][n_chan][3] uvw of gains with slopes
  */
 static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, float *weight, double *bent)
@@ -247,6 +263,7 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
     const msi_vis_store *store = p->store;
     const msi_vis_segment *g = &store->segment[segment];
     const int n = p->work->planes.n_stored, n_image = p->work->planes.n_image, is_even = has_even_steps(g);
+    const int terms = n_term(p->work);
     const int64_t of_plane = g->n_row * g->n_chan;
     slot_gains gains = begin_gains(p);
     int rc = MSI_OK;
@@ -271,9 +288,15 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
                 v[i] = (msi_c64){v[i].re - m.re, v[i].im - m.im};
             }
             if (jp) msi_gains_apply(&p->map, p->form, 1, jp + c * (int)p->form, jq + c * (int)p->form, v);
+            const double x = x_of(p->work, g->freq_hz[c]);
             for (int i = 0; i < n_image; i++) {
-                vis[i * of_plane + row * g->n_chan + c] = msi_times(v[i], factor);
-                weight[i * of_plane + row * g->n_chan + c] = weight_of(p, g, i, row, c);
+                msi_c64 value = msi_times(v[i], factor);
+                const float w = weight_of(p, g, i, row, c);
+                for (int t = i * terms; t < (i + 1) * terms; t++) {
+                    vis[t * of_plane + row * g->n_chan + c] = value;
+                    weight[t * of_plane + row * g->n_chan + c] = w;
+                    value = (msi_c64){value.re * x, value.im * x};
+                }
             }
         }
     }
@@ -281,13 +304,14 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
     return rc;
 }
 
-/* Add predicted visibilities of a facet to those of a segment. Given: vis [n_image][n_row][n_chan] at the facet's
+/* Add predicted visibilities of a facet to those of a segment. Given: vis [n_image][n_term][n_row][n_chan] at the facet's
  * centre; to  shaped as those of the segment */
 static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vis, void *to)
 {
     const msi_vis_store *store = p->store;
     const msi_vis_segment *g = &store->segment[segment];
     const int n = p->work->planes.n_stored, n_image = p->work->planes.n_image, is_even = has_even_steps(g);
+    const int terms = n_term(p->work);
     const int64_t of_plane = g->n_row * g->n_chan;
     msi_first_error failure = {0};
 #pragma omp parallel
@@ -307,7 +331,15 @@ static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vi
             for (int32_t c = 0; c < g->n_chan; c++) {
                 const msi_c64 factor = next_phase(&phase, g, c);
                 msi_c64 v[MSI_MAX_PLANES] = {{0, 0}};
-                for (int i = 0; i < n_image; i++) v[i] = msi_times(vis[i * of_plane + row * g->n_chan + c], factor);
+                const double x = x_of(p->work, g->freq_hz[c]);
+                for (int i = 0; i < n_image; i++) {
+                    msi_c64 sum = {0, 0};
+                    for (int t = (i + 1) * terms - 1; t >= i * terms; t--) {
+                        const msi_c64 term = vis[t * of_plane + row * g->n_chan + c];
+                        sum = (msi_c64){sum.re * x + term.re, sum.im * x + term.im};
+                    }
+                    v[i] = msi_times(sum, factor);
+                }
                 if (jp) msi_gains_apply(&p->map, p->form, 0, jp + c * (int)p->form, jq + c * (int)p->form, v);
                 for (int i = 0; i < n; i++) {
                     const int64_t at = msi_segment_index(g, i, row, c);
@@ -327,16 +359,34 @@ static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vi
 
 /* ---- The response of a facet ---- */
 
-/* Add the response of a segment's samples to a sky of 1 Jy, times their weights. Returned: sum [n_image][n_image], and
- * total [n_image] of the weights */
-static int sum_response(const facet_pass *p, int64_t segment, double *sum, double *total)
+/* Sums of responses. */
+typedef struct response_sums {
+    double *response; /* [2 n_term - 1][n_image][n_image] of responses times weights and powers of x */
+    double *total;    /* [n_image] of the weights */
+    double *moment;   /* [2 n_term - 1] of the weights of plane 0 times powers of x */
+} response_sums;
+
+/* Return the number of values of the sums, which follow each other. */
+static int n_sum(const msi_facet_work *w)
+{
+    const int n = w->planes.n_image, n_power = msi_facet_n_power(w);
+    return n_power * n * n + n + n_power;
+}
+
+/* Return the sums in a buffer of n_sum values. */
+static response_sums sums_in(const msi_facet_work *w, double *values)
+{
+    const int n = w->planes.n_image, n_power = msi_facet_n_power(w);
+    return (response_sums){values, values + n_power * n * n, values + n_power * n * n + n};
+}
+
+/* Add the response of a segment's samples to a sky of 1 Jy. Given and returned: sums */
+static int sum_response(const facet_pass *p, int64_t segment, response_sums sums)
 {
     const msi_vis_segment *g = &p->store->segment[segment];
-    const int n = p->work->planes.n_image;
+    const int n = p->work->planes.n_image, n_power = msi_facet_n_power(p->work);
     slot_gains gains = begin_gains(p);
     int rc = MSI_OK;
-    memset(sum, 0, sizeof *sum * (size_t)(n * n));
-    memset(total, 0, sizeof *total * (size_t)n);
     for (int64_t row = 0; !rc && row < g->n_row; row++) {
         rc = use_slot(&gains, msi_tag_slot(g->tag[row]), g);
         if (rc) break;
@@ -346,14 +396,19 @@ static int sum_response(const facet_pass *p, int64_t segment, double *sum, doubl
             double weight[MSI_MAX_PLANES];
             for (int to = 0; to < n; to++) {
                 weight[to] = (double)weight_of(p, g, to, row, c);
-                total[to] += weight[to];
+                sums.total[to] += weight[to];
             }
+            const double x = x_of(p->work, g->freq_hz[c]);
+            for (int k = 0; k < n_power; k++) sums.moment[k] += weight[0] * pow(x, k);
             for (int from = 0; from < n; from++) {
                 msi_c64 v[MSI_MAX_PLANES] = {{0, 0}};
                 v[from].re = 1;
                 msi_gains_apply(&p->map, p->form, 0, jp, jq, v);
                 msi_gains_apply(&p->map, p->form, 1, jp, jq, v);
-                for (int to = 0; to < n; to++) sum[to * n + from] += weight[to] * v[to].re;
+                for (int to = 0; to < n; to++) {
+                    double value = weight[to] * v[to].re;
+                    for (int k = 0; k < n_power; k++, value *= x) sums.response[(k * n + to) * n + from] += value;
+                }
             }
         }
     }
@@ -361,29 +416,33 @@ static int sum_response(const facet_pass *p, int64_t segment, double *sum, doubl
     return rc;
 }
 
-/* Sum the response of a facet. Returned: sum [n_image][n_image], total [n_image] of the weights */
-static int sum_facet_response(const facet_pass *p, double *sum, double *total)
+/* Sum the response of a facet. Returned: sums */
+static int sum_facet_response(const facet_pass *p, response_sums sums)
 {
-    const int n = p->work->planes.n_image;
+    const int n = p->work->planes.n_image, n_power = msi_facet_n_power(p->work), n_value = n_sum(p->work);
     const int64_t n_segment = p->store->n_segment;
-    const int n_part = n * n + n;
     double *part;
     msi_first_error failure = {0};
-    memset(sum, 0, sizeof *sum * (size_t)(n * n));
-    memset(total, 0, sizeof *total * (size_t)n);
+    memset(sums.response, 0, sizeof *sums.response * (size_t)(n_power * n * n));
+    memset(sums.total, 0, sizeof *sums.total * (size_t)n);
+    memset(sums.moment, 0, sizeof *sums.moment * (size_t)n_power);
     if (!p->work->gains) {
-        for (int i = 0; i < n; i++) sum[i * n + i] = total[i] = 1;
+        /* The images are not corrected. */
+        for (int i = 0; i < n; i++) sums.response[i * n + i] = sums.total[i] = 1;
+        sums.moment[0] = 1;
         return MSI_OK;
     }
-    MSI_TRY(msi_alloc(&part, n_segment * n_part, sizeof *part, "responses of facets"));
+    MSI_TRY(msi_alloc(&part, n_segment * n_value, sizeof *part, "responses of facets"));
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < n_segment; i++)
         if (!msi_first_error_status(&failure))
-            msi_first_error_keep(&failure, sum_response(p, i, part + i * n_part, part + i * n_part + n * n));
+            msi_first_error_keep(&failure, sum_response(p, i, sums_in(p->work, part + i * n_value)));
     const int rc = msi_first_error_raise(&failure);
     for (int64_t i = 0; !rc && i < n_segment; i++) {
-        for (int k = 0; k < n * n; k++) sum[k] += part[i * n_part + k];
-        for (int k = 0; k < n; k++) total[k] += part[i * n_part + n * n + k];
+        const response_sums more = sums_in(p->work, part + i * n_value);
+        for (int k = 0; k < n_power * n * n; k++) sums.response[k] += more.response[k];
+        for (int k = 0; k < n; k++) sums.total[k] += more.total[k];
+        for (int k = 0; k < n_power; k++) sums.moment[k] += more.moment[k];
     }
     msi_free(part);
     return rc;
@@ -401,36 +460,18 @@ static double intensity_response(const double *correction, const msi_facet_plane
     return mean;
 }
 
-double msi_facet_response(const msi_facet_channel *c, int facet)
-{
-    const int n = c->work->planes.n_image;
-    return sqrt(fmax(0, intensity_response(c->correction + (int64_t)facet * n * n, &c->work->planes)));
-}
+enum { MOST_UNKNOWNS = MSI_MAX_PLANES * MSI_TAYLOR_MAX_TERM };
 
-double msi_facet_beam(const msi_facet_channel *c, int facet)
+/* Invert a matrix [n][n]. A pivot below `least` is zero. Returns: 0 if it is singular */
+static int invert(int n, double a[MOST_UNKNOWNS][2 * MOST_UNKNOWNS], double least, double *out)
 {
-    const int n = c->work->planes.n_image;
-    if (!c->beam) return 1;
-    return sqrt(fmax(0, intensity_response(c->beam + (int64_t)facet * n * n, &c->work->planes)));
-}
-
-/* Compute the matrix that makes a flat-noise image of a facet's image: sqrt(C of I) times the inverse of C. Without a
- * response it is 0. */
-static void find_inverse(const double *correction, const msi_facet_planes *p, double *out)
-{
-    const int n = p->n_image;
-    double a[MSI_MAX_PLANES][2 * MSI_MAX_PLANES] = {{0}};
-    const double scale = sqrt(fmax(0, intensity_response(correction, p)));
-    memset(out, 0, sizeof *out * (size_t)(n * n));
-    for (int i = 0; i < n; i++) {
-        for (int k = 0; k < n; k++) a[i][k] = correction[i * n + k];
-        a[i][n + i] = 1;
-    }
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) a[i][n + k] = i == k;
     for (int i = 0; i < n; i++) {
         int pivot = i;
         for (int k = i + 1; k < n; k++)
             if (fabs(a[k][i]) > fabs(a[pivot][i])) pivot = k;
-        if (!(fabs(a[pivot][i]) > 1e-12 * scale * scale)) return;
+        if (!(fabs(a[pivot][i]) > least)) return 0;
         for (int k = 0; k < 2 * n; k++) {
             const double t = a[i][k];
             a[i][k] = a[pivot][k];
@@ -443,7 +484,64 @@ static void find_inverse(const double *correction, const msi_facet_planes *p, do
         }
     }
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < n; k++) out[i * n + k] = scale * a[i][n + k] / a[i][i];
+        for (int k = 0; k < n; k++) out[i * n + k] = a[i][n + k] / a[i][i];
+    return 1;
+}
+
+/* Return the response of a facet of these corrections [2 n_term - 1][n_image][n_image]: sqrt(C of I); with terms that
+ * for which term 0 of H C^-1 R has the noise of the samples. */
+static double response_of(const msi_facet_channel *c, const double *correction)
+{
+    const msi_facet_work *w = c->work;
+    const int n = w->planes.n_image, terms = n_term(w);
+    const double of_first = fmax(0, intensity_response(correction, &w->planes));
+    double a[MOST_UNKNOWNS][2 * MOST_UNKNOWNS], inverse[MOST_UNKNOWNS * MOST_UNKNOWNS], sum = 0;
+    if (terms == 1 || !w->gains) return sqrt(of_first);
+    for (int t = 0; t < terms; t++)
+        for (int q = 0; q < terms; q++) a[t][q] = intensity_response(correction + (int64_t)(t + q) * n * n, &w->planes);
+    if (!invert(terms, a, 1e-12 * of_first, inverse)) return 0;
+    for (int t = 0; t < terms; t++)
+        for (int q = 0; q < terms; q++) sum += c->moment[t] * inverse[t * terms + q] * c->moment[q];
+    return sum > 0 ? 1 / sqrt(sum) : 0;
+}
+
+/* Return the corrections of a facet. */
+static const double *of_facet(const msi_facet_channel *c, const double *all, int facet)
+{
+    return all + facet * (msi_facet_n_correction(c) / c->work->facets->n);
+}
+
+double msi_facet_response(const msi_facet_channel *c, int facet)
+{
+    return response_of(c, of_facet(c, c->correction, facet));
+}
+
+double msi_facet_beam(const msi_facet_channel *c, int facet)
+{
+    return c->beam ? response_of(c, of_facet(c, c->beam, facet)) : 1;
+}
+
+/* Compute the matrix [n_image n_term]^2 that makes a flat-noise image of a facet's image: the response times H C^-1, H 1
+ * without terms. Without a response it is 0. */
+static void find_matrix(const msi_facet_channel *c, int facet, double *out)
+{
+    const msi_facet_work *w = c->work;
+    const double *correction = of_facet(c, c->correction, facet), scale = msi_facet_response(c, facet);
+    const int n = w->planes.n_image, terms = n_term(w), n_all = n * terms;
+    double a[MOST_UNKNOWNS][2 * MOST_UNKNOWNS], inverse[MOST_UNKNOWNS * MOST_UNKNOWNS];
+    memset(out, 0, sizeof *out * (size_t)(n_all * n_all));
+    if (!w->gains) {
+        for (int i = 0; i < n_all; i++) out[i * n_all + i] = 1;
+        return;
+    }
+    for (int i = 0; i < n_all; i++)
+        for (int k = 0; k < n_all; k++) a[i][k] = correction[((i % terms + k % terms) * n + i / terms) * n + k / terms];
+    if (!invert(n_all, a, 1e-12 * scale * scale, inverse)) return;
+    for (int i = 0; i < n_all; i++)
+        for (int k = 0; k < n_all; k++)
+            for (int q = 0; q < terms; q++)
+                out[i * n_all + k] +=
+                    scale * (terms > 1 ? c->moment[i % terms + q] : 1) * inverse[(i / terms * terms + q) * n_all + k];
 }
 
 /* ---- Gridders of facets ---- */
@@ -476,7 +574,8 @@ static msi_gridder_spec spec_of(const facet_pass *p, double accuracy, int predic
     spec.geometry.ny = f->ny;
     spec.l_center_rad = p->l;
     spec.m_center_rad = p->m;
-    spec.n_plane = p->work->planes.n_image;
+    spec.n_plane = n_made(p->work);
+    spec.n_term = 0;
     spec.psf = spec.psf_only = spec.residual = spec.tagged = 0;
     spec.predict = predicts;
     spec.precision = p->store->precision == MSI_FP32 ? MSI_PRECISION_FP32 : MSI_PRECISION_FP64;
@@ -530,7 +629,7 @@ static int bend_segment(const facet_pass *p, const msi_vis_segment *g, double *b
 static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b)
 {
     const msi_vis_store *s = p->store;
-    const int n_image = p->work->planes.n_image;
+    const int n_image = n_made(p->work);
     int64_t most = 0;
     msi_c64 *vis = NULL;
     float *weight = NULL;
@@ -608,17 +707,25 @@ static int image_facet(const facet_pass *p, double accuracy, msi_image *out, msi
 
 /* ---- Models of facets ---- */
 
-/* Copy the part of a model that belongs to a facet. Returned: *out  of the facet's box; *is_zero */
-static int cut_model(const facet_pass *p, const msi_image *model, const float *weight, double scale, msi_image *out,
+/* A model of the whole image. */
+typedef struct facet_model {
+    const msi_image *image; /* [n_image][n_term] planes */
+    int by_term;            /* [n_term][n_image] */
+} facet_model;
+
+/* Copy the part of a model that belongs to a facet. Returned: *out  of the facet's box, [n_image][n_term]; *is_zero */
+static int cut_model(const facet_pass *p, const facet_model *of, const float *weight, double scale, msi_image *out,
                      int *is_zero)
 {
+    const msi_image *model = of->image;
+    const int n_image = p->work->planes.n_image, terms = n_term(p->work);
     const msi_facets *all = p->work->facets;
     const msi_facet *f = &all->facet[p->facet];
     const msi_image_geometry box = {f->nx, f->ny, all->geometry.cell_x_rad, all->geometry.cell_y_rad};
     int found = 0;
     MSI_TRY(msi_image_alloc(out, &box, model->n_plane, model->precision));
     for (int k = 0; k < model->n_plane; k++) {
-        const void *from = msi_image_plane(model, k);
+        const void *from = msi_image_plane(model, of->by_term ? k % terms * n_image + k / terms : k);
 #pragma omp parallel for schedule(static) reduction(| : found)
         for (int64_t y = 0; y < f->ny; y++)
             for (int64_t x = 0; x < f->nx; x++) {
@@ -659,20 +766,20 @@ static int predict_facet(const facet_pass *p, double accuracy, const msi_image *
                 n_bent = n;
             }
             if (is_bent) rc = bend_segment(p, segment, bent);
-            const msi_vis_block block = block_of(segment, p->work->planes.n_image, bent);
+            const msi_vis_block block = block_of(segment, n_made(p->work), bent);
             if (!rc) rc = msi_gridder_add(g, &block);
         }
         if (!rc) rc = msi_gridder_predict(g);
         for (int64_t i = b.first; !rc && i < b.end; i++) {
             const msi_vis_segment *segment = &s->segment[i];
-            const int64_t n = p->work->planes.n_image * segment->n_row * segment->n_chan;
+            const int64_t n = n_made(p->work) * segment->n_row * segment->n_chan;
             if (n > n_allocated) {
                 n_allocated = 0;
                 rc = msi_grow(&vis, 0, n, sizeof *vis, "predicted samples of a facet");
                 if (rc) break;
                 n_allocated = n;
             }
-            const msi_vis_block block = block_of(segment, p->work->planes.n_image, bent);
+            const msi_vis_block block = block_of(segment, n_made(p->work), bent);
             rc = msi_gridder_fetch(g, block.n_row, block.n_chan, block.freq_hz, vis);
             if (!rc) rc = add_predicted(p, i, vis, to[i]);
         }
@@ -698,6 +805,8 @@ static msi_facet_task task_of(const facet_pass *p, const msi_gridder_spec *spec)
 static int begin_devices(facet_pass *p, msi_gridder *gridder)
 {
 #ifdef MSI_HAVE_CUDA
+    /* Samples of terms are formed on the host. */
+    if (n_term(p->work) > 1) return MSI_OK;
     return msi_facet_devices_open(&p->devices, gridder, p->work->gains, &p->map, p->form, p->work->planes.n_image,
                                   p->work->facets->n);
 #else
@@ -737,7 +846,7 @@ typedef struct facet_turns {
     double accuracy;
     msi_facet_channel *channel;
     /* Of predictions: */
-    const msi_image *model;
+    facet_model model;
     const double *scale; /* [facets] factors of the model, NULL: 1 */
     void **to;           /* [segments] zeroed, where the CPU adds visibilities */
     /* Of images: */
@@ -798,7 +907,7 @@ static int predict_turn(void *of, int64_t facet)
     msi_image part = {0};
     int is_zero;
     MSI_TRY(weigh_facet(&p, &weight));
-    int rc = cut_model(&p, t->model, weight, t->scale ? t->scale[facet] : 1, &part, &is_zero);
+    int rc = cut_model(&p, &t->model, weight, t->scale ? t->scale[facet] : 1, &part, &is_zero);
     msi_free(weight);
     if (!rc && !is_zero) {
 #ifdef MSI_HAVE_CUDA
@@ -837,7 +946,7 @@ static int predict_all(facet_turns *t)
 
 int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const msi_image *model)
 {
-    facet_turns t = {.pass = begin_pass(work, msi_gridder_store(gridder)), .model = model};
+    facet_turns t = {.pass = begin_pass(work, msi_gridder_store(gridder)), .model = {model, 1}};
     msi_vis_store *s = t.pass.store;
     MSI_TRY(msi_alloc(&t.to, s->n_segment + 1, sizeof *t.to, "visibilities of facets"));
     for (int64_t i = 0; i < s->n_segment; i++) t.to[i] = s->segment[i].vis;
@@ -855,7 +964,7 @@ int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const ms
 
 /* ---- Images ---- */
 
-/* Add a facet's image to the whole image. Given: inverse [n_image][n_image] */
+/* Add a facet's image to the whole image. Given: inverse [n_image n_term]^2 */
 static void add_facet(const facet_pass *p, const msi_image *facet, const float *weight, const double *inverse,
                       msi_image *out)
 {
@@ -915,11 +1024,11 @@ static int respond_turn(void *of, int64_t facet)
 {
     const facet_turns *t = of;
     msi_facet_channel *c = t->channel;
-    const int n = c->work->planes.n_image;
+    const int n = c->work->planes.n_image, n_power = msi_facet_n_power(c->work);
     facet_pass p = pass_of(t, facet);
-    double total[MSI_MAX_PLANES];
+    double total[MSI_MAX_PLANES], moment[MSI_TAYLOR_MAX_NODE] = {1};
     for (int only_beam = 0; only_beam < (c->beam ? 2 : 1); only_beam++) {
-        double *sum = (only_beam ? c->beam : c->correction) + facet * n * n;
+        double *sum = (only_beam ? c->beam : c->correction) + facet * n_power * n * n;
         p.only_beam = only_beam;
 #ifdef MSI_HAVE_CUDA
         const msi_facet_task task = task_of(&p, &c->work->spec);
@@ -927,17 +1036,19 @@ static int respond_turn(void *of, int64_t facet)
             MSI_TRY(msi_facet_devices_respond(p.devices, p.device, &task, sum, total));
         else
 #endif
-            MSI_TRY(sum_facet_response(&p, sum, total));
+            MSI_TRY(sum_facet_response(&p, (response_sums){sum, total, moment}));
     }
     if (facet == 0) memcpy(c->total, total, sizeof *total * (size_t)n);
+    if (facet == 0) memcpy(c->moment, moment, sizeof *moment * (size_t)n_power);
     return msi_interrupt_check();
 }
 
 int msi_facet_respond(msi_facet_channel *c)
 {
     facet_turns t = {.pass = begin_pass(c->work, msi_gridder_store(c->gridder)), .channel = c};
-    const int n = c->work->planes.n_image;
+    const int n = c->work->planes.n_image, n_power = msi_facet_n_power(c->work);
     MSI_TRY(msi_alloc(&c->correction, msi_facet_n_correction(c), sizeof *c->correction, "responses of facets"));
+    MSI_TRY(msi_alloc(&c->moment, n_power, sizeof *c->moment, "responses of facets"));
     MSI_TRY(msi_alloc(&c->total, n, sizeof *c->total, "responses of facets"));
     /* Responses of a-terms are interpolated with the beam in them. */
     const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains) && !has_slopes(&t.pass);
@@ -950,12 +1061,13 @@ int msi_facet_respond(msi_facet_channel *c)
 
 void msi_facet_responses_done(msi_facet_channel *c)
 {
-    const int n = c->work->planes.n_image;
+    const int n = c->work->planes.n_image, n_power = msi_facet_n_power(c->work);
     for (int64_t i = 0; i < msi_facet_n_correction(c); i++) {
-        const double total = c->total[i / n % n], none = i % (n * n) % (n + 1) == 0;
+        const double total = c->total[i / n % n], none = i / (n * n) % n_power == 0 && i % (n * n) % (n + 1) == 0;
         c->correction[i] = total > 0 ? c->correction[i] / total : none;
         if (c->beam) c->beam[i] = total > 0 ? c->beam[i] / total : none;
     }
+    for (int k = n_power - 1; k >= 0; k--) c->moment[k] = c->moment[0] > 0 ? c->moment[k] / c->moment[0] : k == 0;
     for (int i = 0; i < c->work->facets->n; i++) {
         const double response = msi_facet_response(c, i);
         const char *name = c->work->facets->facet[i].name;
@@ -984,12 +1096,11 @@ static int image_done(void *of, int64_t facet)
     facet_turns *t = of;
     const facet_pass p = pass_of(t, facet);
     facet_turn *made = &t->made[p.device];
-    const int n = p.work->planes.n_image;
-    double inverse[MSI_MAX_PLANES * MSI_MAX_PLANES];
-    find_inverse(t->channel->correction + facet * n * n, &p.work->planes, inverse);
+    double matrix[MOST_UNKNOWNS * MOST_UNKNOWNS];
+    find_matrix(t->channel, p.facet, matrix);
     if (made->image.pixel) {
         keep_report(&t->channel->report, &made->report);
-        add_facet(&p, &made->image, made->weight, inverse, t->out);
+        add_facet(&p, &made->image, made->weight, matrix, t->out);
     }
     msi_image_free(&made->image);
     msi_free(made->weight);
@@ -1009,7 +1120,7 @@ static int predict_model(facet_turns *t, const msi_image *model, void ***predict
         scale[i] = response > 0 ? 1 / response : 0;
     }
     int rc = t->pass.devices ? MSI_OK : make_model_samples(t->pass.store, predicted, memory);
-    t->model = model;
+    t->model = (facet_model){model, 0};
     t->scale = scale;
     t->to = *predicted;
     if (!rc) rc = predict_all(t);
@@ -1021,7 +1132,7 @@ static int predict_model(facet_turns *t, const msi_image *model, void ***predict
 int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out)
 {
     const msi_facet_work *work = c->work;
-    const int n = work->planes.n_image;
+    const int n = n_made(work), terms = n_term(work);
     facet_turns t = {
         .pass = begin_pass(work, msi_gridder_store(c->gridder)), .accuracy = c->accuracy, .channel = c, .out = out};
     double sum_weight[MSI_GRIDDER_MAX_PLANES];
@@ -1030,8 +1141,10 @@ int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out
     char *memory = NULL;
     MSI_TRY(msi_image_alloc(out, &work->facets->geometry, n, t.pass.store->precision));
     msi_gridder_weights(c->gridder, sum_weight, NULL, n_vis);
-    memcpy(out->sum_weight, sum_weight, sizeof *sum_weight * (size_t)n);
-    memcpy(out->n_vis, n_vis, sizeof *n_vis * (size_t)n);
+    for (int k = 0; k < n; k++) {
+        out->sum_weight[k] = sum_weight[k / terms];
+        out->n_vis[k] = n_vis[k / terms];
+    }
     int rc = begin_devices(&t.pass, c->gridder);
     if (!rc && model) {
         const msi_progress_share all = msi_progress_enter(0, 1, 2);
@@ -1050,7 +1163,7 @@ int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out
     }
     hide_horizon(work->facets, out);
     for (int k = 0; k < n; k++)
-        if (!n_vis[k]) msi_image_fill_nan(out, k);
+        if (!out->n_vis[k]) msi_image_fill_nan(out, k);
     return MSI_OK;
 }
 
@@ -1068,5 +1181,6 @@ void msi_facet_channel_free(msi_facet_channel *c)
     msi_free(c->correction);
     msi_free(c->beam);
     msi_free(c->total);
-    c->correction = c->beam = c->total = NULL;
+    msi_free(c->moment);
+    c->correction = c->beam = c->total = c->moment = NULL;
 }

@@ -10,11 +10,17 @@
  *
  * An image has flat noise: an image of one plane is divided by sqrt(C), and images of several by the matrix C, times
  * sqrt(C of Stokes I). A model is divided by sqrt(C of Stokes I), so that predicting returns what was imaged.
+ *
+ * Taylor terms in x = frequency / reference - 1 have images R_t of V' x^t, and C_n of responses times x^n; predicted
+ * terms are summed before gains are applied. The terms of true flux are C^-1 R with C_(t+q) as a matrix. As in mosaics
+ * (pb_mosaic.h), the image is H C^-1 R with the Hessian H of the samples, times the response, which gives term 0 of
+ * Stokes I flat noise.
  */
 #ifndef MSI_FACET_GRIDDING_H
 #define MSI_FACET_GRIDDING_H
 
 #include "core/image.h"
+#include "kernels/cleaner.h"
 #include "kernels/gridder.h"
 #include "src/facets/facet_gains.h"
 #include "src/facets/facet_regions.h"
@@ -44,22 +50,25 @@ typedef struct msi_facet_work {
     const msi_facet_gains *gains; /* NULL: none */
     msi_facet_planes planes;
     msi_gridder_spec spec; /* of the whole image, n_image planes */
+    int n_term;            /* Taylor terms: images and models have n_term planes for each of n_image; 0: 1 */
+    double reference_hz;   /* of the terms */
 } msi_facet_work;
 
 /* An output channel: its samples, and results that are kept between calls. */
 typedef struct msi_facet_channel {
     const msi_facet_work *work;
-    msi_gridder *gridder;      /* of the whole image, n_stored planes, tagged if there are gains; borrowed */
-    double accuracy;           /* of facets; 0: that of work->spec */
-    double *total;             /* [n_image] sums of weights; NULL: responses are not known yet */
-    double *beam;              /* as correction, of the beam alone; NULL: there is none */
-    double *correction;        /* [facets][n_image][n_image] C */
+    msi_gridder *gridder; /* of the whole image, n_stored planes, tagged if there are gains; borrowed */
+    double accuracy;      /* of facets; 0: that of work->spec */
+    double *total;        /* [n_image] sums of weights; NULL: responses are not known yet */
+    double *beam;         /* as correction, of the beam alone; NULL: there is none */
+    double *correction;   /* [facets][2 n_term - 1][n_image][n_image] C of each power */
+    double *moment;       /* [2 n_term - 1] sums of weights of plane 0 times powers of x; over their first in the end */
     msi_gridder_report report; /* of the last facet, with the times of all */
 } msi_facet_channel;
 
 /*
- * msi_facet_respond - sum the responses of all facets over the samples: correction, beam and total are sums, for a caller
- * that adds those of other ranks.
+ * msi_facet_respond - sum the responses of all facets over the samples: correction, beam, total and moment are sums, for a
+ * caller that adds those of other ranks.
  * Returns:  0, MSI_ENOMEM, MSI_EINTERRUPTED
  *
  * msi_facet_responses_done - make C of these sums. Call both before images are made.
@@ -67,16 +76,22 @@ typedef struct msi_facet_channel {
 int msi_facet_respond(msi_facet_channel *c);
 void msi_facet_responses_done(msi_facet_channel *c);
 
-/* msi_facet_n_correction - return the number of values of msi_facet_channel.correction. */
+/* msi_facet_n_power, msi_facet_n_correction - return the numbers of values of msi_facet_channel.moment and of its
+ * correction. */
+static inline int msi_facet_n_power(const msi_facet_work *w)
+{
+    return w->n_term > 1 ? 2 * w->n_term - 1 : 1;
+}
 static inline int64_t msi_facet_n_correction(const msi_facet_channel *c)
 {
-    return (int64_t)c->work->facets->n * c->work->planes.n_image * c->work->planes.n_image;
+    const msi_facet_work *w = c->work;
+    return (int64_t)w->facets->n * msi_facet_n_power(w) * w->planes.n_image * w->planes.n_image;
 }
 
 /*
  * msi_facet_image - image the samples of a channel less those of a model.
- * Given:    model  n_image planes of the whole image; NULL: nothing is subtracted
- * Returned: *out   allocated here, freed by msi_image_free: n_image planes of the whole image, as msi_gridder_image
+ * Given:    model  n_image planes of the whole image, with terms [n_image][n_term]; NULL: nothing is subtracted
+ * Returned: *out   allocated here, freed by msi_image_free: as many planes, as msi_gridder_image
  * Returns:  0, or any code of msi_gridder_image, msi_gridder_predict
  */
 int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out);
@@ -90,7 +105,7 @@ double msi_facet_beam(const msi_facet_channel *c, int facet);
 
 /*
  * msi_facet_predict - predict the visibilities of a true sky into the samples of a gridder that predicts.
- * Given:    model  n_image planes of the whole image
+ * Given:    model  n_image planes of the whole image, with terms [n_term][n_image]
  * Returns:  0, or any code of msi_gridder_predict
  */
 int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const msi_image *model);
@@ -98,7 +113,8 @@ int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const ms
 /*
  * msi_facet_bytes - return the memory that facets need in addition to the stored samples: the visibilities of a model, and the
  * samples of a facet with their order.
- * Given: n_sample, n_row  of an output channel; n_image, n_stored  planes; subtracts  models are subtracted
+ * Given: n_sample, n_row  of an output channel; n_image, n_stored  planes, n_image with their terms; subtracts  models
+ *        are subtracted
  */
 int64_t msi_facet_bytes(int64_t n_sample, int64_t n_row, int n_image, int n_stored, msi_precision precision,
                         int subtracts);

@@ -54,6 +54,8 @@ void msi_imaging_facets_bind(msi_imaging_run *r, const msi_gridder_spec *spec)
 {
     msi_imaging_facets *f = r->facets;
     f->work.spec = *spec;
+    f->work.n_term = spec->n_term;
+    f->work.reference_hz = spec->reference_hz;
     for (int64_t c = 0; c < r->options->channels_out; c++)
         f->channel[c] = (msi_facet_channel){.work = &f->work, .gridder = r->gridder[c]};
 }
@@ -65,6 +67,7 @@ static int sum_responses(msi_imaging_run *r, msi_facet_channel *c)
     MSI_TRY(msi_ranks_sum(r->ranks, c->correction, msi_facet_n_correction(c), MSI_FP64));
     if (c->beam) MSI_TRY(msi_ranks_sum(r->ranks, c->beam, msi_facet_n_correction(c), MSI_FP64));
     /* Without gains, responses and totals are 1 in each rank. */
+    MSI_TRY(msi_ranks_sum(r->ranks, c->moment, msi_facet_n_power(c->work), MSI_FP64));
     return msi_ranks_sum(r->ranks, c->total, c->work->planes.n_image, MSI_FP64);
 }
 
@@ -182,7 +185,7 @@ static int write_true(msi_imaging_run *r, const msi_imaging_pb_image *of, int pl
     const void *pixel = msi_image_plane(from, of->plane + plane);
     const int64_t n = msi_image_n_pixel(&from->geometry);
     const msi_fits_kind kind = of->kind == MSI_FITS_MODEL ? MSI_FITS_MODEL_PB : MSI_FITS_IMAGE_PB;
-    const msi_output_id id = {r->interval, of->channel, of->first + plane, kind, 0};
+    const msi_output_id id = {r->interval, of->channel, of->first + plane, kind, of->file[plane].id.term};
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n; i++) {
         const double value = msi_image_value(pixel, from->precision, i);

@@ -748,9 +748,6 @@ static int check_facets(const msi_options *o)
     if (o->cube.is_cube || o->cube.continuum.is_set)
         return msi_error_set(MSI_EUSAGE, "-%s: it cannot be used with -%s yet; leave one of them out",
                              o->cube.is_cube ? "cube" : "uvcontsub", option);
-    if (o->clean.n_taylor)
-        return msi_error_set(MSI_EUSAGE, "-deconvolver mtmfs: it cannot be used with -%s yet; leave one of them out",
-                             option);
     if (f->scalar && f->diagonal)
         return msi_error_set(MSI_EUSAGE, "-scalar-visibilities and -diagonal-visibilities: give one of them");
     if (strcmp(o->gridder, "wgrid") != 0)

@@ -373,9 +373,8 @@ static int make_facets(prediction *r)
         .n_plane = m->n_plane,
         .accuracy = o->accuracy_follows ? 1e-4 : o->accuracy};
     MSI_TRY(msi_facet_setup_make(f, &subject, r->gains, &r->facets, &r->work));
-    if (m->is_taylor)
-        return msi_error_set(
-            MSI_EINPUT, "%.200s: Taylor terms cannot be predicted by facets yet; predict images of channels", m->names);
+    r->work.n_term = m->is_taylor ? (int)m->n_channel : 0;
+    r->work.reference_hz = m->channel[0].freq_hz;
     /* The samples of each part have the planes that the gains need. */
     r->parts.n_out = r->work.planes.n_stored;
     for (int i = 0; i < r->parts.n_out; i++) r->parts.out[i] = r->work.planes.stored[i];

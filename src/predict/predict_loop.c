@@ -209,6 +209,8 @@ static int fetch_part(predict_state *r, const msi_predict_part *part, const msi_
     const double *freq_hz = block->freq_hz + at->first;
     MSI_TRY(msi_block_workspace_fit(&r->workspace, 0, block->n_row * at->n_chan * part->n_plane, 0));
     MSI_TRY(msi_gridder_fetch(part->gridder, block->n_row, at->n_chan, freq_hz, r->workspace.vis));
+    /* Facets sum the terms of models before they apply gains. */
+    if (r->loop->facets) return MSI_OK;
     msi_model_band_blend(band, part->n_plane / band->n_image, block->n_row, at->n_chan, freq_hz, r->workspace.vis);
     return MSI_OK;
 }
