@@ -157,7 +157,7 @@ class Sky:
         if band and name == "gmrt":
             layout = (*layout[:-1], "C")
         made = s.made("%s%d%d%s.made.ms" % (name, len(pols), channels, "wide" if band else ""), *(layout or tile_layout(s)), "-duration",
-                      "2h" if name == "mwa" else "8h", "-integration", integration, "-ra", "60deg", "-dec",
+                      "10min" if name == "mwa" else "8h", "-integration", integration, "-ra", "60deg", "-dec",
                       {"meerkat": "-25deg", "mwa": "-20deg"}.get(name, "30deg"), "-pol", pols, "-spw", "%gMHz" % first, "%gMHz" % step, channels)
         fresh_copy(made, self.path)
         with table(self.path + "/OBSERVATION", readonly=False, ack=False) as t:

@@ -51,13 +51,17 @@ def pixels(path):
     for y in range(height):
         line = bytearray(raw[y * (width * step + 1) + 1:(y + 1) * (width * step + 1)])
         how = raw[y * (width * step + 1)]
-        for i, _ in enumerate(line):
+        if how == 2:
+            line = bytearray((a + b) & 255 for a, b in zip(line, before))
+        for i in range(step if how == 1 else 0, len(line) if how == 1 else 0):
+            line[i] = (line[i] + line[i - step]) & 255
+        for i in range(len(line) if how > 2 else 0):
             left, up = line[i - step] if i >= step else 0, before[i]
             corner = before[i - step] if i >= step else 0
             if how == 4:
                 p = left + up - corner
                 paeth = min((left, up, corner), key=lambda v: abs(p - v)) # ties as in the standard
-            line[i] = line[i] + (0, left, up, (left + up) // 2, paeth if how == 4 else 0)[how] & 255
+            line[i] = line[i] + (paeth if how == 4 else (left + up) // 2) & 255
         rows.append([tuple(line[x * step:x * step + 3]) for x in range(width)])
         before = line
     return rows
