@@ -173,7 +173,7 @@ static int check_values(const msi_cleaner_spec *s)
         return wrong_member("fit", "a member of its enumeration", s->fit);
     if ((s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG) &&
         (s->n_term < 1 || s->n_term > MSI_CLEAN_MAX_TERM))
-        return wrong_member("n_term", "1 to 8", s->n_term);
+        return wrong_member("n_term", "1 to 12", s->n_term);
     return MSI_OK;
 }
 

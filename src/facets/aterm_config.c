@@ -179,11 +179,18 @@ static int read_term(parser *p, const char *name, msi_aterm_config *c)
     return MSI_OK;
 }
 
+const char MSI_ATERMS_BEAM[] = "the beam";
+
 int msi_aterm_config_read(msi_aterm_config *c, const char *path)
 {
     parser p = {.path = path};
     const char *name[MSI_ATERM_MOST + 1];
     *c = (msi_aterm_config){.beam_update_s = -1};
+    if (path == MSI_ATERMS_BEAM) {
+        c->n = c->has_beam = 1;
+        c->term[0] = (msi_aterm){.kind = MSI_ATERM_BEAM, .name = "beam"};
+        return MSI_OK;
+    }
     int rc = load(path, &c->text);
     if (!rc) join_lines(c->text);
     if (!rc) rc = split_lines(&p, c->text);

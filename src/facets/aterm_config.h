@@ -30,6 +30,9 @@ typedef struct msi_aterm_config {
     double beam_update_s; /* negative: not given */
 } msi_aterm_config;
 
+/* Stands for the path of a file with `aterms = [beam]`. */
+extern const char MSI_ATERMS_BEAM[];
+
 /*
  * msi_aterm_config_read - read the file.
  * Returned: *out  emptied by msi_aterm_config_free; empty on failure

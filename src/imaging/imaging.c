@@ -951,6 +951,9 @@ static int check_mask(const msi_imaging_run *r)
     int64_t n_empty = 0;
     if (!path) path = r->options->pb.mask > 0 ? "-pbmask" : "-horizon-mask";
     for (int64_t c = 0; c < r->mask.n_plane; c++) n_empty += !(msi_clean_mask_fraction(&r->mask, c) > 0);
+    if (n_empty == r->mask.n_plane && strcmp(path, "-horizon-mask") == 0 && !r->options->clean.has_horizon)
+        return msi_error_set(MSI_EINPUT, "the primary beam is too small everywhere in the image, so nothing would be "
+                                         "cleaned; see PREFIX-beam-0.fits of -apply-primary-beam, or give -shift");
     if (n_empty == r->mask.n_plane)
         return msi_error_set(
             MSI_EINPUT, "%s: the mask is 0 everywhere in the image, so nothing would be cleaned; give another mask",

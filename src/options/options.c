@@ -11,6 +11,7 @@
 #include "src/options/options.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "core/units.h"
 #include "core/memory.h"
 #include "core/image.h"
+#include "core/log.h"
 #include "core/status.h"
 #include "io/ms/ms_members.h"
 #include "src/facets/aterm_config.h"
@@ -707,8 +709,6 @@ static int check_primary_beam(const msi_options *o)
     if (wanted && p->model && strcmp(p->model, "off") == 0)
         return msi_error_set(MSI_EUSAGE, "-%s: -pb off names no primary beam; leave one of them out", wanted);
     if (p->reuse && !p->apply) return msi_error_set(MSI_EUSAGE, "-reuse-primary-beam: it needs -apply-primary-beam");
-    if (p->grid && !o->clean.niter)
-        return msi_error_set(MSI_EUSAGE, "-grid-with-beam: it needs -niter; without cleaning give -apply-primary-beam");
     for (int i = 0; (p->grid || p->mosaic) && i < o->n_pol; i++)
         if (msi_is_cross_hand(o->pol[i]))
             return msi_error_set(MSI_EUSAGE, "-%s: it cannot %s %s; give -pol IQUV instead",
@@ -973,7 +973,7 @@ static void set_deconvolver(msi_clean_options *c)
 }
 
 /* Say what -grid-with-beam means in other words: with a-terms the beam is one of them, and a prediction through the beam
- * is what -pb makes of -predict. */
+ * is what -pb makes of -predict. Of a dirty image it is -apply-primary-beam, unless each station has its own beam. */
 static void translate_grid_with_beam(msi_options *o)
 {
     if (o->facets.aterms) o->facets.beam |= o->pb.grid;
@@ -1138,9 +1138,36 @@ int msi_options_expand_multi_ms(msi_options *o)
     return MSI_OK;
 }
 
+/* Return whether the stations of a set have separate beams, by the subtable that has their layouts. */
+static int has_stations(const msi_options *o)
+{
+    char path[PATH_MAX];
+    struct stat s;
+    const char *word = o->pb.model ? o->pb.model : "auto";
+    if (strcmp(word, "auto") != 0 && strncmp(word, "lofar", strlen("lofar")) != 0) return 0;
+    for (int i = 0; i < o->n_ms; i++) {
+        const int n = snprintf(path, sizeof path, "%s/LOFAR_ANTENNA_FIELD", o->ms_paths[i]);
+        if (n > 0 && n < (int)sizeof path && stat(path, &s) == 0) return 1;
+    }
+    return 0;
+}
+
 int msi_options_read_aterms(msi_options *o)
 {
     msi_aterm_config config;
+    if ((o->pb.grid || (o->predict && o->pb.model && !o->facets.beam)) && !msi_options_has_facets(o) &&
+        has_stations(o)) {
+        if (o->pb.save_psf || o->pb.correct)
+            return msi_error_set(MSI_EUSAGE,
+                                 "-%s: it cannot be used with -grid-with-beam, as each station has its own beam; leave "
+                                 "one of them out",
+                                 o->pb.save_psf ? "save-psf-pb" : "pbcor");
+        msi_log_info("%s: each station has its own beam, which is an a-term",
+                     o->pb.grid ? "-grid-with-beam" : "-predict -pb");
+        o->facets.aterms = MSI_ATERMS_BEAM;
+        o->pb.grid = o->pb.apply = 0;
+    }
+    if (!o->clean.niter) o->pb.grid = 0;
     if (!o->facets.aterms) return MSI_OK;
     MSI_TRY(msi_aterm_config_read(&config, o->facets.aterms));
     o->facets.beam |= config.has_beam;

@@ -278,8 +278,8 @@ int msi_options_check_selection(const msi_ms_selection *selection);
  */
 int msi_options_expand_multi_ms(msi_options *options);
 
-/* msi_options_read_aterms - find out whether the configuration of a-terms names the beam. Returns: 0, MSI_EINPUT,
- * MSI_EUSAGE, MSI_ENOMEM */
+/* msi_options_read_aterms - find out whether the configuration of a-terms names the beam. If the stations of the sets have
+ * separate beams, -grid-with-beam and -predict -pb become an a-term. Returns: 0, MSI_EINPUT, MSI_EUSAGE, MSI_ENOMEM */
 int msi_options_read_aterms(msi_options *options);
 
 /*

@@ -187,13 +187,16 @@ static int option_distance(const char *name, const char *other)
     }
 }
 
-/* Return the i-th name: first those of the option table, then those of WSClean only; NULL past the last. */
+/* Return the i-th name: first those of the option table, then those of WSClean only; "": none; NULL past the last. */
 static const char *known_name_at(int i)
 {
     const msi_option *o = msi_option_at(i);
     if (o) return o->name;
     i -= msi_option_count();
-    return i < msi_wsclean_count ? msi_wsclean_table[i].name : NULL;
+    if (i >= msi_wsclean_count) return NULL;
+    /* The option itself is suggested, not a former name without dashes. */
+    const msi_wsclean_option *w = &msi_wsclean_table[i];
+    return w->is == MSI_WSCLEAN_MAPPED && same_but_dashes(w->name, w->own) ? "" : w->name;
 }
 
 static const casa_name *find_casa(msi_casa_task task, const char *name)
@@ -230,7 +233,7 @@ int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const 
         return casa->option != NULL;
     }
     for (int i = 0; (other = option_at(i)); i++) {
-        const int distance = option_distance(lower, other);
+        const int distance = *other ? option_distance(lower, other) : FAR;
         if (distance >= FAR || distance > least) continue;
         if (distance < least) n_near = 0;
         least = distance;

@@ -28,9 +28,9 @@ static const msi_option beam_rows[] = {
      .help =
          "Clean through the primary beam: in major cycles and in MODEL_DATA each baseline sees the model through its "
          "own beam at each time and frequency. PREFIX-image.fits keeps flat noise, PREFIX-image-pb.fits and "
-         "PREFIX-model-pb.fits are in true flux. It needs -niter and implies -apply-primary-beam. With -predict it is "
-         "-pb "
-         "auto, and with -aterm-config it adds the beam to the a-terms.",
+         "PREFIX-model-pb.fits are in true flux. It implies -apply-primary-beam, and is the same without -niter. With "
+         "-predict it is -pb auto, and with -aterm-config it adds the beam to the a-terms. Each station of "
+         "LOFAR has another beam: then the beam is an a-term, with its facets.",
      .read = msi_read_flag,
      AT(pb.grid),
      .high = 1},

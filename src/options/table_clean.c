@@ -492,7 +492,7 @@ static const msi_option component_rows[] = {
      .read = msi_read_count,
      AT(clean.fit_terms),
      .low = 1,
-     .high = 8},
+     .high = 12},
     {.name = "fit-spectral-log-pol",
      .use = MSI_USE_IMAGING,
      .arguments = "TERMS",

@@ -38,7 +38,6 @@ expect 2 '-scale: .*missing' -size 256 256 x.ms
 expect 2 '-nonsense: no such option' -nonsense x.ms
 expect 2 '-acuracy: .*did you mean -accuracy\?' -acuracy 1e-4 x.ms
 expect 2 '-niter 1000.5: ' "${good[@]}" -niter 1000.5 x.ms
-expect 2 '-grid-with-beam: ' "${good[@]}" -grid-with-beam x.ms
 expect 2 '-name: an argument is missing' "${good[@]}" -name
 expect 2 'x.ms was read as an argument of -name' "${good[@]}" -name x.ms
 expect 2 'no Measurement Set' "${good[@]}"
@@ -105,6 +104,12 @@ for line in "WSClean's -reorder is accepted: " "WSClean's -wgridder-accuracy is 
     grep -q -- "$line" err || complain "/$line/ is not in: $(cat err)"
 done
 [[ $got == 3 && $(wc -l <err) == 4 && ! -s out ]] || complain "WSClean's options: exit $got, $(cat err)"
+got=0
+"$msimage" "${good[@]}" -joinchannels -channelsout 2 -datacolumn DATA -smallinversion -niter 5 -threshold 1 x.ms >out 2>err || got=$?
+for line in "WSClean's -joinchannels is taken as -join-channels" "WSClean's -smallinversion is accepted: " 'x\.ms: No such'; do
+    grep -q -- "$line" err || complain "/$line/ is not in: $(cat err)"
+done
+[[ $got == 3 ]] || complain "names of WSClean 1: exit $got, $(cat err)"
 "$msimage" "${good[@]}" -quiet -reorder x.ms 2>err || true
 [[ $(wc -l <err) == 1 ]] || complain "-quiet logs WSClean's options: $(cat err)"
 "$msimage" -help wgridder-accuracy >out

@@ -72,9 +72,9 @@ def answer(msimage, name, n_argument):
 
 
 def check_accepted(msimage, names, answers):
-    """Give all accepted and mapped options at once: the set is opened, so none took it or another option as an argument,
-    and the log has a line for each. Returns the number of failures."""
-    given = [name for name, (kind, _, _) in answers.items() if kind in ("accepted", "taken as")]
+    """Give all accepted and mapped options at once, except names of version 1, which exclude each other: the set is opened, so
+    none took it or another option as an argument, and the log has a line for each. Returns the number of failures."""
+    given = [name for name, (kind, why, _) in answers.items() if kind == "accepted" or kind == "taken as" and why[1:].replace("-", "") != name]
     words = [w for name in given for w in ["-" + name] + [VALUES.get(name, "1")] * names[name]]
     code, out, err = run(msimage, *RUN, *words, "no-such-set.ms")
     without = [name for name in given if "WSClean's -%s " % name not in err]
@@ -90,7 +90,7 @@ def table(answers):
     for name, (kind, why, _) in answers.items():
         grouped[kind][why].append("`-%s`" % name)
     n = {kind: sum(map(len, rows.values())) for kind, rows in grouped.items()}
-    text = [HEADING, "", "%d options of the help of WSClean 3.7 and 3.1, and older names that 3.7 accepts: %d are options here, %d are "
+    text = [HEADING, "", "%d options of the help of WSClean 3.7 and 3.1, and older names that they accept: %d are options here, %d are "
             "accepted with a" % (len(answers), n["same"], n["accepted"]),
             "line in the log, %d are other names of options here, %d are refused with the reason." % (n["taken as"], n["refused"]), "",
             "| option of WSClean | here |", "|---|---|",

@@ -209,7 +209,12 @@ def check_through(s):
     off = model_error(sky)
     s.must(off < 1e-3, "MODEL_DATA, rms %.1e of the flux from DATA" % off)
     empty(s)
-    s.refused("through the beam without cleaning", 2, "-niter", "-size", 64, 64, "-scale", "5asec", "-grid-with-beam", sky.path)
+    corrected = []
+    for word in "-grid-with-beam", "-apply-primary-beam":
+        done = s.launch("-quiet", "-size", 64, 64, "-scale", "5asec", "-name", "pb", word, sky.path)
+        corrected.append(pixels(s, "image-pb") if done.returncode == 0 else np.nan)
+        empty(s)
+    s.must(np.array_equal(*corrected), "a dirty image through the beam is that of -apply-primary-beam")
     s.refused("through files of an earlier run", 2, "reuse", "-size", 64, 64, "-scale", "5asec", "-niter", 9, "-grid-with-beam",
               "-apply-primary-beam", "-reuse-primary-beam", sky.path)
 
@@ -670,7 +675,7 @@ def check_mwa(s):
 
 
 def facet_is_right(s, sky):
-    """The prediction by a facet has each station's own beam towards its middle."""
+    """Predictions by a facet and by -grid-with-beam have each station's own beam in a direction; cleaning recovers the true flux."""
     step, n = np.radians(1 / 3600), 64
     hdu = fits.PrimaryHDU(np.zeros((1, 1, n, n), np.float32))
     hdu.data[0, 0, n // 2, n // 2] = 1
@@ -680,19 +685,27 @@ def facet_is_right(s, sky):
                            "CRPIX%d" % i: n // 2 + 1 if i < 3 else 1, "CUNIT%d" % i: unit})
     hdu.header["BUNIT"] = "JY/PIXEL"
     hdu.writeto(os.path.join(s.out, "pb-model.fits"), overwrite=True)
-    done = s.launch("-quiet", "-predict", "-facet-auto", 1, "-apply-facet-beam", "-facet-beam-update", 0, "-accuracy", 1e-6, "-pb",
-                    "lofar:" + s.path(""), "-name", "pb", sky.path)
-    s.must(done.returncode == 0, "LOFAR, a facet: predicts%s" % done.stderr[-800:])
-    with table(sky.path, ack=False) as t:
-        seen = t.getcol("MODEL_DATA")[:, 0].reshape(-1, 2, 2)
-    worst = 0
-    for when in np.unique(sky.time):
-        a = sky.jones(when, 145e6, *np.radians([[61], [51]]))[..., 0]
-        for (p, q), got in zip(sky.pairs[sky.time == when], seen[sky.time == when]):
-            want = a[p] @ a[q].conj().T
-            # The phase is that of the baseline: amplitudes are compared.
-            worst = max(worst, np.abs(np.abs(got) - np.abs(want)).max(), abs(np.linalg.norm(got) - np.linalg.norm(want)))
-    s.must(worst < 1e-4, "LOFAR, a facet: visibilities, %.1e of 1 Jy from the beams of both stations" % worst)
+    model = "lofar:" + s.path("")
+    for title, words in (("a facet", ("-facet-auto", 1, "-apply-facet-beam", "-facet-beam-update", 0)),
+                         ("-grid-with-beam", ("-grid-with-beam", "-beam-aterm-update", 0)), ("-predict -pb", ("-beam-aterm-update", 0))):
+        done = s.launch("-quiet", "-predict", *words, "-accuracy", 1e-6, "-pb", model, "-name", "pb", sky.path)
+        s.must(done.returncode == 0, "LOFAR, %s: predicts%s" % (title, done.stderr[-800:]))
+        with table(sky.path, ack=False) as t:
+            seen = t.getcol("MODEL_DATA")[:, 0].reshape(-1, 2, 2)
+        worst = 0
+        for when in np.unique(sky.time):
+            a = sky.jones(when, 145e6, *np.radians([[61], [51]]))[..., 0]
+            for (p, q), got in zip(sky.pairs[sky.time == when], seen[sky.time == when]):
+                want = a[p] @ a[q].conj().T
+                # The phase is that of the baseline: amplitudes are compared.
+                worst = max(worst, np.abs(np.abs(got) - np.abs(want)).max(), abs(np.linalg.norm(got) - np.linalg.norm(want)))
+        s.must(worst < 1e-4, "LOFAR, %s: visibilities, %.1e of 1 Jy from the beams of both stations" % (title, worst))
+    at = ("-quiet", "-overwrite", "-name", "pb", "-size", n, n, "-scale", "2amin", "-shift", "61deg", "51deg", "-data-column", "MODEL_DATA",
+          "-grid-with-beam", "-beam-aterm-update", 0, "-pb", model)
+    for words in (), ("-niter", 100, "-threshold", "1mJy", "-no-update-model-required", "-beam-size", "30amin"):
+        done = s.launch(*at, *words, sky.path)
+        flux = pixels(s, "image-pb")[n // 2, n // 2] if done.returncode == 0 else 0
+        s.must(abs(flux - 1) < 1e-3, "LOFAR, -grid-with-beam, %s: %.5f of the true flux%s" % (words[:2], flux, done.stderr[-400:]))
     empty(s)
 
 
@@ -722,7 +735,7 @@ def check_lofar(s):
         off = np.abs(seen - want).max() / want.max()
         s.must(off < 3e-4, "LOFAR %s: beam, %.1e of its peak from the mean of all baselines" % (what, off))
     empty(s)
-    s.refused("stations through the beam", 3, "-apply-facet-beam", *words[:-1], "-grid-with-beam", "-niter", 9, "-threshold", "1Jy", sky.path)
+    s.refused("a PSF of stations", 2, "-save-psf-pb", *words[:-1], "-grid-with-beam", "-save-psf-pb", sky.path)
     s.refused("no coefficients", 3, "HamakerHBACoeff.h5", *size, "-pbcor", "-pb", "lofar:/", sky.path)
     with h5py.File(s.path("HamakerHBACoeff.h5"), "w") as f:
         f["coeff"] = sky.dipole[:1, :, :, 0]
