@@ -207,20 +207,29 @@ static const struct {
     {MSI_PEER_TCLEAN, "multiscale-shape", "spheroidal", 0},
 };
 
+/* A peer, and words of the command line on which its defaults depend. */
+typedef struct peer_words {
+    msi_peer peer;
+    int is_joined;
+    double padding; /* 0: not given */
+} peer_words;
+
 /* Parse the defaults of a peer like words of the command line. */
-static int read_peer_defaults(msi_options *options, msi_peer peer, int is_joined)
+static int read_peer_defaults(msi_options *options, const peer_words *p)
 {
     for (size_t i = 0; i < sizeof peer_defaults / sizeof *peer_defaults; i++) {
-        if (peer_defaults[i].peer != peer || (peer_defaults[i].unless_joined && is_joined)) continue;
+        if (peer_defaults[i].peer != p->peer || (peer_defaults[i].unless_joined && p->is_joined)) continue;
         const msi_option *o = msi_option_find(peer_defaults[i].option);
         const char *argument[] = {peer_defaults[i].argument};
         MSI_TRY(o->read(options, o, *argument ? 1 : 0, argument));
     }
+    /* WSClean's grid of weights is that of its padded image. */
+    if (p->peer == MSI_PEER_WSCLEAN && p->padding > 0) options->weighting.grid_padding = p->padding;
     return MSI_OK;
 }
 
 /* Parse the defaults like words of the command line. */
-static int read_fallbacks(msi_options *options, msi_peer peer, int is_joined)
+static int read_fallbacks(msi_options *options, const peer_words *peer)
 {
     const msi_option *o;
     for (int i = 0; (o = msi_option_at(i)); i++) {
@@ -229,7 +238,7 @@ static int read_fallbacks(msi_options *options, msi_peer peer, int is_joined)
         const char *argument[] = {o->fallback};
         MSI_TRY(o->read(options, o, *o->fallback ? 1 : 0, argument));
     }
-    MSI_TRY(read_peer_defaults(options, peer, is_joined));
+    MSI_TRY(read_peer_defaults(options, peer));
     options->weight_given = 0;
     options->clean.mgain_given = options->clean.local_rms = options->pol_given = 0;
     return MSI_OK;
@@ -1046,13 +1055,12 @@ typedef struct word_places {
 } word_places;
 
 /* Read the defaults and then the options of the command line. */
-static int read_words(msi_options *options, int argc, const char *const *argv, msi_peer peer, int is_joined,
-                      word_places *at)
+static int read_words(msi_options *options, int argc, const char *const *argv, const peer_words *peer, word_places *at)
 {
     memset(options, 0, sizeof *options);
     *at = (word_places){1, 0, 0};
     options->log_level = MSI_LOG_NORMAL;
-    MSI_TRY(read_fallbacks(options, peer, is_joined));
+    MSI_TRY(read_fallbacks(options, peer));
     MSI_TRY(msi_options_keep_command_line(options, argc, argv));
     int i = 1;
     for (; i < argc && !at->only_paths && argv[i][0] == '-' && argv[i][1]; i++) {
@@ -1069,14 +1077,13 @@ static int read_words(msi_options *options, int argc, const char *const *argv, m
 static int parse(msi_options *options, int argc, const char *const *argv)
 {
     word_places at;
-    MSI_TRY(read_words(options, argc, argv, MSI_PEER_NONE, 0, &at));
+    MSI_TRY(read_words(options, argc, argv, &(peer_words){.peer = MSI_PEER_NONE}, &at));
     if (options->action != MSI_ACTION_RUN) return MSI_OK;
     if (options->like) {
         /* The peer's defaults come before all words. */
-        const msi_peer peer = options->like;
-        const int is_joined = options->clean.join_channels;
+        const peer_words peer = {options->like, options->clean.join_channels, options->padding};
         msi_options_free(options);
-        MSI_TRY(read_words(options, argc, argv, peer, is_joined, &at));
+        MSI_TRY(read_words(options, argc, argv, &peer, &at));
     }
 
     const int i = at.first_path, last_option = at.last_option, only_paths = at.only_paths;

@@ -60,8 +60,8 @@ SHORTER = (("-interval 200 301", "-interval 0 10"), ("-intervals-out 100", "-int
            ("-intervals-out 10", "-intervals-out 5"), ("-interval 2 7", "-interval 0 5"), ("-minuv-l 1500.0", "-minuv-l 150"))
 
 # Dirty images differ by the uv grid of Briggs densities, which is 1.2 times as large in WSClean, by the place of tapers and
-# limits, and by WSClean's small inversion; so does the beam, and with it the peaks.
-DIRTY, PEAK = 0.35, 0.06
+# limits, and by WSClean's small inversion (check_like is without these); so does the beam, and with it the peaks.
+PEAK = 0.06
 
 # Options that WSClean 3.1 does not have, with the number of their values.
 NOT_IN_31 = {"-local-rms-strength": 1, "-force-mask-rounds": 1, "-multiscale-fits-mask": 1, "-channel-division-frequencies": 1,
@@ -305,7 +305,7 @@ def images(folder, kind):
 
 def compare(ours, theirs):
     """Differences of images with the same name: of dirty images relative to their rms, of peaks, of models' fluxes. Returns
-    whether the first two are within what the programs differ by, and a text."""
+    whether the peaks are within what the programs differ by, and a text."""
     text = []
     worst = 0
     for kind in ("dirty", "image", "model"):
@@ -315,7 +315,6 @@ def compare(ours, theirs):
             continue
         if kind == "dirty":
             by = max(np.nanstd(a[n] - b[n]) / np.nanstd(b[n]) for n in both)
-            worst = max(worst, by / DIRTY)
             text.append("dirty by %.2g of the rms" % by)
         elif kind == "image":
             peak = np.nanmax(a[both[0]]) / np.nanmax(b[both[0]])
@@ -402,6 +401,8 @@ def check_like(s):
     exact = ["-use-wgridder", "-wgridder-accuracy", "1e-6", "-no-small-inversion"]
     worst, n = 0, 0
     for number, line in read_lines().items():
+        if os.environ.get("PIPELINE_LINES") and number not in os.environ["PIPELINE_LINES"].split():
+            continue
         if number in BEAMS + MWA + ("02", "12", "13", "16", "18", "19", "20", "24", "39", "45", "54", "55", "59"):
             continue
         folder = self_made(s, number)
@@ -442,4 +443,4 @@ def check_beams(s):
     run_lines(s, BEAMS)
 
 
-main(Lines, globals(), if_named=("like",))
+main(Lines, globals())
