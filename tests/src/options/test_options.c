@@ -230,6 +230,9 @@ static void test_like(void **state)
          "-stokes-weight mean -no-mf-weighting -nmiter 0 -multiscale-rule tclean -multiscale-shape spheroidal "
          "-beam-fit-rule wsclean -niter 5 -field 0,2"},
         {"-like wsclean -like none", ""},
+        {"-padding 1.4 -like wsclean -weight briggs 0",
+         "-weight briggs 0 -weight-padding 1.4 -weighting-rank-filter 3 -taper-at cell "
+         "-no-mf-weighting -beam-fit-rule wsclean -nmiter 20 -name wsclean"},
         {"-like wsclean -channels-out 2 -weight briggsbwtaper 0",
          "-channels-out 2 -weight briggsbwtaper 0 -weight-padding 1.2 -taper-at cell -beam-fit-rule wsclean -nmiter 20 "
          "-name wsclean"},
@@ -637,7 +640,8 @@ static void test_wsclean_lines(void **state)
     msi_options_free(&o);
     o = parsed("-abs-threshold 2mJy -niter 5 -no-mfs-weighting -dd-psf-grid 3 3 -no-min-grid-resolution -mwa-path /x "
                "-use-differential-lofar-beam -facet-beam-update 120 -baseline-averaging 4 -major-iteration-mode dual");
-    assert_true(o.clean.threshold_jy == 2e-3 && !o.mf_weighting && o.n_note == 7 && o.pb.is_differential && o.n_ms == 1);
+    assert_true(o.clean.threshold_jy == 2e-3 && !o.mf_weighting && o.n_note == 7 && o.pb.is_differential &&
+                o.n_ms == 1);
     msi_options_free(&o);
     refused_value("-component-optimization linear-solver", "-component-optimization linear-solver:", "-auto-threshold");
     refused_value("-asp", "-asp:", "-multiscale");
