@@ -24,9 +24,10 @@ typedef enum msi_fits_kind {
     MSI_FITS_PB,     /* the primary beam: response of a plane */
     MSI_FITS_FEED_X, /* power of a feed */
     MSI_FITS_FEED_Y,
-    MSI_FITS_WEIGHT,  /* of a mosaic: sum of the weights of fields times their squared responses */
-    MSI_FITS_NOISE,   /* of a mosaic */
-    MSI_FITS_HORIZON, /* 1 where components may lie, by -horizon-mask and other masks */
+    MSI_FITS_WEIGHT,     /* of a mosaic: sum of the weights of fields times their squared responses */
+    MSI_FITS_SUM_WEIGHT, /* one pixel: the sum of the weights of all samples */
+    MSI_FITS_NOISE,      /* of a mosaic */
+    MSI_FITS_HORIZON,    /* 1 where components may lie, by -horizon-mask and other masks */
     MSI_FITS_WEIGHTS,
     MSI_FITS_UV_REAL,
     MSI_FITS_UV_IMAG

@@ -330,6 +330,7 @@ static int put_image(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fit
         file[p].id = (msi_output_id){r->interval, of->channel, first + p, kind, file[p].id.term};
         file[p].plane = p;
         file[p].spec.primary_beam = r->pb ? msi_pb_array_name(r->pb) : "files of an earlier run";
+        file[p].spec.geometry = image->geometry;
         file[p].spec.contour = msi_imaging_pb_contour(r, of->channel);
     }
     return msi_image_writer_put(r->writer, image, n, file, r->plan.n_pending);
@@ -352,6 +353,35 @@ static int write_part(msi_imaging_run *r, const msi_imaging_pb_image *of, const 
     return rc;
 }
 
+/* Write the weight of a mosaic, the sum of w P^2 over its fields, and the sum of w. */
+static int write_weight(msi_imaging_run *r, const msi_imaging_pb_image *of)
+{
+    const int64_t n = msi_image_n_pixel(&r->options->geometry), all = r->options->channels_out;
+    const int is_all = of->channel == MSI_OUTPUT_MFS;
+    msi_image image, one;
+    MSI_TRY(msi_image_alloc(&image, &r->options->geometry, 1, MSI_FP32));
+    int rc = msi_image_alloc(
+        &one, &(msi_image_geometry){1, 1, r->options->geometry.cell_x_rad, r->options->geometry.cell_y_rad}, 1,
+        MSI_FP32);
+    float *pixel = image.pixel;
+    double total = 0;
+    for (int64_t c = is_all ? 0 : of->channel; !rc && c < (is_all ? all : of->channel + 1); c++) {
+        const msi_mosaic_channel *m = &r->mosaic->channel[c];
+        double sum = 0;
+        for (int i = 0; i < r->mosaic->fields.n; i++) sum += m->weight[i];
+        total += sum;
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < n; i++)
+            pixel[i] += (float)(sum * m->peak * (double)m->response[i] * (double)m->response[i]);
+    }
+    if (!rc) msi_image_set(&one, 0, 0, total);
+    if (!rc) rc = put_image(r, of, MSI_FITS_WEIGHT, 0, &image);
+    if (!rc) rc = put_image(r, of, MSI_FITS_SUM_WEIGHT, 0, &one);
+    msi_image_free(&image);
+    msi_image_free(&one);
+    return rc;
+}
+
 /* Write the beam of a channel, once. */
 static int write_beam(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_pb_mean *mean)
 {
@@ -363,7 +393,7 @@ static int write_beam(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_pb
         MSI_TRY(write_part(r, of, mean, MSI_FITS_FEED_Y, 0, -1));
     }
     for (int p = 0; o->correct && p < r->n_plane; p++) MSI_TRY(write_part(r, of, mean, MSI_FITS_PB, p, o->pblimit));
-    return MSI_OK;
+    return r->mosaic && !r->options->clean.n_taylor ? write_weight(r, of) : MSI_OK;
 }
 
 /* Copy some planes of an image, correct and write them. Given: of  first plane among the run's */

@@ -220,6 +220,10 @@ static int add_primary_beam(msi_outputs *o, msi_output_id id)
     if (corrects && !opt->make_psf_only) MSI_TRY(add_planes(o, id, MSI_FITS_IMAGE_PB));
     if ((corrects || opt->pb.mosaic) && opt->clean.niter) MSI_TRY(add_planes(o, id, MSI_FITS_MODEL_PB));
     if (opt->pb.correct) MSI_TRY(add_planes(o, id, MSI_FITS_PB));
+    if (opt->pb.mosaic && !opt->clean.n_taylor) {
+        MSI_TRY(add_planes(o, id, MSI_FITS_WEIGHT));
+        MSI_TRY(add_planes(o, id, MSI_FITS_SUM_WEIGHT));
+    }
     return opt->pb.correct && !opt->make_psf_only ? add_planes(o, id, MSI_FITS_PBCOR) : MSI_OK;
 }
 

@@ -135,6 +135,9 @@ def check_dirty(s):
     pb = pixels(s, "pb")
     off = np.nanmax(np.abs(pb - response))
     s.must(off < 2e-4, "the response is off by %.1e" % off)
+    gridded = fits.getheader(os.path.join(s.out, "m-image.fits"))["WSCIMGWG"]
+    off = np.abs(pixels(s, "weight") / gridded - total).max(), abs(pixels(s, "sumwt") / gridded - 1)
+    s.must(max(off) < 4e-4, "the weight and its sum are off by %.1e, %.1e" % off)
     unseen = total == 0
     s.must((np.isnan(pb) == unseen).mean() > 0.999 and np.isnan(pixels(s, "image"))[unseen].mean() > 0.99, "NaN where no field sees")
     g, image, worst, peak = np.random.default_rng(4), pixels(s, "image"), 0, np.nanmax(pixels(s, "image"))
@@ -221,6 +224,8 @@ def check_channels(s):
     path = make(s, "wide.ms", sources, freq=freq)
     one_kind(s, path, *GAUSS, *SHIFT, "-channels-out", 2, "-join-channels", "-niter", 4000, "-threshold", "1mJy", "-mgain", 0.7, "-pblimit", 0.1,
              "-no-update-model-required", "-apply-primary-beam")
+    parts = [pixels(s, "%s-weight" % c) for c in ("0000", "0001", "MFS")]
+    s.must(np.allclose(parts[0] + parts[1], parts[2], rtol=1e-6) and parts[1].max() > 0, "the weight of all channels is the sum of theirs")
     for kind in ("0000-pbcor", "0001-pbcor", "MFS-pbcor", "MFS-image-pb"):
         image = pixels(s, kind)
         off = [abs(image[y, x] / f - 1) for (x, y), f in zip(sources.at, sources.flux) if np.isfinite(image[y, x])]
