@@ -98,3 +98,12 @@ const char *msi_pol_name(msi_pol pol)
     static const char *const names[] = {"?", "I", "Q", "U", "V", "RR", "RL", "LR", "LL", "XX", "XY", "YX", "YY"};
     return names[(int)pol >= MSI_POL_I && pol <= MSI_POL_YY ? pol : 0];
 }
+
+void msi_image_widen(int64_t *from, int64_t *n, int64_t of, int64_t least)
+{
+    if (least > of) least = of;
+    while (*n % 2 || *n < least) {
+        if (*from > 0 && (*n % 2 || *from + *n >= of)) --*from;
+        ++*n;
+    }
+}

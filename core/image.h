@@ -68,6 +68,9 @@ static inline int64_t msi_image_n_pixel(const msi_image_geometry *g)
     return g->nx * g->ny;
 }
 
+/* msi_image_widen - widen a range of pixels to an even number, at least `least`, within 0 .. of. */
+void msi_image_widen(int64_t *from, int64_t *n, int64_t of, int64_t least);
+
 /* msi_image_plane - return the pixels of one plane: [ny][nx] of the image's precision. */
 static inline void *msi_image_plane(const msi_image *image, int plane)
 {

@@ -177,19 +177,4 @@ int msi_ms_set_doppler_is_sound(const msi_ms_set *set);
 /* msi_ms_set_free - close and free the set, and leave it empty. */
 void msi_ms_set_free(msi_ms_set *set);
 
-/* An open visibility store. It is read as the set that it was made of, with the numbers of rows, fields and setups of
- * the set. */
-struct msi_ms_store {
-    msi_msv_file *file;
-    char telescope[64], observer[64], time_scale[16];
-    double *rest_hz; /* [n_field] 0 if unknown */
-};
-
-/*
- * msi_ms_store_pack_metadata - pack the metadata for a store of the only set of a reader, with the selected channels.
- * Returned: *out [*n]  for msi_msv_origin; owned, msi_free; NULL on failure
- * Returns:  0, MSI_EINPUT, MSI_ENOMEM
- */
-int msi_ms_store_pack_metadata(const msi_ms_reader *reader, char **out, int64_t *n);
-
 #endif

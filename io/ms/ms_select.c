@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "io/ms/ms_select.h"
+#include "io/ms/ms_store.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -418,19 +418,6 @@ static int label_polygons(reading *r, int16_t *label)
 
 /* ---- Facets of labels ---- */
 
-/* Widen a range to an even number of pixels, and to LEAST_EDGE if the image has as many. */
-static void widen(int64_t *from, int64_t *n, int64_t of)
-{
-    const int64_t least = of < LEAST_EDGE ? of : LEAST_EDGE;
-    while (*n % 2 || *n < least) {
-        if (*from > 0 && *n % 2)
-            --*from;
-        else if (*from + *n >= of)
-            --*from;
-        ++*n;
-    }
-}
-
 /* Add pixels [x, end) of row y to a facet and its box. */
 static void add_to_box(msi_facet *f, int64_t box[4], int64_t x, int64_t end, int64_t y)
 {
@@ -471,8 +458,8 @@ static int find_boxes(msi_facets *f)
         to->y0 = box[i][1] > h ? box[i][1] - h : 0;
         to->nx = x1 - to->x0;
         to->ny = y1 - to->y0;
-        widen(&to->x0, &to->nx, g->nx);
-        widen(&to->y0, &to->ny, g->ny);
+        msi_image_widen(&to->x0, &to->nx, g->nx, LEAST_EDGE);
+        msi_image_widen(&to->y0, &to->ny, g->ny, LEAST_EDGE);
     }
     msi_free(box);
     return MSI_OK;
@@ -821,8 +808,8 @@ int msi_facets_grid(msi_facets *f, int64_t nx, int64_t ny, int only_directions, 
         node_range(x, nx, g->nx, &p->x0, &p->nx);
         node_range(y, ny, g->ny, &p->y0, &p->ny);
         p->n_pixel = p->nx * p->ny;
-        widen(&p->x0, &p->nx, g->nx);
-        widen(&p->y0, &p->ny, g->ny);
+        msi_image_widen(&p->x0, &p->nx, g->nx, LEAST_EDGE);
+        msi_image_widen(&p->y0, &p->ny, g->ny, LEAST_EDGE);
     }
     for (int64_t i = 0; !rc && f->label && i < g->nx * g->ny; i++)
         if (is_on_sky(g, i % g->nx, i / g->nx)) f->label[i] = 0;

@@ -39,16 +39,6 @@ static int same_beam(const msi_pb_site *a, const msi_pb_site *b, double freq_hz)
     return 1;
 }
 
-/* Widen a range to an even number of pixels, at least LEAST_EDGE, within 0 .. of. */
-static void widen(int64_t *from, int64_t *n, int64_t of)
-{
-    const int64_t least = of < LEAST_EDGE ? of : LEAST_EDGE;
-    while (*n % 2 || *n < least) {
-        if (*from > 0 && (*n % 2 || *from + *n >= of)) --*from;
-        ++*n;
-    }
-}
-
 /* Find the box of a field: the pixels within an angle of its pointing. Returns: 0 if there are none */
 static int find_box(msi_mosaic_field *f, const msi_mosaic *m, const msi_pb_view *view, double angle_rad)
 {
@@ -67,8 +57,8 @@ static int find_box(msi_mosaic_field *f, const msi_mosaic *m, const msi_pb_view 
     f->y0 = (int64_t)low_y;
     f->nx = (int64_t)high_x - f->x0;
     f->ny = (int64_t)high_y - f->y0;
-    widen(&f->x0, &f->nx, g->nx);
-    widen(&f->y0, &f->ny, g->ny);
+    msi_image_widen(&f->x0, &f->nx, g->nx, LEAST_EDGE);
+    msi_image_widen(&f->y0, &f->ny, g->ny, LEAST_EDGE);
     f->l = ((double)(g->nx / 2) - (double)(f->x0 + f->nx / 2)) * g->cell_x_rad;
     f->m = ((double)(f->y0 + f->ny / 2) - (double)(g->ny / 2)) * g->cell_y_rad;
     return 1;
