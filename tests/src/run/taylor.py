@@ -137,7 +137,14 @@ def check_errors(s):
         words += ["-source", *place_of(x, y), "1Jy", "%.6f" % a]
     ms = s.made("noise.ms", "-telescope", "vla", "-config", "C", "-duration", "2h", "-integration", "10min", "-spw", "1.4GHz", "30MHz", 16,
                 "-pol", "XX,YY", "-ra", "30deg", "-dec", "40deg", "-reference-frequency", "1.625GHz", "-noise", "0.5Jy", *words)
-    clean(s, ms, "noise", "-niter", 40000, "-gain", 0.2, "-fits-mask", mask_of(s, *at), "-threshold", "2e-3")
+    clean(s, ms, "noise", "-niter", 40000, "-gain", 0.2, "-fits-mask", mask_of(s, *at), "-threshold", "2e-3", "-save-source-list")
+    with open(os.path.join(s.out, "noise-sources.txt"), encoding="utf-8") as f:
+        listed = [line.split(",") for line in f.readlines()[1:]]
+    # A source has a pixel to itself: its polynomial is that of the models there.
+    listed = np.array([[float(v[4]), float(v[5].strip("[]"))] for v in listed if v[6:8] == ["false", "1625000000"]])
+    modelled = np.array([pixels(s, "noise", "tt%d-model" % t)[0][pixels(s, "noise", "tt0-model")[0] != 0] for t in range(2)]).T
+    off = np.abs(listed[:, None] - modelled[None]).max(axis=2).min(axis=1).max()
+    s.must(listed.shape == modelled.shape and off <= 1e-5 * np.abs(modelled).max(), "the list of sources has the terms of the models, to %.1e Jy" % off)
     alpha, error = pixels(s, "noise", "alpha")[0], pixels(s, "noise", "alpha-error")[0]
     pull = np.array([(alpha[y, x] - a) / error[y, x] for (x, y), a in zip(at, index)])
     spread = np.sqrt(np.mean(pull**2))
@@ -268,6 +275,7 @@ def check_bad(s):
     s.refused("a reference without mtmfs", 2, "-reffreq: it needs", *line, "-reffreq", "1.5GHz", ms)
     s.refused("too many terms", 2, "nterms", *line, "-deconvolver", "mtmfs", "-nterms", 5, ms)
     s.refused("channels", 2, "-channels-out: it cannot be used with the Taylor terms", *line, "-deconvolver", "mtmfs", "-channels-out", 2, ms)
+    s.refused("a cube", 2, "-nterms: Taylor terms are of a band", *line, "-deconvolver", "mtmfs", "-nterms", 2, "-cube", ms)
     s.refused("no cleaning", 2, "give -niter", "-size", N, N, "-scale", CELL, "-name", "bad", "-deconvolver", "mtmfs", ms)
     s.refused("a reference far outside", 3, "-reffreq: 5000 MHz lies too far outside of the selected band", *line, "-deconvolver", "mtmfs", "-reffreq", "5GHz", ms)
     s.refused("files of a beam", 2, "-apply-primary-beam: it cannot be used with the Taylor terms", *line, "-deconvolver", "mtmfs", "-apply-primary-beam", ms)
