@@ -403,13 +403,13 @@ def check_files(s):
     pattern = s.path("dish_$(corr)_$(reim).fits")
     worst = compare_models(s, sky, "meerkat", pattern)
     s.must(worst < 1e-4, "eight cubes of a Jones matrix, %.1e from the model" % worst)
-    check_config(s, sky, step, pattern)
+    try_config(s, sky, step, pattern)
     with table(sky.path + "/POLARIZATION", readonly=False, ack=False) as t:
         t.putcell("CORR_TYPE", 0, np.array([5, 8], np.int32))
     s.refused("a beam of other feeds", 3, "linear", *size, "-pb", pattern, sky.path)
 
 
-def check_config(s, sky, step, pattern):
+def try_config(s, sky, step, pattern):
     """A JSON file gives antennas beams by their names: those of another type see 0.64 of the power."""
     with table(sky.path + "/ANTENNA", readonly=False, ack=False) as t:
         names = ["m%03d" % i if i % 3 else "SKA%03d" % i for i in range(t.nrows())]
