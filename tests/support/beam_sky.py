@@ -133,7 +133,7 @@ def tile_jones(axes, time_s, hz, ra, dec):
 def tile_layout(s):
     """A layout of MWA tiles."""
     site, path = np.array([-2559454.1, 5095372.1, -2849057.2]), s.path("mwa-layout.txt")
-    at = site + np.random.default_rng(3).normal(size=(48, 2)) * 120 @ site_axes(site)[:2]
+    at = site + np.random.default_rng(3).normal(size=(128, 2)) * 120 @ site_axes(site)[:2]
     with open(path, "w") as f:
         f.writelines("%.4f %.4f %.4f 4 Tile%03d\n" % (*p, i) for i, p in enumerate(at))
     return "-layout-file", path
