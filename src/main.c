@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -266,9 +267,19 @@ static int run_draw(const msi_options *options, const msi_ranks *ranks)
     return msi_run_draw_model(options, watchdog_start);
 }
 
+/* Refuse a -temp-dir that is no directory, also if nothing would be written there. */
+static int check_temp_dir(const char *path)
+{
+    struct stat s;
+    if (!path || (stat(path, &s) == 0 && S_ISDIR(s.st_mode))) return MSI_OK;
+    return msi_error_set(MSI_EOUTPUT, "-temp-dir %s: there is no such directory; create it, or give another", path);
+}
+
 /* Prepare signals, threads and paths before the run forks and joins other ranks. */
 static int prepare_run(msi_options *options)
 {
+    MSI_TRY(check_temp_dir(options->temp_dir));
+    MSI_TRY(msi_options_check_paths(options));
     msi_interrupt_install();
     MSI_TRY(msi_process_limits_threads(options->n_threads));
     MSI_TRY(msi_options_read_aterms(options));

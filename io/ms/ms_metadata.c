@@ -229,7 +229,9 @@ static int choose_columns(msi_ms_set *set, const msi_ms_selection *selection)
     set->has_weight_spectrum = ccc_table_has_column(set->table, "WEIGHT_SPECTRUM");
     const char *column = selection->data_column;
     if (!column) column = ccc_table_has_column(set->table, "CORRECTED_DATA") ? "CORRECTED_DATA" : "DATA";
-    if (selection->coordinates_only && !ccc_table_has_column(set->table, column)) column = "";
+    /* A prediction needs no data; a dry run refuses a column that is given and missing. */
+    if (selection->coordinates_only && !selection->data_column && !ccc_table_has_column(set->table, column))
+        column = "";
     /* As in CASA, sets with and without CORRECTED_DATA may be combined. msi_ms_reader_open_with fails if no set has the
      * column. */
     if (strcmp(column, "CORRECTED_DATA") == 0 && !ccc_table_has_column(set->table, column) &&

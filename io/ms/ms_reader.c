@@ -76,7 +76,7 @@ static int take_time_scale(const msi_ms_reader *r, int i, msi_observation *o)
 static int check_column_is_there(const msi_ms_reader *r, const msi_ms_selection *selection)
 {
     const char *column = selection->data_column;
-    if (!column || strcmp(column, "CORRECTED_DATA") != 0 || selection->coordinates_only) return MSI_OK;
+    if (!column || strcmp(column, "CORRECTED_DATA") != 0) return MSI_OK;
     for (int i = 0; i < r->n_set; i++)
         if (strcmp(r->set[i].data_column, column) == 0) return MSI_OK;
     return msi_error_set(MSI_EINPUT, "%s: has no column %s%s; its data columns are: DATA", r->set[0].path, column,

@@ -11,6 +11,7 @@
 #include "src/options/options.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ static void split_argument(char to[MOST_NAME], const char *joined, const msi_opt
         if ((arity > 1 && (*s == ',' || *s == 'x')) || (has_more && *s == '=')) *s = ' ';
         n_word += *s == ' ';
     }
-    if (option && n_word < arity) copy_name(to, option->arguments, strlen(option->arguments));
+    if (option && (n_word < arity || !*joined)) copy_name(to, option->arguments, strlen(option->arguments));
 }
 
 /* Refuse a word such as -niter=5, -niter5 or -j4: an option of n letters and its argument. */
@@ -1142,6 +1143,21 @@ int msi_options_expand_multi_ms(msi_options *o)
                              : steps                     ? "even-timesteps"
                                                          : "interval",
                              o->given_paths[which], n);
+    return MSI_OK;
+}
+
+int msi_options_check_paths(const msi_options *o)
+{
+    struct stat s;
+    for (int i = 0; i < o->n_ms; i++) {
+        const char *path = o->ms_paths[i];
+        const char *why = path[0] == '~'        ? "a shell replaces ~ at the start of a word without quotes"
+                          : strpbrk(path, "*?") ? "no name matches, or the pattern is in quotes"
+                          : strpbrk(path, ", ") ? "give several sets as separate words"
+                                                : NULL;
+        if (why && stat(path, &s) != 0 && errno == ENOENT)
+            return msi_error_set(MSI_EINPUT, "%s: No such file or directory; %s", path, why);
+    }
     return MSI_OK;
 }
 

@@ -278,6 +278,10 @@ int msi_options_check_selection(const msi_ms_selection *selection);
  */
 int msi_options_expand_multi_ms(msi_options *options);
 
+/* msi_options_check_paths - explain the path of a set that does not exist and looks like several, or like a pattern.
+ * Returns: 0, MSI_EINPUT */
+int msi_options_check_paths(const msi_options *options);
+
 /* msi_options_read_aterms - find out whether the configuration of a-terms names the beam. If the stations of the sets have
  * separate beams, -grid-with-beam and -predict -pb become an a-term. Returns: 0, MSI_EINPUT, MSI_EUSAGE, MSI_ENOMEM */
 int msi_options_read_aterms(msi_options *options);

@@ -306,7 +306,9 @@ def check_contents(s):
             s.complain("%s: no counts: %s" % (defect, log))
     s.refused("no such set, to be cleaned", 3, "nosuch.ms: No such file", *IMAGE, "-niter", 10, "-auto-threshold",
               3, "nosuch.ms")
-    s.refused("no such column", 3, "NOSUCH.*DATA", *IMAGE, "-data-column", "NOSUCH", good)
+    for column in "NOSUCH", "CORRECTED_DATA":
+        for words in (), ("-dry-run",):
+            s.refused("no such column", 3, column + ".*DATA", *IMAGE, *words, "-data-column", column, good)
     s.refused("a column that is no visibilities", 3, "UVW", *IMAGE, "-data-column", "UVW", good)
     wide = fresh_copy(good, s.path("wide.ms"))
     with table(wide, readonly=False, ack=False) as t:
