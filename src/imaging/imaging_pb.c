@@ -353,7 +353,7 @@ static int write_part(msi_imaging_run *r, const msi_imaging_pb_image *of, const 
     return rc;
 }
 
-/* Write the weight of a mosaic, the sum of w P^2 over its fields, and the sum of w. */
+/* Write the weight of a mosaic, the sum of w P^2 over its fields, and the sum of w; 0 in an interval without rows. */
 static int write_weight(msi_imaging_run *r, const msi_imaging_pb_image *of)
 {
     const int64_t n = msi_image_n_pixel(&r->options->geometry), all = r->options->channels_out;
@@ -365,7 +365,7 @@ static int write_weight(msi_imaging_run *r, const msi_imaging_pb_image *of)
         MSI_FP32);
     float *pixel = image.pixel;
     double total = 0;
-    for (int64_t c = is_all ? 0 : of->channel; !rc && c < (is_all ? all : of->channel + 1); c++) {
+    for (int64_t c = is_all ? 0 : of->channel; !rc && r->mosaic && c < (is_all ? all : of->channel + 1); c++) {
         const msi_mosaic_channel *m = &r->mosaic->channel[c];
         double sum = 0;
         for (int i = 0; i < r->mosaic->fields.n; i++) sum += m->weight[i];
@@ -393,7 +393,7 @@ static int write_beam(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_pb
         MSI_TRY(write_part(r, of, mean, MSI_FITS_FEED_Y, 0, -1));
     }
     for (int p = 0; o->correct && p < r->n_plane; p++) MSI_TRY(write_part(r, of, mean, MSI_FITS_PB, p, o->pblimit));
-    return r->mosaic && !r->options->clean.n_taylor ? write_weight(r, of) : MSI_OK;
+    return o->mosaic && !r->options->clean.n_taylor ? write_weight(r, of) : MSI_OK;
 }
 
 /* Copy some planes of an image, correct and write them. Given: of  first plane among the run's */

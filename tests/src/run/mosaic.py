@@ -285,6 +285,16 @@ def check_weights(s):
     s.must(abs(shared / total - 1) < 1e-6 and abs(shared / own - 1) > 0.01, "with -no-mosweight: %.7g, by an image of all %.7g" % (shared, total))
 
 
+def check_empty(s):
+    """An interval without rows has images of NaN and no weight."""
+    path = make(s, "empty.ms", Sources(n=1))
+    with table(path, ack=False) as t:
+        middle = t.getcol("TIME").mean()
+    one_kind(s, path, *GAUSS, *SHIFT, "-intervals-out", 2, "-taql", "TIME < %.3f" % middle)
+    s.must(np.isfinite(pixels(s, "t0000-image")).any() and not np.isfinite(pixels(s, "t0001-image")).any(), "images of both intervals")
+    s.must(pixels(s, "t0000-weight").max() > 0 and not pixels(s, "t0001-weight").any(), "weights of both intervals")
+
+
 def check_joined(s):
     """msimage-mosaic makes the same image of images of the fields."""
     path = make(s, "joined.ms", Sources())
