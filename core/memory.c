@@ -94,16 +94,39 @@ static int reserve(int64_t bytes, int64_t *before)
 
 /* ---- Idle blocks ---- */
 
-/* Unmap idle blocks until those in use and idle are at most as many bytes as were in use at some time. */
-static void trim_idle(void)
+/* A forked child has no idle blocks, and does not find the lock taken by a thread that it does not have. */
+static void lock_idle(void)
 {
+    pthread_mutex_lock(&idle.lock);
+}
+
+static void unlock_idle(void)
+{
+    pthread_mutex_unlock(&idle.lock);
+}
+
+static void forget_idle(void)
+{
+    idle.most = idle.n = 0;
+    idle.all = 0;
+    pthread_mutex_unlock(&idle.lock);
+}
+
+/* Unmap idle blocks until those in use and idle are at most this many bytes. */
+static void trim_idle(int64_t most_bytes)
+{
+    void *block[MOST_IDLE];
+    int64_t bytes[MOST_IDLE];
+    int n = 0;
     if (!idle.all) return;
     pthread_mutex_lock(&idle.lock);
-    while (idle.n && in_use + idle.all > most_in_use) {
+    while (idle.n && in_use + idle.all > most_bytes) {
         idle.all -= idle.bytes[--idle.n];
-        munmap(idle.block[idle.n], (size_t)idle.bytes[idle.n]);
+        block[n] = idle.block[idle.n];
+        bytes[n++] = idle.bytes[idle.n];
     }
     pthread_mutex_unlock(&idle.lock);
+    for (int i = 0; i < n; i++) munmap(block[i], (size_t)bytes[i]);
 }
 
 /* Keep a mapped block that is no longer in use. Returns: 1, or 0 if it has to be unmapped */
@@ -141,6 +164,9 @@ static void *take_idle(int64_t bytes)
 
 void msi_memory_reuse(int n)
 {
+    static int is_told;
+    if (!is_told) is_told = !pthread_atfork(lock_idle, unlock_idle, forget_idle);
+    if (!is_told) return;
     idle.most = n < MOST_IDLE ? n : MOST_IDLE;
 }
 
@@ -149,7 +175,7 @@ static void note_use(void)
 {
     int64_t most = most_in_use, now = in_use;
     while (now > most && !atomic_compare_exchange_weak(&most_in_use, &most, now)) continue;
-    trim_idle();
+    trim_idle(most_in_use);
 }
 
 /* ---- Blocks ---- */
@@ -181,8 +207,12 @@ static int allocate(void *out, int64_t n, size_t size, const char *what, int tak
         } else {
             if (takes_idle) block = take_idle(bytes);
             if (!block) block = map_huge_pages((size_t)bytes);
+            if (!block && idle.all) {
+                trim_idle(0);
+                block = map_huge_pages((size_t)bytes);
+            }
         }
-        note_use();
+        if (block) note_use();
     }
     if (!block) {
         if (is_allowed) atomic_fetch_sub(&in_use, bytes);

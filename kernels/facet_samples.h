@@ -42,22 +42,16 @@ typedef struct msi_facet_part {
 } msi_facet_part;
 
 /*
- * msi_facet_samples_fit - find whether a GPU has the memory for samples, those of a facet, and their order, with a fifth
- * left for plans.
- * Given: store  all samples in host memory
- */
-int msi_facet_samples_fit(const msi_vis_store *store, const msi_facet_rule *rule, int device);
-
-/*
  * msi_facet_samples_create - copy samples to a GPU.
  * Given:    store  in host memory, with tags if rule.form is not 0; of a store of coordinates there are only models;
  *                  borrowed for the life of *out
- *           rule   needed only for the call
+ *           rule    needed only for the call
+ *           n_copy  so many copies of the samples will be on this GPU
  * Returned: *out   freed by msi_facet_samples_free; NULL after a failure
- * Returns:  0, MSI_EGPU, MSI_ENOMEM
+ * Returns:  0, MSI_EGPU (also: it has too little memory for the samples, those of a facet, and plans), MSI_ENOMEM
  */
 int msi_facet_samples_create(msi_facet_samples **out, const msi_vis_store *store, const msi_facet_rule *rule,
-                             int device);
+                             int device, int n_copy);
 
 /* msi_facet_samples_n_part, msi_facet_samples_part - get the tables of gains, to be filled for a facet. Borrowed.
  * msi_facet_samples_shift - get how far a-terms shift a facet's sources, [n_slot]: l, m, n; its change by l; by m. NULL

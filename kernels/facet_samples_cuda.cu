@@ -159,7 +159,7 @@ struct response {
 };
 
 /* Add up the sums of a block's threads. Returned: out [blocks] */
-template <typename SUMS> __device__ void give(SUMS own, SUMS *out)
+template <typename SUMS> __device__ void sum_block(SUMS own, SUMS *out)
 {
     __shared__ SUMS of_warp[THREADS / 32];
     constexpr int WORDS = sizeof(SUMS) / sizeof(int);
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(THREADS)
         static_cast<T *>(to.vis)[2 * i] = value[0];
         static_cast<T *>(to.vis)[2 * i + 1] = value[1];
     }
-    give(t, out);
+    sum_block(t, out);
 }
 
 /* Write the coordinates of a facet's samples. */
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(THREADS) k_place(part_view a, facet_view f, ms
         t.w_min = fmin(t.w_min, w);
         t.w_max = fmax(t.w_max, w);
     }
-    give(t, out);
+    sum_block(t, out);
 }
 
 /* Add predicted visibilities of a facet to the model. */
@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(THREADS) k_respond(part_view a, facet_view f, 
             for (int to = 0; to < f.n_image; to++) s.of[to * MOST + from] += weight[to] * v[to].re;
         }
     }
-    give(s, out);
+    sum_block(s, out);
 }
 
 } // namespace
@@ -519,24 +519,41 @@ struct msi_facet_samples {
     }
 };
 
-int msi_facet_samples_fit(const msi_vis_store *s, const msi_facet_rule *rule, int device)
+/* Return the bytes of the tables of gains of samples, on a GPU and in host memory alike. */
+static int64_t bytes_of_gains(const msi_facet_samples *f)
 {
+    int64_t bytes = f->n_slot * (int64_t)(f->has_slopes ? sizeof(slot_shift) : 0);
+    for (const auto &p : f->part)
+        bytes += p->host.n_antenna * p->host.n_chan * ((int)f->facet.form * 16 + (f->has_slopes ? 16 : 0)) +
+                 (int64_t)p->first_of_slot.size() * 8;
+    return bytes;
+}
+
+/* Check that a GPU has the memory for samples, those of a facet, and their order, with a fifth left for plans. Given:
+ * n_copy  of the samples on this GPU */
+static int check_memory(const msi_facet_samples *f, int n_copy)
+{
+    const msi_vis_store *s = f->store;
     int64_t n_row = 0, n_sample = 0;
-    for (int64_t i = 0; i < s->n_segment; i++) {
-        n_row += s->segment[i].n_row;
-        n_sample += s->segment[i].n_row * s->segment[i].n_chan;
+    for (const auto &p : f->part) {
+        n_row += p->n_row;
+        n_sample += p->n_sample();
     }
     const int64_t value = msi_complex_bytes(s->precision), uvw = 3 * sizeof(double), order = 24,
-                  own = (value + (int64_t)sizeof(float)) * n_sample + uvw * (rule->has_slopes ? n_sample : n_row);
+                  own = (value + (int64_t)sizeof(float)) * n_sample + uvw * (f->has_slopes ? n_sample : n_row);
     const int64_t stored = s->coordinates ? value : 2 * value + (int64_t)sizeof(float);
     /* The store's planes with a model; a facet's samples twice, since its gridder copies them; their order. */
-    const int64_t bytes = rule->n_stored * n_sample * stored + n_row * (uvw + 8) + 2 * own + order * n_sample;
+    const double bytes = (double)(f->facet.n_stored * n_sample * stored + n_row * (uvw + 8) + 2 * own +
+                                  order * n_sample + bytes_of_gains(f));
     size_t free_bytes, total_bytes;
-    return !msi_gpu_memory(device, &free_bytes, &total_bytes) && bytes <= (int64_t)(0.8 * (double)free_bytes);
+    MSI_TRY(msi_gpu_memory(f->device, &free_bytes, &total_bytes));
+    if (n_copy * bytes <= 0.8 * (double)free_bytes) return MSI_OK;
+    return msi_error_set(MSI_EGPU, "samples of facets need %.3f GB of device memory, of which %.3f GB are free",
+                         1e-9 * n_copy * bytes, 1e-9 * (double)free_bytes);
 }
 
 int msi_facet_samples_create(msi_facet_samples **out, const msi_vis_store *store, const msi_facet_rule *rule,
-                             int device)
+                             int device, int n_copy)
 {
     *out = nullptr;
     std::unique_ptr<msi_facet_samples> f(new (std::nothrow) msi_facet_samples);
@@ -551,6 +568,7 @@ int msi_facet_samples_create(msi_facet_samples **out, const msi_vis_store *store
     } catch (const std::bad_alloc &) {
         return msi_error_set(MSI_ENOMEM, "no memory for the samples of facets");
     }
+    MSI_TRY(check_memory(f.get(), n_copy));
     MSI_TRY(f->upload(rule));
     *out = f.release();
     return MSI_OK;
@@ -648,10 +666,10 @@ int msi_facet_samples_form(msi_facet_samples *f, double l, double m, int plane, 
         if (!p->n_sample()) continue;
         MSI_TRY(f->reserve(p.get(), gridder, &to));
         const int rc = f->on.enter();
-        const auto form = f->store->precision == MSI_FP32 ? k_form<float> : k_form<double>;
+        const auto kernel = f->store->precision == MSI_FP32 ? k_form<float> : k_form<double>;
         if (!rc)
-            form<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->at(l, m), plane, of->u_limit_lambda,
-                                                      of->v_limit_lambda, to, as<tally>(f->d_sums));
+            kernel<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->at(l, m), plane, of->u_limit_lambda,
+                                                        of->v_limit_lambda, to, as<tally>(f->d_sums));
         MSI_TRY(f->commit(gridder, rc));
     }
     return MSI_OK;
@@ -679,8 +697,8 @@ int msi_facet_samples_add(msi_facet_samples *f, double l, double m, int plane, m
         if (!p->n_sample()) continue;
         if (!msi_gridder_gpu_samples(gridder, i++, &predicted))
             return msi_error_set(MSI_EINTERNAL, "a facet's gridder has no predicted samples");
-        const auto add = f->store->precision == MSI_FP32 ? k_add<float> : k_add<double>;
-        add<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->at(l, m), plane, predicted.vis);
+        const auto kernel = f->store->precision == MSI_FP32 ? k_add<float> : k_add<double>;
+        kernel<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->at(l, m), plane, predicted.vis);
         MSI_CUDA(cudaGetLastError());
     }
     return f->on.wait();

@@ -442,6 +442,17 @@ void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report)
     report->weight_scale = g->store.weight_scale;
 }
 
+void msi_gridder_report_add(msi_gridder_report *all, const msi_gridder_report *of)
+{
+    msi_gridder_report r = *of;
+    r.sort_s += all->sort_s;
+    r.grid_s += all->grid_s;
+    r.transform_s += all->transform_s;
+    r.correct_s += all->correct_s;
+    r.transfer_s += all->transfer_s;
+    *all = r;
+}
+
 int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row)
 {
     return msi_vis_store_bytes(&g->store, n_sample, n_row);

@@ -229,6 +229,10 @@ void msi_gridder_clear(msi_gridder *g);
  */
 void msi_gridder_report_get(const msi_gridder *g, msi_gridder_report *report);
 
+/* msi_gridder_report_add - add the times of figures to those of others, and keep the rest of them. Given and returned:
+ * *all */
+void msi_gridder_report_add(msi_gridder_report *all, const msi_gridder_report *of);
+
 /* msi_gridder_store_bytes - return the bytes that the store needs for samples and rows, in memory and file together. */
 int64_t msi_gridder_store_bytes(const msi_gridder *g, int64_t n_sample, int64_t n_row);
 

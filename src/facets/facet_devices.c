@@ -32,7 +32,9 @@ int msi_facet_devices_n(const msi_facet_devices *d)
 static int upload(void *of, int64_t i)
 {
     msi_facet_devices *d = of;
-    return msi_facet_samples_create(&d->of[i].samples, msi_gridder_store(d->gridder), d->rule, d->of[i].device);
+    int n_copy = 0;
+    for (int k = 0; k < d->n; k++) n_copy += d->of[k].device == d->of[i].device;
+    return msi_facet_samples_create(&d->of[i].samples, msi_gridder_store(d->gridder), d->rule, d->of[i].device, n_copy);
 }
 
 /* Run a function for every device, in one thread each. */
@@ -42,17 +44,15 @@ static int for_all(msi_facet_devices *d, int (*work)(void *of, int64_t i))
     return msi_ordered_parallel_run(&p);
 }
 
-/* Copy the samples to all devices. Returned: *is_there  0: there is too little memory */
+/* Copy the samples to all devices. Returned: *is_there  0: there is too little memory, there or here */
 static int copy_samples(msi_facet_devices *d, const msi_facet_rule *rule, int *is_there)
 {
-    *is_there = 0;
-    for (int i = 0; i < d->n; i++)
-        if (!msi_facet_samples_fit(msi_gridder_store(d->gridder), rule, d->of[i].device)) return MSI_OK;
     d->rule = rule;
     const int rc = for_all(d, upload);
     d->rule = NULL;
     *is_there = !rc;
-    return rc == MSI_EGPU ? MSI_OK : rc;
+    if (rc) msi_log_detail("the CPU makes the samples of facets: %s", msi_error_get());
+    return rc == MSI_EGPU || rc == MSI_ENOMEM ? MSI_OK : rc;
 }
 
 /* Find the devices of a gridder. */
@@ -95,8 +95,6 @@ int msi_facet_devices_open(msi_facet_devices **out, msi_gridder *gridder, const 
         msi_facet_devices_close(*out);
         *out = NULL;
     }
-    if (!rc && !is_there)
-        msi_log_detail("the samples do not fit on the GPU as often as facets need them: the CPU makes those of facets");
     return rc;
 }
 
@@ -148,19 +146,6 @@ static int make_gridder(const msi_facet_devices *d, int device, const msi_facet_
     return msi_gridder_create(out, &spec);
 }
 
-/* Add the times of a plane to those of others, and keep its figures. */
-static void add_report(const msi_gridder *g, msi_gridder_report *all)
-{
-    msi_gridder_report r;
-    msi_gridder_report_get(g, &r);
-    r.sort_s += all->sort_s;
-    r.grid_s += all->grid_s;
-    r.transform_s += all->transform_s;
-    r.correct_s += all->correct_s;
-    r.transfer_s += all->transfer_s;
-    *all = r;
-}
-
 int msi_facet_devices_image(msi_facet_devices *d, int device, const msi_facet_task *task, msi_image *out,
                             msi_gridder_report *report)
 {
@@ -171,12 +156,14 @@ int msi_facet_devices_image(msi_facet_devices *d, int device, const msi_facet_ta
     int rc = MSI_OK;
     for (int k = 0; !rc && k < d->n_image; k++) {
         msi_gridder *g;
+        msi_gridder_report now;
         msi_image plane = {0};
         rc = make_gridder(d, device, task, &g);
         if (rc) break;
         rc = msi_facet_samples_form(d->of[device].samples, task->l, task->m, k, g);
         if (!rc) rc = msi_gridder_image(g, &plane);
-        if (!rc) add_report(g, report);
+        msi_gridder_report_get(g, &now);
+        if (!rc) msi_gridder_report_add(report, &now);
         msi_gridder_free(g);
         if (!rc && d->n_image == 1) {
             *out = plane;

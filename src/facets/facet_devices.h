@@ -24,7 +24,7 @@ typedef struct msi_facet_devices msi_facet_devices;
  * msi_facet_devices_open - copy the samples of a gridder to its GPUs.
  * Given:    gridder  borrowed for the life of *out
  *           gains    borrowed; NULL: none
- *           map, form, n_image, n_stored  of the planes and gains of the samples
+ *           map, form  of the planes and gains of the samples; n_image  planes of the images
  *           most     at most this many GPUs
  * Returned: *out     freed by msi_facet_devices_close; NULL: the gridder works on the CPU, or a GPU has too little
  *                    memory, so that the CPU makes the samples of facets

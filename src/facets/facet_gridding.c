@@ -665,18 +665,6 @@ static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b
     return rc;
 }
 
-/* Keep the figures of a plan, with the times of others. */
-static void keep_report(msi_gridder_report *all, const msi_gridder_report *of)
-{
-    msi_gridder_report r = *of;
-    r.sort_s += all->sort_s;
-    r.grid_s += all->grid_s;
-    r.transform_s += all->transform_s;
-    r.correct_s += all->correct_s;
-    r.transfer_s += all->transfer_s;
-    *all = r;
-}
-
 /* Image a facet, batch by batch. Returned: *out  of the facet's box; empty without a sample. *report  with the times of
  * all batches */
 static int image_facet(const facet_pass *p, double accuracy, msi_image *out, msi_gridder_report *report)
@@ -692,7 +680,7 @@ static int image_facet(const facet_pass *p, double accuracy, msi_image *out, msi
         rc = add_samples(p, g, &b);
         if (!rc) rc = msi_gridder_image(g, &image);
         msi_gridder_report_get(g, &now);
-        if (!rc) keep_report(report, &now);
+        if (!rc) msi_gridder_report_add(report, &now);
         msi_gridder_free(g);
         if (!rc && !out->pixel) {
             *out = image;
@@ -1099,7 +1087,7 @@ static int image_done(void *of, int64_t facet)
     double matrix[MOST_UNKNOWNS * MOST_UNKNOWNS];
     find_matrix(t->channel, p.facet, matrix);
     if (made->image.pixel) {
-        keep_report(&t->channel->report, &made->report);
+        msi_gridder_report_add(&t->channel->report, &made->report);
         add_facet(&p, &made->image, made->weight, matrix, t->out);
     }
     msi_image_free(&made->image);

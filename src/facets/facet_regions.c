@@ -595,11 +595,15 @@ static int drop_empty(msi_facets *f, int64_t n)
         return rc;
     }
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n_pixel; i++)
-        if (f->label[i] >= 0 && !seen[f->label[i]]) {
+    for (int64_t i = 0; i < n_pixel; i++) {
+        int is_seen = 1;
+        if (f->label[i] < 0) continue;
+#pragma omp atomic read
+        is_seen = seen[f->label[i]];
+        if (is_seen) continue;
 #pragma omp atomic write
-            seen[f->label[i]] = 1;
-        }
+        seen[f->label[i]] = 1;
+    }
     for (int64_t i = 0; i < n; i++) {
         number[i] = (int16_t)f->n;
         if (seen[i]) f->facet[f->n++] = f->facet[i];

@@ -204,8 +204,9 @@ static msi_facet_samples *make_samples(const trial *t, const msi_vis_store *stor
                            .n_antenna = n_antenna};
     msi_facet_samples *f;
     for (int k = t->n_stored; k < 4; k++) rule.map.plane[k] = -1;
-    assert_true(msi_facet_samples_fit(store, &rule, 0));
-    assert_int_equal(msi_facet_samples_create(&f, store, &rule, 0), MSI_OK);
+    assert_int_equal(msi_facet_samples_create(&f, store, &rule, 0, 1 << 30), MSI_EGPU);
+    assert_null(f);
+    assert_int_equal(msi_facet_samples_create(&f, store, &rule, 0, 1), MSI_OK);
     assert_int_equal(msi_facet_samples_n_part(f), N_PART);
     for (int a = 0; t->form && a < N_PART; a++) {
         const msi_facet_part *p = msi_facet_samples_part(f, a);
