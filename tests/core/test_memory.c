@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -188,6 +189,55 @@ static void test_paged_blocks_are_in_files(void **state)
     msi_memory_page_to(NULL);
 }
 
+/* Memory of a freed block is used again for a block of the same size, unless more would then be in use than before. A
+ * forked child has none of it. */
+static void test_memory_is_used_again(void **state)
+{
+    (void)state;
+    enum { BLOCK = 16 << 20 };
+    const int64_t before = msi_memory_in_use();
+    unsigned char *a, *b, *zeroed, *more;
+    assert_int_equal(msi_alloc_unset(&a, BLOCK, 1, "blocks"), MSI_OK);
+    msi_free(a);
+    msi_memory_reuse(2);
+    assert_int_equal(msi_alloc_unset(&a, BLOCK, 1, "blocks"), MSI_OK);
+    memset(a, 7, BLOCK);
+    msi_free(a);
+    assert_int_equal(msi_memory_in_use(), before);
+    assert_int_equal(msi_alloc(&zeroed, BLOCK / 2, 1, "blocks"), MSI_OK);
+    for (int i = 0; i < BLOCK / 2; i++) assert_int_equal(zeroed[i], 0);
+    msi_free(zeroed);
+
+    assert_int_equal(msi_alloc_unset(&a, BLOCK, 1, "blocks"), MSI_OK);
+    memset(a, 7, BLOCK);
+    msi_free(a);
+    assert_int_equal(msi_alloc_unset(&b, BLOCK, 1, "blocks"), MSI_OK);
+    assert_ptr_equal(b, a);
+    assert_int_equal(b[BLOCK - 1], 7);
+    assert_true(msi_memory_in_use() - before >= BLOCK);
+    msi_free(b);
+
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        const int failed = msi_alloc_unset(&more, BLOCK, 1, "blocks") || more == a;
+        msi_free(more);
+        _exit(failed);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+
+    /* More than was in use before: the idle block is given back. */
+    assert_int_equal(msi_alloc(&more, 4 * BLOCK, 1, "blocks"), MSI_OK);
+    assert_int_equal(msi_alloc_unset(&b, BLOCK, 1, "blocks"), MSI_OK);
+    assert_int_equal(b[BLOCK - 1], 0);
+    msi_free(b);
+    msi_free(more);
+    msi_memory_reuse(0);
+    assert_int_equal(msi_memory_in_use(), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_limit_holds),
         cmocka_unit_test(test_refusals_affect_one_thread),
         cmocka_unit_test(test_paged_blocks_are_in_files),
+        cmocka_unit_test(test_memory_is_used_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
