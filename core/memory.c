@@ -164,9 +164,9 @@ static void *take_idle(int64_t bytes)
 
 void msi_memory_reuse(int n)
 {
-    static int is_told;
-    if (!is_told) is_told = !pthread_atfork(lock_idle, unlock_idle, forget_idle);
-    if (!is_told) return;
+    static int is_known;
+    if (!is_known) is_known = !pthread_atfork(lock_idle, unlock_idle, forget_idle);
+    if (!is_known) return;
     idle.most = n < MOST_IDLE ? n : MOST_IDLE;
 }
 

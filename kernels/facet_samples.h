@@ -46,7 +46,7 @@ typedef struct msi_facet_part {
  * Given:    store  in host memory, with tags if rule.form is not 0; of a store of coordinates there are only models;
  *                  borrowed for the life of *out
  *           rule    needed only for the call
- *           n_copy  so many copies of the samples will be on this GPU
+ *           n_copy  of the samples on this GPU in all
  * Returned: *out   freed by msi_facet_samples_free; NULL after a failure
  * Returns:  0, MSI_EGPU (also: it has too little memory for the samples, those of a facet, and plans), MSI_ENOMEM
  */
