@@ -44,7 +44,7 @@ typedef struct msi_fits_contour {
 /* msi_fits_contour_pixel - return the pixel of a point of a contour, among n pixels. */
 static inline double msi_fits_contour_pixel(int point, int64_t n)
 {
-    return (double)point * (double)(n - 1) / (MSI_CONTOUR_POINTS - 1);
+    return (double)(((int64_t)point * (n - 1) + (MSI_CONTOUR_POINTS - 1) / 2) / (MSI_CONTOUR_POINTS - 1));
 }
 
 /* The contents of a file. A zero member is unknown unless its comment says otherwise. Strings are borrowed for the
