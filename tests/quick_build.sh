@@ -29,7 +29,7 @@ programs='--build --preset quick .*--target msimage msimage-png msimage-makems m
 : >capability
 expect '--preset quick .*MSIMAGE_CUDA=OFF' ARCHITECTURES quick
 expect "$programs" '--preset release' quick
-expect '--preset test .*CMAKE_CUDA_ARCHITECTURES=90-real .*CMAKE_CUDA_FLAGS=--Ofast-compile=max( |$)' 'MSIMAGE_CUDA|quick|target' test
+expect '--preset test .*CMAKE_CUDA_ARCHITECTURES=90-virtual .*CMAKE_CUDA_FLAGS=--Ofast-compile=max( |$)' 'MSIMAGE_CUDA|quick|target' test
 expect '--preset release' Ofast release
 echo 9.0 >capability
 expect 'MSIMAGE_CUDA=AUTO -D CMAKE_CUDA_ARCHITECTURES=90-real( |$)' OFF quick
