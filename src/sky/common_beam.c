@@ -7,6 +7,8 @@
 
 #include <fftw3.h>
 #include <math.h>
+#include <omp.h>
+#include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
@@ -172,19 +174,97 @@ static int64_t fast_length(int64_t n)
     }
 }
 
-/* Multiply a spectrum by that of a Gaussian. Given: grid  [ny][nx/2 + 1]; m in pixels; factor */
-static void multiply(fftwf_complex *grid, int64_t nx, int64_t ny, const matrix *m, double factor)
+/* Columns that are transformed together: a row of a block is two lines of a cache. */
+enum { LANES = 16 };
+
+/* A convolution by a Gaussian: real transforms of the rows that the image has, and complex ones of blocks of columns, of
+ * which each thread has one. */
+typedef struct convolution {
+    const msi_image_geometry *g;
+    int64_t nx, ny; /* of the transform */
+    int64_t pitch;  /* complex values of a row */
+    matrix m;       /* of the Gaussian, in pixels */
+    double factor;
+    fftwf_complex *grid;  /* [g->ny][pitch] */
+    fftwf_complex *block; /* [threads][ny][LANES] */
+    fftwf_plan row_forward, row_backward, column_forward, column_backward;
+} convolution;
+
+static int make_plans(convolution *c)
+{
+    const int nx = (int)c->nx, ny = (int)c->ny;
+    /* FFTW's planner is not thread-safe. */
+#pragma omp critical(msi_fftw_planner)
+    {
+        c->row_forward = fftwf_plan_dft_r2c_1d(nx, (float *)c->grid, c->grid, FFTW_ESTIMATE);
+        c->row_backward = fftwf_plan_dft_c2r_1d(nx, c->grid, (float *)c->grid, FFTW_ESTIMATE);
+        c->column_forward = fftwf_plan_many_dft(1, &ny, LANES, c->block, NULL, LANES, 1, c->block, NULL, LANES, 1,
+                                                FFTW_FORWARD, FFTW_ESTIMATE);
+        c->column_backward = fftwf_plan_many_dft(1, &ny, LANES, c->block, NULL, LANES, 1, c->block, NULL, LANES, 1,
+                                                 FFTW_BACKWARD, FFTW_ESTIMATE);
+    }
+    return c->row_forward && c->row_backward && c->column_forward && c->column_backward
+               ? MSI_OK
+               : msi_error_set(MSI_ENOMEM, "no memory for a convolved image");
+}
+
+static void free_convolution(convolution *c)
+{
+    const fftwf_plan plan[] = {c->row_forward, c->row_backward, c->column_forward, c->column_backward};
+#pragma omp critical(msi_fftw_planner)
+    for (int i = 0; i < 4; i++)
+        if (plan[i]) fftwf_destroy_plan(plan[i]);
+    msi_free(c->grid);
+    msi_free(c->block);
+}
+
+/* Multiply a block of the spectrum by that of the Gaussian. Given: first  its first column */
+static void multiply(const convolution *c, int64_t first, fftwf_complex *block)
 {
     const double scale = MSI_PI * MSI_PI / (4 * log(2));
-#pragma omp parallel for schedule(static)
-    for (int64_t j = 0; j < ny; j++)
-        for (int64_t i = 0; i <= nx / 2; i++) {
+    for (int64_t j = 0; j < c->ny; j++)
+        for (int64_t i = 0; i < LANES; i++) {
             /* Columns run to the west. */
-            const double u = -(double)i / (double)nx, v = (double)(j <= ny / 2 ? j : j - ny) / (double)ny;
-            const double w = factor * exp(-scale * (m->ee * u * u + 2 * m->en * u * v + m->nn * v * v));
-            grid[j * (nx / 2 + 1) + i][0] *= (float)w;
-            grid[j * (nx / 2 + 1) + i][1] *= (float)w;
+            const double u = -(double)(first + i) / (double)c->nx,
+                         v = (double)(j <= c->ny / 2 ? j : j - c->ny) / (double)c->ny;
+            const double w = c->factor * exp(-scale * (c->m.ee * u * u + 2 * c->m.en * u * v + c->m.nn * v * v));
+            block[j * LANES + i][0] *= (float)w;
+            block[j * LANES + i][1] *= (float)w;
         }
+}
+
+static void convolve_columns(const convolution *c, int64_t first, fftwf_complex *block)
+{
+    const int64_t n = c->g->ny;
+    for (int64_t j = 0; j < n; j++) memcpy(block + j * LANES, c->grid + j * c->pitch + first, LANES * sizeof *block);
+    memset(block + n * LANES, 0, (size_t)((c->ny - n) * LANES) * sizeof *block);
+    fftwf_execute_dft(c->column_forward, block, block);
+    multiply(c, first, block);
+    fftwf_execute_dft(c->column_backward, block, block);
+    for (int64_t j = 0; j < n; j++) memcpy(c->grid + j * c->pitch + first, block + j * LANES, LANES * sizeof *block);
+}
+
+static void convolve_image(const convolution *c, float *pixel)
+{
+    const int64_t nx = c->g->nx, ny = c->g->ny;
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (int64_t y = 0; y < ny; y++) {
+            float *row = (float *)(c->grid + y * c->pitch);
+            for (int64_t x = 0; x < nx; x++) row[x] = isfinite(pixel[y * nx + x]) ? pixel[y * nx + x] : 0;
+            fftwf_execute_dft_r2c(c->row_forward, row, (fftwf_complex *)row);
+        }
+#pragma omp for schedule(static)
+        for (int64_t first = 0; first < c->pitch; first += LANES)
+            convolve_columns(c, first, c->block + omp_get_thread_num() * c->ny * LANES);
+#pragma omp for schedule(static)
+        for (int64_t y = 0; y < ny; y++) {
+            float *row = (float *)(c->grid + y * c->pitch);
+            fftwf_execute_dft_c2r(c->row_backward, (fftwf_complex *)row, row);
+            for (int64_t x = 0; x < nx; x++) pixel[y * nx + x] = isfinite(pixel[y * nx + x]) ? row[x] : NAN;
+        }
+    }
 }
 
 int msi_beam_convolve(float *pixel, const msi_image_geometry *g, const msi_beam *from, const msi_beam *to,
@@ -192,41 +272,19 @@ int msi_beam_convolve(float *pixel, const msi_image_geometry *g, const msi_beam 
 {
     msi_beam kernel;
     (void)msi_beam_kernel(&kernel, from, to);
-    matrix m = matrix_of(&kernel);
+    const matrix m = matrix_of(&kernel);
+    convolution c = {.g = g};
     /* The edges of the image do not reach each other. */
-    const int64_t nx = fast_length(g->nx + (int64_t)ceil(3 * kernel.major_rad / g->cell_x_rad) + 1),
-                  ny = fast_length(g->ny + (int64_t)ceil(3 * kernel.major_rad / g->cell_y_rad) + 1);
-    const int64_t row = 2 * (nx / 2 + 1);
-    float *grid;
-    fftwf_plan forward, backward;
-    MSI_TRY(msi_alloc(&grid, ny * row, sizeof *grid, "a convolved image"));
-    /* FFTW's planner is not thread-safe. */
-#pragma omp critical(msi_fftw_planner)
-    {
-        forward = fftwf_plan_dft_r2c_2d((int)ny, (int)nx, grid, (fftwf_complex *)grid, FFTW_ESTIMATE);
-        backward = fftwf_plan_dft_c2r_2d((int)ny, (int)nx, (fftwf_complex *)grid, grid, FFTW_ESTIMATE);
-    }
-    int rc = forward && backward ? MSI_OK : msi_error_set(MSI_ENOMEM, "no memory for a convolved image");
-    m = (matrix){m.ee / (g->cell_x_rad * g->cell_x_rad), m.en / (g->cell_x_rad * g->cell_y_rad),
-                 m.nn / (g->cell_y_rad * g->cell_y_rad)};
-    if (!rc) {
-        for (int64_t y = 0; y < g->ny; y++)
-            for (int64_t x = 0; x < g->nx; x++) {
-                const float v = pixel[y * g->nx + x];
-                grid[y * row + x] = isfinite(v) ? v : 0;
-            }
-        fftwf_execute(forward);
-        multiply((fftwf_complex *)grid, nx, ny, &m, factor / ((double)nx * (double)ny));
-        fftwf_execute(backward);
-        for (int64_t y = 0; y < g->ny; y++)
-            for (int64_t x = 0; x < g->nx; x++)
-                pixel[y * g->nx + x] = isfinite(pixel[y * g->nx + x]) ? grid[y * row + x] : NAN;
-    }
-#pragma omp critical(msi_fftw_planner)
-    {
-        if (forward) fftwf_destroy_plan(forward);
-        if (backward) fftwf_destroy_plan(backward);
-    }
-    msi_free(grid);
+    c.nx = fast_length(g->nx + (int64_t)ceil(3 * kernel.major_rad / g->cell_x_rad) + 1);
+    c.ny = fast_length(g->ny + (int64_t)ceil(3 * kernel.major_rad / g->cell_y_rad) + 1);
+    c.pitch = (c.nx / 2 + LANES) / LANES * LANES;
+    c.m = (matrix){m.ee / (g->cell_x_rad * g->cell_x_rad), m.en / (g->cell_x_rad * g->cell_y_rad),
+                   m.nn / (g->cell_y_rad * g->cell_y_rad)};
+    c.factor = factor / ((double)c.nx * (double)c.ny);
+    int rc = msi_alloc(&c.grid, g->ny * c.pitch, sizeof *c.grid, "a convolved image");
+    if (!rc) rc = msi_alloc(&c.block, omp_get_max_threads() * c.ny * LANES, sizeof *c.block, "a convolved image");
+    if (!rc) rc = make_plans(&c);
+    if (!rc) convolve_image(&c, pixel);
+    free_convolution(&c);
     return rc;
 }
