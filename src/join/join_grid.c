@@ -127,6 +127,7 @@ int msi_join_grid_place(const msi_join_grid *g, msi_join_input *in)
     if (in->map.x1 <= in->map.x0) return msi_error_set(MSI_EINPUT, "%s: no part of it lies in the mosaic", in->path);
     if (msi_sky_wcs_pixel_to_sky(v->wcs, middle, sky) && msi_sky_wcs_sky_to_pixel(g->wcs, sky, p) &&
         msi_sky_wcs_pixel_to_sky(v->wcs, above, sky) && msi_sky_wcs_sky_to_pixel(g->wcs, sky, q))
-        in->turn_rad = atan2((p[0] - q[0]) * g->geometry.cell_x_rad, (q[1] - p[1]) * g->geometry.cell_y_rad);
+        in->turn_rad =
+            atan2((p[0] - q[0]) * g->geometry.cell_x_rad, (q[1] - p[1]) * g->geometry.cell_y_rad) - in->column_rad;
     return MSI_OK;
 }

@@ -65,8 +65,7 @@ static double response_at(const msi_join_input *in, const float *pb, int64_t k)
     return msi_join_input_response(in, off);
 }
 
-/* Measure the noise of an image before its correction, by the median of deviations from the median. Returned: *rms  NaN
- * for an image without values. */
+/* Measure the noise of an image before its correction, by the median of deviations from the median. */
 static int measure_noise(const joining *j, const msi_join_input *in, const float *pixel, const float *pb, double *rms)
 {
     static const int64_t MOST = 1 << 18; /* pixels, which give the noise to 0.2 % */
@@ -76,8 +75,10 @@ static int measure_noise(const joining *j, const msi_join_input *in, const float
     *rms = NAN;
     MSI_TRY(msi_alloc(&value, n / stride + 1, sizeof *value, "a sample of an image"));
     for (int64_t k = 0; k < n; k += stride) {
-        const double v = (double)pixel[k] * (j->spec->is_corrected ? response_at(in, pb, k) : 1);
-        if (isfinite(v)) value[n_value++] = (float)v;
+        if (!isfinite(pixel[k])) continue;
+        const double response = j->spec->is_corrected ? response_at(in, pb, k) : 1, v = (double)pixel[k] * response;
+        /* Without a response nothing is left of the noise. */
+        if (response > 0 && isfinite(v)) value[n_value++] = (float)v;
     }
     if (n_value) {
         const float middle = median(value, n_value);
@@ -85,6 +86,8 @@ static int measure_noise(const joining *j, const msi_join_input *in, const float
         *rms = 1.482602218505602 * (double)median(value, n_value);
     }
     msi_free(value);
+    if (isnan(*rms))
+        return msi_error_set(MSI_EINPUT, "%s: too few pixels have values to measure its noise: give -rms", in->path);
     if (*rms == 0)
         return msi_error_set(
             MSI_EINPUT, "%s: more than half of its pixels are equal, so its noise is unknown: give -rms", in->path);
@@ -95,7 +98,8 @@ static int measure_noise(const joining *j, const msi_join_input *in, const float
 
 static msi_beam turned(const msi_beam *b, double by_rad)
 {
-    const double pa = fmod(b->pa_rad + by_rad, MSI_PI);
+    /* A turn by rounding would make 180 degrees of 0. */
+    const double pa = fmod(b->pa_rad + (fabs(by_rad) > 1e-6 ? by_rad : 0), MSI_PI);
     return (msi_beam){b->major_rad, b->minor_rad, pa < 0 ? pa + MSI_PI : pa};
 }
 
@@ -103,14 +107,16 @@ static msi_beam turned(const msi_beam *b, double by_rad)
 static int convolve(const joining *j, const msi_join_input *in, int64_t plane, float *pixel)
 {
     const msi_fits_view *v = &in->header;
-    const msi_beam *from = &in->beam[plane], to = turned(&j->common, -in->turn_rad);
-    const msi_image_geometry g = {v->nx, v->ny, fabs(v->cdelt[0]) * v->cell_rad / fabs(v->cdelt[1]), v->cell_rad};
-    if (!msi_beam_known(from))
+    /* Angles against the columns of the image. */
+    const msi_beam from = turned(&in->beam[plane], -in->column_rad),
+                   to = turned(&j->common, -in->turn_rad - in->column_rad);
+    const msi_image_geometry g = {v->nx, v->ny, in->cell_rad[0], in->cell_rad[1]};
+    if (!msi_beam_known(&from))
         return msi_error_set(MSI_EINPUT,
                              "%s: plane %lld has no beam (BMAJ, BMIN, BPA) that could be convolved to another",
                              in->path, (long long)plane);
-    const double grown = to.major_rad * to.minor_rad / (from->major_rad * from->minor_rad);
-    return msi_beam_convolve(pixel, &g, from, &to, msi_join_is_of_beam(in) ? grown : 1);
+    const double grown = to.major_rad * to.minor_rad / (from.major_rad * from.minor_rad);
+    return msi_beam_convolve(pixel, &g, &from, &to, msi_join_is_per(in, "beam") ? grown : 1);
 }
 
 /* Check that a beam contains all others. Given: what  for the message */
@@ -155,6 +161,15 @@ static int choose_beam(joining *j)
     const int64_t n_plane = j->in->n_plane;
     msi_beam *all;
     if (s->beams == MSI_JOIN_EACH && !msi_beam_known(&s->beam)) return MSI_OK;
+    for (int i = 0; i < s->n_file; i++)
+        if (!j->in[i].is_plain)
+            return msi_error_set(
+                MSI_EINPUT,
+                "%s: its columns and rows are mirrored or not at right angles on the sky, so it cannot "
+                "be convolved to another beam: leave out -restoring-beam and -beam-shape",
+                j->in[i].path);
+    if (s->rms && !msi_join_rms_is_equal(s))
+        msi_log_warning("-rms: each is taken as the noise after the image is convolved to the one beam");
     MSI_TRY(msi_alloc(&all, n_plane * s->n_file, sizeof *all, "beams"));
     for (int i = 0; i < s->n_file; i++)
         for (int64_t k = 0; k < n_plane; k++) all[i * n_plane + k] = turned(&j->in[i].beam[k], j->in[i].turn_rad);
@@ -163,16 +178,21 @@ static int choose_beam(joining *j)
     return rc;
 }
 
-/* Return the beam of a plane of the mosaic; unknown if those of the images differ. */
+static int are_alike(const msi_beam *a, const msi_beam *b)
+{
+    const double most = 1e-3 * a->major_rad;
+    return fabs(b->major_rad - a->major_rad) <= most && fabs(b->minor_rad - a->minor_rad) <= most &&
+           fabs(sin(b->pa_rad - a->pa_rad)) * (a->major_rad - a->minor_rad) <= most;
+}
+
+/* Return the beam of a plane of the mosaic; unknown if those of the images differ there. */
 static msi_beam beam_of(joining *j, int64_t plane)
 {
-    const msi_beam *first = &j->in->beam[plane];
+    const msi_beam first = turned(&j->in->beam[plane], j->in->turn_rad);
     if (msi_beam_known(&j->common)) return j->common;
     for (int i = 1; i < j->spec->n_file; i++) {
-        const msi_beam *b = &j->in[i].beam[plane];
-        if (fabs(b->major_rad - first->major_rad) <= 1e-3 * first->major_rad &&
-            fabs(b->minor_rad - first->minor_rad) <= 1e-3 * first->major_rad)
-            continue;
+        const msi_beam b = turned(&j->in[i].beam[plane], j->in[i].turn_rad);
+        if (are_alike(&first, &b)) continue;
         if (!j->beams_differ)
             msi_log_warning(
                 "the beams of the images differ, so the mosaic has no beam in its header, and its unit is not "
@@ -180,7 +200,7 @@ static msi_beam beam_of(joining *j, int64_t plane)
         j->beams_differ = 1;
         return (msi_beam){0};
     }
-    return *first;
+    return first;
 }
 
 /* ---- Sums ---- */
@@ -192,10 +212,17 @@ static double pixel_ratio(const msi_join_place *place, const msi_join_place *nex
     return fabs((x[0] - o[0]) * (y[1] - o[1]) - (x[1] - o[1]) * (y[0] - o[0]));
 }
 
-/* Add a row of an image. Given: place  its places and those of the next row */
-static void add_row(joining *j, const msi_join_input *in, const float *pixel, const float *pb, double w, int64_t y,
+/* What an image has in the mosaic. */
+typedef struct seen {
+    int has_value, has_response;
+} seen;
+
+/* Add a row of an image. Given: place, next  its places and those of the next row; next is NULL unless the unit is per
+ * pixel */
+static seen add_row(joining *j, const msi_join_input *in, const float *pixel, const float *pb, double w, int64_t y,
                     const msi_join_place *place, const msi_join_place *next)
 {
+    seen is = {0, 0};
     const int64_t n[2] = {in->header.nx, in->header.ny};
     const msi_join_map *m = &in->map;
     for (int64_t x = m->x0; x < m->x1; x++) {
@@ -204,34 +231,54 @@ static void add_row(joining *j, const msi_join_input *in, const float *pixel, co
         if (!isfinite(v)) continue;
         const double response = pb ? msi_join_sample(pb, n, p->at) : msi_join_input_response(in, p->off);
         if (!isfinite(response)) continue;
-        const double flat = j->spec->is_corrected ? v * response : v;
+        is.has_value = 1;
+        is.has_response |= response > 0;
+        /* The value and its noise are those of a pixel of the mosaic. */
+        const double ratio = next ? pixel_ratio(p, next + (x - m->x0)) : 1;
+        if (!(ratio > 0)) continue;
+        const double flat = ratio * (j->spec->is_corrected ? v * response : v);
+        const double weight = msi_join_rms_is_equal(j->spec) ? w : w / (ratio * ratio);
         const int64_t k = y * j->grid.geometry.nx + x;
-        j->sum[k] += w * response * flat * (next ? pixel_ratio(p, next + (x - m->x0)) : 1);
-        j->weight[k] += w * response * response;
+        j->sum[k] += weight * response * flat;
+        j->weight[k] += weight * response * response;
     }
+    return is;
 }
 
-static int add_image(joining *j, const msi_join_input *in, const float *pixel, const float *pb, double w)
+static int add_image(joining *j, msi_join_input *in, const float *pixel, const float *pb, double w)
 {
     const msi_join_map *m = &in->map;
     /* Pixels in Jy/pixel have another area in the mosaic. */
-    const int is_of_pixel = strstr(in->header.unit, "pixel") != NULL;
+    const int is_of_pixel = msi_join_is_per(in, "pixel");
+    int has_value = 0, has_response = 0;
     const int64_t width = m->x1 - m->x0 + 1;
     msi_join_place *buffer;
     const int n_thread = omp_get_max_threads();
     MSI_TRY(msi_alloc(&buffer, n_thread * (m->nx + 2 * width), sizeof *buffer, "coordinates"));
-#pragma omp parallel for schedule(dynamic, 16)
+#pragma omp parallel for schedule(dynamic, 16) reduction(| : has_value, has_response)
     for (int64_t y = m->y0; y < m->y1; y++) {
         msi_join_place *scratch = buffer + omp_get_thread_num() * (m->nx + 2 * width);
         msi_join_place *place = scratch + m->nx, *next = place + width;
         if (msi_interrupt_signal()) continue;
         msi_join_map_row(m, y, scratch, place);
-        if (is_of_pixel) msi_join_map_row(m, y + 1 < j->grid.geometry.ny ? y + 1 : y, scratch, next);
-        place[width - 1] = place[width - 2];
-        add_row(j, in, pixel, pb, w, y, place, is_of_pixel ? next : NULL);
+        if (is_of_pixel) msi_join_map_row(m, y + 1, scratch, next);
+        const seen is = add_row(j, in, pixel, pb, w, y, place, is_of_pixel ? next : NULL);
+        has_value |= is.has_value;
+        has_response |= is.has_response;
     }
     msi_free(buffer);
+    if (has_value && !has_response && !in->is_unseen && !msi_interrupt_signal())
+        msi_log_warning("%s: the primary beam at %.4f %.4f deg sees no pixel of it that has a value", in->path,
+                        in->pointing_deg[0], in->pointing_deg[1]);
+    in->is_unseen |= has_value && !has_response;
     return msi_interrupt_check();
+}
+
+static void log_image(const joining *j, const msi_join_input *in, double rms)
+{
+    char noise[128] = "";
+    if (!msi_join_rms_is_equal(j->spec)) snprintf(noise, sizeof noise, "noise %.4g %s, ", rms, in->header.unit);
+    msi_log_info("%s: %spointing %.4f %.4f deg", in->path, noise, in->pointing_deg[0], in->pointing_deg[1]);
 }
 
 /* Add a plane of an input. */
@@ -251,9 +298,7 @@ static int join_one(joining *j, msi_join_input *in, int64_t plane)
     for (int64_t k = 0; !rc && k < v.nx * v.ny && is_empty; k++) is_empty = !isfinite(v.pixel[k]);
     if (!rc && !is_empty && msi_beam_known(&j->common)) rc = convolve(j, in, plane, v.pixel);
     if (!rc && !is_empty && isnan(rms)) rc = measure_noise(j, in, v.pixel, pb.pixel, &rms);
-    if (!rc && !is_empty && in->n_plane == 1)
-        msi_log_info("%s: noise %.4g %s, pointing %.4f %.4f deg", in->path, rms, in->header.unit, in->pointing_deg[0],
-                     in->pointing_deg[1]);
+    if (!rc && !is_empty && in->n_plane == 1) log_image(j, in, rms);
     if (!rc && !is_empty) rc = add_image(j, in, v.pixel, pb.pixel, 1 / (rms * rms));
     msi_fits_view_free(&v);
     msi_fits_view_free(&pb);
@@ -264,8 +309,9 @@ static int join_one(joining *j, msi_join_input *in, int64_t plane)
 
 static msi_fits_spec spec_of(const joining *j, int out, int64_t plane, const msi_fits_cube *cube)
 {
-    static const char *const unit[N_OUT] = {NULL, "", NULL};
     const msi_join_input *in = j->in;
+    /* The weight, and a noise of 1 for each image, have no unit. */
+    const int has_unit = out == OUT_IMAGE || (out == OUT_NOISE && !msi_join_rms_is_equal(j->spec));
     return (msi_fits_spec){.kind = out_kind[out],
                            .geometry = j->grid.geometry,
                            .observation = &j->observation,
@@ -277,7 +323,7 @@ static msi_fits_spec spec_of(const joining *j, int out, int64_t plane, const msi
                            .cube = cube,
                            .channel = -1,
                            .pol = in->header.has_pol ? in->header.pol : MSI_POL_I,
-                           .unit = unit[out] ? unit[out] : in->header.unit,
+                           .unit = has_unit ? in->header.unit : "",
                            .primary_beam = in->model ? msi_pb_model_name(in->model) : NULL,
                            .command_line = j->spec->command_line};
 }
@@ -331,6 +377,26 @@ static int write_plane(joining *j, int64_t plane)
 
 /* ---- The run ---- */
 
+/* Warn of two images for which one pointing is taken from the reference position, which need not be where the dishes
+ * pointed: images of one tangent point have it in common. */
+static void warn_of_pointings(const joining *j)
+{
+    for (int i = 1; i < j->spec->n_file; i++)
+        for (int k = 0; k < i; k++) {
+            const msi_join_input *a = &j->in[k], *b = &j->in[i];
+            if (!a->model || a->has_pointing || b->has_pointing) continue;
+            if (fabs(remainder(a->pointing_deg[0] - b->pointing_deg[0], 360)) > 1e-9 ||
+                fabs(a->pointing_deg[1] - b->pointing_deg[1]) > 1e-9)
+                continue;
+            msi_log_warning(
+                "%s and %s have no OBSRA and OBSDEC%s, so the primary beams of both are put at their reference "
+                "position, %.4f %.4f deg: if that is not where the dishes pointed, give -pb-images",
+                a->path, b->path, msi_sky_wcs_axes(a->header.wcs)->is_equatorial ? "" : " of their own frame",
+                a->pointing_deg[0], a->pointing_deg[1]);
+            return;
+        }
+}
+
 static int open_inputs(joining *j)
 {
     const msi_join_spec *s = j->spec;
@@ -341,6 +407,7 @@ static int open_inputs(joining *j)
     }
     MSI_TRY(msi_join_grid_choose(&j->grid, s, j->in));
     for (int i = 0; i < s->n_file; i++) MSI_TRY(msi_join_grid_place(&j->grid, &j->in[i]));
+    warn_of_pointings(j);
     return choose_beam(j);
 }
 
@@ -388,17 +455,20 @@ static int join_planes(joining *j)
     return MSI_OK;
 }
 
-/* Outputs may replace files, but no input. */
+static int is_one_file(const char *path, const char *other)
+{
+    struct stat a, b;
+    return path && other && stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Outputs may replace files, but no input. Images of beams are known after inputs are open. */
 static int check_outputs(const joining *j, char *const *name)
 {
-    struct stat out, in;
-    for (int o = 0; o < N_OUT; o++) {
-        if (stat(name[o], &out) != 0) continue;
+    for (int o = 0; o < N_OUT; o++)
         for (int i = 0; i < j->spec->n_file; i++)
-            if (stat(j->spec->file[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+            if (is_one_file(name[o], j->spec->file[i]) || (j->in && is_one_file(name[o], j->in[i].pb_path)))
                 return msi_error_set(MSI_EUSAGE, "-name %s: %s is also an input; give another name", j->spec->name,
                                      name[o]);
-    }
     return MSI_OK;
 }
 
@@ -409,6 +479,7 @@ static int join(joining *j, char *const *name)
     if (rc && strcmp(msi_error_about_get(), "overwrite") == 0) return msi_error_append(rc, "; -overwrite replaces it");
     MSI_TRY(rc);
     MSI_TRY(open_inputs(j));
+    MSI_TRY(check_outputs(j, name));
     MSI_TRY(prepare(j));
     MSI_TRY(join_planes(j));
     MSI_TRY(msi_publish_commit(j->publish));

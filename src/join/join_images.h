@@ -24,7 +24,7 @@ typedef struct msi_join_spec {
     const char *pb;          /* a word of msi_pb_model, or off: images of response 1 */
     const char *pb_images;   /* names separated by commas, or one with a * for an input's beginning; NULL: none */
     int is_corrected;        /* images are divided by their responses already */
-    const char *rms;         /* Jy/beam, separated by commas; "equal"; NULL: measured */
+    const char *rms;         /* in their unit, separated by commas; "equal"; NULL: measured */
     double pblimit;          /* the mosaic ends where its response, sqrt(S / max S), is less */
     int64_t nx, ny;          /* of the mosaic; 0: chosen */
     double cell_rad;         /* 0: chosen */

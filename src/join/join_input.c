@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/units.h"
+#include "src/pb/pb_file.h"
 
 static const double RAD = MSI_PI / 180;
 
@@ -58,12 +59,17 @@ static int find_pb_image(msi_join_input *in, const msi_join_spec *spec, int i)
     return MSI_OK;
 }
 
+int msi_join_rms_is_equal(const msi_join_spec *spec)
+{
+    return spec->rms && strcmp(spec->rms, "equal") == 0;
+}
+
 static int find_rms(msi_join_input *in, const msi_join_spec *spec, int i)
 {
     char *word;
     in->rms = NAN;
     if (!spec->rms) return MSI_OK;
-    if (strcmp(spec->rms, "equal") == 0) {
+    if (msi_join_rms_is_equal(spec)) {
         in->rms = 1;
         return MSI_OK;
     }
@@ -73,6 +79,10 @@ static int find_rms(msi_join_input *in, const msi_join_spec *spec, int i)
     MSI_TRY(list_word(&word, spec->rms, i));
     int rc = msi_parse_flux(&in->rms, "-rms", word ? word : "");
     if (!rc && !(in->rms > 0)) rc = msi_error_set(MSI_EUSAGE, "-rms %s: a noise must be positive", word);
+    if (!rc && strstr(word, "Jy") && strncasecmp(in->header.unit, "Jy", 2) != 0)
+        rc =
+            msi_error_set(MSI_EUSAGE, "-rms %s: the unit of %s is '%s'; give a number without a unit, which is in that",
+                          word, in->path, in->header.unit);
     msi_free(word);
     return rc;
 }
@@ -120,6 +130,23 @@ static int find_planes(msi_join_input *in)
     return MSI_OK;
 }
 
+/* Find the pixels at the reference position. */
+static void find_pixels(msi_join_input *in)
+{
+    const msi_sky_axes *a = msi_sky_wcs_axes(in->header.wcs);
+    const double at[2] = {a->crpix[0] - 1, a->crpix[1] - 1};
+    double edge[2][2] = {{NAN, NAN}, {NAN, NAN}};
+    for (int k = 0; k < 2; k++) {
+        const double next[2] = {at[0] + !k, at[1] + k};
+        double sky[2];
+        if (msi_sky_wcs_pixel_to_sky(in->header.wcs, next, sky)) msi_join_offset(sky, a->crval_deg, edge[k]);
+        in->cell_rad[k] = hypot(edge[k][0], edge[k][1]);
+    }
+    const double area = in->cell_rad[0] * in->cell_rad[1], cross = edge[0][0] * edge[1][1] - edge[0][1] * edge[1][0];
+    in->column_rad = isfinite(area) ? atan2(edge[1][0], edge[1][1]) : 0;
+    in->is_plain = cross < -0.999999 * area;
+}
+
 /* Find the position of the middle of the image, and of the pointing: that of the header, or the reference position. */
 static int find_directions(msi_join_input *in)
 {
@@ -127,27 +154,45 @@ static int find_directions(msi_join_input *in)
     const double middle[2] = {(double)(v->nx / 2), (double)(v->ny / 2)};
     if (!msi_sky_wcs_pixel_to_sky(v->wcs, middle, in->centre_deg))
         return msi_error_set(MSI_EINPUT, "%s: its middle is not on the sky", in->path);
-    const int is_given = isfinite(v->pointing_deg[0]) && fabs(v->pointing_deg[1]) <= 90;
+    /* The cards are right ascension and declination. */
+    in->has_pointing =
+        msi_sky_wcs_axes(v->wcs)->is_equatorial && isfinite(v->pointing_deg[0]) && fabs(v->pointing_deg[1]) <= 90;
     for (int k = 0; k < 2; k++)
-        in->pointing_deg[k] = is_given ? v->pointing_deg[k] : msi_sky_wcs_axes(v->wcs)->crval_deg[k];
+        in->pointing_deg[k] = in->has_pointing ? v->pointing_deg[k] : msi_sky_wcs_axes(v->wcs)->crval_deg[k];
     return MSI_OK;
 }
 
 /* ---- The beam ---- */
 
-static double power(const msi_join_input *in, double freq_hz, double x, double y)
+/* Return the power of a row of a Jones matrix, or of a sum of two. Given: turn  of the second: 1 is by i */
+static double power_of(const msi_c64 *x, const msi_c64 *y, double turn)
+{
+    double sum = 0;
+    for (int k = 0; k < 2; k++) {
+        const double re = x[k].re - turn * y[k].im, im = x[k].im + turn * y[k].re;
+        sum += re * re + im * im;
+    }
+    return sum;
+}
+
+static double power(const msi_join_input *in, double x, double y)
 {
     msi_c64 j[4];
     const msi_pb_direction d = {.x_rad = x, .y_rad = y};
-    double sum[2];
-    msi_pb_model_jones(in->model, 0, freq_hz, &d, j);
-    for (int f = 0; f < 2; f++)
-        sum[f] = j[2 * f].re * j[2 * f].re + j[2 * f].im * j[2 * f].im + j[2 * f + 1].re * j[2 * f + 1].re +
-                 j[2 * f + 1].im * j[2 * f + 1].im;
-    const msi_pol pol = in->header.has_pol ? in->header.pol : MSI_POL_I;
-    if (pol == MSI_POL_XX || pol == MSI_POL_RR) return sum[0];
-    if (pol == MSI_POL_YY || pol == MSI_POL_LL) return sum[1];
-    return 0.5 * (sum[0] + sum[1]);
+    msi_pb_model_jones(in->model, 0, in->profile_hz, &d, j);
+    switch (in->header.has_pol ? in->header.pol : MSI_POL_I) {
+    case MSI_POL_XX:
+        return power_of(j, j + 2, 0);
+    case MSI_POL_YY:
+        return power_of(j + 2, j, 0);
+    /* R = (X + i Y) / sqrt(2) */
+    case MSI_POL_RR:
+        return 0.5 * power_of(j, j + 2, 1);
+    case MSI_POL_LL:
+        return 0.5 * power_of(j, j + 2, -1);
+    default:
+        return 0.5 * (power_of(j, j + 2, 0) + power_of(j + 2, j, 0));
+    }
 }
 
 void msi_join_input_profile(msi_join_input *in, int64_t plane)
@@ -155,13 +200,16 @@ void msi_join_input_profile(msi_join_input *in, int64_t plane)
     enum { TURNS = 16 };
     const double hz = msi_join_input_freq(in, plane);
     if (!in->model) return;
-    in->reach_rad = fmin(msi_pb_model_limit(in->model, 0, hz), 2 * msi_pb_model_width(in->model, 0, hz));
+    in->profile_hz = hz;
+    in->reach_rad = msi_pb_model_limit(in->model, 0, hz);
+    if (in->is_fixed) return;
+    in->reach_rad = fmin(in->reach_rad, 2 * msi_pb_model_width(in->model, 0, hz));
     const int n = msi_pb_model_is_scalar(in->model) ? 1 : TURNS;
 #pragma omp parallel for schedule(static)
     for (int i = 0; i <= MSI_JOIN_RADII; i++) {
         const double r = in->reach_rad * i / MSI_JOIN_RADII;
         double sum = 0;
-        for (int k = 0; k < n; k++) sum += power(in, hz, r * cos(2 * MSI_PI * k / n), r * sin(2 * MSI_PI * k / n));
+        for (int k = 0; k < n; k++) sum += power(in, r * cos(2 * MSI_PI * k / n), r * sin(2 * MSI_PI * k / n));
         in->profile[i] = sum / n;
     }
 }
@@ -171,8 +219,17 @@ double msi_join_input_response(const msi_join_input *in, const double off[2])
     if (!in->model) return 1;
     const double at = hypot(off[0], off[1]) / in->reach_rad * MSI_JOIN_RADII;
     if (!(at < MSI_JOIN_RADII)) return 0;
+    if (in->is_fixed) return power(in, off[0], off[1]);
     const int i = (int)at;
     return in->profile[i] + (at - i) * (in->profile[i + 1] - in->profile[i]);
+}
+
+/* Return whether feeds are R and L: those of the image, or of the telescope. */
+static int has_circular_feeds(const msi_fits_view *v)
+{
+    if (v->has_pol && v->pol >= MSI_POL_RR) return v->pol <= MSI_POL_LL;
+    return strcasecmp(v->telescope, "VLA") == 0 || strcasecmp(v->telescope, "EVLA") == 0 ||
+           strcasecmp(v->telescope, "JVLA") == 0;
 }
 
 static int make_model(msi_join_input *in, const msi_join_spec *spec)
@@ -185,12 +242,18 @@ static int make_model(msi_join_input *in, const msi_join_spec *spec)
                             .low_hz = fmin(in->freq_hz, last),
                             .high_hz = fmax(in->freq_hz, last),
                             .n_antenna = 1,
+                            .is_circular = has_circular_feeds(&in->header),
                             .diameter_m = diameter_m,
                             .name = name};
     if (strncmp(spec->pb, "lofar", 5) == 0 || strcasecmp(in->header.telescope, "LOFAR") == 0)
         return msi_error_set(MSI_EINPUT,
                              "%s: the beams of LOFAR's stations change with time: give their images by -pb-images",
                              in->path);
+    if (msi_pb_file_is_config(spec->pb))
+        return msi_error_set(MSI_EUSAGE,
+                             "-pb %s: it has beams by the names of antennas, which images do not have: give FILE.fits, "
+                             "or images by -pb-images",
+                             spec->pb);
     if (!(in->freq_hz > 0) || !(last > 0))
         return msi_error_set(
             MSI_EINPUT, "%s: has no axis FREQ, so its primary beam is unknown: give -pb-images or -pb off", in->path);
@@ -198,6 +261,7 @@ static int make_model(msi_join_input *in, const msi_join_spec *spec)
     if (msi_pb_model_mount(in->model) == MSI_PB_FIXED)
         return msi_error_set(MSI_EINPUT, "%s: the beam of %s changes with time: give its image by -pb-images", in->path,
                              msi_pb_model_name(in->model));
+    in->is_fixed = msi_pb_model_mount(in->model) == MSI_PB_EQUATORIAL && !msi_pb_model_is_scalar(in->model);
     msi_log_detail("%s: %s", in->path, note);
     return msi_alloc(&in->profile, MSI_JOIN_RADII + 1, sizeof *in->profile, "a primary beam");
 }
@@ -214,8 +278,10 @@ static int check_pb_image(msi_join_input *in)
     for (int i = 0; i < 4 && is_alike; i++) {
         const double at[2] = {(double)(v.nx / 2 + (i % 2) * v.nx / 4), (double)(v.ny / 2 + (i / 2) * v.ny / 4)};
         double p[2] = {0, 0}, q[2] = {0, 0};
-        msi_sky_wcs_pixel_to_sky(in->header.wcs, at, p);
-        msi_sky_wcs_pixel_to_sky(v.wcs, at, q);
+        const int is_here = msi_sky_wcs_pixel_to_sky(in->header.wcs, at, p),
+                  is_there = msi_sky_wcs_pixel_to_sky(v.wcs, at, q);
+        if (is_here != is_there) most = INFINITY;
+        if (!is_here || !is_there) continue;
         most = fmax(most, hypot(remainder(p[0] - q[0], 360) * cos(p[1] * RAD), p[1] - q[1]) * RAD / v.cell_rad);
     }
     const long long n[3] = {(long long)v.nx, (long long)v.ny, (long long)v.n_plane};
@@ -238,6 +304,7 @@ int msi_join_input_open(msi_join_input *in, const msi_join_spec *spec, int i)
     MSI_TRY(find_frame(in));
     MSI_TRY(find_planes(in));
     MSI_TRY(find_directions(in));
+    find_pixels(in);
     MSI_TRY(find_rms(in, spec, i));
     MSI_TRY(msi_alloc(&in->beam, in->n_plane, sizeof *in->beam, "beams"));
     MSI_TRY(msi_fits_view_beams(in->beam, in->n_plane, in->path));
@@ -274,6 +341,9 @@ int msi_join_input_alike(const msi_join_input *in, const msi_join_input *first)
     if (in->n_plane != first->n_plane)
         return msi_error_set(MSI_EINPUT, "%s: has %lld planes, %s has %lld", in->path, (long long)in->n_plane,
                              first->path, (long long)first->n_plane);
+    if (in->n_plane > 1 && a->spec_frame[0] && b->spec_frame[0] && strcmp(a->spec_frame, b->spec_frame) != 0)
+        return msi_error_set(MSI_EINPUT, "%s: frequencies are in the frame %s, those of %s in %s", in->path,
+                             a->spec_frame, first->path, b->spec_frame);
     for (int k = 0; k < 2; k++) {
         const int64_t plane = k ? in->n_plane - 1 : 0;
         const double p = msi_join_input_freq(in, plane), q = msi_join_input_freq(first, plane);
@@ -290,7 +360,10 @@ double msi_join_input_freq(const msi_join_input *in, int64_t plane)
     return in->n_plane > 1 ? in->freq_hz + (double)plane * in->step_hz : in->freq_hz;
 }
 
-int msi_join_is_of_beam(const msi_join_input *in)
+int msi_join_is_per(const msi_join_input *in, const char *word)
 {
-    return strstr(in->header.unit, "beam") || strstr(in->header.unit, "BEAM");
+    const size_t n = strlen(word);
+    for (const char *p = in->header.unit; *p; p++)
+        if (strncasecmp(p, word, n) == 0) return 1;
+    return 0;
 }

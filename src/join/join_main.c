@@ -144,14 +144,16 @@ static const option option_table[] = {
     {"corrected", 0, "", "the images are divided by their primary beams already, as -pbcor.fits", NULL,
      offsetof(options, join.is_corrected)},
     {"rms", 1, "LIST",
-     "noise of the images before the division by their beams, such as 12uJy,15uJy; or equal (measured in each plane "
-     "by the median)",
+     "noise of the images before the division by their beams, and after the convolution to one beam, such as "
+     "12uJy,15uJy, or in the unit of the images; or equal (measured in each plane by the median)",
      read_rms, 0},
     {"pblimit", 1, "LIMIT", "the mosaic ends where its response, 1 at the most sensitive place, is less (0.2)",
      read_pblimit, 0},
     {"size", 2, "WIDTH HEIGHT", "pixels of the mosaic (as many as hold all images)", read_size, 0},
     {"scale", 1, "ANGLE", "size of a pixel (that of the images, or the smallest)", read_scale, 0},
-    {"shift", 2, "RA DEC", "centre of the mosaic (the tangent point of the images, or the mean of their middles)",
+    {"shift", 2, "RA DEC",
+     "centre of the mosaic, such as 10h2m30s -30d15m or 150deg -30deg; longitude and latitude if those are the axes of "
+     "the images (their tangent point, or the mean of their middles)",
      read_shift, 0},
     {"restoring-beam", 1, "WHICH",
      "each (images keep their beams), common (all are convolved to the smallest beam that contains all), or largest "

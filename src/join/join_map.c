@@ -25,49 +25,79 @@ void msi_join_offset(const double sky_deg[2], const double pointing_deg[2], doub
     off[1] = m * grow;
 }
 
-/* Include the pixels around a node. */
-static void widen(msi_join_map *m, const msi_image_geometry *g, int64_t x, int64_t y)
-{
-    m->x0 = x - 2 * STEP < m->x0 ? x - 2 * STEP : m->x0;
-    m->y0 = y - 2 * STEP < m->y0 ? y - 2 * STEP : m->y0;
-    m->x1 = x + 2 * STEP > m->x1 ? x + 2 * STEP : m->x1;
-    m->y1 = y + 2 * STEP > m->y1 ? y + 2 * STEP : m->y1;
-    m->x0 = m->x0 < 0 ? 0 : m->x0;
-    m->y0 = m->y0 < 0 ? 0 : m->y0;
-    m->x1 = m->x1 > g->nx ? g->nx : m->x1;
-    m->y1 = m->y1 > g->ny ? g->ny : m->y1;
-}
-
 /* Return whether a pixel of the image is in it, or within a few nodes of it. */
 static int is_near(const double at[2], const int64_t n[2], double margin)
 {
     return at[0] > -margin && at[0] < (double)n[0] + margin && at[1] > -margin && at[1] < (double)n[1] + margin;
 }
 
+/* Find the pixels of the mosaic that can be in the image, by its edge. All pixels are taken for an image that has a
+ * part beyond the horizon of the mosaic. */
+static void find_extent(msi_join_map *m, const msi_image_geometry *g, const msi_sky_wcs *wcs, const msi_sky_wcs *image,
+                        const int64_t n[2])
+{
+    enum { SIDE = 64 };
+    double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
+    const int64_t most[2] = {g->nx, g->ny};
+    int64_t first[2] = {0, 0}, end[2] = {g->nx, g->ny};
+    int is_seen = 1;
+    for (int j = 0; j <= SIDE && is_seen; j++)
+        for (int i = 0; i <= SIDE && is_seen; i += j % SIDE ? SIDE : 1) {
+            const double at[2] = {(double)(n[0] - 1) * i / SIDE, (double)(n[1] - 1) * j / SIDE};
+            double sky[2], p[2];
+            is_seen = msi_sky_wcs_pixel_to_sky(image, at, sky) && msi_sky_wcs_sky_to_pixel(wcs, sky, p);
+            for (int k = 0; k < 2 && is_seen; k++) {
+                low[k] = fmin(low[k], p[k]);
+                high[k] = fmax(high[k], p[k]);
+            }
+        }
+    for (int k = 0; k < 2 && is_seen; k++) {
+        /* Between the points a side can bend outwards. */
+        const double margin = 2 * STEP + 0.02 * (high[k] - low[k]);
+        first[k] = (int64_t)fmin(fmax(floor(low[k] - margin), 0), (double)most[k]);
+        end[k] = (int64_t)fmax(fmin(ceil(high[k] + margin), (double)most[k]), (double)first[k]);
+    }
+    m->x0 = first[0];
+    m->y0 = first[1];
+    m->x1 = end[0];
+    m->y1 = end[1];
+}
+
+/* Compute a node. Returns whether a pixel of the image can be near it. Given: margin  in pixels of the image */
+static int find_node(msi_join_place *p, const double at[2], const msi_sky_wcs *wcs, const msi_sky_wcs *image,
+                     const int64_t n[2], const double pointing_deg[2], double margin)
+{
+    double sky[2];
+    *p = (msi_join_place){{NAN, NAN}, {NAN, NAN}};
+    if (!msi_sky_wcs_pixel_to_sky(wcs, at, sky)) return 0;
+    msi_join_offset(sky, pointing_deg, p->off);
+    return msi_sky_wcs_sky_to_pixel(image, sky, p->at) && is_near(p->at, n, margin);
+}
+
 int msi_join_map_make(msi_join_map *out, const msi_image_geometry *geometry, const msi_sky_wcs *wcs,
                       const msi_sky_wcs *image, const int64_t n[2], const double pointing_deg[2])
 {
-    msi_join_map m = {.nx = geometry->nx / STEP + 4, .ny = geometry->ny / STEP + 4, .x0 = INT64_MAX, .y0 = INT64_MAX};
+    msi_join_map m = {0};
     const msi_sky_axes *fine = msi_sky_wcs_axes(image);
     const double ratio = geometry->cell_y_rad / (fabs(fine->cdelt_deg[1]) * RAD);
     const double margin = 2 * STEP * fmax(1, isfinite(ratio) ? ratio : 1) + 2;
-    *out = (msi_join_map){0};
+    int is_in = 0;
+    *out = m;
+    find_extent(&m, geometry, wcs, image, n);
+    m.first_x = m.x0 / STEP;
+    m.first_y = m.y0 / STEP;
+    m.nx = m.x1 / STEP - m.first_x + 4;
+    m.ny = m.y1 / STEP - m.first_y + 4;
     MSI_TRY(msi_alloc(&m.node, m.nx * m.ny, sizeof *m.node, "coordinates"));
-    int rc = MSI_OK;
-    for (int64_t j = 0; j < m.ny && !rc; j++) {
-        rc = msi_interrupt_check();
-        for (int64_t i = 0; i < m.nx; i++) {
-            msi_join_place *p = &m.node[j * m.nx + i];
-            const double at[2] = {(double)((i - 1) * STEP), (double)((j - 1) * STEP)};
-            double sky[2];
-            *p = (msi_join_place){{NAN, NAN}, {NAN, NAN}};
-            if (!msi_sky_wcs_pixel_to_sky(wcs, at, sky)) continue;
-            msi_join_offset(sky, pointing_deg, p->off);
-            if (!msi_sky_wcs_sky_to_pixel(image, sky, p->at)) continue;
-            if (is_near(p->at, n, margin)) widen(&m, geometry, (i - 1) * STEP, (j - 1) * STEP);
+    /* wcslib does not change coordinates that are set. */
+#pragma omp parallel for schedule(dynamic, 4) reduction(| : is_in)
+    for (int64_t j = 0; j < m.ny; j++)
+        for (int64_t i = 0; i < m.nx && !msi_interrupt_signal(); i++) {
+            const double at[2] = {(double)((m.first_x + i - 1) * STEP), (double)((m.first_y + j - 1) * STEP)};
+            is_in |= find_node(&m.node[j * m.nx + i], at, wcs, image, n, pointing_deg, margin);
         }
-    }
-    if (m.x1 <= m.x0 || m.y1 <= m.y0) m.x0 = m.x1 = m.y0 = m.y1 = 0;
+    if (!is_in || m.y1 <= m.y0) m.x1 = m.x0;
+    const int rc = msi_interrupt_check();
     if (rc)
         msi_join_map_free(&m);
     else
@@ -97,11 +127,10 @@ void msi_join_map_row(const msi_join_map *m, int64_t y, msi_join_place *scratch,
 {
     double w[4];
     msi_pb_cubic((double)(y % STEP) / STEP, w);
-    for (int64_t i = m->x0 / STEP; i < m->nx && i <= m->x1 / STEP + 3; i++)
-        scratch[i] = blend(m->node + y / STEP * m->nx + i, m->nx, w);
-    for (int64_t x = m->x0; x < m->x1; x++) {
+    for (int64_t i = 0; i < m->nx; i++) scratch[i] = blend(m->node + (y / STEP - m->first_y) * m->nx + i, m->nx, w);
+    for (int64_t x = m->x0; x <= m->x1; x++) {
         msi_pb_cubic((double)(x % STEP) / STEP, w);
-        place[x - m->x0] = blend(scratch + x / STEP, 1, w);
+        place[x - m->x0] = blend(scratch + x / STEP - m->first_x, 1, w);
     }
 }
 

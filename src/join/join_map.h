@@ -14,11 +14,12 @@ typedef struct msi_join_place {
     double off[2]; /* angles from the pointing towards east and north, whose hypot is the angle from it */
 } msi_join_place;
 
-/* Places at nodes, a few pixels apart, between which they are interpolated. */
+/* Places at nodes, a few pixels apart, between which they are interpolated: only those around the image. */
 typedef struct msi_join_map {
-    int64_t nx, ny;         /* nodes */
-    msi_join_place *node;   /* [ny][nx] owned */
-    int64_t x0, y0, x1, y1; /* only pixels x0 <= x < x1, y0 <= y < y1 can be in the image */
+    int64_t nx, ny;           /* nodes */
+    int64_t first_x, first_y; /* the cell of the mosaic, a few pixels wide, that begins with the second node */
+    msi_join_place *node;     /* [ny][nx] owned */
+    int64_t x0, y0, x1, y1;   /* only pixels x0 <= x < x1, y0 <= y < y1 can be in the image */
 } msi_join_map;
 
 /*
@@ -34,9 +35,9 @@ int msi_join_map_make(msi_join_map *out, const msi_image_geometry *geometry, con
 void msi_join_map_free(msi_join_map *m); /* leaves it empty */
 
 /*
- * msi_join_map_row - interpolate the places of a row. Several threads may.
+ * msi_join_map_row - interpolate the places of row y <= y1. Several threads may.
  * Given:    scratch [nx]
- * Returned: place [x1 - x0]
+ * Returned: place [x1 - x0 + 1]
  */
 void msi_join_map_row(const msi_join_map *m, int64_t y, msi_join_place *scratch, msi_join_place *place);
 

@@ -159,10 +159,17 @@ def check_places(s):
             flux = np.nansum(image) / sum(f for _, _, f in sources)
             s.must(abs(flux - 1) < 1e-3, "the flux of a model is %.5f of what it was" % flux)
     done = launch(s, "-quiet", "-overwrite", "-pb", "off", "-rms", "equal", "-size", 100, 80, "-scale", "20asec", "-shift", "4h0m0s", "30d", "-name", "g",
-                  *files)
+                  *files[:2])
     h = fits.getheader(os.path.join(s.out, "g-image.fits"))
     s.must(done.returncode == 0 and (h["NAXIS1"], h["NAXIS2"], h["CRVAL1"], h["CRVAL2"], h["CRPIX1"], h["CRPIX2"]) == (100, 80, 60, 30, 51, 41),
            "-size, -scale and -shift: %s" % done.stderr)
+    ramp = np.arange(1.0, 1601.0).reshape(40, 40)
+    _, image, _, noise = joined(s, "-pb", "off", "-rms", "3", write(s, "e.fits", header(40, 60.0, 30.0, unit="JY/PIXEL"), ramp))
+    s.must(np.allclose(image, ramp, rtol=1e-5) and np.allclose(noise, 3, rtol=1e-5), "all pixels of an image per pixel, with the edges, stay")
+    head, image, _, noise = joined(s, "-pb", "off", "-rms", "3", "-scale", "20asec", s.path("e.fits"))
+    middle = image[int(head["CRPIX2"]) - 1, int(head["CRPIX1"]) - 1]
+    s.must(abs(np.nanmedian(noise) - 12) < 1e-3 and abs(middle / ramp[20, 20] - 4) < 1e-3,
+           "pixels of four times the area have four times the flux and noise: %g, %g" % (middle / ramp[20, 20], np.nanmedian(noise)))
 
 
 def check_beams(s):
@@ -184,6 +191,57 @@ def check_beams(s):
         s.must(off < 2e-3 and (size is None or np.allclose(beam, size)) and beam[0] >= 50, "%s: beam %s, off by %.1e" % (words[0], np.round(beam, 2), off))
     done = launch(s, "-overwrite", "-pb", "off", "-rms", "equal", "-restoring-beam", "largest", "-name", "m", *files)
     s.must(done.returncode == 3 and "does not contain that of" in done.stderr, "largest: " + done.stderr)
+
+
+    h = [header(128, 60.0, 30.0, beam=beams[0], turn=turn) for turn in (0, 40)]
+    files = [write(s, "t%d.fits" % k, hh, gaussian(hh, 128, sources, beams[0])) for k, hh in enumerate(h)]
+    head, image, _, _ = joined(s, "-pb", "off", "-rms", "equal", files[1])
+    s.must(np.allclose((head["BMAJ"], head["BMIN"], head["BPA"]), (beams[0][0] * ASEC, beams[0][1] * ASEC, beams[0][2]), rtol=1e-4), "the beam of a turned header is on the sky")
+    head, image, _, _ = joined(s, "-pb", "off", "-rms", "equal", "-beam-shape", "60asec", "40asec", "10deg", *files)
+    off = np.abs(image - gaussian(head, image.shape[::-1], sources, (60, 40, 10)))[60:-60, 60:-60].max()
+    s.must(off < 2e-3, "the convolution of a turned image is off by %.1e" % off)
+    write(s, "t2.fits", header(128, 60.0, 30.0, beam=(50, 35, 80)), np.ones((128, 128)))
+    done = launch(s, "-overwrite", "-pb", "off", "-rms", "equal", "-name", "m", files[0], s.path("t2.fits"))
+    s.must("BMAJ" not in fits.getheader(os.path.join(s.out, "m-image.fits")) and "the beams of the images differ" in done.stderr, "beams of other angles: " + done.stderr)
+    done = launch(s, "-overwrite", "-pb", "off", "-rms", "1mJy,1mJy", "-beam-shape", "70asec", "60asec", "0deg", "-name", "m", *files)
+    s.must(done.returncode == 0 and "noise after the image is convolved" in done.stderr, "-rms with a convolution: " + done.stderr)
+
+
+def check_pointings(s):
+    """A beam on the axes of the sky keeps its sides; cards of pointings; warnings where a beam may be in a wrong place."""
+    n, sides = 64, (10 / 60, 6 / 60)
+    b = fits.Header()
+    for key, value in dict(CTYPE1="RA---SIN", CTYPE2="DEC--SIN", CTYPE3="FREQ", CRPIX1=101, CRPIX2=101, CRPIX3=1, CRVAL1=0, CRVAL2=0, CRVAL3=HZ, CDELT1=-0.3 / 60, CDELT2=0.3 / 60,
+                           CDELT3=1e9, CUNIT1="deg", CUNIT2="deg", CUNIT3="Hz").items():
+        b[key] = value
+    y, x = np.mgrid[:201, :201]
+    beam = lambda e, north: np.exp(-LN16 * (((e - north) / sides[0])**2 + ((e + north) / sides[1])**2) / 2)
+    write(s, "beam.fits", b, beam(-(x - 100) * 0.3 / 60, (y - 100) * 0.3 / 60))
+    h = header(n, 60.0, 30.0, pointing=(60.02, 30.01))
+    ones = write(s, "o.fits", h, np.ones((n, n)))
+    _, _, weight, _ = joined(s, "-pb", s.path("beam.fits"), "-rms", "equal", ones)
+    e, north, _ = offsets(*sky(h, n), 60.02, 30.01)
+    off = np.abs(weight - beam(e, north)**2).max()
+    s.must(off < 2e-3, "a beam of two axes on the sky is off by %.1e" % off)
+    g = dict(CTYPE1="GLON-SIN", CTYPE2="GLAT-SIN")
+    _, _, weight, _ = joined(s, *PB, "-rms", "equal", write(s, "g.fits", header(n, 60.0, 30.0, pointing=(60.05, 30.0), **g), np.ones((n, n))))
+    s.must(np.unravel_index(weight.argmax(), weight.shape) == (32, 32), "OBSRA and OBSDEC are not galactic")
+    for says, words in (("OBSRA", [write(s, "w%d.fits" % k, header(n, 60.0, 30.0), np.ones((n, n))) for k in (0, 1)]),
+                        ("sees no pixel", [ones, write(s, "w2.fits", header(n, 60.0, 30.0, pointing=(61.0, 30.0)), np.ones((n, n)))])):
+        done = launch(s, "-overwrite", *PB, "-rms", "equal", "-name", "m", *words)
+        s.must(done.returncode == 0 and says in done.stderr and "noise 1" not in done.stdout + done.stderr, "warns: %s" % done.stderr)
+    s.must(not fits.getheader(os.path.join(s.out, "m-noise.fits")).get("BUNIT", "").strip(), "equal noise has no unit")
+    pixel = np.random.default_rng(5).standard_normal((n, n))
+    for k, pol in enumerate((-1, -2)):
+        vla = header(n, 60.0, 30.0, TELESCOP="EVLA", CTYPE4="STOKES", CRVAL4=pol, CDELT4=1, CRPIX4=1, CUNIT4="")
+        write(s, "v%d.fits" % k, vla, pixel[None, None])
+        _, image, weight, _ = joined(s, "-pb", "vla-squint", "-rms", "equal", s.path("v%d.fits" % k))
+        # R and L are 1.21 arcmin GHz from the pointing, and the beam is 42 arcmin GHz wide.
+        s.must(abs(weight.max() - np.exp(-2 * LN16 * (1.21 / 42)**2)) < 5e-4, "feeds of the VLA: %.4f" % weight.max())
+    half = np.where(x[:n, :n] < 40, 1.0, 0.0)
+    write(s, "h-pb.fits", h, half)
+    _, _, _, noise = joined(s, "-corrected", "-pb-images", "*-pb.fits", write(s, "h-image.fits", h, pixel))
+    s.must(abs(np.nanmin(noise) / noise_of(pixel[:, :40].astype(np.float32)) - 1) < 1e-5, "the noise is measured where the beam sees")
 
 
 def check_cubes(s):
@@ -218,6 +276,9 @@ def check_refusals(s):
     other["frame"]["RADESYS"] = "FK5"
     for name, head in other.items():
         write(s, name + ".fits", head, ramp)
+    write(s, "mirror.fits", header(32, 60.0, 30.0, CDELT1=10 * ASEC), ramp)
+    for frame in "LSRK", "BARYCENT":
+        write(s, frame + ".fits", header(32, 60.0, 30.0, SPECSYS=frame), np.stack((ramp, ramp)))
     write(s, "zero.fits", h, np.zeros((32, 32)))
     write(s, "pols.fits", header(32, 60.0, 30.0, CTYPE3="STOKES", CRVAL3=1, CDELT3=1, CUNIT3=""), np.zeros((2, 32, 32)))
     with open(s.path("none.fits"), "wb") as f:
@@ -234,12 +295,17 @@ def check_refusals(s):
             (3, "directions are in", (*off, good, s.path("frame.fits"))), (3, "beyond the horizon|more than 131072 pixels|has no part|no part of it", (*off, "-size", 64, 64, good, s.path("far.fits"))),
             (3, "projection RA---CAR", (*off, s.path("proj.fits"))), (3, "plane 0 is at 2000 MHz", (*off, good, s.path("freq.fits"))), (3, "its noise is unknown: give -rms", (*off, good, s.path("zero.fits"))),
             (3, "one polarisation", (*off, s.path("pols.fits"))), (3, "no model of the primary beam", ("-name", "r", good)),
+            (2, "the unit of", (*off, "-rms", "2mJy", s.path("unit.fits"))), (2, "names of antennas", ("-pb", s.path("x.json"), "-name", "r", good)),
+            (3, "mirrored", (*off, "-beam-shape", "60asec", "60asec", "0deg", s.path("mirror.fits"))),
+            (3, "frequencies are in the frame", (*off, s.path("LSRK.fits"), s.path("BARYCENT.fits"))),
+            (3, "too few pixels", ("-corrected", "-pb-images", s.path("zero.fits"), "-name", "r", good)),
             (3, "has no beam", (*off, "-restoring-beam", "common", good, s.path("bare.fits"))), (3, "must have the pixels", ("-pb-images", s.path("far.fits"), "-name", "r", good)),
             (4, "absent", ("-pb", "off", "-name", "absent/r", good)), (5, "memory|limit", (*off, "-size", 4000, 4000, "-scale", "10asec", "-abs-mem", 1e-2, good))):
         done = launch(s, "-quiet", *words)
         done.stderr = done.stderr.replace("msimage-mosaic:", "msimage:")
         s.judge_refusal(" ".join(str(w) for w in words), done, code, says)
     kept = write(s, "out/r-image.fits", h, ramp)
+    s.must(launch(s, "-name", "r", "-overwrite", "-pb-images", kept, good).returncode == 2, "an output that is an image of a beam is kept")
     s.must(launch(s, *off, good).returncode == 2 and launch(s, *off, "-overwrite", kept).returncode == 2 and os.listdir(s.out) == ["r-image.fits"],
            "an output that exists, or is an input, is kept")
 
