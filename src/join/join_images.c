@@ -391,7 +391,7 @@ static void warn_of_pointings(const joining *j)
             msi_log_warning(
                 "%s and %s have no OBSRA and OBSDEC%s, so the primary beams of both are put at their reference "
                 "position, %.4f %.4f deg: if that is not where the dishes pointed, give -pb-images",
-                a->path, b->path, msi_sky_wcs_axes(a->header.wcs)->is_equatorial ? "" : " of their own frame",
+                a->path, b->path, msi_sky_wcs_axes(a->header.wcs)->is_equatorial ? "" : " in their frame",
                 a->pointing_deg[0], a->pointing_deg[1]);
             return;
         }

@@ -30,7 +30,7 @@ typedef struct msi_join_input {
     int is_fixed;               /* the model has sides, which are fixed on the sky: there is no profile */
     double profile_hz;          /* the frequency of the response */
     double turn_rad;            /* angle of the north of its reference position in the mosaic, through east */
-    int is_unseen;              /* the user was told that its beam sees nothing of it */
+    int is_unseen;              /* a warning says that its beam sees nothing of it */
     msi_join_map map;
 } msi_join_input;
 
