@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/clean/clean_log_fit.h"
 #include "kernels/clean/clean_state.h"
 
 #ifdef MSI_HAVE_CUDA
@@ -174,6 +175,8 @@ static int check_values(const msi_cleaner_spec *s)
     if ((s->fit == MSI_CLEAN_FIT_POLYNOMIAL || s->fit == MSI_CLEAN_FIT_LOG) &&
         (s->n_term < 1 || s->n_term > MSI_CLEAN_MAX_TERM))
         return wrong_member("n_term", "1 to 12", s->n_term);
+    if (s->fit == MSI_CLEAN_FIT_LOG && s->n_term > MSI_CLEAN_LOG_TERMS)
+        return wrong_member("n_term", "1 to 8 with a log-polynomial fit", s->n_term);
     return MSI_OK;
 }
 

@@ -15,7 +15,7 @@
 #include "core/status.h"
 
 /* Pixels of all planes that are fetched at once. */
-enum { AT_ONCE = 1 << 22 };
+enum { AT_ONCE = 1 << 24 };
 
 /* The models of a group. */
 typedef struct models {
@@ -74,6 +74,17 @@ static void put(const models *m, void *pixel, int plane, int64_t i, double value
         ((double *)pixel)[plane * m->most + i] = value;
 }
 
+/* Return whether the models of a band are 0. */
+static int is_band_empty(const models *m)
+{
+    int found = 0;
+    for (int k = 0; k < m->n_model && !found; k++) {
+#pragma omp parallel for schedule(static) reduction(| : found)
+        for (int64_t i = 0; i < m->n; i++) found |= get(m, m->pixel, k, i) != 0;
+    }
+    return !found;
+}
+
 /* Fit a pixel. Given: work [work_size] */
 static void fit_pixel(const models *m, int64_t i, double *work)
 {
@@ -102,6 +113,7 @@ static int fit_band(models *m, double *work)
     MSI_TRY(msi_interrupt_check());
     for (int k = 0; k < m->n_model; k++)
         MSI_TRY(msi_planes_fetch_pixels(m->model, k * m->n_pixel + m->first, m->n, (char *)m->pixel + k * bytes));
+    if (is_band_empty(m)) return MSI_OK;
 #pragma omp parallel for schedule(dynamic, 256)
     for (int64_t i = 0; i < m->n; i++) fit_pixel(m, i, work + omp_get_thread_num() * size);
     for (int k = 0; k < m->n_model; k++)
@@ -132,6 +144,8 @@ int msi_seen_spectra_fit(const msi_clean_sight *sight, const msi_cleaner *cleane
     int rc = msi_alloc(&work, omp_get_max_threads() * work_size(sight), sizeof *work, "spectra");
     if (!rc) rc = msi_alloc(&m.pixel, m.n_model * m.most, (size_t)bytes, "spectra of models");
     if (!rc && part) rc = msi_alloc(&m.of_part, m.n_part * m.most, (size_t)bytes, "spectra of models");
+    /* Bands without a model are not fitted. */
+    if (!rc && part) rc = msi_planes_zero(part, 0, m.n_part);
     for (; !rc && m.first < m.n_pixel; m.first += m.n) {
         m.n = m.n_pixel - m.first < m.most ? m.n_pixel - m.first : m.most;
         rc = fit_band(&m, work);
@@ -142,17 +156,19 @@ int msi_seen_spectra_fit(const msi_clean_sight *sight, const msi_cleaner *cleane
     return rc;
 }
 
-int msi_seen_spectra_terms(const msi_clean_sight *sight, const msi_cleaner *cleaner, int pol, int64_t pixel,
-                           int n_value, const double *value, double *term, double *seen)
+int64_t msi_seen_spectra_work(const msi_clean_sight *sight)
+{
+    return work_size(sight) + MSI_CLEAN_MAX_CHANNEL;
+}
+
+void msi_seen_spectra_terms(const msi_clean_sight *sight, const msi_cleaner *cleaner, int pol, int64_t pixel,
+                            int n_value, const double *value, double *term, double *seen, double *work)
 {
     const int64_t n = sight->n_channel, n_pol = sight->n_pol;
-    double *work, forced[MSI_CLEAN_MAX_TERM];
-    MSI_TRY(msi_alloc(&work, work_size(sight) + MSI_CLEAN_MAX_CHANNEL, sizeof *work, "spectra"));
+    double forced[MSI_CLEAN_MAX_TERM];
     double *all = work, *own = all + n * n_pol * n_pol, *part = own + n * n_pol * n_pol, *copy = part + n * n_pol;
     respond(sight, pol, 1, pixel, all, own);
     memcpy(copy, value, (size_t)n_value * sizeof *copy);
     msi_cleaner_fit_seen(cleaner, 1, own, force(sight, pixel, forced), copy, part, term);
     if (seen) memcpy(seen, copy, (size_t)n_value * sizeof *copy);
-    msi_free(work);
-    return MSI_OK;
 }

@@ -36,14 +36,17 @@ typedef struct msi_clean_sight {
 int msi_seen_spectra_fit(const msi_clean_sight *sight, const msi_cleaner *cleaner, int pol, msi_planes *model,
                          msi_planes *part);
 
+/* msi_seen_spectra_work - return the numbers of work memory that msi_seen_spectra_terms needs. */
+int64_t msi_seen_spectra_work(const msi_clean_sight *sight);
+
 /*
  * msi_seen_spectra_terms - find the terms of the true spectrum of a pixel of one polarisation.
  * Given:    value  [n_value] of the images of the cleaned channels
  * Returned: term   [msi_cleaner_n_term]
  *           seen   [n_value] the values of the spectrum in the images; NULL: not wanted
- * Returns:  0, MSI_ENOMEM
+ *           work   [msi_seen_spectra_work] overwritten; each thread needs its own
  */
-int msi_seen_spectra_terms(const msi_clean_sight *sight, const msi_cleaner *cleaner, int pol, int64_t pixel,
-                           int n_value, const double *value, double *term, double *seen);
+void msi_seen_spectra_terms(const msi_clean_sight *sight, const msi_cleaner *cleaner, int pol, int64_t pixel,
+                            int n_value, const double *value, double *term, double *seen, double *work);
 
 #endif

@@ -462,16 +462,28 @@ static double intensity_response(const double *correction, const msi_facet_plane
 
 enum { MOST_UNKNOWNS = MSI_MAX_PLANES * MSI_TAYLOR_MAX_TERM };
 
-/* Invert a matrix [n][n]. A pivot below `least` is zero. Returns: 0 if it is singular */
-static int invert(int n, double a[MOST_UNKNOWNS][2 * MOST_UNKNOWNS], double least, double *out)
+/* Scaled pivots below this are zero. */
+static const double LEAST_PIVOT = 1e-12;
+
+/* Invert a matrix [n][n]. Its rows and columns are scaled to a diagonal of 1, because moments of a narrow band fall
+ * steeply. Returns: 0 if it is singular */
+static int invert(int n, double a[MOST_UNKNOWNS][2 * MOST_UNKNOWNS], double *out)
 {
+    double scale[MOST_UNKNOWNS];
+    for (int i = 0; i < n; i++) {
+        if (!(a[i][i] > 0)) return 0;
+        scale[i] = 1 / sqrt(a[i][i]);
+    }
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < n; k++) a[i][n + k] = i == k;
+        for (int k = 0; k < n; k++) {
+            a[i][k] *= scale[i] * scale[k];
+            a[i][n + k] = i == k;
+        }
     for (int i = 0; i < n; i++) {
         int pivot = i;
         for (int k = i + 1; k < n; k++)
             if (fabs(a[k][i]) > fabs(a[pivot][i])) pivot = k;
-        if (!(fabs(a[pivot][i]) > least)) return 0;
+        if (!(fabs(a[pivot][i]) > LEAST_PIVOT)) return 0;
         for (int k = 0; k < 2 * n; k++) {
             const double t = a[i][k];
             a[i][k] = a[pivot][k];
@@ -484,7 +496,7 @@ static int invert(int n, double a[MOST_UNKNOWNS][2 * MOST_UNKNOWNS], double leas
         }
     }
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < n; k++) out[i * n + k] = a[i][n + k] / a[i][i];
+        for (int k = 0; k < n; k++) out[i * n + k] = scale[i] * a[i][n + k] / a[i][i] * scale[k];
     return 1;
 }
 
@@ -499,7 +511,7 @@ static double response_of(const msi_facet_channel *c, const double *correction)
     if (terms == 1 || !w->gains) return sqrt(of_first);
     for (int t = 0; t < terms; t++)
         for (int q = 0; q < terms; q++) a[t][q] = intensity_response(correction + (int64_t)(t + q) * n * n, &w->planes);
-    if (!invert(terms, a, 1e-12 * of_first, inverse)) return 0;
+    if (!invert(terms, a, inverse)) return 0;
     for (int t = 0; t < terms; t++)
         for (int q = 0; q < terms; q++) sum += c->moment[t] * inverse[t * terms + q] * c->moment[q];
     return sum > 0 ? 1 / sqrt(sum) : 0;
@@ -536,7 +548,7 @@ static void find_matrix(const msi_facet_channel *c, int facet, double *out)
     }
     for (int i = 0; i < n_all; i++)
         for (int k = 0; k < n_all; k++) a[i][k] = correction[((i % terms + k % terms) * n + i / terms) * n + k / terms];
-    if (!invert(n_all, a, 1e-12 * scale * scale, inverse)) return;
+    if (!(scale > 0) || !invert(n_all, a, inverse)) return;
     for (int i = 0; i < n_all; i++)
         for (int k = 0; k < n_all; k++)
             for (int q = 0; q < terms; q++)
@@ -630,17 +642,19 @@ static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b
 {
     const msi_vis_store *s = p->store;
     const int n_image = n_made(p->work);
-    int64_t most = 0;
+    int64_t most = 0, most_sample = 0;
     msi_c64 *vis = NULL;
     float *weight = NULL;
     double *bent = NULL;
     for (int64_t i = b->first; i < b->end; i++) {
-        const int64_t n = n_image * s->segment[i].n_row * s->segment[i].n_chan;
-        most = n > most ? n : most;
+        const int64_t n = s->segment[i].n_row * s->segment[i].n_chan;
+        most_sample = n > most_sample ? n : most_sample;
     }
+    most = n_image * most_sample;
     int rc = msi_alloc(&vis, SEGMENTS_AT_ONCE * most, sizeof *vis, "samples of a facet");
     if (!rc) rc = msi_alloc(&weight, SEGMENTS_AT_ONCE * most, sizeof *weight, "samples of a facet");
-    if (!rc && has_slopes(p)) rc = msi_alloc(&bent, 3 * SEGMENTS_AT_ONCE * most, sizeof *bent, "samples of a facet");
+    if (!rc && has_slopes(p))
+        rc = msi_alloc(&bent, 3 * SEGMENTS_AT_ONCE * most_sample, sizeof *bent, "samples of a facet");
     for (int64_t first = b->first; !rc && first < b->end; first += SEGMENTS_AT_ONCE) {
         const int64_t n = b->end - first < SEGMENTS_AT_ONCE ? b->end - first : SEGMENTS_AT_ONCE;
         msi_vis_block block[SEGMENTS_AT_ONCE];
@@ -648,12 +662,12 @@ static int add_samples(const facet_pass *p, msi_gridder *gridder, const batch *b
 #pragma omp parallel for schedule(dynamic, 1)
         for (int64_t i = 0; i < n; i++) {
             const msi_vis_segment *g = &s->segment[first + i];
-            block[i] = block_of(g, n_image, bent ? bent + 3 * i * most : NULL);
+            block[i] = block_of(g, n_image, bent ? bent + 3 * i * most_sample : NULL);
             block[i].vis = vis + i * most;
             block[i].weight = weight + i * most;
             if (msi_first_error_status(&failure)) continue;
             msi_first_error_keep(&failure, form_segment(p, first + i, vis + i * most, weight + i * most,
-                                                        bent ? bent + 3 * i * most : NULL));
+                                                        bent ? bent + 3 * i * most_sample : NULL));
         }
         rc = msi_first_error_raise(&failure);
         if (!rc) rc = msi_gridder_add_all(gridder, block, (int)n);
@@ -1060,7 +1074,13 @@ void msi_facet_responses_done(msi_facet_channel *c)
         const double response = msi_facet_response(c, i);
         const char *name = c->work->facets->facet[i].name;
         msi_log_detail("facet %d \"%s\": response %.6g", i, name, response);
-        if (!(response > 0))
+        if (response > 0) continue;
+        if (intensity_response(of_facet(c, c->correction, i), &c->work->planes) > 0)
+            msi_log_warning(
+                "facet %d \"%s\": the frequencies of its samples do not determine %d Taylor terms; its part of "
+                "the image is 0; give fewer -nterms",
+                i, name, n_term(c->work));
+        else
             msi_log_warning("facet %d \"%s\" has no solution of any sample; its part of the image is 0", i, name);
     }
 }
@@ -1156,12 +1176,17 @@ int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out
 }
 
 int64_t msi_facet_bytes(int64_t n_sample, int64_t n_row, int n_image, int n_stored, msi_precision precision,
-                        int subtracts)
+                        int subtracts, int is_bent)
 {
-    enum { UVW_BYTES = 3 * sizeof(double), ORDER_BYTES = 8 };
+    /* A segment of the store has up to about SEGMENT_BYTES. */
+    enum { UVW_BYTES = 3 * sizeof(double), ORDER_BYTES = 8, SEGMENT_BYTES = 2 << 20 };
     const int64_t value = msi_complex_bytes(precision), at_once = n_sample < BATCH_SAMPLES ? n_sample : BATCH_SAMPLES;
     const int64_t model = subtracts ? n_stored * n_sample * value : 0;
-    return model + at_once * (n_image * (value + (int64_t)sizeof(float)) + ORDER_BYTES) + n_row * UVW_BYTES;
+    const int64_t suits = SEGMENTS_AT_ONCE * SEGMENT_BYTES / (n_stored * (value + (int64_t)sizeof(float)));
+    const int64_t formed = (suits < n_sample ? suits : n_sample) *
+                           (n_image * (int64_t)(sizeof(msi_c64) + sizeof(float)) + (is_bent ? UVW_BYTES : 0));
+    return model + at_once * (n_image * (value + (int64_t)sizeof(float)) + ORDER_BYTES) +
+           (is_bent ? n_sample : n_row) * UVW_BYTES + formed;
 }
 
 void msi_facet_channel_free(msi_facet_channel *c)

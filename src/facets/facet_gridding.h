@@ -111,13 +111,13 @@ double msi_facet_beam(const msi_facet_channel *c, int facet);
 int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const msi_image *model);
 
 /*
- * msi_facet_bytes - return the memory that facets need in addition to the stored samples: the visibilities of a model, and the
- * samples of a facet with their order.
+ * msi_facet_bytes - return the memory that facets need in addition to the stored samples: the visibilities of a model, the
+ * samples of a facet with their order, and the segments that are formed at once.
  * Given: n_sample, n_row  of an output channel; n_image, n_stored  planes, n_image with their terms; subtracts  models
- *        are subtracted
+ *        are subtracted; is_bent  each sample has its own coordinates, as with a-terms
  */
 int64_t msi_facet_bytes(int64_t n_sample, int64_t n_row, int n_image, int n_stored, msi_precision precision,
-                        int subtracts);
+                        int subtracts, int is_bent);
 
 /* msi_facet_channel_free - free what was kept. */
 void msi_facet_channel_free(msi_facet_channel *c);

@@ -4,6 +4,7 @@
  * spectral index, and the images of all channels together.
  */
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -229,14 +230,17 @@ typedef struct seen_terms {
     const msi_clean_field *field;
     const msi_cleaner *cleaner;
     int pol, is_true;
+    const float *response; /* [n_pixel] of true fluxes, where the sight has none; NULL: 1 */
+    double *work;          /* [msi_seen_spectra_work] */
 } seen_terms;
 
 static int find_seen_terms(const void *of, int64_t pixel, const double *value, double *term)
 {
     const seen_terms *s = of;
-    double seen[MSI_CLEAN_MAX_CHANNEL];
-    MSI_TRY(msi_seen_spectra_terms(s->field->spec.sight, s->cleaner, s->pol, pixel, s->field->n_cleaned, value, term,
-                                   seen));
+    double seen[MSI_CLEAN_MAX_CHANNEL], flux[MSI_CLEAN_MAX_CHANNEL];
+    for (int c = 0; c < s->field->n_cleaned; c++) flux[c] = value[c] / (s->response ? (double)s->response[pixel] : 1);
+    msi_seen_spectra_terms(s->field->spec.sight, s->cleaner, s->pol, pixel, s->field->n_cleaned, flux, term, seen,
+                           s->work);
     if (s->field->spec.sight->respond && !s->is_true) msi_cleaner_terms(s->cleaner, seen, term);
     return MSI_OK;
 }
@@ -276,7 +280,7 @@ static int make_response(msi_imaging_run *r, int64_t first, float **response)
 static int write_list(msi_imaging_run *r, const msi_clean_field *f, int64_t first, int is_true,
                       const msi_clean_group *g)
 {
-    const seen_terms seen = {f, g->cleaner, intensity_of(f), is_true};
+    seen_terms seen = {.field = f, .cleaner = g->cleaner, .pol = intensity_of(f), .is_true = is_true};
     msi_source_sky sky = {.geometry = &r->options->geometry,
                           .ra_rad = r->ra_rad,
                           .dec_rad = r->dec_rad,
@@ -285,6 +289,7 @@ static int write_list(msi_imaging_run *r, const msi_clean_field *f, int64_t firs
                           .fit = g->cleaner};
     msi_publish *publish;
     float *response = NULL;
+    int rc = MSI_OK;
     const int i = msi_outputs_sources(r->outputs, r->interval, first, is_true, &publish);
     if (i < 0) return MSI_OK;
     sky.scale = msi_cleaner_scales(g->cleaner, &sky.n_scale);
@@ -294,8 +299,11 @@ static int write_list(msi_imaging_run *r, const msi_clean_field *f, int64_t firs
     if (f->spec.sight) {
         sky.terms_at = find_seen_terms;
         sky.fit = &seen;
+        seen.response = f->spec.sight->respond ? NULL : response;
+        rc = msi_alloc(&seen.work, msi_seen_spectra_work(f->spec.sight), sizeof *seen.work, "spectra of sources");
     }
-    const int rc = msi_source_list_write(publish, i, g->sources->list, &sky);
+    if (!rc) rc = msi_source_list_write(publish, i, g->sources->list, &sky);
+    msi_free(seen.work);
     msi_free(response);
     if (rc || is_true) return rc;
     const int64_t n = msi_source_list_n(g->sources->list);
@@ -420,28 +428,34 @@ static int gather_spectra(index_map *m)
 
 /* Return the logarithmic slope of a spectrum at its reference frequency. NaN if its value there is not positive or,
  * with a logarithmic fit, if that of a channel is not. */
-static double index_of(const index_map *m, int64_t pixel, const double *value, int is_logarithmic)
+static double index_of(const index_map *m, int64_t pixel, const double *value, int is_logarithmic, double *work)
 {
     double term[MSI_CLEAN_MAX_TERM];
     if (!m->field->spec.sight)
         msi_cleaner_terms(m->group->cleaner, value, term);
-    else if (msi_seen_spectra_terms(m->field->spec.sight, m->group->cleaner, m->intensity, pixel, m->n_channel, value,
-                                    term, NULL))
-        return NAN;
+    else
+        msi_seen_spectra_terms(m->field->spec.sight, m->group->cleaner, m->intensity, pixel, m->n_channel, value, term,
+                               NULL, work);
     if (!is_logarithmic) return term[0] > 0 ? term[1] / term[0] : NAN;
     for (int c = 0; c < m->n_channel; c++)
         if (m->weight[c] > 0 && !(value[c] > 0)) return NAN;
     return term[1];
 }
 
-static void fit_spectra(index_map *m)
+static int fit_spectra(index_map *m)
 {
-    double reference_hz;
+    const msi_clean_sight *sight = m->field->spec.sight;
+    const int64_t size = sight ? msi_seen_spectra_work(sight) : 0;
+    double reference_hz, *work = NULL;
     int is_logarithmic;
+    if (sight) MSI_TRY(msi_alloc(&work, omp_get_max_threads() * size, sizeof *work, "a spectral index"));
     (void)msi_cleaner_n_term(m->group->cleaner, &reference_hz, &is_logarithmic);
 #pragma omp parallel for schedule(dynamic, 256)
     for (int64_t at = 0; at < m->n; at++)
-        m->pixel[m->at[at]] = (float)index_of(m, m->at[at], m->value + at * m->n_channel, is_logarithmic);
+        m->pixel[m->at[at]] = (float)index_of(m, m->at[at], m->value + at * m->n_channel, is_logarithmic,
+                                              work ? work + omp_get_thread_num() * size : NULL);
+    msi_free(work);
+    return MSI_OK;
 }
 
 static int make_map(index_map *m)
@@ -452,7 +466,7 @@ static int make_map(index_map *m)
     if (!rc) rc = msi_alloc(&m->mean, m->n_pixel, sizeof *m->mean, "a spectral index");
     if (!rc) rc = find_mean(m);
     if (!rc) rc = gather_spectra(m);
-    if (!rc) fit_spectra(m);
+    if (!rc) rc = fit_spectra(m);
     msi_free(m->plane);
     msi_free(m->mean);
     msi_free(m->value);

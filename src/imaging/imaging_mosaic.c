@@ -100,24 +100,30 @@ static int join_seen(msi_imaging_mosaic *m, int64_t n_channel, int64_t n_pixel)
 int msi_imaging_mosaic_channels(msi_imaging_run *r)
 {
     const int64_t n = r->options->channels_out;
+    int rc = MSI_OK;
     if (!r->mosaic) return MSI_OK;
     for (int64_t c = 0; c < n; c++) {
         const int n_field = r->mosaic->fields.n;
-        double *weight;
+        double *weight = NULL;
         msi_gridder **gridder = r->gridder + c * n_field;
-        MSI_TRY(msi_alloc(&weight, n_field, sizeof *weight, "weights of fields"));
+        /* A rank that failed at the channel before must not leave the others waiting in the sum. */
+        if (!rc) rc = msi_alloc(&weight, n_field, sizeof *weight, "weights of fields");
+        rc = msi_ranks_agree(r->ranks, rc);
+        if (rc) msi_free(weight);
+        MSI_TRY(rc);
         for (int i = 0; i < n_field; i++) {
             double sum[MSI_GRIDDER_MAX_PLANES];
             int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
             msi_gridder_weights(gridder[i], sum, NULL, n_vis);
             weight[i] = sum[0];
         }
-        const int rc = msi_ranks_sum(r->ranks, weight, n_field, MSI_FP64);
+        rc = msi_ranks_sum(r->ranks, weight, n_field, MSI_FP64);
         if (rc) msi_free(weight);
         MSI_TRY(rc);
-        MSI_TRY(msi_imaging_pb_mosaic(r, c, weight, &r->mosaic->channel[c]));
+        rc = msi_imaging_pb_mosaic(r, c, weight, &r->mosaic->channel[c]);
         r->mosaic->channel[c].gridder = gridder;
     }
+    MSI_TRY(rc);
     return n > 1 ? join_seen(r->mosaic, n, msi_image_n_pixel(&r->options->geometry)) : MSI_OK;
 }
 
@@ -144,12 +150,12 @@ static int find_moments(const msi_clean_samples *s, int field, double *moment)
 int msi_imaging_mosaic_terms(msi_imaging_run *r, const msi_clean_samples *s)
 {
     msi_clean_taylor taylor;
-    double *moment;
+    double *moment = NULL;
     if (!r->mosaic || !s->n_term) return MSI_OK;
     const int n = 2 * s->n_term - 1, n_field = r->mosaic->fields.n;
-    MSI_TRY(msi_clean_samples_taylor(s, &taylor));
-    MSI_TRY(msi_alloc(&moment, (int64_t)n_field * n, sizeof *moment, "weights of fields"));
-    int rc = MSI_OK;
+    int rc = msi_clean_samples_taylor(s, &taylor);
+    if (!rc) rc = msi_alloc(&moment, (int64_t)n_field * n, sizeof *moment, "weights of fields");
+    rc = msi_ranks_agree(s->ranks, rc);
     for (int i = 0; i < n_field && !rc; i++) rc = find_moments(s, i, moment + i * n);
     msi_mosaic_channel *c = &r->mosaic->channel[0];
     if (!rc) rc = msi_mosaic_channel_terms(c, &taylor, moment);

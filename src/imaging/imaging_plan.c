@@ -340,10 +340,9 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
         const int64_t of_plane = msi_complex_bytes(r->precision) + (int64_t)sizeof(float);
         const int n_stored = (int)(msi_gridder_store_bytes(need->gridder, 1, 0) / of_plane);
         const int64_t n_sample = scan->n_sample / o->channels_out;
-        /* With a-terms each sample has its own coordinates. */
         const int n_image = need->n_plane * (o->clean.n_taylor ? (int)o->clean.n_taylor : 1);
-        plan->image_bytes += msi_facet_bytes(n_sample, o->facets.aterms ? n_sample : scan->n_row, n_image, n_stored,
-                                             r->precision, o->clean.niter > 0);
+        plan->image_bytes += msi_facet_bytes(n_sample, scan->n_row, n_image, n_stored, r->precision, o->clean.niter > 0,
+                                             o->facets.aterms != NULL);
     }
     if (o->pb.grid) plan->image_bytes += beam_bytes(need, r->precision);
     if (o->pb.mosaic) plan->image_bytes += mosaic_bytes(need, r);

@@ -240,6 +240,10 @@ void msi_mosaic_channel_free(msi_mosaic_channel *c)
  * frequencies are seen. Sources are cleaned where all are; there it slows the cycles by this part. */
 static const double LEAST_PART = 1e-3;
 
+/* The beams of a field that lacks a part of the band are extrapolated there, which may make its part of the Hessian
+ * negative. The added part makes up for a little of that; a pixel where less than this share of it remains is unseen. */
+static const double LEAST_LEFT = 0.1;
+
 /* Return the coefficient of x^n of Lagrange's polynomial of a node. */
 static double lagrange(const msi_clean_taylor *t, int node, int n)
 {
@@ -255,15 +259,40 @@ static void node_moments(const msi_clean_taylor *t, const double *g, double mome
     }
 }
 
+/* The Hessian without beams. */
+typedef struct plain_hessian {
+    double moment[MSI_TAYLOR_MAX_NODE], pivot[MSI_TAYLOR_MAX_TERM];
+} plain_hessian;
+
+/* Compute the Hessian without beams, with its pivots. */
+static plain_hessian find_plain(const msi_clean_taylor *t)
+{
+    plain_hessian h;
+    double s[MSI_TAYLOR_MAX_TERM][MSI_TAYLOR_MAX_TERM];
+    const int n = t->n_term;
+    node_moments(t, t->share, h.moment);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) s[i][j] = h.moment[i + j];
+    for (int i = 0; i < n; i++) {
+        h.pivot[i] = s[i][i];
+        for (int r = i + 1; r < n && s[i][i] > 0; r++) {
+            const double f = s[r][i] / s[i][i];
+            for (int j = i; j < n; j++) s[r][j] -= f * s[i][j];
+        }
+    }
+    return h;
+}
+
 /* The Hessian of a pixel. */
 typedef struct pixel_hessian {
     double moment[MSI_TAYLOR_MAX_NODE];                       /* S_tq = moment[t + q] */
     double inverse[MSI_TAYLOR_MAX_TERM][MSI_TAYLOR_MAX_TERM]; /* of S plus LEAST_PART of H */
 } pixel_hessian;
 
-/* Invert the Hessian of a pixel by elimination; it is positive. Given: of_all  the moments of the nodes. Returns: 0 if
- * nothing is seen */
-static int invert_pixel(const msi_mosaic_terms *t, const double *of_all, int64_t n_pixel, int64_t at, pixel_hessian *h)
+/* Invert the Hessian of a pixel by elimination. Given: all  that without beams. Returns: 0 if nothing is seen, or the
+ * Hessian is not positive: each pivot of a positive one is above that of the part which is added. */
+static int invert_pixel(const msi_mosaic_terms *t, const plain_hessian *all, int64_t n_pixel, int64_t at,
+                        pixel_hessian *h)
 {
     enum { T = MSI_TAYLOR_MAX_TERM };
     const int n = t->taylor.n_term;
@@ -273,14 +302,16 @@ static int invert_pixel(const msi_mosaic_terms *t, const double *of_all, int64_t
     if (!(h->moment[0] > 0)) return 0;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) {
-            s[i][j] = h->moment[i + j] + LEAST_PART * h->moment[0] * of_all[i + j];
+            s[i][j] = h->moment[i + j] + LEAST_PART * h->moment[0] * all->moment[i + j];
             s[i][n + j] = i == j;
         }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (!(s[i][i] > LEAST_LEFT * LEAST_PART * h->moment[0] * all->pivot[i])) return 0;
         for (int r = 0; r < n; r++) {
             const double f = r == i ? 0 : s[r][i] / s[i][i];
             for (int j = 0; j < 2 * n && r != i; j++) s[r][j] -= f * s[i][j];
         }
+    }
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) h->inverse[i][j] = s[i][n + j] / s[i][i];
     return 1;
@@ -301,18 +332,31 @@ static double covariance_of(const pixel_hessian *h, int n, const double *a, cons
     return sum;
 }
 
+/* Return the weight of a pixel in the search image; 0 if it is not known. A positive Hessian S bounds it: with a column 0
+ * of H, b = M^-1 a and c = a_0 - LEAST_PART S_00 a b, which is row 0 of S b, (c)^2 <= (b S b) S_00. */
+static double weight_of(const pixel_hessian *h, int n, const plain_hessian *all)
+{
+    const double *a = all->moment;
+    const double covariance = covariance_of(h, n, a, a);
+    double left = a[0];
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) left -= LEAST_PART * h->moment[0] * a[i] * h->inverse[i][j] * a[j];
+    /* Moments are of single precision. */
+    return covariance > 0 && covariance * h->moment[0] * 1.001 >= left * left ? 1 / covariance : 0;
+}
+
 /* Find the response: the search image, term 0 of H S^-1 R, has flat noise. */
 static void find_response(msi_mosaic_channel *c)
 {
     const msi_mosaic_terms *t = c->terms;
     const int64_t n_pixel = msi_image_n_pixel(&c->mosaic->geometry);
-    double of_all[MSI_TAYLOR_MAX_NODE], peak = 0;
-    node_moments(&t->taylor, t->taylor.share, of_all);
+    const plain_hessian all = find_plain(&t->taylor);
+    double peak = 0;
 #pragma omp parallel for schedule(static) reduction(max : peak)
     for (int64_t i = 0; i < n_pixel; i++) {
         pixel_hessian h;
-        const int is_seen = c->response[i] > 0 && invert_pixel(t, of_all, n_pixel, i, &h);
-        const double s = is_seen ? 1 / covariance_of(&h, t->taylor.n_term, of_all, of_all) : 0;
+        const int is_seen = c->response[i] > 0 && invert_pixel(t, &all, n_pixel, i, &h);
+        const double s = is_seen ? weight_of(&h, t->taylor.n_term, &all) : 0;
         c->response[i] = (float)s;
         peak = fmax(peak, s);
     }
@@ -360,8 +404,7 @@ void msi_mosaic_correct_terms(const msi_mosaic_channel *c, double limit, msi_ima
     static const double unit[2][MSI_TAYLOR_MAX_TERM] = {{1}, {0, 1}};
     const msi_mosaic_terms *t = c->terms;
     const int64_t n_pixel = msi_image_n_pixel(&c->mosaic->geometry);
-    double of_all[MSI_TAYLOR_MAX_NODE];
-    node_moments(&t->taylor, t->taylor.share, of_all);
+    const plain_hessian all = find_plain(&t->taylor);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n_pixel; i++) {
         const double r = (double)c->response[i];
@@ -373,7 +416,7 @@ void msi_mosaic_correct_terms(const msi_mosaic_channel *c, double limit, msi_ima
             msi_image_set(beam, k, i, !is_there ? (double)NAN : k < c->n_plane ? r : 0);
         }
         if (!covariance) continue;
-        const int is_known = is_there && invert_pixel(t, of_all, n_pixel, i, &h);
+        const int is_known = is_there && invert_pixel(t, &all, n_pixel, i, &h);
         for (int m = 0; m < 3; m++)
             msi_image_set(covariance, m, i,
                           is_known ? c->peak * covariance_of(&h, t->taylor.n_term, unit[m / 2], unit[(m + 1) / 2])
@@ -561,13 +604,12 @@ static void flatten_terms(const msi_mosaic_channel *c, msi_image *image)
 {
     const msi_clean_taylor *t = &c->terms->taylor;
     const int64_t n_pixel = msi_image_n_pixel(&image->geometry);
-    double of_all[MSI_TAYLOR_MAX_NODE];
-    node_moments(t, t->share, of_all);
+    const plain_hessian all = find_plain(t);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < n_pixel; i++) {
         const double r = (double)c->response[i];
         pixel_hessian h;
-        const int is_seen = r > 0 && invert_pixel(c->terms, of_all, n_pixel, i, &h);
+        const int is_seen = r > 0 && invert_pixel(c->terms, &all, n_pixel, i, &h);
         for (int p = 0; p < c->n_plane; p++) {
             double in[MSI_TAYLOR_MAX_TERM] = {0}, flux[MSI_TAYLOR_MAX_TERM] = {0};
             for (int n = 0; n < t->n_term; n++)
@@ -576,7 +618,7 @@ static void flatten_terms(const msi_mosaic_channel *c, msi_image *image)
                 flux[n / t->n_term] += h.inverse[n / t->n_term][n % t->n_term] * in[n % t->n_term];
             for (int n = 0; n < t->n_term; n++) {
                 double sum = is_seen ? 0 : (double)NAN;
-                for (int q = 0; q < t->n_term && is_seen; q++) sum += of_all[n + q] * flux[q];
+                for (int q = 0; q < t->n_term && is_seen; q++) sum += all.moment[n + q] * flux[q];
                 msi_image_set(image, p * t->n_term + n, i, r * sum);
             }
         }

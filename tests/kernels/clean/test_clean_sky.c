@@ -624,6 +624,7 @@ static void test_refusals(void **state)
     REFUSED("border", s.border = 0.5);
     REFUSED("weight", (s.n_channel = 2, s.weight = none));
     REFUSED("n_term", (s.n_channel = 2, s.fit = MSI_CLEAN_FIT_POLYNOMIAL, s.n_term = 2, s.freq_hz = frequencies));
+    REFUSED("n_term", (s.n_channel = 10, s.fit = MSI_CLEAN_FIT_LOG, s.n_term = 9));
     REFUSED("freq_hz", (s.fit = MSI_CLEAN_FIT_LOG, s.n_term = 1));
     REFUSED("spectrum", s.fit = MSI_CLEAN_FIT_FORCED);
     REFUSED("correction", (s.n_channel = 2, s.correction = none));

@@ -286,6 +286,14 @@ def check_cleaning(s):
         if true is not None:
             s.must(np.abs(image - true).max() < 2e-3, "%.1e from the image without amplitudes" % np.abs(image - true).max())
         true = image
+    with fits.open(os.path.join(s.out, "f-image.fits")) as f:
+        f[0].data[...] = 0
+        f.writeto(s.path("flat-index.fits"), overwrite=True)
+    run(s, *facets, *CLEAN, "-save-source-list", "-apply-facet-solutions", h5, "phase000,amplitude000", "-channels-out", 2, "-join-channels",
+        "-fit-spectral-log-pol", 2, "-force-spectrum", s.path("flat-index.fits"), path)
+    with open(os.path.join(s.out, "f-sources-pb.txt"), encoding="utf-8") as f:
+        listed = sum(float(line.split(",")[4]) for line in f.readlines()[1:])
+    s.must(abs(listed / flux.sum() - 1) < 2e-3, "with forced spectra the list of true fluxes has %.5f of the flux" % (listed / flux.sum()))
 
 
 def forget(s):
@@ -335,6 +343,24 @@ def check_terms(s):
     off = max(np.abs(pixels(s, "tt%d-image" % t) - whole[t]).max() / np.abs(whole[t]).max() for t in range(3))
     s.must(off < 1e-4, "without solutions facets make the terms of whole images: %.1e" % off)
     forget(s)
+
+
+def check_narrow(s):
+    """Terms of a band of 1e-3 behind gains of 1 are those of whole images."""
+    freq = 150e6 + 50e3 * np.arange(4)
+    path = s.made_at("narrow.ms", np.degrees(CENTRE), ("-telescope", "vla", "-config", "D", "-duration", "1h", "-integration", "6min", "-spw", "150MHz",
+                                                       "50kHz", 4, "-pol", "XX,XY,YX,YY", "-random-sources", 20, 4, "1.5deg"))
+    rows = Rows(path)
+    one = np.ones((len(DIRECTIONS), len(rows.times), 1, len(rows.names), 1))
+    h5 = write_h5(s.path("one.h5"), rows, {"amplitude000": ("amplitude", one, ())})
+    for terms in (3, 4):
+        words = ("-feather-size", 0, "-niter", 1, "-gain", 1e-3, "-no-dirty", "-weight", "natural", "-no-update-model-required", "-deconvolver", "mtmfs",
+                 "-nterms", terms, "-accuracy", 1e-5, "-reffreq", "%gHz" % freq.mean())
+        run(s, *words[2:], path)
+        whole = [pixels(s, "tt%d-residual" % t) for t in range(terms)]
+        run(s, "-facet-auto", directions_file(s), *words, "-apply-facet-solutions", h5, "amplitude000", path)
+        off = max(np.abs(pixels(s, "tt%d-residual" % t) - whole[t]).max() / np.abs(whole[t]).max() for t in range(terms))
+        s.must(off < 1e-4, "%d terms of a band of %.1e behind gains of 1: %.1e" % (terms, freq[-1] / freq[0] - 1, off))
 
 
 def check_predict(s):
