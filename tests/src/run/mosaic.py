@@ -274,13 +274,12 @@ def check_half_band(s):
         flag, field = t.getcol("FLAG"), t.getcol("FIELD_ID")
         flag[field == 5, :2] = True
         t.putcol("FLAG", flag)
-    for terms in (2, 3):
-        one_kind(s, path, *GAUSS, *SHIFT, "-weight", "natural", "-deconvolver", "mtmfs", "-nterms", terms, "-reffreq", "1.5GHz", "-niter", 1,
-                 "-no-update-model-required", "-pblimit", 0.05)
-        pb, seen = pixels(s, "tt0-pb"), np.sqrt((beams([1.9e9])[:5]**2).sum(axis=0))
-        s.must(np.isfinite(pb[seen > 0.2]).all(), "%d terms: the response is finite where the other fields see all of the band" % terms)
-        middle = pb[N // 2, N // 2]
-        s.must(abs(np.nanmax(pb) - 1) < 1e-6 and middle > 0.9, "%d terms: the largest response is %g, the middle's %.3f" % (terms, np.nanmax(pb), middle))
+    one_kind(s, path, *GAUSS, *SHIFT, "-weight", "natural", "-deconvolver", "mtmfs", "-nterms", 2, "-reffreq", "1.5GHz", "-niter", 1,
+             "-no-update-model-required", "-pblimit", 0.05)
+    pb, seen = pixels(s, "tt0-pb"), np.sqrt((beams([1.9e9])[:5]**2).sum(axis=0))
+    s.must(np.isfinite(pb[seen > 0.2]).all(), "the response is finite where the other fields see all of the band")
+    middle = pb[N // 2, N // 2]
+    s.must(abs(np.nanmax(pb) - 1) < 1e-6 and middle > 0.9, "the largest response is %g, the middle's %.3f" % (np.nanmax(pb), middle))
 
 
 def check_weights(s):
