@@ -25,7 +25,7 @@ expect() {
     ! grep -q -E -- "$unwanted" called || complain "scripts/build $*: /$unwanted/ is in: $(cat called)"
 }
 
-programs='--build --preset quick .*--target msimage msimage-png msimage-makems msimage-peak$'
+programs='--build --preset quick .*--target msimage msimage-png msimage-mosaic msimage-makems msimage-peak$'
 : >capability
 expect '--preset quick .*MSIMAGE_CUDA=OFF' ARCHITECTURES quick
 expect "$programs" '--preset release' quick

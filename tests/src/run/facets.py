@@ -181,6 +181,12 @@ def run(s, *words):
     s.must(done.returncode == 0, "runs: %s%s" % (" ".join(str(w) for w in words[:6]), done.stderr[-800:]))
 
 
+def clear(s):
+    """Remove the files of earlier checks: predictions and MODEL_DATA refuse models of other runs."""
+    for name in os.listdir(s.out):
+        os.remove(os.path.join(s.out, name))
+
+
 def pixels(s, name):
     return fits.getdata(os.path.join(s.out, "f-%s.fits" % name)).squeeze().astype(float)
 
@@ -298,8 +304,7 @@ def check_cleaning(s):
 
 def forget(s):
     """Remove the images of earlier runs, whose models would count as those of the next one."""
-    for name in os.listdir(s.out):
-        os.remove(os.path.join(s.out, name))
+    clear(s)
 
 
 def check_terms(s):
@@ -365,6 +370,7 @@ def check_narrow(s):
 
 def check_predict(s):
     """Predictions of true fluxes are the direct sum with the same matrices; MODEL_DATA after cleaning is the data."""
+    clear(s)
     path = fresh_copy(base_set(s, "base.ms", "-pol", "XX,XY,YX,YY"), s.path("predict.ms"))
     rows = Rows(path)
     r = np.random.default_rng(9)
@@ -409,6 +415,7 @@ def check_predict(s):
 
 def check_kinds(s):
     """TEC, clocks and rotations; interpolation; flagged solutions; antennas without solutions; files without an axis."""
+    clear(s)
     path = fresh_copy(base_set(s, "base.ms", "-pol", "XX,XY,YX,YY"), s.path("kinds.ms"))
     rows = Rows(path)
     r = np.random.default_rng(4)
@@ -484,6 +491,7 @@ def check_kinds(s):
 
 def check_beam(s):
     """The beam of each facet, with phases: true fluxes are recovered and predicted."""
+    clear(s)
     path = fresh_copy(base_set(s, "base.ms", "-pol", "XX,XY,YX,YY"), s.path("beam.ms"))
     rows = Rows(path)
     flux = np.array((1.0, 1.5, 0.8, 1.2, 2.0))
@@ -516,6 +524,7 @@ def check_beam(s):
 
 def check_seams(s):
     """A source on the border of two facets, and a wide one over four, have their fluxes."""
+    clear(s)
     path = fresh_copy(base_set(s, "base.ms", "-pol", "XX,XY,YX,YY"), s.path("seam.ms"))
     rows = Rows(path)
     wide = [(N // 2 + x, N // 2 + y, np.eye(2) * np.exp(-(x * x + y * y) / 40)) for x in range(-12, 13, 2) for y in range(-12, 13, 2)]
@@ -539,6 +548,7 @@ def check_seams(s):
 
 def check_ranks(s):
     """Several ranks make the images and predictions of one, with a file of solutions for each set."""
+    clear(s)
     if not os.path.exists(os.path.join(os.path.dirname(s.msimage), "msimage-mp")):
         print("msimage-mp is not built: not tried")
         return
@@ -684,6 +694,7 @@ class Screens:
 def check_aterms(s):
     """A-terms from screens: images and predictions are direct sums with the Jones matrices of each pixel; cleaning recovers
     sources anywhere."""
+    clear(s)
     path = fresh_copy(base_set(s, "base.ms", "-pol", "XX,XY,YX,YY"), s.path("screens.ms"))
     rows = Rows(path)
     r = np.random.default_rng(6)
@@ -725,8 +736,7 @@ def check_aterms(s):
 
 def check_aterm_refusals(s):
     """Bad configurations and screens: one line each."""
-    for name in os.listdir(s.out):
-        os.remove(os.path.join(s.out, name))
+    clear(s)
     path = base_set(s, "base.ms", "-pol", "XX,XY,YX,YY")
     rows = Rows(path)
     good = write_screen(s.path("good.fits"), rows, lambda t, a, l, m: np.array([0 * l]), 1)
@@ -764,8 +774,7 @@ def check_aterm_refusals(s):
 
 def check_refusals(s):
     """Bad regions and solutions: one line each."""
-    for name in os.listdir(s.out):
-        os.remove(os.path.join(s.out, name))
+    clear(s)
     path = base_set(s, "base.ms", "-pol", "XX,XY,YX,YY")
     rows = Rows(path)
 
