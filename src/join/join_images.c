@@ -212,7 +212,7 @@ static double pixel_ratio(const msi_join_place *place, const msi_join_place *nex
     return fabs((x[0] - o[0]) * (y[1] - o[1]) - (x[1] - o[1]) * (y[0] - o[0]));
 }
 
-/* What an image has in the mosaic. */
+/* Whether an image has values in the mosaic, and whether its beam sees any of them. */
 typedef struct seen {
     int has_value, has_response;
 } seen;

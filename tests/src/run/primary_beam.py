@@ -151,7 +151,7 @@ def forced_is_right(s, sky, words):
     s.must(off < 1e-5, "forced indices are off by %.1e" % off)
     off = abs(slopes(sky.mhz, models[:, b - 2:b + 3, a - 2:a + 3].sum(axis=(1, 2))) - sky.index[0])
     s.must(off < 0.1, "an index that is not forced is off by %.3f" % off)
-    # The weighted mean of what is left is 0 at the sources.
+    # The weighted mean of the residuals is 0 at the sources.
     left = max(abs(pixels(s, "MFS-residual")[y, x]) for x, y in others)
     s.must(left < 0.02, "the mean residual at sources is %.1e Jy" % left)
     empty(s)
