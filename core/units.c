@@ -336,3 +336,38 @@ const char *msi_format_date(char text[MSI_FORMAT_SIZE], double mjd_s)
                  utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
     return text;
 }
+
+/* ---- Programs with a small table of options ---- */
+
+static int read_small_option(const msi_small_option *table, int n, void *options, int argc, const char *const *argv,
+                             int *used)
+{
+    const char *name = msi_parse_option_name(argv[0]);
+    for (int i = 0; i < n; i++) {
+        const msi_small_option *p = &table[i];
+        if (strcmp(name, p->name) != 0) continue;
+        if (p->arity >= argc) return msi_error_set(MSI_EUSAGE, "-%s takes %s", p->name, p->values);
+        *used = 1 + p->arity;
+        if (p->read) return p->read(options, argv + 1);
+        const int on = 1;
+        memcpy((char *)options + p->flag, &on, sizeof on);
+        return MSI_OK;
+    }
+    return msi_error_set(MSI_EUSAGE, "%s: no such option; -help lists them", argv[0]);
+}
+
+int msi_small_options_read(const msi_small_option *table, int n, void *options, int argc, const char *const *argv,
+                           int *first)
+{
+    int i = 1;
+    for (int used = 1; i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "--") != 0; i += used)
+        MSI_TRY(read_small_option(table, n, options, argc - i, argv + i, &used));
+    if (i < argc && strcmp(argv[i], "--") == 0) i++;
+    *first = i;
+    return MSI_OK;
+}
+
+void msi_small_options_print(const msi_small_option *table, int n)
+{
+    for (int i = 0; i < n; i++) printf("  -%s %s\n        %s\n", table[i].name, table[i].values, table[i].help);
+}

@@ -86,4 +86,26 @@ const char *msi_format_direction(char text[MSI_FORMAT_SIZE], double ra_rad, doub
 /* msi_format_date - return "2013-02-27 14:03:12" of MJD seconds; "?" outside the years 1 to 9999. */
 const char *msi_format_date(char text[MSI_FORMAT_SIZE], double mjd_s);
 
+/* An option of a program with a small table of them. */
+typedef struct msi_small_option {
+    const char *name;
+    int arity;
+    const char *values, *help;
+    int (*read)(void *options, const char *const *argument);
+    size_t flag; /* without read: the place in the options of the int that it sets */
+} msi_small_option;
+
+/*
+ * msi_small_options_read - read the options at the beginning of a command line, up to the first word that does not begin
+ * with "-", or to "--".
+ * Given:    table [n]; argc, argv  of main
+ * Returned: *options; *first  the number of the first word after the options
+ * Returns:  0, MSI_EUSAGE, or any code of a row's read
+ *
+ * msi_small_options_print - print a table as help.
+ */
+int msi_small_options_read(const msi_small_option *table, int n, void *options, int argc, const char *const *argv,
+                           int *first);
+void msi_small_options_print(const msi_small_option *table, int n);
+
 #endif

@@ -32,34 +32,30 @@ typedef struct options {
     int overwrite, quiet, version, help;
 } options;
 
-typedef struct option {
-    const char *name;
-    int arity;
-    const char *values, *help;
-    int (*read)(options *o, const char *const *argument);
-    size_t flag; /* without read: the int that it sets */
-} option;
-
-static int read_name(options *o, const char *const *argument)
+static int read_name(void *of, const char *const *argument)
 {
+    options *o = of;
     o->name = argument[0];
     return *o->name ? MSI_OK : msi_error_set(MSI_EUSAGE, "-name: the argument is empty");
 }
 
-static int read_contour(options *o, const char *const *argument)
+static int read_contour(void *of, const char *const *argument)
 {
+    options *o = of;
     o->contour = argument[0];
     return MSI_OK;
 }
 
-static int read_plane(options *o, const char *const *argument)
+static int read_plane(void *of, const char *const *argument)
 {
+    options *o = of;
     MSI_TRY(msi_parse_integer(&o->plane, "-plane", argument[0]));
     return o->plane >= 0 ? MSI_OK : msi_error_set(MSI_EUSAGE, "-plane %s: planes count from 0", argument[0]);
 }
 
-static int read_range(options *o, const char *const *argument)
+static int read_range(void *of, const char *const *argument)
 {
+    options *o = of;
     msi_picture_style *s = &o->style;
     MSI_TRY(msi_parse_real(&s->low, "-range", argument[0]));
     MSI_TRY(msi_parse_real(&s->high, "-range", argument[1]));
@@ -69,13 +65,15 @@ static int read_range(options *o, const char *const *argument)
                          argument[1]);
 }
 
-static int read_above(options *o, const char *const *argument)
+static int read_above(void *of, const char *const *argument)
 {
+    options *o = of;
     return msi_parse_real(&o->above, "-above", argument[0]);
 }
 
-static int read_place(options *o, const char *const *argument)
+static int read_place(void *of, const char *const *argument)
 {
+    options *o = of;
     if (o->n_place == MSI_PNG_MOST_PLACES)
         return msi_error_set(MSI_EUSAGE, "-spectrum: at most %d places can be given", MSI_PNG_MOST_PLACES);
     msi_png_place *p = &o->place[o->n_place++];
@@ -84,7 +82,7 @@ static int read_place(options *o, const char *const *argument)
     return msi_parse_dec(&p->dec_rad, "-spectrum", argument[2]);
 }
 
-static const option option_table[] = {
+static const msi_small_option option_table[] = {
     {"name", 1, "FILE.png", "name of the picture, if there is one image (name of the image, with .png)", read_name, 0},
     {"plane", 1, "N", "plane of an image with several planes, counted from 0 (0)", read_plane, 0},
     {"range", 2, "LOW HIGH", "linear colours from LOW to HIGH, in the unit of the pixels (chosen from the image)",
@@ -114,8 +112,7 @@ static void print_help(void)
 {
     puts("usage: msimage-png [options] FILE.fits [FILE.fits ..]\n"
          "Draws a picture of each FITS image: FILE.png, with axes, colour bar and beam.\n");
-    for (int i = 0; i < N_OPTION; i++)
-        printf("  -%s %s\n        %s\n", option_table[i].name, option_table[i].values, option_table[i].help);
+    msi_small_options_print(option_table, N_OPTION);
     puts("\nStokes Q, U and V are blue and red around a white zero. Weights of the uv plane have a logarithmic scale. "
          "Other\n"
          "images have an asinh scale, which is linear within a few times the noise. NaN are grey. Any pixels and any\n"
@@ -125,28 +122,10 @@ static void print_help(void)
          "  msimage-png -plane 2 -range -0.001 0.01 -name stokes-u.png cube.fits");
 }
 
-static int read_option(options *o, int argc, const char *const *argv, int *used)
-{
-    const char *name = msi_parse_option_name(argv[0]);
-    for (int i = 0; i < N_OPTION; i++) {
-        const option *p = &option_table[i];
-        if (strcmp(name, p->name) != 0) continue;
-        if (p->arity >= argc) return msi_error_set(MSI_EUSAGE, "-%s takes %s", p->name, p->values);
-        *used = 1 + p->arity;
-        if (p->read) return p->read(o, argv + 1);
-        const int on = 1;
-        memcpy((char *)o + p->flag, &on, sizeof on);
-        return MSI_OK;
-    }
-    return msi_error_set(MSI_EUSAGE, "%s: no such option; -help lists them", argv[0]);
-}
-
 static int read_options(options *o, int argc, const char *const *argv)
 {
-    int i = 1;
-    for (int used = 1; i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "--") != 0; i += used)
-        MSI_TRY(read_option(o, argc - i, argv + i, &used));
-    if (i < argc && strcmp(argv[i], "--") == 0) i++;
+    int i;
+    MSI_TRY(msi_small_options_read(option_table, N_OPTION, o, argc, argv, &i));
     o->file = argv + i;
     o->n_file = argc - i;
     if (o->help || o->version) return MSI_OK;

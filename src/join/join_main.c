@@ -22,48 +22,46 @@ typedef struct options {
     int quiet, verbose, version, help;
 } options;
 
-typedef struct option {
-    const char *name;
-    int arity;
-    const char *values, *help;
-    int (*read)(options *o, const char *const *argument);
-    size_t flag; /* without read: the int that it sets */
-} option;
-
-static int read_name(options *o, const char *const *argument)
+static int read_name(void *of, const char *const *argument)
 {
+    options *o = of;
     o->join.name = argument[0];
     return *argument[0] ? MSI_OK : msi_error_set(MSI_EUSAGE, "-name: the argument is empty");
 }
 
-static int read_pb(options *o, const char *const *argument)
+static int read_pb(void *of, const char *const *argument)
 {
+    options *o = of;
     o->join.pb = argument[0];
     return MSI_OK;
 }
 
-static int read_pb_images(options *o, const char *const *argument)
+static int read_pb_images(void *of, const char *const *argument)
 {
+    options *o = of;
     o->join.pb_images = argument[0];
     return MSI_OK;
 }
 
-static int read_rms(options *o, const char *const *argument)
+static int read_rms(void *of, const char *const *argument)
 {
+    options *o = of;
     o->join.rms = argument[0];
     return MSI_OK;
 }
 
-static int read_pblimit(options *o, const char *const *argument)
+static int read_pblimit(void *of, const char *const *argument)
 {
+    options *o = of;
     MSI_TRY(msi_parse_real(&o->join.pblimit, "-pblimit", argument[0]));
     return o->join.pblimit >= 0 && o->join.pblimit < 1
                ? MSI_OK
                : msi_error_set(MSI_EUSAGE, "-pblimit %s: give a response from 0 to below 1", argument[0]);
 }
 
-static int read_size(options *o, const char *const *argument)
+static int read_size(void *of, const char *const *argument)
 {
+    options *o = of;
     int64_t n[2];
     for (int k = 0; k < 2; k++) {
         MSI_TRY(msi_parse_integer(&n[k], "-size", argument[k]));
@@ -75,22 +73,25 @@ static int read_size(options *o, const char *const *argument)
     return MSI_OK;
 }
 
-static int read_scale(options *o, const char *const *argument)
+static int read_scale(void *of, const char *const *argument)
 {
+    options *o = of;
     MSI_TRY(msi_parse_angle(&o->join.cell_rad, "-scale", argument[0]));
     return o->join.cell_rad > 0 && o->join.cell_rad < 0.1
                ? MSI_OK
                : msi_error_set(MSI_EUSAGE, "-scale %s: give a positive angle, such as 2asec", argument[0]);
 }
 
-static int read_shift(options *o, const char *const *argument)
+static int read_shift(void *of, const char *const *argument)
 {
+    options *o = of;
     MSI_TRY(msi_parse_ra(&o->join.centre_rad[0], "-shift", argument[0]));
     return msi_parse_dec(&o->join.centre_rad[1], "-shift", argument[1]);
 }
 
-static int read_restoring_beam(options *o, const char *const *argument)
+static int read_restoring_beam(void *of, const char *const *argument)
 {
+    options *o = of;
     static const char *const words[] = {
         [MSI_JOIN_EACH] = "each", [MSI_JOIN_COMMON] = "common", [MSI_JOIN_LARGEST] = "largest"};
     for (int i = 0; i < 3; i++)
@@ -101,8 +102,9 @@ static int read_restoring_beam(options *o, const char *const *argument)
     return msi_error_set(MSI_EUSAGE, "-restoring-beam %s: give each, common or largest", argument[0]);
 }
 
-static int read_beam_shape(options *o, const char *const *argument)
+static int read_beam_shape(void *of, const char *const *argument)
 {
+    options *o = of;
     msi_beam *b = &o->join.beam;
     MSI_TRY(msi_parse_angle(&b->major_rad, "-beam-shape", argument[0]));
     MSI_TRY(msi_parse_angle(&b->minor_rad, "-beam-shape", argument[1]));
@@ -115,23 +117,25 @@ static int read_beam_shape(options *o, const char *const *argument)
     return MSI_OK;
 }
 
-static int read_threads(options *o, const char *const *argument)
+static int read_threads(void *of, const char *const *argument)
 {
+    options *o = of;
     MSI_TRY(msi_parse_integer(&o->n_thread, "-j", argument[0]));
     return o->n_thread > 0 && o->n_thread <= 1024
                ? MSI_OK
                : msi_error_set(MSI_EUSAGE, "-j %s: give a number of threads from 1 to 1024", argument[0]);
 }
 
-static int read_memory(options *o, const char *const *argument)
+static int read_memory(void *of, const char *const *argument)
 {
+    options *o = of;
     MSI_TRY(msi_parse_real(&o->memory_gb, "-abs-mem", argument[0]));
     return o->memory_gb > 0 && o->memory_gb < 1e9
                ? MSI_OK
                : msi_error_set(MSI_EUSAGE, "-abs-mem %s: give a size in GB", argument[0]);
 }
 
-static const option option_table[] = {
+static const msi_small_option option_table[] = {
     {"name", 1, "NAME", "the outputs are NAME-image.fits, NAME-weight.fits and NAME-noise.fits (mosaic)", read_name, 0},
     {"pb", 1, "MODEL",
      "primary beam of the images: auto (by TELESCOP and frequency), meerkat, vla, atca, gmrt, alma, askap, ska-mid, "
@@ -175,8 +179,7 @@ static void print_help(void)
 {
     puts("usage: msimage-mosaic [options] IMAGE.fits IMAGE.fits ..\n"
          "Joins finished images of any program by beam and noise.\n");
-    for (int i = 0; i < N_OPTION; i++)
-        printf("  -%s %s\n        %s\n", option_table[i].name, option_table[i].values, option_table[i].help);
+    msi_small_options_print(option_table, N_OPTION);
     puts("\nAn image D of flat noise has the response P of its primary beam and the weight w = 1 / rms^2. The mosaic "
          "is the "
          "sum\n"
@@ -190,28 +193,10 @@ static void print_help(void)
          "  msimage-mosaic -pb-images '*-pb.fits' -corrected -restoring-beam common -name all f?-pbcor.fits");
 }
 
-static int read_option(options *o, int argc, const char *const *argv, int *used)
-{
-    const char *name = msi_parse_option_name(argv[0]);
-    for (int i = 0; i < N_OPTION; i++) {
-        const option *p = &option_table[i];
-        if (strcmp(name, p->name) != 0) continue;
-        if (p->arity >= argc) return msi_error_set(MSI_EUSAGE, "-%s takes %s", p->name, p->values);
-        *used = 1 + p->arity;
-        if (p->read) return p->read(o, argv + 1);
-        const int on = 1;
-        memcpy((char *)o + p->flag, &on, sizeof on);
-        return MSI_OK;
-    }
-    return msi_error_set(MSI_EUSAGE, "%s: no such option; -help lists them", argv[0]);
-}
-
 static int read_options(options *o, int argc, const char *const *argv)
 {
-    int i = 1;
-    for (int used = 1; i < argc && argv[i][0] == '-' && argv[i][1] && strcmp(argv[i], "--") != 0; i += used)
-        MSI_TRY(read_option(o, argc - i, argv + i, &used));
-    if (i < argc && strcmp(argv[i], "--") == 0) i++;
+    int i;
+    MSI_TRY(msi_small_options_read(option_table, N_OPTION, o, argc, argv, &i));
     o->join.file = argv + i;
     o->join.n_file = argc - i;
     if (o->help || o->version) return MSI_OK;
