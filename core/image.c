@@ -67,12 +67,12 @@ void msi_image_blank(msi_image *image)
     }
 }
 
-static void add_plane(msi_image *sum, const msi_image *image, int plane)
+/* Add a range of pixels of one plane. Given: part  of the image in the mean */
+static void add_pixels(msi_image *sum, const msi_image *image, int64_t first, int64_t end, double part)
 {
-    const int64_t n = msi_image_n_pixel(&image->geometry);
-    const double part = image->sum_weight[plane] / sum->sum_weight[plane], rest = 1 - part;
+    const double rest = 1 - part;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = plane * n; i < (plane + 1) * n; i++) {
+    for (int64_t i = first; i < end; i++) {
         if (image->precision == MSI_FP32) {
             float *to = (float *)sum->pixel + i;
             *to = (float)(rest * (double)*to + part * (double)((const float *)image->pixel)[i]);
@@ -83,13 +83,33 @@ static void add_plane(msi_image *sum, const msi_image *image, int plane)
     }
 }
 
+/* Add the samples of a plane. Returns: the part of the image in the mean; 0: it has no weight */
+static double add_weight(msi_image *sum, const msi_image *image, int plane)
+{
+    if (!(image->sum_weight[plane] > 0)) return 0;
+    sum->sum_weight[plane] += image->sum_weight[plane];
+    sum->n_vis[plane] += image->n_vis[plane];
+    return image->sum_weight[plane] / sum->sum_weight[plane];
+}
+
+void msi_image_add_weights(msi_image *sum, const msi_image *image, double *part)
+{
+    for (int p = 0; p < image->n_plane; p++) part[p] = add_weight(sum, image, p);
+}
+
+void msi_image_add_strip(msi_image *sum, const msi_image *image, const double *part, int strip, int n_strip)
+{
+    const int64_t n = msi_image_n_pixel(&image->geometry), first = n * strip / n_strip, end = n * (strip + 1) / n_strip;
+    for (int p = 0; p < image->n_plane; p++)
+        if (part[p] > 0) add_pixels(sum, image, p * n + first, p * n + end, part[p]);
+}
+
 void msi_image_add(msi_image *sum, const msi_image *image)
 {
+    const int64_t n = msi_image_n_pixel(&image->geometry);
     for (int p = 0; p < image->n_plane; p++) {
-        if (!(image->sum_weight[p] > 0)) continue;
-        sum->sum_weight[p] += image->sum_weight[p];
-        sum->n_vis[p] += image->n_vis[p];
-        add_plane(sum, image, p);
+        const double part = add_weight(sum, image, p);
+        if (part > 0) add_pixels(sum, image, p * n, (p + 1) * n, part);
     }
 }
 

@@ -50,6 +50,15 @@ void msi_image_fill_nan(msi_image *image, int plane);
  */
 void msi_image_add(msi_image *sum, const msi_image *image);
 
+/*
+ * msi_image_add_weights, msi_image_add_strip - do the same in parts: first sum_weight and n_vis, then the pixels, strip by
+ * strip of n_strip. Threads may add different strips of different images at the same time; the images of a strip are
+ * added in the order in which their weights were.
+ * Returned: part  [n_plane] for msi_image_add_strip
+ */
+void msi_image_add_weights(msi_image *sum, const msi_image *image, double *part);
+void msi_image_add_strip(msi_image *sum, const msi_image *image, const double *part, int strip, int n_strip);
+
 /* msi_image_pixel_bytes - return the bytes of a pixel. */
 static inline int64_t msi_image_pixel_bytes(msi_precision precision)
 {

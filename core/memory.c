@@ -31,7 +31,7 @@ static _Atomic int64_t in_use, limit;
 
 /* Mapped blocks that were freed, for msi_alloc_unset: a process pays for each page that it touches first, in a virtual
  * machine dearly. They are unmapped before the memory of the process would exceed what was in use at some time. */
-enum { MOST_IDLE = 8, LEAST_IDLE = 8 << 20 };
+enum { MOST_IDLE = 16, LEAST_IDLE = 8 << 20 };
 static struct {
     pthread_mutex_t lock;
     void *block[MOST_IDLE];

@@ -14,9 +14,18 @@ typedef struct ordered_run {
     int n_omp; /* OpenMP threads for each */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t next; /* item to finish next */
+    int64_t next;                    /* item to finish next */
+    int64_t step[MSI_ORDERED_STEPS]; /* items that have ended each step, all earlier ones included */
     msi_first_error failure;
 } ordered_run;
+
+/* The item that the calling thread works on; of NULL: none. */
+typedef struct work_item {
+    ordered_run *of;
+    int64_t item;
+} work_item;
+
+static _Thread_local work_item own;
 
 typedef struct helper {
     pthread_t thread;
@@ -40,6 +49,7 @@ static void finish_in_order(ordered_run *r, int64_t item, int rc)
     pthread_mutex_lock(&r->lock);
     msi_first_error_keep(&r->failure, rc);
     r->next = item + 1;
+    for (int s = 0; s < MSI_ORDERED_STEPS; s++) r->step[s] = r->step[s] > item ? r->step[s] : item + 1;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
 }
@@ -48,10 +58,14 @@ static void work_on_items(ordered_run *r, int number)
 {
     const msi_ordered_parallel *t = r->turns;
     const int omp_before = omp_get_max_threads();
+    const work_item outer = own;
     omp_set_num_threads(r->n_omp);
     msi_progress_mute(number || t->finish);
-    for (int64_t i = number; i < t->n_item && !msi_first_error_status(&r->failure); i += t->n_thread)
+    for (int64_t i = number; i < t->n_item && !msi_first_error_status(&r->failure); i += t->n_thread) {
+        own = (work_item){r, i};
         finish_in_order(r, i, t->work(t->of, i));
+    }
+    own = outer;
     msi_progress_mute(0);
     omp_set_num_threads(omp_before);
 }
@@ -94,4 +108,34 @@ int msi_ordered_parallel_run(const msi_ordered_parallel *t)
     for (int i = 1; i < n; i++) pthread_join(helpers[i].thread, NULL);
     msi_free(helpers);
     return msi_first_error_raise(&r.failure);
+}
+
+int msi_ordered_step_begin(int step)
+{
+    ordered_run *r = own.of;
+    if (!r) return MSI_OK;
+    pthread_mutex_lock(&r->lock);
+    while (r->step[step] < own.item && !msi_first_error_status(&r->failure)) pthread_cond_wait(&r->changed, &r->lock);
+    pthread_mutex_unlock(&r->lock);
+    return msi_first_error_status(&r->failure);
+}
+
+void msi_ordered_step_end(int step)
+{
+    ordered_run *r = own.of;
+    if (!r) return;
+    pthread_mutex_lock(&r->lock);
+    r->step[step] = own.item + 1;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+int msi_ordered_is_next(void)
+{
+    ordered_run *r = own.of;
+    if (!r) return 1;
+    pthread_mutex_lock(&r->lock);
+    const int is_next = r->next == own.item;
+    pthread_mutex_unlock(&r->lock);
+    return is_next;
 }

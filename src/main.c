@@ -30,8 +30,8 @@
 #include "src/run/draw_model.h"
 #include "src/run/restore.h"
 
-/* Images that are written at a time, and one that is being made. */
-enum { IDLE_BLOCKS = 4 };
+/* Images that are written at a time. */
+enum { IDLE_BLOCKS = 16 };
 
 /* ---- Before anything else ---- */
 

@@ -649,11 +649,21 @@ typedef struct mfs_image {
     msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES];
 } mfs_image;
 
-static int mfs_add(mfs_image *mfs, const msi_image *image, const msi_imaging_weight *weight)
+enum { MFS_STRIPS = MSI_ORDERED_STEPS };
+
+/* Add the image of a channel, strip by strip after those of the earlier channels: while a thread adds a strip, others add
+ * others of later channels. */
+static int mfs_add(mfs_image *mfs, const msi_image *image)
 {
-    if (!mfs->image.pixel) MSI_TRY(msi_image_alloc(&mfs->image, &image->geometry, image->n_plane, image->precision));
-    msi_image_add(&mfs->image, image);
-    for (int p = 0; p < image->n_plane; p++) msi_imaging_weight_add(&mfs->weight[p], &weight[p]);
+    double part[MSI_GRIDDER_MAX_PLANES + 1];
+    for (int i = 0; i < MFS_STRIPS; i++) {
+        MSI_TRY(msi_ordered_step_begin(i));
+        if (i == 0 && !mfs->image.pixel)
+            MSI_TRY(msi_image_alloc(&mfs->image, &image->geometry, image->n_plane, image->precision));
+        if (i == 0) msi_image_add_weights(&mfs->image, image, part);
+        msi_image_add_strip(&mfs->image, image, part, i, MFS_STRIPS);
+        msi_ordered_step_end(i);
+    }
     return MSI_OK;
 }
 
@@ -672,6 +682,12 @@ typedef struct made_image {
     double largest_weight[MSI_GRIDDER_MAX_PLANES];
     int rc; /* of msi_gridder_image */
 } made_image;
+
+/* Images of several ranks are added to the mean after they were summed over the ranks. */
+static int is_added_early(const msi_imaging_run *r)
+{
+    return r->options->channels_out > 1 && r->ranks->size == 1;
+}
 
 int msi_imaging_append_psf(msi_image *image, int n)
 {
@@ -709,7 +725,7 @@ static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
     if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
 }
 
-/* Sum the image of a channel over the ranks, log it, add it to the mean of all channels, and write it. */
+/* Sum the image of a channel over the ranks, log it, add it to the mean of all channels unless it was, and write it. */
 static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made, mfs_image *mfs)
 {
     msi_image *image = &made->image;
@@ -725,7 +741,8 @@ static int finish_channel(msi_imaging_run *r, int64_t channel, made_image *made,
     r->n_gridded += most;
     msi_imaging_report_empty(r, channel, image->n_plane, image->n_vis);
     msi_imaging_report_channel(channel, most, report);
-    if (r->options->channels_out > 1) MSI_TRY(mfs_add(mfs, image, weight));
+    for (int p = 0; p < image->n_plane; p++) msi_imaging_weight_add(&mfs->weight[p], &weight[p]);
+    if (r->options->channels_out > 1 && !is_added_early(r)) MSI_TRY(mfs_add(mfs, image));
     return msi_imaging_files_write(r, channel, image, weight);
 }
 
@@ -758,6 +775,7 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
         const msi_progress_share all = msi_progress_enter(WRITE_PARTS * c, WRITE_PARTS * (c + 1), n_part(r));
         msi_progress_share gridding = msi_progress_enter(0, WRITE_PARTS - 1, WRITE_PARTS);
         make_image(r, c, &made);
+        if (!made.rc && is_added_early(r)) made.rc = mfs_add(mfs, &made.image);
         msi_progress_leave(gridding);
         gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
         int rc = msi_ranks_agree(r->ranks, made.rc);
@@ -784,6 +802,7 @@ static int image_in_slot(void *slots, int64_t c)
     channel_slots *l = slots;
     made_image *m = &l->made[c % l->n];
     make_image(l->run, c, m);
+    if (!m->rc && is_added_early(l->run)) m->rc = mfs_add(l->mfs, &m->image);
     release_gridder(l->run, c);
     return MSI_OK;
 }

@@ -250,17 +250,23 @@ static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *nee
 }
 
 /* Allow more images to be written while the next ones are computed, as long as they do not force visibilities to disk.
- * The only image of a run needs no more memory: it is written while the gridder is freed. */
-static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
+ * FEW are always worth their memory; more, up to as many files as are written at once, are if they are small. The only
+ * image of a run needs no more memory: it is written while the gridder is freed. */
+static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int n_file, int64_t bytes)
 {
+    enum { FEW = 3, SMALL_PART = 16 };
     const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out;
-    const int is_only = n_image == 1 && !o->clean.niter;
-    const int most = n_image < MSI_IMAGES_IN_FLIGHT && !o->clean.niter ? (int)n_image : MSI_IMAGES_IN_FLIGHT;
+    const int is_only = n_image == 1 && !o->clean.niter, enough = (MSI_FILES_AT_ONCE + n_file - 1) / n_file;
+    const int64_t limit = msi_memory_limit();
+    int most = enough < FEW ? FEW : enough < MSI_IMAGES_IN_FLIGHT ? enough : MSI_IMAGES_IN_FLIGHT;
+    if (n_image < most && !o->clean.niter) most = (int)n_image;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
-    while (plan->n_pending < most && larger(plan->grid_bytes + plan->image_bytes, plan->alone_bytes) +
-                                             plan->store_bytes + MSI_UNPLANNED_BYTES + bytes <=
-                                         msi_memory_limit()) {
+    while (plan->n_pending < most &&
+           larger(plan->grid_bytes + plan->image_bytes, plan->alone_bytes) + plan->store_bytes + MSI_UNPLANNED_BYTES +
+                   bytes <=
+               limit &&
+           (plan->n_pending < FEW || (plan->n_pending + 1) * bytes <= limit / SMALL_PART)) {
         plan->n_pending++;
         plan->image_bytes += bytes;
         plan->alone_bytes += bytes;
@@ -346,7 +352,7 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     }
     if (o->pb.grid) plan->image_bytes += beam_bytes(need, r->precision);
     if (o->pb.mosaic) plan->image_bytes += mosaic_bytes(need, r);
-    add_pending_images(plan, o, plan->paged_bytes ? 0 : plan->one_image_bytes);
+    add_pending_images(plan, o, need->n_plane + o->make_psf, plan->paged_bytes ? 0 : plan->one_image_bytes);
     MSI_TRY(share_memory(plan, o, weighting));
     plan->read_s = (double)scan->n_sample / MSI_READ_SAMPLES_PER_S * (o->selection.coordinates_only ? 0.1 : 1);
     plan->image_s = r->estimate_s * (double)o->channels_out;

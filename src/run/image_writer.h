@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Writes finished images while the next ones are computed, each plane by a thread. Images and grids that overflowed are
- * refused. */
+/* Writes finished images while the next ones are computed, each plane by a thread; threads may put images at the same
+ * time. Images and grids that overflowed are refused. */
 #ifndef MSI_IMAGE_WRITER_H
 #define MSI_IMAGE_WRITER_H
 
@@ -33,8 +33,8 @@ typedef struct msi_image_file {
     msi_finite_cause cause; /* of values that are not finite in single precision */
 } msi_image_file;
 
-enum { MSI_IMAGE_MAX_FILES = MSI_GRIDDER_MAX_PLANES + 1 }; /* the planes and the PSF */
-enum { MSI_IMAGES_IN_FLIGHT = 3 };                         /* written at a time, at most */
+enum { MSI_IMAGE_MAX_FILES = MSI_GRIDDER_MAX_PLANES + 1 };  /* the planes and the PSF */
+enum { MSI_IMAGES_IN_FLIGHT = 16, MSI_FILES_AT_ONCE = 16 }; /* written at a time, at most */
 
 typedef struct msi_image_writer msi_image_writer;
 
