@@ -172,6 +172,49 @@ static void keep_formatted(msi_log_level level, const char *format, va_list ap)
     keep_line(level, "", text);
 }
 
+/* A line that is held back. */
+typedef struct held_line {
+    struct held_line *next;
+    msi_log_level level, shown_from;
+    const char *kind; /* static */
+    char text[];
+} held_line;
+
+static _Thread_local struct {
+    int (*is_turn)(void); /* NULL: lines are not held */
+    held_line *first, **end;
+} held;
+
+void msi_log_hold(int (*is_turn)(void))
+{
+    held.is_turn = is_turn;
+    held.first = NULL;
+    held.end = &held.first;
+}
+
+static int hold_line(msi_log_level level, msi_log_level shown_from, const char *kind, const char *format, va_list ap)
+    __attribute__((format(printf, 4, 0)));
+
+/* Returns: 1 if the line is held, 0 if it is to be printed */
+static int hold_line(msi_log_level level, msi_log_level shown_from, const char *kind, const char *format, va_list ap)
+{
+    va_list again;
+    if (held.is_turn()) {
+        msi_log_release();
+        return 0;
+    }
+    va_copy(again, ap);
+    const int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    held_line *line = length < 0 ? NULL : malloc(sizeof *line + (size_t)length + 1);
+    if (!line) return 0;
+    *line = (held_line){NULL, level, shown_from, kind};
+    vsnprintf(line->text, (size_t)length + 1, format, ap);
+    *held.end = line;
+    held.end = &line->next;
+    return 1;
+}
+
 static void write_line(msi_log_level level, const char *kind, const char *format, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
@@ -203,6 +246,12 @@ static void write_line(msi_log_level level, const char *kind, const char *format
 #define MSI_LOG_LINE(of, kind, shown_from)                                                                             \
     do {                                                                                                               \
         va_list ap;                                                                                                    \
+        if (held.is_turn) {                                                                                            \
+            va_start(ap, format);                                                                                      \
+            const int is_held = hold_line(of, shown_from, kind, format, ap);                                           \
+            va_end(ap);                                                                                                \
+            if (is_held) break;                                                                                        \
+        }                                                                                                              \
         if (listening.call || state.level >= (shown_from)) {                                                           \
             va_start(ap, format);                                                                                      \
             write_line(of, kind, format, ap);                                                                          \
@@ -233,6 +282,26 @@ void msi_log_warning(const char *format, ...)
 void msi_log_advice(const char *format, ...)
 {
     MSI_LOG_LINE(MSI_LOG_QUIET, "warning", MSI_LOG_NORMAL);
+}
+
+static void print_held(const held_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void print_held(const held_line *line, const char *format, ...)
+{
+    MSI_LOG_LINE(line->level, line->kind, line->shown_from);
+}
+
+void msi_log_release(void)
+{
+    held_line *line = held.first;
+    held.is_turn = NULL;
+    held.first = NULL;
+    while (line) {
+        held_line *next = line->next;
+        print_held(line, "%s", line->text);
+        free(line);
+        line = next;
+    }
 }
 
 static void error_line(const char *format, ...) __attribute__((format(printf, 1, 2)));

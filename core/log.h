@@ -41,6 +41,15 @@ void msi_log_advice(const char *format, ...) __attribute__((format(printf, 1, 2)
 typedef void msi_log_listener(void *user, msi_log_level level, const char *line);
 void msi_log_listen(msi_log_listener *listener, void *user);
 
+/*
+ * msi_log_hold - hold the calling thread's lines back, so that those of threads that work at the same time do not mix.
+ * msi_log_release - print the lines that were held, and print later ones at once.
+ * Given: is_turn  asked before each line: 1 releases the lines early, because it is this thread's turn to print
+ * Notes: if memory is short, a line is printed at once. Labelled lines are not held.
+ */
+void msi_log_hold(int (*is_turn)(void));
+void msi_log_release(void);
+
 enum { MSI_LOG_LABEL = 12 }; /* columns of a label */
 
 /*

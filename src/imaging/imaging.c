@@ -156,6 +156,24 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     return spec;
 }
 
+/* Return 1 if channels may be cleaned at the same time: each by itself, without what only one thread may use: files of
+ * earlier runs, means of primary beams, ranks. */
+static int cleans_apart(const msi_imaging_run *r)
+{
+    const msi_clean_options *c = &r->options->clean;
+    return c->niter && !c->join_channels && !c->n_taylor && r->options->channels_out > 1 && r->ranks->size == 1 &&
+           !r->facets && !r->beam && !r->mosaic && !r->pb && !r->plan.paged_bytes && !c->reuse_psf && !c->reuse_dirty &&
+           !c->continues && !c->resume && !c->local_rms_image;
+}
+
+/* Return the host memory of one more channel that is worked on at the same time. */
+static int64_t slot_bytes(const msi_imaging_run *r)
+{
+    const msi_imaging_plan *p = &r->plan;
+    if (!r->options->clean.niter) return p->one_image_bytes;
+    return cleans_apart(r) ? p->image_bytes + p->one_image_bytes : 0;
+}
+
 /* Distribute the work over the GPUs and log the plan. */
 static void share_gpus(msi_imaging_run *r)
 {
@@ -166,7 +184,9 @@ static void share_gpus(msi_imaging_run *r)
                                .n_channel = o->channels_out,
                                .n_image = r->n_plane + (o->make_psf && !o->clean.niter),
                                .one_gpu_s = p->image_s,
-                               .slot_bytes = o->clean.niter ? 0 : p->one_image_bytes,
+                               .apart = !o->clean.niter || cleans_apart(r),
+                               .device_bytes = p->device_bytes,
+                               .slot_bytes = slot_bytes(r),
                                .free_bytes = msi_memory_limit() - planned};
     msi_gpu_share_plan(&r->gpus, o, &work);
     if (r->gpus.n_slot > 1) p->image_bytes += (r->gpus.n_slot - 1) * work.slot_bytes;
@@ -174,6 +194,14 @@ static void share_gpus(msi_imaging_run *r)
     p->image_s = msi_gpu_share_s(&r->gpus, &work);
     msi_imaging_report_plan(p, o);
     msi_gpu_share_report(&r->gpus, &work);
+}
+
+/* Reduce the channels that are worked on at the same time if other programs use the GPUs. */
+static void adjust_gpus(msi_imaging_run *r)
+{
+    const int each = r->gpus.n_slot / r->gpus.n;
+    if (r->plan.gridder.backend == MSI_BACKEND_CUDA && each > 1)
+        msi_gpu_share_adjust(&r->gpus, r->plan.device_bytes / each);
 }
 
 /* Return the samples of all planes of a cube in another frame. */
@@ -285,10 +313,15 @@ static int channels_at_once(const msi_imaging_run *r)
 {
     const int n_thread = omp_get_max_threads();
     const int64_t each = r->plan.grid_bytes + 2 * r->plan.image_bytes;
-    if (r->facets || r->mosaic) return 1;
+    if (r->facets || r->mosaic || (r->options->clean.niter && !cleans_apart(r))) return 1;
     if (r->plan.gridder.backend == MSI_BACKEND_CUDA) return r->gpus.n_slot;
     if (r->options->channels_out < 2 * n_thread) return 1;
     return n_thread * each <= msi_memory_limit() / 4 ? n_thread : 1;
+}
+
+int msi_imaging_fields_at_once(const msi_imaging_run *r)
+{
+    return r->options->clean.niter ? channels_at_once(r) : 1;
 }
 
 /* Fix backend, device and threads of the gridders, now that the plan is made. */
@@ -298,7 +331,7 @@ static int bind_gridders(msi_imaging_run *r)
         msi_gridder_spec spec = gridder_spec(r);
         if (r->plan.gridder.backend == MSI_BACKEND_CUDA)
             msi_gpu_share_gridder(&r->gpus, c, &spec);
-        else if (!spec.residual && channels_at_once(r) > 1)
+        else if (channels_at_once(r) > 1)
             spec.n_thread = 1;
         if (c == 0 && r->mosaic) MSI_TRY(msi_imaging_mosaic_bind(r, &spec));
         for (int i = 0; i < msi_imaging_n_part(r); i++) {
@@ -895,7 +928,7 @@ static int image_interval(msi_imaging_run *r)
     MSI_TRY(msi_imaging_facets_respond(r));
     MSI_TRY(msi_imaging_mosaic_channels(r));
     t.weighed_s = msi_wall_s();
-    if (r->plan.gridder.backend == MSI_BACKEND_CUDA) msi_gpu_share_adjust(&r->gpus, &r->plan.gridder);
+    adjust_gpus(r);
     MSI_TRY(r->options->clean.niter ? msi_imaging_clean_run(r) : image_channels(r));
     MSI_TRY(msi_imaging_cube_restore(r));
     t.imaged_s = msi_wall_s();

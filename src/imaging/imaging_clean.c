@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The deconvolution of an interval, one field after the other. For each field (clean_field):
+ * The deconvolution of an interval, one field after the other, or several at a time (clean_fields). For each field
+ * (clean_field):
  *  1. PSFs and their beams, cleaners, masks;
  *  2. dirty images;
  *  3. models of a checkpoint or of an earlier run, and their residuals;
@@ -17,6 +18,7 @@
 #include "core/image.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/ordered_parallel.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "src/clean/clean_cycle.h"
@@ -220,7 +222,7 @@ static int make_dirty(msi_cleaning *k)
  * 1: they are those of a checkpoint */
 static int begin_models(msi_cleaning *k, int *resumed)
 {
-    MSI_TRY(msi_imaging_checkpoint_load(k->run, &k->field, k->first, resumed));
+    MSI_TRY(msi_imaging_checkpoint_load(k->run, &k->field, k->first, &k->history, resumed));
     if (*resumed) MSI_TRY(msi_cleaning_put_first_residual(k));
     if (!*resumed && !k->run->options->clean.continues) return MSI_OK;
     const reused_planes models = {k->run->options->name, MSI_FITS_MODEL, k->field.model};
@@ -239,12 +241,11 @@ static void begin_channel(msi_cleaning *k, int channel)
 {
     const msi_clean_field *f = &k->field;
     const int64_t first = msi_cleaning_channel(k, channel) * f->spec.n_pol;
-    const int is_new = msi_cleaning_term(k, channel) == 0;
-    if (is_new) msi_imaging_report_empty(k->run, k->first + channel, f->spec.n_pol, f->n_vis + channel * f->spec.n_pol);
+    if (msi_cleaning_term(k, channel) == 0)
+        msi_imaging_report_empty(k->run, k->first + channel, f->spec.n_pol, f->n_vis + channel * f->spec.n_pol);
     for (int p = 0; p < f->spec.n_pol; p++) {
         k->weight[channel][p] = (msi_imaging_weight){.largest = k->samples->largest_weight[first + p],
                                                      .vis_sum = k->samples->sum_vis_weight[first + p]};
-        if (is_new) msi_imaging_weight_add(&k->band_weight[p], &k->weight[channel][p]);
     }
 }
 
@@ -289,6 +290,7 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
             n_term ? k->samples->reference_hz : 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
     if (n_term) MSI_TRY(msi_clean_samples_taylor(k->samples, &k->taylor));
     msi_clean_field_spec spec = msi_imaging_field_spec(r->options, r->planes, r->n_plane);
+    spec.n_thread = k->n_thread;
     spec.samples = k->samples;
     spec.first = first;
     spec.n_channel = n_channel;
@@ -360,7 +362,7 @@ static int put_first_residual(void *cleaning)
 static int save_checkpoint(void *cleaning)
 {
     msi_cleaning *k = cleaning;
-    return msi_imaging_checkpoint_save(k->run, &k->field, k->first);
+    return msi_imaging_checkpoint_save(k->run, &k->field, k->first, &k->history, &k->checkpoint_at_s);
 }
 
 /* Run the cycles of the field. Given: label  begins the log lines */
@@ -377,7 +379,7 @@ static int run_cycles(msi_cleaning *k, const char *label, int resumed)
                                         .image = image,
                                         .beam_pixel = find_beam_pixel(k),
                                         .rms = rms.pixel,
-                                        .history = &k->run->history,
+                                        .history = &k->history,
                                         .resumed = resumed,
                                         .first = resumed ? NULL : put_first_residual,
                                         .cycle = save_checkpoint,
@@ -407,10 +409,8 @@ static int clean_field(msi_cleaning *k)
     at[3] = msi_wall_s();
     msi_clean_report_end(label, &k->field);
     warn_of_accuracy(k);
-    for (int p = 0; p < k->field.spec.n_pol; p++) {
-        const msi_fits_clean c = msi_cleaning_cards(k, msi_clean_field_group(&k->field, p));
-        add_cards(&k->clean[p], &c);
-    }
+    for (int p = 0; p < k->field.spec.n_pol; p++)
+        k->clean[p] = msi_cleaning_cards(k, msi_clean_field_group(&k->field, p));
     MSI_TRY(msi_cleaning_put_cleaned(k));
     at[4] = msi_wall_s();
     msi_log_detail("time of cleaning: PSFs and beams %.2f s, dirty images %.2f s, cycles %.2f s, restored images and "
@@ -451,7 +451,7 @@ static int make_cleaning(msi_cleaning **out, msi_imaging_run *r, int n_channel)
 static void free_cleaning(msi_cleaning *k)
 {
     if (!k) return;
-    for (int i = 0; i < MSI_CLEANING_KINDS; i++) msi_image_free(&k->sum[i]);
+    msi_clean_history_free(&k->history);
     msi_free(k->freq_hz);
     msi_free(k->beam);
     msi_free(k->weight);
@@ -484,24 +484,91 @@ static int check_polarisations(const msi_imaging_run *r, const msi_clean_samples
     return MSI_OK;
 }
 
+/* Fields that are cleaned at the same time, each on its own GPU or by its own threads. */
+typedef struct field_slots {
+    msi_imaging_run *run;
+    msi_cleaning_band band;
+    int each; /* channels of a field */
+    int n_image;
+    int n;
+    msi_cleaning **slot; /* [n] */
+} field_slots;
+
+static int clean_in_slot(void *slots, int64_t i)
+{
+    field_slots *s = slots;
+    msi_cleaning *k = s->slot[i % s->n];
+    if (s->n > 1) msi_log_hold(msi_ordered_is_next);
+    int rc = make_field(k, i * s->each, s->n_image);
+    if (!rc) rc = clean_field(k);
+    rc = end_field(k, rc);
+    if (rc) msi_log_release();
+    return rc;
+}
+
+/* Add the results of a field to those of the band, in the order of fields. */
+static int finish_field(void *slots, int64_t i)
+{
+    field_slots *s = slots;
+    msi_cleaning *k = s->slot[i % s->n];
+    msi_log_release();
+    for (int c = 0; c < (k->samples->n_term ? 1 : s->n_image); c++)
+        for (int p = 0; p < s->run->n_plane; p++) msi_imaging_weight_add(&s->band.weight[p], &k->weight[c][p]);
+    for (int p = 0; p < s->run->n_plane; p++) add_cards(&s->band.clean[p], &k->clean[p]);
+    for (int64_t n = 0; n < k->history.n; n++) MSI_TRY(msi_clean_history_add(&s->run->history, &k->history.step[n]));
+    msi_clean_history_free(&k->history);
+    s->run->checkpoint_at_s = fmax(s->run->checkpoint_at_s, k->checkpoint_at_s);
+    return MSI_OK;
+}
+
+static int make_slots(field_slots *s, msi_clean_samples *samples)
+{
+    MSI_TRY(msi_alloc(&s->slot, s->n, sizeof *s->slot, "cleaning"));
+    for (int i = 0; i < s->n; i++) {
+        MSI_TRY(make_cleaning(&s->slot[i], s->run, s->n_image));
+        s->slot[i]->samples = samples;
+        s->slot[i]->band = &s->band;
+        s->slot[i]->checkpoint_at_s = s->run->checkpoint_at_s;
+        s->slot[i]->n_thread = s->run->options->n_threads / s->n > 1 ? s->run->options->n_threads / s->n : 1;
+    }
+    return MSI_OK;
+}
+
+static int run_fields(field_slots *s)
+{
+    const msi_ordered_parallel turns = {.n_item = s->run->options->channels_out / s->each,
+                                        .n_thread = s->n,
+                                        .work = clean_in_slot,
+                                        .finish = finish_field,
+                                        .of = s};
+    if (s->n > 1) {
+        msi_progress_begin("cleaning");
+        MSI_TRY(msi_ordered_parallel_run(&turns));
+        msi_progress_end();
+        return MSI_OK;
+    }
+    for (int64_t i = 0; i < turns.n_item; i++) {
+        MSI_TRY(clean_in_slot(s, i));
+        MSI_TRY(finish_field(s, i));
+    }
+    return MSI_OK;
+}
+
 /* Clean the fields of the interval and write their files, except those of -save-weights. The first rank calls it. */
 static int clean_fields(msi_imaging_run *r, msi_clean_samples *samples)
 {
-    const int64_t n = r->options->channels_out;
-    const int each = r->options->clean.join_channels ? (int)n : 1;
-    const int n_image = samples->n_term ? samples->n_term : each; /* of a field and polarisation */
-    msi_cleaning *k = NULL;
+    const int each = r->options->clean.join_channels ? (int)r->options->channels_out : 1;
+    /* n_image: of a field and polarisation */
+    field_slots s = {.run = r, .each = each, .n_image = samples->n_term ? samples->n_term : each};
+    s.n = msi_imaging_fields_at_once(r);
     int rc = check_polarisations(r, samples);
-    if (!rc) rc = make_cleaning(&k, r, n_image);
-    if (!rc) k->samples = samples;
-    for (int64_t first = 0; !rc && first < n; first += each) {
-        rc = make_field(k, first, n_image);
-        if (!rc) rc = clean_field(k);
-        rc = end_field(k, rc);
-    }
-    if (!rc && msi_cleaning_has_mfs(k)) rc = msi_cleaning_put_sums(k);
+    if (!rc) rc = make_slots(&s, samples);
+    if (!rc) rc = run_fields(&s);
+    if (!rc && msi_cleaning_has_mfs(s.slot[0])) rc = msi_cleaning_put_sums(s.slot[0]);
     if (!rc) rc = msi_imaging_files_horizon(r);
-    free_cleaning(k);
+    for (int i = 0; s.slot && i < s.n; i++) free_cleaning(s.slot[i]);
+    for (int i = 0; i < MSI_CLEANING_KINDS; i++) msi_image_free(&s.band.sum[i]);
+    msi_free(s.slot);
     return rc;
 }
 

@@ -28,10 +28,21 @@ int msi_imaging_mosaic_terms(msi_imaging_run *run, const msi_clean_samples *samp
 
 enum { MSI_CLEANING_KINDS = MSI_FITS_IMAGE + 1 };
 
-/* The cleaning of an interval. The present field has the output channels [first, first + field.spec.n_channel). */
+/* What the fields of an interval share. Fields that are cleaned at the same time change it in the order of channels. */
+typedef struct msi_cleaning_band {
+    /* If there are several output channels: means of their images, and results of cleaning all of them. */
+    msi_image sum[MSI_CLEANING_KINDS]; /* empty before the first image is added */
+    msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES];
+    msi_fits_clean clean[MSI_MAX_PLANES];
+    int has_beam;
+    msi_beam beam; /* of the mean PSF */
+} msi_cleaning_band;
+
+/* The cleaning of an interval, or of every n-th field of it. The present field has the output channels [first, first + field.spec.n_channel). */
 typedef struct msi_cleaning {
     msi_imaging_run *run;
     msi_clean_samples *samples;
+    msi_cleaning_band *band;
     msi_clean_field field;
     int64_t first;
     double principal_peak_jy; /* with Taylor terms: the largest value of the principal solution of Stokes I, term 0 */
@@ -47,13 +58,11 @@ typedef struct msi_cleaning {
     /* [field.spec.n_channel] peak of the residual and flux of the model */
     double (*peak_jy)[MSI_MAX_PLANES], (*flux_jy)[MSI_MAX_PLANES];
 
-    /* If there are several output channels: means of their images, and results of cleaning all of them. */
-    msi_image sum[MSI_CLEANING_KINDS]; /* empty before the first image is added */
-    msi_imaging_weight band_weight[MSI_GRIDDER_MAX_PLANES];
-    msi_fits_clean clean[MSI_MAX_PLANES];
+    msi_fits_clean clean[MSI_MAX_PLANES]; /* results of the field */
     msi_planes_shape shape;
-    int has_band_beam;
-    msi_beam band_beam; /* of the mean PSF */
+    msi_clean_history history; /* of the field */
+    double checkpoint_at_s;    /* when the last checkpoint was written */
+    int n_thread;              /* of the CPU */
 } msi_cleaning;
 
 /* msi_cleaning_has_mfs - return 1 if there are also images of all channels together. */

@@ -10,6 +10,7 @@
 
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/ordered_parallel.h"
 #include "core/status.h"
 #include "core/units.h"
 #include "src/clean/clean_field.h"
@@ -111,10 +112,12 @@ static int measure_models(msi_cleaning *k)
 
 int msi_cleaning_add_to_sum(msi_cleaning *k, msi_fits_kind kind, const msi_image *image)
 {
-    msi_image *sum = &k->sum[kind];
+    msi_image *sum = &k->band->sum[kind];
     if (!msi_cleaning_has_mfs(k)) return MSI_OK;
+    MSI_TRY(msi_ordered_step_begin((int)kind));
     if (!sum->pixel) MSI_TRY(msi_image_alloc(sum, &image->geometry, image->n_plane, image->precision));
     msi_image_add(sum, image);
+    msi_ordered_step_end((int)kind);
     return MSI_OK;
 }
 
@@ -207,7 +210,7 @@ static int restore_plane(const msi_cleaning *k, const msi_beam *beam, int first,
                                    .cell_y_rad = g->cell_y_rad,
                                    .first = first,
                                    .n = 1,
-                                   .n_thread = k->run->options->n_threads};
+                                   .n_thread = k->n_thread};
     if (msi_beam_known(beam)) return msi_restore(residual, residual, model, &spec);
     msi_image none;
     MSI_TRY(msi_image_alloc(&none, g, 1, k->shape.precision));
@@ -530,9 +533,9 @@ static int put_index_map(msi_imaging_run *r, const msi_clean_field *f, const msi
 /* Find the beam of the mean PSF, once, after the PSFs of all channels were added. */
 static int find_band_beam(msi_cleaning *k)
 {
-    if (k->has_band_beam) return MSI_OK;
-    k->has_band_beam = 1;
-    return msi_imaging_files_beam(k->run, MSI_OUTPUT_MFS, &k->band_beam, &k->sum[MSI_FITS_PSF]);
+    if (k->band->has_beam) return MSI_OK;
+    k->band->has_beam = 1;
+    return msi_imaging_files_beam(k->run, MSI_OUTPUT_MFS, &k->band->beam, &k->band->sum[MSI_FITS_PSF]);
 }
 
 static int put_index(msi_cleaning *k)
@@ -543,7 +546,7 @@ static int put_index(msi_cleaning *k)
         msi_log_info(k->field.spec.sight && k->field.spec.sight->respond
                          ? "spectral-index map: corrected for the primary beam"
                          : "spectral-index map: not corrected for the primary beam, whose spectrum it includes");
-    const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band_beam, k->band_weight, k->clean, 0};
+    const msi_imaging_product product = {MSI_OUTPUT_MFS, MSI_FITS_INDEX, k->band->beam, k->band->weight, k->clean, 0};
     return put_index_map(k->run, &k->field, &product);
 }
 
@@ -723,9 +726,10 @@ int msi_cleaning_put_cleaned(msi_cleaning *k)
 
 static int put_sum(msi_cleaning *k, msi_fits_kind kind, const msi_beam *beam)
 {
-    msi_image *sum = &k->sum[kind];
+    msi_image *sum = &k->band->sum[kind];
     const int has_cards = kind == MSI_FITS_RESIDUAL || kind == MSI_FITS_MODEL || kind == MSI_FITS_IMAGE;
-    const msi_imaging_product product = {MSI_OUTPUT_MFS, kind, *beam, k->band_weight, has_cards ? k->clean : NULL, 0};
+    const msi_imaging_product product = {
+        MSI_OUTPUT_MFS, kind, *beam, k->band->weight, has_cards ? k->band->clean : NULL, 0};
     for (int p = 0; p < sum->n_plane; p++)
         if (!sum->n_vis[p]) msi_image_fill_nan(sum, p);
     return msi_imaging_files_put(k->run, &product, sum);
@@ -734,8 +738,8 @@ static int put_sum(msi_cleaning *k, msi_fits_kind kind, const msi_beam *beam)
 /* Make the restored image of all channels: the mean residual plus the mean model with the beam of the mean PSF. */
 static int restore_sum(msi_cleaning *k, const msi_beam *beam)
 {
-    const msi_image *residual = &k->sum[MSI_FITS_RESIDUAL], *model = &k->sum[MSI_FITS_MODEL];
-    msi_image *image = &k->sum[MSI_FITS_IMAGE];
+    const msi_image *residual = &k->band->sum[MSI_FITS_RESIDUAL], *model = &k->band->sum[MSI_FITS_MODEL];
+    msi_image *image = &k->band->sum[MSI_FITS_IMAGE];
     msi_planes_shape shape = k->shape;
     msi_planes *of_residual = NULL, *of_model = NULL;
     const int n = shape.n = residual->n_plane;
@@ -760,15 +764,15 @@ static int restore_sum(msi_cleaning *k, const msi_beam *beam)
 int msi_cleaning_put_sums(msi_cleaning *k)
 {
     const msi_clean_options *o = &k->run->options->clean;
-    const msi_beam *beam = &k->band_beam;
+    const msi_beam *beam = &k->band->beam;
     MSI_TRY(find_band_beam(k));
     MSI_TRY(put_sum(k, MSI_FITS_PSF, beam));
     if (!o->no_dirty) MSI_TRY(put_sum(k, MSI_FITS_DIRTY, beam));
     if (o->save_first_residual) MSI_TRY(put_sum(k, MSI_FITS_FIRST_RESIDUAL, beam));
-    for (int p = 0; p < k->sum[MSI_FITS_MODEL].n_plane; p++) {
+    for (int p = 0; p < k->band->sum[MSI_FITS_MODEL].n_plane; p++) {
         double unused;
-        MSI_TRY(measure_plane(&k->sum[MSI_FITS_RESIDUAL], p, &k->clean[p].peak_jy, &unused));
-        MSI_TRY(measure_plane(&k->sum[MSI_FITS_MODEL], p, &unused, &k->clean[p].flux_jy));
+        MSI_TRY(measure_plane(&k->band->sum[MSI_FITS_RESIDUAL], p, &k->band->clean[p].peak_jy, &unused));
+        MSI_TRY(measure_plane(&k->band->sum[MSI_FITS_MODEL], p, &unused, &k->band->clean[p].flux_jy));
     }
     MSI_TRY(restore_sum(k, beam));
     MSI_TRY(put_sum(k, MSI_FITS_RESIDUAL, beam));

@@ -334,26 +334,28 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     return (msi_checkpoint_run){options, sets};
 }
 
-int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, int64_t first)
+int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, int64_t first,
+                                const msi_clean_history *history, double *at_s)
 {
     const checkpoint_path path = name_checkpoint(run->options, run->interval, first);
-    if (msi_wall_s() - run->checkpoint_at_s < run->options->clean.checkpoint_s) return MSI_OK;
+    if (msi_wall_s() - *at_s < run->options->clean.checkpoint_s) return MSI_OK;
     const msi_checkpoint_run id = identify_run(run, field);
-    const int rc = msi_checkpoint_save_field(field, &run->history, path.text, &id);
-    run->checkpoint_at_s = msi_wall_s();
-    run->has_checkpoint |= !rc;
+    const int rc = msi_checkpoint_save_field(field, history, path.text, &id);
+    *at_s = msi_wall_s();
+    if (!rc) run->has_checkpoint = 1;
     return rc;
 }
 
-int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, int64_t first, int *found)
+int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, int64_t first, msi_clean_history *history,
+                                int *found)
 {
     const checkpoint_path path = name_checkpoint(run->options, run->interval, first);
     int rc = MSI_OK;
     *found = 0;
     if (run->options->clean.resume) {
         const msi_checkpoint_run id = identify_run(run, field);
-        rc = msi_checkpoint_load_field(field, &run->history, path.text, &id, found);
-        run->has_checkpoint |= !rc && *found;
+        rc = msi_checkpoint_load_field(field, history, path.text, &id, found);
+        if (!rc && *found) run->has_checkpoint = 1;
         if (!rc && *found) msi_log_info("resuming from the checkpoint %s", path.text);
         if (!rc && !*found) msi_log_info("there is no checkpoint %s; cleaning starts from the beginning", path.text);
     } else if (access(path.text, F_OK) == 0) {

@@ -443,10 +443,13 @@ int msi_imaging_reuse_forced(const msi_imaging_run *run, float *pixel);
 /*
  * msi_imaging_checkpoint_save - write the checkpoint of a field between two cycles, unless the time of -checkpoint has
  * not passed since the last one.
- * Given:   first  the first output channel of the field
+ * Given:              first    the first output channel of the field
+ *                     history  of the field
+ * Given and returned: at_s     when the last one was written
  * Returns: as msi_checkpoint_save_field
  */
-int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, int64_t first);
+int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, int64_t first,
+                                const msi_clean_history *history, double *at_s);
 
 /*
  * msi_imaging_checkpoint_load - with -resume load the checkpoint into the field, and log whether there was one; without
@@ -454,7 +457,12 @@ int msi_imaging_checkpoint_save(msi_imaging_run *run, msi_clean_field *field, in
  * Returned: *found  1: the field has the state of the checkpoint
  * Returns:  as msi_checkpoint_load_field
  */
-int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, int64_t first, int *found);
+int msi_imaging_checkpoint_load(msi_imaging_run *run, msi_clean_field *field, int64_t first, msi_clean_history *history,
+                                int *found);
+
+/* msi_imaging_fields_at_once - return how many fields are cleaned at the same time: 1, or several channels that are
+ * cleaned apart (imaging.c). */
+int msi_imaging_fields_at_once(const msi_imaging_run *run);
 
 /* msi_imaging_checkpoint_advise - log how a run that has failed or was stopped goes on from its checkpoint, if it has
  * one. */

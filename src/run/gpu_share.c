@@ -78,10 +78,10 @@ static int64_t least_device_bytes(const msi_gpu_share *share)
     return least;
 }
 
-/* Return whether a number of gridders use at most half of a GPU's free memory. */
-static int fits_device(int each, int64_t gridder_bytes, int64_t bytes)
+/* Return whether a number of channels use at most half of a GPU's free memory. */
+static int fits_device(int each, int64_t channel_bytes, int64_t bytes)
 {
-    return each * gridder_bytes <= bytes / 2;
+    return each * channel_bytes <= bytes / 2;
 }
 
 /* Return whether there are enough channels and enough host memory. */
@@ -90,17 +90,16 @@ static int fits_host(int n_slot, const msi_gpu_work *w)
     return w->n_channel >= n_slot && (n_slot - 1) * w->slot_bytes <= w->free_bytes;
 }
 
-/* Choose the number of slots: several on each GPU if the memory of the host and of the GPU suffices. With deconvolution
- * one slot suffices: the gridders keep their plans and samples on the GPU, and wait for it only. */
+/* Choose the number of slots: several on each GPU if the memory of the host and of the GPU suffices. With joined
+ * deconvolution one slot suffices: the gridders keep their plans and samples on the GPU, and wait for it only. */
 static int choose_slots(const msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
-    const int most = o->clean.niter || w->n_channel == 1 ? 1 : MOST_SLOTS, n_gpu = share->n;
+    const int most = !w->apart || w->n_channel == 1 ? 1 : MOST_SLOTS, n_gpu = share->n;
     /* The plan reads the memory of the first GPU only; the others may not have been started. */
     const int64_t bytes = most > 1 ? free_device_bytes(share, 0) : 0;
     for (int each = most; each > 1; each--) {
         const int has_threads = each == 2 || o->n_threads >= SLOT_THREADS * each * n_gpu;
-        if (has_threads && fits_device(each, w->gridder->device_bytes, bytes) && fits_host(each * n_gpu, w))
-            return each * n_gpu;
+        if (has_threads && fits_device(each, w->device_bytes, bytes) && fits_host(each * n_gpu, w)) return each * n_gpu;
     }
     return n_gpu > 1 && fits_host(n_gpu, w) ? n_gpu : 1;
 }
@@ -115,6 +114,7 @@ double msi_gpu_share_s(const msi_gpu_share *share, const msi_gpu_work *w)
 void msi_gpu_share_plan(msi_gpu_share *share, const msi_options *o, const msi_gpu_work *w)
 {
     if (w->gridder->backend != MSI_BACKEND_CUDA) return;
+    share->apart = w->apart;
     share->n_slot = choose_slots(share, o, w);
     if (o->gpus.kind != MSI_GPUS_AUTO || w->one_gpu_s <= START_S) return;
     msi_gpu_share best = *share, own = *share;
@@ -150,14 +150,14 @@ void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *w)
                      w->n_channel > 1 ? " of one output channel after the other" : "");
 }
 
-void msi_gpu_share_adjust(msi_gpu_share *share, const msi_gridder_report *gridder)
+void msi_gpu_share_adjust(msi_gpu_share *share, int64_t device_bytes)
 {
     const int planned = share->n_slot / share->n;
     if (planned < 2) return;
     msi_backend_await(share->device, share->n);
     const int64_t bytes = least_device_bytes(share);
     int each = planned;
-    while (each > 1 && !fits_device(each, gridder->device_bytes, bytes)) each--;
+    while (each > 1 && !fits_device(each, device_bytes, bytes)) each--;
     share->n_slot = each * share->n;
     if (each < planned)
         msi_log_detail("%d output channels at a time on a GPU instead of %d: %.3f GB of its memory are free", each,
@@ -172,7 +172,7 @@ void msi_gpu_share_gridder(const msi_gpu_share *share, int64_t channel, msi_grid
     spec->n_worker = share->n > 1 ? share->n : 0;
     if (n_slot == 1) return;
     spec->n_thread = spec->n_thread > n_slot ? spec->n_thread / n_slot : 1;
-    if (spec->residual) {
+    if (spec->residual && !share->apart) {
         spec->worker = &share->device[channel % n_slot];
         spec->n_worker = 1;
     } else {

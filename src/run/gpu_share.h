@@ -15,16 +15,19 @@ typedef struct msi_gpu_share {
     int device[MSI_MAX_GPUS];
     int n_slot; /* output channels that are gridded at a time, the same number on each GPU; 1: all GPUs work on one
                    channel at a time */
+    int apart;  /* each channel has all of its work on one GPU */
 } msi_gpu_share;
 
 /* The work of one interval. */
 typedef struct msi_gpu_work {
     const msi_gridder_report *gridder; /* as planned for one GPU; of one output channel */
     int64_t n_channel;
-    int n_image;        /* of an output channel, with the PSF */
-    double one_gpu_s;   /* time of all channels on one GPU */
-    int64_t slot_bytes; /* host memory of one more slot */
-    int64_t free_bytes; /* host memory that is left */
+    int n_image;          /* of an output channel, with the PSF */
+    double one_gpu_s;     /* time of all channels on one GPU */
+    int apart;            /* channels are worked on independently: they are not cleaned jointly */
+    int64_t device_bytes; /* memory of an output channel on its GPU */
+    int64_t slot_bytes;   /* host memory of one more slot */
+    int64_t free_bytes;   /* host memory that is left */
 } msi_gpu_work;
 
 /* msi_gpu_share_start - begin to start the GPUs that -gpus names; else the first one. It does not wait for their
@@ -51,13 +54,13 @@ void msi_gpu_share_report(const msi_gpu_share *share, const msi_gpu_work *work);
 /*
  * msi_gpu_share_adjust - wait for the GPUs, and reduce the slots if other programs use the GPUs' memory. The plan does
  * not wait, and assumes that all of it is free. Gridders keep their GPUs.
- * Given: gridder  as planned for one GPU
+ * Given: device_bytes  as planned, of an output channel
  */
-void msi_gpu_share_adjust(msi_gpu_share *share, const msi_gridder_report *gridder);
+void msi_gpu_share_adjust(msi_gpu_share *share, int64_t device_bytes);
 
 /*
- * msi_gpu_share_gridder - choose the GPUs of an output channel's gridder. With deconvolution, its planes are on the
- * first GPU.
+ * msi_gpu_share_gridder - choose the GPUs of an output channel's gridder. With joined deconvolution, its planes are on
+ * the first GPU.
  * Given and returned: *spec  with lists borrowed from the share
  */
 void msi_gpu_share_gridder(const msi_gpu_share *share, int64_t channel, msi_gridder_spec *spec);

@@ -44,39 +44,46 @@ void __wrap_msi_backend_warm_up(msi_backend backend, const int *device, int n)
 }
 
 /* A GPU has up to four slots of four threads each, if there are enough channels and enough memory of the GPU and of the
- * host; two slots need fewer threads. With deconvolution it has one. */
+ * host; two slots need fewer threads. With joined deconvolution it has one. */
 static void test_slots(void **state)
 {
     (void)state;
     const msi_ranks alone = MSI_RANKS_ALONE;
     const msi_gridder_report report = {.backend = MSI_BACKEND_CUDA, .device_bytes = 10};
-    const msi_gpu_work enough = {
-        .gridder = &report, .n_channel = 16, .n_image = 1, .one_gpu_s = 1, .slot_bytes = 5, .free_bytes = 15};
+    const msi_gpu_work enough = {.gridder = &report,
+                                 .n_channel = 16,
+                                 .n_image = 1,
+                                 .one_gpu_s = 1,
+                                 .device_bytes = 10,
+                                 .slot_bytes = 5,
+                                 .free_bytes = 15};
     const struct {
-        int n_gpu, n_channel, niter;
+        int n_gpu, n_channel, niter; /* niter -1: channels that are cleaned apart */
         int64_t gpu_bytes, free_bytes;
         int n_slot, n_thread;
     } cases[] = {
-        {1, 16, 0, 40, 15, 2, 8},  {1, 2, 0, 40, 5, 2, 8},    {1, 1, 0, 40, 15, 1, 8},   {1, 16, 0, 39, 15, 1, 8},
-        {1, 16, 0, 40, 4, 1, 8},   {1, 16, 9, 40, 15, 1, 8},  {2, 16, 0, 40, 15, 4, 8},  {2, 3, 0, 40, 15, 2, 8},
-        {2, 16, 0, 40, 14, 2, 8},  {2, 16, 0, 39, 15, 2, 8},  {2, 16, 9, 40, 15, 2, 8},  {2, 1, 0, 40, 15, 1, 8},
-        {1, 16, 0, 80, 15, 4, 16}, {1, 3, 0, 80, 15, 3, 16},  {1, 16, 0, 79, 15, 3, 16}, {1, 16, 0, 80, 14, 3, 16},
-        {1, 16, 0, 80, 15, 3, 15}, {2, 16, 0, 80, 35, 8, 32}, {2, 16, 0, 80, 35, 6, 31}, {1, 16, 0, 80, 15, 2, 1}};
+        {1, 16, 0, 40, 15, 2, 8},   {1, 2, 0, 40, 5, 2, 8},    {1, 1, 0, 40, 15, 1, 8},   {1, 16, 0, 39, 15, 1, 8},
+        {1, 16, 0, 40, 4, 1, 8},    {1, 16, 9, 40, 15, 1, 8},  {2, 16, 0, 40, 15, 4, 8},  {2, 3, 0, 40, 15, 2, 8},
+        {2, 16, 0, 40, 14, 2, 8},   {2, 16, 0, 39, 15, 2, 8},  {2, 16, 9, 40, 15, 2, 8},  {2, 1, 0, 40, 15, 1, 8},
+        {1, 16, 0, 80, 15, 4, 16},  {1, 3, 0, 80, 15, 3, 16},  {1, 16, 0, 79, 15, 3, 16}, {1, 16, 0, 80, 14, 3, 16},
+        {1, 16, 0, 80, 15, 3, 15},  {2, 16, 0, 80, 35, 8, 32}, {2, 16, 0, 80, 35, 6, 31}, {1, 16, 0, 80, 15, 2, 1},
+        {2, 16, -1, 80, 35, 8, 32}, {2, 16, -1, 39, 15, 2, 8}, {1, 16, -1, 80, 15, 4, 16}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         msi_gpu_share share = {.ranks = &alone, .n = cases[i].n_gpu, .device = {3, 5}};
         msi_options o = {.gpus = {.kind = MSI_GPUS_COUNT, .n = cases[i].n_gpu}};
         msi_gpu_work work = enough;
         o.clean.niter = cases[i].niter;
         o.n_threads = cases[i].n_thread;
+        work.apart = cases[i].niter <= 0;
         work.n_channel = cases[i].n_channel;
         free_bytes[3] = cases[i].gpu_bytes;
         work.free_bytes = cases[i].free_bytes;
         msi_gpu_share_plan(&share, &o, &work);
         assert_int_equal(share.n_slot, cases[i].n_slot);
         for (int64_t c = 0; c < cases[i].n_channel && share.n_slot > 1; c++) {
-            msi_gridder_spec spec = {.residual = cases[i].niter > 0, .n_thread = cases[i].n_thread};
+            msi_gridder_spec spec = {.residual = cases[i].niter != 0, .n_thread = cases[i].n_thread};
             msi_gpu_share_gridder(&share, c, &spec);
-            assert_int_equal(spec.residual ? spec.worker[0] : spec.device, c % cases[i].n_gpu ? 5 : 3);
+            assert_int_equal(cases[i].niter > 0 ? spec.worker[0] : spec.device, c % cases[i].n_gpu ? 5 : 3);
             assert_int_equal(spec.n_thread, cases[i].n_thread > share.n_slot ? cases[i].n_thread / share.n_slot : 1);
         }
     }
@@ -88,7 +95,12 @@ static void check_slots(msi_gpus gpus, int64_t first, int64_t then, int planned,
     const msi_ranks alone = MSI_RANKS_ALONE;
     const msi_options o = {.gpus = gpus, .n_threads = 64};
     const msi_gridder_report gridder = {.backend = MSI_BACKEND_CUDA, .device_bytes = 10 * GB};
-    const msi_gpu_work work = {.gridder = &gridder, .n_channel = 64, .n_image = 1, .one_gpu_s = 0.1};
+    const msi_gpu_work work = {.gridder = &gridder,
+                               .n_channel = 64,
+                               .n_image = 1,
+                               .one_gpu_s = 0.1,
+                               .apart = 1,
+                               .device_bytes = gridder.device_bytes};
     msi_gpu_share share;
     for (int i = 0; i < N_GPU; i++) free_bytes[i] = first;
     msi_gpu_share_start(&share, &o, &alone);
@@ -96,7 +108,7 @@ static void check_slots(msi_gpus gpus, int64_t first, int64_t then, int planned,
     msi_gpu_share_plan(&share, &o, &work);
     assert_int_equal(share.n_slot, planned);
     free_bytes[share.n - 1] = then; /* another program may use the last GPU */
-    msi_gpu_share_adjust(&share, &gridder);
+    msi_gpu_share_adjust(&share, gridder.device_bytes);
     assert_int_equal(share.n_slot, adjusted);
 }
 
