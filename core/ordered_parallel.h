@@ -32,7 +32,7 @@ int msi_ordered_parallel_run(const msi_ordered_parallel *t);
  * Notes:   called in a thread's work. Outside of a loop both do nothing. An item that waits needs no memory or lock that
  *          an earlier one needs.
  */
-enum { MSI_ORDERED_STEPS = 32 };
+enum { MSI_ORDERED_STEPS = 128 };
 int msi_ordered_step_begin(int step);
 void msi_ordered_step_end(int step);
 

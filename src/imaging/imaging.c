@@ -682,7 +682,7 @@ typedef struct mfs_image {
     msi_imaging_weight weight[MSI_GRIDDER_MAX_PLANES];
 } mfs_image;
 
-enum { MFS_STRIPS = MSI_ORDERED_STEPS };
+enum { MFS_STRIPS = 32 };
 
 /* Add the image of a channel, strip by strip after those of the earlier channels: while a thread adds a strip, others add
  * others of later channels. */

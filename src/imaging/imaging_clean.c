@@ -100,14 +100,22 @@ static double edge_level(const msi_image *psf)
     return level;
 }
 
+/* The PSFs of the channels of a field. */
+typedef struct psf_planes {
+    msi_cleaning *k;
+    msi_planes *all;
+    double *edge_level; /* [channels] */
+} psf_planes;
+
 /* Make the PSF of a channel, or read that of an earlier run; find its beam; write it. */
-static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
+static int make_psf(const psf_planes *psfs, int channel)
 {
+    msi_cleaning *k = psfs->k;
     msi_imaging_run *r = k->run;
     const char *reused = k->field.n_vis[channel * k->field.spec.n_pol] ? r->options->clean.reuse_psf : NULL;
     msi_image image = {0};
     msi_planes *psf;
-    MSI_TRY(msi_planes_view(&psf, all, channel, 1));
+    MSI_TRY(msi_planes_view(&psf, psfs->all, channel, 1));
     int rc = msi_image_alloc_unset(&image, &r->options->geometry, 1, k->shape.precision);
     const msi_output_id id = {r->interval, k->first + channel, 0, MSI_FITS_PSF, 0};
     if (!rc && reused) rc = msi_imaging_reuse_read(r, reused, &id, image.precision, image.pixel);
@@ -121,13 +129,44 @@ static int make_psf(msi_cleaning *k, int channel, msi_planes *all)
         image.n_vis[0] = k->field.n_vis[channel * k->field.spec.n_pol];
         rc = msi_imaging_files_beam(r, k->first + channel, &k->beam[channel], &image);
         if (channel == 0) k->sidelobe = sidelobe_level(&image, &k->beam[0]);
-        k->field.edge_level = fmax(k->field.edge_level, edge_level(&image));
+        psfs->edge_level[channel] = edge_level(&image);
     }
     if (!rc) rc = msi_cleaning_add_to_sum(k, MSI_FITS_PSF, &image);
     const msi_imaging_product product = {k->first + channel, MSI_FITS_PSF, k->beam[channel],
                                          k->weight[channel], NULL,         0};
     if (!rc) rc = msi_imaging_files_put(r, &product, &image);
     msi_image_free(&image);
+    return rc;
+}
+
+/* Lines of channels that are made at the same time are held. A field of one channel may itself be one of several, whose
+ * lines are held. */
+static int make_psf_in_turn(void *psfs, int64_t channel)
+{
+    const int is_joined = ((const psf_planes *)psfs)->k->field.spec.n_channel > 1;
+    if (is_joined) msi_log_hold(msi_ordered_is_next);
+    const int rc = make_psf(psfs, (int)channel);
+    if (rc && is_joined) msi_log_release();
+    return rc;
+}
+
+static int finish_psf(void *psfs, int64_t channel)
+{
+    const psf_planes *p = psfs;
+    if (p->k->field.spec.n_channel > 1) msi_log_release();
+    p->k->field.edge_level = fmax(p->k->field.edge_level, p->edge_level[channel]);
+    return MSI_OK;
+}
+
+/* Make the PSFs of all channels. */
+static int make_channels(msi_cleaning *k, msi_planes *all)
+{
+    psf_planes psfs = {.k = k, .all = all};
+    MSI_TRY(msi_alloc(&psfs.edge_level, k->field.spec.n_channel, sizeof *psfs.edge_level, "PSFs"));
+    const msi_progress_share half = msi_progress_enter(0, 1, 2);
+    const int rc = msi_cleaning_for_channels(k, make_psf_in_turn, finish_psf, &psfs);
+    msi_progress_leave(half);
+    msi_free(psfs.edge_level);
     return rc;
 }
 
@@ -181,12 +220,7 @@ static int make_psfs(msi_cleaning *k)
     msi_planes *psf;
     k->field.edge_level = 0;
     MSI_TRY(msi_clean_samples_planes(k->samples, k->first, n_term ? 2 * n_term - 1 : n, &psf));
-    int rc = n_term ? make_powers(k, psf) : MSI_OK;
-    for (int c = 0; !rc && !n_term && c < n; c++) {
-        const msi_progress_share all = msi_progress_enter(c, c + 1, 2 * n);
-        rc = make_psf(k, c, psf);
-        msi_progress_leave(all);
-    }
+    int rc = n_term ? make_powers(k, psf) : make_channels(k, psf);
     if (!rc) rc = msi_clean_field_cleaners(&k->field, psf, find_beam_pixel(k));
     msi_planes_free(psf);
     const msi_channel_grid *grid = &k->run->grid;

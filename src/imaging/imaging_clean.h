@@ -81,6 +81,13 @@ static inline int msi_cleaning_term(const msi_cleaning *k, int channel)
     return k->samples->n_term ? channel : 0;
 }
 
+/*
+ * msi_cleaning_for_channels - call functions for every channel of the field, as msi_ordered_parallel_run: for as many
+ * channels at a time as there is memory for, or one after the other.
+ */
+int msi_cleaning_for_channels(const msi_cleaning *k, int (*work)(void *of, int64_t channel),
+                              int (*finish)(void *of, int64_t channel), void *of);
+
 /* msi_cleaning_put - write one kind of image of every channel of the field. Returns: 0, or any code of the writer */
 int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *planes);
 

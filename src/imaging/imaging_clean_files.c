@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/ordered_parallel.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "core/units.h"
 #include "src/clean/clean_field.h"
@@ -90,63 +91,102 @@ static int measure_image(msi_cleaning *k, int channel, msi_fits_kind kind, const
         double peak, sum;
         if (kind != MSI_FITS_DIRTY && kind != MSI_FITS_RESIDUAL && kind != MSI_FITS_MODEL) return MSI_OK;
         MSI_TRY(measure_plane(image, p, &peak, &sum));
-        if (kind == MSI_FITS_DIRTY) k->dirty_peak_jy = fmax(k->dirty_peak_jy, fabs(peak));
-        if (kind == MSI_FITS_RESIDUAL) k->peak_jy[channel][p] = peak;
-        if (kind == MSI_FITS_MODEL) k->flux_jy[channel][p] = sum;
+        if (kind == MSI_FITS_MODEL)
+            k->flux_jy[channel][p] = sum;
+        else
+            k->peak_jy[channel][p] = peak;
     }
     return MSI_OK;
+}
+
+int msi_cleaning_for_channels(const msi_cleaning *k, int (*work)(void *of, int64_t channel),
+                              int (*finish)(void *of, int64_t channel), void *of)
+{
+    const int64_t n = k->field.spec.n_channel;
+    /* Beams and facets keep what they correct the last channel with. */
+    const int is_alone = k->run->pb || k->run->facets || k->run->mosaic || k->run->ranks->size > 1;
+    const int hands = is_alone || n == 1 ? 1 : n < k->run->plan.n_hand ? (int)n : k->run->plan.n_hand;
+    const msi_ordered_parallel turns = {.n_item = n, .n_thread = hands, .work = work, .finish = finish, .of = of};
+    if (hands > 1) return msi_ordered_parallel_run(&turns);
+    for (int64_t c = 0; c < n; c++) {
+        const msi_progress_share all = msi_progress_enter(c, c + 1, n);
+        MSI_TRY(work(of, c));
+        if (finish) MSI_TRY(finish(of, c));
+        msi_progress_leave(all);
+    }
+    return MSI_OK;
+}
+
+static int measure_model(void *cleaning, int64_t channel)
+{
+    msi_cleaning *k = cleaning;
+    msi_image image = {0};
+    MSI_TRY(fetch_channel(k, (int)channel, k->field.model, &image));
+    const int rc = measure_image(k, (int)channel, MSI_FITS_MODEL, &image);
+    msi_image_free(&image);
+    return rc;
 }
 
 /* Measure the fluxes of the models, before the first file with these in its header is written. */
 static int measure_models(msi_cleaning *k)
 {
-    for (int c = 0; c < k->field.spec.n_channel; c++) {
-        msi_image image = {0};
-        MSI_TRY(fetch_channel(k, c, k->field.model, &image));
-        const int rc = measure_image(k, c, MSI_FITS_MODEL, &image);
-        msi_image_free(&image);
-        MSI_TRY(rc);
-    }
-    return MSI_OK;
+    return msi_cleaning_for_channels(k, measure_model, NULL, k);
 }
 
 int msi_cleaning_add_to_sum(msi_cleaning *k, msi_fits_kind kind, const msi_image *image)
 {
+    enum { STRIPS = MSI_ORDERED_STEPS / MSI_CLEANING_KINDS };
     msi_image *sum = &k->band->sum[kind];
+    double part[MSI_GRIDDER_MAX_PLANES];
     if (!msi_cleaning_has_mfs(k)) return MSI_OK;
-    MSI_TRY(msi_ordered_step_begin((int)kind));
-    if (!sum->pixel) MSI_TRY(msi_image_alloc(sum, &image->geometry, image->n_plane, image->precision));
-    msi_image_add(sum, image);
-    msi_ordered_step_end((int)kind);
+    for (int i = 0; i < STRIPS; i++) {
+        const int step = (int)kind * STRIPS + i;
+        MSI_TRY(msi_ordered_step_begin(step));
+        if (i == 0 && !sum->pixel) MSI_TRY(msi_image_alloc(sum, &image->geometry, image->n_plane, image->precision));
+        if (i == 0) msi_image_add_weights(sum, image, part);
+        msi_image_add_strip(sum, image, part, i, STRIPS);
+        msi_ordered_step_end(step);
+    }
     return MSI_OK;
+}
+
+/* Images of one kind that are written. */
+typedef struct put_kind {
+    msi_cleaning *k;
+    msi_fits_kind kind;
+    const msi_planes *planes;
+} put_kind;
+
+static int put_channel(void *of, int64_t channel)
+{
+    const put_kind *put = of;
+    msi_cleaning *k = put->k;
+    const msi_clean_field *f = &k->field;
+    const int c = (int)channel, is_early = put->kind == MSI_FITS_DIRTY || put->kind == MSI_FITS_FIRST_RESIDUAL;
+    msi_fits_clean clean[MSI_MAX_PLANES];
+    msi_image image = {0};
+    const msi_imaging_product product = {
+        msi_cleaning_channel(k, c), put->kind, k->beam[c], k->weight[c], is_early ? NULL : clean,
+        msi_cleaning_term(k, c)};
+    MSI_TRY(fetch_channel(k, c, put->planes, &image));
+    int rc = put->kind == MSI_FITS_MODEL ? MSI_OK : measure_image(k, c, put->kind, &image);
+    for (int p = 0; p < f->spec.n_pol && !is_early; p++) {
+        clean[p] = msi_cleaning_cards(k, msi_clean_field_group(f, p));
+        clean[p].peak_jy = k->peak_jy[c][p];
+        clean[p].flux_jy = k->flux_jy[c][p];
+    }
+    if (!rc) rc = msi_cleaning_add_to_sum(k, put->kind, &image);
+    if (!rc) rc = msi_imaging_files_put(k->run, &product, &image);
+    msi_image_free(&image);
+    return rc;
 }
 
 int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *planes)
 {
-    const msi_clean_field *f = &k->field;
-    msi_fits_clean clean[MSI_MAX_PLANES];
-    const int is_dirty = kind == MSI_FITS_DIRTY;
-    for (int p = 0; p < f->spec.n_pol && !is_dirty && kind != MSI_FITS_FIRST_RESIDUAL; p++)
-        clean[p] = msi_cleaning_cards(k, msi_clean_field_group(f, p));
-    for (int c = 0; c < f->spec.n_channel; c++) {
-        msi_image image = {0};
-        const msi_imaging_product product = {msi_cleaning_channel(k, c),
-                                             kind,
-                                             k->beam[c],
-                                             k->weight[c],
-                                             is_dirty || kind == MSI_FITS_FIRST_RESIDUAL ? NULL : clean,
-                                             msi_cleaning_term(k, c)};
-        MSI_TRY(fetch_channel(k, c, planes, &image));
-        int rc = kind == MSI_FITS_MODEL ? MSI_OK : measure_image(k, c, kind, &image);
-        for (int p = 0; p < f->spec.n_pol; p++) {
-            clean[p].peak_jy = k->peak_jy[c][p];
-            clean[p].flux_jy = k->flux_jy[c][p];
-        }
-        if (!rc) rc = msi_cleaning_add_to_sum(k, kind, &image);
-        if (!rc) rc = msi_imaging_files_put(k->run, &product, &image);
-        msi_image_free(&image);
-        if (rc) return rc;
-    }
+    put_kind put = {k, kind, planes};
+    MSI_TRY(msi_cleaning_for_channels(k, put_channel, NULL, &put));
+    for (int c = 0; c < k->field.spec.n_channel && kind == MSI_FITS_DIRTY; c++)
+        for (int p = 0; p < k->field.spec.n_pol; p++) k->dirty_peak_jy = fmax(k->dirty_peak_jy, fabs(k->peak_jy[c][p]));
     return MSI_OK;
 }
 

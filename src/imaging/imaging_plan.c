@@ -254,12 +254,13 @@ static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *nee
  * image of a run needs no more memory: it is written while the gridder is freed. */
 static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int n_file, int64_t bytes)
 {
-    enum { FEW = 3, SMALL_PART = 16 };
+    enum { FEW = 3, SMALL_PART = 16, MOST_HANDS = 4 };
     const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out;
     const int is_only = n_image == 1 && !o->clean.niter, enough = (MSI_FILES_AT_ONCE + n_file - 1) / n_file;
     const int64_t limit = msi_memory_limit();
     int most = enough < FEW ? FEW : enough < MSI_IMAGES_IN_FLIGHT ? enough : MSI_IMAGES_IN_FLIGHT;
     if (n_image < most && !o->clean.niter) most = (int)n_image;
+    plan->n_hand = 1;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
     while (plan->n_pending < most &&
@@ -271,6 +272,10 @@ static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int
         plan->image_bytes += bytes;
         plan->alone_bytes += bytes;
     }
+    /* Some of the pending images are not yet with the writer. */
+    if (plan->n_pending <= FEW || !o->clean.niter) return;
+    plan->n_hand = plan->n_pending / 2 < MOST_HANDS ? plan->n_pending / 2 : MOST_HANDS;
+    plan->n_pending -= plan->n_hand - 1;
 }
 
 /* Return the memory that a run needs whatever is on disk: images and the smallest grids, or images without grids;

@@ -38,6 +38,7 @@ typedef struct msi_imaging_plan {
     int64_t one_image_bytes;    /* images of one output channel */
     int64_t store_budget_bytes; /* memory limit of the stores */
     int n_pending;              /* images that may be written while others are computed */
+    int n_hand;                 /* images of joined channels that are made ready for files at a time */
     double read_s, image_s;
     msi_gridder_report gridder; /* of one output channel */
 } msi_imaging_plan;
