@@ -9,6 +9,7 @@
 #include "core/process.h"
 #include "core/status.h"
 #include "src/options/hints.h"
+#include "src/run/ranks_window.h"
 
 /* Values of the slice that a rank sums at a time, at most. */
 enum { SLICE = 1 << 20 };
@@ -25,6 +26,7 @@ void msi_ranks_join(msi_ranks *ranks)
 
 void msi_ranks_end(msi_ranks *ranks)
 {
+    msi_ranks_window_close(ranks);
     if (ranks->link) ranks->link->end(ranks);
 }
 
@@ -154,43 +156,118 @@ int msi_ranks_count(msi_ranks *ranks, int64_t *count, int n)
 
 /* ---- Sums ---- */
 
-/* Compute the weighted sum of a slice over ranks. For a mean, weight [size] has the sum 1. Values of weight 0 are
- * ignored, NaN too. */
-static void combine_slice(void *slice, const void *of_ranks, int64_t n, msi_precision precision, const msi_ranks *ranks,
-                          const double *weight)
+enum { BLOCK = 1024 }; /* values that are combined at a time, in the cache */
+
+/* Combine values [first, first + n) of a slice. */
+static void combine_block(void *slice, const char *const *of_ranks, int64_t first, int64_t n, msi_precision precision,
+                          const msi_ranks *ranks, const double *weight)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        double sum = 0;
-        for (int k = 0; k < ranks->size; k++)
-            if (weight[k] != 0) sum += weight[k] * msi_image_value(of_ranks, precision, k * n + i);
-        if (precision == MSI_FP32)
-            ((float *)slice)[i] = (float)sum;
-        else
-            ((double *)slice)[i] = sum;
+    double sum[BLOCK] = {0};
+    for (int k = 0; k < ranks->size; k++) {
+        const float *f32 = (const float *)of_ranks[k] + first;
+        const double *f64 = (const double *)of_ranks[k] + first, w = weight[k];
+        if (w == 0) continue;
+        for (int64_t i = 0; precision == MSI_FP32 && i < n; i++) sum[i] += w * (double)f32[i];
+        for (int64_t i = 0; precision != MSI_FP32 && i < n; i++) sum[i] += w * f64[i];
     }
+    for (int64_t i = 0; precision == MSI_FP32 && i < n; i++) ((float *)slice)[first + i] = (float)sum[i];
+    for (int64_t i = 0; precision != MSI_FP32 && i < n; i++) ((double *)slice)[first + i] = sum[i];
 }
 
-/* Each rank receives its slice of all ranks' arrays, combines them, and sends the result to all ranks. */
-static int combine_arrays(msi_ranks *ranks, char *array, int64_t n, msi_precision precision, const double *weight)
+/* Compute the weighted sum of a slice over ranks. For a mean, weight [size] has the sum 1. Values of weight 0 are
+ * ignored, NaN too. Given: of_ranks [size] the slices of the ranks */
+static void combine_slice(void *slice, const char *const *of_ranks, int64_t n, msi_precision precision,
+                          const msi_ranks *ranks, const double *weight)
 {
-    const int64_t bytes = msi_image_pixel_bytes(precision), even = (n + ranks->size - 1) / ranks->size;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i += BLOCK)
+        combine_block(slice, of_ranks, i, n - i < BLOCK ? n - i : BLOCK, precision, ranks, weight);
+}
+
+/* An array that is combined. */
+typedef struct combination {
+    char *array;
+    int64_t n;
+    msi_precision precision;
+    const double *weight;  /* [size] */
+    const char **of_ranks; /* [size] slices */
+} combination;
+
+/* Each rank receives its slice of all ranks' arrays, combines them, and sends the result to all ranks. */
+static int combine_by_messages(msi_ranks *ranks, const combination *c)
+{
+    const int64_t bytes = msi_image_pixel_bytes(c->precision), even = (c->n + ranks->size - 1) / ranks->size;
     const int64_t each = even < SLICE ? even : SLICE;
     char *buffer = NULL;
     MSI_TRY(msi_ranks_agree(ranks, msi_alloc(&buffer, (2 * ranks->size + 1) * each, (size_t)bytes, "slices of ranks")));
     char *own = buffer, *received = own + ranks->size * each * bytes, *slice = received + ranks->size * each * bytes;
     int rc = MSI_OK;
-    for (int64_t at = 0; !rc && at < n; at += ranks->size * each) {
-        const int64_t here = n - at < ranks->size * each ? n - at : ranks->size * each;
-        memcpy(own, array + at * bytes, (size_t)(here * bytes));
+    for (int k = 0; k < ranks->size; k++) c->of_ranks[k] = received + k * each * bytes;
+    for (int64_t at = 0; !rc && at < c->n; at += ranks->size * each) {
+        const int64_t here = c->n - at < ranks->size * each ? c->n - at : ranks->size * each;
+        memcpy(own, c->array + at * bytes, (size_t)(here * bytes));
         rc = ranks->link->exchange(ranks, own, each * bytes, received);
         if (rc) break;
-        combine_slice(slice, received, each, precision, ranks, weight);
+        combine_slice(slice, c->of_ranks, each, c->precision, ranks, c->weight);
         rc = ranks->link->gather(ranks, slice, each * bytes, own);
-        if (!rc) memcpy(array + at * bytes, own, (size_t)(here * bytes));
+        if (!rc) memcpy(c->array + at * bytes, own, (size_t)(here * bytes));
     }
     msi_free(buffer);
-    return rc ? cut_off(ranks, rc) : MSI_OK;
+    return rc;
+}
+
+/* Copy by all threads. */
+static void copy_bytes(char *to, const char *from, int64_t n)
+{
+    const int64_t piece = 1 << 18;
+#pragma omp parallel for schedule(static)
+    for (int64_t at = 0; at < n; at += piece) memcpy(to + at, from + at, (size_t)(n - at < piece ? n - at : piece));
+}
+
+/* Wait until every rank is here. */
+static int meet(msi_ranks *ranks, char *all)
+{
+    const char here = 1;
+    return ranks->link->gather(ranks, &here, 1, all);
+}
+
+/* Combine windows of the ranks' arrays. A window has two halves: a part of the array, and the combined slice of this rank.
+ * When a rank writes its half of a part, all ranks have read that of the previous part, since they have met after it; when it
+ * writes a slice, all ranks have copied the previous ones, since they have met before it. */
+static int combine_in_windows(msi_ranks *ranks, const combination *c, char *const *window, char *met)
+{
+    const int64_t bytes = msi_image_pixel_bytes(c->precision), half = MSI_RANKS_WINDOW_BYTES / 2, most = half / bytes;
+    int rc = MSI_OK;
+    for (int64_t at = 0; !rc && at < c->n; at += most) {
+        const int64_t here = c->n - at < most ? c->n - at : most, each = (here + ranks->size - 1) / ranks->size;
+        const int64_t first = each * ranks->rank < here ? each * ranks->rank : here;
+        copy_bytes(window[ranks->rank], c->array + at * bytes, here * bytes);
+        rc = meet(ranks, met);
+        if (rc) break;
+        for (int k = 0; k < ranks->size; k++) c->of_ranks[k] = window[k] + first * bytes;
+        combine_slice(window[ranks->rank] + half, c->of_ranks, here - first < each ? here - first : each, c->precision,
+                      ranks, c->weight);
+        rc = meet(ranks, met);
+        for (int k = 0; !rc && k < ranks->size && k * each < here; k++)
+            copy_bytes(c->array + (at + k * each) * bytes, window[k] + half,
+                       (here - k * each < each ? here - k * each : each) * bytes);
+    }
+    return rc;
+}
+
+static int combine_arrays(msi_ranks *ranks, char *array, int64_t n, msi_precision precision, const double *weight)
+{
+    combination c = {array, n, precision, weight, NULL};
+    char *const *window = NULL;
+    char *met = NULL;
+    int rc = msi_alloc(&c.of_ranks, ranks->size, sizeof *c.of_ranks, "slices of ranks");
+    if (!rc) rc = msi_alloc(&met, ranks->size, 1, "slices of ranks");
+    rc = msi_ranks_agree(ranks, rc);
+    if (!rc) rc = msi_ranks_window(ranks, &window);
+    if (!rc) rc = window ? combine_in_windows(ranks, &c, window, met) : combine_by_messages(ranks, &c);
+    msi_free(met);
+    msi_free(c.of_ranks);
+    return rc && !ranks->is_failed ? cut_off(ranks, rc) : rc;
 }
 
 int msi_ranks_sum(msi_ranks *ranks, void *array, int64_t n, msi_precision precision)

@@ -21,6 +21,7 @@
 #include "kernels/gridder.h"
 
 typedef struct msi_ranks msi_ranks;
+typedef struct msi_ranks_windows msi_ranks_windows;
 
 /* Communication between ranks. Every rank calls gather, exchange and broadcast, in the same order. They return 0, or
  * MSI_EINTERRUPTED after a signal; then the ranks cannot communicate any more. */
@@ -54,6 +55,7 @@ struct msi_ranks {
     const msi_ranks_link *link; /* NULL: there is only one rank */
     int is_failed;              /* the ranks have agreed on a failure, and all of them stop */
     int is_cut_off;             /* after a signal: this rank does not communicate any more */
+    msi_ranks_windows *windows; /* memory that all ranks see (ranks_window.h); NULL before its first use */
     int is_done;                /* the outputs have their names: a signal does not fail the run any more */
 };
 

@@ -23,8 +23,8 @@
 enum { ALARM_TAG = 1 }; /* of the message that is an alarm */
 
 /* After this many yields a waiting rank sleeps between tests, each time longer. MPI transfers messages during a test
- * only, about 100 KB each time. */
-enum { MOST_YIELDS = 2000, SHORTEST_NAP_NS = 10000, LONGEST_NAP_NS = 1000000 };
+ * only, about 100 KB each time: naps between those of a large message stay short. */
+enum { MOST_YIELDS = 2000, SHORTEST_NAP_NS = 10000, LONGEST_NAP_NS = 1000000, LARGE = 1 << 18 };
 
 /* A rank that a signal stopped exits this much later. Launchers kill all ranks when the first one exits, but others
  * that received the same signal may still have to remove temporary files or print an error. The watchdog ends a rank
@@ -36,8 +36,8 @@ static int is_alarmed;
 
 /* ---- Exchanges ---- */
 
-/* Wait for an exchange. Returns: 0, MSI_EINTERRUPTED. */
-static int wait_for(MPI_Request *request)
+/* Wait for an exchange of this many bytes with each rank. Returns: 0, MSI_EINTERRUPTED. */
+static int wait_for(MPI_Request *request, int64_t n_byte)
 {
     struct timespec nap = {0, SHORTEST_NAP_NS};
     for (int n = 0;; n++) {
@@ -52,7 +52,7 @@ static int wait_for(MPI_Request *request)
             continue;
         }
         nanosleep(&nap, NULL);
-        if (nap.tv_nsec < LONGEST_NAP_NS) nap.tv_nsec += nap.tv_nsec / 4;
+        if (nap.tv_nsec < LONGEST_NAP_NS && n_byte < LARGE) nap.tv_nsec += nap.tv_nsec / 4;
     }
 }
 
@@ -63,7 +63,7 @@ static int gather_all(msi_ranks *ranks, const void *own, int64_t n_byte, void *a
     pthread_mutex_lock(&mpi_lock);
     MPI_Iallgather(own, (int)n_byte, MPI_BYTE, all, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
     pthread_mutex_unlock(&mpi_lock);
-    return wait_for(&request);
+    return wait_for(&request, n_byte);
 }
 
 static int exchange_parts(msi_ranks *ranks, const void *own, int64_t n_byte, void *received)
@@ -73,7 +73,7 @@ static int exchange_parts(msi_ranks *ranks, const void *own, int64_t n_byte, voi
     pthread_mutex_lock(&mpi_lock);
     MPI_Ialltoall(own, (int)n_byte, MPI_BYTE, received, (int)n_byte, MPI_BYTE, MPI_COMM_WORLD, &request);
     pthread_mutex_unlock(&mpi_lock);
-    return wait_for(&request);
+    return wait_for(&request, n_byte);
 }
 
 static int broadcast_first(msi_ranks *ranks, void *data, int64_t n_byte)
@@ -83,7 +83,7 @@ static int broadcast_first(msi_ranks *ranks, void *data, int64_t n_byte)
     pthread_mutex_lock(&mpi_lock);
     MPI_Ibcast(data, (int)n_byte, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
     pthread_mutex_unlock(&mpi_lock);
-    return wait_for(&request);
+    return wait_for(&request, n_byte);
 }
 
 /* ---- Alarm ---- */

@@ -16,6 +16,7 @@
 #include "core/status.h"
 #include "src/run/gpu_share.h"
 #include "src/run/ranks.h"
+#include "src/run/ranks_window.h"
 
 enum { MOST = 5 };
 
@@ -97,6 +98,7 @@ static void *start(void *on)
 {
     on_rank *o = on;
     o->run(&o->ranks, o->of);
+    msi_ranks_window_close(&o->ranks);
     return NULL;
 }
 
@@ -123,6 +125,7 @@ static double value_of(int rank, int64_t i)
 
 typedef struct sums {
     int64_t n;
+    int is_apart; /* ranks do not see each other's memory */
     int wrong[MOST];
 } sums;
 
@@ -131,6 +134,8 @@ static void sum_on_rank(msi_ranks *t, void *of)
     sums *s = of;
     double *array;
     if (msi_alloc(&array, s->n, sizeof *array, "test") != MSI_OK) return;
+    /* Windows of zeros are not shared. */
+    if (s->is_apart && msi_alloc(&t->windows, 1, 256, "test") != MSI_OK) return;
     for (int64_t i = 0; i < s->n; i++) array[i] = value_of(t->rank, i);
     s->wrong[t->rank] = msi_ranks_sum(t, array, s->n, MSI_FP64) != MSI_OK;
     for (int64_t i = 0; i < s->n; i++) {
@@ -141,14 +146,14 @@ static void sum_on_rank(msi_ranks *t, void *of)
     msi_free(array);
 }
 
-/* Sum arrays with fewer values than ranks, with a part of a slice, and longer than the slices of all ranks. */
+/* Sum arrays with fewer values than ranks, with a part of a slice, and longer than the slices or windows of all ranks. */
 static void test_sum(void **state)
 {
     (void)state;
     static const int64_t length[] = {1, 4, 1001, 2 * (1 << 20) + 3};
     for (int n = 2; n <= MOST; n += 3)
-        for (size_t i = 0; i < sizeof length / sizeof *length; i++) {
-            sums s = {.n = length[i]};
+        for (size_t i = 0; i < 2 * sizeof length / sizeof *length; i++) {
+            sums s = {.n = length[i / 2], .is_apart = i % 2};
             run_on(n, sum_on_rank, &s);
             for (int k = 0; k < n; k++) assert_int_equal(s.wrong[k], 0);
         }
