@@ -3,7 +3,7 @@
  * Rows team/: images of the SKA-Low observation of field-8chan/ by several GPUs (-gpus), and team-small/ by several
  * workers of the CPU. What is timed is a whole call: samples lie on the devices, in order, from a call before; images
  * end in the host's memory, added up where samples were shared out. 16images has 16 images of a sixteenth of the times
- * each, as output channels are, each by one device; twice has as many channels more as there are devices more.
+ * each, as output channels are, each by one device; twice has n times the visibilities for n devices, in more channels and, once these are used up, times.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "kernels/bench/field_rows.h"
 #include "kernels/workers.h"
 
-enum { MAX_PARTS = 16, MAX_ROWS = 16, NAME_BYTES = 48 };
+enum { MAX_PARTS = 16, MAX_ROWS = 16, N_TIME = 240, N_CHAN = 8 };
 
 typedef struct detail {
     const char *name;
@@ -137,16 +137,15 @@ static int set_up(void **out, const msi_bench_row *row, const msi_bench_options 
     s->d = d;
     s->n_gpu = n_gpu;
     for (int i = 0; i < n_gpu; i++) s->device[i] = small ? 0 : options->gpu[i];
-    const msi_field_el56 wanted = {small ? 10 : 240,
+    const int most = MSI_BENCH_FIELD_MAX_CHAN / N_CHAN, n_chan = N_CHAN * (!d->grows ? 1 : n_gpu < most ? n_gpu : most);
+    const msi_field_el56 wanted = {small      ? 10
+                                   : d->grows ? N_TIME * n_gpu * N_CHAN / n_chan
+                                              : N_TIME,
                                    small ? 2048 : 8192,
-                                   small      ? 1
-                                   : d->grows ? 8 * n_gpu
-                                              : 8,
+                                   small ? 1 : n_chan,
                                    d->n_plane,
                                    d->accuracy > 1e-6 ? MSI_FP32 : MSI_FP64,
                                    0};
-    if (wanted.n_chan > MSI_BENCH_FIELD_MAX_CHAN)
-        return msi_error_set(MSI_EUSAGE, "-gpus: %s has channels for %d", d->name, MSI_BENCH_FIELD_MAX_CHAN / 8);
     MSI_TRY(msi_field_el56_get(&s->field, &wanted, options));
     msi_bench_field_use(s->field, 0);
     s->spec = (msi_gridder_spec){.geometry = s->field->geometry,
