@@ -757,7 +757,8 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
         made_image made = {0};
         const msi_progress_share all = msi_progress_enter(WRITE_PARTS * c, WRITE_PARTS * (c + 1), n_part(r));
         msi_progress_share gridding = msi_progress_enter(0, WRITE_PARTS - 1, WRITE_PARTS);
-        make_image(r, c, &made);
+        made.rc = msi_imaging_files_begin(r);
+        if (!made.rc) make_image(r, c, &made);
         msi_progress_leave(gridding);
         gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
         int rc = msi_ranks_agree(r->ranks, made.rc);

@@ -253,7 +253,8 @@ static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *nee
  * The only image of a run needs no more memory: it is written while the gridder is freed. */
 static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int64_t bytes)
 {
-    const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out;
+    const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out *
+                            (1 + (o->pb.apply ? 3 : 0) + (o->pb.correct ? 2 : 0)); /* beams, corrected images */
     const int is_only = n_image == 1 && !o->clean.niter;
     const int most = n_image < MSI_IMAGES_IN_FLIGHT && !o->clean.niter ? (int)n_image : MSI_IMAGES_IN_FLIGHT;
     if (omp_get_max_threads() == 1) return;

@@ -15,6 +15,7 @@
 
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -343,8 +344,8 @@ void msi_pb_mean_at(const msi_pb_mean *m, int64_t x, int64_t y, double *matrix)
 typedef struct row_work {
     const msi_pb_mean *m;
     int element;
-    double *weight; /* [4][step] of the four neighbours of each pixel between two nodes */
-    double *node;   /* [threads][n_x] */
+    float *weight; /* [4][step] of the four neighbours of each pixel between two nodes */
+    float *node;   /* [threads][n_x] */
 } row_work;
 
 static int begin_rows(row_work *w, const msi_pb_mean *m, int element)
@@ -357,30 +358,60 @@ static int begin_rows(row_work *w, const msi_pb_mean *m, int element)
     for (int64_t i = 0; i < m->step; i++) {
         double at[4];
         msi_pb_cubic((double)i / (double)m->step, at);
-        for (int k = 0; k < 4; k++) w->weight[k * m->step + i] = at[k];
+        for (int k = 0; k < 4; k++) w->weight[k * m->step + i] = (float)at[k];
     }
     return MSI_OK;
 }
 
 /* Interpolate row y, without a look at the model's range. Given: node [n_x] for work */
-static void interpolate_row(const row_work *w, int64_t y, double *node, float *value)
+static void interpolate_row(const row_work *w, int64_t y, float *node, float *value)
 {
     const msi_pb_mean *m = w->m;
     const int64_t nx = m->geometry.nx, step = m->step, j = y / step;
+    const float *of = w->weight;
     for (int64_t i = 0; i < m->n_x; i++) node[i] = 0;
     for (int k = 0; k < 4; k++) {
-        const double of_row = w->weight[k * step + y - j * step];
+        const float of_row = of[k * step + y - j * step];
         const float *from = m->node + (j + k) * m->n_x * (m->n_element + 2) + w->element;
         /* Nodes that are not used may be NaN. */
-        for (int64_t i = 0; i < m->n_x && of_row != 0; i++) node[i] += of_row * (double)from[i * (m->n_element + 2)];
+        for (int64_t i = 0; i < m->n_x && of_row != 0; i++) node[i] += of_row * from[i * (m->n_element + 2)];
     }
     for (int64_t i = 0; i * step < nx; i++) {
-        const double a = node[i], b = node[i + 1], c = node[i + 2], d = node[i + 3], *of = w->weight;
+        const float a = node[i], b = node[i + 1], c = node[i + 2], d = node[i + 3];
         const int64_t n = nx - i * step < step ? nx - i * step : step;
         float *to = value + i * step;
-        to[0] = (float)b;
+        to[0] = b;
+#pragma omp simd
         for (int64_t x = 1; x < n; x++)
-            to[x] = (float)(of[x] * a + of[step + x] * b + of[2 * step + x] * c + of[3 * step + x] * d);
+            to[x] = of[x] * a + of[step + x] * b + of[2 * step + x] * c + of[3 * step + x] * d;
+    }
+}
+
+/*
+ * Find the pixels of row y in a disc: l d_l + m d_m + n d_n is concave along the row, so that they lie together.
+ * Returned: range  the first one and one beyond the last one
+ */
+static void find_range(const msi_pb_mean *m, int64_t y, int64_t range[2])
+{
+    const int64_t nx = m->geometry.nx;
+    const struct msi_pb_disc *d = m->disc;
+    const double mm = m->m + ((double)y - (double)m->geometry.ny / 2) * m->geometry.cell_y_rad,
+                 l = d->l * sqrt((1 - mm * mm) / (d->l * d->l + d->n * d->n)),
+                 largest = (double)nx / 2 - (l - m->l) / m->geometry.cell_x_rad;
+    int64_t inside = (int64_t)fmin(fmax(floor(largest), 0), (double)(nx - 1));
+    if (inside + 1 < nx && !is_valid(m, (double)inside, (double)y)) inside++;
+    range[0] = range[1] = 0;
+    if (!is_valid(m, (double)inside, (double)y)) return;
+    for (int end = 0; end < 2; end++) {
+        int64_t in = inside, out = end ? nx : -1;
+        while (llabs(out - in) > 1) {
+            const int64_t middle = (in + out) / 2;
+            if (is_valid(m, (double)middle, (double)y))
+                in = middle;
+            else
+                out = middle;
+        }
+        range[end] = in + end;
     }
 }
 
@@ -391,16 +422,15 @@ static void blank_row(const msi_pb_mean *m, int64_t y, float *value)
     const double mm = m->m + ((double)y - (double)m->geometry.ny / 2) * m->geometry.cell_y_rad,
                  reach = fabs(m->l) + (double)nx / 2 * m->geometry.cell_x_rad;
     if (m->n_disc == 0 && reach * reach + mm * mm < 1) return;
-    if (m->n_disc != 1 || reach * reach + mm * mm >= 1) {
+    if (m->n_disc != 1 || reach * reach + mm * mm >= 1 || m->disc[0].n <= 0) {
         for (int64_t x = 0; x < nx; x++)
             if (!is_valid(m, (double)x, (double)y)) value[x] = NAN;
         return;
     }
-    const struct msi_pb_disc d = m->disc[0];
-    for (int64_t x = 0; x < nx; x++) {
-        const double l = m->l + ((double)nx / 2 - (double)x) * m->geometry.cell_x_rad;
-        value[x] = d.l * l + d.m * mm + d.n * sqrt(1 - l * l - mm * mm) >= d.cos_limit ? value[x] : NAN;
-    }
+    int64_t range[2];
+    find_range(m, y, range);
+    for (int64_t x = 0; x < range[0]; x++) value[x] = NAN;
+    for (int64_t x = range[1]; x < nx; x++) value[x] = NAN;
 }
 
 /* Find row y of a response; NaN where it is not known. */
@@ -442,6 +472,7 @@ static int invert(int n, double *a, double *inverse)
 /* What is done with each pixel. */
 typedef struct pixel_work {
     void (*work)(const msi_pb_mean *m, const struct pixel_work *w, const double *value, int64_t at);
+    const void *from; /* pixels of the image before; may be those of the image */
     msi_image *image;
     double limit;
     int first; /* the number of the image's first plane among those of the mean */
@@ -474,6 +505,12 @@ static int work_on_pixels(const msi_pb_mean *m, const pixel_work *w)
     return MSI_OK;
 }
 
+/* Return a pixel of a plane before the work. */
+static double value_before(const pixel_work *w, int plane, int64_t at)
+{
+    return msi_image_value(w->from, w->image->precision, plane * msi_image_n_pixel(&w->image->geometry) + at);
+}
+
 /* Correct the planes of a pixel by its matrix. */
 static void correct_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
 {
@@ -481,7 +518,7 @@ static void correct_pixel(const msi_pb_mean *m, const pixel_work *w, const doubl
     double a[MSI_MAX_PLANES * MSI_MAX_PLANES], inverse[MSI_MAX_PLANES * MSI_MAX_PLANES], in[MSI_MAX_PLANES];
     double least = INFINITY;
     for (int p = 0; p < n; p++) {
-        in[p] = msi_image_value(msi_image_plane(w->image, p), w->image->precision, at);
+        in[p] = value_before(w, p, at);
         if (value) least = fmin(least, value[(first + p) * (m->n_plane + 1)]);
     }
     int is_there = value && least > w->limit;
@@ -502,7 +539,7 @@ static void correct_pixel(const msi_pb_mean *m, const pixel_work *w, const doubl
 }
 
 /* Divide an image of one plane by its response. */
-static int divide_plane(const msi_pb_mean *m, int first, double limit, msi_image *image)
+static int divide_plane(const msi_pb_mean *m, int first, double limit, const void *from, msi_image *image)
 {
     const int64_t nx = m->geometry.nx;
     const float least = (float)limit;
@@ -516,10 +553,12 @@ static int divide_plane(const msi_pb_mean *m, int first, double limit, msi_image
         find_row(&w, y, row);
         if (image->precision == MSI_FP32) {
             float *pixel = (float *)image->pixel + y * nx;
-            for (int64_t x = 0; x < nx; x++) pixel[x] = row[x] > least ? pixel[x] / row[x] : NAN;
+            const float *in = (const float *)from + y * nx;
+            for (int64_t x = 0; x < nx; x++) pixel[x] = row[x] > least ? in[x] / row[x] : NAN;
         } else {
             double *pixel = (double *)image->pixel + y * nx;
-            for (int64_t x = 0; x < nx; x++) pixel[x] = row[x] > least ? pixel[x] / (double)row[x] : (double)NAN;
+            const double *in = (const double *)from + y * nx;
+            for (int64_t x = 0; x < nx; x++) pixel[x] = row[x] > least ? in[x] / (double)row[x] : (double)NAN;
         }
     }
     msi_free(rows);
@@ -527,10 +566,11 @@ static int divide_plane(const msi_pb_mean *m, int first, double limit, msi_image
     return rc;
 }
 
-int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image)
+int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, const void *from, msi_image *image)
 {
-    if (image->n_plane == 1) return divide_plane(m, first, limit, image);
-    return work_on_pixels(m, &(pixel_work){.work = correct_pixel, .image = image, .limit = limit, .first = first});
+    if (image->n_plane == 1) return divide_plane(m, first, limit, from, image);
+    return work_on_pixels(
+        m, &(pixel_work){.work = correct_pixel, .from = from, .image = image, .limit = limit, .first = first});
 }
 
 /* ---- Taylor terms ---- */
@@ -675,7 +715,7 @@ int msi_pb_mean_correct_terms(const msi_pb_mean *node, const msi_pb_taylor *t, d
 int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double limit, float *pixel)
 {
     const int64_t nx = m->geometry.nx;
-    const float least = limit < 0 ? -INFINITY : (float)limit;
+    const float least = (float)limit;
     row_work w;
     MSI_TRY(
         begin_rows(&w, m, part == MSI_PB_RESPONSE ? plane * (m->n_plane + 1) : m->n_element + (part == MSI_PB_FEED_Y)));
@@ -683,7 +723,7 @@ int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double 
     for (int64_t y = 0; y < m->geometry.ny; y++) {
         float *row = pixel + y * nx;
         find_row(&w, y, row);
-        for (int64_t x = 0; x < nx; x++) row[x] = row[x] > least ? row[x] : NAN;
+        for (int64_t x = 0; limit >= 0 && x < nx; x++) row[x] = row[x] > least ? row[x] : NAN;
     }
     msi_free(w.weight);
     return MSI_OK;
@@ -693,7 +733,7 @@ static void see_pixel(const msi_pb_mean *m, const pixel_work *w, const double *v
 {
     const int n = m->n_plane;
     double in[MSI_MAX_PLANES];
-    for (int p = 0; p < n; p++) in[p] = msi_image_value(msi_image_plane(w->image, p), w->image->precision, at);
+    for (int p = 0; p < n; p++) in[p] = value_before(w, p, at);
     for (int p = 0; p < n; p++) {
         double out = 0;
         for (int q = 0; value && q < n; q++) out += value[p * n + q] * in[q];
@@ -703,7 +743,7 @@ static void see_pixel(const msi_pb_mean *m, const pixel_work *w, const double *v
 
 int msi_pb_mean_see(const msi_pb_mean *m, msi_image *image)
 {
-    return work_on_pixels(m, &(pixel_work){.work = see_pixel, .image = image});
+    return work_on_pixels(m, &(pixel_work){.work = see_pixel, .from = image->pixel, .image = image});
 }
 
 /* Below this response the polarisations are not separated: the inverse would amplify noise. */
@@ -714,7 +754,7 @@ static void weigh_pixel(const msi_pb_mean *m, const pixel_work *w, const double 
     const int n = m->n_plane;
     double a[MSI_MAX_PLANES * MSI_MAX_PLANES], inverse[MSI_MAX_PLANES * MSI_MAX_PLANES], in[MSI_MAX_PLANES];
     int separates = n > 1 && value && value[0] > LEAST_SEPARATED;
-    for (int p = 0; p < n; p++) in[p] = msi_image_value(msi_image_plane(w->image, p), w->image->precision, at);
+    for (int p = 0; p < n; p++) in[p] = value_before(w, p, at);
     if (separates) {
         memcpy(a, value, (size_t)(n * n) * sizeof *a);
         separates = invert(n, a, inverse);
@@ -731,7 +771,7 @@ static void weigh_pixel(const msi_pb_mean *m, const pixel_work *w, const double 
 
 int msi_pb_mean_weigh(const msi_pb_mean *m, msi_image *image)
 {
-    return work_on_pixels(m, &(pixel_work){.work = weigh_pixel, .image = image});
+    return work_on_pixels(m, &(pixel_work){.work = weigh_pixel, .from = image->pixel, .image = image});
 }
 
 int msi_pb_mean_add(msi_pb_mean *sum, const msi_pb_mean *more, double weight)

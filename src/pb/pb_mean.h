@@ -78,10 +78,11 @@ int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double 
  * Given:              first  the number of the image's first plane among the target's; an image of fewer planes is
  *                            divided by the response of each plane to itself
  *                     limit  pixels where the least response of a plane to itself is at or below it become NaN
- * Given and returned: image
+ *                     from   pixels to correct, of the planes, size and precision of the image; may be image->pixel
+ * Returned:           image  its pixels
  * Returns:            0, MSI_ENOMEM
  */
-int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image);
+int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, const void *from, msi_image *image);
 
 /* Taylor terms of spectra, in x = frequency / reference - 1, and the frequencies that stand for a band: nodes with shares
  * of its weight. */
