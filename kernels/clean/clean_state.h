@@ -227,6 +227,10 @@ int msi_clean_fit_of_scale(const msi_cleaner *c, const double *response, double 
 int msi_clean_parts_make(msi_cleaner *c);
 void msi_clean_parts_free(msi_clean_parts *p);
 
+/* msi_clean_diagonalise - diagonalise a symmetric matrix m [n][n] by Jacobi's rotations. Returned: m has the eigenvalues on
+ * its diagonal, and the columns of v [n][n] are the eigenvectors. */
+void msi_clean_diagonalise(int n, long double *m, long double *v);
+
 /* msi_clean_parts_fit - make the matrices of spec's polynomial, after shares have been computed. Returns: 0,
  * MSI_EARGUMENT, MSI_ENOMEM */
 int msi_clean_parts_fit(msi_cleaner *c);
