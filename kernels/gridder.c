@@ -14,6 +14,7 @@
 #include "kernels/gridder.h"
 
 #include <assert.h>
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
@@ -580,6 +581,18 @@ void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_wei
         sum_weight[p] = g->weights.sum[p] / g->store.weight_scale;
         if (largest_weight) largest_weight[p] = g->weights.largest[p] / g->store.weight_scale;
         n_vis[p] = g->weights.count[p];
+    }
+}
+
+void msi_gridder_weights_add(msi_gridder *g, int n_plane, double *sum_weight, double *largest_weight, int64_t *n_vis)
+{
+    double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES];
+    int64_t n[MSI_GRIDDER_MAX_PLANES];
+    msi_gridder_weights(g, sum, largest, n);
+    for (int p = 0; p < n_plane; p++) {
+        if (sum_weight) sum_weight[p] += sum[p];
+        if (largest_weight) largest_weight[p] = fmax(largest_weight[p], largest[p]);
+        if (n_vis) n_vis[p] += n[p];
     }
 }
 

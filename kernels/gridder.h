@@ -171,6 +171,10 @@ int msi_gridder_refine(msi_gridder *g, double accuracy);
  */
 void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_weight, int64_t *n_vis);
 
+/* msi_gridder_weights_add - add those of the first n_plane planes to sum_weight and n_vis, and raise largest_weight to
+ * them, for an image of several gridders. Each of the three may be NULL. */
+void msi_gridder_weights_add(msi_gridder *g, int n_plane, double *sum_weight, double *largest_weight, int64_t *n_vis);
+
 /* msi_gridder_band, msi_gridder_moments - as msi_vis_store_band and msi_vis_store_moments, with weights as
  * msi_gridder_weights gives them. */
 void msi_gridder_band(const msi_gridder *g, double *low_hz, double *high_hz);

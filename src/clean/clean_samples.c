@@ -57,15 +57,9 @@ int msi_clean_samples_count(msi_clean_samples *s)
         msi_gridder_report_get(s->gridder[i], &report);
         s->longest_lambda = fmax(s->longest_lambda, report.longest_lambda);
         /* Facets may store more planes than are imaged. */
-        double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES];
-        int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
-        msi_gridder_weights(s->gridder[i], sum, largest, n_vis);
-        for (int p = 0; p < s->n_plane; p++) {
-            s->sum_vis_weight[first + p] += report.sum_vis_weight[p];
-            s->sum_weight[first + p] += sum[p];
-            s->largest_weight[first + p] = fmax(s->largest_weight[first + p], largest[p]);
-            s->n_vis[first + p] += n_vis[p];
-        }
+        msi_gridder_weights_add(s->gridder[i], s->n_plane, s->sum_weight + first, s->largest_weight + first,
+                                s->n_vis + first);
+        for (int p = 0; p < s->n_plane; p++) s->sum_vis_weight[first + p] += report.sum_vis_weight[p];
     }
     MSI_TRY(msi_ranks_agree(s->ranks, rc));
     MSI_TRY(msi_ranks_largest(s->ranks, &s->longest_lambda, 1));
@@ -158,15 +152,8 @@ static int broadcast_model(msi_clean_samples *s, const working_planes *own, msi_
 static void own_weights(const msi_clean_samples *s, int64_t channel, double *sum_weight, int64_t *n_vis)
 {
     for (int p = 0; p < s->n_plane; p++) sum_weight[p] = 0, n_vis[p] = 0;
-    for (int i = 0; i < s->n_part; i++) {
-        double sum[MSI_GRIDDER_MAX_PLANES];
-        int64_t n[MSI_GRIDDER_MAX_PLANES];
-        msi_gridder_weights(s->gridder[channel * s->n_part + i], sum, NULL, n);
-        for (int p = 0; p < s->n_plane; p++) {
-            sum_weight[p] += sum[p];
-            n_vis[p] += n[p];
-        }
-    }
+    for (int i = 0; i < s->n_part; i++)
+        msi_gridder_weights_add(s->gridder[channel * s->n_part + i], s->n_plane, sum_weight, NULL, n_vis);
 }
 
 /* Each rank makes its part of an image; rank 0 gets the weighted mean. */

@@ -691,22 +691,14 @@ int msi_imaging_append_psf(msi_image *image, int n)
 /* Make the image of a channel, and get the report and weights of its gridder. */
 static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
 {
-    double sum_weight[MSI_GRIDDER_MAX_PLANES];
-    int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
-    if (r->mosaic) {
-        m->rc = msi_imaging_mosaic_image(r, channel, &m->image);
-        msi_imaging_report_of_channel(r, channel, &m->report);
-        for (int i = 0; !m->rc && i < msi_imaging_n_part(r); i++) {
-            double largest[MSI_GRIDDER_MAX_PLANES];
-            msi_gridder_weights(r->gridder[channel * msi_imaging_n_part(r) + i], sum_weight, largest, n_vis);
-            for (int p = 0; p < r->n_plane; p++) m->largest_weight[p] = fmax(m->largest_weight[p], largest[p]);
-        }
-        return;
-    }
-    msi_gridder *g = r->gridder[channel];
-    m->rc = r->facets ? msi_imaging_facets_image(r, channel, &m->image) : msi_gridder_image(g, &m->image);
+    const int n_part = msi_imaging_n_part(r);
+    msi_gridder **gridder = r->gridder + channel * n_part;
+    m->rc = r->mosaic   ? msi_imaging_mosaic_image(r, channel, &m->image)
+            : r->facets ? msi_imaging_facets_image(r, channel, &m->image)
+                        : msi_gridder_image(gridder[0], &m->image);
     msi_imaging_report_of_channel(r, channel, &m->report);
-    if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
+    for (int i = 0; !m->rc && i < n_part; i++)
+        msi_gridder_weights_add(gridder[i], r->n_plane, NULL, m->largest_weight, NULL);
 }
 
 /* Sum the image of a channel over the ranks, log it, add it to the mean of all channels, and write it. */
