@@ -109,7 +109,7 @@ static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s, const msi_clea
         msi_cleaner_spec inner = inner_spec(&of_nodes, &(msi_clean_taylor){0});
         inner.freq_hz = t->freq_hz;
         inner.fit = MSI_CLEAN_FIT_POLYNOMIAL;
-        inner.fit_by_scale = 1;
+        inner.of_taylor = 1;
         inner.n_term = t->n_term;
         return inner;
     }

@@ -15,7 +15,9 @@
  * Top. Signal Process. 2, 793 (2008) and in CASA's tclean: the scale and pixel whose component removes most from the
  * squares of the residual. tclean chooses again for every component; so does this method with a scale_gain so small
  * that a list holds one pixel. A peak's key times its scale's bias is then (R * K) / sqrt(P * K * K), at scale 0 the
- * residual. Cleaning ends when the component of the chosen scale is at or below the threshold, in Jy.
+ * residual. Cleaning ends when the component of the chosen scale is at or below the threshold, in Jy. Taylor terms take
+ * the rules of tclean's mtmfs for the masks of scales and for the end (MultiTermMatrixCleaner.cc of CASA 6); pixels are
+ * compared by the mean over frequencies here, there by the squares that a component of all terms removes.
  */
 #include <limits.h>
 #include <math.h>
@@ -49,7 +51,7 @@ struct msi_clean_multiscale {
     void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
     void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];
-    void *fit[MSI_CLEAN_MAX_SCALE]; /* with spec.fit_by_scale, those of psf; NULL: the setup's */
+    void *fit[MSI_CLEAN_MAX_SCALE]; /* with spec.of_taylor, those of psf; NULL: the setup's */
     int used[MSI_CLEAN_MAX_SCALE];  /* 0: left out because the PSF has no response to it; gain and bias are not set */
     void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of the searched images */
     void *narrow_work;
@@ -400,7 +402,7 @@ static int make_scale_psf(msi_cleaner *c, int scale)
         MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET,
                                 (char *)m->psf[scale] + i * image));
     }
-    if (c->spec.fit_by_scale) MSI_TRY(make_scale_fit(c, scale));
+    if (c->spec.of_taylor && c->spec.fit == MSI_CLEAN_FIT_POLYNOMIAL) MSI_TRY(make_scale_fit(c, scale));
     m->has_psf[scale] = 1;
     return MSI_OK;
 }
@@ -493,11 +495,11 @@ static int set_psf(msi_cleaner *c)
                            "scale");
 }
 
-/* Make the masks of scales above 0: pixels where nearly all of a component lies within the mask. */
+/* Make the masks of scales above 0: pixels where enough of a component lies within the mask. */
 static int make_masks(msi_clean_call *call)
 {
-    static const double WITHIN = 0.9; /* tclean's */
     msi_cleaner *c = call->c;
+    const double within = c->spec.of_taylor ? 0.1 : 0.9; /* tclean's mtmfs and multiscale */
     msi_clean_multiscale *m = c->multiscale;
     if (!by_power(c) || !c->has_mask || c->spec.n_scale < 2) return MSI_OK;
     MSI_TRY(c->ops->mask_to_image(c->e, c->mask, c->quantity));
@@ -505,7 +507,7 @@ static int make_masks(msi_clean_call *call)
     for (int s = 1; s < c->spec.n_scale; s++) {
         MSI_TRY(c->ops->product(c->e, m->narrow, m->searched[0], m->kernel_narrow[s], 0, m->narrow_work));
         MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET, c->quantity));
-        MSI_TRY(c->ops->threshold(c->e, c->quantity, WITHIN, 0, m->mask[s]));
+        MSI_TRY(c->ops->threshold(c->e, c->quantity, within, 0, m->mask[s]));
     }
     call->scale_mask = m->mask;
     return MSI_OK;
@@ -525,10 +527,11 @@ static int convolve_searched(msi_cleaner *c, int scale)
 }
 
 /* Return the width of the border, in pixels, in which a scale is not found: half its width; by power, as observed in
- * tclean, half as much again and one more, so that a point is not found at the very edge. */
+ * tclean, half as much again and one more, so that a point is not found at the very edge, except by mtmfs. */
 static int64_t border_of(const msi_cleaner *c, int scale)
 {
     const double half_width = c->spec.scale[scale] / 2;
+    if (c->spec.of_taylor && !scale) return 0;
     return (int64_t)(by_power(c) ? floor(1.5 * half_width) + 1 : ceil(half_width));
 }
 
@@ -711,11 +714,25 @@ static double least_of(const rounds *r, int scale)
     return by_power(r->call->c) ? threshold * m->power[scale] * m->bias[scale] : threshold;
 }
 
+/* By power, cleaning of Taylor terms ends by the peak of points, whatever scale is chosen. */
+static int ends_by_points(const msi_cleaner *c)
+{
+    return by_power(c) && c->spec.of_taylor;
+}
+
+/* Return 1 if the chosen scale must be cleaned. */
+static int is_above(const rounds *r, int best)
+{
+    if (ends_by_points(r->call->c)) return r->scale[0].peak.key > r->call->report->threshold;
+    return biased(r->call->c, r, best) > least_of(r, best);
+}
+
 /* Return the limit down to which a round may clean; by power, the first rounds clean all scales to the threshold of
  * points. */
 static double floor_of(const rounds *r, int scale)
 {
     const double threshold = r->call->report->threshold;
+    if (ends_by_points(r->call->c)) return 0;
     return biased(r->call->c, r, scale) > threshold ? threshold : least_of(r, scale);
 }
 
@@ -726,7 +743,7 @@ static int run_rounds(rounds *r, int *best, msi_clean_end *end)
     msi_clean_call *call = r->call;
     msi_cleaner *c = call->c;
     const int most = by_power(c) ? INT_MAX : (int)fmax(8, ceil(1.5 * c->spec.n_scale));
-    while (*end == MSI_CLEAN_END_BELOW && *best >= 0 && biased(c, r, *best) > least_of(r, *best) && r->n_last < most) {
+    while (*end == MSI_CLEAN_END_BELOW && *best >= 0 && is_above(r, *best) && r->n_last < most) {
         const double least = floor_of(r, *best);
         const double part = biased(c, r, *best) * (1 - c->spec.scale_gain), before = biased(c, r, *best);
         const int chosen = *best;

@@ -160,7 +160,7 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .stop_negative = c->stop_negative,
                               .squared_join = c->squared_join && c->join_channels,
                               .border = c->border_percent / 100,
-                              .fit_by_scale = t != NULL,
+                              .of_taylor = t != NULL,
                               .fit_later = spec->sight != NULL,
                               .fit = t        ? MSI_CLEAN_FIT_POLYNOMIAL
                                      : n_term ? MSI_CLEAN_FIT_NONE

@@ -342,9 +342,9 @@ static int64_t clean_scale(clean_problem *p, const oracle_rules *r, int i, const
     return n;
 }
 
-/* By power: compute the pixels in which a scale may be found: those where at least 0.9 of its kernel is within the
+/* By power: compute the pixels in which a scale may be found: those where at least a part of its kernel is within the
  * mask. */
-static void allow_within(const clean_problem *p, const scale *s, uint8_t *allow)
+static void allow_within(const clean_problem *p, const scale *s, double part, uint8_t *allow)
 {
     const response kernel = {s->kernel, 2 * s->half + 1, 2 * s->half + 1, s->half, s->half};
     allow_scale(p, s->border, allow);
@@ -355,7 +355,7 @@ static void allow_within(const clean_problem *p, const scale *s, uint8_t *allow)
             if (x >= 0 && x < p->nx && y >= 0 && y < p->ny && p->mask[y * p->nx + x]) within += s->kernel[k];
         }
         const int64_t x = i % p->nx, y = i / p->nx;
-        allow[i] = within > 0.9 && x >= s->border && x < p->nx - s->border && y >= s->border && y < p->ny - s->border;
+        allow[i] = within > part && x >= s->border && x < p->nx - s->border && y >= s->border && y < p->ny - s->border;
     }
 }
 
@@ -388,14 +388,16 @@ int64_t oracle_cornwell(clean_problem *p, const oracle_rules *r, oracle_componen
     for (int i = 0; i < r->n_scale; i++) {
         make_scale(p, r, i, &s[i]);
         s[i].border = (int64_t)(0.75 * r->scale[i]) + 1; /* tclean's: 1.5 times its scale, a radius, and one more */
-        allow_within(p, &s[i], allow[i] = malloc((size_t)pixels(p)));
+        if (r->of_taylor && !i) s[i].border = 0;
+        allow_within(p, &s[i], r->of_taylor ? 0.1 : 0.9, allow[i] = malloc((size_t)pixels(p)));
         power[i] = power_of(p, &s[i]);
     }
     for (; n < r->n_iteration; n++) {
-        double best = 0, strength = 0;
+        double best = 0, strength = 0, points = 0;
         for (int i = 0; i < r->n_scale; i++) {
             convolve_planes(p, &s[i], work);
             const int64_t at = peak_of(p, r, work, allow[i], &key);
+            if (!i) points = key;
             const double squares =
                 key * key / power[i] * (1 - r->small_scale_bias * r->scale[i] / r->scale[r->n_scale - 1]);
             if (threshold < 0) threshold = threshold_of(r, key);
@@ -405,7 +407,7 @@ int64_t oracle_cornwell(clean_problem *p, const oracle_rules *r, oracle_componen
             out[n].scale = i;
             component_at(p, r, work, r->gain / power[i], at, &out[n]);
         }
-        if (strength <= threshold) break;
+        if ((r->of_taylor ? points : strength) <= threshold) break;
         take(p, &s[out[n].scale], &out[n]);
     }
     for (int i = 0; i < r->n_scale; i++) {

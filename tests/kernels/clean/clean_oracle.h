@@ -29,6 +29,7 @@ typedef struct oracle_rules {
     double scale[ORACLE_SCALES], beam, bias, scale_gain;
     int gaussian;
     double small_scale_bias; /* for oracle_cornwell */
+    int of_taylor;           /* for oracle_cornwell: the masks and the end of tclean's mtmfs */
 } oracle_rules;
 
 typedef struct oracle_component {

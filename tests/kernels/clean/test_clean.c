@@ -336,7 +336,7 @@ static void test_multiscale(void **state)
 /* tclean's rule, with lists of one pixel: its components one by one, with the masks of its scales, down to the
  * threshold if the limit of iterations allows it. In addition to a wide source and points there is one source in which only a
  * narrower scale may be found, and one in which points may not be found. */
-static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain)
+static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain, int of_taylor)
 {
     clean_problem p = {.nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}};
     static const clean_source source[] = {{.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}},
@@ -355,7 +355,8 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
                             .scale = {0, 8, 16},
                             .beam = 2,
                             .bias = 0.6,
-                            .small_scale_bias = small_scale_bias};
+                            .small_scale_bias = small_scale_bias,
+                            .of_taylor = of_taylor};
     msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
     spec.method = "multiscale";
     spec.scale = r.scale;
@@ -363,6 +364,7 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
     spec.beam_pixel = r.beam;
     spec.scale_rule = MSI_CLEAN_BY_POWER;
     spec.small_scale_bias = small_scale_bias;
+    spec.of_taylor = of_taylor;
     spec.scale_gain = 1e-9;
     check_sequence(&p, spec, &r, oracle_cornwell);
     free(mask);
@@ -372,11 +374,12 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
 static void test_power(void **state)
 {
     (void)state;
-    check_power(1, 1, 0, 0, 0.9);
-    check_power(1, 1, 1, 0, 0.99);
-    check_power(1, 1, 1, 0.6, 0.9);
-    check_power(1, 1, 0, -0.5, 0.9);
-    check_power(2, 2, 1, 0, 0.9);
+    check_power(1, 1, 0, 0, 0.9, 0);
+    check_power(1, 1, 1, 0, 0.99, 0);
+    check_power(1, 1, 1, 0.6, 0.9, 0);
+    check_power(1, 1, 0, -0.5, 0.9, 0);
+    check_power(2, 2, 1, 0, 0.9, 0);
+    check_power(2, 1, 1, 0, 0.9, 1);
 }
 
 int main(int argc, char **argv)
