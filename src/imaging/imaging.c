@@ -58,6 +58,7 @@ static int choose_centre(msi_imaging_run *r)
         msi_log_warning(
             "pointings with different phase centres are joined without their primary beams: fluxes away from "
             "a pointing's centre are wrong; image pointings one by one with -field");
+    if (o->shift_is_field) return msi_ms_reader_centre_of(r->reader, o->shift_field, &r->ra_rad, &r->dec_rad);
     r->ra_rad = o->shift_set ? o->shift_ra_rad : obs->ra_rad;
     r->dec_rad = o->shift_set ? o->shift_dec_rad : obs->dec_rad;
     return MSI_OK;

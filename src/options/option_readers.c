@@ -276,8 +276,15 @@ int msi_read_scale(msi_options *options, const msi_option *option, int n_argumen
 int msi_read_shift(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
-    MSI_TRY(msi_parse_ra(&options->shift_ra_rad, dashed(option).text, argument[0]));
-    MSI_TRY(msi_parse_dec(&options->shift_dec_rad, dashed(option).text, argument[1]));
+    options->shift_is_field = strcmp(argument[0], "field") == 0;
+    if (options->shift_is_field) {
+        MSI_TRY(msi_parse_integer(&options->shift_field, dashed(option).text, argument[1]));
+        if (options->shift_field < 0)
+            return msi_error_set(MSI_EUSAGE, "-%s field %s: fields are counted from 0", option->name, argument[1]);
+    } else {
+        MSI_TRY(msi_parse_ra(&options->shift_ra_rad, dashed(option).text, argument[0]));
+        MSI_TRY(msi_parse_dec(&options->shift_dec_rad, dashed(option).text, argument[1]));
+    }
     options->shift_set = 1;
     return MSI_OK;
 }

@@ -180,7 +180,9 @@ typedef struct msi_options {
     msi_channel_division division; /* split_hz is owned */
     int64_t intervals_out;         /* >= 1 */
     int shift_set;
-    double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2 */
+    double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2; not used with shift_is_field */
+    int shift_is_field;                 /* the centre is that of field shift_field of the first set */
+    int64_t shift_field;
 
     msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs; most_w_lambda is 0 */
     msi_stokes_weight stokes_weight;

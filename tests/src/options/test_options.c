@@ -536,6 +536,8 @@ static void test_refused_selections(void **state)
     refused_value("-shift 126 -43", "-shift 126:", "126deg");
     refused_value("-shift 126deg -93deg", "-shift -93deg:", "the Dec must be");
     refused_value("-shift 126deg", "-shift a.ms:", "Dec");
+    refused_value("-shift field x", "-shift x:", "whole");
+    refused_value("-shift field -1", "-shift field -1:", "counted from 0");
     refused_value("-taper-gaussian 2asec,", "-taper-gaussian 2asec,:", "20asec,10asec,30deg");
     refused_value("-taper-gaussian 2asec,1asec,0,0", "-taper-gaussian 2asec,1asec,0,0:", "40klambda");
     refused_value("-taper-gaussian 2asec,0", "-taper-gaussian 2asec,0:", "both widths");
