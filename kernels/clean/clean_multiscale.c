@@ -49,7 +49,7 @@ struct msi_clean_multiscale {
     double power[MSI_CLEAN_MAX_SCALE];                                           /* (P * K * K)(0); 1 at scale 0 */
     int64_t half[MSI_CLEAN_MAX_SCALE];                                           /* of kernels */
     void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
-    void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_channel] twice convolved images */
+    void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_cell][n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];
     void *fit[MSI_CLEAN_MAX_SCALE]; /* with spec.of_taylor, those of psf; NULL: the setup's */
     int used[MSI_CLEAN_MAX_SCALE];  /* 0: left out because the PSF has no response to it; gain and bias are not set */
@@ -235,8 +235,7 @@ static int allocate_arrays(msi_cleaner *c)
     const int64_t narrow = m->n_narrow * c->complex_bytes;
     MSI_TRY(o->alloc(c->e, &c->work, wide, "a transform"));
     MSI_TRY(o->alloc(c->e, &m->narrow_work, narrow, "a transform"));
-    for (int i = 0; i < c->spec.n_channel; i++)
-        MSI_TRY(o->alloc_paged(c->e, &c->psf_hat[i], wide, "transforms of PSFs"));
+    MSI_TRY(msi_clean_make_spectra(c));
     for (int i = 0; i < n_joined(c); i++) MSI_TRY(o->alloc(c->e, &m->searched[i], narrow, "a transform"));
     for (int i = 0; i < c->n_plane; i++) MSI_TRY(o->alloc_paged(c->e, &m->model[i], wide, "transforms of models"));
     MSI_TRY(o->alloc_paged(c->e, &m->planes, image * c->n_plane, "convolved residuals"));
@@ -261,7 +260,7 @@ static void release_scales(msi_cleaner *c)
 {
     msi_clean_multiscale *m = c->multiscale;
     const msi_clean_engine_ops *o = c->ops;
-    for (int i = 0; i < c->spec.n_channel; i++) o->release(c->e, c->psf_hat[i]);
+    msi_clean_free_spectra(c);
     o->release(c->e, c->work);
     o->fft_free(c->e, c->wide);
     if (!m) return;
@@ -286,9 +285,9 @@ static int64_t bytes(const msi_cleaner *c)
 {
     const int64_t wide = (wide_edge(c, c->spec.nx) / 2 + 8) * wide_edge(c, c->spec.ny);
     const int64_t narrow = (narrow_edge(c, c->spec.nx) / 2 + 8) * narrow_edge(c, c->spec.ny);
-    const int64_t n_scale = c->spec.n_scale;
-    const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * c->spec.n_channel;
-    return c->complex_bytes * (wide * (n_scale + c->spec.n_channel + c->n_plane) + narrow * (n_scale + n_joined(c))) +
+    const int64_t n_scale = c->spec.n_scale, n_psf = (int64_t)c->n_cell * c->spec.n_channel;
+    const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * n_psf;
+    return c->complex_bytes * (wide * (n_scale + n_psf + c->n_plane) + narrow * (n_scale + n_joined(c))) +
            c->ops->fft_bytes(&c->setup, wide_edge(c, c->spec.nx), wide_edge(c, c->spec.ny)) +
            c->ops->fft_bytes(&c->setup, narrow_edge(c, c->spec.nx), narrow_edge(c, c->spec.ny)) +
            images * c->n_pixel * c->real_bytes + (by_power(c) ? (n_scale - 1) * c->n_pixel : 0);
@@ -300,8 +299,8 @@ static int64_t paged_bytes(const msi_cleaner *c)
     const int64_t wide = (wide_edge(c, c->spec.nx) / 2 + 8) * wide_edge(c, c->spec.ny);
     const int64_t narrow = (narrow_edge(c, c->spec.nx) / 2 + 8) * narrow_edge(c, c->spec.ny);
     const int64_t n_kernel = c->spec.n_scale - 1, n_psf = n_kernel > 1 ? n_kernel - 1 : 0;
-    return c->complex_bytes * (wide * (n_kernel + c->spec.n_channel + c->n_plane - 1) + narrow * n_kernel) +
-           (c->n_plane + n_psf * c->spec.n_channel) * c->n_pixel * c->real_bytes;
+    return c->complex_bytes * (wide * (n_kernel + c->n_cell * c->spec.n_channel + c->n_plane - 1) + narrow * n_kernel) +
+           (c->n_plane + n_psf * c->n_cell * c->spec.n_channel) * c->n_pixel * c->real_bytes;
 }
 
 /* A kernel, and the image that it or a PSF is stored in. */
@@ -346,7 +345,8 @@ static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
     if (!rc) rc = msi_alloc(&joined, n * n, sizeof *joined, "the PSF");
     for (int i = 0; i < c->spec.n_channel && !rc; i++) {
         if (c->setup.share[i] == 0) continue;
-        rc = c->ops->download(c->e, psf, (char *)c->psf + i * bytes_of, bytes_of);
+        const int64_t at = c->middle_cell * c->spec.n_channel + i;
+        rc = c->ops->download(c->e, psf, (char *)c->psf + at * bytes_of, bytes_of);
         if (!rc) join_psf(c, psf, c->setup.share[i], joined);
     }
     for (int s = 0; s < c->spec.n_scale && !rc; s++) {
@@ -359,11 +359,12 @@ static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
     return rc;
 }
 
-/* Get the middle of a channel's PSF of a scale, (P * K * K)(0). */
+/* Get the middle of a channel's PSF of a scale, (P * K * K)(0), in the middle cell. */
 static int fetch_middle(msi_cleaner *c, int scale, int channel, double *value)
 {
     const int64_t middle = c->spec.ny / 2 * c->spec.nx + c->spec.nx / 2;
-    const int64_t at = (channel * c->n_pixel + middle) * c->real_bytes;
+    const int64_t plane = c->middle_cell * c->spec.n_channel + channel;
+    const int64_t at = (plane * c->n_pixel + middle) * c->real_bytes;
     union {
         float single;
         double wide;
@@ -394,10 +395,10 @@ static int make_scale_fit(msi_cleaner *c, int scale)
 static int make_scale_psf(msi_cleaner *c, int scale)
 {
     msi_clean_multiscale *m = c->multiscale;
-    const int64_t image = c->n_pixel * c->real_bytes;
+    const int64_t image = c->n_pixel * c->real_bytes, n = (int64_t)c->n_cell * c->spec.n_channel;
     if (!scale || m->has_psf[scale]) return MSI_OK;
-    if (!m->psf[scale]) MSI_TRY(c->ops->alloc_paged(c->e, &m->psf[scale], image * c->spec.n_channel, "PSFs of scales"));
-    for (int i = 0; i < c->spec.n_channel; i++) {
+    if (!m->psf[scale]) MSI_TRY(c->ops->alloc_paged(c->e, &m->psf[scale], image * n, "PSFs of scales"));
+    for (int64_t i = 0; i < n; i++) {
         MSI_TRY(c->ops->product(c->e, c->wide, c->psf_hat[i], m->kernel_wide[scale], 1, c->work));
         MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET,
                                 (char *)m->psf[scale] + i * image));
@@ -473,14 +474,13 @@ static void report_unused(const msi_cleaner *c)
                      text);
 }
 
-static int set_psf(msi_cleaner *c)
+static int set_psf(msi_cleaner *c, int cell)
 {
     msi_clean_multiscale *m = c->multiscale;
-    const msi_clean_planes psf = {c->psf, c->n_pixel};
     double peak[MSI_CLEAN_MAX_SCALE];
     for (int s = 0; s < c->spec.n_scale; s++) m->has_psf[s] = 0;
-    for (int i = 0; i < c->spec.n_channel; i++)
-        MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
+    MSI_TRY(msi_clean_transform_psf(c, cell));
+    if (cell != c->middle_cell) return MSI_OK;
     MSI_TRY(find_peaks(c, peak));
     MSI_TRY(choose_gain_of_points(c, peak[0]));
     int any = c->multiscale->used[0];
@@ -619,16 +619,9 @@ static int apply_list(msi_clean_call *call, int scale)
     msi_clean_multiscale *m = c->multiscale;
     for (int k = 0; k < c->n_plane; k++) {
         if (!msi_clean_plane_has_weight(c, k)) continue;
-        if (!scale) {
-            MSI_TRY(msi_clean_subtract_list(call, k));
-            MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
-            continue;
-        }
-        MSI_TRY(c->ops->forward(c->e, c->wide, NULL, k, MSI_CLEAN_CORNER, c->work));
-        MSI_TRY(
-            c->ops->spread(c->e, c->wide, c->work, m->kernel_wide[scale], c->psf_hat[k / c->spec.n_pol], m->model[k]));
-        MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT,
-                                msi_clean_plane(c, &call->residual, k)));
+        const msi_clean_scale_spectra spectra = {m->kernel_wide[scale], m->model[k]};
+        MSI_TRY(msi_clean_subtract_list(call, k, scale ? &spectra : NULL));
+        if (!scale) MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
     }
     m->has_model |= scale > 0;
     return c->ops->mark(c->e, c->found, scale);

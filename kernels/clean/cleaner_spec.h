@@ -19,7 +19,9 @@ enum {
     MSI_CLEAN_MAX_SCALE = 16,
     MSI_CLEAN_MAX_TERM = 12,
     MSI_CLEAN_MAX_SIZE = 65535,
-    MSI_CLEAN_MAX_PART = 4096
+    MSI_CLEAN_MAX_PART = 4096,
+    MSI_CLEAN_MAX_GRID = 16, /* cells along an axis */
+    MSI_CLEAN_MAX_CELL = MSI_CLEAN_MAX_GRID * MSI_CLEAN_MAX_GRID
 };
 
 /* How a component's values in the channels are computed. */
@@ -74,8 +76,11 @@ typedef struct msi_cleaner_spec {
     int stop_negative;   /* if one polarisation is searched: stop when the peak is negative */
     int squared_join;    /* squared channels, see cleaner.h */
     double border;       /* fraction of the image's width and height without components, on each side; < 0.5 */
-    int64_t psf_patch;   /* hogbom: subtract the middle square of the PSF, this many pixels wide; 0: all of it */
-    int64_t list_limit;  /* list, multiscale: most pixels of a list; 0: 131072 over the number of planes, but at least
+    int grid_x,
+        grid_y;        /* cells into which images are divided: a component has the PSFs of the cell that it lies in, and
+                            scales have the gains of the middle cell; 0: 1 */
+    int64_t psf_patch; /* hogbom: subtract the middle square of the PSF, this many pixels wide; 0: all of it */
+    int64_t list_limit; /* list, multiscale: most pixels of a list; 0: 131072 over the number of planes, but at least
                            4096 */
     msi_clean_fit fit;
     int n_term;    /* of the fit; at most MSI_CLEAN_MAX_TERM */

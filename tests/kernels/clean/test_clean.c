@@ -292,16 +292,18 @@ static void test_searched_polarisations(void **state)
     clean_problem_free(&p);
 }
 
-static void check_scales(int gaussian, int n_channel, int n_pol, int squared, unsigned searched)
+static void check_scales(int gaussian, int n_channel, int n_pol, int squared, unsigned searched, int grid_x, int grid_y)
 {
     clean_problem p = {
         .nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}, .searched = searched};
+    p.grid_x = grid_x;
+    p.grid_y = grid_y;
     const clean_source blob = {.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}};
     clean_problem_make(&p, 300, 12);
     clean_problem_add(&p, &blob);
     clean_problem_points(&p, 5, 13);
     oracle_rules r = {.gain = 0.1,
-                      .n_iteration = 1500,
+                      .n_iteration = grid_x > 1 ? 100 : 1500,
                       .mgain = 0.9,
                       .n_scale = 3,
                       .scale = {0, 8, 16},
@@ -324,13 +326,32 @@ static void check_scales(int gaussian, int n_channel, int n_pol, int squared, un
 static void test_multiscale(void **state)
 {
     (void)state;
-    check_scales(0, 1, 1, 0, 0);
-    check_scales(1, 1, 1, 0, 0);
-    check_scales(0, 2, 1, 0, 0);
-    check_scales(0, 2, 2, 0, 0);
-    check_scales(0, 2, 2, 1, 0);
-    check_scales(0, 2, 2, 0, 1);
-    check_scales(0, 2, 2, 1, 1);
+    check_scales(0, 1, 1, 0, 0, 1, 1);
+    check_scales(1, 1, 1, 0, 0, 1, 1);
+    check_scales(0, 2, 1, 0, 0, 1, 1);
+    check_scales(0, 2, 2, 0, 0, 1, 1);
+    check_scales(0, 2, 2, 1, 0, 1, 1);
+    check_scales(0, 2, 2, 0, 1, 1, 1);
+    check_scales(0, 2, 2, 1, 1, 1, 1);
+}
+
+/* Cells with PSFs of their own: a component's neighbours see that of its cell, also across the edges of cells. */
+static void test_cells(void **state)
+{
+    (void)state;
+    for (int n = 1; n < 3; n++) {
+        clean_problem p = {
+            .nx = 70, .ny = 56, .n_channel = n, .n_pol = n, .weight = {1, 2}, .grid_x = 4 - n, .grid_y = 2};
+        clean_problem_make(&p, 60, 41);
+        clean_problem_points(&p, 12, 42);
+        oracle_rules r = {.gain = 0.2, .n_iteration = 300, .threshold = 2e-3};
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        spec.gain = r.gain;
+        check_both(&p, spec, &r);
+        clean_problem_free(&p);
+    }
+    check_scales(0, 1, 1, 0, 0, 2, 3);
+    check_scales(0, 2, 2, 0, 0, 2, 1);
 }
 
 /* tclean's rule, with lists of one pixel: its components one by one, with the masks of its scales, down to the
@@ -389,7 +410,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_mask),          cmocka_unit_test(test_joined),
         cmocka_unit_test(test_polarisations), cmocka_unit_test(test_searched_polarisations),
         cmocka_unit_test(test_multiscale),    cmocka_unit_test(test_power),
-        cmocka_unit_test(test_many_planes)};
+        cmocka_unit_test(test_many_planes),   cmocka_unit_test(test_cells)};
     if (!clean_begin(argc, argv)) return 77;
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
