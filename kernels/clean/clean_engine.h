@@ -54,7 +54,7 @@ typedef struct msi_clean_setup {
     double share[MSI_CLEAN_CHANNELS]; /* w_c / sum w */
     const double *fit;                /* [n_channel][n_channel] of a linear fit, NULL without */
     msi_clean_log_table log;
-    msi_clean_cells cells; /* whose components have PSFs of their own */
+    msi_clean_cells cells; /* each with a separate PSF for its components */
     int64_t list_limit;    /* most pixels of a list; 0: no lists are made */
     int64_t patch;         /* edge of the PSF that exact loops subtract; 0: all */
     int device, n_thread;

@@ -695,6 +695,7 @@ static int check_mosaic(const msi_options *o)
                         : msi_options_has_facets(o) ? "facet-.."
                         : o->clean.reuse_psf        ? "reuse-psf"
                         : o->clean.reuse_dirty      ? "reuse-dirty"
+                        : o->clean.psf_grid[0]      ? "dd-psf-grid"
                                                     : NULL;
     if (other) return msi_error_set(MSI_EUSAGE, "-mosaic: it cannot be used with -%s; leave one of them out", other);
     if (strcmp(o->gridder, "wgrid") != 0)

@@ -37,6 +37,7 @@ typedef struct msi_clean_options {
     double auto_threshold, auto_mask; /* in sigma; 0: none */
     int no_negative, stop_negative;
     double border_percent; /* of the image's width and height, on each side */
+    int64_t psf_grid[2];   /* cells of the image, across and up, each with a separate PSF; 0: one */
 
     int local_rms;
     double local_rms_window; /* beams */

@@ -13,7 +13,7 @@ typedef struct clean_problem {
     int64_t nx, ny;
     int n_channel, n_pol;
     double weight[ORACLE_CHANNELS], freq_hz[ORACLE_CHANNELS];
-    int grid_x, grid_y; /* cells of the image, which have PSFs of their own; 0: 1 */
+    int grid_x, grid_y; /* cells of the image, each with separate PSFs; 0: 1 */
     double *psf;        /* [grid_y][grid_x][n_channel][ny][nx], at most ORACLE_PSFS of them */
     double *residual, *model;
     unsigned searched;    /* bit k: polarisation k is searched; 0: all are */

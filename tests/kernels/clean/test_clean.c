@@ -335,7 +335,7 @@ static void test_multiscale(void **state)
     check_scales(0, 2, 2, 1, 1, 1, 1);
 }
 
-/* Cells with PSFs of their own: a component's neighbours see that of its cell, also across the edges of cells. */
+/* Cells with separate PSFs: a component's neighbours see that of its cell, also across the edges of cells. */
 static void test_cells(void **state)
 {
     (void)state;

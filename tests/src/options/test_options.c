@@ -642,9 +642,10 @@ static void test_wsclean_lines(void **state)
     msi_options_free(&o);
     o = parsed("-abs-threshold 2mJy -niter 5 -no-mfs-weighting -dd-psf-grid 3 3 -no-min-grid-resolution -mwa-path /x "
                "-use-differential-lofar-beam -facet-beam-update 120 -baseline-averaging 4 -major-iteration-mode dual");
-    assert_true(o.clean.threshold_jy == 2e-3 && !o.mf_weighting && o.n_note == 7 && o.pb.is_differential &&
-                o.n_ms == 1);
+    assert_true(o.clean.threshold_jy == 2e-3 && !o.mf_weighting && o.n_note == 6 && o.pb.is_differential &&
+                o.n_ms == 1 && o.clean.psf_grid[0] == 3 && o.clean.psf_grid[1] == 3);
     msi_options_free(&o);
+    refused_value("-dd-psf-grid 3 17", "-dd-psf-grid 3 17:", "from 1 to 16");
     refused_value("-component-optimization linear-solver", "-component-optimization linear-solver:", "-auto-threshold");
     refused_value("-asp", "-asp:", "-multiscale");
     refused_value("-gridder direct-ft", "-gridder direct-ft:", "-accuracy 1e-12");
