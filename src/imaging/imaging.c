@@ -483,6 +483,14 @@ static int count_loaded(msi_imaging_run *r)
     return MSI_OK;
 }
 
+/* The samples of one image go to its GPU as they are read. Those of facets and mosaics are used by several gridders, and
+ * the buffers of many channels would take more memory than they save. */
+static int begin_on_gpu(const msi_imaging_run *r)
+{
+    if (r->options->channels_out > 1 || r->facets || r->mosaic || r->beam) return MSI_OK;
+    return msi_gridder_gpu_begin(r->gridder[0], msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
+}
+
 static int load_samples(msi_imaging_run *r)
 {
     const msi_facet_planes *stored = r->facets ? &r->facets->work.planes : NULL;
@@ -503,7 +511,9 @@ static int load_samples(msi_imaging_run *r)
     memset(&r->tally, 0, sizeof r->tally);
     if (spec.sums_beam_weights)
         MSI_TRY(msi_alloc(&beam_weights, r->options->n_ms, sizeof *beam_weights, "weights of the primary beam"));
-    int rc = read_samples(r, &spec, &r->tally, beam_weights);
+    int rc = begin_on_gpu(r);
+    if (!rc) rc = read_samples(r, &spec, &r->tally, beam_weights);
+    if (!rc) rc = msi_gridder_gpu_end(r->gridder[0]);
     if (!rc && beam_weights) rc = msi_imaging_pb_weigh(r, beam_weights);
     msi_free(beam_weights);
     MSI_TRY(rc);
