@@ -561,11 +561,13 @@ int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row)
 {
 #ifdef MSI_HAVE_CUDA
     if (!g->strategy || g->strategy->backend != MSI_BACKEND_CUDA || g->spec.predict || g->spec.tagged ||
-        g->spec.n_term > 1 || has_workers(g) || g->store.n_segment)
+        g->spec.n_term > 1 || has_workers(g) || g->store.gpu)
         return MSI_OK;
     await_device(g->strategy, g->spec.device);
     if (!fits_gpu(g, msi_gridder_store_bytes(g, n_sample, n_row))) return MSI_OK;
-    return msi_gpu_samples_begin_intake(&g->store, g->spec.device);
+    drop_sample_products(g);
+    if (msi_gpu_samples_move_to_gpu(&g->store, g->spec.device) != MSI_OK) return MSI_OK;
+    return msi_gpu_samples_begin_intake(&g->store);
 #else
     (void)g;
     (void)n_sample;

@@ -83,8 +83,8 @@ msi_vis_store *msi_gridder_store(msi_gridder *g);
 /* ---- Samples on the GPU ----------------------------------------------------------------------------------------- */
 
 /*
- * msi_gridder_gpu_begin - from now on keep the blocks that are added to an empty gridder in its GPU's memory, if it has
- * enough of it and the gridder can use them there; otherwise nothing changes.
+ * msi_gridder_gpu_begin - move a gridder's samples to its GPU, and keep the blocks that are added there, if the GPU has
+ * enough memory and the gridder can use them there; otherwise nothing changes.
  * Given:   n_sample, n_row  of all blocks
  * Returns: 0, MSI_ENOMEM, MSI_EGPU
  * Notes:   gridders that are not bound to a GPU, that predict, with tags, terms or workers keep samples in host memory.

@@ -13,6 +13,7 @@
 #include "kernels/store/vis_store.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/store/density_gpu.h"
+#include "kernels/store/gpu_samples.h"
 #endif
 
 struct msi_density {
@@ -207,33 +208,49 @@ static int move_to_host(msi_density *d)
     return MSI_OK;
 }
 
-/* Add samples on a GPU: to sums there, if all are; *is_added is 0 otherwise. */
-static int add_gpu_store(msi_density *d, const msi_vis_store *store, int *is_added)
-{
-    *is_added = 0;
 #ifdef MSI_HAVE_CUDA
-    if (!store->gpu) return MSI_OK;
-    if (!d->gpu && (d->sum_weight > 0 || d->rest_weight > 0))
-        return msi_error_set(MSI_EINTERNAL, "samples in host memory and on a GPU share a density");
+/* Add sums on a GPU to those in host memory. */
+static int add_to_host(msi_density *d, const msi_density_gpu *gpu)
+{
+    const int64_t n = d->cells.grid.nv / 2 * d->cells.grid.nu;
+    double *more = NULL, *rest = NULL;
+    const int has_rest = msi_density_gpu_has_rest(gpu);
+    if (has_rest && !d->rest) MSI_TRY(msi_alloc(&d->rest, n, sizeof *d->rest, "density weights"));
+    int rc = msi_alloc_unset(&more, n, sizeof *more, "density weights");
+    if (!rc && has_rest) rc = msi_alloc_unset(&rest, n, sizeof *rest, "density weights");
+    if (!rc) rc = msi_density_gpu_fetch(gpu, more, rest);
+    for (int64_t i = 0; !rc && i < n; i++) d->sum[i] += more[i];
+    for (int64_t i = 0; !rc && rest && i < n; i++) d->rest[i] += rest[i];
+    msi_free(more);
+    msi_free(rest);
+    return rc;
+}
+
+/* Add samples on a GPU. Sums stay there as long as all samples are on the same one. */
+static int add_gpu_store(msi_density *d, const msi_vis_store *store)
+{
     double total[2] = {d->sum_weight, d->rest_weight};
-    MSI_TRY(msi_density_gpu_add(&d->gpu, &d->cells, store, total));
+    msi_density_gpu *other = NULL;
+    const int is_first = !d->gpu && !(d->sum_weight > 0) && !(d->rest_weight > 0);
+    if (d->gpu && msi_density_gpu_device(d->gpu) != msi_gpu_samples_device(store)) MSI_TRY(move_to_host(d));
+    const int stays = is_first || d->gpu;
+    int rc = msi_density_gpu_add(stays ? &d->gpu : &other, &d->cells, store, total);
+    if (!rc && other) rc = add_to_host(d, other);
+    msi_density_gpu_free(other);
+    MSI_TRY(rc);
     d->sum_weight = total[0];
     d->rest_weight = total[1];
-    *is_added = 1;
-#else
-    (void)d;
-    (void)store;
-#endif
     return MSI_OK;
 }
+#endif
 
 int msi_density_add_store(msi_density *d, const msi_vis_store *store)
 {
     batch *b;
     cell_weight *memory = NULL;
-    int is_added;
-    MSI_TRY(add_gpu_store(d, store, &is_added));
-    if (is_added) return MSI_OK;
+#ifdef MSI_HAVE_CUDA
+    if (store->gpu) return add_gpu_store(d, store);
+#endif
     MSI_TRY(move_to_host(d));
     if (store->n_plane > 1 && !d->rest)
         MSI_TRY(msi_alloc(&d->rest, d->cells.grid.nv / 2 * d->cells.grid.nu, sizeof *d->rest, "density weights"));
@@ -529,6 +546,18 @@ static int make_factors(msi_weight_factors *f, const msi_vis_store *store, const
     return briggs_scale(density, rule, &f->briggs);
 }
 
+/* Return 1 if sums on a GPU are where the store's samples are. */
+static int is_with(const msi_vis_store *store, const msi_density *d)
+{
+#ifdef MSI_HAVE_CUDA
+    return d->gpu && store->gpu && msi_density_gpu_device(d->gpu) == msi_gpu_samples_device(store);
+#else
+    (void)store;
+    (void)d;
+    return 0;
+#endif
+}
+
 int msi_density_weight(msi_vis_store *store, msi_density *density, const msi_weighting *rule)
 {
     const int is_natural = rule->mode == MSI_WEIGHT_NATURAL;
@@ -536,7 +565,7 @@ int msi_density_weight(msi_vis_store *store, msi_density *density, const msi_wei
         return msi_error_set(MSI_EINTERNAL, "density weighting needs a density");
     if (!is_natural && rule->rank_level >= 1 && !density->limited)
         return msi_error_set(MSI_EINTERNAL, "density weighting needs msi_density_limit first");
-    if (density && (!store->gpu || rule->vis == MSI_VIS_WEIGHT_UNIT)) MSI_TRY(move_to_host(density));
+    if (density && (!is_with(store, density) || rule->vis == MSI_VIS_WEIGHT_UNIT)) MSI_TRY(move_to_host(density));
     store->weight_scale = scale_of(store, density, rule);
     msi_weight_factors f;
     MSI_TRY(make_factors(&f, store, density, rule));

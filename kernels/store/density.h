@@ -75,9 +75,9 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
  * Given:   store  with weights; their scale (weight_scale) is removed
  * Notes:   samples of other planes that plane 0 lacks are summed separately, with the weight of the first plane that
  *          has them: they are the density of cells in which plane 0 has no sample, and are not used otherwise. All
- *          threads work; sums are the same with any number of them. Sums of samples on a GPU stay there; samples in host
- *          memory and on a GPU cannot be added to one density.
- * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (samples of both kinds)
+ *          threads work; sums are the same with any number of them. Sums of samples on a GPU stay there while all
+ *          stores are on it.
+ * Returns: 0, MSI_ENOMEM, MSI_EGPU
  */
 int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
 

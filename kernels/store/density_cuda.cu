@@ -253,8 +253,6 @@ int make_sums(msi_density_gpu **d, const msi_density_cells *cells, const msi_vis
         MSI_TRY(begin_sums(made->sum, made->n_cell, on));
         *d = made.release();
     }
-    if ((*d)->device != msi_gpu_samples_device(store))
-        return msi_error_set(MSI_EINTERNAL, "samples of two GPUs share a density");
     if (store->n_plane > 1 && !(*d)->has_rest) {
         MSI_TRY(begin_sums((*d)->rest, (*d)->n_cell, on));
         (*d)->has_rest = true;
@@ -298,6 +296,11 @@ int msi_density_gpu_add(msi_density_gpu **d, const msi_density_cells *cells, con
     total[0] += all.sum;
     total[1] += all.rest;
     return MSI_OK;
+}
+
+int msi_density_gpu_device(const msi_density_gpu *d)
+{
+    return d->device;
 }
 
 int msi_density_gpu_has_rest(const msi_density_gpu *d)

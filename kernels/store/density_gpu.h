@@ -16,9 +16,9 @@ typedef struct msi_density_gpu msi_density_gpu;
 
 /*
  * msi_density_gpu_add - add the weights of a store on a GPU to the sums, as msi_density_add_store does.
- * Given and returned: *d  NULL: made, for the store's device; freed by msi_density_gpu_free
+ * Given and returned: *d  NULL: made, for the store's device; else sums there; freed by msi_density_gpu_free
  *           total [2]  the sums over all cells: of plane 0, of samples that it lacks
- * Returns:  0, MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (sums on another device)
+ * Returns:  0, MSI_ENOMEM, MSI_EGPU
  * Notes:    a cell's sum does not depend on the order of its samples while it is exact in double precision: 2^17 weights
  *           of 24 bits whose sizes differ by less than 2^12, for example.
  */
@@ -27,6 +27,9 @@ int msi_density_gpu_add(msi_density_gpu **d, const msi_density_cells *cells, con
 /* msi_density_gpu_squares - sum the squares of the cells' sums of plane 0, or (of_rest) of the samples that it lacks.
  * Returns: 0, MSI_ENOMEM, MSI_EGPU */
 int msi_density_gpu_squares(const msi_density_gpu *d, int of_rest, double *squares);
+
+/* msi_density_gpu_device - return the device of the sums. */
+int msi_density_gpu_device(const msi_density_gpu *d);
 
 /* msi_density_gpu_has_rest - return 1 if there are sums of samples that plane 0 lacks. */
 int msi_density_gpu_has_rest(const msi_density_gpu *d);

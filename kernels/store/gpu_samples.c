@@ -141,16 +141,82 @@ int msi_gpu_samples_commit(msi_vis_store *s, const msi_gpu_totals *f)
 
 /* ---- Blocks ----------------------------------------------------------------------------------------------------- */
 
-int msi_gpu_samples_begin_intake(msi_vis_store *s, int device)
+/* Let a piece's segments refer to other memory with the same contents. */
+static void move_segments(msi_vis_store *s, const piece *p, const char *from, char *to)
 {
-    if (s->n_segment || s->gpu || s->tagged || s->coordinates)
-        return msi_error_set(MSI_EINTERNAL, "this store cannot take blocks to a GPU");
+    const int64_t end = p->next ? p->next->first_segment : s->n_segment;
+    for (int64_t i = p->first_segment; i < end; i++) {
+        msi_vis_segment *g = &s->segment[i];
+        g->uvw_m = (double *)(void *)(to + ((char *)g->uvw_m - from));
+        g->weight = (float *)(void *)(to + ((char *)g->weight - from));
+        g->vis = to + ((char *)g->vis - from);
+    }
+}
+
+/* Return whether a segment is in an arena. */
+static int is_in(const msi_vis_segment *g, const struct msi_vis_arena *a)
+{
+    const char *at = (const char *)g->uvw_m;
+    return at >= a->base && at < a->base + a->size;
+}
+
+/* Append a piece with a copy of an arena. */
+static int copy_arena(msi_vis_store *s, const struct msi_vis_arena *a, int64_t first_segment)
+{
+    const msi_gpu_stream on = stream_of(s);
+    piece *p;
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "visibility store"));
+    p->first_segment = first_segment;
+    p->bytes = a->used;
+    *(s->gpu->last ? &s->gpu->last->next : &s->gpu->first) = p;
+    s->gpu->last = p;
+    MSI_TRY(msi_gpu_alloc(&p->memory, &on, p->bytes, "samples"));
+    return msi_gpu_upload(&on, p->memory, a->base, p->bytes);
+}
+
+/* Copy an arena and those before it, which are after it in the list. Given and returned: *segment  the next one */
+static int copy_arenas(msi_vis_store *s, const struct msi_vis_arena *a, int64_t *segment)
+{
+    if (!a) return MSI_OK;
+    MSI_TRY(copy_arenas(s, a->next, segment));
+    const int64_t first = *segment;
+    while (*segment < s->n_segment && is_in(&s->segment[*segment], a)) ++*segment;
+    return *segment > first ? copy_arena(s, a, first) : MSI_OK;
+}
+
+/* Let the segments of arenas refer to their copies. */
+static void move_from_arenas(msi_vis_store *s)
+{
+    const struct msi_vis_arena *a = s->arena;
+    for (const piece *p = s->gpu->first; p; p = p->next) {
+        for (a = s->arena; !is_in(&s->segment[p->first_segment], a);) a = a->next;
+        move_segments(s, p, a->base, p->memory);
+    }
+    msi_vis_store_drop_arenas(s);
+    for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
+}
+
+int msi_gpu_samples_move_to_gpu(msi_vis_store *s, int device)
+{
+    int64_t segment = 0;
+    if (s->gpu || s->tagged || s->coordinates) return msi_error_set(MSI_EINTERNAL, "this store cannot move to a GPU");
     MSI_TRY(msi_alloc(&s->gpu, 1, sizeof *s->gpu, "visibility store"));
     s->gpu->device = device;
-    s->gpu->is_of_blocks = s->gpu->takes_blocks = 1;
+    s->gpu->is_of_blocks = 1;
+    const int rc = copy_arenas(s, s->arena, &segment);
+    if (rc)
+        msi_gpu_samples_free(s);
+    else
+        move_from_arenas(s);
+    return rc;
+}
+
+int msi_gpu_samples_begin_intake(msi_vis_store *s)
+{
     const msi_gpu_stream on = stream_of(s);
     MSI_TRY(msi_gpu_stream_enter(&on));
     MSI_CUDA(cudaStreamCreateWithFlags(&s->gpu->stream, cudaStreamNonBlocking));
+    s->gpu->takes_blocks = 1;
     return MSI_OK;
 }
 
@@ -218,18 +284,6 @@ int msi_gpu_samples_carve(msi_vis_store *s, int64_t bytes, void **out, int *is_n
     *out = g->last->buffer->memory + g->last->bytes;
     g->last->bytes += lines;
     return MSI_OK;
-}
-
-/* Let a piece's segments refer to other memory with the same contents. */
-static void move_segments(msi_vis_store *s, const piece *p, const char *from, char *to)
-{
-    const int64_t end = p->next ? p->next->first_segment : s->n_segment;
-    for (int64_t i = p->first_segment; i < end; i++) {
-        msi_vis_segment *g = &s->segment[i];
-        g->uvw_m = (double *)(void *)(to + ((char *)g->uvw_m - from));
-        g->weight = (float *)(void *)(to + ((char *)g->weight - from));
-        g->vis = to + ((char *)g->vis - from);
-    }
 }
 
 /* Begin to copy a piece's buffer to the GPU. */
@@ -324,7 +378,9 @@ static void free_piece(const msi_vis_store *s, piece *p)
 static void end_pieces(msi_vis_store *s)
 {
     const msi_gpu_stream on = stream_of(s);
-    if (s->gpu->buffer && msi_gpu_stream_enter(&on) == MSI_OK) free_buffers_of(s->gpu);
+    /* Memory is freed even if its device cannot be made the current one. */
+    if (s->gpu->stream) (void)msi_gpu_stream_enter(&on);
+    free_buffers_of(s->gpu);
     msi_free(s->gpu);
     s->gpu = NULL;
 }

@@ -47,14 +47,6 @@ static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 
 
 enum { HUGE_PAGE = 2 << 20, IN_FRONT = 64 };
 
-/* An arena is a piece of memory that segments are carved from: allocated, or mapped from an unlinked file. */
-struct msi_vis_arena {
-    struct msi_vis_arena *next;
-    char *base;
-    int64_t size, used;
-    int mapped;
-};
-
 /* Take a spare arena of at least `bytes` bytes into use; NULL if there is none. */
 static struct msi_vis_arena *reuse_arena(msi_vis_store *s, int64_t bytes)
 {
@@ -120,6 +112,14 @@ static void free_arenas(struct msi_vis_arena *a)
             msi_free(a->base);
         msi_free(a);
     }
+}
+
+void msi_vis_store_drop_arenas(msi_vis_store *s)
+{
+    for (const struct msi_vis_arena *a = s->arena; a; a = a->next)
+        *(a->mapped ? &s->bytes_file : &s->bytes_memory) -= a->size;
+    free_arenas(s->arena);
+    s->arena = NULL;
 }
 
 /* ---- Segments --------------------------------------------------------------------------------------------------- */

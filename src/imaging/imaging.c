@@ -245,14 +245,10 @@ static int make_plan(msi_imaging_run *r)
     return rc;
 }
 
-/* This many bytes of samples are read faster than a GPU starts and reports its memory. */
-static const int64_t EARLY_BYTES = (int64_t)1 << 30;
-
 /* Upper bounds of the host memory of a plan: per pixel of an image, and for small grids and unplanned memory. */
 enum { MOST_PIXEL_BYTES = 128, MOST_OTHER_BYTES = 1 << 30 };
 
-/* Return 1 if samples are read before the plan is made: they are few, the plan may have to wait for a GPU, and memory
- * is ample. */
+/* Return 1 if reading begins before the plan is made: the plan may have to wait for a GPU, and memory is ample. */
 static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
 {
     const msi_options *o = r->options;
@@ -261,7 +257,7 @@ static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
         msi_gridder_store_bytes(g, msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
     const int64_t images = MOST_OTHER_BYTES + MOST_PIXEL_BYTES * n_image * msi_image_n_pixel(&o->geometry);
     return o->backend != MSI_BACKEND_CPU && !o->dry_run && r->ranks->size == 1 && !r->is_empty &&
-           samples <= EARLY_BYTES && samples + images <= msi_memory_limit() / 2;
+           samples + images <= msi_memory_limit() / 2;
 }
 
 static int open_gridders(msi_imaging_run *r)
@@ -313,13 +309,22 @@ static int bind_gridders(msi_imaging_run *r)
     return MSI_OK;
 }
 
+/* Make the plan, and bind the gridders by it. */
+static int plan_gridders(msi_imaging_run *r)
+{
+    MSI_TRY(make_plan(r));
+    r->is_planned = 1;
+    return r->options->dry_run ? MSI_OK : bind_gridders(r);
+}
+
 /* ---- Load: reader processes read and convert the selected visibilities once, and gridders store them ---- */
 
 enum { MOST_BLOCKS = 32 }; /* per batch: larger batches have fewer barriers between threads */
 
 /* The state of loading: a batch of blocks, and their samples by gridder. */
 typedef struct load {
-    const msi_imaging_run *run;
+    msi_imaging_run *run;
+    int n_thread, n_left; /* all threads; those that adding blocks uses */
     msi_reader_pool *reader_pool;
     msi_ms_reader *reader;
     msi_conversion_request *request;
@@ -394,6 +399,39 @@ static int add_parts(const load *l)
     return MSI_OK;
 }
 
+/* The samples of one image go to its GPU as they are read. Those of facets and mosaics are used by several gridders, and
+ * the buffers of many channels would take more memory than they save. */
+static int begin_on_gpu(const msi_imaging_run *r)
+{
+    if (r->options->channels_out > 1 || r->facets || r->mosaic || r->beam) return MSI_OK;
+    return msi_gridder_gpu_begin(r->gridder[0], msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
+}
+
+/* Move all samples to the GPU, if there is one, where they are weighed. */
+static int move_to_gpu(const msi_imaging_run *r)
+{
+    const int64_t n = r->options->channels_out;
+    if (r->facets || r->mosaic || r->beam || r->gpus.n > 1) return MSI_OK;
+    for (int64_t c = 0; c < n; c++) {
+        MSI_TRY(msi_gridder_gpu_begin(r->gridder[c], msi_ms_reader_n_sample(r->reader),
+                                      n * msi_ms_reader_n_row(r->reader)));
+        MSI_TRY(msi_gridder_gpu_end(r->gridder[c]));
+    }
+    return MSI_OK;
+}
+
+/* Make the plan as soon as the GPU has started; then blocks can be added there. */
+static int plan_if_started(const load *l)
+{
+    msi_imaging_run *r = l->run;
+    if (r->is_planned || !msi_backend_has_started(r->gpus.device[0])) return MSI_OK;
+    omp_set_num_threads(l->n_thread);
+    int rc = plan_gridders(r);
+    if (!rc) rc = begin_on_gpu(r);
+    omp_set_num_threads(l->n_left);
+    return rc;
+}
+
 static int load_blocks(load *l, msi_sample_tally *tally)
 {
     const int64_t n_row = msi_ms_reader_n_share_row(l->reader);
@@ -409,6 +447,7 @@ static int load_blocks(load *l, msi_sample_tally *tally)
         MSI_TRY(list_parts(l, tally));
         MSI_TRY(add_parts(l));
         added_s += msi_wall_s() - there;
+        MSI_TRY(plan_if_started(l));
         MSI_TRY(msi_interrupt_check());
         for (int i = 0; i < l->n_block; i++) done += l->block[i].n_row;
         msi_progress_at(done, n_row);
@@ -426,7 +465,7 @@ static int load_blocks(load *l, msi_sample_tally *tally)
  *           beam_weights [sets]  their weights are added; NULL: not counted
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the file of the store), MSI_EINTERRUPTED
  */
-static int read_samples(const msi_imaging_run *run, const msi_conversion_spec *spec, msi_sample_tally *tally,
+static int read_samples(msi_imaging_run *run, const msi_conversion_spec *spec, msi_sample_tally *tally,
                         msi_beam_weights *beam_weights)
 {
     msi_reader_pool *pool = run->reader_pool;
@@ -442,7 +481,9 @@ static int read_samples(const msi_imaging_run *run, const msi_conversion_spec *s
               .facets = run->facets,
               .beam = run->beam};
     const int left = n_thread - n_reader, half = spec->n_plane > 1 && n_thread > 1 ? n_thread / 2 : 1;
-    omp_set_num_threads(left > half ? left : half);
+    l.n_thread = n_thread;
+    l.n_left = left > half ? left : half;
+    omp_set_num_threads(l.n_left);
     int rc = begin_load(&l, spec);
     if (!rc) rc = load_blocks(&l, tally);
     omp_set_num_threads(n_thread);
@@ -483,14 +524,6 @@ static int count_loaded(msi_imaging_run *r)
     return MSI_OK;
 }
 
-/* The samples of one image go to its GPU as they are read. Those of facets and mosaics are used by several gridders, and
- * the buffers of many channels would take more memory than they save. */
-static int begin_on_gpu(const msi_imaging_run *r)
-{
-    if (r->options->channels_out > 1 || r->facets || r->mosaic || r->beam) return MSI_OK;
-    return msi_gridder_gpu_begin(r->gridder[0], msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
-}
-
 static int load_samples(msi_imaging_run *r)
 {
     const msi_facet_planes *stored = r->facets ? &r->facets->work.planes : NULL;
@@ -511,9 +544,8 @@ static int load_samples(msi_imaging_run *r)
     memset(&r->tally, 0, sizeof r->tally);
     if (spec.sums_beam_weights)
         MSI_TRY(msi_alloc(&beam_weights, r->options->n_ms, sizeof *beam_weights, "weights of the primary beam"));
-    int rc = begin_on_gpu(r);
+    int rc = r->is_planned ? begin_on_gpu(r) : MSI_OK;
     if (!rc) rc = read_samples(r, &spec, &r->tally, beam_weights);
-    if (!rc) rc = msi_gridder_gpu_end(r->gridder[0]);
     if (!rc && beam_weights) rc = msi_imaging_pb_weigh(r, beam_weights);
     msi_free(beam_weights);
     MSI_TRY(rc);
@@ -869,12 +901,12 @@ static int image_interval(msi_imaging_run *r)
     MSI_TRY(msi_imaging_mosaic_open(r));
     r->plan = (msi_imaging_plan){0};
     MSI_TRY(open_gridders(r));
-    const int is_early = reads_first(r, r->gridder[0]);
-    if (is_early) MSI_TRY(load_samples(r));
-    MSI_TRY(make_plan(r));
+    r->is_planned = 0;
+    if (!reads_first(r, r->gridder[0])) MSI_TRY(plan_gridders(r));
     if (r->options->dry_run) return MSI_OK;
-    MSI_TRY(bind_gridders(r));
-    if (!is_early && !r->is_empty) MSI_TRY(load_samples(r));
+    if (!r->is_empty) MSI_TRY(load_samples(r));
+    if (!r->is_planned) MSI_TRY(plan_gridders(r));
+    if (!r->is_empty) MSI_TRY(move_to_gpu(r));
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh_samples(r));
     MSI_TRY(msi_imaging_facets_respond(r));

@@ -92,7 +92,8 @@ typedef struct msi_imaging_run {
     /* The following members belong to the present interval. */
     int64_t interval;
     msi_ms_reader *reader;
-    int is_empty; /* no selected row lies in the interval: nothing is read, and the images are NaN */
+    int is_planned; /* the plan of this interval is made, and gridders are bound by it */
+    int is_empty;   /* no selected row lies in the interval: nothing is read, and the images are NaN */
     msi_observation observation;
     double ra_rad, dec_rad; /* the centre of the images */
     msi_output_channels channels;
