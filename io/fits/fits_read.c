@@ -171,6 +171,7 @@ static int read_header(msi_fits_file *file)
     MSI_TRY(msi_fits_get_number(file->handle.f, path, "WSCNVIS", -1, &n_vis));
     h->is_empty = n_vis == 0;
     msi_fits_get_text(file->handle.f, "BUNIT", h->unit);
+    msi_fits_get_text(file->handle.f, "PBMODEL", h->primary_beam);
     int bitpix = 0, status = 0;
     fits_get_img_type(file->handle.f, &bitpix, &status);
     h->precision = bitpix == FLOAT_IMG ? MSI_FP32 : MSI_FP64;
@@ -281,6 +282,7 @@ int msi_fits_read(msi_fits_image *image, const char *path, msi_precision precisi
     image->bandwidth_hz = fabs(h->freq_step_hz);
     image->pol = h->pol[0];
     memcpy(image->unit, h->unit, sizeof image->unit);
+    memcpy(image->primary_beam, h->primary_beam, sizeof image->primary_beam);
     image->beam = h->beam;
     image->precision = precision;
     const int64_t n_pixel = msi_image_n_pixel(&image->geometry);

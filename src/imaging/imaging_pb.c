@@ -5,7 +5,9 @@
  * their mean, weighted as their images are. Images of Taylor terms are corrected together (msi_imaging_pb_terms).
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "core/memory.h"
@@ -170,8 +172,11 @@ void msi_imaging_pb_close(msi_imaging_run *r)
     r->pb = NULL;
 }
 
-/* Read the power of a feed from a file of an earlier run. */
-static int read_feed(const msi_imaging_run *r, int64_t channel, msi_fits_kind kind, float **pixel)
+/*
+ * Read an element of the beam from a file of an earlier run.
+ * Returned: *model  PBMODEL of the file, if it was read
+ */
+static int read_element(const msi_imaging_run *r, int64_t channel, msi_fits_kind kind, float **pixel, char model[72])
 {
     const msi_options *o = r->options;
     const msi_output_id id = {r->interval, channel, 0, kind, 0};
@@ -191,20 +196,48 @@ static int read_feed(const msi_imaging_run *r, int64_t channel, msi_fits_kind ki
     if (!rc) {
         *pixel = image.pixel;
         image.pixel = NULL;
+        memcpy(model, image.primary_beam, sizeof image.primary_beam);
     }
     msi_fits_image_free(&image);
     msi_free(path);
     return rc;
 }
 
+/* Ends the name of the model in files of a matrix. Files of the power of feeds may lie next to older ones of a matrix. */
+static const char OF_MATRIX[] = ", matrix";
+
+/* Say that Q, U and V are divided by the beam of I, if they are. */
+static void tell_reused(const msi_imaging_run *r, int has_matrix)
+{
+    for (int p = 0; p < r->n_plane && !has_matrix; p++)
+        if (r->planes[p].pol >= MSI_POL_Q && r->planes[p].pol <= MSI_POL_V && r->interval == 0) {
+            msi_log_warning("-reuse-primary-beam: the files have the power of the feeds only, without %s-beam-3.fits "
+                            "and -8.fits: Q, U and V are divided by the beam of I, and leakage is not corrected",
+                            r->options->name);
+            return;
+        }
+}
+
 static int read_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean *mean)
 {
-    float *x, *y = NULL;
-    int rc = read_feed(r, channel, MSI_FITS_FEED_X, &x);
-    if (!rc) rc = read_feed(r, channel, MSI_FITS_FEED_Y, &y);
-    if (!rc) rc = msi_pb_mean_from_feeds(mean, &r->options->geometry, r->planes, r->n_plane, x, y);
-    msi_free(x);
-    msi_free(y);
+    float *element[MSI_PB_ELEMENTS] = {NULL};
+    char model[72] = "";
+    int rc = read_element(r, channel, MSI_FITS_BEAM_0, &element[0], model);
+    const int is_power = model[0] && !strstr(model, OF_MATRIX);
+    for (int k = 1; k < MSI_PB_ELEMENTS && !rc; k++) {
+        const msi_output_id id = {r->interval, channel, 0, MSI_FITS_BEAM_0 + k, 0};
+        char *path = NULL;
+        if (k < 15 && is_power) continue;
+        rc = msi_outputs_path(&path, r->outputs, r->options->name, &id);
+        const int is_there = !rc && access(path, F_OK) == 0;
+        msi_free(path);
+        if (!rc && (is_there || k == 15)) rc = read_element(r, channel, id.kind, &element[k], model);
+    }
+    if (!rc) tell_reused(r, element[3] && element[8]);
+    if (!rc)
+        rc = msi_pb_mean_from_elements(mean, &r->options->geometry, r->planes, r->n_plane,
+                                       (const float *const *)element);
+    for (int k = 0; k < MSI_PB_ELEMENTS; k++) msi_free(element[k]);
     return rc;
 }
 
@@ -326,12 +359,16 @@ static int put_image(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fit
                      msi_image *image)
 {
     msi_image_file file[MSI_IMAGE_MAX_FILES];
-    const int n = image->n_plane;
+    const int n = image->n_plane, is_element = kind >= MSI_FITS_BEAM_0 && kind <= MSI_FITS_BEAM_15 &&
+                                               msi_outputs_beam_is_matrix(r->options);
+    char name[72];
+    snprintf(name, sizeof name, "%.48s%s", r->pb ? msi_pb_array_name(r->pb) : "files of an earlier run",
+             is_element ? OF_MATRIX : "");
     for (int p = 0; p < n; p++) {
         file[p] = of->file[p < of->n_plane ? p : 0];
         file[p].id = (msi_output_id){r->interval, of->channel, first + p, kind, file[p].id.term};
         file[p].plane = p;
-        file[p].spec.primary_beam = r->pb ? msi_pb_array_name(r->pb) : "files of an earlier run";
+        file[p].spec.primary_beam = name;
         file[p].spec.geometry = image->geometry;
         file[p].spec.contour = msi_imaging_pb_contour(r, of->channel);
     }
@@ -342,9 +379,9 @@ static int put_image(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fit
 static int write_part(msi_imaging_run *r, const msi_imaging_pb_image *of, const msi_pb_mean *mean, msi_fits_kind kind,
                       int plane, double limit)
 {
-    const msi_pb_part part = kind == MSI_FITS_FEED_X   ? MSI_PB_FEED_X
-                             : kind == MSI_FITS_FEED_Y ? MSI_PB_FEED_Y
-                                                       : MSI_PB_RESPONSE;
+    const msi_pb_part part = kind == MSI_FITS_BEAM_0    ? MSI_PB_FEED_X
+                             : kind == MSI_FITS_BEAM_15 ? MSI_PB_FEED_Y
+                                                        : MSI_PB_RESPONSE;
     msi_image image;
     MSI_TRY(msi_image_alloc_unset(&image, &mean->geometry, 1, MSI_FP32));
     const double start_s = msi_wall_s();
@@ -352,6 +389,20 @@ static int write_part(msi_imaging_run *r, const msi_imaging_pb_image *of, const 
     r->pb_s[1] += msi_wall_s() - start_s;
     if (!rc) rc = put_image(r, of, kind, plane, &image);
     msi_image_free(&image);
+    return rc;
+}
+
+/* Write an element of the matrix of a mean beam. */
+static int write_element(msi_imaging_run *r, const msi_imaging_pb_image *of, const msi_pb_mean *mean, int element)
+{
+    msi_pb_mean one;
+    msi_image image = {0};
+    MSI_TRY(msi_pb_mean_element(&one, mean, r->planes, element));
+    int rc = msi_image_alloc_unset(&image, &mean->geometry, 1, MSI_FP32);
+    if (!rc) rc = msi_pb_mean_image(&one, MSI_PB_RESPONSE, 0, -1, image.pixel);
+    if (!rc) rc = put_image(r, of, MSI_FITS_BEAM_0 + element, 0, &image);
+    msi_image_free(&image);
+    msi_pb_mean_free(&one);
     return rc;
 }
 
@@ -390,9 +441,11 @@ static int write_beam(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_pb
     const msi_pb_options *o = &r->options->pb;
     if (mean->is_written) return MSI_OK;
     mean->is_written = 1;
-    if (o->apply && !o->reuse) {
-        MSI_TRY(write_part(r, of, mean, MSI_FITS_FEED_X, 0, -1));
-        MSI_TRY(write_part(r, of, mean, MSI_FITS_FEED_Y, 0, -1));
+    if (o->apply && !o->reuse && msi_outputs_beam_is_matrix(r->options)) {
+        for (int k = 0; k < MSI_PB_ELEMENTS; k++) MSI_TRY(write_element(r, of, mean, k));
+    } else if (o->apply && !o->reuse) {
+        MSI_TRY(write_part(r, of, mean, MSI_FITS_BEAM_0, 0, -1));
+        MSI_TRY(write_part(r, of, mean, MSI_FITS_BEAM_15, 0, -1));
     }
     for (int p = 0; o->correct && p < r->n_plane; p++) MSI_TRY(write_part(r, of, mean, MSI_FITS_PB, p, o->pblimit));
     return o->mosaic && !r->options->clean.n_taylor ? write_weight(r, of) : MSI_OK;

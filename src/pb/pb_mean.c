@@ -220,23 +220,103 @@ int msi_pb_mean_make(msi_pb_mean *out, const msi_pb_array *a, const msi_pb_targe
     return rc;
 }
 
-int msi_pb_mean_from_feeds(msi_pb_mean *out, const msi_image_geometry *g, const msi_plane *planes, int n_plane,
-                           const float *x, const float *y)
+/* ---- The Hermitian matrix of files ---- */
+
+/* Coherencies XX, YX, XY, YY of unit Stokes parameters. */
+static const double complex coherency[4][4] = {{1, 1, 0, 0}, {0, 0, 1, -I}, {0, 0, 1, I}, {1, -1, 0, 0}};
+
+/* The place of an element: the lower triangle by rows, with the real and imaginary part of each. */
+typedef struct element_place {
+    int row, column, is_imaginary;
+} element_place;
+
+static element_place place_of(int element)
 {
-    *out = (msi_pb_mean){.geometry = *g, .n_plane = n_plane, .n_element = n_plane * n_plane, .step = 1, .weight = 1};
+    for (int row = 0, at = 0; row < 4; row++)
+        for (int column = 0; column <= row; column++)
+            for (int part = 0; part < 1 + (column < row); part++)
+                if (at++ == element) return (element_place){row, column, part};
+    return (element_place){0};
+}
+
+/* Find the share of a response of Stokes parameters in an element of the Hermitian part of the matrix. */
+static double element_of_response(int element, int to, int from)
+{
+    const element_place e = place_of(element);
+    const double complex *r = coherency[e.row], *c = coherency[e.column];
+    const double complex value = (r[to] * conj(c[from]) + conj(c[to]) * r[from]) / 4;
+    return e.is_imaginary ? cimag(value) : creal(value);
+}
+
+/* Find the share of an element in a response of Stokes parameters. */
+static double response_of_element(int to, int from, int element)
+{
+    const element_place e = place_of(element);
+    const double complex unit = e.is_imaginary ? I : 1;
+    double complex value = conj(coherency[e.row][to]) * unit * coherency[e.column][from];
+    if (e.row != e.column) value += conj(coherency[e.column][to]) * conj(unit) * coherency[e.row][from];
+    return creal(value) / 2;
+}
+
+int msi_pb_mean_element(msi_pb_mean *out, const msi_pb_mean *m, const msi_plane *planes, int element)
+{
+    const int64_t n_node = m->n_x * m->n_y;
+    const int n = m->n_plane;
+    *out = *m;
+    out->n_plane = out->n_element = 1;
+    out->node = NULL;
+    out->plain = NULL;
+    out->disc = NULL;
+    MSI_TRY(msi_alloc(&out->node, 3 * n_node, sizeof *out->node, "the primary beam"));
+    for (int i = 0; i < n * n; i++) {
+        const double share = element_of_response(element, stokes_of(&planes[i / n]), stokes_of(&planes[i % n]));
+        for (int64_t k = 0; k < n_node && share != 0; k++)
+            out->node[3 * k] += (float)(share * (double)m->node[k * (m->n_element + 2) + i]);
+    }
+    int rc = m->n_disc ? msi_alloc(&out->disc, m->n_disc, sizeof *out->disc, "the primary beam") : MSI_OK;
+    if (!rc && m->n_disc) memcpy(out->disc, m->disc, (size_t)m->n_disc * sizeof *out->disc);
+    if (rc) msi_pb_mean_free(out);
+    return rc;
+}
+
+/* Find the responses of a pixel. Given: share [MSI_PB_ELEMENTS][to][from] of elements in the responses of planes */
+static void respond_by_elements(const float *const element[MSI_PB_ELEMENTS], const double *share, int n_element,
+                                int64_t at, float *node)
+{
+    for (int i = 0; i < n_element; i++) {
+        double sum = 0;
+        for (int k = 0; k < MSI_PB_ELEMENTS; k++)
+            if (element[k]) sum += share[k * n_element + i] * (double)element[k][at];
+        node[i] = (float)sum;
+    }
+}
+
+int msi_pb_mean_from_elements(msi_pb_mean *out, const msi_image_geometry *g, const msi_plane *planes, int n_plane,
+                              const float *const element[MSI_PB_ELEMENTS])
+{
+    double share[MSI_PB_ELEMENTS * MSI_MAX_PLANES * MSI_MAX_PLANES];
+    const int n_element = n_plane * n_plane;
+    *out = (msi_pb_mean){.geometry = *g, .n_plane = n_plane, .n_element = n_element, .step = 1, .weight = 1};
     out->n_x = g->nx + 3;
     out->n_y = g->ny + 3;
-    const int n = out->n_element + 2;
+    const int n = n_element + 2, has_matrix = element[3] && element[8] && stokes_of(&planes[0]) >= 0;
+    for (int k = 0; k < MSI_PB_ELEMENTS && has_matrix; k++)
+        for (int i = 0; i < n_element; i++)
+            share[k * n_element + i] =
+                response_of_element(stokes_of(&planes[i / n_plane]), stokes_of(&planes[i % n_plane]), k);
     MSI_TRY(msi_alloc(&out->node, out->n_x * out->n_y * n, sizeof *out->node, "the primary beam"));
 #pragma omp parallel for schedule(static)
     for (int64_t j = 0; j < g->ny; j++)
         for (int64_t i = 0; i < g->nx; i++) {
+            const int64_t at = j * g->nx + i;
             float *node = out->node + ((j + 1) * out->n_x + i + 1) * n;
-            const float a = x[j * g->nx + i], b = y[j * g->nx + i];
+            const float across = element[9] ? element[9][at] : 0, a = element[0][at] + across,
+                        b = element[15][at] + across;
             for (int p = 0; p < n_plane; p++) {
                 const int feed = feed_of(&planes[p]);
                 node[p * (n_plane + 1)] = feed == 0 ? a : feed == 1 ? b : (a + b) / 2;
             }
+            if (has_matrix) respond_by_elements(element, share, n_element, at, node);
             node[n - 2] = a;
             node[n - 1] = b;
         }
