@@ -76,9 +76,7 @@ static int read_sky_axes(fitsfile *f, msi_fits_header *h, const char *path, cons
         return msi_error_set(MSI_EINPUT, "%s: axes 1 and 2 are '%s' and '%s'; 'RA---SIN' and 'DEC--SIN' expected", path,
                              a[0].ctype, a[1].ctype);
     for (int k = 0; k < 2; k++) {
-        scale[k] = msi_fits_unit_factor(a[k].cunit, 1);
-        if (scale[k] == 0)
-            return msi_error_set(MSI_EINPUT, "%s: CUNIT%d is '%s', an unknown unit", path, k + 1, a[k].cunit);
+        MSI_TRY(msi_fits_axis_factor(&a[k], path, k + 1, 1, &scale[k]));
         h->reference[k] = a[k].crpix - 1;
     }
     if (!(a[0].cdelt < 0) || !(a[1].cdelt > 0))
