@@ -267,6 +267,14 @@ int msi_options_keep_command_line(msi_options *options, int argc, const char *co
 /* msi_options_limit_memory - set memory_limit_bytes from memory_percent and memory_gb. */
 void msi_options_limit_memory(msi_options *options);
 
+/* msi_options_check - check options against each other; msi_options_check_facets, only those of facets, again after
+ * a-terms have been read. Returns: 0, MSI_EUSAGE */
+int msi_options_check(const msi_options *options);
+int msi_options_check_facets(const msi_options *options);
+
+/* msi_options_has_sign - return whether the peaks of a clean have a sign, which those of several joined images lack. */
+int msi_options_has_sign(const msi_options *options);
+
 /*
  * msi_options_check_selection - check that the limits of a selection do not contradict each other.
  * Returns: 0, MSI_EUSAGE
