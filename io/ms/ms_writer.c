@@ -14,6 +14,7 @@
 #include "core/types.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_column.h"
+#include "io/ms/ms_drop.h"
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
 
@@ -344,7 +345,7 @@ static int write_all(msi_child *self, void *of)
 /* Undo the changes, except columns that stay marked. */
 static void undo_all(first_writer *h)
 {
-    for (int i = 0; i < h->shared->n_set; i++) msi_ms_column_drop_abandon(&h->shared->column[i], h->paths[i]);
+    for (int i = 0; i < h->shared->n_set; i++) msi_ms_drop_abandon(&h->shared->column[i], h->paths[i]);
     for (int i = 0; i < h->shared->n_set; i++)
         if (h->shared->column[i].stage != MSI_COLUMN_MARKED)
             msi_ms_column_abandon(&h->shared->column[i], h->paths[i], NULL, h->spec);
@@ -458,7 +459,7 @@ static int serve(first_writer *h)
     for (int i = 0; i < h->shared->n_set; i++)
         MSI_TRY(msi_ms_column_complete(&h->shared->column[i], h->table[i], h->spec));
     for (int i = 0; h->spec->drop_old && i < h->shared->n_set; i++)
-        MSI_TRY(msi_ms_column_drop(&h->shared->column[i], h->table[i], h->spec));
+        MSI_TRY(msi_ms_drop_columns(&h->shared->column[i], h->table[i], h->spec));
     return MSI_OK;
 }
 
@@ -500,7 +501,7 @@ static int fail(msi_ms_writer *w, int status, const char *message)
 static void undo(msi_ms_writer *w)
 {
     for (int i = 0; i < w->n_set; i++) {
-        msi_ms_column_drop_abandon(&w->shared->column[i], w->paths[i]);
+        msi_ms_drop_abandon(&w->shared->column[i], w->paths[i]);
         msi_ms_column_abandon(&w->shared->column[i], w->paths[i], NULL, &w->spec);
     }
 }
