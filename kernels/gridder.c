@@ -10,6 +10,7 @@
  * 4. Workers, if there are any, share the plan (kernels/workers.h).
  * 5. The strategy's functions (msi_strategy_ops) do the work. Gridders that predict or make residuals keep the plan and
  *    everything it derived from the samples or the model; images without residuals have a plan for one call.
+ * All are in one file because struct msi_gridder is private to it.
  */
 #include "kernels/gridder.h"
 

@@ -2,7 +2,7 @@
 /*
  * The engine of cleaning on the GPU (clean_engine.h): its memory, passes over images and lists, maps of planes, and
  * masks. Minor iterations are in clean_list_loop_cuda.cu and clean_exact_loop_cuda.cu, transforms in clean_fft_cuda.cu,
- * noise in clean_noise_cuda.cu.
+ * noise in clean_noise_cuda.cu. The rest is the table of the engine's functions, each a few lines with its kernel.
  */
 #include "kernels/clean/clean_engine_cuda.h"
 

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Images and predictions by facets:
+ *   1. The rows of a segment are turned to the centre of a facet's box, and multiplied by gains.
+ *   2. The response of each facet is summed over the samples, once.
+ *   3. A gridder is made for the box of a facet. It predicts the facet's part of the model, which is added to the model's
+ *      visibilities, or it images the differences.
+ *   4. Facets are shared out to devices; their images are added with their weights.
+ * These steps are in one file because all need the rows of a segment.
+ */
 #include "src/facets/facet_gridding.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * An imaging run: it starts its processes, images the intervals one after the other, and publishes all files at the
- * end. image_interval is the list of the stages of an interval: open, plan, load, weigh, image or clean.
+ * end. image_interval is the list of the stages of an interval: open, plan, load, weigh, image or clean. The stages are
+ * in this file because they share one run; what they call is in the other files of this directory.
  */
 #include "src/imaging/imaging.h"
 

@@ -9,7 +9,8 @@
  * 3. Cubic interpolation between the nodes gives the response at each pixel. Nodes are at most 1/32 of the half-power
  *    width apart, which leaves an error of 3e-6 of the peak.
  *
- * Images of single hands respond by the power of their feed.
+ * Images of single hands respond by the power of their feed. Rows of one response and Taylor terms use the same grid, so
+ * they are in this file too.
  */
 #include "src/pb/pb_mean.h"
 

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Mosaics:
+ *   1. Pointings become fields; the box of a field is the part of the image that its beam reaches.
+ *   2. The beams of the fields are computed, and from them the response of a channel.
+ *   3. An image is the sum of the fields' images, each multiplied by its beam, divided so that its noise is flat. With
+ *      Taylor terms the sums have several moments.
+ *   4. The PSF is that of the samples of all fields.
+ * Fields, terms and images share the arrays of a channel, so they are in one file.
+ */
 #include "src/pb/pb_mosaic.h"
 
 #include <math.h>
