@@ -68,6 +68,16 @@ void msi_backend_await(const int *device, int n)
 #endif
 }
 
+int msi_backend_has_started(int device)
+{
+#ifdef MSI_HAVE_CUDA
+    return msi_gpu_has_started(device);
+#else
+    (void)device;
+    return 1;
+#endif
+}
+
 void msi_backend_await_all(void)
 {
 #ifdef MSI_HAVE_CUDA

@@ -34,6 +34,9 @@ void msi_backend_warm_up(msi_backend backend, const int *device, int n);
 void msi_backend_await(const int *device, int n);
 void msi_backend_await_all(void);
 
+/* msi_backend_has_started - return 1 if msi_backend_await would not wait for a device. */
+int msi_backend_has_started(int device);
+
 /* msi_backend_versions - return one line with the versions of the backends' libraries. Borrowed, static. */
 const char *msi_backend_versions(void);
 

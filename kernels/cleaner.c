@@ -13,7 +13,7 @@ static int alloc_cleaner(msi_cleaner *c)
     msi_clean_setup setup = c->setup;
     if (c->spec.fit_later) setup.log.n_term = 0;
     MSI_TRY(o->create(&c->e, &setup));
-    MSI_TRY(o->alloc(c->e, &c->psf, c->n_pixel * c->spec.n_channel * c->real_bytes, "the PSF"));
+    MSI_TRY(o->alloc(c->e, &c->psf, c->n_pixel * c->n_cell * c->spec.n_channel * c->real_bytes, "the PSF"));
     MSI_TRY(o->alloc(c->e, (void **)&c->mask, c->n_pixel, "the mask"));
     MSI_TRY(o->alloc(c->e, (void **)&c->allow, c->n_pixel, "the mask"));
     /* A GPU sets a pixel's bits in a word of two pixels, so the array needs an even number of them. */
@@ -94,10 +94,12 @@ int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes)
     if (!rc) {
         /* PSFs and the joined image; mask, allowed and found pixels; lists and records. */
         const int64_t masks = c->spec.by_scale ? 6 : 4;
-        const int64_t images = c->n_pixel * (c->real_bytes * (c->spec.n_channel + 1) + masks);
+        const int64_t images = c->n_pixel * (c->real_bytes * (c->n_cell * c->spec.n_channel + 1) + masks);
         const int64_t lists = c->setup.list_limit * (4 + c->real_bytes * (2 * c->n_plane + 1));
         const int64_t interleaved =
-            c->spec.backend == MSI_BACKEND_CPU && c->setup.list_limit && c->spec.n_channel > 1 ? c->spec.n_channel : 0;
+            c->spec.backend == MSI_BACKEND_CPU && c->setup.list_limit && c->spec.n_channel > 1 && c->n_cell == 1
+                ? c->spec.n_channel
+                : 0;
         const int64_t records = MSI_CLEAN_CHUNK * (4 + c->real_bytes * c->n_plane);
         const int64_t all = images + interleaved * c->n_pixel * c->real_bytes + lists + records + c->method->bytes(c);
         const int64_t noise = c->ops->noise_bytes(&c->setup);
@@ -121,10 +123,11 @@ static int wait_on_failure(const msi_cleaner *c, int rc)
 }
 
 /* Check that the channels with weight have a peak in the middle of their PSF. */
-static int check_psf(msi_cleaner *c)
+static int check_psf(msi_cleaner *c, int cell)
 {
     for (int i = 0; i < c->spec.n_channel; i++) {
-        const int64_t middle = c->n_pixel * i + c->spec.ny / 2 * c->spec.nx + c->spec.nx / 2;
+        const int64_t middle =
+            c->n_pixel * (cell * c->spec.n_channel + i) + c->spec.ny / 2 * c->spec.nx + c->spec.nx / 2;
         double value = 0;
         float value32 = 0;
         void *to = c->spec.precision == MSI_FP32 ? (void *)&value32 : (void *)&value;
@@ -138,13 +141,15 @@ static int check_psf(msi_cleaner *c)
     return MSI_OK;
 }
 
-static int set_psf(msi_cleaner *c, const msi_clean_planes *from)
+static int set_psf(msi_cleaner *c, int cell, const msi_clean_planes *from)
 {
+    const int64_t n = c->n_pixel * c->spec.n_channel;
+    void *to = (char *)c->psf + cell * n * c->real_bytes;
     c->psf_id += MSI_CLEAN_MAX_SCALE;
-    MSI_TRY(c->ops->copy(c->e, c->psf, from->pixel, c->n_pixel * c->spec.n_channel * c->real_bytes));
-    MSI_TRY(c->ops->finite(c->e, c->psf, c->n_pixel * c->spec.n_channel));
-    MSI_TRY(check_psf(c));
-    if (c->method->psf) MSI_TRY(c->method->psf(c));
+    MSI_TRY(c->ops->copy(c->e, to, from->pixel, n * c->real_bytes));
+    MSI_TRY(c->ops->finite(c->e, to, n));
+    MSI_TRY(check_psf(c, cell));
+    if (c->method->psf) MSI_TRY(c->method->psf(c, cell));
     return c->ops->wait(c->e);
 }
 
@@ -153,7 +158,22 @@ int msi_cleaner_psf(msi_cleaner *c, const msi_planes *psf)
     msi_clean_planes from;
     c->has_psf = 0;
     MSI_TRY(check_planes(c, "psf", psf, c->spec.n_channel, &from));
-    MSI_TRY(wait_on_failure(c, set_psf(c, &from)));
+    for (int cell = 0; cell < c->n_cell; cell++) MSI_TRY(wait_on_failure(c, set_psf(c, cell, &from)));
+    c->has_psf = 1;
+    return MSI_OK;
+}
+
+int msi_cleaner_cell_psf(msi_cleaner *c, int cell, const msi_planes *psf)
+{
+    msi_clean_planes from;
+    if (!c->has_psf || cell < 0 || cell >= c->n_cell)
+        return msi_error_about(msi_error_set(MSI_EARGUMENT,
+                                             "the cleaner has %d cells%s, which do not include number %d", c->n_cell,
+                                             c->has_psf ? "" : " without a PSF", cell),
+                               "cell");
+    MSI_TRY(check_planes(c, "psf", psf, c->spec.n_channel, &from));
+    c->has_psf = 0;
+    MSI_TRY(wait_on_failure(c, set_psf(c, cell, &from)));
     c->has_psf = 1;
     return MSI_OK;
 }

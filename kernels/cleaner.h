@@ -61,13 +61,22 @@ typedef struct msi_cleaner_bytes {
 int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes);
 
 /*
- * msi_cleaner_psf - set the point spread functions.
+ * msi_cleaner_psf - set the point spread functions, the same in all cells.
  * Given:   psf  [n_channel] planes, 1 at (nx/2, ny/2); copied; zero beyond the image; pixels that are not finite count
  *               as zero
  * Returns: 0, MSI_EARGUMENT (planes of another shape, precision or backend), MSI_EINPUT (no positive peak in the middle
  *          of a channel with weight), MSI_EGPU, MSI_ENOMEM
  */
 int msi_cleaner_psf(msi_cleaner *c, const msi_planes *psf);
+
+/*
+ * msi_cleaner_cell_psf - replace the point spread functions of a cell of spec's grid.
+ * Given:   cell  x + grid_x y, numbered from the corner of pixel (0, 0); pixel (x, y) is in cell (x grid_x / nx,
+ *                y grid_y / ny), rounded down
+ *          psf   as for msi_cleaner_psf, which must have been called before
+ * Returns: as msi_cleaner_psf
+ */
+int msi_cleaner_cell_psf(msi_cleaner *c, int cell, const msi_planes *psf);
 
 /*
  * msi_cleaner_mask - set the mask.

@@ -13,6 +13,7 @@
 
 #include "core/memory.h"
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/gpu/gpu_memory.h"
 #include "kernels/gpu/plan_stream_cuda.h"
 
@@ -158,24 +159,6 @@ struct response {
     }
 };
 
-/* Add up the sums of a block's threads. Returned: out [blocks] */
-template <typename SUMS> __device__ void sum_block(SUMS own, SUMS *out)
-{
-    __shared__ SUMS of_warp[THREADS / 32];
-    constexpr int WORDS = sizeof(SUMS) / sizeof(int);
-    for (int step = 16; step; step /= 2) {
-        SUMS other;
-        for (int k = 0; k < WORDS; k++)
-            reinterpret_cast<int *>(&other)[k] = __shfl_down_sync(~0u, reinterpret_cast<int *>(&own)[k], step);
-        own.add(other);
-    }
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = own;
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    for (int warp = 1; warp < THREADS / 32; warp++) own.add(of_warp[warp]);
-    out[blockIdx.x] = own;
-}
-
 /* ---- Kernels ---------------------------------------------------------------------------------------------------- */
 
 /* Form the samples of a facet. Given: u_limit, v_limit  wavelengths beyond which the image cannot hold a sample */
@@ -230,7 +213,7 @@ __global__ void __launch_bounds__(THREADS)
         static_cast<T *>(to.vis)[2 * i] = value[0];
         static_cast<T *>(to.vis)[2 * i + 1] = value[1];
     }
-    sum_block(t, out);
+    sum_block<THREADS>(t, false, out);
 }
 
 /* Write the coordinates of a facet's samples. */
@@ -251,7 +234,7 @@ __global__ void __launch_bounds__(THREADS) k_place(part_view a, facet_view f, ms
         t.w_min = fmin(t.w_min, w);
         t.w_max = fmax(t.w_max, w);
     }
-    sum_block(t, out);
+    sum_block<THREADS>(t, false, out);
 }
 
 /* Add predicted visibilities of a facet to the model. */
@@ -297,7 +280,7 @@ __global__ void __launch_bounds__(THREADS) k_respond(part_view a, facet_view f, 
             for (int to = 0; to < f.n_image; to++) s.of[to * MOST + from] += weight[to] * v[to].re;
         }
     }
-    sum_block(s, out);
+    sum_block<THREADS>(s, false, out);
 }
 
 } // namespace

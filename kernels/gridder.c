@@ -10,10 +10,12 @@
  * 4. Workers, if there are any, share the plan (kernels/workers.h).
  * 5. The strategy's functions (msi_strategy_ops) do the work. Gridders that predict or make residuals keep the plan and
  *    everything it derived from the samples or the model; images without residuals have a plan for one call.
+ * All are in one file because struct msi_gridder is private to it.
  */
 #include "kernels/gridder.h"
 
 #include <assert.h>
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
@@ -26,6 +28,7 @@
 #include "kernels/workers.h"
 #ifdef MSI_HAVE_CUDA
 #include "kernels/gpu/gpu_device.h"
+#include "kernels/store/density_gpu.h"
 #endif
 
 struct msi_gridder {
@@ -495,6 +498,17 @@ static void drop_sample_products(msi_gridder *g)
     if (g->spec.residual) free_plan(g);
 }
 
+/* Return 1 if blocks that are added go to the GPU. */
+static int takes_blocks(const msi_vis_store *s)
+{
+#ifdef MSI_HAVE_CUDA
+    return msi_gpu_samples_takes_blocks(s);
+#else
+    (void)s;
+    return 0;
+#endif
+}
+
 int msi_gridder_move_to_host(msi_gridder *g)
 {
 #ifdef MSI_HAVE_CUDA
@@ -535,10 +549,51 @@ int msi_gridder_gpu_samples(const msi_gridder *g, int64_t i, msi_gpu_samples *ou
 }
 #endif
 
+#ifdef MSI_HAVE_CUDA
+/* Samples may use a quarter of a GPU's free memory; sorting them uses more. */
+static int fits_gpu(const msi_gridder *g, int64_t bytes)
+{
+    size_t free_bytes, total_bytes;
+    return msi_gpu_memory(g->spec.device, &free_bytes, &total_bytes) == MSI_OK && bytes <= (int64_t)(free_bytes / 4);
+}
+#endif
+
+int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row)
+{
+#ifdef MSI_HAVE_CUDA
+    if (!g->strategy || g->strategy->backend != MSI_BACKEND_CUDA || g->spec.predict || g->spec.tagged ||
+        g->spec.n_term > 1 || has_workers(g) || g->store.gpu)
+        return MSI_OK;
+    await_device(g->strategy, g->spec.device);
+    if (!fits_gpu(g, msi_gridder_store_bytes(g, n_sample, n_row))) return MSI_OK;
+    drop_sample_products(g);
+    if (msi_gpu_samples_move_to_gpu(&g->store, g->spec.device) != MSI_OK) return MSI_OK;
+    return msi_gpu_samples_begin_intake(&g->store);
+#else
+    (void)g;
+    (void)n_sample;
+    (void)n_row;
+    return MSI_OK;
+#endif
+}
+
+int msi_gridder_gpu_end(msi_gridder *g)
+{
+    if (!takes_blocks(&g->store)) return MSI_OK;
+#ifdef MSI_HAVE_CUDA
+    msi_vis_store *s = &g->store;
+    int rc = msi_gpu_samples_end_intake(s);
+    /* Sums of weights were taken of all planes together. */
+    if (!rc && s->n_plane > 1) rc = msi_density_gpu_weigh(s, NULL, NULL);
+    if (rc) return msi_gpu_samples_move_to_host(s);
+#endif
+    return MSI_OK;
+}
+
 int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
 {
     if (g->is_weighted) return msi_error_set(MSI_EINTERNAL, "samples were added after density weighting");
-    MSI_TRY(msi_gridder_move_to_host(g));
+    if (!takes_blocks(&g->store)) MSI_TRY(msi_gridder_move_to_host(g));
     drop_sample_products(g);
     return msi_vis_store_add_all(&g->store, block, n_block);
 }
@@ -583,6 +638,18 @@ void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_wei
     }
 }
 
+void msi_gridder_weights_add(msi_gridder *g, int n_plane, double *sum_weight, double *largest_weight, int64_t *n_vis)
+{
+    double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES];
+    int64_t n[MSI_GRIDDER_MAX_PLANES];
+    msi_gridder_weights(g, sum, largest, n);
+    for (int p = 0; p < n_plane; p++) {
+        if (sum_weight) sum_weight[p] += sum[p];
+        if (largest_weight) largest_weight[p] = fmax(largest_weight[p], largest[p]);
+        if (n_vis) n_vis[p] += n[p];
+    }
+}
+
 void msi_gridder_band(const msi_gridder *g, double *low_hz, double *high_hz)
 {
     msi_vis_store_band(&g->store, low_hz, high_hz);
@@ -599,10 +666,9 @@ int msi_density_add(msi_density *d, const msi_gridder *g)
     return msi_density_add_store(d, &g->store);
 }
 
-int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_weighting *rule)
+int msi_gridder_weight(msi_gridder *g, msi_density *density, const msi_weighting *rule)
 {
     if (g->is_weighted) return msi_error_set(MSI_EINTERNAL, "density weighting was requested twice");
-    MSI_TRY(msi_gridder_move_to_host(g));
     drop_sample_products(g);
     MSI_TRY(msi_density_weight(&g->store, density, rule));
     g->is_weighted = 1;

@@ -83,6 +83,19 @@ msi_vis_store *msi_gridder_store(msi_gridder *g);
 /* ---- Samples on the GPU ----------------------------------------------------------------------------------------- */
 
 /*
+ * msi_gridder_gpu_begin - move a gridder's samples to its GPU, and keep the blocks that are added there, if the GPU has
+ * enough memory and the gridder can use them there; otherwise nothing changes.
+ * Given:   n_sample, n_row  of all blocks
+ * Returns: 0, MSI_ENOMEM, MSI_EGPU
+ * Notes:   gridders that are not bound to a GPU, that predict, with tags, terms or workers keep samples in host memory.
+ *
+ * msi_gridder_gpu_end - wait until all of them are there, after the last block. Without enough memory on the GPU they
+ * are in host memory. Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EOUTPUT; after a failure there are no samples
+ */
+int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row);
+int msi_gridder_gpu_end(msi_gridder *g);
+
+/*
  * msi_gridder_gpu_reserve - reserve space for samples in the memory of a gridder's GPU, for a kernel to fill: for
  * samples that are on the GPU already, or are converted there. Builds without CUDA do not have this function.
  * Given:    g  of one plane and on a GPU, without spec.store_bytes and workers; all of its samples, if any, were added
@@ -170,6 +183,10 @@ int msi_gridder_refine(msi_gridder *g, double accuracy);
  * Returned: sum_weight, largest_weight, n_vis [n_plane]; largest_weight may be NULL
  */
 void msi_gridder_weights(msi_gridder *g, double *sum_weight, double *largest_weight, int64_t *n_vis);
+
+/* msi_gridder_weights_add - add those of the first n_plane planes to sum_weight and n_vis, and raise largest_weight to
+ * them, for an image of several gridders. Each of the three may be NULL. */
+void msi_gridder_weights_add(msi_gridder *g, int n_plane, double *sum_weight, double *largest_weight, int64_t *n_vis);
 
 /* msi_gridder_band, msi_gridder_moments - as msi_vis_store_band and msi_vis_store_moments, with weights as
  * msi_gridder_weights gives them. */
@@ -274,7 +291,7 @@ int msi_density_add(msi_density *d, const msi_gridder *g);
  * Given:   density, rule  as msi_density_weight
  * Returns: 0, MSI_EINTERNAL (a second time, or a rule that needs a density and has none)
  */
-int msi_gridder_weight(msi_gridder *g, const msi_density *density, const msi_weighting *rule);
+int msi_gridder_weight(msi_gridder *g, msi_density *density, const msi_weighting *rule);
 
 #ifdef __cplusplus
 }

@@ -109,7 +109,7 @@ static msi_cleaner_spec inner_spec(const msimage_cleaner_spec *s, const msi_clea
         msi_cleaner_spec inner = inner_spec(&of_nodes, &(msi_clean_taylor){0});
         inner.freq_hz = t->freq_hz;
         inner.fit = MSI_CLEAN_FIT_POLYNOMIAL;
-        inner.fit_by_scale = 1;
+        inner.of_taylor = 1;
         inner.n_term = t->n_term;
         return inner;
     }
@@ -227,7 +227,7 @@ static int download_images(const msimage_cleaner *c, const msi_planes *planes, v
 }
 
 /* Take the caller's residuals or models, which are those of terms or of channels. */
-static int take(msimage_cleaner *c, term_task task, msi_planes **planes, const void *image)
+static int take_images(msimage_cleaner *c, term_task task, msi_planes **planes, const void *image)
 {
     const msi_clean_taylor *t = &c->taylor;
     if (!t->n_term) return upload_images(c, planes, c->shape.n, image);
@@ -285,8 +285,8 @@ static int minor(msimage_cleaner *c, void *residual, void *model, const msimage_
 {
     const msi_clean_limits inner = {
         .threshold = limits->threshold, .mgain = limits->mgain, .n_iteration = limits->n_iteration};
-    MSI_TRY(take(c, RESIDUAL_TO_NODES, &c->residual, residual));
-    MSI_TRY(take(c, MODEL_TO_NODES, &c->model, model));
+    MSI_TRY(take_images(c, RESIDUAL_TO_NODES, &c->residual, residual));
+    MSI_TRY(take_images(c, MODEL_TO_NODES, &c->model, model));
     MSI_TRY(msi_cleaner_minor(c->inner, c->residual, c->model, &inner, report));
     MSI_TRY(give(c, RESIDUAL_TO_TERMS, c->residual, residual));
     return give(c, MODEL_TO_TERMS, c->model, model);
@@ -314,7 +314,7 @@ int msimage_cleaner_noise(msimage_cleaner *c, const void *residual, double *sigm
 {
     msi_library_call begun = call_of(c, NULL);
     int rc = msi_library_begin(&begun);
-    if (!rc) rc = take(c, RESIDUAL_TO_NODES, &c->residual, residual);
+    if (!rc) rc = take_images(c, RESIDUAL_TO_NODES, &c->residual, residual);
     if (!rc) rc = msi_cleaner_noise(c->inner, c->residual, sigma);
     return msi_library_end(&begun, rc);
 }

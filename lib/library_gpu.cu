@@ -12,6 +12,7 @@
 
 #include "core/process.h"
 #include "kernels/gpu/cuda_memory.h"
+#include "kernels/gpu/global_memory_cuda.cuh"
 #include "kernels/gpu/plan_stream_cuda.h"
 #include "lib/library_gridder.h"
 
@@ -439,25 +440,6 @@ struct sample_tally {
     }
 };
 
-/* Add up a block's totals, and those of earlier chunks. Returned: out [blocks] */
-__device__ void give_tally(sample_tally own, bool is_first, sample_tally *out)
-{
-    __shared__ sample_tally of_warp[THREADS / 32];
-    constexpr int WORDS = sizeof(sample_tally) / sizeof(int);
-    for (int step = 16; step; step /= 2) {
-        sample_tally other;
-        for (int k = 0; k < WORDS; k++)
-            reinterpret_cast<int *>(&other)[k] = __shfl_down_sync(~0u, reinterpret_cast<int *>(&own)[k], step);
-        own.add(other);
-    }
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = own;
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    for (int warp = 1; warp < THREADS / 32; warp++) own.add(of_warp[warp]);
-    if (!is_first) own.add(out[blockIdx.x]);
-    out[blockIdx.x] = own;
-}
-
 /* A sample's index, and its row's coordinates in the kernels' convention. */
 struct located {
     int64_t i;
@@ -537,7 +519,7 @@ __global__ void __launch_bounds__(THREADS)
         t.wanted_w_min = fmin(t.wanted_w_min, is_wanted ? w : (double)INFINITY);
         t.wanted_w_max = fmax(t.wanted_w_max, is_wanted ? w : 0);
     }
-    give_tally(t, is_first, tally);
+    sum_block<THREADS>(t, !is_first, tally);
 }
 
 /* Write predicted visibilities to the caller's array: phases shifted back, weighted and masked. Given: from.uvw_m

@@ -2,7 +2,7 @@
 /*
  * The library's gridder: checks and translates a specification, passes samples, images and predictions between the
  * caller's convention and that of the kernels' gridder (library_gridder.h), in host memory or on the GPU. Samples are
- * converted in library_samples.c and library_gpu.cu.
+ * converted in library_samples.c and library_gpu.cu. All functions of msimage/gridder.h are in this file.
  */
 #include "lib/library_gridder.h"
 

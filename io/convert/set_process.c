@@ -154,7 +154,7 @@ static void close_tables(const msi_ms_reader *reader)
     }
 }
 
-static int start(msi_set_process *b, job *j)
+static int start_writer(msi_set_process *b, job *j)
 {
     const int64_t page = sysconf(_SC_PAGESIZE);
     const int64_t head = (int64_t)sizeof *b->shared + j->reader->n_set * (int64_t)sizeof b->shared->offset[0];
@@ -185,7 +185,7 @@ int msi_set_process_start(msi_set_process **out, const char *path, const msi_ms_
     MSI_TRY(msi_alloc(&b, 1, sizeof *b, WHAT));
     b->filling = -1;
     job j = {path, reader, spec, maps, 0};
-    const int status = start(b, &j);
+    const int status = start_writer(b, &j);
     if (status) {
         msi_set_process_free(b);
         return status;

@@ -220,7 +220,7 @@ static int is_first(const msi_subtables_source *s)
     return 1;
 }
 
-static int begin(table_copy *p, ccc_table *to, const msi_subtables_source *s, const char *name)
+static int begin_copy(table_copy *p, ccc_table *to, const msi_subtables_source *s, const char *name)
 {
     memset(p, 0, sizeof *p);
     p->name = name;
@@ -235,7 +235,7 @@ static int begin(table_copy *p, ccc_table *to, const msi_subtables_source *s, co
     return MSI_OK;
 }
 
-static void end(table_copy *p)
+static void end_copy(table_copy *p)
 {
     ccc_table_close(p->from);
     msi_free(p->row);
@@ -255,7 +255,7 @@ static int append(ccc_table *to, const table_copy *p)
 static int copy_other(ccc_table *to, const msi_subtables_source *s, const char *name, msi_set_maps *maps)
 {
     table_copy p;
-    int status = begin(&p, to, s, name);
+    int status = begin_copy(&p, to, s, name);
     if (p.is_gone) {
         msi_log_warning("%s: subtable %s is missing; the output has no rows of it", s->reader->set[s->set].path, name);
         status = MSI_OK;
@@ -265,7 +265,7 @@ static int copy_other(ccc_table *to, const msi_subtables_source *s, const char *
     if (!status) status = append(to, &p);
     if (!status && is_standard(name)) status = renumber(to, &p, msi_set_maps_of(maps, s->set));
 out:
-    end(&p);
+    end_copy(&p);
     return status;
 }
 
@@ -275,7 +275,7 @@ static int copy_numbered(ccc_table *to, const msi_subtables_source *s, const cha
 {
     table_copy p;
     int64_t kept = 0;
-    int status = begin(&p, to, s, name);
+    int status = begin_copy(&p, to, s, name);
     if (!status) {
         for (int64_t i = 0; i < p.n_from; i++)
             if (is_new[i]) p.row[kept++] = i;
@@ -283,7 +283,7 @@ static int copy_numbered(ccc_table *to, const msi_subtables_source *s, const cha
         status = append(to, &p);
     }
     if (!status) status = renumber(to, &p, map);
-    end(&p);
+    end_copy(&p);
     return status;
 }
 

@@ -34,7 +34,7 @@ static const char *form(char text[FORM_BYTES], int64_t n, char type)
     return text;
 }
 
-static void begin(table *t, const char *name, int64_t n_row, const column *columns, int n)
+static void begin_table(table *t, const char *name, int64_t n_row, const column *columns, int n)
 {
     char *names[MOST_COLUMNS], *forms[MOST_COLUMNS], *units[MOST_COLUMNS];
     for (int i = 0; i < n; i++) {
@@ -121,7 +121,7 @@ static void write_windows(table *t)
                               {"TOTAL BANDWIDTH", e, "HZ"},
                               {"SIDEBAND", form(j, l->n_window, 'J'), ""}};
     int one = 1;
-    begin(t, "AIPS FQ", 1, columns, (int)(sizeof columns / sizeof *columns));
+    begin_table(t, "AIPS FQ", 1, columns, (int)(sizeof columns / sizeof *columns));
     key_integer(t, "NO_IF", l->n_window);
     fits_write_col(t->f, TINT, 1, 1, 1, 1, &one, &t->status);
     for (int i = 0; i < l->n_window; i++) {
@@ -213,7 +213,7 @@ static int write_antennas(table *t)
                               {"DIAMETER", "1E", "METERS"}, {"POLTYA", "1A", ""},        {"POLAA", "1E", "DEGREES"},
                               {"POLCALA", "0E", ""},        {"POLTYB", "1A", ""},        {"POLAB", "1E", "DEGREES"},
                               {"POLCALB", "0E", ""}};
-    begin(t, "AIPS AN", t->l->n_antenna, columns, (int)(sizeof columns / sizeof *columns));
+    begin_table(t, "AIPS AN", t->l->n_antenna, columns, (int)(sizeof columns / sizeof *columns));
     write_antenna_keys(t);
     for (int32_t i = 0; !t->status && i < t->l->n_antenna; i++) write_antenna(t, antennas, i);
     ccc_table_close(antennas);
@@ -281,7 +281,7 @@ static int write_sources(table *t)
         {"FREQOFF", d, "HZ"},     {"BANDWIDTH", "1D", "HZ"},  {"RAEPO", "1D", "DEGREES"},  {"DECEPO", "1D", "DEGREES"},
         {"EPOCH", "1D", "YEARS"}, {"RAAPP", "1D", "DEGREES"}, {"DECAPP", "1D", "DEGREES"}, {"LSRVEL", d, "M/SEC"},
         {"RESTFREQ", d, "HZ"},    {"PMRA", "1D", "DEG/DAY"},  {"PMDEC", "1D", "DEG/DAY"}};
-    begin(t, "AIPS SU", t->l->n_field, columns, (int)(sizeof columns / sizeof *columns));
+    begin_table(t, "AIPS SU", t->l->n_field, columns, (int)(sizeof columns / sizeof *columns));
     key_integer(t, "NO_IF", t->l->n_window);
     key_text(t, "VELTYP", "TOPOCENT");
     key_text(t, "VELDEF", "RADIO");

@@ -19,7 +19,7 @@ static int read_directions(msi_fits_beam *b, const msi_fits_handle *h, const cha
         msi_axis_cards a;
         MSI_TRY(msi_fits_get_axis(h->f, path, k + 1, &a));
         const char *sky = k ? "DEC--" : "RA---";
-        const double scale = msi_fits_unit_factor(a.cunit, 1);
+        double scale;
         int is_of_dish = 0;
         for (int i = 0; of_dish[k][i]; i++) is_of_dish |= strcmp(a.ctype, of_dish[k][i]) == 0;
         const int on_sky = strncmp(a.ctype, sky, 5) == 0;
@@ -29,7 +29,7 @@ static int read_directions(msi_fits_beam *b, const msi_fits_handle *h, const cha
                 "%s: CTYPE%d is '%s'; a beam has RA---SIN and DEC--SIN (fixed on the sky), or X and Y, L "
                 "and M, or AZ and EL (fixed to the dish)",
                 path, k + 1, a.ctype);
-        if (scale == 0) return msi_error_set(MSI_EINPUT, "%s: CUNIT%d is '%s', an unknown unit", path, k + 1, a.cunit);
+        MSI_TRY(msi_fits_axis_factor(&a, path, k + 1, 1, &scale));
         if (a.cdelt == 0 || !isfinite(a.cdelt) || !isfinite(a.crpix))
             return msi_error_set(MSI_EINPUT, "%s: CDELT%d is %g; pixels must have a size", path, k + 1, a.cdelt);
         b->on_sky = on_sky;
@@ -60,9 +60,8 @@ static int read_frequencies(msi_fits_beam *b, const msi_fits_handle *h, const ch
         if (k != freq_axis && axis[k] != 1)
             return msi_error_set(MSI_EINPUT, "%s: NAXIS%d is %lld; apart from FREQ it must be 1", path, k + 1,
                                  (long long)axis[k]);
-    const double scale = msi_fits_unit_factor(a.cunit, 0);
-    if (scale == 0)
-        return msi_error_set(MSI_EINPUT, "%s: CUNIT%d is '%s', an unknown unit", path, freq_axis + 1, a.cunit);
+    double scale;
+    MSI_TRY(msi_fits_axis_factor(&a, path, freq_axis + 1, 0, &scale));
     b->n_freq = axis[freq_axis];
     MSI_TRY(msi_alloc(&b->freq_hz, b->n_freq, sizeof *b->freq_hz, path));
     for (int64_t i = 0; i < b->n_freq; i++) {

@@ -166,3 +166,10 @@ double msi_fits_unit_factor(const char *unit, int is_angle)
         if (units[i].is_angle == is_angle && strcasecmp(unit, units[i].name) == 0) return units[i].factor;
     return 0;
 }
+
+int msi_fits_axis_factor(const msi_axis_cards *a, const char *path, int n, int is_angle, double *factor)
+{
+    *factor = msi_fits_unit_factor(a->cunit, is_angle);
+    if (*factor != 0) return MSI_OK;
+    return msi_error_set(MSI_EINPUT, "%s: CUNIT%d is '%s', an unknown unit", path, n, a->cunit);
+}

@@ -56,6 +56,9 @@ int msi_fits_get_axis(fitsfile *f, const char *path, int n, msi_axis_cards *a);
  * degrees or hertz, as in the FITS standard. */
 double msi_fits_unit_factor(const char *unit, int is_angle);
 
+/* msi_fits_axis_factor - as msi_fits_unit_factor, for the unit of axis n. Returns 0, MSI_EINPUT (an unknown unit). */
+int msi_fits_axis_factor(const msi_axis_cards *a, const char *path, int n, int is_angle, double *factor);
+
 /* msi_fits_failed - convert a status of cfitsio and set a message: "PATH: error DOING: ..", where `doing` is such as
  * "reading pixels". Returns MSI_EINPUT, MSI_ENOMEM. */
 int msi_fits_failed(const char *path, int status, const char *doing);

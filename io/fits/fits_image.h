@@ -95,6 +95,7 @@ typedef struct msi_fits_image {
     double freq_hz, bandwidth_hz; /* 0 if the header has no frequency */
     msi_pol pol;                  /* I if the header has no Stokes axis */
     char unit[72];                /* BUNIT, "" if absent */
+    char primary_beam[72];        /* PBMODEL, "" if absent */
     msi_beam beam;
     int64_t n_nan, n_inf; /* number of NaN and of infinite pixels */
     msi_precision precision;
@@ -130,6 +131,7 @@ typedef struct msi_fits_header {
     msi_pol pol[MSI_FITS_MAX_POL];
     msi_precision precision; /* of the pixels as stored */
     char unit[72];           /* BUNIT, "" if absent */
+    char primary_beam[72];   /* PBMODEL, "" if absent */
     msi_beam beam;
     int is_empty; /* WSCNVIS is 0: no sample was imaged */
 } msi_fits_header;

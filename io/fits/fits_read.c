@@ -76,9 +76,7 @@ static int read_sky_axes(fitsfile *f, msi_fits_header *h, const char *path, cons
         return msi_error_set(MSI_EINPUT, "%s: axes 1 and 2 are '%s' and '%s'; 'RA---SIN' and 'DEC--SIN' expected", path,
                              a[0].ctype, a[1].ctype);
     for (int k = 0; k < 2; k++) {
-        scale[k] = msi_fits_unit_factor(a[k].cunit, 1);
-        if (scale[k] == 0)
-            return msi_error_set(MSI_EINPUT, "%s: CUNIT%d is '%s', an unknown unit", path, k + 1, a[k].cunit);
+        MSI_TRY(msi_fits_axis_factor(&a[k], path, k + 1, 1, &scale[k]));
         h->reference[k] = a[k].crpix - 1;
     }
     if (!(a[0].cdelt < 0) || !(a[1].cdelt > 0))
@@ -171,6 +169,7 @@ static int read_header(msi_fits_file *file)
     MSI_TRY(msi_fits_get_number(file->handle.f, path, "WSCNVIS", -1, &n_vis));
     h->is_empty = n_vis == 0;
     msi_fits_get_text(file->handle.f, "BUNIT", h->unit);
+    msi_fits_get_text(file->handle.f, "PBMODEL", h->primary_beam);
     int bitpix = 0, status = 0;
     fits_get_img_type(file->handle.f, &bitpix, &status);
     h->precision = bitpix == FLOAT_IMG ? MSI_FP32 : MSI_FP64;
@@ -281,6 +280,7 @@ int msi_fits_read(msi_fits_image *image, const char *path, msi_precision precisi
     image->bandwidth_hz = fabs(h->freq_step_hz);
     image->pol = h->pol[0];
     memcpy(image->unit, h->unit, sizeof image->unit);
+    memcpy(image->primary_beam, h->primary_beam, sizeof image->primary_beam);
     image->beam = h->beam;
     image->precision = precision;
     const int64_t n_pixel = msi_image_n_pixel(&image->geometry);

@@ -20,12 +20,12 @@ static int read_directions(msi_fits_screen *s, const msi_fits_handle *h, const c
     for (int k = 0; k < 2; k++) {
         msi_axis_cards a;
         MSI_TRY(msi_fits_get_axis(h->f, path, k + 1, &a));
-        const double scale = msi_fits_unit_factor(a.cunit, 1);
+        double scale;
         if (strcmp(a.ctype, k ? "DEC--SIN" : "RA---SIN") != 0)
             return msi_error_set(MSI_EINPUT,
                                  "%s: CTYPE%d is '%s'; the first axes of a screen are RA---SIN and DEC--SIN", path,
                                  k + 1, a.ctype);
-        if (scale == 0) return msi_error_set(MSI_EINPUT, "%s: CUNIT%d is '%s', an unknown unit", path, k + 1, a.cunit);
+        MSI_TRY(msi_fits_axis_factor(&a, path, k + 1, 1, &scale));
         if (a.cdelt == 0) return msi_error_set(MSI_EINPUT, "%s: CDELT%d is 0; pixels must have a size", path, k + 1);
         s->centre[k] = a.crpix - 1;
         s->step_rad[k] = a.cdelt * scale * RAD_PER_DEG;
@@ -58,9 +58,8 @@ static int read_planes(msi_fits_screen *s, const msi_fits_handle *h, const char 
         *n[kind[k]] = axis[k];
         const double first = a.crval + (1 - a.crpix) * a.cdelt;
         if (kind[k] == FREQ) {
-            const double scale = msi_fits_unit_factor(a.cunit, 0);
-            if (scale == 0)
-                return msi_error_set(MSI_EINPUT, "%s: CUNIT%d is '%s', an unknown unit", path, k + 1, a.cunit);
+            double scale;
+            MSI_TRY(msi_fits_axis_factor(&a, path, k + 1, 0, &scale));
             s->freq_hz = first * scale;
             s->freq_step_hz = a.cdelt * scale;
         } else if (kind[k] == TIME) {

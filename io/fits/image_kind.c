@@ -6,6 +6,10 @@
 #define BEAM  "Jy/beam"
 #define PIXEL "Jy/pixel"
 
+/* A row of the matrix of a primary beam. */
+#define BEAM_ELEMENT(n)                                                                                                \
+    [MSI_FITS_BEAM_0 + (n)] = {"beam-" #n, MSI_CONTENT_OTHER, NULL, "Primary Beam", NULL, NULL, 0, 1}
+
 /* name, content, BUNIT, BTYPE, title, scale, is_of_term, is_of_channel */
 static const msi_fits_kind_row rows[] = {
     [MSI_FITS_DIRTY] = {"dirty", MSI_CONTENT_BRIGHTNESS, BEAM, "Intensity", "dirty image", NULL, 1, 0},
@@ -30,10 +34,24 @@ static const msi_fits_kind_row rows[] = {
     [MSI_FITS_PBCOR] = {"pbcor", MSI_CONTENT_BRIGHTNESS, BEAM, "Intensity", "corrected for the primary beam", NULL, 1,
                         0},
     [MSI_FITS_PB] = {"pb", MSI_CONTENT_OTHER, NULL, "Primary Beam", "primary beam", "response", 1, 0},
-    [MSI_FITS_FEED_X] = {"beam-0", MSI_CONTENT_OTHER, NULL, "Primary Beam", "primary beam of the first feed",
+    [MSI_FITS_BEAM_0] = {"beam-0", MSI_CONTENT_OTHER, NULL, "Primary Beam", "primary beam of the first feed",
                          "response", 0, 1},
-    [MSI_FITS_FEED_Y] = {"beam-15", MSI_CONTENT_OTHER, NULL, "Primary Beam", "primary beam of the second feed",
-                         "response", 0, 1},
+    BEAM_ELEMENT(1),
+    BEAM_ELEMENT(2),
+    BEAM_ELEMENT(3),
+    BEAM_ELEMENT(4),
+    BEAM_ELEMENT(5),
+    BEAM_ELEMENT(6),
+    BEAM_ELEMENT(7),
+    BEAM_ELEMENT(8),
+    BEAM_ELEMENT(9),
+    BEAM_ELEMENT(10),
+    BEAM_ELEMENT(11),
+    BEAM_ELEMENT(12),
+    BEAM_ELEMENT(13),
+    BEAM_ELEMENT(14),
+    [MSI_FITS_BEAM_15] = {"beam-15", MSI_CONTENT_OTHER, NULL, "Primary Beam", "primary beam of the second feed",
+                          "response", 0, 1},
     [MSI_FITS_WEIGHT] = {"weight", MSI_CONTENT_OTHER, NULL, "Weight", "weight of a mosaic", "weight", 0, 1},
     [MSI_FITS_SUM_WEIGHT] = {"sumwt", MSI_CONTENT_OTHER, NULL, "Weight", NULL, NULL, 0, 1},
     [MSI_FITS_NOISE] = {"noise", MSI_CONTENT_OTHER, BEAM, "Noise", "noise of a mosaic", "noise", 0, 0},

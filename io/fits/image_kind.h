@@ -22,8 +22,8 @@ typedef enum msi_fits_kind {
     MSI_FITS_PSF_PB,
     MSI_FITS_PBCOR,  /* the restored or dirty image, as tclean corrects it */
     MSI_FITS_PB,     /* the primary beam: response of a plane */
-    MSI_FITS_FEED_X, /* power of a feed */
-    MSI_FITS_FEED_Y,
+    MSI_FITS_BEAM_0, /* the primary beam as a Hermitian matrix of 16 elements (pb_mean.h) */
+    MSI_FITS_BEAM_15 = MSI_FITS_BEAM_0 + 15,
     MSI_FITS_WEIGHT,     /* of a mosaic: sum of the weights of fields times their squared responses */
     MSI_FITS_SUM_WEIGHT, /* one pixel: the sum of the weights of all samples */
     MSI_FITS_NOISE,      /* of a mosaic */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * A column that is written: checks of the set and choice of the method (plan), making its files or setting the mark
- * (prepare), adding it to the table (complete) or undoing the changes (abandon), and removing old columns (drop).
- * ms_writer.h describes the methods.
+ * (prepare), adding it to the table (complete) or undoing the changes (abandon). ms_writer.h describes the methods,
+ * ms_drop.h the removal of old columns.
  */
 #include "io/ms/ms_column.h"
 
@@ -18,6 +18,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/ms/ms_drop.h"
 #include "io/ms/ms_mark.h"
 #include "io/ms/ms_metadata.h"
 
@@ -111,8 +112,7 @@ int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int 
     return status;
 }
 
-/* Give an open file the owner and mode of table.dat, if the system allows it. */
-static void copy_mode(const msi_ms_column *c, int fd)
+void msi_ms_column_copy_mode(const msi_ms_column *c, int fd)
 {
     if (fchown(fd, c->owner, c->group) != 0 && fchown(fd, (uid_t)-1, c->group) != 0) errno = 0;
     fchmod(fd, c->mode);
@@ -141,7 +141,7 @@ static void keep_mode(const msi_ms_column *c, const char *path)
         if (!is_made && strcmp(e->d_name, "table.dat") != 0) continue;
         const int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0) continue;
-        copy_mode(c, fd);
+        msi_ms_column_copy_mode(c, fd);
         close(fd);
     }
     closedir(d);
@@ -157,77 +157,7 @@ static int replace_header(const msi_ms_column *c, ccc_table *t)
     return sync_file(path, NULL);
 }
 
-/* ---- The directory for removing old columns ---- */
-
-static const char FOLDER[] = "msimage-drop-old";
-
-/* Return the number N of the storage manager's file table.fN..; -1 for other names. */
-static int manager_of_file(const char *name)
-{
-    if (strncmp(name, "table.f", 7) != 0 || strspn(name + 7, "0123456789") == 0) return -1;
-    const long n = strtol(name + 7, NULL, 10);
-    return n < 1 << 20 ? (int)n : -1;
-}
-
-static int is_listed(const int32_t *numbers, int64_t n, int number)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (numbers[i] == number) return 1;
-    return 0;
-}
-
-static int failed(const char *path, const char *name)
-{
-    return msi_error_set(MSI_EOUTPUT, "%s/%s: %s", path, name, strerror(errno));
-}
-
-/* Remove the directory with its contents, if it exists. */
-static void remove_folder(int set_fd)
-{
-    const int fd = openat(set_fd, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!d) return;
-    for (const struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.' || strlen(e->d_name) > 2) unlinkat(fd, e->d_name, 0);
-    closedir(d);
-    unlinkat(set_fd, FOLDER, AT_REMOVEDIR);
-}
-
-/* Remove the files of storage managers that are not listed, then the directory. It exists as long as such files do. */
-static void remove_rest(int set_fd, const int32_t *numbers, int64_t n)
-{
-    struct stat info;
-    int is_left = 0;
-    const int fd = openat(set_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!d) return;
-    for (const struct dirent *e; (e = readdir(d));) {
-        const int number = manager_of_file(e->d_name);
-        if (number < 0 || is_listed(numbers, n, number)) continue;
-        if (fstatat(fd, e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
-        is_left |= unlinkat(fd, e->d_name, 0) != 0;
-    }
-    closedir(d);
-    if (!is_left) remove_folder(set_fd);
-}
-
-static int open_folder(const char *path, const char *name, int *fd)
-{
-    char folder[4300];
-    snprintf(folder, sizeof folder, "%s/%s", path, name);
-    *fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd < 0 ? failed(path, name) : MSI_OK;
-}
-
-/* Return the number of links of a file of the set in the directory: 0 or 1. */
-static int count_drop_links(int set_fd, const char *name)
-{
-    struct stat here, there;
-    char linked[300];
-    snprintf(linked, sizeof linked, "%s/%.255s", FOLDER, name);
-    return fstatat(set_fd, name, &here, AT_SYMLINK_NOFOLLOW) == 0 &&
-           fstatat(set_fd, linked, &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino;
-}
+/* ---- Checks of the set ---- */
 
 /* Return 1 if a data file of the column is a symbolic link or has another hard link. */
 static int has_shared_files(const msi_ms_column *c, const char *path)
@@ -239,80 +169,11 @@ static int has_shared_files(const msi_ms_column *c, const char *path)
         struct stat info;
         if (!is_file_of(e->d_name, c->manager_file, 0) || fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
-        is_shared |= S_ISLNK(info.st_mode) || (int)info.st_nlink > 1 + count_drop_links(dirfd(d), e->d_name);
+        is_shared |= S_ISLNK(info.st_mode) || (int)info.st_nlink > 1 + msi_ms_drop_links(dirfd(d), e->d_name);
     }
     closedir(d);
     return is_shared;
 }
-
-/* ---- Which old columns are removed ---- */
-
-/* Fail if a file of the set is a link, as removing it would delete only the link. */
-static int check_no_link(const char *path)
-{
-    struct stat info;
-    int status = MSI_OK;
-    DIR *d = opendir(path);
-    if (!d) return msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
-    for (const struct dirent *e; status == MSI_OK && (e = readdir(d));)
-        if (manager_of_file(e->d_name) >= 0 && fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-            !S_ISREG(info.st_mode))
-            status = msi_error_set(MSI_EINPUT, "%s/%s: is a link, so the old column cannot be removed safely", path,
-                                   e->d_name);
-    closedir(d);
-    return status;
-}
-
-/* Fail if the columns that share a storage manager with this one cannot be moved out of it. */
-static int check_removable(ccc_table *t, const char *column)
-{
-    ccc_column_info info;
-    MSI_CCC(ccc_column_describe(t, column, &info));
-    if (info.manager_n_column <= 1 || !strcmp(info.manager_type, "StandardStMan") ||
-        !strcmp(info.manager_type, "IncrementalStMan"))
-        return MSI_OK;
-    return msi_error_set(MSI_EINPUT, "%s: column %s could not be removed later: its %s also stores other columns",
-                         ccc_table_path(t), column, info.manager_type);
-}
-
-static int is_aside(ccc_table *t, const char *name)
-{
-    ccc_type type;
-    return ccc_keyword_type(t, name, MSI_COLUMN_ASIDE, &type, NULL) == CCC_OK;
-}
-
-static int take(msi_ms_column *c, ccc_table *t, const char *name)
-{
-    if (c->n_old == MSI_COLUMN_MOST_OLD || strlen(name) >= MSI_COLUMN_NAME) return MSI_OK; /* of the next run */
-    MSI_TRY(check_removable(t, name));
-    snprintf(c->old_columns[c->n_old++], MSI_COLUMN_NAME, "%s", name);
-    return MSI_OK;
-}
-
-/*
- * Find the columns to remove: old columns of earlier predictions, and the one that this run replaces. Changes nothing.
- * Given and returned: c  n_old, old_columns
- * Returns: 0; MSI_EINPUT (one cannot be removed), MSI_ENOMEM
- */
-static int plan_drop(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
-{
-    char **names, head[MSI_COLUMN_NAME + 8];
-    int64_t n;
-    const int length = snprintf(head, sizeof head, "%s_OLD_", spec->column);
-    MSI_CCC(ccc_table_columns(t, &names, &n));
-    int status = MSI_OK;
-    for (int64_t i = 0; i < n && status == MSI_OK; i++)
-        if (!strncmp(names[i], head, (size_t)length) && is_aside(t, names[i])) status = take(c, t, names[i]);
-    ccc_free(names);
-    MSI_TRY(status);
-    if (c->method == MSI_COLUMN_SWAPPED) {
-        MSI_TRY(take(c, t, spec->column));
-        snprintf(c->old_columns[c->n_old - 1], MSI_COLUMN_NAME, "%s", c->old_name);
-    }
-    return c->n_old ? check_no_link(ccc_table_path(t)) : MSI_OK;
-}
-
-/* ---- Checks of the set ---- */
 
 static int no_column(ccc_table *t, const char *column)
 {
@@ -682,7 +543,7 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
         MSI_TRY(check_files(c, ccc_table_path(t)));
         c->is_shared = has_shared_files(c, ccc_table_path(t));
     }
-    if (spec->drop_old) MSI_TRY(plan_drop(c, t, spec));
+    if (spec->drop_old) MSI_TRY(msi_ms_drop_plan(c, t, spec));
     c->was_marked =
         msi_ms_mark_read(t, spec->column, c->mark, sizeof c->mark, c->marked_selection, sizeof c->marked_selection);
     c->has_virtual_model = !strcmp(spec->column, "MODEL_DATA") && has_virtual_model(t);
@@ -690,25 +551,6 @@ int msi_ms_column_plan(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
 }
 
 /* ---- Prepare ---- */
-
-/* Remove the directory and files of a killed run from a set that is open and locked. Returns: 0, MSI_EOUTPUT,
- * MSI_ENOMEM */
-static int remove_drop_leftovers(ccc_table *t)
-{
-    struct stat info;
-    int fd, is_there;
-    int32_t *numbers;
-    int64_t n;
-    MSI_TRY(open_folder(ccc_table_path(t), ".", &fd));
-    is_there = fstatat(fd, FOLDER, &info, AT_SYMLINK_NOFOLLOW) == 0;
-    int status = is_there ? ccc_table_managers(t, &numbers, &n) : CCC_OK;
-    if (is_there && status == CCC_OK) {
-        remove_rest(fd, numbers, n);
-        ccc_free(numbers);
-    }
-    close(fd);
-    return status == CCC_OK ? MSI_OK : msi_ms_failed(status);
-}
 
 /* Set the shapes of the cells in the order of the rows. They are zeros, and holes in the file. */
 static int make_cells(const msi_ms_column *c, ccc_table *t, const char *column)
@@ -801,7 +643,7 @@ static int make_column(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *
 
 int msi_ms_column_prepare(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
 {
-    MSI_TRY(remove_drop_leftovers(t));
+    MSI_TRY(msi_ms_drop_leftovers(t));
     if (c->method != MSI_COLUMN_IN_PLACE) return make_column(c, t, spec);
     c->stage = MSI_COLUMN_MARKED;
     MSI_CCC_WRITE(msi_ms_mark_put(t, spec->column, spec->description ? spec->description : "",
@@ -849,137 +691,4 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
     if (c->stage == MSI_COLUMN_MARKED && t && !c->touched && !c->was_marked &&
         msi_ms_mark_remove(t, spec->column) == CCC_OK && replace_header(c, t) == MSI_OK)
         c->stage = MSI_COLUMN_PLANNED;
-}
-
-/* ---- Removing old columns ---- */
-
-/* Old columns are removed in a separate directory, where casacore may fail without harm to the set. */
-typedef struct drop {
-    int set_fd, folder_fd;
-    int32_t *before, *after; /* numbers of all storage managers of the set, and of the remaining ones */
-    int64_t n_before, n_after;
-    int is_committed;
-} drop;
-
-static int link_files(const drop *p, const char *path)
-{
-    int status = MSI_OK;
-    const int fd = openat(p->set_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!d) return failed(path, ".");
-    for (const struct dirent *e; status == MSI_OK && (e = readdir(d));) {
-        const int number = manager_of_file(e->d_name);
-        const int is_table = !strcmp(e->d_name, "table.dat");
-        if (!is_table && (number < 0 || !is_listed(p->before, p->n_before, number))) continue;
-        if (linkat(fd, e->d_name, p->folder_fd, e->d_name, 0) != 0) status = failed(path, e->d_name);
-    }
-    closedir(d);
-    return status;
-}
-
-/* Let casacore remove the columns in the directory. */
-static int remove_there(drop *p, const msi_ms_column *c, const char *path)
-{
-    char folder[4300];
-    ccc_table *t;
-    snprintf(folder, sizeof folder, "%s/%s", path, FOLDER);
-    MSI_CCC_WRITE(ccc_table_open(&t, folder, CCC_UPDATE, CCC_LOCK_HOLD));
-    int status = CCC_OK;
-    for (int i = 0; i < c->n_old && status == CCC_OK; i++) status = ccc_column_remove(t, c->old_columns[i]);
-    if (status == CCC_OK) status = ccc_table_flush(t);
-    if (status == CCC_OK) status = ccc_table_managers(t, &p->after, &p->n_after);
-    /* Do not close a table that could not be written: this would end the process. */
-    if (status == CCC_OK) status = ccc_table_close(t);
-    return status == CCC_OK ? MSI_OK : msi_ms_write_failed(status);
-}
-
-/* Set owner and mode of new files and table.dat, sync them, and move the new files into the set. */
-static int move_new(const drop *p, const msi_ms_column *c, const char *path)
-{
-    int status = MSI_OK;
-    const int folder = openat(p->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = folder >= 0 ? fdopendir(folder) : NULL;
-    if (!d) return failed(path, FOLDER);
-    for (const struct dirent *e; status == MSI_OK && (e = readdir(d));) {
-        const int number = manager_of_file(e->d_name);
-        const int is_new = number >= 0 && !is_listed(p->before, p->n_before, number);
-        if (!is_new && strcmp(e->d_name, "table.dat") != 0) continue;
-        const int fd = openat(folder, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0) {
-            status = failed(path, e->d_name);
-            break;
-        }
-        copy_mode(c, fd);
-        if (fsync(fd) != 0) status = failed(path, e->d_name);
-        close(fd);
-        if (status == MSI_OK && is_new && renameat(folder, e->d_name, p->set_fd, e->d_name) != 0)
-            status = failed(path, e->d_name);
-    }
-    closedir(d);
-    return status;
-}
-
-static int commit(drop *p, ccc_table *t)
-{
-    MSI_CCC_WRITE(ccc_table_forget_changes(t));
-    p->is_committed = renameat(p->folder_fd, "table.dat", p->set_fd, "table.dat") == 0;
-    return p->is_committed && fsync(p->set_fd) == 0 ? MSI_OK : failed(ccc_table_path(t), "table.dat");
-}
-
-static int work(drop *p, msi_ms_column *c, ccc_table *t)
-{
-    struct stat info;
-    const char *path = ccc_table_path(t);
-    MSI_TRY(open_folder(path, ".", &p->set_fd));
-    if (fstatat(p->set_fd, "table.dat", &info, 0) != 0) return failed(path, "table.dat");
-    c->table_dat = (uint64_t)info.st_ino;
-    MSI_CCC(ccc_table_managers(t, &p->before, &p->n_before));
-    c->last_manager = p->n_before ? p->before[p->n_before - 1] : -1;
-    c->is_dropping = 1;
-    if (mkdirat(p->set_fd, FOLDER, 0700) != 0) return failed(path, FOLDER);
-    MSI_TRY(open_folder(path, FOLDER, &p->folder_fd));
-    MSI_TRY(link_files(p, path));
-    MSI_TRY(remove_there(p, c, path));
-    MSI_TRY(move_new(p, c, path));
-    MSI_TRY(commit(p, t));
-    remove_rest(p->set_fd, p->after, p->n_after);
-    c->is_dropping = 0;
-    c->is_dropped = 1;
-    return MSI_OK;
-}
-
-int msi_ms_column_drop(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec)
-{
-    drop p = {.set_fd = -1, .folder_fd = -1};
-    if (!c->n_old) {
-        c->is_dropped = 1;
-        return MSI_OK;
-    }
-    const int status = work(&p, c, t);
-    if (p.folder_fd >= 0) close(p.folder_fd);
-    if (p.set_fd >= 0) close(p.set_fd);
-    ccc_free(p.before);
-    ccc_free(p.after);
-    if (status == MSI_OK) return MSI_OK;
-    return msi_error_append(status,
-                            p.is_committed ? "; %s is complete, %s gone, and its files go with the next run"
-                                           : "; %s is complete, but %s stays",
-                            spec->column, c->old_columns[0]);
-}
-
-void msi_ms_column_drop_abandon(msi_ms_column *c, const char *path)
-{
-    struct stat info;
-    int fd;
-    if (!c->is_dropping || open_folder(path, ".", &fd) != MSI_OK) return;
-    c->is_dropping = 0;
-    /* The new table.dat refers to the new files. The next run removes the old ones. */
-    if (fstatat(fd, "table.dat", &info, 0) == 0 && (uint64_t)info.st_ino == c->table_dat) {
-        DIR *d = fdopendir(dup(fd));
-        for (const struct dirent *e; d && (e = readdir(d));)
-            if (manager_of_file(e->d_name) > c->last_manager) unlinkat(fd, e->d_name, 0);
-        if (d) closedir(d);
-        remove_folder(fd);
-    }
-    close(fd);
 }

@@ -97,6 +97,9 @@ void msi_ms_column_abandon(msi_ms_column *c, const char *path, ccc_table *t, con
  */
 int msi_ms_column_files(const msi_ms_column *c, const char *path, int **fd, int *n);
 
+/* msi_ms_column_copy_mode - give an open file the owner and mode of table.dat, if the system allows it. */
+void msi_ms_column_copy_mode(const msi_ms_column *c, int fd);
+
 /* msi_ms_write_failed - convert the status of a ccc function that writes, and set its message. */
 int msi_ms_write_failed(int ccc_status);
 
@@ -105,29 +108,5 @@ int msi_ms_write_failed(int ccc_status);
         int msi_ccc_status_ = (expr);                                                                                  \
         if (msi_ccc_status_ != CCC_OK) return msi_ms_write_failed(msi_ccc_status_);                                    \
     } while (0)
-
-/*
- * Removal of old columns of predictions, which frees their disk space.
- *
- * casacore deletes the files of a column before table.dat is changed, and a kill between would lose the set. So it
- * works in a directory within the set, msimage-drop-old, with links to all files of the main table: it deletes only
- * links. One rename replaces table.dat of the set by the new one. Then the files are deleted that no storage manager
- * uses. At any moment the set has the old columns or does not have them, and can be opened. A killed run leaves the
- * directory, and files to which table.dat does not refer. The next run that writes removes both.
- */
-
-/* The keyword of an old column of a prediction. */
-#define MSI_COLUMN_ASIDE "MSIMAGE_OLD"
-
-/*
- * msi_ms_column_drop - remove the columns of the plan; the column of this run is complete.
- * Given: t  open and locked; not usable afterwards
- * Returns: 0; MSI_EOUTPUT, MSI_ENOMEM: no column is removed
- */
-int msi_ms_column_drop(msi_ms_column *c, ccc_table *t, const msi_ms_write_spec *spec);
-
-/* msi_ms_column_drop_abandon - remove the directory and files of a run whose process has ended. c is as that left
- * it. */
-void msi_ms_column_drop_abandon(msi_ms_column *c, const char *path);
 
 #endif

@@ -405,6 +405,28 @@ int msi_ms_reader_check_shift(const msi_ms_reader *r)
     return msi_ms_reader_check_frames(r);
 }
 
+int msi_ms_reader_centre_of(const msi_ms_reader *r, int64_t id, double *ra_rad, double *dec_rad)
+{
+    field_place place = {0, -1};
+    const msi_ms_field *selected = next_field(r, &place);
+    const msi_ms_set *set = &r->set[0];
+    if (id >= set->n_field)
+        return msi_error_set(MSI_EINPUT, "-shift field %lld: %s has the fields 0 to %d", (long long)id, set->path,
+                             set->n_field - 1);
+    const msi_ms_field *f = &set->field[id];
+    if (f->motion != MSI_MS_FIXED)
+        return msi_error_set(MSI_EINPUT, "-shift field %lld: field '%s' moves on the sky; give a fixed one, or RA DEC",
+                             (long long)id, f->name);
+    if (selected && strcasecmp(frame_or_near(f->frame), frame_or_near(selected->frame)) != 0)
+        return msi_error_set(MSI_EINPUT,
+                             "-shift field %lld: its PHASE_DIR is in %s, that of the selected field '%s' in %s; give "
+                             "RA DEC in %s",
+                             (long long)id, f->frame, selected->name, selected->frame, selected->frame);
+    *ra_rad = f->ra_rad;
+    *dec_rad = f->dec_rad;
+    return MSI_OK;
+}
+
 /* ---- Plan ---- */
 
 static msi_ms_group *find_group(msi_ms_reader *r, const msi_ms_run *run)

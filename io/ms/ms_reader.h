@@ -257,6 +257,13 @@ int msi_ms_reader_check_frames(const msi_ms_reader *r);
 int msi_ms_reader_check_shift(const msi_ms_reader *r);
 
 /*
+ * msi_ms_reader_centre_of - return the phase centre of a field of the first set, whether it is selected or not.
+ * Given:   id  row of FIELD
+ * Returns: 0, MSI_EINPUT (there is no such field, its frame is not that of the selected fields, or it moves)
+ */
+int msi_ms_reader_centre_of(const msi_ms_reader *r, int64_t id, double *ra_rad, double *dec_rad);
+
+/*
  * msi_ms_reader_next - read the next block. Autocorrelations, rows with FLAG_ROW and rows with a UVW that is not finite
  * are dropped and counted.
  * Returned: *block; block->n_row == 0 after the last one

@@ -111,7 +111,7 @@ static void part_of_rows(const msi_ms_set *set, const msi_ms_partners *p, int64_
 }
 
 /* Pack or unpack the results of a process. */
-static int pass(msi_ms_cursor *c, msi_ms_found *f, int *is_whole)
+static int transfer_found(msi_ms_cursor *c, msi_ms_found *f, int *is_whole)
 {
     int64_t head[] = {f->all.n, f->selected.n, f->n_run, f->n_setup};
     *is_whole = msi_ms_transfer(c, head, sizeof head);
@@ -155,7 +155,7 @@ static int append_bytes(msi_ms_found *sum, const char *bytes, int64_t n, const m
     msi_ms_found f = {0};
     msi_ms_cursor c = {.from = bytes, .n = n};
     int is_whole, is_sound = 0;
-    int status = pass(&c, &f, &is_whole);
+    int status = transfer_found(&c, &f, &is_whole);
     if (status == MSI_OK && is_whole) status = append(sum, &f, set, &is_sound);
     free_row_index(&f);
     if (status == MSI_OK && !is_sound)
@@ -170,11 +170,11 @@ static int exchange(msi_ms_found *f, const msi_ms_partners *p, const char **all,
     char *bytes;
     int is_whole;
     msi_ms_cursor c = {0};
-    MSI_TRY(pass(&c, f, &is_whole));
+    MSI_TRY(transfer_found(&c, f, &is_whole));
     MSI_TRY(msi_alloc(&bytes, c.at, 1, "what a part of a set holds"));
     const int64_t n = c.at;
     c = (msi_ms_cursor){.to = bytes};
-    int status = pass(&c, f, &is_whole);
+    int status = transfer_found(&c, f, &is_whole);
     if (status == MSI_OK) status = p->exchange(p->of, bytes, n, all, n_all);
     msi_free(bytes);
     return status;

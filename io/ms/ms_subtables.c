@@ -37,6 +37,18 @@ static int open_subtable(msi_ms_set *set, const char *name, ccc_table **out)
     return checked;
 }
 
+/* Open a required subtable that must have rows. without: the consequence of a table without rows.
+ * Returns: 0, MSI_EINPUT, MSI_ENOMEM; after a failure *out needs no closing */
+static int open_rows(msi_ms_set *set, const char *name, const char *without, ccc_table **out, int64_t *n)
+{
+    MSI_TRY(open_subtable(set, name, out));
+    *n = ccc_table_n_row(*out);
+    if (*n >= 1 && *n <= INT32_MAX) return MSI_OK;
+    ccc_table_close(*out);
+    *out = NULL;
+    return msi_error_set(MSI_EINPUT, "%s/%s: has %lld rows, so %s", set->path, name, (long long)*n, without);
+}
+
 /*
  * Read an array cell of numbers as doubles. A cell without a value gives n = 0.
  * Returned: *out  freed by msi_free
@@ -148,14 +160,9 @@ static int read_window(msi_ms_set *set, ccc_table *t, int id)
 static int read_windows(msi_ms_set *set)
 {
     ccc_table *t = NULL;
-    MSI_TRY(open_subtable(set, "SPECTRAL_WINDOW", &t));
+    int64_t n;
     int status = MSI_OK;
-    const int64_t n = ccc_table_n_row(t);
-    if (n < 1 || n > INT32_MAX) {
-        status = msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: has %lld rows, so channels have no frequencies",
-                               set->path, (long long)n);
-        goto out;
-    }
+    MSI_TRY(open_rows(set, "SPECTRAL_WINDOW", "channels have no frequencies", &t, &n));
     static const msi_ms_unit_column units[] = {{"CHAN_FREQ", "Hz"}, {"CHAN_WIDTH", "Hz"}};
     if ((status = msi_ms_table_check_units(t, units, sizeof units / sizeof *units)) != MSI_OK) goto out;
     if ((status = msi_alloc(&set->window, n, sizeof *set->window, "spectral windows")) != MSI_OK) goto out;
@@ -197,14 +204,10 @@ static int read_setups(msi_ms_set *set)
 {
     ccc_table *t = NULL, *pol = NULL;
     int32_t *spw = NULL, *pol_id = NULL;
-    int status = open_subtable(set, "DATA_DESCRIPTION", &t);
+    int64_t n = 0;
+    int status = open_rows(set, "DATA_DESCRIPTION", "samples have no channels", &t, &n);
     if (status == MSI_OK) status = open_subtable(set, "POLARIZATION", &pol);
     if (status != MSI_OK) goto out;
-    const int64_t n = ccc_table_n_row(t);
-    if (n < 1 || n > INT32_MAX) {
-        status = msi_error_set(MSI_EINPUT, "%s/DATA_DESCRIPTION: has %lld rows", set->path, (long long)n);
-        goto out;
-    }
     if ((status = msi_alloc(&set->setup, n, sizeof *set->setup, "data descriptions")) != MSI_OK) goto out;
     set->n_setup = (int)n;
     if ((status = msi_alloc(&spw, n, sizeof *spw, "data descriptions")) != MSI_OK) goto out;
@@ -240,13 +243,9 @@ out:
 static int read_antennas(msi_ms_set *set)
 {
     ccc_table *t = NULL;
-    MSI_TRY(open_subtable(set, "ANTENNA", &t));
-    const int64_t n = ccc_table_n_row(t);
-    int status = MSI_OK;
-    if (n < 1)
-        status = msi_error_set(MSI_EINPUT, "%s/ANTENNA: has 0 rows", set->path);
-    else
-        status = msi_alloc(&set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, "antenna positions");
+    int64_t n;
+    MSI_TRY(open_rows(set, "ANTENNA", "baselines have no antennas", &t, &n));
+    int status = msi_alloc(&set->antenna_itrf_m, 3 * n, sizeof *set->antenna_itrf_m, "antenna positions");
     if (status == MSI_OK)
         status = msi_alloc(&set->antenna_diameter_m, n, sizeof *set->antenna_diameter_m, "diameters of antennas");
     if (status == MSI_OK) status = msi_alloc(&set->antenna_name, n, sizeof *set->antenna_name, "names of antennas");
@@ -432,14 +431,9 @@ static int read_field_rows(msi_ms_set *set, ccc_table *t)
 static int read_fields(msi_ms_set *set)
 {
     ccc_table *t = NULL;
-    MSI_TRY(open_subtable(set, "FIELD", &t));
-    const int64_t n = ccc_table_n_row(t);
-    int status = MSI_OK;
-    if (n < 1 || n > INT32_MAX)
-        status =
-            msi_error_set(MSI_EINPUT, "%s/FIELD: has %lld rows, so phase centres are unknown", set->path, (long long)n);
-    else
-        status = msi_alloc(&set->field, n, sizeof *set->field, "fields");
+    int64_t n;
+    MSI_TRY(open_rows(set, "FIELD", "phase centres are unknown", &t, &n));
+    int status = msi_alloc(&set->field, n, sizeof *set->field, "fields");
     if (status == MSI_OK) set->n_field = (int)n;
     if (status == MSI_OK) status = read_field_rows(set, t);
     ccc_table_close(t);

@@ -14,6 +14,7 @@
 #include "core/types.h"
 #include "io/ms/ms_limit.h"
 #include "io/ms/ms_column.h"
+#include "io/ms/ms_drop.h"
 #include "io/ms/ms_metadata.h"
 #include "io/ms/ms_paths.h"
 
@@ -110,7 +111,7 @@ static int mark_written(written_column *f, const rows *r)
 
 /* ---- Cells ---- */
 
-static int put(written_column *f, const rows *r, const msi_c32 *cells)
+static int write_cells(written_column *f, const rows *r, const msi_c32 *cells)
 {
     f->column->touched = 1;
     MSI_TRY(mark_written(f, r));
@@ -122,7 +123,7 @@ static int put(written_column *f, const rows *r, const msi_c32 *cells)
 }
 
 /* Read cells of a column. A cell without a value is zero with `undefined_is_zero`, else an error. */
-static int get(written_column *f, const char *column, const rows *r, int undefined_is_zero, msi_c32 *cells)
+static int read_cells(written_column *f, const char *column, const rows *r, int undefined_is_zero, msi_c32 *cells)
 {
     const int64_t n = size_of(r);
     const int failed = is_contiguous(r) ? ccc_get_range(f->table, column, r->row[0], r->n, NULL, CCC_COMPLEX, cells, n)
@@ -142,13 +143,13 @@ static int get(written_column *f, const char *column, const rows *r, int undefin
     return MSI_OK;
 }
 
-/* Read cells before values are put into some of their channels. Either all rows have been written before, or none. / */
+/* Read cells before values are put into some of their channels. Either all rows have been written before, or none. */
 static int get_base(written_column *f, const rows *r, msi_c32 *cells)
 {
     if (f->column->method == MSI_COLUMN_IN_PLACE || is_written(f, r->row[0]))
-        return get(f, f->spec->column, r, 0, cells);
-    if (f->column->method == MSI_COLUMN_SWAPPED) return get(f, f->column->old_name, r, 1, cells);
-    if (f->spec->op != MSI_MS_WRITE_REPLACE) return get(f, f->spec->input_column, r, 1, cells);
+        return read_cells(f, f->spec->column, r, 0, cells);
+    if (f->column->method == MSI_COLUMN_SWAPPED) return read_cells(f, f->column->old_name, r, 1, cells);
+    if (f->spec->op != MSI_MS_WRITE_REPLACE) return read_cells(f, f->spec->input_column, r, 1, cells);
     memset(cells, 0, (size_t)size_of(r) * sizeof *cells);
     return MSI_OK;
 }
@@ -227,7 +228,7 @@ static int put_values(written_column *f, const block_values *v)
     MSI_TRY(check_cells(f, v, cell));
     if (f->spec->op == MSI_MS_WRITE_REPLACE && is_whole(v, cell)) {
         const rows all = {v->row, v->n_row, cell};
-        return put(f, &all, v->value);
+        return write_cells(f, &all, v->value);
     }
     const int64_t most = cells_at_once(cell);
     rows r = {v->row, 0, cell};
@@ -236,10 +237,10 @@ static int put_values(written_column *f, const block_values *v)
         const int again = is_written(f, r.row[0]);
         for (r.n = 1; r.n < most && done + r.n < v->n_row && is_written(f, r.row[r.n]) == again;) r.n++;
         MSI_TRY(grow_cells(f, size_of(&r)));
-        if (f->spec->op != MSI_MS_WRITE_REPLACE) MSI_TRY(get(f, f->spec->input_column, &r, 0, f->input));
+        if (f->spec->op != MSI_MS_WRITE_REPLACE) MSI_TRY(read_cells(f, f->spec->input_column, &r, 0, f->input));
         if (v->n_chan < cell[1]) MSI_TRY(get_base(f, &r, f->cells));
         combine(f, v, &r, v->value + done * v->n_chan * v->n_corr);
-        MSI_TRY(put(f, &r, f->cells));
+        MSI_TRY(write_cells(f, &r, f->cells));
     }
     return MSI_OK;
 }
@@ -267,7 +268,7 @@ static int put_rest(written_column *f)
             if (r.n == 0) break;
             status = grow_cells(f, size_of(&r));
             if (status == MSI_OK) status = get_base(f, &r, f->cells);
-            if (status == MSI_OK) status = put(f, &r, f->cells);
+            if (status == MSI_OK) status = write_cells(f, &r, f->cells);
         }
     }
     msi_free(list);
@@ -344,7 +345,7 @@ static int write_all(msi_child *self, void *of)
 /* Undo the changes, except columns that stay marked. */
 static void undo_all(first_writer *h)
 {
-    for (int i = 0; i < h->shared->n_set; i++) msi_ms_column_drop_abandon(&h->shared->column[i], h->paths[i]);
+    for (int i = 0; i < h->shared->n_set; i++) msi_ms_drop_abandon(&h->shared->column[i], h->paths[i]);
     for (int i = 0; i < h->shared->n_set; i++)
         if (h->shared->column[i].stage != MSI_COLUMN_MARKED)
             msi_ms_column_abandon(&h->shared->column[i], h->paths[i], NULL, h->spec);
@@ -445,7 +446,7 @@ static int sync_all(const first_writer *h)
 }
 
 /* Serve the parent, from its request to prepare until the columns are complete. */
-static int serve(first_writer *h)
+static int serve_first_writer(first_writer *h)
 {
     msi_frame f;
     int got;
@@ -458,7 +459,7 @@ static int serve(first_writer *h)
     for (int i = 0; i < h->shared->n_set; i++)
         MSI_TRY(msi_ms_column_complete(&h->shared->column[i], h->table[i], h->spec));
     for (int i = 0; h->spec->drop_old && i < h->shared->n_set; i++)
-        MSI_TRY(msi_ms_column_drop(&h->shared->column[i], h->table[i], h->spec));
+        MSI_TRY(msi_ms_drop_columns(&h->shared->column[i], h->table[i], h->spec));
     return MSI_OK;
 }
 
@@ -473,7 +474,7 @@ static int run_first_writer(msi_child *self, void *of)
     msi_ms_child_begin();
     msi_ms_limit_memory(paths, w->n_set);
     int status = msi_ms_limit_explain(open_all(&h), paths[0]);
-    if (!status) status = serve(&h);
+    if (!status) status = serve_first_writer(&h);
     if (!status) return MSI_OK;
     char message[MSI_MESSAGE_BYTES];
     snprintf(message, sizeof message, "%s", msi_error_get());
@@ -500,7 +501,7 @@ static int fail(msi_ms_writer *w, int status, const char *message)
 static void undo(msi_ms_writer *w)
 {
     for (int i = 0; i < w->n_set; i++) {
-        msi_ms_column_drop_abandon(&w->shared->column[i], w->paths[i]);
+        msi_ms_drop_abandon(&w->shared->column[i], w->paths[i]);
         msi_ms_column_abandon(&w->shared->column[i], w->paths[i], NULL, &w->spec);
     }
 }

@@ -182,7 +182,7 @@ static int run_cleaner(bench_state *s, double *seconds)
     return MSI_OK;
 }
 
-static int run(void *in, msi_bench_work *work, msi_bench_time *time)
+static int run_clean_row(void *in, msi_bench_work *work, msi_bench_time *time)
 {
     bench_state *s = in;
     double seconds = 0;
@@ -292,7 +292,7 @@ static void add_row(row_list *l, const char *name, const detail *d)
                                 .tolerance = 1e-3,
                                 .detail = &l->details[i],
                                 .set_up = set_up,
-                                .run = run,
+                                .run = run_clean_row,
                                 .verify = verify,
                                 .free_state = free_state,
                                 .no_energy = 1};

@@ -166,7 +166,7 @@ static int set_up(void **state, const msi_bench_row *row, const msi_bench_option
     return MSI_OK;
 }
 
-static int run(void *state, msi_bench_work *work, msi_bench_time *time)
+static int run_default_row(void *state, msi_bench_work *work, msi_bench_time *time)
 {
     msi_field_strategy *s = state;
     const msi_gridder_report *r = &s->report;
@@ -232,7 +232,7 @@ static void add_row(row_list *l, const detail *d)
     r->tolerance = fmax(d->accuracy, floor);
     r->detail = &l->details[i];
     r->set_up = set_up;
-    r->run = run;
+    r->run = run_default_row;
     r->verify = verify;
     r->free_state = free_state;
     r->no_energy = 1;

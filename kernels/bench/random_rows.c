@@ -30,14 +30,14 @@ typedef struct random_run {
 } random_run;
 
 /* Return the next random number of a seed, in [0, 1). */
-static double next(uint64_t *counter)
+static double next_random(uint64_t *counter)
 {
     return msi_bench_uniform((*counter)++);
 }
 
 static int64_t between(uint64_t *counter, int64_t low, int64_t high)
 {
-    return low + (int64_t)(next(counter) * (double)(high - low + 1));
+    return low + (int64_t)(next_random(counter) * (double)(high - low + 1));
 }
 
 /* Make random uvw: samples all over the uv plane, concentrated at its middle, or all there. */
@@ -47,14 +47,14 @@ static void draw_coordinates(msi_bench_field *f, uint64_t *at)
     const double u_reach_m = 0.49 / f->geometry.cell_x_rad / highest,
                  v_reach_m = 0.49 / f->geometry.cell_y_rad / highest;
     const int layout = (int)between(at, 0, 2);
-    const double w_ratio = next(at) < 0.2 ? 0 : next(at);
+    const double w_ratio = next_random(at) < 0.2 ? 0 : next_random(at);
     f->w_min_lambda = HUGE_VAL;
     f->w_max_lambda = 0;
     for (int64_t i = 0; i < f->n_row; i++) {
-        double radius = sqrt(next(at)), angle = 2 * MSI_PI * next(at);
+        double radius = sqrt(next_random(at)), angle = 2 * MSI_PI * next_random(at);
         if (layout == 1) radius *= radius * radius;
         if (layout == 2) radius *= 0.03;
-        double w_m = (2 * next(at) - 1) * w_ratio * u_reach_m;
+        double w_m = (2 * next_random(at) - 1) * w_ratio * u_reach_m;
         f->uvw_m[3 * i] = radius * cos(angle) * u_reach_m;
         f->uvw_m[3 * i + 1] = radius * sin(angle) * v_reach_m;
         f->uvw_m[3 * i + 2] = w_m;
@@ -70,14 +70,14 @@ static int draw_field(msi_bench_field *f, uint64_t seed, const detail *d)
     f->precision = d->precision;
     f->geometry.nx = 2 * between(&at, 16, 100);
     f->geometry.ny = 2 * between(&at, 16, 100);
-    f->geometry.cell_x_rad = pow(10, -2.5 + 2 * next(&at)) / (double)f->geometry.nx;
-    f->geometry.cell_y_rad = f->geometry.cell_x_rad * (0.8 + 0.5 * next(&at));
+    f->geometry.cell_x_rad = pow(10, -2.5 + 2 * next_random(&at)) / (double)f->geometry.nx;
+    f->geometry.cell_y_rad = f->geometry.cell_x_rad * (0.8 + 0.5 * next_random(&at));
     f->n_row = between(&at, 1, 3) == 1 ? between(&at, 1, 8) : between(&at, 50, 400);
     f->n_chan = (int32_t)between(&at, 1, MSI_BENCH_FIELD_MAX_CHAN);
     f->n_plane = (int)between(&at, 1, MSI_BENCH_FIELD_PLANES);
     f->flagged = f->n_row < 10 ? 0 : 0.1;
     f->n_pixel = N_CHECKED;
-    const double step_hz = 0.03 * next(&at) * 1e9;
+    const double step_hz = 0.03 * next_random(&at) * 1e9;
     for (int32_t c = 0; c < f->n_chan; c++) f->freq_hz[c] = 1e9 + c * step_hz;
     MSI_TRY(msi_alloc(&f->uvw_m, 3 * f->n_row, sizeof *f->uvw_m, "uvw"));
     draw_coordinates(f, &at);
@@ -99,7 +99,7 @@ static int set_up(void **state, const msi_bench_row *row, const msi_bench_option
     return MSI_OK;
 }
 
-static int run(void *state, msi_bench_work *work, msi_bench_time *time)
+static int run_random_row(void *state, msi_bench_work *work, msi_bench_time *time)
 {
     random_run *s = state;
     const msi_bench_field *f = &s->field;
@@ -183,7 +183,7 @@ static void add_row(row_list *l, const detail *d)
     r->tolerance = d->accuracy;
     r->detail = &l->details[i];
     r->set_up = set_up;
-    r->run = run;
+    r->run = run_random_row;
     r->verify = verify;
     r->free_state = free_state;
     r->seeded = 1;

@@ -188,7 +188,7 @@ static int set_up(void **out, const msi_bench_row *row, const msi_bench_options 
     return MSI_OK;
 }
 
-static int run(void *of, msi_bench_work *work, msi_bench_time *time)
+static int run_residual_row(void *of, msi_bench_work *work, msi_bench_time *time)
 {
     state *s = of;
     const int plane = 0;
@@ -274,7 +274,7 @@ static void add_row(row_list *l, const workload *w, const msi_strategy *strategy
                                 .tolerance = 1.5 * accuracy, /* both directions */
                                 .detail = &l->details[i],
                                 .set_up = set_up,
-                                .run = run,
+                                .run = run_residual_row,
                                 .verify = verify,
                                 .free_state = free_state,
                                 .no_energy = 1};

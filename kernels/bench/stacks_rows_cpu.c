@@ -96,7 +96,7 @@ static int set_up(void **state, const msi_bench_row *row, const msi_bench_option
     return MSI_OK;
 }
 
-static int run(void *state, msi_bench_work *work, msi_bench_time *time)
+static int run_stacks_row(void *state, msi_bench_work *work, msi_bench_time *time)
 {
     stacks_cpu *s = state;
     (void)work;
@@ -145,7 +145,7 @@ msi_bench_table msi_stacks_rows_cpu(void)
                                          .precision = "fp64",
                                          .tolerance = 1e-14,
                                          .set_up = set_up,
-                                         .run = run,
+                                         .run = run_stacks_row,
                                          .verify = verify,
                                          .free_state = free_state}};
     return (msi_bench_table){row, sizeof row / sizeof row[0]};

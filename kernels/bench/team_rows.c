@@ -168,7 +168,7 @@ static int set_up(void **out, const msi_bench_row *row, const msi_bench_options 
     return MSI_OK;
 }
 
-static int run(void *of, msi_bench_work *work, msi_bench_time *time)
+static int run_worker_row(void *of, msi_bench_work *work, msi_bench_time *time)
 {
     state *s = of;
     const msi_ordered_parallel lanes = {.n_item = s->n_part, .n_thread = s->n_gpu, .work = image_part, .of = s};
@@ -222,7 +222,7 @@ msi_bench_table msi_team_rows(void)
         r->tolerance = d->accuracy;
         r->detail = d;
         r->set_up = set_up;
-        r->run = run;
+        r->run = run_worker_row;
         r->verify = verify;
         r->free_state = free_state;
     }

@@ -378,7 +378,7 @@ static int finish(msi_el56 *e, int32_t n_plane, const int32_t *half)
     return make_reference(e);
 }
 
-static int make(msi_el56 *e, const msi_bench_options *options)
+static int make_el56_workload(msi_el56 *e, const msi_bench_options *options)
 {
     int32_t half[N_PLANE];
     msi_el56_array a;
@@ -436,7 +436,7 @@ int msi_el56_get(const msi_el56 **out, const msi_bench_options *options, const m
         made = 0;
     }
     if (!made) {
-        int rc = scatter ? make_scattered(&workload, options, scatter) : make(&workload, options);
+        int rc = scatter ? make_scattered(&workload, options, scatter) : make_el56_workload(&workload, options);
         if (rc) {
             forget(&workload);
             return rc;

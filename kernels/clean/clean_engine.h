@@ -54,8 +54,9 @@ typedef struct msi_clean_setup {
     double share[MSI_CLEAN_CHANNELS]; /* w_c / sum w */
     const double *fit;                /* [n_channel][n_channel] of a linear fit, NULL without */
     msi_clean_log_table log;
-    int64_t list_limit; /* most pixels of a list; 0: no lists are made */
-    int64_t patch;      /* edge of the PSF that exact loops subtract; 0: all */
+    msi_clean_cells cells; /* each with a separate PSF for its components */
+    int64_t list_limit;    /* most pixels of a list; 0: no lists are made */
+    int64_t patch;         /* edge of the PSF that exact loops subtract; 0: all */
     int device, n_thread;
 } msi_clean_setup;
 
@@ -84,7 +85,7 @@ typedef enum msi_clean_end {
 
 /* The arguments of a loop. */
 typedef struct msi_clean_loop {
-    const void *psf; /* [n_channel][ny][nx] */
+    const void *psf; /* [cells][n_channel][ny][nx] */
     const void
         *fit; /* [n_channel][n_channel] a linear fit instead of the setup's, as a matrix of a map; NULL: the setup's */
     int64_t psf_id; /* for lists: another number for other values; 0: unknown */
@@ -184,6 +185,8 @@ struct msi_clean_engine_ops {
     int (*deposit)(msi_clean_engine *e, int plane, void *image);
     /* mark: set a bit where the list has components. */
     int (*mark)(msi_clean_engine *e, uint16_t *found, int bit);
+    /* take_cell: later transforms take only the list's components in one cell; -1: all, as after create. */
+    int (*take_cell)(msi_clean_engine *e, int cell);
     int (*exact_loop)(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done);
 
     /* Transforms of at least nx x ny; *n_complex numbers in a spectrum. */

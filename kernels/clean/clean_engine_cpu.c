@@ -109,6 +109,12 @@ static int make_tables(msi_clean_engine *e)
     return MSI_OK;
 }
 
+static int64_t n_cell(const msi_clean_engine *e)
+{
+    const msi_clean_cells *c = &e->s.cells;
+    return c->n_x && c->n_y ? (int64_t)c->n_x * c->n_y : 1;
+}
+
 static int allocate_arrays(msi_clean_engine *e)
 {
     const int64_t real = msi_clean_real_bytes(e), n = e->s.list_limit;
@@ -123,7 +129,7 @@ static int allocate_arrays(msi_clean_engine *e)
     MSI_TRY(msi_alloc(&e->list, n, sizeof *e->list, "a list of pixels"));
     MSI_TRY(msi_alloc(&e->residual, n * e->n_plane, (size_t)real, "a list of pixels"));
     MSI_TRY(msi_alloc(&e->component, n * e->n_plane, (size_t)real, "a list of pixels"));
-    if (e->s.join.n_channel > 1)
+    if (e->s.join.n_channel > 1 && n_cell(e) == 1)
         MSI_TRY(msi_alloc(&e->interleaved, e->n_pixel * e->s.join.n_channel, (size_t)real, "the PSF for lists"));
     return msi_alloc(&e->factor, n, (size_t)real, "a list of pixels");
 }
@@ -138,6 +144,7 @@ static int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
     e->n_pixel = setup->nx * setup->ny;
     e->n_thread = setup->n_thread > 0 ? setup->n_thread : omp_get_max_threads();
     e->simd = simd_table();
+    e->cell = -1;
     int rc = make_tables(e);
     if (!rc) rc = allocate_arrays(e);
     if (rc) {
@@ -255,6 +262,12 @@ static int engine_mark(msi_clean_engine *e, uint16_t *found, int bit)
     return MSI_OK;
 }
 
+static int engine_take_cell(msi_clean_engine *e, int cell)
+{
+    e->cell = cell;
+    return MSI_OK;
+}
+
 /* ---- Minor iterations: threads share the pixels, and synchronise once an iteration ------------------------------- */
 
 /* Pixels of the image, and of a list, that are worth a thread; on a list threads synchronise twice an iteration. */
@@ -263,6 +276,13 @@ enum { LEAST_SHARE = 4096, LEAST_LIST_SHARE = 16384 };
 static double element_value(const msi_clean_engine *e, const void *array, int64_t i)
 {
     return e->s.precision == MSI_FP32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
+}
+
+/* Return the PSF of a loop for a component at a place. */
+static const void *psf_at(const msi_clean_engine *e, const msi_clean_loop *loop, uint32_t place)
+{
+    const int64_t of_cell = e->s.join.n_channel * e->n_pixel * msi_clean_real_bytes(e);
+    return n_cell(e) > 1 ? (const char *)loop->psf + msi_clean_cell_of(&e->s.cells, place) * of_cell : loop->psf;
 }
 
 static const void *element(const msi_clean_engine *e, const void *array, int64_t i)
@@ -419,6 +439,7 @@ static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi
                 if (!over) {
                     step.component = add_list_component(e, loop, best.at, done->n_iteration++);
                     step.place = e->list[best.at];
+                    step.psf = psf_at(e, loop, step.place);
                 }
             }
         }
@@ -430,8 +451,8 @@ static int engine_list_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi
 typedef struct exact_loop {
     msi_clean_engine *e;
     const msi_clean_loop *loop;
-    const void *component; /* NULL: nothing is subtracted yet */
-    int64_t psf_x, psf_y;  /* the PSF's pixel that falls on (0, 0) */
+    const void *component, *psf; /* of the last one; NULL: nothing is subtracted yet */
+    int64_t psf_x, psf_y;        /* the PSF's pixel that falls on (0, 0) */
     int64_t x0, x1, y0, y1;
 } exact_loop;
 
@@ -448,7 +469,7 @@ static void update_row(const exact_loop *x, int64_t y)
                                .component = x->component};
     if (x->component) {
         step.residual = (char *)x->loop->residual + (row + x->x0) * bytes;
-        step.psf = (const char *)x->loop->psf + ((y + x->psf_y) * e->s.nx + x->x0 + x->psf_x) * bytes;
+        step.psf = (const char *)x->psf + ((y + x->psf_y) * e->s.nx + x->x0 + x->psf_x) * bytes;
         (single ? e->simd->subtract_f32 : e->simd->subtract_f64)(&step, x->x1 - x->x0);
     }
     for (int64_t k = x->x0 / MSI_CLEAN_TILE; k * MSI_CLEAN_TILE < x->x1; k++) {
@@ -487,6 +508,7 @@ static void add_exact_component(exact_loop *x, int64_t px, int64_t py, int64_t i
     for (int k = 0; k < e->n_plane; k++) add_to(e, loop->model, k * loop->model_stride + at, value, k);
     if (loop->found) loop->found[at] |= 1;
     x->component = value;
+    x->psf = psf_at(e, loop, e->place[iteration]);
     x->psf_x = nx / 2 - px;
     x->psf_y = ny / 2 - py;
     x->x0 = most_of(px - wide / 2, 0);
@@ -503,7 +525,7 @@ static void add_exact_component(exact_loop *x, int64_t px, int64_t py, int64_t i
 static int engine_exact_loop(msi_clean_engine *e, const msi_clean_loop *loop, msi_clean_looped *done)
 {
     e->loop_fit = loop->fit ? loop->fit : e->fit;
-    exact_loop x = {e, loop, NULL, 0, 0, 0, e->s.nx, 0, e->s.ny};
+    exact_loop x = {.e = e, .loop = loop, .x1 = e->s.nx, .y1 = e->s.ny};
     *done = (msi_clean_looped){.end = MSI_CLEAN_END_MORE, .place = e->place, .value = e->value};
     for (;;) {
         const int64_t worth = (x.x1 - x.x0) * (x.y1 - x.y0) * e->n_plane / LEAST_SHARE + 1;
@@ -658,6 +680,7 @@ const msi_clean_engine_ops msi_clean_engine_cpu = {
     .list_loop = engine_list_loop,
     .deposit = engine_deposit,
     .mark = engine_mark,
+    .take_cell = engine_take_cell,
     .exact_loop = engine_exact_loop,
     .fft_create = msi_clean_fft_create_cpu,
     .fft_free = msi_clean_fft_free_cpu,

@@ -20,7 +20,9 @@ struct msi_clean_engine {
     int64_t n_list;
     void *residual, *component, *factor; /* [n_plane][list_limit], and [list_limit] */
     int has_factor;
-    /* The PSF's channels side by side, for lists that read it often: [ny][nx][n_channel], NULL for one channel. */
+    int cell; /* whose components are transformed; -1: all */
+    /* The PSF's channels side by side, for lists that read it often: [ny][nx][n_channel], NULL for one channel
+     * and for several cells. */
     void *interleaved;
     int is_interleaved;
     int64_t psf_id, n_gathered; /* of the last loop; pixels of that PSF that loops have read so far */

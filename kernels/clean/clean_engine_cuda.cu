@@ -2,7 +2,7 @@
 /*
  * The engine of cleaning on the GPU (clean_engine.h): its memory, passes over images and lists, maps of planes, and
  * masks. Minor iterations are in clean_list_loop_cuda.cu and clean_exact_loop_cuda.cu, transforms in clean_fft_cuda.cu,
- * noise in clean_noise_cuda.cu.
+ * noise in clean_noise_cuda.cu. The rest is the table of the engine's functions, each a few lines with its kernel.
  */
 #include "kernels/clean/clean_engine_cuda.h"
 
@@ -653,6 +653,12 @@ int engine_load(msi_clean_engine *e, const void *planes, int64_t stride, const v
     return is_single(e) ? pass<float>::load(e, planes, stride, factor) : pass<double>::load(e, planes, stride, factor);
 }
 
+int engine_take_cell(msi_clean_engine *e, int cell)
+{
+    e->cell = cell;
+    return MSI_OK;
+}
+
 int engine_deposit(msi_clean_engine *e, int plane, void *image)
 {
     MSI_TRY(msi_gpu_stream_enter(&e->on));
@@ -785,6 +791,7 @@ int engine_create(msi_clean_engine **out, const msi_clean_setup *setup)
     e->s = *setup;
     e->n_plane = setup->join.n_channel * setup->join.n_pol;
     e->n_pixel = setup->nx * setup->ny;
+    e->cell = -1;
     int rc = msi_gpu_stream_create(&e->on, setup->device);
     if (!rc && cudaDeviceGetAttribute(&e->n_multiprocessor, cudaDevAttrMultiProcessorCount, setup->device)) {
         cudaGetLastError();
@@ -844,6 +851,7 @@ extern const msi_clean_engine_ops msi_clean_engine_cuda = {engine_create,
                                                            msi_clean_list_loop_cuda,
                                                            engine_deposit,
                                                            engine_mark,
+                                                           engine_take_cell,
                                                            msi_clean_exact_loop_cuda,
                                                            msi_clean_fft_create_cuda,
                                                            msi_clean_fft_free_cuda,

@@ -19,6 +19,7 @@ struct msi_clean_engine {
     int64_t n_list;
     void *residual, *component, *factor; /* [n_plane][list_limit], and [list_limit] */
     bool has_factor;
+    int cell; /* whose components are transformed; -1: all */
     /* Components recorded by a loop, on the device and on the host. */
     uint32_t *place, *place_host;
     void *value, *value_host;

@@ -160,15 +160,17 @@ template <typename T> __device__ __forceinline__ block_view<T> lay_out(const exa
 }
 
 /* A component to subtract, and the pixels that it affects. */
-struct reach {
+template <typename T> struct reach {
+    const T *psf;
     int to_x, to_y; /* the PSF's pixel that falls on (0, 0) */
     int x0, x1, y0, y1;
 };
 
-template <typename T> __device__ __forceinline__ reach reach_of(const exact_job<T> &job, uint32_t place)
+template <typename T> __device__ __forceinline__ reach<T> reach_of(const exact_job<T> &job, uint32_t place)
 {
     const int x = (int)msi_clean_x(place), y = (int)msi_clean_y(place);
-    reach r;
+    reach<T> r;
+    r.psf = psf_at(job, place);
     r.to_x = job.nx / 2 - x;
     r.to_y = job.ny / 2 - y;
     r.x0 = max(max(x - job.wide / 2, 0), -r.to_x);
@@ -181,8 +183,8 @@ template <typename T> __device__ __forceinline__ reach reach_of(const exact_job<
 /* Subtract a component from the affected pixels in a column of ROWS rows, one column for each lane, and find its best:
  * for one plane. */
 template <typename T>
-__device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach &r, bool subtract, T component, int x,
-                                            int y0, lane_best<T> *best)
+__device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach<T> &r, bool subtract, T component,
+                                            int x, int y0, lane_best<T> *best)
 {
     T value[ROWS], psf[ROWS];
     bool allowed[ROWS], inside[ROWS];
@@ -193,7 +195,7 @@ __device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach
         const int64_t i = (int64_t)y * job.nx + x;
         inside[k] = in_image && subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1;
         value[k] = in_image ? job.residual[i] : T(0);
-        psf[k] = inside[k] ? __ldg(job.psf + (int64_t)(y + r.to_y) * job.nx + x + r.to_x) : T(0);
+        psf[k] = inside[k] ? __ldg(r.psf + (int64_t)(y + r.to_y) * job.nx + x + r.to_x) : T(0);
         allowed[k] = in_image && (!job.allow || __ldg(job.allow + i));
     }
 #pragma unroll
@@ -209,14 +211,14 @@ __device__ __forceinline__ void rows_of_one(const exact_job<T> &job, const reach
 
 /* Do the same for several planes, or with a factor of local noise. */
 template <typename T>
-__device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const reach &r, bool subtract,
+__device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const reach<T> &r, bool subtract,
                                                const T *component, int x, int y0, lane_best<T> *best)
 {
     for (int y = y0; y < min(y0 + ROWS, job.ny) && x < job.nx; y++) {
         const int64_t i = (int64_t)y * job.nx + x;
         if (subtract && x >= r.x0 && x < r.x1 && y >= r.y0 && y < r.y1)
             for (int c = 0; c < job.j.n_channel; c++) {
-                const T psf = __ldg(job.psf + c * job.n_pixel + (int64_t)(y + r.to_y) * job.nx + x + r.to_x);
+                const T psf = __ldg(r.psf + c * job.n_pixel + (int64_t)(y + r.to_y) * job.nx + x + r.to_x);
                 for (int k = c * job.j.n_pol; k < (c + 1) * job.j.n_pol; k++) {
                     T *at = job.residual + k * job.residual_stride + i;
                     *at = fma(-component[k], psf, *at);
@@ -231,7 +233,7 @@ __device__ __forceinline__ void rows_of_planes(const exact_job<T> &job, const re
 
 /* Process a tile, by a warp. */
 template <typename T, bool ONE>
-__device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_view<T> &v, const reach &r,
+__device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_view<T> &v, const reach<T> &r,
                                           bool subtract, int tx, int ty)
 {
     lane_best<T> best;
@@ -249,7 +251,7 @@ __device__ __forceinline__ void take_tile(const exact_job<T> &job, const block_v
 /* Process the block's tiles under a rectangle of pixels: tile (tx, ty) belongs to block (tx + SKEW ty) modulo the
  * number of blocks. Every warp counts the tiles in the same way and processes its share. */
 template <typename T, bool ONE>
-__device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, const reach &r, bool subtract)
+__device__ void take_tiles(const exact_job<T> &job, const block_view<T> &v, const reach<T> &r, bool subtract)
 {
     constexpr int SKEW = 17;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, n_block = gridDim.x;
@@ -378,7 +380,7 @@ template <typename T, bool ONE> __global__ void __launch_bounds__(THREADS, 1) k_
 {
     extern __shared__ __align__(16) char bytes[];
     const block_view<T> v = lay_out<T>(job, bytes);
-    reach r = {0, 0, 0, job.nx, 0, job.ny};
+    reach<T> r = {job.psf, 0, 0, 0, job.nx, 0, job.ny};
     best_pixel<T> winner;
     int iteration = 0, end;
     for (int slot = threadIdx.x; slot < job.n_slot; slot += THREADS) v.tile_value[slot] = 0;

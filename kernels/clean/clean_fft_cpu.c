@@ -178,6 +178,7 @@ static void lay_list(const msi_clean_engine *e, const msi_clean_fft *f, int plan
     memset(f->given, 0, (size_t)f->ny);
     for (int64_t i = 0; i < e->n_list; i++) {
         const int64_t y = msi_clean_y(e->list[i]), x = msi_clean_x(e->list[i]), from = plane * e->s.list_limit + i;
+        if (e->cell >= 0 && msi_clean_cell_of(&e->s.cells, e->list[i]) != e->cell) continue;
         void *row = row_of(e, f, spectrum, y);
         if (!f->given[y]) clear_row(e, f, row);
         f->given[y] = 1;

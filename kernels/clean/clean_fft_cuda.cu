@@ -36,10 +36,21 @@ template <typename T> __global__ void k_lay(layout l, const T *image, T *to)
     to[laid(l, i % l.nx, i / l.nx)] = isfinite(value) ? value : T(0);
 }
 
-template <typename T> __global__ void k_lay_list(layout l, const uint32_t *list, int64_t n, const T *component, T *to)
+/* A list, and the cell whose components are taken; -1: all. */
+struct listed {
+    const uint32_t *list;
+    int64_t n;
+    msi_clean_cells cells;
+    int cell;
+};
+
+template <typename T> __global__ void k_lay_list(layout l, listed from, const T *component, T *to)
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) to[laid(l, msi_clean_x(list[i]), msi_clean_y(list[i]))] = component[i];
+    if (i >= from.n) return;
+    const uint32_t place = from.list[i];
+    if (from.cell >= 0 && msi_clean_cell_of(&from.cells, place) != from.cell) return;
+    to[laid(l, msi_clean_x(place), msi_clean_y(place))] = component[i];
 }
 
 template <typename T> __global__ void k_gaussian(layout l, msi_clean_gaussian g, T *to)
@@ -105,7 +116,8 @@ template <typename T> int lay(msi_clean_engine *e, const layout &l, const void *
         k_lay<T><<<clean_blocks(e->n_pixel, BLOCK), BLOCK, 0, clean_stream(e)>>>(l, (const T *)image, (T *)spectrum);
     else
         k_lay_list<T><<<clean_blocks(std::max<int64_t>(e->n_list, 1), BLOCK), BLOCK, 0, clean_stream(e)>>>(
-            l, e->list, e->n_list, (const T *)e->component + plane * e->s.list_limit, (T *)spectrum);
+            l, {e->list, e->n_list, e->s.cells, e->cell}, (const T *)e->component + plane * e->s.list_limit,
+            (T *)spectrum);
     MSI_CUDA(cudaGetLastError());
     return MSI_OK;
 }

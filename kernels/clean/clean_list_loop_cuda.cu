@@ -189,6 +189,7 @@ template <typename T, bool IN_SHARED> __device__ void store_list(const list_job<
 
 /* A component to subtract. */
 template <typename T> struct component_at {
+    const T *psf;
     int to_x, to_y; /* the PSF's pixel that falls on (0, 0) */
     T value;        /* of one plane */
     const T *of_plane;
@@ -219,7 +220,7 @@ __device__ __forceinline__ candidate<T> scan_one(const list_job<T> &job, const b
             place[u] = i < v.n ? v.list[i] : 0;
             if (i >= v.n || !subtract) continue;
             const int64_t pixel = psf_pixel(job, c, place[u]);
-            if (pixel >= 0) psf[u] = __ldg(job.psf + pixel);
+            if (pixel >= 0) psf[u] = __ldg(c.psf + pixel);
         }
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
@@ -254,7 +255,7 @@ __device__ __forceinline__ candidate<T> scan_planes(const list_job<T> &job, cons
             T psf[UNROLL];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
-                psf[u] = first_c + u < job.j.n_channel ? __ldg(job.psf + (first_c + u) * job.psf_stride + pixel) : T(0);
+                psf[u] = first_c + u < job.j.n_channel ? __ldg(c.psf + (first_c + u) * job.psf_stride + pixel) : T(0);
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
                 for (int k = (first_c + u) * job.j.n_pol;
@@ -352,7 +353,7 @@ template <typename T, bool ONE, bool IN_SHARED> __global__ void __launch_bounds_
     extern __shared__ __align__(16) char bytes[];
     const block_view<T> v = lay_out<T, IN_SHARED>(job, bytes);
     const int n_plane = job.j.n_channel * job.j.n_pol;
-    component_at<T> c = {0, 0, 0, nullptr};
+    component_at<T> c = {job.psf, 0, 0, 0, nullptr};
     candidate<T> winner;
     int iteration = 0, end = -1;
     load_list<T, IN_SHARED>(job, v);
@@ -373,6 +374,7 @@ template <typename T, bool ONE, bool IN_SHARED> __global__ void __launch_bounds_
         end = end_at(key_of(winner.value, job.j.no_negative), winner.value, job.threshold, job.diverged,
                      job.stop_negative);
         if (end >= 0 || iteration == job.n_iteration) break;
+        c.psf = psf_at(job, winner.place);
         c.to_x = job.nx / 2 - (int)msi_clean_x(winner.place);
         c.to_y = job.ny / 2 - (int)msi_clean_y(winner.place);
         c.value = job.gain * winner.value;

@@ -15,7 +15,8 @@ template <typename T> struct loop_job {
     msi_clean_join j;
     const T *share, *fit;
     const msi_clean_log_table *log;
-    const T *psf;
+    const T *psf; /* of all cells */
+    msi_clean_cells cells;
     int nx, ny;
     T gain, threshold, diverged;
     int stop_negative, n_iteration;
@@ -32,6 +33,7 @@ template <typename T> loop_job<T> loop_job_of(const msi_clean_engine *e, const m
     job.fit = (const T *)(loop->fit ? loop->fit : e->fit);
     job.log = e->log;
     job.psf = (const T *)loop->psf;
+    job.cells = e->s.cells;
     job.nx = (int)e->s.nx;
     job.ny = (int)e->s.ny;
     job.gain = (T)loop->gain;
@@ -43,6 +45,13 @@ template <typename T> loop_job<T> loop_job_of(const msi_clean_engine *e, const m
     job.value = (T *)e->value;
     job.end = static_cast<clean_loop_end *>(e->state);
     return job;
+}
+
+/* Return the PSF for a component at a place. */
+template <typename T> __device__ __forceinline__ const T *psf_at(const loop_job<T> &job, uint32_t place)
+{
+    if (job.cells.n_x * job.cells.n_y < 2) return job.psf;
+    return job.psf + msi_clean_cell_of(&job.cells, place) * ((int64_t)job.j.n_channel * job.nx * job.ny);
 }
 
 /* Call f with a number of the planes' precision, and a flag: one plane, whose pixel is the quantity itself. */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "core/process.h"
 #include "kernels/clean/clean_state.h"
 
@@ -69,6 +70,7 @@ static void record(msi_clean_call *call, const msi_clean_looped *done)
     const msi_clean_limits *limits = call->limits;
     for (int64_t i = 0; i < done->n_iteration; i++) {
         double flux = 0;
+        call->in_cell[msi_clean_cell_of(&c->setup.cells, done->place[i])] = 1;
         for (int k = 0; k < c->n_plane; k++)
             flux += c->setup.share[k / c->spec.n_pol] * value_at(c, done->value, i * c->n_plane + k);
         r->flux += flux;
@@ -126,6 +128,7 @@ int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, co
 {
     msi_cleaner *c = call->c;
     int64_t bins[MSI_CLEAN_BINS], n = 0;
+    memset(call->in_cell, 0, sizeof call->in_cell);
     int first = MSI_CLEAN_BINS - 1;
     MSI_TRY(c->ops->bins(c->e, search, &range, bins));
     for (n = bins[first]; first > 0 && n + bins[first - 1] <= c->spec.list_limit; first--) n += bins[first - 1];
@@ -135,15 +138,55 @@ int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, co
     return c->ops->load(c->e, planes->pixel, planes->stride, msi_clean_factor_of(call));
 }
 
-int msi_clean_subtract_list(msi_clean_call *call, int plane)
+/* ---- Transforms of PSFs ----------------------------------------------------------------------------------------- */
+
+int msi_clean_make_spectra(msi_cleaner *c)
+{
+    const int n = c->n_cell * c->spec.n_channel;
+    MSI_TRY(msi_alloc(&c->psf_hat, n, sizeof *c->psf_hat, "transforms of PSFs"));
+    for (int i = 0; i < n; i++)
+        MSI_TRY(c->ops->alloc_paged(c->e, &c->psf_hat[i], c->n_wide * c->complex_bytes, "transforms of PSFs"));
+    return MSI_OK;
+}
+
+void msi_clean_free_spectra(msi_cleaner *c)
+{
+    for (int i = 0; c->psf_hat && i < c->n_cell * c->spec.n_channel; i++) c->ops->release(c->e, c->psf_hat[i]);
+    msi_free(c->psf_hat);
+    c->psf_hat = NULL;
+}
+
+int msi_clean_transform_psf(msi_cleaner *c, int cell)
+{
+    const msi_clean_planes psf = {c->psf, c->n_pixel};
+    for (int i = cell * c->spec.n_channel; i < (cell + 1) * c->spec.n_channel; i++)
+        MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
+    return MSI_OK;
+}
+
+static int subtract_cell(msi_clean_call *call, int cell, int plane, const msi_clean_scale_spectra *scale)
 {
     msi_cleaner *c = call->c;
     void *image = msi_clean_plane(c, &call->residual, plane);
-    const void *psf = c->psf_hat[plane / c->spec.n_pol];
-    if (c->ops->subtract_list) return c->ops->subtract_list(c->e, c->wide, plane, psf, c->work, image);
+    const void *psf = c->psf_hat[cell * c->spec.n_channel + plane / c->spec.n_pol];
+    if (!scale && c->ops->subtract_list) return c->ops->subtract_list(c->e, c->wide, plane, psf, c->work, image);
     MSI_TRY(c->ops->forward(c->e, c->wide, NULL, plane, MSI_CLEAN_CORNER, c->work));
-    MSI_TRY(c->ops->spread(c->e, c->wide, c->work, NULL, psf, NULL));
+    MSI_TRY(c->ops->spread(c->e, c->wide, c->work, scale ? scale->kernel : NULL, psf, scale ? scale->model : NULL));
     return c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT, image);
+}
+
+int msi_clean_subtract_list(msi_clean_call *call, int plane, const msi_clean_scale_spectra *scale)
+{
+    msi_cleaner *c = call->c;
+    int rc = MSI_OK;
+    if (c->n_cell == 1) return subtract_cell(call, 0, plane, scale);
+    for (int cell = 0; !rc && cell < c->n_cell; cell++) {
+        if (!call->in_cell[cell]) continue;
+        rc = c->ops->take_cell(c->e, cell);
+        if (!rc) rc = subtract_cell(call, cell, plane, scale);
+    }
+    const int reset = c->ops->take_cell(c->e, -1);
+    return rc ? rc : reset;
 }
 
 /* ---- The method `hogbom` ---------------------------------------------------------------------------------------- */
@@ -206,30 +249,20 @@ static int prepare_list(msi_cleaner *c)
     const msi_clean_engine_ops *o = c->ops;
     MSI_TRY(o->fft_create(c->e, list_padded(c->spec.nx), list_padded(c->spec.ny), &c->wide, &c->n_wide));
     MSI_TRY(o->alloc(c->e, &c->work, c->n_wide * c->complex_bytes, "a transform"));
-    for (int i = 0; i < c->spec.n_channel; i++)
-        MSI_TRY(o->alloc_paged(c->e, &c->psf_hat[i], c->n_wide * c->complex_bytes, "transforms of PSFs"));
-    return MSI_OK;
+    return msi_clean_make_spectra(c);
 }
 
 static void release_list(msi_cleaner *c)
 {
-    for (int i = 0; i < c->spec.n_channel; i++) c->ops->release(c->e, c->psf_hat[i]);
+    msi_clean_free_spectra(c);
     c->ops->release(c->e, c->work);
     c->ops->fft_free(c->e, c->wide);
-}
-
-static int transform_psf(msi_cleaner *c)
-{
-    const msi_clean_planes psf = {c->psf, c->n_pixel};
-    for (int i = 0; i < c->spec.n_channel; i++)
-        MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
-    return MSI_OK;
 }
 
 static int64_t list_bytes(const msi_cleaner *c)
 {
     const int64_t cells = (list_padded(c->spec.nx) / 2 + 8) * list_padded(c->spec.ny);
-    return cells * c->complex_bytes * (c->spec.n_channel + 1) +
+    return cells * c->complex_bytes * (c->n_cell * c->spec.n_channel + 1) +
            c->ops->fft_bytes(&c->setup, list_padded(c->spec.nx), list_padded(c->spec.ny));
 }
 
@@ -237,7 +270,7 @@ static int64_t list_bytes(const msi_cleaner *c)
 static int64_t list_paged(const msi_cleaner *c)
 {
     const int64_t cells = (list_padded(c->spec.nx) / 2 + 8) * list_padded(c->spec.ny);
-    return cells * c->complex_bytes * (c->spec.n_channel - 1);
+    return cells * c->complex_bytes * (c->n_cell * c->spec.n_channel - 1);
 }
 
 /* Find the peak of the residual's quantity, which is the residual itself if there is one plane and no factor. */
@@ -260,7 +293,7 @@ static int apply_list(msi_clean_call *call)
     msi_cleaner *c = call->c;
     for (int k = 0; k < c->n_plane; k++) {
         if (!msi_clean_plane_has_weight(c, k)) continue;
-        MSI_TRY(msi_clean_subtract_list(call, k));
+        MSI_TRY(msi_clean_subtract_list(call, k, NULL));
         MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
     }
     return c->ops->mark(c->e, c->found, 0);
@@ -306,7 +339,7 @@ static int run_list(msi_clean_call *call)
 
 const msi_clean_method_ops msi_clean_list_ops = {.prepare = prepare_list,
                                                  .release = release_list,
-                                                 .psf = transform_psf,
+                                                 .psf = msi_clean_transform_psf,
                                                  .minor = run_list,
                                                  .bytes = list_bytes,
                                                  .paged = list_paged,

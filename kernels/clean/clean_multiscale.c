@@ -15,7 +15,9 @@
  * Top. Signal Process. 2, 793 (2008) and in CASA's tclean: the scale and pixel whose component removes most from the
  * squares of the residual. tclean chooses again for every component; so does this method with a scale_gain so small
  * that a list holds one pixel. A peak's key times its scale's bias is then (R * K) / sqrt(P * K * K), at scale 0 the
- * residual. Cleaning ends when the component of the chosen scale is at or below the threshold, in Jy.
+ * residual. Cleaning ends when the component of the chosen scale is at or below the threshold, in Jy. Taylor terms take
+ * the rules of tclean's mtmfs for the masks of scales and for the end (MultiTermMatrixCleaner.cc of CASA 6); pixels are
+ * compared by the mean over frequencies here, there by the squares that a component of all terms removes.
  */
 #include <limits.h>
 #include <math.h>
@@ -47,9 +49,9 @@ struct msi_clean_multiscale {
     double power[MSI_CLEAN_MAX_SCALE];                                           /* (P * K * K)(0); 1 at scale 0 */
     int64_t half[MSI_CLEAN_MAX_SCALE];                                           /* of kernels */
     void *kernel_wide[MSI_CLEAN_MAX_SCALE], *kernel_narrow[MSI_CLEAN_MAX_SCALE]; /* spectra; scale 0 has none */
-    void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_channel] twice convolved images */
+    void *psf[MSI_CLEAN_MAX_SCALE]; /* [n_cell][n_channel] twice convolved images */
     int has_psf[MSI_CLEAN_MAX_SCALE];
-    void *fit[MSI_CLEAN_MAX_SCALE]; /* with spec.fit_by_scale, those of psf; NULL: the setup's */
+    void *fit[MSI_CLEAN_MAX_SCALE]; /* with spec.of_taylor, those of psf; NULL: the setup's */
     int used[MSI_CLEAN_MAX_SCALE];  /* 0: left out because the PSF has no response to it; gain and bias are not set */
     void *searched[MSI_CLEAN_MAX_PLANE]; /* narrow spectra of the searched images */
     void *narrow_work;
@@ -233,8 +235,7 @@ static int allocate_arrays(msi_cleaner *c)
     const int64_t narrow = m->n_narrow * c->complex_bytes;
     MSI_TRY(o->alloc(c->e, &c->work, wide, "a transform"));
     MSI_TRY(o->alloc(c->e, &m->narrow_work, narrow, "a transform"));
-    for (int i = 0; i < c->spec.n_channel; i++)
-        MSI_TRY(o->alloc_paged(c->e, &c->psf_hat[i], wide, "transforms of PSFs"));
+    MSI_TRY(msi_clean_make_spectra(c));
     for (int i = 0; i < n_joined(c); i++) MSI_TRY(o->alloc(c->e, &m->searched[i], narrow, "a transform"));
     for (int i = 0; i < c->n_plane; i++) MSI_TRY(o->alloc_paged(c->e, &m->model[i], wide, "transforms of models"));
     MSI_TRY(o->alloc_paged(c->e, &m->planes, image * c->n_plane, "convolved residuals"));
@@ -259,7 +260,7 @@ static void release_scales(msi_cleaner *c)
 {
     msi_clean_multiscale *m = c->multiscale;
     const msi_clean_engine_ops *o = c->ops;
-    for (int i = 0; i < c->spec.n_channel; i++) o->release(c->e, c->psf_hat[i]);
+    msi_clean_free_spectra(c);
     o->release(c->e, c->work);
     o->fft_free(c->e, c->wide);
     if (!m) return;
@@ -284,9 +285,9 @@ static int64_t bytes(const msi_cleaner *c)
 {
     const int64_t wide = (wide_edge(c, c->spec.nx) / 2 + 8) * wide_edge(c, c->spec.ny);
     const int64_t narrow = (narrow_edge(c, c->spec.nx) / 2 + 8) * narrow_edge(c, c->spec.ny);
-    const int64_t n_scale = c->spec.n_scale;
-    const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * c->spec.n_channel;
-    return c->complex_bytes * (wide * (n_scale + c->spec.n_channel + c->n_plane) + narrow * (n_scale + n_joined(c))) +
+    const int64_t n_scale = c->spec.n_scale, n_psf = (int64_t)c->n_cell * c->spec.n_channel;
+    const int64_t images = c->n_plane + c->spec.n_pol + 1 + (n_scale - 1) * n_psf;
+    return c->complex_bytes * (wide * (n_scale + n_psf + c->n_plane) + narrow * (n_scale + n_joined(c))) +
            c->ops->fft_bytes(&c->setup, wide_edge(c, c->spec.nx), wide_edge(c, c->spec.ny)) +
            c->ops->fft_bytes(&c->setup, narrow_edge(c, c->spec.nx), narrow_edge(c, c->spec.ny)) +
            images * c->n_pixel * c->real_bytes + (by_power(c) ? (n_scale - 1) * c->n_pixel : 0);
@@ -298,8 +299,8 @@ static int64_t paged_bytes(const msi_cleaner *c)
     const int64_t wide = (wide_edge(c, c->spec.nx) / 2 + 8) * wide_edge(c, c->spec.ny);
     const int64_t narrow = (narrow_edge(c, c->spec.nx) / 2 + 8) * narrow_edge(c, c->spec.ny);
     const int64_t n_kernel = c->spec.n_scale - 1, n_psf = n_kernel > 1 ? n_kernel - 1 : 0;
-    return c->complex_bytes * (wide * (n_kernel + c->spec.n_channel + c->n_plane - 1) + narrow * n_kernel) +
-           (c->n_plane + n_psf * c->spec.n_channel) * c->n_pixel * c->real_bytes;
+    return c->complex_bytes * (wide * (n_kernel + c->n_cell * c->spec.n_channel + c->n_plane - 1) + narrow * n_kernel) +
+           (c->n_plane + n_psf * c->n_cell * c->spec.n_channel) * c->n_pixel * c->real_bytes;
 }
 
 /* A kernel, and the image that it or a PSF is stored in. */
@@ -344,7 +345,8 @@ static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
     if (!rc) rc = msi_alloc(&joined, n * n, sizeof *joined, "the PSF");
     for (int i = 0; i < c->spec.n_channel && !rc; i++) {
         if (c->setup.share[i] == 0) continue;
-        rc = c->ops->download(c->e, psf, (char *)c->psf + i * bytes_of, bytes_of);
+        const int64_t at = c->middle_cell * c->spec.n_channel + i;
+        rc = c->ops->download(c->e, psf, (char *)c->psf + at * bytes_of, bytes_of);
         if (!rc) join_psf(c, psf, c->setup.share[i], joined);
     }
     for (int s = 0; s < c->spec.n_scale && !rc; s++) {
@@ -357,11 +359,12 @@ static int find_peaks(const msi_cleaner *c, double peak[MSI_CLEAN_MAX_SCALE])
     return rc;
 }
 
-/* Get the middle of a channel's PSF of a scale, (P * K * K)(0). */
+/* Get the middle of a channel's PSF of a scale, (P * K * K)(0), in the middle cell. */
 static int fetch_middle(msi_cleaner *c, int scale, int channel, double *value)
 {
     const int64_t middle = c->spec.ny / 2 * c->spec.nx + c->spec.nx / 2;
-    const int64_t at = (channel * c->n_pixel + middle) * c->real_bytes;
+    const int64_t plane = c->middle_cell * c->spec.n_channel + channel;
+    const int64_t at = (plane * c->n_pixel + middle) * c->real_bytes;
     union {
         float single;
         double wide;
@@ -392,15 +395,15 @@ static int make_scale_fit(msi_cleaner *c, int scale)
 static int make_scale_psf(msi_cleaner *c, int scale)
 {
     msi_clean_multiscale *m = c->multiscale;
-    const int64_t image = c->n_pixel * c->real_bytes;
+    const int64_t image = c->n_pixel * c->real_bytes, n = (int64_t)c->n_cell * c->spec.n_channel;
     if (!scale || m->has_psf[scale]) return MSI_OK;
-    if (!m->psf[scale]) MSI_TRY(c->ops->alloc_paged(c->e, &m->psf[scale], image * c->spec.n_channel, "PSFs of scales"));
-    for (int i = 0; i < c->spec.n_channel; i++) {
+    if (!m->psf[scale]) MSI_TRY(c->ops->alloc_paged(c->e, &m->psf[scale], image * n, "PSFs of scales"));
+    for (int64_t i = 0; i < n; i++) {
         MSI_TRY(c->ops->product(c->e, c->wide, c->psf_hat[i], m->kernel_wide[scale], 1, c->work));
         MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_MIDDLE, MSI_CLEAN_SET,
                                 (char *)m->psf[scale] + i * image));
     }
-    if (c->spec.fit_by_scale) MSI_TRY(make_scale_fit(c, scale));
+    if (c->spec.of_taylor && c->spec.fit == MSI_CLEAN_FIT_POLYNOMIAL) MSI_TRY(make_scale_fit(c, scale));
     m->has_psf[scale] = 1;
     return MSI_OK;
 }
@@ -471,14 +474,13 @@ static void report_unused(const msi_cleaner *c)
                      text);
 }
 
-static int set_psf(msi_cleaner *c)
+static int set_psf(msi_cleaner *c, int cell)
 {
     msi_clean_multiscale *m = c->multiscale;
-    const msi_clean_planes psf = {c->psf, c->n_pixel};
     double peak[MSI_CLEAN_MAX_SCALE];
     for (int s = 0; s < c->spec.n_scale; s++) m->has_psf[s] = 0;
-    for (int i = 0; i < c->spec.n_channel; i++)
-        MSI_TRY(c->ops->forward(c->e, c->wide, msi_clean_plane(c, &psf, i), 0, MSI_CLEAN_MIDDLE, c->psf_hat[i]));
+    MSI_TRY(msi_clean_transform_psf(c, cell));
+    if (cell != c->middle_cell) return MSI_OK;
     MSI_TRY(find_peaks(c, peak));
     MSI_TRY(choose_gain_of_points(c, peak[0]));
     int any = c->multiscale->used[0];
@@ -493,11 +495,11 @@ static int set_psf(msi_cleaner *c)
                            "scale");
 }
 
-/* Make the masks of scales above 0: pixels where nearly all of a component lies within the mask. */
+/* Make the masks of scales above 0: pixels where enough of a component lies within the mask. */
 static int make_masks(msi_clean_call *call)
 {
-    static const double WITHIN = 0.9; /* tclean's */
     msi_cleaner *c = call->c;
+    const double within = c->spec.of_taylor ? 0.1 : 0.9; /* tclean's mtmfs and multiscale */
     msi_clean_multiscale *m = c->multiscale;
     if (!by_power(c) || !c->has_mask || c->spec.n_scale < 2) return MSI_OK;
     MSI_TRY(c->ops->mask_to_image(c->e, c->mask, c->quantity));
@@ -505,7 +507,7 @@ static int make_masks(msi_clean_call *call)
     for (int s = 1; s < c->spec.n_scale; s++) {
         MSI_TRY(c->ops->product(c->e, m->narrow, m->searched[0], m->kernel_narrow[s], 0, m->narrow_work));
         MSI_TRY(c->ops->inverse(c->e, m->narrow, m->narrow_work, MSI_CLEAN_CORNER, MSI_CLEAN_SET, c->quantity));
-        MSI_TRY(c->ops->threshold(c->e, c->quantity, WITHIN, 0, m->mask[s]));
+        MSI_TRY(c->ops->threshold(c->e, c->quantity, within, 0, m->mask[s]));
     }
     call->scale_mask = m->mask;
     return MSI_OK;
@@ -525,10 +527,11 @@ static int convolve_searched(msi_cleaner *c, int scale)
 }
 
 /* Return the width of the border, in pixels, in which a scale is not found: half its width; by power, as observed in
- * tclean, half as much again and one more, so that a point is not found at the very edge. */
+ * tclean, half as much again and one more, so that a point is not found at the very edge, except by mtmfs. */
 static int64_t border_of(const msi_cleaner *c, int scale)
 {
     const double half_width = c->spec.scale[scale] / 2;
+    if (c->spec.of_taylor && !scale) return 0;
     return (int64_t)(by_power(c) ? floor(1.5 * half_width) + 1 : ceil(half_width));
 }
 
@@ -616,16 +619,9 @@ static int apply_list(msi_clean_call *call, int scale)
     msi_clean_multiscale *m = c->multiscale;
     for (int k = 0; k < c->n_plane; k++) {
         if (!msi_clean_plane_has_weight(c, k)) continue;
-        if (!scale) {
-            MSI_TRY(msi_clean_subtract_list(call, k));
-            MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
-            continue;
-        }
-        MSI_TRY(c->ops->forward(c->e, c->wide, NULL, k, MSI_CLEAN_CORNER, c->work));
-        MSI_TRY(
-            c->ops->spread(c->e, c->wide, c->work, m->kernel_wide[scale], c->psf_hat[k / c->spec.n_pol], m->model[k]));
-        MSI_TRY(c->ops->inverse(c->e, c->wide, c->work, MSI_CLEAN_CORNER, MSI_CLEAN_SUBTRACT,
-                                msi_clean_plane(c, &call->residual, k)));
+        const msi_clean_scale_spectra spectra = {m->kernel_wide[scale], m->model[k]};
+        MSI_TRY(msi_clean_subtract_list(call, k, scale ? &spectra : NULL));
+        if (!scale) MSI_TRY(c->ops->deposit(c->e, k, msi_clean_plane(c, &call->model, k)));
     }
     m->has_model |= scale > 0;
     return c->ops->mark(c->e, c->found, scale);
@@ -711,11 +707,25 @@ static double least_of(const rounds *r, int scale)
     return by_power(r->call->c) ? threshold * m->power[scale] * m->bias[scale] : threshold;
 }
 
+/* By power, cleaning of Taylor terms ends by the peak of points, whatever scale is chosen. */
+static int ends_by_points(const msi_cleaner *c)
+{
+    return by_power(c) && c->spec.of_taylor;
+}
+
+/* Return 1 if the chosen scale must be cleaned. */
+static int is_above(const rounds *r, int best)
+{
+    if (ends_by_points(r->call->c)) return r->scale[0].peak.key > r->call->report->threshold;
+    return biased(r->call->c, r, best) > least_of(r, best);
+}
+
 /* Return the limit down to which a round may clean; by power, the first rounds clean all scales to the threshold of
  * points. */
 static double floor_of(const rounds *r, int scale)
 {
     const double threshold = r->call->report->threshold;
+    if (ends_by_points(r->call->c)) return 0;
     return biased(r->call->c, r, scale) > threshold ? threshold : least_of(r, scale);
 }
 
@@ -726,7 +736,7 @@ static int run_rounds(rounds *r, int *best, msi_clean_end *end)
     msi_clean_call *call = r->call;
     msi_cleaner *c = call->c;
     const int most = by_power(c) ? INT_MAX : (int)fmax(8, ceil(1.5 * c->spec.n_scale));
-    while (*end == MSI_CLEAN_END_BELOW && *best >= 0 && biased(c, r, *best) > least_of(r, *best) && r->n_last < most) {
+    while (*end == MSI_CLEAN_END_BELOW && *best >= 0 && is_above(r, *best) && r->n_last < most) {
         const double least = floor_of(r, *best);
         const double part = biased(c, r, *best) * (1 - c->spec.scale_gain), before = biased(c, r, *best);
         const int chosen = *best;

@@ -31,6 +31,17 @@ MSI_CLEAN_FN uint32_t msi_clean_y(uint32_t place)
 }
 #define MSI_CLEAN_NOWHERE 0xffffffffu
 
+/* A grid of cells into which images of nx x ny pixels are divided; n_x or n_y 0: 1. */
+typedef struct msi_clean_cells {
+    uint32_t nx, ny, n_x, n_y;
+} msi_clean_cells;
+
+/* Return the cell of a place, which is at row y n_y / ny and column x n_x / nx. */
+MSI_CLEAN_FN int msi_clean_cell_of(const msi_clean_cells *c, uint32_t place)
+{
+    return (int)(msi_clean_y(place) * c->n_y / c->ny * c->n_x + msi_clean_x(place) * c->n_x / c->nx);
+}
+
 /* Number of bins between a threshold and the peak, by which lists are cut. */
 enum { MSI_CLEAN_BINS = 1024 };
 

@@ -156,6 +156,10 @@ static int check_values(const msi_cleaner_spec *s)
 {
     if (!(s->gain > 0 && s->gain < 2)) return wrong_member("gain", "above 0 and below 2", s->gain);
     if (!(s->border >= 0 && s->border < 0.5)) return wrong_member("border", "0 to below 0.5", s->border);
+    if (s->grid_x < 1 || s->grid_x > MSI_CLEAN_MAX_GRID || s->grid_x > s->nx)
+        return wrong_member("grid_x", "1 to 16 cells", s->grid_x);
+    if (s->grid_y < 1 || s->grid_y > MSI_CLEAN_MAX_GRID || s->grid_y > s->ny)
+        return wrong_member("grid_y", "1 to 16 cells", s->grid_y);
     if (s->psf_patch < 0) return wrong_member("psf_patch", "0 or more pixels", (double)s->psf_patch);
     if (s->list_limit < 1 || s->list_limit > (int64_t)1 << 30)
         return wrong_member("list_limit", "1 to 2^30 pixels", (double)s->list_limit);
@@ -185,6 +189,8 @@ static void set_defaults(msi_cleaner *c)
     msi_cleaner_spec *s = &c->spec;
     if (!s->n_channel) s->n_channel = 1;
     if (!s->n_pol) s->n_pol = 1;
+    if (!s->grid_x) s->grid_x = 1;
+    if (!s->grid_y) s->grid_y = 1;
     if (!s->method) s->method = "list";
     s->gain = or_default(s->gain, 0.1);
     s->scale_bias = or_default(s->scale_bias, 0.6);
@@ -281,6 +287,8 @@ int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
     correct_channels(c);
     const msi_cleaner_spec *s = &c->spec;
     c->n_plane = s->n_channel * s->n_pol;
+    c->n_cell = s->grid_x * s->grid_y;
+    c->middle_cell = s->grid_y / 2 * s->grid_x + s->grid_x / 2;
     c->n_pixel = s->nx * s->ny;
     c->real_bytes = s->precision == MSI_FP32 ? 4 : 8;
     c->complex_bytes = 2 * c->real_bytes;
@@ -290,6 +298,7 @@ int msi_clean_spec_set(msi_cleaner *c, const msi_cleaner_spec *spec)
     c->setup.join = (msi_clean_join){s->n_channel, s->n_pol, s->squared_join != 0, 0, s->search_pol};
     c->setup.join.no_negative = s->no_negative && msi_clean_signed(&c->setup.join);
     c->spec.stop_negative = s->stop_negative && msi_clean_signed(&c->setup.join);
+    c->setup.cells = (msi_clean_cells){(uint32_t)s->nx, (uint32_t)s->ny, (uint32_t)s->grid_x, (uint32_t)s->grid_y};
     c->setup.list_limit = c->method->uses_lists ? s->list_limit : 0;
     c->setup.patch = s->psf_patch;
     c->setup.device = s->device;

@@ -265,46 +265,22 @@ static double moment(const measure *m, const double a[2], double c, const int ti
     return sum;
 }
 
-/* Diagonalise a symmetric 3 x 3 matrix by Jacobi rotations; the columns of v are eigenvectors. */
-static void diagonalise(double m[3][3], double v[3][3])
-{
-    for (int i = 0; i < 9; i++) v[i / 3][i % 3] = i % 4 == 0;
-    for (int sweep = 0; sweep < 30; sweep++)
-        for (int k = 0; k < 3; k++) {
-            const int i = k == 2, j = k ? 2 : 1;
-            if (m[i][j] == 0) continue;
-            const double angle = 0.5 * atan2(2 * m[i][j], m[j][j] - m[i][i]), c = cos(angle), s = sin(angle);
-            for (int l = 0; l < 3; l++) {
-                const double a = m[l][i], b = m[l][j], p = v[l][i], q = v[l][j];
-                m[l][i] = c * a - s * b;
-                m[l][j] = s * a + c * b;
-                v[l][i] = c * p - s * q;
-                v[l][j] = s * p + c * q;
-            }
-            for (int l = 0; l < 3; l++) {
-                const double a = m[i][l], b = m[j][l];
-                m[i][l] = c * a - s * b;
-                m[j][l] = s * a + c * b;
-            }
-        }
-}
-
 /* Compute the three nodes of Gauss's quadrature for a channel of many parts: means of polynomials up to x^5 are exact.
  * From the recurrence of its orthogonal polynomials, after G. H. Golub and J. H. Welsch, Math. Comp. 23, 221 (1969). */
 static void gauss_nodes(const measure *m, double node[3], double part[3])
 {
-    double a[3] = {0}, b[2], v[3][3];
+    double a[3] = {0}, b[2];
     a[0] = moment(m, a, 0, (const int[]){1, 0, 0});
     b[0] = moment(m, a, 0, (const int[]){0, 2, 0});
     a[1] = moment(m, a, 0, (const int[]){1, 2, 0}) / b[0];
     const double square = moment(m, a, b[0], (const int[]){0, 0, 2});
     b[1] = square / b[0];
     a[2] = moment(m, a, b[0], (const int[]){1, 0, 2}) / square;
-    double j[3][3] = {{a[0], sqrt(b[0]), 0}, {sqrt(b[0]), a[1], sqrt(b[1])}, {0, sqrt(b[1]), a[2]}};
-    diagonalise(j, v);
+    long double j[9] = {a[0], sqrt(b[0]), 0, sqrt(b[0]), a[1], sqrt(b[1]), 0, sqrt(b[1]), a[2]}, v[9];
+    msi_clean_diagonalise(3, j, v);
     for (int i = 0; i < 3; i++) {
-        node[i] = j[i][i];
-        part[i] = v[0][i] * v[0][i];
+        node[i] = (double)j[4 * i];
+        part[i] = (double)(v[i] * v[i]);
     }
 }
 

@@ -30,6 +30,7 @@ typedef struct msi_clean_call {
     msi_clean_report *report;
     double peak_first; /* the key of the first peak */
     int scale;
+    uint8_t in_cell[MSI_CLEAN_MAX_CELL]; /* cells with components of the present list */
     uint8_t *const
         *scale_mask;     /* [n_scale], that of scale 0 is the mask itself; NULL: all scales use the mask itself */
     int64_t n_component; /* recorded */
@@ -37,9 +38,9 @@ typedef struct msi_clean_call {
 
 /* The functions of a method. All return 0 or a code of core/status.h. */
 struct msi_clean_method_ops {
-    int (*prepare)(msi_cleaner *c);  /* allocate memory of the method; NULL: none */
-    void (*release)(msi_cleaner *c); /* free that memory, also after prepare failed; NULL: nothing */
-    int (*psf)(msi_cleaner *c);      /* process a new c->psf; NULL: nothing to do */
+    int (*prepare)(msi_cleaner *c);       /* allocate memory of the method; NULL: none */
+    void (*release)(msi_cleaner *c);      /* free that memory, also after prepare failed; NULL: nothing */
+    int (*psf)(msi_cleaner *c, int cell); /* process a new PSF of a cell; NULL: nothing to do */
     int (*minor)(msi_clean_call *call);
     int64_t (*bytes)(const msi_cleaner *c);       /* the engine's memory for the method */
     int64_t (*paged)(const msi_cleaner *c);       /* the part of it that may be out of memory; NULL: none */
@@ -76,7 +77,8 @@ struct msi_cleaner {
     msi_clean_engine *e;
     int n_plane;
     int64_t n_pixel, real_bytes, complex_bytes;
-    void *psf; /* [n_channel] */
+    int n_cell, middle_cell;
+    void *psf; /* [n_cell][n_channel] */
     int has_psf, has_mask, has_scale_mask;
     int64_t psf_id;            /* another number for every PSF; of a scale: psf_id + scale */
     int has_noise, has_factor; /* local noise was measured; it is nowhere zero, and factor is made from it */
@@ -86,7 +88,7 @@ struct msi_cleaner {
     /* For lists: the padded transform, the spectra of the PSFs, and a work spectrum. */
     msi_clean_fft *wide;
     int64_t n_wide;
-    void *psf_hat[MSI_CLEAN_CHANNELS], *work;
+    void **psf_hat, *work; /* psf_hat: [n_cell][n_channel], made by msi_clean_make_spectra */
     msi_clean_multiscale *multiscale;
     msi_clean_parts parts;
 };
@@ -160,8 +162,21 @@ void msi_clean_finish(msi_clean_call *call, msi_clean_end end, const msi_clean_p
 int msi_clean_make_list(msi_clean_call *call, const msi_clean_search *search, const msi_clean_planes *planes,
                         msi_clean_range range, double *cut);
 
-/* msi_clean_subtract_list - subtract the list's components of a plane, convolved with its PSF, from the residual. */
-int msi_clean_subtract_list(msi_clean_call *call, int plane);
+/* msi_clean_make_spectra - allocate the spectra of all PSFs. msi_clean_free_spectra: also after a failure.
+ * msi_clean_transform_psf - compute those of a cell. */
+int msi_clean_make_spectra(msi_cleaner *c);
+void msi_clean_free_spectra(msi_cleaner *c);
+int msi_clean_transform_psf(msi_cleaner *c, int cell);
+
+/* The spectra of a scale's kernel and of a model, to which components times the kernel are added. */
+typedef struct msi_clean_scale_spectra {
+    const void *kernel;
+    void *model;
+} msi_clean_scale_spectra;
+
+/* msi_clean_subtract_list - subtract the list's components of a plane, convolved with the PSFs of their cells, from the
+ * residual. Given: scale  of the components; NULL: points */
+int msi_clean_subtract_list(msi_clean_call *call, int plane, const msi_clean_scale_spectra *scale);
 
 /* These implement msi_cleaner_mean, msi_cleaner_combine, msi_cleaner_expand and msi_cleaner_terms on the engine's planes; n_pol planes
  * follow each other in a channel or part. */
@@ -226,6 +241,10 @@ int msi_clean_fit_of_scale(const msi_cleaner *c, const double *response, double 
  */
 int msi_clean_parts_make(msi_cleaner *c);
 void msi_clean_parts_free(msi_clean_parts *p);
+
+/* msi_clean_diagonalise - diagonalise a symmetric matrix m [n][n] by Jacobi's rotations. Returned: m has the eigenvalues on
+ * its diagonal, and the columns of v [n][n] are the eigenvectors. */
+void msi_clean_diagonalise(int n, long double *m, long double *v);
 
 /* msi_clean_parts_fit - make the matrices of spec's polynomial, after shares have been computed. Returns: 0,
  * MSI_EARGUMENT, MSI_ENOMEM */

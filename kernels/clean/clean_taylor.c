@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/status.h"
+#include "kernels/clean/clean_state.h"
 
 enum { N = MSI_TAYLOR_MAX_NODE, T = MSI_TAYLOR_MAX_TERM };
 
@@ -37,47 +38,46 @@ static int factor_moments(const double *moment, int most, long double r[N][N + 1
     return most;
 }
 
-/* Diagonalise a symmetric matrix by Jacobi's rotations. Returned: m's diagonal, and the first row of the eigenvectors. */
-static void diagonalise(int n, long double m[N][N], long double first[N])
+void msi_clean_diagonalise(int n, long double *m, long double *v)
 {
-    long double v[N][N] = {{0}};
-    for (int i = 0; i < n; i++) v[i][i] = 1;
+    for (int i = 0; i < n * n; i++) v[i] = i % (n + 1) == 0;
     for (int sweep = 0; sweep < 60; sweep++)
         for (int i = 0; i < n; i++)
             for (int j = i + 1; j < n; j++) {
-                if (m[i][j] == 0) continue;
-                const long double angle = 0.5L * atan2l(2 * m[i][j], m[j][j] - m[i][i]), c = cosl(angle),
+                long double *ij = &m[i * n + j], *ji = &m[j * n + i];
+                if (*ij == 0) continue;
+                const long double angle = 0.5L * atan2l(2 * *ij, m[j * n + j] - m[i * n + i]), c = cosl(angle),
                                   s = sinl(angle);
                 for (int l = 0; l < n; l++) {
-                    const long double a = m[l][i], b = m[l][j], p = v[l][i], q = v[l][j];
-                    m[l][i] = c * a - s * b;
-                    m[l][j] = s * a + c * b;
-                    v[l][i] = c * p - s * q;
-                    v[l][j] = s * p + c * q;
+                    long double *row_m = m + l * n, *row_v = v + l * n;
+                    const long double a = row_m[i], b = row_m[j], p = row_v[i], q = row_v[j];
+                    row_m[i] = c * a - s * b;
+                    row_m[j] = s * a + c * b;
+                    row_v[i] = c * p - s * q;
+                    row_v[j] = s * p + c * q;
                 }
                 for (int l = 0; l < n; l++) {
-                    const long double a = m[i][l], b = m[j][l];
-                    m[i][l] = c * a - s * b;
-                    m[j][l] = s * a + c * b;
+                    const long double a = m[i * n + l], b = m[j * n + l];
+                    m[i * n + l] = c * a - s * b;
+                    m[j * n + l] = s * a + c * b;
                 }
-                m[i][j] = m[j][i] = 0;
+                *ij = *ji = 0;
             }
-    for (int i = 0; i < n; i++) first[i] = v[0][i];
 }
 
 /* Find at most `most` nodes y and their shares. Returns: their number */
 static int find_nodes(const double *moment, int most, double y[N], double share[N])
 {
-    long double r[N][N + 1] = {{0}}, jacobi[N][N] = {{0}}, first[N];
+    long double r[N][N + 1] = {{0}}, jacobi[N * N] = {0}, v[N * N];
     const int n = factor_moments(moment, most, r);
     for (int i = 0; i < n; i++) {
-        jacobi[i][i] = r[i][i + 1] / r[i][i] - (i ? r[i - 1][i] / r[i - 1][i - 1] : 0);
-        if (i + 1 < n) jacobi[i][i + 1] = jacobi[i + 1][i] = r[i + 1][i + 1] / r[i][i];
+        jacobi[i * n + i] = r[i][i + 1] / r[i][i] - (i ? r[i - 1][i] / r[i - 1][i - 1] : 0);
+        if (i + 1 < n) jacobi[i * n + i + 1] = jacobi[(i + 1) * n + i] = r[i + 1][i + 1] / r[i][i];
     }
-    diagonalise(n, jacobi, first);
+    msi_clean_diagonalise(n, jacobi, v);
     for (int i = 0; i < n; i++) {
-        y[i] = (double)jacobi[i][i];
-        share[i] = (double)(first[i] * first[i]);
+        y[i] = (double)jacobi[i * n + i];
+        share[i] = (double)(v[i] * v[i]);
     }
     return n;
 }

@@ -19,7 +19,9 @@ enum {
     MSI_CLEAN_MAX_SCALE = 16,
     MSI_CLEAN_MAX_TERM = 12,
     MSI_CLEAN_MAX_SIZE = 65535,
-    MSI_CLEAN_MAX_PART = 4096
+    MSI_CLEAN_MAX_PART = 4096,
+    MSI_CLEAN_MAX_GRID = 16, /* cells along an axis */
+    MSI_CLEAN_MAX_CELL = MSI_CLEAN_MAX_GRID * MSI_CLEAN_MAX_GRID
 };
 
 /* How a component's values in the channels are computed. */
@@ -45,7 +47,8 @@ typedef enum msi_clean_scale_rule {
                           removes most from the squares of the residual; components (R * K) / (P * K * K)(0): as tclean.
                           Thresholds, mgain and the report's peaks are then of scale 0; a wide scale may be found where
                           the mask convolved with its kernel is above 0.9, and no scale within three quarters of its
-                          width of an edge, nor at the edge itself */
+                          width of an edge, nor at the edge itself. With of_taylor the mask's limit is 0.1, points are
+                          found at the edge, and cleaning ends when the peak of scale 0 is at or below the threshold */
 } msi_clean_scale_rule;
 
 /* The specification of a cleaner. Members that are zero take the default; msi_cleaner_create copies all of it,
@@ -73,14 +76,18 @@ typedef struct msi_cleaner_spec {
     int stop_negative;   /* if one polarisation is searched: stop when the peak is negative */
     int squared_join;    /* squared channels, see cleaner.h */
     double border;       /* fraction of the image's width and height without components, on each side; < 0.5 */
-    int64_t psf_patch;   /* hogbom: subtract the middle square of the PSF, this many pixels wide; 0: all of it */
-    int64_t list_limit;  /* list, multiscale: most pixels of a list; 0: 131072 over the number of planes, but at least
+    int grid_x,
+        grid_y;        /* cells into which images are divided: a component has the PSFs of the cell that it lies in, and
+                            scales have the gains of the middle cell; 0: 1 */
+    int64_t psf_patch; /* hogbom: subtract the middle square of the PSF, this many pixels wide; 0: all of it */
+    int64_t list_limit; /* list, multiscale: most pixels of a list; 0: 131072 over the number of planes, but at least
                            4096 */
     msi_clean_fit fit;
-    int n_term;       /* of the fit; at most MSI_CLEAN_MAX_TERM */
-    int fit_later;    /* components are the residuals; the caller fits models by msi_cleaner_fit_seen */
-    int fit_by_scale; /* multiscale, a polynomial without parts: the fit weighs channels by their response to the scale,
-                         (P * K * K)(0), which differs between channels */
+    int n_term;    /* of the fit; at most MSI_CLEAN_MAX_TERM */
+    int fit_later; /* components are the residuals; the caller fits models by msi_cleaner_fit_seen */
+    int of_taylor; /* the channels are the nodes of Taylor terms (clean_taylor.h). In multiscale the polynomial then
+                         weighs channels by their response to the scale, (P * K * K)(0), which differs between channels;
+                         by power, where scales are found and when cleaning ends are the rules of tclean's mtmfs */
     const double *spectrum; /* [n_channel], for MSI_CLEAN_FIT_FORCED */
     const double
         *correction;     /* [n_channel], positive: in searches a channel's weight is multiplied by it, and values of

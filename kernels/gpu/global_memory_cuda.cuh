@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Access to global memory: atomic additions to complex cells, cache hints for stores, and places in a list that many
- * blocks fill.
+ * Access to global memory: atomic additions to complex cells, cache hints for stores, places in a list that many
+ * blocks fill, and sums over the threads of a block.
  *
  * vector_add uses one transaction for a cell, or for a pair of cells, on devices with vector reductions (compute
  * capability 9.0). C is any type of two numbers, real part first.
@@ -127,6 +127,30 @@ template <int BLOCK> __device__ inline uint32_t claim(bool has, uint32_t *counte
     const uint32_t at = base + before[warp] + (uint32_t)__popc(votes & ((1u << lane) - 1));
     __syncthreads();
     return at;
+}
+
+/*
+ * Add up the sums of a block's threads. All BLOCK threads of a block must call it. SUMS is a structure of members that
+ * are multiples of four bytes, and has a function add(SUMS).
+ * Given: is_added  the sum is added to out[block], else it replaces it
+ * Returned: out [blocks]
+ */
+template <int BLOCK, typename SUMS> __device__ void sum_block(SUMS own, bool is_added, SUMS *out)
+{
+    __shared__ SUMS of_warp[BLOCK / 32];
+    constexpr int WORDS = sizeof(SUMS) / sizeof(int);
+    for (int step = 16; step; step /= 2) {
+        SUMS other;
+        for (int k = 0; k < WORDS; k++)
+            reinterpret_cast<int *>(&other)[k] = __shfl_down_sync(~0u, reinterpret_cast<int *>(&own)[k], step);
+        own.add(other);
+    }
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = own;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (int warp = 1; warp < BLOCK / 32; warp++) own.add(of_warp[warp]);
+    if (is_added) own.add(out[blockIdx.x]);
+    out[blockIdx.x] = own;
 }
 
 #endif

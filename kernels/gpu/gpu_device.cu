@@ -114,6 +114,13 @@ void msi_gpu_await(int device)
     if (is_ordinal(device)) starts[device].await_context();
 }
 
+int msi_gpu_has_started(int device)
+{
+    if (!is_ordinal(device)) return 1;
+    const std::unique_lock<std::mutex> guard(starts[device].lock);
+    return starts[device].has_context;
+}
+
 void msi_gpu_await_all(void)
 {
     static std::mutex one_waits; /* other threads wait for the one that joins */

@@ -29,6 +29,9 @@ void msi_gpu_warm_up(int device);
 /* msi_gpu_await - wait until a device that is being started has its context, or has failed to get one. */
 void msi_gpu_await(int device);
 
+/* msi_gpu_has_started - return 1 if msi_gpu_await would not wait. */
+int msi_gpu_has_started(int device);
+
 /* msi_gpu_await_all - wait until every start has ended. Call it before the process exits. */
 void msi_gpu_await_all(void);
 

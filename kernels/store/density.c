@@ -2,7 +2,6 @@
 /* Density weights: uniform, Briggs, tapers. Briggs 1995; cells as in CASA and WSClean. */
 #include "kernels/store/density.h"
 
-#include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -10,17 +9,24 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "kernels/store/density_rules.h"
 #include "kernels/store/vis_store.h"
+#ifdef MSI_HAVE_CUDA
+#include "kernels/store/density_gpu.h"
+#include "kernels/store/gpu_samples.h"
+#endif
 
 struct msi_density {
-    msi_density_grid grid;
-    double cells_per_lambda_u, cells_per_lambda_v;
-    double *sum; /* [nv / 2][nu]; row 0 is 0 <= v < 1 cell, column nu / 2 is 0 <= u < 1 cell */
+    msi_density_cells cells;
+    double *sum; /* [nv / 2][nu] */
     double sum_weight;
     double *rest; /* like sum, of samples that plane 0 lacks, with the first weight they have; NULL: there is one
                      plane */
     double rest_weight;
     double *limited; /* [nv / 2][nu] factors of cells after msi_density_limit; NULL: no limits */
+#ifdef MSI_HAVE_CUDA
+    msi_density_gpu *gpu; /* sums of samples on a GPU, which are not in sum and rest; NULL: none */
+#endif
 };
 
 /* Count the cells along an axis of n pixels: f n raised to a multiple of 4, or n itself if f is 1; then divided by the
@@ -44,42 +50,16 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
     *out = NULL;
     msi_density *d;
     MSI_TRY(msi_alloc(&d, 1, sizeof *d, "density weights"));
-    d->grid = msi_density_grid_of(geometry, rule);
-    d->cells_per_lambda_u = (double)d->grid.nu * geometry->cell_x_rad;
-    d->cells_per_lambda_v = (double)d->grid.nv * geometry->cell_y_rad;
-    int rc = msi_alloc(&d->sum, d->grid.nv / 2 * d->grid.nu, sizeof *d->sum, "density weights");
+    d->cells.grid = msi_density_grid_of(geometry, rule);
+    d->cells.per_lambda_u = (double)d->cells.grid.nu * geometry->cell_x_rad;
+    d->cells.per_lambda_v = (double)d->cells.grid.nv * geometry->cell_y_rad;
+    int rc = msi_alloc(&d->sum, d->cells.grid.nv / 2 * d->cells.grid.nu, sizeof *d->sum, "density weights");
     if (rc) {
         msi_free(d);
         return rc;
     }
     *out = d;
     return MSI_OK;
-}
-
-/* A cell of the half plane that is stored. */
-typedef struct uv_cell {
-    int64_t row, column;
-} uv_cell;
-
-/*
- * Find the cell of a sample, u and v in wavelengths; 0 if it lies outside the grid. A sample and its mirror image are
- * equivalent: the one with v > 0, or with u >= 0 on the line v = 0, is used, so that cell k of either axis mirrors onto
- * -1 - k.
- */
-static inline int find_cell(const msi_density *d, double u, double v, uv_cell *cell)
-{
-    if (v < 0 || (v == 0 && u < 0)) {
-        u = -u;
-        v = -v;
-    }
-    const int64_t half_u = d->grid.nu / 2, half_v = d->grid.nv / 2;
-    const double x = u * d->cells_per_lambda_u, y = v * d->cells_per_lambda_v, edge = 1 + 4 * DBL_EPSILON;
-    if (!(fabs(x) <= (double)half_u * edge && y <= (double)half_v * edge)) return 0;
-    const int64_t towards_0 = (int64_t)x, column = towards_0 - (x < (double)towards_0), row = (int64_t)y;
-    /* The edge of the uv plane belongs to the last cell, as it belongs to the image. */
-    cell->column = (column < -half_u ? -half_u : column < half_u ? column : half_u - 1) + half_u;
-    cell->row = row < half_v ? row : half_v - 1;
-    return 1;
 }
 
 /*
@@ -161,10 +141,10 @@ static void find_cells(const batch *b, parcel *p)
         const double u = s->uvw_m[3 * row] / MSI_SPEED_OF_LIGHT, v = s->uvw_m[3 * row + 1] / MSI_SPEED_OF_LIGHT;
         const float *weight = s->weight + msi_segment_index(s, 0, row, 0);
         for (int32_t c = 0; c < s->n_chan; c++) {
-            uv_cell cell;
+            msi_uv_cell cell;
             const float rest = weight[c] > 0 ? 0 : rest_weight(s, b->store->n_plane, row, c);
             if (!(weight[c] > 0 || rest > 0)) continue;
-            if (!find_cell(d, u * s->freq_hz[c], v * s->freq_hz[c], &cell)) continue;
+            if (!msi_uv_cell_of(&d->cells, u * s->freq_hz[c], v * s->freq_hz[c], &cell)) continue;
             p->found[n++] = (cell_weight){(uint32_t)cell.row, (uint32_t)cell.column, rest > 0 ? -rest : weight[c]};
             p->sum_weight += rest > 0 ? 0 : (double)weight[c] * b->unscale;
             p->rest_weight += (double)rest * b->unscale;
@@ -185,7 +165,7 @@ static void add_stripe(const batch *b, const parcel *p, int stripe)
     const msi_density *d = b->density;
     for (int64_t j = p->end[stripe]; j < p->end[stripe + 1]; j++) {
         const cell_weight *w = &p->sorted[j];
-        const int64_t i = (int64_t)w->row * d->grid.nu + w->column;
+        const int64_t i = (int64_t)w->row * d->cells.grid.nu + w->column;
         if (w->weight > 0)
             d->sum[i] += (double)w->weight * b->unscale;
         else
@@ -211,12 +191,69 @@ static void add_batch(batch *b)
     b->n = 0;
 }
 
+/* Move the sums from a GPU to host memory. */
+static int move_to_host(msi_density *d)
+{
+#ifdef MSI_HAVE_CUDA
+    if (!d->gpu) return MSI_OK;
+    const int has_rest = msi_density_gpu_has_rest(d->gpu);
+    if (has_rest && !d->rest)
+        MSI_TRY(msi_alloc(&d->rest, d->cells.grid.nv / 2 * d->cells.grid.nu, sizeof *d->rest, "density weights"));
+    MSI_TRY(msi_density_gpu_fetch(d->gpu, d->sum, has_rest ? d->rest : NULL));
+    msi_density_gpu_free(d->gpu);
+    d->gpu = NULL;
+#else
+    (void)d;
+#endif
+    return MSI_OK;
+}
+
+#ifdef MSI_HAVE_CUDA
+/* Add sums on a GPU to those in host memory. */
+static int add_to_host(msi_density *d, const msi_density_gpu *gpu)
+{
+    const int64_t n = d->cells.grid.nv / 2 * d->cells.grid.nu;
+    double *more = NULL, *rest = NULL;
+    const int has_rest = msi_density_gpu_has_rest(gpu);
+    if (has_rest && !d->rest) MSI_TRY(msi_alloc(&d->rest, n, sizeof *d->rest, "density weights"));
+    int rc = msi_alloc_unset(&more, n, sizeof *more, "density weights");
+    if (!rc && has_rest) rc = msi_alloc_unset(&rest, n, sizeof *rest, "density weights");
+    if (!rc) rc = msi_density_gpu_fetch(gpu, more, rest);
+    for (int64_t i = 0; !rc && i < n; i++) d->sum[i] += more[i];
+    for (int64_t i = 0; !rc && rest && i < n; i++) d->rest[i] += rest[i];
+    msi_free(more);
+    msi_free(rest);
+    return rc;
+}
+
+/* Add samples on a GPU. Sums stay there as long as all samples are on the same one. */
+static int add_gpu_store(msi_density *d, const msi_vis_store *store)
+{
+    double total[2] = {d->sum_weight, d->rest_weight};
+    msi_density_gpu *other = NULL;
+    const int is_first = !d->gpu && !(d->sum_weight > 0) && !(d->rest_weight > 0);
+    if (d->gpu && msi_density_gpu_device(d->gpu) != msi_gpu_samples_device(store)) MSI_TRY(move_to_host(d));
+    const int stays = is_first || d->gpu;
+    int rc = msi_density_gpu_add(stays ? &d->gpu : &other, &d->cells, store, total);
+    if (!rc && other) rc = add_to_host(d, other);
+    msi_density_gpu_free(other);
+    MSI_TRY(rc);
+    d->sum_weight = total[0];
+    d->rest_weight = total[1];
+    return MSI_OK;
+}
+#endif
+
 int msi_density_add_store(msi_density *d, const msi_vis_store *store)
 {
     batch *b;
     cell_weight *memory = NULL;
+#ifdef MSI_HAVE_CUDA
+    if (store->gpu) return add_gpu_store(d, store);
+#endif
+    MSI_TRY(move_to_host(d));
     if (store->n_plane > 1 && !d->rest)
-        MSI_TRY(msi_alloc(&d->rest, d->grid.nv / 2 * d->grid.nu, sizeof *d->rest, "density weights"));
+        MSI_TRY(msi_alloc(&d->rest, d->cells.grid.nv / 2 * d->cells.grid.nu, sizeof *d->rest, "density weights"));
     MSI_TRY(msi_alloc(&b, 1, sizeof *b, "density weights"));
     const int rc = make_batch(b, &memory, d, store);
     for (int64_t i = 0; i < store->n_segment && !rc; i++) {
@@ -237,15 +274,20 @@ int msi_density_add_store(msi_density *d, const msi_vis_store *store)
     return rc;
 }
 
-const double *msi_density_sums(const msi_density *d, msi_density_grid *grid)
+int msi_density_sums(msi_density *d, msi_density_grid *grid, const double **sum)
 {
-    *grid = d->grid;
-    return d->sum;
+    MSI_TRY(move_to_host(d));
+    *grid = d->cells.grid;
+    *sum = d->sum;
+    return MSI_OK;
 }
 
-msi_density_parts msi_density_parts_of(msi_density *d)
+int msi_density_parts_of(msi_density *d, msi_density_parts *parts)
 {
-    return (msi_density_parts){d->grid.nv / 2 * d->grid.nu, {d->sum, d->rest}, {&d->sum_weight, &d->rest_weight}};
+    MSI_TRY(move_to_host(d));
+    *parts = (msi_density_parts){
+        d->cells.grid.nv / 2 * d->cells.grid.nu, {d->sum, d->rest}, {&d->sum_weight, &d->rest_weight}};
+    return MSI_OK;
 }
 
 void msi_density_free(msi_density *d)
@@ -254,38 +296,42 @@ void msi_density_free(msi_density *d)
     msi_free(d->sum);
     msi_free(d->rest);
     msi_free(d->limited);
+#ifdef MSI_HAVE_CUDA
+    msi_density_gpu_free(d->gpu);
+#endif
     msi_free(d);
 }
 
-/* Return 1 if plane 0 has samples: then means over all cells are those of plane 0, so that other planes do not change
- * its weights. Otherwise means are those of the rest. */
+/* Return 1 if plane 0 has samples, or no plane: then means over all cells are those of plane 0, so that other planes do
+ * not change its weights. Otherwise means are those of the rest. */
 static inline int has_first(const msi_density *d)
 {
-    return !d->rest || d->sum_weight > 0;
+    return d->sum_weight > 0 || !(d->rest_weight > 0);
 }
 
-/* Return the sum of weights that a cell's samples share: plane 0's, or the rest's if plane 0 has none there. */
-static inline double cell_sum(const msi_density *d, int64_t i)
+static int sum_squares(const msi_density *d, double *squares)
 {
-    return d->sum[i] > 0 || !d->rest ? d->sum[i] : d->rest[i];
+#ifdef MSI_HAVE_CUDA
+    if (d->gpu) return msi_density_gpu_squares(d->gpu, !has_first(d), squares);
+#endif
+    const double *sum = has_first(d) ? d->sum : d->rest;
+    double all = 0;
+#pragma omp parallel for reduction(+ : all)
+    for (int64_t i = 0; i < d->cells.grid.nv / 2 * d->cells.grid.nu; i++) all += sum[i] * sum[i];
+    *squares = all;
+    return MSI_OK;
 }
 
-/* Compute Briggs' s^2; the robustness is relative to the mean density seen by the weights. */
-static double briggs_scale(const msi_density *d, double robust)
+/* Compute Briggs' s^2, 0 for uniform weights; the robustness is relative to the mean density seen by the weights. */
+static int briggs_scale(const msi_density *d, const msi_weighting *rule, double *scale)
 {
-    const double *sum = has_first(d) ? d->sum : d->rest, total = has_first(d) ? d->sum_weight : d->rest_weight;
-    double squares = 0;
-#pragma omp parallel for reduction(+ : squares)
-    for (int64_t i = 0; i < d->grid.nv / 2 * d->grid.nu; i++) squares += sum[i] * sum[i];
-    double s = 5 * pow(10, -robust);
-    return squares > 0 ? s * s * total / squares : 0;
-}
-
-/* Compute a cell's factor by the rule, uniform or Briggs, from its sum of weights. */
-static inline double cell_factor(const msi_weighting *rule, double briggs, double sum)
-{
-    if (rule->mode == MSI_WEIGHT_BRIGGS) return 1 / (1 + sum * briggs);
-    return sum > 0 ? 1 / sum : 0;
+    double squares;
+    *scale = 0;
+    if (rule->mode != MSI_WEIGHT_BRIGGS) return MSI_OK;
+    MSI_TRY(sum_squares(d, &squares));
+    const double s = 5 * pow(10, -rule->robust), total = has_first(d) ? d->sum_weight : d->rest_weight;
+    if (squares > 0) *scale = s * s * total / squares;
+    return MSI_OK;
 }
 
 /* A sum of factors, and the number of those that are not 0. */
@@ -308,9 +354,9 @@ typedef struct square_sums {
 static void add_row(const square_sums *s, int64_t row, factor_sum *sum)
 {
     const msi_density *d = s->density;
-    const double *of_row = (has_first(d) ? d->sum : d->rest) + row * d->grid.nu;
-    for (int64_t x = 0; x < d->grid.nu; x++) {
-        const double factor = cell_factor(s->rule, s->briggs, of_row[x]);
+    const double *of_row = (has_first(d) ? d->sum : d->rest) + row * d->cells.grid.nu;
+    for (int64_t x = 0; x < d->cells.grid.nu; x++) {
+        const double factor = msi_cell_factor(s->rule, s->briggs, of_row[x]);
         sum[x].total += factor;
         sum[x].count += factor > 0;
     }
@@ -328,7 +374,7 @@ static void add_sums(const factor_sum *from, int64_t n, factor_sum *sum)
 /* Add up the rows [first, end), column by column, in sum [nu]. */
 static void sum_rows(const square_sums *s, int64_t first, int64_t end, factor_sum *sum)
 {
-    const int64_t nu = s->density->grid.nu;
+    const int64_t nu = s->density->cells.grid.nu;
     memset(sum, 0, sizeof *sum * (size_t)nu);
     for (int64_t row = first; row < end;) {
         const int by_lot = s->lot && row % LOT == 0 && row + LOT <= end;
@@ -355,12 +401,12 @@ static factor_sum sum_columns(const factor_sum *sum, const factor_sum *lot, int6
 /* Limit the factors of a row of cells; scratch: [2 nu]. */
 static void limit_row(msi_density *d, const square_sums *s, int64_t y, factor_sum *scratch)
 {
-    const int64_t nu = d->grid.nu, half_nv = d->grid.nv / 2, half = s->rule->rank_size / 2;
+    const int64_t nu = d->cells.grid.nu, half_nv = d->cells.grid.nv / 2, half = s->rule->rank_size / 2;
     factor_sum *sum = scratch, *lot = s->lot ? scratch + nu : NULL;
     sum_rows(s, y > half ? y - half : 0, y + half < half_nv ? y + half : half_nv, sum);
     for (int64_t k = 0; lot && k < nu / LOT; k++) lot[k] = sum_columns(sum, NULL, k * LOT, (k + 1) * LOT);
     for (int64_t x = 0; x < nu; x++) {
-        double factor = cell_factor(s->rule, s->briggs, cell_sum(d, y * nu + x));
+        double factor = msi_cell_factor(s->rule, s->briggs, msi_cell_sum(d->sum, d->rest, y * nu + x));
         if (factor > 0) {
             const factor_sum all = sum_columns(sum, lot, x > half ? x - half : 0, x + half < nu ? x + half : nu);
             if (all.count > 0) factor = fmin(factor, s->rule->rank_level * all.total / all.count);
@@ -372,7 +418,7 @@ static void limit_row(msi_density *d, const square_sums *s, int64_t y, factor_su
 /* Make the sums of lots of rows. */
 static void make_lots(square_sums *s)
 {
-    const int64_t nu = s->density->grid.nu, n_lot = s->density->grid.nv / 2 / LOT;
+    const int64_t nu = s->density->cells.grid.nu, n_lot = s->density->cells.grid.nv / 2 / LOT;
 #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < n_lot; k++)
         for (int64_t row = k * LOT; row < (k + 1) * LOT; row++) add_row(s, row, s->lot + k * nu);
@@ -381,10 +427,13 @@ static void make_lots(square_sums *s)
 int msi_density_limit(msi_density *d, const msi_weighting *rule)
 {
     if (rule->mode == MSI_WEIGHT_NATURAL || !(rule->rank_level >= 1)) return MSI_OK;
-    const int64_t nu = d->grid.nu, n_row = d->grid.nv / 2, n_lot = rule->rank_size >= LEAST_WIDE ? n_row / LOT : 0;
+    const int64_t nu = d->cells.grid.nu, n_row = d->cells.grid.nv / 2,
+                  n_lot = rule->rank_size >= LEAST_WIDE ? n_row / LOT : 0;
     const int n_thread = omp_get_max_threads();
-    square_sums s = {d, rule, rule->mode == MSI_WEIGHT_BRIGGS ? briggs_scale(d, rule->robust) : 0, NULL};
+    square_sums s = {.density = d, .rule = rule};
     factor_sum *scratch = NULL;
+    MSI_TRY(move_to_host(d));
+    MSI_TRY(briggs_scale(d, rule, &s.briggs));
     int rc = d->limited ? MSI_OK : msi_alloc(&d->limited, n_row * nu, sizeof *d->limited, "density weights");
     if (!rc) rc = msi_alloc(&scratch, 2 * nu * n_thread, sizeof *scratch, "density weights");
     if (!rc && n_lot) rc = msi_alloc(&s.lot, n_lot * nu, sizeof *s.lot, "density weights");
@@ -405,8 +454,8 @@ static double largest_uniform(const msi_density *d)
 {
     double least = HUGE_VAL;
 #pragma omp parallel for reduction(min : least)
-    for (int64_t i = 0; i < d->grid.nv / 2 * d->grid.nu; i++) {
-        const double sum = cell_sum(d, i);
+    for (int64_t i = 0; i < d->cells.grid.nv / 2 * d->cells.grid.nu; i++) {
+        const double sum = msi_cell_sum(d->sum, d->rest, i);
         if (sum > 0 && sum < least) least = sum;
     }
     return least < HUGE_VAL ? 1 / least : 1;
@@ -437,24 +486,6 @@ static double scale_of(const msi_vis_store *s, const msi_density *density, const
     return ldexp(1, 96 - exponent);
 }
 
-/* The tapers of a rule in wavelengths. */
-typedef struct tapers {
-    int is_gaussian, has_radius, has_edge;
-    double along, across; /* of the squares of the coordinates along the Gaussian's axes */
-    double cos_pa, sin_pa;
-    double edge_u, edge_v; /* half the width of the uv plane */
-} tapers;
-
-/* The factors of a weight. */
-typedef struct factors {
-    const msi_density *density; /* NULL for natural weights */
-    const msi_weighting *rule;
-    tapers taper;
-    int has_taper;
-    double briggs, scale; /* s^2; of all weights */
-    double most_w_m_hz;   /* |w| times the frequency; 0: no limit */
-} factors;
-
 int msi_uv_taper_is_set(const msi_uv_taper *t)
 {
     return t->major_rad > 0 || t->inner_lambda > 0 || t->inner_tukey > 0 || t->outer_lambda > 0 || t->edge_lambda > 0 ||
@@ -466,131 +497,83 @@ double msi_uv_taper_fwhm(double half_lambda)
     return 2 * log(2) / (MSI_PI * half_lambda);
 }
 
-static tapers tapers_of(const msi_uv_taper *t, const msi_vis_store *store)
+static msi_taper_scales tapers_of(const msi_uv_taper *t, const msi_vis_store *store)
 {
     /* The image of exp(-(pi a x)^2 / (4 ln 2)) is a Gaussian of FWHM a. */
     const double minor_rad = t->minor_rad > 0 ? t->minor_rad : t->major_rad;
     const double along = MSI_PI * t->major_rad, across = MSI_PI * minor_rad;
-    return (tapers){.is_gaussian = t->major_rad > 0,
-                    .has_radius = t->inner_lambda > 0 || t->inner_tukey > 0 || t->outer_lambda > 0,
-                    .has_edge = t->edge_lambda > 0 || t->edge_tukey > 0,
-                    .along = along * along / (4 * log(2)),
-                    .across = across * across / (4 * log(2)),
-                    .cos_pa = cos(t->pa_rad),
-                    .sin_pa = sin(t->pa_rad),
-                    .edge_u = store->u_limit_lambda,
-                    .edge_v = store->v_limit_lambda};
+    return (msi_taper_scales){.is_gaussian = t->major_rad > 0,
+                              .has_radius = t->inner_lambda > 0 || t->inner_tukey > 0 || t->outer_lambda > 0,
+                              .has_edge = t->edge_lambda > 0 || t->edge_tukey > 0,
+                              .along = along * along / (4 * log(2)),
+                              .across = across * across / (4 * log(2)),
+                              .cos_pa = cos(t->pa_rad),
+                              .sin_pa = sin(t->pa_rad),
+                              .edge_u = store->u_limit_lambda,
+                              .edge_v = store->v_limit_lambda};
 }
 
-/* Compute the factor at a distance beyond a limit: 0 before it, then a transition of this width to 1. */
-static double rise(double beyond, double width)
-{
-    if (beyond < 0) return 0;
-    return beyond < width ? 0.5 * (1 + cos(MSI_PI * (beyond - width) / width)) : 1;
-}
-
-/* Compute the product of all tapers at (u, v) wavelengths. */
-static double taper_at(const msi_uv_taper *t, const tapers *k, double u, double v)
-{
-    double factor = 1;
-    if (k->is_gaussian) {
-        const double along = u * k->sin_pa + v * k->cos_pa, across = u * k->cos_pa - v * k->sin_pa;
-        factor = exp(-k->along * along * along - k->across * across * across);
-    }
-    if (k->has_radius) {
-        const double r = sqrt(u * u + v * v);
-        factor *= rise(r - t->inner_lambda, t->inner_tukey);
-        if (t->outer_lambda > 0) factor *= rise(t->outer_lambda - r, t->outer_tukey);
-    }
-    if (k->has_edge)
-        factor *= rise(k->edge_u - fabs(u) - t->edge_lambda, t->edge_tukey) *
-                  rise(k->edge_v - fabs(v) - t->edge_lambda, t->edge_tukey);
-    return factor;
-}
-
-/* Compute F, by which Briggs' density is divided; see msi_density_weight. */
-static double bandwidth_factor(const factors *f, double u, double v)
-{
-    const double x = f->rule->bandwidth * hypot(u * f->density->cells_per_lambda_u, v * f->density->cells_per_lambda_v);
-    return x + 0.5 >= 1.5 ? x + 0.5 : (4 - x) / (4 - 2 * x);
-}
-
-/* Compute the factor of density weights at (u, v) wavelengths, in a cell or outside the grid (NULL). */
-static double density_factor(const factors *f, double u, double v, const uv_cell *cell)
-{
-    const msi_density *d = f->density;
-    if (!cell) return cell_factor(f->rule, f->briggs, 0);
-    const int64_t i = cell->row * d->grid.nu + cell->column;
-    if (d->limited) return d->limited[i];
-    const double density = cell_sum(d, i);
-    return cell_factor(f->rule, f->briggs, f->rule->bandwidth > 0 ? density / bandwidth_factor(f, u, v) : density);
-}
-
-/* Compute the factor of the sample at (u, v) wavelengths. */
-static inline double factor_of(const factors *f, double u, double v)
-{
-    const msi_density *d = f->density;
-    const int at_cells = f->has_taper && f->rule->taper.at_cells;
-    double factor = f->scale;
-    uv_cell cell = {0, 0};
-    const int is_inside = (f->rule->mode != MSI_WEIGHT_NATURAL || at_cells) && find_cell(d, u, v, &cell);
-    if (f->rule->mode != MSI_WEIGHT_NATURAL) factor *= density_factor(f, u, v, is_inside ? &cell : NULL);
-    if (!f->has_taper) return factor;
-    if (at_cells && is_inside) {
-        u = (double)(cell.column - d->grid.nu / 2) / d->cells_per_lambda_u;
-        v = (double)cell.row / d->cells_per_lambda_v;
-    }
-    return factor * taper_at(&f->rule->taper, &f->taper, u, v);
-}
-
-/* Compute the new weight of a sample of weight w. */
-static inline double weight_by(const factors *f, double w, double factor)
-{
-    if (f->rule->vis == MSI_VIS_WEIGHT_SQUARED) w *= w;
-    if (f->rule->vis == MSI_VIS_WEIGHT_UNIT) w = w > 0;
-    return w * factor;
-}
-
-static void weigh_segment(const factors *f, const msi_vis_store *store, msi_vis_segment *s)
+static void weigh_segment(const msi_weight_factors *f, const msi_vis_store *store, msi_vis_segment *s)
 {
     enum { AT_ONCE = 64 }; /* channels: their factors serve all planes */
     double factor[AT_ONCE];
-    for (int64_t row = 0; row < s->n_row; row++) {
-        const double *uvw_m = s->uvw_m + 3 * row, u_m = uvw_m[0] / MSI_SPEED_OF_LIGHT,
-                     v_m = uvw_m[1] / MSI_SPEED_OF_LIGHT;
+    for (int64_t row = 0; row < s->n_row; row++)
         for (int32_t first = 0; first < s->n_chan; first += AT_ONCE) {
             const int32_t n = s->n_chan - first < AT_ONCE ? s->n_chan - first : AT_ONCE;
-            for (int32_t c = 0; c < n; c++) {
-                const double hz = s->freq_hz[first + c];
-                const int is_high = f->most_w_m_hz > 0 && fabs(uvw_m[2]) * hz > f->most_w_m_hz;
-                factor[c] = is_high ? 0 : factor_of(f, u_m * hz, v_m * hz);
-            }
+            for (int32_t c = 0; c < n; c++) factor[c] = msi_factor_at(f, s->uvw_m + 3 * row, s->freq_hz[first + c]);
             for (int p = 0; p < store->n_plane; p++) {
                 float *weight = s->weight + msi_segment_index(s, p, row, first);
-                for (int32_t c = 0; c < n; c++) weight[c] = (float)weight_by(f, weight[c], factor[c]);
+                for (int32_t c = 0; c < n; c++) weight[c] = (float)msi_weight_by(f, weight[c], factor[c]);
             }
         }
-    }
 }
 
-int msi_density_weight(msi_vis_store *store, const msi_density *density, const msi_weighting *rule)
+/* Make the factors of a store's weights. */
+static int make_factors(msi_weight_factors *f, const msi_vis_store *store, const msi_density *density,
+                        const msi_weighting *rule)
+{
+    *f = (msi_weight_factors){.rule = *rule,
+                              .taper = tapers_of(&rule->taper, store),
+                              .has_taper = msi_uv_taper_is_set(&rule->taper),
+                              .scale = store->weight_scale,
+                              /* Rounding must not drop the sample of the largest w. */
+                              .most_w_m_hz = rule->most_w_lambda * MSI_SPEED_OF_LIGHT * (1 + 1e-12)};
+    if (!density) return MSI_OK;
+    f->cells = density->cells;
+    f->sum = density->sum;
+    f->rest = density->rest;
+    f->limited = rule->mode == MSI_WEIGHT_NATURAL ? NULL : density->limited;
+    return briggs_scale(density, rule, &f->briggs);
+}
+
+/* Return 1 if sums on a GPU are where the store's samples are. */
+static int is_with(const msi_vis_store *store, const msi_density *d)
+{
+#ifdef MSI_HAVE_CUDA
+    return d->gpu && store->gpu && msi_density_gpu_device(d->gpu) == msi_gpu_samples_device(store);
+#else
+    (void)store;
+    (void)d;
+    return 0;
+#endif
+}
+
+int msi_density_weight(msi_vis_store *store, msi_density *density, const msi_weighting *rule)
 {
     const int is_natural = rule->mode == MSI_WEIGHT_NATURAL;
     if (!density && (!is_natural || rule->taper.at_cells))
         return msi_error_set(MSI_EINTERNAL, "density weighting needs a density");
     if (!is_natural && rule->rank_level >= 1 && !density->limited)
         return msi_error_set(MSI_EINTERNAL, "density weighting needs msi_density_limit first");
+    if (density && (!is_with(store, density) || rule->vis == MSI_VIS_WEIGHT_UNIT)) MSI_TRY(move_to_host(density));
     store->weight_scale = scale_of(store, density, rule);
-    const factors f = {.density = density,
-                       .rule = rule,
-                       .taper = tapers_of(&rule->taper, store),
-                       .has_taper = msi_uv_taper_is_set(&rule->taper),
-                       .briggs = rule->mode == MSI_WEIGHT_BRIGGS ? briggs_scale(density, rule->robust) : 0,
-                       .scale = store->weight_scale,
-                       /* Rounding must not drop the sample of the largest w. */
-                       .most_w_m_hz = rule->most_w_lambda * MSI_SPEED_OF_LIGHT * (1 + 1e-12)};
+    msi_weight_factors f;
+    MSI_TRY(make_factors(&f, store, density, rule));
     if (is_natural && !f.has_taper && !(f.most_w_m_hz > 0) && rule->vis == MSI_VIS_WEIGHT_NORMAL && f.scale == 1)
         return MSI_OK;
+#ifdef MSI_HAVE_CUDA
+    if (store->gpu) return msi_density_gpu_weigh(store, density ? density->gpu : NULL, &f);
+#endif
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t i = 0; i < store->n_segment; i++) {
         if (!omp_get_thread_num()) msi_progress_at(i, store->n_segment);

@@ -75,16 +75,18 @@ int msi_density_create(msi_density **out, const msi_image_geometry *geometry, co
  * Given:   store  with weights; their scale (weight_scale) is removed
  * Notes:   samples of other planes that plane 0 lacks are summed separately, with the weight of the first plane that
  *          has them: they are the density of cells in which plane 0 has no sample, and are not used otherwise. All
- *          threads work; sums are the same with any number of them.
- * Returns: 0, MSI_ENOMEM
+ *          threads work; sums are the same with any number of them. Sums of samples on a GPU stay there while all
+ *          stores are on it.
+ * Returns: 0, MSI_ENOMEM, MSI_EGPU
  */
 int msi_density_add_store(msi_density *d, const struct msi_vis_store *store);
 
 /*
- * msi_density_sums - return the summed weights, borrowed.
- * Returned: *grid; [nv / 2][nu] float64 sums, cell 0 of v first, cell 0 of u in column nu / 2
+ * msi_density_sums - get the summed weights, borrowed until weights are added.
+ * Returned: *grid; *sum [nv / 2][nu] float64, cell 0 of v first, cell 0 of u in column nu / 2
+ * Returns:  0; of samples on a GPU MSI_ENOMEM, MSI_EGPU
  */
-const double *msi_density_sums(const msi_density *d, msi_density_grid *grid);
+int msi_density_sums(msi_density *d, msi_density_grid *grid, const double **sum);
 
 /* The sums of a density, which the caller may change in place: of plane 0 and of samples that plane 0 lacks (NULL if
  * there is one plane), each [n_cell]; and both totals. */
@@ -93,8 +95,9 @@ typedef struct msi_density_parts {
     double *sum[2], *total[2];
 } msi_density_parts;
 
-/* msi_density_parts_of - return the sums, to be added up over several hosts before weights are computed. */
-msi_density_parts msi_density_parts_of(msi_density *d);
+/* msi_density_parts_of - get the sums, to be added up over several hosts before weights are computed. Returns: 0; of
+ * samples on a GPU MSI_ENOMEM, MSI_EGPU */
+int msi_density_parts_of(msi_density *d, msi_density_parts *parts);
 
 /*
  * msi_density_limit - limit the factors of cells, uniform's 1 / Wc and Briggs' 1 / (1 + Wc s^2), to rule->rank_level
@@ -116,7 +119,8 @@ void msi_density_free(msi_density *d);
 /*
  * msi_density_weight - multiply every weight of a store, in all planes, by density weighting and taper.
  * Given:   density  may be NULL for natural weighting; after msi_density_limit if the rule has a rank_level
- * Returns: 0, MSI_EINTERNAL (a rule that needs a density, or its limits, without one)
+ * Returns: 0, MSI_EINTERNAL (a rule that needs a density, or its limits, without one); of samples on a GPU MSI_ENOMEM,
+ *          MSI_EGPU
  * Notes:   uniform w / Wc; Briggs w / (1 + Wc s^2), s^2 = (5 10^-R)^2 / (sum Wc^2 / sum w). Sums are of plane 0; a cell
  *          where it has no sample uses the sum of other planes, and so does s^2 if plane 0 has no sample at all. If
  *          sums of weighted visibilities would leave the range of single precision, all weights are also multiplied by
@@ -126,7 +130,7 @@ void msi_density_free(msi_density *d);
  *          an image of the whole band would have.
  * Source:  CASA's briggsbwtaper for the latter (BriggsCubeWeightor of casa6, CAS-13021).
  */
-int msi_density_weight(struct msi_vis_store *store, const msi_density *density, const msi_weighting *rule);
+int msi_density_weight(struct msi_vis_store *store, msi_density *density, const msi_weighting *rule);
 
 /* msi_uv_taper_is_set - return 1 if a taper has any factor. */
 int msi_uv_taper_is_set(const msi_uv_taper *taper);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "kernels/store/gpu_samples.h"
 
+#include <cuda_runtime_api.h>
 #include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "kernels/gpu/cuda_check.h"
 #include "kernels/gpu/gpu_memory.h"
 #include "kernels/store/vis_store.h"
 
@@ -15,16 +17,40 @@ enum { HOME_SAMPLES = 1 << 20 };
 /* A piece's arrays follow each other, each aligned to a line of memory. */
 enum { LINE_BYTES = 256 };
 
+/* A piece of GPU memory: for samples [samples.n_row][samples.n_chan]; or, if blocks are added, with the contents of a
+ * buffer: segments from first_segment to the next piece's. */
 typedef struct piece {
     struct piece *next;
     msi_gpu_samples samples;
     struct msi_vis_setup *setup;
-    void *memory;
+    void *memory;          /* NULL: the segments are still in the buffer */
+    struct buffer *buffer; /* valid without memory */
+    int64_t first_segment, bytes;
 } piece;
+
+/* The size of the buffers that blocks are added to, and how many are made before one is waited for. */
+enum { BUFFER_BYTES = 16 << 20, MOST_WAITING = 12 };
+
+/* A buffer of host memory. While it is copied it waits for `done`. */
+typedef struct buffer {
+    struct buffer *next;
+    char *memory;
+    int is_registered, is_in_use, is_sent;
+    cudaEvent_t done;
+} buffer;
 
 struct msi_gpu_pieces {
     int device;
-    piece *first, *last; /* in the order in which they were made */
+    piece *first, *last;            /* in the order in which they were made */
+    int is_of_blocks, takes_blocks; /* pieces are the contents of buffers; more blocks may be added */
+    cudaStream_t stream;            /* of the copies of buffers; NULL: none */
+    buffer *buffer;                 /* the oldest first */
+    int n_buffer;
+    int n_set; /* planes whose weights are known */
+    struct {
+        double sum, largest;
+        int64_t count;
+    } weights[MSI_STORE_MAX_PLANES];
 };
 
 static int64_t in_lines(int64_t bytes)
@@ -113,6 +139,235 @@ int msi_gpu_samples_commit(msi_vis_store *s, const msi_gpu_totals *f)
     return MSI_OK;
 }
 
+/* ---- Blocks ----------------------------------------------------------------------------------------------------- */
+
+/* Let a piece's segments refer to other memory with the same contents. */
+static void move_segments(msi_vis_store *s, const piece *p, const char *from, char *to)
+{
+    const int64_t end = p->next ? p->next->first_segment : s->n_segment;
+    for (int64_t i = p->first_segment; i < end; i++) {
+        msi_vis_segment *g = &s->segment[i];
+        g->uvw_m = (double *)(void *)(to + ((char *)g->uvw_m - from));
+        g->weight = (float *)(void *)(to + ((char *)g->weight - from));
+        g->vis = to + ((char *)g->vis - from);
+    }
+}
+
+/* Return whether a segment is in an arena. */
+static int is_in(const msi_vis_segment *g, const struct msi_vis_arena *a)
+{
+    const char *at = (const char *)g->uvw_m;
+    return at >= a->base && at < a->base + a->size;
+}
+
+/* Append a piece with a copy of an arena. */
+static int copy_arena(msi_vis_store *s, const struct msi_vis_arena *a, int64_t first_segment)
+{
+    const msi_gpu_stream on = stream_of(s);
+    piece *p;
+    MSI_TRY(msi_alloc(&p, 1, sizeof *p, "visibility store"));
+    p->first_segment = first_segment;
+    p->bytes = a->used;
+    *(s->gpu->last ? &s->gpu->last->next : &s->gpu->first) = p;
+    s->gpu->last = p;
+    MSI_TRY(msi_gpu_alloc(&p->memory, &on, p->bytes, "samples"));
+    return msi_gpu_upload(&on, p->memory, a->base, p->bytes);
+}
+
+/* Copy an arena and those before it, which are after it in the list. Given and returned: *segment  the next one */
+static int copy_arenas(msi_vis_store *s, const struct msi_vis_arena *a, int64_t *segment)
+{
+    if (!a) return MSI_OK;
+    MSI_TRY(copy_arenas(s, a->next, segment));
+    const int64_t first = *segment;
+    while (*segment < s->n_segment && is_in(&s->segment[*segment], a)) ++*segment;
+    return *segment > first ? copy_arena(s, a, first) : MSI_OK;
+}
+
+/* Let the segments of arenas refer to their copies. */
+static void move_from_arenas(msi_vis_store *s)
+{
+    const struct msi_vis_arena *a = s->arena;
+    for (const piece *p = s->gpu->first; p; p = p->next) {
+        for (a = s->arena; !is_in(&s->segment[p->first_segment], a);) a = a->next;
+        move_segments(s, p, a->base, p->memory);
+    }
+    msi_vis_store_drop_arenas(s);
+    for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
+}
+
+int msi_gpu_samples_move_to_gpu(msi_vis_store *s, int device)
+{
+    int64_t segment = 0;
+    if (s->gpu || s->tagged || s->coordinates) return msi_error_set(MSI_EINTERNAL, "this store cannot move to a GPU");
+    MSI_TRY(msi_alloc(&s->gpu, 1, sizeof *s->gpu, "visibility store"));
+    s->gpu->device = device;
+    s->gpu->is_of_blocks = 1;
+    const int rc = copy_arenas(s, s->arena, &segment);
+    if (rc)
+        msi_gpu_samples_free(s);
+    else
+        move_from_arenas(s);
+    return rc;
+}
+
+int msi_gpu_samples_begin_intake(msi_vis_store *s)
+{
+    const msi_gpu_stream on = stream_of(s);
+    MSI_TRY(msi_gpu_stream_enter(&on));
+    MSI_CUDA(cudaStreamCreateWithFlags(&s->gpu->stream, cudaStreamNonBlocking));
+    s->gpu->takes_blocks = 1;
+    return MSI_OK;
+}
+
+static int make_buffer(struct msi_gpu_pieces *g, buffer **out)
+{
+    buffer *b, **last = &g->buffer;
+    MSI_TRY(msi_alloc(&b, 1, sizeof *b, "GPU copies"));
+    while (*last) last = &(*last)->next;
+    *last = b;
+    g->n_buffer++;
+    MSI_CUDA(cudaEventCreateWithFlags(&b->done, cudaEventDisableTiming));
+    b->is_registered = cudaHostAlloc((void **)&b->memory, BUFFER_BYTES, cudaHostAllocPortable) == cudaSuccess;
+    if (!b->is_registered) {
+        cudaGetLastError();
+        MSI_TRY(msi_alloc_unset(&b->memory, BUFFER_BYTES, 1, "GPU copies"));
+    }
+    *out = b;
+    return MSI_OK;
+}
+
+/* Take a buffer into use: a free one, a new one while there are few, or one that has been copied. */
+static int take_buffer(struct msi_gpu_pieces *g, buffer **out)
+{
+    buffer *oldest = NULL;
+    for (buffer *b = g->buffer; b; b = b->next) {
+        if (b->is_sent && cudaEventQuery(b->done) == cudaSuccess) b->is_sent = b->is_in_use = 0;
+        if (b->memory && !b->is_in_use) {
+            b->is_in_use = 1;
+            *out = b;
+            return MSI_OK;
+        }
+        if (b->is_sent && !oldest) oldest = b;
+    }
+    if (!oldest || g->n_buffer < MOST_WAITING) {
+        MSI_TRY(make_buffer(g, out));
+        (*out)->is_in_use = 1;
+        return MSI_OK;
+    }
+    MSI_CUDA(cudaEventSynchronize(oldest->done));
+    oldest->is_sent = 0;
+    *out = oldest;
+    return MSI_OK;
+}
+
+int msi_gpu_samples_carve(msi_vis_store *s, int64_t bytes, void **out, int *is_new_buffer)
+{
+    struct msi_gpu_pieces *g = s->gpu;
+    const int64_t lines = in_lines(bytes);
+    *is_new_buffer = !g->last || g->last->memory || g->last->bytes + lines > BUFFER_BYTES;
+    if (lines > BUFFER_BYTES) return msi_error_set(MSI_EINTERNAL, "a segment is larger than a buffer");
+    if (*is_new_buffer) {
+        piece *p;
+        const msi_gpu_stream on = stream_of(s);
+        MSI_TRY(msi_gpu_stream_enter(&on));
+        MSI_TRY(msi_alloc(&p, 1, sizeof *p, "visibility store"));
+        const int rc = take_buffer(g, &p->buffer);
+        if (rc) {
+            msi_free(p);
+            return rc;
+        }
+        p->first_segment = s->n_segment;
+        *(g->last ? &g->last->next : &g->first) = p;
+        g->last = p;
+    }
+    *out = g->last->buffer->memory + g->last->bytes;
+    g->last->bytes += lines;
+    return MSI_OK;
+}
+
+/* Begin to copy a piece's buffer to the GPU. */
+static int send_piece(msi_vis_store *s, piece *p)
+{
+    const msi_gpu_stream on = stream_of(s);
+    buffer *b = p->buffer;
+    MSI_TRY(msi_gpu_alloc(&p->memory, &on, p->bytes, "samples"));
+    cudaError_t e = cudaMemcpyAsync(p->memory, b->memory, (size_t)p->bytes, cudaMemcpyHostToDevice, s->gpu->stream);
+    if (e == cudaSuccess) e = cudaEventRecord(b->done, s->gpu->stream);
+    if (e != cudaSuccess) {
+        msi_gpu_release(p->memory, &on);
+        p->memory = NULL;
+        MSI_CUDA(e);
+    }
+    b->is_sent = 1;
+    move_segments(s, p, b->memory, p->memory);
+    return MSI_OK;
+}
+
+int msi_gpu_samples_send(msi_vis_store *s)
+{
+    for (piece *p = s->gpu->first; p && p->next; p = p->next)
+        if (!p->memory) MSI_TRY(send_piece(s, p));
+    return MSI_OK;
+}
+
+int msi_gpu_samples_takes_blocks(const msi_vis_store *s)
+{
+    return s->gpu && s->gpu->takes_blocks;
+}
+
+/* Free the buffers, which hold no samples any more. */
+static void free_buffers_of(struct msi_gpu_pieces *g)
+{
+    if (g->stream && cudaStreamSynchronize(g->stream) != cudaSuccess) cudaGetLastError();
+    for (buffer *b = g->buffer, *next; b; b = next) {
+        next = b->next;
+        if (b->done && cudaEventDestroy(b->done) != cudaSuccess) cudaGetLastError();
+        if (b->memory && b->is_registered && cudaFreeHost(b->memory) != cudaSuccess) cudaGetLastError();
+        if (b->memory && !b->is_registered) msi_free(b->memory);
+        msi_free(b);
+    }
+    if (g->stream && cudaStreamDestroy(g->stream) != cudaSuccess) cudaGetLastError();
+    g->buffer = NULL;
+    g->stream = NULL;
+    g->n_buffer = 0;
+}
+
+int msi_gpu_samples_end_intake(msi_vis_store *s)
+{
+    struct msi_gpu_pieces *g = s->gpu;
+    const msi_gpu_stream on = stream_of(s);
+    MSI_TRY(msi_gpu_stream_enter(&on));
+    MSI_TRY(msi_gpu_samples_send(s));
+    if (g->last && !g->last->memory) MSI_TRY(send_piece(s, g->last));
+    MSI_CUDA(cudaStreamSynchronize(g->stream));
+    for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
+    g->takes_blocks = 0;
+    free_buffers_of(g);
+    return MSI_OK;
+}
+
+int msi_gpu_samples_device(const msi_vis_store *s)
+{
+    return s->gpu->device;
+}
+
+void msi_gpu_samples_set_weights(msi_vis_store *s, int plane, double sum, double largest, int64_t count)
+{
+    s->gpu->weights[plane].sum = sum;
+    s->gpu->weights[plane].largest = largest;
+    s->gpu->weights[plane].count = count;
+    s->gpu->n_set = s->n_plane;
+}
+
+void msi_gpu_samples_weights(const msi_vis_store *s, int plane, double *sum, double *largest, int64_t *count)
+{
+    const struct msi_gpu_pieces *g = s->gpu;
+    *sum = g->n_set ? g->weights[plane].sum : s->sum_weight[plane];
+    *largest = g->n_set ? g->weights[plane].largest : s->largest_weight;
+    *count = g->n_set ? g->weights[plane].count : s->n_sample;
+}
+
 static void free_piece(const msi_vis_store *s, piece *p)
 {
     const msi_gpu_stream on = stream_of(s);
@@ -122,6 +377,10 @@ static void free_piece(const msi_vis_store *s, piece *p)
 
 static void end_pieces(msi_vis_store *s)
 {
+    const msi_gpu_stream on = stream_of(s);
+    /* Memory is freed even if its device cannot be made the current one. */
+    if (s->gpu->stream) (void)msi_gpu_stream_enter(&on);
+    free_buffers_of(s->gpu);
     msi_free(s->gpu);
     s->gpu = NULL;
 }
@@ -203,9 +462,41 @@ static int add_piece(msi_vis_store *to, const piece *p, const msi_gpu_stream *on
     return rc;
 }
 
+/* Move the contents of a buffer, wherever they are, to the store's own memory. */
+static int bring_home(msi_vis_store *s, piece *p)
+{
+    const msi_gpu_stream on = stream_of(s);
+    void *home;
+    MSI_TRY(msi_vis_store_carve(s, p->bytes, &home));
+    if (p->memory)
+        MSI_TRY(msi_gpu_download(&on, home, p->memory, p->bytes));
+    else
+        memcpy(home, p->buffer->memory, (size_t)p->bytes);
+    move_segments(s, p, p->memory ? p->memory : p->buffer->memory, home);
+    return MSI_OK;
+}
+
+/* Move all samples of blocks to host memory. Segments stay as they are. */
+static int bring_all_home(msi_vis_store *s)
+{
+    const msi_gpu_stream on = stream_of(s);
+    int rc = msi_gpu_stream_enter(&on);
+    if (!rc && s->gpu->stream && cudaStreamSynchronize(s->gpu->stream) != cudaSuccess)
+        rc = msi_error_set(MSI_EGPU, "%s: a copy of samples failed: %s", msi_gpu_current_name(),
+                           cudaGetErrorString(cudaGetLastError()));
+    for (piece *p = s->gpu->first; !rc && p; p = p->next) rc = bring_home(s, p);
+    for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
+    if (rc)
+        msi_vis_store_clear(s);
+    else
+        msi_gpu_samples_free(s);
+    return rc;
+}
+
 int msi_gpu_samples_move_to_host(msi_vis_store *s)
 {
     if (!s->gpu) return MSI_OK;
+    if (s->gpu->is_of_blocks) return bring_all_home(s);
     struct msi_gpu_pieces *pieces = s->gpu;
     const msi_gpu_stream on = stream_of(s);
     const int64_t n_outside = s->n_outside; /* their weights are 0 on the GPU, so they are not counted again */

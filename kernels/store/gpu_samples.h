@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * A store whose samples are in GPU memory, put there by the store's user: its segments' arrays are parts of pieces of
- * that memory, with one plane, and host code does not read them. Either all samples of a store are on the GPU or none;
- * msi_gpu_samples_move_to_host makes an ordinary store for host code to read.
+ * A store whose samples are in GPU memory, and host code does not read them. Either all samples of a store are on the GPU
+ * or none; msi_gpu_samples_move_to_host makes an ordinary store for host code to read. There are two ways to put them
+ * there:
+ *
+ * - Kernels of the store's user fill pieces of GPU memory (reserve, commit). The store has one plane.
+ * - Blocks are added as ever, between msi_gpu_samples_begin_intake and _end_intake. Their segments are filled in
+ *   registered buffers of host memory, each of which is copied to the GPU when it is full, and used again.
  */
 #ifndef MSI_KERNELS_GPU_SAMPLES_H
 #define MSI_KERNELS_GPU_SAMPLES_H
@@ -46,6 +50,47 @@ void msi_gpu_samples_discard(msi_vis_store *store);
 
 /* msi_gpu_samples_get - get piece i of those committed. Returns: 1; 0 if there are fewer */
 int msi_gpu_samples_get(const msi_vis_store *store, int64_t i, msi_gpu_samples *out);
+
+/*
+ * msi_gpu_samples_move_to_gpu - move a store's samples to a GPU.
+ * Given:   store  in host memory, without tags, not of coordinates
+ * Returns: 0, MSI_EGPU (not enough memory there), MSI_ENOMEM; after a failure all samples are in host memory
+ */
+int msi_gpu_samples_move_to_gpu(msi_vis_store *store, int device);
+
+/*
+ * msi_gpu_samples_begin_intake - put the blocks that are added on a GPU.
+ * Given:   store  on the GPU, also without samples, after msi_gpu_samples_move_to_gpu
+ * Returns: 0, MSI_EGPU
+ */
+int msi_gpu_samples_begin_intake(msi_vis_store *store);
+
+/* msi_gpu_samples_carve - for vis_store.c: get memory for a segment, which is the store's next one; 0 in *is_new_buffer
+ * unless segments that are open can no longer be filled. Returns: 0, MSI_EGPU, MSI_ENOMEM */
+int msi_gpu_samples_carve(msi_vis_store *store, int64_t bytes, void **out, int *is_new_buffer);
+
+/* msi_gpu_samples_send - for vis_store.c: begin to copy the buffers that are full; their segments are on the GPU then.
+ * Returns: 0, MSI_EGPU (not enough memory there), MSI_ENOMEM */
+int msi_gpu_samples_send(msi_vis_store *store);
+
+/* msi_gpu_samples_takes_blocks - return 1 between msi_gpu_samples_begin_intake and _end_intake. */
+int msi_gpu_samples_takes_blocks(const msi_vis_store *store);
+
+/*
+ * msi_gpu_samples_end_intake - copy what is left, and wait until all samples are on the GPU.
+ * Returns: 0, MSI_EGPU, MSI_ENOMEM; after a failure the store can be moved to the host, or freed
+ */
+int msi_gpu_samples_end_intake(msi_vis_store *store);
+
+/* msi_gpu_samples_device - return the device of a store's samples. */
+int msi_gpu_samples_device(const msi_vis_store *store);
+
+/* msi_gpu_samples_set_weights - tell the store what the current weights of a plane are: their sum, the largest, and the
+ * number of those above 0. */
+void msi_gpu_samples_set_weights(msi_vis_store *store, int plane, double sum, double largest, int64_t count);
+
+/* msi_gpu_samples_weights - get these; of one plane as it was added, if they were never set. */
+void msi_gpu_samples_weights(const msi_vis_store *store, int plane, double *sum, double *largest, int64_t *count);
 
 /* msi_gpu_samples_move_to_host - move all samples to host memory; does nothing for an ordinary store. Returns: 0,
  * MSI_EGPU, MSI_ENOMEM, MSI_EOUTPUT; after a failure the store is empty */

@@ -47,14 +47,6 @@ static const int64_t FIRST_ARENA_BYTES = 256 << 10, LARGEST_ARENA_BYTES = 64 << 
 
 enum { HUGE_PAGE = 2 << 20, IN_FRONT = 64 };
 
-/* An arena is a piece of memory that segments are carved from: allocated, or mapped from an unlinked file. */
-struct msi_vis_arena {
-    struct msi_vis_arena *next;
-    char *base;
-    int64_t size, used;
-    int mapped;
-};
-
 /* Take a spare arena of at least `bytes` bytes into use; NULL if there is none. */
 static struct msi_vis_arena *reuse_arena(msi_vis_store *s, int64_t bytes)
 {
@@ -80,9 +72,14 @@ static int64_t next_arena_size(const struct msi_vis_arena *before, int64_t bytes
     return (size + IN_FRONT + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE - IN_FRONT;
 }
 
-static int carve_arena(msi_vis_store *s, int64_t bytes, void *out)
+static int64_t in_lines(int64_t bytes)
 {
-    bytes = (bytes + 63) & ~(int64_t)63;
+    return (bytes + 63) & ~(int64_t)63;
+}
+
+int msi_vis_store_carve(msi_vis_store *s, int64_t bytes, void **out)
+{
+    bytes = in_lines(bytes);
     struct msi_vis_arena *a = s->arena;
     if (!a || a->used + bytes > a->size) a = reuse_arena(s, bytes);
     if (!a) {
@@ -100,7 +97,7 @@ static int carve_arena(msi_vis_store *s, int64_t bytes, void *out)
         a->next = s->arena;
         s->arena = a;
     }
-    *(void **)out = a->base + a->used;
+    *out = a->base + a->used;
     a->used += bytes;
     return MSI_OK;
 }
@@ -115,6 +112,14 @@ static void free_arenas(struct msi_vis_arena *a)
             msi_free(a->base);
         msi_free(a);
     }
+}
+
+void msi_vis_store_drop_arenas(msi_vis_store *s)
+{
+    for (const struct msi_vis_arena *a = s->arena; a; a = a->next)
+        *(a->mapped ? &s->bytes_file : &s->bytes_memory) -= a->size;
+    free_arenas(s->arena);
+    s->arena = NULL;
 }
 
 /* ---- Segments --------------------------------------------------------------------------------------------------- */
@@ -173,21 +178,35 @@ int msi_vis_store_next_segment(msi_vis_store *s, msi_vis_segment **out)
     return MSI_OK;
 }
 
+/* Get memory for the next segment: of the store, or a part of a buffer that goes to a GPU when it is full. */
+static int carve_segment(msi_vis_store *s, int64_t bytes, void **out)
+{
+#ifdef MSI_HAVE_CUDA
+    if (s->gpu) {
+        int is_new_buffer;
+        MSI_TRY(msi_gpu_samples_carve(s, bytes, out, &is_new_buffer));
+        for (struct msi_vis_setup *p = s->setup; p && is_new_buffer; p = p->next) p->open_segment = -1;
+        return MSI_OK;
+    }
+#endif
+    return msi_vis_store_carve(s, bytes, out);
+}
+
 static int open_segment(msi_vis_store *s, struct msi_vis_setup *setup)
 {
     msi_vis_segment *g;
+    void *memory;
     MSI_TRY(msi_vis_store_next_segment(s, &g));
-    g->n_row_max = msi_vis_store_rows_of_segment(s, setup->n_chan);
-    int64_t n = g->n_row_max * setup->n_chan * s->n_plane;
-    g->n_row = 0;
-    g->n_chan = setup->n_chan;
-    g->freq_hz = setup->freq_hz;
-    MSI_TRY(carve_arena(s, UVW_BYTES * g->n_row_max, &g->uvw_m));
-    g->weight = NULL;
-    g->tag = NULL;
-    if (s->tagged) MSI_TRY(carve_arena(s, (int64_t)sizeof(uint64_t) * g->n_row_max, &g->tag));
-    if (!s->coordinates) MSI_TRY(carve_arena(s, (int64_t)sizeof(float) * n, &g->weight));
-    MSI_TRY(carve_arena(s, msi_complex_bytes(s->precision) * n, &g->vis));
+    const int64_t n_row = msi_vis_store_rows_of_segment(s, setup->n_chan), n = n_row * setup->n_chan * s->n_plane;
+    const int64_t uvw = in_lines(UVW_BYTES * n_row), tag = s->tagged ? in_lines((int64_t)sizeof(uint64_t) * n_row) : 0,
+                  weight = s->coordinates ? 0 : in_lines((int64_t)sizeof(float) * n);
+    MSI_TRY(carve_segment(s, uvw + tag + weight + in_lines(msi_complex_bytes(s->precision) * n), &memory));
+    char *at = memory;
+    *g = (msi_vis_segment){.n_row_max = n_row, .n_chan = setup->n_chan, .freq_hz = setup->freq_hz};
+    g->uvw_m = memory;
+    if (tag) g->tag = (uint64_t *)(void *)(at + uvw);
+    if (weight) g->weight = (float *)(void *)(at + uvw + tag);
+    g->vis = at + uvw + tag + weight;
     setup->open_segment = s->n_segment++;
     return MSI_OK;
 }
@@ -665,6 +684,10 @@ int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_bl
     /* Rows that have a place are copied even if memory ran out for others. */
     const int status = place_all(s);
     copy_all(s);
+#ifdef MSI_HAVE_CUDA
+    /* Without memory on the GPU the samples stay in the host's. */
+    if (status == MSI_OK && s->gpu && msi_gpu_samples_send(s) != MSI_OK) return msi_gpu_samples_move_to_host(s);
+#endif
     return status;
 }
 
@@ -701,13 +724,10 @@ void msi_vis_store_weights(const msi_vis_store *s, double *sum, double *largest,
 {
     enum { AT_ONCE = 512 };
     const int64_t n_segment = s->n_segment;
-    if (s->gpu) {
-        /* There is one plane, and the weights have not changed since they were added. */
-        sum[0] = s->sum_weight[0];
-        largest[0] = s->largest_weight;
-        count[0] = s->n_sample;
-        return;
-    }
+#ifdef MSI_HAVE_CUDA
+    for (int p = 0; s->gpu && p < s->n_plane; p++) msi_gpu_samples_weights(s, p, &sum[p], &largest[p], &count[p]);
+    if (s->gpu) return;
+#endif
     for (int p = 0; p < s->n_plane; p++) {
         sum[p] = largest[p] = 0;
         count[p] = 0;

@@ -153,6 +153,21 @@ int msi_vis_store_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz,
 /* msi_vis_store_rows_of_segment - return the capacity of a segment of n_chan channels, in rows. */
 int64_t msi_vis_store_rows_of_segment(const msi_vis_store *s, int32_t n_chan);
 
+/* An arena is a piece of memory that segments are carved from: allocated, or mapped from an unlinked file. The segments of
+ * an arena follow those of the arena before. */
+struct msi_vis_arena {
+    struct msi_vis_arena *next;
+    char *base;
+    int64_t size, used;
+    int mapped;
+};
+
+/* msi_vis_store_drop_arenas - free the arenas, whose segments are elsewhere now. */
+void msi_vis_store_drop_arenas(msi_vis_store *s);
+
+/* msi_vis_store_carve - get memory of the store, in memory or in a file. Returns: 0, MSI_ENOMEM, MSI_EOUTPUT */
+int msi_vis_store_carve(msi_vis_store *s, int64_t bytes, void **out);
+
 /* msi_vis_store_next_segment - return the segment that becomes part of the store when n_segment grows. Returns: 0,
  * MSI_ENOMEM, MSI_ERANGE (more rows than a store can number) */
 int msi_vis_store_next_segment(msi_vis_store *s, msi_vis_segment **out);

@@ -4,7 +4,7 @@
  *
  * (1) sample_batches holds a plan's geometry and taps, and the order of samples by uv tile and w. (2) The kernels count
  * samples by key and store them in order. (3) placed_batches runs these kernels, and cuts the sorted batch into items
- * of one tile and first w-plane.
+ * of one tile and first w-plane. They are in one file because its includers instantiate them for each precision.
  */
 #ifndef MSI_WGRID_BATCHES_CUDA_CUH
 #define MSI_WGRID_BATCHES_CUDA_CUH

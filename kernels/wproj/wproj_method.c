@@ -42,7 +42,7 @@ typedef struct wproj_strategy {
 } wproj_strategy;
 
 /* Find a row by its name, which must exist. */
-static const wproj_strategy *find(const wproj_strategy *all, const msi_strategy *row)
+static const wproj_strategy *find_wproj_strategy(const wproj_strategy *all, const msi_strategy *row)
 {
     while (strcmp(all->name, row->name) != 0) all++;
     return all;
@@ -78,8 +78,8 @@ static int choose_lookup(const wproj_strategy *a, const msi_plan_request *reques
     return MSI_OK;
 }
 
-static int make(msi_plan **out, const wproj_strategy *strategy, int64_t table_bytes, const msi_plan_request *request,
-                msi_gridder_report *r)
+static int make_wproj_plan(msi_plan **out, const wproj_strategy *strategy, int64_t table_bytes,
+                           const msi_plan_request *request, msi_gridder_report *r)
 {
     const msi_gridder_spec *s = request->spec;
     msi_wproj_request wanted = {.image = s->geometry,
@@ -122,8 +122,8 @@ static int cpu_plan(msi_plan **out, const msi_strategy *row, const msi_plan_requ
         {"window", "window on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_WINDOW},
         {"gather", "gather on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_REFERENCE},
         {"scatter", "scatter on the CPU", .cost = &msi_wproj_cpu_cost, .cpu = MSI_WPROJ_CPU_SCATTER}};
-    const wproj_strategy *strategy = find(all, row);
-    MSI_TRY(make(out, strategy, host_table_bytes(request->host_bytes), request, r));
+    const wproj_strategy *strategy = find_wproj_strategy(all, row);
+    MSI_TRY(make_wproj_plan(out, strategy, host_table_bytes(request->host_bytes), request, r));
     (*out)->cpu = strategy->cpu;
     r->estimate_s /= msi_plan_threads(request);
     if (strategy->cpu != MSI_WPROJ_CPU_TILE) r->estimate_s *= PLAIN_TIMES;
@@ -215,7 +215,7 @@ static int plan_images(msi_plan **out, const wproj_strategy *strategy, const msi
     const msi_gridder_spec *s = request->spec;
     int64_t table_bytes = TILE_TABLE_BYTES;
     if (strategy->images != MSI_WPROJ_CUDA_TILE) MSI_TRY(msi_wproj_cuda_table_bytes(s->device, &table_bytes));
-    MSI_TRY(make(out, strategy, table_bytes, request, r));
+    MSI_TRY(make_wproj_plan(out, strategy, table_bytes, request, r));
     (*out)->device = s->device;
     (*out)->images = strategy->images;
     r->grid_bytes = r->least_grid_bytes = 0;
@@ -229,7 +229,7 @@ static int plan_predictions(msi_plan **out, const wproj_strategy *strategy, cons
 {
     int64_t table_bytes;
     MSI_TRY(msi_wproj_cuda_table_bytes(request->spec->device, &table_bytes));
-    MSI_TRY(make(out, strategy, table_bytes, request, r));
+    MSI_TRY(make_wproj_plan(out, strategy, table_bytes, request, r));
     (*out)->device = request->spec->device;
     (*out)->predicts = strategy->predicts;
     (*out)->lasts = request->keeps_model;
@@ -249,7 +249,7 @@ static int cuda_plan(msi_plan **out, const msi_strategy *row, const msi_plan_req
          .predicts = MSI_WPROJ_PREDICT_GATHER},
         {"scatter", "scatter", .full_alone = 1, .cost = &msi_wproj_cuda_scatter_cost,
          .predicts = MSI_WPROJ_PREDICT_SCATTER}};
-    const wproj_strategy *strategy = find(all, row);
+    const wproj_strategy *strategy = find_wproj_strategy(all, row);
     return request->spec->predict ? plan_predictions(out, strategy, request, r)
                                   : plan_images(out, strategy, request, r);
 }

@@ -164,6 +164,7 @@ def write(of, source, options):
                 hdu.header.update({"CTYPE%d" % i: kind, "CRVAL%d" % i: value, "CDELT%d" % i: step,
                                    "CRPIX%d" % i: n[i - 1] // 2 + 1 if i < 3 else 1, "CUNIT%d" % i: unit})
             hdu.header["RADESYS"], hdu.header["TELESCOP"] = "FK5", of.telescope
+            hdu.header["PBMODEL"] = "power of the feeds"
             channel = "-%04d" % c if options.channels_out > 1 else ""
             hdu.writeto("%s%s-beam-%d.fits" % (options.name, channel, number), overwrite=True)
 

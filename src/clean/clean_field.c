@@ -152,6 +152,8 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .part_weight = has_parts ? weight : NULL,
                               .part_freq_hz = has_parts ? spec->freq_hz : NULL,
                               .n_thread = spec->n_thread,
+                              .grid_x = spec->grid_x,
+                              .grid_y = spec->grid_y,
                               .method = c->multiscale ? "multiscale"
                                         : c->is_exact ? "hogbom"
                                                       : "list",
@@ -160,7 +162,7 @@ static msi_cleaner_spec cleaner_spec(const msi_clean_field_spec *spec, const dou
                               .stop_negative = c->stop_negative,
                               .squared_join = c->squared_join && c->join_channels,
                               .border = c->border_percent / 100,
-                              .fit_by_scale = t != NULL,
+                              .of_taylor = t != NULL,
                               .fit_later = spec->sight != NULL,
                               .fit = t        ? MSI_CLEAN_FIT_POLYNOMIAL
                                      : n_term ? MSI_CLEAN_FIT_NONE
@@ -192,16 +194,16 @@ static int make_sources(const msi_clean_field *f, msi_clean_group *g, const msi_
     return spec.pol < 0 ? MSI_OK : msi_clean_sources_create(&g->sources, &spec);
 }
 
-/* Give a cleaner the PSFs of the cleaned channels. */
-static int set_psf(const msi_clean_field *f, msi_cleaner *cleaner, const msi_planes *psf)
+/* Give a cleaner the PSFs of the cleaned channels. Given: cell  to which they belong; -1: all */
+static int set_psf(const msi_clean_field *f, msi_cleaner *cleaner, int cell, const msi_planes *psf)
 {
     msi_planes *mean;
-    if (!f->cleaned_model) return msi_cleaner_psf(cleaner, psf);
+    if (!f->cleaned_model) return cell < 0 ? msi_cleaner_psf(cleaner, psf) : msi_cleaner_cell_psf(cleaner, cell, psf);
     MSI_TRY(make_planes(f, f->n_cleaned, &mean));
     const msi_cleaner_planes powers = {psf, 0, 1, 2 * f->spec.n_channel - 1}, nodes = {mean, 0, 1, f->n_cleaned};
     int rc = n_taylor(&f->spec) ? msi_cleaner_combine(cleaner, f->spec.taylor->psf, &powers, &nodes)
                                 : msi_cleaner_mean(cleaner, psf, mean);
-    if (!rc) rc = msi_cleaner_psf(cleaner, mean);
+    if (!rc) rc = cell < 0 ? msi_cleaner_psf(cleaner, mean) : msi_cleaner_cell_psf(cleaner, cell, mean);
     msi_planes_free(mean);
     return rc;
 }
@@ -253,7 +255,7 @@ static int make_weighted_cleaner(msi_clean_field *f, msi_clean_group *g, const d
         spec.correction = factor;
     }
     MSI_TRY(msi_cleaner_create(&g->cleaner, &spec));
-    MSI_TRY(set_psf(f, g->cleaner, psf));
+    MSI_TRY(set_psf(f, g->cleaner, -1, psf));
     return f->spec.options->save_sources ? make_sources(f, g, &spec) : MSI_OK;
 }
 
@@ -275,6 +277,37 @@ int msi_clean_field_cleaners(msi_clean_field *f, const msi_planes *psf, double b
 {
     for (int i = 0; i < f->n_group; i++) MSI_TRY(make_cleaner(f, &f->group[i], psf, beam_pixel));
     return MSI_OK;
+}
+
+/* Make the PSFs of a cell. Given: psf  as for msi_clean_field_cleaners */
+static int make_cell(msi_clean_field *f, int cell, msi_planes *psf)
+{
+    const msi_clean_field_spec *s = &f->spec;
+    const int64_t x = s->geometry.nx * (2 * (cell % s->grid_x) + 1) / (2 * s->grid_x),
+                  y = s->geometry.ny * (2 * (cell / s->grid_x) + 1) / (2 * s->grid_y);
+    const int n = n_taylor(s) ? 1 : s->n_channel, n_each = msi_planes_shape_of(psf)->n / n;
+    for (int c = 0; c < n; c++) {
+        msi_planes *of_channel;
+        MSI_TRY(msi_planes_view(&of_channel, psf, c * n_each, n_each));
+        const int rc = msi_clean_samples_source_psf(s->samples, s->first + c, x, y, of_channel);
+        msi_planes_free(of_channel);
+        MSI_TRY(rc);
+    }
+    for (int i = 0; i < f->n_group; i++)
+        if (f->group[i].cleaner) MSI_TRY(set_psf(f, f->group[i].cleaner, cell, psf));
+    return MSI_OK;
+}
+
+int msi_clean_field_cell_psfs(msi_clean_field *f)
+{
+    const int n_cell = f->spec.grid_x * f->spec.grid_y;
+    msi_planes *psf;
+    if (n_cell < 2) return MSI_OK;
+    MSI_TRY(make_planes(f, n_taylor(&f->spec) ? 2 * f->spec.n_channel - 1 : f->spec.n_channel, &psf));
+    int rc = MSI_OK;
+    for (int cell = 0; !rc && cell < n_cell; cell++) rc = make_cell(f, cell, psf);
+    msi_planes_free(psf);
+    return rc;
 }
 
 int msi_clean_field_keep_first(msi_clean_field *f)

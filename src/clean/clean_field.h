@@ -23,6 +23,7 @@ typedef struct msi_clean_field_spec {
     double accuracy;      /* of residuals at the start */
     int accuracy_follows; /* deep residuals are made with a better accuracy */
     int n_thread;
+    int grid_x, grid_y;         /* cells, each with a separate PSF */
     msi_clean_samples *samples; /* counted; of n_pol planes */
     int64_t first;              /* the field has the channels [first, first + n_channel) of the samples */
     int n_channel, n_pol;
@@ -104,6 +105,13 @@ int msi_clean_field_make(msi_clean_field *field, const msi_clean_field_spec *spe
  * Returns: 0, MSI_EUSAGE, MSI_ENOMEM, MSI_EGPU, MSI_EINPUT (a PSF without a peak)
  */
 int msi_clean_field_cleaners(msi_clean_field *field, const msi_planes *psf, double beam_pixel);
+
+/*
+ * msi_clean_field_cell_psfs - replace the PSFs of the cells of a grid by those of sources in their middles; nothing is
+ * done for a grid of one cell.
+ * Returns: as msi_clean_field_cleaners and msi_clean_samples_source_psf
+ */
+int msi_clean_field_cell_psfs(msi_clean_field *field);
 
 /*
  * msi_clean_field_subtract - make the residuals of all channels: subtract the models from the visibilities and image

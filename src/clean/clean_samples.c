@@ -8,11 +8,12 @@
 #include "core/status.h"
 
 /* Requests of rank 0 to the other ranks. */
-enum { DONE, RELEASE, REFINE, PSF, DIRTY, RESIDUAL };
+enum { DONE, RELEASE, REFINE, PSF, SOURCE_PSF, DIRTY, RESIDUAL };
 
 typedef struct request {
     int64_t kind, channel;
     double accuracy; /* of REFINE */
+    int64_t x, y;    /* of SOURCE_PSF */
 } request;
 
 /* The planes of an image: the caller's on rank 0, the rank's own on the others. */
@@ -57,15 +58,9 @@ int msi_clean_samples_count(msi_clean_samples *s)
         msi_gridder_report_get(s->gridder[i], &report);
         s->longest_lambda = fmax(s->longest_lambda, report.longest_lambda);
         /* Facets may store more planes than are imaged. */
-        double sum[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES];
-        int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
-        msi_gridder_weights(s->gridder[i], sum, largest, n_vis);
-        for (int p = 0; p < s->n_plane; p++) {
-            s->sum_vis_weight[first + p] += report.sum_vis_weight[p];
-            s->sum_weight[first + p] += sum[p];
-            s->largest_weight[first + p] = fmax(s->largest_weight[first + p], largest[p]);
-            s->n_vis[first + p] += n_vis[p];
-        }
+        msi_gridder_weights_add(s->gridder[i], s->n_plane, s->sum_weight + first, s->largest_weight + first,
+                                s->n_vis + first);
+        for (int p = 0; p < s->n_plane; p++) s->sum_vis_weight[first + p] += report.sum_vis_weight[p];
     }
     MSI_TRY(msi_ranks_agree(s->ranks, rc));
     MSI_TRY(msi_ranks_largest(s->ranks, &s->longest_lambda, 1));
@@ -127,6 +122,33 @@ static int make_by_parts(msi_clean_samples *s, const request *q, const working_p
     return rc;
 }
 
+/* Divide the response to a source by its value in the middle of the first plane. */
+static void divide_by_peak(msi_image *psf)
+{
+    const msi_image_geometry *g = &psf->geometry;
+    const int64_t n = msi_image_n_pixel(g), middle = g->ny / 2 * g->nx + g->nx / 2;
+    const double peak = msi_image_value(psf->pixel, psf->precision, middle);
+    if (!(peak > 0)) return;
+    for (int k = 0; k < psf->n_plane; k++)
+        for (int64_t i = 0; i < n; i++)
+            msi_image_set(psf, k, i, msi_image_value(msi_image_plane(psf, k), psf->precision, i) / peak);
+}
+
+/* Make the response to a source, in host memory. */
+static int make_source_psf(msi_clean_samples *s, const request *q, const working_planes *own)
+{
+    const msi_planes_shape *shape = msi_planes_shape_of(own->psf);
+    const msi_facet_channel plain = {.gridder = s->gridder[q->channel]};
+    const msi_facet_source source = {
+        .geometry = s->geometry, .x = q->x, .y = q->y, .n_power = shape->n, .reference_hz = s->reference_hz};
+    msi_image image = {0};
+    int rc = msi_facet_source_psf(s->facets ? &s->facets[q->channel] : &plain, &source, &image);
+    if (!rc && is_alone(s)) divide_by_peak(&image);
+    if (!rc) rc = msi_planes_upload(own->psf, 0, shape->n, image.pixel);
+    msi_image_free(&image);
+    return rc;
+}
+
 /* Make the part of this rank. */
 static int make_own_part(msi_clean_samples *s, const request *q, const working_planes *own)
 {
@@ -138,6 +160,7 @@ static int make_own_part(msi_clean_samples *s, const request *q, const working_p
         if (s->facets) msi_gridder_reset(g);
         return rc;
     }
+    if (q->kind == SOURCE_PSF) return make_source_psf(s, q, own);
     if (s->facets || s->mosaic) return make_by_parts(s, q, own);
     if (s->beam && q->kind == RESIDUAL) return msi_pb_channel_residual(&s->beam[q->channel], own->model, own->residual);
     return msi_gridder_residual(g, q->kind == RESIDUAL ? own->model : NULL, own->residual);
@@ -158,21 +181,15 @@ static int broadcast_model(msi_clean_samples *s, const working_planes *own, msi_
 static void own_weights(const msi_clean_samples *s, int64_t channel, double *sum_weight, int64_t *n_vis)
 {
     for (int p = 0; p < s->n_plane; p++) sum_weight[p] = 0, n_vis[p] = 0;
-    for (int i = 0; i < s->n_part; i++) {
-        double sum[MSI_GRIDDER_MAX_PLANES];
-        int64_t n[MSI_GRIDDER_MAX_PLANES];
-        msi_gridder_weights(s->gridder[channel * s->n_part + i], sum, NULL, n);
-        for (int p = 0; p < s->n_plane; p++) {
-            sum_weight[p] += sum[p];
-            n_vis[p] += n[p];
-        }
-    }
+    for (int i = 0; i < s->n_part; i++)
+        msi_gridder_weights_add(s->gridder[channel * s->n_part + i], s->n_plane, sum_weight, NULL, n_vis);
 }
 
 /* Each rank makes its part of an image; rank 0 gets the weighted mean. */
 static int make_image(msi_clean_samples *s, const request *q, const working_planes *own)
 {
-    msi_planes *planes = q->kind == PSF ? own->psf : own->residual;
+    const int is_psf = q->kind == PSF || q->kind == SOURCE_PSF;
+    msi_planes *planes = is_psf ? own->psf : own->residual;
     const msi_planes_shape *shape = msi_planes_shape_of(planes);
     const int64_t first = q->channel * s->n_plane;
     msi_image image = {0};
@@ -186,13 +203,14 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
     rc = msi_ranks_agree(s->ranks, rc);
     own_weights(s, q->channel, sum_weight, n_vis);
     for (int i = 0; !rc && i < shape->n; i++) {
-        const int p = q->kind == PSF ? 0 : i / (s->n_term ? s->n_term : 1);
+        const int p = is_psf ? 0 : i / (s->n_term ? s->n_term : 1);
         image.sum_weight[i] = sum_weight[p];
         image.n_vis[i] = n_vis[p];
         /* A plane is NaN if no rank has a sample of it. */
         if (!s->n_vis[first + p]) msi_image_fill_nan(&image, i);
     }
     if (!rc) rc = msi_ranks_image(s->ranks, &image);
+    if (!rc && q->kind == SOURCE_PSF) divide_by_peak(&image);
     if (!rc && !s->ranks->rank) rc = msi_planes_upload(planes, 0, shape->n, image.pixel);
     msi_image_free(&image);
     return rc;
@@ -218,7 +236,7 @@ static int share_request(msi_clean_samples *s, request *q)
 
 int msi_clean_samples_residual(msi_clean_samples *s, int64_t channel, msi_planes *model, msi_planes *residual)
 {
-    request q = {model ? RESIDUAL : DIRTY, channel, 0};
+    request q = {.kind = model ? RESIDUAL : DIRTY, .channel = channel};
     const working_planes own = {.model = model, .residual = residual};
     MSI_TRY(share_request(s, &q));
     return make_image(s, &q, &own);
@@ -226,7 +244,15 @@ int msi_clean_samples_residual(msi_clean_samples *s, int64_t channel, msi_planes
 
 int msi_clean_samples_psf(msi_clean_samples *s, int64_t channel, msi_planes *psf)
 {
-    request q = {PSF, channel, 0};
+    request q = {.kind = PSF, .channel = channel};
+    const working_planes own = {.psf = psf};
+    MSI_TRY(share_request(s, &q));
+    return make_image(s, &q, &own);
+}
+
+int msi_clean_samples_source_psf(msi_clean_samples *s, int64_t channel, int64_t x, int64_t y, msi_planes *psf)
+{
+    request q = {.kind = SOURCE_PSF, .channel = channel, .x = x, .y = y};
     const working_planes own = {.psf = psf};
     MSI_TRY(share_request(s, &q));
     return make_image(s, &q, &own);
@@ -251,21 +277,21 @@ static int refine_channel(msi_clean_samples *s, const request *q)
 
 int msi_clean_samples_refine(msi_clean_samples *s, int64_t channel, double accuracy)
 {
-    request q = {REFINE, channel, accuracy};
+    request q = {.kind = REFINE, .channel = channel, .accuracy = accuracy};
     MSI_TRY(share_request(s, &q));
     return refine_channel(s, &q);
 }
 
 int msi_clean_samples_release(msi_clean_samples *s, int64_t channel)
 {
-    request q = {RELEASE, channel, 0};
+    request q = {.kind = RELEASE, .channel = channel};
     release_gridder(s, channel);
     return share_request(s, &q);
 }
 
 int msi_clean_samples_done(msi_clean_samples *s)
 {
-    return share_request(s, &(request){DONE, 0, 0});
+    return share_request(s, &(request){.kind = DONE});
 }
 
 static int make_planes(msi_clean_samples *s, working_planes *own)
@@ -280,7 +306,7 @@ static int make_planes(msi_clean_samples *s, working_planes *own)
 int msi_clean_samples_serve(msi_clean_samples *s)
 {
     working_planes own = {0};
-    request q = {RELEASE, 0, 0};
+    request q = {.kind = RELEASE};
     int rc = make_planes(s, &own);
     while (!rc) {
         rc = share_request(s, &q);

@@ -68,6 +68,12 @@ int msi_clean_samples_residual(msi_clean_samples *samples, int64_t channel, msi_
 int msi_clean_samples_psf(msi_clean_samples *samples, int64_t channel, msi_planes *psf);
 
 /*
+ * msi_clean_samples_source_psf - make the response to a source at a pixel, with the gains of its facet, shifted to the
+ * middle of the image and divided by its value there. Otherwise as msi_clean_samples_psf; not for mosaics.
+ */
+int msi_clean_samples_source_psf(msi_clean_samples *samples, int64_t channel, int64_t x, int64_t y, msi_planes *psf);
+
+/*
  * msi_clean_samples_refine - make the later images of an output channel with a better accuracy (msi_gridder_refine);
  * called by rank 0.
  * Returns: as that, or the code of a rank that failed

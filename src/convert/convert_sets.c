@@ -98,6 +98,7 @@ typedef struct stream {
 /* The state of a conversion. */
 typedef struct conversion {
     const msi_sets_job *job;
+    double ra_rad, dec_rad; /* of -shift */
     msi_ms_reader *reader;
     msi_reader_pool *readers; /* reader processes; NULL: this process reads */
     msi_ms_reader *from;      /* gives the blocks; it is `reader`, unless readers open the sets again for an export */
@@ -172,7 +173,7 @@ static int shift_rows(conversion *c, msi_ms_block *b)
         MSI_TRY(msi_grow(&c->shifted, 0, n_sample, sizeof *c->shifted, "shifted visibilities"));
         c->n_shifted = n_sample;
     }
-    msi_phase_shift_make(&shift, b->ra_rad, b->dec_rad, o->shift_ra_rad, o->shift_dec_rad);
+    msi_phase_shift_make(&shift, b->ra_rad, b->dec_rad, c->ra_rad, c->dec_rad);
     const msi_c32 *from = b->data;
     msi_c32 *to = c->shifted;
     for (int64_t i = 0; i < b->n_row; i++) {
@@ -331,11 +332,14 @@ static int open_reader(conversion *c)
     const msi_convert_options *o = c->job->options;
     MSI_TRY(open_sets(c));
     const msi_ms_reader *r = c->reader;
+    c->ra_rad = o->shared.shift_ra_rad;
+    c->dec_rad = o->shared.shift_dec_rad;
     /* A FIELD table joined from several needs one frame; a multi-MS has only one FIELD table. */
     if (o->shared.shift_set)
         MSI_TRY(msi_ms_reader_check_shift(r));
     else if (!msi_set_subtables_are_one(r, "FIELD"))
         MSI_TRY(msi_ms_reader_check_frames(r));
+    if (o->shared.shift_is_field) MSI_TRY(msi_ms_reader_centre_of(r, o->shared.shift_field, &c->ra_rad, &c->dec_rad));
     for (int i = 0; i < r->n_set; i++) c->has_spectrum |= r->set[i].has_weight_spectrum;
     c->averages = o->average_time_s > 0 || o->smearing_loss > 0;
     MSI_TRY(plan_channels(c));
@@ -402,8 +406,8 @@ static int make_output(conversion *c)
                                       .are_means = c->time.loss > 0 || c->time.longest_s > 0,
                                       .weights_are_made = weights_are_made(c),
                                       .is_shifted = o->shift_set,
-                                      .ra_rad = o->shift_ra_rad,
-                                      .dec_rad = o->shift_dec_rad,
+                                      .ra_rad = c->ra_rad,
+                                      .dec_rad = c->dec_rad,
                                       .application = "msimage-convert " MSIMAGE_VERSION,
                                       .command = o->command_line,
                                       .in_process = c->readers && c->averages,

@@ -26,7 +26,7 @@ typedef struct parser {
     entry entry[MOST_KEYS];
 } parser;
 
-static int load(const char *path, char **text)
+static int load_config(const char *path, char **text)
 {
     int64_t n;
     MSI_TRY(msi_text_file_read(text, &n, path, "a configuration of a-terms"));
@@ -191,7 +191,7 @@ int msi_aterm_config_read(msi_aterm_config *c, const char *path)
         c->term[0] = (msi_aterm){.kind = MSI_ATERM_BEAM, .name = "beam"};
         return MSI_OK;
     }
-    int rc = load(path, &c->text);
+    int rc = load_config(path, &c->text);
     if (!rc) join_lines(c->text);
     if (!rc) rc = split_lines(&p, c->text);
     char *list = rc ? NULL : find(&p, "", "aterms");

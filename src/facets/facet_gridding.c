@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Images and predictions by facets:
+ *   1. The rows of a segment are turned to the centre of a facet's box, and multiplied by gains.
+ *   2. The response of each facet is summed over the samples, once.
+ *   3. A gridder is made for the box of a facet. It predicts the facet's part of the model, which is added to the model's
+ *      visibilities, or it images the differences.
+ *   4. Facets are shared out to devices; their images are added with their weights.
+ * These steps are in one file because all need the rows of a segment.
+ */
 #include "src/facets/facet_gridding.h"
 
 #include <math.h>
@@ -170,9 +179,10 @@ typedef struct facet_pass {
     msi_vis_store *store;
     msi_gain_planes map;
     msi_gain_form form;
-    int facet, only_beam; /* only_beam: gains without solutions */
-    double l, m;          /* its centre */
-    void **model;         /* [segments] visibilities to subtract, shaped as those of the segment; NULL: none */
+    int facet, only_beam;           /* only_beam: gains without solutions */
+    double l, m;                    /* its centre */
+    const msi_facet_source *source; /* the samples are those of a source of 1 Jy at the centre; NULL: the stored ones */
+    void **model; /* [segments] visibilities to subtract, shaped as those of the segment; NULL: none */
     struct msi_facet_devices *devices; /* the samples on GPUs; NULL: they are made here */
     int device;                        /* the number of the one to use */
 } facet_pass;
@@ -226,6 +236,12 @@ static double path_of(const facet_pass *p, const slot_gains *s, const double *uv
     return s->slope ? path + uvw[0] * s->shift[0][0] + uvw[1] * s->shift[0][1] + uvw[2] * s->shift[0][2] : path;
 }
 
+/* Return the path, in metres, of a source in the middle of the facet, whose samples have been turned to the middle. */
+static double source_path(const facet_pass *p, const double *uvw)
+{
+    return uvw[2] * (sqrt(1 - p->l * p->l - p->m * p->m) - 1);
+}
+
 /* Compute the uvw of a row's samples. Returned: bent [n_chan][3] metres at BENT_HZ */
 static void bend_row(const slot_gains *s, const msi_vis_segment *g, int64_t row, double *bent)
 {
@@ -275,18 +291,20 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
             jp = gains_of(&gains, g, msi_tag_first(g->tag[row]));
             jq = gains_of(&gains, g, msi_tag_second(g->tag[row]));
         }
-        if (gains.slope) bend_row(&gains, g, row, bent + 3 * row * g->n_chan);
-        phases phase = begin_phases(g, is_even, -path_of(p, &gains, g->uvw_m + 3 * row));
+        if (bent) bend_row(&gains, g, row, bent + 3 * row * g->n_chan);
+        const double path = p->source ? source_path(p, g->uvw_m + 3 * row) : -path_of(p, &gains, g->uvw_m + 3 * row);
+        phases phase = begin_phases(g, is_even, path);
         for (int32_t c = 0; c < g->n_chan; c++) {
             const msi_c64 factor = next_phase(&phase, g, c);
             msi_c64 v[MSI_MAX_PLANES];
             for (int i = 0; i < n; i++) {
                 const int64_t at = msi_segment_index(g, i, row, c);
-                v[i] = stored_value(g->vis, store->precision, at);
+                v[i] = p->source ? (msi_c64){i == 0, 0} : stored_value(g->vis, store->precision, at);
                 if (!p->model) continue;
                 const msi_c64 m = stored_value(p->model[segment], store->precision, at);
                 v[i] = (msi_c64){v[i].re - m.re, v[i].im - m.im};
             }
+            if (jp && p->source) msi_gains_apply(&p->map, p->form, 0, jp + c * (int)p->form, jq + c * (int)p->form, v);
             if (jp) msi_gains_apply(&p->map, p->form, 1, jp + c * (int)p->form, jq + c * (int)p->form, v);
             const double x = x_of(p->work, g->freq_hz[c]);
             for (int i = 0; i < n_image; i++) {
@@ -580,10 +598,13 @@ static batch next_batch(const msi_vis_store *s, int64_t first)
 /* Specify a gridder of a facet's box. */
 static msi_gridder_spec spec_of(const facet_pass *p, double accuracy, int predicts)
 {
-    const msi_facet *f = &p->work->facets->facet[p->facet];
     msi_gridder_spec spec = p->work->spec;
-    spec.geometry.nx = f->nx;
-    spec.geometry.ny = f->ny;
+    if (p->source) {
+        spec.geometry = p->source->geometry;
+    } else {
+        spec.geometry.nx = p->work->facets->facet[p->facet].nx;
+        spec.geometry.ny = p->work->facets->facet[p->facet].ny;
+    }
     spec.l_center_rad = p->l;
     spec.m_center_rad = p->m;
     spec.n_plane = n_made(p->work);
@@ -606,7 +627,7 @@ static int make_gridder(const facet_pass *p, double accuracy, int predicts, msi_
 
 static int has_slopes(const facet_pass *p)
 {
-    return p->work->gains && msi_facet_gains_has_slopes(p->work->gains);
+    return p->work->gains && !p->source && msi_facet_gains_has_slopes(p->work->gains);
 }
 
 /* Return the block of a segment, with its coordinates. Given: bent [n_row][n_chan][3]; NULL: none */
@@ -1172,6 +1193,35 @@ int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out
     hide_horizon(work->facets, out);
     for (int k = 0; k < n; k++)
         if (!out->n_vis[k]) msi_image_fill_nan(out, k);
+    return MSI_OK;
+}
+
+int msi_facet_source_psf(const msi_facet_channel *c, const msi_facet_source *source, msi_image *out)
+{
+    const msi_image_geometry *g = &source->geometry;
+    msi_vis_store *store = msi_gridder_store(c->gridder);
+    msi_facet_work work = c->work ? *c->work : (msi_facet_work){.spec = *msi_gridder_spec_of(c->gridder)};
+    msi_gridder_report report;
+    if (source->n_power > 1) work.gains = NULL;
+    if (!work.gains) work.planes.n_stored = 1;
+    work.planes.n_image = 1;
+    work.n_term = source->n_power;
+    work.reference_hz = source->reference_hz;
+    facet_pass p = begin_pass(&work, store);
+    p.source = source;
+    p.l = (double)(g->nx / 2 - source->x) * g->cell_x_rad;
+    p.m = (double)(source->y - g->ny / 2) * g->cell_y_rad;
+    *out = (msi_image){0};
+    /* Beyond the horizon there is no source. */
+    if (!(p.l * p.l + p.m * p.m < 1)) p.l = p.m = 0;
+    const int label = work.gains ? work.facets->label[source->y * g->nx + source->x] : 0;
+    p.facet = label > 0 ? label : 0;
+    MSI_TRY(image_facet(&p, c->accuracy, out, &report));
+    if (!out->pixel) {
+        MSI_TRY(msi_image_alloc(out, g, source->n_power, store->precision));
+        for (int k = 0; k < source->n_power; k++) msi_image_fill_nan(out, k);
+        return MSI_OK;
+    }
     return MSI_OK;
 }
 

@@ -103,6 +103,23 @@ double msi_facet_response(const msi_facet_channel *c, int facet);
 /* msi_facet_beam - return the part of that factor that the beam has; 1 without a beam. */
 double msi_facet_beam(const msi_facet_channel *c, int facet);
 
+/* A source, and the image in which it is seen. */
+typedef struct msi_facet_source {
+    msi_image_geometry geometry;
+    int64_t x, y; /* its pixel */
+    int n_power;  /* images of powers of frequency / reference_hz - 1, as for Taylor terms; 1: of the first alone */
+    double reference_hz;
+} msi_facet_source;
+
+/*
+ * msi_facet_source_psf - make the response of a channel's image to a source: with the gains of its facet there, and with
+ * the w-terms of its place. With Taylor terms it is that without gains.
+ * Given:    c  with correction, or without facets: only the gridder is set
+ * Returned: *out  [n_power] planes of source->geometry with the source in the middle; freed by msi_image_free
+ * Returns:  0, or any code of msi_gridder_image
+ */
+int msi_facet_source_psf(const msi_facet_channel *c, const msi_facet_source *source, msi_image *out);
+
 /*
  * msi_facet_predict - predict the visibilities of a true sky into the samples of a gridder that predicts.
  * Given:    model  n_image planes of the whole image, with terms [n_term][n_image]

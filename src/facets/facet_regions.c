@@ -4,6 +4,7 @@
  *   1. Polygons are read, with vertices in pixels, and filled row by row; directions label the nearest pixels.
  *   2. Gaps and overlaps of at most SLACK pixels, which come from rounded vertices, are closed. Wider ones are errors.
  *   3. The box of each facet is found.
+ * Polygons, directions and grids are three sources of the same labels, which is why they are in one file.
  */
 #include "src/facets/facet_regions.h"
 

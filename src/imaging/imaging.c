@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * An imaging run: it starts its processes, images the intervals one after the other, and publishes all files at the
- * end. image_interval is the list of the stages of an interval: open, plan, load, weigh, image or clean.
+ * end. image_interval is the list of the stages of an interval: open, plan, load, weigh, image or clean. The stages are
+ * in this file because they share one run; what they call is in the other files of this directory.
  */
 #include "src/imaging/imaging.h"
 
@@ -58,6 +59,7 @@ static int choose_centre(msi_imaging_run *r)
         msi_log_warning(
             "pointings with different phase centres are joined without their primary beams: fluxes away from "
             "a pointing's centre are wrong; image pointings one by one with -field");
+    if (o->shift_is_field) return msi_ms_reader_centre_of(r->reader, o->shift_field, &r->ra_rad, &r->dec_rad);
     r->ra_rad = o->shift_set ? o->shift_ra_rad : obs->ra_rad;
     r->dec_rad = o->shift_set ? o->shift_dec_rad : obs->dec_rad;
     return MSI_OK;
@@ -163,7 +165,7 @@ static int cleans_apart(const msi_imaging_run *r)
     const msi_clean_options *c = &r->options->clean;
     return c->niter && !c->join_channels && !c->n_taylor && r->options->channels_out > 1 && r->ranks->size == 1 &&
            !r->facets && !r->beam && !r->mosaic && !r->pb && !r->plan.paged_bytes && !c->reuse_psf && !c->reuse_dirty &&
-           !c->continues && !c->resume && !c->local_rms_image;
+           !c->continues && !c->resume && !c->local_rms_image && c->psf_grid[0] * c->psf_grid[1] < 2;
 }
 
 /* Return the host memory of one more channel that is worked on at the same time. */
@@ -272,14 +274,10 @@ static int make_plan(msi_imaging_run *r)
     return rc;
 }
 
-/* This many bytes of samples are read faster than a GPU starts and reports its memory. */
-static const int64_t EARLY_BYTES = (int64_t)1 << 30;
-
 /* Upper bounds of the host memory of a plan: per pixel of an image, and for small grids and unplanned memory. */
 enum { MOST_PIXEL_BYTES = 128, MOST_OTHER_BYTES = 1 << 30 };
 
-/* Return 1 if samples are read before the plan is made: they are few, the plan may have to wait for a GPU, and memory
- * is ample. */
+/* Return 1 if reading begins before the plan is made: the plan may have to wait for a GPU, and memory is ample. */
 static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
 {
     const msi_options *o = r->options;
@@ -288,7 +286,7 @@ static int reads_first(const msi_imaging_run *r, const msi_gridder *g)
         msi_gridder_store_bytes(g, msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
     const int64_t images = MOST_OTHER_BYTES + MOST_PIXEL_BYTES * n_image * msi_image_n_pixel(&o->geometry);
     return o->backend != MSI_BACKEND_CPU && !o->dry_run && r->ranks->size == 1 && !r->is_empty &&
-           samples <= EARLY_BYTES && samples + images <= msi_memory_limit() / 2;
+           samples + images <= msi_memory_limit() / 2;
 }
 
 static int open_gridders(msi_imaging_run *r)
@@ -345,13 +343,22 @@ static int bind_gridders(msi_imaging_run *r)
     return MSI_OK;
 }
 
+/* Make the plan, and bind the gridders by it. */
+static int plan_gridders(msi_imaging_run *r)
+{
+    MSI_TRY(make_plan(r));
+    r->is_planned = 1;
+    return r->options->dry_run ? MSI_OK : bind_gridders(r);
+}
+
 /* ---- Load: reader processes read and convert the selected visibilities once, and gridders store them ---- */
 
 enum { MOST_BLOCKS = 32 }; /* per batch: larger batches have fewer barriers between threads */
 
 /* The state of loading: a batch of blocks, and their samples by gridder. */
 typedef struct load {
-    const msi_imaging_run *run;
+    msi_imaging_run *run;
+    int n_thread, n_left; /* all threads; those that adding blocks uses */
     msi_reader_pool *reader_pool;
     msi_ms_reader *reader;
     msi_conversion_request *request;
@@ -426,6 +433,39 @@ static int add_parts(const load *l)
     return MSI_OK;
 }
 
+/* The samples of one image go to its GPU as they are read. Those of facets and mosaics are used by several gridders, and
+ * the buffers of many channels would take more memory than they save. */
+static int begin_on_gpu(const msi_imaging_run *r)
+{
+    if (r->options->channels_out > 1 || r->facets || r->mosaic || r->beam) return MSI_OK;
+    return msi_gridder_gpu_begin(r->gridder[0], msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
+}
+
+/* Move all samples to the GPU, if there is one, where they are weighed. */
+static int move_to_gpu(const msi_imaging_run *r)
+{
+    const int64_t n = r->options->channels_out;
+    if (r->facets || r->mosaic || r->beam || r->gpus.n > 1) return MSI_OK;
+    for (int64_t c = 0; c < n; c++) {
+        MSI_TRY(msi_gridder_gpu_begin(r->gridder[c], msi_ms_reader_n_sample(r->reader),
+                                      n * msi_ms_reader_n_row(r->reader)));
+        MSI_TRY(msi_gridder_gpu_end(r->gridder[c]));
+    }
+    return MSI_OK;
+}
+
+/* Make the plan as soon as the GPU has started; then blocks can be added there. */
+static int plan_if_started(const load *l)
+{
+    msi_imaging_run *r = l->run;
+    if (r->is_planned || !msi_backend_has_started(r->gpus.device[0])) return MSI_OK;
+    omp_set_num_threads(l->n_thread);
+    int rc = plan_gridders(r);
+    if (!rc) rc = begin_on_gpu(r);
+    omp_set_num_threads(l->n_left);
+    return rc;
+}
+
 static int load_blocks(load *l, msi_sample_tally *tally)
 {
     const int64_t n_row = msi_ms_reader_n_share_row(l->reader);
@@ -441,6 +481,7 @@ static int load_blocks(load *l, msi_sample_tally *tally)
         MSI_TRY(list_parts(l, tally));
         MSI_TRY(add_parts(l));
         added_s += msi_wall_s() - there;
+        MSI_TRY(plan_if_started(l));
         MSI_TRY(msi_interrupt_check());
         for (int i = 0; i < l->n_block; i++) done += l->block[i].n_row;
         msi_progress_at(done, n_row);
@@ -458,7 +499,7 @@ static int load_blocks(load *l, msi_sample_tally *tally)
  *           beam_weights [sets]  their weights are added; NULL: not counted
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM, MSI_EOUTPUT (the file of the store), MSI_EINTERRUPTED
  */
-static int read_samples(const msi_imaging_run *run, const msi_conversion_spec *spec, msi_sample_tally *tally,
+static int read_samples(msi_imaging_run *run, const msi_conversion_spec *spec, msi_sample_tally *tally,
                         msi_beam_weights *beam_weights)
 {
     msi_reader_pool *pool = run->reader_pool;
@@ -474,7 +515,9 @@ static int read_samples(const msi_imaging_run *run, const msi_conversion_spec *s
               .facets = run->facets,
               .beam = run->beam};
     const int left = n_thread - n_reader, half = spec->n_plane > 1 && n_thread > 1 ? n_thread / 2 : 1;
-    omp_set_num_threads(left > half ? left : half);
+    l.n_thread = n_thread;
+    l.n_left = left > half ? left : half;
+    omp_set_num_threads(l.n_left);
     int rc = begin_load(&l, spec);
     if (!rc) rc = load_blocks(&l, tally);
     omp_set_num_threads(n_thread);
@@ -535,7 +578,8 @@ static int load_samples(msi_imaging_run *r)
     memset(&r->tally, 0, sizeof r->tally);
     if (spec.sums_beam_weights)
         MSI_TRY(msi_alloc(&beam_weights, r->options->n_ms, sizeof *beam_weights, "weights of the primary beam"));
-    int rc = read_samples(r, &spec, &r->tally, beam_weights);
+    int rc = r->is_planned ? begin_on_gpu(r) : MSI_OK;
+    if (!rc) rc = read_samples(r, &spec, &r->tally, beam_weights);
     if (!rc && beam_weights) rc = msi_imaging_pb_weigh(r, beam_weights);
     msi_free(beam_weights);
     MSI_TRY(rc);
@@ -740,22 +784,14 @@ int msi_imaging_append_psf(msi_image *image, int n)
 /* Make the image of a channel, and get the report and weights of its gridder. */
 static void make_image(msi_imaging_run *r, int64_t channel, made_image *m)
 {
-    double sum_weight[MSI_GRIDDER_MAX_PLANES];
-    int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
-    if (r->mosaic) {
-        m->rc = msi_imaging_mosaic_image(r, channel, &m->image);
-        msi_imaging_report_of_channel(r, channel, &m->report);
-        for (int i = 0; !m->rc && i < msi_imaging_n_part(r); i++) {
-            double largest[MSI_GRIDDER_MAX_PLANES];
-            msi_gridder_weights(r->gridder[channel * msi_imaging_n_part(r) + i], sum_weight, largest, n_vis);
-            for (int p = 0; p < r->n_plane; p++) m->largest_weight[p] = fmax(m->largest_weight[p], largest[p]);
-        }
-        return;
-    }
-    msi_gridder *g = r->gridder[channel];
-    m->rc = r->facets ? msi_imaging_facets_image(r, channel, &m->image) : msi_gridder_image(g, &m->image);
+    const int n_part = msi_imaging_n_part(r);
+    msi_gridder **gridder = r->gridder + channel * n_part;
+    m->rc = r->mosaic   ? msi_imaging_mosaic_image(r, channel, &m->image)
+            : r->facets ? msi_imaging_facets_image(r, channel, &m->image)
+                        : msi_gridder_image(gridder[0], &m->image);
     msi_imaging_report_of_channel(r, channel, &m->report);
-    if (!m->rc) msi_gridder_weights(g, sum_weight, m->largest_weight, n_vis);
+    for (int i = 0; !m->rc && i < n_part; i++)
+        msi_gridder_weights_add(gridder[i], r->n_plane, NULL, m->largest_weight, NULL);
 }
 
 /* Sum the image of a channel over the ranks, log it, add it to the mean of all channels unless it was, and write it. */
@@ -807,7 +843,8 @@ static int image_in_turn(msi_imaging_run *r, mfs_image *mfs)
         made_image made = {0};
         const msi_progress_share all = msi_progress_enter(WRITE_PARTS * c, WRITE_PARTS * (c + 1), n_part(r));
         msi_progress_share gridding = msi_progress_enter(0, WRITE_PARTS - 1, WRITE_PARTS);
-        make_image(r, c, &made);
+        made.rc = msi_imaging_files_begin(r);
+        if (!made.rc) make_image(r, c, &made);
         if (!made.rc && is_added_early(r)) made.rc = mfs_add(mfs, &made.image);
         msi_progress_leave(gridding);
         gridding = msi_progress_enter(WRITE_PARTS - 1, WRITE_PARTS, WRITE_PARTS);
@@ -917,12 +954,12 @@ static int image_interval(msi_imaging_run *r)
     MSI_TRY(msi_imaging_mosaic_open(r));
     r->plan = (msi_imaging_plan){0};
     MSI_TRY(open_gridders(r));
-    const int is_early = reads_first(r, r->gridder[0]);
-    if (is_early) MSI_TRY(load_samples(r));
-    MSI_TRY(make_plan(r));
+    r->is_planned = 0;
+    if (!reads_first(r, r->gridder[0])) MSI_TRY(plan_gridders(r));
     if (r->options->dry_run) return MSI_OK;
-    MSI_TRY(bind_gridders(r));
-    if (!is_early && !r->is_empty) MSI_TRY(load_samples(r));
+    if (!r->is_empty) MSI_TRY(load_samples(r));
+    if (!r->is_planned) MSI_TRY(plan_gridders(r));
+    if (!r->is_empty) MSI_TRY(move_to_gpu(r));
     t.loaded_s = msi_wall_s();
     MSI_TRY(weigh_samples(r));
     MSI_TRY(msi_imaging_facets_respond(r));

@@ -223,6 +223,7 @@ static int make_psfs(msi_cleaning *k)
     int rc = n_term ? make_powers(k, psf) : make_channels(k, psf);
     if (!rc) rc = msi_clean_field_cleaners(&k->field, psf, find_beam_pixel(k));
     msi_planes_free(psf);
+    if (!rc) rc = msi_clean_field_cell_psfs(&k->field);
     const msi_channel_grid *grid = &k->run->grid;
     const int64_t plane = grid->descends ? grid->n - 1 - k->first : k->first;
     const uint8_t *mask = msi_clean_mask_plane(&k->run->mask, k->run->mask.n_plane > 1 ? plane : 0);
@@ -324,6 +325,7 @@ static int make_field(msi_cleaning *k, int64_t first, int n_channel)
             n_term ? k->samples->reference_hz : 0.5 * (r->channels.low_hz[first + c] + r->channels.high_hz[first + c]);
     if (n_term) MSI_TRY(msi_clean_samples_taylor(k->samples, &k->taylor));
     msi_clean_field_spec spec = msi_imaging_field_spec(r->options, r->planes, r->n_plane);
+    if (r->plan.psfs_bytes) spec.grid_x = spec.grid_y = 1;
     spec.n_thread = k->n_thread;
     spec.samples = k->samples;
     spec.first = first;

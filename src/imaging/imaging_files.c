@@ -123,6 +123,25 @@ static int put_corrected(msi_imaging_run *r, int64_t channel, const msi_image *i
     return msi_imaging_pb_put(r, &of);
 }
 
+int msi_imaging_files_begin(msi_imaging_run *r)
+{
+    const msi_options *o = r->options;
+    double sum_weight[MSI_GRIDDER_MAX_PLANES], largest[MSI_GRIDDER_MAX_PLANES];
+    int64_t n_vis[MSI_GRIDDER_MAX_PLANES];
+    msi_image_file file[MSI_IMAGE_MAX_FILES];
+    msi_gridder_report report;
+    if (!r->outputs || o->channels_out > 1 || r->ranks->size > 1 || o->make_psf_only || r->plan.n_pending < 2)
+        return MSI_OK;
+    msi_gridder_weights(r->gridder[0], sum_weight, largest, n_vis);
+    msi_imaging_report_of_channel(r, 0, &report);
+    for (int p = 0; p < r->n_plane; p++) {
+        file[p] = (msi_image_file){{r->interval, 0, p, MSI_FITS_DIRTY, 0}, p, fits_spec(r, 0), cause_of(r)};
+        file[p].spec.n_vis = n_vis[p];
+        put_weight(&file[p].spec, sum_weight[p], &(msi_imaging_weight){largest[p], report.sum_vis_weight[p]});
+    }
+    return msi_imaging_pb_begin(r, &(msi_imaging_pb_image){0, MSI_FITS_DIRTY, NULL, 0, r->n_plane, 0, file});
+}
+
 int msi_imaging_files_write(msi_imaging_run *r, int64_t channel, msi_image *image, const msi_imaging_weight *weight)
 {
     const msi_options *o = r->options;

@@ -5,7 +5,9 @@
  * their mean, weighted as their images are. Images of Taylor terms are corrected together (msi_imaging_pb_terms).
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "core/memory.h"
@@ -16,8 +18,9 @@
 /* Groups of frequencies of an output channel at which its beam is averaged. */
 enum { MOST_FREQUENCIES = 8 };
 
-/* A channel narrower than this part of its frequency needs one of them. */
-static const double NARROW = 0.002;
+/* Groups need not be narrower than this part of their frequency: the mean over such a group is within 5e-6 of the peak
+ * from the beam at its mean frequency. */
+static const double NARROW = 0.01;
 
 int msi_imaging_pb_wanted(const msi_options *o)
 {
@@ -36,7 +39,8 @@ static void group_frequencies(frequencies *f, const msi_ms_reader *reader, doubl
                               double low_hz, double high_hz)
 {
     memset(f, 0, sizeof *f);
-    f->n = (high_hz - low_hz) / high_hz < NARROW ? 1 : MOST_FREQUENCIES;
+    const double groups = ceil((high_hz - low_hz) / high_hz / NARROW);
+    f->n = groups < 1 ? 1 : groups > MOST_FREQUENCIES ? MOST_FREQUENCIES : (int)groups;
     for (int i = 0; i < msi_ms_reader_n_spw(reader); i++) {
         const msi_ms_spw *s = msi_ms_reader_spw(reader, i);
         for (int32_t c = 0; c < s->n_chan; c++) {
@@ -168,8 +172,11 @@ void msi_imaging_pb_close(msi_imaging_run *r)
     r->pb = NULL;
 }
 
-/* Read the power of a feed from a file of an earlier run. */
-static int read_feed(const msi_imaging_run *r, int64_t channel, msi_fits_kind kind, float **pixel)
+/*
+ * Read an element of the beam from a file of an earlier run.
+ * Returned: *model  PBMODEL of the file, if it was read
+ */
+static int read_element(const msi_imaging_run *r, int64_t channel, msi_fits_kind kind, float **pixel, char model[72])
 {
     const msi_options *o = r->options;
     const msi_output_id id = {r->interval, channel, 0, kind, 0};
@@ -189,20 +196,48 @@ static int read_feed(const msi_imaging_run *r, int64_t channel, msi_fits_kind ki
     if (!rc) {
         *pixel = image.pixel;
         image.pixel = NULL;
+        memcpy(model, image.primary_beam, sizeof image.primary_beam);
     }
     msi_fits_image_free(&image);
     msi_free(path);
     return rc;
 }
 
+/* Ends the name of the model in files of a matrix. Files of the power of feeds may lie next to older ones of a matrix. */
+static const char OF_MATRIX[] = ", matrix";
+
+/* Say that Q, U and V are divided by the beam of I, if they are. */
+static void tell_reused(const msi_imaging_run *r, int has_matrix)
+{
+    for (int p = 0; p < r->n_plane && !has_matrix; p++)
+        if (r->planes[p].pol >= MSI_POL_Q && r->planes[p].pol <= MSI_POL_V && r->interval == 0) {
+            msi_log_warning("-reuse-primary-beam: the files have the power of the feeds only, without %s-beam-3.fits "
+                            "and -8.fits: Q, U and V are divided by the beam of I, and leakage is not corrected",
+                            r->options->name);
+            return;
+        }
+}
+
 static int read_mean(msi_imaging_run *r, int64_t channel, msi_pb_mean *mean)
 {
-    float *x, *y = NULL;
-    int rc = read_feed(r, channel, MSI_FITS_FEED_X, &x);
-    if (!rc) rc = read_feed(r, channel, MSI_FITS_FEED_Y, &y);
-    if (!rc) rc = msi_pb_mean_from_feeds(mean, &r->options->geometry, r->planes, r->n_plane, x, y);
-    msi_free(x);
-    msi_free(y);
+    float *element[MSI_PB_ELEMENTS] = {NULL};
+    char model[72] = "";
+    int rc = read_element(r, channel, MSI_FITS_BEAM_0, &element[0], model);
+    const int is_power = model[0] && !strstr(model, OF_MATRIX);
+    for (int k = 1; k < MSI_PB_ELEMENTS && !rc; k++) {
+        const msi_output_id id = {r->interval, channel, 0, MSI_FITS_BEAM_0 + k, 0};
+        char *path = NULL;
+        if (k < 15 && is_power) continue;
+        rc = msi_outputs_path(&path, r->outputs, r->options->name, &id);
+        const int is_there = !rc && access(path, F_OK) == 0;
+        msi_free(path);
+        if (!rc && (is_there || k == 15)) rc = read_element(r, channel, id.kind, &element[k], model);
+    }
+    if (!rc) tell_reused(r, element[3] && element[8]);
+    if (!rc)
+        rc = msi_pb_mean_from_elements(mean, &r->options->geometry, r->planes, r->n_plane,
+                                       (const float *const *)element);
+    for (int k = 0; k < MSI_PB_ELEMENTS; k++) msi_free(element[k]);
     return rc;
 }
 
@@ -324,12 +359,16 @@ static int put_image(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fit
                      msi_image *image)
 {
     msi_image_file file[MSI_IMAGE_MAX_FILES];
-    const int n = image->n_plane;
+    const int n = image->n_plane, is_element = kind >= MSI_FITS_BEAM_0 && kind <= MSI_FITS_BEAM_15 &&
+                                               msi_outputs_beam_is_matrix(r->options);
+    char name[72];
+    snprintf(name, sizeof name, "%.48s%s", r->pb ? msi_pb_array_name(r->pb) : "files of an earlier run",
+             is_element ? OF_MATRIX : "");
     for (int p = 0; p < n; p++) {
         file[p] = of->file[p < of->n_plane ? p : 0];
         file[p].id = (msi_output_id){r->interval, of->channel, first + p, kind, file[p].id.term};
         file[p].plane = p;
-        file[p].spec.primary_beam = r->pb ? msi_pb_array_name(r->pb) : "files of an earlier run";
+        file[p].spec.primary_beam = name;
         file[p].spec.geometry = image->geometry;
         file[p].spec.contour = msi_imaging_pb_contour(r, of->channel);
     }
@@ -340,16 +379,30 @@ static int put_image(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_fit
 static int write_part(msi_imaging_run *r, const msi_imaging_pb_image *of, const msi_pb_mean *mean, msi_fits_kind kind,
                       int plane, double limit)
 {
-    const msi_pb_part part = kind == MSI_FITS_FEED_X   ? MSI_PB_FEED_X
-                             : kind == MSI_FITS_FEED_Y ? MSI_PB_FEED_Y
-                                                       : MSI_PB_RESPONSE;
+    const msi_pb_part part = kind == MSI_FITS_BEAM_0    ? MSI_PB_FEED_X
+                             : kind == MSI_FITS_BEAM_15 ? MSI_PB_FEED_Y
+                                                        : MSI_PB_RESPONSE;
     msi_image image;
-    MSI_TRY(msi_image_alloc(&image, &mean->geometry, 1, MSI_FP32));
+    MSI_TRY(msi_image_alloc_unset(&image, &mean->geometry, 1, MSI_FP32));
     const double start_s = msi_wall_s();
     int rc = msi_pb_mean_image(mean, part, plane, limit, image.pixel);
     r->pb_s[1] += msi_wall_s() - start_s;
     if (!rc) rc = put_image(r, of, kind, plane, &image);
     msi_image_free(&image);
+    return rc;
+}
+
+/* Write an element of the matrix of a mean beam. */
+static int write_element(msi_imaging_run *r, const msi_imaging_pb_image *of, const msi_pb_mean *mean, int element)
+{
+    msi_pb_mean one;
+    msi_image image = {0};
+    MSI_TRY(msi_pb_mean_element(&one, mean, r->planes, element));
+    int rc = msi_image_alloc_unset(&image, &mean->geometry, 1, MSI_FP32);
+    if (!rc) rc = msi_pb_mean_image(&one, MSI_PB_RESPONSE, 0, -1, image.pixel);
+    if (!rc) rc = put_image(r, of, MSI_FITS_BEAM_0 + element, 0, &image);
+    msi_image_free(&image);
+    msi_pb_mean_free(&one);
     return rc;
 }
 
@@ -388,9 +441,11 @@ static int write_beam(msi_imaging_run *r, const msi_imaging_pb_image *of, msi_pb
     const msi_pb_options *o = &r->options->pb;
     if (mean->is_written) return MSI_OK;
     mean->is_written = 1;
-    if (o->apply && !o->reuse) {
-        MSI_TRY(write_part(r, of, mean, MSI_FITS_FEED_X, 0, -1));
-        MSI_TRY(write_part(r, of, mean, MSI_FITS_FEED_Y, 0, -1));
+    if (o->apply && !o->reuse && msi_outputs_beam_is_matrix(r->options)) {
+        for (int k = 0; k < MSI_PB_ELEMENTS; k++) MSI_TRY(write_element(r, of, mean, k));
+    } else if (o->apply && !o->reuse) {
+        MSI_TRY(write_part(r, of, mean, MSI_FITS_BEAM_0, 0, -1));
+        MSI_TRY(write_part(r, of, mean, MSI_FITS_BEAM_15, 0, -1));
     }
     for (int p = 0; o->correct && p < r->n_plane; p++) MSI_TRY(write_part(r, of, mean, MSI_FITS_PB, p, o->pblimit));
     return o->mosaic && !r->options->clean.n_taylor ? write_weight(r, of) : MSI_OK;
@@ -402,11 +457,9 @@ static int write_corrected(msi_imaging_run *r, const msi_imaging_pb_image *of, m
 {
     msi_image copy;
     const msi_image *from = of->image;
-    const int64_t bytes = msi_image_n_pixel(&from->geometry) * msi_image_pixel_bytes(from->precision);
-    MSI_TRY(msi_image_alloc(&copy, &from->geometry, of->n_plane, from->precision));
+    MSI_TRY(msi_image_alloc_unset(&copy, &from->geometry, of->n_plane, from->precision));
     const double start_s = msi_wall_s();
-    memcpy(copy.pixel, msi_image_plane(from, of->plane), (size_t)(bytes * of->n_plane));
-    int rc = msi_pb_mean_correct(mean, of->first, limit, &copy);
+    int rc = msi_pb_mean_correct(mean, of->first, limit, msi_image_plane(from, of->plane), &copy);
     r->pb_s[1] += msi_wall_s() - start_s;
     /* A model has nothing where the beam is not known. */
     if (!rc && kind == MSI_FITS_MODEL_PB) msi_image_blank(&copy);
@@ -430,6 +483,15 @@ static int make_unknown(msi_imaging_run *r, const msi_imaging_pb_image *of)
     for (int64_t i = 0; i < n; i++) none.node[i] = NAN;
     *mean = none;
     return MSI_OK;
+}
+
+int msi_imaging_pb_begin(msi_imaging_run *r, const msi_imaging_pb_image *of)
+{
+    const msi_pb_options *o = &r->options->pb;
+    msi_pb_mean *mean;
+    if (!(o->apply || o->correct) || r->is_empty || r->mosaic || (r->facets && r->facets->gains)) return MSI_OK;
+    MSI_TRY(find_mean(r, of->channel, &mean));
+    return write_beam(r, of, mean);
 }
 
 int msi_imaging_pb_put(msi_imaging_run *r, const msi_imaging_pb_image *of)

@@ -9,6 +9,7 @@
 #include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "kernels/backend.h"
 #include "src/clean/checkpoint.h"
 #include "src/clean/clean_field.h"
 #include "src/facets/facet_gridding.h"
@@ -167,6 +168,8 @@ msi_clean_field_spec msi_imaging_field_spec(const msi_options *o, const msi_plan
                                   .accuracy = o->accuracy,
                                   .accuracy_follows = o->accuracy_follows,
                                   .n_thread = o->n_threads,
+                                  .grid_x = o->clean.psf_grid[0] ? (int)o->clean.psf_grid[0] : 1,
+                                  .grid_y = o->clean.psf_grid[1] ? (int)o->clean.psf_grid[1] : 1,
                                   .n_pol = n_plane,
                                   .planes = planes,
                                   .searched = msi_clean_options_searched_planes(o)};
@@ -215,6 +218,7 @@ static int plan_cleaning(msi_imaging_plan *plan, const msi_imaging_need *need, i
     for (int i = 0; i < n_channel && !c->n_taylor; i++)
         freq_hz[i] = 0.5 * (need->channels->low_hz[i] + need->channels->high_hz[i]);
     msi_clean_field_spec field = msi_imaging_field_spec(o, need->planes, need->n_plane);
+    if (plan->psfs_bytes) field.grid_x = field.grid_y = 1;
     field.n_channel = n_channel;
     field.freq_hz = freq_hz;
     const int rc = msi_clean_field_estimate(&field, &plan->gridder, is_paged, &bytes);
@@ -255,7 +259,8 @@ static void count_checkpoint(msi_imaging_plan *plan, const msi_imaging_need *nee
 static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int n_file, int64_t bytes)
 {
     enum { FEW = 3, SMALL_PART = 16, MOST_HANDS = 4 };
-    const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out;
+    const int64_t n_image = (o->channels_out + (o->channels_out > 1)) * o->intervals_out *
+                            (1 + (o->pb.apply ? 3 : 0) + (o->pb.correct ? 2 : 0)); /* beams, corrected images */
     const int is_only = n_image == 1 && !o->clean.niter, enough = (MSI_FILES_AT_ONCE + n_file - 1) / n_file;
     const int64_t limit = msi_memory_limit();
     int most = enough < FEW ? FEW : enough < MSI_IMAGES_IN_FLIGHT ? enough : MSI_IMAGES_IN_FLIGHT;
@@ -299,6 +304,24 @@ static int plan_images(msi_imaging_plan *plan, const msi_imaging_need *need, int
         if (least_bytes(plan, weighting) <= msi_memory_limit()) break;
     }
     return MSI_OK;
+}
+
+/* Plan the images with PSFs by place, or with one if memory is short, here or on the device. */
+static int plan_psfs(msi_imaging_plan *plan, const msi_imaging_need *need, int64_t weighting)
+{
+    const msi_clean_options *c = &need->options->clean;
+    const int64_t device_bytes = plan->device_bytes;
+    MSI_TRY(plan_images(plan, need, weighting));
+    if (!c->niter || c->psf_grid[0] * c->psf_grid[1] < 2) return MSI_OK;
+    const int is_on_device = plan->gridder.backend == MSI_BACKEND_CUDA;
+    const int64_t limit = msi_memory_limit(), least = least_bytes(plan, weighting),
+                  device_limit =
+                      is_on_device ? msi_backend_device_bytes(msi_gridder_spec_of(need->gridder)->device) : 0;
+    const int is_large = device_limit && plan->device_bytes > device_limit;
+    if (least <= limit && !is_large) return MSI_OK;
+    plan->psfs_bytes = is_large ? plan->device_bytes : least;
+    plan->device_bytes = device_bytes;
+    return plan_images(plan, need, weighting);
 }
 
 /* Images and the smallest grids must be in memory. The stores get the remaining memory, and a file the other
@@ -346,7 +369,7 @@ int msi_imaging_plan_make(msi_imaging_plan *plan, const msi_imaging_need *need)
     /* The samples of all joined channels stay on the device, because residuals are made of them. */
     if (o->clean.niter && o->clean.join_channels) plan->device_bytes *= o->channels_out;
     if (o->clean.niter) count_checkpoint(plan, need);
-    MSI_TRY(plan_images(plan, need, weighting));
+    MSI_TRY(plan_psfs(plan, need, weighting));
     if (msi_options_has_facets(o)) {
         const int64_t of_plane = msi_complex_bytes(r->precision) + (int64_t)sizeof(float);
         const int n_stored = (int)(msi_gridder_store_bytes(need->gridder, 1, 0) / of_plane);

@@ -37,6 +37,7 @@ typedef struct msi_imaging_plan {
     int64_t grid_budget_bytes;  /* memory limit of the grids of a channel */
     int64_t one_image_bytes;    /* images of one output channel */
     int64_t store_budget_bytes; /* memory limit of the stores */
+    int64_t psfs_bytes;         /* of memory for PSFs by place, more than there is: one PSF is used; 0: they fit */
     int n_pending;              /* images that may be written while others are computed */
     int n_hand;                 /* images of joined channels that are made ready for files at a time */
     double read_s, image_s;

@@ -132,6 +132,12 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
         1e-9 * (double)p->store_bytes, 1e-9 * (double)p->grid_bytes, 1e-9 * (double)p->image_bytes,
         1e-9 * (double)MSI_UNPLANNED_BYTES, 1e-9 * (double)all, 1e-9 * (double)msi_memory_limit());
     if (r->backend == MSI_BACKEND_CUDA) msi_log_info("device memory: up to %.3f GB", 1e-9 * (double)p->device_bytes);
+    if (p->psfs_bytes)
+        msi_log_warning(
+            "-dd-psf-grid %lld %lld: PSFs by place need %.3f GB of memory%s, which is more than there is; one PSF "
+            "is used for the whole image",
+            (long long)o->clean.psf_grid[0], (long long)o->clean.psf_grid[1], 1e-9 * (double)p->psfs_bytes,
+            r->backend == MSI_BACKEND_CUDA ? " or device memory" : "");
     if (p->spilled_bytes)
         msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in %s",
                      1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the directory of the images");

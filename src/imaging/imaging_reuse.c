@@ -298,7 +298,7 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
         (double)o->weighting.taper.at_cells, (double)o->weighting.vis,       o->most_w_percent,
         (double)o->bandwidth_taper};
     options = msi_hash(options, tapers, (int64_t)sizeof tapers);
-    const double centre[] = {o->shift_set ? o->shift_ra_rad : 0, o->shift_set ? o->shift_dec_rad : 0, o->shift_set};
+    const double centre[] = {o->shift_set ? r->ra_rad : 0, o->shift_set ? r->dec_rad : 0, o->shift_set};
     options = msi_hash(options, centre, (int64_t)sizeof centre);
     const double numbers[] = {c->small_scale_bias, c->local_rms_strength, c->correction_hz, c->reference_hz};
     options = msi_hash(options, numbers, (int64_t)sizeof numbers);

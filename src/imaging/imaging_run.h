@@ -92,7 +92,8 @@ typedef struct msi_imaging_run {
     /* The following members belong to the present interval. */
     int64_t interval;
     msi_ms_reader *reader;
-    int is_empty; /* no selected row lies in the interval: nothing is read, and the images are NaN */
+    int is_planned; /* the plan of this interval is made, and gridders are bound by it */
+    int is_empty;   /* no selected row lies in the interval: nothing is read, and the images are NaN */
     msi_observation observation;
     double ra_rad, dec_rad; /* the centre of the images */
     msi_output_channels channels;
@@ -231,6 +232,10 @@ int msi_imaging_files_weights(msi_imaging_run *run, int64_t channel, const msi_i
 /* msi_imaging_files_beam - choose the beam of a PSF and log it; warn if there is none. Returns: 0, MSI_ENOMEM */
 int msi_imaging_files_beam(const msi_imaging_run *run, int64_t channel, msi_beam *beam, const msi_image *psf);
 
+/* msi_imaging_files_begin - begin to write the primary beam of the only output channel, while its image is made. Returns:
+ * as msi_imaging_pb_put */
+int msi_imaging_files_begin(msi_imaging_run *run);
+
 /*
  * msi_imaging_files_write - write the images of an output channel, and the files of -save-uv and -save-weights.
  *
@@ -302,6 +307,10 @@ typedef struct msi_imaging_pb_image {
  * Returns: 0, MSI_EOUTPUT, MSI_ENOMEM, MSI_EINPUT (a file of -reuse-primary-beam), MSI_EINTERRUPTED
  */
 int msi_imaging_pb_put(msi_imaging_run *run, const msi_imaging_pb_image *image);
+
+/* msi_imaging_pb_begin - write the primary beam of a channel before its image is made, unless it follows from other sums
+ * than those of samples. Given: image  without pixels. Returns: as msi_imaging_pb_put */
+int msi_imaging_pb_begin(msi_imaging_run *run, const msi_imaging_pb_image *image);
 
 /*
  * msi_imaging_pb_response - make the image of the mean beam of a channel, or of all channels, for the first plane.

@@ -340,7 +340,7 @@ static int begin_files(joining *j)
 }
 
 /* Compute output o of the sums. Given: least  the mosaic ends where the weight is less */
-static void fill(const joining *j, int o, double least)
+static void compute_output(const joining *j, int o, double least)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < j->n_pixel; k++) {
@@ -363,7 +363,7 @@ static int write_plane(joining *j, int64_t plane)
         msi_fits_spec spec = spec_of(j, o, plane, NULL);
         int is_last;
         spec.beam = beam;
-        fill(j, o, limit * limit * most);
+        compute_output(j, o, limit * limit * most);
         if (!j->cube[o]) {
             MSI_TRY(msi_fits_write(j->publish, o, &spec, j->out, MSI_FP32));
             continue;

@@ -231,6 +231,19 @@ int msi_read_range(msi_options *options, const msi_option *option, int n_argumen
     return MSI_OK;
 }
 
+int msi_read_pair(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
+{
+    int64_t pair[2];
+    for (int i = 0; i < n_argument; i++) {
+        MSI_TRY(msi_parse_integer(&pair[i], dashed(option).text, argument[i]));
+        if (pair[i] < (int64_t)option->low || pair[i] > (int64_t)option->high)
+            return msi_error_set(MSI_EUSAGE, "-%s %s %s: give two numbers from %.0f to %.0f", option->name, argument[0],
+                                 argument[1], option->low, option->high);
+    }
+    memcpy(member_of(options, option), pair, sizeof pair);
+    return MSI_OK;
+}
+
 int msi_read_interval(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     const char *end = argument[1];
@@ -276,8 +289,15 @@ int msi_read_scale(msi_options *options, const msi_option *option, int n_argumen
 int msi_read_shift(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     (void)n_argument;
-    MSI_TRY(msi_parse_ra(&options->shift_ra_rad, dashed(option).text, argument[0]));
-    MSI_TRY(msi_parse_dec(&options->shift_dec_rad, dashed(option).text, argument[1]));
+    options->shift_is_field = strcmp(argument[0], "field") == 0;
+    if (options->shift_is_field) {
+        MSI_TRY(msi_parse_integer(&options->shift_field, dashed(option).text, argument[1]));
+        if (options->shift_field < 0)
+            return msi_error_set(MSI_EUSAGE, "-%s field %s: fields are counted from 0", option->name, argument[1]);
+    } else {
+        MSI_TRY(msi_parse_ra(&options->shift_ra_rad, dashed(option).text, argument[0]));
+        MSI_TRY(msi_parse_dec(&options->shift_dec_rad, dashed(option).text, argument[1]));
+    }
     options->shift_set = 1;
     return MSI_OK;
 }

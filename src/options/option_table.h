@@ -125,6 +125,7 @@ msi_option_reader msi_read_angle;     /* double: radians, positive */
 msi_option_reader msi_read_choice;    /* enum: the index of the word in `choices` */
 msi_option_reader msi_read_word;      /* const char *: one of the choices */
 msi_option_reader msi_read_range;     /* two adjacent int64_t, A < B */
+msi_option_reader msi_read_pair;      /* two adjacent int64_t in [low, high] */
 msi_option_reader msi_read_spectral;  /* msi_spectral_value */
 msi_option_reader msi_read_frequency; /* double: Hz, above 0 */
 msi_option_reader msi_read_frame;     /* const char *: the frame in upper case */

@@ -37,6 +37,7 @@ typedef struct msi_clean_options {
     double auto_threshold, auto_mask; /* in sigma; 0: none */
     int no_negative, stop_negative;
     double border_percent; /* of the image's width and height, on each side */
+    int64_t psf_grid[2];   /* cells of the image, across and up, each with a separate PSF; 0: one */
 
     int local_rms;
     double local_rms_window; /* beams */
@@ -180,7 +181,9 @@ typedef struct msi_options {
     msi_channel_division division; /* split_hz is owned */
     int64_t intervals_out;         /* >= 1 */
     int shift_set;
-    double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2 */
+    double shift_ra_rad, shift_dec_rad; /* 0 <= ra < 2 pi, |dec| <= pi/2; not used with shift_is_field */
+    int shift_is_field;                 /* the centre is that of field shift_field of the first set */
+    int64_t shift_field;
 
     msi_weighting weighting; /* robust in [-10, 10], 0 unless Briggs; most_w_lambda is 0 */
     msi_stokes_weight stokes_weight;
@@ -263,6 +266,14 @@ int msi_options_keep_command_line(msi_options *options, int argc, const char *co
 
 /* msi_options_limit_memory - set memory_limit_bytes from memory_percent and memory_gb. */
 void msi_options_limit_memory(msi_options *options);
+
+/* msi_options_check - check options against each other; msi_options_check_facets, only those of facets, again after
+ * a-terms have been read. Returns: 0, MSI_EUSAGE */
+int msi_options_check(const msi_options *options);
+int msi_options_check_facets(const msi_options *options);
+
+/* msi_options_has_sign - return whether the peaks of a clean have a sign, which those of several joined images lack. */
+int msi_options_has_sign(const msi_options *options);
 
 /*
  * msi_options_check_selection - check that the limits of a selection do not contradict each other.

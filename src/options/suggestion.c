@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/options/option_table.h"
+#include "src/options/tclean_words.h"
 #include "src/options/wsclean_options.h"
 
 /* A parameter of CASA, or a word of other programs, with the option of the same meaning, or with advice if there is
@@ -20,11 +21,10 @@ typedef struct casa_name {
 #define OUTPUT_LAST "give the inputs and the output last, without an option name"
 #define SCANS       "select scans with -taql 'SCAN_NUMBER == 3'"
 
-/* Parameters of tclean, those of mstransform that users may look for in msimage, and habits of other programs. */
+/* Words that users may look for in msimage: parameters of tclean that one option does not replace (the others are rows of
+ * tclean_words.c), those of mstransform, and habits of other programs. */
 static const casa_name tclean_names[] = {
-    {"antenna", "select-antenna", NULL},
     {"briggs", "weight", NULL},
-    {"cell", "scale", NULL},
     {"center", "shift", NULL},
     {"centre", "shift", NULL},
     {"chan", "channel-range", NULL},
@@ -39,11 +39,8 @@ static const casa_name tclean_names[] = {
     {"f", "overwrite", NULL},
     {"facets", "facet-auto", NULL},
     {"i", NULL, SETS_LAST},
-    {"imagename", "name", NULL},
-    {"imsize", "size", NULL},
     {"input", NULL, SETS_LAST},
     {"interactive", NULL, MASKS},
-    {"interpolation", "channel-interpolation", NULL},
     {"iter", "niter", NULL},
     {"iterations", "niter", NULL},
     {"loopgain", "gain", NULL},
@@ -52,49 +49,33 @@ static const casa_name tclean_names[] = {
     {"ms", NULL, SETS_LAST},
     {"n", "name", NULL},
     {"natural", "weight", NULL},
-    {"nchan", "cube-nchan", NULL},
     {"nproc", "j", NULL},
-    {"nsigma", "auto-threshold", NULL},
     {"nthreads", "j", NULL},
     {"o", "name", NULL},
     {"out", "name", NULL},
-    {"outframe", "frame", NULL},
     {"output", "name", NULL},
     {"outputname", "name", NULL},
     {"outputvis", NULL, "use msimage-convert to write a new set"},
     {"perchanweightdensity", "no-mf-weighting", NULL},
-    {"phasecenter", "shift", NULL},
     {"phasecentre", "shift", NULL},
     {"prefix", "name", NULL},
     {"psf", "make-psf", NULL},
     {"q", "quiet", NULL},
     {"restart", "resume", NULL},
-    {"restfreq", "rest-frequency", NULL},
     {"restoringbeam", NULL, "use -restoring-beam for the planes of a cube, or -beam-shape"},
-    {"robust", "weight", NULL},
     {"s", "quiet", NULL},
     {"savemodel", "update-model-required", NULL},
-    {"scales", "multiscale-scales", NULL},
     {"scan", NULL, SCANS},
     {"silent", "quiet", NULL},
     {"specmode", NULL, "use -cube for the planes of a cube, -channels-out for several images of the band"},
-    {"spw", "select-spw", NULL},
-    {"start", "cube-start", NULL},
     {"startmodel", "continue", NULL},
-    {"stokes", "pol", NULL},
     {"t", "j", NULL},
     {"threads", "j", NULL},
     {"timebin", NULL, "use msimage-convert -average-time"},
-    {"timerange", "select-time", NULL},
     {"trim", NULL, "-size is the size of the image, and padding is chosen from -accuracy"},
     {"uniform", "weight", NULL},
     {"usemask", NULL, MASKS},
-    {"uvrange", "select-uvrange", NULL},
-    {"uvtaper", "taper-gaussian", NULL},
-    {"veltype", "velocity", NULL},
     {"vis", NULL, SETS_LAST},
-    {"weighting", "weight", NULL},
-    {"width", "cube-width", NULL},
     {"wprojplanes", NULL, "the number of w-planes follows from -accuracy"},
     {"y", "overwrite", NULL},
 };
@@ -206,6 +187,15 @@ static const casa_name *find_casa(msi_casa_task task, const char *name)
     return NULL;
 }
 
+/* Return the option that a parameter of tclean becomes, with its dash; NULL if it does not become a single option. */
+static const char *tclean_option(const char *name)
+{
+    const char *parameter, *answer, *why;
+    for (int i = 0; (parameter = msi_tclean_parameter(i, &answer, &why)); i++)
+        if (strcmp(name, parameter) == 0) return why[0] == '-' && !strpbrk(why, " ,;") ? why : NULL;
+    return NULL;
+}
+
 const char *msi_suggestion_advice(msi_casa_task task, const char *name)
 {
     const casa_name *casa = find_casa(task, name);
@@ -231,6 +221,11 @@ int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const 
     if (casa) {
         if (casa->option) snprintf(out, MSI_SUGGESTION_SIZE, "-%s", casa->option);
         return casa->option != NULL;
+    }
+    const char *const tclean = task == MSI_CASA_TCLEAN ? tclean_option(lower) : NULL;
+    if (tclean) {
+        snprintf(out, MSI_SUGGESTION_SIZE, "%s", tclean);
+        return 1;
     }
     for (int i = 0; (other = option_at(i)); i++) {
         const int distance = *other ? option_distance(lower, other) : FAR;

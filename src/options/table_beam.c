@@ -19,7 +19,8 @@ static const msi_option beam_rows[] = {
      .use = MSI_USE_IMAGING,
      .arguments = "",
      .help = "Also write images that are corrected for the primary beam, PREFIX-image-pb.fits and, after cleaning, "
-             "PREFIX-model-pb.fits, and the power of the two feeds, PREFIX-beam-0.fits and PREFIX-beam-15.fits.",
+             "PREFIX-model-pb.fits, and the power of the two feeds, PREFIX-beam-0.fits and PREFIX-beam-15.fits, or for "
+             "I, Q, U and V the 16 elements of the mean Mueller matrix.",
      .read = msi_read_flag,
      AT(pb.apply),
      .high = 1},
@@ -80,8 +81,8 @@ static const msi_option beam_rows[] = {
     {.name = "reuse-primary-beam",
      .use = MSI_USE_IMAGING,
      .arguments = "",
-     .help = "Read the beam from the files PREFIX-beam-0.fits and PREFIX-beam-15.fits of an earlier run or of another "
-             "program, instead of computing it. With -apply-primary-beam.",
+     .help = "Read the beam from the files PREFIX-beam-0.fits to PREFIX-beam-15.fits of an earlier run or of another "
+             "program, instead of computing it; only 0 and 15 are required. With -apply-primary-beam.",
      .read = msi_read_flag,
      AT(pb.reuse),
      .high = 1},

@@ -608,6 +608,17 @@ static const msi_option beam_rows[] = {
      AT(clean.beam.fitting_size),
      .low = 1,
      .high = 1000},
+    {.name = "dd-psf-grid",
+     .use = MSI_USE_IMAGING,
+     .arguments = "WIDTH HEIGHT",
+     .fallback_words = "one PSF for the whole image",
+     .help = "Divide the image into WIDTH x HEIGHT cells. A component is subtracted with the PSF of a source in the "
+             "middle of its cell, with the gains of the facet there. If memory is too small for the PSFs, one is used "
+             "for the whole image, with a warning.",
+     .read = msi_read_pair,
+     AT(clean.psf_grid),
+     .low = 1,
+     .high = MSI_CLEAN_MAX_GRID},
 };
 
 const msi_option_table msi_table_clean_beam = {MSI_GROUP_CLEAN, beam_rows, sizeof beam_rows / sizeof *beam_rows};

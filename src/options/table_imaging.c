@@ -89,8 +89,8 @@ static const msi_option image_rows[] = {
      .arguments = "RA DEC",
      .fallback_words = "the phase centre of the field",
      .help = "Centre of the image, such as 08h24m07.0s -42d59m48.0s or 126.03deg -42.9967deg, in the frame of the "
-             "fields (J2000, for example). uvw and phases are rotated to it. Required to image fields or sets with "
-             "different phase centres together.",
+             "fields (J2000, for example), or that of a field of the first set, such as field 3. uvw and phases are "
+             "rotated to it. Required to image fields or sets with different phase centres together.",
      .read = msi_read_shift},
 };
 

@@ -531,7 +531,7 @@ static int put_cell(msi_words *w, const parser *p)
     return add_words(w, 2, "-scale", text);
 }
 
-/* A direction such as J2000 05h35m17s -05d23m28s. */
+/* A direction such as J2000 05h35m17s -05d23m28s, or a field's number. A moving field is always tracked. */
 static int put_centre(msi_words *w, const parser *p)
 {
     const char *text = text_of(p, P_PHASECENTER);
@@ -541,7 +541,9 @@ static int put_centre(msi_words *w, const parser *p)
     if (n == 3 && (strcasecmp(frame, "J2000") == 0 || strcasecmp(frame, "ICRS") == 0))
         return add_words(w, 3, "-shift", ra, dec);
     if (n == 2 && isdigit((unsigned char)*frame)) return add_words(w, 3, "-shift", frame, ra);
-    return refuse(P_PHASECENTER, text, "give a direction such as 'J2000 05h35m17s -05d23m28s'");
+    if (n == 1 && !frame[strspn(frame, "0123456789")]) return add_words(w, 3, "-shift", "field", frame);
+    if (n == 1 && strcasecmp(frame, "TRACKFIELD") == 0) return MSI_OK;
+    return refuse(P_PHASECENTER, text, "give a direction such as 'J2000 05h35m17s -05d23m28s', or a field's number");
 }
 
 static int put_stokes(msi_words *w, const parser *p)

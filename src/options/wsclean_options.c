@@ -110,7 +110,6 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("no-multiscale-fast-subminor", 0, "the faster loop finds the same components"),
     ACCEPTED("parallel-deconvolution", 1, "the whole image is cleaned at once, without subimages"),
     ACCEPTED("deconvolution-threads", 1, "cleaning uses all threads (-j)"),
-    ACCEPTED("dd-psf-grid", 2, "minor cycles use one PSF for the whole image, and major cycles are exact everywhere"),
     ACCEPTED_AS("component-optimization", "clean", "components have the values that CLEAN finds",
                 "components have the values that CLEAN finds; lower -auto-threshold for more exact ones"),
     REFUSED("fit-rm", 0, "rotation measures are not fitted; use -squared-channel-joining for Q and U"),

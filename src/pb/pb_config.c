@@ -36,7 +36,7 @@ static int fail(const reading *r, const char *why)
 }
 
 /* Return the next character that is not a space. */
-static char look(reading *r)
+static char peek(reading *r)
 {
     for (; *r->at && isspace((unsigned char)*r->at); r->at++) r->line += *r->at == '\n';
     return *r->at;
@@ -44,7 +44,7 @@ static char look(reading *r)
 
 static int expect(reading *r, char c, const char *why)
 {
-    if (look(r) != c) return fail(r, why);
+    if (peek(r) != c) return fail(r, why);
     r->at++;
     return MSI_OK;
 }
@@ -91,7 +91,7 @@ static int keep_value(reading *r, const char *section, const char *key)
 static int read_object(reading *r, const char *section, int (*member)(reading *r, const char *section, const char *key))
 {
     MSI_TRY(expect(r, '{', "an object in braces is expected"));
-    for (int first = 1; look(r) != '}'; first = 0) {
+    for (int first = 1; peek(r) != '}'; first = 0) {
         char *key;
         if (!first) MSI_TRY(expect(r, ',', "a comma or a closing brace is expected"));
         MSI_TRY(read_text(r, &key));
@@ -107,9 +107,9 @@ static int read_object(reading *r, const char *section, int (*member)(reading *r
 /* Read a text or a list of texts. */
 static int read_value(reading *r, const char *section, const char *key)
 {
-    if (look(r) != '[') return keep_value(r, section, key);
+    if (peek(r) != '[') return keep_value(r, section, key);
     r->at++;
-    for (int first = 1; look(r) != ']'; first = 0) {
+    for (int first = 1; peek(r) != ']'; first = 0) {
         if (!first) MSI_TRY(expect(r, ',', "a comma or a closing bracket is expected"));
         MSI_TRY(keep_value(r, section, key));
     }
@@ -225,7 +225,7 @@ int msi_pb_config_read(msi_pb_config *out, const char *path, const msi_pb_set *s
         r->line = 1;
         rc = read_object(r, "", read_block);
     }
-    if (!rc && look(r)) rc = fail(r, "something follows the last brace");
+    if (!rc && peek(r)) rc = fail(r, "something follows the last brace");
     if (!rc) rc = sort_antennas(out, r, set, class_of);
     for (int i = 0; r && i < r->n; i++) {
         msi_free(r->entry[i].section);

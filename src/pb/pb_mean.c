@@ -9,12 +9,14 @@
  * 3. Cubic interpolation between the nodes gives the response at each pixel. Nodes are at most 1/32 of the half-power
  *    width apart, which leaves an error of 3e-6 of the peak.
  *
- * Images of single hands respond by the power of their feed.
+ * Images of single hands respond by the power of their feed. Rows of one response and Taylor terms use the same grid, so
+ * they are in this file too.
  */
 #include "src/pb/pb_mean.h"
 
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -219,23 +221,103 @@ int msi_pb_mean_make(msi_pb_mean *out, const msi_pb_array *a, const msi_pb_targe
     return rc;
 }
 
-int msi_pb_mean_from_feeds(msi_pb_mean *out, const msi_image_geometry *g, const msi_plane *planes, int n_plane,
-                           const float *x, const float *y)
+/* ---- The Hermitian matrix of files ---- */
+
+/* Coherencies XX, YX, XY, YY of unit Stokes parameters. */
+static const double complex coherency[4][4] = {{1, 1, 0, 0}, {0, 0, 1, -I}, {0, 0, 1, I}, {1, -1, 0, 0}};
+
+/* The place of an element: the lower triangle by rows, with the real and imaginary part of each. */
+typedef struct element_place {
+    int row, column, is_imaginary;
+} element_place;
+
+static element_place place_of(int element)
 {
-    *out = (msi_pb_mean){.geometry = *g, .n_plane = n_plane, .n_element = n_plane * n_plane, .step = 1, .weight = 1};
+    for (int row = 0, at = 0; row < 4; row++)
+        for (int column = 0; column <= row; column++)
+            for (int part = 0; part < 1 + (column < row); part++)
+                if (at++ == element) return (element_place){row, column, part};
+    return (element_place){0};
+}
+
+/* Find the share of a response of Stokes parameters in an element of the Hermitian part of the matrix. */
+static double element_of_response(int element, int to, int from)
+{
+    const element_place e = place_of(element);
+    const double complex *r = coherency[e.row], *c = coherency[e.column];
+    const double complex value = (r[to] * conj(c[from]) + conj(c[to]) * r[from]) / 4;
+    return e.is_imaginary ? cimag(value) : creal(value);
+}
+
+/* Find the share of an element in a response of Stokes parameters. */
+static double response_of_element(int to, int from, int element)
+{
+    const element_place e = place_of(element);
+    const double complex unit = e.is_imaginary ? I : 1;
+    double complex value = conj(coherency[e.row][to]) * unit * coherency[e.column][from];
+    if (e.row != e.column) value += conj(coherency[e.column][to]) * conj(unit) * coherency[e.row][from];
+    return creal(value) / 2;
+}
+
+int msi_pb_mean_element(msi_pb_mean *out, const msi_pb_mean *m, const msi_plane *planes, int element)
+{
+    const int64_t n_node = m->n_x * m->n_y;
+    const int n = m->n_plane;
+    *out = *m;
+    out->n_plane = out->n_element = 1;
+    out->node = NULL;
+    out->plain = NULL;
+    out->disc = NULL;
+    MSI_TRY(msi_alloc(&out->node, 3 * n_node, sizeof *out->node, "the primary beam"));
+    for (int i = 0; i < n * n; i++) {
+        const double share = element_of_response(element, stokes_of(&planes[i / n]), stokes_of(&planes[i % n]));
+        for (int64_t k = 0; k < n_node && share != 0; k++)
+            out->node[3 * k] += (float)(share * (double)m->node[k * (m->n_element + 2) + i]);
+    }
+    int rc = m->n_disc ? msi_alloc(&out->disc, m->n_disc, sizeof *out->disc, "the primary beam") : MSI_OK;
+    if (!rc && m->n_disc) memcpy(out->disc, m->disc, (size_t)m->n_disc * sizeof *out->disc);
+    if (rc) msi_pb_mean_free(out);
+    return rc;
+}
+
+/* Find the responses of a pixel. Given: share [MSI_PB_ELEMENTS][to][from] of elements in the responses of planes */
+static void respond_by_elements(const float *const element[MSI_PB_ELEMENTS], const double *share, int n_element,
+                                int64_t at, float *node)
+{
+    for (int i = 0; i < n_element; i++) {
+        double sum = 0;
+        for (int k = 0; k < MSI_PB_ELEMENTS; k++)
+            if (element[k]) sum += share[k * n_element + i] * (double)element[k][at];
+        node[i] = (float)sum;
+    }
+}
+
+int msi_pb_mean_from_elements(msi_pb_mean *out, const msi_image_geometry *g, const msi_plane *planes, int n_plane,
+                              const float *const element[MSI_PB_ELEMENTS])
+{
+    double share[MSI_PB_ELEMENTS * MSI_MAX_PLANES * MSI_MAX_PLANES];
+    const int n_element = n_plane * n_plane;
+    *out = (msi_pb_mean){.geometry = *g, .n_plane = n_plane, .n_element = n_element, .step = 1, .weight = 1};
     out->n_x = g->nx + 3;
     out->n_y = g->ny + 3;
-    const int n = out->n_element + 2;
+    const int n = n_element + 2, has_matrix = element[3] && element[8] && stokes_of(&planes[0]) >= 0;
+    for (int k = 0; k < MSI_PB_ELEMENTS && has_matrix; k++)
+        for (int i = 0; i < n_element; i++)
+            share[k * n_element + i] =
+                response_of_element(stokes_of(&planes[i / n_plane]), stokes_of(&planes[i % n_plane]), k);
     MSI_TRY(msi_alloc(&out->node, out->n_x * out->n_y * n, sizeof *out->node, "the primary beam"));
 #pragma omp parallel for schedule(static)
     for (int64_t j = 0; j < g->ny; j++)
         for (int64_t i = 0; i < g->nx; i++) {
+            const int64_t at = j * g->nx + i;
             float *node = out->node + ((j + 1) * out->n_x + i + 1) * n;
-            const float a = x[j * g->nx + i], b = y[j * g->nx + i];
+            const float across = element[9] ? element[9][at] : 0, a = element[0][at] + across,
+                        b = element[15][at] + across;
             for (int p = 0; p < n_plane; p++) {
                 const int feed = feed_of(&planes[p]);
                 node[p * (n_plane + 1)] = feed == 0 ? a : feed == 1 ? b : (a + b) / 2;
             }
+            if (has_matrix) respond_by_elements(element, share, n_element, at, node);
             node[n - 2] = a;
             node[n - 1] = b;
         }
@@ -343,8 +425,8 @@ void msi_pb_mean_at(const msi_pb_mean *m, int64_t x, int64_t y, double *matrix)
 typedef struct row_work {
     const msi_pb_mean *m;
     int element;
-    double *weight; /* [4][step] of the four neighbours of each pixel between two nodes */
-    double *node;   /* [threads][n_x] */
+    float *weight; /* [4][step] of the four neighbours of each pixel between two nodes */
+    float *node;   /* [threads][n_x] */
 } row_work;
 
 static int begin_rows(row_work *w, const msi_pb_mean *m, int element)
@@ -357,30 +439,60 @@ static int begin_rows(row_work *w, const msi_pb_mean *m, int element)
     for (int64_t i = 0; i < m->step; i++) {
         double at[4];
         msi_pb_cubic((double)i / (double)m->step, at);
-        for (int k = 0; k < 4; k++) w->weight[k * m->step + i] = at[k];
+        for (int k = 0; k < 4; k++) w->weight[k * m->step + i] = (float)at[k];
     }
     return MSI_OK;
 }
 
 /* Interpolate row y, without a look at the model's range. Given: node [n_x] for work */
-static void interpolate_row(const row_work *w, int64_t y, double *node, float *value)
+static void interpolate_row(const row_work *w, int64_t y, float *node, float *value)
 {
     const msi_pb_mean *m = w->m;
     const int64_t nx = m->geometry.nx, step = m->step, j = y / step;
+    const float *of = w->weight;
     for (int64_t i = 0; i < m->n_x; i++) node[i] = 0;
     for (int k = 0; k < 4; k++) {
-        const double of_row = w->weight[k * step + y - j * step];
+        const float of_row = of[k * step + y - j * step];
         const float *from = m->node + (j + k) * m->n_x * (m->n_element + 2) + w->element;
         /* Nodes that are not used may be NaN. */
-        for (int64_t i = 0; i < m->n_x && of_row != 0; i++) node[i] += of_row * (double)from[i * (m->n_element + 2)];
+        for (int64_t i = 0; i < m->n_x && of_row != 0; i++) node[i] += of_row * from[i * (m->n_element + 2)];
     }
     for (int64_t i = 0; i * step < nx; i++) {
-        const double a = node[i], b = node[i + 1], c = node[i + 2], d = node[i + 3], *of = w->weight;
+        const float a = node[i], b = node[i + 1], c = node[i + 2], d = node[i + 3];
         const int64_t n = nx - i * step < step ? nx - i * step : step;
         float *to = value + i * step;
-        to[0] = (float)b;
+        to[0] = b;
+#pragma omp simd
         for (int64_t x = 1; x < n; x++)
-            to[x] = (float)(of[x] * a + of[step + x] * b + of[2 * step + x] * c + of[3 * step + x] * d);
+            to[x] = of[x] * a + of[step + x] * b + of[2 * step + x] * c + of[3 * step + x] * d;
+    }
+}
+
+/*
+ * Find the pixels of row y in a disc: l d_l + m d_m + n d_n is concave along the row, so that they lie together.
+ * Returned: range  the first one and one beyond the last one
+ */
+static void find_range(const msi_pb_mean *m, int64_t y, int64_t range[2])
+{
+    const int64_t nx = m->geometry.nx;
+    const struct msi_pb_disc *d = m->disc;
+    const double mm = m->m + ((double)y - (double)m->geometry.ny / 2) * m->geometry.cell_y_rad,
+                 l = d->l * sqrt((1 - mm * mm) / (d->l * d->l + d->n * d->n)),
+                 largest = (double)nx / 2 - (l - m->l) / m->geometry.cell_x_rad;
+    int64_t inside = (int64_t)fmin(fmax(floor(largest), 0), (double)(nx - 1));
+    if (inside + 1 < nx && !is_valid(m, (double)inside, (double)y)) inside++;
+    range[0] = range[1] = 0;
+    if (!is_valid(m, (double)inside, (double)y)) return;
+    for (int end = 0; end < 2; end++) {
+        int64_t in = inside, out = end ? nx : -1;
+        while (llabs(out - in) > 1) {
+            const int64_t middle = (in + out) / 2;
+            if (is_valid(m, (double)middle, (double)y))
+                in = middle;
+            else
+                out = middle;
+        }
+        range[end] = in + end;
     }
 }
 
@@ -391,16 +503,15 @@ static void blank_row(const msi_pb_mean *m, int64_t y, float *value)
     const double mm = m->m + ((double)y - (double)m->geometry.ny / 2) * m->geometry.cell_y_rad,
                  reach = fabs(m->l) + (double)nx / 2 * m->geometry.cell_x_rad;
     if (m->n_disc == 0 && reach * reach + mm * mm < 1) return;
-    if (m->n_disc != 1 || reach * reach + mm * mm >= 1) {
+    if (m->n_disc != 1 || reach * reach + mm * mm >= 1 || m->disc[0].n <= 0) {
         for (int64_t x = 0; x < nx; x++)
             if (!is_valid(m, (double)x, (double)y)) value[x] = NAN;
         return;
     }
-    const struct msi_pb_disc d = m->disc[0];
-    for (int64_t x = 0; x < nx; x++) {
-        const double l = m->l + ((double)nx / 2 - (double)x) * m->geometry.cell_x_rad;
-        value[x] = d.l * l + d.m * mm + d.n * sqrt(1 - l * l - mm * mm) >= d.cos_limit ? value[x] : NAN;
-    }
+    int64_t range[2];
+    find_range(m, y, range);
+    for (int64_t x = 0; x < range[0]; x++) value[x] = NAN;
+    for (int64_t x = range[1]; x < nx; x++) value[x] = NAN;
 }
 
 /* Find row y of a response; NaN where it is not known. */
@@ -442,6 +553,7 @@ static int invert(int n, double *a, double *inverse)
 /* What is done with each pixel. */
 typedef struct pixel_work {
     void (*work)(const msi_pb_mean *m, const struct pixel_work *w, const double *value, int64_t at);
+    const void *from; /* pixels of the image before; may be those of the image */
     msi_image *image;
     double limit;
     int first; /* the number of the image's first plane among those of the mean */
@@ -474,6 +586,12 @@ static int work_on_pixels(const msi_pb_mean *m, const pixel_work *w)
     return MSI_OK;
 }
 
+/* Return a pixel of a plane before the work. */
+static double value_before(const pixel_work *w, int plane, int64_t at)
+{
+    return msi_image_value(w->from, w->image->precision, plane * msi_image_n_pixel(&w->image->geometry) + at);
+}
+
 /* Correct the planes of a pixel by its matrix. */
 static void correct_pixel(const msi_pb_mean *m, const pixel_work *w, const double *value, int64_t at)
 {
@@ -481,7 +599,7 @@ static void correct_pixel(const msi_pb_mean *m, const pixel_work *w, const doubl
     double a[MSI_MAX_PLANES * MSI_MAX_PLANES], inverse[MSI_MAX_PLANES * MSI_MAX_PLANES], in[MSI_MAX_PLANES];
     double least = INFINITY;
     for (int p = 0; p < n; p++) {
-        in[p] = msi_image_value(msi_image_plane(w->image, p), w->image->precision, at);
+        in[p] = value_before(w, p, at);
         if (value) least = fmin(least, value[(first + p) * (m->n_plane + 1)]);
     }
     int is_there = value && least > w->limit;
@@ -502,7 +620,7 @@ static void correct_pixel(const msi_pb_mean *m, const pixel_work *w, const doubl
 }
 
 /* Divide an image of one plane by its response. */
-static int divide_plane(const msi_pb_mean *m, int first, double limit, msi_image *image)
+static int divide_plane(const msi_pb_mean *m, int first, double limit, const void *from, msi_image *image)
 {
     const int64_t nx = m->geometry.nx;
     const float least = (float)limit;
@@ -516,10 +634,12 @@ static int divide_plane(const msi_pb_mean *m, int first, double limit, msi_image
         find_row(&w, y, row);
         if (image->precision == MSI_FP32) {
             float *pixel = (float *)image->pixel + y * nx;
-            for (int64_t x = 0; x < nx; x++) pixel[x] = row[x] > least ? pixel[x] / row[x] : NAN;
+            const float *in = (const float *)from + y * nx;
+            for (int64_t x = 0; x < nx; x++) pixel[x] = row[x] > least ? in[x] / row[x] : NAN;
         } else {
             double *pixel = (double *)image->pixel + y * nx;
-            for (int64_t x = 0; x < nx; x++) pixel[x] = row[x] > least ? pixel[x] / (double)row[x] : (double)NAN;
+            const double *in = (const double *)from + y * nx;
+            for (int64_t x = 0; x < nx; x++) pixel[x] = row[x] > least ? in[x] / (double)row[x] : (double)NAN;
         }
     }
     msi_free(rows);
@@ -527,10 +647,11 @@ static int divide_plane(const msi_pb_mean *m, int first, double limit, msi_image
     return rc;
 }
 
-int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image)
+int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, const void *from, msi_image *image)
 {
-    if (image->n_plane == 1) return divide_plane(m, first, limit, image);
-    return work_on_pixels(m, &(pixel_work){.work = correct_pixel, .image = image, .limit = limit, .first = first});
+    if (image->n_plane == 1) return divide_plane(m, first, limit, from, image);
+    return work_on_pixels(
+        m, &(pixel_work){.work = correct_pixel, .from = from, .image = image, .limit = limit, .first = first});
 }
 
 /* ---- Taylor terms ---- */
@@ -675,7 +796,7 @@ int msi_pb_mean_correct_terms(const msi_pb_mean *node, const msi_pb_taylor *t, d
 int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double limit, float *pixel)
 {
     const int64_t nx = m->geometry.nx;
-    const float least = limit < 0 ? -INFINITY : (float)limit;
+    const float least = (float)limit;
     row_work w;
     MSI_TRY(
         begin_rows(&w, m, part == MSI_PB_RESPONSE ? plane * (m->n_plane + 1) : m->n_element + (part == MSI_PB_FEED_Y)));
@@ -683,7 +804,7 @@ int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double 
     for (int64_t y = 0; y < m->geometry.ny; y++) {
         float *row = pixel + y * nx;
         find_row(&w, y, row);
-        for (int64_t x = 0; x < nx; x++) row[x] = row[x] > least ? row[x] : NAN;
+        for (int64_t x = 0; limit >= 0 && x < nx; x++) row[x] = row[x] > least ? row[x] : NAN;
     }
     msi_free(w.weight);
     return MSI_OK;
@@ -693,7 +814,7 @@ static void see_pixel(const msi_pb_mean *m, const pixel_work *w, const double *v
 {
     const int n = m->n_plane;
     double in[MSI_MAX_PLANES];
-    for (int p = 0; p < n; p++) in[p] = msi_image_value(msi_image_plane(w->image, p), w->image->precision, at);
+    for (int p = 0; p < n; p++) in[p] = value_before(w, p, at);
     for (int p = 0; p < n; p++) {
         double out = 0;
         for (int q = 0; value && q < n; q++) out += value[p * n + q] * in[q];
@@ -703,7 +824,7 @@ static void see_pixel(const msi_pb_mean *m, const pixel_work *w, const double *v
 
 int msi_pb_mean_see(const msi_pb_mean *m, msi_image *image)
 {
-    return work_on_pixels(m, &(pixel_work){.work = see_pixel, .image = image});
+    return work_on_pixels(m, &(pixel_work){.work = see_pixel, .from = image->pixel, .image = image});
 }
 
 /* Below this response the polarisations are not separated: the inverse would amplify noise. */
@@ -714,7 +835,7 @@ static void weigh_pixel(const msi_pb_mean *m, const pixel_work *w, const double 
     const int n = m->n_plane;
     double a[MSI_MAX_PLANES * MSI_MAX_PLANES], inverse[MSI_MAX_PLANES * MSI_MAX_PLANES], in[MSI_MAX_PLANES];
     int separates = n > 1 && value && value[0] > LEAST_SEPARATED;
-    for (int p = 0; p < n; p++) in[p] = msi_image_value(msi_image_plane(w->image, p), w->image->precision, at);
+    for (int p = 0; p < n; p++) in[p] = value_before(w, p, at);
     if (separates) {
         memcpy(a, value, (size_t)(n * n) * sizeof *a);
         separates = invert(n, a, inverse);
@@ -731,7 +852,7 @@ static void weigh_pixel(const msi_pb_mean *m, const pixel_work *w, const double 
 
 int msi_pb_mean_weigh(const msi_pb_mean *m, msi_image *image)
 {
-    return work_on_pixels(m, &(pixel_work){.work = weigh_pixel, .image = image});
+    return work_on_pixels(m, &(pixel_work){.work = weigh_pixel, .from = image->pixel, .image = image});
 }
 
 int msi_pb_mean_add(msi_pb_mean *sum, const msi_pb_mean *more, double weight)

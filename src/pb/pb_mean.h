@@ -46,10 +46,29 @@ typedef struct msi_pb_mean {
  */
 int msi_pb_mean_make(msi_pb_mean *out, const msi_pb_array *a, const msi_pb_target *t);
 
-/* msi_pb_mean_from_feeds - make a mean beam from images of the power of both feeds, [ny][nx]. Stokes parameters respond
- * by the mean of both. Returns: as msi_pb_mean_make */
-int msi_pb_mean_from_feeds(msi_pb_mean *out, const msi_image_geometry *geometry, const msi_plane *planes, int n_plane,
-                           const float *x, const float *y);
+/*
+ * Files of a mean beam have the elements of a matrix as WSClean writes them: the mean of conj(A) (x) A, with the Jones
+ * matrix A of linear feeds, which turns the coherencies XX, YX, XY, YY of the sky to those of the image. Of its Hermitian
+ * part, which is all of it where Jones matrices are Hermitian, as those of dishes, they are the lower triangle by rows:
+ * 0 the real 00, 1 and 2 the real and imaginary 10, 3 the real 11 .. 15 the real 33.
+ */
+enum { MSI_PB_ELEMENTS = 16 };
+
+/*
+ * msi_pb_mean_element - find an element of a mean beam with nodes, of I, Q, U and V in any order.
+ * Returned: *out  a mean of one plane, whose response is the element; emptied by msi_pb_mean_free
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_pb_mean_element(msi_pb_mean *out, const msi_pb_mean *m, const msi_plane *planes, int element);
+
+/*
+ * msi_pb_mean_from_elements - make a mean beam from images of elements.
+ * Given:   element  [ny][nx] each; NULL: not given, 0. 0 and 15 are given. Without 3 and 8, Stokes parameters respond by
+ *                   the mean power of both feeds, and not to each other
+ * Returns: as msi_pb_mean_make
+ */
+int msi_pb_mean_from_elements(msi_pb_mean *out, const msi_image_geometry *geometry, const msi_plane *planes,
+                              int n_plane, const float *const element[MSI_PB_ELEMENTS]);
 void msi_pb_mean_free(msi_pb_mean *m); /* leaves it empty */
 
 /* msi_pb_mean_from_plain - make a mean beam from its image, which it then owns. */
@@ -78,10 +97,11 @@ int msi_pb_mean_image(const msi_pb_mean *m, msi_pb_part part, int plane, double 
  * Given:              first  the number of the image's first plane among the target's; an image of fewer planes is
  *                            divided by the response of each plane to itself
  *                     limit  pixels where the least response of a plane to itself is at or below it become NaN
- * Given and returned: image
+ *                     from   pixels to correct, of the planes, size and precision of the image; may be image->pixel
+ * Returned:           image  its pixels
  * Returns:            0, MSI_ENOMEM
  */
-int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, msi_image *image);
+int msi_pb_mean_correct(const msi_pb_mean *m, int first, double limit, const void *from, msi_image *image);
 
 /* Taylor terms of spectra, in x = frequency / reference - 1, and the frequencies that stand for a band: nodes with shares
  * of its weight. */

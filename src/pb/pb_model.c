@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "pb_model.h"
+/*
+ * Models of primary beams as Jones matrices: the responses, by telescope and kind of formula; beams of files; the words of
+ * -pb with numbers; and the telescopes. A telescope is a row of `named` with a function that makes its model. They are in
+ * one file so that a telescope is added in one place. Coefficients are in pb_tables.c, stations of LOFAR in pb_stations.c.
+ */
+#include "src/pb/pb_model.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -10,10 +15,10 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/units.h"
-#include "pb_config.h"
-#include "pb_file.h"
-#include "pb_stations.h"
-#include "pb_tables.h"
+#include "src/pb/pb_config.h"
+#include "src/pb/pb_file.h"
+#include "src/pb/pb_stations.h"
+#include "src/pb/pb_tables.h"
 
 static const double ARCMIN = MSI_PI / 10800;
 

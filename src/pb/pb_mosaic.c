@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Mosaics:
+ *   1. Pointings become fields; the box of a field is the part of the image that its beam reaches.
+ *   2. The beams of the fields are computed, and from them the response of a channel.
+ *   3. An image is the sum of the fields' images, each multiplied by its beam, divided so that its noise is flat. With
+ *      Taylor terms the sums have several moments.
+ *   4. The PSF is that of the samples of all fields.
+ * Fields, terms and images share the arrays of a channel, so they are in one file.
+ */
 #include "src/pb/pb_mosaic.h"
 
 #include <math.h>
@@ -632,14 +641,9 @@ static int count_samples(const msi_mosaic_channel *c, int n_plane, double *sum_w
     MSI_TRY(msi_alloc(of_field, (int64_t)c->mosaic->n * n_plane, sizeof **of_field, "weights of fields"));
     for (int k = 0; k < n_plane; k++) sum_weight[k] = 0, n_vis[k] = 0;
     for (int i = 0; i < c->mosaic->n; i++) {
-        double sum[MSI_GRIDDER_MAX_PLANES];
-        int64_t n[MSI_GRIDDER_MAX_PLANES];
-        msi_gridder_weights(c->gridder[i], sum, NULL, n);
-        for (int k = 0; k < n_plane; k++) {
-            (*of_field)[i * n_plane + k] = sum[k];
-            sum_weight[k] += sum[k];
-            n_vis[k] += n[k];
-        }
+        double *of_this = *of_field + (int64_t)i * n_plane;
+        msi_gridder_weights_add(c->gridder[i], n_plane, of_this, NULL, n_vis);
+        for (int k = 0; k < n_plane; k++) sum_weight[k] += of_this[k];
     }
     return MSI_OK;
 }

@@ -320,7 +320,7 @@ int msi_pb_channel_residual(msi_pb_channel *c, const msi_planes *model, msi_plan
     msi_gridder_reset(c->gridder);
     MSI_TRY(msi_image_alloc(&image, &c->work->spec.geometry, shape->n, shape->precision));
     int rc = msi_planes_fetch(model, 0, shape->n, image.pixel);
-    if (!rc) rc = msi_pb_mean_correct(c->mean, 0, c->limit, &image);
+    if (!rc) rc = msi_pb_mean_correct(c->mean, 0, c->limit, image.pixel, &image);
     if (!rc) msi_image_blank(&image);
     if (!rc) rc = copy_samples(msi_gridder_store(c->gridder), &left, &memory);
     if (!rc) rc = subtract_model(c, &image, left);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "pb_tables.h"
+#include "src/pb/pb_tables.h"
 
 #define ROWS(table) (int)(sizeof(table) / sizeof *(table)), table
 

@@ -305,7 +305,7 @@ static int make_vectors(maker *k)
 }
 
 /* Make a vector the next beam, and take it out of all vectors. */
-static void take(maker *k, int chosen)
+static void orthogonalise(maker *k, int chosen)
 {
     const int n = k->n_basis;
     const place *at = &k->at[chosen];
@@ -347,7 +347,7 @@ static int choose(maker *k)
                                  "the primary beam changes so much that %d terms leave an error of %.1e; use a larger "
                                  "accuracy than %.1e, or shorter intervals",
                                  k->n_basis, worst, k->d->accuracy);
-        take(k, chosen);
+        orthogonalise(k, chosen);
     }
 }
 

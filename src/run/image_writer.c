@@ -52,7 +52,7 @@ int msi_finite_check(const msi_finite_cause *cause, msi_fits_kind kind, const ms
     if (is_sky && !spec->n_vis) return MSI_OK;
     /* A restored image without a beam is NaN. */
     /* Computed where they are finite, NaN elsewhere. */
-    if (msi_fits_is_index(kind) || (kind >= MSI_FITS_IMAGE_PB && kind <= MSI_FITS_FEED_Y)) return MSI_OK;
+    if (msi_fits_is_index(kind) || (kind >= MSI_FITS_IMAGE_PB && kind <= MSI_FITS_BEAM_15)) return MSI_OK;
     if (kind == MSI_FITS_IMAGE && !msi_beam_known(&spec->beam)) return MSI_OK;
 #pragma omp parallel for schedule(static) reduction(+ : n) if (g->nx * g->ny > MIN_PIXELS_FOR_THREADS)
     for (int64_t y = 0; y < g->ny; y++) {
@@ -79,10 +79,10 @@ typedef struct batch {
     int n_file, n_begun, n_ended;
     msi_image_file file[MSI_IMAGE_MAX_FILES];
     msi_observation observation;
-    msi_fits_contour contour; /* that of the files, which is one */
-    char *data_column;
-    msi_first_error failure; /* of the first file that failed, in the order of files */
-    int failed;              /* that file */
+    msi_fits_contour contour;         /* that of the files, which is one */
+    char *data_column, *primary_beam; /* copies of a text of all files; the latter NULL: none */
+    msi_first_error failure;          /* of the first file that failed, in the order of files */
+    int failed;                       /* that file */
 } batch;
 
 /* The threads share everything under the lock. */
@@ -156,6 +156,13 @@ static int is_written(const batch *b)
     return b->n_ended == b->n_file;
 }
 
+static void forget_files(batch *b)
+{
+    msi_free(b->data_column);
+    msi_free(b->primary_beam);
+    *b = (batch){0};
+}
+
 /* Remove the written images at the beginning of the ring. */
 static void remove_written(msi_image_writer *w)
 {
@@ -163,8 +170,7 @@ static void remove_written(msi_image_writer *w)
         batch *b = batch_at(w, 0);
         if (!w->failure.status) w->failure = b->failure;
         msi_image_free(&b->image);
-        msi_free(b->data_column);
-        *b = (batch){0};
+        forget_files(b);
         w->first = (w->first + 1) % MSI_IMAGES_IN_FLIGHT;
         w->n--;
     }
@@ -222,17 +228,25 @@ int msi_image_writer_wait(msi_image_writer *w)
     return rc;
 }
 
+static int copy_text(char **out, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    MSI_TRY(msi_alloc(out, (int64_t)size, 1, "a text of a header"));
+    memcpy(*out, text, size);
+    return MSI_OK;
+}
+
 /* The sets may be closed, and others opened, before the files are written. */
 static int copy_files(batch *b, int n_file, const msi_image_file *file)
 {
-    const size_t size = strlen(file->spec.data_column) + 1;
-    MSI_TRY(msi_alloc(&b->data_column, (int64_t)size, 1, "name of a column"));
-    memcpy(b->data_column, file->spec.data_column, size);
+    MSI_TRY(copy_text(&b->data_column, file->spec.data_column));
+    if (file->spec.primary_beam) MSI_TRY(copy_text(&b->primary_beam, file->spec.primary_beam));
     b->observation = *file->spec.observation;
     if (file->spec.contour) b->contour = *file->spec.contour;
     for (int i = 0; i < n_file; i++) {
         b->file[i] = file[i];
         b->file[i].spec.data_column = b->data_column;
+        b->file[i].spec.primary_beam = b->primary_beam;
         b->file[i].spec.observation = &b->observation;
         if (file[i].spec.contour) b->file[i].spec.contour = &b->contour;
     }
@@ -256,7 +270,7 @@ static int begin_image(msi_image_writer *w, msi_image *image, int n_file, const 
     MSI_TRY(msi_first_error_raise(&w->failure));
     const int rc = copy_files(b, n_file, file);
     if (rc) {
-        *b = (batch){0};
+        forget_files(b);
         return rc;
     }
     b->image = *image;

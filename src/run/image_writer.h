@@ -50,8 +50,8 @@ int msi_image_writer_create(msi_image_writer **out, msi_outputs *outputs, int n_
 /*
  * msi_image_writer_put - begin to write an image, as soon as fewer than n_pending images are being written.
  * Given:              n_pending  0 .. MSI_IMAGES_IN_FLIGHT; 0: the image is written on return
- *                     file [n_file]  copied, with what spec.observation and spec.data_column point to; the other
- *                     pointers of a spec are borrowed until the image is written
+ *                     file [n_file]  copied, with what spec.observation, spec.data_column and spec.primary_beam point
+ *                     to, the same for all; the other pointers of a spec are borrowed until the image is written
  * Given and returned: image  the writer takes it; empty on return, also after a failure
  * Returns: 0, or the status of an earlier image that failed; then this one is not written
  */

@@ -207,13 +207,26 @@ static int add_planes(msi_outputs *o, msi_output_id id, msi_fits_kind kind)
     return MSI_OK;
 }
 
+int msi_outputs_beam_is_matrix(const msi_options *o)
+{
+    msi_plane planes[MSI_MAX_PLANES];
+    const int n = msi_options_planes(o, planes);
+    int n_stokes = 0;
+    for (int p = 0; p < n; p++) n_stokes += planes[p].pol >= MSI_POL_I && planes[p].pol <= MSI_POL_V;
+    return n_stokes == 4 && !o->pb.mosaic && !msi_options_has_gains(o);
+}
+
 /* Add the primary beam of a channel, and the images that are corrected for it. */
 static int add_primary_beam(msi_outputs *o, msi_output_id id)
 {
     const msi_options *opt = o->options;
     if (opt->pb.apply && !opt->pb.reuse) {
-        MSI_TRY(add_planes(o, id, MSI_FITS_FEED_X));
-        MSI_TRY(add_planes(o, id, MSI_FITS_FEED_Y));
+        MSI_TRY(add_planes(o, id, MSI_FITS_BEAM_0));
+        for (int k = 1; k < 15 && msi_outputs_beam_is_matrix(opt); k++) {
+            id.kind = MSI_FITS_BEAM_0 + k;
+            MSI_TRY(add_image(o, id, 0));
+        }
+        MSI_TRY(add_planes(o, id, MSI_FITS_BEAM_15));
     }
     if (opt->pb.apply && opt->make_psf && opt->pb.save_psf) MSI_TRY(add_planes(o, id, MSI_FITS_PSF_PB));
     const int corrects = opt->pb.apply || msi_options_has_gains(opt);

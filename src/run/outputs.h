@@ -66,6 +66,10 @@ int msi_outputs_index_plane(const msi_options *options);
  * else -1. */
 int msi_outputs_taylor_plane(const msi_options *options);
 
+/* msi_outputs_beam_is_matrix - return 1 if the primary beam is written as a matrix of 16 files, for I, Q, U and V; else
+ * it is the power of the two feeds. */
+int msi_outputs_beam_is_matrix(const msi_options *options);
+
 int msi_outputs_n(const msi_outputs *o);
 
 /* msi_outputs_set_axis - set the planes of cubes before the first image is written; copied, without beams. */

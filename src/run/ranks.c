@@ -321,7 +321,8 @@ int msi_ranks_image(msi_ranks *ranks, msi_image *image)
 int msi_ranks_sum_density(msi_ranks *ranks, msi_density *d)
 {
     if (ranks->size == 1) return MSI_OK;
-    const msi_density_parts parts = msi_density_parts_of(d);
+    msi_density_parts parts;
+    MSI_TRY(msi_density_parts_of(d, &parts));
     for (int k = 0; k < 2; k++) {
         if (!parts.sum[k]) continue;
         MSI_TRY(msi_ranks_sum(ranks, parts.sum[k], parts.n_cell, MSI_FP64));

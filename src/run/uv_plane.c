@@ -56,9 +56,10 @@ int msi_uv_weights(const msi_image_geometry *g, const msi_weighting *rule, msi_g
     msi_density_grid grid;
     *weight = NULL;
     MSI_TRY(msi_density_create(&d, g, rule));
-    const double *half = msi_density_sums(d, &grid);
+    const double *half = NULL;
     int rc = MSI_OK;
     for (int64_t i = 0; !rc && i < n_gridder; i++) rc = msi_density_add(d, gridder[i]);
+    if (!rc) rc = msi_density_sums(d, &grid, &half);
     if (!rc) rc = msi_alloc(weight, grid.nu * grid.nv, sizeof **weight, "weights");
     for (int64_t row = 0; !rc && row < grid.nv / 2; row++) {
         double *up = *weight + (grid.nv / 2 + row) * grid.nu, *down = *weight + (grid.nv / 2 - 1 - row) * grid.nu;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Model images: the files are found by name, the headers are read and compared, channels and polarisations are listed,
- * and every pixel is checked.
+ * and every pixel is checked. These are steps of one list, which all need the same table of files.
  */
 #include "src/sky/model_images.h"
 

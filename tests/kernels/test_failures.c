@@ -29,6 +29,7 @@ typedef struct scenario {
     msi_weighting rule;
     int residual;                /* a model is subtracted */
     int n_worker;                /* workers that share the first device */
+    int on_gpu;                  /* samples go to the GPU as they are added */
     msi_case_data first, second; /* of different channels */
 } scenario;
 
@@ -57,8 +58,10 @@ static int add_and_weigh(const scenario *s, msi_gridder *g, stage *at)
 {
     msi_density *density = NULL;
     *at = ADD;
-    int rc = msi_gridder_add(g, &s->first.block);
+    int rc = s->on_gpu ? msi_gridder_gpu_begin(g, 2000, 300) : 0;
+    if (!rc) rc = msi_gridder_add(g, &s->first.block);
     if (!rc) rc = msi_gridder_add(g, &s->second.block);
+    if (!rc) rc = msi_gridder_gpu_end(g);
     if (rc) return rc;
     *at = WEIGHT;
     if (s->rule.mode != MSI_WEIGHT_NATURAL) {
@@ -171,7 +174,8 @@ static void check_failure(const scenario *s, int rc, stage at, int is_only)
     /* A mapping is either memory or the file of the store. */
     int is_file = strcmp(function, "mmap64") == 0 && s->store_bytes && rc == MSI_EOUTPUT;
     /* If several threads fail in parallel, the first failure is not always the one that is kept. */
-    int is_other = !is_only && s->n_worker && (rc == MSI_ENOMEM || rc == MSI_EGPU);
+    /* Samples that cannot go to the GPU stay in host memory, which may fail too. */
+    int is_other = !is_only && (s->n_worker || s->on_gpu) && (rc == MSI_ENOMEM || rc == MSI_EGPU);
     if (rc != due && !is_file && !is_other)
         fail_msg("%s: %s failed in stage %d: status %d, not %d: %s", s->name, function, (int)at, rc, due, message);
     if (strcmp(message, NO_MESSAGE) == 0) fail_msg("%s: %s failed in stage %d, no message", s->name, function, (int)at);
@@ -252,6 +256,7 @@ static void test_every_failure(void **state)
     scenario all[] = {
         {.name = "fp32", .strategy = "planes", .accuracy = 1e-4, .rule = briggs},
         {.name = "fp64", .strategy = "planes", .accuracy = 1e-8, .rule = natural},
+        {.name = "on the GPU", .strategy = "planes", .accuracy = 1e-4, .rule = briggs, .on_gpu = 1},
         {.name = "spilled", .strategy = "planes", .accuracy = 1e-3, .rule = briggs, .store_bytes = 75 << 10},
         {.name = "towers", .strategy = "subgrid", .accuracy = 1e-3, .rule = natural},
         {.name = "residual", .strategy = "planes", .accuracy = 1e-4, .rule = briggs, .residual = 1},
@@ -264,6 +269,7 @@ static void test_every_failure(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (only && strcmp(only, all[i].name) != 0) continue;
         n_met++;
+        if (all[i].on_gpu && backend == MSI_BACKEND_CPU) continue;
         msi_case one = strcmp(all[i].strategy, "subgrid") == 0 ? wide : narrow, other;
         other = one;
         other.n_chan = 5;

@@ -271,6 +271,18 @@ class Sky:
                 name = "pb%s%s-model.fits" % ("" if is_one else "-%04d" % c, "" if planes == "I" else "-" + pol)
                 hdu.writeto(os.path.join(s.out, name), overwrite=True)
 
+    @staticmethod
+    def jones(mhz, east, north, chi):
+        """Of a dish of MeerKAT whose feeds are turned by chi, rows and columns north and east, [2][2][direction]."""
+        # Feed axes: H towards growing azimuth, V up; calibrated data are turned back to north and east.
+        c, si = np.cos(chi), np.sin(chi)
+        turn = np.array([[si, -c], [c, si]])
+        row = MEERKAT_L[mhz]
+        x, y = (np.degrees(a) for a in (north * si - east * c, north * c + east * si))
+        gain = np.zeros((2, 2, len(east)))
+        gain[0, 0], gain[1, 1] = cosine_taper(x, y, *row[:2], *row[4:6]), cosine_taper(x, y, *row[2:4], *row[6:])
+        return np.einsum("ai,abn,bj->ijn", turn, gain, turn)
+
     def coherencies(self, mhz, chi, sizes):
         """What each source gives in XX, XY, YX, YY of a baseline, [source][4]. X is north, Y east."""
         i, q, u, v = (self.spectrum(mhz)[:, None] * self.polarised).T
@@ -279,14 +291,7 @@ class Sky:
         if self.name != "meerkat":
             seen = sky * self.beam(mhz, east, north, sizes)
         else:
-            # Feed axes: H towards growing azimuth, V up; calibrated data are turned back to north and east.
-            c, si = np.cos(chi), np.sin(chi)
-            turn = np.array([[si, -c], [c, si]])
-            row = MEERKAT_L[mhz]
-            x, y = (np.degrees(a) for a in (north * si - east * c, north * c + east * si))
-            gain = np.zeros((2, 2, len(east)))
-            gain[0, 0], gain[1, 1] = cosine_taper(x, y, *row[:2], *row[4:6]), cosine_taper(x, y, *row[2:4], *row[6:])
-            jones = np.einsum("ai,abn,bj->ijn", turn, gain, turn)
+            jones = self.jones(mhz, east, north, chi)
             seen = np.einsum("ijn,jkn,lkn->iln", jones, sky, jones)
         return seen.reshape(4, -1).T
 

@@ -370,7 +370,7 @@ typedef struct maker {
     msi_c64 **scratch; /* [n_thread] */
 } maker;
 
-static void put(const msi_wkernel_set *set, int64_t at, msi_c64 value)
+static void put_value(const msi_wkernel_set *set, int64_t at, msi_c64 value)
 {
     if (set->precision == MSI_FP32)
         ((msi_c32 *)set->table)[at] = (msi_c32){(float)value.re, (float)value.im};
@@ -390,7 +390,7 @@ static void make_separable_axis(const maker *m, int along_v, int32_t plane, msi_
     for (int i = 0; i < a->n_node; i++) add_node(a, i, turned(a->weight[i], set->w_lambda[plane] * part[i]), n, kernel);
     for (int32_t sub = -os / 2; sub <= os / 2; sub++) {
         int64_t row = msi_wkernel_row(offset, half, os, sub) + half;
-        for (int32_t t = -half; t <= half; t++) put(set, row + t, kernel[msi_wkernel_distance(t, sub, os)]);
+        for (int32_t t = -half; t <= half; t++) put_value(set, row + t, kernel[msi_wkernel_distance(t, sub, os)]);
     }
 }
 
@@ -419,8 +419,8 @@ static void make_full(const maker *m, int32_t plane, msi_c64 *scratch)
             int64_t at = msi_wkernel_square(set->offset_u[plane], half, os, su, sv);
             for (int32_t tv = -half; tv <= half; tv++)
                 for (int32_t tu = -half; tu <= half; tu++)
-                    put(set, at + (int64_t)(tv + half) * taps + tu + half,
-                        kernel[msi_wkernel_distance(tu, su, os) * n + msi_wkernel_distance(tv, sv, os)]);
+                    put_value(set, at + (int64_t)(tv + half) * taps + tu + half,
+                              kernel[msi_wkernel_distance(tu, su, os) * n + msi_wkernel_distance(tv, sv, os)]);
         }
 }
 

@@ -58,10 +58,12 @@ void clean_problem_make(clean_problem *p, int n_sample, uint64_t seed)
         if (p->weight[c] == 0 && p->n_channel == 1) p->weight[c] = 1;
         if (p->freq_hz[c] == 0) p->freq_hz[c] = 1e9 + 1e8 * c;
     }
-    p->psf = calloc((size_t)(p->nx * p->ny * p->n_channel), sizeof *p->psf);
+    const int n = oracle_n_psf(p);
+    p->psf = calloc((size_t)(p->nx * p->ny * n), sizeof *p->psf);
     p->residual = calloc((size_t)all_pixels(p), sizeof *p->residual);
     p->model = calloc((size_t)all_pixels(p), sizeof *p->model);
-    for (int c = 0; c < p->n_channel; c++) make_psf(p, c, n_sample, seed, p->psf + c * p->nx * p->ny);
+    for (int c = 0; c < n; c++)
+        make_psf(p, c % p->n_channel, n_sample, seed + (uint64_t)(c / p->n_channel), p->psf + c * p->nx * p->ny);
 }
 
 void clean_problem_add(clean_problem *p, const clean_source *s)
@@ -126,8 +128,9 @@ void clean_problem_copy(clean_problem *to, const clean_problem *from)
 {
     const size_t bytes = (size_t)all_pixels(from) * sizeof *from->residual;
     *to = *from;
-    to->psf = malloc((size_t)(from->nx * from->ny * from->n_channel) * sizeof *to->psf);
-    memcpy(to->psf, from->psf, (size_t)(from->nx * from->ny * from->n_channel) * sizeof *to->psf);
+    const size_t psfs = (size_t)(from->nx * from->ny * oracle_n_psf(from)) * sizeof *to->psf;
+    to->psf = malloc(psfs);
+    memcpy(to->psf, from->psf, psfs);
     to->residual = malloc(bytes);
     memcpy(to->residual, from->residual, bytes);
     to->model = malloc(bytes);
@@ -148,6 +151,8 @@ msi_cleaner_spec clean_spec_of(const clean_problem *p, msi_precision precision)
                               .n_channel = p->n_channel,
                               .n_pol = p->n_pol,
                               .search_pol = p->searched,
+                              .grid_x = p->grid_x,
+                              .grid_y = p->grid_y,
                               .weight = p->weight,
                               .freq_hz = p->freq_hz,
                               .precision = precision,
@@ -179,6 +184,11 @@ void clean_run_make(clean_run *run, const clean_problem *p, const msi_cleaner_sp
     if (msi_cleaner_psf(run->c, psf) != 0) fail_msg("%s", msi_error_get());
     assert_int_equal(msi_cleaner_mask(run->c, p->mask), 0);
     msi_planes_free(psf);
+    for (int cell = 1; cell < oracle_n_psf(p) / p->n_channel; cell++) {
+        psf = clean_planes_of(p, p->psf + cell * p->n_channel * p->nx * p->ny, p->n_channel, spec->precision);
+        if (msi_cleaner_cell_psf(run->c, cell, psf) != 0) fail_msg("%s", msi_error_get());
+        msi_planes_free(psf);
+    }
     run->precision = spec->precision;
     run->n_value = p->nx * p->ny * n;
     run->residual = clean_planes_of(p, p->residual, n, spec->precision);

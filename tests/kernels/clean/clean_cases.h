@@ -20,7 +20,7 @@ typedef struct clean_source {
 double clean_random(uint64_t *seed);
 
 /* clean_problem_make - make PSFs for shape (nx, ny, n_channel, n_pol, weights and frequencies set); residual and model
- * are zero. The uv coordinates of a channel's samples are proportional to its frequency. */
+ * are zero. The uv coordinates of a channel's samples are proportional to its frequency; cells have other samples. */
 void clean_problem_make(clean_problem *p, int n_sample, uint64_t seed);
 
 /* clean_problem_add - add a source, convolved with the PSFs, to the residual. */

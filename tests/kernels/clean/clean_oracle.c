@@ -96,9 +96,25 @@ static void subtract(const clean_problem *p, double *plane, const response *f, c
         }
 }
 
-static void subtract_all(const clean_problem *p, double *planes, const response *of_channel, const oracle_component *c,
+int oracle_n_psf(const clean_problem *p)
+{
+    return p->n_channel * (p->grid_x > 1 ? p->grid_x : 1) * (p->grid_y > 1 ? p->grid_y : 1);
+}
+
+/* Return the first channel's response in the cell of a pixel: cells are as wide as the image over their number. */
+static const response *responses_at(const clean_problem *p, const response *all, const oracle_component *at)
+{
+    const int n_x = p->grid_x > 1 ? p->grid_x : 1, n_y = p->grid_y > 1 ? p->grid_y : 1;
+    int column = 0, row = 0;
+    while ((column + 1) * p->nx <= at->x * n_x) column++;
+    while ((row + 1) * p->ny <= at->y * n_y) row++;
+    return all + (row * n_x + column) * p->n_channel;
+}
+
+static void subtract_all(const clean_problem *p, double *planes, const response *all, const oracle_component *c,
                          int64_t patch)
 {
+    const response *of_channel = responses_at(p, all, c);
     for (int k = 0; k < p->n_channel * p->n_pol; k++)
         if (p->weight[k / p->n_pol] > 0)
             subtract(p, planes + k * pixels(p), &of_channel[k / p->n_pol], c, c->value[k], patch);
@@ -106,7 +122,7 @@ static void subtract_all(const clean_problem *p, double *planes, const response 
 
 static void psf_responses(const clean_problem *p, response *out)
 {
-    for (int c = 0; c < p->n_channel; c++)
+    for (int c = 0; c < oracle_n_psf(p); c++)
         out[c] = (response){p->psf + c * pixels(p), p->nx, p->ny, p->nx / 2, p->ny / 2};
 }
 
@@ -140,7 +156,7 @@ static double threshold_of(const oracle_rules *r, double peak)
 
 int64_t oracle_hogbom(clean_problem *p, const oracle_rules *r, oracle_component *out)
 {
-    response f[ORACLE_CHANNELS];
+    response f[ORACLE_PSFS];
     double key, threshold = -1;
     int64_t n = 0;
     psf_responses(p, f);
@@ -172,7 +188,7 @@ static int64_t list_of(const clean_problem *p, const oracle_rules *r, const doub
 int64_t oracle_list(clean_problem *p, const oracle_rules *r, oracle_component *out)
 {
     const size_t bytes = (size_t)(pixels(p) * p->n_channel * p->n_pol) * sizeof(double);
-    response f[ORACLE_CHANNELS];
+    response f[ORACLE_PSFS];
     uint8_t *in = malloc((size_t)pixels(p));
     double *work = malloc(bytes), key, threshold = -1;
     int64_t n = 0;
@@ -238,7 +254,7 @@ void oracle_convolve(const clean_problem *p, const double *in, const double *psf
 typedef struct scale {
     int64_t half, border;
     double *kernel, bias, gain;
-    response once[ORACLE_CHANNELS], twice[ORACLE_CHANNELS];
+    response once[ORACLE_PSFS], twice[ORACLE_PSFS];
     double key;
     int active, idle; /* idle: rounds in a row that did not lower its peak; after three it is left out */
 } scale;
@@ -267,10 +283,12 @@ static void make_scale(const clean_problem *p, const oracle_rules *r, int i, sca
 {
     double all = 0, peak = 0;
     make_kernel(r, r->scale[i], s);
-    response f[ORACLE_CHANNELS];
+    response f[ORACLE_PSFS];
     psf_responses(p, f);
     for (int c = 0; c < p->n_channel; c++) all += p->weight[c];
-    for (int c = 0; c < p->n_channel; c++) {
+    /* Gains are those of the cell with the middle pixel. */
+    const oracle_component centre = {.x = p->nx / 2, .y = p->ny / 2};
+    for (int c = 0; c < oracle_n_psf(p); c++) {
         s->once[c] = convolve_full(&f[c], s->kernel, s->half);
         response twice = convolve_full(&s->once[c], s->kernel, s->half);
         /* A list is cleaned with PSFs of the image's size. */
@@ -280,8 +298,10 @@ static void make_scale(const clean_problem *p, const oracle_rules *r, int i, sca
                    (size_t)p->nx * sizeof *cut);
         free((void *)twice.value);
         s->twice[c] = (response){cut, p->nx, p->ny, p->nx / 2, p->ny / 2};
-        peak += p->weight[c] / all * s->once[c].value[s->once[c].my * s->once[c].nx + s->once[c].mx];
     }
+    const response *middle = responses_at(p, s->once, &centre);
+    for (int c = 0; c < p->n_channel; c++)
+        peak += p->weight[c] / all * middle[c].value[middle[c].my * middle[c].nx + middle[c].mx];
     s->bias = i ? pow(r->bias, -log2(r->scale[i] / (2 * r->beam))) : 1;
     s->gain = i ? r->gain / peak : r->gain;
     s->active = 1;
@@ -290,7 +310,7 @@ static void make_scale(const clean_problem *p, const oracle_rules *r, int i, sca
 
 static void free_scale(const clean_problem *p, scale *s)
 {
-    for (int c = 0; c < p->n_channel; c++) {
+    for (int c = 0; c < oracle_n_psf(p); c++) {
         free((void *)s->once[c].value);
         free((void *)s->twice[c].value);
     }
@@ -342,9 +362,9 @@ static int64_t clean_scale(clean_problem *p, const oracle_rules *r, int i, const
     return n;
 }
 
-/* By power: compute the pixels in which a scale may be found: those where at least 0.9 of its kernel is within the
+/* By power: compute the pixels in which a scale may be found: those where at least a part of its kernel is within the
  * mask. */
-static void allow_within(const clean_problem *p, const scale *s, uint8_t *allow)
+static void allow_within(const clean_problem *p, const scale *s, double part, uint8_t *allow)
 {
     const response kernel = {s->kernel, 2 * s->half + 1, 2 * s->half + 1, s->half, s->half};
     allow_scale(p, s->border, allow);
@@ -355,7 +375,7 @@ static void allow_within(const clean_problem *p, const scale *s, uint8_t *allow)
             if (x >= 0 && x < p->nx && y >= 0 && y < p->ny && p->mask[y * p->nx + x]) within += s->kernel[k];
         }
         const int64_t x = i % p->nx, y = i / p->nx;
-        allow[i] = within > 0.9 && x >= s->border && x < p->nx - s->border && y >= s->border && y < p->ny - s->border;
+        allow[i] = within > part && x >= s->border && x < p->nx - s->border && y >= s->border && y < p->ny - s->border;
     }
 }
 
@@ -388,14 +408,16 @@ int64_t oracle_cornwell(clean_problem *p, const oracle_rules *r, oracle_componen
     for (int i = 0; i < r->n_scale; i++) {
         make_scale(p, r, i, &s[i]);
         s[i].border = (int64_t)(0.75 * r->scale[i]) + 1; /* tclean's: 1.5 times its scale, a radius, and one more */
-        allow_within(p, &s[i], allow[i] = malloc((size_t)pixels(p)));
+        if (r->of_taylor && !i) s[i].border = 0;
+        allow_within(p, &s[i], r->of_taylor ? 0.1 : 0.9, allow[i] = malloc((size_t)pixels(p)));
         power[i] = power_of(p, &s[i]);
     }
     for (; n < r->n_iteration; n++) {
-        double best = 0, strength = 0;
+        double best = 0, strength = 0, points = 0;
         for (int i = 0; i < r->n_scale; i++) {
             convolve_planes(p, &s[i], work);
             const int64_t at = peak_of(p, r, work, allow[i], &key);
+            if (!i) points = key;
             const double squares =
                 key * key / power[i] * (1 - r->small_scale_bias * r->scale[i] / r->scale[r->n_scale - 1]);
             if (threshold < 0) threshold = threshold_of(r, key);
@@ -405,7 +427,7 @@ int64_t oracle_cornwell(clean_problem *p, const oracle_rules *r, oracle_componen
             out[n].scale = i;
             component_at(p, r, work, r->gain / power[i], at, &out[n]);
         }
-        if (strength <= threshold) break;
+        if ((r->of_taylor ? points : strength) <= threshold) break;
         take(p, &s[out[n].scale], &out[n]);
     }
     for (int i = 0; i < r->n_scale; i++) {

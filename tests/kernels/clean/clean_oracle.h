@@ -6,14 +6,15 @@
 
 #include <stdint.h>
 
-enum { ORACLE_CHANNELS = 96, ORACLE_SCALES = 8 };
+enum { ORACLE_CHANNELS = 96, ORACLE_SCALES = 8, ORACLE_PSFS = 96 };
 
 /* The images and parameters of cleaning. Planes are [n_channel][n_pol][ny][nx]. */
 typedef struct clean_problem {
     int64_t nx, ny;
     int n_channel, n_pol;
     double weight[ORACLE_CHANNELS], freq_hz[ORACLE_CHANNELS];
-    double *psf; /* [n_channel][ny][nx] */
+    int grid_x, grid_y; /* cells of the image, each with separate PSFs; 0: 1 */
+    double *psf;        /* [grid_y][grid_x][n_channel][ny][nx], at most ORACLE_PSFS of them */
     double *residual, *model;
     unsigned searched;    /* bit k: polarisation k is searched; 0: all are */
     const uint8_t *mask;  /* NULL: everywhere */
@@ -29,6 +30,7 @@ typedef struct oracle_rules {
     double scale[ORACLE_SCALES], beam, bias, scale_gain;
     int gaussian;
     double small_scale_bias; /* for oracle_cornwell */
+    int of_taylor;           /* for oracle_cornwell: the masks and the end of tclean's mtmfs */
 } oracle_rules;
 
 typedef struct oracle_component {
@@ -36,6 +38,9 @@ typedef struct oracle_component {
     int scale;
     double value[ORACLE_CHANNELS * 4];
 } oracle_component;
+
+/* Return the number of PSFs. */
+int oracle_n_psf(const clean_problem *p);
 
 /* Compute the joined quantity of pixel i. */
 double oracle_quantity(const clean_problem *p, int squared, const double *planes, int64_t i);

@@ -292,16 +292,18 @@ static void test_searched_polarisations(void **state)
     clean_problem_free(&p);
 }
 
-static void check_scales(int gaussian, int n_channel, int n_pol, int squared, unsigned searched)
+static void check_scales(int gaussian, int n_channel, int n_pol, int squared, unsigned searched, int grid_x, int grid_y)
 {
     clean_problem p = {
         .nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}, .searched = searched};
+    p.grid_x = grid_x;
+    p.grid_y = grid_y;
     const clean_source blob = {.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}};
     clean_problem_make(&p, 300, 12);
     clean_problem_add(&p, &blob);
     clean_problem_points(&p, 5, 13);
     oracle_rules r = {.gain = 0.1,
-                      .n_iteration = 1500,
+                      .n_iteration = grid_x > 1 ? 100 : 1500,
                       .mgain = 0.9,
                       .n_scale = 3,
                       .scale = {0, 8, 16},
@@ -324,19 +326,38 @@ static void check_scales(int gaussian, int n_channel, int n_pol, int squared, un
 static void test_multiscale(void **state)
 {
     (void)state;
-    check_scales(0, 1, 1, 0, 0);
-    check_scales(1, 1, 1, 0, 0);
-    check_scales(0, 2, 1, 0, 0);
-    check_scales(0, 2, 2, 0, 0);
-    check_scales(0, 2, 2, 1, 0);
-    check_scales(0, 2, 2, 0, 1);
-    check_scales(0, 2, 2, 1, 1);
+    check_scales(0, 1, 1, 0, 0, 1, 1);
+    check_scales(1, 1, 1, 0, 0, 1, 1);
+    check_scales(0, 2, 1, 0, 0, 1, 1);
+    check_scales(0, 2, 2, 0, 0, 1, 1);
+    check_scales(0, 2, 2, 1, 0, 1, 1);
+    check_scales(0, 2, 2, 0, 1, 1, 1);
+    check_scales(0, 2, 2, 1, 1, 1, 1);
+}
+
+/* Cells with separate PSFs: a component's neighbours see that of its cell, also across the edges of cells. */
+static void test_cells(void **state)
+{
+    (void)state;
+    for (int n = 1; n < 3; n++) {
+        clean_problem p = {
+            .nx = 70, .ny = 56, .n_channel = n, .n_pol = n, .weight = {1, 2}, .grid_x = 4 - n, .grid_y = 2};
+        clean_problem_make(&p, 60, 41);
+        clean_problem_points(&p, 12, 42);
+        oracle_rules r = {.gain = 0.2, .n_iteration = 300, .threshold = 2e-3};
+        msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
+        spec.gain = r.gain;
+        check_both(&p, spec, &r);
+        clean_problem_free(&p);
+    }
+    check_scales(0, 1, 1, 0, 0, 2, 3);
+    check_scales(0, 2, 2, 0, 0, 2, 1);
 }
 
 /* tclean's rule, with lists of one pixel: its components one by one, with the masks of its scales, down to the
  * threshold if the limit of iterations allows it. In addition to a wide source and points there is one source in which only a
  * narrower scale may be found, and one in which points may not be found. */
-static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain)
+static void check_power(int n_channel, int n_pol, int is_masked, double small_scale_bias, double mgain, int of_taylor)
 {
     clean_problem p = {.nx = 72, .ny = 70, .n_channel = n_channel, .n_pol = n_pol, .weight = {1, 2}};
     static const clean_source source[] = {{.x = 33, .y = 36, .sigma = 4, .flux = {20, 15, 12, 9}},
@@ -355,7 +376,8 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
                             .scale = {0, 8, 16},
                             .beam = 2,
                             .bias = 0.6,
-                            .small_scale_bias = small_scale_bias};
+                            .small_scale_bias = small_scale_bias,
+                            .of_taylor = of_taylor};
     msi_cleaner_spec spec = clean_spec_of(&p, MSI_FP64);
     spec.method = "multiscale";
     spec.scale = r.scale;
@@ -363,6 +385,7 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
     spec.beam_pixel = r.beam;
     spec.scale_rule = MSI_CLEAN_BY_POWER;
     spec.small_scale_bias = small_scale_bias;
+    spec.of_taylor = of_taylor;
     spec.scale_gain = 1e-9;
     check_sequence(&p, spec, &r, oracle_cornwell);
     free(mask);
@@ -372,11 +395,12 @@ static void check_power(int n_channel, int n_pol, int is_masked, double small_sc
 static void test_power(void **state)
 {
     (void)state;
-    check_power(1, 1, 0, 0, 0.9);
-    check_power(1, 1, 1, 0, 0.99);
-    check_power(1, 1, 1, 0.6, 0.9);
-    check_power(1, 1, 0, -0.5, 0.9);
-    check_power(2, 2, 1, 0, 0.9);
+    check_power(1, 1, 0, 0, 0.9, 0);
+    check_power(1, 1, 1, 0, 0.99, 0);
+    check_power(1, 1, 1, 0.6, 0.9, 0);
+    check_power(1, 1, 0, -0.5, 0.9, 0);
+    check_power(2, 2, 1, 0, 0.9, 0);
+    check_power(2, 1, 1, 0, 0.9, 1);
 }
 
 int main(int argc, char **argv)
@@ -386,7 +410,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_mask),          cmocka_unit_test(test_joined),
         cmocka_unit_test(test_polarisations), cmocka_unit_test(test_searched_polarisations),
         cmocka_unit_test(test_multiscale),    cmocka_unit_test(test_power),
-        cmocka_unit_test(test_many_planes)};
+        cmocka_unit_test(test_many_planes),   cmocka_unit_test(test_cells)};
     if (!clean_begin(argc, argv)) return 77;
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Natural, uniform and Briggs weights compared with a direct evaluation of their definitions. */
+/* test_density cpu|cuda: natural, uniform and Briggs weights compared with a direct evaluation of their definitions. On a
+ * GPU samples are kept in its memory. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -29,6 +31,23 @@ static const msi_case field = {.name = "weights",
                                .n_chan = N_CHAN,
                                .band = 1.4,
                                .layout = CONCENTRATED};
+
+static msi_backend backend = MSI_BACKEND_CPU;
+
+/* Make a gridder of one plane with the samples of a block. */
+static msi_gridder *gridder_with(const msi_gridder_spec *spec, const msi_vis_block *block)
+{
+    msi_gridder *g;
+    msi_gridder_report report;
+    assert_int_equal(msi_gridder_create(&g, spec), 0);
+    if (backend == MSI_BACKEND_CUDA)
+        assert_int_equal(msi_gridder_gpu_begin(g, block->n_row * block->n_chan, block->n_row), 0);
+    assert_int_equal(msi_gridder_add(g, block), 0);
+    assert_int_equal(msi_gridder_gpu_end(g), 0);
+    msi_gridder_report_get(g, &report);
+    assert_true(report.n_sample > 0 && (report.store_bytes == 0) == (backend == MSI_BACKEND_CUDA));
+    return g;
+}
 
 /* The field's samples with their original weights, and the sums of these weights in each cell. */
 typedef struct weighed {
@@ -170,13 +189,11 @@ static void count_lowered(const weighed *s, const msi_weighting *rule, int64_t *
 /* The gridder's image has the weights of the definition: compare their sum, and the direct sum with them. */
 static void check_rule(weighed *s, const msi_weighting *rule)
 {
-    msi_gridder_spec spec = {.geometry = s->data.geometry, .n_plane = 1, .accuracy = 1e-10, .backend = MSI_BACKEND_CPU};
-    msi_gridder *g;
+    msi_gridder_spec spec = {.geometry = s->data.geometry, .n_plane = 1, .accuracy = 1e-10, .backend = backend};
     msi_density *d;
     msi_image image;
     memcpy(s->data.weight, s->original, sizeof(float) * (size_t)s->n);
-    assert_int_equal(msi_gridder_create(&g, &spec), 0);
-    assert_int_equal(msi_gridder_add(g, &s->data.block), 0);
+    msi_gridder *g = gridder_with(&spec, &s->data.block);
     assert_int_equal(msi_density_create(&d, &s->data.geometry, rule), 0);
     assert_int_equal(msi_density_add(d, g), 0);
     if (rule->rank_level >= 1) assert_int_equal(msi_gridder_weight(g, d, rule), MSI_EINTERNAL);
@@ -251,11 +268,9 @@ static double distance(const msi_image *image, int plane, double factor, const m
 static void image_by(const weighed *s, const msi_weighting *rule, msi_image *image, msi_gridder_report *report)
 {
     msi_gridder_spec spec = {
-        .geometry = s->data.geometry, .n_plane = 1, .psf = 1, .accuracy = 1e-4, .backend = MSI_BACKEND_CPU};
-    msi_gridder *g;
+        .geometry = s->data.geometry, .n_plane = 1, .psf = 1, .accuracy = 1e-4, .backend = backend};
+    msi_gridder *g = gridder_with(&spec, &s->data.block);
     msi_density *d;
-    assert_int_equal(msi_gridder_create(&g, &spec), 0);
-    assert_int_equal(msi_gridder_add(g, &s->data.block), 0);
     assert_int_equal(msi_density_create(&d, &s->data.geometry, rule), 0);
     assert_int_equal(msi_density_add(d, g), 0);
     assert_int_equal(msi_gridder_weight(g, d, rule), 0);
@@ -268,7 +283,8 @@ static void image_by(const weighed *s, const msi_weighting *rule, msi_image *ima
     double sum = 0;
     assert_int_equal(msi_density_create(&weighted, &s->data.geometry, rule), 0);
     assert_int_equal(msi_density_add(weighted, g), 0);
-    const double *cell = msi_density_sums(weighted, &grid);
+    const double *cell;
+    assert_int_equal(msi_density_sums(weighted, &grid, &cell), 0);
     for (int64_t i = 0; i < grid.nu * grid.nv / 2; i++) sum += cell[i];
     assert_true(fabs(sum / image->sum_weight[0] - 1) < 1e-12);
     msi_density_free(weighted);
@@ -362,7 +378,9 @@ static void test_threads_do_not_count(void **state)
         msi_gridder_free(g);
     }
     omp_set_num_threads(threads);
-    const double *one = msi_density_sums(d[0], &grid), *four = msi_density_sums(d[1], &grid);
+    const double *one, *four;
+    assert_int_equal(msi_density_sums(d[0], &grid, &one), 0);
+    assert_int_equal(msi_density_sums(d[1], &grid, &four), 0);
     assert_memory_equal(one, four, sizeof *one * SIDE * SIDE / 2);
     assert_memory_equal(&sum[0], &sum[1], sizeof sum[0]);
     for (int i = 0; i < 2; i++) msi_density_free(d[i]);
@@ -523,7 +541,8 @@ static void test_lines_between_cells(void **state)
         assert_int_equal(msi_gridder_add(g, &block), 0);
         assert_int_equal(msi_density_create(&d, &geometry, &uniform), 0);
         assert_int_equal(msi_density_add(d, g), 0);
-        const double *sum = msi_density_sums(d, &grid);
+        const double *sum;
+        assert_int_equal(msi_density_sums(d, &grid, &sum), 0);
         for (int64_t k = 0; k < SIDE * SIDE / 2; k++)
             assert_true(sum[k] == (k == samples[i].row * SIDE + samples[i].column));
         msi_density_free(d);
@@ -531,13 +550,118 @@ static void test_lines_between_cells(void **state)
     }
 }
 
-int main(void)
+/* Samples that are moved to the host, while some are on the GPU and some are not, are those of a gridder there; so are
+ * those of several planes with several lists of channels. Segments differ. */
+static void test_samples_come_home(void **state)
 {
-    const struct CMUnitTest tests[] = {
+    (void)state;
+    enum { TIMES = 40 };
+    if (backend == MSI_BACKEND_CPU) skip();
+    const msi_case planes = {.name = "planes",
+                             .nx = NX,
+                             .ny = NY,
+                             .field_x_rad = 0.02,
+                             .w_ratio = 0.5,
+                             .n_row = 5000,
+                             .n_chan = 7,
+                             .n_plane = 2,
+                             .band = 1.4};
+    msi_case more = planes;
+    msi_case_data data[2];
+    msi_image image[2];
+    const msi_weighting briggs = {.mode = MSI_WEIGHT_BRIGGS};
+    more.n_chan = 5;
+    msi_case_make(&data[0], &planes, 21);
+    msi_case_make(&data[1], &more, 22);
+    for (int p = 0; p < 2; p++) data[0].weight[p] = 0, data[0].weight[100 + p] = NAN;
+    const msi_gridder_spec spec = {
+        .geometry = data[0].geometry, .n_plane = 2, .psf = 1, .accuracy = 1e-5, .backend = backend};
+    for (int how = 0; how < 3; how++) {
+        msi_gridder *g[2];
+        msi_density *d;
+        for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
+            assert_int_equal(msi_gridder_create(&g[on_gpu], &spec), 0);
+            if (on_gpu) assert_int_equal(msi_gridder_gpu_begin(g[1], TIMES * 60000, TIMES * 10000), 0);
+            for (int k = 0; k < TIMES; k++)
+                assert_int_equal(msi_gridder_add_all(g[on_gpu], (msi_vis_block[]){data[0].block, data[1].block}, 2), 0);
+            /* In the middle, at the end, and after weights have been multiplied. */
+            if (how > 0) assert_int_equal(msi_gridder_gpu_end(g[on_gpu]), 0);
+            if (how == 0) assert_int_equal(msi_gridder_move_to_host(g[on_gpu]), 0);
+            assert_int_equal(msi_density_create(&d, &spec.geometry, &briggs), 0);
+            assert_int_equal(msi_density_add(d, g[on_gpu]), 0);
+            assert_int_equal(msi_gridder_weight(g[on_gpu], d, &briggs), 0);
+            msi_density_free(d);
+            if (how == 1) assert_int_equal(msi_gridder_move_to_host(g[on_gpu]), 0);
+            assert_int_equal(msi_gridder_image(g[on_gpu], &image[on_gpu]), 0);
+        }
+        for (int p = 0; p < 3; p++) {
+            assert_true(distance(&image[1], p, 1, &image[0]) < 3e-6);
+            assert_int_equal(image[0].n_vis[p], image[1].n_vis[p]);
+            assert_true(fabs(image[1].sum_weight[p] / image[0].sum_weight[p] - 1) < 1e-9);
+        }
+        if (how < 2) {
+            const msi_vis_store *a = msi_gridder_store(g[0]), *b = msi_gridder_store(g[1]);
+            int64_t n = 0, at[2] = {0, 0}, row[2] = {0, 0};
+            for (int list = 0; list < 2; list++) {
+                const int32_t n_chan = data[list].block.n_chan;
+                for (at[0] = at[1] = row[0] = row[1] = 0;;) {
+                    const msi_vis_store *of[2] = {a, b};
+                    for (int k = 0; k < 2; k++)
+                        while (at[k] < of[k]->n_segment &&
+                               (of[k]->segment[at[k]].n_chan != n_chan || row[k] == of[k]->segment[at[k]].n_row)) {
+                            at[k]++;
+                            row[k] = 0;
+                        }
+                    assert_int_equal(at[0] == a->n_segment, at[1] == b->n_segment);
+                    if (at[0] == a->n_segment) break;
+                    const msi_vis_segment *x = &a->segment[at[0]], *y = &b->segment[at[1]];
+                    assert_memory_equal(x->uvw_m + 3 * row[0], y->uvw_m + 3 * row[1], 3 * sizeof(double));
+                    for (int p = 0; p < 2; p++)
+                        for (int32_t c = 0; c < n_chan; c++) {
+                            const int64_t i = msi_segment_index(x, p, row[0], c),
+                                          j = msi_segment_index(y, p, row[1], c);
+                            assert_memory_equal((const msi_c32 *)x->vis + i, (const msi_c32 *)y->vis + j,
+                                                sizeof(msi_c32));
+                            assert_true(fabs((double)x->weight[i] - (double)y->weight[j]) <=
+                                        1.2e-7 * (double)x->weight[i]);
+                        }
+                    row[0]++;
+                    row[1]++;
+                    n++;
+                }
+            }
+            assert_true(n > TIMES * 9000);
+        }
+        for (int k = 0; k < 2; k++) {
+            msi_image_free(&image[k]);
+            msi_gridder_free(g[k]);
+        }
+    }
+    msi_case_free(&data[0]);
+    msi_case_free(&data[1]);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest host[] = {
         cmocka_unit_test(test_weights_are_their_definitions), cmocka_unit_test(test_wide_squares),
         cmocka_unit_test(test_no_magnitude_is_lost),          cmocka_unit_test(test_threads_do_not_count),
         cmocka_unit_test(test_a_rule_needs_its_density),      cmocka_unit_test(test_cells_along_an_axis),
         cmocka_unit_test(test_lines_between_cells),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest gpu[] = {cmocka_unit_test(test_weights_are_their_definitions),
+                                     cmocka_unit_test(test_no_magnitude_is_lost),
+                                     cmocka_unit_test(test_samples_come_home)};
+    if (argc < 2 || strcmp(argv[1], "cuda") != 0) return cmocka_run_group_tests(host, NULL, NULL);
+    backend = MSI_BACKEND_CUDA;
+    const msi_gridder_spec spec = {
+        .geometry = {16, 16, 1e-3, 1e-3}, .n_plane = 1, .accuracy = 1e-3, .backend = backend};
+    msi_gridder *g = NULL;
+    const int rc = msi_gridder_create(&g, &spec);
+    msi_gridder_free(g);
+    if (rc == MSI_EGPU) {
+        printf("skipped: %s\n", msi_backend_describe());
+        return 77;
+    }
+    return cmocka_run_group_tests(gpu, NULL, NULL);
 }

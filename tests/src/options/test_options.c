@@ -536,6 +536,8 @@ static void test_refused_selections(void **state)
     refused_value("-shift 126 -43", "-shift 126:", "126deg");
     refused_value("-shift 126deg -93deg", "-shift -93deg:", "the Dec must be");
     refused_value("-shift 126deg", "-shift a.ms:", "Dec");
+    refused_value("-shift field x", "-shift x:", "whole");
+    refused_value("-shift field -1", "-shift field -1:", "counted from 0");
     refused_value("-taper-gaussian 2asec,", "-taper-gaussian 2asec,:", "20asec,10asec,30deg");
     refused_value("-taper-gaussian 2asec,1asec,0,0", "-taper-gaussian 2asec,1asec,0,0:", "40klambda");
     refused_value("-taper-gaussian 2asec,0", "-taper-gaussian 2asec,0:", "both widths");
@@ -640,9 +642,10 @@ static void test_wsclean_lines(void **state)
     msi_options_free(&o);
     o = parsed("-abs-threshold 2mJy -niter 5 -no-mfs-weighting -dd-psf-grid 3 3 -no-min-grid-resolution -mwa-path /x "
                "-use-differential-lofar-beam -facet-beam-update 120 -baseline-averaging 4 -major-iteration-mode dual");
-    assert_true(o.clean.threshold_jy == 2e-3 && !o.mf_weighting && o.n_note == 7 && o.pb.is_differential &&
-                o.n_ms == 1);
+    assert_true(o.clean.threshold_jy == 2e-3 && !o.mf_weighting && o.n_note == 6 && o.pb.is_differential &&
+                o.n_ms == 1 && o.clean.psf_grid[0] == 3 && o.clean.psf_grid[1] == 3);
     msi_options_free(&o);
+    refused_value("-dd-psf-grid 3 17", "-dd-psf-grid 3 17:", "from 1 to 16");
     refused_value("-component-optimization linear-solver", "-component-optimization linear-solver:", "-auto-threshold");
     refused_value("-asp", "-asp:", "-multiscale");
     refused_value("-gridder direct-ft", "-gridder direct-ft:", "-accuracy 1e-12");

@@ -17,7 +17,7 @@ from casacore.tables import table
 # First channel and step in MHz, channels, integration, how the beam is applied.
 SKIES = {"meerkat": ((900, 100), 6, "30min", "-grid-with-beam"), "vla": ((1040, 128), 5, "30min", "-apply-primary-beam"),
          "atca": ((1332, 256), 4, "30min", "-apply-primary-beam"), "gmrt": ((560, 40), 8, "30min", "-apply-primary-beam"),
-         "alma": ((88000, 6000), 8, "30min", "-grid-with-beam"), "mwa": ((140, 10), 6, "2min", "-apply-primary-beam")}
+         "alma": ((88000, 6000), 8, "30min", "-grid-with-beam"), "mwa": ((140, 10), 6, "2min", "-grid-with-beam")}
 PIXELS, SOURCES = 512, 200
 
 
@@ -87,5 +87,4 @@ def check_mwa(s):
     sky_is_right(s, "mwa")
 
 
-# A snapshot of tiles has high sidelobes; cleaning takes longer than the limit of a run on two cores.
-main(ImagingSuite, globals(), ("mwa",))
+main(ImagingSuite, globals())

@@ -368,6 +368,48 @@ def check_narrow(s):
         s.must(off < 1e-4, "%d terms of a band of %.1e behind gains of 1: %.1e" % (terms, freq[-1] / freq[0] - 1, off))
 
 
+def check_psfs(s):
+    """A component of a source in the middle of a cell of -dd-psf-grid leaves nothing, where one PSF leaves a part of the source."""
+    path = s.made_at("psfs.ms", np.degrees(CENTRE), ("-telescope", "vla", "-config", "D", "-duration", "1h", "-integration", "6min", "-start-ha",
+                                                     "-4h", "-spw", "140MHz", "2MHz", len(FREQ), "-pol", "XX,XY,YX,YY"))
+    rows = Rows(path)
+    forget(s)
+    source = [(N // 4, 3 * N // 4, np.eye(2))]
+    jones, tables = random_jones(rows, "diagonal")
+    h5 = write_h5(s.path("psfs.h5"), rows, tables)
+    same = ("-accuracy", 1e-5, "-threshold", "1uJy", "-no-update-model-required", "-weight", "natural", "-no-dirty")
+    # What one component leaves, or what many leave of the samples after a single minor cycle.
+    one, many = ("-niter", 1, "-gain", 1, "-mgain", 1, "-skip-final-iteration"), ("-niter", 60, "-gain", 0.3, "-mgain", 1, "-nmiter", 1, "-fits-mask", s.path("psfs-mask.fits"))
+    # The PSF has the size of the image, so it reaches from the source to x = 3/4 and down to y = 1/4; gains are those of the facet.
+    whole, facet = (slice(N // 4 + 2, N), slice(0, 3 * N // 4 - 2)), (slice(165, 220), slice(40, 95))
+    run(s, "-weight", "natural", path)
+    with fits.open(os.path.join(s.out, "f-dirty.fits")) as f:
+        f[0].data[:] = 0
+        f[0].data[0, 0][whole] = 1
+        f.writeto(s.path("psfs-mask.fits"))
+    for kind, words, seen, gains in (
+        ("residual", (*one, "-facet-auto", directions_file(s), "-feather-size", 0, "-apply-facet-solutions", h5, "amplitude000,phase000"), facet, jones),
+        ("tt0-residual", (*many, "-deconvolver", "mtmfs", "-nterms", 2, "-multiscale-scales", "0"), whole, None),
+        ("0003-residual", (*many, "-channels-out", 4, "-join-channels", "-fit-spectral-pol", 2, "-deconvolution-channels", 2), whole, None),
+        ("0001-residual", (*one, "-channels-out", 2, "-join-channels"), whole, None), ("residual", one, whole, None)):
+        rows.put(rows.predict(source, gains))
+        left = []
+        for grid in ((), ("-dd-psf-grid", 2, 2)):
+            run(s, *same, *words, *grid, path)
+            left.append(np.abs(pixels(s, kind)[seen]).max())
+        s.must(left[0] > 1e-4 and left[1] < 0.05 * left[0], "%s: one PSF leaves %.1e of a source, that of its cell %.1e" % (kind, *left))
+    np.save(s.path("alone.npy"), pixels(s, "residual"))
+    mp = mpi_job.program(s.msimage)
+    if mp:
+        done = mpi_job.run(2, mp, "-quiet", "-overwrite", "-name", "f", *SIZE, *same, *one, "-dd-psf-grid", 2, 2, path, cwd=s.out)
+        s.must(done.returncode == 0, "two ranks %s" % done.stderr[-300:])
+        off = np.abs(pixels(s, "residual") - np.load(s.path("alone.npy"))).max()
+        s.must(off < 1e-5, "two ranks differ from one by %.1e" % off)
+    done = s.launch("-dry-run", *SIZE, *same, *one, "-dd-psf-grid", 16, 16, "-abs-mem", 0.15, path)
+    s.must(done.returncode == 0 and done.stderr.count("one PSF is used for the whole image") == 1, "with too little memory: %s" % done.stderr[-300:])
+    forget(s)
+
+
 def check_predict(s):
     """Predictions of true fluxes are the direct sum with the same matrices; MODEL_DATA after cleaning is the data."""
     clear(s)

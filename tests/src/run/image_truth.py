@@ -201,6 +201,7 @@ def check_centres(s):
             centre=(60.2, 44.1))
     s.check("field by name", ["mosaic"], (256, 256), 5, 1e-5, ["-select-field", "field2"], fields=(2,),
             centre=(59.7, 43.85))
+    s.check("about another field", ["mosaic"], (256, 256), 5, 1e-5, ["-field", 2, "-shift", "field", 0], fields=(2,))
     s.check("all fields", ["mosaic"], (400, 400), 5, 1e-5, ["-field", "all"], fields=None, centre=(60.0, 44.0))
     s.check("two fields", ["mosaic"], (400, 400), 5, 1e-5, ["-field", "2,0"], fields=(0, 2), centre=(59.9, 44.0),
             pols=("I", "V"))

@@ -338,6 +338,7 @@ def check_refusals(s):
     s.refused("no beam", 2, "-mosaic: -pb off", "-mosaic", "-pb", "off", "-name", "r", *SIZE, path)
     s.refused("intervals", 2, "-shift", *mosaic, "-intervals-out", 2, path)
     s.refused("far away", 3, "no selected field sees the image", *mosaic, "-shift", "10h0m0s", "0d", path)
+    s.refused("no such field", 3, "-shift field 9: .* has the fields 0 to", *mosaic, "-shift", "field", 9, path)
     s.refused("cross hands", 2, "give -pol IQUV", *mosaic, "-pol", "XY", path)
     s.refused("predict", 2, "-mosaic", "-predict", *mosaic, path)
 

@@ -234,6 +234,43 @@ def check_polarised(s):
         empty(s)
     off = model_error(sky)
     s.must(off < 2e-3, "MODEL_DATA, rms %.1e of the flux from DATA" % off)
+    matrix_is_right(s, sky)
+
+
+def matrix_is_right(s, sky):
+    """The 16 files of a beam are the mean of conj(A) (x) A of Jones matrices, its lower triangle by rows, and are read back; of other
+    programs, files 0, 9 and 15 correct Stokes I."""
+    kept = [k + "-image-pb" for k in ("0001-Q", "0002-V", "MFS-I")]
+    run(s, sky, "-apply-primary-beam", "-pol", "IQUV")
+    y, x = (a.ravel() for a in np.mgrid[9:128:22, 9:128:22])
+    east, north, _, _ = sky.offsets(x, y)
+    mean = 0
+    for share, chi, _ in sky.kinds:
+        a = sky.jones(1100, east, north, chi)
+        mean = mean + share * np.einsum("ijn,kln->nikjl", a.conj(), a).reshape(-1, 4, 4)
+    want = [part(mean[:, i, j]) for i in range(4) for j in range(i + 1) for part in ((np.real,) if i == j else (np.real, np.imag))]
+    inside = mean[:, 0, 0].real > 0.05
+    worst = max(np.abs(pixels(s, "0001-beam-%d" % k)[y, x] - w)[inside].max() for k, w in enumerate(want))
+    s.must(worst < 2e-4 and max(np.abs(w).max() for w in want[1:9]) > 1e-3, "the matrix is off by %.1e" % worst)
+    image = [pixels(s, k) for k in kept]
+    run(s, sky, "-apply-primary-beam", "-pol", "IQUV", "-reuse-primary-beam")
+    worst = max(np.nanmax(np.abs(a - pixels(s, k))) for a, k in zip(image, kept)) / np.nanmax(np.abs(image[2]))
+    s.must(worst < 1e-4, "corrected by the files, %.1e" % worst)
+    for name in os.listdir(s.out):
+        if "-beam-" in name and name.split("-")[-1] not in ("0.fits", "9.fits", "15.fits"):
+            os.remove(os.path.join(s.out, name))
+        elif "-beam-" in name:
+            with fits.open(os.path.join(s.out, name), mode="update") as f:
+                f[0].data += 0.01 if name.endswith("-9.fits") else 0
+                del f[0].header["PBMODEL"]
+    run(s, sky, "-apply-primary-beam", "-reuse-primary-beam")
+    response = (pixels(s, "0001-beam-0") + pixels(s, "0001-beam-15")) / 2 + pixels(s, "0001-beam-9")
+    off = np.nanmax(np.abs(pixels(s, "0001-image-pb") * response / pixels(s, "0001-dirty") - 1))
+    s.must(off < 1e-4, "Stokes I by files 0, 9 and 15, %.1e" % off)
+    done = s.launch("-overwrite", "-size", sky.n, sky.n, "-scale", "%.12grad" % sky.cell, "-channels-out", 4, "-name", "pb", "-pol", "IQUV",
+                    "-apply-primary-beam", "-reuse-primary-beam", sky.path)
+    s.must(done.returncode == 0 and "leakage is not corrected" in done.stderr, "a warning of leakage")
+    empty(s)
 
 
 def check_squint(s):

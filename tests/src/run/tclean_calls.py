@@ -72,6 +72,9 @@ def check_parameters(s):
     """All parameters with tclean's defaults run; one that tclean does not have, and values that are no literals, are refused."""
     done = s.launch("-quiet", "-dry-run", "-tclean", call(s))
     s.must(done.returncode == 0, "all defaults: " + done.stderr)
+    done = s.launch("-quiet", "-dry-run", "-tclean", call(s, phasecenter=0))
+    s.must(done.returncode == 0, "a field's number: " + done.stderr)
+    s.refused("no such field", 3, "-shift field 7: .* has the fields 0 to 0", "-dry-run", "-tclean", call(s, phasecenter="7"))
     s.refused("a parameter of nothing", 2, "-tclean: nonsense is not a parameter of tclean", "-tclean", "tclean(nonsense=1)")
     s.refused("a variable", 2, "-tclean: a string, a number.* at 'myms,", "-tclean", "tclean(vis=myms, imagename='x')")
     s.refused("no end", 2, "-tclean: the end of a string", "-tclean", "tclean(vis='a.ms)")
