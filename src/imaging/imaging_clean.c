@@ -11,6 +11,7 @@
  */
 #include "src/imaging/imaging_clean.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,6 +108,18 @@ typedef struct psf_planes {
     double *edge_level; /* [channels] */
 } psf_planes;
 
+/* Grid the PSF of a channel. Its gridder makes its plan, with the memory of its device that earlier ones have left, so one
+ * is made at a time on a device; the other work of the channels goes on. */
+static int grid_psf(const psf_planes *psfs, int channel, msi_planes *psf)
+{
+    const msi_cleaning *k = psfs->k;
+    const int step = MSI_ORDERED_STEPS - 1, is_shared = k->run->gpus.n_slot == 1 && k->field.spec.n_channel > 1;
+    if (is_shared) MSI_TRY(msi_ordered_step_begin(step));
+    MSI_TRY(msi_clean_samples_psf(k->samples, k->first + channel, psf));
+    if (is_shared) msi_ordered_step_end(step);
+    return MSI_OK;
+}
+
 /* Make the PSF of a channel, or read that of an earlier run; find its beam; write it. */
 static int make_psf(const psf_planes *psfs, int channel)
 {
@@ -119,9 +132,7 @@ static int make_psf(const psf_planes *psfs, int channel)
     int rc = msi_image_alloc_unset(&image, &r->options->geometry, 1, k->shape.precision);
     const msi_output_id id = {r->interval, k->first + channel, 0, MSI_FITS_PSF, 0};
     if (!rc && reused) rc = msi_imaging_reuse_read(r, reused, &id, image.precision, image.pixel);
-    if (!rc)
-        rc = reused ? msi_planes_upload(psf, 0, 1, image.pixel)
-                    : msi_clean_samples_psf(k->samples, k->first + channel, psf);
+    if (!rc) rc = reused ? msi_planes_upload(psf, 0, 1, image.pixel) : grid_psf(psfs, channel, psf);
     if (!rc && !reused) rc = msi_planes_fetch(psf, 0, 1, image.pixel);
     msi_planes_free(psf);
     if (!rc) {
@@ -164,7 +175,9 @@ static int make_channels(msi_cleaning *k, msi_planes *all)
     psf_planes psfs = {.k = k, .all = all};
     MSI_TRY(msi_alloc(&psfs.edge_level, k->field.spec.n_channel, sizeof *psfs.edge_level, "PSFs"));
     const msi_progress_share half = msi_progress_enter(0, 1, 2);
-    const int rc = msi_cleaning_for_channels(k, make_psf_in_turn, finish_psf, &psfs);
+    /* One thread reads files. */
+    const int n_slot = k->run->gpus.n_slot, most = k->run->options->clean.reuse_psf ? 1 : n_slot > 1 ? n_slot : INT_MAX;
+    const int rc = msi_cleaning_for_channels(k, most, make_psf_in_turn, finish_psf, &psfs);
     msi_progress_leave(half);
     msi_free(psfs.edge_level);
     return rc;

@@ -83,9 +83,9 @@ static inline int msi_cleaning_term(const msi_cleaning *k, int channel)
 
 /*
  * msi_cleaning_for_channels - call functions for every channel of the field, as msi_ordered_parallel_run: for as many
- * channels at a time as there is memory for, or one after the other.
+ * channels at a time as there is memory for, at most this number, or one after the other.
  */
-int msi_cleaning_for_channels(const msi_cleaning *k, int (*work)(void *of, int64_t channel),
+int msi_cleaning_for_channels(const msi_cleaning *k, int most, int (*work)(void *of, int64_t channel),
                               int (*finish)(void *of, int64_t channel), void *of);
 
 /* msi_cleaning_put - write one kind of image of every channel of the field. Returns: 0, or any code of the writer */

@@ -3,6 +3,7 @@
  * The files of cleaned fields: images of each kind for each channel, masks, the list of sources, the map of the
  * spectral index, and the images of all channels together.
  */
+#include <limits.h>
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -99,13 +100,14 @@ static int measure_image(msi_cleaning *k, int channel, msi_fits_kind kind, const
     return MSI_OK;
 }
 
-int msi_cleaning_for_channels(const msi_cleaning *k, int (*work)(void *of, int64_t channel),
+int msi_cleaning_for_channels(const msi_cleaning *k, int most, int (*work)(void *of, int64_t channel),
                               int (*finish)(void *of, int64_t channel), void *of)
 {
     const int64_t n = k->field.spec.n_channel;
     /* Beams and facets keep what they correct the last channel with. */
     const int is_alone = k->run->pb || k->run->facets || k->run->mosaic || k->run->ranks->size > 1;
-    const int hands = is_alone || n == 1 ? 1 : n < k->run->plan.n_hand ? (int)n : k->run->plan.n_hand;
+    const int planned = most < k->run->plan.n_hand ? most : k->run->plan.n_hand;
+    const int hands = is_alone || n == 1 ? 1 : n < planned ? (int)n : planned;
     const msi_ordered_parallel turns = {.n_item = n, .n_thread = hands, .work = work, .finish = finish, .of = of};
     if (hands > 1) return msi_ordered_parallel_run(&turns);
     for (int64_t c = 0; c < n; c++) {
@@ -130,12 +132,12 @@ static int measure_model(void *cleaning, int64_t channel)
 /* Measure the fluxes of the models, before the first file with these in its header is written. */
 static int measure_models(msi_cleaning *k)
 {
-    return msi_cleaning_for_channels(k, measure_model, NULL, k);
+    return msi_cleaning_for_channels(k, INT_MAX, measure_model, NULL, k);
 }
 
 int msi_cleaning_add_to_sum(msi_cleaning *k, msi_fits_kind kind, const msi_image *image)
 {
-    enum { STRIPS = MSI_ORDERED_STEPS / MSI_CLEANING_KINDS };
+    enum { STRIPS = (MSI_ORDERED_STEPS - 1) / MSI_CLEANING_KINDS };
     msi_image *sum = &k->band->sum[kind];
     double part[MSI_GRIDDER_MAX_PLANES];
     if (!msi_cleaning_has_mfs(k)) return MSI_OK;
@@ -184,7 +186,7 @@ static int put_channel(void *of, int64_t channel)
 int msi_cleaning_put(msi_cleaning *k, msi_fits_kind kind, const msi_planes *planes)
 {
     put_kind put = {k, kind, planes};
-    MSI_TRY(msi_cleaning_for_channels(k, put_channel, NULL, &put));
+    MSI_TRY(msi_cleaning_for_channels(k, INT_MAX, put_channel, NULL, &put));
     for (int c = 0; c < k->field.spec.n_channel && kind == MSI_FITS_DIRTY; c++)
         for (int p = 0; p < k->field.spec.n_pol; p++) k->dirty_peak_jy = fmax(k->dirty_peak_jy, fabs(k->peak_jy[c][p]));
     return MSI_OK;
