@@ -856,7 +856,7 @@ static int count_devices(const facet_pass *p)
     return 1;
 }
 
-/* What a facet's turn makes. */
+/* Results of a facet. */
 typedef struct facet_turn {
     float *weight; /* [ny][nx] of its box */
     msi_image image;
