@@ -283,13 +283,19 @@ static int64_t least_bytes(const msi_imaging_plan *plan, int64_t weighting)
 /* Plan the images; if memory is short, those that are not at work are in files. */
 static int plan_images(msi_imaging_plan *plan, const msi_imaging_need *need, int64_t weighting)
 {
-    const int64_t device_bytes = plan->device_bytes;
+    const int64_t device_bytes = plan->device_bytes, in_file = plan->gridder.sample_bytes;
     for (int is_paged = 0; is_paged < 2; is_paged++) {
         plan->device_bytes = device_bytes;
         if (need->options->clean.niter)
             MSI_TRY(plan_cleaning(plan, need, is_paged));
         else
             plan_dirty(plan, need, is_paged);
+        if (is_paged) {
+            plan->grid_bytes -= in_file;
+            plan->gridder.grid_bytes -= in_file;
+            plan->gridder.least_grid_bytes -= in_file;
+            plan->paged_bytes += in_file;
+        }
         if (least_bytes(plan, weighting) <= msi_memory_limit()) break;
     }
     return MSI_OK;
