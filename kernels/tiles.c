@@ -11,7 +11,7 @@
 #include "kernels/sample_phase.h"
 #include "kernels/strategy.h"
 
-/* One plane of a store's samples, with visibilities of its own. */
+/* One plane of a store's samples, with separate visibilities. */
 typedef struct tile_samples {
     msi_vis_store view; /* its segments are copies; coordinates and weights are those of the store */
     char *vis;          /* NULL: not made yet */
@@ -65,6 +65,7 @@ static void place_tile(const tile_plan *p, int i, int predict, tile *t)
     t->spec.n_tile = t->spec.n_term = t->spec.n_worker = 0;
     t->spec.psf = t->spec.psf_only = t->spec.residual = 0;
     t->spec.predict = predict;
+    t->spec.strategy = NULL; /* w-towers cannot serve all tiles */
     t->spec.n_plane = 1;
     t->request = p->request;
     t->request.n_image = 1;

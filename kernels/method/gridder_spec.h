@@ -72,7 +72,9 @@ typedef struct msi_gridder_spec {
     int64_t store_bytes;  /* part of it for stored visibilities; more go to temp_dir; 0: no separate limit */
     int64_t grid_bytes;   /* part of it for the grids of plans; 0: all that is not in use when a plan is made */
     const char *temp_dir; /* directory for the part of the store that does not fit; NULL: $TMPDIR or /tmp */
-    msi_plan_pins pins;   /* all 0 except in measurements */
+    double
+        longest_lambda; /* no |u| or |v| of samples is larger, for plans of memory before there are samples; 0: unknown */
+    msi_plan_pins pins; /* all 0 except in measurements */
 } msi_gridder_spec;
 
 enum { MSI_GRIDDER_MAX_PLANES = 32 }; /* image planes of one gridder, PSF included */

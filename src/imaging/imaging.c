@@ -225,6 +225,7 @@ static int make_plan(msi_imaging_run *r)
     MSI_TRY(msi_gpu_share_check(&r->gpus, o));
     spec.device = r->gpus.device[0];
     msi_imaging_scan_bound(&need.scan, r->reader);
+    spec.longest_lambda = need.scan.w_max_lambda;
     if (o->dry_run && !r->ranks->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
         /* The plan depends on the free device memory. A run does not wait for the GPU here, but after reading. */
@@ -264,7 +265,7 @@ static int make_plan(msi_imaging_run *r)
         }
     }
     msi_gridder_free(empty);
-    if (!rc) msi_memory_page_to(r->plan.paged_bytes && !o->dry_run ? r->temp_dir : NULL);
+    if (!rc) msi_memory_page_to(r->plan.paged_bytes && !o->dry_run ? r->temp_dir : NULL, r->plan.pages_work);
     if (r->plan.gridder.nu) share_gpus(r);
     if (!rc && o->dry_run) msi_imaging_report_dry_run(r, &whole);
     return rc;
@@ -1237,7 +1238,7 @@ int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(v
     msi_clean_mask_free(&r.mask);
     msi_free(r.scale_mask);
     msi_clean_history_free(&r.history);
-    msi_memory_page_to(NULL);
+    msi_memory_page_to(NULL, 0);
     free(r.temp_dir);
     msi_backend_await_all();
     return rc;

@@ -284,18 +284,20 @@ static int64_t least_bytes(const msi_imaging_plan *plan, int64_t weighting)
 static int plan_images(msi_imaging_plan *plan, const msi_imaging_need *need, int64_t weighting)
 {
     const int64_t device_bytes = plan->device_bytes, in_file = plan->gridder.sample_bytes;
-    for (int is_paged = 0; is_paged < 2; is_paged++) {
+    /* Cleaning has a third way: the arrays that are at work are in files too, and go to and fro. */
+    for (int is_paged = 0; is_paged < (need->options->clean.niter ? 3 : 2); is_paged++) {
+        plan->pages_work = is_paged == 2;
         plan->device_bytes = device_bytes;
         if (need->options->clean.niter)
             MSI_TRY(plan_cleaning(plan, need, is_paged));
         else
             plan_dirty(plan, need, is_paged);
-        if (is_paged) {
+        if (is_paged == 1) {
             plan->grid_bytes -= in_file;
             plan->gridder.grid_bytes -= in_file;
             plan->gridder.least_grid_bytes -= in_file;
-            plan->paged_bytes += in_file;
         }
+        if (is_paged) plan->paged_bytes += in_file;
         if (least_bytes(plan, weighting) <= msi_memory_limit()) break;
     }
     return MSI_OK;

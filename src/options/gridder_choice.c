@@ -101,5 +101,7 @@ void msi_gridder_choice_log(const msi_options *o, const msi_gridder_report *r)
                  r->precision == MSI_FP32 ? "fp32" : "fp64", is_wgrid ? "window" : "kernels up to", r->width,
                  (long long)r->nu, (long long)r->nv, planes, r->error_estimate);
     if (!msi_strategy_is_open(o->strategy) && strcmp(o->strategy, r->strategy) != 0)
-        msi_log_info("-strategy %s: w is negligible in this field; using %s", o->strategy, r->strategy);
+        msi_log_info("-strategy %s: %s; using %s", o->strategy,
+                     r->n_tile > 1 ? "images in tiles are made by whole w-planes" : "w is negligible in this field",
+                     r->strategy);
 }

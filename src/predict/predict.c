@@ -404,6 +404,7 @@ static int make_gridders(prediction *r)
         msi_gridder_spec spec = msi_predict_gridder_spec(&r->request->gridder, r->models, r->parts.part[i].n_plane,
                                                          msi_predict_unplanned_bytes());
         spec.device = r->gpus.device[0];
+        spec.longest_lambda = r->scan.longest_lambda;
         if (r->gains) {
             spec.tagged = 1;
             r->work.spec = spec;

@@ -226,6 +226,7 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
     find_largest(plan, &b, need->parts);
     if (!b.largest) return msi_error_set(MSI_EINTERNAL, "no channel of the sets is in a band of the models");
     msi_gridder_spec spec = msi_predict_gridder_spec(need->gridder, models, b.largest->n_plane, reserved);
+    spec.longest_lambda = scan->longest_lambda;
     msi_gridder *g;
     MSI_TRY(msi_gridder_create(&g, &spec));
     const int64_t pixel_bytes = msi_image_pixel_bytes(msi_gridder_precision(g));
@@ -237,6 +238,7 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
         msi_gridder_free(g);
         reserved += plan->image_bytes;
         spec = msi_predict_gridder_spec(need->gridder, models, spec.n_plane, reserved);
+        spec.longest_lambda = scan->longest_lambda;
         MSI_TRY(msi_gridder_create(&g, &spec));
     }
     b.left = msi_memory_limit() - msi_memory_in_use() - reserved;
