@@ -316,7 +316,7 @@ static int report_plan(const tile_plan *p, msi_gridder_report *r)
 {
     const int64_t more = p->tile_bytes + kept_bytes(p);
     double estimate_s = 0;
-    int64_t least = 0, most = 0, order = 0;
+    int64_t least = 0, most = 0, order = 0, work = 0;
     for (int i = 0; i < n_tile(p); i++) {
         tile t;
         place_tile(p, i, p->spec.predict, &t);
@@ -325,6 +325,7 @@ static int report_plan(const tile_plan *p, msi_gridder_report *r)
         estimate_s += of->estimate_s * p->request.n_image;
         if (of->least_grid_bytes > least) least = of->least_grid_bytes;
         if (of->sample_bytes > order) order = of->sample_bytes;
+        if (of->work_bytes > work) work = of->work_bytes;
         if (of->grid_bytes > most) {
             most = of->grid_bytes;
             r->width = of->width;
@@ -347,6 +348,7 @@ static int report_plan(const tile_plan *p, msi_gridder_report *r)
     r->grid_bytes = most + more;
     r->n_tile = p->spec.n_tile;
     r->sample_bytes = order + more;
+    r->work_bytes = work;
     r->kept_bytes = p->spec.residual ? kept_bytes(p) : 0;
     r->device_bytes = 0;
     return MSI_OK;

@@ -106,6 +106,7 @@ typedef struct msi_gridder_report {
     int64_t least_grid_bytes; /* with one w-plane in memory at a time */
     int64_t kept_bytes;       /* part of grid_bytes that stays between residuals */
     int64_t sample_bytes;     /* part of grid_bytes for samples and their order, from msi_alloc_paged */
+    int64_t work_bytes;       /* part of grid_bytes for the sum of an image or a model, from msi_alloc_work */
     double sort_s, grid_s, transform_s, correct_s, transfer_s; /* wall seconds so far */
 } msi_gridder_report;
 

@@ -331,7 +331,7 @@ static int create_gridder(tower_cpu *c, const msi_wgrid_plan *plan, const msi_to
     MSI_TRY(msi_alloc(&c->slot, c->n_slot, sizeof *c->slot, "subgrids"));
     for (int64_t i = 0; i < c->n_slot; i++)
         MSI_TRY(msi_alloc(&c->slot[i], towers->size * c->stacks.pitch, (size_t)c->stacks.cell_bytes, "subgrid"));
-    return msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image");
+    return msi_alloc_work(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image");
 }
 
 static void free_gridder(tower_cpu *c)

@@ -242,7 +242,7 @@ static int create_gridder(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vi
     c->plan = plan;
     c->g = g;
     MSI_TRY(msi_wgrid_planes_create(&c->planes, plan, n_resident, msi_wgrid_plane_touched(plan, 0)));
-    MSI_TRY(msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image"));
+    MSI_TRY(msi_alloc_work(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image"));
     MSI_TRY(msi_alloc(&c->work, g->n_tile_u * g->n_tile_v, sizeof *c->work, "list of tiles"));
     c->target = (msi_tile_planes){.plane = c->planes.plane,
                                   .n_ring = n_resident,

@@ -210,6 +210,7 @@ static int report_plan(const msi_plan *p, const wgrid_backend *backend, const ms
     r->n_w_resident = p->n_resident;
     r->estimate_s = p->wgrid.cost_s * request->n_image / n_unit;
     r->sample_bytes = backend->uses_threads ? msi_wgrid_cpu_samples_bytes(&p->wgrid, request) : 0;
+    r->work_bytes = backend->uses_threads ? msi_wgrid_cpu_image_bytes(&p->wgrid) : 0;
     r->kept_bytes = request->spec->residual ? r->sample_bytes : 0;
     MSI_TRY(backend->bytes(&p->wgrid, request, 1, &r->least_grid_bytes, &device));
     return backend->bytes(&p->wgrid, request, p->n_resident, &r->grid_bytes, &r->device_bytes);

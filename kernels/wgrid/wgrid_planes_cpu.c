@@ -299,8 +299,8 @@ int msi_model_planes_create(msi_model_planes *m, const msi_wgrid_plan *plan, int
                                     keeps ? msi_wgrid_plane_bytes(plan) : touched));
     MSI_TRY(msi_alloc(&m->column_used, n_image * plan->image.nx, 1, "model"));
     MSI_TRY(msi_alloc(&m->image_used, n_image, 1, "model"));
-    MSI_TRY(msi_alloc(&m->value, msi_image_n_pixel(&plan->image), m->planes.fp32 ? sizeof(float) : sizeof(double),
-                      "model"));
+    MSI_TRY(msi_alloc_work(&m->value, msi_image_n_pixel(&plan->image), m->planes.fp32 ? sizeof(float) : sizeof(double),
+                           "model"));
     MSI_TRY(msi_alloc(&m->wanted, m->planes.n_row, 1, "w-planes"));
     return msi_taper_make(&m->taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
 }

@@ -151,7 +151,7 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     spec.reference_hz = msi_imaging_reference(r);
     spec.memory_bytes = msi_imaging_gridder_bytes(o);
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
-    spec.grid_bytes = spec.residual || r->plan.gridder.n_tile > 1 ? r->plan.grid_budget_bytes : 0;
+    spec.grid_bytes = spec.residual || r->plan.paged_bytes ? r->plan.grid_budget_bytes : 0;
     spec.n_tile = r->plan.gridder.n_tile;
     spec.temp_dir = r->temp_dir;
     msi_imaging_facets_gridder(r, &spec);
