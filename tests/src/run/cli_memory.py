@@ -164,7 +164,7 @@ def check_tiles(s):
     """With even less memory the image is made in tiles, and all arrays of cleaning are in files: the images are the same
     within the accuracy of two gridders, and use no more memory than planned."""
     ms = s.made("few.ms", *SET[:6], "-duration", "16s", *SET[8:14], "53.5MHz", 8, *SET[-4:])
-    clean = [*JOINED[:4], "-niter", 300, "-mgain", 0.8, "-nmiter", 1, "-no-update-model-required", "-accuracy", 1e-4, "-weight",
+    clean = [*JOINED[:5], "-niter", 300, "-mgain", 0.8, "-nmiter", 1, "-no-update-model-required", "-accuracy", 1e-4, "-weight",
              "briggs", 0, "-pol", "I,V"]
     for words, kinds, accuracy in ((IMAGE, ("-dirty", "-psf"), 1e-5), (clean, ("-I-residual", "-V-dirty", "-I-model"), 1e-4)):
         limit_mb = needed_mb(s, ms, *words, "-name", "none")
