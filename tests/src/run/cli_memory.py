@@ -66,7 +66,7 @@ def keep_limits(s, strategy):
     want = [load(s.path("free-%s.fits" % kind))[0] for kind in ("dirty", "psf")]
     print("%s, no limit: %.0f MB" % (strategy, most_mb))
     spilled = fewer = 0
-    for limit_mb in (least, least + 50, least + 200):
+    for limit_mb in (least, least + 200):
         log, mb = measured(s, "tight", *words, "-abs-mem", "%.6f" % (limit_mb / 1000), "-temp-dir", s.folder, ms)
         spilled += "of visibilities that exceed the memory limit, in " + s.folder in log
         planes = re.search(r"up to (\d+) w-planes \((\d+) in memory\)", log)
@@ -164,8 +164,8 @@ def check_tiles(s):
     """With even less memory the image is made in tiles, and all arrays of cleaning are in files: the images are the same
     within the accuracy of two gridders, and use no more memory than planned."""
     ms = s.made("few.ms", *SET[:6], "-duration", "16s", *SET[8:14], "53.5MHz", 8, *SET[-4:])
-    clean = [*JOINED[:5], "-niter", 300, "-mgain", 0.8, "-nmiter", 1, "-no-update-model-required", "-accuracy", 1e-4, "-weight",
-             "briggs", 0, "-pol", "I,V"]
+    clean = [*JOINED[:5], "-niter", 300, "-threshold", 0.01, "-mgain", 0.8, "-nmiter", 1, "-no-update-model-required",
+             "-accuracy", 1e-4, "-weight", "briggs", 0, "-pol", "I,V"]
     for words, kinds, accuracy in ((IMAGE, ("-dirty", "-psf"), 1e-5), (clean, ("-I-residual", "-V-dirty", "-I-model"), 1e-4)):
         limit_mb = needed_mb(s, ms, *words, "-name", "none")
         for name, more in (("whole", ()), ("tiles", ("-abs-mem", limit_mb / 1000, "-temp-dir", s.folder))):
