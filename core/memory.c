@@ -23,7 +23,7 @@ enum { HUGE_PAGE = 2 << 20, MAPPED_FROM = HUGE_PAGE };
 
 /* The header. Blocks in files are not counted. */
 typedef struct header {
-    int64_t bytes;
+    int64_t bytes, counted;
     int is_in_file, is_unset; /* is_unset: of msi_alloc_unset */
 } header;
 
@@ -42,6 +42,7 @@ static struct {
 static _Atomic int64_t most_in_use;
 
 static const char *page_directory; /* NULL: no block is in a file */
+static int pages_work;             /* blocks of msi_alloc_work are in files too */
 
 int64_t msi_memory_physical(void)
 {
@@ -190,8 +191,8 @@ static int block_bytes(int64_t n, size_t size, const char *what, int64_t *bytes)
     return MSI_OK;
 }
 
-/* Allocate a block. Given: takes_idle  its contents need not be zero */
-static int allocate(void *out, int64_t n, size_t size, const char *what, int takes_idle)
+/* Allocate a block. Given: touched  bytes that are counted, at most; takes_idle  its contents need not be zero */
+static int allocate(void *out, int64_t n, size_t size, int64_t touched, const char *what, int takes_idle)
 {
     void **p = out;
     *p = NULL;
@@ -199,7 +200,9 @@ static int allocate(void *out, int64_t n, size_t size, const char *what, int tak
     MSI_TRY(block_bytes(n, size, what, &bytes));
     void *block = NULL;
     int64_t before;
-    const int is_allowed = reserve(bytes, &before);
+    /* Small blocks are zeroed here, which touches all of them. */
+    const int64_t counted = touched < bytes && bytes >= MAPPED_FROM ? touched : bytes;
+    const int is_allowed = reserve(counted, &before);
     if (is_allowed) {
         if (bytes < MAPPED_FROM) {
             block = aligned_alloc(HEADER, (size_t)bytes);
@@ -215,23 +218,28 @@ static int allocate(void *out, int64_t n, size_t size, const char *what, int tak
         if (block) note_use();
     }
     if (!block) {
-        if (is_allowed) atomic_fetch_sub(&in_use, bytes);
+        if (is_allowed) atomic_fetch_sub(&in_use, counted);
         return msi_error_set(MSI_ENOMEM, "%s needs %.3f GB; %.3f GB are in use and the limit is %.3f GB", what,
-                             1e-9 * (double)bytes, 1e-9 * (double)before, 1e-9 * (double)msi_memory_limit());
+                             1e-9 * (double)counted, 1e-9 * (double)before, 1e-9 * (double)msi_memory_limit());
     }
-    memcpy(block, &(header){.bytes = bytes, .is_unset = takes_idle}, sizeof(header));
+    memcpy(block, &(header){.bytes = bytes, .counted = counted, .is_unset = takes_idle}, sizeof(header));
     *p = (char *)block + HEADER;
     return MSI_OK;
 }
 
 int msi_alloc(void *out, int64_t n, size_t size, const char *what)
 {
-    return allocate(out, n, size, what, 0);
+    return allocate(out, n, size, INT64_MAX, what, 0);
+}
+
+int msi_alloc_sparse(void *out, int64_t n, size_t size, int64_t touched, const char *what)
+{
+    return allocate(out, n, size, touched, what, 0);
 }
 
 int msi_alloc_unset(void *out, int64_t n, size_t size, const char *what)
 {
-    return page_directory ? msi_alloc_paged(out, n, size, what) : allocate(out, n, size, what, 1);
+    return page_directory ? msi_alloc_paged(out, n, size, what) : allocate(out, n, size, INT64_MAX, what, 1);
 }
 
 /* Reserve a file's blocks. A signal may interrupt posix_fallocate: signals of the program end the run, after others (a
@@ -297,9 +305,15 @@ int msi_alloc_paged(void *out, int64_t n, size_t size, const char *what)
     return MSI_OK;
 }
 
-void msi_memory_page_to(const char *directory)
+int msi_alloc_work(void *out, int64_t n, size_t size, const char *what)
+{
+    return (pages_work ? msi_alloc_paged : msi_alloc)(out, n, size, what);
+}
+
+void msi_memory_page_to(const char *directory, int with_work)
 {
     page_directory = directory;
+    pages_work = directory && with_work;
 }
 
 int msi_grow(void *array, int64_t n, int64_t n_new, size_t size, const char *what)
@@ -319,7 +333,7 @@ void msi_free(void *p)
     char *block = (char *)p - HEADER;
     header h;
     memcpy(&h, block, sizeof h);
-    if (!h.is_in_file) atomic_fetch_sub(&in_use, h.bytes);
+    if (!h.is_in_file) atomic_fetch_sub(&in_use, h.counted);
     if (h.bytes < MAPPED_FROM)
         free(block);
     else if (!h.is_unset || !keep_idle(block, h.bytes))

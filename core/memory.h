@@ -19,6 +19,13 @@ extern "C" {
 int msi_alloc(void *out, int64_t n, size_t size, const char *what);
 
 /*
+ * msi_alloc_sparse - as msi_alloc, for an array of which only a part is ever touched: the system gives memory to the
+ * pages of that part, and only they are counted.
+ * Given: touched  bytes of that part; at least the whole array: msi_alloc
+ */
+int msi_alloc_sparse(void *out, int64_t n, size_t size, int64_t touched, const char *what);
+
+/*
  * msi_grow - enlarge an array from n to n_new elements of `size` bytes. The new elements are zero.
  * Given and returned: *array  NULL or from msi_alloc; unchanged on failure
  * Returns: 0, MSI_ENOMEM
@@ -42,11 +49,16 @@ void msi_memory_reuse(int n);
  */
 int msi_alloc_paged(void *out, int64_t n, size_t size, const char *what);
 
+/* msi_alloc_work - as msi_alloc, for arrays of the size of an image that are at work; as msi_alloc_paged if even these do
+ * not fit. */
+int msi_alloc_work(void *out, int64_t n, size_t size, const char *what);
+
 /*
  * msi_memory_page_to - let msi_alloc_paged map files of a directory.
- * Given: directory  borrowed until the next call; NULL, the default: it is msi_alloc
+ * Given: directory   borrowed until the next call; NULL, the default: it is msi_alloc
+ *        pages_work  1: msi_alloc_work too
  */
-void msi_memory_page_to(const char *directory);
+void msi_memory_page_to(const char *directory, int pages_work);
 
 /*
  * msi_map_file - map a new unlinked file, of zeros, so that nothing is left however the process ends.

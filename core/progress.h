@@ -6,7 +6,7 @@
  *
  * On a terminal a stage is a bar with the time left, redrawn at most ten times a second. With -log-time, or if stderr
  * is not a terminal, a stage that takes longer than 5 s is a line for every 10 %. Only one thread may call at a time:
- * of a parallel loop the first one.
+ * in a parallel loop, the first one.
  */
 #ifndef MSI_CORE_PROGRESS_H
 #define MSI_CORE_PROGRESS_H

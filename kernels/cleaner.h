@@ -52,6 +52,7 @@ typedef struct msi_cleaner_bytes {
     int64_t host, device;
     int64_t temporary; /* part of host that is needed only while a PSF is set or noise is measured */
     int64_t paged;     /* part of host that may be out of memory after msi_memory_page_to */
+    int64_t work;      /* part of host that may be, if arrays at work are in files too */
 } msi_cleaner_bytes;
 
 /*

@@ -6,7 +6,7 @@
  * 2. msi_gridder_add puts samples into the store (kernels/store), msi_gridder_weight multiplies them by density
  *    weights.
  * 3. The first image, residual or prediction chooses a plan: every strategy that serves the specification on the
- *    gridder's backend makes one (find_fastest_plan), and the one with the lowest estimated time is used.
+ *    gridder's backend makes one (msi_strategy_plan), and the one with the lowest estimated time is used.
  * 4. Workers, if there are any, share the plan (kernels/workers.h).
  * 5. The strategy's functions (msi_strategy_ops) do the work. Gridders that predict or make residuals keep the plan and
  *    everything it derived from the samples or the model; images without residuals have a plan for one call.
@@ -142,7 +142,7 @@ static int copy_workers(msi_gridder *g, const int *worker, int n)
 static int has_workers(const msi_gridder *g)
 {
     const msi_gridder_spec *s = &g->spec;
-    if (s->n_worker == 0 || (s->n_worker == 1 && s->worker[0] == s->device)) return 0;
+    if (s->n_tile > 1 || s->n_worker == 0 || (s->n_worker == 1 && s->worker[0] == s->device)) return 0;
     return s->predict || g->strategy->ops->residual != NULL;
 }
 
@@ -167,69 +167,6 @@ static int64_t free_host_bytes(const msi_gridder *g)
     if (g->spec.grid_bytes) return g->spec.grid_bytes;
     int64_t limit = g->spec.memory_bytes ? g->spec.memory_bytes : msi_memory_limit();
     return limit - msi_memory_in_use();
-}
-
-/* Return 1 if plan a is better: one that fits into available_bytes before one that does not, then the faster or smaller
- * one. */
-static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report *b, int64_t available_bytes)
-{
-    int a_fits = a->least_grid_bytes <= available_bytes, b_fits = b->least_grid_bytes <= available_bytes;
-    if (a_fits != b_fits) return a_fits;
-    return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
-}
-
-/* A plan of one strategy. */
-typedef struct candidate {
-    const msi_strategy *strategy;
-    msi_plan *plan;
-    msi_gridder_report report;
-} candidate;
-
-static void free_candidate(candidate *c)
-{
-    if (c->plan) c->strategy->ops->free(c->plan);
-    c->plan = NULL;
-}
-
-/*
- * Find the plan with the lowest estimated time, of all strategies of a name (NULL: any) on the gridder's backend whose
- * grids fit into available_bytes. A strategy that cannot serve (MSI_ERANGE) is skipped; if all are, the last error stands.
- * Returned: *best  its report is g's with the plan's figures; its plan is NULL after a failure
- */
-static int find_fastest_plan(const msi_gridder *g, const msi_plan_request *request, const char *name,
-                             int64_t available_bytes, candidate *best)
-{
-    const msi_gridder_spec *spec = &g->spec;
-    int reason = MSI_OK;
-    *best = (candidate){.report = g->report};
-    for (const msi_strategy *s = NULL; (s = msi_strategy_next_for(s, spec, name));) {
-        if (s->backend != g->strategy->backend) continue;
-        candidate c = {.strategy = s, .report = g->report};
-        c.report.strategy = s->name;
-        int rc = s->ops->plan(&c.plan, s, request, &c.report);
-        if (rc && rc != MSI_ERANGE) {
-            free_candidate(best);
-            return rc;
-        }
-        if (rc) {
-            reason = rc;
-        } else if (best->plan && !is_better_plan(&c.report, &best->report, available_bytes)) {
-            free_candidate(&c);
-        } else {
-            free_candidate(best);
-            *best = c;
-        }
-    }
-    if (best->plan) return MSI_OK;
-    return reason ? reason : msi_error_set(MSI_EINTERNAL, "no strategy serves the gridder's backend");
-}
-
-/* Use the requested strategy. If it needs a range of w and the field has none, try the others. */
-static int find_plan(const msi_gridder *g, const msi_plan_request *request, int64_t available_bytes, candidate *best)
-{
-    const int rc = find_fastest_plan(g, request, g->spec.strategy, available_bytes, best);
-    if (rc != MSI_ERANGE || strcmp(msi_error_about_get(), "w_width") != 0) return rc;
-    return find_fastest_plan(g, request, NULL, available_bytes, best);
 }
 
 /* Make a request for a plan of the gridder's images; the caller fills in the samples. */
@@ -266,8 +203,8 @@ static void request_stored_samples(msi_plan_request *r, const msi_vis_store *s)
  */
 static int choose_plan(msi_gridder *g, const msi_plan_request *request, msi_plan **plan)
 {
-    candidate best;
-    MSI_TRY(find_plan(g, request, request->host_bytes, &best));
+    msi_strategy_choice best;
+    MSI_TRY(msi_strategy_plan(&best, request, g->strategy->backend, request->host_bytes, &g->report));
     *plan = best.plan;
     g->strategy = best.strategy;
     g->report = best.report;
@@ -368,11 +305,15 @@ int msi_gridder_bind(msi_gridder *g, const msi_gridder_spec *spec)
     MSI_TRY(msi_strategy_first_for(&strategy, spec));
     MSI_TRY(check_devices(strategy, spec));
     MSI_TRY(msi_strategy_check_center(spec, strategy));
+    if (spec->n_tile > 1 && (strategy->backend != MSI_BACKEND_CPU || strcmp(strategy->method, MSI_METHOD_DEFAULT) != 0))
+        return msi_error_set(MSI_ERANGE, "n_tile: only gridder '%s' on the CPU makes images in tiles",
+                             MSI_METHOD_DEFAULT);
     MSI_TRY(copy_workers(g, spec->worker, spec->n_worker));
     g->spec.device = spec->device;
     g->spec.n_thread = spec->n_thread;
     g->spec.store_bytes = g->store.memory_budget = spec->store_bytes;
     g->spec.grid_bytes = spec->grid_bytes;
+    g->spec.n_tile = spec->n_tile;
     g->spec.method = strategy->method;
     g->spec.strategy = msi_strategy_is_open(spec->strategy) ? NULL : strategy->name;
     g->strategy = strategy;
@@ -480,12 +421,12 @@ int msi_gridder_estimate(const msi_gridder *g, int64_t n_sample, int64_t n_row, 
     msi_plan_request request = make_request(g);
     request.host_bytes -= in_memory;
     request_expected_samples(&request, n_sample, n_row, w_min_lambda, w_max_lambda);
-    candidate best;
-    int rc = find_plan(g, &request, free_host_bytes(g) - image_bytes, &best);
+    msi_strategy_choice best;
+    int rc = msi_strategy_plan(&best, &request, g->strategy->backend, free_host_bytes(g) - image_bytes, &g->report);
     *report = best.report;
     report->store_bytes = in_memory;
     report->spilled_bytes = all - in_memory;
-    free_candidate(&best);
+    msi_strategy_choice_free(&best);
     return rc;
 }
 

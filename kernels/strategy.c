@@ -8,6 +8,7 @@
 
 #include "core/status.h"
 #include "kernels/backend.h"
+#include "kernels/tiles.h"
 #include "kernels/towers/wgrid_tower_method.h"
 #include "kernels/wgrid/wgrid_method.h"
 #include "kernels/wproj/wproj_plan.h"
@@ -111,6 +112,66 @@ int msi_strategy_first_for(const msi_strategy **out, const msi_gridder_spec *spe
             msi_error_set(MSI_ERANGE, "gridder '%s' makes images and predictions, but no residuals", method), "method");
     return msi_error_about(
         msi_error_set(MSI_ERANGE, "unknown strategy '%s' of gridder '%s' for %s", strategy, method, what), "strategy");
+}
+
+/* ---- Plans ---- */
+
+void msi_strategy_choice_free(msi_strategy_choice *choice)
+{
+    if (choice->plan) choice->strategy->ops->free(choice->plan);
+    choice->plan = NULL;
+}
+
+/* Return 1 if plan a is better: one that fits into available_bytes before one that does not, then the faster or smaller
+ * one. */
+static int is_better_plan(const msi_gridder_report *a, const msi_gridder_report *b, int64_t available_bytes)
+{
+    int a_fits = a->least_grid_bytes <= available_bytes, b_fits = b->least_grid_bytes <= available_bytes;
+    if (a_fits != b_fits) return a_fits;
+    return a_fits ? a->estimate_s < b->estimate_s : a->least_grid_bytes < b->least_grid_bytes;
+}
+
+/* Find the best plan of all strategies of a name (NULL: any). A strategy that cannot serve (MSI_ERANGE) is skipped; if
+ * all are, the last error stands. */
+static int find_fastest_plan(msi_strategy_choice *best, const msi_plan_request *request, const char *name,
+                             msi_backend backend, int64_t available_bytes, const msi_gridder_report *report)
+{
+    const msi_gridder_spec *spec = request->spec;
+    int reason = MSI_OK;
+    *best = (msi_strategy_choice){.report = *report};
+    for (const msi_strategy *s = NULL; (s = msi_strategy_next_for(s, spec, name));) {
+        if (s->backend != backend) continue;
+        msi_strategy_choice c = {.strategy = s, .report = *report};
+        c.report.strategy = s->name;
+        int rc = s->ops->plan(&c.plan, s, request, &c.report);
+        if (rc && rc != MSI_ERANGE) {
+            msi_strategy_choice_free(best);
+            return rc;
+        }
+        if (rc) {
+            reason = rc;
+        } else if (best->plan && !is_better_plan(&c.report, &best->report, available_bytes)) {
+            msi_strategy_choice_free(&c);
+        } else {
+            msi_strategy_choice_free(best);
+            *best = c;
+        }
+    }
+    if (best->plan) return MSI_OK;
+    return reason ? reason : msi_error_set(MSI_EINTERNAL, "no strategy serves the gridder's backend");
+}
+
+int msi_strategy_plan(msi_strategy_choice *out, const msi_plan_request *request, msi_backend backend,
+                      int64_t available_bytes, const msi_gridder_report *report)
+{
+    const msi_gridder_spec *spec = request->spec;
+    if (spec->n_tile > 1) {
+        *out = (msi_strategy_choice){.strategy = &msi_tiles_strategy, .report = *report};
+        return msi_tiles_strategy.ops->plan(&out->plan, &msi_tiles_strategy, request, &out->report);
+    }
+    const int rc = find_fastest_plan(out, request, spec->strategy, backend, available_bytes, report);
+    if (rc != MSI_ERANGE || strcmp(msi_error_about_get(), "w_width") != 0) return rc;
+    return find_fastest_plan(out, request, NULL, backend, available_bytes, report);
 }
 
 int msi_strategy_check_center(const msi_gridder_spec *s, const msi_strategy *strategy)

@@ -47,6 +47,25 @@ int msi_strategy_first_for(const msi_strategy **out, const msi_gridder_spec *spe
  * MSI_ERANGE */
 int msi_strategy_check_center(const msi_gridder_spec *s, const msi_strategy *strategy);
 
+/* A plan of a strategy. Its plan is NULL after a failure. */
+typedef struct msi_strategy_choice {
+    const msi_strategy *strategy;
+    msi_plan *plan;
+    msi_gridder_report report;
+} msi_strategy_choice;
+
+/*
+ * msi_strategy_plan - make the plan with the lowest estimated time, of all strategies of a backend that serve the
+ * request's specification and whose grids fit into available_bytes; if none fits, the smallest. A requested strategy
+ * that needs a range of w is replaced if the field has none. Images in tiles have a separate strategy (tiles.h).
+ * Given:    report  to which the plan's figures are added
+ * Returned: *out  freed by msi_strategy_choice_free
+ * Returns:  0, MSI_ERANGE (no plan satisfies the request), MSI_ENOMEM, MSI_EGPU, MSI_EINTERNAL (no strategy)
+ */
+int msi_strategy_plan(msi_strategy_choice *out, const msi_plan_request *request, msi_backend backend,
+                      int64_t available_bytes, const msi_gridder_report *report);
+void msi_strategy_choice_free(msi_strategy_choice *choice);
+
 /* msi_strategy_available - return 1 where this process can use the strategy's backend, else 0. */
 int msi_strategy_available(const msi_strategy *strategy);
 

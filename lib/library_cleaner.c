@@ -76,7 +76,7 @@ static int find_nodes(msi_clean_taylor *t, const msimage_cleaner_spec *s)
     return msi_clean_taylor_make(t, s->n_term, s->reference_hz, middle, half, moment);
 }
 
-/* What a matrix between planes of terms and of nodes does. */
+/* Conversions between planes of terms and of nodes. */
 typedef enum term_task { RESIDUAL_TO_NODES, MODEL_TO_NODES, RESIDUAL_TO_TERMS, MODEL_TO_TERMS } term_task;
 
 /* Make the planes of the nodes from those of terms, or the reverse, for each polarisation. */

@@ -387,7 +387,7 @@ int ccc_keyword_remove(ccc_table *t, const char *column, const char *name);
 
 /* ---- New tables and columns ------------------------------------------------------------------------------------ */
 
-/* A column to make. In ccc_ms_create a standard column needs only its name, and a shape if that shall be fixed. */
+/* A column to make. In ccc_ms_create a standard column needs only its name, and a shape if its shape is fixed. */
 typedef struct ccc_column_spec {
     const char *name;
     ccc_type type;

@@ -23,9 +23,8 @@ void (*leave_process)(int code);
 
 } // namespace
 
-/* Return the reason that a text of casacore names; -1: a write, without a reason, as of lock files, or with EIO, which
- * reads have too; 0: none. casacore's
- * exceptions have no codes. */
+/* Find the errno in a message of casacore, whose exceptions have no codes. Returns: the errno; -1: a write failed with
+ * EIO, which reads also give, or without a reason, as for lock files; 0: the message names no errno */
 static int number_of(const char *text) noexcept
 {
     const bool writes =

@@ -86,7 +86,7 @@ static void pass_offsets(msi_set_maps *maps, shared *s, int n_set, int is_taken)
 
 /* ---- The writer process ---- */
 
-/* What the process writes. */
+/* The set that the process writes. */
 typedef struct job {
     const char *path;
     const msi_ms_reader *reader;

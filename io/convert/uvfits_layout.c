@@ -13,7 +13,7 @@
 #include "io/convert/set_maps.h"
 #include "io/ms/ms_block.h"
 
-/* So much of a channel may the last one lie off the place that the first one and the step of all windows give it. */
+/* Tolerance of even spacing: the error of the last channel, in channels, if it is computed from the first one and the step. */
 static const double SAME_CHANNEL = 0.01;
 
 /* ---- Windows ---- */
@@ -131,7 +131,7 @@ static int check_frames(const msi_uvfits_layout *l, const char *name)
     return msi_error_set(MSI_EINPUT, "%s: UVFITS needs times in UTC, UT1 or TAI, but these are in %s", name, scale);
 }
 
-/* Find what times in UT1 are off UTC; over a day that changes by a few milliseconds. */
+/* Find UTC - UT1 for times in UT1. Over a day it changes by a few milliseconds. */
 static int find_utc(msi_uvfits_layout *l, const char *name)
 {
     const msi_observation *o = &l->reader->observation;
@@ -190,7 +190,7 @@ typedef struct cards {
     int64_t n;
 } cards;
 
-/* A card: what is too long for one ends at its 80 characters, what no header may hold is a question mark. */
+/* Add a card. It is cut after 80 characters; characters that FITS does not allow become question marks. */
 __attribute__((format(printf, 2, 3))) static void put(cards *c, const char *format, ...)
 {
     char text[CARD + 1];

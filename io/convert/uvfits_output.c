@@ -111,7 +111,7 @@ static int compare_rows(const void *a, const void *b, void *of)
     return by ? by : (i > k) - (i < k);
 }
 
-/* Averages of windows with other flags differ in u, v, w; what single precision cannot tell apart is one. */
+/* Averages of windows with different flags differ in u, v, w. Return whether they agree in single precision. */
 static int have_same_uvw(const uvfits_rows *r, int64_t i, int64_t k)
 {
     const double *p = r->uvw_m + 3 * i, *q = r->uvw_m + 3 * k;
@@ -346,7 +346,7 @@ static int write_all(output *o)
         return msi_error_set(MSI_EOUTPUT, "%s: %s", spec->name, strerror(failed));
     }
     MSI_TRY(msi_uvfits_header_write(&o->layout, o->file, spec->name, spec->command));
-    /* What no row fills is zero: of weight zero, flagged. */
+    /* Samples without a row stay zero, which means weight zero: flagged. */
     if (ftruncate(fileno(o->file), tables_begin(o)) != 0)
         return msi_error_set(MSI_EOUTPUT, "%s: cannot be written: %s", spec->name, strerror(errno));
     MSI_TRY(put_rows(o));

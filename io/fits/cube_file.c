@@ -21,7 +21,7 @@
 
 enum { BLOCK = 2880 };
 
-/* What a header tells about a plane. */
+/* Values of a plane for its header. */
 typedef struct plane_facts {
     int64_t n_vis;
     double sum_weight, largest_weight, sum_vis_weight;

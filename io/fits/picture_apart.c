@@ -11,7 +11,7 @@
 /* A picture takes a fraction of a second, of huge images some seconds. */
 static const double MOST_CPU_S = 120, MOST_WALL_S = 900;
 
-/* What the process draws. */
+/* A picture for the process to draw. */
 typedef struct job {
     msi_publish *p;
     int i;

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* What the child reads, and where its output goes. */
+/* The file that the child reads, and the pipe for its output. */
 typedef struct job {
     const char *path;
     int (*read)(int fd, const char *path, void *of);

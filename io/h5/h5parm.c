@@ -15,7 +15,7 @@
 #include "io/h5/h5_apart.h"
 #include "io/h5/h5parm_file.h"
 
-/* What is read. */
+/* The tables to read, and where to store them. */
 typedef struct request {
     const char *names; /* of tables, separated by commas */
     int n_table;

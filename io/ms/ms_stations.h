@@ -23,7 +23,7 @@ typedef struct msi_ms_dipoles {
     double tile_m[MSI_MS_TILE][3];
 } msi_ms_dipoles;
 
-/* What has been taken out of the data for one direction. */
+/* Parts of the beam that the data are already corrected for, in one direction. */
 typedef enum msi_ms_applied {
     MSI_MS_APPLIED_NONE,
     MSI_MS_APPLIED_ELEMENT,

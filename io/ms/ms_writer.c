@@ -515,7 +515,7 @@ static int receive(msi_ms_writer *w, int wait, msi_frame *f, int *got)
     if (*got > 0 && f->kind == MSI_CHILD_FREED && f->number >= 0 && f->number < MSI_MS_WRITER_SLOTS)
         w->is_busy[f->number] = 0;
     if (*got >= 0 && !(*got && f->kind == MSI_CHILD_DONE && f->status)) return MSI_OK;
-    /* What it has written is not damaged before it is ready. */
+    /* Before the child is ready it has only read, so the input is at fault. */
     const int status = *got < 0 ? msi_child_fail(w->child, w->is_ready ? MSI_EOUTPUT : MSI_EINPUT) : msi_child_error(f);
     fail(w, status, msi_error_get());
     msi_child_end(w->child);

@@ -61,7 +61,7 @@ typedef struct msi_uv_header {
     int64_t begin, bytes, row_bytes; /* of the data; of one group or row */
 } msi_uv_header;
 
-/* What msi_uv_header_read finds. */
+/* Results of msi_uv_header_read. */
 typedef enum msi_uv_found { MSI_UV_END, MSI_UV_HEADER, MSI_UV_NO_HEADER } msi_uv_found;
 
 /*

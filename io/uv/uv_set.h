@@ -39,7 +39,7 @@ typedef struct msi_uv_window {
     double *freq_hz, *width_hz; /* [n_chan] as stored; width is positive */
 } msi_uv_window;
 
-/* What the groups, and the rows of tables UV_DATA, have in common. */
+/* Properties that all groups, or rows of tables UV_DATA, share. */
 typedef struct msi_uv_set {
     msi_uv_format format;
     int64_t n_group, n_row;

@@ -102,7 +102,7 @@ static int allocate_arrays(msi_auto_mask *m)
     const msi_clean_method *row = msi_clean_method_find("list", m->shape.backend);
     if (!row) return msi_error_set(MSI_EINTERNAL, "no cleaner for backend %d", (int)m->shape.backend);
     m->ops = row->engine;
-    MSI_TRY(msi_alloc(&m->host, m->n_pixel, 1, "a mask"));
+    MSI_TRY(msi_alloc_work(&m->host, m->n_pixel, 1, "a mask"));
     MSI_TRY(m->ops->create(&m->e, &setup));
     uint8_t **all[] = {&m->mask, &m->part, &m->within, &m->next};
     for (int i = 0; i < 4; i++) MSI_TRY(m->ops->alloc(m->e, (void **)all[i], m->n_pixel, "a mask"));

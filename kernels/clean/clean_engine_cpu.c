@@ -54,7 +54,7 @@ enum { PIECE = 256 };
 static int engine_alloc(msi_clean_engine *e, void **out, int64_t bytes, const char *what)
 {
     (void)e;
-    return msi_alloc(out, bytes, 1, what);
+    return msi_alloc_work(out, bytes, 1, what);
 }
 
 static int engine_alloc_paged(msi_clean_engine *e, void **out, int64_t bytes, const char *what)

@@ -60,6 +60,8 @@ typedef struct msi_gridder_spec {
     msi_backend plan_for;     /* CPU: the plan that the CPU would make, on any backend, to compare them; AUTO: its own
                              plan */
     double least_padding;     /* the padded grid is at least this many times the image; 0: automatic */
+    int n_tile;               /* wgrid on the CPU: the image is made in n_tile x n_tile tiles, each with a grid of its
+                                 size, for grids larger than the memory (tiles.h); 0 or 1: as a whole */
     int n_slice;              /* wproj: slices of w, each with its own transform; 0: automatic */
     msi_kernel_lookup kernel; /* wproj */
     int device;               /* CUDA ordinal of the GPU to use, which holds the planes */
@@ -70,7 +72,9 @@ typedef struct msi_gridder_spec {
     int64_t store_bytes;  /* part of it for stored visibilities; more go to temp_dir; 0: no separate limit */
     int64_t grid_bytes;   /* part of it for the grids of plans; 0: all that is not in use when a plan is made */
     const char *temp_dir; /* directory for the part of the store that does not fit; NULL: $TMPDIR or /tmp */
-    msi_plan_pins pins;   /* all 0 except in measurements */
+    double
+        longest_lambda; /* no |u| or |v| of samples is larger, for plans of memory before there are samples; 0: unknown */
+    msi_plan_pins pins; /* all 0 except in measurements */
 } msi_gridder_spec;
 
 enum { MSI_GRIDDER_MAX_PLANES = 32 }; /* image planes of one gridder, PSF included */
@@ -80,16 +84,17 @@ typedef struct msi_gridder_report {
     const char *method, *strategy; /* static */
     msi_backend backend;
     msi_precision precision;
-    int width;                                     /* taps of the window along u and v */
-    int w_width;                                   /* along w; 1 if w does not matter anywhere in the field */
-    int64_t nu, nv;                                /* padded grid */
-    int64_t n_w;                                   /* w-planes */
-    int64_t n_w_resident;                          /* number of them in memory at once */
-    double w_step;                                 /* wavelengths */
-    int n_tower, tower_planes;                     /* w-towers and the planes of each; 0 without towers */
-    int subgrid;                                   /* edge of their subgrids in cells */
-    double error_estimate;                         /* relative L2, predicted from the window */
-    double estimate_s;                             /* rough seconds for the images, from the plan's cost model */
+    int width;                 /* taps of the window along u and v */
+    int w_width;               /* along w; 1 if w does not matter anywhere in the field */
+    int64_t nu, nv;            /* padded grid */
+    int n_tile;                /* of msi_gridder_spec; with tiles, the members below are those of the largest grid */
+    int64_t n_w;               /* w-planes */
+    int64_t n_w_resident;      /* number of them in memory at once */
+    double w_step;             /* wavelengths */
+    int n_tower, tower_planes; /* w-towers and the planes of each; 0 without towers */
+    int subgrid;               /* edge of their subgrids in cells */
+    double error_estimate;     /* relative L2, predicted from the window */
+    double estimate_s;         /* rough seconds for the images, from the plan's cost model */
     double sum_vis_weight[MSI_GRIDDER_MAX_PLANES]; /* of the samples stored, before density weighting */
     int64_t n_sample;                              /* samples stored (weight > 0 in some plane) */
     int64_t n_outside;                             /* samples dropped because |u| or |v| is beyond 1 / (2 cell) */
@@ -98,8 +103,10 @@ typedef struct msi_gridder_report {
                               GPU */
     double weight_scale;   /* a power of two that the stored weights are multiplied by; 1 for ordinary data */
     int64_t store_bytes, spilled_bytes, grid_bytes, device_bytes;
-    int64_t least_grid_bytes;                                  /* with one w-plane in memory at a time */
-    int64_t kept_bytes;                                        /* part of grid_bytes that stays between residuals */
+    int64_t least_grid_bytes; /* with one w-plane in memory at a time */
+    int64_t kept_bytes;       /* part of grid_bytes that stays between residuals */
+    int64_t sample_bytes;     /* part of grid_bytes for samples and their order, from msi_alloc_paged */
+    int64_t work_bytes;       /* part of grid_bytes for the sum of an image or a model, from msi_alloc_work */
     double sort_s, grid_s, transform_s, correct_s, transfer_s; /* wall seconds so far */
 } msi_gridder_report;
 

@@ -305,9 +305,15 @@ typedef struct tower_cpu {
     double *sum; /* [nx][ny] see msi_image_sum_add */
 } tower_cpu;
 
+/* Return the bytes of a whole plane that subgrids reach: those of samples extend at most a subgrid beyond them. */
+static int64_t touched_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers)
+{
+    return msi_wgrid_plane_touched(plan, towers->size);
+}
+
 int64_t msi_wgrid_tower_cpu_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_thread)
 {
-    return msi_wgrid_plane_bytes(plan) + stacks_bytes(plan, towers, n_thread) +
+    return touched_bytes(plan, towers) + stacks_bytes(plan, towers, n_thread) +
            n_thread * ITEMS_A_THREAD * small_plane_bytes(plan, towers);
 }
 
@@ -317,7 +323,7 @@ static int create_gridder(tower_cpu *c, const msi_wgrid_plan *plan, const msi_to
     memset(c, 0, sizeof *c);
     c->g = &plan->grid;
     c->towers = towers;
-    MSI_TRY(msi_wgrid_planes_create(&c->whole, plan, 1));
+    MSI_TRY(msi_wgrid_planes_create(&c->whole, plan, 1, touched_bytes(plan, towers)));
     MSI_TRY(create_stacks(&c->stacks, plan, towers));
     MSI_TRY(msi_tile_gridder_create(&c->tiles, plan, c->whole.taps, store, &c->buckets, plan->grid.w_width));
     MSI_TRY(msi_alloc(&c->item, most_items(&c->stacks), sizeof *c->item, "list of subgrids"));
@@ -325,7 +331,7 @@ static int create_gridder(tower_cpu *c, const msi_wgrid_plan *plan, const msi_to
     MSI_TRY(msi_alloc(&c->slot, c->n_slot, sizeof *c->slot, "subgrids"));
     for (int64_t i = 0; i < c->n_slot; i++)
         MSI_TRY(msi_alloc(&c->slot[i], towers->size * c->stacks.pitch, (size_t)c->stacks.cell_bytes, "subgrid"));
-    return msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image");
+    return msi_alloc_work(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image");
 }
 
 static void free_gridder(tower_cpu *c)
@@ -480,7 +486,8 @@ typedef struct tower_degridder {
 int64_t msi_wgrid_tower_cpu_predict_bytes(const msi_wgrid_plan *plan, const msi_tower_plan *towers, int n_thread,
                                           int64_t n_plane)
 {
-    return n_plane * msi_wgrid_plane_bytes(plan) + stacks_bytes(plan, towers, n_thread);
+    return (n_plane == 1 ? touched_bytes(plan, towers) : n_plane * msi_wgrid_plane_bytes(plan)) +
+           stacks_bytes(plan, towers, n_thread);
 }
 
 static int create_degridder(tower_degridder **out, const msi_wgrid_plan *plan, const msi_tower_plan *towers,
@@ -491,7 +498,7 @@ static int create_degridder(tower_degridder **out, const msi_wgrid_plan *plan, c
     *out = d;
     d->g = &plan->grid;
     d->towers = *towers;
-    MSI_TRY(msi_model_planes_create(&d->model, plan, n_image, towers->n_tower, 1, keeps));
+    MSI_TRY(msi_model_planes_create(&d->model, plan, n_image, towers->n_tower, 1, keeps, touched_bytes(plan, towers)));
     MSI_TRY(create_stacks(&d->stacks, plan, &d->towers));
     MSI_TRY(msi_alloc(&d->item, most_items(&d->stacks), sizeof *d->item, "list of subgrids"));
     return msi_alloc(&d->tile_rows, d->stacks.n_thread * towers->height, sizeof *d->tile_rows, "list of tiles");
@@ -544,7 +551,8 @@ static void degrid_first_plane(const tower_degridder *d, int image, const tower_
                                       .v_middle = (double)(tv * g->tile - g->nv / 2 - g->width + to_middle),
                                       .reach = 0.5 * g->tile + 1};
             for (int k = 0; k < g->w_width; k++) source.plane[k] = ring[(w0 + k) % g->w_width];
-            msi_span span = {g, d->store, d->model.planes.taps, d->buckets.run + start[0], start[1] - start[0], image, 0};
+            msi_span span = {g,     d->store, d->model.planes.taps, d->buckets.run + start[0], start[1] - start[0],
+                             image, 0};
             (d->stacks.fp32 ? d->stacks.simd->degrid_f32 : d->stacks.simd->degrid_f64)(&span, &source);
         }
 }

@@ -246,7 +246,9 @@ static int report_tower_plan(const tower_plan *p, const tower_backend *backend, 
     r->estimate_s = p->towers.cost_s * request->n_image / n_unit;
     const int64_t least = backend->uses_threads ? 1 : p->common.n_resident;
     int64_t device;
-    r->kept_bytes = request->spec->residual && backend->uses_threads ? msi_wgrid_cpu_samples_bytes(wgrid, request) : 0;
+    r->sample_bytes = backend->uses_threads ? msi_wgrid_cpu_samples_bytes(wgrid, request) : 0;
+    r->work_bytes = backend->uses_threads ? msi_wgrid_cpu_image_bytes(wgrid) : 0;
+    r->kept_bytes = request->spec->residual ? r->sample_bytes : 0;
     MSI_TRY(backend->bytes(wgrid, &p->towers, request, least, &r->least_grid_bytes, &device));
     return backend->bytes(wgrid, &p->towers, request, p->common.n_resident, &r->grid_bytes, &r->device_bytes);
 }

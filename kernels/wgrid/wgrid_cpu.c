@@ -207,7 +207,7 @@ typedef struct wgrid_cpu {
 
 int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan)
 {
-    return msi_wgrid_plane_bytes(plan);
+    return msi_wgrid_plane_touched(plan, 0);
 }
 
 int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan)
@@ -241,8 +241,8 @@ static int create_gridder(wgrid_cpu *c, const msi_wgrid_plan *plan, const msi_vi
     const msi_wgrid_geometry *g = &plan->grid;
     c->plan = plan;
     c->g = g;
-    MSI_TRY(msi_wgrid_planes_create(&c->planes, plan, n_resident));
-    MSI_TRY(msi_alloc(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image"));
+    MSI_TRY(msi_wgrid_planes_create(&c->planes, plan, n_resident, msi_wgrid_plane_touched(plan, 0)));
+    MSI_TRY(msi_alloc_work(&c->sum, msi_image_n_pixel(&plan->image), sizeof *c->sum, "image"));
     MSI_TRY(msi_alloc(&c->work, g->n_tile_u * g->n_tile_v, sizeof *c->work, "list of tiles"));
     c->target = (msi_tile_planes){.plane = c->planes.plane,
                                   .n_ring = n_resident,
@@ -368,7 +368,8 @@ static int create_degridder(degridder **out, const msi_wgrid_plan *plan, int n_i
     MSI_TRY(msi_alloc(&d, 1, sizeof *d, "degridder"));
     *out = d;
     d->g = &plan->grid;
-    return msi_model_planes_create(&d->model, plan, n_image, plan->grid.n_w, n_resident, keeps);
+    return msi_model_planes_create(&d->model, plan, n_image, plan->grid.n_w, n_resident, keeps,
+                                   msi_wgrid_plane_touched(plan, 0));
 }
 
 void msi_wgrid_cpu_free_model(void *model_cache)

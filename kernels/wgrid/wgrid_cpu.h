@@ -19,7 +19,7 @@ extern const msi_cost_model msi_wgrid_cpu_cost;
 /* msi_wgrid_cpu_resident - choose how many w-planes to hold in `bytes` of memory; at least 1. */
 int64_t msi_wgrid_cpu_resident(const msi_wgrid_plan *plan, int64_t n_sample, int64_t bytes);
 
-/* msi_wgrid_cpu_plane_bytes - return the size of a w-plane. msi_wgrid_cpu_image_bytes - return the size of one image's
+/* msi_wgrid_cpu_plane_bytes - return the bytes of a w-plane that samples reach. msi_wgrid_cpu_image_bytes - return the size of one image's
  * sums before correction. */
 int64_t msi_wgrid_cpu_plane_bytes(const msi_wgrid_plan *plan);
 int64_t msi_wgrid_cpu_image_bytes(const msi_wgrid_plan *plan);

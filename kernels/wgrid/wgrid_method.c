@@ -7,6 +7,7 @@
 #include "kernels/store/bucket_sort_cpu.h"
 #include "kernels/wgrid/wgrid_cpu.h"
 #include "kernels/wgrid/wgrid_cuda.h"
+#include "kernels/wgrid/wgrid_planes_cpu.h"
 
 #ifdef MSI_HAVE_CUDA
 #endif
@@ -124,10 +125,10 @@ static int cpu_bytes(const msi_wgrid_plan *plan, const msi_plan_request *request
                      int64_t *device)
 {
     /* If planes are kept from batch to batch, they are those of every image. */
-    int64_t n_w_plane =
-        request->keeps_model && n_resident == plan->grid.n_w ? n_resident * request->n_image : n_resident;
-    *host = n_w_plane * msi_wgrid_cpu_plane_bytes(plan) + msi_wgrid_cpu_image_bytes(plan) +
-            msi_wgrid_cpu_samples_bytes(plan, request);
+    const int keeps_all = request->keeps_model && n_resident == plan->grid.n_w;
+    *host = (keeps_all ? n_resident * request->n_image * msi_wgrid_plane_bytes(plan)
+                       : n_resident * msi_wgrid_cpu_plane_bytes(plan)) +
+            msi_wgrid_cpu_image_bytes(plan) + msi_wgrid_cpu_samples_bytes(plan, request);
     *device = 0;
     return MSI_OK;
 }
@@ -138,7 +139,7 @@ static int cpu_resident(const msi_wgrid_plan *plan, const msi_plan_request *requ
     MSI_TRY(cpu_bytes(plan, request, 0, &rest, &device));
     int64_t left = request->host_bytes - rest;
     /* Keep all planes of all images if that leaves half of the memory. */
-    const int keeps_all = request->keeps_model && request->n_image * n_w * msi_wgrid_cpu_plane_bytes(plan) < left / 2;
+    const int keeps_all = request->keeps_model && request->n_image * n_w * msi_wgrid_plane_bytes(plan) < left / 2;
     *n_resident = keeps_all ? n_w : msi_wgrid_cpu_resident(plan, request->n_sample, left);
     return MSI_OK;
 }
@@ -208,8 +209,9 @@ static int report_plan(const msi_plan *p, const wgrid_backend *backend, const ms
     msi_wgrid_plan_report(&p->wgrid, r);
     r->n_w_resident = p->n_resident;
     r->estimate_s = p->wgrid.cost_s * request->n_image / n_unit;
-    r->kept_bytes =
-        request->spec->residual && backend->uses_threads ? msi_wgrid_cpu_samples_bytes(&p->wgrid, request) : 0;
+    r->sample_bytes = backend->uses_threads ? msi_wgrid_cpu_samples_bytes(&p->wgrid, request) : 0;
+    r->work_bytes = backend->uses_threads ? msi_wgrid_cpu_image_bytes(&p->wgrid) : 0;
+    r->kept_bytes = request->spec->residual ? r->sample_bytes : 0;
     MSI_TRY(backend->bytes(&p->wgrid, request, 1, &r->least_grid_bytes, &device));
     return backend->bytes(&p->wgrid, request, p->n_resident, &r->grid_bytes, &r->device_bytes);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/status.h"
+#include "kernels/store/vis_store.h"
 
 enum { TILE = 16, LEAST_GRID = 48 };
 
@@ -148,6 +149,8 @@ msi_wgrid_request msi_wgrid_request_of(const msi_plan_request *request, const ms
                                .n_sample = request->n_sample,
                                .w_min_lambda = request->w_min_lambda,
                                .w_max_lambda = request->w_max_lambda,
+                               .longest_lambda =
+                                   request->store ? request->store->longest_lambda : request->spec->longest_lambda,
                                .cost = cost,
                                .device = request->spec->device};
 }
@@ -176,6 +179,7 @@ int msi_wgrid_plan_make(msi_wgrid_plan *plan, const msi_wgrid_request *request)
     g->l_center_rad = request->l_center_rad;
     g->m_center_rad = request->m_center_rad;
     g->beyond = request->beyond;
+    plan->v_reach = (int64_t)fmin((double)g->nv, ceil(request->longest_lambda * image->cell_y_rad * (double)g->nv));
     g->u_limit = 0.5 * (double)g->nu;
     g->v_limit = 0.5 * (double)g->nv;
     return MSI_OK;

@@ -19,6 +19,7 @@ typedef struct msi_wgrid_plan {
     msi_pswf w_window; /* along w; same width, its own oversampling */
     msi_precision precision;
     int device;            /* CUDA ordinal, for the GPU backend */
+    int64_t v_reach;       /* |v| of all samples, in cells; 0: unknown */
     int64_t batch_samples; /* most samples on the GPU at once (but at least one segment); 0: as many as fit */
     double error_estimate; /* relative L2 of the image: windows, rounding, phases */
     double cost_s;         /* estimated seconds for one image plane on one unit of the backend */
@@ -36,6 +37,7 @@ typedef struct msi_wgrid_request {
     int least_width, most_width; /* taps of the window; 0: no limit */
     int64_t n_sample;
     double w_min_lambda, w_max_lambda; /* of |w|; w_min > w_max: no samples */
+    double longest_lambda;             /* of |v|; 0: unknown */
     const msi_cost_model *cost;        /* borrowed */
     int64_t (*padded_size)(int64_t n); /* padded size of an axis of at least n cells; NULL: msi_fft_size */
     int device;                        /* CUDA ordinal, for the GPU backend */

@@ -33,6 +33,14 @@ int64_t msi_wgrid_plane_bytes(const msi_wgrid_plan *plan)
     return (plan->grid.nv + 2 * G) * row_stride(&plan->grid) * msi_complex_bytes(plan->precision);
 }
 
+int64_t msi_wgrid_plane_touched(const msi_wgrid_plan *plan, int64_t more)
+{
+    const msi_wgrid_geometry *g = &plan->grid;
+    const int64_t n_row = 2 * (plan->v_reach + g->tile + 2 * g->width + 2 + more);
+    const int64_t all = msi_wgrid_plane_bytes(plan), row_bytes = row_stride(g) * msi_complex_bytes(plan->precision);
+    return plan->v_reach && n_row * row_bytes < all ? n_row * row_bytes : all;
+}
+
 static int make_taps(msi_wgrid_planes *p)
 {
     const msi_pswf *u = &p->plan->window, *w = &p->plan->w_window;
@@ -58,7 +66,7 @@ static int make_taps(msi_wgrid_planes *p)
     return MSI_OK;
 }
 
-int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int64_t n_resident)
+int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int64_t n_resident, int64_t touched)
 {
     memset(p, 0, sizeof *p);
     const msi_wgrid_geometry *g = &plan->grid;
@@ -78,7 +86,7 @@ int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int
     MSI_TRY(msi_fft1d_create(&p->fft_v, g->nv, plan->precision));
     MSI_TRY(msi_alloc(&p->plane, n_resident, sizeof *p->plane, "w-planes"));
     for (int64_t i = 0; i < n_resident; i++)
-        MSI_TRY(msi_alloc(&p->plane[i], p->n_row * p->stride, p->cell_bytes, "w-plane"));
+        MSI_TRY(msi_alloc_sparse(&p->plane[i], p->n_row * p->stride, p->cell_bytes, touched, "w-plane"));
     MSI_TRY(msi_alloc(&p->row_used, n_resident * p->n_row, 1, "w-planes"));
     MSI_TRY(msi_alloc(&p->columns, p->n_thread, sizeof *p->columns, "column buffers"));
     for (int i = 0; i < p->n_thread; i++)
@@ -281,17 +289,18 @@ int msi_image_sum_make(const msi_plane_imager *imager, const msi_vis_store *stor
 /* ---- A model to planes ------------------------------------------------------------------------------------------ */
 
 int msi_model_planes_create(msi_model_planes *m, const msi_wgrid_plan *plan, int n_image, int64_t n_w_plane,
-                            int64_t n_resident, int keeps)
+                            int64_t n_resident, int keeps, int64_t touched)
 {
     memset(m, 0, sizeof *m);
     m->n_image = n_image;
     m->n_w_plane = n_w_plane;
     m->keeps = keeps;
-    MSI_TRY(msi_wgrid_planes_create(&m->planes, plan, keeps ? n_image * n_w_plane : n_resident));
+    MSI_TRY(msi_wgrid_planes_create(&m->planes, plan, keeps ? n_image * n_w_plane : n_resident,
+                                    keeps ? msi_wgrid_plane_bytes(plan) : touched));
     MSI_TRY(msi_alloc(&m->column_used, n_image * plan->image.nx, 1, "model"));
     MSI_TRY(msi_alloc(&m->image_used, n_image, 1, "model"));
-    MSI_TRY(msi_alloc(&m->value, msi_image_n_pixel(&plan->image), m->planes.fp32 ? sizeof(float) : sizeof(double),
-                      "model"));
+    MSI_TRY(msi_alloc_work(&m->value, msi_image_n_pixel(&plan->image), m->planes.fp32 ? sizeof(float) : sizeof(double),
+                           "model"));
     MSI_TRY(msi_alloc(&m->wanted, m->planes.n_row, 1, "w-planes"));
     return msi_taper_make(&m->taper, &plan->image, &plan->grid, &plan->window, &plan->w_window);
 }

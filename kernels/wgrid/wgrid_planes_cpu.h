@@ -47,14 +47,19 @@ typedef struct msi_ring_step {
 
 /*
  * msi_wgrid_planes_create - allocate n_resident planes of zeros, column buffers for each thread, and transforms.
- * Given:   plan  borrowed for the life of *p
+ * Given:   plan     borrowed for the life of *p
+ *          touched  bytes of each that samples reach, msi_wgrid_plane_touched
  * Returns: 0, MSI_ENOMEM; freed by msi_wgrid_planes_free in either case
  */
-int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int64_t n_resident);
+int msi_wgrid_planes_create(msi_wgrid_planes *p, const msi_wgrid_plan *plan, int64_t n_resident, int64_t touched);
 void msi_wgrid_planes_free(msi_wgrid_planes *p);
 
 /* msi_wgrid_plane_bytes - return the bytes of one plane, guards included. */
 int64_t msi_wgrid_plane_bytes(const msi_wgrid_plan *plan);
+
+/* msi_wgrid_plane_touched - bound the bytes of the rows of a plane that samples reach. Other rows are never touched.
+ * Given: more  rows that a strategy touches on either side of those of its samples' tiles */
+int64_t msi_wgrid_plane_touched(const msi_wgrid_plan *plan, int64_t more);
 
 /* msi_plane_of - return the first cell of a w-plane in the ring; borrowed. */
 static inline char *msi_plane_of(const msi_wgrid_planes *p, int64_t w_plane)
@@ -142,11 +147,12 @@ typedef struct msi_model_planes {
 
 /*
  * msi_model_planes_create - allocate for n_w_plane w-planes of each image, of which n_resident are in memory at once.
- * Given:   plan   borrowed; keeps  1: all planes of all images are in memory, whatever n_resident is
+ * Given:   touched  of a plane, unless all are kept: then rows of all columns are written
+ *          plan   borrowed; keeps  1: all planes of all images are in memory, whatever n_resident is
  * Returns: 0, MSI_ENOMEM; freed by msi_model_planes_free in either case
  */
 int msi_model_planes_create(msi_model_planes *m, const msi_wgrid_plan *plan, int n_image, int64_t n_w_plane,
-                            int64_t n_resident, int keeps);
+                            int64_t n_resident, int keeps, int64_t touched);
 void msi_model_planes_free(msi_model_planes *m);
 
 /* msi_model_planes_load - load an image of the model to make planes from: divided by the windows' transforms, 0 beyond

@@ -443,6 +443,13 @@ int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder
     bytes->psfs -= psfs;
     bytes->restoring -= restore_paged;
     bytes->paged = out + (psfs > restore_paged ? psfs : restore_paged);
+    if (is_paged < 2) return MSI_OK;
+    const int64_t work = n_cleaner * (each.work - each.paged + more.host) + bytes_of(shape, 2 * spec->n_pol);
+    const int64_t passing = more.temporary + each.temporary;
+    bytes->host -= work;
+    bytes->psfs -= each.temporary;
+    bytes->measuring -= passing;
+    bytes->paged += work + passing;
     return MSI_OK;
 }
 

@@ -184,7 +184,7 @@ typedef struct msi_clean_field_bytes {
  * msi_clean_field_estimate - estimate the memory of a field: planes, PSFs, cleaners, and buffers of restoring.
  * Given:   spec      samples is not used
  *          gridder   backend and precision of the work
- *          is_paged  1: msi_memory_page_to has been or will be called
+ *          is_paged  1: msi_memory_page_to has been or will be called; 2: with arrays at work
  * Returns: 0, MSI_EUSAGE, MSI_EARGUMENT (it cannot be cleaned)
  */
 int msi_clean_field_estimate(const msi_clean_field_spec *spec, const msi_gridder_report *gridder, int is_paged,

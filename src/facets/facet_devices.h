@@ -10,7 +10,7 @@
 #include "kernels/gridder.h"
 #include "src/facets/facet_gains.h"
 
-/* What is done to a facet. */
+/* A facet, and the gridder of its box. */
 typedef struct msi_facet_task {
     int facet;
     int only_beam;         /* gains without solutions */

@@ -18,7 +18,7 @@
 
 typedef struct msi_facet_gains msi_facet_gains;
 
-/* What a user asks of facets. */
+/* Options of facets. */
 typedef struct msi_facet_options {
     const char *regions, *automatic; /* -facet-regions, -facet-auto; NULL: not given; at most one is */
     const char *aterms;              /* -aterm-config (aterms.h), which makes facets by itself; NULL: none */

@@ -20,15 +20,13 @@
 #include "core/process.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "kernels/sample_phase.h"
 #ifdef MSI_HAVE_CUDA
 #include "src/facets/facet_devices.h"
 #endif
 
 /* Samples that a gridder of a facet takes at once, and segments that are formed together. */
 enum { BATCH_SAMPLES = 1 << 26, SEGMENTS_AT_ONCE = 16 };
-
-/* Channels between exact values of a phase; those between are products with a step. */
-enum { EXACT_EVERY = 16 };
 
 /* ---- Planes and correlations ---- */
 
@@ -128,42 +126,6 @@ static void end_gains(slot_gains *s)
 {
     msi_free(s->jones);
     msi_free(s->slope);
-}
-
-/* The phases of a row for another centre, channel by channel. */
-typedef struct phases {
-    double turns_hz; /* turns for each hertz */
-    int is_even;     /* frequencies have equal steps */
-    msi_c64 now, step;
-} phases;
-
-static msi_c64 turn(double turns)
-{
-    turns -= round(turns);
-    return (msi_c64){cos(2 * MSI_PI * turns), sin(2 * MSI_PI * turns)};
-}
-
-/* Return whether the frequencies of a segment have equal steps, to far below the accuracy of a phase. */
-static int has_even_steps(const msi_vis_segment *g)
-{
-    const int32_t n = g->n_chan;
-    const double step = n > 1 ? (g->freq_hz[n - 1] - g->freq_hz[0]) / (n - 1) : 0;
-    for (int32_t c = 0; c < n; c++)
-        if (fabs(g->freq_hz[c] - g->freq_hz[0] - c * step) > 1e-12 * g->freq_hz[0]) return 0;
-    return 1;
-}
-
-static phases begin_phases(const msi_vis_segment *g, int is_even, double turns_m)
-{
-    phases p = {.turns_hz = turns_m / MSI_SPEED_OF_LIGHT, .is_even = is_even && g->n_chan > 2};
-    if (p.is_even) p.step = turn((g->freq_hz[1] - g->freq_hz[0]) * p.turns_hz);
-    return p;
-}
-
-static msi_c64 next_phase(phases *p, const msi_vis_segment *g, int32_t c)
-{
-    p->now = p->is_even && c % EXACT_EVERY ? msi_times(p->now, p->step) : turn(g->freq_hz[c] * p->turns_hz);
-    return p->now;
 }
 
 static msi_c64 stored_value(const void *vis, msi_precision precision, int64_t i)
@@ -278,7 +240,7 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
 {
     const msi_vis_store *store = p->store;
     const msi_vis_segment *g = &store->segment[segment];
-    const int n = p->work->planes.n_stored, n_image = p->work->planes.n_image, is_even = has_even_steps(g);
+    const int n = p->work->planes.n_stored, n_image = p->work->planes.n_image, is_even = msi_phases_are_even(g);
     const int terms = n_term(p->work);
     const int64_t of_plane = g->n_row * g->n_chan;
     slot_gains gains = begin_gains(p);
@@ -293,9 +255,9 @@ static int form_segment(const facet_pass *p, int64_t segment, msi_c64 *vis, floa
         }
         if (bent) bend_row(&gains, g, row, bent + 3 * row * g->n_chan);
         const double path = p->source ? source_path(p, g->uvw_m + 3 * row) : -path_of(p, &gains, g->uvw_m + 3 * row);
-        phases phase = begin_phases(g, is_even, path);
+        msi_phases phase = msi_phases_begin(g, is_even, path);
         for (int32_t c = 0; c < g->n_chan; c++) {
-            const msi_c64 factor = next_phase(&phase, g, c);
+            const msi_c64 factor = msi_phases_next(&phase, g, c);
             msi_c64 v[MSI_MAX_PLANES];
             for (int i = 0; i < n; i++) {
                 const int64_t at = msi_segment_index(g, i, row, c);
@@ -328,7 +290,7 @@ static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vi
 {
     const msi_vis_store *store = p->store;
     const msi_vis_segment *g = &store->segment[segment];
-    const int n = p->work->planes.n_stored, n_image = p->work->planes.n_image, is_even = has_even_steps(g);
+    const int n = p->work->planes.n_stored, n_image = p->work->planes.n_image, is_even = msi_phases_are_even(g);
     const int terms = n_term(p->work);
     const int64_t of_plane = g->n_row * g->n_chan;
     msi_first_error failure = {0};
@@ -345,9 +307,9 @@ static int add_predicted(const facet_pass *p, int64_t segment, const msi_c64 *vi
                 jp = gains_of(&gains, g, msi_tag_first(g->tag[row]));
                 jq = gains_of(&gains, g, msi_tag_second(g->tag[row]));
             }
-            phases phase = begin_phases(g, is_even, path_of(p, &gains, g->uvw_m + 3 * row));
+            msi_phases phase = msi_phases_begin(g, is_even, path_of(p, &gains, g->uvw_m + 3 * row));
             for (int32_t c = 0; c < g->n_chan; c++) {
-                const msi_c64 factor = next_phase(&phase, g, c);
+                const msi_c64 factor = msi_phases_next(&phase, g, c);
                 msi_c64 v[MSI_MAX_PLANES] = {{0, 0}};
                 const double x = x_of(p->work, g->freq_hz[c]);
                 for (int i = 0; i < n_image; i++) {
@@ -856,7 +818,7 @@ static int count_devices(const facet_pass *p)
     return 1;
 }
 
-/* What a facet's turn makes. */
+/* Results of a facet. */
 typedef struct facet_turn {
     float *weight; /* [ny][nx] of its box */
     msi_image image;

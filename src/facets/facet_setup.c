@@ -14,7 +14,7 @@
 
 enum { MOST_SETS = 4, TIMES = 3, MOST_PAIRS = 64, LEAST_TRIALS = 6 };
 
-/* What is compared: gains of a set at a time and frequency, and pairs of antennas. */
+/* A comparison: gains of a set at a time and frequency, for pairs of antennas. */
 typedef struct trial {
     int64_t slot, n_antenna;
     double freq_hz;

@@ -151,7 +151,8 @@ static msi_gridder_spec gridder_spec(const msi_imaging_run *r)
     spec.reference_hz = msi_imaging_reference(r);
     spec.memory_bytes = msi_imaging_gridder_bytes(o);
     spec.store_bytes = r->plan.store_budget_bytes / o->channels_out;
-    spec.grid_bytes = spec.residual ? r->plan.grid_budget_bytes : 0;
+    spec.grid_bytes = spec.residual || r->plan.paged_bytes ? r->plan.grid_budget_bytes : 0;
+    spec.n_tile = r->plan.gridder.n_tile;
     spec.temp_dir = r->temp_dir;
     msi_imaging_facets_gridder(r, &spec);
     spec.tagged |= r->beam != NULL;
@@ -216,6 +217,28 @@ static int64_t n_framed_sample(const msi_imaging_run *r, const msi_imaging_scan 
     return is_wide && scan->n_sample < most ? scan->n_sample : most;
 }
 
+/* Plan images in tiles, as few as fit. Given: spec  of the gridder; need  with the samples. Given and returned: *empty
+ * Returns: MSI_ENOMEM with the line of the last plan if none fits, and where no tiles are possible */
+static int plan_tiles(msi_imaging_run *r, msi_gridder_spec spec, msi_imaging_need *need, msi_gridder **empty)
+{
+    static const int NUMBERS[] = {2, 3, 4, 6, 8, 12, 16};
+    int rc = MSI_ENOMEM;
+    if (r->plan.gridder.backend != MSI_BACKEND_CPU || strcmp(r->plan.gridder.method, "wgrid") != 0 ||
+        msi_options_has_facets(r->options))
+        return rc;
+    for (size_t i = 0; rc == MSI_ENOMEM && i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
+        const int64_t least = r->plan.gridder.least_grid_bytes;
+        msi_gridder_free(*empty);
+        *empty = NULL;
+        spec.n_tile = NUMBERS[i];
+        MSI_TRY(msi_gridder_create(empty, &spec));
+        need->gridder = *empty;
+        rc = msi_imaging_plan_make(&r->plan, need);
+        if (r->plan.gridder.least_grid_bytes >= least) break;
+    }
+    return rc;
+}
+
 /* Plan the run from bounds that are known without reading visibilities; in a dry run from a scan of the coordinates. */
 static int make_plan(msi_imaging_run *r)
 {
@@ -230,6 +253,7 @@ static int make_plan(msi_imaging_run *r)
     MSI_TRY(msi_gpu_share_check(&r->gpus, o));
     spec.device = r->gpus.device[0];
     msi_imaging_scan_bound(&need.scan, r->reader);
+    spec.longest_lambda = need.scan.w_max_lambda;
     if (o->dry_run && !r->ranks->rank) {
         MSI_TRY(msi_imaging_scan_read(&need.scan, r->reader, &o->geometry, r->ra_rad, r->dec_rad));
         /* The plan depends on the free device memory. A run does not wait for the GPU here, but after reading. */
@@ -251,6 +275,7 @@ static int make_plan(msi_imaging_run *r)
         need.gridder = empty;
         rc = msi_imaging_plan_make(&r->plan, &need);
     }
+    if (rc == MSI_ENOMEM) rc = plan_tiles(r, spec, &need, &empty);
     if (rc == MSI_ERANGE && !o->dry_run) {
         const double bound_lambda = need.scan.w_max_lambda;
         /* The bound of w is useless if an antenna has a wrong position. Whether UVW can be imaged shows when they are
@@ -268,7 +293,7 @@ static int make_plan(msi_imaging_run *r)
         }
     }
     msi_gridder_free(empty);
-    if (!rc) msi_memory_page_to(r->plan.paged_bytes && !o->dry_run ? r->temp_dir : NULL);
+    if (!rc) msi_memory_page_to(r->plan.paged_bytes && !o->dry_run ? r->temp_dir : NULL, r->plan.pages_work);
     if (r->plan.gridder.nu) share_gpus(r);
     if (!rc && o->dry_run) msi_imaging_report_dry_run(r, &whole);
     return rc;
@@ -1265,7 +1290,7 @@ int msi_run_image(const msi_options *options, msi_ranks *ranks, void (*forked)(v
     msi_clean_mask_free(&r.mask);
     msi_free(r.scale_mask);
     msi_clean_history_free(&r.history);
-    msi_memory_page_to(NULL);
+    msi_memory_page_to(NULL, 0);
     free(r.temp_dir);
     msi_backend_await_all();
     return rc;

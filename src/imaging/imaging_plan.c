@@ -291,16 +291,32 @@ static int64_t least_bytes(const msi_imaging_plan *plan, int64_t weighting)
     return larger(imaging, weighting) + MSI_UNPLANNED_BYTES;
 }
 
-/* Plan the images; if memory is short, those that are not at work are in files. */
+/* Plan some more bytes of grids in files, or fewer. */
+static void file_grids(msi_imaging_plan *plan, int64_t bytes)
+{
+    plan->grid_bytes -= bytes;
+    plan->gridder.grid_bytes -= bytes;
+    plan->gridder.least_grid_bytes -= bytes;
+    plan->grid_file_bytes += bytes;
+}
+
+/* Plan the images; if memory is short, those that are not at work are in files, with samples in their order, and then also
+ * the arrays of images that are at work: they go to and fro. */
 static int plan_images(msi_imaging_plan *plan, const msi_imaging_need *need, int64_t weighting)
 {
-    const int64_t device_bytes = plan->device_bytes;
-    for (int is_paged = 0; is_paged < 2; is_paged++) {
+    const int64_t device_bytes = plan->device_bytes, samples = plan->gridder.sample_bytes,
+                  work = plan->gridder.work_bytes;
+    file_grids(plan, -plan->grid_file_bytes);
+    for (int is_paged = 0; is_paged < 3; is_paged++) {
+        const int64_t in_file = is_paged == 1 ? samples : is_paged == 2 ? work : 0;
         plan->device_bytes = device_bytes;
+        plan->pages_work = is_paged == 2;
         if (need->options->clean.niter)
             MSI_TRY(plan_cleaning(plan, need, is_paged));
         else
             plan_dirty(plan, need, is_paged);
+        file_grids(plan, in_file);
+        plan->paged_bytes += plan->grid_file_bytes;
         if (least_bytes(plan, weighting) <= msi_memory_limit()) break;
     }
     return MSI_OK;
@@ -347,6 +363,8 @@ static int share_memory(msi_imaging_plan *plan, const msi_options *o, int64_t we
     }
     plan->grid_budget_bytes = left - plan->store_bytes;
     if (plan->grid_bytes > plan->grid_budget_bytes) plan->grid_bytes = plan->grid_budget_bytes;
+    /* Plans of gridders count what is in files, too. */
+    plan->grid_budget_bytes += plan->grid_file_bytes;
     /* The log has the images next to grids, or more if they need more without grids. */
     plan->image_bytes = larger(plan->image_bytes, plan->alone_bytes - plan->grid_bytes);
     return MSI_OK;

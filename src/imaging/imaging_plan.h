@@ -34,6 +34,8 @@ typedef struct msi_imaging_plan {
     int64_t grid_bytes, image_bytes, device_bytes, output_bytes;
     int64_t alone_bytes;        /* images while there are no grids: when cleaners are made, and images written */
     int64_t paged_bytes;        /* images in files of -temp-dir, because memory is short; not in image_bytes */
+    int64_t grid_file_bytes;    /* part of paged_bytes: of a channel's grids */
+    int pages_work;             /* arrays of images that are at work are in files too */
     int64_t grid_budget_bytes;  /* memory limit of the grids of a channel */
     int64_t one_image_bytes;    /* images of one output channel */
     int64_t store_budget_bytes; /* memory limit of the stores */

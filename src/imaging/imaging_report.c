@@ -142,8 +142,9 @@ void msi_imaging_report_plan(const msi_imaging_plan *p, const msi_options *o)
         msi_log_info("disk: %.3f GB of visibilities that exceed the memory limit, in %s",
                      1e-9 * (double)p->spilled_bytes, o->temp_dir ? o->temp_dir : "the directory of the images");
     if (p->paged_bytes)
-        msi_log_info("disk: %.3f GB of images that are not at work, because of the memory limit, in %s",
-                     1e-9 * (double)p->paged_bytes, o->temp_dir ? o->temp_dir : "the directory of the images");
+        msi_log_info("disk: %.3f GB of images%s, because of the memory limit, in %s", 1e-9 * (double)p->paged_bytes,
+                     p->pages_work ? "" : " that are not at work",
+                     o->temp_dir ? o->temp_dir : "the directory of the images");
     msi_log_info("disk: images %.3f GB", 1e-9 * (double)p->output_bytes);
 }
 

@@ -16,7 +16,7 @@
 
 typedef enum msi_join_beams { MSI_JOIN_EACH, MSI_JOIN_COMMON, MSI_JOIN_LARGEST } msi_join_beams;
 
-/* What to join, and how. Texts are borrowed. */
+/* Images to join, and the rules for joining. Texts are borrowed. */
 typedef struct msi_join_spec {
     int n_file;
     const char *const *file; /* [n_file] */

@@ -8,7 +8,7 @@
 #include "core/image.h"
 #include "io/fits/sky_wcs.h"
 
-/* What is known of a pixel of the mosaic. */
+/* The place of a pixel of the mosaic in an image. */
 typedef struct msi_join_place {
     double at[2];  /* the pixel of the image, 0-based; NaN: the image does not have the direction */
     double off[2]; /* angles from the pointing towards east and north, whose hypot is the angle from it */

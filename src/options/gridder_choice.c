@@ -83,7 +83,7 @@ msi_gridder_spec msi_gridder_choice_spec(const msi_options *o)
 
 void msi_gridder_choice_log(const msi_options *o, const msi_gridder_report *r)
 {
-    char planes[160];
+    char planes[160], tiles[80] = "";
     const int is_wgrid = !is_wproj(r->method);
     if (!is_wgrid)
         snprintf(planes, sizeof planes, "%lld slice%s of w", (long long)r->n_w, r->n_w == 1 ? "" : "s");
@@ -93,10 +93,15 @@ void msi_gridder_choice_log(const msi_options *o, const msi_gridder_report *r)
     else
         snprintf(planes, sizeof planes, "up to %lld w-plane%s (%lld in memory)", (long long)r->n_w, msi_plural(r->n_w),
                  (long long)r->n_w_resident);
-    msi_log_info("gridder: %s %s on the %s, %s, %s %d cells, grid %lld x %lld, %s, estimated error %.1e", r->method,
-                 r->strategy, r->backend == MSI_BACKEND_CUDA ? "GPU" : "CPU",
+    if (r->n_tile > 1)
+        snprintf(tiles, sizeof tiles, " in %d x %d tiles of the image, because of the memory limit", r->n_tile,
+                 r->n_tile);
+    msi_log_info("gridder: %s %s%s on the %s, %s, %s %d cells, grid %lld x %lld, %s, estimated error %.1e", r->method,
+                 r->strategy, tiles, r->backend == MSI_BACKEND_CUDA ? "GPU" : "CPU",
                  r->precision == MSI_FP32 ? "fp32" : "fp64", is_wgrid ? "window" : "kernels up to", r->width,
                  (long long)r->nu, (long long)r->nv, planes, r->error_estimate);
     if (!msi_strategy_is_open(o->strategy) && strcmp(o->strategy, r->strategy) != 0)
-        msi_log_info("-strategy %s: w is negligible in this field; using %s", o->strategy, r->strategy);
+        msi_log_info("-strategy %s: %s; using %s", o->strategy,
+                     r->n_tile > 1 ? "images in tiles are made by whole w-planes" : "w is negligible in this field",
+                     r->strategy);
 }

@@ -32,7 +32,7 @@ typedef struct msi_option_group_text {
 
 extern const msi_option_group_text msi_option_groups[MSI_N_GROUP];
 
-/* What a shell completes an argument with that has no list of choices. */
+/* Completion of an argument without a list of choices. */
 typedef enum msi_completion { MSI_COMPLETE_NOTHING, MSI_COMPLETE_PATH, MSI_COMPLETE_DIRECTORY } msi_completion;
 
 /* The kinds of run that an option applies to. */

@@ -550,7 +550,7 @@ static int invert(int n, double *a, double *inverse)
     return 1;
 }
 
-/* What is done with each pixel. */
+/* Work for each pixel. */
 typedef struct pixel_work {
     void (*work)(const msi_pb_mean *m, const struct pixel_work *w, const double *value, int64_t at);
     const void *from; /* pixels of the image before; may be those of the image */

@@ -78,7 +78,7 @@ void msi_pb_mean_from_plain(msi_pb_mean *out, const msi_image_geometry *geometry
  * Given: weight  of the channel. Returns: 0, MSI_ENOMEM */
 int msi_pb_mean_add(msi_pb_mean *sum, const msi_pb_mean *more, double weight);
 
-/* What an image of a mean beam shows. */
+/* Contents of an image of a mean beam. */
 typedef enum msi_pb_part { MSI_PB_RESPONSE, MSI_PB_FEED_X, MSI_PB_FEED_Y } msi_pb_part;
 
 /*

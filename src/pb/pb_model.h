@@ -33,7 +33,7 @@ typedef struct msi_pb_direction {
     msi_pb_part_of part;            /* of their response */
 } msi_pb_direction;
 
-/* What is known of the set. */
+/* Properties of a set. */
 typedef struct msi_pb_set {
     const char *telescope;  /* OBSERVATION::TELESCOPE_NAME */
     double low_hz, high_hz; /* of the selected channels */

@@ -41,7 +41,7 @@ typedef struct place {
     int is_imaginary; /* for a vector: of the imaginary part of the response */
 } place;
 
-/* What making has at hand. */
+/* State while terms are made. */
 typedef struct maker {
     const msi_pb_domain *d;
     msi_pb_terms *t;

@@ -22,7 +22,7 @@ enum { MSI_PB_MOST_TERMS = 48 };
  * are left out in all of the band. */
 #define MSI_PB_WIDEST 1.1
 
-/* What the sum must describe. Everything is borrowed while the terms are made, view and geometry also afterwards. */
+/* The baselines, times and frequencies that the sum must describe. Everything is borrowed while the terms are made, view and geometry also afterwards. */
 typedef struct msi_pb_domain {
     const msi_pb_view *view;     /* a pointing, from the image's centre */
     msi_image_geometry geometry; /* of the model image */

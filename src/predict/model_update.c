@@ -29,7 +29,7 @@ struct msi_model_update {
     msi_child *child; /* the intervals are in its shared memory */
 };
 
-/* What a process predicts. */
+/* The rows that a process predicts. */
 typedef struct job {
     const msi_model_update *update;
     int64_t interval;

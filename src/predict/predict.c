@@ -404,6 +404,7 @@ static int make_gridders(prediction *r)
         msi_gridder_spec spec = msi_predict_gridder_spec(&r->request->gridder, r->models, r->parts.part[i].n_plane,
                                                          msi_predict_unplanned_bytes());
         spec.device = r->gpus.device[0];
+        spec.longest_lambda = r->scan.longest_lambda;
         if (r->gains) {
             spec.tagged = 1;
             r->work.spec = spec;
@@ -438,11 +439,15 @@ static int make_plan(prediction *r)
                                    .parts = &r->parts,
                                    .reader = r->reader,
                                    .scan = &r->scan,
-                                   .model_in_memory = r->model.pixel != NULL};
+                                   .model_in_memory = r->model.pixel != NULL,
+                                   .is_whole = r->gains || r->request->beam};
     MSI_TRY(msi_predict_plan_make(&r->plan, &need));
     MSI_TRY(share_gpus(r));
     for (int64_t i = 0; i < r->parts.n; i++) {
         const msi_predict_part *part = &r->parts.part[i];
+        msi_gridder_spec spec = *msi_gridder_spec_of(part->gridder);
+        spec.n_tile = r->plan.gridder.n_tile;
+        if (spec.n_tile > 1) MSI_TRY(msi_gridder_bind(part->gridder, &spec));
         msi_predict_expect(&r->plan, &r->scan, &r->bands.band[part->band], part->gridder);
     }
     return MSI_OK;

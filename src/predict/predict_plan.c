@@ -226,6 +226,7 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
     find_largest(plan, &b, need->parts);
     if (!b.largest) return msi_error_set(MSI_EINTERNAL, "no channel of the sets is in a band of the models");
     msi_gridder_spec spec = msi_predict_gridder_spec(need->gridder, models, b.largest->n_plane, reserved);
+    spec.longest_lambda = scan->longest_lambda;
     msi_gridder *g;
     MSI_TRY(msi_gridder_create(&g, &spec));
     const int64_t pixel_bytes = msi_image_pixel_bytes(msi_gridder_precision(g));
@@ -237,10 +238,21 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
         msi_gridder_free(g);
         reserved += plan->image_bytes;
         spec = msi_predict_gridder_spec(need->gridder, models, spec.n_plane, reserved);
+        spec.longest_lambda = scan->longest_lambda;
         MSI_TRY(msi_gridder_create(&g, &spec));
     }
     b.left = msi_memory_limit() - msi_memory_in_use() - reserved;
     int rc = choose_batch(plan, g, &b, &models->geometry);
+    /* Tiles of the model, as few as fit. */
+    static const int TILES[] = {2, 3, 4, 6, 8, 12, 16};
+    const int can_tile =
+        !need->is_whole && plan->gridder.backend == MSI_BACKEND_CPU && strcmp(plan->gridder.method, "wgrid") == 0;
+    for (size_t i = 0; rc == MSI_ENOMEM && can_tile && i < sizeof TILES / sizeof *TILES; i++) {
+        msi_gridder_free(g);
+        spec.n_tile = TILES[i];
+        MSI_TRY(msi_gridder_create(&g, &spec));
+        rc = choose_batch(plan, g, &b, &models->geometry);
+    }
     msi_gridder_free(g);
     plan->read_s = 2 * (double)scan->n_row / MSI_READ_ROWS_PER_S;
     plan->degrid_s = plan->gridder.estimate_s * (double)plan->n_batch * (double)plan->n_part / need->parts->n_view;

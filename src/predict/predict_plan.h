@@ -29,6 +29,7 @@ typedef struct msi_predict_need {
     const msi_ms_reader *reader;
     const msi_predict_scan *scan;
     int model_in_memory; /* there is one part, and its model is loaded */
+    int is_whole;        /* no tiles: facets and beams predict by other gridders */
 } msi_predict_need;
 
 typedef struct msi_predict_plan {

@@ -29,7 +29,7 @@ typedef enum msi_output_text {
     MSI_OUTPUT_REPORT
 } msi_output_text;
 
-/* What -report shows of an output file. */
+/* An output file, as -report shows it. */
 typedef struct msi_output_shown {
     const char *name;
     msi_output_id id;

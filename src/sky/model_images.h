@@ -79,7 +79,7 @@ typedef struct msi_model_images {
  */
 int msi_model_images_find(msi_model_images **out, const char *name, int force, int is_true);
 
-/* What the models must be. Members that are zero allow anything. */
+/* Requirements on the models. Members that are zero allow anything. */
 typedef struct msi_model_wanted {
     int64_t nx, ny; /* of the files */
     double cell_rad;

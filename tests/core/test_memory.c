@@ -169,7 +169,7 @@ static void test_paged_blocks_are_in_files(void **state)
     assert_int_equal(msi_alloc_paged(&large, LARGE, 1, "blocks"), MSI_OK);
     assert_true(msi_memory_in_use() - before >= LARGE);
     msi_free(large);
-    msi_memory_page_to(directory);
+    msi_memory_page_to(directory, 0);
     assert_int_equal(msi_alloc_paged(&large, LARGE, 1, "blocks"), MSI_OK);
     assert_int_equal(msi_memory_in_use(), before);
     assert_int_equal(count_unlinked_maps(directory), 1);
@@ -186,7 +186,7 @@ static void test_paged_blocks_are_in_files(void **state)
     assert_int_equal(msi_alloc_paged(&large, LARGE, 1, "blocks"), MSI_EOUTPUT);
     assert_null(large);
     assert_string_equal(msi_error_about_get(), "temp_dir");
-    msi_memory_page_to(NULL);
+    msi_memory_page_to(NULL, 0);
 }
 
 /* Memory of a freed block is used again for a block of the same size, unless more would then be in use than before. A

@@ -132,6 +132,10 @@ int msi_case_choose(int argc, char **argv, msi_case_choice *chosen)
             chosen->strategy = "subgrid";
             chosen->is_planes = 0;
         }
+        if (strcmp(argv[i], "tiles") == 0) {
+            chosen->n_tile = 3;
+            chosen->is_planes = 0;
+        }
         if (strcmp(argv[i], "cuda") == 0) {
             chosen->backend = MSI_BACKEND_CUDA;
             chosen->on_gpu = 1;
@@ -149,7 +153,8 @@ msi_gridder_spec msi_case_spec(const msi_case_choice *chosen, const msi_image_ge
                               .n_plane = n_plane,
                               .strategy = chosen->strategy,
                               .accuracy = accuracy,
-                              .backend = chosen->backend};
+                              .backend = chosen->backend,
+                              .n_tile = chosen->n_tile};
 }
 
 void msi_case_w_range(const msi_case_data *d, double *w_min_lambda, double *w_max_lambda)

@@ -54,10 +54,12 @@ typedef struct msi_case_choice {
     msi_backend backend;
     const char *strategy;         /* static */
     int is_planes, on_gpu, brief; /* the strategy is planes, the backend cuda */
+    int n_tile;                   /* of msi_gridder_spec */
 } msi_case_choice;
 
 /*
- * msi_case_choose - parse the arguments of a test: cpu|cuda [planes|subgrid] [brief].
+ * msi_case_choose - parse the arguments of a test: cpu|cuda [planes|subgrid|tiles] [brief]. tiles: whole
+ * planes of 3 x 3 tiles of the image.
  * Returns: 0; 77, with a line that gives the reason, if the test cannot run here
  */
 int msi_case_choose(int argc, char **argv, msi_case_choice *chosen);

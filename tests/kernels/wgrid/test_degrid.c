@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Predicted visibilities of one strategy and backend against the exact sum and against imaging: test_degrid cpu|cuda
- * [planes|subgrid] [brief]. brief: every kernel once, nothing large, for tools that slow a program down a
+ * [planes|subgrid|tiles] [brief]. brief: every kernel once, nothing large, for tools that slow a program down a
  * hundredfold. */
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Residuals of one strategy and backend against the direct sum, against separate gridders that predict and image, and
- * over many calls, changes of the samples and interrupts: test_residual cpu|cuda [planes|subgrid] [brief].
+ * over many calls, changes of the samples and interrupts: test_residual cpu|cuda [planes|subgrid|tiles] [brief].
  */
 #include <math.h>
 #include <setjmp.h>

@@ -38,20 +38,35 @@ def measured(s, name, *words):
     return text, usage.ru_maxrss / 1000
 
 
+def needed_mb(s, ms, *words):
+    """The memory that a run needs, in images of tiles and with all images in files, as it says if there is less."""
+    refused = s.launch(*words, "-quiet", "-abs-mem", "0.01", ms, cwd=s.folder)
+    needed = re.search(r"needs ([0-9.]+) GB .*limit is 0\.010 GB", refused.stderr)
+    s.must(refused.returncode == 5 and needed and refused.stderr.count("\n") == 1,
+           "%s -abs-mem 0.01: exits %s: %s" % (words, refused.returncode, refused.stderr))
+    return 1000 * float(needed[1]) + 1
+
+
+def least_mb(s, ms, *words):
+    """The least memory, to 1 MB, with which the image is made as a whole and with arrays at work in memory."""
+    low, high = needed_mb(s, ms, *words) - 2, 1200
+    while high - low > 1:
+        middle = (low + high) / 2
+        done = s.launch(*words, "-dry-run", "-overwrite", "-abs-mem", middle / 1000, "-temp-dir", s.folder, ms, cwd=s.folder)
+        whole = done.returncode == 0 and " tiles of the image" not in done.stderr and "GB of images, because" not in done.stderr
+        low, high = (low, middle) if whole else (middle, high)
+    return high
+
+
 def keep_limits(s, strategy):
     """Check that a strategy keeps its limits. Returns how often it had fewer w-planes in memory than there are."""
     ms, words = s.made("set.ms", *SET), ["-strategy", strategy]
-    refused = s.launch(*IMAGE, *words, "-quiet", "-abs-mem", "0.01", ms, cwd=s.folder)
-    needed = re.search(r"needs ([0-9.]+) GB .*limit is 0\.010 GB", refused.stderr)
-    if refused.returncode != 5 or not needed or refused.stderr.count("\n") != 1:
-        s.complain("%s, -abs-mem 0.01: exits %s: %s" % (strategy, refused.returncode, refused.stderr))
-        return 0
-    least_mb = 1000 * float(needed[1]) + 1
+    least = least_mb(s, ms, *IMAGE, *words)
     _, most_mb = measured(s, "free", *words, ms)
     want = [load(s.path("free-%s.fits" % kind))[0] for kind in ("dirty", "psf")]
     print("%s, no limit: %.0f MB" % (strategy, most_mb))
     spilled = fewer = 0
-    for limit_mb in (least_mb, least_mb + 50, least_mb + 200):
+    for limit_mb in (least, least + 200):
         log, mb = measured(s, "tight", *words, "-abs-mem", "%.6f" % (limit_mb / 1000), "-temp-dir", s.folder, ms)
         spilled += "of visibilities that exceed the memory limit, in " + s.folder in log
         planes = re.search(r"up to (\d+) w-planes \((\d+) in memory\)", log)
@@ -79,8 +94,7 @@ def check_choice(s):
     """If only one strategy fits in the limit, it is used."""
     ms, least_gb = s.made("set.ms", *SET), {}
     for strategy in ("planes", "subgrid"):
-        refused = s.launch(*IMAGE, "-strategy", strategy, "-quiet", "-abs-mem", "0.01", ms, cwd=s.folder)
-        least_gb[strategy] = float(re.search(r"needs ([0-9.]+) GB", refused.stderr)[1])
+        least_gb[strategy] = least_mb(s, ms, *IMAGE, "-strategy", strategy) / 1000
     smaller = min(least_gb, key=least_gb.get)
     limit_gb = least_gb[smaller] + 0.002
     log, _ = measured(s, "choice", "-abs-mem", limit_gb, "-temp-dir", s.folder, ms)
@@ -103,11 +117,11 @@ def private_mb(pid):
         return 0
 
 
-def joined(s, name, ms, *words):
-    """Clean joined channels. Returns the log, seconds, and the largest private memory in MB."""
+def joined(s, name, ms, *words, line=JOINED):
+    """Clean joined channels, or run another line. Returns the log, seconds, and the largest private memory in MB."""
     path, most, start = s.path(name + ".log"), 0, time.monotonic()
     with open(path, "w", encoding="utf-8") as f:
-        process = subprocess.Popen([s.msimage, *map(str, [*JOINED, *words, "-j", 2, "-overwrite", "-name", name]), ms], stderr=f,
+        process = subprocess.Popen([s.msimage, *map(str, [*line, *words, "-j", 2, "-overwrite", "-name", name]), ms], stderr=f,
                                    cwd=s.folder)
         while process.poll() is None:
             most = max(most, private_mb(process.pid))
@@ -129,8 +143,7 @@ def check_paged(s):
     for title, words in (("scales", ["-multiscale", "-multiscale-scales", "0,8,32"]),
                          ("IQUV", ["-pol", "IQUV", "-join-polarizations"])):
         log, free_s, free_mb = joined(s, "whole", ms, *words)
-        refused = s.launch(*JOINED, *words, "-j", 2, "-quiet", "-abs-mem", 0.01, "-name", "none", ms, cwd=s.folder)
-        limit_mb = 1000 * float(re.search(r"needs ([0-9.]+) GB", refused.stderr)[1]) + 1
+        limit_mb = least_mb(s, ms, *JOINED, *words, "-j", 2, "-name", "none")
         s.must("not at work" not in log, "%s: no limit, %.0f MB planned, %.0f MB used" % (title, planned_mb(log), free_mb))
         log, paged_s, paged_mb = joined(s, "paged", ms, *words, "-abs-mem", limit_mb / 1000, "-temp-dir", s.folder)
         s.must(re.search(r"disk: [0-9.]+ GB of images that are not at work.*in " + re.escape(s.folder), log) is not None,
@@ -145,6 +158,23 @@ def check_paged(s):
             s.must((load(names[0])[0] == load(names[1])[0]).all(), "%s%s: the same to the last bit" % (title, kind))
     left = [f for f in os.listdir(s.folder) if f.startswith("msimage-store")]
     s.must(not left, "nothing is left: %s" % left)
+
+
+def check_tiles(s):
+    """With even less memory the image is made in tiles, and all arrays of cleaning are in files: the images are the same
+    within the accuracy of two gridders, and use no more memory than planned."""
+    ms = s.made("few.ms", *SET[:6], "-duration", "16s", *SET[8:14], "53.5MHz", 8, *SET[-4:])
+    clean = [*JOINED[:5], "-niter", 300, "-threshold", 0.01, "-mgain", 0.8, "-nmiter", 1, "-no-update-model-required",
+             "-accuracy", 1e-4, "-weight", "briggs", 0, "-pol", "I,V"]
+    for words, kinds, accuracy in ((IMAGE, ("-dirty", "-psf"), 1e-5), (clean, ("-I-residual", "-V-dirty", "-I-model"), 1e-4)):
+        limit_mb = needed_mb(s, ms, *words, "-name", "none")
+        for name, more in (("whole", ()), ("tiles", ("-abs-mem", limit_mb / 1000, "-temp-dir", s.folder))):
+            log, _, used_mb = joined(s, name, ms, *words, *more, line=())
+            s.must((" tiles of the image" in log) == (name == "tiles"), "%s: %s" % (name, log.splitlines()[0]))
+        s.must(used_mb <= limit_mb or sanitized(s.msimage), "%.0f MB used, %.0f MB planned" % (used_mb, limit_mb))
+        for kind in kinds:
+            error = relative_error(load(s.path("tiles%s.fits" % kind))[0], load(s.path("whole%s.fits" % kind))[0])
+            s.must(error < (1.5 if "model" not in kind else 20) * accuracy, "%s in tiles: other by %.1e" % (kind, error))
 
 
 def dry_run_elsewhere(s, ms):
