@@ -268,6 +268,7 @@ static void add_pending_images(msi_imaging_plan *plan, const msi_options *o, int
     plan->n_hand = 1;
     if (omp_get_max_threads() == 1) return;
     if (is_only) bytes = 0;
+    if (!bytes && most > FEW) most = FEW; /* images in files */
     while (plan->n_pending < most &&
            larger(plan->grid_bytes + plan->image_bytes, plan->alone_bytes) + plan->store_bytes + MSI_UNPLANNED_BYTES +
                    bytes <=
