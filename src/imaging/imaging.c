@@ -441,11 +441,14 @@ static int begin_on_gpu(const msi_imaging_run *r)
     return msi_gridder_gpu_begin(r->gridder[0], msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
 }
 
-/* Move all samples to the GPU, if there is one, where they are weighed. */
+/* Move all samples to the GPU, if there is one, to be weighed there. Samples of several channels that need no weights are
+ * copied one channel after the other, while the GPU makes the images before. */
 static int move_to_gpu(const msi_imaging_run *r)
 {
+    const msi_weighting *w = &r->options->weighting;
     const int64_t n = r->options->channels_out;
-    if (has_other_gridders(r) || r->gpus.n > 1) return MSI_OK;
+    const int is_natural = w->mode == MSI_WEIGHT_NATURAL && !msi_uv_taper_is_set(&w->taper);
+    if (has_other_gridders(r) || r->gpus.n > 1 || (n > 1 && is_natural)) return MSI_OK;
     for (int64_t c = 0; c < n; c++) {
         MSI_TRY(msi_gridder_gpu_begin(r->gridder[c], msi_ms_reader_n_sample(r->reader),
                                       n * msi_ms_reader_n_row(r->reader)));
