@@ -6,6 +6,7 @@
  */
 #include "lib/library_gridder.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -123,9 +124,11 @@ static int check_spec(const msimage_gridder_spec *s)
         s->backend < MSIMAGE_AUTO || s->backend > MSIMAGE_CUDA)
         return msi_error_set(MSI_EARGUMENT, "spec: invalid task %d, convention %d, precision %d or backend %d",
                              (int)s->task, (int)s->convention, (int)s->precision, (int)s->backend);
-    if (!(s->cell_x_rad > 0 && isfinite(s->cell_x_rad) && s->cell_y_rad > 0 && isfinite(s->cell_y_rad)))
-        return msi_error_set(MSI_ERANGE, "cell_x_rad and cell_y_rad must be positive, got %g, %g", s->cell_x_rad,
-                             s->cell_y_rad);
+    /* A pixel of 2 direction cosines is the whole sky. Without w units are the caller's. */
+    const double most = s->ignores_w ? DBL_MAX : 2;
+    if (!(s->cell_x_rad > 0 && s->cell_x_rad <= most && s->cell_y_rad > 0 && s->cell_y_rad <= most))
+        return msi_error_set(MSI_ERANGE, "cell_x_rad and cell_y_rad must be positive and at most %g, got %g, %g", most,
+                             s->cell_x_rad, s->cell_y_rad);
     if (!isfinite(s->center_x_rad) || !isfinite(s->center_y_rad))
         return msi_error_set(MSI_ERANGE, "center_x_rad and center_y_rad must be finite, got %g, %g", s->center_x_rad,
                              s->center_y_rad);

@@ -28,13 +28,13 @@ _STRATEGY = ffi.new("char[]", b"planes")
 
 def array_argument(array: Any, name: str) -> Any:
     """An argument that must be an array."""
-    if isinstance(array, np.ndarray) or is_cupy(array):
-        return packed(array)
     return packed(other_array(array, name))
 
 
 def other_array(array: Any, name: str) -> Any:
     """Check that an argument is an array, and return it: as a NumPy array if it is in host memory."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise TypeError(f"{name}: has masked elements, whose values would be used; fill them, or exclude samples by the argument mask")
     if isinstance(array, np.ndarray) or is_cupy(array):
         return array
     if not hasattr(array, "__dlpack_device__"):

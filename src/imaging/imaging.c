@@ -458,19 +458,30 @@ static int add_parts(const load *l)
     return MSI_OK;
 }
 
-/* The samples of one image go to its GPU as they are read. Those of facets and mosaics are used by several gridders, and
- * the buffers of many channels would take more memory than they save. */
+/* Return 1 if other gridders make samples of those of a channel: for facets, fields, beams and PSFs by place. They are read
+ * in host memory then. */
+static int has_other_gridders(const msi_imaging_run *r)
+{
+    const msi_clean_options *c = &r->options->clean;
+    return r->facets || r->mosaic || r->beam || (c->niter && c->psf_grid[0] * c->psf_grid[1] > 1);
+}
+
+/* The samples of one image go to its GPU as they are read. The buffers of many channels would take more memory than they
+ * save. */
 static int begin_on_gpu(const msi_imaging_run *r)
 {
-    if (r->options->channels_out > 1 || r->facets || r->mosaic || r->beam) return MSI_OK;
+    if (r->options->channels_out > 1 || has_other_gridders(r)) return MSI_OK;
     return msi_gridder_gpu_begin(r->gridder[0], msi_ms_reader_n_sample(r->reader), msi_ms_reader_n_row(r->reader));
 }
 
-/* Move all samples to the GPU, if there is one, where they are weighed. */
+/* Move all samples to the GPU, if there is one, to be weighed there. Samples of several channels that need no weights are
+ * copied one channel after the other, while the GPU makes the images before. */
 static int move_to_gpu(const msi_imaging_run *r)
 {
+    const msi_weighting *w = &r->options->weighting;
     const int64_t n = r->options->channels_out;
-    if (r->facets || r->mosaic || r->beam || r->gpus.n > 1) return MSI_OK;
+    const int is_natural = w->mode == MSI_WEIGHT_NATURAL && !msi_uv_taper_is_set(&w->taper);
+    if (has_other_gridders(r) || r->gpus.n > 1 || (n > 1 && is_natural)) return MSI_OK;
     for (int64_t c = 0; c < n; c++) {
         MSI_TRY(msi_gridder_gpu_begin(r->gridder[c], msi_ms_reader_n_sample(r->reader),
                                       n * msi_ms_reader_n_row(r->reader)));

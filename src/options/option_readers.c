@@ -355,11 +355,28 @@ int msi_read_link_pol(msi_options *options, const msi_option *option, int n_argu
     return MSI_OK;
 }
 
+/* Answer words of other programs for weights: robust, briggs=0.5, a robustness alone, superuniform. */
+static int refuse_weight(const msi_option *option, const char *text)
+{
+    char *end;
+    const char *number = text + strcspn(text, "+-.0123456789");
+    const int is_briggs = strncasecmp(text, "briggs", 6) == 0 || strncasecmp(text, "robust", 6) == 0;
+    const double robust = strtod(number, &end);
+    const char *mode = strncasecmp(text, "briggsbwtaper", 13) == 0 ? "briggsbwtaper" : "briggs";
+    if (strcasecmp(text, "superuniform") == 0)
+        return msi_error_set(MSI_EUSAGE, "-%s %s: write -%s uniform -super-weight 3", option->name, text, option->name);
+    if (!is_briggs && (number != text || end == number || *end)) return choice_index(option, text);
+    if (end == number)
+        return msi_error_set(MSI_EUSAGE, "-%s %s: write -%s %s and the robustness, such as -%s %s 0.5", option->name,
+                             text, option->name, mode, option->name, mode);
+    return msi_error_set(MSI_EUSAGE, "-%s %s: write -%s %s %g", option->name, text, option->name, mode, robust);
+}
+
 int msi_read_weight(msi_options *options, const msi_option *option, int n_argument, const char *const *argument)
 {
     double robust = 0;
     int choice = choice_index(option, argument[0]);
-    if (choice < 0) return choice;
+    if (choice < 0) return refuse_weight(option, argument[0]);
     if (n_argument > 1) {
         if (msi_parse_real(&robust, dashed(option).text, argument[1]) != MSI_OK || robust < -10 || robust > 10)
             return msi_error_set(MSI_EUSAGE,

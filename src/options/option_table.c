@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "src/options/option_table.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +98,13 @@ const char *msi_option_word(const char *list, char separator, int i, size_t *len
     return NULL;
 }
 
+/* Return 1 if a word is the choice that takes an optional argument, or a longer choice that begins with it. */
+static int takes_more(const msi_option *option, const char *word)
+{
+    const size_t n = option->more_after ? strlen(option->more_after) : 0;
+    return !n || (strncmp(word, option->more_after, n) == 0 && (!word[n] || isalpha((unsigned char)word[n])));
+}
+
 int msi_option_arity(const msi_option *option, const char *first)
 {
     int n = 0;
@@ -104,9 +112,7 @@ int msi_option_arity(const msi_option *option, const char *first)
     const char *word;
     for (int i = 0; (word = msi_option_word(option->arguments, ' ', i, &length)); i++) {
         int optional = *word == '[';
-        int taken =
-            !optional ||
-            (first && (!option->more_after || strncmp(first, option->more_after, strlen(option->more_after)) == 0));
+        int taken = !optional || (first && takes_more(option, first));
         n += taken;
     }
     return n;

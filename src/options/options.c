@@ -86,6 +86,36 @@ static size_t letters_of_joined(const char *name)
     return msi_option_find(only) || msi_wsclean_find(only) ? n : 0;
 }
 
+/* Find the option that a single letter means here or in other programs. */
+static const msi_option *option_of_letter(char letter)
+{
+    char names[MSI_SUGGESTION_SIZE];
+    const char word[] = {letter, 0};
+    const msi_option *option = msi_option_find(word);
+    return option || !msi_suggestion(names, word) ? option : msi_option_find(msi_parse_option_name(names));
+}
+
+/* Suggest options for joined letters, as curl and tar read them: -qv as -q -v, or -oout as -o out.
+ * Returns: 0 if they mean no options, else 1 */
+static int suggest_letters(char names[MSI_SUGGESTION_SIZE], const char *name)
+{
+    const msi_option *first = option_of_letter(name[0]);
+    int used = 0;
+    if (!first || !name[1]) return 0;
+    if (msi_option_arity(first, NULL) == 1) {
+        snprintf(names, MSI_SUGGESTION_SIZE, "-%s %s", first->name, name + 1);
+        return 1;
+    }
+    for (const char *s = name; *s && used < MSI_SUGGESTION_SIZE; s++) {
+        const msi_option *option = option_of_letter(*s);
+        if (!option || msi_option_arity(option, NULL)) return 0;
+        if (s > name && s[0] == s[-1]) continue;
+        used +=
+            snprintf(names + used, (size_t)(MSI_SUGGESTION_SIZE - used), "%s-%s", s > name ? " " : "", option->name);
+    }
+    return 1;
+}
+
 static int unknown_option(const char *word)
 {
     char names[MSI_SUGGESTION_SIZE], only[MOST_NAME];
@@ -97,7 +127,7 @@ static int unknown_option(const char *word)
     if (flag) return msi_error_set(MSI_EUSAGE, "%s: no such option; leave out -%s", word, flag->name);
     const char *instead = msi_suggestion_advice(MSI_CASA_TCLEAN, only);
     if (instead) return msi_error_set(MSI_EUSAGE, "%s: no such option; %s", word, instead);
-    if (msi_suggestion(names, only))
+    if (msi_suggestion(names, only) || suggest_letters(names, name))
         return msi_error_set(MSI_EUSAGE, "%s: no such option; did you mean %s? (msimage -help lists all options)", word,
                              names);
     return msi_error_set(MSI_EUSAGE, "%s: no such option; msimage -help lists all options", word);
@@ -133,12 +163,22 @@ static int is_bare_option(const char *word)
     return word[n] && (msi_suggestion_advice(MSI_CASA_TCLEAN, only) || msi_suggestion(names, only));
 }
 
+/* Return 1 if a word is the name of a file that users expect to be written. */
+static int is_like_output(const char *word)
+{
+    static const char *const end[] = {".html", ".png", ".txt", ".log", ".csv", ".json", ".fits", ".image"};
+    const char *dot = strrchr(word, '.');
+    for (size_t i = 0; dot && i < sizeof end / sizeof *end; i++)
+        if (strcasecmp(dot, end[i]) == 0) return 1;
+    return 0;
+}
+
 /* Return 1 if a word may be the path of a set that does not exist: it has a dot or a slash, and is not a number. */
 static int is_like_path(const char *word)
 {
     char *end;
     strtod(word, &end);
-    return *end && strpbrk(word, "./") != NULL;
+    return *end && strpbrk(word, "./") != NULL && !is_like_output(word);
 }
 
 /* Explain the first word after the options, if no file has this name and it looks like something else. Given:
@@ -163,7 +203,7 @@ static int check_first_path(const char *const *words, int n, const char *before,
         }
         return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word);
     }
-    if (before && is_unit(word) && (isdigit((unsigned char)before[0]) || before[0] == '.')) {
+    if (before && is_unit(word) && strspn(before, "+-.0123456789eE") == strlen(before)) {
         const msi_option *last = last_option ? msi_option_find(msi_parse_option_name(last_option)) : NULL;
         if (last && last->read == msi_read_real)
             return msi_error_set(MSI_EUSAGE, "%s: -%s takes a number without a unit; leave %s out", word, last->name,
@@ -523,6 +563,7 @@ int msi_options_check_paths(const msi_options *o)
     for (int i = 0; i < o->n_ms; i++) {
         const char *path = o->ms_paths[i];
         const char *why = path[0] == '~'        ? "a shell replaces ~ at the start of a word without quotes"
+                          : strstr(path, "://") ? "a set is a local directory; download it, and give its path"
                           : strpbrk(path, "*?") ? "no name matches, or the pattern is in quotes"
                           : strpbrk(path, ", ") ? "give several sets as separate words"
                                                 : NULL;

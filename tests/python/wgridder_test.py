@@ -362,10 +362,13 @@ def check_exceptions():
     # Messages name the argument and its valid values.
     for change, words in (({"uvw": base["uvw"].T}, ("uvw", "[row, 3]")), ({"vis": base["vis"][:5]}, ("vis", "rows of uvw")),
                           ({"epsilon": 1e-15}, ("epsilon", "1e-15", "7.1e-15")), ({"npix_x": 32.5}, ("npix_x", "integer", "float")),
+                          ({"epsilon": np.inf}, ("epsilon", "finite")), ({"epsilon": None}, ("epsilon", "NoneType")),
+                          ({"pixsize_x": 1e30, "do_wgridding": True}, ("cell_x_rad", "at most 2", "1e+30")),
+                          ({"vis": np.ma.masked_greater(base["vis"], 0)}, ("vis", "masked")),
                           ({"uvw": base["uvw"].tolist()}, ("uvw", "numpy.asarray")), ({"mask": base["vis"] != 0}, ("mask", "bool", "uint8"))):
         message = str(must_raise((RuntimeError, TypeError), lambda: wgridder.vis2dirty(**dict(base, **change))))
         assert all(word in message for word in words), message
-    accepted = [{"npix_x": 2}, {"epsilon": 0.5}, {"epsilon": 1e-13}, {"epsilon": 1e-6, "vis": base["vis"].astype("c8")},
+    accepted = [{"npix_x": 2}, {"vis": np.ma.array(base["vis"])}, {"epsilon": 0.5}, {"epsilon": 1e-13}, {"epsilon": 1e-6, "vis": base["vis"].astype("c8")},
                 {"sigma_max": 1.2, "epsilon": 1e-2}, {"sigma_min": 0.5}, {"do_wgridding": 1}, {"nthreads": 0},
                 {"do_wgridding": None}, {"flip_u": 1.0}, {"divide_by_n": np.int64(0)}, {"allow_nshift": np.array(True)},
                 {"nthreads": 10**7}, {"nthreads": 2**64 - 1},

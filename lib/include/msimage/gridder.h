@@ -60,8 +60,8 @@ typedef struct msimage_gridder_spec {
     msimage_precision precision;   /**< of images, models, visibilities and weights, in every array */
     int64_t nx;                    /**< pixels along x, or l; even, at least 2 */
     int64_t ny;                    /**< pixels along y, or m; even, at least 2 */
-    double cell_x_rad;             /**< size of a pixel, positive, in direction cosines */
-    double cell_y_rad;             /**< size of a pixel, positive, in direction cosines */
+    double cell_x_rad;             /**< size of a pixel, in direction cosines; positive, at most 2 if w counts */
+    double cell_y_rad;             /**< the same along y, or m */
     double center_x_rad;           /**< direction cosines of pixel (nx/2, ny/2) */
     double center_y_rad;           /**< direction cosines of pixel (nx/2, ny/2) */
     double accuracy;               /**< relative error: 0.1 .. 1e-13, or with #MSIMAGE_FP32 to about 1e-6 */

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from .._arrays import ArrayTypeError, Given, empty, finished, overlaps_itself, place, plain
+from .._arrays import ArrayTypeError, Given, empty, finished, overlaps_itself, place, plain, real_argument
 from .._gridder import (COMPLEXES, REALS, Samples, array_argument, backend_argument, flag_argument, has, other_array, require,
                         samples_at, specification, thread_count, whole_argument, work_once)
 from .._library import CALLBACKS, complain, ffi, forget_raised, lib, raised
@@ -79,10 +79,8 @@ class _How:
         for name in _WHOLE:
             o[name] = whole_argument(o[name], name)
         for name in _REAL:
-            if isinstance(o[name], (str, bytes)):
-                raise TypeError(f"{name}: must be a number")
-            o[name] = float(o[name])
-        for name in ("pixsize_x", "pixsize_y"):
+            o[name] = real_argument(o[name], name)
+        for name in ("pixsize_x", "pixsize_y", "epsilon"):
             if not 0 < o[name] < np.inf:
                 raise RuntimeError(f"{name} must be positive and finite")
         backend_argument(o["backend"])

@@ -58,6 +58,20 @@ expect 2 'write -niter 5$' "${good[@]}" -niter:5 x.ms
 expect 2 'write -niter 5$' "${good[@]}" -niter5 x.ms
 expect 2 'write -j 4$' "${good[@]}" -j4 x.ms
 expect 2 'write -name x$' "${good[@]}" --name=x x.ms
+expect 2 'write -weight briggs 0.5$' "${good[@]}" -weight briggs=0.5 -name a x.ms
+expect 2 'write -weight briggs 0.5$' "${good[@]}" -weight robust:0.5 x.ms
+expect 2 'write -weight briggs -0.5$' "${good[@]}" -weight -0.5 x.ms
+expect 2 'write -weight briggs and the robustness, such as -weight briggs 0.5$' "${good[@]}" -weight robust 0.5 x.ms
+expect 2 'write -weight uniform -super-weight 3$' "${good[@]}" -weight superuniform x.ms
+expect 2 'page.html: .* it is no argument of -report$' "${good[@]}" -report page.html /
+expect 2 '-oout: .*did you mean -name out\?' "${good[@]}" -oout x.ms
+expect 2 '-t4: .*did you mean -j 4\?' "${good[@]}" -t4 x.ms
+expect 2 '-qv: .*did you mean -quiet -verbose\?' "${good[@]}" -qv x.ms
+expect 2 '-vv: .*did you mean -verbose\?' "${good[@]}" -vv x.ms
+expect 2 '-clean: no such option; give -niter' "${good[@]}" -clean x.ms
+expect 2 '-channels: no such option; -channel-range selects' "${good[@]}" -channels 0 2 x.ms
+expect 2 '--no-gpu: no such option; use -backend cpu' "${good[@]}" --no-gpu x.ms
+expect 2 '--logfile: no such option; the log is standard error' "${good[@]}" --logfile run.log x.ms
 expect 2 'write -size 512 512$' --size=512,512 --scale=2asec x.ms
 expect 2 'write -size 512 512$' -size=512x512 -scale 2asec x.ms
 expect 2 'write -size WIDTH HEIGHT$' -size=512 -scale 2asec x.ms
@@ -101,6 +115,8 @@ expect 2 "-mgain 80%: give a number alone, without '%'" "${good[@]}" -niter 5 -m
 expect 2 'write -name PREFIX$' "${good[@]}" -name= x.ms
 expect 3 'a shell replaces ~ at the start of a word without quotes$' "${good[@]}" '~/x.ms'
 expect 3 'no name matches, or the pattern is in quotes$' "${good[@]}" '*.ms'
+expect 3 'm: No such file or directory' "${good[@]}" m
+expect 3 'download it, and give its path$' "${good[@]}" https://example.org/a.ms
 expect 3 'give several sets as separate words$' "${good[@]}" a.ms,b.ms
 expect 3 'give several sets as separate words$' "${good[@]}" 'a.ms b.ms'
 expect 4 '-temp-dir absent: there is no such directory' "${good[@]}" -temp-dir absent x.ms

@@ -510,7 +510,7 @@ static void test_refused_values(void **state)
 static void test_refused_selections(void **state)
 {
     (void)state;
-    refused_value("-weight robust", "-weight robust:", "natural|uniform|briggs");
+    refused_value("-weight robust", "-weight robust:", "write -weight briggs and the robustness");
     refused_value("-weight briggs", "-weight briggs a.ms:", "robustness, a number from -10 to 10");
     refused_value("-weight briggs x", "-weight briggs x:", "number");
     refused_value("-weight briggs 11", "-weight briggs 11:", "-10 to 10");
@@ -714,7 +714,7 @@ static void test_suggestions(void **state)
     for (size_t i = 0; i < sizeof near / sizeof *near; i++)
         assert_true(strchr(near[i][1], ' ') || msi_option_find(near[i][1] + 1) || !strcmp(near[i][0], "no-reoder"));
     /* Each is similar to some option by its letters only: -force, -scale, -mem, -png, -size, -field .. */
-    static const char *const far[] = {"cores", "scans", "mode", "yield", "x", "", "-"};
+    static const char *const far[] = {"chores", "scans", "mode", "yield", "x", "", "-"};
     for (size_t i = 0; i < sizeof far / sizeof *far; i++) suggests(far[i], "");
     /* CASA's parameters without a corresponding option give advice. */
     refused_value("-scan 3", "-scan: no such option;", "-taql 'SCAN_NUMBER == 3'");
