@@ -4,6 +4,7 @@
 says, from the command line to the files: beams, shapes of scales, squared channels, masks that follow the residual, local
 noise."""
 import csv
+import glob
 
 import numpy as np
 from astropy.io import fits
@@ -278,6 +279,24 @@ def check_local_noise_map(s):
         none, plain = (load(s.clean("-auto-threshold", 5, "-niter", 50, *method, *words) + "-image.fits")[0]
                        for words in (["-local-rms", "-local-rms-strength", 0], []))
         s.must((none == plain).all(), "-local-rms-strength 0 %s: no local noise" % " ".join(method))
+
+
+def check_channels_at_once(s):
+    """Channels that are cleaned at the same time, and written by several threads, have the images, records and lines of the
+    log of channels that are cleaned one after the other by one thread."""
+    made = {}
+    for threads in (1, 2):
+        name = s.path("at-once%d" % threads)
+        log = run(s.msimage, "-j", threads, "-backend", "cpu", "-size", 64, 64, "-scale", "8asec", "-no-update-model-required",
+                  "-niter", 200, "-mgain", 0.7, "-channels-out", 4, "-name", name, s.ms()).stderr.decode()
+        files = sorted(glob.glob(name + "-*.fits"))
+        with open(name + "-clean.csv") as f:
+            steps = [[v for k, v in row.items() if k != "seconds"] for row in csv.DictReader(f)]
+        made[threads] = ([f[len(name):] for f in files], np.array([fits.getdata(f) for f in files]), steps,
+                         [line.split("; minor")[0] for line in log.splitlines() if ("cycle" in line or line.startswith("  ")) and "more cycle" not in line])
+    s.must(len(made[1][0]) == 25 and made[1][0] == made[2][0] and np.array_equal(made[1][1], made[2][1]), "images at once")
+    s.must(len(made[1][2]) > 8 and made[1][2] == made[2][2], "record of channels at once")
+    s.must(len(made[1][3]) > 8 and made[1][3] == made[2][3], "log of channels at once")
 
 
 def check_no_noise(s):
