@@ -105,7 +105,7 @@ int msi_parse_real(double *out, const char *what, const char *text)
     const char *end = leading_real(out, text);
     if (!end) return msi_error_set(MSI_EUSAGE, "%s %s: give a number", what, text);
     if (*end)
-        return msi_error_set(MSI_EUSAGE, "%s %s: give a number alone, without '%s'; -help tells its unit", what, text,
+        return msi_error_set(MSI_EUSAGE, "%s %s: give a number alone, without '%s'; -help has its unit", what, text,
                              end);
     return MSI_OK;
 }

@@ -109,7 +109,7 @@ int msi_cleaner_estimate(const msi_cleaner_spec *spec, msi_cleaner_bytes *bytes)
         bytes->host = (int64_t)sizeof *c + bytes->temporary + (on_cpu ? all : records);
         bytes->device = on_cpu ? 0 : all;
         const int64_t transforms = c->ops->fft_bytes(&c->setup, 2 * c->spec.nx, 2 * c->spec.ny);
-        const int64_t work = images + c->method->bytes(c) - 2 * transforms;
+        const int64_t work = images + interleaved * c->n_pixel * c->real_bytes + c->method->bytes(c) - 2 * transforms;
         bytes->work = on_cpu && work > 0 ? work : 0;
         bytes->paged = on_cpu && c->method->paged ? c->method->paged(c) : 0;
     }

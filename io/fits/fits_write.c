@@ -345,7 +345,7 @@ static void put_axes(fitsfile *f, const msi_fits_spec *spec, const msi_sky_axes 
 /* Say what the pixels include that a reader could overlook. */
 static void put_caveat(fitsfile *f, const msi_fits_spec *spec, int *status)
 {
-    if (msi_fits_is_index(spec->kind) && !*status)
+    if (msi_fits_is_index(spec->kind) && !spec->primary_beam && !*status)
         fits_write_comment(f, "Not corrected for the primary beam, whose spectrum the map includes.", status);
 }
 

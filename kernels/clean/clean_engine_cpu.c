@@ -130,7 +130,7 @@ static int allocate_arrays(msi_clean_engine *e)
     MSI_TRY(msi_alloc(&e->residual, n * e->n_plane, (size_t)real, "a list of pixels"));
     MSI_TRY(msi_alloc(&e->component, n * e->n_plane, (size_t)real, "a list of pixels"));
     if (e->s.join.n_channel > 1 && n_cell(e) == 1)
-        MSI_TRY(msi_alloc(&e->interleaved, e->n_pixel * e->s.join.n_channel, (size_t)real, "the PSF for lists"));
+        MSI_TRY(msi_alloc_work(&e->interleaved, e->n_pixel * e->s.join.n_channel, (size_t)real, "the PSF for lists"));
     return msi_alloc(&e->factor, n, (size_t)real, "a list of pixels");
 }
 

@@ -88,7 +88,8 @@ def write_fits(path: Union[str, "os.PathLike[str]"], image: ArrayLike, *, pixsiz
 
     Notes
     -----
-    The file gets its name when it is complete.
+    The file gets its name when it is complete. The header is made here because wheels have no cfitsio; its cards are compared with
+    those of msimage's images by a test.
     """
     codes = {name: 1 + k for k, name in enumerate("IQUV")}
     codes.update({name: -1 - k for k, name in enumerate(("RR", "LL", "RL", "LR", "XX", "YY", "XY", "YX"))})

@@ -138,11 +138,14 @@ static void divide_by_peak(msi_image *psf)
 static int make_source_psf(msi_clean_samples *s, const request *q, const working_planes *own)
 {
     const msi_planes_shape *shape = msi_planes_shape_of(own->psf);
+    msi_mosaic_channel *mosaic = s->mosaic ? &s->mosaic[q->channel] : NULL;
+    if (mosaic && !msi_mosaic_sees(mosaic, q->x, q->y)) return msi_mosaic_psf(mosaic, s->of_whole, own->psf);
     const msi_facet_channel plain = {.gridder = s->gridder[q->channel]};
     const msi_facet_source source = {
         .geometry = s->geometry, .x = q->x, .y = q->y, .n_power = shape->n, .reference_hz = s->reference_hz};
     msi_image image = {0};
-    int rc = msi_facet_source_psf(s->facets ? &s->facets[q->channel] : &plain, &source, &image);
+    int rc = mosaic ? msi_mosaic_source_psf(mosaic, q->x, q->y, &image)
+                    : msi_facet_source_psf(s->facets ? &s->facets[q->channel] : &plain, &source, &image);
     if (!rc && is_alone(s)) divide_by_peak(&image);
     if (!rc) rc = msi_planes_upload(own->psf, 0, shape->n, image.pixel);
     msi_image_free(&image);

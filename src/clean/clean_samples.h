@@ -69,7 +69,8 @@ int msi_clean_samples_psf(msi_clean_samples *samples, int64_t channel, msi_plane
 
 /*
  * msi_clean_samples_source_psf - make the response to a source at a pixel, with the gains of its facet, shifted to the
- * middle of the image and divided by its value there. Otherwise as msi_clean_samples_psf; not for mosaics.
+ * middle of the image and divided by its value there. In a mosaic, where hardly a field sees the pixel, it is the PSF of
+ * all samples, and there are no Taylor terms. Otherwise as msi_clean_samples_psf.
  */
 int msi_clean_samples_source_psf(msi_clean_samples *samples, int64_t channel, int64_t x, int64_t y, msi_planes *psf);
 

@@ -180,11 +180,16 @@ int msi_imaging_files_beam(const msi_imaging_run *r, int64_t channel, msi_beam *
     return psf->n_vis[0] > 0 ? fit_beam(r, channel, beam, psf, 0) : MSI_OK;
 }
 
-/* Return 1 for the primary beam, and for images of Taylor terms that are corrected for it. */
+/* Return 1 for the primary beam, for images of Taylor terms that are corrected for it, and for a map of fitted spectra of
+ * true flux. */
 static int is_of_beam(const msi_imaging_run *r, msi_fits_kind kind)
 {
-    if (!r->pb || !r->options->pb.correct) return 0;
-    return kind == MSI_FITS_PB || kind == MSI_FITS_PBCOR || (r->options->clean.n_taylor && msi_fits_is_index(kind));
+    const msi_options *o = r->options;
+    if (!r->pb) return 0;
+    if (kind == MSI_FITS_INDEX && (o->pb.apply || o->facets.beam)) return 1;
+    if (!o->pb.correct) return 0;
+    return kind == MSI_FITS_INDEX || kind == MSI_FITS_PB || kind == MSI_FITS_PBCOR ||
+           (o->clean.n_taylor && msi_fits_is_index(kind));
 }
 
 /* Write the planes of an image. Given: first  the number of its first plane among the run's */

@@ -93,11 +93,9 @@ void msi_gridder_choice_log(const msi_options *o, const msi_gridder_report *r)
     else
         snprintf(planes, sizeof planes, "up to %lld w-plane%s (%lld in memory)", (long long)r->n_w, msi_plural(r->n_w),
                  (long long)r->n_w_resident);
-    if (r->n_tile > 1)
-        snprintf(tiles, sizeof tiles, " in %d x %d tiles of the image, because of the memory limit", r->n_tile,
-                 r->n_tile);
-    msi_log_info("gridder: %s %s%s on the %s, %s, %s %d cells, grid %lld x %lld, %s, estimated error %.1e", r->method,
-                 r->strategy, tiles, r->backend == MSI_BACKEND_CUDA ? "GPU" : "CPU",
+    if (r->n_tile > 1) snprintf(tiles, sizeof tiles, ", in %d x %d tiles of the image", r->n_tile, r->n_tile);
+    msi_log_info("gridder: %s %s on the %s%s, %s, %s %d cells, grid %lld x %lld, %s, estimated error %.1e", r->method,
+                 r->strategy, r->backend == MSI_BACKEND_CUDA ? "GPU" : "CPU", tiles,
                  r->precision == MSI_FP32 ? "fp32" : "fp64", is_wgrid ? "window" : "kernels up to", r->width,
                  (long long)r->nu, (long long)r->nv, planes, r->error_estimate);
     if (!msi_strategy_is_open(o->strategy) && strcmp(o->strategy, r->strategy) != 0)

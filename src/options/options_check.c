@@ -371,9 +371,11 @@ static int check_mosaic(const msi_options *o)
                         : msi_options_has_facets(o) ? "facet-.."
                         : o->clean.reuse_psf        ? "reuse-psf"
                         : o->clean.reuse_dirty      ? "reuse-dirty"
-                        : o->clean.psf_grid[0]      ? "dd-psf-grid"
                                                     : NULL;
     if (other) return msi_error_set(MSI_EUSAGE, "-mosaic: it cannot be used with -%s; leave one of them out", other);
+    if (o->clean.psf_grid[0] && o->clean.n_taylor)
+        return msi_error_set(MSI_EUSAGE,
+                             "-mosaic: Taylor terms have one PSF; leave -dd-psf-grid out, or -deconvolver mtmfs");
     if (strcmp(o->gridder, "wgrid") != 0)
         return msi_error_set(MSI_EUSAGE, "-gridder %s: it cannot make mosaics; give wgrid, or leave -mosaic out",
                              o->gridder);

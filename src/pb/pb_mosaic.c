@@ -648,13 +648,22 @@ static int count_samples(const msi_mosaic_channel *c, int n_plane, double *sum_w
     return MSI_OK;
 }
 
-int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *out)
+/* Return 1 if a field's box contains a pixel of the mosaic. Given: pixel  -1: any */
+static int box_has(const msi_mosaic_channel *c, int field, int64_t pixel)
+{
+    const msi_mosaic_field *f = &c->mosaic->field[field];
+    const int64_t x = pixel % c->mosaic->geometry.nx - f->x0, y = pixel / c->mosaic->geometry.nx - f->y0;
+    return pixel < 0 || (x >= 0 && x < f->nx && y >= 0 && y < f->ny);
+}
+
+/* Add the images of fields, less those of a model, times a factor to the sum. Given: pixel  those whose box contains
+ * it; -1: all; factor  1 with terms */
+static int add_fields(msi_mosaic_channel *c, const msi_image *model, int64_t pixel, double factor, msi_image *out)
 {
     const msi_mosaic *m = c->mosaic;
     const int n_plane = c->n_plane, terms = n_term(c);
     double *of_field = NULL, sum_weight[MSI_MAX_PLANES];
     int64_t n_vis[MSI_MAX_PLANES];
-    MSI_TRY(msi_image_alloc(out, &m->geometry, n_plane * terms, msi_gridder_precision(c->gridder[0])));
     int rc = count_samples(c, n_plane, sum_weight, n_vis, &of_field);
     for (int k = 0; !rc && k < n_plane * terms; k++) {
         out->sum_weight[k] = sum_weight[k / terms];
@@ -668,17 +677,24 @@ int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *o
             has_samples &= of_field[i * n_plane + k] > 0;
             share[k] = has_samples ? of_field[i * n_plane + k] / sum_weight[k] : 0;
         }
-        if (!has_samples) continue;
+        if (!has_samples || !box_has(c, i, pixel)) continue;
         const msi_progress_share all = msi_progress_enter(i, i + 1, m->n);
         rc = image_field(c, i, model, &field);
         if (!rc && c->terms) rc = add_nodes(c, i, &field, share, out);
         if (!rc && !c->terms) rc = msi_pb_mean_weigh(&c->beam[i], &field);
-        if (!rc && !c->terms) add_image(c, i, &field, share, 1, 0, out);
+        if (!rc && !c->terms) add_image(c, i, &field, share, factor, 0, out);
         msi_image_free(&field);
         msi_progress_leave(all);
         if (!rc) rc = msi_interrupt_check();
     }
     msi_free(of_field);
+    return rc;
+}
+
+int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *out)
+{
+    MSI_TRY(msi_image_alloc(out, &c->mosaic->geometry, c->n_plane * n_term(c), msi_gridder_precision(c->gridder[0])));
+    const int rc = add_fields(c, model, -1, 1, out);
     if (rc) {
         msi_image_free(out);
         return rc;
@@ -830,4 +846,41 @@ int msi_mosaic_psf(const msi_mosaic_channel *c, const msi_gridder_spec *spec, ms
     if (!rc) rc = msi_gridder_psf(g, psf);
     msi_gridder_free(g);
     return rc ? rc : apply_overlap(c, psf);
+}
+
+/* Move a pixel of plane 0 to the middle; pixels that are not finite, or come from outside, are 0. */
+static void move_to_middle(const msi_image *from, int64_t x0, int64_t y0, msi_image *to)
+{
+    const msi_image_geometry *g = &from->geometry;
+#pragma omp parallel for schedule(static)
+    for (int64_t y = 0; y < g->ny; y++)
+        for (int64_t x = 0; x < g->nx; x++) {
+            const int64_t at_x = x + x0 - g->nx / 2, at_y = y + y0 - g->ny / 2;
+            const int is_inside = at_x >= 0 && at_x < g->nx && at_y >= 0 && at_y < g->ny;
+            const double v = is_inside ? msi_image_value(from->pixel, from->precision, at_y * g->nx + at_x) : 0;
+            msi_image_set(to, 0, y * g->nx + x, isfinite(v) ? v : 0);
+        }
+}
+
+int msi_mosaic_sees(const msi_mosaic_channel *c, int64_t x, int64_t y)
+{
+    static const double LEAST_RESPONSE = 0.2;
+    return (double)c->response[y * c->mosaic->geometry.nx + x] > LEAST_RESPONSE;
+}
+
+int msi_mosaic_source_psf(msi_mosaic_channel *c, int64_t x, int64_t y, msi_image *out)
+{
+    const msi_image_geometry *g = &c->mosaic->geometry;
+    const int64_t pixel = y * g->nx + x;
+    msi_image seen = {0};
+    MSI_TRY(msi_image_alloc(out, g, c->n_plane, msi_gridder_precision(c->gridder[0])));
+    int rc = msi_image_alloc(&seen, g, c->n_plane, out->precision);
+    msi_image_set(out, 0, pixel, 1);
+    if (!rc) rc = add_fields(c, NULL, pixel, 1, &seen);
+    if (!rc) rc = add_fields(c, out, pixel, -1, &seen);
+    if (!rc) flatten(c, &seen);
+    if (!rc) move_to_middle(&seen, x, y, out);
+    msi_image_free(&seen);
+    if (rc) msi_image_free(out);
+    return rc;
 }

@@ -134,4 +134,15 @@ int msi_mosaic_image(msi_mosaic_channel *c, const msi_image *model, msi_image *o
  */
 int msi_mosaic_psf(const msi_mosaic_channel *c, const msi_gridder_spec *spec, msi_planes *psf);
 
+/* msi_mosaic_sees - return 1 if the response at a pixel is large enough for msi_mosaic_source_psf. */
+int msi_mosaic_sees(const msi_mosaic_channel *c, int64_t x, int64_t y);
+
+/*
+ * msi_mosaic_source_psf - make the response to a source at a pixel, as the fields see it: the residual without a model,
+ * less that of a model of 1 Jy there. Not with Taylor terms.
+ * Returned: *out  freed by msi_image_free; in plane 0 the source is in the middle
+ * Returns:  as msi_mosaic_image
+ */
+int msi_mosaic_source_psf(msi_mosaic_channel *c, int64_t x, int64_t y, msi_image *out);
+
 #endif

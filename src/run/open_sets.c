@@ -69,7 +69,7 @@ static int select_interval(msi_ms_opening *opening, const msi_ms_reader *whole, 
     const int64_t begin = opening->interval_begin;
     const int64_t n_time = (opening->interval_end ? opening->interval_end : msi_ms_reader_n_time(whole)) - begin;
     if (o->intervals_out > n_time)
-        return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: the selection has %lld time%s",
+        return msi_error_set(MSI_EUSAGE, "-intervals-out %lld: the selection has %lld time%s; give at most that number",
                              (long long)o->intervals_out, (long long)n_time, msi_plural(n_time));
     opening->interval_begin = begin + n_time * interval / o->intervals_out;
     opening->interval_end = begin + n_time * (interval + 1) / o->intervals_out;

@@ -120,10 +120,13 @@ static int check_part(const msi_channel_division *d, int64_t k, int64_t n, int64
                              "frequencies inside the band",
                              part_words(words, sizeof words, d, k));
     if (n > n_freq && !d->n_split)
-        return msi_error_set(MSI_EUSAGE, "-channels-out %lld: the selection has %lld frequencies", (long long)n,
-                             (long long)n_freq);
+        return msi_error_set(MSI_EUSAGE,
+                             "-channels-out %lld: the selection has %lld frequencies; give at most that number",
+                             (long long)n, (long long)n_freq);
     if (n > n_freq)
-        return msi_error_set(MSI_EUSAGE, "-channels-out: %lld of them are %s, where the selection has %lld frequenc%s",
+        return msi_error_set(MSI_EUSAGE,
+                             "-channels-out: %lld of them are %s, where the selection has %lld frequenc%s; "
+                             "give fewer channels or other frequencies",
                              (long long)n, part_words(words, sizeof words, d, k), (long long)n_freq,
                              n_freq == 1 ? "y" : "ies");
     return MSI_OK;

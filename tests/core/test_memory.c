@@ -180,6 +180,14 @@ static void test_paged_blocks_are_in_files(void **state)
     assert_true(msi_memory_in_use() - before >= SMALL);
     msi_free(large);
     msi_free(small);
+    /* Arrays at work are in memory, unless they are to be in files too. */
+    for (int with_work = 0; with_work < 2; with_work++) {
+        msi_memory_page_to(directory, with_work);
+        assert_int_equal(msi_alloc_work(&large, LARGE, 1, "blocks"), MSI_OK);
+        assert_int_equal(count_unlinked_maps(directory), with_work);
+        assert_int_equal(msi_memory_in_use() == before, with_work);
+        msi_free(large);
+    }
     assert_int_equal(count_unlinked_maps(directory), 0);
     assert_int_equal(rmdir(directory), 0);
     /* The directory is gone. */
@@ -187,6 +195,24 @@ static void test_paged_blocks_are_in_files(void **state)
     assert_null(large);
     assert_string_equal(msi_error_about_get(), "temp_dir");
     msi_memory_page_to(NULL, 0);
+}
+
+/* Of a sparse block the part that is touched is counted, and all of it can be read and written. */
+static void test_sparse_blocks_count_a_part(void **state)
+{
+    (void)state;
+    enum { BLOCK = 64 << 20, PART = 4 << 20 };
+    const int64_t before = msi_memory_in_use();
+    unsigned char *block;
+    msi_memory_limit_set(before + 2 * PART);
+    assert_int_equal(msi_alloc_sparse(&block, BLOCK, 1, BLOCK, "blocks"), MSI_ENOMEM);
+    assert_int_equal(msi_alloc_sparse(&block, BLOCK, 1, PART, "blocks"), MSI_OK);
+    assert_int_equal(msi_memory_in_use(), before + PART);
+    assert_int_equal(block[BLOCK - 1], 0);
+    block[BLOCK - 1] = block[0] = 1;
+    msi_free(block);
+    assert_int_equal(msi_memory_in_use(), before);
+    msi_memory_limit_set(0);
 }
 
 /* Memory of a freed block is used again for a block of the same size, unless more would then be in use than before. A
@@ -249,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_refusals_affect_one_thread),
         cmocka_unit_test(test_paged_blocks_are_in_files),
         cmocka_unit_test(test_memory_is_used_again),
+        cmocka_unit_test(test_sparse_blocks_count_a_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

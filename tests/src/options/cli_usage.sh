@@ -109,7 +109,7 @@ expect 2 '-scale: it comes after 256, which was read as a set' -size 256 256 256
 expect 2 '-size: an argument is missing before -scale; write -size WIDTH HEIGHT' -size 512 -scale 2asec x.ms
 expect 2 '-niter: an argument is missing before -name; write -niter COUNT' "${good[@]}" -niter -name x x.ms
 expect 2 '-niter x.ms: give a whole number' "${good[@]}" -niter x.ms
-expect 2 "-abs-mem 4GB: give a number alone, without 'GB'; -help tells its unit" "${good[@]}" -abs-mem 4GB x.ms
+expect 2 "-abs-mem 4GB: give a number alone, without 'GB'; -help has its unit" "${good[@]}" -abs-mem 4GB x.ms
 expect 2 "-minuv-l 1klambda: give a number alone, without 'klambda'" "${good[@]}" -minuv-l 1klambda x.ms
 expect 2 "-mgain 80%: give a number alone, without '%'" "${good[@]}" -niter 5 -mgain 80% x.ms
 expect 2 'write -name PREFIX$' "${good[@]}" -name= x.ms

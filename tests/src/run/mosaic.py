@@ -193,6 +193,28 @@ def check_clean(s):
     s.must(off < 2e-3, "two sets of the fields make the image of one: off by %.1e" % off)
 
 
+def check_cells(s):
+    """Fields of other hours have other PSFs. A component in the middle of a cell of -dd-psf-grid leaves nothing of its source, in flat noise;
+    where no field sees the middle of a cell, it has the PSF of all samples."""
+    sources = Sources(n=1)
+    sources.at, sources.flux = [(N // 2, N // 2)], np.ones(1)
+    path = make(s, "cells.ms", sources)
+    with table(path, readonly=False, ack=False) as t:
+        field, flag = t.getcol("FIELD_ID"), t.getcol("FLAG")
+        n = len(field)
+        for i in range(len(POINTED)):
+            rows = np.flatnonzero(field == i)
+            flag[rows[:len(rows) // 2] if i % 2 else rows[len(rows) // 2:]] = True
+        t.putcol("FLAG", flag)
+    one = ("-niter", 1, "-gain", 1, "-mgain", 1, "-skip-final-iteration", "-weight", "natural", "-accuracy", 1e-5, "-no-update-model-required")
+    left = []
+    for grid in ((), ("-dd-psf-grid", 3, 3)):
+        one_kind(s, path, *GAUSS, *SHIFT, *one, *grid)
+        rest = np.abs(pixels(s, "residual")) / np.nanmax(pixels(s, "model"))
+        left.append(np.nanmax(rest))
+    s.must(left[0] > 1e-2 and left[1] < 1e-3, "one PSF leaves %.1e of a source, that of its cell %.1e" % tuple(left))
+
+
 def check_noise(s):
     """The noise is that of all samples, wherever fields see."""
     path = make(s, "noise.ms", Sources(n=1), noise=1.0)
@@ -339,6 +361,7 @@ def check_refusals(s):
     s.refused("intervals", 2, "-shift", *mosaic, "-intervals-out", 2, path)
     s.refused("far away", 3, "no selected field sees the image", *mosaic, "-shift", "10h0m0s", "0d", path)
     s.refused("no such field", 3, "-shift field 9: .* has the fields 0 to", *mosaic, "-shift", "field", 9, path)
+    s.refused("cells of terms", 2, "-mosaic: Taylor terms have one PSF", *mosaic, "-dd-psf-grid", 3, 3, "-niter", 1, "-deconvolver", "mtmfs", path)
     s.refused("cross hands", 2, "give -pol IQUV", *mosaic, "-pol", "XY", path)
     s.refused("predict", 2, "-mosaic", "-predict", *mosaic, path)
 

@@ -130,6 +130,8 @@ def check_spectra(s):
         left = max(np.nanmax(np.abs(pixels(s, "%04d-residual" % c))) for c in range(channels))
         s.must(left < 5e-3, "%s %s: the channels' residuals, %.1e Jy" % (name, more[0], left))
         index = pixels(s, "MFS-spectral-index")
+        cards = str(fits.getheader(os.path.join(s.out, "pb-MFS-spectral-index.fits")))
+        s.must("PBMODEL" in cards and "Not corrected" not in cards, "%s: the map says that it is corrected" % name)
         off = max(abs(index[b, a] - i) for (a, b), i in zip(sky.at, sky.index))
         s.must(off < (0.03 if "-save-source-list" in more else 0.1), "%s %s: the map within %.3f" % (name, more[0], off))
     list_is_right(s, sky)
