@@ -45,17 +45,22 @@ static char *trim(char *s)
     return s;
 }
 
-/* Replace comments by blanks, and ends of lines inside of lists. */
+/* Replace comments by blanks, and ends of lines inside of lists. Between quotes there are none. */
 static void join_lines(char *text)
 {
     int depth = 0, is_comment = 0;
+    char quote = 0;
     for (char *c = text; *c; c++) {
         if (*c == '\n') {
-            is_comment = 0;
+            is_comment = quote = 0;
             if (depth) *c = ' ';
+        } else if (quote) {
+            if (*c == quote) quote = 0;
         } else if (is_comment || *c == '#') {
             is_comment = 1;
             *c = ' ';
+        } else if (*c == '"' || *c == '\'') {
+            quote = *c;
         } else {
             depth += (*c == '[') - (*c == ']');
         }
@@ -95,13 +100,19 @@ static char *find(parser *p, const char *name, const char *key)
     return NULL;
 }
 
-/* Split a list [A, B], or one value, in place. Returned: word [most]. Returns the number of words */
+/* Split a list [A, 'B C'], or one value, in place. Returned: word [most]. Returns the number of words */
 static int split_list(char *value, const char **word, int most)
 {
+    static const char SEPARATORS[] = "[], \t";
     int n = 0;
-    char *rest;
-    for (char *w = strtok_r(value, "[], \t\"'", &rest); w && n < most; w = strtok_r(NULL, "[], \t\"'", &rest))
-        word[n++] = w;
+    for (char *c = value + strspn(value, SEPARATORS); *c && n < most; c += strspn(c, SEPARATORS)) {
+        const char end[2] = {*c, 0}, *stop = *c == '"' || *c == '\'' ? end : SEPARATORS;
+        c += stop == end;
+        word[n] = c;
+        c += strcspn(c, stop);
+        if (*c) *c++ = 0;
+        n += *word[n] != 0;
+    }
     return n;
 }
 

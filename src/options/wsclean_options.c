@@ -137,7 +137,7 @@ const msi_wsclean_option msi_wsclean_table[] = {
     ACCEPTED("save-aterms", 0, "a-terms are not written"),
     ACCEPTED("shared-facet-reads", 0, ONE_READ),
     ACCEPTED("shared-facet-writes", 0, ONE_READ),
-    ACCEPTED("apply-time-frequency-smearing", 0, "one PSF is used for the whole image, and smearing is not modelled"),
+    ACCEPTED("apply-time-frequency-smearing", 0, "PSFs do not model smearing"),
 
     /* Names of version 1, which later versions of WSClean accept. */
     MAPPED("absmem", 1, "abs-mem"),

@@ -743,13 +743,15 @@ def check_aterms(s):
     screens = Screens(rows)
     write_screen(s.path("tec.fits"), rows, screens.tec, 1)
     write_screen(s.path("diagonal.fits"), rows, screens.feed, 4)
+    os.rename(s.path("diagonal.fits"), s.path("of feeds #1, [a].fits"))
     write_screen(s.path("dldm.fits"), rows, screens.shift, 2, antennas=False)
+    file = {"tec": s.path("tec.fits"), "dldm": s.path("dldm.fits"), "diagonal": '"%s"' % s.path("of feeds #1, [a].fits")}
     x, y = r.integers(4, N - 4, (2, 14))
     sources = [(N // 2 + a, N // 2 + b, np.eye(2) * f) for a, b, f in ((-57, -45, 2), (61, -60, 1), (-40, 59, 1), (70, 51, 1.5), (9, -3, 0.7))]
     x[:5], y[:5] = [a for a, _, _ in sources], [b for _, b, _ in sources]
     for kinds, words in ((("tec",), ()), (("tec", "dldm", "diagonal", "beam"), ("-pb", "gauss:2.5deg@140MHz"))):
         lines = "aterms = [ %s ]\n" % ", ".join(kinds)
-        lines += "".join("%s.images = [\n %s ] # comment\n%s.window = raised_hann\n" % (k, s.path(k + ".fits"), k) for k in kinds if k != "beam")
+        lines += "".join("%s.images = [\n %s ] # comment\n%s.window = raised_hann\n" % (k, file[k], k) for k in kinds if k != "beam")
         config = aterm_config(s, "config.txt", lines)
         vis = screens.predict(kinds, sources)
         rows.put(vis)
