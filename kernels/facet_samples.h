@@ -25,6 +25,7 @@ typedef struct msi_facet_rule {
     msi_gain_planes map;
     int n_image, n_stored; /* the first n_image of the n_stored planes of the store are imaged */
     int has_slopes;        /* phases of gains are linear in l and m, so that samples have their own u and v */
+    double reference_hz;   /* of powers; 0: there is only power 0 */
     int64_t n_slot;
     const int32_t *n_antenna; /* [n_slot] of the set of a slot */
 } msi_facet_rule;
@@ -67,6 +68,12 @@ int msi_facet_samples_gains(msi_facet_samples *f);
  * Returns: 0, MSI_EGPU */
 int msi_facet_samples_model(msi_facet_samples *f);
 
+/* msi_facet_samples_no_model - images are those of the samples again. */
+void msi_facet_samples_no_model(msi_facet_samples *f);
+
+/* msi_facet_samples_may_stay - return whether the GPU has four fifths of its memory free, with the samples in it. */
+int msi_facet_samples_may_stay(const msi_facet_samples *f);
+
 /* msi_facet_samples_add_model - add the model of other samples of the same store, on any GPU.
  * msi_facet_samples_copy_model - copy it. Returns: 0, MSI_EGPU */
 int msi_facet_samples_add_model(msi_facet_samples *f, const msi_facet_samples *from);
@@ -76,26 +83,32 @@ int msi_facet_samples_copy_model(msi_facet_samples *f, const msi_facet_samples *
  * Returns: 0, MSI_EGPU, MSI_ENOMEM */
 int msi_facet_samples_fetch_model(msi_facet_samples *f, msi_vis_store *store);
 
+/* What of a facet is made. */
+typedef struct msi_facet_part_of {
+    double l, m; /* centre of the facet */
+    int plane;   /* of the images */
+    int power;   /* of frequency / rule.reference_hz - 1, by which values are multiplied, as for Taylor terms */
+} msi_facet_part_of;
+
 /*
- * msi_facet_samples_form - make the samples of a facet in an image plane, and add them to a gridder.
- * Given:   l, m     centre of the facet
- *          gridder  empty, of one plane, on the same GPU
+ * msi_facet_samples_form - make the samples of a facet, and add them to a gridder.
+ * Given:   gridder  empty, of one plane, on the same GPU
  * Returns: 0, or any code of msi_gridder_gpu_reserve
  */
-int msi_facet_samples_form(msi_facet_samples *f, double l, double m, int plane, msi_gridder *gridder);
+int msi_facet_samples_form(msi_facet_samples *f, const msi_facet_part_of *of, msi_gridder *gridder);
 
 /* msi_facet_samples_place - add the coordinates of a facet's samples to a gridder that predicts.
- * msi_facet_samples_add - add the visibilities that it predicted for an image plane to the model. As
+ * msi_facet_samples_add - add the visibilities that it predicted to the model. As
  * msi_facet_samples_form */
 int msi_facet_samples_place(msi_facet_samples *f, msi_gridder *gridder);
-int msi_facet_samples_add(msi_facet_samples *f, double l, double m, int plane, msi_gridder *gridder);
+int msi_facet_samples_add(msi_facet_samples *f, const msi_facet_part_of *of, msi_gridder *gridder);
 
 /*
- * msi_facet_samples_respond - sum the response of a facet's samples to a sky of 1 Jy, times their weights.
- * Returned: sum [n_image][n_image]; total [n_image] of the weights
+ * msi_facet_samples_respond - sum the response of a facet's samples to a sky of 1 Jy, times their weights and a power.
+ * Returned: sum [n_image][n_image]; total [n_image] of the weights times the power
  * Returns:  0, MSI_EGPU
  */
-int msi_facet_samples_respond(msi_facet_samples *f, double *sum, double *total);
+int msi_facet_samples_respond(msi_facet_samples *f, int power, double *sum, double *total);
 
 /* msi_facet_samples_free - NULL-safe. */
 void msi_facet_samples_free(msi_facet_samples *f);

@@ -48,7 +48,8 @@ struct facet_view {
     msi_gain_form form;
     msi_gain_planes map;
     int n_image, n_stored;
-    double l, m;
+    double reference_hz, l, m;
+    int plane, power;
 };
 
 /* A row, with the indices of its antennas' gains. */
@@ -94,6 +95,14 @@ __device__ void bend(const part_view &a, const row_view &r, int32_t chan, double
     to[0] = moved[0] * scale + (p.x - q.x) * metres;
     to[1] = moved[1] * scale + (p.y - q.y) * metres;
     to[2] = r.uvw[2] * scale;
+}
+
+/* Return the power by which values are multiplied. */
+__device__ double power_of(const facet_view &f, double freq_hz)
+{
+    double x = 1;
+    for (int k = 0; k < f.power; k++) x *= freq_hz / f.reference_hz - 1;
+    return x;
 }
 
 __device__ const msi_c64 *gain_of(const part_view &a, const facet_view &f, int64_t antenna, int32_t chan)
@@ -164,7 +173,7 @@ struct response {
 /* Form the samples of a facet. Given: u_limit, v_limit  wavelengths beyond which the image cannot hold a sample */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
-    k_form(part_view a, facet_view f, int plane, double u_limit, double v_limit, msi_gpu_samples to, tally *out)
+    k_form(part_view a, facet_view f, double u_limit, double v_limit, msi_gpu_samples to, tally *out)
 {
     tally t = tally::none();
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < a.n_sample; i += (int64_t)BLOCKS * THREADS) {
@@ -182,7 +191,7 @@ __global__ void __launch_bounds__(THREADS)
         }
         if (a.slope || chan == 0)
             for (int k = 0; k < 3; k++) to.uvw_m[3 * (a.slope ? i : row) + k] = uvw[k];
-        float weight = weight_of(a, f, plane, i);
+        float weight = weight_of(a, f, f.plane, i);
         if (weight > 0 && (fabs(uvw[0]) / MSI_SPEED_OF_LIGHT * freq_hz > u_limit ||
                            fabs(uvw[1]) / MSI_SPEED_OF_LIGHT * freq_hz > v_limit)) {
             t.n_outside++;
@@ -196,9 +205,10 @@ __global__ void __launch_bounds__(THREADS)
                 if (a.model) v[k] = msi_minus(v[k], value_at<T>(a.model, k * a.n_sample + i));
             }
             if (f.form) msi_gains_apply(&f.map, f.form, 1, gain_of(a, f, r.p, chan), gain_of(a, f, r.q, chan), v);
-            const msi_c64 c = msi_times_conj(v[plane], turned);
-            value[0] = (T)c.re;
-            value[1] = (T)c.im;
+            const msi_c64 c = msi_times_conj(v[f.plane], turned);
+            const double x = power_of(f, a.freq_hz[chan]);
+            value[0] = (T)(c.re * x);
+            value[1] = (T)(c.im * x);
             const double w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT * freq_hz,
                          jy = fmax(fabs((double)value[0]), fabs((double)value[1]));
             t.n_sample++;
@@ -238,8 +248,7 @@ __global__ void __launch_bounds__(THREADS) k_place(part_view a, facet_view f, ms
 }
 
 /* Add predicted visibilities of a facet to the model. */
-template <typename T>
-__global__ void __launch_bounds__(THREADS) k_add(part_view a, facet_view f, int plane, const void *predicted)
+template <typename T> __global__ void __launch_bounds__(THREADS) k_add(part_view a, facet_view f, const void *predicted)
 {
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < a.n_sample; i += (int64_t)BLOCKS * THREADS) {
         const int64_t row = i / a.n_chan;
@@ -247,7 +256,11 @@ __global__ void __launch_bounds__(THREADS) k_add(part_view a, facet_view f, int 
         const row_view r = row_of(a, f, row);
         msi_c64 v[MOST];
         for (int k = 0; k < f.n_stored; k++) v[k].re = v[k].im = 0;
-        v[plane] = msi_times(value_at<T>(predicted, i), turn_of(a, f, r, a.freq_hz[chan]));
+        msi_c64 turned = turn_of(a, f, r, a.freq_hz[chan]);
+        const double x = power_of(f, a.freq_hz[chan]);
+        turned.re *= x;
+        turned.im *= x;
+        v[f.plane] = msi_times(value_at<T>(predicted, i), turned);
         if (f.form) msi_gains_apply(&f.map, f.form, 0, gain_of(a, f, r.p, chan), gain_of(a, f, r.q, chan), v);
         for (int k = 0; k < f.n_stored; k++) {
             T *to = static_cast<T *>(a.model) + 2 * (k * a.n_sample + i);
@@ -268,7 +281,7 @@ __global__ void __launch_bounds__(THREADS) k_respond(part_view a, facet_view f, 
         const msi_c64 *p = gain_of(a, f, r.p, chan), *q = gain_of(a, f, r.q, chan);
         double weight[MOST];
         for (int to = 0; to < f.n_image; to++) {
-            weight[to] = (double)weight_of(a, f, to, i);
+            weight[to] = (double)weight_of(a, f, to, i) * power_of(f, a.freq_hz[chan]);
             s.of[MOST * MOST + to] += weight[to];
         }
         for (int from = 0; from < f.n_image; from++) {
@@ -348,11 +361,13 @@ struct msi_facet_samples {
                 has_slopes ? as<slot_shift>(d_shift) : nullptr};
     }
 
-    facet_view at(double l, double m) const
+    facet_view view_of(const msi_facet_part_of &of) const
     {
         facet_view f = facet;
-        f.l = l;
-        f.m = m;
+        f.l = of.l;
+        f.m = of.m;
+        f.plane = of.plane;
+        f.power = of.power;
         return f;
     }
 
@@ -543,7 +558,7 @@ int msi_facet_samples_create(msi_facet_samples **out, const msi_vis_store *store
     if (!f) return msi_error_set(MSI_ENOMEM, "no memory for the samples of facets");
     f->store = store;
     f->device = device;
-    f->facet = {rule->form, rule->map, rule->n_image, rule->n_stored, 0, 0};
+    f->facet = {rule->form, rule->map, rule->n_image, rule->n_stored, rule->reference_hz, 0, 0, 0, 0};
     f->n_slot = rule->n_slot;
     f->has_slopes = rule->has_slopes != 0;
     try {
@@ -601,6 +616,20 @@ int msi_facet_samples_model(msi_facet_samples *f)
     return f->on.wait();
 }
 
+void msi_facet_samples_no_model(msi_facet_samples *f)
+{
+    f->has_model = false;
+}
+
+int msi_facet_samples_may_stay(const msi_facet_samples *f)
+{
+    /* Images, cleaners and samples of other channels need the rest. */
+    static const double MOST_FREE = 0.8;
+    size_t free_bytes, total_bytes;
+    if (msi_gpu_memory(f->device, &free_bytes, &total_bytes)) return 0;
+    return (double)free_bytes > MOST_FREE * (double)total_bytes;
+}
+
 int msi_facet_samples_add_model(msi_facet_samples *f, const msi_facet_samples *from)
 {
     const msi_gpu_stream on = {f->device, f->on.get()};
@@ -640,9 +669,9 @@ int msi_facet_samples_fetch_model(msi_facet_samples *f, msi_vis_store *store)
     return MSI_OK;
 }
 
-int msi_facet_samples_form(msi_facet_samples *f, double l, double m, int plane, msi_gridder *gridder)
+int msi_facet_samples_form(msi_facet_samples *f, const msi_facet_part_of *of, msi_gridder *gridder)
 {
-    const msi_vis_store *of = msi_gridder_store(gridder);
+    const msi_vis_store *store = msi_gridder_store(gridder);
     MSI_TRY(f->on.enter());
     for (const auto &p : f->part) {
         msi_gpu_samples to;
@@ -651,8 +680,8 @@ int msi_facet_samples_form(msi_facet_samples *f, double l, double m, int plane, 
         const int rc = f->on.enter();
         const auto kernel = f->store->precision == MSI_FP32 ? k_form<float> : k_form<double>;
         if (!rc)
-            kernel<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->at(l, m), plane, of->u_limit_lambda,
-                                                        of->v_limit_lambda, to, as<tally>(f->d_sums));
+            kernel<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->view_of(*of), store->u_limit_lambda,
+                                                        store->v_limit_lambda, to, as<tally>(f->d_sums));
         MSI_TRY(f->commit(gridder, rc));
     }
     return MSI_OK;
@@ -665,13 +694,13 @@ int msi_facet_samples_place(msi_facet_samples *f, msi_gridder *gridder)
         if (!p->n_sample()) continue;
         MSI_TRY(f->reserve(p.get(), gridder, &to));
         const int rc = f->on.enter();
-        if (!rc) k_place<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->at(0, 0), to, as<tally>(f->d_sums));
+        if (!rc) k_place<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->facet, to, as<tally>(f->d_sums));
         MSI_TRY(f->commit(gridder, rc));
     }
     return MSI_OK;
 }
 
-int msi_facet_samples_add(msi_facet_samples *f, double l, double m, int plane, msi_gridder *gridder)
+int msi_facet_samples_add(msi_facet_samples *f, const msi_facet_part_of *of, msi_gridder *gridder)
 {
     int64_t i = 0;
     MSI_TRY(f->on.enter());
@@ -681,20 +710,21 @@ int msi_facet_samples_add(msi_facet_samples *f, double l, double m, int plane, m
         if (!msi_gridder_gpu_samples(gridder, i++, &predicted))
             return msi_error_set(MSI_EINTERNAL, "a facet's gridder has no predicted samples");
         const auto kernel = f->store->precision == MSI_FP32 ? k_add<float> : k_add<double>;
-        kernel<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->at(l, m), plane, predicted.vis);
+        kernel<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->view_of(*of), predicted.vis);
         MSI_CUDA(cudaGetLastError());
     }
     return f->on.wait();
 }
 
-int msi_facet_samples_respond(msi_facet_samples *f, double *sum, double *total)
+int msi_facet_samples_respond(msi_facet_samples *f, int power, double *sum, double *total)
 {
     const int n = f->facet.n_image;
     response all = response::none();
     MSI_TRY(f->on.enter());
     for (const auto &p : f->part) {
         if (!p->n_sample()) continue;
-        k_respond<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->at(0, 0), as<response>(f->d_sums));
+        k_respond<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->view_of(msi_facet_part_of{0, 0, 0, power}),
+                                                       as<response>(f->d_sums));
         MSI_CUDA(cudaGetLastError());
         MSI_TRY(f->sum(&all));
     }

@@ -221,6 +221,7 @@ static int make_image(msi_clean_samples *s, const request *q, const working_plan
 
 static void release_gridder(msi_clean_samples *s, int64_t channel)
 {
+    if (s->facets) msi_facet_channel_leave(&s->facets[channel]);
     for (int64_t i = channel * s->n_part; i < (channel + 1) * s->n_part; i++) {
         msi_gridder_free(s->gridder[i]);
         s->gridder[i] = NULL;

@@ -17,7 +17,7 @@ typedef struct facet_device {
 struct msi_facet_devices {
     const msi_facet_gains *gains;
     msi_gridder *gridder;
-    int n_image, n;
+    int n_image, n_term, n;
     const msi_facet_rule *rule; /* while samples are copied */
     facet_device of[];
 };
@@ -68,7 +68,7 @@ static int find_devices(msi_facet_devices **out, msi_gridder *gridder, int most)
 }
 
 int msi_facet_devices_open(msi_facet_devices **out, msi_gridder *gridder, const msi_facet_gains *gains,
-                           const msi_gain_planes *map, msi_gain_form form, int n_image, int most)
+                           const msi_gain_planes *map, msi_gain_form form, const msi_facet_terms *terms, int most)
 {
     msi_gridder_report report;
     int32_t *n_antenna = NULL;
@@ -79,8 +79,10 @@ int msi_facet_devices_open(msi_facet_devices **out, msi_gridder *gridder, const 
         return MSI_OK;
     MSI_TRY(find_devices(out, gridder, most));
     (*out)->gains = gains;
-    (*out)->n_image = n_image;
-    msi_facet_rule rule = {.map = *map, .n_image = n_image, .n_stored = map->n};
+    (*out)->n_image = terms->n_image;
+    (*out)->n_term = terms->n_term;
+    msi_facet_rule rule = {
+        .map = *map, .n_image = terms->n_image, .n_stored = map->n, .reference_hz = terms->reference_hz};
     if (gains) {
         rule.form = form;
         rule.has_slopes = msi_facet_gains_has_slopes(gains);
@@ -96,6 +98,18 @@ int msi_facet_devices_open(msi_facet_devices **out, msi_gridder *gridder, const 
         *out = NULL;
     }
     return rc;
+}
+
+void msi_facet_devices_no_model(msi_facet_devices *d)
+{
+    for (int i = 0; i < d->n; i++) msi_facet_samples_no_model(d->of[i].samples);
+}
+
+int msi_facet_devices_may_stay(const msi_facet_devices *d)
+{
+    int may = 1;
+    for (int i = 0; i < d->n; i++) may = may && msi_facet_samples_may_stay(d->of[i].samples);
+    return may;
 }
 
 void msi_facet_devices_close(msi_facet_devices *d)
@@ -126,10 +140,16 @@ static int use_gains(msi_facet_devices *d, int device, const msi_facet_task *tas
     return msi_facet_samples_gains(s);
 }
 
-int msi_facet_devices_respond(msi_facet_devices *d, int device, const msi_facet_task *task, double *sum, double *total)
+int msi_facet_devices_respond(msi_facet_devices *d, int device, const msi_facet_task *task, double *sum, double *total,
+                              double *moment)
 {
+    const int n_power = 2 * d->n_term - 1;
     MSI_TRY(use_gains(d, device, task));
-    return msi_facet_samples_respond(d->of[device].samples, sum, total);
+    for (int k = n_power - 1; k >= 0; k--) {
+        MSI_TRY(msi_facet_samples_respond(d->of[device].samples, k, sum + (int64_t)k * d->n_image * d->n_image, total));
+        moment[k] = total[0];
+    }
+    return MSI_OK;
 }
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
@@ -154,22 +174,24 @@ int msi_facet_devices_image(msi_facet_devices *d, int device, const msi_facet_ta
     *report = (msi_gridder_report){0};
     MSI_TRY(use_gains(d, device, task));
     int rc = MSI_OK;
-    for (int k = 0; !rc && k < d->n_image; k++) {
+    const int n = d->n_image * d->n_term;
+    for (int k = 0; !rc && k < n; k++) {
+        const msi_facet_part_of of = {task->l, task->m, k / d->n_term, k % d->n_term};
         msi_gridder *g;
         msi_gridder_report now;
         msi_image plane = {0};
         rc = make_gridder(d, device, task, &g);
         if (rc) break;
-        rc = msi_facet_samples_form(d->of[device].samples, task->l, task->m, k, g);
+        rc = msi_facet_samples_form(d->of[device].samples, &of, g);
         if (!rc) rc = msi_gridder_image(g, &plane);
         msi_gridder_report_get(g, &now);
         if (!rc) msi_gridder_report_add(report, &now);
         msi_gridder_free(g);
-        if (!rc && d->n_image == 1) {
+        if (!rc && n == 1) {
             *out = plane;
             break;
         }
-        if (!rc && k == 0) rc = msi_image_alloc(out, box, d->n_image, plane.precision);
+        if (!rc && k == 0) rc = msi_image_alloc(out, box, n, plane.precision);
         if (!rc)
             memcpy(msi_image_plane(out, k), plane.pixel,
                    (size_t)(msi_image_n_pixel(box) * msi_image_pixel_bytes(plane.precision)));
@@ -195,7 +217,8 @@ int msi_facet_devices_predict(msi_facet_devices *d, int device, const msi_facet_
 {
     msi_facet_samples *s = d->of[device].samples;
     MSI_TRY(use_gains(d, device, task));
-    for (int k = 0; k < d->n_image; k++) {
+    for (int k = 0; k < d->n_image * d->n_term; k++) {
+        const msi_facet_part_of of = {task->l, task->m, k / d->n_term, k % d->n_term};
         msi_gridder *g;
         msi_image plane = *model;
         plane.n_plane = 1;
@@ -204,7 +227,7 @@ int msi_facet_devices_predict(msi_facet_devices *d, int device, const msi_facet_
         int rc = msi_gridder_model(g, &plane);
         if (!rc) rc = msi_facet_samples_place(s, g);
         if (!rc) rc = msi_gridder_predict(g);
-        if (!rc) rc = msi_facet_samples_add(s, task->l, task->m, k, g);
+        if (!rc) rc = msi_facet_samples_add(s, &of, g);
         msi_gridder_free(g);
         MSI_TRY(rc);
     }

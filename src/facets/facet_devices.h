@@ -20,27 +20,40 @@ typedef struct msi_facet_task {
 
 typedef struct msi_facet_devices msi_facet_devices;
 
+/* The planes of images and models. */
+typedef struct msi_facet_terms {
+    int n_image, n_term; /* n_term 1: no Taylor terms */
+    double reference_hz; /* of the terms */
+} msi_facet_terms;
+
 /*
  * msi_facet_devices_open - copy the samples of a gridder to its GPUs.
  * Given:    gridder  borrowed for the life of *out
  *           gains    borrowed; NULL: none
- *           map, form  of the planes and gains of the samples; n_image  planes of the images
+ *           map, form  of the planes and gains of the samples
  *           most     at most this many GPUs
  * Returned: *out     freed by msi_facet_devices_close; NULL: the gridder works on the CPU, or a GPU has too little
  *                    memory, so that the CPU makes the samples of facets
  * Returns:  0, MSI_ENOMEM
  */
 int msi_facet_devices_open(msi_facet_devices **out, msi_gridder *gridder, const msi_facet_gains *gains,
-                           const msi_gain_planes *map, msi_gain_form form, int n_image, int most);
+                           const msi_gain_planes *map, msi_gain_form form, const msi_facet_terms *terms, int most);
 
 /* msi_facet_devices_n - return the number of GPUs. */
 int msi_facet_devices_n(const msi_facet_devices *d);
 
-/* msi_facet_devices_respond - as msi_facet_samples_respond. */
-int msi_facet_devices_respond(msi_facet_devices *d, int device, const msi_facet_task *task, double *sum, double *total);
+/* msi_facet_devices_may_stay - return whether the samples may stay on the GPUs between calls: most of the memory is
+ * free. msi_facet_devices_no_model - images are those of the samples again. */
+int msi_facet_devices_may_stay(const msi_facet_devices *d);
+void msi_facet_devices_no_model(msi_facet_devices *d);
 
-/* msi_facet_devices_image - image the samples of a facet less the model. Returned: *out  n_image planes of its box;
- * *report  of the last plane, with the times of all. Returns: 0, or any code of msi_gridder_image */
+/* msi_facet_devices_respond - sum responses. Returned: sum [2 n_term - 1][n_image][n_image]; total [n_image]; moment
+ * [2 n_term - 1], the total of plane 0 for each power. Returns: as msi_facet_samples_respond */
+int msi_facet_devices_respond(msi_facet_devices *d, int device, const msi_facet_task *task, double *sum, double *total,
+                              double *moment);
+
+/* msi_facet_devices_image - image the samples of a facet less the model. Returned: *out  planes [n_image][n_term] of its
+ * box; *report  of the last plane, with the times of all. Returns: 0, or any code of msi_gridder_image */
 int msi_facet_devices_image(msi_facet_devices *d, int device, const msi_facet_task *task, msi_image *out,
                             msi_gridder_report *report);
 

@@ -790,10 +790,8 @@ static msi_facet_task task_of(const facet_pass *p, const msi_gridder_spec *spec)
 static int begin_devices(facet_pass *p, msi_gridder *gridder)
 {
 #ifdef MSI_HAVE_CUDA
-    /* Samples of terms are formed on the host. */
-    if (n_term(p->work) > 1) return MSI_OK;
-    return msi_facet_devices_open(&p->devices, gridder, p->work->gains, &p->map, p->form, p->work->planes.n_image,
-                                  p->work->facets->n);
+    const msi_facet_terms terms = {p->work->planes.n_image, n_term(p->work), p->work->reference_hz};
+    return msi_facet_devices_open(&p->devices, gridder, p->work->gains, &p->map, p->form, &terms, p->work->facets->n);
 #else
     (void)p;
     (void)gridder;
@@ -807,6 +805,29 @@ static void end_pass(facet_pass *p)
     msi_facet_devices_close(p->devices);
 #endif
     p->devices = NULL;
+}
+
+/* Get the samples of a channel on its GPUs: those of the last call, or new ones. Returned: p->devices  left to the
+ * channel by leave_devices */
+static int take_devices(facet_pass *p, msi_facet_channel *c)
+{
+    if (!c->devices) return begin_devices(p, c->gridder);
+    p->devices = c->devices;
+    c->devices = NULL;
+    return MSI_OK;
+}
+
+static void leave_devices(facet_pass *p, msi_facet_channel *c)
+{
+#ifdef MSI_HAVE_CUDA
+    if (p->devices && msi_facet_devices_may_stay(p->devices)) {
+        msi_facet_devices_no_model(p->devices);
+        c->devices = p->devices;
+        p->devices = NULL;
+    }
+#endif
+    (void)c;
+    end_pass(p);
 }
 
 static int count_devices(const facet_pass *p)
@@ -1018,7 +1039,7 @@ static int respond_turn(void *of, int64_t facet)
 #ifdef MSI_HAVE_CUDA
         const msi_facet_task task = task_of(&p, &c->work->spec);
         if (p.devices && p.work->gains)
-            MSI_TRY(msi_facet_devices_respond(p.devices, p.device, &task, sum, total));
+            MSI_TRY(msi_facet_devices_respond(p.devices, p.device, &task, sum, total, moment));
         else
 #endif
             MSI_TRY(sum_facet_response(&p, (response_sums){sum, total, moment}));
@@ -1038,9 +1059,9 @@ int msi_facet_respond(msi_facet_channel *c)
     /* Responses of a-terms are interpolated with the beam in them. */
     const int has_beam = c->work->gains && msi_facet_gains_has_beam(c->work->gains) && !has_slopes(&t.pass);
     if (has_beam) MSI_TRY(msi_alloc(&c->beam, msi_facet_n_correction(c), sizeof *c->beam, "responses of facets"));
-    if (c->work->gains) MSI_TRY(begin_devices(&t.pass, c->gridder));
+    if (c->work->gains) MSI_TRY(take_devices(&t.pass, c));
     const int rc = run_turns(&t, NULL, respond_turn, NULL);
-    end_pass(&t.pass);
+    leave_devices(&t.pass, c);
     return rc;
 }
 
@@ -1136,7 +1157,7 @@ int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out
         out->sum_weight[k] = sum_weight[k / terms];
         out->n_vis[k] = n_vis[k / terms];
     }
-    int rc = begin_devices(&t.pass, c->gridder);
+    int rc = take_devices(&t.pass, c);
     if (!rc && model) {
         const msi_progress_share all = msi_progress_enter(0, 1, 2);
         rc = predict_model(&t, model, &predicted, &memory);
@@ -1145,7 +1166,7 @@ int msi_facet_image(msi_facet_channel *c, const msi_image *model, msi_image *out
     const msi_progress_share all = msi_progress_enter(model ? 1 : 0, model ? 2 : 1, model ? 2 : 1);
     if (!rc) rc = run_turns(&t, "imaged", image_turn, image_done);
     msi_progress_leave(all);
-    end_pass(&t.pass);
+    leave_devices(&t.pass, c);
     msi_free(predicted);
     msi_free(memory);
     if (rc) {
@@ -1201,11 +1222,20 @@ int64_t msi_facet_bytes(int64_t n_sample, int64_t n_row, int n_image, int n_stor
            (is_bent ? n_sample : n_row) * UVW_BYTES + formed;
 }
 
+void msi_facet_channel_leave(msi_facet_channel *c)
+{
+#ifdef MSI_HAVE_CUDA
+    msi_facet_devices_close(c->devices);
+#endif
+    c->devices = NULL;
+}
+
 void msi_facet_channel_free(msi_facet_channel *c)
 {
     msi_free(c->correction);
     msi_free(c->beam);
     msi_free(c->total);
     msi_free(c->moment);
+    msi_facet_channel_leave(c);
     c->correction = c->beam = c->total = c->moment = NULL;
 }

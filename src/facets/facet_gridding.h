@@ -63,7 +63,8 @@ typedef struct msi_facet_channel {
     double *beam;         /* as correction, of the beam alone; NULL: there is none */
     double *correction;   /* [facets][2 n_term - 1][n_image][n_image] C of each power */
     double *moment;       /* [2 n_term - 1] sums of weights of plane 0 times powers of x; over their first in the end */
-    msi_gridder_report report; /* of the last facet, with the times of all */
+    msi_gridder_report report;         /* of the last facet, with the times of all */
+    struct msi_facet_devices *devices; /* the samples on GPUs, if they stayed there after the last call; NULL: none */
 } msi_facet_channel;
 
 /*
@@ -136,7 +137,9 @@ int msi_facet_predict(const msi_facet_work *work, msi_gridder *gridder, const ms
 int64_t msi_facet_bytes(int64_t n_sample, int64_t n_row, int n_image, int n_stored, msi_precision precision,
                         int subtracts, int is_bent);
 
-/* msi_facet_channel_free - free what was kept. */
+/* msi_facet_channel_leave - free the GPUs of samples, before those of the gridder change or are freed.
+ * msi_facet_channel_free - free all that was kept. */
+void msi_facet_channel_leave(msi_facet_channel *c);
 void msi_facet_channel_free(msi_facet_channel *c);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Samples of facets on a GPU against their definition, written out with complex matrices in double: turned to a centre,
  * with gains of every form, with slopes, less a model; predictions that are added with gains; responses. Rows of two
- * lists of channels are mixed, some samples have no weight.
+ * lists of channels are mixed, some samples have no weight; feeds are linear or circular.
  */
 #include <complex.h>
 #include <math.h>
@@ -24,7 +24,7 @@
 enum { N_ROW = 9000, N_ANTENNA = 7, N_SLOT = 5, N_PART = 2, MOST_CHAN = 3, MOST_PLANES = 4 };
 static const int n_chan[N_PART] = {3, 1};
 static const double freq_hz[N_PART][MOST_CHAN] = {{140e6, 141e6, 143e6}, {150e6}};
-static const double L = 0.031, M = -0.017;
+static const double L = 0.031, M = -0.017, REFERENCE_HZ = 120e6;
 
 typedef double complex c64;
 
@@ -84,6 +84,12 @@ static void draw_all(void)
 
 /* ---- The definition --------------------------------------------------------------------------------------------- */
 
+typedef struct trial {
+    int form, n_image, n_stored, has_slopes;
+    msi_precision precision;
+    int is_circular, power;
+} trial;
+
 /* Return element (x, y) of a Jones matrix of a form. */
 static c64 element(const c64 *j, int form, int x, int y)
 {
@@ -105,15 +111,29 @@ static void apply(const own_row *r, int c, int form, int is_adjoint, c64 m[2][2]
     memcpy(m, out, sizeof out);
 }
 
-/* Apply gains to Stokes parameters I, Q, U, V of linear feeds, of which n are known. */
-static void apply_stokes(const own_row *r, int c, int form, int is_adjoint, c64 *v, int n)
+/* Apply gains to the planes of a sample: Stokes I, Q, U, V, of which the first are known; of circular feeds I and V if
+ * there are two. */
+static void apply_stokes(const own_row *r, int c, const trial *t, int is_adjoint, c64 *v)
 {
-    const c64 s[4] = {v[0], n > 1 ? v[1] : 0, n > 2 ? v[2] : 0, n > 3 ? v[3] : 0};
-    c64 m[2][2] = {{s[0] + s[1], s[2] + I * s[3]}, {s[2] - I * s[3], s[0] - s[1]}};
-    if (form) apply(r, c, form, is_adjoint, m);
-    const c64 out[4] = {(m[0][0] + m[1][1]) / 2, (m[0][0] - m[1][1]) / 2, (m[0][1] + m[1][0]) / 2,
-                        (m[0][1] - m[1][0]) / (2 * I)};
-    for (int k = 0; k < n; k++) v[k] = out[k];
+    const int n = t->n_stored, second = t->is_circular ? 3 : 1; /* of two planes */
+    c64 s[4] = {v[0]};
+    for (int k = 1; k < n; k++) s[n == 2 ? second : k] = v[k];
+    c64 linear[2][2] = {{s[0] + s[1], s[2] + I * s[3]}, {s[2] - I * s[3], s[0] - s[1]}};
+    c64 circular[2][2] = {{s[0] + s[3], s[1] + I * s[2]}, {s[1] - I * s[2], s[0] - s[3]}};
+    c64(*m)[2] = t->is_circular ? circular : linear;
+    if (t->form) apply(r, c, t->form, is_adjoint, m);
+    const c64 sum = (m[0][0] + m[1][1]) / 2, difference = (m[0][0] - m[1][1]) / 2, cross = (m[0][1] + m[1][0]) / 2,
+              turned = (m[0][1] - m[1][0]) / (2 * I);
+    const c64 out[4] = {sum, t->is_circular ? cross : difference, t->is_circular ? turned : cross,
+                        t->is_circular ? difference : turned};
+    v[0] = out[0];
+    for (int k = 1; k < n; k++) v[k] = out[n == 2 ? second : k];
+}
+
+/* Return the power of x = frequency / reference - 1. */
+static double power_at(const own_row *r, int c, const trial *t)
+{
+    return pow(freq_hz[r->part][c] / REFERENCE_HZ - 1, t->power);
 }
 
 static c64 turn(const own_row *r, int c, int has_slopes)
@@ -139,11 +159,6 @@ static void coordinates(const own_row *r, int c, int has_slopes, double *uvw)
 }
 
 /* ---- What is tried ---------------------------------------------------------------------------------------------- */
-
-typedef struct trial {
-    int form, n_image, n_stored, has_slopes;
-    msi_precision precision;
-} trial;
 
 static msi_gridder_spec spec_of(const trial *t)
 {
@@ -195,15 +210,21 @@ static void fill(msi_vis_store *s, const trial *t)
 static msi_facet_samples *make_samples(const trial *t, const msi_vis_store *store)
 {
     static const int32_t n_antenna[N_SLOT] = {N_ANTENNA, N_ANTENNA, N_ANTENNA, N_ANTENNA, N_ANTENNA};
-    msi_facet_rule rule = {.form = (msi_gain_form)t->form,
-                           .map = {.is_stokes = 1, .n = t->n_stored, .plane = {0, 1, 2, 3}},
-                           .n_image = t->n_image,
-                           .n_stored = t->n_stored,
-                           .has_slopes = t->has_slopes,
-                           .n_slot = t->form ? N_SLOT : 0,
-                           .n_antenna = n_antenna};
+    msi_facet_rule rule = {
+        .form = (msi_gain_form)t->form,
+        .map = {.is_stokes = 1, .is_circular = t->is_circular, .n = t->n_stored, .plane = {0, 1, 2, 3}},
+        .reference_hz = REFERENCE_HZ,
+        .n_image = t->n_image,
+        .n_stored = t->n_stored,
+        .has_slopes = t->has_slopes,
+        .n_slot = t->form ? N_SLOT : 0,
+        .n_antenna = n_antenna};
     msi_facet_samples *f;
     for (int k = t->n_stored; k < 4; k++) rule.map.plane[k] = -1;
+    if (t->is_circular && t->n_stored == 2) {
+        rule.map.plane[1] = -1;
+        rule.map.plane[3] = 1;
+    }
     assert_int_equal(msi_facet_samples_create(&f, store, &rule, 0, 1 << 30), MSI_EGPU);
     assert_null(f);
     assert_int_equal(msi_facet_samples_create(&f, store, &rule, 0, 1), MSI_OK);
@@ -267,10 +288,10 @@ static void define(const trial *t, const own_row *r, int c, int plane, c64 (*mod
         if (model) v[k] -= model[r - row][k][c];
         if (t->form > 1) counts &= r->weight[k][c] > 0;
     }
-    apply_stokes(r, c, t->form, 1, v, t->n_stored);
+    apply_stokes(r, c, t, 1, v);
     *weight = counts ? r->weight[plane][c] : 0;
     if (fabs(uvw[0]) > 500 || fabs(uvw[1]) > 500) *weight = 0;
-    *want = *weight > 0 ? v[plane] * conj(turn(r, c, t->has_slopes)) : 0;
+    *want = *weight > 0 ? v[plane] * conj(turn(r, c, t->has_slopes)) * power_at(r, c, t) : 0;
 }
 
 /* Compare the samples of a facet with the definition. Given: model  of each row's planes, NULL: none */
@@ -283,7 +304,7 @@ static void check_formed(const trial *t, msi_facet_samples *f, c64 (*model)[MOST
         double sum = 0, found, largest;
         int64_t n = 0, n_found;
         assert_int_equal(msi_gridder_create(&g, &spec), MSI_OK);
-        assert_int_equal(msi_facet_samples_form(f, L, M, plane, g), MSI_OK);
+        assert_int_equal(msi_facet_samples_form(f, &(msi_facet_part_of){L, M, plane, t->power}, g), MSI_OK);
         msi_gridder_weights(g, &found, &largest, &n_found);
         assert_int_equal(msi_gridder_move_to_host(g), MSI_OK);
         const msi_vis_store *s = msi_gridder_store(g);
@@ -370,8 +391,8 @@ static void check_added(const trial *t, msi_facet_samples *f, msi_vis_store *sto
                             (msi_c32){(float)creal(predicted), (float)cimag(predicted)};
                     else
                         ((msi_c64 *)value)[i * n_chan[a] + c] = (msi_c64){creal(predicted), cimag(predicted)};
-                    v[plane] = rounded * turn(r, c, t->has_slopes);
-                    apply_stokes(r, c, t->form, 0, v, t->n_stored);
+                    v[plane] = rounded * turn(r, c, t->has_slopes) * power_at(r, c, t);
+                    apply_stokes(r, c, t, 0, v);
                     for (int k = 0; k < t->n_stored; k++) model[r - row][k][c] += v[k];
                     coordinates(r, c, t->has_slopes, uvw);
                     const double hz = t->has_slopes ? MSI_FACET_BENT_HZ : freq_hz[a][c];
@@ -384,7 +405,7 @@ static void check_added(const trial *t, msi_facet_samples *f, msi_vis_store *sto
             free(value);
             free(uvw_m);
         }
-        assert_int_equal(msi_facet_samples_add(f, L, M, plane, g), MSI_OK);
+        assert_int_equal(msi_facet_samples_add(f, &(msi_facet_part_of){L, M, plane, t->power}, g), MSI_OK);
         msi_gridder_free(g);
     }
     /* The model replaces the samples of the store, but not those on the device. */
@@ -416,14 +437,15 @@ static void check_response(const trial *t, msi_facet_samples *f)
             for (int from = 0; from < t->n_image; from++) {
                 c64 v[MOST_PLANES] = {0};
                 v[from] = 1;
-                apply_stokes(&row[i], c, t->form, 0, v, t->n_stored);
-                apply_stokes(&row[i], c, t->form, 1, v, t->n_stored);
+                apply_stokes(&row[i], c, t, 0, v);
+                apply_stokes(&row[i], c, t, 1, v);
                 for (int to = 0; counts && to < t->n_image; to++)
-                    want[to][from] += (double)row[i].weight[to][c] * creal(v[to]);
+                    want[to][from] += (double)row[i].weight[to][c] * creal(v[to]) * power_at(&row[i], c, t);
             }
-            for (int to = 0; counts && to < t->n_image; to++) total[to] += (double)row[i].weight[to][c];
+            for (int to = 0; counts && to < t->n_image; to++)
+                total[to] += (double)row[i].weight[to][c] * power_at(&row[i], c, t);
         }
-    assert_int_equal(msi_facet_samples_respond(f, sum, of_weights), MSI_OK);
+    assert_int_equal(msi_facet_samples_respond(f, t->power, sum, of_weights), MSI_OK);
     for (int to = 0; to < t->n_image; to++) {
         assert_true(fabs(of_weights[to] - total[to]) < 1e-10 * total[to]);
         for (int from = 0; from < t->n_image; from++)
@@ -435,16 +457,19 @@ static void test_samples(void **state)
 {
     (void)state;
     static c64 model[N_ROW][MOST_PLANES][MOST_CHAN];
-    static const trial trials[] = {{0, 1, 1, 0, MSI_FP32}, {0, 4, 4, 0, MSI_FP64}, {1, 1, 1, 0, MSI_FP32},
-                                   {1, 1, 1, 1, MSI_FP64}, {2, 1, 2, 0, MSI_FP32}, {2, 1, 2, 1, MSI_FP32},
-                                   {2, 2, 2, 0, MSI_FP64}, {4, 1, 4, 0, MSI_FP64}, {4, 4, 4, 1, MSI_FP64}};
+    static const trial trials[] = {
+        {0, 1, 1, 0, MSI_FP32, 0, 0}, {0, 4, 4, 0, MSI_FP64, 0, 0}, {1, 1, 1, 0, MSI_FP32, 0, 0},
+        {1, 1, 1, 1, MSI_FP64, 0, 0}, {2, 1, 2, 0, MSI_FP32, 0, 0}, {2, 1, 2, 1, MSI_FP32, 0, 0},
+        {2, 2, 2, 0, MSI_FP64, 0, 0}, {4, 1, 4, 0, MSI_FP64, 0, 0}, {4, 4, 4, 1, MSI_FP64, 0, 0},
+        {2, 1, 2, 0, MSI_FP64, 1, 0}, {4, 4, 4, 0, MSI_FP64, 1, 2}};
     if (!msi_gpu_available()) skip();
     draw_all();
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
         const trial *t = &trials[i];
         msi_vis_store store;
-        printf("  form %d, %d of %d planes imaged, %s slopes, fp%d\n", t->form, t->n_image, t->n_stored,
-               t->has_slopes ? "with" : "without", t->precision == MSI_FP32 ? 32 : 64);
+        printf("  form %d, %d of %d planes imaged, %s slopes, fp%d, %s feeds, power %d\n", t->form, t->n_image,
+               t->n_stored, t->has_slopes ? "with" : "without", t->precision == MSI_FP32 ? 32 : 64,
+               t->is_circular ? "circular" : "linear", t->power);
         fill(&store, t);
         msi_facet_samples *f = make_samples(t, &store), *other = make_samples(t, &store);
         check_formed(t, f, NULL);
@@ -459,6 +484,8 @@ static void test_samples(void **state)
         for (int k = 0; k < N_ROW; k++)
             for (int e = 0; e < MOST_PLANES * MOST_CHAN; e++) (&model[k][0][0])[e] *= 2;
         check_formed(t, f, model);
+        msi_facet_samples_no_model(f);
+        check_formed(t, f, NULL);
         msi_facet_samples_free(f);
         msi_facet_samples_free(other);
         msi_vis_store_free(&store);
