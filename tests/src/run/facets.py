@@ -405,8 +405,9 @@ def check_psfs(s):
         s.must(done.returncode == 0, "two ranks %s" % done.stderr[-300:])
         off = np.abs(pixels(s, "residual") - np.load(s.path("alone.npy"))).max()
         s.must(off < 1e-5, "two ranks differ from one by %.1e" % off)
-    done = s.launch("-dry-run", *SIZE, *same, *one, "-dd-psf-grid", 16, 16, "-abs-mem", 0.15, path)
-    s.must(done.returncode == 0 and done.stderr.count("one PSF is used for the whole image") == 1, "with too little memory: %s" % done.stderr[-300:])
+    # PSFs of all cells take 67 MB; with less memory they are in files.
+    done = s.launch("-dry-run", *SIZE, *same, *one, "-dd-psf-grid", 16, 16, "-abs-mem", 0.12, path)
+    s.must(done.returncode == 0 and "images that are not at work" in done.stdout + done.stderr, "with little memory: %s" % done.stderr[-300:])
     forget(s)
 
 
