@@ -223,6 +223,8 @@ static int plan_tiles(msi_imaging_run *r, msi_gridder_spec spec, msi_imaging_nee
 {
     static const int NUMBERS[] = {2, 3, 4, 6, 8, 12, 16};
     int rc = MSI_ENOMEM;
+    /* Without a plan an allocation has failed: nothing is known to be too large. */
+    if (!r->plan.gridder.least_grid_bytes) return rc;
     if (r->plan.gridder.backend != MSI_BACKEND_CPU || strcmp(r->plan.gridder.method, "wgrid") != 0 ||
         msi_options_has_facets(r->options))
         return rc;

@@ -243,10 +243,10 @@ int msi_predict_plan_make(msi_predict_plan *plan, const msi_predict_need *need)
     }
     b.left = msi_memory_limit() - msi_memory_in_use() - reserved;
     int rc = choose_batch(plan, g, &b, &models->geometry);
-    /* Tiles of the model, as few as fit. */
+    /* Tiles of the model, as few as fit. Without a plan an allocation has failed: nothing is known to be too large. */
     static const int TILES[] = {2, 3, 4, 6, 8, 12, 16};
-    const int can_tile =
-        !need->is_whole && plan->gridder.backend == MSI_BACKEND_CPU && strcmp(plan->gridder.method, "wgrid") == 0;
+    const int can_tile = !need->is_whole && plan->gridder.least_grid_bytes &&
+                         plan->gridder.backend == MSI_BACKEND_CPU && strcmp(plan->gridder.method, "wgrid") == 0;
     for (size_t i = 0; rc == MSI_ENOMEM && can_tile && i < sizeof TILES / sizeof *TILES; i++) {
         msi_gridder_free(g);
         spec.n_tile = TILES[i];
