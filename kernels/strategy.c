@@ -146,6 +146,7 @@ static int find_fastest_plan(msi_strategy_choice *best, const msi_plan_request *
         int rc = s->ops->plan(&c.plan, s, request, &c.report);
         if (rc && rc != MSI_ERANGE) {
             msi_strategy_choice_free(best);
+            *best = (msi_strategy_choice){.report = *report};
             return rc;
         }
         if (rc) {
