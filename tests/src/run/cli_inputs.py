@@ -507,7 +507,7 @@ def check_outputs(s):
     s.refused("an output's name too long", 4, "nnnn", *IMAGE, "-name", "n" * 300, good)
     # Visibilities that do not fit in memory go to -temp-dir.
     words = ["-size", 1024, 1024, "-scale", "5asec", s.make("large.ms", "-duration", "20min", "-spw", "1GHz", "1MHz", "64")]
-    least_gb = float(re.search("needs ([0-9.]+) GB", s.launch("-quiet", "-abs-mem", 0.001, *words).stderr)[1])
+    least_gb = float(re.search("needs ([0-9.]+) GB", s.launch("-quiet", "-abs-mem", 0.01, *words).stderr)[1])
     limit = ["-abs-mem", "%.3f" % (least_gb + 0.001)]
     s.refused("temp-dir missing", 4, "absent-temp", *limit, "-temp-dir", "absent-temp", *words)
     s.refused("temp-dir full", 4, re.escape(s.folder) + ".*File too large", *limit, "-temp-dir", s.folder, *words,
