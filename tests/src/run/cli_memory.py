@@ -205,15 +205,15 @@ def check_dry_run(s):
         if done.stdout or sorted(os.listdir(s.folder)) != before:
             s.complain("-dry-run writes: %s %s" % (done.stdout, os.listdir(s.folder)))
     # Image and PSF of a channel and of all, and of the five that are written at the same time at most, four channels and
-    # all; the weights as written. Densities are freed before images are made. With 0.01 GB less only three are written at
-    # the same time, with two images less in addition two. With one thread there are none.
+    # all; the weights as written. Densities are freed before images are made. Those beyond three may take a sixteenth of
+    # the limit, so with a low one there are three, and with two images less two. With one thread there are none.
     image_mb, density_mb = 2 * 1536 ** 2 * 4e-6, 1536 * 768 * 8e-6
     threads = ["-j", 2]
     log = run(s.msimage, *IMAGE, "-dry-run", "-channels-out", 4, *threads, "-name", "dry", ms, cwd=s.folder).stderr.decode()
     needed = sum(map(float, re.search(r"visibilities ([0-9.]+) GB, grids ([0-9.]+) GB, images ([0-9.]+) GB", log).groups()))
     unplanned_gb = 0.1
     for words, want_mb in (([*threads], 7 * image_mb), (["-j", 1], 2 * image_mb),
-                           ([*threads, "-abs-mem", needed + unplanned_gb + 0.01], 7 * image_mb),
+                           ([*threads, "-abs-mem", needed + unplanned_gb + 0.01], 5 * image_mb),
                            ([*threads, "-abs-mem", needed + unplanned_gb - 0.01], 5 * image_mb),
                            ([*threads, "-abs-mem", needed + unplanned_gb - 0.01 - 2e-3 * image_mb], 4 * image_mb),
                            ([*threads, "-weight", "uniform"], 7 * image_mb),
