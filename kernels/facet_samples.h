@@ -24,8 +24,9 @@ typedef struct msi_facet_rule {
     msi_gain_form form; /* 0: there are no gains, and rows have no tags */
     msi_gain_planes map;
     int n_image, n_stored; /* the first n_image of the n_stored planes of the store are imaged */
+    int n_term;            /* Taylor terms of each, at least 1 */
     int has_slopes;        /* phases of gains are linear in l and m, so that samples have their own u and v */
-    double reference_hz;   /* of powers; 0: there is only power 0 */
+    double reference_hz;   /* of several terms */
     int64_t n_slot;
     const int32_t *n_antenna; /* [n_slot] of the set of a slot */
 } msi_facet_rule;
@@ -83,17 +84,20 @@ int msi_facet_samples_copy_model(msi_facet_samples *f, const msi_facet_samples *
  * Returns: 0, MSI_EGPU, MSI_ENOMEM */
 int msi_facet_samples_fetch_model(msi_facet_samples *f, msi_vis_store *store);
 
-/* What of a facet is made. */
+/* msi_facet_samples_at_once - return how many planes of a facet suit the GPU's memory: all n_image * n_term, or 1. */
+int msi_facet_samples_at_once(const msi_facet_samples *f);
+
+/* Planes of a facet: those of the images, each with its terms. Values of term k are multiplied by power k of frequency /
+ * rule.reference_hz - 1. */
 typedef struct msi_facet_part_of {
-    double l, m; /* centre of the facet */
-    int plane;   /* of the images */
-    int power;   /* of frequency / rule.reference_hz - 1, by which values are multiplied, as for Taylor terms */
+    double l, m;  /* centre of the facet */
+    int first, n; /* planes, of n_image * n_term */
 } msi_facet_part_of;
 
 /*
  * msi_facet_samples_form - make the samples of a facet, and add them to a gridder.
- * Given:   gridder  empty, of one plane, on the same GPU
- * Returns: 0, or any code of msi_gridder_gpu_reserve
+ * Given:   gridder  empty, of these planes, on the same GPU
+ * Returns: 0, or any code of msi_gridder_gpu_reserve and msi_gridder_gpu_end
  */
 int msi_facet_samples_form(msi_facet_samples *f, const msi_facet_part_of *of, msi_gridder *gridder);
 

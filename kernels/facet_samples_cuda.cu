@@ -47,9 +47,9 @@ struct part_view {
 struct facet_view {
     msi_gain_form form;
     msi_gain_planes map;
-    int n_image, n_stored;
+    int n_image, n_stored, n_term;
     double reference_hz, l, m;
-    int plane, power;
+    int first, n; /* planes that are made, of n_image * n_term */
 };
 
 /* A row, with the indices of its antennas' gains. */
@@ -97,11 +97,11 @@ __device__ void bend(const part_view &a, const row_view &r, int32_t chan, double
     to[2] = r.uvw[2] * scale;
 }
 
-/* Return the power by which values are multiplied. */
-__device__ double power_of(const facet_view &f, double freq_hz)
+/* Return the power by which values of a term are multiplied. */
+__device__ double power_of(const facet_view &f, double freq_hz, int term)
 {
     double x = 1;
-    for (int k = 0; k < f.power; k++) x *= freq_hz / f.reference_hz - 1;
+    for (int k = 0; k < term; k++) x *= freq_hz / f.reference_hz - 1;
     return x;
 }
 
@@ -191,37 +191,45 @@ __global__ void __launch_bounds__(THREADS)
         }
         if (a.slope || chan == 0)
             for (int k = 0; k < 3; k++) to.uvw_m[3 * (a.slope ? i : row) + k] = uvw[k];
-        float weight = weight_of(a, f, f.plane, i);
-        if (weight > 0 && (fabs(uvw[0]) / MSI_SPEED_OF_LIGHT * freq_hz > u_limit ||
-                           fabs(uvw[1]) / MSI_SPEED_OF_LIGHT * freq_hz > v_limit)) {
+        float largest = 0;
+        for (int k = f.first / f.n_term; k * f.n_term < f.first + f.n; k++)
+            largest = fmaxf(largest, weight_of(a, f, k, i));
+        if (largest > 0 && (fabs(uvw[0]) / MSI_SPEED_OF_LIGHT * freq_hz > u_limit ||
+                            fabs(uvw[1]) / MSI_SPEED_OF_LIGHT * freq_hz > v_limit)) {
             t.n_outside++;
-            weight = 0;
+            largest = 0;
         }
-        T value[2] = {0, 0};
-        if (weight > 0) {
-            msi_c64 v[MOST];
+        msi_c64 v[MOST];
+        if (largest > 0) {
             for (int k = 0; k < f.n_stored; k++) {
                 v[k] = value_at<T>(a.vis, k * a.n_sample + i);
                 if (a.model) v[k] = msi_minus(v[k], value_at<T>(a.model, k * a.n_sample + i));
             }
             if (f.form) msi_gains_apply(&f.map, f.form, 1, gain_of(a, f, r.p, chan), gain_of(a, f, r.q, chan), v);
-            const msi_c64 c = msi_times_conj(v[f.plane], turned);
-            const double x = power_of(f, a.freq_hz[chan]);
-            value[0] = (T)(c.re * x);
-            value[1] = (T)(c.im * x);
-            const double w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT * freq_hz,
-                         jy = fmax(fabs((double)value[0]), fabs((double)value[1]));
+            const double w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT * freq_hz;
             t.n_sample++;
             t.w_min = fmin(t.w_min, w);
             t.w_max = fmax(t.w_max, w);
-            t.sum_weight += (double)weight;
-            t.largest_weight = fmax(t.largest_weight, (double)weight);
-            t.largest_jy = fmax(t.largest_jy, jy);
-            t.largest_product = fmax(t.largest_product, (double)weight * jy);
+            t.sum_weight += (double)weight_of(a, f, f.first / f.n_term, i);
+            t.largest_weight = fmax(t.largest_weight, (double)largest);
         }
-        to.weight[i] = weight;
-        static_cast<T *>(to.vis)[2 * i] = value[0];
-        static_cast<T *>(to.vis)[2 * i + 1] = value[1];
+        for (int p = f.first; p < f.first + f.n; p++) {
+            const float weight = largest > 0 ? weight_of(a, f, p / f.n_term, i) : 0;
+            const int64_t at = (p - f.first) * a.n_sample + i;
+            T value[2] = {0, 0};
+            if (weight > 0) {
+                const msi_c64 c = msi_times_conj(v[p / f.n_term], turned);
+                const double x = power_of(f, a.freq_hz[chan], p % f.n_term);
+                value[0] = (T)(c.re * x);
+                value[1] = (T)(c.im * x);
+                const double jy = fmax(fabs((double)value[0]), fabs((double)value[1]));
+                t.largest_jy = fmax(t.largest_jy, jy);
+                t.largest_product = fmax(t.largest_product, (double)weight * jy);
+            }
+            to.weight[at] = weight;
+            static_cast<T *>(to.vis)[2 * at] = value[0];
+            static_cast<T *>(to.vis)[2 * at + 1] = value[1];
+        }
     }
     sum_block<THREADS>(t, false, out);
 }
@@ -256,11 +264,13 @@ template <typename T> __global__ void __launch_bounds__(THREADS) k_add(part_view
         const row_view r = row_of(a, f, row);
         msi_c64 v[MOST];
         for (int k = 0; k < f.n_stored; k++) v[k].re = v[k].im = 0;
-        msi_c64 turned = turn_of(a, f, r, a.freq_hz[chan]);
-        const double x = power_of(f, a.freq_hz[chan]);
-        turned.re *= x;
-        turned.im *= x;
-        v[f.plane] = msi_times(value_at<T>(predicted, i), turned);
+        const msi_c64 turned = turn_of(a, f, r, a.freq_hz[chan]);
+        for (int p = f.first; p < f.first + f.n; p++) {
+            const double x = power_of(f, a.freq_hz[chan], p % f.n_term);
+            const msi_c64 c = msi_times(value_at<T>(predicted, (p - f.first) * a.n_sample + i), turned);
+            v[p / f.n_term].re += c.re * x;
+            v[p / f.n_term].im += c.im * x;
+        }
         if (f.form) msi_gains_apply(&f.map, f.form, 0, gain_of(a, f, r.p, chan), gain_of(a, f, r.q, chan), v);
         for (int k = 0; k < f.n_stored; k++) {
             T *to = static_cast<T *>(a.model) + 2 * (k * a.n_sample + i);
@@ -271,7 +281,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) k_add(part_view
 }
 
 /* Sum the response of a facet. */
-__global__ void __launch_bounds__(THREADS) k_respond(part_view a, facet_view f, response *out)
+__global__ void __launch_bounds__(THREADS) k_respond(part_view a, facet_view f, int power, response *out)
 {
     response s = response::none();
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < a.n_sample; i += (int64_t)BLOCKS * THREADS) {
@@ -281,7 +291,7 @@ __global__ void __launch_bounds__(THREADS) k_respond(part_view a, facet_view f, 
         const msi_c64 *p = gain_of(a, f, r.p, chan), *q = gain_of(a, f, r.q, chan);
         double weight[MOST];
         for (int to = 0; to < f.n_image; to++) {
-            weight[to] = (double)weight_of(a, f, to, i) * power_of(f, a.freq_hz[chan]);
+            weight[to] = (double)weight_of(a, f, to, i) * power_of(f, a.freq_hz[chan], power);
             s.of[MOST * MOST + to] += weight[to];
         }
         for (int from = 0; from < f.n_image; from++) {
@@ -327,7 +337,7 @@ struct msi_facet_samples {
     const msi_vis_store *store = nullptr;
     facet_view facet = {};
     int64_t n_slot = 0;
-    int device = 0;
+    int device = 0, at_once = 1;
     bool has_slopes = false, has_model = false;
     std::vector<std::unique_ptr<facet_part>> part;
     double (*shift)[3][3] = nullptr; /* of msi_alloc */
@@ -366,8 +376,8 @@ struct msi_facet_samples {
         facet_view f = facet;
         f.l = of.l;
         f.m = of.m;
-        f.plane = of.plane;
-        f.power = of.power;
+        f.first = of.first;
+        f.n = of.n;
         return f;
     }
 
@@ -527,9 +537,8 @@ static int64_t bytes_of_gains(const msi_facet_samples *f)
     return bytes;
 }
 
-/* Check that a GPU has the memory for samples, those of a facet, and their order, with a fifth left for plans. Given:
- * n_copy  of the samples on this GPU */
-static int check_memory(const msi_facet_samples *f, int n_copy)
+/* Count the bytes of samples on a GPU, those of a facet with some planes, and their order. */
+static int64_t bytes_with(const msi_facet_samples *f, int n_plane)
 {
     const msi_vis_store *s = f->store;
     int64_t n_row = 0, n_sample = 0;
@@ -538,16 +547,31 @@ static int check_memory(const msi_facet_samples *f, int n_copy)
         n_sample += p->n_sample();
     }
     const int64_t value = msi_complex_bytes(s->precision), uvw = 3 * sizeof(double), order = 24,
-                  own = (value + (int64_t)sizeof(float)) * n_sample + uvw * (f->has_slopes ? n_sample : n_row);
+                  own =
+                      n_plane * (value + (int64_t)sizeof(float)) * n_sample + uvw * (f->has_slopes ? n_sample : n_row);
     const int64_t stored = s->coordinates ? value : 2 * value + (int64_t)sizeof(float);
-    /* The store's planes with a model; a facet's samples twice, since its gridder copies them; their order. */
-    const double bytes = (double)(f->facet.n_stored * n_sample * stored + n_row * (uvw + 8) + 2 * own +
-                                  order * n_sample + bytes_of_gains(f));
+    /* The store's planes with a model; a facet's samples twice, since its gridder copies them; their order, with the
+     * values of several planes. */
+    return f->facet.n_stored * n_sample * stored + n_row * (uvw + 8) + 2 * own +
+           (order + (n_plane > 1 ? n_plane * value : 0)) * n_sample + bytes_of_gains(f);
+}
+
+/* Check that a GPU has this memory, with a fifth left for plans. Given: n_copy  of the samples on this GPU. Returned:
+ * f->at_once */
+static int check_memory(msi_facet_samples *f, int n_copy)
+{
     size_t free_bytes, total_bytes;
     MSI_TRY(msi_gpu_memory(f->device, &free_bytes, &total_bytes));
-    if (n_copy * bytes <= 0.8 * (double)free_bytes) return MSI_OK;
+    const int all = f->facet.n_image * f->facet.n_term;
+    for (f->at_once = all; f->at_once; f->at_once = f->at_once > 1 ? 1 : 0)
+        if ((double)n_copy * (double)bytes_with(f, f->at_once) <= 0.8 * (double)free_bytes) return MSI_OK;
     return msi_error_set(MSI_EGPU, "samples of facets need %.3f GB of device memory, of which %.3f GB are free",
-                         1e-9 * n_copy * bytes, 1e-9 * (double)free_bytes);
+                         1e-9 * n_copy * (double)bytes_with(f, 1), 1e-9 * (double)free_bytes);
+}
+
+int msi_facet_samples_at_once(const msi_facet_samples *f)
+{
+    return f->at_once;
 }
 
 int msi_facet_samples_create(msi_facet_samples **out, const msi_vis_store *store, const msi_facet_rule *rule,
@@ -558,7 +582,7 @@ int msi_facet_samples_create(msi_facet_samples **out, const msi_vis_store *store
     if (!f) return msi_error_set(MSI_ENOMEM, "no memory for the samples of facets");
     f->store = store;
     f->device = device;
-    f->facet = {rule->form, rule->map, rule->n_image, rule->n_stored, rule->reference_hz, 0, 0, 0, 0};
+    f->facet = {rule->form, rule->map, rule->n_image, rule->n_stored, rule->n_term, rule->reference_hz, 0, 0, 0, 0};
     f->n_slot = rule->n_slot;
     f->has_slopes = rule->has_slopes != 0;
     try {
@@ -684,7 +708,7 @@ int msi_facet_samples_form(msi_facet_samples *f, const msi_facet_part_of *of, ms
                                                         store->v_limit_lambda, to, as<tally>(f->d_sums));
         MSI_TRY(f->commit(gridder, rc));
     }
-    return MSI_OK;
+    return msi_gridder_gpu_end(gridder);
 }
 
 int msi_facet_samples_place(msi_facet_samples *f, msi_gridder *gridder)
@@ -723,8 +747,7 @@ int msi_facet_samples_respond(msi_facet_samples *f, int power, double *sum, doub
     MSI_TRY(f->on.enter());
     for (const auto &p : f->part) {
         if (!p->n_sample()) continue;
-        k_respond<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->view_of(msi_facet_part_of{0, 0, 0, power}),
-                                                       as<response>(f->d_sums));
+        k_respond<<<BLOCKS, THREADS, 0, f->on.get()>>>(f->view_of(*p), f->facet, power, as<response>(f->d_sums));
         MSI_CUDA(cudaGetLastError());
         MSI_TRY(f->sum(&all));
     }

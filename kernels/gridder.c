@@ -467,8 +467,8 @@ int msi_gridder_gpu_reserve(msi_gridder *g, int64_t n_row, int32_t n_chan, const
                             msi_gpu_samples *samples)
 {
     const msi_vis_store *s = &g->store;
-    if (g->strategy->backend != MSI_BACKEND_CUDA || g->spec.n_plane != 1 || n_chan > MSI_STORE_MAX_CHAN ||
-        g->is_weighted || g->spec.store_bytes || g->spec.n_worker || (s->n_segment && !s->gpu))
+    if (g->strategy->backend != MSI_BACKEND_CUDA || n_chan > MSI_STORE_MAX_CHAN || g->is_weighted ||
+        g->spec.store_bytes || g->spec.n_worker || (s->n_segment && !s->gpu))
         return msi_error_set(MSI_EINTERNAL, "this gridder cannot hold samples on the GPU");
     drop_sample_products(g);
     return msi_gpu_samples_reserve(&g->store, g->spec.device, n_row, n_chan, freq_hz, samples);
@@ -520,13 +520,15 @@ int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row)
 
 int msi_gridder_gpu_end(msi_gridder *g)
 {
-    if (!takes_blocks(&g->store)) return MSI_OK;
 #ifdef MSI_HAVE_CUDA
     msi_vis_store *s = &g->store;
-    int rc = msi_gpu_samples_end_intake(s);
+    if (!s->gpu) return MSI_OK;
+    int rc = takes_blocks(s) ? msi_gpu_samples_end_intake(s) : MSI_OK;
     /* Sums of weights were taken of all planes together. */
     if (!rc && s->n_plane > 1) rc = msi_density_gpu_weigh(s, NULL, NULL);
     if (rc) return msi_gpu_samples_move_to_host(s);
+#else
+    (void)g;
 #endif
     return MSI_OK;
 }

@@ -89,8 +89,9 @@ msi_vis_store *msi_gridder_store(msi_gridder *g);
  * Returns: 0, MSI_ENOMEM, MSI_EGPU
  * Notes:   gridders that are not bound to a GPU, that predict, with tags, terms or workers keep samples in host memory.
  *
- * msi_gridder_gpu_end - wait until all of them are there, after the last block. Without enough memory on the GPU they
- * are in host memory. Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EOUTPUT; after a failure there are no samples
+ * msi_gridder_gpu_end - wait until all of them are there, after the last block, or the last commit of several planes.
+ * Without enough memory on the GPU they are in host memory. Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EOUTPUT; after a
+ * failure there are no samples
  */
 int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row);
 int msi_gridder_gpu_end(msi_gridder *g);
@@ -98,8 +99,8 @@ int msi_gridder_gpu_end(msi_gridder *g);
 /*
  * msi_gridder_gpu_reserve - reserve space for samples in the memory of a gridder's GPU, for a kernel to fill: for
  * samples that are on the GPU already, or are converted there. Builds without CUDA do not have this function.
- * Given:    g  of one plane and on a GPU, without spec.store_bytes and workers; all of its samples, if any, were added
- *              this way; before msi_gridder_weight
+ * Given:    g  on a GPU, without spec.store_bytes and workers; all of its samples, if any, were added this way; before
+ *              msi_gridder_weight
  *           freq_hz  [n_chan], at most MSI_STORE_MAX_CHAN
  * Returned: *samples  n_row rows, to be committed or discarded next
  * Returns:  0, MSI_EGPU (not enough memory there), MSI_ENOMEM, MSI_ERANGE (more than 2^32 rows), MSI_EINTERNAL (not
@@ -110,7 +111,8 @@ int msi_gridder_gpu_reserve(msi_gridder *g, int64_t n_row, int32_t n_chan, const
 
 /*
  * msi_gridder_gpu_commit - add the samples that the reserved space was filled with, as msi_gridder_add does a block.
- * Given: figures  totals of these samples. Returns: as msi_gridder_add
+ * Of several planes they are complete after msi_gridder_gpu_end. Given: figures  totals of these samples. Returns: as
+ * msi_gridder_add
  * msi_gridder_gpu_discard - free the reserved space.
  */
 int msi_gridder_gpu_commit(msi_gridder *g, const msi_gpu_totals *figures);

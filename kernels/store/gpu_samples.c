@@ -66,7 +66,7 @@ static msi_gpu_stream stream_of(const msi_vis_store *s)
 /* Allocate a piece's memory, and divide it. */
 static int alloc_piece(const msi_vis_store *s, piece *p)
 {
-    const int64_t n = p->samples.n_row * p->samples.n_chan,
+    const int64_t n = s->n_plane * p->samples.n_row * p->samples.n_chan,
                   uvw = in_lines(p->samples.n_row * 3 * (int64_t)sizeof(double)),
                   weight = s->coordinates ? 0 : in_lines(n * (int64_t)sizeof(float));
     const msi_gpu_stream on = stream_of(s);
@@ -100,7 +100,8 @@ int msi_gpu_samples_reserve(msi_vis_store *s, int device, int64_t n_row, int32_t
     return MSI_OK;
 }
 
-/* List the rows of a piece as segments of the store, without host memory. */
+/* List the rows of a piece as segments of the store, without host memory. Planes of a segment are as far apart as those
+ * of the piece, so that segments follow each other in each plane. */
 static int list_segments(msi_vis_store *s, const piece *p)
 {
     const msi_gpu_samples *m = &p->samples;
@@ -108,7 +109,8 @@ static int list_segments(msi_vis_store *s, const piece *p)
     for (int64_t row = 0; row < m->n_row; row += each) {
         msi_vis_segment *g;
         MSI_TRY(msi_vis_store_next_segment(s, &g));
-        g->n_row = g->n_row_max = m->n_row - row < each ? m->n_row - row : each;
+        g->n_row = m->n_row - row < each ? m->n_row - row : each;
+        g->n_row_max = m->n_row;
         g->n_chan = m->n_chan;
         g->freq_hz = p->setup->freq_hz;
         g->uvw_m = m->uvw_m + 3 * row;
@@ -435,13 +437,14 @@ static int add_rows(msi_vis_store *to, const piece *p, const msi_gpu_stream *on,
     const int64_t n_chan = m->n_chan, n = n_row * n_chan, each = msi_complex_bytes(to->precision);
     const int is_fp32 = to->precision == MSI_FP32;
     MSI_TRY(msi_gpu_download(on, r->uvw_m, m->uvw_m + 3 * row, n_row * 3 * (int64_t)sizeof(double)));
-    if (!to->coordinates) {
-        MSI_TRY(msi_gpu_download(on, r->weight, m->weight + row * n_chan, n * (int64_t)sizeof(float)));
-        MSI_TRY(msi_gpu_download(on, r->vis, (const char *)m->vis + row * n_chan * each, n * each));
+    for (int k = 0; k < to->n_plane && !to->coordinates; k++) {
+        const int64_t from = (k * m->n_row + row) * n_chan;
+        MSI_TRY(msi_gpu_download(on, r->weight + k * n, m->weight + from, n * (int64_t)sizeof(float)));
+        MSI_TRY(msi_gpu_download(on, (char *)r->vis + k * n * each, (const char *)m->vis + from * each, n * each));
     }
     const msi_vis_block block = {.n_row = n_row,
                                  .n_chan = m->n_chan,
-                                 .n_plane = 1,
+                                 .n_plane = to->n_plane,
                                  .uvw_m = r->uvw_m,
                                  .freq_hz = p->setup->freq_hz,
                                  .vis = is_fp32 ? NULL : r->vis,
@@ -455,7 +458,7 @@ static int add_piece(msi_vis_store *to, const piece *p, const msi_gpu_stream *on
     const int64_t suits = HOME_SAMPLES / p->samples.n_chan + 1, n_row = p->samples.n_row,
                   most = suits < n_row ? suits : n_row;
     host_buffers r;
-    int rc = allocate_buffers(&r, most, most * p->samples.n_chan, msi_complex_bytes(to->precision));
+    int rc = allocate_buffers(&r, most, to->n_plane * most * p->samples.n_chan, msi_complex_bytes(to->precision));
     for (int64_t row = 0; !rc && row < n_row; row += most)
         rc = add_rows(to, p, on, &r, row, n_row - row < most ? n_row - row : most);
     free_buffers(&r);

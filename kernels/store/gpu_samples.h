@@ -22,11 +22,11 @@ typedef struct msi_gpu_samples {
     int64_t n_row;
     int32_t n_chan;
     double *uvw_m; /* [n_row][3] */
-    float *weight; /* [n_row][n_chan]; 0: no sample. NULL in a store of coordinates */
-    void *vis;     /* [n_row][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
+    float *weight; /* [n_plane][n_row][n_chan]; 0: no sample. NULL in a store of coordinates */
+    void *vis;     /* [n_plane][n_row][n_chan] msi_c32 or msi_c64: unweighted, finite; or predicted */
 } msi_gpu_samples;
 
-/* Totals of some samples; the members are as in msi_vis_store. */
+/* Totals of some samples; the members are as in msi_vis_store, sum_weight of plane 0. */
 typedef struct msi_gpu_totals {
     int64_t n_sample, n_outside;
     double w_min_lambda, w_max_lambda;
@@ -35,7 +35,7 @@ typedef struct msi_gpu_totals {
 
 /*
  * msi_gpu_samples_reserve - add an empty piece to a store, after the existing ones.
- * Given:    store  empty, or only with pieces, of one plane; device; freq_hz [n_chan]
+ * Given:    store  empty, or only with pieces; device; freq_hz [n_chan]
  * Returned: *samples  to be filled, and then committed or discarded before any other use of the store
  * Returns:  0, MSI_EGPU (not enough memory there), MSI_ENOMEM, MSI_ERANGE (more rows than a store can number)
  */

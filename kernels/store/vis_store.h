@@ -17,7 +17,8 @@ enum { MSI_SEGMENT_SHIFT = 12 };
 enum { MSI_STORE_MAX_CHAN = 32768, MSI_STORE_MAX_PLANES = 32 };
 
 /* A segment has rows of one spectral setup, up to n_row_max <= MSI_SEGMENT_ROWS, numbered segment * MSI_SEGMENT_ROWS +
- * row. The store owns its arrays. */
+ * row. The store owns its arrays. In a GPU's memory that a kernel fills, n_row_max is the number of rows of all segments
+ * that share the memory. */
 typedef struct msi_vis_segment {
     int64_t n_row, n_row_max;
     int32_t n_chan;

@@ -81,8 +81,11 @@ int msi_facet_devices_open(msi_facet_devices **out, msi_gridder *gridder, const 
     (*out)->gains = gains;
     (*out)->n_image = terms->n_image;
     (*out)->n_term = terms->n_term;
-    msi_facet_rule rule = {
-        .map = *map, .n_image = terms->n_image, .n_stored = map->n, .reference_hz = terms->reference_hz};
+    msi_facet_rule rule = {.map = *map,
+                           .n_image = terms->n_image,
+                           .n_stored = map->n,
+                           .n_term = terms->n_term,
+                           .reference_hz = terms->reference_hz};
     if (gains) {
         rule.form = form;
         rule.has_slopes = msi_facet_gains_has_slopes(gains);
@@ -120,6 +123,14 @@ void msi_facet_devices_close(msi_facet_devices *d)
 
 /* ---- Gains ------------------------------------------------------------------------------------------------------ */
 
+/* Add the time since *since_s to a sum, and begin the next one. */
+static void add_time(double *sum_s, double *since_s)
+{
+    const double now_s = msi_wall_s();
+    *sum_s += now_s - *since_s;
+    *since_s = now_s;
+}
+
 /* Fill a device's tables with the gains of a facet. */
 static int use_gains(msi_facet_devices *d, int device, const msi_facet_task *task)
 {
@@ -154,11 +165,19 @@ int msi_facet_devices_respond(msi_facet_devices *d, int device, const msi_facet_
 
 /* ---- Images ----------------------------------------------------------------------------------------------------- */
 
-/* Make a gridder of one plane for a facet. */
-static int make_gridder(const msi_facet_devices *d, int device, const msi_facet_task *task, msi_gridder **out)
+/* Choose the planes of a facet that one gridder makes, from `first` on. */
+static msi_facet_part_of planes_from(const msi_facet_devices *d, int device, const msi_facet_task *task, int first)
+{
+    const int left = d->n_image * d->n_term - first, most = msi_facet_samples_at_once(d->of[device].samples);
+    return (msi_facet_part_of){task->l, task->m, first, left < most ? left : most};
+}
+
+/* Make a gridder for planes of a facet. */
+static int make_gridder(const msi_facet_devices *d, int device, const msi_facet_task *task, int n_plane,
+                        msi_gridder **out)
 {
     msi_gridder_spec spec = task->spec;
-    spec.n_plane = 1;
+    spec.n_plane = n_plane;
     spec.n_worker = 0;
     spec.worker = NULL;
     spec.backend = MSI_BACKEND_CUDA;
@@ -167,35 +186,41 @@ static int make_gridder(const msi_facet_devices *d, int device, const msi_facet_
 }
 
 int msi_facet_devices_image(msi_facet_devices *d, int device, const msi_facet_task *task, msi_image *out,
-                            msi_gridder_report *report)
+                            msi_gridder_report *report, msi_facet_times *times)
 {
     const msi_image_geometry *box = &task->spec.geometry;
     *out = (msi_image){0};
     *report = (msi_gridder_report){0};
+    double since_s = msi_wall_s();
     MSI_TRY(use_gains(d, device, task));
+    add_time(&times->gains_s, &since_s);
     int rc = MSI_OK;
     const int n = d->n_image * d->n_term;
-    for (int k = 0; !rc && k < n; k++) {
-        const msi_facet_part_of of = {task->l, task->m, k / d->n_term, k % d->n_term};
+    for (int first = 0; !rc && first < n;) {
+        const msi_facet_part_of of = planes_from(d, device, task, first);
         msi_gridder *g;
         msi_gridder_report now;
-        msi_image plane = {0};
-        rc = make_gridder(d, device, task, &g);
+        msi_image planes = {0};
+        rc = make_gridder(d, device, task, of.n, &g);
         if (rc) break;
+        add_time(&times->gridders_s, &since_s);
         rc = msi_facet_samples_form(d->of[device].samples, &of, g);
-        if (!rc) rc = msi_gridder_image(g, &plane);
+        add_time(&times->samples_s, &since_s);
+        if (!rc) rc = msi_gridder_image(g, &planes);
         msi_gridder_report_get(g, &now);
         if (!rc) msi_gridder_report_add(report, &now);
         msi_gridder_free(g);
-        if (!rc && n == 1) {
-            *out = plane;
+        add_time(&times->gridders_s, &since_s);
+        if (!rc && of.n == n) {
+            *out = planes;
             break;
         }
-        if (!rc && k == 0) rc = msi_image_alloc(out, box, n, plane.precision);
+        if (!rc && first == 0) rc = msi_image_alloc(out, box, n, planes.precision);
         if (!rc)
-            memcpy(msi_image_plane(out, k), plane.pixel,
-                   (size_t)(msi_image_n_pixel(box) * msi_image_pixel_bytes(plane.precision)));
-        msi_image_free(&plane);
+            memcpy(msi_image_plane(out, first), planes.pixel,
+                   (size_t)(of.n * msi_image_n_pixel(box) * msi_image_pixel_bytes(planes.precision)));
+        msi_image_free(&planes);
+        first += of.n;
     }
     if (rc) msi_image_free(out);
     return rc;
@@ -213,23 +238,32 @@ int msi_facet_devices_model(msi_facet_devices *d)
     return for_all(d, clear_model);
 }
 
-int msi_facet_devices_predict(msi_facet_devices *d, int device, const msi_facet_task *task, const msi_image *model)
+int msi_facet_devices_predict(msi_facet_devices *d, int device, const msi_facet_task *task, const msi_image *model,
+                              msi_facet_times *times)
 {
+    double since_s = msi_wall_s();
     msi_facet_samples *s = d->of[device].samples;
     MSI_TRY(use_gains(d, device, task));
-    for (int k = 0; k < d->n_image * d->n_term; k++) {
-        const msi_facet_part_of of = {task->l, task->m, k / d->n_term, k % d->n_term};
+    add_time(&times->gains_s, &since_s);
+    for (int first = 0; first < d->n_image * d->n_term;) {
+        const msi_facet_part_of of = planes_from(d, device, task, first);
         msi_gridder *g;
-        msi_image plane = *model;
-        plane.n_plane = 1;
-        plane.pixel = msi_image_plane(model, k);
-        MSI_TRY(make_gridder(d, device, task, &g));
-        int rc = msi_gridder_model(g, &plane);
+        msi_image planes = *model;
+        planes.n_plane = of.n;
+        planes.pixel = msi_image_plane(model, first);
+        MSI_TRY(make_gridder(d, device, task, of.n, &g));
+        int rc = msi_gridder_model(g, &planes);
+        add_time(&times->gridders_s, &since_s);
         if (!rc) rc = msi_facet_samples_place(s, g);
+        add_time(&times->samples_s, &since_s);
         if (!rc) rc = msi_gridder_predict(g);
+        add_time(&times->gridders_s, &since_s);
         if (!rc) rc = msi_facet_samples_add(s, &of, g);
+        add_time(&times->samples_s, &since_s);
         msi_gridder_free(g);
+        add_time(&times->gridders_s, &since_s);
         MSI_TRY(rc);
+        first += of.n;
     }
     return MSI_OK;
 }

@@ -18,6 +18,11 @@ typedef struct msi_facet_task {
     msi_gridder_spec spec; /* of the facet's box and n_image planes */
 } msi_facet_task;
 
+/* Seconds of a device's calls: gains of facets, their samples, and their gridders. */
+typedef struct msi_facet_times {
+    double gains_s, samples_s, gridders_s;
+} msi_facet_times;
+
 typedef struct msi_facet_devices msi_facet_devices;
 
 /* The planes of images and models. */
@@ -53,15 +58,16 @@ int msi_facet_devices_respond(msi_facet_devices *d, int device, const msi_facet_
                               double *moment);
 
 /* msi_facet_devices_image - image the samples of a facet less the model. Returned: *out  planes [n_image][n_term] of its
- * box; *report  of the last plane, with the times of all. Returns: 0, or any code of msi_gridder_image */
+ * box; *report  of the last plane, with the times of all. Times are added to *times. Returns: 0, or any code of msi_gridder_image */
 int msi_facet_devices_image(msi_facet_devices *d, int device, const msi_facet_task *task, msi_image *out,
-                            msi_gridder_report *report);
+                            msi_gridder_report *report, msi_facet_times *times);
 
 /* msi_facet_devices_model - set the model to 0. msi_facet_devices_predict - add a facet's prediction to the model of a
  * device. msi_facet_devices_join_model - add up the models of all devices, for later images.
  * msi_facet_devices_fetch_model - copy it to the visibilities of the gridder's samples. */
 int msi_facet_devices_model(msi_facet_devices *d);
-int msi_facet_devices_predict(msi_facet_devices *d, int device, const msi_facet_task *task, const msi_image *model);
+int msi_facet_devices_predict(msi_facet_devices *d, int device, const msi_facet_task *task, const msi_image *model,
+                              msi_facet_times *times);
 int msi_facet_devices_join_model(msi_facet_devices *d);
 int msi_facet_devices_fetch_model(msi_facet_devices *d);
 

@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/log.h"
@@ -844,6 +845,10 @@ typedef struct facet_turn {
     float *weight; /* [ny][nx] of its box */
     msi_image image;
     msi_gridder_report report;
+    double weights_s, sums_s; /* seconds of all facets so far */
+#ifdef MSI_HAVE_CUDA
+    msi_facet_times times;
+#endif
 } facet_turn;
 
 /* A task for all facets: facet i has its turn on device i % n_device. */
@@ -857,9 +862,30 @@ typedef struct facet_turns {
     void **to;           /* [segments] zeroed, where the CPU adds visibilities */
     /* Of images: */
     msi_image *out;
-    facet_turn *made; /* [n_device] */
+    facet_turn *made; /* [n_device] of images; of predictions only times */
     int n_device;
 } facet_turns;
+
+/* Log how long all facets took. Given: what  was done to them */
+static void report_turns(const facet_turns *t, const char *what, double seconds)
+{
+    char parts[200] = "";
+#ifdef MSI_HAVE_CUDA
+    facet_turn sum = {0};
+    for (int i = 0; i < t->n_device; i++) {
+        sum.weights_s += t->made[i].weights_s;
+        sum.sums_s += t->made[i].sums_s;
+        sum.times.gains_s += t->made[i].times.gains_s;
+        sum.times.samples_s += t->made[i].times.samples_s;
+        sum.times.gridders_s += t->made[i].times.gridders_s;
+    }
+    if (t->pass.devices)
+        snprintf(parts, sizeof parts, "%s: weights %.3f s, gains %.3f s, samples %.3f s, gridders %.3f s, sums %.3f s",
+                 t->n_device == 1 ? " on the GPU" : " on several GPUs", sum.weights_s, sum.times.gains_s,
+                 sum.times.samples_s, sum.times.gridders_s, sum.sums_s);
+#endif
+    msi_log_detail("facets: %s %d in %.3f s%s", what, t->pass.work->facets->n, seconds, parts);
+}
 
 /* Given: what  is done to facets, for the log; NULL: no line */
 static int run_turns(facet_turns *t, const char *what, int (*work)(void *of, int64_t i),
@@ -871,16 +897,12 @@ static int run_turns(facet_turns *t, const char *what, int (*work)(void *of, int
     const msi_ordered_parallel turns = {
         .n_item = t->pass.work->facets->n, .n_thread = t->n_device, .work = work, .finish = finish, .of = t};
     const int rc = msi_ordered_parallel_run(&turns);
+    if (!rc && what) report_turns(t, what, msi_wall_s() - start);
     for (int i = 0; i < t->n_device; i++) {
         msi_free(t->made[i].weight);
         msi_image_free(&t->made[i].image);
     }
     msi_free(t->made);
-    if (!rc && what)
-        msi_log_detail("facets: %s %d in %.3f s%s", what, t->pass.work->facets->n, msi_wall_s() - start,
-                       !t->pass.devices   ? ""
-                       : t->n_device == 1 ? " on the GPU"
-                                          : " on several GPUs");
     return rc;
 }
 
@@ -895,11 +917,13 @@ static facet_pass pass_of(const facet_turns *t, int64_t facet)
 }
 
 /* Compute the weights of a facet's box. Returned: *weight [ny][nx], freed by the caller */
-static int weigh_facet(const facet_pass *p, float **weight)
+static int weigh_facet(const facet_turns *t, const facet_pass *p, float **weight)
 {
     const msi_facets *f = p->work->facets;
+    const double start = msi_wall_s();
     MSI_TRY(msi_alloc(weight, f->facet[p->facet].nx * f->facet[p->facet].ny, sizeof **weight, "weights of a facet"));
     const int rc = msi_facets_weights(f, p->facet, *weight);
+    t->made[p->device].weights_s += msi_wall_s() - start;
     if (rc) msi_free(*weight);
     if (rc) *weight = NULL;
     return rc;
@@ -912,15 +936,17 @@ static int predict_turn(void *of, int64_t facet)
     float *weight;
     msi_image part = {0};
     int is_zero;
-    MSI_TRY(weigh_facet(&p, &weight));
+    MSI_TRY(weigh_facet(t, &p, &weight));
+    const double start = msi_wall_s();
     int rc = cut_model(&p, &t->model, weight, t->scale ? t->scale[facet] : 1, &part, &is_zero);
+    t->made[p.device].sums_s += msi_wall_s() - start;
     msi_free(weight);
     if (!rc && !is_zero) {
 #ifdef MSI_HAVE_CUDA
         const msi_gridder_spec spec = spec_of(&p, t->accuracy, 1);
         const msi_facet_task task = task_of(&p, &spec);
         if (p.devices)
-            rc = msi_facet_devices_predict(p.devices, p.device, &task, &part);
+            rc = msi_facet_devices_predict(p.devices, p.device, &task, &part, &t->made[p.device].times);
         else
 #endif
             rc = predict_facet(&p, t->accuracy, &part, t->to);
@@ -1094,11 +1120,12 @@ static int image_turn(void *of, int64_t facet)
     facet_turns *t = of;
     const facet_pass p = pass_of(t, facet);
     facet_turn *made = &t->made[p.device];
-    MSI_TRY(weigh_facet(&p, &made->weight));
+    MSI_TRY(weigh_facet(t, &p, &made->weight));
 #ifdef MSI_HAVE_CUDA
     const msi_gridder_spec spec = spec_of(&p, t->accuracy, 0);
     const msi_facet_task task = task_of(&p, &spec);
-    if (p.devices) return msi_facet_devices_image(p.devices, p.device, &task, &made->image, &made->report);
+    if (p.devices)
+        return msi_facet_devices_image(p.devices, p.device, &task, &made->image, &made->report, &made->times);
 #endif
     return image_facet(&p, t->accuracy, &made->image, &made->report);
 }
@@ -1109,11 +1136,13 @@ static int image_done(void *of, int64_t facet)
     const facet_pass p = pass_of(t, facet);
     facet_turn *made = &t->made[p.device];
     double matrix[MOST_UNKNOWNS * MOST_UNKNOWNS];
+    const double start = msi_wall_s();
     find_matrix(t->channel, p.facet, matrix);
     if (made->image.pixel) {
         msi_gridder_report_add(&t->channel->report, &made->report);
         add_facet(&p, &made->image, made->weight, matrix, t->out);
     }
+    made->sums_s += msi_wall_s() - start;
     msi_image_free(&made->image);
     msi_free(made->weight);
     made->weight = NULL;
