@@ -46,6 +46,7 @@ typedef struct msi_ms_field {
     msi_ms_motion motion;
     int64_t n_row;   /* selected rows */
     int64_t doppler; /* index among the fields of msi_ms_set.doppler */
+    msi_ms_aim aim;
 } msi_ms_field;
 
 /* Consecutive rows with one setup and field. */
@@ -170,6 +171,14 @@ int msi_ms_set_keep_minutes(msi_ms_set *set, const double *time_s, int64_t n);
  * Returns: 0, MSI_EINPUT (no position or frame, or an unknown frame), MSI_ENOMEM
  */
 int msi_ms_set_find_doppler(msi_ms_set *set, const msi_observation *o, const char *to);
+
+/*
+ * msi_ms_set_find_aims - find where the antennas pointed in all fields with selected rows, by POINTING (ms_pointing.c).
+ * Given:    scale  of the set's times; is_quick  leave a large table out that is not sorted by time
+ * Returned: set->field[].aim; notes of the set say why POINTING cannot be used
+ * Returns:  0, MSI_ENOMEM
+ */
+int msi_ms_set_find_aims(msi_ms_set *set, const char *scale, int is_quick);
 
 /* msi_ms_set_doppler_is_sound - return 1 if the shifts, which another process computed, can be used. */
 int msi_ms_set_doppler_is_sound(const msi_ms_set *set);

@@ -281,6 +281,7 @@ static int check_set(msi_ms_reader *r, msi_ms_set *set)
         if (f->n_row < 0 || f->n_row > set->n_table_row) return 0;
         if ((int)f->motion < MSI_MS_FIXED || f->motion > MSI_MS_PLANET) return 0;
         if (f->n_row > 0 && !(isfinite(f->ra_rad) && isfinite(f->dec_rad))) return 0;
+        if (f->aim.is_known && !(isfinite(f->aim.ra_rad) && fabs(f->aim.dec_rad) <= MSI_PI / 2)) return 0;
     }
     if (!msi_ms_set_doppler_is_sound(set)) return 0;
     for (int i = 0; i < set->n_setup; i++) {

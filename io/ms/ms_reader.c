@@ -95,6 +95,7 @@ static int open_set(msi_ms_reader *r, int i, const msi_ms_selection *selection, 
     msi_observation o;
     MSI_TRY(msi_ms_set_observe(set, &o));
     if (selection->spectral_frame) MSI_TRY(msi_ms_set_find_doppler(set, &o, selection->spectral_frame));
+    if (selection->aims) MSI_TRY(msi_ms_set_find_aims(set, o.time_scale, selection->aims == MSI_MS_AIMS_IF_QUICK));
     MSI_TRY(take_time_scale(r, i, &o));
     join_observation(r, i, &o);
     r->n_row += set->n_row;
@@ -243,7 +244,7 @@ int msi_ms_reader_field(const msi_ms_reader *r, int64_t *at, int *id, const char
     return 1;
 }
 
-int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double *ra_rad, double *dec_rad,
+int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, int *id, double *ra_rad, double *dec_rad,
                            int64_t *n_row)
 {
     field_place place = {(int)(*at >> 32), (int)(*at & INT32_MAX) - 1};
@@ -251,10 +252,16 @@ int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double
     if (!f) return 0;
     *at = (int64_t)place.set << 32 | (place.id + 1);
     *set = place.set;
+    *id = place.id;
     *ra_rad = f->ra_rad;
     *dec_rad = f->dec_rad;
     *n_row = f->n_row;
     return 1;
+}
+
+msi_ms_aim msi_ms_reader_aim(const msi_ms_reader *r, int64_t at)
+{
+    return r->set[at >> 32].field[(at & INT32_MAX) - 1].aim;
 }
 
 const msi_ms_beam_dir *msi_ms_reader_beam_dir(const msi_ms_reader *r, int64_t at)

@@ -13,6 +13,9 @@ enum { MSI_MS_BLOCK_SAMPLES = 1 << 17, MSI_MS_BLOCK_ROWS = 1 << 14 };
 /* The time steps of a set that are selected, counted from 0. */
 typedef enum msi_ms_steps { MSI_MS_ALL_STEPS, MSI_MS_EVEN_STEPS, MSI_MS_ODD_STEPS } msi_ms_steps;
 
+/* Whether POINTING is read, or only if that takes little time. */
+typedef enum msi_ms_aims { MSI_MS_AIMS_NONE, MSI_MS_AIMS_IF_QUICK, MSI_MS_AIMS_ALL } msi_ms_aims;
+
 /* A selection of rows, channels and columns. Zero-initialised: field 0, all spws, all channels, the default column. */
 typedef struct msi_ms_selection {
     const char *data_column;  /* NULL: CORRECTED_DATA if it exists, else DATA */
@@ -37,6 +40,7 @@ typedef struct msi_ms_selection {
                               predict */
     int keep_flagged_rows;      /* autocorrelations and rows with FLAG_ROW are kept: predict */
     int needs_one_time_scale;   /* times of several sets are written together: sets of several scales are refused */
+    msi_ms_aims aims;           /* POINTING is read, if the set has it: msi_ms_reader_aim */
     int describe_rows;          /* antennas and FLAG_ROW are read also if such rows are kept */
 } msi_ms_selection;
 
@@ -208,11 +212,22 @@ msi_ms_beam_facts msi_ms_reader_beam_facts(const msi_ms_reader *r, int set);
 
 /*
  * msi_ms_reader_pointing - list the fields with selected rows as msi_ms_reader_field, with their phase centres.
- * Returned: *set  index of its set; *ra_rad, *dec_rad; *n_row  selected
+ * Returned: *set  index of its set; *id  its row of FIELD; *ra_rad, *dec_rad; *n_row  selected
  * Returns:  1; 0 after the last one
  */
-int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, double *ra_rad, double *dec_rad,
+int msi_ms_reader_pointing(const msi_ms_reader *r, int64_t *at, int *set, int *id, double *ra_rad, double *dec_rad,
                            int64_t *n_row);
+
+/* Where the antennas pointed in a field, by POINTING. */
+typedef struct msi_ms_aim {
+    int32_t is_known;
+    double ra_rad, dec_rad; /* J2000: the median over some antennas and times */
+    double spread_rad;      /* the largest distance of the median of a time from it */
+} msi_ms_aim;
+
+/* msi_ms_reader_aim - return where the antennas pointed in the field that msi_ms_reader_pointing has listed, with `at` as
+ * it left it. It is known only if the selection asks for it and the set says it. */
+msi_ms_aim msi_ms_reader_aim(const msi_ms_reader *r, int64_t at);
 
 /* msi_ms_reader_beam_dir - return where the beams of LOFAR's stations point in the field that msi_ms_reader_pointing has
  * listed, with `at` as it left it; NULL if the set does not say. Borrowed. */

@@ -49,12 +49,7 @@ static int open_rows(msi_ms_set *set, const char *name, const char *without, ccc
     return msi_error_set(MSI_EINPUT, "%s/%s: has %lld rows, so %s", set->path, name, (long long)*n, without);
 }
 
-/*
- * Read an array cell of numbers as doubles. A cell without a value gives n = 0.
- * Returned: *out  freed by msi_free
- * Returns:  0, MSI_EINPUT, MSI_ENOMEM
- */
-static int read_doubles(ccc_table *t, const char *column, int64_t row, double **out, int64_t *n)
+int msi_ms_table_doubles(ccc_table *t, const char *column, int64_t row, double **out, int64_t *n)
 {
     int ndim;
     int64_t shape[CCC_MAX_DIM];
@@ -134,11 +129,11 @@ static int read_window(msi_ms_set *set, ccc_table *t, int id)
 {
     msi_ms_window *w = &set->window[id];
     int64_t n, n_width;
-    MSI_TRY(read_doubles(t, "CHAN_FREQ", id, &w->freq_hz, &n));
+    MSI_TRY(msi_ms_table_doubles(t, "CHAN_FREQ", id, &w->freq_hz, &n));
     if (n > INT32_MAX) return msi_error_set(MSI_EINPUT, "%s/SPECTRAL_WINDOW: row %d: too many channels", set->path, id);
     w->n_chan = (int32_t)n;
     if (ccc_table_has_column(t, "CHAN_WIDTH")) {
-        MSI_TRY(read_doubles(t, "CHAN_WIDTH", id, &w->width_hz, &n_width));
+        MSI_TRY(msi_ms_table_doubles(t, "CHAN_WIDTH", id, &w->width_hz, &n_width));
         if (n_width != n) {
             msi_free(w->width_hz);
             w->width_hz = NULL;
@@ -181,7 +176,7 @@ static int read_correlations(const msi_ms_set *set, ccc_table *t, int64_t row, m
 {
     double *codes;
     int64_t n;
-    MSI_TRY(read_doubles(t, "CORR_TYPE", row, &codes, &n));
+    MSI_TRY(msi_ms_table_doubles(t, "CORR_TYPE", row, &codes, &n));
     int status = MSI_OK;
     if (n < 1 || n > MSI_MAX_CORR)
         status = msi_error_set(MSI_EINPUT,
@@ -289,26 +284,19 @@ static int read_delays(msi_ms_set *set)
 
 /* ---- Fields ---- */
 
-/* Frames of a column of directions: one frame for all rows, or a second column with a code or name for each row. */
-typedef struct direction_frames {
-    char fixed[16], *column; /* the column; NULL: there is none */
-    char **names;            /* [n] of the codes */
-    int64_t *codes, n;
-} direction_frames;
-
-static void free_frames(direction_frames *f)
+void msi_ms_frames_free(msi_ms_frames *f)
 {
     ccc_free(f->column);
     ccc_free(f->names);
     ccc_free(f->codes);
 }
 
-static int read_frames(ccc_table *t, const char *column, direction_frames *f)
+int msi_ms_frames_read(ccc_table *t, const char *column, msi_ms_frames *f)
 {
     char *text = NULL;
     int is_there;
     int64_t n_code = 0;
-    *f = (direction_frames){.fixed = "J2000"};
+    *f = (msi_ms_frames){.fixed = "J2000"};
     MSI_TRY(check_optional(ccc_keyword_get_string(t, column, "MEASINFO.VarRefCol", &f->column), &is_there));
     if (!is_there) {
         MSI_TRY(check_optional(ccc_keyword_get_string(t, column, "MEASINFO.Ref", &text), &is_there));
@@ -323,8 +311,7 @@ static int read_frames(ccc_table *t, const char *column, direction_frames *f)
     return MSI_OK;
 }
 
-/* Find the frame of a row. */
-static int frame_of_row(ccc_table *t, const direction_frames *f, int64_t row, char *frame, size_t size)
+int msi_ms_frames_of_row(ccc_table *t, const msi_ms_frames *f, int64_t row, char *frame, size_t size)
 {
     int32_t code;
     int is_there;
@@ -362,11 +349,11 @@ static int read_numbers(ccc_table *t, const char *column, int64_t n, int32_t **o
 }
 
 /* Read one field, whose direction is a polynomial of terms direction[n_value]. */
-static int read_field(ccc_table *t, int64_t row, const direction_frames *frames, int32_t ephemeris,
+static int read_field(ccc_table *t, int64_t row, const msi_ms_frames *frames, int32_t ephemeris,
                       const double *direction, int64_t n_value, msi_ms_field *f)
 {
     MSI_TRY(read_text(t, "NAME", row, f->name, sizeof f->name));
-    MSI_TRY(frame_of_row(t, frames, row, f->frame, sizeof f->frame));
+    MSI_TRY(msi_ms_frames_of_row(t, frames, row, f->frame, sizeof f->frame));
     /* The first two numbers are the constant term of the polynomial in time. */
     const int is_finite = n_value >= 2 && isfinite(direction[0]) && isfinite(direction[1]);
     f->ra_rad = is_finite ? direction[0] : NAN;
@@ -402,9 +389,9 @@ static int read_directions(ccc_table *t, int64_t row, int64_t n, double **out, i
 static int read_field_rows(msi_ms_set *set, ccc_table *t)
 {
     static const msi_ms_unit_column units[] = {{"PHASE_DIR", "rad"}};
-    direction_frames frames;
+    msi_ms_frames frames;
     int32_t *source = NULL, *ephemeris = NULL;
-    int status = read_frames(t, "PHASE_DIR", &frames);
+    int status = msi_ms_frames_read(t, "PHASE_DIR", &frames);
     if (status == MSI_OK) status = msi_ms_table_check_units(t, units, 1);
     if (status == MSI_OK) status = read_numbers(t, "SOURCE_ID", set->n_field, &source);
     if (status == MSI_OK) status = read_numbers(t, "EPHEMERIS_ID", set->n_field, &ephemeris);
@@ -422,7 +409,7 @@ static int read_field_rows(msi_ms_set *set, ccc_table *t)
     }
     msi_free(source);
     msi_free(ephemeris);
-    free_frames(&frames);
+    msi_ms_frames_free(&frames);
     return status;
 }
 
@@ -457,7 +444,7 @@ static int read_line(ccc_table *t, int64_t row, double *rest_hz)
 {
     double *values;
     int64_t n;
-    const int status = read_doubles(t, "REST_FREQUENCY", row, &values, &n);
+    const int status = msi_ms_table_doubles(t, "REST_FREQUENCY", row, &values, &n);
     *rest_hz = status == MSI_OK && n > 0 && isfinite(values[0]) && values[0] > 0 ? values[0] : 0;
     msi_free(values);
     return status == MSI_ENOMEM ? status : MSI_OK;

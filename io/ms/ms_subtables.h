@@ -19,6 +19,28 @@ int msi_ms_table_check_size(const ccc_table *table);
 int msi_ms_table_check_units(ccc_table *table, const msi_ms_unit_column *columns, size_t n);
 
 /*
+ * msi_ms_table_doubles - read an array cell of numbers as doubles.
+ * Returned: *out [*n]  freed by msi_free; a cell without a value gives *n = 0
+ * Returns:  0, MSI_EINPUT, MSI_ENOMEM
+ */
+int msi_ms_table_doubles(ccc_table *t, const char *column, int64_t row, double **out, int64_t *n);
+
+/* Frames of a column of directions: one frame for all rows, or a second column with a code or name for each row. */
+typedef struct msi_ms_frames {
+    char fixed[16], *column; /* the column; NULL: there is none */
+    char **names;            /* [n] of the codes */
+    int64_t *codes, n;
+} msi_ms_frames;
+
+/* msi_ms_frames_read - read the frames of a column. Returned: *f  freed by msi_ms_frames_free, also after a failure.
+ * Returns: 0, MSI_ENOMEM */
+int msi_ms_frames_read(ccc_table *t, const char *column, msi_ms_frames *f);
+
+/* msi_ms_frames_of_row - find the frame of a row. Returned: frame [size]. Returns: 0, MSI_ENOMEM */
+int msi_ms_frames_of_row(ccc_table *t, const msi_ms_frames *f, int64_t row, char *frame, size_t size);
+void msi_ms_frames_free(msi_ms_frames *f);
+
+/*
  * msi_ms_subtables_read - read the windows, setups, fields and antennas of an open set, and the delays of MWA tiles.
  * Returned: window, setup, field, antenna_*, delay of the set, and their numbers
  * Returns:  0, MSI_EINPUT, MSI_ENOMEM

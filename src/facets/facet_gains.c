@@ -412,19 +412,8 @@ static int find_slot(msi_facet_gains *g, const time_of_set *t, int64_t *out)
 /* Return the number of the pointing of a block; 0 without a beam. */
 static int view_of(const msi_facet_gains *g, const msi_ms_block *block)
 {
-    int nearest = 0;
-    double least = INFINITY;
-    for (int64_t i = 0; g->pb && i < g->pb->n_pointing; i++) {
-        const msi_pb_pointing *p = &g->pb->pointing[i];
-        msi_phase_shift shift;
-        if (p->set != block->set) continue;
-        msi_phase_shift_make(&shift, block->ra_rad, block->dec_rad, p->ra_rad, p->dec_rad);
-        const double *d = shift.direction, distance2 = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
-        if (distance2 >= least) continue;
-        least = distance2;
-        nearest = (int)i;
-    }
-    return nearest;
+    const int64_t at = g->pb ? msi_pb_array_pointing(g->pb, block->set, block->field_id) : 0;
+    return at < 0 ? 0 : (int)at;
 }
 
 int msi_facet_gains_slot(msi_facet_gains *g, int set, double time_s, int64_t *slot)

@@ -45,7 +45,7 @@ static int choose_centre(msi_imaging_run *r)
     MSI_TRY(o->shift_set || o->pb.mosaic ? msi_ms_reader_check_shift(r->reader)
                                          : msi_ms_reader_check_frames(r->reader));
     if (o->pb.mosaic && !o->shift_set) {
-        msi_mosaic_centre(r->reader, &r->ra_rad, &r->dec_rad);
+        msi_mosaic_centre(r->reader, o->pb.by_table, &r->ra_rad, &r->dec_rad);
         return MSI_OK;
     }
     if (!o->shift_set && !msi_ms_reader_one_centre(r->reader))

@@ -23,11 +23,8 @@ static int list_turns(msi_imaging_mosaic *m)
         const msi_pb_pointing *p = &a->pointing[i];
         const int f = m->fields.of_pointing[i];
         if (f < 0) continue;
-        m->turn[m->n_turn++] = (msi_conversion_turn){.set = p->set,
-                                                     .ra_rad = p->ra_rad,
-                                                     .dec_rad = p->dec_rad,
-                                                     .l = m->fields.field[f].l,
-                                                     .m = m->fields.field[f].m};
+        m->turn[m->n_turn++] = (msi_conversion_turn){
+            .set = p->set, .field_id = p->field_id, .l = m->fields.field[f].l, .m = m->fields.field[f].m};
     }
     return MSI_OK;
 }
@@ -74,7 +71,7 @@ void msi_imaging_mosaic_spec(const msi_imaging_run *r, int part, msi_gridder_spe
 
 int msi_imaging_mosaic_part(const msi_imaging_run *r, const msi_ms_block *block)
 {
-    return r->mosaic ? msi_mosaic_field_of(&r->mosaic->fields, block->set, block->ra_rad, block->dec_rad) : 0;
+    return r->mosaic ? msi_mosaic_field_of(&r->mosaic->fields, block->set, block->field_id) : 0;
 }
 
 int msi_imaging_mosaic_bind(msi_imaging_run *r, const msi_gridder_spec *whole)

@@ -133,8 +133,8 @@ int msi_imaging_pb_open(msi_imaging_run *r)
     MSI_TRY(msi_alloc(&r->pb_mean, o->channels_out + 1, sizeof *r->pb_mean, "primary beams"));
     MSI_TRY(msi_alloc(&r->pb_weight, o->channels_out, sizeof *r->pb_weight, "primary beams"));
     if (o->pb.reuse || r->is_empty) return MSI_OK;
-    MSI_TRY(msi_pb_array_make(&r->pb, msi_imaging_pb_word(o), o->pb.is_differential, r->reader, edge[0],
-                              end[o->channels_out - 1], r->observation.dir_frame));
+    const msi_pb_choice choice = {msi_imaging_pb_word(o), o->pb.is_differential, o->pb.by_table, 0};
+    MSI_TRY(msi_pb_array_make(&r->pb, &choice, r->reader, edge[0], end[o->channels_out - 1], r->observation.dir_frame));
     for (int i = 0; i < r->n_plane && !r->interval; i++)
         if (r->planes[i].pol == MSI_POL_V && strncmp(msi_pb_array_name(r->pb), "VLA", 3) == 0 &&
             !strstr(msi_imaging_pb_word(o), "squint"))
@@ -589,7 +589,8 @@ int msi_imaging_pb_mask(msi_clean_mask *mask, const msi_options *o, const msi_ms
         low = fmin(low, s->freq_hz[0]);
         high = fmax(high, s->freq_hz[s->n_chan - 1]);
     }
-    MSI_TRY(msi_pb_array_make(&a, msi_imaging_pb_word(o), o->pb.is_differential, reader, low, high, frame));
+    const msi_pb_choice choice = {msi_imaging_pb_word(o), o->pb.is_differential, o->pb.by_table, 1};
+    MSI_TRY(msi_pb_array_make(&a, &choice, reader, low, high, frame));
     group_frequencies(&f, reader, low, INFINITY, low, high);
     /* A model must be divided by the beam at all frequencies. */
     const int divides = o->pb.grid || o->pb.mosaic;

@@ -319,6 +319,7 @@ static msi_checkpoint_run identify_run(const msi_imaging_run *r, const msi_clean
     if (o->pb.grid || o->pb.mosaic || o->facets.beam || f->spec.sight)
         options = hash_text(options, msi_imaging_pb_word(o));
     options = hash_text(options, o->pb.is_differential ? "differential" : "");
+    options = hash_text(options, o->pb.by_table ? "pointing" : "");
     if (o->pb.mosaic) options = hash_text(options, "mosaic");
     if (o->pb.grid) options = msi_hash(options, &o->pb.limit, (int64_t)sizeof o->pb.limit);
     options = hash_text(options, c->local_rms_image);

@@ -414,6 +414,8 @@ static void set_dependent_values(msi_options *o)
     if (taper->at_cells) o->selection.min_uv_lambda = o->selection.max_uv_lambda = 0;
     o->pb.apply |= o->pb.grid;
     o->pb.correct |= o->pb.mosaic;
+    if (o->pb.apply || o->pb.correct || o->pb.mask > 0 || o->facets.beam || (o->predict && o->pb.model))
+        o->selection.aims = o->pb.by_table ? MSI_MS_AIMS_ALL : MSI_MS_AIMS_IF_QUICK;
     if (o->pb.mosaic && o->selection.n_field == 0) o->selection.all_fields = 1;
     if (o->make_psf_only || o->clean.niter || o->cube.restoring_beam) o->make_psf = 1;
     /* A cleaned image has a lower noise floor than a dirty one. */

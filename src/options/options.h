@@ -95,6 +95,7 @@ typedef struct msi_pb_options {
     const char *model;          /* the word of -pb; NULL: auto, and off for predictions */
     int apply, reuse, save_psf; /* -apply-primary-beam, -reuse-primary-beam, -save-psf-pb */
     int grid;                   /* -grid-with-beam: cleaned models are seen through the beam; sets apply */
+    int by_table;               /* -use-pointing: dishes point where POINTING says */
     int mosaic;                 /* -mosaic: fields are joined through their beams; sets correct unless apply is set */
     int weighs_fields;          /* -mosweight: densities of each field by itself */
     double limit;               /* -primary-beam-limit */

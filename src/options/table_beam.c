@@ -35,6 +35,15 @@ static const msi_option beam_rows[] = {
      .read = msi_read_flag,
      AT(pb.grid),
      .high = 1},
+    {.name = "use-pointing",
+     .arguments = "",
+     .help =
+         "Place the beam where the dishes point by the table POINTING, in the median over some antennas and times of "
+         "each field, as tclean with usepointing. Without it dishes point to the phase centre of their field, and a "
+         "warning says where POINTING differs.",
+     .read = msi_read_flag,
+     AT(pb.by_table),
+     .high = 1},
     {.name = "mosaic",
      .use = MSI_USE_IMAGING,
      .arguments = "",

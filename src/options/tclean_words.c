@@ -86,8 +86,8 @@ typedef struct parameter {
     const char *unused; /* REFUSED: such values, separated by | */
 } parameter;
 
-#define NO_AWPROJECT "it belongs to awproject, which is refused"
-#define CYCLES       "a major cycle ends at 1 - mgain of the peak; -mgain sets it"
+#define AWPROJECT "beams and their frequencies are those of -mosaic, w terms are exact"
+#define CYCLES    "a major cycle ends at 1 - mgain of the peak; -mgain sets it"
 
 enum {
     P_VIS,
@@ -115,6 +115,7 @@ enum {
     P_INTERPOLATION,
     P_PERCHAN,
     P_GRIDDER,
+    P_USEPOINTING,
     P_MOSWEIGHT,
     P_PBLIMIT,
     P_DECONVOLVER,
@@ -174,7 +175,9 @@ static const parameter parameters[] = {
     [P_RESTFREQ] = {"restfreq", MAPPED, "-rest-frequency", NULL},
     [P_INTERPOLATION] = {"interpolation", MAPPED, "-channel-interpolation", NULL},
     [P_PERCHAN] = {"perchanweightdensity", MAPPED, "-no-mf-weighting, -mf-weighting", NULL},
-    [P_GRIDDER] = {"gridder", MAPPED, "standard and wproject: the default gridder; mosaic: -mosaic", NULL},
+    [P_GRIDDER] = {"gridder", MAPPED, "standard and wproject: the default gridder; mosaic and awproject: -mosaic",
+                   NULL},
+    [P_USEPOINTING] = {"usepointing", MAPPED, "-use-pointing", NULL},
     [P_MOSWEIGHT] = {"mosweight", MAPPED, "-mosweight, -no-mosweight", NULL},
     [P_PBLIMIT] = {"pblimit", MAPPED, "-pblimit", NULL},
     [P_DECONVOLVER] = {"deconvolver", MAPPED, "-multiscale, -deconvolver mtmfs; hogbom and clark: the default", NULL},
@@ -210,14 +213,14 @@ static const parameter parameters[] = {
     {"wprojplanes", ACCEPTED, "the number of w-planes follows from -accuracy", NULL},
     {"chanchunks", ACCEPTED, "cubes are made plane by plane", NULL},
     {"normtype", ACCEPTED, "images have flat noise; -pbcor corrects them", NULL},
-    {"aterm", ACCEPTED, NO_AWPROJECT, NULL},
-    {"psterm", ACCEPTED, NO_AWPROJECT, NULL},
-    {"wbawp", ACCEPTED, NO_AWPROJECT, NULL},
-    {"conjbeams", ACCEPTED, NO_AWPROJECT, NULL},
-    {"cfcache", ACCEPTED, NO_AWPROJECT, NULL},
-    {"computepastep", ACCEPTED, NO_AWPROJECT, NULL},
-    {"rotatepastep", ACCEPTED, NO_AWPROJECT, NULL},
-    {"pointingoffsetsigdev", ACCEPTED, NO_AWPROJECT, NULL},
+    {"aterm", ACCEPTED, AWPROJECT, NULL},
+    {"psterm", ACCEPTED, AWPROJECT, NULL},
+    {"wbawp", ACCEPTED, AWPROJECT, NULL},
+    {"conjbeams", ACCEPTED, AWPROJECT, NULL},
+    {"cfcache", ACCEPTED, AWPROJECT, NULL},
+    {"computepastep", ACCEPTED, AWPROJECT, NULL},
+    {"rotatepastep", ACCEPTED, AWPROJECT, NULL},
+    {"pointingoffsetsigdev", ACCEPTED, AWPROJECT, NULL},
     {"fusedthreshold", ACCEPTED, "it belongs to asp, which is refused", NULL},
     {"largestscale", ACCEPTED, "it belongs to asp, which is refused", NULL},
     {"noise", ACCEPTED, "it belongs to briggsabs, which is refused", NULL},
@@ -236,7 +239,6 @@ static const parameter parameters[] = {
     {"startmodel", REFUSED, "CASA images are not read as models; export it to NAME-model.fits and give -continue", ""},
     {"psfphasecenter", ACCEPTED, "the PSF of a mosaic is that of the samples of all fields", NULL},
     {"vptable", REFUSED, "voltage patterns of CASA are not read; name the beam with -pb", ""},
-    {"usepointing", REFUSED, "the POINTING table is not read; beams point at the phase centre of the field", "False|0"},
     {"restoration", REFUSED, "the restored image is always written; leave it out", "True|1"},
     {"outlierfile", REFUSED, "one image is made in a run; include the source in it, or subtract it first with -predict",
      ""},
@@ -571,14 +573,13 @@ static int put_image(msi_words *w, const parser *p)
     MSI_TRY(put_stokes(w, p));
     if (!*text_of(p, P_IMAGENAME)) return refuse(P_IMAGENAME, "''", "give the beginning of the names of the files");
     MSI_TRY(add_words(w, 2, "-name", text_of(p, P_IMAGENAME)));
-    const int is_mosaic = is_one_of(gridder, "mosaic|mosaicft|ftmosaic");
+    const int is_mosaic = is_one_of(gridder, "mosaic|mosaicft|ftmosaic|awproject|awprojectft|awp|awphpg");
     if (is_mosaic) MSI_TRY(add_words(w, 1, "-mosaic"));
     if (is_mosaic && !is_true(p, P_MOSWEIGHT, 1)) MSI_TRY(add_words(w, 1, "-no-mosweight"));
+    if (is_true(p, P_USEPOINTING, 0)) MSI_TRY(add_words(w, 1, "-use-pointing"));
     if (is_mosaic) return add_words(w, 2, "-pblimit", text_or(p, P_PBLIMIT, "0.2"));
     if (!is_one_of(gridder, "standard|gridft|ft|wproject|wprojectft|widefield"))
-        return refuse(P_GRIDDER, gridder,
-                      "beams are not applied in the gridder; gridder='wproject' with pbcor=True "
-                      "corrects the image");
+        return refuse(P_GRIDDER, gridder, "give standard, wproject, mosaic or awproject");
     if (!is_true(p, P_PBCOR, 0)) return MSI_OK;
     return add_words(w, 3, "-pbcor", "-pblimit", text_or(p, P_PBLIMIT, "0.2"));
 }

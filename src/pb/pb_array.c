@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/units.h"
 #include "src/sky/phase_shift.h"
 
 /* ---- Sites and times ---- */
@@ -197,18 +198,74 @@ void msi_pb_array_count(msi_pb_array *a, const msi_ms_block *block, int32_t n_ch
     }
 }
 
-static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader)
+int64_t msi_pb_array_pointing(const msi_pb_array *a, int set, int field_id)
+{
+    for (int64_t i = 0; i < a->n_pointing; i++)
+        if (a->pointing[i].set == set && a->pointing[i].field_id == field_id) return i;
+    return -1;
+}
+
+/* What POINTING has of the fields. */
+typedef struct told_aims {
+    int64_t n_known, n_unknown;  /* fields */
+    double farthest_rad;         /* of an aim from the phase centre */
+    double spread_rad;           /* the largest of a field */
+    int far_field, spread_field; /* their rows of FIELD */
+} told_aims;
+
+static int list_pointings(msi_pb_array *a, const msi_ms_reader *reader, int by_table, told_aims *told)
 {
     int64_t at = 0, n = 0, n_row;
     msi_pb_pointing p = {0};
-    while (msi_ms_reader_pointing(reader, &at, &p.set, &p.ra_rad, &p.dec_rad, &n_row)) n++;
+    *told = (told_aims){0};
+    while (msi_ms_reader_pointing(reader, &at, &p.set, &p.field_id, &p.ra_rad, &p.dec_rad, &n_row)) n++;
     MSI_TRY(msi_alloc(&a->pointing, n ? n : 1, sizeof *a->pointing, "pointings"));
-    for (at = 0; msi_ms_reader_pointing(reader, &at, &p.set, &p.ra_rad, &p.dec_rad, &n_row);) {
+    for (at = 0; msi_ms_reader_pointing(reader, &at, &p.set, &p.field_id, &p.ra_rad, &p.dec_rad, &n_row);) {
+        const msi_ms_aim aim = msi_ms_reader_aim(reader, at);
         p.weight = (double)n_row;
         p.beam = msi_ms_reader_beam_dir(reader, at);
         a->pointing[a->n_pointing++] = p;
+        told->n_known += aim.is_known;
+        told->n_unknown += !aim.is_known;
+        if (!aim.is_known) continue;
+        const double off = msi_phase_shift_angle(p.ra_rad, p.dec_rad, aim.ra_rad, aim.dec_rad);
+        if (off > told->farthest_rad) told->far_field = p.field_id;
+        if (aim.spread_rad > told->spread_rad) told->spread_field = p.field_id;
+        told->farthest_rad = fmax(told->farthest_rad, off);
+        told->spread_rad = fmax(told->spread_rad, aim.spread_rad);
+        if (!by_table) continue;
+        a->pointing[a->n_pointing - 1].ra_rad = aim.ra_rad;
+        a->pointing[a->n_pointing - 1].dec_rad = aim.dec_rad;
     }
     return MSI_OK;
+}
+
+/* Say where the dishes point, if that is not where one would think. */
+static void tell_aims(const msi_pb_array *a, int by_table, const told_aims *told)
+{
+    static const double NOTED = 0.05; /* of the beam's width: 1 % of the power at half power */
+    const double amin = 60 * 180 / MSI_PI, widths = told->farthest_rad / a->width_rad;
+    if (a->n_set && msi_pb_model_mount(a->set[0].model) == MSI_PB_FIXED) return;
+    if (!by_table) {
+        if (widths > NOTED)
+            msi_log_warning("primary beam: in field %d the dishes point %.3g arcmin from the phase centre by POINTING, "
+                            "%.2g of the beam's width; -use-pointing places the beam there",
+                            told->far_field, told->farthest_rad * amin, widths);
+        return;
+    }
+    if (told->n_known)
+        msi_log_info(
+            "primary beam: pointings of %lld field%s by POINTING, up to %.3g arcmin from the phase centre, %.2g "
+            "of the beam's width",
+            (long long)told->n_known, msi_plural(told->n_known), told->farthest_rad * amin, widths);
+    if (told->n_unknown)
+        msi_log_warning("-use-pointing: POINTING does not say where the dishes point in %lld field%s; the beam is at "
+                        "the phase centre there",
+                        (long long)told->n_unknown, msi_plural(told->n_unknown));
+    if (told->spread_rad > NOTED * a->width_rad)
+        msi_log_warning("primary beam: the dishes move by %.3g arcmin while they observe field %d, %.2g of the beam's "
+                        "width; the beam is at their median",
+                        told->spread_rad * amin, told->spread_field, told->spread_rad / a->width_rad);
 }
 
 /* List the names of a set's antennas. Returned: *name  owned */
@@ -221,16 +278,17 @@ static int list_names(const char ***name, const msi_ms_reader *reader, int set)
     return MSI_OK;
 }
 
-int msi_pb_array_make(msi_pb_array **out, const char *word, int is_differential, const msi_ms_reader *reader,
-                      double low_hz, double high_hz, const char *frame)
+int msi_pb_array_make(msi_pb_array **out, const msi_pb_choice *choice, const msi_ms_reader *reader, double low_hz,
+                      double high_hz, const char *frame)
 {
     msi_pb_array *a;
+    told_aims told;
     *out = NULL;
     if (strcmp(frame, "J2000") && strcmp(frame, "ICRS"))
         return msi_error_set(MSI_EINPUT, "primary beams need directions in J2000 or ICRS, not in %s", frame);
     MSI_TRY(msi_alloc(&a, 1, sizeof *a, "primary beams"));
     a->width_rad = MSI_PI;
-    int rc = list_pointings(a, reader);
+    int rc = list_pointings(a, reader, choice->by_table, &told);
     for (int64_t i = 0; i < a->n_pointing; i++)
         if (a->pointing[i].set >= a->n_set) a->n_set = a->pointing[i].set + 1;
     if (!rc) rc = msi_alloc(&a->set, a->n_set ? a->n_set : 1, sizeof *a->set, "primary beams");
@@ -240,15 +298,17 @@ int msi_pb_array_make(msi_pb_array **out, const char *word, int is_differential,
         char note[MSI_PB_NOTE] = "";
         const char **name = NULL;
         rc = list_names(&name, reader, i);
-        if (!rc) rc = make_set(&a->set[i], word, &f, name, has_circular_feeds(reader, i), low_hz, high_hz, note);
+        if (!rc)
+            rc = make_set(&a->set[i], choice->word, &f, name, has_circular_feeds(reader, i), low_hz, high_hz, note);
         msi_free(name);
-        if (!rc && strcmp(note, last) != 0) msi_log_info("primary beam: %s", note);
+        if (!rc && strcmp(note, last) != 0 && !choice->is_quiet) msi_log_info("primary beam: %s", note);
         if (!rc && a->set[i].is_by_antenna)
-            find_applied(&a->set[i], f.stations, is_differential, strcmp(note, last) != 0);
+            find_applied(&a->set[i], f.stations, choice->is_differential, strcmp(note, last) != 0 && !choice->is_quiet);
         memcpy(last, note, sizeof last);
         for (int k = 0; !rc && k < a->set[i].n_class; k++)
             a->width_rad = fmin(a->width_rad, msi_pb_model_width(a->set[i].model, k, high_hz));
     }
+    if (!rc && !choice->is_quiet) tell_aims(a, choice->by_table, &told);
     if (rc)
         msi_pb_array_free(a);
     else

@@ -40,8 +40,9 @@ typedef struct msi_pb_site {
 
 /* A field of a set. */
 typedef struct msi_pb_pointing {
-    int set;
-    double ra_rad, dec_rad, weight;
+    int set, field_id;
+    double ra_rad, dec_rad; /* where the dishes point */
+    double weight;
     const msi_ms_beam_dir *beam; /* of stations; NULL: unknown. Borrowed */
 } msi_pb_pointing;
 
@@ -53,19 +54,28 @@ typedef struct msi_pb_array {
     double width_rad; /* the narrowest half-power width, at the highest frequency */
 } msi_pb_array;
 
+/* The choices of beams. */
+typedef struct msi_pb_choice {
+    const char *word;    /* of -pb, not "off" */
+    int is_differential; /* the response of LOFAR's stations is taken out for a direction, whatever the sets say */
+    int by_table;        /* dishes point where POINTING says, not to the phase centre of their field */
+    int is_quiet;        /* log nothing: the beams were chosen before */
+} msi_pb_choice;
+
 /*
  * msi_pb_array_make - choose the model of each set of a reader, and log it.
- * Given:    word     of -pb, not "off"
- *           is_differential  take the response of LOFAR's stations as taken out for a direction, whatever the sets say
- *           reader   borrowed while the array is used
+ * Given:    reader   borrowed while the array is used
  *           low_hz, high_hz  of the selected channels
  *           frame    of directions: J2000 and ICRS are known
  * Returned: *out     freed by msi_pb_array_free; NULL on failure
  * Returns:  0, MSI_EINPUT (no model; the positions of the antennas are needed and unknown; another frame), MSI_ENOMEM
  */
-int msi_pb_array_make(msi_pb_array **out, const char *word, int is_differential, const msi_ms_reader *reader,
-                      double low_hz, double high_hz, const char *frame);
+int msi_pb_array_make(msi_pb_array **out, const msi_pb_choice *choice, const msi_ms_reader *reader, double low_hz,
+                      double high_hz, const char *frame);
 void msi_pb_array_free(msi_pb_array *a); /* NULL-safe */
+
+/* msi_pb_array_pointing - return the pointing of a field of a set; -1: it has no selected rows. */
+int64_t msi_pb_array_pointing(const msi_pb_array *a, int set, int field_id);
 
 /*
  * msi_pb_array_weigh - weigh a set's kinds of baselines and times by samples instead of rows.

@@ -31,12 +31,6 @@ static const double MOST_WIDTHS = 2;
 /* The least edge of a box, in pixels. */
 enum { LEAST_EDGE = 32 };
 
-static double angle_between(const msi_pb_pointing *a, const msi_pb_pointing *b)
-{
-    const double half_dec = sin(0.5 * (b->dec_rad - a->dec_rad)), half_ra = sin(0.5 * (b->ra_rad - a->ra_rad));
-    return 2 * asin(fmin(1, sqrt(half_dec * half_dec + cos(a->dec_rad) * cos(b->dec_rad) * half_ra * half_ra)));
-}
-
 /* Return 1 if two sets have the same kinds of dishes. */
 static int same_beam(const msi_pb_site *a, const msi_pb_site *b, double freq_hz)
 {
@@ -90,10 +84,12 @@ static int place_pointing(msi_mosaic *m, const msi_pb_pointing *p, double low_hz
     msi_mosaic_field new = {0};
     msi_pb_view view;
     *of = -1;
-    for (int i = 0; *of < 0 && i < m->n; i++)
-        if (angle_between(p, &m->field[i].pointing[0]) < SAME_POINTING * m->array->width_rad &&
-            same_beam(site, &m->array->set[m->field[i].pointing[0].set], low_hz))
+    for (int i = 0; *of < 0 && i < m->n; i++) {
+        const msi_pb_pointing *q = &m->field[i].pointing[0];
+        if (msi_phase_shift_angle(p->ra_rad, p->dec_rad, q->ra_rad, q->dec_rad) < SAME_POINTING * m->array->width_rad &&
+            same_beam(site, &m->array->set[q->set], low_hz))
             *of = i;
+    }
     if (*of < 0) {
         msi_pb_view_make(&view, m->array, p, (const double[]){m->ra_rad, m->dec_rad});
         new.reach_rad = reach_of(&view, low_hz);
@@ -132,22 +128,21 @@ void msi_mosaic_free(msi_mosaic *m)
     *m = (msi_mosaic){0};
 }
 
-int msi_mosaic_field_of(const msi_mosaic *m, int set, double ra_rad, double dec_rad)
+int msi_mosaic_field_of(const msi_mosaic *m, int set, int field_id)
 {
-    for (int64_t i = 0; i < m->array->n_pointing; i++) {
-        const msi_pb_pointing *p = &m->array->pointing[i];
-        if (p->set == set && p->ra_rad == ra_rad && p->dec_rad == dec_rad) return m->of_pointing[i];
-    }
-    return -1;
+    const int64_t i = msi_pb_array_pointing(m->array, set, field_id);
+    return i < 0 ? -1 : m->of_pointing[i];
 }
 
-void msi_mosaic_centre(const msi_ms_reader *reader, double *ra_rad, double *dec_rad)
+void msi_mosaic_centre(const msi_ms_reader *reader, int by_table, double *ra_rad, double *dec_rad)
 {
     double sum[3] = {0}, ra, dec;
     int64_t at = 0, n_row;
-    for (int set; msi_ms_reader_pointing(reader, &at, &set, &ra, &dec, &n_row);) {
+    for (int set, id; msi_ms_reader_pointing(reader, &at, &set, &id, &ra, &dec, &n_row);) {
+        const msi_ms_aim aim = msi_ms_reader_aim(reader, at);
         double axes[3][3];
-        msi_phase_shift_axes(ra, dec, axes);
+        msi_phase_shift_axes(by_table && aim.is_known ? aim.ra_rad : ra, by_table && aim.is_known ? aim.dec_rad : dec,
+                             axes);
         for (int k = 0; k < 3; k++) sum[k] += (double)n_row * axes[2][k];
     }
     *ra_rad = atan2(sum[1], sum[0]);

@@ -59,11 +59,12 @@ int msi_mosaic_make(msi_mosaic *out, const msi_pb_array *array, const msi_image_
                     const double centre[2], double low_hz);
 void msi_mosaic_free(msi_mosaic *m); /* leaves it empty */
 
-/* msi_mosaic_field_of - return the field of rows of a set with a phase centre; -1: none. */
-int msi_mosaic_field_of(const msi_mosaic *m, int set, double ra_rad, double dec_rad);
+/* msi_mosaic_field_of - return the field of rows of a set with a FIELD_ID; -1: none. */
+int msi_mosaic_field_of(const msi_mosaic *m, int set, int field_id);
 
-/* msi_mosaic_centre - return the mean direction of pointings, weighted by their rows. */
-void msi_mosaic_centre(const msi_ms_reader *reader, double *ra_rad, double *dec_rad);
+/* msi_mosaic_centre - return the mean direction of pointings, weighted by their rows. Given: by_table  as
+ * msi_pb_choice */
+void msi_mosaic_centre(const msi_ms_reader *reader, int by_table, double *ra_rad, double *dec_rad);
 
 /* Taylor terms of a channel. */
 typedef struct msi_mosaic_terms {

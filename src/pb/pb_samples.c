@@ -32,11 +32,8 @@ void msi_pb_work_free(msi_pb_work *w)
 
 void msi_pb_work_tag(const msi_pb_work *w, const msi_ms_block *b, uint64_t *tag)
 {
-    uint64_t view = 0;
-    for (int64_t i = 0; i < w->array->n_pointing; i++) {
-        const msi_pb_pointing *p = &w->array->pointing[i];
-        if (p->set == b->set && p->ra_rad == b->ra_rad && p->dec_rad == b->dec_rad) view = (uint64_t)i;
-    }
+    const int64_t at = msi_pb_array_pointing(w->array, b->set, b->field_id);
+    const uint64_t view = at < 0 ? 0 : (uint64_t)at;
     for (int64_t row = 0; row < b->n_row; row++) {
         const double ms = fmin(fmax(0, round(1e3 * (b->time_s[row] - w->low_s))), 1e12);
         tag[row] = view << VIEW_SHIFT | (uint64_t)b->pair[row] << PAIR_SHIFT | (uint64_t)ms;

@@ -355,15 +355,14 @@ static int make_facets(prediction *r)
     const msi_facet_options *f = &o->facets;
     const msi_model_images *m = r->models;
     if (f->beam) {
-        const char *word = o->pb.model;
+        const msi_pb_choice choice = {o->pb.model ? o->pb.model : "auto", o->pb.is_differential, o->pb.by_table, 0};
         double low = HUGE_VAL, high = 0;
         for (int i = 0; i < msi_ms_reader_n_spw(r->reader); i++) {
             const msi_ms_spw *s = msi_ms_reader_spw(r->reader, i);
             low = fmin(low, s->freq_hz[0]);
             high = fmax(high, s->freq_hz[s->n_chan - 1]);
         }
-        MSI_TRY(msi_pb_array_make(&r->facet_pb, word ? word : "auto", r->request->options->pb.is_differential,
-                                  r->reader, low, high, m->dir_frame));
+        MSI_TRY(msi_pb_array_make(&r->facet_pb, &choice, r->reader, low, high, m->dir_frame));
     }
     const msi_facet_subject subject = {
         .target = {.geometry = m->geometry, .ra_rad = m->ra_rad, .dec_rad = m->dec_rad, .frame = m->dir_frame},
@@ -486,8 +485,10 @@ static int plan_sets(prediction *r)
     MSI_TRY(open_reader(r));
     report_subject(r);
     MSI_TRY(check_model(r));
-    MSI_TRY(msi_predict_parts_make(&r->parts, r->request->beam, r->models, r->reader, r->scan.field, r->scan.n_field,
-                                   r->request->gridder.accuracy, &r->bands));
+    const msi_pb_options *pb = &r->all->options->pb;
+    const msi_pb_choice choice = {r->request->beam, pb->is_differential, pb->by_table, 0};
+    MSI_TRY(msi_predict_parts_make(&r->parts, choice.word ? &choice : NULL, r->models, r->reader, r->scan.field,
+                                   r->scan.n_field, r->request->gridder.accuracy, &r->bands));
     if (r->gains) MSI_TRY(make_facets(r));
     MSI_TRY(msi_gpu_share_check(&r->gpus, r->all->options));
     MSI_TRY(make_gridders(r));

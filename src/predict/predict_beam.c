@@ -108,8 +108,8 @@ static int make_views(msi_predict_parts *p, const msi_model_images *m, const msi
     MSI_TRY(msi_alloc(&p->field, n, sizeof *p->field, "pointings"));
     memcpy(p->field, field, (size_t)n * sizeof *field);
     for (int i = 0; i < n; i++) {
-        const msi_pb_pointing of_field = {.set = field[i].set, .ra_rad = field[i].ra_rad, .dec_rad = field[i].dec_rad};
-        msi_pb_view_make(&p->view[i], p->array, &of_field, centre);
+        const int64_t at = msi_pb_array_pointing(p->array, field[i].set, field[i].field_id);
+        msi_pb_view_make(&p->view[i], p->array, &p->array->pointing[at], centre);
     }
     return MSI_OK;
 }
@@ -190,13 +190,13 @@ static void log_terms(const msi_predict_parts *p, const msi_model_bands *bands)
 }
 
 /* Choose the models, divide the bands, and find the terms of each pointing. */
-static int make_beam(msi_predict_parts *p, const char *word, const msi_model_images *models,
+static int make_beam(msi_predict_parts *p, const msi_pb_choice *choice, const msi_model_images *models,
                      const msi_ms_reader *reader, const msi_predict_field *field, int n_field, msi_model_bands *bands)
 {
     double *freq_hz;
     int64_t n_freq;
     MSI_TRY(msi_output_channels_frequencies(reader, &freq_hz, &n_freq));
-    int rc = msi_pb_array_make(&p->array, word, 0, reader, freq_hz[0], freq_hz[n_freq - 1],
+    int rc = msi_pb_array_make(&p->array, choice, reader, freq_hz[0], freq_hz[n_freq - 1],
                                msi_ms_reader_observation(reader)->dir_frame);
     if (!rc) rc = divide_bands(bands, reader, freq_hz, n_freq);
     msi_free(freq_hz);
@@ -214,13 +214,13 @@ static int make_beam(msi_predict_parts *p, const char *word, const msi_model_ima
     return MSI_OK;
 }
 
-int msi_predict_parts_make(msi_predict_parts *p, const char *word, const msi_model_images *models,
+int msi_predict_parts_make(msi_predict_parts *p, const msi_pb_choice *choice, const msi_model_images *models,
                            const msi_ms_reader *reader, const msi_predict_field *field, int n_field, double accuracy,
                            msi_model_bands *bands)
 {
     *p = (msi_predict_parts){.n_view = 1, .accuracy = accuracy};
-    if (word)
-        MSI_TRY(make_beam(p, word, models, reader, field, n_field, bands));
+    if (choice)
+        MSI_TRY(make_beam(p, choice, models, reader, field, n_field, bands));
     else
         choose_planes(p, models, reader);
     MSI_TRY(list_parts(p, models, bands));

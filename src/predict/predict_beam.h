@@ -47,14 +47,14 @@ typedef struct msi_predict_parts {
 
 /*
  * msi_predict_parts_make - find the parts of a prediction, and log the beam.
- * Given:              word    of -pb; NULL: no beam
+ * Given:              choice  of the beam; NULL: none
  *                     field   [n_field] those with rows
  *                     accuracy  of the visibilities, relative to the model's flux
  * Given and returned: bands   of the models; divided with a beam
  * Returned:           parts   always freed by msi_predict_parts_free
  * Returns:            0, MSI_ENOMEM, MSI_EINPUT (as msi_pb_array_make; nothing of the model is within the beam), MSI_ERANGE
  */
-int msi_predict_parts_make(msi_predict_parts *parts, const char *word, const msi_model_images *models,
+int msi_predict_parts_make(msi_predict_parts *parts, const msi_pb_choice *choice, const msi_model_images *models,
                            const msi_ms_reader *reader, const msi_predict_field *field, int n_field, double accuracy,
                            msi_model_bands *bands);
 void msi_predict_parts_free(msi_predict_parts *parts);

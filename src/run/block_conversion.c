@@ -68,12 +68,9 @@ void msi_block_workspace_free(msi_block_workspace *w)
 /* Pack the Doppler shifts of all fields. Given: o  NULL: only count their bytes. Returns: the end, in bytes */
 static int64_t pack_shifts(const msi_ms_reader *reader, msi_conversion_request *o, int64_t begin, int64_t n)
 {
-    int64_t at = begin + n * (int64_t)sizeof(msi_conversion_shift), name_at = 0, pointing = 0, n_row, k = 0;
+    int64_t at = begin + n * (int64_t)sizeof(msi_conversion_shift), pointing = 0, n_row, k = 0;
     double ra, dec;
-    const char *name;
-    for (int set, id; msi_ms_reader_field(reader, &name_at, &id, &name) &&
-                      msi_ms_reader_pointing(reader, &pointing, &set, &ra, &dec, &n_row);
-         k++) {
+    for (int set, id; msi_ms_reader_pointing(reader, &pointing, &set, &id, &ra, &dec, &n_row); k++) {
         const msi_ms_doppler d = msi_ms_reader_doppler(reader, set, id);
         if (o) {
             char *bytes = (char *)o;
@@ -309,7 +306,7 @@ static void add_turn(const msi_conversion_request *o, const msi_ms_block *b, msi
     for (int64_t i = 0; i < o->n_turn; i++) {
         msi_conversion_turn t;
         memcpy(&t, (const char *)o + o->turn_at + i * (int64_t)sizeof t, sizeof t);
-        if (t.set != b->set || t.ra_rad != b->ra_rad || t.dec_rad != b->dec_rad) continue;
+        if (t.set != b->set || t.field_id != b->field_id) continue;
         for (int k = 0; k < 3; k++) shift->direction[k] += t.l * shift->rotation[0][k] + t.m * shift->rotation[1][k];
         return;
     }

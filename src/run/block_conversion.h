@@ -20,10 +20,9 @@
 #include "src/sky/output_channels.h"
 #include "src/sky/stokes.h"
 
-/* The samples of a set with a phase centre are turned to the direction l, m in the image. */
+/* The samples of a field of a set are turned to the direction l, m in the image. */
 typedef struct msi_conversion_turn {
-    int64_t set;
-    double ra_rad, dec_rad;
+    int64_t set, field_id;
     double l, m;
 } msi_conversion_turn;
 

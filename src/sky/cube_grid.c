@@ -43,12 +43,10 @@ static void find_shifts(band *b, const msi_ms_reader *reader)
 {
     int64_t at = 0, n_row;
     int set, id;
-    const char *name;
     double ra, dec;
     b->lowest = INFINITY;
     b->highest = 0;
-    for (int64_t place = 0; msi_ms_reader_pointing(reader, &at, &set, &ra, &dec, &n_row);) {
-        if (!msi_ms_reader_field(reader, &place, &id, &name)) break;
+    while (msi_ms_reader_pointing(reader, &at, &set, &id, &ra, &dec, &n_row)) {
         const msi_ms_doppler d = msi_ms_reader_doppler(reader, set, id);
         if (!d.n_minute) continue;
         if (!(b->highest > 0)) b->first = msi_ms_doppler_at(&d, msi_ms_reader_observation(reader)->start_mjd_s);

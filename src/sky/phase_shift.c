@@ -11,6 +11,12 @@ void msi_phase_shift_axes(double ra, double dec, double e[3][3])
         for (int j = 0; j < 3; j++) e[i][j] = rows[i][j];
 }
 
+double msi_phase_shift_angle(double ra_a, double dec_a, double ra_b, double dec_b)
+{
+    const double half_dec = sin(0.5 * (dec_b - dec_a)), half_ra = sin(0.5 * (ra_b - ra_a));
+    return 2 * asin(fmin(1, sqrt(half_dec * half_dec + cos(dec_a) * cos(dec_b) * half_ra * half_ra)));
+}
+
 void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec)
 {
     double from[3][3], to[3][3];

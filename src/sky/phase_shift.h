@@ -18,6 +18,9 @@ typedef struct msi_phase_shift {
  * coordinates. Given: radians */
 void msi_phase_shift_axes(double ra, double dec, double axes[3][3]);
 
+/* msi_phase_shift_angle - return the angle between two directions, radians. */
+double msi_phase_shift_angle(double ra_a, double dec_a, double ra_b, double dec_b);
+
 /* msi_phase_shift_make - make the shift from one centre to another, radians, both in the same frame. */
 void msi_phase_shift_make(msi_phase_shift *shift, double from_ra, double from_dec, double to_ra, double to_dec);
 

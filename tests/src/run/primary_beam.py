@@ -5,6 +5,7 @@ attenuated by each baseline's own beam: formulas written out here, with the coef
 parallactic angle, dishes of two sizes. primary_beam.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -745,6 +746,100 @@ def facet_is_right(s, sky):
         done = s.launch(*at, *words, sky.path)
         flux = pixels(s, "image-pb")[n // 2, n // 2] if done.returncode == 0 else 0
         s.must(abs(flux - 1) < 1e-3, "LOFAR, -grid-with-beam, %s: %.5f of the true flux%s" % (words[:2], flux, done.stderr[-400:]))
+    empty(s)
+
+
+def write_pointing(path, centres, offset, is_azel):
+    """Write POINTING of a set: at each time all dishes point north of their field's centre, by a polynomial in time; one dish is elsewhere, rows
+    are not sorted, and one has no time."""
+    with table(path, ack=False) as t:
+        when, first = np.unique(t.getcol("TIME"), return_index=True)
+        field = t.getcol("FIELD_ID")[first]
+    with table(path + "/ANTENNA", ack=False) as t:
+        site = t.getcol("POSITION")
+    rows = []
+    for at, of in zip(when, field):
+        for a in range(len(site)):
+            ra, dec = centres[of] + np.array([0, offset + (0.03 if a == 2 else 0)])
+            if is_azel:
+                e, n, u = site_axes(site[a]) @ itrf(at, ra, dec)
+                ra, dec = np.arctan2(e, n), np.arcsin(u)
+            rows.append((at, a, ra, dec))
+    rows.append((np.nan, 0, 1, 1))
+    # Of azimuths and elevations, the terms would not be straight on the sky.
+    slope = 0 if is_azel else 1e-3
+    with table(path + "/POINTING", readonly=False, ack=False) as t:
+        t.addrows(len(rows) - t.nrows())
+        for i, (at, a, ra, dec) in enumerate(rows[::-1]):
+            for name, value in (("TIME", at), ("ANTENNA_ID", a), ("INTERVAL", 30.0), ("TIME_ORIGIN", at - 50), ("NUM_POLY", 1)):
+                t.putcell(name, i, value)
+            t.putcell("DIRECTION", i, np.array([[ra, dec - 50 * slope], [0, slope]]))
+        keyword = t.getcolkeyword("DIRECTION", "MEASINFO")
+        t.putcolkeyword("DIRECTION", "MEASINFO", dict(keyword, Ref="AZELGEO" if is_azel else "J2000"))
+
+
+def check_pointing(s):
+    """With -use-pointing the beam is where POINTING says, in images, mosaics and predictions; without it a warning says so."""
+    empty(s)
+    path = s.made("pointing.ms", "-telescope", "vla", "-config", "D", "-duration", "10min", "-integration", "1min", "-ra", "60deg", "-dec", "30deg", "-field",
+                  "60.3deg", "30deg", "-pol", "XX,YY", "-source", "60deg", "30.1deg", "1Jy", "-spw", "1400MHz", "1MHz", 1)
+    n, cell, width, offset = 128, np.radians(1 / 60), np.radians(0.5), np.radians(10 / 60)
+    words = ("-size", n, n, "-scale", "1amin", "-shift", "60deg", "30deg", "-overwrite", "-quiet", "-name", "pb", "-pb", "gauss:30amin@1.4GHz", path)
+    y, x = np.mgrid[:n, :n]
+    l, m = -(x - n / 2) * cell, (y - n / 2) * cell
+    centres = np.radians([[60, 30], [60.3, 30]])
+
+    def power(field, off):
+        """A Gaussian about a direction, on the image's tangent plane."""
+        ra, dec, dec0 = centres[field][0] - centres[0][0], centres[field][1] + off, centres[0][1]
+        at = np.cos(dec) * np.sin(ra), np.sin(dec) * np.cos(dec0) - np.cos(dec) * np.sin(dec0) * np.cos(ra)
+        third = np.sqrt(1 - at[0]**2 - at[1]**2) - np.sqrt(1 - l**2 - m**2)
+        angle = 2 * np.arcsin(np.sqrt((l - at[0])**2 + (m - at[1])**2 + third**2) / 2)
+        return np.exp(-4 * np.log(2) * (angle / width)**2)
+
+    for is_azel, limit in (False, 2e-5), (True, 0.015):
+        write_pointing(path, centres, offset, is_azel)
+        for field in 0, 1:
+            done = s.launch("-field", field, "-use-pointing", "-pbcor", "-pblimit", 0.1, *words)
+            off = np.nanmax(np.abs(pixels(s, "pb") - power(field, offset))) if done.returncode == 0 else 9
+            s.must(off < limit, "POINTING, AZEL %s, field %d: %.1e from the Gaussian about it%s" % (is_azel, field, off, done.stderr[-300:]))
+    write_pointing(path, centres, offset, False)
+    done = s.launch("-mosaic", "-use-pointing", *words)
+    sum2 = power(0, offset)**2 + power(1, offset)**2
+    off = np.nanmax(np.abs(pixels(s, "pb") - np.sqrt(sum2 / sum2.max()))) if done.returncode == 0 else 9
+    s.must(off < 1e-3, "POINTING: a mosaic's response within %.1e%s" % (off, done.stderr[-300:]))
+    done = s.launch("-field", 0, "-pbcor", "-pblimit", 0.1, *words)
+    off = np.nanmax(np.abs(pixels(s, "pb") - power(0, 0))) if done.returncode == 0 else 9
+    s.must(off < 2e-5 and "10 arcmin from the phase centre by POINTING" in done.stderr, "POINTING is noted without the option: %s" % done.stderr)
+    # A source of 1 Jy at the centre, as the dishes see it 10 arcmin away from their pointing.
+    fits.PrimaryHDU(np.where((x == n // 2) & (y == n // 2), 1, 0).astype(np.float32)[None, None], fits.getheader(os.path.join(s.out, "pb-pb.fits"))).writeto(
+        os.path.join(s.out, "pb-model.fits"))
+    done = s.launch("-quiet", "-predict", "-field", 0, "-use-pointing", "-accuracy", 1e-5, "-name", "pb", "-pb", "gauss:30amin@1.4GHz", path)
+    with table(path, ack=False) as t:
+        seen = np.abs(t.getcol("MODEL_DATA")[t.getcol("FIELD_ID") == 0]) if done.returncode == 0 else np.zeros(1)
+    s.must(np.abs(seen - power(0, offset)[n // 2, n // 2]).max() < 1e-4, "POINTING: a prediction%s" % done.stderr[-300:])
+    judge_bad_pointing(s, path, words)
+
+
+def judge_bad_pointing(s, path, words):
+    """A table that was never filled, cells without a direction, a truncated file, no table: the beam is at the phase centre, with a warning."""
+    words = ("-field", 0, "-use-pointing", "-pbcor", *words)
+    shutil.copytree(path + "/POINTING", s.path("kept"))
+    for title in "zeros", "not numbers", "truncated", "missing":
+        with table(path + "/POINTING", readonly=False, ack=False) as t:
+            for i in range(t.nrows()):
+                t.putcell("DIRECTION", i, np.full((2, 2), 0 if title == "zeros" else np.nan))
+        if title == "truncated":
+            os.truncate(path + "/POINTING/table.f0", 1000)
+        if title == "missing":
+            with table(path, readonly=False, ack=False) as t:
+                t.removekeyword("POINTING")
+        done = s.launch(*words)
+        lines = [a for a in done.stderr.splitlines() if "too coarse" not in a]
+        s.must(done.returncode == 0 and 1 <= len(lines) <= 2 and all("POINTING" in a and "the phase centre" in a for a in lines),
+               "POINTING, %s: code %s, %s" % (title, done.returncode, done.stderr))
+        shutil.rmtree(path + "/POINTING")
+        shutil.copytree(s.path("kept"), path + "/POINTING")
     empty(s)
 
 

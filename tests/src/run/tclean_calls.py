@@ -46,14 +46,15 @@ SCRIPTS = {
     "ALMA continuum": (dict(deconvolver="multiscale", scales=[0, 2, 4], uvtaper=["3arcsec", "2arcsec", "30deg"], gain=0.3, niter=9), ""),
     "ALMA mosaic with robust channels": (dict(gridder="mosaic", usepointing=False, **dict(CUBE, weighting="briggsbwtaper")), ""),
     "robust channels of one field": (dict(CUBE, weighting="briggsbwtaper", robust=0.0), ""),
-    "VLASS": (dict(gridder="awproject", conjbeams=True, rotatepastep=5.0, deconvolver="mtmfs", nterms=2), "gridder"),
+    "VLASS": (dict(gridder="awproject", conjbeams=True, rotatepastep=5.0, deconvolver="mtmfs", nterms=2, usepointing=True, pblimit=0.02, niter=9,
+                   threshold="1mJy"), ""),
     "ALMA mosaic with terms": (dict(gridder="mosaic", deconvolver="mtmfs", nterms=2, scales=[0, 3, 9], pblimit=0.1, usemask="pb", pbmask=0.1, pbcor=True,
                                     niter=9, threshold="1mJy", savemodel="modelcolumn"), ""),
     "ALMA mosaic of an earlier model": (dict(gridder="mosaic", deconvolver="mtmfs", nterms=2, startmodel=["a.model.tt0", "a.model.tt1"]), "startmodel"),
     "mosaic of long baselines": (dict(gridder="mosaic", deconvolver="multiscale", scales=[0, 5], pblimit=0.5, uvrange=">0.1klambda", niter=9,
                                       threshold="1mJy"), ""),
     "outliers": (dict(outlierfile="outlier.txt"), "outlierfile"),
-    "pointings": (dict(usepointing=True), "usepointing"),
+    "a gridder of nothing": (dict(gridder="nonsense"), "gridder"),
     "a model": (dict(startmodel="a.model"), "startmodel"),
     "a moving source": (dict(specmode="cubesource"), "specmode"),
 }
@@ -113,10 +114,10 @@ def check_images(s):
         t, o, p = (fits.getdata(os.path.join(s.out, "%s-%s.fits" % (n, kind))) for n in "top")
         s.must(np.array_equal(t, o) and np.array_equal(t, p), "%s: the same image by the call, by options and in Python" % kind)
     try:
-        module.tclean(msimage=s.msimage, **dict(run, gridder="awproject"))
+        module.tclean(msimage=s.msimage, **dict(run, gridder="nonsense"))
         s.complain("a refused parameter does not raise an exception")
     except RuntimeError as e:
-        s.must("gridder=awproject" in str(e), "an exception: %s" % e)
+        s.must("gridder=nonsense" in str(e), "an exception: %s" % e)
 
 
 if __name__ == "__main__":
