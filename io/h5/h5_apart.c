@@ -61,7 +61,7 @@ int msi_h5_apart(const char *path, int (*read)(int fd, const char *path, void *o
                                  .what = "the process that reads it",
                                  .path = path,
                                  .keeps_files = 1,
-                                 .cpu_s = MSI_CHILD_STEP_S};
+                                 .cpu_s = MSI_H5_STEP_S};
     int rc = msi_child_run(&spec);
     if (!rc) rc = take_result(j.fd, path, take, of);
     close(j.fd);

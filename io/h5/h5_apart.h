@@ -5,6 +5,10 @@
 
 #include <stdint.h>
 
+/* CPU time after which a step of the child, such as the tables of a file without their values, counts as endless: the
+ * HDF5 library loops in some damaged files. A step of a good file takes less than 0.1 s. */
+#define MSI_H5_STEP_S 4.0
+
 /*
  * msi_h5_apart - read a file in a child process and take its result. It forks.
  * Given:    path

@@ -73,7 +73,7 @@ static int put_tables(int fd, const char *path, void *of)
     snprintf(copy, sizeof copy, "%.1000s", q->names);
     for (char *name = strtok_r(copy, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
         msi_solution_table t;
-        msi_child_progress(MSI_CHILD_STEP_S);
+        msi_child_progress(MSI_H5_STEP_S);
         int rc = msi_h5parm_file_read(&t, path, name);
         if (!rc) rc = put_table(fd, &t);
         msi_solution_table_free(&t);

@@ -12,6 +12,7 @@
 #include "core/child.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "io/h5/h5_apart.h"
 
 void msi_solution_table_free(msi_solution_table *t)
 {
@@ -130,6 +131,20 @@ static int read_texts(const reading *r, const char *name, int64_t n, msi_h5_text
 
 /* ---- Numbers ---- */
 
+/* Return whether the file can hold the values of a dataset, so that damaged dimensions do not take memory. Filters store
+ * at most this many values in a byte. */
+static int can_hold(hid_t d, hid_t space)
+{
+    enum { VALUES_IN_A_BYTE = 1 << 16 };
+    hsize_t bytes = 0;
+    const hid_t file = H5Iget_file_id(d);
+    const int is_known = file >= 0 && H5Fget_filesize(file, &bytes) >= 0;
+    if (file >= 0) H5Fclose(file);
+    const hsize_t stored = H5Dget_storage_size(d);
+    const hssize_t n = H5Sget_simple_extent_npoints(space);
+    return is_known && n > 0 && stored <= bytes && (hsize_t)n / VALUES_IN_A_BYTE <= stored;
+}
+
 /* Return the dimensions of a dataset. Returned: dim [AXES]. Returns: their number; -1 */
 static int dimensions(hid_t of, const char *name, int64_t *dim)
 {
@@ -138,7 +153,7 @@ static int dimensions(hid_t of, const char *name, int64_t *dim)
     const hid_t d = H5Dopen2(of, name, H5P_DEFAULT);
     if (d < 0) return -1;
     const hid_t space = H5Dget_space(d);
-    const int n = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
+    const int n = space >= 0 && can_hold(d, space) ? H5Sget_simple_extent_ndims(space) : -1;
     if (n > 0 && n <= AXES && H5Sget_simple_extent_dims(space, size, NULL) == n)
         for (int i = 0; i < n; i++) dim[i] = size[i] > INT32_MAX ? -1 : (int64_t)size[i];
     if (space >= 0) H5Sclose(space);
@@ -150,7 +165,8 @@ static int read_numbers(const reading *r, const char *name, hid_t memory, void *
 {
     const hid_t d = H5Dopen2(r->table, name, H5P_DEFAULT), type = d < 0 ? -1 : H5Dget_type(d);
     const H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
-    const int is_number = class == H5T_FLOAT || class == H5T_INTEGER;
+    /* A damaged type may have gigabytes. */
+    const int is_number = (class == H5T_FLOAT || class == H5T_INTEGER) && H5Tget_size(type) <= 16;
     const int ok = is_number && H5Dread(d, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0;
     if (type >= 0) H5Tclose(type);
     if (d >= 0) H5Dclose(d);
@@ -322,12 +338,15 @@ static int read_sources(const reading *r, source **out, int64_t *n)
                 : msi_error_set(MSI_EINPUT, "%s: has no list of directions, source", r->path));
     MSI_TRY(msi_alloc(out, *n, sizeof **out, "directions of solutions"));
     const hid_t name = H5Tcopy(H5T_C_S1), pair = H5Tarray_create2(H5T_NATIVE_DOUBLE, 1, &two),
-                memory = H5Tcreate(H5T_COMPOUND, sizeof **out), d = H5Dopen2(r->set, "source", H5P_DEFAULT);
+                memory = H5Tcreate(H5T_COMPOUND, sizeof **out), d = H5Dopen2(r->set, "source", H5P_DEFAULT),
+                type = d < 0 ? -1 : H5Dget_type(d);
     H5Tset_size(name, SOURCE_NAME);
     H5Tinsert(memory, "name", HOFFSET(source, name), name);
     H5Tinsert(memory, "dir", HOFFSET(source, dir), pair);
-    const int ok = d >= 0 && H5Dread(d, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) >= 0;
+    const int ok =
+        type >= 0 && H5Tget_size(type) <= 4096 && H5Dread(d, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) >= 0;
     for (int64_t i = 0; ok && i < *n; i++) (*out)[i].name[SOURCE_NAME - 1] = 0;
+    if (type >= 0) H5Tclose(type);
     if (d >= 0) H5Dclose(d);
     H5Tclose(memory);
     H5Tclose(pair);
@@ -403,11 +422,12 @@ static int read_values(const reading *r, const int64_t *place)
         n *= r->n[a];
     }
     const int n_dim = dimensions(r->table, "weight", dim);
+    if (n_dim < 0 && H5Lexists(r->table, "weight", H5P_DEFAULT) > 0) return damaged(r, "weight");
     int has_weight = n_dim == r->n_axis;
     for (int k = 0; k < n_dim && has_weight; k++) has_weight = dim[k] == r->n[r->of[k]];
     if (n_dim > 0 && !has_weight)
         return msi_error_set(MSI_EINPUT, "%s: %s: weight and val have different axes", r->path, r->name);
-    msi_child_progress(MSI_CHILD_STEP_S + 1e-6 * (double)n);
+    msi_child_progress(MSI_H5_STEP_S + 1e-6 * (double)n);
     int rc = msi_alloc(&t->value, n, sizeof *t->value, "solutions");
     if (!rc) rc = msi_alloc(&value, n, sizeof *value, "solutions");
     if (!rc) rc = read_numbers(r, "val", H5T_NATIVE_FLOAT, value);

@@ -456,7 +456,9 @@ static int check_data(const msi_checkpoint *from, const msi_clean_field *f, cons
         MSI_TRY(msi_checkpoint_get(from, MSI_CHECKPOINT_COUNTERS, i, &c, sizeof c));
         if (!same_dirty(g->dirty_peak, c.dirty_peak, accuracy) || !same_dirty(g->dirty_noise, c.dirty_noise, accuracy))
             return msi_error_set(MSI_EINPUT,
-                                 "%s: the checkpoint belongs to other Measurement Sets, or they have changed", path);
+                                 "%s: the checkpoint belongs to other Measurement Sets or solutions, or they have "
+                                 "changed",
+                                 path);
     }
     return MSI_OK;
 }

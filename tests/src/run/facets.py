@@ -3,10 +3,12 @@
 """Images by facets, with and without solutions, against direct sums in double over the same Jones matrices, which are
 made and written to H5Parm files here. facets.py MSIMAGE MSIMAGE_MAKEMS [CHECK ..]"""
 import os
+import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
 import mpi_job
+from held_program import Held
 from program_suite import ImagingSuite, fresh_copy, main, skip_without_modules
 
 skip_without_modules("numpy", "astropy.io.fits", "casacore.tables", "h5py")
@@ -454,6 +456,45 @@ def check_predict(s):
         got = t.getcol("MODEL_DATA").reshape(vis.shape)
     off = np.sqrt(np.mean(np.abs(got - vis)[..., (0, 1), (0, 1)]**2) / np.mean(np.abs(vis)[..., (0, 1), (0, 1)]**2))
     s.must(off < 2e-3, "MODEL_DATA after cleaning: %.1e from the data" % off)
+
+
+def check_goes_on(s):
+    """A killed run resumes to the same bits, but not with other solutions or facets; a model is cleaned further; data less
+    their prediction leave the residuals."""
+    clear(s)
+    path = fresh_copy(base_set(s, "base.ms", "-pol", "XX,XY,YX,YY"), s.path("on.ms"))
+    rows = Rows(path)
+    jones, tables = random_jones(rows, "full")
+    rows.put(rows.predict([(N // 2 + a, N // 2 + b, np.eye(2)) for a, b in DIRECTIONS], jones))
+    h5, other = write_h5(s.path("on.h5"), rows, tables), write_h5(s.path("other.h5"), rows, random_jones(rows, "full", seed=9)[1])
+    facets = ("-facet-auto", directions_file(s), "-feather-size", 4, "-accuracy", 1e-5)
+    words = ("-quiet", "-name", "f", *SIZE, *facets, "-weight", "natural", "-gain", 0.1, "-mgain", 0.6, "-threshold", "10mJy",
+             "-no-update-model-required", "-apply-facet-solutions", h5, "amplitude000,phase000", path)
+    kinds = ("image", "model", "residual", "image-pb")
+    run(s, "-niter", 4000, *words[3:])
+    whole = [pixels(s, k) for k in kinds]
+    clear(s)
+    held = Held([s.msimage, "-niter", "4000", "-checkpoint", "0", *[str(w) for w in words[1:]]], cwd=s.out)
+    held.hold_after_line("cycle 2")
+    held.send(signal.SIGKILL)
+    held.end()
+    for title, change in (("solutions", {h5: other}), ("facets", {4: 2})):
+        done = s.launch("-resume", "-niter", 4000, *[change.get(w, w) for w in words])
+        s.told("resumed with other " + title, done, 3, "options")
+    done = s.launch("-resume", "-niter", 4000, *words)
+    s.must(done.returncode == 0 and all((pixels(s, k) == w).all() for k, w in zip(kinds, whole)), "resumed to the same images %s" % done.stderr)
+    clear(s)
+    run(s, "-niter", 40, *words[3:])
+    run(s, "-niter", 4000, "-continue", *words[3:])
+    got = [pixels(s, k) for k in kinds]
+    s.must(abs(got[1].sum() / whole[1].sum() - 1) < 5e-3 and got[2].std() < 1.1 * whole[2].std(), "a model that is cleaned further has %.5f of the flux" %
+           (got[1].sum() / whole[1].sum()))
+    predict = ("-predict", "-quiet", "-name", "f", *facets, "-apply-facet-solutions", h5, "amplitude000,phase000", path)
+    done = s.launch(*predict)
+    s.must(done.returncode == 0, "predicts%s" % done.stderr[-300:])
+    run(s, "-subtract-model", *words[3:])
+    off = np.abs(pixels(s, "dirty") - got[2]).max()
+    s.must(off < 2e-5, "the data less their prediction are the residuals: %.1e Jy/beam" % off)
 
 
 def check_kinds(s):
