@@ -137,7 +137,7 @@ typedef struct msi_store_rows {
     int32_t n_row, n_chan, first_freq;
 } msi_store_rows;
 
-/* ---- For gpu_samples.c ------------------------------------------------------------------------------------------ */
+/* ---- For gpu_samples.c and vis_intake.c -------------------------------------------------------------------------- */
 
 /* A setup is a list of channels that segments share, with the segment that is being filled. */
 struct msi_vis_setup {
@@ -150,6 +150,20 @@ struct msi_vis_setup {
 
 /* msi_vis_store_setup - find or make the setup of a list of channels. Returns: 0, MSI_ENOMEM. */
 int msi_vis_store_setup(msi_vis_store *s, int32_t n_chan, const double *freq_hz, struct msi_vis_setup **out);
+
+/* Channels [first, first + n_chan) of a block. */
+typedef struct msi_block_part {
+    const msi_vis_block *block;
+    int32_t first, n_chan;
+} msi_block_part;
+
+/* msi_vis_store_take_rows - take the next free rows of a setup's open segment, opening one if it is full. Returned: rows
+ * [*row, *row + *n) of *segment; 1 <= *n <= n_row. Returns: 0, MSI_ENOMEM, MSI_EOUTPUT, MSI_ERANGE, MSI_EGPU */
+int msi_vis_store_take_rows(msi_vis_store *s, struct msi_vis_setup *setup, int64_t n_row, int64_t *segment,
+                            int64_t *row, int64_t *n);
+
+/* msi_vis_intake_free - free the buffers for adding blocks; NULL is fine. */
+void msi_vis_intake_free(struct msi_vis_intake *intake);
 
 /* msi_vis_store_rows_of_segment - return the capacity of a segment of n_chan channels, in rows. */
 int64_t msi_vis_store_rows_of_segment(const msi_vis_store *s, int32_t n_chan);
