@@ -533,12 +533,35 @@ int msi_gridder_gpu_end(msi_gridder *g)
     return MSI_OK;
 }
 
-int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
+/* Prepare the store for more samples. */
+static int open_store(msi_gridder *g)
 {
     if (g->is_weighted) return msi_error_set(MSI_EINTERNAL, "samples were added after density weighting");
     if (!takes_blocks(&g->store)) MSI_TRY(msi_gridder_move_to_host(g));
     drop_sample_products(g);
+    return MSI_OK;
+}
+
+int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block)
+{
+    MSI_TRY(open_store(g));
     return msi_vis_store_add_all(&g->store, block, n_block);
+}
+
+int msi_gridder_reserve_rows(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_vis_rows *out)
+{
+    MSI_TRY(open_store(g));
+    return msi_vis_store_reserve(&g->store, n_row, n_chan, freq_hz, out);
+}
+
+void msi_gridder_count_rows(const msi_gridder *g, msi_vis_rows *rows, int64_t first, int64_t n)
+{
+    msi_vis_store_count(&g->store, rows, first, n);
+}
+
+int msi_gridder_commit_rows(msi_gridder *g, const msi_vis_rows *rows, int64_t n)
+{
+    return msi_vis_store_commit(&g->store, rows, n);
 }
 
 int msi_gridder_add(msi_gridder *g, const msi_vis_block *block)

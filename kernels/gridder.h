@@ -74,6 +74,16 @@ int msi_gridder_add(msi_gridder *g, const msi_vis_block *block);
 int msi_gridder_add_all(msi_gridder *g, const msi_vis_block *block, int n_block);
 
 /*
+ * msi_gridder_reserve_rows - reserve rows of the gridder's store (vis_store.h), for a caller that converts samples there
+ * instead of adding blocks. Before msi_gridder_weight. Returns: as msi_vis_store_reserve
+ * msi_gridder_count_rows - as msi_vis_store_count.
+ * msi_gridder_commit_rows - as msi_vis_store_commit; after a failure there may be no samples.
+ */
+int msi_gridder_reserve_rows(msi_gridder *g, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_vis_rows *out);
+void msi_gridder_count_rows(const msi_gridder *g, msi_vis_rows *rows, int64_t first, int64_t n);
+int msi_gridder_commit_rows(msi_gridder *g, const msi_vis_rows *rows, int64_t n);
+
+/*
  * msi_gridder_store - return the stored samples, in host memory, for callers that make other samples of them: with
  * another centre, or with gains. Borrowed until samples are added, cleared or freed. Visibilities of a gridder that
  * predicts may be written.

@@ -71,6 +71,8 @@ typedef struct msi_ms_block {
     const float *weight;       /* [n_row][n_chan][n_corr] as stored: WEIGHT_SPECTRUM, else WEIGHT */
     const uint8_t *flag;       /* [n_row][n_chan][n_corr] non-zero: FLAG, or outside the uv limits */
     const void *converted;     /* the block as converted by a pool; data, weight and flag are NULL then */
+    int is_unfilled;           /* the pool has read its rows alone so far; msi_reader_pool_fill reads its samples */
+    void *into;                /* for the conversion of an unfilled block, set by the pool's caller */
     struct msi_ms_buffer *buffer; /* the reader's; NULL at first */
 
     /* fill - read the samples of rows [row, row + n_row) of a block. Returned: *part  a block of these rows, valid until

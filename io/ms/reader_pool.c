@@ -686,11 +686,15 @@ static int next_block(void *pool, msi_ms_reader *reader, msi_ms_block *block)
     msi_reader_pool *p = pool;
     int n;
     block->n_row = 0;
-    if (msi_reader_pool_load(p, reader) > 0) return msi_reader_pool_take(pool, reader, 1, block, &n);
+    if (msi_reader_pool_load(p, reader) > 0) {
+        MSI_TRY(msi_reader_pool_take(pool, reader, 1, block, &n));
+        return msi_reader_pool_fill(pool, reader, block, n);
+    }
     if (p->queue_at == p->n_queued) {
         const int wanted = 2 * omp_get_max_threads();
         p->queue_at = 0;
         MSI_TRY(msi_reader_pool_take(pool, reader, wanted < MOST_QUEUE ? wanted : MOST_QUEUE, p->queue, &p->n_queued));
+        MSI_TRY(msi_reader_pool_fill(pool, reader, p->queue, p->n_queued));
     }
     if (p->queue_at < p->n_queued) *block = p->queue[p->queue_at++];
     return MSI_OK;
@@ -970,7 +974,8 @@ static int convert_filled(const msi_reader_pool *pool, void *of, struct msi_ms_b
                           msi_ms_block *block)
 {
     const block_conversion *order = &pool->order;
-    const int64_t bytes = order->conversion->bytes(order->bytes, block->n_row, block->n_chan, block->freq_hz);
+    const int64_t n_row = block->into ? 0 : block->n_row,
+                  bytes = order->conversion->bytes(order->bytes, n_row, block->n_chan, block->freq_hz);
     if (*n_allocated < bytes) {
         *n_allocated = 0;
         msi_free(b->converted);
@@ -1047,15 +1052,14 @@ static int open_for_fill(filler *f, msi_ms_reader *r, int set)
     return msi_error_set(MSI_EINPUT, "%s: its columns changed while it was read", r->set[set].path);
 }
 
-/* Read the samples of the blocks that have rows alone, by all threads. */
-static int fill_blocks(msi_reader_pool *pool, msi_ms_reader *r, msi_ms_block *block, int n)
+int msi_reader_pool_fill(msi_reader_pool *pool, msi_ms_reader *r, msi_ms_block *block, int n)
 {
     filler *f = &pool->filler;
     int n_filled = 0;
     for (int i = 0, end; i < n; i = end) {
         const int set = block[i].set;
         for (end = i + 1; end < n && block[end].set == set;) end++;
-        if (!r->set[set].only_rows) continue;
+        if (!block[i].is_unfilled) continue;
         msi_first_error failure = {0};
         MSI_TRY(open_for_fill(f, r, set));
         memset(f->dropped + i, 0, sizeof *f->dropped * (size_t)(end - i));
@@ -1063,9 +1067,13 @@ static int fill_blocks(msi_reader_pool *pool, msi_ms_reader *r, msi_ms_block *bl
         for (int k = i; k < end; k++)
             if (!msi_first_error_status(&failure)) msi_first_error_keep(&failure, fill_block(pool, r, &block[k], k));
         MSI_TRY(msi_first_error_raise(&failure));
-        for (int k = i; k < end; k++) add_dropped(&r->dropped, &f->dropped[k]);
+        for (int k = i; k < end; k++) {
+            add_dropped(&r->dropped, &f->dropped[k]);
+            block[k].is_unfilled = 0;
+        }
         n_filled += end - i;
     }
+    /* Filled blocks are no longer in their slots. */
     return n_filled == n ? free_lent_slots(pool) : MSI_OK;
 }
 
@@ -1109,11 +1117,11 @@ int msi_reader_pool_take(msi_reader_pool *pool, msi_ms_reader *reader, int most,
         int has_row_weight;
         MSI_TRY(take_next_block(pool, reader, *n == 0, &block[*n], &has_row_weight, &is_taken));
         if (!is_taken) break;
+        block[*n].is_unfilled = reader->set[block[*n].set].only_rows;
         pool->filler.row_weight[*n] = has_row_weight ? block[*n].buffer->row_weight : NULL;
         bytes += filled_bytes(pool, reader, &block[*n]);
     }
-    if (*n == 0) return check_at_end(pool, reader);
-    return fill_blocks(pool, reader, block, *n);
+    return *n == 0 ? check_at_end(pool, reader) : MSI_OK;
 }
 
 int msi_reader_pool_size(const msi_reader_pool *pool)

@@ -27,8 +27,8 @@ typedef struct msi_reader_conversion {
      * cache. 0: all samples of a block are read before. */
     int fills;
 
-    /* bytes - return the most bytes that n_row rows of a setup may need. It must not fall with n_row. Called in the
-     * processes and in the caller. */
+    /* bytes - return the most bytes that n_row rows of a setup may need; for a block with `into`, n_row is 0. It must not
+     * fall with n_row. Called in the processes and in the caller. */
     int64_t (*bytes)(const void *order, int64_t n_row, int32_t n_chan, const double *freq_hz);
 
     /* convert - convert a block; called in the processes. Given and returned: uvw_m [n_row][3] of the block. Returned:
@@ -78,10 +78,16 @@ int msi_reader_pool_set_conversion(msi_reader_pool *pool, const void *order, int
  * msi_reader_pool_take - return the next block and the following blocks that are already read, at most half of the
  * slots of each process. The processes continue with others.
  * Given:    block [most]
- * Returned: block [*n]   valid until the next call; *n is 0 after the last one
+ * Returned: block [*n]   valid until the next call; *n is 0 after the last one. Blocks that threads read are unfilled:
+ *                        they have rows, but no samples
  * Returns:  as msi_ms_reader_next
+ *
+ * msi_reader_pool_fill - read the samples of these blocks, by all threads, and convert them.
+ * Given:   block [n]  all those taken; their `into` is for the conversion, which may leave `converted` without samples
+ * Returns: 0, MSI_EINPUT, MSI_ENOMEM, or a code of the conversion
  */
 int msi_reader_pool_take(msi_reader_pool *pool, msi_ms_reader *reader, int most, msi_ms_block *block, int *n);
+int msi_reader_pool_fill(msi_reader_pool *pool, msi_ms_reader *reader, msi_ms_block *block, int n);
 
 /* msi_reader_pool_load - return the number of processes that need a processor each while the reader of the last opening
  * is read: 0 if all its sets are read by threads. */

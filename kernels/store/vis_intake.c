@@ -5,6 +5,7 @@
  * 1. Threads look at the rows of all blocks and select those that are kept (select_rows).
  * 2. One thread gives the selected rows their places in segments (place_all).
  * 3. Threads copy the rows there, and sum up weights and largest values (copy_all).
+ * A caller that converts samples can do without the copy: it reserves rows, its threads fill them, and it commits them.
  */
 #include <float.h>
 #include <math.h>
@@ -20,13 +21,6 @@
 
 enum { SHARE_SAMPLES = 8192 }; /* samples in the rows that a thread takes at a time */
 
-/* Totals of rows, to be added to those of the store. */
-typedef struct tally {
-    int64_t n_sample, n_outside;
-    double w_min, w_max;
-    double longest2; /* square of the longest baseline, in wavelengths */
-} tally;
-
 /* A range with its least and highest frequency, and limits of u and v within which a row lies in the uv plane at all of
  * its frequencies. */
 typedef struct span {
@@ -40,7 +34,7 @@ typedef struct share {
     int range;
     int64_t row, n_row, n_kept;
     int64_t *kept; /* [n_row] their numbers in the block */
-    tally tally;
+    msi_vis_tally tally;
 } share;
 
 /* Consecutive rows of a segment, from `at` on, and the rows of a block to be copied there. */
@@ -134,7 +128,7 @@ static inline double smaller(double a, double b)
 }
 
 /* Count a row's samples; a row without samples need not be stored. */
-static int64_t tally_row(const msi_vis_store *s, const msi_block_part *in, int64_t row, tally *t)
+static int64_t tally_row(const msi_vis_store *s, const msi_block_part *in, int64_t row, msi_vis_tally *t)
 {
     const double *uvw = in->block->uvw_m + 3 * row, *freq_hz = in->block->freq_hz + in->first;
     const double limit = s->coordinates ? HUGE_VAL : limit_hz(s, uvw), w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
@@ -165,24 +159,25 @@ static int is_whole(const msi_vis_store *s, const span *range, int64_t row)
     return n_used == in->n_chan && lies_inside(s, range, in->block->uvw_m + 3 * row);
 }
 
+/* Count a row. Returns: 1 if it has samples, else 0 */
+static inline int count_row(const msi_vis_store *s, const span *range, int64_t row, msi_vis_tally *t)
+{
+    if (!is_whole(s, range, row)) return tally_row(s, &range->in, row, t) > 0;
+    const double *uvw = range->in.block->uvw_m + 3 * row, w = fabs(uvw[2]) / MSI_SPEED_OF_LIGHT;
+    t->w_min = smaller(t->w_min, w * range->least_hz);
+    t->w_max = larger(t->w_max, w * range->most_hz);
+    t->longest2 = larger(t->longest2, baseline2(uvw, range->most_hz));
+    t->n_sample += range->in.n_chan;
+    return 1;
+}
+
 static void select_rows(const msi_vis_store *s, share *h)
 {
     const span *range = &s->intake->range[h->range];
-    tally *t = &h->tally;
-    *t = (tally){.w_min = HUGE_VAL};
+    h->tally = (msi_vis_tally){.w_min = HUGE_VAL};
     h->n_kept = 0;
-    for (int64_t row = h->row; row < h->row + h->n_row; row++) {
-        if (is_whole(s, range, row)) {
-            const double w = fabs(range->in.block->uvw_m[3 * row + 2]) / MSI_SPEED_OF_LIGHT;
-            t->w_min = smaller(t->w_min, w * range->least_hz);
-            t->w_max = larger(t->w_max, w * range->most_hz);
-            t->longest2 = larger(t->longest2, baseline2(range->in.block->uvw_m + 3 * row, range->most_hz));
-            t->n_sample += range->in.n_chan;
-            h->kept[h->n_kept++] = row;
-        } else if (tally_row(s, &range->in, row, t)) {
-            h->kept[h->n_kept++] = row;
-        }
-    }
+    for (int64_t row = h->row; row < h->row + h->n_row; row++)
+        if (count_row(s, range, row, &h->tally)) h->kept[h->n_kept++] = row;
 }
 
 static span span_of(const msi_vis_store *s, const msi_vis_block *block, int32_t first, int32_t n_chan)
@@ -261,6 +256,15 @@ static int place_rows(msi_vis_store *s, int range, const int64_t *row, int64_t n
     return MSI_OK;
 }
 
+static void add_tally(msi_vis_store *s, const msi_vis_tally *t)
+{
+    s->n_sample += t->n_sample;
+    s->n_outside += t->n_outside;
+    s->w_min_lambda = smaller(s->w_min_lambda, t->w_min);
+    s->w_max_lambda = larger(s->w_max_lambda, t->w_max);
+    s->longest_lambda = larger(s->longest_lambda, sqrt(t->longest2));
+}
+
 /* Update the store's totals, and give all selected rows their places, range by range. */
 static int place_all(msi_vis_store *s)
 {
@@ -273,11 +277,7 @@ static int place_all(msi_vis_store *s)
             const share *h = &t->share[k];
             memmove(row + n_row, h->kept, sizeof *row * (size_t)h->n_kept);
             n_row += h->n_kept;
-            s->n_sample += h->tally.n_sample;
-            s->n_outside += h->tally.n_outside;
-            s->w_min_lambda = smaller(s->w_min_lambda, h->tally.w_min);
-            s->w_max_lambda = larger(s->w_max_lambda, h->tally.w_max);
-            s->longest_lambda = larger(s->longest_lambda, sqrt(h->tally.longest2));
+            add_tally(s, &h->tally);
         }
         MSI_TRY(place_rows(s, i, row, n_row));
     }
@@ -345,13 +345,8 @@ static void copy_stretch(const msi_vis_store *s, const span *range, int64_t row,
         if (!lies_inside(s, range, b->uvw_m + 3 * (row + i))) drop_beyond(s, g, at + i);
 }
 
-/* The largest values in some rows: of a weight, of a part of a visibility, and of the product of both. */
-typedef struct extent {
-    double weight, jy, product;
-} extent;
-
 /* Update the largest values by samples; those of weight 0 are ignored. */
-static void extend_single(const float *w, const msi_c32 *vis, int64_t n, extent *e)
+static void extend_single(const float *w, const msi_c32 *vis, int64_t n, msi_vis_extent *e)
 {
     float weight = 0, jy = 0;
     double product = 0;
@@ -364,10 +359,10 @@ static void extend_single(const float *w, const msi_c32 *vis, int64_t n, extent 
         jy = part > jy ? part : jy;
         product = weighted > product ? weighted : product;
     }
-    *e = (extent){larger(e->weight, (double)weight), larger(e->jy, (double)jy), larger(e->product, product)};
+    *e = (msi_vis_extent){larger(e->weight, (double)weight), larger(e->jy, (double)jy), larger(e->product, product)};
 }
 
-static void extend_double(const float *w, const msi_c64 *vis, int64_t n, extent *e)
+static void extend_double(const float *w, const msi_c64 *vis, int64_t n, msi_vis_extent *e)
 {
     for (int64_t i = 0; i < n; i++) {
         const double part = w[i] > 0 ? larger(fabs(vis[i].re), fabs(vis[i].im)) : 0;
@@ -378,7 +373,7 @@ static void extend_double(const float *w, const msi_c64 *vis, int64_t n, extent 
 }
 
 /* Update the largest values by rows [row, row + n_row) that were just stored. */
-static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, int64_t n_row, extent *e)
+static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, int64_t n_row, msi_vis_extent *e)
 {
     for (int p = 0; p < s->n_plane; p++) {
         const int64_t at = msi_segment_index(g, p, row, 0), n = n_row * g->n_chan;
@@ -389,7 +384,7 @@ static void extend(const msi_vis_store *s, const msi_vis_segment *g, int64_t row
     }
 }
 
-static void copy_rows(const msi_vis_store *s, const copy *y, extent *e)
+static void copy_rows(const msi_vis_store *s, const copy *y, msi_vis_extent *e)
 {
     const piece *p = &s->intake->piece[y->piece];
     msi_vis_segment *g = &s->segment[p->segment];
@@ -401,25 +396,23 @@ static void copy_rows(const msi_vis_store *s, const copy *y, extent *e)
     if (!s->coordinates) extend(s, g, p->at + y->first, y->n_row, e);
 }
 
-/* Add up n weights of each of n_plane planes, in independent sums. */
+/* Add n weights of each of n_plane planes to independent sums. */
 static inline void sum_planes(const float *weight, int64_t of_plane, int n_plane, int64_t n, double *sum)
 {
-    for (int p = 0; p < n_plane; p++) sum[p] = 0;
     for (int64_t i = 0; i < n; i++)
         for (int p = 0; p < n_plane; p++) sum[p] += (double)weight[p * of_plane + i];
 }
 
-/* Add up the stored weights of a piece's rows. */
-static void sum_weights(const msi_vis_store *s, piece *p)
+/* Add the weights of rows [row, row + n_row) of a segment to the sums of the planes. */
+static void sum_weights(const msi_vis_store *s, const msi_vis_segment *g, int64_t row, int64_t n_row, double *sum)
 {
     enum { TOGETHER = 4 };
-    const msi_vis_segment *g = &s->segment[p->segment];
-    const int64_t n = p->n_row * g->n_chan, of_plane = msi_segment_index(g, 1, 0, 0);
+    const int64_t n = n_row * g->n_chan, of_plane = msi_segment_index(g, 1, 0, 0);
     int plane = 0;
     for (; plane + TOGETHER <= s->n_plane; plane += TOGETHER)
-        sum_planes(g->weight + msi_segment_index(g, plane, p->at, 0), of_plane, TOGETHER, n, p->sum_weight + plane);
+        sum_planes(g->weight + msi_segment_index(g, plane, row, 0), of_plane, TOGETHER, n, sum + plane);
     for (; plane < s->n_plane; plane++)
-        sum_planes(g->weight + msi_segment_index(g, plane, p->at, 0), of_plane, 1, n, p->sum_weight + plane);
+        sum_planes(g->weight + msi_segment_index(g, plane, row, 0), of_plane, 1, n, sum + plane);
 }
 
 static void copy_all(msi_vis_store *s)
@@ -430,21 +423,35 @@ static void copy_all(msi_vis_store *s)
     {
 #pragma omp for schedule(dynamic, 1) reduction(max : weight, jy, product)
         for (int64_t i = 0; i < t->n_copy; i++) {
-            extent e = {weight, jy, product};
+            msi_vis_extent e = {weight, jy, product};
             copy_rows(s, &t->copy[i], &e);
             weight = e.weight;
             jy = e.jy;
             product = e.product;
         }
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t i = 0; i < t->n_piece; i++)
-            if (!s->coordinates) sum_weights(s, &t->piece[i]);
+        for (int64_t i = 0; i < t->n_piece; i++) {
+            piece *p = &t->piece[i];
+            memset(p->sum_weight, 0, sizeof p->sum_weight);
+            if (!s->coordinates) sum_weights(s, &s->segment[p->segment], p->at, p->n_row, p->sum_weight);
+        }
     }
     s->largest_weight = weight;
     s->largest_jy = jy;
     s->largest_product = product;
     for (int64_t i = 0; i < t->n_piece && !s->coordinates; i++)
         for (int p = 0; p < s->n_plane; p++) s->sum_weight[p] += t->piece[i].sum_weight[p];
+}
+
+/* Begin to copy full buffers to the GPU. Without memory there, samples stay in the host's. */
+static int send_to_gpu(msi_vis_store *s)
+{
+#ifdef MSI_HAVE_CUDA
+    if (s->gpu && msi_gpu_samples_send(s) != MSI_OK) return msi_gpu_samples_move_to_host(s);
+#else
+    (void)s;
+#endif
+    return MSI_OK;
 }
 
 int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_block)
@@ -462,14 +469,61 @@ int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_bl
     /* Rows that have a place are copied even if memory ran out for others. */
     const int status = place_all(s);
     copy_all(s);
-#ifdef MSI_HAVE_CUDA
-    /* Without memory on the GPU the samples stay in the host's. */
-    if (status == MSI_OK && s->gpu && msi_gpu_samples_send(s) != MSI_OK) return msi_gpu_samples_move_to_host(s);
-#endif
-    return status;
+    return status ? status : send_to_gpu(s);
 }
 
 int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block)
 {
     return msi_vis_store_add_all(s, block, 1);
+}
+
+/* ---- Rows that the caller fills --------------------------------------------------------------------------------- */
+
+int msi_vis_store_reserve(msi_vis_store *s, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_vis_rows *out)
+{
+    struct msi_vis_setup *setup;
+    *out = (msi_vis_rows){.tally = {.w_min = HUGE_VAL}};
+    if (s->coordinates || s->tagged || n_chan > MSI_STORE_MAX_CHAN)
+        return msi_error_set(MSI_EINTERNAL, "rows of this store cannot be filled in place");
+    MSI_TRY(msi_vis_store_setup(s, n_chan, freq_hz, &setup));
+    MSI_TRY(msi_vis_store_take_rows(s, setup, n_row, &out->segment, &out->at, &out->n_row));
+    const msi_vis_segment *g = &s->segment[out->segment];
+    const int64_t at = msi_segment_index(g, 0, out->at, 0);
+    out->plane_rows = g->n_row_max;
+    out->uvw_m = g->uvw_m + 3 * out->at;
+    out->weight = g->weight + at;
+    out->vis = (char *)g->vis + at * msi_complex_bytes(s->precision);
+    return MSI_OK;
+}
+
+void msi_vis_store_count(const msi_vis_store *s, msi_vis_rows *r, int64_t first, int64_t n)
+{
+    msi_vis_segment *g = &s->segment[r->segment];
+    const int64_t begin = r->at + first, end = begin + n;
+    const msi_vis_block b = {.n_row = g->n_row_max,
+                             .n_chan = g->n_chan,
+                             .n_plane = s->n_plane,
+                             .uvw_m = g->uvw_m,
+                             .freq_hz = g->freq_hz,
+                             .weight = g->weight};
+    const span range = span_of(s, &b, 0, g->n_chan);
+    for (int64_t row = begin; row < end; row++) {
+        r->n_used += count_row(s, &range, row, &r->tally);
+        if (!lies_inside(s, &range, g->uvw_m + 3 * row)) drop_beyond(s, g, row);
+    }
+    extend(s, g, begin, n, &r->extent);
+    sum_weights(s, g, begin, n, r->sum_weight);
+}
+
+int msi_vis_store_commit(msi_vis_store *s, const msi_vis_rows *rows, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const msi_vis_extent *e = &rows[i].extent;
+        add_tally(s, &rows[i].tally);
+        s->largest_weight = larger(s->largest_weight, e->weight);
+        s->largest_jy = larger(s->largest_jy, e->jy);
+        s->largest_product = larger(s->largest_product, e->product);
+        for (int p = 0; p < s->n_plane; p++) s->sum_weight[p] += rows[i].sum_weight[p];
+    }
+    return send_to_gpu(s);
 }

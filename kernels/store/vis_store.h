@@ -81,6 +81,50 @@ int msi_vis_store_add(msi_vis_store *s, const msi_vis_block *block);
  * failure the first blocks have been added, the rest has not. */
 int msi_vis_store_add_all(msi_vis_store *s, const msi_vis_block *block, int n_block);
 
+/* Totals of some rows. */
+typedef struct msi_vis_tally {
+    int64_t n_sample, n_outside;
+    double w_min, w_max; /* of |w|, in wavelengths */
+    double longest2;     /* square of the longest baseline, in wavelengths */
+} msi_vis_tally;
+
+/* The largest values in some rows: of a weight, of a part of a visibility, and of the product of both. */
+typedef struct msi_vis_extent {
+    double weight, jy, product;
+} msi_vis_extent;
+
+/* Rows in a store, for a caller to fill. The arrays are those of their segment: row i of plane p has the samples
+ * [p][i][n_chan], with plane_rows rows from a plane to the next. */
+typedef struct msi_vis_rows {
+    int64_t n_row, plane_rows;
+    double *uvw_m;  /* [n_row][3] */
+    float *weight;  /* finite, not negative; 0: no sample */
+    void *vis;      /* msi_c32 or msi_c64, finite */
+    int64_t n_used; /* rows with samples, of those counted so far */
+    /* For the store: */
+    int64_t segment, at;
+    msi_vis_tally tally;
+    msi_vis_extent extent;
+    double sum_weight[MSI_STORE_MAX_PLANES];
+} msi_vis_rows;
+
+/*
+ * msi_vis_store_reserve - reserve the next rows of a store: at most n_row, as many as fit in a segment. They are in the
+ * store at once, so all of them must be filled before the store is used; then their order is as if they had been added,
+ * but rows without samples are kept.
+ * Given:   s  without tags, not of coordinates; n_chan  at most MSI_STORE_MAX_CHAN
+ * Returns: 0, MSI_ENOMEM, MSI_EOUTPUT (temp_dir), MSI_ERANGE (more than 2^32 rows), MSI_EGPU, MSI_EINTERNAL (other
+ *          stores)
+ *
+ * msi_vis_store_count - count rows [first, first + n) of those reserved, which were just filled; samples that the image
+ * cannot hold get weight 0. Each row is counted once, in order; threads may count different reserved rows.
+ *
+ * msi_vis_store_commit - add the counts of all rows that were reserved. Returns: 0, MSI_EGPU, MSI_ENOMEM
+ */
+int msi_vis_store_reserve(msi_vis_store *s, int64_t n_row, int32_t n_chan, const double *freq_hz, msi_vis_rows *out);
+void msi_vis_store_count(const msi_vis_store *s, msi_vis_rows *rows, int64_t first, int64_t n);
+int msi_vis_store_commit(msi_vis_store *s, const msi_vis_rows *rows, int64_t n);
+
 /*
  * msi_vis_store_fetch - copy out visibilities of a store of coordinates, block by block as they were added.
  * Given:    n_row, n_chan, freq_hz [n_chan]  of the block

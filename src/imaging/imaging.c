@@ -380,7 +380,18 @@ static int plan_gridders(msi_imaging_run *r)
 
 /* ---- Load: reader processes read and convert the selected visibilities once, and gridders store them ---- */
 
-enum { MOST_BLOCKS = 32 }; /* per batch: larger batches have fewer barriers between threads */
+enum { MOST_BLOCKS = 64 }; /* per batch: larger batches have fewer barriers between threads */
+
+/* The blocks of a batch that are converted into reserved rows of the gridder, which saves a copy. */
+typedef struct in_place {
+    int64_t end_block;                   /* blocks from this number on are not converted there */
+    int64_t n_block;                     /* blocks so far */
+    int64_t n_row, n_used;               /* rows of the last blocks, and those with samples */
+    int64_t n_rows, rows_capacity;       /* of the batch */
+    msi_vis_rows *rows;                  /* [n_rows] */
+    int64_t first_rows[MOST_BLOCKS + 1]; /* of each block */
+    msi_block_into into[MOST_BLOCKS];
+} in_place;
 
 /* The state of loading: a batch of blocks, and their samples by gridder. */
 typedef struct load {
@@ -393,8 +404,9 @@ typedef struct load {
     int n_block;
     msi_ms_block block[MOST_BLOCKS];
     int64_t n_gridder;
-    int64_t *n_part;                /* [n_gridder] number of parts of the batch */
-    msi_vis_block *part;            /* [n_gridder][MOST_BLOCKS] samples of the gridder, in the order of blocks */
+    int64_t *n_part;     /* [n_gridder] number of parts of the batch */
+    msi_vis_block *part; /* [n_gridder][MOST_BLOCKS] samples of the gridder, in the order of blocks */
+    in_place in_place;
     msi_beam_weights *beam_weights; /* [sets] NULL unless they are requested */
     msi_imaging_facets *facets;     /* NULL: rows have no tags, unless there is a beam */
     msi_imaging_beam *beam;         /* of -grid-with-beam; NULL: none */
@@ -408,6 +420,76 @@ static int begin_load(load *l, const msi_conversion_spec *spec)
     MSI_TRY(msi_alloc(&l->n_part, l->n_gridder, sizeof *l->n_part, "blocks of visibilities"));
     MSI_TRY(msi_alloc(&l->part, l->n_gridder * MOST_BLOCKS, sizeof *l->part, "blocks of visibilities"));
     return msi_reader_pool_set_conversion(l->reader_pool, l->request, n_byte);
+}
+
+/* Return 1 if the samples of each block are those of one gridder, as they are converted. */
+static int can_convert_in_place(const load *l, const msi_conversion_spec *spec)
+{
+    const msi_imaging_run *r = l->run;
+    return spec->channels->n == 1 && !spec->channels->grid.n && !r->facets && !r->mosaic && !r->beam && !r->pb &&
+           msi_reader_pool_load(l->reader_pool, l->reader) == 0;
+}
+
+/* Reserve rows of the gridder for block i of the batch. Samples of more channels than a segment holds are copied. */
+static int reserve_rows(load *l, int i)
+{
+    in_place *own = &l->in_place;
+    const msi_ms_block *b = &l->block[i];
+    msi_converted_walk walk;
+    msi_converted_part p;
+    msi_converted_first(&walk, l->request, b);
+    if (own->n_block + i >= own->end_block || !msi_converted_next(&walk, &p) || p.samples.n_chan > MSI_STORE_MAX_CHAN)
+        return MSI_OK;
+    for (int64_t row = 0; row < b->n_row; row += own->rows[own->n_rows++].n_row) {
+        if (own->n_rows == own->rows_capacity) {
+            const int64_t n = own->rows_capacity ? 2 * own->rows_capacity : 2 * MOST_BLOCKS;
+            MSI_TRY(msi_grow(&own->rows, own->n_rows, n, sizeof *own->rows, "blocks of visibilities"));
+            own->rows_capacity = n;
+        }
+        MSI_TRY(msi_gridder_reserve_rows(l->gridder[0], b->n_row - row, p.samples.n_chan, p.samples.freq_hz,
+                                         &own->rows[own->n_rows]));
+    }
+    return MSI_OK;
+}
+
+/* Reserve rows of the gridder for the blocks of the batch. */
+static int reserve_batch(load *l)
+{
+    in_place *own = &l->in_place;
+    own->n_rows = 0;
+    for (int i = 0; i < l->n_block; i++) {
+        own->first_rows[i] = own->n_rows;
+        MSI_TRY(reserve_rows(l, i));
+    }
+    own->first_rows[l->n_block] = own->n_rows;
+    for (int i = 0; i < l->n_block; i++) {
+        const int64_t first = own->first_rows[i], n = own->first_rows[i + 1] - first;
+        own->into[i] = (msi_block_into){l->gridder[0], own->rows + first, n};
+        if (n) l->block[i].into = &own->into[i];
+    }
+    return MSI_OK;
+}
+
+/* Count the rows of a block. Rows that are converted in place stay in the store without samples too. If many have none,
+ * later blocks are copied: so much later that the number does not depend on the batches. */
+static void count_used_rows(in_place *own, int i)
+{
+    for (int64_t k = own->first_rows[i]; k < own->first_rows[i + 1]; k++) {
+        own->n_row += own->rows[k].n_row;
+        own->n_used += own->rows[k].n_used;
+    }
+    if (++own->n_block % MOST_BLOCKS) return;
+    if (8 * own->n_used < 7 * own->n_row && own->end_block > own->n_block + MOST_BLOCKS)
+        own->end_block = own->n_block + MOST_BLOCKS;
+    own->n_row = own->n_used = 0;
+}
+
+/* Make the rows of the batch, which are filled, a part of the gridder. */
+static int commit_batch(load *l)
+{
+    in_place *own = &l->in_place;
+    for (int i = 0; i < l->n_block; i++) count_used_rows(own, i);
+    return own->n_rows ? msi_gridder_commit_rows(l->gridder[0], own->rows, own->n_rows) : MSI_OK;
 }
 
 /* List the samples of the batch for each gridder. */
@@ -425,7 +507,7 @@ static int list_parts(load *l, msi_sample_tally *tally)
         msi_sample_tally_add(tally, &of_block);
         if (l->beam_weights) msi_converted_beam_weights(l->request, &l->block[i], &l->beam_weights[l->block[i].set]);
         const int part = msi_imaging_mosaic_part(l->run, &l->block[i]);
-        if (part < 0) continue;
+        if (part < 0 || l->block[i].into) continue;
         msi_converted_first(&walk, l->request, &l->block[i]);
         while (msi_converted_next(&walk, &p)) {
             const int64_t g = p.channel * msi_imaging_n_part(l->run) + part;
@@ -508,7 +590,7 @@ static int load_blocks(load *l, msi_sample_tally *tally)
 {
     const int64_t n_row = msi_ms_reader_n_share_row(l->reader);
     int64_t done = 0;
-    double waited_s = 0, added_s = 0;
+    double waited_s = 0, filled_s = 0, added_s = 0;
     msi_progress_begin("reading");
     for (;;) {
         const double start = msi_wall_s();
@@ -516,16 +598,23 @@ static int load_blocks(load *l, msi_sample_tally *tally)
         const double there = msi_wall_s();
         waited_s += there - start;
         if (!l->n_block) break;
+        MSI_TRY(reserve_batch(l));
+        const double reserved = msi_wall_s();
+        MSI_TRY(msi_reader_pool_fill(l->reader_pool, l->reader, l->block, l->n_block));
+        const double filled = msi_wall_s();
+        filled_s += filled - reserved;
         MSI_TRY(list_parts(l, tally));
+        MSI_TRY(commit_batch(l));
         MSI_TRY(add_parts(l));
-        added_s += msi_wall_s() - there;
+        added_s += msi_wall_s() - filled + (reserved - there);
         MSI_TRY(plan_if_started(l));
         MSI_TRY(msi_interrupt_check());
         for (int i = 0; i < l->n_block; i++) done += l->block[i].n_row;
         msi_progress_at(done, n_row);
     }
     msi_progress_end();
-    msi_log_detail("reading: %.2f s waiting for blocks, %.2f s adding them", waited_s, added_s);
+    msi_log_detail("reading: %.2f s waiting for blocks, %.2f s reading samples, %.2f s adding them", waited_s, filled_s,
+                   added_s);
     return MSI_OK;
 }
 
@@ -556,10 +645,12 @@ static int read_samples(msi_imaging_run *run, const msi_conversion_spec *spec, m
     l.n_thread = n_thread;
     l.n_left = left > half ? left : half;
     omp_set_num_threads(l.n_left);
+    l.in_place.end_block = can_convert_in_place(&l, spec) ? INT64_MAX : 0;
     int rc = begin_load(&l, spec);
     if (!rc) rc = load_blocks(&l, tally);
     omp_set_num_threads(n_thread);
     msi_free(l.request);
+    msi_free(l.in_place.rows);
     msi_free(l.n_part);
     msi_free(l.part);
     return rc;

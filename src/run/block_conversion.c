@@ -368,18 +368,55 @@ static void put_rectangle(const rectangle *r, msi_precision precision, void *vis
         }
 }
 
+/* The rows of a gridder that the next piece of a block goes to; without `into` it stays in the converted block. */
+typedef struct position {
+    const msi_block_into *into;
+    int64_t i, begin; /* into->rows[i] begin with row `begin` of the block */
+} position;
+
+/* Return the place of the samples of an output channel, from a row of the block on. */
+static msi_planes_out place_of_rows(const msi_conversion_request *o, const position *at, const place *p, int64_t row,
+                                    int64_t n_block_row, char *converted)
+{
+    const msi_vis_rows *own = at->into ? &at->into->rows[at->i] : NULL;
+    const int64_t n = (own ? row - at->begin : row) * p->n_chan;
+    char *vis = own ? own->vis : converted + p->vis_at;
+    float *weight = own ? own->weight : (float *)(void *)(converted + p->weight_at);
+    return (msi_planes_out){o->precision, vis + n * msi_complex_bytes(o->precision), weight + n,
+                            own ? own->plane_rows : n_block_row};
+}
+
+/* Let a piece end where the reserved rows end. */
+static void limit_piece(position *at, piece *t)
+{
+    if (!at->into) return;
+    if (t->row - at->begin == at->into->rows[at->i].n_row) at->begin += at->into->rows[at->i++].n_row;
+    const int64_t left = at->begin + at->into->rows[at->i].n_row - t->row;
+    if (t->n_row > left) t->n_row = left;
+}
+
+/* Give the reserved rows of a piece their coordinates, and count them. */
+static void end_piece(const position *at, const piece *t, const double *uvw_m)
+{
+    if (!at->into) return;
+    msi_vis_rows *own = &at->into->rows[at->i];
+    memcpy(own->uvw_m + 3 * (t->row - at->begin), uvw_m + 3 * t->row, 3 * sizeof *uvw_m * (size_t)t->n_row);
+    msi_gridder_count_rows(at->into->gridder, own, t->row - at->begin, t->n_row);
+}
+
 /* Copy a piece to its places, in the requested precision. */
 static void put_piece(const msi_block_converter *converter, const msi_conversion_request *o, int64_t n_place,
-                      const piece *t, int64_t n_block_row, char *converted)
+                      const piece *t, const position *at, int64_t n_block_row, char *converted)
 {
     const msi_block_workspace *w = &converter->workspace;
     for (int64_t i = 0; i < n_place; i++) {
         const place *p = &converter->place[i];
+        const msi_planes_out to = place_of_rows(o, at, p, t->row, n_block_row, converted);
         for (int plane = 0; plane < o->n_plane; plane++) {
             const int64_t from = plane * t->n_row * t->n_chan + p->first - t->first;
             const rectangle r = {w->vis + from, w->weight + from, t->n_chan,
-                                 t->n_row,      p->n_chan,        (plane * n_block_row + t->row) * p->n_chan};
-            put_rectangle(&r, o->precision, converted + p->vis_at, (float *)(void *)(converted + p->weight_at));
+                                 t->n_row,      p->n_chan,        plane * to.plane_rows * p->n_chan};
+            put_rectangle(&r, o->precision, to.vis, to.weight);
         }
     }
 }
@@ -435,15 +472,6 @@ static void sum_weights(const msi_ms_block *b, const piece *t, const float *weig
     }
 }
 
-/* Return the place in a converted block of the rows from `row` on. */
-static msi_planes_out place_of_rows(const msi_conversion_request *o, const place *p, int64_t row, int64_t n_row,
-                                    char *converted)
-{
-    const int64_t at = row * p->n_chan;
-    return (msi_planes_out){o->precision, converted + p->vis_at + at * msi_complex_bytes(o->precision),
-                            (float *)(void *)(converted + p->weight_at) + at, n_row};
-}
-
 static int convert_block(void *of, const void *order, const msi_ms_block *block, double *uvw_m, void *converted)
 {
     const msi_conversion_request *o = order;
@@ -452,6 +480,7 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
     msi_mix mix[MSI_MAX_PLANES];
     msi_sample_tally tally = {0};
     msi_phase_shift shift;
+    position at = {.into = block->into};
     int64_t n_place;
     omp_set_num_threads(1); /* the other reader processes use the other cores */
     MSI_TRY(msi_mix_make(mix, o->planes, o->n_plane, o->weight, block->corr, block->n_corr));
@@ -476,13 +505,14 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
     if (!at_once) MSI_TRY(msi_block_workspace_fit(w, 0, step * t.n_chan * o->n_plane, step * t.n_chan * o->n_plane));
     for (; t.row < block->n_row; t.row += t.n_row) {
         t.n_row = block->n_row - t.row < step ? block->n_row - t.row : step;
+        limit_piece(&at, &t);
         msi_ms_block part;
         if (block->fill)
             MSI_TRY(block->fill(block, t.row, t.n_row, &part));
         else
             part = piece_rows(block, &t);
         if (o->continuum.is_set) MSI_TRY(msi_continuum_subtract(&o->continuum, &part, &converter->line));
-        const msi_planes_out out = at_once ? place_of_rows(o, last, t.row, block->n_row, converted)
+        const msi_planes_out out = at_once ? place_of_rows(o, &at, last, t.row, block->n_row, converted)
                                            : (msi_planes_out){MSI_FP64, w->vis, w->weight, t.n_row};
         msi_stokes_convert_into(&part, mix, o->n_plane, (msi_channel_range){t.first, t.n_chan}, &out, &tally);
         if (turns)
@@ -492,7 +522,8 @@ static int convert_block(void *of, const void *order, const msi_ms_block *block,
         if (o->grid.n)
             put_framed(converter, o, n_place, &t, block, uvw_m + 3 * t.row, converted);
         else if (!at_once)
-            put_piece(converter, o, n_place, &t, block->n_row, converted);
+            put_piece(converter, o, n_place, &t, &at, block->n_row, converted);
+        end_piece(&at, &t, uvw_m);
     }
     memcpy(converted, &tally, sizeof tally);
     return MSI_OK;

@@ -5,7 +5,8 @@
  *   1. Samples are left out by flags and weights.
  *   2. Correlations become image planes (stokes.h).
  *   3. Phases and uvw are shifted to the images' centre (phase_shift.h).
- *   4. The samples of each output channel are stored in the precision of the gridders.
+ *   4. The samples of each output channel are stored in the precision of the gridders: in a block for them to add, or
+ *      in their own memory.
  *
  * The reader processes call it, in blocks that they share with the main process. The main process passes the samples to
  * the gridders unchanged. What the readers must do is a request: bytes without pointers, which the main process sends.
@@ -15,6 +16,7 @@
 
 #include "core/types.h"
 #include "io/ms/reader_pool.h"
+#include "kernels/gridder.h"
 #include "src/run/framed_samples.h"
 #include "src/sky/continuum.h"
 #include "src/sky/output_channels.h"
@@ -86,6 +88,14 @@ void msi_block_converter_free(msi_block_converter *converter);
  * Returns:  0, MSI_ENOMEM
  */
 int msi_conversion_request_make(msi_conversion_request **out, int64_t *n_byte, const msi_conversion_spec *spec);
+
+/* Reserved rows of a gridder, into which the samples of a block are converted (msi_ms_block.into). The block has samples of
+ * this gridder alone; what is left of msi_ms_block.converted has its counts. */
+typedef struct msi_block_into {
+    msi_gridder *gridder;
+    msi_vis_rows *rows; /* [n] as many rows as the block has */
+    int64_t n;
+} msi_block_into;
 
 /*
  * msi_converted_tally - read the counts of a converted block, for its samples of all output channels.

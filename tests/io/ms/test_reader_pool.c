@@ -67,6 +67,13 @@ static msi_ms_reader *open_by(msi_reader_pool *pool, const msi_ms_selection *s)
     return r;
 }
 
+/* Take blocks with their samples. */
+static int take_filled(msi_reader_pool *pool, msi_ms_reader *r, int most, msi_ms_block *block, int *n)
+{
+    const int status = msi_reader_pool_take(pool, r, most, block, n);
+    return status ? status : msi_reader_pool_fill(pool, r, block, *n);
+}
+
 static void same_block(const msi_ms_block *a, const msi_ms_block *b)
 {
     const size_t n_row = (size_t)a->n_row, n = n_row * (size_t)a->n_chan * (size_t)a->n_corr;
@@ -617,7 +624,7 @@ static void test_formed(void **state)
             assert_int_equal(msi_reader_pool_set_conversion(pool, g, sizeof *g), MSI_OK);
             msi_ms_reader_rewind(one);
             do {
-                if (msi_reader_pool_take(pool, r, most, b, &n)) fail_msg("%s", msi_error_get());
+                if (take_filled(pool, r, most, b, &n)) fail_msg("%s", msi_error_get());
                 assert_in_range(n, 0, most);
                 assert_int_equal(n_converted, 0);
                 for (int k = 0; k < n; k++) {
@@ -704,7 +711,7 @@ static void test_direct_conversion(void **state)
     msi_ms_read_by_casacore(0);
     assert_int_equal(msi_reader_pool_set_conversion(pool, &g, sizeof g), MSI_OK);
     do {
-        if (msi_reader_pool_take(pool, r, 5, b, &n)) fail_msg("%s", msi_error_get());
+        if (take_filled(pool, r, 5, b, &n)) fail_msg("%s", msi_error_get());
         for (int k = 0; k < n; k++) {
             assert_int_equal(msi_ms_reader_next(one, &a), MSI_OK);
             check_converted(&n_own, &g, &a, &b[k]);
@@ -716,7 +723,7 @@ static void test_direct_conversion(void **state)
     /* A failure of a conversion is reported. */
     assert_int_equal(msi_reader_pool_set_conversion(pool, &fails, sizeof fails), MSI_OK);
     int status;
-    while ((status = msi_reader_pool_take(pool, r, 5, b, &n)) == MSI_OK) assert_true(n > 0);
+    while ((status = take_filled(pool, r, 5, b, &n)) == MSI_OK) assert_true(n > 0);
     assert_int_equal(status, MSI_EINPUT);
     msi_ms_reader_free(one);
     msi_ms_reader_free(r);
@@ -760,7 +767,7 @@ static void test_not_formed(void **state)
     msi_ms_reader *r = open_by(pool, &s);
     assert_int_equal(msi_reader_pool_set_conversion(pool, &fails, (int64_t)1 << 40), MSI_ENOMEM);
     assert_int_equal(msi_reader_pool_set_conversion(pool, &fails, sizeof fails), MSI_OK);
-    while ((status = msi_reader_pool_take(pool, r, 1, &b, &n)) == MSI_OK) assert_int_equal(n, 1);
+    while ((status = take_filled(pool, r, 1, &b, &n)) == MSI_OK) assert_int_equal(n, 1);
     assert_int_equal(status, MSI_EINPUT);
     char line[64];
     snprintf(line, sizeof line, "row %lld", (long long)fails.fail_at);
