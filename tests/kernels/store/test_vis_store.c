@@ -187,6 +187,79 @@ static void test_together_and_one_by_one(void **state)
     for (int k = 0; k < N_BLOCK; k++) block_free(&b[k]);
 }
 
+/* Copy rows [from, from + n) of a block to reserved rows, from `to` on. */
+static void fill_rows(const msi_vis_block *b, int64_t from, msi_vis_rows *rows, int64_t to, int64_t n)
+{
+    memcpy(rows->uvw_m + 3 * to, b->uvw_m + 3 * from, 3 * sizeof *b->uvw_m * (size_t)n);
+    for (int p = 0; p < N_PLANE; p++) {
+        const int64_t at = (p * rows->plane_rows + to) * b->n_chan, k = (p * b->n_row + from) * b->n_chan;
+        memcpy(rows->weight + at, b->weight + k, sizeof *b->weight * (size_t)(n * b->n_chan));
+        memcpy((msi_c64 *)rows->vis + at, b->vis + k, sizeof *b->vis * (size_t)(n * b->n_chan));
+    }
+}
+
+/* Rows that the caller fills have the same samples and counts as blocks that are added; rows without samples are kept. */
+static void test_rows_in_place(void **state)
+{
+    (void)state;
+    enum { STEP = 100, MOST = 2 * N_BLOCK };
+    static own_block b[N_BLOCK];
+    static msi_vis_block block[N_BLOCK];
+    static msi_vis_rows rows[MOST];
+    int64_t from[MOST], n_kept = 0, n_used = 0, n_row = 0, n_added = 0;
+    int of[MOST], n = 0;
+    make_blocks(b, block);
+    msi_vis_store s, added;
+    start(&s, MSI_FP64);
+    start(&added, MSI_FP64);
+    assert_int_equal(msi_vis_store_reserve(&s, 1, MSI_STORE_MAX_CHAN + 1, b[4].freq_hz, rows), MSI_EINTERNAL);
+    for (int k = 0; k < N_BLOCK; k++) {
+        assert_int_equal(msi_vis_store_add(&added, &block[k]), MSI_OK);
+        /* Blocks of too many channels are added, as a caller would. */
+        if (block[k].n_chan > MSI_STORE_MAX_CHAN) continue;
+        for (int64_t row = 0; row < block[k].n_row; row += rows[n++].n_row) {
+            assert_true(n < MOST);
+            of[n] = k;
+            from[n] = row;
+            assert_int_equal(
+                msi_vis_store_reserve(&s, block[k].n_row - row, block[k].n_chan, block[k].freq_hz, &rows[n]), MSI_OK);
+            assert_in_range(rows[n].n_row, 1, block[k].n_row - row);
+        }
+    }
+    assert_true(n > N_BLOCK); /* some blocks are in two segments */
+#pragma omp parallel for num_threads(4) schedule(dynamic, 1)
+    for (int i = 0; i < n; i++)
+        for (int64_t row = 0; row < rows[i].n_row; row += STEP) {
+            const int64_t left = rows[i].n_row - row, m = left < STEP ? left : STEP;
+            fill_rows(&block[of[i]], from[i] + row, &rows[i], row, m);
+            msi_vis_store_count(&s, &rows[i], row, m);
+        }
+    assert_int_equal(msi_vis_store_commit(&s, rows, n), MSI_OK);
+    for (int i = 0; i < n; i++) {
+        n_row += rows[i].n_row;
+        n_used += rows[i].n_used;
+    }
+    for (int64_t i = 0; i < s.n_segment; i++) n_kept += s.segment[i].n_row;
+    assert_true(n_kept == n_row && n_used > 0 && n_used < n_row);
+    for (int k = 0; k < N_BLOCK; k++)
+        if (block[k].n_chan > MSI_STORE_MAX_CHAN) assert_int_equal(msi_vis_store_add(&s, &block[k]), MSI_OK);
+    same_by_definition(&s, block);
+    /* The current weights are those of the added blocks. */
+    double sum[N_PLANE], largest[N_PLANE], sum_added[N_PLANE], largest_added[N_PLANE];
+    int64_t count[N_PLANE], count_added[N_PLANE];
+    msi_vis_store_weights(&s, sum, largest, count);
+    msi_vis_store_weights(&added, sum_added, largest_added, count_added);
+    for (int p = 0; p < N_PLANE; p++) {
+        assert_true(fabs(sum[p] / sum_added[p] - 1) < 1e-12 && largest[p] == largest_added[p]);
+        assert_int_equal(count[p], count_added[p]);
+    }
+    for (int64_t i = 0; i < added.n_segment; i++) n_added += added.segment[i].n_row;
+    assert_true(n_added < n_kept);
+    msi_vis_store_free(&s);
+    msi_vis_store_free(&added);
+    for (int k = 0; k < N_BLOCK; k++) block_free(&b[k]);
+}
+
 /* Invalid weights exclude a sample: they may come from a reader process of a damaged set. */
 static void test_no_weights(void **state)
 {
@@ -303,6 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_together_and_one_by_one),
+        cmocka_unit_test(test_rows_in_place),
         cmocka_unit_test(test_no_weights),
         cmocka_unit_test(test_tags),
         cmocka_unit_test(test_no_disk_space),
