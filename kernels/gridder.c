@@ -497,41 +497,67 @@ static int fits_gpu(const msi_gridder *g, int64_t bytes)
     size_t free_bytes, total_bytes;
     return msi_gpu_memory(g->spec.device, &free_bytes, &total_bytes) == MSI_OK && bytes <= (int64_t)(free_bytes / 4);
 }
-#endif
+
+/* Return 1 if the samples of a gridder can be on its GPU, which has memory for n_sample samples in n_row rows. */
+static int can_move_to_gpu(const msi_gridder *g, int64_t n_sample, int64_t n_row)
+{
+    if (!g->strategy || g->strategy->backend != MSI_BACKEND_CUDA || g->spec.predict || g->spec.tagged ||
+        g->spec.n_term > 1 || has_workers(g) || g->store.gpu)
+        return 0;
+    await_device(g->strategy, g->spec.device);
+    return fits_gpu(g, msi_gridder_store_bytes(g, n_sample, n_row));
+}
+
+/* Take the sums of weights of each plane: sums as added are of all planes together. */
+static int weigh_on_gpu(msi_vis_store *s)
+{
+    return s->n_plane > 1 && msi_density_gpu_weigh(s, NULL, NULL) ? msi_gpu_samples_move_to_host(s) : MSI_OK;
+}
+
+int msi_gridder_move_to_gpu(msi_gridder *g, int64_t n_sample, int64_t n_row)
+{
+    if (!can_move_to_gpu(g, n_sample, n_row)) return MSI_OK;
+    drop_sample_products(g);
+    return msi_gpu_samples_move_to_gpu(&g->store, g->spec.device) ? MSI_OK : weigh_on_gpu(&g->store);
+}
 
 int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row)
 {
-#ifdef MSI_HAVE_CUDA
-    if (!g->strategy || g->strategy->backend != MSI_BACKEND_CUDA || g->spec.predict || g->spec.tagged ||
-        g->spec.n_term > 1 || has_workers(g) || g->store.gpu)
-        return MSI_OK;
-    await_device(g->strategy, g->spec.device);
-    if (!fits_gpu(g, msi_gridder_store_bytes(g, n_sample, n_row))) return MSI_OK;
+    if (!can_move_to_gpu(g, n_sample, n_row)) return MSI_OK;
     drop_sample_products(g);
     if (msi_gpu_samples_move_to_gpu(&g->store, g->spec.device) != MSI_OK) return MSI_OK;
     return msi_gpu_samples_begin_intake(&g->store);
-#else
-    (void)g;
-    (void)n_sample;
-    (void)n_row;
-    return MSI_OK;
-#endif
 }
 
 int msi_gridder_gpu_end(msi_gridder *g)
 {
-#ifdef MSI_HAVE_CUDA
     msi_vis_store *s = &g->store;
     if (!s->gpu) return MSI_OK;
-    int rc = takes_blocks(s) ? msi_gpu_samples_end_intake(s) : MSI_OK;
-    /* Sums of weights were taken of all planes together. */
-    if (!rc && s->n_plane > 1) rc = msi_density_gpu_weigh(s, NULL, NULL);
-    if (rc) return msi_gpu_samples_move_to_host(s);
+    return takes_blocks(s) && msi_gpu_samples_end_intake(s) ? msi_gpu_samples_move_to_host(s) : weigh_on_gpu(s);
+}
 #else
+int msi_gridder_move_to_gpu(msi_gridder *g, int64_t n_sample, int64_t n_row)
+{
     (void)g;
-#endif
+    (void)n_sample;
+    (void)n_row;
     return MSI_OK;
 }
+
+int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row)
+{
+    (void)g;
+    (void)n_sample;
+    (void)n_row;
+    return MSI_OK;
+}
+
+int msi_gridder_gpu_end(msi_gridder *g)
+{
+    (void)g;
+    return MSI_OK;
+}
+#endif
 
 /* Prepare the store for more samples. */
 static int open_store(msi_gridder *g)

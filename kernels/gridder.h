@@ -93,16 +93,20 @@ msi_vis_store *msi_gridder_store(msi_gridder *g);
 /* ---- Samples on the GPU ----------------------------------------------------------------------------------------- */
 
 /*
- * msi_gridder_gpu_begin - move a gridder's samples to its GPU, and keep the blocks that are added there, if the GPU has
- * enough memory and the gridder can use them there; otherwise nothing changes.
- * Given:   n_sample, n_row  of all blocks
- * Returns: 0, MSI_ENOMEM, MSI_EGPU
+ * msi_gridder_move_to_gpu - move a gridder's samples to its GPU, if that has enough memory and the gridder can use them
+ * there; otherwise nothing changes.
+ * Given:   n_sample, n_row  of all gridders whose samples are to be there
+ * Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EOUTPUT; after a failure there are no samples
  * Notes:   gridders that are not bound to a GPU, that predict, with tags, terms or workers keep samples in host memory.
  *
+ * msi_gridder_gpu_begin - do so before the last block, and put those that are added on the GPU too.
+ * Given:   n_sample, n_row  of all blocks
+ * Returns: 0, MSI_ENOMEM, MSI_EGPU
+ *
  * msi_gridder_gpu_end - wait until all of them are there, after the last block, or the last commit of several planes.
- * Without enough memory on the GPU they are in host memory. Returns: 0, MSI_ENOMEM, MSI_EGPU, MSI_EOUTPUT; after a
- * failure there are no samples
+ * Without enough memory on the GPU they are in host memory. Returns: as msi_gridder_move_to_gpu
  */
+int msi_gridder_move_to_gpu(msi_gridder *g, int64_t n_sample, int64_t n_row);
 int msi_gridder_gpu_begin(msi_gridder *g, int64_t n_sample, int64_t n_row);
 int msi_gridder_gpu_end(msi_gridder *g);
 

@@ -191,14 +191,20 @@ static void add_batch(batch *b)
     b->n = 0;
 }
 
+/* Allocate the sums of other planes, unless they are there. */
+static int need_rest(msi_density *d)
+{
+    if (d->rest) return MSI_OK;
+    return msi_alloc(&d->rest, d->cells.grid.nv / 2 * d->cells.grid.nu, sizeof *d->rest, "density weights");
+}
+
 /* Move the sums from a GPU to host memory. */
 static int move_to_host(msi_density *d)
 {
 #ifdef MSI_HAVE_CUDA
     if (!d->gpu) return MSI_OK;
     const int has_rest = msi_density_gpu_has_rest(d->gpu);
-    if (has_rest && !d->rest)
-        MSI_TRY(msi_alloc(&d->rest, d->cells.grid.nv / 2 * d->cells.grid.nu, sizeof *d->rest, "density weights"));
+    if (has_rest) MSI_TRY(need_rest(d));
     MSI_TRY(msi_density_gpu_fetch(d->gpu, d->sum, has_rest ? d->rest : NULL));
     msi_density_gpu_free(d->gpu);
     d->gpu = NULL;
@@ -215,7 +221,7 @@ static int add_to_host(msi_density *d, const msi_density_gpu *gpu)
     const int64_t n = d->cells.grid.nv / 2 * d->cells.grid.nu;
     double *more = NULL, *rest = NULL;
     const int has_rest = msi_density_gpu_has_rest(gpu);
-    if (has_rest && !d->rest) MSI_TRY(msi_alloc(&d->rest, n, sizeof *d->rest, "density weights"));
+    if (has_rest) MSI_TRY(need_rest(d));
     int rc = msi_alloc_unset(&more, n, sizeof *more, "density weights");
     if (!rc && has_rest) rc = msi_alloc_unset(&rest, n, sizeof *rest, "density weights");
     if (!rc) rc = msi_density_gpu_fetch(gpu, more, rest);
@@ -252,8 +258,7 @@ int msi_density_add_store(msi_density *d, const msi_vis_store *store)
     if (store->gpu) return add_gpu_store(d, store);
 #endif
     MSI_TRY(move_to_host(d));
-    if (store->n_plane > 1 && !d->rest)
-        MSI_TRY(msi_alloc(&d->rest, d->cells.grid.nv / 2 * d->cells.grid.nu, sizeof *d->rest, "density weights"));
+    if (store->n_plane > 1) MSI_TRY(need_rest(d));
     MSI_TRY(msi_alloc(&b, 1, sizeof *b, "density weights"));
     const int rc = make_batch(b, &memory, d, store);
     for (int64_t i = 0; i < store->n_segment && !rc; i++) {

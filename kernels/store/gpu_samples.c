@@ -46,7 +46,8 @@ struct msi_gpu_pieces {
     cudaStream_t stream;            /* of the copies of buffers; NULL: none */
     buffer *buffer;                 /* the oldest first */
     int n_buffer;
-    int n_set; /* planes whose weights are known */
+    piece *unsent;   /* the first one whose contents are in a buffer; NULL: none */
+    int has_weights; /* those of planes are known */
     struct {
         double sum, largest;
         int64_t count;
@@ -189,9 +190,9 @@ static int copy_arenas(msi_vis_store *s, const struct msi_vis_arena *a, int64_t 
 /* Let the segments of arenas refer to their copies. */
 static void move_from_arenas(msi_vis_store *s)
 {
-    const struct msi_vis_arena *a = s->arena;
     for (const piece *p = s->gpu->first; p; p = p->next) {
-        for (a = s->arena; !is_in(&s->segment[p->first_segment], a);) a = a->next;
+        const struct msi_vis_arena *a = s->arena;
+        while (!is_in(&s->segment[p->first_segment], a)) a = a->next;
         move_segments(s, p, a->base, p->memory);
     }
     msi_vis_store_drop_arenas(s);
@@ -282,6 +283,7 @@ int msi_gpu_samples_carve(msi_vis_store *s, int64_t bytes, void **out, int *is_n
         p->first_segment = s->n_segment;
         *(g->last ? &g->last->next : &g->first) = p;
         g->last = p;
+        if (!g->unsent) g->unsent = p;
     }
     *out = g->last->buffer->memory + g->last->bytes;
     g->last->bytes += lines;
@@ -308,8 +310,8 @@ static int send_piece(msi_vis_store *s, piece *p)
 
 int msi_gpu_samples_send(msi_vis_store *s)
 {
-    for (piece *p = s->gpu->first; p && p->next; p = p->next)
-        if (!p->memory) MSI_TRY(send_piece(s, p));
+    struct msi_gpu_pieces *g = s->gpu;
+    for (; g->unsent && g->unsent->next; g->unsent = g->unsent->next) MSI_TRY(send_piece(s, g->unsent));
     return MSI_OK;
 }
 
@@ -341,7 +343,8 @@ int msi_gpu_samples_end_intake(msi_vis_store *s)
     const msi_gpu_stream on = stream_of(s);
     MSI_TRY(msi_gpu_stream_enter(&on));
     MSI_TRY(msi_gpu_samples_send(s));
-    if (g->last && !g->last->memory) MSI_TRY(send_piece(s, g->last));
+    if (g->unsent) MSI_TRY(send_piece(s, g->unsent));
+    g->unsent = NULL;
     MSI_CUDA(cudaStreamSynchronize(g->stream));
     for (struct msi_vis_setup *p = s->setup; p; p = p->next) p->open_segment = -1;
     g->takes_blocks = 0;
@@ -359,15 +362,15 @@ void msi_gpu_samples_set_weights(msi_vis_store *s, int plane, double sum, double
     s->gpu->weights[plane].sum = sum;
     s->gpu->weights[plane].largest = largest;
     s->gpu->weights[plane].count = count;
-    s->gpu->n_set = s->n_plane;
+    s->gpu->has_weights = 1;
 }
 
 void msi_gpu_samples_weights(const msi_vis_store *s, int plane, double *sum, double *largest, int64_t *count)
 {
     const struct msi_gpu_pieces *g = s->gpu;
-    *sum = g->n_set ? g->weights[plane].sum : s->sum_weight[plane];
-    *largest = g->n_set ? g->weights[plane].largest : s->largest_weight;
-    *count = g->n_set ? g->weights[plane].count : s->n_sample;
+    *sum = g->has_weights ? g->weights[plane].sum : s->sum_weight[plane];
+    *largest = g->has_weights ? g->weights[plane].largest : s->largest_weight;
+    *count = g->has_weights ? g->weights[plane].count : s->n_sample;
 }
 
 static void free_piece(const msi_vis_store *s, piece *p)

@@ -566,11 +566,10 @@ static int move_to_gpu(const msi_imaging_run *r)
     const int64_t n = r->options->channels_out;
     const int is_natural = w->mode == MSI_WEIGHT_NATURAL && !msi_uv_taper_is_set(&w->taper);
     if (has_other_gridders(r) || r->gpus.n > 1 || (n > 1 && is_natural)) return MSI_OK;
-    for (int64_t c = 0; c < n; c++) {
-        MSI_TRY(msi_gridder_gpu_begin(r->gridder[c], msi_ms_reader_n_sample(r->reader),
-                                      n * msi_ms_reader_n_row(r->reader)));
-        MSI_TRY(msi_gridder_gpu_end(r->gridder[c]));
-    }
+    MSI_TRY(msi_gridder_gpu_end(r->gridder[0])); /* if it was begun */
+    for (int64_t c = 0; c < n; c++)
+        MSI_TRY(msi_gridder_move_to_gpu(r->gridder[c], msi_ms_reader_n_sample(r->reader),
+                                        n * msi_ms_reader_n_row(r->reader)));
     return MSI_OK;
 }
 
