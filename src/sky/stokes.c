@@ -143,6 +143,7 @@ typedef struct conversion {
     int n_plane;
     msi_channel_range channels;
     msi_planes_out out;
+    unsigned used; /* a bit for each correlation of the mixes */
 } conversion;
 
 /* As msi_sample_tally, for one row. */
@@ -154,53 +155,81 @@ typedef struct counts {
 /* These loops are compiled for two instruction sets. Neither fuses a product and a sum, so both give the same bits. */
 #define IN_BOTH static inline __attribute__((always_inline))
 
-/* Separate the correlations [n][n_corr] into an array for each. */
-IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag, int n_corr, int32_t n, one_corr *to)
+/* Separate the used ones of the correlations [n][n_corr] into an array for each. */
+IN_BOTH void split(const msi_c32 *data, const float *weight, const uint8_t *flag, int n_corr, unsigned used, int32_t n,
+                   one_corr *to)
 {
-    for (int32_t c = 0; c < n; c++)
-        for (int k = 0; k < n_corr; k++) {
-            to[k].re[c] = data[c * n_corr + k].re;
-            to[k].im[c] = data[c * n_corr + k].im;
+    for (int k = 0; k < n_corr; k++) {
+        if (!(used >> k & 1)) continue;
+        one_corr *one = &to[k];
+        for (int32_t c = 0; c < n; c++) {
+            one->re[c] = data[c * n_corr + k].re;
+            one->im[c] = data[c * n_corr + k].im;
         }
-    for (int32_t c = 0; c < n; c++)
-        for (int k = 0; k < n_corr; k++) to[k].weight[c] = weight[c * n_corr + k];
-    for (int k = 0; k < n_corr; k++)
+        for (int32_t c = 0; c < n; c++) one->weight[c] = weight[c * n_corr + k];
         for (int32_t c = 0; c < n; c++)
-            to[k].is_good[c] = -((to[k].weight[c] > 0) & (to[k].weight[c] <= FLT_MAX) &
-                                 (fabsf(to[k].re[c]) <= LARGEST) & (fabsf(to[k].im[c]) <= LARGEST));
-    for (int32_t c = 0; c < n; c++)
-        for (int k = 0; k < n_corr; k++) to[k].is_good[c] &= -(flag[c * n_corr + k] == 0);
+            one->is_good[c] = -((one->weight[c] > 0) & (one->weight[c] <= FLT_MAX) & (fabsf(one->re[c]) <= LARGEST) &
+                                (fabsf(one->im[c]) <= LARGEST));
+        for (int32_t c = 0; c < n; c++) one->is_good[c] &= -(flag[c * n_corr + k] == 0);
+    }
+}
+
+/* Return a value where the mask is -1, and 0 where it is 0; a condition would keep the loops from being vectorized. */
+static inline float masked(float value, int32_t mask)
+{
+    int32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits &= mask;
+    memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
+static inline double masked_double(double value, int32_t mask)
+{
+    int64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits &= (int64_t)mask;
+    memcpy(&value, &bits, sizeof bits);
+    return value;
 }
 
 /* Compute a plane's samples; those that are left out become 0. If the mix has one correlation, the second term is the
  * same one with factor 0. Returns: the number of samples that are left out */
-IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, int is_single, void *vis, float *weight,
-                         double *largest)
+IN_BOTH int32_t mix_corr(const msi_mix *mix, const one_corr *corr, int32_t n, int is_single, void *vis,
+                         float *restrict weight, double *largest)
 {
-    const one_corr *a = &corr[mix->corr[0]], *b = &corr[mix->corr[mix->n - 1]];
-    const msi_c64 f = mix->factor[0], g = mix->n > 1 ? mix->factor[1] : (msi_c64){0, 0};
-    const int is_mean = mix->weight == MSI_STOKES_WEIGHT_MEAN;
+    const one_corr *restrict a = &corr[mix->corr[0]], *restrict b = &corr[mix->corr[mix->n - 1]];
+    const double fr = mix->factor[0].re, fi = mix->factor[0].im, gr = mix->n > 1 ? mix->factor[1].re : 0,
+                 gi = mix->n > 1 ? mix->factor[1].im : 0;
+    float *restrict single = vis;
+    double *restrict exact = vis;
     double most = 0;
     int32_t n_out = 0;
+    if (mix->weight == MSI_STOKES_WEIGHT_MEAN)
+        for (int32_t c = 0; c < n; c++)
+            weight[c] =
+                masked((float)(((double)a->weight[c] + (double)b->weight[c]) / 2), a->is_good[c] & b->is_good[c]);
+    else
+        for (int32_t c = 0; c < n; c++)
+            weight[c] =
+                masked(b->weight[c] < a->weight[c] ? b->weight[c] : a->weight[c], a->is_good[c] & b->is_good[c]);
 #pragma omp simd reduction(max : most) reduction(+ : n_out)
     for (int32_t c = 0; c < n; c++) {
-        const int is_good = a->is_good[c] & b->is_good[c];
+        const int32_t is_good = a->is_good[c] & b->is_good[c];
         const double ra = (double)a->re[c], ia = (double)a->im[c], rb = (double)b->re[c], ib = (double)b->im[c];
-        const float wa = a->weight[c], wb = b->weight[c];
-        const float mean = (float)(((double)wa + (double)wb) / 2), least = wb < wa ? wb : wa;
-        const float either = is_mean ? mean : least, w = is_good ? either : 0;
-        const double re = 0.0 + (f.re * ra - f.im * ia) + (g.re * rb - g.im * ib);
-        const double im = 0.0 + (f.re * ia + f.im * ra) + (g.re * ib + g.im * rb);
-        const msi_c64 exact = {is_good ? re : 0, is_good ? im : 0};
-        const msi_c32 single = {(float)exact.re, (float)exact.im};
-        const msi_c64 v = is_single ? (msi_c64){(double)single.re, (double)single.im} : exact;
-        const double part = larger((double)w * fabs(v.re), (double)w * fabs(v.im));
-        if (is_single)
-            ((msi_c32 *)vis)[c] = single;
-        else
-            ((msi_c64 *)vis)[c] = exact;
-        weight[c] = w;
-        n_out += !is_good;
+        double re = 0.0 + (fr * ra - fi * ia) + (gr * rb - gi * ib);
+        double im = 0.0 + (fr * ia + fi * ra) + (gr * ib + gi * rb);
+        if (is_single) {
+            single[2 * c] = masked((float)re, is_good);
+            single[2 * c + 1] = masked((float)im, is_good);
+            re = (double)single[2 * c];
+            im = (double)single[2 * c + 1];
+        } else {
+            re = exact[2 * c] = masked_double(re, is_good);
+            im = exact[2 * c + 1] = masked_double(im, is_good);
+        }
+        const double w = (double)weight[c], x = w * fabs(re), y = w * fabs(im), part = y > x ? y : x;
+        n_out += 1 + is_good;
         most = part > most ? part : most;
     }
     *largest = larger(*largest, most);
@@ -233,7 +262,7 @@ IN_BOTH void convert_row_of(const conversion *f, int64_t row, int n_corr, int is
     for (int32_t first = 0; first < f->channels.n; first += STRETCH) {
         const int32_t left = f->channels.n - first, n = left < STRETCH ? left : STRETCH;
         const int64_t from = (row * b->n_chan + f->channels.first + first) * n_corr;
-        split(b->data + from, b->weight + from, b->flag + from, n_corr, n, corr);
+        split(b->data + from, b->weight + from, b->flag + from, n_corr, f->used, n, corr);
         for (int p = 0; p < f->n_plane; p++) {
             const int64_t to = (p * f->out.plane_rows + row) * f->channels.n + first;
             void *vis = is_single ? (void *)((msi_c32 *)f->out.vis + to) : (void *)((msi_c64 *)f->out.vis + to);
@@ -321,7 +350,9 @@ void msi_stokes_convert(const msi_ms_block *b, const msi_mix *mix, int n_plane, 
 void msi_stokes_convert_into(const msi_ms_block *b, const msi_mix *mix, int n_plane, msi_channel_range channels,
                              const msi_planes_out *out, msi_sample_tally *tally)
 {
-    const conversion f = {b, mix, n_plane, channels, *out};
+    conversion f = {b, mix, n_plane, channels, *out, 0};
+    for (int p = 0; p < n_plane; p++)
+        for (int k = 0; k < mix[p].n; k++) f.used |= 1u << mix[p].corr[k];
     row_converter *const converter = best_converter();
     int64_t flagged = 0, bad_weight = 0, not_finite = 0, too_large = 0;
     double largest = 0;
