@@ -585,35 +585,44 @@ static int plan_if_started(const load *l)
     return rc;
 }
 
+/* The stages of reading whose times the log tells. */
+typedef enum load_stage { WAIT, FILL, ADD, PLAN, N_STAGE } load_stage;
+
+/* Add the time since *last to a stage. */
+static void end_stage(double s[N_STAGE], load_stage stage, double *last)
+{
+    const double now = msi_wall_s();
+    s[stage] += now - *last;
+    *last = now;
+}
+
 static int load_blocks(load *l, msi_sample_tally *tally)
 {
     const int64_t n_row = msi_ms_reader_n_share_row(l->reader);
     int64_t done = 0;
-    double waited_s = 0, filled_s = 0, added_s = 0;
+    double s[N_STAGE] = {0}, last = msi_wall_s();
     msi_progress_begin("reading");
     for (;;) {
-        const double start = msi_wall_s();
         MSI_TRY(msi_reader_pool_take(l->reader_pool, l->reader, MOST_BLOCKS, l->block, &l->n_block));
-        const double there = msi_wall_s();
-        waited_s += there - start;
+        end_stage(s, WAIT, &last);
         if (!l->n_block) break;
         MSI_TRY(reserve_batch(l));
-        const double reserved = msi_wall_s();
+        end_stage(s, ADD, &last);
         MSI_TRY(msi_reader_pool_fill(l->reader_pool, l->reader, l->block, l->n_block));
-        const double filled = msi_wall_s();
-        filled_s += filled - reserved;
+        end_stage(s, FILL, &last);
         MSI_TRY(list_parts(l, tally));
         MSI_TRY(commit_batch(l));
         MSI_TRY(add_parts(l));
-        added_s += msi_wall_s() - filled + (reserved - there);
+        end_stage(s, ADD, &last);
         MSI_TRY(plan_if_started(l));
+        end_stage(s, PLAN, &last);
         MSI_TRY(msi_interrupt_check());
         for (int i = 0; i < l->n_block; i++) done += l->block[i].n_row;
         msi_progress_at(done, n_row);
     }
     msi_progress_end();
-    msi_log_detail("reading: %.2f s waiting for blocks, %.2f s reading samples, %.2f s adding them", waited_s, filled_s,
-                   added_s);
+    msi_log_detail("reading: %.2f s waiting for blocks, %.2f s reading samples, %.2f s adding them, %.2f s planning",
+                   s[WAIT], s[FILL], s[ADD], s[PLAN]);
     return MSI_OK;
 }
 
