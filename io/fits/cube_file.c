@@ -32,7 +32,7 @@ struct msi_cube_file {
     msi_publish *publish;
     int output, fd;
     msi_fits_cube axis; /* its beams are beam */
-    msi_fits_spec spec; /* of the first plane; its observation and column are: */
+    msi_fits_spec spec; /* of the first plane; it points to the observation and column below */
     msi_observation observation;
     char column[64];
     int64_t n_pixel; /* of a plane */

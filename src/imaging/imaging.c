@@ -1356,7 +1356,7 @@ static int check_team(const msi_imaging_run *r)
 {
     const msi_options *o = r->options;
     if (o->clean.niter && (r->ranks->size > 1 || r->ranks->env_rank)) MSI_TRY(msi_ranks_check_environment(r->ranks));
-    return msi_ranks_same(r->ranks, msi_options_hash(o), "was given another command line");
+    return msi_ranks_same(r->ranks, msi_options_command_hash(o), "was given another command line");
 }
 
 static int run_stages(msi_imaging_run *r)

@@ -140,7 +140,6 @@ msi_option_reader msi_read_flux;
 msi_option_reader msi_read_pol;
 msi_option_reader msi_read_link_pol;
 msi_option_reader msi_read_weight;
-msi_option_reader msi_read_taper;
 msi_option_reader msi_read_scales;
 msi_option_reader msi_read_mgain;
 msi_option_reader msi_read_local_rms;

@@ -336,8 +336,8 @@ static int read_own_option(msi_options *options, const msi_option *o, int n, con
 static void note_wsclean(msi_options *options, const msi_wsclean_option *w)
 {
     int noted = 0;
-    for (int k = 0; k < options->n_note; k++) noted |= options->note[k] == w;
-    if (!noted && options->n_note < MSI_MAX_NOTE) options->note[options->n_note++] = w;
+    for (int k = 0; k < options->n_wsclean; k++) noted |= options->wsclean[k] == w;
+    if (!noted && options->n_wsclean < MSI_MAX_WSCLEAN) options->wsclean[options->n_wsclean++] = w;
 }
 
 /* Read an option that only WSClean has: refuse it, pass it to the corresponding option, or only note it. */
@@ -629,7 +629,7 @@ void msi_options_free(msi_options *options)
 
 /* ---- Options in words ---- */
 
-uint64_t msi_options_hash(const msi_options *o)
+uint64_t msi_options_command_hash(const msi_options *o)
 {
     return msi_hash(0, o->command_line, (int64_t)strlen(o->command_line));
 }
@@ -680,9 +680,9 @@ void msi_options_log(const msi_options *options)
     if (c->niter && c->save_sources && c->multiscale)
         msi_log_info("-save-source-list: using Gaussian scales (-multiscale-shape gaussian), because a list can hold "
                      "only these");
-    for (int i = 0; i < options->n_note; i++) {
+    for (int i = 0; i < options->n_wsclean; i++) {
         char line[256];
-        msi_wsclean_describe(line, sizeof line, options->note[i]);
+        msi_wsclean_describe(line, sizeof line, options->wsclean[i]);
         msi_log_info("%s", line);
     }
 }

@@ -124,7 +124,7 @@ typedef enum msi_model_interpolation { MSI_MODEL_NEAREST, MSI_MODEL_LINEAR } msi
 /* -like: the program whose defaults are taken. */
 typedef enum msi_peer { MSI_PEER_NONE, MSI_PEER_WSCLEAN, MSI_PEER_TCLEAN } msi_peer;
 
-enum { MSI_MAX_POL = 12, MSI_MAX_NOTE = 96 };
+enum { MSI_MAX_POL = 12, MSI_MAX_WSCLEAN = 96 };
 
 /* -restore or -restore-list. No Measurement Set is read then. */
 typedef struct msi_restore_options {
@@ -237,8 +237,8 @@ typedef struct msi_options {
     msi_words tclean;   /* owned; the words that -tclean stands for; empty: it is not given */
     char *command_line; /* owned; quoted for a shell, for HISTORY */
 
-    int n_note;                                   /* options of WSClean that were accepted or mapped, */
-    const msi_wsclean_option *note[MSI_MAX_NOTE]; /* each once, for the log */
+    int n_wsclean; /* options of WSClean that were accepted or mapped, each once, for the log */
+    const msi_wsclean_option *wsclean[MSI_MAX_WSCLEAN];
 
     const char *only_imaging, *only_predict,
         *only_draw;                   /* the first given option of one kind of run only; NULL: none */
@@ -321,8 +321,8 @@ int msi_clean_options_writes_model(const msi_options *options);
 int msi_options_has_gains(const msi_options *options);
 int msi_options_has_facets(const msi_options *options);
 
-/* msi_options_hash - return a hash of the command line. */
-uint64_t msi_options_hash(const msi_options *options);
+/* msi_options_command_hash - return a hash of the command line. */
+uint64_t msi_options_command_hash(const msi_options *options);
 
 /* msi_options_log - log a line for each given option of WSClean, and warnings about the options. */
 void msi_options_log(const msi_options *options);

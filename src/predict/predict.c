@@ -461,7 +461,7 @@ static int check_team(const prediction *r)
     char *all, *first = NULL, *other = NULL;
     if (t->size == 1 && t->env_size == 1) return MSI_OK;
     MSI_TRY(msi_ranks_check_environment(r->ranks));
-    MSI_TRY(msi_ranks_same(r->ranks, msi_options_hash(r->all->options), "was given another command line"));
+    MSI_TRY(msi_ranks_same(r->ranks, msi_options_command_hash(r->all->options), "was given another command line"));
     MSI_TRY(msi_ranks_gather(r->ranks, r->input, sizeof r->input, (void **)&all));
     for (int k = 0; k < t->size; k++) {
         char *input = all + (size_t)k * sizeof r->input;

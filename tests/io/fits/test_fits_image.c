@@ -199,7 +199,7 @@ static void every_card_is_there(void **state)
     for (size_t i = 0; i < sizeof wanted_cards / sizeof wanted_cards[0]; i++) assert_card(card, n, wanted_cards[i]);
     struct stat st;
     assert_int_equal(stat("a.fits", &st), 0);
-    /* 62 or so cards are two header blocks, 2520 bytes of pixels one. */
+    /* 71 cards and END fill two header blocks; 2520 bytes of pixels take one. */
     assert_int_equal(st.st_size, 3 * BLOCK);
 }
 

@@ -614,7 +614,7 @@ static void test_wsclean_table(void **state)
         assert_non_null(own);
         assert_int_equal(msi_option_arity(own, NULL), w->n_argument);
     }
-    assert_true(n_noted <= MSI_MAX_NOTE);
+    assert_true(n_noted <= MSI_MAX_WSCLEAN);
     assert_null(msi_wsclean_find("nonsense"));
 }
 
@@ -625,24 +625,24 @@ static void test_wsclean_lines(void **state)
                            "-parallel-gridding 4 -nwlayers-for-size 4096 4096 -reorder -grid-mode kb");
     assert_true(o.accuracy == 1e-5 && o.n_ms == 1);
     assert_string_equal(o.ms_paths[0], "a.ms");
-    assert_int_equal(o.n_note, 6);
-    assert_string_equal(o.note[0]->name, "reorder");
+    assert_int_equal(o.n_wsclean, 6);
+    assert_string_equal(o.wsclean[0]->name, "reorder");
     msi_options_free(&o);
     o = parsed("");
-    assert_int_equal(o.n_note, 0);
+    assert_int_equal(o.n_wsclean, 0);
     msi_options_free(&o);
 
     o = parsed("-gridder wgridder -gridder tuned-wgridder -gridder wtowers");
     assert_string_equal(o.gridder, "wgrid");
-    assert_int_equal(o.n_note, 3);
-    assert_string_equal(o.note[1]->value, "tuned-wgridder");
+    assert_int_equal(o.n_wsclean, 3);
+    assert_string_equal(o.wsclean[1]->value, "tuned-wgridder");
     msi_options_free(&o);
     o = parsed("-scalar-visibilities -model-storage-manager stokes_i -shared-facet-reads");
-    assert_int_equal(o.n_note, 2);
+    assert_int_equal(o.n_wsclean, 2);
     msi_options_free(&o);
     o = parsed("-abs-threshold 2mJy -niter 5 -no-mfs-weighting -dd-psf-grid 3 3 -no-min-grid-resolution -mwa-path /x "
                "-use-differential-lofar-beam -facet-beam-update 120 -baseline-averaging 4 -major-iteration-mode dual");
-    assert_true(o.clean.threshold_jy == 2e-3 && !o.mf_weighting && o.n_note == 6 && o.pb.is_differential &&
+    assert_true(o.clean.threshold_jy == 2e-3 && !o.mf_weighting && o.n_wsclean == 6 && o.pb.is_differential &&
                 o.n_ms == 1 && o.clean.psf_grid[0] == 3 && o.clean.psf_grid[1] == 3);
     msi_options_free(&o);
     refused_value("-dd-psf-grid 3 17", "-dd-psf-grid 3 17:", "from 1 to 16");
