@@ -522,15 +522,19 @@ static int read_file(msi_uv_set *s)
         s->format = MSI_UV_UVFITS;
         MSI_TRY(describe_uvfits(s));
     } else if (h->n_axis > 0 && h->bytes > 0)
-        return msi_error_set(MSI_EINPUT, "%s: a FITS file, but neither UVFITS (random groups) nor FITS-IDI",
-                             t->bytes.path);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: a FITS file, but neither UVFITS (random groups) nor FITS-IDI; name a file or set of visibilities",
+            t->bytes.path);
     MSI_TRY(read_extensions(s, msi_uv_in_whole_blocks(h->begin + (h->bytes > 0 ? h->bytes : 0))));
     for (int k = 0; is_groups && k < t->n_part; k++) t->part[k].h = &t->header[0];
     if (is_groups) return MSI_OK;
     for (int i = 1; i < t->n_header; i++) has_data |= strcmp(t->header[i].name, UV_DATA) == 0;
     if (!has_data)
-        return msi_error_set(MSI_EINPUT, "%s: a FITS file, but neither UVFITS (random groups) nor FITS-IDI",
-                             t->bytes.path);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: a FITS file, but neither UVFITS (random groups) nor FITS-IDI; name a file or set of visibilities",
+            t->bytes.path);
     s->format = MSI_UV_FITSIDI;
     return describe_idi(s);
 }

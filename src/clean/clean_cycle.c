@@ -236,7 +236,7 @@ static void report_cycle(const char *label, msi_clean_field *f, double minor_s, 
         msi_log_info("%scycle %d%s: %s %s to %s/beam", name_group(name, label, f, g), g->n_major,
                      g->in_mask ? " in the mask" : "", peak_word(g), format_jy(peak, g->report.peak_before),
                      format_jy(least, g->report.peak_after != 0 ? g->report.peak_after : g->report.threshold));
-        msi_log_info("  noise %s/beam; %lld component%s, model %s; minor %.1f s, major %.1f s",
+        msi_log_info("  noise before %s/beam; %lld component%s, model %s; minor %.1f s, major %.1f s",
                      format_jy(noise, g->noise), (long long)g->report.n_iteration, msi_plural(g->report.n_iteration),
                      format_jy(flux, g->flux_jy), minor_s, major_s);
     }

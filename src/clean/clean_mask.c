@@ -151,12 +151,13 @@ static int check_pixels(const resampling *f)
 {
     const int64_t n = msi_image_n_pixel(f->geometry);
     if (f->n_beyond)
-        return msi_error_set(MSI_EINPUT,
-                             "%s: the mask of %lld x %lld pixels does not cover the image of %lld x %lld: %lld image "
-                             "pixels (%.3g %%) are outside the mask, for example %lld, %lld",
-                             f->from->path, (long long)f->from->nx, (long long)f->from->ny, (long long)f->geometry->nx,
-                             (long long)f->geometry->ny, (long long)f->n_beyond, 100 * (double)f->n_beyond / (double)n,
-                             (long long)f->beyond[0], (long long)f->beyond[1]);
+        return msi_error_set(
+            MSI_EINPUT,
+            "%s: the mask of %lld x %lld pixels does not cover the image of %lld x %lld: %lld image "
+            "pixels (%.3g %%) are outside the mask, for example %lld, %lld; make a mask that covers the image",
+            f->from->path, (long long)f->from->nx, (long long)f->from->ny, (long long)f->geometry->nx,
+            (long long)f->geometry->ny, (long long)f->n_beyond, 100 * (double)f->n_beyond / (double)n,
+            (long long)f->beyond[0], (long long)f->beyond[1]);
     if (f->n_unknown && f->scales)
         return msi_error_set(MSI_EINPUT,
                              "%s: %lld image pixels, for example %lld, %lld, have a value that is not a sum of bits; "

@@ -68,7 +68,7 @@ static void report_resolution(const msi_imaging_run *run)
     const double longest_m = longest * MSI_SPEED_OF_LIGHT / msi_set_report_highest_hz(run->reader);
     char resolution[MSI_FORMAT_SIZE], pixel[MSI_FORMAT_SIZE], scale[MSI_FORMAT_SIZE];
     msi_format_angle(resolution, beam_rad);
-    msi_set_report_line("resolution", "at best %s, %.*f pixels (wavelength / longest baseline, %.4g %s)", resolution,
+    msi_set_report_line("resolution", "about %s, %.*f pixels (wavelength / longest baseline, %.4g %s)", resolution,
                         n_pixel < 10, n_pixel, longest_m < 1e4 ? longest_m : 1e-3 * longest_m,
                         longest_m < 1e4 ? "m" : "km");
     if (beam_rad > MOST_PIXELS * fmin(g->cell_x_rad, g->cell_y_rad))
@@ -210,7 +210,7 @@ void msi_imaging_report_dry_run(const msi_imaging_run *run, const msi_imaging_sc
     const int64_t count[MSI_N_REASON] = {d->autocorrelation, d->flag_row, d->uvw_not_finite, d->uv_limits, 0, 0, 0, 0,
                                          scan->n_outside};
     const reasons dropped = write_reasons(count);
-    msi_log_info("rows: %lld kept; samples dropped: %s; a dry run does not read flags and weights",
+    msi_log_info("rows: %lld kept; samples dropped: %s, without flags and weights, which a dry run does not read",
                  (long long)scan->n_row, *dropped.text ? dropped.text : "none");
     msi_log_info("samples: up to %lld; |w| %.1f to %.1f wavelengths", (long long)scan->n_sample, scan->w_min_lambda,
                  scan->w_max_lambda);

@@ -369,7 +369,7 @@ def check_log(s):
     told("its beginning", [line[:12] for line in lines[:9]] == ["%-12s" % (label + ":") for label in labels], log)
     for pattern in (r"^field: +\S.* \(id 0\)$", r"^data: +DATA, imaged in I; correlations XX XY YX YY$",
                     r"^times: +3 times from \d{4}-", r"^band: .*; 4 channels of ",
-                    r"^image: +64 x 64 pixels of 20 arcsec, field of view 21.33 arcmin$", r"^resolution: at best [0-9.]+ arcsec, "):
+                    r"^image: +64 x 64 pixels of 20 arcsec, field of view 21.33 arcmin$", r"^resolution: about [0-9.]+ arcsec, "):
         told("its lines", re.search(pattern, log, re.M), pattern + ": " + log)
     told("its end", re.fullmatch(r"wrote 3 files in [0-9.]+ s: o-psf.fits, o-dirty.fits, o-image.fits", lines[-1]), log)
     told("reasons that count nothing", not re.search(r"dropped:.*\b0 ", log), log)
