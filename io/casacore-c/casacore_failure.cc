@@ -4,6 +4,10 @@
 
 #include <cerrno>
 #include <exception>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <casacore/casa/Logging/LogSink.h>
 #include <casacore/casa/Logging/NullLogSink.h>
@@ -68,6 +72,19 @@ bool ccc::indicates_damage(const char *what) noexcept
         if (std::strstr(what, sign))
             return !std::strstr(what, "getcwd") && !is_shortage(number_of(what)) && !is_write(number_of(what));
     return false;
+}
+
+std::string ccc::unreadable_file(const char *what)
+{
+    static const char before[] = " for file ";
+    const char *name = std::strstr(what, before);
+    if (!name) return "";
+    const std::string path = name + sizeof before - 1;
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    std::vector<char> piece(1 << 20);
+    ssize_t n = file.fd < 0 ? 0 : 1;
+    for (off_t at = 0; n > 0 && at < 64 << 20; at += n) n = ::pread(file.fd, piece.data(), piece.size(), at);
+    return n < 0 ? path + ": cannot be read: " + std::strerror(errno) : "";
 }
 
 bool ccc::indicates_other_writer(const char *what) noexcept

@@ -21,6 +21,14 @@ namespace {
     throw Failure(CCC_EFAILED, "truncated or corrupt: " + shown + " (" + why + ")");
 }
 
+/* Read the beginning of a file, of at least 16 bytes. */
+void read_head(int fd, unsigned char *head, size_t n, const std::string &shown)
+{
+    const ssize_t has = ::pread(fd, head, n, 0);
+    if (has < 0) throw Failure(CCC_EFAILED, shown + ": cannot be read: " + std::strerror(errno));
+    if (has < 16) truncated(shown, "it has no valid header");
+}
+
 std::string sizes(int64_t has, int64_t needs)
 {
     return std::to_string(has) + " bytes of " + std::to_string(needs);
@@ -44,8 +52,8 @@ int64_t size_by_header(const std::string &path, const std::string &shown)
     unsigned char head[128] = {0};
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.fd < 0) throw Failure(CCC_EFAILED, shown + ": " + std::strerror(errno));
-    const ssize_t n = ::pread(file.fd, head, sizeof head, 0);
-    if (n < 16 || number_at(head, 4, true) != 0xbebebebe) truncated(shown, "it has no valid header");
+    read_head(file.fd, head, sizeof head, shown);
+    if (number_at(head, 4, true) != 0xbebebebe) truncated(shown, "it has no valid header");
     const bool big = number_at(head + 4, 4, true) < number_at(head + 4, 4, false);
     const int64_t object = 4 + static_cast<int64_t>(number_at(head + 4, 4, big));
     const size_t n_name = number_at(head + 8, 4, big);
@@ -69,7 +77,7 @@ int64_t size_by_array_header(const std::string &path, const std::string &shown)
     unsigned char head[16];
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.fd < 0) throw Failure(CCC_EFAILED, shown + ": " + std::strerror(errno));
-    if (::pread(file.fd, head, sizeof head, 0) < 16) truncated(shown, "it has no valid header");
+    read_head(file.fd, head, sizeof head, shown);
     const uint64_t little = number_at(head + 4, 8, false), big = number_at(head + 4, 8, true);
     const uint64_t old_big = number_at(head + 4, 4, true); /* version 0 has 4 bytes */
     return static_cast<int64_t>(std::min({little, big, old_big ? old_big : UINT64_MAX}));
@@ -139,7 +147,7 @@ int64_t size_by_dysco_header(const std::string &path, const std::string &shown, 
     unsigned char head[1024] = {0};
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.fd < 0) throw Failure(CCC_EFAILED, shown + ": " + std::strerror(errno));
-    if (::pread(file.fd, head, sizeof head, 0) < 16) truncated(shown, "it has no valid header");
+    read_head(file.fd, head, sizeof head, shown);
     const auto word = [&](size_t at) { return at + 4 <= sizeof head ? number_at(head + at, 4, false) : 0; };
     const size_t n_column = word(8), block = 16 + word(12);
     const auto length = static_cast<int64_t>(word(0)), block_rows = static_cast<int64_t>(word(block)),

@@ -3,7 +3,7 @@
  * Makes system calls and library calls of unmodified programs fail. This library is loaded before a program's own
  * libraries (LD_PRELOAD). FAILING_CALL is "NAME ERRNO FIRST LAST WHO": the calls FIRST to LAST of a process fail with
  * ERRNO. WHO is parent (the program itself), child (processes that it forks), or all. Names are those of the functions
- * below; fsync means calls on directories. With FAILING_COMMAND, the shell runs that command before the first lock for
+ * below; fsync means calls on directories, pread all reads of the file whose path ends in FAILING_FILE. With FAILING_COMMAND, the shell runs that command before the first lock for
  * writing is taken.
  */
 #include <dlfcn.h>
@@ -68,6 +68,28 @@ int fsync(int fd)
 {
     struct stat info;
     return fstat(fd, &info) == 0 && S_ISDIR(info.st_mode) && fails("fsync") ? -1 : REAL(fsync)(fd);
+}
+
+/* Return whether a read of a file is to fail. */
+static int read_fails(int fd)
+{
+    const char *end = getenv("FAILING_FILE");
+    char link[64], path[4096];
+    if (!end || strcmp(failing.name, "pread") != 0) return 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t n = readlink(link, path, sizeof path - 1), n_end = (ssize_t)strlen(end);
+    path[n < 0 ? 0 : n] = 0;
+    return n >= n_end && strcmp(path + n - n_end, end) == 0 && fails("pread");
+}
+
+ssize_t read(int fd, void *to, size_t size)
+{
+    return read_fails(fd) ? -1 : REAL(read)(fd, to, size);
+}
+
+ssize_t pread(int fd, void *to, size_t size, off_t at)
+{
+    return read_fails(fd) ? -1 : REAL(pread)(fd, to, size, at);
 }
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *of)

@@ -118,6 +118,14 @@ def check_after(s):
           "o.uvfits: .*Input/output error; the output is complete", ["o.uvfits"])
 
 
+def check_reads(s):
+    """The disk fails while metadata are read: not damage of the set, but a read error of a file."""
+    started = [s.start(("pread", errno.EIO, first, ALWAYS, "all"), *IMAGE, FAILING_FILE=name)
+               for name, first in (("set.ms/table.dat", 1), ("ANTENNA/table.dat", 2), ("FIELD/table.f0", 2), ("set.ms/table.f0i", 1))]
+    for one in started:
+        s.end(one, 3, "table[.a-z0-9]*: .*Input/output error")
+
+
 def check_other_writer(s):
     """Another program changes the columns between the opening of a set for writing and its lock."""
     ms = fresh_copy("set.ms", s.path("other.ms"))
