@@ -22,6 +22,9 @@ typedef struct injection {
     atomic_int armed;
     _Atomic int64_t n_call;
     int64_t fail_at;
+    uint64_t fail_path; /* 0: calls are chosen by fail_at alone; else fail_at counts the calls of this path */
+    _Atomic int64_t n_of_path;
+    atomic_int has_failed;
     failure_mode fail_mode;
     _Atomic(const char *) first;
     int traced;
@@ -41,6 +44,9 @@ void failure_arm(int64_t n, failure_mode mode)
     }
     shared->n_call = 0;
     shared->fail_at = n;
+    shared->fail_path = 0;
+    shared->n_of_path = 0;
+    shared->has_failed = 0;
     shared->fail_mode = mode;
     shared->first = NULL;
     shared->traced = 0;
@@ -55,14 +61,36 @@ void failure_trace(void)
     shared->traced = 1;
 }
 
-/* Compute Fowler, Noll and Vo's hash of the addresses that a call returns to. */
-static uint64_t path_here(void)
+void failure_arm_path(uint64_t path, int64_t n, failure_mode mode)
+{
+    failure_arm(n, mode);
+    shared->fail_path = path;
+}
+
+/* The linker defines these where FAILURE_CALLER is used. */
+extern const char __start_failure_caller[] __attribute__((weak)), __stop_failure_caller[] __attribute__((weak));
+
+static int is_in_caller(const void *address)
+{
+    return (uintptr_t)address >= (uintptr_t)__start_failure_caller &&
+           (uintptr_t)address < (uintptr_t)__stop_failure_caller;
+}
+
+/* Compute Fowler, Noll and Vo's hash of the addresses that a call returns to, without those of this file's functions,
+ * which the compiler may call from several places. */
+static __attribute__((noinline)) uint64_t path_here(void)
 {
     void *address[MAX_DEPTH];
     const int n = backtrace(address, MAX_DEPTH);
     uint64_t hash = 0xcbf29ce484222325;
-    for (int i = 0; i < n; i++) hash = (hash ^ (uint64_t)(uintptr_t)address[i]) * 0x100000001b3;
+    for (int i = 2; i < n && !is_in_caller(address[i]); i++)
+        hash = (hash ^ (uint64_t)(uintptr_t)address[i]) * 0x100000001b3;
     return hash;
+}
+
+uint64_t failure_path(int64_t n)
+{
+    return n <= MAX_PATHS ? shared->path[n - 1] : 0;
 }
 
 static int is_only_in(int64_t n, int64_t first, int64_t end)
@@ -117,8 +145,13 @@ int failure_due(const char *function)
     if (!shared || !shared->armed) return 0;
     shared->n_call_of[place_of(function)]++;
     const int64_t n = ++shared->n_call, at = shared->fail_at;
-    if (shared->traced && n <= MAX_PATHS) shared->path[n - 1] = path_here();
-    const int due = at && (n == at || (shared->fail_mode == FAILURE_FROM && n > at));
+    const uint64_t path = shared->traced || shared->fail_path ? path_here() : 0;
+    if (shared->traced && n <= MAX_PATHS) shared->path[n - 1] = path;
+    const int is_chosen = !at                 ? 0
+                          : shared->fail_path ? path == shared->fail_path && ++shared->n_of_path == at
+                                              : n == at;
+    const int due = is_chosen || (shared->has_failed && shared->fail_mode == FAILURE_FROM);
+    if (due) shared->has_failed = 1;
     const char *none = NULL;
     if (due) atomic_compare_exchange_strong(&shared->first, &none, function);
     return due;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Makes calls fail on demand. Test programs are linked with --wrap (tests/support/CMakeLists.txt), so that their calls
- * of
- * malloc, mmap, fftw_plan_many_dft and similar functions go to failure_injection.c. Calls inside shared libraries are
- * not
+/* Makes calls fail on demand. Test programs are linked with --wrap (tests/support/CMakeLists.txt), so that their calls of
+ * malloc, mmap, fftw_plan_many_dft and similar functions go to failure_injection.c. Calls inside shared libraries are not
  * affected. */
 #ifndef MSI_TESTS_FAILURE_INJECTION_H
 #define MSI_TESTS_FAILURE_INJECTION_H
@@ -20,9 +18,19 @@ void failure_arm(int64_t n, failure_mode mode);
 /* failure_trace - count calls as failure_arm(0, ..) does, and store the path of each call: its return addresses. */
 void failure_trace(void);
 
+/* FAILURE_CALLER - marks a function of a test whose calls are compared: paths end below it, so that they do not depend on
+ * the line from which it calls the tested code. */
+#define FAILURE_CALLER __attribute__((noinline, section("failure_caller")))
+
+/* failure_path - return the path of call n of failure_trace, counted from 1; 0 if it was not stored. */
+uint64_t failure_path(int64_t n);
+
+/* failure_arm_path - as failure_arm, but make the nth call of a path fail. Processes and threads that work in parallel
+ * change the order of all calls, but hardly that of the calls of one path. */
+void failure_arm_path(uint64_t path, int64_t n, failure_mode mode);
+
 /* failure_is_first, failure_is_last - return whether call n of failure_trace was the first, or the last, of its path.
- * Calls
- * whose path is not stored are both. */
+ * Calls whose path is not stored are both. */
 int failure_is_first(int64_t n);
 int failure_is_last(int64_t n);
 
