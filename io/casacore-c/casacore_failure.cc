@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include <fcntl.h>
@@ -74,17 +76,35 @@ bool ccc::indicates_damage(const char *what) noexcept
     return false;
 }
 
-std::string ccc::unreadable_file(const char *what)
+namespace {
+
+/* Read a file, at most its first 64 MB; return a message if that fails, else "". */
+std::string why_unreadable(const std::string &path)
 {
-    static const char before[] = " for file ";
-    const char *name = std::strstr(what, before);
-    if (!name) return "";
-    const std::string path = name + sizeof before - 1;
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const ccc::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     std::vector<char> piece(1 << 20);
     ssize_t n = file.fd < 0 ? 0 : 1;
     for (off_t at = 0; n > 0 && at < 64 << 20; at += n) n = ::pread(file.fd, piece.data(), piece.size(), at);
     return n < 0 ? path + ": cannot be read: " + std::strerror(errno) : "";
+}
+
+} // namespace
+
+std::string ccc::unreadable_file(const char *what, const std::string &context)
+{
+    static const char before[] = " for file ";
+    const char *name = std::strstr(what, before);
+    if (!name) return "";
+    std::string path = name + sizeof before - 1;
+    path.erase(path.find_last_not_of(" \n") + 1);
+    const std::string table = context.substr(0, context.find(": column "));
+    if (!path.empty()) return why_unreadable(path);
+    std::error_code error; /* casacore has forgotten the name */
+    for (std::filesystem::recursive_directory_iterator i(table, error), end; !error && i != end; i.increment(error)) {
+        const std::string why = i->is_regular_file(error) ? why_unreadable(i->path()) : "";
+        if (!why.empty()) return why;
+    }
+    return "";
 }
 
 bool ccc::indicates_other_writer(const char *what) noexcept

@@ -102,9 +102,9 @@ int fail(int code, const char *text) noexcept;
 /* Return whether the text of casacore's exception is about invalid contents of files. */
 bool indicates_damage(const char *what) noexcept;
 
-/* casacore does not say why it read fewer bytes than it wanted. Read the file that the text names again; if that fails,
- * return a message with the reason, else "". */
-std::string unreadable_file(const char *what);
+/* casacore does not say why it read fewer bytes than it wanted. Read the file that the text names again, or all files of
+ * the table of the context; if that fails, return a message with the reason, else "". */
+std::string unreadable_file(const char *what, const std::string &context);
 
 /* Return whether it is about a table that another process has changed since it was opened. */
 bool indicates_other_writer(const char *what) noexcept;
@@ -138,7 +138,7 @@ template <class F> int guarded(const std::string &context, F &&f) noexcept
             if (indicates_other_writer(e.what()))
                 return fail(CCC_ELOCKED,
                             (context + ": in use: another process changed its columns at the same time").c_str());
-            const std::string unreadable = unreadable_file(e.what());
+            const std::string unreadable = unreadable_file(e.what(), context);
             if (!unreadable.empty()) return fail(CCC_EFAILED, unreadable.c_str());
             return fail(CCC_EFAILED, indicates_damage(e.what())
                                          ? ("truncated or corrupt: " + context + " (" + e.what() + ")").c_str()
