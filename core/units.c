@@ -100,10 +100,19 @@ static const char *leading_real(double *out, const char *text)
     return end == text || !isfinite(*out) ? NULL : end;
 }
 
+/* Refuse a decimal comma, which would be taken for a unit. */
+static int check_point(const char *what, const char *text, const char *end)
+{
+    if (!end || end[0] != ',' || !isdigit((unsigned char)end[1])) return MSI_OK;
+    return msi_error_set(MSI_EUSAGE, "%s %s: write decimals with a point, as in %.*s.%s", what, text, (int)(end - text),
+                         text, end + 1);
+}
+
 int msi_parse_real(double *out, const char *what, const char *text)
 {
     const char *end = leading_real(out, text);
     if (!end) return msi_error_set(MSI_EUSAGE, "%s %s: give a number", what, text);
+    MSI_TRY(check_point(what, text, end));
     if (*end)
         return msi_error_set(MSI_EUSAGE, "%s %s: give a number alone, without '%s'; -help has its unit", what, text,
                              end);
@@ -150,6 +159,7 @@ int msi_parse_angle_or(double *out_rad, const char *what, const char *text, doub
     if (!unit)
         return msi_error_set(MSI_EUSAGE, "%s %s: give a number and a unit (masec, asec, amin, deg, rad), such as 2asec",
                              what, text);
+    MSI_TRY(check_point(what, text, unit));
     if (!*unit && !(bare_rad > 0))
         return msi_error_set(MSI_EUSAGE, "%s %s: give a unit, %sasec or %sdeg?", what, text, text, text);
     if (!*unit) {

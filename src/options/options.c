@@ -189,6 +189,8 @@ static int check_first_path(const char *const *words, int n, const char *before,
     int is_another = 0;
     struct stat st;
     if (stat(word, &st) == 0) return MSI_OK;
+    if ((*word == '/' || *word == '+') && is_bare_option(word + 1) && !strchr(word, '='))
+        return msi_error_set(MSI_EUSAGE, "%s: options begin with a dash; write -%s", word, word + 1);
     if (has_typographic_dash(word))
         return msi_error_set(MSI_EUSAGE, "%s: it begins with a typographic dash; options begin with the character -",
                              word);

@@ -509,7 +509,10 @@ static int check_cube(const msi_options *o)
 static int check_imaging(const msi_options *o)
 {
     const msi_image_geometry *g = &o->geometry;
-    if (o->only_predict) return msi_error_set(MSI_EUSAGE, "-%s: it needs -predict", o->only_predict);
+    if (o->only_predict)
+        return msi_error_set(MSI_EUSAGE, "-%s: it needs -predict%s", o->only_predict,
+                             strcmp(o->only_predict, "force") == 0 ? "; to replace existing files give -overwrite"
+                                                                   : "");
     if (!g->nx)
         return msi_error_set(MSI_EUSAGE, "-size: it is missing; give the size of the image, such as -size 2048 2048");
     if (!(g->cell_x_rad > 0))

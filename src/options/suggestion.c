@@ -17,6 +17,7 @@ typedef struct casa_name {
 
 #define CYCLES      "-mgain sets the depth of a major cycle, -nmiter the number of cycles"
 #define MASKS       "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"
+#define NITER_NAME  "-niter gives the most components, -name the prefix of the files"
 #define SETS_LAST   "give the Measurement Sets last, without an option name"
 #define OUTPUT_LAST "give the inputs and the output last, without an option name"
 #define DEVICES     "use -backend cpu or -backend cuda; -gpus chooses the GPUs"
@@ -29,6 +30,7 @@ typedef struct casa_name {
 /* Words that users may look for in msimage: parameters of tclean that one option does not replace (the others are rows of
  * tclean_words.c), those of mstransform, and habits of other programs. */
 static const casa_name tclean_names[] = {
+    {"N", NULL, NITER_NAME},
     {"baseline", "select-antenna", NULL},
     {"briggs", "weight", NULL},
     {"cellsize", "scale", NULL},
@@ -73,7 +75,7 @@ static const casa_name tclean_names[] = {
     {"model", NULL, "-name gives the prefix of the models: NAME-model.fits"},
     {"ms", NULL, SETS_LAST},
     {"ms-clean", "multiscale", NULL},
-    {"n", "name", NULL},
+    {"n", NULL, NITER_NAME},
     {"natural", "weight", NULL},
     {"ncores", "j", NULL},
     {"ncpu", "j", NULL},
@@ -94,6 +96,9 @@ static const casa_name tclean_names[] = {
     {"phase-centre", "shift", NULL},
     {"phasecentre", "shift", NULL},
     {"pixel", "scale", NULL},
+    {"pixel-scale", "scale", NULL},
+    {"pixel-size", "scale", NULL},
+    {"pixelscale", "scale", NULL},
     {"pixelsize", "scale", NULL},
     {"plan", "dry-run", NULL},
     {"prefix", "name", NULL},

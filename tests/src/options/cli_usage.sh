@@ -67,6 +67,12 @@ expect 2 'page.html: .* it is no argument of -report$' "${good[@]}" -report page
 expect 2 '-oout: .*did you mean -name out\?' "${good[@]}" -oout x.ms
 expect 2 '-t4: .*did you mean -j 4\?' "${good[@]}" -t4 x.ms
 expect 2 '-qv: .*did you mean -quiet -verbose\?' "${good[@]}" -qv x.ms
+expect 2 '-N: no such option; -niter gives the most components, -name the prefix of the files$' "${good[@]}" -N 100 x.ms
+expect 2 '/size: options begin with a dash; write -size$' /size 100 100 x.ms
+expect 2 '-force: it needs -predict; to replace existing files give -overwrite$' "${good[@]}" -force x.ms
+expect 2 '-pixelscale: .*did you mean -scale\?' "${good[@]}" -pixelscale 1asec x.ms
+expect 2 '-scale 0,5asec: write decimals with a point, as in 0.5asec$' -size 64 64 -scale 0,5asec x.ms
+expect 2 '-padding 1,5: write decimals with a point, as in 1.5$' "${good[@]}" -padding 1,5 x.ms
 expect 2 '-vv: .*did you mean -verbose\?' "${good[@]}" -vv x.ms
 expect 2 '-clean: no such option; give -niter' "${good[@]}" -clean x.ms
 expect 2 '-channels: no such option; -channel-range selects' "${good[@]}" -channels 0 2 x.ms
