@@ -7,19 +7,21 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* The properties of an antenna, field, window .. of the output by which it is recognised in another set. */
+/* Identity of one row of an output subtable, by which the same row is found in another set. A subtable uses only some
+ * members. */
 typedef struct entity {
     char name[64], frame[16];
-    double place[3];       /* an antenna's position, a field's centre */
-    const msi_ms_spw *spw; /* a window's channels, borrowed from the reader */
-    int32_t n_group;
-    int32_t id
-        [2]; /* a polarization's correlations: their number and a code; a data description's window and polarization */
-    int set; /* the first set that has it */
+    double place[3];       /* antenna: ITRF position in m; field: RA and Dec in rad */
+    const msi_ms_spw *spw; /* window: its channels, borrowed from the reader */
+    int32_t n_group;       /* window: number of groups of channels */
+    /* polarization: number of correlations, and their numbers packed in 5 bits each;
+     * data description: output rows of its window and polarization */
+    int32_t id[2];
+    int set; /* the first set with this row */
 } entity;
 
 typedef struct entities {
-    entity *of;
+    entity *item;
     int32_t n;
     int64_t n_allocated;
 } entities;
@@ -35,9 +37,9 @@ static const double SAME_PLACE_M = 1e-2, SAME_PLACE_RAD = 1e-9, SAME_CHANNEL = 1
 
 int msi_set_maps_make(msi_set_maps **out, int n_set)
 {
-    MSI_TRY(msi_alloc(out, 1, sizeof **out, "numbers of a set"));
+    MSI_TRY(msi_alloc(out, 1, sizeof **out, "index maps"));
     (*out)->n_set = n_set;
-    const int status = msi_alloc(&(*out)->map, n_set, sizeof *(*out)->map, "numbers of sets");
+    const int status = msi_alloc(&(*out)->map, n_set, sizeof *(*out)->map, "index maps");
     if (status) msi_set_maps_free(*out);
     if (status) *out = NULL;
     return status;
@@ -85,17 +87,17 @@ static int number_entity(entities *list, const entity *e, int (*same)(const enti
                          uint8_t *is_new)
 {
     for (int32_t i = 0; i < list->n; i++)
-        if (list->of[i].set != e->set && same(&list->of[i], e)) {
+        if (list->item[i].set != e->set && same(&list->item[i], e)) {
             *id = i;
             *is_new = 0;
             return MSI_OK;
         }
     if (list->n == list->n_allocated) {
         const int64_t more = list->n_allocated ? 2 * list->n_allocated : 64;
-        MSI_TRY(msi_grow(&list->of, list->n, more, sizeof *list->of, "numbers of a set"));
+        MSI_TRY(msi_grow(&list->item, list->n, more, sizeof *list->item, "index maps"));
         list->n_allocated = more;
     }
-    list->of[list->n] = *e;
+    list->item[list->n] = *e;
     *id = list->n++;
     *is_new = 1;
     return MSI_OK;
@@ -156,6 +158,7 @@ static int add_polarization(msi_set_maps *m, msi_set_map *map, const msi_ms_spw 
 {
     const int32_t p = map->polarization_of[spw->data_desc_id];
     entity e = {.set = spw->set, .id = {spw->n_corr, 0}};
+    /* msi_pol is below 32. */
     for (int c = 0; c < spw->n_corr; c++) e.id[1] = 32 * e.id[1] + (int32_t)spw->corr[c];
     return number_entity(&m->polarization, &e, same_ids, &map->polarization[p], &map->polarization_is_new[p]);
 }
@@ -222,11 +225,11 @@ static int allocate(msi_set_map *map, const msi_ms_set *set)
                  {&map->polarization, &map->polarization_is_new, map->n_polarization},
                  {&map->data_desc, &map->data_desc_is_new, map->n_data_desc}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        MSI_TRY(msi_alloc(lists[i].id, lists[i].n, sizeof **lists[i].id, "numbers of a set"));
-        MSI_TRY(msi_alloc(lists[i].is_new, lists[i].n, 1, "numbers of a set"));
+        MSI_TRY(msi_alloc(lists[i].id, lists[i].n, sizeof **lists[i].id, "index maps"));
+        MSI_TRY(msi_alloc(lists[i].is_new, lists[i].n, 1, "index maps"));
         for (int32_t k = 0; k < lists[i].n; k++) (*lists[i].id)[k] = -1;
     }
-    return msi_alloc(&map->polarization_of, map->n_data_desc, sizeof *map->polarization_of, "numbers of a set");
+    return msi_alloc(&map->polarization_of, map->n_data_desc, sizeof *map->polarization_of, "index maps");
 }
 
 static int read_descriptions(msi_set_map *map, ccc_table *table)
@@ -270,10 +273,10 @@ void msi_set_maps_free(msi_set_maps *m)
     if (!m) return;
     for (int k = 0; m->map && k < m->n_set; k++) free_map(&m->map[k]);
     msi_free(m->map);
-    msi_free(m->antenna.of);
-    msi_free(m->field.of);
-    msi_free(m->window.of);
-    msi_free(m->polarization.of);
-    msi_free(m->data_desc.of);
+    msi_free(m->antenna.item);
+    msi_free(m->field.item);
+    msi_free(m->window.item);
+    msi_free(m->polarization.item);
+    msi_free(m->data_desc.item);
     msi_free(m);
 }

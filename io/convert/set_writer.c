@@ -10,25 +10,25 @@
 #define AT(member) offsetof(msi_set_row, member)
 
 const msi_set_column msi_set_columns[MSI_SET_N_COLUMN] = {
-    {"ANTENNA1", CCC_INT32, AT(antenna1), 1, 1, MSI_SET_OF_ROW},
-    {"ANTENNA2", CCC_INT32, AT(antenna2), 1, 1, MSI_SET_OF_ROW},
-    {"FEED1", CCC_INT32, AT(feed1), 1, 0, MSI_SET_STEADY},
-    {"FEED2", CCC_INT32, AT(feed2), 1, 0, MSI_SET_STEADY},
-    {"ARRAY_ID", CCC_INT32, AT(array), 1, 0, MSI_SET_STEADY},
-    {"OBSERVATION_ID", CCC_INT32, AT(observation), 1, 0, MSI_SET_STEADY},
-    {"PROCESSOR_ID", CCC_INT32, AT(processor), 1, 0, MSI_SET_STEADY},
-    {"SCAN_NUMBER", CCC_INT32, AT(scan), 1, 0, MSI_SET_STEADY},
-    {"STATE_ID", CCC_INT32, AT(state), 1, 0, MSI_SET_STEADY},
-    {"FLAG_ROW", CCC_BOOL, AT(flag_row), 1, 0, MSI_SET_OF_ROW},
-    {"TIME_CENTROID", CCC_DOUBLE, AT(centroid_s), 1, 0, MSI_SET_OF_MEAN},
-    {"INTERVAL", CCC_DOUBLE, AT(interval_s), 1, 1, MSI_SET_OF_TIME},
-    {"EXPOSURE", CCC_DOUBLE, AT(exposure_s), 1, 0, MSI_SET_OF_MEAN},
-    {"WEIGHT", CCC_FLOAT, AT(weight), 0, 1, MSI_SET_OF_ROW},
-    {"SIGMA", CCC_FLOAT, AT(sigma), 0, 0, MSI_SET_OF_ROW},
-    {"TIME", CCC_DOUBLE, AT(time_s), 1, 1, MSI_SET_OF_TIME},
-    {"FIELD_ID", CCC_INT32, AT(field), 1, 1, MSI_SET_STEADY},
-    {"DATA_DESC_ID", CCC_INT32, AT(data_desc), 1, 1, MSI_SET_STEADY},
-    {"UVW", CCC_DOUBLE, AT(uvw_m), 3, 1, MSI_SET_OF_ROW},
+    {"ANTENNA1", CCC_INT32, AT(antenna1), 1, 1, MSI_SET_PER_ROW},
+    {"ANTENNA2", CCC_INT32, AT(antenna2), 1, 1, MSI_SET_PER_ROW},
+    {"FEED1", CCC_INT32, AT(feed1), 1, 0, MSI_SET_CONSTANT},
+    {"FEED2", CCC_INT32, AT(feed2), 1, 0, MSI_SET_CONSTANT},
+    {"ARRAY_ID", CCC_INT32, AT(array), 1, 0, MSI_SET_CONSTANT},
+    {"OBSERVATION_ID", CCC_INT32, AT(observation), 1, 0, MSI_SET_CONSTANT},
+    {"PROCESSOR_ID", CCC_INT32, AT(processor), 1, 0, MSI_SET_CONSTANT},
+    {"SCAN_NUMBER", CCC_INT32, AT(scan), 1, 0, MSI_SET_CONSTANT},
+    {"STATE_ID", CCC_INT32, AT(state), 1, 0, MSI_SET_CONSTANT},
+    {"FLAG_ROW", CCC_BOOL, AT(flag_row), 1, 0, MSI_SET_PER_ROW},
+    {"TIME_CENTROID", CCC_DOUBLE, AT(centroid_s), 1, 0, MSI_SET_PER_AVERAGED_ROW},
+    {"INTERVAL", CCC_DOUBLE, AT(interval_s), 1, 1, MSI_SET_PER_TIME},
+    {"EXPOSURE", CCC_DOUBLE, AT(exposure_s), 1, 0, MSI_SET_PER_AVERAGED_ROW},
+    {"WEIGHT", CCC_FLOAT, AT(weight), 0, 1, MSI_SET_PER_ROW},
+    {"SIGMA", CCC_FLOAT, AT(sigma), 0, 0, MSI_SET_PER_ROW},
+    {"TIME", CCC_DOUBLE, AT(time_s), 1, 1, MSI_SET_PER_TIME},
+    {"FIELD_ID", CCC_INT32, AT(field), 1, 1, MSI_SET_CONSTANT},
+    {"DATA_DESC_ID", CCC_INT32, AT(data_desc), 1, 1, MSI_SET_CONSTANT},
+    {"UVW", CCC_DOUBLE, AT(uvw_m), 3, 1, MSI_SET_PER_ROW},
 };
 
 /* Copy n values with strides. If the compiler knows the size, memcpy is not a call. */
@@ -168,8 +168,8 @@ struct msi_set_writer {
 
 static int is_steady(const msi_set_writer *w, const msi_set_column *c)
 {
-    return c->kind == MSI_SET_STEADY || (c->kind == MSI_SET_OF_TIME && !w->are_times_own) ||
-           (c->kind == MSI_SET_OF_MEAN && !w->are_means);
+    return c->kind == MSI_SET_CONSTANT || (c->kind == MSI_SET_PER_TIME && !w->are_times_own) ||
+           (c->kind == MSI_SET_PER_AVERAGED_ROW && !w->are_means);
 }
 
 /* ---- Make ---- */

@@ -10,15 +10,15 @@
 #include "io/convert/set_maps.h"
 #include "io/convert/set_output.h"
 
-/* Columns of the main table, and their values in msi_set_row. Kinds: a value per row, per mean, per time, and values
- * that change rarely. */
+/* How often the values of a column change. */
 typedef enum msi_set_column_kind {
-    MSI_SET_OF_ROW,
-    MSI_SET_OF_MEAN,
-    MSI_SET_OF_TIME,
-    MSI_SET_STEADY
+    MSI_SET_PER_ROW,          /* with each row */
+    MSI_SET_PER_AVERAGED_ROW, /* with each row if rows are averages, otherwise rarely */
+    MSI_SET_PER_TIME,         /* with each time; with each row if rows of one time may differ */
+    MSI_SET_CONSTANT          /* rarely */
 } msi_set_column_kind;
 
+/* A column of the main table, and its value in msi_set_row. */
 typedef struct msi_set_column {
     const char *name;
     ccc_type type;
@@ -41,7 +41,12 @@ static inline size_t msi_set_bytes_of(ccc_type type)
 /* msi_set_copy_column - copy n values of `size` bytes with a stride of `to_step` and `from_step` bytes. */
 void msi_set_copy_column(char *to, size_t to_step, const char *from, size_t from_step, int64_t n, size_t size);
 
-/* msi_set_grow - grow a buffer. Its contents are lost. Returns: 0, MSI_ENOMEM. */
+/*
+ * msi_set_grow - make a buffer at least `bytes` bytes long. Its contents are lost.
+ * Given and returned: *buffer       owned by the caller, freed by msi_free; NULL: not yet allocated
+ *                     *n_allocated  its length in bytes
+ * Returns:            0, MSI_ENOMEM
+ */
 int msi_set_grow(char **buffer, int64_t *n_allocated, int64_t bytes);
 
 typedef struct msi_set_writer msi_set_writer;

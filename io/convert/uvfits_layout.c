@@ -31,7 +31,7 @@ static int check_spacing(const msi_ms_spw *w, const char *name)
             return msi_error_set(
                 MSI_EINPUT,
                 "%s: the channels of window %d are not evenly spaced, as UVFITS requires; select channels with "
-                "-channel-range, and let -average-channels divide their number",
+                "-channel-range, and choose -average-channels so that it divides their number",
                 name, w->spw_id);
     return MSI_OK;
 }
@@ -89,7 +89,7 @@ static int code_of(msi_pol pol)
     return codes[pol];
 }
 
-/* Put correlations in the order of their codes, which has to be a series. */
+/* Put correlations in the order of their codes, which must be evenly spaced. */
 static int lay_correlations(msi_uvfits_layout *l, const char *name)
 {
     const msi_pol *corr = l->window[0]->corr;
@@ -104,7 +104,7 @@ static int lay_correlations(msi_uvfits_layout *l, const char *name)
         if (l->stokes_step == 0 || code_of(corr[l->order[i]]) != l->stokes_first + i * l->stokes_step)
             return msi_error_set(
                 MSI_EINPUT,
-                "%s: UVFITS numbers correlations in even steps (RR LL RL LR, XX YY XY YX, I Q U V), which these are "
+                "%s: UVFITS needs evenly spaced correlation codes (RR LL RL LR, XX YY XY YX, I Q U V); these are "
                 "not",
                 name);
     return MSI_OK;
@@ -158,7 +158,7 @@ int msi_uvfits_layout_make(msi_uvfits_layout *l, const msi_ms_reader *reader, co
     return check_frames(l, name);
 }
 
-int msi_uvfits_has_wide_antennas(const msi_uvfits_layout *l)
+int msi_uvfits_needs_antenna_columns(const msi_uvfits_layout *l)
 {
     return l->n_antenna > 255;
 }
@@ -166,7 +166,7 @@ int msi_uvfits_has_wide_antennas(const msi_uvfits_layout *l)
 int msi_uvfits_n_parameter(const msi_uvfits_layout *l)
 {
     /* u v w, two dates, antennas, FREQSEL, INTTIM, SOURCE */
-    return 7 + (msi_uvfits_has_wide_antennas(l) ? 3 : 1) + (l->n_field > 1);
+    return 7 + (msi_uvfits_needs_antenna_columns(l) ? 3 : 1) + (l->n_field > 1);
 }
 
 int64_t msi_uvfits_group_bytes(const msi_uvfits_layout *l)
@@ -309,7 +309,7 @@ static void put_parameters(cards *c, const msi_uvfits_layout *l)
     put_parameter(c, &i, "WW", 0);
     put_parameter(c, &i, "DATE", l->day_mjd + 2400000.5);
     put_parameter(c, &i, "DATE", 0);
-    if (msi_uvfits_has_wide_antennas(l)) {
+    if (msi_uvfits_needs_antenna_columns(l)) {
         put_parameter(c, &i, "SUBARRAY", 0);
         put_parameter(c, &i, "ANTENNA1", 0);
         put_parameter(c, &i, "ANTENNA2", 0);

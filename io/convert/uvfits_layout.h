@@ -38,9 +38,9 @@ int msi_uvfits_layout_make(msi_uvfits_layout *l, const msi_ms_reader *reader, co
 /* msi_uvfits_n_parameter - return the parameters of a group. */
 int msi_uvfits_n_parameter(const msi_uvfits_layout *l);
 
-/* msi_uvfits_has_wide_antennas - return whether each antenna has a parameter: baseline codes of 256 cannot number
- * these antennas. */
-int msi_uvfits_has_wide_antennas(const msi_uvfits_layout *l);
+/* msi_uvfits_needs_antenna_columns - return 1 if the antennas of a baseline need a parameter each: there are more than
+ * 255 antennas, which the baseline code 256 a1 + a2 cannot number. */
+int msi_uvfits_needs_antenna_columns(const msi_uvfits_layout *l);
 
 /* msi_uvfits_group_bytes - count the bytes of one group. */
 int64_t msi_uvfits_group_bytes(const msi_uvfits_layout *l);

@@ -217,7 +217,7 @@ static int64_t put_parameters(const output *o, int64_t row, uint32_t *to)
     split_date((r->time_s[row] + o->layout.utc_offset_s) / 86400 - o->layout.day_mjd, date);
     to[n++] = in_file_order(date[0]);
     to[n++] = in_file_order(date[1]);
-    if (msi_uvfits_has_wide_antennas(&o->layout)) {
+    if (msi_uvfits_needs_antenna_columns(&o->layout)) {
         to[n++] = in_file_order(1);
         to[n++] = in_file_order(first);
         to[n++] = in_file_order(second);
