@@ -31,8 +31,7 @@ void msi_log_warning(const char *format, ...) __attribute__((format(printf, 1, 2
 void msi_log_advice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * msi_log_listen - pass the calling thread's lines to a function instead of stderr. It serves libraries, which do not
- * print.
+ * msi_log_listen - pass the calling thread's lines to a function instead of stderr. For libraries.
  * Given: listener  gets every line, also those that msi_log_setup hides. level: MSI_LOG_NORMAL for information,
  *                  MSI_LOG_VERBOSE for detail, MSI_LOG_QUIET for warnings; line: without its end, borrowed for the
  *                  call. NULL: lines go to stderr again
@@ -60,13 +59,13 @@ void msi_log_labelled(const char *label, const char *text);
 /* A line that msi_log_keep keeps. */
 typedef struct msi_log_line {
     msi_log_level level; /* MSI_LOG_QUIET: a warning */
-    double at_s;         /* by msi_wall_s */
-    const char *label;   /* of msi_log_labelled; "": none */
+    double at_s;         /* time of msi_wall_s */
+    const char *label;   /* label of msi_log_labelled; "": none */
     const char *text;
 } msi_log_line;
 
 /*
- * msi_log_keep - keep the lines of all threads from now on, also those that are not shown, except details.
+ * msi_log_keep - begin to keep the lines of all threads, also hidden ones, except details.
  * msi_log_kept - return line i in *line, borrowed for the life of the process. Returns 0 past the last.
  * Notes: if memory is short, lines are not kept.
  */
@@ -77,7 +76,7 @@ int msi_log_kept(int64_t i, msi_log_line *line);
  * control character, an overlong form, a byte that is not UTF-8, and the end. */
 int msi_log_printable(const char *text);
 
-/* msi_log_error - print "msimage: error: " and the message, as the last line of a failed run. */
+/* msi_log_error - print the program's name, "error: " and the message, as the last line of a failed run. */
 void msi_log_error(const char *message);
 
 /*
@@ -88,12 +87,14 @@ void msi_log_error(const char *message);
 void msi_log_bar(const char *stage, double fraction, double left_s);
 void msi_log_bar_end(void);
 
-/* msi_log_silence - 1: write nothing to stderr from now on, neither warnings nor errors. Only one of several processes
- * of a run prints. msi_log_is_silent - return whether the log is silent. */
+/* msi_log_silence - set whether nothing is written to stderr, neither warnings nor errors (1). If a run has several
+ * processes, only one of them prints. */
 void msi_log_silence(int is_silent);
+
+/* msi_log_is_silent - return 1 if the log is silent. */
 int msi_log_is_silent(void);
 
-/* msi_log_is_timed - return whether lines begin with the time. */
+/* msi_log_is_timed - return 1 if lines begin with the time. */
 int msi_log_is_timed(void);
 
 /* msi_wall_s - return the seconds since the first call in this process, by a monotonic clock. */

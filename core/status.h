@@ -22,7 +22,7 @@ enum msi_status {
     MSI_EARGUMENT = -10    /* an argument of a function is invalid, or two arguments exclude each other */
 };
 
-enum { MSI_MESSAGE_BYTES = 8192 }; /* of the longest message, with its terminating zero */
+enum { MSI_MESSAGE_BYTES = 8192 }; /* size of the longest message, with its terminating zero */
 
 /*
  * msi_error_set - record the one line that describes a failure, and return its code.
@@ -61,7 +61,7 @@ int msi_error_append(int status, const char *format, ...) __attribute__((format(
 /* msi_error_get - return the last message set on this thread; "" if none. Borrowed. */
 const char *msi_error_get(void);
 
-/* Return at once if expr fails. Use it before any resource is acquired; after that use `goto out`. */
+/* Return at once if expr fails. Use it before any resource is acquired; after that, free resources on every path. */
 #define MSI_TRY(expr)                                                                                                  \
     do {                                                                                                               \
         int msi_try_status_ = (expr);                                                                                  \
@@ -70,8 +70,8 @@ const char *msi_error_get(void);
 
 /* The first failure of a parallel loop, for the thread that reports it. Zero-initialised: no failure yet. */
 typedef struct msi_first_error {
-    int status;        /* of the first failure, set once */
-    const char *about; /* as msi_error_about */
+    int status;        /* status of the first failure, set once */
+    const char *about; /* subject of msi_error_about */
     char message[MSI_MESSAGE_BYTES];
 } msi_first_error;
 

@@ -22,7 +22,9 @@ int msi_text_file_read(char **text, int64_t *n, const char *path, const char *wh
         if (!got && ferror(f)) rc = msi_error_set(MSI_EINPUT, "%s: %s", path, strerror(errno));
         if (!got) break;
         if (*n < capacity) continue;
-        if (*n >= MSI_TEXT_FILE_MOST) rc = msi_error_set(MSI_EINPUT, "%s: too long for %s", path, what);
+        if (*n >= MSI_TEXT_FILE_MOST)
+            rc = msi_error_set(MSI_EINPUT, "%s: longer than %d MiB, the limit for %s", path, MSI_TEXT_FILE_MOST >> 20,
+                               what);
         if (!rc) rc = msi_grow(text, capacity + 1, 2 * capacity + 1, 1, what);
         capacity *= 2;
     }

@@ -205,7 +205,8 @@ static int parse_sexagesimal(double *out, const char *text, const char *marks, i
         int marked = *p == marks[n] || (isalpha((unsigned char)marks[n]) && *p == toupper((unsigned char)marks[n]));
         n++;
         if (!marked) {
-            /* The last mark may be missing between numbers, and after the seconds. */
+            /* Separators do not follow the last number. Of "hms" and "dms" only the last mark,
+             * after the seconds, may be missing. */
             if (*p || (closes && n < 3) || (!closes && n < 2)) return 0;
             break;
         }

@@ -22,24 +22,25 @@
 enum { BLOCK = 2880 };
 
 /* Values of a plane for its header. */
-typedef struct plane_facts {
+typedef struct plane_values {
     int64_t n_vis;
     double sum_weight, largest_weight, sum_vis_weight;
     msi_fits_clean clean;
-} plane_facts;
+} plane_values;
 
 struct msi_cube_file {
     msi_publish *publish;
     int output, fd;
-    msi_fits_cube axis; /* its beams are beam */
-    msi_fits_spec spec; /* of the first plane; it points to the observation and column below */
+    msi_fits_cube axis; /* its beams are in the member beam */
+    msi_fits_spec spec; /* that of the first plane; it points to the observation and column below */
     msi_observation observation;
     char column[64];
-    int64_t n_pixel; /* of a plane */
+    int64_t n_pixel; /* pixels of a plane */
     size_t header_bytes;
-    msi_beam *beam;       /* [n] as all following members, written by several threads */
-    plane_facts *facts;   /* [n] */
-    pthread_mutex_t gate; /* of n_written */
+    /* Several threads write the members from here. */
+    msi_beam *beam;       /* [n] */
+    plane_values *values; /* [n] */
+    pthread_mutex_t gate; /* protects n_written */
     int64_t n_written;
 };
 
@@ -48,7 +49,7 @@ static int64_t plane_at(const msi_cube_file *c, int64_t plane)
     return (int64_t)c->header_bytes + plane * c->n_pixel * (int64_t)sizeof(float);
 }
 
-/* Reserve the space of all planes, where the file system can: a full disk is then found before the first image. */
+/* Reserve the space of all planes, where the file system can: a full disk is then reported before the first image. */
 static int reserve(const msi_cube_file *c)
 {
     if (fallocate(c->fd, 0, 0, plane_at(c, c->axis.n)) == 0) return MSI_OK;
@@ -70,7 +71,7 @@ int msi_cube_file_begin(msi_cube_file **out, msi_publish *p, int i, const msi_fi
     c->n_pixel = msi_image_n_pixel(&spec->geometry);
     pthread_mutex_init(&c->gate, NULL);
     int rc = msi_alloc(&c->beam, c->axis.n, sizeof *c->beam, "beams of a cube");
-    if (!rc) rc = msi_alloc(&c->facts, c->axis.n, sizeof *c->facts, "planes of a cube");
+    if (!rc) rc = msi_alloc(&c->values, c->axis.n, sizeof *c->values, "planes of a cube");
     if (!rc) rc = msi_fits_make_header(p, i, spec, 0, &header, &c->header_bytes);
     free(header);
     c->header_bytes += BLOCK;
@@ -83,7 +84,7 @@ int msi_cube_file_begin(msi_cube_file **out, msi_publish *p, int i, const msi_fi
     return rc;
 }
 
-/* Add the results of cleaning a plane to those of all. */
+/* Add the results of cleaning a plane to the sums over planes. */
 static void add_clean(msi_fits_clean *sum, const msi_fits_clean *c)
 {
     if (!c->is_known) return;
@@ -109,15 +110,15 @@ int msi_cube_file_put(msi_cube_file *c, int64_t plane, const msi_fits_spec *spec
                              (long long)plane, (long long)c->axis.n);
     MSI_TRY(msi_fits_write_pixels(c->publish, c->output, plane_at(c, plane), c->n_pixel, pixel, precision));
     c->beam[plane] = msi_beam_known(&spec->beam) ? spec->beam : (msi_beam){0};
-    c->facts[plane] =
-        (plane_facts){spec->n_vis, spec->sum_weight, spec->largest_weight, spec->sum_vis_weight, spec->clean};
+    c->values[plane] =
+        (plane_values){spec->n_vis, spec->sum_weight, spec->largest_weight, spec->sum_vis_weight, spec->clean};
     pthread_mutex_lock(&c->gate);
     *is_last = ++c->n_written == c->axis.n;
     pthread_mutex_unlock(&c->gate);
     return MSI_OK;
 }
 
-/* Return 1 if all planes with a beam have the same. Returned: *beam  that one */
+/* Return 1 if all planes with a beam have the same beam. Returned: *beam  the first one */
 static int have_one_beam(const msi_cube_file *c, msi_beam *beam)
 {
     *beam = (msi_beam){0};
@@ -146,7 +147,7 @@ int msi_cube_file_finish(msi_cube_file *c)
     all.sum_weight = all.largest_weight = all.sum_vis_weight = 0;
     all.clean = (msi_fits_clean){0};
     for (int64_t k = 0; k < axis.n; k++) {
-        const plane_facts *f = &c->facts[k];
+        const plane_values *f = &c->values[k];
         all.n_vis += f->n_vis;
         all.sum_weight += f->sum_weight;
         all.largest_weight = fmax(all.largest_weight, f->largest_weight);
@@ -168,15 +169,15 @@ const msi_beam *msi_cube_file_beams(const msi_cube_file *c)
     return c->beam;
 }
 
-int msi_cube_file_get(const msi_cube_file *c, int64_t plane, msi_fits_spec *facts, float *pixel)
+int msi_cube_file_get(const msi_cube_file *c, int64_t plane, msi_fits_spec *plane_spec, float *pixel)
 {
-    const plane_facts *f = &c->facts[plane];
-    *facts = (msi_fits_spec){.beam = c->beam[plane],
-                             .n_vis = f->n_vis,
-                             .sum_weight = f->sum_weight,
-                             .largest_weight = f->largest_weight,
-                             .sum_vis_weight = f->sum_vis_weight,
-                             .clean = f->clean};
+    const plane_values *f = &c->values[plane];
+    *plane_spec = (msi_fits_spec){.beam = c->beam[plane],
+                                  .n_vis = f->n_vis,
+                                  .sum_weight = f->sum_weight,
+                                  .largest_weight = f->largest_weight,
+                                  .sum_vis_weight = f->sum_vis_weight,
+                                  .clean = f->clean};
     char *to = (char *)pixel;
     int64_t at = plane_at(c, plane), left = c->n_pixel * (int64_t)sizeof *pixel;
     while (left > 0) {
@@ -201,6 +202,6 @@ void msi_cube_file_free(msi_cube_file *c)
     if (!c) return;
     pthread_mutex_destroy(&c->gate);
     msi_free(c->beam);
-    msi_free(c->facts);
+    msi_free(c->values);
     msi_free(c);
 }

@@ -9,17 +9,20 @@ typedef struct msi_cube_file msi_cube_file;
 
 /*
  * msi_cube_file_begin - begin output i of a plan: reserve the disk space of its planes, and space for its header.
- * Given:    spec  as msi_fits_write, copied with its observation and column; other strings are borrowed until
- *                 msi_cube_file_finish. spec->cube has the axis; its beams are ignored
+ * Given:    p, i  the plan and the number of the output in it; p is borrowed until msi_cube_file_free
+ *           spec  as in msi_fits_write, copied with its observation and column; other strings are borrowed until
+ *                 msi_cube_file_finish. spec->cube has the axis with its n planes; its beams are ignored
  * Returned: *out  freed by msi_cube_file_free; NULL on failure
  * Returns:  0, MSI_EOUTPUT (also if the disk is full), MSI_ENOMEM, MSI_ERANGE
  */
 int msi_cube_file_begin(msi_cube_file **out, msi_publish *p, int i, const msi_fits_spec *spec);
 
 /*
- * msi_cube_file_put - write a plane, once each.
- * Given:    plane  0 .. n - 1; spec  of the plane: its beam, samples, weights and results of cleaning are kept
- * Returned: *is_last  1: all planes are written now
+ * msi_cube_file_put - write one plane; call once for each.
+ * Given:    plane  0 .. n - 1
+ *           spec   its beam, samples, weights and results of cleaning are kept for the header
+ *           pixel  [ny][nx] in the given precision
+ * Returned: *is_last  1: this was the last plane to be written
  * Returns:  0, MSI_EOUTPUT, MSI_EINTERRUPTED
  */
 int msi_cube_file_put(msi_cube_file *c, int64_t plane, const msi_fits_spec *spec, const void *pixel,
@@ -37,12 +40,13 @@ const msi_beam *msi_cube_file_beams(const msi_cube_file *c);
 
 /*
  * msi_cube_file_get - read back a plane that was written, before msi_cube_file_finish.
- * Returned: *facts  beam, n_vis, weights and clean as given; pixel [ny][nx]
+ * Returned: *plane_spec  beam, n_vis, weights and clean as given to msi_cube_file_put; its other members are 0
+ *           pixel        [ny][nx]
  * Returns:  0, MSI_EOUTPUT
  */
-int msi_cube_file_get(const msi_cube_file *c, int64_t plane, msi_fits_spec *facts, float *pixel);
+int msi_cube_file_get(const msi_cube_file *c, int64_t plane, msi_fits_spec *plane_spec, float *pixel);
 
-/* msi_cube_file_free - NULL is fine. The output itself is that of the plan. */
+/* msi_cube_file_free - free the writer; NULL is fine. The plan (msi_publish) owns the output file. */
 void msi_cube_file_free(msi_cube_file *c);
 
 #endif

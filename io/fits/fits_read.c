@@ -3,8 +3,8 @@
  * Read FITS images, in two ways:
  *   msi_fits_open, msi_fits_read  images as this program writes them: a plain SIN projection, floating-point pixels.
  *                                 Other files are refused.
- *   msi_fits_view_read            one plane of any image. A card with an invalid value counts as absent.
- * Every number of a header is checked before it is used, as models come from programs of all kinds.
+ *   msi_fits_view_read            one plane of any image. A card with an invalid value is ignored.
+ * Every number of a header is checked before it is used, because models come from many programs.
  */
 #include "io/fits/fits_image.h"
 
@@ -36,7 +36,8 @@ struct msi_fits_file {
 /* Check that no card rotates or distorts the projection. */
 static int check_plain(fitsfile *f, const char *path, double dec_deg)
 {
-    /* The default of LONPOLE is 180 degrees, but 0 at the pole. */
+    /* Without LONPOLE, it is 180 degrees, but 0 at the north pole. An image with 0 is turned by 180 degrees, so a
+     * file at the pole needs the card. */
     const struct {
         const char *key;
         double absent, wanted;
@@ -305,7 +306,7 @@ void msi_fits_image_free(msi_fits_image *image)
 
 /* ---- A plane of any image ---- */
 
-/* Read a number. A card with an invalid value counts as absent. */
+/* Read a number. Return `absent` if there is no card or its value is invalid. */
 static double number_or(fitsfile *f, const char *path, const char *key, double absent)
 {
     double value;
@@ -332,8 +333,8 @@ static void read_view_axes(msi_fits_view *v, fitsfile *f, const char *path)
     }
 }
 
-/* Read the matrix: from the cards CD, which include the pixel size, or from the cards PC, or from the angle of
- * CROTA2. */
+/* Read the matrix: from the cards CD, which include the pixel size, else from the cards PC. Without CD, an angle
+ * CROTA2 that is not 0 overrides PC. */
 static void read_view_matrix(msi_sky_cards *c, fitsfile *f, const char *path)
 {
     const double none = -1e300;

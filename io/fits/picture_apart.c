@@ -49,7 +49,7 @@ int msi_picture_apart(msi_publish *p, int i, msi_picture_paint paint, const void
     job j = {p, i, paint, of};
     const msi_child_spec spec = {.work = draw,
                                  .of = &j,
-                                 .what = "the process that draws it",
+                                 .what = "the drawing process",
                                  .path = msi_publish_name(p, i),
                                  .keeps_files = 1,
                                  .wall_s = MOST_WALL_S,

@@ -58,7 +58,7 @@ int msi_h5_apart(const char *path, int (*read)(int fd, const char *path, void *o
     if (j.fd < 0) return msi_error_set(MSI_ENOMEM, "cannot create a file in memory: %s", strerror(errno));
     const msi_child_spec spec = {.work = read_file,
                                  .of = &j,
-                                 .what = "the process that reads it",
+                                 .what = "the HDF5 reader process",
                                  .path = path,
                                  .keeps_files = 1,
                                  .cpu_s = MSI_H5_STEP_S};

@@ -9,11 +9,11 @@
 #include "src/options/tclean_words.h"
 #include "src/options/wsclean_options.h"
 
-/* A parameter of CASA, or a word of other programs, with the option of the same meaning, or with advice if there is
- * none. Options with a similar name are then not suggested. */
-typedef struct casa_name {
-    const char *parameter, *option, *instead;
-} casa_name;
+/* A word of CASA or of another program, with the option of the same meaning, or with advice if there is no such option.
+ * Options with a similar name are then not suggested. */
+typedef struct foreign_name {
+    const char *name, *option, *advice;
+} foreign_name;
 
 #define CYCLES      "-mgain sets the depth of a major cycle, -nmiter the number of cycles"
 #define MASKS       "give a mask with -fits-mask or -casa-mask, or make one with -auto-mask or -auto-multithresh"
@@ -29,7 +29,7 @@ typedef struct casa_name {
 
 /* Words that users may look for in msimage: parameters of tclean that one option does not replace (the others are rows of
  * tclean_words.c), those of mstransform, and habits of other programs. */
-static const casa_name tclean_names[] = {
+static const foreign_name imaging_names[] = {
     {"N", NULL, NITER_NAME},
     {"baseline", "select-antenna", NULL},
     {"briggs", "weight", NULL},
@@ -70,7 +70,7 @@ static const casa_name tclean_names[] = {
     {"logfile", NULL, LOG},
     {"loopgain", "gain", NULL},
     {"maxpsffraction", NULL, CYCLES},
-    {"mfs", NULL, "without -channels-out the image is that of the whole band; with it, one is made too (MFS)"},
+    {"mfs", NULL, "without -channels-out there is one image of the whole band; with it, that image (MFS) is also made"},
     {"minpsffraction", NULL, CYCLES},
     {"model", NULL, "-name gives the prefix of the models: NAME-model.fits"},
     {"ms", NULL, SETS_LAST},
@@ -135,7 +135,7 @@ static const casa_name tclean_names[] = {
 };
 
 /* Parameters of mstransform and split, for msimage-convert. */
-static const casa_name mstransform_names[] = {
+static const foreign_name convert_names[] = {
     {"antenna", "select-antenna", NULL},
     {"chanaverage", "average-channels", NULL},
     {"chanbin", "average-channels", NULL},
@@ -153,11 +153,11 @@ static const casa_name mstransform_names[] = {
 };
 
 static const struct {
-    const casa_name *name;
+    const foreign_name *list;
     size_t n;
 } tasks[] = {
-    [MSI_CASA_TCLEAN] = {tclean_names, sizeof tclean_names / sizeof *tclean_names},
-    [MSI_CASA_MSTRANSFORM] = {mstransform_names, sizeof mstransform_names / sizeof *mstransform_names},
+    [MSI_CASA_TCLEAN] = {imaging_names, sizeof imaging_names / sizeof *imaging_names},
+    [MSI_CASA_MSTRANSFORM] = {convert_names, sizeof convert_names / sizeof *convert_names},
 };
 
 enum { LONGEST = 31, FAR = 99, MAX_NAMED = 3, LEAST_PREFIX = 3 };
@@ -185,7 +185,8 @@ static int edit_distance(const char *a, int n_a, const char *b, int n_b)
     return d[n_a][n_b];
 }
 
-/* Return the distance of two words, or FAR if more than one letter in three differs or the first letters differ. */
+/* Return the distance of two words, or FAR if they are not similar. Similar words begin with the same letter, and one
+ * letter in three of the shorter word differs at most, or the shorter word is the start of the other one. */
 static int word_distance(const char *a, int n_a, const char *b, int n_b)
 {
     const int shorter = smaller_of(n_a, n_b);
@@ -234,10 +235,10 @@ static const char *known_name_at(int i)
     return w->is == MSI_WSCLEAN_MAPPED && same_but_dashes(w->name, w->own) ? "" : w->name;
 }
 
-static const casa_name *find_casa(msi_casa_task task, const char *name)
+static const foreign_name *find_foreign_name(msi_casa_task task, const char *name)
 {
     for (size_t i = 0; i < tasks[task].n; i++)
-        if (strcmp(name, tasks[task].name[i].parameter) == 0) return &tasks[task].name[i];
+        if (strcmp(name, tasks[task].list[i].name) == 0) return &tasks[task].list[i];
     return NULL;
 }
 
@@ -252,8 +253,8 @@ static const char *tclean_option(const char *name)
 
 const char *msi_suggestion_advice(msi_casa_task task, const char *name)
 {
-    const casa_name *casa = find_casa(task, name);
-    return casa ? casa->instead : NULL;
+    const foreign_name *found = find_foreign_name(task, name);
+    return found ? found->advice : NULL;
 }
 
 int msi_suggestion(char *out, const char *name)
@@ -271,10 +272,10 @@ int msi_suggestion_among(char *out, const char *name, msi_casa_task task, const 
     size_t length = 0;
     for (; name[length]; length++) lower[length] = (char)tolower((unsigned char)name[length]);
     lower[length] = 0;
-    const casa_name *casa = find_casa(task, lower);
-    if (casa) {
-        if (casa->option) snprintf(out, MSI_SUGGESTION_SIZE, "-%s", casa->option);
-        return casa->option != NULL;
+    const foreign_name *found = find_foreign_name(task, lower);
+    if (found) {
+        if (found->option) snprintf(out, MSI_SUGGESTION_SIZE, "-%s", found->option);
+        return found->option != NULL;
     }
     const char *const tclean = task == MSI_CASA_TCLEAN ? tclean_option(lower) : NULL;
     if (tclean) {

@@ -15,7 +15,7 @@ typedef struct msi_html {
 /* msi_html_add - add marked-up text. */
 void msi_html_add(msi_html *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* msi_html_text - add plain text: characters of the markup are escaped, and bytes that cannot be shown are \xNN. */
+/* msi_html_text - add plain text: markup characters are escaped, and bytes that cannot be shown are \xNN. */
 void msi_html_text(msi_html *h, const char *text);
 
 /* msi_html_png - add a picture as part of the page. Given: alt  shown where pictures are not */
@@ -24,8 +24,8 @@ void msi_html_png(msi_html *h, const unsigned char *png, int64_t n, const char *
 typedef struct msi_html_bar {
     const char *label;
     double value;      /* 0 or more */
-    const char *text;  /* after the bar */
-    int is_emphasised; /* in the first colour; others are in the second */
+    const char *text;  /* shown after the bar */
+    int is_emphasised; /* 1: the bar has the first colour; 0: the second */
 } msi_html_bar;
 
 /* msi_html_bars - add horizontal bars. The longest has the full width. */
@@ -37,7 +37,8 @@ typedef struct msi_html_curve {
 } msi_html_curve;
 
 /*
- * msi_html_curves - add a chart of up to four curves over common x, from 0 or the lowest value up.
+ * msi_html_curves - add a chart of up to four curves with the same x. The y axis begins at 0 or at the lowest value, if
+ * that is negative.
  * Given: x [n]  finite
  *        x_title, y_title  with units
  */

@@ -20,7 +20,9 @@ int msi_uv_plane(const msi_image_geometry *g, const void *pixel, msi_precision p
     fftw_plan plan = NULL;
 #pragma omp critical(msi_fftw_planner)
     if (!rc) plan = fftw_plan_dft_2d((int)ny, (int)nx, grid, grid, FFTW_BACKWARD, FFTW_ESTIMATE);
-    if (!rc && !plan) rc = msi_error_set(MSI_ENOMEM, "FFTW made no plan for %lld x %lld", (long long)nx, (long long)ny);
+    if (!rc && !plan)
+        rc = msi_error_set(MSI_ENOMEM, "FFTW cannot plan a transform of %lld x %lld pixels", (long long)nx,
+                           (long long)ny);
     if (!rc) {
         /* l falls with x: pixel x stands for l index nx/2 - x. FFT order puts the centre first. */
         for (int64_t y = 0; y < ny; y++)
@@ -61,11 +63,13 @@ int msi_uv_weights(const msi_image_geometry *g, const msi_weighting *rule, msi_g
     for (int64_t i = 0; !rc && i < n_gridder; i++) rc = msi_density_add(d, gridder[i]);
     if (!rc) rc = msi_density_sums(d, &grid, &half);
     if (!rc) rc = msi_alloc(weight, grid.nu * grid.nv, sizeof **weight, "weights");
+    /* The density has the half plane v >= 0. Add the mirrored half plane. */
     for (int64_t row = 0; !rc && row < grid.nv / 2; row++) {
-        double *up = *weight + (grid.nv / 2 + row) * grid.nu, *down = *weight + (grid.nv / 2 - 1 - row) * grid.nu;
+        double *positive_v = *weight + (grid.nv / 2 + row) * grid.nu,
+               *negative_v = *weight + (grid.nv / 2 - 1 - row) * grid.nu;
         for (int64_t column = 0; column < grid.nu; column++) {
-            up[column] = half[row * grid.nu + column];
-            down[grid.nu - 1 - column] = half[row * grid.nu + column];
+            positive_v[column] = half[row * grid.nu + column];
+            negative_v[grid.nu - 1 - column] = half[row * grid.nu + column];
         }
     }
     msi_density_free(d);

@@ -73,7 +73,7 @@ static void find_bands(msi_output_channels *c, const msi_ms_reader *reader)
 /* A gap between neighbouring frequencies. */
 typedef struct frequency_gap {
     double width_hz;
-    int64_t at; /* of the frequency above it */
+    int64_t at; /* index of the frequency above it */
 } frequency_gap;
 
 /* Order gaps from wide to narrow; of equal ones the higher first. */
@@ -105,7 +105,7 @@ static const char *part_words(char *text, size_t size, const msi_channel_divisio
     if (k == 0)
         snprintf(text, size, "below %.10g MHz", mhz * d->split_hz[0]);
     else if (k == d->n_split)
-        snprintf(text, size, "from %.10g MHz on", mhz * d->split_hz[k - 1]);
+        snprintf(text, size, "at %.10g MHz or more", mhz * d->split_hz[k - 1]);
     else
         snprintf(text, size, "from %.10g to %.10g MHz", mhz * d->split_hz[k - 1], mhz * d->split_hz[k]);
     return text;
@@ -124,11 +124,11 @@ static int check_part(const msi_channel_division *d, int64_t k, int64_t n, int64
                              "-channels-out %lld: the selection has %lld frequencies; give at most that number",
                              (long long)n, (long long)n_freq);
     if (n > n_freq)
-        return msi_error_set(MSI_EUSAGE,
-                             "-channels-out: %lld of them are %s, where the selection has %lld frequenc%s; "
-                             "give fewer channels or other frequencies",
-                             (long long)n, part_words(words, sizeof words, d, k), (long long)n_freq,
-                             n_freq == 1 ? "y" : "ies");
+        return msi_error_set(
+            MSI_EUSAGE,
+            "-channels-out needs %lld channels %s, but the selection has %lld frequenc%s there; give fewer "
+            "channels or other frequencies",
+            (long long)n, part_words(words, sizeof words, d, k), (long long)n_freq, n_freq == 1 ? "y" : "ies");
     return MSI_OK;
 }
 
@@ -186,14 +186,14 @@ int msi_output_channels_regular(msi_output_channels *out, const msi_channel_grid
 
 int msi_output_channels_axis(const msi_output_channels *c, double *first_hz, double *step_hz)
 {
-    static const double MOST_OFF = 1e-2; /* of a step; a real set has rounded frequencies */
+    static const double MAX_OFFSET_STEPS = 1e-2; /* frequencies in sets are rounded */
     const double first = 0.5 * (c->low_hz[0] + c->high_hz[0]),
                  last = 0.5 * (c->low_hz[c->n - 1] + c->high_hz[c->n - 1]);
     *first_hz = first;
     *step_hz = c->n > 1 ? (last - first) / (double)(c->n - 1) : c->high_hz[0] - c->low_hz[0];
     for (int64_t i = 1; i + 1 < c->n; i++) {
         const double centre = 0.5 * (c->low_hz[i] + c->high_hz[i]), on_axis = first + (double)i * *step_hz;
-        if (fabs(centre - on_axis) > MOST_OFF * *step_hz)
+        if (fabs(centre - on_axis) > MAX_OFFSET_STEPS * *step_hz)
             return msi_error_set(
                 MSI_EINPUT,
                 "-cube: channel %lld is at %.9g MHz, but with evenly spaced planes it would be at %.9g "

@@ -134,7 +134,7 @@ static int make_stamp(stamp *t, int64_t n)
     int rc = msi_alloc(&t->pixel, n * n, sizeof *t->pixel, "the image of a gaussian");
 #pragma omp critical(msi_fftw_planner)
     if (!rc) t->plan = fftw_plan_dft_c2r_2d((int)n, (int)n, t->spectrum, t->pixel, FFTW_ESTIMATE);
-    if (!rc && !t->plan) rc = msi_error_set(MSI_ENOMEM, "FFTW made no plan for %lld pixels", (long long)n);
+    if (!rc && !t->plan) rc = msi_error_set(MSI_ENOMEM, "FFTW cannot plan a transform of %lld pixels", (long long)n);
     if (rc) free_stamp(t);
     if (!rc) t->n = n;
     return rc;

@@ -182,13 +182,14 @@ static void test_gaps_and_splits(void **state)
     check_divided(r, 3, &three, (const int[]){2, 3, 1});
     msi_output_channels c;
     assert_int_equal(msi_output_channels_make(&c, r, 4, &three), MSI_EUSAGE);
-    assert_non_null(strstr(msi_error_get(), "2 of them are from 120 MHz on, where the selection has 1 frequency"));
+    assert_non_null(
+        strstr(msi_error_get(), "needs 2 channels at 120 MHz or more, but the selection has 1 frequency there"));
     const struct {
         double hz[2];
         const char *words;
     } outside[] = {{{MHZ(99), MHZ(105)}, "below 99 MHz"},
                    {{MHZ(103), MHZ(104)}, "from 103 to 104 MHz"},
-                   {{MHZ(103), MHZ(131)}, "from 131 MHz on"}};
+                   {{MHZ(103), MHZ(131)}, "at 131 MHz or more"}};
     for (int i = 0; i < 3; i++) {
         const msi_channel_division d = {.n_split = 2, .split_hz = outside[i].hz};
         assert_int_equal(msi_output_channels_make(&c, r, 3, &d), MSI_EINPUT);
