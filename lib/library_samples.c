@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Conversion between the caller's samples and the kernels' blocks: coordinates of the convention, weights, masks, and a
- * phase shift to the image's centre. Samples of an image that are beyond the uv plane are moved by whole periods; each
- * is added with its channel as a separate row, since the shift depends on the frequency.
+ * phase shift to the image's centre. Samples of an image that are beyond the uv plane are moved by whole periods. Each
+ * is added as a separate row with its channel, because the shift depends on the frequency.
  */
 #include <complex.h>
 #include <math.h>
@@ -15,14 +15,14 @@
 
 enum { CHUNK_SAMPLES = 1 << 18 };
 
-/* Distance from the centre, in periods, from which on a sample is moved into the uv plane: slightly inside its edge. */
+/* A sample farther than this from the centre, in periods, is moved into the uv plane; slightly inside the edge. */
 static const double EDGE = 0.5 * (1 - 1e-12);
 
 /* A chunk is some rows of the caller's samples. */
 typedef struct chunk {
     const msimage_gridder *g;
     const msimage_samples *s;
-    void *fetched; /* the caller's array for all rows, if visibilities are predicted */
+    void *out; /* the caller's array for all rows, if visibilities are predicted */
     int64_t first, n_row;
 } chunk;
 
@@ -60,11 +60,11 @@ static int coordinates(const msimage_gridder *g, const double *uvw, double *to)
 }
 
 /* Return the factor that shifts a visibility's phase to the image's centre. */
-static double complex turn(const msimage_gridder *g, const double *uvw, double freq_hz)
+static double complex phase_factor(const msimage_gridder *g, const double *uvw, double freq_hz)
 {
     if (g->l_rad == 0 && g->m_rad == 0) return 1;
-    const double turns = (uvw[0] * g->l_rad + uvw[1] * g->m_rad) * g->scale * freq_hz / MSI_SPEED_OF_LIGHT;
-    const double phase = -2 * MSI_PI * (turns - rint(turns));
+    const double cycles = (uvw[0] * g->l_rad + uvw[1] * g->m_rad) * g->scale * freq_hz / MSI_SPEED_OF_LIGHT;
+    const double phase = -2 * MSI_PI * (cycles - rint(cycles));
     return cos(phase) + I * sin(phase);
 }
 
@@ -86,13 +86,13 @@ static double complex vis_of(const chunk *c, int64_t i)
     return v[0] + I * v[1];
 }
 
-/* Return 1 if a sample with this weight counts: the weight is neither 0 nor NaN. */
-static int weighs(double weight)
+/* Return 1 if a weight is neither 0 nor NaN. Samples without such a weight are not used. */
+static int has_weight(double weight)
 {
     return weight < 0 || weight > 0;
 }
 
-/* Return the number of periods by which a sample lies outside the uv plane along an axis. */
+/* Return a coordinate in periods of the uv plane; inside the plane it is -0.5 to 0.5. */
 static double periods(double coordinate_m, double freq_hz, double cell_rad)
 {
     return coordinate_m * freq_hz / MSI_SPEED_OF_LIGHT * cell_rad;
@@ -104,30 +104,30 @@ static int is_beyond(const msimage_gridder *g, const double *uvw, double freq_hz
            fabs(periods(uvw[1], freq_hz, g->geometry.cell_y_rad)) > EDGE;
 }
 
-/* Return the coordinate in the uv plane that is whole periods away, with the store's rounding. */
-static double brought_back(double coordinate_m, double freq_hz, double cell_rad)
+/* Move a coordinate by whole periods into the uv plane. The result is inside also after the store's rounding. */
+static double wrap_coordinate(double coordinate_m, double freq_hz, double cell_rad)
 {
     const double at = periods(coordinate_m, freq_hz, cell_rad);
-    double back = fabs(at) > EDGE ? (at - rint(at)) * MSI_SPEED_OF_LIGHT / freq_hz / cell_rad : coordinate_m;
-    while (freq_hz > 0.5 / cell_rad / (fabs(back) / MSI_SPEED_OF_LIGHT)) back = nextafter(back, 0);
-    return back;
+    double wrapped = fabs(at) > EDGE ? (at - rint(at)) * MSI_SPEED_OF_LIGHT / freq_hz / cell_rad : coordinate_m;
+    while (freq_hz > 0.5 / cell_rad / (fabs(wrapped) / MSI_SPEED_OF_LIGHT)) wrapped = nextafter(wrapped, 0);
+    return wrapped;
 }
 
-/* Convert a sample of a plane into the buffers at `to`. Returns 1 if it counts; *is_bad is set for an invalid
- * weight. */
-static int convert_sample(const chunk *c, int64_t from, double complex turned, msi_sample_buffers *buffers, int64_t to,
+/* Convert a sample of a plane into the buffers at `to`. Returns 1 if the sample is used; sets *is_bad if its weight is
+ * invalid. */
+static int convert_sample(const chunk *c, int64_t from, double complex factor, msi_sample_buffers *buffers, int64_t to,
                           msi_sample_tally *t, int *is_bad)
 {
     const msimage_gridder *g = c->g;
     const double weight = weight_of(c, from);
     double complex v = vis_of(c, from);
-    const int counts = weighs(weight) && isfinite(weight) && isfinite(creal(v)) && isfinite(cimag(v));
-    v = counts ? v * turned * (g->folds ? weight : 1) : 0;
-    if (counts && !g->folds && (weight < 0 || !isfinite((float)weight))) *is_bad = 1;
+    const int is_used = has_weight(weight) && isfinite(weight) && isfinite(creal(v)) && isfinite(cimag(v));
+    v = is_used ? v * factor * (g->folds ? weight : 1) : 0;
+    if (is_used && !g->folds && (weight < 0 || !isfinite((float)weight))) *is_bad = 1;
     buffers->vis[to] = (msi_c64){creal(v), cimag(v)};
-    buffers->weight[to] = counts ? (g->folds ? 1 : (float)weight) : 0;
+    buffers->weight[to] = is_used ? (g->folds ? 1 : (float)weight) : 0;
     t->largest_jy = fmax(t->largest_jy, fmax(fabs(creal(v)), fabs(cimag(v))));
-    return counts;
+    return is_used;
 }
 
 /* Convert a row of an image. Returns the number of its samples beyond the uv plane. */
@@ -142,18 +142,18 @@ static int64_t convert_row(const chunk *c, int64_t row, msi_sample_buffers *buff
         const int64_t to = row * n_chan + k;
         const double freq_hz = c->s->freq_hz[k];
         const int is_wanted = is_known && (!c->s->mask || c->s->mask[from + k]);
-        const double complex turned = is_wanted ? turn(g, uvw, freq_hz) : 1;
-        int counts = 0;
+        const double complex factor = is_wanted ? phase_factor(g, uvw, freq_hz) : 1;
+        int is_used = 0;
         for (int p = 0; p < g->n_plane; p++) {
             if (is_wanted)
-                counts |=
-                    convert_sample(c, p * c->s->n_row * n_chan + from + k, turned, buffers, p * n + to, t, is_bad);
+                is_used |=
+                    convert_sample(c, p * c->s->n_row * n_chan + from + k, factor, buffers, p * n + to, t, is_bad);
             else
                 buffers->weight[p * n + to] = 0, buffers->vis[p * n + to] = (msi_c64){0, 0};
         }
-        t->n += counts;
-        t->n_left_out += !counts;
-        buffers->beyond[to] = counts && g->is_xy && is_beyond(g, uvw, freq_hz);
+        t->n += is_used;
+        t->n_left_out += !is_used;
+        buffers->beyond[to] = is_used && g->is_xy && is_beyond(g, uvw, freq_hz);
         n_beyond += buffers->beyond[to];
     }
     return n_beyond;
@@ -177,8 +177,8 @@ static int add_beyond(msimage_gridder *g, const chunk *c, int64_t chan)
     for (int64_t row = 0; !rc && row < c->n_row; row++) {
         const int64_t from = row * n_chan + chan;
         if (!buffers->beyond[from]) continue;
-        uvw[3 * at] = brought_back(buffers->uvw_m[3 * row], freq_hz, g->geometry.cell_x_rad);
-        uvw[3 * at + 1] = brought_back(buffers->uvw_m[3 * row + 1], freq_hz, g->geometry.cell_y_rad);
+        uvw[3 * at] = wrap_coordinate(buffers->uvw_m[3 * row], freq_hz, g->geometry.cell_x_rad);
+        uvw[3 * at + 1] = wrap_coordinate(buffers->uvw_m[3 * row + 1], freq_hz, g->geometry.cell_y_rad);
         uvw[3 * at + 2] = buffers->uvw_m[3 * row + 2];
         for (int p = 0; p < g->n_plane; p++) {
             vis[p * n + at] = buffers->vis[p * c->n_row * n_chan + from];
@@ -243,18 +243,18 @@ static int add_images(msimage_gridder *g, const chunk *c)
     return msi_gridder_add(g->inner, &block);
 }
 
-/* Return 1 if a sample to be predicted counts: it is not masked and has a weight in some plane. */
+/* Return 1 if a sample is predicted: it is not masked and has a weight in some plane. */
 static int is_wanted(const chunk *c, int64_t row, int64_t chan)
 {
     const int64_t i = row * c->s->n_chan + chan;
     if (c->s->mask && !c->s->mask[i]) return 0;
     for (int p = 0; p < c->g->n_plane; p++)
-        if (weighs(weight_of(c, p * c->s->n_row * c->s->n_chan + i))) return 1;
+        if (has_weight(weight_of(c, p * c->s->n_row * c->s->n_chan + i))) return 1;
     return 0;
 }
 
-/* Predictions keep every row. They are planned for the samples that count, as an image of them would be, so that both
- * are each other's transpose to rounding; |w| is computed as in the store. */
+/* Predictions keep every row. They are planned only for the samples that an image would use. So prediction and imaging
+ * are each other's transpose to rounding. |w| is computed as in the store. */
 static int add_coordinates(msimage_gridder *g, const chunk *c)
 {
     double w_min = g->samples.w_min_lambda, w_max = g->samples.w_max_lambda;
@@ -295,17 +295,17 @@ int msi_library_check(const msimage_samples *s, const double *freq_hz)
     return MSI_OK;
 }
 
-/* Check the samples, and process them in chunks with buffers for one. */
-static int for_each_chunk(msimage_gridder *g, const msimage_samples *s, void *fetched,
+/* Check the samples, and process them in chunks. The buffers hold one chunk. */
+static int for_each_chunk(msimage_gridder *g, const msimage_samples *s, void *out,
                           int (*visit)(msimage_gridder *g, const chunk *c))
 {
     MSI_TRY(msi_library_check(s, s->freq_hz));
     if (!s->n_row || !s->n_chan) return MSI_OK;
-    const int64_t suits = s->n_chan < CHUNK_SAMPLES ? CHUNK_SAMPLES / s->n_chan : 1;
-    const int64_t most = suits < s->n_row ? suits : s->n_row;
+    const int64_t rows_per_chunk = s->n_chan < CHUNK_SAMPLES ? CHUNK_SAMPLES / s->n_chan : 1;
+    const int64_t most = rows_per_chunk < s->n_row ? rows_per_chunk : s->n_row;
     MSI_TRY(grow_buffers(&g->buffers, most, most * s->n_chan, g->n_plane));
     for (int64_t first = 0; first < s->n_row; first += most) {
-        const chunk c = {g, s, fetched, first, s->n_row - first < most ? s->n_row - first : most};
+        const chunk c = {g, s, out, first, s->n_row - first < most ? s->n_row - first : most};
         MSI_TRY(msi_interrupt_check());
         MSI_TRY(visit(g, &c));
     }
@@ -320,7 +320,7 @@ int msi_library_add(msimage_gridder *g, const msimage_samples *s)
 /* ---- Predicted visibilities ------------------------------------------------------------------------------------- */
 
 /* Write a row of a chunk to the caller's array: phases shifted back, weighted and masked. */
-static void give_row(const chunk *c, int64_t row)
+static void write_row(const chunk *c, int64_t row)
 {
     const msimage_gridder *g = c->g;
     const int64_t n_chan = c->s->n_chan, n = c->n_row * n_chan;
@@ -328,20 +328,20 @@ static void give_row(const chunk *c, int64_t row)
     const int is_known = coordinates(g, c->s->uvw_m + 3 * (c->first + row), uvw);
     for (int64_t k = 0; k < n_chan; k++) {
         const int is_masked = c->s->mask && !c->s->mask[(c->first + row) * n_chan + k];
-        const double complex back = conj(turn(g, uvw, c->s->freq_hz[k]));
+        const double complex back = conj(phase_factor(g, uvw, c->s->freq_hz[k]));
         for (int p = 0; p < g->n_plane; p++) {
             const int64_t to = p * c->s->n_row * n_chan + (c->first + row) * n_chan + k;
             const double weight = weight_of(c, to);
             const msi_c64 at = g->buffers.vis[p * n + row * n_chan + k];
             double complex v = 0;
-            if (!is_masked && weighs(weight))
+            if (!is_masked && has_weight(weight))
                 v = !is_known || g->is_nan[p] ? (double)NAN + I * (double)NAN : (at.re + I * at.im) * back * weight;
             if (g->spec.precision == MSIMAGE_FP32) {
-                ((float *)c->fetched)[2 * to] = (float)creal(v);
-                ((float *)c->fetched)[2 * to + 1] = (float)cimag(v);
+                ((float *)c->out)[2 * to] = (float)creal(v);
+                ((float *)c->out)[2 * to + 1] = (float)cimag(v);
             } else {
-                ((double *)c->fetched)[2 * to] = creal(v);
-                ((double *)c->fetched)[2 * to + 1] = cimag(v);
+                ((double *)c->out)[2 * to] = creal(v);
+                ((double *)c->out)[2 * to + 1] = cimag(v);
             }
         }
     }
@@ -351,7 +351,7 @@ static int fetch_chunk(msimage_gridder *g, const chunk *c)
 {
     if (g->samples.n) MSI_TRY(msi_gridder_fetch(g->inner, c->n_row, c->s->n_chan, c->s->freq_hz, g->buffers.vis));
 #pragma omp parallel for schedule(static) num_threads(g->n_thread)
-    for (int64_t row = 0; row < c->n_row; row++) give_row(c, row);
+    for (int64_t row = 0; row < c->n_row; row++) write_row(c, row);
     return MSI_OK;
 }
 
